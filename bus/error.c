@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calling thread's last words on a failure. */
+#include "bus/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tickbus/error.h"
+
+#define ERROR_WORDS_BYTES 2048
+
+static _Thread_local char words[ERROR_WORDS_BYTES];
+
+int error_setv(int code, const char *format, va_list args)
+{
+	char fresh[ERROR_WORDS_BYTES]; /* the arguments may point into words */
+
+	vsnprintf(fresh, sizeof(fresh), format, args);
+	memcpy(words, fresh, strlen(fresh) + 1);
+	return -code;
+}
+
+int error_set(int code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	error_setv(code, format, args);
+	va_end(args);
+	return -code;
+}
+
+int error_prefix(int result, const char *format, ...)
+{
+	char fresh[ERROR_WORDS_BYTES];
+	va_list args;
+	int used;
+
+	va_start(args, format);
+	used = vsnprintf(fresh, sizeof(fresh), format, args);
+	va_end(args);
+	if (used >= 0 && (size_t)used < sizeof(fresh))
+		snprintf(fresh + used, sizeof(fresh) - (size_t)used, "%s", words);
+	memcpy(words, fresh, strlen(fresh) + 1);
+	return result;
+}
+
+TB_API const char *tb_error(void)
+{
+	return words;
+}
