@@ -6,11 +6,13 @@
 
 #include <stdarg.h>
 
-/* Keeps the words and returns -code, so that a failure is one line: return error_set(EINVAL, ...). */
+/* Keeps the words and returns -code, so that a failure is one line: return error_set(EINVAL, ...).
+ */
 int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int error_setv(int code, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
-/* Puts words in front of those that a lower layer left ("topic nasdaq.quote: ..."); returns result. */
+/* Puts words in front of those that a lower layer left ("topic nasdaq.quote: ..."); returns result.
+ */
 int error_prefix(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bus page: the pulse of one publisher process and a line for each of its topics. Written by
+ * the control thread only, every quarter of the stale bound. An idle subscriber reads it alone.
+ *
+ *   offset  0  pulse, 64 bytes
+ *   offset 64  topics_max entries of 40 bytes, in order of topic id (1, 2, 3 ...)
+ *
+ * B-I1  The pulse count goes up by one with each write: a count that stands still for the stale
+ *       bound, on the reader's own clock, means that the publisher is dead, hung or unreachable.
+ * B-I2  Entries of ids up to pulse.topics are valid; topics never goes back within a bus id. */
+#ifndef TICKBUS_BUS_BUS_PAGE_H
+#define TICKBUS_BUS_BUS_PAGE_H
+
+#include "bus/record.h"
+
+#define BUS_TOPICS_MAX 1024
+
+struct bus_pulse {
+	uint64_t count;
+	uint64_t bus_id;
+	uint32_t topics;  /* entries in use */
+	uint32_t changes; /* goes up when a topic appears or begins a new epoch */
+	uint64_t zero[4];
+	uint64_t check;
+};
+static_assert(sizeof(struct bus_pulse) == 64, "layout 1");
+
+struct bus_entry {
+	uint64_t epoch;
+	uint64_t head;
+	uint32_t topic_id;
+	uint32_t state; /* enum topic_state */
+	uint64_t beat;	/* the pulse count when the topic's writer was last seen well */
+	uint64_t check;
+};
+static_assert(sizeof(struct bus_entry) == 40, "layout 1");
+
+size_t bus_page_bytes(uint32_t topics_max); /* whole pages */
+void bus_page_store_pulse(void *page, struct bus_pulse *pulse);
+void bus_page_store_entry(void *page, uint32_t index, struct bus_entry *entry, uint64_t bus_id);
+
+/* Loads from shared memory word by word; over a network the copy is READ instead. */
+void bus_page_load(const void *page, size_t offset, void *copy, size_t bytes);
+
+/* Check private copies: 0 or -EAGAIN. */
+int bus_page_verify_pulse(struct bus_pulse *copy, uint64_t bus_id, uint32_t topics_max);
+int bus_page_verify_entry(struct bus_entry *copy, uint32_t index, uint64_t bus_id);
+
+#endif

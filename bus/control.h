@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages: what a subscriber and a publisher say to each other beside the memory.
+ *
+ * Encoders write little-endian bytes into a buffer of FABRIC_MESSAGE_BYTES and return the length;
+ * decoders take bytes of a stranger and return 0, or -EPROTO with words; every length, count,
+ * number and name is bounded before it is stored, reserved bytes must be zero, and bytes after the
+ * end of a message are an error. Names come out NUL-terminated.
+ *
+ *   subscriber                          publisher
+ *   hello (connection request)      ->
+ *                                   <-  welcome (accept), or a reason in words (reject)
+ *   catalogue(pattern, after)       ->
+ *                                   <-  topics (a page of them) or refuse
+ *   schema(topic, offset)           ->
+ *                                   <-  schema_part
+ *   join(topic)                     ->
+ *                                   <-  grant (with the region) or refuse
+ *   leave(topic)                    ->
+ *   arm(topic, head seen)           ->
+ *                                   <-  wake(topic, head): once per arm, when head moved
+ *   counters(scope, index)          ->
+ *                                   <-  counter_values or refuse
+ *   unpublished(topic, after)       ->
+ *                                   <-  unpublished_page or refuse
+ *                                   <-  revoke(topic): that epoch's memory is not written any more
+ *                                   <-  ending(topic, head): the topic has ended at head
+ *
+ * Every request carries a number that its answer repeats. */
+#ifndef TICKBUS_BUS_CONTROL_H
+#define TICKBUS_BUS_CONTROL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bus/fabric.h"
+#include "bus/region.h"
+
+#define CONTROL_MAGIC		 0x53554254u /* "TBUS" */
+#define CONTROL_VERSION_LOW	 1
+#define CONTROL_VERSION_HIGH	 1
+#define CONTROL_WORDS_MAX	 800 /* a refusal's words */
+#define CONTROL_SCHEMA_MAX	 65536
+#define CONTROL_SCHEMA_PART	 896
+#define CONTROL_NAME_MAX	 63 /* schema, bus and feed names */
+#define CONTROL_TOPICS_PAGE	 4  /* topics in one message */
+#define CONTROL_COUNTERS_MAX	 64 /* values in one message */
+#define CONTROL_UNPUBLISHED_PAGE 24
+
+enum control_type {
+	CONTROL_CATALOGUE = 1,
+	CONTROL_TOPICS,
+	CONTROL_SCHEMA,
+	CONTROL_SCHEMA_BYTES,
+	CONTROL_JOIN,
+	CONTROL_GRANT,
+	CONTROL_REFUSE,
+	CONTROL_LEAVE,
+	CONTROL_ARM,
+	CONTROL_WAKE,
+	CONTROL_COUNTERS,
+	CONTROL_VALUES,
+	CONTROL_UNPUBLISHED,
+	CONTROL_UNPUBLISHED_NAMES,
+	CONTROL_REVOKE,
+	CONTROL_ENDING,
+};
+
+/* hello: 56 bytes. */
+struct control_hello {
+	uint8_t version_low, version_high;
+	uint64_t features; /* none yet: must be 0 */
+	uint64_t nonce;
+	uint8_t ticket[32]; /* zero: anonymous; none other is known yet */
+};
+
+/* welcome: the publisher's side, and the bus page. */
+struct control_welcome {
+	uint8_t version;
+	uint64_t bus_id; /* random per process start */
+	uint32_t stale_ms;
+	uint32_t topics_max;   /* gives the bus page's size */
+	struct fabric_key key; /* of the bus page, which is handed over with the welcome */
+	char name[CONTROL_NAME_MAX + 1];
+};
+
+struct control_topic {
+	struct region_shape shape;
+	uint32_t state; /* enum topic_state */
+	char name[TB_TOPIC_NAME_MAX + 1];
+	char schema[CONTROL_NAME_MAX + 1];
+	uint32_t schema_version;
+	uint32_t schema_bytes; /* of its canonical text */
+};
+
+/* One structure for every message after the hello: type tells which member is meant. */
+struct control_message {
+	enum control_type type;
+	uint32_t request; /* repeated by the answer; 0 in messages nobody asked for */
+	union {
+		struct { /* CATALOGUE: topics with id > after that match */
+			uint32_t after;
+			char pattern[TB_PATTERN_MAX + 1];
+		} catalogue;
+		struct { /* TOPICS: more != 0: ask again after the last id */
+			uint32_t count;
+			uint32_t more;
+			struct control_topic topic[CONTROL_TOPICS_PAGE];
+		} topics;
+		struct { /* SCHEMA */
+			uint32_t topic_id;
+			uint32_t offset;
+		} schema;
+		struct { /* SCHEMA_BYTES */
+			uint32_t topic_id;
+			uint32_t offset;
+			uint32_t total;
+			uint32_t bytes;
+			uint8_t part[CONTROL_SCHEMA_PART];
+		} schema_bytes;
+		struct { /* JOIN */
+			uint32_t topic_id;
+			uint64_t epoch; /* as the catalogue told it */
+		} join;
+		struct { /* GRANT */
+			struct control_topic topic;
+			uint64_t region_bytes;
+			struct fabric_key key;
+		} grant;
+		struct {		   /* REFUSE: code is an errno value */
+			uint32_t topic_id; /* 0: not about one */
+			uint32_t code;
+			char words[CONTROL_WORDS_MAX + 1];
+		} refuse;
+		struct { /* LEAVE, ARM (head seen), WAKE, REVOKE, ENDING (last head) */
+			uint32_t topic_id;
+			uint64_t epoch;
+			uint64_t head;
+		} topic;
+		struct { /* COUNTERS: the index-th block of a scope */
+			uint32_t scope;
+			uint32_t index;
+		} counters;
+		struct { /* VALUES: in the order of the scope's table */
+			uint32_t scope;
+			uint32_t index;
+			uint32_t blocks; /* of this scope */
+			uint32_t count;
+			char name[TB_TOPIC_NAME_MAX + 1];
+			uint64_t value[CONTROL_COUNTERS_MAX];
+		} values;
+		struct { /* UNPUBLISHED: names from the after-th on */
+			uint32_t topic_id;
+			uint32_t after;
+		} unpublished;
+		struct { /* UNPUBLISHED_NAMES */
+			uint32_t topic_id;
+			uint32_t total;
+			uint32_t count;
+			struct {
+				char name[TB_INSTRUMENT_NAME_MAX + 1];
+				uint64_t records;
+			} entry[CONTROL_UNPUBLISHED_PAGE];
+		} unpublished_names;
+	};
+};
+
+size_t control_hello_encode(const struct control_hello *, uint8_t bytes[FABRIC_HELLO_BYTES]);
+int control_hello_decode(const void *bytes, size_t length, struct control_hello *);
+size_t control_welcome_encode(const struct control_welcome *, uint8_t bytes[FABRIC_WELCOME_BYTES]);
+int control_welcome_decode(const void *bytes, size_t length, struct control_welcome *);
+size_t control_encode(const struct control_message *, uint8_t bytes[FABRIC_MESSAGE_BYTES]);
+int control_decode(const void *bytes, size_t length, struct control_message *);
+
+#endif

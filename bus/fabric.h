@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A fabric: how control messages travel and how another process's memory is read.
+ *
+ * A fabric owes only bytes. What they mean, and whether a copy is whole, is decided above it, in
+ * one place for every fabric (bus/record.c and its siblings).
+ *
+ * Two sides. A publisher listens: peers connect, each with a hello that is accepted or refused; it
+ * exposes regions of memory and hands them to peers together with a message. A subscriber connects,
+ * opens the regions that it was handed, and reads them: reads are posted with a tag, land in memory
+ * that the fabric made, may be outstanding in numbers, complete in any order, and may fail.
+ *
+ * Threads  A listener and its peers belong to one thread (the control thread), a link with its
+ *          remotes and landings to one (the subscriber's). Nothing here blocks; connecting and
+ *          accepting go on inside poll.
+ * Memory   All queues are bounded by fabric_limits. A message is valid inside the callback.
+ * Errors   0 or a count, or -errno with words. A peer or link that failed reports `gone` once, with
+ *          words, and every read that was outstanding completes first, with an error.
+ *
+ * The verbs fabric fills the same table: expose is a registration per device and realm, give puts
+ * address and rkey into the message, read is a list of IBV_WR_RDMA_READ with one doorbell. */
+#ifndef TICKBUS_BUS_FABRIC_H
+#define TICKBUS_BUS_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "bus/memory.h"
+
+#define FABRIC_HELLO_BYTES   56	  /* private data of a connection request on InfiniBand and RoCE */
+#define FABRIC_WELCOME_BYTES 192  /* private data of an accept */
+#define FABRIC_REASON_BYTES  144  /* private data of a reject */
+#define FABRIC_MESSAGE_BYTES 1024 /* one control message */
+#define FABRIC_UNANSWERED    8	  /* messages a side may have sent without an answer */
+#define FABRIC_REMOTE_NONE   UINT64_MAX
+
+struct fabric_ops;
+
+/* Each implementation begins its own structures with these. */
+struct listener {
+	const struct fabric_ops *ops;
+};
+struct peer {
+	const struct fabric_ops *ops;
+	struct listener *listener;
+	void *user; /* the owner's */
+};
+struct exposure {
+	const struct fabric_ops *ops;
+};
+struct link {
+	const struct fabric_ops *ops;
+};
+struct remote {
+	const struct fabric_ops *ops;
+	struct link *link;
+	uint64_t bytes;
+};
+
+/* What a peer needs to open a region; travels inside messages. shm: both 0, a descriptor goes with
+ * the message. */
+struct fabric_key {
+	uint64_t address;
+	uint32_t rkey;
+};
+
+/* Who may connect, where the fabric can tell: shm by the socket's peer credentials. Ids, not names.
+ * The listener's own user is always allowed. */
+struct fabric_access {
+	const uid_t *users;
+	size_t user_count;
+	const gid_t *groups;
+	size_t group_count;
+};
+
+struct fabric_listen {
+	const char *address; /* without the scheme: NAME, HOST:PORT */
+	struct fabric_access access;
+	unsigned int peers_max;
+};
+
+/* What a listener calls from inside listener_poll. */
+struct listener_calls {
+	/* A connection request with its hello. Return 0 and fill welcome (its length in
+	 * *welcome_bytes) and, where the welcome hands a region over, *given; or -errno and words
+	 * of the refusal in reason, which travel to the peer. After 0 the peer lives until gone. */
+	int (*hello)(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
+		     size_t *welcome_bytes, struct exposure **given,
+		     char reason[FABRIC_REASON_BYTES]);
+	void (*message)(void *user, struct peer *peer, const void *message, size_t bytes);
+	/* Last call for this peer; why is words. */
+	void (*gone)(void *user, struct peer *peer, const char *why);
+	/* Something worth a line in the log: a refused stranger, a dropped peer. */
+	void (*notable)(void *user, const char *words);
+};
+
+enum link_state { LINK_CONNECTING, LINK_UP, LINK_GONE };
+
+/* What a link calls from inside link_poll. */
+struct link_calls {
+	void (*welcome)(void *user, const void *welcome, size_t bytes);
+	/* A message; regions handed over with it are opened by remote_open inside the callback or
+	 * they are dropped. The same holds for welcome. */
+	void (*message)(void *user, const void *message, size_t bytes);
+	/* Last call: code is ECONNREFUSED (nobody listens), EACCES (no permission), EPROTO (refused
+	 * by the publisher: why holds its reason), ECONNRESET (the peer went) or another errno. */
+	void (*gone)(void *user, int code, const char *why);
+};
+
+struct fabric_read {
+	struct remote *remote;
+	uint64_t offset;
+	uint32_t bytes; /* bounded by the remote's bytes: checked by read, -ERANGE */
+	void *into;	/* inside a landing of the same link */
+	uint64_t tag;
+};
+
+struct fabric_completion {
+	uint64_t tag;
+	int status; /* 0 or -errno */
+};
+
+struct fabric_ops {
+	const char *scheme; /* "shm" */
+	bool network; /* copies prove themselves by their check only: serves checked topics only */
+
+	/* -- publisher ------------------------------------------------------------------------- */
+
+	/* Begins to listen. -EADDRINUSE: another publisher holds the address. */
+	int (*listen)(struct listener **, const struct fabric_listen *,
+		      const struct listener_calls *, void *user);
+	/* A descriptor that is readable when listener_poll has something to do. */
+	int (*listener_fd)(const struct listener *);
+	/* Accepts, receives, notices who went; calls back. Bounded work per call; the count of
+	 * calls made or -errno. */
+	int (*listener_poll)(struct listener *);
+	/* Ends every peer without calling back, releases the address, frees. Takes NULL. */
+	void (*listener_close)(struct listener *);
+	/* Makes a region readable by those peers it is given to, never writable. */
+	int (*expose)(struct listener *, const struct memory *, struct exposure **);
+	/* Peers that hold it already may go on reading until they let go of it. Takes NULL. */
+	void (*withdraw)(struct exposure *);
+	/* What a message that gives this exposure must carry. */
+	struct fabric_key (*key)(const struct exposure *);
+	/* Sends a message, and with it the right to read `given` unless NULL. -EAGAIN: the peer
+	 * does not take its messages (the caller drops it or tries later); -ENOTCONN: gone. */
+	int (*send)(struct peer *, const void *message, size_t bytes, struct exposure *given);
+	/* Ends a peer; no gone call follows. */
+	void (*drop)(struct peer *, const char *why);
+
+	/* -- subscriber ------------------------------------------------------------------------ */
+
+	/* Begins to connect with this hello. Refusals come through link_calls.gone. */
+	int (*connect)(struct link **, const char *address, const void *hello, size_t bytes,
+		       const struct link_calls *, void *user);
+	enum link_state (*link_state)(const struct link *);
+	/* Readable when link_poll or reap has something to do, after sleep returned 0. */
+	int (*link_fd)(const struct link *);
+	int (*link_poll)(struct link *);
+	int (*link_send)(struct link *, const void *message, size_t bytes);
+	/* Completes and forgets everything; no call follows. Takes NULL. */
+	void (*link_close)(struct link *);
+	/* Opens the region that came with the welcome or message now in the callback. bytes is what
+	 * the message claims; what the region really has is checked against it (-EPROTO). */
+	int (*remote_open)(struct link *, struct fabric_key, uint64_t bytes, struct remote **);
+	/* Reads outstanding on it must have completed. Takes NULL. */
+	void (*remote_close)(struct remote *);
+	/* The region as words that change under the reader, or NULL where only read can reach it.
+	 */
+	const void *(*view)(const struct remote *);
+	/* Memory that reads land in, aligned to a page. NULL with errno and words. */
+	void *(*landing)(struct link *, size_t bytes);
+	void (*landing_free)(struct link *, void *, size_t bytes);
+	/* The most reads that may be outstanding on this link. */
+	unsigned int (*depth)(const struct link *);
+	/* Posts reads in order; the number taken (fewer when the depth is reached), or -errno. */
+	int (*read)(struct link *, const struct fabric_read *, unsigned int count);
+	/* Collects completions, up to max, in any order. */
+	int (*reap)(struct link *, struct fabric_completion *, unsigned int max);
+	/* Prepares for waiting on link_fd: 0, or 1 when something is there already. */
+	int (*sleep)(struct link *);
+};
+
+/* The fabric for an address "SCHEME:REST", *rest set behind the colon; NULL with words. */
+const struct fabric_ops *fabric_find(const char *address, const char **rest);
+
+/* Adds one, for tests; before any thread uses fabric_find. At most 4. */
+int fabric_add(const struct fabric_ops *);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cache line that says how far a ring is written.
+ *
+ * P-I1  head counts records that are complete in their slots.
+ * P-I2  No slot of record n is touched before a line with reserved >= n is written.
+ * P-I3  Within an epoch head, reserved and instruments never go back; first never changes. */
+#ifndef TICKBUS_BUS_PROGRESS_H
+#define TICKBUS_BUS_PROGRESS_H
+
+#include "bus/record.h"
+
+enum topic_state { TOPIC_LIVE = 1, TOPIC_ENDED = 2 };
+
+/* A private copy. The line in shared memory is these words, each _Atomic. */
+struct progress {
+	uint64_t head;
+	uint64_t reserved;
+	uint64_t first; /* the lowest sequence this memory ever held */
+	uint64_t epoch;
+	uint32_t instruments;
+	uint32_t state;
+	uint64_t zero[2];
+	uint64_t check;
+};
+static_assert(sizeof(struct progress) == 64, "one cache line");
+
+struct progress_line {
+	_Atomic uint64_t word[8];
+};
+
+void progress_store(struct progress_line *line, struct progress *progress, bool checked,
+		    uint64_t salt);
+
+/* Loads the words of a shared line, whole words but not together: progress_verify decides. */
+void progress_load(const struct progress_line *line, struct progress *copy);
+
+/* 0, or -EAGAIN: the copy is torn, of another epoch, or contradicts itself (head > reserved,
+ * reserved beyond head + slots, more instruments than capacity, unknown state). An unchecked line
+ * (shared memory only) proves nothing about words belonging together; each word alone is right, and
+ * every use must hold with that. */
+int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
+		    bool checked, uint64_t salt);
+
+/* The lowest sequence that may still be in the ring. */
+uint64_t progress_oldest(const struct progress *copy, uint64_t slots);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The record and its slot, layout 1.
+ *
+ *   offset  0  u64  sequence   0 while the slot is being written
+ *   offset  8  u64  time_ns    when published, nanoseconds since 1970
+ *   offset 16  u32  instrument
+ *   offset 20  u16  length     payload bytes in use
+ *   offset 22  u8   kind
+ *   offset 23  u8   flags
+ *   offset 24  u64  check
+ *   offset 32  payload
+ *
+ * A slot lives in memory that another process reads while we write it: it is words, each stored
+ * and loaded whole. A record is a private copy of one. The compiler keeps the two apart.
+ *
+ * R-I1  A slot whose sequence word is n holds record n whole, or record n is being replaced and a
+ *       reader finds that out by reading the sequence word again (edges W1/R1, W2/R2).
+ * R-I2  Over a network no order of the words is promised: there the check alone is the proof.
+ * R-I3  Nothing of a copy is used before record_verify() bounded its length. */
+#ifndef TICKBUS_BUS_RECORD_H
+#define TICKBUS_BUS_RECORD_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tickbus/record.h"
+
+#define RECORD_HEADER_BYTES 32
+#define SLOT_BYTES_MIN	    64
+#define SLOT_BYTES_MAX	    4096
+#define SLOT_WORDS_MAX	    (SLOT_BYTES_MAX / 8)
+#define LAYOUT_VERSION	    1
+
+/* A slot in memory that changes under the reader. */
+struct slot {
+	_Atomic uint64_t word[1]; /* as many as the topic's slots have */
+};
+
+/* A private copy, or one about to be written. */
+struct record {
+	uint64_t sequence;
+	uint64_t time_ns;
+	uint32_t instrument;
+	uint16_t length;
+	uint8_t kind;
+	uint8_t flags;
+	uint64_t check;
+	uint8_t payload[TB_PAYLOAD_MAX];
+};
+
+static_assert(offsetof(struct record, time_ns) == 8, "layout 1");
+static_assert(offsetof(struct record, instrument) == 16, "layout 1");
+static_assert(offsetof(struct record, length) == 20, "layout 1");
+static_assert(offsetof(struct record, kind) == 22, "layout 1");
+static_assert(offsetof(struct record, flags) == 23, "layout 1");
+static_assert(offsetof(struct record, check) == 24, "layout 1");
+static_assert(offsetof(struct record, payload) == RECORD_HEADER_BYTES, "layout 1");
+static_assert(sizeof(struct record) == SLOT_BYTES_MAX, "the largest slot");
+static_assert(sizeof(_Atomic uint64_t) == 8, "a word is a word");
+
+/* What a check is salted with, so that bytes of another epoch, topic, layout or structure never
+ * pass for this one's. */
+enum record_tag {
+	TAG_RECORD = 0,
+	TAG_PROGRESS,
+	TAG_DIRECTORY,
+	TAG_PULSE,
+	TAG_BUS_ENTRY,
+	TAG_HEADER
+};
+
+uint64_t record_salt(uint64_t epoch, uint32_t topic_id, enum record_tag tag);
+
+/* XXH3-64, seed 0, of bytes in which the 8-byte field at check_offset holds the salt. Restores the
+ * field's place; bytes is private memory of at most SLOT_BYTES_MAX. */
+uint64_t record_hash(void *bytes, size_t length, size_t check_offset, uint64_t salt);
+
+/* Writes record into slot: sequence 0, body, sequence. The record's check is made here when
+ * checked, else 0 is stored. The payload up to the next word boundary is zeroed in record. */
+void record_store(struct slot *slot, struct record *record, bool checked, uint64_t salt);
+
+/* Copies a slot of shared memory under the sequence lock, header and payload in use, if its
+ * sequence is `sequence`. 0; -EAGAIN if it holds another or changed meanwhile; *found tells which
+ * sequence was seen first. The length in use is bounded by slot_bytes before anything is sized. */
+int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
+		uint64_t *found);
+
+/* Proves a private copy: 0, or -EAGAIN when it is not record `sequence`, whole, of this topic.
+ * sequence 0 accepts any but 0 (last-value slots). Without checked, the check is not compared:
+ * allowed only for copies made by record_copy. */
+int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
+		  uint64_t salt);
+
+#endif

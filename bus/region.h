@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A topic's memory: one contiguous region.
+ *
+ *   header      1 page, written before the region is exposed, never changed
+ *   progress    64 bytes alone in 128, written by the topic's writer only
+ *   directory   capacity x 32 bytes, append only
+ *   last-value  capacity x slot bytes (optional)
+ *   ring        slots x slot bytes, slots a power of two
+ *
+ * Every part begins at a page boundary, so that a part can be read alone. */
+#ifndef TICKBUS_BUS_REGION_H
+#define TICKBUS_BUS_REGION_H
+
+#include "bus/record.h"
+
+#define REGION_MAGIC	       UINT64_C(0x317375626b636974) /* "tickbus1" */
+#define REGION_PAGE	       4096
+#define REGION_FLAG_CHECKED    0x1u
+#define REGION_FLAG_LAST_VALUE 0x2u
+#define REGION_SLOTS_MIN       64
+#define REGION_SLOTS_MAX       (1u << 24)
+#define REGION_CAPACITY_MAX    (1u << 20)
+#define REGION_BYTES_MAX       (UINT64_C(1) << 36) /* 64 GiB */
+
+/* What a topic is, as its creator asks for it and as a grant tells it. */
+struct region_shape {
+	uint64_t epoch;
+	uint64_t fingerprint; /* of the schema */
+	uint64_t slots;
+	uint32_t slot_bytes;
+	uint32_t capacity; /* instruments */
+	uint32_t topic_id;
+	uint32_t flags;
+};
+
+/* Where the parts are; computed from the shape by both sides, never taken from the other. */
+struct region_layout {
+	uint64_t progress;
+	uint64_t directory;
+	uint64_t last_value; /* 0 if there is none */
+	uint64_t ring;
+	uint64_t bytes;
+};
+
+struct region_header {
+	uint64_t magic;
+	uint32_t layout_version;
+	uint32_t flags;
+	uint64_t epoch;
+	uint32_t topic_id;
+	uint32_t slot_bytes;
+	uint64_t slots;
+	uint32_t capacity;
+	uint32_t zero;
+	uint64_t fingerprint;
+	uint64_t progress_offset;
+	uint64_t directory_offset;
+	uint64_t last_value_offset;
+	uint64_t ring_offset;
+	uint64_t region_bytes;
+	char name[TB_TOPIC_NAME_MAX + 1];
+	uint64_t check;
+};
+static_assert(sizeof(struct region_header) == 168, "layout 1");
+static_assert(offsetof(struct region_header, name) == 96, "layout 1");
+
+/* The smallest slot that takes payload_bytes, 0 if none does. */
+uint32_t region_slot_bytes(size_t payload_bytes);
+
+/* 0, or -EINVAL with words that name the field, the value and the bounds. */
+int region_layout(const struct region_shape *shape, struct region_layout *layout);
+
+/* Fills the header page of fresh memory. */
+void region_header_write(void *page, const struct region_shape *shape, const char *name);
+
+/* Compares a private copy of the header with what the grant said: 0 or -EPROTO with words. */
+int region_header_verify(struct region_header *copy, const struct region_shape *shape,
+			 const char *name);
+
+#endif
