@@ -18,7 +18,7 @@
  *   leave(topic)                    ->
  *   arm(topic, head seen)           ->
  *                                   <-  wake(topic, head): once per arm, when head moved
- *   counters(scope, index)          ->
+ *   counters(scope, index, after)   ->
  *                                   <-  counter_values or refuse
  *   unpublished(topic, after)       ->
  *                                   <-  unpublished_page or refuse
@@ -43,7 +43,9 @@
 #define CONTROL_SCHEMA_PART	 896
 #define CONTROL_NAME_MAX	 63 /* schema, bus and feed names */
 #define CONTROL_TOPICS_PAGE	 4  /* topics in one message */
-#define CONTROL_COUNTERS_MAX	 64 /* values in one message */
+#define CONTROL_COUNTERS_PAGE	 14 /* counters in one message */
+#define CONTROL_COUNTER_NAME_MAX 39
+#define CONTROL_COUNTER_UNIT_MAX 11
 #define CONTROL_UNPUBLISHED_PAGE 24
 
 enum control_type {
@@ -136,17 +138,25 @@ struct control_message {
 			uint64_t epoch;
 			uint64_t head;
 		} topic;
-		struct { /* COUNTERS: the index-th block of a scope */
+		struct { /* COUNTERS: the index-th block of a scope, counters from the after-th on
+			  */
 			uint32_t scope;
 			uint32_t index;
+			uint32_t after;
 		} counters;
-		struct { /* VALUES: in the order of the scope's table */
+		struct { /* VALUES: names and units travel along, so that any tool shows any counter
+			  */
 			uint32_t scope;
 			uint32_t index;
 			uint32_t blocks; /* of this scope */
-			uint32_t count;
+			uint32_t total;	 /* counters in the block */
+			uint32_t count;	 /* in this message */
 			char name[TB_TOPIC_NAME_MAX + 1];
-			uint64_t value[CONTROL_COUNTERS_MAX];
+			struct {
+				char name[CONTROL_COUNTER_NAME_MAX + 1];
+				char unit[CONTROL_COUNTER_UNIT_MAX + 1];
+				uint64_t value;
+			} entry[CONTROL_COUNTERS_PAGE];
 		} values;
 		struct { /* UNPUBLISHED: names from the after-th on */
 			uint32_t topic_id;
