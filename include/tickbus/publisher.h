@@ -119,11 +119,11 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
 				 size_t count);
 
 /* A block of counters that `tickbus stat` shows under the feed scope: table says what each of the
- * `count` (1 to 64) words means, which the caller goes on counting in, each with one atomic store.
+ * `count` (1 to 64) words means, which the caller goes on counting in, each with one atomic store of the whole word.
  * Table and words must live until the publisher is closed; name is copied, 1 to 63 bytes. -EINVAL;
  * -ENOSPC: 64 blocks are there. */
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
-			      const struct tb_counter *table, const _Atomic uint64_t *values,
+			      const struct tb_counter *table, const uint64_t *values,
 			      size_t count);
 
 /* Ends topics that have not ended, serves subscribers until they have read to the end and left or
