@@ -11,7 +11,7 @@
 #ifndef TICKBUS_BUS_BUS_PAGE_H
 #define TICKBUS_BUS_BUS_PAGE_H
 
-#include "bus/record.h"
+#include "bus/progress.h"
 
 #define BUS_TOPICS_MAX 1024
 
@@ -30,7 +30,7 @@ struct bus_entry {
 	uint64_t head;
 	uint32_t topic_id;
 	uint32_t state; /* enum topic_state */
-	uint64_t beat;	/* the pulse count when the topic's writer was last seen well */
+	uint64_t beat;  /* the pulse count when the topic's writer was last seen well */
 	uint64_t check;
 };
 static_assert(sizeof(struct bus_entry) == 40, "layout 1");

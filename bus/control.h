@@ -35,15 +35,15 @@
 #include "bus/fabric.h"
 #include "bus/region.h"
 
-#define CONTROL_MAGIC		 0x53554254u /* "TBUS" */
-#define CONTROL_VERSION_LOW	 1
-#define CONTROL_VERSION_HIGH	 1
-#define CONTROL_WORDS_MAX	 800 /* a refusal's words */
-#define CONTROL_SCHEMA_MAX	 65536
-#define CONTROL_SCHEMA_PART	 896
-#define CONTROL_NAME_MAX	 63 /* schema, bus and feed names */
-#define CONTROL_TOPICS_PAGE	 4  /* topics in one message */
-#define CONTROL_COUNTERS_PAGE	 14 /* counters in one message */
+#define CONTROL_MAGIC            0x53554254u /* "TBUS" */
+#define CONTROL_VERSION_LOW      1
+#define CONTROL_VERSION_HIGH     1
+#define CONTROL_WORDS_MAX        800 /* a refusal's words */
+#define CONTROL_SCHEMA_MAX       65536
+#define CONTROL_SCHEMA_PART      896
+#define CONTROL_NAME_MAX         63 /* schema, bus and feed names */
+#define CONTROL_TOPICS_PAGE      4  /* topics in one message */
+#define CONTROL_COUNTERS_PAGE    14 /* counters in one message */
 #define CONTROL_COUNTER_NAME_MAX 39
 #define CONTROL_COUNTER_UNIT_MAX 11
 #define CONTROL_UNPUBLISHED_PAGE 24
@@ -128,7 +128,7 @@ struct control_message {
 			uint64_t region_bytes;
 			struct fabric_key key;
 		} grant;
-		struct {		   /* REFUSE: code is an errno value */
+		struct {                   /* REFUSE: code is an errno value */
 			uint32_t topic_id; /* 0: not about one */
 			uint32_t code;
 			char words[CONTROL_WORDS_MAX + 1];
@@ -149,8 +149,8 @@ struct control_message {
 			uint32_t scope;
 			uint32_t index;
 			uint32_t blocks; /* of this scope */
-			uint32_t total;	 /* counters in the block */
-			uint32_t count;	 /* in this message */
+			uint32_t total;  /* counters in the block */
+			uint32_t count;  /* in this message */
 			char name[TB_TOPIC_NAME_MAX + 1];
 			struct {
 				char name[CONTROL_COUNTER_NAME_MAX + 1];

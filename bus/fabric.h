@@ -28,11 +28,11 @@
 
 #include "bus/memory.h"
 
-#define FABRIC_HELLO_BYTES   56	  /* private data of a connection request on InfiniBand and RoCE */
+#define FABRIC_HELLO_BYTES   56   /* private data of a connection request on InfiniBand and RoCE */
 #define FABRIC_WELCOME_BYTES 192  /* private data of an accept */
 #define FABRIC_REASON_BYTES  144  /* private data of a reject */
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
-#define FABRIC_UNANSWERED    8	  /* messages a side may have sent without an answer */
+#define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
 #define FABRIC_REMOTE_NONE   UINT64_MAX
 
 struct fabric_ops;
@@ -112,7 +112,7 @@ struct fabric_read {
 	struct remote *remote;
 	uint64_t offset;
 	uint32_t bytes; /* bounded by the remote's bytes: checked by read, -ERANGE */
-	void *into;	/* inside a landing of the same link */
+	void *into;     /* inside a landing of the same link */
 	uint64_t tag;
 };
 

@@ -11,7 +11,7 @@ struct memory {
 	void *base;    /* zeroed, page-aligned, writable by us alone */
 	size_t bytes;  /* as asked */
 	size_t mapped; /* whole (huge) pages */
-	int fd;	       /* sealed FUTURE_WRITE, SHRINK, GROW and SEAL */
+	int fd;        /* sealed FUTURE_WRITE, SHRINK, GROW and SEAL */
 };
 
 /* 0, or -errno with words that name the size. Every page is there after it: writing never faults

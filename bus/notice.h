@@ -13,12 +13,12 @@
 
 #include "bus/record.h"
 
-#define NOTICE_MAGIC	 0x4e554254u /* "TBUN" */
-#define NOTICE_VERSION	 1
+#define NOTICE_MAGIC     0x4e554254u /* "TBUN" */
+#define NOTICE_VERSION   1
 #define NOTICE_BYTES_MIN 256
 #define NOTICE_BYTES_MAX 4096
-#define NOTICE_HEADER	 40
-#define NOTICE_ENTRY	 24
+#define NOTICE_HEADER    40
+#define NOTICE_ENTRY     24
 
 /* Building one: begin, then for each topic entry and its records, then finish. */
 struct notice_writer {

@@ -29,10 +29,10 @@
 #include "tickbus/record.h"
 
 #define RECORD_HEADER_BYTES 32
-#define SLOT_BYTES_MIN	    64
-#define SLOT_BYTES_MAX	    4096
-#define SLOT_WORDS_MAX	    (SLOT_BYTES_MAX / 8)
-#define LAYOUT_VERSION	    1
+#define SLOT_BYTES_MIN      64
+#define SLOT_BYTES_MAX      4096
+#define SLOT_WORDS_MAX      (SLOT_BYTES_MAX / 8)
+#define LAYOUT_VERSION      1
 
 /* A slot in memory that changes under the reader. */
 struct slot {

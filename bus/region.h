@@ -13,8 +13,8 @@
 
 #include "bus/record.h"
 
-#define REGION_MAGIC	       UINT64_C(0x317375626b636974) /* "tickbus1" */
-#define REGION_PAGE	       4096
+#define REGION_MAGIC           UINT64_C(0x317375626b636974) /* "tickbus1" */
+#define REGION_PAGE            4096
 #define REGION_FLAG_CHECKED    0x1u
 #define REGION_FLAG_LAST_VALUE 0x2u
 #define REGION_SLOTS_MIN       64

@@ -32,20 +32,20 @@ enum tb_log_level { TB_LOG_ERROR = 1, TB_LOG_WARNING, TB_LOG_INFO, TB_LOG_DEBUG 
 typedef void tb_log_handler(void *user, enum tb_log_level level, const char *words);
 
 struct tb_publisher_options {
-	size_t size;		   /* sizeof(struct tb_publisher_options) */
-	const char *name;	   /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-]; required */
+	size_t size;               /* sizeof(struct tb_publisher_options) */
+	const char *name;          /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-]; required */
 	const char *const *listen; /* addresses, each "shm:NAME"; NULL: one, "shm:" and the name */
 	size_t listen_count;
 	const char *const *users; /* names of users that may connect beside our own and root */
 	size_t user_count;
 	const char *const *groups;
 	size_t group_count;
-	uint32_t stale_ms;	  /* stale bound told to subscribers; 0: 1,000; 20 to 60,000 */
-	uint32_t topics_max;	  /* 0: 256; at most 1,024 */
+	uint32_t stale_ms;        /* stale bound told to subscribers; 0: 1,000; 20 to 60,000 */
+	uint32_t topics_max;      /* 0: 256; at most 1,024 */
 	uint32_t subscribers_max; /* connections at once; 0: 1,024; at most 65,536 */
-	uint32_t exit_wait_ms;	  /* how long close serves subscribers that have not read to the end
+	uint32_t exit_wait_ms;    /* how long close serves subscribers that have not read to the end
 				   * of ended topics; 0: 5,000; UINT32_MAX: not at all */
-	tb_log_handler *log;	  /* NULL: nothing is logged */
+	tb_log_handler *log;      /* NULL: nothing is logged */
 	void *user;
 };
 
@@ -58,19 +58,19 @@ struct tb_publisher_options {
 	      * (tb_publish, tb_flush) for the stale bound */
 
 struct tb_topic_options {
-	size_t size;	  /* sizeof(struct tb_topic_options) */
+	size_t size;      /* sizeof(struct tb_topic_options) */
 	const char *name; /* parts of [a-z0-9_-] with dots between; at most 63 bytes */
 	const struct tb_schema *schema; /* of the payload; required */
-	uint32_t slots;			/* records kept: a power of two, 64 to 2^24; 0: 65,536 */
-	uint32_t instruments;		/* capacity of the directory, 1 to 2^20; 0: 16,384 */
-	uint32_t flags;			/* TB_TOPIC_... */
+	uint32_t slots;                 /* records kept: a power of two, 64 to 2^24; 0: 65,536 */
+	uint32_t instruments;           /* capacity of the directory, 1 to 2^20; 0: 16,384 */
+	uint32_t flags;                 /* TB_TOPIC_... */
 };
 
 struct tb_update {
-	size_t size;	     /* sizeof(struct tb_update) */
+	size_t size;         /* sizeof(struct tb_update) */
 	uint32_t instrument; /* from tb_instrument */
-	uint8_t kind;	     /* enum tb_kind or 128 and up; 0 is an error */
-	uint8_t flags;	     /* TB_FLAG_... */
+	uint8_t kind;        /* enum tb_kind or 128 and up; 0 is an error */
+	uint8_t flags;       /* TB_FLAG_... */
 	uint16_t length;     /* bytes at data, at most the schema's */
 	uint64_t time_ns;    /* nanoseconds since 1970 UTC; 0: now, at the price of a clock read */
 	const void *data;
@@ -119,12 +119,11 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
 				 size_t count);
 
 /* A block of counters that `tickbus stat` shows under the feed scope: table says what each of the
- * `count` (1 to 64) words means, which the caller goes on counting in, each with one atomic store of the whole word.
- * Table and words must live until the publisher is closed; name is copied, 1 to 63 bytes. -EINVAL;
- * -ENOSPC: 64 blocks are there. */
+ * `count` (1 to 64) words means, which the caller goes on counting in, each with one atomic store
+ * of the whole word. Table and words must live until the publisher is closed; name is copied, 1 to
+ * 63 bytes. -EINVAL; -ENOSPC: 64 blocks are there. */
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
-			      const struct tb_counter *table, const uint64_t *values,
-			      size_t count);
+			      const struct tb_counter *table, const uint64_t *values, size_t count);
 
 /* Ends topics that have not ended, serves subscribers until they have read to the end and left or
  * exit_wait_ms passed, logs who was left, frees. Takes NULL. */

@@ -29,9 +29,9 @@ struct tb_subscription;
 #define TB_WAIT 0x1u /* what is not there yet is waited for, not an error */
 
 struct tb_subscriber_options {
-	size_t size;	      /* sizeof(struct tb_subscriber_options) */
+	size_t size;          /* sizeof(struct tb_subscriber_options) */
 	const char *address;  /* "shm:NAME"; required */
-	uint32_t flags;	      /* TB_WAIT: open at once and connect when the publisher is there */
+	uint32_t flags;       /* TB_WAIT: open at once and connect when the publisher is there */
 	uint32_t connect_ms;  /* how long open and subscribe may take; 0: 1,000; at most 60,000 */
 	uint32_t stale_ms;    /* stale bound; 0: the publisher's own; 20 to 60,000 */
 	uint32_t topics_max;  /* topics joined at once; 0: 256; at most 1,024 */
@@ -42,7 +42,7 @@ struct tb_subscriber_options {
 /* Where a subscription begins in a topic. */
 enum tb_from {
 	TB_FROM_NEWEST = 0, /* with the first record published after the join */
-	TB_FROM_OLDEST,	    /* with the first record held; earlier ones are a gap: before_join */
+	TB_FROM_OLDEST,     /* with the first record held; earlier ones are a gap: before_join */
 	TB_FROM_SEQUENCE,   /* with (epoch, sequence); epoch 0: whichever is now */
 };
 
@@ -55,12 +55,12 @@ enum tb_cause {
 
 enum tb_event_kind {
 	TB_EVENT_APPEARED = 1, /* the topic was joined: epoch, first (to be delivered next) */
-	TB_EVENT_GAP,	       /* records first to last are lost: cause */
-	TB_EVENT_STALE,	       /* no sign of life from the publisher within the stale bound */
-	TB_EVENT_LIVE,	       /* it is there again, in the same epoch */
+	TB_EVENT_GAP,          /* records first to last are lost: cause */
+	TB_EVENT_STALE,        /* no sign of life from the publisher within the stale bound */
+	TB_EVENT_LIVE,         /* it is there again, in the same epoch */
 	TB_EVENT_RESTART, /* a new epoch: old_epoch, delivered, head tell where the old one was left
 			   */
-	TB_EVENT_ENDED,	  /* the topic ended and was read to its end: head */
+	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
 	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words */
 };
 
@@ -69,12 +69,12 @@ struct tb_event {
 	enum tb_event_kind kind;
 	enum tb_cause cause;  /* GAP */
 	const char *topic;    /* the topic's name, or the pattern where no topic is meant */
-	uint64_t epoch;	      /* the topic's epoch now */
+	uint64_t epoch;       /* the topic's epoch now */
 	uint64_t old_epoch;   /* RESTART */
 	uint64_t first, last; /* GAP: both lost; APPEARED: first */
 	uint64_t delivered;   /* the last sequence accounted for (delivered or told as a gap) */
-	uint64_t head;	      /* the last head known; RESTART: of the old epoch */
-	int code;	      /* REFUSED: errno value: ENOENT, EACCES, EPROTO, ENOSPC ... */
+	uint64_t head;        /* the last head known; RESTART: of the old epoch */
+	int code;             /* REFUSED: errno value: ENOENT, EACCES, EPROTO, ENOSPC ... */
 	const char *words;    /* REFUSED: for a person; valid inside the handler */
 };
 
@@ -89,13 +89,13 @@ typedef void tb_record_handler(void *user, const struct tb_source *source,
 typedef void tb_event_handler(void *user, const struct tb_event *event);
 
 struct tb_subscription_options {
-	size_t size;		      /* sizeof(struct tb_subscription_options) */
+	size_t size;                  /* sizeof(struct tb_subscription_options) */
 	tb_record_handler *on_record; /* required */
 	tb_event_handler *on_event;   /* NULL: events are counted only */
 	void *user;
 	enum tb_from from;
-	uint32_t flags;			/* TB_WAIT: an exact name that is unknown is waited for */
-	uint64_t epoch, sequence;	/* TB_FROM_SEQUENCE */
+	uint32_t flags;                 /* TB_WAIT: an exact name that is unknown is waited for */
+	uint64_t epoch, sequence;       /* TB_FROM_SEQUENCE */
 	const struct tb_schema *schema; /* what the program was written for, NULL: whatever it is;
 					 * must live as long as the subscription */
 };

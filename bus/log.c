@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One line, one write. A file is replaced under its writers by dup3 onto the same descriptor, so
+ * that nobody ever holds a closed one. */
+#include "bus/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+
+static int log_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+
+	if (fd < 0)
+		return error_set(errno, "log file %s: cannot be opened for writing: %s", path,
+				 strerror(errno));
+	return fd;
+}
+
+int log_open(struct log *log, const char *path, enum log_level level)
+{
+	int fd = path ? log_file(path) : STDERR_FILENO;
+
+	memset(log, 0, sizeof(*log));
+	log->fd = -1;
+	log->level = level;
+	if (fd < 0)
+		return fd;
+	if (path) {
+		log->path = strdup(path);
+		if (!log->path) {
+			close(fd);
+			return error_set(ENOMEM, "log file %s: no memory", path);
+		}
+	}
+	log->fd = fd;
+	return 0;
+}
+
+int log_reopen(struct log *log)
+{
+	int fd;
+
+	if (!log->path)
+		return 0;
+	fd = log_file(log->path);
+	if (fd < 0)
+		return fd;
+	if (dup3(fd, log->fd, O_CLOEXEC) < 0) {
+		int code = errno;
+
+		close(fd);
+		return error_set(code, "log file %s: %s", log->path, strerror(code));
+	}
+	close(fd);
+	return 0;
+}
+
+static int log_stamp(char *line, size_t bytes, enum log_level level)
+{
+	struct timespec now;
+	struct tm utc;
+	size_t used;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	used = strftime(line, bytes, "%Y-%m-%dT%H:%M:%S", &utc);
+	return (int)used + snprintf(line + used, bytes - used, ".%06ldZ %s ", now.tv_nsec / 1000,
+				    log_level_name(level));
+}
+
+static void log_emit(struct log *log, char *line, int used)
+{
+	uint64_t lost;
+
+	line[used++] = '\n';
+	if (write(log->fd, line, (size_t)used) != used) {
+		atomic_fetch_add(&log->lost, 1);
+		return;
+	}
+	lost = atomic_exchange(&log->lost, 0);
+	if (lost == 0)
+		return;
+	used = log_stamp(line, LOG_LINE_BYTES, LOG_LEVEL_ERROR);
+	used += snprintf(line + used, (size_t)(LOG_LINE_BYTES - used),
+			 "%" PRIu64 " lines before the last could not be written\n", lost);
+	if (write(log->fd, line, (size_t)used) != used)
+		atomic_fetch_add(&log->lost, lost);
+}
+
+void log_write(struct log *log, enum log_level level, const char *format, ...)
+{
+	char line[LOG_LINE_BYTES + 1];
+	va_list args;
+	int used, words;
+
+	if (level > log->level || log->fd < 0)
+		return;
+	used = log_stamp(line, LOG_LINE_BYTES, level);
+	va_start(args, format);
+	words = vsnprintf(line + used, (size_t)(LOG_LINE_BYTES - used), format, args);
+	va_end(args);
+	if (words < 0)
+		return;
+	used = used + words < LOG_LINE_BYTES ? used + words : LOG_LINE_BYTES - 1;
+	for (int i = 0; i < used; i++) /* one line stays one line, whatever a stranger sent */
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	log_emit(log, line, used);
+}
+
+void log_close(struct log *log)
+{
+	if (log->path && log->fd >= 0)
+		close(log->fd);
+	free(log->path);
+	log->path = NULL;
+	log->fd = -1;
+}
+
+const char *log_level_name(enum log_level level)
+{
+	static const char *const names[] = { "?", "error", "warning", "info", "debug" };
+
+	return level >= LOG_LEVEL_ERROR && level <= LOG_LEVEL_DEBUG ? names[level] : names[0];
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A log: lines "2026-11-21T09:30:00.123456Z warning words" to a file or to standard error.
+ *
+ * Threads  log_write by any; a line is one write(2), so lines of several threads never mix.
+ *          log_reopen by any; writers go on meanwhile.
+ * A line that cannot be written (a full disk) is counted, never waited for; the first line that can
+ * be written again says how many were lost. */
+#ifndef TICKBUS_BUS_LOG_H
+#define TICKBUS_BUS_LOG_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum log_level { LOG_LEVEL_ERROR = 1, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+#define LOG_LINE_BYTES 2400
+
+struct log {
+	char *path; /* NULL: standard error */
+	_Atomic int fd;
+	enum log_level level;
+	_Atomic uint64_t lost;
+};
+
+/* path NULL: standard error. 0, or -errno with words that name the file. */
+int log_open(struct log *, const char *path, enum log_level level);
+
+/* Opens the path anew (the file was moved away). On failure the old file is written on. */
+int log_reopen(struct log *);
+
+void log_write(struct log *, enum log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Takes a zeroed structure. */
+void log_close(struct log *);
+
+const char *log_level_name(enum log_level level);
+
+#endif

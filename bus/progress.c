@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The progress line: written by the topic's writer, read by everyone.
+ *
+ * W3  records, barrier, line.  Pairs with R3: who sees head n finds records up to n complete, or
+ *     overwritten by later ones.
+ * W4  line, barrier, next slot.  Pairs with R4: who sees a word of record n in a slot and then
+ * reads the line finds reserved >= n. R3  line, acquire fence, then slots. R4  slots, acquire
+ * fence, then the line. The words of one line are not stored together: over any fabric the check
+ * tells whether a copy is one line. Without a check (shared memory only) each word alone is right.
+ */
+#include "bus/progress.h"
+
+#include <errno.h>
+
+#include "bus/barrier.h"
+#include "bus/words.h"
+
+void progress_store(struct progress_line *line, struct progress *progress, bool checked,
+		    uint64_t salt)
+{
+	progress->zero[0] = progress->zero[1] = 0;
+	progress->check = checked ? record_hash(progress, sizeof(*progress),
+						offsetof(struct progress, check), salt)
+				  : 0;
+	barrier_store(); /* W3 */
+	words_store(line, progress, sizeof(*progress));
+	barrier_store(); /* W4 */
+}
+
+void progress_load(const struct progress_line *line, struct progress *copy)
+{
+	atomic_thread_fence(memory_order_acquire); /* R4 */
+	words_load(copy, line, sizeof(*copy));
+	atomic_thread_fence(memory_order_acquire); /* R3 */
+}
+
+int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
+		    bool checked, uint64_t salt)
+{
+	if (copy->epoch != epoch || copy->first == 0 || copy->instruments > capacity ||
+	    (copy->state != TOPIC_LIVE && copy->state != TOPIC_ENDED))
+		return -EAGAIN;
+	if (!checked)
+		return 0;
+	if (copy->head > copy->reserved || copy->reserved - copy->head > slots)
+		return -EAGAIN;
+	if (record_hash(copy, sizeof(*copy), offsetof(struct progress, check), salt) != copy->check)
+		return -EAGAIN;
+	return 0;
+}
+
+uint64_t progress_oldest(const struct progress *copy, uint64_t slots)
+{
+	uint64_t oldest = copy->reserved >= slots ? copy->reserved - slots + 1 : 1;
+
+	return oldest > copy->first ? oldest : copy->first;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structures in memory that another process reads while we write, as words stored and loaded
+ * whole. What belongs together is proven by a check over the copy, not by these. */
+#ifndef TICKBUS_BUS_WORDS_H
+#define TICKBUS_BUS_WORDS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline void words_store(void *shared, const void *copy, size_t bytes)
+{
+	_Atomic uint64_t *word = shared;
+	uint64_t value;
+
+	for (size_t i = 0; i < bytes / 8; i++) {
+		memcpy(&value, (const char *)copy + i * 8, sizeof(value));
+		atomic_store_explicit(&word[i], value, memory_order_relaxed);
+	}
+}
+
+static inline void words_load(void *copy, const void *shared, size_t bytes)
+{
+	const _Atomic uint64_t *word = shared;
+	uint64_t value;
+
+	for (size_t i = 0; i < bytes / 8; i++) {
+		value = atomic_load_explicit(&word[i], memory_order_relaxed);
+		memcpy((char *)copy + i * 8, &value, sizeof(value));
+	}
+}
+
+#endif
