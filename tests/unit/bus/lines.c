@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress, directory and bus page: what was stored is proven, what was changed is not. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bus/bus_page.h"
+#include "bus/directory.h"
+#include "bus/progress.h"
+#include "tickbus/error.h"
+
+#define EPOCH 0xabcdef0123456789u
+
+static _Alignas(64) struct progress_line line;
+
+static struct progress live(uint64_t head, uint64_t reserved)
+{
+	return (struct progress){ .head = head,
+				  .reserved = reserved,
+				  .first = 1,
+				  .epoch = EPOCH,
+				  .instruments = 3,
+				  .state = TOPIC_LIVE };
+}
+
+static struct progress stored(struct progress progress)
+{
+	struct progress copy;
+
+	progress_store(&line, &progress, true, 99);
+	progress_load(&line, &copy);
+	return copy;
+}
+
+Test(progress, comes_back)
+{
+	struct progress copy = stored(live(10, 14));
+
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), 0);
+	cr_assert_eq(copy.head, 10);
+	cr_assert_eq(copy.reserved, 14);
+	cr_assert_eq(copy.instruments, 3);
+}
+
+Test(progress, any_changed_bit_fails)
+{
+	for (unsigned int bit = 0; bit < 512; bit++) {
+		struct progress copy = stored(live(10, 14));
+
+		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), -EAGAIN, "bit %u",
+			     bit);
+	}
+}
+
+Test(progress, contradictions_fail_even_with_a_right_check)
+{
+	struct progress copy;
+
+	copy = stored(live(15, 14));
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), -EAGAIN, "head > reserved");
+	copy = stored(live(10, 75));
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), -EAGAIN, "reserved too far");
+	copy = stored(live(10, 74));
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), 0);
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 2, true, 99), -EAGAIN, "instruments");
+	cr_assert_eq(progress_verify(&copy, EPOCH + 1, 64, 8, true, 99), -EAGAIN, "epoch");
+}
+
+Test(progress, oldest_follows_reserved_and_first)
+{
+	struct progress copy = live(0, 4);
+
+	cr_assert_eq(progress_oldest(&copy, 64), 1);
+	copy.reserved = 64;
+	cr_assert_eq(progress_oldest(&copy, 64), 1);
+	copy.reserved = 65;
+	cr_assert_eq(progress_oldest(&copy, 64), 2);
+	copy.first = 50;
+	cr_assert_eq(progress_oldest(&copy, 64), 50);
+}
+
+Test(directory, names_come_back_at_their_index_only)
+{
+	static _Alignas(64) unsigned char base[4 * DIRECTORY_ENTRY_BYTES];
+	struct directory_entry copy;
+	char name[TB_INSTRUMENT_NAME_MAX + 1];
+
+	directory_store(base, 2, "AAPL", 7);
+	memcpy(&copy, base + 2 * DIRECTORY_ENTRY_BYTES, sizeof(copy));
+	cr_assert_eq(directory_verify(&copy, 2, 7, name), 0);
+	cr_assert_str_eq(name, "AAPL");
+	cr_assert_eq(directory_verify(&copy, 1, 7, name), -EAGAIN);
+	cr_assert_eq(directory_verify(&copy, 2, 8, name), -EAGAIN);
+	directory_store(base, 3, "ABCDEFGHIJKLMNOPQRSTUVWX", 7);
+	memcpy(&copy, base + 3 * DIRECTORY_ENTRY_BYTES, sizeof(copy));
+	cr_assert_eq(directory_verify(&copy, 3, 7, name), 0);
+	cr_assert_str_eq(name, "ABCDEFGHIJKLMNOPQRSTUVWX");
+}
+
+Test(directory, bad_names_are_refused_in_words)
+{
+	cr_assert_eq(directory_name_check(""), -EINVAL);
+	cr_assert_str_eq(tb_error(), "instrument name: found \"\", expected 1 to 24 bytes");
+	cr_assert_eq(directory_name_check("ABCDEFGHIJKLMNOPQRSTUVWXY"), -EINVAL);
+	cr_assert_eq(directory_name_check("A\tB"), -EINVAL);
+	cr_assert_str_eq(tb_error(), "instrument name: found byte 0x09 at 1, expected printable "
+				     "ASCII");
+	cr_assert_eq(directory_name_check("A "), -EINVAL);
+	cr_assert_eq(directory_name_check("BRK A"), 0);
+}
+
+Test(bus_page, pulse_and_entries_prove_themselves)
+{
+	static _Alignas(64) unsigned char page[4096];
+	struct bus_pulse pulse = { .count = 5, .bus_id = 77, .topics = 2, .changes = 2 };
+	struct bus_entry entry = { .epoch = EPOCH, .head = 9, .topic_id = 2, .state = TOPIC_LIVE };
+
+	bus_page_store_entry(page, 1, &entry, 77);
+	bus_page_store_pulse(page, &pulse);
+	bus_page_load(page, 0, &pulse, sizeof(pulse));
+	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 16), 0);
+	cr_assert_eq(bus_page_verify_pulse(&pulse, 78, 16), -EAGAIN);
+	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 1), -EAGAIN);
+	bus_page_load(page, sizeof(pulse) + sizeof(entry), &entry, sizeof(entry));
+	cr_assert_eq(bus_page_verify_entry(&entry, 1, 77), 0);
+	cr_assert_eq(bus_page_verify_entry(&entry, 0, 77), -EAGAIN);
+	for (unsigned int bit = 0; bit < sizeof(entry) * 8; bit++) {
+		struct bus_entry copy = entry;
+
+		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		cr_assert_eq(bus_page_verify_entry(&copy, 1, 77), -EAGAIN, "bit %u", bit);
+	}
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A record that was stored is read back; anything else is not taken for a record. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "bus/record.h"
+
+#define EPOCH 0x1122334455667788u
+
+static struct record make(uint64_t sequence, uint16_t length)
+{
+	struct record record = {
+		.sequence = sequence,
+		.time_ns = 1577716500000155705,
+		.instrument = 13,
+		.length = length,
+		.kind = TB_KIND_UPDATE,
+		.flags = TB_FLAG_LAST,
+	};
+
+	for (size_t i = 0; i < length; i++)
+		record.payload[i] = (uint8_t)(i * 7 + sequence);
+	return record;
+}
+
+static _Alignas(64) _Atomic uint64_t memory[SLOT_WORDS_MAX];
+static struct slot *const slot = (struct slot *)memory;
+
+static struct record stored_copy(uint64_t sequence, uint16_t length)
+{
+	struct record record = make(sequence, length), copy;
+	uint64_t found;
+
+	memset((void *)memory, 0xa5, sizeof(memory));
+	record_store(slot, &record, true, record_salt(EPOCH, 1, TAG_RECORD));
+	memset(&copy, 0x5a, sizeof(copy));
+	cr_assert_eq(record_copy(slot, SLOT_BYTES_MAX, sequence, &copy, &found), 0);
+	cr_assert_eq(found, sequence);
+	return copy;
+}
+
+Test(record, every_length_comes_back_whole)
+{
+	for (unsigned int length = 0; length <= TB_PAYLOAD_MAX; length++) {
+		struct record copy = stored_copy(length + 1, (uint16_t)length);
+		struct record expected = make(length + 1, (uint16_t)length);
+
+		cr_assert_eq(record_verify(&copy, SLOT_BYTES_MAX, length + 1, true,
+					   record_salt(EPOCH, 1, TAG_RECORD)),
+			     0);
+		cr_assert_eq(copy.time_ns, expected.time_ns);
+		cr_assert_eq(copy.instrument, 13);
+		cr_assert_eq(copy.length, length);
+		cr_assert_eq(copy.kind, TB_KIND_UPDATE);
+		cr_assert_eq(copy.flags, TB_FLAG_LAST);
+		cr_assert_eq(memcmp(copy.payload, expected.payload, length), 0);
+	}
+}
+
+Test(record, the_layout_in_memory_is_the_published_one)
+{
+	const unsigned char *bytes = (const unsigned char *)memory;
+	struct record record = make(0x0807060504030201, 2);
+
+	record_store(slot, &record, true, 0);
+	for (unsigned int i = 0; i < 8; i++)
+		cr_assert_eq(bytes[i], i + 1);
+	cr_assert_eq(bytes[16], 13);
+	cr_assert_eq(bytes[20], 2);
+	cr_assert_eq(bytes[22], TB_KIND_UPDATE);
+	cr_assert_eq(bytes[23], TB_FLAG_LAST);
+	cr_assert_eq(bytes[32], record.payload[0]);
+	for (unsigned int i = 34; i < 40; i++)
+		cr_assert_eq(bytes[i], 0, "padding up to the word is zero");
+}
+
+Test(record, any_changed_bit_fails_the_check)
+{
+	const uint64_t salt = record_salt(EPOCH, 1, TAG_RECORD);
+
+	for (unsigned int bit = 0; bit < (RECORD_HEADER_BYTES + 40) * 8; bit++) {
+		struct record copy = stored_copy(77, 40);
+
+		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		cr_assert_eq(record_verify(&copy, 128, 77, true, salt), -EAGAIN, "bit %u", bit);
+		cr_assert_eq(record_verify(&copy, 128, 0, true, salt), -EAGAIN, "bit %u", bit);
+	}
+}
+
+Test(record, a_check_of_another_epoch_topic_or_tag_fails)
+{
+	struct record copy = stored_copy(5, 32);
+
+	cr_assert_eq(record_verify(&copy, 64, 5, true, record_salt(EPOCH, 1, TAG_RECORD)), 0);
+	cr_assert_eq(record_verify(&copy, 64, 5, true, record_salt(EPOCH + 1, 1, TAG_RECORD)),
+		     -EAGAIN);
+	cr_assert_eq(record_verify(&copy, 64, 5, true, record_salt(EPOCH, 2, TAG_RECORD)), -EAGAIN);
+	cr_assert_eq(record_verify(&copy, 64, 5, true, record_salt(EPOCH, 1, TAG_PROGRESS)),
+		     -EAGAIN);
+}
+
+Test(record, a_length_beyond_the_slot_is_refused_before_it_is_used)
+{
+	struct record copy;
+	uint64_t found;
+
+	stored_copy(9, 33);
+	cr_assert_eq(record_copy(slot, 64, 9, &copy, &found), -EAGAIN);
+	copy = stored_copy(9, 33);
+	cr_assert_eq(record_verify(&copy, 64, 9, true, record_salt(EPOCH, 1, TAG_RECORD)), -EAGAIN);
+	cr_assert_eq(record_verify(&copy, 64, 9, false, 0), -EAGAIN);
+}
+
+Test(record, another_sequence_is_told_and_not_copied)
+{
+	struct record copy;
+	uint64_t found;
+
+	stored_copy(41, 8);
+	cr_assert_eq(record_copy(slot, 64, 42, &copy, &found), -EAGAIN);
+	cr_assert_eq(found, 41);
+}
+
+Test(record, kind_zero_and_sequence_zero_are_no_records)
+{
+	struct record copy = make(1, 8);
+
+	copy.kind = 0;
+	cr_assert_eq(record_verify(&copy, 64, 1, false, 0), -EAGAIN);
+	copy = make(0, 8);
+	cr_assert_eq(record_verify(&copy, 64, 0, false, 0), -EAGAIN);
+}
+
+Test(record, an_unchecked_record_has_no_check)
+{
+	struct record record = make(3, 32), copy;
+	uint64_t found;
+
+	record_store(slot, &record, false, 12345);
+	cr_assert_eq(record_copy(slot, 64, 3, &copy, &found), 0);
+	cr_assert_eq(copy.check, 0);
+	cr_assert_eq(record_verify(&copy, 64, 3, false, 0), 0);
+}
+
+/* The writer laps one slot; each payload repeats its sequence, so a torn copy shows itself. */
+#define COPIES 200000
+
+static _Atomic bool enough;
+
+static void *lap(void *user)
+{
+	struct record record = make(1, 24);
+
+	(void)user;
+	for (uint64_t n = 1; !atomic_load_explicit(&enough, memory_order_relaxed); n++) {
+		record.sequence = n;
+		record.time_ns = n;
+		for (size_t i = 0; i < 3; i++)
+			memcpy(record.payload + i * 8, &n, 8);
+		record_store(slot, &record, false, 0);
+	}
+	return NULL;
+}
+
+Test(record, the_sequence_lock_alone_lets_no_torn_copy_through)
+{
+	struct record copy;
+	uint64_t found, words[3];
+	pthread_t writer;
+
+	memset((void *)memory, 0, sizeof(memory));
+	pthread_create(&writer, NULL, lap, NULL);
+	for (unsigned int copies = 0; copies < COPIES;) {
+		uint64_t now = atomic_load(&slot->word[0]);
+
+		if (now == 0 || record_copy(slot, 64, now, &copy, &found) < 0)
+			continue;
+		copies++;
+		memcpy(words, copy.payload, sizeof(words));
+		cr_assert_eq(copy.time_ns, now);
+		cr_assert(words[0] == now && words[1] == now && words[2] == now);
+	}
+	atomic_store(&enough, true);
+	pthread_join(writer, NULL);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a region's parts are, and that a header that says otherwise is refused. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bus/region.h"
+#include "tickbus/error.h"
+
+static struct region_shape shape(void)
+{
+	return (struct region_shape){ .epoch = 1,
+				      .fingerprint = 2,
+				      .slots = 1024,
+				      .slot_bytes = 64,
+				      .capacity = 100,
+				      .topic_id = 3,
+				      .flags = REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE };
+}
+
+Test(region, parts_follow_each_other_at_page_boundaries)
+{
+	struct region_shape s = shape();
+	struct region_layout layout;
+
+	cr_assert_eq(region_layout(&s, &layout), 0);
+	cr_assert_eq(layout.progress, 4096);
+	cr_assert_eq(layout.directory, 8192);
+	cr_assert_eq(layout.last_value, 12288);
+	cr_assert_eq(layout.ring, 20480);
+	cr_assert_eq(layout.bytes, 20480 + 65536);
+	s.flags = REGION_FLAG_CHECKED;
+	cr_assert_eq(region_layout(&s, &layout), 0);
+	cr_assert_eq(layout.last_value, 0);
+	cr_assert_eq(layout.ring, 12288);
+}
+
+Test(region, bounds_are_told)
+{
+	struct region_shape s = shape();
+	struct region_layout layout;
+
+	s.slots = 1000;
+	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
+	cr_assert_str_eq(tb_error(), "slots: found 1000, expected a power of two from 64 to "
+				     "16777216");
+	s = shape();
+	s.slots = 32;
+	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
+	s = shape();
+	s.slot_bytes = 96;
+	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
+	s = shape();
+	s.capacity = 0;
+	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
+	s = shape();
+	s.flags = 4;
+	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
+	s = shape();
+	s.slots = REGION_SLOTS_MAX;
+	s.slot_bytes = SLOT_BYTES_MAX;
+	cr_assert_eq(region_layout(&s, &layout), -EINVAL, "64 GiB are the limit");
+}
+
+Test(region, the_smallest_slot_for_a_payload)
+{
+	cr_assert_eq(region_slot_bytes(0), 64);
+	cr_assert_eq(region_slot_bytes(32), 64);
+	cr_assert_eq(region_slot_bytes(33), 128);
+	cr_assert_eq(region_slot_bytes(TB_PAYLOAD_MAX), 4096);
+	cr_assert_eq(region_slot_bytes(TB_PAYLOAD_MAX + 1), 0);
+}
+
+Test(region, a_header_with_any_other_bit_is_refused)
+{
+	static _Alignas(64) unsigned char page[4096];
+	struct region_shape s = shape();
+	struct region_header copy;
+
+	region_header_write(page, &s, "nasdaq.quote");
+	memcpy(&copy, page, sizeof(copy));
+	cr_assert_eq(region_header_verify(&copy, &s, "nasdaq.quote"), 0);
+	cr_assert_eq(region_header_verify(&copy, &s, "nasdaq.trade"), -EPROTO);
+	for (unsigned int bit = 0; bit < sizeof(copy) * 8; bit++) {
+		memcpy(&copy, page, sizeof(copy));
+		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		cr_assert_eq(region_header_verify(&copy, &s, "nasdaq.quote"), -EPROTO, "bit %u",
+			     bit);
+	}
+}
