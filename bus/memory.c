@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our writable mapping is made before the seal FUTURE_WRITE: from then on no other one can be, not
+ * even by reopening the file through /proc. SHRINK protects readers from SIGBUS, GROW and SEAL keep
+ * what was promised as it is. */
+#include "bus/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define PAGE_BYTES      ((size_t)4096)
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+#define SEALS           (F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* A sealed memfd of whole pages, every one of them there: 0 or -errno. */
+static int memory_try(struct memory *memory, const char *name, size_t bytes, unsigned int huge)
+{
+	const size_t mapped = round_up(bytes, huge ? HUGE_PAGE_BYTES : PAGE_BYTES);
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
+	void *base = MAP_FAILED;
+	int code;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)mapped) < 0 || fallocate(fd, 0, 0, (off_t)mapped) < 0)
+		goto fail;
+	base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (base == MAP_FAILED || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+		goto fail;
+	*memory = (struct memory){ .base = base, .bytes = bytes, .mapped = mapped, .fd = fd };
+	return 0;
+fail:
+	code = errno;
+	if (base != MAP_FAILED)
+		munmap(base, mapped);
+	close(fd);
+	return -code;
+}
+
+int memory_create(struct memory *memory, const char *name, size_t bytes)
+{
+	int result = -EINVAL;
+
+	memset(memory, 0, sizeof(*memory));
+	memory->fd = -1;
+	if (bytes == 0)
+		return error_set(EINVAL, "memory %s: found 0 bytes, expected at least 1", name);
+	if (bytes >= HUGE_PAGE_BYTES)
+		result = memory_try(memory, name, bytes, MFD_HUGETLB | MFD_HUGE_2MB);
+	if (result < 0)
+		result = memory_try(memory, name, bytes, 0);
+	if (result < 0)
+		return error_set(-result, "memory %s: %zu bytes cannot be had: %s", name, bytes,
+				 strerror(-result));
+	/* Advice only: where it is not taken, pages stay small. */
+	madvise(memory->base, memory->mapped, MADV_HUGEPAGE);
+	return 0;
+}
+
+void memory_free(struct memory *memory)
+{
+	if (!memory->base)
+		return;
+	munmap(memory->base, memory->mapped);
+	close(memory->fd);
+	memset(memory, 0, sizeof(*memory));
+	memory->fd = -1;
+}
+
+int memory_pin(const struct memory *memory)
+{
+	struct rlimit limit = { 0 };
+	int code;
+
+	if (mlock(memory->base, memory->mapped) == 0)
+		return 0;
+	code = errno;
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	return error_set(code,
+			 "%zu bytes cannot be pinned in memory (%s): the limit of lockable memory "
+			 "is %llu bytes in all",
+			 memory->mapped, strerror(code), (unsigned long long)limit.rlim_cur);
+}
+
+int memory_map_foreign(int fd, size_t bytes, const void **base)
+{
+	struct stat status;
+	void *mapped;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0)
+		return error_set(EPROTO,
+				 "memory handed over: found a descriptor that is no memfd, expected "
+				 "sealed memory");
+	if (!(seals & F_SEAL_SHRINK))
+		return error_set(EPROTO,
+				 "memory handed over: found seals 0x%x, expected one against "
+				 "shrinking among them",
+				 (unsigned int)seals);
+	if (fstat(fd, &status) < 0)
+		return error_set(errno, "memory handed over: %s", strerror(errno));
+	if (bytes == 0 || status.st_size < 0 || (size_t)status.st_size < bytes)
+		return error_set(EPROTO, "memory handed over: found %lld bytes, expected %zu",
+				 (long long)status.st_size, bytes);
+	mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (mapped == MAP_FAILED)
+		return error_set(errno, "memory handed over: %zu bytes cannot be mapped: %s", bytes,
+				 strerror(errno));
+	*base = mapped;
+	return 0;
+}
+
+void memory_unmap_foreign(const void *base, size_t bytes)
+{
+	if (base)
+		munmap((void *)(uintptr_t)base, bytes);
+}
