@@ -105,9 +105,9 @@ int memory_map_foreign(int fd, size_t bytes, const void **base)
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0)
-		return error_set(EPROTO,
-				 "memory handed over: found a descriptor that is no memfd, expected "
-				 "sealed memory");
+		return error_set(
+			EPROTO, "memory handed over: found a descriptor that is no memfd, expected "
+				"sealed memory");
 	if (!(seals & F_SEAL_SHRINK))
 		return error_set(EPROTO,
 				 "memory handed over: found seals 0x%x, expected one against "

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages, each described once for both directions (bus/wire.h).
+ *
+ *   message: type u16, zero u16, request u32, then the fields in the order of the code below */
+#include "bus/control.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bus/bus_page.h"
+#include "bus/error.h"
+#include "bus/progress.h"
+#include "bus/wire.h"
+
+#define HEADER_BYTES    8
+#define TEXT_BYTES(max) (2 + (max))
+#define TOPIC_BYTES     (52 + TEXT_BYTES(TB_TOPIC_NAME_MAX) + TEXT_BYTES(CONTROL_NAME_MAX))
+#define VALUE_BYTES                                                                                \
+	(8 + TEXT_BYTES(CONTROL_COUNTER_NAME_MAX) + TEXT_BYTES(CONTROL_COUNTER_UNIT_MAX))
+
+static_assert(HEADER_BYTES + 8 + CONTROL_TOPICS_PAGE * TOPIC_BYTES <= FABRIC_MESSAGE_BYTES,
+	      "topics");
+static_assert(HEADER_BYTES + 16 + CONTROL_SCHEMA_PART <= FABRIC_MESSAGE_BYTES, "schema_bytes");
+static_assert(HEADER_BYTES + 20 + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
+static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_WORDS_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
+static_assert(HEADER_BYTES + 20 + TEXT_BYTES(TB_TOPIC_NAME_MAX) +
+			      CONTROL_COUNTERS_PAGE * VALUE_BYTES <=
+		      FABRIC_MESSAGE_BYTES,
+	      "values");
+static_assert(HEADER_BYTES + 12 +
+			      CONTROL_UNPUBLISHED_PAGE * (8 + TEXT_BYTES(TB_INSTRUMENT_NAME_MAX)) <=
+		      FABRIC_MESSAGE_BYTES,
+	      "unpublished_names");
+static_assert(40 + TEXT_BYTES(CONTROL_NAME_MAX) <= FABRIC_WELCOME_BYTES, "welcome");
+
+static int wire_result(const struct wire *wire, const char *message)
+{
+	if (wire->wrong)
+		return error_set(EPROTO, "%s message of %zu bytes: %s at byte %zu", message,
+				 wire->limit, wire->wrong, wire->at);
+	return 0;
+}
+
+static void describe_hello(struct wire *wire, struct control_hello *hello)
+{
+	uint32_t magic = CONTROL_MAGIC;
+	uint16_t length = FABRIC_HELLO_BYTES;
+
+	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "is not from a tickbus");
+	wire_u8(wire, &hello->version_low);
+	wire_u8(wire, &hello->version_high);
+	wire_u16(wire, &length);
+	if (!wire->wrong && length != FABRIC_HELLO_BYTES)
+		wire->wrong = "tells a length other than 56";
+	if (!wire->wrong && (hello->version_low == 0 || hello->version_low > hello->version_high))
+		wire->wrong = "tells no range of versions";
+	wire_u64(wire, &hello->features);
+	wire_u64(wire, &hello->nonce);
+	wire_bytes(wire, hello->ticket, sizeof(hello->ticket));
+	wire_end(wire);
+}
+
+size_t control_hello_encode(const struct control_hello *hello, uint8_t bytes[FABRIC_HELLO_BYTES])
+{
+	struct wire wire = { .bytes = bytes, .limit = FABRIC_HELLO_BYTES };
+	struct control_hello copy = *hello;
+
+	describe_hello(&wire, &copy);
+	return wire.wrong ? 0 : wire.at;
+}
+
+int control_hello_decode(const void *bytes, size_t length, struct control_hello *hello)
+{
+	struct wire wire = { .bytes = (uint8_t *)(uintptr_t)bytes,
+			     .limit = length,
+			     .reading = true };
+
+	memset(hello, 0, sizeof(*hello));
+	describe_hello(&wire, hello);
+	return wire_result(&wire, "hello");
+}
+
+static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
+{
+	uint32_t magic = CONTROL_MAGIC;
+
+	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "is not from a tickbus");
+	wire_u8(wire, &welcome->version);
+	wire_zero(wire, 3);
+	wire_u64(wire, &welcome->bus_id);
+	wire_u32_within(wire, &welcome->stale_ms, 1, 600000, "tells no stale bound");
+	wire_u32_within(wire, &welcome->topics_max, 1, BUS_TOPICS_MAX, "tells no bound of topics");
+	wire_u64(wire, &welcome->key.address);
+	wire_u32(wire, &welcome->key.rkey);
+	wire_text(wire, welcome->name, CONTROL_NAME_MAX, "has no valid bus name");
+	wire_end(wire);
+}
+
+size_t control_welcome_encode(const struct control_welcome *welcome,
+			      uint8_t bytes[FABRIC_WELCOME_BYTES])
+{
+	struct wire wire = { .bytes = bytes, .limit = FABRIC_WELCOME_BYTES };
+	struct control_welcome copy = *welcome;
+
+	describe_welcome(&wire, &copy);
+	return wire.wrong ? 0 : wire.at;
+}
+
+int control_welcome_decode(const void *bytes, size_t length, struct control_welcome *welcome)
+{
+	struct wire wire = { .bytes = (uint8_t *)(uintptr_t)bytes,
+			     .limit = length,
+			     .reading = true };
+
+	memset(welcome, 0, sizeof(*welcome));
+	describe_welcome(&wire, welcome);
+	return wire_result(&wire, "welcome");
+}
+
+static void describe_topic(struct wire *wire, struct control_topic *topic)
+{
+	uint32_t slots = (uint32_t)topic->shape.slots;
+
+	wire_u64(wire, &topic->shape.epoch);
+	wire_u64(wire, &topic->shape.fingerprint);
+	wire_u32(wire, &slots);
+	topic->shape.slots = slots;
+	wire_zero(wire, 4);
+	wire_u32(wire, &topic->shape.slot_bytes);
+	wire_u32(wire, &topic->shape.capacity);
+	wire_u32_within(wire, &topic->shape.topic_id, 1, BUS_TOPICS_MAX, "has no valid topic id");
+	wire_u32(wire, &topic->shape.flags);
+	wire_u32_within(wire, &topic->state, TOPIC_LIVE, TOPIC_ENDED, "has no valid topic state");
+	wire_u32(wire, &topic->schema_version);
+	wire_u32_within(wire, &topic->schema_bytes, 1, CONTROL_SCHEMA_MAX,
+			"has no valid length of a schema");
+	wire_text(wire, topic->name, TB_TOPIC_NAME_MAX, "has no valid topic name");
+	wire_text(wire, topic->schema, CONTROL_NAME_MAX, "has no valid schema name");
+}
+
+static void describe_topics(struct wire *wire, struct control_message *message)
+{
+	wire_u32_within(wire, &message->topics.count, 0, CONTROL_TOPICS_PAGE,
+			"has too many topics");
+	wire_u32_within(wire, &message->topics.more, 0, 1, "does not tell whether there is more");
+	for (uint32_t i = 0; i < message->topics.count && !wire->wrong; i++)
+		describe_topic(wire, &message->topics.topic[i]);
+}
+
+static void describe_schema_bytes(struct wire *wire, struct control_message *message)
+{
+	wire_u32(wire, &message->schema_bytes.topic_id);
+	wire_u32_within(wire, &message->schema_bytes.total, 1, CONTROL_SCHEMA_MAX,
+			"has no valid length of a schema");
+	wire_u32_within(wire, &message->schema_bytes.offset, 0, CONTROL_SCHEMA_MAX,
+			"has no valid place in a schema");
+	wire_u32_within(wire, &message->schema_bytes.bytes, 0, CONTROL_SCHEMA_PART,
+			"has too many bytes of a schema");
+	if (!wire->wrong &&
+	    (message->schema_bytes.offset > message->schema_bytes.total ||
+	     message->schema_bytes.bytes >
+		     message->schema_bytes.total - message->schema_bytes.offset))
+		wire->wrong = "has bytes beyond the schema's end";
+	if (!wire->wrong)
+		wire_bytes(wire, message->schema_bytes.part, message->schema_bytes.bytes);
+}
+
+static void describe_values(struct wire *wire, struct control_message *message)
+{
+	wire_u32(wire, &message->values.scope);
+	wire_u32(wire, &message->values.index);
+	wire_u32(wire, &message->values.blocks);
+	wire_u32(wire, &message->values.total);
+	wire_u32_within(wire, &message->values.count, 0, CONTROL_COUNTERS_PAGE,
+			"has too many counters");
+	wire_text(wire, message->values.name, TB_TOPIC_NAME_MAX, "has no valid block name");
+	for (uint32_t i = 0; i < message->values.count && !wire->wrong; i++) {
+		wire_text(wire, message->values.entry[i].name, CONTROL_COUNTER_NAME_MAX,
+			  "has no valid counter name");
+		wire_text(wire, message->values.entry[i].unit, CONTROL_COUNTER_UNIT_MAX,
+			  "has no valid unit");
+		wire_u64(wire, &message->values.entry[i].value);
+	}
+}
+
+static void describe_unpublished_names(struct wire *wire, struct control_message *message)
+{
+	wire_u32(wire, &message->unpublished_names.topic_id);
+	wire_u32(wire, &message->unpublished_names.total);
+	wire_u32_within(wire, &message->unpublished_names.count, 0, CONTROL_UNPUBLISHED_PAGE,
+			"has too many names");
+	for (uint32_t i = 0; i < message->unpublished_names.count && !wire->wrong; i++) {
+		wire_text(wire, message->unpublished_names.entry[i].name, TB_INSTRUMENT_NAME_MAX,
+			  "has no valid instrument name");
+		wire_u64(wire, &message->unpublished_names.entry[i].records);
+	}
+}
+
+/* Messages of one to three numbers. */
+static void describe_plain(struct wire *wire, struct control_message *message)
+{
+	switch (message->type) {
+	case CONTROL_SCHEMA:
+		wire_u32(wire, &message->schema.topic_id);
+		wire_u32_within(wire, &message->schema.offset, 0, CONTROL_SCHEMA_MAX,
+				"has no valid place in a schema");
+		break;
+	case CONTROL_JOIN:
+		wire_u32(wire, &message->join.topic_id);
+		wire_u64(wire, &message->join.epoch);
+		break;
+	case CONTROL_COUNTERS:
+		wire_u32(wire, &message->counters.scope);
+		wire_u32(wire, &message->counters.index);
+		wire_u32(wire, &message->counters.after);
+		break;
+	case CONTROL_UNPUBLISHED:
+		wire_u32(wire, &message->unpublished.topic_id);
+		wire_u32(wire, &message->unpublished.after);
+		break;
+	default: /* LEAVE, ARM, WAKE, REVOKE, ENDING */
+		wire_u32(wire, &message->topic.topic_id);
+		wire_u64(wire, &message->topic.epoch);
+		wire_u64(wire, &message->topic.head);
+		break;
+	}
+}
+
+static void describe_body(struct wire *wire, struct control_message *message)
+{
+	switch (message->type) {
+	case CONTROL_CATALOGUE:
+		wire_u32(wire, &message->catalogue.after);
+		wire_text(wire, message->catalogue.pattern, TB_PATTERN_MAX, "has no valid pattern");
+		break;
+	case CONTROL_TOPICS:
+		describe_topics(wire, message);
+		break;
+	case CONTROL_SCHEMA_BYTES:
+		describe_schema_bytes(wire, message);
+		break;
+	case CONTROL_GRANT:
+		describe_topic(wire, &message->grant.topic);
+		wire_u64(wire, &message->grant.region_bytes);
+		wire_u64(wire, &message->grant.key.address);
+		wire_u32(wire, &message->grant.key.rkey);
+		break;
+	case CONTROL_REFUSE:
+		wire_u32(wire, &message->refuse.topic_id);
+		wire_u32_within(wire, &message->refuse.code, 1, 4095, "has no valid code");
+		wire_text(wire, message->refuse.words, CONTROL_WORDS_MAX, "has no valid words");
+		break;
+	case CONTROL_VALUES:
+		describe_values(wire, message);
+		break;
+	case CONTROL_UNPUBLISHED_NAMES:
+		describe_unpublished_names(wire, message);
+		break;
+	default:
+		describe_plain(wire, message);
+		break;
+	}
+}
+
+static void describe(struct wire *wire, struct control_message *message)
+{
+	uint16_t type = (uint16_t)message->type;
+
+	wire_u16(wire, &type);
+	wire_zero(wire, 2);
+	wire_u32(wire, &message->request);
+	if (!wire->wrong && (type < CONTROL_CATALOGUE || type > CONTROL_ENDING))
+		wire->wrong = "is of no known type";
+	if (wire->wrong)
+		return;
+	message->type = (enum control_type)type;
+	describe_body(wire, message);
+	wire_end(wire);
+}
+
+size_t control_encode(const struct control_message *message, uint8_t bytes[FABRIC_MESSAGE_BYTES])
+{
+	struct wire wire = { .bytes = bytes, .limit = FABRIC_MESSAGE_BYTES };
+
+	/* Writing, the description only reads the message. */
+	describe(&wire, (struct control_message *)(uintptr_t)message);
+	return wire.wrong ? 0 : wire.at;
+}
+
+int control_decode(const void *bytes, size_t length, struct control_message *message)
+{
+	struct wire wire = { .bytes = (uint8_t *)(uintptr_t)bytes,
+			     .limit = length,
+			     .reading = true };
+
+	memset(message, 0, sizeof(*message));
+	describe(&wire, message);
+	return wire_result(&wire, "control");
+}
