@@ -157,10 +157,9 @@ static void describe_schema_bytes(struct wire *wire, struct control_message *mes
 			"has no valid place in a schema");
 	wire_u32_within(wire, &message->schema_bytes.bytes, 0, CONTROL_SCHEMA_PART,
 			"has too many bytes of a schema");
-	if (!wire->wrong &&
-	    (message->schema_bytes.offset > message->schema_bytes.total ||
-	     message->schema_bytes.bytes >
-		     message->schema_bytes.total - message->schema_bytes.offset))
+	if (!wire->wrong && (message->schema_bytes.offset > message->schema_bytes.total ||
+			     message->schema_bytes.bytes >
+				     message->schema_bytes.total - message->schema_bytes.offset))
 		wire->wrong = "has bytes beyond the schema's end";
 	if (!wire->wrong)
 		wire_bytes(wire, message->schema_bytes.part, message->schema_bytes.bytes);

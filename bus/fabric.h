@@ -146,6 +146,9 @@ struct fabric_ops {
 	/* Sends a message, and with it the right to read `given` unless NULL. -EAGAIN: the peer
 	 * does not take its messages (the caller drops it or tries later); -ENOTCONN: gone. */
 	int (*send)(struct peer *, const void *message, size_t bytes, struct exposure *given);
+	/* Who a peer is, for a line in the log ("pid 12 of user 1000"); at most bytes, terminated.
+	 */
+	void (*peer_words)(const struct peer *, char *words, size_t bytes);
 	/* Ends a peer; no gone call follows. */
 	void (*drop)(struct peer *, const char *why);
 

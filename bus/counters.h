@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the library counts, as numbers of the tables in counters.c, which give name, unit, meaning.
+ */
+#ifndef TICKBUS_BUS_COUNTERS_H
+#define TICKBUS_BUS_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "tickbus/counters.h"
+
+enum bus_counter {
+	BUS_CONNECTIONS,
+	BUS_REFUSED,
+	BUS_DROPPED,
+	BUS_SUBSCRIBERS,
+	BUS_MESSAGES,
+	BUS_MALFORMED,
+	BUS_REFUSALS,
+	BUS_JOINS,
+	BUS_WAKES,
+	BUS_COUNTERS
+};
+
+enum topic_counter {
+	TOPIC_RECORDS,
+	TOPIC_FLUSHES,
+	TOPIC_SIGNALS,
+	TOPIC_INSTRUMENTS,
+	TOPIC_CAPACITY,
+	TOPIC_SUBSCRIBERS,
+	TOPIC_UNPUBLISHED,
+	TOPIC_RESTARTS,
+	TOPIC_COUNTERS
+};
+
+enum subscription_counter {
+	SUBSCRIPTION_RECORDS,
+	SUBSCRIPTION_LOST_OVERRUN,
+	SUBSCRIPTION_LOST_BEFORE_JOIN,
+	SUBSCRIPTION_LOST_UPSTREAM,
+	SUBSCRIPTION_LOST_CORRUPT,
+	SUBSCRIPTION_BUSY,
+	SUBSCRIPTION_TORN,
+	SUBSCRIPTION_READS,
+	SUBSCRIPTION_FALSE_HINTS,
+	SUBSCRIPTION_RESTARTS,
+	SUBSCRIPTION_STALES,
+	SUBSCRIPTION_COUNTERS
+};
+
+/* For words that one thread counts and others read. */
+static inline void counter_add(_Atomic uint64_t *counter, uint64_t more)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+			      memory_order_relaxed);
+}
+
+#endif

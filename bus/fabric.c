@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fabrics there are, by the scheme of an address. */
+#include "bus/fabric.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/shm.h"
+
+#define ADDED_MAX 4
+
+static const struct fabric_ops *added[ADDED_MAX];
+
+static bool scheme_is(const struct fabric_ops *ops, const char *address, size_t length)
+{
+	return ops && strlen(ops->scheme) == length && memcmp(ops->scheme, address, length) == 0;
+}
+
+const struct fabric_ops *fabric_find(const char *address, const char **rest)
+{
+	const char *colon = strchr(address, ':');
+	const size_t length = colon ? (size_t)(colon - address) : 0;
+
+	if (colon) {
+		*rest = colon + 1;
+		if (scheme_is(&shm_ops, address, length))
+			return &shm_ops;
+		for (size_t i = 0; i < ADDED_MAX; i++)
+			if (scheme_is(added[i], address, length))
+				return added[i];
+	}
+	error_set(EINVAL, "address \"%.100s\": expected shm:NAME", address);
+	return NULL;
+}
+
+int fabric_add(const struct fabric_ops *ops)
+{
+	for (size_t i = 0; i < ADDED_MAX; i++) {
+		if (added[i] == ops)
+			return 0;
+		if (!added[i]) {
+			added[i] = ops;
+			return 0;
+		}
+	}
+	return error_set(ENOSPC, "fabric %s: there are %d others already", ops->scheme, ADDED_MAX);
+}

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The publisher's side of the shm fabric: one socket, its peers, and descriptors handed to them.
+ *
+ * Who listens holds a lock on NAME.lock. A socket that a killed publisher left is replaced by the
+ * next holder of the lock, and only by it.
+ *
+ * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
+ * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
+ */
+#include "bus/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+
+#define EVENTS_PER_POLL 64
+#define FRAMES_PER_PEER 8 /* per poll, so that no peer holds up the others */
+#define HELLO_MS        2000
+#define BACKLOG         1024
+#define GROUPS_MAX      1024
+
+struct shm_exposure {
+	struct exposure base;
+	int fd;
+};
+
+struct shm_peer {
+	struct peer base;
+	struct shm_peer *next, *before;
+	int fd;
+	bool up;   /* its hello was accepted */
+	bool dead; /* freed when the poll is over */
+	uint64_t connected_ms;
+	struct ucred who;
+};
+
+struct shm_listener {
+	struct listener base;
+	struct listener_calls calls;
+	void *user;
+	struct shm_place place;
+	char *name;
+	int socket, lock, epoll, timer;
+	int reserve; /* given up to accept, and close, when descriptors run out */
+	uid_t *users;
+	gid_t *groups;
+	size_t user_count, group_count;
+	unsigned int peers, peers_max;
+	bool bound;
+	struct shm_peer *first, *graveyard;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void notable(struct shm_listener *listener, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void notable(struct shm_listener *listener, const char *format, ...)
+{
+	char words[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	listener->calls.notable(listener->user, words);
+}
+
+/* -- opening ------------------------------------------------------------------------------------
+ */
+
+/* Locks NAME.lock; the file that is locked is the one that the path names. */
+static int lock_take(struct shm_listener *listener)
+{
+	struct stat held, there;
+	char pid[32] = "";
+
+	for (;;) {
+		listener->lock =
+			open(listener->place.lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (listener->lock < 0)
+			return error_set(errno, "address shm:%s: %s cannot be opened: %s",
+					 listener->name, listener->place.lock, strerror(errno));
+		if (flock(listener->lock, LOCK_EX | LOCK_NB) < 0) {
+			if (errno != EWOULDBLOCK)
+				return error_set(errno, "address shm:%s: %s cannot be locked: %s",
+						 listener->name, listener->place.lock,
+						 strerror(errno));
+			if (pread(listener->lock, pid, sizeof(pid) - 1, 0) < 0)
+				pid[0] = '\0';
+			pid[strspn(pid, "0123456789")] = '\0';
+			return error_set(
+				EADDRINUSE,
+				"address shm:%s: another publisher%s%s%s listens there (%s)",
+				listener->name, *pid ? " (pid " : "", pid, *pid ? ")" : "",
+				listener->place.address.sun_path);
+		}
+		if (fstat(listener->lock, &held) == 0 && stat(listener->place.lock, &there) == 0 &&
+		    held.st_ino == there.st_ino && held.st_dev == there.st_dev)
+			break;
+		close(listener->lock); /* its holder removed it on leaving: again */
+	}
+	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+	if (ftruncate(listener->lock, 0) < 0 || pwrite(listener->lock, pid, strlen(pid), 0) < 0)
+		return error_set(errno, "address shm:%s: %s cannot be written: %s", listener->name,
+				 listener->place.lock, strerror(errno));
+	return 0;
+}
+
+static int socket_open(struct shm_listener *listener)
+{
+	const bool others = listener->user_count + listener->group_count > 0;
+	const char *path = listener->place.address.sun_path;
+
+	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener->socket < 0)
+		goto fail;
+	unlink(path);
+	if (bind(listener->socket, (struct sockaddr *)&listener->place.address,
+		 sizeof(listener->place.address)) < 0)
+		goto fail;
+	listener->bound = true;
+	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)
+		goto fail;
+	return 0;
+fail:
+	return error_set(errno, "address shm:%s: no socket at %s: %s", listener->name, path,
+			 strerror(errno));
+}
+
+static int watch(struct shm_listener *listener, int fd, void *what)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = what };
+
+	if (epoll_ctl(listener->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+		return error_set(errno, "address shm:%s: epoll: %s", listener->name,
+				 strerror(errno));
+	return 0;
+}
+
+static int access_copy(struct shm_listener *listener, const struct fabric_access *access)
+{
+	listener->user_count = access->user_count;
+	listener->group_count = access->group_count;
+	listener->users = calloc(access->user_count + 1, sizeof(uid_t));
+	listener->groups = calloc(access->group_count + 1, sizeof(gid_t));
+	if (!listener->users || !listener->groups)
+		return error_set(ENOMEM, "address shm:%s: no memory", listener->name);
+	for (size_t i = 0; i < access->user_count; i++)
+		listener->users[i] = access->users[i];
+	for (size_t i = 0; i < access->group_count; i++)
+		listener->groups[i] = access->groups[i];
+	return 0;
+}
+
+static int listener_open(struct shm_listener *listener, const struct fabric_listen *how)
+{
+	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
+	int result = shm_place_listen(how->address, &listener->place);
+
+	if (result < 0)
+		return result;
+	listener->name = strdup(how->address);
+	if (!listener->name)
+		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
+	result = access_copy(listener, &how->access);
+	if (result == 0)
+		result = lock_take(listener);
+	if (result == 0)
+		result = socket_open(listener);
+	if (result < 0)
+		return result;
+	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
+	listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (listener->epoll < 0 || listener->timer < 0 || listener->reserve < 0 ||
+	    timerfd_settime(listener->timer, 0, &twice_a_second, NULL) < 0)
+		return error_set(errno, "address shm:%s: %s", listener->name, strerror(errno));
+	result = watch(listener, listener->socket, &listener->socket);
+	return result < 0 ? result : watch(listener, listener->timer, &listener->timer);
+}
+
+int shm_listen(struct listener **out, const struct fabric_listen *how,
+	       const struct listener_calls *calls, void *user)
+{
+	struct shm_listener *listener = calloc(1, sizeof(*listener));
+	int result;
+
+	*out = NULL;
+	if (!listener)
+		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
+	listener->base.ops = &shm_ops;
+	listener->calls = *calls;
+	listener->user = user;
+	listener->peers_max = how->peers_max;
+	listener->socket = listener->lock = listener->epoll = -1;
+	listener->timer = listener->reserve = -1;
+	result = listener_open(listener, how);
+	if (result < 0) {
+		shm_listener_close(&listener->base);
+		return result;
+	}
+	*out = &listener->base;
+	return 0;
+}
+
+int shm_listener_fd(const struct listener *base)
+{
+	return ((const struct shm_listener *)base)->epoll;
+}
+
+/* -- peers --------------------------------------------------------------------------------------
+ */
+
+static void peer_bury(struct shm_listener *listener, struct shm_peer *peer)
+{
+	if (peer->before)
+		peer->before->next = peer->next;
+	else
+		listener->first = peer->next;
+	if (peer->next)
+		peer->next->before = peer->before;
+	close(peer->fd);
+	peer->dead = true;
+	peer->next = listener->graveyard;
+	listener->graveyard = peer;
+	listener->peers--;
+}
+
+static void refuse(int fd, uint32_t code, const char *why)
+{
+	uint8_t body[sizeof(code) + FABRIC_REASON_BYTES];
+	const size_t length = strnlen(why, FABRIC_REASON_BYTES);
+
+	memcpy(body, &code, sizeof(code));
+	memcpy(body + sizeof(code), why, length);
+	shm_transmit(fd, SHM_REFUSE, body, sizeof(code) + length, -1);
+}
+
+static void peer_accept(struct shm_listener *listener, int fd)
+{
+	struct shm_peer *peer;
+	socklen_t length = sizeof(peer->who);
+
+	if (listener->peers >= listener->peers_max) {
+		refuse(fd, EUSERS, "the publisher has as many subscribers as it may have");
+		notable(listener, "a connection was refused: there are %u already",
+			listener->peers_max);
+		close(fd);
+		return;
+	}
+	peer = calloc(1, sizeof(*peer));
+	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->who, &length) < 0 ||
+	    watch(listener, fd, peer) < 0) {
+		notable(listener, "a connection was refused: %s", strerror(errno));
+		free(peer);
+		close(fd);
+		return;
+	}
+	peer->base.ops = &shm_ops;
+	peer->base.listener = &listener->base;
+	peer->fd = fd;
+	peer->connected_ms = now_ms();
+	peer->next = listener->first;
+	if (listener->first)
+		listener->first->before = peer;
+	listener->first = peer;
+	listener->peers++;
+}
+
+/* No descriptor is left: the connection is taken with the one in reserve and closed, else it would
+ * keep the listener awake for ever. False when accepting should pause. */
+static bool accept_exhausted(struct shm_listener *listener)
+{
+	int fd;
+
+	if (listener->reserve < 0)
+		return false;
+	close(listener->reserve);
+	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0) {
+		refuse(fd, EMFILE, "the publisher has no descriptor left");
+		close(fd);
+	}
+	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	notable(listener, "a connection was refused: no descriptor is left (see ulimit -n)");
+	return fd >= 0;
+}
+
+static int listener_accept(struct shm_listener *listener)
+{
+	int count = 0;
+
+	while (count < EVENTS_PER_POLL) {
+		int fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0)
+			peer_accept(listener, fd);
+		else if ((errno != EMFILE && errno != ENFILE) || !accept_exhausted(listener))
+			break;
+		count++;
+	}
+	return count;
+}
+
+/* -- permission ---------------------------------------------------------------------------------
+ */
+
+static bool group_listed(const struct shm_listener *listener, gid_t group)
+{
+	for (size_t i = 0; i < listener->group_count; i++)
+		if (listener->groups[i] == group)
+			return true;
+	return false;
+}
+
+static bool peer_allowed(const struct shm_listener *listener, const struct shm_peer *peer)
+{
+	gid_t groups[GROUPS_MAX];
+	socklen_t length = sizeof(groups);
+
+	if (peer->who.uid == geteuid() || peer->who.uid == 0)
+		return true;
+	for (size_t i = 0; i < listener->user_count; i++)
+		if (listener->users[i] == peer->who.uid)
+			return true;
+	if (listener->group_count == 0)
+		return false;
+	if (group_listed(listener, peer->who.gid))
+		return true;
+	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length) < 0)
+		return false;
+	for (size_t i = 0; i < length / sizeof(gid_t); i++)
+		if (group_listed(listener, groups[i]))
+			return true;
+	return false;
+}
+
+/* -- frames -------------------------------------------------------------------------------------
+ */
+
+static void peer_lost(struct shm_listener *listener, struct shm_peer *peer, const char *why)
+{
+	const bool up = peer->up;
+
+	if (peer->dead)
+		return;
+	peer_bury(listener, peer);
+	if (up)
+		listener->calls.gone(listener->user, &peer->base, why);
+}
+
+/* Drops a peer that has not been accepted, with words for it and for the log. */
+static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, uint32_t code,
+			const char *why)
+{
+	refuse(peer->fd, code, why);
+	notable(listener, "pid %d of user %u was refused: %s", (int)peer->who.pid,
+		(unsigned int)peer->who.uid, why);
+	peer_bury(listener, peer);
+}
+
+static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, const uint8_t *hello,
+		       size_t bytes)
+{
+	uint8_t welcome[FABRIC_WELCOME_BYTES];
+	char why[FABRIC_REASON_BYTES] = "";
+	struct exposure *given = NULL;
+	size_t length = 0;
+	int result;
+
+	if (!peer_allowed(listener, peer)) {
+		snprintf(why, sizeof(why), "user %u has no permission to read the bus at shm:%s",
+			 (unsigned int)peer->who.uid, listener->name);
+		peer_refuse(listener, peer, EACCES, why);
+		return;
+	}
+	result = listener->calls.hello(listener->user, &peer->base, hello, bytes, welcome, &length,
+				       &given, why);
+	if (peer->dead)
+		return;
+	if (result < 0) {
+		why[sizeof(why) - 1] = '\0';
+		peer_refuse(listener, peer, (uint32_t)-result, why);
+		return;
+	}
+	peer->up = true;
+	result = shm_transmit(peer->fd, SHM_WELCOME, welcome, length,
+			      given ? ((struct shm_exposure *)given)->fd : -1);
+	if (result < 0)
+		peer_lost(listener, peer, "it did not take the welcome");
+}
+
+static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
+{
+	struct shm_frame frame;
+	char why[128];
+	int stray, bytes;
+
+	for (int i = 0; i < FRAMES_PER_PEER && !peer->dead; i++) {
+		bytes = shm_receive(peer->fd, &frame, &stray);
+		if (stray >= 0)
+			close(stray); /* nothing is taken from a subscriber */
+		if (bytes == -EAGAIN)
+			return;
+		if (bytes == -ECONNRESET) {
+			peer_lost(listener, peer, "it closed the connection");
+		} else if (bytes < 0 || frame.kind != (peer->up ? SHM_MESSAGE : SHM_HELLO)) {
+			snprintf(why, sizeof(why), "it sent %s, expected a %s",
+				 bytes < 0 ? "a frame of a wrong size" : "a frame of another kind",
+				 peer->up ? "control message" : "hello");
+			notable(listener, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
+				(unsigned int)peer->who.uid, why);
+			peer_lost(listener, peer, why);
+		} else if (peer->up) {
+			listener->calls.message(listener->user, &peer->base, frame.body,
+						(size_t)bytes);
+		} else {
+			peer_hello(listener, peer, frame.body, (size_t)bytes);
+		}
+	}
+}
+
+static void silent_drop(struct shm_listener *listener)
+{
+	const uint64_t now = now_ms();
+	uint64_t ticks;
+
+	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
+		return;
+	for (struct shm_peer *peer = listener->first, *next; peer; peer = next) {
+		next = peer->next;
+		if (!peer->up && now - peer->connected_ms > HELLO_MS)
+			peer_refuse(listener, peer, ETIMEDOUT, "it connected and said nothing");
+	}
+}
+
+static void graves_clear(struct shm_listener *listener)
+{
+	while (listener->graveyard) {
+		struct shm_peer *peer = listener->graveyard;
+
+		listener->graveyard = peer->next;
+		free(peer);
+	}
+}
+
+int shm_listener_poll(struct listener *base)
+{
+	struct shm_listener *listener = (struct shm_listener *)base;
+	struct epoll_event events[EVENTS_PER_POLL];
+	int count = epoll_wait(listener->epoll, events, EVENTS_PER_POLL, 0);
+
+	if (count < 0)
+		return errno == EINTR ? 0 : error_set(errno, "epoll: %s", strerror(errno));
+	for (int i = 0; i < count; i++) {
+		void *what = events[i].data.ptr;
+
+		if (what == &listener->timer)
+			silent_drop(listener);
+		else if (what == &listener->socket)
+			listener_accept(listener);
+		else if (!((struct shm_peer *)what)->dead)
+			peer_read(listener, what);
+	}
+	graves_clear(listener); /* L1 */
+	return count;
+}
+
+void shm_listener_close(struct listener *base)
+{
+	struct shm_listener *listener = (struct shm_listener *)base;
+
+	if (!listener)
+		return;
+	while (listener->first)
+		peer_bury(listener, listener->first);
+	graves_clear(listener);
+	if (listener->bound) {
+		unlink(listener->place.address.sun_path);
+		unlink(listener->place.lock);
+	}
+	if (listener->socket >= 0)
+		close(listener->socket);
+	if (listener->epoll >= 0)
+		close(listener->epoll);
+	if (listener->timer >= 0)
+		close(listener->timer);
+	if (listener->reserve >= 0)
+		close(listener->reserve);
+	if (listener->lock >= 0)
+		close(listener->lock);
+	free(listener->users);
+	free(listener->groups);
+	free(listener->name);
+	free(listener);
+}
+
+/* -- what peers are given -----------------------------------------------------------------------
+ */
+
+int shm_expose(struct listener *base, const struct memory *memory, struct exposure **out)
+{
+	struct shm_exposure *exposure = calloc(1, sizeof(*exposure));
+
+	(void)base;
+	*out = NULL;
+	if (!exposure)
+		return error_set(ENOMEM, "no memory to describe shared memory");
+	exposure->base.ops = &shm_ops;
+	exposure->fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
+	if (exposure->fd < 0) {
+		int code = errno;
+
+		free(exposure);
+		return error_set(code, "no descriptor for shared memory: %s", strerror(code));
+	}
+	*out = &exposure->base;
+	return 0;
+}
+
+void shm_withdraw(struct exposure *base)
+{
+	struct shm_exposure *exposure = (struct shm_exposure *)base;
+
+	if (!exposure)
+		return;
+	close(exposure->fd);
+	free(exposure);
+}
+
+struct fabric_key shm_key(const struct exposure *exposure)
+{
+	(void)exposure;
+	return (struct fabric_key){ 0 };
+}
+
+int shm_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
+{
+	struct shm_peer *peer = (struct shm_peer *)base;
+
+	if (peer->dead || !peer->up)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	return shm_transmit(peer->fd, SHM_MESSAGE, message, bytes,
+			    given ? ((struct shm_exposure *)given)->fd : -1);
+}
+
+void shm_peer_words(const struct peer *base, char *words, size_t bytes)
+{
+	const struct shm_peer *peer = (const struct shm_peer *)base;
+
+	snprintf(words, bytes, "pid %d of user %u", (int)peer->who.pid,
+		 (unsigned int)peer->who.uid);
+}
+
+/* Drop may come from a callback inside a poll, or from outside: the grave is cleared by the next.
+ */
+void shm_drop(struct peer *base, const char *why)
+{
+	struct shm_peer *peer = (struct shm_peer *)base;
+	struct shm_listener *listener = (struct shm_listener *)base->listener;
+
+	if (peer->dead)
+		return;
+	notable(listener, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
+		(unsigned int)peer->who.uid, why);
+	peer_bury(listener, peer);
+}
