@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open addressing, never more than half full; nothing is ever taken out. */
+#include "publisher/names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+
+int names_open(struct names *names, uint32_t capacity)
+{
+	uint32_t places = 16;
+
+	while (places < capacity * 2)
+		places *= 2;
+	*names = (struct names){ .capacity = capacity, .mask = places - 1 };
+	names->entries = calloc(capacity, sizeof(*names->entries));
+	names->places = calloc(places, sizeof(*names->places));
+	if (!names->entries || !names->places) {
+		names_close(names);
+		return error_set(ENOMEM, "no memory for %u names", capacity);
+	}
+	return 0;
+}
+
+void names_close(struct names *names)
+{
+	free(names->entries);
+	free(names->places);
+	*names = (struct names){ 0 };
+}
+
+void names_clear(struct names *names)
+{
+	memset(names->places, 0, (names->mask + 1) * sizeof(*names->places));
+	names->count = 0;
+}
+
+/* FNV-1a: short keys, and not from a stranger who could choose them for their hash. */
+static uint32_t hash(const char *name)
+{
+	uint32_t value = 2166136261u;
+
+	for (; *name; name++)
+		value = (value ^ (uint8_t)*name) * 16777619u;
+	return value ^ value >> 15;
+}
+
+int64_t names_find(const struct names *names, const char *name)
+{
+	for (uint32_t at = hash(name) & names->mask; names->places[at];
+	     at = (at + 1) & names->mask) {
+		const uint32_t index = names->places[at] - 1;
+
+		if (strcmp(names->entries[index].name, name) == 0)
+			return index;
+	}
+	return -1;
+}
+
+int64_t names_add(struct names *names, const char *name, uint64_t value)
+{
+	uint32_t at = hash(name) & names->mask;
+
+	if (names->count == names->capacity)
+		return -1;
+	while (names->places[at])
+		at = (at + 1) & names->mask;
+	strncpy(names->entries[names->count].name, name, TB_INSTRUMENT_NAME_MAX);
+	names->entries[names->count].value = value;
+	names->places[at] = ++names->count;
+	return names->count - 1;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of instruments with a number each: a hash table of a fixed capacity, made at once. */
+#ifndef TICKBUS_PUBLISHER_NAMES_H
+#define TICKBUS_PUBLISHER_NAMES_H
+
+#include <stdint.h>
+
+#include "tickbus/record.h"
+
+struct names_entry {
+	char name[TB_INSTRUMENT_NAME_MAX + 1];
+	uint64_t value;
+};
+
+struct names {
+	struct names_entry *entries; /* in order of their arrival */
+	uint32_t *places;            /* index + 1 into entries, 0: free; twice the capacity or more */
+	uint32_t capacity, count, mask;
+};
+
+/* 0 or -ENOMEM with words. */
+int names_open(struct names *, uint32_t capacity);
+void names_close(struct names *);
+void names_clear(struct names *);
+
+/* The entry's index, or -1. */
+int64_t names_find(const struct names *, const char *name);
+/* Adds a name that is not there: its index, or -1 when there is no room. */
+int64_t names_add(struct names *, const char *name, uint64_t value);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waking sleeping subscribers at the price of one load in a flush.
+ *
+ * The publishing thread and the control thread share, per topic, the progress line's head (written
+ * by the first) and the armed word (set by the second, cleared by the first).
+ *
+ *   flush (publishing thread)            arm (control thread)
+ *   F1  store head                       A1  store armed = 1
+ *   F2  load armed                       A2  load head
+ *   if set: clear it, signal             if it moved past what the sleeper saw: wake it
+ *
+ * One of the two must see the other's store, or the sleeper sleeps on. That needs a full fence
+ * between F1 and F2 and between A1 and A2. The one in arm is membarrier(PRIVATE_EXPEDITED), which
+ * makes every running thread of this process execute a full fence: if the publishing thread is
+ * before F1 then, its F2 comes after A1 is visible; if it is past F1, its head is visible to A2. So
+ * the flush needs none, only that the compiler keeps F1 before F2. Where the kernel has no membarrier, the
+ * flush makes the fence itself (fence_in_flush).
+ *
+ * After a signal the control thread looks at every join that is still armed, arms the word again if
+ * any is left (a subscriber may have read past the head it was woken for), and looks at head again. */
+#ifndef TICKBUS_PUBLISHER_WAKEUP_H
+#define TICKBUS_PUBLISHER_WAKEUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wakeup {
+	_Atomic uint32_t armed;
+	_Atomic uint64_t signals; /* counted by the publishing thread */
+	int event_fd;             /* the control thread's */
+	bool fence_in_flush;
+};
+
+/* Asks the kernel for membarrier: whether flushes need a fence of their own. Once per process start
+ * would do; asking again does no harm. */
+bool wakeup_needs_fence(void);
+
+/* By the publishing thread, after head was stored. */
+static inline void wakeup_flush(struct wakeup *wakeup);
+
+/* By the control thread: sets the word; loads after it are after the fence. */
+void wakeup_arm(struct wakeup *wakeup);
+
+void wakeup_signal(struct wakeup *wakeup);
+
+static inline void wakeup_flush(struct wakeup *wakeup)
+{
+	if (wakeup->fence_in_flush)
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst); /* F1 before F2 for the compiler */
+	if (__builtin_expect(atomic_load_explicit(&wakeup->armed, memory_order_relaxed) != 0, 0))
+		wakeup_signal(wakeup);
+}
+
+#endif
