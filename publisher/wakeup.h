@@ -13,11 +13,12 @@
  * between F1 and F2 and between A1 and A2. The one in arm is membarrier(PRIVATE_EXPEDITED), which
  * makes every running thread of this process execute a full fence: if the publishing thread is
  * before F1 then, its F2 comes after A1 is visible; if it is past F1, its head is visible to A2. So
- * the flush needs none, only that the compiler keeps F1 before F2. Where the kernel has no membarrier, the
- * flush makes the fence itself (fence_in_flush).
+ * the flush needs none, only that the compiler keeps F1 before F2. Where the kernel has no
+ * membarrier, the flush makes the fence itself (fence_in_flush).
  *
  * After a signal the control thread looks at every join that is still armed, arms the word again if
- * any is left (a subscriber may have read past the head it was woken for), and looks at head again. */
+ * any is left (a subscriber may have read past the head it was woken for), and looks at head again.
+ */
 #ifndef TICKBUS_PUBLISHER_WAKEUP_H
 #define TICKBUS_PUBLISHER_WAKEUP_H
 

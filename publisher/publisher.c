@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing a bus. */
+#include "publisher/publisher.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+
+#define STALE_MS_DEFAULT     1000
+#define TOPICS_DEFAULT       256
+#define SUBSCRIBERS_DEFAULT  1024
+#define SUBSCRIBERS_MAX      65536
+#define EXIT_WAIT_MS_DEFAULT 5000
+#define NAMES_MAX            256 /* users, groups */
+
+void publisher_lock(struct tb_publisher *publisher)
+{
+	pthread_mutex_lock(&publisher->lock);
+}
+
+void publisher_unlock(struct tb_publisher *publisher)
+{
+	pthread_mutex_unlock(&publisher->lock);
+}
+
+void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level,
+		   const char *format, ...)
+{
+	char words[1024];
+	va_list args;
+
+	if (!publisher->log)
+		return;
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	publisher->log(publisher->log_user, level, words);
+}
+
+void publisher_withdraw(struct tb_topic *topic)
+{
+	for (size_t i = 0; i < TOPIC_LISTENERS_MAX; i++) {
+		if (topic->exposures[i])
+			topic->exposures[i]->ops->withdraw(topic->exposures[i]);
+		topic->exposures[i] = NULL;
+	}
+}
+
+/* Pages that cannot be pinned still work, over shared memory: one warning for the bus. */
+static void pin(struct tb_publisher *publisher, const struct memory *memory)
+{
+	if (memory_pin(memory) == 0 || publisher->pin_warned)
+		return;
+	publisher->pin_warned = true;
+	publisher_log(
+		publisher, TB_LOG_WARNING,
+		"%s; latency may suffer when memory is short; remedy: a higher limit (ulimit -l, "
+		"LimitMEMLOCK=) or smaller topics",
+		tb_error());
+}
+
+/* -- options ------------------------------------------------------------------------------------
+ */
+
+static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t high)
+{
+	if (found >= low && found <= high)
+		return 0;
+	return error_set(EINVAL, "publisher options: %s: found %u, expected %u to %u", what, found,
+			 low, high);
+}
+
+static int name_check(const char *name)
+{
+	size_t length = name ? strnlen(name, CONTROL_NAME_MAX + 1) : 0;
+	bool good = length > 0 && length <= CONTROL_NAME_MAX && name[0] != '.';
+
+	for (size_t i = 0; good && i < length; i++)
+		good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
+	if (good)
+		return 0;
+	return error_set(
+		EINVAL,
+		"publisher options: name: found \"%.64s\", expected 1 to %d letters, digits, "
+		"'.', '_' and '-', not beginning with '.'",
+		name ? name : "", CONTROL_NAME_MAX);
+}
+
+static int options_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	int result = name_check(options->name);
+
+	publisher->stale_ms = options->stale_ms ? options->stale_ms : STALE_MS_DEFAULT;
+	publisher->topics_max = options->topics_max ? options->topics_max : TOPICS_DEFAULT;
+	publisher->exit_wait_ms = options->exit_wait_ms == UINT32_MAX ? 0
+				  : options->exit_wait_ms             ? options->exit_wait_ms
+								      : EXIT_WAIT_MS_DEFAULT;
+	publisher->log = options->log;
+	publisher->log_user = options->user;
+	if (result == 0)
+		result = range_check("stale_ms", publisher->stale_ms, 20, 60000);
+	if (result == 0)
+		result = range_check("topics_max", publisher->topics_max, 1, BUS_TOPICS_MAX);
+	if (result == 0)
+		result = range_check("subscribers_max", options->subscribers_max, 0,
+				     SUBSCRIBERS_MAX);
+	if (result == 0)
+		result = range_check("listen_count", (uint32_t)options->listen_count, 0,
+				     TOPIC_LISTENERS_MAX);
+	if (result == 0)
+		result = range_check("user_count", (uint32_t)options->user_count, 0, NAMES_MAX);
+	if (result == 0)
+		result = range_check("group_count", (uint32_t)options->group_count, 0, NAMES_MAX);
+	if (result == 0)
+		memcpy(publisher->name, options->name, strlen(options->name) + 1);
+	return result;
+}
+
+static int users_find(const struct tb_publisher_options *options, uid_t *users)
+{
+	char buffer[16384];
+	struct passwd entry, *found;
+
+	for (size_t i = 0; i < options->user_count; i++) {
+		int code = getpwnam_r(options->users[i], &entry, buffer, sizeof(buffer), &found);
+
+		if (!found)
+			return error_set(
+				code ? code : ENOENT,
+				"publisher options: users: found \"%s\", expected the name of a "
+				"user of this machine",
+				options->users[i]);
+		users[i] = entry.pw_uid;
+	}
+	return 0;
+}
+
+static int groups_find(const struct tb_publisher_options *options, gid_t *groups)
+{
+	char buffer[65536];
+	struct group entry, *found;
+
+	for (size_t i = 0; i < options->group_count; i++) {
+		int code = getgrnam_r(options->groups[i], &entry, buffer, sizeof(buffer), &found);
+
+		if (!found)
+			return error_set(
+				code ? code : ENOENT,
+				"publisher options: groups: found \"%s\", expected the name of "
+				"a group of this machine",
+				options->groups[i]);
+		groups[i] = entry.gr_gid;
+	}
+	return 0;
+}
+
+/* -- opening ------------------------------------------------------------------------------------
+ */
+
+static int gate_open(struct tb_publisher *publisher, const char *address,
+		     const struct fabric_access *access, uint32_t subscribers_max)
+{
+	struct gate *gate = &publisher->gates[publisher->gate_count];
+	struct fabric_listen how = { .access = *access, .peers_max = subscribers_max };
+	const struct fabric_ops *ops = fabric_find(address, &how.address);
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
+	int result;
+
+	if (!ops)
+		return -EINVAL;
+	gate->publisher = publisher;
+	gate->index = publisher->gate_count;
+	result = ops->listen(&gate->listener, &how, &server_calls, gate);
+	if (result < 0)
+		return result;
+	publisher->gate_count++;
+	result = ops->expose(gate->listener, &publisher->page, &gate->bus_page);
+	if (result < 0)
+		return result;
+	if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, ops->listener_fd(gate->listener),
+		      &event) < 0)
+		return error_set(errno, "epoll: %s", strerror(errno));
+	return 0;
+}
+
+static int gates_open(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	uid_t users[NAMES_MAX];
+	gid_t groups[NAMES_MAX];
+	const struct fabric_access access = { users, options->user_count, groups,
+					      options->group_count };
+	const uint32_t subscribers =
+		options->subscribers_max ? options->subscribers_max : SUBSCRIBERS_DEFAULT;
+	char own[CONTROL_NAME_MAX + 8];
+	int result = users_find(options, users);
+
+	if (result == 0)
+		result = groups_find(options, groups);
+	if (result < 0)
+		return result;
+	snprintf(own, sizeof(own), "shm:%s", publisher->name);
+	if (!options->listen || options->listen_count == 0)
+		return gate_open(publisher, own, &access, subscribers);
+	for (size_t i = 0; i < options->listen_count && result == 0; i++)
+		result = gate_open(publisher, options->listen[i], &access, subscribers);
+	return result;
+}
+
+static int descriptors_open(struct tb_publisher *publisher)
+{
+	const long quarter_ms = publisher->stale_ms / 4;
+	const struct timespec quarter = { quarter_ms / 1000, quarter_ms % 1000 * 1000000 };
+	const struct itimerspec pace = { quarter, quarter };
+	struct epoll_event event = { .events = EPOLLIN };
+
+	publisher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	publisher->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	publisher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (publisher->epoll_fd < 0 || publisher->event_fd < 0 || publisher->timer_fd < 0 ||
+	    timerfd_settime(publisher->timer_fd, 0, &pace, NULL) < 0 ||
+	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->event_fd, &event) < 0 ||
+	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->timer_fd, &event) < 0)
+		return error_set(errno, "bus %s: no descriptors for its thread: %s",
+				 publisher->name, strerror(errno));
+	return 0;
+}
+
+/* Signals are for the program's own threads. */
+static int thread_start(struct tb_publisher *publisher)
+{
+	sigset_t all, before;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	code = pthread_create(&publisher->thread, NULL, server_run, publisher);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (code)
+		return error_set(code, "bus %s: no thread: %s", publisher->name, strerror(code));
+	pthread_setname_np(publisher->thread, "tickbus-control");
+	publisher->running = true;
+	return 0;
+}
+
+static void publisher_free(struct tb_publisher *publisher)
+{
+	for (uint32_t i = 0; i < publisher->gate_count; i++) {
+		struct gate *gate = &publisher->gates[i];
+
+		if (gate->bus_page)
+			gate->bus_page->ops->withdraw(gate->bus_page);
+		gate->listener->ops->listener_close(gate->listener);
+	}
+	while (publisher->sessions)
+		session_close(publisher->sessions);
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		topic_close(publisher->topics[i]);
+	free(publisher->topics);
+	memory_free(&publisher->page);
+	if (publisher->epoll_fd >= 0)
+		close(publisher->epoll_fd);
+	if (publisher->event_fd >= 0)
+		close(publisher->event_fd);
+	if (publisher->timer_fd >= 0)
+		close(publisher->timer_fd);
+	pthread_mutex_destroy(&publisher->lock);
+	free(publisher);
+}
+
+static int publisher_build(struct tb_publisher *publisher,
+			   const struct tb_publisher_options *options)
+{
+	int result = options_take(publisher, options);
+
+	if (result < 0)
+		return result;
+	if (getrandom(&publisher->bus_id, sizeof(publisher->bus_id), 0) !=
+	    sizeof(publisher->bus_id))
+		return error_set(errno, "no random number: %s", strerror(errno));
+	publisher->fence_in_flush = wakeup_needs_fence();
+	publisher->topics = calloc(publisher->topics_max, sizeof(*publisher->topics));
+	if (!publisher->topics)
+		return error_set(ENOMEM, "bus %s: no memory", publisher->name);
+	result = memory_create(&publisher->page, "tickbus-bus-page",
+			       bus_page_bytes(publisher->topics_max));
+	if (result < 0)
+		return result;
+	pin(publisher, &publisher->page);
+	publisher->pulse.bus_id = publisher->bus_id;
+	server_pulse(publisher);
+	result = descriptors_open(publisher);
+	if (result == 0)
+		result = gates_open(publisher, options);
+	return result < 0 ? result : thread_start(publisher);
+}
+
+TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publisher_options *options)
+{
+	struct tb_publisher *publisher;
+	int result;
+
+	*out = NULL;
+	if (!options || options->size < sizeof(*options))
+		return error_set(EINVAL, "publisher options: found size %zu, expected %zu or more",
+				 options ? options->size : 0, sizeof(*options));
+	publisher = calloc(1, sizeof(*publisher));
+	if (!publisher)
+		return error_set(ENOMEM, "publisher: no memory");
+	publisher->page.fd = publisher->epoll_fd = publisher->event_fd = publisher->timer_fd = -1;
+	pthread_mutex_init(&publisher->lock, NULL);
+	result = publisher_build(publisher, options);
+	if (result < 0) {
+		publisher_free(publisher);
+		return result;
+	}
+	*out = publisher;
+	return 0;
+}
+
+/* -- topics and counters ------------------------------------------------------------------------
+ */
+
+static bool topic_exists(const struct tb_publisher *publisher, const char *name)
+{
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		if (strcmp(publisher->topics[i]->name, name) == 0)
+			return true;
+	return false;
+}
+
+TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic_options *options,
+			   struct tb_topic **out)
+{
+	struct tb_topic *topic;
+	int result = topic_open(&topic, publisher, options, publisher->topic_count + 1,
+				publisher->event_fd, publisher->fence_in_flush);
+
+	*out = NULL;
+	if (result < 0)
+		return result;
+	publisher_lock(publisher);
+	if (topic_exists(publisher, topic->name))
+		result = error_set(EEXIST, "topic %s: the bus has a topic of this name",
+				   topic->name);
+	else if (publisher->topic_count == publisher->topics_max)
+		result = error_set(ENOSPC, "topic %s: the bus has its %u topics", topic->name,
+				   publisher->topics_max);
+	if (result == 0) {
+		pin(publisher, &topic->memory);
+		publisher->topics[publisher->topic_count++] = topic;
+		publisher->pulse.changes++;
+		server_pulse(publisher);
+	}
+	publisher_unlock(publisher);
+	if (result < 0)
+		topic_close(topic);
+	else
+		*out = topic;
+	return result;
+}
+
+TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic *const *topics,
+				 size_t count)
+{
+	size_t joins = 0;
+
+	publisher_lock(publisher);
+	if (!topics)
+		for (uint32_t i = 0; i < publisher->topic_count; i++)
+			joins += publisher->topics[i]->join_count;
+	for (size_t i = 0; topics && i < count; i++)
+		joins += topics[i]->join_count;
+	publisher_unlock(publisher);
+	return joins;
+}
+
+static int table_check(const struct tb_counter *table, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(table[i].name) > CONTROL_COUNTER_NAME_MAX ||
+		    strlen(table[i].unit) > CONTROL_COUNTER_UNIT_MAX)
+			return error_set(
+				EINVAL,
+				"counter %s (%s): expected a name of at most %d bytes and a "
+				"unit of at most %d",
+				table[i].name, table[i].unit, CONTROL_COUNTER_NAME_MAX,
+				CONTROL_COUNTER_UNIT_MAX);
+	return 0;
+}
+
+TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
+			      const struct tb_counter *table, const uint64_t *values, size_t count)
+{
+	const size_t length = strnlen(name, CONTROL_NAME_MAX + 1);
+	int result = count >= 1 && count <= 64
+			     ? table_check(table, count)
+			     : error_set(EINVAL, "counters %s: found %zu, expected 1 to 64", name,
+					 count);
+
+	if (result == 0 && (length == 0 || length > CONTROL_NAME_MAX))
+		result = error_set(EINVAL, "counters: found a name of %zu bytes, expected 1 to %d",
+				   length, CONTROL_NAME_MAX);
+	if (result < 0)
+		return result;
+	publisher_lock(publisher);
+	if (publisher->feed_count == FEED_BLOCKS_MAX) {
+		result = error_set(ENOSPC, "counters %s: there are %d blocks", name,
+				   FEED_BLOCKS_MAX);
+	} else {
+		struct feed_block *feed = &publisher->feeds[publisher->feed_count++];
+
+		memcpy(feed->name, name, length + 1);
+		feed->table = table;
+		feed->values = (const _Atomic uint64_t *)values;
+		feed->count = count;
+	}
+	publisher_unlock(publisher);
+	return result;
+}
+
+/* -- closing ------------------------------------------------------------------------------------
+ */
+
+TB_API void tb_publisher_close(struct tb_publisher *publisher)
+{
+	struct timespec now;
+
+	if (!publisher)
+		return;
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		tb_topic_end(publisher->topics[i]);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	publisher->close_by_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 +
+				 publisher->exit_wait_ms;
+	atomic_store_explicit(&publisher->closing, true, memory_order_release);
+	eventfd_write(publisher->event_fd, 1);
+	pthread_join(publisher->thread, NULL);
+	publisher_free(publisher);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bus: its topics, its listeners and the thread that answers for them.
+ *
+ * The lock guards the list of topics and what topic.h puts under it (T2). The control thread holds
+ * it while it works, the writing threads take it to create, restart and end topics and to count
+ * what they could not publish: never in tb_publish or tb_flush. */
+#ifndef TICKBUS_PUBLISHER_PUBLISHER_H
+#define TICKBUS_PUBLISHER_PUBLISHER_H
+
+#include <pthread.h>
+#include <stdarg.h>
+
+#include "bus/bus_page.h"
+#include "bus/control.h"
+#include "bus/counters.h"
+#include "bus/fabric.h"
+#include "publisher/topic.h"
+
+#define FEED_BLOCKS_MAX 64
+
+struct session;
+
+/* A subscriber's hold on a topic. In two lists: its topic's and its session's. */
+struct join {
+	struct session *session;
+	struct tb_topic *topic;
+	struct join *next_of_topic, **link_of_topic;
+	struct join *next_of_session, **link_of_session;
+	uint64_t epoch;     /* of the memory it was given */
+	uint64_t head_seen; /* what it had read when it went to sleep */
+	bool armed;
+};
+
+/* A connected subscriber. */
+struct session {
+	struct tb_publisher *publisher;
+	struct peer *peer;
+	struct session *next, **link;
+	struct join *joins;
+	uint32_t listener; /* index */
+};
+
+struct feed_block {
+	char name[CONTROL_NAME_MAX + 1];
+	const struct tb_counter *table;
+	const _Atomic uint64_t *values;
+	size_t count;
+};
+
+/* What a listener's callbacks are given: which of them called. */
+struct gate {
+	struct tb_publisher *publisher;
+	struct listener *listener;
+	struct exposure *bus_page;
+	uint32_t index;
+};
+
+struct tb_publisher {
+	pthread_mutex_t lock;
+	struct tb_topic **topics; /* id - 1 */
+	uint32_t topic_count, topics_max;
+	struct gate gates[TOPIC_LISTENERS_MAX];
+	uint32_t gate_count;
+	struct session *sessions;
+	struct feed_block feeds[FEED_BLOCKS_MAX];
+	size_t feed_count;
+	_Atomic uint64_t counters[BUS_COUNTERS]; /* the control thread's */
+
+	struct memory page;
+	struct bus_pulse pulse;
+	uint64_t bus_id;
+	char name[CONTROL_NAME_MAX + 1];
+	uint32_t stale_ms, exit_wait_ms;
+	bool fence_in_flush;
+	bool pin_warned;
+
+	tb_log_handler *log;
+	void *log_user;
+
+	pthread_t thread;
+	bool running;
+	int epoll_fd, timer_fd, event_fd;
+	_Atomic bool closing;
+	uint64_t close_by_ms; /* on CLOCK_MONOTONIC, set before closing */
+};
+
+void publisher_lock(struct tb_publisher *);
+void publisher_unlock(struct tb_publisher *);
+void publisher_log(const struct tb_publisher *, enum tb_log_level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Takes a topic's exposures back; under the lock, or while no control thread runs. */
+void publisher_withdraw(struct tb_topic *);
+
+/* server.c: the control thread. */
+extern const struct listener_calls server_calls;
+void *server_run(void *publisher);
+/* Writes pulse and entries of the bus page; under the lock. */
+void server_pulse(struct tb_publisher *);
+
+/* session.c: joins. */
+struct join *session_find(const struct session *, const struct tb_topic *);
+struct join *session_join(struct session *, struct tb_topic *);
+void session_leave(struct join *);
+void session_close(struct session *);
+/* Sends; a subscriber that does not take it is dropped and its session freed: -ENOTCONN. */
+int session_send(struct session *, const struct control_message *, struct exposure *given);
+
+/* answers.c: what a control message of a subscriber asks for. -ENOTCONN: the session is no more. */
+int answers_give(struct session *, const struct control_message *);
+/* Looks at a topic's sleepers and wakes those that have something to read. */
+void answers_wake(struct tb_topic *);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control thread: listens, answers, beats the pulse, wakes sleepers, tells ends and restarts.
+ *
+ * It sleeps in epoll on the listeners, on one eventfd (a flush found a sleeper, a topic ended or
+ * began again, the publisher closes) and on a timer of a quarter of the stale bound. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+#include "publisher/publisher.h"
+
+#define CLOSING_POLL_MS 20
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* -- what listeners call ------------------------------------------------------------------------
+ */
+
+static int hello_check(const struct control_hello *hello, char reason[FABRIC_REASON_BYTES])
+{
+	static const uint8_t anonymous[32];
+
+	if (hello->version_low > CONTROL_VERSION_HIGH ||
+	    hello->version_high < CONTROL_VERSION_LOW) {
+		snprintf(
+			reason, FABRIC_REASON_BYTES,
+			"no common version: the subscriber speaks %u to %u, the publisher %d to %d",
+			hello->version_low, hello->version_high, CONTROL_VERSION_LOW,
+			CONTROL_VERSION_HIGH);
+		return -EPROTO;
+	}
+	if (hello->features != 0) {
+		snprintf(reason, FABRIC_REASON_BYTES,
+			 "the subscriber needs features 0x%" PRIx64 ", the publisher has none",
+			 hello->features);
+		return -EPROTO;
+	}
+	if (memcmp(hello->ticket, anonymous, sizeof(anonymous)) != 0) {
+		snprintf(reason, FABRIC_REASON_BYTES,
+			 "the subscriber's ticket is not known to the publisher");
+		return -EACCES;
+	}
+	return 0;
+}
+
+static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
+		    size_t *welcome_bytes, struct exposure **given,
+		    char reason[FABRIC_REASON_BYTES])
+{
+	struct gate *gate = user;
+	struct tb_publisher *publisher = gate->publisher;
+	struct control_hello told;
+	struct control_welcome answer = { .version = CONTROL_VERSION_HIGH,
+					  .bus_id = publisher->bus_id,
+					  .stale_ms = publisher->stale_ms,
+					  .topics_max = publisher->topics_max };
+	struct session *session;
+	int result = control_hello_decode(hello, bytes, &told);
+
+	if (result < 0)
+		snprintf(reason, FABRIC_REASON_BYTES, "%s", tb_error());
+	else
+		result = hello_check(&told, reason);
+	session = result < 0 ? NULL : calloc(1, sizeof(*session));
+	if (!session) {
+		counter_add(&publisher->counters[BUS_REFUSED], 1);
+		return result < 0 ? result : -ENOMEM;
+	}
+	session->publisher = publisher;
+	session->peer = peer;
+	session->listener = gate->index;
+	session->next = publisher->sessions;
+	session->link = &publisher->sessions;
+	if (publisher->sessions)
+		publisher->sessions->link = &session->next;
+	publisher->sessions = session;
+	peer->user = session;
+	memcpy(answer.name, publisher->name, sizeof(answer.name));
+	answer.key = gate->bus_page->ops->key(gate->bus_page);
+	*given = gate->bus_page;
+	*welcome_bytes = control_welcome_encode(&answer, welcome);
+	counter_add(&publisher->counters[BUS_CONNECTIONS], 1);
+	counter_add(&publisher->counters[BUS_SUBSCRIBERS], 1);
+	return 0;
+}
+
+static void on_message(void *user, struct peer *peer, const void *bytes, size_t length)
+{
+	struct tb_publisher *publisher = ((struct gate *)user)->publisher;
+	struct control_message message;
+	int result = control_decode(bytes, length, &message);
+
+	counter_add(&publisher->counters[BUS_MESSAGES], 1);
+	if (result == 0)
+		result = answers_give(peer->user, &message);
+	if (result != -EPROTO)
+		return;
+	counter_add(&publisher->counters[BUS_MALFORMED], 1);
+	counter_add(&publisher->counters[BUS_DROPPED], 1);
+	session_close(peer->user);
+	peer->ops->drop(peer, tb_error());
+}
+
+static void on_gone(void *user, struct peer *peer, const char *why)
+{
+	struct tb_publisher *publisher = ((struct gate *)user)->publisher;
+	char who[64];
+
+	peer->ops->peer_words(peer, who, sizeof(who));
+	publisher_log(publisher, TB_LOG_DEBUG, "%s left: %s", who, why);
+	session_close(peer->user);
+}
+
+static void on_notable(void *user, const char *words)
+{
+	publisher_log(((struct gate *)user)->publisher, TB_LOG_WARNING, "%s", words);
+}
+
+const struct listener_calls server_calls = {
+	.hello = on_hello,
+	.message = on_message,
+	.gone = on_gone,
+	.notable = on_notable,
+};
+
+/* -- the pulse ----------------------------------------------------------------------------------
+ */
+
+/* A watched topic whose writer made no call keeps its old beat, and is stale to its readers. */
+static void topic_beat(struct tb_topic *topic, uint64_t count)
+{
+	const bool touched = atomic_exchange_explicit(&topic->touched, 0, memory_order_relaxed);
+
+	if (touched || !(topic->flags & TB_TOPIC_WATCHED) || topic->beat == 0 ||
+	    atomic_load_explicit(&topic->end_due, memory_order_relaxed))
+		topic->beat = count;
+}
+
+void server_pulse(struct tb_publisher *publisher)
+{
+	publisher->pulse.count++;
+	for (uint32_t i = 0; i < publisher->topic_count; i++) {
+		struct tb_topic *topic = publisher->topics[i];
+		struct bus_entry entry = { .epoch = topic->shape.epoch,
+					   .head = topic_head(topic),
+					   .topic_id = topic->shape.topic_id,
+					   .state = TOPIC_LIVE };
+
+		topic_beat(topic, publisher->pulse.count);
+		entry.beat = topic->beat;
+		if (atomic_load_explicit(&topic->end_due, memory_order_acquire))
+			entry.state = TOPIC_ENDED;
+		bus_page_store_entry(publisher->page.base, i, &entry, publisher->bus_id);
+	}
+	publisher->pulse.topics = publisher->topic_count;
+	bus_page_store_pulse(publisher->page.base, &publisher->pulse);
+}
+
+/* -- what writers signalled ---------------------------------------------------------------------
+ */
+
+static void tell(struct tb_topic *topic, enum control_type type)
+{
+	for (struct join *join = topic->joins, *next; join; join = next) {
+		struct control_message message = { .type = type };
+
+		next = join->next_of_topic;
+		message.topic.topic_id = topic->shape.topic_id;
+		message.topic.epoch = join->epoch;
+		message.topic.head = topic_head(topic);
+		session_send(join->session, &message, NULL);
+	}
+}
+
+static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *topic)
+{
+	const uint64_t restarts = atomic_load_explicit(&topic->restarts, memory_order_relaxed);
+
+	if (restarts != topic->restarts_told) {
+		topic->restarts_told = restarts;
+		publisher->pulse.changes++;
+		server_pulse(publisher);
+		tell(topic, CONTROL_REVOKE);
+	}
+	if (atomic_load_explicit(&topic->end_due, memory_order_acquire) && !topic->end_told) {
+		topic->end_told = true;
+		server_pulse(publisher);
+		tell(topic, CONTROL_ENDING);
+	}
+	answers_wake(topic);
+}
+
+static void server_signalled(struct tb_publisher *publisher)
+{
+	eventfd_t count;
+
+	eventfd_read(publisher->event_fd, &count);
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		topic_signalled(publisher, publisher->topics[i]);
+}
+
+/* -- the loop -----------------------------------------------------------------------------------
+ */
+
+/* Whether everyone has read to the end and left, or the time for it is over. */
+static bool closing_done(const struct tb_publisher *publisher)
+{
+	if (!atomic_load_explicit(&publisher->closing, memory_order_acquire))
+		return false;
+	if (now_ms() >= publisher->close_by_ms)
+		return true;
+	for (const struct session *session = publisher->sessions; session; session = session->next)
+		if (session->joins)
+			return false;
+	return true;
+}
+
+static void tell_who_is_left(const struct tb_publisher *publisher)
+{
+	char who[64];
+
+	for (const struct session *session = publisher->sessions; session;
+	     session = session->next) {
+		if (!session->joins)
+			continue;
+		session->peer->ops->peer_words(session->peer, who, sizeof(who));
+		publisher_log(publisher, TB_LOG_WARNING,
+			      "%s had not read to the end of topic %s when the bus closed", who,
+			      session->joins->topic->name);
+	}
+}
+
+static void server_work(struct tb_publisher *publisher, const struct epoll_event *events, int count)
+{
+	uint64_t ticks;
+
+	for (int i = 0; i < count; i++) {
+		struct gate *gate = events[i].data.ptr;
+
+		if (gate)
+			gate->listener->ops->listener_poll(gate->listener);
+	}
+	server_signalled(publisher);
+	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
+		server_pulse(publisher);
+}
+
+void *server_run(void *user)
+{
+	struct tb_publisher *publisher = user;
+	struct epoll_event events[16];
+	bool done = false;
+
+	while (!done) {
+		const bool closing =
+			atomic_load_explicit(&publisher->closing, memory_order_acquire);
+		int count =
+			epoll_wait(publisher->epoll_fd, events, 16, closing ? CLOSING_POLL_MS : -1);
+
+		publisher_lock(publisher);
+		server_work(publisher, events, count);
+		done = closing_done(publisher);
+		if (done)
+			tell_who_is_left(publisher);
+		publisher_unlock(publisher);
+	}
+	return NULL;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions and their joins: who has which topic. All by the control thread, under the lock. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "bus/error.h"
+#include "publisher/publisher.h"
+
+struct join *session_find(const struct session *session, const struct tb_topic *topic)
+{
+	for (struct join *join = session->joins; join; join = join->next_of_session)
+		if (join->topic == topic)
+			return join;
+	return NULL;
+}
+
+struct join *session_join(struct session *session, struct tb_topic *topic)
+{
+	struct join *join = calloc(1, sizeof(*join));
+
+	if (!join)
+		return NULL;
+	join->session = session;
+	join->topic = topic;
+	join->epoch = topic->shape.epoch;
+	join->next_of_topic = topic->joins;
+	join->link_of_topic = &topic->joins;
+	if (topic->joins)
+		topic->joins->link_of_topic = &join->next_of_topic;
+	topic->joins = join;
+	topic->join_count++;
+	join->next_of_session = session->joins;
+	join->link_of_session = &session->joins;
+	if (session->joins)
+		session->joins->link_of_session = &join->next_of_session;
+	session->joins = join;
+	counter_add(&session->publisher->counters[BUS_JOINS], 1);
+	return join;
+}
+
+void session_leave(struct join *join)
+{
+	*join->link_of_topic = join->next_of_topic;
+	if (join->next_of_topic)
+		join->next_of_topic->link_of_topic = join->link_of_topic;
+	*join->link_of_session = join->next_of_session;
+	if (join->next_of_session)
+		join->next_of_session->link_of_session = join->link_of_session;
+	join->topic->join_count--;
+	counter_add(&join->session->publisher->counters[BUS_JOINS], UINT64_MAX);
+	free(join);
+}
+
+void session_close(struct session *session)
+{
+	while (session->joins)
+		session_leave(session->joins);
+	*session->link = session->next;
+	if (session->next)
+		session->next->link = session->link;
+	counter_add(&session->publisher->counters[BUS_SUBSCRIBERS], UINT64_MAX);
+	free(session);
+}
+
+int session_send(struct session *session, const struct control_message *message,
+		 struct exposure *given)
+{
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(message, bytes);
+	struct peer *peer = session->peer;
+	int result = peer->ops->send(peer, bytes, length, given);
+
+	if (result == 0)
+		return 0;
+	counter_add(&session->publisher->counters[BUS_DROPPED], 1);
+	peer->ops->drop(peer, result == -EAGAIN ? "it does not take its messages"
+						: "its connection failed");
+	session_close(session);
+	return -ENOTCONN;
+}
