@@ -44,8 +44,6 @@ static const struct tb_counter subscription_table[] = {
 	[SUBSCRIPTION_BUSY] = { "busy", "copies", "slots found while they were being written" },
 	[SUBSCRIPTION_TORN] = { "torn", "copies", "copies caught by their sequence or check" },
 	[SUBSCRIPTION_READS] = { "reads", "reads", "READs posted" },
-	[SUBSCRIPTION_FALSE_HINTS] = { "false_hints", "hints",
-				       "heads told to us that the progress line did not confirm" },
 	[SUBSCRIPTION_RESTARTS] = { "restarts", "epochs", "times a topic began again" },
 	[SUBSCRIPTION_STALES] = { "stales", "events", "times a topic was reported stale" },
 };

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A subscriber and what belongs to it, one below the other:
+ *
+ *   tb_subscriber     the connection to one bus, its pulse, the requests under way
+ *   tb_subscription   a pattern, handlers, where to begin
+ *   tb_source         one topic that was joined for one subscription: its memory and the position in it
+ *
+ * All of it belongs to the thread that uses the subscriber. Nothing is freed while a handler runs, or
+ * while a READ into it is under way. */
+#ifndef TICKBUS_SUBSCRIBER_SUBSCRIBER_H
+#define TICKBUS_SUBSCRIBER_SUBSCRIBER_H
+
+#include "bus/bus_page.h"
+#include "bus/control.h"
+#include "bus/counters.h"
+#include "bus/directory.h"
+#include "bus/fabric.h"
+#include "bus/progress.h"
+#include "tickbus/subscriber.h"
+
+#define TRIES_MAX     8  /* copies of one slot, with the window unmoved, before it is called corrupt */
+#define POLL_PAGE_MS  1  /* READs of an idle topic's progress line are at least this far apart */
+#define CHUNK_BYTES   8192
+#define CHUNKS_MAX    32 /* READs of one topic under way at once */
+#define RECONNECT_MS  50
+#define HOUSEKEEP_MS  50 /* while records flow */
+
+/* What a completed READ was for; the low byte of its tag, the source's slot above it. */
+enum fetch_kind { FETCH_NONE = 0, FETCH_HEADER, FETCH_PROGRESS, FETCH_NAMES, FETCH_SLOTS, FETCH_PAGE };
+
+/* Where a topic's bytes are, and under which identity they prove themselves. */
+struct place {
+	struct remote *remote;
+	const char *view; /* NULL: READs */
+	struct region_shape shape;
+	struct region_layout layout;
+	uint64_t record_salt, progress_salt, directory_salt;
+	bool checked;
+};
+
+enum source_state {
+	SOURCE_HEADER,   /* the header is being fetched and compared */
+	SOURCE_START,    /* the progress line is being fetched, to decide where to begin */
+	SOURCE_RUNNING,
+	SOURCE_ENDED,    /* read to the end of an ended topic */
+	SOURCE_DEAD,     /* left; freed when nothing is under way */
+};
+
+struct tb_source {
+	struct tb_subscription *subscription;
+	struct tb_source *next_source;
+	const struct tb_schema *schema;
+	char name[TB_TOPIC_NAME_MAX + 1];
+	uint32_t slot; /* in the subscriber's table */
+	enum source_state state;
+	struct place place, successor; /* the epoch after this one, once it was granted */
+	bool has_successor, orphan, armed, stale, resumed;
+
+	/* Position. */
+	uint64_t next;      /* the sequence to be delivered next */
+	uint64_t head;      /* the last head known */
+	unsigned int tries; /* of slot `next` with the window unmoved */
+	unsigned int idle;  /* empty looks in a row */
+	bool look;          /* the progress line is to be looked at */
+	uint64_t hole_first, hole_last; /* holes not yet told */
+
+	/* READs. */
+	char *landing; /* batch, then one page for header, progress and names */
+	size_t batch_bytes;
+	unsigned int under_way, failed;
+	uint64_t batch_first, batch_count; /* in the landing: sequences, 0 count: none */
+	uint64_t fetched_ms;
+	uint32_t names_from;
+
+	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "" not known yet */
+	struct record record;                      /* the copy that is delivered */
+};
+
+struct tb_subscription {
+	struct tb_subscriber *subscriber;
+	struct tb_subscription *next_subscription;
+	struct tb_source *sources;
+	struct tb_subscription_options options;
+	char pattern[TB_PATTERN_MAX + 1];
+	bool discover; /* the catalogue is to be asked */
+	bool fresh;    /* tb_subscribe has not returned yet */
+	bool closing;
+	int error;     /* the first refusal while fresh, its words in error_words */
+	char error_words[1024];
+	uint64_t counters[SUBSCRIPTION_COUNTERS];
+};
+
+/* The requests that find and join topics, one at a time. */
+enum discovery_phase { DISCOVERY_IDLE, DISCOVERY_CATALOGUE, DISCOVERY_SCHEMA, DISCOVERY_JOIN };
+
+struct discovery {
+	enum discovery_phase phase;
+	struct tb_subscription *subscription;
+	uint32_t request;
+	uint32_t after, count, at;
+	struct control_topic *topics; /* topics_max */
+	char *text;                   /* of the schema that is being fetched */
+	uint32_t text_bytes;
+};
+
+struct schema_cache {
+	struct schema_cache *next;
+	uint64_t fingerprint;
+	struct tb_schema *schema;
+};
+
+struct tb_subscriber {
+	const struct fabric_ops *ops;
+	char *address, *place; /* place: the address without its scheme */
+	struct link *link;     /* NULL between two tries */
+	struct control_welcome welcome;
+	bool welcomed;
+	uint32_t flags, connect_ms, stale_ms, topics_max, batch_bytes;
+	int gone_code; /* why the last connection went */
+	char gone_words[256];
+
+	struct tb_subscription *subscriptions;
+	struct tb_source **table; /* topics_max sources by slot */
+	uint32_t turn;            /* who is polled first */
+	struct discovery discovery;
+	struct schema_cache *schemas;
+
+	/* Pulse. */
+	struct remote *page;
+	const char *page_view;
+	char *page_copy; /* a landing */
+	size_t page_bytes;
+	bool page_under_way;
+	bool stale;
+	uint64_t pulse_count, pulse_ms;
+	uint32_t changes;
+	bool pulse_known;
+	uint64_t page_ms, tried_ms, kept_ms;
+
+	int epoll_fd, timer_fd, link_fd; /* link_fd: the one in epoll, -1 none */
+	bool descriptor_mode;
+	bool in_poll, in_handler, closing;
+};
+
+uint64_t subscriber_now_ms(void); /* coarse, cheap, monotonic */
+
+/* connection.c */
+int connection_begin(struct tb_subscriber *);
+void connection_keep(struct tb_subscriber *);
+void connection_close(struct tb_subscriber *);
+int connection_send(struct tb_subscriber *, const struct control_message *);
+
+/* discovery.c */
+int discovery_open(struct tb_subscriber *);
+void discovery_close(struct tb_subscriber *);
+void discovery_reset(struct tb_subscriber *);
+void discovery_step(struct tb_subscriber *);
+/* An answer; false if it was not for the request under way. */
+bool discovery_answer(struct tb_subscriber *, const struct control_message *);
+
+/* source.c */
+int source_grant(struct tb_subscription *, const struct tb_schema *, const struct control_message *);
+struct tb_source *source_find(const struct tb_subscription *, const char *name);
+void source_leave(struct tb_source *);
+void source_reap(struct tb_source *); /* frees a dead one when nothing is under way */
+void source_orphan(struct tb_source *);
+void source_head(struct tb_source *, uint64_t head);
+/* Fetches bytes of the region, now where there is a view, else by a READ: 1 done, 0 later, -errno.
+ * Done means source_fetched was called. */
+int source_fetch(struct tb_source *, enum fetch_kind, uint64_t offset, uint32_t bytes);
+void source_fetched(struct tb_source *, enum fetch_kind, int status);
+/* Delivers up to max records; the number. */
+int source_poll(struct tb_source *, int max);
+
+/* deliver.c */
+/* 1 delivered or taken as a hole, 0 not now (its name is being fetched), -EAGAIN not a valid record. */
+int deliver_record(struct tb_source *, struct record *);
+void deliver_holes(struct tb_source *);
+void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
+void deliver_event(struct tb_source *, enum tb_event_kind);
+void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
+void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *words);
+bool deliver_stopped(const struct tb_source *);
+
+/* pull_view.c, pull_read.c: records in order from `next`; the number delivered. */
+int pull_view(struct tb_source *, int max);
+int pull_read(struct tb_source *, int max);
+
+/* reader.c */
+/* Decides by a fresh progress line what became of slot `next`: true when the position moved. */
+bool reader_look(struct tb_source *, const struct progress *);
+/* A copy of slot `next` failed though the window did not move: true when it was given up. */
+bool reader_failed(struct tb_source *);
+void reader_start(struct tb_source *, const struct progress *);
+
+/* pulse.c */
+void pulse_open(struct tb_subscriber *, struct fabric_key);
+void pulse_close(struct tb_subscriber *);
+void pulse_look(struct tb_subscriber *);
+void pulse_fetched(struct tb_subscriber *, int status);
+void pulse_lost(struct tb_subscriber *);
+
+/* subscriber.c */
+void subscriber_cleanup(struct tb_subscriber *);
+
+#endif
