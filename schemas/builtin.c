@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The built-in schemas: their texts are part of the library, so no installed file is needed. */
+#include "schemas/builtin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "schemas/schema.h"
+
+TB_API const char *const *tb_schema_builtins(void)
+{
+	return builtin_names;
+}
+
+static const struct builtin *builtin_find(const char *name)
+{
+	for (size_t i = 0; builtin_names[i]; i++)
+		if (!strcmp(builtin_names[i], name))
+			return &builtin_texts[i];
+	return NULL;
+}
+
+static int builtin_not_found(const char *path, int result)
+{
+	char names[512] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; builtin_names[i] && used < sizeof(names); i++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
+					 builtin_names[i]);
+	error_set(-result, "found no such file, expected one or a built-in schema: %s", names);
+	return error_prefix(result, "%s: ", path);
+}
+
+TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
+{
+	const struct builtin *builtin = builtin_find(name_or_path);
+	int result;
+
+	if (builtin)
+		return tb_schema_parse(schema, builtin->text, builtin->length, name_or_path);
+	result = read_file(schema, name_or_path);
+	return result == -ENOENT ? builtin_not_found(name_or_path, result) : result;
+}
+
+/* The structs of built-in schemas belong to tickbus and are called so; a user's are the user's. */
+TB_API char *tb_schema_header(const struct tb_schema *schema)
+{
+	const struct builtin *builtin = builtin_find(schema->name);
+	bool ours = builtin && builtin->length == schema->text_length &&
+		    !memcmp(builtin->text, schema->text, schema->text_length);
+	char *text = NULL;
+	size_t length;
+	FILE *file = open_memstream(&text, &length);
+	int result;
+
+	if (!file) {
+		error_set(ENOMEM, "schema %s: no memory for its header", schema->name);
+		return NULL;
+	}
+	result = header_print(schema, ours ? "tb_" : "", file);
+	if (fclose(file) == 0 && result == 0)
+		return text;
+	free(text);
+	error_set(ENOMEM, "schema %s: no memory for its header", schema->name);
+	return NULL;
+}

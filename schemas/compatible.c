@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a program written for one schema may read records of another.
+ *
+ * It may if the fields are the same, or if the publisher's version is newer and begins with all of
+ * the subscriber's fields. A version number that stands for two sets of fields is refused like any
+ * other difference: who appends a field counts the version up. */
+#include "schemas/schema.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "bus/error.h"
+
+#define WORDS_BYTES (TB_SCHEMA_NAME_MAX + TYPE_WORDS_BYTES + 64)
+
+struct difference {
+	char path[2 * TB_SCHEMA_NAME_MAX + 32];
+	char publisher[WORDS_BYTES];
+	char subscriber[WORDS_BYTES];
+};
+
+static void describe(const struct tb_field *field, char words[WORDS_BYTES])
+{
+	char type[TYPE_WORDS_BYTES];
+
+	if (!field)
+		snprintf(words, WORDS_BYTES, "nothing");
+	else if (field->type == TB_TYPE_PAD)
+		snprintf(words, WORDS_BYTES, "%s", type_format(field, type));
+	else
+		snprintf(words, WORDS_BYTES, "%s %s%s%s", field->name, type_format(field, type),
+			 field->role[0] ? " as " : "", field->role);
+}
+
+static bool same_alone(const struct tb_field *a, const struct tb_field *b)
+{
+	return !strcmp(a->name, b->name) && a->type == b->type && a->scale == b->scale &&
+	       (a->type == TB_TYPE_GROUP || a->bytes == b->bytes) && a->count == b->count &&
+	       a->array == b->array && !strcmp(a->role, b->role);
+}
+
+/* The number of equal fields both begin with; `where` tells of the first that is not. */
+static size_t compare(const struct tb_field *a, size_t a_count, const struct tb_field *b,
+		      size_t b_count, const char *group, struct difference *where)
+{
+	for (size_t i = 0; i < a_count || i < b_count; i++) {
+		const struct tb_field *x = i < a_count ? &a[i] : NULL;
+		const struct tb_field *y = i < b_count ? &b[i] : NULL;
+
+		if (x && y && same_alone(x, y)) {
+			if (x->type != TB_TYPE_GROUP ||
+			    (compare(x->members, x->member_count, y->members, y->member_count,
+				     x->name, where) == x->member_count &&
+			     x->member_count == y->member_count))
+				continue;
+			return i;
+		}
+		snprintf(where->path, sizeof(where->path), "field %zu%s%s", i + 1,
+			 group ? " of " : "", group ? group : "");
+		describe(x, where->publisher);
+		describe(y, where->subscriber);
+		return i;
+	}
+	return a_count;
+}
+
+TB_API int tb_schema_compatible(const struct tb_schema *publisher,
+				const struct tb_schema *subscriber)
+{
+	struct difference where;
+	size_t same;
+
+	if (strcmp(publisher->name, subscriber->name) != 0)
+		return error_set(
+			EPROTO,
+			"publisher has schema %s version %u, subscriber expects %s version "
+			"%u",
+			publisher->name, publisher->version, subscriber->name, subscriber->version);
+	same = compare(publisher->fields, publisher->field_count, subscriber->fields,
+		       subscriber->field_count, NULL, &where);
+	if (same == subscriber->field_count &&
+	    (same == publisher->field_count || publisher->version > subscriber->version))
+		return 0;
+	return error_set(EPROTO,
+			 "publisher has schema %s version %u, subscriber expects %s version %u: "
+			 "first difference at %s: publisher has %s, subscriber expects %s",
+			 publisher->name, publisher->version, subscriber->name, subscriber->version,
+			 where.path, where.publisher, where.subscriber);
+}

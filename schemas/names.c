@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which names a schema may use: what C and C++ programs, CSV columns and JSON keys can all bear. */
+#include "schemas/schema.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* The lower-case words of C and C++ that no member of a struct can be called, and the macros of
+ * Linux compilers and headers that would replace it. */
+static const char *const taken_by_c[] = {
+	/* C */
+	"auto",
+	"break",
+	"case",
+	"char",
+	"const",
+	"continue",
+	"default",
+	"do",
+	"double",
+	"else",
+	"enum",
+	"extern",
+	"float",
+	"for",
+	"goto",
+	"if",
+	"inline",
+	"int",
+	"long",
+	"register",
+	"restrict",
+	"return",
+	"short",
+	"signed",
+	"sizeof",
+	"static",
+	"struct",
+	"switch",
+	"typedef",
+	"union",
+	"unsigned",
+	"void",
+	"volatile",
+	"while",
+	"alignas",
+	"alignof",
+	"bool",
+	"constexpr",
+	"false",
+	"nullptr",
+	"static_assert",
+	"thread_local",
+	"true",
+	"typeof",
+	"typeof_unqual",
+	"asm",
+	"complex",
+	"imaginary",
+	"noreturn",
+	/* C++ */
+	"and",
+	"and_eq",
+	"bitand",
+	"bitor",
+	"catch",
+	"char8_t",
+	"char16_t",
+	"char32_t",
+	"class",
+	"co_await",
+	"co_return",
+	"co_yield",
+	"compl",
+	"concept",
+	"consteval",
+	"constinit",
+	"const_cast",
+	"decltype",
+	"delete",
+	"dynamic_cast",
+	"explicit",
+	"export",
+	"friend",
+	"mutable",
+	"namespace",
+	"new",
+	"noexcept",
+	"not",
+	"not_eq",
+	"operator",
+	"or",
+	"or_eq",
+	"private",
+	"protected",
+	"public",
+	"reinterpret_cast",
+	"requires",
+	"static_cast",
+	"template",
+	"this",
+	"throw",
+	"try",
+	"typeid",
+	"typename",
+	"using",
+	"virtual",
+	"wchar_t",
+	"xor",
+	"xor_eq",
+	/* macros */
+	"errno",
+	"linux",
+	"unix",
+};
+
+/* What a row of every topic begins with, and what tells an event from a record. */
+static const char *const taken_by_rows[] = {
+	"sequence", "time_ns", "instrument", "kind", "topic", "event",
+};
+
+static bool names_in(const char *name, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(name, list[i]))
+			return true;
+	return false;
+}
+
+#define NAMES_IN(name, list) names_in(name, list, sizeof(list) / sizeof((list)[0]))
+
+const char *names_check(const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length < 1 || length > TB_SCHEMA_NAME_MAX || name[0] < 'a' || name[0] > 'z' ||
+	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)
+		return "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter";
+	if (NAMES_IN(name, taken_by_c))
+		return "a name that is no word of C or C++";
+	return NULL;
+}
+
+const char *names_check_field(const char *name)
+{
+	const char *expected = names_check(name);
+
+	if (!expected && NAMES_IN(name, taken_by_rows))
+		return "a name that no row has already: sequence, time_ns, instrument, kind, "
+		       "topic, event";
+	return expected;
+}

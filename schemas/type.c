@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words for types: a name, what it needs in brackets, and "[n]" where it is an array.
+ *
+ *   i8 i16 i32 i64 u8 u16 u32 u64 f64 time   char[n]   decimal64(scale)   pad[n]   group[n]
+ *
+ * Words are read and written in one form only, so equal types have equal words. */
+#include "schemas/schema.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	const char *c_name;
+	uint32_t bytes;
+} types[] = {
+	[TB_TYPE_I8] = { "i8", "int8_t", 1 },
+	[TB_TYPE_I16] = { "i16", "int16_t", 2 },
+	[TB_TYPE_I32] = { "i32", "int32_t", 4 },
+	[TB_TYPE_I64] = { "i64", "int64_t", 8 },
+	[TB_TYPE_U8] = { "u8", "uint8_t", 1 },
+	[TB_TYPE_U16] = { "u16", "uint16_t", 2 },
+	[TB_TYPE_U32] = { "u32", "uint32_t", 4 },
+	[TB_TYPE_U64] = { "u64", "uint64_t", 8 },
+	[TB_TYPE_F64] = { "f64", "double", 8 },
+	[TB_TYPE_CHAR] = { "char", "char", 1 },
+	[TB_TYPE_DECIMAL64] = { "decimal64", "int64_t", 8 },
+	[TB_TYPE_TIME] = { "time", "uint64_t", 8 },
+	[TB_TYPE_PAD] = { "pad", "uint8_t", 1 },
+	[TB_TYPE_GROUP] = { "group", NULL, 0 },
+};
+
+#define TYPES (sizeof(types) / sizeof(types[0]))
+
+TB_API const char *tb_type_name(enum tb_type type)
+{
+	return (size_t)type < TYPES && types[type].name ? types[type].name : "";
+}
+
+const char *type_c_name(enum tb_type type)
+{
+	return types[type].c_name;
+}
+
+uint32_t type_alignment(const struct tb_field *field)
+{
+	uint32_t alignment = 1;
+
+	if (field->type != TB_TYPE_GROUP)
+		return types[field->type].bytes;
+	for (uint32_t i = 0; i < field->member_count; i++)
+		if (type_alignment(&field->members[i]) > alignment)
+			alignment = type_alignment(&field->members[i]);
+	return alignment;
+}
+
+/* A number in brackets; one way to write it, so no leading zeros. */
+static bool type_number(const char **at, const char brackets[2], uint32_t low, uint32_t high,
+			uint32_t *value)
+{
+	const char *digits = *at + 1;
+	size_t count;
+
+	if (**at != brackets[0])
+		return false;
+	count = strspn(digits, "0123456789");
+	if (count < 1 || count > 4 || digits[count] != brackets[1] ||
+	    (count > 1 && digits[0] == '0'))
+		return false;
+	*value = 0;
+	for (size_t i = 0; i < count; i++)
+		*value = *value * 10 + (uint32_t)(digits[i] - '0');
+	*at = digits + count + 1;
+	return *value >= low && *value <= high;
+}
+
+static enum tb_type type_find(const char *words, size_t length)
+{
+	for (size_t i = 1; i < TYPES; i++)
+		if (strlen(types[i].name) == length && !memcmp(types[i].name, words, length))
+			return (enum tb_type)i;
+	return 0;
+}
+
+const char *type_parse(const char *words, struct tb_field *field)
+{
+	const char *at = words + strcspn(words, "([");
+	uint32_t scale = 0;
+
+	field->type = type_find(words, (size_t)(at - words));
+	if (!field->type)
+		return "i8 to i64, u8 to u64, f64, char[n], decimal64(scale), time, pad[n] or "
+		       "group[n]";
+	field->bytes = types[field->type].bytes;
+	field->count = 1;
+	field->array = 0;
+	if (field->type == TB_TYPE_CHAR &&
+	    !type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->bytes))
+		return "char[1] to char[4064]";
+	if (field->type == TB_TYPE_PAD && !type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->bytes))
+		return "pad[1] to pad[4064]";
+	if (field->type == TB_TYPE_DECIMAL64 && !type_number(&at, "()", 0, 18, &scale))
+		return "decimal64(0) to decimal64(18)";
+	field->scale = (uint8_t)scale;
+	if (field->type == TB_TYPE_GROUP || (*at && field->type != TB_TYPE_PAD)) {
+		if (!type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->count))
+			return "[1] to [4064] for an array";
+		field->array = 1;
+	}
+	return *at ? "nothing behind the type" : NULL;
+}
+
+const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTES])
+{
+	int used = snprintf(words, TYPE_WORDS_BYTES, "%s", tb_type_name(field->type));
+	char *at = words + used;
+	size_t left = TYPE_WORDS_BYTES - (size_t)used;
+
+	if (field->type == TB_TYPE_CHAR || field->type == TB_TYPE_PAD)
+		used = snprintf(at, left, "[%u]", field->bytes);
+	else if (field->type == TB_TYPE_DECIMAL64)
+		used = snprintf(at, left, "(%u)", field->scale);
+	else
+		used = 0;
+	if (field->array)
+		snprintf(at + used, left - (size_t)used, "[%u]", field->count);
+	return words;
+}
