@@ -3,10 +3,11 @@
  *
  *   tb_subscriber     the connection to one bus, its pulse, the requests under way
  *   tb_subscription   a pattern, handlers, where to begin
- *   tb_source         one topic that was joined for one subscription: its memory and the position in it
+ *   tb_source         one topic that was joined for one subscription: its memory and the position
+ * in it
  *
- * All of it belongs to the thread that uses the subscriber. Nothing is freed while a handler runs, or
- * while a READ into it is under way. */
+ * All of it belongs to the thread that uses the subscriber. Nothing is freed while a handler runs,
+ * or while a READ into it is under way. */
 #ifndef TICKBUS_SUBSCRIBER_SUBSCRIBER_H
 #define TICKBUS_SUBSCRIBER_SUBSCRIBER_H
 
@@ -18,15 +19,23 @@
 #include "bus/progress.h"
 #include "tickbus/subscriber.h"
 
-#define TRIES_MAX     8  /* copies of one slot, with the window unmoved, before it is called corrupt */
-#define POLL_PAGE_MS  1  /* READs of an idle topic's progress line are at least this far apart */
-#define CHUNK_BYTES   8192
-#define CHUNKS_MAX    32 /* READs of one topic under way at once */
-#define RECONNECT_MS  50
-#define HOUSEKEEP_MS  50 /* while records flow */
+#define TRIES_MAX    8 /* copies of one slot, with the window unmoved, before it is called corrupt */
+#define POLL_PAGE_MS 1  /* READs of an idle topic's progress line are at least this far apart */
+#define SWITCH_TRIES 64 /* looks at an old epoch whose progress line is not valid any more */
+#define CHUNK_BYTES  8192
+#define CHUNKS_MAX   32 /* READs of one topic under way at once */
+#define RECONNECT_MS 50
+#define HOUSEKEEP_MS 50 /* while records flow */
 
 /* What a completed READ was for; the low byte of its tag, the source's slot above it. */
-enum fetch_kind { FETCH_NONE = 0, FETCH_HEADER, FETCH_PROGRESS, FETCH_NAMES, FETCH_SLOTS, FETCH_PAGE };
+enum fetch_kind {
+	FETCH_NONE = 0,
+	FETCH_HEADER,
+	FETCH_PROGRESS,
+	FETCH_NAMES,
+	FETCH_SLOTS,
+	FETCH_PAGE
+};
 
 /* Where a topic's bytes are, and under which identity they prove themselves. */
 struct place {
@@ -36,32 +45,38 @@ struct place {
 	struct region_layout layout;
 	uint64_t record_salt, progress_salt, directory_salt;
 	bool checked;
+	const struct tb_schema *schema;
+	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "" not known yet */
 };
 
 enum source_state {
-	SOURCE_HEADER,   /* the header is being fetched and compared */
-	SOURCE_START,    /* the progress line is being fetched, to decide where to begin */
+	SOURCE_HEADER, /* the header is being fetched and compared */
+	SOURCE_START,  /* the progress line is being fetched, to decide where to begin */
 	SOURCE_RUNNING,
-	SOURCE_ENDED,    /* read to the end of an ended topic */
-	SOURCE_DEAD,     /* left; freed when nothing is under way */
+	SOURCE_ENDED, /* read to the end of an ended topic */
+	SOURCE_DEAD,  /* left; freed when nothing is under way */
 };
 
 struct tb_source {
 	struct tb_subscription *subscription;
 	struct tb_source *next_source;
-	const struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t slot; /* in the subscriber's table */
 	enum source_state state;
 	struct place place, successor; /* the epoch after this one, once it was granted */
-	bool has_successor, orphan, armed, stale, resumed;
+	bool has_successor; /* switched to when the old epoch was read as far as it goes */
+	bool restarted;     /* this epoch follows another one of ours: it is read from its oldest */
+	bool orphan;        /* its connection went; to be joined anew */
+	bool armed, stale;
+	unsigned int switch_tries;
 
 	/* Position. */
-	uint64_t next;      /* the sequence to be delivered next */
-	uint64_t head;      /* the last head known */
-	unsigned int tries; /* of slot `next` with the window unmoved */
-	unsigned int idle;  /* empty looks in a row */
-	bool look;          /* the progress line is to be looked at */
+	uint64_t next;                  /* the sequence to be delivered next */
+	uint64_t head;                  /* the last head known */
+	unsigned int tries;             /* of slot `next` with the window unmoved */
+	unsigned int idle;              /* empty looks in a row */
+	bool look;                      /* the progress line is to be looked at */
+	bool copy_failed;               /* because a copy of slot `next` failed */
 	uint64_t hole_first, hole_last; /* holes not yet told */
 
 	/* READs. */
@@ -71,9 +86,9 @@ struct tb_source {
 	uint64_t batch_first, batch_count; /* in the landing: sequences, 0 count: none */
 	uint64_t fetched_ms;
 	uint32_t names_from;
+	uint32_t name_wanted;
 
-	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "" not known yet */
-	struct record record;                      /* the copy that is delivered */
+	struct record record; /* the copy that is delivered */
 };
 
 struct tb_subscription {
@@ -85,7 +100,7 @@ struct tb_subscription {
 	bool discover; /* the catalogue is to be asked */
 	bool fresh;    /* tb_subscribe has not returned yet */
 	bool closing;
-	int error;     /* the first refusal while fresh, its words in error_words */
+	int error; /* the first refusal while fresh, its words in error_words */
 	char error_words[1024];
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
@@ -159,7 +174,8 @@ void discovery_step(struct tb_subscriber *);
 bool discovery_answer(struct tb_subscriber *, const struct control_message *);
 
 /* source.c */
-int source_grant(struct tb_subscription *, const struct tb_schema *, const struct control_message *);
+int source_grant(struct tb_subscription *, const struct tb_schema *,
+		 const struct control_message *);
 struct tb_source *source_find(const struct tb_subscription *, const char *name);
 void source_leave(struct tb_source *);
 void source_reap(struct tb_source *); /* frees a dead one when nothing is under way */
@@ -173,7 +189,8 @@ void source_fetched(struct tb_source *, enum fetch_kind, int status);
 int source_poll(struct tb_source *, int max);
 
 /* deliver.c */
-/* 1 delivered or taken as a hole, 0 not now (its name is being fetched), -EAGAIN not a valid record. */
+/* 1 delivered or taken as a hole, 0 not now (its name is being fetched), -EAGAIN not a valid
+ * record. */
 int deliver_record(struct tb_source *, struct record *);
 void deliver_holes(struct tb_source *);
 void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connection to the bus: begun, lost, begun again. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include "bus/error.h"
+#include "subscriber/subscriber.h"
+
+static void gone_keep(struct tb_subscriber *subscriber, int code, const char *words)
+{
+	subscriber->gone_code = code;
+	strncpy(subscriber->gone_words, words, sizeof(subscriber->gone_words) - 1);
+}
+
+static void on_welcome(void *user, const void *bytes, size_t length)
+{
+	struct tb_subscriber *subscriber = user;
+	struct control_welcome welcome;
+
+	if (control_welcome_decode(bytes, length, &welcome) < 0) {
+		gone_keep(subscriber, EPROTO, tb_error());
+		return;
+	}
+	if (welcome.version < CONTROL_VERSION_LOW || welcome.version > CONTROL_VERSION_HIGH) {
+		gone_keep(subscriber, EPROTO, "the publisher chose a version we do not speak");
+		return;
+	}
+	subscriber->welcome = welcome;
+	subscriber->welcomed = true;
+	subscriber->gone_code = 0;
+	pulse_open(subscriber, welcome.key);
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
+		s->discover = true;
+}
+
+static void topic_told(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		struct tb_source *source = subscriber->table[i];
+
+		if (!source || source->state == SOURCE_DEAD ||
+		    source->place.shape.topic_id != message->topic.topic_id ||
+		    source->place.shape.epoch != message->topic.epoch)
+			continue;
+		source->look = true; /* a hint: the progress line decides */
+		if (message->type == CONTROL_WAKE)
+			source->armed = false;
+		if (message->type == CONTROL_REVOKE)
+			source->subscription->discover = true;
+	}
+}
+
+static void on_message(void *user, const void *bytes, size_t length)
+{
+	struct tb_subscriber *subscriber = user;
+	struct control_message message;
+
+	if (control_decode(bytes, length, &message) < 0) {
+		gone_keep(subscriber, EPROTO, tb_error());
+		return;
+	}
+	switch (message.type) {
+	case CONTROL_WAKE:
+	case CONTROL_REVOKE:
+	case CONTROL_ENDING:
+		topic_told(subscriber, &message);
+		return;
+	default:
+		discovery_answer(subscriber, &message);
+		return;
+	}
+}
+
+static void on_gone(void *user, int code, const char *why)
+{
+	gone_keep(user, code, why);
+}
+
+static const struct link_calls calls = {
+	.welcome = on_welcome,
+	.message = on_message,
+	.gone = on_gone,
+};
+
+int connection_begin(struct tb_subscriber *subscriber)
+{
+	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
+				       .version_high = CONTROL_VERSION_HIGH };
+	uint8_t bytes[FABRIC_HELLO_BYTES];
+	struct epoll_event event = { .events = EPOLLIN };
+	int result;
+
+	subscriber->tried_ms = subscriber_now_ms();
+	if (getrandom(&hello.nonce, sizeof(hello.nonce), 0) != sizeof(hello.nonce))
+		return error_set(errno, "no random number: %s", strerror(errno));
+	control_hello_encode(&hello, bytes);
+	result = subscriber->ops->connect(&subscriber->link, subscriber->place, bytes,
+					  sizeof(bytes), &calls, subscriber);
+	if (result < 0) {
+		gone_keep(subscriber, -result, tb_error());
+		return result;
+	}
+	subscriber->link_fd = subscriber->ops->link_fd(subscriber->link);
+	if (epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->link_fd, &event) < 0) {
+		subscriber->link_fd = -1;
+		result = error_set(errno, "epoll: %s", strerror(errno));
+		connection_close(subscriber);
+	}
+	return result;
+}
+
+void connection_close(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->link)
+		return;
+	if (subscriber->link_fd >= 0)
+		epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_DEL, subscriber->link_fd, NULL);
+	subscriber->link_fd = -1;
+	pulse_close(subscriber);
+	for (uint32_t i = 0; i < subscriber->topics_max; i++)
+		if (subscriber->table[i])
+			source_orphan(subscriber->table[i]);
+	subscriber->ops->link_close(subscriber->link);
+	subscriber->link = NULL;
+	subscriber->welcomed = false;
+	discovery_reset(subscriber);
+}
+
+/* Collects completed READs. */
+static void connection_reap(struct tb_subscriber *subscriber)
+{
+	struct fabric_completion done[CHUNKS_MAX];
+	int count;
+
+	do {
+		count = subscriber->ops->reap(subscriber->link, done, CHUNKS_MAX);
+		for (int i = 0; i < count; i++) {
+			const enum fetch_kind kind = (enum fetch_kind)(done[i].tag & 0xff);
+			const uint64_t slot = done[i].tag >> 8;
+			struct tb_source *source;
+
+			if (kind == FETCH_PAGE) {
+				pulse_fetched(subscriber, done[i].status);
+				continue;
+			}
+			source = slot < subscriber->topics_max ? subscriber->table[slot] : NULL;
+			if (!source)
+				continue;
+			source->under_way--;
+			source_fetched(source, kind, done[i].status);
+		}
+	} while (count == CHUNKS_MAX);
+}
+
+/* Whether what was received shows that the connection is of no use any more. */
+static bool connection_lost(const struct tb_subscriber *subscriber)
+{
+	return subscriber->gone_code != 0 ||
+	       subscriber->ops->link_state(subscriber->link) == LINK_GONE;
+}
+
+void connection_keep(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->link) {
+		if (subscriber_now_ms() - subscriber->tried_ms >= RECONNECT_MS) {
+			subscriber->gone_code = 0;
+			connection_begin(subscriber);
+		}
+		return;
+	}
+	if (subscriber->gone_code == 0)
+		subscriber->ops->link_poll(subscriber->link);
+	connection_reap(subscriber);
+	if (connection_lost(subscriber)) {
+		const bool was_welcomed = subscriber->welcomed;
+
+		connection_close(subscriber);
+		if (was_welcomed)
+			pulse_lost(subscriber);
+	}
+}
+
+int connection_send(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(message, bytes);
+
+	if (!subscriber->link)
+		return error_set(ENOTCONN, "not connected to %s", subscriber->address);
+	return subscriber->ops->link_send(subscriber->link, bytes, length);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a subscription's handlers are told: records, gaps and events, in the order of the sequences.
+ *
+ * A handler may close the subscriber or end its subscription; whoever calls one looks at
+ * deliver_stopped() before touching the position again. */
+#include <errno.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "subscriber/subscriber.h"
+
+bool deliver_stopped(const struct tb_source *source)
+{
+	return source->subscription->closing || source->subscription->subscriber->closing ||
+	       source->state == SOURCE_DEAD;
+}
+
+static void count(struct tb_source *source, enum subscription_counter counter, uint64_t more)
+{
+	source->subscription->counters[counter] += more;
+}
+
+static void event_tell(struct tb_subscription *subscription, struct tb_event *event)
+{
+	struct tb_subscriber *subscriber = subscription->subscriber;
+	const bool before = subscriber->in_handler;
+
+	if (!subscription->options.on_event || subscription->closing || subscriber->closing)
+		return;
+	event->size = sizeof(*event);
+	subscriber->in_handler = true;
+	subscription->options.on_event(subscription->options.user, event);
+	subscriber->in_handler = before;
+}
+
+static struct tb_event event_of(const struct tb_source *source, enum tb_event_kind kind)
+{
+	return (struct tb_event){ .kind = kind,
+				  .topic = source->name,
+				  .epoch = source->place.shape.epoch,
+				  .delivered = source->next - 1,
+				  .head = source->head };
+}
+
+void deliver_event(struct tb_source *source, enum tb_event_kind kind)
+{
+	struct tb_event event = event_of(source, kind);
+
+	event.first = source->next;
+	if (kind == TB_EVENT_STALE)
+		count(source, SUBSCRIPTION_STALES, 1);
+	event_tell(source->subscription, &event);
+}
+
+void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum tb_cause cause)
+{
+	static const enum subscription_counter counters[] = {
+		[TB_CAUSE_OVERRUN] = SUBSCRIPTION_LOST_OVERRUN,
+		[TB_CAUSE_BEFORE_JOIN] = SUBSCRIPTION_LOST_BEFORE_JOIN,
+		[TB_CAUSE_UPSTREAM] = SUBSCRIPTION_LOST_UPSTREAM,
+		[TB_CAUSE_CORRUPT] = SUBSCRIPTION_LOST_CORRUPT,
+	};
+	struct tb_event event = event_of(source, TB_EVENT_GAP);
+
+	event.cause = cause;
+	event.first = first;
+	event.last = last;
+	event.delivered = last;
+	count(source, counters[cause], last - first + 1);
+	event_tell(source->subscription, &event);
+}
+
+void deliver_restart(struct tb_source *source, uint64_t old_epoch, uint64_t delivered,
+		     uint64_t head)
+{
+	struct tb_event event = event_of(source, TB_EVENT_RESTART);
+
+	event.old_epoch = old_epoch;
+	event.delivered = delivered;
+	event.head = head;
+	count(source, SUBSCRIPTION_RESTARTS, 1);
+	event_tell(source->subscription, &event);
+}
+
+void deliver_refused(struct tb_subscription *subscription, const char *topic, int code,
+		     const char *words)
+{
+	struct tb_event event = {
+		.kind = TB_EVENT_REFUSED, .topic = topic, .code = code, .words = words
+	};
+
+	event_tell(subscription, &event);
+}
+
+void deliver_holes(struct tb_source *source)
+{
+	const uint64_t first = source->hole_first;
+
+	if (first == 0)
+		return;
+	source->hole_first = 0;
+	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM);
+}
+
+/* The instrument's name, from the cache or the directory: 1 there, 0 being fetched, -EAGAIN none.
+ */
+static int name_find(struct tb_source *source, uint32_t instrument)
+{
+	const uint32_t capacity = source->place.shape.capacity;
+	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
+	uint32_t from, entries;
+	int result;
+
+	if (instrument >= capacity)
+		return -EAGAIN;
+	if (source->place.names[instrument][0])
+		return 1;
+	from = source->place.view ? instrument : instrument / page * page;
+	entries = source->place.view ? 1 : capacity - from < page ? capacity - from : page;
+	source->names_from = from;
+	source->name_wanted = instrument;
+	result = source_fetch(source, FETCH_NAMES,
+			      source->place.layout.directory +
+				      (uint64_t)from * DIRECTORY_ENTRY_BYTES,
+			      entries * DIRECTORY_ENTRY_BYTES);
+	if (result <= 0)
+		return result == 0 ? 0 : -EAGAIN;
+	return source->place.names[instrument][0] ? 1 : -EAGAIN;
+}
+
+int deliver_record(struct tb_source *source, struct record *copy)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct tb_record record;
+	int result;
+
+	if (copy->kind == TB_KIND_HOLE) {
+		if (source->hole_first == 0)
+			source->hole_first = source->next;
+		source->hole_last = source->next++;
+		return 1;
+	}
+	result = name_find(source, copy->instrument);
+	if (result != 1)
+		return result;
+	if (source->hole_first)
+		deliver_holes(source);
+	record = (struct tb_record){ .size = sizeof(record),
+				     .epoch = source->place.shape.epoch,
+				     .sequence = copy->sequence,
+				     .time_ns = copy->time_ns,
+				     .instrument = copy->instrument,
+				     .length = copy->length,
+				     .kind = copy->kind,
+				     .flags = copy->flags,
+				     .name = source->place.names[copy->instrument],
+				     .data = copy->payload };
+	source->next++;
+	if (source->head < copy->sequence)
+		source->head = copy->sequence;
+	source->tries = 0;
+	source->subscription->counters[SUBSCRIPTION_RECORDS]++;
+	subscriber->in_handler = true;
+	source->subscription->options.on_record(source->subscription->options.user, source,
+						&record);
+	subscriber->in_handler = false;
+	return 1;
+}

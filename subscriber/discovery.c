@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding and joining topics: catalogue, schema, join, one request at a time.
+ *
+ * A subscription with `discover` set is served next. Each topic that matches its pattern and is not
+ * joined yet, or has a new epoch, or lost its connection, is joined; a schema that is not known yet
+ * by its fingerprint is fetched first. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/pattern.h"
+#include "subscriber/subscriber.h"
+
+int discovery_open(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	discovery->topics = calloc(BUS_TOPICS_MAX, sizeof(*discovery->topics));
+	discovery->text = calloc(1, CONTROL_SCHEMA_MAX + 1);
+	if (discovery->topics && discovery->text)
+		return 0;
+	return error_set(ENOMEM, "subscriber: no memory for a catalogue");
+}
+
+void discovery_close(struct tb_subscriber *subscriber)
+{
+	free(subscriber->discovery.topics);
+	free(subscriber->discovery.text);
+	while (subscriber->schemas) {
+		struct schema_cache *cache = subscriber->schemas;
+
+		subscriber->schemas = cache->next;
+		tb_schema_free(cache->schema);
+		free(cache);
+	}
+}
+
+void discovery_reset(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	if (discovery->phase != DISCOVERY_IDLE && discovery->subscription)
+		discovery->subscription->discover = true;
+	discovery->phase = DISCOVERY_IDLE;
+	discovery->subscription = NULL;
+}
+
+static const struct tb_schema *schema_known(const struct tb_subscriber *subscriber,
+					    uint64_t fingerprint)
+{
+	for (const struct schema_cache *c = subscriber->schemas; c; c = c->next)
+		if (c->fingerprint == fingerprint)
+			return c->schema;
+	return NULL;
+}
+
+/* The text is a stranger's: it is parsed with the loader's limits, and must be what its fingerprint
+ * says. */
+static int schema_learn(struct tb_subscriber *subscriber, const struct control_topic *topic)
+{
+	struct schema_cache *cache = calloc(1, sizeof(*cache));
+	char origin[TB_TOPIC_NAME_MAX + 32];
+	int result;
+
+	if (!cache)
+		return error_set(ENOMEM, "topic %s: no memory for its schema", topic->name);
+	snprintf(origin, sizeof(origin), "schema of topic %s", topic->name);
+	result = tb_schema_parse(&cache->schema, subscriber->discovery.text,
+				 subscriber->discovery.text_bytes, origin);
+	if (result == 0 && tb_schema_fingerprint(cache->schema) != topic->shape.fingerprint) {
+		result = error_set(EPROTO,
+				   "topic %s: found a schema of fingerprint %016" PRIx64
+				   ", expected %016" PRIx64,
+				   topic->name, tb_schema_fingerprint(cache->schema),
+				   topic->shape.fingerprint);
+		tb_schema_free(cache->schema);
+	}
+	if (result < 0) {
+		free(cache);
+		return result;
+	}
+	cache->fingerprint = topic->shape.fingerprint;
+	cache->next = subscriber->schemas;
+	subscriber->schemas = cache;
+	return 0;
+}
+
+/* -- requests -----------------------------------------------------------------------------------
+ */
+
+static void request(struct tb_subscriber *subscriber, enum discovery_phase phase,
+		    struct control_message *message)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	message->request = ++discovery->request;
+	discovery->phase = phase;
+	if (connection_send(subscriber, message) < 0)
+		discovery_reset(subscriber); /* asked again with the next step */
+}
+
+static void ask_catalogue(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+	struct control_message message = { .type = CONTROL_CATALOGUE };
+
+	message.catalogue.after = discovery->after;
+	memcpy(message.catalogue.pattern, discovery->subscription->pattern,
+	       sizeof(message.catalogue.pattern));
+	request(subscriber, DISCOVERY_CATALOGUE, &message);
+}
+
+static void ask_schema(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+	struct control_message message = { .type = CONTROL_SCHEMA };
+
+	message.schema.topic_id = discovery->topics[discovery->at].shape.topic_id;
+	message.schema.offset = discovery->text_bytes;
+	request(subscriber, DISCOVERY_SCHEMA, &message);
+}
+
+static void ask_join(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+	struct control_message message = { .type = CONTROL_JOIN };
+
+	message.join.topic_id = discovery->topics[discovery->at].shape.topic_id;
+	message.join.epoch = discovery->topics[discovery->at].shape.epoch;
+	request(subscriber, DISCOVERY_JOIN, &message);
+}
+
+static void next_topic(struct tb_subscriber *subscriber);
+
+static void refused(struct tb_subscriber *subscriber, int code, const char *words)
+{
+	struct discovery *discovery = &subscriber->discovery;
+	struct tb_subscription *subscription = discovery->subscription;
+	const char *topic = discovery->phase == DISCOVERY_CATALOGUE
+				    ? subscription->pattern
+				    : discovery->topics[discovery->at].name;
+
+	if (subscription->fresh && subscription->error == 0) {
+		subscription->error = -code;
+		strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
+	}
+	if (!subscription->fresh || !pattern_is_name(subscription->pattern))
+		deliver_refused(subscription, topic, code, words);
+}
+
+/* The next topic of the catalogue that has to be joined; none left: the subscription is served. */
+static void next_topic(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	for (; discovery->at < discovery->count; discovery->at++) {
+		const struct control_topic *topic = &discovery->topics[discovery->at];
+		const struct tb_source *source = source_find(discovery->subscription, topic->name);
+
+		if (source && !source->orphan &&
+		    (source->place.shape.epoch == topic->shape.epoch ||
+		     (source->has_successor &&
+		      source->successor.shape.epoch == topic->shape.epoch)))
+			continue;
+		discovery->text_bytes = 0;
+		if (schema_known(subscriber, topic->shape.fingerprint))
+			ask_join(subscriber);
+		else
+			ask_schema(subscriber);
+		return;
+	}
+	discovery->phase = DISCOVERY_IDLE;
+	discovery->subscription = NULL;
+}
+
+static void skip_topic(struct tb_subscriber *subscriber)
+{
+	subscriber->discovery.at++;
+	next_topic(subscriber);
+}
+
+void discovery_step(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	if (discovery->phase != DISCOVERY_IDLE || !subscriber->welcomed)
+		return;
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
+		if (!s->discover || s->closing)
+			continue;
+		s->discover = false;
+		discovery->subscription = s;
+		discovery->after = discovery->count = discovery->at = 0;
+		ask_catalogue(subscriber);
+		return;
+	}
+}
+
+/* -- answers ------------------------------------------------------------------------------------
+ */
+
+static void topics_told(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	for (uint32_t i = 0; i < message->topics.count; i++) {
+		const struct control_topic *topic = &message->topics.topic[i];
+
+		/* Ids only go up, so a page cannot repeat: each topic is asked for once. */
+		if (topic->shape.topic_id <= discovery->after ||
+		    discovery->count == BUS_TOPICS_MAX ||
+		    !pattern_match(discovery->subscription->pattern, topic->name))
+			continue;
+		discovery->topics[discovery->count++] = *topic;
+		discovery->after = topic->shape.topic_id;
+	}
+	if (message->topics.more && message->topics.count > 0)
+		ask_catalogue(subscriber);
+	else
+		next_topic(subscriber);
+}
+
+static void schema_told(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	struct discovery *discovery = &subscriber->discovery;
+	const struct control_topic *topic = &discovery->topics[discovery->at];
+
+	if (message->schema_bytes.topic_id != topic->shape.topic_id ||
+	    message->schema_bytes.offset != discovery->text_bytes ||
+	    message->schema_bytes.total != topic->schema_bytes ||
+	    message->schema_bytes.bytes == 0) {
+		refused(subscriber, EPROTO,
+			"the publisher sent another part of a schema than asked for");
+		skip_topic(subscriber);
+		return;
+	}
+	memcpy(discovery->text + discovery->text_bytes, message->schema_bytes.part,
+	       message->schema_bytes.bytes); /* offset + bytes <= total <= CONTROL_SCHEMA_MAX */
+	discovery->text_bytes += message->schema_bytes.bytes;
+	if (discovery->text_bytes < topic->schema_bytes) {
+		ask_schema(subscriber);
+		return;
+	}
+	if (schema_learn(subscriber, topic) < 0) {
+		refused(subscriber, EPROTO, tb_error());
+		skip_topic(subscriber);
+		return;
+	}
+	ask_join(subscriber);
+}
+
+static void grant_told(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	struct discovery *discovery = &subscriber->discovery;
+	struct tb_subscription *subscription = discovery->subscription;
+	const struct control_topic *topic = &discovery->topics[discovery->at];
+	const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
+	int result;
+
+	if (strcmp(message->grant.topic.name, topic->name) != 0 ||
+	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
+	    message->grant.topic.shape.epoch != topic->shape.epoch ||
+	    message->grant.topic.shape.fingerprint != topic->shape.fingerprint)
+		result = error_set(EPROTO,
+				   "topic %s: the publisher granted another topic than asked for",
+				   topic->name);
+	else if (subscription->options.schema &&
+		 tb_schema_compatible(schema, subscription->options.schema) < 0)
+		result = error_prefix(-EPROTO, "topic %s: ", topic->name);
+	else
+		result = source_grant(subscription, schema, message);
+	if (result < 0)
+		refused(subscriber, -result, tb_error());
+	skip_topic(subscriber);
+}
+
+static void refusal_told(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	if (discovery->phase == DISCOVERY_JOIN && message->refuse.code == ESTALE)
+		discovery->subscription->discover = true; /* it began again: the catalogue knows */
+	else
+		refused(subscriber, (int)message->refuse.code, message->refuse.words);
+	if (discovery->phase == DISCOVERY_CATALOGUE) {
+		discovery->phase = DISCOVERY_IDLE;
+		discovery->subscription = NULL;
+		return;
+	}
+	skip_topic(subscriber);
+}
+
+bool discovery_answer(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	if (discovery->phase == DISCOVERY_IDLE || message->request != discovery->request)
+		return false;
+	if (discovery->subscription->closing) {
+		discovery->phase = DISCOVERY_IDLE;
+		discovery->subscription = NULL;
+		return true;
+	}
+	if (message->type == CONTROL_REFUSE)
+		refusal_told(subscriber, message);
+	else if (message->type == CONTROL_TOPICS && discovery->phase == DISCOVERY_CATALOGUE)
+		topics_told(subscriber, message);
+	else if (message->type == CONTROL_SCHEMA_BYTES && discovery->phase == DISCOVERY_SCHEMA)
+		schema_told(subscriber, message);
+	else if (message->type == CONTROL_GRANT && discovery->phase == DISCOVERY_JOIN)
+		grant_told(subscriber, message);
+	return true;
+}

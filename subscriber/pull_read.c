@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pulling by READ: given a head H, [next, H] comes in few READs, several under way, into the
+ * landing; each copy is checked and delivered in order.
+ *
+ * N1  Copies of a batch are looked at only when all its READs have completed: nothing lands any
+ * more. N2  What learns of new heads is the progress line alone, read at most once in POLL_PAGE_MS
+ * while there is nothing else to do; no hint can make it more often. N3  No order among READs is
+ * relied on: a copy is what its own check says. */
+#include <errno.h>
+#include <string.h>
+
+#include "subscriber/subscriber.h"
+
+static int chunk_post(struct tb_source *source, uint64_t first, uint64_t count)
+{
+	const struct place *place = &source->place;
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const uint64_t bytes = count * place->shape.slot_bytes;
+	struct fabric_read read = {
+		.remote = place->remote,
+		.offset = place->layout.ring +
+			  (first & (place->shape.slots - 1)) * place->shape.slot_bytes,
+		.bytes = (uint32_t)bytes,
+		.into = source->landing + (first - source->batch_first) * place->shape.slot_bytes,
+		.tag = (uint64_t)source->slot << 8 | FETCH_SLOTS,
+	};
+	int result = subscriber->ops->read(subscriber->link, &read, 1);
+
+	if (result == 1) {
+		source->under_way++;
+		source->subscription->counters[SUBSCRIPTION_READS]++;
+	}
+	return result;
+}
+
+/* Posts READs for as much of [next, head] as the landing takes and the fabric has room for. */
+static void batch_post(struct tb_source *source)
+{
+	const struct place *place = &source->place;
+	const uint64_t room = source->batch_bytes / place->shape.slot_bytes;
+	const uint64_t chunk = CHUNK_BYTES / place->shape.slot_bytes;
+	const uint64_t slots = place->shape.slots;
+	uint64_t wanted = source->head - source->next + 1;
+	unsigned int chunks = 0;
+
+	wanted = wanted < room ? wanted : room;
+	wanted = wanted < slots ? wanted : slots;
+	source->batch_first = source->next;
+	source->batch_count = 0;
+	source->failed = 0;
+	while (source->batch_count < wanted && chunks++ < CHUNKS_MAX) {
+		const uint64_t first = source->batch_first + source->batch_count;
+		const uint64_t to_wrap = slots - (first & (slots - 1));
+		uint64_t count = wanted - source->batch_count;
+
+		count = count < chunk ? count : chunk;
+		count = count < to_wrap ? count : to_wrap;
+		if (chunk_post(source, first, count) != 1)
+			break;
+		source->batch_count += count;
+	}
+}
+
+static void look_post(struct tb_source *source, uint64_t now)
+{
+	source->fetched_ms = now;
+	source_fetch(source, FETCH_PROGRESS, source->place.layout.progress,
+		     sizeof(struct progress));
+}
+
+/* The copies that have landed, in order from `next` on. */
+static int batch_deliver(struct tb_source *source, int max)
+{
+	const struct place *place = &source->place;
+	int count = 0, result = 1;
+
+	while (count < max && source->next < source->batch_first + source->batch_count) {
+		char *copy = source->landing +
+			     (source->next - source->batch_first) * place->shape.slot_bytes;
+
+		memcpy(&source->record, copy, place->shape.slot_bytes);
+		result = record_verify(&source->record, place->shape.slot_bytes, source->next, true,
+				       place->record_salt);
+		if (result == 0)
+			result = deliver_record(source, &source->record);
+		if (result != 1)
+			break;
+		count++;
+		if (deliver_stopped(source))
+			return count;
+	}
+	if (result < 0) {
+		source->subscription->counters[SUBSCRIPTION_TORN]++;
+		source->batch_count = 0;
+		source->look = true;
+		source->copy_failed = true; /* the look decides: overrun, or one more failed try */
+	} else if (source->next >= source->batch_first + source->batch_count) {
+		source->batch_count = 0;
+	}
+	deliver_holes(source);
+	return count;
+}
+
+int pull_read(struct tb_source *source, int max)
+{
+	const uint64_t now = subscriber_now_ms();
+	int count = 0;
+
+	if (source->under_way > 0) /* N1 */
+		return 0;
+	if (source->batch_count > 0 && source->failed == 0)
+		count = batch_deliver(source, max);
+	else
+		source->batch_count = 0;
+	if (source->under_way > 0 || source->batch_count > 0 || deliver_stopped(source) ||
+	    source->state != SOURCE_RUNNING || source->subscription->subscriber->link == NULL)
+		return count;
+	if (source->look || source->next > source->head) {
+		if (source->copy_failed || now - source->fetched_ms >= POLL_PAGE_MS) /* N2 */
+			look_post(source, now);
+	} else {
+		batch_post(source);
+	}
+	return count;
+}

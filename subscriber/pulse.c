@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the publisher lives: its pulse on the bus page, on our own clock.
+ *
+ * A count that stands still for the stale bound is a publisher that is dead, hung or unreachable. A
+ * page that stays invalid for that long counts as standing still. */
+#include <string.h>
+
+#include "bus/words.h"
+#include "subscriber/subscriber.h"
+
+void pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
+{
+	subscriber->page_bytes = bus_page_bytes(subscriber->welcome.topics_max);
+	subscriber->pulse_known = false;
+	subscriber->pulse_ms = subscriber_now_ms();
+	if (subscriber->ops->remote_open(subscriber->link, key, subscriber->page_bytes,
+					 &subscriber->page) < 0) {
+		subscriber->page = NULL;
+		return;
+	}
+	subscriber->page_view = subscriber->ops->view(subscriber->page);
+	subscriber->page_copy = subscriber->ops->landing(subscriber->link, subscriber->page_bytes);
+	if (!subscriber->page_copy)
+		pulse_close(subscriber);
+}
+
+void pulse_close(struct tb_subscriber *subscriber)
+{
+	if (subscriber->page_copy)
+		subscriber->ops->landing_free(subscriber->link, subscriber->page_copy,
+					      subscriber->page_bytes);
+	if (subscriber->page)
+		subscriber->ops->remote_close(subscriber->page);
+	subscriber->page = NULL;
+	subscriber->page_view = NULL;
+	subscriber->page_copy = NULL;
+	subscriber->page_under_way = false;
+}
+
+static void source_stale(struct tb_source *source, bool stale)
+{
+	if (source->stale == stale || source->state == SOURCE_DEAD ||
+	    source->state == SOURCE_ENDED || source->state == SOURCE_HEADER)
+		return;
+	source->stale = stale;
+	deliver_event(source, stale ? TB_EVENT_STALE : TB_EVENT_LIVE);
+}
+
+static void all_stale(struct tb_subscriber *subscriber)
+{
+	for (uint32_t i = 0; i < subscriber->topics_max; i++)
+		if (subscriber->table[i])
+			source_stale(subscriber->table[i], true);
+}
+
+void pulse_lost(struct tb_subscriber *subscriber)
+{
+	all_stale(subscriber);
+}
+
+/* What the page says of one topic. An entry that is not valid says nothing. */
+static void entry_look(struct tb_subscriber *subscriber, struct tb_source *source,
+		       const struct bus_pulse *pulse)
+{
+	const uint32_t index = source->place.shape.topic_id - 1;
+	const size_t offset = sizeof(*pulse) + (size_t)index * sizeof(struct bus_entry);
+	struct bus_entry entry;
+
+	if (index >= pulse->topics || offset + sizeof(entry) > subscriber->page_bytes ||
+	    source->orphan)
+		return;
+	memcpy(&entry, subscriber->page_copy + offset, sizeof(entry));
+	if (bus_page_verify_entry(&entry, index, subscriber->welcome.bus_id) < 0)
+		return;
+	if (entry.epoch != source->place.shape.epoch) {
+		if (!source->has_successor)
+			source->subscription->discover = true;
+		return;
+	}
+	if (entry.head > source->head || entry.state == TOPIC_ENDED)
+		source->look = true;
+	/* Four pulses make the stale bound; one more, since the beat is taken between two. */
+	source_stale(source, pulse->count > entry.beat + 5);
+}
+
+static void page_use(struct tb_subscriber *subscriber)
+{
+	const uint64_t now = subscriber_now_ms();
+	struct bus_pulse pulse;
+
+	memcpy(&pulse, subscriber->page_copy, sizeof(pulse));
+	if (bus_page_verify_pulse(&pulse, subscriber->welcome.bus_id,
+				  subscriber->welcome.topics_max) == 0 &&
+	    (!subscriber->pulse_known || pulse.count != subscriber->pulse_count)) {
+		const bool changed =
+			subscriber->pulse_known && pulse.changes != subscriber->changes;
+
+		subscriber->pulse_known = true;
+		subscriber->pulse_count = pulse.count;
+		subscriber->changes = pulse.changes;
+		subscriber->pulse_ms = now;
+		for (struct tb_subscription *s = subscriber->subscriptions; s && changed;
+		     s = s->next_subscription)
+			s->discover = true;
+		for (uint32_t i = 0; i < subscriber->topics_max; i++)
+			if (subscriber->table[i])
+				entry_look(subscriber, subscriber->table[i], &pulse);
+	}
+}
+
+void pulse_fetched(struct tb_subscriber *subscriber, int status)
+{
+	subscriber->page_under_way = false;
+	if (status == 0 && subscriber->page_copy)
+		page_use(subscriber);
+}
+
+void pulse_look(struct tb_subscriber *subscriber)
+{
+	struct fabric_read read = { .remote = subscriber->page,
+				    .bytes = (uint32_t)subscriber->page_bytes,
+				    .into = subscriber->page_copy,
+				    .tag = FETCH_PAGE };
+
+	if (subscriber->page_view) {
+		words_load(subscriber->page_copy, subscriber->page_view, subscriber->page_bytes);
+		page_use(subscriber);
+	} else if (subscriber->page && !subscriber->page_under_way &&
+		   subscriber->ops->read(subscriber->link, &read, 1) == 1) {
+		subscriber->page_under_way = true;
+	}
+	if (subscriber->welcomed &&
+	    subscriber_now_ms() - subscriber->pulse_ms >= subscriber->stale_ms)
+		all_stale(subscriber);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The position in a topic: where it begins, and what a slot that could not be read means.
+ *
+ * Q1  next - 1 is accounted for: each sequence before it, from the start on, was delivered or told
+ * as a gap, exactly once. Q2  next never goes back within an epoch. Q3  A gap is told only on the
+ * word of a valid progress line (overrun), or after TRIES_MAX copies failed while that line said
+ * that the record should be there (corrupt). */
+#include <string.h>
+
+#include "subscriber/subscriber.h"
+
+void source_head(struct tb_source *source, uint64_t head)
+{
+	if (source->head < head)
+		source->head = head;
+}
+
+static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause)
+{
+	const uint64_t first = source->next;
+
+	deliver_holes(source);
+	source->next = next;
+	source->tries = 0;
+	deliver_gap(source, first, next - 1, cause);
+}
+
+bool reader_look(struct tb_source *source, const struct progress *progress)
+{
+	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
+
+	source->look = false;
+	source_head(source, progress->head);
+	if (oldest > source->next) {
+		skip_to(source, oldest, TB_CAUSE_OVERRUN);
+		return true;
+	}
+	if (progress->state == TOPIC_ENDED && source->next > progress->head &&
+	    source->state == SOURCE_RUNNING && !source->has_successor) {
+		struct tb_subscriber *subscriber = source->subscription->subscriber;
+		struct control_message leave = { .type = CONTROL_LEAVE };
+
+		deliver_holes(source);
+		source->state = SOURCE_ENDED;
+		leave.topic.topic_id = source->place.shape.topic_id;
+		leave.topic.epoch = source->place.shape.epoch;
+		if (subscriber->welcomed)
+			connection_send(subscriber, &leave);
+		deliver_event(source, TB_EVENT_ENDED);
+		return true;
+	}
+	return false;
+}
+
+bool reader_failed(struct tb_source *source)
+{
+	if (++source->tries < TRIES_MAX)
+		return false;
+	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT);
+	return true;
+}
+
+static void start_at_sequence(struct tb_source *source, uint64_t oldest)
+{
+	const struct tb_subscription_options *options = &source->subscription->options;
+
+	if (options->epoch && options->epoch != source->place.shape.epoch) {
+		deliver_restart(source, options->epoch,
+				options->sequence ? options->sequence - 1 : 0, 0);
+		source->next = 1;
+		if (oldest > 1)
+			skip_to(source, oldest, TB_CAUSE_OVERRUN);
+		return;
+	}
+	source->next = options->sequence ? options->sequence : 1;
+	if (oldest > source->next)
+		skip_to(source, oldest, TB_CAUSE_BEFORE_JOIN);
+}
+
+void reader_start(struct tb_source *source, const struct progress *progress)
+{
+	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
+
+	source->state = SOURCE_RUNNING;
+	source->look = progress->state == TOPIC_ENDED;
+	source_head(source, progress->head);
+	source->next = progress->head + 1;
+	if (source->subscription->options.from == TB_FROM_OLDEST)
+		source->next = 1;
+	deliver_event(source, TB_EVENT_APPEARED);
+	if (source->subscription->options.from == TB_FROM_OLDEST && oldest > 1)
+		skip_to(source, oldest, TB_CAUSE_BEFORE_JOIN);
+	else if (source->subscription->options.from == TB_FROM_SEQUENCE)
+		start_at_sequence(source, oldest);
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One joined topic: from the grant to the position that is read, and to the epoch after it.
+ *
+ * Nothing of a grant is believed: the layout is computed from the shape, the region's size must be
+ * the layout's, and the header in the memory must say the same. */
+#include "subscriber/subscriber.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/words.h"
+
+/* -- places -------------------------------------------------------------------------------------
+ */
+
+static void place_close(struct tb_subscriber *subscriber, struct place *place)
+{
+	if (place->remote)
+		subscriber->ops->remote_close(place->remote);
+	free(place->names);
+	memset(place, 0, sizeof(*place));
+}
+
+static int place_open(struct tb_subscriber *subscriber, const struct tb_schema *schema,
+		      const struct control_message *grant, struct place *place)
+{
+	const struct control_topic *topic = &grant->grant.topic;
+	int result;
+
+	memset(place, 0, sizeof(*place));
+	place->shape = topic->shape;
+	place->schema = schema;
+	place->checked = topic->shape.flags & REGION_FLAG_CHECKED;
+	result = region_layout(&place->shape, &place->layout);
+	if (result < 0)
+		return error_prefix(-EPROTO, "topic %s: the publisher's grant: ", topic->name);
+	if (grant->grant.region_bytes != place->layout.bytes)
+		return error_set(EPROTO,
+				 "topic %s: the publisher's grant: found %" PRIu64
+				 " bytes of memory, expected %" PRIu64,
+				 topic->name, grant->grant.region_bytes, place->layout.bytes);
+	if (place->shape.slot_bytes != region_slot_bytes(tb_schema_bytes(schema)))
+		return error_set(EPROTO,
+				 "topic %s: the publisher's grant: found slots of %" PRIu32
+				 " bytes, expected %" PRIu32 " for schema %s",
+				 topic->name, place->shape.slot_bytes,
+				 region_slot_bytes(tb_schema_bytes(schema)),
+				 tb_schema_name(schema));
+	if (subscriber->ops->network && !place->checked)
+		return error_set(
+			EPROTO,
+			"topic %s: its records have no check: only shared memory can serve it",
+			topic->name);
+	place->names = calloc(place->shape.capacity, sizeof(*place->names));
+	if (!place->names)
+		return error_set(ENOMEM, "topic %s: no memory for %" PRIu32 " names", topic->name,
+				 place->shape.capacity);
+	result = subscriber->ops->remote_open(subscriber->link, grant->grant.key,
+					      place->layout.bytes, &place->remote);
+	if (result < 0) {
+		place_close(subscriber, place);
+		return error_prefix(result, "topic %s: ", topic->name);
+	}
+	place->view = subscriber->ops->view(place->remote);
+	place->record_salt = record_salt(place->shape.epoch, place->shape.topic_id, TAG_RECORD);
+	place->progress_salt = record_salt(place->shape.epoch, place->shape.topic_id, TAG_PROGRESS);
+	place->directory_salt =
+		record_salt(place->shape.epoch, place->shape.topic_id, TAG_DIRECTORY);
+	return 0;
+}
+
+/* -- coming and going ---------------------------------------------------------------------------
+ */
+
+struct tb_source *source_find(const struct tb_subscription *subscription, const char *name)
+{
+	for (struct tb_source *source = subscription->sources; source; source = source->next_source)
+		if (source->state != SOURCE_DEAD && strcmp(source->name, name) == 0)
+			return source;
+	return NULL;
+}
+
+static void source_free(struct tb_source *source)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	place_close(subscriber, &source->place);
+	place_close(subscriber, &source->successor);
+	subscriber->ops->landing_free(subscriber->link, source->landing,
+				      source->batch_bytes + REGION_PAGE);
+	subscriber->table[source->slot] = NULL;
+	free(source);
+}
+
+void source_reap(struct tb_source *source)
+{
+	struct tb_source **link = &source->subscription->sources;
+
+	if (source->state != SOURCE_DEAD || source->under_way > 0)
+		return;
+	while (*link != source)
+		link = &(*link)->next_source;
+	*link = source->next_source;
+	source_free(source);
+}
+
+/* Whether another subscription of this subscriber still reads the topic. */
+static bool topic_shared(const struct tb_source *source)
+{
+	const struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		const struct tb_source *other = subscriber->table[i];
+
+		if (other && other != source && other->state != SOURCE_DEAD &&
+		    other->state != SOURCE_ENDED && strcmp(other->name, source->name) == 0)
+			return true;
+	}
+	return false;
+}
+
+void source_leave(struct tb_source *source)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct control_message leave = { .type = CONTROL_LEAVE };
+
+	if (source->state != SOURCE_DEAD && subscriber->welcomed && !source->orphan &&
+	    !topic_shared(source)) {
+		const struct place *last =
+			source->has_successor ? &source->successor : &source->place;
+
+		leave.topic.topic_id = last->shape.topic_id;
+		leave.topic.epoch = last->shape.epoch;
+		connection_send(subscriber, &leave);
+	}
+	source->state = SOURCE_DEAD;
+}
+
+void source_orphan(struct tb_source *source)
+{
+	source->orphan = true;
+	source->armed = false;
+	source->look = true;
+	if (source->place.view)
+		return;
+	/* Where only READs reach it, the memory went with the connection. */
+	if (source->place.remote)
+		source->subscription->subscriber->ops->remote_close(source->place.remote);
+	source->place.remote = NULL;
+	source->batch_count = 0;
+}
+
+static struct tb_source *source_new(struct tb_subscription *subscription, const char *name)
+{
+	struct tb_subscriber *subscriber = subscription->subscriber;
+	struct tb_source *source;
+	uint32_t slot = 0;
+
+	while (slot < subscriber->topics_max && subscriber->table[slot])
+		slot++;
+	if (slot == subscriber->topics_max) {
+		error_set(ENOSPC, "topic %s: %" PRIu32 " topics are joined, which is topics_max",
+			  name, subscriber->topics_max);
+		return NULL;
+	}
+	source = calloc(1, sizeof(*source));
+	if (!source) {
+		error_set(ENOMEM, "topic %s: no memory", name);
+		return NULL;
+	}
+	source->batch_bytes = subscriber->ops->network ? subscriber->batch_bytes : 0;
+	source->landing =
+		subscriber->ops->landing(subscriber->link, source->batch_bytes + REGION_PAGE);
+	if (!source->landing) {
+		free(source);
+		return NULL;
+	}
+	source->subscription = subscription;
+	source->slot = slot;
+	memcpy(source->name, name, strlen(name) + 1);
+	subscriber->table[slot] = source;
+	source->next_source = subscription->sources;
+	subscription->sources = source;
+	return source;
+}
+
+static void source_begin(struct tb_source *source)
+{
+	source->state = SOURCE_HEADER;
+	source_fetch(source, FETCH_HEADER, 0, sizeof(struct region_header));
+}
+
+/* The same epoch again, over a new connection: the position is kept. */
+static int source_adopt(struct tb_source *source, struct place *place)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	if (memcmp(&source->place.shape, &place->shape, sizeof(place->shape)) != 0) {
+		place_close(subscriber, place);
+		return error_set(EPROTO,
+				 "topic %s: the publisher grants epoch %016" PRIx64
+				 " with another layout than before",
+				 source->name, source->place.shape.epoch);
+	}
+	place_close(subscriber, &source->place);
+	source->place = *place;
+	source->orphan = false;
+	source->look = true;
+	return 0;
+}
+
+int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
+		 const struct control_message *grant)
+{
+	struct tb_subscriber *subscriber = subscription->subscriber;
+	struct tb_source *source = source_find(subscription, grant->grant.topic.name);
+	struct place place;
+	int result = place_open(subscriber, schema, grant, &place);
+
+	if (result < 0)
+		return result;
+	if (source && source->place.shape.epoch == place.shape.epoch)
+		return source_adopt(source, &place);
+	if (source) {
+		place_close(subscriber, &source->successor);
+		source->successor = place;
+		source->has_successor = true;
+		source->switch_tries = 0;
+		source->look = true;
+		return 0;
+	}
+	source = source_new(subscription, grant->grant.topic.name);
+	if (!source) {
+		place_close(subscriber, &place);
+		return -ENOSPC;
+	}
+	source->place = place;
+	source_begin(source);
+	return 0;
+}
+
+/* -- fetching -----------------------------------------------------------------------------------
+ */
+
+static char *source_page(const struct tb_source *source)
+{
+	return source->landing + source->batch_bytes;
+}
+
+int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset, uint32_t bytes)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct fabric_read read = { .remote = source->place.remote,
+				    .offset = offset,
+				    .bytes = bytes,
+				    .into = source_page(source),
+				    .tag = (uint64_t)source->slot << 8 | (uint64_t)kind };
+	int result;
+
+	if (source->place.view) {
+		words_load(read.into, source->place.view + offset, bytes);
+		atomic_thread_fence(memory_order_acquire);
+		source_fetched(source, kind, 0);
+		return 1;
+	}
+	if (!subscriber->link || !read.remote)
+		return -ENOTCONN;
+	result = subscriber->ops->read(subscriber->link, &read, 1);
+	if (result != 1)
+		return result < 0 ? result : -EAGAIN;
+	source->under_way++;
+	source->subscription->counters[SUBSCRIPTION_READS]++;
+	return 0;
+}
+
+static void header_fetched(struct tb_source *source)
+{
+	struct region_header header;
+
+	memcpy(&header, source_page(source), sizeof(header));
+	if (region_header_verify(&header, &source->place.shape, source->name) < 0) {
+		struct tb_subscription *subscription = source->subscription;
+
+		if (subscription->fresh && subscription->error == 0) {
+			subscription->error = -EPROTO;
+			memcpy(subscription->error_words, tb_error(),
+			       strnlen(tb_error(), sizeof(subscription->error_words) - 1) + 1);
+			subscription->error_words[sizeof(subscription->error_words) - 1] = '\0';
+		}
+		deliver_refused(subscription, source->name, EPROTO, tb_error());
+		source_leave(source);
+		return;
+	}
+	source->state = SOURCE_START;
+	source->fetched_ms = 0;
+}
+
+static void progress_fetched(struct tb_source *source)
+{
+	const struct place *place = &source->place;
+	const bool copy_failed = source->copy_failed;
+	struct progress progress;
+
+	memcpy(&progress, source_page(source), sizeof(progress));
+	if (progress_verify(&progress, place->shape.epoch, place->shape.slots,
+			    place->shape.capacity, place->checked, place->progress_salt) < 0)
+		return;
+	source->copy_failed = false;
+	if (source->state == SOURCE_START && !source->restarted) {
+		reader_start(source, &progress);
+		return;
+	}
+	if (source->state == SOURCE_START)
+		source->state = SOURCE_RUNNING;
+	if (!reader_look(source, &progress) && copy_failed)
+		reader_failed(source);
+}
+
+static void names_fetched(struct tb_source *source)
+{
+	struct place *place = &source->place;
+	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
+	struct directory_entry entry;
+
+	for (uint32_t i = 0; i < (place->view ? 1 : page); i++) {
+		const uint32_t index = source->names_from + i;
+
+		if (index >= place->shape.capacity)
+			break;
+		memcpy(&entry, source_page(source) + (size_t)i * sizeof(entry), sizeof(entry));
+		if (!place->names[index][0] &&
+		    directory_verify(&entry, index, place->directory_salt, place->names[index]) < 0)
+			place->names[index][0] = '\0';
+	}
+	if (place->view || place->names[source->name_wanted][0])
+		return;
+	source->batch_count = 0; /* a record without a name is as good as torn */
+	source->look = source->copy_failed = true;
+}
+
+void source_fetched(struct tb_source *source, enum fetch_kind kind, int status)
+{
+	if (source->state == SOURCE_DEAD)
+		return;
+	if (status < 0) {
+		source->failed++;
+		return;
+	}
+	if (kind == FETCH_HEADER)
+		header_fetched(source);
+	else if (kind == FETCH_PROGRESS)
+		progress_fetched(source);
+	else if (kind == FETCH_NAMES)
+		names_fetched(source);
+}
+
+/* -- reading ------------------------------------------------------------------------------------
+ */
+
+/* Whether the old epoch was read as far as it goes. */
+static bool source_drained(struct tb_source *source)
+{
+	if (source->under_way > 0)
+		return false;
+	if (source->state == SOURCE_ENDED || !source->place.remote)
+		return true;
+	if (source->next > source->head && !source->look)
+		return true;
+	return ++source->switch_tries > SWITCH_TRIES;
+}
+
+static void source_switch(struct tb_source *source)
+{
+	const uint64_t old_epoch = source->place.shape.epoch;
+	const uint64_t delivered = source->next - 1, head = source->head;
+
+	deliver_holes(source);
+	place_close(source->subscription->subscriber, &source->place);
+	source->place = source->successor;
+	memset(&source->successor, 0, sizeof(source->successor));
+	source->has_successor = source->orphan = source->armed = false;
+	source->look = source->copy_failed = false;
+	source->restarted = true;
+	source->next = 1;
+	source->head = 0;
+	source->tries = source->idle = 0;
+	source->batch_count = 0;
+	deliver_restart(source, old_epoch, delivered, head);
+	if (!deliver_stopped(source))
+		source_begin(source);
+}
+
+static void source_retry(struct tb_source *source)
+{
+	const uint64_t now = subscriber_now_ms();
+
+	if (source->under_way > 0 || now - source->fetched_ms < POLL_PAGE_MS)
+		return;
+	source->fetched_ms = now;
+	if (source->state == SOURCE_HEADER)
+		source_begin(source);
+	else
+		source_fetch(source, FETCH_PROGRESS, source->place.layout.progress,
+			     sizeof(struct progress));
+}
+
+int source_poll(struct tb_source *source, int max)
+{
+	int count = 0;
+
+	if (source->state == SOURCE_HEADER || source->state == SOURCE_START)
+		source_retry(source);
+	if (source->state == SOURCE_RUNNING)
+		count = source->place.view ? pull_view(source, max) : pull_read(source, max);
+	if (count == 0 && source->has_successor && !deliver_stopped(source) &&
+	    source_drained(source))
+		source_switch(source);
+	return count;
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subscriber's public calls, and the order in which its parts get their turn. */
+#include "subscriber/subscriber.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+#include "bus/pattern.h"
+
+#define CONNECT_MS_DEFAULT  1000
+#define TOPICS_MAX_DEFAULT  256
+#define BATCH_BYTES_DEFAULT 65536
+#define BATCH_BYTES_MIN     8192
+#define BATCH_BYTES_MAX     (16u << 20)
+#define WAIT_MAX_MS         60000
+
+uint64_t subscriber_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* -- opening ------------------------------------------------------------------------------------
+ */
+
+static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t high)
+{
+	if (found >= low && found <= high)
+		return 0;
+	return error_set(EINVAL, "subscriber options: %s: found %u, expected %u to %u", what, found,
+			 low, high);
+}
+
+static int options_take(struct tb_subscriber *subscriber,
+			const struct tb_subscriber_options *options)
+{
+	const char *place;
+	int result;
+
+	if (!options->address)
+		return error_set(EINVAL, "subscriber options: found no address");
+	if (options->flags & ~TB_WAIT)
+		return error_set(EINVAL,
+				 "subscriber options: found flags 0x%x, expected none but 0x%x",
+				 options->flags, TB_WAIT);
+	subscriber->ops = fabric_find(options->address, &place);
+	if (!subscriber->ops)
+		return -EINVAL;
+	subscriber->flags = options->flags;
+	subscriber->connect_ms = options->connect_ms ? options->connect_ms : CONNECT_MS_DEFAULT;
+	subscriber->stale_ms = options->stale_ms;
+	subscriber->topics_max = options->topics_max ? options->topics_max : TOPICS_MAX_DEFAULT;
+	subscriber->batch_bytes = options->batch_bytes ? options->batch_bytes : BATCH_BYTES_DEFAULT;
+	result = range_check("connect_ms", subscriber->connect_ms, 1, 60000);
+	if (result == 0 && options->stale_ms)
+		result = range_check("stale_ms", options->stale_ms, 20, 60000);
+	if (result == 0)
+		result = range_check("topics_max", subscriber->topics_max, 1, BUS_TOPICS_MAX);
+	if (result == 0)
+		result = range_check("batch_bytes", subscriber->batch_bytes, BATCH_BYTES_MIN,
+				     BATCH_BYTES_MAX);
+	if (result < 0)
+		return result;
+	subscriber->batch_bytes = subscriber->batch_bytes / REGION_PAGE * REGION_PAGE;
+	subscriber->address = strdup(options->address);
+	subscriber->place = strdup(place);
+	subscriber->table = calloc(subscriber->topics_max, sizeof(*subscriber->table));
+	if (!subscriber->address || !subscriber->place || !subscriber->table)
+		return error_set(ENOMEM, "subscriber: no memory");
+	return discovery_open(subscriber);
+}
+
+/* The timer wakes a sleeper for its pulse, and often enough to connect again. */
+static int timer_set(struct tb_subscriber *subscriber)
+{
+	const uint32_t quarter = subscriber->stale_ms ? subscriber->stale_ms / 4 : RECONNECT_MS;
+	const long pace_ms = subscriber->welcomed && quarter > 5 ? quarter : RECONNECT_MS;
+	const struct timespec pace = { pace_ms / 1000, pace_ms % 1000 * 1000000 };
+	const struct itimerspec timer = { pace, pace };
+
+	if (timerfd_settime(subscriber->timer_fd, 0, &timer, NULL) < 0)
+		return error_set(errno, "subscriber: timer: %s", strerror(errno));
+	return 0;
+}
+
+static int descriptors_open(struct tb_subscriber *subscriber)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	subscriber->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	subscriber->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (subscriber->epoll_fd < 0 || subscriber->timer_fd < 0 ||
+	    epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->timer_fd, &event) < 0)
+		return error_set(errno, "subscriber: no descriptors: %s", strerror(errno));
+	return timer_set(subscriber);
+}
+
+/* -- turns --------------------------------------------------------------------------------------
+ */
+
+/* Everything that is not delivering: messages, requests, the pulse. */
+static void housekeep(struct tb_subscriber *subscriber)
+{
+	const bool was_welcomed = subscriber->welcomed;
+	uint64_t ticks;
+
+	subscriber->kept_ms = subscriber_now_ms();
+	connection_keep(subscriber);
+	if (subscriber->welcomed != was_welcomed) {
+		if (subscriber->welcomed && subscriber->stale_ms == 0)
+			subscriber->stale_ms = subscriber->welcome.stale_ms;
+		timer_set(subscriber);
+	}
+	discovery_step(subscriber);
+	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 8) {
+		subscriber->page_ms = subscriber->kept_ms;
+		pulse_look(subscriber);
+	}
+	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)
+		return; /* not due */
+}
+
+static void subscription_free(struct tb_subscription *subscription)
+{
+	struct tb_subscriber *subscriber = subscription->subscriber;
+	struct tb_subscription **link = &subscriber->subscriptions;
+
+	if (subscriber->discovery.subscription == subscription) {
+		subscriber->discovery.phase = DISCOVERY_IDLE;
+		subscriber->discovery.subscription = NULL;
+	}
+	while (*link != subscription)
+		link = &(*link)->next_subscription;
+	*link = subscription->next_subscription;
+	free(subscription);
+}
+
+/* Frees what was ended: sources whose READs are done, subscriptions without sources. */
+void subscriber_cleanup(struct tb_subscriber *subscriber)
+{
+	for (struct tb_subscription *s = subscriber->subscriptions, *next; s; s = next) {
+		next = s->next_subscription;
+		for (struct tb_source *source = s->sources, *after; source; source = after) {
+			after = source->next_source;
+			if (s->closing && source->state != SOURCE_DEAD)
+				source_leave(source);
+			source_reap(source);
+		}
+		if (s->closing && !s->sources)
+			subscription_free(s);
+	}
+}
+
+static void subscriber_free(struct tb_subscriber *subscriber)
+{
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
+		s->closing = true;
+	if (subscriber->table)
+		connection_close(subscriber);
+	if (subscriber->table)
+		for (uint32_t i = 0; i < subscriber->topics_max; i++)
+			if (subscriber->table[i])
+				subscriber->table[i]->under_way = 0; /* the link is gone */
+	subscriber_cleanup(subscriber);
+	discovery_close(subscriber);
+	if (subscriber->epoll_fd >= 0)
+		close(subscriber->epoll_fd);
+	if (subscriber->timer_fd >= 0)
+		close(subscriber->timer_fd);
+	free(subscriber->table);
+	free(subscriber->address);
+	free(subscriber->place);
+	free(subscriber);
+}
+
+TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
+{
+	if (!subscriber)
+		return;
+	subscriber->closing = true;
+	if (!subscriber->in_poll)
+		subscriber_free(subscriber);
+}
+
+static int deliver_all(struct tb_subscriber *subscriber, int records_max)
+{
+	const uint32_t sources = subscriber->topics_max;
+	int count = 0;
+
+	if (++subscriber->turn >= sources)
+		subscriber->turn = 0;
+	for (uint32_t i = 0; i < sources && count < records_max && !subscriber->closing; i++) {
+		struct tb_source *source = subscriber->table[(subscriber->turn + i) % sources];
+
+		if (source && source->state != SOURCE_DEAD)
+			count += source_poll(source, records_max - count);
+	}
+	return count;
+}
+
+/* A sleeper tells the publisher what it has seen of each topic; true when everything is armed. */
+static void arm_all(struct tb_subscriber *subscriber)
+{
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		struct tb_source *source = subscriber->table[i];
+		struct control_message arm = { .type = CONTROL_ARM };
+
+		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING)
+			continue;
+		arm.topic.topic_id = source->place.shape.topic_id;
+		arm.topic.epoch = source->place.shape.epoch;
+		arm.topic.head = source->next - 1;
+		if (connection_send(subscriber, &arm) == 0)
+			source->armed = true;
+	}
+}
+
+TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
+{
+	int count;
+
+	if (records_max < 1)
+		return error_set(EINVAL, "tb_poll: found records_max %d, expected 1 or more",
+				 records_max);
+	if (subscriber->in_poll)
+		return error_set(EBUSY, "tb_poll: called from a handler");
+	subscriber->in_poll = true;
+	count = deliver_all(subscriber, records_max);
+	if (!subscriber->closing) {
+		const uint64_t since = subscriber_now_ms() - subscriber->kept_ms;
+
+		if ((count == 0 && (since > 0 || subscriber->descriptor_mode)) ||
+		    since >= HOUSEKEEP_MS)
+			housekeep(subscriber);
+		if (count == 0 && subscriber->descriptor_mode)
+			arm_all(subscriber);
+	}
+	subscriber->in_poll = false;
+	if (subscriber->closing) {
+		subscriber_free(subscriber);
+		return error_set(ECANCELED, "tb_poll: a handler closed the subscriber");
+	}
+	subscriber_cleanup(subscriber);
+	return count;
+}
+
+/* -- waiting ------------------------------------------------------------------------------------
+ */
+
+static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
+{
+	struct epoll_event event;
+	int count;
+
+	if (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0)
+		timeout_ms = 0;
+	count = epoll_wait(subscriber->epoll_fd, &event, 1, timeout_ms);
+	if (count < 0)
+		return errno == EINTR ? -EINTR : error_set(errno, "epoll: %s", strerror(errno));
+	return count;
+}
+
+/* Looks, without delivering, whether a record that is there already would be slept over. */
+static bool something_there(const struct tb_subscriber *subscriber)
+{
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		const struct tb_source *source = subscriber->table[i];
+
+		if (!source || source->state == SOURCE_ENDED || source->state == SOURCE_DEAD)
+			continue;
+		if ((source->look && !source->orphan) || source->has_successor ||
+		    source->state != SOURCE_RUNNING || source->batch_count > 0)
+			return true;
+	}
+	return false;
+}
+
+TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
+{
+	int result;
+
+	if (subscriber->in_poll)
+		return error_set(EBUSY, "tb_wait: called from a handler");
+	arm_all(subscriber);
+	if (something_there(subscriber)) {
+		/* What is unfinished is looked at again soon, but not in a tight loop. */
+		result = wait_link(subscriber, timeout_ms < 0 || timeout_ms > 1 ? 1 : timeout_ms);
+		return result < 0 ? result : 1;
+	}
+	result = wait_link(subscriber, timeout_ms);
+	if (result > 0)
+		subscriber->kept_ms = 0; /* the next poll looks at messages and the pulse */
+	return result;
+}
+
+TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber)
+{
+	subscriber->descriptor_mode = true;
+	return subscriber->epoll_fd;
+}
+
+/* -- what open and subscribe wait for -----------------------------------------------------------
+ */
+
+/* Keeps house until `done` or the time is over: 0 or -ETIMEDOUT. */
+static int pump(struct tb_subscriber *subscriber, uint64_t until_ms,
+		bool (*done)(struct tb_subscriber *, void *), void *what)
+{
+	subscriber->in_poll = true;
+	for (;;) {
+		housekeep(subscriber);
+		for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+			struct tb_source *source = subscriber->table[i];
+
+			if (source &&
+			    (source->state == SOURCE_HEADER || source->state == SOURCE_START))
+				source_poll(source, 1);
+		}
+		if (done(subscriber, what) || subscriber->closing)
+			break;
+		if (subscriber_now_ms() >= until_ms) {
+			subscriber->in_poll = false;
+			return -ETIMEDOUT;
+		}
+		wait_link(subscriber, 1);
+	}
+	subscriber->in_poll = false;
+	return 0;
+}
+
+static bool open_done(struct tb_subscriber *subscriber, void *unused)
+{
+	(void)unused;
+	return subscriber->welcomed || subscriber->gone_code != 0;
+}
+
+static int open_connect(struct tb_subscriber *subscriber)
+{
+	int result = connection_begin(subscriber);
+
+	if (result == 0)
+		result = pump(subscriber, subscriber_now_ms() + subscriber->connect_ms, open_done,
+			      NULL);
+	if (result == -ETIMEDOUT)
+		return error_set(ETIMEDOUT,
+				 "%s: somebody listens there, but did not answer within %u ms",
+				 subscriber->address, subscriber->connect_ms);
+	if (result == 0 && !subscriber->welcomed)
+		return error_set(subscriber->gone_code, "%s: %s", subscriber->address,
+				 subscriber->gone_words);
+	return result;
+}
+
+static bool passes_by_itself(int code)
+{
+	return code == -ECONNREFUSED || code == -ECONNRESET || code == -ETIMEDOUT ||
+	       code == -EAGAIN || code == -EUSERS || code == -ENOENT;
+}
+
+TB_API int tb_subscriber_open(struct tb_subscriber **out,
+			      const struct tb_subscriber_options *options)
+{
+	struct tb_subscriber *subscriber;
+	int result;
+
+	*out = NULL;
+	if (!options || options->size < sizeof(*options))
+		return error_set(EINVAL, "subscriber options: found size %zu, expected %zu or more",
+				 options ? options->size : 0, sizeof(*options));
+	subscriber = calloc(1, sizeof(*subscriber));
+	if (!subscriber)
+		return error_set(ENOMEM, "subscriber: no memory");
+	subscriber->epoll_fd = subscriber->timer_fd = subscriber->link_fd = -1;
+	result = options_take(subscriber, options);
+	if (result == 0)
+		result = descriptors_open(subscriber);
+	if (result == 0)
+		result = open_connect(subscriber);
+	if (result < 0 && (options->flags & TB_WAIT) && passes_by_itself(result) &&
+	    subscriber->epoll_fd >= 0)
+		result = 0;
+	if (result < 0) {
+		subscriber_free(subscriber);
+		return result;
+	}
+	*out = subscriber;
+	return 0;
+}
+
+/* -- subscriptions ------------------------------------------------------------------------------
+ */
+
+static int subscription_check(const char *pattern, const struct tb_subscription_options *options)
+{
+	if (!options || options->size < sizeof(*options))
+		return error_set(EINVAL,
+				 "subscription options: found size %zu, expected %zu or more",
+				 options ? options->size : 0, sizeof(*options));
+	if (!options->on_record)
+		return error_set(EINVAL, "subscription options: found no on_record");
+	if (options->flags & ~TB_WAIT)
+		return error_set(EINVAL,
+				 "subscription options: found flags 0x%x, expected none but 0x%x",
+				 options->flags, TB_WAIT);
+	if (options->from > TB_FROM_SEQUENCE)
+		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
+				 (int)options->from, TB_FROM_SEQUENCE);
+	return pattern_check(pattern);
+}
+
+/* Everything that the catalogue had was joined, and every join knows where it begins. */
+static bool subscribe_done(struct tb_subscriber *subscriber, void *what)
+{
+	const struct tb_subscription *subscription = what;
+
+	if (subscription->closing || subscription->error != 0)
+		return true;
+	if (subscription->discover || subscriber->discovery.subscription == subscription)
+		return false;
+	for (const struct tb_source *s = subscription->sources; s; s = s->next_source)
+		if (s->state == SOURCE_HEADER || s->state == SOURCE_START)
+			return false;
+	return true;
+}
+
+static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscription *subscription,
+			    int pumped)
+{
+	const bool exact = pattern_is_name(subscription->pattern);
+	const bool patient = (subscription->options.flags & TB_WAIT) ||
+			     (subscriber->flags & TB_WAIT && !subscriber->welcomed);
+
+	if (subscription->error != 0 && (exact || subscription->error == -ENOSPC))
+		return error_set(-subscription->error, "%s", subscription->error_words);
+	if (pumped < 0 && !patient)
+		return error_set(ETIMEDOUT, "%s: topic %s: no answer within %u ms",
+				 subscriber->address, subscription->pattern,
+				 subscriber->connect_ms);
+	if (exact && !subscription->sources && !patient)
+		return error_set(ENOENT, "%s: bus %s has no topic %s", subscriber->address,
+				 subscriber->welcome.name, subscription->pattern);
+	return 0;
+}
+
+TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
+			const struct tb_subscription_options *options, struct tb_subscription **out)
+{
+	struct tb_subscription *subscription;
+	int result = subscription_check(pattern, options);
+
+	*out = NULL;
+	if (result < 0)
+		return result;
+	if (subscriber->in_poll)
+		return error_set(EBUSY, "tb_subscribe: called from a handler");
+	subscription = calloc(1, sizeof(*subscription));
+	if (!subscription)
+		return error_set(ENOMEM, "subscription %s: no memory", pattern);
+	subscription->subscriber = subscriber;
+	subscription->options = *options;
+	strncpy(subscription->pattern, pattern, TB_PATTERN_MAX);
+	subscription->discover = subscription->fresh = true;
+	subscription->next_subscription = subscriber->subscriptions;
+	subscriber->subscriptions = subscription;
+	*out = subscription; /* handlers may be called from here on */
+	if (subscriber->welcomed || !(subscriber->flags & TB_WAIT))
+		result = pump(subscriber, subscriber_now_ms() + subscriber->connect_ms,
+			      subscribe_done, subscription);
+	subscription->fresh = false;
+	result = subscribe_result(subscriber, subscription, result);
+	if (subscriber->closing) {
+		subscriber_free(subscriber);
+		*out = NULL;
+		return error_set(ECANCELED, "tb_subscribe: a handler closed the subscriber");
+	}
+	if (result < 0) {
+		subscription->closing = true;
+		*out = NULL;
+	}
+	subscriber_cleanup(subscriber);
+	return result;
+}
+
+TB_API void tb_unsubscribe(struct tb_subscription *subscription)
+{
+	if (!subscription)
+		return;
+	subscription->closing = true;
+	if (!subscription->subscriber->in_poll)
+		subscriber_cleanup(subscription->subscriber);
+}
+
+TB_API size_t tb_subscription_counters(const struct tb_subscription *subscription, uint64_t *values,
+				       size_t max)
+{
+	const size_t count = max < SUBSCRIPTION_COUNTERS ? max : SUBSCRIPTION_COUNTERS;
+
+	memcpy(values, subscription->counters, count * sizeof(*values));
+	return count;
+}
+
+TB_API const char *tb_source_topic(const struct tb_source *source)
+{
+	return source->name;
+}
+
+TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source)
+{
+	return source->place.schema;
+}
+
+TB_API uint64_t tb_source_epoch(const struct tb_source *source)
+{
+	return source->place.shape.epoch;
+}
