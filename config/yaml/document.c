@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From libyaml's events to a tree. The tree is walked with an explicit path (no recursion on
+ * input), bounded in bytes, depth and nodes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <yaml.h>
+
+#include "config/yaml/yaml.h"
+
+struct yaml_document {
+	char *origin;
+	struct yaml_node *root;
+	unsigned int nodes;
+};
+
+/* What is being built: the open collections, innermost last, and a key that waits for its value. */
+struct builder {
+	struct yaml_document *document;
+	struct yaml_errors *errors;
+	struct yaml_node *open[YAML_DEPTH_MAX];
+	unsigned int depth;
+	char *key;
+	uint32_t key_line, key_column;
+	unsigned int documents;
+	bool failed; /* what follows makes no sense */
+};
+
+static void node_free(struct yaml_node *node)
+{
+	/* Depth is bounded by YAML_DEPTH_MAX. */
+	for (struct yaml_node *child = node->first, *next; child; child = next) {
+		next = child->next;
+		node_free(child);
+	}
+	free((char *)(uintptr_t)node->text);
+	free((char *)(uintptr_t)node->key);
+	free(node);
+}
+
+void yaml_free(struct yaml_document *document)
+{
+	if (!document)
+		return;
+	if (document->root)
+		node_free(document->root);
+	free(document->origin);
+	free(document);
+}
+
+const struct yaml_node *yaml_root(const struct yaml_document *document)
+{
+	return document ? document->root : NULL;
+}
+
+const char *yaml_origin(const struct yaml_document *document)
+{
+	return document->origin;
+}
+
+static void wrong(struct builder *builder, yaml_mark_t mark, const char *words)
+{
+	yaml_error_line(builder->errors, "%s:%zu:%zu: %s", builder->document->origin, mark.line + 1,
+			mark.column + 1, words);
+	builder->failed = true;
+}
+
+/* libyaml has checked that it is UTF-8 and printable; a NUL can still come by an escape. */
+static char *text_copy(struct builder *builder, const yaml_event_t *event)
+{
+	const char *text = (const char *)event->data.scalar.value;
+	const size_t length = event->data.scalar.length;
+	char *copy;
+
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') {
+			wrong(builder, event->start_mark,
+			      "found a control character, expected printable text");
+			return NULL;
+		}
+	copy = malloc(length + 1);
+	if (!copy) {
+		wrong(builder, event->start_mark, "no memory");
+		return NULL;
+	}
+	memcpy(copy, text, length);
+	copy[length] = '\0';
+	return copy;
+}
+
+static struct yaml_node *inside(const struct builder *builder)
+{
+	return builder->depth ? builder->open[builder->depth - 1] : NULL;
+}
+
+/* Hangs a fresh node into the innermost open collection. */
+static void node_attach(struct builder *builder, struct yaml_node *node)
+{
+	struct yaml_node *parent = inside(builder);
+
+	node->parent = parent;
+	if (!parent) {
+		builder->document->root = node;
+		return;
+	}
+	if (parent->kind == YAML_MAPPING) {
+		node->key = builder->key;
+		node->key_line = builder->key_line;
+		node->key_column = builder->key_column;
+		builder->key = NULL;
+	}
+	node->index = parent->count++;
+	if (parent->last)
+		parent->last->next = node;
+	else
+		parent->first = node;
+	parent->last = node;
+}
+
+static struct yaml_node *node_new(struct builder *builder, const yaml_event_t *event,
+				  enum yaml_kind kind)
+{
+	struct yaml_node *node;
+
+	if (++builder->document->nodes > YAML_NODES_MAX) {
+		wrong(builder, event->start_mark, "found too many nodes, expected at most 100000");
+		return NULL;
+	}
+	node = calloc(1, sizeof(*node));
+	if (!node) {
+		wrong(builder, event->start_mark, "no memory");
+		return NULL;
+	}
+	node->kind = kind;
+	node->line = (uint32_t)event->start_mark.line + 1;
+	node->column = (uint32_t)event->start_mark.column + 1;
+	node->document = builder->document;
+	return node;
+}
+
+static bool decorated(struct builder *builder, const yaml_event_t *event, const yaml_char_t *anchor,
+		      const yaml_char_t *tag)
+{
+	if (anchor)
+		wrong(builder, event->start_mark, "found an anchor, expected a plain value");
+	else if (tag)
+		wrong(builder, event->start_mark, "found a tag, expected a plain value");
+	return anchor || tag;
+}
+
+static void key_take(struct builder *builder, const yaml_event_t *event)
+{
+	const struct yaml_node *mapping = inside(builder);
+	char *key = text_copy(builder, event);
+	const struct yaml_node *before = key ? yaml_get(mapping, key) : NULL;
+
+	if (before)
+		yaml_error_line(
+			builder->errors,
+			"%s:%zu:%zu: %.100s: found this key again, expected it once (first on "
+			"line %u)",
+			builder->document->origin, event->start_mark.line + 1,
+			event->start_mark.column + 1, key, before->key_line);
+	builder->key = key;
+	builder->key_line = (uint32_t)event->start_mark.line + 1;
+	builder->key_column = (uint32_t)event->start_mark.column + 1;
+}
+
+static bool key_expected(const struct builder *builder)
+{
+	const struct yaml_node *parent = inside(builder);
+
+	return parent && parent->kind == YAML_MAPPING && !builder->key;
+}
+
+static void scalar_take(struct builder *builder, const yaml_event_t *event)
+{
+	struct yaml_node *node;
+
+	if (decorated(builder, event, event->data.scalar.anchor, event->data.scalar.tag))
+		return;
+	if (key_expected(builder)) {
+		key_take(builder, event);
+		return;
+	}
+	node = node_new(builder, event, YAML_SCALAR);
+	if (!node)
+		return;
+	node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	node_attach(builder, node);
+	node->text = text_copy(builder, event);
+}
+
+static void collection_take(struct builder *builder, const yaml_event_t *event, enum yaml_kind kind,
+			    const yaml_char_t *anchor, const yaml_char_t *tag)
+{
+	struct yaml_node *node;
+
+	if (decorated(builder, event, anchor, tag))
+		return;
+	if (key_expected(builder)) {
+		wrong(builder, event->start_mark, "found a collection as a key, expected a word");
+		return;
+	}
+	if (builder->depth == YAML_DEPTH_MAX) {
+		wrong(builder, event->start_mark, "found more than 32 levels, expected fewer");
+		return;
+	}
+	node = node_new(builder, event, kind);
+	if (!node)
+		return;
+	node_attach(builder, node);
+	builder->open[builder->depth++] = node;
+}
+
+static void event_take(struct builder *builder, const yaml_event_t *event)
+{
+	switch (event->type) {
+	case YAML_DOCUMENT_START_EVENT:
+		if (++builder->documents > 1)
+			wrong(builder, event->start_mark, "found a second document, expected one");
+		break;
+	case YAML_ALIAS_EVENT:
+		wrong(builder, event->start_mark, "found an alias, expected a plain value");
+		break;
+	case YAML_SCALAR_EVENT:
+		scalar_take(builder, event);
+		break;
+	case YAML_SEQUENCE_START_EVENT:
+		collection_take(builder, event, YAML_SEQUENCE, event->data.sequence_start.anchor,
+				event->data.sequence_start.tag);
+		break;
+	case YAML_MAPPING_START_EVENT:
+		collection_take(builder, event, YAML_MAPPING, event->data.mapping_start.anchor,
+				event->data.mapping_start.tag);
+		break;
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		builder->depth--;
+		break;
+	default:
+		break;
+	}
+}
+
+static void syntax_error(struct builder *builder, const yaml_parser_t *parser)
+{
+	if (parser->error == YAML_READER_ERROR)
+		yaml_error_line(builder->errors, "%s: byte %zu: %s, expected printable UTF-8",
+				builder->document->origin, parser->problem_offset,
+				parser->problem ? parser->problem : "not readable");
+	else
+		yaml_error_line(builder->errors, "%s:%zu:%zu: YAML syntax: %s%s%s",
+				builder->document->origin, parser->problem_mark.line + 1,
+				parser->problem_mark.column + 1,
+				parser->problem ? parser->problem : "not readable",
+				parser->context ? ", " : "",
+				parser->context ? parser->context : "");
+	builder->failed = true;
+}
+
+static void build(struct builder *builder, const char *text, size_t length)
+{
+	yaml_parser_t parser;
+	bool end = false;
+
+	if (!yaml_parser_initialize(&parser)) {
+		yaml_error_line(builder->errors, "%s: no memory", builder->document->origin);
+		builder->failed = true;
+		return;
+	}
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+	while (!end && !builder->failed) {
+		yaml_event_t event;
+
+		if (!yaml_parser_parse(&parser, &event)) {
+			syntax_error(builder, &parser);
+			break;
+		}
+		end = event.type == YAML_STREAM_END_EVENT;
+		event_take(builder, &event);
+		yaml_event_delete(&event);
+	}
+	yaml_parser_delete(&parser);
+	free(builder->key);
+	if (!builder->failed && !builder->document->root) {
+		yaml_error_line(builder->errors, "%s:1:1: found nothing, expected a mapping",
+				builder->document->origin);
+		builder->failed = true;
+	}
+}
+
+struct yaml_document *yaml_parse(struct yaml_errors *errors, const char *text, size_t length,
+				 const char *origin)
+{
+	struct yaml_document *document = calloc(1, sizeof(*document));
+	struct builder builder = { .document = document, .errors = errors };
+
+	if (document)
+		document->origin = strdup(origin);
+	if (!document || !document->origin) {
+		yaml_error_line(errors, "%s: no memory", origin);
+		free(document);
+		return NULL;
+	}
+	if (length > YAML_BYTES_MAX) {
+		yaml_error_line(errors, "%s: found %zu bytes, expected at most %u", origin, length,
+				YAML_BYTES_MAX);
+		builder.failed = true;
+	} else {
+		build(&builder, text, length);
+	}
+	if (!builder.failed)
+		return document;
+	yaml_free(document);
+	return NULL;
+}
+
+static char *file_read(struct yaml_errors *errors, const char *path, size_t *length)
+{
+	FILE *file = fopen(path, "re");
+	struct stat status;
+	char *text = NULL;
+
+	if (!file) {
+		yaml_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
+		return NULL;
+	}
+	if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
+		yaml_error_line(errors, "%s: found a folder, expected a file", path);
+		fclose(file);
+		return NULL;
+	}
+	text = malloc(YAML_BYTES_MAX + 1);
+	if (text)
+		*length = fread(text, 1, YAML_BYTES_MAX + 1, file);
+	if (!text || ferror(file)) {
+		yaml_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
+		free(text);
+		text = NULL;
+	}
+	fclose(file);
+	return text;
+}
+
+struct yaml_document *yaml_load(struct yaml_errors *errors, const char *path)
+{
+	struct yaml_document *document;
+	size_t length = 0;
+	char *text = file_read(errors, path, &length);
+
+	if (!text)
+		return NULL;
+	document = yaml_parse(errors, text, length, path);
+	free(text);
+	return document;
+}

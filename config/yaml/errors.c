@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Located errors: collected, so that one run tells them all. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/yaml/yaml.h"
+
+#define LINE_MAX 1024
+
+static void line_add(struct yaml_errors *errors, const char *line)
+{
+	const size_t length = strlen(line);
+	char *text;
+
+	if (++errors->count > YAML_ERRORS_MAX)
+		return;
+	text = realloc(errors->text, errors->used + length + 2);
+	if (!text)
+		return; /* it is counted */
+	memcpy(text + errors->used, line, length);
+	memcpy(text + errors->used + length, "\n", 2);
+	errors->text = text;
+	errors->used += length + 1;
+}
+
+void yaml_errors_free(struct yaml_errors *errors)
+{
+	free(errors->text);
+	memset(errors, 0, sizeof(*errors));
+}
+
+/* Writes "topics[0].slots" for a node, from the root down. */
+static size_t path_write(const struct yaml_node *node, char *buffer, size_t size)
+{
+	size_t used = node->parent ? path_write(node->parent, buffer, size) : 0;
+	int more;
+
+	if (used >= size)
+		return used;
+	if (node->key)
+		more = snprintf(buffer + used, size - used, "%s%.100s", used ? "." : "", node->key);
+	else if (node->parent)
+		more = snprintf(buffer + used, size - used, "[%u]", node->index);
+	else
+		more = 0;
+	return used + (size_t)more;
+}
+
+void yaml_error(struct yaml_errors *errors, const struct yaml_node *node, const char *format, ...)
+{
+	char line[LINE_MAX], path[256] = "";
+	va_list args;
+	int used;
+
+	path_write(node, path, sizeof(path));
+	used = snprintf(line, sizeof(line), "%s:%u:%u: %s%s", yaml_origin(node->document),
+			node->line, node->column, path, *path ? ": " : "");
+	va_start(args, format);
+	if (used > 0 && (size_t)used < sizeof(line))
+		vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
+	va_end(args);
+	line_add(errors, line);
+}
+
+void yaml_error_line(struct yaml_errors *errors, const char *format, ...)
+{
+	char line[LINE_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	line_add(errors, line);
+}
+
+const char *yaml_found(const struct yaml_node *node, char *buffer, size_t size)
+{
+	if (!node)
+		snprintf(buffer, size, "nothing");
+	else if (node->kind == YAML_MAPPING)
+		snprintf(buffer, size, "a mapping");
+	else if (node->kind == YAML_SEQUENCE)
+		snprintf(buffer, size, "a sequence");
+	else
+		snprintf(buffer, size, "\"%.*s\"", (int)(size > 3 ? size - 3 : 0), node->text);
+	for (char *c = buffer; *c; c++)
+		if (*c == '\n' || *c == '\t')
+			*c = ' ';
+	return buffer;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of nodes: looked up, checked, converted. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/yaml/yaml.h"
+
+#define FOUND_MAX 80
+#define NEAR_MAX  2 /* edits between a mistyped key and the one that was meant */
+
+const struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key)
+{
+	if (!mapping || mapping->kind != YAML_MAPPING)
+		return NULL;
+	for (const struct yaml_node *child = mapping->first; child; child = child->next)
+		if (strcmp(child->key, key) == 0)
+			return child;
+	return NULL;
+}
+
+const struct yaml_node *yaml_need(struct yaml_errors *errors, const struct yaml_node *mapping,
+				  const char *key, const char *expected)
+{
+	const struct yaml_node *value = yaml_get(mapping, key);
+
+	if (!value && mapping && mapping->kind == YAML_MAPPING)
+		yaml_error(errors, mapping, "%s: found nothing, expected %s", key, expected);
+	return value;
+}
+
+/* Levenshtein's distance, given up beyond short words. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[64];
+	const size_t width = strlen(b);
+
+	if (width >= 63 || strlen(a) >= 63)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= width; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= width; j++) {
+			const size_t change = diagonal + (a[i - 1] != b[j - 1]);
+			size_t best = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+
+			diagonal = row[j];
+			row[j] = change < best ? change : best;
+		}
+	}
+	return row[width];
+}
+
+static const char *nearest(const char *key, const char *const *known)
+{
+	const char *best = NULL;
+	size_t least = NEAR_MAX + 1;
+
+	for (; *known; known++) {
+		const size_t edits = distance(key, *known);
+
+		if (edits < least) {
+			least = edits;
+			best = *known;
+		}
+	}
+	return best;
+}
+
+static bool listed(const char *key, const char *const *known)
+{
+	for (; *known; known++)
+		if (strcmp(key, *known) == 0)
+			return true;
+	return false;
+}
+
+bool yaml_keys(struct yaml_errors *errors, const struct yaml_node *node, const char *const *known)
+{
+	char found[FOUND_MAX];
+
+	if (!node)
+		return false;
+	if (node->kind != YAML_MAPPING) {
+		yaml_error(errors, node, "found %s, expected a mapping",
+			   yaml_found(node, found, sizeof(found)));
+		return false;
+	}
+	for (const struct yaml_node *child = node->first; child; child = child->next) {
+		struct yaml_node at_key = *child;
+		const char *meant;
+
+		if (listed(child->key, known))
+			continue;
+		meant = nearest(child->key, known);
+		at_key.line = child->key_line;
+		at_key.column = child->key_column;
+		if (meant)
+			yaml_error(errors, &at_key, "found an unknown key, did you mean %s?",
+				   meant);
+		else
+			yaml_error(errors, &at_key, "found an unknown key");
+	}
+	return true;
+}
+
+bool yaml_is_sequence(struct yaml_errors *errors, const struct yaml_node *node,
+		      const char *expected)
+{
+	char found[FOUND_MAX];
+
+	if (!node)
+		return false;
+	if (node->kind == YAML_SEQUENCE)
+		return true;
+	yaml_error(errors, node, "found %s, expected %s", yaml_found(node, found, sizeof(found)),
+		   expected);
+	return false;
+}
+
+bool yaml_integer(struct yaml_errors *errors, const struct yaml_node *node, int64_t low,
+		  int64_t high, int64_t *value)
+{
+	char found[FOUND_MAX], *end = NULL;
+	int64_t number = 0;
+	bool good = node && node->kind == YAML_SCALAR && !node->quoted && *node->text;
+
+	if (!node)
+		return false;
+	if (good) {
+		const char *digits = node->text + (node->text[0] == '-');
+
+		errno = 0;
+		number = strtoll(node->text, &end, 10);
+		/* No octal, no sign but minus, nothing behind. */
+		good = digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && errno == 0 &&
+		       !(digits[0] == '0' && digits[1]) && number >= low && number <= high;
+	}
+	if (good) {
+		*value = number;
+		return true;
+	}
+	yaml_error(errors, node, "found %s, expected a whole number from %" PRId64 " to %" PRId64,
+		   yaml_found(node, found, sizeof(found)), low, high);
+	return false;
+}
+
+bool yaml_boolean(struct yaml_errors *errors, const struct yaml_node *node, bool *value)
+{
+	char found[FOUND_MAX];
+
+	if (!node)
+		return false;
+	if (node->kind == YAML_SCALAR && !node->quoted &&
+	    (strcmp(node->text, "true") == 0 || strcmp(node->text, "false") == 0)) {
+		*value = node->text[0] == 't';
+		return true;
+	}
+	yaml_error(errors, node, "found %s, expected true or false",
+		   yaml_found(node, found, sizeof(found)));
+	return false;
+}
+
+bool yaml_string(struct yaml_errors *errors, const struct yaml_node *node, size_t min_bytes,
+		 size_t max_bytes, const char **value)
+{
+	char found[FOUND_MAX];
+
+	if (!node)
+		return false;
+	if (node->kind == YAML_SCALAR && strlen(node->text) >= min_bytes &&
+	    strlen(node->text) <= max_bytes) {
+		*value = node->text;
+		return true;
+	}
+	yaml_error(errors, node, "found %s, expected a text of %zu to %zu bytes",
+		   yaml_found(node, found, sizeof(found)), min_bytes, max_bytes);
+	return false;
+}
+
+bool yaml_word(struct yaml_errors *errors, const struct yaml_node *node, const char *const *words,
+	       unsigned int *value)
+{
+	char found[FOUND_MAX], list[512] = "";
+	size_t used = 0;
+
+	if (!node)
+		return false;
+	for (unsigned int i = 0; words[i]; i++) {
+		if (node->kind == YAML_SCALAR && strcmp(node->text, words[i]) == 0) {
+			*value = i;
+			return true;
+		}
+		if (used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+						 i == 0         ? ""
+						 : words[i + 1] ? ", "
+								: " or ",
+						 words[i]);
+	}
+	yaml_error(errors, node, "found %s, expected %s", yaml_found(node, found, sizeof(found)),
+		   list);
+	return false;
+}
