@@ -8,19 +8,19 @@
 #include <sys/stat.h>
 #include <yaml.h>
 
-#include "config/yaml/yaml.h"
+#include "config/yaml/located.h"
 
-struct yaml_document {
+struct located_document {
 	char *origin;
-	struct yaml_node *root;
+	struct located_node *root;
 	unsigned int nodes;
 };
 
 /* What is being built: the open collections, innermost last, and a key that waits for its value. */
 struct builder {
-	struct yaml_document *document;
-	struct yaml_errors *errors;
-	struct yaml_node *open[YAML_DEPTH_MAX];
+	struct located_document *document;
+	struct located_errors *errors;
+	struct located_node *open[YAML_DEPTH_MAX];
 	unsigned int depth;
 	char *key;
 	uint32_t key_line, key_column;
@@ -28,10 +28,10 @@ struct builder {
 	bool failed; /* what follows makes no sense */
 };
 
-static void node_free(struct yaml_node *node)
+static void node_free(struct located_node *node)
 {
 	/* Depth is bounded by YAML_DEPTH_MAX. */
-	for (struct yaml_node *child = node->first, *next; child; child = next) {
+	for (struct located_node *child = node->first, *next; child; child = next) {
 		next = child->next;
 		node_free(child);
 	}
@@ -40,7 +40,7 @@ static void node_free(struct yaml_node *node)
 	free(node);
 }
 
-void yaml_free(struct yaml_document *document)
+void located_free(struct located_document *document)
 {
 	if (!document)
 		return;
@@ -50,20 +50,20 @@ void yaml_free(struct yaml_document *document)
 	free(document);
 }
 
-const struct yaml_node *yaml_root(const struct yaml_document *document)
+const struct located_node *located_root(const struct located_document *document)
 {
 	return document ? document->root : NULL;
 }
 
-const char *yaml_origin(const struct yaml_document *document)
+const char *located_origin(const struct located_document *document)
 {
 	return document->origin;
 }
 
 static void wrong(struct builder *builder, yaml_mark_t mark, const char *words)
 {
-	yaml_error_line(builder->errors, "%s:%zu:%zu: %s", builder->document->origin, mark.line + 1,
-			mark.column + 1, words);
+	located_error_line(builder->errors, "%s:%zu:%zu: %s", builder->document->origin,
+			   mark.line + 1, mark.column + 1, words);
 	builder->failed = true;
 }
 
@@ -90,15 +90,15 @@ static char *text_copy(struct builder *builder, const yaml_event_t *event)
 	return copy;
 }
 
-static struct yaml_node *inside(const struct builder *builder)
+static struct located_node *inside(const struct builder *builder)
 {
 	return builder->depth ? builder->open[builder->depth - 1] : NULL;
 }
 
 /* Hangs a fresh node into the innermost open collection. */
-static void node_attach(struct builder *builder, struct yaml_node *node)
+static void node_attach(struct builder *builder, struct located_node *node)
 {
-	struct yaml_node *parent = inside(builder);
+	struct located_node *parent = inside(builder);
 
 	node->parent = parent;
 	if (!parent) {
@@ -119,10 +119,10 @@ static void node_attach(struct builder *builder, struct yaml_node *node)
 	parent->last = node;
 }
 
-static struct yaml_node *node_new(struct builder *builder, const yaml_event_t *event,
-				  enum yaml_kind kind)
+static struct located_node *node_new(struct builder *builder, const yaml_event_t *event,
+				     enum located_kind kind)
 {
-	struct yaml_node *node;
+	struct located_node *node;
 
 	if (++builder->document->nodes > YAML_NODES_MAX) {
 		wrong(builder, event->start_mark, "found too many nodes, expected at most 100000");
@@ -152,12 +152,12 @@ static bool decorated(struct builder *builder, const yaml_event_t *event, const 
 
 static void key_take(struct builder *builder, const yaml_event_t *event)
 {
-	const struct yaml_node *mapping = inside(builder);
+	const struct located_node *mapping = inside(builder);
 	char *key = text_copy(builder, event);
-	const struct yaml_node *before = key ? yaml_get(mapping, key) : NULL;
+	const struct located_node *before = key ? located_get(mapping, key) : NULL;
 
 	if (before)
-		yaml_error_line(
+		located_error_line(
 			builder->errors,
 			"%s:%zu:%zu: %.100s: found this key again, expected it once (first on "
 			"line %u)",
@@ -170,14 +170,14 @@ static void key_take(struct builder *builder, const yaml_event_t *event)
 
 static bool key_expected(const struct builder *builder)
 {
-	const struct yaml_node *parent = inside(builder);
+	const struct located_node *parent = inside(builder);
 
 	return parent && parent->kind == YAML_MAPPING && !builder->key;
 }
 
 static void scalar_take(struct builder *builder, const yaml_event_t *event)
 {
-	struct yaml_node *node;
+	struct located_node *node;
 
 	if (decorated(builder, event, event->data.scalar.anchor, event->data.scalar.tag))
 		return;
@@ -193,10 +193,11 @@ static void scalar_take(struct builder *builder, const yaml_event_t *event)
 	node->text = text_copy(builder, event);
 }
 
-static void collection_take(struct builder *builder, const yaml_event_t *event, enum yaml_kind kind,
-			    const yaml_char_t *anchor, const yaml_char_t *tag)
+static void collection_take(struct builder *builder, const yaml_event_t *event,
+			    enum located_kind kind, const yaml_char_t *anchor,
+			    const yaml_char_t *tag)
 {
-	struct yaml_node *node;
+	struct located_node *node;
 
 	if (decorated(builder, event, anchor, tag))
 		return;
@@ -248,16 +249,16 @@ static void event_take(struct builder *builder, const yaml_event_t *event)
 static void syntax_error(struct builder *builder, const yaml_parser_t *parser)
 {
 	if (parser->error == YAML_READER_ERROR)
-		yaml_error_line(builder->errors, "%s: byte %zu: %s, expected printable UTF-8",
-				builder->document->origin, parser->problem_offset,
-				parser->problem ? parser->problem : "not readable");
+		located_error_line(builder->errors, "%s: byte %zu: %s, expected printable UTF-8",
+				   builder->document->origin, parser->problem_offset,
+				   parser->problem ? parser->problem : "not readable");
 	else
-		yaml_error_line(builder->errors, "%s:%zu:%zu: YAML syntax: %s%s%s",
-				builder->document->origin, parser->problem_mark.line + 1,
-				parser->problem_mark.column + 1,
-				parser->problem ? parser->problem : "not readable",
-				parser->context ? ", " : "",
-				parser->context ? parser->context : "");
+		located_error_line(builder->errors, "%s:%zu:%zu: YAML syntax: %s%s%s",
+				   builder->document->origin, parser->problem_mark.line + 1,
+				   parser->problem_mark.column + 1,
+				   parser->problem ? parser->problem : "not readable",
+				   parser->context ? ", " : "",
+				   parser->context ? parser->context : "");
 	builder->failed = true;
 }
 
@@ -267,7 +268,7 @@ static void build(struct builder *builder, const char *text, size_t length)
 	bool end = false;
 
 	if (!yaml_parser_initialize(&parser)) {
-		yaml_error_line(builder->errors, "%s: no memory", builder->document->origin);
+		located_error_line(builder->errors, "%s: no memory", builder->document->origin);
 		builder->failed = true;
 		return;
 	}
@@ -286,50 +287,50 @@ static void build(struct builder *builder, const char *text, size_t length)
 	yaml_parser_delete(&parser);
 	free(builder->key);
 	if (!builder->failed && !builder->document->root) {
-		yaml_error_line(builder->errors, "%s:1:1: found nothing, expected a mapping",
-				builder->document->origin);
+		located_error_line(builder->errors, "%s:1:1: found nothing, expected a mapping",
+				   builder->document->origin);
 		builder->failed = true;
 	}
 }
 
-struct yaml_document *yaml_parse(struct yaml_errors *errors, const char *text, size_t length,
-				 const char *origin)
+struct located_document *located_parse(struct located_errors *errors, const char *text,
+				       size_t length, const char *origin)
 {
-	struct yaml_document *document = calloc(1, sizeof(*document));
+	struct located_document *document = calloc(1, sizeof(*document));
 	struct builder builder = { .document = document, .errors = errors };
 
 	if (document)
 		document->origin = strdup(origin);
 	if (!document || !document->origin) {
-		yaml_error_line(errors, "%s: no memory", origin);
+		located_error_line(errors, "%s: no memory", origin);
 		free(document);
 		return NULL;
 	}
 	if (length > YAML_BYTES_MAX) {
-		yaml_error_line(errors, "%s: found %zu bytes, expected at most %u", origin, length,
-				YAML_BYTES_MAX);
+		located_error_line(errors, "%s: found %zu bytes, expected at most %u", origin,
+				   length, YAML_BYTES_MAX);
 		builder.failed = true;
 	} else {
 		build(&builder, text, length);
 	}
 	if (!builder.failed)
 		return document;
-	yaml_free(document);
+	located_free(document);
 	return NULL;
 }
 
-static char *file_read(struct yaml_errors *errors, const char *path, size_t *length)
+static char *file_read(struct located_errors *errors, const char *path, size_t *length)
 {
 	FILE *file = fopen(path, "re");
 	struct stat status;
 	char *text = NULL;
 
 	if (!file) {
-		yaml_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
+		located_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
 		return NULL;
 	}
 	if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
-		yaml_error_line(errors, "%s: found a folder, expected a file", path);
+		located_error_line(errors, "%s: found a folder, expected a file", path);
 		fclose(file);
 		return NULL;
 	}
@@ -337,7 +338,7 @@ static char *file_read(struct yaml_errors *errors, const char *path, size_t *len
 	if (text)
 		*length = fread(text, 1, YAML_BYTES_MAX + 1, file);
 	if (!text || ferror(file)) {
-		yaml_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
+		located_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
 		free(text);
 		text = NULL;
 	}
@@ -345,15 +346,15 @@ static char *file_read(struct yaml_errors *errors, const char *path, size_t *len
 	return text;
 }
 
-struct yaml_document *yaml_load(struct yaml_errors *errors, const char *path)
+struct located_document *located_load(struct located_errors *errors, const char *path)
 {
-	struct yaml_document *document;
+	struct located_document *document;
 	size_t length = 0;
 	char *text = file_read(errors, path, &length);
 
 	if (!text)
 		return NULL;
-	document = yaml_parse(errors, text, length, path);
+	document = located_parse(errors, text, length, path);
 	free(text);
 	return document;
 }

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/yaml/yaml.h"
+#include "config/yaml/located.h"
 
 #define LINE_MAX 1024
 
-static void line_add(struct yaml_errors *errors, const char *line)
+static void line_add(struct located_errors *errors, const char *line)
 {
 	const size_t length = strlen(line);
 	char *text;
@@ -25,14 +25,14 @@ static void line_add(struct yaml_errors *errors, const char *line)
 	errors->used += length + 1;
 }
 
-void yaml_errors_free(struct yaml_errors *errors)
+void located_errors_free(struct located_errors *errors)
 {
 	free(errors->text);
 	memset(errors, 0, sizeof(*errors));
 }
 
 /* Writes "topics[0].slots" for a node, from the root down. */
-static size_t path_write(const struct yaml_node *node, char *buffer, size_t size)
+static size_t path_write(const struct located_node *node, char *buffer, size_t size)
 {
 	size_t used = node->parent ? path_write(node->parent, buffer, size) : 0;
 	int more;
@@ -48,14 +48,15 @@ static size_t path_write(const struct yaml_node *node, char *buffer, size_t size
 	return used + (size_t)more;
 }
 
-void yaml_error(struct yaml_errors *errors, const struct yaml_node *node, const char *format, ...)
+void located_error(struct located_errors *errors, const struct located_node *node,
+		   const char *format, ...)
 {
 	char line[LINE_MAX], path[256] = "";
 	va_list args;
 	int used;
 
 	path_write(node, path, sizeof(path));
-	used = snprintf(line, sizeof(line), "%s:%u:%u: %s%s", yaml_origin(node->document),
+	used = snprintf(line, sizeof(line), "%s:%u:%u: %s%s", located_origin(node->document),
 			node->line, node->column, path, *path ? ": " : "");
 	va_start(args, format);
 	if (used > 0 && (size_t)used < sizeof(line))
@@ -64,7 +65,7 @@ void yaml_error(struct yaml_errors *errors, const struct yaml_node *node, const 
 	line_add(errors, line);
 }
 
-void yaml_error_line(struct yaml_errors *errors, const char *format, ...)
+void located_error_line(struct located_errors *errors, const char *format, ...)
 {
 	char line[LINE_MAX];
 	va_list args;
@@ -75,7 +76,7 @@ void yaml_error_line(struct yaml_errors *errors, const char *format, ...)
 	line_add(errors, line);
 }
 
-const char *yaml_found(const struct yaml_node *node, char *buffer, size_t size)
+const char *located_found(const struct located_node *node, char *buffer, size_t size)
 {
 	if (!node)
 		snprintf(buffer, size, "nothing");

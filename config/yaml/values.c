@@ -6,28 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/yaml/yaml.h"
+#include "config/yaml/located.h"
 
 #define FOUND_MAX 80
 #define NEAR_MAX  2 /* edits between a mistyped key and the one that was meant */
 
-const struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key)
+const struct located_node *located_get(const struct located_node *mapping, const char *key)
 {
 	if (!mapping || mapping->kind != YAML_MAPPING)
 		return NULL;
-	for (const struct yaml_node *child = mapping->first; child; child = child->next)
+	for (const struct located_node *child = mapping->first; child; child = child->next)
 		if (strcmp(child->key, key) == 0)
 			return child;
 	return NULL;
 }
 
-const struct yaml_node *yaml_need(struct yaml_errors *errors, const struct yaml_node *mapping,
-				  const char *key, const char *expected)
+const struct located_node *located_need(struct located_errors *errors,
+					const struct located_node *mapping, const char *key,
+					const char *expected)
 {
-	const struct yaml_node *value = yaml_get(mapping, key);
+	const struct located_node *value = located_get(mapping, key);
 
 	if (!value && mapping && mapping->kind == YAML_MAPPING)
-		yaml_error(errors, mapping, "%s: found nothing, expected %s", key, expected);
+		located_error(errors, mapping, "%s: found nothing, expected %s", key, expected);
 	return value;
 }
 
@@ -80,19 +81,20 @@ static bool listed(const char *key, const char *const *known)
 	return false;
 }
 
-bool yaml_keys(struct yaml_errors *errors, const struct yaml_node *node, const char *const *known)
+bool located_keys(struct located_errors *errors, const struct located_node *node,
+		  const char *const *known)
 {
 	char found[FOUND_MAX];
 
 	if (!node)
 		return false;
 	if (node->kind != YAML_MAPPING) {
-		yaml_error(errors, node, "found %s, expected a mapping",
-			   yaml_found(node, found, sizeof(found)));
+		located_error(errors, node, "found %s, expected a mapping",
+			      located_found(node, found, sizeof(found)));
 		return false;
 	}
-	for (const struct yaml_node *child = node->first; child; child = child->next) {
-		struct yaml_node at_key = *child;
+	for (const struct located_node *child = node->first; child; child = child->next) {
+		struct located_node at_key = *child;
 		const char *meant;
 
 		if (listed(child->key, known))
@@ -101,16 +103,16 @@ bool yaml_keys(struct yaml_errors *errors, const struct yaml_node *node, const c
 		at_key.line = child->key_line;
 		at_key.column = child->key_column;
 		if (meant)
-			yaml_error(errors, &at_key, "found an unknown key, did you mean %s?",
-				   meant);
+			located_error(errors, &at_key, "found an unknown key, did you mean %s?",
+				      meant);
 		else
-			yaml_error(errors, &at_key, "found an unknown key");
+			located_error(errors, &at_key, "found an unknown key");
 	}
 	return true;
 }
 
-bool yaml_is_sequence(struct yaml_errors *errors, const struct yaml_node *node,
-		      const char *expected)
+bool located_is_sequence(struct located_errors *errors, const struct located_node *node,
+			 const char *expected)
 {
 	char found[FOUND_MAX];
 
@@ -118,13 +120,13 @@ bool yaml_is_sequence(struct yaml_errors *errors, const struct yaml_node *node,
 		return false;
 	if (node->kind == YAML_SEQUENCE)
 		return true;
-	yaml_error(errors, node, "found %s, expected %s", yaml_found(node, found, sizeof(found)),
-		   expected);
+	located_error(errors, node, "found %s, expected %s",
+		      located_found(node, found, sizeof(found)), expected);
 	return false;
 }
 
-bool yaml_integer(struct yaml_errors *errors, const struct yaml_node *node, int64_t low,
-		  int64_t high, int64_t *value)
+bool located_integer(struct located_errors *errors, const struct located_node *node, int64_t low,
+		     int64_t high, int64_t *value)
 {
 	char found[FOUND_MAX], *end = NULL;
 	int64_t number = 0;
@@ -145,12 +147,13 @@ bool yaml_integer(struct yaml_errors *errors, const struct yaml_node *node, int6
 		*value = number;
 		return true;
 	}
-	yaml_error(errors, node, "found %s, expected a whole number from %" PRId64 " to %" PRId64,
-		   yaml_found(node, found, sizeof(found)), low, high);
+	located_error(errors, node,
+		      "found %s, expected a whole number from %" PRId64 " to %" PRId64,
+		      located_found(node, found, sizeof(found)), low, high);
 	return false;
 }
 
-bool yaml_boolean(struct yaml_errors *errors, const struct yaml_node *node, bool *value)
+bool located_boolean(struct located_errors *errors, const struct located_node *node, bool *value)
 {
 	char found[FOUND_MAX];
 
@@ -161,13 +164,13 @@ bool yaml_boolean(struct yaml_errors *errors, const struct yaml_node *node, bool
 		*value = node->text[0] == 't';
 		return true;
 	}
-	yaml_error(errors, node, "found %s, expected true or false",
-		   yaml_found(node, found, sizeof(found)));
+	located_error(errors, node, "found %s, expected true or false",
+		      located_found(node, found, sizeof(found)));
 	return false;
 }
 
-bool yaml_string(struct yaml_errors *errors, const struct yaml_node *node, size_t min_bytes,
-		 size_t max_bytes, const char **value)
+bool located_string(struct located_errors *errors, const struct located_node *node,
+		    size_t min_bytes, size_t max_bytes, const char **value)
 {
 	char found[FOUND_MAX];
 
@@ -178,13 +181,13 @@ bool yaml_string(struct yaml_errors *errors, const struct yaml_node *node, size_
 		*value = node->text;
 		return true;
 	}
-	yaml_error(errors, node, "found %s, expected a text of %zu to %zu bytes",
-		   yaml_found(node, found, sizeof(found)), min_bytes, max_bytes);
+	located_error(errors, node, "found %s, expected a text of %zu to %zu bytes",
+		      located_found(node, found, sizeof(found)), min_bytes, max_bytes);
 	return false;
 }
 
-bool yaml_word(struct yaml_errors *errors, const struct yaml_node *node, const char *const *words,
-	       unsigned int *value)
+bool located_word(struct located_errors *errors, const struct located_node *node,
+		  const char *const *words, unsigned int *value)
 {
 	char found[FOUND_MAX], list[512] = "";
 	size_t used = 0;
@@ -203,7 +206,7 @@ bool yaml_word(struct yaml_errors *errors, const struct yaml_node *node, const c
 								: " or ",
 						 words[i]);
 	}
-	yaml_error(errors, node, "found %s, expected %s", yaml_found(node, found, sizeof(found)),
-		   list);
+	located_error(errors, node, "found %s, expected %s",
+		      located_found(node, found, sizeof(found)), list);
 	return false;
 }
