@@ -3,10 +3,12 @@
 #include "schemas/builtin.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bus/error.h"
+#include "schemas/read.h"
 #include "schemas/schema.h"
 
 TB_API const char *const *tb_schema_builtins(void)

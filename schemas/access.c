@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a schema says of itself. */
+#include "schemas/schema.h"
+
+TB_API const char *tb_schema_name(const struct tb_schema *schema)
+{
+	return schema->name;
+}
+
+TB_API uint32_t tb_schema_version(const struct tb_schema *schema)
+{
+	return schema->version;
+}
+
+TB_API uint64_t tb_schema_fingerprint(const struct tb_schema *schema)
+{
+	return schema->fingerprint;
+}
+
+TB_API size_t tb_schema_bytes(const struct tb_schema *schema)
+{
+	return schema->bytes;
+}
+
+TB_API const char *tb_schema_text(const struct tb_schema *schema, size_t *length)
+{
+	*length = schema->text_length;
+	return schema->text;
+}
+
+TB_API const struct tb_field *tb_schema_fields(const struct tb_schema *schema, size_t *count)
+{
+	*count = schema->field_count;
+	return schema->fields;
+}

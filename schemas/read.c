@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a schema:
+ *
+ *   name: quote                 # 1 to 63 of a-z 0-9 _
+ *   version: 1                  # 1 to 65535
+ *   doc: One line.              # optional
+ *   fields:
+ *     - { name: bid_price, type: decimal64(4), doc: One line. }
+ *     - { name: number, type: u64, role: source_sequence, doc: One line. }
+ *     - type: pad[4]            # bytes without a meaning: neither name nor doc
+ *     - name: bids
+ *       type: group[10]         # an array of several fields, which are no groups themselves
+ *       doc: One line.
+ *       fields: [ ... ]
+ *
+ * Every field lies at a multiple of its alignment in file order: where a compiler would pad, a pad
+ * must be written. */
+#include "schemas/read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+#include "config/yaml/located.h"
+
+static const char *const schema_keys[] = { "name", "version", "doc", "fields", NULL };
+static const char *const field_keys[] = { "name", "type", "doc", "role", "fields", NULL };
+static const char *const roles[] = { "source_sequence", NULL };
+
+struct reading {
+	struct tb_schema *schema;
+	struct located_errors errors;
+	const struct located_node *source_sequence; /* the first field of that role */
+};
+
+static char *copy(struct reading *reading, const char *text)
+{
+	char *result = strdup(text ? text : "");
+
+	if (!result)
+		located_error_line(&reading->errors, "no memory for a schema");
+	return result;
+}
+
+static const char *read_doc(struct reading *reading, const struct located_node *node)
+{
+	const char *doc = "";
+
+	if (located_string(&reading->errors, node, 0, SCHEMA_DOC_MAX, &doc) && strchr(doc, '\n'))
+		located_error(&reading->errors, node, "found several lines, expected one");
+	return copy(reading, doc);
+}
+
+static const char *read_name(struct reading *reading, const struct located_node *node,
+			     const char *(*check)(const char *))
+{
+	const char *name = NULL, *expected = NULL;
+	char found[80];
+
+	if (!located_string(&reading->errors, node, 1, TB_SCHEMA_NAME_MAX, &name))
+		return copy(reading, "");
+	expected = check(name);
+	if (expected)
+		located_error(&reading->errors, node, "found %s, expected %s",
+			      located_found(node, found, sizeof(found)), expected);
+	return copy(reading, name);
+}
+
+static void read_role(struct reading *reading, const struct located_node *node,
+		      struct tb_field *field, bool member)
+{
+	unsigned int role;
+
+	field->role = copy(reading, node && node->kind == YAML_SCALAR ? node->text : "");
+	if (!located_word(&reading->errors, node, roles, &role))
+		return;
+	if ((field->type != TB_TYPE_U64 && field->type != TB_TYPE_U32) || field->array || member)
+		located_error(
+			&reading->errors, node,
+			"found it at %s, expected it at a u32 or u64 outside arrays and groups",
+			tb_type_name(field->type));
+	else if (reading->source_sequence)
+		located_error(&reading->errors, node,
+			      "found a second source_sequence, expected one (first on line %u)",
+			      reading->source_sequence->line);
+	else
+		reading->source_sequence = node;
+}
+
+static bool read_type(struct reading *reading, const struct located_node *node,
+		      struct tb_field *field)
+{
+	const char *words = NULL, *expected;
+	char found[80];
+
+	if (!located_string(&reading->errors, node, 1, TYPE_WORDS_BYTES - 1, &words))
+		return false;
+	expected = type_parse(words, field);
+	if (expected)
+		located_error(&reading->errors, node, "found %s, expected %s",
+			      located_found(node, found, sizeof(found)), expected);
+	return !expected;
+}
+
+static void none_of(struct reading *reading, const struct located_node *field, const char *key,
+		    const char *where)
+{
+	const struct located_node *node = located_get(field, key);
+
+	if (node)
+		located_error(&reading->errors, node, "found it at %s, expected none there", where);
+}
+
+static uint32_t read_fields(struct reading *reading, const struct located_node *list,
+			    const struct located_node *owner, struct tb_field **fields,
+			    size_t *count, bool members);
+
+static void read_group(struct reading *reading, const struct located_node *node,
+		       struct tb_field *field)
+{
+	const struct located_node *list =
+		located_need(&reading->errors, node, "fields", "the fields of the group");
+	struct tb_field *members = NULL;
+	size_t count = 0;
+
+	field->bytes = read_fields(reading, list, node, &members, &count, true);
+	field->members = members;
+	field->member_count = (uint32_t)count;
+}
+
+/* The words of a field but its place. */
+static bool read_field(struct reading *reading, const struct located_node *node,
+		       struct tb_field *field, bool member)
+{
+	const struct located_node *type;
+	const char *kind = tb_type_name(TB_TYPE_PAD);
+
+	if (!located_keys(&reading->errors, node, field_keys))
+		return false;
+	type = located_need(&reading->errors, node, "type", "a type");
+	if (!read_type(reading, type, field)) {
+		field->type = 0;
+		return false;
+	}
+	if (field->type == TB_TYPE_PAD) {
+		none_of(reading, node, "name", kind);
+		none_of(reading, node, "doc", kind);
+		field->name = copy(reading, "");
+		field->doc = copy(reading, "");
+	} else {
+		field->name = read_name(
+			reading, located_need(&reading->errors, node, "name", "a field's name"),
+			names_check_field);
+		field->doc = read_doc(reading, located_need(&reading->errors, node, "doc",
+							    "a line that says what it means"));
+	}
+	read_role(reading, located_get(node, "role"), field, member);
+	if (field->type == TB_TYPE_GROUP && member) {
+		located_error(&reading->errors, type,
+			      "found a group inside a group, expected none there");
+		return false;
+	}
+	if (field->type == TB_TYPE_GROUP)
+		read_group(reading, node, field);
+	else
+		none_of(reading, node, "fields", tb_type_name(field->type));
+	return field->bytes > 0;
+}
+
+/* Gives a field its place behind `end`; the new end. */
+static uint32_t place_field(struct reading *reading, const struct located_node *node,
+			    struct tb_field *field, uint32_t end)
+{
+	const uint32_t alignment = type_alignment(field), over = end % alignment;
+	const uint64_t bytes = (uint64_t)field->bytes * field->count;
+
+	field->offset = end;
+	if (over)
+		located_error(&reading->errors, node,
+			      "found it at byte %u, expected a multiple of %u: put pad[%u] before "
+			      "it",
+			      end, alignment, alignment - over);
+	if (bytes > TB_PAYLOAD_MAX - end) {
+		located_error(&reading->errors, node,
+			      "found %llu bytes from byte %u on, expected at most %u in all",
+			      (unsigned long long)bytes, end, TB_PAYLOAD_MAX);
+		return 0;
+	}
+	return end + (uint32_t)bytes;
+}
+
+static bool name_again(struct reading *reading, const struct located_node *node,
+		       const struct tb_field *fields, const struct tb_field *field)
+{
+	for (const struct tb_field *before = fields; before < field; before++)
+		if (before->name && *before->name && field->name &&
+		    strcmp(before->name, field->name) == 0) {
+			located_error(&reading->errors, located_get(node, "name"),
+				      "found %s again, expected each name once", field->name);
+			return true;
+		}
+	return false;
+}
+
+/* What a compiler would add behind the last field. */
+static void expect_full(struct reading *reading, const struct located_node *owner,
+			const struct tb_field *fields, size_t count, uint32_t end)
+{
+	uint32_t alignment = 1;
+
+	for (size_t i = 0; i < count; i++)
+		if (type_alignment(&fields[i]) > alignment)
+			alignment = type_alignment(&fields[i]);
+	if (end % alignment)
+		located_error(&reading->errors, owner,
+			      "found %u bytes, expected a multiple of %u: put pad[%u] at the end",
+			      end, alignment, alignment - end % alignment);
+}
+
+/* The bytes of all; 0 with errors. What was allocated is in *fields in any case. */
+static uint32_t read_fields(struct reading *reading, const struct located_node *list,
+			    const struct located_node *owner, struct tb_field **fields,
+			    size_t *count, bool members)
+{
+	const unsigned int errors = reading->errors.count;
+	uint32_t end = 0;
+
+	if (!located_is_sequence(&reading->errors, list, "a list of fields"))
+		return 0;
+	if (list->count < 1 || list->count > TB_SCHEMA_FIELDS_MAX) {
+		located_error(&reading->errors, list, "found %u fields, expected 1 to %u",
+			      list->count, TB_SCHEMA_FIELDS_MAX);
+		return 0;
+	}
+	*fields = calloc(list->count, sizeof(**fields));
+	if (!*fields) {
+		located_error_line(&reading->errors, "no memory for a schema");
+		return 0;
+	}
+	for (const struct located_node *node = list->first; node; node = node->next) {
+		struct tb_field *field = &(*fields)[(*count)++];
+
+		if (!read_field(reading, node, field, members) ||
+		    name_again(reading, node, *fields, field))
+			continue;
+		/* Places behind a wrong field would all be wrong. */
+		if (reading->errors.count == errors)
+			end = place_field(reading, node, field, end);
+	}
+	if (reading->errors.count == errors)
+		expect_full(reading, owner, *fields, *count, end);
+	return reading->errors.count == errors ? end : 0;
+}
+
+/* The header's macros put a group's name before its members'. */
+static void expect_macros_apart(struct reading *reading, const struct located_node *list)
+{
+	const struct tb_schema *schema = reading->schema;
+	char name[2 * TB_SCHEMA_NAME_MAX + 2];
+
+	for (size_t g = 0; g < schema->field_count; g++)
+		for (uint32_t m = 0; m < schema->fields[g].member_count; m++) {
+			snprintf(name, sizeof(name), "%s_%s", schema->fields[g].name,
+				 schema->fields[g].members[m].name);
+			for (size_t i = 0; i < schema->field_count; i++)
+				if (strcmp(schema->fields[i].name, name) == 0)
+					located_error(&reading->errors, list,
+						      "found a field %s and a member %s of %s, "
+						      "expected names that stay apart in C",
+						      name, schema->fields[g].members[m].name,
+						      schema->fields[g].name);
+		}
+}
+
+static void read_schema(struct reading *reading, const struct located_node *root)
+{
+	struct tb_schema *schema = reading->schema;
+	const struct located_node *list;
+	int64_t version = 0;
+
+	if (!located_keys(&reading->errors, root, schema_keys))
+		return;
+	schema->name = read_name(reading,
+				 located_need(&reading->errors, root, "name", "the schema's name"),
+				 names_check);
+	if (located_integer(&reading->errors,
+			    located_need(&reading->errors, root, "version",
+					 "a whole number from 1 to 65535"),
+			    1, SCHEMA_VERSION_MAX, &version))
+		schema->version = (uint32_t)version;
+	schema->doc = read_doc(reading, located_get(root, "doc"));
+	list = located_need(&reading->errors, root, "fields", "a list of fields");
+	schema->bytes =
+		read_fields(reading, list, root, &schema->fields, &schema->field_count, false);
+	if (!reading->errors.count)
+		expect_macros_apart(reading, list);
+}
+
+/* Takes the document; keeps nothing of it. */
+static int read_document(struct tb_schema **result, struct located_document *document,
+			 struct reading *reading)
+{
+	int code = EINVAL;
+
+	reading->schema = calloc(1, sizeof(*reading->schema));
+	if (!reading->schema)
+		code = error_set(ENOMEM, "no memory for a schema");
+	else if (document)
+		read_schema(reading, located_root(document));
+	located_free(document);
+	if (reading->errors.count)
+		code = error_set(EINVAL, "%.*s",
+				 (int)(reading->errors.used ? reading->errors.used - 1 : 0),
+				 reading->errors.text ? reading->errors.text : "");
+	else if (reading->schema)
+		code = text_make(reading->schema);
+	located_errors_free(&reading->errors);
+	if (code == 0)
+		*result = reading->schema;
+	else
+		tb_schema_free(reading->schema);
+	return code;
+}
+
+TB_API int tb_schema_parse(struct tb_schema **schema, const char *text, size_t length,
+			   const char *origin)
+{
+	struct reading reading = { 0 };
+
+	*schema = NULL;
+	return read_document(schema, located_parse(&reading.errors, text, length, origin),
+			     &reading);
+}
+
+int read_file(struct tb_schema **schema, const char *path)
+{
+	struct reading reading = { 0 };
+
+	*schema = NULL;
+	if (access(path, R_OK) < 0)
+		return error_set(errno, "%s: cannot be read: %s", path, strerror(errno));
+	return read_document(schema, located_load(&reading.errors, path), &reading);
+}
+
+static void fields_free(struct tb_field *fields, size_t count)
+{
+	for (struct tb_field *field = fields; field < fields + count; field++) {
+		free((char *)(uintptr_t)field->name);
+		free((char *)(uintptr_t)field->doc);
+		free((char *)(uintptr_t)field->role);
+		/* Groups are not nested. */
+		fields_free((struct tb_field *)(uintptr_t)field->members, field->member_count);
+	}
+	free(fields);
+}
+
+TB_API void tb_schema_free(struct tb_schema *schema)
+{
+	if (!schema)
+		return;
+	fields_free(schema->fields, schema->field_count);
+	free((char *)(uintptr_t)schema->name);
+	free((char *)(uintptr_t)schema->doc);
+	free(schema->text);
+	free(schema);
+}

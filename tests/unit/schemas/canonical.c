@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The canonical text carries a whole schema, and the fingerprint changes exactly when a byte's
+ * meaning does. */
+#include "schemas.h"
+
+static bool same_fields(const struct tb_field *a, size_t a_count, const struct tb_field *b,
+			size_t b_count)
+{
+	if (a_count != b_count)
+		return false;
+	for (size_t i = 0; i < a_count; i++)
+		if (strcmp(a[i].name, b[i].name) != 0 || strcmp(a[i].doc, b[i].doc) != 0 ||
+		    strcmp(a[i].role, b[i].role) != 0 || a[i].type != b[i].type ||
+		    a[i].scale != b[i].scale || a[i].offset != b[i].offset ||
+		    a[i].bytes != b[i].bytes || a[i].count != b[i].count ||
+		    a[i].array != b[i].array ||
+		    !same_fields(a[i].members, a[i].member_count, b[i].members, b[i].member_count))
+			return false;
+	return true;
+}
+
+static void expect_round_trip(const struct tb_schema *schema)
+{
+	size_t length, again_length, count, again_count;
+	const char *text = tb_schema_text(schema, &length);
+	const struct tb_field *fields = tb_schema_fields(schema, &count);
+	const struct tb_field *again_fields;
+	struct tb_schema *again = parse(text);
+
+	cr_expect_eq(strlen(text), length);
+	cr_expect_str_eq(tb_schema_text(again, &again_length), text);
+	cr_expect_eq(again_length, length);
+	cr_expect_str_eq(tb_schema_name(again), tb_schema_name(schema));
+	cr_expect_eq(tb_schema_version(again), tb_schema_version(schema));
+	cr_expect_eq(tb_schema_fingerprint(again), tb_schema_fingerprint(schema));
+	cr_expect_eq(tb_schema_bytes(again), tb_schema_bytes(schema));
+	again_fields = tb_schema_fields(again, &again_count);
+	cr_expect(same_fields(fields, count, again_fields, again_count));
+	tb_schema_free(again);
+}
+
+Test(canonical, built_in_schemas_survive_the_wire)
+{
+	const char *const *names = tb_schema_builtins();
+	struct tb_schema *schema;
+
+	cr_assert_not_null(names[0]);
+	for (; *names; names++) {
+		cr_assert_eq(tb_schema_load(&schema, *names), 0, "%s", tb_error());
+		cr_expect_str_eq(tb_schema_name(schema), *names);
+		expect_round_trip(schema);
+		tb_schema_free(schema);
+	}
+}
+
+Test(canonical, every_type_and_awkward_words_survive_the_wire)
+{
+	struct tb_schema *schema = brief(
+		"all", 65535,
+		"a i8; b i8; c i16; d i32; e i64; f u64 source_sequence; g u32; h u16; i u8;"
+		"j u8[1]; k f64; l char[7]; m char[1][9]; n decimal64(0); o decimal64(18)[3];"
+		"p time; q group[1] {; a u8; pad[7]; b time[2] }; null u8; yes u8; y u8; n1 u8;"
+		"pad[4]");
+
+	expect_round_trip(schema);
+	tb_schema_free(schema);
+	schema = parse("name: \"off\"\nversion: 1\ndoc: \"\\\" \\\\ # : - {} [] '' %\"\nfields:\n"
+		       "- {name: 'on', type: u8, doc: ' # leading, trailing: '}\n");
+	expect_round_trip(schema);
+	tb_schema_free(schema);
+}
+
+Test(canonical, the_text_of_a_schema_is_this)
+{
+	struct tb_schema *schema = parse(
+		"version: 3\nfields:\n- {name: bids, doc: Levels., type: 'group[2]', fields: [\n"
+		"  {name: n, doc: 'A \"number\".', type: u32}, {type: 'pad[4]'}]}\n"
+		"- {name: s, type: u64, role: source_sequence, doc: Number.}\nname: mine\n");
+	size_t length;
+
+	cr_expect_str_eq(tb_schema_text(schema, &length), "name: mine\n"
+							  "version: 3\n"
+							  "fields:\n"
+							  "  - type: group[2]\n"
+							  "    name: bids\n"
+							  "    doc: \"Levels.\"\n"
+							  "    fields:\n"
+							  "      - type: u32\n"
+							  "        name: n\n"
+							  "        doc: \"A \\\"number\\\".\"\n"
+							  "      - type: pad[4]\n"
+							  "  - type: u64\n"
+							  "    name: s\n"
+							  "    role: source_sequence\n"
+							  "    doc: \"Number.\"\n");
+	tb_schema_free(schema);
+}
+
+#define BASE "a u32; b u32; c decimal64(4); d group[2] {; e u64 }"
+
+static uint64_t fingerprint(const char *name, unsigned version, const char *fields)
+{
+	struct tb_schema *schema = brief(name, version, fields);
+	uint64_t value = tb_schema_fingerprint(schema);
+
+	tb_schema_free(schema);
+	return value;
+}
+
+Test(canonical, the_fingerprint_changes_with_each_part_of_the_meaning)
+{
+	static const char *const fields[] = {
+		BASE,
+		"b u32; a u32; c decimal64(4); d group[2] {; e u64 }",
+		"a u32; x u32; c decimal64(4); d group[2] {; e u64 }",
+		"a u32; b i32; c decimal64(4); d group[2] {; e u64 }",
+		"a u32; pad[4]; c decimal64(4); d group[2] {; e u64 }",
+		"a u32; b u32 source_sequence; c decimal64(4); d group[2] {; e u64 }",
+		"a u32; b u32; c decimal64(5); d group[2] {; e u64 }",
+		"a u32; b u32; c i64; d group[2] {; e u64 }",
+		"a u32; b u32; c time; d group[2] {; e u64 }",
+		"a u32; b u32; c decimal64(4)[1]; d group[2] {; e u64 }",
+		"a u32; b u32; c decimal64(4); d group[3] {; e u64 }",
+		"a u32; b u32; c decimal64(4); d group[2] {; x u64 }",
+		"a u32; b u32; c decimal64(4); d group[2] {; e i64 }",
+		"a u32; b u32; c decimal64(4); d group[1] {; e u64; f u64 }",
+		"a u32; b u32; c decimal64(4); d u64[2]",
+		"a u32; b u32; c decimal64(4)",
+		BASE "; f u64",
+	};
+	enum { COUNT = sizeof(fields) / sizeof(fields[0]) };
+	uint64_t found[COUNT + 1];
+
+	for (size_t i = 0; i < COUNT; i++)
+		found[i] = fingerprint("t", 1, fields[i]);
+	found[COUNT] = fingerprint("u", 1, BASE);
+	for (size_t i = 0; i <= COUNT; i++)
+		for (size_t k = 0; k < i; k++)
+			cr_expect_neq(found[i], found[k], "%zu and %zu", i, k);
+}
+
+Test(canonical, the_fingerprint_stays_where_only_words_change)
+{
+	struct tb_schema *a =
+		parse("name: t\nversion: 1\nfields:\n- {name: x, type: u8, doc: a}\n");
+	struct tb_schema *b =
+		parse("# words\ndoc: Other words.\nfields:\n  - name: x\n    doc: >-\n"
+		      "      folded\n      words\n    type: \"u8\"\nversion: 2\nname: t\n");
+
+	cr_expect_eq(tb_schema_fingerprint(a), tb_schema_fingerprint(b));
+	tb_schema_free(a);
+	tb_schema_free(b);
+}
+
+/* Peers of another release, and recordings, know a schema by this number. */
+Test(canonical, the_fingerprint_is_the_same_in_every_release)
+{
+	cr_expect_eq(fingerprint("t", 1, "x u8"), UINT64_C(0x1cb4c326170ce1a1), "%#" PRIx64,
+		     fingerprint("t", 1, "x u8"));
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The printed header compiles without a warning as C11 and C++17, with every compiler there is, and
+ * the struct lies exactly as the schema says. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "schemas.h"
+
+static const char *const compilers[][2] = {
+	{ "gcc", "-std=c11 -x c" },         { "clang", "-std=c11 -x c" },
+	{ "gcc", "-std=gnu17 -x c" },       { "g++", "-std=c++17 -x c++" },
+	{ "clang++", "-std=c++17 -x c++" },
+};
+
+#define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+
+static const char *const own =
+	"name: torture\n"
+	"version: 7\n"
+	"doc: 'Ends */ the comment /* and begins another; \\ ?\?/ // %s \"quoted\" '\n"
+	"fields:\n"
+	"- {name: torture, type: u8, doc: Called like its schema.}\n"
+	"- {name: x, type: 'char[3]', doc: ends in a backslash \\}\n"
+	"- {name: codes, type: 'char[2][4]', doc: '*/ int evil; /*'}\n"
+	"- {name: pad12, type: 'u32', doc: Called almost like padding.}\n"
+	"- {name: ratio, type: 'f64[2]', doc: a}\n"
+	"- {name: price, type: 'decimal64(9)[3]', doc: a}\n"
+	"- {name: fields, type: time, doc: a}\n"
+	"- {name: seq, type: u64, role: source_sequence, doc: a}\n"
+	"- {name: a8, type: i8, doc: a}\n"
+	"- {type: 'pad[7]'}\n";
+
+/* A program that prints what a compiler makes of the table: name, offset and bytes of each. */
+static void write_program(FILE *file, const struct tb_schema *schema, const char *tag,
+			  const char *macro)
+{
+	size_t count;
+	const struct tb_field *fields = tb_schema_fields(schema, &count);
+
+	fprintf(file,
+		"#include \"schema.h\"\n#include \"schema.h\"\n#include <inttypes.h>\n"
+		"#include <stdio.h>\n"
+		"#define P(s, n) printf(\"%%s %%zu %%zu\\n\", #n, offsetof(struct s, n), "
+		"sizeof(((struct s *)0)->n));\n"
+		"#define X(n, t, s, o, b, c) P(%s, n)\n"
+		"int main(void)\n{\n\tprintf(\"%%\" PRIx64 \" %%u %%zu %%s\\n\", %s_FINGERPRINT, "
+		"(unsigned)%s_VERSION, sizeof(struct %s), %s_NAME);\n\t%s_FIELDS(X)\n",
+		tag, macro, macro, tag, macro, macro);
+	for (size_t i = 0; i < count; i++)
+		for (uint32_t k = 0; k < fields[i].member_count; k++)
+			if (fields[i].members[k].type != TB_TYPE_PAD)
+				fprintf(file, "\tP(%s_%s, %s)\n", tag, fields[i].name,
+					fields[i].members[k].name);
+	fputs("\treturn 0;\n}\n", file);
+}
+
+static void expect_line(FILE *file, const struct tb_field *field)
+{
+	char name[64] = "";
+	size_t offset = 0, bytes = 0;
+
+	cr_assert_eq(fscanf(file, "%63s %zu %zu", name, &offset, &bytes), 3, "%s", field->name);
+	cr_expect_str_eq(name, field->name);
+	cr_expect_eq(offset, field->offset, "%s", name);
+	cr_expect_eq(bytes, (size_t)field->bytes * field->count, "%s", name);
+}
+
+static void expect_output(FILE *file, const struct tb_schema *schema)
+{
+	size_t count, bytes;
+	const struct tb_field *fields = tb_schema_fields(schema, &count);
+	uint64_t fingerprint;
+	unsigned version;
+	char name[64];
+
+	cr_assert_eq(fscanf(file, "%" SCNx64 " %u %zu %63s", &fingerprint, &version, &bytes, name),
+		     4);
+	cr_expect_eq(fingerprint, tb_schema_fingerprint(schema));
+	cr_expect_eq(version, tb_schema_version(schema));
+	cr_expect_eq(bytes, tb_schema_bytes(schema));
+	cr_expect_str_eq(name, tb_schema_name(schema));
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].type != TB_TYPE_PAD)
+			expect_line(file, &fields[i]);
+	for (size_t i = 0; i < count; i++)
+		for (uint32_t k = 0; k < fields[i].member_count; k++)
+			if (fields[i].members[k].type != TB_TYPE_PAD)
+				expect_line(file, &fields[i].members[k]);
+}
+
+static FILE *create(const char *folder, const char *name)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	cr_assert_not_null(file, "%s", path);
+	return file;
+}
+
+static void expect_compiles(const struct tb_schema *schema, const char *prefix, size_t compiler)
+{
+	char folder[] = "/tmp/tickbus-header-XXXXXX", command[1024], tag[80], macro[80];
+	char *header = tb_schema_header(schema);
+	FILE *file;
+
+	cr_assert_not_null(header, "%s", tb_error());
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(tag, sizeof(tag), "%s%s", prefix, tb_schema_name(schema));
+	for (size_t i = 0; i <= strlen(tag); i++)
+		macro[i] = tag[i] >= 'a' && tag[i] <= 'z' ? (char)(tag[i] - 32) : tag[i];
+	file = create(folder, "schema.h");
+	fputs(header, file);
+	fclose(file);
+	free(header);
+	file = create(folder, "program.c");
+	write_program(file, schema, tag, macro);
+	fclose(file);
+	snprintf(command, sizeof(command),
+		 "cd %s && %s %s " WARNINGS " program.c -o program && ./program; rm -r %s", folder,
+		 compilers[compiler][0], compilers[compiler][1], folder);
+	file = popen(command, "r");
+	cr_assert_not_null(file);
+	expect_output(file, schema);
+	pclose(file);
+}
+
+static void expect_all(size_t compiler)
+{
+	const char *const *names = tb_schema_builtins();
+	struct tb_schema *schema = parse(own);
+	char command[64];
+
+	snprintf(command, sizeof(command), "%s --version >/dev/null 2>&1", compilers[compiler][0]);
+	if (system(command) != 0) {
+		tb_schema_free(schema);
+		cr_skip("%s is not installed", compilers[compiler][0]);
+	}
+	expect_compiles(schema, "", compiler);
+	tb_schema_free(schema);
+	for (; *names; names++) {
+		cr_assert_eq(tb_schema_load(&schema, *names), 0, "%s", tb_error());
+		expect_compiles(schema, "tb_", compiler);
+		tb_schema_free(schema);
+	}
+}
+
+Test(header, compiles_with_gcc_as_c11)
+{
+	expect_all(0);
+}
+
+Test(header, compiles_with_clang_as_c11)
+{
+	expect_all(1);
+}
+
+Test(header, compiles_with_gcc_as_gnu17)
+{
+	expect_all(2);
+}
+
+Test(header, compiles_with_gcc_as_cpp17)
+{
+	expect_all(3);
+}
+
+Test(header, compiles_with_clang_as_cpp17)
+{
+	expect_all(4);
+}
+
+Test(header, a_user_s_schema_that_borrows_a_built_in_name_keeps_out_of_our_names)
+{
+	struct tb_schema *schema = brief("quote", 1, "x u8");
+	char *header = tb_schema_header(schema);
+
+	cr_assert_not_null(header);
+	cr_expect_not_null(strstr(header, "struct quote {"));
+	cr_expect_null(strstr(header, "tb_quote"));
+	free(header);
+	tb_schema_free(schema);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong in a schema is said with its place, what was found and what was expected. */
+#include <errno.h>
+
+#include "schemas.h"
+
+#define HEAD          "name: t\nversion: 1\nfields:\n"
+#define X             "- {name: x, type: u8, doc: d}\n"
+#define NAME_63       "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
+#define TYPES         "i8 to i64, u8 to u64, f64, char[n], decimal64(scale), time, pad[n] or group[n]"
+#define NAME_EXPECTED "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter"
+#define ROW_NAMES                                                                                  \
+	"a name that no row has already: sequence, time_ns, instrument, kind, topic, event"
+
+/* A text, and all that is said about it. */
+static const char *const cases[][2] = {
+	/* the schema */
+	{ "[]\n", "t.yaml:1:1: found a sequence, expected a mapping" },
+	{ "hello\n", "t.yaml:1:1: found \"hello\", expected a mapping" },
+	{ "", "t.yaml:1:1: found nothing, expected a mapping" },
+	{ HEAD X "colour: red\n", "t.yaml:5:1: colour: found an unknown key" },
+	{ HEAD X "filds: red\n", "t.yaml:5:1: filds: found an unknown key, did you mean fields?" },
+	/* name */
+	{ "version: 1\nfields:\n" X,
+	  "t.yaml:1:1: name: found nothing, expected the schema's name" },
+	{ "name: [a]\nversion: 1\nfields:\n" X,
+	  "t.yaml:1:7: name: found a sequence, expected a text of 1 to 63 bytes" },
+	{ "name: ''\nversion: 1\nfields:\n" X,
+	  "t.yaml:1:7: name: found \"\", expected a text of 1 to 63 bytes" },
+	{ "name: " NAME_63 "x\nversion: 1\nfields:\n" X,
+	  "t.yaml:1:7: name: found \"" NAME_63 "x\", expected a text of 1 to 63 bytes" },
+	{ "name: Quote\nversion: 1\nfields:\n" X,
+	  "t.yaml:1:7: name: found \"Quote\", expected " NAME_EXPECTED },
+	{ "name: struct\nversion: 1\nfields:\n" X,
+	  "t.yaml:1:7: name: found \"struct\", expected a name that is no word of C or C++" },
+	{ HEAD X "name: t\n",
+	  "t.yaml:5:1: name: found this key again, expected it once (first on line 1)" },
+	/* version */
+	{ "name: t\nfields:\n" X,
+	  "t.yaml:1:1: version: found nothing, expected a whole number from 1 to 65535" },
+	{ "name: t\nversion: one\nfields:\n" X,
+	  "t.yaml:2:10: version: found \"one\", expected a whole number from 1 to 65535" },
+	{ "name: t\nversion: 0\nfields:\n" X,
+	  "t.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535" },
+	{ "name: t\nversion: 65536\nfields:\n" X,
+	  "t.yaml:2:10: version: found \"65536\", expected a whole number from 1 to 65535" },
+	{ HEAD X "version: 1\n",
+	  "t.yaml:5:1: version: found this key again, expected it once (first on line 2)" },
+	/* doc */
+	{ "doc: {}\n" HEAD X,
+	  "t.yaml:1:6: doc: found a mapping, expected a text of 0 to 200 bytes" },
+	{ "doc: |\n  a\n  b\n" HEAD X, "t.yaml:1:6: doc: found several lines, expected one" },
+	{ "doc: a\ndoc: b\n" HEAD X,
+	  "t.yaml:2:1: doc: found this key again, expected it once (first on line 1)" },
+	/* fields */
+	{ "name: t\nversion: 1\n", "t.yaml:1:1: fields: found nothing, expected a list of fields" },
+	{ "name: t\nversion: 1\nfields: 7\n",
+	  "t.yaml:3:9: fields: found \"7\", expected a list of fields" },
+	{ "name: t\nversion: 1\nfields: []\n",
+	  "t.yaml:3:9: fields: found 0 fields, expected 1 to 1024" },
+	{ HEAD "- x\n", "t.yaml:4:3: fields[0]: found \"x\", expected a mapping" },
+	{ HEAD X "fields: []\n",
+	  "t.yaml:5:1: fields: found this key again, expected it once (first on line 3)" },
+	/* a field */
+	{ HEAD "- {name: x, type: u8, doc: d, typ: u8}\n",
+	  "t.yaml:4:31: fields[0].typ: found an unknown key, did you mean type?" },
+	{ HEAD "- {type: u8, doc: d}\n",
+	  "t.yaml:4:3: fields[0]: name: found nothing, expected a field's name" },
+	{ HEAD "- {name: {}, type: u8, doc: d}\n",
+	  "t.yaml:4:10: fields[0].name: found a mapping, expected a text of 1 to 63 bytes" },
+	{ HEAD "- {name: 9x, type: u8, doc: d}\n",
+	  "t.yaml:4:10: fields[0].name: found \"9x\", expected " NAME_EXPECTED },
+	{ HEAD "- {name: kind, type: u8, doc: d}\n",
+	  "t.yaml:4:10: fields[0].name: found \"kind\", expected " ROW_NAMES },
+	{ HEAD X X, "t.yaml:5:10: fields[1].name: found x again, expected each name once" },
+	{ HEAD "- {name: x, type: u8}\n",
+	  "t.yaml:4:3: fields[0]: doc: found nothing, expected a line that says what it means" },
+	{ HEAD "- {name: x, type: u8, doc: []}\n",
+	  "t.yaml:4:28: fields[0].doc: found a sequence, expected a text of 0 to 200 bytes" },
+	/* types */
+	{ HEAD "- {name: x, doc: d}\n",
+	  "t.yaml:4:3: fields[0]: type: found nothing, expected a type" },
+	{ HEAD "- {name: x, type: [], doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found a sequence, expected a text of 1 to 47 bytes" },
+	{ HEAD "- {name: x, type: int, doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"int\", expected " TYPES },
+	{ HEAD "- {name: x, type: 'char[0]', doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"char[0]\", expected char[1] to char[4064]" },
+	{ HEAD "- {name: x, type: 'char[4065]', doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"char[4065]\", expected char[1] to char[4064]" },
+	{ HEAD "- {type: 'pad[0]'}\n",
+	  "t.yaml:4:10: fields[0].type: found \"pad[0]\", expected pad[1] to pad[4064]" },
+	{ HEAD "- {name: x, type: decimal64(19), doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"decimal64(19)\", expected decimal64(0) to "
+	  "decimal64(18)" },
+	{ HEAD "- {name: x, type: decimal64, doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"decimal64\", expected decimal64(0) to "
+	  "decimal64(18)" },
+	{ HEAD "- {name: x, type: 'u8[0]', doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"u8[0]\", expected [1] to [4064] for an array" },
+	{ HEAD "- {name: x, type: 'u8[01]', doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"u8[01]\", expected [1] to [4064] for an array" },
+	{ HEAD "- {name: x, type: 'u8[2][2]', doc: d}\n",
+	  "t.yaml:4:19: fields[0].type: found \"u8[2][2]\", expected nothing behind the type" },
+	/* pad */
+	{ HEAD X "- {type: 'pad[1]', name: y}\n",
+	  "t.yaml:5:26: fields[1].name: found it at pad, expected none there" },
+	{ HEAD X "- {type: 'pad[1]', doc: y}\n",
+	  "t.yaml:5:25: fields[1].doc: found it at pad, expected none there" },
+	/* role */
+	{ HEAD "- {name: x, type: u64, doc: d, role: sequence}\n",
+	  "t.yaml:4:38: fields[0].role: found \"sequence\", expected source_sequence" },
+	{ HEAD "- {name: x, type: i8, doc: d, role: source_sequence}\n",
+	  "t.yaml:4:37: fields[0].role: found it at i8, expected it at a u32 or u64 outside arrays "
+	  "and groups" },
+	{ HEAD "- {name: x, type: u64, doc: d, role: source_sequence}\n"
+	       "- {name: y, type: u64, doc: d, role: source_sequence}\n",
+	  "t.yaml:5:38: fields[1].role: found a second source_sequence, expected one (first on "
+	  "line 4)" },
+	/* groups */
+	{ HEAD "- {name: x, type: 'group[2]', doc: d}\n",
+	  "t.yaml:4:3: fields[0]: fields: found nothing, expected the fields of the group" },
+	{ HEAD "- {name: x, type: u8, doc: d, fields: []}\n",
+	  "t.yaml:4:39: fields[0].fields: found it at u8, expected none there" },
+	{ HEAD
+	  "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: 'group[2]', doc: d}]}\n",
+	  "t.yaml:4:64: fields[0].fields[0].type: found a group inside a group, expected none "
+	  "there" },
+	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u8}]}\n",
+	  "t.yaml:4:48: fields[0].fields[0]: doc: found nothing, expected a line that says what it "
+	  "means" },
+	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u8, doc: d}]}\n"
+	       "- {name: x_y, type: u8, doc: d}\n",
+	  "t.yaml:4:1: fields: found a field x_y and a member y of x, expected names that stay "
+	  "apart in C" },
+	/* places */
+	{ HEAD X "- {name: y, type: u64, doc: d}\n",
+	  "t.yaml:5:3: fields[1]: found it at byte 1, expected a multiple of 8: put pad[7] before "
+	  "it" },
+	{ HEAD "- {name: y, type: u64, doc: d}\n" X,
+	  "t.yaml:1:1: found 9 bytes, expected a multiple of 8: put pad[7] at the end" },
+	{ HEAD
+	  "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u64, doc: d}, {name: "
+	  "z, type: u8, doc: d}]}\n",
+	  "t.yaml:4:3: fields[0]: found 9 bytes, expected a multiple of 8: put pad[7] at the end" },
+	{ HEAD "- {name: x, type: 'u64[508]', doc: d}\n- {name: y, type: u8, doc: d}\n",
+	  "t.yaml:5:3: fields[1]: found 1 bytes from byte 4064 on, expected at most 4064 in all" },
+	{ HEAD "- {name: x, type: 'u64[4064]', doc: d}\n",
+	  "t.yaml:4:3: fields[0]: found 32512 bytes from byte 0 on, expected at most 4064 in all" },
+	/* all in one run */
+	{ "name: T\nversion: 0\nfields:\n- {name: X, type: u7, doc: d}\n",
+	  "t.yaml:1:7: name: found \"T\", expected " NAME_EXPECTED "\n"
+	  "t.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
+	  "t.yaml:4:19: fields[0].type: found \"u7\", expected " TYPES },
+	/* what the reader refuses */
+	{ "name: *a\n", "t.yaml:1:7: found an alias, expected a plain value" },
+	{ "name: &a t\n", "t.yaml:1:7: found an anchor, expected a plain value" },
+	{ "name: !!str t\n", "t.yaml:1:7: found a tag, expected a plain value" },
+	{ "name: [\n", "t.yaml:2:1: YAML syntax: did not find expected node content, while parsing "
+		       "a flow node" },
+};
+
+Test(read, every_error_says_where_what_was_found_and_what_was_expected)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tb_schema *schema;
+
+		cr_expect_eq(tb_schema_parse(&schema, cases[i][0], strlen(cases[i][0]), "t.yaml"),
+			     -EINVAL, "%s", cases[i][0]);
+		cr_expect_null(schema);
+		cr_expect_str_eq(tb_error(), cases[i][1], "%s\n  found    %s\n  expected %s",
+				 cases[i][0], tb_error(), cases[i][1]);
+	}
+}
+
+Test(read, a_doc_line_of_200_bytes_fits_and_one_of_201_does_not)
+{
+	char text[512];
+	struct tb_schema *schema;
+
+	snprintf(text, sizeof(text), "doc: %0200d\n" HEAD X, 1);
+	cr_expect_eq(tb_schema_parse(&schema, text, strlen(text), "t.yaml"), 0, "%s", tb_error());
+	tb_schema_free(schema);
+	snprintf(text, sizeof(text), "doc: %0201d\n" HEAD X, 1);
+	cr_expect_eq(tb_schema_parse(&schema, text, strlen(text), "t.yaml"), -EINVAL);
+}
+
+Test(read, a_name_that_is_neither_a_file_nor_built_in_says_what_is)
+{
+	struct tb_schema *schema;
+
+	cr_expect_eq(tb_schema_load(&schema, "quotes"), -ENOENT);
+	cr_expect_str_eq(tb_error(),
+			 "quotes: found no such file, expected one or a built-in schema: quote, "
+			 "trade, depth10, status, imbalance, quote_seq, trade_seq",
+			 "%s", tb_error());
+	cr_expect_eq(tb_schema_load(&schema, "/"), -EINVAL);
+	cr_expect_str_eq(tb_error(), "/: found a folder, expected a file", "%s", tb_error());
+}
+
+Test(read, offsets_follow_from_the_order)
+{
+	struct tb_schema *schema =
+		brief("t", 1, "a u32; b char[3]; pad[1]; c group[3] {; d u16; e u8[2] }; f u32");
+	size_t count;
+	const struct tb_field *fields = tb_schema_fields(schema, &count);
+
+	cr_assert_eq(count, 5);
+	cr_expect_eq(fields[1].offset, 4);
+	cr_expect_eq(fields[3].offset, 8);
+	cr_expect_eq(fields[3].bytes, 4);
+	cr_expect_eq(fields[3].members[1].offset, 2);
+	cr_expect_eq(fields[4].offset, 20);
+	cr_expect_eq(tb_schema_bytes(schema), 24);
+	tb_schema_free(schema);
+}
