@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher/feeds/itch.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bus/error.h"
+
+#define NAME(code, length, member, fields, words) { code, length, words },
+const struct itch_type itch_types[ITCH_TYPE_COUNT] = { ITCH_TYPES(NAME) };
+
+/* Every field list fills its message, and no message is longer than ITCH_LENGTH_MAX. Together with
+ * ascending offsets (a wrong one would overlap) that leaves no byte unaccounted for. */
+#define BYTES_INT(type, name, offset)   +sizeof(type)
+#define BYTES_CODE(name, offset)        +1
+#define BYTES_TEXT(name, offset, bytes) +bytes
+#define CHECK(code, length, member, fields, words)                                                 \
+	static_assert(ITCH_HEAD_BYTES fields(BYTES_INT, BYTES_CODE, BYTES_TEXT) == length, words); \
+	static_assert(length <= ITCH_LENGTH_MAX, words);
+ITCH_TYPES(CHECK)
+
+/* One more than the place in itch_types; 0: no such type. */
+enum {
+#define NUMBER(code, length, member, fields, words) NUMBER_##member,
+	ITCH_TYPES(NUMBER)
+};
+#define PLACE(code, length, member, fields, words) [(uint8_t) code] = NUMBER_##member + 1,
+static const uint8_t places[256] = { ITCH_TYPES(PLACE) };
+
+int itch_index(char type)
+{
+	return places[(uint8_t)type] - 1;
+}
+
+static uint16_t get_uint16_t(const uint8_t *bytes)
+{
+	uint16_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return be16toh(value);
+}
+
+static uint32_t get_uint32_t(const uint8_t *bytes)
+{
+	uint32_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return be32toh(value);
+}
+
+static uint64_t get_uint64_t(const uint8_t *bytes)
+{
+	uint64_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return be64toh(value);
+}
+
+static void put_uint16_t(uint8_t *bytes, uint16_t value)
+{
+	value = htobe16(value);
+	memcpy(bytes, &value, sizeof(value));
+}
+
+static void put_uint32_t(uint8_t *bytes, uint32_t value)
+{
+	value = htobe32(value);
+	memcpy(bytes, &value, sizeof(value));
+}
+
+static void put_uint64_t(uint8_t *bytes, uint64_t value)
+{
+	value = htobe64(value);
+	memcpy(bytes, &value, sizeof(value));
+}
+
+#define GET_INT(kind, name, offset)    to->name = get_##kind(bytes + (offset));
+#define GET_CODE(name, offset)         to->name = (char)bytes[offset];
+#define GET_TEXT(name, offset, length) memcpy(to->name, bytes + (offset), length);
+#define PUT_INT(kind, name, offset)    put_##kind(bytes + (offset), from->name);
+#define PUT_CODE(name, offset)         bytes[offset] = (uint8_t)from->name;
+#define PUT_TEXT(name, offset, length) memcpy(bytes + (offset), from->name, length);
+
+#define BOTH_WAYS(code, length, member, fields, words)                                             \
+	static void get_##member(const uint8_t *bytes, struct itch_##member *to)                   \
+	{                                                                                          \
+		fields(GET_INT, GET_CODE, GET_TEXT)                                                \
+	}                                                                                          \
+	static void put_##member(uint8_t *bytes, const struct itch_##member *from)                 \
+	{                                                                                          \
+		fields(PUT_INT, PUT_CODE, PUT_TEXT)                                                \
+	}
+ITCH_TYPES(BOTH_WAYS)
+
+static int bad_frame(const uint8_t *bytes, size_t length)
+{
+	const struct itch_type *type;
+
+	if (!length)
+		return error_set(EMSGSIZE, "message of 0 bytes, expected at least %d",
+				 ITCH_HEAD_BYTES);
+	if (!places[bytes[0]])
+		return error_set(ENOMSG, "message type 0x%02x, expected one of ITCH 5.0", bytes[0]);
+	type = &itch_types[places[bytes[0]] - 1];
+	return error_set(EMSGSIZE, "message %c (%s) of %zu bytes, expected %u", type->code,
+			 type->name, length, type->length);
+}
+
+static int bad_value(const struct itch_message *message)
+{
+	if (message->time_ns >= ITCH_DAY_NS)
+		return error_set(EBADMSG,
+				 "message %c: time of day %llu ns, expected below 24 hours",
+				 message->type, (unsigned long long)message->time_ns);
+	return error_set(EBADMSG, "message %c: side 0x%02x, expected B or S", message->type,
+			 (uint8_t)message->add.side);
+}
+
+int itch_decode(const uint8_t *bytes, size_t length, struct itch_message *message)
+{
+	unsigned place = length ? places[bytes[0]] : 0;
+
+	if (!place || itch_types[place - 1].length != length)
+		return bad_frame(bytes, length);
+	message->type = (char)bytes[0];
+	message->locate = get_uint16_t(bytes + 1);
+	message->tracking = get_uint16_t(bytes + 3);
+	message->time_ns = (uint64_t)get_uint16_t(bytes + 5) << 32 | get_uint32_t(bytes + 7);
+	if (message->time_ns >= ITCH_DAY_NS)
+		return bad_value(message);
+	switch (message->type) {
+#define GET(code, size, member, fields, words)                                                     \
+	case code:                                                                                 \
+		get_##member(bytes, &message->member);                                             \
+		break;
+		ITCH_TYPES(GET)
+	}
+	if ((message->type == 'A' || message->type == 'F') && message->add.side != 'B' &&
+	    message->add.side != 'S')
+		return bad_value(message);
+	return 0;
+}
+
+int itch_encode(const struct itch_message *message, uint8_t *bytes)
+{
+	unsigned place = places[(uint8_t)message->type];
+
+	if (!place)
+		return error_set(ENOMSG, "message type 0x%02x, expected one of ITCH 5.0",
+				 (uint8_t)message->type);
+	bytes[0] = (uint8_t)message->type;
+	put_uint16_t(bytes + 1, message->locate);
+	put_uint16_t(bytes + 3, message->tracking);
+	put_uint16_t(bytes + 5, (uint16_t)(message->time_ns >> 32));
+	put_uint32_t(bytes + 7, (uint32_t)message->time_ns);
+	switch (message->type) {
+#define PUT(code, size, member, fields, words)                                                     \
+	case code:                                                                                 \
+		put_##member(bytes, &message->member);                                             \
+		break;
+		ITCH_TYPES(PUT)
+	}
+	return itch_types[place - 1].length;
+}
