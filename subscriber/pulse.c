@@ -93,7 +93,7 @@ static void page_use(struct tb_subscriber *subscriber)
 				  subscriber->welcome.topics_max) == 0 &&
 	    (!subscriber->pulse_known || pulse.count != subscriber->pulse_count)) {
 		const bool changed =
-			subscriber->pulse_known && pulse.changes != subscriber->changes;
+			!subscriber->pulse_known || pulse.changes != subscriber->changes;
 
 		subscriber->pulse_known = true;
 		subscriber->pulse_count = pulse.count;

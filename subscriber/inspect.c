@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks at a bus over a connection of its own: asks, waits for the answer, tells the caller. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/pattern.h"
+#include "subscriber/subscriber.h"
+#include "tickbus/inspect.h"
+
+#define INSPECT_TIMEOUT_MS 1000
+#define INSPECT_BLOCKS_MAX 4096 /* of one scope; more is no publisher of ours */
+
+struct inspection {
+	const char *address;
+	const struct fabric_ops *ops;
+	struct link *link;
+	uint64_t by_ms;
+	bool welcomed, answered;
+	int gone_code;
+	char gone_words[256];
+	struct control_welcome welcome;
+	struct remote *page;
+	struct control_message asked, answer;
+	char *bus_page; /* a landing, or NULL where there is a view */
+	size_t page_bytes;
+};
+
+static void inspect_welcome(void *user, const void *bytes, size_t length)
+{
+	struct inspection *inspection = user;
+
+	if (control_welcome_decode(bytes, length, &inspection->welcome) < 0) {
+		inspection->gone_code = EPROTO;
+		snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%.200s",
+			 tb_error());
+		return;
+	}
+	inspection->page_bytes = bus_page_bytes(inspection->welcome.topics_max);
+	/* Without the page heads are not known, and told as 0. */
+	inspection->ops->remote_open(inspection->link, inspection->welcome.key,
+				     inspection->page_bytes, &inspection->page);
+	inspection->welcomed = true;
+}
+
+static void inspect_message(void *user, const void *bytes, size_t length)
+{
+	struct inspection *inspection = user;
+
+	if (control_decode(bytes, length, &inspection->answer) < 0) {
+		inspection->gone_code = EPROTO;
+		snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%.200s",
+			 tb_error());
+		return;
+	}
+	if (inspection->answer.request == inspection->asked.request)
+		inspection->answered = true;
+}
+
+static void inspect_gone(void *user, int code, const char *why)
+{
+	struct inspection *inspection = user;
+
+	inspection->gone_code = code ? code : ECONNRESET;
+	snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%s", why);
+}
+
+static const struct link_calls inspect_calls = {
+	.welcome = inspect_welcome,
+	.message = inspect_message,
+	.gone = inspect_gone,
+};
+
+/* Polls the link until *done, it goes, or the time is over. */
+static int inspect_until(struct inspection *inspection, const bool *done)
+{
+	while (!*done && inspection->gone_code == 0) {
+		struct pollfd ready = { .fd = inspection->ops->link_fd(inspection->link),
+					.events = POLLIN };
+		const uint64_t now_ms = subscriber_now_ms();
+
+		if (now_ms >= inspection->by_ms)
+			return error_set(ETIMEDOUT, "%s: the publisher did not answer in time",
+					 inspection->address);
+		if (inspection->ops->sleep(inspection->link) == 0 &&
+		    poll(&ready, 1, (int)(inspection->by_ms - now_ms)) < 0 && errno != EINTR)
+			return error_set(errno, "%s: cannot wait: %s", inspection->address,
+					 strerror(errno));
+		inspection->ops->link_poll(inspection->link);
+	}
+	if (*done)
+		return 0;
+	return error_set(inspection->gone_code, "%s: %s", inspection->address,
+			 inspection->gone_words);
+}
+
+static void inspect_close(struct inspection *inspection)
+{
+	if (inspection->page)
+		inspection->ops->remote_close(inspection->page);
+	if (inspection->bus_page)
+		inspection->ops->landing_free(inspection->link, inspection->bus_page,
+					      inspection->page_bytes);
+	if (inspection->link)
+		inspection->ops->link_close(inspection->link);
+}
+
+static int inspect_open(struct inspection *inspection, const struct tb_inspect_options *options)
+{
+	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
+				       .version_high = CONTROL_VERSION_HIGH };
+	uint8_t bytes[FABRIC_HELLO_BYTES];
+	const char *place;
+	int result;
+
+	memset(inspection, 0, sizeof(*inspection));
+	if (!options || options->size < sizeof(*options) || !options->address)
+		return error_set(EINVAL, "tb_inspect_options: found no size or no address, "
+					 "expected both");
+	inspection->address = options->address;
+	inspection->by_ms = subscriber_now_ms() +
+			    (options->timeout_ms ? options->timeout_ms : INSPECT_TIMEOUT_MS);
+	inspection->ops = fabric_find(options->address, &place);
+	if (!inspection->ops)
+		return -EINVAL;
+	control_hello_encode(&hello, bytes);
+	result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
+					  &inspect_calls, inspection);
+	if (result < 0)
+		return error_prefix(result, "%s: ", options->address);
+	return inspect_until(inspection, &inspection->welcomed);
+}
+
+/* Sends inspection->asked and waits for its answer, of this type. -ENOENT and others: refused. */
+static int inspect_ask(struct inspection *inspection, enum control_type expected)
+{
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	int result;
+
+	inspection->asked.request++;
+	inspection->answered = false;
+	result = inspection->ops->link_send(inspection->link, bytes,
+					    control_encode(&inspection->asked, bytes));
+	if (result < 0)
+		return error_prefix(result, "%s: ", inspection->address);
+	result = inspect_until(inspection, &inspection->answered);
+	if (result < 0)
+		return result;
+	if (inspection->answer.type == CONTROL_REFUSE)
+		return error_set((int)inspection->answer.refuse.code, "%s: %s", inspection->address,
+				 inspection->answer.refuse.words);
+	if (inspection->answer.type != expected)
+		return error_set(EPROTO, "%s: found a message of type %d, expected %d",
+				 inspection->address, inspection->answer.type, expected);
+	return 0;
+}
+
+/* -- topics -------------------------------------------------------------------------------------
+ */
+
+/* The bus page, as its publisher last wrote it; NULL: it could not be read. */
+static const char *inspect_page(struct inspection *inspection)
+{
+	const struct fabric_ops *ops = inspection->ops;
+	struct fabric_completion done;
+	struct fabric_read read = { .remote = inspection->page,
+				    .bytes = (uint32_t)inspection->page_bytes };
+
+	if (!inspection->page)
+		return NULL;
+	if (ops->view(inspection->page))
+		return ops->view(inspection->page);
+	if (!inspection->bus_page)
+		inspection->bus_page = ops->landing(inspection->link, inspection->page_bytes);
+	read.into = inspection->bus_page;
+	if (!read.into || ops->read(inspection->link, &read, 1) != 1)
+		return NULL;
+	while (ops->reap(inspection->link, &done, 1) == 0) {
+		if (subscriber_now_ms() >= inspection->by_ms ||
+		    ops->link_state(inspection->link) == LINK_GONE)
+			return NULL; /* the landing stays until the link is closed */
+		ops->link_poll(inspection->link);
+	}
+	return done.status == 0 ? inspection->bus_page : NULL;
+}
+
+static void inspect_topic(const struct inspection *inspection, const char *page,
+			  const struct control_topic *topic, struct tb_topic_info *info)
+{
+	struct bus_entry entry;
+
+	*info = (struct tb_topic_info){
+		.size = sizeof(*info),
+		.name = topic->name,
+		.schema = topic->schema,
+		.schema_version = topic->schema_version,
+		.id = topic->shape.topic_id,
+		.fingerprint = topic->shape.fingerprint,
+		.epoch = topic->shape.epoch,
+		.slots = topic->shape.slots,
+		.slot_bytes = topic->shape.slot_bytes,
+		.instruments = topic->shape.capacity,
+		.checked = (topic->shape.flags & REGION_FLAG_CHECKED) != 0,
+		.last_value = (topic->shape.flags & REGION_FLAG_LAST_VALUE) != 0,
+		.ended = topic->state == TOPIC_ENDED,
+	};
+	if (!page || info->id < 1 || info->id > inspection->welcome.topics_max)
+		return;
+	bus_page_load(page, sizeof(struct bus_pulse) + (size_t)(info->id - 1) * sizeof(entry),
+		      &entry, sizeof(entry));
+	if (bus_page_verify_entry(&entry, info->id - 1, inspection->welcome.bus_id) == 0 &&
+	    entry.epoch == info->epoch)
+		info->head = entry.head;
+}
+
+static int inspect_catalogue(struct inspection *inspection, const char *pattern, uint32_t after)
+{
+	inspection->asked.type = CONTROL_CATALOGUE;
+	inspection->asked.catalogue.after = after;
+	snprintf(inspection->asked.catalogue.pattern, sizeof(inspection->asked.catalogue.pattern),
+		 "%s", pattern);
+	return inspect_ask(inspection, CONTROL_TOPICS);
+}
+
+static void inspect_bus(struct inspection *inspection, uint32_t topics,
+			void (*bus)(void *, const struct tb_bus_info *), void *user)
+{
+	const struct tb_bus_info info = {
+		.size = sizeof(info),
+		.name = inspection->welcome.name,
+		.bus_id = inspection->welcome.bus_id,
+		.stale_ms = inspection->welcome.stale_ms,
+		.topics = topics,
+	};
+
+	if (bus)
+		bus(user, &info);
+}
+
+/* Collects the topics of all pages; their number or -errno. */
+static int inspect_collect(struct inspection *inspection, const char *pattern,
+			   struct control_topic *topics)
+{
+	const struct control_message *answer = &inspection->answer;
+	uint32_t after = 0, count = 0;
+	int result;
+
+	do {
+		result = inspect_catalogue(inspection, pattern, after);
+		if (result < 0)
+			return result;
+		for (uint32_t i = 0; i < answer->topics.count && count < BUS_TOPICS_MAX; i++) {
+			if (answer->topics.topic[i].shape.topic_id <= after)
+				return error_set(EPROTO, "%s: topics came out of order",
+						 inspection->address);
+			after = answer->topics.topic[i].shape.topic_id;
+			topics[count++] = answer->topics.topic[i];
+		}
+	} while (answer->topics.more && answer->topics.count > 0 && count < BUS_TOPICS_MAX);
+	return (int)count;
+}
+
+TB_API int tb_inspect_topics(const struct tb_inspect_options *options, const char *pattern,
+			     void (*bus)(void *user, const struct tb_bus_info *),
+			     void (*topic)(void *user, const struct tb_topic_info *), void *user)
+{
+	struct inspection inspection;
+	struct control_topic *topics = NULL;
+	const char *page;
+	int count = pattern_check(pattern ? pattern : ">");
+
+	if (count < 0)
+		return count;
+	count = inspect_open(&inspection, options);
+	if (count < 0)
+		goto out;
+	topics = calloc(BUS_TOPICS_MAX, sizeof(*topics));
+	count = topics ? inspect_collect(&inspection, pattern ? pattern : ">", topics)
+		       : error_set(ENOMEM, "no memory for a catalogue");
+	if (count < 0)
+		goto out;
+	page = inspect_page(&inspection);
+	inspect_bus(&inspection, (uint32_t)count, bus, user);
+	for (int i = 0; i < count && topic; i++) {
+		struct tb_topic_info info;
+
+		inspect_topic(&inspection, page, &topics[i], &info);
+		topic(user, &info);
+	}
+out:
+	inspect_close(&inspection);
+	free(topics);
+	return count;
+}
+
+/* -- counters -----------------------------------------------------------------------------------
+ */
+
+/* One block; the number of blocks in its scope, or -errno. */
+static int inspect_block(struct inspection *inspection, enum tb_scope scope, uint32_t index,
+			 void (*counter)(void *, const struct tb_counter_value *), void *user)
+{
+	const struct control_message *answer = &inspection->answer;
+	uint32_t after = 0;
+
+	do {
+		int result;
+
+		inspection->asked.type = CONTROL_COUNTERS;
+		inspection->asked.counters.scope = scope;
+		inspection->asked.counters.index = index;
+		inspection->asked.counters.after = after;
+		result = inspect_ask(inspection, CONTROL_VALUES);
+		if (result < 0)
+			return result;
+		for (uint32_t i = 0; i < answer->values.count && counter; i++) {
+			const struct tb_counter_value value = {
+				.size = sizeof(value),
+				.scope = scope,
+				.block = answer->values.name,
+				.name = answer->values.entry[i].name,
+				.unit = answer->values.entry[i].unit,
+				.value = answer->values.entry[i].value,
+			};
+
+			counter(user, &value);
+		}
+		after += answer->values.count;
+	} while (answer->values.count > 0 && after < answer->values.total);
+	return answer->values.blocks < INSPECT_BLOCKS_MAX ? (int)answer->values.blocks
+							  : INSPECT_BLOCKS_MAX;
+}
+
+static int inspect_unpublished(struct inspection *inspection, const struct control_topic *topic,
+			       void (*unpublished)(void *, const struct tb_unpublished *),
+			       void *user)
+{
+	const struct control_message *answer = &inspection->answer;
+	uint32_t after = 0;
+
+	do {
+		int result;
+
+		inspection->asked.type = CONTROL_UNPUBLISHED;
+		inspection->asked.unpublished.topic_id = topic->shape.topic_id;
+		inspection->asked.unpublished.after = after;
+		result = inspect_ask(inspection, CONTROL_UNPUBLISHED_NAMES);
+		if (result < 0)
+			return result;
+		for (uint32_t i = 0; i < answer->unpublished_names.count; i++) {
+			const struct tb_unpublished entry = {
+				.size = sizeof(entry),
+				.topic = topic->name,
+				.instrument = answer->unpublished_names.entry[i].name,
+				.records = answer->unpublished_names.entry[i].records,
+			};
+
+			unpublished(user, &entry);
+		}
+		after += answer->unpublished_names.count;
+	} while (answer->unpublished_names.count > 0 && after < answer->unpublished_names.total);
+	return 0;
+}
+
+/* All blocks of a scope: none at all is no error. */
+static int inspect_scope(struct inspection *inspection, enum tb_scope scope,
+			 void (*counter)(void *, const struct tb_counter_value *), void *user)
+{
+	int blocks = 1, shown = 0;
+
+	for (; shown < blocks; shown++) {
+		blocks = inspect_block(inspection, scope, (uint32_t)shown, counter, user);
+		if (blocks == -ENOENT && shown == 0)
+			return 0;
+		if (blocks < 0)
+			return blocks;
+	}
+	return shown;
+}
+
+TB_API int tb_inspect_counters(const struct tb_inspect_options *options,
+			       void (*counter)(void *user, const struct tb_counter_value *),
+			       void (*unpublished)(void *user, const struct tb_unpublished *),
+			       void *user)
+{
+	static const enum tb_scope scopes[] = { TB_SCOPE_BUS, TB_SCOPE_TOPIC, TB_SCOPE_FEED };
+	struct inspection inspection;
+	struct control_topic *topics = NULL;
+	int result = inspect_open(&inspection, options), count = 0, shown = 0;
+
+	for (size_t i = 0; i < 3 && result >= 0; i++) {
+		result = inspect_scope(&inspection, scopes[i], counter, user);
+		shown += result > 0 ? result : 0;
+	}
+	if (result >= 0 && unpublished) {
+		topics = calloc(BUS_TOPICS_MAX, sizeof(*topics));
+		result = count = topics ? inspect_collect(&inspection, ">", topics)
+					: error_set(ENOMEM, "no memory for a catalogue");
+	}
+	for (int i = 0; i < count && result >= 0; i++)
+		result = inspect_unpublished(&inspection, &topics[i], unpublished, user);
+	inspect_close(&inspection);
+	free(topics);
+	return result < 0 ? result : shown;
+}
