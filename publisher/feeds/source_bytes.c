@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One buffer of raw bytes lies between the file and a decoder; decoders write straight to where the
+ * caller wants it. Places in messages are offsets in the file as it is on disk. */
+#include "publisher/feeds/source_bytes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "bus/error.h"
+#include "tickbus/error.h"
+
+#define RAW_BYTES   131072
+#define WORDS_BYTES 2048 /* all that tb_error() may give */
+
+struct source_bytes {
+	char *path;
+	int fd;
+	int error; /* the -errno that stays, and its words */
+	char words[WORDS_BYTES];
+	bool raw_end;       /* the file was read to its end */
+	bool inside;        /* a gzip member or zstd frame has begun and not ended */
+	bool more;          /* the decoder may hold bytes that had no room */
+	uint64_t raw_total; /* read from the file */
+	size_t raw_next, raw_count;
+	ssize_t (*read)(struct source_bytes *, uint8_t *, size_t);
+	z_stream gzip;
+	bool gzip_open;
+	ZSTD_DStream *zstd;
+	uint8_t raw[RAW_BYTES];
+};
+
+/* Keeps the failure, for what was decoded before it may have to be given first. */
+__attribute__((format(printf, 3, 4))) static int fail(struct source_bytes *bytes, int code,
+						      const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	bytes->error = error_setv(code, format, args);
+	va_end(args);
+	snprintf(bytes->words, sizeof(bytes->words), "%s", tb_error());
+	return bytes->error;
+}
+
+/* Fills the raw buffer, which is empty: 0 or -errno. */
+static int fill(struct source_bytes *bytes)
+{
+	bytes->raw_next = bytes->raw_count = 0;
+	while (bytes->raw_count < RAW_BYTES && !bytes->raw_end) {
+		ssize_t count = read(bytes->fd, bytes->raw + bytes->raw_count,
+				     RAW_BYTES - bytes->raw_count);
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count < 0)
+			return fail(bytes, errno, "%s: byte %llu: %s", bytes->path,
+				    (unsigned long long)bytes->raw_total, strerror(errno));
+		bytes->raw_end = count == 0;
+		bytes->raw_count += (size_t)count;
+		bytes->raw_total += (size_t)count;
+	}
+	return 0;
+}
+
+/* Where the next raw byte is in the file. */
+static unsigned long long place(const struct source_bytes *bytes)
+{
+	return bytes->raw_total - (bytes->raw_count - bytes->raw_next);
+}
+
+/* Makes sure a decoder has something to do: 1; 0 at a proper end; -errno. */
+static int feed(struct source_bytes *bytes, const char *format)
+{
+	int result;
+
+	if (bytes->raw_next < bytes->raw_count || bytes->more)
+		return 1;
+	result = fill(bytes);
+	if (result < 0)
+		return result;
+	if (bytes->raw_count)
+		return 1;
+	if (bytes->inside)
+		return fail(bytes, EBADMSG,
+			    "%s: the file ends at byte %llu in the middle of %s data, "
+			    "expected more",
+			    bytes->path, place(bytes), format);
+	return 0;
+}
+
+static ssize_t read_plain(struct source_bytes *bytes, uint8_t *to, size_t size)
+{
+	int result = feed(bytes, "plain");
+	size_t count = bytes->raw_count - bytes->raw_next;
+
+	if (result <= 0)
+		return result;
+	count = count < size ? count : size;
+	memcpy(to, bytes->raw + bytes->raw_next, count);
+	bytes->raw_next += count;
+	return (ssize_t)count;
+}
+
+/* One step of inflate: bytes written, or -errno. */
+static ssize_t gzip_step(struct source_bytes *bytes, uint8_t *to, size_t size)
+{
+	z_stream *gzip = &bytes->gzip;
+	int result;
+
+	gzip->next_in = bytes->raw + bytes->raw_next;
+	gzip->avail_in = (uInt)(bytes->raw_count - bytes->raw_next);
+	gzip->next_out = to;
+	gzip->avail_out = size < INT_MAX ? (uInt)size : INT_MAX;
+	size = gzip->avail_out;
+	bytes->inside = true;
+	result = inflate(gzip, Z_NO_FLUSH);
+	bytes->raw_next = bytes->raw_count - gzip->avail_in;
+	bytes->more = gzip->avail_out == 0 && result == Z_OK;
+	if (result == Z_STREAM_END) {
+		bytes->inside = false;
+		inflateReset(gzip);
+	} else if (result == Z_MEM_ERROR) {
+		fail(bytes, ENOMEM, "%s: no memory to decompress", bytes->path);
+	} else if (result != Z_OK && result != Z_BUF_ERROR) {
+		fail(bytes, EBADMSG, "%s: corrupt gzip data before byte %llu: %s", bytes->path,
+		     place(bytes), gzip->msg ? gzip->msg : "needs a dictionary");
+	}
+	return (ssize_t)(size - gzip->avail_out);
+}
+
+static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
+{
+	ZSTD_inBuffer in = { bytes->raw, bytes->raw_count, bytes->raw_next };
+	ZSTD_outBuffer out = { to, size, 0 };
+	size_t result = ZSTD_decompressStream(bytes->zstd, &out, &in);
+
+	bytes->raw_next = in.pos;
+	if (ZSTD_isError(result))
+		fail(bytes, EBADMSG, "%s: corrupt zstd data before byte %llu: %s", bytes->path,
+		     place(bytes), ZSTD_getErrorName(result));
+	bytes->inside = result != 0;
+	bytes->more = out.pos == size && result != 0;
+	return (ssize_t)out.pos;
+}
+
+/* What was decoded before corrupt data is given first: the step keeps the error for the next call.
+ */
+static ssize_t read_steps(struct source_bytes *bytes, uint8_t *to, size_t size, const char *format,
+			  ssize_t (*step)(struct source_bytes *, uint8_t *, size_t))
+{
+	for (;;) {
+		ssize_t result = feed(bytes, format);
+
+		if (result <= 0)
+			return result;
+		result = step(bytes, to, size);
+		if (result)
+			return result;
+		if (bytes->error)
+			return source_bytes_read(bytes, to, size);
+	}
+}
+
+static ssize_t read_gzip(struct source_bytes *bytes, uint8_t *to, size_t size)
+{
+	return read_steps(bytes, to, size, "gzip", gzip_step);
+}
+
+static ssize_t read_zstd(struct source_bytes *bytes, uint8_t *to, size_t size)
+{
+	return read_steps(bytes, to, size, "zstd", zstd_step);
+}
+
+/* A valid plain file begins with a zero byte (no message is longer than 255), so that neither magic
+ * can be mistaken. A zstd file may begin with a frame that is to be skipped. */
+static int choose(struct source_bytes *bytes)
+{
+	static const uint8_t gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd },
+			     skipped[] = { 0x2a, 0x4d, 0x18 };
+	const uint8_t *raw = bytes->raw;
+
+	bytes->read = read_plain;
+	if (bytes->raw_count >= sizeof(gzip) && !memcmp(raw, gzip, sizeof(gzip))) {
+		bytes->read = read_gzip;
+		bytes->gzip_open = inflateInit2(&bytes->gzip, 16 + MAX_WBITS) == Z_OK;
+		return bytes->gzip_open ? 0 : -ENOMEM;
+	}
+	if (bytes->raw_count >= sizeof(zstd) &&
+	    (!memcmp(raw, zstd, sizeof(zstd)) ||
+	     (raw[0] >> 4 == 5 && !memcmp(raw + 1, skipped, sizeof(skipped))))) {
+		bytes->read = read_zstd;
+		bytes->zstd = ZSTD_createDStream();
+		return bytes->zstd ? 0 : -ENOMEM;
+	}
+	return 0;
+}
+
+static int open_file(struct source_bytes *bytes)
+{
+	struct stat status;
+
+	bytes->fd = open(bytes->path, O_RDONLY | O_CLOEXEC);
+	if (bytes->fd < 0 || fstat(bytes->fd, &status) < 0)
+		return error_set(errno, "%s: %s", bytes->path, strerror(errno));
+	if (S_ISDIR(status.st_mode))
+		return error_set(EISDIR, "%s: is a directory, expected a file", bytes->path);
+	posix_fadvise(bytes->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	return 0;
+}
+
+int source_bytes_open(struct source_bytes **result_bytes, const char *path)
+{
+	struct source_bytes *bytes = malloc(sizeof(*bytes));
+	int result = -ENOMEM;
+
+	*result_bytes = NULL;
+	if (!bytes)
+		return error_set(ENOMEM, "%s: no memory to read it", path);
+	memset(bytes, 0, offsetof(struct source_bytes, raw));
+	bytes->fd = -1;
+	bytes->path = strdup(path);
+	if (!bytes->path) {
+		result = error_set(ENOMEM, "%s: no memory to read it", path);
+		goto fail;
+	}
+	result = open_file(bytes);
+	if (!result)
+		result = fill(bytes);
+	if (result < 0)
+		goto fail;
+	if (!bytes->raw_count) {
+		result = error_set(ENODATA, "%s: is empty, expected messages", path);
+		goto fail;
+	}
+	if (choose(bytes) < 0) {
+		result = error_set(ENOMEM, "%s: no memory to decompress", path);
+		goto fail;
+	}
+	*result_bytes = bytes;
+	return 0;
+fail:
+	source_bytes_close(bytes);
+	return result;
+}
+
+ssize_t source_bytes_read(struct source_bytes *bytes, uint8_t *to, size_t size)
+{
+	return bytes->error ? error_set(-bytes->error, "%s", bytes->words)
+			    : bytes->read(bytes, to, size);
+}
+
+void source_bytes_close(struct source_bytes *bytes)
+{
+	if (!bytes)
+		return;
+	if (bytes->gzip_open)
+		inflateEnd(&bytes->gzip);
+	ZSTD_freeDStream(bytes->zstd);
+	if (bytes->fd >= 0)
+		close(bytes->fd);
+	free(bytes->path);
+	free(bytes);
+}

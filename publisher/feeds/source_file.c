@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* BinaryFILE: u16 length, message, and again. Offsets are of the uncompressed stream.
+ *
+ * F-I1  buffer[next, count) holds the bytes that follow those of the last message given; the first
+ *       of them is at `offset` of the stream. */
+#include "publisher/feeds/source.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "publisher/feeds/itch.h"
+#include "publisher/feeds/source_bytes.h"
+
+#define FRAME_BYTES  2
+#define BUFFER_BYTES 262144
+
+struct source_file {
+	struct source source;
+	struct source_bytes *bytes;
+	char *path;
+	uint64_t offset;
+	size_t next, count;
+	bool end;    /* nothing follows what is in the buffer */
+	bool broken; /* because the bytes could not be read on */
+	uint8_t buffer[BUFFER_BYTES];
+};
+
+/* Makes the buffer hold a whole frame, if there is one. Little is moved, and seldom: less than a
+ * frame is left when a buffer is used up. */
+static void fill(struct source_file *file)
+{
+	size_t left = file->count - file->next;
+
+	memmove(file->buffer, file->buffer + file->next, left);
+	file->next = 0;
+	file->count = left;
+	while (!file->end && file->count < FRAME_BYTES + ITCH_LENGTH_MAX) {
+		ssize_t count = source_bytes_read(file->bytes, file->buffer + file->count,
+						  BUFFER_BYTES - file->count);
+
+		file->broken = count < 0;
+		file->end = count <= 0;
+		file->count += count > 0 ? (size_t)count : 0;
+	}
+}
+
+static int fail(const struct source_file *file, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static int fail(const struct source_file *file, const char *format, ...)
+{
+	va_list args;
+	int result;
+
+	va_start(args, format);
+	result = error_setv(EBADMSG, format, args);
+	va_end(args);
+	return error_prefix(result, "%s: offset %llu of the uncompressed stream: ", file->path,
+			    (unsigned long long)file->offset);
+}
+
+/* Fewer bytes are left than a frame has: 0 at a proper end, else -errno. */
+static int end(struct source_file *file, size_t left, size_t frame)
+{
+	if (file->broken)
+		return error_prefix((int)source_bytes_read(file->bytes, file->buffer, 1),
+				    "offset %llu of the uncompressed stream: ",
+				    (unsigned long long)file->offset);
+	if (left)
+		return fail(file, "ends in the middle of a message, found %zu bytes, expected %zu",
+			    left, frame);
+	return file->offset ? 0 : error_set(ENODATA, "%s: holds no message", file->path);
+}
+
+/* A failure leaves everything as it is, and so the next call meets it again. */
+static int next(struct source *source, struct source_message *message)
+{
+	struct source_file *file = (struct source_file *)source;
+	size_t left = file->count - file->next, length;
+	const uint8_t *frame;
+
+	if (left < FRAME_BYTES + ITCH_LENGTH_MAX && !file->end) {
+		fill(file);
+		left = file->count;
+	}
+	frame = file->buffer + file->next;
+	if (left < FRAME_BYTES)
+		return end(file, left, FRAME_BYTES);
+	length = (size_t)frame[0] << 8 | frame[1];
+	if (!length || length > ITCH_LENGTH_MAX)
+		return fail(file, "length of a message %zu, expected 1 to %d", length,
+			    ITCH_LENGTH_MAX);
+	if (left < FRAME_BYTES + length)
+		return end(file, left, FRAME_BYTES + length);
+	message->bytes = frame + FRAME_BYTES;
+	message->length = length;
+	message->offset = file->offset;
+	file->next += FRAME_BYTES + length;
+	file->offset += FRAME_BYTES + length;
+	return 1;
+}
+
+static void close_file(struct source *source)
+{
+	struct source_file *file = (struct source_file *)source;
+
+	source_bytes_close(file->bytes);
+	free(file->path);
+	free(file);
+}
+
+int source_file_open(struct source **source, const char *path)
+{
+	static const struct source_operations operations = { .next = next, .close = close_file };
+	struct source_file *file = malloc(sizeof(*file));
+	int result;
+
+	*source = NULL;
+	if (!file)
+		return error_set(ENOMEM, "%s: no memory to read it", path);
+	memset(file, 0, offsetof(struct source_file, buffer));
+	file->source.operations = &operations;
+	file->path = strdup(path);
+	file->source.name = file->path;
+	result = file->path ? source_bytes_open(&file->bytes, path)
+			    : error_set(ENOMEM, "%s: no memory to read it", path);
+	if (result < 0) {
+		close_file(&file->source);
+		return result;
+	}
+	*source = &file->source;
+	return 0;
+}
