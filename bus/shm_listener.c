@@ -274,7 +274,7 @@ static void peer_accept(struct shm_listener *listener, int fd)
 		close(fd);
 		return;
 	}
-	peer->base.ops = &shm_ops;
+	peer->base.ops = listener->base.ops;
 	peer->base.listener = &listener->base;
 	peer->fd = fd;
 	peer->connected_ms = now_ms();
@@ -524,7 +524,7 @@ int shm_expose(struct listener *base, const struct memory *memory, struct exposu
 	*out = NULL;
 	if (!exposure)
 		return error_set(ENOMEM, "no memory to describe shared memory");
-	exposure->base.ops = &shm_ops;
+	exposure->base.ops = base->ops;
 	exposure->fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
 	if (exposure->fd < 0) {
 		int code = errno;

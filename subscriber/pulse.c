@@ -11,7 +11,7 @@
 void pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 {
 	subscriber->page_bytes = bus_page_bytes(subscriber->welcome.topics_max);
-	subscriber->pulse_known = false;
+	subscriber->pulse_known = subscriber->lost = false;
 	subscriber->pulse_ms = subscriber_now_ms();
 	if (subscriber->ops->remote_open(subscriber->link, key, subscriber->page_bytes,
 					 &subscriber->page) < 0) {
@@ -46,16 +46,26 @@ static void source_stale(struct tb_source *source, bool stale)
 	deliver_event(source, stale ? TB_EVENT_STALE : TB_EVENT_LIVE);
 }
 
+/* What can still be read is read first: its end may be in it. */
+static bool source_readable(const struct tb_source *source)
+{
+	return source->place.view && source->state == SOURCE_RUNNING &&
+	       (source->look || source->next <= source->head);
+}
+
 static void all_stale(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
-		if (subscriber->table[i])
+		if (subscriber->table[i] && !source_readable(subscriber->table[i]))
 			source_stale(subscriber->table[i], true);
 }
 
 void pulse_lost(struct tb_subscriber *subscriber)
 {
-	all_stale(subscriber);
+	subscriber->lost = true;
+	for (uint32_t i = 0; i < subscriber->topics_max; i++)
+		if (subscriber->table[i])
+			subscriber->table[i]->look = true;
 }
 
 /* What the page says of one topic. An entry that is not valid says nothing. */
@@ -129,7 +139,8 @@ void pulse_look(struct tb_subscriber *subscriber)
 		   subscriber->ops->read(subscriber->link, &read, 1) == 1) {
 		subscriber->page_under_way = true;
 	}
-	if (subscriber->welcomed &&
-	    subscriber_now_ms() - subscriber->pulse_ms >= subscriber->stale_ms)
+	if (subscriber->lost ||
+	    (subscriber->welcomed &&
+	     subscriber_now_ms() - subscriber->pulse_ms >= subscriber->stale_ms))
 		all_stale(subscriber);
 }

@@ -382,7 +382,7 @@ static void source_switch(struct tb_source *source)
 	source->place = source->successor;
 	memset(&source->successor, 0, sizeof(source->successor));
 	source->has_successor = source->orphan = source->armed = false;
-	source->look = source->copy_failed = false;
+	source->look = source->copy_failed = source->stale = false;
 	source->restarted = true;
 	source->next = 1;
 	source->head = 0;
@@ -393,7 +393,7 @@ static void source_switch(struct tb_source *source)
 		source_begin(source);
 }
 
-static void source_retry(struct tb_source *source)
+void source_settle(struct tb_source *source)
 {
 	const uint64_t now = subscriber_now_ms();
 
@@ -412,7 +412,7 @@ int source_poll(struct tb_source *source, int max)
 	int count = 0;
 
 	if (source->state == SOURCE_HEADER || source->state == SOURCE_START)
-		source_retry(source);
+		source_settle(source);
 	if (source->state == SOURCE_RUNNING)
 		count = source->place.view ? pull_view(source, max) : pull_read(source, max);
 	if (count == 0 && source->has_successor && !deliver_stopped(source) &&

@@ -323,7 +323,7 @@ static int pump(struct tb_subscriber *subscriber, uint64_t until_ms,
 
 			if (source &&
 			    (source->state == SOURCE_HEADER || source->state == SOURCE_START))
-				source_poll(source, 1);
+				source_settle(source);
 		}
 		if (done(subscriber, what) || subscriber->closing)
 			break;

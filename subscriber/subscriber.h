@@ -146,7 +146,7 @@ struct tb_subscriber {
 	char *page_copy; /* a landing */
 	size_t page_bytes;
 	bool page_under_way;
-	bool stale;
+	bool lost; /* the connection went, and did not come back yet */
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
 	bool pulse_known;
@@ -185,6 +185,8 @@ void source_head(struct tb_source *, uint64_t head);
  * Done means source_fetched was called. */
 int source_fetch(struct tb_source *, enum fetch_kind, uint64_t offset, uint32_t bytes);
 void source_fetched(struct tb_source *, enum fetch_kind, int status);
+/* Goes on with joining, as far as it goes now; delivers no record. */
+void source_settle(struct tb_source *);
 /* Delivers up to max records; the number. */
 int source_poll(struct tb_source *, int max);
 

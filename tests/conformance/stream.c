@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a subscriber is told of a topic, over each fabric alike: built once per fabric, with SCHEME.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "tests/support/bytewise.h"
+#include "tests/support/scene.h"
+
+static struct tb_publisher *publisher;
+static struct notes notes;
+
+static void enter(void)
+{
+	scene_enter();
+	bytewise_add(scene_seed());
+	publisher = scene_publisher(SCHEME);
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+	notes_free(&notes);
+	scene_leave();
+}
+
+TestSuite(stream, .init = enter, .fini = leave, .timeout = 60);
+
+Test(stream, from_oldest_every_record_comes_once_in_order_and_then_the_end)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber;
+
+	scene_publish(topic, 1, 5);
+	subscriber = scene_subscriber(SCHEME, 0);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 5));
+	scene_publish(topic, 6, 7);
+	tb_topic_end(topic);
+	cr_assert(scene_poll_while(subscriber, &notes.ended));
+	cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n2 B update 2\n3 A update 3\n"
+				     "4 B update 4\n5 A update 5\n6 B update 6\n7 A update 7\n"
+				     "ended 7\n");
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, from_newest_only_what_comes_after_the_join)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+
+	scene_publish(topic, 1, 5);
+	scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
+	scene_publish(topic, 6, 6);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 1));
+	cr_expect_str_eq(notes.text, "appeared t 6\n6 B update 6\n");
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, what_was_overwritten_before_the_join_is_a_gap_and_the_rest_is_exact)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber;
+
+	scene_publish(topic, 1, 1000);
+	tb_topic_end(topic);
+	subscriber = scene_subscriber(SCHEME, 0);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_while(subscriber, &notes.ended));
+	cr_expect_eq(notes.records, 64);
+	cr_expect_eq(notes.lost, 936);
+	cr_expect_eq(notes.wrong, 0);
+	cr_expect(strstr(notes.text, "gap 1 936 before_join\n937 A update 937\n"), "%s",
+		  notes.text);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_reader_that_slept_too_long_is_told_the_exact_gap)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	scene_publish(topic, 1, 10);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 10));
+	scene_publish(topic, 11, 500);
+	tb_topic_end(topic);
+	cr_assert(scene_poll_while(subscriber, &notes.ended));
+	cr_expect(strstr(notes.text, "10 B update 10\ngap 11 436 overrun\n437 A update 437\n"),
+		  "%s", notes.text);
+	cr_expect_eq(notes.records + notes.lost, 500);
+	cr_expect_eq(notes.wrong, 0);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_sequence_start_begins_there_or_tells_what_is_gone)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = notes_record,
+						   .on_event = notes_event,
+						   .user = &notes,
+						   .from = TB_FROM_SEQUENCE,
+						   .sequence = 100 };
+	struct tb_subscription *subscription;
+
+	scene_publish(topic, 1, 110);
+	tb_topic_end(topic); /* until then, the oldest slots may be about to be written */
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 110));
+	cr_expect_eq(notes.records, 11);
+	tb_unsubscribe(subscription);
+	notes_free(&notes);
+	options.sequence = 20;
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 110));
+	cr_expect(strstr(notes.text, "gap 20 46 before_join\n47 A update 47\n"), "%s", notes.text);
+	tb_unsubscribe(subscription);
+	notes_free(&notes);
+	options.epoch = 77;
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 110));
+	cr_expect(strstr(notes.text, "restart 19 0\ngap 1 46 overrun\n47 A update 47\n"), "%s",
+		  notes.text);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, holes_are_told_as_one_gap_with_cause_upstream)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct tb_update hole = { .size = sizeof(hole), .kind = TB_KIND_HOLE, .time_ns = 1 };
+
+	scene_publish(topic, 1, 2);
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(tb_publish(topic, &hole), 0, "%s", tb_error());
+	scene_publish(topic, 6, 6);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 3));
+	cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n2 B update 2\n"
+				     "gap 3 5 upstream\n6 B update 6\n");
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_pattern_joins_topics_that_are_there_and_those_that_appear)
+{
+	struct tb_topic *one = scene_topic(publisher, "a.quote", 64, 0), *two, *other;
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+
+	scene_publish(one, 1, 1);
+	scene_subscribe(subscriber, "*.quote", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 1));
+	other = scene_topic(publisher, "a.trade", 64, 0);
+	scene_publish(other, 1, 1);
+	two = scene_topic(publisher, "b.quote", 64, 0);
+	scene_publish(two, 1, 1);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 2));
+	cr_expect_str_eq(notes.text, "appeared a.quote 1\n1 A update 1\n"
+				     "appeared b.quote 1\n1 A update 1\n");
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_topic_that_begins_again_is_read_to_its_old_end_and_then_from_its_new_start)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+
+	scene_publish(topic, 1, 3);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 1));
+	scene_publish(topic, 4, 5);
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	scene_publish(topic, 1, 2);
+	tb_topic_end(topic);
+	cr_assert(scene_poll_while(subscriber, &notes.ended));
+	cr_expect_str_eq(notes.text,
+			 "appeared t 1\n1 A update 1\n2 B update 2\n3 A update 3\n"
+			 "4 B update 4\n5 A update 5\nrestart 5 5\n"
+			 "1 A update 1\n2 B update 2\nended 2\n",
+			 "%s", notes.text);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_publisher_that_went_is_told_stale_and_its_successor_is_found_with_a_restart)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+
+	scene_publish(topic, 1, 3);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 3));
+	tb_publisher_close(publisher);
+	publisher = NULL;
+	/* Who reads through a mapping can still read the end; who needs the publisher for that
+	 * cannot. */
+	cr_assert(
+		scene_poll_while(subscriber, strcmp(SCHEME, "shm") ? &notes.stale : &notes.ended));
+	publisher = scene_publisher(SCHEME);
+	topic = scene_topic(publisher, "t", 64, 0);
+	scene_publish(topic, 1, 2);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 5));
+	cr_expect(notes.restarted);
+	cr_expect(strstr(notes.text, "restart 3 3\n1 A update 1\n2 B update 2\n"), "%s",
+		  notes.text);
+	cr_expect_not(notes.live);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_hundred_thousand_records_through_a_small_ring_are_all_accounted_for)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	const uint64_t total = 100000;
+
+	notes.quiet = true;
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	for (uint64_t x = 1; x <= total; x += 500) {
+		scene_publish(topic, x, x + 499);
+		tb_poll(subscriber, 700);
+	}
+	tb_topic_end(topic);
+	cr_assert(scene_poll_while(subscriber, &notes.ended));
+	cr_expect_eq(notes.records + notes.lost, total);
+	cr_expect_eq(notes.wrong, 0);
+	cr_expect_gt(notes.records, 1023);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, the_descriptor_is_readable_when_there_is_a_record)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct pollfd ready = { .fd = tb_subscriber_fd(subscriber), .events = POLLIN };
+
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	for (uint64_t x = 1; x <= 50; x++) {
+		const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+		while (tb_poll(subscriber, 10) > 0)
+			;
+		scene_publish(topic, x, x);
+		while (notes.last < x && scene_now_ms() < until_ms) {
+			cr_assert_eq(poll(&ready, 1, SCENE_DEADLINE_MS), 1);
+			while (tb_poll(subscriber, 10) > 0)
+				;
+		}
+		cr_assert_eq(notes.last, x);
+	}
+	tb_subscriber_close(subscriber);
+}
+
+static void close_in_handler(void *user, const struct tb_source *source,
+			     const struct tb_record *record)
+{
+	(void)source;
+	(void)record;
+	tb_subscriber_close(user);
+}
+
+Test(stream, a_handler_may_close_its_subscriber)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = close_in_handler,
+						   .user = subscriber,
+						   .from = TB_FROM_OLDEST };
+	struct tb_subscription *subscription;
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	int result = 0;
+
+	scene_publish(topic, 1, 3);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0);
+	while (result >= 0 && scene_now_ms() < until_ms)
+		result = tb_poll(subscriber, 10);
+	cr_expect_eq(result, -ECANCELED);
+}

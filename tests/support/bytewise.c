@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/bytewise.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/shm.h"
+
+#define DEPTH      16
+#define LINKS_MAX  64
+#define REAP_BYTES 256 /* copied by one reap, on average */
+
+struct pending {
+	struct fabric_read read;
+	const volatile uint8_t *from;
+	uint32_t at, step, left; /* byte `at` is next; a walk that meets each byte once */
+};
+
+struct state {
+	const struct link *link;
+	struct pending pending[DEPTH];
+	unsigned int count;
+};
+
+static struct fabric_ops bytewise_ops;
+static struct state states[LINKS_MAX];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t random_state;
+
+static uint64_t draw(void)
+{
+	uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+static struct state *state_of(const struct link *link)
+{
+	struct state *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < LINKS_MAX && !found; i++)
+		if (states[i].link == link)
+			found = &states[i];
+	pthread_mutex_unlock(&lock);
+	if (!found)
+		abort();
+	return found;
+}
+
+static int bytewise_listen(struct listener **out, const struct fabric_listen *listen,
+			   const struct listener_calls *calls, void *user)
+{
+	int result = shm_listen(out, listen, calls, user);
+
+	if (result == 0)
+		(*out)->ops = &bytewise_ops;
+	return result;
+}
+
+static int bytewise_connect(struct link **out, const char *address, const void *hello, size_t bytes,
+			    const struct link_calls *calls, void *user)
+{
+	int result = shm_connect(out, address, hello, bytes, calls, user);
+	size_t i = 0;
+
+	if (result < 0)
+		return result;
+	(*out)->ops = &bytewise_ops;
+	pthread_mutex_lock(&lock);
+	while (i < LINKS_MAX && states[i].link)
+		i++;
+	if (i == LINKS_MAX)
+		abort();
+	states[i].count = 0;
+	states[i].link = *out;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static void bytewise_close(struct link *link)
+{
+	struct state *state = link ? state_of(link) : NULL;
+
+	shm_link_close(link);
+	pthread_mutex_lock(&lock);
+	if (state)
+		state->link = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+static const void *bytewise_view(const struct remote *remote)
+{
+	(void)remote;
+	return NULL;
+}
+
+static unsigned int bytewise_depth(const struct link *link)
+{
+	(void)link;
+	return DEPTH;
+}
+
+static uint32_t divisor(uint32_t a, uint32_t b)
+{
+	while (b) {
+		const uint32_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+static void copy(struct pending *pending, uint32_t bytes)
+{
+	uint8_t *into = pending->read.into;
+
+	for (; bytes > 0 && pending->left > 0; bytes--, pending->left--) {
+		into[pending->at] = pending->from[pending->at];
+		pending->at = (pending->at + pending->step) % pending->read.bytes;
+	}
+}
+
+static int bytewise_read(struct link *link, const struct fabric_read *reads, unsigned int count)
+{
+	struct state *state = state_of(link);
+	unsigned int taken = 0;
+
+	for (; taken < count && state->count < DEPTH; taken++) {
+		const struct fabric_read *read = &reads[taken];
+		struct pending *pending = &state->pending[state->count];
+
+		if (read->bytes == 0 || read->offset > read->remote->bytes ||
+		    read->bytes > read->remote->bytes - read->offset)
+			return taken ? (int)taken
+				     : error_set(ERANGE, "read of %u bytes at %llu", read->bytes,
+						 (unsigned long long)read->offset);
+		*pending = (struct pending){ .read = *read, .left = read->bytes };
+		pending->from = (const volatile uint8_t *)shm_view(read->remote) + read->offset;
+		pending->at = (uint32_t)(draw() % read->bytes);
+		do
+			pending->step = (uint32_t)(draw() % read->bytes) + 1;
+		while (divisor(read->bytes, pending->step) != 1);
+		copy(pending, (uint32_t)(draw() % (read->bytes + 1)));
+		state->count++;
+	}
+	return (int)taken;
+}
+
+static int bytewise_reap(struct link *link, struct fabric_completion *done, unsigned int max)
+{
+	struct state *state = state_of(link);
+	unsigned int count = 0;
+
+	for (unsigned int turns = state->count; turns > 0 && count < max; turns--) {
+		const unsigned int chosen = (unsigned int)(draw() % state->count);
+		struct pending *pending = &state->pending[chosen];
+
+		copy(pending, (uint32_t)(draw() % (2 * REAP_BYTES)) +
+				      (draw() % 2 ? pending->read.bytes : 0));
+		if (pending->left > 0)
+			continue;
+		done[count++] = (struct fabric_completion){ .tag = pending->read.tag };
+		*pending = state->pending[--state->count];
+		if (state->count == 0)
+			break;
+	}
+	return (int)count;
+}
+
+static int bytewise_sleep(struct link *link)
+{
+	return state_of(link)->count > 0 || shm_sleep(link);
+}
+
+void bytewise_add(uint64_t seed)
+{
+	random_state = seed;
+	bytewise_ops = shm_ops;
+	bytewise_ops.scheme = "bytewise";
+	bytewise_ops.network = true;
+	bytewise_ops.listen = bytewise_listen;
+	bytewise_ops.connect = bytewise_connect;
+	bytewise_ops.link_close = bytewise_close;
+	bytewise_ops.view = bytewise_view;
+	bytewise_ops.depth = bytewise_depth;
+	bytewise_ops.read = bytewise_read;
+	bytewise_ops.reap = bytewise_reap;
+	bytewise_ops.sleep = bytewise_sleep;
+	if (fabric_add(&bytewise_ops) < 0)
+		abort();
+}

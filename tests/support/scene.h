@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bus in a folder of its own, and a listener that writes down what it is told, for tests. */
+#ifndef TICKBUS_TESTS_SCENE_H
+#define TICKBUS_TESTS_SCENE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tickbus/inspect.h"
+#include "tickbus/publisher.h"
+#include "tickbus/subscriber.h"
+
+#define SCENE_DEADLINE_MS 20000 /* a condition that is not met by then never will be */
+
+/* Makes a folder, points TICKBUS_RUNTIME_DIR at it; removed with all it holds by scene_leave. */
+void scene_enter(void);
+void scene_leave(void);
+const char *scene_folder(void);
+
+/* TICKBUS_TEST_SEED, else the clock's; printed. */
+uint64_t scene_seed(void);
+
+uint64_t scene_now_ms(void);
+
+/* A publisher named "test" at scheme:test, and a topic of schema "x u64". Fail the test if not. */
+struct tb_publisher *scene_publisher(const char *scheme);
+struct tb_topic *scene_topic(struct tb_publisher *, const char *name, uint32_t slots,
+			     uint32_t flags);
+struct tb_schema *scene_schema(const char *name, unsigned int version, const char *fields);
+/* Publishes values from..to as payload x, instrument "A" for odd and "B" for even ones. */
+void scene_publish(struct tb_topic *, uint64_t from, uint64_t to);
+
+/* What a subscription was told, as words: "1 A update 1\n", "gap 1 9 overrun\n". */
+struct notes {
+	char *text;
+	size_t used, size;
+	uint64_t records, events, lost;
+	uint64_t last; /* sequence */
+	bool quiet;    /* counts only */
+	bool ended, restarted, refused, stale, live;
+	uint64_t wrong; /* records whose payload is not their sequence */
+};
+void notes_record(void *notes, const struct tb_source *, const struct tb_record *);
+void notes_event(void *notes, const struct tb_event *);
+void notes_free(struct notes *);
+
+struct tb_subscriber *scene_subscriber(const char *scheme, uint32_t flags);
+struct tb_subscription *scene_subscribe(struct tb_subscriber *, const char *pattern,
+					enum tb_from from, struct notes *);
+
+/* Polls, waiting between, until *value >= least; false when the deadline passed. */
+bool scene_poll_until(struct tb_subscriber *, const uint64_t *value, uint64_t least);
+bool scene_poll_while(struct tb_subscriber *, const bool *flag); /* while it is false */
+
+#endif
