@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order books of all symbols of one feed, a symbol being its stock locate. Knows nothing of
+ * messages, names or records.
+ *
+ * Rules: an unknown reference has no effect. More than remains is clamped to what remains. An order
+ * with nothing left is gone. When a reference is added that is live, the old order goes first.
+ *
+ * After a change, `touched` tells whose books it changed and how near to the best price, so that a
+ * caller evaluates only those. It is one symbol's, two when an added reference was live elsewhere.
+ *
+ * Memory   grows with the orders and levels there are, doubling; nothing is given back before
+ *          book_close. Nothing else allocates. */
+#ifndef TICKBUS_FEEDS_BOOK_H
+#define TICKBUS_FEEDS_BOOK_H
+
+#include <stdint.h>
+
+#include "publisher/feeds/book_orders.h"
+
+#define BOOK_SYMBOLS 65536 /* a locate has 16 bits */
+#define BOOK_BUY     0
+#define BOOK_SELL    1
+
+struct book_level {
+	uint64_t size;
+	uint32_t rank; /* of two levels of a side the greater is the better: the price to buy at,
+			* the complement of the price to sell at; book_price gives the price */
+	uint32_t orders;
+};
+
+struct book_side {
+	struct book_level *levels; /* ranks ascend: the best level is the last */
+	uint32_t count, capacity;
+};
+
+struct book_symbol {
+	struct book_side sides[2];
+};
+
+struct book_touch {
+	uint16_t locate;
+	uint32_t depth; /* levels better than the best one that changed; 0: the best changed */
+};
+
+struct book {
+	struct book_orders orders;
+	struct book_symbol *symbols; /* by locate */
+	struct book_touch touched[2];
+	unsigned touched_count; /* of the last change */
+};
+
+/* What a change met, beside -ENOMEM: no memory for the new order; the order
+ * it replaces is gone then. */
+#define BOOK_UNKNOWN 0x1
+#define BOOK_CLAMPED 0x2
+#define BOOK_LIVE    0x4
+
+/* 0 or -ENOMEM. */
+int book_open(struct book *);
+
+/* Takes a zeroed structure. */
+void book_close(struct book *);
+
+/* Empties all books. */
+void book_clear(struct book *);
+
+int book_add(struct book *, const struct book_order *order);
+
+/* Takes shares from an order; *taken is that order, with the shares that were taken. */
+int book_reduce(struct book *, uint64_t reference, uint32_t shares, struct book_order *taken);
+
+int book_delete(struct book *, uint64_t reference);
+
+/* The new order has the side and the symbol of the old one. */
+int book_replace(struct book *, uint64_t reference, uint64_t new_reference, uint32_t shares,
+		 uint32_t price);
+
+/* The level with `depth` better ones before it, or NULL. */
+static inline const struct book_level *book_level(const struct book_side *side, uint32_t depth)
+{
+	return depth < side->count ? &side->levels[side->count - 1 - depth] : NULL;
+}
+
+static inline uint32_t book_price(unsigned side, const struct book_level *level)
+{
+	return side == BOOK_BUY ? level->rank : ~level->rank;
+}
+
+#endif

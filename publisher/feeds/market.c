@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* M-I1  Between messages, best and shown of every symbol are what its books show: one comparison
+ *       after a message tells what it changed. */
+#include "publisher/feeds/market.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "publisher/feeds/book.h"
+#include "schemas/depth10.h"
+#include "schemas/imbalance.h"
+#include "schemas/quote.h"
+#include "schemas/status.h"
+#include "schemas/trade.h"
+#include "tickbus/record.h"
+
+#define DEPTH 10
+
+static_assert(MARKET_WIDE == BOOK_SYMBOLS, "the symbol after the last locate");
+static_assert(MARKET_COUNTER_COUNT <= 64, "as many as a publisher shows of one feed");
+
+const char *const market_selects[MARKET_SELECTS] = { "quote", "trade", "depth10", "status",
+						     "imbalance" };
+
+static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
+#define TYPE(code, length, member, fields, words)                                                  \
+	{ words, "messages", "messages of the type that gives it its name" },
+#define OTHER(what, name, unit, meaning) { name, unit, meaning },
+	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
+};
+
+/* The best of one side; zeros where nobody is. */
+struct best {
+	uint64_t size;
+	uint32_t price;
+};
+
+/* The ten best levels of both sides as they were given out last. */
+struct shown {
+	uint32_t counts[2];
+	struct book_level levels[2][DEPTH];
+};
+
+struct symbol {
+	char stock[ITCH_STOCK_BYTES];    /* as in messages */
+	char name[ITCH_STOCK_BYTES + 1]; /* "" until a message gave it */
+	struct best best[2];
+	struct shown *shown; /* where depth10 is wanted and there was a level */
+};
+
+struct market {
+	struct market_options options;
+	struct book book;
+	struct symbol *symbols; /* MARKET_SYMBOLS */
+	uint64_t now_ns;        /* of the message at hand */
+	uint64_t malformed;
+	uint64_t counters[MARKET_COUNTER_COUNT];
+};
+
+/* Other threads read counters: each is one word, stored whole. */
+static void set(struct market *market, unsigned counter, uint64_t value)
+{
+	__atomic_store_n(&market->counters[counter], value, __ATOMIC_RELAXED);
+}
+
+static void count(struct market *market, unsigned counter)
+{
+	set(market, counter, market->counters[counter] + 1);
+}
+
+static uint32_t saturate(struct market *market, uint64_t size)
+{
+	if (size <= UINT32_MAX)
+		return (uint32_t)size;
+	count(market, MARKET_COUNTER_SATURATED);
+	return UINT32_MAX;
+}
+
+static bool wanted(const struct market *market, enum market_select select)
+{
+	return market->options.wanted & 1u << select;
+}
+
+static void give(struct market *market, enum market_select select, uint32_t symbol, uint8_t kind,
+		 const void *data, size_t length)
+{
+	struct market_output output = {
+		.select = select,
+		.symbol = market->symbols[symbol].name[0] ? symbol : MARKET_WIDE,
+		.time_ns = market->now_ns,
+		.data = data,
+		.length = (uint16_t)length,
+		.kind = kind,
+	};
+
+	output.name = market->symbols[output.symbol].name;
+	market->options.output(market->options.user, &output);
+}
+
+static void evaluate_quote(struct market *market, uint32_t locate)
+{
+	struct symbol *symbol = &market->symbols[locate];
+	bool changed = false;
+	struct tb_quote quote;
+
+	for (unsigned side = 0; side < 2; side++) {
+		const struct book_level *level =
+			book_level(&market->book.symbols[locate].sides[side], 0);
+		struct best best = { 0, 0 };
+
+		if (level)
+			best = (struct best){ level->size, book_price(side, level) };
+		changed |= best.size != symbol->best[side].size ||
+			   best.price != symbol->best[side].price;
+		symbol->best[side] = best;
+	}
+	if (!changed || !wanted(market, MARKET_QUOTE))
+		return;
+	quote = (struct tb_quote){
+		.bid_price = symbol->best[BOOK_BUY].price,
+		.ask_price = symbol->best[BOOK_SELL].price,
+		.bid_size = saturate(market, symbol->best[BOOK_BUY].size),
+		.ask_size = saturate(market, symbol->best[BOOK_SELL].size),
+		.source_time = market->now_ns,
+	};
+	give(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
+}
+
+/* Takes over the ten best levels of a side; whether they are others. */
+static bool show(struct shown *shown, unsigned i, const struct book_side *side)
+{
+	uint32_t levels = side->count < DEPTH ? side->count : DEPTH;
+	const struct book_level *first = side->levels + (side->count - levels);
+
+	if (levels == shown->counts[i] &&
+	    (!levels || !memcmp(shown->levels[i], first, levels * sizeof(*first))))
+		return false;
+	shown->counts[i] = levels;
+	if (levels)
+		memcpy(shown->levels[i], first, levels * sizeof(*first));
+	return true;
+}
+
+#define FILL_LEVELS(market, to, shown, side)                                                       \
+	for (uint32_t i = 0; i < (shown)->counts[side]; i++) {                                     \
+		const struct book_level *level =                                                   \
+			&(shown)->levels[side][(shown)->counts[side] - 1 - i];                     \
+                                                                                                   \
+		(to)[i].price = book_price(side, level);                                           \
+		(to)[i].size = saturate(market, level->size);                                      \
+		(to)[i].orders = level->orders;                                                    \
+	}
+
+static int evaluate_depth(struct market *market, uint32_t locate)
+{
+	const struct book_symbol *books = &market->book.symbols[locate];
+	struct symbol *symbol = &market->symbols[locate];
+	struct tb_depth10 depth;
+	bool changed;
+
+	if (!symbol->shown)
+		symbol->shown = calloc(1, sizeof(*symbol->shown));
+	if (!symbol->shown)
+		return error_set(ENOMEM, "symbol %s: no memory for ten levels", symbol->name);
+	changed = show(symbol->shown, BOOK_BUY, &books->sides[BOOK_BUY]);
+	changed |= show(symbol->shown, BOOK_SELL, &books->sides[BOOK_SELL]);
+	if (!changed)
+		return 0;
+	memset(&depth, 0, sizeof(depth));
+	depth.source_time = market->now_ns;
+	FILL_LEVELS(market, depth.bids, symbol->shown, BOOK_BUY)
+	FILL_LEVELS(market, depth.asks, symbol->shown, BOOK_SELL)
+	give(market, MARKET_DEPTH10, locate, TB_KIND_UPDATE, &depth, sizeof(depth));
+	return 0;
+}
+
+/* Whatever happened in the book since the message before. */
+static int evaluate(struct market *market)
+{
+	int result = 0;
+
+	for (unsigned i = 0; i < market->book.touched_count && !result; i++) {
+		const struct book_touch *touched = &market->book.touched[i];
+
+		if (touched->depth == 0)
+			evaluate_quote(market, touched->locate);
+		if (touched->depth < DEPTH && wanted(market, MARKET_DEPTH10))
+			result = evaluate_depth(market, touched->locate);
+	}
+	market->book.touched_count = 0;
+	set(market, MARKET_COUNTER_ORDERS, market->book.orders.count);
+	return result;
+}
+
+static void give_trade(struct market *market, uint32_t symbol, struct tb_trade *trade)
+{
+	trade->source_time = market->now_ns;
+	if (wanted(market, MARKET_TRADE))
+		give(market, MARKET_TRADE, symbol, TB_KIND_UPDATE, trade, sizeof(*trade));
+}
+
+/* Counts what the book met; 0 or -errno. */
+static int note(struct market *market, int flags)
+{
+	if (flags <= 0)
+		return flags;
+	if (flags & BOOK_UNKNOWN)
+		count(market, MARKET_COUNTER_UNKNOWN_REFERENCE);
+	if (flags & BOOK_CLAMPED)
+		count(market, MARKET_COUNTER_CLAMPED);
+	if (flags & BOOK_LIVE)
+		count(market, MARKET_COUNTER_LIVE_REFERENCE);
+	return 0;
+}
+
+static int on_add(struct market *market, uint16_t locate, const struct itch_add *add)
+{
+	struct book_order order = {
+		.reference = add->reference,
+		.price = add->price,
+		.shares = add->shares,
+		.locate = locate,
+		.side = add->side == 'B' ? BOOK_BUY : BOOK_SELL,
+	};
+
+	return note(market, book_add(&market->book, &order));
+}
+
+/* price NULL: at that of the resting order. */
+static int on_executed(struct market *market, uint64_t reference, uint32_t shares, uint64_t match,
+		       const uint32_t *price, bool printed)
+{
+	struct book_order taken;
+	int flags = book_reduce(&market->book, reference, shares, &taken);
+	struct tb_trade trade;
+
+	if (!(flags & BOOK_UNKNOWN) && printed) {
+		trade = (struct tb_trade){
+			.price = price ? *price : taken.price,
+			.match_id = match,
+			.size = taken.shares,
+			.aggressor = { taken.side == BOOK_BUY ? 'S' : 'B' },
+			.condition = { ' ', ' ', ' ' },
+		};
+		give_trade(market, taken.locate, &trade);
+	}
+	return note(market, flags);
+}
+
+static void on_trade(struct market *market, uint16_t locate, const struct itch_trade *message)
+{
+	struct tb_trade trade = {
+		.price = message->price,
+		.match_id = message->match,
+		.size = message->shares,
+		.aggressor = { ' ' },
+		.condition = { ' ', ' ', ' ' },
+	};
+
+	give_trade(market, locate, &trade);
+}
+
+static void on_cross(struct market *market, uint16_t locate, const struct itch_cross *message)
+{
+	struct tb_trade trade = {
+		.price = message->price,
+		.match_id = message->match,
+		.aggressor = { ' ' },
+		.condition = { message->cross, ' ', ' ' },
+	};
+
+	if (!message->shares || !wanted(market, MARKET_TRADE))
+		return;
+	trade.size = saturate(market, message->shares);
+	give_trade(market, locate, &trade);
+}
+
+static void on_broken(struct market *market, uint16_t locate, const struct itch_broken *message)
+{
+	struct tb_trade trade = { .match_id = message->match, .source_time = market->now_ns };
+
+	if (wanted(market, MARKET_TRADE))
+		give(market, MARKET_TRADE, locate, TB_KIND_CANCEL, &trade, sizeof(trade));
+}
+
+static void on_status(struct market *market, const struct itch_message *message)
+{
+	struct tb_status status = { .source_time = market->now_ns, .message = { message->type } };
+	uint32_t symbol = message->locate;
+
+	if (!wanted(market, MARKET_STATUS))
+		return;
+	switch (message->type) {
+	case 'H':
+		status.state[0] = message->action.state;
+		memcpy(status.reason, message->action.reason, sizeof(status.reason));
+		break;
+	case 'h':
+		status.market[0] = message->halt.market;
+		status.state[0] = message->halt.action;
+		break;
+	case 'Y':
+		status.state[0] = message->reg_sho.action;
+		break;
+	case 'J':
+		status.reference_price = message->collar.reference_price;
+		status.upper_price = message->collar.upper_price;
+		status.lower_price = message->collar.lower_price;
+		status.extension = message->collar.extension;
+		break;
+	default:
+		status.level[0] = message->breach.level;
+		symbol = MARKET_WIDE;
+	}
+	give(market, MARKET_STATUS, symbol, TB_KIND_UPDATE, &status, sizeof(status));
+}
+
+static void on_imbalance(struct market *market, uint16_t locate,
+			 const struct itch_imbalance *message)
+{
+	struct tb_imbalance imbalance = {
+		.source_time = market->now_ns,
+		.paired_size = message->paired,
+		.imbalance_size = message->imbalance,
+		.far_price = message->far_price,
+		.near_price = message->near_price,
+		.reference_price = message->reference_price,
+		.direction = { message->direction },
+		.cross_type = { message->cross },
+		.price_variation = { message->variation },
+	};
+
+	if (wanted(market, MARKET_IMBALANCE))
+		give(market, MARKET_IMBALANCE, locate, TB_KIND_UPDATE, &imbalance,
+		     sizeof(imbalance));
+}
+
+static int apply(struct market *market, const struct itch_message *message)
+{
+	struct book *book = &market->book;
+	struct book_order taken;
+
+	switch (message->type) {
+	case 'A':
+	case 'F':
+		return on_add(market, message->locate, &message->add);
+	case 'E':
+		return on_executed(market, message->executed.reference, message->executed.shares,
+				   message->executed.match, NULL, true);
+	case 'C':
+		return on_executed(market, message->priced.reference, message->priced.shares,
+				   message->priced.match, &message->priced.price,
+				   message->priced.printable == ITCH_PRINTABLE);
+	case 'X':
+		return note(market, book_reduce(book, message->cancel.reference,
+						message->cancel.shares, &taken));
+	case 'D':
+		return note(market, book_delete(book, message->deleted.reference));
+	case 'U':
+		return note(market, book_replace(book, message->replace.reference,
+						 message->replace.new_reference,
+						 message->replace.shares, message->replace.price));
+	case 'P':
+		on_trade(market, message->locate, &message->trade);
+		break;
+	case 'Q':
+		on_cross(market, message->locate, &message->cross);
+		break;
+	case 'B':
+		on_broken(market, message->locate, &message->broken);
+		break;
+	case 'I':
+		on_imbalance(market, message->locate, &message->imbalance);
+		break;
+	case 'H':
+	case 'h':
+	case 'Y':
+	case 'J':
+	case 'W':
+		on_status(market, message);
+		break;
+	}
+	return 0;
+}
+
+/* The symbol a message carries, or NULL. */
+static const char *stock_of(const struct itch_message *message)
+{
+	switch (message->type) {
+#define STOCK(code, member)                                                                        \
+	case code:                                                                                 \
+		return message->member.stock;
+		STOCK('A', add)
+		STOCK('F', add_mpid)
+		STOCK('P', trade)
+		STOCK('Q', cross)
+		STOCK('I', imbalance)
+		STOCK('R', directory)
+		STOCK('H', action)
+		STOCK('h', halt)
+		STOCK('Y', reg_sho)
+		STOCK('L', participant)
+		STOCK('K', ipo)
+		STOCK('J', collar)
+		STOCK('N', retail)
+		STOCK('O', listing)
+#undef STOCK
+	}
+	return NULL;
+}
+
+/* Gives a locate its name, the first time it is met with one. */
+static int learn(struct market *market, uint16_t locate, const char *stock)
+{
+	struct symbol *symbol = &market->symbols[locate];
+	size_t length = ITCH_STOCK_BYTES;
+
+	if (symbol->name[0] && !memcmp(symbol->stock, stock, ITCH_STOCK_BYTES))
+		return 0;
+	if (symbol->name[0]) {
+		count(market, MARKET_COUNTER_NAME_CONFLICT);
+		return 0;
+	}
+	while (length && stock[length - 1] == ' ')
+		length--;
+	for (size_t i = 0; i < length; i++)
+		if (stock[i] <= ' ' || stock[i] > '~')
+			return error_set(EBADMSG, "symbol: byte 0x%02x, expected a character",
+					 (unsigned char)stock[i]);
+	if (!length)
+		return error_set(EBADMSG, "symbol: only spaces, expected a name");
+	memcpy(symbol->stock, stock, ITCH_STOCK_BYTES);
+	memcpy(symbol->name, stock, length);
+	count(market, MARKET_COUNTER_SYMBOLS);
+	return 0;
+}
+
+static void malformed(struct market *market, int result, uint64_t offset)
+{
+	count(market, result == -ENOMSG     ? MARKET_COUNTER_UNKNOWN_TYPE
+		      : result == -EMSGSIZE ? MARKET_COUNTER_WRONG_LENGTH
+					    : MARKET_COUNTER_BAD_VALUE);
+	if (market->malformed++ < MARKET_MALFORMED_TOLD && market->options.malformed)
+		market->options.malformed(market->options.user, offset, tb_error());
+}
+
+int market_message(struct market *market, const struct source_message *raw)
+{
+	struct itch_message message;
+	const char *stock;
+	int result = itch_decode(raw->bytes, raw->length, &message);
+
+	if (!result && (stock = stock_of(&message)))
+		result = learn(market, message.locate, stock);
+	if (result < 0) {
+		malformed(market, result, raw->offset);
+		return 0;
+	}
+	count(market, (unsigned)itch_index(message.type));
+	market->now_ns = market->options.midnight_ns + message.time_ns;
+	result = apply(market, &message);
+	return result < 0 ? result : evaluate(market);
+}
+
+static void forget(struct market *market)
+{
+	for (uint32_t i = 0; market->symbols && i < MARKET_SYMBOLS; i++) {
+		free(market->symbols[i].shown);
+		memset(&market->symbols[i], 0, sizeof(market->symbols[i]));
+	}
+}
+
+void market_clear(struct market *market)
+{
+	book_clear(&market->book);
+	forget(market);
+	strcpy(market->symbols[MARKET_WIDE].name, MARKET_WIDE_NAME);
+	set(market, MARKET_COUNTER_ORDERS, 0);
+	set(market, MARKET_COUNTER_SYMBOLS, 0);
+}
+
+int market_open(struct market **result_market, const struct market_options *options)
+{
+	struct market *market = calloc(1, sizeof(*market));
+	int result = -ENOMEM;
+
+	*result_market = NULL;
+	if (!market)
+		return error_set(ENOMEM, "market: no memory");
+	market->options = *options;
+	market->symbols = calloc(MARKET_SYMBOLS, sizeof(*market->symbols));
+	result =
+		market->symbols ? book_open(&market->book) : error_set(ENOMEM, "market: no memory");
+	if (result < 0) {
+		market_close(market);
+		return result;
+	}
+	strcpy(market->symbols[MARKET_WIDE].name, MARKET_WIDE_NAME);
+	*result_market = market;
+	return 0;
+}
+
+void market_close(struct market *market)
+{
+	if (!market)
+		return;
+	forget(market);
+	free(market->symbols);
+	book_close(&market->book);
+	free(market);
+}
+
+const uint64_t *market_counters(const struct market *market)
+{
+	return market->counters;
+}
+
+const struct tb_counter *market_counter_table(size_t *number)
+{
+	*number = MARKET_COUNTER_COUNT;
+	return counter_table;
+}
