@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tickbus cat: prints records as they come, until there is a reason to stop. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/rows.h"
+#include "tools/stop.h"
+
+#define BATCH      4096 /* records between two looks at signals and output */
+#define TOPICS_MAX 1024
+
+struct joined {
+	char name[TB_TOPIC_NAME_MAX + 1];
+	bool ended;
+};
+
+struct cat {
+	const struct command *command;
+	struct rows rows;
+	struct tb_schema *schema; /* what the records have to be compatible with, or NULL */
+	bool exact;               /* one topic by its name */
+	bool until_end;
+	bool wait;
+	enum tb_from from;
+	uint64_t sequence;
+	uint64_t left; /* records still wanted */
+	struct joined *joined;
+	size_t joined_count;
+	bool done;
+	int status;
+};
+
+static struct joined *joined_find(struct cat *cat, const char *name)
+{
+	for (size_t i = 0; i < cat->joined_count; i++)
+		if (!strcmp(cat->joined[i].name, name))
+			return &cat->joined[i];
+	if (cat->joined_count == TOPICS_MAX)
+		return NULL;
+	snprintf(cat->joined[cat->joined_count].name, sizeof(cat->joined[0].name), "%s", name);
+	return &cat->joined[cat->joined_count++];
+}
+
+/* The end is where every topic that was joined has ended. */
+static void note_end(struct cat *cat, const struct tb_event *event)
+{
+	struct joined *joined = joined_find(cat, event->topic);
+
+	if (joined)
+		joined->ended = event->kind == TB_EVENT_ENDED;
+	for (size_t i = 0; i < cat->joined_count; i++)
+		if (!cat->joined[i].ended)
+			return;
+	cat->done = cat->done || cat->until_end;
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	struct cat *cat = user;
+
+	if (cat->done)
+		return;
+	rows_event(&cat->rows, event);
+	if (event->kind == TB_EVENT_APPEARED || event->kind == TB_EVENT_RESTART ||
+	    event->kind == TB_EVENT_ENDED)
+		note_end(cat, event);
+	if (event->kind == TB_EVENT_REFUSED && cat->exact) {
+		cat->done = true;
+		cat->status = COMMAND_REFUSED;
+	}
+}
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct cat *cat = user;
+
+	if (cat->done)
+		return;
+	if (rows_record(&cat->rows, source, record) < 0) {
+		fprintf(stderr,
+			"tickbus cat: %s: found another schema from record %llu on, "
+			"expected that of the header row\n",
+			tb_source_topic(source), (unsigned long long)record->sequence);
+		cat->done = true;
+		cat->status = COMMAND_REFUSED;
+		return;
+	}
+	cat->left--;
+	cat->done = cat->left == 0;
+}
+
+/* Reads, and waits where nothing is there: for the bus, a signal, or the end of our own reader. */
+static int read_on(struct cat *cat, struct tb_subscriber *subscriber, int stop_fd)
+{
+	struct pollfd ready[] = { { .fd = tb_subscriber_fd(subscriber), .events = POLLIN },
+				  { .fd = stop_fd, .events = POLLIN },
+				  { .fd = cat->rows.out.fd } };
+
+	while (!cat->done && !stop_asked() && !cat->rows.out.error) {
+		const int most = cat->left < BATCH ? (int)cat->left : BATCH;
+		const int count = tb_poll(subscriber, most);
+
+		if (count < 0)
+			return command_failed(cat->command, count);
+		if (count > 0 || cat->done)
+			continue;
+		if (output_flush(&cat->rows.out) < 0)
+			break;
+		if (poll(ready, 3, -1) < 0 && errno != EINTR) {
+			fprintf(stderr, "tickbus cat: cannot wait: %s\n", strerror(errno));
+			return COMMAND_FAILED;
+		}
+		if (ready[2].revents & POLLERR)
+			cat->rows.out.error = EPIPE;
+	}
+	return cat->status;
+}
+
+static int subscribe(struct cat *cat, const char *address, const char *pattern)
+{
+	const struct tb_subscriber_options how = { .size = sizeof(how),
+						   .address = address,
+						   .topics_max = TOPICS_MAX,
+						   .flags = cat->wait ? TB_WAIT : 0 };
+	const struct tb_subscription_options what = { .size = sizeof(what),
+						      .on_record = on_record,
+						      .on_event = on_event,
+						      .user = cat,
+						      .from = cat->from,
+						      .sequence = cat->sequence,
+						      .flags = cat->wait ? TB_WAIT : 0,
+						      .schema = cat->schema };
+	struct tb_subscriber *subscriber = NULL;
+	struct tb_subscription *subscription;
+	int stop_fd = stop_open(), result;
+
+	if (stop_fd < 0) {
+		fprintf(stderr, "tickbus cat: no signals can be had: %s\n", strerror(-stop_fd));
+		return COMMAND_FAILED;
+	}
+	result = tb_subscriber_open(&subscriber, &how);
+	if (result == 0)
+		result = tb_subscribe(subscriber, pattern, &what, &subscription);
+	result = result < 0 ? command_failed(cat->command, result)
+			    : read_on(cat, subscriber, stop_fd);
+	tb_subscriber_close(subscriber);
+	return result;
+}
+
+static int from_take(struct cat *cat, const struct command_call *call)
+{
+	if (!strcmp(call->value, "newest"))
+		cat->from = TB_FROM_NEWEST;
+	else if (!strcmp(call->value, "oldest"))
+		cat->from = TB_FROM_OLDEST;
+	else if (*call->value >= '0' && *call->value <= '9') {
+		cat->from = TB_FROM_SEQUENCE;
+		return command_number(call, "from", 1, UINT64_MAX, &cat->sequence);
+	} else {
+		return command_wrong(call,
+				     "--from: found \"%s\", expected oldest, newest or a sequence",
+				     call->value);
+	}
+	return 0;
+}
+
+static int schema_take(struct cat *cat, const char *path)
+{
+	tb_schema_free(cat->schema);
+	if (tb_schema_load(&cat->schema, path) == 0)
+		return 0;
+	fprintf(stderr, "%s\n", tb_error());
+	return COMMAND_FAILED;
+}
+
+static int option_take(struct cat *cat, const struct command_call *call, int letter)
+{
+	switch (letter) {
+	case 'r':
+		return from_take(cat, call);
+	case 'c':
+		return command_number(call, "count", 1, UINT64_MAX, &cat->left);
+	case 'u':
+		cat->until_end = true;
+		return 0;
+	case 'w':
+		cat->wait = true;
+		return 0;
+	case 's':
+		return schema_take(cat, call->value);
+	default:
+		return command_format(call, &cat->rows.format);
+	}
+}
+
+/* What the operands ask for; the rows are open from here on. */
+static int cat_topic(struct cat *cat, struct command_call *call)
+{
+	const char *pattern = call->operands[1];
+
+	cat->exact = !strpbrk(pattern, "*>");
+	if (!cat->exact && cat->rows.format == TB_FORMAT_CSV)
+		return command_wrong(call,
+				     "found the pattern \"%s\" with --format csv, expected one "
+				     "topic's name: a header row is of one schema",
+				     pattern);
+	rows_open(&cat->rows, cat->rows.format, !cat->exact);
+	cat->status = subscribe(cat, call->operands[0], pattern);
+	if (rows_close(&cat->rows, call->command->name) != 0)
+		return COMMAND_FAILED;
+	return cat->status;
+}
+
+static int cat_run(struct command_call *call)
+{
+	struct cat cat = { .command = call->command,
+			   .rows.format = TB_FORMAT_TEXT,
+			   .left = UINT64_MAX };
+	int letter, status = 0;
+
+	cat.joined = calloc(TOPICS_MAX, sizeof(*cat.joined));
+	if (!cat.joined) {
+		fputs("tickbus cat: no memory\n", stderr);
+		return COMMAND_FAILED;
+	}
+	while (status == 0 && (letter = command_next(call)) != 0)
+		status = letter < 0 ? -1 : option_take(&cat, call, letter);
+	if (status == 0)
+		status = cat_topic(&cat, call);
+	tb_schema_free(cat.schema);
+	free(cat.joined);
+	return status < 0 ? call->status : status;
+}
+
+static const struct command_option options[] = {
+	{ "from", "oldest|newest|SEQUENCE", "where to begin (newest)", 'r' },
+	{ "count", "N", "end after N records", 'c' },
+	{ "until-end", NULL, "end when the topic has ended and was read to its end", 'u' },
+	{ "format", "text|csv|json", "how records are printed (text)", 'f' },
+	{ "wait", NULL, "wait for a publisher or a topic that is not there yet", 'w' },
+	{ "schema", "FILE|BUILTIN", "refuse records that do not fit this schema", 's' },
+	{ 0 },
+};
+
+const struct command cat_command = {
+	.name = "cat",
+	.operands = "ADDRESS TOPIC|PATTERN",
+	.words = "print the records of a topic",
+	.options = options,
+	.operands_min = 2,
+	.operands_max = 2,
+	.run = cat_run,
+};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/output.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/command.h"
+
+#define OUTPUT_BYTES ((size_t)256 * 1024)
+
+void output_open(struct output *out, int fd)
+{
+	*out = (struct output){ .fd = fd };
+}
+
+int output_flush(struct output *out)
+{
+	size_t done = 0;
+
+	while (!out->error && done < out->used) {
+		ssize_t count = write(out->fd, out->bytes + done, out->used - done);
+
+		if (count < 0 && errno != EINTR)
+			out->error = errno;
+		if (count > 0)
+			done += (size_t)count;
+	}
+	out->used = 0;
+	return -out->error;
+}
+
+char *output_room(struct output *out, size_t bytes)
+{
+	size_t size = bytes > OUTPUT_BYTES ? bytes : OUTPUT_BYTES;
+	char *larger;
+
+	if (out->size - out->used >= bytes && !out->error)
+		return out->bytes + out->used;
+	if (output_flush(out) < 0)
+		return NULL;
+	if (out->size < bytes) {
+		larger = realloc(out->bytes, size);
+		if (!larger) {
+			out->error = ENOMEM;
+			return NULL;
+		}
+		out->bytes = larger;
+		out->size = size;
+	}
+	return out->bytes;
+}
+
+void output_byte(struct output *out, char byte)
+{
+	char *at = output_room(out, 1);
+
+	if (!at)
+		return;
+	*at = byte;
+	out->used++;
+}
+
+void output_text(struct output *out, const char *text)
+{
+	const size_t length = strlen(text);
+	char *at = output_room(out, length);
+
+	if (!at)
+		return;
+	memcpy(at, text, length);
+	out->used += length;
+}
+
+void output_digits(struct output *out, uint64_t number, unsigned digits)
+{
+	char text[24]; /* of 2^64 there are 20 */
+	unsigned at = sizeof(text), least = sizeof(text) - digits;
+	char *room;
+
+	while (number || at > least) {
+		text[--at] = (char)('0' + number % 10);
+		number /= 10;
+	}
+	room = output_room(out, sizeof(text));
+	if (!room)
+		return;
+	memcpy(room, text + at, sizeof(text) - at);
+	out->used += sizeof(text) - at;
+}
+
+void output_number(struct output *out, uint64_t number)
+{
+	output_digits(out, number, 1);
+}
+
+static void escape(struct output *out, enum tb_format format, unsigned char byte)
+{
+	static const char hex[] = "0123456789abcdef";
+	const bool json = format == TB_FORMAT_JSON;
+
+	if (byte == '\\' || (byte == '"' && json))
+		output_byte(out, '\\');
+	if (byte == '"' && format == TB_FORMAT_CSV)
+		output_byte(out, '"');
+	if (byte >= ' ' && byte <= '~') {
+		output_byte(out, (char)byte);
+		return;
+	}
+	output_text(out, json ? "\\u00" : "\\x");
+	output_byte(out, hex[byte >> 4]);
+	output_byte(out, hex[byte & 15]);
+}
+
+void output_value(struct output *out, enum tb_format format, const char *text)
+{
+	const bool quoted =
+		format == TB_FORMAT_JSON || (format == TB_FORMAT_CSV && strpbrk(text, ",\""));
+
+	if (quoted)
+		output_byte(out, '"');
+	for (; *text; text++)
+		escape(out, format, (unsigned char)*text);
+	if (quoted)
+		output_byte(out, '"');
+}
+
+int output_close(struct output *out, const char *command)
+{
+	const int result = output_flush(out);
+
+	free(out->bytes);
+	out->bytes = NULL;
+	out->size = 0;
+	if (result == 0)
+		return COMMAND_DONE;
+	fprintf(stderr, "tickbus %s: standard output: %s\n", command, strerror(-result));
+	return COMMAND_FAILED;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/rows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#define PAYLOAD_ROOM 512 /* of most payloads; a longer one is asked for again */
+#define SECOND_NS    UINT64_C(1000000000)
+
+void rows_open(struct rows *rows, enum tb_format format, bool topics)
+{
+	*rows = (struct rows){ .format = format, .topics = topics, .second = UINT64_MAX };
+	output_open(&rows->out, 1);
+	output_open(&rows->err, 2);
+}
+
+int rows_close(struct rows *rows, const char *command)
+{
+	output_close(&rows->err, command);
+	return output_close(&rows->out, command);
+}
+
+static void put_columns(struct output *out, const struct tb_schema *schema)
+{
+	const size_t length = tb_schema_columns(schema, NULL, 0);
+	char *at = output_room(out, length + 1);
+
+	if (!at)
+		return;
+	tb_schema_columns(schema, at, length + 1);
+	out->used += length;
+}
+
+void rows_header(struct rows *rows, const struct tb_schema *schema)
+{
+	if (rows->format != TB_FORMAT_CSV || rows->headed)
+		return;
+	rows->headed = true;
+	rows->fingerprint = tb_schema_fingerprint(schema);
+	output_text(&rows->out, "sequence,time_ns,instrument,kind,");
+	put_columns(&rows->out, schema);
+	output_byte(&rows->out, '\n');
+}
+
+static void put_payload(struct output *out, enum tb_format format, const struct tb_source *source,
+			const struct tb_record *record)
+{
+	size_t room = PAYLOAD_ROOM, length;
+
+	do {
+		char *at = output_room(out, room);
+
+		if (!at)
+			return;
+		room = out->size - out->used;
+		length = tb_schema_render(tb_source_schema(source), format, record->data,
+					  record->length, at, room);
+		if (length < room)
+			break;
+		room = length + 1;
+	} while (true);
+	out->used += length;
+}
+
+/* Most rows are of the same second as the one before. */
+static void put_time(struct rows *rows, uint64_t time_ns)
+{
+	const uint64_t second = time_ns / SECOND_NS;
+
+	if (second != rows->second) {
+		const time_t since = (time_t)second;
+		struct tm day;
+
+		gmtime_r(&since, &day);
+		strftime(rows->second_text, sizeof(rows->second_text), "%Y-%m-%dT%H:%M:%S.", &day);
+		rows->second = second;
+	}
+	output_text(&rows->out, rows->second_text);
+	output_digits(&rows->out, time_ns % SECOND_NS, 9);
+	output_byte(&rows->out, 'Z');
+}
+
+static void put_kind(struct rows *rows, uint8_t kind)
+{
+	const char *word = tb_kind_name(kind);
+
+	if (word)
+		output_text(&rows->out, word);
+	else
+		output_number(&rows->out, kind);
+}
+
+static void put_json(struct rows *rows, const struct tb_source *source,
+		     const struct tb_record *record)
+{
+	struct output *out = &rows->out;
+
+	output_byte(out, '{');
+	if (rows->topics) {
+		output_text(out, "\"topic\":");
+		output_value(out, TB_FORMAT_JSON, tb_source_topic(source));
+		output_byte(out, ',');
+	}
+	output_text(out, "\"sequence\":");
+	output_number(out, record->sequence);
+	output_text(out, ",\"time_ns\":");
+	output_number(out, record->time_ns);
+	output_text(out, ",\"instrument\":");
+	output_value(out, TB_FORMAT_JSON, record->name);
+	output_text(out, ",\"kind\":\"");
+	put_kind(rows, record->kind);
+	output_text(out, "\",");
+	put_payload(out, TB_FORMAT_JSON, source, record);
+	output_text(out, "}\n");
+}
+
+/* Text and CSV differ in what stands between, and in the time. */
+static void put_line(struct rows *rows, const struct tb_source *source,
+		     const struct tb_record *record)
+{
+	const char between = rows->format == TB_FORMAT_CSV ? ',' : ' ';
+	struct output *out = &rows->out;
+
+	if (rows->topics) {
+		output_value(out, rows->format, tb_source_topic(source));
+		output_byte(out, between);
+	}
+	output_number(out, record->sequence);
+	output_byte(out, between);
+	if (rows->format == TB_FORMAT_CSV)
+		output_number(out, record->time_ns);
+	else
+		put_time(rows, record->time_ns);
+	output_byte(out, between);
+	output_value(out, rows->format, record->name);
+	output_byte(out, between);
+	put_kind(rows, record->kind);
+	output_byte(out, between);
+	put_payload(out, rows->format, source, record);
+	output_byte(out, '\n');
+}
+
+int rows_record(struct rows *rows, const struct tb_source *source, const struct tb_record *record)
+{
+	if (rows->format == TB_FORMAT_JSON) {
+		put_json(rows, source, record);
+		return 0;
+	}
+	rows_header(rows, tb_source_schema(source));
+	if (rows->format == TB_FORMAT_CSV &&
+	    tb_schema_fingerprint(tb_source_schema(source)) != rows->fingerprint)
+		return -EPROTO;
+	put_line(rows, source, record);
+	return 0;
+}
+
+/* -- events -------------------------------------------------------------------------------------
+ */
+
+static const char *const event_words[] = {
+	[TB_EVENT_APPEARED] = "appeared", [TB_EVENT_GAP] = "gap",
+	[TB_EVENT_STALE] = "stale",       [TB_EVENT_LIVE] = "live",
+	[TB_EVENT_RESTART] = "restart",   [TB_EVENT_ENDED] = "ended",
+	[TB_EVENT_REFUSED] = "refused",
+};
+
+static const char *const cause_words[] = {
+	[TB_CAUSE_OVERRUN] = "overrun",
+	[TB_CAUSE_BEFORE_JOIN] = "before_join",
+	[TB_CAUSE_UPSTREAM] = "upstream",
+	[TB_CAUSE_CORRUPT] = "corrupt",
+};
+
+/* A release of the library that knows more may tell more. */
+#define WORD_OF(words, at)                                                                         \
+	((size_t)(at) < sizeof(words) / sizeof((words)[0]) && (words)[at] ? (words)[at] : "unknown")
+
+static struct output *event_output(struct rows *rows)
+{
+	return rows->format == TB_FORMAT_JSON ? &rows->out : &rows->err;
+}
+
+static void put_key(struct rows *rows, const char *key)
+{
+	const bool json = rows->format == TB_FORMAT_JSON;
+	struct output *out = event_output(rows);
+
+	output_text(out, json ? ",\"" : " ");
+	output_text(out, key);
+	output_text(out, json ? "\":" : "=");
+}
+
+static void put_event_number(struct rows *rows, const char *key, uint64_t number)
+{
+	put_key(rows, key);
+	output_number(event_output(rows), number);
+}
+
+static void put_event_text(struct rows *rows, const char *key, const char *text)
+{
+	put_key(rows, key);
+	output_value(event_output(rows),
+		     rows->format == TB_FORMAT_JSON ? TB_FORMAT_JSON : TB_FORMAT_TEXT, text);
+}
+
+static void put_event_id(struct rows *rows, const char *key, uint64_t id)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%016" PRIx64, id);
+	put_event_text(rows, key, text);
+}
+
+static void put_details(struct rows *rows, const struct tb_event *event)
+{
+	switch (event->kind) {
+	case TB_EVENT_APPEARED:
+		put_event_id(rows, "epoch", event->epoch);
+		put_event_number(rows, "first", event->first);
+		break;
+	case TB_EVENT_GAP:
+		put_event_number(rows, "first", event->first);
+		put_event_number(rows, "last", event->last);
+		put_event_text(rows, "cause", WORD_OF(cause_words, event->cause));
+		break;
+	case TB_EVENT_RESTART:
+		put_event_id(rows, "old_epoch", event->old_epoch);
+		put_event_id(rows, "epoch", event->epoch);
+		put_event_number(rows, "delivered", event->delivered);
+		put_event_number(rows, "head", event->head);
+		break;
+	case TB_EVENT_ENDED:
+		put_event_number(rows, "head", event->head);
+		break;
+	case TB_EVENT_REFUSED:
+		put_event_number(rows, "code", (uint64_t)event->code);
+		put_event_text(rows, "words", event->words ? event->words : "");
+		break;
+	case TB_EVENT_STALE:
+	case TB_EVENT_LIVE:
+		break;
+	}
+}
+
+void rows_event(struct rows *rows, const struct tb_event *event)
+{
+	const bool json = rows->format == TB_FORMAT_JSON;
+	struct output *out = event_output(rows);
+
+	/* On a terminal an event comes after the records before it. */
+	if (!json)
+		output_flush(&rows->out);
+	output_text(out, json ? "{\"event\":\"" : "tickbus cat: ");
+	output_text(out, WORD_OF(event_words, event->kind));
+	output_text(out, json ? "\"" : "");
+	if (rows->topics || !json)
+		put_event_text(rows, "topic", event->topic);
+	put_details(rows, event);
+	output_text(out, json ? "}\n" : "\n");
+	if (!json)
+		output_flush(&rows->err);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/stop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t asked;
+static int event_fd = -1;
+
+static void on_signal(int number)
+{
+	const int kept = errno;
+	const uint64_t one = 1;
+
+	(void)number;
+	asked = 1;
+	if (write(event_fd, &one, sizeof(one)) < 0)
+		asked = 1; /* it is readable already */
+	errno = kept;
+}
+
+int stop_open(void)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+
+	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (event_fd < 0)
+		return -errno;
+	if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0)
+		return -errno;
+	return event_fd;
+}
+
+bool stop_asked(void)
+{
+	return asked != 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A table that is printed when it is whole: aligned columns for people, CSV or JSON lines for
+ * programs, from the same cells. */
+#ifndef TICKBUS_TOOLS_TABLE_H
+#define TICKBUS_TOOLS_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tickbus/schema.h"
+#include "tools/output.h"
+
+enum table_kind {
+	TABLE_TEXT,
+	TABLE_BARE, /* a number, true or false: not quoted in JSON */
+};
+
+struct table_column {
+	const char *name;
+	enum table_kind kind;
+};
+
+struct table {
+	const struct table_column *columns;
+	size_t column_count;
+	char **cells;
+	size_t cell_count, room;
+	int error; /* errno value */
+};
+
+/* Cells come row after row. */
+void table_text(struct table *table, const char *text);
+void table_number(struct table *table, uint64_t number);
+void table_flag(struct table *table, bool flag);
+void table_id(struct table *table, uint64_t id); /* random 64 bits: 16 hexadecimal digits */
+
+/* Prints it and frees the cells. */
+void table_print(struct table *table, enum tb_format format, struct output *out);
+void table_free(struct table *table);
+
+#endif

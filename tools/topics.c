@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tickbus topics: what a bus offers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tickbus/inspect.h"
+#include "tools/command.h"
+#include "tools/table.h"
+
+static const struct table_column columns[] = {
+	{ "topic", TABLE_TEXT },       { "schema", TABLE_TEXT },  { "schema_version", TABLE_BARE },
+	{ "head", TABLE_BARE },        { "slots", TABLE_BARE },   { "slot_bytes", TABLE_BARE },
+	{ "instruments", TABLE_BARE }, { "checked", TABLE_BARE }, { "last_value", TABLE_BARE },
+	{ "state", TABLE_TEXT },       { "epoch", TABLE_TEXT },   { "fingerprint", TABLE_TEXT },
+};
+
+static void on_topic(void *user, const struct tb_topic_info *topic)
+{
+	struct table *table = user;
+
+	table_text(table, topic->name);
+	table_text(table, topic->schema);
+	table_number(table, topic->schema_version);
+	table_number(table, topic->head);
+	table_number(table, topic->slots);
+	table_number(table, topic->slot_bytes);
+	table_number(table, topic->instruments);
+	table_flag(table, topic->checked);
+	table_flag(table, topic->last_value);
+	table_text(table, topic->ended ? "ended" : "live");
+	table_id(table, topic->epoch);
+	table_id(table, topic->fingerprint);
+}
+
+static int topics_print(const struct command *command, const char *address, const char *pattern,
+			enum tb_format format)
+{
+	const struct tb_inspect_options options = { .size = sizeof(options), .address = address };
+	struct table table = { .columns = columns,
+			       .column_count = sizeof(columns) / sizeof(columns[0]) };
+	struct output out;
+	int count = tb_inspect_topics(&options, pattern, NULL, on_topic, &table);
+
+	if (count < 0) {
+		table_free(&table);
+		return command_failed(command, count);
+	}
+	if (count == 0 && pattern && !strpbrk(pattern, "*>")) {
+		fprintf(stderr, "tickbus topics: %s: there is no topic %s\n", address, pattern);
+		return COMMAND_REFUSED;
+	}
+	output_open(&out, 1);
+	table_print(&table, format, &out);
+	return output_close(&out, command->name);
+}
+
+static int topics_run(struct command_call *call)
+{
+	enum tb_format format = TB_FORMAT_TEXT;
+	int letter;
+
+	while ((letter = command_next(call)) > 0)
+		if (command_format(call, &format) != 0)
+			return COMMAND_USAGE;
+	if (letter < 0)
+		return call->status;
+	return topics_print(call->command, call->operands[0], call->operands[1], format);
+}
+
+const struct command topics_command = {
+	.name = "topics",
+	.operands = "ADDRESS [PATTERN]",
+	.words = "list the topics of a bus",
+	.options =
+		(const struct command_option[]){
+			{ "format", "text|csv|json", "how it is printed (text)", 'f' }, { 0 } },
+	.operands_min = 1,
+	.operands_max = 2,
+	.run = topics_run,
+};
