@@ -90,9 +90,9 @@ static int load(struct day_zone *zone, const char *name)
 		goto done;
 	snprintf(path, sizeof(path), "%s/%s", folder && folder[0] ? folder : ZONE_FOLDER, name);
 	size = read_file(path, data, DATA_BYTES);
-	result = size < 0 ? error_prefix((int)size, "time zone %s: ", name)
-			  : error_prefix(day_zone_parse(zone, data, (size_t)size),
-					 "time zone %s: %s: ", name, path);
+	result = size < 0 ? (int)size : day_zone_parse(zone, data, (size_t)size);
+	if (result < 0)
+		error_prefix(result, "time zone %s: %s", name, size < 0 ? "" : "its data ");
 done:
 	free(data);
 	return result;

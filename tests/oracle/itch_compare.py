@@ -1,0 +1,169 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that the market makes of ITCH files what the oracle does: itch_compare.py MARKET-ROWS made-up|real
+
+made-up: days of random messages, seeded: few symbols and references, so that references are met that
+are live, gone or were never there, sizes and prices collide, saturate, and books empty and cross;
+and messages of unknown types, wrong lengths and impossible values.
+real: every *.bin in the folder itch/ of TICKBUS_TEST_DATA; exit status 77 (skipped) without one.
+"""
+import io
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+import itch_oracle as oracle
+
+DATE, ZONE = "2019-12-30", "America/New_York"
+BEGIN_NS = 1577682000 * 10**9
+NAMES = {letter: name for letter, name in zip(
+    "SRHYLVWKJhAFECXDUPQBINO",
+    "system_event stock_directory trading_action reg_sho_restriction participant_position "
+    "mwcb_decline_levels mwcb_status ipo_quoting_period auction_collar operational_halt add_order "
+    "add_order_mpid order_executed order_executed_with_price order_cancel order_delete "
+    "order_replace trade cross_trade broken_trade net_order_imbalance retail_interest "
+    "direct_listing".split())}
+
+
+class MadeUp:
+    """A stream of messages that no exchange would send, but that a file can hold."""
+
+    WEIGHTS = {"A": 30, "F": 3, "E": 10, "C": 4, "X": 6, "D": 14, "U": 14}
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.references = self.random.choice([5, 40, 400])
+        self.symbols = self.random.choice([1, 2, 4])
+        self.prices = self.random.choice([3, 15, 60])
+        self.sizes = self.random.choice([[100, 200, 300], [2**32 - 1, 2**31, 1], list(range(9))])
+        self.time = 0
+
+    def value(self, kind, field, code):
+        pick = self.random
+        if code == "c":
+            if kind in "AF" and field == 1:
+                return pick.choice([b"B", b"S"])
+            return pick.choice([b"Y", b"N", b" ", b"O", b"C", b"B", b"\0"])
+        if code.endswith("s"):
+            size = int(code[:-1])
+            return b"".join(pick.choice([b"A", b"b", b"7"]) for _ in range(pick.randint(1, size))) \
+                .ljust(size)
+        if code == "I":
+            return pick.choice(self.sizes)
+        return pick.choice([0, 1, pick.getrandbits(64), pick.getrandbits(33)])
+
+    def fields(self, kind, locate):
+        codes = []
+        number = ""
+        for letter in oracle.LAYOUT[kind.encode()][1]:
+            if letter.isdigit():
+                number += letter
+                continue
+            codes.append(number + letter)
+            number = ""
+        fields = [self.value(kind, i, code) for i, code in enumerate(codes)]
+        stock = oracle.STOCK_FIELD.get(kind.encode())
+        if stock is not None and self.random.random() < 0.99:
+            fields[stock] = f"SYM{locate}".encode().ljust(8)
+        pick = self.random.randrange
+        if kind in self.WEIGHTS:
+            fields[0] = pick(self.references)
+        if kind == "U":
+            fields[1] = pick(self.references)
+        if kind in "AFPUC":
+            at = {"A": 4, "F": 4, "P": 4, "U": 3, "C": 4}[kind]
+            fields[at] = self.random.choice([0, 2**32 - 1] + [1000000 + i * 100 for i in
+                                                             range(self.prices)])
+        return fields
+
+    def message(self):
+        self.time += self.random.randrange(1000000)
+        everything = "".join(letter.decode() for letter in oracle.LAYOUT)
+        kind = self.random.choices([*self.WEIGHTS, *everything],
+                                   [*self.WEIGHTS.values(), *[0.3] * len(everything)])[0]
+        locate = self.random.randrange(self.symbols) * 21845
+        raw = kind.encode() + struct.pack(">HHHI", locate, 0, self.time >> 32,
+                                          self.time & 0xffffffff)
+        raw += struct.pack(">" + oracle.LAYOUT[kind.encode()][1], *self.fields(kind, locate))
+        return self.spoil(raw) if self.random.random() < 0.01 else raw
+
+    def spoil(self, raw):
+        damage = self.random.randrange(5)
+        if damage == 0:
+            return bytes([self.random.randrange(256)]) + raw[1:]
+        if damage == 1:
+            return raw[:self.random.randint(1, len(raw))]
+        if damage == 2:
+            return raw[:5] + b"\xff" + raw[6:]
+        if damage == 3:
+            return (raw + b"\0" * 50)[:self.random.randint(1, 50)]
+        at = self.random.randrange(len(raw))
+        return raw[:at] + self.random.choice([b"A", b"z", b"5", b" "]) + raw[at + 1:]
+
+    def file(self, messages):
+        return b"".join(len(raw).to_bytes(2, "big") + raw
+                        for raw in (self.message() for _ in range(messages)))
+
+
+def counters(text):
+    return {name: int(value) for name, value in
+            (line.split() for line in text.splitlines() if not line.startswith("malformed "))}
+
+
+def differences(program, path, data):
+    for select in oracle.COLUMNS:
+        done = subprocess.run([program, path, select, DATE, ZONE], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.returncode:
+            yield f"{select}: exit status {done.returncode}: {done.stderr}"
+            continue
+        day = oracle.run(data, select, BEGIN_NS)
+        difference = oracle.compare(day, select, io.StringIO(done.stdout))
+        if difference:
+            yield f"{select}: {difference}"
+        found, expected = counters(done.stderr), day.summary()
+        types = expected.pop("types")
+        expected.update({name: types.get(letter, 0) for letter, name in NAMES.items()})
+        for name, value in expected.items():
+            if found[name] != value:
+                yield f"{select}: counter {name}: found {found[name]}, expected {value}"
+        print(f"#   {select}: {len(day.rows)} rows")
+
+
+def check(program, name, path):
+    data = oracle.read_all(path)
+    found = list(differences(program, path, data))
+    print(f"# {name}: {len(data)} bytes, {'as the oracle says' if not found else 'DIFFERENT'}")
+    for difference in found:
+        print(f"# {difference}")
+    return not found
+
+
+def made_up(program, seeds):
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "made-up.bin")
+        for seed in seeds:
+            pathlib.Path(path).write_bytes(MadeUp(seed).file(3000))
+            good &= check(program, f"seed {seed}", path)
+    return good
+
+
+def main():
+    program, what = sys.argv[1:3]
+    if what == "made-up":
+        first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+        return 0 if made_up(program, range(first, first + 12)) else 1
+    folder = os.environ.get("TICKBUS_TEST_DATA")
+    files = sorted(pathlib.Path(folder, "itch").glob("*.bin")) if folder else []
+    if not files:
+        print("skipped: TICKBUS_TEST_DATA names no folder with itch/*.bin")
+        return 77
+    return 0 if all([check(program, file.name, str(file)) for file in files]) else 1
+
+
+sys.exit(main())

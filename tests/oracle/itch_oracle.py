@@ -1,0 +1,358 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `tickbus cat --format csv --from oldest` has to print of an ITCH 5.0 file.
+
+Written from the exchange's message layouts and the rules of the feed alone, with books that are as
+simple as can be: a dictionary of orders, a dictionary of levels, sorted anew for each message. It
+shares no line with the feed handler, so that an error would have to be made twice.
+
+    itch_oracle.py FILE --select quote --date 2019-12-30            prints the rows without time_ns
+    itch_oracle.py FILE --select quote --date ... --compare ROWS    compares: - is standard input
+    itch_oracle.py FILE --summary                                   prints what was counted, as JSON
+
+When a record was published cannot be known here: the column time_ns is not compared.
+Exit status: 0 done or equal, 1 a difference, 2 usage.
+"""
+import argparse
+import csv
+import datetime
+import gzip
+import json
+import struct
+import subprocess
+import sys
+import zoneinfo
+
+U32 = 2**32 - 1
+DAY_NS = 86400 * 10**9
+
+# type -> length, and the struct format of what follows the 11 bytes all messages begin with
+LAYOUT = {
+    b"S": (12, "c"),
+    b"R": (39, "8sccIcc2scccccIc"),
+    b"H": (25, "8scc4s"),
+    b"Y": (20, "8sc"),
+    b"L": (26, "4s8sccc"),
+    b"V": (35, "QQQ"),
+    b"W": (12, "c"),
+    b"K": (28, "8sIcI"),
+    b"J": (35, "8sIIII"),
+    b"h": (21, "8scc"),
+    b"A": (36, "QcI8sI"),
+    b"F": (40, "QcI8sI4s"),
+    b"E": (31, "QIQ"),
+    b"C": (36, "QIQcI"),
+    b"X": (23, "QI"),
+    b"D": (19, "Q"),
+    b"U": (35, "QQII"),
+    b"P": (44, "QcI8sIQ"),
+    b"Q": (40, "Q8sIQc"),
+    b"B": (19, "Q"),
+    b"I": (50, "QQc8sIIIcc"),
+    b"N": (20, "8sc"),
+    b"O": (48, "8scIIIQII"),
+}
+STOCK_FIELD = {b"R": 0, b"H": 0, b"Y": 0, b"L": 1, b"K": 0, b"J": 0, b"h": 0, b"A": 3, b"F": 3,
+               b"P": 3, b"Q": 1, b"I": 3, b"N": 0, b"O": 0}
+
+DEPTH_COLUMNS = [f"{side}[{i}].{field}" for side in ("bids", "asks") for i in range(10)
+                 for field in ("price", "size", "orders")]
+COLUMNS = {
+    "quote": ["bid_price", "ask_price", "bid_size", "ask_size", "source_time"],
+    "trade": ["price", "match_id", "source_time", "size", "aggressor", "condition"],
+    "depth10": ["source_time"] + DEPTH_COLUMNS,
+    "status": ["source_time", "reference_price", "upper_price", "lower_price", "extension",
+               "reason", "message", "state", "market", "level"],
+    "imbalance": ["source_time", "paired_size", "imbalance_size", "far_price", "near_price",
+                  "reference_price", "direction", "cross_type", "price_variation"],
+}
+
+
+def read_all(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    if data[:2] == b"\x1f\x8b":
+        return gzip.decompress(data)
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        return subprocess.run(["zstd", "-dcq"], input=data, stdout=subprocess.PIPE,
+                              check=True).stdout
+    return data
+
+
+def frames(data):
+    """The messages of a BinaryFILE, up to the first thing that is none."""
+    at = 0
+    while at + 2 <= len(data):
+        length = int.from_bytes(data[at:at + 2], "big")
+        if not 1 <= length <= 50 or at + 2 + length > len(data):
+            return
+        yield data[at + 2:at + 2 + length]
+        at += 2 + length
+
+
+def decimal(units):
+    return f"{units // 10000}.{units % 10000:04d}"
+
+
+def word(raw):
+    return raw.rstrip(b" \0").decode("ascii")
+
+
+class Day:
+    """One day of messages; every row goes to rows as (instrument, kind, fields)."""
+
+    def __init__(self, select, midnight_ns):
+        self.select = select
+        self.midnight_ns = midnight_ns
+        self.rows = []
+        self.names = {}     # locate -> the 8 bytes first seen
+        self.orders = {}    # reference -> [locate, side, price, shares]
+        self.levels = {}    # (locate, side) -> {price: [size, orders]}
+        self.shown = {}     # locate -> what the last evaluation saw
+        self.touched = []   # locates whose book the message changed, in order
+        self.counts = {"types": {}, "unknown_type": 0, "wrong_length": 0, "bad_value": 0,
+                       "unknown_reference": 0, "clamped": 0, "live_reference": 0,
+                       "name_conflict": 0}
+
+    # The book
+
+    def change(self, locate, side, price, size, orders):
+        levels = self.levels.setdefault((locate, side), {})
+        level = levels.setdefault(price, [0, 0])
+        level[0] += size
+        level[1] += orders
+        if level[1] == 0:
+            del levels[price]
+        if locate not in self.touched:
+            self.touched.append(locate)
+
+    def take(self, reference, shares):
+        """Takes shares off an order that is there; the shares there were to take."""
+        order = self.orders[reference]
+        if shares > order[3]:
+            self.counts["clamped"] += 1
+        shares = min(shares, order[3])
+        order[3] -= shares
+        gone = order[3] == 0
+        if gone:
+            del self.orders[reference]
+        self.change(order[0], order[1], order[2], -shares, -1 if gone else 0)
+        return shares
+
+    def add(self, reference, locate, side, price, shares):
+        if reference in self.orders:
+            self.counts["live_reference"] += 1
+            self.take(reference, self.orders[reference][3])
+        self.orders[reference] = [locate, side, price, shares]
+        self.change(locate, side, price, shares, 1)
+
+    def known(self, reference):
+        if reference in self.orders:
+            return True
+        self.counts["unknown_reference"] += 1
+        return False
+
+    def best(self, locate, side):
+        """Levels of one side as (price, size, orders), the best first."""
+        levels = self.levels.get((locate, side), {})
+        prices = sorted(levels, reverse=side == b"B")[:10]
+        return tuple((price, *levels[price]) for price in prices)
+
+    # Rows
+
+    def row(self, locate, kind, fields):
+        name = word(self.names[locate]) if locate in self.names else "market"
+        self.rows.append([name, kind] + [str(field) for field in fields])
+
+    def evaluate(self, locate, time):
+        bids, asks = self.best(locate, b"B"), self.best(locate, b"S")
+        if self.select == "quote":
+            bid, ask = (bids or ((0, 0, 0),))[0][:2], (asks or ((0, 0, 0),))[0][:2]
+            seen = (bid, ask)
+            fields = [decimal(bid[0]), decimal(ask[0]), min(bid[1], U32), min(ask[1], U32), time]
+            empty = ((0, 0), (0, 0))
+        else:
+            seen = (bids, asks)
+            fields = [time]
+            for side in seen:
+                for price, size, orders in (side + ((0, 0, 0),) * 10)[:10]:
+                    fields += [decimal(price), min(size, U32), orders]
+            empty = ((), ())
+        if seen != self.shown.get(locate, empty):
+            self.shown[locate] = seen
+            self.row(locate, "update", fields)
+
+    def trade(self, locate, price, match, time, size, aggressor="", condition=""):
+        if self.select == "trade":
+            self.row(locate, "update",
+                     [decimal(price), match, time, min(size, U32), aggressor, condition])
+
+    def status(self, locate, time, message, collar=(0, 0, 0, 0), reason="", state="", market="",
+               level=""):
+        if self.select == "status":
+            self.row(locate, "update", [time, *map(decimal, collar[:3]), collar[3], reason, message,
+                                        state, market, level])
+
+    # Messages
+
+    def message(self, raw):
+        kind = raw[:1]
+        if kind not in LAYOUT:
+            self.counts["unknown_type"] += 1
+            return
+        length, layout = LAYOUT[kind]
+        if len(raw) != length:
+            self.counts["wrong_length"] += 1
+            return
+        locate = int.from_bytes(raw[1:3], "big")
+        nanoseconds = int.from_bytes(raw[5:11], "big")
+        fields = struct.unpack(">" + layout, raw[11:])
+        if nanoseconds >= DAY_NS or (kind in b"AF" and fields[1] not in (b"B", b"S")) or \
+           not self.learn(locate, fields[STOCK_FIELD[kind]] if kind in STOCK_FIELD else None):
+            self.counts["bad_value"] += 1
+            return
+        letter = kind.decode()
+        self.counts["types"][letter] = self.counts["types"].get(letter, 0) + 1
+        self.touched = []
+        self.apply(kind, locate, self.midnight_ns + nanoseconds, fields)
+        if self.select in ("quote", "depth10"):
+            for changed in self.touched:
+                self.evaluate(changed, self.midnight_ns + nanoseconds)
+
+    def learn(self, locate, stock):
+        """The first symbol seen with a locate is its name. False: the symbol is no word."""
+        if stock is None:
+            return True
+        if locate in self.names:
+            self.counts["name_conflict"] += stock != self.names[locate]
+            return True
+        symbol = stock.rstrip(b" ")
+        if not symbol or any(not 0x21 <= byte <= 0x7e for byte in symbol):
+            return False
+        self.names[locate] = stock
+        return True
+
+    def apply(self, kind, locate, time, fields):
+        if kind in (b"A", b"F"):
+            reference, side, shares, _, price = fields[:5]
+            self.add(reference, locate, side, price, shares)
+        elif kind in (b"E", b"C"):
+            self.execute(kind, time, fields)
+        elif kind == b"X":
+            if self.known(fields[0]):
+                self.take(*fields)
+        elif kind == b"D":
+            if self.known(fields[0]):
+                self.take(fields[0], self.orders[fields[0]][3])
+        elif kind == b"U":
+            old, new, shares, price = fields
+            if self.known(old):
+                owner, side, _, left = self.orders[old]
+                self.take(old, left)
+                self.add(new, owner, side, price, shares)
+        elif kind == b"P":
+            _, _, shares, _, price, match = fields
+            self.trade(locate, price, match, time, shares)
+        elif kind == b"Q":
+            shares, _, price, match, cross = fields
+            if shares:
+                self.trade(locate, price, match, time, shares, condition=word(cross))
+        elif kind == b"B":
+            if self.select == "trade":
+                self.row(locate, "cancel", [decimal(0), fields[0], time, 0, "", ""])
+        else:
+            self.tell(kind, locate, time, fields)
+
+    def execute(self, kind, time, fields):
+        reference, shares, match = fields[:3]
+        if not self.known(reference):
+            return
+        owner, side, price, _ = self.orders[reference]
+        taken = self.take(reference, shares)
+        aggressor = "S" if side == b"B" else "B"
+        if kind == b"E":
+            self.trade(owner, price, match, time, taken, aggressor)
+        elif fields[3] == b"Y":
+            self.trade(owner, fields[4], match, time, taken, aggressor)
+
+    def tell(self, kind, locate, time, fields):
+        if kind == b"H":
+            self.status(locate, time, "H", state=word(fields[1]), reason=word(fields[3]))
+        elif kind == b"h":
+            self.status(locate, time, "h", market=word(fields[1]), state=word(fields[2]))
+        elif kind == b"Y":
+            self.status(locate, time, "Y", state=word(fields[1]))
+        elif kind == b"J":
+            self.status(locate, time, "J", collar=fields[1:5])
+        elif kind == b"W":
+            self.status(None, time, "W", level=word(fields[0]))
+        elif kind == b"I" and self.select == "imbalance":
+            paired, imbalance, direction, _, far, near, reference, cross, variation = fields
+            self.row(locate, "update",
+                     [time, paired, imbalance, decimal(far), decimal(near), decimal(reference),
+                      word(direction), word(cross), word(variation)])
+
+    def summary(self):
+        return {**self.counts, "orders": len(self.orders), "symbols": len(self.names)}
+
+
+def midnight_ns(date, zone):
+    begin = datetime.datetime.combine(date, datetime.time(), zoneinfo.ZoneInfo(zone))
+    return int(begin.timestamp()) * 10**9
+
+
+def run(data, select, begin_ns):
+    day = Day(select, begin_ns)
+    for raw in frames(data):
+        day.message(raw)
+    return day
+
+
+def compare(day, select, file):
+    """The first difference between the rows there should be and a CSV, in words; or None."""
+    reader = csv.reader(file)
+    header = ["sequence", "time_ns", "instrument", "kind"] + COLUMNS[select]
+    found = next(reader, None)
+    if found != header:
+        return f"header\n  found    {found}\n  expected {header}"
+    for sequence, expected in enumerate(day.rows, 1):
+        found = next(reader, None)
+        if found is None:
+            return f"ends before row {sequence}, expected {len(day.rows)} rows"
+        if len(found) < 2 or found[:1] + found[2:] != [str(sequence)] + expected:
+            return f"row {sequence} without time_ns\n  found    {found[:1] + found[2:]}\n" \
+                   f"  expected {[str(sequence)] + expected}"
+    found = next(reader, None)
+    return f"row {found} after the last of {len(day.rows)}" if found else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("file")
+    parser.add_argument("--select", choices=COLUMNS, default="quote")
+    parser.add_argument("--date", type=datetime.date.fromisoformat, default="1970-01-02")
+    parser.add_argument("--time-zone", default="America/New_York")
+    parser.add_argument("--compare", metavar="ROWS")
+    parser.add_argument("--summary", action="store_true")
+    options = parser.parse_args()
+    day = run(read_all(options.file), options.select,
+              midnight_ns(options.date, options.time_zone))
+    if options.summary:
+        print(json.dumps(day.summary(), sort_keys=True))
+        return 0
+    if options.compare is None:
+        print(",".join(["sequence", "instrument", "kind"] + COLUMNS[options.select]))
+        for sequence, row in enumerate(day.rows, 1):
+            print(",".join([str(sequence)] + row))
+        return 0
+    with sys.stdin if options.compare == "-" else open(options.compare, newline="") as file:
+        difference = compare(day, options.select, file)
+    if difference:
+        print(f"{options.compare}: {difference}")
+        return 1
+    print(f"{len(day.rows)} rows of {options.select}, all as they should be")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
