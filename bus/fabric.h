@@ -162,7 +162,11 @@ struct fabric_ops {
 	int (*link_fd)(const struct link *);
 	int (*link_poll)(struct link *);
 	int (*link_send)(struct link *, const void *message, size_t bytes);
-	/* Completes and forgets everything; no call follows. Takes NULL. */
+	/* Ends the connection: reads that are outstanding complete with an error, if they had not
+	 * completed, and can be reaped; no call follows. After this nothing lands any more. */
+	void (*link_break)(struct link *);
+	/* Frees it, after link_break and when its landings and remotes are closed; a remote that
+	 * has a view may outlive its link. Takes NULL. */
 	void (*link_close)(struct link *);
 	/* Opens the region that came with the welcome or message now in the callback. bytes is what
 	 * the message claims; what the region really has is checked against it (-EPROTO). */

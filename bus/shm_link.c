@@ -169,6 +169,16 @@ int shm_link_send(struct link *base, const void *message, size_t bytes)
 	return shm_transmit(link->fd, SHM_MESSAGE, message, bytes, -1);
 }
 
+void shm_link_break(struct link *base)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	link->state = LINK_GONE;
+	if (link->fd >= 0)
+		close(link->fd);
+	link->fd = -1;
+}
+
 void shm_link_close(struct link *base)
 {
 	struct shm_link *link = (struct shm_link *)base;
@@ -181,7 +191,8 @@ void shm_link_close(struct link *base)
 	}
 	if (link->given >= 0)
 		close(link->given);
-	close(link->fd);
+	if (link->fd >= 0)
+		close(link->fd);
 	free(link);
 }
 

@@ -84,6 +84,32 @@ static const struct link_calls calls = {
 	.gone = on_gone,
 };
 
+/* Collects completed READs. */
+static void connection_reap(struct tb_subscriber *subscriber)
+{
+	struct fabric_completion done[CHUNKS_MAX];
+	int count;
+
+	do {
+		count = subscriber->ops->reap(subscriber->link, done, CHUNKS_MAX);
+		for (int i = 0; i < count; i++) {
+			const enum fetch_kind kind = (enum fetch_kind)(done[i].tag & 0xff);
+			const uint64_t slot = done[i].tag >> 8;
+			struct tb_source *source;
+
+			if (kind == FETCH_PAGE) {
+				pulse_fetched(subscriber, done[i].status);
+				continue;
+			}
+			source = slot < subscriber->topics_max ? subscriber->table[slot] : NULL;
+			if (!source)
+				continue;
+			source->under_way--;
+			source_fetched(source, kind, done[i].status);
+		}
+	} while (count == CHUNKS_MAX);
+}
+
 int connection_begin(struct tb_subscriber *subscriber)
 {
 	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
@@ -118,6 +144,8 @@ void connection_close(struct tb_subscriber *subscriber)
 	if (subscriber->link_fd >= 0)
 		epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_DEL, subscriber->link_fd, NULL);
 	subscriber->link_fd = -1;
+	subscriber->ops->link_break(subscriber->link);
+	connection_reap(subscriber); /* all of them: nothing is under way after this */
 	pulse_close(subscriber);
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
 		if (subscriber->table[i])
@@ -126,32 +154,6 @@ void connection_close(struct tb_subscriber *subscriber)
 	subscriber->link = NULL;
 	subscriber->welcomed = false;
 	discovery_reset(subscriber);
-}
-
-/* Collects completed READs. */
-static void connection_reap(struct tb_subscriber *subscriber)
-{
-	struct fabric_completion done[CHUNKS_MAX];
-	int count;
-
-	do {
-		count = subscriber->ops->reap(subscriber->link, done, CHUNKS_MAX);
-		for (int i = 0; i < count; i++) {
-			const enum fetch_kind kind = (enum fetch_kind)(done[i].tag & 0xff);
-			const uint64_t slot = done[i].tag >> 8;
-			struct tb_source *source;
-
-			if (kind == FETCH_PAGE) {
-				pulse_fetched(subscriber, done[i].status);
-				continue;
-			}
-			source = slot < subscriber->topics_max ? subscriber->table[slot] : NULL;
-			if (!source)
-				continue;
-			source->under_way--;
-			source_fetched(source, kind, done[i].status);
-		}
-	} while (count == CHUNKS_MAX);
 }
 
 /* Whether what was received shows that the connection is of no use any more. */

@@ -99,6 +99,12 @@ static int inspect_until(struct inspection *inspection, const bool *done)
 
 static void inspect_close(struct inspection *inspection)
 {
+	struct fabric_completion done;
+
+	if (inspection->link)
+		inspection->ops->link_break(inspection->link);
+	while (inspection->link && inspection->ops->reap(inspection->link, &done, 1) > 0)
+		;
 	if (inspection->page)
 		inspection->ops->remote_close(inspection->page);
 	if (inspection->bus_page)

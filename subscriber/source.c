@@ -83,14 +83,42 @@ struct tb_source *source_find(const struct tb_subscription *subscription, const 
 	return NULL;
 }
 
+/* Memory for what is fetched: of the link where READs land in it. */
+static int landing_make(struct tb_source *source, bool local)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	if (source->landing)
+		return 0;
+	source->landing_local = local;
+	source->batch_bytes = local ? 0 : subscriber->batch_bytes;
+	if (!local)
+		source->landing = subscriber->ops->landing(subscriber->link,
+							   source->batch_bytes + REGION_PAGE);
+	else if (!(source->landing = aligned_alloc(REGION_PAGE, REGION_PAGE)))
+		error_set(ENOMEM, "topic %s: no memory", source->name);
+	return source->landing ? 0 : -ENOMEM;
+}
+
+static void landing_drop(struct tb_source *source)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	if (source->landing_local)
+		free(source->landing);
+	else if (source->landing)
+		subscriber->ops->landing_free(subscriber->link, source->landing,
+					      source->batch_bytes + REGION_PAGE);
+	source->landing = NULL;
+}
+
 static void source_free(struct tb_source *source)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
 
 	place_close(subscriber, &source->place);
 	place_close(subscriber, &source->successor);
-	subscriber->ops->landing_free(subscriber->link, source->landing,
-				      source->batch_bytes + REGION_PAGE);
+	landing_drop(source);
 	subscriber->table[source->slot] = NULL;
 	free(source);
 }
@@ -150,10 +178,14 @@ void source_orphan(struct tb_source *source)
 	if (source->place.remote)
 		source->subscription->subscriber->ops->remote_close(source->place.remote);
 	source->place.remote = NULL;
+	place_close(source->subscription->subscriber, &source->successor);
+	source->has_successor = false;
 	source->batch_count = 0;
+	landing_drop(source);
 }
 
-static struct tb_source *source_new(struct tb_subscription *subscription, const char *name)
+static struct tb_source *source_new(struct tb_subscription *subscription, const char *name,
+				    bool local)
 {
 	struct tb_subscriber *subscriber = subscription->subscriber;
 	struct tb_source *source;
@@ -171,16 +203,13 @@ static struct tb_source *source_new(struct tb_subscription *subscription, const 
 		error_set(ENOMEM, "topic %s: no memory", name);
 		return NULL;
 	}
-	source->batch_bytes = subscriber->ops->network ? subscriber->batch_bytes : 0;
-	source->landing =
-		subscriber->ops->landing(subscriber->link, source->batch_bytes + REGION_PAGE);
-	if (!source->landing) {
-		free(source);
-		return NULL;
-	}
 	source->subscription = subscription;
 	source->slot = slot;
 	memcpy(source->name, name, strlen(name) + 1);
+	if (landing_make(source, local) < 0) {
+		free(source);
+		return NULL;
+	}
 	subscriber->table[slot] = source;
 	source->next_source = subscription->sources;
 	subscription->sources = source;
@@ -222,6 +251,13 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 
 	if (result < 0)
 		return result;
+	if (source) {
+		result = landing_make(source, place.view != NULL);
+		if (result < 0) {
+			place_close(subscriber, &place);
+			return result;
+		}
+	}
 	if (source && source->place.shape.epoch == place.shape.epoch)
 		return source_adopt(source, &place);
 	if (source) {
@@ -232,10 +268,10 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		source->look = true;
 		return 0;
 	}
-	source = source_new(subscription, grant->grant.topic.name);
+	source = source_new(subscription, grant->grant.topic.name, place.view != NULL);
 	if (!source) {
 		place_close(subscriber, &place);
-		return -ENOSPC;
+		return -ENOSPC; /* or no memory; the words say */
 	}
 	source->place = place;
 	source_begin(source);
@@ -361,15 +397,18 @@ void source_fetched(struct tb_source *source, enum fetch_kind kind, int status)
  */
 
 /* Whether the old epoch was read as far as it goes. */
-static bool source_drained(struct tb_source *source)
+static bool source_drained(const struct tb_source *source)
 {
-	if (source->under_way > 0)
+	if (source->under_way > 0 || source->batch_count > 0)
 		return false;
-	if (source->state == SOURCE_ENDED || !source->place.remote)
-		return true;
-	if (source->next > source->head && !source->look)
-		return true;
-	return ++source->switch_tries > SWITCH_TRIES;
+	return source->state == SOURCE_ENDED || !source->place.remote ||
+	       (source->next > source->head && !source->look);
+}
+
+/* Its writer may have died in the middle of the line that would say how far that is. */
+static bool source_hopeless(struct tb_source *source)
+{
+	return source->under_way == 0 && ++source->switch_tries > SWITCH_TRIES;
 }
 
 static void source_switch(struct tb_source *source)
@@ -411,12 +450,16 @@ int source_poll(struct tb_source *source, int max)
 {
 	int count = 0;
 
+	if (source->has_successor && source_drained(source)) {
+		source_switch(source);
+		return 0;
+	}
 	if (source->state == SOURCE_HEADER || source->state == SOURCE_START)
 		source_settle(source);
 	if (source->state == SOURCE_RUNNING)
 		count = source->place.view ? pull_view(source, max) : pull_read(source, max);
 	if (count == 0 && source->has_successor && !deliver_stopped(source) &&
-	    source_drained(source))
+	    source_hopeless(source))
 		source_switch(source);
 	return count;
 }

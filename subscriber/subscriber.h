@@ -81,6 +81,7 @@ struct tb_source {
 
 	/* READs. */
 	char *landing; /* batch, then one page for header, progress and names */
+	bool landing_local; /* plain memory: there is a view, so nothing lands in it */
 	size_t batch_bytes;
 	unsigned int under_way, failed;
 	uint64_t batch_first, batch_count; /* in the landing: sequences, 0 count: none */

@@ -17,6 +17,7 @@ struct pending {
 	struct fabric_read read;
 	const volatile uint8_t *from;
 	uint32_t at, step, left; /* byte `at` is next; a walk that meets each byte once */
+	bool broken;
 };
 
 struct state {
@@ -81,6 +82,15 @@ static int bytewise_connect(struct link **out, const char *address, const void *
 	states[i].link = *out;
 	pthread_mutex_unlock(&lock);
 	return 0;
+}
+
+static void bytewise_break(struct link *link)
+{
+	struct state *state = state_of(link);
+
+	for (unsigned int i = 0; i < state->count; i++)
+		state->pending[i].broken = true;
+	shm_link_break(link);
 }
 
 static void bytewise_close(struct link *link)
@@ -162,11 +172,14 @@ static int bytewise_reap(struct link *link, struct fabric_completion *done, unsi
 		const unsigned int chosen = (unsigned int)(draw() % state->count);
 		struct pending *pending = &state->pending[chosen];
 
-		copy(pending, (uint32_t)(draw() % (2 * REAP_BYTES)) +
-				      (draw() % 2 ? pending->read.bytes : 0));
-		if (pending->left > 0)
+		if (!pending->broken)
+			copy(pending, (uint32_t)(draw() % (2 * REAP_BYTES)) +
+					      (draw() % 2 ? pending->read.bytes : 0));
+		if (pending->left > 0 && !pending->broken)
 			continue;
-		done[count++] = (struct fabric_completion){ .tag = pending->read.tag };
+		done[count++] =
+			(struct fabric_completion){ .tag = pending->read.tag,
+						    .status = pending->left > 0 ? -ECONNRESET : 0 };
 		*pending = state->pending[--state->count];
 		if (state->count == 0)
 			break;
@@ -187,6 +200,7 @@ void bytewise_add(uint64_t seed)
 	bytewise_ops.network = true;
 	bytewise_ops.listen = bytewise_listen;
 	bytewise_ops.connect = bytewise_connect;
+	bytewise_ops.link_break = bytewise_break;
 	bytewise_ops.link_close = bytewise_close;
 	bytewise_ops.view = bytewise_view;
 	bytewise_ops.depth = bytewise_depth;
