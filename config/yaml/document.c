@@ -67,15 +67,30 @@ static void wrong(struct builder *builder, yaml_mark_t mark, const char *words)
 	builder->failed = true;
 }
 
-/* libyaml has checked that it is UTF-8 and printable; a NUL can still come by an escape. */
+/* Whether text begins with something that is no character to be shown: C0 but tab and newline, DEL,
+ * C1, the line separators U+2028 and U+2029, and U+FFFE and U+FFFF. */
+static bool unprintable(const unsigned char *text, size_t length)
+{
+	if (text[0] < ' ')
+		return text[0] != '\n' && text[0] != '\t';
+	if (text[0] == 0xc2)
+		return length > 1 && text[1] < 0xa0;
+	if (text[0] == 0xe2)
+		return length > 2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9);
+	if (text[0] == 0xef)
+		return length > 2 && text[1] == 0xbf && text[2] >= 0xbe;
+	return text[0] == 0x7f;
+}
+
+/* libyaml has checked the file's bytes; what escapes like "\0" stand for is checked here. */
 static char *text_copy(struct builder *builder, const yaml_event_t *event)
 {
-	const char *text = (const char *)event->data.scalar.value;
+	const unsigned char *text = event->data.scalar.value;
 	const size_t length = event->data.scalar.length;
 	char *copy;
 
 	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') {
+		if (unprintable(text + i, length - i)) {
 			wrong(builder, event->start_mark,
 			      "found a control character, expected printable text");
 			return NULL;
@@ -152,20 +167,27 @@ static bool decorated(struct builder *builder, const yaml_event_t *event, const 
 
 static void key_take(struct builder *builder, const yaml_event_t *event)
 {
-	const struct located_node *mapping = inside(builder);
+	struct located_node *mapping = inside(builder);
 	char *key = text_copy(builder, event);
 	const struct located_node *before = key ? located_get(mapping, key) : NULL;
+	const struct located_node again = {
+		.line = (uint32_t)event->start_mark.line + 1,
+		.column = (uint32_t)event->start_mark.column + 1,
+		.key = key,
+		.document = builder->document,
+		.parent = mapping,
+	};
 
-	if (before)
-		located_error_line(
-			builder->errors,
-			"%s:%zu:%zu: %.100s: found this key again, expected it once (first on "
-			"line %u)",
-			builder->document->origin, event->start_mark.line + 1,
-			event->start_mark.column + 1, key, before->key_line);
+	if (mapping->count == YAML_KEYS_MAX)
+		wrong(builder, event->start_mark,
+		      "found too many keys in one mapping, expected at most 1000");
+	else if (before)
+		located_error(builder->errors, &again,
+			      "found this key again, expected it once (first on line %u)",
+			      before->key_line);
 	builder->key = key;
-	builder->key_line = (uint32_t)event->start_mark.line + 1;
-	builder->key_column = (uint32_t)event->start_mark.column + 1;
+	builder->key_line = again.line;
+	builder->key_column = again.column;
 }
 
 static bool key_expected(const struct builder *builder)
@@ -246,12 +268,30 @@ static void event_take(struct builder *builder, const yaml_event_t *event)
 	}
 }
 
-static void syntax_error(struct builder *builder, const yaml_parser_t *parser)
+/* libyaml tells where a byte is that it cannot take, not on which line. */
+static void byte_error(struct builder *builder, const yaml_parser_t *parser, const char *text)
 {
-	if (parser->error == YAML_READER_ERROR)
-		located_error_line(builder->errors, "%s: byte %zu: %s, expected printable UTF-8",
-				   builder->document->origin, parser->problem_offset,
-				   parser->problem ? parser->problem : "not readable");
+	size_t line = 1, column = 1;
+
+	for (size_t i = 0; i < parser->problem_offset; i++) {
+		if (text[i] == '\n') {
+			line++;
+			column = 1;
+		} else if (((unsigned char)text[i] & 0xc0) != 0x80) {
+			column++;
+		}
+	}
+	located_error_line(builder->errors, "%s:%zu:%zu: %s, expected printable UTF-8",
+			   builder->document->origin, line, column, parser->problem);
+}
+
+static void syntax_error(struct builder *builder, const yaml_parser_t *parser, const char *text,
+			 size_t length)
+{
+	builder->failed = true;
+	if (parser->error == YAML_READER_ERROR && parser->problem &&
+	    parser->problem_offset <= length)
+		byte_error(builder, parser, text);
 	else
 		located_error_line(builder->errors, "%s:%zu:%zu: YAML syntax: %s%s%s",
 				   builder->document->origin, parser->problem_mark.line + 1,
@@ -259,7 +299,6 @@ static void syntax_error(struct builder *builder, const yaml_parser_t *parser)
 				   parser->problem ? parser->problem : "not readable",
 				   parser->context ? ", " : "",
 				   parser->context ? parser->context : "");
-	builder->failed = true;
 }
 
 static void build(struct builder *builder, const char *text, size_t length)
@@ -272,12 +311,13 @@ static void build(struct builder *builder, const char *text, size_t length)
 		builder->failed = true;
 		return;
 	}
+	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
 	while (!end && !builder->failed) {
 		yaml_event_t event;
 
 		if (!yaml_parser_parse(&parser, &event)) {
-			syntax_error(builder, &parser);
+			syntax_error(builder, &parser, text, length);
 			break;
 		}
 		end = event.type == YAML_STREAM_END_EVENT;

@@ -7,7 +7,7 @@
 
 #include "config/yaml/located.h"
 
-#define LINE_MAX 1024
+#define LINE_BYTES 1024
 
 static void line_add(struct located_errors *errors, const char *line)
 {
@@ -20,6 +20,10 @@ static void line_add(struct located_errors *errors, const char *line)
 	if (!text)
 		return; /* it is counted */
 	memcpy(text + errors->used, line, length);
+	/* A key or a file name may hold a newline; an error is one line. */
+	for (char *c = text + errors->used; c < text + errors->used + length; c++)
+		if (*c == '\n' || *c == '\t')
+			*c = ' ';
 	memcpy(text + errors->used + length, "\n", 2);
 	errors->text = text;
 	errors->used += length + 1;
@@ -51,7 +55,7 @@ static size_t path_write(const struct located_node *node, char *buffer, size_t s
 void located_error(struct located_errors *errors, const struct located_node *node,
 		   const char *format, ...)
 {
-	char line[LINE_MAX], path[256] = "";
+	char line[LINE_BYTES], path[256] = "";
 	va_list args;
 	int used;
 
@@ -67,7 +71,7 @@ void located_error(struct located_errors *errors, const struct located_node *nod
 
 void located_error_line(struct located_errors *errors, const char *format, ...)
 {
-	char line[LINE_MAX];
+	char line[LINE_BYTES];
 	va_list args;
 
 	va_start(args, format);
@@ -76,18 +80,27 @@ void located_error_line(struct located_errors *errors, const char *format, ...)
 	line_add(errors, line);
 }
 
+/* Not more than fits, and no half character at the end. */
+static int shown(const char *text, size_t room)
+{
+	size_t length = strnlen(text, room + 1);
+
+	if (length > room)
+		for (length = room; length && ((unsigned char)text[length] & 0xc0) == 0x80;)
+			length--;
+	return (int)length;
+}
+
 const char *located_found(const struct located_node *node, char *buffer, size_t size)
 {
-	if (!node)
+	if (!node || (node->kind == YAML_SCALAR && !node->quoted && !*node->text))
 		snprintf(buffer, size, "nothing");
 	else if (node->kind == YAML_MAPPING)
 		snprintf(buffer, size, "a mapping");
 	else if (node->kind == YAML_SEQUENCE)
 		snprintf(buffer, size, "a sequence");
 	else
-		snprintf(buffer, size, "\"%.*s\"", (int)(size > 3 ? size - 3 : 0), node->text);
-	for (char *c = buffer; *c; c++)
-		if (*c == '\n' || *c == '\t')
-			*c = ' ';
+		snprintf(buffer, size, "\"%.*s\"", shown(node->text, size > 3 ? size - 3 : 0),
+			 node->text);
 	return buffer;
 }

@@ -2,18 +2,18 @@
 /* YAML as settings need it: a tree of mappings, sequences and scalars, each with its place, and
  * errors that name it.
  *
- *   struct located_errors errors = { 0 };
- *   struct located_document *document = located_load(&errors, "pubd.yaml");
- *   const struct located_node *bus = located_need(&errors, located_root(document), "bus", "a
- * mapping"); located_keys(&errors, bus, (const char *const[]){ "name", "stale_ms", NULL }); ok =
- * located_integer(&errors, located_get(bus, "stale_ms"), 20, 60000, &stale_ms); if (errors.count)
- * fputs(errors.text, stderr);
+ *   located_load      a file's tree, or NULL with errors
+ *   located_keys      is it a mapping with no keys but these?
+ *   located_need      a key's value, with an error where there is none; located_get without
+ *   located_integer   and the like: check a value, convert it
+ *   located_error     what else is wrong with a node
  *
  * An error is a line "file:line:column: path.of.key: found this, expected that"; all of a file come
  * in one run, but a syntax error ends it. Getters take NULL nodes (nothing there) and return false.
  *
  * Anchors, aliases, tags, merge keys, several documents, duplicate keys and keys that are no plain
- * scalars are errors. Scalars are valid UTF-8 without control characters but tab and newline. */
+ * scalars are errors. Scalars are valid UTF-8 without control characters but tab and newline. There
+ * is no null: `~` and `null` are texts. Columns count characters. */
 #ifndef TICKBUS_CONFIG_YAML_LOCATED_H
 #define TICKBUS_CONFIG_YAML_LOCATED_H
 
@@ -24,7 +24,8 @@
 #define YAML_BYTES_MAX  (1u << 20)
 #define YAML_DEPTH_MAX  32
 #define YAML_NODES_MAX  100000
-#define YAML_ERRORS_MAX 100 /* further ones are counted only */
+#define YAML_KEYS_MAX   1000 /* in one mapping; each is compared with all before it */
+#define YAML_ERRORS_MAX 100  /* further ones are counted only */
 
 enum located_kind { YAML_SCALAR, YAML_SEQUENCE, YAML_MAPPING };
 
@@ -68,8 +69,8 @@ void located_error(struct located_errors *, const struct located_node *, const c
 /* Adds a whole line that is not about a node. */
 void located_error_line(struct located_errors *, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* What a node is, in words for "found ...": `"text"`, `a mapping`, `a sequence`. The buffer is cut.
- */
+/* What a node is, in words for "found ...": `"text"` (cut to the buffer), `a mapping`, `a
+ * sequence`, `nothing`. */
 const char *located_found(const struct located_node *, char *buffer, size_t size);
 
 /* The value of a key, or NULL. */
@@ -87,6 +88,9 @@ bool located_is_sequence(struct located_errors *, const struct located_node *,
 /* Each checks and converts; false with an error (none for NULL), *value is then left as it is. */
 bool located_integer(struct located_errors *, const struct located_node *, int64_t low,
 		     int64_t high, int64_t *value);
+/* A power of two; low is at least 1. */
+bool located_power(struct located_errors *, const struct located_node *, int64_t low, int64_t high,
+		   int64_t *value);
 bool located_boolean(struct located_errors *, const struct located_node *, bool *value);
 bool located_string(struct located_errors *, const struct located_node *, size_t min_bytes,
 		    size_t max_bytes, const char **value);

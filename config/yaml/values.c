@@ -125,32 +125,57 @@ bool located_is_sequence(struct located_errors *errors, const struct located_nod
 	return false;
 }
 
-bool located_integer(struct located_errors *errors, const struct located_node *node, int64_t low,
-		     int64_t high, int64_t *value)
+/* "5" and 5 look alike in an error. */
+static const char *in_quotes(const struct located_node *node)
 {
-	char found[FOUND_MAX], *end = NULL;
-	int64_t number = 0;
-	bool good = node && node->kind == YAML_SCALAR && !node->quoted && *node->text;
+	return node->kind == YAML_SCALAR && node->quoted ? " in quotes" : "";
+}
+
+/* No octal, no sign but minus, nothing behind. */
+static bool number_parse(const struct located_node *node, int64_t low, int64_t high,
+			 int64_t *number)
+{
+	const char *digits;
+	char *end;
+
+	if (node->kind != YAML_SCALAR || node->quoted)
+		return false;
+	digits = node->text + (node->text[0] == '-');
+	if (digits[0] < '0' || digits[0] > '9' || (digits[0] == '0' && digits[1]))
+		return false;
+	errno = 0;
+	*number = strtoll(node->text, &end, 10);
+	return *end == '\0' && errno == 0 && *number >= low && *number <= high;
+}
+
+static bool number_take(struct located_errors *errors, const struct located_node *node, bool power,
+			int64_t low, int64_t high, int64_t *value)
+{
+	char found[FOUND_MAX];
+	int64_t number;
 
 	if (!node)
 		return false;
-	if (good) {
-		const char *digits = node->text + (node->text[0] == '-');
-
-		errno = 0;
-		number = strtoll(node->text, &end, 10);
-		/* No octal, no sign but minus, nothing behind. */
-		good = digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && errno == 0 &&
-		       !(digits[0] == '0' && digits[1]) && number >= low && number <= high;
-	}
-	if (good) {
+	if (number_parse(node, low, high, &number) && (!power || (number & (number - 1)) == 0)) {
 		*value = number;
 		return true;
 	}
-	located_error(errors, node,
-		      "found %s, expected a whole number from %" PRId64 " to %" PRId64,
-		      located_found(node, found, sizeof(found)), low, high);
+	located_error(errors, node, "found %s%s, expected a %s from %" PRId64 " to %" PRId64,
+		      located_found(node, found, sizeof(found)), in_quotes(node),
+		      power ? "power of two" : "whole number", low, high);
 	return false;
+}
+
+bool located_integer(struct located_errors *errors, const struct located_node *node, int64_t low,
+		     int64_t high, int64_t *value)
+{
+	return number_take(errors, node, false, low, high, value);
+}
+
+bool located_power(struct located_errors *errors, const struct located_node *node, int64_t low,
+		   int64_t high, int64_t *value)
+{
+	return number_take(errors, node, true, low, high, value);
 }
 
 bool located_boolean(struct located_errors *errors, const struct located_node *node, bool *value)
@@ -164,8 +189,8 @@ bool located_boolean(struct located_errors *errors, const struct located_node *n
 		*value = node->text[0] == 't';
 		return true;
 	}
-	located_error(errors, node, "found %s, expected true or false",
-		      located_found(node, found, sizeof(found)));
+	located_error(errors, node, "found %s%s, expected true or false",
+		      located_found(node, found, sizeof(found)), in_quotes(node));
 	return false;
 }
 

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The forms of texts. Nothing here depends on a locale. */
+#include "config/forms.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME_BYTES    63
+#define ACCOUNT_BYTES 255
+#define SPEED_MAX     1000 /* times the market's own pace */
+
+#define LOWER  "abcdefghijklmnopqrstuvwxyz"
+#define UPPER  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+static bool made_of(const char *text, const char *characters, size_t max_bytes)
+{
+	const size_t length = strlen(text);
+
+	return length >= 1 && length <= max_bytes && strspn(text, characters) == length;
+}
+
+static bool keep(struct reading *reading, const char *text, void *field)
+{
+	*(const char **)field = reading_text(reading, "%s", text);
+	return true;
+}
+
+static bool is_name(const char *text)
+{
+	return text[0] != '.' && made_of(text, LOWER UPPER DIGITS "._-", NAME_BYTES);
+}
+
+static bool name_read(struct reading *reading, const char *text, void *field)
+{
+	return is_name(text) && keep(reading, text, field);
+}
+
+const struct form forms_name = {
+	.expected = "a name of 1 to 63 letters, digits, '.', '_' and '-' that does not begin with "
+		    "'.'",
+	.read = name_read,
+};
+
+static bool topic_read(struct reading *reading, const char *text, void *field)
+{
+	const size_t length = strlen(text);
+
+	if (!made_of(text, LOWER DIGITS "._-", TB_TOPIC_NAME_MAX) || text[0] == '.' ||
+	    text[length - 1] == '.' || strstr(text, ".."))
+		return false;
+	return keep(reading, text, field);
+}
+
+const struct form forms_topic = {
+	.expected = "parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes",
+	.read = topic_read,
+};
+
+static bool account_read(struct reading *reading, const char *text, void *field)
+{
+	return text[0] && strlen(text) <= ACCOUNT_BYTES && keep(reading, text, field);
+}
+
+const struct form forms_account = {
+	.expected = "a name of 1 to 255 bytes",
+	.read = account_read,
+};
+
+static bool address_read(struct reading *reading, const char *text, void *field)
+{
+	const char *bus = reading->settings->bus.name;
+
+	if (strcmp(text, "shm:") == 0) {
+		*(const char **)field = reading_text(reading, "shm:%s", bus ? bus : "");
+		return true;
+	}
+	return strncmp(text, "shm:", 4) == 0 && is_name(text + 4) && keep(reading, text, field);
+}
+
+const struct form forms_address = {
+	.expected = "shm:NAME, or shm: alone for the name of the bus",
+	.read = address_read,
+};
+
+static bool path_read(struct reading *reading, const char *text, void *field)
+{
+	if (!text[0])
+		return false;
+	*(const char **)field = reading_path(reading, text);
+	return true;
+}
+
+const struct form forms_path = {
+	.expected = "a path",
+	.read = path_read,
+};
+
+static bool file_read(struct reading *reading, const char *text, void *field)
+{
+	const char *path;
+	struct stat status;
+
+	if (!path_read(reading, text, field))
+		return false;
+	path = *(const char **)field;
+	if (!path)
+		return true; /* no memory: told already */
+	if (access(path, R_OK) == 0 && stat(path, &status) == 0) {
+		if (!S_ISDIR(status.st_mode))
+			return true;
+		errno = EISDIR;
+	}
+	snprintf(reading->why, sizeof(reading->why), "%s: %s", path, strerror(errno));
+	return false;
+}
+
+const struct form forms_file = {
+	.expected = "a file that can be read",
+	.read = file_read,
+};
+
+/* Whether there is data for it: a compiled zone (RFC 8536) begins with "TZif". */
+static bool zone_read(struct reading *reading, const char *text, void *field)
+{
+	const char *folder = getenv("TZDIR");
+	char path[4096], magic[4] = "";
+	FILE *file;
+	bool found;
+
+	if (!made_of(text, LOWER UPPER DIGITS "_+/-", NAME_BYTES) || text[0] == '/')
+		return false;
+	if (!folder || !*folder)
+		folder = "/usr/share/zoneinfo";
+	snprintf(path, sizeof(path), "%s/%s", folder, text);
+	snprintf(reading->why, sizeof(reading->why), "none in %s", folder);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	found = fread(magic, 1, sizeof(magic), file) == sizeof(magic) &&
+		memcmp(magic, "TZif", sizeof(magic)) == 0;
+	fclose(file);
+	return found && keep(reading, text, field);
+}
+
+const struct form forms_zone = {
+	.expected = "the name of a time zone like America/New_York",
+	.read = zone_read,
+};
+
+/* Reads digits: exactly so many, up to a value. */
+static bool digits_read(const char **text, unsigned int count, uint32_t max, uint32_t *value)
+{
+	*value = 0;
+	for (; count; count--, (*text)++) {
+		if (**text < '0' || **text > '9')
+			return false;
+		*value = *value * 10 + (uint32_t)(**text - '0');
+	}
+	return *value <= max;
+}
+
+static bool sign_read(const char **text, char sign)
+{
+	return *(*text)++ == sign;
+}
+
+static uint32_t days_in(uint32_t year, uint32_t month)
+{
+	static const uint8_t days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+	const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+	return days[month - 1] + (month == 2 && leap ? 1u : 0u);
+}
+
+static bool date_read(struct reading *reading, const char *text, void *field)
+{
+	struct settings_date date;
+
+	(void)reading;
+	if (!digits_read(&text, 4, 2199, &date.year) || !sign_read(&text, '-') ||
+	    !digits_read(&text, 2, 12, &date.month) || !sign_read(&text, '-') ||
+	    !digits_read(&text, 2, 31, &date.day) || *text)
+		return false;
+	if (date.year < 1970 || date.month < 1 || date.day < 1 ||
+	    date.day > days_in(date.year, date.month))
+		return false;
+	memcpy(field, &date, sizeof(date));
+	return true;
+}
+
+static void date_write(const void *field, char *buffer, size_t size)
+{
+	const struct settings_date *date = field;
+
+	snprintf(buffer, size, "%04u-%02u-%02u", date->year, date->month, date->day);
+}
+
+const struct form forms_date = {
+	.expected = "a day as YYYY-MM-DD, from 1970 to 2199",
+	.read = date_read,
+	.write = date_write,
+};
+
+static bool time_read(struct reading *reading, const char *text, void *field)
+{
+	uint32_t hours, minutes, seconds = 0;
+
+	(void)reading;
+	if (!digits_read(&text, 2, 23, &hours) || !sign_read(&text, ':') ||
+	    !digits_read(&text, 2, 59, &minutes))
+		return false;
+	if (*text && (!sign_read(&text, ':') || !digits_read(&text, 2, 59, &seconds) || *text))
+		return false;
+	*(uint32_t *)field = (hours * 60 + minutes) * 60 + seconds;
+	return true;
+}
+
+static void time_write(const void *field, char *buffer, size_t size)
+{
+	const uint32_t time_s = *(const uint32_t *)field;
+
+	snprintf(buffer, size, "%02u:%02u:%02u", time_s / 3600, time_s / 60 % 60, time_s % 60);
+}
+
+const struct form forms_time = {
+	.expected = "a time of day as HH:MM or HH:MM:SS",
+	.read = time_read,
+	.write = time_write,
+};
+
+/* "10x", "0.125x": at most three digits behind the point. */
+static bool factor_read(const char *text, uint32_t *milli)
+{
+	uint32_t value = 0, digit;
+	unsigned int places = 0;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	while (digits_read(&text, 1, 9, &digit)) {
+		value = value * 10 + digit;
+		if (value > SPEED_MAX)
+			return false;
+	}
+	if (*text == '.') {
+		for (text++; places < 3 && digits_read(&text, 1, 9, &digit); places++)
+			value = value * 10 + digit;
+		if (places == 0)
+			return false;
+	}
+	for (; places < 3; places++)
+		value *= 10;
+	*milli = value;
+	return strcmp(text, "x") == 0 && value > 0 && value <= SPEED_MAX * 1000;
+}
+
+static bool speed_read(struct reading *reading, const char *text, void *field)
+{
+	uint32_t milli = 0;
+
+	(void)reading;
+	if (strcmp(text, "realtime") == 0)
+		milli = 1000;
+	else if (strcmp(text, "max") != 0 && !factor_read(text, &milli))
+		return false;
+	*(uint32_t *)field = milli;
+	return true;
+}
+
+static void speed_write(const void *field, char *buffer, size_t size)
+{
+	const uint32_t milli = *(const uint32_t *)field;
+
+	if (milli == 0)
+		snprintf(buffer, size, "max");
+	else if (milli == 1000)
+		snprintf(buffer, size, "realtime");
+	else
+		snprintf(buffer, size, "%u.%03ux", milli / 1000, milli % 1000);
+}
+
+const struct form forms_speed = {
+	.expected = "max, realtime, or a factor from 0.001x to 1000x",
+	.read = speed_read,
+	.write = speed_write,
+};
+
+/* An item whose own name is wrong may be the one that is meant: its error is enough. */
+static bool feed_read(struct reading *reading, const char *text, void *field)
+{
+	const struct settings *settings = reading->settings;
+	bool nameless = settings->feed_count == 0;
+
+	for (size_t i = 0; i < settings->feed_count; i++) {
+		const char *name = settings->feeds[i].name;
+
+		if (name && strcmp(name, text) == 0) {
+			*(const struct settings_feed **)field = &settings->feeds[i];
+			return true;
+		}
+		nameless |= !name;
+	}
+	return nameless && *text;
+}
+
+static void feed_write(const void *field, char *buffer, size_t size)
+{
+	snprintf(buffer, size, "%s", (*(const struct settings_feed *const *)field)->name);
+}
+
+const struct form forms_feed = {
+	.expected = "the name of one of the feeds",
+	.read = feed_read,
+	.write = feed_write,
+};
+
+static bool schema_read(struct reading *reading, const char *text, void *field)
+{
+	const struct settings *settings = reading->settings;
+	bool nameless = settings->schema_count == 0;
+
+	for (size_t i = 0; i < settings->schema_count; i++) {
+		const char *name = settings->schemas[i].name;
+
+		if (name && strcmp(name, text) == 0) {
+			*(const struct settings_schema **)field = &settings->schemas[i];
+			return true;
+		}
+		nameless |= !name;
+	}
+	return nameless && *text;
+}
+
+static void schema_write(const void *field, char *buffer, size_t size)
+{
+	snprintf(buffer, size, "%s", (*(const struct settings_schema *const *)field)->name);
+}
+
+const struct form forms_schema = {
+	.expected = "the name of one of the schemas",
+	.read = schema_read,
+	.write = schema_write,
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a text in the settings must look like: one form each, with the way in and the way out. */
+#ifndef TICKBUS_CONFIG_FORMS_H
+#define TICKBUS_CONFIG_FORMS_H
+
+#include "config/reading.h"
+
+struct form {
+	const char *expected; /* the words of an error */
+	/* Fills the field, or returns false and may say why. Never takes the empty text. */
+	bool (*read)(struct reading *, const char *text, void *field);
+	/* The text again; NULL: the field is it. */
+	void (*write)(const void *field, char *buffer, size_t size);
+};
+
+#define FORMS_TEXT_BYTES 256 /* that write needs */
+
+extern const struct form forms_name;    /* const char *: of a bus, of a feed */
+extern const struct form forms_topic;   /* const char * */
+extern const struct form forms_account; /* const char *: of a user, of a group */
+extern const struct form forms_address; /* const char *; after the bus's name */
+extern const struct form forms_path;    /* const char *: absolute */
+extern const struct form forms_file;    /* the same, of a file that can be read */
+extern const struct form forms_zone;    /* const char * */
+extern const struct form forms_date;    /* struct settings_date */
+extern const struct form forms_time;    /* uint32_t: seconds since midnight */
+extern const struct form forms_speed;   /* uint32_t: thousandths; 0: max */
+extern const struct form forms_feed;    /* const struct settings_feed *; after the feeds */
+extern const struct form forms_schema;  /* const struct settings_schema *; after the schemas */
+
+#endif

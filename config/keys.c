@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys from the file into structures. */
+#include "config/keys.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define KNOWN_MAX 64
+#define FOUND_MAX 80
+
+bool keys_known(struct reading *reading, const struct located_node *node,
+		const struct key *const *tables)
+{
+	const char *known[KNOWN_MAX + 1];
+	size_t count = 0;
+
+	for (; *tables; tables++)
+		for (const struct key *key = *tables; key->name; key++) {
+			assert(count < KNOWN_MAX);
+			known[count++] = key->name;
+		}
+	known[count] = NULL;
+	return located_keys(&reading->errors, node, known) && node->kind == YAML_MAPPING;
+}
+
+static void integer_read(struct reading *reading, const struct located_node *node,
+			 const struct key *key, void *field)
+{
+	int64_t value;
+	int32_t narrow;
+
+	if (!(key->kind == KEY_POWER ? located_power : located_integer)(
+		    &reading->errors, node, key->low, key->high, &value))
+		return;
+	narrow = (int32_t)value; /* a uint32_t keeps its bits */
+	assert(key->bytes == sizeof(value) || key->bytes == sizeof(narrow));
+	if (key->bytes == sizeof(value))
+		memcpy(field, &value, sizeof(value));
+	else
+		memcpy(field, &narrow, sizeof(narrow));
+}
+
+static void word_read(struct reading *reading, const struct located_node *node,
+		      const struct key *key, void *field)
+{
+	unsigned int word;
+
+	assert(key->bytes == sizeof(word));
+	if (!located_word(&reading->errors, node, key->words, &word))
+		return;
+	word++;
+	memcpy(field, &word, sizeof(word));
+}
+
+static void text_read(struct reading *reading, const struct located_node *node,
+		      const struct form *form, void *field)
+{
+	char found[FOUND_MAX];
+
+	reading->why[0] = '\0';
+	if (node->kind == YAML_SCALAR && form->read(reading, node->text, field))
+		return;
+	located_error(&reading->errors, node, "found %s, expected %s%s%s",
+		      located_found(node, found, sizeof(found)), form->expected,
+		      reading->why[0] ? ": " : "", reading->why);
+}
+
+static bool listed(const char *const *texts, size_t count, const char *text)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(texts[i], text) == 0)
+			return true;
+	return false;
+}
+
+static void list_read(struct reading *reading, const struct located_node *node,
+		      const struct key *key, struct settings_list *list)
+{
+	const char **texts;
+
+	if (!located_is_sequence(&reading->errors, node, "a list"))
+		return;
+	if (node->count < key->low || node->count > key->high) {
+		located_error(&reading->errors, node, "found %u entries, expected %d to %d",
+			      node->count, (int)key->low, (int)key->high);
+		return;
+	}
+	texts = reading_keep(reading, node->count * sizeof(*texts));
+	if (!texts)
+		return;
+	list->texts = texts;
+	for (const struct located_node *child = node->first; child; child = child->next) {
+		const char *text = NULL;
+
+		text_read(reading, child, key->form, &text);
+		if (text && listed(texts, list->count, text))
+			located_error(&reading->errors, child,
+				      "found \"%s\" again, expected each once", text);
+		else if (text)
+			texts[list->count++] = text;
+	}
+}
+
+static void value_read(struct reading *reading, const struct located_node *node,
+		       const struct key *key, void *field)
+{
+	switch (key->kind) {
+	case KEY_INTEGER:
+	case KEY_POWER:
+		integer_read(reading, node, key, field);
+		break;
+	case KEY_BOOLEAN:
+		located_boolean(&reading->errors, node, field);
+		break;
+	case KEY_WORD:
+		word_read(reading, node, key, field);
+		break;
+	case KEY_TEXT:
+		text_read(reading, node, key->form, field);
+		break;
+	case KEY_LIST:
+		list_read(reading, node, key, field);
+		break;
+	case KEY_MAPPING:
+		if (keys_known(reading, node, (const struct key *const[]){ key->keys, NULL }))
+			keys_read(reading, node, key->keys, field);
+		break;
+	case KEY_ELSEWHERE:
+		break;
+	}
+}
+
+/* What is read where a key is missing: the default, or nothing, whose error is that of the kind.
+ * It has the place of the mapping. */
+static void usual_read(struct reading *reading, const struct located_node *mapping,
+		       const struct key *key, void *field)
+{
+	struct located_node node = *mapping, only;
+
+	node.key = key->name;
+	node.parent = mapping;
+	node.kind = YAML_SCALAR;
+	node.text = key->usual ? key->usual : "";
+	node.quoted = false;
+	node.first = NULL;
+	node.count = 0;
+	if (key->kind == KEY_MAPPING) {
+		node.kind = YAML_MAPPING;
+	} else if (key->kind == KEY_LIST) {
+		only = node;
+		only.next = NULL;
+		only.parent = &node;
+		node.kind = YAML_SEQUENCE;
+		node.first = key->usual ? &only : NULL;
+		node.count = key->usual ? 1 : 0;
+	}
+	value_read(reading, &node, key, field);
+}
+
+void keys_read(struct reading *reading, const struct located_node *mapping, const struct key *table,
+	       void *structure)
+{
+	for (const struct key *key = table; key->name; key++) {
+		const struct located_node *node = located_get(mapping, key->name);
+		void *field = (char *)structure + key->offset;
+
+		if (node)
+			value_read(reading, node, key, field);
+		else if (!key->optional)
+			usual_read(reading, mapping, key, field);
+	}
+}

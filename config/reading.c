@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of settings: blocks that are freed together. */
+#include "config/reading.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+struct settings_block {
+	struct settings_block *next;
+	max_align_t bytes[];
+};
+
+void *reading_keep(struct reading *reading, size_t bytes)
+{
+	struct settings_block *block = calloc(1, sizeof(*block) + bytes);
+
+	if (!block) {
+		located_error_line(&reading->errors, "no memory for the settings");
+		reading->no_memory = true;
+		return NULL;
+	}
+	block->next = reading->settings->blocks;
+	reading->settings->blocks = block;
+	return block->bytes;
+}
+
+const char *reading_text(struct reading *reading, const char *format, ...)
+{
+	va_list args;
+	char *text = NULL;
+	int length;
+
+	va_start(args, format);
+	length = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	if (length >= 0)
+		text = reading_keep(reading, (size_t)length + 1);
+	if (text) {
+		va_start(args, format);
+		vsnprintf(text, (size_t)length + 1, format, args);
+		va_end(args);
+	}
+	return text;
+}
+
+const char *reading_path(struct reading *reading, const char *path)
+{
+	if (path[0] == '/')
+		return reading_text(reading, "%s", path);
+	return reading_text(reading, "%s/%s", reading->folder, path);
+}
+
+void reading_forget(struct settings *settings)
+{
+	for (struct settings_block *block = settings->blocks, *next; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	settings->blocks = NULL;
+}

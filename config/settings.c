@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The settings: what their tables of keys say, and what holds between them. Schemas and feeds are
+ * read before the topics that name them. */
+#include "config/settings.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/region.h"
+#include "config/tables.h"
+
+#define SCHEMAS_MAX 1024
+#define FEEDS_MAX   64 /* each has a block of counters */
+#define TOPICS_MAX  1024
+#define FOUND_MAX   80
+
+/* A list of the file, with as many entries as there may be; NULL with an error. */
+static const struct located_node *section(struct reading *reading, const struct located_node *root,
+					  const char *key, const char *expected, uint32_t max)
+{
+	const struct located_node *list = located_need(&reading->errors, root, key, expected);
+
+	if (!located_is_sequence(&reading->errors, list, expected))
+		return NULL;
+	if (list->count >= 1 && list->count <= max)
+		return list;
+	located_error(&reading->errors, list, "found %u entries, expected 1 to %u", list->count,
+		      max);
+	return NULL;
+}
+
+/* Every item begins with its name, or NULL. */
+static void expect_new_name(struct reading *reading, const struct located_node *node,
+			    const void *items, size_t item_bytes, size_t count)
+{
+	const char *const *last = (const void *)((const char *)items + count * item_bytes);
+
+	for (size_t i = 0; *last && i < count; i++) {
+		const char *const *name = (const void *)((const char *)items + i * item_bytes);
+
+		if (*name && strcmp(*name, *last) == 0) {
+			located_error(&reading->errors, node,
+				      "found %s again, expected each name once", *last);
+			return;
+		}
+	}
+}
+
+/* A schema's own errors, each with its own place. */
+static void errors_pass_on(struct reading *reading, const char *lines)
+{
+	while (*lines) {
+		const size_t length = strcspn(lines, "\n");
+
+		located_error_line(&reading->errors, "%.*s", (int)length, lines);
+		lines += length + (lines[length] == '\n');
+	}
+}
+
+static bool is_built_in(const char *name)
+{
+	for (const char *const *known = tb_schema_builtins(); *known; known++)
+		if (strcmp(name, *known) == 0)
+			return true;
+	return false;
+}
+
+static void schema_read(struct reading *reading, const struct located_node *node,
+			struct settings_schema *schema)
+{
+	const char *text;
+	char found[FOUND_MAX];
+
+	if (!located_string(&reading->errors, node, 1, PATH_MAX, &text))
+		return;
+	/* What looks like a name is not searched for as a file. */
+	if (!is_built_in(text) && !strpbrk(text, "./")) {
+		located_error(&reading->errors, node,
+			      "found %s, expected a built-in schema or the path of a .yaml file",
+			      located_found(node, found, sizeof(found)));
+		return;
+	}
+	schema->source =
+		is_built_in(text) ? reading_text(reading, "%s", text) : reading_path(reading, text);
+	if (!schema->source)
+		return;
+	if (tb_schema_load(&schema->schema, schema->source) < 0) {
+		located_error(&reading->errors, node, "found %s, expected a schema without errors:",
+			      located_found(node, found, sizeof(found)));
+		errors_pass_on(reading, tb_error());
+		return;
+	}
+	schema->name = tb_schema_name(schema->schema);
+}
+
+static void schemas_read(struct reading *reading, const struct located_node *root)
+{
+	struct settings *settings = reading->settings;
+	const struct located_node *list =
+		section(reading, root, "schemas", "a list of schemas", SCHEMAS_MAX);
+
+	if (list)
+		settings->schemas = reading_keep(reading, list->count * sizeof(*settings->schemas));
+	if (!settings->schemas)
+		return;
+	for (const struct located_node *node = list->first; node; node = node->next) {
+		schema_read(reading, node, &settings->schemas[settings->schema_count]);
+		expect_new_name(reading, node, settings->schemas, sizeof(*settings->schemas),
+				settings->schema_count);
+		settings->schema_count++;
+	}
+}
+
+static void feed_read(struct reading *reading, const struct located_node *node,
+		      struct settings_feed *feed)
+{
+	const struct key *const further[] = { NULL, tables_itch50, tables_synthetic };
+	const struct key *tables[] = { tables_feed, NULL, NULL, NULL };
+	const struct located_node *type = located_get(node, "type");
+	struct located_errors unsaid = { 0 };
+	unsigned int word;
+
+	/* With a type that is wrong, keys of any type are known. */
+	if (located_word(&unsaid, type, tables_feed[1].words, &word)) {
+		tables[1] = further[word + 1];
+	} else {
+		tables[1] = tables_itch50;
+		tables[2] = tables_synthetic;
+	}
+	located_errors_free(&unsaid);
+	if (!keys_known(reading, node, tables))
+		return;
+	keys_read(reading, node, tables_feed, feed);
+	if (feed->type)
+		keys_read(reading, node, further[feed->type], feed);
+	if (feed->type == SETTINGS_SYNTHETIC && located_get(node, "messages") &&
+	    located_get(node, "seconds"))
+		located_error(&reading->errors, located_get(node, "seconds"),
+			      "found it beside messages, expected one of the two");
+}
+
+static void feeds_read(struct reading *reading, const struct located_node *root)
+{
+	struct settings *settings = reading->settings;
+	const struct located_node *list =
+		section(reading, root, "feeds", "a list of feeds", FEEDS_MAX);
+
+	if (list)
+		settings->feeds = reading_keep(reading, list->count * sizeof(*settings->feeds));
+	if (!settings->feeds)
+		return;
+	for (const struct located_node *node = list->first; node; node = node->next) {
+		feed_read(reading, node, &settings->feeds[settings->feed_count]);
+		expect_new_name(reading, located_get(node, "name"), settings->feeds,
+				sizeof(*settings->feeds), settings->feed_count);
+		settings->feed_count++;
+	}
+}
+
+/* The memory it takes, by the same arithmetic that will lay it out. */
+static void topic_measure(struct reading *reading, const struct located_node *node,
+			  struct settings_topic *topic)
+{
+	struct region_layout layout;
+	const struct region_shape shape = {
+		.epoch = 1,
+		.topic_id = 1,
+		.slots = topic->slots,
+		.slot_bytes = region_slot_bytes(tb_schema_bytes(topic->schema->schema)),
+		.capacity = topic->instruments,
+		.flags = (topic->checked ? REGION_FLAG_CHECKED : 0) |
+			 (topic->last_value ? REGION_FLAG_LAST_VALUE : 0),
+	};
+
+	if (region_layout(&shape, &layout) < 0)
+		located_error(&reading->errors, node, "%s", tb_error());
+	else
+		topic->bytes = layout.bytes;
+}
+
+static void topic_read(struct reading *reading, const struct located_node *node,
+		       struct settings_topic *topic)
+{
+	const struct located_node *schema = located_get(node, "schema");
+
+	if (!keys_known(reading, node, (const struct key *const[]){ tables_topic, NULL }))
+		return;
+	keys_read(reading, node, tables_topic, topic);
+	if (schema) {
+		topic->line = schema->line;
+		topic->column = schema->column;
+	}
+	if (topic->schema && topic->slots && topic->instruments)
+		topic_measure(reading, node, topic);
+}
+
+static void topics_read(struct reading *reading, const struct located_node *root)
+{
+	struct settings *settings = reading->settings;
+	const struct located_node *list =
+		section(reading, root, "topics", "a list of topics", TOPICS_MAX);
+
+	if (list)
+		settings->topics = reading_keep(reading, list->count * sizeof(*settings->topics));
+	if (!settings->topics)
+		return;
+	if (settings->bus.topics_max && list->count > settings->bus.topics_max)
+		located_error(&reading->errors, list,
+			      "found %u topics, expected at most bus.topics_max, %u", list->count,
+			      settings->bus.topics_max);
+	for (const struct located_node *node = list->first; node; node = node->next) {
+		topic_read(reading, node, &settings->topics[settings->topic_count]);
+		expect_new_name(reading, located_get(node, "name"), settings->topics,
+				sizeof(*settings->topics), settings->topic_count);
+		settings->topic_count++;
+	}
+}
+
+/* The folder of the file, absolute, so that printed settings mean the same anywhere. */
+static bool folder_find(struct reading *reading, const char *path)
+{
+	char *copy = strdup(path), *folder = copy ? realpath(dirname(copy), NULL) : NULL;
+
+	if (folder)
+		reading->folder = reading_text(reading, "%s", folder);
+	else
+		located_error_line(&reading->errors, "%s: its folder cannot be found: %s", path,
+				   strerror(errno));
+	free(folder);
+	free(copy);
+	return reading->folder;
+}
+
+static void file_read(struct reading *reading, const char *path)
+{
+	struct located_document *document = located_load(&reading->errors, path);
+	const struct located_node *root = located_root(document);
+
+	reading->settings->path = reading_text(reading, "%s", path);
+	if (document && folder_find(reading, path) &&
+	    keys_known(reading, root, (const struct key *const[]){ tables_root, NULL })) {
+		keys_read(reading, root, tables_root, reading->settings);
+		schemas_read(reading, root);
+		feeds_read(reading, root);
+		topics_read(reading, root);
+	}
+	located_free(document);
+}
+
+static void errors_print(const struct located_errors *errors, FILE *file)
+{
+	if (errors->text)
+		fwrite(errors->text, 1, errors->used, file);
+	if (errors->count > YAML_ERRORS_MAX)
+		fprintf(file, "and %u more errors\n", errors->count - YAML_ERRORS_MAX);
+}
+
+int settings_load(struct settings **settings, const char *path, FILE *errors)
+{
+	struct reading reading = { .settings = calloc(1, sizeof(*reading.settings)) };
+	int result = 0;
+
+	*settings = NULL;
+	if (!reading.settings) {
+		fputs("no memory for the settings\n", errors);
+		return error_set(ENOMEM, "no memory for the settings");
+	}
+	file_read(&reading, path);
+	if (reading.errors.count) {
+		errors_print(&reading.errors, errors);
+		result =
+			error_set(reading.no_memory ? ENOMEM : EINVAL,
+				  "%s: found %u errors, expected none", path, reading.errors.count);
+		settings_free(reading.settings);
+	} else {
+		*settings = reading.settings;
+	}
+	located_errors_free(&reading.errors);
+	return result;
+}
+
+void settings_free(struct settings *settings)
+{
+	if (!settings)
+		return;
+	for (size_t i = 0; i < settings->schema_count; i++)
+		tb_schema_free(settings->schemas[i].schema);
+	reading_forget(settings);
+	free(settings);
+}
+
+void settings_print(const struct settings *settings, FILE *file)
+{
+	const struct key *const further[] = { NULL, tables_itch50, tables_synthetic };
+
+	keys_print(file, tables_root, settings, "", "");
+	fputs("schemas:\n", file);
+	for (size_t i = 0; i < settings->schema_count; i++) {
+		fputs("  - ", file);
+		keys_print_text(file, settings->schemas[i].source);
+		fputc('\n', file);
+	}
+	fputs("feeds:\n", file);
+	for (size_t i = 0; i < settings->feed_count; i++) {
+		const struct settings_feed *feed = &settings->feeds[i];
+
+		keys_print(file, tables_feed, feed, "  - ", "    ");
+		keys_print(file, further[feed->type], feed, "    ", "    ");
+	}
+	fputs("topics:\n", file);
+	for (size_t i = 0; i < settings->topic_count; i++)
+		keys_print(file, tables_topic, &settings->topics[i], "  - ", "    ");
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pubd's settings, as its YAML file says them and with defaults filled in.
+ *
+ * All that is here was checked: names are unique, references lead somewhere, numbers are within
+ * their bounds, schemas are loaded, an ITCH file was there and could be read. Paths are absolute.
+ * A word's enum begins at 1. What pointers lead to belongs to the settings. */
+#ifndef TICKBUS_CONFIG_SETTINGS_H
+#define TICKBUS_CONFIG_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tickbus/publisher.h"
+#include "tickbus/schema.h"
+
+struct settings_list {
+	const char *const *texts;
+	size_t count;
+};
+
+struct settings_bus {
+	const char *name;
+	struct settings_list listen; /* "shm:NAME" each, at least one */
+	struct settings_list users, groups;
+	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: not at all */
+	uint32_t topics_max, subscribers_max;
+};
+
+struct settings_log {
+	const char *file; /* NULL: standard error */
+	enum tb_log_level level;
+};
+
+struct settings_schema {
+	const char *name;
+	const char *source; /* built-in name, or path */
+	struct tb_schema *schema;
+};
+
+enum settings_type { SETTINGS_ITCH50 = 1, SETTINGS_SYNTHETIC };
+enum settings_at_end { SETTINGS_LINGER = 1, SETTINGS_EXIT, SETTINGS_RESTART };
+enum settings_wait { SETTINGS_SPIN = 1, SETTINGS_BACKOFF, SETTINGS_SLEEP };
+enum settings_select {
+	SETTINGS_QUOTE = 1,
+	SETTINGS_TRADE,
+	SETTINGS_DEPTH10,
+	SETTINGS_STATUS,
+	SETTINGS_IMBALANCE,
+};
+
+struct settings_date {
+	uint32_t year, month, day;
+};
+
+struct settings_feed {
+	const char *name;
+	enum settings_type type;
+	uint32_t speed_milli;       /* thousandths of the market's own pace; 0: as fast as it can */
+	uint32_t start_subscribers; /* joins on the feed's topics before it begins */
+	enum settings_at_end at_end;
+	int32_t cpu; /* -1: any */
+	enum settings_wait wait;
+	struct settings_date date;
+	const char *time_zone;
+	/* itch50 */
+	const char *path;
+	uint32_t from_s; /* since midnight; what is before is not paced */
+	/* synthetic */
+	uint64_t seed;
+	uint32_t symbols;
+	uint64_t messages, seconds; /* at most one; both 0: without an end */
+	uint32_t rate;              /* messages per second of market time, the mean */
+	uint32_t burst;             /* the busiest millisecond, as a multiple of the mean */
+};
+
+struct settings_topic {
+	const char *name;
+	const struct settings_feed *feed;
+	enum settings_select select;
+	const struct settings_schema *schema;
+	uint32_t slots, instruments;
+	bool last_value, checked;
+	uint64_t bytes;        /* of memory it takes */
+	uint32_t line, column; /* where it names its schema, for an error about the two */
+};
+
+struct settings {
+	const char *path; /* of the file, as it was given */
+	struct settings_bus bus;
+	struct settings_log log;
+	struct settings_schema *schemas;
+	size_t schema_count;
+	struct settings_feed *feeds;
+	size_t feed_count;
+	struct settings_topic *topics;
+	size_t topic_count;
+	struct settings_block *blocks; /* the memory of all this */
+};
+
+/* Reads a file. 0; or -EINVAL (-ENOMEM), with a line in `errors` for everything that is wrong. */
+int settings_load(struct settings **settings, const char *path, FILE *errors);
+
+/* Prints all settings as YAML that reads back to the same, wherever it is put. */
+void settings_print(const struct settings *settings, FILE *file);
+
+/* Takes NULL. */
+void settings_free(struct settings *settings);
+
+#endif

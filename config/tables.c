@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every key that there is: its kind, its bounds, its default. Keys are read in this order. */
+#include "config/tables.h"
+
+#define FIELD(type, member)                                                                        \
+	.offset = offsetof(struct type, member), .bytes = sizeof(((struct type *)0)->member)
+#define BUS(member)   FIELD(settings_bus, member)
+#define LOG(member)   FIELD(settings_log, member)
+#define FEED(member)  FIELD(settings_feed, member)
+#define TOPIC(member) FIELD(settings_topic, member)
+
+/* clang-format off */
+static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
+static const char *const types[] = { "itch50", "synthetic", NULL };
+static const char *const at_ends[] = { "linger", "exit", "restart", NULL };
+static const char *const waits[] = { "spin", "backoff", "sleep", NULL };
+static const char *const selects[] = { "quote", "trade", "depth10", "status", "imbalance", NULL };
+
+static const struct key access_keys[] = {
+	{ "users", KEY_LIST, BUS(users), .form = &forms_account, .high = 256 },
+	{ "groups", KEY_LIST, BUS(groups), .form = &forms_account, .high = 256 },
+	{ 0 },
+};
+
+static const struct key bus_keys[] = {
+	{ "name", KEY_TEXT, BUS(name), .form = &forms_name },
+	{ "listen", KEY_LIST, BUS(listen), .form = &forms_address, .low = 1, .high = 8, .usual = "shm:" },
+	{ "access", KEY_MAPPING, .keys = access_keys },
+	{ "stale_ms", KEY_INTEGER, BUS(stale_ms), .low = 20, .high = 60000, .usual = "1000" },
+	{ "exit_wait_ms", KEY_INTEGER, BUS(exit_wait_ms), .high = 600000, .usual = "5000" },
+	{ "topics_max", KEY_INTEGER, BUS(topics_max), .low = 1, .high = 1024, .usual = "256" },
+	{ "subscribers_max", KEY_INTEGER, BUS(subscribers_max), .low = 1, .high = 65536, .usual = "1024" },
+	{ 0 },
+};
+
+static const struct key log_keys[] = {
+	{ "file", KEY_TEXT, LOG(file), .form = &forms_path, .optional = true },
+	{ "level", KEY_WORD, LOG(level), .words = levels, .usual = "info" },
+	{ 0 },
+};
+
+const struct key tables_root[] = {
+	{ "bus", KEY_MAPPING, FIELD(settings, bus), .keys = bus_keys },
+	{ "log", KEY_MAPPING, FIELD(settings, log), .keys = log_keys },
+	{ .name = "schemas", .kind = KEY_ELSEWHERE },
+	{ .name = "feeds", .kind = KEY_ELSEWHERE },
+	{ .name = "topics", .kind = KEY_ELSEWHERE },
+	{ 0 },
+};
+
+static const struct key start_keys[] = {
+	{ "subscribers", KEY_INTEGER, FEED(start_subscribers), .high = 1000000, .usual = "0" },
+	{ 0 },
+};
+
+const struct key tables_feed[] = {
+	{ "name", KEY_TEXT, FEED(name), .form = &forms_name },
+	{ "type", KEY_WORD, FEED(type), .words = types },
+	{ "speed", KEY_TEXT, FEED(speed_milli), .form = &forms_speed, .usual = "max" },
+	{ "start", KEY_MAPPING, .keys = start_keys },
+	{ "at_end", KEY_WORD, FEED(at_end), .words = at_ends, .usual = "linger" },
+	{ "cpu", KEY_INTEGER, FEED(cpu), .low = -1, .high = 1023, .usual = "-1" },
+	{ "wait", KEY_WORD, FEED(wait), .words = waits, .usual = "backoff" },
+	{ 0 },
+};
+
+const struct key tables_itch50[] = {
+	{ "path", KEY_TEXT, FEED(path), .form = &forms_file },
+	{ "date", KEY_TEXT, FEED(date), .form = &forms_date },
+	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .usual = "America/New_York" },
+	{ "from", KEY_TEXT, FEED(from_s), .form = &forms_time, .usual = "00:00" },
+	{ 0 },
+};
+
+/* The date is fixed by default, so that the same seed gives the same records on any day. */
+const struct key tables_synthetic[] = {
+	{ "seed", KEY_INTEGER, FEED(seed), .high = INT64_MAX, .usual = "1" },
+	{ "symbols", KEY_INTEGER, FEED(symbols), .low = 1, .high = 65535, .usual = "8000" },
+	{ "messages", KEY_INTEGER, FEED(messages), .low = 1, .high = 1000000000000, .optional = true },
+	{ "seconds", KEY_INTEGER, FEED(seconds), .low = 1, .high = 1000000000, .optional = true },
+	{ "rate", KEY_INTEGER, FEED(rate), .low = 1, .high = 100000000, .usual = "100000" },
+	{ "burst", KEY_INTEGER, FEED(burst), .low = 10, .high = 1000, .usual = "20" },
+	{ "date", KEY_TEXT, FEED(date), .form = &forms_date, .usual = "2020-01-02" },
+	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .usual = "America/New_York" },
+	{ 0 },
+};
+
+const struct key tables_topic[] = {
+	{ "name", KEY_TEXT, TOPIC(name), .form = &forms_topic },
+	{ "feed", KEY_TEXT, TOPIC(feed), .form = &forms_feed },
+	{ "select", KEY_WORD, TOPIC(select), .words = selects },
+	{ "schema", KEY_TEXT, TOPIC(schema), .form = &forms_schema },
+	{ "slots", KEY_POWER, TOPIC(slots), .low = 64, .high = 1 << 24, .usual = "65536" },
+	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = 1 << 20, .usual = "16384" },
+	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .usual = "true" },
+	{ "checked", KEY_BOOLEAN, TOPIC(checked), .usual = "true" },
+	{ 0 },
+};
+/* clang-format on */
