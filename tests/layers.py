@@ -24,7 +24,7 @@ MAY_USE = {
     "publisher/pubd": ["publisher", "publisher/feeds", "config", "schemas", "bus/error.h",
                        "bus/log.h", "tickbus"],
     "tools": ["tickbus"],
-    "examples": ["tickbus"],
+    "examples": ["tickbus", "tickbus/schemas"],
 }
 # file -> what it alone may include beside its folder's list
 ALSO = {

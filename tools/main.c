@@ -44,7 +44,7 @@ static int main_wrong(const char *found)
 	output_text(&err, found ? found : "nothing");
 	output_text(&err, ", expected a command\n");
 	usage_print(&err);
-	output_close(&err, "");
+	output_close(&err, NULL);
 	return COMMAND_USAGE;
 }
 
@@ -70,5 +70,5 @@ int main(int argc, char **argv)
 		usage_print(&out);
 	else
 		output_text(&out, "tickbus " TICKBUS_VERSION "\n");
-	return output_close(&out, "");
+	return output_close(&out, NULL);
 }

@@ -137,6 +137,7 @@ int output_close(struct output *out, const char *command)
 	out->size = 0;
 	if (result == 0)
 		return COMMAND_DONE;
-	fprintf(stderr, "tickbus %s: standard output: %s\n", command, strerror(-result));
+	fprintf(stderr, "tickbus%s%s: standard output: %s\n", command ? " " : "",
+		command ? command : "", strerror(-result));
 	return COMMAND_FAILED;
 }

@@ -37,8 +37,8 @@ void output_value(struct output *out, enum tb_format format, const char *text);
 /* Writes out what there is. 0 or -errno. */
 int output_flush(struct output *out);
 
-/* Writes out, frees, and says on standard error in the command's name what failed. The exit status.
- */
+/* Writes out, frees, and says on standard error what failed, in the command's name where there is
+ * one. The exit status. */
 int output_close(struct output *out, const char *command);
 
 #endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "market.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <tickbus/schemas/quote.h>
+#include <tickbus/schemas/trade.h>
+
+#define ACTIVE_MAX 256
+
+uint64_t market_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+int market_open(struct market *market, const char *quotes, const char *trades)
+{
+	*market = (struct market){ .quotes = { .topic = quotes, .state = "waiting" },
+				   .trades = { .topic = trades, .state = "waiting" } };
+	market->symbols = calloc(MARKET_SYMBOLS, sizeof(*market->symbols));
+	market->recent = calloc(1, sizeof(*market->recent));
+	market->all = calloc(1, sizeof(*market->all));
+	return market->symbols && market->recent && market->all ? 0 : -1;
+}
+
+void market_close(struct market *market)
+{
+	free(market->symbols);
+	free(market->recent);
+	free(market->all);
+}
+
+/* Instruments are numbered apart in each topic: what they share is the name. */
+static struct symbol *market_symbol(struct market *market, const char *name)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (const char *at = name; *at; at++)
+		hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
+	for (uint64_t i = 0; i < 64; i++) {
+		struct symbol *symbol = &market->symbols[(hash + i) % MARKET_SYMBOLS];
+
+		if (!symbol->name[0])
+			strncpy(symbol->name, name, TB_INSTRUMENT_NAME_MAX);
+		if (!strcmp(symbol->name, name))
+			return symbol;
+	}
+	return NULL;
+}
+
+/* Counts the record; its symbol, or NULL where it changes no value. */
+static struct symbol *market_count(struct market *market, struct stream *stream,
+				   const struct tb_record *record)
+{
+	const uint64_t now_ns = market_now_ns();
+	struct symbol *symbol = market_symbol(market, record->name);
+
+	histogram_add(market->recent, now_ns > record->time_ns ? now_ns - record->time_ns : 0);
+	stream->records++;
+	stream->state = "live";
+	if (symbol)
+		symbol->records++;
+	return record->kind == TB_KIND_UPDATE || record->kind == TB_KIND_CORRECTION ? symbol : NULL;
+}
+
+void market_quote(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct market *market = user;
+	struct symbol *symbol = market_count(market, &market->quotes, record);
+	struct tb_quote quote;
+
+	(void)source;
+	if (!symbol || record->length < sizeof(quote))
+		return;
+	memcpy(&quote, record->data, sizeof(quote));
+	symbol->bid = quote.bid_price;
+	symbol->ask = quote.ask_price;
+	symbol->bid_size = quote.bid_size;
+	symbol->ask_size = quote.ask_size;
+}
+
+void market_trade(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct market *market = user;
+	struct symbol *symbol = market_count(market, &market->trades, record);
+	struct tb_trade trade;
+
+	(void)source;
+	if (!symbol || record->length < sizeof(trade))
+		return;
+	memcpy(&trade, record->data, sizeof(trade));
+	symbol->last = trade.price;
+	symbol->last_size = trade.size;
+}
+
+void market_event(void *user, const struct tb_event *event)
+{
+	static const char *const words[] = {
+		[TB_EVENT_APPEARED] = "joined", [TB_EVENT_STALE] = "stale",
+		[TB_EVENT_LIVE] = "live",       [TB_EVENT_RESTART] = "restarted",
+		[TB_EVENT_ENDED] = "ended",     [TB_EVENT_REFUSED] = "refused",
+	};
+	struct market *market = user;
+	struct stream *stream =
+		!strcmp(event->topic, market->quotes.topic) ? &market->quotes : &market->trades;
+
+	if (event->kind == TB_EVENT_GAP) {
+		stream->gaps++;
+		if (event->cause < MARKET_CAUSES)
+			stream->lost[event->cause] += event->last - event->first + 1;
+	} else if ((size_t)event->kind < sizeof(words) / sizeof(words[0])) {
+		stream->state = words[event->kind];
+		stream->ended = event->kind == TB_EVENT_ENDED || event->kind == TB_EVENT_REFUSED;
+	}
+}
+
+uint64_t market_lost(const struct stream *stream)
+{
+	uint64_t lost = 0;
+
+	for (int cause = 0; cause < MARKET_CAUSES; cause++)
+		lost += stream->lost[cause];
+	return lost;
+}
+
+bool market_ended(const struct market *market)
+{
+	return market->quotes.ended && market->trades.ended;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp((*(struct symbol *const *)a)->name, (*(struct symbol *const *)b)->name);
+}
+
+size_t market_active(struct market *market, struct symbol **found, size_t max)
+{
+	size_t count = 0;
+
+	max = max < ACTIVE_MAX ? max : ACTIVE_MAX;
+	for (struct symbol *s = market->symbols; s < market->symbols + MARKET_SYMBOLS; s++) {
+		size_t at = count;
+
+		s->activity -= s->activity / 16;
+		s->activity += s->records * 16;
+		s->records = 0;
+		if (s->activity == 0)
+			continue;
+		/* found[] is kept in order of activity, the least active last. */
+		while (at > 0 && found[at - 1]->activity < s->activity)
+			at--;
+		if (at == max)
+			continue;
+		count += count < max;
+		memmove(&found[at + 1], &found[at], (count - at - 1) * sizeof(*found));
+		found[at] = s;
+	}
+	qsort(found, count, sizeof(*found), by_name);
+	return count;
+}

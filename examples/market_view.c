@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The market as it moves, on a terminal; plain lines, one a second, anywhere else.
+ *
+ *   market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] [--symbols N] [--spin]
+ *
+ * It may be started before its publisher. It ends when both topics have ended, after --seconds, or
+ * with SIGINT or SIGTERM, and then prints a summary. Latency is from the publisher's time stamp to
+ * the handler's clock read, on one host; between two polls that found nothing it sleeps, unless
+ * --spin says to look again at once. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "market.h"
+
+#define SECOND_NS   UINT64_C(1000000000)
+#define REDRAW_NS   (SECOND_NS / 4)
+#define TURN        1024 /* records between two looks at the clock */
+#define SYMBOLS_MAX 200
+#define ABOVE       4 /* lines above the symbols */
+
+struct view {
+	struct market market;
+	const char *address;
+	uint64_t seconds;
+	size_t symbols;
+	bool spin, terminal;
+	uint64_t begun_ns, drawn_ns, second_ns;
+	uint64_t second_records; /* when this second began */
+	uint64_t rate, p50_ns, p99_ns;
+	int width, left; /* columns; those that the line being drawn still has */
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
+/* -- one line at a time, never wider than the terminal ------------------------------------------
+ */
+
+__attribute__((format(printf, 3, 4))) static void cell(struct view *view, const char *colour,
+						       const char *format, ...)
+{
+	char text[128];
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (length >= (int)sizeof(text))
+		length = (int)sizeof(text) - 1;
+	if (length > view->left) {
+		view->left = 0; /* and nothing behind it */
+		return;
+	}
+	view->left -= length;
+	/* Names come from a publisher: nothing in them may steer the terminal. */
+	for (char *at = text; *at; at++)
+		if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
+			*at = '?';
+	printf("%s%s%s", colour, text, *colour ? "\033[0m" : "");
+}
+
+static void line_end(struct view *view)
+{
+	fputs("\033[K\r\n", stdout);
+	view->left = view->width;
+}
+
+static const char *tick_colour(int64_t now, int64_t before)
+{
+	if (before == 0 || now == before)
+		return "";
+	return now > before ? "\033[32m" : "\033[31m";
+}
+
+/* Ten-thousandths as a price. */
+static const char *price(char text[32], int64_t value)
+{
+	if (value == 0)
+		return "-";
+	snprintf(text, 32, "%s%" PRId64 ".%04" PRId64, value < 0 ? "-" : "",
+		 (value < 0 ? -(value / 10000) : value / 10000),
+		 (value < 0 ? -(value % 10000) : value % 10000));
+	return text;
+}
+
+static const char *duration(char text[32], uint64_t ns)
+{
+	if (ns < 10000)
+		snprintf(text, 32, "%" PRIu64 " ns", ns);
+	else if (ns < 10000000)
+		snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " us", ns / 1000, ns / 100 % 10);
+	else
+		snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000, ns / 100000 % 10);
+	return text;
+}
+
+static void draw_symbol(struct view *view, struct symbol *symbol)
+{
+	char text[32];
+
+	cell(view, "\033[1m", "%-10.10s", symbol->name);
+	cell(view, "", "%9" PRIu32, symbol->bid_size);
+	cell(view, tick_colour(symbol->bid, symbol->shown_bid), "%13s", price(text, symbol->bid));
+	cell(view, tick_colour(symbol->ask, symbol->shown_ask), "%13s", price(text, symbol->ask));
+	cell(view, "", "%9" PRIu32, symbol->ask_size);
+	cell(view, tick_colour(symbol->last, symbol->shown_last), "%13s",
+	     price(text, symbol->last));
+	cell(view, "", "%9" PRIu32, symbol->last_size);
+	line_end(view);
+	symbol->shown_bid = symbol->bid;
+	symbol->shown_ask = symbol->ask;
+	symbol->shown_last = symbol->last;
+}
+
+static uint64_t records(const struct view *view)
+{
+	return view->market.quotes.records + view->market.trades.records;
+}
+
+static uint64_t lost(const struct view *view)
+{
+	return market_lost(&view->market.quotes) + market_lost(&view->market.trades);
+}
+
+static void draw_head(struct view *view)
+{
+	const struct market *market = &view->market;
+	char p50[32], p99[32];
+
+	cell(view, "\033[1m", "tickbus %s", view->address);
+	cell(view, "", "   %s %s", market->quotes.topic, market->quotes.state);
+	cell(view, "", "   %s %s", market->trades.topic, market->trades.state);
+	line_end(view);
+	cell(view, "", "%" PRIu64 " records/s", view->rate);
+	cell(view, "", "   latency p50 %s", duration(p50, view->p50_ns));
+	cell(view, "", "  p99 %s", duration(p99, view->p99_ns));
+	cell(view, lost(view) ? "\033[31m" : "", "   gaps %" PRIu64,
+	     market->quotes.gaps + market->trades.gaps);
+	cell(view, "", "  lost %" PRIu64, lost(view));
+	cell(view, "", "   total %" PRIu64, records(view));
+	line_end(view);
+	line_end(view);
+	cell(view, "\033[7m", "%-10s%9s%13s%13s%9s%13s%9s", "symbol", "size", "bid", "ask", "size",
+	     "last", "size");
+	line_end(view);
+}
+
+static void draw(struct view *view)
+{
+	struct symbol *found[SYMBOLS_MAX];
+	struct winsize size = { .ws_row = 24, .ws_col = 80 };
+	size_t rows, count;
+
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	view->width = view->left = size.ws_col ? size.ws_col : 80;
+	rows = size.ws_row > ABOVE + 1 ? (size_t)size.ws_row - ABOVE - 1 : 1;
+	count = market_active(&view->market, found, rows < view->symbols ? rows : view->symbols);
+	fputs("\033[H", stdout);
+	draw_head(view);
+	for (size_t i = 0; i < count; i++)
+		draw_symbol(view, found[i]);
+	fputs("\033[J", stdout);
+	fflush(stdout);
+}
+
+/* -- plain lines --------------------------------------------------------------------------------
+ */
+
+static void print_line(struct view *view, uint64_t now_ns)
+{
+	const time_t second = (time_t)(now_ns / SECOND_NS);
+	struct symbol *found[1];
+	char time[16], p50[32], p99[32], bid[32], ask[32], last[32];
+	struct tm day;
+
+	strftime(time, sizeof(time), "%H:%M:%S", gmtime_r(&second, &day));
+	printf("%sZ  %" PRIu64 " records/s  p50 %s  p99 %s  lost %" PRIu64, time, view->rate,
+	       duration(p50, view->p50_ns), duration(p99, view->p99_ns), lost(view));
+	if (market_active(&view->market, found, 1) == 1)
+		printf("  %s bid %s x %u ask %s x %u last %s x %u", found[0]->name,
+		       price(bid, found[0]->bid), found[0]->bid_size, price(ask, found[0]->ask),
+		       found[0]->ask_size, price(last, found[0]->last), found[0]->last_size);
+	putchar('\n');
+	fflush(stdout);
+}
+
+static void print_stream(const struct stream *stream)
+{
+	static const char *const causes[MARKET_CAUSES] = { "", "overrun", "before join", "upstream",
+							   "corrupt" };
+
+	printf("  %s: %" PRIu64 " records, %" PRIu64 " lost in %" PRIu64 " gaps, %s", stream->topic,
+	       stream->records, market_lost(stream), stream->gaps, stream->state);
+	for (int cause = 1; cause < MARKET_CAUSES; cause++)
+		if (stream->lost[cause])
+			printf(", %s %" PRIu64, causes[cause], stream->lost[cause]);
+	putchar('\n');
+}
+
+static void print_summary(struct view *view)
+{
+	const uint64_t ms = (market_now_ns() - view->begun_ns) / 1000000;
+	const struct histogram *all = view->market.all;
+	char p50[32], p99[32], max[32];
+
+	histogram_merge(view->market.all, view->market.recent);
+	printf("%" PRIu64 " records in %" PRIu64 ".%03" PRIu64 " s: %" PRIu64 " records/s\n",
+	       records(view), ms / 1000, ms % 1000, records(view) * 1000 / (ms ? ms : 1));
+	printf("  publish to receive: p50 %s, p99 %s, longest %s\n",
+	       duration(p50, histogram_at(all, 50, 100)), duration(p99, histogram_at(all, 99, 100)),
+	       duration(max, all->max));
+	print_stream(&view->market.quotes);
+	print_stream(&view->market.trades);
+}
+
+/* -- running ------------------------------------------------------------------------------------
+ */
+
+static void second_over(struct view *view, uint64_t now_ns)
+{
+	struct market *market = &view->market;
+
+	view->rate =
+		(records(view) - view->second_records) * SECOND_NS / (now_ns - view->second_ns);
+	view->p50_ns = histogram_at(market->recent, 50, 100);
+	view->p99_ns = histogram_at(market->recent, 99, 100);
+	histogram_merge(market->all, market->recent);
+	memset(market->recent, 0, sizeof(*market->recent));
+	view->second_records = records(view);
+	view->second_ns = now_ns;
+	if (!view->terminal)
+		print_line(view, now_ns);
+}
+
+static int run(struct view *view, struct tb_subscriber *subscriber)
+{
+	view->begun_ns = view->second_ns = market_now_ns();
+	while (!stopped && !market_ended(&view->market)) {
+		const int count = tb_poll(subscriber, TURN);
+		const uint64_t now_ns = market_now_ns();
+
+		if (count < 0)
+			return count;
+		if (now_ns - view->second_ns >= SECOND_NS)
+			second_over(view, now_ns);
+		if (view->terminal && now_ns - view->drawn_ns >= REDRAW_NS) {
+			draw(view);
+			view->drawn_ns = now_ns;
+		}
+		if (view->seconds && now_ns - view->begun_ns >= view->seconds * SECOND_NS)
+			break;
+		if (count == 0 && !view->spin)
+			tb_wait(subscriber, 50); /* a signal ends it earlier */
+	}
+	return 0;
+}
+
+static int subscribe(struct view *view, struct tb_subscriber *subscriber, const char *topic,
+		     const struct tb_schema *schema, tb_record_handler *on_record)
+{
+	const struct tb_subscription_options what = { .size = sizeof(what),
+						      .on_record = on_record,
+						      .on_event = market_event,
+						      .user = &view->market,
+						      .flags = TB_WAIT,
+						      .schema = schema };
+	struct tb_subscription *subscription;
+
+	return tb_subscribe(subscriber, topic, &what, &subscription);
+}
+
+static int view_run(struct view *view)
+{
+	const struct tb_subscriber_options how = { .size = sizeof(how),
+						   .address = view->address,
+						   .flags = TB_WAIT };
+	struct tb_schema *quote = NULL, *trade = NULL;
+	struct tb_subscriber *subscriber = NULL;
+	int result = tb_schema_load(&quote, "quote");
+
+	if (result == 0)
+		result = tb_schema_load(&trade, "trade");
+	if (result == 0)
+		result = tb_subscriber_open(&subscriber, &how);
+	if (result == 0)
+		result =
+			subscribe(view, subscriber, view->market.quotes.topic, quote, market_quote);
+	if (result == 0)
+		result =
+			subscribe(view, subscriber, view->market.trades.topic, trade, market_trade);
+	if (result == 0) {
+		/* The alternate screen, and no cursor; both are given back. */
+		fputs(view->terminal ? "\033[?1049h\033[?25l\033[2J" : "", stdout);
+		result = run(view, subscriber);
+		fputs(view->terminal ? "\033[?25h\033[?1049l" : "", stdout);
+		fflush(stdout);
+	}
+	if (result < 0)
+		fprintf(stderr, "market_view: %s\n", tb_error());
+	else
+		print_summary(view);
+	tb_subscriber_close(subscriber);
+	tb_schema_free(quote);
+	tb_schema_free(trade);
+	return result;
+}
+
+static uint64_t number(const char *option, uint64_t max)
+{
+	char *end;
+	const unsigned long long value = strtoull(optarg, &end, 10);
+
+	if (*optarg >= '0' && *optarg <= '9' && !*end && value >= 1 && value <= max)
+		return value;
+	fprintf(stderr, "market_view: --%s: found \"%s\", expected 1 to %" PRIu64 "\n", option,
+		optarg, max);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "quotes", required_argument, NULL, 'q' },
+		{ "trades", required_argument, NULL, 't' },
+		{ "seconds", required_argument, NULL, 's' },
+		{ "symbols", required_argument, NULL, 'n' },
+		{ "spin", no_argument, NULL, 'p' },
+		{ 0 },
+	};
+	const struct sigaction action = { .sa_handler = on_signal };
+	struct view view = { .symbols = SYMBOLS_MAX, .terminal = isatty(STDOUT_FILENO) == 1 };
+	const char *quotes = NULL, *trades = NULL;
+	int letter, result;
+
+	while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (letter) {
+		case 'q':
+			quotes = optarg;
+			break;
+		case 't':
+			trades = optarg;
+			break;
+		case 's':
+			view.seconds = number("seconds", 1000000);
+			break;
+		case 'n':
+			view.symbols = (size_t)number("symbols", SYMBOLS_MAX);
+			break;
+		case 'p':
+			view.spin = true;
+			break;
+		default:
+			quotes = NULL;
+			argc = 0; /* usage */
+		}
+	if (argc != optind + 1 || !quotes || !trades) {
+		fputs("usage: market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] "
+		      "[--symbols N] [--spin]\n",
+		      stderr);
+		return 2;
+	}
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	view.address = argv[optind];
+	result = market_open(&view.market, quotes, trades);
+	if (result == 0)
+		result = view_run(&view);
+	else
+		fputs("market_view: no memory\n", stderr);
+	market_close(&view.market);
+	return result < 0 || fflush(stdout) != 0;
+}

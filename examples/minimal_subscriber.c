@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints quotes as they come, and what was lost: minimal_subscriber shm:demo demo.quote */
+#include <stdio.h>
+#include <string.h>
+
+#include <tickbus/schemas/quote.h>
+#include <tickbus/subscriber.h>
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct tb_quote quote;
+
+	(void)user, (void)source;
+	if (record->length < sizeof(quote))
+		return;
+	memcpy(&quote, record->data, sizeof(quote));
+	printf("%s %llu %u x %.4f  %.4f x %u\n", record->name, (unsigned long long)record->sequence,
+	       quote.bid_size, (double)quote.bid_price / 1e4, (double)quote.ask_price / 1e4,
+	       quote.ask_size);
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	if (event->kind == TB_EVENT_GAP)
+		printf("lost %llu to %llu\n", (unsigned long long)event->first,
+		       (unsigned long long)event->last);
+	if (event->kind == TB_EVENT_ENDED)
+		*(int *)user = 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct tb_subscriber_options how = { .size = sizeof(how) };
+	struct tb_subscription_options what = { .size = sizeof(what), .from = TB_FROM_OLDEST };
+	struct tb_subscriber *subscriber = NULL;
+	struct tb_subscription *subscription;
+	struct tb_schema *schema = NULL;
+	int ended = 0, result;
+
+	how.address = argc > 1 ? argv[1] : "shm:demo";
+	what.on_record = on_record;
+	what.on_event = on_event;
+	what.user = &ended;
+	result = tb_schema_load(&schema, TB_QUOTE_NAME);
+	what.schema = schema; /* other records are refused */
+	if (result == 0)
+		result = tb_subscriber_open(&subscriber, &how);
+	if (result == 0)
+		result = tb_subscribe(subscriber, argc > 2 ? argv[2] : "demo.quote", &what,
+				      &subscription);
+	while (result >= 0 && !ended) {
+		result = tb_poll(subscriber, 1000);
+		if (result == 0)
+			result = tb_wait(subscriber, -1);
+	}
+	if (result < 0)
+		fprintf(stderr, "minimal_subscriber: %s\n", tb_error());
+	tb_subscriber_close(subscriber);
+	tb_schema_free(schema);
+	return result < 0;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Publishes records of a schema of one's own: own_schema_publisher own_schema.yaml basket
+ *
+ * The header comes from the same file (tickbus schema header own_schema.yaml > own_schema.h), and
+ * its fingerprint is compared with the file's: a program built from an older file says so. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tickbus/publisher.h>
+
+#include "own_schema.h"
+
+static struct basket basket_at(uint32_t step)
+{
+	struct basket basket = { .level = 512345 + step,
+				 .source_time = UINT64_C(1577716500000000000) + step,
+				 .sectors = { 210010 + (int64_t)step, 98765, 150000 } };
+
+	basket.members[0].weight = 71500;
+	basket.members[1].weight = 48250;
+	memcpy(basket.members[0].symbol, "ACME    ", sizeof(basket.members[0].symbol));
+	memcpy(basket.members[1].symbol, "GLOBEX  ", sizeof(basket.members[1].symbol));
+	memcpy(basket.state, "OPEN", sizeof(basket.state));
+	return basket;
+}
+
+static int publish(struct tb_topic *topic)
+{
+	const int instrument = tb_instrument(topic, "TOP-2");
+	int result = instrument;
+
+	for (uint32_t step = 0; step < 5 && result >= 0; step++) {
+		const struct basket basket = basket_at(step);
+		const struct tb_update update = { .size = sizeof(update),
+						  .instrument = (uint32_t)instrument,
+						  .kind = TB_KIND_UPDATE,
+						  .flags = TB_FLAG_LAST,
+						  .length = sizeof(basket),
+						  .data = &basket };
+
+		result = tb_publish(topic, &update);
+	}
+	return result < 0 ? result : tb_topic_end(topic);
+}
+
+static int load(struct tb_schema **schema, const char *path)
+{
+	const int result = tb_schema_load(schema, path);
+
+	if (result < 0) {
+		fprintf(stderr, "%s\n", tb_error());
+		return -1;
+	}
+	if (tb_schema_fingerprint(*schema) == BASKET_FINGERPRINT)
+		return 0;
+	fprintf(stderr,
+		"%s: found fingerprint %016" PRIx64 ", expected %016" PRIx64
+		": print the header again and compile\n",
+		path, tb_schema_fingerprint(*schema), BASKET_FINGERPRINT);
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct tb_publisher_options bus = { .size = sizeof(bus) };
+	struct tb_topic_options how = { .size = sizeof(how), .name = "demo.basket" };
+	struct tb_publisher *publisher = NULL;
+	struct tb_topic *topic;
+	struct tb_schema *schema = NULL;
+	int result;
+
+	if (argc != 3) {
+		fputs("usage: own_schema_publisher SCHEMA-FILE BUS\n", stderr);
+		return 2;
+	}
+	bus.name = argv[2];
+	if (load(&schema, argv[1]) < 0) {
+		tb_schema_free(schema);
+		return 1;
+	}
+	how.schema = schema;
+	result = tb_publisher_open(&publisher, &bus);
+	if (result == 0)
+		result = tb_topic_create(publisher, &how, &topic);
+	if (result == 0)
+		result = publish(topic);
+	if (result == 0) {
+		puts("five records are there; Enter ends the bus");
+		fflush(stdout);
+		getchar();
+	} else {
+		fprintf(stderr, "own_schema_publisher: %s\n", tb_error());
+	}
+	tb_publisher_close(publisher);
+	tb_schema_free(schema);
+	return result < 0;
+}
