@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* F-I1  Between two batches every record that was made is flushed.
+ * F-I2  A feed that waits, whatever for, touches its topics every touch_ms. */
+#include "publisher/feeds/feed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "bus/error.h"
+#include "publisher/feeds/projection.h"
+
+#define NS_PER_MS       1000000u
+#define START_LOOK_MS   2
+#define INSTRUMENT_NEW  (-1)
+#define INSTRUMENT_NONE (-2) /* no room for it */
+
+struct output {
+	struct feed_topic to;
+	struct projection projection;
+	int32_t *instruments; /* by symbol of the market */
+	bool full_told, dirty;
+};
+
+struct feed {
+	struct feed_options options;
+	char *name;
+	struct output *outputs;
+	struct tb_topic **joined; /* the outputs' topics, as tb_publisher_joins takes them */
+	struct market *market;
+	struct source *source;
+	struct pace pace;
+	uint64_t message;  /* number of the message at hand, from 1 */
+	uint64_t now_ns;   /* of our clock, for the batch at hand; 0: not read yet */
+	int publish_error; /* of the message at hand */
+	pthread_t thread;
+	bool started;
+	int result;
+	_Atomic bool over;
+};
+
+static void say(const struct feed *feed, enum tb_log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void say(const struct feed *feed, enum tb_log_level level, const char *format, ...)
+{
+	char words[1024];
+	va_list args;
+	int used = snprintf(words, sizeof(words), "feed %s: ", feed->name);
+
+	va_start(args, format);
+	vsnprintf(words + used, sizeof(words) - (size_t)used, format, args);
+	va_end(args);
+	if (feed->options.log)
+		feed->options.log(feed->options.user, level, words);
+}
+
+/* -- publishing ---------------------------------------------------------------------------------
+ */
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The instrument of a symbol, or INSTRUMENT_NONE when the topic has no room for it. */
+static int32_t instrument_of(struct feed *feed, struct output *output,
+			     const struct market_output *made)
+{
+	int32_t *instrument = &output->instruments[made->symbol];
+	int index;
+
+	if (*instrument >= 0)
+		return *instrument;
+	if (*instrument == INSTRUMENT_NEW) {
+		index = tb_instrument(output->to.topic, made->name);
+		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
+		if (index < 0 && !output->full_told) {
+			output->full_told = true;
+			say(feed, TB_LOG_WARNING, "%s; `tickbus stat` counts what is left out",
+			    tb_error());
+		}
+	}
+	if (*instrument == INSTRUMENT_NONE)
+		tb_topic_unpublished(output->to.topic, made->name);
+	return *instrument;
+}
+
+static void publish(struct feed *feed, struct output *output, const struct market_output *made)
+{
+	_Alignas(8) char payload[TB_PAYLOAD_MAX];
+	const int32_t instrument = instrument_of(feed, output, made);
+	struct tb_update update = { .size = sizeof(update), .kind = made->kind };
+	int result;
+
+	if (instrument < 0)
+		return;
+	if (feed->now_ns == 0)
+		feed->now_ns = clock_ns();
+	update.instrument = (uint32_t)instrument;
+	update.time_ns = feed->now_ns;
+	update.data = projection_apply(&output->projection, made->data, feed->message, payload);
+	update.length = (uint16_t)output->projection.bytes;
+	result = tb_publish(output->to.topic, &update);
+	output->dirty = true;
+	if (result < 0)
+		feed->publish_error = result;
+}
+
+static void on_output(void *user, const struct market_output *made)
+{
+	struct feed *feed = user;
+
+	for (size_t i = 0; i < feed->options.topic_count; i++)
+		if (feed->outputs[i].to.select == made->select)
+			publish(feed, &feed->outputs[i], made);
+}
+
+static void on_malformed(void *user, uint64_t offset, const char *words)
+{
+	const struct feed *feed = user;
+
+	say(feed, TB_LOG_WARNING, "%s: message at byte %llu: %s; left out", feed->source->name,
+	    (unsigned long long)offset, words);
+}
+
+static void flush(struct feed *feed)
+{
+	for (size_t i = 0; i < feed->options.topic_count; i++) {
+		struct output *output = &feed->outputs[i];
+
+		if (output->dirty)
+			tb_flush(output->to.topic);
+		output->dirty = false;
+	}
+	feed->now_ns = 0;
+}
+
+/* -- waiting ------------------------------------------------------------------------------------
+ */
+
+/* Waits, touching the topics meanwhile (F-I2); false when the feed is to end. */
+static bool wait_until(struct feed *feed, uint64_t due_ns)
+{
+	const uint64_t touch_ns = (uint64_t)feed->options.touch_ms * NS_PER_MS;
+
+	for (;;) {
+		const uint64_t now_ns = pace_now();
+		const uint64_t next_ns = due_ns > now_ns + touch_ns ? now_ns + touch_ns : due_ns;
+
+		if (!pace_until(&feed->pace, next_ns))
+			return false;
+		if (next_ns == due_ns)
+			return true;
+		for (size_t i = 0; i < feed->options.topic_count; i++)
+			tb_flush(feed->outputs[i].to.topic);
+	}
+}
+
+static bool wait_for_subscribers(struct feed *feed)
+{
+	const uint32_t wanted = feed->options.start_subscribers;
+
+	if (wanted)
+		say(feed, TB_LOG_INFO, "waits for %u subscribers", wanted);
+	while (tb_publisher_joins(feed->options.publisher, feed->joined,
+				  feed->options.topic_count) < wanted)
+		if (!wait_until(feed, pace_now() + START_LOOK_MS * (uint64_t)NS_PER_MS))
+			return false;
+	return true;
+}
+
+static bool interrupted(const struct feed *feed)
+{
+	return atomic_load_explicit(&feed->pace.interrupted, memory_order_relaxed);
+}
+
+/* -- reading ------------------------------------------------------------------------------------
+ */
+
+/* A message's time since midnight; -1 where it is too short to have one. */
+static int64_t market_time(const struct source_message *message)
+{
+	struct itch_message decoded;
+
+	if (itch_decode(message->bytes, message->length, &decoded) < 0)
+		return -1;
+	return (int64_t)decoded.time_ns;
+}
+
+/* Waits until a message is due; what was made before it is flushed first. */
+static bool await_message(struct feed *feed, const struct source_message *message)
+{
+	const int64_t time_ns = market_time(message);
+	uint64_t due_ns;
+
+	if (time_ns < 0 || (uint64_t)time_ns < feed->options.from_ns)
+		return true;
+	due_ns = pace_due(&feed->pace, (uint64_t)time_ns);
+	if (due_ns == 0 || pace_now() >= due_ns)
+		return true;
+	flush(feed);
+	return wait_until(feed, due_ns);
+}
+
+/* Reads the source to its end: 0, -EINTR when the feed is to end, or why it cannot go on. */
+static int read_source(struct feed *feed)
+{
+	struct source_message message;
+	unsigned int batch = 0;
+	int result;
+
+	feed->message = 0;
+	feed->pace.begun = false;
+	while ((result = source_next(feed->source, &message)) > 0) {
+		if (feed->pace.speed_milli && !await_message(feed, &message))
+			return -EINTR;
+		feed->message++;
+		result = market_message(feed->market, &message);
+		if (result == 0)
+			result = feed->publish_error;
+		if (result < 0)
+			break;
+		if (++batch >= FEED_BATCH) {
+			batch = 0;
+			flush(feed);
+			if (interrupted(feed)) {
+				result = -EINTR;
+				break;
+			}
+		}
+	}
+	flush(feed);
+	return result;
+}
+
+/* Everything empty, and the source from its begin. */
+static int begin_again(struct feed *feed)
+{
+	int result = 0;
+
+	source_close(feed->source);
+	feed->source = NULL;
+	result = feed->options.open(feed->options.open_user, &feed->source);
+	for (size_t i = 0; i < feed->options.topic_count && result == 0; i++) {
+		struct output *output = &feed->outputs[i];
+
+		result = tb_topic_restart(output->to.topic);
+		for (uint32_t symbol = 0; symbol < MARKET_SYMBOLS; symbol++)
+			output->instruments[symbol] = INSTRUMENT_NEW;
+	}
+	if (result == 0)
+		market_clear(feed->market);
+	return result;
+}
+
+static void set_cpu(const struct feed *feed)
+{
+	cpu_set_t set;
+
+	if (feed->options.cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned int)feed->options.cpu, &set);
+	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
+		say(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any", feed->options.cpu);
+}
+
+static int run(struct feed *feed)
+{
+	int result;
+
+	if (!wait_for_subscribers(feed))
+		return -EINTR;
+	for (;;) {
+		say(feed, TB_LOG_INFO, "reads %s", feed->source->name);
+		result = read_source(feed);
+		if (result == 0)
+			say(feed, TB_LOG_INFO, "read %llu messages, to the end",
+			    (unsigned long long)feed->message);
+		if (result != 0 || feed->options.at_end != FEED_RESTART)
+			return result;
+		result = begin_again(feed);
+		if (result < 0)
+			return result;
+	}
+}
+
+static void *thread_run(void *user)
+{
+	struct feed *feed = user;
+
+	pthread_setname_np(pthread_self(), "feed");
+	set_cpu(feed);
+	feed->result = run(feed);
+	if (feed->result < 0 && feed->result != -EINTR)
+		say(feed, TB_LOG_ERROR, "%s; stopped after %llu messages", tb_error(),
+		    (unsigned long long)feed->message);
+	if (feed->result == -EINTR)
+		feed->result = 0;
+	for (size_t i = 0; i < feed->options.topic_count; i++)
+		tb_topic_end(feed->outputs[i].to.topic);
+	atomic_store_explicit(&feed->over, true, memory_order_release);
+	eventfd_write(feed->options.done_fd, 1);
+	return NULL;
+}
+
+/* -- opening ------------------------------------------------------------------------------------
+ */
+
+static int output_open(struct feed *feed, struct output *output, const struct feed_topic *to)
+{
+	struct tb_schema *made = NULL;
+	int result;
+
+	output->to = *to;
+	output->instruments = malloc(MARKET_SYMBOLS * sizeof(*output->instruments));
+	if (!output->instruments)
+		return error_set(ENOMEM, "feed %s: no memory", feed->name);
+	for (uint32_t symbol = 0; symbol < MARKET_SYMBOLS; symbol++)
+		output->instruments[symbol] = INSTRUMENT_NEW;
+	result = tb_schema_load(&made, market_selects[to->select]);
+	if (result == 0)
+		result = projection_open(&output->projection, made, to->schema);
+	tb_schema_free(made);
+	return result;
+}
+
+static int outputs_open(struct feed *feed, uint32_t *wanted)
+{
+	const size_t count = feed->options.topic_count;
+	int result = 0;
+
+	feed->outputs = calloc(count ? count : 1, sizeof(*feed->outputs));
+	feed->joined = calloc(count ? count : 1, sizeof(struct tb_topic *));
+	if (!feed->outputs || !feed->joined)
+		return error_set(ENOMEM, "feed %s: no memory", feed->name);
+	for (size_t i = 0; i < count && result == 0; i++) {
+		feed->joined[i] = feed->options.topics[i].topic;
+		*wanted |= 1u << feed->options.topics[i].select;
+		result = output_open(feed, &feed->outputs[i], &feed->options.topics[i]);
+	}
+	return result;
+}
+
+static int counters_show(const struct feed *feed)
+{
+	size_t count;
+	const struct tb_counter *table = market_counter_table(&count);
+
+	return tb_publisher_count(feed->options.publisher, feed->name, table,
+				  market_counters(feed->market), count);
+}
+
+int feed_open(struct feed **out, const struct feed_options *options)
+{
+	struct feed *feed = calloc(1, sizeof(*feed));
+	struct market_options market = { .midnight_ns = options->midnight_ns,
+					 .output = on_output,
+					 .malformed = on_malformed,
+					 .user = feed };
+	int result;
+
+	*out = NULL;
+	if (!feed)
+		return error_set(ENOMEM, "feed %s: no memory", options->name);
+	feed->options = *options;
+	feed->pace.event_fd = -1;
+	feed->name = strdup(options->name);
+	result = feed->name ? pace_open(&feed->pace, options->speed_milli, options->wait)
+			    : error_set(ENOMEM, "feed %s: no memory", options->name);
+	if (result == 0)
+		result = outputs_open(feed, &market.wanted);
+	if (result == 0)
+		result = market_open(&feed->market, &market);
+	if (result == 0)
+		result = options->open(options->open_user, &feed->source);
+	if (result == 0)
+		result = counters_show(feed);
+	if (result < 0) {
+		feed_close(feed);
+		return error_prefix(result, "feed %s: ", options->name);
+	}
+	*out = feed;
+	return 0;
+}
+
+int feed_start(struct feed *feed)
+{
+	int code = pthread_create(&feed->thread, NULL, thread_run, feed);
+
+	if (code != 0)
+		return error_set(code, "feed %s: no thread: %s", feed->name, strerror(code));
+	feed->started = true;
+	return 0;
+}
+
+bool feed_over(const struct feed *feed, int *result)
+{
+	if (!atomic_load_explicit(&feed->over, memory_order_acquire))
+		return false;
+	*result = feed->result;
+	return true;
+}
+
+enum feed_at_end feed_at_end(const struct feed *feed)
+{
+	return feed->options.at_end;
+}
+
+void feed_stop(struct feed *feed)
+{
+	if (!feed || !feed->started)
+		return;
+	pace_interrupt(&feed->pace);
+	pthread_join(feed->thread, NULL);
+	feed->started = false;
+}
+
+void feed_close(struct feed *feed)
+{
+	if (!feed)
+		return;
+	feed_stop(feed);
+	for (size_t i = 0; feed->outputs && i < feed->options.topic_count; i++) {
+		projection_close(&feed->outputs[i].projection);
+		free(feed->outputs[i].instruments);
+	}
+	source_close(feed->source);
+	market_close(feed->market);
+	pace_close(&feed->pace);
+	free(feed->outputs);
+	free(feed->joined);
+	free(feed->name);
+	free(feed);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher/feeds/pace.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+
+#define SPIN_NS      100000         /* of PACE_BACKOFF: what a sleep may be late */
+#define JUMP_BACK_NS 3600000000000u /* less is the disorder of a market, not a new day */
+#define SLEEP_MAX_NS 3600000000000u /* ppoll is called again */
+
+uint64_t pace_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int pace_open(struct pace *pace, uint32_t speed_milli, enum pace_wait wait)
+{
+	memset(pace, 0, sizeof(*pace));
+	pace->speed_milli = speed_milli;
+	pace->wait = wait;
+	pace->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (pace->event_fd < 0)
+		return error_set(errno, "no descriptor to wait on: %s", strerror(errno));
+	return 0;
+}
+
+void pace_close(struct pace *pace)
+{
+	if (pace->event_fd >= 0)
+		close(pace->event_fd);
+	pace->event_fd = -1;
+}
+
+uint64_t pace_due(struct pace *pace, uint64_t market_ns)
+{
+	if (pace->speed_milli == 0)
+		return 0;
+	if (!pace->begun || market_ns + JUMP_BACK_NS < pace->last_ns) {
+		pace->begun = true;
+		pace->market_ns = market_ns;
+		pace->own_ns = pace_now();
+	}
+	pace->last_ns = market_ns;
+	if (market_ns <= pace->market_ns)
+		return 0;
+	/* A day's nanoseconds times 1,000 fit in 64 bits. */
+	return pace->own_ns + (market_ns - pace->market_ns) * 1000 / pace->speed_milli;
+}
+
+static void sleep_until(struct pace *pace, uint64_t due_ns, uint64_t now_ns)
+{
+	struct pollfd interrupt = { .fd = pace->event_fd, .events = POLLIN };
+	uint64_t left_ns = due_ns - now_ns;
+	struct timespec left;
+
+	if (left_ns > SLEEP_MAX_NS)
+		left_ns = SLEEP_MAX_NS;
+	left.tv_sec = (time_t)(left_ns / 1000000000u);
+	left.tv_nsec = (long)(left_ns % 1000000000u);
+	ppoll(&interrupt, 1, &left, NULL);
+}
+
+bool pace_until(struct pace *pace, uint64_t due_ns)
+{
+	const uint64_t spin_ns = pace->wait == PACE_BACKOFF ? SPIN_NS : 0;
+
+	while (!atomic_load_explicit(&pace->interrupted, memory_order_relaxed)) {
+		const uint64_t now_ns = pace_now();
+
+		if (now_ns >= due_ns)
+			return true;
+		if (pace->wait != PACE_SPIN && due_ns - now_ns > spin_ns)
+			sleep_until(pace, due_ns - spin_ns, now_ns);
+	}
+	return false;
+}
+
+void pace_interrupt(struct pace *pace)
+{
+	atomic_store_explicit(&pace->interrupted, true, memory_order_relaxed);
+	eventfd_write(pace->event_fd, 1);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher/feeds/projection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+
+#define SCALE_MAX                                                                                  \
+	13 /* 2^32 - 1, the greatest price of ITCH, with 13 - 4 more digits fits an i64            \
+	    */
+
+static const struct tb_field *find(const struct tb_field *fields, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].type != TB_TYPE_PAD && strcmp(fields[i].name, name) == 0)
+			return &fields[i];
+	return NULL;
+}
+
+static void names_list(const struct tb_field *fields, size_t count, char *list, size_t size)
+{
+	size_t used = 0;
+
+	list[0] = '\0';
+	for (size_t i = 0; i < count && used < size; i++)
+		if (fields[i].type != TB_TYPE_PAD)
+			used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "",
+						 fields[i].name);
+}
+
+static int move_add(struct projection *projection, uint32_t from, uint32_t to, uint32_t bytes,
+		    uint32_t factor)
+{
+	struct projection_move *last =
+		projection->count ? &projection->moves[projection->count - 1] : NULL;
+
+	if (last && !factor && !last->factor && last->from + last->bytes == from &&
+	    last->to + last->bytes == to) {
+		last->bytes = (uint16_t)(last->bytes + bytes);
+		return 0;
+	}
+	/* At most one move for each byte of a payload. */
+	if (projection->count % 64 == 0) {
+		last = realloc(projection->moves, (projection->count + 64) * sizeof(*last));
+		if (!last)
+			return error_set(ENOMEM, "no memory to map one schema to another");
+		projection->moves = last;
+	}
+	projection->moves[projection->count++] =
+		(struct projection_move){ (uint16_t)from, (uint16_t)to, (uint16_t)bytes, factor };
+	return 0;
+}
+
+static int expect_same(const struct tb_field *from, const struct tb_field *to)
+{
+	const bool scaled = from->type == TB_TYPE_DECIMAL64 && to->scale > from->scale &&
+			    to->scale <= SCALE_MAX;
+
+	if (from->type != to->type || (from->scale != to->scale && !scaled) ||
+	    (from->type != TB_TYPE_GROUP && from->bytes != to->bytes) || from->array != to->array)
+		return error_set(EPROTO,
+				 "field %s: found %s of %u bytes and scale %u, expected %s of %u "
+				 "bytes and scale %u%s",
+				 to->name, tb_type_name(to->type), to->bytes, to->scale,
+				 tb_type_name(from->type), from->bytes, from->scale,
+				 from->type == TB_TYPE_DECIMAL64 ? " to 13" : "");
+	if (to->count > from->count)
+		return error_set(EPROTO, "field %s: found %u elements, expected at most %u",
+				 to->name, to->count, from->count);
+	return 0;
+}
+
+static uint32_t factor_of(const struct tb_field *from, const struct tb_field *to)
+{
+	uint32_t factor = 1;
+
+	for (unsigned int i = from->scale; i < to->scale; i++)
+		factor *= 10;
+	return from->scale == to->scale ? 0 : factor;
+}
+
+static int map(struct projection *projection, const struct tb_field *from, size_t from_count,
+	       const struct tb_field *to, size_t to_count, uint32_t from_at, uint32_t to_at);
+
+static int map_field(struct projection *projection, const struct tb_field *from,
+		     const struct tb_field *to, uint32_t from_at, uint32_t to_at)
+{
+	const uint32_t factor = factor_of(from, to);
+	int result = expect_same(from, to);
+
+	for (uint32_t i = 0; i < to->count && result == 0; i++) {
+		const uint32_t source = from_at + from->offset + i * from->bytes;
+		const uint32_t target = to_at + to->offset + i * to->bytes;
+
+		if (to->type == TB_TYPE_GROUP)
+			result = map(projection, from->members, from->member_count, to->members,
+				     to->member_count, source, target);
+		else
+			result = move_add(projection, source, target, to->bytes, factor);
+	}
+	return result;
+}
+
+static int map(struct projection *projection, const struct tb_field *from, size_t from_count,
+	       const struct tb_field *to, size_t to_count, uint32_t from_at, uint32_t to_at)
+{
+	char names[512];
+	int result = 0;
+
+	for (size_t i = 0; i < to_count && result == 0; i++) {
+		const struct tb_field *given;
+
+		if (to[i].type == TB_TYPE_PAD)
+			continue;
+		if (to[i].role[0]) {
+			projection->sequence_at = (int32_t)(to_at + to[i].offset);
+			projection->sequence_bytes = (uint8_t)to[i].bytes;
+			continue;
+		}
+		given = find(from, from_count, to[i].name);
+		if (!given) {
+			names_list(from, from_count, names, sizeof(names));
+			return error_set(EPROTO, "found field %s, expected any of: %s", to[i].name,
+					 names);
+		}
+		result = map_field(projection, given, &to[i], from_at, to_at);
+	}
+	return result;
+}
+
+int projection_open(struct projection *projection, const struct tb_schema *from,
+		    const struct tb_schema *to)
+{
+	size_t from_count, to_count;
+	const struct tb_field *from_fields = tb_schema_fields(from, &from_count);
+	const struct tb_field *to_fields = tb_schema_fields(to, &to_count);
+	int result;
+
+	*projection =
+		(struct projection){ .bytes = (uint32_t)tb_schema_bytes(to), .sequence_at = -1 };
+	if (tb_schema_fingerprint(from) == tb_schema_fingerprint(to)) {
+		projection->same = true;
+		return 0;
+	}
+	result = map(projection, from_fields, from_count, to_fields, to_count, 0, 0);
+	if (result < 0)
+		projection_close(projection);
+	return result;
+}
+
+void projection_close(struct projection *projection)
+{
+	free(projection->moves);
+	projection->moves = NULL;
+	projection->count = 0;
+}
+
+static void scale_up(const char *from, char *to, uint32_t factor)
+{
+	int64_t value;
+
+	memcpy(&value, from, sizeof(value));
+	value *= factor;
+	memcpy(to, &value, sizeof(value));
+}
+
+const void *projection_apply(const struct projection *projection, const void *from,
+			     uint64_t sequence, void *to)
+{
+	const char *source = from;
+	char *target = to;
+
+	if (projection->same)
+		return from;
+	memset(target, 0, projection->bytes);
+	for (size_t i = 0; i < projection->count; i++) {
+		const struct projection_move *move = &projection->moves[i];
+
+		if (move->factor)
+			scale_up(source + move->from, target + move->to, move->factor);
+		else
+			memcpy(target + move->to, source + move->from, move->bytes);
+	}
+	if (projection->sequence_at >= 0)
+		memcpy(target + projection->sequence_at, &sequence, projection->sequence_bytes);
+	return target;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher/pubd/daemon.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "bus/error.h"
+#include "publisher/feeds/day.h"
+#include "publisher/feeds/synthetic_source.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+struct daemon {
+	const struct settings *settings;
+	struct log *log;
+	struct tb_publisher *publisher;
+	struct feed_topic *topics; /* as in the settings, but grouped by feed */
+	struct feed **feeds;       /* as in the settings; NULL: not opened */
+};
+
+static void daemon_log(void *user, enum tb_log_level level, const char *words)
+{
+	log_write(user, (enum log_level)level, "%s", words);
+}
+
+static int bus_open(struct daemon *daemon)
+{
+	const struct settings_bus *bus = &daemon->settings->bus;
+	const struct tb_publisher_options options = {
+		.size = sizeof(options),
+		.name = bus->name,
+		.listen = bus->listen.texts,
+		.listen_count = bus->listen.count,
+		.users = bus->users.texts,
+		.user_count = bus->users.count,
+		.groups = bus->groups.texts,
+		.group_count = bus->groups.count,
+		.stale_ms = bus->stale_ms,
+		.topics_max = bus->topics_max,
+		.subscribers_max = bus->subscribers_max,
+		.exit_wait_ms = bus->exit_wait_ms ? bus->exit_wait_ms : UINT32_MAX,
+		.log = daemon_log,
+		.user = daemon->log,
+	};
+
+	return tb_publisher_open(&daemon->publisher, &options);
+}
+
+static int topic_make(struct daemon *daemon, const struct settings_topic *topic,
+		      struct feed_topic *made)
+{
+	const struct tb_topic_options options = {
+		.size = sizeof(options),
+		.name = topic->name,
+		.schema = topic->schema->schema,
+		.slots = topic->slots,
+		.instruments = topic->instruments,
+		.flags = TB_TOPIC_MANUAL_FLUSH | TB_TOPIC_WATCHED |
+			 (topic->last_value ? 0 : TB_TOPIC_NO_LAST_VALUE) |
+			 (topic->checked ? 0 : TB_TOPIC_UNCHECKED),
+	};
+
+	made->select = (enum market_select)(topic->select - SETTINGS_QUOTE);
+	made->schema = topic->schema->schema;
+	return tb_topic_create(daemon->publisher, &options, &made->topic);
+}
+
+static int source_open(void *user, struct source **source)
+{
+	const struct settings_feed *feed = user;
+	const struct synthetic_settings exchange = {
+		.seed = feed->seed,
+		.messages = feed->messages,
+		.seconds = feed->seconds,
+		.rate = feed->rate,
+		.symbols = feed->symbols,
+		.burst = feed->burst,
+	};
+
+	if (feed->type == SETTINGS_SYNTHETIC)
+		return synthetic_source_open(source, &exchange);
+	return source_file_open(source, feed->path);
+}
+
+static int feed_midnight(const struct settings_feed *feed, uint64_t *midnight_ns)
+{
+	char date[32];
+	int result;
+
+	snprintf(date, sizeof(date), "%04" PRIu32 "-%02" PRIu32 "-%02" PRIu32, feed->date.year,
+		 feed->date.month, feed->date.day);
+	result = day_begin(date, feed->time_zone, midnight_ns);
+	return result < 0 ? error_prefix(result, "feed %s: ", feed->name) : 0;
+}
+
+static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
+		     const struct feed_topic *topics, size_t count, int done_fd, struct feed **made)
+{
+	struct feed_options options = {
+		.name = feed->name,
+		.open = source_open,
+		.open_user = (void *)(uintptr_t)feed,
+		.from_ns = feed->from_s * NS_PER_S,
+		.speed_milli = feed->speed_milli,
+		.wait = (enum pace_wait)feed->wait,
+		.start_subscribers = feed->start_subscribers,
+		.at_end = (enum feed_at_end)feed->at_end,
+		.cpu = feed->cpu,
+		.topics = topics,
+		.topic_count = count,
+		.touch_ms = daemon->settings->bus.stale_ms / 8 + 1,
+		.publisher = daemon->publisher,
+		.done_fd = done_fd,
+		.log = daemon_log,
+		.user = daemon->log,
+	};
+	int result = feed_midnight(feed, &options.midnight_ns);
+
+	return result < 0 ? result : feed_open(made, &options);
+}
+
+/* Topics first, all of them: a subscriber that comes early finds each. */
+static int feeds_open(struct daemon *daemon, int done_fd)
+{
+	const struct settings *settings = daemon->settings;
+	size_t made = 0;
+	int result = 0;
+
+	for (size_t f = 0; f < settings->feed_count && result == 0; f++) {
+		const size_t first = made;
+
+		for (size_t t = 0; t < settings->topic_count && result == 0; t++)
+			if (settings->topics[t].feed == &settings->feeds[f])
+				result = topic_make(daemon, &settings->topics[t],
+						    &daemon->topics[made++]);
+		if (result == 0)
+			result = feed_make(daemon, &settings->feeds[f], &daemon->topics[first],
+					   made - first, done_fd, &daemon->feeds[f]);
+	}
+	for (size_t f = 0; f < settings->feed_count && result == 0; f++)
+		result = feed_start(daemon->feeds[f]);
+	return result;
+}
+
+int daemon_open(struct daemon **out, const struct settings *settings, struct log *log, int done_fd)
+{
+	struct daemon *daemon = calloc(1, sizeof(*daemon));
+	int result;
+
+	*out = NULL;
+	if (!daemon)
+		return error_set(ENOMEM, "no memory");
+	daemon->settings = settings;
+	daemon->log = log;
+	daemon->topics = calloc(settings->topic_count + 1, sizeof(*daemon->topics));
+	daemon->feeds = calloc(settings->feed_count + 1, sizeof(struct feed *));
+	result =
+		daemon->topics && daemon->feeds ? bus_open(daemon) : error_set(ENOMEM, "no memory");
+	if (result == 0)
+		result = feeds_open(daemon, done_fd);
+	if (result < 0) {
+		daemon_close(daemon);
+		return result;
+	}
+	*out = daemon;
+	return 0;
+}
+
+bool daemon_done(const struct daemon *daemon)
+{
+	int result;
+
+	for (size_t f = 0; f < daemon->settings->feed_count; f++)
+		if (!feed_over(daemon->feeds[f], &result) ||
+		    feed_at_end(daemon->feeds[f]) != FEED_EXIT)
+			return false;
+	return daemon->settings->feed_count > 0;
+}
+
+bool daemon_close(struct daemon *daemon)
+{
+	bool good = true;
+	int result;
+
+	if (!daemon)
+		return true;
+	for (size_t f = 0; daemon->feeds && f < daemon->settings->feed_count; f++)
+		feed_stop(daemon->feeds[f]);
+	tb_publisher_close(daemon->publisher);
+	for (size_t f = 0; daemon->feeds && f < daemon->settings->feed_count; f++) {
+		if (daemon->feeds[f] && feed_over(daemon->feeds[f], &result) && result < 0)
+			good = false;
+		feed_close(daemon->feeds[f]);
+	}
+	free(daemon->feeds);
+	free(daemon->topics);
+	free(daemon);
+	return good;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pubd runs: a bus with its topics, and the feeds that write them, from its settings. */
+#ifndef TICKBUS_PUBD_DAEMON_H
+#define TICKBUS_PUBD_DAEMON_H
+
+#include "bus/log.h"
+#include "config/settings.h"
+#include "publisher/feeds/feed.h"
+#include "tickbus/publisher.h"
+
+struct daemon;
+
+/* Opens the bus, makes the topics, opens the feeds and starts them. -EPROTO: a topic's schema does
+ * not fit what it selects, with the place in the settings; others as the parts give them. */
+int daemon_open(struct daemon **, const struct settings *, struct log *, int done_fd);
+
+/* Whether every feed is over and all of them said `at_end: exit`. */
+bool daemon_done(const struct daemon *);
+
+/* Stops the feeds, serves subscribers to the end of their topics, frees. Whether every feed that
+ * was over had come to its end. Takes NULL. */
+bool daemon_close(struct daemon *);
+
+#endif

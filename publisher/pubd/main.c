@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pubd: the publisher as a daemon, in the foreground, run by its YAML file.
+ *
+ * The main thread waits for signals and for feeds that are over; the library's thread answers
+ * subscribers; each feed writes its topics on a thread of its own. */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+#include "publisher/pubd/daemon.h"
+#include "publisher/pubd/fit.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SETTINGS = 2 };
+
+enum mode { MODE_RUN, MODE_CHECK, MODE_PRINT };
+
+static const char help[] = "usage: pubd FILE\n"
+			   "       pubd --check FILE\n"
+			   "       pubd --print-effective FILE\n"
+			   "\n"
+			   "Publishes the feeds that FILE (YAML, see pubd.yaml(5)) describes.\n"
+			   "\n"
+			   "  --check            tells what is wrong in FILE, and runs nothing\n"
+			   "  --print-effective  prints all settings, with defaults, as YAML\n"
+			   "  --help             prints this\n"
+			   "  --version          prints the version\n"
+			   "\n"
+			   "SIGTERM and SIGINT end it cleanly; SIGHUP opens the log file anew.\n"
+			   "Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
+
+/* What the command line asks for; -1: go on, else the exit status. */
+static int arguments_parse(int argc, char **argv, enum mode *mode, const char **path)
+{
+	static const struct option options[] = {
+		{ "check", no_argument, NULL, 'c' },
+		{ "print-effective", no_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'v' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			*mode = MODE_CHECK;
+			break;
+		case 'p':
+			*mode = MODE_PRINT;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return EXIT_DONE;
+		case 'v':
+			puts("pubd " TICKBUS_VERSION);
+			return EXIT_DONE;
+		default:
+			fputs(help, stderr);
+			return EXIT_SETTINGS;
+		}
+	}
+	if (argc - optind != 1) {
+		fprintf(stderr, "pubd: found %d files, expected 1\n%s", argc - optind, help);
+		return EXIT_SETTINGS;
+	}
+	*path = argv[optind];
+	return -1;
+}
+
+/* Signals come as reads, to the main thread alone. */
+static int signals_open(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* Until a signal ends it or the feeds are done. */
+static void wait_for_end(const struct daemon *daemon, struct log *log, int signal_fd, int done_fd)
+{
+	struct pollfd ready[2] = { { .fd = signal_fd, .events = POLLIN },
+				   { .fd = done_fd, .events = POLLIN } };
+	struct signalfd_siginfo info;
+	eventfd_t count;
+
+	for (;;) {
+		if (poll(ready, 2, -1) < 0)
+			continue; /* a debugger came or went */
+		if (ready[1].revents) {
+			eventfd_read(done_fd, &count);
+			if (daemon_done(daemon)) {
+				log_write(log, LOG_LEVEL_INFO, "every feed is done; ends");
+				return;
+			}
+		}
+		if (!(ready[0].revents & POLLIN) ||
+		    read(signal_fd, &info, sizeof(info)) != sizeof(info))
+			continue;
+		if (info.ssi_signo != SIGHUP) {
+			log_write(log, LOG_LEVEL_INFO, "%s from pid %u; ends",
+				  strsignal((int)info.ssi_signo), info.ssi_pid);
+			return;
+		}
+		if (log_reopen(log) < 0)
+			log_write(log, LOG_LEVEL_ERROR, "%s; goes on in the old one", tb_error());
+		else
+			log_write(log, LOG_LEVEL_INFO, "log opened anew");
+	}
+}
+
+static int run(const struct settings *settings)
+{
+	struct log log = { 0 };
+	struct daemon *daemon = NULL;
+	int signal_fd = signals_open(), done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int status = EXIT_FAILED;
+	bool good;
+
+	if (log_open(&log, settings->log.file, (enum log_level)settings->log.level) < 0) {
+		fprintf(stderr, "pubd: %s\n", tb_error());
+	} else if (signal_fd < 0 || done_fd < 0) {
+		log_write(&log, LOG_LEVEL_ERROR, "no descriptors: %s", strerror(errno));
+	} else if (daemon_open(&daemon, settings, &log, done_fd) < 0) {
+		log_write(&log, LOG_LEVEL_ERROR, "%s", tb_error());
+		if (settings->log.file)
+			fprintf(stderr, "pubd: %s\n", tb_error());
+	} else {
+		log_write(&log, LOG_LEVEL_INFO, "bus %s: %zu topics, pid %d", settings->bus.name,
+			  settings->topic_count, getpid());
+		wait_for_end(daemon, &log, signal_fd, done_fd);
+		good = daemon_close(daemon);
+		status = good ? EXIT_DONE : EXIT_FAILED;
+	}
+	if (signal_fd >= 0)
+		close(signal_fd);
+	if (done_fd >= 0)
+		close(done_fd);
+	log_close(&log);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings *settings = NULL;
+	enum mode mode = MODE_RUN;
+	const char *path = NULL;
+	int status = arguments_parse(argc, argv, &mode, &path);
+
+	if (status >= 0)
+		return status;
+	status = settings_load(&settings, path, stderr) < 0 ? EXIT_SETTINGS : EXIT_DONE;
+	if (status == EXIT_DONE && !fit_check(settings, stderr))
+		status = EXIT_SETTINGS;
+	if (status == EXIT_DONE && mode == MODE_PRINT) {
+		settings_print(settings, stdout);
+		if (fflush(stdout) != 0) {
+			fprintf(stderr, "pubd: standard output: %s\n", strerror(errno));
+			status = EXIT_FAILED;
+		}
+	} else if (status == EXIT_DONE && mode == MODE_RUN) {
+		status = run(settings);
+	}
+	settings_free(settings);
+	return status;
+}
