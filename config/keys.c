@@ -20,7 +20,7 @@ bool keys_known(struct reading *reading, const struct located_node *node,
 			known[count++] = key->name;
 		}
 	known[count] = NULL;
-	return located_keys(&reading->errors, node, known) && node->kind == YAML_MAPPING;
+	return located_keys(&reading->errors, node, known);
 }
 
 static void integer_read(struct reading *reading, const struct located_node *node,

@@ -45,6 +45,8 @@ const char *reading_text(struct reading *reading, const char *format, ...)
 
 const char *reading_path(struct reading *reading, const char *path)
 {
+	while (path[0] == '.' && path[1] == '/')
+		path += 2;
 	if (path[0] == '/')
 		return reading_text(reading, "%s", path);
 	return reading_text(reading, "%s/%s", reading->folder, path);

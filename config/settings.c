@@ -18,6 +18,12 @@
 #define TOPICS_MAX  1024
 #define FOUND_MAX   80
 
+/* A feed's keys beside those of every feed. */
+static const struct key *const further_keys[] = {
+	[SETTINGS_ITCH50] = tables_itch50,
+	[SETTINGS_SYNTHETIC] = tables_synthetic,
+};
+
 /* A list of the file, with as many entries as there may be; NULL with an error. */
 static const struct located_node *section(struct reading *reading, const struct located_node *root,
 					  const char *key, const char *expected, uint32_t max)
@@ -118,25 +124,21 @@ static void schemas_read(struct reading *reading, const struct located_node *roo
 static void feed_read(struct reading *reading, const struct located_node *node,
 		      struct settings_feed *feed)
 {
-	const struct key *const further[] = { NULL, tables_itch50, tables_synthetic };
 	const struct key *tables[] = { tables_feed, NULL, NULL, NULL };
-	const struct located_node *type = located_get(node, "type");
-	struct located_errors unsaid = { 0 };
-	unsigned int word;
 
-	/* With a type that is wrong, keys of any type are known. */
-	if (located_word(&unsaid, type, tables_feed[1].words, &word)) {
-		tables[1] = further[word + 1];
+	if (node->kind == YAML_MAPPING)
+		keys_read(reading, node, tables_feed, feed);
+	if (feed->type) {
+		tables[1] = further_keys[feed->type];
 	} else {
+		/* The type is wrong: keys of any type are known. */
 		tables[1] = tables_itch50;
 		tables[2] = tables_synthetic;
 	}
-	located_errors_free(&unsaid);
 	if (!keys_known(reading, node, tables))
 		return;
-	keys_read(reading, node, tables_feed, feed);
 	if (feed->type)
-		keys_read(reading, node, further[feed->type], feed);
+		keys_read(reading, node, further_keys[feed->type], feed);
 	if (feed->type == SETTINGS_SYNTHETIC && located_get(node, "messages") &&
 	    located_get(node, "seconds"))
 		located_error(&reading->errors, located_get(node, "seconds"),
@@ -295,8 +297,6 @@ void settings_free(struct settings *settings)
 
 void settings_print(const struct settings *settings, FILE *file)
 {
-	const struct key *const further[] = { NULL, tables_itch50, tables_synthetic };
-
 	keys_print(file, tables_root, settings, "", "");
 	fputs("schemas:\n", file);
 	for (size_t i = 0; i < settings->schema_count; i++) {
@@ -309,7 +309,7 @@ void settings_print(const struct settings *settings, FILE *file)
 		const struct settings_feed *feed = &settings->feeds[i];
 
 		keys_print(file, tables_feed, feed, "  - ", "    ");
-		keys_print(file, further[feed->type], feed, "    ", "    ");
+		keys_print(file, further_keys[feed->type], feed, "    ", "    ");
 	}
 	fputs("topics:\n", file);
 	for (size_t i = 0; i < settings->topic_count; i++)

@@ -2,6 +2,8 @@
 /* Every key that there is: its kind, its bounds, its default. Keys are read in this order. */
 #include "config/tables.h"
 
+#include "bus/region.h"
+
 #define FIELD(type, member)                                                                        \
 	.offset = offsetof(struct type, member), .bytes = sizeof(((struct type *)0)->member)
 #define BUS(member)   FIELD(settings_bus, member)
@@ -90,8 +92,8 @@ const struct key tables_topic[] = {
 	{ "feed", KEY_TEXT, TOPIC(feed), .form = &forms_feed },
 	{ "select", KEY_WORD, TOPIC(select), .words = selects },
 	{ "schema", KEY_TEXT, TOPIC(schema), .form = &forms_schema },
-	{ "slots", KEY_POWER, TOPIC(slots), .low = 64, .high = 1 << 24, .usual = "65536" },
-	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = 1 << 20, .usual = "16384" },
+	{ "slots", KEY_POWER, TOPIC(slots), .low = REGION_SLOTS_MIN, .high = REGION_SLOTS_MAX, .usual = "65536" },
+	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = REGION_CAPACITY_MAX, .usual = "16384" },
 	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .usual = "true" },
 	{ "checked", KEY_BOOLEAN, TOPIC(checked), .usual = "true" },
 	{ 0 },

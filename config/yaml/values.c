@@ -8,8 +8,8 @@
 
 #include "config/yaml/located.h"
 
-#define FOUND_MAX 80
-#define NEAR_MAX  2 /* edits between a mistyped key and the one that was meant */
+#define FOUND_MAX  80
+#define WORD_BYTES 32 /* of keys that are compared to find the one that was meant */
 
 const struct located_node *located_get(const struct located_node *mapping, const char *key)
 {
@@ -32,38 +32,41 @@ const struct located_node *located_need(struct located_errors *errors,
 	return value;
 }
 
-/* Levenshtein's distance, given up beyond short words. */
-static size_t distance(const char *a, const char *b)
+static size_t least_of(size_t a, size_t b)
 {
-	size_t row[64];
-	const size_t width = strlen(b);
-
-	if (width >= 63 || strlen(a) >= 63)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= width; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= width; j++) {
-			const size_t change = diagonal + (a[i - 1] != b[j - 1]);
-			size_t best = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-
-			diagonal = row[j];
-			row[j] = change < best ? change : best;
-		}
-	}
-	return row[width];
+	return a < b ? a : b;
 }
 
+/* Letters changed, missing, too many, or swapped with the next. */
+static size_t edits_between(const char *a, const char *b)
+{
+	size_t table[WORD_BYTES + 1][WORD_BYTES + 1];
+	const size_t height = strlen(a), width = strlen(b);
+
+	if (height > WORD_BYTES || width > WORD_BYTES)
+		return SIZE_MAX;
+	for (size_t i = 0; i <= height; i++)
+		for (size_t j = 0; j <= width; j++) {
+			if (i == 0 || j == 0) {
+				table[i][j] = i + j;
+				continue;
+			}
+			table[i][j] = least_of(least_of(table[i - 1][j], table[i][j - 1]) + 1,
+					       table[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				table[i][j] = least_of(table[i][j], table[i - 2][j - 2] + 1);
+		}
+	return table[height][width];
+}
+
+/* One edit in a short word, two in a longer one: else it is another word. */
 static const char *nearest(const char *key, const char *const *known)
 {
 	const char *best = NULL;
-	size_t least = NEAR_MAX + 1;
+	size_t least = strlen(key) < 5 ? 2 : 3;
 
 	for (; *known; known++) {
-		const size_t edits = distance(key, *known);
+		const size_t edits = edits_between(key, *known);
 
 		if (edits < least) {
 			least = edits;

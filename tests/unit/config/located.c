@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The located reader: what it takes, what it refuses and where, and its bounds. */
+#include "config.h"
+
+#include "config/yaml/located.h"
+
+TestSuite(located, .init = folder_enter, .fini = folder_leave);
+
+/* A text with a mark at its only error, and the error's words. */
+static const char *const refused[][2] = {
+	/* syntax */
+	{ "a: [\n@", "YAML syntax: did not find expected node content, while parsing a flow node" },
+	{ "a: b\n c@: d\n", "YAML syntax: mapping values are not allowed in this context" },
+	{ "a: 1\nb: 2@: 3\n", "YAML syntax: mapping values are not allowed in this context" },
+	{ "a: \"x@",
+	  "YAML syntax: found unexpected end of stream, while scanning a quoted scalar" },
+	/* one plain document */
+	{ "@", "found nothing, expected a mapping" },
+	{ "a: 1\n@---\nb: 2\n", "found a second document, expected one" },
+	{ "a: @&x 1\n", "found an anchor, expected a plain value" },
+	{ "a: @&x [ 1 ]\n", "found an anchor, expected a plain value" },
+	{ "@&x a: 1\n", "found an anchor, expected a plain value" },
+	{ "a: @*x\n", "found an alias, expected a plain value" },
+	{ "@*x : 1\n", "found an alias, expected a plain value" },
+	{ "<<: @*x\n", "found an alias, expected a plain value" },
+	{ "a: @!!int 1\n", "found a tag, expected a plain value" },
+	{ "a: @!mine { b: 1 }\n", "found a tag, expected a plain value" },
+	{ "a: @! 1\n", "found a tag, expected a plain value" },
+	{ "? @[ a ]\n: 1\n", "found a collection as a key, expected a word" },
+	/* characters */
+	{ "a: @\"\\0\"\n", "found a control character, expected printable text" },
+	{ "a: @\"b\\x1bc\"\n", "found a control character, expected printable text" },
+	{ "a: @\"\\x7f\"\n", "found a control character, expected printable text" },
+	{ "a: @\"\\x85\"\n", "found a control character, expected printable text" },
+	{ "a: @\"\\u2028\"\n", "found a control character, expected printable text" },
+	{ "a: @\"\\uFFFE\"\n", "found a control character, expected printable text" },
+	{ "@\"a\\0\": 1\n", "found a control character, expected printable text" },
+	{ "a: 1\nb: @\x01\n", "control characters are not allowed, expected printable UTF-8" },
+	{ "a: 1\nb: @\xff\n", "invalid leading UTF-8 octet, expected printable UTF-8" },
+	{ "a: 1\nb: x\xc3@(\n", "invalid trailing UTF-8 octet, expected printable UTF-8" },
+	{ "a: @\xc0\xaf\n", "invalid length of a UTF-8 sequence, expected printable UTF-8" },
+	{ "a: @\xed\xa0\x80\n", "invalid Unicode character, expected printable UTF-8" },
+	{ "a: @\xc3", "incomplete UTF-8 octet sequence, expected printable UTF-8" },
+};
+
+static void expect_refused(const char *marked, const char *words)
+{
+	struct located_errors errors = { 0 };
+	char place[64];
+	char *text = unmarked(marked, place);
+
+	cr_expect_null(located_parse(&errors, text, strlen(text), "t.yaml"), "%s", marked);
+	cr_expect_eq(errors.count, 1, "%s\n%s", marked, errors.text);
+	cr_assert_not_null(errors.text);
+	cr_expect(strncmp(errors.text, place, strlen(place)) == 0, "%s\n  found    %s  expected %s",
+		  marked, errors.text, place);
+	cr_expect(strstr(errors.text, words), "%s\n  found    %s  expected %s", marked, errors.text,
+		  words);
+	located_errors_free(&errors);
+	free(text);
+}
+
+Test(located, every_refusal_names_its_place)
+{
+	for (size_t i = 0; i < COUNT(refused); i++)
+		expect_refused(refused[i][0], refused[i][1]);
+}
+
+Test(located, a_nul_byte_is_refused_where_it_is)
+{
+	static const char text[] = "a: 1\nb: x\0y\n";
+	struct located_errors errors = { 0 };
+
+	cr_expect_null(located_parse(&errors, text, sizeof(text) - 1, "t.yaml"));
+	cr_expect_str_eq(errors.text, "t.yaml:2:5: control characters are not allowed, expected "
+				      "printable UTF-8\n");
+	located_errors_free(&errors);
+}
+
+Test(located, a_key_again_is_told_with_its_path_and_the_rest_is_read)
+{
+	static const char text[] = "a:\n  - { b: 1, b: 2 }\nc: 3\na: 4\n";
+	struct located_errors errors = { 0 };
+	struct located_document *document =
+		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
+
+	cr_expect_str_eq(errors.text, "t.yaml:2:13: a[0].b: found this key again, expected it once "
+				      "(first on line 2)\n"
+				      "t.yaml:4:1: a: found this key again, expected it once "
+				      "(first on line 1)\n");
+	cr_expect_str_eq(located_get(located_root(document), "c")->text, "3");
+	located_free(document);
+	located_errors_free(&errors);
+}
+
+Test(located, an_error_is_one_line_whatever_a_key_holds)
+{
+	static const char text[] = "\"a\\nb: found\": { c: 1 }\n";
+	static const char *const known[] = { "d", NULL };
+	struct located_errors errors = { 0 };
+	struct located_document *document =
+		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
+
+	located_keys(&errors, located_root(document)->first, known);
+	cr_expect_str_eq(errors.text,
+			 "t.yaml:1:18: a b: found.c: found an unknown key, did you mean d?\n");
+	located_free(document);
+	located_errors_free(&errors);
+}
+
+/* Whether a text of `count` times `piece` between two others is taken. */
+static bool taken(const char *before, const char *piece, size_t count, const char *after,
+		  const char *words)
+{
+	struct located_errors errors = { 0 };
+	struct located_document *document;
+	char *text = NULL;
+	size_t length = 0;
+	FILE *stream = open_memstream(&text, &length);
+
+	fputs(before, stream);
+	for (size_t i = 0; i < count; i++)
+		fprintf(stream, piece, i);
+	fputs(after, stream);
+	fclose(stream);
+	document = located_parse(&errors, text, length, "t.yaml");
+	cr_expect(!document == (errors.count > 0));
+	if (!document)
+		cr_expect(strstr(errors.text, words), "%s", errors.text);
+	located_free(document);
+	located_errors_free(&errors);
+	free(text);
+	return document;
+}
+
+Test(located, depth_nodes_keys_and_bytes_are_bounded_exactly)
+{
+	/* The root is one level and one node. */
+	cr_expect(taken("a: ", "[", 31, "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", ""));
+	cr_expect_not(taken("a: ", "[", 32, "", "t.yaml:1:35: found more than 32 levels"));
+	cr_expect_not(taken("a: ", "[", 500000, "", "found more than 32 levels"));
+	cr_expect(taken("", "- 1\n", YAML_NODES_MAX - 1, "", ""));
+	cr_expect_not(taken("", "- 1\n", YAML_NODES_MAX, "", "t.yaml:100000:3: found too many"));
+	cr_expect(taken("", "k%zu: 1\n", YAML_KEYS_MAX, "", ""));
+	cr_expect_not(taken("", "k%zu: 1\n", YAML_KEYS_MAX + 1, "",
+			    "t.yaml:1001:1: found too many keys in one mapping"));
+	cr_expect(taken("a: 1 #", "x", YAML_BYTES_MAX - 6, "", ""));
+	cr_expect_not(taken("a: 1 #", "x", YAML_BYTES_MAX - 5, "",
+			    "t.yaml: found 1048577 bytes, expected at most 1048576"));
+}
+
+Test(located, files_that_cannot_be_read_are_named)
+{
+	struct located_errors errors = { 0 };
+	const char *const cases[][2] = {
+		{ "none.yaml", "none.yaml: cannot be read: No such file or directory\n" },
+		{ ".", ".: found a folder, expected a file\n" },
+		{ "/dev/zero", "/dev/zero: found 1048577 bytes, expected at most 1048576\n" },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		cr_expect_null(located_load(&errors, cases[i][0]));
+		cr_expect_str_eq(errors.text, cases[i][1]);
+		located_errors_free(&errors);
+	}
+}
+
+static bool take_integer(struct located_errors *errors, const struct located_node *node)
+{
+	int64_t value = 99;
+	const bool good = located_integer(errors, node, -5, 1000, &value);
+
+	cr_expect(good || value == 99);
+	return good && value == strtoll(node->text, NULL, 10);
+}
+
+static bool take_wide(struct located_errors *errors, const struct located_node *node)
+{
+	int64_t value;
+
+	return located_integer(errors, node, INT64_MIN, INT64_MAX, &value);
+}
+
+static bool take_power(struct located_errors *errors, const struct located_node *node)
+{
+	int64_t value;
+
+	return located_power(errors, node, 64, 256, &value);
+}
+
+static bool take_boolean(struct located_errors *errors, const struct located_node *node)
+{
+	bool value;
+
+	return located_boolean(errors, node, &value) && value == (node->text[0] == 't');
+}
+
+static bool take_string(struct located_errors *errors, const struct located_node *node)
+{
+	const char *value;
+
+	return located_string(errors, node, 1, 4, &value) && value == node->text;
+}
+
+static bool take_word(struct located_errors *errors, const struct located_node *node)
+{
+	static const char *const words[] = { "one", "two", "three", NULL };
+	unsigned int value;
+
+	return located_word(errors, node, words, &value) && strcmp(words[value], node->text) == 0;
+}
+
+#define INTEGER "expected a whole number from -5 to 1000"
+#define WIDE    "expected a whole number from -9223372036854775808 to 9223372036854775807"
+#define POWER   "expected a power of two from 64 to 256"
+#define BOOLEAN "expected true or false"
+#define STRING  "expected a text of 1 to 4 bytes"
+#define WORD    "expected one, two or three"
+
+/* A value, who takes it, and the words if it is refused. */
+static const struct {
+	const char *text;
+	bool (*take)(struct located_errors *, const struct located_node *);
+	const char *words;
+} values[] = {
+	{ "-5", take_integer, NULL },
+	{ "0", take_integer, NULL },
+	{ "1000", take_integer, NULL },
+	{ "-6", take_integer, "found \"-6\", " INTEGER },
+	{ "1001", take_integer, "found \"1001\", " INTEGER },
+	{ "\"5\"", take_integer, "found \"5\" in quotes, " INTEGER },
+	{ "'5'", take_integer, "found \"5\" in quotes, " INTEGER },
+	{ "|-\n  5", take_integer, "found \"5\" in quotes, " INTEGER },
+	{ "05", take_integer, "found \"05\", " INTEGER },
+	{ "+5", take_integer, "found \"+5\", " INTEGER },
+	{ "0x5", take_integer, "found \"0x5\", " INTEGER },
+	{ "5.0", take_integer, "found \"5.0\", " INTEGER },
+	{ "5 0", take_integer, "found \"5 0\", " INTEGER },
+	{ "1_0", take_integer, "found \"1_0\", " INTEGER },
+	{ "\"-\"", take_integer, "found \"-\" in quotes, " INTEGER },
+	{ "", take_integer, "found nothing, " INTEGER },
+	{ "[ 5 ]", take_integer, "found a sequence, " INTEGER },
+	{ "{ b: 5 }", take_integer, "found a mapping, " INTEGER },
+	{ "9223372036854775807", take_wide, NULL },
+	{ "-9223372036854775808", take_wide, NULL },
+	{ "9223372036854775808", take_wide, "found \"9223372036854775808\", " WIDE },
+	{ "64", take_power, NULL },
+	{ "256", take_power, NULL },
+	{ "32", take_power, "found \"32\", " POWER },
+	{ "512", take_power, "found \"512\", " POWER },
+	{ "100", take_power, "found \"100\", " POWER },
+	{ "true", take_boolean, NULL },
+	{ "false", take_boolean, NULL },
+	{ "yes", take_boolean, "found \"yes\", " BOOLEAN },
+	{ "\"true\"", take_boolean, "found \"true\" in quotes, " BOOLEAN },
+	{ "1", take_boolean, "found \"1\", " BOOLEAN },
+	{ "word", take_string, NULL },
+	{ "'1'", take_string, NULL },
+	{ "\xc3\xa9\xc3\xa9", take_string, NULL },
+	{ "words", take_string, "found \"words\", " STRING },
+	{ "''", take_string, "found \"\", " STRING },
+	{ "", take_string, "found nothing, " STRING },
+	{ "[]", take_string, "found a sequence, " STRING },
+	{ "two", take_word, NULL },
+	{ "Two", take_word, "found \"Two\", " WORD },
+	{ "{}", take_word, "found a mapping, " WORD },
+};
+
+Test(located, values_are_taken_or_refused_with_words)
+{
+	for (size_t i = 0; i < COUNT(values); i++) {
+		struct located_errors errors = { 0 };
+		struct located_document *document;
+		const struct located_node *node;
+		char text[128], expected[256];
+
+		snprintf(text, sizeof(text), "a: %s\n", values[i].text);
+		document = located_parse(&errors, text, strlen(text), "t.yaml");
+		node = located_get(located_root(document), "a");
+		cr_assert_not_null(node, "%s", text);
+		cr_expect_eq(values[i].take(&errors, node), !values[i].words, "%s", text);
+		if (values[i].words) {
+			snprintf(expected, sizeof(expected), "t.yaml:%u:%u: a: %s\n", node->line,
+				 node->column, values[i].words);
+			cr_expect_str_eq(errors.text, expected);
+		} else {
+			cr_expect_null(errors.text, "%s", errors.text);
+		}
+		cr_expect_not(values[i].take(&errors, NULL));
+		located_free(document);
+		located_errors_free(&errors);
+	}
+}
+
+Test(located, a_long_text_is_cut_between_characters)
+{
+	static const char text[] = "a: ab\xe2\x82\xac\xe2\x82\xac\n";
+	struct located_errors errors = { 0 };
+	struct located_document *document =
+		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
+	const struct located_node *node = located_get(located_root(document), "a");
+	char found[16];
+
+	cr_expect_str_eq(located_found(node, found, 11), "\"ab\xe2\x82\xac\xe2\x82\xac\"");
+	cr_expect_str_eq(located_found(node, found, 10), "\"ab\xe2\x82\xac\"");
+	cr_expect_str_eq(located_found(node, found, 8), "\"ab\xe2\x82\xac\"");
+	cr_expect_str_eq(located_found(node, found, 7), "\"ab\"");
+	located_free(document);
+}
+
+Test(located, an_unknown_key_names_the_nearest_known_one_or_none)
+{
+	static const char *const known[] = { "slots", "instruments", NULL };
+	static const char text[] = "slot: 1\ninstrumnest: 2\ncolour: 3\nsolts: 4\nslow: 5\n";
+	struct located_errors errors = { 0 };
+	struct located_document *document =
+		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
+
+	cr_expect(located_keys(&errors, located_root(document), known));
+	cr_expect_str_eq(errors.text,
+			 "t.yaml:1:1: slot: found an unknown key, did you mean slots?\n"
+			 "t.yaml:2:1: instrumnest: found an unknown key, did you mean "
+			 "instruments?\n"
+			 "t.yaml:3:1: colour: found an unknown key\n"
+			 "t.yaml:4:1: solts: found an unknown key, did you mean slots?\n"
+			 "t.yaml:5:1: slow: found an unknown key\n");
+	located_free(document);
+	located_errors_free(&errors);
+}
+
+Test(located, a_byte_order_mark_and_quoted_keys_are_taken)
+{
+	static const char text[] = "\xef\xbb\xbf\"a b\": 'it''s'\n";
+	struct located_errors errors = { 0 };
+	struct located_document *document =
+		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
+
+	cr_assert_not_null(document, "%s", errors.text);
+	cr_expect_str_eq(located_get(located_root(document), "a b")->text, "it's");
+	located_free(document);
+}

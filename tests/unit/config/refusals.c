@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every key of the settings: missing, of a wrong type, below and above its bounds, unknown, twice,
+ * leading nowhere. Each text has one error, and a mark where it must be. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "config/settings.h"
+#include "tickbus/error.h"
+
+#define BUS     "bus: { name: b }\n"
+#define SCHEMAS "schemas: [ quote, trade ]\n"
+#define FEEDS   "feeds: [ { name: f, type: synthetic } ]\n"
+#define TOPICS  "topics: [ { name: t, feed: f, select: quote, schema: quote } ]\n"
+
+#define IN_BUS(keys)   "bus: { name: b, " keys " }\n" SCHEMAS FEEDS TOPICS
+#define IN_LOG(keys)   BUS "log: { " keys " }\n" SCHEMAS FEEDS TOPICS
+#define IN_LIST(list)  BUS "schemas: " list "\n" FEEDS TOPICS
+#define A_FEED(feed)   BUS SCHEMAS "feeds: [ " feed " ]\n" TOPICS
+#define IN_FEED(keys)  A_FEED("{ name: f, type: synthetic, " keys " }")
+#define IN_ITCH(keys)  A_FEED("{ name: f, type: itch50, " keys " }")
+#define IN_FILE(keys)  IN_ITCH("path: data.bin, date: 2019-12-30, " keys)
+#define A_TOPIC(topic) BUS SCHEMAS FEEDS "topics: [ " topic " ]\n"
+#define IN_TOPIC(keys) A_TOPIC("{ name: t, feed: f, select: quote, schema: quote, " keys " }")
+#define AGAIN          "found this key again, expected it once (first on line "
+#define NAME                                                                                       \
+	"expected a name of 1 to 63 letters, digits, '.', '_' and '-' that does not begin with "   \
+	"'.'"
+#define ACCOUNT         "expected a name of 1 to 255 bytes"
+#define ADDRESS         "expected shm:NAME, or shm: alone for the name of the bus"
+#define NUMBER(from_to) "expected a whole number from " from_to
+#define BOOLEAN         "expected true or false"
+#define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
+#define DATE            "expected a day as YYYY-MM-DD, from 1970 to 2199"
+#define TIME            "expected a time of day as HH:MM or HH:MM:SS"
+#define ZONE            "expected the name of a time zone like America/New_York"
+#define NONE_IN         ": none in /usr/share/zoneinfo"
+#define FILE_           "expected a file that can be read"
+#define TOPIC           "expected parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes"
+#define LEVEL           "expected error, warning, info or debug"
+#define TYPE            "expected itch50 or synthetic"
+#define AT_END          "expected linger, exit or restart"
+#define WAIT            "expected spin, backoff or sleep"
+#define SELECT          "expected quote, trade, depth10, status or imbalance"
+#define NAME_63         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
+
+/* clang-format off */
+static const char *const cases[][2] = {
+	/* the file */
+	{ "@[]\n", "found a sequence, expected a mapping" },
+	{ "@hello\n", "found \"hello\", expected a mapping" },
+	{ BUS SCHEMAS FEEDS TOPICS "@colour: 1\n", "colour: found an unknown key" },
+	{ BUS SCHEMAS FEEDS TOPICS "@feed: 1\n", "feed: found an unknown key, did you mean feeds?" },
+	/* bus */
+	{ "@" SCHEMAS FEEDS TOPICS, "bus.name: found nothing, " NAME },
+	{ "bus: @[]\n" SCHEMAS FEEDS TOPICS, "bus: found a sequence, expected a mapping" },
+	{ "bus:@\n" SCHEMAS FEEDS TOPICS, "bus: found nothing, expected a mapping" },
+	{ BUS SCHEMAS FEEDS TOPICS "@" BUS, "bus: " AGAIN "1)" },
+	{ IN_BUS("@nmae: c"), "bus.nmae: found an unknown key, did you mean name?" },
+	{ IN_BUS("@multicast: 239.10.0.1:7472"), "bus.multicast: found an unknown key" },
+	{ IN_BUS("@name: b"), "bus.name: " AGAIN "1)" },
+	{ "bus: @{ stale_ms: 20 }\n" SCHEMAS FEEDS TOPICS, "bus.name: found nothing, " NAME },
+	{ "bus: { name: @{} }\n" SCHEMAS FEEDS TOPICS, "bus.name: found a mapping, " NAME },
+	{ "bus: { name: @'' }\n" SCHEMAS FEEDS TOPICS, "bus.name: found \"\", " NAME },
+	{ "bus: { name: @a/b }\n" SCHEMAS FEEDS TOPICS, "bus.name: found \"a/b\", " NAME },
+	{ "bus: { name: @.b }\n" SCHEMAS FEEDS TOPICS, "bus.name: found \".b\", " NAME },
+	{ "bus: { name: @" NAME_63 "x }\n" SCHEMAS FEEDS TOPICS, "bus.name: found \"" NAME_63 "x\", " NAME },
+	/* bus.listen */
+	{ IN_BUS("listen: @shm"), "bus.listen: found \"shm\", expected a list" },
+	{ IN_BUS("listen: @[]"), "bus.listen: found 0 entries, expected 1 to 8" },
+	{ IN_BUS("listen: @[ 'shm:1', 'shm:2', 'shm:3', 'shm:4', 'shm:5', 'shm:6', 'shm:7', 'shm:8', 'shm:9' ]"), "bus.listen: found 9 entries, expected 1 to 8" },
+	{ IN_BUS("listen: [ @{} ]"), "bus.listen[0]: found a mapping, " ADDRESS },
+	{ IN_BUS("listen: [ 'shm:', @'rdma:10.9.0.1:7471' ]"), "bus.listen[1]: found \"rdma:10.9.0.1:7471\", " ADDRESS },
+	{ IN_BUS("listen: [ @'shm:a/b' ]"), "bus.listen[0]: found \"shm:a/b\", " ADDRESS },
+	{ IN_BUS("listen: [ 'shm:b', @'shm:' ]"), "bus.listen[1]: found \"shm:b\" again, expected each once" },
+	{ IN_BUS("listen: [ 'shm:' ], @listen: [ 'shm:' ]"), "bus.listen: " AGAIN "1)" },
+	/* bus.access */
+	{ IN_BUS("access: @md"), "bus.access: found \"md\", expected a mapping" },
+	{ IN_BUS("access: { @user: [ md ] }"), "bus.access.user: found an unknown key, did you mean users?" },
+	{ IN_BUS("access: {}, @access: {}"), "bus.access: " AGAIN "1)" },
+	{ IN_BUS("access: { users: @md }"), "bus.access.users: found \"md\", expected a list" },
+	{ IN_BUS("access: { users: [ @'' ] }"), "bus.access.users[0]: found \"\", " ACCOUNT },
+	{ IN_BUS("access: { users: [ @[ md ] ] }"), "bus.access.users[0]: found a sequence, " ACCOUNT },
+	{ IN_BUS("access: { users: [ md, @md ] }"), "bus.access.users[1]: found \"md\" again, expected each once" },
+	{ IN_BUS("access: { users: [], @users: [] }"), "bus.access.users: " AGAIN "1)" },
+	{ IN_BUS("access: { groups: @{} }"), "bus.access.groups: found a mapping, expected a list" },
+	{ IN_BUS("access: { groups: [ @'' ] }"), "bus.access.groups[0]: found \"\", " ACCOUNT },
+	{ IN_BUS("access: { groups: [ g, @g ] }"), "bus.access.groups[1]: found \"g\" again, expected each once" },
+	{ IN_BUS("access: { groups: [], @groups: [] }"), "bus.access.groups: " AGAIN "1)" },
+	/* numbers of the bus */
+	{ IN_BUS("stale_ms: @19"), "bus.stale_ms: found \"19\", " NUMBER("20 to 60000") },
+	{ IN_BUS("stale_ms: @60001"), "bus.stale_ms: found \"60001\", " NUMBER("20 to 60000") },
+	{ IN_BUS("stale_ms: @1s"), "bus.stale_ms: found \"1s\", " NUMBER("20 to 60000") },
+	{ IN_BUS("stale_ms: @'20'"), "bus.stale_ms: found \"20\" in quotes, " NUMBER("20 to 60000") },
+	{ IN_BUS("stale_ms: 20, @stale_ms: 20"), "bus.stale_ms: " AGAIN "1)" },
+	{ IN_BUS("exit_wait_ms: @-1"), "bus.exit_wait_ms: found \"-1\", " NUMBER("0 to 600000") },
+	{ IN_BUS("exit_wait_ms: @600001"), "bus.exit_wait_ms: found \"600001\", " NUMBER("0 to 600000") },
+	{ IN_BUS("exit_wait_ms: @[]"), "bus.exit_wait_ms: found a sequence, " NUMBER("0 to 600000") },
+	{ IN_BUS("exit_wait_ms: 1, @exit_wait_ms: 1"), "bus.exit_wait_ms: " AGAIN "1)" },
+	{ IN_BUS("topics_max: @0"), "bus.topics_max: found \"0\", " NUMBER("1 to 1024") },
+	{ IN_BUS("topics_max: @1025"), "bus.topics_max: found \"1025\", " NUMBER("1 to 1024") },
+	{ IN_BUS("topics_max: @many"), "bus.topics_max: found \"many\", " NUMBER("1 to 1024") },
+	{ IN_BUS("topics_max: 1, @topics_max: 1"), "bus.topics_max: " AGAIN "1)" },
+	{ IN_BUS("subscribers_max: @0"), "bus.subscribers_max: found \"0\", " NUMBER("1 to 65536") },
+	{ IN_BUS("subscribers_max: @65537"), "bus.subscribers_max: found \"65537\", " NUMBER("1 to 65536") },
+	{ IN_BUS("subscribers_max: @{}"), "bus.subscribers_max: found a mapping, " NUMBER("1 to 65536") },
+	{ IN_BUS("subscribers_max: 1, @subscribers_max: 1"), "bus.subscribers_max: " AGAIN "1)" },
+	/* log */
+	{ BUS "log: @debug\n" SCHEMAS FEEDS TOPICS, "log: found \"debug\", expected a mapping" },
+	{ IN_LOG("@levle: info"), "log.levle: found an unknown key, did you mean level?" },
+	{ IN_LOG("") "@log: {}\n", "log: " AGAIN "2)" },
+	{ IN_LOG("file: @''"), "log.file: found \"\", expected a path" },
+	{ IN_LOG("file: @[ a ]"), "log.file: found a sequence, expected a path" },
+	{ IN_LOG("file: a, @file: b"), "log.file: " AGAIN "2)" },
+	{ IN_LOG("level: @verbose"), "log.level: found \"verbose\", " LEVEL },
+	{ IN_LOG("level: @[]"), "log.level: found a sequence, " LEVEL },
+	{ IN_LOG("level: info, @level: info"), "log.level: " AGAIN "2)" },
+	/* schemas */
+	{ "@" BUS FEEDS TOPICS, "schemas: found nothing, expected a list of schemas" },
+	{ IN_LIST("@quote"), "schemas: found \"quote\", expected a list of schemas" },
+	{ IN_LIST("@[]"), "schemas: found 0 entries, expected 1 to 1024" },
+	{ IN_LIST("[ quote ]") "@schemas: []\n", "schemas: " AGAIN "2)" },
+	{ IN_LIST("[ quote, @{} ]"), "schemas[1]: found a mapping, expected a text of 1 to 4096 bytes" },
+	{ IN_LIST("[ quote, @'' ]"), "schemas[1]: found \"\", expected a text of 1 to 4096 bytes" },
+	{ IN_LIST("[ quote, @qoute ]"), "schemas[1]: found \"qoute\", expected a built-in schema or the path of a .yaml file" },
+	{ IN_LIST("[ quote, @quote ]"), "schemas[1]: found quote again, expected each name once" },
+	{ IN_LIST("[ quote, mine.yaml, @./mine.yaml ]"), "schemas[2]: found mine again, expected each name once" },
+	/* feeds */
+	{ "@" BUS SCHEMAS TOPICS, "feeds: found nothing, expected a list of feeds" },
+	{ BUS SCHEMAS "feeds: @{}\n" TOPICS, "feeds: found a mapping, expected a list of feeds" },
+	{ BUS SCHEMAS "feeds: @[]\n" TOPICS, "feeds: found 0 entries, expected 1 to 64" },
+	{ BUS SCHEMAS FEEDS TOPICS "@feeds: []\n", "feeds: " AGAIN "3)" },
+	{ A_FEED("@f"), "feeds[0]: found \"f\", expected a mapping" },
+	{ IN_FEED("@colour: 1"), "feeds[0].colour: found an unknown key" },
+	{ IN_FEED("@path: data.bin"), "feeds[0].path: found an unknown key" },
+	{ IN_FILE("@seed: 1"), "feeds[0].seed: found an unknown key, did you mean speed?" },
+	{ A_FEED("@{ type: synthetic }"), "feeds[0].name: found nothing, " NAME },
+	{ A_FEED("{ name: @[], type: synthetic }"), "feeds[0].name: found a sequence, " NAME },
+	{ A_FEED("{ name: @a b, type: synthetic }"), "feeds[0].name: found \"a b\", " NAME },
+	{ IN_FEED("@name: f"), "feeds[0].name: " AGAIN "3)" },
+	{ A_FEED("{ name: f, type: synthetic }, { name: @f, type: synthetic }"), "feeds[1].name: found f again, expected each name once" },
+	{ A_FEED("@{ name: f }"), "feeds[0].type: found nothing, " TYPE },
+	{ A_FEED("{ name: f, type: @csv, seed: 1, path: x }"), "feeds[0].type: found \"csv\", " TYPE },
+	{ A_FEED("{ name: f, type: @{} }"), "feeds[0].type: found a mapping, " TYPE },
+	{ IN_FEED("@type: synthetic"), "feeds[0].type: " AGAIN "3)" },
+	{ IN_FEED("speed: @fast"), "feeds[0].speed: found \"fast\", " SPEED },
+	{ IN_FEED("speed: @10"), "feeds[0].speed: found \"10\", " SPEED },
+	{ IN_FEED("speed: @0x"), "feeds[0].speed: found \"0x\", " SPEED },
+	{ IN_FEED("speed: @0.0001x"), "feeds[0].speed: found \"0.0001x\", " SPEED },
+	{ IN_FEED("speed: @1.x"), "feeds[0].speed: found \"1.x\", " SPEED },
+	{ IN_FEED("speed: @.5x"), "feeds[0].speed: found \".5x\", " SPEED },
+	{ IN_FEED("speed: @1000.001x"), "feeds[0].speed: found \"1000.001x\", " SPEED },
+	{ IN_FEED("speed: @99999999999999999999x"), "feeds[0].speed: found \"99999999999999999999x\", " SPEED },
+	{ IN_FEED("speed: @-1x"), "feeds[0].speed: found \"-1x\", " SPEED },
+	{ IN_FEED("speed: @[]"), "feeds[0].speed: found a sequence, " SPEED },
+	{ IN_FEED("speed: max, @speed: max"), "feeds[0].speed: " AGAIN "3)" },
+	{ IN_FEED("start: @1"), "feeds[0].start: found \"1\", expected a mapping" },
+	{ IN_FEED("start: { @subscriber: 1 }"), "feeds[0].start.subscriber: found an unknown key, did you mean subscribers?" },
+	{ IN_FEED("start: {}, @start: {}"), "feeds[0].start: " AGAIN "3)" },
+	{ IN_FEED("start: { subscribers: @-1 }"), "feeds[0].start.subscribers: found \"-1\", " NUMBER("0 to 1000000") },
+	{ IN_FEED("start: { subscribers: @1000001 }"), "feeds[0].start.subscribers: found \"1000001\", " NUMBER("0 to 1000000") },
+	{ IN_FEED("start: { subscribers: @one }"), "feeds[0].start.subscribers: found \"one\", " NUMBER("0 to 1000000") },
+	{ IN_FEED("start: { subscribers: 1, @subscribers: 1 }"), "feeds[0].start.subscribers: " AGAIN "3)" },
+	{ IN_FEED("at_end: @stop"), "feeds[0].at_end: found \"stop\", " AT_END },
+	{ IN_FEED("at_end: @[]"), "feeds[0].at_end: found a sequence, " AT_END },
+	{ IN_FEED("at_end: exit, @at_end: exit"), "feeds[0].at_end: " AGAIN "3)" },
+	{ IN_FEED("cpu: @-2"), "feeds[0].cpu: found \"-2\", " NUMBER("-1 to 1023") },
+	{ IN_FEED("cpu: @1024"), "feeds[0].cpu: found \"1024\", " NUMBER("-1 to 1023") },
+	{ IN_FEED("cpu: @any"), "feeds[0].cpu: found \"any\", " NUMBER("-1 to 1023") },
+	{ IN_FEED("cpu: 1, @cpu: 1"), "feeds[0].cpu: " AGAIN "3)" },
+	{ IN_FEED("wait: @busy"), "feeds[0].wait: found \"busy\", " WAIT },
+	{ IN_FEED("wait: @{}"), "feeds[0].wait: found a mapping, " WAIT },
+	{ IN_FEED("wait: spin, @wait: spin"), "feeds[0].wait: " AGAIN "3)" },
+	/* itch50 */
+	{ A_FEED("@{ name: f, type: itch50, date: 2019-12-30 }"), "feeds[0].path: found nothing, " FILE_ },
+	{ IN_ITCH("date: 2019-12-30, path: @[]"), "feeds[0].path: found a sequence, " FILE_ },
+	{ IN_ITCH("date: 2019-12-30, path: @''"), "feeds[0].path: found \"\", " FILE_ },
+	{ IN_ITCH("date: 2019-12-30, path: @/none/there"), "feeds[0].path: found \"/none/there\", " FILE_ ": /none/there: No such file or directory" },
+	{ IN_ITCH("date: 2019-12-30, path: @/"), "feeds[0].path: found \"/\", " FILE_ ": /: Is a directory" },
+	{ IN_FILE("@path: data.bin"), "feeds[0].path: " AGAIN "3)" },
+	{ A_FEED("@{ name: f, type: itch50, path: data.bin }"), "feeds[0].date: found nothing, " DATE },
+	{ IN_ITCH("path: data.bin, date: @[]"), "feeds[0].date: found a sequence, " DATE },
+	{ IN_ITCH("path: data.bin, date: @2019-02-29"), "feeds[0].date: found \"2019-02-29\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @2100-02-29"), "feeds[0].date: found \"2100-02-29\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @2019-04-31"), "feeds[0].date: found \"2019-04-31\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @2019-13-01"), "feeds[0].date: found \"2019-13-01\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @2019-00-01"), "feeds[0].date: found \"2019-00-01\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @2019-01-00"), "feeds[0].date: found \"2019-01-00\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @1969-12-31"), "feeds[0].date: found \"1969-12-31\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @2200-01-01"), "feeds[0].date: found \"2200-01-01\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @19-12-30"), "feeds[0].date: found \"19-12-30\", " DATE },
+	{ IN_ITCH("path: data.bin, date: @2019-12-30T00:00"), "feeds[0].date: found \"2019-12-30T00:00\", " DATE },
+	{ IN_FILE("@date: 2019-12-30"), "feeds[0].date: " AGAIN "3)" },
+	{ IN_FILE("time_zone: @[]"), "feeds[0].time_zone: found a sequence, " ZONE },
+	{ IN_FILE("time_zone: @America/New_Yorkk"), "feeds[0].time_zone: found \"America/New_Yorkk\", " ZONE NONE_IN },
+	{ IN_FILE("time_zone: @America"), "feeds[0].time_zone: found \"America\", " ZONE NONE_IN },
+	{ IN_FILE("time_zone: @../zoneinfo/UTC"), "feeds[0].time_zone: found \"../zoneinfo/UTC\", " ZONE },
+	{ IN_FILE("time_zone: @/etc/localtime"), "feeds[0].time_zone: found \"/etc/localtime\", " ZONE },
+	{ IN_FILE("time_zone: UTC, @time_zone: UTC"), "feeds[0].time_zone: " AGAIN "3)" },
+	{ IN_FILE("from: @[]"), "feeds[0].from: found a sequence, " TIME },
+	{ IN_FILE("from: @24:00"), "feeds[0].from: found \"24:00\", " TIME },
+	{ IN_FILE("from: @09:60"), "feeds[0].from: found \"09:60\", " TIME },
+	{ IN_FILE("from: @09:30:60"), "feeds[0].from: found \"09:30:60\", " TIME },
+	{ IN_FILE("from: @9:30"), "feeds[0].from: found \"9:30\", " TIME },
+	{ IN_FILE("from: @09:30:00.5"), "feeds[0].from: found \"09:30:00.5\", " TIME },
+	{ IN_FILE("from: @noon"), "feeds[0].from: found \"noon\", " TIME },
+	{ IN_FILE("from: 09:30, @from: 09:30"), "feeds[0].from: " AGAIN "3)" },
+	/* synthetic */
+	{ IN_FEED("seed: @-1"), "feeds[0].seed: found \"-1\", " NUMBER("0 to 9223372036854775807") },
+	{ IN_FEED("seed: @9223372036854775808"), "feeds[0].seed: found \"9223372036854775808\", " NUMBER("0 to 9223372036854775807") },
+	{ IN_FEED("seed: @x"), "feeds[0].seed: found \"x\", " NUMBER("0 to 9223372036854775807") },
+	{ IN_FEED("seed: 1, @seed: 1"), "feeds[0].seed: " AGAIN "3)" },
+	{ IN_FEED("symbols: @0"), "feeds[0].symbols: found \"0\", " NUMBER("1 to 65535") },
+	{ IN_FEED("symbols: @65536"), "feeds[0].symbols: found \"65536\", " NUMBER("1 to 65535") },
+	{ IN_FEED("symbols: @[ AAPL ]"), "feeds[0].symbols: found a sequence, " NUMBER("1 to 65535") },
+	{ IN_FEED("symbols: 1, @symbols: 1"), "feeds[0].symbols: " AGAIN "3)" },
+	{ IN_FEED("messages: @0"), "feeds[0].messages: found \"0\", " NUMBER("1 to 1000000000000") },
+	{ IN_FEED("messages: @1000000000001"), "feeds[0].messages: found \"1000000000001\", " NUMBER("1 to 1000000000000") },
+	{ IN_FEED("messages: @1e6"), "feeds[0].messages: found \"1e6\", " NUMBER("1 to 1000000000000") },
+	{ IN_FEED("messages: 1, @messages: 1"), "feeds[0].messages: " AGAIN "3)" },
+	{ IN_FEED("seconds: @0"), "feeds[0].seconds: found \"0\", " NUMBER("1 to 1000000000") },
+	{ IN_FEED("seconds: @1000000001"), "feeds[0].seconds: found \"1000000001\", " NUMBER("1 to 1000000000") },
+	{ IN_FEED("seconds: @{}"), "feeds[0].seconds: found a mapping, " NUMBER("1 to 1000000000") },
+	{ IN_FEED("seconds: 1, @seconds: 1"), "feeds[0].seconds: " AGAIN "3)" },
+	{ IN_FEED("messages: 1, seconds: @1"), "feeds[0].seconds: found it beside messages, expected one of the two" },
+	{ IN_FEED("rate: @0"), "feeds[0].rate: found \"0\", " NUMBER("1 to 100000000") },
+	{ IN_FEED("rate: @100000001"), "feeds[0].rate: found \"100000001\", " NUMBER("1 to 100000000") },
+	{ IN_FEED("rate: @max"), "feeds[0].rate: found \"max\", " NUMBER("1 to 100000000") },
+	{ IN_FEED("rate: 1, @rate: 1"), "feeds[0].rate: " AGAIN "3)" },
+	{ IN_FEED("burst: @9"), "feeds[0].burst: found \"9\", " NUMBER("10 to 1000") },
+	{ IN_FEED("burst: @1001"), "feeds[0].burst: found \"1001\", " NUMBER("10 to 1000") },
+	{ IN_FEED("burst: @true"), "feeds[0].burst: found \"true\", " NUMBER("10 to 1000") },
+	{ IN_FEED("burst: 10, @burst: 10"), "feeds[0].burst: " AGAIN "3)" },
+	{ IN_FEED("date: @today"), "feeds[0].date: found \"today\", " DATE },
+	{ IN_FEED("date: 2020-01-02, @date: 2020-01-02"), "feeds[0].date: " AGAIN "3)" },
+	{ IN_FEED("time_zone: @EDTX"), "feeds[0].time_zone: found \"EDTX\", " ZONE NONE_IN },
+	{ IN_FEED("time_zone: UTC, @time_zone: UTC"), "feeds[0].time_zone: " AGAIN "3)" },
+	{ IN_FEED("@from: 09:30"), "feeds[0].from: found an unknown key" },
+	/* topics */
+	{ "@" BUS SCHEMAS FEEDS, "topics: found nothing, expected a list of topics" },
+	{ BUS SCHEMAS FEEDS "topics: @all\n", "topics: found \"all\", expected a list of topics" },
+	{ BUS SCHEMAS FEEDS "topics: @[]\n", "topics: found 0 entries, expected 1 to 1024" },
+	{ BUS SCHEMAS FEEDS TOPICS "@topics: []\n", "topics: " AGAIN "4)" },
+	{ A_TOPIC("@t"), "topics[0]: found \"t\", expected a mapping" },
+	{ IN_TOPIC("@notice: heads"), "topics[0].notice: found an unknown key" },
+	{ IN_TOPIC("@slot: 64"), "topics[0].slot: found an unknown key, did you mean slots?" },
+	{ A_TOPIC("@{ feed: f, select: quote, schema: quote }"), "topics[0].name: found nothing, " TOPIC },
+	{ A_TOPIC("{ name: @[], feed: f, select: quote, schema: quote }"), "topics[0].name: found a sequence, " TOPIC },
+	{ A_TOPIC("{ name: @T, feed: f, select: quote, schema: quote }"), "topics[0].name: found \"T\", " TOPIC },
+	{ A_TOPIC("{ name: @a..b, feed: f, select: quote, schema: quote }"), "topics[0].name: found \"a..b\", " TOPIC },
+	{ A_TOPIC("{ name: @.a, feed: f, select: quote, schema: quote }"), "topics[0].name: found \".a\", " TOPIC },
+	{ A_TOPIC("{ name: @a., feed: f, select: quote, schema: quote }"), "topics[0].name: found \"a.\", " TOPIC },
+	{ A_TOPIC("{ name: @" NAME_63 "x, feed: f, select: quote, schema: quote }"), "topics[0].name: found \"" NAME_63 "x\", " TOPIC },
+	{ IN_TOPIC("@name: t"), "topics[0].name: " AGAIN "4)" },
+	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: quote }, { name: @t, feed: f, select: trade, schema: trade }"), "topics[1].name: found t again, expected each name once" },
+	{ A_TOPIC("@{ name: t, select: quote, schema: quote }"), "topics[0].feed: found nothing, expected the name of one of the feeds" },
+	{ A_TOPIC("{ name: t, feed: @g, select: quote, schema: quote }"), "topics[0].feed: found \"g\", expected the name of one of the feeds" },
+	{ A_TOPIC("{ name: t, feed: @{}, select: quote, schema: quote }"), "topics[0].feed: found a mapping, expected the name of one of the feeds" },
+	{ IN_TOPIC("@feed: f"), "topics[0].feed: " AGAIN "4)" },
+	{ A_TOPIC("@{ name: t, feed: f, schema: quote }"), "topics[0].select: found nothing, " SELECT },
+	{ A_TOPIC("{ name: t, feed: f, select: @all, schema: quote }"), "topics[0].select: found \"all\", " SELECT },
+	{ A_TOPIC("{ name: t, feed: f, select: @[], schema: quote }"), "topics[0].select: found a sequence, " SELECT },
+	{ IN_TOPIC("@select: quote"), "topics[0].select: " AGAIN "4)" },
+	{ A_TOPIC("@{ name: t, feed: f, select: quote }"), "topics[0].schema: found nothing, expected the name of one of the schemas" },
+	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: @depth10 }"), "topics[0].schema: found \"depth10\", expected the name of one of the schemas" },
+	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: @[] }"), "topics[0].schema: found a sequence, expected the name of one of the schemas" },
+	{ IN_TOPIC("@schema: quote"), "topics[0].schema: " AGAIN "4)" },
+	{ IN_TOPIC("slots: @32"), "topics[0].slots: found \"32\", expected a power of two from 64 to 16777216" },
+	{ IN_TOPIC("slots: @100"), "topics[0].slots: found \"100\", expected a power of two from 64 to 16777216" },
+	{ IN_TOPIC("slots: @33554432"), "topics[0].slots: found \"33554432\", expected a power of two from 64 to 16777216" },
+	{ IN_TOPIC("slots: @64k"), "topics[0].slots: found \"64k\", expected a power of two from 64 to 16777216" },
+	{ IN_TOPIC("slots: 64, @slots: 64"), "topics[0].slots: " AGAIN "4)" },
+	{ IN_TOPIC("instruments: @0"), "topics[0].instruments: found \"0\", " NUMBER("1 to 1048576") },
+	{ IN_TOPIC("instruments: @1048577"), "topics[0].instruments: found \"1048577\", " NUMBER("1 to 1048576") },
+	{ IN_TOPIC("instruments: @[ AAPL ]"), "topics[0].instruments: found a sequence, " NUMBER("1 to 1048576") },
+	{ IN_TOPIC("instruments: 1, @instruments: 1"), "topics[0].instruments: " AGAIN "4)" },
+	{ IN_TOPIC("last_value: @yes"), "topics[0].last_value: found \"yes\", " BOOLEAN },
+	{ IN_TOPIC("last_value: @'true'"), "topics[0].last_value: found \"true\" in quotes, " BOOLEAN },
+	{ IN_TOPIC("last_value: true, @last_value: true"), "topics[0].last_value: " AGAIN "4)" },
+	{ IN_TOPIC("checked: @1"), "topics[0].checked: found \"1\", " BOOLEAN },
+	{ IN_TOPIC("checked: true, @checked: true"), "topics[0].checked: " AGAIN "4)" },
+	/* between them */
+	{ "bus: { name: b, topics_max: 1 }\n" SCHEMAS FEEDS "topics: @[ { name: t, feed: f, select: quote, schema: quote }, { name: u, feed: f, select: trade, schema: trade } ]\n",
+	  "topics: found 2 topics, expected at most bus.topics_max, 1" },
+	{ BUS "schemas: [ mine.yaml ]\n" FEEDS "topics: [ @{ name: t, feed: f, select: quote, schema: mine, slots: 16777216 } ]\n",
+	  "topics[0]: memory: slots, instruments and slot bytes ask for 68787118080 bytes, expected at most 68719476736" },
+};
+/* clang-format on */
+
+static void enter(void)
+{
+	static const char mine[] = "name: mine\nversion: 1\nfields:\n"
+				   "- { name: x, type: 'char[4064]', doc: d }\n";
+
+	unsetenv("TZDIR");
+	folder_enter();
+	file_write("data.bin", "", 0);
+	file_write("mine.yaml", mine, sizeof(mine) - 1);
+}
+
+TestSuite(refusals, .init = enter, .fini = folder_leave);
+
+/* What is said about a text. */
+static char *load(const char *text, int expected)
+{
+	struct settings *settings;
+	char *words = NULL;
+	size_t length = 0;
+	FILE *stream = open_memstream(&words, &length);
+
+	file_write("t.yaml", text, strlen(text));
+	cr_expect_eq(settings_load(&settings, "t.yaml", stream), expected, "%s", text);
+	fclose(stream);
+	cr_expect(!settings == (expected != 0));
+	settings_free(settings);
+	return words;
+}
+
+Test(refusals, every_wrong_key_is_told_with_place_path_found_and_expected)
+{
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char place[64], expected[1024];
+		char *text, *words;
+
+		text = unmarked(cases[i][0], place);
+		words = load(text, -EINVAL);
+		cr_assert(*place, "%s", text);
+		snprintf(expected, sizeof(expected), "%s%s\n", place, cases[i][1]);
+		cr_expect_str_eq(words, expected, "%s\n  found    %s  expected %s", cases[i][0],
+				 words, expected);
+		free(text);
+		free(words);
+	}
+}
+
+Test(refusals, all_errors_are_told_in_one_run)
+{
+	char *words = load("bus: { name: /, stale_ms: 1 }\nschemas: [ quote, x ]\n"
+			   "feeds: [ { name: f, type: itch50, speed: 0x } ]\n"
+			   "topics: [ { name: T, feed: g, select: all, schema: none, slots: 1 } ]\n"
+			   "more: 1\n",
+			   -EINVAL);
+
+	cr_expect_str_eq(
+		words,
+		"t.yaml:5:1: more: found an unknown key\n"
+		"t.yaml:1:14: bus.name: found \"/\", " NAME "\n"
+		"t.yaml:1:27: bus.stale_ms: found \"1\", " NUMBER(
+			"20 to 60000") "\n"
+				       "t.yaml:2:19: schemas[1]: found \"x\", expected a built-in "
+				       "schema or the path of a "
+				       ".yaml file\n"
+				       "t.yaml:3:42: feeds[0].speed: found \"0x\", " SPEED "\n"
+				       "t.yaml:3:10: feeds[0].path: found nothing, " FILE_ "\n"
+				       "t.yaml:3:10: feeds[0].date: found nothing, " DATE "\n"
+				       "t.yaml:4:19: topics[0].name: found \"T\", " TOPIC "\n"
+				       "t.yaml:4:28: topics[0].feed: found \"g\", expected the "
+				       "name of one of the feeds\n"
+				       "t.yaml:4:39: topics[0].select: found \"all\", " SELECT "\n"
+				       "t.yaml:4:65: topics[0].slots: found \"1\", expected a "
+				       "power of two from 64 to "
+				       "16777216\n",
+		"%s", words);
+	cr_expect_str_eq(tb_error(), "t.yaml: found 11 errors, expected none");
+	free(words);
+}
+
+Test(refusals, errors_of_a_schema_are_passed_on_with_their_own_places)
+{
+	static const char bad[] = "name: bad\nversion: 0\nfields:\n"
+				  "- { name: x, type: u7, doc: d }\n";
+	char expected[1024];
+	char *words;
+
+	file_write("bad.yaml", bad, sizeof(bad) - 1);
+	words = load(BUS "schemas: [ quote, bad.yaml, ./none.yaml ]\n" FEEDS TOPICS, -EINVAL);
+	snprintf(expected, sizeof(expected),
+		 "t.yaml:2:19: schemas[1]: found \"bad.yaml\", expected a schema without errors:\n"
+		 "%s/bad.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
+		 "%s/bad.yaml:4:20: fields[0].type: found \"u7\", expected ",
+		 folder, folder);
+	cr_expect(strncmp(words, expected, strlen(expected)) == 0, "%s", words);
+	snprintf(expected, sizeof(expected),
+		 "\nt.yaml:2:29: schemas[2]: found \"./none.yaml\", expected a schema without "
+		 "errors:\n%s/none.yaml: ",
+		 folder);
+	cr_expect(strstr(words, expected), "%s", words);
+	free(words);
+}
+
+Test(refusals, a_hundred_errors_are_told_and_the_others_counted)
+{
+	char *text = NULL, *words;
+	size_t length = 0;
+	FILE *stream = open_memstream(&text, &length);
+
+	fputs(BUS SCHEMAS FEEDS TOPICS, stream);
+	for (int i = 0; i < 150; i++)
+		fprintf(stream, "colour%d: 1\n", i);
+	fclose(stream);
+	words = load(text, -EINVAL);
+	cr_expect(strstr(words, ":104:1: colour99: found"), "%s", words);
+	cr_expect_null(strstr(words, "colour100"));
+	cr_expect(strstr(words, "\nand 50 more errors\n"), "%s", words);
+	free(words);
+	free(text);
+}
+
+Test(refusals, a_default_that_this_machine_does_not_have_is_told_at_the_mapping)
+{
+	char expected[512];
+	char *words;
+
+	setenv("TZDIR", folder, 1);
+	words = load(BUS SCHEMAS FEEDS TOPICS, -EINVAL);
+	snprintf(expected, sizeof(expected),
+		 "t.yaml:3:10: feeds[0].time_zone: found \"America/New_York\", " ZONE
+		 ": none in %s\n",
+		 folder);
+	cr_expect_str_eq(words, expected);
+	free(words);
+}
+
+Test(refusals, a_file_that_is_not_there_is_named)
+{
+	struct settings *settings;
+	char *words = NULL;
+	size_t length = 0;
+	FILE *stream = open_memstream(&words, &length);
+
+	cr_expect_eq(settings_load(&settings, "none.yaml", stream), -EINVAL);
+	fclose(stream);
+	cr_expect_str_eq(words, "none.yaml: cannot be read: No such file or directory\n");
+	free(words);
+}
+
+/* At a bound, or in a way that might be mistaken for an error. */
+static const char *const good[] = {
+	BUS SCHEMAS FEEDS TOPICS,
+	"bus: { name: " NAME_63 " }\n" SCHEMAS FEEDS TOPICS,
+	IN_BUS("stale_ms: 20, exit_wait_ms: 0, topics_max: 1, subscribers_max: 1"),
+	IN_BUS("stale_ms: 60000, exit_wait_ms: 600000, topics_max: 1024, subscribers_max: 65536"),
+	IN_BUS("access: { users: [], groups: [] }"),
+	IN_LOG(""),
+	IN_LIST("[ quote, mine.yaml ]"),
+	IN_FEED("speed: 0.001x"),
+	IN_FEED("speed: 1000x"),
+	IN_FEED("start: { subscribers: 1000000 }, cpu: 1023"),
+	IN_FEED("start: {}, cpu: -1"),
+	IN_FEED("seed: 0, symbols: 1, messages: 1, rate: 1, burst: 10"),
+	IN_FEED("seed: 9223372036854775807, symbols: 65535, seconds: 1000000000"),
+	IN_FEED("messages: 1000000000000, rate: 100000000, burst: 1000"),
+	IN_FEED("date: 2020-02-29"),
+	IN_FEED("date: 2000-02-29"),
+	IN_FILE("from: 23:59:59"),
+	IN_FILE("time_zone: UTC"),
+	IN_TOPIC("slots: 64, instruments: 1"),
+	IN_TOPIC("slots: 16777216, instruments: 1048576"),
+	A_TOPIC("{ name: " NAME_63 ", feed: f, select: imbalance, schema: trade }"),
+};
+
+Test(refusals, what_is_at_its_bound_is_taken)
+{
+	for (size_t i = 0; i < COUNT(good); i++) {
+		char *words = load(good[i], 0);
+
+		cr_expect_str_empty(words, "%s\n%s", good[i], words);
+		free(words);
+	}
+}
