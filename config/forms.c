@@ -188,6 +188,9 @@ static bool date_read(struct reading *reading, const char *text, void *field)
 	if (date.year < 1970 || date.month < 1 || date.day < 1 ||
 	    date.day > days_in(date.year, date.month))
 		return false;
+	/* East of Greenwich the first day of 1970 began before time did. */
+	if (date.year == 1970 && date.month == 1 && date.day == 1)
+		return false;
 	memcpy(field, &date, sizeof(date));
 	return true;
 }
@@ -200,7 +203,7 @@ static void date_write(const void *field, char *buffer, size_t size)
 }
 
 const struct form forms_date = {
-	.expected = "a day as YYYY-MM-DD, from 1970 to 2199",
+	.expected = "a day as YYYY-MM-DD, from 1970-01-02 to 2199-12-31",
 	.read = date_read,
 	.write = date_write,
 };

@@ -126,6 +126,8 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 {
 	const struct key *tables[] = { tables_feed, NULL, NULL, NULL };
 
+	feed->line = node->line;
+	feed->column = node->column;
 	if (node->kind == YAML_MAPPING)
 		keys_read(reading, node, tables_feed, feed);
 	if (feed->type) {

@@ -69,10 +69,11 @@ struct settings_feed {
 	uint32_t from_s; /* since midnight; what is before is not paced */
 	/* synthetic */
 	uint64_t seed;
-	uint32_t symbols;
+	uint32_t symbols;           /* 0: as many as suit the messages */
 	uint64_t messages, seconds; /* at most one; both 0: without an end */
-	uint32_t rate;              /* messages per second of market time, the mean */
-	uint32_t burst;             /* the busiest millisecond, as a multiple of the mean */
+	uint32_t rate;         /* messages per second of market time, the mean; 0: as symbols */
+	uint32_t burst;        /* the busiest millisecond, as a multiple of the mean */
+	uint32_t line, column; /* where it begins, for errors that are found later */
 };
 
 struct settings_topic {

@@ -74,14 +74,16 @@ const struct key tables_itch50[] = {
 	{ 0 },
 };
 
-/* The date is fixed by default, so that the same seed gives the same records on any day. */
+/* The date is fixed by default, so that the same seed gives the same records on any day. Limits are
+ * those of the exchange: its trading day has 23,400 seconds. What it takes for symbols and rate
+ * depends on the messages, so it is left to it. */
 const struct key tables_synthetic[] = {
 	{ "seed", KEY_INTEGER, FEED(seed), .high = INT64_MAX, .usual = "1" },
-	{ "symbols", KEY_INTEGER, FEED(symbols), .low = 1, .high = 65535, .usual = "8000" },
-	{ "messages", KEY_INTEGER, FEED(messages), .low = 1, .high = 1000000000000, .optional = true },
-	{ "seconds", KEY_INTEGER, FEED(seconds), .low = 1, .high = 1000000000, .optional = true },
-	{ "rate", KEY_INTEGER, FEED(rate), .low = 1, .high = 100000000, .usual = "100000" },
-	{ "burst", KEY_INTEGER, FEED(burst), .low = 10, .high = 1000, .usual = "20" },
+	{ "symbols", KEY_INTEGER, FEED(symbols), .low = 1, .high = 65535, .optional = true },
+	{ "messages", KEY_INTEGER, FEED(messages), .low = 1, .high = 234000000000, .optional = true },
+	{ "seconds", KEY_INTEGER, FEED(seconds), .low = 1, .high = 23400, .optional = true },
+	{ "rate", KEY_INTEGER, FEED(rate), .low = 1, .high = 10000000, .optional = true },
+	{ "burst", KEY_INTEGER, FEED(burst), .low = 10, .high = 100, .usual = "20" },
 	{ "date", KEY_TEXT, FEED(date), .form = &forms_date, .usual = "2020-01-02" },
 	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .usual = "America/New_York" },
 	{ 0 },

@@ -117,6 +117,7 @@ static void expect_full_feeds(const struct settings *settings)
 
 	cr_assert_eq(settings->feed_count, 3);
 	cr_expect_str_eq(feed->name, "nasdaq");
+	cr_expect(feed[0].line > 1 && feed[1].line > feed[0].line && feed[0].column == 5);
 	cr_expect_eq(feed->type, SETTINGS_ITCH50);
 	expect_path(feed->path, ODD_PATH);
 	cr_expect(feed->date.year == 2019 && feed->date.month == 12 && feed->date.day == 30);
@@ -143,6 +144,8 @@ static void expect_full_feeds(const struct settings *settings)
 	cr_expect_eq(feed->wait, SETTINGS_SLEEP);
 	feed++;
 	cr_expect_eq(feed->seconds, 60);
+	cr_expect_eq(feed->symbols, 0);
+	cr_expect_eq(feed->rate, 0);
 	cr_expect_eq(feed->messages, 0);
 }
 
@@ -235,8 +238,6 @@ Test(values, defaults_are_those_of_the_manual)
 			 "    cpu: -1\n"
 			 "    wait: backoff\n"
 			 "    seed: 1\n"
-			 "    symbols: 8000\n"
-			 "    rate: 100000\n"
 			 "    burst: 20\n"
 			 "    date: \"2020-01-02\"\n"
 			 "    time_zone: \"America/New_York\"\n"
