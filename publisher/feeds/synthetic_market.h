@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens in the synthetic market: people place orders, think again, and trade.
+ *
+ * Symbols are drawn by octaves of their rank, each octave as often as any other: the first symbol,
+ * the next two, the next four ... That is Zipf's law in steps. What happens is dealt from a deck,
+ * so that every 256 events have each kind in its share. */
+#ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_MARKET_H
+#define TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_MARKET_H
+
+#include "publisher/feeds/synthetic_book.h"
+#include "publisher/feeds/synthetic_tape.h"
+
+#define SYNTHETIC_CARDS     256
+#define SYNTHETIC_FILLS_MAX 4 /* no event says more messages than that */
+
+struct synthetic_market {
+	struct synthetic_random random;
+	struct synthetic_tape tape;
+	struct synthetic_symbol *symbols; /* by falling activity */
+	uint32_t count, octaves;
+	uint64_t live; /* orders resting in all books */
+	uint64_t last_ref, last_match;
+	uint64_t adds, executions;
+	uint32_t dealt;
+	uint8_t held; /* a card that the last symbol could not play */
+	uint8_t deck[SYNTHETIC_CARDS];
+};
+
+/* Books are as deep as their share of the expected messages can fill. */
+void synthetic_market_init(struct synthetic_market *, uint64_t expected_messages);
+
+/* 1 to SYNTHETIC_FILLS_MAX messages about a symbol drawn by its activity. */
+void synthetic_market_event(struct synthetic_market *);
+
+/* A new order on the given side, and the end of one. */
+void synthetic_market_add(struct synthetic_market *, struct synthetic_symbol *, unsigned side);
+void synthetic_market_delete(struct synthetic_market *, struct synthetic_symbol *, unsigned side,
+			     uint32_t index);
+
+/* Before a cross it is said how much is paired; the cross then trades that. */
+void synthetic_market_imbalance(struct synthetic_market *, struct synthetic_symbol *, char cross);
+void synthetic_market_cross(struct synthetic_market *, const struct synthetic_symbol *, char cross);
+
+/* Takes a trade back. */
+void synthetic_market_broken(struct synthetic_market *, const struct synthetic_symbol *,
+			     uint64_t match);
+
+/* The name of a market maker, of four letters. */
+const char *synthetic_market_maker(struct synthetic_market *);
+
+#endif
