@@ -67,10 +67,6 @@ static int part_parse(struct part *part, const uint8_t *data, size_t size, size_
 	if (body_bytes(part) > size - HEADER_BYTES)
 		return error_set(EBADMSG, "ends after %zu bytes, expected %zu", size,
 				 HEADER_BYTES + body_bytes(part));
-	if (!part->types)
-		return error_set(EBADMSG, "no local time types, expected at least 1");
-	if (part->leaps)
-		return error_set(EBADMSG, "counts leap seconds, expected data that does not");
 	return 0;
 }
 
@@ -79,6 +75,10 @@ static int take_transitions(struct day_zone *zone, const struct part *part)
 	const uint8_t *indexes = part->body + part->times * part->time_bytes;
 	const uint8_t *types = indexes + part->times;
 
+	if (!part->types)
+		return error_set(EBADMSG, "no local time types, expected at least 1");
+	if (part->leaps)
+		return error_set(EBADMSG, "counts leap seconds, expected data that does not");
 	zone->times = calloc(part->times + 1, sizeof(*zone->times));
 	zone->offsets = calloc(part->times + 1, sizeof(*zone->offsets));
 	if (!zone->times || !zone->offsets)

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The books are those that a reference makes which sorts all orders anew after each change; what is
+ * not told as touched did not change; memory stays within its bound. */
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "publisher/feeds/book.h"
+
+#define POOL    256 /* references of a run */
+#define SYMBOLS 3
+
+static const uint16_t locates[SYMBOLS] = { 0, 7, 65535 };
+
+/* splitmix64 */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t value = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+	return value ^ value >> 31;
+}
+
+static uint64_t below(uint64_t *state, uint64_t bound)
+{
+	return draw(state) % bound;
+}
+
+struct reference {
+	struct book_order orders[POOL]; /* live where live is set */
+	size_t count;
+};
+
+static struct book_order *find(struct reference *reference, uint64_t number)
+{
+	for (size_t i = 0; i < reference->count; i++)
+		if (reference->orders[i].reference == number)
+			return &reference->orders[i];
+	return NULL;
+}
+
+static void drop(struct reference *reference, struct book_order *order)
+{
+	*order = reference->orders[--reference->count];
+}
+
+static int by_price(const void *left, const void *right)
+{
+	uint32_t a = ((const struct book_order *)left)->price;
+	uint32_t b = ((const struct book_order *)right)->price;
+
+	return (a > b) - (a < b);
+}
+
+/* The levels of one side, worst first; how many. */
+static uint32_t levels_of(const struct reference *reference, uint16_t locate, unsigned side,
+			  struct book_level *levels)
+{
+	struct book_order orders[POOL];
+	uint32_t count = 0, level_count = 0;
+
+	for (size_t i = 0; i < reference->count; i++)
+		if (reference->orders[i].locate == locate && reference->orders[i].side == side)
+			orders[count++] = reference->orders[i];
+	qsort(orders, count, sizeof(*orders), by_price);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct book_order *order = &orders[side == BOOK_BUY ? i : count - 1 - i];
+
+		if (!i || book_price(side, &levels[level_count - 1]) != order->price)
+			levels[level_count++] = (struct book_level){
+				.rank = side == BOOK_BUY ? order->price : ~order->price,
+			};
+		levels[level_count - 1].size += order->shares;
+		levels[level_count - 1].orders++;
+	}
+	return level_count;
+}
+
+struct side_copy {
+	struct book_level levels[POOL];
+	uint32_t count;
+};
+
+struct copy {
+	struct side_copy sides[SYMBOLS][2];
+};
+
+static void copy_books(const struct book *book, struct copy *copy)
+{
+	for (unsigned i = 0; i < SYMBOLS * 2; i++) {
+		const struct book_side *side = &book->symbols[locates[i / 2]].sides[i % 2];
+		struct side_copy *to = &copy->sides[i / 2][i % 2];
+
+		to->count = side->count;
+		if (side->count)
+			memcpy(to->levels, side->levels, side->count * sizeof(*side->levels));
+	}
+}
+
+static void check_books(const struct book *book, const struct reference *reference)
+{
+	cr_assert_eq(book->orders.count, reference->count);
+	for (unsigned i = 0; i < SYMBOLS * 2; i++) {
+		const struct book_side *side = &book->symbols[locates[i / 2]].sides[i % 2];
+		struct book_level levels[POOL];
+
+		cr_assert_eq(side->count, levels_of(reference, locates[i / 2], i % 2, levels));
+		if (side->count)
+			cr_assert_eq(
+				memcmp(side->levels, levels, side->count * sizeof(*side->levels)),
+				0);
+	}
+}
+
+/* Levels at least as good as this one are the same: how many, from the best. */
+static uint32_t same_from_best(const struct side_copy *before, const struct book_side *after)
+{
+	uint32_t same = 0;
+
+	while (same < before->count && same < after->count &&
+	       !memcmp(&before->levels[before->count - 1 - same], book_level(after, same),
+		       sizeof(struct book_level)))
+		same++;
+	return same == before->count && same == after->count ? UINT32_MAX : same;
+}
+
+static void check_touched(const struct book *book, const struct copy *before)
+{
+	for (unsigned i = 0; i < SYMBOLS * 2; i++) {
+		const struct book_side *after = &book->symbols[locates[i / 2]].sides[i % 2];
+		uint32_t same = same_from_best(&before->sides[i / 2][i % 2], after);
+		uint32_t told = UINT32_MAX;
+
+		for (unsigned j = 0; j < book->touched_count; j++)
+			if (book->touched[j].locate == locates[i / 2])
+				told = book->touched[j].depth;
+		cr_assert_leq(told, same, "symbol %u side %u: told %u, changed at %u", i / 2, i % 2,
+			      told, same);
+	}
+}
+
+/* What the rules say, done to the reference; the flags the book has to give. */
+
+static int reference_add(struct reference *reference, const struct book_order *order)
+{
+	struct book_order *old = find(reference, order->reference);
+	int flags = old ? BOOK_LIVE : 0;
+
+	if (old)
+		drop(reference, old);
+	reference->orders[reference->count++] = *order;
+	return flags;
+}
+
+static int reference_reduce(struct reference *reference, uint64_t number, uint32_t shares,
+			    struct book_order *taken)
+{
+	struct book_order *order = find(reference, number);
+	int flags;
+
+	if (!order)
+		return BOOK_UNKNOWN;
+	flags = shares > order->shares ? BOOK_CLAMPED : 0;
+	*taken = *order;
+	taken->shares = shares < order->shares ? shares : order->shares;
+	order->shares -= taken->shares;
+	if (!order->shares)
+		drop(reference, order);
+	return flags;
+}
+
+static int reference_replace(struct reference *reference, const struct book_order *with,
+			     uint64_t number)
+{
+	struct book_order *order = find(reference, number), new = *with;
+
+	if (!order)
+		return BOOK_UNKNOWN;
+	new.locate = order->locate;
+	new.side = order->side;
+	drop(reference, order);
+	return reference_add(reference, &new);
+}
+
+/* References that all belong into the last and the first places of the smallest table: as close
+ * together as can be, around its end. */
+static void choose_references(uint64_t *references, uint64_t *seed, bool close)
+{
+	for (unsigned i = 0; i < POOL;) {
+		uint64_t number = draw(seed);
+		uint64_t home = (number * UINT64_C(0x9e3779b97f4a7c15)) >> 52;
+
+		if (!close || home >= 0xffe || home <= 1)
+			references[i++] = number;
+	}
+}
+
+struct run {
+	struct book book;
+	struct reference reference;
+	uint64_t references[POOL];
+	unsigned met[8]; /* how often each combination of flags came */
+};
+
+static void step(struct run *run, uint64_t *seed, uint32_t prices, uint32_t sizes)
+{
+	uint64_t number = run->references[below(seed, POOL)];
+	struct book_order taken = { 0 }, expected = { 0 },
+			  order = {
+				  .reference = run->references[below(seed, POOL)],
+				  .price = below(seed, 40)
+						   ? (uint32_t)(1000 + below(seed, prices))
+						   : (uint32_t)(below(seed, 2) ? 0 : UINT32_MAX),
+				  .shares = (uint32_t)(below(seed, 20) ? below(seed, sizes)
+								       : UINT32_MAX),
+				  .locate = locates[below(seed, SYMBOLS)],
+				  .live = 1,
+				  .side = (uint8_t)below(seed, 2),
+			  };
+	int found, flags;
+
+	switch (below(seed, 8)) {
+	case 0:
+	case 1:
+	case 2:
+		found = book_add(&run->book, &order);
+		flags = reference_add(&run->reference, &order);
+		break;
+	case 3:
+	case 4:
+		found = book_reduce(&run->book, number, order.shares, &taken);
+		flags = reference_reduce(&run->reference, number, order.shares, &expected);
+		cr_assert_eq(memcmp(&taken, &expected, sizeof(taken)), 0);
+		break;
+	case 5:
+		found = book_delete(&run->book, number);
+		flags = reference_reduce(&run->reference, number, UINT32_MAX, &expected) &
+			BOOK_UNKNOWN;
+		break;
+	default:
+		found = book_replace(&run->book, number, order.reference, order.shares,
+				     order.price);
+		flags = reference_replace(&run->reference, &order, number);
+	}
+	cr_assert_eq(found, flags);
+	run->met[flags]++;
+}
+
+static void run_once(uint64_t seed)
+{
+	static struct run run;
+	static struct copy before;
+	uint64_t state = seed;
+	uint32_t prices = (uint32_t[]){ 3, 30, 300 }[seed % 3];
+
+	cr_log_info("seed %llu", (unsigned long long)seed);
+	memset(&run, 0, sizeof(run));
+	choose_references(run.references, &state, seed % 2);
+	cr_assert_eq(book_open(&run.book), 0);
+	for (unsigned i = 0; i < 4000; i++) {
+		copy_books(&run.book, &before);
+		step(&run, &state, prices, 500);
+		check_books(&run.book, &run.reference);
+		check_touched(&run.book, &before);
+	}
+	cr_assert(run.met[0] && run.met[BOOK_UNKNOWN] && run.met[BOOK_CLAMPED] &&
+		  run.met[BOOK_LIVE]);
+	book_clear(&run.book);
+	run.reference.count = 0;
+	check_books(&run.book, &run.reference);
+	for (unsigned i = 0; i < POOL; i++)
+		cr_assert_eq(book_delete(&run.book, run.references[i]), BOOK_UNKNOWN);
+	book_close(&run.book);
+}
+
+Test(book, random_changes_make_the_books_a_naive_reference_makes)
+{
+	for (uint64_t seed = 1; seed <= 12; seed++)
+		run_once(seed);
+}
+
+Test(book, an_order_replaced_by_its_own_reference_is_no_live_one)
+{
+	struct book_order order = { .reference = 5, .price = 10, .shares = 3, .side = BOOK_SELL };
+	struct book book;
+
+	cr_assert_eq(book_open(&book), 0);
+	cr_assert_eq(book_add(&book, &order), 0);
+	cr_assert_eq(book_replace(&book, 5, 5, 7, 11), 0);
+	cr_assert_eq(book.orders.count, 1);
+	cr_assert_eq(book_price(BOOK_SELL, book_level(&book.symbols[0].sides[BOOK_SELL], 0)), 11);
+	cr_assert_eq(book_level(&book.symbols[0].sides[BOOK_SELL], 0)->size, 7);
+	book_close(&book);
+}
+
+/* Live orders are shared out over few levels in one book and have a level each in the other, which
+ * no market has. Doubling holds the old table beside the new one. */
+static size_t bytes_of(const struct book *book)
+{
+	size_t bytes = (book->orders.mask + 1) * sizeof(struct book_order) * 3 / 2;
+
+	for (unsigned i = 0; i < BOOK_SYMBOLS * 2; i++)
+		bytes += book->symbols[i / 2].sides[i % 2].capacity * sizeof(struct book_level);
+	return bytes + BOOK_SYMBOLS * sizeof(struct book_symbol);
+}
+
+Test(book, a_live_order_takes_less_than_200_bytes)
+{
+	struct book book;
+
+	for (uint32_t levels = 100; levels <= 100000000; levels *= 1000000) {
+		cr_assert_eq(book_open(&book), 0);
+		for (uint32_t i = 1; i <= 400000; i++) {
+			struct book_order order = {
+				.reference = i,
+				.price = i % levels,
+				.shares = 1,
+				.locate = (uint16_t)(i % 8000),
+				.side = i / 8000 % 2,
+			};
+
+			cr_assert_eq(book_add(&book, &order), 0);
+			if (i % 10000 == 0 && i >= 50000)
+				cr_assert_lt(bytes_of(&book), (size_t)i * 200);
+		}
+		book_close(&book);
+	}
+}
+
+Test(book, what_was_never_opened_can_be_closed)
+{
+	struct book book = { 0 };
+
+	book_close(&book);
+	book_close(&book);
+}

@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each rule by which messages make records, by a few messages that show it. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "publisher/feeds/market.h"
+#include "schemas/depth10.h"
+#include "schemas/imbalance.h"
+#include "schemas/quote.h"
+#include "schemas/status.h"
+#include "schemas/trade.h"
+#include "tickbus/error.h"
+#include "tickbus/record.h"
+
+#define MIDNIGHT_NS UINT64_C(1577682000000000000)
+#define RECORDS     64
+
+struct record {
+	enum market_select select;
+	uint32_t symbol;
+	uint8_t kind;
+	uint64_t time_ns;
+	char name[TB_INSTRUMENT_NAME_MAX + 1];
+	union {
+		struct tb_quote quote;
+		struct tb_trade trade;
+		struct tb_depth10 depth10;
+		struct tb_status status;
+		struct tb_imbalance imbalance;
+	};
+};
+
+/* What the last message made. */
+static struct record records[RECORDS];
+static unsigned record_count;
+
+static struct market *market;
+static uint64_t time_ns;
+static unsigned told;
+static char told_words[256];
+
+static void keep(void *user, const struct market_output *output)
+{
+	static const size_t bytes[MARKET_SELECTS] = {
+		sizeof(struct tb_quote), sizeof(struct tb_trade), sizeof(struct tb_depth10),
+		sizeof(struct tb_status), sizeof(struct tb_imbalance)
+	};
+	struct record *record = &records[record_count++];
+
+	(void)user;
+	cr_assert_leq(record_count, RECORDS);
+	cr_assert_eq(output->length, bytes[output->select]);
+	record->select = output->select;
+	record->symbol = output->symbol;
+	record->kind = output->kind;
+	record->time_ns = output->time_ns;
+	snprintf(record->name, sizeof(record->name), "%s", output->name);
+	memcpy(&record->quote, output->data, output->length);
+}
+
+static void keep_malformed(void *user, uint64_t offset, const char *words)
+{
+	(void)user;
+	told++;
+	snprintf(told_words, sizeof(told_words), "%llu %s", (unsigned long long)offset, words);
+}
+
+static void open_market(uint32_t wanted)
+{
+	const struct market_options options = { .wanted = wanted,
+						.midnight_ns = MIDNIGHT_NS,
+						.output = keep,
+						.malformed = keep_malformed };
+
+	cr_assert_eq(market_open(&market, &options), 0);
+}
+
+static void begin(void)
+{
+	open_market((1u << MARKET_SELECTS) - 1);
+}
+
+static void end(void)
+{
+	market_close(market);
+}
+
+TestSuite(market, .init = begin, .fini = end);
+
+static void send_bytes(const uint8_t *bytes, size_t length, uint64_t offset)
+{
+	const struct source_message message = { bytes, length, offset };
+
+	record_count = 0;
+	cr_assert_eq(market_message(market, &message), 0);
+}
+
+static void send(struct itch_message message)
+{
+	uint8_t bytes[ITCH_LENGTH_MAX];
+	int length;
+
+	message.time_ns = ++time_ns;
+	length = itch_encode(&message, bytes);
+	cr_assert_gt(length, 0);
+	send_bytes(bytes, (size_t)length, 0);
+	for (unsigned i = 0; i < record_count; i++)
+		cr_assert_eq(records[i].time_ns, MIDNIGHT_NS + time_ns);
+}
+
+#define STOCK "ACME    "
+
+static void add(uint64_t reference, char side, uint32_t shares, uint32_t price)
+{
+	struct itch_message message = {
+		.type = 'A',
+		.locate = 5,
+		.add = { .reference = reference, .side = side, .shares = shares, .price = price },
+	};
+
+	memcpy(message.add.stock, STOCK, ITCH_STOCK_BYTES);
+	send(message);
+}
+
+static void replace(uint64_t reference, uint64_t new_reference, uint32_t shares, uint32_t price)
+{
+	send((struct itch_message){
+		.type = 'U',
+		.locate = 5,
+		.replace = { reference, new_reference, shares, price },
+	});
+}
+
+static void execute(uint64_t reference, uint32_t shares, uint64_t match)
+{
+	send((struct itch_message){
+		.type = 'E',
+		.locate = 5,
+		.executed = { reference, shares, match },
+	});
+}
+
+static void delete (uint64_t reference)
+{
+	send((struct itch_message){ .type = 'D', .locate = 5, .deleted = { reference } });
+}
+
+static uint64_t counter(enum market_counter which)
+{
+	return market_counters(market)[which];
+}
+
+/* The record of that selection the last message made, which has to be one, or none. */
+static const struct record *made(enum market_select select)
+{
+	const struct record *found = NULL;
+
+	for (unsigned i = 0; i < record_count; i++) {
+		if (records[i].select != select)
+			continue;
+		cr_assert_null(found, "two of %s", market_selects[select]);
+		found = &records[i];
+	}
+	return found;
+}
+
+static void check_quote(int64_t bid, uint32_t bid_size, int64_t ask, uint32_t ask_size)
+{
+	const struct record *record = made(MARKET_QUOTE);
+
+	cr_assert_not_null(record);
+	cr_assert_eq(record->kind, TB_KIND_UPDATE);
+	cr_assert_str_eq(record->name, "ACME");
+	cr_assert_eq(record->quote.source_time, record->time_ns);
+	cr_assert_eq(record->quote.bid_price, bid);
+	cr_assert_eq(record->quote.bid_size, bid_size);
+	cr_assert_eq(record->quote.ask_price, ask);
+	cr_assert_eq(record->quote.ask_size, ask_size);
+}
+
+static void check_trade(int64_t price, uint32_t size, uint64_t match, char aggressor,
+			const char *condition)
+{
+	const struct record *record = made(MARKET_TRADE);
+
+	cr_assert_not_null(record);
+	cr_assert_eq(record->kind, TB_KIND_UPDATE);
+	cr_assert_str_eq(record->name, "ACME");
+	cr_assert_eq(record->trade.source_time, record->time_ns);
+	cr_assert_eq(record->trade.price, price);
+	cr_assert_eq(record->trade.size, size);
+	cr_assert_eq(record->trade.match_id, match);
+	cr_assert_eq(record->trade.aggressor[0], aggressor);
+	cr_assert_arr_eq(record->trade.condition, condition, 3);
+}
+
+Test(market, a_quote_comes_when_the_best_price_or_its_size_changes)
+{
+	add(1, 'B', 100, 10000);
+	check_quote(10000, 100, 0, 0);
+	add(2, 'S', 50, 10200);
+	check_quote(10000, 100, 10200, 50);
+	add(3, 'B', 7, 10000);
+	check_quote(10000, 107, 10200, 50);
+	add(4, 'B', 7, 9900);
+	cr_assert_null(made(MARKET_QUOTE));
+	delete (1);
+	check_quote(10000, 7, 10200, 50);
+	delete (3);
+	check_quote(9900, 7, 10200, 50);
+	execute(4, 7, 1);
+	check_quote(0, 0, 10200, 50);
+	delete (2);
+	check_quote(0, 0, 0, 0);
+}
+
+Test(market, a_crossed_book_is_published_as_it_is)
+{
+	add(1, 'B', 1, 10000);
+	add(2, 'S', 2, 9000);
+	check_quote(10000, 1, 9000, 2);
+}
+
+Test(market, a_replacement_is_evaluated_once)
+{
+	add(1, 'B', 100, 10000);
+	add(2, 'B', 30, 9900);
+	replace(1, 3, 100, 10000);
+	cr_assert_eq(record_count, 0);
+	replace(3, 4, 100, 10100);
+	check_quote(10100, 100, 0, 0);
+	cr_assert_eq(record_count, 2);
+	replace(4, 5, 100, 9800);
+	check_quote(9900, 30, 0, 0);
+	replace(5, 5, 1, 9900);
+	check_quote(9900, 31, 0, 0);
+	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 0);
+	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 2);
+}
+
+Test(market, depth_comes_when_any_of_the_ten_best_levels_changes)
+{
+	for (uint32_t i = 0; i < 11; i++) {
+		add(i + 1, 'S', 10 + i, 10000 + i * 100);
+		cr_assert_eq(made(MARKET_DEPTH10) != NULL, i < 10);
+	}
+	add(20, 'S', 1, 10850);
+	cr_assert_not_null(made(MARKET_DEPTH10));
+	cr_assert_null(made(MARKET_QUOTE));
+	delete (11);
+	cr_assert_eq(record_count, 0);
+	add(21, 'S', 4, 10300);
+	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].orders, 2);
+	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].size, 17);
+	/* The same size by another number of orders is another level. */
+	replace(21, 22, 3, 10300);
+	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].size, 16);
+	delete (1);
+	for (uint32_t i = 0; i < 10; i++) {
+		const struct tb_depth10 *depth = &made(MARKET_DEPTH10)->depth10;
+
+		cr_assert_eq(depth->asks[i].price, i < 8 ? 10100 + 100 * i : 10850 + (i - 8) * 50);
+		cr_assert_eq(depth->bids[i].price, 0);
+		cr_assert_eq(depth->bids[i].size, 0);
+		cr_assert_eq(depth->bids[i].orders, 0);
+	}
+}
+
+Test(market, the_same_size_in_other_orders_changes_the_depth_and_not_the_quote)
+{
+	add(1, 'B', 10, 10000);
+	add(2, 'B', 20, 9000);
+	replace(2, 3, 20, 9000);
+	cr_assert_eq(record_count, 0);
+	add(4, 'B', 0, 10000);
+	cr_assert_null(made(MARKET_QUOTE));
+	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].orders, 2);
+	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].size, 10);
+}
+
+Test(market, an_execution_is_a_trade_at_the_price_of_the_resting_order)
+{
+	add(1, 'B', 100, 10000);
+	add(2, 'S', 100, 10100);
+	execute(1, 40, 77);
+	check_trade(10000, 40, 77, 'S', "   ");
+	check_quote(10000, 60, 10100, 100);
+	execute(2, 100, 78);
+	check_trade(10100, 100, 78, 'B', "   ");
+}
+
+static void execute_priced(uint64_t reference, char printable)
+{
+	send((struct itch_message){
+		.type = 'C',
+		.locate = 5,
+		.priced = { .reference = reference,
+			    .shares = 10,
+			    .match = 9,
+			    .printable = printable,
+			    .price = 10050 },
+	});
+}
+
+Test(market, a_priced_execution_is_a_trade_at_its_own_price_where_it_is_printable)
+{
+	add(1, 'S', 100, 10100);
+	execute_priced(1, 'Y');
+	check_trade(10050, 10, 9, 'B', "   ");
+	check_quote(0, 0, 10100, 90);
+	execute_priced(1, 'N');
+	cr_assert_null(made(MARKET_TRADE));
+	check_quote(0, 0, 10100, 80);
+}
+
+Test(market, a_trade_with_a_hidden_order_leaves_the_book_alone)
+{
+	struct itch_message message = {
+		.type = 'P',
+		.locate = 5,
+		.trade = { .side = 'B', .shares = 300, .price = 10025, .match = 12 },
+	};
+
+	add(1, 'B', 100, 10000);
+	memcpy(message.trade.stock, STOCK, ITCH_STOCK_BYTES);
+	send(message);
+	check_trade(10025, 300, 12, ' ', "   ");
+	cr_assert_eq(record_count, 1);
+}
+
+static void cross(uint64_t shares, char type)
+{
+	struct itch_message message = {
+		.type = 'Q',
+		.locate = 5,
+		.cross = { .shares = shares, .price = 10025, .match = 12, .cross = type },
+	};
+
+	memcpy(message.cross.stock, STOCK, ITCH_STOCK_BYTES);
+	send(message);
+}
+
+Test(market, a_cross_is_a_trade_where_it_has_shares)
+{
+	cross(0, 'O');
+	cr_assert_eq(record_count, 0);
+	cross(1000, 'C');
+	check_trade(10025, 1000, 12, ' ', "C  ");
+	cross(UINT64_C(0x100000000), 'O');
+	check_trade(10025, UINT32_MAX, 12, ' ', "O  ");
+	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
+}
+
+Test(market, a_broken_trade_is_a_cancel_with_match_and_time_alone)
+{
+	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
+	struct tb_trade expected = { .match_id = 99 };
+
+	add(1, 'B', 100, 10000);
+	send(message);
+	expected.source_time = MIDNIGHT_NS + time_ns;
+	cr_assert_eq(record_count, 1);
+	cr_assert_eq(records[0].kind, TB_KIND_CANCEL);
+	cr_assert_str_eq(records[0].name, "ACME");
+	cr_assert_eq(memcmp(&records[0].trade, &expected, sizeof(expected)), 0);
+}
+
+Test(market, an_unknown_reference_has_no_effect)
+{
+	add(1, 'B', 100, 10000);
+	execute(2, 10, 1);
+	cr_assert_eq(record_count, 0);
+	execute_priced(2, 'Y');
+	cr_assert_eq(record_count, 0);
+	delete (2);
+	cr_assert_eq(record_count, 0);
+	replace(2, 1, 5, 20000);
+	cr_assert_eq(record_count, 0);
+	send((struct itch_message){ .type = 'X', .cancel = { 2, 10 } });
+	cr_assert_eq(record_count, 0);
+	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 5);
+	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 1);
+}
+
+Test(market, more_than_remains_is_clamped)
+{
+	add(1, 'B', 100, 10000);
+	execute(1, 101, 3);
+	check_trade(10000, 100, 3, 'S', "   ");
+	check_quote(0, 0, 0, 0);
+	add(2, 'S', 100, 10000);
+	send((struct itch_message){ .type = 'X', .cancel = { 2, UINT32_MAX } });
+	check_quote(0, 0, 0, 0);
+	cr_assert_eq(counter(MARKET_COUNTER_CLAMPED), 2);
+	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+}
+
+Test(market, an_order_that_is_live_goes_first_when_its_reference_is_added)
+{
+	struct itch_message other = {
+		.type = 'F',
+		.locate = 6,
+		.add_mpid = { .reference = 1, .side = 'S', .shares = 5, .price = 500 },
+	};
+
+	add(1, 'B', 100, 10000);
+	add(1, 'B', 20, 10000);
+	check_quote(10000, 20, 0, 0);
+	memcpy(other.add_mpid.stock, "OTHER   ", ITCH_STOCK_BYTES);
+	send(other);
+	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 2);
+	cr_assert_eq(record_count, 4);
+	cr_assert_str_eq(records[0].name, "ACME");
+	cr_assert_eq(records[0].quote.bid_size, 0);
+	cr_assert_eq(records[1].select, MARKET_DEPTH10);
+	cr_assert_str_eq(records[2].name, "OTHER");
+	cr_assert_eq(records[2].quote.ask_price, 500);
+}
+
+Test(market, sizes_above_32_bits_saturate)
+{
+	add(1, 'B', UINT32_MAX, 10000);
+	check_quote(10000, UINT32_MAX, 0, 0);
+	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 0);
+	add(2, 'B', 2, 10000);
+	check_quote(10000, UINT32_MAX, 0, 0);
+	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].size, UINT32_MAX);
+	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 2);
+	delete (1);
+	check_quote(10000, 2, 0, 0);
+}
+
+static const struct tb_status *status_of(struct itch_message message, char *stock, char type)
+{
+	message.type = type;
+	message.locate = 5;
+	if (stock)
+		memcpy(stock, STOCK, ITCH_STOCK_BYTES);
+	send(message);
+	cr_assert_eq(record_count, 1);
+	cr_assert_eq(records[0].select, MARKET_STATUS);
+	cr_assert_eq(records[0].kind, TB_KIND_UPDATE);
+	cr_assert_eq(records[0].status.message[0], type);
+	cr_assert_eq(records[0].status.source_time, MIDNIGHT_NS + time_ns);
+	return &records[0].status;
+}
+
+Test(market, each_status_message_tells_what_it_tells_and_nothing_else)
+{
+	struct itch_message halt = { .halt = { STOCK, 'Q', 'H' } };
+	struct itch_message action = { .action = { STOCK, 'P', ' ', "LUDP" } };
+	struct itch_message collar = { .collar = { STOCK, 100, 110, 90, 2 } };
+	struct tb_status expected = { .message = { 'J' } };
+	const struct tb_status *status;
+
+	status = status_of(action, NULL, 'H');
+	cr_assert_eq(status->state[0], 'P');
+	cr_assert_arr_eq(status->reason, "LUDP", 4);
+	cr_assert_eq(status->market[0], 0);
+	status = status_of(halt, NULL, 'h');
+	cr_assert_eq(status->market[0], 'Q');
+	cr_assert_eq(status->state[0], 'H');
+	status = status_of((struct itch_message){ .reg_sho = { STOCK, '2' } }, NULL, 'Y');
+	cr_assert_eq(status->state[0], '2');
+	status = status_of(collar, NULL, 'J');
+	expected.source_time = MIDNIGHT_NS + time_ns;
+	expected.reference_price = 100;
+	expected.upper_price = 110;
+	expected.lower_price = 90;
+	expected.extension = 2;
+	cr_assert_eq(memcmp(status, &expected, sizeof(expected)), 0);
+	cr_assert_str_eq(records[0].name, "ACME");
+	status = status_of((struct itch_message){ .breach = { '3' } }, NULL, 'W');
+	cr_assert_eq(status->level[0], '3');
+	cr_assert_str_eq(records[0].name, MARKET_WIDE_NAME);
+	cr_assert_eq(records[0].symbol, MARKET_WIDE);
+}
+
+Test(market, an_imbalance_is_given_out_whole)
+{
+	const struct itch_message message = {
+		.type = 'I',
+		.locate = 5,
+		.imbalance = { .paired = UINT64_C(1) << 40,
+			       .imbalance = 7,
+			       .direction = 'B',
+			       .stock = STOCK,
+			       .far_price = 1,
+			       .near_price = 2,
+			       .reference_price = 3,
+			       .cross = 'O',
+			       .variation = 'L' },
+	};
+	const struct tb_imbalance *imbalance = &records[0].imbalance;
+
+	send(message);
+	cr_assert_eq(record_count, 1);
+	cr_assert_eq(records[0].select, MARKET_IMBALANCE);
+	cr_assert_eq(imbalance->source_time, MIDNIGHT_NS + time_ns);
+	cr_assert_eq(imbalance->paired_size, UINT64_C(1) << 40);
+	cr_assert_eq(imbalance->imbalance_size, 7);
+	cr_assert_eq(imbalance->far_price, 1);
+	cr_assert_eq(imbalance->near_price, 2);
+	cr_assert_eq(imbalance->reference_price, 3);
+	cr_assert_eq(imbalance->direction[0], 'B');
+	cr_assert_eq(imbalance->cross_type[0], 'O');
+	cr_assert_eq(imbalance->price_variation[0], 'L');
+}
+
+Test(market, a_symbol_keeps_the_first_name_it_was_met_with)
+{
+	struct itch_message directory = { .type = 'R',
+					  .locate = 5,
+					  .directory = { .stock = "OTHER   " } };
+
+	add(1, 'B', 100, 10000);
+	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
+	send(directory);
+	cr_assert_eq(counter(MARKET_COUNTER_NAME_CONFLICT), 1);
+	delete (1);
+	check_quote(0, 0, 0, 0);
+	directory.locate = 6;
+	send(directory);
+	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 2);
+}
+
+Test(market, what_is_about_no_known_symbol_is_about_the_market)
+{
+	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
+
+	send(message);
+	cr_assert_eq(record_count, 1);
+	cr_assert_str_eq(records[0].name, MARKET_WIDE_NAME);
+	cr_assert_eq(records[0].symbol, MARKET_WIDE);
+}
+
+Test(market, malformed_messages_are_counted_the_first_ones_told_and_none_has_an_effect)
+{
+	static const char *const names[] = { "        ", "\0\0\0\0\0\0\0\0", "AB\nC    ",
+					     " ABC    ", "\xff       " };
+	struct itch_message directory = { .type = 'R', .locate = 5 };
+	const uint8_t unknown[12] = { 'z' };
+	uint64_t bad = 0;
+
+	add(1, 'B', 100, 10000);
+	send_bytes(unknown, sizeof(unknown), 12345);
+	cr_assert_eq(told, 1);
+	cr_assert(!strncmp(told_words, "12345 message type 0x7a", 23), "%s", told_words);
+	send_bytes((const uint8_t[]){ 'D', 0 }, 2, 1);
+	send_bytes(unknown, 0, 2);
+	directory.locate = 9;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		memcpy(directory.directory.stock, names[i], ITCH_STOCK_BYTES);
+		send(directory);
+		cr_assert_eq(counter(MARKET_COUNTER_BAD_VALUE), ++bad);
+	}
+	cr_assert_eq(told, MARKET_MALFORMED_TOLD);
+	for (unsigned i = 0; i < 100; i++)
+		send_bytes(unknown, sizeof(unknown), i);
+	cr_assert_eq(told, MARKET_MALFORMED_TOLD);
+	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_TYPE), 101);
+	cr_assert_eq(counter(MARKET_COUNTER_WRONG_LENGTH), 2);
+	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
+	cr_assert_eq(counter(MARKET_COUNTER_directory), 0);
+	cr_assert_eq(record_count, 0);
+	delete (1);
+	check_quote(0, 0, 0, 0);
+}
+
+static unsigned selects(void)
+{
+	unsigned seen = 0;
+
+	for (unsigned i = 0; i < record_count; i++)
+		seen |= 1u << records[i].select;
+	return seen;
+}
+
+Test(market, only_what_is_wanted_is_given)
+{
+	for (unsigned wanted = 0; wanted < 1u << MARKET_SELECTS; wanted++) {
+		unsigned seen = 0;
+
+		market_close(market);
+		open_market(wanted);
+		add(1, 'B', 100, 10000);
+		seen |= selects();
+		execute(1, 1, 1);
+		seen |= selects();
+		cross(5, 'O');
+		seen |= selects();
+		send((struct itch_message){
+			.type = 'H', .locate = 5, .action = { .stock = STOCK } });
+		seen |= selects();
+		send((struct itch_message){
+			.type = 'I', .locate = 5, .imbalance = { .stock = STOCK } });
+		seen |= selects();
+		cr_assert_eq(seen, wanted);
+	}
+}
+
+Test(market, cleared_it_begins_again_and_counts_on)
+{
+	add(1, 'B', 100, 10000);
+	market_clear(market);
+	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
+	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 0);
+	delete (1);
+	cr_assert_eq(record_count, 0);
+	add(2, 'B', 100, 10000);
+	check_quote(10000, 100, 0, 0);
+	cr_assert_not_null(made(MARKET_DEPTH10));
+	cr_assert_eq(counter(MARKET_COUNTER_add), 2);
+	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 1);
+}
+
+Test(market, every_counter_has_a_name_a_unit_and_a_meaning_that_a_bus_can_show)
+{
+	size_t count;
+	const struct tb_counter *table = market_counter_table(&count);
+
+	cr_assert_leq(count, 64);
+	for (size_t i = 0; i < count; i++) {
+		cr_assert_leq(strlen(table[i].name), 39);
+		cr_assert_geq(strlen(table[i].name), 1);
+		cr_assert_leq(strlen(table[i].unit), 11);
+		cr_assert_not_null(table[i].meaning);
+		for (size_t j = 0; j < i; j++)
+			cr_assert_str_neq(table[i].name, table[j].name);
+	}
+	cr_assert_str_eq(table[MARKET_COUNTER_priced].name, "order_executed_with_price");
+	cr_assert_str_eq(table[MARKET_COUNTER_ORDERS].name, "orders");
+}
+
+/* Bytes drawn at random, and messages with random bytes behind a valid type. */
+Test(market, no_bytes_bring_it_down)
+{
+	uint64_t state = 7;
+	uint8_t bytes[256];
+
+	cr_log_info("seed 7");
+	for (unsigned i = 0; i < 300000; i++) {
+		size_t length;
+
+		for (unsigned j = 0; j < sizeof(bytes); j += 8) {
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			memcpy(bytes + j, (uint64_t[]){ state ^ state >> 29 }, 8);
+		}
+		length = bytes[255] % 64;
+		if (i % 4) {
+			const struct itch_type *type = &itch_types[bytes[254] % ITCH_TYPE_COUNT];
+
+			bytes[0] = (uint8_t)type->code;
+			bytes[5] = 0;
+			memset(bytes + 11, 0, 7);
+			memset(bytes + 24, 'A', 8);
+			bytes[19] = i % 3 ? 'B' : bytes[19];
+			length = type->length;
+		}
+		send_bytes(bytes, length, i);
+	}
+	cr_assert_gt(counter(MARKET_COUNTER_LIVE_REFERENCE), 0);
+	cr_assert_gt(counter(MARKET_COUNTER_UNKNOWN_TYPE), 0);
+}
+
+Test(market, a_real_minute_ends_with_the_book_that_is_known)
+{
+	const char *folder = getenv("TICKBUS_TEST_DATA");
+	struct source_message message;
+	struct tb_quote last = { 0 };
+	struct source *source;
+	char path[4096];
+	int result;
+
+	if (!folder)
+		cr_skip("TICKBUS_TEST_DATA is not set");
+	snprintf(path, sizeof(path), "%s/itch/itch50_aapl_20191230_0935.bin", folder);
+	if (access(path, R_OK) != 0)
+		cr_skip("%s is not there", path);
+	cr_assert_eq(source_file_open(&source, path), 0, "%s", tb_error());
+	while ((result = source_next(source, &message)) > 0) {
+		send_bytes(message.bytes, message.length, message.offset);
+		if (made(MARKET_QUOTE))
+			last = made(MARKET_QUOTE)->quote;
+		cr_assert(!last.bid_price || !last.ask_price || last.bid_price < last.ask_price);
+	}
+	cr_assert_eq(result, 0);
+	source_close(source);
+	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 3970);
+	cr_assert_eq(counter(MARKET_COUNTER_CLAMPED), 0);
+	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 0);
+	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 339);
+	cr_assert_eq(counter(MARKET_COUNTER_add), 22121);
+	cr_assert_eq(counter(MARKET_COUNTER_deleted), 24150);
+	cr_assert_eq(last.bid_price, 2866700);
+	cr_assert_eq(last.ask_price, 2867300);
+	cr_assert_str_eq(records[0].name, "AAPL");
+}

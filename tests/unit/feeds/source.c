@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file gives each of its messages, in every form it may have, or all of them up to the first
+ * place that is damaged, and then an error that names it. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "publisher/feeds/itch.h"
+#include "publisher/feeds/source.h"
+#include "tickbus/error.h"
+
+#define MESSAGES 60
+#define BYTES    65536
+
+struct content {
+	uint8_t bytes[BYTES];
+	size_t size;
+	size_t ends[MESSAGES]; /* of frame i, in the plain form */
+};
+
+enum form { PLAIN, GZIP, ZSTD, FORMS };
+
+static char folder[] = "/tmp/tickbus-source-XXXXXX";
+static char path[64];
+
+static void begin(void)
+{
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/file", folder);
+}
+
+static void end(void)
+{
+	unlink(path);
+	rmdir(folder);
+}
+
+TestSuite(source, .init = begin, .fini = end);
+
+/* Messages of all types, one after the other. */
+static void make_up(struct content *content)
+{
+	content->size = 0;
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct itch_message message;
+		uint8_t *frame = content->bytes + content->size;
+		int length;
+
+		memset(&message, 'A', sizeof(message));
+		message.type = itch_types[i % ITCH_TYPE_COUNT].code;
+		message.locate = (uint16_t)i;
+		message.time_ns = i;
+		length = itch_encode(&message, frame + 2);
+		frame[0] = 0;
+		frame[1] = (uint8_t)length;
+		content->size += 2 + (size_t)length;
+		content->ends[i] = content->size;
+	}
+}
+
+static size_t compress_gzip(const uint8_t *from, size_t size, uint8_t *to)
+{
+	z_stream stream = { 0 };
+
+	deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+	stream.next_in = (uint8_t *)(uintptr_t)from;
+	stream.avail_in = (uInt)size;
+	stream.next_out = to;
+	stream.avail_out = BYTES;
+	cr_assert_eq(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&stream);
+	return stream.total_out;
+}
+
+static size_t compress_zstd(const uint8_t *from, size_t size, uint8_t *to)
+{
+	ZSTD_CCtx *context = ZSTD_createCCtx();
+	size_t length;
+
+	ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+	length = ZSTD_compress2(context, to, BYTES, from, size);
+	cr_assert_not(ZSTD_isError(length));
+	ZSTD_freeCCtx(context);
+	return length;
+}
+
+/* Appends bytes in a form; the number of bytes written. */
+static size_t put(enum form form, const uint8_t *from, size_t size, uint8_t *to)
+{
+	if (form == GZIP)
+		return compress_gzip(from, size, to);
+	if (form == ZSTD)
+		return compress_zstd(from, size, to);
+	memcpy(to, from, size);
+	return size;
+}
+
+static void write_file(const uint8_t *bytes, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, bytes, size), (ssize_t)size);
+	close(fd);
+}
+
+/* Reads the file and checks each message it gives: how many, and in *result how it ended, which has
+ * to stay so. */
+static unsigned read_file(const struct content *content, int *result)
+{
+	struct source_message message;
+	struct source *source;
+	unsigned count = 0;
+	char words[512];
+
+	*result = source_file_open(&source, path);
+	if (*result < 0)
+		return 0;
+	while ((*result = source_next(source, &message)) > 0) {
+		size_t offset = count % MESSAGES ? content->ends[count % MESSAGES - 1] : 0;
+
+		cr_assert_eq(message.offset, offset + count / MESSAGES * content->size);
+		cr_assert_eq(message.length, content->ends[count % MESSAGES] - offset - 2);
+		cr_assert_arr_eq(message.bytes, content->bytes + offset + 2, message.length);
+		count++;
+	}
+	snprintf(words, sizeof(words), "%s", tb_error());
+	cr_assert_eq(source_next(source, &message), *result);
+	if (*result < 0)
+		cr_assert_str_eq(words, tb_error());
+	source_close(source);
+	return count;
+}
+
+/* What of the plain form is whole in its first bytes. */
+static unsigned whole(const struct content *content, size_t size)
+{
+	unsigned count = 0;
+
+	while (count < MESSAGES && content->ends[count] <= size)
+		count++;
+	return count;
+}
+
+Test(source, every_form_gives_every_message)
+{
+	static struct content content;
+	static uint8_t file[3 * BYTES];
+	int result;
+
+	make_up(&content);
+	for (unsigned form = PLAIN; form < FORMS; form++) {
+		write_file(file, put(form, content.bytes, content.size, file));
+		cr_assert_eq(read_file(&content, &result), MESSAGES);
+		cr_assert_eq(result, 0, "%s", tb_error());
+	}
+}
+
+Test(source, members_and_frames_that_follow_one_another_are_one_stream)
+{
+	static struct content content;
+	static uint8_t file[4 * BYTES];
+	static const uint8_t skipped[] = { 0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 'x', 'y', 'z' };
+	int result;
+
+	make_up(&content);
+	for (unsigned form = PLAIN; form < FORMS; form++) {
+		size_t size = 0, part = content.size / 3 + 1;
+
+		if (form == ZSTD) {
+			memcpy(file, skipped, sizeof(skipped));
+			size = sizeof(skipped);
+		}
+		size += put(form, content.bytes, part, file + size);
+		size += put(form, content.bytes + part, 0, file + size);
+		size += put(form, content.bytes + part, content.size - part, file + size);
+		size += put(form, content.bytes, content.size, file + size);
+		write_file(file, size);
+		cr_assert_eq(read_file(&content, &result), 2 * MESSAGES);
+		cr_assert_eq(result, 0, "%s", tb_error());
+	}
+}
+
+Test(source, a_stream_much_longer_than_the_buffers_is_read_whole)
+{
+	static struct content content;
+	static uint8_t packed[BYTES];
+	int result;
+
+	make_up(&content);
+	for (unsigned form = PLAIN; form < FORMS; form++) {
+		size_t size = put(form, content.bytes, content.size, packed);
+		FILE *file = fopen(path, "w");
+
+		for (unsigned i = 0; i < 1000; i++)
+			fwrite(packed, 1, size, file);
+		cr_assert_eq(fclose(file), 0);
+		cr_assert_eq(read_file(&content, &result), 1000 * MESSAGES);
+		cr_assert_eq(result, 0, "%s", tb_error());
+	}
+}
+
+Test(source, a_file_cut_at_any_byte_gives_what_is_whole_and_then_an_error)
+{
+	static struct content content;
+	char expected[64];
+	int result;
+
+	make_up(&content);
+	for (size_t size = 1; size < content.size; size++) {
+		unsigned count = whole(&content, size);
+		size_t offset = count ? content.ends[count - 1] : 0;
+
+		write_file(content.bytes, size);
+		cr_assert_eq(read_file(&content, &result), count);
+		cr_assert_eq(result, size == offset ? 0 : -EBADMSG);
+		if (!result)
+			continue;
+		snprintf(expected, sizeof(expected), "offset %zu of the uncompressed", offset);
+		cr_assert(strstr(tb_error(), expected), "%s", tb_error());
+		cr_assert(strstr(tb_error(), path), "%s", tb_error());
+	}
+}
+
+Test(source, compressed_data_cut_at_any_byte_is_an_error)
+{
+	static struct content content;
+	static uint8_t file[BYTES];
+	int result;
+
+	make_up(&content);
+	for (unsigned form = GZIP; form < FORMS; form++) {
+		size_t size = put(form, content.bytes, content.size, file);
+
+		for (size_t cut = 1; cut < size; cut++) {
+			unsigned count;
+
+			write_file(file, cut);
+			count = read_file(&content, &result);
+			cr_assert_eq(result, -EBADMSG, "cut at %zu of %zu: %d", cut, size, result);
+			cr_assert_leq(count, MESSAGES);
+		}
+	}
+}
+
+/* But for what says nothing about the data: flags, time and system of a gzip header, and the unused
+ * bit of a zstd header. The error may come after wrong messages: the checksum is at the end. */
+Test(source, compressed_data_with_any_byte_changed_is_an_error)
+{
+	static struct content content;
+	static uint8_t file[BYTES];
+	unsigned errors = 0;
+	int result;
+
+	make_up(&content);
+	for (unsigned form = GZIP; form < FORMS; form++) {
+		size_t size = put(form, content.bytes, content.size, file);
+
+		for (size_t i = 0; i < size; i++) {
+			struct source_message message;
+			struct source *source;
+
+			file[i] ^= 0x10;
+			write_file(file, size);
+			file[i] ^= 0x10;
+			result = source_file_open(&source, path);
+			while (!result && (result = source_next(source, &message)) > 0)
+				result = 0;
+			source_close(source);
+			if (result == 0)
+				cr_assert(form == GZIP ? i >= 3 && i < 10 : i == 4,
+					  "form %u byte %zu", form, i);
+			errors += result < 0;
+		}
+	}
+	cr_assert_gt(errors, 1000);
+}
+
+Test(source, bytes_after_the_compressed_data_are_an_error)
+{
+	static struct content content;
+	static uint8_t file[BYTES];
+	int result;
+
+	make_up(&content);
+	for (unsigned form = GZIP; form < FORMS; form++) {
+		size_t size = put(form, content.bytes, content.size, file);
+
+		memcpy(file + size, "more", 4);
+		write_file(file, size + 4);
+		cr_assert_eq(read_file(&content, &result), MESSAGES);
+		cr_assert_eq(result, -EBADMSG);
+	}
+}
+
+Test(source, a_length_that_no_message_has_is_an_error_at_its_place)
+{
+	static struct content content;
+	const unsigned lengths[] = { 0, ITCH_LENGTH_MAX + 1, 255, 256, 65535 };
+	char expected[64];
+	int result;
+
+	make_up(&content);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		static struct content damaged;
+		size_t at = content.ends[20];
+
+		damaged = content;
+		damaged.bytes[at] = (uint8_t)(lengths[i] >> 8);
+		damaged.bytes[at + 1] = (uint8_t)lengths[i];
+		write_file(damaged.bytes, damaged.size);
+		cr_assert_eq(read_file(&damaged, &result), 21);
+		cr_assert_eq(result, -EBADMSG);
+		snprintf(expected, sizeof(expected), "offset %zu of the uncompressed", at);
+		cr_assert(strstr(tb_error(), expected), "%s", tb_error());
+		snprintf(expected, sizeof(expected), " %u, expected 1 to 50", lengths[i]);
+		cr_assert(strstr(tb_error(), expected), "%s", tb_error());
+	}
+}
+
+Test(source, a_file_without_a_message_is_an_error)
+{
+	static struct content content;
+	uint8_t file[64] = { 0 };
+	int result;
+
+	write_file(file, 0);
+	cr_assert_eq(read_file(&content, &result), 0);
+	cr_assert_eq(result, -ENODATA);
+	for (unsigned form = GZIP; form < FORMS; form++) {
+		uint8_t *empty = malloc(BYTES);
+		size_t size = put(form, file, 0, empty);
+
+		write_file(empty, size);
+		free(empty);
+		cr_assert_eq(read_file(&content, &result), 0);
+		cr_assert_eq(result, -ENODATA, "%s", tb_error());
+	}
+}
+
+Test(source, what_is_no_file_is_an_error)
+{
+	struct source *source;
+
+	cr_assert_eq(source_file_open(&source, "/nonexistent/file"), -ENOENT);
+	cr_assert(strstr(tb_error(), "/nonexistent/file"));
+	cr_assert_null(source);
+	cr_assert_eq(source_file_open(&source, folder), -EISDIR);
+	cr_assert_null(source);
+	source_close(NULL);
+}
+
+/* A file that shrinks while it is read is one that ends early. */
+Test(source, a_file_truncated_while_it_is_read_is_an_error)
+{
+	static struct content content;
+	struct source_message message;
+	struct source *source;
+	FILE *file = fopen(path, "w");
+	int result;
+
+	make_up(&content);
+	for (unsigned i = 0; i < 1000; i++)
+		fwrite(content.bytes, 1, content.size, file);
+	cr_assert_eq(fclose(file), 0);
+	cr_assert_eq(source_file_open(&source, path), 0);
+	cr_assert_eq(source_next(source, &message), 1);
+	cr_assert_eq(truncate(path, 300001), 0);
+	while ((result = source_next(source, &message)) > 0)
+		;
+	cr_assert_eq(result, -EBADMSG);
+	source_close(source);
+}
+
+Test(source, real_days_have_as_many_messages_as_are_known)
+{
+	static const struct {
+		const char *name, *counts;
+	} days[] = {
+		{ "itch50_aapl_20191230_0935.bin", "A22121 C4 D24150 E2162 F1 P281 U1130 X98 " },
+		{ "itch50_golden_types_20230822.bin",
+		  "A53 C15 D18 E16 F17 H16 I6 J5 L6 N5 P15 Q5 S3 U17 X15 Y15 " },
+		{ "itch50_start_of_day_1000.bin", "H3 R993 S1 Y3 " },
+	};
+	const char *data = getenv("TICKBUS_TEST_DATA");
+
+	if (!data)
+		cr_skip("TICKBUS_TEST_DATA is not set");
+	for (unsigned i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
+		unsigned counts[256] = { 0 };
+		char name[4096], text[512] = "";
+		struct source_message message;
+		struct source *source;
+		int result;
+
+		snprintf(name, sizeof(name), "%s/itch/%s", data, days[i].name);
+		if (access(name, R_OK) != 0)
+			cr_skip("%s is not there", name);
+		cr_assert_eq(source_file_open(&source, name), 0, "%s", tb_error());
+		while ((result = source_next(source, &message)) > 0)
+			counts[message.bytes[0]]++;
+		cr_assert_eq(result, 0, "%s", tb_error());
+		source_close(source);
+		for (unsigned type = 0; type < 256; type++)
+			if (counts[type])
+				snprintf(text + strlen(text), sizeof(text) - strlen(text), "%c%u ",
+					 (char)type, counts[type]);
+		cr_assert_str_eq(text, days[i].counts);
+	}
+}
