@@ -213,6 +213,10 @@ static bool time_read(struct reading *reading, const char *text, void *field)
 	uint32_t hours, minutes, seconds = 0;
 
 	(void)reading;
+	if (strcmp(text, "first_trade") == 0) {
+		*(uint32_t *)field = SETTINGS_FIRST_TRADE;
+		return true;
+	}
 	if (!digits_read(&text, 2, 23, &hours) || !sign_read(&text, ':') ||
 	    !digits_read(&text, 2, 59, &minutes))
 		return false;
@@ -226,11 +230,14 @@ static void time_write(const void *field, char *buffer, size_t size)
 {
 	const uint32_t time_s = *(const uint32_t *)field;
 
-	snprintf(buffer, size, "%02u:%02u:%02u", time_s / 3600, time_s / 60 % 60, time_s % 60);
+	if (time_s == SETTINGS_FIRST_TRADE)
+		snprintf(buffer, size, "first_trade");
+	else
+		snprintf(buffer, size, "%02u:%02u:%02u", time_s / 3600, time_s / 60 % 60, time_s % 60);
 }
 
 const struct form forms_time = {
-	.expected = "a time of day as HH:MM or HH:MM:SS",
+	.expected = "a time of day as HH:MM or HH:MM:SS, or first_trade",
 	.read = time_read,
 	.write = time_write,
 };

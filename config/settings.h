@@ -50,6 +50,8 @@ enum settings_select {
 	SETTINGS_IMBALANCE,
 };
 
+#define SETTINGS_FIRST_TRADE UINT32_MAX
+
 struct settings_date {
 	uint32_t year, month, day;
 };
@@ -66,7 +68,7 @@ struct settings_feed {
 	const char *time_zone;
 	/* itch50 */
 	const char *path;
-	uint32_t from_s; /* since midnight; what is before is not paced */
+	uint32_t from_s; /* since midnight, or SETTINGS_FIRST_TRADE; what is before is not paced */
 	/* synthetic */
 	uint64_t seed;
 	uint32_t symbols;           /* 0: as many as suit the messages */

@@ -38,6 +38,7 @@ struct feed {
 	uint64_t message;  /* number of the message at hand, from 1 */
 	uint64_t now_ns;   /* of our clock, for the batch at hand; 0: not read yet */
 	int publish_error; /* of the message at hand */
+	bool paced;        /* the pace has begun */
 	pthread_t thread;
 	bool started;
 	int result;
@@ -186,25 +187,37 @@ static bool interrupted(const struct feed *feed)
 /* -- reading ------------------------------------------------------------------------------------
  */
 
-/* A message's time since midnight; -1 where it is too short to have one. */
-static int64_t market_time(const struct source_message *message)
+static bool is_trade(const struct itch_message *message)
 {
-	struct itch_message decoded;
+	return message->type == 'E' || message->type == 'C' || message->type == 'P' ||
+	       message->type == 'Q';
+}
 
-	if (itch_decode(message->bytes, message->length, &decoded) < 0)
-		return -1;
-	return (int64_t)decoded.time_ns;
+/* Whether the pace begins with this message, or has begun. */
+static bool is_paced(struct feed *feed, const struct itch_message *message)
+{
+	const uint64_t from_ns = feed->options.from_ns, time_s = message->time_ns / 1000000000u;
+
+	if (feed->paced)
+		return true;
+	if (from_ns == FEED_FIRST_TRADE ? !is_trade(message) : message->time_ns < from_ns)
+		return false;
+	feed->paced = true;
+	say(feed, TB_LOG_INFO, "paced from %02u:%02u:%02u on, message %llu",
+	    (unsigned int)(time_s / 3600), (unsigned int)(time_s / 60 % 60),
+	    (unsigned int)(time_s % 60), (unsigned long long)feed->message + 1);
+	return true;
 }
 
 /* Waits until a message is due; what was made before it is flushed first. */
-static bool await_message(struct feed *feed, const struct source_message *message)
+static bool await_message(struct feed *feed, const struct source_message *raw)
 {
-	const int64_t time_ns = market_time(message);
+	struct itch_message message;
 	uint64_t due_ns;
 
-	if (time_ns < 0 || (uint64_t)time_ns < feed->options.from_ns)
+	if (itch_decode(raw->bytes, raw->length, &message) < 0 || !is_paced(feed, &message))
 		return true;
-	due_ns = pace_due(&feed->pace, (uint64_t)time_ns);
+	due_ns = pace_due(&feed->pace, message.time_ns);
 	if (due_ns == 0 || pace_now() >= due_ns)
 		return true;
 	flush(feed);
@@ -219,7 +232,7 @@ static int read_source(struct feed *feed)
 	int result;
 
 	feed->message = 0;
-	feed->pace.begun = false;
+	feed->pace.begun = feed->paced = false;
 	while ((result = source_next(feed->source, &message)) > 0) {
 		if (feed->pace.speed_milli && !await_message(feed, &message))
 			return -EINTR;

@@ -18,7 +18,8 @@
 #include "publisher/feeds/source.h"
 #include "tickbus/publisher.h"
 
-#define FEED_BATCH 64
+#define FEED_BATCH       64
+#define FEED_FIRST_TRADE UINT64_MAX
 
 enum feed_at_end {
 	FEED_LINGER = 1, /* the topics end and stay readable */
@@ -37,7 +38,7 @@ struct feed_options {
 	int (*open)(void *user, struct source **); /* of the source, each time it is read */
 	void *open_user;
 	uint64_t midnight_ns; /* of the messages' day */
-	uint64_t from_ns;     /* since midnight; what is before is not paced */
+	uint64_t from_ns;     /* since midnight, or FEED_FIRST_TRADE; what is before is not paced */
 	uint32_t speed_milli;
 	enum pace_wait wait;
 	uint32_t start_subscribers;

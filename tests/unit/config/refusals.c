@@ -32,7 +32,7 @@
 #define BOOLEAN         "expected true or false"
 #define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
 #define DATE            "expected a day as YYYY-MM-DD, from 1970-01-02 to 2199-12-31"
-#define TIME            "expected a time of day as HH:MM or HH:MM:SS"
+#define TIME            "expected a time of day as HH:MM or HH:MM:SS, or first_trade"
 #define ZONE            "expected the name of a time zone like America/New_York"
 #define NONE_IN         ": none in /usr/share/zoneinfo"
 #define FILE_           "expected a file that can be read"
@@ -455,6 +455,7 @@ static const char *const good[] = {
 	IN_FEED("date: 2199-12-31"),
 	IN_FEED("date: 2000-02-29"),
 	IN_FILE("from: 23:59:59"),
+	IN_FILE("from: first_trade"),
 	IN_FILE("time_zone: UTC"),
 	IN_TOPIC("slots: 64, instruments: 1"),
 	IN_TOPIC("slots: 16777216, instruments: 1048576"),
