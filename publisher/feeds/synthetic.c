@@ -12,10 +12,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define INCIDENT_STEPS     15
 #define INCIDENT_SPACING   12 /* messages between two steps of an incident */
-#define INCIDENT_PAUSE_MIN 64 /* messages to the first incident; the pause doubles with each */
+#define INCIDENT_PAUSE_MIN 64 /* messages to the first incident; each is four times as far */
 #define INCIDENT_PAUSE_MAX 65536
-#define SLACK              32 /* messages: the last event of trading, and an incident's rest */
 
 struct synthetic {
 	struct synthetic_settings settings;
@@ -207,35 +207,36 @@ static void incident_next(struct synthetic *s)
 	incident_step(s);
 	if (!s->incident) {
 		if (s->incident_pause < INCIDENT_PAUSE_MAX)
-			s->incident_pause *= 2;
+			s->incident_pause *= 4;
 		pause = s->incident_pause;
 	}
 	s->incident_due = s->market.tape.messages + pause;
 }
 
-/* An event takes one message and adds at most one order, or takes a few and adds none. */
-static bool closing_due(const struct synthetic *s)
+/* Whether the close is due once `reserve` more messages were said. */
+static bool closing_due(const struct synthetic *s, uint64_t reserve)
 {
 	uint64_t seconds = s->settings.seconds ? s->settings.seconds : SYNTHETIC_DAY_SECONDS;
-	uint64_t rest = 2 * (uint64_t)s->crosses + 4;
+	uint64_t close = 2 * (uint64_t)s->crosses + 4;
 
 	if (s->settings.messages)
-		return left(s) < s->market.live + rest + SLACK;
+		return left(s) < s->market.live + close + reserve;
 	return s->market.tape.clock.now >= SYNTHETIC_OPEN + seconds * SYNTHETIC_SECOND;
 }
 
-/* An incident that began is brought to its end before the close. */
+/* An event takes one message and adds at most one order, or takes a few and adds none. An incident
+ * takes a message a step; once begun it is brought to its end before the close. */
 static bool phase_trading(struct synthetic *s)
 {
+	const uint64_t event = SYNTHETIC_FILLS_MAX;
 	bool due = s->market.tape.messages >= s->incident_due;
+	bool late = closing_due(s, 2 * event + INCIDENT_STEPS);
 
-	if (s->incident && (due || closing_due(s)))
-		incident_next(s);
-	else if (due)
+	if (s->incident ? due || late : due && !late)
 		incident_next(s);
 	else
 		synthetic_market_event(&s->market);
-	return s->incident || !closing_due(s);
+	return s->incident || !closing_due(s, event);
 }
 
 /* So late in the day a decline of the first level halts nothing any more. */

@@ -13,11 +13,12 @@ static void spell(char letters[4], uint32_t code)
 		letters[i] = (char)('A' + code % LETTERS);
 }
 
+/* Most have four letters: shorter ones are nearly all taken by somebody. */
 static uint32_t name_length(struct synthetic_random *random)
 {
 	uint32_t draw = synthetic_random_below(random, 64);
 
-	return draw < 2 ? 1 : draw < 6 ? 2 : draw < 24 ? 3 : draw < 60 ? 4 : 5;
+	return draw < 1 ? 1 : draw < 3 ? 2 : draw < 11 ? 3 : draw < 54 ? 4 : 5;
 }
 
 /* A word is cut short only where no name before it begins with the same letters: the words ascend,
@@ -72,7 +73,7 @@ void synthetic_book_list(struct synthetic_symbol *symbols, uint32_t *rank_of, ui
 uint32_t synthetic_book_price(const struct synthetic_symbol *symbol, unsigned side,
 			      struct synthetic_random *random)
 {
-	uint32_t steps = 1 + synthetic_random_small(random, 2u * symbol->depth);
+	uint32_t steps = synthetic_random_small(random, 2u * symbol->depth);
 	uint32_t away = steps * symbol->step + synthetic_random_below(random, symbol->step);
 	const struct synthetic_order *best = symbol->orders[!side];
 	uint32_t price;
@@ -82,7 +83,7 @@ uint32_t synthetic_book_price(const struct synthetic_symbol *symbol, unsigned si
 		if (symbol->count[SYNTHETIC_ASK] && price >= best->price)
 			price = best->price - 1;
 	} else {
-		price = symbol->fair + away;
+		price = symbol->fair + away + 1;
 		if (symbol->count[SYNTHETIC_BID] && price <= best->price)
 			price = best->price + 1;
 	}

@@ -40,7 +40,8 @@ struct synthetic_symbol {
 };
 
 /* Lists `count` symbols by falling activity; rank_of[i] is the place in there of the i-th name of
- * the alphabet, whose locate is i + 1. */
+ * the alphabet, whose locate is i + 1. Likeness of a
+ * name with a listed one is chance. */
 void synthetic_book_list(struct synthetic_symbol *, uint32_t *rank_of, uint32_t count,
 			 struct synthetic_random *);
 
