@@ -13,7 +13,7 @@
  *
  * Errors   a malformed message is none: it is counted, the first ones are told with their place,
  * and it has no effect. Threads  used by one thread at a time; the counters may be read by any.
- * Memory   as that of the books, and 72 bytes for a symbol; 392 with depth10. */
+ * Memory   as that of the books, and 64 bytes for a symbol, 392 with depth10. */
 #ifndef TICKBUS_FEEDS_MARKET_H
 #define TICKBUS_FEEDS_MARKET_H
 

@@ -23,7 +23,6 @@
 #define WORDS_BYTES 2048 /* all that tb_error() may give */
 
 struct source_bytes {
-	char *path;
 	int fd;
 	int error; /* the -errno that stays, and its words */
 	char words[WORDS_BYTES];
@@ -52,6 +51,12 @@ __attribute__((format(printf, 3, 4))) static int fail(struct source_bytes *bytes
 	return bytes->error;
 }
 
+/* Where the next raw byte is in the file. */
+static unsigned long long place(const struct source_bytes *bytes)
+{
+	return bytes->raw_total - (bytes->raw_count - bytes->raw_next);
+}
+
 /* Fills the raw buffer, which is empty: 0 or -errno. */
 static int fill(struct source_bytes *bytes)
 {
@@ -63,19 +68,13 @@ static int fill(struct source_bytes *bytes)
 		if (count < 0 && errno == EINTR)
 			continue;
 		if (count < 0)
-			return fail(bytes, errno, "%s: byte %llu: %s", bytes->path,
-				    (unsigned long long)bytes->raw_total, strerror(errno));
+			return fail(bytes, errno, "reading at byte %llu of the file: %s",
+				    place(bytes), strerror(errno));
 		bytes->raw_end = count == 0;
 		bytes->raw_count += (size_t)count;
 		bytes->raw_total += (size_t)count;
 	}
 	return 0;
-}
-
-/* Where the next raw byte is in the file. */
-static unsigned long long place(const struct source_bytes *bytes)
-{
-	return bytes->raw_total - (bytes->raw_count - bytes->raw_next);
 }
 
 /* Makes sure a decoder has something to do: 1; 0 at a proper end; -errno. */
@@ -92,9 +91,8 @@ static int feed(struct source_bytes *bytes, const char *format)
 		return 1;
 	if (bytes->inside)
 		return fail(bytes, EBADMSG,
-			    "%s: the file ends at byte %llu in the middle of %s data, "
-			    "expected more",
-			    bytes->path, place(bytes), format);
+			    "the file ends at byte %llu in the middle of %s data, expected more",
+			    place(bytes), format);
 	return 0;
 }
 
@@ -130,7 +128,7 @@ static ssize_t gzip_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 		bytes->inside = false;
 		inflateReset(gzip);
 	} else if (result == Z_MEM_ERROR) {
-		fail(bytes, ENOMEM, "%s: no memory to decompress", bytes->path);
+		fail(bytes, ENOMEM, "no memory to decompress");
 	} else if (result != Z_OK && result != Z_BUF_ERROR) {
 		fail(bytes, EBADMSG, "%s: corrupt gzip data before byte %llu: %s", bytes->path,
 		     place(bytes), gzip->msg ? gzip->msg : "needs a dictionary");
@@ -205,15 +203,15 @@ static int choose(struct source_bytes *bytes)
 	return 0;
 }
 
-static int open_file(struct source_bytes *bytes)
+static int open_file(struct source_bytes *bytes, const char *path)
 {
 	struct stat status;
 
-	bytes->fd = open(bytes->path, O_RDONLY | O_CLOEXEC);
+	bytes->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (bytes->fd < 0 || fstat(bytes->fd, &status) < 0)
-		return error_set(errno, "%s: %s", bytes->path, strerror(errno));
+		return error_set(errno, "%s: %s", path, strerror(errno));
 	if (S_ISDIR(status.st_mode))
-		return error_set(EISDIR, "%s: is a directory, expected a file", bytes->path);
+		return error_set(EISDIR, "%s: is a directory, expected a file", path);
 	posix_fadvise(bytes->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	return 0;
 }
@@ -221,23 +219,21 @@ static int open_file(struct source_bytes *bytes)
 int source_bytes_open(struct source_bytes **result_bytes, const char *path)
 {
 	struct source_bytes *bytes = malloc(sizeof(*bytes));
-	int result = -ENOMEM;
+	int result;
 
 	*result_bytes = NULL;
 	if (!bytes)
 		return error_set(ENOMEM, "%s: no memory to read it", path);
 	memset(bytes, 0, offsetof(struct source_bytes, raw));
 	bytes->fd = -1;
-	bytes->path = strdup(path);
-	if (!bytes->path) {
-		result = error_set(ENOMEM, "%s: no memory to read it", path);
-		goto fail;
-	}
-	result = open_file(bytes);
-	if (!result)
-		result = fill(bytes);
+	result = open_file(bytes, path);
 	if (result < 0)
 		goto fail;
+	result = fill(bytes);
+	if (result < 0) {
+		error_prefix(result, "%s: ", path);
+		goto fail;
+	}
 	if (!bytes->raw_count) {
 		result = error_set(ENODATA, "%s: is empty, expected messages", path);
 		goto fail;
@@ -268,6 +264,5 @@ void source_bytes_close(struct source_bytes *bytes)
 	ZSTD_freeDStream(bytes->zstd);
 	if (bytes->fd >= 0)
 		close(bytes->fd);
-	free(bytes->path);
 	free(bytes);
 }

@@ -6,7 +6,6 @@
 #include "publisher/feeds/source.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,17 +47,9 @@ static void fill(struct source_file *file)
 	}
 }
 
-static int fail(const struct source_file *file, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static int fail(const struct source_file *file, const char *format, ...)
+/* Puts the place in front of the words. */
+static int locate(const struct source_file *file, int result)
 {
-	va_list args;
-	int result;
-
-	va_start(args, format);
-	result = error_setv(EBADMSG, format, args);
-	va_end(args);
 	return error_prefix(result, "%s: offset %llu of the uncompressed stream: ", file->path,
 			    (unsigned long long)file->offset);
 }
@@ -67,12 +58,12 @@ static int fail(const struct source_file *file, const char *format, ...)
 static int end(struct source_file *file, size_t left, size_t frame)
 {
 	if (file->broken)
-		return error_prefix((int)source_bytes_read(file->bytes, file->buffer, 1),
-				    "offset %llu of the uncompressed stream: ",
-				    (unsigned long long)file->offset);
+		return locate(file, (int)source_bytes_read(file->bytes, file->buffer, 1));
 	if (left)
-		return fail(file, "ends in the middle of a message, found %zu bytes, expected %zu",
-			    left, frame);
+		return locate(file, error_set(EBADMSG,
+					      "ends in the middle of a message, found %zu bytes, "
+					      "expected %zu",
+					      left, frame));
 	return file->offset ? 0 : error_set(ENODATA, "%s: holds no message", file->path);
 }
 
@@ -92,8 +83,8 @@ static int next(struct source *source, struct source_message *message)
 		return end(file, left, FRAME_BYTES);
 	length = (size_t)frame[0] << 8 | frame[1];
 	if (!length || length > ITCH_LENGTH_MAX)
-		return fail(file, "length of a message %zu, expected 1 to %d", length,
-			    ITCH_LENGTH_MAX);
+		return locate(file, error_set(EBADMSG, "length of a message %zu, expected 1 to %d",
+					      length, ITCH_LENGTH_MAX));
 	if (left < FRAME_BYTES + length)
 		return end(file, left, FRAME_BYTES + length);
 	message->bytes = frame + FRAME_BYTES;
