@@ -130,7 +130,7 @@ static ssize_t gzip_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 	} else if (result == Z_MEM_ERROR) {
 		fail(bytes, ENOMEM, "no memory to decompress");
 	} else if (result != Z_OK && result != Z_BUF_ERROR) {
-		fail(bytes, EBADMSG, "%s: corrupt gzip data before byte %llu: %s", bytes->path,
+		fail(bytes, EBADMSG, "gzip data, bad before byte %llu of the file: %s",
 		     place(bytes), gzip->msg ? gzip->msg : "needs a dictionary");
 	}
 	return (ssize_t)(size - gzip->avail_out);
@@ -144,7 +144,7 @@ static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 
 	bytes->raw_next = in.pos;
 	if (ZSTD_isError(result))
-		fail(bytes, EBADMSG, "%s: corrupt zstd data before byte %llu: %s", bytes->path,
+		fail(bytes, EBADMSG, "zstd data, bad before byte %llu of the file: %s",
 		     place(bytes), ZSTD_getErrorName(result));
 	bytes->inside = result != 0;
 	bytes->more = out.pos == size && result != 0;
