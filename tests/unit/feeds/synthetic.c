@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,7 +184,7 @@ Test(synthetic, source_gives_messages_with_their_offsets_in_the_file)
 }
 
 static char folder[] = "/tmp/tickbus-synthetic-XXXXXX";
-static char path[sizeof(folder) + 64];
+static char path[sizeof(folder) + 1 + NAME_MAX];
 
 static const char *in_folder(const char *name)
 {
