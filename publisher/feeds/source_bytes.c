@@ -67,6 +67,8 @@ static int fill(struct source_bytes *bytes)
 
 		if (count < 0 && errno == EINTR)
 			continue;
+		if (count < 0 && bytes->raw_count)
+			return 0; /* what was read comes first; the next call meets the error */
 		if (count < 0)
 			return fail(bytes, errno, "reading at byte %llu of the file: %s",
 				    place(bytes), strerror(errno));

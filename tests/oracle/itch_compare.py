@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows that the market makes of ITCH files what the oracle does: itch_compare.py MARKET-ROWS made-up|real
+"""Shows that the market makes of ITCH files what the oracle does:
+itch_compare.py MARKET-ROWS made-up | synthetic SYNTHETIC-WRITE | real
 
 made-up: days of random messages, seeded: few symbols and references, so that references are met that
 are live, gone or were never there, sizes and prices collide, saturate, and books empty and cross;
 and messages of unknown types, wrong lengths and impossible values.
+synthetic: days of the synthetic exchange, as SYNTHETIC-WRITE writes them, compressed or not.
 real: every *.bin in the folder itch/ of TICKBUS_TEST_DATA; exit status 77 (skipped) without one.
 """
 import io
@@ -166,8 +168,26 @@ def made_up(program, seeds):
     return good and not never
 
 
+def synthetic(program, writer):
+    good, totals = True, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for seed, messages, symbols, suffix in ((1, 5000, 40, ""), (2, 20000, 3, ".zst"),
+                                                (3, 30000, 500, ".zst")):
+            path = os.path.join(folder, f"day-{seed}.bin{suffix}")
+            subprocess.run([writer, str(seed), str(messages), "0", "0", str(symbols), "0", path],
+                           check=True)
+            good &= check(program, f"seed {seed}", path, totals)
+    wrong = {name: totals[name] for name in ("unknown_type", "wrong_length", "bad_value",
+                                             "unknown_reference", "clamped", "live_reference",
+                                             "name_conflict") if totals[name]}
+    print(f"# not as an exchange would: {wrong or 'nothing'}")
+    return good and not wrong
+
+
 def main():
     program, what = sys.argv[1:3]
+    if what == "synthetic":
+        return 0 if synthetic(program, sys.argv[3]) else 1
     if what == "made-up":
         first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
         return 0 if made_up(program, range(first, first + 12)) else 1
