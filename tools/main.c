@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus: looks at a bus, reads its topics, handles schemas. */
+/* tickbus: looks at a bus, reads its topics, handles schemas, writes synthetic days. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "tools/output.h"
 
 static const struct command *const commands[] = { &topics_command, &cat_command, &stat_command,
-						  &schema_command };
+						  &schema_command, &synth_command };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 /* Without this a socket would get the number of a closed standard output, and rows would be written

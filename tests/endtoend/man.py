@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The man pages: clean, and about what is there.
+
+    man.py SOURCE TICKBUS PUBD PAGE...
+
+Each page passes mandoc's lint; each command's page has exactly the options of its --help; each call
+of the library is named by a page of section 3, and no other is; pubd.yaml(5) has exactly the keys
+of its tables; each reference among our pages leads to one.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+SOURCE, TICKBUS, PUBD = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+PAGES = [pathlib.Path(page) for page in sys.argv[4:]]
+FOUND = []
+
+
+def lint():
+    result = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *map(str, PAGES)],
+                            capture_output=True, text=True, check=False)
+    FOUND.extend((result.stdout + result.stderr).splitlines())
+
+
+def help_of(*command, program=TICKBUS):
+    return subprocess.run([program, *command, "--help"], capture_output=True, text=True,
+                          check=True).stdout
+
+
+def differ(page, what, in_page, there):
+    for missing in sorted(there - in_page):
+        FOUND.append(f"{page}: {what} {missing} is there and not in the page")
+    for extra in sorted(in_page - there):
+        FOUND.append(f"{page}: {what} {extra} is in the page and not there")
+
+
+def commands():
+    names = re.findall(r"^  ([a-z]+) +\S", help_of(), re.M)
+    pages = {page.name: page for page in PAGES}
+    differ("tickbus.1", "command", set(re.findall(r"^\.It Cm (\S+)", pages["tickbus.1"].read_text(),
+                                                  re.M)), set(names))
+    for name in names:
+        page = pages.get(f"tickbus-{name}.1")
+        if not page:
+            FOUND.append(f"tickbus-{name}.1: there is no such page")
+            continue
+        text = page.read_text()
+        there = set(re.findall(r"^  --([a-z-]+)", help_of(name), re.M))
+        differ(page.name, "option", set(re.findall(r"Fl -([a-z-]+)", text)), there)
+        described = re.split(r"^\.Sh DESCRIPTION$", text, flags=re.M)[1]
+        differ(page.name, "described option", set(re.findall(r"Fl -([a-z-]+)", described)), there)
+
+
+def pubd():
+    pages = {page.name: page.read_text() for page in PAGES}
+    there = set(re.findall(r"^  --([a-z-]+)", help_of(program=PUBD), re.M))
+    differ("pubd.8", "option", set(re.findall(r"^\.It Fl -([a-z-]+)", pages["pubd.8"], re.M)), there)
+    tables = (SOURCE / "config/tables.c").read_text()
+    keys = set(re.findall(r'\{ (?:\.name = )?"([a-z0-9_]+)",(?: \.kind =)? KEY_', tables))
+    named = set(re.findall(r"^\.It Ic ([a-z0-9_]+)", pages["pubd.yaml.5"], re.M))
+    differ("pubd.yaml.5", "key", named, keys)
+
+
+def calls():
+    there = set(re.findall(r"^\t(tb_[a-z_0-9]+);$", (SOURCE / "lib/libtickbus.map").read_text(),
+                           re.M))
+    named = set()
+    for page in PAGES:
+        if page.suffix == ".3":
+            name = re.search(r"^\.Sh NAME\n(.*?)^\.Nd", page.read_text(), re.M | re.S).group(1)
+            named |= set(re.findall(r"^\.Nm (\S+)", name, re.M))
+    differ("section 3", "call", named, there)
+    return named
+
+
+def references(named):
+    there = {page.name for page in PAGES} | {name + ".3" for name in named}
+    for page in PAGES:
+        for name, section in re.findall(r"^\.Xr (\S+) (\d)", page.read_text(), re.M):
+            ours = name.startswith(("tb_", "tickbus", "pubd"))
+            if ours and f"{name}.{section}" not in there:
+                FOUND.append(f"{page.name}: refers to {name}({section}), which is not there")
+
+
+def main():
+    if not shutil.which("mandoc"):
+        print("skipped: mandoc is not there")
+        return 77
+    lint()
+    commands()
+    pubd()
+    references(calls())
+    print("\n".join(FOUND) if FOUND else f"{len(PAGES)} pages are clean")
+    return 1 if FOUND else 0
+
+
+sys.exit(main())

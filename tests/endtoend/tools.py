@@ -1,0 +1,473 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tickbus command against a bus of which every byte is known: its output, its exit statuses.
+
+    tools.py TICKBUS TOOLS_BUS
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TICKBUS, TOOLS_BUS = sys.argv[1:3]
+PATIENCE_S = 60
+QUOTE = "bid_price,ask_price,bid_size,ask_size,source_time"
+HEADER = "sequence,time_ns,instrument,kind," + QUOTE + "\n"
+
+
+class Bus:
+    def __init__(self, name, folder):
+        self.env = dict(os.environ, TICKBUS_RUNTIME_DIR=folder)
+        self.process = subprocess.Popen([TOOLS_BUS, name], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, env=self.env)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "ok\n"
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        assert self.process.wait(PATIENCE_S) == 0
+
+
+class Tools(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tickbus-tools-")
+        self.env = dict(os.environ, TICKBUS_RUNTIME_DIR=self.folder)
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.maxDiff = None
+
+    def bus(self):
+        bus = Bus("b", self.folder)
+        self.addCleanup(bus.close)
+        return bus
+
+    def run_tool(self, *args, **more):
+        more = dict(dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more)
+        return subprocess.run([TICKBUS, *args], text=True, env=self.env, timeout=PATIENCE_S, **more)
+
+    def begin(self, *args, **more):
+        more = dict(dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more)
+        process = subprocess.Popen([TICKBUS, *args], text=True, env=self.env, **more)
+
+        def end():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+        self.addCleanup(end)
+        return process
+
+    def done(self, *args):
+        result = self.run_tool(*args)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), args)
+        return result.stdout
+
+    def events(self, *args):
+        """Standard output, and the events of standard error."""
+        result = self.run_tool("cat", *args)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = re.sub(r"epoch=[0-9a-f]{16}", "epoch=E", result.stderr)
+        return result.stdout, lines.replace("tickbus cat: ", "").splitlines()
+
+    # -- usage ------------------------------------------------------------------------------------
+
+    def test_usage_errors_exit_2_and_say_the_usage(self):
+        for args in ([], ["nothing"], ["cat"], ["cat", "shm:b"], ["cat", "shm:b", "t", "more"],
+                     ["cat", "--nothing", "shm:b", "t"], ["cat", "-z", "shm:b", "t"],
+                     ["cat", "shm:b", "t", "--count"], ["cat", "--count=0", "shm:b", "t"],
+                     ["cat", "--count=-1", "shm:b", "t"], ["cat", "--count=1x", "shm:b", "t"],
+                     ["cat", "--count=18446744073709551616", "shm:b", "t"],
+                     ["cat", "--wait=1", "shm:b", "t"],
+                     ["cat", "--from=image", "shm:b", "t"], ["cat", "--from=0", "shm:b", "t"],
+                     ["cat", "--format=xml", "shm:b", "t"], ["cat", "--format=csv", "shm:b", ">"],
+                     ["topics"], ["stat", "shm:b", "t"], ["schema", "check"],
+                     ["schema", "burn", "quote"],
+                     ["synth", "f"], ["synth", "--messages=9", "--seconds=9", "f"],
+                     ["synth", "--messages=1000", "--burst=1", "f"]):
+            result = self.run_tool(*args)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), args)
+            self.assertIn("usage: tickbus", result.stderr, args)
+
+    def test_a_wrong_address_or_pattern_exits_2(self):
+        self.bus()
+        for args in (["topics", "tcp:b"], ["stat", "b"], ["cat", "tcp:b", "t"],
+                     ["cat", "shm:b", "T"], ["topics", "shm:b", "a..b"]):
+            result = self.run_tool(*args)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), args)
+            self.assertRegex(result.stderr, "expected", args)
+
+    def test_help_and_version_exit_0(self):
+        self.assertRegex(self.done("--version"), r"^tickbus \d+\.\d+\.\d+\n$")
+        commands = re.findall(r"^  ([a-z]+) +\S", self.done("--help"), re.M)
+        self.assertEqual(commands, ["topics", "cat", "stat", "schema", "synth"])
+        for command in commands:
+            self.assertRegex(self.done(command, "--help"), r"^usage: tickbus " + command)
+
+    # -- who cannot be asked ----------------------------------------------------------------------
+
+    def test_without_a_publisher_the_status_is_4(self):
+        for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
+            result = self.run_tool(*args)
+            self.assertEqual((result.returncode, result.stdout), (4, ""), args)
+            self.assertIn("nobody listens there", result.stderr)
+
+    def test_an_unknown_topic_is_refused_with_3(self):
+        self.bus()
+        for command in ("cat", "topics"):
+            result = self.run_tool(command, "shm:b", "t.none")
+            self.assertEqual((result.returncode, result.stdout), (3, ""), command)
+            self.assertIn("no topic t.none", result.stderr)
+
+    def test_a_schema_that_does_not_fit_is_refused_with_3(self):
+        self.bus()
+        result = self.run_tool("cat", "shm:b", "t.quote", "--schema", "trade")
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertIn("schema quote version 1", result.stderr)
+        self.assertIn("trade version 1", result.stderr)
+        out, _ = self.events("shm:b", "t.quote", "--schema", "quote", "--from=oldest", "--count=1")
+        self.assertTrue(out.startswith("1 "))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become another user")
+    def test_another_user_is_refused_with_3(self):
+        self.bus()
+        os.chmod(self.folder, 0o755)
+        try:
+            self.run_tool("--version", user=65534, group=65534, extra_groups=[])
+        except PermissionError:
+            self.skipTest("another user cannot reach the command")
+        for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"]):
+            result = self.run_tool(*args, user=65534, group=65534, extra_groups=[])
+            self.assertEqual((result.returncode, result.stdout), (3, ""), result.stderr)
+            self.assertIn("permission", result.stderr)
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    def test_csv_rows_are_exact(self):
+        self.bus()
+        out, _ = self.events("shm:b", "t.quote", "--from=oldest", "--until-end", "--format=csv")
+        self.assertEqual(out, HEADER + (
+            "1,1577716500000000001,ACME,update,286.6701,-0.0005,1,4294967295,1577716500000000000\n"
+            '2,1577716500000000002,"A,""B\\\\",correction,'
+            "286.6702,-0.0005,2,4294967295,1577716500000000000\n"
+            "3,1577716500000000003,ACME,130,286.6703,,,,\n"
+            "4,1577716500000000004,ACME,cancel,,,,,\n"))
+
+    def test_text_rows_are_exact(self):
+        self.bus()
+        out, events = self.events("shm:b", "t.quote", "--from=oldest", "--until-end")
+        self.assertEqual(out.splitlines(), [
+            "1 2019-12-30T14:35:00.000000001Z ACME update bid_price=286.6701 ask_price=-0.0005 "
+            "bid_size=1 ask_size=4294967295 source_time=2019-12-30T14:35:00.000000000Z",
+            '2 2019-12-30T14:35:00.000000002Z A,"B\\\\ correction bid_price=286.6702 '
+            "ask_price=-0.0005 bid_size=2 ask_size=4294967295 "
+            "source_time=2019-12-30T14:35:00.000000000Z",
+            "3 2019-12-30T14:35:00.000000003Z ACME 130 bid_price=286.6703 ask_price=- bid_size=- "
+            "ask_size=- source_time=-",
+            "4 2019-12-30T14:35:00.000000004Z ACME cancel bid_price=- ask_price=- bid_size=- "
+            "ask_size=- source_time=-"])
+        self.assertEqual(events, ["appeared topic=t.quote epoch=E first=1",
+                                  "ended topic=t.quote head=4"])
+
+    def test_json_rows_are_exact_and_hold_the_events(self):
+        self.bus()
+        out = self.done("cat", "shm:b", "t.quote", "--from=oldest", "--until-end", "--format=json")
+        lines = [json.loads(line) for line in out.splitlines()]
+        self.assertRegex(lines[0].pop("epoch"), "^[0-9a-f]{16}$")
+        self.assertEqual(lines[0], {"event": "appeared", "first": 1})
+        self.assertEqual(lines[1], {
+            "sequence": 1, "time_ns": 1577716500000000001, "instrument": "ACME", "kind": "update",
+            "bid_price": "286.6701", "ask_price": "-0.0005", "bid_size": 1, "ask_size": 4294967295,
+            "source_time": 1577716500000000000})
+        self.assertEqual(lines[2]["instrument"], 'A,"B\\')
+        self.assertEqual((lines[3]["kind"], lines[3]["bid_price"], lines[3]["ask_price"]),
+                         ("130", "286.6703", None))
+        self.assertEqual(lines[4]["bid_price"], None)
+        self.assertEqual(lines[5:], [{"event": "ended", "head": 4}])
+
+    def test_what_was_overwritten_before_the_join_is_a_gap(self):
+        self.bus()
+        out, events = self.events("shm:b", "t.small", "--from=oldest", "--until-end",
+                                  "--format=csv")
+        self.assertEqual([int(row.split(",")[0]) for row in out.splitlines()[1:]],
+                         list(range(937, 1001)))
+        self.assertEqual(events[1], "gap topic=t.small first=1 last=936 cause=before_join")
+        out = self.done("cat", "shm:b", "t.small", "--from=oldest", "--count=1", "--format=json")
+        self.assertEqual(out.splitlines()[1],
+                         '{"event":"gap","first":1,"last":936,"cause":"before_join"}')
+
+    def test_holes_are_gaps_at_their_place(self):
+        self.bus()
+        out = self.done("cat", "shm:b", "t.hole", "--from=oldest", "--until-end", "--format=json")
+        lines = [json.loads(line) for line in out.splitlines()][1:]
+        self.assertEqual([line.get("sequence", line.get("event")) for line in lines],
+                         [1, "gap", 4, "ended"])
+        self.assertEqual(lines[1], {"event": "gap", "first": 2, "last": 3, "cause": "upstream"})
+
+    def test_from_and_count_choose_records(self):
+        self.bus()
+        out, _ = self.events("shm:b", "t.small", "--from=940", "--count=3", "--format=csv")
+        self.assertEqual([row.split(",")[0] for row in out.splitlines()[1:]],
+                         ["940", "941", "942"])
+        out, events = self.events("shm:b", "t.small", "--until-end")
+        self.assertEqual((out, events[1:]), ("", ["ended topic=t.small head=1000"]))
+
+    def test_a_pattern_reads_several_topics_and_names_them(self):
+        self.bus()
+        process = self.begin("cat", "shm:b", "t.*", "--from=oldest", "--count=70", "--format=json")
+        out, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 0)
+        rows = [json.loads(line) for line in out.splitlines()]
+        self.assertTrue(all("topic" in row for row in rows))
+        counts = {name: sum(row["topic"] == name for row in rows if "sequence" in row)
+                  for name in ("t.quote", "t.small", "t.hole", "t.empty", "t.live")}
+        self.assertEqual(counts, {"t.quote": 4, "t.small": 64, "t.hole": 2, "t.empty": 0,
+                                  "t.live": 0})
+
+    # -- while it runs ----------------------------------------------------------------------------
+
+    def test_records_are_printed_as_they_come_until_the_end(self):
+        bus = self.bus()
+        process = self.begin("cat", "shm:b", "t.live", "--until-end")
+        self.assertIn("appeared", process.stderr.readline())
+        for n in range(1, 4):
+            bus.ask("publish 1")
+            self.assertTrue(process.stdout.readline().startswith(f"{n} "))
+        bus.ask("end")
+        out, err = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((process.returncode, out), (0, ""))
+        self.assertIn("ended topic=t.live head=3", err)
+
+    def test_an_interrupt_ends_it_with_whole_rows(self):
+        bus = self.bus()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.begin("cat", "shm:b", "t.live")
+            process.stderr.readline()
+            bus.ask("publish 5")
+            rows = [process.stdout.readline() for _ in range(5)]
+            process.send_signal(number)
+            self.assertEqual((process.wait(PATIENCE_S), process.stdout.read()), (0, ""))
+            self.assertTrue(all(row.endswith("Z\n") for row in rows), rows)
+
+    def test_an_interrupt_in_a_running_stream_ends_it_with_whole_rows(self):
+        bus = self.bus()
+        path = os.path.join(self.folder, "rows")
+        with open(path, "w", encoding="ascii") as file:
+            process = self.begin("cat", "shm:b", "t.live", "--format=csv", stdout=file)
+        process.stderr.readline()
+        bus.process.stdin.write("publish 200000\n")
+        bus.process.stdin.flush()
+        while os.path.getsize(path) == 0 and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        while process.stderr.readline():
+            pass
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertEqual(bus.process.stdout.readline(), "ok\n")
+        with open(path, encoding="ascii") as file:
+            text = file.read()
+        self.assertTrue(text.startswith(HEADER) and text.endswith("\n"))
+        self.assertEqual({row.count(",") for row in text.splitlines()}, {8})
+
+    def test_a_reader_that_is_too_slow_is_told_exactly_what_it_lost(self):
+        bus = self.bus()
+        process = self.begin("cat", "shm:b", "t.live", "--until-end", "--format=json")
+        self.assertIn("appeared", process.stdout.readline())
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        bus.ask("publish 1000")
+        bus.ask("end")
+        process.send_signal(signal.SIGCONT)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+        rows = [json.loads(line) for line in out.splitlines()]
+        following = 1
+        for row in rows[:-1]:
+            self.assertEqual(row.get("sequence", row.get("first")), following)
+            following = row.get("last", row.get("sequence")) + 1
+        gaps = [row for row in rows if row.get("event") == "gap"]
+        self.assertTrue(gaps and all(gap["cause"] == "overrun" for gap in gaps), rows[:3])
+        self.assertEqual((following, rows[-1]), (1001, {"event": "ended", "head": 1000}))
+
+    def test_a_topic_that_begins_again_is_read_on(self):
+        bus = self.bus()
+        process = self.begin("cat", "shm:b", "t.live", "--until-end", "--format=json")
+        self.assertIn("appeared", process.stdout.readline())
+        bus.ask("publish 2")
+        rows = [json.loads(process.stdout.readline()) for _ in range(2)]
+        bus.ask("restart")
+        bus.ask("publish 1")
+        restart, row = [json.loads(process.stdout.readline()) for _ in range(2)]
+        self.assertEqual([r["sequence"] for r in rows] + [row["sequence"]], [1, 2, 1])
+        self.assertEqual((restart["event"], restart["delivered"], restart["head"]),
+                         ("restart", 2, 2))
+        self.assertNotEqual(restart["epoch"], restart["old_epoch"])
+        bus.ask("end")
+        process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 0)
+
+    def test_wait_begins_before_the_publisher(self):
+        process = self.begin("cat", "shm:b", "t.quote", "--wait", "--from=oldest", "--count=1")
+        self.bus()
+        out, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((process.returncode, out[:2]), (0, "1 "))
+
+    def test_a_publisher_that_is_gone_is_told_as_stale(self):
+        bus = Bus("b", self.folder)
+        process = self.begin("cat", "shm:b", "t.live")
+        process.stderr.readline()
+        bus.process.kill()
+        bus.process.wait()
+        bus.process.stdin.close()
+        bus.process.stdout.close()
+        self.assertIn("stale topic=t.live", process.stderr.readline())
+
+    # -- standard output fails --------------------------------------------------------------------
+
+    def test_a_full_disk_is_said_and_exits_1(self):
+        self.bus()
+        for args in (["--help"], ["--version"], ["cat", "--help"], ["topics", "shm:b"],
+                     ["stat", "shm:b"], ["schema", "header", "quote"],
+                     ["cat", "shm:b", "t.quote", "--from=oldest", "--until-end"],
+                     ["cat", "shm:b", "t.small", "--from=oldest", "--until-end",
+                      "--format=json"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                result = self.run_tool(*args, stdout=full)
+            self.assertEqual(result.returncode, 1, args)
+            self.assertIn("standard output: No space left on device", result.stderr)
+
+    def test_a_closed_standard_output_is_said_and_exits_1(self):
+        self.bus()
+        for args in ("--help", "topics shm:b", "cat shm:b t.quote --from=oldest --until-end"):
+            result = subprocess.run(["sh", "-c", f'exec "$0" {args} >&-', TICKBUS], env=self.env,
+                                    stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+            self.assertEqual(result.returncode, 1, args)
+            self.assertIn("standard output: Bad file descriptor", result.stderr)
+
+    def test_a_reader_that_leaves_ends_it_though_nothing_comes(self):
+        self.bus()
+        process = self.begin("cat", "shm:b", "t.live")
+        process.stderr.readline()
+        process.stdout.close()
+        process.stdout = None
+        self.assertEqual(process.wait(PATIENCE_S), 1)
+        self.assertIn("standard output: Broken pipe", process.stderr.read())
+
+    # -- tables -----------------------------------------------------------------------------------
+
+    def test_topics_are_the_same_in_all_formats(self):
+        self.bus()
+        names = ("topic schema schema_version head slots slot_bytes instruments checked last_value "
+                 "state epoch fingerprint").split()
+        rows = [line.split(",") for line in self.done("topics", "shm:b", "--format=csv").split()]
+        self.assertEqual(rows[0], names)
+        self.assertEqual([row[:10] for row in rows[1:]], [
+            f"{topic} quote 1 {head} 64 64 16 true true {state}".split()
+            for topic, head, state in (("t.quote", 4, "ended"), ("t.small", 1000, "ended"),
+                                       ("t.hole", 4, "ended"), ("t.empty", 0, "ended"),
+                                       ("t.live", 0, "live"))])
+        for row in rows[1:]:
+            self.assertRegex(" ".join(row[10:]), "^[0-9a-f]{16} [0-9a-f]{16}$")
+        text = [line.split() for line in self.done("topics", "shm:b").splitlines()]
+        self.assertEqual(text, rows)
+        for line, row in zip(self.done("topics", "shm:b", "--format=json").splitlines(), rows[1:]):
+            found = json.loads(line)
+            self.assertEqual(list(found), names)
+            self.assertEqual((found["head"], found["checked"]), (int(row[3]), True))
+
+    def test_topics_takes_a_pattern(self):
+        self.bus()
+        def names(pattern):
+            rows = self.done("topics", "shm:b", pattern, "--format=csv").splitlines()[1:]
+            return [row.split(",")[0] for row in rows]
+        self.assertEqual(names("t.*e"), ["t.quote", "t.hole", "t.live"])
+        self.assertEqual(names("t.live"), ["t.live"])
+        self.assertEqual(names("x.>"), [])
+
+    def test_stat_shows_bus_topics_feeds_and_what_was_not_published(self):
+        self.bus()
+        out = self.done("stat", "shm:b", "--format=csv").splitlines()
+        self.assertEqual(out[0], "scope,name,counter,value,unit")
+        for row in ("bus,b,subscribers,1,peers", "topic,t.small,records,1000,records",
+                    "topic,t.quote,instruments,2,names", "topic,t.quote,capacity,16,names",
+                    "topic,t.hole,unpublished,3,records", "feed,feed-1,messages,42,messages",
+                    "unpublished,t.hole,LOST,3,records"):
+            self.assertIn(row, out)
+        rows = [json.loads(line) for line in self.done("stat", "shm:b", "--format=json").splitlines()]
+        self.assertEqual(len(rows), len(out) - 1)
+        self.assertIn({"scope": "feed", "name": "feed-1", "counter": "messages", "value": 42,
+                       "unit": "messages"}, rows)
+
+    # -- synthetic days ---------------------------------------------------------------------------
+
+    def test_synth_writes_the_same_bytes_for_the_same_seed(self):
+        def written(name, *args):
+            path = os.path.join(self.folder, name)
+            self.assertEqual(self.done("synth", "--messages=2000", *args, path), "")
+            with open(path, "rb") as file:
+                return file.read()
+        first = written("a", "--seed=7")
+        self.assertEqual(written("b", "--seed=7"), first)
+        self.assertNotEqual(written("c", "--seed=8"), first)
+        self.assertLess(len(written("d.zst", "--seed=7")), len(first) // 2)
+        self.assertEqual(written("e"), written("f", "--seed=1"))
+        at = count = 0
+        while at < len(first):
+            at += 2 + int.from_bytes(first[at:at + 2], "big")
+            count += 1
+        self.assertEqual((at, count), (len(first), 2000))
+
+    def test_synth_tells_what_it_cannot_do(self):
+        path = os.path.join(self.folder, "f")
+        result = self.run_tool("synth", "--messages=1000", "--symbols=8000", path)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("expected at least", result.stderr)
+        for place in (os.path.join(path, "none"), "/dev/full"):
+            result = self.run_tool("synth", "--messages=1000", place)
+            self.assertEqual(result.returncode, 1, place)
+            self.assertIn(place, result.stderr)
+        self.assertFalse(os.path.exists(path))
+
+    # -- schemas ----------------------------------------------------------------------------------
+
+    def test_schema_check_print_and_header_agree(self):
+        for name in ("quote", "trade", "depth10", "status", "imbalance"):
+            path = os.path.join(self.folder, name + ".yaml")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(self.done("schema", "print", name))
+            checked = self.done("schema", "check", name)
+            self.assertEqual(self.done("schema", "check", path), checked)
+            self.assertEqual(self.done("schema", "print", path), self.done("schema", "print", name))
+            fingerprint = re.search(r"fingerprint ([0-9a-f]{16})$", checked).group(1)
+            self.assertIn(f"FINGERPRINT UINT64_C(0x{fingerprint})",
+                          self.done("schema", "header", path))
+        self.assertRegex(self.done("schema", "check", "quote"),
+                         r"^quote: version 1, 5 fields, 32 bytes, fingerprint [0-9a-f]{16}\n$")
+
+    def test_a_wrong_schema_is_told_with_every_place_and_exits_1(self):
+        path = os.path.join(self.folder, "wrong.yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("name: wrong\nversion: x\nfields:\n  - name: a\n    type: u33\n    doc: a\n")
+        for command in ("check", "header", "print"):
+            result = self.run_tool("schema", command, path)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertIn(path + ":2:10: ", result.stderr)
+            self.assertIn(path + ":5:11: ", result.stderr)
+        result = self.run_tool("schema", "check", path + ".none")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("expected one or a built-in schema", result.stderr)
+        result = self.run_tool("cat", "shm:b", "t", "--schema", path)
+        self.assertEqual(result.returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bus of which every byte is known, for the tests of the tickbus command.
+ *
+ *   tools_bus NAME
+ *
+ * Says "ready" when its topics are there, then does what lines on standard input ask, each answered
+ * by "ok": `publish N` adds N records to t.live, `end` ends it, `restart` begins it again. Ends
+ * with standard input. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tickbus/publisher.h"
+
+#define BEGIN_NS UINT64_C(1577716500000000000) /* 2019-12-30T14:35:00Z */
+
+/* As the built-in schema quote has it. */
+struct quote {
+	int64_t bid_price, ask_price;
+	uint32_t bid_size, ask_size;
+	uint64_t source_time;
+};
+
+static void expect(int result)
+{
+	if (result >= 0)
+		return;
+	fprintf(stderr, "tools_bus: %s\n", tb_error());
+	exit(1);
+}
+
+static struct tb_topic *create(struct tb_publisher *publisher, const struct tb_schema *schema,
+			       const char *name, uint32_t slots)
+{
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = name,
+						  .schema = schema,
+						  .slots = slots,
+						  .instruments = 16 };
+	struct tb_topic *topic;
+
+	expect(tb_topic_create(publisher, &options, &topic));
+	return topic;
+}
+
+/* Record n of a topic has the time BEGIN_NS + n and prices that follow from n. */
+static void publish(struct tb_topic *topic, const char *name, uint8_t kind, uint16_t length)
+{
+	const uint64_t n = tb_topic_sequence(topic) + 1;
+	const int instrument = tb_instrument(topic, name);
+	const struct quote quote = { .bid_price = 2866700 + (int64_t)n,
+				     .ask_price = -5,
+				     .bid_size = (uint32_t)n,
+				     .ask_size = UINT32_MAX,
+				     .source_time = BEGIN_NS };
+	const struct tb_update update = { .size = sizeof(update),
+					  .instrument = (uint32_t)instrument,
+					  .kind = kind,
+					  .length = length,
+					  .time_ns = BEGIN_NS + n,
+					  .data = &quote };
+
+	expect(instrument);
+	expect(tb_publish(topic, &update));
+}
+
+static void publish_many(struct tb_topic *topic, int count)
+{
+	for (int i = 0; i < count; i++)
+		publish(topic, "ACME", TB_KIND_UPDATE, sizeof(struct quote));
+}
+
+static void fill(struct tb_publisher *publisher, const struct tb_schema *schema)
+{
+	struct tb_topic *topic = create(publisher, schema, "t.quote", 64);
+
+	publish(topic, "ACME", TB_KIND_UPDATE, sizeof(struct quote));
+	publish(topic, "A,\"B\\", TB_KIND_CORRECTION, sizeof(struct quote));
+	publish(topic, "ACME", 130, 8);
+	publish(topic, "ACME", TB_KIND_CANCEL, 0);
+	expect(tb_topic_end(topic));
+	topic = create(publisher, schema, "t.small", 64);
+	publish_many(topic, 1000);
+	expect(tb_topic_end(topic));
+	topic = create(publisher, schema, "t.hole", 64);
+	publish_many(topic, 1);
+	publish(topic, "ACME", TB_KIND_HOLE, 0);
+	publish(topic, "ACME", TB_KIND_HOLE, 0);
+	publish_many(topic, 1);
+	for (int i = 0; i < 3; i++)
+		tb_topic_unpublished(topic, "LOST");
+	expect(tb_topic_end(topic));
+	expect(tb_topic_end(create(publisher, schema, "t.empty", 64)));
+}
+
+static void obey(struct tb_topic *live, const char *line)
+{
+	int count;
+
+	if (sscanf(line, "publish %d", &count) == 1)
+		publish_many(live, count);
+	else if (!strcmp(line, "end\n"))
+		expect(tb_topic_end(live));
+	else if (!strcmp(line, "restart\n"))
+		expect(tb_topic_restart(live));
+	else
+		exit(2);
+	puts("ok");
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tb_counter table[] = { { "messages", "messages", "messages read" } };
+	static const uint64_t messages = 42;
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = argc > 1 ? argv[1] : "",
+						      .stale_ms = 200,
+						      .exit_wait_ms = UINT32_MAX };
+	struct tb_publisher *publisher;
+	struct tb_schema *schema;
+	struct tb_topic *live;
+	char line[64];
+
+	expect(tb_schema_load(&schema, "quote"));
+	expect(tb_publisher_open(&publisher, &options));
+	fill(publisher, schema);
+	live = create(publisher, schema, "t.live", 64);
+	expect(tb_publisher_count(publisher, "feed-1", table, &messages, 1));
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin))
+		obey(live, line);
+	tb_publisher_close(publisher);
+	tb_schema_free(schema);
+	return 0;
+}
