@@ -10,8 +10,9 @@
  *    symbol, an opening and a closing cross, every order gone at the end, and each of the 23
  * message types at least once, in the smallest day of 520 messages too;
  *  - from 2,000 messages on, with symbols left to the default, the shares of A, D, E, U, P and X
- *    are within 5 points of a real sample's, and the busiest millisecond of trading has at least 10
- *    times the mean.
+ *    are within 5 points of a real sample's;
+ *  - the busiest millisecond of trading has `burst` times the mean or more, where the day is long
+ *    enough to have a mean: at least 100 milliseconds, as any has with the default rate.
  * The hours before the open and after the close are compressed to what their messages take at
  * `rate`, so that a replay at the market's own pace begins at once.
  *

@@ -9,8 +9,11 @@ void synthetic_clock_init(struct synthetic_clock *clock, uint64_t seed, uint64_t
 {
 	uint64_t in_burst = burst * rate / 1000;
 
+	in_burst += in_burst / 16; /* no burst falls short by chance */
 	if (in_burst < 16)
 		in_burst = 16;
+	if (in_burst > MS) /* then the clock would stand still */
+		in_burst = MS;
 	synthetic_random_seed(&clock->random, seed);
 	clock->burst_gap = MS / in_burst;
 	clock->period_ms = 8000 * in_burst / rate;
