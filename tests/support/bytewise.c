@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ static _Atomic uint64_t random_state;
 
 static uint64_t draw(void)
 {
-	uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+	const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t z = atomic_fetch_add_explicit(&random_state, step, memory_order_relaxed) + step;
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
