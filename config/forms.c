@@ -233,7 +233,8 @@ static void time_write(const void *field, char *buffer, size_t size)
 	if (time_s == SETTINGS_FIRST_TRADE)
 		snprintf(buffer, size, "first_trade");
 	else
-		snprintf(buffer, size, "%02u:%02u:%02u", time_s / 3600, time_s / 60 % 60, time_s % 60);
+		snprintf(buffer, size, "%02u:%02u:%02u", time_s / 3600, time_s / 60 % 60,
+			 time_s % 60);
 }
 
 const struct form forms_time = {

@@ -80,7 +80,7 @@ struct tb_source {
 	uint64_t hole_first, hole_last; /* holes not yet told */
 
 	/* READs. */
-	char *landing; /* batch, then one page for header, progress and names */
+	char *landing;      /* batch, then one page for header, progress and names */
 	bool landing_local; /* plain memory: there is a view, so nothing lands in it */
 	size_t batch_bytes;
 	unsigned int under_way, failed;
