@@ -9,8 +9,6 @@
 #include "schemas/read.h"
 #include "schemas/schema.h"
 
-#define LICENCE "/* SPDX-License-Identifier: Apache-2.0 */\n"
-
 static int generate_header(const char *path)
 {
 	struct tb_schema *schema;
@@ -18,7 +16,6 @@ static int generate_header(const char *path)
 
 	if (result < 0)
 		return result;
-	fputs(LICENCE, stdout);
 	result = header_print(schema, "tb_", stdout);
 	tb_schema_free(schema);
 	return result;
@@ -39,7 +36,7 @@ static int generate_table(char **paths, int count)
 	char names[4096];
 	size_t used = 0;
 
-	fputs(LICENCE "#include \"schemas/builtin.h\"\n\n", stdout);
+	puts("#include \"schemas/builtin.h\"\n");
 	for (int i = 0; i < count; i++) {
 		int result = read_file(&schema, paths[i]);
 
