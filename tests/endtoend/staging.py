@@ -119,18 +119,28 @@ def exported(stage):
     expect(f"static: exactly the map's names, found {found ^ named}", found == named)
 
 
-def main():
+def needs(*programs):
     options = json.loads(run([*MESON, "introspect", "--buildoptions", str(BUILD)]))
     if {o["name"]: o["value"] for o in options}["b_sanitize"] != "none":
         skip("a library with sanitizers needs programs with them")
-    for program in ("make", "cc", "pkg-config", "nm", "readelf"):
+    for program in programs:
         if not shutil.which(program):
             skip(f"{program} is not there")
+
+
+def install(work):
+    """Into work/stage; the environment in which programs there are found and find the library."""
+    stage = work / "stage"
+    run([*MESON, "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(stage)])
+    return environment(stage, work)
+
+
+def main():
+    needs("make", "cc", "pkg-config", "nm", "readelf")
     with tempfile.TemporaryDirectory(prefix="tickbus-staging-") as folder:
         work = pathlib.Path(folder)
         stage = work / "stage"
-        run([*MESON, "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(stage)])
-        env = environment(stage, work)
+        env = install(work)
         headers(stage, work, env)
         exported(stage)
         build(stage, work, env, "shared")
@@ -140,4 +150,5 @@ def main():
     print("installed, built and run: shared and static")
 
 
-main()
+if __name__ == "__main__":
+    main()
