@@ -42,7 +42,8 @@ int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint3
 		return -EAGAIN;
 	if (!checked)
 		return 0;
-	if (copy->head > copy->reserved || copy->reserved - copy->head > slots)
+	if (copy->head > copy->reserved || copy->reserved - copy->head > slots ||
+	    copy->first - 1 > copy->head)
 		return -EAGAIN;
 	if (record_hash(copy, sizeof(*copy), offsetof(struct progress, check), salt) != copy->check)
 		return -EAGAIN;

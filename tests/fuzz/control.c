@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages: what can be read is written back to the very same bytes, so nothing of it was
+ * dropped, cut or made up. */
+#include <string.h>
+
+#include "bus/control.h"
+#include "tests/fuzz/fuzz.h"
+
+FUZZ_TARGET(data, size)
+{
+	static struct control_message message;
+	struct control_hello hello;
+	struct control_welcome welcome;
+	uint8_t which, again[FABRIC_MESSAGE_BYTES];
+
+	if (size == 0)
+		return 0;
+	which = *data++ % 3;
+	size--;
+	if (which == 0 && control_hello_decode(data, size, &hello) == 0)
+		FUZZ_EXPECT(control_hello_encode(&hello, again) == size &&
+			    memcmp(again, data, size) == 0);
+	if (which == 1 && control_welcome_decode(data, size, &welcome) == 0)
+		FUZZ_EXPECT(control_welcome_encode(&welcome, again) == size &&
+			    memcmp(again, data, size) == 0);
+	if (which == 2 && control_decode(data, size, &message) == 0)
+		FUZZ_EXPECT(control_encode(&message, again) == size &&
+			    memcmp(again, data, size) == 0);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any file gives whole messages, then its end or an error; any message is taken or counted; what is
+ * decoded is encoded back to the same bytes. */
+#include <errno.h>
+#include <string.h>
+
+#include "publisher/feeds/market.h"
+#include "tests/fuzz/fuzz.h"
+
+static void on_output(void *user, const struct market_output *made)
+{
+	const uint8_t *bytes = made->data;
+	size_t *sum = user;
+
+	FUZZ_EXPECT(made->symbol < MARKET_SYMBOLS && made->select < MARKET_SELECTS);
+	FUZZ_EXPECT(made->kind != 0 && made->name && *made->name);
+	for (size_t i = 0; i < made->length; i++) /* all of it is there */
+		*sum += bytes[i];
+}
+
+static void on_malformed(void *user, uint64_t offset, const char *words)
+{
+	(void)user;
+	(void)offset;
+	FUZZ_EXPECT(*words);
+}
+
+static void decode(const struct source_message *raw)
+{
+	struct itch_message message;
+	uint8_t again[ITCH_LENGTH_MAX];
+	int result = itch_decode(raw->bytes, raw->length, &message);
+
+	if (result < 0)
+		FUZZ_EXPECT(result == -ENOMSG || result == -EMSGSIZE || result == -EBADMSG);
+	else
+		FUZZ_EXPECT(itch_encode(&message, again) == (int)raw->length &&
+			    memcmp(again, raw->bytes, raw->length) == 0);
+}
+
+FUZZ_TARGET(data, size)
+{
+	static struct market *market;
+	static size_t sum;
+	const struct market_options options = { .wanted = (1u << MARKET_SELECTS) - 1,
+						.output = on_output,
+						.malformed = on_malformed,
+						.user = &sum };
+	struct source_message message;
+	struct source *source;
+	char path[32];
+	const int fd = fuzz_file_open(data, size, path);
+	uint64_t offset = 0;
+	int result;
+
+	if (!market)
+		FUZZ_EXPECT(market_open(&market, &options) == 0);
+	if (source_file_open(&source, path) == 0) {
+		while ((result = source_next(source, &message)) == 1) {
+			FUZZ_EXPECT(message.offset == offset && message.length >= 1);
+			offset += 2 + message.length;
+			decode(&message);
+			FUZZ_EXPECT(market_message(market, &message) == 0);
+		}
+		FUZZ_EXPECT(result == 0 || *tb_error());
+		FUZZ_EXPECT(source_next(source, &message) == result); /* it stays */
+		source_close(source);
+		market_clear(market);
+	}
+	fuzz_file_close(fd);
+	return 0;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a fuzz target without libFuzzer: each file once as it is, then mutations of them.
+ *
+ *   PROGRAM [--seconds N] [--seed S] [--round R] FILE|FOLDER...
+ *
+ * Round R of seed S is the same input wherever the files are the same: --round runs it alone, and a
+ * failure says which one it was. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/fuzz/fuzz.h"
+
+#define BYTES_MAX    16384
+#define FILES_MAX    1024
+#define CHANGES_MAX  6
+#define HANG_S       60
+#define ALL_ROUNDS   UINT64_MAX
+#define INTERESTING  (sizeof(interesting) / sizeof(interesting[0]))
+#define LOOK_EVERY   64 /* rounds between two looks at the clock */
+#define REPLAY_ROUND 0  /* of the files as they are; mutations count from 1 */
+
+struct input {
+	char *name;
+	uint8_t *bytes;
+	size_t size;
+};
+
+static struct input inputs[FILES_MAX];
+static size_t input_count;
+static uint64_t seed;
+static uint64_t round_now;
+static const char *program, *file_now = "";
+
+static const uint64_t interesting[] = { 0,          1,          2,         7,         8,
+					63,         64,         127,       128,       255,
+					256,        1023,       1024,      4063,      4064,
+					4065,       4095,       4096,      4097,      32767,
+					65535,      0x7fffffff, 1u << 31u, 1u << 24u, UINT32_MAX,
+					1ull << 32, 1ull << 63, UINT64_MAX };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* There only where a sanitizer is. */
+void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
+
+static void say_where(void)
+{
+	if (round_now == REPLAY_ROUND)
+		dprintf(STDERR_FILENO, "%s: failed at file %s\n", program, file_now);
+	else
+		dprintf(STDERR_FILENO,
+			"%s: failed at --seed %" PRIu64 " --round %" PRIu64 " of the same files\n",
+			program, seed, round_now);
+}
+
+static void on_signal(int number)
+{
+	say_where();
+	if (number == SIGALRM)
+		dprintf(STDERR_FILENO, "it ran for more than %d seconds\n", HANG_S);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static void watch_for_failures(void)
+{
+	if (__sanitizer_set_death_callback)
+		__sanitizer_set_death_callback(say_where);
+	else
+		signal(SIGSEGV, on_signal);
+	signal(SIGABRT, on_signal);
+	signal(SIGALRM, on_signal);
+}
+
+/* -- the files ----------------------------------------------------------------------------------
+ */
+
+static void input_read(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	struct input *input = &inputs[input_count];
+
+	FUZZ_EXPECT(file && input_count < FILES_MAX);
+	input->name = strdup(path);
+	input->bytes = malloc(BYTES_MAX);
+	FUZZ_EXPECT(input->name && input->bytes);
+	input->size = fread(input->bytes, 1, BYTES_MAX, file);
+	fclose(file);
+	input_count++;
+}
+
+static void inputs_read(const char *path)
+{
+	struct stat status;
+	struct dirent **entries;
+	char inside[PATH_MAX];
+	int count;
+
+	if (stat(path, &status) == 0 && !S_ISDIR(status.st_mode)) {
+		input_read(path);
+		return;
+	}
+	count = scandir(path, &entries, NULL, alphasort); /* in the same order everywhere */
+	if (count < 0) {
+		fprintf(stderr, "%s: %s\n", path, strerror(errno));
+		exit(2);
+	}
+	for (int i = 0; i < count; i++) {
+		if (entries[i]->d_name[0] != '.') {
+			snprintf(inside, sizeof(inside), "%s/%s", path, entries[i]->d_name);
+			input_read(inside);
+		}
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+static void inputs_free(void)
+{
+	for (size_t i = 0; i < input_count; i++) {
+		free(inputs[i].name);
+		free(inputs[i].bytes);
+	}
+}
+
+/* -- mutations ----------------------------------------------------------------------------------
+ */
+
+/* splitmix64: any state is a good one, so a round's number can be its seed. */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static size_t below(uint64_t *state, size_t limit)
+{
+	return limit ? (size_t)(draw(state) % limit) : 0;
+}
+
+/* Puts count bytes in the place of gone ones at `at`. */
+static void splice(struct input *input, size_t at, size_t gone, const uint8_t *fresh, size_t count)
+{
+	if (input->size - gone + count > BYTES_MAX)
+		return;
+	memmove(input->bytes + at + count, input->bytes + at + gone, input->size - at - gone);
+	if (count)
+		memcpy(input->bytes + at, fresh, count);
+	input->size += count - gone;
+}
+
+static void write_number(struct input *input, uint64_t *state)
+{
+	const size_t bytes = (size_t)1 << below(state, 4);
+	uint64_t value = interesting[below(state, INTERESTING)];
+
+	if (input->size < bytes)
+		return;
+	if (below(state, 4) == 0)
+		value = -value;
+	memcpy(input->bytes + below(state, input->size - bytes + 1), &value, bytes);
+}
+
+static void copy_range(struct input *input, uint64_t *state, const struct input *from)
+{
+	uint8_t range[256];
+	const size_t first = below(state, from->size);
+	const size_t left = from->size - first;
+	const size_t count = below(state, (left < sizeof(range) ? left : sizeof(range)) + 1);
+	const size_t at = below(state, input->size + 1);
+	const bool over = below(state, 2) && count <= input->size - at;
+
+	if (count)
+		memcpy(range, from->bytes + first, count);
+	splice(input, at, over ? count : 0, range, count);
+}
+
+static void change(struct input *input, uint64_t *state)
+{
+	const size_t at = below(state, input->size);
+	uint8_t fresh[16];
+
+	switch (below(state, 8)) {
+	case 0:
+		if (input->size)
+			input->bytes[at] ^= (uint8_t)(1u << below(state, 8));
+		break;
+	case 1:
+		if (input->size)
+			input->bytes[at] = (uint8_t)draw(state);
+		break;
+	case 2:
+	case 3:
+		write_number(input, state);
+		break;
+	case 4:
+		splice(input, at, below(state, input->size - at + 1), NULL, 0);
+		break;
+	case 5:
+		for (size_t i = 0; i < sizeof(fresh); i++)
+			fresh[i] = (uint8_t)draw(state);
+		splice(input, at, 0, fresh, below(state, sizeof(fresh) + 1));
+		break;
+	case 6:
+		copy_range(input, state, input);
+		break;
+	default:
+		copy_range(input, state, &inputs[below(state, input_count)]);
+	}
+}
+
+/* -- running ------------------------------------------------------------------------------------
+ */
+
+/* In memory of exactly its size, so that a sanitizer sees a read beyond it. */
+static void run(const struct input *input)
+{
+	uint8_t *exact = malloc(input->size ? input->size : 1);
+
+	FUZZ_EXPECT(exact);
+	memcpy(exact, input->bytes, input->size);
+	LLVMFuzzerTestOneInput(exact, input->size);
+	free(exact);
+}
+
+static void run_round(uint64_t number)
+{
+	static uint8_t bytes[BYTES_MAX];
+	struct input input = { .bytes = bytes };
+	uint64_t state = seed ^ number * UINT64_C(0xd1342543de82ef95);
+	const struct input *from = &inputs[below(&state, input_count)];
+
+	round_now = number;
+	input.size = from->size;
+	memcpy(bytes, from->bytes, from->size);
+	for (size_t changes = 1 + below(&state, CHANGES_MAX); changes; changes--)
+		change(&input, &state);
+	run(&input);
+}
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static uint64_t run_for(double seconds)
+{
+	const double until_s = now_s() + seconds;
+	uint64_t rounds = 0;
+
+	while (now_s() < until_s) {
+		alarm(HANG_S);
+		for (int i = 0; i < LOOK_EVERY; i++)
+			run_round(++rounds);
+	}
+	return rounds;
+}
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: %s [--seconds N] [--seed S] [--round R] FILE|FOLDER...\n", program);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	const char *given = getenv("TICKBUS_TEST_SEED");
+	uint64_t only = ALL_ROUNDS, rounds = 1;
+	double seconds = 0;
+
+	program = argv[0];
+	seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+	for (int i = 1; i < argc; i++) {
+		if (argv[i][0] != '-')
+			inputs_read(argv[i]);
+		else if (i + 1 == argc)
+			usage();
+		else if (!strcmp(argv[i], "--seconds"))
+			seconds = strtod(argv[++i], NULL);
+		else if (!strcmp(argv[i], "--seed"))
+			seed = strtoull(argv[++i], NULL, 0);
+		else if (!strcmp(argv[i], "--round"))
+			only = strtoull(argv[++i], NULL, 0);
+		else
+			usage();
+	}
+	if (input_count == 0)
+		usage();
+	watch_for_failures();
+	for (size_t i = 0; i < input_count && only == ALL_ROUNDS; i++) {
+		file_now = inputs[i].name;
+		alarm(HANG_S);
+		run(&inputs[i]);
+	}
+	if (only == ALL_ROUNDS)
+		rounds = run_for(seconds);
+	else
+		run_round(only);
+	printf("seed %" PRIu64 ": %zu files, %" PRIu64 " rounds\n", seed, input_count, rounds);
+	inputs_free();
+	return 0;
+}

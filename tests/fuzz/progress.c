@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A progress line that is believed does not contradict itself, nor the topic. */
+#include <string.h>
+
+#include "bus/progress.h"
+#include "tests/fuzz/fuzz.h"
+
+#define EPOCH 7
+
+enum { SEAL = 1, CHECKED = 2, ITS_EPOCH = 4 };
+
+FUZZ_TARGET(data, size)
+{
+	const uint64_t salt = record_salt(EPOCH, 1, TAG_PROGRESS);
+	struct progress_line line;
+	struct progress copy;
+	uint8_t code[3];
+	uint64_t slots;
+	uint32_t capacity;
+
+	fuzz_take(&data, &size, code, sizeof(code));
+	fuzz_take(&data, &size, &copy, sizeof(copy));
+	slots = UINT64_C(64) << code[0] % 19;
+	capacity = 1u << code[1] % 21;
+	if (code[2] & ITS_EPOCH)
+		copy.epoch = EPOCH;
+	if (code[2] & SEAL)
+		copy.check =
+			record_hash(&copy, sizeof(copy), offsetof(struct progress, check), salt);
+	memcpy(&line, &copy, sizeof(line));
+	progress_load(&line, &copy);
+	if (progress_verify(&copy, EPOCH, slots, capacity, code[2] & CHECKED, salt) < 0)
+		return 0;
+	FUZZ_EXPECT(copy.epoch == EPOCH && copy.first > 0 && copy.instruments <= capacity);
+	FUZZ_EXPECT(copy.state == TOPIC_LIVE || copy.state == TOPIC_ENDED);
+	FUZZ_EXPECT(progress_oldest(&copy, slots) >= copy.first);
+	if (code[2] & CHECKED) { /* no gap is ever told beyond the head */
+		FUZZ_EXPECT(copy.head <= copy.reserved && copy.reserved - copy.head <= slots);
+		FUZZ_EXPECT(progress_oldest(&copy, slots) - 1 <= copy.head);
+	}
+	return 0;
+}
