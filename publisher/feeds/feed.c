@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* F-I1  Between two batches every record that was made is flushed.
- * F-I2  A feed that waits, whatever for, touches its topics every touch_ms. */
+ * F-I2  Each topic is flushed after each batch, and every touch_ms while the feed waits, whatever
+ *       for: to a topic that has no new record this is the sign of life that keeps it from being
+ *       stale. */
 #include "publisher/feeds/feed.h"
 
 #include <errno.h>
@@ -16,7 +18,7 @@
 #include "publisher/feeds/projection.h"
 
 #define NS_PER_MS       1000000u
-#define START_LOOK_MS   2
+#define START_LOOK_MS   10
 #define INSTRUMENT_NEW  (-1)
 #define INSTRUMENT_NONE (-2) /* no room for it */
 
@@ -24,7 +26,7 @@ struct output {
 	struct feed_topic to;
 	struct projection projection;
 	int32_t *instruments; /* by symbol of the market */
-	bool full_told, dirty;
+	bool full_told;
 };
 
 struct feed {
@@ -111,7 +113,6 @@ static void publish(struct feed *feed, struct output *output, const struct marke
 	update.data = projection_apply(&output->projection, made->data, feed->message, payload);
 	update.length = (uint16_t)output->projection.bytes;
 	result = tb_publish(output->to.topic, &update);
-	output->dirty = true;
 	if (result < 0)
 		feed->publish_error = result;
 }
@@ -135,21 +136,16 @@ static void on_malformed(void *user, uint64_t offset, const char *words)
 
 static void flush(struct feed *feed)
 {
-	for (size_t i = 0; i < feed->options.topic_count; i++) {
-		struct output *output = &feed->outputs[i];
-
-		if (output->dirty)
-			tb_flush(output->to.topic);
-		output->dirty = false;
-	}
+	for (size_t i = 0; i < feed->options.topic_count; i++)
+		tb_flush(feed->outputs[i].to.topic);
 	feed->now_ns = 0;
 }
 
 /* -- waiting ------------------------------------------------------------------------------------
  */
 
-/* Waits, touching the topics meanwhile (F-I2); false when the feed is to end. */
-static bool wait_until(struct feed *feed, uint64_t due_ns)
+/* Flushes and waits; false when the feed is to end. */
+static bool wait_until(struct feed *feed, enum pace_wait how, uint64_t due_ns)
 {
 	const uint64_t touch_ns = (uint64_t)feed->options.touch_ms * NS_PER_MS;
 
@@ -157,12 +153,11 @@ static bool wait_until(struct feed *feed, uint64_t due_ns)
 		const uint64_t now_ns = pace_now();
 		const uint64_t next_ns = due_ns > now_ns + touch_ns ? now_ns + touch_ns : due_ns;
 
-		if (!pace_until(&feed->pace, next_ns))
+		flush(feed);
+		if (!pace_until(&feed->pace, how, next_ns))
 			return false;
 		if (next_ns == due_ns)
 			return true;
-		for (size_t i = 0; i < feed->options.topic_count; i++)
-			tb_flush(feed->outputs[i].to.topic);
 	}
 }
 
@@ -174,7 +169,7 @@ static bool wait_for_subscribers(struct feed *feed)
 		say(feed, TB_LOG_INFO, "waits for %u subscribers", wanted);
 	while (tb_publisher_joins(feed->options.publisher, feed->joined,
 				  feed->options.topic_count) < wanted)
-		if (!wait_until(feed, pace_now() + START_LOOK_MS * (uint64_t)NS_PER_MS))
+		if (!wait_until(feed, PACE_SLEEP, pace_now() + START_LOOK_MS * (uint64_t)NS_PER_MS))
 			return false;
 	return true;
 }
@@ -209,7 +204,7 @@ static bool is_paced(struct feed *feed, const struct itch_message *message)
 	return true;
 }
 
-/* Waits until a message is due; what was made before it is flushed first. */
+/* Waits until a message is due. */
 static bool await_message(struct feed *feed, const struct source_message *raw)
 {
 	struct itch_message message;
@@ -220,8 +215,7 @@ static bool await_message(struct feed *feed, const struct source_message *raw)
 	due_ns = pace_due(&feed->pace, message.time_ns);
 	if (due_ns == 0 || pace_now() >= due_ns)
 		return true;
-	flush(feed);
-	return wait_until(feed, due_ns);
+	return wait_until(feed, feed->options.wait, due_ns);
 }
 
 /* Reads the source to its end: 0, -EINTR when the feed is to end, or why it cannot go on. */
@@ -388,7 +382,7 @@ int feed_open(struct feed **out, const struct feed_options *options)
 	feed->options = *options;
 	feed->pace.event_fd = -1;
 	feed->name = strdup(options->name);
-	result = feed->name ? pace_open(&feed->pace, options->speed_milli, options->wait)
+	result = feed->name ? pace_open(&feed->pace, options->speed_milli)
 			    : error_set(ENOMEM, "feed %s: no memory", options->name);
 	if (result == 0)
 		result = outputs_open(feed, &market.wanted);

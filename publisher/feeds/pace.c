@@ -22,11 +22,10 @@ uint64_t pace_now(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int pace_open(struct pace *pace, uint32_t speed_milli, enum pace_wait wait)
+int pace_open(struct pace *pace, uint32_t speed_milli)
 {
 	memset(pace, 0, sizeof(*pace));
 	pace->speed_milli = speed_milli;
-	pace->wait = wait;
 	pace->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (pace->event_fd < 0)
 		return error_set(errno, "no descriptor to wait on: %s", strerror(errno));
@@ -69,16 +68,16 @@ static void sleep_until(struct pace *pace, uint64_t due_ns, uint64_t now_ns)
 	ppoll(&interrupt, 1, &left, NULL);
 }
 
-bool pace_until(struct pace *pace, uint64_t due_ns)
+bool pace_until(struct pace *pace, enum pace_wait how, uint64_t due_ns)
 {
-	const uint64_t spin_ns = pace->wait == PACE_BACKOFF ? SPIN_NS : 0;
+	const uint64_t spin_ns = how == PACE_BACKOFF ? SPIN_NS : 0;
 
 	while (!atomic_load_explicit(&pace->interrupted, memory_order_relaxed)) {
 		const uint64_t now_ns = pace_now();
 
 		if (now_ns >= due_ns)
 			return true;
-		if (pace->wait != PACE_SPIN && due_ns - now_ns > spin_ns)
+		if (how != PACE_SPIN && due_ns - now_ns > spin_ns)
 			sleep_until(pace, due_ns - spin_ns, now_ns);
 	}
 	return false;

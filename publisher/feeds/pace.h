@@ -3,7 +3,9 @@
  *
  * The first message that is paced is due at once; the others as much later as they are on the
  * market's clock, divided by the speed. A market's clock that jumps back (a day begins again)
- * begins a new pace. Threads  one; pace_interrupt by any. */
+ * begins a new pace.
+ *
+ * Threads  one; pace_interrupt by any. */
 #ifndef TICKBUS_FEEDS_PACE_H
 #define TICKBUS_FEEDS_PACE_H
 
@@ -19,7 +21,6 @@ enum pace_wait {
 
 struct pace {
 	uint32_t speed_milli; /* thousandths of the market's own pace; 0: as fast as it can */
-	enum pace_wait wait;
 	int event_fd;
 	_Atomic bool interrupted;
 	bool begun;
@@ -28,7 +29,7 @@ struct pace {
 };
 
 /* 0 or -errno. */
-int pace_open(struct pace *, uint32_t speed_milli, enum pace_wait);
+int pace_open(struct pace *, uint32_t speed_milli);
 void pace_close(struct pace *);
 
 /* When a message of this time is due, in nanoseconds of pace_now; 0: at once. */
@@ -37,7 +38,7 @@ uint64_t pace_due(struct pace *, uint64_t market_ns);
 uint64_t pace_now(void);
 
 /* Waits until then; false when interrupted. */
-bool pace_until(struct pace *, uint64_t due_ns);
+bool pace_until(struct pace *, enum pace_wait, uint64_t due_ns);
 
 /* Ends all waiting, now and later. */
 void pace_interrupt(struct pace *);
