@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/pubd/daemon.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "bus/error.h"
-#include "publisher/feeds/day.h"
 #include "publisher/feeds/synthetic_source.h"
+#include "publisher/pubd/fit.h"
 
 #define NS_PER_S UINT64_C(1000000000)
+
+/* What is handed on as a number is the same word on both sides. */
+static_assert((int)SETTINGS_LINGER == FEED_LINGER && (int)SETTINGS_EXIT == FEED_EXIT &&
+		      (int)SETTINGS_RESTART == FEED_RESTART,
+	      "at_end");
+static_assert((int)SETTINGS_SPIN == PACE_SPIN && (int)SETTINGS_BACKOFF == PACE_BACKOFF &&
+		      (int)SETTINGS_SLEEP == PACE_SLEEP,
+	      "wait");
+static_assert((int)TB_LOG_ERROR == LOG_LEVEL_ERROR && (int)TB_LOG_DEBUG == LOG_LEVEL_DEBUG,
+	      "level");
 
 struct daemon {
 	const struct settings *settings;
@@ -61,7 +71,7 @@ static int topic_make(struct daemon *daemon, const struct settings_topic *topic,
 			 (topic->checked ? 0 : TB_TOPIC_UNCHECKED),
 	};
 
-	made->select = (enum market_select)(topic->select - SETTINGS_QUOTE);
+	made->select = fit_select(topic);
 	made->schema = topic->schema->schema;
 	return tb_topic_create(daemon->publisher, &options, &made->topic);
 }
@@ -69,29 +79,11 @@ static int topic_make(struct daemon *daemon, const struct settings_topic *topic,
 static int source_open(void *user, struct source **source)
 {
 	const struct settings_feed *feed = user;
-	const struct synthetic_settings exchange = {
-		.seed = feed->seed,
-		.messages = feed->messages,
-		.seconds = feed->seconds,
-		.rate = feed->rate,
-		.symbols = feed->symbols,
-		.burst = feed->burst,
-	};
+	const struct synthetic_settings exchange = fit_exchange(feed);
 
 	if (feed->type == SETTINGS_SYNTHETIC)
 		return synthetic_source_open(source, &exchange);
 	return source_file_open(source, feed->path);
-}
-
-static int feed_midnight(const struct settings_feed *feed, uint64_t *midnight_ns)
-{
-	char date[32];
-	int result;
-
-	snprintf(date, sizeof(date), "%04" PRIu32 "-%02" PRIu32 "-%02" PRIu32, feed->date.year,
-		 feed->date.month, feed->date.day);
-	result = day_begin(date, feed->time_zone, midnight_ns);
-	return result < 0 ? error_prefix(result, "feed %s: ", feed->name) : 0;
 }
 
 static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
@@ -116,9 +108,10 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		.log = daemon_log,
 		.user = daemon->log,
 	};
-	int result = feed_midnight(feed, &options.midnight_ns);
+	int result = fit_midnight(feed, &options.midnight_ns);
 
-	return result < 0 ? result : feed_open(made, &options);
+	return result < 0 ? error_prefix(result, "feed %s: ", feed->name)
+			  : feed_open(made, &options);
 }
 
 /* Topics first, all of them: a subscriber that comes early finds each. */

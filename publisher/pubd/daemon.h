@@ -10,8 +10,9 @@
 
 struct daemon;
 
-/* Opens the bus, makes the topics, opens the feeds and starts them. -EPROTO: a topic's schema does
- * not fit what it selects, with the place in the settings; others as the parts give them. */
+/* Opens the bus, makes the topics, opens the feeds and starts them. The settings, which were fitted
+ * (fit.h), and the log must outlive it; done_fd is an eventfd that is written when a feed is over.
+ * 0, or -errno as tb_publisher_open, tb_topic_create and feed_open give it. */
 int daemon_open(struct daemon **, const struct settings *, struct log *, int done_fd);
 
 /* Whether every feed is over and all of them said `at_end: exit`. */

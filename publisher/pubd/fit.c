@@ -1,16 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/pubd/fit.h"
 
+#include <assert.h>
+
 #include "publisher/feeds/day.h"
-#include "publisher/feeds/market.h"
 #include "publisher/feeds/projection.h"
-#include "publisher/feeds/synthetic.h"
 #include "tickbus/error.h"
+
+static_assert(SETTINGS_IMBALANCE - SETTINGS_QUOTE == (int)MARKET_IMBALANCE - (int)MARKET_QUOTE &&
+		      (int)MARKET_SELECTS == SETTINGS_IMBALANCE,
+	      "the same words in the same order");
+
+enum market_select fit_select(const struct settings_topic *topic)
+{
+	return (enum market_select)(topic->select - SETTINGS_QUOTE);
+}
+
+struct synthetic_settings fit_exchange(const struct settings_feed *feed)
+{
+	return (struct synthetic_settings){
+		.seed = feed->seed,
+		.messages = feed->messages,
+		.seconds = feed->seconds,
+		.rate = feed->rate,
+		.symbols = feed->symbols,
+		.burst = feed->burst,
+	};
+}
+
+int fit_midnight(const struct settings_feed *feed, uint64_t *midnight_ns)
+{
+	char date[32];
+
+	snprintf(date, sizeof(date), "%04u-%02u-%02u", feed->date.year, feed->date.month,
+		 feed->date.day);
+	return day_begin(date, feed->time_zone, midnight_ns);
+}
 
 static bool topic_fits(const struct settings *settings, const struct settings_topic *topic,
 		       FILE *errors)
 {
-	const char *select = market_selects[topic->select - SETTINGS_QUOTE];
+	const char *select = market_selects[fit_select(topic)];
 	struct projection projection;
 	struct tb_schema *made;
 	int result = tb_schema_load(&made, select);
@@ -28,27 +58,10 @@ static bool topic_fits(const struct settings *settings, const struct settings_to
 	return false;
 }
 
-static int midnight_fits(const struct settings_feed *feed)
-{
-	uint64_t midnight_ns;
-	char date[32];
-
-	snprintf(date, sizeof(date), "%04u-%02u-%02u", feed->date.year, feed->date.month,
-		 feed->date.day);
-	return day_begin(date, feed->time_zone, &midnight_ns);
-}
-
 /* Fills in what is left to the exchange, so that --print-effective shows it. */
-static int exchange_fits(struct settings_feed *feed)
+static int exchange_resolve(struct settings_feed *feed)
 {
-	const struct synthetic_settings asked = {
-		.seed = feed->seed,
-		.messages = feed->messages,
-		.seconds = feed->seconds,
-		.rate = feed->rate,
-		.symbols = feed->symbols,
-		.burst = feed->burst,
-	};
+	const struct synthetic_settings asked = fit_exchange(feed);
 	struct synthetic_settings exchange;
 	int result = synthetic_resolve(&asked, &exchange);
 
@@ -61,10 +74,11 @@ static int exchange_fits(struct settings_feed *feed)
 
 static bool feed_fits(const struct settings *settings, struct settings_feed *feed, FILE *errors)
 {
-	int result = midnight_fits(feed);
+	uint64_t midnight_ns;
+	int result = fit_midnight(feed, &midnight_ns);
 
 	if (result == 0 && feed->type == SETTINGS_SYNTHETIC)
-		result = exchange_fits(feed);
+		result = exchange_resolve(feed);
 	if (result < 0)
 		fprintf(errors, "%s:%u:%u: feeds[%zu]: %s\n", settings->path, feed->line,
 			feed->column, (size_t)(feed - settings->feeds), tb_error());
