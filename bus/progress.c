@@ -4,10 +4,15 @@
  * W3  records, barrier, line.  Pairs with R3: who sees head n finds records up to n complete, or
  *     overwritten by later ones.
  * W4  line, barrier, next slot.  Pairs with R4: who sees a word of record n in a slot and then
- * reads the line finds reserved >= n. R3  line, acquire fence, then slots. R4  slots, acquire
- * fence, then the line. The words of one line are not stored together: over any fabric the check
- * tells whether a copy is one line. Without a check (shared memory only) each word alone is right.
- */
+ *     reads the line finds reserved >= n.
+ * W7  the line with the last head, barrier, the line that says ended (tb_topic_end).  Pairs with
+ *     R7: who sees the end finds the last head.
+ * R3  line, acquire fence, then slots.
+ * R4  slots, acquire fence, then the line.
+ * R7  the state, acquire fence, then head: a line that says ended is loaded again.
+ *
+ * The words of one line are not stored together: over any fabric the check tells whether a copy is
+ * one line. Without a check (shared memory only) each word alone is right. */
 #include "bus/progress.h"
 
 #include <errno.h>
@@ -31,6 +36,10 @@ void progress_load(const struct progress_line *line, struct progress *copy)
 {
 	atomic_thread_fence(memory_order_acquire); /* R4 */
 	words_load(copy, line, sizeof(*copy));
+	if (copy->state == TOPIC_ENDED) { /* R7 */
+		atomic_thread_fence(memory_order_acquire);
+		words_load(copy, line, sizeof(*copy));
+	}
 	atomic_thread_fence(memory_order_acquire); /* R3 */
 }
 

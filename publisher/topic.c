@@ -317,6 +317,7 @@ TB_API int tb_topic_end(struct tb_topic *topic)
 		return 0;
 	topic->ended = true;
 	topic->progress.reserved = topic->sequence;
+	line_write(topic); /* W7: the last head is there before the end is */
 	topic->progress.state = TOPIC_ENDED;
 	line_write(topic);
 	atomic_store_explicit(&topic->end_due, 1, memory_order_release);

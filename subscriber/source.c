@@ -297,7 +297,13 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 	int result;
 
 	if (source->place.view) {
-		words_load(read.into, source->place.view + offset, bytes);
+		if (kind == FETCH_PROGRESS)
+			progress_load(
+				(const struct progress_line *)(const void *)(source->place.view +
+									     offset),
+				read.into);
+		else
+			words_load(read.into, source->place.view + offset, bytes);
 		atomic_thread_fence(memory_order_acquire);
 		source_fetched(source, kind, 0);
 		return 1;
