@@ -28,27 +28,31 @@ static bool line_read(struct tb_source *source, struct progress *progress)
 	return false;
 }
 
-/* The slot does not hold `next`: true when the position moved and it is worth looking again. */
-static bool look(struct tb_source *source)
+/* The slot does not hold `next`: true when the position moved and it is worth looking again. A copy
+ * that failed counts against its slot only when a valid line says that the record is there (Q3). */
+static bool look(struct tb_source *source, bool failed)
 {
 	struct progress progress;
 
-	return line_read(source, &progress) && reader_look(source, &progress);
+	if (!line_read(source, &progress))
+		return false;
+	return reader_look(source, &progress) || (failed && reader_failed(source));
 }
 
-/* A slot that is behind us or busy says nothing new; one that is ahead says that we were lapped. */
+/* A slot that is behind us or busy says nothing new; one that is ahead says that we were lapped,
+ * one that holds `next` and yet was not copied has a length that cannot be. */
 static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 {
-	if (found > source->next) {
+	if (found >= source->next) {
 		source->subscription->counters[SUBSCRIPTION_TORN]++;
-		return look(source) || reader_failed(source);
+		return look(source, true);
 	}
 	if (source->look)
-		return look(source);
+		return look(source, false);
 	if (found == 0) {
 		source->subscription->counters[SUBSCRIPTION_BUSY]++;
 		if (++source->idle % IDLE_LOOKS == 0)
-			return look(source);
+			return look(source, false);
 	}
 	return false;
 }
@@ -70,23 +74,21 @@ int pull_view(struct tb_source *source, int max)
 		result = record_copy(slot, slot_bytes, source->next, &source->record, &found);
 		if (result < 0 && found == source->next && ++again < COPY_TRIES)
 			continue;
+		again = 0;
 		if (result < 0) {
 			if (slot_elsewhere(source, found) && !deliver_stopped(source))
 				continue;
 			break;
 		}
 		__builtin_prefetch(ring + ((source->next + 2) & mask) * slot_bytes);
-		again = 0;
 		result = record_verify(&source->record, slot_bytes, source->next, place->checked,
 				       place->record_salt);
 		if (result == 0)
 			result = deliver_record(source, &source->record);
 		if (result < 0) {
 			source->subscription->counters[SUBSCRIPTION_TORN]++;
-			if (look(source) || reader_failed(source)) {
-				if (!deliver_stopped(source))
-					continue;
-			}
+			if (look(source, true) && !deliver_stopped(source))
+				continue;
 			break;
 		}
 		source->idle = 0;
