@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests under QEMU, and the network between them.
+
+A guest runs commands as tests/lab/guest says. All its files are in the run's folder, which it sees under
+the same path. No network of this machine is touched: guests are joined by Unix sockets.
+"""
+import ctypes
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+BOOT_SECONDS = 120
+
+
+class Failed(Exception):
+    """The lab or a scenario did not do what it should."""
+
+
+def die_with_parent():
+    """A lab that was killed leaves no guest behind."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def qemu(arguments, cwd, **pipes):
+    return subprocess.Popen(["qemu-system-x86_64", "-display", "none", "-no-reboot", "-nodefaults", *arguments],
+                            cwd=cwd, preexec_fn=die_with_parent, **pipes)
+
+
+def wait_until(condition, seconds, what):
+    """Returns the first true value of condition(); fails once so many seconds passed."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failed(f"waited {seconds:g} s for {what}")
+        time.sleep(0.01)
+
+
+class Guest:
+    """One virtual machine. Number 0 holds all hosts, any other is the host of that number."""
+
+    def __init__(self, folder, ready, accel, number, network=()):
+        self.folder, self.number = folder, number
+        self.console = folder / f"console{number}"
+        self.ended, self.over = {}, False
+        self.news = threading.Condition()
+        self.process = qemu(
+            ["-machine", "q35", "-accel", accel, "-cpu", "max" if accel.startswith("tcg") else "host",
+             "-smp", "2" if number == 0 else "1", "-m", "2048" if number == 0 else "1024",
+             "-kernel", f"{ready}/vmlinuz", "-initrd", f"{ready}/initramfs",
+             "-append", f"console=ttyS0 quiet panic=-1 lab.guest={number}",
+             "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",
+             "-serial", "chardev:agent",
+             "-serial", f"unix:terminal{number},server=on,wait=off",
+             "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+             "-virtfs", f"local,path={folder},mount_tag=lab,security_model=none,multidevs=remap",
+             *network], folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=(folder / f"qemu{number}.log").open("w"))
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in self.process.stdout:
+            found = re.search(rb"([\w-]+) (\d+)\r?\n$", line)
+            if found:
+                with self.news:
+                    self.ended[found[1].decode()] = int(found[2])
+                    self.news.notify_all()
+        with self.news:
+            self.over = True
+            self.news.notify_all()
+
+    def alive(self):
+        return not self.over
+
+    def tell(self, name):
+        self.process.stdin.write(name.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def status(self, name, seconds):
+        """The exit status of a command; None where the guest died first or the time is over."""
+        with self.news:
+            self.news.wait_for(lambda: name in self.ended or not self.alive(), seconds)
+            return self.ended.get(name)
+
+    def wait_up(self):
+        status = self.status("up", BOOT_SECONDS)
+        if status != 0:
+            why = "did not come up" if status is None else f"could not make its devices (status {status})"
+            raise Failed(f"guest {self.number} {why}:\n{self.log()}")
+
+    def log(self):
+        """The last lines of QEMU's words and the guest's."""
+        paths = (self.folder / f"qemu{self.number}.log", self.console)
+        lines = [line for path in paths if path.exists() for line in path.read_text(errors="replace").splitlines()]
+        return "\n".join(lines[-20:])
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Switch:
+    """Joins guests: a QEMU without a machine, so that any guest may be killed. A cable is pulled here,
+    where the guest does not see it."""
+
+    def __init__(self, folder, hosts):
+        self.folder = folder
+        arguments = ["-machine", "none", "-monitor", "unix:switch,server=on,wait=off"]
+        for name in [f"cable{i}{kind}" for i in range(1, hosts + 1) for kind in "hw"]:
+            hub = 0 if name.endswith("h") else 1
+            arguments += ["-netdev", f"stream,id={name},server=on,addr.type=unix,addr.path={name}",
+                          "-netdev", f"hubport,hubid={hub},id={name}p,netdev={name}"]
+        self.process = qemu(arguments, folder, stdin=subprocess.DEVNULL, stderr=(folder / "switch.log").open("w"))
+        wait_until(lambda: (folder / "switch").exists() or self.process.poll() is not None, 20, "the switch")
+        if self.process.poll() is not None:
+            raise Failed("the switch did not start: " + (folder / "switch.log").read_text())
+
+    @staticmethod
+    def cables(number):
+        """QEMU's arguments for the two interfaces of a host."""
+        for place, kind in enumerate("hw"):
+            yield from ["-netdev", f"stream,id={kind},server=off,addr.type=unix,addr.path=cable{number}{kind}",
+                        "-device", f"virtio-net-pci,netdev={kind},host_mtu=4200,mac=52:54:00:09:{place:02x}:{number:02x}"]
+
+    def monitor(self, command):
+        with socket.socket(socket.AF_UNIX) as link:
+            link.connect(str(self.folder / "switch"))
+            text = b""
+            for request in (b"", command.encode() + b"\n"):
+                link.sendall(request)
+                text = b""
+                while not text.endswith(b"(qemu) "):
+                    text += link.recv(4096) or self.gone()
+        return text
+
+    def gone(self):
+        raise Failed("the switch is gone")
+
+    def cable(self, number, state):
+        for kind in "hw":
+            self.monitor(f"set_link cable{number}{kind}p {state}")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Topology:
+    """Guests that are up: `one guest` with several hosts in it, or `several guests`, a host each."""
+
+    def __init__(self, kind, hosts, folder, ready, accel):
+        self.kind, self.hosts, self.folder = kind, hosts, folder
+        self.guests, self.switch = [], None
+        folder.mkdir()
+        (folder / "path").write_text(f"{folder}\n")
+        (folder / "hosts").write_text(f"{hosts}\n")
+        shutil.copy(HERE / "guest", folder / "guest")
+        try:
+            if kind == "one guest":
+                self.guests.append(Guest(folder, ready, accel, 0))
+            else:
+                self.switch = Switch(folder, hosts)
+                for number in range(1, hosts + 1):
+                    self.guests.append(Guest(folder, ready, accel, number, Switch.cables(number)))
+            for guest in self.guests:
+                guest.wait_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def guest(self, number):
+        return self.guests[0 if self.kind == "one guest" else number - 1]
+
+    def close(self):
+        for part in [*self.guests, *([self.switch] if self.switch else [])]:
+            part.close()

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scenario works with: hosts, and the programs started on them."""
+import itertools
+import os
+import re
+import shlex
+import time
+
+from guests import Failed, wait_until
+
+
+class Skipped(Exception):
+    """Something that a scenario needs is not here; says what."""
+
+
+class Process:
+    """A command on a host. It runs in bash, in a process group of its own."""
+    names = (f"command{i}" for i in itertools.count(1))
+
+    def __init__(self, host, command):
+        self.host, self.guest, self.command = host, host.guest, command
+        self.name = next(Process.names)
+        self.folder = host.lab.topology.folder
+        (self.folder / f"{self.name}.out").touch()
+        words = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in host.environment().items())
+        (self.folder / f"{self.name}.sh").write_text(
+            f"# {command}\necho $$ >{self.folder}/{self.name}.pid\n{words}"
+            f"mkdir -p $TICKBUS_RUNTIME_DIR\ncd $BUILD || exit\n{command}\n")
+        self.guest.tell(self.name)
+
+    def output(self):
+        return (self.folder / f"{self.name}.out").read_text(errors="replace")
+
+    def running(self):
+        return self.name not in self.guest.ended and self.guest.alive()
+
+    def words(self, problem):
+        last = "\n".join("    " + line for line in self.output().splitlines()[-25:])
+        return f"host {self.host.number}: {self.command}\n  {problem}; it printed:\n{last}"
+
+    def wait(self, status=0):
+        """Waits for the end; fails unless it is with this status (None: any). Returns the output."""
+        found = self.guest.status(self.name, self.host.lab.left())
+        if found is None:
+            raise Failed(self.words("did not end" if self.guest.alive() else "its guest died"))
+        if status is not None and found != status:
+            raise Failed(self.words(f"ended with status {found}, expected {status}"))
+        return self.output()
+
+    def wait_for(self, pattern, seconds=None):
+        """Waits until the output holds the pattern; fails where the command ends without it."""
+        def seen():
+            over = not self.running()
+            found = re.search(pattern, self.output(), re.M)
+            if over and not found:
+                raise Failed(self.words(f"ended without {pattern!r}"))
+            return found
+        limit = min(seconds or 1e9, self.host.lab.left())
+        try:
+            return wait_until(seen, limit, repr(pattern))
+        except Failed as failure:
+            raise failure if "ended without" in str(failure) else Failed(self.words(str(failure))) from None
+
+    def signal(self, name):
+        """Sends a signal to all of the command's processes."""
+        pid = wait_until(lambda: (self.folder / f"{self.name}.pid").exists() and
+                         (self.folder / f"{self.name}.pid").read_text().strip(), self.host.lab.left(), "a pid")
+        self.host.run(f"kill -{name} -- -{pid}")
+
+    def kill(self):
+        self.signal("KILL")
+        self.wait(status=None)
+
+
+class Host:
+    """A host: its addresses (`rxe` for RoCE, `siw` for iWARP) and what can happen to it."""
+
+    def __init__(self, lab, number):
+        self.lab, self.number = lab, number
+        self.rxe, self.siw = f"10.9.0.{number}", f"10.9.1.{number}"
+        self.processes = []
+
+    @property
+    def guest(self):
+        return self.lab.topology.guest(self.number)
+
+    @property
+    def alone(self):
+        return self.lab.topology.kind != "one guest"
+
+    def address(self, kind):
+        return {"rxe": self.rxe, "siw": self.siw}[kind]
+
+    def interface(self, kind):
+        if self.alone:
+            return {"rxe": "eth0", "siw": "eth1"}[kind]
+        return {"rxe": "h", "siw": "w"}[kind] + str(self.number)
+
+    def environment(self):
+        build, path = self.lab.build, os.defpath
+        known = {"BUILD": str(build), "SOURCE": str(self.lab.source), "HOST": str(self.number),
+                 "RXE": self.rxe, "SIW": self.siw, "OUT": str(self.lab.topology.folder),
+                 "TICKBUS_RUNTIME_DIR": f"/run/host{self.number}",
+                 "PATH": f"{build}/publisher/pubd:{build}/tools:/usr/local/sbin:/usr/local/bin:"
+                         "/usr/sbin:/usr/bin:/sbin:" + path}
+        passed = {key: value for key, value in os.environ.items() if key.startswith("TICKBUS_TEST")}
+        return passed | known
+
+    def start(self, command):
+        process = Process(self, command)
+        self.processes.append(process)
+        return process
+
+    def run(self, command, status=0):
+        """Runs to the end, returns what it printed; another exit status is a failure."""
+        return Process(self, command).wait(status)
+
+    def unplug(self):
+        """Pulls the cable: nothing gets in or out, and the host is not told."""
+        if self.alone:
+            self.lab.topology.switch.cable(self.number, "off")
+        else:
+            self.run(f"ip link set h{self.number}p nomaster && ip link set w{self.number}p nomaster")
+
+    def plug(self):
+        if self.alone:
+            self.lab.topology.switch.cable(self.number, "on")
+        else:
+            self.run(f"ip link set h{self.number}p master br0 && ip link set w{self.number}p master br0")
+
+    def remove_device(self, kind):
+        return self.start(f"rdma link del {kind}{self.number}")
+
+    def return_device(self, kind):
+        self.run(f"rdma link add {kind}{self.number} type {kind} netdev {self.interface(kind)}")
+
+    def power_off(self):
+        """At once and without a word to anyone. Only where the host is a guest of its own."""
+        self.guest.close()
+
+
+class Lab:
+    """What a scenario is given: the hosts of its topology, and its time."""
+
+    def __init__(self, topology, source, build, seconds):
+        self.topology, self.source, self.build = topology, source, build
+        self.hosts = [Host(self, number) for number in range(1, topology.hosts + 1)]
+        self.end = time.monotonic() + seconds
+
+    def host(self, number):
+        return self.hosts[number - 1]
+
+    def left(self):
+        return max(self.end - time.monotonic(), 0.001)
+
+    def wait_until(self, condition, what, seconds=None):
+        return wait_until(condition, min(seconds or 1e9, self.left()), what)
+
+    def stop(self):
+        """Ends what the scenario started and did not end."""
+        for host in self.hosts:
+            for process in host.processes:
+                if process.running():
+                    process.kill()

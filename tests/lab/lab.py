@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs commands and scenarios on hosts with real verbs. scripts/lab says how it is called."""
+import argparse
+import importlib.util
+import pathlib
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import termios
+import threading
+import time
+import tty
+
+from guests import Failed, Topology
+from hosts import Lab, Skipped
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOREVER = 1e9
+
+
+def scenarios():
+    """All scenarios by name."""
+    found = {}
+    for path in sorted((HERE / "scenarios").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found[path.stem] = module
+    return found
+
+
+def run_command(options, folder):
+    """Runs one command on host 1, its output as it comes; returns its exit status."""
+    topology = Topology("one guest", options.hosts, folder, options.ready, options.accel)
+    try:
+        lab = Lab(topology, options.source, options.build, options.limit or FOREVER)
+        process = lab.host(1).start(options.run)
+        shown = 0
+        while True:
+            over = not process.running()
+            text = process.output()
+            sys.stdout.write(text[shown:])
+            sys.stdout.flush()
+            shown = len(text)
+            if over or lab.left() < 0.01:
+                break
+            time.sleep(0.02)
+        status = topology.guests[0].status(process.name, 0.1)
+        if status is None:
+            print("lab: " + ("the time is over" if not over else "the guest died:\n" + topology.guests[0].log()),
+                  file=sys.stderr)
+        return 1 if status is None else status
+    finally:
+        topology.close()
+
+
+def bridge_terminal(link):
+    """Copies between this terminal and a guest's until the guest's side ends."""
+    def to_guest():
+        while True:
+            data = sys.stdin.buffer.raw.read(1024)
+            if not data:
+                return
+            link.sendall(data)
+    threading.Thread(target=to_guest, daemon=True).start()
+    while True:
+        data = link.recv(4096)
+        if not data:
+            return
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def run_shell(options, folder):
+    """A shell on one host, with the environment that a scenario's commands have."""
+    number = int(options.shell)
+    if not 1 <= number <= options.hosts:
+        raise Failed(f"found host {number}, expected one from 1 to {options.hosts}")
+    topology = Topology("one guest", options.hosts, folder, options.ready, options.accel)
+    saved = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
+    try:
+        lab = Lab(topology, options.source, options.build, FOREVER)
+        size = shutil.get_terminal_size()
+        link = socket.socket(socket.AF_UNIX)
+        link.connect(str(folder / "terminal0"))
+        if saved:
+            tty.setraw(sys.stdin)
+        shell = lab.host(number).start(
+            f"stty -F /dev/ttyS2 sane cols {size.columns} rows {size.lines}; export TERM=vt100\n"
+            f"PS1='host {number}:\\w# ' setsid -c -w bash --norc -i <>/dev/ttyS2 >&0 2>&1")
+        threading.Thread(target=lambda: (shell.wait(None), link.shutdown(socket.SHUT_RDWR)), daemon=True).start()
+        bridge_terminal(link)
+        return 0
+    finally:
+        if saved:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, saved)
+        topology.close()
+
+
+def state_left(lab):
+    """What is not as it was when the hosts came up, in words; nothing: all is well."""
+    words = []
+    seen = set()
+    for host in lab.hosts:
+        if host.guest in seen:
+            continue
+        seen.add(host.guest)
+        if not host.guest.alive():
+            words.append(f"host {host.number} is off")
+            continue
+        mine = [h.number for h in lab.hosts if h.guest is host.guest]
+        words.append(host.run(f"bash $SOURCE/tests/lab/state {' '.join(map(str, mine))}").strip())
+    return "\n".join(filter(None, words))
+
+
+def run_scenario(scenario, topology, options):
+    """Returns (outcome, why). A scenario that leaves something behind has failed."""
+    lab = Lab(topology, options.source, options.build, options.limit or getattr(scenario, "SECONDS", 60))
+    try:
+        scenario.run(lab)
+        outcome, why = "passed", ""
+    except Skipped as reason:
+        outcome, why = "skipped", str(reason)
+    except Failed as failure:
+        outcome, why = "failed", str(failure)
+    lab.end = time.monotonic() + 20
+    try:
+        lab.stop()
+        left = "" if getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)
+    except Failed as failure:
+        left = str(failure)
+    if left:
+        outcome, why = "failed", "\n".join(filter(None, [why, "left behind:\n" + left]))
+    return outcome, why
+
+
+def run_scenarios(options, folder):
+    """Boots each topology once and runs its scenarios one after another, those that kill hosts last.
+
+    After a failure the guests are booted anew: the next scenario is not to suffer from it.
+    """
+    known = scenarios()
+    unknown = [name for name in options.scenarios if name not in known]
+    if unknown:
+        raise Failed(f"found no scenario {unknown[0]}, expected one of: {' '.join(known)}")
+    chosen = options.scenarios or [name for name in known if not getattr(known[name], "ON_DEMAND", False)]
+    chosen.sort(key=lambda name: (known[name].TOPOLOGY != "one guest", getattr(known[name], "KILLS_HOSTS", False)))
+    count = {"passed": 0, "failed": 0, "skipped": 0}
+    topology, boots = None, 0
+    try:
+        for name in chosen:
+            scenario = known[name]
+            began = time.monotonic()
+            if topology and topology.kind != scenario.TOPOLOGY:
+                topology.close()
+                topology = None
+            if not topology:
+                boots += 1
+                topology = Topology(scenario.TOPOLOGY, options.hosts, folder / f"boot{boots}", options.ready,
+                                    options.accel)
+                print(f"{'booted':8} {time.monotonic() - began:6.1f} s  {scenario.TOPOLOGY}", flush=True)
+                began = time.monotonic()
+            outcome, why = run_scenario(scenario, topology, options)
+            count[outcome] += 1
+            print(f"{outcome:8} {time.monotonic() - began:6.1f} s  {name}" +
+                  ("" if outcome == "passed" else ": " + why), flush=True)
+            if outcome == "failed" or getattr(scenario, "KILLS_HOSTS", False):
+                topology.close()
+                topology = None
+    finally:
+        if topology:
+            topology.close()
+        keep_logs(folder, options)
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    return 1 if count["failed"] else 0
+
+
+def keep_logs(folder, options):
+    """What every command and console printed, for the one who wants to know why."""
+    logs = options.build / "lab-logs"
+    shutil.rmtree(logs, ignore_errors=True)
+    for path in folder.glob("boot*/*"):
+        if path.suffix in (".sh", ".out", ".log") or path.name.startswith("console"):
+            (logs / path.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, logs / path.parent.name / path.name)
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--run")
+    parser.add_argument("--shell")
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--limit", type=float)
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--ready")
+    parser.add_argument("--accel")
+    parser.add_argument("scenarios", nargs="*")
+    options = parser.parse_args()
+    options.source = HERE.parent.parent
+    options.build = (options.build or options.source / "build/gcc").resolve()
+    return options
+
+
+def main():
+    options = parse()
+    if options.list:
+        for name, scenario in scenarios().items():
+            print(f"{name:24} {scenario.__doc__.strip().splitlines()[0]}")
+        return 0
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    with tempfile.TemporaryDirectory(prefix="tickbus-lab-", ignore_cleanup_errors=True) as name:
+        try:
+            folder = pathlib.Path(name) / "run"
+            if options.run is not None:
+                return run_command(options, folder)
+            if options.shell is not None:
+                return run_shell(options, folder)
+            folder.mkdir()
+            return run_scenarios(options, folder)
+        except Failed as failure:
+            print(f"lab: {failure}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            return 130
+
+
+sys.exit(main())
