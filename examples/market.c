@@ -23,14 +23,16 @@ int market_open(struct market *market, const char *quotes, const char *trades)
 	*market = (struct market){ .quotes = { .topic = quotes, .state = "waiting" },
 				   .trades = { .topic = trades, .state = "waiting" } };
 	market->symbols = calloc(MARKET_SYMBOLS, sizeof(*market->symbols));
+	market->places = calloc(MARKET_PLACES, sizeof(*market->places));
 	market->recent = calloc(1, sizeof(*market->recent));
 	market->all = calloc(1, sizeof(*market->all));
-	return market->symbols && market->recent && market->all ? 0 : -1;
+	return market->symbols && market->places && market->recent && market->all ? 0 : -1;
 }
 
 void market_close(struct market *market)
 {
 	free(market->symbols);
+	free(market->places);
 	free(market->recent);
 	free(market->all);
 }
@@ -38,19 +40,22 @@ void market_close(struct market *market)
 /* Instruments are numbered apart in each topic: what they share is the name. */
 static struct symbol *market_symbol(struct market *market, const char *name)
 {
-	uint64_t hash = UINT64_C(14695981039346656037);
+	uint64_t at = UINT64_C(14695981039346656037);
+	struct symbol *symbol;
 
-	for (const char *at = name; *at; at++)
-		hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-	for (uint64_t i = 0; i < 64; i++) {
-		struct symbol *symbol = &market->symbols[(hash + i) % MARKET_SYMBOLS];
-
-		if (!symbol->name[0])
-			strncpy(symbol->name, name, TB_INSTRUMENT_NAME_MAX);
+	for (const char *letter = name; *letter; letter++)
+		at = (at ^ (unsigned char)*letter) * UINT64_C(1099511628211);
+	for (at %= MARKET_PLACES; market->places[at]; at = (at + 1) % MARKET_PLACES) {
+		symbol = &market->symbols[market->places[at] - 1];
 		if (!strcmp(symbol->name, name))
 			return symbol;
 	}
-	return NULL;
+	if (market->symbol_count == MARKET_SYMBOLS)
+		return NULL;
+	symbol = &market->symbols[market->symbol_count++];
+	market->places[at] = (uint32_t)market->symbol_count;
+	strncpy(symbol->name, name, TB_INSTRUMENT_NAME_MAX);
+	return symbol;
 }
 
 /* Counts the record; its symbol, or NULL where it changes no value. */
@@ -143,7 +148,7 @@ size_t market_active(struct market *market, struct symbol **found, size_t max)
 	size_t count = 0;
 
 	max = max < ACTIVE_MAX ? max : ACTIVE_MAX;
-	for (struct symbol *s = market->symbols; s < market->symbols + MARKET_SYMBOLS; s++) {
+	for (struct symbol *s = market->symbols; s < market->symbols + market->symbol_count; s++) {
 		size_t at = count;
 
 		s->activity -= s->activity / 16;

@@ -11,8 +11,9 @@
 
 #include "histogram.h"
 
-#define MARKET_SYMBOLS (1u << 16) /* a power of two; more names than that are counted only */
-#define MARKET_CAUSES  5          /* enum tb_cause, from 1 */
+#define MARKET_SYMBOLS (1u << 16) /* more names than that are counted only */
+#define MARKET_PLACES  (MARKET_SYMBOLS * 2)
+#define MARKET_CAUSES  5 /* enum tb_cause, from 1 */
 
 struct symbol {
 	char name[TB_INSTRUMENT_NAME_MAX + 1];
@@ -31,7 +32,9 @@ struct stream {
 };
 
 struct market {
-	struct symbol *symbols; /* a hash table by name */
+	struct symbol *symbols; /* in the order in which they appeared: a drawing walks them all */
+	size_t symbol_count;
+	uint32_t *places; /* a hash table by name: index in symbols, from 1 */
 	struct stream quotes, trades;
 	struct histogram *recent, *all; /* publish-to-receive latency: this second's, before it */
 };
