@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/stress/tally.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void tally_complain(struct tally *tally, const char *format, ...)
+{
+	va_list args;
+
+	if (tally->wrong[0])
+		return;
+	va_start(args, format);
+	vsnprintf(tally->wrong, sizeof(tally->wrong), format, args);
+	va_end(args);
+}
+
+void tally_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct tally *tally = user;
+	const char *wrong = truth_wrong(&tally->truth, tally->next, record);
+
+	if (wrong)
+		tally_complain(tally, "record %" PRIu64 " (told as %" PRIu64 "): %s", tally->next,
+			       record->sequence, wrong);
+	tally->source = (struct tb_source *)(uintptr_t)source;
+	tally->next++;
+	tally->delivered++;
+}
+
+/* The publisher reserves at most slots / 16 ahead: what is younger than that must not be given up.
+ */
+static void gap_told(struct tally *tally, const struct tb_event *event)
+{
+	const uint64_t written = atomic_load_explicit(tally->written, memory_order_acquire) + 1;
+	const uint64_t step = tally->slots / 16 < 1024 ? tally->slots / 16 : 1024;
+
+	if (event->first != tally->next || event->last < event->first)
+		tally_complain(tally, "gap %" PRIu64 " to %" PRIu64 ", expected one from %" PRIu64,
+			       event->first, event->last, tally->next);
+	else if (event->cause != TB_CAUSE_OVERRUN && event->cause != TB_CAUSE_BEFORE_JOIN)
+		tally_complain(tally, "gap %" PRIu64 " to %" PRIu64 " with cause %s", event->first,
+			       event->last,
+			       event->cause == TB_CAUSE_CORRUPT ? "corrupt" : "upstream");
+	else if (event->last + tally->slots > written + step)
+		tally_complain(tally,
+			       "gap %" PRIu64 " to %" PRIu64 " was not overwritten: %" PRIu64
+			       " were written into %" PRIu64 " slots",
+			       event->first, event->last, written, tally->slots);
+	tally->lost += event->last - event->first + 1;
+	tally->gaps++;
+	tally->next = event->last + 1;
+}
+
+void tally_event(void *user, const struct tb_event *event)
+{
+	struct tally *tally = user;
+
+	switch (event->kind) {
+	case TB_EVENT_APPEARED:
+		tally->appeared = true;
+		tally->next = event->first;
+		break;
+	case TB_EVENT_GAP:
+		gap_told(tally, event);
+		break;
+	case TB_EVENT_ENDED:
+		tally->ended = true;
+		if (event->head != tally->next - 1 || event->head != atomic_load(tally->written))
+			tally_complain(tally,
+				       "ended at %" PRIu64 " of %" PRIu64 " written, %" PRIu64
+				       " accounted for",
+				       event->head, atomic_load(tally->written), tally->next - 1);
+		break;
+	case TB_EVENT_RESTART:
+		tally->restarted = true;
+		tally->next = 1;
+		break;
+	case TB_EVENT_REFUSED:
+		tally_complain(tally, "refused: %s", event->words);
+		break;
+	case TB_EVENT_STALE:
+	case TB_EVENT_LIVE:
+		break; /* a machine under load may hold the pulse up */
+	}
+}

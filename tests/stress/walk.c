@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/stress/walk.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "publisher/topic.h"
+#include "subscriber/subscriber.h"
+#include "tests/stress/steps.h"
+#include "tests/support/scene.h"
+
+_Thread_local unsigned int steps_left;
+static struct walk *walking;
+
+void steps_due(void)
+{
+	walking->inside(walking);
+}
+
+static uint64_t draw(struct walk *walk)
+{
+	walk->random = walk->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return walk->random >> 33;
+}
+
+void walk_open(struct walk *walk, const char *scheme, uint32_t flags, uint64_t seed)
+{
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = tally_record,
+						   .on_event = tally_event,
+						   .user = &walk->tally,
+						   .from = TB_FROM_OLDEST };
+	struct tb_subscription *subscription;
+
+	memset(walk, 0, sizeof(*walk));
+	walking = walk;
+	walk->random = seed;
+	walk->tally.truth = (struct truth){ .topic = 1, .payload_max = TRUTH_PAYLOAD_SMALL };
+	walk->tally.slots = WALK_SLOTS;
+	walk->tally.written = &walk->written;
+	walk->publisher = scene_publisher(scheme);
+	cr_assert_eq(truth_topic(walk->publisher, "t", TRUTH_PAYLOAD_SMALL, WALK_SLOTS, flags,
+				 &walk->topic),
+		     0, "%s", tb_error());
+	walk->subscriber = scene_subscriber(scheme, 0);
+	cr_assert_eq(tb_subscribe(walk->subscriber, "t", &options, &subscription), 0, "%s",
+		     tb_error());
+	/* With its descriptor in use, every poll that finds nothing collects what was read. */
+	tb_subscriber_fd(walk->subscriber);
+	walk_publish(walk, WALK_SLOTS + 1);
+	walk_drain(walk);
+}
+
+void walk_close(struct walk *walk)
+{
+	tb_subscriber_close(walk->subscriber);
+	tb_publisher_close(walk->publisher);
+}
+
+void walk_publish(struct walk *walk, uint64_t count)
+{
+	struct tb_update update;
+
+	for (; count > 0; count--) {
+		const uint64_t n = atomic_load(&walk->written) + 1;
+
+		truth_update(&walk->tally.truth, n, &update, walk->words);
+		cr_assert_eq(tb_publish(walk->topic, &update), 0, "%s", tb_error());
+		atomic_store(&walk->written, n);
+	}
+}
+
+static void poll_until(struct walk *walk, bool (*done)(const struct walk *))
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+	while (!done(walk) && !walk->tally.wrong[0]) {
+		cr_assert_geq(tb_poll(walk->subscriber, 1000), 0, "%s", tb_error());
+		cr_assert_lt(scene_now_ms(), until_ms,
+			     "%" PRIu64 " were written, but only %" PRIu64 " are accounted for",
+			     atomic_load(&walk->written), walk->tally.next - 1);
+	}
+}
+
+static bool drained(const struct walk *walk)
+{
+	return walk->tally.next > atomic_load(&walk->written);
+}
+
+static bool in_new_epoch(const struct walk *walk)
+{
+	return walk->tally.restarted && drained(walk);
+}
+
+void walk_drain(struct walk *walk)
+{
+	tb_flush(walk->topic);
+	poll_until(walk, drained);
+}
+
+void walk_know_head(struct walk *walk)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const struct tb_source *source = walk->tally.source;
+
+	if (source->place.view)
+		return;
+	while (source->head < atomic_load(&walk->written)) {
+		cr_assert_eq(tb_poll(walk->subscriber, 1), 0);
+		cr_assert_lt(scene_now_ms(), until_ms, "the head was not learnt");
+	}
+}
+
+static bool has_ended(const struct walk *walk)
+{
+	return walk->tally.ended;
+}
+
+void walk_restart(struct walk *walk)
+{
+	poll_until(walk, has_ended);
+	walk_check(walk, "end", 0, 0, 0);
+	atomic_store(&walk->written, 0);
+	walk->tally.ended = walk->tally.restarted = false;
+	cr_assert_eq(tb_topic_restart(walk->topic), 0, "%s", tb_error());
+	cr_assert_eq(truth_instruments(walk->topic), 0, "%s", tb_error());
+	walk_publish(walk, WALK_SLOTS + 1);
+	tb_flush(walk->topic);
+	poll_until(walk, in_new_epoch);
+}
+
+void walk_hint(struct walk *walk)
+{
+	walk->tally.source->look = true;
+}
+
+bool walk_step(struct walk *walk, unsigned int k, void (*call)(struct walk *))
+{
+	bool taken;
+
+	steps_left = k;
+	call(walk);
+	taken = steps_left == 0;
+	steps_left = 0;
+	return taken;
+}
+
+void walk_check(const struct walk *walk, const char *where, uint64_t a, uint64_t b, unsigned int k)
+{
+	cr_assert_str_empty(walk->tally.wrong, "%s %" PRIu64 " %" PRIu64 ", step %u: %s", where, a,
+			    b, k, walk->tally.wrong);
+}
+
+/* -- last values --------------------------------------------------------------------------------
+ */
+
+static void value_check(struct walk *walk, uint32_t instrument, const struct record *copy)
+{
+	const struct tb_record record = { .sequence = copy->sequence,
+					  .time_ns = copy->time_ns,
+					  .instrument = copy->instrument,
+					  .length = copy->length,
+					  .kind = copy->kind,
+					  .flags = copy->flags,
+					  .data = copy->payload };
+	const char *wrong = truth_wrong(&walk->tally.truth, copy->sequence, &record);
+
+	if (wrong)
+		tally_complain(&walk->tally, "last value %" PRIu64 " of I%" PRIu32 ": %s",
+			       copy->sequence, instrument, wrong);
+	else if (copy->instrument != instrument || !truth_is_value(copy->sequence))
+		tally_complain(&walk->tally,
+			       "last value of I%" PRIu32 ": record %" PRIu64 " of I%" PRIu32
+			       " and kind %u is none of its values",
+			       instrument, copy->sequence, copy->instrument, copy->kind);
+}
+
+static char *value_slot(const struct walk *walk, uint32_t instrument)
+{
+	return walk->topic->last_value + (size_t)instrument * walk->topic->slot_bytes;
+}
+
+void walk_values(struct walk *walk)
+{
+	const uint64_t head = topic_head(walk->topic);
+
+	for (uint32_t i = 0; i < TRUTH_INSTRUMENTS && walk->topic->last_value; i++) {
+		const struct slot *slot = (const struct slot *)(void *)value_slot(walk, i);
+		const uint64_t now = atomic_load(&slot->word[0]);
+		struct record copy;
+		uint64_t found;
+
+		if (now == 0) /* being written, or none yet */
+			continue;
+		if (now < truth_last_value(head, i))
+			tally_complain(&walk->tally,
+				       "last value of I%" PRIu32 ": found %" PRIu64
+				       ", but head %" PRIu64 " promises %" PRIu64,
+				       i, now, head, truth_last_value(head, i));
+		if (record_copy(slot, walk->topic->slot_bytes, now, &copy, &found) == 0 &&
+		    record_verify(&copy, walk->topic->slot_bytes, 0, walk->topic->checked,
+				  walk->topic->salt) == 0)
+			value_check(walk, i, &copy);
+	}
+}
+
+static void value_bytes(struct walk *walk, uint32_t instrument, uint64_t bytes)
+{
+	const volatile uint8_t *slot = (const volatile uint8_t *)value_slot(walk, instrument);
+
+	for (unsigned int at = 0; at < 64; at++)
+		if (bytes >> at & 1)
+			walk->value[instrument][at] = slot[at];
+}
+
+void walk_values_begin(struct walk *walk)
+{
+	for (uint32_t i = 0; i < TRUTH_INSTRUMENTS && walk->topic->last_value; i++) {
+		walk->taken[i] = draw(walk) << 33 ^ draw(walk);
+		value_bytes(walk, i, walk->taken[i]);
+	}
+}
+
+void walk_values_finish(struct walk *walk)
+{
+	for (uint32_t i = 0; i < TRUTH_INSTRUMENTS && walk->topic->last_value; i++) {
+		struct record copy = { .sequence = 0 };
+
+		value_bytes(walk, i, ~walk->taken[i]);
+		memcpy(&copy, walk->value[i], sizeof(walk->value[i]));
+		if (record_verify(&copy, walk->topic->slot_bytes, 0, true, walk->topic->salt) == 0)
+			value_check(walk, i, &copy);
+	}
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader polls between any two stores of the writer, once or until it gives up, over each
+ * fabric: built once per fabric, with SCHEME. Whatever the writer has left half done there, the
+ * reader delivers only what is right, and accounts for all of it. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "tests/stress/walk.h"
+#include "tests/support/bytewise.h"
+#include "tests/support/scene.h"
+
+static struct walk walk;
+static uint64_t seed;
+
+static void enter(void)
+{
+	scene_enter();
+	seed = scene_seed();
+	bytewise_add(seed);
+}
+
+static void leave(void)
+{
+	walk_close(&walk);
+	scene_leave();
+}
+
+TestSuite(writer, .init = enter, .fini = leave, .timeout = 100);
+
+static void write_one(struct walk *w)
+{
+	walk_publish(w, 1);
+}
+
+static void flush(struct walk *w)
+{
+	cr_assert_eq(tb_flush(w->topic), 0);
+}
+
+static void end(struct walk *w)
+{
+	cr_assert_eq(tb_topic_end(w->topic), 0);
+}
+
+static void read_inside(struct walk *w)
+{
+	walk_values(w);
+	walk_values_begin(w);
+	walk_hint(w);
+	for (unsigned int i = 0; i < w->polls; i++)
+		cr_assert_geq(tb_poll(w->subscriber, 1000), 0, "%s", tb_error());
+}
+
+/* The reader is `lag` records behind when the writer makes this call. */
+static void interrupt(uint64_t lag, unsigned int polls, void (*call)(struct walk *))
+{
+	bool taken = true;
+
+	walk.polls = polls;
+	for (unsigned int k = 1; taken; k++) {
+		walk_publish(&walk, lag);
+		tb_flush(walk.topic);
+		walk_know_head(&walk);
+		if (call == flush)
+			walk_publish(&walk, 1);
+		walk_values_begin(&walk);
+		taken = walk_step(&walk, k, call);
+		walk_values_finish(&walk);
+		walk_drain(&walk);
+		walk_check(&walk, "lag and polls", lag, polls, k);
+	}
+}
+
+static void interrupt_all(uint32_t flags)
+{
+	static const uint64_t lags[] = { 0, 1, 2, 59, 60, 61, 63, 64, 65, 66 };
+
+	walk_open(&walk, SCHEME, flags, seed);
+	walk.inside = read_inside;
+	for (size_t i = 0; i < sizeof(lags) / sizeof(lags[0]); i++) {
+		/* Once, so that a copy is begun inside and finished after; or to the last try. */
+		interrupt(lags[i], 1, write_one);
+		interrupt(lags[i], 60, write_one);
+		if (flags & TB_TOPIC_MANUAL_FLUSH)
+			interrupt(lags[i], 1, flush);
+	}
+}
+
+Test(writer, is_watched_at_any_store_of_a_checked_topic)
+{
+	interrupt_all(0);
+}
+
+Test(writer, is_watched_at_any_store_between_flushes)
+{
+	interrupt_all(TB_TOPIC_MANUAL_FLUSH);
+}
+
+Test(writer, is_watched_at_any_store_of_an_unchecked_topic)
+{
+	if (strcmp(SCHEME, "shm") == 0) /* no other fabric serves one */
+		interrupt_all(TB_TOPIC_UNCHECKED);
+	else
+		interrupt_all(TB_TOPIC_NO_LAST_VALUE);
+}
+
+/* The end, with records before it that no flush has told of. */
+static void end_at_any_store(uint32_t flags)
+{
+	walk_open(&walk, SCHEME, flags | TB_TOPIC_MANUAL_FLUSH, seed);
+	walk.inside = read_inside;
+	walk.polls = 1;
+	for (uint64_t untold = 0; untold < 3; untold++) {
+		bool taken = true;
+
+		for (unsigned int k = 1; taken; k++) {
+			walk_publish(&walk, untold);
+			taken = walk_step(&walk, k, end);
+			walk_restart(&walk);
+			walk_check(&walk, "untold before the end", untold, 0, k);
+		}
+	}
+}
+
+Test(writer, is_watched_at_any_store_of_the_end)
+{
+	end_at_any_store(0);
+}
+
+Test(writer, is_watched_at_any_store_of_the_end_of_an_unchecked_topic)
+{
+	end_at_any_store(strcmp(SCHEME, "shm") == 0 ? TB_TOPIC_UNCHECKED : 0);
+}
