@@ -50,11 +50,11 @@ static void describe_hello(struct wire *wire, struct control_hello *hello)
 	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "is not from a tickbus");
 	wire_u8(wire, &hello->version_low);
 	wire_u8(wire, &hello->version_high);
+	if (hello->version_low == 0 || hello->version_low > hello->version_high)
+		wire_wrong(wire, 2, "tells no range of versions");
 	wire_u16(wire, &length);
-	if (!wire->wrong && length != FABRIC_HELLO_BYTES)
-		wire->wrong = "tells a length other than 56";
-	if (!wire->wrong && (hello->version_low == 0 || hello->version_low > hello->version_high))
-		wire->wrong = "tells no range of versions";
+	if (length != FABRIC_HELLO_BYTES)
+		wire_wrong(wire, sizeof(length), "tells a length other than 56");
 	wire_u64(wire, &hello->features);
 	wire_u64(wire, &hello->nonce);
 	wire_bytes(wire, hello->ticket, sizeof(hello->ticket));
@@ -157,10 +157,10 @@ static void describe_schema_bytes(struct wire *wire, struct control_message *mes
 			"has no valid place in a schema");
 	wire_u32_within(wire, &message->schema_bytes.bytes, 0, CONTROL_SCHEMA_PART,
 			"has too many bytes of a schema");
-	if (!wire->wrong && (message->schema_bytes.offset > message->schema_bytes.total ||
-			     message->schema_bytes.bytes >
-				     message->schema_bytes.total - message->schema_bytes.offset))
-		wire->wrong = "has bytes beyond the schema's end";
+	if (message->schema_bytes.offset > message->schema_bytes.total ||
+	    message->schema_bytes.bytes >
+		    message->schema_bytes.total - message->schema_bytes.offset)
+		wire_wrong(wire, 4, "has bytes beyond the schema's end");
 	if (!wire->wrong)
 		wire_bytes(wire, message->schema_bytes.part, message->schema_bytes.bytes);
 }
@@ -267,10 +267,10 @@ static void describe(struct wire *wire, struct control_message *message)
 	uint16_t type = (uint16_t)message->type;
 
 	wire_u16(wire, &type);
+	if (type < CONTROL_CATALOGUE || type > CONTROL_ENDING)
+		wire_wrong(wire, sizeof(type), "is of no known type");
 	wire_zero(wire, 2);
 	wire_u32(wire, &message->request);
-	if (!wire->wrong && (type < CONTROL_CATALOGUE || type > CONTROL_ENDING))
-		wire->wrong = "is of no known type";
 	if (wire->wrong)
 		return;
 	message->type = (enum control_type)type;

@@ -4,15 +4,19 @@
 
 #include <string.h>
 
-static bool wire_room(struct wire *wire, size_t count)
+void wire_wrong(struct wire *wire, size_t back, const char *what)
 {
 	if (wire->wrong)
-		return false;
-	if (count > wire->limit - wire->at) {
-		wire->wrong = "ends too early";
-		return false;
-	}
-	return true;
+		return;
+	wire->wrong = what;
+	wire->at -= back;
+}
+
+static bool wire_room(struct wire *wire, size_t count)
+{
+	if (!wire->wrong && count > wire->limit - wire->at)
+		wire_wrong(wire, 0, "ends too early");
+	return !wire->wrong;
 }
 
 void wire_bytes(struct wire *wire, void *bytes, size_t count)
@@ -55,7 +59,7 @@ void wire_u32_within(struct wire *wire, uint32_t *value, uint32_t low, uint32_t 
 	wire_u32(wire, value);
 	if (wire->wrong || (*value >= low && *value <= high))
 		return;
-	wire->wrong = what;
+	wire_wrong(wire, sizeof(*value), what);
 	if (wire->reading)
 		*value = 0; /* it may be about to bound a loop */
 }
@@ -64,11 +68,11 @@ void wire_zero(struct wire *wire, size_t count)
 {
 	if (!wire_room(wire, count))
 		return;
-	for (size_t i = 0; i < count; i++, wire->at++) {
+	for (size_t i = 0; i < count && !wire->wrong; i++) {
 		if (!wire->reading)
 			wire->bytes[wire->at] = 0;
-		else if (wire->bytes[wire->at] != 0)
-			wire->wrong = "has a reserved byte that is not zero";
+		if (wire->bytes[wire->at++] != 0)
+			wire_wrong(wire, 1, "has a reserved byte that is not zero");
 	}
 }
 
@@ -77,8 +81,8 @@ void wire_text(struct wire *wire, char *text, size_t max, const char *what)
 	uint16_t length = (uint16_t)(wire->reading ? 0 : strnlen(text, max));
 
 	wire_u16(wire, &length);
-	if (!wire->wrong && length > max)
-		wire->wrong = what;
+	if (length > max)
+		wire_wrong(wire, sizeof(length), what);
 	if (wire->wrong) {
 		if (wire->reading)
 			text[0] = '\0';
@@ -90,11 +94,11 @@ void wire_text(struct wire *wire, char *text, size_t max, const char *what)
 	text[wire->wrong ? 0 : length] = '\0';
 	for (size_t i = 0; i < length && !wire->wrong; i++)
 		if (text[i] < ' ' || text[i] > '~')
-			wire->wrong = what;
+			wire_wrong(wire, length - i, what);
 }
 
 void wire_end(struct wire *wire)
 {
-	if (wire->reading && !wire->wrong && wire->at != wire->limit)
-		wire->wrong = "has bytes after its end";
+	if (wire->reading && wire->at != wire->limit)
+		wire_wrong(wire, 0, "has bytes after its end");
 }

@@ -2,8 +2,8 @@
 /* Fields of a message, little-endian, in one description for both directions: the same calls write
  * a structure into bytes or read it out of them, so that the two cannot differ.
  *
- * Nothing is ever written or read outside `limit`. What is wrong first is kept in `wrong`; calls
- * after it do nothing. */
+ * Nothing is ever written or read outside `limit`. What is wrong first is kept in `wrong`, with
+ * `at` where it is; calls after it do nothing. */
 #ifndef TICKBUS_BUS_WIRE_H
 #define TICKBUS_BUS_WIRE_H
 
@@ -18,6 +18,9 @@ struct wire {
 	bool reading;
 	const char *wrong; /* NULL, or what is not as expected */
 };
+
+/* Something is not as expected: where it begins, `back` bytes ago. */
+void wire_wrong(struct wire *, size_t back, const char *what);
 
 void wire_u8(struct wire *, uint8_t *value);
 void wire_u16(struct wire *, uint16_t *value);
