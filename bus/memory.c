@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -26,6 +27,22 @@
 static size_t round_up(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
+}
+
+/* What the kernel says can be had without harm to others. Asked for more it does not refuse, but
+ * kills a process to make room. */
+static size_t memory_available(void)
+{
+	FILE *told = fopen("/proc/meminfo", "re");
+	size_t kib = SIZE_MAX / 1024;
+	char line[128];
+
+	while (told && fgets(line, sizeof(line), told))
+		if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
+			break;
+	if (told)
+		fclose(told);
+	return kib * 1024;
 }
 
 /* A sealed memfd of whole pages, every one of them there: 0 or -errno. */
@@ -55,6 +72,7 @@ fail:
 
 int memory_create(struct memory *memory, const char *name, size_t bytes)
 {
+	const size_t available = memory_available();
 	int result = -EINVAL;
 
 	memset(memory, 0, sizeof(*memory));
@@ -63,6 +81,10 @@ int memory_create(struct memory *memory, const char *name, size_t bytes)
 		return error_set(EINVAL, "memory %s: found 0 bytes, expected at least 1", name);
 	if (bytes >= HUGE_PAGE_BYTES)
 		result = memory_try(memory, name, bytes, MFD_HUGETLB | MFD_HUGE_2MB);
+	if (result < 0 && bytes > available)
+		return error_set(ENOMEM,
+				 "memory %s: %zu bytes cannot be had: %zu bytes are available",
+				 name, bytes, available);
 	if (result < 0)
 		result = memory_try(memory, name, bytes, 0);
 	if (result < 0)
@@ -98,10 +120,10 @@ int memory_pin(const struct memory *memory)
 			 memory->mapped, strerror(code), (unsigned long long)limit.rlim_cur);
 }
 
-int memory_map_foreign(int fd, size_t bytes, const void **base)
+int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped)
 {
 	struct stat status;
-	void *mapped;
+	void *memory;
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0)
@@ -118,16 +140,17 @@ int memory_map_foreign(int fd, size_t bytes, const void **base)
 	if (bytes == 0 || status.st_size < 0 || (size_t)status.st_size < bytes)
 		return error_set(EPROTO, "memory handed over: found %lld bytes, expected %zu",
 				 (long long)status.st_size, bytes);
-	mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-	if (mapped == MAP_FAILED)
+	*mapped = round_up(bytes, (size_t)status.st_blksize); /* of its pages, huge ones too */
+	memory = mmap(NULL, *mapped, PROT_READ, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
 		return error_set(errno, "memory handed over: %zu bytes cannot be mapped: %s", bytes,
 				 strerror(errno));
-	*base = mapped;
+	*base = memory;
 	return 0;
 }
 
-void memory_unmap_foreign(const void *base, size_t bytes)
+void memory_unmap_foreign(const void *base, size_t mapped)
 {
 	if (base)
-		munmap((void *)(uintptr_t)base, bytes);
+		munmap((void *)(uintptr_t)base, mapped);
 }

@@ -14,8 +14,8 @@ struct memory {
 	int fd;        /* sealed FUTURE_WRITE, SHRINK, GROW and SEAL */
 };
 
-/* 0, or -errno with words that name the size. Every page is there after it: writing never faults
- * for want of memory. */
+/* 0, or -errno with words that name the size; -ENOMEM also where it would take what others need.
+ * Every page is there after it: writing never faults for want of memory. */
 int memory_create(struct memory *, const char *name, size_t bytes);
 
 /* Takes a zeroed structure. */
@@ -25,8 +25,9 @@ void memory_free(struct memory *);
 int memory_pin(const struct memory *);
 
 /* Maps for reading a descriptor that another process gave. It must be a memfd sealed against
- * shrinking with at least `bytes` in it (else -EPROTO: it could vanish under a reader). */
-int memory_map_foreign(int fd, size_t bytes, const void **base);
-void memory_unmap_foreign(const void *base, size_t bytes);
+ * shrinking with at least `bytes` in it (else -EPROTO: it could vanish under a reader). *mapped is
+ * what is to be unmapped: whole pages, which may be huge. */
+int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped);
+void memory_unmap_foreign(const void *base, size_t mapped);
 
 #endif

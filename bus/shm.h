@@ -25,7 +25,8 @@ struct shm_place {
 
 struct shm_remote {
 	struct remote base;
-	const void *mapped;
+	const void *memory;
+	size_t mapped; /* bytes */
 };
 
 /* Where a publisher's socket is to be: the first folder that can be used. */

@@ -212,7 +212,7 @@ int shm_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, st
 	remote = calloc(1, sizeof(*remote));
 	if (!remote)
 		return error_set(ENOMEM, "memory handed over: no memory for its description");
-	result = memory_map_foreign(link->given, bytes, &remote->mapped);
+	result = memory_map_foreign(link->given, bytes, &remote->memory, &remote->mapped);
 	if (result < 0) {
 		free(remote);
 		return result;
@@ -228,13 +228,13 @@ void shm_remote_close(struct remote *base)
 
 	if (!remote)
 		return;
-	memory_unmap_foreign(remote->mapped, base->bytes);
+	memory_unmap_foreign(remote->memory, remote->mapped);
 	free(remote);
 }
 
 const void *shm_view(const struct remote *base)
 {
-	return ((const struct shm_remote *)base)->mapped;
+	return ((const struct shm_remote *)base)->memory;
 }
 
 void *shm_landing(struct link *base, size_t bytes)
@@ -268,6 +268,8 @@ int shm_read(struct link *base, const struct fabric_read *reads, unsigned int co
 	struct shm_link *link = (struct shm_link *)base;
 	unsigned int taken = 0;
 
+	if (link->state != LINK_UP)
+		return error_set(ENOTCONN, "not connected");
 	for (; taken < count && link->done_count < DEPTH; taken++) {
 		const struct fabric_read *read = &reads[taken];
 		const uint64_t end = read->remote->bytes;
@@ -282,7 +284,7 @@ int shm_read(struct link *base, const struct fabric_read *reads, unsigned int co
 						 read->bytes, (unsigned long long)read->offset,
 						 (unsigned long long)end);
 		words_load(read->into,
-			   (const char *)((const struct shm_remote *)read->remote)->mapped +
+			   (const char *)((const struct shm_remote *)read->remote)->memory +
 				   read->offset,
 			   read->bytes);
 		/* What is posted after this completes samples the memory later. */

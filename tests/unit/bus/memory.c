@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is handed over can be read by who got it, and changed by nobody but who made it: each
+ * way to write that the system knows is tried, as the same user, on the descriptor that a
+ * subscriber gets. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bus/memory.h"
+#include "tickbus/error.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define BYTES  20000
+#define NOBODY 65534
+
+static struct memory memory;
+
+static void set_up(void)
+{
+	cr_assert_eq(memory_create(&memory, "test", BYTES), 0, "%s", tb_error());
+	for (size_t i = 0; i < BYTES; i++)
+		((uint8_t *)memory.base)[i] = (uint8_t)(i * 7);
+}
+
+static void tear_down(void)
+{
+	memory_free(&memory);
+}
+
+TestSuite(memory, .init = set_up, .fini = tear_down);
+
+static void expect_unchanged(void)
+{
+	for (size_t i = 0; i < BYTES; i++)
+		cr_assert_eq(((uint8_t *)memory.base)[i], (uint8_t)(i * 7), "byte %zu", i);
+}
+
+Test(memory, is_zeroed_whole_pages_all_there_and_sealed)
+{
+	unsigned char there[8];
+	struct memory fresh;
+
+	cr_assert_eq(memory_create(&fresh, "test", 5 * 4096 + 1), 0);
+	cr_expect_eq(fresh.bytes, 5 * 4096 + 1);
+	cr_expect_eq(fresh.mapped, 6 * 4096);
+	cr_expect_eq((uintptr_t)fresh.base % 4096, 0);
+	for (size_t i = 0; i < fresh.mapped; i++)
+		cr_assert_eq(((char *)fresh.base)[i], 0);
+	cr_assert_eq(mincore(fresh.base, fresh.mapped, there), 0);
+	for (unsigned int page = 0; page < 6; page++)
+		cr_expect(there[page] & 1, "page %u", page);
+	cr_expect_eq(fcntl(fresh.fd, F_GET_SEALS),
+		     F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	cr_expect(fcntl(fresh.fd, F_GETFD) & FD_CLOEXEC);
+	memory_free(&fresh);
+	cr_expect_null(fresh.base);
+	memory_free(&fresh);
+}
+
+/* Should it be tried after all, the limit on files stops it before the machine has no memory left.
+ */
+Test(memory, that_cannot_be_had_is_told_with_its_size)
+{
+	const struct rlimit little = { 1 << 24, 1 << 24 };
+	struct memory none;
+	size_t available;
+	const char *rest;
+	char words[128];
+
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &little);
+
+	cr_expect_eq(memory_create(&none, "t", 0), -EINVAL);
+	cr_expect_str_eq(tb_error(), "memory t: found 0 bytes, expected at least 1");
+	memory_free(&none);
+	for (size_t bytes = (size_t)1 << 60; bytes; bytes = bytes == SIZE_MAX ? 0 : SIZE_MAX) {
+		cr_expect_eq(memory_create(&none, "t", bytes), -ENOMEM);
+		snprintf(words, sizeof(words), "memory t: %zu bytes cannot be had: ", bytes);
+		rest = tb_error() + strlen(words);
+		cr_expect_eq(strncmp(tb_error(), words, strlen(words)), 0, "%s", tb_error());
+		cr_expect_eq(sscanf(rest, "%zu bytes are available", &available), 1, "%s", rest);
+		cr_expect_null(none.base);
+	}
+	cr_expect_eq(memory_create(&none, "t", 1 << 25), -EFBIG);
+	snprintf(words, sizeof(words), "memory t: 33554432 bytes cannot be had: %s",
+		 strerror(EFBIG));
+	cr_expect_str_eq(tb_error(), words);
+	memory_free(&none);
+}
+
+/* A call that must fail, and how. */
+#define FAILS(call, code)                                                                          \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		cr_expect((long)(call) == -1L && errno == (code), "%s: expected %s, found %s",     \
+			  #call, strerror(code), strerror(errno));                                 \
+		expect_unchanged();                                                                \
+	} while (0)
+
+/* All that can be done with a descriptor. */
+static void attack(int fd)
+{
+	char bytes[64] = "overwritten";
+	struct iovec part = { bytes, sizeof(bytes) };
+	int zero = open("/dev/zero", O_RDONLY), pipes[2];
+
+	cr_assert_eq(pipe(pipes), 0);
+	cr_assert_eq(write(pipes[1], bytes, sizeof(bytes)), (ssize_t)sizeof(bytes));
+	FAILS(write(fd, bytes, sizeof(bytes)), EPERM);
+	FAILS(pwrite(fd, bytes, sizeof(bytes), 4096), EPERM);
+	FAILS(pwritev(fd, &part, 1, 4096), EPERM);
+	FAILS(splice(pipes[0], NULL, fd, &(loff_t){ 4096 }, sizeof(bytes), 0), EPERM);
+	FAILS(copy_file_range(memory.fd, &(loff_t){ 0 }, fd, &(loff_t){ 8192 }, 64, 0), EPERM);
+	FAILS(ftruncate(fd, 0), EPERM);
+	FAILS(ftruncate(fd, BYTES / 2), EPERM);
+	FAILS(ftruncate(fd, 1 << 20), EPERM);
+	FAILS(fallocate(fd, 0, 0, 1 << 20), EPERM);
+	FAILS(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), EPERM);
+	FAILS((intptr_t)mmap(NULL, BYTES, PROT_WRITE, MAP_SHARED, fd, 0), EPERM);
+	FAILS((intptr_t)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), EPERM);
+	FAILS(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EPERM);
+	FAILS(fcntl(fd, F_ADD_SEALS, 0), EPERM);
+	close(zero);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+Test(memory, who_holds_the_descriptor_cannot_write_through_it)
+{
+	attack(memory.fd);
+}
+
+/* The file's own mode would allow it: it is the seal that does not. */
+Test(memory, who_opens_it_anew_through_proc_cannot_write_either)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory.fd);
+	fd = open(path, O_RDWR);
+	cr_assert_geq(fd, 0, "%s", strerror(errno));
+	attack(fd);
+	close(fd);
+	FAILS(open(path, O_RDWR | O_TRUNC), EPERM);
+	FAILS(truncate(path, 0), EPERM);
+}
+
+Test(memory, who_maps_it_cannot_make_the_mapping_writable)
+{
+	char bytes[64] = "overwritten";
+	struct iovec from = { bytes, sizeof(bytes) }, to;
+	int zero = open("/dev/zero", O_RDONLY), self = open("/proc/self/mem", O_RDWR);
+	const void *mapped = NULL;
+	size_t bytes_mapped;
+	void *base;
+
+	cr_assert_eq(memory_map_foreign(memory.fd, BYTES, &mapped, &bytes_mapped), 0, "%s",
+		     tb_error());
+	cr_assert_eq(memcmp(mapped, memory.base, BYTES), 0);
+	base = (void *)(uintptr_t)mapped;
+	to = (struct iovec){ base, sizeof(bytes) };
+	FAILS(mprotect(base, BYTES, PROT_READ | PROT_WRITE), EACCES);
+	FAILS(mprotect(base, BYTES, PROT_WRITE), EACCES);
+	FAILS(read(zero, base, 64), EFAULT);
+	FAILS(pwrite(self, bytes, sizeof(bytes), (off_t)(uintptr_t)base), EIO);
+	FAILS(process_vm_writev(getpid(), &from, 1, &to, 1, 0), EFAULT);
+	FAILS(madvise(base, 4096, MADV_REMOVE), EACCES);
+	((volatile uint8_t *)memory.base)[0] = 99;
+	cr_expect_eq(((const volatile uint8_t *)mapped)[0], 99, "it is no copy");
+	memory_unmap_foreign(mapped, bytes_mapped);
+	memory_unmap_foreign(NULL, BYTES);
+	close(zero);
+	close(self);
+}
+
+/* -- what another process handed over -----------------------------------------------------------
+ */
+
+static void expect_refused(int fd, size_t bytes, const char *words)
+{
+	const void *mapped = NULL;
+	size_t bytes_mapped;
+
+	cr_assert_geq(fd, 0);
+	cr_expect_eq(memory_map_foreign(fd, bytes, &mapped, &bytes_mapped), -EPROTO, "%s", words);
+	cr_expect_str_eq(tb_error(), words);
+	cr_expect_null(mapped);
+	if (fd != memory.fd)
+		close(fd);
+}
+
+static int with_seals(unsigned int flags, int seals)
+{
+	int fd = memfd_create("test", flags);
+
+	cr_assert_eq(ftruncate(fd, BYTES), 0);
+	cr_assert(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0);
+	return fd;
+}
+
+Test(memory, only_sealed_memory_of_the_full_size_is_mapped)
+{
+	char path[] = "/tmp/tickbus-memory-XXXXXX";
+	int file = mkstemp(path);
+
+	cr_assert_eq(ftruncate(file, BYTES), 0);
+	unlink(path);
+	expect_refused(file, BYTES,
+		       "memory handed over: found a descriptor that is no memfd, expected sealed "
+		       "memory");
+	expect_refused(open("/dev/null", O_RDONLY), BYTES,
+		       "memory handed over: found a descriptor that is no memfd, expected sealed "
+		       "memory");
+	expect_refused(with_seals(MFD_ALLOW_SEALING, 0), BYTES,
+		       "memory handed over: found seals 0x0, expected one against shrinking among "
+		       "them");
+	expect_refused(with_seals(0, 0), BYTES,
+		       "memory handed over: found seals 0x1, expected one against shrinking among "
+		       "them");
+	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_GROW | F_SEAL_WRITE), BYTES,
+		       "memory handed over: found seals 0xc, expected one against shrinking among "
+		       "them");
+	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_SHRINK), BYTES + 1,
+		       "memory handed over: found 20000 bytes, expected 20001");
+	expect_refused(memory.fd, memory.mapped + 1,
+		       "memory handed over: found 20480 bytes, expected 20481");
+	expect_refused(memory.fd, 0, "memory handed over: found 20480 bytes, expected 0");
+	expect_refused(memory.fd, SIZE_MAX,
+		       "memory handed over: found 20480 bytes, expected 18446744073709551615");
+}
+
+/* Lines of the list of our mappings that name this memory. */
+static unsigned int mappings(const char *name)
+{
+	FILE *list = fopen("/proc/self/maps", "r");
+	unsigned int count = 0;
+	char line[512];
+
+	while (list && fgets(line, sizeof(line), list))
+		count += strstr(line, name) != NULL;
+	if (list)
+		fclose(list);
+	return count;
+}
+
+Test(memory, what_is_unmapped_is_gone_whatever_its_pages)
+{
+	const size_t bytes = ((size_t)4 << 20) + 12345;
+	const void *mapped = NULL;
+	size_t bytes_mapped;
+	struct memory big;
+
+	cr_assert_eq(memory_create(&big, "unmapping", bytes), 0, "%s", tb_error());
+	cr_assert_eq(mappings("unmapping"), 1);
+	cr_assert_eq(memory_map_foreign(big.fd, bytes, &mapped, &bytes_mapped), 0, "%s",
+		     tb_error());
+	cr_assert_geq(mappings("unmapping"), 1);
+	memory_unmap_foreign(mapped, bytes_mapped);
+	memory_free(&big);
+	cr_assert_eq(mappings("unmapping"), 0);
+}
+
+/* -- pinning ------------------------------------------------------------------------------------
+ */
+
+/* As a user who may not lock more than 64 KiB: 0 when pinning failed as it should. */
+static int pin_with_little(void)
+{
+	const struct rlimit little = { 65536, 65536 };
+	struct memory big;
+	char words[256];
+
+	if (setrlimit(RLIMIT_MEMLOCK, &little) < 0 || memory_create(&big, "t", 1 << 20) < 0 ||
+	    (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0))
+		return 2;
+	snprintf(words, sizeof(words),
+		 "1048576 bytes cannot be pinned in memory (%s): the limit of lockable memory is "
+		 "65536 bytes in all",
+		 strerror(ENOMEM));
+	if (memory_pin(&big) != -ENOMEM || strcmp(tb_error(), words) != 0) {
+		fprintf(stderr, "found: %s\n", tb_error());
+		return 1;
+	}
+	memory_free(&big);
+	return 0;
+}
+
+Test(memory, pinning_beyond_the_limit_is_told_with_both_figures)
+{
+	int status;
+	pid_t child;
+
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip("the address sanitizer's mlock does nothing");
+#endif
+	child = fork();
+	if (child == 0)
+		_exit(pin_with_little());
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 2)
+		cr_skip("no limit can be set for a process of another user here");
+	cr_assert_eq(WEXITSTATUS(status), 0);
+}
+
+Test(memory, that_fits_is_pinned)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	if (geteuid() != 0 && limit.rlim_cur < 65536)
+		cr_skip("only %llu bytes may be locked here", (unsigned long long)limit.rlim_cur);
+	cr_assert_eq(memory_pin(&memory), 0, "%s", tb_error());
+}
