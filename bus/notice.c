@@ -148,11 +148,16 @@ int notice_open(struct notice_reader *reader, const void *bytes, size_t length,
 		return error_set(EPROTO,
 				 "notice: found mark 0x%08x version %u, expected 0x%08x version %d",
 				 header.magic, header.version, NOTICE_MAGIC, NOTICE_VERSION);
-	if (header.bytes != length || header.flags || header.zero || header.zero_more)
+	if (header.bytes != length || header.flags)
 		return error_set(EPROTO,
 				 "notice: tells %u bytes and flags 0x%02x, expected the datagram's "
 				 "%zu bytes and no flags",
 				 header.bytes, header.flags, length);
+	if (header.zero || header.zero_more)
+		return error_set(
+			EPROTO,
+			"notice: has 0x%08x and 0x%016llx in the header where 0 is expected",
+			header.zero, (unsigned long long)header.zero_more);
 	*reader = (struct notice_reader){
 		.bytes = bytes, .length = length, .at = sizeof(header), .entries_left = header.count
 	};

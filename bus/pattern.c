@@ -40,11 +40,12 @@ int pattern_name_check(const char *name)
 
 int pattern_check(const char *pattern)
 {
-	const char *rest = strchr(pattern, '>');
 	int result = parts_check(pattern, TB_PATTERN_MAX, "topic pattern", "*>");
+	const char *rest;
 
 	if (result < 0)
 		return result;
+	rest = strchr(pattern, '>');
 	if (rest && (rest[1] != '\0' || (rest > pattern && rest[-1] != '.')))
 		return error_set(EINVAL,
 				 "topic pattern: found \"%s\", expected '>' as the whole last part",

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notices: the bytes are the published ones; what was written is read; what is cut, too long or
+ * changed is refused in words; nothing outside the datagram is ever looked at. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bus/notice.h"
+#include "tests/support/guard.h"
+#include "tests/support/random.h"
+#include "tickbus/error.h"
+
+#define EPOCH  UINT64_C(0x1122334455667788)
+#define BUS    UINT64_C(0x2122232425262728)
+#define SENT   UINT64_C(0x3132333435363738)
+#define ROUNDS 100000
+
+/* Two topics: 5 with its head alone, 6 with one record; written down from the description. */
+static const char golden[] =
+	"5442554e0100020028272625242322213837363534333231800000000000000000000000"
+	"0000000005000000000000008877665544332211e8030000000000000600000001000000"
+	"89776655443322114d000000000000004d00000000000000484746454443424103000000"
+	"05000101585756555453525168656c6c6f000000";
+
+static size_t unhex(const char *text, uint8_t *bytes)
+{
+	size_t count = 0;
+	unsigned int value;
+
+	for (; text[2 * count] && sscanf(text + 2 * count, "%2x", &value) == 1; count++)
+		bytes[count] = (uint8_t)value;
+	return count;
+}
+
+static struct record a_record(void)
+{
+	struct record record = { .sequence = 77,
+				 .time_ns = 0x4142434445464748,
+				 .instrument = 3,
+				 .length = 5,
+				 .kind = 1,
+				 .flags = 1,
+				 .check = 0x5152535455565758 };
+
+	memset(record.payload, 0xee, sizeof(record.payload)); /* none of it may travel */
+	memcpy(record.payload, "hello", 5);
+	return record;
+}
+
+static size_t write_golden(uint8_t *bytes)
+{
+	const struct record record = a_record();
+	struct notice_writer writer;
+
+	memset(bytes, 0xdd, NOTICE_BYTES_MAX);
+	notice_begin(&writer, bytes, 1024, BUS, SENT);
+	cr_assert_eq(notice_entry(&writer, 5, EPOCH, 1000), 0);
+	cr_assert_eq(notice_entry(&writer, 6, EPOCH + 1, 77), 0);
+	cr_assert_eq(notice_record(&writer, &record), 0);
+	return notice_finish(&writer);
+}
+
+Test(notice, is_the_published_bytes)
+{
+	uint8_t expected[NOTICE_BYTES_MAX], bytes[NOTICE_BYTES_MAX];
+	const size_t length = unhex(golden, expected);
+
+	cr_assert_eq(write_golden(bytes), length);
+	cr_assert_arr_eq(bytes, expected, length);
+}
+
+Test(notice, gives_what_was_put_in)
+{
+	const struct record expected = a_record();
+	uint8_t bytes[NOTICE_BYTES_MAX];
+	const size_t length = unhex(golden, bytes);
+	struct notice_reader reader;
+	struct notice_entry entry;
+	struct record record;
+	struct notice notice;
+
+	cr_assert_eq(notice_open(&reader, bytes, length, &notice), 0, "%s", tb_error());
+	cr_expect(notice.bus_id == BUS && notice.send_time_ns == SENT && notice.count == 2);
+	cr_assert_eq(notice_next(&reader, &entry), 1);
+	cr_expect(entry.topic_id == 5 && entry.epoch == EPOCH && entry.head == 1000 &&
+		  entry.records == 0);
+	cr_assert_eq(notice_next_record(&reader, &record), 0);
+	cr_assert_eq(notice_next(&reader, &entry), 1);
+	cr_expect(entry.topic_id == 6 && entry.epoch == EPOCH + 1 && entry.head == 77 &&
+		  entry.records == 1);
+	cr_assert_eq(notice_next_record(&reader, &record), 1);
+	cr_expect_eq(memcmp(&record, &expected, RECORD_HEADER_BYTES + 5), 0);
+	cr_assert_eq(notice_next_record(&reader, &record), 0);
+	cr_assert_eq(notice_next(&reader, &entry), 0);
+	cr_assert_eq(notice_next(&reader, &entry), 0);
+}
+
+Test(notice, records_that_are_not_asked_for_are_skipped)
+{
+	const struct record record = a_record();
+	uint8_t bytes[NOTICE_BYTES_MAX];
+	struct notice_writer writer;
+	struct notice_reader reader;
+	struct notice_entry entry;
+	struct notice notice;
+
+	notice_begin(&writer, bytes, sizeof(bytes), BUS, SENT);
+	for (uint32_t topic = 1; topic <= 3; topic++) {
+		cr_assert_eq(notice_entry(&writer, topic, EPOCH, topic), 0);
+		for (uint32_t n = 0; n < topic; n++)
+			cr_assert_eq(notice_record(&writer, &record), 0);
+	}
+	cr_assert_eq(notice_open(&reader, bytes, notice_finish(&writer), &notice), 0);
+	for (uint32_t topic = 1; topic <= 3; topic++) {
+		cr_assert_eq(notice_next(&reader, &entry), 1);
+		cr_expect(entry.topic_id == topic && entry.records == topic);
+	}
+	cr_assert_eq(notice_next(&reader, &entry), 0);
+}
+
+Test(notice, without_an_entry_there_is_nothing_to_send)
+{
+	const struct record record = a_record();
+	uint8_t bytes[NOTICE_BYTES_MIN];
+	struct notice_writer writer;
+
+	notice_begin(&writer, bytes, sizeof(bytes), BUS, SENT);
+	cr_expect_eq(notice_record(&writer, &record), -ENOSPC, "there is no entry to put it in");
+	cr_expect_eq(notice_finish(&writer), 0);
+}
+
+/* What does not fit is refused whole: what was written before stays a notice, within its limit. */
+Test(notice, no_limit_is_ever_passed)
+{
+	static struct record record;
+	struct notice_writer writer;
+	struct notice_reader reader;
+	struct notice notice;
+	struct guard guard;
+
+	record = a_record();
+	guard_open(&guard, NOTICE_BYTES_MAX);
+	for (size_t limit = NOTICE_BYTES_MIN; limit <= NOTICE_BYTES_MAX; limit++) {
+		uint8_t *bytes = guard.base + guard.room - limit;
+		unsigned int entries = 0, records = 0;
+		size_t used = NOTICE_HEADER;
+
+		record.length = (uint16_t)(limit % 100);
+		notice_begin(&writer, bytes, limit, BUS, SENT);
+		while (notice_entry(&writer, entries + 1, EPOCH, 9) == 0) {
+			entries++;
+			used += NOTICE_ENTRY;
+			while (records < 2 * entries && notice_record(&writer, &record) == 0) {
+				records++;
+				used += RECORD_HEADER_BYTES + (record.length + 7u) / 8 * 8;
+			}
+		}
+		cr_assert_leq(used, limit);
+		cr_assert_gt(used + NOTICE_ENTRY, limit, "limit %zu: room for an entry", limit);
+		cr_assert_eq(notice_finish(&writer), used);
+		cr_assert_eq(notice_open(&reader, bytes, used, &notice), 0, "%s", tb_error());
+		cr_assert_eq(notice.count, entries);
+	}
+	guard_close(&guard);
+}
+
+Test(notice, every_truncation_and_every_addition_is_refused)
+{
+	uint8_t bytes[NOTICE_BYTES_MAX + 1] = { 0 };
+	const size_t length = unhex(golden, bytes);
+	struct notice_reader reader;
+	struct notice notice;
+	struct guard guard;
+	uint32_t told;
+
+	guard_open(&guard, sizeof(bytes));
+	for (size_t cut = 0; cut < sizeof(bytes); cut++) {
+		if (cut == length)
+			continue;
+		/* As it was sent and cut, and as a liar would send it. */
+		cr_assert_eq(notice_open(&reader, guard_copy(&guard, bytes, cut), cut, &notice),
+			     -EPROTO, "%zu bytes", cut);
+		if (cut < NOTICE_HEADER)
+			continue;
+		told = (uint32_t)cut;
+		memcpy(guard_copy(&guard, bytes, cut) + 24, &told, sizeof(told));
+		cr_assert_eq(notice_open(&reader, guard.base + guard.room - cut, cut, &notice),
+			     -EPROTO, "%zu bytes, told so", cut);
+	}
+	guard_close(&guard);
+}
+
+/* One field made wrong: its place, its bytes, the datagram's length if another, and the words. */
+static const struct {
+	size_t at;
+	const char *bytes;
+	size_t length;
+	const char *words;
+} wrong[] = {
+	{ 0, "", 39, "found 39 bytes, expected 40 to 4096" },
+	{ 0, "", 4097, "found 4097 bytes, expected 40 to 4096" },
+	{ 0, "55", 0, "found mark 0x4e554255 version 1, expected 0x4e554254 version 1" },
+	{ 4, "02", 0, "found mark 0x4e554254 version 2, expected 0x4e554254 version 1" },
+	{ 5, "80", 0,
+	  "tells 128 bytes and flags 0x80, expected the datagram's 128 bytes and no flags" },
+	{ 24, "81", 0,
+	  "tells 129 bytes and flags 0x00, expected the datagram's 128 bytes and no flags" },
+	{ 28, "01", 0, "has 0x00000001 and 0x0000000000000000 in the header where 0 is expected" },
+	{ 39, "02", 0, "has 0x00000000 and 0x0200000000000000 in the header where 0 is expected" },
+	{ 6, "01", 0, "has 64 bytes after its last entry" },
+	{ 6, "00", 0, "has 88 bytes after its last entry" },
+	{ 6, "03", 0, "ends at byte 128 inside entry 2" },
+	{ 6, "ffff", 0, "ends at byte 128 inside entry 2" },
+	{ 46, "01", 0, "entry 0 has 0x0001 where 0 is expected" },
+	{ 71, "80", 0, "entry 1 has 0x8000 where 0 is expected" },
+	{ 68, "02", 0, "record 1 of entry 1 at byte 128 goes beyond the datagram's 128 bytes" },
+	{ 68, "ffff", 0, "record 1 of entry 1 at byte 128 goes beyond the datagram's 128 bytes" },
+	{ 68, "00", 0, "has 40 bytes after its last entry" },
+	{ 44, "03", 0, "record 1 of entry 0 at byte 96 goes beyond the datagram's 128 bytes" },
+	{ 108, "09", 0, "record 0 of entry 1 at byte 88 goes beyond the datagram's 128 bytes" },
+	{ 108, "ffff", 0, "record 0 of entry 1 at byte 88 goes beyond the datagram's 128 bytes" },
+	{ 108, "00", 0, "has 8 bytes after its last entry" },
+};
+
+Test(notice, every_wrong_field_is_told)
+{
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		uint8_t bytes[NOTICE_BYTES_MAX + 1] = { 0 };
+		const size_t length = unhex(golden, bytes);
+		struct notice_reader reader;
+		struct notice notice;
+
+		unhex(wrong[i].bytes, bytes + wrong[i].at);
+		cr_assert_eq(notice_open(&reader, bytes, wrong[i].length ? wrong[i].length : length,
+					 &notice),
+			     -EPROTO, "%zu: %s", i, wrong[i].words);
+		cr_assert_eq(strncmp(tb_error(), "notice: ", 8), 0, "%s", tb_error());
+		cr_expect_str_eq(tb_error() + 8, wrong[i].words);
+	}
+}
+
+/* Reads all there is: the bytes of entries and records, as the datagram must have had them. */
+static size_t read_all(struct notice_reader *reader, const struct notice *notice)
+{
+	size_t bytes = NOTICE_HEADER, entries = 0;
+	struct notice_entry entry;
+	struct record record;
+
+	while (notice_next(reader, &entry) == 1) {
+		unsigned int records = 0;
+
+		entries++;
+		bytes += NOTICE_ENTRY;
+		while (notice_next_record(reader, &record) == 1) {
+			cr_assert_leq(record.length, TB_PAYLOAD_MAX);
+			bytes += RECORD_HEADER_BYTES + (record.length + 7u) / 8 * 8;
+			records++;
+		}
+		cr_assert_eq(records, entry.records);
+	}
+	cr_assert_eq(entries, notice->count);
+	return bytes;
+}
+
+Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
+{
+	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint64_t state = random_seed();
+	unsigned int taken = 0;
+	struct guard guard;
+
+	guard_open(&guard, sizeof(bytes));
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		struct notice_reader reader;
+		struct notice notice;
+		size_t length = unhex(golden, bytes);
+		uint32_t told;
+
+		for (size_t changes = random_below(&state, 4); changes > 0; changes--)
+			bytes[random_below(&state, length)] = (uint8_t)random_draw(&state);
+		if (random_below(&state, 4) == 0) {
+			const size_t more = random_below(&state, sizeof(bytes) - length);
+
+			random_fill(&state, bytes + length, more);
+			length += more;
+		}
+		told = (uint32_t)length; /* or nearly all would fail there */
+		if (random_below(&state, 8) != 0)
+			memcpy(bytes + 24, &told, sizeof(told));
+		if (notice_open(&reader, guard_copy(&guard, bytes, length), length, &notice) < 0)
+			continue;
+		taken++;
+		cr_assert_eq(read_all(&reader, &notice), length, "round %u", round);
+	}
+	cr_assert(taken > ROUNDS / 20 && taken < ROUNDS / 20 * 19, "%u were taken", taken);
+	guard_close(&guard);
+}
