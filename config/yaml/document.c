@@ -10,6 +10,8 @@
 
 #include "config/yaml/located.h"
 
+#define UNPRINTABLE "found a control character, expected printable text"
+
 struct located_document {
 	char *origin;
 	struct located_node *root;
@@ -83,25 +85,23 @@ static bool unprintable(const unsigned char *text, size_t length)
 }
 
 /* libyaml has checked the file's bytes; what escapes like "\0" stand for is checked here. */
-static char *text_copy(struct builder *builder, const yaml_event_t *event)
+static bool printable(const yaml_event_t *event)
 {
 	const unsigned char *text = event->data.scalar.value;
 	const size_t length = event->data.scalar.length;
-	char *copy;
 
 	for (size_t i = 0; i < length; i++)
-		if (unprintable(text + i, length - i)) {
-			wrong(builder, event->start_mark,
-			      "found a control character, expected printable text");
-			return NULL;
-		}
-	copy = malloc(length + 1);
-	if (!copy) {
+		if (unprintable(text + i, length - i))
+			return false;
+	return true;
+}
+
+static char *text_copy(struct builder *builder, const yaml_event_t *event)
+{
+	char *copy = strndup((const char *)event->data.scalar.value, event->data.scalar.length);
+
+	if (!copy)
 		wrong(builder, event->start_mark, "no memory");
-		return NULL;
-	}
-	memcpy(copy, text, length);
-	copy[length] = '\0';
 	return copy;
 }
 
@@ -155,20 +155,20 @@ static struct located_node *node_new(struct builder *builder, const yaml_event_t
 	return node;
 }
 
-static bool decorated(struct builder *builder, const yaml_event_t *event, const yaml_char_t *anchor,
-		      const yaml_char_t *tag)
+/* An anchor or a tag is told; the value beside it is taken. */
+static void expect_plain(struct builder *builder, const struct located_node *node,
+			 const yaml_char_t *anchor, const yaml_char_t *tag)
 {
 	if (anchor)
-		wrong(builder, event->start_mark, "found an anchor, expected a plain value");
+		located_error(builder->errors, node, "found an anchor, expected a plain value");
 	else if (tag)
-		wrong(builder, event->start_mark, "found a tag, expected a plain value");
-	return anchor || tag;
+		located_error(builder->errors, node, "found a tag, expected a plain value");
 }
 
 static void key_take(struct builder *builder, const yaml_event_t *event)
 {
 	struct located_node *mapping = inside(builder);
-	char *key = text_copy(builder, event);
+	char *key = printable(event) ? text_copy(builder, event) : NULL;
 	const struct located_node *before = key ? located_get(mapping, key) : NULL;
 	const struct located_node again = {
 		.line = (uint32_t)event->start_mark.line + 1,
@@ -178,13 +178,17 @@ static void key_take(struct builder *builder, const yaml_event_t *event)
 		.parent = mapping,
 	};
 
-	if (mapping->count == YAML_KEYS_MAX)
+	if (!key && !builder->failed)
+		wrong(builder, event->start_mark, UNPRINTABLE);
+	else if (mapping->count == YAML_KEYS_MAX)
 		wrong(builder, event->start_mark,
 		      "found too many keys in one mapping, expected at most 1000");
 	else if (before)
 		located_error(builder->errors, &again,
 			      "found this key again, expected it once (first on line %u)",
 			      before->key_line);
+	if (key)
+		expect_plain(builder, &again, event->data.scalar.anchor, event->data.scalar.tag);
 	builder->key = key;
 	builder->key_line = again.line;
 	builder->key_column = again.column;
@@ -197,12 +201,23 @@ static bool key_expected(const struct builder *builder)
 	return parent && parent->kind == YAML_MAPPING && !builder->key;
 }
 
+/* A text that nobody can use, and an error that says why: told once. */
+static char *text_wrong(struct builder *builder, struct located_node *node,
+			const yaml_event_t *event, const char *words)
+{
+	char *text = strdup("");
+
+	located_error(builder->errors, node, "%s", words);
+	node->told = true;
+	if (!text)
+		wrong(builder, event->start_mark, "no memory");
+	return text;
+}
+
 static void scalar_take(struct builder *builder, const yaml_event_t *event)
 {
 	struct located_node *node;
 
-	if (decorated(builder, event, event->data.scalar.anchor, event->data.scalar.tag))
-		return;
 	if (key_expected(builder)) {
 		key_take(builder, event);
 		return;
@@ -212,7 +227,24 @@ static void scalar_take(struct builder *builder, const yaml_event_t *event)
 		return;
 	node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
 	node_attach(builder, node);
-	node->text = text_copy(builder, event);
+	expect_plain(builder, node, event->data.scalar.anchor, event->data.scalar.tag);
+	node->text = printable(event) ? text_copy(builder, event)
+				      : text_wrong(builder, node, event, UNPRINTABLE);
+}
+
+static void alias_take(struct builder *builder, const yaml_event_t *event)
+{
+	struct located_node *node;
+
+	if (key_expected(builder)) {
+		wrong(builder, event->start_mark, "found an alias as a key, expected a word");
+		return;
+	}
+	node = node_new(builder, event, YAML_SCALAR);
+	if (!node)
+		return;
+	node_attach(builder, node);
+	node->text = text_wrong(builder, node, event, "found an alias, expected a plain value");
 }
 
 static void collection_take(struct builder *builder, const yaml_event_t *event,
@@ -221,8 +253,6 @@ static void collection_take(struct builder *builder, const yaml_event_t *event,
 {
 	struct located_node *node;
 
-	if (decorated(builder, event, anchor, tag))
-		return;
 	if (key_expected(builder)) {
 		wrong(builder, event->start_mark, "found a collection as a key, expected a word");
 		return;
@@ -235,6 +265,7 @@ static void collection_take(struct builder *builder, const yaml_event_t *event,
 	if (!node)
 		return;
 	node_attach(builder, node);
+	expect_plain(builder, node, anchor, tag);
 	builder->open[builder->depth++] = node;
 }
 
@@ -246,7 +277,7 @@ static void event_take(struct builder *builder, const yaml_event_t *event)
 			wrong(builder, event->start_mark, "found a second document, expected one");
 		break;
 	case YAML_ALIAS_EVENT:
-		wrong(builder, event->start_mark, "found an alias, expected a plain value");
+		alias_take(builder, event);
 		break;
 	case YAML_SCALAR_EVENT:
 		scalar_take(builder, event);

@@ -9,7 +9,9 @@
  *   located_error     what else is wrong with a node
  *
  * An error is a line "file:line:column: path.of.key: found this, expected that"; all of a file come
- * in one run, but a syntax error ends it. Getters take NULL nodes (nothing there) and return false.
+ * in one run. What leaves no tree to go on with ends it, and has a place but no path: a syntax
+ * error, a second document, a key that is no word, a bound. Getters take NULL nodes (nothing there)
+ * and return false.
  *
  * Anchors, aliases, tags, merge keys, several documents, duplicate keys and keys that are no plain
  * scalars are errors. Scalars are valid UTF-8 without control characters but tab and newline. There
@@ -34,6 +36,7 @@ struct located_node {
 	uint32_t line, column; /* from 1 */
 	const char *text;      /* SCALAR: NUL-terminated; never contains a NUL */
 	bool quoted;           /* SCALAR: in quotes or a block: a string whatever it looks like */
+	bool told;             /* SCALAR: an error was told about it, further ones are not */
 	const char *key;       /* of a mapping's child */
 	uint32_t key_line, key_column;
 	uint32_t index; /* of a sequence's child, from 0 */
@@ -51,7 +54,8 @@ struct located_errors {
 	unsigned int count;
 };
 
-/* Reads a file, or text with a name for it in errors. NULL with errors. */
+/* Reads a file, or text with a name for it in errors. NULL with errors where there is no tree; a
+ * tree may come with errors too. */
 struct located_document *located_load(struct located_errors *, const char *path);
 struct located_document *located_parse(struct located_errors *, const char *text, size_t length,
 				       const char *origin);
@@ -63,7 +67,7 @@ const struct located_node *located_root(const struct located_document *);
 const char *located_origin(const struct located_document *);
 
 void located_errors_free(struct located_errors *);
-/* Adds an error at a node: "file:line:column: path: words". */
+/* Adds an error at a node, where it has none told: "file:line:column: path: words". */
 void located_error(struct located_errors *, const struct located_node *, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Adds a whole line that is not about a node. */

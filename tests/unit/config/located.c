@@ -17,23 +17,9 @@ static const char *const refused[][2] = {
 	/* one plain document */
 	{ "@", "found nothing, expected a mapping" },
 	{ "a: 1\n@---\nb: 2\n", "found a second document, expected one" },
-	{ "a: @&x 1\n", "found an anchor, expected a plain value" },
-	{ "a: @&x [ 1 ]\n", "found an anchor, expected a plain value" },
-	{ "@&x a: 1\n", "found an anchor, expected a plain value" },
-	{ "a: @*x\n", "found an alias, expected a plain value" },
-	{ "@*x : 1\n", "found an alias, expected a plain value" },
-	{ "<<: @*x\n", "found an alias, expected a plain value" },
-	{ "a: @!!int 1\n", "found a tag, expected a plain value" },
-	{ "a: @!mine { b: 1 }\n", "found a tag, expected a plain value" },
-	{ "a: @! 1\n", "found a tag, expected a plain value" },
+	{ "@*x : 1\n", "found an alias as a key, expected a word" },
 	{ "? @[ a ]\n: 1\n", "found a collection as a key, expected a word" },
 	/* characters */
-	{ "a: @\"\\0\"\n", "found a control character, expected printable text" },
-	{ "a: @\"b\\x1bc\"\n", "found a control character, expected printable text" },
-	{ "a: @\"\\x7f\"\n", "found a control character, expected printable text" },
-	{ "a: @\"\\x85\"\n", "found a control character, expected printable text" },
-	{ "a: @\"\\u2028\"\n", "found a control character, expected printable text" },
-	{ "a: @\"\\uFFFE\"\n", "found a control character, expected printable text" },
 	{ "@\"a\\0\": 1\n", "found a control character, expected printable text" },
 	{ "a: 1\nb: @\x01\n", "control characters are not allowed, expected printable UTF-8" },
 	{ "a: 1\nb: @\xff\n", "invalid leading UTF-8 octet, expected printable UTF-8" },
@@ -43,13 +29,36 @@ static const char *const refused[][2] = {
 	{ "a: @\xc3", "incomplete UTF-8 octet sequence, expected printable UTF-8" },
 };
 
-static void expect_refused(const char *marked, const char *words)
+/* The same, with the path; what stands around it is read on. */
+static const char *const wrong[][2] = {
+	{ "a: @&x 1\n", "a: found an anchor, expected a plain value" },
+	{ "a: @&x [ 1 ]\n", "a: found an anchor, expected a plain value" },
+	{ "a: [ 1, @&x { b: 1 } ]\n", "a[1]: found an anchor, expected a plain value" },
+	{ "b:\n  @&x a: 1\n", "b.a: found an anchor, expected a plain value" },
+	{ "a: @*x\n", "a: found an alias, expected a plain value" },
+	{ "a: [ @*x ]\n", "a[0]: found an alias, expected a plain value" },
+	{ "<<: @*x\n", "<<: found an alias, expected a plain value" },
+	{ "a: @!!int 1\n", "a: found a tag, expected a plain value" },
+	{ "a: @!mine { b: 1 }\n", "a: found a tag, expected a plain value" },
+	{ "a: @! 1\n", "a: found a tag, expected a plain value" },
+	{ "@! a: 1\n", "a: found a tag, expected a plain value" },
+	{ "a: @\"\\0\"\n", "a: found a control character, expected printable text" },
+	{ "a: @\"b\\x1bc\"\n", "a: found a control character, expected printable text" },
+	{ "a: @\"\\x7f\"\n", "a: found a control character, expected printable text" },
+	{ "a: @\"\\x85\"\n", "a: found a control character, expected printable text" },
+	{ "a: @\"\\u2028\"\n", "a: found a control character, expected printable text" },
+	{ "a: @\"\\uFFFE\"\n", "a: found a control character, expected printable text" },
+};
+
+/* The document, where there is one in spite of the error. */
+static struct located_document *expect_error(const char *marked, const char *words)
 {
 	struct located_errors errors = { 0 };
+	struct located_document *document;
 	char place[64];
 	char *text = unmarked(marked, place);
 
-	cr_expect_null(located_parse(&errors, text, strlen(text), "t.yaml"), "%s", marked);
+	document = located_parse(&errors, text, strlen(text), "t.yaml");
 	cr_expect_eq(errors.count, 1, "%s\n%s", marked, errors.text);
 	cr_assert_not_null(errors.text);
 	cr_expect(strncmp(errors.text, place, strlen(place)) == 0, "%s\n  found    %s  expected %s",
@@ -58,12 +67,46 @@ static void expect_refused(const char *marked, const char *words)
 		  words);
 	located_errors_free(&errors);
 	free(text);
+	return document;
 }
 
 Test(located, every_refusal_names_its_place)
 {
 	for (size_t i = 0; i < COUNT(refused); i++)
-		expect_refused(refused[i][0], refused[i][1]);
+		cr_expect_null(expect_error(refused[i][0], refused[i][1]), "%s", refused[i][0]);
+}
+
+Test(located, what_is_wrong_with_a_value_is_told_with_its_path_and_the_rest_is_read)
+{
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		struct located_document *document;
+		char text[128];
+
+		snprintf(text, sizeof(text), "%sz: 1\n", wrong[i][0]);
+		document = expect_error(text, wrong[i][1]);
+		cr_assert_not_null(document, "%s", text);
+		cr_expect_str_eq(located_get(located_root(document), "z")->text, "1");
+		located_free(document);
+	}
+}
+
+Test(located, a_value_that_was_told_wrong_is_not_told_again)
+{
+	static const char text[] = "a: *x\nb: \"\\0\"\n";
+	struct located_errors errors = { 0 };
+	struct located_document *document =
+		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
+	const struct located_node *root = located_root(document);
+	const char *value;
+	int64_t number;
+
+	cr_assert_eq(errors.count, 2);
+	cr_expect_not(located_integer(&errors, located_get(root, "a"), 0, 1, &number));
+	cr_expect_not(located_keys(&errors, located_get(root, "a"), &(const char *){ NULL }));
+	cr_expect_not(located_string(&errors, located_get(root, "b"), 1, 9, &value));
+	cr_expect_eq(errors.count, 2, "%s", errors.text);
+	located_free(document);
+	located_errors_free(&errors);
 }
 
 Test(located, a_nul_byte_is_refused_where_it_is)

@@ -50,6 +50,12 @@ static const char *const cases[][2] = {
 	{ "@[]\n", "found a sequence, expected a mapping" },
 	{ "@hello\n", "found \"hello\", expected a mapping" },
 	{ BUS SCHEMAS FEEDS TOPICS "@colour: 1\n", "colour: found an unknown key" },
+	{ "bus: @&x { name: b }\n" SCHEMAS FEEDS TOPICS, "bus: found an anchor, expected a plain value" },
+	{ IN_BUS("stale_ms: @*x"), "bus.stale_ms: found an alias, expected a plain value" },
+	{ "bus: @*x\n" SCHEMAS FEEDS TOPICS, "bus: found an alias, expected a plain value" },
+	{ A_FEED("@*x"), "feeds[0]: found an alias, expected a plain value" },
+	{ A_TOPIC("{ name: @!t t, feed: f, select: quote, schema: quote }"), "topics[0].name: found a tag, expected a plain value" },
+	{ A_TOPIC("{ name: t, feed: @*f, select: quote, schema: quote }"), "topics[0].feed: found an alias, expected a plain value" },
 	{ BUS SCHEMAS FEEDS TOPICS "@feed: 1\n", "feed: found an unknown key, did you mean feeds?" },
 	/* bus */
 	{ "@" SCHEMAS FEEDS TOPICS, "bus.name: found nothing, " NAME },

@@ -153,9 +153,12 @@ static const char *const cases[][2] = {
 	  "t.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
 	  "t.yaml:4:19: fields[0].type: found \"u7\", expected " TYPES },
 	/* what the reader refuses */
-	{ "name: *a\n", "t.yaml:1:7: found an alias, expected a plain value" },
-	{ "name: &a t\n", "t.yaml:1:7: found an anchor, expected a plain value" },
-	{ "name: !!str t\n", "t.yaml:1:7: found a tag, expected a plain value" },
+	{ "name: *a\nversion: 1\nfields:\n- {name: x, type: u8, doc: &d d}\n",
+	  "t.yaml:1:7: name: found an alias, expected a plain value\n"
+	  "t.yaml:4:28: fields[0].doc: found an anchor, expected a plain value" },
+	{ HEAD "- {name: x, type: !!str u8, doc: \"\\x07\"}\n",
+	  "t.yaml:4:19: fields[0].type: found a tag, expected a plain value\n"
+	  "t.yaml:4:34: fields[0].doc: found a control character, expected printable text" },
 	{ "name: [\n", "t.yaml:2:1: YAML syntax: did not find expected node content, while parsing "
 		       "a flow node" },
 };
