@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BinaryFILE: u16 length, message, and again. Offsets are of the uncompressed stream.
+/* BinaryFILE: u16 length, message, and again. A length of 0 with nothing behind it may end it.
+ * Offsets are of the uncompressed stream.
  *
  * F-I1  buffer[next, count) holds the bytes that follow those of the last message given; the first
  *       of them is at `offset` of the stream. */
@@ -82,6 +83,8 @@ static int next(struct source *source, struct source_message *message)
 	if (left < FRAME_BYTES)
 		return end(file, left, FRAME_BYTES);
 	length = (size_t)frame[0] << 8 | frame[1];
+	if (!length && left == FRAME_BYTES)
+		return end(file, 0, 0);
 	if (!length || length > ITCH_LENGTH_MAX)
 		return locate(file, error_set(EBADMSG, "length of a message %zu, expected 1 to %d",
 					      length, ITCH_LENGTH_MAX));

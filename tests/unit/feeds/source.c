@@ -339,6 +339,33 @@ Test(source, a_length_that_no_message_has_is_an_error_at_its_place)
 	}
 }
 
+Test(source, a_last_frame_without_a_message_ends_the_session)
+{
+	static struct content content;
+	static uint8_t file[BYTES];
+	int result;
+
+	make_up(&content);
+	memset(content.bytes + content.size, 0, 2);
+	for (unsigned form = PLAIN; form < FORMS; form++) {
+		size_t size = put(form, content.bytes, content.size + 2, file);
+
+		write_file(file, size);
+		cr_assert_eq(read_file(&content, &result), MESSAGES);
+		cr_assert_eq(result, 0, "%s", tb_error());
+	}
+	write_file((const uint8_t[]){ 0, 0 }, 2);
+	cr_assert_eq(read_file(&content, &result), 0);
+	cr_assert_eq(result, -ENODATA);
+	/* Two of them, or half of one, are none. */
+	content.bytes[content.size + 2] = content.bytes[content.size + 3] = 0;
+	for (size_t more = 1; more <= 4; more += more == 1 ? 2 : 1) {
+		write_file(content.bytes, content.size + more);
+		cr_assert_eq(read_file(&content, &result), MESSAGES);
+		cr_assert_eq(result, -EBADMSG);
+	}
+}
+
 Test(source, a_file_without_a_message_is_an_error)
 {
 	static struct content content;
