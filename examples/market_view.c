@@ -6,16 +6,16 @@
  * It may be started before its publisher. It ends when both topics have ended, after --seconds, or
  * with SIGINT or SIGTERM, and then prints a summary. Latency is from the publisher's time stamp to
  * the handler's clock read, on one host. Where nothing comes it looks again for a while before it
- * sleeps, since being woken takes longer than all the rest. */
+ * sleeps, since being woken takes longer than all the rest; not where others want the core. */
 #include <getopt.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +24,7 @@
 #define SECOND_NS   UINT64_C(1000000000)
 #define REDRAW_NS   (SECOND_NS / 4)
 #define AWAKE_NS    (SECOND_NS / 1000) /* without a record, before it sleeps */
+#define CROWDED     50                 /* times in a second that the core was taken from it */
 #define TURN        1024               /* records between two looks at the clock */
 #define SYMBOLS_MAX 200
 #define ABOVE       4 /* lines above the symbols */
@@ -37,7 +38,9 @@ struct view {
 	uint64_t begun_ns, drawn_ns, second_ns;
 	uint64_t second_records; /* when this second began */
 	uint64_t rate, p50_ns, p99_ns;
-	int width, left; /* columns; those that the line being drawn still has */
+	uint64_t awake_ns; /* AWAKE_NS, or 0 */
+	long taken;        /* times that the core was taken from it */
+	int width, left;   /* columns; those that the line being drawn still has */
 };
 
 static volatile sig_atomic_t stopped;
@@ -196,6 +199,8 @@ static void print_line(struct view *view, uint64_t now_ns)
 		printf("  %s bid %s x %u ask %s x %u last %s x %u", found[0]->name,
 		       price(bid, found[0]->bid), found[0]->bid_size, price(ask, found[0]->ask),
 		       found[0]->ask_size, price(last, found[0]->last), found[0]->last_size);
+	if (strcmp(view->market.quotes.state, "live") != 0)
+		printf("  %s %s", view->market.quotes.topic, view->market.quotes.state);
 	putchar('\n');
 	fflush(stdout);
 }
@@ -232,10 +237,23 @@ static void print_summary(struct view *view)
 /* -- running ------------------------------------------------------------------------------------
  */
 
+/* Where others want the core, who looks again and again is put behind those who sleep. */
+static void give_way(struct view *view)
+{
+	const long before = view->taken;
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	view->taken = usage.ru_nivcsw;
+	if (view->taken - before > CROWDED)
+		view->awake_ns = 0;
+}
+
 static void second_over(struct view *view, uint64_t now_ns)
 {
 	struct market *market = &view->market;
 
+	give_way(view);
 	view->rate =
 		(records(view) - view->second_records) * SECOND_NS / (now_ns - view->second_ns);
 	view->p50_ns = histogram_at(market->recent, 50, 100);
@@ -250,7 +268,7 @@ static void second_over(struct view *view, uint64_t now_ns)
 
 static int run(struct view *view, struct tb_subscriber *subscriber)
 {
-	uint64_t awake_ns = 0; /* until then it looks again at once */
+	uint64_t sleep_ns = 0; /* until then it looks again at once */
 
 	view->begun_ns = view->second_ns = market_now_ns();
 	while (!stopped && !market_ended(&view->market)) {
@@ -268,10 +286,8 @@ static int run(struct view *view, struct tb_subscriber *subscriber)
 		if (view->seconds && now_ns - view->begun_ns >= view->seconds * SECOND_NS)
 			break;
 		if (count > 0)
-			awake_ns = now_ns + AWAKE_NS;
-		else if (now_ns < awake_ns)
-			sched_yield();
-		else
+			sleep_ns = now_ns + view->awake_ns;
+		else if (now_ns >= sleep_ns)
 			tb_wait(subscriber, 50); /* a signal ends it earlier */
 	}
 	return 0;
@@ -349,7 +365,9 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	const struct sigaction action = { .sa_handler = on_signal };
-	struct view view = { .symbols = SYMBOLS_MAX, .terminal = isatty(STDOUT_FILENO) == 1 };
+	struct view view = { .symbols = SYMBOLS_MAX,
+			     .awake_ns = AWAKE_NS,
+			     .terminal = isatty(STDOUT_FILENO) == 1 };
 	const char *quotes = NULL, *trades = NULL;
 	int letter, result;
 
