@@ -46,10 +46,14 @@ static void source_stale(struct tb_source *source, bool stale)
 	deliver_event(source, stale ? TB_EVENT_STALE : TB_EVENT_LIVE);
 }
 
-/* What can still be read is read first: its end may be in it. */
-static bool source_readable(const struct tb_source *source)
+/* What can still be read is read first: its end may be in it. But only while the position moves: a
+ * writer that died in the middle of the progress line leaves one that never says how far it was. */
+static bool source_readable(struct tb_source *source)
 {
-	return source->place.view && source->state == SOURCE_RUNNING &&
+	const bool moved = source->next != source->next_when_lost;
+
+	source->next_when_lost = source->next;
+	return source->place.view && source->state == SOURCE_RUNNING && moved &&
 	       (source->look || source->next <= source->head);
 }
 
@@ -64,8 +68,10 @@ void pulse_lost(struct tb_subscriber *subscriber)
 {
 	subscriber->lost = true;
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
-		if (subscriber->table[i])
+		if (subscriber->table[i]) {
 			subscriber->table[i]->look = true;
+			subscriber->table[i]->next_when_lost = 0;
+		}
 }
 
 /* What the page says of one topic. An entry that is not valid says nothing. */
@@ -89,6 +95,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 	}
 	if (entry.head > source->head || entry.state == TOPIC_ENDED)
 		source->look = true;
+	source->next_when_lost = 0;
 	/* Four pulses make the stale bound; one more, since the beat is taken between two. */
 	source_stale(source, pulse->count > entry.beat + 5);
 }
