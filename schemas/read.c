@@ -346,12 +346,13 @@ int read_file(struct tb_schema **schema, const char *path)
 
 static void fields_free(struct tb_field *fields, size_t count)
 {
-	for (struct tb_field *field = fields; field < fields + count; field++) {
-		free((char *)(uintptr_t)field->name);
-		free((char *)(uintptr_t)field->doc);
-		free((char *)(uintptr_t)field->role);
+	for (size_t i = 0; i < count; i++) {
+		free((char *)(uintptr_t)fields[i].name);
+		free((char *)(uintptr_t)fields[i].doc);
+		free((char *)(uintptr_t)fields[i].role);
 		/* Groups are not nested. */
-		fields_free((struct tb_field *)(uintptr_t)field->members, field->member_count);
+		fields_free((struct tb_field *)(uintptr_t)fields[i].members,
+			    fields[i].member_count);
 	}
 	free(fields);
 }
