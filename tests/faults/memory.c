@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A topic's memory may hold anything: random bytes, or one field that is not what it was. The
+ * subscriber goes on: each call ends, nothing is delivered that fails its check, and when the
+ * memory is good again everything is accounted for.
+ *
+ * Damage is done through the writer's own mapping, raw (the checks do not match any more) and
+ * sealed (they do: a publisher that went mad). Sealed damage may be believed; it must do no harm.
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "bus/words.h"
+#include "publisher/publisher.h"
+#include "tests/support/bytewise.h"
+#include "tests/support/random.h"
+#include "tests/support/scene.h"
+
+#define SLOTS           64
+#define ROUNDS          1500
+#define POLLS           6 /* after each damage: READs complete later than they are posted */
+#define POLL_EVENTS_MAX 2048
+
+static const char *const schemes[] = { "shm", "bytewise" };
+
+enum { RAW = 0, SEALED = 1 };
+
+/* What a handler was told, and whether all of it could be right. */
+struct seen {
+	uint64_t records, lost, last, wrong, events;
+	bool ended, stale, live, backward, impossible;
+};
+
+static uint64_t state;
+
+static void enter(void)
+{
+	scene_enter();
+	state = random_seed();
+	bytewise_add(state);
+}
+
+TestSuite(memory, .init = enter, .fini = scene_leave, .timeout = 60);
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct seen *seen = user;
+	uint64_t x = 0;
+
+	(void)source;
+	if (record->length >= sizeof(x))
+		memcpy(&x, record->data, sizeof(x));
+	seen->records++;
+	seen->wrong += x != record->sequence || record->kind != TB_KIND_UPDATE;
+	seen->backward |= record->sequence <= seen->last;
+	seen->impossible |= !record->name || !*record->name || record->kind == 0 ||
+			    record->instrument >= 16 || record->length > SLOT_BYTES_MAX;
+	seen->last = record->sequence;
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	struct seen *seen = user;
+
+	seen->events++;
+	if (event->kind == TB_EVENT_GAP) {
+		seen->lost += event->last - event->first + 1;
+		seen->backward |= event->last < event->first;
+	}
+	seen->ended |= event->kind == TB_EVENT_ENDED;
+	seen->stale |= event->kind == TB_EVENT_STALE;
+	seen->live |= event->kind == TB_EVENT_LIVE;
+}
+
+struct stage {
+	struct tb_publisher *publisher;
+	struct tb_topic *topic;
+	struct tb_subscriber *subscriber;
+	struct region_layout layout;
+	struct seen seen;
+	uint64_t published;
+};
+
+static void stage_open(struct stage *stage, const char *scheme, uint32_t flags)
+{
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = on_record,
+						   .on_event = on_event,
+						   .user = &stage->seen,
+						   .from = TB_FROM_OLDEST };
+	struct tb_subscription *subscription;
+
+	memset(stage, 0, sizeof(*stage));
+	stage->publisher = scene_publisher(scheme);
+	stage->topic = scene_topic(stage->publisher, "t", SLOTS, flags);
+	cr_assert_eq(region_layout(&stage->topic->shape, &stage->layout), 0);
+	stage->subscriber = scene_subscriber(scheme, 0);
+	cr_assert_eq(tb_subscribe(stage->subscriber, "t", &options, &subscription), 0, "%s",
+		     tb_error());
+}
+
+static void stage_close(struct stage *stage)
+{
+	tb_subscriber_close(stage->subscriber);
+	tb_publisher_close(stage->publisher);
+}
+
+static void publish(struct stage *stage, uint64_t count)
+{
+	scene_publish(stage->topic, stage->published + 1, stage->published + count);
+	stage->published += count;
+}
+
+static void poll_some(struct stage *stage)
+{
+	for (int i = 0; i < POLLS; i++) {
+		const uint64_t before = stage->seen.events;
+
+		cr_assert_geq(tb_poll(stage->subscriber, 1000), 0);
+		cr_assert_lt(stage->seen.events - before, POLL_EVENTS_MAX);
+	}
+}
+
+/* -- damage -------------------------------------------------------------------------------------
+ */
+
+struct structure {
+	uint64_t offset; /* in the region */
+	uint32_t bytes, check;
+	uint64_t salt;
+};
+
+static struct structure structure_draw(const struct stage *stage)
+{
+	const struct tb_topic *topic = stage->topic;
+	const uint32_t slot_bytes = topic->shape.slot_bytes;
+
+	switch (random_below(&state, 4)) {
+	case 0:
+		return (struct structure){ stage->layout.progress, sizeof(struct progress),
+					   offsetof(struct progress, check), topic->progress_salt };
+	case 1:
+		return (struct structure){ stage->layout.directory +
+						   random_below(&state, 3) * DIRECTORY_ENTRY_BYTES,
+					   DIRECTORY_ENTRY_BYTES,
+					   offsetof(struct directory_entry, check),
+					   topic->directory_salt };
+	default:
+		return (struct structure){ stage->layout.ring +
+						   random_below(&state, SLOTS) * slot_bytes,
+					   RECORD_HEADER_BYTES + sizeof(uint64_t),
+					   offsetof(struct record, check), topic->salt };
+	}
+}
+
+/* A value that is small, large, or anything. */
+static uint64_t value_draw(void)
+{
+	switch (random_below(&state, 4)) {
+	case 0:
+		return random_below(&state, 256);
+	case 1:
+		return UINT64_MAX - random_below(&state, 256);
+	case 2:
+		return UINT64_C(1) << random_below(&state, 64);
+	default:
+		return random_draw(&state);
+	}
+}
+
+/* Changes 1, 2, 4 or 8 bytes of a structure. */
+static void damage(const struct stage *stage, const struct structure *what, int sealed)
+{
+	const uint32_t bytes = 1u << random_below(&state, 4);
+	const uint32_t at = (uint32_t)random_below(&state, what->bytes / bytes) * bytes;
+	const uint64_t value = value_draw();
+	char *base = (char *)stage->topic->memory.base + what->offset;
+	_Alignas(8) char copy[SLOT_BYTES_MAX];
+	uint64_t check;
+
+	words_load(copy, base, what->bytes);
+	memcpy(copy + at, &value, bytes);
+	if (sealed) {
+		check = record_hash(copy, what->bytes, what->check, what->salt);
+		memcpy(copy + what->check, &check, sizeof(check));
+	}
+	words_store(base, copy, what->bytes);
+}
+
+/* One field at a time is damaged, looked at, and put back. */
+static void attack(struct stage *stage, int sealed)
+{
+	_Alignas(8) char kept[SLOT_BYTES_MAX];
+
+	for (int round = 0; round < ROUNDS; round++) {
+		const struct structure what = structure_draw(stage);
+		char *base = (char *)stage->topic->memory.base + what.offset;
+
+		publish(stage, random_below(&state, 8));
+		words_load(kept, base, what.bytes);
+		damage(stage, &what, sealed);
+		poll_some(stage);
+		words_store(base, kept, what.bytes);
+		poll_some(stage);
+	}
+	cr_expect_not(stage->seen.backward);
+	cr_expect_not(stage->seen.impossible);
+}
+
+static void read_to_the_end(struct stage *stage)
+{
+	publish(stage, 3 * SLOTS);
+	cr_assert_eq(tb_topic_end(stage->topic), 0);
+	cr_assert(scene_poll_while(stage->subscriber, &stage->seen.ended));
+	cr_expect_eq(stage->seen.records + stage->seen.lost, stage->published);
+	cr_expect_eq(stage->seen.last, stage->published);
+	cr_expect_eq(stage->seen.wrong, 0);
+}
+
+ParameterizedTestParameters(memory, one_changed_field_is_never_delivered_and_all_is_accounted_for)
+{
+	static size_t which[] = { 0, 1 };
+
+	return cr_make_param_array(size_t, which, 2);
+}
+
+ParameterizedTest(size_t *which, memory,
+		  one_changed_field_is_never_delivered_and_all_is_accounted_for)
+{
+	struct stage stage;
+
+	stage_open(&stage, schemes[*which], 0);
+	attack(&stage, RAW);
+	cr_expect_eq(stage.seen.wrong, 0);
+	read_to_the_end(&stage);
+	stage_close(&stage);
+}
+
+ParameterizedTestParameters(memory, a_changed_field_with_a_right_check_does_no_harm)
+{
+	static size_t which[] = { 0, 1 };
+
+	return cr_make_param_array(size_t, which, 2);
+}
+
+ParameterizedTest(size_t *which, memory, a_changed_field_with_a_right_check_does_no_harm)
+{
+	struct stage stage;
+
+	stage_open(&stage, schemes[*which], 0);
+	attack(&stage, SEALED);
+	stage_close(&stage);
+}
+
+Test(memory, a_changed_field_of_an_unchecked_topic_does_no_harm)
+{
+	struct stage stage;
+
+	stage_open(&stage, "shm", TB_TOPIC_UNCHECKED);
+	attack(&stage, RAW);
+	stage_close(&stage);
+}
+
+/* -- damage while it is read --------------------------------------------------------------------
+ */
+
+struct vandal {
+	const struct stage *stage;
+	int sealed;
+	_Atomic bool stop;
+};
+
+static void *vandal_run(void *user)
+{
+	struct vandal *vandal = user;
+
+	while (!vandal->stop) {
+		const struct structure what = structure_draw(vandal->stage);
+
+		damage(vandal->stage, &what, vandal->sealed);
+	}
+	return NULL;
+}
+
+static void attack_meanwhile(size_t which, int sealed)
+{
+	struct stage stage;
+	struct vandal vandal = { .stage = &stage, .sealed = sealed };
+	pthread_t thread;
+
+	stage_open(&stage, schemes[which], 0);
+	cr_assert_eq(pthread_create(&thread, NULL, vandal_run, &vandal), 0);
+	for (int round = 0; round < 4 * ROUNDS; round++) {
+		publish(&stage, 1);
+		cr_assert_geq(tb_poll(stage.subscriber, 1000), 0);
+	}
+	vandal.stop = true;
+	pthread_join(thread, NULL);
+	cr_expect_not(stage.seen.backward);
+	cr_expect_not(stage.seen.impossible);
+	if (sealed == RAW) {
+		cr_expect_eq(stage.seen.wrong, 0);
+		/* The names are not written again by themselves. */
+		directory_store(stage.topic->directory, 0, "A", stage.topic->directory_salt);
+		directory_store(stage.topic->directory, 1, "B", stage.topic->directory_salt);
+		read_to_the_end(&stage);
+	}
+	stage_close(&stage);
+}
+
+ParameterizedTestParameters(memory, fields_that_change_while_they_are_read_do_no_harm)
+{
+	static size_t which[] = { 0, 1, 2, 3 };
+
+	return cr_make_param_array(size_t, which, 4);
+}
+
+ParameterizedTest(size_t *which, memory, fields_that_change_while_they_are_read_do_no_harm)
+{
+	attack_meanwhile(*which % 2, *which / 2 ? SEALED : RAW);
+}
+
+/* -- random bytes -------------------------------------------------------------------------------
+ */
+
+static void scramble(void *memory, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++) {
+		const uint64_t word = random_draw(&state);
+
+		words_store((char *)memory + i * 8, &word, sizeof(word));
+	}
+}
+
+ParameterizedTestParameters(memory, random_bytes_are_no_records)
+{
+	static size_t which[] = { 0, 1, 2 };
+
+	return cr_make_param_array(size_t, which, 3);
+}
+
+ParameterizedTest(size_t *which, memory, random_bytes_are_no_records)
+{
+	const bool unchecked = *which == 2;
+	struct stage stage;
+	uint64_t before;
+
+	stage_open(&stage, schemes[*which % 2], unchecked ? TB_TOPIC_UNCHECKED : 0);
+	publish(&stage, 10);
+	cr_assert(scene_poll_until(stage.subscriber, &stage.seen.records, 10));
+	before = stage.seen.records;
+	for (int round = 0; round < 200; round++) {
+		scramble((char *)stage.topic->memory.base + REGION_PAGE,
+			 stage.layout.bytes - REGION_PAGE);
+		poll_some(&stage);
+	}
+	cr_expect(unchecked || stage.seen.records == before);
+	cr_expect_not(stage.seen.impossible);
+	stage_close(&stage);
+}
+
+ParameterizedTestParameters(memory, a_header_of_random_bytes_is_refused_in_words)
+{
+	static size_t which[] = { 0, 1 };
+
+	return cr_make_param_array(size_t, which, 2);
+}
+
+ParameterizedTest(size_t *which, memory, a_header_of_random_bytes_is_refused_in_words)
+{
+	struct tb_publisher *publisher = scene_publisher(schemes[*which]);
+	struct tb_topic *topic = scene_topic(publisher, "t", SLOTS, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(schemes[*which], 0);
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = on_record };
+	struct tb_subscription *subscription;
+
+	for (int round = 0; round < 20; round++) {
+		scramble(topic->memory.base, sizeof(struct region_header));
+		cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), -EPROTO);
+		cr_expect_not_null(strstr(tb_error(), "topic t: "), "%s", tb_error());
+	}
+	tb_subscriber_close(subscriber);
+	tb_publisher_close(publisher);
+}
+
+ParameterizedTestParameters(memory, a_bus_page_of_random_bytes_is_stale_and_heals)
+{
+	static size_t which[] = { 0, 1 };
+
+	return cr_make_param_array(size_t, which, 2);
+}
+
+ParameterizedTest(size_t *which, memory, a_bus_page_of_random_bytes_is_stale_and_heals)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	struct stage stage;
+
+	stage_open(&stage, schemes[*which], 0);
+	while (!stage.seen.stale) {
+		scramble(stage.publisher->page.base, stage.publisher->page.bytes);
+		cr_assert_geq(tb_poll(stage.subscriber, 1000), 0);
+		cr_assert_lt(scene_now_ms(), until_ms);
+	}
+	cr_assert(scene_poll_while(stage.subscriber, &stage.seen.live));
+	publish(&stage, 5);
+	cr_assert(scene_poll_until(stage.subscriber, &stage.seen.records, 5));
+	stage_close(&stage);
+}
