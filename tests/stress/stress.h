@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One writer at full speed and readers of different manners on their own threads, all held against
+ * the truth. Linked with files built for steps (steps.h), each of them is also stalled on purpose,
+ * anywhere inside a copy or a store; linked with the library as it is, none is. */
+#ifndef TICKBUS_TESTS_STRESS_H
+#define TICKBUS_TESTS_STRESS_H
+
+#include <pthread.h>
+
+#include "tests/stress/tally.h"
+
+enum manner {
+	STEADY,   /* polls without pause */
+	LAGGING,  /* lets itself be lapped */
+	SLEEPING, /* waits to be woken */
+	VALUES,   /* reads the last-value cache */
+	READERS,
+	WRITER = READERS
+};
+
+struct variant {
+	const char *name;
+	const char *scheme;
+	uint32_t payload_max, slots, flags;
+	uint32_t share; /* of all records, in thousandths */
+};
+
+struct party {
+	struct stress *stress;
+	enum manner manner;
+	pthread_t thread;
+	uint64_t random;
+	struct tally tally;
+	uint64_t values;  /* accepted copies of last values */
+	uint64_t refused; /* copies that were caught: torn, stale or being written */
+	_Alignas(64) _Atomic uint64_t looks; /* how often it looked */
+};
+
+struct stress {
+	const struct variant *variant;
+	struct tb_publisher *publisher;
+	struct tb_topic *topic;
+	struct truth truth;
+	const char *address;
+	uint64_t records, until_ms; /* whichever comes first; 0: not bounded by it */
+	_Alignas(64) _Atomic uint64_t written;
+	_Alignas(64) _Atomic bool over;     /* nothing more is written */
+	_Atomic uint32_t waiting, finished; /* readers */
+	pthread_barrier_t joined;
+	struct party party[READERS + 1];
+};
+
+extern _Thread_local struct party *stress_me;
+
+uint64_t stress_draw(struct party *);
+uint64_t stress_now_ms(void);
+
+/* Waits until `written` has come to n, or nothing more comes. */
+void stress_await(struct party *, uint64_t n);
+
+/* stress_reader.c: a reader's thread. */
+void *stress_read(void *party);
+
+/* stress_stall.c: from now on the calling thread is stalled now and then; not any more. */
+void stress_stall(struct party *);
+void stress_stall_no_more(void);
+
+#endif
