@@ -21,6 +21,18 @@ static inline void barrier_store(void)
 #endif
 }
 
+/* Asks for a line that is going to be written, so that no other core has it by then. */
+static inline void barrier_prefetch_write(const void *line)
+{
+#if defined(__x86_64__)
+	/* Compilers take a plain prefetch, which shares the line, where they know of no better one;
+	 * processors that know of none do nothing. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
 /* Waiting in a loop: lets the core's other half work, and the line's owner keep it. */
 static inline void barrier_pause(void)
 {

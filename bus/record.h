@@ -78,9 +78,9 @@ uint64_t record_salt(uint64_t epoch, uint32_t topic_id, enum record_tag tag);
  * field's place; bytes is private memory of at most SLOT_BYTES_MAX. */
 uint64_t record_hash(void *bytes, size_t length, size_t check_offset, uint64_t salt);
 
-/* Writes record into slot: sequence 0, body, sequence. The record's check is made here when
- * checked, else 0 is stored. The payload up to the next word boundary is zeroed in record. */
-void record_store(struct slot *slot, struct record *record, bool checked, uint64_t salt);
+/* Writes a whole record as record_put of bus/record_put.h does. Its check is made here when
+ * checked, else 0 is stored. */
+void record_store(struct slot *slot, const struct record *record, bool checked, uint64_t salt);
 
 /* Copies a slot of shared memory under the sequence lock, header and payload in use, if its
  * sequence is `sequence`. 0; -EAGAIN if it holds another or changed meanwhile; *found tells which

@@ -15,6 +15,7 @@
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "bus/record_put.h"
 #include "publisher/publisher.h"
 
 #define SLOTS_DEFAULT       65536
@@ -240,39 +241,85 @@ static bool is_value(uint8_t kind)
 	       kind >= TB_KIND_USER;
 }
 
+static struct slot *ring_slot(const struct tb_topic *topic, uint64_t sequence)
+{
+	return (struct slot *)(topic->ring + (sequence & topic->slot_mask) * topic->slot_bytes);
+}
+
+static struct slot *value_slot(const struct tb_topic *topic, const struct tb_update *update)
+{
+	if (!topic->last_value || !is_value(update->kind))
+		return NULL;
+	return (struct slot *)(topic->last_value + (size_t)update->instrument * topic->slot_bytes);
+}
+
+/* Inlined for each kind of topic and length that is worth its own code, see RECORD_SMALL. */
+RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, size_t length,
+			  bool checked)
+{
+	const struct record_head head = { .sequence = topic->sequence + 1,
+					  .time_ns = update->time_ns,
+					  .meta = record_meta(update->instrument, update->length,
+							      update->kind, update->flags) };
+	const uint64_t check = checked ? record_check(&head, update->data, length, topic->salt) : 0;
+	struct slot *value = value_slot(topic, update);
+
+	barrier_prefetch_write(ring_slot(topic, head.sequence + PREFETCH_SLOTS));
+	record_put(ring_slot(topic, head.sequence), &head, check, update->data, length);
+	if (value)
+		record_put(value, &head, check, update->data, length);
+	topic->sequence = head.sequence;
+	return topic->manual_flush ? 0 : tb_flush(topic);
+}
+
+static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
+						 const struct tb_update *update)
+{
+	return publish(topic, update, update->length, topic->checked);
+}
+
+static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	return publish(topic, update, RECORD_SMALL, true);
+}
+
+static __attribute__((noinline)) int publish_stepped(struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	if (topic->ended)
+		return update_refused(topic, update);
+	step(topic);
+	return tb_publish(topic, update);
+}
+
+static __attribute__((noinline)) int publish_now(struct tb_topic *topic,
+						 const struct tb_update *update)
+{
+	struct tb_update timed = *update;
+
+	timed.size = sizeof(timed);
+	timed.time_ns = clock_ns();
+	return tb_publish(topic, &timed);
+}
+
+/* What is not the common case goes elsewhere and comes back: so that this saves no registers. A
+ * topic that has ended has nothing reserved. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 {
-	const uint64_t sequence = topic->sequence + 1;
-	struct record record;
-	char *slot;
-
-	if (__builtin_expect(topic->ended || update->size < sizeof(*update) || update->kind == 0 ||
+	if (__builtin_expect(update->size < sizeof(*update) || update->kind == 0 ||
 				     update->instrument >= topic->names.count ||
 				     update->length > topic->payload_max,
 			     0))
 		return update_refused(topic, update);
-	if (sequence > topic->progress.reserved)
-		step(topic);
-
-	record.sequence = sequence;
-	record.time_ns = update->time_ns ? update->time_ns : clock_ns();
-	record.instrument = update->instrument;
-	record.length = update->length;
-	record.kind = update->kind;
-	record.flags = update->flags;
-	if (update->length)
-		memcpy(record.payload, update->data, update->length);
-
-	slot = topic->ring + (sequence & topic->slot_mask) * topic->slot_bytes;
-	record_store((struct slot *)slot, &record, topic->checked, topic->salt);
-	if (topic->last_value && is_value(record.kind))
-		record_store((struct slot *)(topic->last_value +
-					     (size_t)record.instrument * topic->slot_bytes),
-			     &record, topic->checked, topic->salt);
-	topic->sequence = sequence;
-	slot = topic->ring + ((sequence + PREFETCH_SLOTS) & topic->slot_mask) * topic->slot_bytes;
-	__builtin_prefetch(slot, 1);
-	return topic->manual_flush ? 0 : tb_flush(topic);
+	if (__builtin_expect(topic->sequence >= topic->progress.reserved, 0))
+		return publish_stepped(topic, update);
+	if (__builtin_expect(update->time_ns == 0, 0))
+		return publish_now(topic, update);
+	if (update->length != RECORD_SMALL)
+		return publish_any(topic, update);
+	return topic->checked ? publish_checked(topic, update)
+			      : publish(topic, update, RECORD_SMALL, false);
 }
 
 TB_API int tb_instrument(struct tb_topic *topic, const char *name)

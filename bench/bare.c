@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bare ring: the yardstick. As little as moves messages from one writer to many readers.
+ *
+ * One writer; a sequence in each slot, 0 while it is written; the slot 32 places ahead is fetched
+ * for writing; a reader that finds nothing pauses; it copies and looks at the sequence again. No
+ * check, no time, no names, no joining, no progress line: who is lapped goes on where the writer
+ * is. Everything is inlined into the loop that is measured. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/bench.h"
+
+#define AHEAD 32
+#define LOOK  256 /* messages a reader takes at a time */
+
+struct bare {
+	_Atomic uint64_t *ring;
+	uint64_t next, mask;
+	uint32_t slot_words, words;
+};
+
+static int bare_open(void **out, const struct shape *shape, unsigned int channel)
+{
+	struct bare *bare = calloc(1, sizeof(*bare));
+	char name[32];
+
+	if (!bare)
+		machine_fail("no memory");
+	snprintf(name, sizeof(name), "bare-%u", channel);
+	bare->ring = machine_share(shape->folder, name, (size_t)shape->slots * shape->slot_bytes);
+	bare->next = 1;
+	bare->mask = shape->slots - 1;
+	bare->slot_words = shape->slot_bytes / 8;
+	bare->words = shape->payload_words;
+	*out = bare;
+	return 0;
+}
+
+static void bare_close(void *bare)
+{
+	free(bare);
+}
+
+static inline void put(struct bare *bare, const uint64_t *payload)
+{
+	const uint64_t next = bare->next++;
+	_Atomic uint64_t *slot = bare->ring + (next & bare->mask) * bare->slot_words;
+
+	machine_prefetch_write(
+		(const void *)(bare->ring + ((next + AHEAD) & bare->mask) * bare->slot_words));
+	atomic_store_explicit(&slot[0], 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	for (uint32_t i = 0; i < bare->words; i++)
+		atomic_store_explicit(&slot[1 + i], payload[i], memory_order_relaxed);
+	atomic_store_explicit(&slot[0], next, memory_order_release);
+}
+
+static void bare_write(void *writer, unsigned int count)
+{
+	struct bare *bare = writer;
+	uint64_t payload[PAYLOAD_WORDS];
+
+	while (count-- > 0) {
+		payload_fill(payload, bare->words, bare->next);
+		put(bare, payload);
+	}
+}
+
+/* Whether a message was got; *found is what the slot held. */
+static inline int get(struct bare *bare, uint64_t *payload, uint64_t *found)
+{
+	const _Atomic uint64_t *slot = bare->ring + (bare->next & bare->mask) * bare->slot_words;
+
+	*found = atomic_load_explicit(&slot[0], memory_order_acquire);
+	if (*found != bare->next)
+		return 0;
+	for (uint32_t i = 0; i < bare->words; i++)
+		payload[i] = atomic_load_explicit(&slot[1 + i], memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&slot[0], memory_order_relaxed) == bare->next;
+}
+
+static void bare_read(void *reader, struct tally *tally)
+{
+	struct bare *bare = reader;
+	uint64_t payload[PAYLOAD_WORDS], found;
+
+	for (unsigned int i = 0; i < LOOK; i++) {
+		if (!get(bare, payload, &found)) {
+			if (found > bare->next) { /* lapped */
+				tally->lost += found - bare->next;
+				bare->next = found;
+			}
+			machine_pause();
+			return;
+		}
+		tally->wrong += payload_wrong(payload, bare->words, bare->next);
+		tally->received++;
+		bare->next++;
+	}
+}
+
+const struct transport bare_transport = {
+	.name = "bare",
+	.writer_open = bare_open,
+	.write = bare_write,
+	.writer_close = bare_close,
+	.reader_open = bare_open,
+	.read = bare_read,
+	.reader_close = bare_close,
+};

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the measuring program and the transports share.
+ *
+ * A transport moves messages from one writer process to reader processes, through a ring of
+ * `slots` slots of `slot_bytes`. Each transport is one file that fills one table; to compare with
+ * another bus, add a file and a line in transports[].
+ *
+ * Every message is made of words that its number decides, and a reader checks every word. */
+#ifndef TICKBUS_BENCH_H
+#define TICKBUS_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define HEADER_BYTES  32     /* of a slot that are not payload, for all transports alike */
+#define PAYLOAD_WORDS 508    /* at most */
+#define RING_BYTES    262144 /* fits a second-level cache */
+#define READERS_MAX   15
+#define LINE_BYTES    64
+#define BATCH         64 /* messages that a feed has at once: one flush, one look at the clock */
+
+struct shape {
+	const char *folder; /* for files and sockets, gone afterwards */
+	uint32_t slot_bytes;
+	uint32_t payload_words;
+	uint32_t slots;
+};
+
+struct tally {
+	uint64_t received, lost, wrong;
+};
+
+struct transport {
+	const char *name;
+	/* The writer of a channel, 0 or 1, made before its readers. 0, or -1 after words on stderr.
+	 */
+	int (*writer_open)(void **writer, const struct shape *, unsigned int channel);
+	/* Writes the next `count` messages as one batch, and makes them known. */
+	void (*write)(void *writer, unsigned int count);
+	void (*writer_close)(void *writer);
+	/* Ready to get every message that is written after it returned. */
+	int (*reader_open)(void **reader, const struct shape *, unsigned int channel);
+	/* One look for messages, without waiting; adds to the tally. */
+	void (*read)(void *reader, struct tally *);
+	void (*reader_close)(void *reader);
+};
+
+extern const struct transport bare_transport, local_transport, checked_transport;
+
+/* lines.c: what the machine itself can do, between two cores. */
+int lines_transfer(const struct shape *, unsigned int ms); /* two lines, to and fro */
+int lines_stream(const struct shape *, unsigned int ms);   /* lines in bulk, one way */
+
+/* machine.c */
+void machine_pin(unsigned int place); /* the calling thread, to the place-th core we may use */
+void *machine_share(const char *folder, const char *name, size_t bytes); /* file mapped, or exit */
+double machine_ticks_per_ns(void);
+/* The middle of values, which it sorts. */
+double machine_quantile(double *values, size_t count, double quantile);
+_Noreturn void machine_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static inline uint64_t machine_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
+}
+
+static inline void machine_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+static inline void machine_prefetch_write(const void *line)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
+static inline void payload_fill(uint64_t *payload, uint32_t words, uint64_t number)
+{
+	for (uint32_t i = 0; i < words; i++)
+		payload[i] = number * UINT64_C(0x9e3779b97f4a7c15) + i;
+}
+
+static inline uint64_t payload_wrong(const uint64_t *payload, uint32_t words, uint64_t number)
+{
+	uint64_t wrong = 0;
+
+	for (uint32_t i = 0; i < words; i++)
+		wrong |= payload[i] ^ (number * UINT64_C(0x9e3779b97f4a7c15) + i);
+	return wrong != 0;
+}
+
+#endif

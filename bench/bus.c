@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tickbus as its users use it: installed headers, the shared library, one handler per record.
+ *
+ *   local    no check, the caller passes the time it has
+ *   checked  check and time in every record, every delivered record checked
+ *
+ * Both without a last-value cache, which no ring has to compare with. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "tickbus/publisher.h"
+#include "tickbus/subscriber.h"
+
+#define LOOK 256
+
+struct writer {
+	struct tb_publisher *publisher;
+	struct tb_topic *topic;
+	uint64_t next;
+	uint32_t words, instrument;
+	bool checked;
+};
+
+struct reader {
+	struct tb_subscriber *subscriber;
+	struct tally *tally;
+	uint32_t words;
+};
+
+static void expect(int result, const char *what)
+{
+	if (result < 0)
+		machine_fail("%s: %s", what, tb_error());
+}
+
+static int bus_writer_open(void **out, const struct shape *shape, unsigned int channel,
+			   bool checked)
+{
+	struct tb_topic_options topic = { .size = sizeof(topic),
+					  .name = "t",
+					  .slots = shape->slots,
+					  .instruments = 1,
+					  .flags = TB_TOPIC_NO_LAST_VALUE | TB_TOPIC_MANUAL_FLUSH };
+	struct tb_publisher_options bus = { .size = sizeof(bus), .exit_wait_ms = UINT32_MAX };
+	struct writer *writer = calloc(1, sizeof(*writer));
+	struct tb_schema *schema = NULL;
+	char text[128], name[32];
+
+	if (!writer)
+		machine_fail("no memory");
+	snprintf(name, sizeof(name), "bench-%u", channel);
+	bus.name = name;
+	snprintf(text, sizeof(text),
+		 "name: bench\nversion: 1\nfields:\n- {name: words, type: 'u64[%u]', doc: words}\n",
+		 shape->payload_words);
+	expect(tb_schema_parse(&schema, text, strlen(text), "bench"), "schema");
+	topic.schema = schema;
+	if (!checked)
+		topic.flags |= TB_TOPIC_UNCHECKED;
+	expect(tb_publisher_open(&writer->publisher, &bus), "publisher");
+	expect(tb_topic_create(writer->publisher, &topic, &writer->topic), "topic");
+	tb_schema_free(schema);
+	writer->instrument = (uint32_t)tb_instrument(writer->topic, "BENCH");
+	writer->next = 1;
+	writer->words = shape->payload_words;
+	writer->checked = checked;
+	*out = writer;
+	return 0;
+}
+
+static int local_writer_open(void **out, const struct shape *shape, unsigned int channel)
+{
+	return bus_writer_open(out, shape, channel, false);
+}
+
+static int checked_writer_open(void **out, const struct shape *shape, unsigned int channel)
+{
+	return bus_writer_open(out, shape, channel, true);
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void bus_write(void *user, unsigned int count)
+{
+	struct writer *writer = user;
+	uint64_t payload[PAYLOAD_WORDS];
+	struct tb_update update = { .size = sizeof(update),
+				    .instrument = writer->instrument,
+				    .kind = TB_KIND_UPDATE,
+				    .length = (uint16_t)(writer->words * 8),
+				    .time_ns = writer->checked ? clock_ns() : 1,
+				    .data = payload };
+
+	while (count-- > 0) {
+		payload_fill(payload, writer->words, writer->next++);
+		if (tb_publish(writer->topic, &update) < 0)
+			machine_fail("publish: %s", tb_error());
+	}
+	tb_flush(writer->topic);
+}
+
+static void bus_writer_close(void *user)
+{
+	struct writer *writer = user;
+
+	tb_publisher_close(writer->publisher);
+	free(writer);
+}
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	const struct reader *reader = user;
+
+	(void)source;
+	reader->tally->received++;
+	reader->tally->wrong += record->length != reader->words * 8 ||
+				payload_wrong(record->data, reader->words, record->sequence);
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	const struct reader *reader = user;
+
+	if (event->kind == TB_EVENT_GAP && reader->tally)
+		reader->tally->lost += event->last - event->first + 1;
+}
+
+static int bus_reader_open(void **out, const struct shape *shape, unsigned int channel)
+{
+	struct reader *reader = calloc(1, sizeof(*reader));
+	char address[32];
+	struct tb_subscriber_options bus = { .size = sizeof(bus),
+					     .address = address,
+					     .connect_ms = 20000 };
+	struct tb_subscription_options how = {
+		.size = sizeof(how), .on_record = on_record, .on_event = on_event, .user = reader
+	};
+	struct tb_subscription *subscription;
+
+	if (!reader)
+		machine_fail("no memory");
+	reader->words = shape->payload_words;
+	snprintf(address, sizeof(address), "shm:bench-%u", channel);
+	expect(tb_subscriber_open(&reader->subscriber, &bus), "subscriber");
+	expect(tb_subscribe(reader->subscriber, "t", &how, &subscription), "subscribe");
+	*out = reader;
+	return 0;
+}
+
+static void bus_read(void *user, struct tally *tally)
+{
+	struct reader *reader = user;
+
+	reader->tally = tally;
+	expect(tb_poll(reader->subscriber, LOOK), "poll");
+}
+
+static void bus_reader_close(void *user)
+{
+	struct reader *reader = user;
+
+	tb_subscriber_close(reader->subscriber);
+	free(reader);
+}
+
+#define BUS(setting)                                                                               \
+	const struct transport setting##_transport = {                                             \
+		.name = #setting,                                                                  \
+		.writer_open = setting##_writer_open,                                              \
+		.write = bus_write,                                                                \
+		.writer_close = bus_writer_close,                                                  \
+		.reader_open = bus_reader_open,                                                    \
+		.read = bus_read,                                                                  \
+		.reader_close = bus_reader_close,                                                  \
+	}
+BUS(local);
+BUS(checked);

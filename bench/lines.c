@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine itself can do between two cores: no ring can be better than this.
+ *
+ *   transfer  one word in a cache line goes to the other core, one in another line comes back
+ *   stream    a block of lines is written by one core while the other reads the block before it;
+ *             the cores meet once per block */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+
+#define SAMPLES_MAX 1000000
+#define BLOCK_LINES 1024
+#define BLOCKS      2
+
+struct word {
+	_Alignas(128) _Atomic uint64_t value;
+};
+
+struct line {
+	_Alignas(LINE_BYTES) _Atomic uint64_t value;
+};
+
+struct lines {
+	struct word there, back;
+	struct line block[BLOCKS][BLOCK_LINES];
+};
+
+static void await(const struct word *word, uint64_t value)
+{
+	while (atomic_load_explicit(&word->value, memory_order_acquire) < value)
+		machine_pause();
+}
+
+static void tell(struct word *word, uint64_t value)
+{
+	atomic_store_explicit(&word->value, value, memory_order_release);
+}
+
+/* Runs `other` in a process of its own on the second core. */
+static pid_t beside(struct lines *lines, void (*other)(struct lines *))
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		machine_fail("no process");
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		machine_pin(1);
+		other(lines);
+		_exit(0);
+	}
+	machine_pin(0);
+	return child;
+}
+
+static void echo(struct lines *lines)
+{
+	for (uint64_t n = 1;; n++) {
+		await(&lines->there, n);
+		tell(&lines->back, n);
+	}
+}
+
+int lines_transfer(const struct shape *shape, unsigned int ms)
+{
+	struct lines *lines = machine_share(shape->folder, "lines", sizeof(*lines));
+	double *samples = calloc(SAMPLES_MAX, sizeof(*samples));
+	const double scale = machine_ticks_per_ns();
+	const pid_t child = beside(lines, echo);
+	const uint64_t warm = machine_ticks() + (uint64_t)(scale * 1e6 * ms / 4);
+	const uint64_t until = warm + (uint64_t)(scale * 1e6 * ms);
+	uint64_t from = machine_ticks(), to;
+	size_t count = 0;
+
+	if (!samples)
+		machine_fail("no memory");
+	for (uint64_t n = 1; from < until && count < SAMPLES_MAX; n++, from = to) {
+		tell(&lines->there, n);
+		await(&lines->back, n);
+		to = machine_ticks();
+		if (from >= warm)
+			samples[count++] = (double)(to - from) / scale / 2;
+	}
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	printf("{\"value\": %.2f}\n", machine_quantile(samples, count, 0.5));
+	free(samples);
+	return 0;
+}
+
+/* Reads each block when it is there, and says so. */
+static void take(struct lines *lines)
+{
+	for (uint64_t n = 1;; n++) {
+		uint64_t wrong = 0;
+
+		await(&lines->there, n);
+		for (size_t i = 0; i < BLOCK_LINES; i++)
+			wrong |= n ^ atomic_load_explicit(&lines->block[n % BLOCKS][i].value,
+							  memory_order_relaxed);
+		if (wrong)
+			_exit(1);
+		tell(&lines->back, n);
+	}
+}
+
+int lines_stream(const struct shape *shape, unsigned int ms)
+{
+	struct lines *lines = machine_share(shape->folder, "lines", sizeof(*lines));
+	const double scale = machine_ticks_per_ns();
+	const pid_t child = beside(lines, take);
+	const uint64_t warm = machine_ticks() + (uint64_t)(scale * 1e6 * ms / 4);
+	const uint64_t until = warm + (uint64_t)(scale * 1e6 * ms);
+	uint64_t now = 0, from = 0, blocks = 0;
+
+	for (uint64_t n = 1; now < until; n++) {
+		await(&lines->back, n > BLOCKS ? n - BLOCKS : 0);
+		for (size_t i = 0; i < BLOCK_LINES; i++)
+			atomic_store_explicit(&lines->block[n % BLOCKS][i].value, n,
+					      memory_order_relaxed);
+		tell(&lines->there, n);
+		now = machine_ticks();
+		if (from)
+			blocks++;
+		else if (now >= warm)
+			from = now;
+	}
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	printf("{\"value\": %.3f}\n",
+	       (double)blocks * BLOCK_LINES / ((double)(now - from) / scale) * 1e3);
+	return 0;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tickbus-bench: one measurement, one line of JSON. scripts/bench runs many of them and compares.
+ *
+ *   tickbus-bench FOLDER MEASURE TRANSPORT SLOT_BYTES READERS MS
+ *
+ *   transfer, stream  the machine's own limits (TRANSPORT is not looked at)
+ *   publish     ns per message of a batch, while readers spin on the next slot: they had the time
+ *               to read everything before. The middle of all batches.
+ *   each        the same with a flush after each message
+ *   throughput  a writer that never waits: million messages a second that the slowest reader got,
+ *               and the share that it lost
+ *   latency     ns one way: half of a round trip through two rings between two processes
+ *   count       MS thousand messages written inside bench_counted(), for callgrind
+ *
+ * The writer is on the first core, the readers on the next ones, each a process of its own. */
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+
+#define SAMPLES_MAX 1000000
+#define GIVE_UP_S   120
+#define REST_NS     10000.0 /* between two batches: readers are idle again */
+
+enum phase { WARM, MEASURE, DONE };
+
+struct outcome {
+	_Alignas(128) struct tally tally;
+	double ns;
+};
+
+/* Shared by the processes of one measurement. */
+struct desk {
+	_Alignas(128) _Atomic uint32_t ready;
+	_Alignas(128) _Atomic uint32_t phase;
+	struct outcome outcomes[READERS_MAX];
+};
+
+struct run {
+	const char *program, *folder, *measure;
+	const struct transport *transport;
+	struct shape shape;
+	unsigned int readers, ms;
+	struct desk *desk;
+	pid_t children[READERS_MAX];
+	double scale; /* ticks per ns */
+};
+
+static const struct transport *const transports[] = { &bare_transport, &local_transport,
+						      &checked_transport };
+
+/* -- the other processes ------------------------------------------------------------------------
+ */
+
+static void spawn(struct run *run, const char *role)
+{
+	extern char **environ;
+
+	run->desk = machine_share(run->folder, "desk", sizeof(*run->desk));
+	for (unsigned int i = 0; i < run->readers; i++) {
+		char slot_bytes[16], index[16];
+		const char *args[] = { run->program, run->folder, role, run->transport->name,
+				       slot_bytes,   index,       "0",  NULL };
+		int code;
+
+		snprintf(slot_bytes, sizeof(slot_bytes), "%u", run->shape.slot_bytes);
+		snprintf(index, sizeof(index), "%u", i);
+		code = posix_spawn(&run->children[i], run->program, NULL, NULL,
+				   (char *const *)(uintptr_t)args, environ);
+		if (code)
+			machine_fail("%s: %s", run->program, strerror(code));
+	}
+	while (atomic_load_explicit(&run->desk->ready, memory_order_acquire) < run->readers) {
+		if (waitpid(-1, NULL, WNOHANG) > 0)
+			machine_fail("a reader ended before it began");
+		usleep(200);
+	}
+	machine_pin(0); /* after the library's threads were started: they go where there is room */
+}
+
+static void phase_set(struct run *run, enum phase phase)
+{
+	atomic_store_explicit(&run->desk->phase, phase, memory_order_release);
+}
+
+/* Waits for the readers; fails when one saw a word that nobody wrote. */
+static void join(struct run *run)
+{
+	phase_set(run, DONE);
+	for (unsigned int i = 0; i < run->readers; i++) {
+		int status;
+
+		waitpid(run->children[i], &status, 0);
+		if (status)
+			machine_fail("reader %u ended with status 0x%x", i, (unsigned int)status);
+		if (run->desk->outcomes[i].tally.wrong)
+			machine_fail("reader %u got %llu wrong messages", i,
+				     (unsigned long long)run->desk->outcomes[i].tally.wrong);
+	}
+}
+
+static int reader_main(struct run *run)
+{
+	struct outcome *outcome = &run->desk->outcomes[run->readers];
+	struct tally tally = { 0 }, begin = { 0 };
+	uint32_t seen = WARM, phase;
+	uint64_t from = 0;
+	void *reader;
+
+	run->transport->reader_open(&reader, &run->shape, 0);
+	machine_pin(run->readers + 1);
+	atomic_fetch_add(&run->desk->ready, 1);
+	while (seen != DONE) {
+		run->transport->read(reader, &tally);
+		phase = atomic_load_explicit(&run->desk->phase, memory_order_relaxed);
+		if (phase == seen)
+			continue;
+		seen = phase;
+		if (phase == MEASURE) {
+			begin = tally;
+			from = machine_ticks();
+		}
+	}
+	outcome->ns = (double)(machine_ticks() - from) / run->scale;
+	outcome->tally.received = tally.received - begin.received;
+	outcome->tally.lost = tally.lost - begin.lost;
+	outcome->tally.wrong = tally.wrong;
+	run->transport->reader_close(reader);
+	return 0;
+}
+
+static int echo_main(struct run *run)
+{
+	struct tally tally = { 0 };
+	void *reader, *writer;
+	uint64_t sent = 0;
+
+	run->transport->writer_open(&writer, &run->shape, 1);
+	run->transport->reader_open(&reader, &run->shape, 0);
+	machine_pin(1);
+	atomic_fetch_add(&run->desk->ready, 1);
+	while (atomic_load_explicit(&run->desk->phase, memory_order_relaxed) != DONE) {
+		run->transport->read(reader, &tally);
+		for (; sent < tally.received; sent++)
+			run->transport->write(writer, 1);
+	}
+	run->desk->outcomes[0].tally = tally;
+	run->transport->reader_close(reader);
+	run->transport->writer_close(writer);
+	return 0;
+}
+
+/* -- measurements -------------------------------------------------------------------------------
+ */
+
+static void rest(const struct run *run, double ns)
+{
+	const uint64_t until = machine_ticks() + (uint64_t)(ns * run->scale);
+
+	while (machine_ticks() < until)
+		machine_pause();
+}
+
+static double *samples_make(void)
+{
+	double *samples = calloc(SAMPLES_MAX, sizeof(*samples));
+
+	if (!samples)
+		machine_fail("no memory");
+	return samples;
+}
+
+static int publish_main(struct run *run)
+{
+	const bool each = strcmp(run->measure, "each") == 0;
+	double *samples = samples_make();
+	uint64_t warm, until, from, to;
+	size_t count = 0;
+	void *writer;
+
+	run->transport->writer_open(&writer, &run->shape, 0);
+	spawn(run, "reader");
+	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
+	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
+	do {
+		rest(run, REST_NS);
+		from = machine_ticks();
+		for (unsigned int i = 0; each && i < BATCH; i++)
+			run->transport->write(writer, 1);
+		if (!each)
+			run->transport->write(writer, BATCH);
+		to = machine_ticks();
+		if (from >= warm)
+			samples[count++] = (double)(to - from) / run->scale / BATCH;
+	} while (to < until && count < SAMPLES_MAX);
+	join(run);
+	printf("{\"value\": %.3f}\n", machine_quantile(samples, count, 0.5));
+	run->transport->writer_close(writer);
+	free(samples);
+	return 0;
+}
+
+static int throughput_main(struct run *run)
+{
+	double slowest = 0, lost = 0;
+	uint64_t warm, until;
+	void *writer;
+
+	run->transport->writer_open(&writer, &run->shape, 0);
+	spawn(run, "reader");
+	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
+	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
+	while (machine_ticks() < warm)
+		run->transport->write(writer, BATCH);
+	phase_set(run, MEASURE);
+	while (machine_ticks() < until)
+		run->transport->write(writer, BATCH);
+	join(run);
+	for (unsigned int i = 0; i < run->readers; i++) {
+		const struct outcome *outcome = &run->desk->outcomes[i];
+		const double got = (double)outcome->tally.received / outcome->ns * 1e3;
+
+		if (i > 0 && got >= slowest)
+			continue;
+		slowest = got;
+		lost = (double)outcome->tally.lost /
+		       (double)(outcome->tally.lost + outcome->tally.received + 1);
+	}
+	printf("{\"value\": %.4f, \"lost\": %.4f}\n", slowest, lost);
+	run->transport->writer_close(writer);
+	return 0;
+}
+
+static int latency_main(struct run *run)
+{
+	double *samples = samples_make();
+	struct tally tally = { 0 };
+	uint64_t warm, until, from, to;
+	void *writer, *reader;
+	size_t count = 0;
+
+	run->readers = 1;
+	run->transport->writer_open(&writer, &run->shape, 0);
+	spawn(run, "echo");
+	run->transport->reader_open(&reader, &run->shape, 1);
+	from = machine_ticks();
+	warm = from + (uint64_t)(run->scale * 1e6 * run->ms / 4);
+	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
+	for (uint64_t sent = 1; from < until && count < SAMPLES_MAX; sent++, from = to) {
+		run->transport->write(writer, 1);
+		while (tally.received < sent)
+			run->transport->read(reader, &tally);
+		to = machine_ticks();
+		if (from >= warm)
+			samples[count++] = (double)(to - from) / run->scale / 2;
+	}
+	join(run);
+	if (tally.wrong)
+		machine_fail("the answers had wrong words");
+	printf("{\"value\": %.2f, ", machine_quantile(samples, count, 0.5));
+	printf("\"p99\": %.2f}\n", machine_quantile(samples, count, 0.99));
+	run->transport->reader_close(reader);
+	run->transport->writer_close(writer);
+	free(samples);
+	return 0;
+}
+
+/* Has a name of its own that callgrind can be told. */
+__attribute__((noinline)) void bench_counted(const struct transport *transport, void *writer,
+					     unsigned int batches);
+
+void bench_counted(const struct transport *transport, void *writer, unsigned int batches)
+{
+	for (unsigned int i = 0; i < batches; i++)
+		transport->write(writer, BATCH);
+	__asm__ volatile("" ::: "memory");
+}
+
+static int count_main(struct run *run)
+{
+	const unsigned int batches = run->ms * 1000 / BATCH;
+	void *writer;
+
+	run->transport->writer_open(&writer, &run->shape, 0);
+	spawn(run, "reader");
+	run->transport->write(writer, BATCH);
+	bench_counted(run->transport, writer, batches);
+	join(run);
+	printf("{\"value\": %u}\n", batches * BATCH);
+	run->transport->writer_close(writer);
+	return 0;
+}
+
+/* -- the command --------------------------------------------------------------------------------
+ */
+
+static const struct {
+	const char *name;
+	int (*run)(struct run *);
+} measures[] = {
+	{ "publish", publish_main }, { "each", publish_main }, { "throughput", throughput_main },
+	{ "latency", latency_main }, { "count", count_main },  { "reader", reader_main },
+	{ "echo", echo_main },
+};
+
+static unsigned int number(const char *text, unsigned long low, unsigned long high)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (*end || end == text || value < low || value > high)
+		machine_fail("found %s, expected a number from %lu to %lu", text, low, high);
+	return (unsigned int)value;
+}
+
+static void run_fill(struct run *run, char **argv)
+{
+	run->program = argv[0];
+	run->folder = argv[1];
+	run->measure = argv[2];
+	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
+		if (strcmp(transports[i]->name, argv[3]) == 0)
+			run->transport = transports[i];
+	run->shape.folder = run->folder;
+	run->shape.slot_bytes = number(argv[4], 64, 4096) / 64 * 64;
+	run->shape.payload_words = (run->shape.slot_bytes - HEADER_BYTES) / 8;
+	run->shape.slots = RING_BYTES;
+	while (run->shape.slots > RING_BYTES / run->shape.slot_bytes)
+		run->shape.slots /= 2;
+	run->readers = number(argv[5], 0, READERS_MAX);
+	run->ms = number(argv[6], 0, 60000);
+	run->scale = machine_ticks_per_ns();
+	setenv("TICKBUS_RUNTIME_DIR", run->folder, 1);
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = { 0 };
+
+	if (argc != 7) {
+		fputs("usage: tickbus-bench FOLDER MEASURE TRANSPORT SLOT_BYTES READERS MS\n",
+		      stderr);
+		return 2;
+	}
+	alarm(GIVE_UP_S); /* also where a peer of ours never comes */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_fill(&run, argv);
+	if (strcmp(run.measure, "transfer") == 0)
+		return lines_transfer(&run.shape, run.ms);
+	if (strcmp(run.measure, "stream") == 0)
+		return lines_stream(&run.shape, run.ms);
+	if (!run.transport)
+		machine_fail("found transport %s, expected bare, local or checked", argv[3]);
+	run.desk = machine_share(run.folder, "desk", sizeof(*run.desk));
+	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
+		if (strcmp(measures[i].name, run.measure) == 0)
+			return measures[i].run(&run);
+	machine_fail("found measure %s", run.measure);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing a slot. Inlined into whoever publishes: what a publisher pays for each record are stores,
+ * and calls would double them.
+ *
+ * W1  sequence 0, barrier, body.   Pairs with R2 (bus/record.c): a reader that saw one word of the
+ *     new body finds the sequence changed when it looks again.
+ * W2  body, barrier, sequence n.   Pairs with R1: a reader that saw n first sees the whole body of
+ *     n, or of a later record. */
+#ifndef TICKBUS_BUS_RECORD_PUT_H
+#define TICKBUS_BUS_RECORD_PUT_H
+
+#include <string.h>
+
+#include "bus/barrier.h"
+#include "bus/hash.h"
+#include "bus/record.h"
+
+#define RECORD_INLINE static inline __attribute__((always_inline))
+#define META_WORD     2
+#define CHECK_WORD    3
+#define PAYLOAD_WORD  (RECORD_HEADER_BYTES / 8)
+
+static_assert(offsetof(struct record, instrument) == META_WORD * 8, "the word that has the length");
+static_assert(offsetof(struct record, check) == CHECK_WORD * 8, "the word that holds the salt");
+
+/* The payload that fills the smallest slot. Where it is a constant length for the compiler, the
+ * words go from the caller's memory to the slot in registers, and so does their hash. */
+#define RECORD_SMALL (SLOT_BYTES_MIN - RECORD_HEADER_BYTES)
+
+/* What a record begins with, as the slot's words: made in registers, since a word that is stored in
+ * parts and loaded whole waits until the parts have reached the cache. */
+struct record_head {
+	uint64_t sequence;
+	uint64_t time_ns;
+	uint64_t meta;
+};
+
+RECORD_INLINE uint64_t record_meta(uint32_t instrument, uint16_t length, uint8_t kind,
+				   uint8_t flags)
+{
+	return instrument | (uint64_t)length << 32 | (uint64_t)kind << 48 | (uint64_t)flags << 56;
+}
+
+RECORD_INLINE uint64_t record_word(const void *bytes, size_t i)
+{
+	uint64_t word;
+
+	memcpy(&word, (const char *)bytes + i * 8, sizeof(word));
+	return word;
+}
+
+/* What is left of a payload behind its whole words, and zeros. */
+RECORD_INLINE uint64_t record_last_word(const void *payload, size_t length)
+{
+	uint64_t word = 0;
+
+	memcpy(&word, (const char *)payload + length / 8 * 8, length % 8);
+	return word;
+}
+
+/* The check of a record, from an image of it that holds the salt in the check's place. */
+RECORD_INLINE uint64_t record_check(const struct record_head *head, const void *payload,
+				    size_t length, uint64_t salt)
+{
+	uint64_t image[SLOT_WORDS_MAX];
+
+	image[0] = head->sequence;
+	image[1] = head->time_ns;
+	image[META_WORD] = head->meta;
+	image[CHECK_WORD] = salt;
+	for (size_t i = 0; i < length / 8; i++)
+		image[PAYLOAD_WORD + i] = record_word(payload, i);
+	if (length % 8)
+		image[PAYLOAD_WORD + length / 8] = record_last_word(payload, length);
+	return XXH3_64bits(image, RECORD_HEADER_BYTES + length);
+}
+
+/* Writes a record into a slot: sequence 0, body, sequence. The payload is `length` private bytes,
+ * as head says; the rest of their last word is written as zeros. */
+RECORD_INLINE void record_put(struct slot *slot, const struct record_head *head, uint64_t check,
+			      const void *payload, size_t length)
+{
+	_Atomic uint64_t *const body = &slot->word[PAYLOAD_WORD];
+
+	atomic_store_explicit(&slot->word[0], 0, memory_order_relaxed);
+	barrier_store(); /* W1 */
+	atomic_store_explicit(&slot->word[1], head->time_ns, memory_order_relaxed);
+	atomic_store_explicit(&slot->word[META_WORD], head->meta, memory_order_relaxed);
+	atomic_store_explicit(&slot->word[CHECK_WORD], check, memory_order_relaxed);
+	_Pragma("GCC unroll 4") for (size_t i = 0; i < length / 8; i++)
+		atomic_store_explicit(&body[i], record_word(payload, i), memory_order_relaxed);
+	if (length % 8)
+		atomic_store_explicit(&body[length / 8], record_last_word(payload, length),
+				      memory_order_relaxed);
+	barrier_store(); /* W2 */
+	atomic_store_explicit(&slot->word[0], head->sequence, memory_order_relaxed);
+}
+
+#endif
