@@ -78,12 +78,12 @@ int shm_receive(int socket, struct shm_frame *frame, int *fd)
 		return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
 	}
 	*fd = take_descriptor(&header);
-	if (got == 0)
-		return error_set(ECONNRESET, "the other side closed the connection");
 	if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || got <= (ssize_t)sizeof(frame->kind)) {
 		if (*fd >= 0)
 			close(*fd);
 		*fd = -1;
+		if (got == 0) /* or an empty frame: there is no telling them apart */
+			return error_set(ECONNRESET, "the other side closed the connection");
 		return error_set(EPROTO, "found a frame of %zd bytes%s, expected %zu to %zu", got,
 				 header.msg_flags & MSG_TRUNC ? " and more" : "",
 				 sizeof(frame->kind) + 1, sizeof(*frame));

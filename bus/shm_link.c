@@ -65,7 +65,7 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 		goto fail;
 	}
 	result = shm_transmit(link->fd, SHM_HELLO, hello, bytes, -1);
-	if (result < 0)
+	if (result < 0 && result != -ECONNRESET) /* if it was refused already, poll tells why */
 		goto fail;
 	link->state = LINK_CONNECTING;
 	*out = &link->base;

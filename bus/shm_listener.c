@@ -226,6 +226,39 @@ int shm_listener_fd(const struct listener *base)
 	return ((const struct shm_listener *)base)->epoll;
 }
 
+/* -- permission ---------------------------------------------------------------------------------
+ */
+
+static bool group_listed(const struct shm_listener *listener, gid_t group)
+{
+	for (size_t i = 0; i < listener->group_count; i++)
+		if (listener->groups[i] == group)
+			return true;
+	return false;
+}
+
+static bool peer_allowed(const struct shm_listener *listener, const struct shm_peer *peer)
+{
+	gid_t groups[GROUPS_MAX];
+	socklen_t length = sizeof(groups);
+
+	if (peer->who.uid == geteuid() || peer->who.uid == 0)
+		return true;
+	for (size_t i = 0; i < listener->user_count; i++)
+		if (listener->users[i] == peer->who.uid)
+			return true;
+	if (listener->group_count == 0)
+		return false;
+	if (group_listed(listener, peer->who.gid))
+		return true;
+	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length) < 0)
+		return false;
+	for (size_t i = 0; i < length / sizeof(gid_t); i++)
+		if (group_listed(listener, groups[i]))
+			return true;
+	return false;
+}
+
 /* -- peers --------------------------------------------------------------------------------------
  */
 
@@ -237,6 +270,9 @@ static void peer_bury(struct shm_listener *listener, struct shm_peer *peer)
 		listener->first = peer->next;
 	if (peer->next)
 		peer->next->before = peer->before;
+	/* A child of this process may hold the descriptor too: closing alone would not end the
+	 * events. */
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
 	close(peer->fd);
 	peer->dead = true;
 	peer->next = listener->graveyard;
@@ -254,19 +290,37 @@ static void refuse(int fd, uint32_t code, const char *why)
 	shm_transmit(fd, SHM_REFUSE, body, sizeof(code) + length, -1);
 }
 
+/* Drops a peer that has not been accepted, with words for it and for the log. */
+static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, uint32_t code,
+			const char *why)
+{
+	refuse(peer->fd, code, why);
+	notable(listener, "pid %d of user %u was refused: %s", (int)peer->who.pid,
+		(unsigned int)peer->who.uid, why);
+	peer_bury(listener, peer);
+}
+
+/* A user without permission is sent away at once, or its silence could keep the places of others.
+ */
+static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
+{
+	char why[FABRIC_REASON_BYTES];
+
+	if (!peer_allowed(listener, peer)) {
+		snprintf(why, sizeof(why), "user %u has no permission to read the bus at shm:%s",
+			 (unsigned int)peer->who.uid, listener->name);
+		peer_refuse(listener, peer, EACCES, why);
+	} else if (listener->peers > listener->peers_max) {
+		peer_refuse(listener, peer, EUSERS,
+			    "the publisher has as many subscribers as it may have");
+	}
+}
+
 static void peer_accept(struct shm_listener *listener, int fd)
 {
-	struct shm_peer *peer;
+	struct shm_peer *peer = calloc(1, sizeof(*peer));
 	socklen_t length = sizeof(peer->who);
 
-	if (listener->peers >= listener->peers_max) {
-		refuse(fd, EUSERS, "the publisher has as many subscribers as it may have");
-		notable(listener, "a connection was refused: there are %u already",
-			listener->peers_max);
-		close(fd);
-		return;
-	}
-	peer = calloc(1, sizeof(*peer));
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->who, &length) < 0 ||
 	    watch(listener, fd, peer) < 0) {
 		notable(listener, "a connection was refused: %s", strerror(errno));
@@ -283,6 +337,7 @@ static void peer_accept(struct shm_listener *listener, int fd)
 		listener->first->before = peer;
 	listener->first = peer;
 	listener->peers++;
+	peer_admit(listener, peer);
 }
 
 /* No descriptor is left: the connection is taken with the one in reserve and closed, else it would
@@ -320,39 +375,6 @@ static int listener_accept(struct shm_listener *listener)
 	return count;
 }
 
-/* -- permission ---------------------------------------------------------------------------------
- */
-
-static bool group_listed(const struct shm_listener *listener, gid_t group)
-{
-	for (size_t i = 0; i < listener->group_count; i++)
-		if (listener->groups[i] == group)
-			return true;
-	return false;
-}
-
-static bool peer_allowed(const struct shm_listener *listener, const struct shm_peer *peer)
-{
-	gid_t groups[GROUPS_MAX];
-	socklen_t length = sizeof(groups);
-
-	if (peer->who.uid == geteuid() || peer->who.uid == 0)
-		return true;
-	for (size_t i = 0; i < listener->user_count; i++)
-		if (listener->users[i] == peer->who.uid)
-			return true;
-	if (listener->group_count == 0)
-		return false;
-	if (group_listed(listener, peer->who.gid))
-		return true;
-	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length) < 0)
-		return false;
-	for (size_t i = 0; i < length / sizeof(gid_t); i++)
-		if (group_listed(listener, groups[i]))
-			return true;
-	return false;
-}
-
 /* -- frames -------------------------------------------------------------------------------------
  */
 
@@ -367,16 +389,6 @@ static void peer_lost(struct shm_listener *listener, struct shm_peer *peer, cons
 		listener->calls.gone(listener->user, &peer->base, why);
 }
 
-/* Drops a peer that has not been accepted, with words for it and for the log. */
-static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, uint32_t code,
-			const char *why)
-{
-	refuse(peer->fd, code, why);
-	notable(listener, "pid %d of user %u was refused: %s", (int)peer->who.pid,
-		(unsigned int)peer->who.uid, why);
-	peer_bury(listener, peer);
-}
-
 static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, const uint8_t *hello,
 		       size_t bytes)
 {
@@ -386,12 +398,6 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 	size_t length = 0;
 	int result;
 
-	if (!peer_allowed(listener, peer)) {
-		snprintf(why, sizeof(why), "user %u has no permission to read the bus at shm:%s",
-			 (unsigned int)peer->who.uid, listener->name);
-		peer_refuse(listener, peer, EACCES, why);
-		return;
-	}
 	result = listener->calls.hello(listener->user, &peer->base, hello, bytes, welcome, &length,
 				       &given, why);
 	if (peer->dead)

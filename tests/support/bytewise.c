@@ -144,6 +144,8 @@ static int bytewise_read(struct link *link, const struct fabric_read *reads, uns
 	struct state *state = state_of(link);
 	unsigned int taken = 0;
 
+	if (shm_link_state(link) != LINK_UP)
+		return error_set(ENOTCONN, "not connected");
 	for (; taken < count && state->count < DEPTH; taken++) {
 		const struct fabric_read *read = &reads[taken];
 		struct pending *pending = &state->pending[state->count];
