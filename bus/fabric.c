@@ -7,6 +7,7 @@
 
 #include "bus/error.h"
 #include "bus/shm.h"
+#include "bus/verbs.h"
 
 #define ADDED_MAX 4
 
@@ -26,11 +27,13 @@ const struct fabric_ops *fabric_find(const char *address, const char **rest)
 		*rest = colon + 1;
 		if (scheme_is(&shm_ops, address, length))
 			return &shm_ops;
+		if (scheme_is(&verbs_ops, address, length))
+			return &verbs_ops;
 		for (size_t i = 0; i < ADDED_MAX; i++)
 			if (scheme_is(added[i], address, length))
 				return added[i];
 	}
-	error_set(EINVAL, "address \"%.100s\": expected shm:NAME", address);
+	error_set(EINVAL, "address \"%.100s\": expected shm:NAME or rdma:HOST:PORT", address);
 	return NULL;
 }
 

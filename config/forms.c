@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bus/address.h"
+#include "tickbus/error.h"
+
 #define NAME_BYTES    63
 #define ACCOUNT_BYTES 255
 #define SPEED_MAX     1000 /* times the market's own pace */
@@ -78,11 +81,19 @@ static bool address_read(struct reading *reading, const char *text, void *field)
 		*(const char **)field = reading_text(reading, "shm:%s", bus ? bus : "");
 		return true;
 	}
+	if (strncmp(text, "rdma:", 5) == 0) {
+		struct address address;
+
+		if (address_parse(text + 5, &address) == 0)
+			return keep(reading, text, field);
+		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+		return false;
+	}
 	return strncmp(text, "shm:", 4) == 0 && is_name(text + 4) && keep(reading, text, field);
 }
 
 const struct form forms_address = {
-	.expected = "shm:NAME, or shm: alone for the name of the bus",
+	.expected = "shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT",
 	.read = address_read,
 };
 

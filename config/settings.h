@@ -22,7 +22,7 @@ struct settings_list {
 
 struct settings_bus {
 	const char *name;
-	struct settings_list listen; /* "shm:NAME" each, at least one */
+	struct settings_list listen; /* "shm:NAME" or "rdma:HOST:PORT" each, at least one */
 	struct settings_list users, groups;
 	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: not at all */
 	uint32_t topics_max, subscribers_max;

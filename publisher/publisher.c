@@ -59,6 +59,22 @@ void publisher_withdraw(struct tb_topic *topic)
 	}
 }
 
+int publisher_expose(struct tb_topic *topic)
+{
+	struct tb_publisher *publisher = topic->publisher;
+	int result = 0;
+
+	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++) {
+		struct listener *listener = publisher->gates[i].listener;
+
+		if (listener->ops->network && (topic->shape.flags & REGION_FLAG_CHECKED) &&
+		    !topic->exposures[i])
+			result = listener->ops->expose(listener, &topic->memory,
+						       &topic->exposures[i]);
+	}
+	return result;
+}
+
 /* Pages that cannot be pinned still work, over shared memory: one warning for the bus. */
 static void pin(struct tb_publisher *publisher, const struct memory *memory)
 {
@@ -257,6 +273,8 @@ static int thread_start(struct tb_publisher *publisher)
 
 static void publisher_free(struct tb_publisher *publisher)
 {
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		publisher_withdraw(publisher->topics[i]);
 	for (uint32_t i = 0; i < publisher->gate_count; i++) {
 		struct gate *gate = &publisher->gates[i];
 
@@ -358,12 +376,16 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	else if (publisher->topic_count == publisher->topics_max)
 		result = error_set(ENOSPC, "topic %s: the bus has its %u topics", topic->name,
 				   publisher->topics_max);
+	else if ((result = publisher_expose(topic)) < 0)
+		error_prefix(result, "topic %s: ", topic->name);
 	if (result == 0) {
 		pin(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
 		publisher->pulse.changes++;
 		server_pulse(publisher);
 	}
+	if (result < 0)
+		publisher_withdraw(topic);
 	publisher_unlock(publisher);
 	if (result < 0)
 		topic_close(topic);

@@ -89,6 +89,9 @@ void publisher_unlock(struct tb_publisher *);
 void publisher_log(const struct tb_publisher *, enum tb_log_level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Makes a topic's memory readable over every network fabric there is, before its first record: what
+ * is to be registered is registered now, or said to be impossible. Under the lock. */
+int publisher_expose(struct tb_topic *);
 /* Takes a topic's exposures back; under the lock, or while no control thread runs. */
 void publisher_withdraw(struct tb_topic *);
 

@@ -84,8 +84,7 @@ static const struct link_calls calls = {
 	.gone = on_gone,
 };
 
-/* Collects completed READs. */
-static void connection_reap(struct tb_subscriber *subscriber)
+void connection_reap(struct tb_subscriber *subscriber)
 {
 	struct fabric_completion done[CHUNKS_MAX];
 	int count;
@@ -159,7 +158,7 @@ void connection_close(struct tb_subscriber *subscriber)
 /* Whether what was received shows that the connection is of no use any more. */
 static bool connection_lost(const struct tb_subscriber *subscriber)
 {
-	return subscriber->gone_code != 0 ||
+	return subscriber->gone_code != 0 || pulse_unanswered(subscriber) ||
 	       subscriber->ops->link_state(subscriber->link) == LINK_GONE;
 }
 

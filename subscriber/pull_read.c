@@ -11,54 +11,55 @@
 
 #include "subscriber/subscriber.h"
 
-static int chunk_post(struct tb_source *source, uint64_t first, uint64_t count)
+static struct fabric_read chunk_read(const struct tb_source *source, uint64_t first, uint64_t count)
 {
 	const struct place *place = &source->place;
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const uint64_t bytes = count * place->shape.slot_bytes;
-	struct fabric_read read = {
+
+	return (struct fabric_read){
 		.remote = place->remote,
 		.offset = place->layout.ring +
 			  (first & (place->shape.slots - 1)) * place->shape.slot_bytes,
-		.bytes = (uint32_t)bytes,
+		.bytes = (uint32_t)(count * place->shape.slot_bytes),
 		.into = source->landing + (first - source->batch_first) * place->shape.slot_bytes,
 		.tag = (uint64_t)source->slot << 8 | FETCH_SLOTS,
 	};
-	int result = subscriber->ops->read(subscriber->link, &read, 1);
-
-	if (result == 1) {
-		source->under_way++;
-		source->subscription->counters[SUBSCRIPTION_READS]++;
-	}
-	return result;
 }
 
-/* Posts READs for as much of [next, head] as the landing takes and the fabric has room for. */
+/* Posts a list of READs for as much of [next, head] as the landing takes and the fabric has room
+ * for. */
 static void batch_post(struct tb_source *source)
 {
 	const struct place *place = &source->place;
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct fabric_read reads[CHUNKS_MAX];
+	uint64_t ends[CHUNKS_MAX];
 	const uint64_t room = source->batch_bytes / place->shape.slot_bytes;
 	const uint64_t chunk = CHUNK_BYTES / place->shape.slot_bytes;
 	const uint64_t slots = place->shape.slots;
 	uint64_t wanted = source->head - source->next + 1;
-	unsigned int chunks = 0;
+	int chunks = 0, posted;
 
 	wanted = wanted < room ? wanted : room;
 	wanted = wanted < slots ? wanted : slots;
 	source->batch_first = source->next;
 	source->batch_count = 0;
 	source->failed = 0;
-	while (source->batch_count < wanted && chunks++ < CHUNKS_MAX) {
-		const uint64_t first = source->batch_first + source->batch_count;
+	for (uint64_t got = 0; got < wanted && chunks < CHUNKS_MAX; chunks++) {
+		const uint64_t first = source->batch_first + got;
 		const uint64_t to_wrap = slots - (first & (slots - 1));
-		uint64_t count = wanted - source->batch_count;
+		uint64_t count = wanted - got;
 
 		count = count < chunk ? count : chunk;
 		count = count < to_wrap ? count : to_wrap;
-		if (chunk_post(source, first, count) != 1)
-			break;
-		source->batch_count += count;
+		reads[chunks] = chunk_read(source, first, count);
+		ends[chunks] = got += count;
 	}
+	posted = subscriber->ops->read(subscriber->link, reads, (unsigned int)chunks);
+	if (posted <= 0)
+		return;
+	source->batch_count = ends[posted - 1];
+	source->under_way += (unsigned int)posted;
+	source->subscription->counters[SUBSCRIPTION_READS] += (uint64_t)posted;
 }
 
 static void look_post(struct tb_source *source, uint64_t now)
@@ -66,6 +67,15 @@ static void look_post(struct tb_source *source, uint64_t now)
 	source->fetched_ms = now;
 	source_fetch(source, FETCH_PROGRESS, source->place.layout.progress,
 		     sizeof(struct progress));
+}
+
+/* N2. A copy that failed is looked into at once. Whom the publisher wakes need not look by itself:
+ * the bus page tells, too, if a topic moved. */
+static bool look_due(const struct tb_source *source, uint64_t now)
+{
+	if (source->copy_failed)
+		return true;
+	return (source->look || !source->armed) && now - source->fetched_ms >= POLL_PAGE_MS;
 }
 
 /* The copies that have landed, in order from `next` on. */
@@ -115,11 +125,9 @@ int pull_read(struct tb_source *source, int max)
 	if (source->under_way > 0 || source->batch_count > 0 || deliver_stopped(source) ||
 	    source->state != SOURCE_RUNNING || source->subscription->subscriber->link == NULL)
 		return count;
-	if (source->look || source->next > source->head) {
-		if (source->copy_failed || now - source->fetched_ms >= POLL_PAGE_MS) /* N2 */
-			look_post(source, now);
-	} else {
+	if (!source->look && source->next <= source->head)
 		batch_post(source);
-	}
+	else if (look_due(source, now))
+		look_post(source, now);
 	return count;
 }

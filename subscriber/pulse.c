@@ -125,9 +125,18 @@ static void page_use(struct tb_subscriber *subscriber)
 	}
 }
 
+/* A READ that is not answered within the bound: where no device says so by itself, the connection
+ * is given up for a new one. */
+bool pulse_unanswered(const struct tb_subscriber *subscriber)
+{
+	return subscriber->page_under_way &&
+	       subscriber_now_ms() - subscriber->page_asked_ms >= subscriber->stale_ms;
+}
+
 void pulse_fetched(struct tb_subscriber *subscriber, int status)
 {
 	subscriber->page_under_way = false;
+	subscriber->page_asked_ms = 0;
 	if (status == 0 && subscriber->page_copy)
 		page_use(subscriber);
 }
@@ -145,6 +154,7 @@ void pulse_look(struct tb_subscriber *subscriber)
 	} else if (subscriber->page && !subscriber->page_under_way &&
 		   subscriber->ops->read(subscriber->link, &read, 1) == 1) {
 		subscriber->page_under_way = true;
+		subscriber->page_asked_ms = subscriber_now_ms();
 	}
 	if (subscriber->lost ||
 	    (subscriber->welcomed &&

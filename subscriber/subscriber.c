@@ -79,13 +79,15 @@ static int options_take(struct tb_subscriber *subscriber,
 	return discovery_open(subscriber);
 }
 
-/* The timer wakes a sleeper for its pulse, and often enough to connect again. */
-static int timer_set(struct tb_subscriber *subscriber)
+/* The timer wakes a sleeper for its pulse, and often enough to connect again; the first time after
+ * first_ns, if that is not 0. */
+static int timer_set(struct tb_subscriber *subscriber, long first_ns)
 {
 	const uint32_t quarter = subscriber->stale_ms ? subscriber->stale_ms / 4 : RECONNECT_MS;
 	const long pace_ms = subscriber->welcomed && quarter > 5 ? quarter : RECONNECT_MS;
 	const struct timespec pace = { pace_ms / 1000, pace_ms % 1000 * 1000000 };
-	const struct itimerspec timer = { pace, pace };
+	const struct timespec first = { 0, first_ns };
+	const struct itimerspec timer = { pace, first_ns ? first : pace };
 
 	if (timerfd_settime(subscriber->timer_fd, 0, &timer, NULL) < 0)
 		return error_set(errno, "subscriber: timer: %s", strerror(errno));
@@ -101,7 +103,7 @@ static int descriptors_open(struct tb_subscriber *subscriber)
 	if (subscriber->epoll_fd < 0 || subscriber->timer_fd < 0 ||
 	    epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->timer_fd, &event) < 0)
 		return error_set(errno, "subscriber: no descriptors: %s", strerror(errno));
-	return timer_set(subscriber);
+	return timer_set(subscriber, 0);
 }
 
 /* -- turns --------------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ static void housekeep(struct tb_subscriber *subscriber)
 	if (subscriber->welcomed != was_welcomed) {
 		if (subscriber->welcomed && subscriber->stale_ms == 0)
 			subscriber->stale_ms = subscriber->welcome.stale_ms;
-		timer_set(subscriber);
+		timer_set(subscriber, 0);
 	}
 	discovery_step(subscriber);
 	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 8) {
@@ -224,6 +226,13 @@ static void arm_all(struct tb_subscriber *subscriber)
 	}
 }
 
+/* Before somebody sleeps on the descriptor: what the link has already must make it readable. */
+static void descriptor_ready(struct tb_subscriber *subscriber)
+{
+	if (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0)
+		timer_set(subscriber, 1);
+}
+
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 {
 	int count;
@@ -234,6 +243,8 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 	if (subscriber->in_poll)
 		return error_set(EBUSY, "tb_poll: called from a handler");
 	subscriber->in_poll = true;
+	if (subscriber->ops->network && subscriber->link)
+		connection_reap(subscriber);
 	count = deliver_all(subscriber, records_max);
 	if (!subscriber->closing) {
 		const uint64_t since = subscriber_now_ms() - subscriber->kept_ms;
@@ -241,8 +252,10 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 		if ((count == 0 && (since > 0 || subscriber->descriptor_mode)) ||
 		    since >= HOUSEKEEP_MS)
 			housekeep(subscriber);
-		if (count == 0 && subscriber->descriptor_mode)
+		if (count == 0 && subscriber->descriptor_mode) {
 			arm_all(subscriber);
+			descriptor_ready(subscriber);
+		}
 	}
 	subscriber->in_poll = false;
 	if (subscriber->closing) {
@@ -262,7 +275,7 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 	int count;
 
 	if (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0)
-		timeout_ms = 0;
+		return 1;
 	count = epoll_wait(subscriber->epoll_fd, &event, 1, timeout_ms);
 	if (count < 0)
 		return errno == EINTR ? -EINTR : error_set(errno, "epoll: %s", strerror(errno));

@@ -148,6 +148,7 @@ struct tb_subscriber {
 	char *page_copy; /* a landing */
 	size_t page_bytes;
 	bool page_under_way;
+	uint64_t page_asked_ms;
 	bool lost; /* the connection went, and did not come back yet */
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
@@ -165,6 +166,8 @@ uint64_t subscriber_now_ms(void); /* coarse, cheap, monotonic */
 int connection_begin(struct tb_subscriber *);
 void connection_keep(struct tb_subscriber *);
 void connection_close(struct tb_subscriber *);
+/* Collects completed READs. */
+void connection_reap(struct tb_subscriber *);
 int connection_send(struct tb_subscriber *, const struct control_message *);
 
 /* discovery.c */
@@ -219,6 +222,7 @@ void pulse_open(struct tb_subscriber *, struct fabric_key);
 void pulse_close(struct tb_subscriber *);
 void pulse_look(struct tb_subscriber *);
 void pulse_fetched(struct tb_subscriber *, int status);
+bool pulse_unanswered(const struct tb_subscriber *);
 void pulse_lost(struct tb_subscriber *);
 
 /* subscriber.c */

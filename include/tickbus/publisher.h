@@ -34,7 +34,8 @@ typedef void tb_log_handler(void *user, enum tb_log_level level, const char *wor
 struct tb_publisher_options {
 	size_t size;               /* sizeof(struct tb_publisher_options) */
 	const char *name;          /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-]; required */
-	const char *const *listen; /* addresses, each "shm:NAME"; NULL: one, "shm:" and the name */
+	const char *const *listen; /* addresses, each "shm:NAME" or "rdma:HOST:PORT"; NULL: one,
+				    * "shm:" and the name */
 	size_t listen_count;
 	const char *const *users; /* names of users that may connect beside our own and root */
 	size_t user_count;

@@ -30,7 +30,7 @@ struct tb_subscription;
 
 struct tb_subscriber_options {
 	size_t size;          /* sizeof(struct tb_subscriber_options) */
-	const char *address;  /* "shm:NAME"; required */
+	const char *address;  /* "shm:NAME" or "rdma:HOST:PORT"; required */
 	uint32_t flags;       /* TB_WAIT: open at once and connect when the publisher is there */
 	uint32_t connect_ms;  /* how long open and subscribe may take; 0: 1,000; at most 60,000 */
 	uint32_t stale_ms;    /* stale bound; 0: the publisher's own; 20 to 60,000 */

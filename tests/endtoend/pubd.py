@@ -481,14 +481,22 @@ class Daemon(Bench):
         self.ends(self.begin(PUBD, "--check", path), 0)
 
     def test_what_is_not_built_is_a_plain_error(self):
-        for line, words in ((', listen: [ "rdma:10.0.0.1:7471" ]', r'found "rdma:'),
+        for line, words in ((', listen: [ "rdma:10.0.0.1" ]', r'found "rdma:10\.0\.0\.1", expected'),
                             (', multicast: "239.1.1.1:1"', "multicast: found an unknown key")):
             pubd = self.pubd(self.quiet(line), expect=None)
             self.ends(pubd, 2)
             self.assertRegex(pubd.err.read_text(), words)
-        cat = self.begin(TICKBUS, "cat", "rdma:10.0.0.1:7471", "a.b")
-        self.assertIn(cat.wait(PATIENCE_S), (1, 2))
-        self.assertIn("shm:NAME", cat.err.read_text())
+        cat = self.begin(TICKBUS, "cat", "tcp:10.0.0.1:7471", "a.b")
+        self.ends(cat, 2)
+        self.assertIn("expected shm:NAME or rdma:HOST:PORT", cat.err.read_text())
+
+    def test_an_rdma_address_that_no_device_has_is_a_plain_error(self):
+        pubd = self.pubd(self.quiet(', listen: [ "shm:", "rdma:192.0.2.1:7471" ]'), expect=None)
+        self.ends(pubd, 1)
+        self.assertIn("address rdma:192.0.2.1:7471", pubd.err.read_text())
+        cat = self.begin(TICKBUS, "cat", "rdma:192.0.2.1:7471", "a.b")
+        self.assertIn(cat.wait(PATIENCE_S), (1, 4))
+        self.assertIn("rdma:192.0.2.1:7471", cat.err.read_text())
 
 
 OWN = """name: wide

@@ -63,6 +63,21 @@ static void scene_log(void *user, enum tb_log_level level, const char *words)
 		fprintf(stderr, "log %d: %s\n", level, words);
 }
 
+bool scene_has(const char *scheme)
+{
+	return strcmp(scheme, "rdma") != 0 || getenv("TICKBUS_TEST_RDMA");
+}
+
+/* Tests run side by side: each process has a port of its own. */
+static void scene_address(const char *scheme, char *address, size_t bytes)
+{
+	if (strcmp(scheme, "rdma") == 0)
+		snprintf(address, bytes, "rdma:%s:%d", getenv("TICKBUS_TEST_RDMA"),
+			 20000 + (int)getpid() % 40000);
+	else
+		snprintf(address, bytes, "%s:test", scheme);
+}
+
 struct tb_publisher *scene_publisher(const char *scheme)
 {
 	char address[64];
@@ -76,7 +91,7 @@ struct tb_publisher *scene_publisher(const char *scheme)
 						.log = scene_log };
 	struct tb_publisher *publisher = NULL;
 
-	snprintf(address, sizeof(address), "%s:test", scheme);
+	scene_address(scheme, address, sizeof(address));
 	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	return publisher;
 }
@@ -212,7 +227,7 @@ struct tb_subscriber *scene_subscriber(const char *scheme, uint32_t flags)
 	};
 	struct tb_subscriber *subscriber = NULL;
 
-	snprintf(address, sizeof(address), "%s:test", scheme);
+	scene_address(scheme, address, sizeof(address));
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	return subscriber;
 }

@@ -23,7 +23,11 @@ uint64_t scene_seed(void);
 
 uint64_t scene_now_ms(void);
 
-/* A publisher named "test" at scheme:test, and a topic of schema "x u64". Fail the test if not. */
+/* Whether the fabric can be had here: rdma needs TICKBUS_TEST_RDMA, the address of a device. */
+bool scene_has(const char *scheme);
+
+/* A publisher named "test" at scheme:test (rdma: the device's address and a port of our own), and a
+ * topic of schema "x u64". Fail the test if not. */
 struct tb_publisher *scene_publisher(const char *scheme);
 struct tb_topic *scene_topic(struct tb_publisher *, const char *name, uint32_t slots,
 			     uint32_t flags);

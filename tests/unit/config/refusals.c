@@ -27,7 +27,8 @@
 	"expected a name of 1 to 63 letters, digits, '.', '_' and '-' that does not begin with "   \
 	"'.'"
 #define ACCOUNT         "expected a name of 1 to 255 bytes"
-#define ADDRESS         "expected shm:NAME, or shm: alone for the name of the bus"
+#define ADDRESS         "expected shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT"
+#define HOST            "expected HOST:PORT, where HOST is an IPv4 address or an IPv6 address in brackets"
 #define NUMBER(from_to) "expected a whole number from " from_to
 #define BOOLEAN         "expected true or false"
 #define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
@@ -76,7 +77,13 @@ static const char *const cases[][2] = {
 	{ IN_BUS("listen: @[]"), "bus.listen: found 0 entries, expected 1 to 8" },
 	{ IN_BUS("listen: @[ 'shm:1', 'shm:2', 'shm:3', 'shm:4', 'shm:5', 'shm:6', 'shm:7', 'shm:8', 'shm:9' ]"), "bus.listen: found 9 entries, expected 1 to 8" },
 	{ IN_BUS("listen: [ @{} ]"), "bus.listen[0]: found a mapping, " ADDRESS },
-	{ IN_BUS("listen: [ 'shm:', @'rdma:10.9.0.1:7471' ]"), "bus.listen[1]: found \"rdma:10.9.0.1:7471\", " ADDRESS },
+	{ IN_BUS("listen: [ 'shm:', @'rdma:somewhere:7471' ]"), "bus.listen[1]: found \"rdma:somewhere:7471\", " ADDRESS ": address rdma:somewhere:7471: found \"somewhere:7471\", " HOST },
+	{ IN_BUS("listen: [ @'rdma:10.9.0.1' ]"), "bus.listen[0]: found \"rdma:10.9.0.1\", " ADDRESS ": address rdma:10.9.0.1: found \"10.9.0.1\", " HOST },
+	{ IN_BUS("listen: [ @'rdma:10.9.0.1:65536' ]"), "bus.listen[0]: found \"rdma:10.9.0.1:65536\", " ADDRESS ": address rdma:10.9.0.1:65536: found \"10.9.0.1:65536\", " HOST },
+	{ IN_BUS("listen: [ @'rdma:[fd00::1:7471' ]"), "bus.listen[0]: found \"rdma:[fd00::1:7471\", " ADDRESS ": address rdma:[fd00::1:7471: found \"[fd00::1:7471\", " HOST },
+	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: found \"rdma:0.0.0.0:1\", " ADDRESS ": address rdma:0.0.0.0:1: found the address of any device, expected that of one" },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,retries=7\", " ADDRESS ": address rdma:1.2.3.4:1,retries=7: retries: found \"7\", expected 1 to 6" },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, receives= or hop_limit=" },
 	{ IN_BUS("listen: [ @'shm:a/b' ]"), "bus.listen[0]: found \"shm:a/b\", " ADDRESS },
 	{ IN_BUS("listen: [ 'shm:b', @'shm:' ]"), "bus.listen[1]: found \"shm:b\" again, expected each once" },
 	{ IN_BUS("listen: [ 'shm:' ], @listen: [ 'shm:' ]"), "bus.listen: " AGAIN "1)" },

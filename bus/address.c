@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bus/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+
+#define TEXT_MAX 255
+
+/* The usual ACK timeout and retries bring an error after about 120 ms of silence on a software
+ * device, and at most four times that on hardware, which may round up: within a stale bound of a
+ * second. 7 retries would mean "for ever" to some devices, so 6 are the most. */
+static const struct knob {
+	const char *name;
+	size_t offset;
+	uint32_t low, high, usual;
+} knobs[] = {
+	{ "ack_timeout", offsetof(struct address, ack_timeout), 8, 20, 12 },
+	{ "retries", offsetof(struct address, retries), 1, 6, 6 },
+	{ "rnr_retries", offsetof(struct address, rnr_retries), 0, 6, 3 },
+	{ "reads", offsetof(struct address, reads), 1, 128, 16 },
+	{ "traffic_class", offsetof(struct address, traffic_class), 0, 255, 0 },
+	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
+	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
+};
+#define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
+
+static bool number_parse(const char *text, uint32_t low, uint32_t high, uint32_t *number)
+{
+	char *end = NULL;
+	unsigned long value;
+
+	if (*text < '0' || *text > '9' || strlen(text) > 9)
+		return false;
+	value = strtoul(text, &end, 10);
+	if (*end || value < low || value > high)
+		return false;
+	*number = (uint32_t)value;
+	return true;
+}
+
+static bool port_parse(const char *text, in_port_t *port)
+{
+	uint32_t number = 0;
+
+	if (!number_parse(text, 1, 65535, &number))
+		return false;
+	*port = htons((uint16_t)number);
+	return true;
+}
+
+static bool host_fill(const char *host, const char *port, struct sockaddr_storage *out)
+{
+	struct sockaddr_in *four = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)out;
+
+	memset(out, 0, sizeof(*out));
+	if (inet_pton(AF_INET, host, &four->sin_addr) == 1) {
+		four->sin_family = AF_INET;
+		return !port || port_parse(port, &four->sin_port);
+	}
+	if (inet_pton(AF_INET6, host, &six->sin6_addr) == 1) {
+		six->sin6_family = AF_INET6;
+		return !port || port_parse(port, &six->sin6_port);
+	}
+	return false;
+}
+
+int address_parse_host(const char *text, struct sockaddr_storage *out)
+{
+	char copy[TEXT_MAX + 1], *host = copy, *port;
+
+	if (strlen(text) > TEXT_MAX)
+		return -EINVAL;
+	strcpy(copy, text);
+	port = strrchr(copy, ':');
+	if (copy[0] == '[') {
+		char *end = strchr(copy, ']');
+
+		host = copy + 1;
+		if (!end || (end[1] && end[1] != ':'))
+			return -EINVAL;
+		port = end[1] ? end + 1 : NULL;
+		*end = '\0';
+	} else if (port && memchr(copy, ':', (size_t)(port - copy))) {
+		port = NULL; /* colons of an IPv6 address */
+	}
+	if (port)
+		*port++ = '\0';
+	return host_fill(host, port, out) ? 0 : -EINVAL;
+}
+
+static bool is_wildcard(const struct sockaddr_storage *host)
+{
+	const struct sockaddr_in *four = (const struct sockaddr_in *)host;
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)host;
+
+	if (host->ss_family == AF_INET)
+		return four->sin_addr.s_addr == INADDR_ANY;
+	return IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
+}
+
+static bool has_port(const struct sockaddr_storage *host)
+{
+	/* Both kinds have the port at the same place. */
+	return ((const struct sockaddr_in *)host)->sin_port != 0;
+}
+
+static int knob_parse(const char *text, const char *knob, struct address *address)
+{
+	const char *value = strchr(knob, '=');
+	const size_t length = value ? (size_t)(value - knob) : 0;
+
+	if (length == 6 && memcmp(knob, "source", 6) == 0) {
+		if (address_parse_host(value + 1, &address->source) == 0 &&
+		    !has_port(&address->source))
+			return 0;
+		return error_set(EINVAL,
+				 "address rdma:%s: source: found \"%s\", expected an address of "
+				 "this host",
+				 text, value + 1);
+	}
+	for (size_t i = 0; i < KNOBS; i++) {
+		uint32_t *field = (uint32_t *)(void *)((char *)address + knobs[i].offset);
+
+		if (length != strlen(knobs[i].name) || memcmp(knob, knobs[i].name, length) != 0)
+			continue;
+		if (number_parse(value + 1, knobs[i].low, knobs[i].high, field))
+			return 0;
+		return error_set(EINVAL,
+				 "address rdma:%s: %s: found \"%s\", expected %" PRIu32
+				 " to %" PRIu32,
+				 text, knobs[i].name, value + 1, knobs[i].low, knobs[i].high);
+	}
+	return error_set(EINVAL,
+			 "address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
+			 "retries=, rnr_retries=, reads=, traffic_class=, receives= or hop_limit=",
+			 text, knob);
+}
+
+int address_parse(const char *text, struct address *address)
+{
+	char copy[TEXT_MAX + 1], *rest = copy, *part;
+	int result = 0;
+
+	memset(address, 0, sizeof(*address));
+	for (size_t i = 0; i < KNOBS; i++)
+		memcpy((char *)address + knobs[i].offset, &knobs[i].usual, sizeof(uint32_t));
+	if (strlen(text) > TEXT_MAX)
+		return error_set(EINVAL,
+				 "address rdma:%.40s...: found %zu bytes, expected %d at most",
+				 text, strlen(text), TEXT_MAX);
+	strcpy(copy, text);
+	part = strsep(&rest, ",");
+	if (address_parse_host(part, &address->host) < 0 || !has_port(&address->host))
+		return error_set(EINVAL,
+				 "address rdma:%s: found \"%s\", expected HOST:PORT, where HOST is "
+				 "an IPv4 address or an IPv6 address in brackets",
+				 text, part);
+	if (is_wildcard(&address->host))
+		return error_set(EINVAL,
+				 "address rdma:%s: found the address of any device, expected that "
+				 "of one",
+				 text);
+	while (result == 0 && (part = strsep(&rest, ",")))
+		result = knob_parse(text, part, address);
+	return result;
+}
+
+void address_words(const struct sockaddr *address, char words[ADDRESS_WORDS])
+{
+	const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	if (address->sa_family == AF_INET) {
+		inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host));
+		snprintf(words, ADDRESS_WORDS, "%s:%u", host, ntohs(four->sin_port));
+	} else if (address->sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host));
+		snprintf(words, ADDRESS_WORDS, "[%s]:%u", host, ntohs(six->sin6_port));
+	} else {
+		snprintf(words, ADDRESS_WORDS, "nowhere");
+	}
+}
+
+socklen_t address_bytes(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					      : sizeof(struct sockaddr_in);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs fabric, "rdma:HOST:PORT": its parts.
+ *
+ *   verbs.c           the table of operations; events and errors in our words
+ *   verbs_channel.c   control messages as SENDs over one reliable connection, and its send queue
+ *   verbs_listener.c  the publisher's side: accepts, registers memory for remote READ
+ *   verbs_link.c      the subscriber's side: connects, READs
+ *
+ * Only librdmacm knows whether the link layer is InfiniBand, Ethernet (RoCE) or iWARP. The dialects
+ * of both libraries (positive errno; -1 with errno; NULL with errno) end in these files. */
+#ifndef TICKBUS_BUS_VERBS_H
+#define TICKBUS_BUS_VERBS_H
+
+#include <assert.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include "bus/address.h"
+#include "bus/fabric.h"
+
+#define VERBS_CREDITS      16 /* messages that may be on their way to one side */
+#define VERBS_EXTRA        4  /* receives beyond them, for frames without a message */
+#define VERBS_RECEIVES     (VERBS_CREDITS + VERBS_EXTRA)
+#define VERBS_SENDS        (VERBS_CREDITS + VERBS_EXTRA)
+#define VERBS_READS        64 /* the most READs in a send queue */
+#define VERBS_WORKS        (VERBS_READS + VERBS_SENDS + 1)
+#define VERBS_FRAME_HEADER 8
+
+/* Reads are pipelined by the device up to this, where the device does not tell its own bound. */
+#define VERBS_DEPTH_UNKNOWN 16
+
+/* -- events of the connection manager -----------------------------------------------------------
+ */
+
+/* A copy, so that the event is given back before anything is done about it. */
+struct verbs_event {
+	enum rdma_cm_event_type type;
+	struct rdma_cm_id *id;
+	int status;
+	struct rdma_conn_param conn;
+	struct rdma_ud_param ud;
+	uint8_t data[256];
+	size_t bytes; /* of data */
+};
+
+/* 1 and the next event, 0 none, -errno. */
+int verbs_event_take(struct rdma_event_channel *, struct verbs_event *);
+/* A channel whose descriptor does not block; NULL with errno set and words. */
+struct rdma_event_channel *verbs_events_open(const char *address);
+int verbs_nonblocking(int fd);
+/* error_set() with the words for an errno that verbs or the connection manager gave. */
+int verbs_error(int code, const char *address, const char *what);
+uint64_t verbs_now_ms(void);
+
+/* How an accept and a reject carry our bytes: a mark, then their length (accept) or a code
+ * (reject), since some link layers pad what they carry with zeros. */
+struct verbs_told {
+	uint16_t mark;
+	uint16_t number;
+	uint8_t body[FABRIC_WELCOME_BYTES];
+};
+#define VERBS_MARK        0x4254 /* "TB" */
+#define VERBS_TOLD_HEADER 4
+static_assert(VERBS_TOLD_HEADER + FABRIC_REASON_BYTES <= 148, "private data of a reject");
+static_assert(sizeof(struct verbs_told) <= 196, "private data of an accept");
+
+/* -- one connection -----------------------------------------------------------------------------
+ *
+ * C1  At most VERBS_CREDITS messages are sent beyond those that the other side said it took. Each
+ *     side posts that many receives and some more for frames that only say what was taken, so no
+ *     SEND ever waits for a receive. What has no credit waits in a backlog of bounded bytes.
+ * C2  READs finish in the order in which they were posted, and so do SENDs; but a SEND may be said
+ *     to be finished before an earlier READ is (Soft-iWARP does). A completion of READ n finishes
+ *     the READs before it, so only the last one of a list asks for one.
+ * C3  Receives are posted again by verbs_channel_take only: what is collected in one go is bounded
+ *     by the queues, whatever the other side sends. */
+
+struct verbs_frame {
+	uint32_t taken; /* messages its sender took so far */
+	uint32_t zero;
+	uint8_t body[FABRIC_MESSAGE_BYTES];
+};
+static_assert(offsetof(struct verbs_frame, body) == VERBS_FRAME_HEADER, "as it crosses the wire");
+
+struct verbs_channel {
+	struct rdma_cm_id *id;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp; /* NULL: broken off, nothing lands any more */
+	struct ibv_mr *mr;
+	struct verbs_frame *frames; /* receives, then sends */
+
+	/* The send queue. */
+	uint64_t tags[VERBS_READS]; /* of READs under way */
+	uint64_t reads_posted, reads_finished;
+	uint32_t sends_posted, sends_finished;
+	bool probing;
+	struct fabric_completion done[VERBS_READS]; /* and not collected yet */
+	uint32_t done_first, done_count;
+
+	/* Messages. */
+	uint32_t sent, acknowledged; /* by the other side */
+	uint32_t taken, told;
+	struct {
+		uint16_t frame;
+		uint32_t bytes;
+	} arrived[VERBS_RECEIVES];
+	uint32_t arrived_first, arrived_count;
+	uint8_t *backlog;
+	size_t backlog_used;
+
+	int broken; /* 0 or an errno value: the first thing that went wrong, and its words */
+	char why[128];
+};
+
+/* Makes the queue pair of an id that has a device. 0 or -errno with words. */
+int verbs_channel_open(struct verbs_channel *, struct rdma_cm_id *, struct ibv_pd *,
+		       struct ibv_comp_channel *, void *owner);
+/* Ends the queue pair: nothing lands after it, READs that were under way are done with an error. */
+void verbs_channel_break(struct verbs_channel *);
+/* Takes a zeroed one and a half-built one. */
+void verbs_channel_close(struct verbs_channel *);
+/* Collects completions, bounded. Whether it is broken is in `broken` afterwards. */
+void verbs_channel_progress(struct verbs_channel *);
+/* The next message that arrived: its length, 0 none. */
+size_t verbs_channel_take(struct verbs_channel *, uint8_t message[FABRIC_MESSAGE_BYTES]);
+/* 0; -EAGAIN the backlog is full; -ENOTCONN. */
+int verbs_channel_send(struct verbs_channel *, const void *message, size_t bytes);
+/* Whether the other side's device still answers: a WRITE of nothing, which needs no permission and
+ * no receive. An answer that does not come breaks the channel by itself. */
+void verbs_channel_probe(struct verbs_channel *);
+/* READs that are under way or done and not collected yet. */
+unsigned int verbs_channel_reads(const struct verbs_channel *);
+/* Posts a list of READs with one doorbell; the number or -errno. With those that
+ * verbs_channel_reads tells they are VERBS_READS at most. */
+int verbs_channel_read(struct verbs_channel *, struct ibv_send_wr *list, const uint64_t *tags,
+		       unsigned int count);
+
+/* The operations, in verbs_listener.c and verbs_link.c. */
+int verbs_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
+		 void *user);
+int verbs_listener_fd(const struct listener *);
+int verbs_listener_poll(struct listener *);
+void verbs_listener_close(struct listener *);
+int verbs_expose(struct listener *, const struct memory *, struct exposure **);
+void verbs_withdraw(struct exposure *);
+struct fabric_key verbs_key(const struct exposure *);
+int verbs_send(struct peer *, const void *message, size_t bytes, struct exposure *given);
+void verbs_peer_words(const struct peer *, char *words, size_t bytes);
+void verbs_drop(struct peer *, const char *why);
+
+int verbs_connect(struct link **, const char *address, const void *hello, size_t bytes,
+		  const struct link_calls *, void *user);
+enum link_state verbs_link_state(const struct link *);
+int verbs_link_fd(const struct link *);
+int verbs_link_poll(struct link *);
+int verbs_link_send(struct link *, const void *message, size_t bytes);
+void verbs_link_break(struct link *);
+void verbs_link_close(struct link *);
+int verbs_remote_open(struct link *, struct fabric_key, uint64_t bytes, struct remote **);
+void verbs_remote_close(struct remote *);
+const void *verbs_view(const struct remote *);
+void *verbs_landing(struct link *, size_t bytes);
+void verbs_landing_free(struct link *, void *, size_t bytes);
+unsigned int verbs_depth(const struct link *);
+int verbs_read(struct link *, const struct fabric_read *, unsigned int count);
+int verbs_reap(struct link *, struct fabric_completion *, unsigned int max);
+int verbs_sleep(struct link *);
+
+extern const struct fabric_ops verbs_ops;
+
+#endif

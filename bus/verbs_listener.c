@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The publisher's side of the verbs fabric: one address of one device, its peers, and memory
+ * registered for remote READ alone.
+ *
+ * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
+ * L2  An event is given back before anything is done about it: destroying an id waits for that.
+ * L3  Memory that was withdrawn stays registered for WITHDRAWN_MS, so that who holds its key can
+ *     read it to the end; the registration keeps the pages, not our mapping of them.
+ * L4  When the device goes, so does everything made of it, but not the exposures: they are
+ *     registered anew when it returns, and have new keys then. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+#include "bus/verbs.h"
+#include "tickbus/error.h"
+
+#define EVENTS_PER_POLL 64
+#define BACKLOG         1024
+#define WITHDRAWN_MS    2000
+#define PROBE_MS        1000
+
+struct verbs_exposure {
+	struct exposure base;
+	struct verbs_exposure *next;
+	struct verbs_listener *listener;
+	void *memory;
+	size_t bytes;
+	struct ibv_mr *mr; /* NULL while the device is away */
+	uint64_t withdrawn_ms;
+};
+
+struct verbs_peer {
+	struct peer base;
+	struct verbs_peer *next, *before;
+	struct rdma_cm_id *id;
+	struct verbs_channel channel;
+	uint64_t probed_ms;
+	bool up;   /* its hello was accepted */
+	bool dead; /* freed when the poll is over */
+	char words[ADDRESS_WORDS];
+};
+
+struct verbs_listener {
+	struct listener base;
+	struct listener_calls calls;
+	void *user;
+	struct address address;
+	char *text;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id; /* NULL while the device is away */
+	struct ibv_pd *pd;     /* of the one realm there is */
+	struct ibv_comp_channel *completions;
+	uint32_t responder_resources;
+	int epoll, timer;
+	unsigned int peers, peers_max;
+	struct verbs_peer *first, *graveyard;
+	struct verbs_exposure *exposures;
+};
+
+static void notable(struct verbs_listener *listener, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void notable(struct verbs_listener *listener, const char *format, ...)
+{
+	char words[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	listener->calls.notable(listener->user, words);
+}
+
+/* -- memory -------------------------------------------------------------------------------------
+ */
+
+static int exposure_register(struct verbs_exposure *exposure)
+{
+	char what[64];
+
+	exposure->mr = ibv_reg_mr(exposure->listener->pd, exposure->memory, exposure->bytes,
+				  IBV_ACCESS_REMOTE_READ);
+	if (exposure->mr)
+		return 0;
+	snprintf(what, sizeof(what), "%zu bytes to be registered", exposure->bytes);
+	return verbs_error(errno, exposure->listener->text, what);
+}
+
+int verbs_expose(struct listener *base, const struct memory *memory, struct exposure **out)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)base;
+	struct verbs_exposure *exposure = calloc(1, sizeof(*exposure));
+	int result;
+
+	*out = NULL;
+	if (!exposure)
+		return error_set(ENOMEM, "address rdma:%s: no memory", listener->text);
+	exposure->base.ops = base->ops;
+	exposure->listener = listener;
+	exposure->memory = memory->base;
+	exposure->bytes = memory->bytes;
+	result = listener->pd ? exposure_register(exposure) : 0;
+	if (result < 0) {
+		free(exposure);
+		return result;
+	}
+	exposure->next = listener->exposures;
+	listener->exposures = exposure;
+	*out = &exposure->base;
+	return 0;
+}
+
+static void exposure_free(struct verbs_exposure **link)
+{
+	struct verbs_exposure *exposure = *link;
+
+	*link = exposure->next;
+	if (exposure->mr)
+		ibv_dereg_mr(exposure->mr);
+	free(exposure);
+}
+
+void verbs_withdraw(struct exposure *base)
+{
+	if (base)
+		((struct verbs_exposure *)base)->withdrawn_ms = verbs_now_ms();
+}
+
+struct fabric_key verbs_key(const struct exposure *base)
+{
+	const struct verbs_exposure *exposure = (const struct verbs_exposure *)base;
+
+	/* Without a registration nobody can be connected to use the key. */
+	return (struct fabric_key){ .address = (uintptr_t)exposure->memory,
+				    .rkey = exposure->mr ? exposure->mr->rkey : 0 };
+}
+
+static void withdrawn_free(struct verbs_listener *listener)
+{
+	const uint64_t now = verbs_now_ms();
+
+	for (struct verbs_exposure **link = &listener->exposures; *link;)
+		if ((*link)->withdrawn_ms && now - (*link)->withdrawn_ms >= WITHDRAWN_MS)
+			exposure_free(link); /* L3 */
+		else
+			link = &(*link)->next;
+}
+
+/* -- peers --------------------------------------------------------------------------------------
+ */
+
+static void peer_bury(struct verbs_listener *listener, struct verbs_peer *peer)
+{
+	if (peer->before)
+		peer->before->next = peer->next;
+	else
+		listener->first = peer->next;
+	if (peer->next)
+		peer->next->before = peer->before;
+	rdma_disconnect(peer->id); /* tells the other side, where that is still to be done */
+	verbs_channel_close(&peer->channel);
+	rdma_destroy_id(peer->id);
+	peer->dead = true;
+	peer->before = NULL;
+	peer->next = listener->graveyard;
+	listener->graveyard = peer;
+	listener->peers--;
+}
+
+static void peer_lost(struct verbs_listener *listener, struct verbs_peer *peer, const char *why)
+{
+	const bool up = peer->up;
+
+	if (peer->dead)
+		return;
+	peer_bury(listener, peer);
+	if (up)
+		listener->calls.gone(listener->user, &peer->base, why);
+}
+
+static void graves_clear(struct verbs_listener *listener)
+{
+	while (listener->graveyard) {
+		struct verbs_peer *peer = listener->graveyard;
+
+		listener->graveyard = peer->next;
+		free(peer);
+	}
+}
+
+/* Answers a request for a connection with a reason and forgets it. */
+static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
+		   const char *why)
+{
+	struct verbs_told told = { .mark = VERBS_MARK, .number = (uint16_t)code };
+	const size_t length = strnlen(why, FABRIC_REASON_BYTES);
+	char who[ADDRESS_WORDS];
+
+	address_words(rdma_get_peer_addr(id), who);
+	memcpy(told.body, why, length);
+	rdma_reject(id, &told, (uint8_t)(VERBS_TOLD_HEADER + length));
+	notable(listener, "%s was refused: %s", who, why);
+	rdma_destroy_id(id);
+}
+
+static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_cm_id *id)
+{
+	struct verbs_peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer)
+		return NULL;
+	peer->base.ops = listener->base.ops;
+	peer->base.listener = &listener->base;
+	peer->id = id;
+	peer->probed_ms = verbs_now_ms();
+	id->context = peer;
+	address_words(rdma_get_peer_addr(id), peer->words);
+	peer->next = listener->first;
+	if (listener->first)
+		listener->first->before = peer;
+	listener->first = peer;
+	listener->peers++;
+	return peer;
+}
+
+/* The queue pair, and the accept that carries the welcome. */
+static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
+		       const struct verbs_event *event, const struct verbs_told *told)
+{
+	const uint32_t asked = event->conn.responder_resources;
+	struct rdma_conn_param how = {
+		.private_data = told,
+		.private_data_len = (uint8_t)(VERBS_TOLD_HEADER + told->number),
+		.responder_resources = (uint8_t)(asked < listener->responder_resources
+							 ? asked
+							 : listener->responder_resources),
+		.flow_control = 1,
+		.rnr_retry_count = (uint8_t)listener->address.rnr_retries,
+	};
+	int result = verbs_channel_open(&peer->channel, peer->id, listener->pd,
+					listener->completions, peer);
+
+	if (result == 0 && rdma_accept(peer->id, &how) < 0)
+		result = error_set(errno, "it cannot be accepted: %s", strerror(errno));
+	return result;
+}
+
+static void on_request(struct verbs_listener *listener, const struct verbs_event *event)
+{
+	struct verbs_told told = { .mark = VERBS_MARK };
+	char why[FABRIC_REASON_BYTES] = "the publisher has no memory for another subscriber";
+	struct exposure *given = NULL;
+	struct verbs_peer *peer;
+	size_t length = 0;
+	int result;
+
+	if (listener->peers >= listener->peers_max) {
+		refuse(listener, event->id, EUSERS,
+		       "the publisher has as many subscribers as it may have");
+		return;
+	}
+	peer = peer_new(listener, event->id);
+	if (!peer) {
+		refuse(listener, event->id, ENOMEM, why);
+		return;
+	}
+	result = listener->calls.hello(listener->user, &peer->base, event->data, event->bytes,
+				       told.body, &length, &given, why);
+	if (peer->dead)
+		return;
+	if (result < 0) {
+		struct verbs_told no = { .mark = VERBS_MARK, .number = (uint16_t)-result };
+
+		why[sizeof(why) - 1] = '\0';
+		memcpy(no.body, why, strlen(why));
+		rdma_reject(peer->id, &no, (uint8_t)(VERBS_TOLD_HEADER + strlen(why)));
+		notable(listener, "%s was refused: %s", peer->words, why);
+		peer_bury(listener, peer);
+		return;
+	}
+	peer->up = true;
+	told.number = (uint16_t)length;
+	if (peer_accept(listener, peer, event, &told) < 0) {
+		notable(listener, "%s: %s", peer->words, tb_error());
+		peer_lost(listener, peer, tb_error());
+	}
+}
+
+/* Takes what a peer sent. Its receives are posted again as they are taken, but what arrives on them
+ * makes an event of its own. */
+static void peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
+{
+	uint8_t message[FABRIC_MESSAGE_BYTES];
+	char why[128];
+	size_t bytes;
+
+	ibv_req_notify_cq(peer->channel.cq, 0);
+	verbs_channel_progress(&peer->channel);
+	for (int i = 0; i < VERBS_RECEIVES && !peer->dead; i++) {
+		bytes = verbs_channel_take(&peer->channel, message);
+		if (bytes == 0)
+			break;
+		listener->calls.message(listener->user, &peer->base, message, bytes);
+	}
+	if (peer->dead || !peer->channel.broken)
+		return;
+	snprintf(why, sizeof(why), "%s", peer->channel.why);
+	if (peer->channel.broken == EPROTO)
+		notable(listener, "%s was dropped: %s", peer->words, why);
+	peer_lost(listener, peer, why);
+}
+
+int verbs_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
+{
+	struct verbs_peer *peer = (struct verbs_peer *)base;
+
+	(void)given; /* its key is in the message, and that is the permission */
+	if (peer->dead || !peer->up)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	return verbs_channel_send(&peer->channel, message, bytes);
+}
+
+void verbs_peer_words(const struct peer *base, char *words, size_t bytes)
+{
+	snprintf(words, bytes, "%s", ((const struct verbs_peer *)base)->words);
+}
+
+void verbs_drop(struct peer *base, const char *why)
+{
+	struct verbs_peer *peer = (struct verbs_peer *)base;
+	struct verbs_listener *listener = (struct verbs_listener *)base->listener;
+
+	if (peer->dead)
+		return;
+	notable(listener, "%s was dropped: %s", peer->words, why);
+	peer_bury(listener, peer);
+}
+
+/* -- the device ---------------------------------------------------------------------------------
+ */
+
+static int watch(struct verbs_listener *listener, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	if (epoll_ctl(listener->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+		return verbs_error(errno, listener->text, "epoll");
+	return 0;
+}
+
+static int device_bind(struct verbs_listener *listener)
+{
+	struct sockaddr *where = (struct sockaddr *)&listener->address.host;
+	uint8_t class = (uint8_t)listener->address.traffic_class;
+
+	if (rdma_create_id(listener->events, &listener->id, NULL, RDMA_PS_TCP) < 0)
+		return verbs_error(errno, listener->text, "an id");
+	if (class)
+		rdma_set_option(listener->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class,
+				sizeof(class));
+	if (rdma_bind_addr(listener->id, where) < 0)
+		return verbs_error(errno, listener->text, "binding");
+	if (!listener->id->verbs)
+		return verbs_error(ENODEV, listener->text, "binding");
+	return 0;
+}
+
+/* All that is made of a device; what fails is taken apart by device_close. */
+static int device_open(struct verbs_listener *listener)
+{
+	struct ibv_device_attr device = { 0 };
+	int result = device_bind(listener);
+
+	if (result < 0)
+		return result;
+	if (ibv_query_device(listener->id->verbs, &device) != 0)
+		return verbs_error(EIO, listener->text, "its device's properties");
+	listener->responder_resources = VERBS_DEPTH_UNKNOWN;
+	if (device.max_qp_rd_atom > 0)
+		listener->responder_resources =
+			device.max_qp_rd_atom < 255 ? (uint32_t)device.max_qp_rd_atom : 255;
+	listener->pd = ibv_alloc_pd(listener->id->verbs);
+	if (!listener->pd)
+		return verbs_error(errno, listener->text, "a protection domain");
+	listener->completions = ibv_create_comp_channel(listener->id->verbs);
+	if (!listener->completions)
+		return verbs_error(errno, listener->text, "a completion channel");
+	result = verbs_nonblocking(listener->completions->fd);
+	if (result < 0)
+		return verbs_error(-result, listener->text, "a completion channel");
+	result = watch(listener, listener->completions->fd);
+	for (struct verbs_exposure *e = listener->exposures; e && result == 0; e = e->next)
+		if (!e->withdrawn_ms)
+			result = exposure_register(e); /* L4 */
+	if (result == 0 && rdma_listen(listener->id, BACKLOG) < 0)
+		result = verbs_error(errno, listener->text, "listening");
+	return result;
+}
+
+static void device_close(struct verbs_listener *listener)
+{
+	for (struct verbs_exposure *e = listener->exposures; e; e = e->next) {
+		if (e->mr)
+			ibv_dereg_mr(e->mr);
+		e->mr = NULL;
+	}
+	if (listener->completions) {
+		epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->completions->fd, NULL);
+		ibv_destroy_comp_channel(listener->completions);
+	}
+	if (listener->pd)
+		ibv_dealloc_pd(listener->pd);
+	if (listener->id)
+		rdma_destroy_id(listener->id);
+	listener->completions = NULL;
+	listener->pd = NULL;
+	listener->id = NULL;
+}
+
+static void on_removal(struct verbs_listener *listener)
+{
+	notable(listener, "address rdma:%s: its device was removed", listener->text);
+	while (listener->first)
+		peer_lost(listener, listener->first, "the device was removed");
+	device_close(listener);
+}
+
+static void device_return(struct verbs_listener *listener)
+{
+	if (device_open(listener) < 0)
+		device_close(listener);
+	else
+		notable(listener, "address rdma:%s: its device is there again", listener->text);
+}
+
+int verbs_listen(struct listener **out, const struct fabric_listen *how,
+		 const struct listener_calls *calls, void *user)
+{
+	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
+	struct verbs_listener *listener;
+	struct address address;
+	int result = address_parse(how->address, &address);
+
+	*out = NULL;
+	if (result < 0)
+		return result;
+	listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return error_set(ENOMEM, "address rdma:%s: no memory", how->address);
+	*listener = (struct verbs_listener){ .base.ops = &verbs_ops,
+					     .calls = *calls,
+					     .user = user,
+					     .address = address,
+					     .text = strdup(how->address),
+					     .peers_max = how->peers_max };
+	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
+	listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (!listener->text || listener->epoll < 0 || listener->timer < 0 ||
+	    timerfd_settime(listener->timer, 0, &twice_a_second, NULL) < 0) {
+		result = verbs_error(errno, how->address, "descriptors");
+		goto fail;
+	}
+	listener->events = verbs_events_open(listener->text);
+	result = listener->events ? watch(listener, listener->events->fd) : -errno;
+	if (result == 0)
+		result = watch(listener, listener->timer);
+	if (result == 0)
+		result = device_open(listener);
+	if (result < 0)
+		goto fail;
+	*out = &listener->base;
+	return 0;
+fail:
+	verbs_listener_close(&listener->base);
+	return result;
+}
+
+int verbs_listener_fd(const struct listener *base)
+{
+	return ((const struct verbs_listener *)base)->epoll;
+}
+
+void verbs_listener_close(struct listener *base)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)base;
+
+	if (!listener)
+		return;
+	while (listener->first)
+		peer_bury(listener, listener->first);
+	graves_clear(listener);
+	while (listener->exposures)
+		exposure_free(&listener->exposures);
+	device_close(listener);
+	if (listener->events)
+		rdma_destroy_event_channel(listener->events);
+	if (listener->epoll >= 0)
+		close(listener->epoll);
+	if (listener->timer >= 0)
+		close(listener->timer);
+	free(listener->text);
+	free(listener);
+}
+
+/* -- the loop -----------------------------------------------------------------------------------
+ */
+
+static void on_event(struct verbs_listener *listener, const struct verbs_event *event)
+{
+	struct verbs_peer *peer = event->id->context;
+
+	switch (event->type) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		on_request(listener, event);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		if (event->id == listener->id)
+			on_removal(listener);
+		else if (peer)
+			peer_lost(listener, peer, "the device was removed");
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+		if (!peer)
+			break;
+		peer_read(listener, peer); /* what it sent before */
+		peer_lost(listener, peer,
+			  event->type == RDMA_CM_EVENT_DISCONNECTED
+				  ? "it closed the connection"
+				  : "its connection was never completed");
+		break;
+	default: /* ESTABLISHED, TIMEWAIT_EXIT, ADDR_CHANGE: nothing to do */
+		break;
+	}
+}
+
+static int events_take(struct verbs_listener *listener)
+{
+	struct verbs_event event;
+	int count = 0;
+
+	while (count < EVENTS_PER_POLL && verbs_event_take(listener->events, &event) == 1) {
+		on_event(listener, &event);
+		count++;
+	}
+	return count;
+}
+
+static int completions_take(struct verbs_listener *listener)
+{
+	struct ibv_cq *cq;
+	void *peer;
+	int count = 0;
+
+	while (count < EVENTS_PER_POLL && listener->completions &&
+	       ibv_get_cq_event(listener->completions, &cq, &peer) == 0) {
+		ibv_ack_cq_events(cq, 1);
+		peer_read(listener, peer);
+		count++;
+	}
+	return count;
+}
+
+/* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not
+ * acknowledged tells. Where there is no such acknowledgement (iWARP), TCP has its own timeouts. */
+static void on_timer(struct verbs_listener *listener)
+{
+	const uint64_t now = verbs_now_ms();
+	uint64_t ticks;
+
+	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
+		return;
+	withdrawn_free(listener);
+	if (!listener->id)
+		device_return(listener);
+	else if (listener->id->verbs->device->transport_type == IBV_TRANSPORT_IB)
+		for (struct verbs_peer *peer = listener->first; peer; peer = peer->next)
+			if (now - peer->probed_ms >= PROBE_MS) {
+				peer->probed_ms = now;
+				verbs_channel_probe(&peer->channel);
+			}
+}
+
+int verbs_listener_poll(struct listener *base)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)base;
+	int count;
+
+	count = events_take(listener);
+	count += completions_take(listener);
+	on_timer(listener);
+	graves_clear(listener); /* L1 */
+	return count;
+}
