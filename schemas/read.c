@@ -25,6 +25,8 @@
 #include "bus/error.h"
 #include "config/yaml/located.h"
 
+#define WORDS_MAX 2047 /* bytes that tb_error() gives */
+
 static const char *const schema_keys[] = { "name", "version", "doc", "fields", NULL };
 static const char *const field_keys[] = { "name", "type", "doc", "role", "fields", NULL };
 static const char *const roles[] = { "source_sequence", NULL };
@@ -33,14 +35,21 @@ struct reading {
 	struct tb_schema *schema;
 	struct located_errors errors;
 	const struct located_node *source_sequence; /* the first field of that role */
+	bool no_memory;
 };
+
+static void no_memory(struct reading *reading)
+{
+	located_error_line(&reading->errors, "no memory for a schema");
+	reading->no_memory = true;
+}
 
 static char *copy(struct reading *reading, const char *text)
 {
 	char *result = strdup(text ? text : "");
 
 	if (!result)
-		located_error_line(&reading->errors, "no memory for a schema");
+		no_memory(reading);
 	return result;
 }
 
@@ -236,7 +245,7 @@ static uint32_t read_fields(struct reading *reading, const struct located_node *
 	}
 	*fields = calloc(list->count, sizeof(**fields));
 	if (!*fields) {
-		located_error_line(&reading->errors, "no memory for a schema");
+		no_memory(reading);
 		return 0;
 	}
 	for (const struct located_node *node = list->first; node; node = node->next) {
@@ -274,6 +283,20 @@ static void expect_macros_apart(struct reading *reading, const struct located_no
 		}
 }
 
+static void make_text(struct reading *reading, const struct located_node *root)
+{
+	struct tb_schema *schema = reading->schema;
+
+	if (text_make(schema) < 0)
+		no_memory(reading);
+	else if (schema->text_length > TB_SCHEMA_TEXT_MAX)
+		located_error(
+			&reading->errors, root,
+			"found %zu bytes in canonical form, expected at most %u: fewer fields "
+			"or shorter lines of doc",
+			schema->text_length, TB_SCHEMA_TEXT_MAX);
+}
+
 static void read_schema(struct reading *reading, const struct located_node *root)
 {
 	struct tb_schema *schema = reading->schema;
@@ -296,26 +319,43 @@ static void read_schema(struct reading *reading, const struct located_node *root
 		read_fields(reading, list, root, &schema->fields, &schema->field_count, false);
 	if (!reading->errors.count)
 		expect_macros_apart(reading, list);
+	if (!reading->errors.count)
+		make_text(reading, root);
+}
+
+/* As many errors as tb_error() has room for, a line each, and how many more there are. */
+static int errors_set(const struct reading *reading)
+{
+	const size_t room = WORDS_MAX - sizeof("and 4294967295 more errors");
+	const char *text = reading->errors.text ? reading->errors.text : "";
+	const int code = reading->no_memory ? ENOMEM : EINVAL;
+	unsigned int told = 0;
+	size_t used = 0;
+
+	while (text[used] && used + strcspn(text + used, "\n") < room) {
+		used += strcspn(text + used, "\n") + 1;
+		told++;
+	}
+	if (told && told == reading->errors.count)
+		return error_set(code, "%.*s", (int)used - 1, text);
+	return error_set(code, "%.*sand %u more errors", (int)used, text,
+			 reading->errors.count - told);
 }
 
 /* Takes the document; keeps nothing of it. */
 static int read_document(struct tb_schema **result, struct located_document *document,
 			 struct reading *reading)
 {
-	int code = EINVAL;
+	int code = 0;
 
 	reading->schema = calloc(1, sizeof(*reading->schema));
 	if (!reading->schema)
-		code = error_set(ENOMEM, "no memory for a schema");
+		no_memory(reading);
 	else if (document)
 		read_schema(reading, located_root(document));
 	located_free(document);
 	if (reading->errors.count)
-		code = error_set(EINVAL, "%.*s",
-				 (int)(reading->errors.used ? reading->errors.used - 1 : 0),
-				 reading->errors.text ? reading->errors.text : "");
-	else if (reading->schema)
-		code = text_make(reading->schema);
+		code = errors_set(reading);
 	located_errors_free(&reading->errors);
 	if (code == 0)
 		*result = reading->schema;

@@ -48,7 +48,7 @@ uint32_t type_alignment(const struct tb_field *field);
 const char *names_check(const char *name);
 const char *names_check_field(const char *name);
 
-/* text.c: fills text, text_length and fingerprint. -ENOMEM, -EFBIG. */
+/* text.c: fills text, text_length and fingerprint. 0 or -ENOMEM. */
 int text_make(struct tb_schema *schema);
 
 /* header.c: prefix stands before the names of structs, in upper case of macros. 0 or -ENOMEM. */

@@ -62,7 +62,8 @@ struct tb_field {
 };
 
 /* Loads a schema: a built-in one by its name ("quote"), else a file by its path. -EINVAL with all
- * that is wrong; -ENOENT and others: the file; -ENOMEM. */
+ * that is wrong, as many lines as tb_error() has room for and how many more there are; -ENOENT and
+ * others: the file; -ENOMEM. */
 TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path);
 
 /* The same from text; origin stands for the file's name in messages. */

@@ -188,6 +188,65 @@ Test(read, a_doc_line_of_200_bytes_fits_and_one_of_201_does_not)
 	cr_expect_eq(tb_schema_parse(&schema, text, strlen(text), "t.yaml"), -EINVAL);
 }
 
+/* A schema of 600 fields, the last line of doc so long. */
+static int parse_long(struct tb_schema **schema, int last_doc)
+{
+	static char text[100000];
+	size_t used = (size_t)snprintf(text, sizeof(text), HEAD);
+
+	for (int i = 0; i < 600; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "- {name: f%03d, type: u8, doc: %0*d}\n", i,
+					 i < 599 ? 69 : last_doc, 1);
+	return tb_schema_parse(schema, text, used, "t.yaml");
+}
+
+Test(read, a_canonical_text_of_65535_bytes_fits_and_one_of_65536_does_not)
+{
+	struct tb_schema *schema;
+	size_t length;
+	int more;
+
+	cr_assert_eq(parse_long(&schema, 1), 0, "%s", tb_error());
+	tb_schema_text(schema, &length);
+	more = (int)(TB_SCHEMA_TEXT_MAX - length);
+	cr_assert(more > 0 && more < 199, "%d", more);
+	tb_schema_free(schema);
+	cr_assert_eq(parse_long(&schema, 1 + more), 0, "%s", tb_error());
+	tb_schema_text(schema, &length);
+	cr_expect_eq(length, TB_SCHEMA_TEXT_MAX);
+	tb_schema_free(schema);
+	cr_expect_eq(parse_long(&schema, 2 + more), -EINVAL);
+	cr_expect_str_eq(tb_error(),
+			 "t.yaml:1:1: found 65536 bytes in canonical form, expected at most 65535: "
+			 "fewer fields or shorter lines of doc");
+}
+
+Test(read, errors_that_do_not_fit_are_counted_and_no_line_is_cut)
+{
+	char text[8192] = HEAD;
+	size_t used = strlen(text);
+	struct tb_schema *schema;
+	unsigned int told = 0, more = 0;
+
+	for (int i = 0; i < 150; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "- {name: X%d, type: u8, doc: d}\n", i);
+	cr_assert_eq(tb_schema_parse(&schema, text, strlen(text), "t.yaml"), -EINVAL);
+	for (const char *at = tb_error(); sscanf(at, "and %u more errors", &more) != 1;) {
+		char expected[128];
+
+		snprintf(expected, sizeof(expected),
+			 "t.yaml:%u:10: fields[%u].name: found \"X%u\", expected " NAME_EXPECTED
+			 "\n",
+			 4 + told, told, told);
+		cr_assert(strncmp(at, expected, strlen(expected)) == 0, "%s", at);
+		at += strlen(expected);
+		told++;
+	}
+	cr_expect(told > 10 && told + more == 150, "%u and %u", told, more);
+}
+
 Test(read, a_name_that_is_neither_a_file_nor_built_in_says_what_is)
 {
 	struct tb_schema *schema;
