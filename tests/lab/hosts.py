@@ -25,7 +25,7 @@ class Process:
         words = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in host.environment().items())
         (self.folder / f"{self.name}.sh").write_text(
             f"# {command}\necho $$ >{self.folder}/{self.name}.pid\n{words}"
-            f"mkdir -p $TICKBUS_RUNTIME_DIR\ncd $BUILD || exit\n{command}\n")
+            f"[ -d $TICKBUS_RUNTIME_DIR ] || mkdir -p $TICKBUS_RUNTIME_DIR\ncd $BUILD || exit\n{command}\n")
         self.guest.tell(self.name)
 
     def output(self):

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ib_read_lat measures READ between two hosts over RoCE."""
+import witness
+
+TOPOLOGY = "one guest"
+
+
+def run(lab):
+    witness.latency(lab.host(1), lab.host(2), "rxe")

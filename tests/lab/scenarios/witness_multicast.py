@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UD multicast by mckey, from one host to all others."""
+import witness
+
+TOPOLOGY = "one guest"
+
+
+def run(lab):
+    witness.multicast(lab.host(1), lab.hosts[1:])
