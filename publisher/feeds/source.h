@@ -46,7 +46,8 @@ static inline void source_close(struct source *source)
 
 /* Opens a BinaryFILE: frames of a big-endian u16 length and a message; a last frame without a
  * message (the end of the session) is no message. Plain, gzip or zstd is told by the content, never
- * by the name. -ENOENT and others as open gives them; -EISDIR; -ENODATA: empty. Reading: -EBADMSG
+ * by the name. -ENOENT and others as open gives them; -EISDIR; -EINVAL: a pipe or a device;
+ * -ENODATA: empty. Reading: -EBADMSG
  * with the offset: a length of 0 before the end or one beyond any ITCH message, an end in the
  * middle of a frame, corrupt or truncated compressed data; -ENODATA: no message at all; -EIO and
  * others as read gives them. */

@@ -209,11 +209,14 @@ static int open_file(struct source_bytes *bytes, const char *path)
 {
 	struct stat status;
 
-	bytes->fd = open(path, O_RDONLY | O_CLOEXEC);
+	bytes->fd =
+		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for a writer */
 	if (bytes->fd < 0 || fstat(bytes->fd, &status) < 0)
 		return error_set(errno, "%s: %s", path, strerror(errno));
 	if (S_ISDIR(status.st_mode))
 		return error_set(EISDIR, "%s: is a directory, expected a file", path);
+	if (!S_ISREG(status.st_mode))
+		return error_set(EINVAL, "%s: is a pipe or a device, expected a file", path);
 	posix_fadvise(bytes->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	return 0;
 }

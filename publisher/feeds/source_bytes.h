@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a file, uncompressed: plain, gzip (any number of members) or zstd (any number of
  * frames), told by the first bytes. Read in order, with bounded memory; the file is read, not
- * mapped, so that one which is truncated meanwhile is an error and no SIGBUS. */
+ * mapped, so that one which is truncated meanwhile is an error and no SIGBUS. A pipe or a device is
+ * refused: nothing could end the wait for it. */
 #ifndef TICKBUS_FEEDS_SOURCE_BYTES_H
 #define TICKBUS_FEEDS_SOURCE_BYTES_H
 
@@ -11,7 +12,8 @@
 
 struct source_bytes;
 
-/* 0, or -errno with words that name the file; -EISDIR, -ENODATA: empty. */
+/* 0, or -errno with words that name the file; -EISDIR; -EINVAL: no regular file; -ENODATA: empty.
+ */
 int source_bytes_open(struct source_bytes **bytes, const char *path);
 
 /* Up to size (1 or more) bytes: their number, 0 at the end, -errno with words that name the file

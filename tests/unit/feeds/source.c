@@ -395,6 +395,10 @@ Test(source, what_is_no_file_is_an_error)
 	cr_assert_null(source);
 	cr_assert_eq(source_file_open(&source, folder), -EISDIR);
 	cr_assert_null(source);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	cr_assert_eq(source_file_open(&source, path), -EINVAL);
+	cr_assert(strstr(tb_error(), "/file: is a pipe or a device, expected a file"));
+	cr_assert_null(source);
 	source_close(NULL);
 }
 
