@@ -143,6 +143,11 @@ static uint64_t lost(const struct view *view)
 
 static void draw_head(struct view *view)
 {
+	static const struct {
+		const char *word;
+		int width;
+	} columns[] = { { "size", 9 }, { "bid", 13 },  { "ask", 13 },
+			{ "size", 9 }, { "last", 13 }, { "size", 9 } };
 	const struct market *market = &view->market;
 	char p50[32], p99[32];
 
@@ -159,8 +164,9 @@ static void draw_head(struct view *view)
 	cell(view, "", "   total %" PRIu64, records(view));
 	line_end(view);
 	line_end(view);
-	cell(view, "\033[7m", "%-10s%9s%13s%13s%9s%13s%9s", "symbol", "size", "bid", "ask", "size",
-	     "last", "size");
+	cell(view, "\033[7m", "%-10s", "symbol");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		cell(view, "\033[7m", "%*s", columns[i].width, columns[i].word);
 	line_end(view);
 }
 

@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The example programs and configurations do what they say, as they are in the tree.
+
+    examples.py PUBD TICKBUS ORACLE EXAMPLES SOURCE
+
+EXAMPLES is the folder the programs were built in, SOURCE that of the sources.
+"""
+import fcntl
+import gzip
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+import pubd  # it reads the same arguments
+
+EXAMPLES, SOURCE = map(pathlib.Path, sys.argv[4:6])
+ROWS, COLUMNS = 12, 60
+ENDING = ", at_end: exit, start: { subscribers: %d }"
+
+
+def trade(price, shares, match):
+    return pubd.message(b"P", struct.pack(">Q", 0) + b"B" + struct.pack(">I", shares) + b"AAA     "
+                        + struct.pack(">IQ", price, match))
+
+
+def other(reference):
+    """An order of another symbol."""
+    return pubd.message(b"A", struct.pack(">Q", reference) + b"B" + struct.pack(">I", 9)
+                        + b"BBB     " + struct.pack(">I", 1_5000), locate=2)
+
+
+class Examples(pubd.Bench):
+    def market(self, readers):
+        """A bus whose feed ends at once: five quotes of AAA, one of BBB, two trades."""
+        path = self.file("day.bin", b"".join((
+            pubd.add(1), pubd.add(2, b"S", 7, 2_0001), pubd.add(3, b"B", 50),
+            other(4), trade(1_9999, 30, 1), trade(2_0000, 31, 2),
+            pubd.add(5, b"B", 1, 1_0001), pubd.add(6, b"S", 3, 1_9000))))
+        return self.pubd(pubd.settings(pubd.itch(path, ENDING % readers), ["quote", "trade"]))
+
+    def test_best_quotes_tells_when_a_watched_price_moves(self):
+        daemon = self.market(1)
+        watch = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA", "ZZZ")
+        self.assertEqual(self.ends(watch, 0).splitlines(), [
+            "AAA bid 1.0000 x 100 ask 0.0000 x 0", "AAA bid 1.0000 x 100 ask 2.0001 x 7",
+            "AAA bid 1.0001 x 1 ask 2.0001 x 7", "AAA bid 1.0001 x 1 ask 1.9000 x 3"])
+        self.assertEqual(watch.err.read_text(), "")
+        self.ends(daemon, 0)
+        nobody = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA")
+        self.ends(nobody, 1)
+        self.assertIn("nobody listens", nobody.err.read_text())
+
+    def view(self):
+        return [EXAMPLES / "market_view", "shm:b", "--quotes", "nasdaq.quote", "--trades",
+                "nasdaq.trade"]
+
+    def expect_summary(self, text):
+        self.assertRegex(text, r"(?m)^8 records in \d+\.\d{3} s: \d+ records/s\s+"
+                               r"publish to receive: p50 \S+ \Ss, p99 \S+ \Ss, longest \S+ \Ss\s+"
+                               r"nasdaq\.quote: 6 records, 0 lost in 0 gaps, ended\s+"
+                               r"nasdaq\.trade: 2 records, 0 lost in 0 gaps, ended\s+$")
+
+    def test_market_view_prints_plain_lines_where_there_is_no_terminal(self):
+        view = self.begin(*self.view())  # before there is a publisher
+        daemon = self.market(2)
+        output = self.ends(view, 0)
+        self.assertNotIn("\033", output)
+        self.expect_summary(output)
+        self.ends(daemon, 0)
+
+    def test_market_view_draws_on_a_terminal_within_its_width_and_gives_it_back(self):
+        feed = "type: synthetic, symbols: 50, rate: 2000, seconds: 2, speed: realtime" + ENDING % 2
+        daemon = self.pubd(pubd.settings(feed, ["quote", "trade"]))
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        view = subprocess.Popen(list(map(str, self.view())), stdin=theirs, stdout=theirs,
+                                env=self.env, stderr=subprocess.DEVNULL)
+        os.close(theirs)
+        text = ""
+        deadline = time.monotonic() + pubd.PATIENCE_S
+        while view.poll() is None or select.select([ours], [], [], 0)[0]:
+            self.assertLess(time.monotonic(), deadline, text[-2000:])
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    text += os.read(ours, 65536).decode()
+                except OSError:
+                    break  # the other side is closed
+        self.assertEqual(view.wait(pubd.PATIENCE_S), 0)
+        self.ends(daemon, 0)
+        drawn, summary = text.split("\033[?1049l")
+        self.assertIn("nasdaq.quote: ", summary)
+        self.assertTrue(drawn.startswith("\033[?1049h\033[?25l"))
+        frames = drawn.split("\033[H")[1:]
+        self.assertGreater(len(frames), 2)
+        for frame in frames:
+            lines = re.sub(r"\033\[[?0-9;]*[a-zA-Z]", "", frame).replace("\r", "").split("\n")
+            self.assertLessEqual(len(lines), ROWS)
+            self.assertLessEqual(max(map(len, lines)), COLUMNS)
+        self.assertRegex(frames[-1].replace("\033[0m\033[7m", ""), r"symbol +size +bid +ask +size")
+        self.assertRegex(frames[-1], r"\033\[1m[A-Z]{1,5} +\033\[0m +\d+")
+
+    def test_each_configuration_runs_and_is_read_as_it_says(self):
+        folder = self.folder / "pubd"
+        shutil.copytree(SOURCE / "examples/pubd", folder)
+        day = self.synth("--seed", 4, "--symbols", 20, "--messages", 3000)
+        (folder / "12302019.NASDAQ_ITCH50.gz").write_bytes(gzip.compress(day.read_bytes()))
+        (self.folder / "tickbus").symlink_to(pathlib.Path(pubd.TICKBUS).absolute())
+        self.env["PATH"] = f"{self.folder}:{self.env['PATH']}"
+        found = 0
+        for path in sorted(folder.glob("*.yaml")):
+            command = re.search(r"^#   (tickbus cat .*)$", path.read_text(), re.M)
+            if not command:
+                self.assertIn("fields:", path.read_text())  # a schema
+                continue
+            daemon = self.begin(pubd.PUBD, path)
+            self.says(daemon, r"bus \w+: \d+ topics")
+            cat = self.begin("bash", "-c", command.group(1) + " --count 20")
+            self.assertGreaterEqual(len(self.ends(cat, 0).splitlines()), 20, path.name)
+            self.stop(daemon)
+            found += 1
+        self.assertEqual(found, 3)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"])
