@@ -6,7 +6,8 @@
 
 Each page passes mandoc's lint; each command's page has exactly the options of its --help; each call
 of the library is named by a page of section 3, and no other is; pubd.yaml(5) has exactly the keys
-of its tables; each reference among our pages leads to one.
+of its tables, tickbus(1) what an address may have behind its commas; each reference among our
+pages leads to one.
 """
 import pathlib
 import re
@@ -64,6 +65,20 @@ def pubd():
     differ("pubd.yaml.5", "key", named, keys)
 
 
+def addresses():
+    """What may stand behind the commas of an address, with its bounds and its default."""
+    code = (SOURCE / "bus/address.c").read_text()
+    there = {name: tuple(numbers.split(", ")) for name, numbers in re.findall(
+        r'\{ "(\w+)", offsetof\(struct address, \w+\), ([\d, ]+) \}', code)}
+    text = next(page for page in PAGES if page.name == "tickbus.1").read_text()
+    named = dict(re.findall(r"^\.It Ic (\w+)\n(.*?)(?=^\.It|^\.El)", text, re.M | re.S))
+    differ("tickbus.1", "knob", set(named), set(there) | {"source"})
+    for name, (low, high, usual) in there.items():
+        words = " ".join(named.get(name, "").split())
+        if f"{low} to {high}" not in words or f"Default {usual}." not in words:
+            FOUND.append(f"tickbus.1: {name}: expected {low} to {high}, Default {usual}.")
+
+
 def calls():
     there = set(re.findall(r"^\t(tb_[a-z_0-9]+);$", (SOURCE / "lib/libtickbus.map").read_text(),
                            re.M))
@@ -92,6 +107,7 @@ def main():
     lint()
     commands()
     pubd()
+    addresses()
     references(calls())
     print("\n".join(FOUND) if FOUND else f"{len(PAGES)} pages are clean")
     return 1 if FOUND else 0
