@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@
 #define SYSTEM_FOLDER  "/run/tickbus"
 
 struct folder {
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	bool own; /* made by the user who needs it, for that user */
+	char path[PATH_MAX]; /* whole, or another one might be taken for it */
+	bool own;            /* made by the user who needs it, for that user */
 };
 
 static int name_check(const char *name)

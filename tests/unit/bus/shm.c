@@ -1,0 +1,963 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The socket of the shm fabric, attacked from both ends: wrong frames, floods, silence, strangers,
+ * too few descriptors. Who did it is refused or dropped with words; nobody else feels it, and
+ * nothing is left behind. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <malloc.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bus/shm.h"
+#include "tests/support/random.h"
+#include "tickbus/error.h"
+
+#define DEADLINE_MS  20000
+#define REGION_BYTES 8192
+#define CROWD        1000
+#define KINDS        6 /* of frames; those from 1 to 4 are known */
+
+static char folder[64];
+static uint64_t state;
+
+static struct host {
+	struct listener *listener;
+	struct memory memory;
+	struct exposure *exposure;
+	struct peer *last;
+	unsigned int hellos, messages, gones, notables;
+	char notable[512];
+} host;
+
+static struct guest {
+	struct link *link;
+	struct remote *remote;
+	unsigned int welcomes, messages, gones;
+	int code, opened;
+	char why[256];
+} guest;
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static unsigned int descriptors(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	while (list && readdir(list))
+		count++;
+	if (list)
+		closedir(list);
+	return count;
+}
+
+static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
+		    size_t *welcome_bytes, struct exposure **given,
+		    char reason[FABRIC_REASON_BYTES])
+{
+	(void)user;
+	(void)hello;
+	(void)reason;
+	cr_assert(bytes >= 1 && bytes <= FABRIC_MESSAGE_BYTES);
+	memset(welcome, 'w', 8);
+	*welcome_bytes = 8;
+	*given = host.exposure;
+	host.last = peer;
+	host.hellos++;
+	return 0;
+}
+
+static void on_message(void *user, struct peer *peer, const void *message, size_t bytes)
+{
+	(void)user;
+	cr_assert(bytes >= 1 && bytes <= FABRIC_MESSAGE_BYTES);
+	host.messages++;
+	if (bytes == 5 && memcmp(message, "well?", 5) == 0)
+		cr_assert_eq(shm_send(peer, "well!", 5, NULL), 0, "%s", tb_error());
+}
+
+static void on_gone(void *user, struct peer *peer, const char *why)
+{
+	(void)user;
+	(void)peer;
+	(void)why;
+	host.gones++;
+}
+
+static void on_notable(void *user, const char *words)
+{
+	(void)user;
+	host.notables++;
+	snprintf(host.notable, sizeof(host.notable), "%s", words);
+}
+
+static const struct listener_calls host_calls = {
+	.hello = on_hello, .message = on_message, .gone = on_gone, .notable = on_notable
+};
+
+static void on_welcome(void *user, const void *welcome, size_t bytes)
+{
+	(void)user;
+	(void)welcome;
+	cr_assert(bytes >= 1 && bytes <= FABRIC_MESSAGE_BYTES);
+	cr_assert_eq(guest.welcomes++, 0);
+	guest.opened =
+		shm_remote_open(guest.link, (struct fabric_key){ 0 }, REGION_BYTES, &guest.remote);
+}
+
+static void on_link_message(void *user, const void *message, size_t bytes)
+{
+	(void)user;
+	(void)message;
+	cr_assert(bytes >= 1 && bytes <= FABRIC_MESSAGE_BYTES);
+	cr_assert_eq(guest.welcomes, 1);
+	guest.messages++;
+}
+
+static void on_link_gone(void *user, int code, const char *why)
+{
+	(void)user;
+	cr_assert_eq(guest.gones++, 0);
+	guest.code = code;
+	snprintf(guest.why, sizeof(guest.why), "%s", why);
+}
+
+static const struct link_calls guest_calls = { .welcome = on_welcome,
+					       .message = on_link_message,
+					       .gone = on_link_gone };
+
+static void host_open(unsigned int peers_max, struct fabric_access access)
+{
+	const struct fabric_listen how = { .address = "test",
+					   .access = access,
+					   .peers_max = peers_max };
+
+	cr_assert_eq(memory_create(&host.memory, "test", REGION_BYTES), 0, "%s", tb_error());
+	cr_assert_eq(shm_listen(&host.listener, &how, &host_calls, NULL), 0, "%s", tb_error());
+	cr_assert_eq(shm_expose(host.listener, &host.memory, &host.exposure), 0);
+}
+
+static void host_close(void)
+{
+	shm_withdraw(host.exposure);
+	shm_listener_close(host.listener);
+	memory_free(&host.memory);
+	host = (struct host){ 0 };
+}
+
+static void guest_leave(void)
+{
+	if (guest.link)
+		shm_link_break(guest.link);
+	shm_remote_close(guest.remote);
+	shm_link_close(guest.link);
+	guest = (struct guest){ 0 };
+}
+
+static void turn(void)
+{
+	struct pollfd ready[2];
+	nfds_t count = 0;
+	int worked = 0;
+
+	if (host.listener) {
+		worked += shm_listener_poll(host.listener);
+		ready[count++] =
+			(struct pollfd){ .fd = shm_listener_fd(host.listener), .events = POLLIN };
+	}
+	if (guest.link && shm_link_state(guest.link) != LINK_GONE) {
+		worked += shm_link_poll(guest.link);
+		ready[count++] = (struct pollfd){ .fd = shm_link_fd(guest.link), .events = POLLIN };
+	}
+	if (worked == 0)
+		poll(ready, count, 20);
+}
+
+#define UNTIL(condition)                                                                           \
+	do {                                                                                       \
+		const uint64_t late_ms = now_ms() + DEADLINE_MS;                                   \
+		while (!(condition)) {                                                             \
+			cr_assert_lt(now_ms(), late_ms, "waited for " #condition);                 \
+			turn();                                                                    \
+		}                                                                                  \
+	} while (0)
+
+static void guest_enter(void)
+{
+	cr_assert_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), 0, "%s",
+		     tb_error());
+	UNTIL(guest.welcomes || guest.gones);
+	cr_assert_eq(guest.gones, 0, "%s", guest.why);
+	cr_assert_eq(guest.opened, 0, "%s", tb_error());
+}
+
+/* Who did nothing wrong is served as ever. */
+static void expect_guest_well(void)
+{
+	const unsigned int before = guest.messages;
+
+	cr_assert_eq(shm_link_send(guest.link, "well?", 5), 0, "%s", tb_error());
+	UNTIL(guest.messages == before + 1);
+	cr_assert_eq(guest.gones, 0, "%s", guest.why);
+}
+
+static struct sockaddr_un socket_address(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/test.sock", folder);
+	return at;
+}
+
+/* A connection that our code knows nothing of. */
+static int stranger(void)
+{
+	const struct sockaddr_un at = socket_address();
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0, "%s",
+		     strerror(errno));
+	return fd;
+}
+
+/* Bytes as one frame, with copies of a descriptor; whether they could be sent. */
+static bool put(int fd, const void *bytes, size_t length, unsigned int copies)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)] = { 0 };
+	struct iovec part = { (void *)(uintptr_t)bytes, length };
+	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (copies > 0) {
+		struct cmsghdr *c;
+
+		header.msg_control = control;
+		header.msg_controllen = CMSG_SPACE(sizeof(int) * copies);
+		c = CMSG_FIRSTHDR(&header);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * copies);
+		for (unsigned int i = 0; i < copies; i++)
+			memcpy(CMSG_DATA(c) + i * sizeof(int), &fd, sizeof(int));
+	}
+	return sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+}
+
+static void put_frame(int fd, uint32_t kind, size_t body)
+{
+	uint8_t bytes[4 + 2000];
+
+	memcpy(bytes, &kind, 4);
+	memset(bytes + 4, 'x', body);
+	cr_assert(put(fd, bytes, 4 + body, 0), "%s", strerror(errno));
+}
+
+/* The next frame for a stranger; its kind, 0 when the connection is over. */
+static uint32_t take(int fd, char *body, size_t room)
+{
+	uint8_t bytes[4 + FABRIC_MESSAGE_BYTES];
+	uint32_t kind = 0;
+	ssize_t got;
+
+	do /* a connection that was reset says so once, before what was sent */
+		got = recv(fd, bytes, sizeof(bytes), 0);
+	while (got < 0 && (errno == ECONNRESET || errno == EINTR));
+	if (got < 4)
+		return 0;
+	memcpy(&kind, bytes, 4);
+	got -= 4;
+	cr_assert_lt((size_t)got, room);
+	memcpy(body, bytes + 4, (size_t)got);
+	body[got] = '\0';
+	return kind;
+}
+
+static void enter(void)
+{
+	snprintf(folder, sizeof(folder), "/tmp/tickbus-shm-XXXXXX");
+	cr_assert_not_null(mkdtemp(folder));
+	setenv("TICKBUS_RUNTIME_DIR", folder, 1);
+	state = random_seed();
+}
+
+static void leave(void)
+{
+	const struct sockaddr_un at = socket_address();
+	char lock[128];
+
+	guest_leave();
+	host_close();
+	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
+	unlink(at.sun_path);
+	unlink(lock);
+	rmdir(folder);
+}
+
+TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
+
+static const struct fabric_access nobody_else;
+
+/* -- a publisher among strangers ----------------------------------------------------------------
+ */
+
+Test(shm, a_wrong_frame_ends_its_connection_and_is_told)
+{
+	static const struct {
+		unsigned int hellos; /* before it */
+		uint32_t kind;
+		size_t body;
+		const char *words;
+	} wrong[] = {
+		{ 0, 0, 8, "it sent a frame of another kind, expected a hello" },
+		{ 0, SHM_WELCOME, 8, "it sent a frame of another kind, expected a hello" },
+		{ 0, SHM_REFUSE, 8, "it sent a frame of another kind, expected a hello" },
+		{ 0, SHM_MESSAGE, 8, "it sent a frame of another kind, expected a hello" },
+		{ 0, UINT32_MAX, 8, "it sent a frame of another kind, expected a hello" },
+		{ 0, SHM_HELLO, 0, "it sent a frame of a wrong size, expected a hello" },
+		{ 0, SHM_HELLO, 1025, "it sent a frame of a wrong size, expected a hello" },
+		{ 1, SHM_HELLO, 8, "it sent a frame of another kind, expected a control message" },
+		{ 1, SHM_WELCOME, 8,
+		  "it sent a frame of another kind, expected a control message" },
+		{ 1, SHM_MESSAGE, 0,
+		  "it sent a frame of a wrong size, expected a control message" },
+		{ 1, SHM_MESSAGE, 1025,
+		  "it sent a frame of a wrong size, expected a control message" },
+		{ 1, SHM_MESSAGE, 2000,
+		  "it sent a frame of a wrong size, expected a control message" },
+	};
+	char words[256], body[FABRIC_MESSAGE_BYTES + 1];
+
+	host_open(8, nobody_else);
+	guest_enter();
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		int fd = stranger();
+
+		if (wrong[i].hellos)
+			put_frame(fd, SHM_HELLO, 8);
+		put_frame(fd, wrong[i].kind, wrong[i].body);
+		UNTIL(host.notables == i + 1);
+		snprintf(words, sizeof(words), "pid %d of user %u was dropped: %s", (int)getpid(),
+			 (unsigned int)geteuid(), wrong[i].words);
+		cr_expect_str_eq(host.notable, words);
+		if (wrong[i].hellos)
+			cr_expect_eq(take(fd, body, sizeof(body)), SHM_WELCOME);
+		cr_expect_eq(take(fd, body, sizeof(body)), 0);
+		close(fd);
+	}
+	cr_expect_eq(host.gones, host.hellos - 1, "gone is told for each that was taken");
+	expect_guest_well();
+}
+
+/* A frame of any length and kind, with some descriptors. */
+static bool put_random(int fd)
+{
+	uint8_t bytes[1500];
+	const uint32_t kind = random_below(&state, 4) == 0 ? (uint32_t)random_below(&state, KINDS)
+							   : (uint32_t)SHM_MESSAGE;
+	size_t length = random_below(&state, random_below(&state, 2) ? 16 : sizeof(bytes));
+
+	random_fill(&state, bytes, length);
+	if (length >= 4 && random_below(&state, 16) != 0)
+		memcpy(bytes, &kind, 4);
+	return put(fd, bytes, length, (unsigned int)random_below(&state, 6));
+}
+
+Test(shm, random_frames_with_descriptors_harm_nobody_and_leave_nothing)
+{
+	int open[32] = { 0 };
+	unsigned int before;
+
+	host_open(128, nobody_else);
+	guest_enter();
+	before = descriptors();
+	for (unsigned int round = 0; round < 4000; round++) {
+		int *slot = &open[random_below(&state, 32)];
+
+		if (*slot == 0) {
+			*slot = stranger();
+			if (random_below(&state, 2))
+				put_frame(*slot, SHM_HELLO, 1 + random_below(&state, 1024));
+		}
+		for (size_t frames = random_below(&state, 12); frames > 0; frames--)
+			put_random(*slot);
+		if (random_below(&state, 2)) {
+			close(*slot);
+			*slot = 0;
+		}
+		shm_listener_poll(host.listener);
+		if (round % 500 == 0) {
+			guest_leave();
+			guest_enter();
+			expect_guest_well();
+		}
+	}
+	for (size_t i = 0; i < 32; i++)
+		if (open[i])
+			close(open[i]);
+	cr_assert(host.notables > 100 && host.hellos > 100 && host.messages > 100,
+		  "%u notables, %u hellos, %u messages", host.notables, host.hellos, host.messages);
+	UNTIL(host.gones == host.hellos - 1 && descriptors() == before);
+}
+
+Test(shm, who_connects_and_says_nothing_is_sent_away_in_words)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fds[30], greeted;
+
+	host_open(64, nobody_else);
+	guest_enter();
+	greeted = stranger();
+	put_frame(greeted, SHM_HELLO, 8);
+	for (size_t i = 0; i < 30; i++)
+		fds[i] = stranger();
+	UNTIL(host.notables == 30);
+	cr_expect(strstr(host.notable, "was refused: it connected and said nothing"), "%s",
+		  host.notable);
+	for (size_t i = 0; i < 30; i++) {
+		cr_assert_eq(take(fds[i], body, sizeof(body)), SHM_REFUSE);
+		cr_expect_str_eq(body + 4, "it connected and said nothing");
+		cr_assert_eq(take(fds[i], body, sizeof(body)), 0);
+		close(fds[i]);
+	}
+	cr_expect_eq(host.gones, 0, "silence after the hello is no fault");
+	close(greeted);
+	UNTIL(host.gones == 1);
+	guest_leave();
+	guest_enter();
+	expect_guest_well();
+}
+
+/* A crowd that connects at once, half of it with a hello. Says how many were refused, then waits
+ * until it may go. */
+static void crowd(unsigned int count, int tell, int go)
+{
+	static int fds[CROWD];
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	unsigned int refused = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		fds[i] = stranger();
+		if (i % 2)
+			put(fds[i], "\1\0\0\0hello", 9, 0);
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		struct pollfd ready = { .fd = fds[i], .events = POLLIN };
+
+		/* Those that are taken and were silent hear nothing for some time. */
+		if (poll(&ready, 1, i % 2 ? -1 : 0) == 1)
+			refused += take(fds[i], body, sizeof(body)) == SHM_REFUSE;
+	}
+	if (write(tell, &refused, sizeof(refused)) < 0 || read(go, body, 1) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+static pid_t crowd_begin(unsigned int count, int *told, int *go)
+{
+	int tell[2], wait[2];
+	pid_t child;
+
+	cr_assert(pipe2(tell, O_NONBLOCK) == 0 && pipe(wait) == 0);
+	child = fork();
+	if (child == 0) {
+		close(wait[1]);
+		crowd(count, tell[1], wait[0]);
+	}
+	close(tell[1]);
+	close(wait[0]);
+	*told = tell[0];
+	*go = wait[1];
+	return child;
+}
+
+static void crowd_end(pid_t child, int told, int go)
+{
+	int status;
+
+	close(go);
+	close(told);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+}
+
+Test(shm, a_thousand_connections_at_once_cost_what_was_agreed)
+{
+	const unsigned int places = 64;
+	unsigned int refused = 0, before;
+	size_t memory;
+	int told, go;
+	pid_t child;
+
+	host_open(places, nobody_else);
+	guest_enter();
+	before = descriptors();
+	memory = mallinfo2().uordblks;
+	child = crowd_begin(CROWD, &told, &go);
+	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
+	UNTIL(host.notables >= CROWD - (places - 1)); /* who was too late, who was silent */
+	cr_expect(refused >= CROWD / 2 - places && refused <= CROWD, "%u refused", refused);
+	cr_expect_lt(mallinfo2().uordblks, memory + places * 1024);
+	expect_guest_well();
+	crowd_end(child, told, go);
+	UNTIL(host.gones == host.hellos - 1 && descriptors() == before);
+	cr_expect_leq(mallinfo2().uordblks, memory);
+	guest_leave();
+	guest_enter();
+	expect_guest_well();
+}
+
+Test(shm, without_descriptors_new_ones_are_refused_and_those_there_are_go_on)
+{
+	struct rlimit limit, little;
+	unsigned int refused = 0;
+	int told, go;
+	pid_t child;
+
+	host_open(256, nobody_else);
+	guest_enter();
+	child = crowd_begin(100, &told, &go);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	little = limit;
+	little.rlim_cur = descriptors() + 8;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &little), 0);
+	UNTIL(host.notables > 50);
+	cr_expect_str_eq(host.notable, "a connection was refused: no descriptor is left (see "
+				       "ulimit -n)");
+	expect_guest_well();
+	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
+	cr_expect_geq(refused, 30);
+	crowd_end(child, told, go);
+	UNTIL(host.gones == host.hellos - 1);
+	guest_leave();
+	guest_enter();
+	expect_guest_well();
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* A child that only inherited the descriptors keeps connections open that are closed here. */
+Test(shm, a_dropped_peer_is_no_more_though_a_child_holds_its_descriptor)
+{
+	int pipes[2], fd, status;
+	pid_t child;
+	char go;
+
+	host_open(8, nobody_else);
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(host.hellos == 1);
+	cr_assert_eq(pipe(pipes), 0);
+	child = fork();
+	if (child == 0) {
+		close(pipes[1]);
+		_exit(read(pipes[0], &go, 1) == 0 ? 0 : 1);
+	}
+	close(pipes[0]);
+	shm_drop(host.last, "the test says so");
+	for (unsigned int i = 0; i < 20; i++) {
+		put_frame(fd, SHM_MESSAGE, 8);
+		turn();
+	}
+	cr_expect_eq(host.messages + host.gones, 0);
+	guest_enter();
+	expect_guest_well();
+	close(pipes[1]);
+	close(fd);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+}
+
+/* -- permission ---------------------------------------------------------------------------------
+ */
+
+/* Connects as someone else: 0, or what the connection was refused with; words to words[1]. */
+static int as_someone(uid_t user, gid_t group, gid_t more)
+{
+	int status;
+	const pid_t child = fork();
+
+	if (child == 0) {
+		char words[128];
+		int result;
+
+		host = (struct host){ 0 }; /* the parent's */
+		snprintf(words, sizeof(words),
+			 "user %u has no permission to read the bus at shm:test",
+			 (unsigned int)user);
+		if (setgroups(more ? 1 : 0, &more) < 0 || setresgid(group, group, group) < 0 ||
+		    setresuid(user, user, user) < 0)
+			_exit(200);
+		result = shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL);
+		while (result == 0 && !guest.welcomes && !guest.gones)
+			turn();
+		if (guest.gones && strcmp(guest.why, words) != 0)
+			_exit(201);
+		_exit(result < 0 ? -result + 100 : guest.gones ? guest.code : guest.opened);
+	}
+	while (waitpid(child, &status, WNOHANG) == 0)
+		turn();
+	cr_assert(WIFEXITED(status), "status %x", status);
+	cr_assert_neq(WEXITSTATUS(status), 200, "another user cannot be had");
+	cr_assert_neq(WEXITSTATUS(status), 201, "other words");
+	return WEXITSTATUS(status);
+}
+
+static bool may_be_others(void)
+{
+	return geteuid() == 0 && chmod(folder, 0755) == 0;
+}
+
+Test(shm, where_nobody_else_is_named_nobody_else_connects)
+{
+	if (!may_be_others())
+		cr_skip("only root can try to connect as others");
+	host_open(8, nobody_else);
+	cr_expect_eq(as_someone(65533, 65533, 0), 100 + EACCES, "the socket's own mode refuses");
+	cr_expect_eq(as_someone(0, 0, 0), 0);
+	cr_expect_eq(host.hellos, 1);
+}
+
+Test(shm, users_and_groups_that_are_named_connect_and_no_others)
+{
+	const uid_t users[] = { 65531, 65533 };
+	const gid_t groups[] = { 65529, 65530 };
+	const struct fabric_access access = { users, 2, groups, 2 };
+	const struct fabric_access users_only = { users, 2, NULL, 0 };
+
+	if (!may_be_others())
+		cr_skip("only root can try to connect as others");
+	host_open(8, access);
+	cr_expect_eq(as_someone(65533, 65534, 0), 0);
+	cr_expect_eq(as_someone(65531, 65534, 65528), 0);
+	cr_expect_eq(as_someone(65534, 65530, 0), 0);
+	cr_expect_eq(as_someone(65534, 65534, 65529), 0, "a group beside the first");
+	cr_expect_eq(as_someone(65534, 65534, 0), EACCES);
+	cr_expect_eq(as_someone(65534, 65528, 65527), EACCES);
+	cr_expect_eq(host.hellos, 4);
+	cr_expect_eq(host.notables, 2);
+	cr_expect(strstr(host.notable, "of user 65534 was refused: user 65534 has no permission"),
+		  "%s", host.notable);
+	host_close();
+	host_open(8, users_only);
+	cr_expect_eq(as_someone(65533, 65534, 0), 0);
+	cr_expect_eq(as_someone(65534, 65530, 0), EACCES);
+}
+
+/* All silent: they would have their places for some time. */
+Test(shm, who_has_no_permission_cannot_keep_the_places_of_others)
+{
+	const uid_t users[] = { 65533 };
+	const struct fabric_access access = { users, 1, NULL, 0 };
+	int pipes[2], status;
+	pid_t child;
+	char go;
+
+	if (!may_be_others())
+		cr_skip("only root can try to connect as others");
+	host_open(4, access);
+	cr_assert_eq(pipe(pipes), 0);
+	child = fork();
+	if (child == 0) {
+		close(pipes[1]);
+		if (setresuid(65534, 65534, 65534) < 0)
+			_exit(1);
+		for (int i = 0; i < 50; i++)
+			stranger();
+		_exit(read(pipes[0], &go, 1) == 0 ? 0 : 1);
+	}
+	close(pipes[0]);
+	UNTIL(host.notables == 50);
+	cr_expect(strstr(host.notable, "has no permission"), "%s", host.notable);
+	guest_enter();
+	expect_guest_well();
+	close(pipes[1]);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+}
+
+/* -- a publisher that lies ----------------------------------------------------------------------
+ */
+
+static int liar_listen(void)
+{
+	const struct sockaddr_un at = socket_address();
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0, "%s", strerror(errno));
+	cr_assert_eq(listen(fd, 8), 0);
+	return fd;
+}
+
+static int liar_accept(int listening)
+{
+	int fd;
+
+	cr_assert_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), 0, "%s",
+		     tb_error());
+	fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	return fd;
+}
+
+Test(shm, a_wrong_frame_from_a_publisher_ends_the_link_with_words)
+{
+	static const struct {
+		bool welcome; /* before it */
+		const char *bytes;
+		size_t length;
+		int code;
+		const char *why;
+	} wrong[] = {
+#define UNEXPECTED "the publisher sent a frame that was not expected then"
+#define SIZE       "the publisher sent a frame of a wrong size"
+		{ false, "\4\0\0\0message", 11, EPROTO, UNEXPECTED },
+		{ false, "\1\0\0\0hello", 9, EPROTO, UNEXPECTED },
+		{ false, "\0\0\0\0hello", 9, EPROTO, UNEXPECTED },
+		{ true, "\2\0\0\0welcome", 11, EPROTO, UNEXPECTED },
+		{ true, "\xff\xff\xff\xff!", 5, EPROTO, UNEXPECTED },
+		{ false, "\2\0\0\0", 4, EPROTO, SIZE },
+		{ false, "\2", 1, EPROTO, SIZE },
+		{ true, "\4\0\0", 3, EPROTO, SIZE },
+		{ false, "\3\0\0\0\1\0", 6, EPROTO, "refused, without a reason that can be read" },
+		{ false, "\3\0\0\0\15\0\0\0no\n\xff", 12, EACCES, "no??" },
+		{ true, "\3\0\0\0\15\0\0\0enough", 14, EACCES, "enough" },
+		{ false, "\3\0\0\0\0\0\0\0nothing", 15, EPROTO, "nothing" },
+		{ false, "\3\0\0\0\xff\xff\xff\xff!", 9, EPROTO, "!" },
+	};
+	int listening = liar_listen();
+	uint8_t longest[4 + FABRIC_MESSAGE_BYTES + 1] = { SHM_REFUSE, 0, 0, 0, EACCES };
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		int fd = liar_accept(listening);
+
+		if (wrong[i].welcome)
+			put_frame(fd, SHM_WELCOME, 8);
+		cr_assert(put(fd, wrong[i].bytes, wrong[i].length, 0));
+		UNTIL(guest.gones == 1);
+		cr_expect_eq(guest.code, wrong[i].code, "%zu", i);
+		cr_expect_str_eq(guest.why, wrong[i].why);
+		close(fd);
+		guest_leave();
+	}
+	/* A reason longer than any, and a frame longer than any. */
+	for (size_t length = 4 + 4 + FABRIC_REASON_BYTES; length <= sizeof(longest); length++) {
+		int fd = liar_accept(listening);
+
+		memset(longest + 8, 'r', sizeof(longest) - 8);
+		cr_assert(put(fd, longest, length, 0));
+		UNTIL(guest.gones == 1);
+		if (length == 4 + 4 + FABRIC_REASON_BYTES)
+			cr_expect_eq(strlen(guest.why), FABRIC_REASON_BYTES);
+		else if (length < sizeof(longest))
+			cr_expect_str_eq(guest.why, "refused, without a reason that can be read");
+		else
+			cr_expect_str_eq(guest.why, SIZE);
+		close(fd);
+		guest_leave();
+	}
+	close(listening);
+}
+
+Test(shm, random_frames_from_a_publisher_harm_nothing_and_leave_nothing)
+{
+	int listening = liar_listen();
+	const unsigned int before = descriptors();
+	unsigned int welcomed = 0, messages = 0;
+
+	for (unsigned int round = 0; round < 3000; round++) {
+		int fd = liar_accept(listening);
+
+		if (random_below(&state, 2))
+			put_frame(fd, SHM_WELCOME, 1 + random_below(&state, 1024));
+		for (size_t frames = random_below(&state, 12); frames > 0; frames--) {
+			put_random(fd);
+			shm_link_poll(guest.link);
+		}
+		for (size_t frames = random_below(&state, 4); frames > 0; frames--)
+			put(fd, "", 0, 3); /* descriptors with nothing at all */
+		cr_assert_leq(descriptors(), before + 2 + 3 * 4, "kept what nobody asked for");
+		close(fd);
+		UNTIL(guest.gones == 1);
+		cr_assert(guest.opened < 0 || guest.welcomes == 0, "no memory came with it");
+		welcomed += guest.welcomes;
+		messages += guest.messages;
+		guest_leave();
+		cr_assert_eq(descriptors(), before, "round %u", round);
+	}
+	cr_assert(welcomed > 100 && messages > 100, "%u welcomes, %u messages", welcomed, messages);
+	close(listening);
+}
+
+/* -- places -------------------------------------------------------------------------------------
+ */
+
+static void expect_no_listening(const char *name, int code, const char *words)
+{
+	const struct fabric_listen how = { .address = name, .peers_max = 1 };
+	struct listener *listener = (struct listener *)&host;
+
+	cr_expect_eq(shm_listen(&listener, &how, &host_calls, NULL), -code, "%s", name);
+	cr_expect_str_eq(tb_error(), words);
+	cr_expect_null(listener);
+}
+
+Test(shm, a_name_that_is_none_is_refused_in_words)
+{
+	static const char *const names[] = { "", ".", "..", ".x", "a/b", "../x", "a b", "a\n" };
+	const unsigned int before = descriptors();
+	char words[256], name[80];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(words, sizeof(words),
+			 "address shm:%s: expected shm:NAME with a name of 1 to 63 letters, "
+			 "digits, '.', '_' and '-' that does not begin with '.'",
+			 names[i]);
+		expect_no_listening(names[i], EINVAL, words);
+		cr_expect_eq(shm_connect(&guest.link, names[i], "hello", 5, &guest_calls, NULL),
+			     -EINVAL);
+		cr_expect_str_eq(tb_error(), words);
+	}
+	memset(name, 'n', sizeof(name));
+	name[64] = '\0';
+	cr_expect_eq(shm_connect(&guest.link, name, "hello", 5, &guest_calls, NULL), -EINVAL);
+	cr_expect_eq(descriptors(), before);
+}
+
+Test(shm, a_folder_that_will_not_do_is_named)
+{
+	char words[512], path[256];
+
+	setenv("TICKBUS_RUNTIME_DIR", "/nonexistent/folder", 1);
+	expect_no_listening("test", ENOENT,
+			    "address shm:test: no socket can be made in /nonexistent/folder: No "
+			    "such file or directory; set TICKBUS_RUNTIME_DIR to a folder of yours");
+	for (int length = 80; length <= 160; length += 80) {
+		snprintf(path, sizeof(path), "%s/%0*d", folder, length, 0);
+		cr_assert_eq(mkdir(path, 0700), 0);
+		setenv("TICKBUS_RUNTIME_DIR", path, 1);
+		snprintf(words, sizeof(words),
+			 "address shm:test: the socket's path %s/test.sock is longer than 107 "
+			 "bytes; set TICKBUS_RUNTIME_DIR to a shorter folder",
+			 path);
+		expect_no_listening("test", ENAMETOOLONG, words);
+		rmdir(path);
+	}
+}
+
+Test(shm, what_a_killed_publisher_left_is_replaced_and_all_is_removed_at_the_end)
+{
+	const struct sockaddr_un at = socket_address();
+	char lock[128];
+	int left = liar_listen();
+
+	close(left); /* its socket stays, and answers nobody */
+	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
+	close(open(lock, O_RDWR | O_CREAT, 0600));
+	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL),
+		     -ECONNREFUSED);
+	host_open(4, nobody_else);
+	guest_enter();
+	expect_guest_well();
+	host_close();
+	cr_expect_eq(access(at.sun_path, F_OK), -1);
+	cr_expect_eq(access(lock, F_OK), -1);
+}
+
+Test(shm, an_address_in_use_is_told_with_its_process_and_left_alone)
+{
+	char words[256];
+
+	host_open(4, nobody_else);
+	guest_enter();
+	snprintf(words, sizeof(words),
+		 "address shm:test: another publisher (pid %d) listens there (%s/test.sock)",
+		 (int)getpid(), folder);
+	expect_no_listening("test", EADDRINUSE, words);
+	expect_guest_well();
+	guest_leave();
+	guest_enter();
+}
+
+Test(shm, a_lock_that_leads_elsewhere_is_not_followed)
+{
+	char lock[128], target[128], words[300];
+
+	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
+	snprintf(target, sizeof(target), "%s/target", folder);
+	cr_assert_eq(symlink(target, lock), 0);
+	snprintf(words, sizeof(words), "address shm:test: %s cannot be opened: %s", lock,
+		 strerror(ELOOP));
+	expect_no_listening("test", ELOOP, words);
+	cr_expect_eq(access(target, F_OK), -1);
+}
+
+/* -- folders of an ordinary user ----------------------------------------------------------------
+ */
+
+/* Of a user with a session folder: 0 when each expectation holds, else its number. */
+static int session_folders(void)
+{
+	char own[128], elsewhere[128];
+	struct shm_place place;
+
+	unsetenv("TICKBUS_RUNTIME_DIR");
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+	snprintf(own, sizeof(own), "%s/tickbus", folder);
+	snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", folder);
+	if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
+		return 1;
+	if (access("/run/tickbus", W_OK) == 0)
+		return 77;
+	if (shm_place_connect("test", &place) != -ECONNREFUSED)
+		return 2;
+	if (shm_place_listen("test", &place) < 0 || strcmp(place.folder, own) != 0)
+		return 3;
+	if (chmod(own, 0770) < 0 || shm_place_listen("test", &place) < 0 ||
+	    strcmp(place.folder, own) == 0)
+		return 4; /* others may write there: it is passed over */
+	if (rmdir(place.folder) < 0)
+		return 5;
+	if (rmdir(own) < 0 || mkdir(elsewhere, 0700) < 0 || symlink(elsewhere, own) < 0)
+		return 6;
+	if (shm_place_listen("test", &place) < 0 || strcmp(place.folder, own) == 0)
+		return 7; /* someone else may have made the link */
+	rmdir(place.folder);
+	unlink(own);
+	rmdir(elsewhere);
+	return 0;
+}
+
+Test(shm, a_session_folder_is_used_while_nobody_else_can_write_there)
+{
+	int status;
+	pid_t child;
+
+	if (geteuid() != 0 || access("/tmp/tickbus-65534", F_OK) == 0)
+		cr_skip("only root can try it as a user without folders");
+	cr_assert_eq(chown(folder, 65534, 65534), 0);
+	child = fork();
+	if (child == 0)
+		_exit(session_folders());
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		cr_skip("everyone may write to /run/tickbus here");
+	cr_assert_eq(WEXITSTATUS(status), 0, "expectation %d", WEXITSTATUS(status));
+}
