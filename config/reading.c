@@ -15,8 +15,7 @@ void *reading_keep(struct reading *reading, size_t bytes)
 	struct settings_block *block = calloc(1, sizeof(*block) + bytes);
 
 	if (!block) {
-		located_error_line(&reading->errors, "no memory for the settings");
-		reading->no_memory = true;
+		located_no_memory(&reading->errors, "the settings");
 		return NULL;
 	}
 	block->next = reading->settings->blocks;

@@ -11,7 +11,6 @@ struct reading {
 	struct located_errors errors;
 	const char *folder; /* of the file: paths in it begin there; kept */
 	char why[512];      /* a form's further words on what is wrong, or "" */
-	bool no_memory;
 };
 
 /* Memory that lives as long as the settings, zeroed. NULL is noted as an error. */

@@ -277,7 +277,7 @@ int settings_load(struct settings **settings, const char *path, FILE *errors)
 	if (reading.errors.count) {
 		errors_print(&reading.errors, errors);
 		result =
-			error_set(reading.no_memory ? ENOMEM : EINVAL,
+			error_set(reading.errors.no_memory ? ENOMEM : EINVAL,
 				  "%s: found %u errors, expected none", path, reading.errors.count);
 		settings_free(reading.settings);
 	} else {

@@ -35,13 +35,11 @@ struct reading {
 	struct tb_schema *schema;
 	struct located_errors errors;
 	const struct located_node *source_sequence; /* the first field of that role */
-	bool no_memory;
 };
 
 static void no_memory(struct reading *reading)
 {
-	located_error_line(&reading->errors, "no memory for a schema");
-	reading->no_memory = true;
+	located_no_memory(&reading->errors, "a schema");
 }
 
 static char *copy(struct reading *reading, const char *text)
@@ -328,10 +326,12 @@ static int errors_set(const struct reading *reading)
 {
 	const size_t room = WORDS_MAX - sizeof("and 4294967295 more errors");
 	const char *text = reading->errors.text ? reading->errors.text : "";
-	const int code = reading->no_memory ? ENOMEM : EINVAL;
+	const int code = reading->errors.no_memory ? ENOMEM : EINVAL;
 	unsigned int told = 0;
 	size_t used = 0;
 
+	if (!*text)
+		return error_set(code, "a schema: no memory to say what is wrong with it");
 	while (text[used] && used + strcspn(text + used, "\n") < room) {
 		used += strcspn(text + used, "\n") + 1;
 		told++;

@@ -69,6 +69,12 @@ static void wrong(struct builder *builder, yaml_mark_t mark, const char *words)
 	builder->failed = true;
 }
 
+static void no_memory(struct builder *builder)
+{
+	located_no_memory(builder->errors, builder->document->origin);
+	builder->failed = true;
+}
+
 /* Whether text begins with something that is no character to be shown: C0 but tab and newline, DEL,
  * C1, the line separators U+2028 and U+2029, and U+FFFE and U+FFFF. */
 static bool unprintable(const unsigned char *text, size_t length)
@@ -101,7 +107,7 @@ static char *text_copy(struct builder *builder, const yaml_event_t *event)
 	char *copy = strndup((const char *)event->data.scalar.value, event->data.scalar.length);
 
 	if (!copy)
-		wrong(builder, event->start_mark, "no memory");
+		no_memory(builder);
 	return copy;
 }
 
@@ -145,7 +151,7 @@ static struct located_node *node_new(struct builder *builder, const yaml_event_t
 	}
 	node = calloc(1, sizeof(*node));
 	if (!node) {
-		wrong(builder, event->start_mark, "no memory");
+		no_memory(builder);
 		return NULL;
 	}
 	node->kind = kind;
@@ -202,15 +208,14 @@ static bool key_expected(const struct builder *builder)
 }
 
 /* A text that nobody can use, and an error that says why: told once. */
-static char *text_wrong(struct builder *builder, struct located_node *node,
-			const yaml_event_t *event, const char *words)
+static char *text_wrong(struct builder *builder, struct located_node *node, const char *words)
 {
 	char *text = strdup("");
 
 	located_error(builder->errors, node, "%s", words);
 	node->told = true;
 	if (!text)
-		wrong(builder, event->start_mark, "no memory");
+		no_memory(builder);
 	return text;
 }
 
@@ -229,7 +234,7 @@ static void scalar_take(struct builder *builder, const yaml_event_t *event)
 	node_attach(builder, node);
 	expect_plain(builder, node, event->data.scalar.anchor, event->data.scalar.tag);
 	node->text = printable(event) ? text_copy(builder, event)
-				      : text_wrong(builder, node, event, UNPRINTABLE);
+				      : text_wrong(builder, node, UNPRINTABLE);
 }
 
 static void alias_take(struct builder *builder, const yaml_event_t *event)
@@ -244,7 +249,7 @@ static void alias_take(struct builder *builder, const yaml_event_t *event)
 	if (!node)
 		return;
 	node_attach(builder, node);
-	node->text = text_wrong(builder, node, event, "found an alias, expected a plain value");
+	node->text = text_wrong(builder, node, "found an alias, expected a plain value");
 }
 
 static void collection_take(struct builder *builder, const yaml_event_t *event,
@@ -338,8 +343,7 @@ static void build(struct builder *builder, const char *text, size_t length)
 	bool end = false;
 
 	if (!yaml_parser_initialize(&parser)) {
-		located_error_line(builder->errors, "%s: no memory", builder->document->origin);
-		builder->failed = true;
+		no_memory(builder);
 		return;
 	}
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
@@ -348,7 +352,10 @@ static void build(struct builder *builder, const char *text, size_t length)
 		yaml_event_t event;
 
 		if (!yaml_parser_parse(&parser, &event)) {
-			syntax_error(builder, &parser, text, length);
+			if (parser.error == YAML_MEMORY_ERROR)
+				no_memory(builder);
+			else
+				syntax_error(builder, &parser, text, length);
 			break;
 		}
 		end = event.type == YAML_STREAM_END_EVENT;
@@ -373,7 +380,7 @@ struct located_document *located_parse(struct located_errors *errors, const char
 	if (document)
 		document->origin = strdup(origin);
 	if (!document || !document->origin) {
-		located_error_line(errors, "%s: no memory", origin);
+		located_no_memory(errors, origin);
 		free(document);
 		return NULL;
 	}
@@ -397,6 +404,7 @@ static char *file_read(struct located_errors *errors, const char *path, size_t *
 	char *text = NULL;
 
 	if (!file) {
+		errors->no_memory |= errno == ENOMEM;
 		located_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
 		return NULL;
 	}
@@ -406,9 +414,11 @@ static char *file_read(struct located_errors *errors, const char *path, size_t *
 		return NULL;
 	}
 	text = malloc(YAML_BYTES_MAX + 1);
-	if (text)
+	if (!text)
+		located_no_memory(errors, path);
+	else
 		*length = fread(text, 1, YAML_BYTES_MAX + 1, file);
-	if (!text || ferror(file)) {
+	if (text && ferror(file)) {
 		located_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
 		free(text);
 		text = NULL;

@@ -17,6 +17,7 @@ static void line_add(struct located_errors *errors, const char *line)
 	if (++errors->count > YAML_ERRORS_MAX)
 		return;
 	text = realloc(errors->text, errors->used + length + 2);
+	errors->no_memory |= !text;
 	if (!text)
 		return; /* it is counted */
 	memcpy(text + errors->used, line, length);
@@ -27,6 +28,12 @@ static void line_add(struct located_errors *errors, const char *line)
 	memcpy(text + errors->used + length, "\n", 2);
 	errors->text = text;
 	errors->used += length + 1;
+}
+
+void located_no_memory(struct located_errors *errors, const char *what)
+{
+	located_error_line(errors, "%s: no memory", what);
+	errors->no_memory = true;
 }
 
 void located_errors_free(struct located_errors *errors)

@@ -52,6 +52,7 @@ struct located_errors {
 	char *text; /* lines; NULL while there are none */
 	size_t used, size;
 	unsigned int count;
+	bool no_memory; /* one of them, at least, is that */
 };
 
 /* Reads a file, or text with a name for it in errors. NULL with errors where there is no tree; a
@@ -73,6 +74,8 @@ void located_error(struct located_errors *, const struct located_node *, const c
 /* Adds a whole line that is not about a node. */
 void located_error_line(struct located_errors *, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Adds "WHAT: no memory". */
+void located_no_memory(struct located_errors *, const char *what);
 /* What a node is, in words for "found ...": `"text"` (cut to the buffer), `a mapping`, `a
  * sequence`, `nothing`. */
 const char *located_found(const struct located_node *, char *buffer, size_t size);
