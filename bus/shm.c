@@ -78,6 +78,9 @@ int shm_receive(int socket, struct shm_frame *frame, int *fd)
 		return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
 	}
 	*fd = take_descriptor(&header);
+	if ((header.msg_flags & MSG_CTRUNC) && *fd < 0)
+		return error_set(EMFILE, "no descriptor is left for the memory that was handed "
+					 "over (see ulimit -n)");
 	if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || got <= (ssize_t)sizeof(frame->kind)) {
 		if (*fd >= 0)
 			close(*fd);

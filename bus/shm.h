@@ -35,8 +35,8 @@ int shm_place_listen(const char *name, struct shm_place *);
 int shm_place_connect(const char *name, struct shm_place *);
 
 /* One frame in, with at most one descriptor (*fd, -1 for none; others are closed). The body's
- * length; -EAGAIN nothing there, -ECONNRESET the other side went, -EPROTO a frame too long or too
- * short. */
+ * length; -EMFILE no descriptor was left for it; -EAGAIN nothing there, -ECONNRESET the other side
+ * went, -EPROTO a frame too long or too short. */
 int shm_receive(int socket, struct shm_frame *, int *fd);
 /* One frame out, fd -1 for none. 0; -EAGAIN not taken now; -ECONNRESET. */
 int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int fd);

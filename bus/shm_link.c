@@ -15,6 +15,7 @@
 
 #include "bus/error.h"
 #include "bus/words.h"
+#include "tickbus/error.h"
 
 #define DEPTH           64
 #define FRAMES_PER_POLL 32
@@ -149,8 +150,9 @@ int shm_link_poll(struct link *base)
 		}
 		if (bytes < 0)
 			link_gone(link, -bytes,
-				  bytes == -EPROTO ? "the publisher sent a frame of a wrong size"
-						   : "the publisher closed the connection");
+				  bytes == -EPROTO   ? "the publisher sent a frame of a wrong size"
+				  : bytes == -EMFILE ? tb_error()
+						     : "the publisher closed the connection");
 		else
 			link_frame(link, &frame, (size_t)bytes);
 	}

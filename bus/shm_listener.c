@@ -353,9 +353,10 @@ static bool accept_exhausted(struct shm_listener *listener)
 	if (fd >= 0) {
 		refuse(fd, EMFILE, "the publisher has no descriptor left");
 		close(fd);
+		notable(listener,
+			"a connection was refused: no descriptor is left (see ulimit -n)");
 	}
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	notable(listener, "a connection was refused: no descriptor is left (see ulimit -n)");
 	return fd >= 0;
 }
 

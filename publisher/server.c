@@ -75,6 +75,9 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	else
 		result = hello_check(&told, reason);
 	session = result < 0 ? NULL : calloc(1, sizeof(*session));
+	if (result == 0 && !session)
+		snprintf(reason, FABRIC_REASON_BYTES,
+			 "the publisher has no memory for another subscriber");
 	if (!session) {
 		counter_add(&publisher->counters[BUS_REFUSED], 1);
 		return result < 0 ? result : -ENOMEM;

@@ -18,6 +18,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	struct tb_subscriber *subscriber = user;
 	struct control_welcome welcome;
+	int result;
 
 	if (control_welcome_decode(bytes, length, &welcome) < 0) {
 		gone_keep(subscriber, EPROTO, tb_error());
@@ -28,9 +29,13 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 		return;
 	}
 	subscriber->welcome = welcome;
+	result = pulse_open(subscriber, welcome.key);
+	if (result < 0) {
+		gone_keep(subscriber, -result, tb_error());
+		return;
+	}
 	subscriber->welcomed = true;
 	subscriber->gone_code = 0;
-	pulse_open(subscriber, welcome.key);
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
 		s->discover = true;
 }

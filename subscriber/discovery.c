@@ -227,6 +227,7 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 {
 	struct discovery *discovery = &subscriber->discovery;
 	const struct control_topic *topic = &discovery->topics[discovery->at];
+	int result;
 
 	if (message->schema_bytes.topic_id != topic->shape.topic_id ||
 	    message->schema_bytes.offset != discovery->text_bytes ||
@@ -244,8 +245,9 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 		ask_schema(subscriber);
 		return;
 	}
-	if (schema_learn(subscriber, topic) < 0) {
-		refused(subscriber, EPROTO, tb_error());
+	result = schema_learn(subscriber, topic);
+	if (result < 0) {
+		refused(subscriber, result == -ENOMEM ? ENOMEM : EPROTO, tb_error());
 		skip_topic(subscriber);
 		return;
 	}

@@ -3,25 +3,30 @@
  *
  * A count that stands still for the stale bound is a publisher that is dead, hung or unreachable. A
  * page that stays invalid for that long counts as standing still. */
+#include <errno.h>
 #include <string.h>
 
+#include "bus/error.h"
 #include "bus/words.h"
 #include "subscriber/subscriber.h"
 
-void pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
+int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 {
+	int result;
+
 	subscriber->page_bytes = bus_page_bytes(subscriber->welcome.topics_max);
 	subscriber->pulse_known = subscriber->lost = false;
 	subscriber->pulse_ms = subscriber_now_ms();
-	if (subscriber->ops->remote_open(subscriber->link, key, subscriber->page_bytes,
-					 &subscriber->page) < 0) {
-		subscriber->page = NULL;
-		return;
-	}
+	result = subscriber->ops->remote_open(subscriber->link, key, subscriber->page_bytes,
+					      &subscriber->page);
+	if (result < 0)
+		return error_prefix(result, "bus page: ");
 	subscriber->page_view = subscriber->ops->view(subscriber->page);
 	subscriber->page_copy = subscriber->ops->landing(subscriber->link, subscriber->page_bytes);
-	if (!subscriber->page_copy)
-		pulse_close(subscriber);
+	if (subscriber->page_copy)
+		return 0;
+	pulse_close(subscriber);
+	return error_prefix(-ENOMEM, "bus page: ");
 }
 
 void pulse_close(struct tb_subscriber *subscriber)

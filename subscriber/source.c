@@ -184,36 +184,36 @@ void source_orphan(struct tb_source *source)
 	landing_drop(source);
 }
 
-static struct tb_source *source_new(struct tb_subscription *subscription, const char *name,
-				    bool local)
+static int source_new(struct tb_subscription *subscription, const char *name, bool local,
+		      struct tb_source **out)
 {
 	struct tb_subscriber *subscriber = subscription->subscriber;
 	struct tb_source *source;
 	uint32_t slot = 0;
+	int result;
 
 	while (slot < subscriber->topics_max && subscriber->table[slot])
 		slot++;
-	if (slot == subscriber->topics_max) {
-		error_set(ENOSPC, "topic %s: %" PRIu32 " topics are joined, which is topics_max",
-			  name, subscriber->topics_max);
-		return NULL;
-	}
+	if (slot == subscriber->topics_max)
+		return error_set(ENOSPC,
+				 "topic %s: %" PRIu32 " topics are joined, which is topics_max",
+				 name, subscriber->topics_max);
 	source = calloc(1, sizeof(*source));
-	if (!source) {
-		error_set(ENOMEM, "topic %s: no memory", name);
-		return NULL;
-	}
+	if (!source)
+		return error_set(ENOMEM, "topic %s: no memory", name);
 	source->subscription = subscription;
 	source->slot = slot;
 	memcpy(source->name, name, strlen(name) + 1);
-	if (landing_make(source, local) < 0) {
+	result = landing_make(source, local);
+	if (result < 0) {
 		free(source);
-		return NULL;
+		return result;
 	}
 	subscriber->table[slot] = source;
 	source->next_source = subscription->sources;
 	subscription->sources = source;
-	return source;
+	*out = source;
+	return 0;
 }
 
 static void source_begin(struct tb_source *source)
@@ -268,10 +268,10 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		source->look = true;
 		return 0;
 	}
-	source = source_new(subscription, grant->grant.topic.name, place.view != NULL);
-	if (!source) {
+	result = source_new(subscription, grant->grant.topic.name, place.view != NULL, &source);
+	if (result < 0) {
 		place_close(subscriber, &place);
-		return -ENOSPC; /* or no memory; the words say */
+		return result;
 	}
 	source->place = place;
 	source_begin(source);

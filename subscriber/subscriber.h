@@ -218,7 +218,7 @@ bool reader_failed(struct tb_source *);
 void reader_start(struct tb_source *, const struct progress *);
 
 /* pulse.c */
-void pulse_open(struct tb_subscriber *, struct fabric_key);
+int pulse_open(struct tb_subscriber *, struct fabric_key);
 void pulse_close(struct tb_subscriber *);
 void pulse_look(struct tb_subscriber *);
 void pulse_fetched(struct tb_subscriber *, int status);
