@@ -134,7 +134,7 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 static bool show(struct shown *shown, unsigned i, const struct book_side *side)
 {
 	uint32_t levels = side->count < DEPTH ? side->count : DEPTH;
-	const struct book_level *first = side->levels + (side->count - levels);
+	const struct book_level *first = levels ? side->levels + (side->count - levels) : NULL;
 
 	if (levels == shown->counts[i] &&
 	    (!levels || !memcmp(shown->levels[i], first, levels * sizeof(*first))))
