@@ -115,6 +115,10 @@ class Host:
         """Runs to the end, returns what it printed; another exit status is a failure."""
         return Process(self, command).wait(status)
 
+    def reaches(self, other):
+        ping = self.run(f"busybox ping -c 1 -W 1 -I {self.rxe} {other.rxe}; [ $? -lt 2 ]")
+        return " 0% packet loss" in ping
+
     def unplug(self):
         """Pulls the cable: nothing gets in or out, and the host is not told."""
         if self.alone:

@@ -184,7 +184,7 @@ def keep_logs(folder, options):
     for path in folder.glob("boot*/*"):
         if path.suffix in (".sh", ".out", ".log") or path.name.startswith("console"):
             (logs / path.parent.name).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, logs / path.parent.name / path.name)
+            shutil.copy2(path, logs / path.parent.name / path.name)
 
 
 def parse():
