@@ -3,11 +3,12 @@
  *
  * Errors   0 or a count, or -errno; tb_error() has the words.
  * Threads  tb_publisher_open, tb_topic_create, tb_topic_end and tb_publisher_close by one thread at
- * a time; each topic is written (tb_instrument, tb_publish, tb_flush) by one thread, which may be
- * another for each topic. One thread of the library's own answers subscribers; the publishing
- * threads never wait for it. Memory   a topic's memory is allocated, and its pages are there, when
- * it is created; publishing allocates nothing. Options, names and schemas are copied. Lifetime a
- * topic lives until its publisher is closed. */
+ *          a time; each topic is written (tb_instrument, tb_publish, tb_flush) by one thread, which
+ *          may be another for each topic. One thread of the library's own answers subscribers; the
+ *          publishing threads never wait for it.
+ * Memory   a topic's memory is allocated, and its pages are there, when it is created; publishing
+ *          allocates nothing. Options, names and schemas are copied.
+ * Lifetime a topic lives until its publisher is closed. */
 #ifndef TICKBUS_PUBLISHER_H
 #define TICKBUS_PUBLISHER_H
 
@@ -50,13 +51,14 @@ struct tb_publisher_options {
 	void *user;
 };
 
-/* Flags of a topic. */
+/* Flags of a topic.
+ *
+ * Subscribers of a watched topic are told stale when its writer made no call of tb_flush or
+ * tb_instrument for the stale bound (tb_publish counts where it flushes by itself). */
 #define TB_TOPIC_UNCHECKED     0x1u /* no check in the records: shared memory subscribers only */
 #define TB_TOPIC_NO_LAST_VALUE 0x2u /* no last-value cache */
 #define TB_TOPIC_MANUAL_FLUSH  0x4u /* tb_publish does not flush by itself, but for full steps */
-#define TB_TOPIC_WATCHED                                                                           \
-	0x8u /* subscribers are told stale when the topic's writer made no call                    \
-	      * (tb_publish, tb_flush) for the stale bound */
+#define TB_TOPIC_WATCHED       0x8u
 
 struct tb_topic_options {
 	size_t size;      /* sizeof(struct tb_topic_options) */

@@ -3,16 +3,23 @@
  * changed.
  *
  * One evaluation for each message, in this order:
- *   trade      E, C with printable Y, P, Q with shares: one. E at the price of the resting order,
- * the others at the message's own. The aggressor is the side opposite to the resting order for E
- * and C, space for P and Q. B takes one back: kind cancel, all but match and time 0. status     H,
- * h, Y, J, W. imbalance  I. quote      the best bid or ask price, or the total size at it, is
- * another. depth10    any of the ten best levels of a side is another. A symbol is a stock locate;
- * its name is the first that a message gave it, be it R or another that carries the stock. What no
- * symbol's name is known for (W, and B of a symbol never seen) is told of the symbol MARKET_WIDE.
+ *
+ *   trade     E, C with printable Y, P, Q with shares: one. E at the price of the resting order,
+ *             the others at the message's own. The aggressor is the side opposite to the resting
+ *             order for E and C, space for P and Q. B takes one back: kind cancel, all but match
+ *             and time 0.
+ *   status    H, h, Y, J, W.
+ *   imbalance I.
+ *   quote     the best bid or ask price, or the total size at it, is another.
+ *   depth10   any of the ten best levels of a side is another.
+ *
+ * A symbol is a stock locate; its name is the first that a message gave it, be it R or another that
+ * carries the stock. What no symbol's name is known for (W, and B of a symbol never seen) is told
+ * of the symbol MARKET_WIDE.
  *
  * Errors   a malformed message is none: it is counted, the first ones are told with their place,
- * and it has no effect. Threads  used by one thread at a time; the counters may be read by any.
+ *          and it has no effect.
+ * Threads  used by one thread at a time; the counters may be read by any.
  * Memory   as that of the books, and 64 bytes for a symbol, 392 with depth10. */
 #ifndef TICKBUS_FEEDS_MARKET_H
 #define TICKBUS_FEEDS_MARKET_H

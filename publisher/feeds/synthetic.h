@@ -7,8 +7,8 @@
  *    the first order of the best price and never take more than is left; a halted symbol trades
  *    nothing until it resumed;
  *  - the day is whole: system events O S Q M E C in order, a directory before anything else of a
- *    symbol, an opening and a closing cross, every order gone at the end, and each of the 23
- * message types at least once, in the smallest day of 520 messages too;
+ *    symbol, an opening and a closing cross, every order gone at the end, and each of the
+ *    23 message types at least once, in the smallest day of 520 messages too;
  *  - from 2,000 messages on, with symbols left to the default, the shares of A, D, E, U, P and X
  *    are within 5 points of a real sample's;
  *  - the busiest millisecond of trading has `burst` times the mean or more, where the day is long
@@ -16,8 +16,9 @@
  * The hours before the open and after the close are compressed to what their messages take at
  * `rate`, so that a replay at the market's own pace begins at once.
  *
- * Memory: about 1.1 kB a symbol, all of it at open. One thread at a time. Errors are -errno, the
- * words in tb_error(). */
+ * Errors   -errno, the words in tb_error().
+ * Threads  one at a time.
+ * Memory   about 1.1 kB a symbol, all of it at open. */
 #ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_H
 #define TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_H
 
