@@ -80,7 +80,7 @@ __attribute__((format(printf, 3, 4))) static void cell(struct view *view, const 
 
 static void line_end(struct view *view)
 {
-	fputs("\033[K\r\n", stdout);
+	fputs("\033[K\n", stdout);
 	view->left = view->width;
 }
 
@@ -173,11 +173,13 @@ static void draw_head(struct view *view)
 static void draw(struct view *view)
 {
 	struct symbol *found[SYMBOLS_MAX];
-	struct winsize size = { .ws_row = 24, .ws_col = 80 };
+	struct winsize size = { 0 };
 	size_t rows, count;
 
 	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-	view->width = view->left = size.ws_col ? size.ws_col : 80;
+	if (size.ws_row == 0 || size.ws_col == 0) /* a terminal that nobody told its size */
+		size = (struct winsize){ .ws_row = 24, .ws_col = 80 };
+	view->width = view->left = size.ws_col;
 	rows = size.ws_row > ABOVE + 1 ? (size_t)size.ws_row - ABOVE - 1 : 1;
 	count = market_active(&view->market, found, rows < view->symbols ? rows : view->symbols);
 	fputs("\033[H", stdout);

@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The demo: what it shows, with a terminal and without, and how it ends when something is wrong.
+
+    demo.py SCRIPT BUILD TICKBUS
+"""
+import os
+import pathlib
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import unittest
+
+SCRIPT, BUILD, TICKBUS = (os.path.abspath(path) for path in sys.argv[1:4])
+PATIENCE_S = 120
+LINE = (r"^\d\d:\d\d:\d\dZ  \d+ records/s  p50 [\d.]+ [num]s  p99 [\d.]+ [num]s  lost \d+"
+        r"  [A-Z]+ bid [\d.-]+ x \d+ ask [\d.-]+ x \d+ last [\d.-]+ x \d+")
+
+
+class Demo(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tickbus-demo-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        (self.folder / "tmp").mkdir()
+        self.env = dict(os.environ, TMPDIR=str(self.folder / "tmp"), TICKBUS_DEMO_BUILD=BUILD,
+                        TERM="xterm", NO_COLOR="1")
+
+    def begin(self, *args, **more):
+        process = subprocess.Popen([SCRIPT, *map(str, args)], env=self.env, text=True,
+                                   start_new_session=True, **more)
+        self.addCleanup(self.finish, process)
+        return process
+
+    def finish(self, process):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+    def run_demo(self, *args):
+        process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        self.nothing_is_left()
+        return process.returncode, out, err
+
+    def nothing_is_left(self):
+        self.assertEqual(os.listdir(self.folder / "tmp"), [])
+
+    def day(self, name):
+        """Of a made-up exchange, some two seconds of trading."""
+        path = self.folder / name
+        subprocess.run([TICKBUS, "synth", "--messages=10000", "--symbols=100", "--rate=5000",
+                        path], check=True)
+        return path
+
+    def begun(self, *args):
+        """A demo that shows its lines, and the first of them."""
+        process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        line = process.stdout.readline()
+        self.assertRegex(line, LINE)
+        return process
+
+    # -- what it shows ----------------------------------------------------------------------------
+
+    def test_without_a_terminal_it_prints_lines_and_a_summary(self):
+        status, out, err = self.run_demo("--seconds", 1)
+        self.assertEqual((status, err), (0, ""))
+        lines = out.splitlines()
+        self.assertRegex(lines[0], LINE)
+        self.assertRegex(lines[-4], r"^\d+ records in [\d.]+ s: \d+ records/s$")
+        self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, longest ")
+        for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
+            self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, ended")
+
+    def test_on_a_terminal_it_draws_the_market_and_gives_the_screen_back(self):
+        keeper, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (24, 100))
+        process = self.begin("--seconds", 1, stdin=terminal, stdout=terminal, stderr=terminal)
+        os.close(terminal)
+        shown = b""
+        while True:
+            try:
+                more = os.read(keeper, 65536)
+            except OSError:  # the last one closed the terminal
+                more = b""
+            if not more:
+                break
+            shown += more
+        os.close(keeper)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        shown = shown.decode("ascii")
+        self.assertLess(shown.index("\033[?1049h"), shown.index("\033[?1049l"))
+        self.assertLess(shown.index("\033[?1049l"), shown.index("publish to receive"))
+        self.assertLess(shown.count("\n"), 24 * shown.count("\033[H") + 10)
+        plain = re.sub(r"\033\[[0-9;?]*[a-zA-Z]", "", shown)
+        self.assertRegex(plain, r"symbol +size +bid +ask +size +last +size\r\n")
+        self.assertRegex(plain, r"\n[A-Z]+ +\d+ +[\d.]+ +[\d.]+ +\d+ +[\d.-]+ +\d+\r\n")
+        self.assertRegex(plain, r"records/s   latency p50 .* p99 .*   gaps \d+  lost \d+   total")
+        self.nothing_is_left()
+
+    def test_a_file_of_any_name_is_shown_from_its_first_trade(self):
+        day = self.day("it's a day")
+        status, out, err = self.run_demo(day, "--date", "2020-01-02", "--seconds", 1)
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(out.splitlines()[0], "reading it's a day of 2020-01-02, at full speed to "
+                         "the first trade ...")
+        self.assertRegex(out.splitlines()[1], r"^paced from 09:\d\d:\d\d on, message \d+$")
+        self.assertRegex(out.splitlines()[2], LINE)
+
+    def test_the_date_is_taken_from_the_name_and_the_time_from_the_command(self):
+        for name, date in (("12302019.NASDAQ_ITCH50.zst", "2019-12-30"),
+                           ("S081321-v50.txt.zst", "2021-08-13"),
+                           ("20191230.BX_ITCH_50.zst", "2019-12-30")):
+            status, out, err = self.run_demo(self.day(name), "--from", "16:30:00")
+            self.assertEqual(out, f"reading {name} of {date}, at full speed to 16:30:00 ...\n")
+            self.assertEqual((status, err), (1, f"scripts/demo: {name}: found nothing to show, "
+                                             "expected 16:30:00 or later\n"))
+
+    # -- what is wrong ----------------------------------------------------------------------------
+
+    def test_wrong_arguments_exit_2_and_say_what_was_expected(self):
+        unreadable = self.folder / "20191230"
+        unreadable.touch(mode=0)
+        cases = [(["--what"], "found option --what"), (["--seconds"], "--seconds N"),
+                 (["--seconds", "0"], 'found "0", expected a whole number from 1'),
+                 (["--seconds", "30000"], 'seconds: found "30000"'),
+                 (["/nowhere"], "found no file that can be read"),
+                 ([self.folder], "found no file that can be read"),
+                 ([SCRIPT], "found no date in the name, expected --date YYYY-MM-DD"),
+                 ([SCRIPT, "--date", "2019-13-30"], 'demo.yaml:4:'),
+                 ([SCRIPT, "--date", "2019-12-30", "--from", "9"], 'found "9", expected a time')]
+        if os.geteuid() != 0:
+            cases.append(([unreadable], "found no file that can be read"))
+        for args, words in cases:
+            status, _, err = self.run_demo(*args)
+            self.assertIn(words, err)
+            self.assertEqual(status, 2, err)
+
+    def test_what_is_no_feed_is_said_with_its_place(self):
+        garbage = self.folder / "20191230"
+        garbage.write_bytes(b"X" * 1000)
+        status, _, err = self.run_demo(garbage)
+        self.assertEqual(status, 1)
+        self.assertIn("20191230: offset 0 of the uncompressed stream: length of a message", err)
+
+    # -- how it ends ------------------------------------------------------------------------------
+
+    def test_an_interrupt_ends_it_with_the_summary(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.begun()
+            os.killpg(process.pid, number)
+            out, _ = process.communicate(timeout=PATIENCE_S)
+            self.assertIn("publish to receive", out)
+            self.assertIn(process.returncode, (0, 128 + number))
+            self.nothing_is_left()
+
+    def test_a_daemon_that_dies_is_said(self):
+        process = self.begun()
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        pubd, = [int(pid) for pid in children.split()
+                 if pathlib.Path(f"/proc/{pid}/comm").read_text() == "pubd\n"]
+        os.kill(pubd, signal.SIGKILL)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("publish to receive", out)
+        self.assertIn("scripts/demo: pubd was ended by SIGKILL\n", err)
+        self.nothing_is_left()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
