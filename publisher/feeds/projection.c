@@ -8,9 +8,7 @@
 
 #include "bus/error.h"
 
-#define SCALE_MAX                                                                                  \
-	13 /* 2^32 - 1, the greatest price of ITCH, with 13 - 4 more digits fits an i64            \
-	    */
+#define DIGITS_MAX 9 /* 2^32 - 1, the greatest price of ITCH, with as many more fits an i64 */
 
 static const struct tb_field *find(const struct tb_field *fields, size_t count, const char *name)
 {
@@ -57,16 +55,18 @@ static int move_add(struct projection *projection, uint32_t from, uint32_t to, u
 static int expect_same(const struct tb_field *from, const struct tb_field *to)
 {
 	const bool scaled = from->type == TB_TYPE_DECIMAL64 && to->scale > from->scale &&
-			    to->scale <= SCALE_MAX;
+			    to->scale <= from->scale + DIGITS_MAX;
+	char more[16] = "";
 
+	if (from->type == TB_TYPE_DECIMAL64)
+		snprintf(more, sizeof(more), " to %u", (unsigned int)from->scale + DIGITS_MAX);
 	if (from->type != to->type || (from->scale != to->scale && !scaled) ||
 	    (from->type != TB_TYPE_GROUP && from->bytes != to->bytes) || from->array != to->array)
 		return error_set(EPROTO,
 				 "field %s: found %s of %u bytes and scale %u, expected %s of %u "
 				 "bytes and scale %u%s",
 				 to->name, tb_type_name(to->type), to->bytes, to->scale,
-				 tb_type_name(from->type), from->bytes, from->scale,
-				 from->type == TB_TYPE_DECIMAL64 ? " to 13" : "");
+				 tb_type_name(from->type), from->bytes, from->scale, more);
 	if (to->count > from->count)
 		return error_set(EPROTO, "field %s: found %u elements, expected at most %u",
 				 to->name, to->count, from->count);

@@ -3,7 +3,7 @@
  *
  * A topic's schema may pick and order the fields of what its feed selects as it likes. Each of its
  * fields takes the value of the field of the same name, which must be of the same type; a decimal
- * may have more digits (up to 13, so that no price overflows), an array fewer elements. The field
+ * may have up to 9 more digits (so that no price overflows), an array fewer elements. The field
  * with the role source_sequence takes the number of the message within the feed, from 1. */
 #ifndef TICKBUS_FEEDS_PROJECTION_H
 #define TICKBUS_FEEDS_PROJECTION_H

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When messages are due, exactly; that nothing is let through before; that waiting can be ended. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "publisher/feeds/pace.h"
+
+#define SECOND UINT64_C(1000000000)
+#define HOUR   (3600 * SECOND)
+#define OPEN   (34200 * SECOND) /* 09:30 */
+
+static struct pace pace = { .event_fd = -1 };
+
+static void tear_down(void)
+{
+	pace_close(&pace);
+	pace_close(&pace);
+}
+
+TestSuite(pace, .fini = tear_down, .timeout = 30);
+
+/* How long after the first message one is due that comes market_ns later. */
+static uint64_t due_after(uint32_t speed_milli, uint64_t market_ns)
+{
+	uint64_t due_ns;
+
+	cr_assert_eq(pace_open(&pace, speed_milli), 0);
+	cr_assert_eq(pace_due(&pace, OPEN), 0, "the first is due at once");
+	due_ns = pace_due(&pace, OPEN + market_ns);
+	cr_assert_geq(due_ns, pace.own_ns);
+	due_ns -= pace.own_ns;
+	pace_close(&pace);
+	return due_ns;
+}
+
+Test(pace, messages_are_due_as_much_later_as_they_are_on_the_markets_clock)
+{
+	cr_expect_eq(due_after(1000, 1), 1);
+	cr_expect_eq(due_after(1000, 250 * SECOND), 250 * SECOND);
+	cr_expect_eq(due_after(10000, 250 * SECOND), 25 * SECOND);
+	cr_expect_eq(due_after(100, 250 * SECOND), 2500 * SECOND);
+	cr_expect_eq(due_after(1500, 3 * SECOND), 2 * SECOND);
+	cr_expect_eq(due_after(3000, 1), 0);
+	/* A whole day at the slowest and at the fastest there is. */
+	cr_expect_eq(due_after(1, 24 * HOUR - OPEN), (24 * HOUR - OPEN) * 1000);
+	cr_expect_eq(due_after(UINT32_MAX, 24 * HOUR - OPEN),
+		     (24 * HOUR - OPEN) * 1000 / UINT32_MAX);
+}
+
+Test(pace, the_pace_begins_on_our_clock_when_the_first_message_comes)
+{
+	uint64_t before, after;
+
+	cr_assert_eq(pace_open(&pace, 1000), 0);
+	before = pace_now();
+	cr_assert_eq(pace_due(&pace, OPEN), 0);
+	after = pace_now();
+	cr_expect(pace.own_ns >= before && pace.own_ns <= after);
+}
+
+Test(pace, without_a_speed_all_is_due_at_once)
+{
+	cr_assert_eq(pace_open(&pace, 0), 0);
+	for (uint64_t hour = 0; hour < 24; hour++)
+		cr_expect_eq(pace_due(&pace, hour * HOUR), 0);
+	cr_expect(pace_until(&pace, PACE_SPIN, 0));
+}
+
+/* The disorder of a market is late by itself; a day that begins again begins a new pace. */
+Test(pace, a_clock_that_goes_back_a_little_keeps_the_pace_and_by_more_begins_another)
+{
+	uint64_t own_ns;
+
+	cr_assert_eq(pace_open(&pace, 1000), 0);
+	cr_assert_eq(pace_due(&pace, OPEN), 0);
+	own_ns = pace.own_ns;
+	cr_expect_eq(pace_due(&pace, OPEN + 2 * HOUR), own_ns + 2 * HOUR);
+	cr_expect_eq(pace_due(&pace, OPEN + HOUR), own_ns + HOUR, "an hour back, not more");
+	cr_expect_eq(pace_due(&pace, OPEN + HOUR + 5), own_ns + HOUR + 5);
+	cr_expect_eq(pace_due(&pace, OPEN - 1), 0, "more than an hour back");
+	cr_expect_eq(pace.market_ns, OPEN - 1);
+	cr_expect_geq(pace.own_ns, own_ns);
+	cr_expect_eq(pace_due(&pace, OPEN), pace.own_ns + 1);
+	cr_expect_eq(pace_due(&pace, OPEN - SECOND), 0, "before the begin, by less than an hour");
+	cr_expect_eq(pace_due(&pace, OPEN + 1), pace.own_ns + 2);
+}
+
+Test(pace, nothing_is_let_through_before_it_is_due)
+{
+	const enum pace_wait waits[] = { PACE_SPIN, PACE_BACKOFF, PACE_SLEEP };
+
+	for (size_t i = 0; i < 3; i++) {
+		cr_assert_eq(pace_open(&pace, 1000), 0);
+		for (uint64_t length_ns = 1; length_ns <= 20 * SECOND / 1000; length_ns *= 3) {
+			const uint64_t due_ns = pace_now() + length_ns;
+
+			cr_assert(pace_until(&pace, waits[i], due_ns));
+			cr_assert_geq(pace_now(), due_ns);
+		}
+		cr_assert(pace_until(&pace, waits[i], 0));
+		cr_assert(pace_until(&pace, waits[i], pace_now()));
+		pace_close(&pace);
+	}
+}
+
+static uint64_t worked_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+Test(pace, who_sleeps_does_not_work)
+{
+	const enum pace_wait waits[] = { PACE_BACKOFF, PACE_SLEEP };
+
+	for (size_t i = 0; i < 2; i++) {
+		const uint64_t begin_ns = worked_ns();
+
+		cr_assert_eq(pace_open(&pace, 1000), 0);
+		cr_assert(pace_until(&pace, waits[i], pace_now() + SECOND / 5));
+		cr_expect_lt(worked_ns() - begin_ns, SECOND / 50, "more than a tenth of the wait");
+		pace_close(&pace);
+	}
+}
+
+static _Atomic bool waiting;
+static enum pace_wait how;
+
+static void *wait_for_ever(void *result)
+{
+	atomic_store(&waiting, true);
+	*(bool *)result = pace_until(&pace, how, UINT64_MAX);
+	return NULL;
+}
+
+Test(pace, an_interrupt_ends_all_waiting_now_and_later)
+{
+	const enum pace_wait waits[] = { PACE_SPIN, PACE_BACKOFF, PACE_SLEEP };
+
+	for (size_t i = 0; i < 3; i++) {
+		pthread_t thread;
+		bool let_through = true;
+
+		how = waits[i];
+		atomic_store(&waiting, false);
+		cr_assert_eq(pace_open(&pace, 1000), 0);
+		cr_assert_eq(pthread_create(&thread, NULL, wait_for_ever, &let_through), 0);
+		while (!atomic_load(&waiting))
+			;
+		pace_interrupt(&pace);
+		pthread_join(thread, NULL);
+		cr_expect_not(let_through);
+		cr_expect_not(pace_until(&pace, waits[i], pace_now() + HOUR));
+		cr_expect_not(pace_until(&pace, waits[i], 0), "not even what is due");
+		pace_close(&pace);
+	}
+}

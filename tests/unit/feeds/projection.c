@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A topic's own schema takes each field's value from where its feed puts it, and nothing else; what
+ * cannot be taken is refused with the field's name. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "publisher/feeds/projection.h"
+#include "tests/support/random.h"
+#include "tickbus/error.h"
+
+#define OPEN "name: own\nversion: 1\nfields:\n"
+
+static struct tb_schema *from, *to;
+static struct projection projection;
+static _Alignas(8) uint8_t source[TB_PAYLOAD_MAX], target[TB_PAYLOAD_MAX];
+
+static void tear_down(void)
+{
+	projection_close(&projection);
+	projection_close(&projection);
+	tb_schema_free(from);
+	tb_schema_free(to);
+}
+
+TestSuite(projection, .fini = tear_down);
+
+static struct tb_schema *parse(const char *fields)
+{
+	struct tb_schema *schema = NULL;
+	char text[4096];
+
+	snprintf(text, sizeof(text), OPEN "%s", fields);
+	cr_assert_eq(tb_schema_parse(&schema, text, strlen(text), "t"), 0, "%s\n%s", tb_error(),
+		     text);
+	return schema;
+}
+
+static int open_from(const char *builtin, const char *fields)
+{
+	projection_close(&projection);
+	tb_schema_free(from);
+	tb_schema_free(to);
+	from = NULL;
+	cr_assert_eq(tb_schema_load(&from, builtin), 0, "%s", tb_error());
+	to = parse(fields);
+	return projection_open(&projection, from, to);
+}
+
+static void put_u64(size_t at, uint64_t value)
+{
+	memcpy(source + at, &value, sizeof(value));
+}
+
+static void put_u32(size_t at, uint32_t value)
+{
+	memcpy(source + at, &value, sizeof(value));
+}
+
+static uint64_t u64_at(size_t at)
+{
+	uint64_t value;
+
+	memcpy(&value, target + at, sizeof(value));
+	return value;
+}
+
+static uint32_t u32_at(size_t at)
+{
+	uint32_t value;
+
+	memcpy(&value, target + at, sizeof(value));
+	return value;
+}
+
+/* bid_price 0, ask_price 8, bid_size 16, ask_size 20, source_time 24 */
+static void a_quote(void)
+{
+	put_u64(0, 1234500);
+	put_u64(8, 1234600);
+	put_u32(16, 100);
+	put_u32(20, 200);
+	put_u64(24, 1577716200000000001);
+}
+
+static void apply(uint64_t sequence)
+{
+	memset(target, 0xee, sizeof(target));
+	cr_assert_eq(projection_apply(&projection, source, sequence, target), target);
+	for (size_t i = projection.bytes; i < sizeof(target); i++)
+		cr_assert_eq(target[i], 0xee, "byte %zu is beyond the payload", i);
+}
+
+Test(projection, of_the_same_schema_is_the_payload_itself)
+{
+	struct tb_schema *same = NULL;
+
+	cr_assert_eq(tb_schema_load(&from, "quote"), 0);
+	cr_assert_eq(tb_schema_load(&same, "quote"), 0);
+	cr_assert_eq(projection_open(&projection, from, same), 0);
+	cr_expect_eq(projection.bytes, 32);
+	cr_expect_eq(projection_apply(&projection, source, 9, target), source);
+	tb_schema_free(same);
+}
+
+Test(projection, picks_and_orders_fields_by_name_and_zeroes_the_rest)
+{
+	cr_assert_eq(open_from("quote", "- {name: ask_size, type: u32, doc: d}\n"
+					"- {type: \"pad[4]\"}\n"
+					"- {name: source_time, type: time, doc: d}\n"
+					"- {name: bid_price, type: decimal64(4), doc: d}\n"),
+		     0, "%s", tb_error());
+	a_quote();
+	apply(1);
+	cr_expect_eq(projection.bytes, 24);
+	cr_expect_eq(u32_at(0), 200);
+	cr_expect_eq(u32_at(4), 0);
+	cr_expect_eq(u64_at(8), 1577716200000000001);
+	cr_expect_eq(u64_at(16), 1234500);
+}
+
+Test(projection, more_digits_multiply_exactly_up_to_the_greatest_price)
+{
+	static const uint64_t powers[] = { 1,      10,      100,      1000,      10000,
+					   100000, 1000000, 10000000, 100000000, 1000000000 };
+	char fields[200];
+
+	for (unsigned int scale = 4; scale <= 13; scale++) {
+		snprintf(fields, sizeof(fields),
+			 "- {name: ask_price, type: decimal64(%u), doc: d}\n"
+			 "- {name: bid_price, type: decimal64(4), doc: d}\n",
+			 scale);
+		cr_assert_eq(open_from("quote", fields), 0, "%s", tb_error());
+		a_quote();
+		apply(1);
+		cr_expect_eq(u64_at(0), 1234600 * powers[scale - 4], "scale %u", scale);
+		cr_expect_eq(u64_at(8), 1234500);
+		put_u64(8, UINT32_MAX);
+		apply(1);
+		cr_expect_eq(u64_at(0), UINT32_MAX * powers[scale - 4]);
+		put_u64(8, (uint64_t)-5);
+		apply(1);
+		cr_expect_eq((int64_t)u64_at(0), -5 * (int64_t)powers[scale - 4]);
+	}
+}
+
+Test(projection, the_field_with_the_role_takes_the_number_of_the_message)
+{
+	cr_assert_eq(open_from("quote",
+			       "- {name: bid_size, type: u32, doc: d}\n"
+			       "- {type: \"pad[4]\"}\n"
+			       "- {name: number, type: u64, role: source_sequence, doc: d}\n"
+			       "- {name: ask_size, type: u32, doc: d}\n"
+			       "- {type: \"pad[4]\"}\n"),
+		     0, "%s", tb_error());
+	a_quote();
+	for (uint64_t sequence = 1; sequence; sequence *= 1000003) {
+		apply(sequence);
+		cr_expect_eq(u64_at(8), sequence);
+		cr_expect_eq(u32_at(0), 100);
+		cr_expect_eq(u32_at(16), 200);
+		if (sequence > UINT64_MAX / 1000003)
+			break;
+	}
+}
+
+/* source_time 0; bids from 8 and asks from 168: price, size, orders, 16 bytes each */
+Test(projection, arrays_of_groups_may_be_shorter_and_pick_members)
+{
+	cr_assert_eq(open_from("depth10", "- name: asks\n  type: group[3]\n  doc: d\n  fields:\n"
+					  "  - {name: orders, type: u32, doc: d}\n"
+					  "  - {name: size, type: u32, doc: d}\n"
+					  "- name: bids\n  type: group[2]\n  doc: d\n  fields:\n"
+					  "  - {name: price, type: decimal64(6), doc: d}\n"),
+		     0, "%s", tb_error());
+	for (uint32_t level = 0; level < 10; level++) {
+		put_u64(8 + 16 * level, 1000 - level);
+		put_u32(16 + 16 * level, 10 + level);
+		put_u32(20 + 16 * level, 1 + level);
+		put_u64(168 + 16 * level, 1001 + level);
+		put_u32(176 + 16 * level, 20 + level);
+		put_u32(180 + 16 * level, 2 + level);
+	}
+	apply(1);
+	cr_expect_eq(projection.bytes, 40);
+	for (uint32_t level = 0; level < 3; level++) {
+		cr_expect_eq(u32_at(8 * level), 2 + level);
+		cr_expect_eq(u32_at(4 + 8 * level), 20 + level);
+	}
+	cr_expect_eq(u64_at(24), 100000);
+	cr_expect_eq(u64_at(32), 99900);
+}
+
+/* With every field of every schema a feed makes, in another order: each value is found again. */
+Test(projection, every_field_of_every_feeds_schema_can_be_taken)
+{
+	static const char *const made[] = { "quote", "trade", "depth10", "status", "imbalance" };
+	uint64_t state = random_seed();
+
+	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+		const struct tb_field *fields;
+		size_t count;
+
+		tb_schema_free(from);
+		cr_assert_eq(tb_schema_load(&from, made[i]), 0);
+		fields = tb_schema_fields(from, &count);
+		random_fill(&state, source, tb_schema_bytes(from));
+		for (size_t n = 0; n < count; n++) {
+			const struct tb_field *field = &fields[n];
+			char text[200];
+
+			if (field->type == TB_TYPE_PAD || field->type == TB_TYPE_GROUP)
+				continue;
+			if (field->type == TB_TYPE_DECIMAL64)
+				snprintf(text, sizeof(text),
+					 "- {name: %s, type: decimal64(4), doc: d}\n", field->name);
+			else if (field->type == TB_TYPE_CHAR)
+				snprintf(text, sizeof(text),
+					 "- {name: %s, type: \"char[%u]\", doc: d}\n", field->name,
+					 field->bytes);
+			else
+				snprintf(text, sizeof(text), "- {name: %s, type: %s, doc: d}\n",
+					 field->name, tb_type_name(field->type));
+			tb_schema_free(to);
+			to = parse(text);
+			cr_assert_eq(projection_open(&projection, from, to), 0, "%s", tb_error());
+			apply(1);
+			cr_expect_eq(memcmp(target, source + field->offset, field->bytes), 0, "%s",
+				     field->name);
+			projection_close(&projection);
+		}
+	}
+}
+
+static const struct {
+	const char *builtin, *fields, *words;
+} refused[] = {
+	{ "quote", "- {name: last_price, type: decimal64(4), doc: d}\n",
+	  "found field last_price, expected any of: bid_price, ask_price, bid_size, ask_size, "
+	  "source_time" },
+	{ "quote", "- {name: bid_size, type: u64, doc: d}\n",
+	  "field bid_size: found u64 of 8 bytes and scale 0, expected u32 of 4 bytes and scale 0" },
+	{ "quote", "- {name: bid_price, type: i64, doc: d}\n",
+	  "field bid_price: found i64 of 8 bytes and scale 0, expected decimal64 of 8 bytes and "
+	  "scale 4 to 13" },
+	{ "quote", "- {name: bid_price, type: decimal64(3), doc: d}\n",
+	  "field bid_price: found decimal64 of 8 bytes and scale 3, expected decimal64 of 8 bytes "
+	  "and scale 4 to 13" },
+	{ "quote", "- {name: bid_price, type: decimal64(14), doc: d}\n",
+	  "field bid_price: found decimal64 of 8 bytes and scale 14, expected decimal64 of 8 bytes "
+	  "and scale 4 to 13" },
+	{ "quote", "- {name: bid_price, type: \"decimal64(4)[1]\", doc: d}\n",
+	  "field bid_price: found decimal64 of 8 bytes and scale 4, expected decimal64 of 8 bytes "
+	  "and scale 4 to 13" },
+	{ "trade", "- {name: condition, type: \"char[4]\", doc: d}\n",
+	  "field condition: found char of 4 bytes and scale 0, expected char of 3 bytes and scale "
+	  "0" },
+	{ "depth10",
+	  "- name: bids\n  type: group[11]\n  doc: d\n  fields:\n"
+	  "  - {name: size, type: u32, doc: d}\n",
+	  "field bids: found 11 elements, expected at most 10" },
+	{ "depth10",
+	  "- name: bids\n  type: group[2]\n  doc: d\n  fields:\n"
+	  "  - {name: shares, type: u32, doc: d}\n",
+	  "found field shares, expected any of: price, size, orders" },
+	{ "depth10", "- {name: bids, type: u32, doc: d}\n",
+	  "field bids: found u32 of 4 bytes and scale 0, expected group of 16 bytes and scale 0" },
+};
+
+Test(projection, what_cannot_be_taken_is_refused_with_its_name)
+{
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		cr_expect_eq(open_from(refused[i].builtin, refused[i].fields), -EPROTO, "%zu", i);
+		cr_expect_str_eq(tb_error(), refused[i].words);
+		cr_expect_null(projection.moves);
+	}
+}
+
+/* Nine digits more are the most that no price overflows, whatever it had before. */
+Test(projection, digits_that_could_overflow_are_refused)
+{
+	from = parse("- {name: price, type: decimal64(0), doc: d}\n");
+	to = parse("- {name: price, type: decimal64(10), doc: d}\n");
+	cr_expect_eq(projection_open(&projection, from, to), -EPROTO);
+	cr_expect_str_eq(tb_error(), "field price: found decimal64 of 8 bytes and scale 10, "
+				     "expected decimal64 of 8 bytes and scale 0 to 9");
+	tb_schema_free(to);
+	to = parse("- {name: price, type: decimal64(9), doc: d}\n");
+	cr_assert_eq(projection_open(&projection, from, to), 0, "%s", tb_error());
+	put_u64(0, UINT32_MAX);
+	apply(1);
+	cr_expect_eq(u64_at(0), UINT32_MAX * UINT64_C(1000000000));
+}
+
+Test(projection, fields_that_follow_each_other_are_moved_at_once)
+{
+	cr_assert_eq(open_from("quote",
+			       "- {name: bid_price, type: decimal64(4), doc: d}\n"
+			       "- {name: ask_price, type: decimal64(4), doc: d}\n"
+			       "- {name: bid_size, type: u32, doc: d}\n"
+			       "- {name: ask_size, type: u32, doc: d}\n"
+			       "- {name: number, type: u64, role: source_sequence, doc: d}\n"),
+		     0, "%s", tb_error());
+	cr_expect_eq(projection.count, 1);
+	a_quote();
+	apply(77);
+	cr_expect_eq(memcmp(target, source, 24), 0);
+	cr_expect_eq(u64_at(24), 77);
+}
