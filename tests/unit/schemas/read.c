@@ -12,6 +12,10 @@
 #define ROW_NAMES                                                                                  \
 	"a name that no row has already: sequence, time_ns, instrument, kind, topic, event"
 
+#define AGAIN_4 "found this key again, expected it once (first on line 4)"
+#define DOC_77  "ddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+#define DOC_201 DOC_77 DOC_77 "ddddddddddddddddddddddddddddddddddddddddddddddd"
+
 /* A text, and all that is said about it. */
 static const char *const cases[][2] = {
 	/* the schema */
@@ -77,6 +81,15 @@ static const char *const cases[][2] = {
 	  "t.yaml:4:3: fields[0]: doc: found nothing, expected a line that says what it means" },
 	{ HEAD "- {name: x, type: u8, doc: []}\n",
 	  "t.yaml:4:28: fields[0].doc: found a sequence, expected a text of 0 to 200 bytes" },
+	{ HEAD "- {name: x, name: y, type: u8, doc: d}\n",
+	  "t.yaml:4:13: fields[0].name: " AGAIN_4 },
+	{ HEAD "- {name: x, type: u8, type: u8, doc: d}\n",
+	  "t.yaml:4:23: fields[0].type: " AGAIN_4 },
+	{ HEAD "- {name: x, type: u8, doc: d, doc: e}\n", "t.yaml:4:31: fields[0].doc: " AGAIN_4 },
+	{ HEAD "- {name: x, type: u8, doc: " DOC_201 "}\n",
+	  "t.yaml:4:28: fields[0].doc: found \"" DOC_77 "\", expected a text of 0 to 200 bytes" },
+	{ HEAD "- {name: " NAME_63 "x, type: u8, doc: d}\n",
+	  "t.yaml:4:10: fields[0].name: found \"" NAME_63 "x\", expected a text of 1 to 63 bytes" },
 	/* types */
 	{ HEAD "- {name: x, doc: d}\n",
 	  "t.yaml:4:3: fields[0]: type: found nothing, expected a type" },
@@ -117,7 +130,21 @@ static const char *const cases[][2] = {
 	       "- {name: y, type: u64, doc: d, role: source_sequence}\n",
 	  "t.yaml:5:38: fields[1].role: found a second source_sequence, expected one (first on "
 	  "line 4)" },
+	{ HEAD "- {name: x, type: u64, doc: d, role: []}\n",
+	  "t.yaml:4:38: fields[0].role: found a sequence, expected source_sequence" },
+	{ HEAD "- {name: x, type: u64, doc: d, role: source_sequence, role: source_sequence}\n",
+	  "t.yaml:4:55: fields[0].role: " AGAIN_4 },
 	/* groups */
+	{ HEAD "- {name: x, type: 'group[0]', doc: d, fields: [{name: y, type: u8, doc: d}]}\n",
+	  "t.yaml:4:19: fields[0].type: found \"group[0]\", expected [1] to [4064] for an array" },
+	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: 7}\n",
+	  "t.yaml:4:47: fields[0].fields: found \"7\", expected a list of fields" },
+	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: []}\n",
+	  "t.yaml:4:47: fields[0].fields: found 0 fields, expected 1 to 1024" },
+	{ HEAD
+	  "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u8, doc: d}], fields: "
+	  "[]}\n",
+	  "t.yaml:4:78: fields[0].fields: " AGAIN_4 },
 	{ HEAD "- {name: x, type: 'group[2]', doc: d}\n",
 	  "t.yaml:4:3: fields[0]: fields: found nothing, expected the fields of the group" },
 	{ HEAD "- {name: x, type: u8, doc: d, fields: []}\n",
@@ -174,6 +201,22 @@ Test(read, every_error_says_where_what_was_found_and_what_was_expected)
 		cr_expect_str_eq(tb_error(), cases[i][1], "%s\n  found    %s\n  expected %s",
 				 cases[i][0], tb_error(), cases[i][1]);
 	}
+}
+
+Test(read, fields_are_1_to_1024)
+{
+	static char text[65536];
+	struct tb_schema *schema;
+	size_t used = (size_t)snprintf(text, sizeof(text), HEAD);
+
+	for (int i = 0; i < 1024; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "- {name: f%d, type: u8, doc: d}\n", i);
+	cr_expect_eq(tb_schema_parse(&schema, text, used, "t.yaml"), 0, "%s", tb_error());
+	tb_schema_free(schema);
+	snprintf(text + used, sizeof(text) - used, X);
+	cr_expect_eq(tb_schema_parse(&schema, text, strlen(text), "t.yaml"), -EINVAL);
+	cr_expect_str_eq(tb_error(), "t.yaml:4:1: fields: found 1025 fields, expected 1 to 1024");
 }
 
 Test(read, a_doc_line_of_200_bytes_fits_and_one_of_201_does_not)
