@@ -3,6 +3,7 @@
  * gives up. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <string.h>
 
 #include "publisher/publisher.h"
@@ -203,4 +204,98 @@ Test(rules, a_head_that_is_a_lie_is_not_believed_over_shm)
 Test(rules, a_head_that_is_a_lie_is_not_believed_over_bytewise)
 {
 	believe_nothing("bytewise");
+}
+
+/* -- sleeping -----------------------------------------------------------------------------------
+ */
+
+static uint64_t wakes(void)
+{
+	return atomic_load(&publisher->counters[BUS_WAKES]);
+}
+
+static bool armed_in_time(const struct tb_topic *topic)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS / 8;
+
+	while (!atomic_load(&topic->wakeup.armed) && scene_now_ms() < until_ms)
+		sched_yield();
+	return atomic_load(&topic->wakeup.armed);
+}
+
+/* The reader has read so many records, and sleeps; the publisher has heard of it. */
+static void sleep_having_read(const struct tb_topic *topic, int records)
+{
+	cr_assert_eq(tb_poll(subscriber, 100), records);
+	cr_assert_geq(tb_wait(subscriber, 0), 0, "%s", tb_error());
+	cr_assert(armed_in_time(topic), "the sleeper was not heard of");
+	/* Takes the lock that the control thread holds for as long as it looks. */
+	cr_assert_eq(tb_publisher_joins(publisher, NULL, 0), 1);
+}
+
+static void must_wake(void)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS / 8;
+
+	while (wakes() == 0 && scene_now_ms() < until_ms)
+		sched_yield();
+	cr_assert_eq(wakes(), 1, "the sleeper was not woken");
+}
+
+/* The control thread looks at sleepers whenever it runs, too, so that a lost wake-up costs half a
+ * second at most; with each pulse as well: here it has none for 15 seconds. */
+static struct tb_topic *sleep_after(uint64_t records, uint32_t flags)
+{
+	const char *listen[] = { "shm:test" };
+	struct tb_publisher_options options = { .size = sizeof(options),
+						.name = "test",
+						.listen = listen,
+						.listen_count = 1,
+						.stale_ms = 60000,
+						.exit_wait_ms = UINT32_MAX };
+	struct tb_topic *topic;
+
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+	topic = scene_topic(publisher, "t", 64, flags);
+	scene_publish(topic, 1, records);
+	tb_flush(topic);
+	subscriber = scene_subscriber("shm", 0);
+	subscription = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	source = subscription->sources;
+	return topic;
+}
+
+Test(rules, a_sleeper_is_woken_by_the_next_flush)
+{
+	struct tb_topic *topic = sleep_after(8, 0);
+
+	sleep_having_read(topic, 8);
+	scene_publish(topic, 9, 9);
+	cr_assert_eq(atomic_load(&topic->wakeup.signals), 1, "the flush did not signal");
+	must_wake();
+}
+
+Test(rules, a_sleeper_is_woken_by_what_came_before_it_was_heard_of)
+{
+	struct tb_topic *topic = sleep_after(8, 0);
+
+	cr_assert_eq(tb_poll(subscriber, 100), 8);
+	scene_publish(topic, 9, 9);
+	cr_assert_geq(tb_wait(subscriber, 0), 0, "%s", tb_error());
+	must_wake();
+}
+
+/* It has read record 9 before its flush, which therefore brings nothing new. */
+Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
+{
+	struct tb_topic *topic = sleep_after(8, TB_TOPIC_MANUAL_FLUSH);
+
+	scene_publish(topic, 9, 9);
+	sleep_having_read(topic, 9);
+	tb_flush(topic);
+	cr_assert(armed_in_time(topic), "the sleeper was not armed again");
+	cr_assert_eq(wakes(), 0, "woken for what it has read");
+	scene_publish(topic, 10, 10);
+	tb_flush(topic);
+	must_wake();
 }

@@ -33,7 +33,7 @@ void tally_record(void *user, const struct tb_source *source, const struct tb_re
  */
 static void gap_told(struct tally *tally, const struct tb_event *event)
 {
-	const uint64_t written = atomic_load_explicit(tally->written, memory_order_acquire) + 1;
+	const uint64_t written = atomic_load_explicit(tally->written, memory_order_acquire);
 	const uint64_t step = tally->slots / 16 < 1024 ? tally->slots / 16 : 1024;
 
 	if (event->first != tally->next || event->last < event->first)

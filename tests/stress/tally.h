@@ -12,7 +12,7 @@
 
 struct tally {
 	struct truth truth;
-	const _Atomic uint64_t *written; /* the last sequence given to tb_publish, or one less */
+	const _Atomic uint64_t *written; /* the last sequence that tb_publish has returned from */
 	uint64_t slots;
 	uint64_t next; /* the sequence that must come next */
 	uint64_t delivered, lost, gaps;

@@ -104,6 +104,19 @@ Test(writer, is_watched_at_any_store_of_an_unchecked_topic)
 		interrupt_all(TB_TOPIC_NO_LAST_VALUE);
 }
 
+/* All that the reader knows to be there is overwritten before it asks for it. */
+Test(writer, laps_a_reader_that_has_learnt_the_head)
+{
+	walk_open(&walk, SCHEME, 0, seed);
+	for (uint64_t burst = 50; burst < 200; burst++) {
+		walk_publish(&walk, 10);
+		walk_know_head(&walk);
+		walk_publish(&walk, burst);
+		walk_drain(&walk);
+		walk_check(&walk, "burst", burst, 0, 0);
+	}
+}
+
 /* The end, with records before it that no flush has told of. */
 static void end_at_any_store(uint32_t flags)
 {
