@@ -267,10 +267,10 @@ static struct tb_topic *sleep_after(uint64_t records, uint32_t flags)
 
 Test(rules, a_sleeper_is_woken_by_the_next_flush)
 {
-	struct tb_topic *topic = sleep_after(8, 0);
+	struct tb_topic *topic = sleep_after(9, 0); /* record 10 takes no step: one flush */
 
-	sleep_having_read(topic, 8);
-	scene_publish(topic, 9, 9);
+	sleep_having_read(topic, 9);
+	scene_publish(topic, 10, 10);
 	cr_assert_eq(atomic_load(&topic->wakeup.signals), 1, "the flush did not signal");
 	must_wake();
 }
