@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bus in the lab: pubd on one host, `tickbus` on any, over shared memory, RoCE and iWARP."""
+import hashlib
+import os
+import pathlib
+import subprocess
+
+from guests import Failed
+from hosts import Skipped
+
+PORT = 7471
+BUS = """bus: {{ name: lab, listen: [ {listen} ], stale_ms: 1000{more} }}
+schemas: [ quote, trade, depth10 ]
+feeds:
+  - {{ name: nasdaq, {feed} }}
+topics:
+"""
+TOPIC = "  - {{ name: nasdaq.{0}, feed: nasdaq, select: {0}, schema: {0}, slots: {1}, instruments: 16384 }}\n"
+
+
+def address(host, kind):
+    """How a subscriber on any host, or with `shm` on this one, calls the bus on `host`."""
+    return "shm:lab" if kind == "shm" else f"rdma:{host.address(kind)}:{PORT}"
+
+
+def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more=""):
+    """Starts pubd, and waits until it listens. `more`: further keys of the bus."""
+    listen = ", ".join(f'"{address(host, kind)}"' for kind in kinds)
+    path = host.lab.topology.folder / f"pubd{host.number}.yaml"
+    path.write_text(BUS.format(listen=listen, feed=feed, more=more) +
+                    "".join(TOPIC.format(topic, slots) for topic in topics))
+    daemon = host.start(f"exec pubd {path}")
+    daemon.wait_for(r"bus lab: ")
+    return daemon
+
+
+def cat(host, source, kind, topic, *options, out=None):
+    """Starts `tickbus cat` of the topic; its rows go to the file `out` in the run's folder."""
+    where = address(source, kind)
+    # On one guest the source address chooses the host that the subscriber is on.
+    if kind != "shm" and not host.alone:
+        where += f",source={host.address(kind)}"
+    words = " ".join(("tickbus cat", where, f"nasdaq.{topic}", "--format csv", "--from oldest", "--wait", *options))
+    return host.start(f"exec {words}" + (f" >$OUT/{out}" if out else ""))
+
+
+def rows(lab, name):
+    """(number of rows, digest) of a file of rows in the run's folder."""
+    data = (lab.topology.folder / name).read_bytes()
+    return data.count(b"\n") - 1, hashlib.sha256(data).hexdigest()
+
+
+def real_file():
+    path = pathlib.Path(os.environ.get("TICKBUS_TEST_DATA", "/nowhere")) / "itch/itch50_aapl_20191230_0935.bin"
+    if not path.exists():
+        raise Skipped(f"TICKBUS_TEST_DATA names no folder with itch/{path.name}")
+    return path
+
+
+def synthetic_file(lab, messages, symbols=8000):
+    """Made on this machine: the same seed gives the same bytes everywhere."""
+    path = lab.topology.folder / f"synthetic-{messages}-{symbols}.bin"
+    if not path.exists():
+        done = subprocess.run([lab.build / "tools/tickbus", "synth", "--seed", "7", f"--messages={messages}",
+                               f"--symbols={symbols}", path], capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(f"tickbus synth: {done.stderr}")
+    return path
+
+
+def itch(path, subscribers, more=""):
+    return (f"type: itch50, path: '{path}', date: 2019-12-30, speed: max, "
+            f"start: {{ subscribers: {subscribers} }}{more}")

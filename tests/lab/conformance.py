@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance suite, as built for every fabric, over one kind of device."""
+import re
+
+from guests import Failed
+from hosts import Skipped
+
+
+def suite(lab, kind):
+    """Runs each program of the suite to its end; a case that was skipped there is a failure here."""
+    host = lab.host(1)
+    programs = sorted(path.name for path in (lab.build / "tests/conformance").glob("test-rdma-*") if path.is_file())
+    if not programs:
+        raise Skipped(f"{lab.build} holds no conformance suite (tests are disabled)")
+    for name in programs:
+        process = host.start(f"TICKBUS_TEST_RDMA={host.address(kind)} "
+                             f"tests/conformance/{name} --tap=/dev/stdout --quiet -j2")
+        text = process.wait()
+        passed = len(re.findall(r"^ok (?!.*# SKIP)", text, re.M))
+        if passed == 0 or re.search(r"^not ok|# SKIP", text, re.M):
+            raise Failed(process.words(f"{passed} cases passed, but not all did"))

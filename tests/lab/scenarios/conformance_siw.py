@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fabric's conformance suite, unchanged, over iWARP."""
+import conformance
+
+TOPOLOGY = "one guest"
+SECONDS = 240
+
+
+def run(lab):
+    conformance.suite(lab, "siw")
