@@ -163,14 +163,20 @@ static int answer_leave(struct session *session, const struct control_message *a
 static int wake(struct join *join, uint64_t head)
 {
 	struct control_message message = { .type = CONTROL_WAKE };
-	struct session *session = join->session;
+	struct tb_publisher *publisher = join->session->publisher;
+	int result;
 
 	message.topic.topic_id = join->topic->shape.topic_id;
 	message.topic.epoch = join->epoch;
 	message.topic.head = head;
+	result = session_offer(join->session, &message);
+	if (result == -EAGAIN)
+		return 0; /* a queue full of news wakes it; of this one it is told later */
+	if (result < 0)
+		return result;
 	join->armed = false;
-	counter_add(&session->publisher->counters[BUS_WAKES], 1);
-	return session_send(session, &message, NULL);
+	counter_add(&publisher->counters[BUS_WAKES], 1);
+	return 0;
 }
 
 void answers_wake(struct tb_topic *topic)

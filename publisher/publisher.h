@@ -108,6 +108,8 @@ void session_leave(struct join *);
 void session_close(struct session *);
 /* Sends; a subscriber that does not take it is dropped and its session freed: -ENOTCONN. */
 int session_send(struct session *, const struct control_message *, struct exposure *given);
+/* Sends what can wait: -EAGAIN when the subscriber's queue is full, else as session_send. */
+int session_offer(struct session *, const struct control_message *);
 
 /* answers.c: what a control message of a subscriber asks for. -ENOTCONN: the session is no more. */
 int answers_give(struct session *, const struct control_message *);

@@ -62,19 +62,37 @@ void session_close(struct session *session)
 	free(session);
 }
 
-int session_send(struct session *session, const struct control_message *message,
-		 struct exposure *given)
+static int session_try(struct session *session, const struct control_message *message,
+		       struct exposure *given)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
 	const size_t length = control_encode(message, bytes);
-	struct peer *peer = session->peer;
-	int result = peer->ops->send(peer, bytes, length, given);
 
-	if (result == 0)
-		return 0;
+	return session->peer->ops->send(session->peer, bytes, length, given);
+}
+
+static int session_drop(struct session *session, int result)
+{
+	struct peer *peer = session->peer;
+
 	counter_add(&session->publisher->counters[BUS_DROPPED], 1);
 	peer->ops->drop(peer, result == -EAGAIN ? "it does not take its messages"
 						: "its connection failed");
 	session_close(session);
 	return -ENOTCONN;
+}
+
+int session_send(struct session *session, const struct control_message *message,
+		 struct exposure *given)
+{
+	const int result = session_try(session, message, given);
+
+	return result == 0 ? 0 : session_drop(session, result);
+}
+
+int session_offer(struct session *session, const struct control_message *message)
+{
+	const int result = session_try(session, message, NULL);
+
+	return result == 0 || result == -EAGAIN ? result : session_drop(session, result);
 }

@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a publisher answers, message by message, to a subscriber that speaks the protocol by hand:
+ * each request, right and wrong; what only a publisher may say; garbage, replays, floods. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bus/bus_page.h"
+#include "bus/control.h"
+#include "bus/counters.h"
+#include "bus/fabric.h"
+#include "tests/support/random.h"
+#include "tests/support/scene.h"
+
+#define SLEEPER_TOPICS 600
+
+static struct tb_publisher *publisher;
+static const struct fabric_ops *ops;
+static const char *place;
+
+/* What the publisher logged last, and how much. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char logged[1024];
+static unsigned int warnings;
+
+struct guest {
+	struct link *link;
+	struct remote *page, *region;
+	struct control_welcome welcome;
+	struct control_message last; /* answer or news */
+	unsigned int welcomes, gones, messages, wakes;
+	uint32_t request;
+	int code;
+	char why[256];
+	const struct control_hello *hello;
+};
+
+static struct guest guest, other;
+static bool woken[SLEEPER_TOPICS + 1]; /* by topic id */
+static unsigned int woken_count;
+
+static void keep_log(void *user, enum tb_log_level level, const char *words)
+{
+	(void)user;
+	if (level > TB_LOG_WARNING)
+		return;
+	pthread_mutex_lock(&log_lock);
+	snprintf(logged, sizeof(logged), "%s", words);
+	warnings++;
+	pthread_mutex_unlock(&log_lock);
+}
+
+static bool was_logged(const char *words)
+{
+	bool found;
+
+	pthread_mutex_lock(&log_lock);
+	found = strstr(logged, words) != NULL;
+	pthread_mutex_unlock(&log_lock);
+	return found;
+}
+
+static void on_welcome(void *user, const void *bytes, size_t length)
+{
+	struct guest *at = user;
+
+	cr_assert_eq(control_welcome_decode(bytes, length, &at->welcome), 0, "%s", tb_error());
+	cr_assert_eq(ops->remote_open(at->link, at->welcome.key,
+				      bus_page_bytes(at->welcome.topics_max), &at->page),
+		     0, "%s", tb_error());
+	at->welcomes++;
+}
+
+static void on_message(void *user, const void *bytes, size_t length)
+{
+	struct guest *at = user;
+
+	cr_assert_eq(control_decode(bytes, length, &at->last), 0, "%s", tb_error());
+	at->messages++;
+	if (at->last.type == CONTROL_WAKE) {
+		const uint32_t id = at->last.topic.topic_id;
+
+		at->wakes++;
+		cr_assert_leq(id, SLEEPER_TOPICS);
+		woken_count += !woken[id];
+		woken[id] = true;
+	}
+	if (at->last.type != CONTROL_GRANT)
+		return;
+	ops->remote_close(at->region);
+	cr_assert_eq(ops->remote_open(at->link, at->last.grant.key, at->last.grant.region_bytes,
+				      &at->region),
+		     0, "%s", tb_error());
+}
+
+static void on_gone(void *user, int code, const char *why)
+{
+	struct guest *at = user;
+
+	at->gones++;
+	at->code = code;
+	snprintf(at->why, sizeof(at->why), "%s", why);
+}
+
+static const struct link_calls calls = { .welcome = on_welcome,
+					 .message = on_message,
+					 .gone = on_gone };
+
+#define UNTIL(at, condition)                                                                       \
+	do {                                                                                       \
+		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;                       \
+		while (!(condition)) {                                                             \
+			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition ": %s",     \
+				     (at)->why);                                                   \
+			turn(at);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+static void turn(struct guest *at)
+{
+	struct pollfd ready = { .fd = ops->link_fd(at->link), .events = POLLIN };
+
+	if (ops->link_poll(at->link) == 0)
+		poll(&ready, 1, ops->link_state(at->link) == LINK_GONE ? 0 : 10);
+}
+
+static void greet(struct guest *at, const void *hello, size_t bytes)
+{
+	cr_assert_eq(ops->connect(&at->link, place, hello, bytes, &calls, at), 0, "%s", tb_error());
+	UNTIL(at, at->welcomes || at->gones);
+}
+
+static void join_bus(struct guest *at)
+{
+	const struct control_hello hello = { .version_low = 1, .version_high = 1 };
+	uint8_t bytes[FABRIC_HELLO_BYTES];
+
+	greet(at, bytes, control_hello_encode(&hello, bytes));
+	cr_assert_eq(at->welcomes, 1, "%s", at->why);
+}
+
+static void leave_bus(struct guest *at)
+{
+	if (!at->link)
+		return;
+	ops->link_break(at->link);
+	ops->remote_close(at->page);
+	ops->remote_close(at->region);
+	ops->link_close(at->link);
+	*at = (struct guest){ 0 };
+}
+
+static void say(struct guest *at, struct control_message *message)
+{
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(message, bytes);
+
+	cr_assert_gt(length, 0);
+	cr_assert_eq(ops->link_send(at->link, bytes, length), 0, "%s", tb_error());
+}
+
+/* The answer to a request. */
+static const struct control_message *ask(struct guest *at, struct control_message message)
+{
+	message.request = ++at->request;
+	say(at, &message);
+	UNTIL(at, at->last.request == at->request || at->gones);
+	cr_assert_eq(at->gones, 0, "%s", at->why);
+	return &at->last;
+}
+
+static void expect_refusal(const struct control_message *answer, uint32_t topic_id, int code,
+			   const char *words)
+{
+	cr_assert_eq(answer->type, CONTROL_REFUSE, "type %d", answer->type);
+	cr_expect_eq(answer->refuse.code, (uint32_t)code, "%u", answer->refuse.code);
+	cr_expect_eq(answer->refuse.topic_id, topic_id);
+	cr_expect_str_eq(answer->refuse.words, words);
+}
+
+static const struct control_message *catalogue(const char *pattern, uint32_t after)
+{
+	struct control_message message = { .type = CONTROL_CATALOGUE };
+
+	message.catalogue.after = after;
+	strcpy(message.catalogue.pattern, pattern);
+	return ask(&guest, message);
+}
+
+static const struct control_message *join(struct guest *at, uint32_t topic_id, uint64_t epoch)
+{
+	return ask(at,
+		   (struct control_message){ .type = CONTROL_JOIN,
+					     .join = { .topic_id = topic_id, .epoch = epoch } });
+}
+
+static uint64_t epoch_of(const char *name)
+{
+	const struct control_message *answer = catalogue(name, 0);
+
+	cr_assert_eq(answer->topics.count, 1);
+	return answer->topics.topic[0].shape.epoch;
+}
+
+static struct control_message about(enum control_type type, uint32_t topic_id, uint64_t epoch,
+				    uint64_t head)
+{
+	return (struct control_message){
+		.type = type, .topic = { .topic_id = topic_id, .epoch = epoch, .head = head }
+	};
+}
+
+/* A counter of the bus, asked for by the other guest: so it lives, too. */
+static uint64_t counter(enum bus_counter index)
+{
+	const struct control_message *answer =
+		ask(&other, (struct control_message){ .type = CONTROL_COUNTERS,
+						      .counters = { .scope = TB_SCOPE_BUS } });
+
+	cr_assert_eq(answer->type, CONTROL_VALUES);
+	cr_assert_lt(index, answer->values.count);
+	return answer->values.entry[index].value;
+}
+
+static void enter(void)
+{
+	static const char *const listen[] = { "shm:test" };
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .listen = listen,
+						      .listen_count = 1,
+						      .topics_max = 1024,
+						      .stale_ms = 400,
+						      .exit_wait_ms = UINT32_MAX,
+						      .log = keep_log };
+
+	scene_enter();
+	ops = fabric_find(listen[0], &place);
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+}
+
+static void leave(void)
+{
+	leave_bus(&guest);
+	leave_bus(&other);
+	tb_publisher_close(publisher);
+	scene_leave();
+}
+
+TestSuite(answers, .init = enter, .fini = leave, .timeout = 60);
+
+/* -- hello --------------------------------------------------------------------------------------
+ */
+
+static void expect_sent_away(struct control_hello hello, int code, const char *words)
+{
+	uint8_t bytes[FABRIC_HELLO_BYTES];
+
+	greet(&guest, bytes, control_hello_encode(&hello, bytes));
+	cr_expect_eq(guest.gones, 1);
+	cr_expect_eq(guest.code, code);
+	cr_expect_str_eq(guest.why, words);
+	UNTIL(&guest, was_logged(words));
+	leave_bus(&guest);
+}
+
+Test(answers, a_hello_that_cannot_be_served_is_refused_with_both_sides_values)
+{
+	expect_sent_away((struct control_hello){ .version_low = 2, .version_high = 7 }, EPROTO,
+			 "no common version: the subscriber speaks 2 to 7, the publisher 1 to 1");
+	expect_sent_away(
+		(struct control_hello){ .version_low = 1, .version_high = 1, .features = 0x10 },
+		EPROTO, "the subscriber needs features 0x10, the publisher has none");
+	expect_sent_away(
+		(struct control_hello){ .version_low = 1, .version_high = 1, .ticket = { 0, 1 } },
+		EACCES, "the subscriber's ticket is not known to the publisher");
+	greet(&guest, "hello", 5);
+	cr_expect_eq(guest.code, EPROTO);
+	cr_expect_str_eq(guest.why, "hello message of 5 bytes: is not from a tickbus at byte 0");
+	leave_bus(&guest);
+	join_bus(&other);
+	cr_expect_eq(counter(BUS_REFUSED), 4);
+	cr_expect_eq(counter(BUS_SUBSCRIBERS), 1);
+}
+
+Test(answers, a_wider_range_of_versions_is_served_with_the_common_one)
+{
+	const struct control_hello hello = { .version_low = 1, .version_high = 200 };
+	uint8_t bytes[FABRIC_HELLO_BYTES];
+	struct bus_pulse pulse;
+
+	greet(&guest, bytes, control_hello_encode(&hello, bytes));
+	cr_assert_eq(guest.welcomes, 1, "%s", guest.why);
+	cr_expect_eq(guest.welcome.version, 1);
+	cr_expect_eq(guest.welcome.stale_ms, 400);
+	cr_expect_eq(guest.welcome.topics_max, 1024);
+	cr_expect_str_eq(guest.welcome.name, "test");
+	do
+		bus_page_load(ops->view(guest.page), 0, &pulse, sizeof(pulse));
+	while (bus_page_verify_pulse(&pulse, guest.welcome.bus_id, 1024) < 0);
+	cr_expect_eq(pulse.topics, 0);
+}
+
+/* -- requests -----------------------------------------------------------------------------------
+ */
+
+Test(answers, the_catalogue_comes_in_pages_of_what_matches)
+{
+	const struct control_message *answer;
+	uint32_t after = 0, seen = 0;
+	char name[32];
+
+	for (unsigned int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "%s.t%u", i % 2 ? "odd" : "even", i);
+		scene_topic(publisher, name, 64, 0);
+	}
+	join_bus(&guest);
+	do {
+		answer = catalogue("odd.*", after);
+		cr_assert_eq(answer->type, CONTROL_TOPICS);
+		for (uint32_t i = 0; i < answer->topics.count; i++, seen++) {
+			const struct control_topic *topic = &answer->topics.topic[i];
+
+			snprintf(name, sizeof(name), "odd.t%u", 2 * seen + 1);
+			cr_expect_str_eq(topic->name, name);
+			cr_expect_str_eq(topic->schema, "x");
+			cr_expect_eq(topic->shape.topic_id, 2 * seen + 2);
+			cr_expect_eq(topic->shape.slots, 64);
+			cr_expect_eq(topic->state, TOPIC_LIVE);
+			after = topic->shape.topic_id;
+		}
+		cr_expect_eq(answer->topics.more, seen < 5);
+	} while (answer->topics.more);
+	cr_expect_eq(seen, 5);
+	cr_expect_eq(catalogue("none.*", 0)->topics.count, 0);
+	cr_expect_eq(catalogue(">", 10)->topics.count, 0);
+	cr_expect_eq(catalogue(">", UINT32_MAX)->topics.count, 0);
+	expect_refusal(catalogue("UPPER", 0), 0, EINVAL,
+		       "topic pattern: found \"UPPER\", expected parts of a-z, 0-9, '_', '-', '*' "
+		       "(or '>' as the last part) with single dots between");
+}
+
+Test(answers, a_schema_comes_in_parts_and_is_the_one_given)
+{
+	struct tb_schema *schema = NULL;
+	struct tb_topic_options options = { .size = sizeof(options), .name = "deep", .slots = 64 };
+	struct control_message message = { .type = CONTROL_SCHEMA, .schema = { .topic_id = 1 } };
+	const struct control_message *answer;
+	struct tb_topic *topic;
+	char text[CONTROL_SCHEMA_MAX];
+	const char *expected;
+	size_t length;
+
+	cr_assert_eq(tb_schema_load(&schema, "depth10"), 0);
+	options.schema = schema;
+	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
+	expected = tb_schema_text(schema, &length);
+	cr_assert_gt(length, CONTROL_SCHEMA_PART, "it needs parts");
+	join_bus(&guest);
+	do {
+		answer = ask(&guest, message);
+		cr_assert_eq(answer->type, CONTROL_SCHEMA_BYTES);
+		cr_assert_eq(answer->schema_bytes.offset, message.schema.offset);
+		cr_assert_eq(answer->schema_bytes.total, length);
+		cr_assert_gt(answer->schema_bytes.bytes, 0);
+		memcpy(text + message.schema.offset, answer->schema_bytes.part,
+		       answer->schema_bytes.bytes);
+		message.schema.offset += answer->schema_bytes.bytes;
+	} while (message.schema.offset < length);
+	cr_expect_arr_eq(text, expected, length);
+	cr_expect_eq(ask(&guest, message)->schema_bytes.bytes, 0, "at the end there is no more");
+	message.schema.offset = (uint32_t)length + 1;
+	snprintf(text, sizeof(text),
+		 "topic deep: found offset %zu, expected at most the schema's %zu bytes",
+		 length + 1, length);
+	expect_refusal(ask(&guest, message), 1, ERANGE, text);
+	message.schema.topic_id = 2;
+	expect_refusal(ask(&guest, message), 2, ENOENT,
+		       "bus test: found topic id 2, expected one of 1 to 1");
+	tb_schema_free(schema);
+}
+
+Test(answers, a_join_gives_the_memory_once_and_a_leave_takes_it_back)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const struct control_message *answer;
+	struct region_header header;
+	struct control_message message;
+	uint64_t epoch;
+	char words[200];
+
+	join_bus(&guest);
+	epoch = epoch_of("t");
+	expect_refusal(join(&guest, 0, epoch), 0, ENOENT,
+		       "bus test: found topic id 0, expected one of 1 to 1");
+	expect_refusal(join(&guest, 2, epoch), 2, ENOENT,
+		       "bus test: found topic id 2, expected one of 1 to 1");
+	snprintf(words, sizeof(words),
+		 "topic t: found epoch %016" PRIx64 ", expected %016" PRIx64
+		 ": it began again meanwhile",
+		 epoch + 1, epoch);
+	expect_refusal(join(&guest, 1, epoch + 1), 1, ESTALE, words);
+	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0);
+	for (int times = 0; times < 3; times++) {
+		answer = join(&guest, 1, epoch);
+		cr_assert_eq(answer->type, CONTROL_GRANT);
+		cr_expect_str_eq(answer->grant.topic.name, "t");
+		memcpy(&header, ops->view(guest.region), sizeof(header));
+		cr_expect_eq(region_header_verify(&header, &answer->grant.topic.shape, "t"), 0,
+			     "%s", tb_error());
+		cr_expect_eq(tb_publisher_joins(publisher, &topic, 1), 1, "again is still once");
+	}
+	message = about(CONTROL_LEAVE, 1, epoch + 1, 0);
+	say(&guest, &message);
+	message = about(CONTROL_LEAVE, 7, epoch, 0);
+	say(&guest, &message);
+	cr_expect_eq(epoch_of("t"), epoch); /* all before it was worked off */
+	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 1);
+	for (int times = 0; times < 3; times++) {
+		message = about(CONTROL_LEAVE, 1, epoch, 0);
+		say(&guest, &message);
+	}
+	cr_expect_eq(epoch_of("t"), epoch);
+	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0);
+}
+
+Test(answers, a_sleeper_is_woken_once_when_head_moved_and_at_once_when_it_had)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct control_message arm;
+	uint64_t epoch;
+
+	join_bus(&guest);
+	epoch = epoch_of("t");
+	arm = about(CONTROL_ARM, 1, epoch, 0);
+	say(&guest, &arm); /* not joined: nothing comes of it */
+	cr_assert_eq(join(&guest, 1, epoch)->type, CONTROL_GRANT);
+	for (uint64_t head = 1; head <= 100; head++) {
+		arm.topic.head = head - 1;
+		if (head % 2)
+			say(&guest, &arm);
+		scene_publish(topic, head, head);
+		if (head % 2 == 0)
+			say(&guest, &arm);
+		UNTIL(&guest, guest.wakes == head);
+		cr_assert_eq(guest.last.topic.topic_id, 1);
+		cr_assert_eq(guest.last.topic.epoch, epoch);
+		cr_assert_eq(guest.last.topic.head, head);
+		cr_assert_eq(guest.last.request, 0);
+	}
+	scene_publish(topic, 101, 110);
+	cr_expect_eq(epoch_of("t"), epoch);
+	cr_expect_eq(guest.wakes, 100, "who is not armed is not woken");
+}
+
+/* More at once than its socket holds: it reads some, sleeps again, and is told of the rest. */
+Test(answers, a_sleeper_of_very_many_topics_is_woken_and_not_dropped)
+{
+	static struct tb_topic *topics[SLEEPER_TOPICS];
+	uint64_t epochs[SLEEPER_TOPICS];
+	char name[32];
+
+	join_bus(&guest);
+	for (uint32_t i = 0; i < SLEEPER_TOPICS; i++) {
+		struct control_message arm;
+
+		snprintf(name, sizeof(name), "t%u", i);
+		topics[i] = scene_topic(publisher, name, 64, 0);
+		epochs[i] = epoch_of(name);
+		cr_assert_eq(join(&guest, i + 1, epochs[i])->type, CONTROL_GRANT);
+		arm = about(CONTROL_ARM, i + 1, epochs[i], 0);
+		say(&guest, &arm);
+		cr_assert_eq(epoch_of(name), epochs[i]); /* it was taken */
+	}
+	for (uint32_t i = 0; i < SLEEPER_TOPICS; i++)
+		scene_publish(topics[i], 1, 1);
+	UNTIL(&guest, woken_count == SLEEPER_TOPICS || guest.gones);
+	cr_expect_eq(guest.gones, 0, "%s", guest.why);
+	cr_expect_eq(warnings, 0, "%s", logged);
+}
+
+Test(answers, counters_come_with_names_and_units_page_by_page)
+{
+	const struct control_message *answer;
+	const struct tb_counter *table;
+	size_t count;
+	struct control_message message = { .type = CONTROL_COUNTERS,
+					   .counters = { .scope = TB_SCOPE_TOPIC } };
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+
+	scene_publish(topic, 1, 5);
+	tb_topic_unpublished(topic, "X");
+	table = tb_counters(TB_SCOPE_TOPIC, &count);
+	join_bus(&guest);
+	answer = ask(&guest, message);
+	cr_assert_eq(answer->type, CONTROL_VALUES);
+	cr_expect_eq(answer->values.blocks, 1);
+	cr_expect_eq(answer->values.total, count);
+	cr_expect_str_eq(answer->values.name, "t");
+	for (uint32_t i = 0; i < answer->values.count; i++) {
+		cr_expect_str_eq(answer->values.entry[i].name, table[i].name);
+		cr_expect_str_eq(answer->values.entry[i].unit, table[i].unit);
+	}
+	cr_expect_eq(answer->values.entry[TOPIC_RECORDS].value, 5);
+	cr_expect_eq(answer->values.entry[TOPIC_INSTRUMENTS].value, 2);
+	cr_expect_eq(answer->values.entry[TOPIC_UNPUBLISHED].value, 1);
+	cr_expect_eq(answer->values.entry[TOPIC_CAPACITY].value, 16);
+	message.counters.after = (uint32_t)count - 1;
+	answer = ask(&guest, message);
+	cr_expect_eq(answer->values.count, 1);
+	cr_expect_str_eq(answer->values.entry[0].name, table[count - 1].name);
+	message.counters.after = UINT32_MAX;
+	cr_expect_eq(ask(&guest, message)->values.count, 0);
+	message.counters.index = 1;
+	expect_refusal(ask(&guest, message), 0, ENOENT, "no block 1 of counters in scope 2");
+	message.counters.scope = 77;
+	expect_refusal(ask(&guest, message), 0, ENOENT, "no block 1 of counters in scope 77");
+}
+
+Test(answers, names_left_out_come_page_by_page)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct control_message message = { .type = CONTROL_UNPUBLISHED,
+					   .unpublished = { .topic_id = 1 } };
+	const struct control_message *answer;
+	uint32_t seen = 0;
+	char name[32];
+
+	for (unsigned int i = 0; i < 50; i++)
+		for (unsigned int times = 0; times <= i; times++) {
+			snprintf(name, sizeof(name), "N%u", i);
+			tb_topic_unpublished(topic, name);
+		}
+	join_bus(&guest);
+	do {
+		answer = ask(&guest, message);
+		cr_assert_eq(answer->type, CONTROL_UNPUBLISHED_NAMES);
+		cr_expect_eq(answer->unpublished_names.total, 50);
+		for (uint32_t i = 0; i < answer->unpublished_names.count; i++, seen++) {
+			snprintf(name, sizeof(name), "N%u", seen);
+			cr_expect_str_eq(answer->unpublished_names.entry[i].name, name);
+			cr_expect_eq(answer->unpublished_names.entry[i].records, seen + 1);
+		}
+		message.unpublished.after = seen;
+	} while (answer->unpublished_names.count > 0);
+	cr_expect_eq(seen, 50);
+	message.unpublished.after = UINT32_MAX;
+	cr_expect_eq(ask(&guest, message)->unpublished_names.count, 0);
+	message.unpublished.topic_id = 9;
+	expect_refusal(ask(&guest, message), 9, ENOENT,
+		       "bus test: found topic id 9, expected one of 1 to 1");
+}
+
+Test(answers, who_joined_is_told_of_a_new_epoch_and_of_the_end)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	uint64_t epoch, next;
+
+	join_bus(&guest);
+	epoch = epoch_of("t");
+	cr_assert_eq(join(&guest, 1, epoch)->type, CONTROL_GRANT);
+	scene_publish(topic, 1, 3);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	UNTIL(&guest, guest.last.type == CONTROL_REVOKE);
+	cr_expect_eq(guest.last.topic.topic_id, 1);
+	cr_expect_eq(guest.last.topic.epoch, epoch);
+	next = epoch_of("t");
+	cr_expect_neq(next, epoch);
+	cr_assert_eq(join(&guest, 1, next)->type, CONTROL_GRANT);
+	scene_publish(topic, 1, 2);
+	tb_topic_end(topic);
+	UNTIL(&guest, guest.last.type == CONTROL_ENDING);
+	cr_expect_eq(guest.last.topic.epoch, next);
+	cr_expect_eq(guest.last.topic.head, 2);
+	cr_expect_eq(catalogue("t", 0)->topics.topic[0].state, TOPIC_ENDED);
+}
+
+/* -- what is no request -------------------------------------------------------------------------
+ */
+
+static void expect_dropped(const char *words)
+{
+	UNTIL(&guest, guest.gones == 1 && was_logged(words));
+	cr_expect_eq(guest.code, ECONNRESET);
+	cr_expect(was_logged("was dropped: "), "%s", logged);
+	leave_bus(&guest);
+}
+
+Test(answers, what_only_a_publisher_may_say_ends_the_connection)
+{
+	const enum control_type types[] = { CONTROL_TOPICS, CONTROL_SCHEMA_BYTES,
+					    CONTROL_GRANT,  CONTROL_REFUSE,
+					    CONTROL_WAKE,   CONTROL_VALUES,
+					    CONTROL_REVOKE, CONTROL_UNPUBLISHED_NAMES,
+					    CONTROL_ENDING };
+	const size_t count = sizeof(types) / sizeof(types[0]);
+	char words[100];
+
+	scene_topic(publisher, "t", 64, 0);
+	join_bus(&other);
+	for (size_t i = 0; i < count; i++) {
+		struct control_message message = { .type = types[i] };
+
+		join_bus(&guest);
+		cr_assert_eq(join(&guest, 1, epoch_of("t"))->type, CONTROL_GRANT);
+		if (types[i] == CONTROL_SCHEMA_BYTES)
+			message.schema_bytes.total = 1;
+		if (types[i] == CONTROL_REFUSE)
+			message.refuse.code = 1;
+		if (types[i] == CONTROL_GRANT)
+			message.grant.topic = guest.last.grant.topic;
+		say(&guest, &message);
+		snprintf(words, sizeof(words), "found a message of type %d, expected a request",
+			 types[i]);
+		expect_dropped(words);
+		cr_expect_eq(counter(BUS_MALFORMED), i + 1);
+		cr_expect_eq(counter(BUS_DROPPED), i + 1);
+		cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0);
+		cr_expect_eq(counter(BUS_SUBSCRIBERS), 1);
+	}
+}
+
+Test(answers, a_message_that_cannot_be_read_ends_the_connection_and_is_told)
+{
+	join_bus(&other);
+	join_bus(&guest);
+	cr_assert_eq(ops->link_send(guest.link, "\1\0\0", 3), 0);
+	expect_dropped("control message of 3 bytes: ends too early at byte 2");
+	join_bus(&guest);
+	cr_assert_eq(ops->link_send(guest.link, "\x7f\0\0\0\0\0\0\0", 8), 0);
+	expect_dropped("control message of 8 bytes: is of no known type at byte 0");
+	cr_expect_eq(counter(BUS_MALFORMED), 2);
+}
+
+/* A request of a subscriber with random numbers, often right ones. */
+static void say_random(uint64_t *state, uint64_t epoch)
+{
+	static const enum control_type types[] = { CONTROL_CATALOGUE,  CONTROL_SCHEMA,
+						   CONTROL_JOIN,       CONTROL_LEAVE,
+						   CONTROL_ARM,        CONTROL_COUNTERS,
+						   CONTROL_UNPUBLISHED };
+	static const char *const patterns[] = { "t", "*", ">", "t.*", "", "T", "t*t*t*" };
+	struct control_message message = { .type = types[random_below(state, 7)] };
+	const uint32_t small = (uint32_t)random_below(state, 4);
+	const uint32_t any = random_below(state, 4) ? small : (uint32_t)random_draw(state);
+
+	message.request = (uint32_t)random_draw(state);
+	switch (message.type) {
+	case CONTROL_CATALOGUE:
+		message.catalogue.after = any;
+		strcpy(message.catalogue.pattern, patterns[random_below(state, 7)]);
+		break;
+	case CONTROL_SCHEMA:
+		message.schema.topic_id = small;
+		message.schema.offset = any % (CONTROL_SCHEMA_MAX + 1);
+		break;
+	case CONTROL_COUNTERS:
+		message.counters.scope = small + 1;
+		message.counters.index = any;
+		message.counters.after = (uint32_t)random_below(state, 20);
+		break;
+	case CONTROL_UNPUBLISHED:
+		message.unpublished.topic_id = small;
+		message.unpublished.after = any;
+		break;
+	case CONTROL_JOIN:
+		message.join.topic_id = small;
+		message.join.epoch = random_below(state, 4) ? epoch : random_draw(state);
+		break;
+	default: /* LEAVE, ARM */
+		message.topic.topic_id = small;
+		message.topic.epoch = random_below(state, 4) ? epoch : random_draw(state);
+		message.topic.head = any;
+		break;
+	}
+	say(&guest, &message);
+}
+
+Test(answers, random_requests_and_replays_harm_nobody)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	uint64_t state = random_seed(), epoch;
+
+	join_bus(&guest);
+	join_bus(&other);
+	epoch = epoch_of("t");
+	for (uint64_t round = 1; round <= 20000; round++) {
+		say_random(&state, epoch);
+		if (round % 8 == 0) {
+			scene_publish(topic, round / 8, round / 8);
+			cr_assert_eq(epoch_of("t"), epoch);
+			cr_assert_leq(tb_publisher_joins(publisher, NULL, 0), 1);
+		}
+	}
+	cr_expect_eq(guest.gones, 0, "%s", guest.why);
+	cr_expect_eq(counter(BUS_MALFORMED), 0);
+	cr_expect_gt(counter(BUS_REFUSALS), 100);
+	leave_bus(&guest);
+	UNTIL(&other, counter(BUS_SUBSCRIBERS) == 1);
+	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0, "a join went with its connection");
+}
+
+Test(answers, who_asks_and_does_not_listen_is_dropped_and_nobody_else)
+{
+	struct control_message message = { .type = CONTROL_CATALOGUE,
+					   .catalogue = { .pattern = ">" } };
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(&message, bytes);
+	const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	int result;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "t%u", i);
+		scene_topic(publisher, name, 64, 0);
+	}
+	join_bus(&other);
+	join_bus(&guest);
+	do /* its own queue may be full now and then */
+		result = ops->link_send(guest.link, bytes, length);
+	while ((result == 0 || result == -EAGAIN) && scene_now_ms() < late_ms);
+	cr_assert_eq(result, -ECONNRESET);
+	cr_expect(was_logged("was dropped: it does not take its messages"), "%s", logged);
+	cr_expect_eq(counter(BUS_DROPPED), 1);
+	cr_expect_eq(counter(BUS_SUBSCRIBERS), 1);
+	leave_bus(&guest);
+	join_bus(&guest);
+	cr_expect_eq(catalogue(">", 0)->topics.count, 4);
+}
