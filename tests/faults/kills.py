@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 and SIGSTOP, at any moment: who is left goes on, and nothing is left over.
+
+    kills.py PUBD TICKBUS WITNESS [CASE...]
+"""
+import signal
+import time
+
+from scene import Scene, main, seed, settings, synthetic
+
+TIMES = 100
+REPORTED_MS = 1000  # stale has to be told by then
+
+
+class Publisher(Scene):
+    def test_killed_100_times_each_is_reported_and_each_successor_is_found(self):
+        chance = seed()
+        text = settings(synthetic(), bus=", stale_ms: 200", more="slots: 1024, instruments: 64")
+        witnesses = [self.witness(how="wait"), self.witness(how="spin")]
+        epochs = []
+        for number in range(1, TIMES + 1):
+            pubd = self.pubd(text)
+            for witness in witnesses:
+                witness.reads_on()
+            time.sleep(chance.uniform(0, 0.01))  # any moment will do: this draws it
+            killed_ms = time.monotonic() * 1000
+            pubd.kill()
+            for witness in witnesses:
+                stale = witness.sees("stale", number)
+                self.assertLess(stale["ms"] - killed_ms, REPORTED_MS)
+                epochs.append(stale["epoch"])
+        last = self.pubd(text)
+        for witness in witnesses:
+            books = witness.reads_on()
+            restarts = witness.events("restart")
+            self.assertEqual((len(restarts), books["wrong"]), (TIMES, 0))
+            self.assertTrue(all(one["epoch"] != one["old_epoch"] for one in restarts))
+            # Each took over where the one before was left.
+            self.assertEqual([one["epoch"] for one in restarts][:-1],
+                             [one["old_epoch"] for one in restarts][1:])
+        self.assertEqual(len(set(epochs)), TIMES)
+        last.stop()
+        for witness in witnesses:
+            witness.ends(0)
+        self.assertEqual(list(self.folder.glob("b.*")), [])
+
+    def test_stopped_at_any_moment_is_stale_then_live_and_nothing_is_lost(self):
+        chance = seed()
+        pubd = self.pubd(settings(synthetic(", rate: 20000, speed: realtime"), bus=", stale_ms: 200",
+                                  more="slots: 65536, instruments: 64"))
+        witness = self.witness()
+        witness.reads_on()
+        for number in range(1, 6):
+            time.sleep(chance.uniform(0, 0.02))
+            pubd.signal(signal.SIGSTOP)
+            stopped_ms = time.monotonic() * 1000
+            self.assertLess(witness.sees("stale", number)["ms"] - stopped_ms, REPORTED_MS)
+            self.assertEqual(pubd.state(), "T")
+            pubd.signal(signal.SIGCONT)
+            witness.sees("live", number)
+            witness.reads_on()
+        pubd.stop()
+        witness.ends(0)
+        books = witness.events("sum")[-1]
+        self.assertEqual((books["lost"], books["wrong"]), (0, 0))
+
+
+class Subscriber(Scene):
+    def test_killed_at_any_moment_is_freed_with_all_it_held(self):
+        chance = seed()
+        pubd = self.pubd(settings(synthetic(", rate: 20000, speed: realtime"), topics=("t", "u")))
+        other = self.witness()
+        other.reads_on()
+        before = None
+        for number in range(TIMES):
+            victims = [self.witness(topic=">", how=how) for how in ("wait", "spin")]
+            if number % 4:  # else it is killed while it connects and joins
+                self.until(lambda: all(victim.events("appeared") for victim in victims), "a join")
+            time.sleep(chance.uniform(0, 0.005))
+            for victim in victims:
+                victim.kill()
+            if number == TIMES // 5:
+                self.until(lambda: self.counters()["joins"] == 1, "one join left", pubd)
+                before = pubd.descriptors(), pubd.memory_kb()
+        # The one that asks is connected too.
+        self.until(lambda: self.counters()["subscribers"] == 2, "two subscribers left", pubd)
+        self.assertEqual(self.counters()["joins"], 1)
+        self.until(lambda: pubd.descriptors() == before[0], "as few descriptors as before", pubd)
+        self.assertLess(pubd.memory_kb() - before[1], 512)
+        books = other.reads_on()
+        self.assertEqual((books["lost"], books["wrong"]), (0, 0))
+        pubd.stop()
+        other.ends(0)
+
+    def test_stopped_is_not_waited_for_and_told_its_exact_gap(self):
+        pubd = self.pubd(settings(
+            synthetic(", rate: 40000, speed: realtime, start: { subscribers: 3 }"),
+            more="slots: 16384, instruments: 64"))
+        slow, sleeper, other = (self.witness(start="oldest", how=how)
+                                for how in ("spin", "wait", "wait"))
+        other.reads_on(100)
+        for victim in (slow, sleeper):
+            victim.signal(signal.SIGSTOP)
+        other.reads_on(3 * 16384)
+        for victim in (slow, sleeper):
+            victim.signal(signal.SIGCONT)
+            gap = victim.sees("gap")
+            self.assertGreater(gap["last"] - gap["first"], 16384)
+            self.assertEqual(gap["lost"], gap["last"] - gap["first"] + 1)
+            victim.reads_on(100)  # live again
+            self.assertEqual(len(victim.events("gap")), 1)
+        pubd.stop()
+        for witness in (slow, sleeper, other):
+            witness.ends(0)
+            books, ended = witness.events("sum")[-1], witness.events("ended")[0]
+            self.assertEqual(books["records"] + books["lost"], ended["head"])
+            self.assertEqual(books["wrong"], 0)
+        self.assertEqual(other.events("sum")[-1]["lost"], 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of faults share: a folder, processes that end with the test, waiting for what they
+say, and a witness that keeps the books of what it received.
+
+    PROGRAM PUBD TICKBUS WITNESS [CASE...]
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PUBD, TICKBUS, WITNESS = sys.argv[1:4]
+PATIENCE_S = 120
+SANITIZED = os.environ.get("TICKBUS_SANITIZED") == "1"
+
+
+def seed():
+    """A seed for all that is random in a test, told so that it can be had again."""
+    value = int(os.environ.get("TICKBUS_TEST_SEED") or time.time_ns())
+    print(f"seed: TICKBUS_TEST_SEED={value}", file=sys.stderr)
+    return random.Random(value)
+
+
+def synthetic(more=""):
+    """A feed without an end, as fast as it goes."""
+    return f"type: synthetic, seed: 1, symbols: 10, date: 2024-01-02{more}"
+
+
+def settings(feed=synthetic(), topics=("t",), bus="", more="slots: 4096, instruments: 64", log=""):
+    lines = "\n".join(f"  - {{ name: {topic}, feed: f, select: quote, schema: quote, {more} }}"
+                      for topic in topics)
+    return f"""bus: {{ name: b{bus} }}
+schemas: [ quote, trade ]
+{log}
+feeds:
+  - {{ name: f, {feed} }}
+topics:
+{lines}
+"""
+
+
+class Process:
+    """A program that was started; its standard output and error are files."""
+
+    count = 0
+
+    def __init__(self, scene, command, env, prefix):
+        Process.count += 1
+        self.out, self.err = (scene.folder / f"{Process.count}.{kind}" for kind in ("out", "err"))
+        self.scene = scene
+        with open(self.out, "w") as out, open(self.err, "w") as err:
+            self.popen = subprocess.Popen([*prefix, *map(str, command)], stdout=out, stderr=err,
+                                          stdin=subprocess.DEVNULL, env=env)
+        self.pid = self.popen.pid
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def words(self):
+        return self.err.read_text(errors="replace")
+
+    def says(self, pattern):
+        """Waits until standard error has the pattern."""
+        self.scene.until(lambda: re.search(pattern, self.words()), pattern, self)
+
+    def ends(self, status):
+        self.scene.assertEqual(self.popen.wait(PATIENCE_S), status, self.words())
+        return self.out.read_text()
+
+    def stop(self, status=0):
+        self.signal(signal.SIGTERM)
+        self.ends(status)
+
+    # -- what /proc says
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def memory_kb(self):
+        """Memory of its own that it holds: what is shared with subscribers is not in it."""
+        text = pathlib.Path(f"/proc/{self.pid}/smaps_rollup").read_text()
+        return next(int(line.split()[1]) for line in text.splitlines()
+                    if line.startswith("Anonymous:"))
+
+    def state(self):
+        return pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+class Witness(Process):
+    """The witness program: its events, and its books."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.read_to, self.read = 0, []
+
+    def events(self, kind=None):
+        with open(self.out, "rb") as file:
+            file.seek(self.read_to)
+            fresh = file.read()
+        whole = fresh[:fresh.rfind(b"\n") + 1]
+        self.read_to += len(whole)
+        self.read += map(json.loads, whole.splitlines())
+        return [one for one in self.read if kind in (None, one["event"])]
+
+    def sees(self, kind, count=1):
+        """Waits for the count-th event of a kind."""
+        self.scene.until(lambda: len(self.events(kind)) >= count, f"{count} x {kind}", self)
+        return self.events(kind)[count - 1]
+
+    def sum(self):
+        """The books as they are now."""
+        before = len(self.events("sum"))
+        self.signal(signal.SIGUSR1)
+        return self.sees("sum", before + 1)
+
+    def reads_on(self, records=1):
+        """Waits until it was given more records than now; the books then."""
+        begun = self.sum()["total"]
+        self.scene.until(lambda: self.sum()["total"] >= begun + records, f"{records} records", self)
+        return self.events("sum")[-1]
+
+
+class Scene(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tickbus-faults-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.env = dict(os.environ, TICKBUS_RUNTIME_DIR=str(self.folder))
+        self.maxDiff = None
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_text(content) if isinstance(content, str) else path.write_bytes(content)
+        return path
+
+    def begin(self, *command, kind=Process, prefix=()):
+        process = kind(self, command, self.env, prefix)
+        self.addCleanup(process.kill)
+        return process
+
+    def until(self, condition, what, process=None):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            words = process.words() + process.out.read_text()[-2000:] if process else ""
+            self.assertLess(time.monotonic(), deadline, f"never: {what}\n{words}")
+            time.sleep(0.002)
+
+    def pubd(self, text, name="pubd.yaml", prefix=()):
+        """pubd, when it is there."""
+        pubd = self.begin(PUBD, self.file(name, text), prefix=prefix)
+        self.until(lambda: "bus b: " in pubd.words() or not pubd.running(), "a bus", pubd)
+        self.assertIn("bus b: ", pubd.words())
+        return pubd
+
+    def refused(self, text, status=1, prefix=()):
+        """The words of a pubd that cannot begin."""
+        pubd = self.begin(PUBD, self.file("refused.yaml", text), prefix=prefix)
+        pubd.ends(status)
+        return pubd.words()
+
+    def witness(self, topic="t", start="newest", how="wait"):
+        witness = self.begin(WITNESS, "shm:b", topic, start, how, kind=Witness)
+        witness.sees("ready")
+        return witness
+
+    def counters(self, scope="bus", name=None):
+        """Counters by name, of the first or the named block of a scope."""
+        result = subprocess.run([TICKBUS, "stat", "shm:b", "--format", "json"], env=self.env,
+                                capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        return {line["counter"]: line["value"] for line in lines
+                if line["scope"] == scope and name in (None, line["name"])}
+
+    def need_root(self):
+        if os.geteuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("needs root and setpriv to become another user")
+
+
+def main():
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[4:]], module="__main__")

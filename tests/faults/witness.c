@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A subscriber that keeps the books, for the tests of faults.
+ *
+ *   witness ADDRESS TOPIC oldest|newest wait|spin
+ *
+ * Prints each event as a line of JSON, with the milliseconds of CLOCK_MONOTONIC and the books so
+ * far: records delivered and lost in this epoch, and how many sequences were not the one that had
+ * to come next. SIGUSR1 prints the books alone. Ends at the topic's end or with SIGTERM. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tickbus/subscriber.h"
+
+struct books {
+	uint64_t next; /* what has to come next in this epoch; 0: not known yet */
+	uint64_t records, lost, wrong, total;
+	uint64_t epoch;
+	bool ended;
+};
+
+static volatile sig_atomic_t asked, stopped;
+
+static void on_signal(int number)
+{
+	if (number == SIGUSR1)
+		asked = 1;
+	else
+		stopped = 1;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void print(const struct books *books, const char *event, const struct tb_event *more)
+{
+	printf("{\"event\":\"%s\",\"ms\":%" PRIu64 ",\"epoch\":\"%016" PRIx64 "\",\"next\":%" PRIu64
+	       ",\"records\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"wrong\":%" PRIu64
+	       ",\"total\":%" PRIu64,
+	       event, now_ms(), books->epoch, books->next, books->records, books->lost,
+	       books->wrong, books->total);
+	if (more)
+		printf(",\"first\":%" PRIu64 ",\"last\":%" PRIu64 ",\"head\":%" PRIu64
+		       ",\"old_epoch\":\"%016" PRIx64 "\"",
+		       more->first, more->last, more->head, more->old_epoch);
+	puts("}");
+	fflush(stdout);
+}
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct books *books = user;
+
+	(void)source;
+	books->wrong += record->sequence != books->next || record->epoch != books->epoch;
+	books->next = record->sequence + 1;
+	books->records++;
+	books->total++;
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	static const char *const names[] = { "",     "appeared", "gap",   "stale",
+					     "live", "restart",  "ended", "refused" };
+	struct books *books = user;
+
+	switch (event->kind) {
+	case TB_EVENT_APPEARED:
+		books->next = event->first;
+		books->epoch = event->epoch;
+		break;
+	case TB_EVENT_GAP:
+		books->wrong += event->first != books->next || event->last < event->first;
+		books->lost += event->last - event->first + 1;
+		books->next = event->last + 1;
+		break;
+	case TB_EVENT_RESTART:
+		books->wrong +=
+			event->delivered != books->next - 1 || event->old_epoch != books->epoch;
+		books->next = 1;
+		books->epoch = event->epoch;
+		books->records = books->lost = 0;
+		break;
+	case TB_EVENT_ENDED:
+		books->wrong += event->head != books->next - 1;
+		books->ended = true;
+		break;
+	default:
+		break;
+	}
+	print(books, names[event->kind], event);
+}
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "witness: %s: %s\n", what, tb_error());
+	return 1;
+}
+
+static int watch(struct tb_subscriber *subscriber, struct books *books, bool spin)
+{
+	int count = 0;
+
+	while (!stopped && !books->ended) {
+		count = tb_poll(subscriber, 4096);
+		if (count == 0 && !spin)
+			count = tb_wait(subscriber, 200);
+		if (count < 0 && count != -EINTR)
+			return fail("poll");
+		if (asked) {
+			asked = 0;
+			print(books, "sum", NULL);
+		}
+	}
+	print(books, "sum", NULL);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct books books = { 0 };
+	struct tb_subscriber_options how = { .size = sizeof(how), .flags = TB_WAIT };
+	struct tb_subscription_options what = { .size = sizeof(what),
+						.on_record = on_record,
+						.on_event = on_event,
+						.user = &books,
+						.flags = TB_WAIT };
+	struct tb_subscriber *subscriber;
+	struct tb_subscription *subscription;
+	int status;
+
+	if (argc != 5)
+		return 2;
+	signal(SIGUSR1, on_signal);
+	signal(SIGTERM, on_signal);
+	print(&books, "ready", NULL); /* for signals */
+	how.address = argv[1];
+	what.from = strcmp(argv[3], "oldest") ? TB_FROM_NEWEST : TB_FROM_OLDEST;
+	if (tb_subscriber_open(&subscriber, &how) < 0)
+		return fail("open");
+	if (tb_subscribe(subscriber, argv[2], &what, &subscription) < 0) {
+		status = fail("subscribe");
+	} else {
+		status = watch(subscriber, &books, !strcmp(argv[4], "spin"));
+	}
+	tb_subscriber_close(subscriber);
+	return status;
+}
