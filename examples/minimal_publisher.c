@@ -8,10 +8,9 @@
 static int publish(struct tb_topic *topic)
 {
 	const int instrument = tb_instrument(topic, "ACME");
+	int result = instrument;
 
-	if (instrument < 0)
-		return instrument;
-	for (uint32_t i = 0; i < 10; i++) {
+	for (uint32_t i = 0; i < 10 && result >= 0; i++) {
 		const struct tb_quote quote = { .bid_price = 1000000 + 100 * (int64_t)i,
 						.ask_price = 1000300 + 100 * (int64_t)i,
 						.bid_size = 100 + i,
@@ -22,12 +21,10 @@ static int publish(struct tb_topic *topic)
 						  .flags = TB_FLAG_LAST,
 						  .length = sizeof(quote),
 						  .data = &quote };
-		const int result = tb_publish(topic, &update);
 
-		if (result < 0)
-			return result;
+		result = tb_publish(topic, &update);
 	}
-	return tb_topic_end(topic);
+	return result < 0 ? result : tb_topic_end(topic);
 }
 
 int main(int argc, char **argv)

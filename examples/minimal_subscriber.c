@@ -14,16 +14,14 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	if (record->length < sizeof(quote))
 		return;
 	memcpy(&quote, record->data, sizeof(quote));
-	printf("%s %llu %u x %.4f  %.4f x %u\n", record->name, (unsigned long long)record->sequence,
-	       quote.bid_size, (double)quote.bid_price / 1e4, (double)quote.ask_price / 1e4,
-	       quote.ask_size);
+	printf("%s %lu %u x %.4f  %.4f x %u\n", record->name, record->sequence, quote.bid_size,
+	       (double)quote.bid_price / 1e4, (double)quote.ask_price / 1e4, quote.ask_size);
 }
 
 static void on_event(void *user, const struct tb_event *event)
 {
 	if (event->kind == TB_EVENT_GAP)
-		printf("lost %llu to %llu\n", (unsigned long long)event->first,
-		       (unsigned long long)event->last);
+		printf("lost %lu to %lu\n", event->first, event->last);
 	if (event->kind == TB_EVENT_ENDED)
 		*(int *)user = 1;
 }
@@ -31,17 +29,17 @@ static void on_event(void *user, const struct tb_event *event)
 int main(int argc, char **argv)
 {
 	struct tb_subscriber_options how = { .size = sizeof(how) };
-	struct tb_subscription_options what = { .size = sizeof(what), .from = TB_FROM_OLDEST };
+	struct tb_subscription_options what = { .size = sizeof(what),
+						.on_record = on_record,
+						.on_event = on_event };
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription;
 	struct tb_schema *schema = NULL;
-	int ended = 0, result;
+	int ended = 0, result = tb_schema_load(&schema, TB_QUOTE_NAME);
 
 	how.address = argc > 1 ? argv[1] : "shm:demo";
-	what.on_record = on_record;
-	what.on_event = on_event;
+	what.from = TB_FROM_OLDEST;
 	what.user = &ended;
-	result = tb_schema_load(&schema, TB_QUOTE_NAME);
 	what.schema = schema; /* other records are refused */
 	if (result == 0)
 		result = tb_subscriber_open(&subscriber, &how);

@@ -74,6 +74,8 @@ def meet(examples, env, publisher, subscriber, expected):
 def build(stage, work, env, name, *options):
     examples = work / name
     shutil.copytree(SOURCE / "examples", examples, ignore=shutil.ignore_patterns("tickbus"))
+    for minimal in examples.glob("minimal_*.c"):
+        expect(f"{minimal.name} of under 60 lines", len(minimal.read_text().splitlines()) < 60)
     run(["make", "-C", str(examples), *options], env=env)
     needed = run(["readelf", "-d", str(examples / "market_view")])
     expect(f"{name}: libtickbus is needed when run only where it is shared",
