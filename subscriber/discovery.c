@@ -205,19 +205,20 @@ void discovery_step(struct tb_subscriber *subscriber)
 static void topics_told(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
+	const uint32_t before = discovery->after;
 
 	for (uint32_t i = 0; i < message->topics.count; i++) {
 		const struct control_topic *topic = &message->topics.topic[i];
 
 		/* Ids only go up, so a page cannot repeat: each topic is asked for once. */
-		if (topic->shape.topic_id <= discovery->after ||
-		    discovery->count == BUS_TOPICS_MAX ||
-		    !pattern_match(discovery->subscription->pattern, topic->name))
+		if (topic->shape.topic_id <= discovery->after)
 			continue;
-		discovery->topics[discovery->count++] = *topic;
 		discovery->after = topic->shape.topic_id;
+		if (discovery->count < BUS_TOPICS_MAX &&
+		    pattern_match(discovery->subscription->pattern, topic->name))
+			discovery->topics[discovery->count++] = *topic;
 	}
-	if (message->topics.more && message->topics.count > 0)
+	if (message->topics.more && discovery->after > before)
 		ask_catalogue(subscriber);
 	else
 		next_topic(subscriber);
@@ -279,20 +280,28 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 	skip_topic(subscriber);
 }
 
-static void refusal_told(struct tb_subscriber *subscriber, const struct control_message *message)
+/* The request under way has no good answer: its topic is passed over. */
+static void request_over(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;
 
-	if (discovery->phase == DISCOVERY_JOIN && message->refuse.code == ESTALE)
-		discovery->subscription->discover = true; /* it began again: the catalogue knows */
-	else
-		refused(subscriber, (int)message->refuse.code, message->refuse.words);
 	if (discovery->phase == DISCOVERY_CATALOGUE) {
 		discovery->phase = DISCOVERY_IDLE;
 		discovery->subscription = NULL;
 		return;
 	}
 	skip_topic(subscriber);
+}
+
+static void refusal_told(struct tb_subscriber *subscriber, const struct control_message *message)
+{
+	const struct discovery *discovery = &subscriber->discovery;
+
+	if (discovery->phase == DISCOVERY_JOIN && message->refuse.code == ESTALE)
+		discovery->subscription->discover = true; /* it began again: the catalogue knows */
+	else
+		refused(subscriber, (int)message->refuse.code, message->refuse.words);
+	request_over(subscriber);
 }
 
 bool discovery_answer(struct tb_subscriber *subscriber, const struct control_message *message)
@@ -306,13 +315,17 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 		discovery->subscription = NULL;
 		return true;
 	}
-	if (message->type == CONTROL_REFUSE)
+	if (message->type == CONTROL_REFUSE) {
 		refusal_told(subscriber, message);
-	else if (message->type == CONTROL_TOPICS && discovery->phase == DISCOVERY_CATALOGUE)
+	} else if (message->type == CONTROL_TOPICS && discovery->phase == DISCOVERY_CATALOGUE) {
 		topics_told(subscriber, message);
-	else if (message->type == CONTROL_SCHEMA_BYTES && discovery->phase == DISCOVERY_SCHEMA)
+	} else if (message->type == CONTROL_SCHEMA_BYTES && discovery->phase == DISCOVERY_SCHEMA) {
 		schema_told(subscriber, message);
-	else if (message->type == CONTROL_GRANT && discovery->phase == DISCOVERY_JOIN)
+	} else if (message->type == CONTROL_GRANT && discovery->phase == DISCOVERY_JOIN) {
 		grant_told(subscriber, message);
+	} else {
+		refused(subscriber, EPROTO, "the publisher answered something else than was asked");
+		request_over(subscriber);
+	}
 	return true;
 }
