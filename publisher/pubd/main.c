@@ -4,6 +4,7 @@
  * The main thread waits for signals and for feeds that are over; the library's thread answers
  * subscribers; each feed writes its topics on a thread of its own. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
@@ -73,6 +74,14 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 	}
 	*path = argv[optind];
 	return -1;
+}
+
+/* Without this a socket would get the number of a closed standard error, and the log with it. */
+static void standard_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", O_RDWR);
 }
 
 /* Signals come as reads, to the main thread alone. */
@@ -158,8 +167,10 @@ int main(int argc, char **argv)
 	struct settings *settings = NULL;
 	enum mode mode = MODE_RUN;
 	const char *path = NULL;
-	int status = arguments_parse(argc, argv, &mode, &path);
+	int status;
 
+	standard_descriptors();
+	status = arguments_parse(argc, argv, &mode, &path);
 	if (status >= 0)
 		return status;
 	status = settings_load(&settings, path, stderr) < 0 ? EXIT_SETTINGS : EXIT_DONE;

@@ -8,6 +8,7 @@ ORACLE is the program that derives the rows of an ITCH file from the rules alone
 """
 import csv
 import datetime
+import gzip
 import json
 import os
 import pathlib
@@ -112,8 +113,8 @@ class Bench(unittest.TestCase):
                                 capture_output=True, timeout=600)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
-    def synth(self, *options):
-        path = self.folder / "synthetic.bin"
+    def synth(self, *options, name="synthetic.bin"):
+        path = self.folder / name
         subprocess.run([TICKBUS, "synth", *map(str, options), str(path)], check=True,
                        timeout=PATIENCE_S)
         return path
@@ -146,8 +147,8 @@ def add(reference, side=b"B", shares=100, price=1_0000, stock=b"AAA     ", time_
 class Rows(Bench):
     """Every reader gets the rows that an independent program derives from the same file."""
 
-    def compare(self, path, select, readers=1):
-        """Reads a topic from its first record to its end."""
+    def compare(self, path, select, readers=1, plain=None):
+        """Reads a topic from its first record to its end. plain: the file, if path is compressed."""
         more = f", at_end: exit, start: {{ subscribers: {readers} }}"
         pubd = self.pubd(settings(itch(path, more), [select], ", slots: 1048576"))
         cats = [self.cat(f"nasdaq.{select}", "--until-end") for _ in range(readers)]
@@ -156,7 +157,7 @@ class Rows(Bench):
         for cat in cats:
             self.assertNotIn("gap", cat.err.read_text())
         self.assertEqual(len(set(rows)), 1)
-        self.oracle(path, select, cats[0].out)
+        self.oracle(plain or path, select, cats[0].out)
 
     def test_quotes_of_a_real_file_for_three_readers(self):
         self.need_data()
@@ -176,13 +177,11 @@ class Rows(Bench):
             self.compare(path, select, 3 if select == "quote" else 1)
 
     def test_compressed_files_are_told_by_content_not_by_name(self):
-        path = self.synth("--seed", 8, "--symbols", 20, "--messages", 5000)
-        packed = self.folder / "day"
-        for command in (["gzip", "-kc"], ["zstd", "-qkc"]):
-            if shutil.which(command[0]):
-                with open(packed, "wb") as file:
-                    subprocess.run([*command, str(path)], stdout=file, check=True)
-                self.compare(packed, "quote")
+        options = ("--seed", 8, "--symbols", 20, "--messages", 5000)
+        plain, packed = self.synth(*options), self.synth(*options, name="day.zst")
+        self.assertEqual(packed.read_bytes()[:4], b"\x28\xb5\x2f\xfd")
+        self.compare(packed.rename(self.folder / "day.gz"), "quote", plain=plain)
+        self.compare(self.file("day.zst", gzip.compress(plain.read_bytes())), "quote", plain=plain)
 
     def stopped_reader(self, path):
         """A reader that was stopped while a small ring went round: its rows and its gaps."""
@@ -316,10 +315,25 @@ class Feeds(Bench):
         path = self.synth("--seed", 3, "--symbols", 5, "--messages", 2000)
         pubd = self.pubd(settings(itch(path, ", at_end: restart, start: { subscribers: 1 }"),
                                   ["trade"]))
-        cat = self.cat("nasdaq.trade", form="json")
+        cat = self.cat("nasdaq.trade", "--until-end", form="json")
         self.says(pubd, "(?s)to the end.*to the end")
         self.until(lambda: cat.out.read_text().count('"event":"restart"') >= 2, "two restarts", cat)
         self.stop(pubd)
+        self.ends(cat, 0)
+        lines = [json.loads(line) for line in cat.out.read_text().splitlines()]
+        epochs, rows, following = [lines[0]["epoch"]], {}, 1
+        for line in lines[1:]:
+            if line.get("event") == "restart":
+                self.assertEqual(line["old_epoch"], epochs[-1])
+                epochs.append(line["epoch"])
+                following = 1
+            elif "sequence" in line:  # each epoch has the same market from its begin
+                self.assertEqual(line["sequence"], following)
+                following += 1
+                row = {**line, "time_ns": 0}
+                self.assertEqual(rows.setdefault(line["sequence"], row), row)
+        self.assertEqual(len(set(epochs)), len(epochs))
+        self.assertGreater(len(rows), 50)
 
     def test_a_feed_starts_when_as_many_joined_as_it_was_told(self):
         path = self.file("one.bin", add(1))
@@ -453,6 +467,16 @@ class Daemon(Bench):
                   if '"event":"restart"' in line]
         self.assertNotEqual(events[0]["epoch"], events[0]["old_epoch"])
         self.stop(second)
+
+    def test_closed_standard_descriptors_are_not_mistaken_for_its_own(self):
+        self.prefix = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-']
+        pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
+        self.prefix = []
+        rows = self.ends(self.cat("nasdaq.quote", "--until-end"), 0).splitlines()
+        self.assertGreater(len(rows), 10)
+        for number in range(3):
+            self.assertEqual(os.readlink(f"/proc/{pubd.pid}/fd/{number}"), "/dev/null")
+        self.stop(pubd)
 
     def test_nobody_there_is_status_4_and_an_unknown_topic_3(self):
         cat = self.begin(TICKBUS, "cat", "shm:b", "nasdaq.quote")
