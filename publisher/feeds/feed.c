@@ -295,7 +295,8 @@ static int run(struct feed *feed)
 			    (unsigned long long)feed->message);
 		if (result != 0 || feed->options.at_end != FEED_RESTART)
 			return result;
-		result = begin_again(feed);
+		/* A source may be shorter than a batch. */
+		result = interrupted(feed) ? -EINTR : begin_again(feed);
 		if (result < 0)
 			return result;
 	}

@@ -335,6 +335,12 @@ class Feeds(Bench):
         self.assertEqual(len(set(epochs)), len(epochs))
         self.assertGreater(len(rows), 50)
 
+    def test_a_feed_shorter_than_a_batch_that_begins_again_for_ever_is_stopped(self):
+        path = self.file("one.bin", add(1))
+        pubd = self.pubd(settings(itch(path, ", at_end: restart"), ["quote"]))
+        self.says(pubd, "(?s)to the end.*to the end")
+        self.stop(pubd)
+
     def test_a_feed_starts_when_as_many_joined_as_it_was_told(self):
         path = self.file("one.bin", add(1))
         pubd = self.pubd(settings(itch(path, ", start: { subscribers: 2 }"), ["quote", "trade"]))
