@@ -28,6 +28,7 @@ static const struct knob {
 	{ "reads", offsetof(struct address, reads), 1, 128, 16 },
 	{ "traffic_class", offsetof(struct address, traffic_class), 0, 255, 0 },
 	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
+	{ "notices", offsetof(struct address, notices), 0, 1, 1 },
 	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
@@ -113,6 +114,19 @@ static bool has_port(const struct sockaddr_storage *host)
 	return ((const struct sockaddr_in *)host)->sin_port != 0;
 }
 
+int address_parse_group(const char *text, struct sockaddr_storage *out)
+{
+	const struct sockaddr_in *four = (const struct sockaddr_in *)out;
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)out;
+
+	if (address_parse_host(text, out) == 0 && has_port(out) &&
+	    (out->ss_family == AF_INET ? IN_MULTICAST(ntohl(four->sin_addr.s_addr))
+				       : IN6_IS_ADDR_MULTICAST(&six->sin6_addr)))
+		return 0;
+	return error_set(EINVAL, "found \"%.100s\", expected GROUP:PORT like 239.10.0.1:7472",
+			 text);
+}
+
 static int knob_parse(const char *text, const char *knob, struct address *address)
 {
 	const char *value = strchr(knob, '=');
@@ -139,10 +153,11 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 				 " to %" PRIu32,
 				 text, knobs[i].name, value + 1, knobs[i].low, knobs[i].high);
 	}
-	return error_set(EINVAL,
-			 "address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
-			 "retries=, rnr_retries=, reads=, traffic_class=, receives= or hop_limit=",
-			 text, knob);
+	return error_set(
+		EINVAL,
+		"address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
+		"retries=, rnr_retries=, reads=, traffic_class=, receives=, notices= or hop_limit=",
+		text, knob);
 }
 
 int address_parse(const char *text, struct address *address)

@@ -25,6 +25,7 @@ struct address {
 	uint32_t reads;                 /* initiator depth, responder resources */
 	uint32_t traffic_class;
 	uint32_t receives;  /* notices that may wait to be looked at */
+	uint32_t notices;   /* 0: a subscriber that does without */
 	uint32_t hop_limit; /* of notices */
 };
 
@@ -33,6 +34,9 @@ int address_parse(const char *text, struct address *);
 
 /* "HOST" or "HOST:PORT" as in an address; any port, 0 where none is given. */
 int address_parse_host(const char *text, struct sockaddr_storage *);
+
+/* "GROUP:PORT" of a multicast group: 0, or -EINVAL with words. */
+int address_parse_group(const char *text, struct sockaddr_storage *);
 
 /* "10.9.0.1:7471", "[fd00::1]:7471". */
 void address_words(const struct sockaddr *, char words[ADDRESS_WORDS]);

@@ -5,7 +5,9 @@
 #include "bus/control.h"
 
 #include <assert.h>
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "bus/bus_page.h"
@@ -32,7 +34,7 @@ static_assert(HEADER_BYTES + 12 +
 			      CONTROL_UNPUBLISHED_PAGE * (8 + TEXT_BYTES(TB_INSTRUMENT_NAME_MAX)) <=
 		      FABRIC_MESSAGE_BYTES,
 	      "unpublished_names");
-static_assert(40 + TEXT_BYTES(CONTROL_NAME_MAX) <= FABRIC_WELCOME_BYTES, "welcome");
+static_assert(68 + TEXT_BYTES(CONTROL_NAME_MAX) <= FABRIC_WELCOME_BYTES, "welcome");
 
 static int wire_result(const struct wire *wire, const char *message)
 {
@@ -81,6 +83,49 @@ int control_hello_decode(const void *bytes, size_t length, struct control_hello 
 	return wire_result(&wire, "hello");
 }
 
+/* An address as its 16 bytes, an IPv4 one mapped into IPv6, and its port. */
+static void describe_address(struct wire *wire, struct sockaddr_storage *address)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	struct sockaddr_in *four = (struct sockaddr_in *)address;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
+	uint16_t port = ntohs(four->sin_port); /* both families have it there */
+	uint8_t bytes[16] = { 0 };
+
+	if (!wire->reading && address->ss_family == AF_INET) {
+		memcpy(bytes, mapped, sizeof(mapped));
+		memcpy(bytes + 12, &four->sin_addr, 4);
+	} else if (!wire->reading && address->ss_family == AF_INET6) {
+		memcpy(bytes, &six->sin6_addr, sizeof(bytes));
+	}
+	wire_bytes(wire, bytes, sizeof(bytes));
+	wire_u16(wire, &port);
+	if (!wire->reading)
+		return;
+	memset(address, 0, sizeof(*address));
+	if (memcmp(bytes, mapped, sizeof(mapped)) == 0) {
+		four->sin_family = AF_INET;
+		memcpy(&four->sin_addr, bytes + 12, 4);
+	} else {
+		six->sin6_family = AF_INET6;
+		memcpy(&six->sin6_addr, bytes, sizeof(bytes));
+	}
+	four->sin_port = htons(port);
+}
+
+static void describe_notices(struct wire *wire, struct fabric_notices *notices)
+{
+	uint32_t kind = notices->kind;
+
+	wire_u32_within(wire, &kind, FABRIC_NOTICES_NONE, FABRIC_NOTICES_UDP,
+			"tells no known kind of notices");
+	notices->kind = (enum fabric_notices_kind)kind;
+	wire_u32_within(wire, &notices->bytes, 0, FABRIC_NOTICE_BYTES,
+			"tells no valid length of notices");
+	describe_address(wire, &notices->group);
+	wire_zero(wire, 2);
+}
+
 static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
 {
 	uint32_t magic = CONTROL_MAGIC;
@@ -93,6 +138,7 @@ static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
 	wire_u32_within(wire, &welcome->topics_max, 1, BUS_TOPICS_MAX, "tells no bound of topics");
 	wire_u64(wire, &welcome->key.address);
 	wire_u32(wire, &welcome->key.rkey);
+	describe_notices(wire, &welcome->notices);
 	wire_text(wire, welcome->name, CONTROL_NAME_MAX, "has no valid bus name");
 	wire_end(wire);
 }

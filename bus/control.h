@@ -82,6 +82,7 @@ struct control_welcome {
 	uint32_t stale_ms;
 	uint32_t topics_max;   /* gives the bus page's size */
 	struct fabric_key key; /* of the bus page, which is handed over with the welcome */
+	struct fabric_notices notices;
 	char name[CONTROL_NAME_MAX + 1];
 };
 

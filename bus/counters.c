@@ -14,6 +14,9 @@ static const struct tb_counter bus_table[] = {
 	[BUS_REFUSALS] = { "refusals", "messages", "requests refused with a reason" },
 	[BUS_JOINS] = { "joins", "joins", "(subscriber, topic) joins there are now" },
 	[BUS_WAKES] = { "wakes", "messages", "sleeping subscribers woken" },
+	[BUS_NOTICES] = { "notices", "datagrams", "notices of all heads sent, with each pulse" },
+	[BUS_NOTICES_UD] = { "notices_ud", "listeners", "listeners that send notices by UD" },
+	[BUS_NOTICES_UDP] = { "notices_udp", "listeners", "listeners that send notices by UDP" },
 };
 static_assert(sizeof(bus_table) / sizeof(bus_table[0]) == BUS_COUNTERS, "one row each");
 
@@ -28,6 +31,10 @@ static const struct tb_counter topic_table[] = {
 	[TOPIC_SUBSCRIBERS] = { "subscribers", "joins", "subscribers that have joined now" },
 	[TOPIC_UNPUBLISHED] = { "unpublished", "records", "records that could not be published" },
 	[TOPIC_RESTARTS] = { "restarts", "epochs", "times the topic began again" },
+	[TOPIC_NOTICES] = { "notices", "datagrams", "notices sent, one per flush and network" },
+	[TOPIC_NOTICES_UNSENT] = { "notices_unsent", "datagrams",
+				   "notices the network did not take at once: subscribers learn "
+				   "later" },
 };
 static_assert(sizeof(topic_table) / sizeof(topic_table[0]) == TOPIC_COUNTERS, "one row each");
 
@@ -46,6 +53,11 @@ static const struct tb_counter subscription_table[] = {
 	[SUBSCRIPTION_READS] = { "reads", "reads", "READs posted" },
 	[SUBSCRIPTION_RESTARTS] = { "restarts", "epochs", "times a topic began again" },
 	[SUBSCRIPTION_STALES] = { "stales", "events", "times a topic was reported stale" },
+	[SUBSCRIPTION_NOTICES] = { "notices", "datagrams", "notices received of its topics" },
+	[SUBSCRIPTION_NOTICES_LOST] = { "notices_lost", "datagrams",
+					"notices that never came, by their numbers" },
+	[SUBSCRIPTION_FALSE_HINTS] = { "false_hints", "heads",
+				       "heads in notices that the progress line did not confirm" },
 };
 static_assert(sizeof(subscription_table) / sizeof(subscription_table[0]) == SUBSCRIPTION_COUNTERS,
 	      "one row each");

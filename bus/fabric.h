@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "bus/memory.h"
@@ -34,6 +35,7 @@
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
 #define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
 #define FABRIC_REMOTE_NONE   UINT64_MAX
+#define FABRIC_NOTICE_BYTES  4096 /* the longest notice */
 
 struct fabric_ops;
 
@@ -47,6 +49,9 @@ struct peer {
 	void *user; /* the owner's */
 };
 struct exposure {
+	const struct fabric_ops *ops;
+};
+struct announcer {
 	const struct fabric_ops *ops;
 };
 struct link {
@@ -74,10 +79,25 @@ struct fabric_access {
 	size_t group_count;
 };
 
+/* How notices travel, and where to. The publisher says what it wants, the welcome what is so. */
+enum fabric_notices_kind {
+	FABRIC_NOTICES_NONE = 0, /* they do not: subscribers look by themselves, or are woken */
+	FABRIC_NOTICES_UD,       /* unreliable datagrams of the device, multicast */
+	FABRIC_NOTICES_UDP,      /* UDP multicast on the device's interface */
+	FABRIC_NOTICES_AUTO,     /* as the device can: for the publisher's side alone */
+};
+
+struct fabric_notices {
+	enum fabric_notices_kind kind;
+	uint32_t bytes; /* of the longest datagram */
+	struct sockaddr_storage group;
+};
+
 struct fabric_listen {
 	const char *address; /* without the scheme: NAME, HOST:PORT */
 	struct fabric_access access;
 	unsigned int peers_max;
+	struct fabric_notices notices; /* where the fabric has any */
 };
 
 /* What a listener calls from inside listener_poll. */
@@ -187,6 +207,23 @@ struct fabric_ops {
 	int (*reap)(struct link *, struct fabric_completion *, unsigned int max);
 	/* Prepares for waiting on link_fd: 0, or 1 when something is there already. */
 	int (*sleep)(struct link *);
+
+	/* -- notices: a fabric whose readers see the memory itself has none of these ------------
+	 */
+
+	/* How and where this listener's notices go now, for the welcome. */
+	void (*notices)(const struct listener *, struct fabric_notices *);
+	/* A sender of datagrams up to so many bytes, used by one thread beside the listener's;
+	 * under the owner's lock. */
+	int (*announcer_open)(struct listener *, size_t bytes, struct announcer **);
+	/* Before the listener is closed; the sender's thread has stopped using it. Takes NULL. */
+	void (*announcer_close)(struct announcer *);
+	/* Sends a datagram and never waits: 0, or -errno without words: it was not sent. */
+	int (*announce)(struct announcer *, const void *datagram, size_t bytes);
+	/* Begins to receive what a welcome told. 0 or -errno. */
+	int (*receive)(struct link *, const struct fabric_notices *);
+	/* The next datagram: its length, 0 none. Anyone may have sent it. */
+	size_t (*datagram)(struct link *, void *datagram, size_t room);
 };
 
 /* The fabric for an address "SCHEME:REST", *rest set behind the colon; NULL with words. */

@@ -16,8 +16,8 @@ struct notice_header_bytes {
 	uint64_t bus_id;
 	uint64_t send_time_ns;
 	uint32_t bytes;
-	uint32_t zero;
-	uint64_t zero_more;
+	uint32_t sender;
+	uint64_t number;
 };
 static_assert(sizeof(struct notice_header_bytes) == NOTICE_HEADER, "as it crosses the wire");
 
@@ -45,6 +45,14 @@ void notice_begin(struct notice_writer *writer, void *bytes, size_t limit, uint6
 
 	*writer = (struct notice_writer){ .bytes = bytes, .limit = limit, .used = sizeof(header) };
 	memcpy(writer->bytes, &header, sizeof(header));
+}
+
+void notice_number(struct notice_writer *writer, uint32_t sender, uint64_t number)
+{
+	memcpy(writer->bytes + offsetof(struct notice_header_bytes, sender), &sender,
+	       sizeof(sender));
+	memcpy(writer->bytes + offsetof(struct notice_header_bytes, number), &number,
+	       sizeof(number));
 }
 
 int notice_entry(struct notice_writer *writer, uint32_t topic_id, uint64_t epoch, uint64_t head)
@@ -153,17 +161,14 @@ int notice_open(struct notice_reader *reader, const void *bytes, size_t length,
 				 "notice: tells %u bytes and flags 0x%02x, expected the datagram's "
 				 "%zu bytes and no flags",
 				 header.bytes, header.flags, length);
-	if (header.zero || header.zero_more)
-		return error_set(
-			EPROTO,
-			"notice: has 0x%08x and 0x%016llx in the header where 0 is expected",
-			header.zero, (unsigned long long)header.zero_more);
 	*reader = (struct notice_reader){
 		.bytes = bytes, .length = length, .at = sizeof(header), .entries_left = header.count
 	};
 	*notice = (struct notice){ .bus_id = header.bus_id,
 				   .send_time_ns = header.send_time_ns,
-				   .count = header.count };
+				   .count = header.count,
+				   .sender = header.sender,
+				   .number = header.number };
 	return notice_walk(reader);
 }
 

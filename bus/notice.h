@@ -2,12 +2,14 @@
 /* A notice: the multicast datagram that says what changed.
  *
  *   header   40 bytes: magic u32, version u8, flags u8, count u16, bus_id u64, send_time_ns u64,
- *            bytes u32 (of the whole datagram), zero u32, zero u64
+ *            bytes u32 (of the whole datagram), sender u32, number u64
  *   entries  24 bytes each: topic id u32, inline count u16, reserved u16, epoch u64, head u64;
  *            each followed by its inline records (32 + length bytes each, padded to 8)
  *
- * A head in a notice is a hint: losing or forging one costs latency, never data. An inline record
- * proves itself by its check, like any other copy. */
+ * A sender (the id of the topic whose writer it is; 0: the control thread) numbers its datagrams 1,
+ * 2, 3 ..., so that a receiver knows how many it lost. A head in a notice is a hint: losing or
+ * forging one costs latency, never data. An inline record proves itself by its check, like any
+ * other copy. */
 #ifndef TICKBUS_BUS_NOTICE_H
 #define TICKBUS_BUS_NOTICE_H
 
@@ -32,6 +34,7 @@ struct notice_writer {
 /* limit is from NOTICE_BYTES_MIN to NOTICE_BYTES_MAX. */
 void notice_begin(struct notice_writer *, void *bytes, size_t limit, uint64_t bus_id,
 		  uint64_t send_time_ns);
+void notice_number(struct notice_writer *, uint32_t sender, uint64_t number);
 /* 0, or -ENOSPC: finish this datagram and begin another. */
 int notice_entry(struct notice_writer *, uint32_t topic_id, uint64_t epoch, uint64_t head);
 /* Adds a whole record to the open entry: 0 or -ENOSPC. */
@@ -43,6 +46,8 @@ struct notice {
 	uint64_t bus_id;
 	uint64_t send_time_ns;
 	uint16_t count;
+	uint32_t sender;
+	uint64_t number;
 };
 
 struct notice_entry {

@@ -39,6 +39,12 @@ const struct fabric_ops verbs_ops = {
 	.read = verbs_read,
 	.reap = verbs_reap,
 	.sleep = verbs_sleep,
+	.notices = verbs_notices,
+	.announcer_open = verbs_announcer,
+	.announcer_close = verbs_announcer_close,
+	.announce = verbs_announce,
+	.receive = verbs_receive,
+	.datagram = verbs_datagram,
 };
 
 uint64_t verbs_now_ms(void)

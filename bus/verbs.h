@@ -5,6 +5,7 @@
  *   verbs_channel.c   control messages as SENDs over one reliable connection, and its send queue
  *   verbs_listener.c  the publisher's side: accepts, registers memory for remote READ
  *   verbs_link.c      the subscriber's side: connects, READs
+ *   verbs_notice.c    notices: UD multicast, UDP where a device has no UD
  *
  * Only librdmacm knows whether the link layer is InfiniBand, Ethernet (RoCE) or iWARP. The dialects
  * of both libraries (positive errno; -1 with errno; NULL with errno) end in these files. */
@@ -14,6 +15,7 @@
 #include <assert.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <stdatomic.h>
 
 #include "bus/address.h"
 #include "bus/fabric.h"
@@ -135,7 +137,80 @@ unsigned int verbs_channel_reads(const struct verbs_channel *);
 int verbs_channel_read(struct verbs_channel *, struct ibv_send_wr *list, const uint64_t *tags,
 		       unsigned int count);
 
-/* The operations, in verbs_listener.c and verbs_link.c. */
+/* -- notices ------------------------------------------------------------------------------------
+ */
+
+#define VERBS_COLLECT 16
+
+struct verbs_announcer {
+	struct announcer base;
+	struct verbs_group *group;
+	struct verbs_announcer *next;
+	atomic_flag busy;
+	struct rdma_cm_id *id;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp; /* NULL: not now */
+	struct ibv_mr *mr;
+	char *buffers;
+	size_t bytes; /* of each */
+	uint32_t inline_bytes;
+	uint64_t posted, finished;
+	int socket; /* -1: none */
+};
+
+/* Where a listener's notices go. */
+struct verbs_group {
+	enum fabric_notices_kind kind;
+	struct sockaddr_storage where;
+	uint32_t bytes;
+	const struct address *address;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id; /* the member */
+	bool send_only;
+	struct ibv_pd *pd;
+	struct ibv_ah *ah; /* NULL: not joined yet */
+	uint32_t qp_num, qkey;
+	struct verbs_announcer *announcers;
+};
+
+/* Begins to join; the event that ends it goes to verbs_group_event. -errno: no notices. */
+int verbs_group_open(struct verbs_group *, struct rdma_cm_id *listening, struct ibv_pd *,
+		     struct rdma_event_channel *, const struct address *,
+		     const struct fabric_notices *);
+/* Stops the senders, which live on and start again with the group. Takes a zeroed one. */
+void verbs_group_close(struct verbs_group *);
+/* An event of the group's id: 0, or -errno with words: there are no notices. */
+int verbs_group_event(struct verbs_group *, const struct verbs_event *);
+int verbs_announcer_open(struct verbs_group *, size_t bytes, struct verbs_announcer **);
+
+struct verbs_receiver {
+	struct rdma_cm_id *id;
+	struct ibv_cq *cq; /* NULL: a socket, or nothing */
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	char *buffers;
+	uint32_t count;
+	size_t stride;
+	struct ibv_wc wc[VERBS_COLLECT]; /* collected, not taken yet */
+	unsigned int wc_at, wc_count;
+	int socket; /* -1: none */
+};
+
+int verbs_receiver_open(struct verbs_receiver *, struct rdma_event_channel *, struct ibv_pd *,
+			struct ibv_comp_channel *, const struct sockaddr_storage *local,
+			const struct fabric_notices *, uint32_t receives);
+/* Takes a zeroed one, whose socket is -1. */
+void verbs_receiver_close(struct verbs_receiver *);
+bool verbs_receiver_has(struct verbs_receiver *);
+size_t verbs_receiver_take(struct verbs_receiver *, void *datagram, size_t room);
+
+/* The operations, in the files above. */
+void verbs_notices(const struct listener *, struct fabric_notices *);
+int verbs_announcer(struct listener *, size_t bytes, struct announcer **);
+void verbs_announcer_close(struct announcer *);
+int verbs_announce(struct announcer *, const void *datagram, size_t bytes);
+int verbs_receive(struct link *, const struct fabric_notices *);
+size_t verbs_datagram(struct link *, void *datagram, size_t room);
 int verbs_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
 		 void *user);
 int verbs_listener_fd(const struct listener *);

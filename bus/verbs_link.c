@@ -56,6 +56,7 @@ struct verbs_link {
 	unsigned int depth;
 	int epoll;
 
+	struct verbs_receiver receiver;
 	struct verbs_landing *landings; /* in order of their addresses */
 	size_t landing_count, landing_room;
 };
@@ -124,6 +125,7 @@ int verbs_connect(struct link **out, const char *address, const void *hello, siz
 				     .text = strdup(address),
 				     .hello_bytes = bytes,
 				     .begun_ms = verbs_now_ms(),
+				     .receiver.socket = -1,
 				     .epoll = epoll_create1(EPOLL_CLOEXEC) };
 	memcpy(link->hello, hello, bytes < sizeof(link->hello) ? bytes : sizeof(link->hello));
 	result = bytes <= sizeof(link->hello)
@@ -177,7 +179,8 @@ static int request(struct verbs_link *link)
 		result = verbs_channel_open(&link->channel, link->id, link->pd, link->completions,
 					    link);
 	if (result == 0 && rdma_connect(link->id, &how) < 0)
-		result = verbs_error(errno, link->text, "connecting");
+		result = errno == ECONNREFUSED ? error_set(ECONNREFUSED, "nobody listens there")
+					       : verbs_error(errno, link->text, "connecting");
 	return result;
 }
 
@@ -227,14 +230,19 @@ static void on_rejected(struct verbs_link *link, const struct verbs_event *event
 
 static void on_event(struct verbs_link *link, const struct verbs_event *event)
 {
+	int result;
+
+	if (event->id != link->id && event->type != RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return; /* the group's: without it there are no notices, and that is all */
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(link->id, RESOLVE_MS) < 0)
 			link_gone(link, EHOSTUNREACH, "no route there: %s", strerror(errno));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		if (request(link) < 0)
-			link_gone(link, ENODEV, "%s", tb_error());
+		result = request(link);
+		if (result < 0)
+			link_gone(link, -result, "%s", tb_error());
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		on_established(link, event);
@@ -353,6 +361,7 @@ void verbs_link_close(struct link *base)
 		return;
 	}
 	verbs_link_break(base);
+	verbs_receiver_close(&link->receiver);
 	verbs_channel_close(&link->channel);
 	if (link->completions)
 		ibv_destroy_comp_channel(link->completions);
@@ -379,10 +388,39 @@ int verbs_sleep(struct link *base)
 		while (ibv_get_cq_event(link->completions, &cq, &unused) == 0)
 			ibv_ack_cq_events(cq, 1);
 		ibv_req_notify_cq(link->channel.cq, 0);
+		if (link->receiver.cq)
+			ibv_req_notify_cq(link->receiver.cq, 0);
 		verbs_channel_progress(&link->channel); /* what came before it was armed */
 	}
 	return link->channel.done_count > 0 || link->channel.arrived_count > 0 ||
-	       link->channel.broken || link->state == LINK_GONE;
+	       link->channel.broken || link->state == LINK_GONE ||
+	       verbs_receiver_has(&link->receiver);
+}
+
+int verbs_receive(struct link *base, const struct fabric_notices *notices)
+{
+	struct verbs_link *link = (struct verbs_link *)base;
+	struct sockaddr_storage local = { 0 };
+	const struct sockaddr *from = rdma_get_local_addr(link->id);
+	int result;
+
+	if (!link->address.notices)
+		return error_set(ENOTSUP, "notices: not wanted");
+	if (link->state != LINK_UP || link->receiver.id || link->receiver.socket >= 0)
+		return error_set(EINVAL, "notices: not connected, or received already");
+	memcpy(&local, from,
+	       from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in));
+	result = verbs_receiver_open(&link->receiver, link->events, link->pd, link->completions,
+				     &local, notices, link->address.receives);
+	if (result == 0 && link->receiver.socket >= 0)
+		result = watch(link, link->receiver.socket);
+	return result;
+}
+
+size_t verbs_datagram(struct link *base, void *datagram, size_t room)
+{
+	return verbs_receiver_take(&((struct verbs_link *)base)->receiver, datagram, room);
 }
 
 /* -- memory -------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ struct verbs_listener {
 	unsigned int peers, peers_max;
 	struct verbs_peer *first, *graveyard;
 	struct verbs_exposure *exposures;
+	struct fabric_notices notices; /* as they were asked for */
+	struct verbs_group group;
 };
 
 static void notable(struct verbs_listener *listener, const char *format, ...)
@@ -372,6 +374,39 @@ static int device_bind(struct verbs_listener *listener)
 	return 0;
 }
 
+/* Without notices subscribers look by themselves: that is worth a line, no error. */
+static void group_lost(struct verbs_listener *listener)
+{
+	notable(listener, "address rdma:%s: %s; it has no notices", listener->text, tb_error());
+	verbs_group_close(&listener->group);
+}
+
+static void group_open(struct verbs_listener *listener)
+{
+	if (verbs_group_open(&listener->group, listener->id, listener->pd, listener->events,
+			     &listener->address, &listener->notices) < 0)
+		group_lost(listener);
+}
+
+void verbs_notices(const struct listener *base, struct fabric_notices *notices)
+{
+	const struct verbs_group *group = &((const struct verbs_listener *)base)->group;
+
+	*notices = (struct fabric_notices){ .kind = group->kind,
+					    .bytes = group->bytes,
+					    .group = group->where };
+}
+
+int verbs_announcer(struct listener *base, size_t bytes, struct announcer **out)
+{
+	struct verbs_announcer *announcer;
+	int result =
+		verbs_announcer_open(&((struct verbs_listener *)base)->group, bytes, &announcer);
+
+	*out = announcer ? &announcer->base : NULL;
+	return result;
+}
+
 /* All that is made of a device; what fails is taken apart by device_close. */
 static int device_open(struct verbs_listener *listener)
 {
@@ -401,11 +436,14 @@ static int device_open(struct verbs_listener *listener)
 			result = exposure_register(e); /* L4 */
 	if (result == 0 && rdma_listen(listener->id, BACKLOG) < 0)
 		result = verbs_error(errno, listener->text, "listening");
+	if (result == 0)
+		group_open(listener);
 	return result;
 }
 
 static void device_close(struct verbs_listener *listener)
 {
+	verbs_group_close(&listener->group);
 	for (struct verbs_exposure *e = listener->exposures; e; e = e->next) {
 		if (e->mr)
 			ibv_dereg_mr(e->mr);
@@ -459,7 +497,8 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 					     .user = user,
 					     .address = address,
 					     .text = strdup(how->address),
-					     .peers_max = how->peers_max };
+					     .peers_max = how->peers_max,
+					     .notices = how->notices };
 	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
 	listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (!listener->text || listener->epoll < 0 || listener->timer < 0 ||
@@ -520,8 +559,14 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		on_request(listener, event);
 		break;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+		if (event->id == listener->group.id &&
+		    verbs_group_event(&listener->group, event) < 0)
+			group_lost(listener);
+		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		if (event->id == listener->id)
+		if (event->id == listener->id || event->id->ps == RDMA_PS_UDP)
 			on_removal(listener);
 		else if (peer)
 			peer_lost(listener, peer, "the device was removed");

@@ -97,6 +97,18 @@ const struct form forms_address = {
 	.read = address_read,
 };
 
+static bool group_read(struct reading *reading, const char *text, void *field)
+{
+	struct sockaddr_storage group;
+
+	return address_parse_group(text, &group) == 0 && keep(reading, text, field);
+}
+
+const struct form forms_group = {
+	.expected = "GROUP:PORT of a multicast group like 239.10.0.1:7472",
+	.read = group_read,
+};
+
 static bool path_read(struct reading *reading, const char *text, void *field)
 {
 	if (!text[0])

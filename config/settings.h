@@ -20,10 +20,20 @@ struct settings_list {
 	size_t count;
 };
 
+enum settings_notice {
+	SETTINGS_NOTICE_AUTO = 1,
+	SETTINGS_NOTICE_NONE,
+	SETTINGS_NOTICE_UD,
+	SETTINGS_NOTICE_UDP,
+};
+
 struct settings_bus {
 	const char *name;
 	struct settings_list listen; /* "shm:NAME" or "rdma:HOST:PORT" each, at least one */
 	struct settings_list users, groups;
+	const char *multicast; /* NULL: made of the name */
+	uint32_t notice;       /* enum settings_notice */
+	uint32_t notice_bytes;
 	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: not at all */
 	uint32_t topics_max, subscribers_max;
 };

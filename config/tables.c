@@ -12,6 +12,7 @@
 #define TOPIC(member) FIELD(settings_topic, member)
 
 /* clang-format off */
+static const char *const notices[] = { "auto", "none", "ud", "udp", NULL };
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 static const char *const types[] = { "itch50", "synthetic", NULL };
 static const char *const at_ends[] = { "linger", "exit", "restart", NULL };
@@ -28,6 +29,9 @@ static const struct key bus_keys[] = {
 	{ "name", KEY_TEXT, BUS(name), .form = &forms_name },
 	{ "listen", KEY_LIST, BUS(listen), .form = &forms_address, .low = 1, .high = 8, .usual = "shm:" },
 	{ "access", KEY_MAPPING, .keys = access_keys },
+	{ "multicast", KEY_TEXT, BUS(multicast), .form = &forms_group, .optional = true },
+	{ "notice", KEY_WORD, BUS(notice), .words = notices, .usual = "auto" },
+	{ "notice_bytes", KEY_INTEGER, BUS(notice_bytes), .low = 256, .high = 4096, .usual = "1024" },
 	{ "stale_ms", KEY_INTEGER, BUS(stale_ms), .low = 20, .high = 60000, .usual = "1000" },
 	{ "exit_wait_ms", KEY_INTEGER, BUS(exit_wait_ms), .high = 600000, .usual = "5000" },
 	{ "topics_max", KEY_INTEGER, BUS(topics_max), .low = 1, .high = 1024, .usual = "256" },

@@ -236,6 +236,9 @@ static void topic_counters(const struct tb_topic *topic, uint64_t value[TOPIC_CO
 	value[TOPIC_SUBSCRIBERS] = topic->join_count;
 	value[TOPIC_UNPUBLISHED] = topic->unpublished_total;
 	value[TOPIC_RESTARTS] = atomic_load_explicit(&topic->restarts, memory_order_relaxed);
+	value[TOPIC_NOTICES] = atomic_load_explicit(&topic->announced, memory_order_relaxed);
+	value[TOPIC_NOTICES_UNSENT] =
+		atomic_load_explicit(&topic->unannounced, memory_order_relaxed);
 }
 
 /* Fills the index-th block of a scope; false if there is none. */

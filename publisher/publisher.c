@@ -2,6 +2,7 @@
 /* Opening and closing a bus. */
 #include "publisher/publisher.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -17,13 +18,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/address.h"
 #include "bus/error.h"
+#include "bus/notice.h"
 
 #define STALE_MS_DEFAULT     1000
 #define TOPICS_DEFAULT       256
 #define SUBSCRIBERS_DEFAULT  1024
 #define SUBSCRIBERS_MAX      65536
 #define EXIT_WAIT_MS_DEFAULT 5000
+#define NOTICE_BYTES_DEFAULT 1024
 #define NAMES_MAX            256 /* users, groups */
 
 void publisher_lock(struct tb_publisher *publisher)
@@ -115,6 +119,44 @@ static int name_check(const char *name)
 		name ? name : "", CONTROL_NAME_MAX);
 }
 
+/* A group made of the bus's name: buses on one network need not agree on any, and two that meet in
+ * one are told apart by their ids. */
+static void group_make(const char *name, struct sockaddr_storage *group)
+{
+	struct sockaddr_in *four = (struct sockaddr_in *)group;
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (; *name; name++)
+		hash = (hash ^ (uint8_t)*name) * 16777619u;
+	four->sin_family = AF_INET;
+	four->sin_port = htons(7472);
+	four->sin_addr.s_addr = htonl(0xef4d0000u | ((hash ^ hash >> 16) & 0xffff)); /* 239.77/16 */
+}
+
+static int notices_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	static const enum fabric_notices_kind kinds[] = {
+		[TB_NOTICE_AUTO] = FABRIC_NOTICES_AUTO,
+		[TB_NOTICE_NONE] = FABRIC_NOTICES_NONE,
+		[TB_NOTICE_UD] = FABRIC_NOTICES_UD,
+		[TB_NOTICE_UDP] = FABRIC_NOTICES_UDP,
+	};
+	const uint32_t bytes = options->notice_bytes ? options->notice_bytes : NOTICE_BYTES_DEFAULT;
+	int result = range_check("notice", options->notice, 0, TB_NOTICE_UDP);
+
+	if (result == 0)
+		result = range_check("notice_bytes", bytes, NOTICE_BYTES_MIN, NOTICE_BYTES_MAX);
+	if (result < 0)
+		return result;
+	publisher->notices.kind = kinds[options->notice];
+	publisher->notices.bytes = bytes;
+	if (!options->multicast)
+		group_make(options->name, &publisher->notices.group);
+	else if (address_parse_group(options->multicast, &publisher->notices.group) < 0)
+		return error_prefix(-EINVAL, "publisher options: multicast: ");
+	return 0;
+}
+
 static int options_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
 	int result = name_check(options->name);
@@ -142,7 +184,7 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 		result = range_check("group_count", (uint32_t)options->group_count, 0, NAMES_MAX);
 	if (result == 0)
 		memcpy(publisher->name, options->name, strlen(options->name) + 1);
-	return result;
+	return result < 0 ? result : notices_take(publisher, options);
 }
 
 static int users_find(const struct tb_publisher_options *options, uid_t *users)
@@ -190,7 +232,9 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 		     const struct fabric_access *access, uint32_t subscribers_max)
 {
 	struct gate *gate = &publisher->gates[publisher->gate_count];
-	struct fabric_listen how = { .access = *access, .peers_max = subscribers_max };
+	struct fabric_listen how = { .access = *access,
+				     .peers_max = subscribers_max,
+				     .notices = publisher->notices };
 	const struct fabric_ops *ops = fabric_find(address, &how.address);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
 	int result;
@@ -204,6 +248,10 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 		return result;
 	publisher->gate_count++;
 	result = ops->expose(gate->listener, &publisher->page, &gate->bus_page);
+	if (result < 0)
+		return result;
+	if (ops->announcer_open && how.notices.kind != FABRIC_NOTICES_NONE)
+		result = ops->announcer_open(gate->listener, how.notices.bytes, &gate->announcer);
 	if (result < 0)
 		return result;
 	if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, ops->listener_fd(gate->listener),
@@ -273,11 +321,15 @@ static int thread_start(struct tb_publisher *publisher)
 
 static void publisher_free(struct tb_publisher *publisher)
 {
-	for (uint32_t i = 0; i < publisher->topic_count; i++)
+	for (uint32_t i = 0; i < publisher->topic_count; i++) {
+		announce_close(publisher->topics[i]);
 		publisher_withdraw(publisher->topics[i]);
+	}
 	for (uint32_t i = 0; i < publisher->gate_count; i++) {
 		struct gate *gate = &publisher->gates[i];
 
+		if (gate->announcer)
+			gate->announcer->ops->announcer_close(gate->announcer);
 		if (gate->bus_page)
 			gate->bus_page->ops->withdraw(gate->bus_page);
 		gate->listener->ops->listener_close(gate->listener);
@@ -376,7 +428,7 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	else if (publisher->topic_count == publisher->topics_max)
 		result = error_set(ENOSPC, "topic %s: the bus has its %u topics", topic->name,
 				   publisher->topics_max);
-	else if ((result = publisher_expose(topic)) < 0)
+	else if ((result = publisher_expose(topic)) < 0 || (result = announce_open(topic)) < 0)
 		error_prefix(result, "topic %s: ", topic->name);
 	if (result == 0) {
 		pin(publisher, &topic->memory);
@@ -384,8 +436,10 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 		publisher->pulse.changes++;
 		server_pulse(publisher);
 	}
-	if (result < 0)
+	if (result < 0) {
+		announce_close(topic);
 		publisher_withdraw(topic);
+	}
 	publisher_unlock(publisher);
 	if (result < 0)
 		topic_close(topic);

@@ -52,6 +52,8 @@ struct gate {
 	struct tb_publisher *publisher;
 	struct listener *listener;
 	struct exposure *bus_page;
+	struct announcer *announcer; /* NULL: this gate has no notices */
+	uint64_t notices;            /* sent of all heads */
 	uint32_t index;
 };
 
@@ -71,6 +73,7 @@ struct tb_publisher {
 	uint64_t bus_id;
 	char name[CONTROL_NAME_MAX + 1];
 	uint32_t stale_ms, exit_wait_ms;
+	struct fabric_notices notices; /* as the options want them */
 	bool fence_in_flush;
 	bool pin_warned;
 
@@ -94,6 +97,16 @@ void publisher_log(const struct tb_publisher *, enum tb_log_level, const char *f
 int publisher_expose(struct tb_topic *);
 /* Takes a topic's exposures back; under the lock, or while no control thread runs. */
 void publisher_withdraw(struct tb_topic *);
+
+/* announce.c: notices. A topic's senders; under the lock, before its first record and after its
+ * last.
+ */
+int announce_open(struct tb_topic *);
+void announce_close(struct tb_topic *);
+/* The topic's head; by the publishing thread. */
+void announce_topic(struct tb_topic *);
+/* All heads; with each pulse, under the lock. */
+void announce_heads(struct tb_publisher *);
 
 /* server.c: the control thread. */
 extern const struct listener_calls server_calls;

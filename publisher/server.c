@@ -93,6 +93,8 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	peer->user = session;
 	memcpy(answer.name, publisher->name, sizeof(answer.name));
 	answer.key = gate->bus_page->ops->key(gate->bus_page);
+	if (gate->announcer)
+		gate->listener->ops->notices(gate->listener, &answer.notices);
 	*given = gate->bus_page;
 	*welcome_bytes = control_welcome_encode(&answer, welcome);
 	counter_add(&publisher->counters[BUS_CONNECTIONS], 1);
@@ -170,6 +172,7 @@ void server_pulse(struct tb_publisher *publisher)
 	}
 	publisher->pulse.topics = publisher->topic_count;
 	bus_page_store_pulse(publisher->page.base, &publisher->pulse);
+	announce_heads(publisher);
 }
 
 /* -- what writers signalled ---------------------------------------------------------------------

@@ -192,13 +192,21 @@ static void touch(struct tb_topic *topic)
 	atomic_store_explicit(&topic->touched, 1, memory_order_relaxed);
 }
 
+/* Sleepers, and the network where there is one. */
+static void head_tell(struct tb_topic *topic)
+{
+	wakeup_flush(&topic->wakeup);
+	if (topic->announcer_count)
+		announce_topic(topic);
+}
+
 TB_API int tb_flush(struct tb_topic *topic)
 {
 	touch(topic);
 	if (topic->progress.head == topic->sequence)
 		return 0;
 	line_write(topic);
-	wakeup_flush(&topic->wakeup);
+	head_tell(topic);
 	return 0;
 }
 
@@ -207,7 +215,7 @@ static void step(struct tb_topic *topic)
 {
 	topic->progress.reserved = topic->sequence + topic->step;
 	line_write(topic);
-	wakeup_flush(&topic->wakeup);
+	head_tell(topic);
 }
 
 static uint64_t clock_ns(void)
@@ -346,7 +354,7 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	 */
 	topic->progress.instruments = topic->names.count;
 	line_write(topic);
-	wakeup_flush(&topic->wakeup);
+	head_tell(topic);
 	return (int)index;
 }
 

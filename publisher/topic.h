@@ -37,6 +37,10 @@ struct tb_topic {
 	struct names names;
 	char *directory;
 	struct wakeup wakeup;
+	struct announcer *announcers[TOPIC_LISTENERS_MAX];
+	uint32_t announcer_count;
+	uint64_t notices;
+	_Atomic uint64_t announced, unannounced;
 	_Atomic uint64_t flushes;
 	_Atomic uint32_t touched; /* set by each call, cleared by the control thread */
 

@@ -36,6 +36,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	}
 	subscriber->welcomed = true;
 	subscriber->gone_code = 0;
+	notices_open(subscriber);
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
 		s->discover = true;
 }
@@ -49,9 +50,11 @@ static void topic_told(struct tb_subscriber *subscriber, const struct control_me
 		    source->place.shape.topic_id != message->topic.topic_id ||
 		    source->place.shape.epoch != message->topic.epoch)
 			continue;
-		source->look = true; /* a hint: the progress line decides */
 		if (message->type == CONTROL_WAKE)
 			source->armed = false;
+		if (message->type != CONTROL_WAKE || source->place.view ||
+		    !notices_hint(source, message->topic.head))
+			source->look = true; /* the progress line decides */
 		if (message->type == CONTROL_REVOKE)
 			source->subscription->discover = true;
 	}
@@ -156,7 +159,8 @@ void connection_close(struct tb_subscriber *subscriber)
 			source_orphan(subscriber->table[i]);
 	subscriber->ops->link_close(subscriber->link);
 	subscriber->link = NULL;
-	subscriber->welcomed = false;
+	subscriber->welcomed = subscriber->receives = false;
+	subscriber->noticed_ms = 0;
 	discovery_reset(subscriber);
 }
 

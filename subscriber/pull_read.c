@@ -25,6 +25,12 @@ static struct fabric_read chunk_read(const struct tb_source *source, uint64_t fi
 	};
 }
 
+/* How far records are said to be: what is only hinted at is read as well (M1). */
+static uint64_t target(const struct tb_source *source)
+{
+	return source->hint > source->head ? source->hint : source->head;
+}
+
 /* Posts a list of READs for as much of [next, head] as the landing takes and the fabric has room
  * for. */
 static void batch_post(struct tb_source *source)
@@ -36,7 +42,7 @@ static void batch_post(struct tb_source *source)
 	const uint64_t room = source->batch_bytes / place->shape.slot_bytes;
 	const uint64_t chunk = CHUNK_BYTES / place->shape.slot_bytes;
 	const uint64_t slots = place->shape.slots;
-	uint64_t wanted = source->head - source->next + 1;
+	uint64_t wanted = target(source) - source->next + 1;
 	int chunks = 0, posted;
 
 	wanted = wanted < room ? wanted : room;
@@ -69,13 +75,15 @@ static void look_post(struct tb_source *source, uint64_t now)
 		     sizeof(struct progress));
 }
 
-/* N2. A copy that failed is looked into at once. Whom the publisher wakes need not look by itself:
- * the bus page tells, too, if a topic moved. */
+/* N2. A copy that failed is looked into at once. Whom notices or the publisher wake need not look
+ * by itself: the bus page tells, too, if a topic moved. */
 static bool look_due(const struct tb_source *source, uint64_t now)
 {
 	if (source->copy_failed)
 		return true;
-	return (source->look || !source->armed) && now - source->fetched_ms >= POLL_PAGE_MS;
+	if (!source->look && (source->armed || notices_alive(source->subscription->subscriber)))
+		return false;
+	return now - source->fetched_ms >= POLL_PAGE_MS;
 }
 
 /* The copies that have landed, in order from `next` on. */
@@ -125,7 +133,8 @@ int pull_read(struct tb_source *source, int max)
 	if (source->under_way > 0 || source->batch_count > 0 || deliver_stopped(source) ||
 	    source->state != SOURCE_RUNNING || source->subscription->subscriber->link == NULL)
 		return count;
-	if (!source->look && source->next <= source->head)
+	/* What is known to be there comes first: else hints could keep us looking for ever. */
+	if (!source->copy_failed && source->next <= target(source))
 		batch_post(source);
 	else if (look_due(source, now))
 		look_post(source, now);

@@ -357,7 +357,11 @@ static void progress_fetched(struct tb_source *source)
 	}
 	if (source->state == SOURCE_START)
 		source->state = SOURCE_RUNNING;
-	if (!reader_look(source, &progress) && copy_failed)
+	if (reader_look(source, &progress) || !copy_failed)
+		return;
+	if (source->next > source->head)
+		notices_false(source);
+	else
 		reader_failed(source);
 }
 
@@ -430,7 +434,7 @@ static void source_switch(struct tb_source *source)
 	source->look = source->copy_failed = source->stale = false;
 	source->restarted = true;
 	source->next = 1;
-	source->head = 0;
+	source->head = source->hint = source->notice_number = 0;
 	source->tries = source->idle = 0;
 	source->batch_count = 0;
 	deliver_restart(source, old_epoch, delivered, head);

@@ -209,9 +209,11 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 	return count;
 }
 
-/* A sleeper tells the publisher what it has seen of each topic; true when everything is armed. */
+/* A sleeper whom no notice would wake tells the publisher what it has seen of each topic. */
 static void arm_all(struct tb_subscriber *subscriber)
 {
+	if (notices_alive(subscriber))
+		return;
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
 		struct tb_source *source = subscriber->table[i];
 		struct control_message arm = { .type = CONTROL_ARM };
@@ -245,6 +247,8 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 	subscriber->in_poll = true;
 	if (subscriber->ops->network && subscriber->link)
 		connection_reap(subscriber);
+	if (subscriber->receives && !subscriber->closing)
+		notices_take(subscriber);
 	count = deliver_all(subscriber, records_max);
 	if (!subscriber->closing) {
 		const uint64_t since = subscriber_now_ms() - subscriber->kept_ms;

@@ -80,6 +80,12 @@ struct tb_source {
 	bool copy_failed;               /* because a copy of slot `next` failed */
 	uint64_t hole_first, hole_last; /* holes not yet told */
 
+	/* Notices. */
+	uint64_t hint; /* a head that one told; 0: none, or a false one */
+	uint64_t hint_after_ms;
+	uint32_t hint_pause_ms;
+	uint64_t notice_number;
+
 	/* READs. */
 	char *landing;      /* batch, then one page for header, progress and names */
 	bool landing_local; /* plain memory: there is a view, so nothing lands in it */
@@ -153,6 +159,8 @@ struct tb_subscriber {
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
 	bool pulse_known;
+	bool receives; /* notices */
+	uint64_t noticed_ms;
 	uint64_t page_ms, tried_ms, kept_ms;
 
 	int epoll_fd, timer_fd, link_fd; /* link_fd: the one in epoll, -1 none */
@@ -224,6 +232,16 @@ void pulse_look(struct tb_subscriber *);
 void pulse_fetched(struct tb_subscriber *, int status);
 bool pulse_unanswered(const struct tb_subscriber *);
 void pulse_lost(struct tb_subscriber *);
+
+/* notices.c */
+void notices_open(struct tb_subscriber *);
+void notices_take(struct tb_subscriber *);
+/* Whether they come, so that nobody needs to look or to be woken. */
+bool notices_alive(const struct tb_subscriber *);
+/* Somebody says that head was reached; false when that should be looked at. */
+bool notices_hint(struct tb_source *, uint64_t head);
+/* The progress line says that it was not. */
+void notices_false(struct tb_source *);
 
 /* subscriber.c */
 void subscriber_cleanup(struct tb_subscriber *);

@@ -32,6 +32,14 @@ enum tb_log_level { TB_LOG_ERROR = 1, TB_LOG_WARNING, TB_LOG_INFO, TB_LOG_DEBUG 
 /* Called by the library's own thread and by those that call it. */
 typedef void tb_log_handler(void *user, enum tb_log_level level, const char *words);
 
+/* How notices (what changed) travel over networks; shared memory needs none. */
+enum tb_notice {
+	TB_NOTICE_AUTO = 0, /* UD multicast, or UDP where a device has no UD */
+	TB_NOTICE_NONE,     /* not at all: subscribers look by themselves */
+	TB_NOTICE_UD,
+	TB_NOTICE_UDP,
+};
+
 struct tb_publisher_options {
 	size_t size;               /* sizeof(struct tb_publisher_options) */
 	const char *name;          /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-]; required */
@@ -49,6 +57,10 @@ struct tb_publisher_options {
 				   * of ended topics; 0: 5,000; UINT32_MAX: not at all */
 	tb_log_handler *log;      /* NULL: nothing is logged */
 	void *user;
+	const char *multicast; /* "GROUP:PORT" that notices go to; NULL: made of the name */
+	uint32_t notice;       /* enum tb_notice */
+	uint32_t notice_bytes; /* of the longest notice; 0: 1,024; 256 to 4,096; the path MTU at
+				  most */
 };
 
 /* Flags of a topic.

@@ -18,6 +18,9 @@ static_assert((int)SETTINGS_LINGER == FEED_LINGER && (int)SETTINGS_EXIT == FEED_
 static_assert((int)SETTINGS_SPIN == PACE_SPIN && (int)SETTINGS_BACKOFF == PACE_BACKOFF &&
 		      (int)SETTINGS_SLEEP == PACE_SLEEP,
 	      "wait");
+static_assert(SETTINGS_NOTICE_AUTO - 1 == TB_NOTICE_AUTO &&
+		      SETTINGS_NOTICE_UDP - 1 == TB_NOTICE_UDP,
+	      "the same words in the same order");
 static_assert((int)TB_LOG_ERROR == LOG_LEVEL_ERROR && (int)TB_LOG_DEBUG == LOG_LEVEL_DEBUG,
 	      "level");
 
@@ -52,6 +55,9 @@ static int bus_open(struct daemon *daemon)
 		.exit_wait_ms = bus->exit_wait_ms ? bus->exit_wait_ms : UINT32_MAX,
 		.log = daemon_log,
 		.user = daemon->log,
+		.multicast = bus->multicast,
+		.notice = bus->notice - SETTINGS_NOTICE_AUTO,
+		.notice_bytes = bus->notice_bytes,
 	};
 
 	return tb_publisher_open(&daemon->publisher, &options);

@@ -165,9 +165,11 @@ class Subscriber:
         assert kind == 2, kind
         magic, version, self.bus_id, self.stale_ms, self.topics_max, address, rkey = \
             reader.take("4sB3xQIIQI")
+        notices = reader.take("II16sHH")
         self.name = reader.text()
         reader.end()
         assert (magic, version, address, rkey) == (b"TBUS", 1, 0, 0)
+        assert notices == (0, 0, bytes(16), 0, 0), notices
         self.page_fd = fd
         self.page = mmap.mmap(fd, page_up(64 + 40 * self.topics_max), mmap.MAP_SHARED,
                               mmap.PROT_READ)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bus/address.h"
 #include "bus/bus_page.h"
 #include "bus/control.h"
 #include "tests/support/guard.h"
@@ -22,7 +23,7 @@ static const char hello_golden[] =
 
 static const char welcome_golden[] =
 	"54425553010000002827262524232221e803000000010000a7a6a5a4a3a2a1a0b3b2b1b0"
-	"08006571756974696573";
+	"020000000004000000000000000000000000ffffef0a00013f1d000008006571756974696573";
 
 #define THREE "04030201050000008877665544332211e803000000000000"
 
@@ -170,7 +171,11 @@ static struct control_hello a_hello(void)
 
 static struct control_welcome a_welcome(void)
 {
+	struct sockaddr_storage group = { 0 };
+
+	cr_assert_eq(address_parse_host("239.10.0.1:7487", &group), 0);
 	return (struct control_welcome){ .version = 1,
+					 .notices = { FABRIC_NOTICES_UDP, 1024, group },
 					 .bus_id = 0x2122232425262728,
 					 .stale_ms = 1000,
 					 .topics_max = 256,
@@ -299,11 +304,15 @@ static const struct {
 	{ WELCOME, 0, 16, "c1270900", "tells no stale bound at byte 16" }, /* 600,001 */
 	{ WELCOME, 0, 20, "00000000", "tells no bound of topics at byte 20" },
 	{ WELCOME, 0, 20, "01040000", "tells no bound of topics at byte 20" }, /* 1,025 */
-	{ WELCOME, 0, 36, "4000", "has no valid bus name at byte 36" },
-	{ WELCOME, 0, 38, "0a", "has no valid bus name at byte 38" },
-	{ WELCOME, 0, 45, "7f", "has no valid bus name at byte 45" },
-	{ WELCOME, 0, 44, "00", "has no valid bus name at byte 44" },
-	{ WELCOME, 0, 44, "e9", "has no valid bus name at byte 44" },
+	{ WELCOME, 0, 36, "03", "tells no known kind of notices at byte 36" },
+	{ WELCOME, 0, 36, "ffffffff", "tells no known kind of notices at byte 36" },
+	{ WELCOME, 0, 40, "01100000", "tells no valid length of notices at byte 40" }, /* 4,097 */
+	{ WELCOME, 0, 62, "01", "has a reserved byte that is not zero at byte 62" },
+	{ WELCOME, 0, 64, "4000", "has no valid bus name at byte 64" },
+	{ WELCOME, 0, 66, "0a", "has no valid bus name at byte 66" },
+	{ WELCOME, 0, 73, "7f", "has no valid bus name at byte 73" },
+	{ WELCOME, 0, 72, "00", "has no valid bus name at byte 72" },
+	{ WELCOME, 0, 72, "e9", "has no valid bus name at byte 72" },
 	{ MESSAGE, 1, 0, "0000", "is of no known type at byte 0" },
 	{ MESSAGE, 1, 0, "1100", "is of no known type at byte 0" },
 	{ MESSAGE, 1, 0, "0101", "is of no known type at byte 0" },

@@ -29,6 +29,7 @@
 #define ACCOUNT         "expected a name of 1 to 255 bytes"
 #define ADDRESS         "expected shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT"
 #define HOST            "expected HOST:PORT, where HOST is an IPv4 address or an IPv6 address in brackets"
+#define GROUP           "expected GROUP:PORT of a multicast group like 239.10.0.1:7472"
 #define NUMBER(from_to) "expected a whole number from " from_to
 #define BOOLEAN         "expected true or false"
 #define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
@@ -64,7 +65,7 @@ static const char *const cases[][2] = {
 	{ "bus:@\n" SCHEMAS FEEDS TOPICS, "bus: found nothing, expected a mapping" },
 	{ BUS SCHEMAS FEEDS TOPICS "@" BUS, "bus: " AGAIN "1)" },
 	{ IN_BUS("@nmae: c"), "bus.nmae: found an unknown key, did you mean name?" },
-	{ IN_BUS("@multicast: 239.10.0.1:7472"), "bus.multicast: found an unknown key" },
+	{ IN_BUS("@multicasts: 239.10.0.1:7472"), "bus.multicasts: found an unknown key, did you mean multicast?" },
 	{ IN_BUS("@name: b"), "bus.name: " AGAIN "1)" },
 	{ "bus: @{ stale_ms: 20 }\n" SCHEMAS FEEDS TOPICS, "bus.name: found nothing, " NAME },
 	{ "bus: { name: @{} }\n" SCHEMAS FEEDS TOPICS, "bus.name: found a mapping, " NAME },
@@ -81,9 +82,18 @@ static const char *const cases[][2] = {
 	{ IN_BUS("listen: [ @'rdma:10.9.0.1' ]"), "bus.listen[0]: found \"rdma:10.9.0.1\", " ADDRESS ": address rdma:10.9.0.1: found \"10.9.0.1\", " HOST },
 	{ IN_BUS("listen: [ @'rdma:10.9.0.1:65536' ]"), "bus.listen[0]: found \"rdma:10.9.0.1:65536\", " ADDRESS ": address rdma:10.9.0.1:65536: found \"10.9.0.1:65536\", " HOST },
 	{ IN_BUS("listen: [ @'rdma:[fd00::1:7471' ]"), "bus.listen[0]: found \"rdma:[fd00::1:7471\", " ADDRESS ": address rdma:[fd00::1:7471: found \"[fd00::1:7471\", " HOST },
+	{ IN_BUS("multicast: @[]"), "bus.multicast: found a sequence, " GROUP },
+	{ IN_BUS("multicast: @239.1.1.1"), "bus.multicast: found \"239.1.1.1\", " GROUP },
+	{ IN_BUS("multicast: @'10.9.0.1:7472'"), "bus.multicast: found \"10.9.0.1:7472\", " GROUP },
+	{ IN_BUS("multicast: @'239.1.1.1:0'"), "bus.multicast: found \"239.1.1.1:0\", " GROUP },
+	{ IN_BUS("notice: @heads"), "bus.notice: found \"heads\", expected auto, none, ud or udp" },
+	{ IN_BUS("notice: @[]"), "bus.notice: found a sequence, expected auto, none, ud or udp" },
+	{ IN_BUS("notice_bytes: @255"), "bus.notice_bytes: found \"255\", " NUMBER("256 to 4096") },
+	{ IN_BUS("notice_bytes: @4097"), "bus.notice_bytes: found \"4097\", " NUMBER("256 to 4096") },
+	{ IN_BUS("notice_bytes: @many"), "bus.notice_bytes: found \"many\", " NUMBER("256 to 4096") },
 	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: found \"rdma:0.0.0.0:1\", " ADDRESS ": address rdma:0.0.0.0:1: found the address of any device, expected that of one" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,retries=7\", " ADDRESS ": address rdma:1.2.3.4:1,retries=7: retries: found \"7\", expected 1 to 6" },
-	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, receives= or hop_limit=" },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, receives=, notices= or hop_limit=" },
 	{ IN_BUS("listen: [ @'shm:a/b' ]"), "bus.listen[0]: found \"shm:a/b\", " ADDRESS },
 	{ IN_BUS("listen: [ 'shm:b', @'shm:' ]"), "bus.listen[1]: found \"shm:b\" again, expected each once" },
 	{ IN_BUS("listen: [ 'shm:' ], @listen: [ 'shm:' ]"), "bus.listen: " AGAIN "1)" },

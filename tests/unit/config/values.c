@@ -15,6 +15,9 @@ static const char full[] =
 	"  listen: [ 'shm:', 'shm:other.name' ]\n"
 	"  access: { users: [ md, \"a\\\"b\\\\c\\td\\ne \xc3\xa9\" ], groups: [ trading, 'null' ] "
 	"}\n"
+	"  multicast: '239.1.2.3:7472'\n"
+	"  notice: udp\n"
+	"  notice_bytes: 512\n"
 	"  stale_ms: 250\n"
 	"  exit_wait_ms: 0\n"
 	"  topics_max: 7\n"
@@ -98,6 +101,9 @@ static void expect_full_bus(const struct settings *settings)
 	cr_assert_eq(bus->groups.count, 2);
 	cr_expect_str_eq(bus->groups.texts[0], "trading");
 	cr_expect_str_eq(bus->groups.texts[1], "null");
+	cr_expect_str_eq(bus->multicast, "239.1.2.3:7472");
+	cr_expect_eq(bus->notice, SETTINGS_NOTICE_UDP);
+	cr_expect_eq(bus->notice_bytes, 512);
 	cr_expect_eq(bus->stale_ms, 250);
 	cr_expect_eq(bus->exit_wait_ms, 0);
 	cr_expect_eq(bus->topics_max, 7);
@@ -220,6 +226,8 @@ Test(values, defaults_are_those_of_the_manual)
 			 "  access:\n"
 			 "    users: []\n"
 			 "    groups: []\n"
+			 "  notice: auto\n"
+			 "  notice_bytes: 1024\n"
 			 "  stale_ms: 1000\n"
 			 "  exit_wait_ms: 5000\n"
 			 "  topics_max: 256\n"

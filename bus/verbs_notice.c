@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notices over UD multicast, or over UDP where the device has no UD.
+ *
+ * G1  A sender belongs to a publishing thread, which must never wait for the control thread; the
+ *     control thread must be able to take its queue pair away when the device goes. Both hold
+ *     `busy` while they touch it; a sender that finds it taken does not send: a notice lost costs
+ *     latency only.
+ * G2  A datagram is never longer than the path MTU: a device may drop a longer one and report
+ *     success.
+ * G3  The 40 bytes in front of a received datagram are the GRH, or nothing. They prove nothing, and
+ *     are not looked at.
+ * G4  The group is joined when its event says so. Until then, and where it cannot be joined,
+ * nothing is sent, and subscribers look by themselves. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+#include "bus/notice_udp.h"
+#include "bus/verbs.h"
+#include "tickbus/error.h"
+
+#define GRH_BYTES    40
+#define SEND_DEPTH   64
+#define SIGNAL_EVERY 16 /* sends: one completion for so many */
+#define INLINE_BYTES 128
+
+/* -- the group, at the publisher ----------------------------------------------------------------
+ */
+
+static bool device_has_ud(struct ibv_context *verbs)
+{
+	struct ibv_device_attr device = { 0 };
+
+	return verbs->device->transport_type == IBV_TRANSPORT_IB &&
+	       ibv_query_device(verbs, &device) == 0 && device.max_mcast_grp > 0;
+}
+
+/* The bytes that a datagram may have here. */
+static uint32_t datagram_bytes(struct rdma_cm_id *id, uint32_t most)
+{
+	struct ibv_port_attr port = { 0 };
+	uint32_t mtu = 256;
+
+	if (ibv_query_port(id->verbs, id->port_num, &port) == 0)
+		mtu = 128u << port.active_mtu; /* IBV_MTU_256 is 1 */
+	return mtu < most ? mtu : most;
+}
+
+static struct rdma_cm_id *ud_id(struct rdma_event_channel *events,
+				const struct sockaddr_storage *local)
+{
+	struct sockaddr_storage from = *local;
+	struct rdma_cm_id *id;
+
+	((struct sockaddr_in *)&from)->sin_port = 0; /* both families have it there */
+	if (rdma_create_id(events, &id, NULL, RDMA_PS_UDP) < 0)
+		return NULL;
+	if (rdma_bind_addr(id, (struct sockaddr *)&from) == 0 && id->verbs)
+		return id;
+	rdma_destroy_id(id);
+	return NULL;
+}
+
+static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *where, bool send_only)
+{
+	struct sockaddr_storage group = *where;
+	struct rdma_cm_join_mc_attr_ex how = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = send_only ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER
+					: RDMA_MC_JOIN_FLAG_FULLMEMBER,
+		.addr = (struct sockaddr *)&group,
+	};
+
+	return rdma_join_multicast_ex(id, &how, NULL);
+}
+
+int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
+		     struct rdma_event_channel *events, const struct address *address,
+		     const struct fabric_notices *how)
+{
+	group->pd = pd;
+	group->events = events;
+	group->address = address;
+	group->where = how->group;
+	group->bytes = how->bytes;
+	group->kind = how->kind;
+	if (group->kind == FABRIC_NOTICES_AUTO)
+		group->kind =
+			device_has_ud(listening->verbs) ? FABRIC_NOTICES_UD : FABRIC_NOTICES_UDP;
+	if (group->kind == FABRIC_NOTICES_NONE || group->kind == FABRIC_NOTICES_UDP)
+		return 0;
+	group->bytes = datagram_bytes(listening, how->bytes); /* G2 */
+	group->id = ud_id(events, &address->host);
+	if (!group->id)
+		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
+	group->send_only = true;
+	if (group_join(group->id, &group->where, true) < 0)
+		return error_set(errno, "notices: the group cannot be joined: %s", strerror(errno));
+	return 0;
+}
+
+static void announcer_stop(struct verbs_announcer *announcer)
+{
+	while (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
+		; /* G1: the other side holds it for one send */
+	if (announcer->qp)
+		rdma_destroy_qp(announcer->id);
+	if (announcer->cq)
+		ibv_destroy_cq(announcer->cq);
+	if (announcer->id)
+		rdma_destroy_id(announcer->id);
+	if (announcer->mr)
+		ibv_dereg_mr(announcer->mr);
+	if (announcer->socket >= 0)
+		close(announcer->socket);
+	announcer->qp = NULL;
+	announcer->cq = NULL;
+	announcer->id = NULL;
+	announcer->mr = NULL;
+	announcer->socket = -1;
+	announcer->posted = announcer->finished = 0;
+	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
+}
+
+void verbs_group_close(struct verbs_group *group)
+{
+	for (struct verbs_announcer *a = group->announcers; a; a = a->next)
+		announcer_stop(a);
+	if (group->ah)
+		ibv_destroy_ah(group->ah);
+	if (group->id)
+		rdma_destroy_id(group->id); /* leaves the group */
+	group->ah = NULL;
+	group->id = NULL;
+	group->kind = FABRIC_NOTICES_NONE;
+}
+
+/* -- senders ------------------------------------------------------------------------------------
+ */
+
+/* The queue pair of a sender, in the group's protection domain. */
+static int ud_start(struct verbs_announcer *announcer)
+{
+	struct verbs_group *group = announcer->group;
+	struct ibv_qp_init_attr how = { .cap = { .max_send_wr = SEND_DEPTH,
+						 .max_recv_wr = 1,
+						 .max_send_sge = 1,
+						 .max_recv_sge = 1,
+						 .max_inline_data = INLINE_BYTES },
+					.qp_type = IBV_QPT_UD };
+
+	announcer->id = ud_id(group->events, &group->address->host);
+	if (!announcer->id)
+		return -errno;
+	announcer->mr =
+		ibv_reg_mr(group->pd, announcer->buffers, (size_t)SEND_DEPTH * FABRIC_NOTICE_BYTES,
+			   IBV_ACCESS_LOCAL_WRITE);
+	announcer->cq = ibv_create_cq(announcer->id->verbs, SEND_DEPTH, NULL, NULL, 0);
+	if (!announcer->mr || !announcer->cq)
+		return -errno;
+	how.send_cq = how.recv_cq = announcer->cq;
+	if (rdma_create_qp(announcer->id, group->pd, &how) < 0)
+		return -errno;
+	announcer->qp = announcer->id->qp;
+	announcer->inline_bytes = how.cap.max_inline_data;
+	return 0;
+}
+
+static void announcer_start(struct verbs_announcer *announcer)
+{
+	struct verbs_group *group = announcer->group;
+	int result = 0;
+
+	announcer_stop(announcer);
+	while (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
+		; /* G1 */
+	if (group->kind == FABRIC_NOTICES_UDP) {
+		announcer->socket = notice_udp_sender(&group->address->host, &group->where,
+						      group->address->hop_limit);
+	} else if (group->ah) {
+		result = ud_start(announcer);
+	}
+	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
+	if (result < 0)
+		announcer_stop(announcer);
+}
+
+int verbs_announcer_open(struct verbs_group *group, size_t bytes, struct verbs_announcer **out)
+{
+	struct verbs_announcer *announcer = calloc(1, sizeof(*announcer));
+
+	*out = NULL;
+	if (announcer)
+		announcer->buffers = calloc(SEND_DEPTH, bytes);
+	if (!announcer || !announcer->buffers) {
+		free(announcer);
+		return error_set(ENOMEM, "notices: no memory for a sender");
+	}
+	announcer->base.ops = &verbs_ops;
+	announcer->group = group;
+	announcer->bytes = bytes;
+	announcer->socket = -1;
+	announcer->next = group->announcers;
+	group->announcers = announcer;
+	announcer_start(announcer);
+	*out = announcer;
+	return 0;
+}
+
+void verbs_announcer_close(struct announcer *base)
+{
+	struct verbs_announcer *announcer = (struct verbs_announcer *)base;
+	struct verbs_announcer **link;
+
+	if (!announcer)
+		return;
+	announcer_stop(announcer);
+	link = &announcer->group->announcers;
+	while (*link != announcer)
+		link = &(*link)->next;
+	*link = announcer->next;
+	free(announcer->buffers);
+	free(announcer);
+}
+
+static void sends_collect(struct verbs_announcer *announcer)
+{
+	struct ibv_wc wc[SEND_DEPTH / SIGNAL_EVERY];
+	const int count = ibv_poll_cq(announcer->cq, SEND_DEPTH / SIGNAL_EVERY, wc);
+
+	for (int i = 0; i < count; i++)
+		announcer->finished = wc[i].wr_id + 1;
+}
+
+static int ud_send(struct verbs_announcer *announcer, const void *datagram, uint32_t bytes)
+{
+	const struct verbs_group *group = announcer->group;
+	const uint64_t number = announcer->posted;
+	char *buffer = announcer->buffers + number % SEND_DEPTH * announcer->bytes;
+	struct ibv_sge part = { .addr = (uintptr_t)buffer,
+				.length = bytes,
+				.lkey = announcer->mr->lkey };
+	struct ibv_send_wr work = {
+		.wr_id = number, .sg_list = &part, .num_sge = 1, .opcode = IBV_WR_SEND
+	};
+	struct ibv_send_wr *bad;
+
+	if (number - announcer->finished >= SEND_DEPTH - 1)
+		sends_collect(announcer);
+	if (number - announcer->finished >= SEND_DEPTH - 1)
+		return -EAGAIN;
+	memcpy(buffer, datagram, bytes);
+	if (bytes <= announcer->inline_bytes)
+		work.send_flags |= IBV_SEND_INLINE;
+	if (number % SIGNAL_EVERY == SIGNAL_EVERY - 1)
+		work.send_flags |= IBV_SEND_SIGNALED;
+	work.wr.ud.ah = group->ah;
+	work.wr.ud.remote_qpn = group->qp_num;
+	work.wr.ud.remote_qkey = group->qkey;
+	if (ibv_post_send(announcer->qp, &work, &bad) != 0)
+		return -EIO;
+	announcer->posted++;
+	return 0;
+}
+
+int verbs_announce(struct announcer *base, const void *datagram, size_t bytes)
+{
+	struct verbs_announcer *announcer = (struct verbs_announcer *)base;
+	int result = -ENOTCONN;
+
+	if (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
+		return -EAGAIN; /* G1 */
+	if (bytes > announcer->group->bytes || bytes > announcer->bytes)
+		result = -EMSGSIZE; /* G2 */
+	else if (announcer->qp)
+		result = ud_send(announcer, datagram, (uint32_t)bytes);
+	else if (announcer->socket >= 0)
+		result = send(announcer->socket, datagram, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+				 ? -errno
+				 : 0;
+	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
+	return result;
+}
+
+int verbs_group_event(struct verbs_group *group, const struct verbs_event *event)
+{
+	struct ibv_ah_attr attributes = event->ud.ah_attr;
+
+	if (event->type != RDMA_CM_EVENT_MULTICAST_JOIN) {
+		/* A subnet manager may not know send-only members: be one that could receive. */
+		if (group->send_only) {
+			group->send_only = false;
+			if (group_join(group->id, &group->where, false) == 0)
+				return 0;
+		}
+		return error_set(event->status < 0 ? -event->status : EIO,
+				 "notices: the group cannot be joined: %s",
+				 strerror(event->status < 0 ? -event->status : EIO));
+	}
+	attributes.grh.hop_limit = (uint8_t)group->address->hop_limit;
+	group->ah = ibv_create_ah(group->pd, &attributes);
+	if (!group->ah)
+		return error_set(errno, "notices: no address handle: %s", strerror(errno));
+	group->qp_num = event->ud.qp_num;
+	group->qkey = event->ud.qkey;
+	for (struct verbs_announcer *a = group->announcers; a; a = a->next)
+		announcer_start(a); /* G4 */
+	return 0;
+}
+
+/* -- the receiver, at the subscriber ------------------------------------------------------------
+ */
+
+static int receive_post(struct verbs_receiver *receiver, uint64_t index)
+{
+	struct ibv_sge part = { .addr = (uintptr_t)(receiver->buffers + index * receiver->stride),
+				.length = (uint32_t)receiver->stride,
+				.lkey = receiver->mr->lkey };
+	struct ibv_recv_wr work = { .wr_id = index, .sg_list = &part, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+
+	return ibv_post_recv(receiver->qp, &work, &bad) == 0 ? 0 : -EIO;
+}
+
+static int ud_listen(struct verbs_receiver *receiver, struct rdma_event_channel *events,
+		     struct ibv_pd *pd, struct ibv_comp_channel *completions,
+		     const struct sockaddr_storage *local, const struct sockaddr_storage *group)
+{
+	struct ibv_qp_init_attr how = { .cap = { .max_send_wr = 1,
+						 .max_recv_wr = receiver->count,
+						 .max_send_sge = 1,
+						 .max_recv_sge = 1 },
+					.qp_type = IBV_QPT_UD };
+	const size_t bytes = receiver->count * receiver->stride;
+
+	receiver->id = ud_id(events, local);
+	receiver->buffers = calloc(receiver->count, receiver->stride);
+	if (!receiver->id || !receiver->buffers)
+		return -errno;
+	receiver->mr = ibv_reg_mr(pd, receiver->buffers, bytes, IBV_ACCESS_LOCAL_WRITE);
+	receiver->cq =
+		ibv_create_cq(receiver->id->verbs, (int)receiver->count, NULL, completions, 0);
+	if (!receiver->mr || !receiver->cq)
+		return -errno;
+	how.send_cq = how.recv_cq = receiver->cq;
+	if (rdma_create_qp(receiver->id, pd, &how) < 0)
+		return -errno;
+	receiver->qp = receiver->id->qp;
+	for (uint32_t i = 0; i < receiver->count; i++)
+		if (receive_post(receiver, i) < 0)
+			return -EIO;
+	return group_join(receiver->id, group, false) < 0 ? -errno : 0;
+}
+
+int verbs_receiver_open(struct verbs_receiver *receiver, struct rdma_event_channel *events,
+			struct ibv_pd *pd, struct ibv_comp_channel *completions,
+			const struct sockaddr_storage *local, const struct fabric_notices *notices,
+			uint32_t receives)
+{
+	int result;
+
+	memset(receiver, 0, sizeof(*receiver));
+	receiver->socket = -1;
+	receiver->count = receives;
+	receiver->stride = GRH_BYTES + notices->bytes;
+	if (notices->kind == FABRIC_NOTICES_UDP) {
+		receiver->socket = notice_udp_receiver(local, &notices->group,
+						       receives * (size_t)notices->bytes);
+		return receiver->socket < 0 ? receiver->socket : 0;
+	}
+	result = ud_listen(receiver, events, pd, completions, local, &notices->group);
+	if (result == 0)
+		return 0;
+	verbs_receiver_close(receiver);
+	return error_set(-result, "notices cannot be received: %s", strerror(-result));
+}
+
+void verbs_receiver_close(struct verbs_receiver *receiver)
+{
+	if (receiver->qp)
+		rdma_destroy_qp(receiver->id);
+	if (receiver->cq)
+		ibv_destroy_cq(receiver->cq);
+	if (receiver->mr)
+		ibv_dereg_mr(receiver->mr);
+	if (receiver->id)
+		rdma_destroy_id(receiver->id);
+	if (receiver->socket >= 0)
+		close(receiver->socket);
+	free(receiver->buffers);
+	memset(receiver, 0, sizeof(*receiver));
+	receiver->socket = -1;
+}
+
+bool verbs_receiver_has(struct verbs_receiver *receiver)
+{
+	int count;
+
+	if (!receiver->cq || receiver->wc_at < receiver->wc_count)
+		return receiver->wc_at < receiver->wc_count;
+	count = ibv_poll_cq(receiver->cq, VERBS_COLLECT, receiver->wc);
+	receiver->wc_at = 0;
+	receiver->wc_count = count > 0 ? (unsigned int)count : 0;
+	return count > 0;
+}
+
+size_t verbs_receiver_take(struct verbs_receiver *receiver, void *datagram, size_t room)
+{
+	if (receiver->socket >= 0) {
+		const ssize_t got = recv(receiver->socket, datagram, room, MSG_DONTWAIT);
+
+		return got > 0 ? (size_t)got : 0;
+	}
+	while (verbs_receiver_has(receiver)) {
+		const struct ibv_wc *wc = &receiver->wc[receiver->wc_at++];
+		size_t bytes = 0;
+
+		if (wc->status == IBV_WC_WR_FLUSH_ERR)
+			continue;
+		if (wc->status == IBV_WC_SUCCESS && wc->byte_len > GRH_BYTES)
+			bytes = wc->byte_len - GRH_BYTES; /* G3 */
+		bytes = bytes < room ? bytes : room;
+		memcpy(datagram, receiver->buffers + wc->wr_id * receiver->stride + GRH_BYTES,
+		       bytes);
+		receive_post(receiver, wc->wr_id);
+		if (bytes)
+			return bytes;
+	}
+	return 0;
+}
