@@ -322,22 +322,32 @@ const struct form forms_speed = {
 	.write = speed_write,
 };
 
-/* An item whose own name is wrong may be the one that is meant: its error is enough. */
-static bool feed_read(struct reading *reading, const char *text, void *field)
+/* Points the field at the item of that name, with which each item begins. One whose own name is
+ * wrong may be the one that is meant: its error is enough. */
+static bool item_read(const void *items, size_t item_bytes, size_t count, const char *text,
+		      void *field)
 {
-	const struct settings *settings = reading->settings;
-	bool nameless = settings->feed_count == 0;
+	bool nameless = count == 0;
 
-	for (size_t i = 0; i < settings->feed_count; i++) {
-		const char *name = settings->feeds[i].name;
+	for (size_t i = 0; i < count; i++) {
+		const void *item = (const char *)items + i * item_bytes;
+		const char *name = *(const char *const *)item;
 
 		if (name && strcmp(name, text) == 0) {
-			*(const struct settings_feed **)field = &settings->feeds[i];
+			memcpy(field, &item, sizeof(item));
 			return true;
 		}
 		nameless |= !name;
 	}
 	return nameless && *text;
+}
+
+static bool feed_read(struct reading *reading, const char *text, void *field)
+{
+	const struct settings *settings = reading->settings;
+
+	return item_read(settings->feeds, sizeof(*settings->feeds), settings->feed_count, text,
+			 field);
 }
 
 static void feed_write(const void *field, char *buffer, size_t size)
@@ -354,18 +364,9 @@ const struct form forms_feed = {
 static bool schema_read(struct reading *reading, const char *text, void *field)
 {
 	const struct settings *settings = reading->settings;
-	bool nameless = settings->schema_count == 0;
 
-	for (size_t i = 0; i < settings->schema_count; i++) {
-		const char *name = settings->schemas[i].name;
-
-		if (name && strcmp(name, text) == 0) {
-			*(const struct settings_schema **)field = &settings->schemas[i];
-			return true;
-		}
-		nameless |= !name;
-	}
-	return nameless && *text;
+	return item_read(settings->schemas, sizeof(*settings->schemas), settings->schema_count,
+			 text, field);
 }
 
 static void schema_write(const void *field, char *buffer, size_t size)
