@@ -287,6 +287,16 @@ static void completion_failed(struct verbs_channel *channel, enum ibv_wc_status 
 	}
 }
 
+/* READs up to this one are over (C2); those before one that failed are not believed either. Some
+ * devices tell twice of what they flush. */
+static void reads_finish(struct verbs_channel *channel, uint64_t last, int status)
+{
+	if (last >= channel->reads_posted)
+		return;
+	while (channel->reads_finished <= last)
+		read_finish(channel, status);
+}
+
 static void completion(struct verbs_channel *channel, const struct ibv_wc *wc)
 {
 	const bool good = wc->status == IBV_WC_SUCCESS;
@@ -309,9 +319,7 @@ static void completion(struct verbs_channel *channel, const struct ibv_wc *wc)
 	} else if (wc->wr_id == PROBE) {
 		channel->probing = false;
 	} else {
-		while (channel->reads_finished < wc->wr_id)
-			read_finish(channel, 0); /* C2 */
-		read_finish(channel, good ? 0 : -ECONNRESET);
+		reads_finish(channel, wc->wr_id, good ? 0 : -ECONNRESET);
 	}
 }
 
