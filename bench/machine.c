@@ -40,6 +40,9 @@ void machine_pin(unsigned int place)
 			CPU_SET(cpu, &one);
 	if (sched_setaffinity(0, sizeof(one), &one) < 0)
 		machine_fail("not pinned to a core: %s", strerror(errno));
+	if (getenv("TICKBUS_BENCH_REALTIME") &&
+	    sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 }) < 0)
+		machine_fail("no real-time priority: %s", strerror(errno));
 }
 
 void *machine_share(const char *folder, const char *name, size_t bytes)

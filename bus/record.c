@@ -55,14 +55,15 @@ RECORD_INLINE void payload_copy(const struct slot *slot, struct record *copy, si
 {
 	uint64_t word;
 
-	for (size_t i = 0; i < (length + 7) / 8; i++) {
+	_Pragma("GCC unroll 4") for (size_t i = 0; i < (length + 7) / 8; i++)
+	{
 		word = atomic_load_explicit(&slot->word[PAYLOAD_WORD + i], memory_order_relaxed);
 		memcpy(copy->payload + i * 8, &word, sizeof(word));
 	}
 }
 
-int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
-		uint64_t *found)
+RECORD_INLINE int slot_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
+			    struct record *copy, uint64_t *found)
 {
 	uint64_t word;
 
@@ -72,7 +73,8 @@ int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, s
 
 	copy->sequence = sequence;
 	/* Its length bounds what follows: no word is read a second time. */
-	for (size_t i = 1; i < PAYLOAD_WORD; i++) {
+	_Pragma("GCC unroll 4") for (size_t i = 1; i < PAYLOAD_WORD; i++)
+	{
 		word = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
 		memcpy((char *)copy + i * 8, &word, sizeof(word));
 	}
@@ -88,7 +90,7 @@ int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, s
 	return 0;
 }
 
-static uint64_t small_check(const struct record *copy, uint64_t salt)
+RECORD_INLINE uint64_t small_check(const struct record *copy, uint64_t salt)
 {
 	const struct record_head head = { copy->sequence, copy->time_ns,
 					  record_word(copy, META_WORD) };
@@ -96,8 +98,8 @@ static uint64_t small_check(const struct record *copy, uint64_t salt)
 	return record_check(&head, copy->payload, RECORD_SMALL, salt);
 }
 
-int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
-		  uint64_t salt)
+RECORD_INLINE int copy_verify(struct record *copy, size_t slot_bytes, uint64_t sequence,
+			      bool checked, uint64_t salt)
 {
 	uint64_t check;
 
@@ -113,6 +115,40 @@ int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, boo
 		check = record_hash(copy, RECORD_HEADER_BYTES + copy->length,
 				    offsetof(struct record, check), salt);
 	return check == copy->check ? 0 : -EAGAIN;
+}
+
+int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
+		uint64_t *found)
+{
+	return slot_copy(slot, slot_bytes, sequence, copy, found);
+}
+
+int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
+		  uint64_t salt)
+{
+	return copy_verify(copy, slot_bytes, sequence, checked, salt);
+}
+
+RECORD_INLINE int slot_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
+			    struct record *copy, uint64_t *found, bool checked, uint64_t salt)
+{
+	if (slot_copy(slot, slot_bytes, sequence, copy, found) < 0)
+		return -EAGAIN;
+	return copy_verify(copy, slot_bytes, sequence, checked, salt);
+}
+
+static __attribute__((noinline)) int take_checked(const struct slot *slot, size_t slot_bytes,
+						  uint64_t sequence, struct record *copy,
+						  uint64_t *found, const uint64_t *salt)
+{
+	return slot_take(slot, slot_bytes, sequence, copy, found, true, *salt);
+}
+
+int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
+		uint64_t *found, const uint64_t *salt)
+{
+	return salt ? take_checked(slot, slot_bytes, sequence, copy, found, salt)
+		    : slot_take(slot, slot_bytes, sequence, copy, found, false, 0);
 }
 
 TB_API const char *tb_kind_name(uint8_t kind)

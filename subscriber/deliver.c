@@ -7,13 +7,7 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "subscriber/subscriber.h"
-
-bool deliver_stopped(const struct tb_source *source)
-{
-	return source->subscription->closing || source->subscription->subscriber->closing ||
-	       source->state == SOURCE_DEAD;
-}
+#include "subscriber/deliver.h"
 
 static void count(struct tb_source *source, enum subscription_counter counter, uint64_t more)
 {
@@ -22,15 +16,11 @@ static void count(struct tb_source *source, enum subscription_counter counter, u
 
 static void event_tell(struct tb_subscription *subscription, struct tb_event *event)
 {
-	struct tb_subscriber *subscriber = subscription->subscriber;
-	const bool before = subscriber->in_handler;
-
-	if (!subscription->options.on_event || subscription->closing || subscriber->closing)
+	if (!subscription->options.on_event || subscription->closing ||
+	    subscription->subscriber->closing)
 		return;
 	event->size = sizeof(*event);
-	subscriber->in_handler = true;
 	subscription->options.on_event(subscription->options.user, event);
-	subscriber->in_handler = before;
 }
 
 static struct tb_event event_of(const struct tb_source *source, enum tb_event_kind kind)
@@ -128,10 +118,9 @@ static int name_find(struct tb_source *source, uint32_t instrument)
 	return source->place.names[instrument][0] ? 1 : -EAGAIN;
 }
 
-int deliver_record(struct tb_source *source, struct record *copy)
+/* A hole, or the first record after some, or the first of its instrument. */
+int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	struct tb_record record;
 	int result;
 
 	if (copy->kind == TB_KIND_HOLE) {
@@ -143,26 +132,6 @@ int deliver_record(struct tb_source *source, struct record *copy)
 	result = name_find(source, copy->instrument);
 	if (result != 1)
 		return result;
-	if (source->hole_first)
-		deliver_holes(source);
-	record = (struct tb_record){ .size = sizeof(record),
-				     .epoch = source->place.shape.epoch,
-				     .sequence = copy->sequence,
-				     .time_ns = copy->time_ns,
-				     .instrument = copy->instrument,
-				     .length = copy->length,
-				     .kind = copy->kind,
-				     .flags = copy->flags,
-				     .name = source->place.names[copy->instrument],
-				     .data = copy->payload };
-	source->next++;
-	if (source->head < copy->sequence)
-		source->head = copy->sequence;
-	source->tries = 0;
-	source->subscription->counters[SUBSCRIPTION_RECORDS]++;
-	subscriber->in_handler = true;
-	source->subscription->options.on_record(source->subscription->options.user, source,
-						&record);
-	subscriber->in_handler = false;
-	return 1;
+	deliver_holes(source);
+	return deliver_stopped(source) ? 0 : deliver_record(source, copy);
 }

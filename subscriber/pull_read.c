@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "subscriber/subscriber.h"
+#include "subscriber/deliver.h"
 
 static struct fabric_read chunk_read(const struct tb_source *source, uint64_t first, uint64_t count)
 {

@@ -6,10 +6,13 @@
  * slot that stays busy is left for the next call: nothing spins inside one. */
 #include <errno.h>
 
-#include "subscriber/subscriber.h"
+#include "subscriber/deliver.h"
 
 #define COPY_TRIES 64 /* a line or slot that changes under the copy */
 #define IDLE_LOOKS 16 /* empty looks at a busy slot between two looks at the progress line */
+#define LINE_BYTES 64
+#define AHEAD      2  /* slots fetched ahead of the one that is read */
+#define HEAD_EVERY 16 /* records in a row between two looks at the head */
 
 /* Reads the progress line whole; false when its writer did not let us. */
 static bool line_read(struct tb_source *source, struct progress *progress)
@@ -57,40 +60,64 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 	return false;
 }
 
+/* The slot held `next`, but its copy did not prove itself: it may have changed meanwhile. */
+static __attribute__((noinline)) int take_again(struct tb_source *source, const struct slot *slot,
+						uint64_t *found, const uint64_t *salt)
+{
+	int result = -EAGAIN;
+
+	for (int i = 1; i < COPY_TRIES && result < 0 && *found == source->next; i++)
+		result = record_take(slot, source->place.shape.slot_bytes, source->next,
+				     &source->record, found, salt);
+	return result;
+}
+
+/* Fetches the lines of a slot that will be read soon, if it is written: those at the head of the
+ * ring are the writer's, and taking them away from it would make it wait. The head is no more than
+ * a hint here: what is fetched too early or too late is read all the same. */
+static inline void fetch_ahead(const struct place *place, uint64_t sequence, uint64_t *head,
+			       int count)
+{
+	const char *slot = place->view + place->layout.ring +
+			   (sequence & (place->shape.slots - 1)) * place->shape.slot_bytes;
+
+	if (count % HEAD_EVERY == 0)
+		*head = atomic_load_explicit(
+			(const _Atomic uint64_t *)(const void *)(place->view +
+								 place->layout.progress),
+			memory_order_relaxed);
+	if (sequence > *head)
+		return;
+	for (uint32_t at = 0; at < place->shape.slot_bytes; at += LINE_BYTES)
+		__builtin_prefetch(slot + at);
+}
+
 int pull_view(struct tb_source *source, int max)
 {
 	const struct place *place = &source->place;
+	const uint64_t *salt = place->checked ? &place->record_salt : NULL;
 	const char *ring = place->view + place->layout.ring;
 	const uint64_t mask = place->shape.slots - 1;
 	const uint32_t slot_bytes = place->shape.slot_bytes;
-	int count = 0, again = 0, result;
-	uint64_t found;
+	int count = 0, result;
+	uint64_t found, head = 0;
 
 	while (count < max && source->state == SOURCE_RUNNING) {
 		const struct slot *slot =
 			(const struct slot *)(const void *)(ring +
 							    (source->next & mask) * slot_bytes);
 
-		result = record_copy(slot, slot_bytes, source->next, &source->record, &found);
-		if (result < 0 && found == source->next && ++again < COPY_TRIES)
-			continue;
-		again = 0;
-		if (result < 0) {
-			if (slot_elsewhere(source, found) && !deliver_stopped(source))
-				continue;
-			break;
-		}
-		__builtin_prefetch(ring + ((source->next + 2) & mask) * slot_bytes);
-		result = record_verify(&source->record, slot_bytes, source->next, place->checked,
-				       place->record_salt);
+		if (count > 0 && slot_bytes > LINE_BYTES)
+			fetch_ahead(place, source->next + AHEAD, &head, count);
+		result = record_take(slot, slot_bytes, source->next, &source->record, &found, salt);
+		if (result < 0 && found == source->next)
+			result = take_again(source, slot, &found, salt);
 		if (result == 0)
 			result = deliver_record(source, &source->record);
-		if (result < 0) {
-			source->subscription->counters[SUBSCRIPTION_TORN]++;
-			if (look(source, true) && !deliver_stopped(source))
-				continue;
+		if (result < 0 && slot_elsewhere(source, found) && !deliver_stopped(source))
+			continue;
+		if (result <= 0)
 			break;
-		}
 		source->idle = 0;
 		count++;
 		if (deliver_stopped(source))

@@ -12,6 +12,7 @@
 
 #include "bus/error.h"
 #include "bus/words.h"
+#include "subscriber/deliver.h"
 
 /* -- places -------------------------------------------------------------------------------------
  */
@@ -127,8 +128,12 @@ void source_reap(struct tb_source *source)
 {
 	struct tb_source **link = &source->subscription->sources;
 
-	if (source->state != SOURCE_DEAD || source->under_way > 0)
+	if (source->state != SOURCE_DEAD)
 		return;
+	if (source->under_way > 0) {
+		source->subscription->subscriber->untidy = true;
+		return;
+	}
 	while (*link != source)
 		link = &(*link)->next_source;
 	*link = source->next_source;
@@ -165,6 +170,7 @@ void source_leave(struct tb_source *source)
 		connection_send(subscriber, &leave);
 	}
 	source->state = SOURCE_DEAD;
+	subscriber->untidy = true;
 }
 
 void source_orphan(struct tb_source *source)
@@ -210,6 +216,8 @@ static int source_new(struct tb_subscription *subscription, const char *name, bo
 		return result;
 	}
 	subscriber->table[slot] = source;
+	if (subscriber->table_used <= slot)
+		subscriber->table_used = slot + 1;
 	source->next_source = subscription->sources;
 	subscription->sources = source;
 	*out = source;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/barrier.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
 
@@ -149,6 +150,7 @@ static void subscription_free(struct tb_subscription *subscription)
 /* Frees what was ended: sources whose READs are done, subscriptions without sources. */
 void subscriber_cleanup(struct tb_subscriber *subscriber)
 {
+	subscriber->untidy = false;
 	for (struct tb_subscription *s = subscriber->subscriptions, *next; s; s = next) {
 		next = s->next_subscription;
 		for (struct tb_source *source = s->sources, *after; source; source = after) {
@@ -195,16 +197,17 @@ TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 
 static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 {
-	const uint32_t sources = subscriber->topics_max;
+	const uint32_t sources = subscriber->table_used;
+	uint32_t at = subscriber->turn + 1 < sources ? subscriber->turn + 1 : 0;
 	int count = 0;
 
-	if (++subscriber->turn >= sources)
-		subscriber->turn = 0;
+	subscriber->turn = at;
 	for (uint32_t i = 0; i < sources && count < records_max && !subscriber->closing; i++) {
-		struct tb_source *source = subscriber->table[(subscriber->turn + i) % sources];
+		struct tb_source *source = subscriber->table[at];
 
 		if (source && source->state != SOURCE_DEAD)
 			count += source_poll(source, records_max - count);
+		at = at + 1 < sources ? at + 1 : 0;
 	}
 	return count;
 }
@@ -266,7 +269,11 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 		subscriber_free(subscriber);
 		return error_set(ECANCELED, "tb_poll: a handler closed the subscriber");
 	}
-	subscriber_cleanup(subscriber);
+	if (subscriber->untidy)
+		subscriber_cleanup(subscriber);
+	if (count == 0)
+		barrier_pause(); /* a caller that polls again at once, takes the line from the
+				    writer */
 	return count;
 }
 
@@ -511,7 +518,7 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription)
 {
 	if (!subscription)
 		return;
-	subscription->closing = true;
+	subscription->closing = subscription->subscriber->untidy = true;
 	if (!subscription->subscriber->in_poll)
 		subscriber_cleanup(subscription->subscriber);
 }

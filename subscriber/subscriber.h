@@ -144,7 +144,9 @@ struct tb_subscriber {
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */
+	uint32_t table_used;      /* no slot from here on ever had one */
 	uint32_t turn;            /* who is polled first */
+	bool untidy;              /* something was ended and is not freed yet */
 	struct discovery discovery;
 	struct schema_cache *schemas;
 
@@ -165,7 +167,7 @@ struct tb_subscriber {
 
 	int epoll_fd, timer_fd, link_fd; /* link_fd: the one in epoll, -1 none */
 	bool descriptor_mode;
-	bool in_poll, in_handler, closing;
+	bool in_poll, closing;
 };
 
 uint64_t subscriber_now_ms(void); /* coarse, cheap, monotonic */
@@ -204,15 +206,11 @@ void source_settle(struct tb_source *);
 int source_poll(struct tb_source *, int max);
 
 /* deliver.c */
-/* 1 delivered or taken as a hole, 0 not now (its name is being fetched), -EAGAIN not a valid
- * record. */
-int deliver_record(struct tb_source *, struct record *);
 void deliver_holes(struct tb_source *);
 void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
 void deliver_event(struct tb_source *, enum tb_event_kind);
 void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
 void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *words);
-bool deliver_stopped(const struct tb_source *);
 
 /* pull_view.c, pull_read.c: records in order from `next`; the number delivered. */
 int pull_view(struct tb_source *, int max);
