@@ -95,6 +95,7 @@ static int signals_open(void)
 	sigaddset(&set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
