@@ -30,6 +30,7 @@ struct source_bytes {
 	bool inside;        /* a gzip member or zstd frame has begun and not ended */
 	bool more;          /* the decoder may hold bytes that had no room */
 	uint64_t raw_total; /* read from the file */
+	uint64_t size;      /* of the file when it was opened */
 	size_t raw_next, raw_count;
 	ssize_t (*read)(struct source_bytes *, uint8_t *, size_t);
 	z_stream gzip;
@@ -76,6 +77,10 @@ static int fill(struct source_bytes *bytes)
 		bytes->raw_count += (size_t)count;
 		bytes->raw_total += (size_t)count;
 	}
+	if (!bytes->raw_count && bytes->raw_total < bytes->size)
+		return fail(bytes, EBADMSG,
+			    "the file ends at byte %llu, expected %llu bytes as when it was opened",
+			    place(bytes), (unsigned long long)bytes->size);
 	return 0;
 }
 
@@ -217,6 +222,7 @@ static int open_file(struct source_bytes *bytes, const char *path)
 		return error_set(EISDIR, "%s: is a directory, expected a file", path);
 	if (!S_ISREG(status.st_mode))
 		return error_set(EINVAL, "%s: is a pipe or a device, expected a file", path);
+	bytes->size = (uint64_t)status.st_size;
 	posix_fadvise(bytes->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	return 0;
 }
