@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon's whole life: what it holds in the middle of it, and that nothing is left at its end.
+
+    life.py PUBD TICKBUS WITNESS [CASE...]
+"""
+import shutil
+import signal
+import struct
+import subprocess
+import unittest
+
+import wire
+from scene import PUBD, Scene, growth_kb, main, settings, synthetic
+
+JOINS = 10000
+FEED = synthetic(", rate: 2000, speed: realtime")
+
+
+class Joins(Scene):
+    def rounds(self, count):
+        """Connections that join and leave a topic, a hundred times each."""
+        for _ in range(count // 100):
+            peer = self.peer()
+            peer.greet()
+            epoch, topic = peer.first_topic()
+            for _ in range(100):
+                kind, _ = peer.ask(wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch)))
+                self.assertEqual(kind, wire.GRANT)
+                peer.send(wire.MESSAGE, wire.request(wire.LEAVE, struct.pack("<IQQ", topic, epoch,
+                                                                             0)))
+            peer.close()
+        self.until(lambda: self.counters()["joins"] == 0, "no join left")
+
+    def test_ten_thousand_joins_and_leaves_leave_nothing(self):
+        pubd = self.pubd(settings(FEED))
+        self.rounds(1000)
+        before = pubd.descriptors(), pubd.memory_kb()
+        self.rounds(JOINS)
+        self.assertEqual(self.counters()["subscribers"], 1)  # who asks
+        self.until(lambda: pubd.descriptors() == before[0], "as few descriptors as before", pubd)
+        self.assertLess(pubd.memory_kb() - before[1], growth_kb(64))
+        pubd.stop()
+
+
+@unittest.skipUnless(shutil.which("valgrind"), "valgrind is not there")
+class Valgrind(Scene):
+    """Start, serve, open the log anew, begin again, end: no error, nothing lost."""
+
+    def setUp(self):
+        super().setUp()
+        probe = subprocess.run(["valgrind", "-q", PUBD, "--version"], capture_output=True,
+                               text=True)
+        if probe.returncode or probe.stderr:
+            self.skipTest("pubd does not run under valgrind: "
+                          + (probe.stderr.splitlines() or ["no reason given"])[0])
+
+    def begin_life(self, feed, topics=("t",)):
+        self.log, self.report = self.folder / "log", self.folder / "report"
+        text = settings(feed, topics, log=f"log: {{ file: {self.log} }}")
+        self.bus = self.begin(PUBD, self.file("pubd.yaml", text), prefix=[
+            "valgrind", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
+            "--track-fds=yes", "--error-exitcode=99", f"--log-file={self.report}"])
+        self.logs("info bus b: ")
+
+    def logs(self, words):
+        self.until(lambda: self.log.exists() and words in self.log.read_text(), words, self.bus)
+
+    def end_life(self):
+        self.bus.signal(signal.SIGTERM)
+        status = self.bus.popen.wait(120)
+        words = self.report.read_text()
+        self.assertEqual(status, 0, words + self.log.read_text())
+        self.assertIn("ERROR SUMMARY: 0 errors", words)
+        self.assertRegex(words, r"FILE DESCRIPTORS: \d+ open \(3 std\) at exit")
+
+    def test_start_serve_reopen_end(self):
+        self.begin_life(FEED, ("t", "u"))
+        witness = self.witness("u")
+        witness.reads_on(100)
+        self.log.rename(self.folder / "old")
+        self.bus.signal(signal.SIGHUP)
+        self.logs("opened anew")
+        peer = self.peer()
+        peer.raw(b"garbage")
+        peer.refusal()
+        peer.close()
+        self.counters()
+        self.end_life()
+        witness.ends(0)
+
+    def test_a_feed_that_begins_again_and_again(self):
+        self.begin_life(synthetic(", messages: 2000, at_end: restart"))
+        witness = self.witness()
+        witness.sees("restart", 3)
+        self.end_life()
+
+
+main()

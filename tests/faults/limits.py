@@ -1,0 +1,318 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What runs out, and files that change under a feed: a clear error each, and nobody else harmed.
+
+    limits.py PUBD TICKBUS WITNESS [CASE...]
+"""
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+
+import wire
+from scene import PUBD, SANITIZED, TICKBUS, Scene, main, settings, synthetic
+
+FEED = synthetic(", rate: 5000, speed: realtime")
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+class Descriptors(Scene):
+    def test_too_few_to_begin_is_an_error_in_words(self):
+        errors = 0
+        for limit in range(4, 60):
+            pubd = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)),
+                              prefix=["prlimit", f"--nofile={limit}"])
+            self.until(lambda: pubd.began() or not pubd.running(), "a bus", pubd)
+            if pubd.running():
+                pubd.stop()
+                break
+            words = pubd.words()
+            if re.search("error while loading shared libraries", words):
+                continue  # not even the system's libraries
+            errors += 1
+            self.assertEqual(pubd.popen.returncode, 1, words)
+            self.assertRegex(words, "descriptors|Too many open files")
+        self.assertGreater(errors, 5)
+
+    def test_none_left_for_further_subscribers_is_told_to_them_and_logged_once_each(self):
+        pubd = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"),
+                         prefix=["prlimit", "--nofile=40"])
+        other = self.witness()
+        other.reads_on()
+        peers = [self.peer() for _ in range(60)]
+        refused = []
+        for peer in peers:
+            peer.raw(struct.pack("<I", wire.HELLO) + wire.hello())
+            frame = peer.receive()
+            if frame[0] == wire.REFUSE:
+                refused.append(frame[1][4:].decode())
+        self.assertGreater(len(refused), 20)
+        self.assertEqual(set(refused), {"the publisher has no descriptor left"})
+        self.assertEqual(pubd.words().count("no descriptor is left"), len(refused))
+        other.reads_on(100)
+        for peer in peers:
+            peer.close()
+        late = self.witness()  # they are given back
+        late.reads_on()
+        pubd.stop()
+        for witness in (other, late):
+            witness.ends(0)
+            self.assertEqual(witness.events("sum")[-1]["wrong"], 0)
+        self.assertEqual(other.events("sum")[-1]["lost"], 0)
+
+
+class Memory(Scene):
+    BIG = "slots: 1048576, instruments: 64"  # 64 MiB
+
+    def setUp(self):
+        super().setUp()
+        if SANITIZED:
+            self.skipTest("the address sanitizer takes more address space than any limit leaves")
+
+    def test_too_little_for_a_topic_is_an_error_that_names_the_bytes(self):
+        words = self.refused(settings(FEED, more=self.BIG), prefix=["prlimit", f"--as={60 << 20}"])
+        self.assertRegex(words, r"error topic t: memory t: [0-9]{8} bytes cannot be had: ")
+
+    def test_too_little_for_a_subscriber_is_its_error_alone(self):
+        pubd = self.pubd(settings(FEED, more=self.BIG))
+        other = self.witness()
+        other.reads_on()
+        cat = self.begin(TICKBUS, "cat", "shm:b", "t", prefix=["prlimit", f"--as={60 << 20}"])
+        cat.ends(1)
+        self.assertRegex(cat.words(), r"topic t: .*[0-9]{8} bytes cannot be mapped: Cannot allocate")
+        other.reads_on(100)
+        pubd.stop()
+        other.ends(0)
+        self.assertEqual(other.events("sum")[-1]["lost"], 0)
+
+    def test_any_limit_of_address_space_is_an_error_or_enough(self):
+        text = self.file("pubd.yaml", settings(FEED))
+        for limit in range(8 << 20, 400 << 20, 3 << 20):
+            pubd = self.begin(PUBD, text, prefix=["prlimit", f"--as={limit}"])
+            self.until(lambda: pubd.began() or not pubd.running(), "a bus", pubd)
+            if pubd.running():
+                pubd.stop()
+                break
+            words = pubd.words()
+            if "loading shared libraries" not in words:
+                self.assertEqual(pubd.popen.returncode, 1, words)
+                self.assertRegex(words, "memory|Cannot allocate|no thread")
+        else:
+            self.fail("never enough")
+
+
+class Locked(Scene):
+    def test_a_limit_of_locked_memory_is_one_warning_with_the_remedy_and_all_goes_on(self):
+        if SANITIZED:
+            self.skipTest("the address sanitizer makes nothing of a wish to lock memory")
+        prefix = ["prlimit", "--memlock=65536"]
+        if os.geteuid() == 0:  # root may lock what it wants
+            self.need_root()
+            os.chown(self.folder, 65534, 65534)
+            prefix += NOBODY
+        pubd = self.pubd(settings(FEED, topics=("t", "u")), prefix=prefix)
+        self.assertEqual(pubd.words().count("cannot be pinned"), 1)
+        self.assertRegex(pubd.words(), "warning .*limit of lockable memory is 65536 bytes.*remedy: "
+                                       ".*ulimit -l")
+        witness = self.witness("u")
+        witness.reads_on(100)
+        pubd.stop()
+        witness.ends(0)
+
+
+class Disk(Scene):
+    """The log's disk is full: nobody waits for it, and what was lost is told when there is room."""
+
+    def complain(self, times):
+        """Things worth a line in the log."""
+        for _ in range(times):
+            peer = self.peer()
+            peer.raw(b"garbage")
+            peer.refusal()
+            peer.close()
+
+    def goes_on(self, witness):
+        witness.reads_on(100)
+        self.complain(5)
+        witness.reads_on(100)
+
+    def test_a_device_that_is_always_full(self):
+        pubd = self.begin(PUBD, self.file("pubd.yaml",
+                                          settings(FEED, log="log: { file: /dev/full }")))
+        witness = self.witness()
+        self.goes_on(witness)
+        pubd.stop()
+        witness.ends(0)
+
+    def test_a_file_that_may_not_grow_and_then_may(self):
+        log = self.folder / "log"
+        pubd = self.begin(PUBD, self.file("pubd.yaml",
+                                          settings(FEED, log=f"log: {{ file: {log} }}")))
+        witness = self.witness()
+        witness.reads_on()
+        size = log.stat().st_size
+        resource.prlimit(pubd.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        self.goes_on(witness)
+        self.assertEqual(log.stat().st_size, size)
+        resource.prlimit(pubd.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        self.complain(1)
+        self.until(lambda: "5 lines before the last could not be written" in log.read_text(),
+                   "what was lost", pubd)
+        pubd.stop()
+        witness.ends(0)
+
+    def test_a_file_system_without_room_and_then_with(self):
+        place = self.folder / "full"
+        place.mkdir()
+        alone = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
+        mount = alone + ["sh", "-ec", 'mount -t tmpfs -o size=32k none "$0"; "$@"', place]
+        if subprocess.run([*map(str, mount), "true"], capture_output=True).returncode:
+            self.skipTest("no file system can be mounted here (unshare --mount)")
+        mount[-2] = mount[-2].replace('"$@"', 'exec "$@"')
+        log = place / "log"
+        pubd = self.begin(PUBD, self.file("pubd.yaml",
+                                          settings(FEED, log=f"log: {{ file: {log} }}")),
+                          prefix=map(str, mount))
+        witness = self.witness()
+        witness.reads_on()
+        inside = pathlib.Path(f"/proc/{pubd.pid}/root{place}")
+        with open(inside / "filler", "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(4096))
+            except OSError:
+                pass
+        while (inside / "log").stat().st_size % 4096:  # the last page of the log has room
+            before = (inside / "log").stat().st_size
+            self.complain(1)
+            if (inside / "log").stat().st_size == before:
+                break
+        self.goes_on(witness)
+        (inside / "filler").unlink()
+        self.complain(1)
+        self.until(lambda: "before the last could not be written" in (inside / "log").read_text(),
+                   "what was lost", pubd)
+        pubd.stop()
+        witness.ends(0)
+
+    def test_memory_that_may_not_be_so_large_a_file_is_an_error(self):
+        words = self.refused(settings(FEED), prefix=["prlimit", "--fsize=65536"])
+        self.assertRegex(words, "error topic t: memory t: [0-9]+ bytes cannot be had: File too large")
+
+
+class Place(Scene):
+    def test_a_folder_that_cannot_be_written_is_an_error_with_the_remedy(self):
+        prefix = []
+        self.folder.chmod(0o755)
+        if os.geteuid() == 0:
+            self.need_root()
+            prefix = NOBODY
+        else:
+            self.file("refused.yaml", "")
+            self.folder.chmod(0o555)
+            self.addCleanup(self.folder.chmod, 0o755)
+        words = self.refused(settings(FEED), prefix=prefix)
+        self.assertRegex(words, r"error address shm:b: no socket can be made in \S+: Permission "
+                                r"denied; set TICKBUS_RUNTIME_DIR to a folder of yours")
+
+    def test_a_folder_that_is_not_there(self):
+        self.env["TICKBUS_RUNTIME_DIR"] = str(self.folder / "nowhere")
+        self.assertRegex(self.refused(settings(FEED)), "error address shm:b: no socket can be made "
+                                                       "in .*nowhere: No such file")
+
+
+class File(Scene):
+    """The file of a feed is taken away while it is read. It is open, and read to 128 KiB, when the
+    subscriber comes for whom the feed waits."""
+
+    def setUp(self):
+        super().setUp()
+        self.day = self.synth("day.bin", 5)
+        more = f"path: {self.day}, date: 2019-12-30, start: {{ subscribers: 1 }}"
+        self.text = (settings(f"type: itch50, {more}", more="slots: 131072, instruments: 64")
+                     .replace("topics:", f"  - {{ name: g, {FEED} }}\ntopics:")
+                     + "  - { name: u, feed: g, select: quote, schema: quote }\n")
+
+    def synth(self, name, seed):
+        path = self.folder / name
+        subprocess.run([TICKBUS, "synth", "--seed", str(seed), "--symbols", "20", "--messages",
+                        "40000", path], check=True, env=self.env)
+        return path
+
+    def run_feed(self, change, text=None):
+        """Reads the file, changed before its first message is asked for: the log, and how many
+        quotes came. The other feed must not feel it."""
+        pubd = self.pubd(text or self.text)
+        pubd.says("waits for 1 subscribers")
+        other = self.witness("u")
+        other.reads_on()
+        change()
+        witness = self.witness("t", "oldest")
+        witness.sees("ended")
+        other.reads_on(100)
+        self.assertEqual(other.sum()["lost"], 0)
+        books = witness.events()[-1]
+        self.assertEqual(books["wrong"], 0)
+        pubd.signal(signal.SIGTERM)
+        pubd.popen.wait(60)
+        other.ends(0)
+        return pubd.words(), books["total"], pubd.popen.returncode
+
+    def whole(self):
+        words, total, status = self.run_feed(lambda: None)
+        self.assertEqual(status, 0, words)
+        self.assertIn("read 40000 messages, to the end", words)
+        return total
+
+    def test_removed_is_read_to_its_end_all_the_same(self):
+        words, total, status = self.run_feed(self.day.unlink)
+        self.assertIn("read 40000 messages, to the end", words)
+        self.assertEqual(status, 0)
+
+    def test_replaced_by_another_the_one_that_was_opened_is_read(self):
+        expected = self.whole()
+        other = self.synth("other.bin", 6)
+        words, total, status = self.run_feed(lambda: other.rename(self.day))
+        self.assertIn("read 40000 messages, to the end", words)
+        self.assertEqual((total, status), (expected, 0))
+
+    def cut(self, size):
+        with open(self.day, "r+b") as file:
+            file.truncate(size)
+
+    def test_truncated_is_an_error_that_names_the_place_after_all_before_it(self):
+        whole = self.day.read_bytes()
+        ends = [0]
+        while ends[-1] < len(whole):
+            ends.append(ends[-1] + 2 + struct.unpack_from(">H", whole, ends[-1])[0])
+        boundary = next(end for end in ends if end > 300000)
+        expected = self.whole()
+        for size in (boundary, boundary + 1, boundary + 7, 0):  # 0: what was read ahead is left
+            self.day.write_bytes(whole)
+            words, total, status = self.run_feed(lambda: self.cut(size))
+            self.assertEqual(status, 1, words)
+            self.assertRegex(words, rf"error feed f: .*day\.bin: .*expected {len(whole)}")
+            self.assertTrue(0 < total < expected)
+
+    def test_overwritten_in_place_is_counted_or_an_error_and_nothing_worse(self):
+        def overwrite():
+            with open(self.day, "r+b") as file:
+                file.seek(200000)
+                file.write(os.urandom(100000))
+        words, total, status = self.run_feed(overwrite)
+        self.assertEqual(status, 1, words)
+        self.assertRegex(words, r"error feed f: .*day\.bin: offset [0-9]+ of the uncompressed stream")
+        self.assertGreater(total, 0)
+
+    def test_gone_when_it_is_to_be_read_again_is_an_error(self):
+        words, _, status = self.run_feed(self.day.unlink,
+                                         self.text.replace("date:", "at_end: restart, date:"))
+        self.assertEqual(status, 1)
+        self.assertRegex(words, r"error feed f: .*day\.bin: No such file or directory")
+
+
+main()

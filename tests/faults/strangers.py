@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Peers that do what no subscriber does: refused or dropped with a logged reason, bounded memory,
+nobody else harmed.
+
+    strangers.py PUBD TICKBUS WITNESS [CASE...]
+"""
+import os
+import resource
+import struct
+
+import wire
+from scene import Scene, growth_kb, main, seed, settings, synthetic
+
+FEED = synthetic(", rate: 5000, speed: realtime")
+
+
+class Strangers(Scene):
+    """A bus with a subscriber that must not feel anything."""
+
+    def setUp(self):
+        super().setUp()
+        self.bus = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"))
+        self.other = self.witness()
+        self.other.reads_on()
+        self.until(lambda: self.counters()["subscribers"] == 2, "two subscribers", self.bus)
+        self.before = self.bus.descriptors(), self.bus.memory_kb()
+
+    def nobody_is_harmed(self, more_kb=256):
+        """All is as it was, and the subscriber lost nothing."""
+        self.until(lambda: self.counters()["subscribers"] == 2, "only who was there", self.bus)
+        self.until(lambda: self.bus.descriptors() <= self.before[0], "as few descriptors", self.bus)
+        self.assertLess(self.bus.memory_kb() - self.before[1], growth_kb(more_kb))
+        self.other.reads_on(100)
+        self.bus.stop()
+        self.other.ends(0)
+        books = self.other.events("sum")[-1]
+        self.assertEqual((books["lost"], books["wrong"]), (0, 0))
+        self.assertEqual(self.other.events("stale"), [])
+
+    def test_garbage_instead_of_a_hello_is_refused(self):
+        chance = seed()
+        for number in range(500):
+            peer = self.peer()
+            data = chance.randbytes(chance.choice([0, 1, 3, 4, 5, 59, 60, 61, 1028, 1029, 5000]))
+            if number % 2:
+                data = struct.pack("<I", wire.HELLO) + data
+            peer.raw(data)
+            self.assertIsNotNone(peer.refusal())  # it ends, whatever the words
+            peer.close()
+        words = self.bus.words()
+        self.assertIn("was dropped: it sent a frame of", words)
+        self.assertRegex(words, "was refused: hello message of [0-9]+ bytes: ")
+        self.assertLessEqual(len(words.splitlines()), 500 + 10)
+        self.nobody_is_harmed()
+
+    def test_a_hello_with_any_field_wrong_is_refused_in_words(self):
+        for how, expected in (({"magic": 1}, "is not from a tickbus"),
+                              ({"low": 2, "high": 9}, "no common version: the subscriber speaks 2 "
+                                                      "to 9, the publisher 1 to 1"),
+                              ({"low": 0}, "tells no range of versions"),
+                              ({"low": 3, "high": 2}, "tells no range of versions"),
+                              ({"length": 55}, "tells a length other than 56"),
+                              ({"features": 5}, "the subscriber needs features 0x5")):
+            peer = self.peer()
+            peer.send(wire.HELLO, wire.hello(**how))
+            self.assertIn(expected, peer.refusal())
+            self.assertIn(expected, self.bus.words())
+            peer.close()
+        peer = self.peer()
+        peer.send(wire.HELLO, wire.hello()[:24] + b"x" * 32)
+        self.assertIn("ticket is not known", peer.refusal())
+        peer.close()
+        self.nobody_is_harmed()
+
+    def test_half_messages_and_huge_lengths_drop_the_peer_with_a_reason(self):
+        whole = [wire.catalogue(), wire.request(wire.SCHEMA, struct.pack("<II", 1, 0)),
+                 wire.request(wire.JOIN, struct.pack("<IQ", 1, 5)),
+                 wire.request(wire.ARM, struct.pack("<IQQ", 1, 5, 9))]
+        wrong = [message[:cut] for message in whole for cut in range(1, len(message))]
+        wrong += [message + b"\0" for message in whole]
+        wrong += [wire.request(wire.CATALOGUE, struct.pack("<IH", 0, length) + b">")
+                  for length in (0x7fff, 0xffff, 128, 2)]
+        wrong += [wire.request(kind) for kind in (0, 2, 17, 255, 0xffff)]
+        wrong += [wire.request(wire.SCHEMA, struct.pack("<II", 1, 0xffffffff)), b"x" * 1024]
+        for message in wrong:
+            peer = self.peer()
+            peer.greet()
+            peer.send(wire.MESSAGE, message)
+            self.assertEqual(peer.refusal(), "")  # dropped
+            peer.close()
+        self.assertEqual(self.counters()["malformed"], len(wrong))
+        self.assertEqual(self.bus.words().count("was dropped: "), len(wrong))
+        self.assertRegex(self.bus.words(), "was dropped: control message of [0-9]+ bytes: ")
+        self.nobody_is_harmed()
+
+    def test_numbers_that_name_nothing_are_refused_and_the_connection_goes_on(self):
+        peer = self.peer()
+        peer.greet()
+        epoch, topic = peer.first_topic()
+        for message in (wire.request(wire.JOIN, struct.pack("<IQ", 9, epoch)),
+                        wire.request(wire.JOIN, struct.pack("<IQ", 0, epoch)),
+                        wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch + 1)),
+                        wire.request(wire.SCHEMA, struct.pack("<II", 0xffffffff, 0)),
+                        wire.request(wire.SCHEMA, struct.pack("<II", topic, 65000)),
+                        wire.catalogue("a..b"), wire.catalogue("")):
+            self.assertEqual(peer.ask(message)[0], wire.REFUSED)
+        self.assertEqual(peer.first_topic(), (epoch, topic))
+        peer.close()
+        self.nobody_is_harmed()
+
+    def test_replays_join_once_and_a_second_hello_drops(self):
+        peer = self.peer()
+        peer.greet()
+        epoch, topic = peer.first_topic()
+        join = wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch))
+        for _ in range(500):
+            self.assertEqual(peer.ask(join)[0], wire.GRANT)
+        self.assertEqual(self.counters()["joins"], 2)
+        leave = wire.request(wire.LEAVE, struct.pack("<IQQ", topic, epoch, 0))
+        for _ in range(500):
+            peer.send(wire.MESSAGE, leave)
+        self.until(lambda: self.counters()["joins"] == 1, "one join", self.bus)
+        peer.send(wire.HELLO, wire.hello())
+        self.assertEqual(peer.refusal(), "")
+        self.assertIn("it sent a frame of another kind, expected a control message",
+                      self.bus.words())
+        peer.close()
+        self.nobody_is_harmed()
+
+    def test_descriptors_that_nobody_asked_for_are_closed(self):
+        given = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
+        for count in (1, 4, 20):
+            for _ in range(20):
+                peer = self.peer()
+                peer.raw(struct.pack("<I", wire.HELLO) + wire.hello(), given[:count])
+                peer.raw(struct.pack("<I", wire.MESSAGE) + wire.catalogue(), given[:count])
+                peer.receive()
+                peer.close()
+        for descriptor in given:
+            os.close(descriptor)
+        self.nobody_is_harmed()
+
+    def test_who_says_nothing_is_refused_in_time(self):
+        peers = [self.peer() for _ in range(20)]
+        for peer in peers:
+            self.assertIn("it connected and said nothing", peer.refusal())
+            peer.close()
+        self.nobody_is_harmed()
+
+    def test_a_thousand_connections_at_once(self):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most < 2000:
+            self.skipTest(f"the hard limit of descriptors is {most}, expected 2000 or more")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2000, most))
+        self.bus.stop()  # the one that setUp began has the limit of before
+        self.other.ends(0)
+        self.setUp()
+        peers = [self.peer() for _ in range(1000)]
+        for peer in peers:
+            peer.send(wire.HELLO, wire.hello())
+        for peer in peers:
+            self.assertEqual(peer.receive()[0], wire.WELCOME)
+        epoch, topic = peers[0].first_topic()
+        for peer in peers:
+            kind, _ = peer.ask(wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch)))
+            self.assertEqual(kind, wire.GRANT)
+        self.assertLess(self.bus.memory_kb() - self.before[1], growth_kb(4096))
+        self.assertEqual(self.counters()["joins"], 1001)
+        # The limit is that of the settings, 1,024.
+        more = [self.peer() for _ in range(40)]
+        for peer in more:
+            peer.raw(struct.pack("<I", wire.HELLO) + wire.hello())
+        refused = [peer for peer in more if peer.receive()[0] == wire.REFUSE]
+        self.assertEqual(len(refused), 40 - (1024 - 1001))
+        for peer in peers + more:
+            peer.close()
+        self.nobody_is_harmed(more_kb=1024)
+
+    def test_who_never_reads_its_answers_is_dropped_and_costs_nothing(self):
+        for message in (wire.catalogue(), wire.request(wire.SCHEMA, struct.pack("<II", 1, 0))):
+            peer = self.peer()
+            peer.greet()
+            while peer.raw(struct.pack("<I", wire.MESSAGE) + message):
+                pass
+            peer.close()
+        self.assertEqual(self.bus.words().count("was dropped: it does not take its messages"), 2)
+        self.nobody_is_harmed()
+
+
+class Sleepers(Scene):
+    """Who never reads its wakes costs the publishing thread nothing."""
+
+    def signals(self):
+        """Calls that the publishing thread made to wake somebody, and its flushes."""
+        topic = self.counters("topic")
+        return topic["signals"], topic["flushes"]
+
+    def test_a_full_queue_is_not_woken_at_every_flush(self):
+        bus = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"))
+        other = self.witness(how="spin")  # it never sleeps
+        other.reads_on()
+        peer = self.peer()
+        peer.greet()
+        epoch, topic = peer.first_topic()
+        peer.ask(wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch)))
+        arm = wire.request(wire.ARM, struct.pack("<IQQ", topic, epoch, 0))
+        for _ in range(2000):
+            peer.raw(struct.pack("<I", wire.MESSAGE) + arm)
+        self.until(lambda: self.counters()["messages"] > 2000, "all of it was read", bus)
+        before = self.signals()
+        self.until(lambda: self.signals()[1] > before[1] + 2000, "2000 flushes", bus)
+        self.assertLess(self.signals()[0] - before[0], 200)
+        other.reads_on(100)
+        bus.stop()
+        other.ends(0)
+        self.assertEqual(other.events("sum")[-1]["lost"], 0)
+
+
+main()

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shm fabric's socket, spoken by hand: frames of any kind and content, and what answers.
+
+A frame is one SOCK_SEQPACKET message: kind (u32), then the body. See docs/protocol.md.
+"""
+import array
+import os
+import socket
+import struct
+
+HELLO, WELCOME, REFUSE, MESSAGE = 1, 2, 3, 4
+CATALOGUE, TOPICS, SCHEMA, SCHEMA_BYTES, JOIN, GRANT, REFUSED, LEAVE, ARM, WAKE = range(1, 11)
+FRAME_MAX = 4 + 1024
+
+
+def hello(magic=0x53554254, low=1, high=1, length=56, features=0):
+    return struct.pack("<IBBHQQ32s", magic, low, high, length, features, 7, bytes(32))
+
+
+def request(kind, body=b"", number=1):
+    return struct.pack("<HHI", kind, 0, number) + body
+
+
+def text(words):
+    return struct.pack("<H", len(words)) + words.encode()
+
+
+def catalogue(pattern=">", after=0):
+    return request(CATALOGUE, struct.pack("<I", after) + text(pattern))
+
+
+class Peer:
+    """A connection to shm:b in a folder."""
+
+    def __init__(self, folder):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(60)
+        self.socket.connect(str(folder / "b.sock"))
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, kind, body):
+        self.socket.send(struct.pack("<I", kind) + body)
+
+    def raw(self, data, descriptors=()):
+        """Sends bytes as they are; False when the other side went already."""
+        try:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            self.socket.sendmsg([data], rights if descriptors else [])
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def receive(self):
+        """One frame: its kind and body, None at the end. Descriptors are closed."""
+        for _ in range(2):  # after the reset, what was sent before it is still to be had
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self.socket, FRAME_MAX, 4)
+                break
+            except ConnectionResetError:
+                data, descriptors = b"", []
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return (struct.unpack_from("<I", data)[0], data[4:]) if data else None
+
+    def refusal(self):
+        """The words with which it was refused, at the end of what it was sent; "" without."""
+        words = ""
+        while (frame := self.receive()) is not None:
+            if frame[0] == REFUSE:
+                words = frame[1][4:].decode()
+        return words
+
+    def greet(self):
+        self.send(HELLO, hello())
+        return self.receive()
+
+    def ask(self, message):
+        """Sends a request; the answer's type and body."""
+        self.send(MESSAGE, message)
+        kind, body = self.receive()
+        assert kind == MESSAGE, kind
+        return struct.unpack_from("<H", body)[0], body[8:]
+
+    def first_topic(self):
+        """Epoch and id of the first topic."""
+        kind, body = self.ask(catalogue())
+        assert kind == TOPICS, kind
+        epoch, _, _, _, _, _, number = struct.unpack_from("<QQIIIII", body, 8)
+        return epoch, number
