@@ -379,6 +379,19 @@ Test(control, every_wrong_field_is_told_with_its_place)
 	}
 }
 
+Test(control, the_end_of_a_schema_may_be_told_with_no_bytes)
+{
+	static struct control_message message, copy;
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+
+	fill(CONTROL_SCHEMA_BYTES, &message);
+	message.schema_bytes.offset = message.schema_bytes.total;
+	message.schema_bytes.bytes = 0;
+	cr_assert_eq(control_decode(bytes, control_encode(&message, bytes), &copy), 0, "%s",
+		     tb_error());
+	cr_expect_eq(copy.schema_bytes.offset, 10);
+}
+
 Test(control, what_may_not_be_sent_is_not_encoded)
 {
 	static struct control_message message;
@@ -438,7 +451,8 @@ Test(control, the_longest_messages_fit_and_come_back)
 			memset(message.grant.topic.schema, 's', CONTROL_NAME_MAX);
 			break;
 		case CONTROL_REFUSE:
-			memset(message.refuse.words, 'w', CONTROL_WORDS_MAX);
+			memset(message.refuse.words, '~',
+			       CONTROL_WORDS_MAX); /* the last byte of ASCII */
 			break;
 		case CONTROL_VALUES:
 			message.values.count = CONTROL_COUNTERS_PAGE;

@@ -132,6 +132,32 @@ Test(notice, without_an_entry_there_is_nothing_to_send)
 	cr_expect_eq(notice_finish(&writer), 0);
 }
 
+Test(notice, the_shortest_and_the_longest_are_read)
+{
+	static struct record record;
+	uint8_t bytes[NOTICE_BYTES_MAX];
+	struct notice_writer writer;
+	struct notice_reader reader;
+	struct notice_entry entry;
+	struct notice notice;
+	const uint32_t told = NOTICE_HEADER;
+
+	unhex(golden, bytes);
+	memset(bytes + 6, 0, 2); /* no entry */
+	memcpy(bytes + 24, &told, sizeof(told));
+	cr_assert_eq(notice_open(&reader, bytes, NOTICE_HEADER, &notice), 0, "%s", tb_error());
+	cr_expect_eq(notice_next(&reader, &entry), 0);
+	record = a_record();
+	record.length = NOTICE_BYTES_MAX - NOTICE_HEADER - NOTICE_ENTRY - RECORD_HEADER_BYTES;
+	notice_begin(&writer, bytes, sizeof(bytes), BUS, SENT);
+	cr_assert_eq(notice_entry(&writer, 5, EPOCH, 1000), 0);
+	cr_assert_eq(notice_record(&writer, &record), 0);
+	cr_assert_eq(notice_finish(&writer), NOTICE_BYTES_MAX);
+	cr_assert_eq(notice_open(&reader, bytes, sizeof(bytes), &notice), 0, "%s", tb_error());
+	cr_assert_eq(notice_next(&reader, &entry), 1);
+	cr_expect_eq(entry.records, 1);
+}
+
 /* What does not fit is refused whole: what was written before stays a notice, within its limit. */
 Test(notice, no_limit_is_ever_passed)
 {

@@ -25,6 +25,22 @@ static bool matches(const char *pattern, const char *name)
 	return pattern[0] == '\0' || matches(pattern + 1, name + 1);
 }
 
+/* Parts that are not empty, with single dots between. */
+static bool has_parts(const char *text)
+{
+	const size_t length = strlen(text);
+
+	return length > 0 && text[0] != '.' && text[length - 1] != '.' && !strstr(text, "..");
+}
+
+/* A `>` is the whole last part, or there is none. */
+static bool is_pattern(const char *text)
+{
+	const char *rest = strchr(text, '>');
+
+	return has_parts(text) && (!rest || (rest[1] == '\0' && (rest == text || rest[-1] == '.')));
+}
+
 /* The index-th text over an alphabet; all texts of up to LENGTH_MAX bytes have one. */
 static void text_of(unsigned int index, const char *alphabet, char text[LENGTH_MAX + 1])
 {
@@ -48,11 +64,14 @@ Test(pattern, matches_as_defined_for_every_short_name_and_pattern)
 
 	for (unsigned int i = 0; i < NAMES; i++) {
 		text_of(i, "a.", names[count]);
-		count += pattern_name_check(names[count]) == 0;
+		cr_assert_eq(pattern_name_check(names[count]) == 0, has_parts(names[count]),
+			     "\"%s\"", names[count]);
+		count += has_parts(names[count]);
 	}
 	for (unsigned int i = 0; i < PATTERNS; i++) {
 		text_of(i, "a.*>", pattern);
-		if (pattern_check(pattern) < 0)
+		cr_assert_eq(pattern_check(pattern) == 0, is_pattern(pattern), "\"%s\"", pattern);
+		if (!is_pattern(pattern))
 			continue;
 		patterns++;
 		for (unsigned int n = 0; n < count; n++) {
@@ -90,13 +109,17 @@ static const struct {
 	{ "a*.>", "abc.d", true },
 	{ "*b.c", "abbb.c", true },
 	{ "*", "a-b_c", true },
+	{ "az09_-.*", "az09_-.zero", true },
 };
 
 Test(pattern, examples_of_the_manual)
 {
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_expect_eq(pattern_check(cases[i].pattern), 0, "%s", tb_error());
+		cr_expect_eq(pattern_name_check(cases[i].name), 0, "%s", tb_error());
 		cr_expect_eq(pattern_match(cases[i].pattern, cases[i].name), cases[i].match,
 			     "\"%s\" \"%s\"", cases[i].pattern, cases[i].name);
+	}
 }
 
 Test(pattern, wrong_names_and_patterns_are_refused_in_words)

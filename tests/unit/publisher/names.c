@@ -39,6 +39,11 @@ Test(names, come_back_in_order_until_there_is_no_room)
 			cr_assert_str_eq(names.entries[i].name, name);
 			cr_assert_eq(names.entries[i].value, i * 7);
 		}
+		names_clear(&names);
+		for (uint32_t i = 0; i < capacity; i++) {
+			snprintf(name, sizeof(name), "N%u", i);
+			cr_assert_eq(names_find(&names, name), -1);
+		}
 		names_close(&names);
 	}
 }
