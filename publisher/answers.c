@@ -170,11 +170,13 @@ static int wake(struct join *join, uint64_t head)
 	message.topic.epoch = join->epoch;
 	message.topic.head = head;
 	result = session_offer(join->session, &message);
-	if (result == -EAGAIN)
+	if (result == -EAGAIN) {
+		join->full = true;
 		return 0; /* a queue full of news wakes it; of this one it is told later */
+	}
 	if (result < 0)
 		return result;
-	join->armed = false;
+	join->armed = join->full = false;
 	counter_add(&publisher->counters[BUS_WAKES], 1);
 	return 0;
 }
@@ -185,7 +187,7 @@ void answers_wake(struct tb_topic *topic)
 	uint64_t head;
 
 	for (const struct join *join = topic->joins; join && !sleepers; join = join->next_of_topic)
-		sleepers = join->armed;
+		sleepers = join->armed && !join->full;
 	if (!sleepers)
 		return;
 	wakeup_arm(&topic->wakeup);
@@ -193,9 +195,18 @@ void answers_wake(struct tb_topic *topic)
 	for (struct join *join = topic->joins, *next; join; join = next) {
 		next = join->next_of_topic; /* a failed send ends one session: this join's, not
 					       next's */
-		if (join->armed && (head > join->head_seen || join->epoch != topic->shape.epoch))
+		if (join->armed && !join->full &&
+		    (head > join->head_seen || join->epoch != topic->shape.epoch))
 			wake(join, head);
 	}
+}
+
+/* Not with each flush: one that never reads its queue would cost the writer a call each time. */
+void answers_wake_all(struct tb_topic *topic)
+{
+	for (struct join *join = topic->joins; join; join = join->next_of_topic)
+		join->full = false;
+	answers_wake(topic);
 }
 
 static int answer_arm(struct session *session, const struct control_message *asked)

@@ -260,8 +260,11 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 			gate->listener->ops->listener_poll(gate->listener);
 	}
 	server_signalled(publisher);
-	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
-		server_pulse(publisher);
+	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
+		return;
+	server_pulse(publisher);
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		answers_wake_all(publisher->topics[i]);
 }
 
 void *server_run(void *user)
