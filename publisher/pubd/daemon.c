@@ -120,7 +120,8 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 			  : feed_open(made, &options);
 }
 
-/* Topics first, all of them: a subscriber that comes early finds each. */
+/* Every topic is there before any feed begins. The bus listens already: who asks for a topic in
+ * between and does not wait is told that there is none. */
 static int feeds_open(struct daemon *daemon, int done_fd)
 {
 	const struct settings *settings = daemon->settings;
