@@ -73,14 +73,17 @@ int lines_transfer(const struct shape *shape, unsigned int ms)
 	double *samples = calloc(SAMPLES_MAX, sizeof(*samples));
 	const double scale = machine_ticks_per_ns();
 	const pid_t child = beside(lines, echo);
-	const uint64_t warm = machine_ticks() + (uint64_t)(scale * 1e6 * ms / 4);
-	const uint64_t until = warm + (uint64_t)(scale * 1e6 * ms);
-	uint64_t from = machine_ticks(), to;
+	uint64_t warm, until, from, to;
 	size_t count = 0;
 
 	if (!samples)
 		machine_fail("no memory");
-	for (uint64_t n = 1; from < until && count < SAMPLES_MAX; n++, from = to) {
+	tell(&lines->there, 1);
+	await(&lines->back, 1); /* the other side runs */
+	from = machine_ticks();
+	warm = from + (uint64_t)(scale * 1e6 * ms / 4);
+	until = warm + (uint64_t)(scale * 1e6 * ms);
+	for (uint64_t n = 2; (from < until || count == 0) && count < SAMPLES_MAX; n++, from = to) {
 		tell(&lines->there, n);
 		await(&lines->back, n);
 		to = machine_ticks();
@@ -110,30 +113,37 @@ static void take(struct lines *lines)
 	}
 }
 
+static void fill(struct lines *lines, uint64_t n)
+{
+	for (size_t i = 0; i < BLOCK_LINES; i++)
+		atomic_store_explicit(&lines->block[n % BLOCKS][i].value, n, memory_order_relaxed);
+	tell(&lines->there, n);
+}
+
 int lines_stream(const struct shape *shape, unsigned int ms)
 {
 	struct lines *lines = machine_share(shape->folder, "lines", sizeof(*lines));
 	const double scale = machine_ticks_per_ns();
 	const pid_t child = beside(lines, take);
-	const uint64_t warm = machine_ticks() + (uint64_t)(scale * 1e6 * ms / 4);
-	const uint64_t until = warm + (uint64_t)(scale * 1e6 * ms);
-	uint64_t now = 0, from = 0, blocks = 0;
+	uint64_t n = 1, now, from, until, before;
 
-	for (uint64_t n = 1; now < until; n++) {
+	fill(lines, n);
+	await(&lines->back, n); /* the other side runs */
+	for (until = machine_ticks() + (uint64_t)(scale * 1e6 * ms / 4); machine_ticks() < until;) {
+		n++;
 		await(&lines->back, n > BLOCKS ? n - BLOCKS : 0);
-		for (size_t i = 0; i < BLOCK_LINES; i++)
-			atomic_store_explicit(&lines->block[n % BLOCKS][i].value, n,
-					      memory_order_relaxed);
-		tell(&lines->there, n);
-		now = machine_ticks();
-		if (from)
-			blocks++;
-		else if (now >= warm)
-			from = now;
+		fill(lines, n);
+	}
+	from = now = machine_ticks();
+	until = from + (uint64_t)(scale * 1e6 * ms);
+	for (before = n; now < until; now = machine_ticks()) {
+		n++;
+		await(&lines->back, n > BLOCKS ? n - BLOCKS : 0);
+		fill(lines, n);
 	}
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	printf("{\"value\": %.3f}\n",
-	       (double)blocks * BLOCK_LINES / ((double)(now - from) / scale) * 1e3);
+	       (double)((n - before) * BLOCK_LINES) / ((double)(now - from) / scale) * 1e3);
 	return 0;
 }

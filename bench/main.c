@@ -226,7 +226,7 @@ static int publish_main(struct run *run)
 		to = machine_ticks();
 		if (from >= warm)
 			samples[count++] = (double)(to - from) / run->scale / BATCH;
-	} while (to < until && count < SAMPLES_MAX);
+	} while ((to < until || count == 0) && count < SAMPLES_MAX);
 	join(run);
 	printf("{\"value\": %.3f}\n", machine_quantile(samples, count, 0.5));
 	run->transport->writer_close(writer);
@@ -279,7 +279,8 @@ static int latency_main(struct run *run)
 	from = machine_ticks();
 	warm = from + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
-	for (uint64_t sent = 1; from < until && count < SAMPLES_MAX; sent++, from = to) {
+	for (uint64_t sent = 1; (from < until || count == 0) && count < SAMPLES_MAX;
+	     sent++, from = to) {
 		run->transport->write(writer, 1);
 		while (tally.received < sent)
 			run->transport->read(reader, &tally);

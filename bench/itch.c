@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tickbus-bench-itch: what a day of ITCH costs. One measurement, one line of JSON.
+ *
+ *   tickbus-bench-itch books FILE     decode and keep the books; count: of messages
+ *   tickbus-bench-itch publish FILE   the same, and publish quotes and trades as pubd's feed does;
+ *                                     count: of records
+ *   tickbus-bench-itch memory FILE    books, and bytes of memory for each order when most were live
+ *
+ * Topics are pubd's defaults: checked, with a last-value cache, 65,536 slots, flushed every
+ * FEED_BATCH messages. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "publisher/feeds/feed.h"
+#include "tickbus/publisher.h"
+
+#define SAMPLE_MESSAGES 65536
+#define ORDERS_LEAST    10000 /* fewer tell nothing of an order */
+
+static void expect(int result, const char *what)
+{
+	if (result < 0)
+		machine_fail("%s: %s", what, tb_error());
+}
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int file_open(void *path, struct source **source)
+{
+	return source_file_open(source, path);
+}
+
+static void nothing(void *user, const struct market_output *output)
+{
+	(void)user;
+	(void)output;
+}
+
+/* Bytes of memory that are really there. */
+static uint64_t resident(void)
+{
+	unsigned long long size, pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (!file || fscanf(file, "%llu %llu", &size, &pages) != 2)
+		machine_fail("/proc/self/statm cannot be read");
+	fclose(file);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Reads all messages into the books; *memory is set to bytes per order, unless NULL. */
+static uint64_t books(char *path, double *memory)
+{
+	const struct market_options options = { .output = nothing };
+	const uint64_t before = resident();
+	struct source_message message;
+	struct source *source;
+	struct market *market;
+	uint64_t count = 0, most = 0;
+	int result;
+
+	expect(market_open(&market, &options), "market");
+	expect(file_open(path, &source), "file");
+	while ((result = source_next(source, &message)) > 0) {
+		expect(market_message(market, &message), "market");
+		if (++count % SAMPLE_MESSAGES || !memory)
+			continue;
+		if (market_counters(market)[MARKET_COUNTER_ORDERS] <= most)
+			continue;
+		most = market_counters(market)[MARKET_COUNTER_ORDERS];
+		*memory = (double)(resident() - before) / (double)most;
+	}
+	expect(result, "file");
+	source_close(source);
+	market_close(market);
+	if (memory && most < ORDERS_LEAST)
+		machine_fail("found at most %llu live orders, expected %d or more",
+			     (unsigned long long)most, ORDERS_LEAST);
+	return count;
+}
+
+static struct tb_topic *topic_make(struct tb_publisher *publisher, struct feed_topic *feed,
+				   enum market_select select)
+{
+	struct tb_topic_options options = { .size = sizeof(options),
+					    .name = market_selects[select],
+					    .flags = TB_TOPIC_MANUAL_FLUSH };
+	struct tb_schema *schema;
+
+	expect(tb_schema_load(&schema, market_selects[select]), "schema");
+	options.schema = feed->schema = schema;
+	expect(tb_topic_create(publisher, &options, &feed->topic), "topic");
+	feed->select = select;
+	return feed->topic;
+}
+
+static uint64_t publish(char *path)
+{
+	struct tb_publisher_options bus = { .size = sizeof(bus),
+					    .name = "bench-itch",
+					    .exit_wait_ms = UINT32_MAX };
+	struct feed_topic topics[2];
+	struct feed_options options = { .name = "itch",
+					.open = file_open,
+					.open_user = path,
+					.wait = PACE_SPIN,
+					.at_end = FEED_LINGER,
+					.cpu = -1,
+					.topics = topics,
+					.topic_count = 2,
+					.touch_ms = 100,
+					.done_fd = eventfd(0, EFD_CLOEXEC) };
+	struct pollfd done = { .fd = options.done_fd, .events = POLLIN };
+	uint64_t count;
+	struct feed *feed;
+	int result = 0;
+
+	expect(tb_publisher_open(&options.publisher, &bus), "publisher");
+	topic_make(options.publisher, &topics[0], MARKET_QUOTE);
+	topic_make(options.publisher, &topics[1], MARKET_TRADE);
+	expect(feed_open(&feed, &options), "feed");
+	expect(feed_start(feed), "feed");
+	while (!feed_over(feed, &result))
+		poll(&done, 1, -1);
+	expect(result, "feed");
+	count = tb_topic_sequence(topics[0].topic) + tb_topic_sequence(topics[1].topic);
+	feed_stop(feed);
+	tb_publisher_close(options.publisher);
+	feed_close(feed);
+	tb_schema_free((struct tb_schema *)(uintptr_t)topics[0].schema);
+	tb_schema_free((struct tb_schema *)(uintptr_t)topics[1].schema);
+	close(options.done_fd);
+	return count;
+}
+
+int main(int argc, char **argv)
+{
+	const double from_s = now_s();
+	uint64_t count = 0;
+	double memory = 0;
+
+	if (argc != 3) {
+		fputs("usage: tickbus-bench-itch books|publish|memory FILE\n", stderr);
+		return 2;
+	}
+	machine_pin(0); /* the feed's thread inherits it */
+	if (strcmp(argv[1], "books") == 0)
+		count = books(argv[2], NULL);
+	else if (strcmp(argv[1], "publish") == 0)
+		count = publish(argv[2]);
+	else if (strcmp(argv[1], "memory") == 0)
+		count = books(argv[2], &memory);
+	else
+		machine_fail("found %s, expected books, publish or memory", argv[1]);
+	printf("{\"count\": %llu, \"seconds\": %.6f, \"memory\": %.1f}\n",
+	       (unsigned long long)count, now_s() - from_s, memory);
+	return 0;
+}
