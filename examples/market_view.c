@@ -2,6 +2,7 @@
 /* The market as it moves, on a terminal; plain lines, one a second, anywhere else.
  *
  *   market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] [--symbols N]
+ *               [--no-latency]
  *
  * It may be started before its publisher. It ends when both topics have ended, after --seconds, or
  * with SIGINT or SIGTERM, and then prints a summary. Latency is from the publisher's time stamp to
@@ -34,7 +35,7 @@ struct view {
 	const char *address;
 	uint64_t seconds;
 	size_t symbols;
-	bool terminal;
+	bool terminal, latency;
 	uint64_t begun_ns, drawn_ns, second_ns;
 	uint64_t second_records; /* when this second began */
 	uint64_t rate, p50_ns, p99_ns;
@@ -156,8 +157,10 @@ static void draw_head(struct view *view)
 	cell(view, "", "   %s %s", market->trades.topic, market->trades.state);
 	line_end(view);
 	cell(view, "", "%" PRIu64 " records/s", view->rate);
-	cell(view, "", "   latency p50 %s", duration(p50, view->p50_ns));
-	cell(view, "", "  p99 %s", duration(p99, view->p99_ns));
+	if (view->latency) {
+		cell(view, "", "   latency p50 %s", duration(p50, view->p50_ns));
+		cell(view, "", "  p99 %s", duration(p99, view->p99_ns));
+	}
 	cell(view, lost(view) ? "\033[31m" : "", "   gaps %" PRIu64,
 	     market->quotes.gaps + market->trades.gaps);
 	cell(view, "", "  lost %" PRIu64, lost(view));
@@ -201,8 +204,11 @@ static void print_line(struct view *view, uint64_t now_ns)
 	struct tm day;
 
 	strftime(time, sizeof(time), "%H:%M:%S", gmtime_r(&second, &day));
-	printf("%sZ  %" PRIu64 " records/s  p50 %s  p99 %s  lost %" PRIu64, time, view->rate,
-	       duration(p50, view->p50_ns), duration(p99, view->p99_ns), lost(view));
+	printf("%sZ  %" PRIu64 " records/s", time, view->rate);
+	if (view->latency)
+		printf("  p50 %s  p99 %s", duration(p50, view->p50_ns),
+		       duration(p99, view->p99_ns));
+	printf("  lost %" PRIu64, lost(view));
 	if (market_active(&view->market, found, 1) == 1)
 		printf("  %s bid %s x %u ask %s x %u last %s x %u", found[0]->name,
 		       price(bid, found[0]->bid), found[0]->bid_size, price(ask, found[0]->ask),
@@ -235,9 +241,10 @@ static void print_summary(struct view *view)
 	histogram_merge(view->market.all, view->market.recent);
 	printf("%" PRIu64 " records in %" PRIu64 ".%03" PRIu64 " s: %" PRIu64 " records/s\n",
 	       records(view), ms / 1000, ms % 1000, records(view) * 1000 / (ms ? ms : 1));
-	printf("  publish to receive: p50 %s, p99 %s, longest %s\n",
-	       duration(p50, histogram_at(all, 50, 100)), duration(p99, histogram_at(all, 99, 100)),
-	       duration(max, all->max));
+	if (view->latency)
+		printf("  publish to receive: p50 %s, p99 %s, longest %s\n",
+		       duration(p50, histogram_at(all, 50, 100)),
+		       duration(p99, histogram_at(all, 99, 100)), duration(max, all->max));
 	print_stream(&view->market.quotes);
 	print_stream(&view->market.trades);
 }
@@ -370,11 +377,13 @@ int main(int argc, char **argv)
 		{ "trades", required_argument, NULL, 't' },
 		{ "seconds", required_argument, NULL, 's' },
 		{ "symbols", required_argument, NULL, 'n' },
+		{ "no-latency", no_argument, NULL, 'l' },
 		{ 0 },
 	};
 	const struct sigaction action = { .sa_handler = on_signal };
 	struct view view = { .symbols = SYMBOLS_MAX,
 			     .awake_ns = AWAKE_NS,
+			     .latency = true,
 			     .terminal = isatty(STDOUT_FILENO) == 1 };
 	const char *quotes = NULL, *trades = NULL;
 	int letter, result;
@@ -393,13 +402,16 @@ int main(int argc, char **argv)
 		case 'n':
 			view.symbols = (size_t)number("symbols", SYMBOLS_MAX);
 			break;
+		case 'l':
+			view.latency = false;
+			break;
 		default:
 			quotes = NULL;
 			argc = 0; /* usage */
 		}
 	if (argc != optind + 1 || !quotes || !trades) {
 		fputs("usage: market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] "
-		      "[--symbols N]\n",
+		      "[--symbols N] [--no-latency]\n",
 		      stderr);
 		return 2;
 	}
