@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A publisher of a given number of records, for those who count its instructions or its time.
+ *
+ *   counted RECORDS ROUNDS
+ *
+ * Opens bus b with topic t, says "ready", and for each line on standard input publishes RECORDS and
+ * says how many nanoseconds they took. Ends after ROUNDS, or with standard input. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tickbus/publisher.h"
+
+static void expect(int result)
+{
+	if (result >= 0)
+		return;
+	fprintf(stderr, "counted: %s\n", tb_error());
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void publish(struct tb_topic *topic, long records)
+{
+	const int instrument = tb_instrument(topic, "A");
+	const char payload[32] = "as large as a quote";
+	const struct tb_update update = { .size = sizeof(update),
+					  .instrument = (uint32_t)instrument,
+					  .kind = TB_KIND_UPDATE,
+					  .length = sizeof(payload),
+					  .time_ns = 1,
+					  .data = payload };
+
+	expect(instrument);
+	for (long i = 0; i < records; i++)
+		expect(tb_publish(topic, &update));
+}
+
+int main(int argc, char **argv)
+{
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "b",
+						      .exit_wait_ms = UINT32_MAX };
+	struct tb_topic_options how = { .size = sizeof(how), .name = "t", .slots = 65536 };
+	struct tb_publisher *publisher;
+	struct tb_schema *schema;
+	struct tb_topic *topic;
+	char line[16];
+
+	if (argc != 3)
+		return 2;
+	expect(tb_schema_load(&schema, "quote"));
+	how.schema = schema;
+	expect(tb_publisher_open(&publisher, &options));
+	expect(tb_topic_create(publisher, &how, &topic));
+	puts("ready");
+	fflush(stdout);
+	for (long round = atol(argv[2]); round > 0 && fgets(line, sizeof(line), stdin); round--) {
+		const uint64_t begun = now_ns();
+
+		publish(topic, atol(argv[1]));
+		printf("%" PRIu64 "\n", now_ns() - begun);
+		fflush(stdout);
+	}
+	tb_publisher_close(publisher);
+	tb_schema_free(schema);
+	return 0;
+}

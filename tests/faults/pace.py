@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A subscriber that is stopped costs nobody anything.
+
+    pace.py PUBD TICKBUS WITNESS COUNTED            exact: instructions of the publishing thread
+    pace.py PUBD TICKBUS WITNESS COUNTED --measure  times, paired and interleaved: on demand
+
+Times belong to a quiet machine, so the tests count instructions, which are the same on any. The
+measurement publishes in rounds, in turn with and without a stopped subscriber beside a running one,
+and compares medians of the publisher's time for a round, and of the running one's records.
+"""
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import unittest
+
+from scene import Scene, main, seed
+
+COUNTED = sys.argv.pop(4)
+MEASURE = "--measure" in sys.argv and not sys.argv.remove("--measure")
+RECORDS = 20000
+ROUNDS = 200          # of the measurement, half of them with a stopped subscriber
+ROUND_RECORDS = 200000
+BOUND = 1.05
+
+
+class Counted(Scene):
+    """The counted publisher, and subscribers of it."""
+
+    def counted(self, records, rounds, prefix=()):
+        process = subprocess.Popen([*prefix, COUNTED, str(records), str(rounds)], env=self.env,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def end():
+            process.stdin.close()
+            process.stdout.close()
+            process.kill()
+            process.wait()
+        self.addCleanup(end)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    @staticmethod
+    def publish(process):
+        """A round; the nanoseconds it took."""
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
+    def join(self, how, stopped):
+        witness = self.witness(how=how)
+        witness.sees("appeared")
+        if stopped:
+            witness.signal(signal.SIGSTOP)
+            self.until(lambda: witness.state() == "T", "stopped", witness)
+        return witness
+
+
+@unittest.skipUnless(shutil.which("valgrind"), "valgrind is not there")
+class Instructions(Counted):
+    def setUp(self):
+        super().setUp()
+        probe = subprocess.run(["valgrind", "-q", COUNTED], capture_output=True, text=True)
+        if probe.returncode != 2 or probe.stderr:
+            self.skipTest("callgrind cannot read this build: "
+                          + (probe.stderr.splitlines() or ["no reason given"])[0])
+
+    def count(self, subscribers):
+        """Instructions in tb_publish for RECORDS records, with these subscribers."""
+        report = self.folder / "callgrind"
+        process = self.counted(RECORDS, 1, [
+            "valgrind", "-q", "--tool=callgrind", "--toggle-collect=tb_publish",
+            f"--callgrind-out-file={report}"])
+        witnesses = [self.join(how, stopped) for how, stopped in subscribers]
+        self.publish(process)
+        self.assertEqual(process.wait(60), 0)
+        for witness in witnesses:
+            witness.kill()
+        count = int(re.search(r"^(?:totals|summary): (\d+)", report.read_text(), re.M).group(1))
+        self.assertGreater(count, 50 * RECORDS)
+        return count
+
+    def test_not_one_more_for_subscribers_running_or_stopped(self):
+        alone = self.count([])
+        self.assertEqual(self.count([("spin", True)]), alone)
+        self.assertEqual(self.count([("spin", True), ("spin", False), ("spin", False)]), alone)
+
+    def test_one_wake_for_those_that_were_stopped_in_their_sleep(self):
+        alone = self.count([])
+        self.assertLess(self.count([("wait", True), ("wait", True)]) - alone, 2000)
+
+
+class Measured(Counted):
+    """Run with --measure."""
+
+    def test_pace_of_the_publisher_and_of_the_others(self):
+        if not MEASURE:
+            self.skipTest("a measurement: on demand, --measure, on a quiet machine")
+        chance = seed()
+        process = self.counted(ROUND_RECORDS, ROUNDS + 10)
+        other = self.join("spin", False)
+        for _ in range(10):
+            self.publish(process)
+        times, records = {True: [], False: []}, {True: [], False: []}
+        for _ in range(ROUNDS // 2):
+            for beside in chance.sample([True, False], 2):
+                slow = self.join("spin", True) if beside else None
+                before = other.sum()["total"]
+                times[beside].append(self.publish(process))
+                records[beside].append(other.sum()["total"] - before)
+                if slow:
+                    slow.kill()
+        ns = [statistics.median(times[beside]) / ROUND_RECORDS for beside in (True, False)]
+        got = [statistics.median(records[beside]) for beside in (True, False)]
+        for what, of, ratio in (("publisher, ns a record", ns, ns[0] / ns[1]),
+                                ("other, records a round", got, got[1] / got[0])):
+            print(f"{what}: {of[0]:.2f} beside a stopped subscriber, {of[1]:.2f} without, ratio "
+                  f"{ratio:.3f}, bound {BOUND}")
+            self.assertLess(ratio, BOUND)
+
+
+if __name__ == "__main__":
+    main()
