@@ -34,12 +34,17 @@ def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw")
     return daemon
 
 
+def address_on(host, source, kind):
+    """The bus of `source` as a subscriber on `host` calls it: in one guest, the address it speaks from is what
+    puts it on a host."""
+    if kind == "shm" or host.alone:
+        return address(source, kind)
+    return f"{address(source, kind)},source={host.address(kind)}"
+
+
 def cat(host, source, kind, topic, *options, out=None):
     """Starts `tickbus cat` of the topic; its rows go to the file `out` in the run's folder."""
-    where = address(source, kind)
-    # On one guest the source address chooses the host that the subscriber is on.
-    if kind != "shm" and not host.alone:
-        where += f",source={host.address(kind)}"
+    where = address_on(host, source, kind)
     words = " ".join(("tickbus cat", where, f"nasdaq.{topic}", "--format csv", "--from oldest", "--wait", *options))
     return host.start(f"exec {words}" + (f" >$OUT/{out}" if out else ""))
 
@@ -66,6 +71,11 @@ def synthetic_file(lab, messages, symbols=8000):
         if done.returncode:
             raise Failed(f"tickbus synth: {done.stderr}")
     return path
+
+
+def market(rate=500):
+    """A small market at its own pace, for minutes."""
+    return f"type: synthetic, seed: 1, symbols: 100, rate: {rate}, seconds: 600, speed: realtime"
 
 
 def itch(path, subscribers, more=""):

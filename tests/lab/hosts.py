@@ -24,7 +24,7 @@ class Process:
         (self.folder / f"{self.name}.out").touch()
         words = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in host.environment().items())
         (self.folder / f"{self.name}.sh").write_text(
-            f"# {command}\necho $$ >{self.folder}/{self.name}.pid\n{words}"
+            f"echo $$ >{self.folder}/{self.name}.pid\n{words}"
             f"[ -d $TICKBUS_RUNTIME_DIR ] || mkdir -p $TICKBUS_RUNTIME_DIR\ncd $BUILD || exit\n{command}\n")
         self.guest.tell(self.name)
 
@@ -62,10 +62,12 @@ class Process:
             raise failure if "ended without" in str(failure) else Failed(self.words(str(failure))) from None
 
     def signal(self, name):
-        """Sends a signal to all of the command's processes."""
+        """Sends a signal to all of the command's processes; returns when, as Host.act does."""
         pid = wait_until(lambda: (self.folder / f"{self.name}.pid").exists() and
                          (self.folder / f"{self.name}.pid").read_text().strip(), self.host.lab.left(), "a pid")
-        self.host.run(f"kill -{name} -- -{pid}")
+        if not self.running():
+            raise Failed(self.words(f"had ended before it was sent {name}"))
+        return self.host.act(f"kill -{name} -- -{pid}")
 
     def kill(self):
         self.signal("KILL")
@@ -115,16 +117,21 @@ class Host:
         """Runs to the end, returns what it printed; another exit status is a failure."""
         return Process(self, command).wait(status)
 
+    def act(self, command):
+        """Runs a command; returns the host's CLOCK_MONOTONIC just before it, in milliseconds."""
+        return float(self.run(f"cut -d ' ' -f 1 /proc/uptime\n{command}").split()[0]) * 1000
+
     def reaches(self, other):
         ping = self.run(f"busybox ping -c 1 -W 1 -I {self.rxe} {other.rxe}; [ $? -lt 2 ]")
         return " 0% packet loss" in ping
 
     def unplug(self):
-        """Pulls the cable: nothing gets in or out, and the host is not told."""
+        """Pulls the cable: nothing gets in or out, and the host is not told. Returns when, as act does."""
         if self.alone:
+            when = self.act("")
             self.lab.topology.switch.cable(self.number, "off")
-        else:
-            self.run(f"ip link set h{self.number}p nomaster && ip link set w{self.number}p nomaster")
+            return when
+        return self.act(f"ip link set h{self.number}p nomaster && ip link set w{self.number}p nomaster")
 
     def plug(self):
         if self.alone:
@@ -132,7 +139,14 @@ class Host:
         else:
             self.run(f"ip link set h{self.number}p master br0 && ip link set w{self.number}p master br0")
 
+    def shape(self, how):
+        """Loss and delay for all that others send to this host: "loss 1% delay 1ms"; "" ends it."""
+        verb = f"add dev {{}} root netem {how}" if how else "del dev {} root"
+        cables = (f"h{self.number}p", f"w{self.number}p")
+        self.run("".join(f"tc qdisc {verb.format(cable)}\n" for cable in cables))
+
     def remove_device(self, kind):
+        """The command blocks until every program has let go of the device."""
         return self.start(f"rdma link del {kind}{self.number}")
 
     def return_device(self, kind):

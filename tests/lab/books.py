@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A subscriber that keeps the books (tests/faults/witness.c): what it was told, when, and that no record is
+missing, twice or out of place without a word."""
+import json
+
+import bus
+from guests import Failed
+from hosts import Skipped
+
+
+class Books:
+    def __init__(self, host, source, kind, how="wait", start="newest"):
+        program = host.lab.build / "tests/faults/faults-witness"
+        if not program.exists():
+            raise Skipped(f"{host.lab.build} holds no tests")
+        self.host, self.kind = host, kind
+        self.process = host.start(f"exec {program} {bus.address_on(host, source, kind)} nasdaq.quote {start} {how}")
+
+    def events(self, kind=None):
+        lines = self.process.output().splitlines(keepends=True)
+        found = [json.loads(line) for line in lines if line.endswith("}\n") and line.startswith("{")]
+        return [one for one in found if kind in (None, one["event"])]
+
+    def sees(self, kind, count=1, seconds=None):
+        """The count-th event of a kind, once it is there."""
+        def seen():
+            if not self.process.running():
+                raise Failed(self.process.words("ended early"))
+            return len(self.events(kind)) >= count
+        try:
+            self.host.lab.wait_until(seen, f"{count} x {kind}", seconds)
+        except Failed as failure:
+            raise Failed(self.process.words(f"over {self.kind}: {failure}")) from None
+        return self.events(kind)[count - 1]
+
+    def sum(self):
+        before = len(self.events("sum"))
+        self.process.signal("USR1")
+        return self.sees("sum", before + 1)
+
+    def reads_on(self, records=10):
+        """Waits until it was given so many more records than now; its books then."""
+        last = self.sum()
+        wanted = last["total"] + records
+        while last["total"] < wanted:
+            last = self.sum()
+        return last
+
+    def end(self, lost=None):
+        """Ends it; its last books have to be without a fault."""
+        self.process.signal("TERM")
+        self.process.wait()
+        books = self.events("sum")[-1]
+        if books["wrong"] or lost not in (None, books["lost"]):
+            raise Failed(self.process.words(f"over {self.kind}: {books['wrong']} records out of place, "
+                                            f"{books['lost']} lost"))
+        return books

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The publisher's cable out: told within the bound; in again: found by itself, nothing lost that the ring holds."""
+import failures
+
+TOPOLOGY = "one guest"
+SECONDS = 120
+REMOTE = ("rxe", "siw")
+
+
+def run(lab):
+    scene = failures.Scene(lab)
+    when = lab.host(1).unplug()
+    scene.all_told("stale", when, kinds=REMOTE)
+    scene.all_read_on(kinds=("shm",))
+    lab.host(1).plug()
+    for kind in REMOTE:
+        scene.readers[kind].sees("live")
+    scene.all_read_on()
+    scene.end()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device taken from under the publisher, then from under a subscriber: the others go on, and it is used
+again when it is back."""
+import failures
+
+TOPOLOGY = "one guest"
+SECONDS = 180
+
+
+def run(lab):
+    scene = failures.Scene(lab)
+    for count, number in enumerate((1, 2), 1):
+        host = lab.host(number)
+        when = host.act("")
+        removal = host.remove_device("rxe")
+        scene.all_told("stale", when, count, kinds=("rxe",))
+        removal.wait()
+        scene.all_read_on(kinds=("shm", "siw"))
+        host.return_device("rxe")
+        scene.readers["rxe"].sees("live", count)
+        scene.all_read_on()
+    scene.end()

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same with a million READs, on demand."""
+import torn_reads
+
+TOPOLOGY = "one guest"
+SECONDS = 7200
+ON_DEMAND = True
+
+
+def run(lab):
+    torn_reads.none_wrong(lab, 125000)

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records whose every byte follows from their sequence, written at full speed into a ring so small
+ * that READs meet the writer in it all the time; and a reader that looks at every byte.
+ *
+ *   torn publish SLOT_BYTES ADDRESS...    until SIGTERM
+ *   torn read ADDRESS READS               until so many READs were posted
+ *
+ * The reader prints its books as a line of JSON: what was delivered, how much of it was wrong, what
+ * was caught, and whether each sequence was delivered or told as lost. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tickbus/counters.h"
+#include "tickbus/publisher.h"
+#include "tickbus/subscriber.h"
+
+#define SLOTS      64
+#define HEADER     32
+#define WORDS_MAX  ((4096 - HEADER) / 8)
+#define COUNTS_MAX 64
+
+struct books {
+	uint64_t next; /* what has to come next; 0: not known yet */
+	uint64_t records, wrong, lost, astray;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "torn: %s: %s\n", what, tb_error());
+	return 1;
+}
+
+/* Neighbours in one slot differ in every byte, and so do two records in the same slot. */
+static uint64_t word_of(uint64_t sequence, unsigned int place)
+{
+	uint64_t x = sequence * UINT64_C(0x9e3779b97f4a7c15) + place;
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+static int topic_open(struct tb_publisher *publisher, unsigned int words, struct tb_topic **topic)
+{
+	char text[128];
+	struct tb_schema *schema = NULL;
+	struct tb_topic_options how = {
+		.size = sizeof(how), .name = "torn", .slots = SLOTS, .instruments = 1
+	};
+	int result;
+
+	snprintf(text, sizeof(text),
+		 "name: torn\nversion: 1\nfields:\n- {name: w, type: 'u64[%u]', doc: d}\n", words);
+	result = tb_schema_parse(&schema, text, strlen(text), "torn");
+	how.schema = schema;
+	if (result == 0)
+		result = tb_topic_create(publisher, &how, topic);
+	tb_schema_free(schema);
+	return result;
+}
+
+static int publish(unsigned int words, char **addresses, int count)
+{
+	const char *listen[8];
+	struct tb_publisher_options bus = { .size = sizeof(bus), .name = "torn" };
+	struct tb_publisher *publisher = NULL;
+	struct tb_topic *topic;
+	uint64_t payload[WORDS_MAX];
+	int result;
+
+	for (int i = 0; i < count && i < 8; i++)
+		listen[i] = addresses[i];
+	bus.listen = listen;
+	bus.listen_count = (size_t)count;
+	result = tb_publisher_open(&publisher, &bus);
+	if (result == 0)
+		result = topic_open(publisher, words, &topic);
+	if (result == 0)
+		result = tb_instrument(topic, "X");
+	if (result < 0) {
+		tb_publisher_close(publisher);
+		return fail("publish");
+	}
+	puts("publishing");
+	fflush(stdout);
+	for (uint64_t sequence = 1; !stopped && result >= 0; sequence++) {
+		const struct tb_update update = { .size = sizeof(update),
+						  .kind = TB_KIND_UPDATE,
+						  .length = (uint16_t)(words * 8),
+						  .time_ns = word_of(sequence, WORDS_MAX),
+						  .data = payload };
+
+		for (unsigned int i = 0; i < words; i++)
+			payload[i] = word_of(sequence, i);
+		result = tb_publish(topic, &update);
+	}
+	tb_publisher_close(publisher);
+	return result < 0 ? fail("publish") : 0;
+}
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct books *books = user;
+	const uint64_t *payload = record->data;
+	bool right = record->time_ns == word_of(record->sequence, WORDS_MAX) &&
+		     record->instrument == 0 && record->kind == TB_KIND_UPDATE &&
+		     record->length == tb_schema_bytes(tb_source_schema(source));
+
+	for (unsigned int i = 0; right && i < record->length / 8; i++)
+		right = payload[i] == word_of(record->sequence, i);
+	books->records++;
+	books->wrong += !right;
+	books->astray += record->sequence != books->next;
+	books->next = record->sequence + 1;
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	struct books *books = user;
+
+	if (event->kind == TB_EVENT_APPEARED)
+		books->next = event->first;
+	if (event->kind != TB_EVENT_GAP)
+		return;
+	books->astray += event->first != books->next || event->last < event->first;
+	books->lost += event->last - event->first + 1;
+	books->next = event->last + 1;
+}
+
+static uint64_t counter(const struct tb_subscription *subscription, const char *name)
+{
+	uint64_t values[COUNTS_MAX];
+	size_t count;
+	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
+	const size_t filled = tb_subscription_counters(subscription, values, COUNTS_MAX);
+
+	for (size_t i = 0; i < count && i < filled; i++)
+		if (strcmp(table[i].name, name) == 0)
+			return values[i];
+	fprintf(stderr, "torn: no counter %s\n", name);
+	exit(1);
+}
+
+static int read_on(const char *address, uint64_t reads)
+{
+	static const char *const shown[] = { "reads", "torn", "busy", "lost_corrupt", "stales" };
+	struct books books = { 0 };
+	struct tb_subscriber_options how = { .size = sizeof(how),
+					     .address = address,
+					     .flags = TB_WAIT };
+	struct tb_subscription_options what = { .size = sizeof(what),
+						.on_record = on_record,
+						.on_event = on_event,
+						.user = &books,
+						.flags = TB_WAIT };
+	struct tb_subscriber *subscriber = NULL;
+	struct tb_subscription *subscription;
+	int result = tb_subscriber_open(&subscriber, &how);
+
+	if (result == 0)
+		result = tb_subscribe(subscriber, "torn", &what, &subscription);
+	while (result >= 0 && !stopped && counter(subscription, "reads") < reads)
+		result = tb_poll(subscriber, 4096);
+	if (result < 0) {
+		tb_subscriber_close(subscriber);
+		return fail("read");
+	}
+	printf("{\"records\":%" PRIu64 ",\"wrong\":%" PRIu64 ",\"lost\":%" PRIu64
+	       ",\"astray\":%" PRIu64,
+	       books.records, books.wrong, books.lost, books.astray);
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		printf(",\"%s\":%" PRIu64, shown[i], counter(subscription, shown[i]));
+	puts("}");
+	tb_subscriber_close(subscriber);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long bytes;
+
+	signal(SIGTERM, on_signal);
+	if (argc == 4 && strcmp(argv[1], "read") == 0)
+		return read_on(argv[2], strtoull(argv[3], NULL, 10));
+	bytes = argc >= 4 && strcmp(argv[1], "publish") == 0 ? strtoul(argv[2], NULL, 10) : 0;
+	if (bytes < 64 || bytes > 4096 || bytes % 64 || argc > 11) {
+		fputs("usage: torn publish SLOT_BYTES ADDRESS... | read ADDRESS READS\n", stderr);
+		return 2;
+	}
+	return publish((unsigned int)(bytes - HEADER) / 8, argv + 3, argc - 3);
+}
