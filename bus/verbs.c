@@ -55,6 +55,14 @@ uint64_t verbs_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+void verbs_devices_look(void)
+{
+	struct ibv_context **devices = rdma_get_devices(NULL);
+
+	if (devices)
+		rdma_free_devices(devices);
+}
+
 int verbs_nonblocking(int fd)
 {
 	const int flags = fcntl(fd, F_GETFL);

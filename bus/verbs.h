@@ -50,6 +50,9 @@ int verbs_event_take(struct rdma_event_channel *, struct verbs_event *);
 /* A channel whose descriptor does not block; NULL with errno set and words. */
 struct rdma_event_channel *verbs_events_open(const char *address);
 int verbs_nonblocking(int fd);
+/* The connection manager's library keeps every device it knows open, and a device that was removed
+ * cannot go until all have closed it: makes the library look which are still there. */
+void verbs_devices_look(void);
 /* error_set() with the words for an errno that verbs or the connection manager gave. */
 int verbs_error(int code, const char *address, const char *what);
 uint64_t verbs_now_ms(void);

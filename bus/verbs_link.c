@@ -43,7 +43,7 @@ struct verbs_link {
 	char *text;
 	struct address address;
 	enum link_state state;
-	bool polling, closed;
+	bool polling, closed, removed;
 	uint8_t hello[FABRIC_HELLO_BYTES];
 	size_t hello_bytes;
 	uint64_t begun_ms;
@@ -266,6 +266,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 		link_gone(link, ECONNRESET, "the publisher closed the connection");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		link->removed = true;
 		link_gone(link, ENODEV, "the RDMA device was removed");
 		break;
 	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing to do */
@@ -369,6 +370,8 @@ void verbs_link_close(struct link *base)
 		ibv_dealloc_pd(link->pd);
 	if (link->id)
 		rdma_destroy_id(link->id);
+	if (link->removed)
+		verbs_devices_look();
 	if (link->events)
 		rdma_destroy_event_channel(link->events);
 	if (link->epoll >= 0)

@@ -468,6 +468,7 @@ static void on_removal(struct verbs_listener *listener)
 	while (listener->first)
 		peer_lost(listener, listener->first, "the device was removed");
 	device_close(listener);
+	verbs_devices_look();
 }
 
 static void device_return(struct verbs_listener *listener)

@@ -5,7 +5,11 @@
  * N1  Copies of a batch are looked at only when all its READs have completed: nothing lands any
  * more. N2  What learns of new heads is the progress line alone, read at most once in POLL_PAGE_MS
  * while there is nothing else to do; no hint can make it more often. N3  No order among READs is
- * relied on: a copy is what its own check says. */
+ * relied on: a copy is what its own check says.
+ * N4  Strict: head was READ before the batch was posted, and the progress line is READ again when
+ * it has landed. No slot of record m is touched before a line with reserved >= m was written, so a
+ *     copy of record n >= reserved - slots + 1 was made of a slot that held n all the while. What
+ * is below that is told as overrun, whole or not. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,9 +29,16 @@ static struct fabric_read chunk_read(const struct tb_source *source, uint64_t fi
 	};
 }
 
-/* How far records are said to be: what is only hinted at is read as well (M1). */
+static bool is_strict(const struct tb_source *source)
+{
+	return source->subscription->options.flags & TB_STRICT;
+}
+
+/* How far records are said to be: what is only hinted at is read as well (M1), but not under N4. */
 static uint64_t target(const struct tb_source *source)
 {
+	if (is_strict(source))
+		return source->head;
 	return source->hint > source->head ? source->hint : source->head;
 }
 
@@ -49,6 +60,7 @@ static void batch_post(struct tb_source *source)
 	wanted = wanted < slots ? wanted : slots;
 	source->batch_first = source->next;
 	source->batch_count = 0;
+	source->proven = false;
 	source->failed = 0;
 	for (uint64_t got = 0; got < wanted && chunks < CHUNKS_MAX; chunks++) {
 		const uint64_t first = source->batch_first + got;
@@ -126,12 +138,17 @@ int pull_read(struct tb_source *source, int max)
 
 	if (source->under_way > 0) /* N1 */
 		return 0;
-	if (source->batch_count > 0 && source->failed == 0)
-		count = batch_deliver(source, max);
-	else
+	if (source->failed > 0)
 		source->batch_count = 0;
+	if (source->batch_count > 0 && is_strict(source) && !source->proven) {
+		source->failed = 0;
+		look_post(source, now); /* N4 */
+		return 0;
+	}
+	if (source->batch_count > 0)
+		count = batch_deliver(source, max);
 	if (source->under_way > 0 || source->batch_count > 0 || deliver_stopped(source) ||
-	    source->state != SOURCE_RUNNING || source->subscription->subscriber->link == NULL)
+	    source->state != SOURCE_RUNNING || !source->place.remote)
 		return count;
 	/* What is known to be there comes first: else hints could keep us looking for ever. */
 	if (!source->copy_failed && source->next <= target(source))

@@ -130,12 +130,12 @@ static void page_use(struct tb_subscriber *subscriber)
 	}
 }
 
-/* A READ that is not answered within the bound: where no device says so by itself, the connection
- * is given up for a new one. */
+/* A READ that is not answered for twice the bound: where no device says so by itself, the connection
+ * is given up for a new one. By then the topics were told stale. */
 bool pulse_unanswered(const struct tb_subscriber *subscriber)
 {
-	return subscriber->page_under_way &&
-	       subscriber_now_ms() - subscriber->page_asked_ms >= subscriber->stale_ms;
+	return subscriber->page_under_way && subscriber_now_ms() - subscriber->page_asked_ms >=
+						     2 * (uint64_t)subscriber->stale_ms;
 }
 
 void pulse_fetched(struct tb_subscriber *subscriber, int status)

@@ -359,6 +359,7 @@ static void progress_fetched(struct tb_source *source)
 			    place->shape.capacity, place->checked, place->progress_salt) < 0)
 		return;
 	source->copy_failed = false;
+	source->proven = true;
 	if (source->state == SOURCE_START && !source->restarted) {
 		reader_start(source, &progress);
 		return;

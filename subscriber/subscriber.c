@@ -431,10 +431,10 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 				 options ? options->size : 0, sizeof(*options));
 	if (!options->on_record)
 		return error_set(EINVAL, "subscription options: found no on_record");
-	if (options->flags & ~TB_WAIT)
+	if (options->flags & ~(TB_WAIT | TB_STRICT))
 		return error_set(EINVAL,
 				 "subscription options: found flags 0x%x, expected none but 0x%x",
-				 options->flags, TB_WAIT);
+				 options->flags, TB_WAIT | TB_STRICT);
 	if (options->from > TB_FROM_SEQUENCE)
 		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
 				 (int)options->from, TB_FROM_SEQUENCE);

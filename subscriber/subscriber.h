@@ -92,6 +92,7 @@ struct tb_source {
 	size_t batch_bytes;
 	unsigned int under_way, failed;
 	uint64_t batch_first, batch_count; /* in the landing: sequences, 0 count: none */
+	bool proven; /* a valid progress line was READ after the batch had landed */
 	uint64_t fetched_ms;
 	uint32_t names_from;
 	uint32_t name_wanted;

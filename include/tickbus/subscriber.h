@@ -39,6 +39,12 @@ struct tb_subscriber_options {
 			       */
 };
 
+/* Of a subscription: records READ over a network are delivered only when a READ of the progress
+ * line before and one after show that their slots were not touched meanwhile: no check's word is
+ * taken for it. Costs one more READ for each batch; without a network the check is not needed at
+ * all. */
+#define TB_STRICT 0x2u
+
 /* Where a subscription begins in a topic. */
 enum tb_from {
 	TB_FROM_NEWEST = 0, /* with the first record published after the join */
@@ -94,7 +100,8 @@ struct tb_subscription_options {
 	tb_event_handler *on_event;   /* NULL: events are counted only */
 	void *user;
 	enum tb_from from;
-	uint32_t flags;                 /* TB_WAIT: an exact name that is unknown is waited for */
+	uint32_t flags;                 /* TB_WAIT: an exact name that is unknown is waited for;
+					 * TB_STRICT */
 	uint64_t epoch, sequence;       /* TB_FROM_SEQUENCE */
 	const struct tb_schema *schema; /* what the program was written for, NULL: whatever it is;
 					 * must live as long as the subscription */

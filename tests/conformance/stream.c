@@ -97,6 +97,56 @@ Test(stream, a_reader_that_slept_too_long_is_told_the_exact_gap)
 	tb_subscriber_close(subscriber);
 }
 
+/* The proof by the progress line: the same stream, the same gaps, and over a network a look at the
+ * line for each batch. */
+Test(stream, a_strict_subscription_is_told_the_same_and_proves_each_batch)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = notes_record,
+						   .on_event = notes_event,
+						   .user = &notes,
+						   .from = TB_FROM_OLDEST,
+						   .flags = TB_STRICT };
+	struct tb_subscription *subscription;
+
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
+	scene_publish(topic, 1, 3);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 3));
+	scene_publish(topic, 4, 500);
+	tb_topic_end(topic);
+	cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
+	cr_expect(strstr(notes.text, "3 A update 3\ngap 4 436 overrun\n437 A update 437\n"), "%s",
+		  notes.text);
+	cr_expect_eq(notes.records, 67);
+	cr_expect_eq(notes.wrong, 0);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_strict_subscription_loses_nothing_of_a_long_stream_that_it_keeps_up_with)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = notes_record,
+						   .on_event = notes_event,
+						   .user = &notes,
+						   .from = TB_FROM_OLDEST,
+						   .flags = TB_STRICT };
+	struct tb_subscription *subscription;
+
+	notes.quiet = true;
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
+	for (uint64_t x = 1; x <= 5000; x += 100) {
+		scene_publish(topic, x, x + 99);
+		cr_assert(scene_poll_until(subscriber, &notes.last, x + 99));
+	}
+	cr_expect_eq(notes.records, 5000);
+	cr_expect(notes.lost == 0 && notes.wrong == 0);
+	tb_subscriber_close(subscriber);
+}
+
 Test(stream, a_sequence_start_begins_there_or_tells_what_is_gone)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
