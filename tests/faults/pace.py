@@ -100,19 +100,19 @@ class Measured(Counted):
         if not MEASURE:
             self.skipTest("a measurement: on demand, --measure, on a quiet machine")
         chance = seed()
-        process = self.counted(ROUND_RECORDS, ROUNDS + 10)
+        process = self.counted(ROUND_RECORDS, 2 * ROUNDS)
         other = self.join("spin", False)
-        for _ in range(10):
-            self.publish(process)
         times, records = {True: [], False: []}, {True: [], False: []}
         for _ in range(ROUNDS // 2):
             for beside in chance.sample([True, False], 2):
-                slow = self.join("spin", True) if beside else None
+                slow = self.join("spin", True)  # in both, for what starting one costs
+                if not beside:
+                    slow.kill()
+                self.publish(process)  # warms up
                 before = other.sum()["total"]
                 times[beside].append(self.publish(process))
                 records[beside].append(other.sum()["total"] - before)
-                if slow:
-                    slow.kill()
+                slow.kill()
         ns = [statistics.median(times[beside]) / ROUND_RECORDS for beside in (True, False)]
         got = [statistics.median(records[beside]) for beside in (True, False)]
         for what, of, ratio in (("publisher, ns a record", ns, ns[0] / ns[1]),
