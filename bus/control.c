@@ -24,7 +24,7 @@
 static_assert(HEADER_BYTES + 8 + CONTROL_TOPICS_PAGE * TOPIC_BYTES <= FABRIC_MESSAGE_BYTES,
 	      "topics");
 static_assert(HEADER_BYTES + 16 + CONTROL_SCHEMA_PART <= FABRIC_MESSAGE_BYTES, "schema_bytes");
-static_assert(HEADER_BYTES + 20 + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
+static_assert(HEADER_BYTES + 28 + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
 static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_WORDS_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
 static_assert(HEADER_BYTES + 20 + TEXT_BYTES(TB_TOPIC_NAME_MAX) +
 			      CONTROL_COUNTERS_PAGE * VALUE_BYTES <=
@@ -288,6 +288,7 @@ static void describe_body(struct wire *wire, struct control_message *message)
 	case CONTROL_GRANT:
 		describe_topic(wire, &message->grant.topic);
 		wire_u64(wire, &message->grant.region_bytes);
+		wire_u64(wire, &message->grant.head);
 		wire_u64(wire, &message->grant.key.address);
 		wire_u32(wire, &message->grant.key.rkey);
 		break;

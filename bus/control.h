@@ -127,6 +127,7 @@ struct control_message {
 		struct { /* GRANT */
 			struct control_topic topic;
 			uint64_t region_bytes;
+			uint64_t head; /* when the join was counted */
 			struct fabric_key key;
 		} grant;
 		struct {                   /* REFUSE: code is an errno value */

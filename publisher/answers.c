@@ -134,6 +134,8 @@ static int answer_join(struct session *session, const struct control_message *as
 	if (!exposure)
 		return refuse(session, asked, asked->join.topic_id, ENOMEM, "topic %s: %s",
 			      topic->name, tb_error());
+	/* First the head: who waits for joins publishes what the newest begins with. */
+	answer.grant.head = topic_head(topic);
 	join = session_find(session, topic);
 	if (!join)
 		join = session_join(session, topic);
@@ -181,24 +183,35 @@ static int wake(struct join *join, uint64_t head)
 	return 0;
 }
 
-void answers_wake(struct tb_topic *topic)
+/* Wakes those that have something to read; whether anyone sleeps on. */
+static bool wake_due(struct tb_topic *topic)
 {
+	const uint64_t head = topic_head(topic);
 	bool sleepers = false;
-	uint64_t head;
 
-	for (const struct join *join = topic->joins; join && !sleepers; join = join->next_of_topic)
-		sleepers = join->armed && !join->full;
-	if (!sleepers)
-		return;
-	wakeup_arm(&topic->wakeup);
-	head = topic_head(topic);
 	for (struct join *join = topic->joins, *next; join; join = next) {
 		next = join->next_of_topic; /* a failed send ends one session: this join's, not
 					       next's */
-		if (join->armed && !join->full &&
-		    (head > join->head_seen || join->epoch != topic->shape.epoch))
+		if (!join->armed || join->full)
+			continue;
+		if (head > join->head_seen || join->epoch != topic->shape.epoch)
 			wake(join, head);
+		else
+			sleepers = true;
 	}
+	return sleepers;
+}
+
+/* Arming interrupts the publishing thread (membarrier). A word that is still set was taken by no
+ * flush since it was armed; one that is cleared after this load is followed by a signal, and so by
+ * another look. */
+void answers_wake(struct tb_topic *topic)
+{
+	if (!wake_due(topic) ||
+	    atomic_load_explicit(&topic->wakeup.armed, memory_order_relaxed) != 0)
+		return;
+	wakeup_arm(&topic->wakeup);
+	wake_due(topic);
 }
 
 /* Not with each flush: one that never reads its queue would cost the writer a call each time. */
@@ -234,7 +247,7 @@ struct block {
 	size_t count, blocks;
 };
 
-static void topic_counters(const struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS])
+static void topic_counters(struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS])
 {
 	struct progress progress;
 
@@ -245,7 +258,9 @@ static void topic_counters(const struct tb_topic *topic, uint64_t value[TOPIC_CO
 	value[TOPIC_INSTRUMENTS] = progress.instruments;
 	value[TOPIC_CAPACITY] = topic->shape.capacity;
 	value[TOPIC_SUBSCRIBERS] = topic->join_count;
+	pthread_mutex_lock(&topic->unpublished_lock);
 	value[TOPIC_UNPUBLISHED] = topic->unpublished_total;
+	pthread_mutex_unlock(&topic->unpublished_lock);
 	value[TOPIC_RESTARTS] = atomic_load_explicit(&topic->restarts, memory_order_relaxed);
 	value[TOPIC_NOTICES] = atomic_load_explicit(&topic->announced, memory_order_relaxed);
 	value[TOPIC_NOTICES_UNSENT] =
@@ -317,7 +332,7 @@ static int answer_counters(struct session *session, const struct control_message
 static int answer_unpublished(struct session *session, const struct control_message *asked)
 {
 	const uint32_t id = asked->unpublished.topic_id;
-	const struct tb_topic *topic = topic_of(session->publisher, id);
+	struct tb_topic *topic = topic_of(session->publisher, id);
 	struct control_message answer = { .type = CONTROL_UNPUBLISHED_NAMES,
 					  .request = asked->request };
 	uint32_t count = 0;
@@ -325,6 +340,7 @@ static int answer_unpublished(struct session *session, const struct control_mess
 	if (!topic)
 		return refuse_topic(session, asked, id);
 	answer.unpublished_names.topic_id = id;
+	pthread_mutex_lock(&topic->unpublished_lock);
 	answer.unpublished_names.total = topic->unpublished.count;
 	for (uint32_t i = asked->unpublished.after;
 	     i < topic->unpublished.count && count < CONTROL_UNPUBLISHED_PAGE; i++, count++) {
@@ -332,6 +348,7 @@ static int answer_unpublished(struct session *session, const struct control_mess
 		       topic->unpublished.entries[i].name, TB_INSTRUMENT_NAME_MAX + 1);
 		answer.unpublished_names.entry[count].records = topic->unpublished.entries[i].value;
 	}
+	pthread_mutex_unlock(&topic->unpublished_lock);
 	answer.unpublished_names.count = count;
 	return session_send(session, &answer, NULL);
 }

@@ -80,7 +80,7 @@ int publisher_expose(struct tb_topic *topic)
 }
 
 /* Pages that cannot be pinned still work, over shared memory: one warning for the bus. */
-static void pin(struct tb_publisher *publisher, const struct memory *memory)
+void publisher_pin(struct tb_publisher *publisher, const struct memory *memory)
 {
 	if (memory_pin(memory) == 0 || publisher->pin_warned)
 		return;
@@ -95,11 +95,11 @@ static void pin(struct tb_publisher *publisher, const struct memory *memory)
 /* -- options ------------------------------------------------------------------------------------
  */
 
-static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t high)
+static int range_check(const char *what, size_t found, uint32_t low, uint32_t high)
 {
 	if (found >= low && found <= high)
 		return 0;
-	return error_set(EINVAL, "publisher options: %s: found %u, expected %u to %u", what, found,
+	return error_set(EINVAL, "publisher options: %s: found %zu, expected %u to %u", what, found,
 			 low, high);
 }
 
@@ -176,12 +176,11 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 		result = range_check("subscribers_max", options->subscribers_max, 0,
 				     SUBSCRIBERS_MAX);
 	if (result == 0)
-		result = range_check("listen_count", (uint32_t)options->listen_count, 0,
-				     TOPIC_LISTENERS_MAX);
+		result = range_check("listen_count", options->listen_count, 0, TOPIC_LISTENERS_MAX);
 	if (result == 0)
-		result = range_check("user_count", (uint32_t)options->user_count, 0, NAMES_MAX);
+		result = range_check("user_count", options->user_count, 0, NAMES_MAX);
 	if (result == 0)
-		result = range_check("group_count", (uint32_t)options->group_count, 0, NAMES_MAX);
+		result = range_check("group_count", options->group_count, 0, NAMES_MAX);
 	if (result == 0)
 		memcpy(publisher->name, options->name, strlen(options->name) + 1);
 	return result < 0 ? result : notices_take(publisher, options);
@@ -368,7 +367,7 @@ static int publisher_build(struct tb_publisher *publisher,
 			       bus_page_bytes(publisher->topics_max));
 	if (result < 0)
 		return result;
-	pin(publisher, &publisher->page);
+	publisher_pin(publisher, &publisher->page);
 	publisher->pulse.bus_id = publisher->bus_id;
 	server_pulse(publisher);
 	result = descriptors_open(publisher);
@@ -431,7 +430,7 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	else if ((result = publisher_expose(topic)) < 0 || (result = announce_open(topic)) < 0)
 		error_prefix(result, "topic %s: ", topic->name);
 	if (result == 0) {
-		pin(publisher, &topic->memory);
+		publisher_pin(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
 		publisher->pulse.changes++;
 		server_pulse(publisher);

@@ -98,6 +98,7 @@ void publisher_log(const struct tb_publisher *, enum tb_log_level, const char *f
 int publisher_expose(struct tb_topic *);
 /* Takes a topic's exposures back; under the lock, or while no control thread runs. */
 void publisher_withdraw(struct tb_topic *);
+void publisher_pin(struct tb_publisher *, const struct memory *);
 
 /* announce.c: notices. A topic's senders; under the lock, before its first record and after its
  * last.

@@ -133,6 +133,7 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 		return error_set(ENOMEM, "topic %s: no memory", options->name);
 	topic->memory.fd = -1;
 	topic->publisher = publisher;
+	pthread_mutex_init(&topic->unpublished_lock, NULL);
 	topic->wakeup.event_fd = event_fd;
 	topic->wakeup.fence_in_flush = fence_in_flush;
 	topic->flags = options->flags;
@@ -166,6 +167,7 @@ void topic_close(struct tb_topic *topic)
 	memory_free(&topic->memory);
 	names_close(&topic->names);
 	names_close(&topic->unpublished);
+	pthread_mutex_destroy(&topic->unpublished_lock);
 	tb_schema_free(topic->schema);
 	free(topic);
 }
@@ -400,6 +402,7 @@ TB_API int tb_topic_restart(struct tb_topic *topic)
 	publisher_withdraw(topic);
 	topic->memory = fresh;
 	topic->shape = shape;
+	publisher_pin(topic->publisher, &topic->memory);
 	names_clear(&topic->names);
 	topic_aim(topic);
 	atomic_store_explicit(&topic->end_due, 0, memory_order_relaxed);
@@ -417,12 +420,12 @@ TB_API void tb_topic_unpublished(struct tb_topic *topic, const char *name)
 	int64_t index;
 
 	strncpy(key, name, TB_INSTRUMENT_NAME_MAX);
-	publisher_lock(topic->publisher);
+	pthread_mutex_lock(&topic->unpublished_lock);
 	topic->unpublished_total++;
 	index = names_find(&topic->unpublished, key);
 	if (index < 0)
 		index = names_add(&topic->unpublished, key, 0);
 	if (index >= 0)
 		topic->unpublished.entries[index].value++;
-	publisher_unlock(topic->publisher);
+	pthread_mutex_unlock(&topic->unpublished_lock);
 }

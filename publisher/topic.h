@@ -9,6 +9,8 @@
 #ifndef TICKBUS_PUBLISHER_TOPIC_H
 #define TICKBUS_PUBLISHER_TOPIC_H
 
+#include <pthread.h>
+
 #include "bus/directory.h"
 #include "bus/memory.h"
 #include "bus/progress.h"
@@ -56,6 +58,7 @@ struct tb_topic {
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t flags;
+	pthread_mutex_t unpublished_lock; /* never held for longer than a copy of a page */
 	struct names unpublished;
 	uint64_t unpublished_total;
 

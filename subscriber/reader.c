@@ -84,12 +84,16 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->state = SOURCE_RUNNING;
 	source->look = progress->state == TOPIC_ENDED;
 	source_head(source, progress->head);
-	source->next = progress->head + 1;
-	if (source->subscription->options.from == TB_FROM_OLDEST)
-		source->next = 1;
+	source->next = 1;
+	if (source->subscription->options.from == TB_FROM_NEWEST)
+		source->next =
+			(source->joined < progress->head ? source->joined : progress->head) + 1;
 	deliver_event(source, TB_EVENT_APPEARED);
-	if (source->subscription->options.from == TB_FROM_OLDEST && oldest > 1)
-		skip_to(source, oldest, TB_CAUSE_BEFORE_JOIN);
-	else if (source->subscription->options.from == TB_FROM_SEQUENCE)
+	if (source->subscription->options.from == TB_FROM_SEQUENCE)
 		start_at_sequence(source, oldest);
+	else if (oldest > source->next)
+		skip_to(source, oldest,
+			source->subscription->options.from == TB_FROM_NEWEST
+				? TB_CAUSE_OVERRUN
+				: TB_CAUSE_BEFORE_JOIN);
 }

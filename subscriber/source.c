@@ -282,6 +282,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		return result;
 	}
 	source->place = place;
+	source->joined = grant->grant.head;
 	source_begin(source);
 	return 0;
 }

@@ -73,6 +73,7 @@ struct tb_source {
 	/* Position. */
 	uint64_t next;                  /* the sequence to be delivered next */
 	uint64_t head;                  /* the last head known */
+	uint64_t joined;                /* the head when the publisher counted the join */
 	uint64_t next_when_lost;        /* when the publisher was last found gone; 0: it is there */
 	unsigned int tries;             /* of slot `next` with the window unmoved */
 	unsigned int idle;              /* empty looks in a row */

@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "tests/support/bytewise.h"
@@ -58,6 +60,29 @@ Test(stream, from_newest_only_what_comes_after_the_join)
 	scene_publish(topic, 6, 6);
 	cr_assert(scene_poll_until(subscriber, &notes.records, 1));
 	cr_expect_str_eq(notes.text, "appeared t 6\n6 B update 6\n");
+	tb_subscriber_close(subscriber);
+}
+
+static void *publish_when_joined(void *topic)
+{
+	while (tb_publisher_joins(publisher, NULL, 0) == 0)
+		sched_yield();
+	scene_publish(topic, 6, 15);
+	return NULL;
+}
+
+Test(stream, the_newest_begins_where_the_publisher_counted_the_join)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	pthread_t thread;
+
+	scene_publish(topic, 1, 5);
+	cr_assert_eq(pthread_create(&thread, NULL, publish_when_joined, topic), 0);
+	scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
+	pthread_join(thread, NULL);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 15));
+	cr_expect_eq(notes.records, 10, "%s", notes.text);
 	tb_subscriber_close(subscriber);
 }
 

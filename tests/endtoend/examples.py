@@ -42,10 +42,10 @@ def other(reference):
 
 class Examples(pubd.Bench):
     def market(self, readers):
-        """A bus whose feed has five quotes of AAA, one of BBB and two trades, all at once. They come
-        two seconds after its begin: the readers, who want the newest, have settled by then."""
+        """A bus whose feed has five quotes of AAA, one of BBB and two trades, all at once, as
+        soon as its readers have joined."""
         path = self.file("day.bin", b"".join((
-            pubd.message(b"S", b"Q", pubd.OPEN_NS - 2 * 10**9), pubd.add(1), pubd.add(2, b"S", 7, 2_0001), pubd.add(3, b"B", 50),
+            pubd.add(1), pubd.add(2, b"S", 7, 2_0001), pubd.add(3, b"B", 50),
             other(4), trade(1_9999, 30, 1), trade(2_0000, 31, 2),
             pubd.add(5, b"B", 1, 1_0001), pubd.add(6, b"S", 3, 1_9000))))
         return self.pubd(pubd.settings(pubd.itch(path, ENDING % readers + ", speed: realtime"),

@@ -238,10 +238,11 @@ class Subscriber:
         kind, reader, fd = self.ask(JOIN, struct.pack("<IQ", topic["topic_id"], topic["epoch"]))
         assert kind == GRANT, kind
         shape = description(reader)
-        region_bytes, address, rkey = reader.take("QQI")
+        region_bytes, head, address, rkey = reader.take("QQQI")
         reader.end()
         assert (shape["name"], shape["epoch"]) == (topic["name"], topic["epoch"])
         assert (address, rkey) == (0, 0)
+        assert head <= 1000, head
         return Topic(shape, region_bytes, fd), fd
 
     def pulse(self):

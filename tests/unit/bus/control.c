@@ -38,7 +38,7 @@ static const char *const golden[TYPES] = {
 	[CONTROL_JOIN] = "0500000004030201050000008877665544332211",
 	[CONTROL_GRANT] = "0600000004030201887766554433221100ffeeddccbbaa99000001000000000040"
 			  "00000000400000050000000300000001000000020000002c0100000c006e617364"
-			  "61712e71756f7465050071756f74650000020000000000a7a6a5a4a3a2a1a0b3b2"
+			  "61712e71756f7465050071756f746500000200000000009695949392919000a7a6a5a4a3a2a1a0b3b2"
 			  "b1b0",
 	[CONTROL_REFUSE] = "070000000403020105000000020000000d006e6f207375636820746f706963",
 	[CONTROL_LEAVE] = "08000000" THREE,
@@ -113,6 +113,7 @@ static void fill(enum control_type type, struct control_message *message)
 	case CONTROL_GRANT:
 		memcpy(&message->grant.topic, &a_topic, sizeof(a_topic));
 		message->grant.region_bytes = 0x20000;
+		message->grant.head = 0x90919293949596;
 		message->grant.key.address = 0xa0a1a2a3a4a5a6a7;
 		message->grant.key.rkey = 0xb0b1b2b3;
 		break;
