@@ -10,6 +10,10 @@
 #include "tests/stress/steps.h"
 #include "tests/support/scene.h"
 
+#ifndef STRICT
+#define STRICT 0 /* 1: the subscription is */
+#endif
+
 _Thread_local unsigned int steps_left;
 static struct walk *walking;
 
@@ -30,7 +34,8 @@ void walk_open(struct walk *walk, const char *scheme, uint32_t flags, uint64_t s
 						   .on_record = tally_record,
 						   .on_event = tally_event,
 						   .user = &walk->tally,
-						   .from = TB_FROM_OLDEST };
+						   .from = TB_FROM_OLDEST,
+						   .flags = STRICT ? TB_STRICT : 0 };
 	struct tb_subscription *subscription;
 
 	memset(walk, 0, sizeof(*walk));
@@ -40,6 +45,8 @@ void walk_open(struct walk *walk, const char *scheme, uint32_t flags, uint64_t s
 	walk->tally.slots = WALK_SLOTS;
 	walk->tally.written = &walk->written;
 	walk->publisher = scene_publisher(scheme);
+	if (STRICT) /* which says nothing of last values */
+		flags |= TB_TOPIC_NO_LAST_VALUE;
 	cr_assert_eq(truth_topic(walk->publisher, "t", TRUTH_PAYLOAD_SMALL, WALK_SLOTS, flags,
 				 &walk->topic),
 		     0, "%s", tb_error());
@@ -76,7 +83,11 @@ static void poll_until(struct walk *walk, bool (*done)(const struct walk *))
 	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
 
 	while (!done(walk) && !walk->tally.wrong[0]) {
-		cr_assert_geq(tb_poll(walk->subscriber, 1000), 0, "%s", tb_error());
+		const int count = tb_poll(walk->subscriber, 1000);
+
+		cr_assert_geq(count, 0, "%s", tb_error());
+		if (count == 0 && walk->tally.source)
+			walk_hint(walk);
 		cr_assert_lt(scene_now_ms(), until_ms,
 			     "%" PRIu64 " were written, but only %" PRIu64 " are accounted for",
 			     atomic_load(&walk->written), walk->tally.next - 1);
@@ -88,11 +99,6 @@ static bool drained(const struct walk *walk)
 	return walk->tally.next > atomic_load(&walk->written);
 }
 
-static bool in_new_epoch(const struct walk *walk)
-{
-	return walk->tally.restarted && drained(walk);
-}
-
 void walk_drain(struct walk *walk)
 {
 	tb_flush(walk->topic);
@@ -101,15 +107,10 @@ void walk_drain(struct walk *walk)
 
 void walk_know_head(struct walk *walk)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
-	const struct tb_source *source = walk->tally.source;
+	struct tb_source *source = walk->tally.source;
 
-	if (source->place.view)
-		return;
-	while (source->head < atomic_load(&walk->written)) {
-		cr_assert_eq(tb_poll(walk->subscriber, 1), 0);
-		cr_assert_lt(scene_now_ms(), until_ms, "the head was not learnt");
-	}
+	if (!source->place.view)
+		source_head(source, atomic_load(&walk->written));
 }
 
 static bool has_ended(const struct walk *walk)
@@ -117,22 +118,23 @@ static bool has_ended(const struct walk *walk)
 	return walk->tally.ended;
 }
 
-void walk_restart(struct walk *walk)
+void walk_revive(struct walk *walk)
 {
 	poll_until(walk, has_ended);
-	walk_check(walk, "end", 0, 0, 0);
-	atomic_store(&walk->written, 0);
-	walk->tally.ended = walk->tally.restarted = false;
-	cr_assert_eq(tb_topic_restart(walk->topic), 0, "%s", tb_error());
-	cr_assert_eq(truth_instruments(walk->topic), 0, "%s", tb_error());
-	walk_publish(walk, WALK_SLOTS + 1);
-	tb_flush(walk->topic);
-	poll_until(walk, in_new_epoch);
+	walk->tally.ended = walk->topic->ended = false;
+	walk->topic->progress.state = TOPIC_LIVE;
+	walk->tally.source->state = SOURCE_RUNNING;
+	walk_publish(walk, 1);
+	walk_drain(walk);
 }
 
 void walk_hint(struct walk *walk)
 {
-	walk->tally.source->look = true;
+	struct tb_source *source = walk->tally.source;
+
+	source->look = true;
+	source->fetched_ms = source->hint_after_ms = 0;
+	notices_hint(source, atomic_load(&walk->written) + 1);
 }
 
 bool walk_step(struct walk *walk, unsigned int k, void (*call)(struct walk *))

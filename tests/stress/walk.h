@@ -32,11 +32,13 @@ void walk_close(struct walk *);
 void walk_publish(struct walk *, uint64_t count);
 /* Polls until all that was written is accounted for. */
 void walk_drain(struct walk *);
-/* Polls until the reader knows the head, without having fetched what is before it. */
+/* A reader by READ knows the head, as if it had looked, but has not fetched what is before it. */
 void walk_know_head(struct walk *);
-/* The topic has ended: begins it again, and lets the reader come after. */
-void walk_restart(struct walk *);
-/* As any hint would: the progress line is to be looked at. */
+/* The topic has ended, or soon has for the reader: as if it had not, for both. A restart would do
+ * too, but takes so long that little could be tried. */
+void walk_revive(struct walk *);
+/* As hints do: the progress line is to be looked at, a record more is said to be there; and the
+ * last hint was long ago. */
 void walk_hint(struct walk *);
 /* Runs call with walk->inside at its k-th step; false when it has fewer. */
 bool walk_step(struct walk *, unsigned int k, void (*call)(struct walk *));

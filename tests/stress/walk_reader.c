@@ -89,7 +89,7 @@ static void end_at_any_load(uint32_t flags)
 			walk_hint(&walk);
 			taken = walk_step(&walk, k, read_some);
 			if (taken)
-				walk_restart(&walk);
+				walk_revive(&walk);
 			walk_check(&walk, "burst before the end", walk.burst, 0, k);
 		}
 	}

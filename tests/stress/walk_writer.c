@@ -129,7 +129,7 @@ static void end_at_any_store(uint32_t flags)
 		for (unsigned int k = 1; taken; k++) {
 			walk_publish(&walk, untold);
 			taken = walk_step(&walk, k, end);
-			walk_restart(&walk);
+			walk_revive(&walk);
 			walk_check(&walk, "untold before the end", untold, 0, k);
 		}
 	}

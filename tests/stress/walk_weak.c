@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writer and reader on a machine that keeps no order but what the barriers give (weak.h), over each
+ * fabric: built once per fabric, with SCHEME. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "publisher/topic.h"
+#include "subscriber/subscriber.h"
+#include "tests/stress/walk.h"
+#include "tests/stress/weak.h"
+#include "tests/support/bytewise.h"
+#include "tests/support/scene.h"
+
+#define IN_PLACE (strcmp(SCHEME, "shm") == 0)
+#define GIVE_UP  (IN_PLACE ? 20 : 200) /* polls, and it has tried a slot as often as it will */
+
+static struct walk walk;
+static uint64_t seed;
+
+static void enter(void)
+{
+	scene_enter();
+	seed = scene_seed();
+	bytewise_add(seed);
+	weak_seed(seed);
+}
+
+static void leave(void)
+{
+	walk_close(&walk);
+	scene_leave();
+}
+
+TestSuite(weak, .init = enter, .fini = leave, .timeout = 100);
+
+static uint64_t draw(uint64_t below)
+{
+	walk.random = walk.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (walk.random >> 33) % below;
+}
+
+static void begin(bool loads_too)
+{
+	const void *readers = walk.tally.source->place.view;
+
+	weak_begin(walk.topic->memory.base, readers ? readers : walk.topic->memory.base,
+		   walk.topic->memory.bytes, loads_too);
+}
+
+static void read_once(void)
+{
+	if (draw(2))
+		walk_hint(&walk);
+	cr_assert_geq(tb_poll(walk.subscriber, 8), 0, "%s", tb_error());
+}
+
+static void lag_behind(uint64_t records)
+{
+	walk_publish(&walk, records);
+	tb_flush(walk.topic);
+	walk_know_head(&walk);
+}
+
+/* From some store on, the reader polls between any two that become visible. */
+static void write_weakly(uint64_t records, unsigned int polls)
+{
+	const uint64_t from = draw(16);
+
+	begin(false);
+	walk_publish(&walk, records);
+	tb_flush(walk.topic);
+	for (uint64_t stores = 0; weak_apply(); stores++) {
+		walk_values(&walk);
+		for (unsigned int i = 0; i < polls && stores >= from; i++)
+			read_once();
+	}
+	weak_end();
+	walk_drain(&walk);
+}
+
+/* It polls once, or until it gives up. */
+static void weak_stores(uint32_t flags, unsigned int rounds)
+{
+	walk_open(&walk, SCHEME, flags, seed);
+	for (unsigned int round = 0; round < rounds; round++) {
+		const uint64_t lag = draw(2) ? draw(4) : 56 + draw(12);
+		const unsigned int polls = draw(8) ? 1 : GIVE_UP;
+
+		lag_behind(lag);
+		write_weakly(1 + draw(3), polls);
+		walk_check(&walk, "stores in any order, lag and polls", lag, polls, round);
+	}
+}
+
+Test(weak, stores_of_a_checked_topic)
+{
+	weak_stores(0, IN_PLACE ? 700 : 300);
+}
+
+Test(weak, stores_of_a_topic_that_is_flushed_by_hand)
+{
+	weak_stores(TB_TOPIC_MANUAL_FLUSH | (IN_PLACE ? TB_TOPIC_UNCHECKED : 0),
+		    IN_PLACE ? 700 : 300);
+}
+
+/* The reader wants the very slot that the next record takes, and that no line has reserved yet. */
+Test(weak, stores_of_the_next_step)
+{
+	walk_open(&walk, SCHEME, 0, seed);
+	for (unsigned int round = 0; round < 60; round++) {
+		while (walk.topic->progress.reserved != walk.topic->sequence)
+			walk_publish(&walk, 1);
+		walk_drain(&walk);
+		lag_behind(WALK_SLOTS);
+		write_weakly(1, GIVE_UP);
+		walk_check(&walk, "stores of the next step", 0, 0, round);
+	}
+}
+
+/* The reader wants the record that is written, and gives it up if it is not there by its line. */
+Test(weak, stores_of_a_flush)
+{
+	walk_open(&walk, SCHEME, TB_TOPIC_NO_LAST_VALUE, seed);
+	for (unsigned int round = 0; round < 60; round++) {
+		write_weakly(1, GIVE_UP);
+		walk_check(&walk, "stores of a flush", 0, 0, round);
+	}
+}
+
+/* The end comes with records before it that no flush has told of. */
+static void weak_end_of_topic(uint32_t flags, bool loads_too)
+{
+	walk_open(&walk, SCHEME, flags | TB_TOPIC_MANUAL_FLUSH | TB_TOPIC_NO_LAST_VALUE, seed);
+	for (unsigned int round = 0; round < (IN_PLACE ? 3000 : 300); round++) {
+		begin(loads_too);
+		walk_publish(&walk, draw(3));
+		cr_assert_eq(tb_topic_end(walk.topic), 0);
+		do
+			read_once();
+		while (weak_apply());
+		weak_end();
+		walk_revive(&walk);
+		walk_check(&walk, "the end in any order", 0, 0, round);
+	}
+}
+
+Test(weak, stores_of_the_end)
+{
+	weak_end_of_topic(IN_PLACE ? TB_TOPIC_UNCHECKED : 0, false);
+}
+
+#ifdef LOADS /* where the reader loads words of the region itself */
+
+/* Both at once: loads find what was there before, while stores become visible. */
+static void weak_loads(uint32_t flags)
+{
+	walk_open(&walk, SCHEME, flags, seed);
+	for (unsigned int round = 0; round < 10000; round++) {
+		const uint64_t lag = draw(2) ? draw(4) : 56 + draw(12);
+
+		lag_behind(lag);
+		begin(true);
+		walk_publish(&walk, 1 + draw(5));
+		do {
+			walk_values(&walk);
+			read_once();
+		} while (weak_apply());
+		weak_end();
+		walk_drain(&walk);
+		walk_check(&walk, "loads and stores in any order, lag", lag, 0, round);
+	}
+}
+
+Test(weak, loads_of_an_unchecked_topic)
+{
+	weak_loads(TB_TOPIC_UNCHECKED);
+}
+
+Test(weak, loads_of_a_checked_topic)
+{
+	weak_loads(0);
+}
+
+Test(weak, loads_of_the_end)
+{
+	weak_end_of_topic(TB_TOPIC_UNCHECKED, true);
+}
+
+#endif
