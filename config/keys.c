@@ -76,6 +76,7 @@ static bool listed(const char *const *texts, size_t count, const char *text)
 static void list_read(struct reading *reading, const struct located_node *node,
 		      const struct key *key, struct settings_list *list)
 {
+	struct settings_place *places;
 	const char **texts;
 
 	if (!located_is_sequence(&reading->errors, node, "a list"))
@@ -86,9 +87,11 @@ static void list_read(struct reading *reading, const struct located_node *node,
 		return;
 	}
 	texts = reading_keep(reading, node->count * sizeof(*texts));
-	if (!texts)
+	places = reading_keep(reading, node->count * sizeof(*places));
+	if (!texts || !places)
 		return;
 	list->texts = texts;
+	list->places = places;
 	for (const struct located_node *child = node->first; child; child = child->next) {
 		const char *text = NULL;
 
@@ -96,8 +99,10 @@ static void list_read(struct reading *reading, const struct located_node *node,
 		if (text && listed(texts, list->count, text))
 			located_error(&reading->errors, child,
 				      "found \"%s\" again, expected each once", text);
-		else if (text)
+		else if (text) {
+			places[list->count] = (struct settings_place){ child->line, child->column };
 			texts[list->count++] = text;
+		}
 	}
 }
 

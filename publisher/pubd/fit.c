@@ -2,6 +2,8 @@
 #include "publisher/pubd/fit.h"
 
 #include <assert.h>
+#include <grp.h>
+#include <pwd.h>
 
 #include "publisher/feeds/day.h"
 #include "publisher/feeds/projection.h"
@@ -85,9 +87,47 @@ static bool feed_fits(const struct settings *settings, struct settings_feed *fee
 	return result == 0;
 }
 
-bool fit_check(struct settings *settings, FILE *errors)
+static bool is_user(const char *name)
+{
+	struct passwd entry, *found = NULL;
+	char buffer[16384];
+
+	getpwnam_r(name, &entry, buffer, sizeof(buffer), &found);
+	return found;
+}
+
+static bool is_group(const char *name)
+{
+	struct group entry, *found = NULL;
+	char buffer[65536];
+
+	getgrnam_r(name, &entry, buffer, sizeof(buffer), &found);
+	return found;
+}
+
+static bool accounts_fit(const struct settings *settings, const struct settings_list *list,
+			 const char *what, bool (*is_one)(const char *name), FILE *errors)
 {
 	bool good = true;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (is_one(list->texts[i]))
+			continue;
+		good = false;
+		fprintf(errors,
+			"%s:%u:%u: bus.access.%ss[%zu]: found \"%s\", expected the name of a %s of "
+			"this machine\n",
+			settings->path, list->places[i].line, list->places[i].column, what, i,
+			list->texts[i], what);
+	}
+	return good;
+}
+
+bool fit_check(struct settings *settings, FILE *errors)
+{
+	bool good = accounts_fit(settings, &settings->bus.users, "user", is_user, errors);
+
+	good &= accounts_fit(settings, &settings->bus.groups, "group", is_group, errors);
 
 	for (size_t t = 0; t < settings->topic_count; t++)
 		good &= topic_fits(settings, &settings->topics[t], errors);

@@ -656,6 +656,26 @@ topics: [ {{ name: t, feed: f, select: quote, schema: wide }} ]
                                                r"does not fit select quote: field ask_price: found "
                                                r"u64")
 
+    def test_a_user_or_group_that_is_not_there_is_told_with_its_place(self):
+        for options in ((), ("--check",)):
+            path = self.file("day.bin", add(1))
+            settings_file = self.file("pubd.yaml", f"""bus:
+  name: b
+  access:
+    users: [ root, nobody-of-this-name ]
+    groups: [ no-such-group ]
+schemas: [ quote ]
+feeds: [ {{ name: f, {itch(path)} }} ]
+topics: [ {{ name: t, feed: f, select: quote, schema: quote }} ]
+""")
+            pubd = self.begin(PUBD, *options, settings_file)
+            self.ends(pubd, 2)
+            words = pubd.err.read_text()
+            self.assertIn('pubd.yaml:4:20: bus.access.users[1]: found "nobody-of-this-name", '
+                          'expected the name of a user of this machine\n', words)
+            self.assertIn('pubd.yaml:5:15: bus.access.groups[0]: found "no-such-group", '
+                          'expected the name of a group of this machine\n', words)
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], "-v", *sys.argv[4:]])
