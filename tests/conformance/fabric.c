@@ -62,6 +62,7 @@ struct guest {
 	bool forge;         /* opens with a key that nobody gave */
 	bool breaks;        /* the link, when a message comes */
 	bool opens;         /* what comes with a message */
+	bool closes;        /* all it has, when a message comes */
 	unsigned int tally; /* completions reaped */
 	unsigned int failed;
 };
@@ -207,8 +208,14 @@ static void on_link_message(void *user, const void *message, size_t bytes)
 		guest->expected++;
 	if (guest->opens)
 		offer_open(guest, message, bytes);
-	if (guest->breaks)
+	if (guest->breaks || guest->closes)
 		ops->link_break(guest->link);
+	if (!guest->closes)
+		return;
+	ops->remote_close(guest->remote);
+	ops->landing_free(guest->link, guest->landing, LANDING);
+	ops->link_close(guest->link);
+	guest->link = NULL;
 }
 
 static void on_link_gone(void *user, int code, const char *why)
@@ -273,6 +280,8 @@ static void turn(void)
 		if (!guests[i].link || ops->link_state(guests[i].link) == LINK_GONE)
 			continue;
 		worked += ops->link_poll(guests[i].link);
+		if (!guests[i].link)
+			continue;
 		worked += ops->sleep(guests[i].link);
 		ready[count++] =
 			(struct pollfd){ .fd = ops->link_fd(guests[i].link), .events = POLLIN };
@@ -732,6 +741,20 @@ Test(fabric, a_link_may_be_broken_inside_a_callback)
 	cr_expect_eq(guests[0].gones, 0);
 }
 
+Test(fabric, a_link_may_be_closed_with_all_it_has_inside_a_callback)
+{
+	host_open(4);
+	guest_enter(&guests[0]);
+	guest_enter(&guests[1]);
+	guests[0].closes = true;
+	cr_assert_eq(ops->send(host.peers[0], "one", 3, NULL), 0);
+	cr_assert_eq(ops->send(host.peers[0], "two", 3, NULL), 0);
+	UNTIL(host.gones == 1);
+	cr_expect_eq(guests[0].messages, 1, "nothing is told after the close");
+	cr_expect_null(guests[0].link);
+	expect_reads(&guests[1]);
+}
+
 Test(fabric, a_peer_that_is_dropped_is_told_once_and_gets_its_reads_back)
 {
 	unsigned int posted;
@@ -850,9 +873,22 @@ static unsigned int descriptors(void)
 	return count;
 }
 
+static unsigned int mappings(void)
+{
+	FILE *list = fopen("/proc/self/maps", "r");
+	unsigned int count = 0;
+	int c;
+
+	while (list && (c = fgetc(list)) != EOF)
+		count += c == '\n';
+	if (list)
+		fclose(list);
+	return count;
+}
+
 Test(fabric, a_thousand_connections_one_after_another_leave_nothing_behind)
 {
-	unsigned int before;
+	unsigned int before, mapped;
 
 	host_open(4);
 	guest_enter(&guests[0]);
@@ -860,12 +896,14 @@ Test(fabric, a_thousand_connections_one_after_another_leave_nothing_behind)
 	guest_leave(&guests[1]);
 	UNTIL(host.gones == 1);
 	before = descriptors();
+	mapped = mappings();
 	for (unsigned int i = 0; i < 1000; i++) {
 		guest_enter(&guests[1]);
 		guest_leave(&guests[1]);
 		UNTIL(host.gones == i + 2);
 	}
 	cr_expect_eq(descriptors(), before);
+	cr_expect_lt(mappings(), mapped + 50, "memory that was handed over stays mapped");
 	expect_reads(&guests[0]);
 }
 

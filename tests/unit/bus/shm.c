@@ -609,6 +609,10 @@ static int as_someone(uid_t user, gid_t group, gid_t more)
 			turn();
 		if (guest.gones && strcmp(guest.why, words) != 0)
 			_exit(201);
+		snprintf(words, sizeof(words),
+			 "address shm:test: no permission to connect (%s/test.sock)", folder);
+		if (result < 0 && strcmp(tb_error(), words) != 0)
+			_exit(201);
 		_exit(result < 0 ? -result + 100 : guest.gones ? guest.code : guest.opened);
 	}
 	while (waitpid(child, &status, WNOHANG) == 0)
@@ -736,7 +740,7 @@ Test(shm, a_wrong_frame_from_a_publisher_ends_the_link_with_words)
 		{ false, "\2", 1, EPROTO, SIZE },
 		{ true, "\4\0\0", 3, EPROTO, SIZE },
 		{ false, "\3\0\0\0\1\0", 6, EPROTO, "refused, without a reason that can be read" },
-		{ false, "\3\0\0\0\15\0\0\0no\n\xff", 12, EACCES, "no??" },
+		{ false, "\3\0\0\0\15\0\0\0no~\n\xff", 13, EACCES, "no~??" },
 		{ true, "\3\0\0\0\15\0\0\0enough", 14, EACCES, "enough" },
 		{ false, "\3\0\0\0\0\0\0\0nothing", 15, EPROTO, "nothing" },
 		{ false, "\3\0\0\0\xff\xff\xff\xff!", 9, EPROTO, "!" },
@@ -864,7 +868,7 @@ Test(shm, a_folder_that_will_not_do_is_named)
 Test(shm, what_a_killed_publisher_left_is_replaced_and_all_is_removed_at_the_end)
 {
 	const struct sockaddr_un at = socket_address();
-	char lock[128];
+	char lock[128], words[256];
 	int left = liar_listen();
 
 	close(left); /* its socket stays, and answers nobody */
@@ -872,12 +876,20 @@ Test(shm, what_a_killed_publisher_left_is_replaced_and_all_is_removed_at_the_end
 	close(open(lock, O_RDWR | O_CREAT, 0600));
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL),
 		     -ECONNREFUSED);
+	snprintf(words, sizeof(words), "address shm:test: nobody listens there (%s)", at.sun_path);
+	cr_expect_str_eq(tb_error(), words);
 	host_open(4, nobody_else);
 	guest_enter();
 	expect_guest_well();
+	guest_leave();
 	host_close();
 	cr_expect_eq(access(at.sun_path, F_OK), -1);
 	cr_expect_eq(access(lock, F_OK), -1);
+	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL),
+		     -ECONNREFUSED);
+	snprintf(words, sizeof(words),
+		 "address shm:test: nobody listens there (no test.sock in %s)", folder);
+	cr_expect_str_eq(tb_error(), words);
 }
 
 Test(shm, an_address_in_use_is_told_with_its_process_and_left_alone)
