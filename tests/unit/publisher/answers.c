@@ -455,6 +455,12 @@ Test(answers, a_sleeper_is_woken_once_when_head_moved_and_at_once_when_it_had)
 	scene_publish(topic, 101, 110);
 	cr_expect_eq(epoch_of("t"), epoch);
 	cr_expect_eq(guest.wakes, 100, "who is not armed is not woken");
+	arm.topic.head = 110;
+	say(&guest, &arm);
+	cr_assert_eq(join(&guest, 1, epoch)->type, CONTROL_GRANT); /* it begins anew, awake */
+	scene_publish(topic, 111, 112);
+	cr_expect_eq(epoch_of("t"), epoch);
+	cr_expect_eq(guest.wakes, 100, "who has joined again is not armed");
 }
 
 /* More at once than its socket holds: it reads some, sleeps again, and is told of the rest. */
@@ -509,6 +515,15 @@ Test(answers, counters_come_with_names_and_units_page_by_page)
 	cr_expect_eq(answer->values.entry[TOPIC_INSTRUMENTS].value, 2);
 	cr_expect_eq(answer->values.entry[TOPIC_UNPUBLISHED].value, 1);
 	cr_expect_eq(answer->values.entry[TOPIC_CAPACITY].value, 16);
+	cr_expect_eq(answer->values.entry[TOPIC_SUBSCRIBERS].value, 0);
+	cr_expect_eq(answer->values.entry[TOPIC_RESTARTS].value, 0);
+	cr_expect_gt(answer->values.entry[TOPIC_FLUSHES].value, 5);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	cr_assert_eq(join(&guest, 1, epoch_of("t"))->type, CONTROL_GRANT);
+	answer = ask(&guest, message);
+	cr_expect_eq(answer->values.entry[TOPIC_SUBSCRIBERS].value, 1);
+	cr_expect_eq(answer->values.entry[TOPIC_RESTARTS].value, 1);
+	cr_expect_eq(answer->values.entry[TOPIC_RECORDS].value, 0);
 	message.counters.after = (uint32_t)count - 1;
 	answer = ask(&guest, message);
 	cr_expect_eq(answer->values.count, 1);
@@ -519,6 +534,33 @@ Test(answers, counters_come_with_names_and_units_page_by_page)
 	expect_refusal(ask(&guest, message), 0, ENOENT, "no block 1 of counters in scope 2");
 	message.counters.scope = 77;
 	expect_refusal(ask(&guest, message), 0, ENOENT, "no block 1 of counters in scope 77");
+}
+
+Test(answers, counters_of_feeds_are_shown_as_their_tables_say)
+{
+	static const struct tb_counter table[] = { { "eaten", "apples", "apples that were eaten" },
+						   { "left", "apples", "apples that are left" } };
+	static uint64_t values[2] = { 3, 4 };
+	struct control_message message = { .type = CONTROL_COUNTERS,
+					   .counters = { .scope = TB_SCOPE_FEED, .index = 1 } };
+	const struct control_message *answer;
+
+	cr_assert_eq(tb_publisher_count(publisher, "first", table, values, 1), 0);
+	cr_assert_eq(tb_publisher_count(publisher, "second", table, values, 2), 0);
+	join_bus(&guest);
+	answer = ask(&guest, message);
+	cr_assert_eq(answer->type, CONTROL_VALUES);
+	cr_expect_eq(answer->values.blocks, 2);
+	cr_expect_eq(answer->values.index, 1);
+	cr_expect_eq(answer->values.total, 2);
+	cr_expect_str_eq(answer->values.name, "second");
+	for (uint32_t i = 0; i < 2; i++) {
+		cr_expect_str_eq(answer->values.entry[i].name, table[i].name);
+		cr_expect_str_eq(answer->values.entry[i].unit, table[i].unit);
+		cr_expect_eq(answer->values.entry[i].value, values[i]);
+	}
+	message.counters.index = 2;
+	expect_refusal(ask(&guest, message), 0, ENOENT, "no block 2 of counters in scope 3");
 }
 
 Test(answers, names_left_out_come_page_by_page)
@@ -561,10 +603,15 @@ Test(answers, who_joined_is_told_of_a_new_epoch_and_of_the_end)
 	uint64_t epoch, next;
 
 	join_bus(&guest);
+	join_bus(&other);
 	epoch = epoch_of("t");
+	cr_assert_eq(join(&other, 1, epoch)->type, CONTROL_GRANT);
 	cr_assert_eq(join(&guest, 1, epoch)->type, CONTROL_GRANT);
+	cr_expect_eq(counter(BUS_JOINS), 2);
 	scene_publish(topic, 1, 3);
 	cr_assert_eq(tb_topic_restart(topic), 0);
+	UNTIL(&other, other.last.type == CONTROL_REVOKE);
+	cr_expect_eq(other.last.topic.epoch, epoch);
 	UNTIL(&guest, guest.last.type == CONTROL_REVOKE);
 	cr_expect_eq(guest.last.topic.topic_id, 1);
 	cr_expect_eq(guest.last.topic.epoch, epoch);
@@ -576,7 +623,11 @@ Test(answers, who_joined_is_told_of_a_new_epoch_and_of_the_end)
 	UNTIL(&guest, guest.last.type == CONTROL_ENDING);
 	cr_expect_eq(guest.last.topic.epoch, next);
 	cr_expect_eq(guest.last.topic.head, 2);
+	UNTIL(&other, other.last.type == CONTROL_ENDING);
+	cr_expect_eq(other.last.topic.epoch, epoch, "of the memory it was given");
 	cr_expect_eq(catalogue("t", 0)->topics.topic[0].state, TOPIC_ENDED);
+	leave_bus(&guest);
+	UNTIL(&other, counter(BUS_JOINS) == 1);
 }
 
 /* -- what is no request -------------------------------------------------------------------------
