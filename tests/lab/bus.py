@@ -9,7 +9,8 @@ from guests import Failed
 from hosts import Skipped
 
 PORT = 7471
-BUS = """bus: {{ name: lab, listen: [ {listen} ], stale_ms: 1000{more} }}
+GROUP = "239.10.0.1"
+BUS = """bus: {{ name: lab, listen: [ {listen} ], multicast: "{group}:7472", stale_ms: 1000{more} }}
 schemas: [ quote, trade, depth10 ]
 feeds:
   - {{ name: nasdaq, {feed} }}
@@ -27,7 +28,7 @@ def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw")
     """Starts pubd, and waits until it listens. `more`: further keys of the bus."""
     listen = ", ".join(f'"{address(host, kind)}"' for kind in kinds)
     path = host.lab.topology.folder / f"pubd{host.number}.yaml"
-    path.write_text(BUS.format(listen=listen, feed=feed, more=more) +
+    path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more) +
                     "".join(TOPIC.format(topic, slots) for topic in topics))
     daemon = host.start(f"exec pubd {path}")
     daemon.wait_for(r"bus lab: ")

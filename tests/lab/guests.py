@@ -5,6 +5,7 @@ A guest runs commands as tests/lab/guest says. All its files are in the run's fo
 the same path. No network of this machine is touched: guests are joined by Unix sockets.
 """
 import ctypes
+import os
 import pathlib
 import re
 import shutil
@@ -16,6 +17,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BOOT_SECONDS = 120
+PROCESSORS = min(max(os.cpu_count() or 2, 2), 8)  # of a guest that holds all hosts
 
 
 class Failed(Exception):
@@ -58,7 +60,7 @@ class Guest:
         self.news = threading.Condition()
         self.process = qemu(
             ["-machine", "q35", "-accel", accel, "-cpu", "max,la57=off" if accel.startswith("tcg") else "host",
-             "-smp", "2" if number == 0 else "1", "-m", "2048" if number == 0 else "1024",
+             "-smp", str(PROCESSORS if number == 0 else 1), "-m", "2048" if number == 0 else "1024",
              "-kernel", f"{ready}/vmlinuz", "-initrd", f"{ready}/initramfs",
              "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable lab.guest={number}",
              "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",

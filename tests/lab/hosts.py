@@ -66,8 +66,9 @@ class Process:
         pid = wait_until(lambda: (self.folder / f"{self.name}.pid").exists() and
                          (self.folder / f"{self.name}.pid").read_text().strip(), self.host.lab.left(), "a pid")
         if not self.running():
-            raise Failed(self.words(f"had ended before it was sent {name}"))
-        return self.host.act(f"kill -{name} -- -{pid}")
+            status = self.guest.ended.get(self.name)
+            raise Failed(self.words(f"had ended with status {status} before it was sent {name}"))
+        return self.host.act(f"kill -{name} -- -{pid} || [ ! -d /proc/{pid} ]")
 
     def kill(self):
         self.signal("KILL")
@@ -137,13 +138,23 @@ class Host:
         if self.alone:
             self.lab.topology.switch.cable(self.number, "on")
         else:
-            self.run(f"ip link set h{self.number}p master br0 && ip link set w{self.number}p master br0")
+            self.run(f"ip link set h{self.number}p master br0 && ip link set w{self.number}p master br1")
 
     def shape(self, how):
         """Loss and delay for all that others send to this host: "loss 1% delay 1ms"; "" ends it."""
         verb = f"add dev {{}} root netem {how}" if how else "del dev {} root"
         cables = (f"h{self.number}p", f"w{self.number}p")
         self.run("".join(f"tc qdisc {verb.format(cable)}\n" for cable in cables))
+
+    def deafen(self):
+        """No multicast reaches this host any more; all else does."""
+        for cable in (f"h{self.number}p", f"w{self.number}p"):
+            self.run(f"tc qdisc add dev {cable} root handle 1: prio && tc filter add dev {cable} parent 1: "
+                     "protocol ip u32 match ip dst 224.0.0.0/4 action drop")
+
+    def undeafen(self):
+        for cable in (f"h{self.number}p", f"w{self.number}p"):
+            self.run(f"tc qdisc del dev {cable} root")
 
     def remove_device(self, kind):
         """The command blocks until every program has let go of the device."""

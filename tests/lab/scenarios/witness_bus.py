@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mckey joins our group and sees our notices; cmtime's storm of strangers is refused and harms nobody."""
+import bus
+import failures
+from guests import Failed
+
+TOPOLOGY = "one guest"
+SECONDS = 120
+NOTICES, STORM = 20, 50
+
+
+def run(lab):
+    scene = failures.Scene(lab, kinds=("rxe",))
+    stranger = lab.host(4)
+    text = stranger.run(f"mckey -m {bus.GROUP} -b {stranger.rxe} -C {NOTICES}")
+    if "data transfers complete" not in text:
+        raise Failed(f"mckey did not see {NOTICES} notices:\n{text}")
+    stranger.run(f"timeout 30 cmtime -b {stranger.rxe} -s {lab.host(1).rxe} -p {bus.PORT} -c {STORM}", status=None)
+    refused = lab.host(1).run("tickbus stat shm:lab --format csv | grep -E '^bus,.*,(refused|dropped),'")
+    if not any(int(word) for line in refused.splitlines() for word in line.split(",") if word.isdigit()):
+        raise Failed(f"the storm was not refused:\n{refused}")
+    scene.all_read_on()
+    scene.end()
