@@ -24,11 +24,46 @@ static const char *const own =
 	"- {name: codes, type: 'char[2][4]', doc: '*/ int evil; /*'}\n"
 	"- {name: pad12, type: 'u32', doc: Called almost like padding.}\n"
 	"- {name: ratio, type: 'f64[2]', doc: a}\n"
-	"- {name: price, type: 'decimal64(9)[3]', doc: a}\n"
+	"- {name: prize, type: 'decimal64(9)[3]', doc: a}\n"
 	"- {name: fields, type: time, doc: a}\n"
 	"- {name: seq, type: u64, role: source_sequence, doc: a}\n"
 	"- {name: a8, type: i8, doc: a}\n"
 	"- {type: 'pad[7]'}\n";
+
+static const char *upper(const char *name, char *text)
+{
+	for (size_t i = 0; i <= strlen(name); i++)
+		text[i] = name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 32) : name[i];
+	return text;
+}
+
+/* Prints the digits of each decimal, those of a group's members among them. */
+static void write_scales(FILE *file, const char *macro, const struct tb_field *fields, size_t count)
+{
+	char words[160], name[80];
+
+	for (size_t i = 0; i < count; i++) {
+		if (fields[i].type == TB_TYPE_PAD)
+			continue;
+		snprintf(words, sizeof(words), "%s_%s", macro, upper(fields[i].name, name));
+		if (fields[i].type == TB_TYPE_DECIMAL64)
+			fprintf(file, "\tprintf(\"%%d\\n\", %s_SCALE);\n", words);
+		write_scales(file, words, fields[i].members, fields[i].member_count);
+	}
+}
+
+static void expect_scales(FILE *file, const struct tb_field *fields, size_t count)
+{
+	int scale;
+
+	for (size_t i = 0; i < count; i++) {
+		if (fields[i].type == TB_TYPE_DECIMAL64) {
+			cr_assert_eq(fscanf(file, "%d", &scale), 1, "%s", fields[i].name);
+			cr_expect_eq(scale, fields[i].scale, "%s", fields[i].name);
+		}
+		expect_scales(file, fields[i].members, fields[i].member_count);
+	}
+}
 
 /* A program that prints what a compiler makes of the table: name, offset and bytes of each. */
 static void write_program(FILE *file, const struct tb_schema *schema, const char *tag,
@@ -51,6 +86,7 @@ static void write_program(FILE *file, const struct tb_schema *schema, const char
 			if (fields[i].members[k].type != TB_TYPE_PAD)
 				fprintf(file, "\tP(%s_%s, %s)\n", tag, fields[i].name,
 					fields[i].members[k].name);
+	write_scales(file, macro, fields, count);
 	fputs("\treturn 0;\n}\n", file);
 }
 
@@ -86,6 +122,7 @@ static void expect_output(FILE *file, const struct tb_schema *schema)
 		for (uint32_t k = 0; k < fields[i].member_count; k++)
 			if (fields[i].members[k].type != TB_TYPE_PAD)
 				expect_line(file, &fields[i].members[k]);
+	expect_scales(file, fields, count);
 }
 
 static FILE *create(const char *folder, const char *name)
@@ -108,8 +145,7 @@ static void expect_compiles(const struct tb_schema *schema, const char *prefix, 
 	cr_assert_not_null(header, "%s", tb_error());
 	cr_assert_not_null(mkdtemp(folder));
 	snprintf(tag, sizeof(tag), "%s%s", prefix, tb_schema_name(schema));
-	for (size_t i = 0; i <= strlen(tag); i++)
-		macro[i] = tag[i] >= 'a' && tag[i] <= 'z' ? (char)(tag[i] - 32) : tag[i];
+	upper(tag, macro);
 	file = create(folder, "schema.h");
 	fputs(header, file);
 	fclose(file);
