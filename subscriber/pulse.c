@@ -130,8 +130,8 @@ static void page_use(struct tb_subscriber *subscriber)
 	}
 }
 
-/* A READ that is not answered for twice the bound: where no device says so by itself, the connection
- * is given up for a new one. By then the topics were told stale. */
+/* A READ that is not answered for twice the bound: where no device says so by itself, the
+ * connection is given up for a new one. By then the topics were told stale. */
 bool pulse_unanswered(const struct tb_subscriber *subscriber)
 {
 	return subscriber->page_under_way && subscriber_now_ms() - subscriber->page_asked_ms >=

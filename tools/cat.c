@@ -24,7 +24,7 @@ struct cat {
 	struct tb_schema *schema; /* what the records have to be compatible with, or NULL */
 	bool exact;               /* one topic by its name */
 	bool until_end;
-	bool wait;
+	bool wait, strict;
 	enum tb_from from;
 	uint64_t sequence;
 	uint64_t left; /* records still wanted */
@@ -132,7 +132,8 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 						      .user = cat,
 						      .from = cat->from,
 						      .sequence = cat->sequence,
-						      .flags = cat->wait ? TB_WAIT : 0,
+						      .flags = (cat->wait ? TB_WAIT : 0) |
+							       (cat->strict ? TB_STRICT : 0),
 						      .schema = cat->schema };
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription;
@@ -190,6 +191,9 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	case 'w':
 		cat->wait = true;
 		return 0;
+	case 'x':
+		cat->strict = true;
+		return 0;
 	case 's':
 		return schema_take(cat, call->value);
 	default:
@@ -241,6 +245,7 @@ static const struct command_option options[] = {
 	{ "count", "N", "end after N records", 'c' },
 	{ "until-end", NULL, "end when the topic has ended and was read to its end", 'u' },
 	{ "format", "text|csv|json", "how records are printed (text)", 'f' },
+	{ "strict", NULL, "deliver only what the progress line proves as well", 'x' },
 	{ "wait", NULL, "wait for a publisher or a topic that is not there yet", 'w' },
 	{ "schema", "FILE|BUILTIN", "refuse records that do not fit this schema", 's' },
 	{ 0 },

@@ -47,7 +47,7 @@ struct command_call {
 };
 
 extern const struct command topics_command, cat_command, stat_command, schema_command,
-	synth_command;
+	synth_command, doctor_command;
 
 /* The next option's letter; 0 when they are over and the operands are there; below 0 when the call
  * is over: help was printed, or the usage is wrong. */

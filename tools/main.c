@@ -9,8 +9,10 @@
 #include "tools/command.h"
 #include "tools/output.h"
 
-static const struct command *const commands[] = { &topics_command, &cat_command, &stat_command,
-						  &schema_command, &synth_command };
+static const struct command *const commands[] = {
+	&topics_command, &cat_command,   &stat_command,
+	&schema_command, &synth_command, &doctor_command
+};
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 /* Without this a socket would get the number of a closed standard output, and rows would be written

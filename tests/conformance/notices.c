@@ -55,6 +55,7 @@ static void begin(enum tb_notice notice, const char *knobs)
 						.listen_count = 1,
 						.stale_ms = 1000,
 						.exit_wait_ms = UINT32_MAX,
+						.log = scene_log,
 						.multicast = group,
 						.notice = notice };
 	struct tb_subscriber_options how = { .size = sizeof(how), .connect_ms = 20000 };

@@ -110,7 +110,7 @@ class Tools(unittest.TestCase):
     def test_help_and_version_exit_0(self):
         self.assertRegex(self.done("--version"), r"^tickbus \d+\.\d+\.\d+\n$")
         commands = re.findall(r"^  ([a-z]+) +\S", self.done("--help"), re.M)
-        self.assertEqual(commands, ["topics", "cat", "stat", "schema", "synth"])
+        self.assertEqual(commands, ["topics", "cat", "stat", "schema", "synth", "doctor"])
         for command in commands:
             self.assertRegex(self.done(command, "--help"), r"^usage: tickbus " + command)
 
@@ -247,6 +247,18 @@ class Tools(unittest.TestCase):
         out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((process.returncode, out), (0, ""))
         self.assertIn("ended topic=t.live head=3", err)
+
+    def test_the_doctor_tells_what_is_bad_by_its_exit_status(self):
+        self.bus()
+        for address, bad in (([], 0), (["shm:b"], 0), (["shm:nobody"], 1)):
+            found = self.run_tool("doctor", "--format=json", *address)
+            rows = [json.loads(line) for line in found.stdout.splitlines()]
+            self.assertTrue(all(set(row) == {"verdict", "about", "found", "remedy"} for row in rows))
+            self.assertTrue({"locked memory", "huge pages"} < {row["about"] for row in rows})
+            self.assertEqual([row["verdict"] for row in rows if row["about"] in address],
+                             [("good", "bad")[bad]] * len(address))
+            some = any(row["verdict"] == "bad" for row in rows)
+            self.assertEqual((found.returncode, found.stderr), (int(some), ""))
 
     def test_an_interrupt_ends_it_with_whole_rows(self):
         bus = self.bus()

@@ -56,7 +56,7 @@ uint64_t scene_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void scene_log(void *user, enum tb_log_level level, const char *words)
+void scene_log(void *user, enum tb_log_level level, const char *words)
 {
 	(void)user;
 	if (getenv("TICKBUS_TEST_LOG"))

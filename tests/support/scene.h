@@ -23,6 +23,9 @@ uint64_t scene_seed(void);
 
 uint64_t scene_now_ms(void);
 
+/* A log for publishers: prints where TICKBUS_TEST_LOG is set. */
+void scene_log(void *user, enum tb_log_level level, const char *words);
+
 /* Whether the fabric can be had here: rdma needs TICKBUS_TEST_RDMA, the address of a device. */
 bool scene_has(const char *scheme);
 

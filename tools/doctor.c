@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tickbus doctor: whether this host, and perhaps a bus, is fit for RDMA. */
+#include <stdio.h>
+
+#include "tickbus/doctor.h"
+#include "tickbus/inspect.h"
+#include "tools/command.h"
+#include "tools/table.h"
+
+#define ANSWER_MS 3000
+
+static const struct table_column columns[] = {
+	{ "verdict", TABLE_TEXT },
+	{ "about", TABLE_TEXT },
+	{ "found", TABLE_TEXT },
+	{ "remedy", TABLE_TEXT },
+};
+
+static const char *verdict_word(enum tb_verdict verdict)
+{
+	switch (verdict) {
+	case TB_VERDICT_GOOD:
+		return "good";
+	case TB_VERDICT_ADVICE:
+		return "advice";
+	case TB_VERDICT_BAD:
+		return "bad";
+	}
+	return "unknown";
+}
+
+static void on_finding(void *user, const struct tb_finding *finding)
+{
+	struct table *table = user;
+
+	table_text(table, verdict_word(finding->verdict));
+	table_text(table, finding->about);
+	table_text(table, finding->found);
+	table_text(table, finding->remedy);
+}
+
+/* Whether the bus answers from here. The number of bad findings. */
+static int bus_look(struct table *table, const char *address)
+{
+	const struct tb_inspect_options options = { .size = sizeof(options),
+						    .address = address,
+						    .timeout_ms = ANSWER_MS };
+	struct tb_finding finding = { sizeof(finding), TB_VERDICT_GOOD, address, NULL, "" };
+	char found[64];
+	const int topics = tb_inspect_topics(&options, NULL, NULL, NULL, NULL);
+
+	snprintf(found, sizeof(found), "a bus with %d topics answers", topics);
+	finding.found = found;
+	if (topics < 0) {
+		finding.verdict = TB_VERDICT_BAD;
+		finding.found = tb_error();
+		finding.remedy = "see whether pubd runs there, and what its log says";
+	}
+	on_finding(table, &finding);
+	return topics < 0;
+}
+
+static int doctor_print(const struct command *command, const char *address, enum tb_format format)
+{
+	struct table table = { .columns = columns,
+			       .column_count = sizeof(columns) / sizeof(columns[0]) };
+	struct output out;
+	int bad = tb_doctor(on_finding, &table), status;
+
+	if (bad >= 0 && address)
+		bad += bus_look(&table, address);
+	if (bad < 0) {
+		table_free(&table);
+		return command_failed(command, bad);
+	}
+	output_open(&out, 1);
+	table_print(&table, format, &out);
+	status = output_close(&out, command->name);
+	return status == COMMAND_DONE && bad > 0 ? COMMAND_FAILED : status;
+}
+
+static int doctor_run(struct command_call *call)
+{
+	enum tb_format format = TB_FORMAT_TEXT;
+	int letter;
+
+	while ((letter = command_next(call)) > 0)
+		if (command_format(call, &format) != 0)
+			return COMMAND_USAGE;
+	if (letter < 0)
+		return call->status;
+	return doctor_print(call->command, call->operands[0], format);
+}
+
+const struct command doctor_command = {
+	.name = "doctor",
+	.operands = "[ADDRESS]",
+	.words = "check what this host has for a bus over RDMA",
+	.options =
+		(const struct command_option[]){
+			{ "format", "text|csv|json", "how it is printed (text)", 'f' }, { 0 } },
+	.operands_min = 0,
+	.operands_max = 1,
+	.run = doctor_run,
+};
