@@ -29,7 +29,8 @@ bool reader_look(struct tb_source *source, const struct progress *progress)
 {
 	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
 
-	source->look = false;
+	/* An ended topic is looked at again when the rest of it was read. */
+	source->look = progress->state == TOPIC_ENDED && source->next <= progress->head;
 	source_head(source, progress->head);
 	if (oldest > source->next) {
 		skip_to(source, oldest, TB_CAUSE_OVERRUN);

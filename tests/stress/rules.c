@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "publisher/publisher.h"
@@ -151,6 +152,31 @@ Test(rules, hints_cost_one_look_in_a_millisecond_at_most)
 		      scene_now_ms() - began_ms);
 }
 
+/* Someone on the network says all the time that records are there, some near, some far. */
+Test(rules, false_notices_cost_two_reads_in_a_millisecond_at_most_and_lose_nothing)
+{
+	struct tb_topic *topic = topic_on("bytewise", 0);
+	uint64_t began_ms, reads;
+
+	scene_publish(topic, 1, 8);
+	read_on("bytewise");
+	cr_assert(scene_poll_until(subscriber, &notes.last, 8), "%s", notes.text);
+	reads = counted(SUBSCRIPTION_READS);
+	began_ms = scene_now_ms();
+	for (uint64_t i = 0; i < 20000; i++) {
+		notices_hint(source, 9 + i % 100);
+		cr_assert_eq(tb_poll(subscriber, 100), 0);
+	}
+	cr_expect_leq(counted(SUBSCRIPTION_READS) - reads,
+		      2 * (scene_now_ms() - began_ms) / POLL_PAGE_MS + 4,
+		      "%" PRIu64 " READs in %" PRIu64 " ms", counted(SUBSCRIPTION_READS) - reads,
+		      scene_now_ms() - began_ms);
+	scene_publish(topic, 9, 12);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 12), "%s", notes.text);
+	cr_expect_eq(notes.lost, 0, "%s", notes.text);
+	cr_expect_eq(notes.records, 12);
+}
+
 /* A bus page that is valid, and whose head is a lie. */
 static void forge_head(uint64_t count, uint64_t head)
 {
@@ -242,21 +268,28 @@ static void must_wake(void)
 	cr_assert_eq(wakes(), 1, "the sleeper was not woken");
 }
 
-/* The control thread looks at sleepers whenever it runs, too, so that a lost wake-up costs half a
- * second at most; with each pulse as well: here it has none for 15 seconds. */
-static struct tb_topic *sleep_after(uint64_t records, uint32_t flags)
+/* Whatever the control thread tells with each pulse comes too late to count: it has none for 15
+ * seconds. Sleepers it looks at whenever it runs, so that a lost wake-up costs half a second. */
+static struct tb_topic *topic_without_pulse(const char *scheme, uint32_t flags)
 {
-	const char *listen[] = { "shm:test" };
+	char address[32];
+	const char *listen[] = { address };
 	struct tb_publisher_options options = { .size = sizeof(options),
 						.name = "test",
 						.listen = listen,
 						.listen_count = 1,
 						.stale_ms = 60000,
 						.exit_wait_ms = UINT32_MAX };
-	struct tb_topic *topic;
 
+	snprintf(address, sizeof(address), "%s:test", scheme);
 	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
-	topic = scene_topic(publisher, "t", 64, flags);
+	return scene_topic(publisher, "t", 64, flags);
+}
+
+static struct tb_topic *sleep_after(uint64_t records, uint32_t flags)
+{
+	struct tb_topic *topic = topic_without_pulse("shm", flags);
+
 	scene_publish(topic, 1, records);
 	tb_flush(topic);
 	subscriber = scene_subscriber("shm", 0);
@@ -298,4 +331,23 @@ Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
 	scene_publish(topic, 10, 10);
 	tb_flush(topic);
 	must_wake();
+}
+
+/* Its end is seen in the look that finds the overrun, when there is still something to read. */
+Test(rules, the_end_is_told_when_the_last_record_is_read_not_with_the_next_pulse)
+{
+	struct tb_topic *topic = topic_without_pulse("bytewise", 0);
+	uint64_t until_ms;
+
+	scene_publish(topic, 1, 8);
+	read_on("bytewise");
+	cr_assert(scene_poll_until(subscriber, &notes.last, 8), "%s", notes.text);
+	scene_publish(topic, 9, 200);
+	source_head(source, 200); /* as if it had looked before it was lapped */
+	cr_assert_eq(tb_topic_end(topic), 0);
+	until_ms = scene_now_ms() + SCENE_DEADLINE_MS / 8;
+	while (!notes.ended && scene_now_ms() < until_ms)
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+	cr_expect(notes.ended, "the end was not told");
+	cr_expect_eq(notes.records + notes.lost, 200);
 }

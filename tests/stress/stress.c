@@ -20,18 +20,21 @@
 
 #define SMALL TRUTH_PAYLOAD_SMALL, 1024
 #define LARGE TRUTH_PAYLOAD_LARGE, 256
+#define LONG  TRUTH_PAYLOAD_SMALL, 16384 /* a READ needs some time */
 
 static const struct variant variants[] = {
-	{ "shm-64-unchecked", "shm", SMALL, TB_TOPIC_UNCHECKED, 250 },
-	{ "shm-64-unchecked-batches", "shm", SMALL, TB_TOPIC_UNCHECKED | TB_TOPIC_MANUAL_FLUSH,
-	  350 },
-	{ "shm-64-checked", "shm", SMALL, 0, 150 },
-	{ "shm-4096-unchecked", "shm", LARGE, TB_TOPIC_UNCHECKED, 15 },
-	{ "shm-4096-checked", "shm", LARGE, 0, 10 },
-	{ "bytewise-64", "bytewise", TRUTH_PAYLOAD_SMALL, 16384, 0, 100 },
-	{ "bytewise-64-batches", "bytewise", TRUTH_PAYLOAD_SMALL, 16384, TB_TOPIC_MANUAL_FLUSH,
-	  115 },
-	{ "bytewise-4096", "bytewise", LARGE, 0, 10 },
+	{ "shm-64-unchecked", "shm", SMALL, TB_TOPIC_UNCHECKED, 250, 0 },
+	{ "shm-64-unchecked-batches", "shm", SMALL, TB_TOPIC_UNCHECKED | TB_TOPIC_MANUAL_FLUSH, 350,
+	  0 },
+	{ "shm-64-checked", "shm", SMALL, 0, 150, 0 },
+	{ "shm-64-strict", "shm", SMALL, 0, 20, TB_STRICT },
+	{ "shm-4096-unchecked", "shm", LARGE, TB_TOPIC_UNCHECKED, 15, 0 },
+	{ "shm-4096-checked", "shm", LARGE, 0, 10, 0 },
+	{ "bytewise-64", "bytewise", LONG, 0, 80, 0 },
+	{ "bytewise-64-strict", "bytewise", LONG, 0, 40, TB_STRICT },
+	{ "bytewise-64-batches", "bytewise", LONG, TB_TOPIC_MANUAL_FLUSH, 75, 0 },
+	{ "bytewise-4096", "bytewise", LARGE, 0, 5, 0 },
+	{ "bytewise-4096-strict", "bytewise", LARGE, 0, 5, TB_STRICT },
 };
 #define VARIANTS (sizeof(variants) / sizeof(variants[0]))
 

@@ -22,7 +22,8 @@ struct variant {
 	const char *name;
 	const char *scheme;
 	uint32_t payload_max, slots, flags;
-	uint32_t share; /* of all records, in thousandths */
+	uint32_t share;     /* of all records, in thousandths */
+	uint32_t subscribe; /* flags of the subscriptions */
 };
 
 struct party {

@@ -93,7 +93,8 @@ static void subscribe_and_read(struct party *party)
 					       .on_record = tally_record,
 					       .on_event = tally_event,
 					       .user = &party->tally,
-					       .from = TB_FROM_OLDEST };
+					       .from = TB_FROM_OLDEST,
+					       .flags = party->stress->variant->subscribe };
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription = NULL;
 
