@@ -400,11 +400,13 @@ void verbs_notices(const struct listener *base, struct fabric_notices *notices)
 int verbs_announcer(struct listener *base, size_t bytes, struct announcer **out)
 {
 	struct verbs_announcer *announcer;
-	int result =
+	const int result =
 		verbs_announcer_open(&((struct verbs_listener *)base)->group, bytes, &announcer);
 
 	*out = announcer ? &announcer->base : NULL;
-	return result;
+	if (announcer && result < 0)
+		group_lost((struct verbs_listener *)base); /* the sender waits for a group */
+	return announcer ? 0 : result;
 }
 
 /* All that is made of a device; what fails is taken apart by device_close. */

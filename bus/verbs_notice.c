@@ -154,22 +154,24 @@ static int ud_start(struct verbs_announcer *announcer)
 
 	announcer->id = ud_id(group->events, &group->address->host);
 	if (!announcer->id)
-		return -errno;
-	announcer->mr =
-		ibv_reg_mr(group->pd, announcer->buffers, (size_t)SEND_DEPTH * FABRIC_NOTICE_BYTES,
-			   IBV_ACCESS_LOCAL_WRITE);
+		return error_set(errno, "notices: no id for a sender: %s", strerror(errno));
+	announcer->mr = ibv_reg_mr(group->pd, announcer->buffers, SEND_DEPTH * announcer->bytes,
+				   IBV_ACCESS_LOCAL_WRITE);
+	if (!announcer->mr)
+		return error_set(errno, "notices: %zu bytes cannot be registered: %s",
+				 SEND_DEPTH * announcer->bytes, strerror(errno));
 	announcer->cq = ibv_create_cq(announcer->id->verbs, SEND_DEPTH, NULL, NULL, 0);
-	if (!announcer->mr || !announcer->cq)
-		return -errno;
+	if (!announcer->cq)
+		return error_set(errno, "notices: no completion queue: %s", strerror(errno));
 	how.send_cq = how.recv_cq = announcer->cq;
 	if (rdma_create_qp(announcer->id, group->pd, &how) < 0)
-		return -errno;
+		return error_set(errno, "notices: no queue pair: %s", strerror(errno));
 	announcer->qp = announcer->id->qp;
 	announcer->inline_bytes = how.cap.max_inline_data;
 	return 0;
 }
 
-static void announcer_start(struct verbs_announcer *announcer)
+static int announcer_start(struct verbs_announcer *announcer)
 {
 	struct verbs_group *group = announcer->group;
 	int result = 0;
@@ -178,14 +180,16 @@ static void announcer_start(struct verbs_announcer *announcer)
 	while (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
 		; /* G1 */
 	if (group->kind == FABRIC_NOTICES_UDP) {
-		announcer->socket = notice_udp_sender(&group->address->host, &group->where,
-						      group->address->hop_limit);
+		result = notice_udp_sender(&group->address->host, &group->where,
+					   group->address->hop_limit);
+		announcer->socket = result < 0 ? -1 : result;
 	} else if (group->ah) {
 		result = ud_start(announcer);
 	}
 	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
 	if (result < 0)
 		announcer_stop(announcer);
+	return result;
 }
 
 int verbs_announcer_open(struct verbs_group *group, size_t bytes, struct verbs_announcer **out)
@@ -205,9 +209,8 @@ int verbs_announcer_open(struct verbs_group *group, size_t bytes, struct verbs_a
 	announcer->socket = -1;
 	announcer->next = group->announcers;
 	group->announcers = announcer;
-	announcer_start(announcer);
 	*out = announcer;
-	return 0;
+	return announcer_start(announcer);
 }
 
 void verbs_announcer_close(struct announcer *base)
@@ -288,6 +291,7 @@ int verbs_announce(struct announcer *base, const void *datagram, size_t bytes)
 int verbs_group_event(struct verbs_group *group, const struct verbs_event *event)
 {
 	struct ibv_ah_attr attributes = event->ud.ah_attr;
+	int result = 0;
 
 	if (event->type != RDMA_CM_EVENT_MULTICAST_JOIN) {
 		/* A subnet manager may not know send-only members: be one that could receive. */
@@ -306,9 +310,9 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 		return error_set(errno, "notices: no address handle: %s", strerror(errno));
 	group->qp_num = event->ud.qp_num;
 	group->qkey = event->ud.qkey;
-	for (struct verbs_announcer *a = group->announcers; a; a = a->next)
-		announcer_start(a); /* G4 */
-	return 0;
+	for (struct verbs_announcer *a = group->announcers; a && result >= 0; a = a->next)
+		result = announcer_start(a); /* G4 */
+	return result;
 }
 
 /* -- the receiver, at the subscriber ------------------------------------------------------------
