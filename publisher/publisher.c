@@ -175,6 +175,10 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 	if (result == 0)
 		result = range_check("subscribers_max", options->subscribers_max, 0,
 				     SUBSCRIBERS_MAX);
+	if (result == 0 && ((options->user_count && !options->users) ||
+			    (options->group_count && !options->groups) ||
+			    (options->listen_count && !options->listen)))
+		result = error_set(EINVAL, "publisher options: found a count without its list");
 	if (result == 0)
 		result = range_check("listen_count", options->listen_count, 0, TOPIC_LISTENERS_MAX);
 	if (result == 0)

@@ -338,6 +338,8 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	int result;
 
 	touch(topic);
+	if (!name)
+		return error_set(EINVAL, "topic %s: found no instrument name", topic->name);
 	index = names_find(&topic->names, name);
 	if (index >= 0)
 		return (int)index;

@@ -38,9 +38,13 @@ static int builtin_not_found(const char *path, int result)
 
 TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
 {
-	const struct builtin *builtin = builtin_find(name_or_path);
+	const struct builtin *builtin;
 	int result;
 
+	*schema = NULL;
+	if (!name_or_path)
+		return error_set(EINVAL, "schema: found no name");
+	builtin = builtin_find(name_or_path);
 	if (builtin)
 		return tb_schema_parse(schema, builtin->text, builtin->length, name_or_path);
 	result = read_file(schema, name_or_path);

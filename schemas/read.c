@@ -370,6 +370,8 @@ TB_API int tb_schema_parse(struct tb_schema **schema, const char *text, size_t l
 	struct reading reading = { 0 };
 
 	*schema = NULL;
+	if (!text || !origin)
+		return error_set(EINVAL, "schema: found no %s", text ? "origin" : "text");
 	return read_document(schema, located_parse(&reading.errors, text, length, origin),
 			     &reading);
 }

@@ -61,40 +61,35 @@ bool reader_failed(struct tb_source *source)
 	return true;
 }
 
-static void start_at_sequence(struct tb_source *source, uint64_t oldest)
+/* Where the caller asked to begin. What is lost there is told by reader_start(). */
+static uint64_t start_of(const struct tb_source *source, uint64_t head, bool other_epoch)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
 
-	if (options->epoch && options->epoch != source->place.shape.epoch) {
-		deliver_restart(source, options->epoch,
-				options->sequence ? options->sequence - 1 : 0, 0);
-		source->next = 1;
-		if (oldest > 1)
-			skip_to(source, oldest, TB_CAUSE_OVERRUN);
-		return;
-	}
-	source->next = options->sequence ? options->sequence : 1;
-	if (oldest > source->next)
-		skip_to(source, oldest, TB_CAUSE_BEFORE_JOIN);
+	if (options->from == TB_FROM_NEWEST)
+		return (source->joined < head ? source->joined : head) + 1;
+	if (options->from == TB_FROM_SEQUENCE && !other_epoch && options->sequence)
+		return options->sequence;
+	return 1;
 }
 
 void reader_start(struct tb_source *source, const struct progress *progress)
 {
+	const struct tb_subscription_options *options = &source->subscription->options;
 	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
+	const bool other_epoch = options->from == TB_FROM_SEQUENCE && options->epoch &&
+				 options->epoch != source->place.shape.epoch;
 
 	source->state = SOURCE_RUNNING;
 	source->look = progress->state == TOPIC_ENDED;
 	source_head(source, progress->head);
-	source->next = 1;
-	if (source->subscription->options.from == TB_FROM_NEWEST)
-		source->next =
-			(source->joined < progress->head ? source->joined : progress->head) + 1;
+	source->next = start_of(source, progress->head, other_epoch);
 	deliver_event(source, TB_EVENT_APPEARED);
-	if (source->subscription->options.from == TB_FROM_SEQUENCE)
-		start_at_sequence(source, oldest);
-	else if (oldest > source->next)
+	if (other_epoch)
+		deliver_restart(source, options->epoch,
+				options->sequence ? options->sequence - 1 : 0, 0);
+	if (oldest > source->next)
 		skip_to(source, oldest,
-			source->subscription->options.from == TB_FROM_NEWEST
-				? TB_CAUSE_OVERRUN
-				: TB_CAUSE_BEFORE_JOIN);
+			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
+								       : TB_CAUSE_BEFORE_JOIN);
 }

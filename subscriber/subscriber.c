@@ -435,6 +435,8 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 		return error_set(EINVAL,
 				 "subscription options: found flags 0x%x, expected none but 0x%x",
 				 options->flags, TB_WAIT | TB_STRICT);
+	if (!pattern)
+		return error_set(EINVAL, "subscription: found no pattern");
 	if (options->from > TB_FROM_SEQUENCE)
 		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
 				 (int)options->from, TB_FROM_SEQUENCE);

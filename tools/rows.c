@@ -219,6 +219,8 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 	case TB_EVENT_APPEARED:
 		put_event_id(rows, "epoch", event->epoch);
 		put_event_number(rows, "first", event->first);
+		if (event->first > event->head + 1) /* asked for one that is not there yet */
+			put_event_number(rows, "head", event->head);
 		break;
 	case TB_EVENT_GAP:
 		put_event_number(rows, "first", event->first);

@@ -67,6 +67,32 @@ Test(progress, contradictions_fail_even_with_a_right_check)
 	cr_assert_eq(progress_verify(&copy, EPOCH + 1, 64, 8, true, 99), -EAGAIN, "epoch");
 }
 
+Test(progress, what_is_just_within_its_bounds_is_taken)
+{
+	struct progress copy, made = live(14, 14);
+
+	made.state = TOPIC_ENDED;
+	made.first = 15;                      /* nothing held yet, as after a relay's begin */
+	made.zero[0] = made.zero[1] = 0xdead; /* and what is not in use is zero */
+	copy = stored(made);
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), 0);
+	cr_expect(copy.zero[0] == 0 && copy.zero[1] == 0);
+	made.first = 16;
+	copy = stored(made);
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), -EAGAIN, "first too far");
+	made.first = 0;
+	copy = stored(made);
+	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), -EAGAIN, "first is none");
+	made.first = 1;
+	for (uint32_t state = 0; state < 4; state++) {
+		made.state = state;
+		copy = stored(made);
+		cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99),
+			     state == TOPIC_LIVE || state == TOPIC_ENDED ? 0 : -EAGAIN, "state %u",
+			     state);
+	}
+}
+
 Test(progress, oldest_follows_reserved_and_first)
 {
 	struct progress copy = live(0, 4);
@@ -108,6 +134,8 @@ Test(directory, bad_names_are_refused_in_words)
 				     "ASCII");
 	cr_assert_eq(directory_name_check("A "), -EINVAL);
 	cr_assert_eq(directory_name_check("BRK A"), 0);
+	cr_assert_eq(directory_name_check("~"), 0);
+	cr_assert_eq(directory_name_check("\x7f"), -EINVAL);
 }
 
 Test(bus_page, pulse_and_entries_prove_themselves)
@@ -121,7 +149,14 @@ Test(bus_page, pulse_and_entries_prove_themselves)
 	bus_page_load(page, 0, &pulse, sizeof(pulse));
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 16), 0);
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 78, 16), -EAGAIN);
+	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 2), 0);
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 1), -EAGAIN);
+	for (unsigned int bit = 0; bit < sizeof(pulse) * 8; bit++) {
+		struct bus_pulse copy = pulse;
+
+		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		cr_assert_eq(bus_page_verify_pulse(&copy, 77, 16), -EAGAIN, "bit %u", bit);
+	}
 	bus_page_load(page, sizeof(pulse) + sizeof(entry), &entry, sizeof(entry));
 	cr_assert_eq(bus_page_verify_entry(&entry, 1, 77), 0);
 	cr_assert_eq(bus_page_verify_entry(&entry, 0, 77), -EAGAIN);
@@ -131,4 +166,28 @@ Test(bus_page, pulse_and_entries_prove_themselves)
 		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
 		cr_assert_eq(bus_page_verify_entry(&copy, 1, 77), -EAGAIN, "bit %u", bit);
 	}
+}
+
+Test(bus_page, an_entry_has_a_state_that_there_is)
+{
+	static _Alignas(64) unsigned char page[4096];
+
+	for (uint32_t state = 0; state < 4; state++) {
+		struct bus_entry entry = { .epoch = EPOCH, .topic_id = 2, .state = state };
+
+		bus_page_store_entry(page, 1, &entry, 77);
+		bus_page_load(page, sizeof(struct bus_pulse) + sizeof(entry), &entry,
+			      sizeof(entry));
+		cr_assert_eq(bus_page_verify_entry(&entry, 1, 77),
+			     state == TOPIC_LIVE || state == TOPIC_ENDED ? 0 : -EAGAIN, "state %u",
+			     state);
+	}
+}
+
+Test(bus_page, takes_the_whole_pages_that_its_entries_need)
+{
+	cr_expect_eq(bus_page_bytes(1), 4096);
+	cr_expect_eq(bus_page_bytes(100), 4096, "64 + 4,000 bytes");
+	cr_expect_eq(bus_page_bytes(101), 8192);
+	cr_expect_eq(bus_page_bytes(BUS_TOPICS_MAX), 45056);
 }

@@ -2,9 +2,12 @@
 /* Lines arrive whole, in the file that is there now, and lost ones are counted. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bus/log.h"
@@ -78,6 +81,82 @@ Test(log, counts_what_a_full_disk_refused)
 	log_write(&journal, LOG_LEVEL_INFO, "one");
 	log_write(&journal, LOG_LEVEL_INFO, "two");
 	cr_assert_eq(atomic_load(&journal.lost), 2);
+}
+
+/* The disk has room again: the next line is there, and how many are not. */
+Test(log, says_how_many_lines_were_lost_when_it_can_write_again)
+{
+	int file;
+
+	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
+	log_write(&journal, LOG_LEVEL_INFO, "one");
+	log_write(&journal, LOG_LEVEL_INFO, "two");
+	file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	cr_assert_geq(dup2(file, journal.fd), 0);
+	close(file);
+	log_write(&journal, LOG_LEVEL_INFO, "three");
+	log_write(&journal, LOG_LEVEL_INFO, "four");
+	cr_assert_eq(atomic_load(&journal.lost), 0);
+	cr_assert_null(strstr(content(path), "one"));
+	cr_assert(strstr(content(path), "Z info three\n"));
+	cr_assert(strstr(content(path), "Z error 2 lines before the last could not be written\n"));
+	cr_assert(strstr(content(path), "Z info four\n"));
+}
+
+Test(log, a_line_begins_with_the_time_in_utc_and_its_level)
+{
+	const char *const names[] = { "error", "warning", "info", "debug" };
+	char expected[64];
+	const char *line;
+	time_t before, after;
+	struct tm utc = { 0 };
+
+	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_DEBUG), 0);
+	setenv("TZ", "Asia/Tokyo", 1);
+	before = time(NULL);
+	for (int level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++)
+		log_write(&journal, (enum log_level)level, "%s", "");
+	after = time(NULL);
+	line = content(path);
+	for (int level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++) {
+		const char *rest = strptime(line, "%Y-%m-%dT%H:%M:%S", &utc);
+
+		cr_assert_not_null(rest, "%s", line);
+		cr_assert(timegm(&utc) >= before && timegm(&utc) <= after, "%s", line);
+		cr_assert_eq(rest[0], '.');
+		cr_assert_eq(strspn(rest + 1, "0123456789"), 6);
+		snprintf(expected, sizeof(expected), "Z %s \n", names[level - 1]);
+		cr_assert_eq(strncmp(rest + 7, expected, strlen(expected)), 0, "%s", rest);
+		line = strchr(line, '\n') + 1;
+	}
+	cr_assert_str_eq(log_level_name((enum log_level)0), "?");
+	cr_assert_str_eq(log_level_name((enum log_level)5), "?");
+}
+
+Test(log, what_cannot_be_reopened_is_written_on_and_nothing_is_left_open)
+{
+	const int next = dup(0);
+	int fd;
+
+	close(next); /* the lowest that is free */
+	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
+	fd = journal.fd;
+	cr_assert_eq(fd, next);
+	cr_assert_eq(log_reopen(&journal), 0);
+	cr_assert_eq(rename(path, moved), 0);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	cr_assert_eq(log_reopen(&journal), -EISDIR);
+	cr_assert_eq(rmdir(path), 0);
+	log_write(&journal, LOG_LEVEL_INFO, "still");
+	cr_assert(strstr(content(moved), "Z info still\n"));
+	log_close(&journal);
+	cr_assert_eq(journal.fd, -1);
+	cr_assert_eq(dup(0), next, "a descriptor was left open");
+	log_write(&journal, LOG_LEVEL_INFO, "never");
+	log_close(&journal);
+	cr_assert_eq(log_open(&journal, NULL, LOG_LEVEL_INFO), 0);
+	log_close(&journal);
+	cr_assert_geq(fcntl(STDERR_FILENO, F_GETFD), 0, "standard error is not ours to close");
 }
 
 Test(log, a_long_line_is_cut_not_split)

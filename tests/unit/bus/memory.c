@@ -52,6 +52,7 @@ Test(memory, is_zeroed_whole_pages_all_there_and_sealed)
 {
 	unsigned char there[8];
 	struct memory fresh;
+	int fd;
 
 	cr_assert_eq(memory_create(&fresh, "test", 5 * 4096 + 1), 0);
 	cr_expect_eq(fresh.bytes, 5 * 4096 + 1);
@@ -65,8 +66,11 @@ Test(memory, is_zeroed_whole_pages_all_there_and_sealed)
 	cr_expect_eq(fcntl(fresh.fd, F_GET_SEALS),
 		     F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	cr_expect(fcntl(fresh.fd, F_GETFD) & FD_CLOEXEC);
+	fd = fresh.fd;
 	memory_free(&fresh);
 	cr_expect_null(fresh.base);
+	cr_expect_eq(fresh.fd, -1);
+	cr_expect_eq(fcntl(fd, F_GETFD), -1, "its descriptor was left open");
 	memory_free(&fresh);
 }
 
@@ -79,6 +83,7 @@ Test(memory, that_cannot_be_had_is_told_with_its_size)
 	size_t available;
 	const char *rest;
 	char words[128];
+	int next;
 
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &little);
@@ -94,7 +99,11 @@ Test(memory, that_cannot_be_had_is_told_with_its_size)
 		cr_expect_eq(sscanf(rest, "%zu bytes are available", &available), 1, "%s", rest);
 		cr_expect_null(none.base);
 	}
+	next = dup(0);
+	close(next);
 	cr_expect_eq(memory_create(&none, "t", 1 << 25), -EFBIG);
+	cr_expect_eq(none.fd, -1);
+	cr_expect_eq(dup(0), next, "a descriptor was left open");
 	snprintf(words, sizeof(words), "memory t: 33554432 bytes cannot be had: %s",
 		 strerror(EFBIG));
 	cr_expect_str_eq(tb_error(), words);
@@ -180,6 +189,9 @@ Test(memory, who_maps_it_cannot_make_the_mapping_writable)
 	FAILS(madvise(base, 4096, MADV_REMOVE), EACCES);
 	((volatile uint8_t *)memory.base)[0] = 99;
 	cr_expect_eq(((const volatile uint8_t *)mapped)[0], 99, "it is no copy");
+	memory_unmap_foreign(mapped, bytes_mapped);
+	cr_assert_eq(memory_map_foreign(memory.fd, memory.mapped, &mapped, &bytes_mapped), 0,
+		     "all of it: %s", tb_error());
 	memory_unmap_foreign(mapped, bytes_mapped);
 	memory_unmap_foreign(NULL, BYTES);
 	close(zero);

@@ -62,6 +62,29 @@ Test(region, bounds_are_told)
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL, "64 GiB are the limit");
 }
 
+Test(region, what_is_just_within_its_bounds_is_taken)
+{
+	struct region_shape s = shape();
+	struct region_layout layout;
+
+	s.slots = REGION_SLOTS_MIN;
+	s.capacity = 1;
+	s.slot_bytes = SLOT_BYTES_MAX;
+	cr_expect_eq(region_layout(&s, &layout), 0, "%s", tb_error());
+	s.slots = REGION_SLOTS_MAX;
+	s.capacity = REGION_CAPACITY_MAX;
+	s.slot_bytes = SLOT_BYTES_MIN;
+	cr_expect_eq(region_layout(&s, &layout), 0, "%s", tb_error());
+	s.capacity++;
+	cr_expect_eq(region_layout(&s, &layout), -EINVAL);
+	s = shape();
+	s.epoch = 0;
+	cr_expect_eq(region_layout(&s, &layout), -EINVAL, "an epoch is never 0");
+	s = shape();
+	s.topic_id = 0;
+	cr_expect_eq(region_layout(&s, &layout), -EINVAL, "a topic id is never 0");
+}
+
 Test(region, the_smallest_slot_for_a_payload)
 {
 	cr_assert_eq(region_slot_bytes(0), 64);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When messages are due, exactly; that nothing is let through before; that waiting can be ended. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,10 +145,12 @@ Test(pace, an_interrupt_ends_all_waiting_now_and_later)
 	for (size_t i = 0; i < 3; i++) {
 		pthread_t thread;
 		bool let_through = true;
+		int fd;
 
 		how = waits[i];
 		atomic_store(&waiting, false);
 		cr_assert_eq(pace_open(&pace, 1000), 0);
+		cr_assert(pace_until(&pace, how, 0), "what was opened anew is not interrupted");
 		cr_assert_eq(pthread_create(&thread, NULL, wait_for_ever, &let_through), 0);
 		while (!atomic_load(&waiting))
 			;
@@ -156,6 +159,8 @@ Test(pace, an_interrupt_ends_all_waiting_now_and_later)
 		cr_expect_not(let_through);
 		cr_expect_not(pace_until(&pace, waits[i], pace_now() + HOUR));
 		cr_expect_not(pace_until(&pace, waits[i], 0), "not even what is due");
+		fd = pace.event_fd;
 		pace_close(&pace);
+		cr_expect_eq(fcntl(fd, F_GETFD), -1, "its descriptor was left open");
 	}
 }

@@ -165,6 +165,18 @@ Test(projection, the_field_with_the_role_takes_the_number_of_the_message)
 	}
 }
 
+Test(projection, the_field_with_the_role_may_be_the_first)
+{
+	cr_assert_eq(open_from("quote",
+			       "- {name: number, type: u64, role: source_sequence, doc: d}\n"
+			       "- {name: bid_size, type: u32, doc: d}\n- {type: \"pad[4]\"}\n"),
+		     0, "%s", tb_error());
+	a_quote();
+	apply(99);
+	cr_expect_eq(u64_at(0), 99);
+	cr_expect_eq(u32_at(8), 100);
+}
+
 /* source_time 0; bids from 8 and asks from 168: price, size, orders, 16 bytes each */
 Test(projection, arrays_of_groups_may_be_shorter_and_pick_members)
 {

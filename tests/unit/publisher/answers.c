@@ -31,7 +31,7 @@ struct guest {
 	struct link *link;
 	struct remote *page, *region;
 	struct control_welcome welcome;
-	struct control_message last; /* answer or news */
+	struct control_message last, answer; /* answer or news */
 	unsigned int welcomes, gones, messages, wakes;
 	uint32_t request;
 	int code;
@@ -81,6 +81,8 @@ static void on_message(void *user, const void *bytes, size_t length)
 
 	cr_assert_eq(control_decode(bytes, length, &at->last), 0, "%s", tb_error());
 	at->messages++;
+	if (at->request && at->last.request == at->request)
+		at->answer = at->last; /* a wake may come right behind it */
 	if (at->last.type == CONTROL_WAKE) {
 		const uint32_t id = at->last.topic.topic_id;
 
@@ -168,9 +170,9 @@ static const struct control_message *ask(struct guest *at, struct control_messag
 {
 	message.request = ++at->request;
 	say(at, &message);
-	UNTIL(at, at->last.request == at->request || at->gones);
+	UNTIL(at, at->answer.request == at->request || at->gones);
 	cr_assert_eq(at->gones, 0, "%s", at->why);
-	return &at->last;
+	return &at->answer;
 }
 
 static void expect_refusal(const struct control_message *answer, uint32_t topic_id, int code,
