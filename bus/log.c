@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,22 +77,40 @@ static int log_stamp(char *line, size_t bytes, enum log_level level)
 				    log_level_name(level));
 }
 
+/* A line of which only the beginning could be written gets its end with the next one. What cannot
+ * be written to a file is told where the program's errors go, once until it can be again. */
+static bool log_put(struct log *log, char *line, int used)
+{
+	const struct iovec parts[] = { { (char *)(uintptr_t) "\n", 1 }, { line, (size_t)used } };
+	const bool broken = atomic_exchange(&log->broken, false);
+	const ssize_t whole = used + broken;
+	const ssize_t written = writev(log->fd, &parts[!broken], broken ? 2 : 1);
+	const int code = errno;
+
+	if (written == whole)
+		return true;
+	if (written < 1 ? broken : written > broken)
+		atomic_store(&log->broken, true);
+	if (atomic_fetch_add(&log->lost, 1) == 0 && log->path)
+		dprintf(STDERR_FILENO, "log file %s: cannot be written: %s\n", log->path,
+			written < 0 ? strerror(code) : "no room for a whole line");
+	return false;
+}
+
 static void log_emit(struct log *log, char *line, int used)
 {
 	uint64_t lost;
 
 	line[used++] = '\n';
-	if (write(log->fd, line, (size_t)used) != used) {
-		atomic_fetch_add(&log->lost, 1);
+	if (!log_put(log, line, used))
 		return;
-	}
 	lost = atomic_exchange(&log->lost, 0);
 	if (lost == 0)
 		return;
 	used = log_stamp(line, LOG_LINE_BYTES, LOG_LEVEL_ERROR);
 	used += snprintf(line + used, (size_t)(LOG_LINE_BYTES - used),
 			 "%" PRIu64 " lines before the last could not be written\n", lost);
-	if (write(log->fd, line, (size_t)used) != used)
+	if (!log_put(log, line, used))
 		atomic_fetch_add(&log->lost, lost);
 }
 

@@ -3,13 +3,14 @@
  *
  * Threads  log_write by any; a line is one write(2), so lines of several threads never mix.
  *          log_reopen by any; writers go on meanwhile.
- * A line that cannot be written (a full disk) is counted, never waited for; the first line that can
- * be written again says how many were lost. */
+ * A line that cannot be written (a full disk) is counted, never waited for; standard error is told
+ * of the first one; the first line that can be written again says how many were lost. */
 #ifndef TICKBUS_BUS_LOG_H
 #define TICKBUS_BUS_LOG_H
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum log_level { LOG_LEVEL_ERROR = 1, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
@@ -21,6 +22,7 @@ struct log {
 	_Atomic int fd;
 	enum log_level level;
 	_Atomic uint64_t lost;
+	_Atomic bool broken; /* the last line in the file has no end */
 };
 
 /* path NULL: standard error. 0, or -errno with words that name the file. */

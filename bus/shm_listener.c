@@ -128,11 +128,17 @@ static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
 	const char *path = listener->place.address.sun_path;
+	struct stat there;
 
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
 		goto fail;
-	unlink(path);
+	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
+		return error_set(EEXIST,
+				 "address shm:%s: found something else at %s, expected a socket or "
+				 "nothing",
+				 listener->name, path);
+	unlink(path); /* of a publisher that was killed: the lock is ours */
 	if (bind(listener->socket, (struct sockaddr *)&listener->place.address,
 		 sizeof(listener->place.address)) < 0)
 		goto fail;

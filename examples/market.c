@@ -120,6 +120,7 @@ void market_event(void *user, const struct tb_event *event)
 			stream->lost[event->cause] += event->last - event->first + 1;
 	} else if ((size_t)event->kind < sizeof(words) / sizeof(words[0])) {
 		stream->state = words[event->kind];
+		stream->restarts += event->kind == TB_EVENT_RESTART;
 		stream->ended = event->kind == TB_EVENT_ENDED || event->kind == TB_EVENT_REFUSED;
 	}
 }

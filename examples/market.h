@@ -26,7 +26,7 @@ struct symbol {
 
 struct stream {
 	const char *topic;
-	uint64_t records, gaps, lost[MARKET_CAUSES];
+	uint64_t records, gaps, restarts, lost[MARKET_CAUSES];
 	const char *state; /* a word */
 	bool ended;
 };

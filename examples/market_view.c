@@ -105,7 +105,9 @@ static const char *price(char text[32], int64_t value)
 
 static const char *duration(char text[32], uint64_t ns)
 {
-	if (ns < 10000)
+	if (ns == 0)
+		snprintf(text, 32, "-"); /* nothing came */
+	else if (ns < 10000)
 		snprintf(text, 32, "%" PRIu64 " ns", ns);
 	else if (ns < 10000000)
 		snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " us", ns / 1000, ns / 100 % 10);
@@ -142,6 +144,11 @@ static uint64_t lost(const struct view *view)
 	return market_lost(&view->market.quotes) + market_lost(&view->market.trades);
 }
 
+static uint64_t restarts(const struct view *view)
+{
+	return view->market.quotes.restarts + view->market.trades.restarts;
+}
+
 static void draw_head(struct view *view)
 {
 	static const struct {
@@ -157,13 +164,15 @@ static void draw_head(struct view *view)
 	cell(view, "", "   %s %s", market->trades.topic, market->trades.state);
 	line_end(view);
 	cell(view, "", "%" PRIu64 " records/s", view->rate);
+	cell(view, lost(view) ? "\033[31m" : "", "   gaps %" PRIu64,
+	     market->quotes.gaps + market->trades.gaps);
+	cell(view, "", "  lost %" PRIu64, lost(view));
+	if (restarts(view))
+		cell(view, "\033[31m", "  restarts %" PRIu64, restarts(view));
 	if (view->latency) {
 		cell(view, "", "   latency p50 %s", duration(p50, view->p50_ns));
 		cell(view, "", "  p99 %s", duration(p99, view->p99_ns));
 	}
-	cell(view, lost(view) ? "\033[31m" : "", "   gaps %" PRIu64,
-	     market->quotes.gaps + market->trades.gaps);
-	cell(view, "", "  lost %" PRIu64, lost(view));
 	cell(view, "", "   total %" PRIu64, records(view));
 	line_end(view);
 	line_end(view);
@@ -209,6 +218,8 @@ static void print_line(struct view *view, uint64_t now_ns)
 		printf("  p50 %s  p99 %s", duration(p50, view->p50_ns),
 		       duration(p99, view->p99_ns));
 	printf("  lost %" PRIu64, lost(view));
+	if (restarts(view))
+		printf("  restarts %" PRIu64, restarts(view));
 	if (market_active(&view->market, found, 1) == 1)
 		printf("  %s bid %s x %u ask %s x %u last %s x %u", found[0]->name,
 		       price(bid, found[0]->bid), found[0]->bid_size, price(ask, found[0]->ask),
@@ -229,6 +240,8 @@ static void print_stream(const struct stream *stream)
 	for (int cause = 1; cause < MARKET_CAUSES; cause++)
 		if (stream->lost[cause])
 			printf(", %s %" PRIu64, causes[cause], stream->lost[cause]);
+	if (stream->restarts)
+		printf(", began again %" PRIu64 " times", stream->restarts);
 	putchar('\n');
 }
 

@@ -78,7 +78,7 @@ static void topic_aim(struct tb_topic *topic)
 	topic->sequence = 0;
 	topic->slot_mask = shape->slots - 1;
 	topic->slot_bytes = shape->slot_bytes;
-	topic->step = shape->slots / 16 < STEP_MAX ? shape->slots / 16 : STEP_MAX;
+	topic->step = shape->slots / 8 < STEP_MAX ? shape->slots / 8 : STEP_MAX;
 	topic->checked = shape->flags & REGION_FLAG_CHECKED;
 	topic->salt = record_salt(shape->epoch, shape->topic_id, TAG_RECORD);
 	topic->progress_salt = record_salt(shape->epoch, shape->topic_id, TAG_PROGRESS);
@@ -228,6 +228,12 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Those between ours and the users' are left for later versions to give a meaning to. */
+static inline bool kind_known(uint8_t kind)
+{
+	return kind - 1u < TB_KIND_HOLE || kind >= TB_KIND_USER;
+}
+
 static int update_refused(const struct tb_topic *topic, const struct tb_update *update)
 {
 	if (topic->ended)
@@ -236,8 +242,9 @@ static int update_refused(const struct tb_topic *topic, const struct tb_update *
 		return error_set(EINVAL,
 				 "topic %s: found an update of size %zu, expected %zu or more",
 				 topic->name, update->size, sizeof(*update));
-	if (update->kind == 0)
-		return error_set(EINVAL, "topic %s: found kind 0, expected 1 to 255", topic->name);
+	if (!kind_known(update->kind))
+		return error_set(EINVAL, "topic %s: found kind %u, expected 1 to %d, or %d to 255",
+				 topic->name, update->kind, TB_KIND_HOLE, TB_KIND_USER);
 	if (update->instrument >= topic->names.count)
 		return error_set(EINVAL, "topic %s: found instrument %u, expected one of %u",
 				 topic->name, update->instrument, topic->names.count);
@@ -317,7 +324,7 @@ static __attribute__((noinline)) int publish_now(struct tb_topic *topic,
  * topic that has ended has nothing reserved. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 {
-	if (__builtin_expect(update->size < sizeof(*update) || update->kind == 0 ||
+	if (__builtin_expect(update->size < sizeof(*update) || !kind_known(update->kind) ||
 				     update->instrument >= topic->names.count ||
 				     update->length > topic->payload_max,
 			     0))

@@ -3,14 +3,28 @@
 #ifndef TICKBUS_SUBSCRIBER_DELIVER_H
 #define TICKBUS_SUBSCRIBER_DELIVER_H
 
+#include <string.h>
+
 #include "subscriber/subscriber.h"
 
 /* Whether a handler closed or ended what is being read. */
 static inline bool deliver_stopped(const struct tb_source *source)
 {
-	return source->subscription->closing || source->subscription->subscriber->closing ||
-	       source->state == SOURCE_DEAD;
+	return __builtin_expect(source->subscription->subscriber->untidy, 0) &&
+	       (source->subscription->closing || source->subscription->subscriber->closing ||
+		source->state == SOURCE_DEAD);
 }
+
+/* What a slot has as one word is one word for the handler. */
+static_assert(offsetof(struct tb_record, flags) - offsetof(struct tb_record, instrument) ==
+			      offsetof(struct record, flags) -
+				      offsetof(struct record, instrument) &&
+		      offsetof(struct tb_record, length) - offsetof(struct tb_record, instrument) ==
+			      offsetof(struct record, length) -
+				      offsetof(struct record, instrument) &&
+		      offsetof(struct tb_record, kind) - offsetof(struct tb_record, instrument) ==
+			      offsetof(struct record, kind) - offsetof(struct record, instrument),
+	      "instrument, length, kind, flags");
 
 /* A hole, or the first record after some, or the first of its instrument. */
 int deliver_unusual(struct tb_source *, const struct record *);
@@ -30,12 +44,9 @@ static inline int deliver_record(struct tb_source *source, const struct record *
 				     .epoch = source->place.shape.epoch,
 				     .sequence = copy->sequence,
 				     .time_ns = copy->time_ns,
-				     .instrument = copy->instrument,
-				     .length = copy->length,
-				     .kind = copy->kind,
-				     .flags = copy->flags,
 				     .name = source->place.names[copy->instrument],
 				     .data = copy->payload };
+	memcpy(&record.instrument, &copy->instrument, sizeof(uint64_t));
 	source->next++;
 	if (source->head < copy->sequence)
 		source->head = copy->sequence;

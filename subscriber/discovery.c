@@ -133,8 +133,6 @@ static void ask_join(struct tb_subscriber *subscriber)
 	request(subscriber, DISCOVERY_JOIN, &message);
 }
 
-static void next_topic(struct tb_subscriber *subscriber);
-
 static void refused(struct tb_subscriber *subscriber, int code, const char *words)
 {
 	struct discovery *discovery = &subscriber->discovery;
@@ -151,6 +149,20 @@ static void refused(struct tb_subscriber *subscriber, int code, const char *word
 		deliver_refused(subscription, topic, code, words);
 }
 
+/* Whether its records are what the caller was written for. Asked before the join, which the
+ * publisher would count. */
+static bool topic_fits(struct tb_subscriber *subscriber, const struct control_topic *topic,
+		       const struct tb_schema *schema)
+{
+	const struct tb_schema *wanted = subscriber->discovery.subscription->options.schema;
+
+	if (!wanted || tb_schema_compatible(schema, wanted) == 0)
+		return true;
+	error_prefix(-EPROTO, "topic %s: ", topic->name);
+	refused(subscriber, EPROTO, tb_error());
+	return false;
+}
+
 /* The next topic of the catalogue that has to be joined; none left: the subscription is served. */
 static void next_topic(struct tb_subscriber *subscriber)
 {
@@ -159,6 +171,7 @@ static void next_topic(struct tb_subscriber *subscriber)
 	for (; discovery->at < discovery->count; discovery->at++) {
 		const struct control_topic *topic = &discovery->topics[discovery->at];
 		const struct tb_source *source = source_find(discovery->subscription, topic->name);
+		const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
 
 		if (source && !source->orphan &&
 		    (source->place.shape.epoch == topic->shape.epoch ||
@@ -166,10 +179,12 @@ static void next_topic(struct tb_subscriber *subscriber)
 		      source->successor.shape.epoch == topic->shape.epoch)))
 			continue;
 		discovery->text_bytes = 0;
-		if (schema_known(subscriber, topic->shape.fingerprint))
+		if (!schema)
+			ask_schema(subscriber);
+		else if (topic_fits(subscriber, topic, schema))
 			ask_join(subscriber);
 		else
-			ask_schema(subscriber);
+			continue;
 		return;
 	}
 	discovery->phase = DISCOVERY_IDLE;
@@ -252,7 +267,7 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 		skip_topic(subscriber);
 		return;
 	}
-	ask_join(subscriber);
+	next_topic(subscriber); /* this one still, with its schema known */
 }
 
 static void grant_told(struct tb_subscriber *subscriber, const struct control_message *message)
@@ -270,13 +285,12 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 		result = error_set(EPROTO,
 				   "topic %s: the publisher granted another topic than asked for",
 				   topic->name);
-	else if (subscription->options.schema &&
-		 tb_schema_compatible(schema, subscription->options.schema) < 0)
-		result = error_prefix(-EPROTO, "topic %s: ", topic->name);
 	else
 		result = source_grant(subscription, schema, message);
-	if (result < 0)
+	if (result < 0) {
 		refused(subscriber, -result, tb_error());
+		source_decline(subscription, topic);
+	}
 	skip_topic(subscriber);
 }
 

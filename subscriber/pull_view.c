@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling where the ring can be looked at in place: the slot of the next sequence is watched
- * itself.
+/* Pulling where the ring can be looked at in place.
+ *
+ * Where records come one by one, the slot of the next sequence is watched itself: nothing tells of
+ * a record sooner. Where they come in batches, the head is watched, which is written once for each:
+ * who looks at slots while they are written takes their lines away from the writer.
  *
  * The copy is made under the sequence lock (bus/record.c: R1, R2) and then proven like any other. A
  * slot that stays busy is left for the next call: nothing spins inside one. */
@@ -12,7 +15,8 @@
 #define IDLE_LOOKS 16 /* empty looks at a busy slot between two looks at the progress line */
 #define LINE_BYTES 64
 #define AHEAD      2  /* slots fetched ahead of the one that is read */
-#define HEAD_EVERY 16 /* records in a row between two looks at the head */
+#define HEAD_EVERY 16 /* records between two looks at the head, where the slot is watched */
+#define BATCH      4  /* records that one move of the head tells, where it is watched */
 
 /* Reads the progress line whole; false when its writer did not let us. */
 static bool line_read(struct tb_source *source, struct progress *progress)
@@ -73,23 +77,46 @@ static __attribute__((noinline)) int take_again(struct tb_source *source, const 
 }
 
 /* Fetches the lines of a slot that will be read soon, if it is written: those at the head of the
- * ring are the writer's, and taking them away from it would make it wait. The head is no more than
- * a hint here: what is fetched too early or too late is read all the same. */
-static inline void fetch_ahead(const struct place *place, uint64_t sequence, uint64_t *head,
-			       int count)
+ * ring are the writer's, and taking them away from it would make it wait. */
+static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence)
 {
+	const struct place *place = &source->place;
 	const char *slot = place->view + place->layout.ring +
 			   (sequence & (place->shape.slots - 1)) * place->shape.slot_bytes;
 
-	if (count % HEAD_EVERY == 0)
-		*head = atomic_load_explicit(
-			(const _Atomic uint64_t *)(const void *)(place->view +
-								 place->layout.progress),
-			memory_order_relaxed);
-	if (sequence > *head)
+	if (sequence > source->written)
 		return;
 	for (uint32_t at = 0; at < place->shape.slot_bytes; at += LINE_BYTES)
 		__builtin_prefetch(slot + at);
+}
+
+/* Whether slot `next` is to be looked at. The head as it stands in the line is a hint: what a slot
+ * holds is decided by the slot. A writer that is in the middle of a batch, or far ahead, is one
+ * whose head is watched, until it moves by less than a batch. */
+static inline bool slot_due(struct tb_source *source)
+{
+	const struct place *place = &source->place;
+	uint64_t head;
+
+	if (source->next <= source->written || (!source->batched && source->next % HEAD_EVERY != 0))
+		return true;
+	head = atomic_load_explicit(
+		(const _Atomic uint64_t *)(const void *)(place->view + place->layout.progress),
+		memory_order_acquire); /* R3 */
+	source->written = head;
+	if (!source->batched)
+		source->batched = head + BATCH < source->next || head >= source->next + BATCH;
+	else if (head >= source->next)
+		source->batched = head >= source->next + BATCH;
+	else
+		return false;
+	return true;
+}
+
+/* After a look, which may have found the end or called a handler. */
+static bool may_go_on(const struct tb_source *source)
+{
+	return source->state == SOURCE_RUNNING && !deliver_stopped(source);
 }
 
 int pull_view(struct tb_source *source, int max)
@@ -100,29 +127,35 @@ int pull_view(struct tb_source *source, int max)
 	const uint64_t mask = place->shape.slots - 1;
 	const uint32_t slot_bytes = place->shape.slot_bytes;
 	int count = 0, result;
-	uint64_t found, head = 0;
+	uint64_t found;
 
-	while (count < max && source->state == SOURCE_RUNNING) {
+	while (count < max) {
 		const struct slot *slot =
 			(const struct slot *)(const void *)(ring +
 							    (source->next & mask) * slot_bytes);
 
-		if (count > 0 && slot_bytes > LINE_BYTES)
-			fetch_ahead(place, source->next + AHEAD, &head, count);
+		if (!slot_due(source)) {
+			if (source->look && look(source, false) && may_go_on(source))
+				continue;
+			break;
+		}
+		if (slot_bytes > LINE_BYTES)
+			fetch_ahead(source, source->next + AHEAD);
 		result = record_take(slot, slot_bytes, source->next, &source->record, &found, salt);
 		if (result < 0 && found == source->next)
 			result = take_again(source, slot, &found, salt);
 		if (result == 0)
 			result = deliver_record(source, &source->record);
-		if (result < 0 && slot_elsewhere(source, found) && !deliver_stopped(source))
+		if (result < 0 && slot_elsewhere(source, found) && may_go_on(source))
 			continue;
 		if (result <= 0)
 			break;
-		source->idle = 0;
 		count++;
 		if (deliver_stopped(source))
 			return count;
 	}
+	if (count > 0)
+		source->idle = 0;
 	if (!deliver_stopped(source))
 		deliver_holes(source);
 	return count;

@@ -68,7 +68,7 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 
 	if (options->from == TB_FROM_NEWEST)
 		return (source->joined < head ? source->joined : head) + 1;
-	if (options->from == TB_FROM_SEQUENCE && !other_epoch && options->sequence)
+	if (options->from == TB_FROM_SEQUENCE && !other_epoch)
 		return options->sequence;
 	return 1;
 }
@@ -86,8 +86,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->next = start_of(source, progress->head, other_epoch);
 	deliver_event(source, TB_EVENT_APPEARED);
 	if (other_epoch)
-		deliver_restart(source, options->epoch,
-				options->sequence ? options->sequence - 1 : 0, 0);
+		deliver_restart(source, options->epoch, options->sequence - 1, 0);
 	if (oldest > source->next)
 		skip_to(source, oldest,
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN

@@ -140,37 +140,41 @@ void source_reap(struct tb_source *source)
 	source_free(source);
 }
 
-/* Whether another subscription of this subscriber still reads the topic. */
-static bool topic_shared(const struct tb_source *source)
+/* Ends the join that this subscriber's subscriptions have in common, unless one of them still reads
+ * the topic. */
+static void topic_leave(struct tb_subscriber *subscriber, const char *name, uint32_t topic_id,
+			uint64_t epoch)
 {
-	const struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct control_message leave = { .type = CONTROL_LEAVE };
 
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-		const struct tb_source *other = subscriber->table[i];
+		const struct tb_source *source = subscriber->table[i];
 
-		if (other && other != source && other->state != SOURCE_DEAD &&
-		    other->state != SOURCE_ENDED && strcmp(other->name, source->name) == 0)
-			return true;
+		if (source && source->state != SOURCE_DEAD && source->state != SOURCE_ENDED &&
+		    !source->orphan && strcmp(source->name, name) == 0)
+			return;
 	}
-	return false;
+	leave.topic.topic_id = topic_id;
+	leave.topic.epoch = epoch;
+	connection_send(subscriber, &leave);
+}
+
+void source_decline(struct tb_subscription *subscription, const struct control_topic *topic)
+{
+	topic_leave(subscription->subscriber, topic->name, topic->shape.topic_id,
+		    topic->shape.epoch);
 }
 
 void source_leave(struct tb_source *source)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	struct control_message leave = { .type = CONTROL_LEAVE };
+	const struct place *last = source->has_successor ? &source->successor : &source->place;
+	const bool joined = source->state != SOURCE_DEAD && !source->orphan;
 
-	if (source->state != SOURCE_DEAD && subscriber->welcomed && !source->orphan &&
-	    !topic_shared(source)) {
-		const struct place *last =
-			source->has_successor ? &source->successor : &source->place;
-
-		leave.topic.topic_id = last->shape.topic_id;
-		leave.topic.epoch = last->shape.epoch;
-		connection_send(subscriber, &leave);
-	}
 	source->state = SOURCE_DEAD;
 	subscriber->untidy = true;
+	if (joined && subscriber->welcomed)
+		topic_leave(subscriber, source->name, last->shape.topic_id, last->shape.epoch);
 }
 
 void source_orphan(struct tb_source *source)
@@ -444,7 +448,8 @@ static void source_switch(struct tb_source *source)
 	source->look = source->copy_failed = source->stale = false;
 	source->restarted = true;
 	source->next = 1;
-	source->head = source->hint = source->notice_number = 0;
+	source->head = source->written = source->hint = source->notice_number = 0;
+	source->batched = false;
 	source->tries = source->idle = 0;
 	source->batch_count = 0;
 	deliver_restart(source, old_epoch, delivered, head);

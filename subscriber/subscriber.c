@@ -190,7 +190,7 @@ TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 {
 	if (!subscriber)
 		return;
-	subscriber->closing = true;
+	subscriber->closing = subscriber->untidy = true;
 	if (!subscriber->in_poll)
 		subscriber_free(subscriber);
 }
@@ -440,6 +440,9 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 	if (options->from > TB_FROM_SEQUENCE)
 		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
 				 (int)options->from, TB_FROM_SEQUENCE);
+	if (options->from == TB_FROM_SEQUENCE && options->sequence == 0)
+		return error_set(EINVAL,
+				 "subscription options: found sequence 0, expected 1 or more");
 	return pattern_check(pattern);
 }
 

@@ -73,6 +73,8 @@ struct tb_source {
 	/* Position. */
 	uint64_t next;                  /* the sequence to be delivered next */
 	uint64_t head;                  /* the last head known */
+	uint64_t written;               /* the head as last seen in the line; a hint */
+	bool batched;                   /* the head is watched, not slot `next` */
 	uint64_t joined;                /* the head when the publisher counted the join */
 	uint64_t next_when_lost;        /* when the publisher was last found gone; 0: it is there */
 	unsigned int tries;             /* of slot `next` with the window unmoved */
@@ -193,6 +195,8 @@ bool discovery_answer(struct tb_subscriber *, const struct control_message *);
 /* source.c */
 int source_grant(struct tb_subscription *, const struct tb_schema *,
 		 const struct control_message *);
+/* Takes back a join whose grant was of no use. */
+void source_decline(struct tb_subscription *, const struct control_topic *);
 struct tb_source *source_find(const struct tb_subscription *, const char *name);
 void source_leave(struct tb_source *);
 void source_reap(struct tb_source *); /* frees a dead one when nothing is under way */

@@ -26,7 +26,7 @@ struct cat {
 	bool until_end;
 	bool wait, strict;
 	enum tb_from from;
-	uint64_t sequence;
+	uint64_t epoch, sequence;
 	uint64_t left; /* records still wanted */
 	struct joined *joined;
 	size_t joined_count;
@@ -131,6 +131,7 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 						      .on_event = on_event,
 						      .user = cat,
 						      .from = cat->from,
+						      .epoch = cat->epoch,
 						      .sequence = cat->sequence,
 						      .flags = (cat->wait ? TB_WAIT : 0) |
 							       (cat->strict ? TB_STRICT : 0),
@@ -152,20 +153,37 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 	return result;
 }
 
+/* A sequence, alone or behind its epoch as events tell it: "7a060e162dabe845:1200". */
+static bool position_take(struct cat *cat, const char *text)
+{
+	const char *colon = strchr(text, ':');
+	char *end;
+
+	cat->from = TB_FROM_SEQUENCE;
+	cat->epoch = 0;
+	if (colon) {
+		if (colon - text != 16 || strspn(text, "0123456789abcdef") != 16)
+			return false;
+		cat->epoch = strtoull(text, NULL, 16);
+		text = colon + 1;
+	}
+	errno = 0;
+	cat->sequence = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && errno == 0 && cat->sequence > 0 &&
+	       (!colon || cat->epoch > 0);
+}
+
 static int from_take(struct cat *cat, const struct command_call *call)
 {
 	if (!strcmp(call->value, "newest"))
 		cat->from = TB_FROM_NEWEST;
 	else if (!strcmp(call->value, "oldest"))
 		cat->from = TB_FROM_OLDEST;
-	else if (*call->value >= '0' && *call->value <= '9') {
-		cat->from = TB_FROM_SEQUENCE;
-		return command_number(call, "from", 1, UINT64_MAX, &cat->sequence);
-	} else {
+	else if (!position_take(cat, call->value))
 		return command_wrong(call,
-				     "--from: found \"%s\", expected oldest, newest or a sequence",
+				     "--from: found \"%s\", expected oldest, newest, a sequence "
+				     "from 1 or EPOCH:SEQUENCE with an epoch of 16 hex digits",
 				     call->value);
-	}
 	return 0;
 }
 
@@ -241,7 +259,7 @@ static int cat_run(struct command_call *call)
 }
 
 static const struct command_option options[] = {
-	{ "from", "oldest|newest|SEQUENCE", "where to begin (newest)", 'r' },
+	{ "from", "oldest|newest|[EPOCH:]SEQUENCE", "where to begin (newest)", 'r' },
 	{ "count", "N", "end after N records", 'c' },
 	{ "until-end", NULL, "end when the topic has ended and was read to its end", 'u' },
 	{ "format", "text|csv|json", "how records are printed (text)", 'f' },

@@ -84,7 +84,7 @@ struct tb_topic_options {
 struct tb_update {
 	size_t size;         /* sizeof(struct tb_update) */
 	uint32_t instrument; /* from tb_instrument */
-	uint8_t kind;        /* enum tb_kind or 128 and up; 0 is an error */
+	uint8_t kind;        /* enum tb_kind, or 128 and up */
 	uint8_t flags;       /* TB_FLAG_... */
 	uint16_t length;     /* bytes at data, at most the schema's */
 	uint64_t time_ns;    /* nanoseconds since 1970 UTC; 0: now, at the price of a clock read */

@@ -23,8 +23,9 @@ extern "C" {
 #define TB_TOPIC_NAME_MAX      63   /* bytes in a topic's name, at least 1 */
 #define TB_PATTERN_MAX         127  /* bytes in a topic pattern */
 
-/* What a record means for its instrument's value. 0 is invalid; 128 and up are the users' own; a
- * subscriber is given kinds that it does not know as they are. */
+/* What a record means for its instrument's value. 0 is invalid; 7 to 127 are not given a meaning
+ * yet: none can be published, and a subscriber of a newer publisher is given them as they are; 128
+ * and up are the users' own. */
 enum tb_kind {
 	TB_KIND_UPDATE = 1,     /* the new value */
 	TB_KIND_CORRECTION = 2, /* replaces a value published before */

@@ -102,7 +102,7 @@ struct tb_subscription_options {
 	enum tb_from from;
 	uint32_t flags;                 /* TB_WAIT: an exact name that is unknown is waited for;
 					 * TB_STRICT */
-	uint64_t epoch, sequence;       /* TB_FROM_SEQUENCE */
+	uint64_t epoch, sequence;       /* TB_FROM_SEQUENCE: sequence from 1 */
 	const struct tb_schema *schema; /* what the program was written for, NULL: whatever it is;
 					 * must live as long as the subscription */
 };

@@ -37,6 +37,14 @@ static const char help[] = "usage: pubd FILE\n"
 			   "SIGTERM and SIGINT end it cleanly; SIGHUP opens the log file anew.\n"
 			   "Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
 
+static int say(const char *words)
+{
+	if (fputs(words, stdout) != EOF && fflush(stdout) == 0)
+		return EXIT_DONE;
+	fprintf(stderr, "pubd: standard output: %s\n", strerror(errno));
+	return EXIT_FAILED;
+}
+
 /* What the command line asks for; -1: go on, else the exit status. */
 static int arguments_parse(int argc, char **argv, enum mode *mode, const char **path)
 {
@@ -52,17 +60,15 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
-			*mode = MODE_CHECK;
+			*mode = *mode == MODE_RUN ? MODE_CHECK : *mode;
 			break;
 		case 'p':
-			*mode = MODE_PRINT;
+			*mode = MODE_PRINT; /* which checks as well */
 			break;
 		case 'h':
-			fputs(help, stdout);
-			return EXIT_DONE;
+			return say(help);
 		case 'v':
-			puts("pubd " TICKBUS_VERSION);
-			return EXIT_DONE;
+			return say("pubd " TICKBUS_VERSION "\n");
 		default:
 			fputs(help, stderr);
 			return EXIT_SETTINGS;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/bytewise.h"
@@ -203,6 +204,62 @@ Test(stream, a_sequence_start_begins_there_or_tells_what_is_gone)
 	cr_expect(strstr(notes.text, "restart 19 0\ngap 1 46 overrun\n47 A update 47\n"), "%s",
 		  notes.text);
 	tb_subscriber_close(subscriber);
+}
+
+/* What a schema or a start is worth is found out before the publisher counts anything. */
+Test(stream, a_topic_of_another_schema_is_refused_and_not_joined)
+{
+	struct tb_schema *another = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_OLDEST,
+						     .schema = another };
+	struct tb_subscription *subscription;
+
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 5);
+	cr_expect_eq(tb_subscribe(subscriber, "t", &how, &subscription), -EPROTO);
+	cr_expect_eq(tb_subscribe(subscriber, "*", &how, &subscription), 0, "%s", tb_error());
+	cr_assert(scene_poll_while(subscriber, &notes.refused), "%s", notes.text);
+	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0);
+	cr_expect_eq(notes.records, 0);
+	tb_subscriber_close(subscriber);
+	tb_schema_free(another);
+}
+
+Test(stream, a_start_at_sequence_0_is_refused)
+{
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .from = TB_FROM_SEQUENCE };
+	struct tb_subscription *subscription;
+
+	cr_expect_eq(tb_subscribe(subscriber, "*", &how, &subscription), -EINVAL);
+	cr_expect_str_eq(tb_error(), "subscription options: found sequence 0, expected 1 or more");
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_kind_without_a_meaning_is_not_published)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const uint64_t word = 1;
+	struct tb_update update = { .size = sizeof(update), .length = 8, .data = &word };
+	char words[128];
+
+	cr_assert_eq(tb_instrument(topic, "A"), 0);
+	for (unsigned int kind = 0; kind < 256; kind++) {
+		const bool known = (kind >= 1 && kind <= TB_KIND_HOLE) || kind >= TB_KIND_USER;
+
+		update.kind = (uint8_t)kind;
+		cr_expect_eq(tb_publish(topic, &update), known ? 0 : -EINVAL, "kind %u", kind);
+		snprintf(words, sizeof(words),
+			 "topic t: found kind %u, expected 1 to 6, or 128 to 255", kind);
+		if (!known)
+			cr_expect_str_eq(tb_error(), words);
+	}
 }
 
 Test(stream, holes_are_told_as_one_gap_with_cause_upstream)

@@ -91,6 +91,10 @@ class Tools(unittest.TestCase):
                      ["cat", "--count=18446744073709551616", "shm:b", "t"],
                      ["cat", "--wait=1", "shm:b", "t"],
                      ["cat", "--from=image", "shm:b", "t"], ["cat", "--from=0", "shm:b", "t"],
+                     ["cat", "--from=12:1", "shm:b", "t"], ["cat", "--from=:1", "shm:b", "t"],
+                     ["cat", "--from=7a060e162dabe845:", "shm:b", "t"],
+                     ["cat", "--from=7a060e162dabe845:0", "shm:b", "t"],
+                     ["cat", "--from=0000000000000000:1", "shm:b", "t"],
                      ["cat", "--format=xml", "shm:b", "t"], ["cat", "--format=csv", "shm:b", ">"],
                      ["topics"], ["stat", "shm:b", "t"], ["schema", "check"],
                      ["schema", "burn", "quote"],
@@ -220,6 +224,15 @@ class Tools(unittest.TestCase):
         out, _ = self.events("shm:b", "t.small", "--from=940", "--count=3", "--format=csv")
         self.assertEqual([row.split(",")[0] for row in out.splitlines()[1:]],
                          ["940", "941", "942"])
+        told = self.run_tool("cat", "shm:b", "t.small", "--from=940", "--count=1").stderr
+        epoch = re.search("epoch=([0-9a-f]{16})", told)[1]
+        out, _ = self.events("shm:b", "t.small", f"--from={epoch}:941", "--count=1", "--format=csv")
+        self.assertEqual(out.splitlines()[1].split(",")[0], "941")
+        another = f"{int(epoch, 16) ^ 1:016x}"
+        result = self.run_tool("cat", "shm:b", "t.small", f"--from={another}:941", "--count=1",
+                               "--format=csv")
+        self.assertEqual(result.stdout.splitlines()[1].split(",")[0], "937")
+        self.assertRegex(result.stderr, f"restart topic=t.small .*old_epoch={another} delivered=940 ")
         out, events = self.events("shm:b", "t.small", "--until-end")
         self.assertEqual((out, events[1:]), ("", ["ended topic=t.small head=1000"]))
 

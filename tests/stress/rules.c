@@ -70,7 +70,7 @@ static void join_after_an_untold_lap(const char *scheme)
 	scene_publish(topic, 65, 67);
 	read_on(scheme);
 	cr_assert(scene_poll_until(subscriber, &notes.last, 64), "%s", notes.text);
-	cr_expect(strstr(notes.text, "gap 1 4 before_join\n5 A update 5\n"), "%s", notes.text);
+	cr_expect(strstr(notes.text, "gap 1 8 before_join\n9 A update 9\n"), "%s", notes.text);
 	cr_expect_null(strstr(notes.text, "corrupt"), "%s", notes.text);
 	cr_expect_eq(notes.wrong, 0);
 }

@@ -29,12 +29,12 @@ void tally_record(void *user, const struct tb_source *source, const struct tb_re
 	tally->delivered++;
 }
 
-/* The publisher reserves at most slots / 16 ahead: what is younger than that must not be given up.
+/* The publisher reserves at most slots / 8 ahead: what is younger than that must not be given up.
  */
 static void gap_told(struct tally *tally, const struct tb_event *event)
 {
 	const uint64_t written = atomic_load_explicit(tally->written, memory_order_acquire);
-	const uint64_t step = tally->slots / 16 < 1024 ? tally->slots / 16 : 1024;
+	const uint64_t step = tally->slots / 8 < 1024 ? tally->slots / 8 : 1024;
 
 	if (event->first != tally->next || event->last < event->first)
 		tally_complain(tally, "gap %" PRIu64 " to %" PRIu64 ", expected one from %" PRIu64,

@@ -3,9 +3,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,6 +83,34 @@ Test(log, counts_what_a_full_disk_refused)
 	log_write(&journal, LOG_LEVEL_INFO, "one");
 	log_write(&journal, LOG_LEVEL_INFO, "two");
 	cr_assert_eq(atomic_load(&journal.lost), 2);
+}
+
+/* A file that may not grow beyond the middle of the second line. */
+Test(log, a_line_that_was_cut_is_not_glued_to_the_next)
+{
+	struct rlimit limit;
+	rlim_t before;
+	const char *end;
+
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
+	log_write(&journal, LOG_LEVEL_INFO, "one");
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	before = limit.rlim_cur;
+	limit.rlim_cur = strlen(content(path)) + 10;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	log_write(&journal, LOG_LEVEL_INFO, "two");
+	log_write(&journal, LOG_LEVEL_INFO, "three");
+	limit.rlim_cur = before;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	log_write(&journal, LOG_LEVEL_INFO, "four");
+	end = strstr(content(path), "Z info four\n");
+	cr_assert(end, "%s", content(path));
+	while (end > content(path) && end[-1] != '\n')
+		end--;
+	cr_expect_eq(end[-1], '\n');
+	cr_expect(strncmp(end, "20", 2) == 0, "%s", content(path));
+	cr_expect(strstr(content(path), "Z error 2 lines before the last could not be written\n"));
 }
 
 /* The disk has room again: the next line is there, and how many are not. */

@@ -910,6 +910,25 @@ Test(shm, an_address_in_use_is_told_with_its_process_and_left_alone)
 	guest_enter();
 }
 
+/* Only what a publisher can have left is replaced. */
+Test(shm, what_is_no_socket_stays_where_it_is)
+{
+	char path[128], words[300];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "%s/test.sock", folder);
+	snprintf(words, sizeof(words),
+		 "address shm:test: found something else at %s, expected a socket or nothing",
+		 path);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	expect_no_listening("test", EEXIST, words);
+	cr_assert_eq(rmdir(path), 0);
+	cr_assert_eq(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+	expect_no_listening("test", EEXIST, words);
+	cr_expect_eq(lstat(path, &status), 0);
+	cr_expect(S_ISREG(status.st_mode));
+}
+
 Test(shm, a_lock_that_leads_elsewhere_is_not_followed)
 {
 	char lock[128], target[128], words[300];
