@@ -64,6 +64,11 @@ int command_number(const struct command_call *call, const char *option, uint64_t
 /* The value as a format: 0, or COMMAND_USAGE. */
 int command_format(const struct command_call *call, enum tb_format *format);
 
+/* For a command whose only option is --format, as command_format_options has it: 0, or -1 with
+ * call->status. */
+int command_format_only(struct command_call *call, enum tb_format *format);
+extern const struct command_option command_format_options[];
+
 /* Says tb_error() on standard error and returns the exit status that the -errno means. */
 int command_failed(const struct command *command, int result);
 

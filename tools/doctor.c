@@ -64,7 +64,6 @@ static int doctor_print(const struct command *command, const char *address, enum
 {
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
-	struct output out;
 	int bad = tb_doctor(on_finding, &table), status;
 
 	if (bad >= 0 && address)
@@ -73,21 +72,15 @@ static int doctor_print(const struct command *command, const char *address, enum
 		table_free(&table);
 		return command_failed(command, bad);
 	}
-	output_open(&out, 1);
-	table_print(&table, format, &out);
-	status = output_close(&out, command->name);
+	status = table_print(&table, format, command->name);
 	return status == COMMAND_DONE && bad > 0 ? COMMAND_FAILED : status;
 }
 
 static int doctor_run(struct command_call *call)
 {
-	enum tb_format format = TB_FORMAT_TEXT;
-	int letter;
+	enum tb_format format;
 
-	while ((letter = command_next(call)) > 0)
-		if (command_format(call, &format) != 0)
-			return COMMAND_USAGE;
-	if (letter < 0)
+	if (command_format_only(call, &format) < 0)
 		return call->status;
 	return doctor_print(call->command, call->operands[0], format);
 }
@@ -96,9 +89,7 @@ const struct command doctor_command = {
 	.name = "doctor",
 	.operands = "[ADDRESS]",
 	.words = "check what this host has for a bus over RDMA",
-	.options =
-		(const struct command_option[]){
-			{ "format", "text|csv|json", "how it is printed (text)", 'f' }, { 0 } },
+	.options = command_format_options,
 	.operands_min = 0,
 	.operands_max = 1,
 	.run = doctor_run,

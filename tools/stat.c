@@ -53,27 +53,20 @@ static int stat_print(const struct command *command, const char *address, enum t
 	const struct tb_inspect_options options = { .size = sizeof(options), .address = address };
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
-	struct output out;
 	int result = tb_inspect_counters(&options, on_counter, on_unpublished, &table);
 
 	if (result < 0) {
 		table_free(&table);
 		return command_failed(command, result);
 	}
-	output_open(&out, 1);
-	table_print(&table, format, &out);
-	return output_close(&out, command->name);
+	return table_print(&table, format, command->name);
 }
 
 static int stat_run(struct command_call *call)
 {
-	enum tb_format format = TB_FORMAT_TEXT;
-	int letter;
+	enum tb_format format;
 
-	while ((letter = command_next(call)) > 0)
-		if (command_format(call, &format) != 0)
-			return COMMAND_USAGE;
-	if (letter < 0)
+	if (command_format_only(call, &format) < 0)
 		return call->status;
 	return stat_print(call->command, call->operands[0], format);
 }
@@ -82,9 +75,7 @@ const struct command stat_command = {
 	.name = "stat",
 	.operands = "ADDRESS",
 	.words = "print the counters of a bus, its topics and its feeds",
-	.options =
-		(const struct command_option[]){
-			{ "format", "text|csv|json", "how it is printed (text)", 'f' }, { 0 } },
+	.options = command_format_options,
 	.operands_min = 1,
 	.operands_max = 1,
 	.run = stat_run,

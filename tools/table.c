@@ -127,15 +127,18 @@ static void print_text(const struct table *table, struct output *out)
 			   i % columns + 1 == columns);
 }
 
-void table_print(struct table *table, enum tb_format format, struct output *out)
+int table_print(struct table *table, enum tb_format format, const char *command)
 {
-	if (table->error && !out->error)
-		out->error = table->error;
+	struct output out;
+
+	output_open(&out, 1);
+	out.error = table->error;
 	if (format == TB_FORMAT_CSV)
-		print_csv(table, out);
+		print_csv(table, &out);
 	else if (format == TB_FORMAT_JSON)
-		print_json(table, out);
+		print_json(table, &out);
 	else
-		print_text(table, out);
+		print_text(table, &out);
 	table_free(table);
+	return output_close(&out, command);
 }

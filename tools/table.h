@@ -35,8 +35,9 @@ void table_number(struct table *table, uint64_t number);
 void table_flag(struct table *table, bool flag);
 void table_id(struct table *table, uint64_t id); /* random 64 bits: 16 hexadecimal digits */
 
-/* Prints it and frees the cells. */
-void table_print(struct table *table, enum tb_format format, struct output *out);
+/* Prints it on standard output and frees the cells. The exit status: COMMAND_DONE or
+ * COMMAND_FAILED, with words on standard error that begin with the command's name. */
+int table_print(struct table *table, enum tb_format format, const char *command);
 void table_free(struct table *table);
 
 #endif

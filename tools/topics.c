@@ -38,7 +38,6 @@ static int topics_print(const struct command *command, const char *address, cons
 	const struct tb_inspect_options options = { .size = sizeof(options), .address = address };
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
-	struct output out;
 	int count = tb_inspect_topics(&options, pattern, NULL, on_topic, &table);
 
 	if (count < 0) {
@@ -49,20 +48,14 @@ static int topics_print(const struct command *command, const char *address, cons
 		fprintf(stderr, "tickbus topics: %s: there is no topic %s\n", address, pattern);
 		return COMMAND_REFUSED;
 	}
-	output_open(&out, 1);
-	table_print(&table, format, &out);
-	return output_close(&out, command->name);
+	return table_print(&table, format, command->name);
 }
 
 static int topics_run(struct command_call *call)
 {
-	enum tb_format format = TB_FORMAT_TEXT;
-	int letter;
+	enum tb_format format;
 
-	while ((letter = command_next(call)) > 0)
-		if (command_format(call, &format) != 0)
-			return COMMAND_USAGE;
-	if (letter < 0)
+	if (command_format_only(call, &format) < 0)
 		return call->status;
 	return topics_print(call->command, call->operands[0], call->operands[1], format);
 }
@@ -71,9 +64,7 @@ const struct command topics_command = {
 	.name = "topics",
 	.operands = "ADDRESS [PATTERN]",
 	.words = "list the topics of a bus",
-	.options =
-		(const struct command_option[]){
-			{ "format", "text|csv|json", "how it is printed (text)", 'f' }, { 0 } },
+	.options = command_format_options,
 	.operands_min = 1,
 	.operands_max = 2,
 	.run = topics_run,
