@@ -7,8 +7,6 @@
 What it finds in the memory and in the messages of a bus of which every byte is known is compared
 with what `tickbus cat` prints, and with the words of the protocol.
 """
-import ctypes
-import ctypes.util
 import errno
 import fcntl
 import json
@@ -25,131 +23,19 @@ import unittest
 
 sys.dont_write_bytecode = True
 import tools  # it reads the same arguments
+from protocol_bytes import (ARM, COUNTERS, ENDING, JOIN, LIBRARY, RECORD, REVOKE, UNPUBLISHED,
+                            UNPUBLISHED_NAMES, VALUES, WAKE, Reader, Requests, Topic, check, hello,
+                            page_up, pulse, welcome, xxh3)
 
-LIBRARY = ctypes.util.find_library("xxhash")
 ALL_SEALS_BUT_WRITE = 0x10 | 0x4 | 0x2 | 0x1  # FUTURE_WRITE, GROW, SHRINK, SEAL
-RECORD, PROGRESS, DIRECTORY, PULSE, ENTRY, HEADER = range(6)
-(CATALOGUE, TOPICS, SCHEMA, SCHEMA_PART, JOIN, GRANT, REFUSE, LEAVE, ARM, WAKE, COUNTERS, VALUES,
- UNPUBLISHED, UNPUBLISHED_NAMES, REVOKE, ENDING) = range(1, 17)
 
 
-def xxh3(data):
-    call = ctypes.CDLL(LIBRARY).XXH3_64bits
-    call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
-    return call(bytes(data), len(data))
-
-
-def salt(identity, topic_id, tag):
-    return xxh3(struct.pack("<QQQ", identity, topic_id, 1 | tag << 32))
-
-
-def check(data, at, with_salt):
-    """Whether the check at `at` is that of data."""
-    found, = struct.unpack_from("<Q", data, at)
-    return found == xxh3(data[:at] + struct.pack("<Q", with_salt) + data[at + 8:])
-
-
-def page_up(size):
-    return (size + 4095) // 4096 * 4096
-
-
-class Reader:
-    """A message's fields, one after the other."""
-
-    def __init__(self, data):
-        self.data, self.at = data, 0
-
-    def take(self, form):
-        values = struct.unpack_from("<" + form, self.data, self.at)
-        self.at += struct.calcsize("<" + form)
-        return values if len(values) > 1 else values[0]
-
-    def raw(self, count):
-        self.at += count
-        return self.data[self.at - count:self.at]
-
-    def text(self):
-        return self.raw(self.take("H")).decode("ascii")
-
-    def end(self):
-        assert self.at == len(self.data), (self.at, len(self.data))
-
-
-def description(reader):
-    names = "epoch fingerprint slots zero slot_bytes capacity topic_id flags state version text_bytes"
-    topic = dict(zip(names.split(), reader.take("QQ9I")))
-    assert topic["zero"] == 0
-    topic["name"], topic["schema"] = reader.text(), reader.text()
-    return topic
-
-
-def text(words):
-    return struct.pack("<H", len(words)) + words.encode("ascii")
-
-
-class Topic:
-    """A granted topic's memory."""
-
-    def __init__(self, shape, region_bytes, fd):
-        self.shape = shape
-        self.directory = 8192
-        self.last_value = self.directory + page_up(shape["capacity"] * 32)
-        self.ring = self.last_value
-        if shape["flags"] & 2:
-            self.ring += page_up(shape["capacity"] * shape["slot_bytes"])
-        size = self.ring + page_up(shape["slots"] * shape["slot_bytes"])
-        assert size == region_bytes <= os.fstat(fd).st_size
-        self.memory = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
-        self.size = size
-
-    def salt(self, tag):
-        return salt(self.shape["epoch"], self.shape["topic_id"], tag)
-
-    def header(self):
-        header = self.memory[:168]
-        assert check(header, 160, self.salt(HEADER))
-        return struct.unpack_from("<8sIIQIIQIIQQQQQQ64s", header)
-
-    def progress(self):
-        line = self.memory[4096:4160]
-        assert check(line, 56, self.salt(PROGRESS))
-        head, reserved, first, epoch, instruments, state = struct.unpack_from("<QQQQII", line)
-        assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
-        assert head <= reserved <= head + self.shape["slots"]
-        return dict(head=head, instruments=instruments, state=state,
-                    oldest=max(first, reserved - self.shape["slots"] + 1))
-
-    def name(self, index):
-        entry = self.memory[self.directory + index * 32:self.directory + index * 32 + 32]
-        own = 0x9e3779b97f4a7c15 * (index + 1) % 2 ** 64
-        assert check(entry, 24, self.salt(DIRECTORY) ^ own)
-        return entry[:24].rstrip(b"\0").decode("ascii")
-
-    def record(self, offset):
-        slot = self.memory[offset:offset + self.shape["slot_bytes"]]
-        sequence, time_ns, instrument, length, kind, flags, _ = struct.unpack_from("<QQIHBBQ", slot)
-        assert length <= self.shape["slot_bytes"] - 32
-        if sequence:
-            assert check(slot[:32 + length], 24, self.salt(RECORD))
-            assert not any(slot[32 + length:32 + (length + 7) // 8 * 8])
-        return dict(sequence=sequence, time_ns=time_ns, instrument=instrument, kind=kind,
-                    flags=flags, payload=slot[32:32 + length])
-
-    def slot(self, sequence):
-        return self.record(self.ring + sequence % self.shape["slots"] * self.shape["slot_bytes"])
-
-    def last(self, instrument):
-        return self.record(self.last_value + instrument * self.shape["slot_bytes"])
-
-
-class Subscriber:
-    def __init__(self, path, hello=None):
+class Subscriber(Requests):
+    def __init__(self, path, first=None):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(tools.PATIENCE_S)
         self.socket.connect(path)
-        self.asked = 0
-        hello = hello or struct.pack("<4sBBHQQ32s", b"TBUS", 1, 1, 56, 0, 12345, bytes(32))
-        self.socket.sendall(struct.pack("<I", 1) + hello)
+        self.socket.sendall(struct.pack("<I", 1) + (first or hello()))
 
     def close(self):
         self.socket.close()
@@ -163,15 +49,13 @@ class Subscriber:
     def welcome(self):
         kind, reader, fd = self.frame()
         assert kind == 2, kind
-        magic, version, self.bus_id, self.stale_ms, self.topics_max, address, rkey = \
-            reader.take("4sB3xQIIQI")
-        notices = reader.take("II16sHH")
-        self.name = reader.text()
-        reader.end()
-        assert (magic, version, address, rkey) == (b"TBUS", 1, 0, 0)
-        assert notices == (0, 0, bytes(16), 0, 0), notices
+        told = welcome(reader.data)
+        self.bus_id, self.stale_ms, self.name = told["bus_id"], told["stale_ms"], told["name"]
+        assert (told["address"], told["rkey"]) == (0, 0)
+        assert (told["notices"], told["notice_bytes"], told["group"], told["port"]) == (
+            0, 0, bytes(16), 0), told
         self.page_fd = fd
-        self.page = mmap.mmap(fd, page_up(64 + 40 * self.topics_max), mmap.MAP_SHARED,
+        self.page = mmap.mmap(fd, page_up(64 + 40 * told["topics_max"]), mmap.MAP_SHARED,
                               mmap.PROT_READ)
         return self
 
@@ -187,76 +71,16 @@ class Subscriber:
         assert zero == 0
         return kind, request, reader, fd
 
-    def ask(self, kind, body):
-        """The answer's type, fields and descriptor."""
-        self.asked += 1
-        self.send(kind, body, self.asked)
-        kind, request, reader, fd = self.message()
-        assert request == self.asked
-        return kind, reader, fd
-
-    def told(self):
-        """A message about a topic that nobody asked for."""
-        kind, request, reader, _ = self.message()
-        assert request == 0
-        fields = reader.take("IQQ")
-        reader.end()
-        return kind, fields
-
-    def refused(self, kind, body):
-        kind, reader, _ = self.ask(kind, body)
-        assert kind == REFUSE, kind
-        topic_id, code = reader.take("II")
-        words = reader.text()
-        reader.end()
-        return topic_id, code, words
-
-    def catalogue(self, pattern):
-        topics, more = [], 1
-        while more:
-            kind, reader, _ = self.ask(CATALOGUE, struct.pack(
-                "<I", topics[-1]["topic_id"] if topics else 0) + text(pattern))
-            assert kind == TOPICS
-            count, more = reader.take("II")
-            assert count <= 4
-            topics += [description(reader) for _ in range(count)]
-            reader.end()
-        return topics
-
-    def schema(self, topic):
-        whole = b""
-        while len(whole) < topic["text_bytes"]:
-            kind, reader, _ = self.ask(SCHEMA, struct.pack("<II", topic["topic_id"], len(whole)))
-            topic_id, total, offset, count = reader.take("IIII")
-            assert (kind, topic_id, total, offset) == (SCHEMA_PART, topic["topic_id"],
-                                                       topic["text_bytes"], len(whole))
-            whole += reader.raw(count)
-            reader.end()
-        return whole
-
     def join(self, topic):
-        kind, reader, fd = self.ask(JOIN, struct.pack("<IQ", topic["topic_id"], topic["epoch"]))
-        assert kind == GRANT, kind
-        shape = description(reader)
-        region_bytes, head, address, rkey = reader.take("QQQI")
-        reader.end()
-        assert (shape["name"], shape["epoch"]) == (topic["name"], topic["epoch"])
+        shape, region_bytes, head, address, rkey, fd = self.grant(topic)
         assert (address, rkey) == (0, 0)
         assert head <= 1000, head
-        return Topic(shape, region_bytes, fd), fd
+        assert region_bytes <= os.fstat(fd).st_size
+        return Topic(shape, region_bytes, mmap.mmap(fd, region_bytes, mmap.MAP_SHARED,
+                                                    mmap.PROT_READ)), fd
 
     def pulse(self):
-        """Read again while it is being written: the check tells."""
-        for _ in range(1000000):
-            pulse = self.page[:64]
-            count, bus_id, topics, changes = struct.unpack_from("<QQII", pulse)
-            entries = [self.page[64 + 40 * i:104 + 40 * i] for i in range(min(topics, 1024))]
-            if check(pulse, 56, salt(self.bus_id, 0, PULSE)) and all(
-                    check(entry, 32, salt(self.bus_id, i + 1, ENTRY))
-                    for i, entry in enumerate(entries)):
-                assert bus_id == self.bus_id
-                return count, changes, [struct.unpack_from("<QQIIQ", entry) for entry in entries]
-        raise AssertionError("a bus page that never is whole")
+        return pulse(self.page, self.bus_id)
 
 
 @unittest.skipUnless(LIBRARY, "libxxhash is not there as a shared library")
@@ -270,8 +94,8 @@ class Protocol(unittest.TestCase):
         self.subscriber = self.connect().welcome()
         self.topics = {topic["name"]: topic for topic in self.subscriber.catalogue("t.*")}
 
-    def connect(self, hello=None):
-        subscriber = Subscriber(self.path, hello)
+    def connect(self, first=None):
+        subscriber = Subscriber(self.path, first)
         self.addCleanup(subscriber.close)
         return subscriber
 
@@ -413,12 +237,9 @@ class Protocol(unittest.TestCase):
         self.assertIn("found topic id 9, expected one of 1 to 5", words)
 
     def test_another_hello_is_refused_with_words(self):
-        for hello, words in (
-                (struct.pack("<4sBBHQQ32s", b"TBUS", 2, 9, 56, 0, 1, bytes(32)), "version"),
-                (struct.pack("<4sBBHQQ32s", b"TBUS", 1, 1, 56, 4, 1, bytes(32)), "features"),
-                (struct.pack("<4sBBHQQ32s", b"TBUS", 1, 1, 56, 0, 1, b"t" * 32), "ticket"),
-                (struct.pack("<4sBBHQQ32s", b"HTTP", 1, 1, 56, 0, 1, bytes(32)), "tickbus")):
-            subscriber = self.connect(hello)
+        for first, words in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),
+                             (hello(ticket=b"t" * 32), "ticket"), (hello(magic=b"HTTP"), "tickbus")):
+            subscriber = self.connect(first)
             kind, reader, _ = subscriber.frame()
             self.assertEqual(kind, 3)
             code = reader.take("I")
@@ -427,8 +248,7 @@ class Protocol(unittest.TestCase):
             self.assertEqual(subscriber.frame()[0], None)
 
     def test_a_higher_version_range_is_answered_with_what_both_speak(self):
-        hello = struct.pack("<4sBBHQQ32s", b"TBUS", 1, 9, 56, 0, 1, bytes(32))
-        self.assertEqual(self.connect(hello).welcome().name, "b")
+        self.assertEqual(self.connect(hello(high=9)).welcome().name, "b")
 
     def test_what_is_no_request_ends_the_connection(self):
         for body in (struct.pack("<IHHI", 4, 99, 0, 1), struct.pack("<IHHI", 4, JOIN, 0, 1),

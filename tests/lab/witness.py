@@ -55,7 +55,10 @@ def latency(server, client, kind):
     """ib_read_lat: 64 bytes. Over RoCE by device and GID, since it cannot bind librdmacm to an address."""
     options = {"rxe": "-d rxe{0.number} -x 1", "siw": "-R"}[kind] + " -F -s 64 -n 200 -p 7175"
     there = server.start("ib_read_lat " + options.format(server))
-    server.lab.wait_until(lambda: ":7175 " in server.run("ss -Hlnt; rdma resource show cm_id"), "its server")
+    if kind == "siw":
+        wait_listening(server, server.siw, 7175)
+    else:
+        server.lab.wait_until(lambda: ":7175 " in server.run("ss -Hlnt"), "its server")
     text = client.run(f"ib_read_lat {options.format(client)} {server.address(kind)}")
     there.wait()
     if not re.search(r"^ *64 +200 +[\d.]+", text, re.M):

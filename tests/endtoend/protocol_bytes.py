@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of docs/protocol.md, read and written by what is said there alone: no code of ours, the
+system's XXH3 as its hash. How they travel is its users' business: shared memory or RDMA.
+"""
+import ctypes
+import ctypes.util
+import functools
+import struct
+
+LIBRARY = ctypes.util.find_library("xxhash")
+RECORD, PROGRESS, DIRECTORY, PULSE, ENTRY, HEADER = range(6)
+(CATALOGUE, TOPICS, SCHEMA, SCHEMA_PART, JOIN, GRANT, REFUSE, LEAVE, ARM, WAKE, COUNTERS, VALUES,
+ UNPUBLISHED, UNPUBLISHED_NAMES, REVOKE, ENDING) = range(1, 17)
+
+
+@functools.cache
+def xxh3_call():
+    call = ctypes.CDLL(LIBRARY).XXH3_64bits
+    call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
+    return call
+
+
+def xxh3(data):
+    return xxh3_call()(bytes(data), len(data))
+
+
+def salt(identity, topic_id, tag):
+    return xxh3(struct.pack("<QQQ", identity, topic_id, 1 | tag << 32))
+
+
+def check(data, at, with_salt):
+    """Whether the check at `at` is that of data."""
+    found, = struct.unpack_from("<Q", data, at)
+    return found == xxh3(data[:at] + struct.pack("<Q", with_salt) + data[at + 8:])
+
+
+def page_up(size):
+    return (size + 4095) // 4096 * 4096
+
+
+class Reader:
+    """A message's fields, one after the other."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, form):
+        values = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += struct.calcsize("<" + form)
+        return values if len(values) > 1 else values[0]
+
+    def raw(self, count):
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def text(self):
+        return self.raw(self.take("H")).decode("ascii")
+
+    def end(self):
+        assert self.at == len(self.data), (self.at, len(self.data))
+
+
+def description(reader):
+    names = "epoch fingerprint slots zero slot_bytes capacity topic_id flags state version text_bytes"
+    topic = dict(zip(names.split(), reader.take("QQ9I")))
+    assert topic["zero"] == 0
+    topic["name"], topic["schema"] = reader.text(), reader.text()
+    return topic
+
+
+def text(words):
+    return struct.pack("<H", len(words)) + words.encode("ascii")
+
+
+def hello(low=1, high=1, features=0, ticket=bytes(32), magic=b"TBUS", nonce=12345):
+    return struct.pack("<4sBBHQQ32s", magic, low, high, 56, features, nonce, ticket)
+
+
+def welcome(data):
+    """Its fields by name."""
+    reader = Reader(data)
+    names = "magic version bus_id stale_ms topics_max address rkey notices notice_bytes group port zero"
+    fields = dict(zip(names.split(), reader.take("4sB3xQIIQIII16sHH")))
+    fields["name"] = reader.text()
+    reader.end()
+    assert (fields["magic"], fields["version"], fields["zero"]) == (b"TBUS", 1, 0), fields
+    return fields
+
+
+def pulse(page, bus_id):
+    """(count, changes, entries) of a bus page; read again while it is being written: the check tells."""
+    for _ in range(1000000):
+        line = page[:64]
+        count, found, topics, changes = struct.unpack_from("<QQII", line)
+        entries = [page[64 + 40 * i:104 + 40 * i] for i in range(min(topics, 1024))]
+        if check(line, 56, salt(bus_id, 0, PULSE)) and all(
+                check(entry, 32, salt(bus_id, i + 1, ENTRY)) for i, entry in enumerate(entries)):
+            assert found == bus_id
+            return count, changes, [struct.unpack_from("<QQIIQ", entry) for entry in entries]
+    raise AssertionError("a bus page that never is whole")
+
+
+class Topic:
+    """A granted topic's memory: anything that gives bytes for a slice."""
+
+    def __init__(self, shape, region_bytes, memory):
+        self.shape = shape
+        self.directory = 8192
+        self.last_value = self.directory + page_up(shape["capacity"] * 32)
+        self.ring = self.last_value
+        if shape["flags"] & 2:
+            self.ring += page_up(shape["capacity"] * shape["slot_bytes"])
+        size = self.ring + page_up(shape["slots"] * shape["slot_bytes"])
+        assert size == region_bytes, (size, region_bytes)
+        self.memory, self.size = memory, size
+
+    def salt(self, tag):
+        return salt(self.shape["epoch"], self.shape["topic_id"], tag)
+
+    def header(self):
+        header = self.memory[:168]
+        assert check(header, 160, self.salt(HEADER))
+        return struct.unpack_from("<8sIIQIIQIIQQQQQQ64s", header)
+
+    def progress(self):
+        line = self.memory[4096:4160]
+        assert check(line, 56, self.salt(PROGRESS))
+        head, reserved, first, epoch, instruments, state = struct.unpack_from("<QQQQII", line)
+        assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
+        assert head <= reserved <= head + self.shape["slots"]
+        return dict(head=head, instruments=instruments, state=state,
+                    oldest=max(first, reserved - self.shape["slots"] + 1))
+
+    def name(self, index):
+        entry = self.memory[self.directory + index * 32:self.directory + index * 32 + 32]
+        own = 0x9e3779b97f4a7c15 * (index + 1) % 2 ** 64
+        assert check(entry, 24, self.salt(DIRECTORY) ^ own)
+        return entry[:24].rstrip(b"\0").decode("ascii")
+
+    def record(self, offset):
+        slot = self.memory[offset:offset + self.shape["slot_bytes"]]
+        sequence, time_ns, instrument, length, kind, flags, _ = struct.unpack_from("<QQIHBBQ", slot)
+        assert length <= self.shape["slot_bytes"] - 32
+        if sequence:
+            assert check(slot[:32 + length], 24, self.salt(RECORD))
+            assert not any(slot[32 + length:32 + (length + 7) // 8 * 8])
+        return dict(sequence=sequence, time_ns=time_ns, instrument=instrument, kind=kind,
+                    flags=flags, payload=slot[32:32 + length])
+
+    def slot(self, sequence):
+        return self.record(self.ring + sequence % self.shape["slots"] * self.shape["slot_bytes"])
+
+    def last(self, instrument):
+        return self.record(self.last_value + instrument * self.shape["slot_bytes"])
+
+
+class Requests:
+    """What a subscriber asks for. Its heirs know how messages travel: send(kind, body, request) and
+    message(), which gives type, request, fields, and what came along with them."""
+    asked = 0
+
+    def ask(self, kind, body):
+        """The answer's type, its fields, and what came along."""
+        self.asked += 1
+        self.send(kind, body, self.asked)
+        kind, request, reader, fd = self.message()
+        assert request == self.asked
+        return kind, reader, fd
+
+    def told(self):
+        """A message about a topic that nobody asked for."""
+        kind, request, reader, _ = self.message()
+        assert request == 0
+        fields = reader.take("IQQ")
+        reader.end()
+        return kind, fields
+
+    def refused(self, kind, body):
+        kind, reader, _ = self.ask(kind, body)
+        assert kind == REFUSE, kind
+        topic_id, code = reader.take("II")
+        words = reader.text()
+        reader.end()
+        return topic_id, code, words
+
+    def catalogue(self, pattern):
+        topics, more = [], 1
+        while more:
+            kind, reader, _ = self.ask(CATALOGUE, struct.pack(
+                "<I", topics[-1]["topic_id"] if topics else 0) + text(pattern))
+            assert kind == TOPICS
+            count, more = reader.take("II")
+            assert count <= 4
+            topics += [description(reader) for _ in range(count)]
+            reader.end()
+        return topics
+
+    def schema(self, topic):
+        whole = b""
+        while len(whole) < topic["text_bytes"]:
+            kind, reader, _ = self.ask(SCHEMA, struct.pack("<II", topic["topic_id"], len(whole)))
+            topic_id, total, offset, count = reader.take("IIII")
+            assert (kind, topic_id, total, offset) == (SCHEMA_PART, topic["topic_id"],
+                                                       topic["text_bytes"], len(whole))
+            whole += reader.raw(count)
+            reader.end()
+        return whole
+
+    def grant(self, topic):
+        """The topic as it was granted, bytes of the region, head, address, rkey, and what came along."""
+        kind, reader, more = self.ask(JOIN, struct.pack("<IQ", topic["topic_id"], topic["epoch"]))
+        assert kind == GRANT, kind
+        shape = description(reader)
+        region_bytes, head, address, rkey = reader.take("QQQI")
+        reader.end()
+        assert (shape["name"], shape["epoch"]) == (topic["name"], topic["epoch"])
+        return shape, region_bytes, head, address, rkey, more

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a topic of quotes by docs/protocol.md alone, and prints it as `tickbus cat --format csv` does.
+
+    protocol_witness.py SOURCE HOST PORT TOPIC COUNT NOTICES
+
+The records from the oldest on, as they come, COUNT of them: told of by NOTICES notices at least. What is
+found anywhere is compared with what the protocol says of it.
+"""
+import re
+import struct
+import sys
+
+import verbs_peer
+from verbs_peer import Gone, Group, Peer, protocol
+
+COLUMNS = "sequence,time_ns,instrument,kind,bid_price,ask_price,bid_size,ask_size,source_time"
+
+
+def require(condition, what):
+    if not condition:
+        sys.exit(f"protocol_witness: {what}")
+
+
+def decimal(number):
+    return f"{'-' if number < 0 else ''}{abs(number) // 10000}.{abs(number) % 10000:04}"
+
+
+def row(topic, record, names):
+    index = record["instrument"]
+    if index not in names:
+        names[index] = topic.name(index)
+    bid, ask, bid_size, ask_size, time_ns = struct.unpack("<qqIIQ", record["payload"])
+    require(record["kind"] == 1, f"found kind {record['kind']}, expected an update")
+    return (f"{record['sequence']},{record['time_ns']},{names[index]},update,{decimal(bid)},{decimal(ask)},"
+            f"{bid_size},{ask_size},{time_ns}")
+
+
+def check_shape(peer, wanted, topic):
+    """Catalogue, schema, grant, header and bus page say the same."""
+    shape = topic.shape
+    text = peer.schema(wanted).decode("ascii")
+    meaning = re.sub(r"^ *(version|doc):.*\n", "", text, flags=re.M)
+    require(protocol.xxh3(meaning.encode()) == shape["fingerprint"], "the schema is not its fingerprint's")
+    require(shape["flags"] & 1, "the topic is not checked")
+    require(topic.header() == (
+        b"tickbus1", 1, shape["flags"], shape["epoch"], shape["topic_id"], shape["slot_bytes"], shape["slots"],
+        shape["capacity"], 0, shape["fingerprint"], 4096, topic.directory,
+        topic.last_value if shape["flags"] & 2 else 0, topic.ring, topic.size,
+        shape["name"].encode().ljust(64, b"\0")), "the header is not what was granted")
+    count, _, entries = peer.pulse()
+    require(entries[shape["topic_id"] - 1][0] == shape["epoch"], "the bus page names another epoch")
+    while peer.pulse()[0] == count:
+        pass
+
+
+class Notices:
+    """Checks each datagram, and knows how far the topic is said to be."""
+
+    def __init__(self, peer, topic):
+        self.group, self.peer, self.topic = Group(peer.welcome, peer.source), peer, topic
+        self.numbers, self.count, self.head = {}, 0, 0
+
+    def take(self):
+        data = self.group.take()
+        require(len(data) <= self.peer.welcome["notice_bytes"], f"a notice of {len(data)} bytes")
+        found = verbs_peer.notice(data)
+        require(found["bus_id"] == self.peer.welcome["bus_id"], "a notice of another bus")
+        require(found["number"] > self.numbers.get(found["sender"], 0), "a notice's number goes back")
+        self.numbers[found["sender"]] = found["number"]
+        for topic_id, epoch, head, _ in found["entries"]:
+            if topic_id == self.topic.shape["topic_id"]:
+                require(epoch == self.topic.shape["epoch"], "a notice of another epoch")
+                self.head = max(self.head, head)
+                self.count += 1
+
+
+def deliver(topic, first, last, names):
+    """Prints records first to last; each proves itself."""
+    for sequence in range(first, last + 1):
+        record = topic.slot(sequence)
+        require(record["sequence"] == sequence, f"found {record['sequence']} in the slot of {sequence}")
+        print(row(topic, record, names))
+
+
+def only_reading_is_permitted(source, host, port, name):
+    """Each try ends its connection: what was granted is for READs of the region, and nothing else."""
+    for forbidden in (lambda topic, peer: peer.write(topic.address + 4096, topic.rkey),
+                      lambda topic, peer: peer.read(topic.address + topic.size - 64, 128, topic.rkey),
+                      lambda topic, peer: peer.read(topic.address, 64, topic.rkey ^ 1)):
+        peer = Peer(source, host, port)
+        wanted, = peer.catalogue(name)
+        topic = peer.join(wanted)
+        topic.header()
+        try:
+            forbidden(topic, peer)
+            topic.header()  # over TCP the answer to a WRITE is the end of the connection
+            require(False, "memory was touched that was not granted")
+        except Gone:
+            pass
+
+
+def main():
+    source, host, port, name, count, notices_wanted = sys.argv[1:7]
+    peer = Peer(source, host, port)
+    wanted, = peer.catalogue(name)
+    topic = peer.join(wanted)
+    check_shape(peer, wanted, topic)
+    notices = Notices(peer, topic)
+    print(COLUMNS)
+    names, at, head = {}, 1, topic.progress()["head"]
+    while at <= int(count) or notices.count < int(notices_wanted):
+        if at > head:
+            notices.take()
+            head = max(head, notices.head)
+            require(notices.head <= topic.progress()["head"], "a notice says more than the progress line")
+        last = min(head, int(count))
+        deliver(topic, at, last, names)
+        at = max(at, last + 1)
+        if at > int(count):
+            notices.take()
+    require(topic.progress()["oldest"] == 1, "the ring was lapped: make the test shorter")
+    peer.send(protocol.LEAVE, struct.pack("<IQQ", topic.shape["topic_id"], topic.shape["epoch"], 0))
+    only_reading_is_permitted(source, host, port, name)
+    print(f"protocol_witness: {notices.count} notices", file=sys.stderr)
+
+
+main()

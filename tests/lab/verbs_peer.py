@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer of a bus over RDMA, written from docs/protocol.md alone: no code of ours, librdmacm and
+libibverbs by way of pyverbs. It does what a subscriber does, or the opposite.
+"""
+import os
+import socket
+import struct
+import sys
+
+from pyverbs.addr import AH
+from pyverbs.cm_enums import (RAI_PASSIVE, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ESTABLISHED,
+                              RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_REJECTED,
+                              RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_PS_TCP, RDMA_PS_UDP)
+from pyverbs.cmid import CMID, AddrInfo, CMEvent, CMEventChannel, ConnParam, UDParam
+from pyverbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_QPT_RC, IBV_QPT_UD, IBV_SEND_SIGNALED, IBV_WC_SUCCESS
+from pyverbs.mr import MR
+from pyverbs.qp import QPCap, QPInitAttr
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "endtoend"))
+import protocol_bytes as protocol
+
+RECEIVES, CREDITS, FRAME = 20, 16, 1032
+NO_NOTICES, UD, UDP = range(3)
+NOTICE_MAX, GRH = 4096, 40
+LANDING = 65536
+
+
+class Refused(Exception):
+    """With the code and the words of the refusal."""
+
+
+class Gone(Exception):
+    """The connection broke; says at what."""
+
+
+def event(channel, *expected):
+    """The next event of the connection manager, which has to be one of these."""
+    found = CMEvent(channel)
+    if found.event_type not in expected:
+        name, status = found.event_str(), found.event_type
+        found.ack_cm_event()
+        raise Gone(f"event {name} ({status})")
+    return found
+
+
+def told(data):
+    """(number, bytes behind it) of what an accept or a reject carries."""
+    mark, number = struct.unpack_from("<2sH", data)
+    assert mark == b"TB", data
+    return number, data[4:]
+
+
+class Memory:
+    """Somebody else's memory: a slice of it is a READ."""
+
+    def __init__(self, peer, address, rkey):
+        self.peer, self.address, self.rkey = peer, address, rkey
+
+    def __getitem__(self, part):
+        data, at = b"", part.start or 0
+        while at < part.stop:
+            length = min(part.stop - at, LANDING)
+            data += self.peer.read(self.address + at, length, self.rkey)
+            at += length
+        return data
+
+
+class Peer(protocol.Requests):
+    """A connection. `first` is what is said instead of the hello."""
+
+    def __init__(self, source, host, port, first=None, establish=True):
+        self.channel = CMEventChannel()
+        self.id = CMID(creator=self.channel, port_space=RDMA_PS_TCP)
+        self.source = source
+        self.id.resolve_addr(AddrInfo(src=source, dst=host, dst_service=str(port), port_space=RDMA_PS_TCP))
+        event(self.channel, RDMA_CM_EVENT_ADDR_RESOLVED).ack_cm_event()
+        self.id.resolve_route()
+        event(self.channel, RDMA_CM_EVENT_ROUTE_RESOLVED).ack_cm_event()
+        self.id.create_qp(QPInitAttr(qp_type=IBV_QPT_RC, cap=QPCap(max_send_wr=64, max_recv_wr=RECEIVES)))
+        self.receives = [MR(self.id.pd, FRAME, IBV_ACCESS_LOCAL_WRITE) for _ in range(RECEIVES)]
+        for buffer in self.receives:
+            self.id.post_recv(buffer)
+        self.out = MR(self.id.pd, 4096, IBV_ACCESS_LOCAL_WRITE)
+        self.landing = MR(self.id.pd, LANDING, IBV_ACCESS_LOCAL_WRITE)
+        self.taken = self.said = self.sent = self.acknowledged = 0
+        self.connect(protocol.hello() if first is None else first)
+
+    def connect(self, first):
+        how = ConnParam(resources=0, depth=4, retry=3, rnr_retry=0, data_len=len(first))
+        how.set_private_data(first)
+        self.id.connect(how)
+        answer = event(self.channel, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED)
+        number, data = told(answer.private_data)
+        kind = answer.event_type
+        answer.ack_cm_event()
+        if kind == RDMA_CM_EVENT_REJECTED:
+            raise Refused(number, data.rstrip(b"\0").decode("ascii"))
+        assert not any(data[number:]), "padding that is not zero"
+        self.welcome = protocol.welcome(data[:number])
+        self.page = Memory(self, self.welcome["address"], self.welcome["rkey"])
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def post(self, data):
+        """SENDs bytes as they are."""
+        self.out.write(data, len(data))
+        self.id.post_send(self.out, IBV_SEND_SIGNALED, len(data))
+        status = self.id.get_send_comp().status
+        if status != IBV_WC_SUCCESS:
+            raise Gone(f"SEND: status {status}")
+
+    def frame(self, body=b""):
+        self.post(struct.pack("<II", self.taken, 0) + body)
+        self.said = self.taken
+
+    def send(self, kind, body, request=0):
+        assert self.sent - self.acknowledged < CREDITS
+        self.sent += 1
+        self.frame(struct.pack("<HHI", kind, 0, request) + body)
+
+    def message(self):
+        """Frames without a message only tell what was taken."""
+        while True:
+            done = self.id.get_recv_comp()
+            if done.status != IBV_WC_SUCCESS:
+                return None, 0, None, None
+            buffer = self.receives.pop(0)
+            data = buffer.read(done.byte_len, 0)
+            self.receives.append(buffer)
+            self.id.post_recv(buffer)
+            acknowledged, zero = struct.unpack_from("<II", data)
+            assert zero == 0 and self.acknowledged <= acknowledged <= self.sent, data
+            self.acknowledged = acknowledged
+            if len(data) > 8:
+                self.taken += 1
+                if self.taken - self.said >= 8:
+                    self.frame()
+                reader = protocol.Reader(data[8:])
+                kind, zero, request = reader.take("HHI")
+                assert zero == 0
+                return kind, request, reader, None
+
+    def join(self, topic):
+        shape, region_bytes, self.head_at_join, address, rkey, _ = self.grant(topic)
+        granted = protocol.Topic(shape, region_bytes, Memory(self, address, rkey))
+        granted.address, granted.rkey = address, rkey
+        return granted
+
+    def pulse(self):
+        return protocol.pulse(self.page, self.welcome["bus_id"])
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def read(self, address, length, rkey):
+        self.id.post_read(self.landing, length, address, rkey, IBV_SEND_SIGNALED)
+        status = self.id.get_send_comp().status
+        if status != IBV_WC_SUCCESS:
+            raise Gone(f"READ of {length} bytes: status {status}")
+        return bytes(self.landing.read(length, 0))
+
+    def write(self, address, rkey):
+        """Tries to write 8 bytes; raises Gone where that is not permitted, as it should."""
+        self.id.post_write(self.landing, 8, address, rkey, IBV_SEND_SIGNALED)
+        status = self.id.get_send_comp().status
+        if status != IBV_WC_SUCCESS:
+            raise Gone(f"WRITE: status {status}")
+
+
+class Group:
+    """The bus's multicast group: what is sent there, by whomever; and a sender of anything."""
+
+    def __init__(self, welcome, source):
+        self.kind, self.source = welcome["notices"], source
+        self.address = socket.inet_ntoa(welcome["group"][12:])
+        assert welcome["group"][:12] == bytes(10) + b"\xff\xff", welcome["group"]
+        self.port = welcome["port"]
+        {UD: self.open_ud, UDP: self.open_udp}[self.kind]()
+
+    def open_ud(self):
+        self.channel = CMEventChannel()
+        self.id = CMID(creator=self.channel, port_space=RDMA_PS_UDP)
+        self.id.bind_addr(AddrInfo(src=self.source, port_space=RDMA_PS_UDP, flags=RAI_PASSIVE))
+        self.id.create_qp(QPInitAttr(qp_type=IBV_QPT_UD, cap=QPCap(max_send_wr=16, max_recv_wr=256)))
+        self.receives = [MR(self.id.pd, GRH + NOTICE_MAX, IBV_ACCESS_LOCAL_WRITE) for _ in range(256)]
+        for buffer in self.receives:
+            self.id.post_recv(buffer)
+        self.out = MR(self.id.pd, NOTICE_MAX, IBV_ACCESS_LOCAL_WRITE)
+        self.id.join_multicast(addr=AddrInfo(src=self.address, port_space=RDMA_PS_UDP, flags=RAI_PASSIVE))
+        joined = event(self.channel, RDMA_CM_EVENT_MULTICAST_JOIN)
+        where = UDParam(joined)
+        self.handle = AH(self.id.pd, attr=where.ah_attr)
+        self.qp_num = where.qp_num
+        joined.ack_cm_event()
+
+    def open_udp(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind((self.address, self.port))
+        own = socket.inet_aton(self.source)
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(self.address) + own)
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+        self.out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.out.bind((self.source, 0))
+        self.out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, own)
+
+    def take(self):
+        """The next datagram."""
+        if self.kind == UDP:
+            return self.socket.recv(NOTICE_MAX)
+        done = self.id.get_recv_comp()
+        buffer = self.receives.pop(0)
+        data = buffer.read(done.byte_len - GRH, GRH)
+        self.receives.append(buffer)
+        self.id.post_recv(buffer)
+        return bytes(data)
+
+    def send(self, datagram):
+        if self.kind == UDP:
+            self.out.sendto(datagram, (self.address, self.port))
+            return
+        self.out.write(datagram, len(datagram))
+        self.id.post_ud_send(self.out, self.handle, self.qp_num, IBV_SEND_SIGNALED, len(datagram))
+        self.id.get_send_comp()
+
+
+HEADER = "<4sBBHQQIIQ"
+
+
+def notice(data):
+    """The fields of a datagram, and its entries: (topic id, epoch, head, records)."""
+    magic, version, flags, count, bus_id, sent_ns, size, sender, number = struct.unpack_from(HEADER, data)
+    assert (magic, version, flags, size) == (b"TBUN", 1, 0, len(data)), data
+    entries, at = [], 40
+    for _ in range(count):
+        topic_id, records, zero, epoch, head = struct.unpack_from("<IHHQQ", data, at)
+        assert zero == 0
+        at += 24
+        carried = []
+        for _ in range(records):
+            length, = struct.unpack_from("<H", data, at + 20)
+            carried.append(data[at:at + 32 + length])
+            at += 32 + (length + 7) // 8 * 8
+        entries.append((topic_id, epoch, head, carried))
+    assert at == len(data)
+    return dict(bus_id=bus_id, sent_ns=sent_ns, sender=sender, number=number, entries=entries)
+
+
+def notice_bytes(bus_id, sender, number, entries, version=1, size=None, count=None):
+    """A datagram that says so; size and count may be lies."""
+    body = b"".join(struct.pack("<IHHQQ", topic_id, len(records), 0, epoch, head) +
+                    b"".join(record + bytes(-len(record) % 8) for record in records)
+                    for topic_id, epoch, head, records in entries)
+    return struct.pack(HEADER, b"TBUN", version, 0, len(entries) if count is None else count, bus_id, 0,
+                       40 + len(body) if size is None else size, sender, number) + body
