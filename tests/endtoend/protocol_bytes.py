@@ -123,8 +123,13 @@ class Topic:
         return struct.unpack_from("<8sIIQIIQIIQQQQQQ64s", header)
 
     def progress(self):
-        line = self.memory[4096:4160]
-        assert check(line, 56, self.salt(PROGRESS))
+        """Read again while it is being written: the check tells."""
+        for _ in range(1000000):
+            line = self.memory[4096:4160]
+            if check(line, 56, self.salt(PROGRESS)):
+                break
+        else:
+            raise AssertionError("a progress line that never is whole")
         head, reserved, first, epoch, instruments, state = struct.unpack_from("<QQQQII", line)
         assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
         assert head <= reserved <= head + self.shape["slots"]

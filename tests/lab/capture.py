@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what crosses an interface by what the packets are, until SIGTERM: capture.py INTERFACE
+"""Counts what crosses an interface by what the packets are, until SIGTERM: capture.py INTERFACE [FROM ADDRESS]
 
-RoCEv2 is UDP to port 4791; the first byte behind its header is the InfiniBand opcode.
+RoCEv2 is UDP to port 4791; the first byte behind its header is the InfiniBand opcode. READs that the host
+FROM asks for at ADDRESS are counted apart, with the milliseconds between the first and the last of them.
 """
 import collections
 import json
@@ -9,14 +10,16 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 ROCE_PORT = 4791
-OPCODES = {12: "read request", 13: "read response", 14: "read response", 15: "read response", 16: "read response",
-           17: "acknowledge", 0x64: "datagram"}
+READ_REQUEST = 12
+OPCODES = {READ_REQUEST: "read request", 13: "read response", 14: "read response", 15: "read response",
+           16: "read response", 17: "acknowledge", 0x64: "datagram"}
 
 
-def kind(frame):
-    """The words for one Ethernet frame."""
+def kind(frame, watched):
+    """The words for one Ethernet frame; watched: who READs what, see above."""
     protocol, = struct.unpack_from(">H", frame, 12)
     if protocol != 0x0800:
         return "not IPv4"
@@ -27,6 +30,8 @@ def kind(frame):
     if port != ROCE_PORT:
         return f"UDP port {port}"
     opcode = frame[udp + 8]
+    if opcode == READ_REQUEST and (frame[26:30], frame[udp + 20:udp + 28]) == watched:
+        return "watched read"
     words = OPCODES.get(opcode, "send" if opcode < 6 else "write" if opcode < 12 else f"opcode {opcode}")
     if words == "datagram":
         return "multicast datagram" if 224 <= frame[30] < 240 else "unicast datagram"
@@ -34,9 +39,12 @@ def kind(frame):
 
 
 def main():
-    count = collections.Counter()
+    count, times = collections.Counter(), []
+    watched = (socket.inet_aton(sys.argv[2]), struct.pack(">Q", int(sys.argv[3]))) if len(sys.argv) > 2 else None
 
     def end(*_):
+        if times:
+            count["watched ms"] = (times[-1] - times[0]) * 1000
         print(json.dumps(count), flush=True)
         sys.exit(0)
     signal.signal(signal.SIGTERM, end)
@@ -45,7 +53,10 @@ def main():
         tap.bind((sys.argv[1], 0))
         print("capturing", flush=True)
         while True:
-            count[kind(tap.recv(128))] += 1
+            words = kind(tap.recv(128), watched)
+            count[words] += 1
+            if words == "watched read":
+                times.append(time.monotonic())
 
 
 main()
