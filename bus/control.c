@@ -12,6 +12,7 @@
 
 #include "bus/bus_page.h"
 #include "bus/error.h"
+#include "bus/notice.h"
 #include "bus/progress.h"
 #include "bus/wire.h"
 
@@ -120,7 +121,7 @@ static void describe_notices(struct wire *wire, struct fabric_notices *notices)
 	wire_u32_within(wire, &kind, FABRIC_NOTICES_NONE, FABRIC_NOTICES_UDP,
 			"tells no known kind of notices");
 	notices->kind = (enum fabric_notices_kind)kind;
-	wire_u32_within(wire, &notices->bytes, 0, FABRIC_NOTICE_BYTES,
+	wire_u32_within(wire, &notices->bytes, 0, NOTICE_BYTES_MAX,
 			"tells no valid length of notices");
 	describe_address(wire, &notices->group);
 	wire_zero(wire, 2);
@@ -328,9 +329,9 @@ static void describe(struct wire *wire, struct control_message *message)
 size_t control_encode(const struct control_message *message, uint8_t bytes[FABRIC_MESSAGE_BYTES])
 {
 	struct wire wire = { .bytes = bytes, .limit = FABRIC_MESSAGE_BYTES };
+	struct control_message copy = *message;
 
-	/* Writing, the description only reads the message. */
-	describe(&wire, (struct control_message *)(uintptr_t)message);
+	describe(&wire, &copy);
 	return wire.wrong ? 0 : wire.at;
 }
 

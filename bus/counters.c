@@ -5,7 +5,8 @@
 
 static const struct tb_counter bus_table[] = {
 	[BUS_CONNECTIONS] = { "connections", "peers", "connections accepted since the start" },
-	[BUS_REFUSED] = { "refused", "peers", "connections refused: permission, version, no room" },
+	[BUS_REFUSED] = { "refused", "peers",
+			  "connections refused: permission, version, silence, no room" },
 	[BUS_DROPPED] = { "dropped", "peers",
 			  "connections ended by the publisher for what they did" },
 	[BUS_SUBSCRIBERS] = { "subscribers", "peers", "connections there are now" },

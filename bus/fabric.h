@@ -9,8 +9,9 @@
  * opens the regions that it was handed, and reads them: reads are posted with a tag, land in memory
  * that the fabric made, may be outstanding in numbers, complete in any order, and may fail.
  *
- * Threads  A listener and its peers belong to one thread (the control thread), a link with its
- *          remotes and landings to one (the subscriber's). Nothing here blocks; connecting and
+ * Threads  A listener and its peers are used by one thread at a time: the control thread, and those
+ *          that expose and withdraw memory, under their owner's lock. A link with its remotes and
+ *          landings belongs to one (the subscriber's). Nothing here blocks; connecting and
  *          accepting go on inside poll.
  * Memory   All queues are bounded by fabric_limits. A message is valid inside the callback.
  * Errors   0 or a count, or -errno with words. A peer or link that failed reports `gone` once, with
@@ -34,8 +35,6 @@
 #define FABRIC_REASON_BYTES  144  /* private data of a reject */
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
 #define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
-#define FABRIC_REMOTE_NONE   UINT64_MAX
-#define FABRIC_NOTICE_BYTES  4096 /* the longest notice */
 
 struct fabric_ops;
 
@@ -100,6 +99,8 @@ struct fabric_listen {
 	struct fabric_notices notices; /* where the fabric has any */
 };
 
+enum notable { NOTABLE_NEWS, NOTABLE_REFUSED, NOTABLE_DROPPED };
+
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
 	/* A connection request with its hello. Return 0 and fill welcome (its length in
@@ -111,8 +112,9 @@ struct listener_calls {
 	void (*message)(void *user, struct peer *peer, const void *message, size_t bytes);
 	/* Last call for this peer; why is words. */
 	void (*gone)(void *user, struct peer *peer, const char *why);
-	/* Something worth a line in the log: a refused stranger, a dropped peer. */
-	void (*notable)(void *user, const char *words);
+	/* Something worth a line in the log: once for each connection that was refused or dropped,
+	 * by drop too, and other news. */
+	void (*notable)(void *user, enum notable, const char *words);
 };
 
 enum link_state { LINK_CONNECTING, LINK_UP, LINK_GONE };
@@ -123,8 +125,9 @@ struct link_calls {
 	/* A message; regions handed over with it are opened by remote_open inside the callback or
 	 * they are dropped. The same holds for welcome. */
 	void (*message)(void *user, const void *message, size_t bytes);
-	/* Last call: code is ECONNREFUSED (nobody listens), EACCES (no permission), EPROTO (refused
-	 * by the publisher: why holds its reason), ECONNRESET (the peer went) or another errno. */
+	/* Last call: code is ECONNREFUSED (nobody listens), ECONNRESET (the peer went), the
+	 * publisher's own where it refused (EACCES: no permission; why holds its reason), or
+	 * another errno. */
 	void (*gone)(void *user, int code, const char *why);
 };
 
@@ -152,8 +155,8 @@ struct fabric_ops {
 		      const struct listener_calls *, void *user);
 	/* A descriptor that is readable when listener_poll has something to do. */
 	int (*listener_fd)(const struct listener *);
-	/* Accepts, receives, notices who went; calls back. Bounded work per call; the count of
-	 * calls made or -errno. */
+	/* Accepts, receives, notices who went; calls back. Bounded work per call: 0 when there was
+	 * nothing to do, more when there was, or -errno. */
 	int (*listener_poll)(struct listener *);
 	/* Ends every peer without calling back, releases the address, frees. Takes NULL. */
 	void (*listener_close)(struct listener *);

@@ -1,19 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line, one write. A file is replaced under its writers by dup3 onto the same descriptor, so
- * that nobody ever holds a closed one. */
+/* One line, one write, that never waits. A file is replaced under its writers by dup3 onto the same
+ * descriptor, so that nobody ever holds a closed one. */
 #include "bus/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bus/error.h"
+
+/* Standard error may be a pipe or a terminal that nobody reads. It is opened anew, since O_NONBLOCK
+ * on the one that is there would be everyone's that has it. */
+static int stderr_open(void)
+{
+	struct stat status;
+	int fd = -1;
+
+	if (fstat(STDERR_FILENO, &status) == 0 &&
+	    (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)))
+		fd = open("/proc/self/fd/2", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd >= 0 ? fd : STDERR_FILENO;
+}
+
+static void stderr_close(int fd)
+{
+	if (fd >= 0 && fd != STDERR_FILENO)
+		close(fd);
+}
+
+/* What can be written now. A socket (the journal's) takes it at once or not at all; another user's
+ * pipe, that cannot be opened anew, is asked for room first. */
+static ssize_t write_now(int fd, const struct iovec *parts, size_t count)
+{
+	const struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts,
+					.msg_iovlen = count };
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+	const ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (sent >= 0 || errno != ENOTSOCK)
+		return sent;
+	if (poll(&room, 1, 0) == 1)
+		return writev(fd, parts, (int)count);
+	errno = EAGAIN;
+	return -1;
+}
 
 static int log_file(const char *path)
 {
@@ -27,7 +66,7 @@ static int log_file(const char *path)
 
 int log_open(struct log *log, const char *path, enum log_level level)
 {
-	int fd = path ? log_file(path) : STDERR_FILENO;
+	int fd = path ? log_file(path) : stderr_open();
 
 	memset(log, 0, sizeof(*log));
 	log->fd = -1;
@@ -77,6 +116,18 @@ static int log_stamp(char *line, size_t bytes, enum log_level level)
 				    log_level_name(level));
 }
 
+static void stderr_tell(const char *path, const char *why)
+{
+	const int fd = stderr_open();
+	char words[LOG_LINE_BYTES];
+	struct iovec part = { .iov_base = words };
+
+	snprintf(words, sizeof(words), "log file %s: cannot be written: %s\n", path, why);
+	part.iov_len = strlen(words);
+	write_now(fd, &part, 1);
+	stderr_close(fd);
+}
+
 /* A line of which only the beginning could be written gets its end with the next one. What cannot
  * be written to a file is told where the program's errors go, once until it can be again. */
 static bool log_put(struct log *log, char *line, int used)
@@ -84,7 +135,7 @@ static bool log_put(struct log *log, char *line, int used)
 	const struct iovec parts[] = { { (char *)(uintptr_t) "\n", 1 }, { line, (size_t)used } };
 	const bool broken = atomic_exchange(&log->broken, false);
 	const ssize_t whole = used + broken;
-	const ssize_t written = writev(log->fd, &parts[!broken], broken ? 2 : 1);
+	const ssize_t written = write_now(log->fd, &parts[!broken], broken ? 2 : 1);
 	const int code = errno;
 
 	if (written == whole)
@@ -92,8 +143,7 @@ static bool log_put(struct log *log, char *line, int used)
 	if (written < 1 ? broken : written > broken)
 		atomic_store(&log->broken, true);
 	if (atomic_fetch_add(&log->lost, 1) == 0 && log->path)
-		dprintf(STDERR_FILENO, "log file %s: cannot be written: %s\n", log->path,
-			written < 0 ? strerror(code) : "no room for a whole line");
+		stderr_tell(log->path, written < 0 ? strerror(code) : "no room for a whole line");
 	return false;
 }
 
@@ -137,8 +187,7 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
 
 void log_close(struct log *log)
 {
-	if (log->path && log->fd >= 0)
-		close(log->fd);
+	stderr_close(log->fd);
 	free(log->path);
 	log->path = NULL;
 	log->fd = -1;

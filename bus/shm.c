@@ -9,7 +9,9 @@
 
 #include "bus/error.h"
 
-#define DESCRIPTORS_MAX 4 /* room for more than the one expected, so that strays can be closed */
+#define DESCRIPTORS_MAX                                                                            \
+	253            /* of one frame, SCM_MAX_FD: what has no room the kernel closes itself */
+#define QUEUE_MAX 1024 /* frames that may wait in a socket */
 
 const struct fabric_ops shm_ops = {
 	.scheme = "shm",
@@ -42,8 +44,17 @@ const struct fabric_ops shm_ops = {
 	.sleep = shm_sleep,
 };
 
-/* Keeps the first descriptor of a received frame and closes the others. */
-static int take_descriptor(struct msghdr *header)
+/* A TCP socket may have been made to linger for years: its close would wait in this thread. */
+static void stray_close(int fd)
+{
+	const struct linger none = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(fd);
+}
+
+/* Keeps the first descriptor of a received frame, if one is wanted, and closes the others. */
+static int take_descriptor(struct msghdr *header, bool wanted)
 {
 	int kept = -1, fd;
 
@@ -52,10 +63,10 @@ static int take_descriptor(struct msghdr *header)
 			continue;
 		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= c->cmsg_len; at += sizeof(fd)) {
 			memcpy(&fd, (char *)c + at, sizeof(fd));
-			if (kept < 0)
+			if (wanted && kept < 0)
 				kept = fd;
 			else
-				close(fd);
+				stray_close(fd);
 		}
 	}
 	return kept;
@@ -70,27 +81,33 @@ int shm_receive(int socket, struct shm_frame *frame, int *fd)
 				 .msg_control = control,
 				 .msg_controllen = sizeof(control) };
 	ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int kept;
 
-	*fd = -1;
+	if (fd)
+		*fd = -1;
 	if (got < 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return -EAGAIN;
 		return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
 	}
-	*fd = take_descriptor(&header);
-	if ((header.msg_flags & MSG_CTRUNC) && *fd < 0)
+	kept = take_descriptor(&header, fd != NULL);
+	if (fd && (header.msg_flags & MSG_CTRUNC)) {
+		if (kept >= 0)
+			stray_close(kept);
 		return error_set(EMFILE, "no descriptor is left for the memory that was handed "
 					 "over (see ulimit -n)");
-	if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || got <= (ssize_t)sizeof(frame->kind)) {
-		if (*fd >= 0)
-			close(*fd);
-		*fd = -1;
+	}
+	if ((header.msg_flags & MSG_TRUNC) || got <= (ssize_t)sizeof(frame->kind)) {
+		if (kept >= 0)
+			stray_close(kept);
 		if (got == 0) /* or an empty frame: there is no telling them apart */
 			return error_set(ECONNRESET, "the other side closed the connection");
 		return error_set(EPROTO, "found a frame of %zd bytes%s, expected %zu to %zu", got,
 				 header.msg_flags & MSG_TRUNC ? " and more" : "",
 				 sizeof(frame->kind) + 1, sizeof(*frame));
 	}
+	if (fd)
+		*fd = kept;
 	return (int)((size_t)got - sizeof(frame->kind));
 }
 
@@ -119,5 +136,24 @@ int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int 
 		return 0;
 	if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
 		return error_set(EAGAIN, "the other side does not take its messages");
+	if (errno == ETOOMANYREFS)
+		return error_set(ETOOMANYREFS, "too many descriptors are on their way to "
+					       "subscribers that do not read (see ulimit -n)");
 	return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
+}
+
+/* Where no descriptor can be sent none can wait. Elsewhere close would meet them, so all that waits
+ * is taken out before. Its end is not to be seen: an empty frame looks like that of the connection.
+ */
+void shm_hang_up(int socket)
+{
+	struct shm_frame frame;
+	socklen_t length = sizeof(int);
+	int may_come = 1, left = QUEUE_MAX;
+
+	if (getsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &may_come, &length) < 0)
+		may_come = 1; /* Linux before 6.16 */
+	while (may_come && left-- > 0 && shm_receive(socket, &frame, NULL) != -EAGAIN)
+		;
+	close(socket);
 }

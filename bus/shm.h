@@ -6,9 +6,14 @@
 #ifndef TICKBUS_BUS_SHM_H
 #define TICKBUS_BUS_SHM_H
 
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include "bus/fabric.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 enum shm_frame_kind { SHM_HELLO = 1, SHM_WELCOME, SHM_REFUSE, SHM_MESSAGE };
 
@@ -34,12 +39,14 @@ int shm_place_listen(const char *name, struct shm_place *);
 /* Where a publisher's socket is: the first folder that has one. */
 int shm_place_connect(const char *name, struct shm_place *);
 
-/* One frame in, with at most one descriptor (*fd, -1 for none; others are closed). The body's
- * length; -EMFILE no descriptor was left for it; -EAGAIN nothing there, -ECONNRESET the other side
- * went, -EPROTO a frame too long or too short. */
+/* One frame in, with at most one descriptor (*fd, -1 for none; others are closed, all of them where
+ * fd is NULL). The body's length; -EMFILE no descriptor was left for it; -EAGAIN nothing there,
+ * -ECONNRESET the other side went, -EPROTO a frame too long or too short. */
 int shm_receive(int socket, struct shm_frame *, int *fd);
-/* One frame out, fd -1 for none. 0; -EAGAIN not taken now; -ECONNRESET. */
+/* One frame out, fd -1 for none. 0; -EAGAIN not taken now; -ETOOMANYREFS; -ECONNRESET. */
 int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int fd);
+/* Closes a connection, and without waiting whatever descriptors wait in it. */
+void shm_hang_up(int socket);
 
 /* The operations, in shm_listener.c and shm_link.c. */
 int shm_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,

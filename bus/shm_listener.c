@@ -6,6 +6,7 @@
  *
  * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
  * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
+ * L3  No descriptor is taken from anyone: closing it could wait for as long as its sender likes.
  */
 #include "bus/shm.h"
 
@@ -16,19 +17,24 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/sockios.h>
+
 #include "bus/error.h"
+#include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
 #define FRAMES_PER_PEER 8 /* per poll, so that no peer holds up the others */
 #define HELLO_MS        2000
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
+#define GIVEN_MAX       (2 * FABRIC_UNANSWERED) /* descriptors to a peer that reads none */
 
 struct shm_exposure {
 	struct exposure base;
@@ -39,8 +45,9 @@ struct shm_peer {
 	struct peer base;
 	struct shm_peer *next, *before;
 	int fd;
-	bool up;   /* its hello was accepted */
-	bool dead; /* freed when the poll is over */
+	bool up;            /* its hello was accepted */
+	bool dead;          /* freed when the poll is over */
+	unsigned int given; /* descriptors since its queue was seen empty */
 	uint64_t connected_ms;
 	struct ucred who;
 };
@@ -58,6 +65,7 @@ struct shm_listener {
 	size_t user_count, group_count;
 	unsigned int peers, peers_max;
 	bool bound;
+	bool paused; /* no descriptor is left: the socket is not looked at */
 	struct shm_peer *first, *graveyard;
 };
 
@@ -69,10 +77,10 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void notable(struct shm_listener *listener, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+static void notable(struct shm_listener *listener, enum notable kind, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
-static void notable(struct shm_listener *listener, const char *format, ...)
+static void notable(struct shm_listener *listener, enum notable kind, const char *format, ...)
 {
 	char words[512];
 	va_list args;
@@ -80,7 +88,7 @@ static void notable(struct shm_listener *listener, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	listener->calls.notable(listener->user, words);
+	listener->calls.notable(listener->user, kind, words);
 }
 
 /* -- opening ------------------------------------------------------------------------------------
@@ -128,11 +136,14 @@ static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
 	const char *path = listener->place.address.sun_path;
+	const int no = 0;
 	struct stat there;
 
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
 		goto fail;
+	/* L3. Linux before 6.16 does not know it: there shm_receive and shm_hang_up take care. */
+	setsockopt(listener->socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
 		return error_set(EEXIST,
 				 "address shm:%s: found something else at %s, expected a socket or "
@@ -279,7 +290,7 @@ static void peer_bury(struct shm_listener *listener, struct shm_peer *peer)
 	/* A child of this process may hold the descriptor too: closing alone would not end the
 	 * events. */
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
-	close(peer->fd);
+	shm_hang_up(peer->fd);
 	peer->dead = true;
 	peer->next = listener->graveyard;
 	listener->graveyard = peer;
@@ -301,7 +312,7 @@ static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, ui
 			const char *why)
 {
 	refuse(peer->fd, code, why);
-	notable(listener, "pid %d of user %u was refused: %s", (int)peer->who.pid,
+	notable(listener, NOTABLE_REFUSED, "pid %d of user %u was refused: %s", (int)peer->who.pid,
 		(unsigned int)peer->who.uid, why);
 	peer_bury(listener, peer);
 }
@@ -329,9 +340,9 @@ static void peer_accept(struct shm_listener *listener, int fd)
 
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->who, &length) < 0 ||
 	    watch(listener, fd, peer) < 0) {
-		notable(listener, "a connection was refused: %s", strerror(errno));
+		notable(listener, NOTABLE_REFUSED, "a connection was refused: %s", strerror(errno));
 		free(peer);
-		close(fd);
+		shm_hang_up(fd);
 		return;
 	}
 	peer->base.ops = listener->base.ops;
@@ -347,39 +358,48 @@ static void peer_accept(struct shm_listener *listener, int fd)
 }
 
 /* No descriptor is left: the connection is taken with the one in reserve and closed, else it would
- * keep the listener awake for ever. False when accepting should pause. */
+ * keep the listener awake for ever. Where another thread was faster and took that, connections wait
+ * for the timer. False when accepting is over for now. */
 static bool accept_exhausted(struct shm_listener *listener)
 {
 	int fd;
 
-	if (listener->reserve < 0)
-		return false;
-	close(listener->reserve);
+	if (listener->reserve >= 0)
+		close(listener->reserve);
 	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		refuse(fd, EMFILE, "the publisher has no descriptor left");
-		close(fd);
-		notable(listener,
+		shm_hang_up(fd);
+		notable(listener, NOTABLE_REFUSED,
 			"a connection was refused: no descriptor is left (see ulimit -n)");
 	}
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	return fd >= 0;
+	if (listener->reserve >= 0)
+		return fd >= 0;
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
+	listener->paused = true;
+	notable(listener, NOTABLE_NEWS, "connections wait: no descriptor is left (see ulimit -n)");
+	return false;
 }
 
-static int listener_accept(struct shm_listener *listener)
+static void accept_resume(struct shm_listener *listener)
 {
-	int count = 0;
+	if (listener->reserve < 0)
+		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (listener->reserve >= 0)
+		listener->paused = watch(listener, listener->socket, &listener->socket) < 0;
+}
 
-	while (count < EVENTS_PER_POLL) {
+static void listener_accept(struct shm_listener *listener)
+{
+	for (int count = 0; count < EVENTS_PER_POLL; count++) {
 		int fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
 			peer_accept(listener, fd);
 		else if ((errno != EMFILE && errno != ENFILE) || !accept_exhausted(listener))
 			break;
-		count++;
 	}
-	return count;
 }
 
 /* -- frames -------------------------------------------------------------------------------------
@@ -394,6 +414,13 @@ static void peer_lost(struct shm_listener *listener, struct shm_peer *peer, cons
 	peer_bury(listener, peer);
 	if (up)
 		listener->calls.gone(listener->user, &peer->base, why);
+}
+
+static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, const char *why)
+{
+	notable(listener, NOTABLE_DROPPED, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
+		(unsigned int)peer->who.uid, why);
+	peer_lost(listener, peer, why);
 }
 
 static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, const uint8_t *hello,
@@ -417,31 +444,42 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 	peer->up = true;
 	result = shm_transmit(peer->fd, SHM_WELCOME, welcome, length,
 			      given ? ((struct shm_exposure *)given)->fd : -1);
-	if (result < 0)
-		peer_lost(listener, peer, "it did not take the welcome");
+	if (result < 0) {
+		snprintf(why, sizeof(why), "%s", tb_error());
+		refuse(peer->fd, (uint32_t)-result, why);
+		peer_dropped(listener, peer, why);
+	}
+}
+
+/* Descriptors on their way count against the limit of our user until they are received. Whose queue
+ * is never seen empty has more of them than it can have requests under way, and must not be what
+ * others are refused for. */
+static void given_look(struct shm_peer *peer)
+{
+	int unread = 0;
+
+	if (peer->given > 0 && ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread == 0)
+		peer->given = 0;
 }
 
 static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 {
 	struct shm_frame frame;
 	char why[128];
-	int stray, bytes;
+	int bytes;
 
 	for (int i = 0; i < FRAMES_PER_PEER && !peer->dead; i++) {
-		bytes = shm_receive(peer->fd, &frame, &stray);
-		if (stray >= 0)
-			close(stray); /* nothing is taken from a subscriber */
+		bytes = shm_receive(peer->fd, &frame, NULL);
 		if (bytes == -EAGAIN)
 			return;
+		given_look(peer);
 		if (bytes == -ECONNRESET) {
 			peer_lost(listener, peer, "it closed the connection");
 		} else if (bytes < 0 || frame.kind != (peer->up ? SHM_MESSAGE : SHM_HELLO)) {
 			snprintf(why, sizeof(why), "it sent %s, expected a %s",
 				 bytes < 0 ? "a frame of a wrong size" : "a frame of another kind",
 				 peer->up ? "control message" : "hello");
-			notable(listener, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
-				(unsigned int)peer->who.uid, why);
-			peer_lost(listener, peer, why);
+			peer_dropped(listener, peer, why);
 		} else if (peer->up) {
 			listener->calls.message(listener->user, &peer->base, frame.body,
 						(size_t)bytes);
@@ -451,7 +489,7 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 	}
 }
 
-static void silent_drop(struct shm_listener *listener)
+static void on_timer(struct shm_listener *listener)
 {
 	const uint64_t now = now_ms();
 	uint64_t ticks;
@@ -463,6 +501,8 @@ static void silent_drop(struct shm_listener *listener)
 		if (!peer->up && now - peer->connected_ms > HELLO_MS)
 			peer_refuse(listener, peer, ETIMEDOUT, "it connected and said nothing");
 	}
+	if (listener->paused)
+		accept_resume(listener);
 }
 
 static void graves_clear(struct shm_listener *listener)
@@ -487,7 +527,7 @@ int shm_listener_poll(struct listener *base)
 		void *what = events[i].data.ptr;
 
 		if (what == &listener->timer)
-			silent_drop(listener);
+			on_timer(listener);
 		else if (what == &listener->socket)
 			listener_accept(listener);
 		else if (!((struct shm_peer *)what)->dead)
@@ -571,6 +611,12 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 
 	if (peer->dead || !peer->up)
 		return error_set(ENOTCONN, "the subscriber is gone");
+	if (given) {
+		given_look(peer);
+		if (peer->given >= GIVEN_MAX)
+			return error_set(EAGAIN, "it does not read what it asked for");
+		peer->given++;
+	}
 	return shm_transmit(peer->fd, SHM_MESSAGE, message, bytes,
 			    given ? ((struct shm_exposure *)given)->fd : -1);
 }
@@ -592,7 +638,7 @@ void shm_drop(struct peer *base, const char *why)
 
 	if (peer->dead)
 		return;
-	notable(listener, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
+	notable(listener, NOTABLE_DROPPED, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
 		(unsigned int)peer->who.uid, why);
 	peer_bury(listener, peer);
 }

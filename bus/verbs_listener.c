@@ -25,6 +25,7 @@
 #define BACKLOG         1024
 #define WITHDRAWN_MS    2000
 #define PROBE_MS        1000
+#define PROBE_LATE_MS   30000
 
 struct verbs_exposure {
 	struct exposure base;
@@ -55,10 +56,12 @@ struct verbs_listener {
 	char *text;
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id; /* NULL while the device is away */
-	struct ibv_pd *pd;     /* of the one realm there is */
+	struct ibv_context *device;
+	struct ibv_pd *pd; /* of the one realm there is */
 	struct ibv_comp_channel *completions;
 	uint32_t responder_resources;
 	int epoll, timer;
+	int away; /* why the device could not be opened again, as it was told last: -errno */
 	unsigned int peers, peers_max;
 	struct verbs_peer *first, *graveyard;
 	struct verbs_exposure *exposures;
@@ -66,10 +69,10 @@ struct verbs_listener {
 	struct verbs_group group;
 };
 
-static void notable(struct verbs_listener *listener, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+static void notable(struct verbs_listener *listener, enum notable kind, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
-static void notable(struct verbs_listener *listener, const char *format, ...)
+static void notable(struct verbs_listener *listener, enum notable kind, const char *format, ...)
 {
 	char words[512];
 	va_list args;
@@ -77,7 +80,7 @@ static void notable(struct verbs_listener *listener, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	listener->calls.notable(listener->user, words);
+	listener->calls.notable(listener->user, kind, words);
 }
 
 /* -- memory -------------------------------------------------------------------------------------
@@ -208,7 +211,7 @@ static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int c
 	address_words(rdma_get_peer_addr(id), who);
 	memcpy(told.body, why, length);
 	rdma_reject(id, &told, (uint8_t)(VERBS_TOLD_HEADER + length));
-	notable(listener, "%s was refused: %s", who, why);
+	notable(listener, NOTABLE_REFUSED, "%s was refused: %s", who, why);
 	rdma_destroy_id(id);
 }
 
@@ -283,14 +286,14 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 		why[sizeof(why) - 1] = '\0';
 		memcpy(no.body, why, strlen(why));
 		rdma_reject(peer->id, &no, (uint8_t)(VERBS_TOLD_HEADER + strlen(why)));
-		notable(listener, "%s was refused: %s", peer->words, why);
+		notable(listener, NOTABLE_REFUSED, "%s was refused: %s", peer->words, why);
 		peer_bury(listener, peer);
 		return;
 	}
 	peer->up = true;
 	told.number = (uint16_t)length;
 	if (peer_accept(listener, peer, event, &told) < 0) {
-		notable(listener, "%s: %s", peer->words, tb_error());
+		notable(listener, NOTABLE_DROPPED, "%s: %s", peer->words, tb_error());
 		peer_lost(listener, peer, tb_error());
 	}
 }
@@ -315,7 +318,7 @@ static void peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 		return;
 	snprintf(why, sizeof(why), "%s", peer->channel.why);
 	if (peer->channel.broken == EPROTO)
-		notable(listener, "%s was dropped: %s", peer->words, why);
+		notable(listener, NOTABLE_DROPPED, "%s was dropped: %s", peer->words, why);
 	peer_lost(listener, peer, why);
 }
 
@@ -341,7 +344,7 @@ void verbs_drop(struct peer *base, const char *why)
 
 	if (peer->dead)
 		return;
-	notable(listener, "%s was dropped: %s", peer->words, why);
+	notable(listener, NOTABLE_DROPPED, "%s was dropped: %s", peer->words, why);
 	peer_bury(listener, peer);
 }
 
@@ -371,13 +374,15 @@ static int device_bind(struct verbs_listener *listener)
 		return verbs_error(errno, listener->text, "binding");
 	if (!listener->id->verbs)
 		return verbs_error(ENODEV, listener->text, "binding");
+	verbs_device_use(listener->device = listener->id->verbs);
 	return 0;
 }
 
 /* Without notices subscribers look by themselves: that is worth a line, no error. */
 static void group_lost(struct verbs_listener *listener)
 {
-	notable(listener, "address rdma:%s: %s; it has no notices", listener->text, tb_error());
+	notable(listener, NOTABLE_NEWS, "address rdma:%s: %s; it has no notices", listener->text,
+		tb_error());
 	verbs_group_close(&listener->group);
 }
 
@@ -459,6 +464,8 @@ static void device_close(struct verbs_listener *listener)
 		ibv_dealloc_pd(listener->pd);
 	if (listener->id)
 		rdma_destroy_id(listener->id);
+	verbs_device_leave(listener->device);
+	listener->device = NULL;
 	listener->completions = NULL;
 	listener->pd = NULL;
 	listener->id = NULL;
@@ -466,19 +473,26 @@ static void device_close(struct verbs_listener *listener)
 
 static void on_removal(struct verbs_listener *listener)
 {
-	notable(listener, "address rdma:%s: its device was removed", listener->text);
+	notable(listener, NOTABLE_NEWS, "address rdma:%s: its device was removed", listener->text);
 	while (listener->first)
 		peer_lost(listener, listener->first, "the device was removed");
 	device_close(listener);
-	verbs_devices_look();
+	listener->away = -ENODEV;
 }
 
+/* What keeps the address from being listened on is said when it changes, not at each try. */
 static void device_return(struct verbs_listener *listener)
 {
-	if (device_open(listener) < 0)
+	const int result = device_open(listener);
+
+	if (result < 0 && result != listener->away)
+		notable(listener, NOTABLE_NEWS, "%s; it is tried again", tb_error());
+	listener->away = result;
+	if (result < 0)
 		device_close(listener);
 	else
-		notable(listener, "address rdma:%s: its device is there again", listener->text);
+		notable(listener, NOTABLE_NEWS, "address rdma:%s: its device is there again",
+			listener->text);
 }
 
 int verbs_listen(struct listener **out, const struct fabric_listen *how,
@@ -618,24 +632,58 @@ static int completions_take(struct verbs_listener *listener)
 	return count;
 }
 
-/* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not
- * acknowledged tells. Where there is no such acknowledgement (iWARP), TCP has its own timeouts. */
+/* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not acknowledged
+ * tells. How often the device tries it again was said by the subscriber's request, and may be for
+ * ever. Where there is no such acknowledgement (iWARP), TCP has its own timeouts. */
+static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
+{
+	const uint64_t since_ms = verbs_now_ms() - peer->probed_ms;
+
+	if (peer->channel.broken || (peer->channel.probing && since_ms >= PROBE_LATE_MS)) {
+		peer_lost(listener, peer, "it does not answer any more");
+	} else if (!peer->channel.probing && since_ms >= PROBE_MS) {
+		peer->probed_ms = verbs_now_ms();
+		verbs_channel_probe(&peer->channel);
+	}
+}
+
+static void peers_probe(struct verbs_listener *listener)
+{
+	struct verbs_peer *next;
+
+	if (listener->id->verbs->device->transport_type != IBV_TRANSPORT_IB)
+		return;
+	for (struct verbs_peer *peer = listener->first; peer; peer = next) {
+		next = peer->next;
+		peer_probe(listener, peer);
+	}
+}
+
+static void group_mend(struct verbs_listener *listener)
+{
+	const int result = verbs_group_mend(&listener->group);
+
+	if (result < 0)
+		group_lost(listener);
+	else if (result > 0)
+		notable(listener, NOTABLE_NEWS,
+			"address rdma:%s: notices: a sender failed and was started anew",
+			listener->text);
+}
+
 static void on_timer(struct verbs_listener *listener)
 {
-	const uint64_t now = verbs_now_ms();
 	uint64_t ticks;
 
 	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
 	withdrawn_free(listener);
-	if (!listener->id)
+	if (!listener->id) {
 		device_return(listener);
-	else if (listener->id->verbs->device->transport_type == IBV_TRANSPORT_IB)
-		for (struct verbs_peer *peer = listener->first; peer; peer = peer->next)
-			if (now - peer->probed_ms >= PROBE_MS) {
-				peer->probed_ms = now;
-				verbs_channel_probe(&peer->channel);
-			}
+		return;
+	}
+	peers_probe(listener);
+	group_mend(listener);
 }
 
 int verbs_listener_poll(struct listener *base)

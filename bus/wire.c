@@ -76,6 +76,14 @@ void wire_zero(struct wire *wire, size_t count)
 	}
 }
 
+/* Of the text just written, what a reader would refuse the whole message for. */
+static void text_ascii(struct wire *wire, size_t length)
+{
+	for (uint8_t *byte = wire->bytes + wire->at - length; length > 0; byte++, length--)
+		if (*byte < ' ' || *byte > '~')
+			*byte = '?';
+}
+
 void wire_text(struct wire *wire, char *text, size_t max, const char *what)
 {
 	uint16_t length = (uint16_t)(wire->reading ? 0 : strnlen(text, max));
@@ -89,8 +97,10 @@ void wire_text(struct wire *wire, char *text, size_t max, const char *what)
 		return;
 	}
 	wire_bytes(wire, text, length);
-	if (!wire->reading)
+	if (!wire->reading) {
+		text_ascii(wire, wire->wrong ? 0 : length);
 		return;
+	}
 	text[wire->wrong ? 0 : length] = '\0';
 	for (size_t i = 0; i < length && !wire->wrong; i++)
 		if (text[i] < ' ' || text[i] > '~')

@@ -32,7 +32,8 @@ void wire_u32_within(struct wire *, uint32_t *value, uint32_t low, uint32_t high
 void wire_bytes(struct wire *, void *bytes, size_t count);
 /* Bytes that must be zero. */
 void wire_zero(struct wire *, size_t count);
-/* A text of 0 to max bytes behind its length (u16); printable ASCII; text has room for max + 1. */
+/* A text of 0 to max bytes behind its length (u16); text has room for max + 1. What is read must be
+ * printable ASCII; what is not is written as '?', whatever names and words were given. */
 void wire_text(struct wire *, char *text, size_t max, const char *what);
 /* A message must end where its bytes end. */
 void wire_end(struct wire *);

@@ -55,6 +55,8 @@ struct gate {
 	struct exposure *bus_page;
 	struct announcer *announcer; /* NULL: this gate has no notices */
 	uint64_t notices;            /* sent of all heads */
+	uint64_t second;             /* on CLOCK_MONOTONIC, that `lines` are of */
+	uint32_t lines;              /* that its peers gave reason for */
 	uint32_t index;
 };
 

@@ -16,7 +16,8 @@
 #include "bus/error.h"
 #include "publisher/publisher.h"
 
-#define CLOSING_POLL_MS 20
+#define CLOSING_POLL_MS  20
+#define LINES_PER_SECOND 1000
 
 static uint64_t now_ms(void)
 {
@@ -78,10 +79,8 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	if (result == 0 && !session)
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the publisher has no memory for another subscriber");
-	if (!session) {
-		counter_add(&publisher->counters[BUS_REFUSED], 1);
+	if (!session)
 		return result < 0 ? result : -ENOMEM;
-	}
 	session->publisher = publisher;
 	session->peer = peer;
 	session->listener = gate->index;
@@ -114,7 +113,6 @@ static void on_message(void *user, struct peer *peer, const void *bytes, size_t 
 	if (result != -EPROTO)
 		return;
 	counter_add(&publisher->counters[BUS_MALFORMED], 1);
-	counter_add(&publisher->counters[BUS_DROPPED], 1);
 	session_close(peer->user);
 	peer->ops->drop(peer, tb_error());
 }
@@ -129,9 +127,37 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	session_close(peer->user);
 }
 
-static void on_notable(void *user, const char *words)
+static void gate_tell_rest(struct gate *gate)
 {
-	publisher_log(((struct gate *)user)->publisher, TB_LOG_WARNING, "%s", words);
+	if (gate->lines > LINES_PER_SECOND)
+		publisher_log(gate->publisher, TB_LOG_WARNING,
+			      "%" PRIu32 " more lines like the last were not written",
+			      gate->lines - LINES_PER_SECOND);
+	gate->lines = 0;
+}
+
+static void gate_second(struct gate *gate)
+{
+	const uint64_t second = now_ms() / 1000;
+
+	if (second != gate->second)
+		gate_tell_rest(gate);
+	gate->second = second;
+}
+
+/* Anyone may give reason for lines, and as fast as he likes: they must not fill the disk. */
+static void on_notable(void *user, enum notable kind, const char *words)
+{
+	struct gate *gate = user;
+	struct tb_publisher *publisher = gate->publisher;
+
+	if (kind != NOTABLE_NEWS)
+		counter_add(
+			&publisher->counters[kind == NOTABLE_REFUSED ? BUS_REFUSED : BUS_DROPPED],
+			1);
+	gate_second(gate);
+	if (gate->lines++ < LINES_PER_SECOND)
+		publisher_log(publisher, TB_LOG_WARNING, "%s", words);
 }
 
 const struct listener_calls server_calls = {
@@ -234,10 +260,12 @@ static bool closing_done(const struct tb_publisher *publisher)
 	return true;
 }
 
-static void tell_who_is_left(const struct tb_publisher *publisher)
+static void closing_tell(struct tb_publisher *publisher)
 {
 	char who[64];
 
+	for (uint32_t i = 0; i < publisher->gate_count; i++)
+		gate_tell_rest(&publisher->gates[i]);
 	for (const struct session *session = publisher->sessions; session;
 	     session = session->next) {
 		if (!session->joins)
@@ -265,6 +293,8 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	server_pulse(publisher);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		answers_wake_all(publisher->topics[i]);
+	for (uint32_t i = 0; i < publisher->gate_count; i++)
+		gate_second(&publisher->gates[i]);
 }
 
 void *server_run(void *user)
@@ -283,7 +313,7 @@ void *server_run(void *user)
 		server_work(publisher, events, count);
 		done = closing_done(publisher);
 		if (done)
-			tell_who_is_left(publisher);
+			closing_tell(publisher);
 		publisher_unlock(publisher);
 	}
 	return NULL;

@@ -5,6 +5,7 @@
 
 #include "bus/error.h"
 #include "publisher/publisher.h"
+#include "tickbus/error.h"
 
 struct join *session_find(const struct session *session, const struct tb_topic *topic)
 {
@@ -75,9 +76,7 @@ static int session_drop(struct session *session, int result)
 {
 	struct peer *peer = session->peer;
 
-	counter_add(&session->publisher->counters[BUS_DROPPED], 1);
-	peer->ops->drop(peer, result == -EAGAIN ? "it does not take its messages"
-						: "its connection failed");
+	peer->ops->drop(peer, result == -EAGAIN ? "it does not take its messages" : tb_error());
 	session_close(session);
 	return -ENOTCONN;
 }

@@ -133,8 +133,9 @@ static void on_peer_gone(void *user, struct peer *peer, const char *why)
 	snprintf(host.why, sizeof(host.why), "%s", why);
 }
 
-static void on_notable(void *user, const char *words)
+static void on_notable(void *user, enum notable kind, const char *words)
 {
+	(void)kind;
 	cr_assert_eq(user, &host);
 	host.notables++;
 	snprintf(host.notable, sizeof(host.notable), "%s", words);

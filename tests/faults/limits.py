@@ -8,13 +8,14 @@ import os
 import pathlib
 import re
 import resource
+import select
 import shutil
 import signal
 import struct
 import subprocess
 
 import wire
-from scene import PUBD, SANITIZED, TICKBUS, Scene, main, settings, synthetic
+from scene import PATIENCE_S, PUBD, SANITIZED, TICKBUS, Scene, main, settings, synthetic
 
 FEED = synthetic(", rate: 5000, speed: realtime")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -198,6 +199,24 @@ class Disk(Scene):
                    "what was lost", pubd)
         pubd.stop()
         witness.ends(0)
+
+    def test_a_standard_error_that_nobody_reads(self):
+        reading, writing = os.pipe()
+        pubd = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)),
+                          prefix=["sh", "-c", f'exec "$0" "$@" 2>&{writing}'], pass_fds=[writing])
+        os.close(writing)
+        witness = self.witness()
+        self.complain(3000)  # more than a pipe holds
+        self.assertEqual(self.counters()["dropped"], 3000)
+        witness.reads_on(100)
+        text = os.read(reading, 1 << 20)
+        self.complain(1)
+        while b" lines before the last could not be written" not in text:
+            self.assertTrue(select.select([reading], [], [], PATIENCE_S)[0], "never: what was lost")
+            text += os.read(reading, 1 << 16)
+        pubd.stop()
+        witness.ends(0)
+        os.close(reading)
 
     def test_memory_that_may_not_be_so_large_a_file_is_an_error(self):
         words = self.refused(settings(FEED), prefix=["prlimit", "--fsize=65536"])

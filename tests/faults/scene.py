@@ -59,13 +59,13 @@ class Process:
 
     count = 0
 
-    def __init__(self, scene, command, env, prefix):
+    def __init__(self, scene, command, env, prefix, pass_fds=()):
         Process.count += 1
         self.out, self.err = (scene.folder / f"{Process.count}.{kind}" for kind in ("out", "err"))
         self.scene = scene
         with open(self.out, "w") as out, open(self.err, "w") as err:
             self.popen = subprocess.Popen([*prefix, *map(str, command)], stdout=out, stderr=err,
-                                          stdin=subprocess.DEVNULL, env=env)
+                                          stdin=subprocess.DEVNULL, env=env, pass_fds=pass_fds)
         self.pid = self.popen.pid
 
     def signal(self, number):
@@ -167,8 +167,8 @@ class Scene(unittest.TestCase):
         path.write_text(content) if isinstance(content, str) else path.write_bytes(content)
         return path
 
-    def begin(self, *command, kind=Process, prefix=()):
-        process = kind(self, command, self.env, prefix)
+    def begin(self, *command, kind=Process, prefix=(), pass_fds=()):
+        process = kind(self, command, self.env, prefix, pass_fds)
         self.addCleanup(process.kill)
         return process
 

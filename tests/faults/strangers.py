@@ -6,7 +6,10 @@ nobody else harmed.
     strangers.py PUBD TICKBUS WITNESS [CASE...]
 """
 import os
+import re
 import resource
+import signal
+import socket
 import struct
 
 import wire
@@ -48,10 +51,28 @@ class Strangers(Scene):
             peer.raw(data)
             self.assertIsNotNone(peer.refusal())  # it ends, whatever the words
             peer.close()
-        words = self.bus.words()
+        words, counters = self.bus.words(), self.counters()
         self.assertIn("was dropped: it sent a frame of", words)
+        for kind in ("dropped", "refused"):
+            self.assertEqual(counters[kind], words.count(f" was {kind}: "))
         self.assertRegex(words, "was refused: hello message of [0-9]+ bytes: ")
         self.assertLessEqual(len(words.splitlines()), 500 + 10)
+        self.nobody_is_harmed()
+
+    def test_more_lines_than_anyone_reads_are_counted_and_not_written(self):
+        sent = 0
+        while "more lines" not in self.bus.words():
+            self.bus.signal(signal.SIGSTOP)  # so that they come at once
+            for _ in range(1020):
+                peer = wire.Peer(self.folder)
+                peer.raw(b"garbage")
+                peer.close()
+                sent += 1
+            self.bus.signal(signal.SIGCONT)
+            self.until(lambda: self.counters()["dropped"] == sent, "all dropped", self.bus)
+        more = re.compile("([0-9]+) more lines like the last were not written")
+        self.until(lambda: self.bus.words().count("was dropped: ") +
+                   sum(map(int, more.findall(self.bus.words()))) == sent, "all counted", self.bus)
         self.nobody_is_harmed()
 
     def test_a_hello_with_any_field_wrong_is_refused_in_words(self):
@@ -89,7 +110,8 @@ class Strangers(Scene):
             peer.send(wire.MESSAGE, message)
             self.assertEqual(peer.refusal(), "")  # dropped
             peer.close()
-        self.assertEqual(self.counters()["malformed"], len(wrong))
+        counters = self.counters()
+        self.assertEqual((counters["malformed"], counters["dropped"]), (len(wrong),) * 2)
         self.assertEqual(self.bus.words().count("was dropped: "), len(wrong))
         self.assertRegex(self.bus.words(), "was dropped: control message of [0-9]+ bytes: ")
         self.nobody_is_harmed()
@@ -133,19 +155,44 @@ class Strangers(Scene):
         for count in (1, 4, 20):
             for _ in range(20):
                 peer = self.peer()
-                peer.raw(struct.pack("<I", wire.HELLO) + wire.hello(), given[:count])
+                if not peer.raw(struct.pack("<I", wire.HELLO) + wire.hello(), given[:count]):
+                    peer.send(wire.HELLO, wire.hello())
                 peer.raw(struct.pack("<I", wire.MESSAGE) + wire.catalogue(), given[:count])
-                peer.receive()
+                self.assertEqual(peer.receive()[0], wire.WELCOME)
                 peer.close()
         for descriptor in given:
             os.close(descriptor)
         self.nobody_is_harmed()
+
+    def test_a_socket_whose_close_would_wait_is_not_waited_for(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            stuck = socket.create_connection(server.getsockname())
+            other, _ = server.accept()
+        stuck.setblocking(False)
+        try:
+            while True:
+                stuck.send(bytes(65536))
+        except BlockingIOError:
+            pass
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 50))
+        first, second = self.peer(), self.peer()
+        sent = [first.raw(struct.pack("<I", wire.HELLO) + wire.hello(), [stuck.fileno()]),
+                second.raw(b"garbage", [stuck.fileno()])]
+        if not any(sent):  # where none can be sent, ours would wait
+            stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stuck.close()
+        self.other.reads_on(100)
+        for peer in (first, second):
+            peer.close()
+        self.nobody_is_harmed()
+        other.close()
 
     def test_who_says_nothing_is_refused_in_time(self):
         peers = [self.peer() for _ in range(20)]
         for peer in peers:
             self.assertIn("it connected and said nothing", peer.refusal())
             peer.close()
+        self.assertEqual(self.counters()["refused"], len(peers))
         self.nobody_is_harmed()
 
     def test_a_thousand_connections_at_once(self):

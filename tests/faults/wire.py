@@ -44,11 +44,12 @@ class Peer:
         self.socket.send(struct.pack("<I", kind) + body)
 
     def raw(self, data, descriptors=()):
-        """Sends bytes as they are; False when the other side went already."""
+        """Sends bytes as they are; False when the other side went already, or takes no descriptors
+        (Linux 6.16)."""
         try:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             self.socket.sendmsg([data], rights if descriptors else [])
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, PermissionError):
             return False
         return True
 

@@ -418,6 +418,28 @@ Test(control, what_may_not_be_sent_is_not_encoded)
 	cr_expect_eq(control_encode(&message, bytes), 0);
 }
 
+/* Names, units and a system's words in any language: one reader that refused them would refuse all
+ * else in the message, too. */
+Test(control, a_text_that_is_not_ascii_is_sent_so_that_it_is)
+{
+	static struct control_message message, copy;
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+
+	fill(CONTROL_VALUES, &message);
+	strcpy(message.values.entry[0].name, "latency");
+	strcpy(message.values.entry[0].unit, "\xc2\xb5s");
+	cr_assert_eq(control_decode(bytes, control_encode(&message, bytes), &copy), 0, "%s",
+		     tb_error());
+	cr_expect_str_eq(copy.values.entry[0].name, "latency");
+	cr_expect_str_eq(copy.values.entry[0].unit, "??s");
+	cr_expect_str_eq(message.values.entry[0].unit, "\xc2\xb5s", "what was given stays");
+	fill(CONTROL_REFUSE, &message);
+	strcpy(message.refuse.words, "\x01 ~\x7f\xff\n");
+	cr_assert_eq(control_decode(bytes, control_encode(&message, bytes), &copy), 0, "%s",
+		     tb_error());
+	cr_expect_str_eq(copy.refuse.words, "? ~???");
+}
+
 /* Texts of the greatest length, pages full: they fit, and nothing of them is cut. */
 Test(control, the_longest_messages_fit_and_come_back)
 {

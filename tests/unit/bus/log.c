@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ static const char *content(const char *of)
 	return text;
 }
 
-TestSuite(log, .init = set_up, .fini = tear_down);
+TestSuite(log, .init = set_up, .fini = tear_down, .timeout = 60);
 
 Test(log, writes_lines_of_its_level_and_above)
 {
@@ -131,6 +132,113 @@ Test(log, says_how_many_lines_were_lost_when_it_can_write_again)
 	cr_assert(strstr(content(path), "Z info three\n"));
 	cr_assert(strstr(content(path), "Z error 2 lines before the last could not be written\n"));
 	cr_assert(strstr(content(path), "Z info four\n"));
+}
+
+/* Puts it in the place of standard error: the one that was there. */
+static int stderr_replace(int by)
+{
+	const int before = dup(STDERR_FILENO);
+
+	cr_assert_geq(dup2(by, STDERR_FILENO), 0);
+	close(by);
+	return before;
+}
+
+/* Standard error is `by`, of which `reader` gets what was written: lines until one is lost, and
+ * then the next and how many were. */
+static void expect_lost_lines_told(int by, int reader)
+{
+	static char words[1000], text[1 << 20];
+	ssize_t used = 0, got;
+	const int flags = fcntl(by, F_GETFL), before = stderr_replace(by);
+
+	memset(words, 'x', sizeof(words) - 1);
+	cr_assert_eq(log_open(&journal, NULL, LOG_LEVEL_INFO), 0);
+	for (unsigned int i = 0; i < 2000; i++)
+		log_write(&journal, LOG_LEVEL_INFO, "%s", words);
+	cr_assert_gt(atomic_load(&journal.lost), 0);
+	while ((got = read(reader, text + used, sizeof(text) - (size_t)used)) > 0)
+		used += got;
+	log_write(&journal, LOG_LEVEL_INFO, "there again");
+	cr_expect_eq(atomic_load(&journal.lost), 0);
+	cr_expect_eq(fcntl(STDERR_FILENO, F_GETFL), flags, "others have it too");
+	got = read(reader, text, sizeof(text) - 1);
+	stderr_replace(before);
+	cr_assert_gt(got, 0);
+	text[got] = '\0';
+	cr_expect(strstr(text, "Z info there again"), "%s", text);
+	cr_expect(strstr(text, " lines before the last could not be written"), "%s", text);
+	close(reader);
+}
+
+Test(log, a_pipe_that_nobody_reads_is_not_waited_for)
+{
+	int ends[2];
+
+	cr_assert_eq(pipe(ends), 0);
+	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	expect_lost_lines_told(ends[1], ends[0]);
+}
+
+Test(log, a_journal_that_nobody_reads_is_not_waited_for)
+{
+	int ends[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	expect_lost_lines_told(ends[1], ends[0]);
+}
+
+Test(log, a_terminal_that_nobody_reads_is_not_waited_for)
+{
+	const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+	int terminal;
+
+	if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0)
+		cr_skip("no terminal can be had here");
+	terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+	cr_assert_geq(terminal, 0);
+	expect_lost_lines_told(terminal, master);
+}
+
+/* It cannot be opened anew. */
+Test(log, a_pipe_of_another_user_that_nobody_reads_is_not_waited_for)
+{
+	int ends[2];
+
+	if (geteuid() != 0)
+		cr_skip("only root can become another user");
+	cr_assert_eq(pipe(ends), 0);
+	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	cr_assert_eq(rmdir(folder), 0);
+	cr_assert_eq(setresuid(65534, 65534, 65534), 0);
+	expect_lost_lines_told(ends[1], ends[0]);
+}
+
+Test(log, that_a_file_is_full_is_told_to_nobody_who_does_not_read)
+{
+	char words[100];
+	int ends[2], before;
+	ssize_t got;
+
+	cr_assert_eq(pipe2(ends, 0), 0);
+	before = stderr_replace(dup(ends[1]));
+	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
+	log_write(&journal, LOG_LEVEL_INFO, "one");
+	got = read(ends[0], words, sizeof(words) - 1);
+	cr_assert_gt(got, 0);
+	words[got] = '\0';
+	cr_assert_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	while (write(ends[1], words, sizeof(words)) > 0)
+		;
+	cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
+	log_close(&journal);
+	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
+	log_write(&journal, LOG_LEVEL_INFO, "two"); /* it returns */
+	stderr_replace(before);
+	cr_expect_str_eq(words, "log file /dev/full: cannot be written: No space left on device\n");
+	close(ends[0]);
+	close(ends[1]);
 }
 
 Test(log, a_line_begins_with_the_time_in_utc_and_its_level)

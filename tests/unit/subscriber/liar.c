@@ -239,8 +239,9 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	(void)why;
 }
 
-static void on_notable(void *user, const char *words)
+static void on_notable(void *user, enum notable kind, const char *words)
 {
+	(void)kind;
 	(void)user;
 	(void)words;
 }
