@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bus page. Its writer is the control thread alone; a reader checks each line by itself. */
+/* The bus page: lines that are stored alone, and checked alone. */
 #include "bus/bus_page.h"
 
 #include <errno.h>
 
-#include "bus/barrier.h"
 #include "bus/region.h"
 #include "bus/words.h"
 
@@ -22,7 +21,6 @@ void bus_page_store_pulse(void *page, struct bus_pulse *pulse)
 {
 	pulse->check = record_hash(pulse, sizeof(*pulse), offsetof(struct bus_pulse, check),
 				   record_salt(pulse->bus_id, 0, TAG_PULSE));
-	barrier_store(); /* W6: entries before the pulse that counts them; pairs with R6 */
 	words_store(page, pulse, sizeof(*pulse));
 }
 
@@ -31,12 +29,6 @@ void bus_page_store_entry(void *page, uint32_t index, struct bus_entry *entry, u
 	entry->check = record_hash(entry, sizeof(*entry), offsetof(struct bus_entry, check),
 				   record_salt(bus_id, entry->topic_id, TAG_BUS_ENTRY));
 	words_store((char *)page + entry_offset(index), entry, sizeof(*entry));
-}
-
-void bus_page_load(const void *page, size_t offset, void *copy, size_t bytes)
-{
-	words_load(copy, (const char *)page + offset, bytes);
-	atomic_thread_fence(memory_order_acquire); /* R6 */
 }
 
 int bus_page_verify_pulse(struct bus_pulse *copy, uint64_t bus_id, uint32_t topics_max)

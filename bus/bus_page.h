@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bus page: the pulse of one publisher process and a line for each of its topics. Written by
- * the control thread only, every quarter of the stale bound. An idle subscriber reads it alone.
+/* The bus page: the pulse of one publisher process and a line for each of its topics. Written under
+ * the publisher's lock, every quarter of the stale bound by the control thread, and when a topic
+ * appears, by its creator too. An idle subscriber reads it alone.
  *
  *   offset  0  pulse, 64 bytes
  *   offset 64  topics_max entries of 40 bytes, in order of topic id (1, 2, 3 ...)
  *
  * B-I1  The pulse count goes up by one with each write: a count that stands still for the stale
  *       bound, on the reader's own clock, means that the publisher is dead, hung or unreachable.
- * B-I2  Entries of ids up to pulse.topics are valid; topics never goes back within a bus id. */
+ * B-I2  pulse.topics never goes back within a bus id, and there are entries of ids up to it. They
+ *       and the pulse are stored in no order that a reader could rely on: each proves itself. */
 #ifndef TICKBUS_BUS_BUS_PAGE_H
 #define TICKBUS_BUS_BUS_PAGE_H
 
@@ -39,10 +41,7 @@ size_t bus_page_bytes(uint32_t topics_max); /* whole pages */
 void bus_page_store_pulse(void *page, struct bus_pulse *pulse);
 void bus_page_store_entry(void *page, uint32_t index, struct bus_entry *entry, uint64_t bus_id);
 
-/* Loads from shared memory word by word; over a network the copy is READ instead. */
-void bus_page_load(const void *page, size_t offset, void *copy, size_t bytes);
-
-/* Check private copies: 0 or -EAGAIN. */
+/* Check private copies, made by words_load or a READ: 0 or -EAGAIN. */
 int bus_page_verify_pulse(struct bus_pulse *copy, uint64_t bus_id, uint32_t topics_max);
 int bus_page_verify_entry(struct bus_entry *copy, uint32_t index, uint64_t bus_id);
 

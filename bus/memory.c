@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +46,20 @@ static size_t memory_available(void)
 	return kib * 1024;
 }
 
+/* All pages, whatever signals come: a profiler's timer would end the call each time (EINTR), and on
+ * some kernels undo it. */
+static int pages_take(int fd, size_t bytes)
+{
+	sigset_t all, before;
+	int result;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	result = fallocate(fd, 0, 0, (off_t)bytes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return result;
+}
+
 /* A sealed memfd of whole pages, every one of them there: 0 or -errno. */
 static int memory_try(struct memory *memory, const char *name, size_t bytes, unsigned int huge)
 {
@@ -55,7 +70,7 @@ static int memory_try(struct memory *memory, const char *name, size_t bytes, uns
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)mapped) < 0 || fallocate(fd, 0, 0, (off_t)mapped) < 0)
+	if (ftruncate(fd, (off_t)mapped) < 0 || pages_take(fd, mapped) < 0)
 		goto fail;
 	base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (base == MAP_FAILED || fcntl(fd, F_ADD_SEALS, SEALS) < 0)

@@ -172,12 +172,24 @@ int notice_open(struct notice_reader *reader, const void *bytes, size_t length,
 	return notice_walk(reader);
 }
 
+/* Goes beyond the entry's next record: where that is, or NULL. */
+static const uint8_t *record_pass(struct notice_reader *reader, uint16_t *length)
+{
+	const uint8_t *bytes = reader->bytes + reader->at;
+
+	if (reader->records_left == 0 || record_at(reader, reader->at, length) < 0)
+		return NULL;
+	reader->at += record_bytes(*length);
+	reader->records_left--;
+	return bytes;
+}
+
 int notice_next(struct notice_reader *reader, struct notice_entry *entry)
 {
 	struct notice_entry_bytes bytes;
-	struct record skipped;
+	uint16_t length;
 
-	while (notice_next_record(reader, &skipped) == 1)
+	while (record_pass(reader, &length))
 		;
 	if (reader->entries_left == 0)
 		return 0;
@@ -195,11 +207,10 @@ int notice_next(struct notice_reader *reader, struct notice_entry *entry)
 int notice_next_record(struct notice_reader *reader, struct record *record)
 {
 	uint16_t length;
+	const uint8_t *bytes = record_pass(reader, &length);
 
-	if (reader->records_left == 0 || record_at(reader, reader->at, &length) < 0)
+	if (!bytes)
 		return 0;
-	memcpy(record, reader->bytes + reader->at, RECORD_HEADER_BYTES + length);
-	reader->at += record_bytes(length);
-	reader->records_left--;
+	memcpy(record, bytes, RECORD_HEADER_BYTES + length);
 	return 1;
 }

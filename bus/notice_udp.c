@@ -102,14 +102,18 @@ int notice_udp_receiver(const struct sockaddr_storage *local, const struct socka
 {
 	const int fd = socket(group->ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	const int yes = 1, bytes = (int)room;
+	const unsigned int interface = interface_of(local);
+	struct sockaddr_storage at = *group;
 
 	if (fd < 0)
 		return fail(fd, "no socket");
+	if (group->ss_family == AF_INET6) /* a group of link scope is one of each interface */
+		((struct sockaddr_in6 *)&at)->sin6_scope_id = interface;
 	/* Less room than asked for only means that a burst is noticed as lost sooner. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
-	    bind(fd, (const struct sockaddr *)group, address_bytes(group)) < 0 ||
-	    member(fd, group, interface_of(local)) < 0)
+	    bind(fd, (const struct sockaddr *)&at, address_bytes(&at)) < 0 ||
+	    member(fd, group, interface) < 0)
 		return fail(fd, "joining the group");
 	return fd;
 }

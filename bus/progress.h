@@ -3,7 +3,8 @@
  *
  * P-I1  head counts records that are complete in their slots.
  * P-I2  No slot of record n is touched before a line with reserved >= n is written.
- * P-I3  Within an epoch head, reserved and instruments never go back; first never changes. */
+ * P-I3  Within an epoch head and instruments never go back, reserved only to head, when the topic
+ *       ends or leaves the epoch; first never changes. */
 #ifndef TICKBUS_BUS_PROGRESS_H
 #define TICKBUS_BUS_PROGRESS_H
 

@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "bus/directory.h"
 #include "bus/error.h"
 
-#define DIRECTORY_BYTES_EACH 32 /* asserted in bus/directory.h */
-#define PROGRESS_AREA        REGION_PAGE
+#define PROGRESS_AREA REGION_PAGE
 
 static uint64_t page_up(uint64_t bytes)
 {
@@ -57,7 +57,7 @@ int region_layout(const struct region_shape *shape, struct region_layout *layout
 	layout->progress = REGION_PAGE;
 	layout->directory = layout->progress + PROGRESS_AREA;
 	layout->ring =
-		layout->directory + page_up((uint64_t)shape->capacity * DIRECTORY_BYTES_EACH);
+		layout->directory + page_up((uint64_t)shape->capacity * DIRECTORY_ENTRY_BYTES);
 	layout->last_value = 0;
 	if (shape->flags & REGION_FLAG_LAST_VALUE) {
 		layout->last_value = layout->ring;
@@ -72,9 +72,9 @@ int region_layout(const struct region_shape *shape, struct region_layout *layout
 	return 0;
 }
 
-static void header_fill(struct region_header *header, const struct region_shape *shape,
-			const char *name)
+void region_header_write(void *page, const struct region_shape *shape, const char *name)
 {
+	struct region_header *header = page;
 	struct region_layout layout = { 0 };
 
 	region_layout(shape, &layout);
@@ -99,11 +99,6 @@ static void header_fill(struct region_header *header, const struct region_shape 
 				    record_salt(shape->epoch, shape->topic_id, TAG_HEADER));
 }
 
-void region_header_write(void *page, const struct region_shape *shape, const char *name)
-{
-	header_fill(page, shape, name);
-}
-
 int region_header_verify(struct region_header *copy, const struct region_shape *shape,
 			 const char *name)
 {
@@ -118,7 +113,7 @@ int region_header_verify(struct region_header *copy, const struct region_shape *
 		return error_set(EPROTO,
 				 "topic %s: memory has layout %" PRIu32 ", expected layout %d",
 				 name, copy->layout_version, LAYOUT_VERSION);
-	header_fill(&expected, shape, name);
+	region_header_write(&expected, shape, name);
 	if (memcmp(copy, &expected, sizeof(expected)) != 0)
 		return error_set(EPROTO,
 				 "topic %s: the header of its memory (epoch %016" PRIx64

@@ -2,7 +2,7 @@
 /* A topic's memory: one contiguous region.
  *
  *   header      1 page, written before the region is exposed, never changed
- *   progress    64 bytes alone in 128, written by the topic's writer only
+ *   progress    64 bytes alone in a page, written by the topic's writer only
  *   directory   capacity x 32 bytes, append only
  *   last-value  capacity x slot bytes (optional)
  *   ring        slots x slot bytes, slots a power of two

@@ -23,7 +23,6 @@ struct shm_frame {
 };
 
 struct shm_place {
-	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct sockaddr_un address;                             /* FOLDER/NAME.sock */
 	char lock[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* FOLDER/NAME.lock */
 };

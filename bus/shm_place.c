@@ -48,8 +48,7 @@ static int place_fill(struct shm_place *place, const char *folder, const char *n
 
 	memset(place, 0, sizeof(*place));
 	place->address.sun_family = AF_UNIX;
-	if ((size_t)snprintf(place->folder, room, "%s", folder) >= room ||
-	    (size_t)snprintf(place->address.sun_path, room, "%s/%s.sock", folder, name) >= room ||
+	if ((size_t)snprintf(place->address.sun_path, room, "%s/%s.sock", folder, name) >= room ||
 	    (size_t)snprintf(place->lock, room, "%s/%s.lock", folder, name) >= room)
 		return error_set(ENAMETOOLONG,
 				 "address shm:%s: the socket's path %s/%s.sock is longer than %zu "
@@ -141,7 +140,7 @@ int shm_place_connect(const char *name, struct shm_place *place)
 			return error_set(
 				EACCES,
 				"address shm:%s: no permission to look into %s (as user %u)", name,
-				place->folder, (unsigned int)geteuid());
+				list[i].path, (unsigned int)geteuid());
 	}
 	return error_set(ECONNREFUSED,
 			 "address shm:%s: nobody listens there (no %s.sock in %s%s%s%s%s)", name,

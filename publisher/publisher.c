@@ -119,15 +119,24 @@ static int name_check(const char *name)
 		name ? name : "", CONTROL_NAME_MAX);
 }
 
-/* A group made of the bus's name: buses on one network need not agree on any, and two that meet in
- * one are told apart by their ids. */
-static void group_make(const char *name, struct sockaddr_storage *group)
+/* A group made of the bus's name, of the listener's kind of addresses: buses on one network need
+ * not agree on any, and two that meet in one are told apart by their ids. */
+static void group_make(const char *name, const char *listener, struct sockaddr_storage *group)
 {
 	struct sockaddr_in *four = (struct sockaddr_in *)group;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)group;
+	struct address address;
 	uint32_t hash = 2166136261u; /* FNV-1a */
 
 	for (; *name; name++)
 		hash = (hash ^ (uint8_t)*name) * 16777619u;
+	if (address_parse(listener, &address) == 0 && address.host.ss_family == AF_INET6) {
+		*six = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(7472) };
+		six->sin6_addr.s6_addr[0] = 0xff; /* ff15::/16: for a time, of a site */
+		six->sin6_addr.s6_addr[1] = 0x15;
+		six->sin6_addr.s6_addr32[3] = htonl(hash);
+		return;
+	}
 	four->sin_family = AF_INET;
 	four->sin_port = htons(7472);
 	four->sin_addr.s_addr = htonl(0xef4d0000u | ((hash ^ hash >> 16) & 0xffff)); /* 239.77/16 */
@@ -150,9 +159,8 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 		return result;
 	publisher->notices.kind = kinds[options->notice];
 	publisher->notices.bytes = bytes;
-	if (!options->multicast)
-		group_make(options->name, &publisher->notices.group);
-	else if (address_parse_group(options->multicast, &publisher->notices.group) < 0)
+	if (options->multicast &&
+	    address_parse_group(options->multicast, &publisher->notices.group) < 0)
 		return error_prefix(-EINVAL, "publisher options: multicast: ");
 	return 0;
 }
@@ -244,6 +252,8 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 
 	if (!ops)
 		return -EINVAL;
+	if (how.notices.group.ss_family == AF_UNSPEC)
+		group_make(publisher->name, how.address, &how.notices.group);
 	gate->publisher = publisher;
 	gate->index = publisher->gate_count;
 	result = ops->listen(&gate->listener, &how, &server_calls, gate);

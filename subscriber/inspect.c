@@ -8,6 +8,7 @@
 
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "bus/words.h"
 #include "subscriber/subscriber.h"
 #include "tickbus/inspect.h"
 
@@ -215,8 +216,10 @@ static void inspect_topic(const struct inspection *inspection, const char *page,
 	};
 	if (!page || info->id < 1 || info->id > inspection->welcome.topics_max)
 		return;
-	bus_page_load(page, sizeof(struct bus_pulse) + (size_t)(info->id - 1) * sizeof(entry),
-		      &entry, sizeof(entry));
+	words_load(&entry,
+		   (const char *)page + sizeof(struct bus_pulse) +
+			   (size_t)(info->id - 1) * sizeof(entry),
+		   sizeof(entry));
 	if (bus_page_verify_entry(&entry, info->id - 1, inspection->welcome.bus_id) == 0 &&
 	    entry.epoch == info->epoch)
 		info->head = entry.head;

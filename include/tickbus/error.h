@@ -16,8 +16,9 @@ extern "C" {
 #define TB_API
 #endif
 
-/* The words of the calling thread's last failed call, "" if none failed yet. The text belongs to
- * the library and stays as it is until the same thread's next failing call. At most 2,047 bytes. */
+/* The words of the calling thread's call that just failed. They mean nothing behind one that went
+ * well, which may have left others. The text belongs to the library and stays as it is until the
+ * same thread's next call. At most 2,047 bytes. */
 TB_API const char *tb_error(void);
 
 #ifdef __cplusplus

@@ -29,7 +29,8 @@ struct tb_topic;
 
 enum tb_log_level { TB_LOG_ERROR = 1, TB_LOG_WARNING, TB_LOG_INFO, TB_LOG_DEBUG };
 
-/* Called by the library's own thread and by those that call it. */
+/* Called by the library's own thread and by those that call it, while the bus stands still: it must
+ * not wait, nor call the publisher that called it. */
 typedef void tb_log_handler(void *user, enum tb_log_level level, const char *words);
 
 /* How notices (what changed) travel over networks; shared memory needs none. */

@@ -7,6 +7,7 @@
 #include "bus/bus_page.h"
 #include "bus/directory.h"
 #include "bus/progress.h"
+#include "bus/words.h"
 #include "tickbus/error.h"
 
 #define EPOCH 0xabcdef0123456789u
@@ -146,7 +147,7 @@ Test(bus_page, pulse_and_entries_prove_themselves)
 
 	bus_page_store_entry(page, 1, &entry, 77);
 	bus_page_store_pulse(page, &pulse);
-	bus_page_load(page, 0, &pulse, sizeof(pulse));
+	words_load(&pulse, page, sizeof(pulse));
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 16), 0);
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 78, 16), -EAGAIN);
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 2), 0);
@@ -157,7 +158,7 @@ Test(bus_page, pulse_and_entries_prove_themselves)
 		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
 		cr_assert_eq(bus_page_verify_pulse(&copy, 77, 16), -EAGAIN, "bit %u", bit);
 	}
-	bus_page_load(page, sizeof(pulse) + sizeof(entry), &entry, sizeof(entry));
+	words_load(&entry, page + sizeof(pulse) + sizeof(entry), sizeof(entry));
 	cr_assert_eq(bus_page_verify_entry(&entry, 1, 77), 0);
 	cr_assert_eq(bus_page_verify_entry(&entry, 0, 77), -EAGAIN);
 	for (unsigned int bit = 0; bit < sizeof(entry) * 8; bit++) {
@@ -176,8 +177,7 @@ Test(bus_page, an_entry_has_a_state_that_there_is)
 		struct bus_entry entry = { .epoch = EPOCH, .topic_id = 2, .state = state };
 
 		bus_page_store_entry(page, 1, &entry, 77);
-		bus_page_load(page, sizeof(struct bus_pulse) + sizeof(entry), &entry,
-			      sizeof(entry));
+		words_load(&entry, page + sizeof(struct bus_pulse) + sizeof(entry), sizeof(entry));
 		cr_assert_eq(bus_page_verify_entry(&entry, 1, 77),
 			     state == TOPIC_LIVE || state == TOPIC_ENDED ? 0 : -EAGAIN, "state %u",
 			     state);

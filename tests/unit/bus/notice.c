@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notices: the bytes are the published ones; what was written is read; what is cut, too long or
  * changed is refused in words; nothing outside the datagram is ever looked at. */
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bus/notice.h"
+#include "bus/notice_udp.h"
 #include "tests/support/guard.h"
 #include "tests/support/random.h"
 #include "tickbus/error.h"
@@ -321,4 +328,54 @@ Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
 	}
 	cr_assert(taken > ROUNDS / 20 && taken < ROUNDS / 20 * 19, "%u were taken", taken);
 	guard_close(&guard);
+}
+
+/* -- groups -------------------------------------------------------------------------------------
+ */
+
+/* An IPv6 address of an interface that can have groups: its index, 0 none. */
+static unsigned int interface_find(struct sockaddr_storage *local)
+{
+	struct ifaddrs *all, *at;
+	unsigned int index = 0;
+
+	cr_assert_eq(getifaddrs(&all), 0);
+	for (at = all; at && !index; at = at->ifa_next)
+		if (at->ifa_addr && at->ifa_addr->sa_family == AF_INET6 &&
+		    (at->ifa_flags & IFF_MULTICAST) && (at->ifa_flags & IFF_RUNNING)) {
+			memcpy(local, at->ifa_addr, sizeof(struct sockaddr_in6));
+			index = if_nametoindex(at->ifa_name);
+		}
+	freeifaddrs(all);
+	return index;
+}
+
+Test(notice, an_ipv6_group_of_any_scope_is_received)
+{
+	static const char *const groups[] = { "ff02::4d:7", "ff15::4d:7" };
+	struct sockaddr_storage local = { 0 };
+	const unsigned int interface = interface_find(&local);
+
+	if (interface == 0)
+		cr_skip("no interface has an IPv6 address and multicast");
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		struct sockaddr_in6 group = { .sin6_family = AF_INET6, .sin6_port = htons(7486) };
+		struct sockaddr_storage told = { 0 };
+		struct pollfd ready = { .events = POLLIN };
+		int sender = socket(AF_INET6, SOCK_DGRAM, 0);
+
+		cr_assert_eq(inet_pton(AF_INET6, groups[i], &group.sin6_addr), 1);
+		memcpy(&told, &group, sizeof(group));
+		ready.fd = notice_udp_receiver(&local, &told, 65536);
+		cr_assert_geq(ready.fd, 0, "%s: %s", groups[i], tb_error());
+		group.sin6_scope_id = interface;
+		cr_assert_eq(setsockopt(sender, IPPROTO_IPV6, IPV6_MULTICAST_IF, &interface,
+					sizeof(interface)),
+			     0);
+		cr_assert_eq(sendto(sender, "news", 4, 0, (struct sockaddr *)&group, sizeof(group)),
+			     4, "%s: %s", groups[i], strerror(errno));
+		cr_assert_eq(poll(&ready, 1, 20000), 1, "%s", groups[i]);
+		close(sender);
+		close(ready.fd);
+	}
 }

@@ -13,8 +13,10 @@
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
+#include "bus/words.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
+#include "tickbus/inspect.h"
 
 #define SLEEPER_TOPICS 600
 
@@ -302,7 +304,7 @@ Test(answers, a_wider_range_of_versions_is_served_with_the_common_one)
 	cr_expect_eq(guest.welcome.topics_max, 1024);
 	cr_expect_str_eq(guest.welcome.name, "test");
 	do
-		bus_page_load(ops->view(guest.page), 0, &pulse, sizeof(pulse));
+		words_load(&pulse, ops->view(guest.page), sizeof(pulse));
 	while (bus_page_verify_pulse(&pulse, guest.welcome.bus_id, 1024) < 0);
 	cr_expect_eq(pulse.topics, 0);
 }
@@ -597,6 +599,26 @@ Test(answers, names_left_out_come_page_by_page)
 	message.unpublished.topic_id = 9;
 	expect_refusal(ask(&guest, message), 9, ENOENT,
 		       "bus test: found topic id 9, expected one of 1 to 1");
+}
+
+static void keep_unpublished(void *user, const struct tb_unpublished *unpublished)
+{
+	snprintf(user, 32, "%s", unpublished->instrument);
+}
+
+/* Any name may be left out, since it was no name for the directory. */
+Test(answers, a_name_that_is_not_ascii_is_counted_and_all_can_be_looked_at)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const struct tb_inspect_options options = { .size = sizeof(options),
+						    .address = "shm:test" };
+	char name[32] = "";
+
+	cr_assert_eq(tb_instrument(topic, "M\xc3\x9cLLER"), -EINVAL);
+	tb_topic_unpublished(topic, "M\xc3\x9cLLER");
+	cr_assert_geq(tb_inspect_counters(&options, NULL, keep_unpublished, name), 0, "%s",
+		      tb_error());
+	cr_expect_str_eq(name, "M??LLER");
 }
 
 Test(answers, who_joined_is_told_of_a_new_epoch_and_of_the_end)
