@@ -66,6 +66,32 @@ class Descriptors(Scene):
         self.assertEqual(other.events("sum")[-1]["lost"], 0)
 
 
+    def test_too_many_on_their_way_to_who_does_not_read_are_told_by_name(self):
+        prefix = ["prlimit", "--nofile=100"]
+        if os.geteuid() == 0:  # root has no such limit
+            self.need_root()
+            os.chown(self.folder, 65534, 65534)
+            prefix += NOBODY
+        pubd = self.pubd(settings(FEED), prefix=prefix)
+        greedy = [self.peer() for _ in range(10)]
+        for peer in greedy:
+            peer.greet()
+        epoch, topic = greedy[0].first_topic()
+        join = wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch))
+        for peer in greedy:
+            for _ in range(15):  # as many as it may leave unread
+                peer.raw(struct.pack("<I", wire.MESSAGE) + join)
+        pubd.says("was dropped: too many descriptors are on their way to subscribers that do not "
+                  r"read \(see ulimit -n\)")
+        late = self.begin(TICKBUS, "topics", "shm:b")
+        late.ends(1)
+        self.assertIn("too many descriptors are on their way", late.words())
+        for peer in greedy:
+            peer.close()
+        self.witness().reads_on()
+        pubd.stop()
+
+
 class Memory(Scene):
     BIG = "slots: 1048576, instruments: 64"  # 64 MiB
 
