@@ -9,9 +9,9 @@
 
 #include "bus/error.h"
 
-#define DESCRIPTORS_MAX                                                                            \
-	253            /* of one frame, SCM_MAX_FD: what has no room the kernel closes itself */
-#define QUEUE_MAX 1024 /* frames that may wait in a socket */
+/* Of one frame, SCM_MAX_FD: what finds no room is closed by the kernel, which may wait for that. */
+#define DESCRIPTORS_MAX 253
+#define QUEUE_MAX       1024 /* frames that may wait in a socket */
 
 const struct fabric_ops shm_ops = {
 	.scheme = "shm",
