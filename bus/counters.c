@@ -16,8 +16,6 @@ static const struct tb_counter bus_table[] = {
 	[BUS_JOINS] = { "joins", "joins", "(subscriber, topic) joins there are now" },
 	[BUS_WAKES] = { "wakes", "messages", "sleeping subscribers woken" },
 	[BUS_NOTICES] = { "notices", "datagrams", "notices of all heads sent, with each pulse" },
-	[BUS_NOTICES_UD] = { "notices_ud", "listeners", "listeners that send notices by UD" },
-	[BUS_NOTICES_UDP] = { "notices_udp", "listeners", "listeners that send notices by UDP" },
 };
 static_assert(sizeof(bus_table) / sizeof(bus_table[0]) == BUS_COUNTERS, "one row each");
 

@@ -20,8 +20,6 @@ enum bus_counter {
 	BUS_JOINS,
 	BUS_WAKES,
 	BUS_NOTICES,
-	BUS_NOTICES_UD,
-	BUS_NOTICES_UDP,
 	BUS_COUNTERS
 };
 

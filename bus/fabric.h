@@ -17,8 +17,8 @@
  * Errors   0 or a count, or -errno with words. A peer or link that failed reports `gone` once, with
  *          words, and every read that was outstanding completes first, with an error.
  *
- * The verbs fabric fills the same table: expose is a registration per device and realm, give puts
- * address and rkey into the message, read is a list of IBV_WR_RDMA_READ with one doorbell. */
+ * Over verbs, expose is a registration with the device of the listener's address, a message carries
+ * address and rkey, and read is a list of IBV_WR_RDMA_READ with one doorbell. */
 #ifndef TICKBUS_BUS_FABRIC_H
 #define TICKBUS_BUS_FABRIC_H
 
@@ -62,8 +62,8 @@ struct remote {
 	uint64_t bytes;
 };
 
-/* What a peer needs to open a region; travels inside messages. shm: both 0, a descriptor goes with
- * the message. */
+/* What a peer needs to open a region; travels inside messages. rdma: where it lies at the
+ * publisher, and the key to READ it. shm: both 0, a descriptor goes with the message. */
 struct fabric_key {
 	uint64_t address;
 	uint32_t rkey;

@@ -49,10 +49,11 @@ static int fail(int fd, const char *what)
 }
 
 int notice_udp_sender(const struct sockaddr_storage *local, const struct sockaddr_storage *group,
-		      uint32_t hop_limit)
+		      uint32_t hop_limit, uint32_t traffic_class)
 {
 	const int fd = socket(group->ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	const int hops = (int)hop_limit, interface = (int)interface_of(local);
+	const int hops = (int)hop_limit, class = (int)traffic_class;
+	const int interface = (int)interface_of(local);
 	const struct ip_mreqn where = { .imr_ifindex = interface };
 	struct sockaddr_storage from = *local;
 	int result;
@@ -62,11 +63,13 @@ int notice_udp_sender(const struct sockaddr_storage *local, const struct sockadd
 	((struct sockaddr_in *)&from)->sin_port = 0; /* both families have it there */
 	if (group->ss_family == AF_INET)
 		result = setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &where, sizeof(where)) |
-			 setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &hops, sizeof(hops));
+			 setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &hops, sizeof(hops)) |
+			 setsockopt(fd, IPPROTO_IP, IP_TOS, &class, sizeof(class));
 	else
 		result = setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &interface,
 				    sizeof(interface)) |
-			 setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, &hops, sizeof(hops));
+			 setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, &hops, sizeof(hops)) |
+			 setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof(class));
 	if (result < 0 || bind(fd, (struct sockaddr *)&from, address_bytes(&from)) < 0 ||
 	    connect(fd, (const struct sockaddr *)group, address_bytes(group)) < 0)
 		return fail(fd, "sending to the group");

@@ -10,7 +10,7 @@
 
 /* A socket that sends to the group and never waits; or -errno. */
 int notice_udp_sender(const struct sockaddr_storage *local, const struct sockaddr_storage *group,
-		      uint32_t hop_limit);
+		      uint32_t hop_limit, uint32_t traffic_class);
 /* A socket that receives what is sent to the group on that interface, with room for so many bytes;
  * or -errno. */
 int notice_udp_receiver(const struct sockaddr_storage *local, const struct sockaddr_storage *group,

@@ -55,12 +55,9 @@ uint64_t verbs_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-void verbs_devices_look(void)
+int verbs_event_code(const struct verbs_event *event)
 {
-	struct ibv_context **devices = rdma_get_devices(NULL);
-
-	if (devices)
-		rdma_free_devices(devices);
+	return event->status < -1 ? -event->status : EIO;
 }
 
 int verbs_nonblocking(int fd)
@@ -92,10 +89,12 @@ int verbs_error(int code, const char *address, const char *what)
 				 address, what);
 	case ENOMEM:
 		getrlimit(RLIMIT_MEMLOCK, &limit);
-		return error_set(ENOMEM,
-				 "address rdma:%s: %s: no memory, or none that may be locked: the "
-				 "limit is %llu bytes (ulimit -l, LimitMEMLOCK=)",
-				 address, what, (unsigned long long)limit.rlim_cur);
+		return error_set(
+			ENOMEM,
+			"address rdma:%s: %s: no memory, or none that may be locked: the "
+			"limit is %llu bytes (ulimit -l, LimitMEMLOCK=); a topic that begins "
+			"again needs its bytes twice for a while",
+			address, what, (unsigned long long)limit.rlim_cur);
 	default:
 		return error_set(code ? code : EIO, "address rdma:%s: %s: %s", address, what,
 				 strerror(code ? code : EIO));

@@ -2,6 +2,8 @@
 /* The verbs fabric, "rdma:HOST:PORT": its parts.
  *
  *   verbs.c           the table of operations; events and errors in our words
+ *   verbs_devices.c   which devices are open, and letting go of removed ones
+ *   verbs_told.c      what an accept and a reject carry
  *   verbs_channel.c   control messages as SENDs over one reliable connection, and its send queue
  *   verbs_listener.c  the publisher's side: accepts, registers memory for remote READ
  *   verbs_link.c      the subscriber's side: connects, READs
@@ -47,12 +49,16 @@ struct verbs_event {
 
 /* 1 and the next event, 0 none, -errno. */
 int verbs_event_take(struct rdma_event_channel *, struct verbs_event *);
+/* Of an event that tells of a failure: an errno value. What librdmacm itself could not do has
+ * status -1, what the other side answered a number above 0: both are EIO. */
+int verbs_event_code(const struct verbs_event *);
 /* A channel whose descriptor does not block; NULL with errno set and words. */
 struct rdma_event_channel *verbs_events_open(const char *address);
 int verbs_nonblocking(int fd);
-/* The connection manager's library keeps every device it knows open, and a device that was removed
- * cannot go until all have closed it: makes the library look which are still there. */
-void verbs_devices_look(void);
+/* Something is made of a device; and it is no more (NULL: nothing was), so that the device, when it
+ * was removed, is let go. */
+void verbs_device_use(struct ibv_context *);
+void verbs_device_leave(struct ibv_context *);
 /* error_set() with the words for an errno that verbs or the connection manager gave. */
 int verbs_error(int code, const char *address, const char *what);
 uint64_t verbs_now_ms(void);
@@ -68,6 +74,11 @@ struct verbs_told {
 #define VERBS_TOLD_HEADER 4
 static_assert(VERBS_TOLD_HEADER + FABRIC_REASON_BYTES <= 148, "private data of a reject");
 static_assert(sizeof(struct verbs_told) <= 196, "private data of an accept");
+
+/* An accept's: 0, or -EPROTO: not one of ours. */
+int verbs_told_welcome(const uint8_t *data, size_t bytes, struct verbs_told *);
+/* A reject's: an errno value and words that may be printed; 0: nothing of ours is in it. */
+int verbs_told_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1]);
 
 /* -- one connection -----------------------------------------------------------------------------
  *
@@ -158,7 +169,8 @@ struct verbs_announcer {
 	size_t bytes; /* of each */
 	uint32_t inline_bytes;
 	uint64_t posted, finished;
-	int socket; /* -1: none */
+	bool failed; /* a send did, and nothing is sent any more */
+	int socket;  /* -1: none */
 };
 
 /* Where a listener's notices go. */
@@ -174,6 +186,7 @@ struct verbs_group {
 	struct ibv_ah *ah; /* NULL: not joined yet */
 	uint32_t qp_num, qkey;
 	struct verbs_announcer *announcers;
+	bool failing; /* a sender failed since they were looked at last */
 };
 
 /* Begins to join; the event that ends it goes to verbs_group_event. -errno: no notices. */
@@ -184,11 +197,15 @@ int verbs_group_open(struct verbs_group *, struct rdma_cm_id *listening, struct 
 void verbs_group_close(struct verbs_group *);
 /* An event of the group's id: 0, or -errno with words: there are no notices. */
 int verbs_group_event(struct verbs_group *, const struct verbs_event *);
+/* Starts those senders anew whose queue pair failed, as when there was no route to the group for a
+ * moment: 1 when some did and none had at the last call, 0, or -errno with words. */
+int verbs_group_mend(struct verbs_group *);
 int verbs_announcer_open(struct verbs_group *, size_t bytes, struct verbs_announcer **);
 
 struct verbs_receiver {
 	struct rdma_cm_id *id;
-	struct ibv_cq *cq; /* NULL: a socket, or nothing */
+	struct sockaddr_storage group; /* that it joins */
+	struct ibv_cq *cq;             /* NULL: a socket, or nothing */
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	char *buffers;

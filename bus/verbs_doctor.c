@@ -103,24 +103,31 @@ static int join_try(const struct sockaddr_storage *local)
 {
 	struct rdma_event_channel *events = verbs_events_open("doctor");
 	struct rdma_cm_id *id = NULL;
+	struct ibv_context *device = NULL;
 	struct sockaddr_storage from = *local, group;
 	struct verbs_event event;
 	int result = events ? 0 : -errno;
 
 	address_parse_group("239.77.255.255:7472", &group);
 	if (result == 0 && (rdma_create_id(events, &id, NULL, RDMA_PS_UDP) < 0 ||
-			    rdma_bind_addr(id, (struct sockaddr *)&from) < 0 ||
-			    rdma_join_multicast(id, (struct sockaddr *)&group, NULL) < 0))
+			    rdma_bind_addr(id, (struct sockaddr *)&from) < 0))
+		result = -errno;
+	if (result == 0 && id->verbs)
+		verbs_device_use(device = id->verbs);
+	if (result == 0 && rdma_join_multicast(id, (struct sockaddr *)&group, NULL) < 0)
 		result = -errno;
 	if (result == 0) {
 		struct pollfd ready = { .fd = events->fd, .events = POLLIN };
 
 		result = -ETIMEDOUT;
 		if (poll(&ready, 1, JOIN_MS) == 1 && verbs_event_take(events, &event) == 1)
-			result = event.type == RDMA_CM_EVENT_MULTICAST_JOIN ? 0 : -EIO;
+			result = event.type == RDMA_CM_EVENT_MULTICAST_JOIN
+					 ? 0
+					 : -verbs_event_code(&event);
 	}
 	if (id)
 		rdma_destroy_id(id);
+	verbs_device_leave(device);
 	if (events)
 		rdma_destroy_event_channel(events);
 	return result;
@@ -167,7 +174,7 @@ static void congestion(struct doctor *doctor, const char *about, const char *int
 		     "ECN is off at %s: congestion shows as loss", interface);
 }
 
-/* Each address that a GID stands for; RoCE v2 and InfiniBand. */
+/* Each address that a GID stands for: RoCE v2. */
 static void addresses(struct doctor *doctor, struct ibv_context *verbs, uint32_t port,
 		      const char *about, const struct ibv_device_attr *device)
 {
@@ -221,7 +228,12 @@ static void port_look(struct doctor *doctor, struct ibv_context *verbs, uint8_t 
 	     mtu, device->max_qp_rd_atom);
 	if (device->max_mcast_grp == 0)
 		multicast(doctor, about, device, NULL);
-	addresses(doctor, verbs, number, about, device);
+	if (port.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		tell(doctor, TB_VERDICT_ADVICE, about,
+		     "ip address: listen at one of its IPoIB interface, which has to be up",
+		     "its GIDs stand for no IP addresses: none was tried");
+	else
+		addresses(doctor, verbs, number, about, device);
 }
 
 static void device_look(struct doctor *doctor, struct ibv_device *device)

@@ -43,17 +43,17 @@ struct verbs_link {
 	char *text;
 	struct address address;
 	enum link_state state;
-	bool polling, closed, removed;
+	bool polling, closed;
 	uint8_t hello[FABRIC_HELLO_BYTES];
 	size_t hello_bytes;
 	uint64_t begun_ms;
 
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
+	struct ibv_context *device; /* NULL: none yet */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *completions;
 	struct verbs_channel channel;
-	unsigned int depth;
 	int epoll;
 
 	struct verbs_receiver receiver;
@@ -164,8 +164,7 @@ static int request(struct verbs_link *link)
 		return verbs_error(EIO, link->text, "the device's properties");
 	if (device.max_qp_init_rd_atom > 0)
 		most = (unsigned int)device.max_qp_init_rd_atom;
-	link->depth = link->address.reads < most ? link->address.reads : most;
-	how.initiator_depth = (uint8_t)link->depth;
+	how.initiator_depth = (uint8_t)(link->address.reads < most ? link->address.reads : most);
 	link->pd = ibv_alloc_pd(link->id->verbs);
 	if (!link->pd)
 		return verbs_error(errno, link->text, "a protection domain");
@@ -188,54 +187,46 @@ static void on_established(struct verbs_link *link, const struct verbs_event *ev
 {
 	struct verbs_told told;
 
-	memset(&told, 0, sizeof(told));
-	memcpy(&told, event->data, event->bytes < sizeof(told) ? event->bytes : sizeof(told));
-	if (told.mark != VERBS_MARK || told.number > FABRIC_WELCOME_BYTES ||
-	    event->bytes < (size_t)VERBS_TOLD_HEADER + told.number) {
+	if (verbs_told_welcome(event->data, event->bytes, &told) < 0) {
 		link_gone(link, EPROTO, "what listens there is no tickbus publisher");
 		return;
 	}
-	/* What the other device can answer at once; iWARP does not tell. */
-	if (event->conn.initiator_depth > 0 && event->conn.initiator_depth < link->depth)
-		link->depth = event->conn.initiator_depth;
 	link->state = LINK_UP;
 	link->calls.welcome(link->user, told.body, told.number);
 }
 
 static void on_rejected(struct verbs_link *link, const struct verbs_event *event)
 {
-	struct verbs_told told;
 	char why[FABRIC_REASON_BYTES + 1];
-	size_t bytes;
+	const int code = verbs_told_refusal(event->data, event->bytes, why);
 
-	memset(&told, 0, sizeof(told));
-	memcpy(&told, event->data, event->bytes < sizeof(told) ? event->bytes : sizeof(told));
-	if (told.mark != VERBS_MARK || event->bytes <= VERBS_TOLD_HEADER) {
-		if (event->status == REJECTED_IB || event->status == -ECONNREFUSED)
-			link_gone(link, ECONNREFUSED, "nobody listens there");
-		else
-			link_gone(link, ECONNRESET, "the connection was refused (status %d)",
-				  event->status);
-		return;
-	}
-	bytes = event->bytes - VERBS_TOLD_HEADER;
-	bytes = bytes < FABRIC_REASON_BYTES ? bytes : FABRIC_REASON_BYTES;
-	memcpy(why, told.body, bytes);
-	why[bytes] = '\0';
-	for (char *c = why; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-	link_gone(link, told.number > 0 && told.number < 4096 ? told.number : EPROTO, "%s", why);
+	if (code)
+		link_gone(link, code, "%s", why);
+	else if (event->status == REJECTED_IB || event->status == -ECONNREFUSED)
+		link_gone(link, ECONNREFUSED, "nobody listens there");
+	else
+		link_gone(link, ECONNRESET, "the connection was refused (status %d)",
+			  event->status);
+}
+
+/* Of the group that notices come from: without it there are none, and that is all. */
+static void on_group_event(struct verbs_link *link, const struct verbs_event *event)
+{
+	if (event->id == link->receiver.id && event->type == RDMA_CM_EVENT_MULTICAST_ERROR)
+		verbs_receiver_close(&link->receiver);
 }
 
 static void on_event(struct verbs_link *link, const struct verbs_event *event)
 {
 	int result;
 
-	if (event->id != link->id && event->type != RDMA_CM_EVENT_DEVICE_REMOVAL)
-		return; /* the group's: without it there are no notices, and that is all */
+	if (event->id != link->id && event->type != RDMA_CM_EVENT_DEVICE_REMOVAL) {
+		on_group_event(link, event);
+		return;
+	}
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		verbs_device_use(link->device = link->id->verbs);
 		if (rdma_resolve_route(link->id, RESOLVE_MS) < 0)
 			link_gone(link, EHOSTUNREACH, "no route there: %s", strerror(errno));
 		break;
@@ -253,7 +244,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		link_gone(link, EHOSTUNREACH, "no way there: %s",
-			  strerror(event->status < 0 ? -event->status : event->status));
+			  strerror(verbs_event_code(event)));
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -266,7 +257,6 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 		link_gone(link, ECONNRESET, "the publisher closed the connection");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		link->removed = true;
 		link_gone(link, ENODEV, "the RDMA device was removed");
 		break;
 	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing to do */
@@ -370,8 +360,7 @@ void verbs_link_close(struct link *base)
 		ibv_dealloc_pd(link->pd);
 	if (link->id)
 		rdma_destroy_id(link->id);
-	if (link->removed)
-		verbs_devices_look();
+	verbs_device_leave(link->device);
 	if (link->events)
 		rdma_destroy_event_channel(link->events);
 	if (link->epoll >= 0)

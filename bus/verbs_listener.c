@@ -25,6 +25,7 @@
 #define BACKLOG         1024
 #define WITHDRAWN_MS    2000
 #define PROBE_MS        1000
+#define PROBE_LATE_MS   30000
 
 struct verbs_exposure {
 	struct exposure base;
@@ -55,10 +56,12 @@ struct verbs_listener {
 	char *text;
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id; /* NULL while the device is away */
-	struct ibv_pd *pd;     /* of the one realm there is */
+	struct ibv_context *device;
+	struct ibv_pd *pd;
 	struct ibv_comp_channel *completions;
 	uint32_t responder_resources;
 	int epoll, timer;
+	int away; /* why the device could not be opened again, as it was told last: -errno */
 	unsigned int peers, peers_max;
 	struct verbs_peer *first, *graveyard;
 	struct verbs_exposure *exposures;
@@ -371,6 +374,7 @@ static int device_bind(struct verbs_listener *listener)
 		return verbs_error(errno, listener->text, "binding");
 	if (!listener->id->verbs)
 		return verbs_error(ENODEV, listener->text, "binding");
+	verbs_device_use(listener->device = listener->id->verbs);
 	return 0;
 }
 
@@ -460,6 +464,8 @@ static void device_close(struct verbs_listener *listener)
 		ibv_dealloc_pd(listener->pd);
 	if (listener->id)
 		rdma_destroy_id(listener->id);
+	verbs_device_leave(listener->device);
+	listener->device = NULL;
 	listener->completions = NULL;
 	listener->pd = NULL;
 	listener->id = NULL;
@@ -471,12 +477,18 @@ static void on_removal(struct verbs_listener *listener)
 	while (listener->first)
 		peer_lost(listener, listener->first, "the device was removed");
 	device_close(listener);
-	verbs_devices_look();
+	listener->away = -ENODEV;
 }
 
+/* What keeps the address from being listened on is said when it changes, not at each try. */
 static void device_return(struct verbs_listener *listener)
 {
-	if (device_open(listener) < 0)
+	const int result = device_open(listener);
+
+	if (result < 0 && result != listener->away)
+		notable(listener, NOTABLE_NEWS, "%s; it is tried again", tb_error());
+	listener->away = result;
+	if (result < 0)
 		device_close(listener);
 	else
 		notable(listener, NOTABLE_NEWS, "address rdma:%s: its device is there again",
@@ -620,24 +632,58 @@ static int completions_take(struct verbs_listener *listener)
 	return count;
 }
 
-/* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not
- * acknowledged tells. Where there is no such acknowledgement (iWARP), TCP has its own timeouts. */
+/* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not acknowledged
+ * tells. How often the device tries it again was said by the subscriber's request, and may be for
+ * ever. Where there is no such acknowledgement (iWARP), TCP has its own timeouts. */
+static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
+{
+	const uint64_t since_ms = verbs_now_ms() - peer->probed_ms;
+
+	if (peer->channel.broken || (peer->channel.probing && since_ms >= PROBE_LATE_MS)) {
+		peer_lost(listener, peer, "it does not answer any more");
+	} else if (!peer->channel.probing && since_ms >= PROBE_MS) {
+		peer->probed_ms = verbs_now_ms();
+		verbs_channel_probe(&peer->channel);
+	}
+}
+
+static void peers_probe(struct verbs_listener *listener)
+{
+	struct verbs_peer *next;
+
+	if (listener->id->verbs->device->transport_type != IBV_TRANSPORT_IB)
+		return;
+	for (struct verbs_peer *peer = listener->first; peer; peer = next) {
+		next = peer->next;
+		peer_probe(listener, peer);
+	}
+}
+
+static void group_mend(struct verbs_listener *listener)
+{
+	const int result = verbs_group_mend(&listener->group);
+
+	if (result < 0)
+		group_lost(listener);
+	else if (result > 0)
+		notable(listener, NOTABLE_NEWS,
+			"address rdma:%s: notices: a sender failed and was started anew",
+			listener->text);
+}
+
 static void on_timer(struct verbs_listener *listener)
 {
-	const uint64_t now = verbs_now_ms();
 	uint64_t ticks;
 
 	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
 	withdrawn_free(listener);
-	if (!listener->id)
+	if (!listener->id) {
 		device_return(listener);
-	else if (listener->id->verbs->device->transport_type == IBV_TRANSPORT_IB)
-		for (struct verbs_peer *peer = listener->first; peer; peer = peer->next)
-			if (now - peer->probed_ms >= PROBE_MS) {
-				peer->probed_ms = now;
-				verbs_channel_probe(&peer->channel);
-			}
+		return;
+	}
+	peers_probe(listener);
+	group_mend(listener);
 }
 
 int verbs_listener_poll(struct listener *base)

@@ -10,7 +10,9 @@
  * G3  The 40 bytes in front of a received datagram are the GRH, or nothing. They prove nothing, and
  *     are not looked at.
  * G4  The group is joined when its event says so. Until then, and where it cannot be joined,
- * nothing is sent, and subscribers look by themselves. */
+ *     nothing is sent, and subscribers look by themselves.
+ * G5  A send that failed ends its queue pair. The control thread looks for that, since a sender
+ *     may have nothing more to send, and makes another one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,14 +52,17 @@ static uint32_t datagram_bytes(struct rdma_cm_id *id, uint32_t most)
 }
 
 static struct rdma_cm_id *ud_id(struct rdma_event_channel *events,
-				const struct sockaddr_storage *local)
+				const struct sockaddr_storage *local, uint32_t traffic_class)
 {
 	struct sockaddr_storage from = *local;
+	uint8_t class = (uint8_t)traffic_class;
 	struct rdma_cm_id *id;
 
 	((struct sockaddr_in *)&from)->sin_port = 0; /* both families have it there */
 	if (rdma_create_id(events, &id, NULL, RDMA_PS_UDP) < 0)
 		return NULL;
+	if (class)
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
 	if (rdma_bind_addr(id, (struct sockaddr *)&from) == 0 && id->verbs)
 		return id;
 	rdma_destroy_id(id);
@@ -77,6 +82,8 @@ static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *wher
 	return rdma_join_multicast_ex(id, &how, NULL);
 }
 
+static int announcers_start(struct verbs_group *);
+
 int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
 		     struct rdma_event_channel *events, const struct address *address,
 		     const struct fabric_notices *how)
@@ -90,10 +97,10 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	if (group->kind == FABRIC_NOTICES_AUTO)
 		group->kind =
 			device_has_ud(listening->verbs) ? FABRIC_NOTICES_UD : FABRIC_NOTICES_UDP;
-	if (group->kind == FABRIC_NOTICES_NONE || group->kind == FABRIC_NOTICES_UDP)
-		return 0;
+	if (group->kind != FABRIC_NOTICES_UD)
+		return announcers_start(group);
 	group->bytes = datagram_bytes(listening, how->bytes); /* G2 */
-	group->id = ud_id(events, &address->host);
+	group->id = ud_id(events, &address->host, address->traffic_class);
 	if (!group->id)
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
 	group->send_only = true;
@@ -102,10 +109,20 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	return 0;
 }
 
-static void announcer_stop(struct verbs_announcer *announcer)
+static void announcer_take(struct verbs_announcer *announcer)
 {
 	while (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
 		; /* G1: the other side holds it for one send */
+}
+
+static void announcer_give(struct verbs_announcer *announcer)
+{
+	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
+}
+
+static void announcer_stop(struct verbs_announcer *announcer)
+{
+	announcer_take(announcer);
 	if (announcer->qp)
 		rdma_destroy_qp(announcer->id);
 	if (announcer->cq)
@@ -122,18 +139,25 @@ static void announcer_stop(struct verbs_announcer *announcer)
 	announcer->mr = NULL;
 	announcer->socket = -1;
 	announcer->posted = announcer->finished = 0;
-	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
+	announcer->failed = false;
+	announcer_give(announcer);
 }
 
-void verbs_group_close(struct verbs_group *group)
+/* Until the group is joined, again perhaps, nobody sends. */
+static void group_stop(struct verbs_group *group)
 {
 	for (struct verbs_announcer *a = group->announcers; a; a = a->next)
 		announcer_stop(a);
 	if (group->ah)
 		ibv_destroy_ah(group->ah);
+	group->ah = NULL;
+}
+
+void verbs_group_close(struct verbs_group *group)
+{
+	group_stop(group);
 	if (group->id)
 		rdma_destroy_id(group->id); /* leaves the group */
-	group->ah = NULL;
 	group->id = NULL;
 	group->kind = FABRIC_NOTICES_NONE;
 }
@@ -152,7 +176,7 @@ static int ud_start(struct verbs_announcer *announcer)
 						 .max_inline_data = INLINE_BYTES },
 					.qp_type = IBV_QPT_UD };
 
-	announcer->id = ud_id(group->events, &group->address->host);
+	announcer->id = ud_id(group->events, &group->address->host, group->address->traffic_class);
 	if (!announcer->id)
 		return error_set(errno, "notices: no id for a sender: %s", strerror(errno));
 	announcer->mr = ibv_reg_mr(group->pd, announcer->buffers, SEND_DEPTH * announcer->bytes,
@@ -177,18 +201,28 @@ static int announcer_start(struct verbs_announcer *announcer)
 	int result = 0;
 
 	announcer_stop(announcer);
-	while (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
-		; /* G1 */
+	announcer_take(announcer);
 	if (group->kind == FABRIC_NOTICES_UDP) {
-		result = notice_udp_sender(&group->address->host, &group->where,
-					   group->address->hop_limit);
+		result =
+			notice_udp_sender(&group->address->host, &group->where,
+					  group->address->hop_limit, group->address->traffic_class);
 		announcer->socket = result < 0 ? -1 : result;
 	} else if (group->ah) {
 		result = ud_start(announcer);
 	}
-	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
+	announcer_give(announcer);
 	if (result < 0)
 		announcer_stop(announcer);
+	return result;
+}
+
+/* G4, and what lived on while the device was away. */
+static int announcers_start(struct verbs_group *group)
+{
+	int result = 0;
+
+	for (struct verbs_announcer *a = group->announcers; a && result >= 0; a = a->next)
+		result = announcer_start(a);
 	return result;
 }
 
@@ -234,8 +268,39 @@ static void sends_collect(struct verbs_announcer *announcer)
 	struct ibv_wc wc[SEND_DEPTH / SIGNAL_EVERY];
 	const int count = ibv_poll_cq(announcer->cq, SEND_DEPTH / SIGNAL_EVERY, wc);
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
 		announcer->finished = wc[i].wr_id + 1;
+		announcer->failed |= wc[i].status != IBV_WC_SUCCESS;
+	}
+}
+
+/* Whether a send failed. Where the sender is sending now, the next look tells. */
+static bool announcer_failed(struct verbs_announcer *announcer)
+{
+	bool failed;
+
+	if (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
+		return false;
+	if (announcer->qp)
+		sends_collect(announcer);
+	failed = announcer->failed;
+	announcer_give(announcer);
+	return failed;
+}
+
+int verbs_group_mend(struct verbs_group *group)
+{
+	const bool failing = group->failing;
+	int result = 0;
+
+	group->failing = false;
+	for (struct verbs_announcer *a = group->announcers; a && result >= 0; a = a->next) {
+		if (!announcer_failed(a))
+			continue;
+		group->failing = true;
+		result = announcer_start(a);
+	}
+	return result < 0 ? result : group->failing && !failing;
 }
 
 static int ud_send(struct verbs_announcer *announcer, const void *datagram, uint32_t bytes)
@@ -251,8 +316,10 @@ static int ud_send(struct verbs_announcer *announcer, const void *datagram, uint
 	};
 	struct ibv_send_wr *bad;
 
-	if (number - announcer->finished >= SEND_DEPTH - 1)
+	if (number - announcer->finished >= SIGNAL_EVERY)
 		sends_collect(announcer);
+	if (announcer->failed)
+		return -EIO;
 	if (number - announcer->finished >= SEND_DEPTH - 1)
 		return -EAGAIN;
 	memcpy(buffer, datagram, bytes);
@@ -276,23 +343,26 @@ int verbs_announce(struct announcer *base, const void *datagram, size_t bytes)
 
 	if (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
 		return -EAGAIN; /* G1 */
-	if (bytes > announcer->group->bytes || bytes > announcer->bytes)
+	if (!announcer->qp && announcer->socket < 0)
+		result = -ENOTCONN; /* the group is the control thread's */
+	else if (bytes > announcer->group->bytes || bytes > announcer->bytes)
 		result = -EMSGSIZE; /* G2 */
 	else if (announcer->qp)
 		result = ud_send(announcer, datagram, (uint32_t)bytes);
-	else if (announcer->socket >= 0)
+	else
 		result = send(announcer->socket, datagram, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
 				 ? -errno
 				 : 0;
-	atomic_flag_clear_explicit(&announcer->busy, memory_order_release);
+	announcer_give(announcer);
 	return result;
 }
 
 int verbs_group_event(struct verbs_group *group, const struct verbs_event *event)
 {
 	struct ibv_ah_attr attributes = event->ud.ah_attr;
-	int result = 0;
+	const int code = verbs_event_code(event);
 
+	group_stop(group); /* a group may be left by the network, and joined once more */
 	if (event->type != RDMA_CM_EVENT_MULTICAST_JOIN) {
 		/* A subnet manager may not know send-only members: be one that could receive. */
 		if (group->send_only) {
@@ -300,19 +370,17 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 			if (group_join(group->id, &group->where, false) == 0)
 				return 0;
 		}
-		return error_set(event->status < 0 ? -event->status : EIO,
-				 "notices: the group cannot be joined: %s",
-				 strerror(event->status < 0 ? -event->status : EIO));
+		return error_set(code, "notices: the group cannot be joined: %s", strerror(code));
 	}
 	attributes.grh.hop_limit = (uint8_t)group->address->hop_limit;
+	if (group->address->traffic_class)
+		attributes.grh.traffic_class = (uint8_t)group->address->traffic_class;
 	group->ah = ibv_create_ah(group->pd, &attributes);
 	if (!group->ah)
 		return error_set(errno, "notices: no address handle: %s", strerror(errno));
 	group->qp_num = event->ud.qp_num;
 	group->qkey = event->ud.qkey;
-	for (struct verbs_announcer *a = group->announcers; a && result >= 0; a = a->next)
-		result = announcer_start(a); /* G4 */
-	return result;
+	return announcers_start(group);
 }
 
 /* -- the receiver, at the subscriber ------------------------------------------------------------
@@ -331,7 +399,7 @@ static int receive_post(struct verbs_receiver *receiver, uint64_t index)
 
 static int ud_listen(struct verbs_receiver *receiver, struct rdma_event_channel *events,
 		     struct ibv_pd *pd, struct ibv_comp_channel *completions,
-		     const struct sockaddr_storage *local, const struct sockaddr_storage *group)
+		     const struct sockaddr_storage *local)
 {
 	struct ibv_qp_init_attr how = { .cap = { .max_send_wr = 1,
 						 .max_recv_wr = receiver->count,
@@ -340,7 +408,7 @@ static int ud_listen(struct verbs_receiver *receiver, struct rdma_event_channel 
 					.qp_type = IBV_QPT_UD };
 	const size_t bytes = receiver->count * receiver->stride;
 
-	receiver->id = ud_id(events, local);
+	receiver->id = ud_id(events, local, 0);
 	receiver->buffers = calloc(receiver->count, receiver->stride);
 	if (!receiver->id || !receiver->buffers)
 		return -errno;
@@ -356,7 +424,7 @@ static int ud_listen(struct verbs_receiver *receiver, struct rdma_event_channel 
 	for (uint32_t i = 0; i < receiver->count; i++)
 		if (receive_post(receiver, i) < 0)
 			return -EIO;
-	return group_join(receiver->id, group, false) < 0 ? -errno : 0;
+	return group_join(receiver->id, &receiver->group, false) < 0 ? -errno : 0;
 }
 
 int verbs_receiver_open(struct verbs_receiver *receiver, struct rdma_event_channel *events,
@@ -370,12 +438,13 @@ int verbs_receiver_open(struct verbs_receiver *receiver, struct rdma_event_chann
 	receiver->socket = -1;
 	receiver->count = receives;
 	receiver->stride = GRH_BYTES + notices->bytes;
+	receiver->group = notices->group;
 	if (notices->kind == FABRIC_NOTICES_UDP) {
 		receiver->socket = notice_udp_receiver(local, &notices->group,
 						       receives * (size_t)notices->bytes);
 		return receiver->socket < 0 ? receiver->socket : 0;
 	}
-	result = ud_listen(receiver, events, pd, completions, local, &notices->group);
+	result = ud_listen(receiver, events, pd, completions, local);
 	if (result == 0)
 		return 0;
 	verbs_receiver_close(receiver);
@@ -384,8 +453,11 @@ int verbs_receiver_open(struct verbs_receiver *receiver, struct rdma_event_chann
 
 void verbs_receiver_close(struct verbs_receiver *receiver)
 {
-	if (receiver->qp)
+	if (receiver->qp) {
+		/* A queue pair that is attached to a group cannot be destroyed. */
+		rdma_leave_multicast(receiver->id, (struct sockaddr *)&receiver->group);
 		rdma_destroy_qp(receiver->id);
+	}
 	if (receiver->cq)
 		ibv_destroy_cq(receiver->cq);
 	if (receiver->mr)
@@ -411,14 +483,21 @@ bool verbs_receiver_has(struct verbs_receiver *receiver)
 	return count > 0;
 }
 
+/* Empty datagrams are passed over, but no more than so many at once. */
+static size_t udp_take(struct verbs_receiver *receiver, void *datagram, size_t room)
+{
+	ssize_t got = 0;
+
+	for (int i = 0; i < VERBS_COLLECT && got == 0; i++)
+		got = recv(receiver->socket, datagram, room, MSG_DONTWAIT);
+	return got > 0 ? (size_t)got : 0;
+}
+
 size_t verbs_receiver_take(struct verbs_receiver *receiver, void *datagram, size_t room)
 {
-	if (receiver->socket >= 0) {
-		const ssize_t got = recv(receiver->socket, datagram, room, MSG_DONTWAIT);
-
-		return got > 0 ? (size_t)got : 0;
-	}
-	while (verbs_receiver_has(receiver)) {
+	if (receiver->socket >= 0)
+		return udp_take(receiver, datagram, room);
+	for (int i = 0; i < VERBS_COLLECT && verbs_receiver_has(receiver); i++) {
 		const struct ibv_wc *wc = &receiver->wc[receiver->wc_at++];
 		size_t bytes = 0;
 

@@ -12,6 +12,7 @@
 
 #define DATAGRAMS_PER_POLL 64
 #define PAUSE_MAX_MS       1024
+#define LOST_MAX           65536 /* a longer jump of the numbers is a new beginning, or a lie */
 
 void notices_open(struct tb_subscriber *subscriber)
 {
@@ -58,6 +59,12 @@ void notices_false(struct tb_source *source)
 	source->subscription->counters[SUBSCRIPTION_FALSE_HINTS]++;
 }
 
+/* How many notices came to nobody's knowledge between two numbers; none before the first. */
+static uint64_t numbers_lost(uint64_t last, uint64_t number)
+{
+	return last != 0 && number > last && number - last <= LOST_MAX ? number - last - 1 : 0;
+}
+
 /* One topic's entry, for each source that reads it. */
 static void entry_use(struct tb_subscriber *subscriber, const struct notice *notice,
 		      const struct notice_entry *entry)
@@ -73,9 +80,8 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 		counters = source->subscription->counters;
 		if (notice->sender == entry->topic_id) {
 			counters[SUBSCRIPTION_NOTICES]++;
-			if (source->notice_number && notice->number > source->notice_number + 1)
-				counters[SUBSCRIPTION_NOTICES_LOST] +=
-					notice->number - source->notice_number - 1;
+			counters[SUBSCRIPTION_NOTICES_LOST] +=
+				numbers_lost(source->notice_number, notice->number);
 			source->notice_number = notice->number;
 		}
 		notices_hint(source, entry->head);

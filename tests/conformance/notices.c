@@ -3,6 +3,7 @@
  * strangers send. Needs TICKBUS_TEST_RDMA. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,11 +84,10 @@ static void publish(uint64_t from, uint64_t to)
 	tb_flush(topic);
 }
 
-/* Until a notice came: the group was joined on both sides. */
-static uint64_t first_notice(void)
+/* Publishes behind `last` until a notice came: the group was joined on both sides. The last. */
+static uint64_t first_notice(uint64_t last)
 {
 	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
-	uint64_t last = 0;
 
 	while (counter(SUBSCRIPTION_NOTICES) == 0) {
 		cr_assert_lt(scene_now_ms(), until_ms, "no notice came");
@@ -103,7 +103,7 @@ static void tell_of_records(enum tb_notice notice)
 	uint64_t last, before;
 
 	begin(notice, "");
-	last = first_notice();
+	last = first_notice(0);
 	before = counter(SUBSCRIPTION_NOTICES);
 	for (int i = 0; i < 50; i++, last += 10) {
 		publish(last + 1, last + 10);
@@ -145,6 +145,41 @@ Test(notices, are_not_needed_by_a_subscriber)
 Test(notices, are_not_needed_by_a_publisher)
 {
 	come_without(TB_NOTICE_NONE, "");
+}
+
+static unsigned int descriptors(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	while (list && readdir(list))
+		count++;
+	if (list)
+		closedir(list);
+	return count;
+}
+
+/* A queue pair that was not taken from its group first cannot be destroyed, and holds all the rest.
+ */
+Test(notices, that_a_subscriber_received_leave_nothing_behind_when_it_goes)
+{
+	struct tb_subscriber_options how = { .size = sizeof(how),
+					     .address = address,
+					     .connect_ms = 20000 };
+	unsigned int before = 0;
+
+	begin(TB_NOTICE_AUTO, "");
+	for (uint64_t i = 0, last = 0; i < 4; i++) {
+		last = first_notice(last);
+		tb_subscriber_close(subscriber);
+		subscriber = NULL;
+		if (i == 0)
+			before = descriptors();
+		cr_expect_eq(descriptors(), before, "after %llu", (unsigned long long)i + 1);
+		notes_free(&notes);
+		cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
+		subscription = scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
+	}
 }
 
 /* -- strangers ----------------------------------------------------------------------------------
@@ -195,12 +230,12 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 	int fd;
 
 	begin(TB_NOTICE_UDP, "");
-	last = first_notice();
+	last = first_notice(0);
 	cr_assert_eq(tb_inspect_topics(&inspect, NULL, on_bus, on_topic, NULL), 1, "%s",
 		     tb_error());
 	cr_assert_eq(address_parse_host(getenv("TICKBUS_TEST_RDMA"), &local), 0);
 	cr_assert_eq(address_parse_host(group, &to), 0);
-	fd = notice_udp_sender(&local, &to, 1);
+	fd = notice_udp_sender(&local, &to, 1, 0);
 	cr_assert_geq(fd, 0, "%s", tb_error());
 	reads = counter(SUBSCRIPTION_READS);
 	began_ms = scene_now_ms();
@@ -221,6 +256,8 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 	cr_expect_eq(notes.records, last);
 	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
 	cr_expect_gt(counter(SUBSCRIPTION_FALSE_HINTS), 0, "the strangers were not even heard");
+	cr_expect_leq(counter(SUBSCRIPTION_NOTICES_LOST), 65536 * sent,
+		      "a number of a stranger counted for more than a burst");
 	/* Per interval of a millisecond one READ of slots for a hint, and one to look it up; per
 	 * record published the same. */
 	cr_expect_leq(reads, 2 * (scene_now_ms() - began_ms) + 4 * last, "%llu READs",

@@ -15,6 +15,7 @@
 #include "bus/control.h"
 #include "bus/directory.h"
 #include "bus/notice.h"
+#include "bus/verbs.h"
 #include "publisher/feeds/itch.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -197,6 +198,45 @@ static void greetings(void)
 		    control_welcome_encode(&welcome, bytes));
 }
 
+/* -- over RDMA ----------------------------------------------------------------------------------
+ */
+
+static void told(void)
+{
+	const struct verbs_told welcome = { VERBS_MARK, 5, "hello" };
+	const struct verbs_told refusal = { VERBS_MARK, 13, "no permission" };
+	const uint8_t which = 0;
+
+	save_behind("verbs", "welcome", &which, 1, &welcome, sizeof(welcome));
+	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_TOLD_HEADER + 13);
+}
+
+/* Frames with and without a message, what we send, and what the device finishes. */
+static void conversation(void)
+{
+	static const uint8_t send[3] = { 3, 7, 0 }, finish[3] = { 2, 0, 0 }, take[3] = { 4, 0, 0 },
+			     read[3] = { 5, 8, 0 }, probe[3] = { 6, 0, 0 },
+			     progress[3] = { 7, 0, 0 }, frame[3] = { 0, VERBS_FRAME_HEADER + 4, 0 };
+	const uint8_t *const steps[] = { send,   send,   read,   probe,   finish,
+					 finish, finish, finish, progress };
+	uint8_t bytes[4096] = { 1 };
+	size_t size = 1;
+
+	for (size_t round = 0; round < 20; round++) {
+		const uint32_t arrives[3] = { (uint32_t)round, 0, 1 };
+
+		for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++, size += 3)
+			memcpy(bytes + size, steps[i], 3);
+		memcpy(bytes + size, frame, 3);
+		memcpy(bytes + size + 3, arrives, sizeof(arrives));
+		size += 3 + sizeof(arrives);
+		memcpy(bytes + size, progress, 3);
+		memcpy(bytes + size + 3, take, 3);
+		size += 6;
+	}
+	save("verbs", "conversation", bytes, size);
+}
+
 /* -- feeds --------------------------------------------------------------------------------------
  */
 
@@ -264,6 +304,8 @@ int main(int argc, char **argv)
 	notices();
 	messages();
 	greetings();
+	told();
+	conversation();
 	days();
 	return 0;
 }

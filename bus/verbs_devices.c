@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices that librdmacm opened for us, and how a removed one is let go of.
+ *
+ * The library keeps a device open once an id was bound to it, and has no call that closes one. It
+ * looks which are still there when it meets one it does not know, and does nothing where none is
+ * left. A kernel that cannot take a device from its users waits until they have closed it. So it is
+ * counted what of ours is made of each device, and when that is nothing and the device is gone, its
+ * descriptors are made to stand for /dev/null: the numbers stay the library's, which closes them
+ * when it finds out. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bus/verbs.h"
+
+#define DEVICES_MAX 64
+
+static struct open_device {
+	const struct ibv_context *verbs; /* a name: the library may have freed it */
+	const struct ibv_device *device; /* likewise */
+	int command, async;
+	struct stat known; /* the file that `command` was */
+	unsigned int users;
+} devices[DEVICES_MAX];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The entry of a context, or NULL; of none: a free entry. */
+static struct open_device *entry_of(const struct ibv_context *verbs)
+{
+	for (size_t i = 0; i < DEVICES_MAX; i++)
+		if (devices[i].verbs == verbs)
+			return &devices[i];
+	return NULL;
+}
+
+void verbs_device_use(struct ibv_context *verbs)
+{
+	struct open_device *entry;
+
+	pthread_mutex_lock(&lock);
+	entry = entry_of(verbs);
+	if (!entry)
+		entry = entry_of(NULL);
+	if (entry && entry->users++ == 0) {
+		entry->verbs = verbs;
+		entry->device = verbs->device;
+		entry->command = verbs->cmd_fd;
+		entry->async = verbs->async_fd;
+		fstat(verbs->cmd_fd, &entry->known);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_there(struct ibv_device **list, const struct ibv_device *device)
+{
+	for (; *list; list++)
+		if (*list == device)
+			return true;
+	return false;
+}
+
+/* The library may have closed it meanwhile: then the number is another file's by now. */
+static void device_void(const struct open_device *entry)
+{
+	const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct stat now;
+
+	if (nothing < 0)
+		return;
+	if (fstat(entry->command, &now) == 0 && now.st_ino == entry->known.st_ino &&
+	    now.st_dev == entry->known.st_dev && now.st_rdev == entry->known.st_rdev) {
+		dup3(nothing, entry->command, O_CLOEXEC);
+		dup3(nothing, entry->async, O_CLOEXEC);
+	}
+	close(nothing);
+}
+
+void verbs_device_leave(struct ibv_context *verbs)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct open_device *entry;
+
+	pthread_mutex_lock(&lock);
+	entry = verbs ? entry_of(verbs) : NULL;
+	if (entry && entry->users > 0)
+		entry->users--;
+	for (size_t i = 0; list && i < DEVICES_MAX; i++) {
+		entry = &devices[i];
+		if (entry->verbs && entry->users == 0 && !is_there(list, entry->device)) {
+			device_void(entry);
+			entry->verbs = NULL;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	if (list)
+		ibv_free_device_list(list);
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices are sent again by themselves when the publisher's device was away, and when its interface was down."""
+import json
+
+import bus
+from books import Books
+
+TOPOLOGY = "one guest"
+SECONDS = 120
+ROUTES = ("10.9.0.0/24", "224.0.0.0/4")  # of host 1's first interface, which forgets them when it is down
+
+
+def heard(lab, kind, reader):
+    """Waits until notices reach host 2."""
+    host = lab.host(2)
+
+    def datagrams():
+        tap = host.start(f"exec python3 $SOURCE/tests/lab/capture.py {host.interface(kind)}")
+        tap.wait_for("capturing")
+        reader.reads_on(50)
+        tap.signal("TERM")
+        found = json.loads(tap.wait().splitlines()[-1])
+        return found.get("multicast datagram", 0) + found.get("UDP port 7472", 0)
+    lab.wait_until(datagrams, f"a notice over {kind}", 30)
+
+
+def run(lab):
+    publisher = lab.host(1)
+    daemon = bus.pubd(publisher, bus.market())
+    reader = Books(publisher, publisher, "shm")
+    reader.sees("appeared")
+    for kind in ("rxe", "siw"):
+        heard(lab, kind, reader)
+    for count, kind in enumerate(("siw", "rxe"), 1):
+        publisher.remove_device(kind).wait()
+        publisher.return_device(kind)
+        daemon.wait_for("(?s)" + ".*".join(["its device is there again"] * count))
+        heard(lab, kind, reader)
+    interface = publisher.interface("rxe")
+    publisher.run(f"ip link set {interface} down")
+    daemon.wait_for("a sender failed and was started anew")
+    publisher.run(f"ip link set {interface} up\n" + "".join(
+        f"ip route add {route} dev {interface} src {publisher.rxe} table 101\n" for route in ROUTES))
+    heard(lab, "rxe", reader)
+    reader.end(lost=0)
+    daemon.signal("TERM")
+    daemon.wait()

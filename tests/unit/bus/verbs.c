@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs fabric, where it can be seen without a device: what an accept and a reject carry, and
+ * senders and receivers of notices over a device that is made here. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bus/address.h"
+#include "bus/notice_udp.h"
+#include "bus/verbs.h"
+#include "tickbus/error.h"
+
+/* -- what an accept and a reject carry ----------------------------------------------------------
+ */
+
+Test(told, a_welcome_has_a_mark_and_the_bytes_that_it_counts)
+{
+	uint8_t data[256] = { 'T', 'B', 3, 0, 'a', 'b', 'c' };
+	struct verbs_told told;
+
+	cr_assert_eq(verbs_told_welcome(data, sizeof(data), &told), 0);
+	cr_expect_eq(told.number, 3);
+	cr_expect_arr_eq(told.body, "abc", 3);
+	cr_expect_eq(verbs_told_welcome(data, 7, &told), 0);
+	cr_expect_eq(verbs_told_welcome(data, 6, &told), -EPROTO);
+	cr_expect_eq(verbs_told_welcome(data, 0, &told), -EPROTO);
+	data[2] = FABRIC_WELCOME_BYTES + 1;
+	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), -EPROTO);
+	data[2] = FABRIC_WELCOME_BYTES;
+	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), 0);
+	data[1] = 'X';
+	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), -EPROTO);
+}
+
+Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
+{
+	uint8_t data[256] = { 'T', 'B', EACCES, 0, 'n', 'o', '\033', '!' };
+	char why[FABRIC_REASON_BYTES + 1];
+
+	cr_assert_eq(verbs_told_refusal(data, sizeof(data), why), EACCES);
+	cr_expect_str_eq(why, "no?!");
+	cr_assert_eq(verbs_told_refusal(data, 6, why), EACCES);
+	cr_expect_str_eq(why, "no");
+	cr_expect_eq(verbs_told_refusal(data, VERBS_TOLD_HEADER, why), 0);
+	data[2] = data[3] = 0xff;
+	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), EPROTO);
+	memset(data + VERBS_TOLD_HEADER, 'w', sizeof(data) - VERBS_TOLD_HEADER);
+	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), EPROTO);
+	cr_expect_eq(strlen(why), FABRIC_REASON_BYTES);
+	data[0] = 'X';
+	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), 0);
+}
+
+Test(told, the_failures_of_librdmacm_itself_are_no_errno)
+{
+	cr_expect_eq(verbs_event_code(&(struct verbs_event){ .status = -EHOSTUNREACH }),
+		     EHOSTUNREACH);
+	cr_expect_eq(verbs_event_code(&(struct verbs_event){ .status = -1 }), EIO);
+	cr_expect_eq(verbs_event_code(&(struct verbs_event){ .status = 28 }), EIO);
+}
+
+/* -- a device that is made here -----------------------------------------------------------------
+ */
+
+static enum ibv_wc_status status; /* of what it completes */
+static uint32_t byte_len;
+static unsigned int polls, posted;
+static uint64_t last_signaled;
+static bool signaled;
+
+static int endless(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	(void)cq;
+	cr_assert_lt(polls++, 1000, "whoever took these would take them for ever");
+	for (int i = 0; i < max; i++)
+		wc[i] = (struct ibv_wc){ .status = status, .byte_len = byte_len };
+	return max;
+}
+
+static int one_for_each_signal(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	(void)cq;
+	(void)max;
+	if (!signaled)
+		return 0;
+	signaled = false;
+	*wc = (struct ibv_wc){ .status = status, .wr_id = last_signaled };
+	return 1;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
+{
+	(void)qp;
+	(void)work;
+	(void)bad;
+	return 0;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)bad;
+	posted++;
+	if (work->send_flags & IBV_SEND_SIGNALED) {
+		signaled = true;
+		last_signaled = work->wr_id;
+	}
+	return 0;
+}
+
+static struct ibv_context context = { .ops = { .post_recv = post_recv, .post_send = post_send } };
+static struct ibv_qp qp = { .context = &context };
+static struct ibv_cq cq = { .context = &context };
+static struct ibv_mr mr;
+
+Test(receiver, is_not_kept_by_empty_datagrams)
+{
+	static char buffers[64];
+	struct verbs_receiver receiver = { .qp = &qp,
+					   .cq = &cq,
+					   .mr = &mr,
+					   .buffers = buffers,
+					   .count = 1,
+					   .stride = sizeof(buffers),
+					   .socket = -1 };
+	char datagram[16];
+
+	context.ops.poll_cq = endless;
+	byte_len = 40;
+	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
+	status = IBV_WC_WR_FLUSH_ERR;
+	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
+	status = IBV_WC_SUCCESS;
+	byte_len = 44;
+	for (int i = 0; i < VERBS_COLLECT; i++) /* what is left of those collected */
+		verbs_receiver_take(&receiver, datagram, sizeof(datagram));
+	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 4);
+}
+
+Test(receiver, takes_what_is_behind_an_empty_datagram_of_a_socket)
+{
+	struct verbs_receiver receiver = { 0 };
+	char datagram[16];
+	int ends[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+	receiver.socket = ends[0];
+	cr_assert_eq(send(ends[1], "", 0, 0), 0);
+	cr_assert_eq(send(ends[1], "told", 4, 0), 4);
+	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 4);
+	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static struct verbs_group group;
+static struct verbs_announcer announcer;
+static char sent[64 * 64];
+
+static void sender_make(void)
+{
+	group = (struct verbs_group){ .bytes = 64, .announcers = &announcer };
+	announcer = (struct verbs_announcer){ .group = &group,
+					      .cq = &cq,
+					      .qp = &qp,
+					      .mr = &mr,
+					      .buffers = sent,
+					      .bytes = 64,
+					      .socket = -1 };
+	context.ops.poll_cq = one_for_each_signal;
+}
+
+Test(sender, goes_on_for_ever_while_what_it_sends_is_sent)
+{
+	sender_make();
+	for (int i = 0; i < 1000; i++)
+		cr_assert_eq(verbs_announce(&announcer.base, "head", 4), 0, "at %d", i);
+	cr_expect_eq(posted, 1000);
+}
+
+/* Once a queue pair failed, nothing leaves it, and nothing else says so. */
+Test(sender, counts_nothing_as_sent_once_its_queue_pair_failed)
+{
+	int good = 0;
+
+	sender_make();
+	status = IBV_WC_LOC_QP_OP_ERR;
+	while (good < 1000 && verbs_announce(&announcer.base, "head", 4) == 0)
+		good++;
+	cr_expect_leq(good, 32, "%d were called sent", good);
+	cr_expect_eq(verbs_announce(&announcer.base, "head", 4), -EIO);
+}
+
+Test(sender, without_a_group_says_so_before_it_looks_at_the_group)
+{
+	sender_make();
+	announcer.qp = NULL;
+	announcer.group = NULL; /* the control thread's */
+	cr_expect_eq(verbs_announce(&announcer.base, "head", 4), -ENOTCONN);
+}
+
+Test(sender, over_udp_has_the_traffic_class_and_the_hops_of_the_address)
+{
+	struct sockaddr_storage local, to;
+	socklen_t bytes = sizeof(int);
+	int fd, found = 0;
+
+	cr_assert_eq(address_parse_host("127.0.0.1", &local), 0);
+	cr_assert_eq(address_parse_group("239.77.250.2:7472", &to), 0);
+	fd = notice_udp_sender(&local, &to, 5, 0x48);
+	cr_assert_geq(fd, 0, "%s", tb_error());
+	cr_expect_eq(getsockopt(fd, IPPROTO_IP, IP_TOS, &found, &bytes), 0);
+	cr_expect_eq(found, 0x48);
+	cr_expect_eq(getsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &found, &bytes), 0);
+	cr_expect_eq(found, 5);
+	close(fd);
+}
