@@ -13,7 +13,7 @@
  *          that expose and withdraw memory, under their owner's lock. A link with its remotes and
  *          landings belongs to one (the subscriber's). Nothing here blocks; connecting and
  *          accepting go on inside poll.
- * Memory   All queues are bounded by fabric_limits. A message is valid inside the callback.
+ * Memory   All queues are bounded. A message is valid inside the callback.
  * Errors   0 or a count, or -errno with words. A peer or link that failed reports `gone` once, with
  *          words, and every read that was outstanding completes first, with an error.
  *
