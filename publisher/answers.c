@@ -137,6 +137,9 @@ static int answer_join(struct session *session, const struct control_message *as
 	/* First the head: who waits for joins publishes what the newest begins with. */
 	answer.grant.head = topic_head(topic);
 	join = session_find(session, topic);
+	/* A second grant of the same memory is for another of its readers: one may sleep. */
+	if (join && join->epoch != topic->shape.epoch)
+		join->armed = false;
 	if (!join)
 		join = session_join(session, topic);
 	if (!join)
@@ -144,7 +147,6 @@ static int answer_join(struct session *session, const struct control_message *as
 			      "topic %s: the publisher has no memory for another join",
 			      topic->name);
 	join->epoch = topic->shape.epoch;
-	join->armed = false;
 	topic_describe(topic, &answer.grant.topic);
 	answer.grant.region_bytes = topic->memory.bytes;
 	answer.grant.key = exposure->ops->key(exposure);
@@ -162,15 +164,17 @@ static int answer_leave(struct session *session, const struct control_message *a
 	return 0;
 }
 
-static int wake(struct join *join, uint64_t head)
+/* Of an epoch that is gone there is no head to tell: the revoke says the rest. */
+static int wake(struct join *join)
 {
 	struct control_message message = { .type = CONTROL_WAKE };
 	struct tb_publisher *publisher = join->session->publisher;
+	const struct tb_topic *topic = join->topic;
 	int result;
 
-	message.topic.topic_id = join->topic->shape.topic_id;
+	message.topic.topic_id = topic->shape.topic_id;
 	message.topic.epoch = join->epoch;
-	message.topic.head = head;
+	message.topic.head = join->epoch == topic->shape.epoch ? topic_head(topic) : 0;
 	result = session_offer(join->session, &message);
 	if (result == -EAGAIN) {
 		join->full = true;
@@ -195,7 +199,7 @@ static bool wake_due(struct tb_topic *topic)
 		if (!join->armed || join->full)
 			continue;
 		if (head > join->head_seen || join->epoch != topic->shape.epoch)
-			wake(join, head);
+			wake(join);
 		else
 			sleepers = true;
 	}
@@ -205,12 +209,17 @@ static bool wake_due(struct tb_topic *topic)
 /* Arming interrupts the publishing thread (membarrier). A word that is still set was taken by no
  * flush since it was armed; one that is cleared after this load is followed by a signal, and so by
  * another look. */
+static void topic_arm(struct tb_topic *topic)
+{
+	if (atomic_load_explicit(&topic->wakeup.armed, memory_order_relaxed) == 0)
+		wakeup_arm(&topic->wakeup);
+}
+
 void answers_wake(struct tb_topic *topic)
 {
-	if (!wake_due(topic) ||
-	    atomic_load_explicit(&topic->wakeup.armed, memory_order_relaxed) != 0)
+	if (!wake_due(topic))
 		return;
-	wakeup_arm(&topic->wakeup);
+	topic_arm(topic);
 	wake_due(topic);
 }
 
@@ -229,11 +238,13 @@ static int answer_arm(struct session *session, const struct control_message *ask
 
 	if (!join || join->epoch != asked->topic.epoch)
 		return 0; /* it crossed a revoke */
+	/* Its subscriptions have one join in common: the one that has read least is to be woken. */
+	if (!join->armed || asked->topic.head < join->head_seen)
+		join->head_seen = asked->topic.head;
 	join->armed = true;
-	join->head_seen = asked->topic.head;
-	wakeup_arm(&topic->wakeup);
+	topic_arm(topic);
 	if (topic_head(topic) > join->head_seen || join->epoch != topic->shape.epoch)
-		return wake(join, topic_head(topic));
+		return wake(join);
 	return 0;
 }
 

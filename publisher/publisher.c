@@ -54,28 +54,28 @@ void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level
 	publisher->log(publisher->log_user, level, words);
 }
 
-void publisher_withdraw(struct tb_topic *topic)
+void publisher_withdraw(struct exposure *exposures[TOPIC_LISTENERS_MAX])
 {
 	for (size_t i = 0; i < TOPIC_LISTENERS_MAX; i++) {
-		if (topic->exposures[i])
-			topic->exposures[i]->ops->withdraw(topic->exposures[i]);
-		topic->exposures[i] = NULL;
+		if (exposures[i])
+			exposures[i]->ops->withdraw(exposures[i]);
+		exposures[i] = NULL;
 	}
 }
 
-int publisher_expose(struct tb_topic *topic)
+int publisher_expose(struct tb_publisher *publisher, const struct region_shape *shape,
+		     const struct memory *memory, struct exposure *exposures[TOPIC_LISTENERS_MAX])
 {
-	struct tb_publisher *publisher = topic->publisher;
 	int result = 0;
 
 	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++) {
 		struct listener *listener = publisher->gates[i].listener;
 
-		if (listener->ops->network && (topic->shape.flags & REGION_FLAG_CHECKED) &&
-		    !topic->exposures[i])
-			result = listener->ops->expose(listener, &topic->memory,
-						       &topic->exposures[i]);
+		if (listener->ops->network && (shape->flags & REGION_FLAG_CHECKED))
+			result = listener->ops->expose(listener, memory, &exposures[i]);
 	}
+	if (result < 0)
+		publisher_withdraw(exposures);
 	return result;
 }
 
@@ -328,7 +328,6 @@ static int thread_start(struct tb_publisher *publisher)
 	if (code)
 		return error_set(code, "bus %s: no thread: %s", publisher->name, strerror(code));
 	pthread_setname_np(publisher->thread, "tickbus-control");
-	publisher->running = true;
 	return 0;
 }
 
@@ -336,7 +335,7 @@ static void publisher_free(struct tb_publisher *publisher)
 {
 	for (uint32_t i = 0; i < publisher->topic_count; i++) {
 		announce_close(publisher->topics[i]);
-		publisher_withdraw(publisher->topics[i]);
+		publisher_withdraw(publisher->topics[i]->exposures);
 	}
 	for (uint32_t i = 0; i < publisher->gate_count; i++) {
 		struct gate *gate = &publisher->gates[i];
@@ -416,12 +415,17 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 /* -- topics and counters ------------------------------------------------------------------------
  */
 
-static bool topic_exists(const struct tb_publisher *publisher, const char *name)
+/* One thread at a time adds topics, and nobody takes one away: so what is found stays so. */
+int publisher_room(struct tb_publisher *publisher, const char *name)
 {
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		if (strcmp(publisher->topics[i]->name, name) == 0)
-			return true;
-	return false;
+			return error_set(EEXIST, "topic %s: the bus has a topic of this name",
+					 name);
+	if (publisher->topic_count == publisher->topics_max)
+		return error_set(ENOSPC, "topic %s: the bus has its %u topics", name,
+				 publisher->topics_max);
+	return 0;
 }
 
 TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic_options *options,
@@ -435,23 +439,18 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	if (result < 0)
 		return result;
 	publisher_lock(publisher);
-	if (topic_exists(publisher, topic->name))
-		result = error_set(EEXIST, "topic %s: the bus has a topic of this name",
-				   topic->name);
-	else if (publisher->topic_count == publisher->topics_max)
-		result = error_set(ENOSPC, "topic %s: the bus has its %u topics", topic->name,
-				   publisher->topics_max);
-	else if ((result = publisher_expose(topic)) < 0 || (result = announce_open(topic)) < 0)
-		error_prefix(result, "topic %s: ", topic->name);
+	result = publisher_expose(publisher, &topic->shape, &topic->memory, topic->exposures);
+	if (result == 0)
+		result = announce_open(topic);
 	if (result == 0) {
 		publisher_pin(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
 		publisher->pulse.changes++;
 		server_pulse(publisher);
-	}
-	if (result < 0) {
+	} else {
+		error_prefix(result, "topic %s: ", topic->name);
 		announce_close(topic);
-		publisher_withdraw(topic);
+		publisher_withdraw(topic->exposures);
 	}
 	publisher_unlock(publisher);
 	if (result < 0)
@@ -476,15 +475,25 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
 	return joins;
 }
 
+/* Whether a message can carry it: so many bytes of printable ASCII at most. */
+static bool is_text(const char *text, size_t max)
+{
+	size_t length = 0;
+
+	while (length <= max && text[length] >= ' ' && text[length] <= '~')
+		length++;
+	return length <= max && text[length] == '\0';
+}
+
 static int table_check(const struct tb_counter *table, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (strlen(table[i].name) > CONTROL_COUNTER_NAME_MAX ||
-		    strlen(table[i].unit) > CONTROL_COUNTER_UNIT_MAX)
+		if (!is_text(table[i].name, CONTROL_COUNTER_NAME_MAX) ||
+		    !is_text(table[i].unit, CONTROL_COUNTER_UNIT_MAX))
 			return error_set(
 				EINVAL,
-				"counter %s (%s): expected a name of at most %d bytes and a "
-				"unit of at most %d",
+				"counter %s (%s): expected a name of at most %d bytes of printable "
+				"ASCII and a unit of at most %d",
 				table[i].name, table[i].unit, CONTROL_COUNTER_NAME_MAX,
 				CONTROL_COUNTER_UNIT_MAX);
 	return 0;
@@ -493,15 +502,16 @@ static int table_check(const struct tb_counter *table, size_t count)
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 			      const struct tb_counter *table, const uint64_t *values, size_t count)
 {
-	const size_t length = strnlen(name, CONTROL_NAME_MAX + 1);
 	int result = count >= 1 && count <= 64
 			     ? table_check(table, count)
 			     : error_set(EINVAL, "counters %s: found %zu, expected 1 to 64", name,
 					 count);
 
-	if (result == 0 && (length == 0 || length > CONTROL_NAME_MAX))
-		result = error_set(EINVAL, "counters: found a name of %zu bytes, expected 1 to %d",
-				   length, CONTROL_NAME_MAX);
+	if (result == 0 && (!name[0] || !is_text(name, CONTROL_NAME_MAX)))
+		result = error_set(EINVAL,
+				   "counters: found the name \"%.64s\", expected 1 to %d bytes of "
+				   "printable ASCII",
+				   name, CONTROL_NAME_MAX);
 	if (result < 0)
 		return result;
 	publisher_lock(publisher);
@@ -511,7 +521,7 @@ TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 	} else {
 		struct feed_block *feed = &publisher->feeds[publisher->feed_count++];
 
-		memcpy(feed->name, name, length + 1);
+		memcpy(feed->name, name, strlen(name) + 1);
 		feed->table = table;
 		feed->values = (const _Atomic uint64_t *)values;
 		feed->count = count;

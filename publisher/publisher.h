@@ -2,8 +2,8 @@
 /* A bus: its topics, its listeners and the thread that answers for them.
  *
  * The lock guards the list of topics and what topic.h puts under it (T2). The control thread holds
- * it while it works, the writing threads take it to create, restart and end topics and to count
- * what they could not publish: never in tb_publish or tb_flush. */
+ * it while it works, others take it to create and restart topics, to add a block of counters and to
+ * count joins: never in tb_publish or tb_flush. */
 #ifndef TICKBUS_PUBLISHER_PUBLISHER_H
 #define TICKBUS_PUBLISHER_PUBLISHER_H
 
@@ -84,7 +84,6 @@ struct tb_publisher {
 	void *log_user;
 
 	pthread_t thread;
-	bool running;
 	int epoll_fd, timer_fd, event_fd;
 	_Atomic bool closing;
 	uint64_t close_by_ms; /* on CLOCK_MONOTONIC, set before closing */
@@ -95,11 +94,15 @@ void publisher_unlock(struct tb_publisher *);
 void publisher_log(const struct tb_publisher *, enum tb_log_level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Whether a topic of this name may be added: 0, -EEXIST, -ENOSPC. */
+int publisher_room(struct tb_publisher *, const char *name);
 /* Makes a topic's memory readable over every network fabric there is, before its first record: what
- * is to be registered is registered now, or said to be impossible. Under the lock. */
-int publisher_expose(struct tb_topic *);
+ * is to be registered is registered now, or said to be impossible, and nothing of it done. Under
+ * the lock. */
+int publisher_expose(struct tb_publisher *, const struct region_shape *, const struct memory *,
+		     struct exposure *exposures[TOPIC_LISTENERS_MAX]);
 /* Takes a topic's exposures back; under the lock, or while no control thread runs. */
-void publisher_withdraw(struct tb_topic *);
+void publisher_withdraw(struct exposure *exposures[TOPIC_LISTENERS_MAX]);
 void publisher_pin(struct tb_publisher *, const struct memory *);
 
 /* announce.c: notices. A topic's senders; under the lock, before its first record and after its

@@ -64,8 +64,7 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	struct gate *gate = user;
 	struct tb_publisher *publisher = gate->publisher;
 	struct control_hello told;
-	struct control_welcome answer = { .version = CONTROL_VERSION_HIGH,
-					  .bus_id = publisher->bus_id,
+	struct control_welcome answer = { .bus_id = publisher->bus_id,
 					  .stale_ms = publisher->stale_ms,
 					  .topics_max = publisher->topics_max };
 	struct session *session;
@@ -90,6 +89,8 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 		publisher->sessions->link = &session->next;
 	publisher->sessions = session;
 	peer->user = session;
+	answer.version =
+		told.version_high < CONTROL_VERSION_HIGH ? told.version_high : CONTROL_VERSION_HIGH;
 	memcpy(answer.name, publisher->name, sizeof(answer.name));
 	answer.key = gate->bus_page->ops->key(gate->bus_page);
 	if (gate->announcer)
@@ -170,16 +171,23 @@ const struct listener_calls server_calls = {
 /* -- the pulse ----------------------------------------------------------------------------------
  */
 
-/* A watched topic whose writer made no call keeps its old beat, and is stale to its readers. */
-static void topic_beat(struct tb_topic *topic, uint64_t count)
+/* Once in a quarter of the bound: whose writer made no call since the last time. */
+static void silence_count(struct tb_publisher *publisher)
 {
-	const bool touched = atomic_exchange_explicit(&topic->touched, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < publisher->topic_count; i++) {
+		struct tb_topic *topic = publisher->topics[i];
 
-	if (touched || !(topic->flags & TB_TOPIC_WATCHED) || topic->beat == 0 ||
-	    atomic_load_explicit(&topic->end_due, memory_order_relaxed))
-		topic->beat = count;
+		if (atomic_exchange_explicit(&topic->touched, 0, memory_order_relaxed) ||
+		    !(topic->flags & TB_TOPIC_WATCHED) ||
+		    atomic_load_explicit(&topic->end_due, memory_order_relaxed))
+			topic->silent = 0;
+		else
+			topic->silent++;
+	}
 }
 
+/* A silent topic's beat falls behind the count, and the topic is stale to its readers: by quarters
+ * of the bound alone, however many pulses tell news between them. */
 void server_pulse(struct tb_publisher *publisher)
 {
 	publisher->pulse.count++;
@@ -188,10 +196,9 @@ void server_pulse(struct tb_publisher *publisher)
 		struct bus_entry entry = { .epoch = topic->shape.epoch,
 					   .head = topic_head(topic),
 					   .topic_id = topic->shape.topic_id,
-					   .state = TOPIC_LIVE };
+					   .state = TOPIC_LIVE,
+					   .beat = publisher->pulse.count - topic->silent };
 
-		topic_beat(topic, publisher->pulse.count);
-		entry.beat = topic->beat;
 		if (atomic_load_explicit(&topic->end_due, memory_order_acquire))
 			entry.state = TOPIC_ENDED;
 		bus_page_store_entry(publisher->page.base, i, &entry, publisher->bus_id);
@@ -204,15 +211,20 @@ void server_pulse(struct tb_publisher *publisher)
 /* -- what writers signalled ---------------------------------------------------------------------
  */
 
+/* A revoke is for those who have the memory of an epoch that is gone, an ending for the others: who
+ * was quick may have joined the new epoch before this. */
 static void tell(struct tb_topic *topic, enum control_type type)
 {
 	for (struct join *join = topic->joins, *next; join; join = next) {
+		const bool gone = join->epoch != topic->shape.epoch;
 		struct control_message message = { .type = type };
 
 		next = join->next_of_topic;
+		if (gone != (type == CONTROL_REVOKE))
+			continue;
 		message.topic.topic_id = topic->shape.topic_id;
 		message.topic.epoch = join->epoch;
-		message.topic.head = topic_head(topic);
+		message.topic.head = gone ? 0 : topic_head(topic);
 		session_send(join->session, &message, NULL);
 	}
 }
@@ -290,6 +302,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	server_signalled(publisher);
 	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
 		return;
+	silence_count(publisher);
 	server_pulse(publisher);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		answers_wake_all(publisher->topics[i]);

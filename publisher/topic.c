@@ -126,6 +126,8 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 	int result = options_check(options);
 
 	*out = NULL;
+	if (result == 0)
+		result = publisher_room(publisher, options->name);
 	if (result < 0)
 		return result;
 	topic = calloc(1, sizeof(*topic));
@@ -163,7 +165,7 @@ void topic_close(struct tb_topic *topic)
 {
 	if (!topic)
 		return;
-	publisher_withdraw(topic);
+	publisher_withdraw(topic->exposures);
 	memory_free(&topic->memory);
 	names_close(&topic->names);
 	names_close(&topic->unpublished);
@@ -391,34 +393,46 @@ TB_API int tb_topic_end(struct tb_topic *topic)
 	return 0;
 }
 
-TB_API int tb_topic_restart(struct tb_topic *topic)
+/* Under the publisher's lock. Who still reads the old memory finds its last head there, and nothing
+ * reserved behind it. */
+static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
+		       const struct memory *memory, struct exposure *const *exposures)
 {
-	struct region_shape shape = topic->shape; /* written by this thread only */
-	struct memory fresh = { .fd = -1 }, old;
-	int result = random_epoch(&shape.epoch);
-
-	if (result == 0)
-		result = topic_memory(&shape, topic->name, &fresh);
-	if (result < 0)
-		return error_prefix(result, "topic %s: ", topic->name);
-	/* Who still reads the old memory finds its last head there, and nothing reserved behind it.
-	 */
 	topic->progress.reserved = topic->sequence;
 	line_write(topic);
-
-	publisher_lock(topic->publisher);
-	old = topic->memory;
-	publisher_withdraw(topic);
-	topic->memory = fresh;
-	topic->shape = shape;
+	publisher_withdraw(topic->exposures);
+	memcpy(topic->exposures, exposures, sizeof(topic->exposures));
+	topic->memory = *memory;
+	topic->shape = *shape;
 	publisher_pin(topic->publisher, &topic->memory);
 	names_clear(&topic->names);
 	topic_aim(topic);
 	atomic_store_explicit(&topic->end_due, 0, memory_order_relaxed);
 	topic->end_told = false;
 	counter_add(&topic->restarts, 1);
+}
+
+TB_API int tb_topic_restart(struct tb_topic *topic)
+{
+	struct region_shape shape = topic->shape; /* written by this thread only */
+	struct exposure *exposures[TOPIC_LISTENERS_MAX] = { NULL };
+	struct memory fresh = { .fd = -1 }, old = { .fd = -1 };
+	int result = random_epoch(&shape.epoch);
+
+	if (result == 0)
+		result = topic_memory(&shape, topic->name, &fresh);
+	if (result < 0)
+		return error_prefix(result, "topic %s: ", topic->name);
+	publisher_lock(topic->publisher);
+	result = publisher_expose(topic->publisher, &shape, &fresh, exposures);
+	if (result == 0) {
+		old = topic->memory;
+		epoch_swap(topic, &shape, &fresh, exposures);
+	}
 	publisher_unlock(topic->publisher);
-	memory_free(&old);
+	memory_free(result < 0 ? &fresh : &old);
+	if (result < 0)
+		return error_prefix(result, "topic %s: ", topic->name);
 	wakeup_signal(&topic->wakeup);
 	return 0;
 }

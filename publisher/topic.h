@@ -53,19 +53,21 @@ struct tb_topic {
 	/* Under the publisher's lock (T2). */
 	struct tb_publisher *publisher;
 	struct memory memory;
-	struct exposure *exposures[TOPIC_LISTENERS_MAX]; /* made when the first peer joins */
+	struct exposure *exposures[TOPIC_LISTENERS_MAX]; /* shm: made when the first peer joins */
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t flags;
-	pthread_mutex_t unpublished_lock; /* never held for longer than a copy of a page */
+
+	/* Under their own lock, never held for longer than a copy of a page. */
+	pthread_mutex_t unpublished_lock;
 	struct names unpublished;
 	uint64_t unpublished_total;
 
 	/* The control thread's, under the lock too, since topics come and go there. */
 	struct join *joins;
 	uint32_t join_count;
-	uint64_t beat;
+	uint64_t silent; /* quarters of the stale bound without a call of the writer */
 	uint64_t restarts_told;
 	bool end_told;
 };

@@ -29,6 +29,8 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 		return;
 	}
 	subscriber->welcome = welcome;
+	subscriber->stale_ms =
+		subscriber->stale_asked_ms ? subscriber->stale_asked_ms : welcome.stale_ms;
 	result = pulse_open(subscriber, welcome.key);
 	if (result < 0) {
 		gone_keep(subscriber, -result, tb_error());

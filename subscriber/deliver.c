@@ -127,6 +127,7 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 		if (source->hole_first == 0)
 			source->hole_first = source->next;
 		source->hole_last = source->next++;
+		source->tries = 0;
 		return 1;
 	}
 	result = name_find(source, copy->instrument);

@@ -141,7 +141,7 @@ static void refused(struct tb_subscriber *subscriber, int code, const char *word
 				    ? subscription->pattern
 				    : discovery->topics[discovery->at].name;
 
-	if (subscription->fresh && subscription->error == 0) {
+	if (subscription->fresh && (subscription->error == 0 || code == ENOSPC)) {
 		subscription->error = -code;
 		strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
 	}
@@ -173,7 +173,7 @@ static void next_topic(struct tb_subscriber *subscriber)
 		const struct tb_source *source = source_find(discovery->subscription, topic->name);
 		const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
 
-		if (source && !source->orphan &&
+		if (source && (!source->orphan || source->state == SOURCE_ENDED) &&
 		    (source->place.shape.epoch == topic->shape.epoch ||
 		     (source->has_successor &&
 		      source->successor.shape.epoch == topic->shape.epoch)))
@@ -289,7 +289,7 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 		result = source_grant(subscription, schema, message);
 	if (result < 0) {
 		refused(subscriber, -result, tb_error());
-		source_decline(subscription, topic);
+		source_decline(subscriber, topic);
 	}
 	skip_topic(subscriber);
 }
@@ -321,13 +321,17 @@ static void refusal_told(struct tb_subscriber *subscriber, const struct control_
 bool discovery_answer(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
+	const bool ours =
+		discovery->phase != DISCOVERY_IDLE && message->request == discovery->request;
 
-	if (discovery->phase == DISCOVERY_IDLE || message->request != discovery->request)
-		return false;
-	if (discovery->subscription->closing) {
-		discovery->phase = DISCOVERY_IDLE;
-		discovery->subscription = NULL;
-		return true;
+	if (!ours || discovery->subscription->closing) {
+		if (message->type == CONTROL_GRANT) /* who asked for it is gone */
+			source_decline(subscriber, &message->grant.topic);
+		if (ours) {
+			discovery->phase = DISCOVERY_IDLE;
+			discovery->subscription = NULL;
+		}
+		return ours;
 	}
 	if (message->type == CONTROL_REFUSE) {
 		refusal_told(subscriber, message);

@@ -75,22 +75,32 @@ static const struct link_calls inspect_calls = {
 	.gone = inspect_gone,
 };
 
-/* Polls the link until *done, it goes, or the time is over. */
+/* Sleeps until the link has something, and takes it. */
+static int inspect_turn(struct inspection *inspection)
+{
+	struct pollfd ready = { .fd = inspection->ops->link_fd(inspection->link),
+				.events = POLLIN };
+	const uint64_t now_ms = subscriber_now_ms();
+
+	if (now_ms >= inspection->by_ms)
+		return error_set(ETIMEDOUT, "%s: the publisher did not answer in time",
+				 inspection->address);
+	if (inspection->ops->sleep(inspection->link) == 0 &&
+	    poll(&ready, 1, (int)(inspection->by_ms - now_ms)) < 0 && errno != EINTR)
+		return error_set(errno, "%s: cannot wait: %s", inspection->address,
+				 strerror(errno));
+	inspection->ops->link_poll(inspection->link);
+	return 0;
+}
+
+/* Turns until *done, the link goes, or the time is over. */
 static int inspect_until(struct inspection *inspection, const bool *done)
 {
 	while (!*done && inspection->gone_code == 0) {
-		struct pollfd ready = { .fd = inspection->ops->link_fd(inspection->link),
-					.events = POLLIN };
-		const uint64_t now_ms = subscriber_now_ms();
+		const int result = inspect_turn(inspection);
 
-		if (now_ms >= inspection->by_ms)
-			return error_set(ETIMEDOUT, "%s: the publisher did not answer in time",
-					 inspection->address);
-		if (inspection->ops->sleep(inspection->link) == 0 &&
-		    poll(&ready, 1, (int)(inspection->by_ms - now_ms)) < 0 && errno != EINTR)
-			return error_set(errno, "%s: cannot wait: %s", inspection->address,
-					 strerror(errno));
-		inspection->ops->link_poll(inspection->link);
+		if (result < 0)
+			return result;
 	}
 	if (*done)
 		return 0;
@@ -185,12 +195,9 @@ static const char *inspect_page(struct inspection *inspection)
 	read.into = inspection->bus_page;
 	if (!read.into || ops->read(inspection->link, &read, 1) != 1)
 		return NULL;
-	while (ops->reap(inspection->link, &done, 1) == 0) {
-		if (subscriber_now_ms() >= inspection->by_ms ||
-		    ops->link_state(inspection->link) == LINK_GONE)
+	while (ops->reap(inspection->link, &done, 1) == 0)
+		if (ops->link_state(inspection->link) == LINK_GONE || inspect_turn(inspection) < 0)
 			return NULL; /* the landing stays until the link is closed */
-		ops->link_poll(inspection->link);
-	}
 	return done.status == 0 ? inspection->bus_page : NULL;
 }
 

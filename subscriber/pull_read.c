@@ -51,7 +51,8 @@ static void batch_post(struct tb_source *source)
 	struct fabric_read reads[CHUNKS_MAX];
 	uint64_t ends[CHUNKS_MAX];
 	const uint64_t room = source->batch_bytes / place->shape.slot_bytes;
-	const uint64_t chunk = CHUNK_BYTES / place->shape.slot_bytes;
+	const uint64_t part = source->batch_bytes / CHUNKS_MAX;
+	const uint64_t chunk = (part > CHUNK_BYTES ? part : CHUNK_BYTES) / place->shape.slot_bytes;
 	const uint64_t slots = place->shape.slots;
 	uint64_t wanted = target(source) - source->next + 1;
 	int chunks = 0, posted;
@@ -129,6 +130,12 @@ static int batch_deliver(struct tb_source *source, int max)
 	}
 	deliver_holes(source);
 	return count;
+}
+
+bool pull_read_due(const struct tb_source *source)
+{
+	return source->state == SOURCE_RUNNING && source->place.remote && source->under_way == 0 &&
+	       (source->batch_count > 0 || source->copy_failed || source->next <= target(source));
 }
 
 int pull_read(struct tb_source *source, int max)

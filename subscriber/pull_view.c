@@ -13,6 +13,7 @@
 
 #define COPY_TRIES 64 /* a line or slot that changes under the copy */
 #define IDLE_LOOKS 16 /* empty looks at a busy slot between two looks at the progress line */
+#define MOVES_MAX  8  /* of the position past lost records in one call: handlers may be slow */
 #define LINE_BYTES 64
 #define AHEAD      2  /* slots fetched ahead of the one that is read */
 #define HEAD_EVERY 16 /* records between two looks at the head, where the slot is watched */
@@ -30,9 +31,9 @@ static bool line_read(struct tb_source *source, struct progress *progress)
 		if (progress_verify(progress, place->shape.epoch, place->shape.slots,
 				    place->shape.capacity, place->checked,
 				    place->progress_salt) == 0)
-			return true;
+			return source_line(source, true);
 	}
-	return false;
+	return source_line(source, false);
 }
 
 /* The slot does not hold `next`: true when the position moved and it is worth looking again. A copy
@@ -57,7 +58,9 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 	if (source->look)
 		return look(source, false);
 	if (found == 0) {
-		source->subscription->counters[SUBSCRIPTION_BUSY]++;
+		/* In the first lap a slot that was never written looks the same. */
+		if (source->next > source->place.shape.slots)
+			source->subscription->counters[SUBSCRIPTION_BUSY]++;
 		if (++source->idle % IDLE_LOOKS == 0)
 			return look(source, false);
 	}
@@ -126,7 +129,7 @@ int pull_view(struct tb_source *source, int max)
 	const char *ring = place->view + place->layout.ring;
 	const uint64_t mask = place->shape.slots - 1;
 	const uint32_t slot_bytes = place->shape.slot_bytes;
-	int count = 0, result;
+	int count = 0, moves = 0, result;
 	uint64_t found;
 
 	while (count < max) {
@@ -146,7 +149,8 @@ int pull_view(struct tb_source *source, int max)
 			result = take_again(source, slot, &found, salt);
 		if (result == 0)
 			result = deliver_record(source, &source->record);
-		if (result < 0 && slot_elsewhere(source, found) && may_go_on(source))
+		if (result < 0 && moves++ < MOVES_MAX && slot_elsewhere(source, found) &&
+		    may_go_on(source))
 			continue;
 		if (result <= 0)
 			break;

@@ -15,7 +15,7 @@ int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 	int result;
 
 	subscriber->page_bytes = bus_page_bytes(subscriber->welcome.topics_max);
-	subscriber->pulse_known = subscriber->lost = false;
+	subscriber->pulse_known = false;
 	subscriber->pulse_ms = subscriber_now_ms();
 	result = subscriber->ops->remote_open(subscriber->link, key, subscriber->page_bytes,
 					      &subscriber->page);
@@ -23,10 +23,12 @@ int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 		return error_prefix(result, "bus page: ");
 	subscriber->page_view = subscriber->ops->view(subscriber->page);
 	subscriber->page_copy = subscriber->ops->landing(subscriber->link, subscriber->page_bytes);
-	if (subscriber->page_copy)
-		return 0;
-	pulse_close(subscriber);
-	return error_prefix(-ENOMEM, "bus page: ");
+	if (!subscriber->page_copy) {
+		pulse_close(subscriber);
+		return error_prefix(-ENOMEM, "bus page: ");
+	}
+	subscriber->lost = false;
+	return 0;
 }
 
 void pulse_close(struct tb_subscriber *subscriber)
@@ -42,10 +44,11 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page_under_way = false;
 }
 
+/* A topic that was not begun did not appear yet. */
 static void source_stale(struct tb_source *source, bool stale)
 {
 	if (source->stale == stale || source->state == SOURCE_DEAD ||
-	    source->state == SOURCE_ENDED || source->state == SOURCE_HEADER)
+	    source->state == SOURCE_ENDED || source->next == 0)
 		return;
 	source->stale = stale;
 	deliver_event(source, stale ? TB_EVENT_STALE : TB_EVENT_LIVE);
@@ -79,6 +82,14 @@ void pulse_lost(struct tb_subscriber *subscriber)
 		}
 }
 
+/* A line that was looked at again and again and stays invalid for the bound: nothing new is known
+ * of the topic, however well its publisher is. */
+static bool line_lost(const struct tb_source *source)
+{
+	return source->invalid > TRIES_MAX && subscriber_now_ms() - source->invalid_ms >=
+						      source->subscription->subscriber->stale_ms;
+}
+
 /* What the page says of one topic. An entry that is not valid says nothing. */
 static void entry_look(struct tb_subscriber *subscriber, struct tb_source *source,
 		       const struct bus_pulse *pulse)
@@ -102,7 +113,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 		source->look = true;
 	source->next_when_lost = 0;
 	/* Four pulses make the stale bound; one more, since the beat is taken between two. */
-	source_stale(source, pulse->count > entry.beat + 5);
+	source_stale(source, pulse->count > entry.beat + 5 || line_lost(source));
 }
 
 static void page_use(struct tb_subscriber *subscriber)
@@ -130,6 +141,15 @@ static void page_use(struct tb_subscriber *subscriber)
 	}
 }
 
+/* Whether the count had stood still for the bound when the page was last looked at. Time that went
+ * by without a look is no sign of the publisher's. */
+static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
+{
+	if (subscriber->lost ||
+	    (subscriber->welcomed && looked_ms - subscriber->pulse_ms >= subscriber->stale_ms))
+		all_stale(subscriber);
+}
+
 /* A READ that is not answered for twice the bound: where no device says so by itself, the
  * connection is given up for a new one. By then the topics were told stale. */
 bool pulse_unanswered(const struct tb_subscriber *subscriber)
@@ -140,10 +160,14 @@ bool pulse_unanswered(const struct tb_subscriber *subscriber)
 
 void pulse_fetched(struct tb_subscriber *subscriber, int status)
 {
+	const uint64_t asked_ms = subscriber->page_asked_ms;
+
 	subscriber->page_under_way = false;
 	subscriber->page_asked_ms = 0;
-	if (status == 0 && subscriber->page_copy)
-		page_use(subscriber);
+	if (status < 0 || !subscriber->page_copy)
+		return;
+	page_use(subscriber);
+	stale_judge(subscriber, asked_ms);
 }
 
 void pulse_look(struct tb_subscriber *subscriber)
@@ -156,13 +180,12 @@ void pulse_look(struct tb_subscriber *subscriber)
 	if (subscriber->page_view) {
 		words_load(subscriber->page_copy, subscriber->page_view, subscriber->page_bytes);
 		page_use(subscriber);
-	} else if (subscriber->page && !subscriber->page_under_way &&
-		   subscriber->ops->read(subscriber->link, &read, 1) == 1) {
-		subscriber->page_under_way = true;
-		subscriber->page_asked_ms = subscriber_now_ms();
+	} else if (subscriber->page && !subscriber->page_under_way) {
+		if (subscriber->ops->read(subscriber->link, &read, 1) == 1) {
+			subscriber->page_under_way = true;
+			subscriber->page_asked_ms = subscriber_now_ms();
+		}
+		return;
 	}
-	if (subscriber->lost ||
-	    (subscriber->welcomed &&
-	     subscriber_now_ms() - subscriber->pulse_ms >= subscriber->stale_ms))
-		all_stale(subscriber);
+	stale_judge(subscriber, subscriber_now_ms());
 }

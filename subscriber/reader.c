@@ -38,15 +38,8 @@ bool reader_look(struct tb_source *source, const struct progress *progress)
 	}
 	if (progress->state == TOPIC_ENDED && source->next > progress->head &&
 	    source->state == SOURCE_RUNNING && !source->has_successor) {
-		struct tb_subscriber *subscriber = source->subscription->subscriber;
-		struct control_message leave = { .type = CONTROL_LEAVE };
-
 		deliver_holes(source);
-		source->state = SOURCE_ENDED;
-		leave.topic.topic_id = source->place.shape.topic_id;
-		leave.topic.epoch = source->place.shape.epoch;
-		if (subscriber->welcomed)
-			connection_send(subscriber, &leave);
+		source_end(source);
 		deliver_event(source, TB_EVENT_ENDED);
 		return true;
 	}

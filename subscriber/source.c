@@ -140,41 +140,55 @@ void source_reap(struct tb_source *source)
 	source_free(source);
 }
 
-/* Ends the join that this subscriber's subscriptions have in common, unless one of them still reads
- * the topic. */
-static void topic_leave(struct tb_subscriber *subscriber, const char *name, uint32_t topic_id,
-			uint64_t epoch)
+/* Whether a source needs the join that this connection has of an epoch. */
+static bool source_holds(const struct tb_source *source, uint64_t epoch)
+{
+	if (source->orphan || source->state == SOURCE_DEAD)
+		return false;
+	if (source->has_successor)
+		return source->successor.shape.epoch == epoch;
+	return source->state != SOURCE_ENDED && source->place.shape.epoch == epoch;
+}
+
+/* Ends the join that this subscriber's subscriptions have in common, unless one of them needs it.
+ */
+static void join_end(struct tb_subscriber *subscriber, const struct region_shape *shape)
 {
 	struct control_message leave = { .type = CONTROL_LEAVE };
 
-	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-		const struct tb_source *source = subscriber->table[i];
-
-		if (source && source->state != SOURCE_DEAD && source->state != SOURCE_ENDED &&
-		    !source->orphan && strcmp(source->name, name) == 0)
+	for (uint32_t i = 0; i < subscriber->topics_max; i++)
+		if (subscriber->table[i] && source_holds(subscriber->table[i], shape->epoch))
 			return;
-	}
-	leave.topic.topic_id = topic_id;
-	leave.topic.epoch = epoch;
+	leave.topic.topic_id = shape->topic_id;
+	leave.topic.epoch = shape->epoch;
 	connection_send(subscriber, &leave);
 }
 
-void source_decline(struct tb_subscription *subscription, const struct control_topic *topic)
+void source_decline(struct tb_subscriber *subscriber, const struct control_topic *topic)
 {
-	topic_leave(subscription->subscriber, topic->name, topic->shape.topic_id,
-		    topic->shape.epoch);
+	join_end(subscriber, &topic->shape);
+}
+
+static void source_become(struct tb_source *source, enum source_state state)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const struct place *last = source->has_successor ? &source->successor : &source->place;
+	const bool held = source_holds(source, last->shape.epoch);
+
+	source->state = state;
+	if (held && subscriber->welcomed)
+		join_end(subscriber, &last->shape);
 }
 
 void source_leave(struct tb_source *source)
 {
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const struct place *last = source->has_successor ? &source->successor : &source->place;
-	const bool joined = source->state != SOURCE_DEAD && !source->orphan;
+	source_become(source, SOURCE_DEAD);
+	source->subscription->subscriber->untidy = true;
+}
 
-	source->state = SOURCE_DEAD;
-	subscriber->untidy = true;
-	if (joined && subscriber->welcomed)
-		topic_leave(subscriber, source->name, last->shape.topic_id, last->shape.epoch);
+void source_end(struct tb_source *source)
+{
+	source_become(source, SOURCE_ENDED);
 }
 
 void source_orphan(struct tb_source *source)
@@ -276,7 +290,9 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		place_close(subscriber, &source->successor);
 		source->successor = place;
 		source->has_successor = true;
-		source->switch_tries = 0;
+		source->orphan = false;
+		source->joined = grant->grant.head;
+		source->invalid = 0;
 		source->look = true;
 		return 0;
 	}
@@ -293,6 +309,15 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 
 /* -- fetching -----------------------------------------------------------------------------------
  */
+
+bool source_line(struct tb_source *source, bool valid)
+{
+	if (valid)
+		source->invalid = 0;
+	else if (source->invalid++ == 0)
+		source->invalid_ms = subscriber_now_ms();
+	return valid;
+}
 
 static char *source_page(const struct tb_source *source)
 {
@@ -360,8 +385,9 @@ static void progress_fetched(struct tb_source *source)
 	struct progress progress;
 
 	memcpy(&progress, source_page(source), sizeof(progress));
-	if (progress_verify(&progress, place->shape.epoch, place->shape.slots,
-			    place->shape.capacity, place->checked, place->progress_salt) < 0)
+	if (!source_line(source, progress_verify(&progress, place->shape.epoch, place->shape.slots,
+						 place->shape.capacity, place->checked,
+						 place->progress_salt) == 0))
 		return;
 	source->copy_failed = false;
 	source->proven = true;
@@ -420,39 +446,38 @@ void source_fetched(struct tb_source *source, enum fetch_kind kind, int status)
 /* -- reading ------------------------------------------------------------------------------------
  */
 
-/* Whether the old epoch was read as far as it goes. */
+/* Whether the old epoch was read as far as it goes: its writer may have died in the middle of the
+ * line that would say how far that is. Where nothing was begun there is nothing to end. */
 static bool source_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || source->batch_count > 0)
 		return false;
-	return source->state == SOURCE_ENDED || !source->place.remote ||
-	       (source->next > source->head && !source->look);
+	return source->state == SOURCE_ENDED || !source->place.remote || source->next == 0 ||
+	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
 }
 
-/* Its writer may have died in the middle of the line that would say how far that is. */
-static bool source_hopeless(struct tb_source *source)
-{
-	return source->under_way == 0 && ++source->switch_tries > SWITCH_TRIES;
-}
-
+/* Who had begun reads the new epoch from its oldest record; who had not begins there as was asked,
+ * and is not told of the old one. */
 static void source_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->place.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
+	const bool begun = source->next != 0;
 
 	deliver_holes(source);
 	place_close(source->subscription->subscriber, &source->place);
 	source->place = source->successor;
 	memset(&source->successor, 0, sizeof(source->successor));
-	source->has_successor = source->orphan = source->armed = false;
+	source->has_successor = source->armed = false;
 	source->look = source->copy_failed = source->stale = false;
-	source->restarted = true;
-	source->next = 1;
+	source->restarted = begun;
+	source->next = begun ? 1 : 0;
 	source->head = source->written = source->hint = source->notice_number = 0;
 	source->batched = false;
-	source->tries = source->idle = 0;
+	source->tries = source->idle = source->invalid = 0;
 	source->batch_count = 0;
-	deliver_restart(source, old_epoch, delivered, head);
+	if (begun)
+		deliver_restart(source, old_epoch, delivered, head);
 	if (!deliver_stopped(source))
 		source_begin(source);
 }
@@ -483,8 +508,5 @@ int source_poll(struct tb_source *source, int max)
 		source_settle(source);
 	if (source->state == SOURCE_RUNNING)
 		count = source->place.view ? pull_view(source, max) : pull_read(source, max);
-	if (count == 0 && source->has_successor && !deliver_stopped(source) &&
-	    source_hopeless(source))
-		source_switch(source);
 	return count;
 }

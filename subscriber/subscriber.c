@@ -20,7 +20,7 @@
 #define BATCH_BYTES_DEFAULT 65536
 #define BATCH_BYTES_MIN     8192
 #define BATCH_BYTES_MAX     (16u << 20)
-#define WAIT_MAX_MS         60000
+#define SOON_NS             1000000
 
 uint64_t subscriber_now_ms(void)
 {
@@ -58,7 +58,7 @@ static int options_take(struct tb_subscriber *subscriber,
 		return -EINVAL;
 	subscriber->flags = options->flags;
 	subscriber->connect_ms = options->connect_ms ? options->connect_ms : CONNECT_MS_DEFAULT;
-	subscriber->stale_ms = options->stale_ms;
+	subscriber->stale_ms = subscriber->stale_asked_ms = options->stale_ms;
 	subscriber->topics_max = options->topics_max ? options->topics_max : TOPICS_MAX_DEFAULT;
 	subscriber->batch_bytes = options->batch_bytes ? options->batch_bytes : BATCH_BYTES_DEFAULT;
 	result = range_check("connect_ms", subscriber->connect_ms, 1, 60000);
@@ -118,11 +118,8 @@ static void housekeep(struct tb_subscriber *subscriber)
 
 	subscriber->kept_ms = subscriber_now_ms();
 	connection_keep(subscriber);
-	if (subscriber->welcomed != was_welcomed) {
-		if (subscriber->welcomed && subscriber->stale_ms == 0)
-			subscriber->stale_ms = subscriber->welcome.stale_ms;
+	if (subscriber->welcomed != was_welcomed)
 		timer_set(subscriber, 0);
-	}
 	discovery_step(subscriber);
 	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 8) {
 		subscriber->page_ms = subscriber->kept_ms;
@@ -231,11 +228,38 @@ static void arm_all(struct tb_subscriber *subscriber)
 	}
 }
 
-/* Before somebody sleeps on the descriptor: what the link has already must make it readable. */
+/* Whether what is there already would be slept over. What is unfinished is looked at again soon,
+ * but not in a tight loop. */
+enum there { THERE_NOTHING, THERE_SOON, THERE_NOW };
+
+static enum there something_there(const struct tb_subscriber *subscriber)
+{
+	enum there found = THERE_NOTHING;
+
+	for (uint32_t i = 0; i < subscriber->table_used; i++) {
+		const struct tb_source *source = subscriber->table[i];
+
+		if (!source || source->state == SOURCE_DEAD)
+			continue;
+		if (!source->place.view && pull_read_due(source))
+			return THERE_NOW;
+		if (source->has_successor || source->state < SOURCE_RUNNING ||
+		    (source->state == SOURCE_RUNNING && source->look && !source->orphan))
+			found = THERE_SOON;
+	}
+	return found;
+}
+
+/* Before somebody sleeps on the descriptor: what is there already must make it readable. */
 static void descriptor_ready(struct tb_subscriber *subscriber)
 {
-	if (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0)
+	const enum there there = something_there(subscriber);
+
+	if (there == THERE_NOW ||
+	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
 		timer_set(subscriber, 1);
+	else if (there == THERE_SOON)
+		timer_set(subscriber, SOON_NS);
 }
 
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
@@ -293,30 +317,18 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 	return count;
 }
 
-/* Looks, without delivering, whether a record that is there already would be slept over. */
-static bool something_there(const struct tb_subscriber *subscriber)
-{
-	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-		const struct tb_source *source = subscriber->table[i];
-
-		if (!source || source->state == SOURCE_ENDED || source->state == SOURCE_DEAD)
-			continue;
-		if ((source->look && !source->orphan) || source->has_successor ||
-		    source->state != SOURCE_RUNNING || source->batch_count > 0)
-			return true;
-	}
-	return false;
-}
-
 TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 {
+	enum there there;
 	int result;
 
 	if (subscriber->in_poll)
 		return error_set(EBUSY, "tb_wait: called from a handler");
 	arm_all(subscriber);
-	if (something_there(subscriber)) {
-		/* What is unfinished is looked at again soon, but not in a tight loop. */
+	there = something_there(subscriber);
+	if (there == THERE_NOW)
+		return 1;
+	if (there == THERE_SOON) {
 		result = wait_link(subscriber, timeout_ms < 0 || timeout_ms > 1 ? 1 : timeout_ms);
 		return result < 0 ? result : 1;
 	}
@@ -446,12 +458,20 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 	return pattern_check(pattern);
 }
 
+/* One of a pattern's topics may be refused, which is told by an event; that there is no room for
+ * all of them, or a name's only topic is refused, ends it. */
+static bool subscribe_failed(const struct tb_subscription *subscription)
+{
+	return subscription->error == -ENOSPC ||
+	       (subscription->error != 0 && pattern_is_name(subscription->pattern));
+}
+
 /* Everything that the catalogue had was joined, and every join knows where it begins. */
 static bool subscribe_done(struct tb_subscriber *subscriber, void *what)
 {
 	const struct tb_subscription *subscription = what;
 
-	if (subscription->closing || subscription->error != 0)
+	if (subscription->closing || subscribe_failed(subscription))
 		return true;
 	if (subscription->discover || subscriber->discovery.subscription == subscription)
 		return false;
@@ -468,7 +488,9 @@ static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscrip
 	const bool patient = (subscription->options.flags & TB_WAIT) ||
 			     (subscriber->flags & TB_WAIT && !subscriber->welcomed);
 
-	if (subscription->error != 0 && (exact || subscription->error == -ENOSPC))
+	if (subscription->closing)
+		return error_set(ECANCELED, "tb_subscribe: a handler ended the subscription");
+	if (subscribe_failed(subscription))
 		return error_set(-subscription->error, "%s", subscription->error_words);
 	if (pumped < 0 && !patient)
 		return error_set(ETIMEDOUT, "%s: topic %s: no answer within %u ms",

@@ -20,10 +20,10 @@
 #include "tickbus/subscriber.h"
 
 #define TRIES_MAX    8 /* copies of one slot, with the window unmoved, before it is called corrupt */
-#define POLL_PAGE_MS 1  /* READs of an idle topic's progress line are at least this far apart */
-#define SWITCH_TRIES 64 /* looks at an old epoch whose progress line is not valid any more */
-#define CHUNK_BYTES  8192
-#define CHUNKS_MAX   32 /* READs of one topic under way at once */
+#define POLL_PAGE_MS 1    /* READs of an idle topic's progress line are at least this far apart */
+#define SWITCH_TRIES 64   /* looks at an old epoch whose progress line is not valid any more */
+#define CHUNK_BYTES  8192 /* of one READ, or what the batch has for each of CHUNKS_MAX */
+#define CHUNKS_MAX   32   /* READs of one topic under way at once */
 #define RECONNECT_MS 50
 #define HOUSEKEEP_MS 50 /* while records flow */
 
@@ -68,10 +68,9 @@ struct tb_source {
 	bool restarted;     /* this epoch follows another one of ours: it is read from its oldest */
 	bool orphan;        /* its connection went; to be joined anew */
 	bool armed, stale;
-	unsigned int switch_tries;
 
 	/* Position. */
-	uint64_t next;                  /* the sequence to be delivered next */
+	uint64_t next;                  /* the sequence to be delivered next; 0: not begun */
 	uint64_t head;                  /* the last head known */
 	uint64_t written;               /* the head as last seen in the line; a hint */
 	bool batched;                   /* the head is watched, not slot `next` */
@@ -81,6 +80,8 @@ struct tb_source {
 	unsigned int idle;              /* empty looks in a row */
 	bool look;                      /* the progress line is to be looked at */
 	bool copy_failed;               /* because a copy of slot `next` failed */
+	unsigned int invalid;           /* looks in a row that found no valid line */
+	uint64_t invalid_ms;            /* the first of them */
 	uint64_t hole_first, hole_last; /* holes not yet told */
 
 	/* Notices. */
@@ -142,8 +143,10 @@ struct tb_subscriber {
 	struct link *link;     /* NULL between two tries */
 	struct control_welcome welcome;
 	bool welcomed;
-	uint32_t flags, connect_ms, stale_ms, topics_max, batch_bytes;
-	int gone_code; /* why the last connection went */
+	uint32_t flags, connect_ms, topics_max, batch_bytes;
+	uint32_t stale_asked_ms; /* 0: the publisher's own */
+	uint32_t stale_ms;       /* 0: not known before the first welcome */
+	int gone_code;           /* why the last connection went */
 	char gone_words[256];
 
 	struct tb_subscription *subscriptions;
@@ -195,10 +198,11 @@ bool discovery_answer(struct tb_subscriber *, const struct control_message *);
 /* source.c */
 int source_grant(struct tb_subscription *, const struct tb_schema *,
 		 const struct control_message *);
-/* Takes back a join whose grant was of no use. */
-void source_decline(struct tb_subscription *, const struct control_topic *);
+/* Takes back a join whose grant was of no use, or came for nobody any more. */
+void source_decline(struct tb_subscriber *, const struct control_topic *);
 struct tb_source *source_find(const struct tb_subscription *, const char *name);
 void source_leave(struct tb_source *);
+void source_end(struct tb_source *);  /* it was read to its end */
 void source_reap(struct tb_source *); /* frees a dead one when nothing is under way */
 void source_orphan(struct tb_source *);
 void source_head(struct tb_source *, uint64_t head);
@@ -210,6 +214,8 @@ void source_fetched(struct tb_source *, enum fetch_kind, int status);
 void source_settle(struct tb_source *);
 /* Delivers up to max records; the number. */
 int source_poll(struct tb_source *, int max);
+/* Keeps count of looks at the progress line that found no valid one; valid. */
+bool source_line(struct tb_source *, bool valid);
 
 /* deliver.c */
 void deliver_holes(struct tb_source *);
@@ -221,6 +227,8 @@ void deliver_refused(struct tb_subscription *, const char *topic, int code, cons
 /* pull_view.c, pull_read.c: records in order from `next`; the number delivered. */
 int pull_view(struct tb_source *, int max);
 int pull_read(struct tb_source *, int max);
+/* Whether pull_read would deliver or READ at once. */
+bool pull_read_due(const struct tb_source *);
 
 /* reader.c */
 /* Decides by a fresh progress line what became of slot `next`: true when the position moved. */

@@ -114,7 +114,7 @@ TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update);
  * costs one line's write, and one system call when somebody sleeps. */
 TB_API int tb_flush(struct tb_topic *topic);
 
-/* The sequence of the last record written. */
+/* The sequence of the last record written. By the writing thread. */
 TB_API uint64_t tb_topic_sequence(const struct tb_topic *topic);
 
 /* Counts a record that could not be published, for instance because its instrument did not fit the
@@ -137,7 +137,8 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
 /* A block of counters that `tickbus stat` shows under the feed scope: table says what each of the
  * `count` (1 to 64) words means, which the caller goes on counting in, each with one atomic store
  * of the whole word. Table and words must live until the publisher is closed; name is copied, 1 to
- * 63 bytes. -EINVAL; -ENOSPC: 64 blocks are there. */
+ * 63 bytes of printable ASCII, as names and units in the table are. -EINVAL; -ENOSPC: 64 blocks are
+ * there. */
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 			      const struct tb_counter *table, const uint64_t *values, size_t count);
 

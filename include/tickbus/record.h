@@ -3,8 +3,8 @@
  *
  * Errors   none: these are plain data.
  * Threads  a record belongs to the thread whose tb_poll() delivers it.
- * Memory   the record and its data are the library's and valid inside the handler only; copy what
- *          must outlive it.
+ * Memory   the record, its name and its data are the library's and valid inside the handler only;
+ *          copy what must outlive it.
  * Growth   tb_record only ever grows at its end; its size field tells how much of it there is. */
 #ifndef TICKBUS_RECORD_H
 #define TICKBUS_RECORD_H
@@ -49,7 +49,7 @@ struct tb_record {
 	uint16_t length;     /* bytes at data */
 	uint8_t kind;        /* enum tb_kind, or a user's own */
 	uint8_t flags;       /* TB_FLAG_... */
-	const char *name;    /* the instrument's name, NUL-terminated; valid while subscribed */
+	const char *name;    /* the instrument's name, NUL-terminated */
 	const void *data;    /* the payload, aligned to 8 bytes */
 };
 

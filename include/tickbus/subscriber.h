@@ -62,12 +62,14 @@ enum tb_cause {
 enum tb_event_kind {
 	TB_EVENT_APPEARED = 1, /* the topic was joined: epoch, first (to be delivered next) */
 	TB_EVENT_GAP,          /* records first to last are lost: cause */
-	TB_EVENT_STALE,        /* no sign of life from the publisher within the stale bound */
-	TB_EVENT_LIVE,         /* it is there again, in the same epoch */
+	TB_EVENT_STALE,   /* no sign of life from the publisher within the stale bound; or none from
+			   * the writer of a watched topic; or how far it is could not be read */
+	TB_EVENT_LIVE,    /* it is there again, in the same epoch */
 	TB_EVENT_RESTART, /* a new epoch: old_epoch, delivered, head tell where the old one was left
 			   */
 	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
-	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words */
+	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words; again whenever the
+			   * bus's topics change */
 };
 
 struct tb_event {
@@ -109,9 +111,9 @@ struct tb_subscription_options {
 
 /* Connects to the bus at options->address.
  * -EINVAL options; -ECONNREFUSED nobody listens there; -EACCES no permission; -ETIMEDOUT the
- * publisher does not answer; -EPROTO it speaks no version that we speak, or refused; -ENOMEM,
- * -EMFILE. With TB_WAIT the first of these that can pass by itself is waited out in tb_poll and
- * tb_wait. */
+ * publisher does not answer; -EHOSTUNREACH, -ENETUNREACH there is no way there; -ENODEV no RDMA
+ * device; -EPROTO it speaks no version that we speak, or refused; -ENOMEM, -EMFILE. With TB_WAIT
+ * the first of these that can pass by itself is waited out in tb_poll and tb_wait. */
 TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 			      const struct tb_subscriber_options *options);
 
@@ -120,7 +122,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  * Topics that appear later, and topics that come back, are joined with an event.
  * -EINVAL pattern or options; -ENOENT exact name unknown (without TB_WAIT); -EPROTO its schema is
  * not compatible with options->schema, in words that name both; -EACCES; -ENOSPC more than
- * topics_max; -ENOMEM; -ETIMEDOUT. */
+ * topics_max; -ENOMEM; -ETIMEDOUT; -ECANCELED a handler ended it meanwhile. With a pattern, a topic
+ * that is refused is told by an event, and the others are joined. */
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);
@@ -129,8 +132,9 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 
 /* Delivers what there is, at most records_max (1 or more) records, by calling the handlers; never
- * blocks, makes no system call while records flow. The number of records delivered, or -errno
- * (-ECANCELED: closed by a handler). The publisher being away is no error: it is told by events. */
+ * blocks, makes no system call while records flow. (Soft-iWARP alone blocks while a connection is
+ * made.) The number of records delivered or told as upstream's, or -errno (-ECANCELED: closed by a
+ * handler). The publisher being away is no error: it is told by events. */
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max);
 
 /* Sleeps until there may be something to poll, at most timeout_ms (-1: for ever). 1: poll; 0: the

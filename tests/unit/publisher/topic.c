@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What making, restarting and counting leave behind where they fail, what a restart tells whom, and
+ * whose silence the pulse tells of. Over a network of the tests' own, "net:NAME", whose memory can
+ * be refused. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/shm.h"
+#include "bus/words.h"
+#include "publisher/publisher.h"
+#include "tests/support/scene.h"
+
+static struct fabric_ops net_ops;
+static bool full; /* the device takes no more memory */
+static void (*exposing)(const struct memory *);
+static struct tb_publisher *publisher;
+
+static int net_listen(struct listener **listener, const struct fabric_listen *how,
+		      const struct listener_calls *calls, void *user)
+{
+	const int result = shm_listen(listener, how, calls, user);
+
+	if (result == 0)
+		(*listener)->ops = &net_ops;
+	return result;
+}
+
+static int net_expose(struct listener *listener, const struct memory *memory,
+		      struct exposure **exposure)
+{
+	if (full)
+		return error_set(ENOMEM, "the device takes no more than it has");
+	if (exposing)
+		exposing(memory);
+	return shm_expose(listener, memory, exposure);
+}
+
+static void enter(void)
+{
+	static const char *const listen[] = { "shm:test", "net:other" };
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .listen = listen,
+						      .listen_count = 2,
+						      .stale_ms = 60000,
+						      .topics_max = 21,
+						      .exit_wait_ms = UINT32_MAX };
+
+	scene_enter();
+	net_ops = shm_ops;
+	net_ops.scheme = "net";
+	net_ops.network = true;
+	net_ops.listen = net_listen;
+	net_ops.expose = net_expose;
+	cr_assert_eq(fabric_add(&net_ops), 0);
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+	scene_leave();
+}
+
+TestSuite(topic, .init = enter, .fini = leave, .timeout = 60);
+
+Test(topic, one_that_cannot_be_added_is_refused_before_its_memory_is_made)
+{
+	char text[32768];
+	size_t used = (size_t)snprintf(text, sizeof(text), "name: wide\nversion: 1\nfields:\n");
+	struct tb_topic_options options = { .size = sizeof(options), .name = "t" };
+	struct tb_schema *schema;
+	struct tb_topic *topic;
+
+	for (int i = 0; i < 500; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "- {name: f%d, type: u64, doc: d}\n", i);
+	cr_assert_eq(tb_schema_parse(&schema, text, used, "wide"), 0, "%s", tb_error());
+	options.schema = schema;
+	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
+	options.slots = 1u << 24; /* 64 GiB */
+	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -EEXIST);
+	cr_expect_str_eq(tb_error(), "topic t: the bus has a topic of this name");
+	cr_expect_null(topic);
+	for (int i = 1; i < 21; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "t%d", i);
+		scene_topic(publisher, name, 64, 0);
+	}
+	options.name = "one-more";
+	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -ENOSPC);
+	cr_expect_str_eq(tb_error(), "topic one-more: the bus has its 21 topics");
+	tb_schema_free(schema);
+}
+
+Test(topic, a_restart_without_memory_for_the_network_leaves_the_topic_as_it_was)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct notes notes = { 0 };
+	struct tb_subscriber *subscriber = scene_subscriber("shm", 0);
+	const uint64_t epoch = topic->shape.epoch;
+	const struct exposure *before = topic->exposures[1];
+
+	scene_publish(topic, 1, 3);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	full = true;
+	cr_expect_eq(tb_topic_restart(topic), -ENOMEM);
+	cr_expect_str_eq(tb_error(), "topic t: the device takes no more than it has");
+	cr_expect_eq(topic->shape.epoch, epoch);
+	cr_expect_eq(topic->exposures[1], before);
+	scene_publish(topic, 4, 5);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 5), "%s", notes.text);
+	cr_expect_not(notes.restarted);
+	full = false;
+	cr_expect_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	cr_expect_not_null(topic->exposures[1], "it waits for the first who joins");
+	scene_publish(topic, 1, 2);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 7), "%s", notes.text);
+	cr_expect(strstr(notes.text, "5 A update 5\nrestart 5 5\n1 A update 1\n"), "%s",
+		  notes.text);
+	tb_subscriber_close(subscriber);
+	notes_free(&notes);
+}
+
+/* -- what a restart tells whom ------------------------------------------------------------------
+ */
+
+static struct {
+	struct link *link;
+	unsigned int welcomes, grants, revokes, answers;
+	uint64_t revoked;
+} guest;
+
+static void on_welcome(void *user, const void *bytes, size_t length)
+{
+	(void)user;
+	(void)bytes;
+	(void)length;
+	guest.welcomes++;
+}
+
+static void on_message(void *user, const void *bytes, size_t length)
+{
+	struct control_message message;
+
+	(void)user;
+	cr_assert_eq(control_decode(bytes, length, &message), 0, "%s", tb_error());
+	guest.grants += message.type == CONTROL_GRANT;
+	guest.revokes += message.type == CONTROL_REVOKE;
+	guest.answers += message.type == CONTROL_TOPICS;
+	if (message.type == CONTROL_REVOKE)
+		guest.revoked = message.topic.epoch;
+}
+
+static void on_gone(void *user, int code, const char *why)
+{
+	(void)user;
+	cr_assert(false, "gone: %d %s", code, why);
+}
+
+static const struct link_calls calls = { .welcome = on_welcome,
+					 .message = on_message,
+					 .gone = on_gone };
+
+static void say(struct control_message message)
+{
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+
+	cr_assert_eq(shm_link_send(guest.link, bytes, control_encode(&message, bytes)), 0);
+}
+
+static void hear(const unsigned int *count, unsigned int least)
+{
+	const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+	while (*count < least) {
+		cr_assert_lt(scene_now_ms(), late_ms);
+		if (shm_link_poll(guest.link) == 0)
+			sched_yield();
+	}
+}
+
+static uint64_t epoch_in(const struct memory *memory)
+{
+	struct region_header header;
+
+	memcpy(&header, memory->base, sizeof(header));
+	return header.epoch;
+}
+
+/* While the lock is held, so that the join is the first that the control thread finds. */
+static void join_at_once(const struct memory *memory)
+{
+	say((struct control_message){ .type = CONTROL_JOIN,
+				      .join = { .topic_id = 1, .epoch = epoch_in(memory) } });
+}
+
+Test(topic, who_joined_the_new_epoch_at_once_is_not_told_that_it_is_gone)
+{
+	const struct control_hello hello = { .version_low = 1, .version_high = 1 };
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const uint64_t epoch = topic->shape.epoch;
+	uint8_t bytes[FABRIC_HELLO_BYTES];
+
+	control_hello_encode(&hello, bytes);
+	cr_assert_eq(shm_connect(&guest.link, "test", bytes, sizeof(bytes), &calls, NULL), 0);
+	hear(&guest.welcomes, 1);
+	exposing = join_at_once;
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	exposing = NULL;
+	hear(&guest.grants, 1);
+	say((struct control_message){ .type = CONTROL_CATALOGUE, .catalogue = { .pattern = ">" } });
+	hear(&guest.answers, 1);
+	cr_expect_eq(guest.revokes, 0);
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	hear(&guest.revokes, 1);
+	cr_expect(guest.revoked != epoch && guest.revoked != topic->shape.epoch);
+	shm_link_break(guest.link);
+	shm_link_close(guest.link);
+}
+
+/* -- the pulse ----------------------------------------------------------------------------------
+ */
+
+/* How many pulses ago the topic's writer was seen well. */
+static uint64_t silence(uint32_t topic_id)
+{
+	struct bus_pulse pulse;
+	struct bus_entry entry;
+
+	words_load(&pulse, publisher->page.base, sizeof(pulse));
+	words_load(&entry,
+		   (const char *)publisher->page.base + sizeof(pulse) +
+			   (topic_id - 1) * sizeof(entry),
+		   sizeof(entry));
+	cr_assert_eq(bus_page_verify_pulse(&pulse, publisher->bus_id, 21), 0);
+	cr_assert_eq(bus_page_verify_entry(&entry, topic_id - 1, publisher->bus_id), 0);
+	return pulse.count - entry.beat;
+}
+
+static uint64_t told(const struct tb_topic *topic)
+{
+	uint64_t restarts;
+
+	publisher_lock(publisher);
+	restarts = topic->restarts_told;
+	publisher_unlock(publisher);
+	return restarts;
+}
+
+/* Pulses that tell news of others come as they like: only a quarter of the bound is time. */
+Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
+{
+	struct tb_topic *watched = scene_topic(publisher, "watched", 64, TB_TOPIC_WATCHED);
+	struct tb_topic *other = scene_topic(publisher, "other", 64, 0);
+	const uint64_t before = publisher->pulse.count;
+	char name[16];
+
+	cr_assert_eq(tb_flush(watched), 0);
+	for (uint64_t i = 1; i <= 20; i++) {
+		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+		cr_assert_eq(tb_topic_restart(other), 0, "%s", tb_error());
+		while (told(other) < i)
+			cr_assert_lt(scene_now_ms(), late_ms);
+	}
+	for (int i = 2; i < 21; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		scene_topic(publisher, name, 64, 0);
+	}
+	publisher_lock(publisher);
+	cr_expect_geq(publisher->pulse.count, before + 39);
+	cr_expect_eq(silence(1), 0);
+	cr_expect_eq(silence(2), 0);
+	publisher_unlock(publisher);
+}
+
+/* -- counters -----------------------------------------------------------------------------------
+ */
+
+Test(topic, counters_that_no_message_could_carry_are_refused)
+{
+	const struct tb_counter good = { "eaten", "apples", "apples that were eaten" };
+	const struct tb_counter bad[] = { { "gel\xc3\xb6st", "apples", "" },
+					  { "eaten", "\xc3\x84pfel", "" },
+					  { "ea\nten", "apples", "" },
+					  { "0123456789012345678901234567890123456789", "", "" },
+					  { "eaten", "012345678901", "" } };
+	const char *names[] = {
+		"", "b\xc3\xb6rse", "a\tb",
+		"0123456789012345678901234567890123456789012345678901234567890123"
+	};
+	static uint64_t value;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		cr_expect_eq(tb_publisher_count(publisher, "feed", &bad[i], &value, 1), -EINVAL,
+			     "counter %zu", i);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		cr_expect_eq(tb_publisher_count(publisher, names[i], &good, &value, 1), -EINVAL,
+			     "name %zu", i);
+	cr_expect_str_eq(tb_error(), "counters: found the name "
+				     "\"01234567890123456789012345678901234567890123456789012345678"
+				     "90123\", expected 1 to 63 bytes of printable ASCII");
+	cr_expect_eq(tb_publisher_count(publisher, "feed 1", &good, &value, 1), 0, "%s",
+		     tb_error());
+}

@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What crosses on its way: joins and who asked for them, restarts and what was not read yet, lost
+ * connections, signs of life and time spent elsewhere. Over a fabric that can be stopped at any
+ * point, "net:NAME": shared memory that only READs reach, unless it is to be looked at. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/shm.h"
+#include "publisher/publisher.h"
+#include "subscriber/subscriber.h"
+#include "tests/support/scene.h"
+
+#define SOON_MS (SCENE_DEADLINE_MS / 8) /* well before a pulse of a publisher that is still */
+
+static struct fabric_ops net_ops;
+static struct net {
+	bool viewed;          /* memory can be looked at in place */
+	enum fetch_kind held; /* READs of this kind and later ones are not taken; 0: all are */
+	bool landless;        /* there is no memory for READs to land in */
+	bool unanswered;      /* READs are taken, and never complete */
+	uint32_t hold_join;   /* of this topic id: the publisher is held until let_go() */
+	bool holding;
+	bool cut;  /* the connection is gone, once */
+	bool away; /* nobody listens */
+	unsigned int leaves, reaps;
+	const char *landing; /* of records */
+	size_t landed;       /* up to here */
+} net;
+
+static struct tb_publisher *publisher;
+static struct tb_subscriber *subscriber;
+static struct notes notes;
+
+static void let_go(void)
+{
+	cr_assert(net.holding, "no join was sent");
+	net.holding = false;
+	net.hold_join = 0;
+	publisher_unlock(publisher);
+}
+
+/* -- the fabric ---------------------------------------------------------------------------------
+ */
+
+static int net_connect(struct link **link, const char *address, const void *hello, size_t bytes,
+		       const struct link_calls *calls, void *user)
+{
+	if (net.away)
+		return error_set(ECONNREFUSED, "nobody listens");
+	return shm_connect(link, address, hello, bytes, calls, user);
+}
+
+static enum link_state net_state(const struct link *link)
+{
+	const bool cut = net.cut;
+
+	net.cut = false;
+	return cut ? LINK_GONE : shm_link_state(link);
+}
+
+static int net_send(struct link *link, const void *message, size_t bytes)
+{
+	struct control_message said;
+
+	cr_assert_eq(control_decode(message, bytes, &said), 0, "%s", tb_error());
+	net.leaves += said.type == CONTROL_LEAVE;
+	if (said.type == CONTROL_JOIN && said.join.topic_id == net.hold_join) {
+		publisher_lock(publisher);
+		net.holding = true;
+	}
+	return shm_link_send(link, message, bytes);
+}
+
+static const void *net_view(const struct remote *remote)
+{
+	return net.viewed ? shm_view(remote) : NULL;
+}
+
+static void *net_landing(struct link *link, size_t bytes)
+{
+	if (!net.landless)
+		return shm_landing(link, bytes);
+	error_set(ENOMEM, "no memory to land in");
+	return NULL;
+}
+
+static int net_read(struct link *link, const struct fabric_read *reads, unsigned int count)
+{
+	if (net.held && count > 0 && (reads[0].tag & 0xff) >= net.held)
+		return 0;
+	for (unsigned int i = 0; i < count; i++) {
+		const char *into = reads[i].into;
+
+		if ((reads[i].tag & 0xff) != FETCH_SLOTS)
+			continue;
+		if (!net.landing)
+			net.landing = into;
+		if ((size_t)(into - net.landing) + reads[i].bytes > net.landed)
+			net.landed = (size_t)(into - net.landing) + reads[i].bytes;
+	}
+	return shm_read(link, reads, count);
+}
+
+static int net_reap(struct link *link, struct fabric_completion *done, unsigned int max)
+{
+	net.reaps++;
+	return net.unanswered ? 0 : shm_reap(link, done, max);
+}
+
+static int net_sleep(struct link *link)
+{
+	return net.unanswered ? 0 : shm_sleep(link);
+}
+
+static void net_add(void)
+{
+	net_ops = shm_ops;
+	net_ops.scheme = "net";
+	net_ops.network = true;
+	net_ops.connect = net_connect;
+	net_ops.link_state = net_state;
+	net_ops.link_send = net_send;
+	net_ops.view = net_view;
+	net_ops.landing = net_landing;
+	net_ops.read = net_read;
+	net_ops.reap = net_reap;
+	net_ops.sleep = net_sleep;
+	cr_assert_eq(fabric_add(&net_ops), 0);
+}
+
+/* -- the scene ----------------------------------------------------------------------------------
+ */
+
+/* A publisher of this bound: one of 60 seconds has no pulse for 15. */
+static struct tb_publisher *publisher_of(uint32_t stale_ms)
+{
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .stale_ms = stale_ms,
+						      .exit_wait_ms = UINT32_MAX };
+	struct tb_publisher *made = NULL;
+
+	cr_assert_eq(tb_publisher_open(&made, &options), 0, "%s", tb_error());
+	return made;
+}
+
+static void enter(void)
+{
+	scene_enter();
+	net_add();
+	publisher = publisher_of(400);
+}
+
+static void leave(void)
+{
+	tb_subscriber_close(subscriber);
+	tb_publisher_close(publisher);
+	notes_free(&notes);
+	scene_leave();
+}
+
+TestSuite(crossing, .init = enter, .fini = leave, .timeout = 60);
+
+static void publisher_again(uint32_t stale_ms)
+{
+	tb_publisher_close(publisher);
+	publisher = publisher_of(stale_ms);
+}
+
+static struct tb_source *read_on(bool viewed)
+{
+	net.viewed = viewed;
+	subscriber = scene_subscriber("net", 0);
+	return scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes)->sources;
+}
+
+static uint64_t counted(const struct tb_subscription *subscription,
+			enum subscription_counter counter)
+{
+	uint64_t value[SUBSCRIPTION_COUNTERS];
+
+	tb_subscription_counters(subscription, value, SUBSCRIPTION_COUNTERS);
+	return value[counter];
+}
+
+/* Polls, at most `records` each time, until it is so. */
+#define UNTIL(condition, records)                                                                  \
+	do {                                                                                       \
+		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;                       \
+		while (!(condition)) {                                                             \
+			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition ": %s",     \
+				     notes.text ? notes.text : "");                                \
+			cr_assert_geq(tb_poll(subscriber, records), 0, "%s", tb_error());          \
+			sched_yield();                                                             \
+		}                                                                                  \
+	} while (0)
+
+static bool joined(size_t joins)
+{
+	return tb_publisher_joins(publisher, NULL, 0) == joins;
+}
+
+/* Connected, and every topic that is to be joined has been. */
+static bool served(void)
+{
+	bool asked = subscriber->welcomed && subscriber->discovery.phase == DISCOVERY_IDLE;
+
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
+		asked = asked && !s->discover;
+	return asked;
+}
+
+static void connect_again(void)
+{
+	net.cut = true;
+	UNTIL(!net.cut, 100);
+	UNTIL(served(), 100);
+}
+
+/* -- joins and who asked for them ---------------------------------------------------------------
+ */
+
+Test(crossing, a_grant_that_comes_after_its_subscription_went_is_given_back)
+{
+	struct tb_subscription *subscription;
+
+	subscriber = scene_subscriber("net", 0);
+	subscription = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	net.hold_join = 1;
+	scene_topic(publisher, "t", 64, 0);
+	UNTIL(net.holding, 100);
+	tb_unsubscribe(subscription);
+	let_go();
+	UNTIL(net.leaves == 1 && joined(0), 100);
+}
+
+static struct tb_subscription *ended_inside;
+
+static void end_inside(void *user, const struct tb_event *event)
+{
+	notes_event(user, event);
+	tb_unsubscribe(ended_inside);
+}
+
+Test(crossing, a_subscription_that_its_handler_ends_is_not_returned_and_leaves_what_it_joins)
+{
+	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	struct tb_schema *x = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options unfit = {
+		.size = sizeof(unfit), .name = "z.a", .schema = y, .slots = 64
+	};
+	struct tb_topic *topic;
+	struct tb_subscription_options how = { .size = sizeof(how),
+					       .on_record = notes_record,
+					       .on_event = end_inside,
+					       .user = &notes };
+
+	scene_topic(publisher, "t", 64, 0);
+	subscriber = scene_subscriber("net", 0);
+	cr_expect_eq(tb_subscribe(subscriber, "t", &how, &ended_inside), -ECANCELED);
+	cr_expect_str_eq(tb_error(), "tb_subscribe: a handler ended the subscription");
+	cr_expect_null(ended_inside);
+	UNTIL(joined(0), 100);
+
+	/* Refused one topic, and then the other one's join is under way. */
+	how.schema = x;
+	cr_assert_eq(tb_topic_create(publisher, &unfit, &topic), 0, "%s", tb_error());
+	scene_topic(publisher, "z.b", 64, 0);
+	net.leaves = 0;
+	net.hold_join = 3;
+	cr_expect_eq(tb_subscribe(subscriber, "z.*", &how, &ended_inside), -ECANCELED);
+	let_go();
+	UNTIL(net.leaves == 1 && joined(0), 100);
+	tb_schema_free(x);
+	tb_schema_free(y);
+}
+
+/* While the publisher does not answer the second one's join, the call is not over. */
+Test(crossing, a_topic_that_is_refused_does_not_keep_a_pattern_from_the_others)
+{
+	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	struct tb_schema *x = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options unfit = {
+		.size = sizeof(unfit), .name = "a", .schema = y, .slots = 64
+	};
+	const struct tb_subscriber_options impatient = { .size = sizeof(impatient),
+							 .address = "net:test",
+							 .connect_ms = 200 };
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .schema = x };
+	struct tb_subscription *subscription;
+	struct tb_topic *topic;
+
+	cr_assert_eq(tb_topic_create(publisher, &unfit, &topic), 0, "%s", tb_error());
+	topic = scene_topic(publisher, "b", 64, 0);
+	cr_assert_eq(tb_subscriber_open(&subscriber, &impatient), 0, "%s", tb_error());
+	net.hold_join = 2;
+	cr_expect_eq(tb_subscribe(subscriber, ">", &how, &subscription), -ETIMEDOUT);
+	cr_expect(notes.refused);
+	let_go();
+	tb_subscriber_close(subscriber);
+	notes_free(&notes);
+	subscriber = scene_subscriber("net", 0);
+	cr_assert_eq(tb_subscribe(subscriber, ">", &how, &subscription), 0, "%s", tb_error());
+	cr_expect_eq(notes.events, 2, "%s", notes.text);
+	scene_publish(topic, 1, 1);
+	UNTIL(notes.records == 1, 100);
+	tb_schema_free(x);
+	tb_schema_free(y);
+}
+
+/* Not joined again, and not lost: its next epoch is. */
+static void end_and_connect_again(bool viewed)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_source *source;
+
+	scene_publish(topic, 1, 3);
+	tb_topic_end(topic);
+	source = read_on(viewed);
+	UNTIL(notes.ended && joined(0), 100);
+	connect_again();
+	cr_expect(joined(0), "an ended topic that was read was joined again");
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	scene_publish(topic, 1, 2);
+	UNTIL(notes.records == 5, 100);
+	cr_expect(joined(1));
+	cr_expect_not(source->orphan);
+}
+
+Test(crossing, an_ended_topic_is_not_joined_again_where_it_is_looked_at)
+{
+	end_and_connect_again(true);
+}
+
+Test(crossing, an_ended_topic_is_not_joined_again_where_it_is_read)
+{
+	end_and_connect_again(false);
+}
+
+Test(crossing, the_first_of_two_readers_at_the_end_does_not_leave_for_the_other)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct notes newest = { 0 };
+
+	scene_publish(topic, 1, 30);
+	read_on(true);
+	scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &newest);
+	tb_topic_end(topic);
+	UNTIL(newest.ended, 1);
+	cr_assert_not(notes.ended);
+	cr_expect_eq(net.leaves, 0);
+	cr_expect(joined(1));
+	UNTIL(notes.ended, 1);
+	cr_expect_eq(net.leaves, 1);
+	UNTIL(joined(0), 1);
+	notes_free(&newest);
+}
+
+Test(crossing, an_epoch_that_is_begun_while_the_connection_is_away_is_joined_again)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_source *source;
+
+	scene_publish(topic, 1, 60);
+	source = read_on(true);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	/* Of the old epoch one record is read with each poll. */
+	scene_publish(topic, 1, 2);
+	for (int i = 0; i < 50 && !source->has_successor; i++) {
+		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+		cr_assert_eq(tb_poll(subscriber, 1), 1);
+		subscriber->kept_ms = 0; /* keep house with the next one */
+		while (!tb_wait(subscriber, 20) && scene_now_ms() < late_ms)
+			;
+	}
+	cr_assert(source->has_successor && !notes.restarted, "%s", notes.text);
+	net.away = net.cut = true;
+	UNTIL(notes.records == 62, 100);
+	cr_assert(notes.restarted && !subscriber->welcomed);
+	UNTIL(joined(0), 100);
+	net.away = false;
+	UNTIL(joined(1) && !source->orphan, 100);
+}
+
+/* -- restarts -----------------------------------------------------------------------------------
+ */
+
+Test(crossing, an_old_epoch_that_is_only_slow_to_read_is_read_to_its_end)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
+	struct tb_source *source = read_on(false);
+
+	scene_publish(topic, 1, 100);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	net.held = FETCH_HEADER;
+	UNTIL(source->has_successor, 100);
+	for (int i = 0; i < 1000; i++)
+		cr_assert_eq(tb_poll(subscriber, 100), 0, "%s", notes.text);
+	cr_assert_not(notes.restarted, "left after %u records", (unsigned int)notes.records);
+	net.held = FETCH_NONE;
+	UNTIL(notes.restarted, 100);
+	cr_expect(strstr(notes.text, "100 B update 100\nrestart 100 100\n"), "%s", notes.text);
+}
+
+/* A subscription to t, of which nothing of this kind was READ yet. */
+static void subscribe_unread(enum fetch_kind kind)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "net:test",
+						       .connect_ms = 50 };
+
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	net.held = kind;
+	scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
+	UNTIL(joined(1) && subscriber->table[0], 100);
+}
+
+Test(crossing, a_topic_that_begins_again_before_its_reader_did_appears_in_its_new_epoch)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+
+	scene_publish(topic, 1, 2);
+	subscribe_unread(FETCH_HEADER);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	scene_publish(topic, 1, 3);
+	UNTIL(subscriber->table[0]->place.shape.epoch == topic->shape.epoch, 100);
+	net.held = FETCH_NONE;
+	UNTIL(notes.events == 1, 100);
+	scene_publish(topic, 4, 4);
+	UNTIL(notes.records == 1, 100);
+	cr_expect_str_eq(notes.text, "appeared t 4\n4 B update 4\n");
+}
+
+Test(crossing, what_did_not_appear_yet_is_not_told_stale)
+{
+	scene_topic(publisher, "t", 64, 0);
+	subscribe_unread(FETCH_PROGRESS);
+	UNTIL(subscriber->table[0]->state == SOURCE_START, 100);
+	tb_publisher_close(publisher);
+	publisher = NULL;
+	UNTIL(subscriber->lost, 100);
+	for (int i = 0; i < 100; i++) {
+		subscriber->page_ms = 0; /* look whether it lives */
+		subscriber->kept_ms = 0;
+		cr_assert_geq(tb_poll(subscriber, 100), 0);
+	}
+	cr_expect_eq(notes.events, 0, "%s", notes.text);
+}
+
+/* -- signs of life ------------------------------------------------------------------------------
+ */
+
+Test(crossing, who_was_away_for_the_bound_looks_before_it_tells_stale)
+{
+	uint64_t moved_ms;
+
+	scene_topic(publisher, "t", 64, 0);
+	read_on(false);
+	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
+	/* As if it had looked last ten seconds ago. */
+	subscriber->pulse_count--;
+	moved_ms = subscriber->pulse_ms -= 10000;
+	subscriber->page_ms = subscriber->kept_ms = 0;
+	UNTIL(subscriber->pulse_ms != moved_ms, 100);
+	cr_expect_eq(counted(subscriber->subscriptions, SUBSCRIPTION_STALES), 0, "%s", notes.text);
+}
+
+Test(crossing, a_pulse_that_cannot_be_read_after_connecting_again_is_told_stale)
+{
+	scene_topic(publisher, "t", 64, 0);
+	read_on(true);
+	subscriber->page_ms = subscriber_now_ms(); /* so that it connects before it looks */
+	net.landless = net.cut = true;
+	UNTIL(notes.stale, 100);
+	net.landless = false;
+	UNTIL(notes.live, 100);
+}
+
+Test(crossing, the_stale_bound_is_the_one_of_the_publisher_that_is_there_now)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "net:test",
+						       .stale_ms = 777,
+						       .connect_ms = SCENE_DEADLINE_MS };
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+
+	scene_publish(topic, 1, 1);
+	read_on(true);
+	cr_expect_eq(subscriber->stale_ms, 400);
+	publisher_again(4000);
+	scene_topic(publisher, "t", 64, 0);
+	UNTIL(notes.restarted, 100);
+	cr_expect_eq(subscriber->stale_ms, 4000);
+	tb_subscriber_close(subscriber);
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	cr_expect_eq(subscriber->stale_ms, 777, "as it was asked for");
+}
+
+/* The line says that record 9 is there, and is not valid; the pulse goes on. */
+static void damage_line(bool viewed)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+
+	scene_publish(topic, 1, 8);
+	read_on(viewed);
+	UNTIL(notes.last == 8, 100);
+	atomic_store(&topic->line->word[0], 9);
+	UNTIL(notes.stale, 100);
+	scene_publish(topic, 9, 9); /* writes the line anew */
+	UNTIL(notes.live && notes.last == 9, 100);
+	cr_expect_eq(notes.lost, 0);
+}
+
+Test(crossing, a_line_that_stays_invalid_is_told_stale_where_it_is_looked_at)
+{
+	damage_line(true);
+}
+
+Test(crossing, a_line_that_stays_invalid_is_told_stale_where_it_is_read)
+{
+	damage_line(false);
+}
+
+/* -- what is there is not slept over ------------------------------------------------------------
+ */
+
+/* By the descriptor, at a publisher whose next pulse is 15 seconds away. */
+static void wait_for_records(uint64_t records)
+{
+	struct pollfd ready = { .fd = tb_subscriber_fd(subscriber), .events = POLLIN };
+
+	for (int turns = 0; turns < 1000; turns++) {
+		int count;
+
+		while ((count = tb_poll(subscriber, 100)) > 0)
+			;
+		cr_assert_eq(count, 0, "%s", tb_error());
+		if (notes.records >= records)
+			return;
+		cr_assert_eq(poll(&ready, 1, SOON_MS), 1, "slept with something there: %s",
+			     notes.text);
+	}
+	cr_assert(false, "turned round and round: %s", notes.text);
+}
+
+Test(crossing, a_descriptor_is_readable_for_a_new_epoch)
+{
+	struct tb_topic *topic;
+
+	publisher_again(60000);
+	topic = scene_topic(publisher, "t", 64, 0);
+	read_on(true);
+	for (uint64_t round = 1; round <= 5; round++) {
+		scene_publish(topic, 1, 1);
+		wait_for_records(round);
+		cr_assert_eq(tb_topic_restart(topic), 0);
+	}
+}
+
+Test(crossing, a_descriptor_is_readable_for_records_that_have_landed)
+{
+	struct tb_topic *topic;
+	struct tb_source *source;
+
+	publisher_again(60000);
+	topic = scene_topic(publisher, "t", 64, 0);
+	source = read_on(false);
+	for (uint64_t round = 1; round <= 5; round++) {
+		scene_publish(topic, round, round);
+		subscriber->noticed_ms = subscriber_now_ms(); /* so that nobody wakes it */
+		cr_assert(notices_hint(source, round));
+		wait_for_records(round);
+	}
+}
+
+/* -- one call and what it does ------------------------------------------------------------------
+ */
+
+static struct tb_topic *lapping;
+static unsigned int laps;
+
+/* While the handler of a gap runs, the writer laps the reader again. */
+static void lap_in_handler(void *user, const struct tb_event *event)
+{
+	const uint64_t head = event->kind == TB_EVENT_GAP ? tb_topic_sequence(lapping) : 0;
+
+	notes_event(user, event);
+	if (head > 0 && laps++ < 100)
+		scene_publish(lapping, head + 1, head + 100);
+}
+
+Test(crossing, a_poll_returns_though_its_reader_is_lapped_all_the_time)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = lap_in_handler,
+						     .user = &notes,
+						     .from = TB_FROM_OLDEST };
+	struct tb_subscription *subscription;
+
+	lapping = scene_topic(publisher, "t", 64, 0);
+	net.viewed = true;
+	subscriber = scene_subscriber("net", 0);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
+	scene_publish(lapping, 1, 200);
+	cr_assert_geq(tb_poll(subscriber, 1000), 0);
+	cr_expect_leq(laps, 8, "%u gaps in one call", laps);
+	tb_topic_end(lapping);
+	laps = 100;
+	UNTIL(notes.ended, 1000);
+	cr_expect_eq(notes.records + notes.lost, tb_topic_sequence(lapping));
+	cr_expect_eq(notes.wrong, 0);
+}
+
+Test(crossing, a_long_batch_is_landed_in_to_its_end)
+{
+	const uint32_t bytes = 1 << 20;
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "net:test",
+						       .batch_bytes = bytes,
+						       .connect_ms = SCENE_DEADLINE_MS };
+
+	notes.quiet = true;
+	scene_publish(scene_topic(publisher, "t", 32768, 0), 1, 20000);
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	UNTIL(notes.last == 20000, 1000);
+	cr_expect_gt(net.landed, bytes - bytes / CHUNKS_MAX, "%zu bytes", net.landed);
+	cr_expect_leq(net.landed, bytes);
+}
+
+Test(crossing, a_slot_that_was_never_written_is_not_busy)
+{
+	const struct tb_source *source;
+
+	scene_topic(publisher, "t", 64, 0);
+	source = read_on(true);
+	for (int i = 0; i < 1000; i++)
+		cr_assert_eq(tb_poll(subscriber, 100), 0);
+	cr_expect_eq(counted(source->subscription, SUBSCRIPTION_BUSY), 0);
+}
+
+Test(crossing, tries_of_a_slot_do_not_count_for_the_one_behind_a_hole)
+{
+	const struct tb_update hole = { .size = sizeof(hole), .kind = TB_KIND_HOLE, .time_ns = 1 };
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_source *source = read_on(true);
+
+	scene_publish(topic, 1, 1);
+	UNTIL(source->next == 2, 100);
+	source->tries = TRIES_MAX - 1;
+	cr_assert_eq(tb_publish(topic, &hole), 0, "%s", tb_error());
+	UNTIL(source->next == 3, 100);
+	cr_expect_eq(source->tries, 0);
+}
+
+static unsigned int shown;
+
+static void show(void *user, const struct tb_topic_info *info)
+{
+	(void)user;
+	shown++;
+	cr_expect_eq(info->head, 0, "it could not be read");
+}
+
+Test(crossing, who_inspects_a_bus_sleeps_while_its_page_does_not_come)
+{
+	const struct tb_inspect_options options = { .size = sizeof(options),
+						    .address = "net:test",
+						    .timeout_ms = 500 };
+
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 3);
+	net.unanswered = true;
+	cr_expect_eq(tb_inspect_topics(&options, NULL, NULL, show, NULL), 1, "%s", tb_error());
+	cr_expect_eq(shown, 1);
+	cr_expect_lt(net.reaps, 100, "looked %u times", net.reaps);
+}
