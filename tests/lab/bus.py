@@ -11,6 +11,7 @@ from hosts import Skipped
 PORT = 7471
 GROUP = "239.10.0.1"
 BUS = """bus: {{ name: lab, listen: [ {listen} ], multicast: "{group}:7472", stale_ms: 1000{more} }}
+log: {{ level: {level} }}
 schemas: [ quote, trade, depth10 ]
 feeds:
   - {{ name: nasdaq, {feed} }}
@@ -24,13 +25,15 @@ def address(host, kind):
     return "shm:lab" if kind == "shm" else f"rdma:{host.address(kind)}:{PORT}"
 
 
-def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more=""):
-    """Starts pubd, and waits until it listens. `more`: further keys of the bus."""
-    listen = ", ".join(f'"{address(host, kind)}"' for kind in kinds)
+def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more="", level="info",
+         prefix=""):
+    """Starts pubd, and waits until it listens. `more`: further keys of the bus; `level`: of its log; `prefix`:
+    the program that runs it."""
+    listen = ", ".join(f'"{address(host, kind)}"' for kind in kinds if kind in ("shm", *host.lab.kinds))
     path = host.lab.topology.folder / f"pubd{host.number}.yaml"
-    path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more) +
+    path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more, level=level) +
                     "".join(TOPIC.format(topic, slots) for topic in topics))
-    daemon = host.start(f"exec pubd {path}")
+    daemon = host.start(f"exec {prefix} $(command -v pubd) {path}")
     daemon.wait_for(r"bus lab: ")
     return daemon
 
@@ -48,6 +51,12 @@ def cat(host, source, kind, topic, *options, out=None):
     where = address_on(host, source, kind)
     words = " ".join(("tickbus cat", where, f"nasdaq.{topic}", "--format csv", "--from oldest", "--wait", *options))
     return host.start(f"exec {words}" + (f" >$OUT/{out}" if out else ""))
+
+
+def counter(host, name):
+    """A counter of the bus on that host, the asking connection not counted."""
+    text = host.run(f"tickbus stat shm:lab --format csv | grep '^bus,lab,{name},'")
+    return int(text.split(",")[3]) - (name in ("subscribers", "connections"))
 
 
 def rows(lab, name):

@@ -14,7 +14,8 @@ class Scene:
         self.lab, self.publisher, self.slots = lab, lab.host(1), slots
         self.pubd = self.publish()
         places = {"shm": 1, "rxe": 2, "siw": 3}
-        self.readers = {kind: Books(lab.host(places[kind]), self.publisher, kind) for kind in kinds}
+        self.readers = {kind: Books(lab.host(places[kind]), self.publisher, kind) for kind in kinds
+                        if kind in ("shm", *lab.kinds)}
         self.all_read_on()
 
     def publish(self):

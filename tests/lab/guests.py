@@ -17,7 +17,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BOOT_SECONDS = 120
-PROCESSORS = min(max(os.cpu_count() or 2, 2), 8)  # of a guest that holds all hosts
+PROCESSORS = min(max(len(os.sched_getaffinity(0)), 2), 8)  # of a guest that holds all hosts
 
 
 class Failed(Exception):
@@ -89,6 +89,11 @@ class Guest:
     def tell(self, name):
         self.process.stdin.write(name.encode() + b"\n")
         self.process.stdin.flush()
+
+    def pid(self, name):
+        """A command's process and group, once it has them; nothing before."""
+        path = self.folder / f"{name}.pid"
+        return path.exists() and path.read_text().strip()
 
     def status(self, name, seconds):
         """The exit status of a command; None where the guest died first or the time is over."""

@@ -63,8 +63,7 @@ class Process:
 
     def signal(self, name):
         """Sends a signal to all of the command's processes; returns when, as Host.act does."""
-        pid = wait_until(lambda: (self.folder / f"{self.name}.pid").exists() and
-                         (self.folder / f"{self.name}.pid").read_text().strip(), self.host.lab.left(), "a pid")
+        pid = wait_until(lambda: self.guest.pid(self.name), self.host.lab.left(), "a pid")
         if not self.running():
             status = self.guest.ended.get(self.name)
             raise Failed(self.words(f"had ended with status {status} before it was sent {name}"))
@@ -80,8 +79,15 @@ class Host:
 
     def __init__(self, lab, number):
         self.lab, self.number = lab, number
-        self.rxe, self.siw = f"10.9.0.{number}", f"10.9.1.{number}"
         self.processes = []
+
+    @property
+    def rxe(self):
+        return self.address("rxe")
+
+    @property
+    def siw(self):
+        return self.address("siw")
 
     @property
     def guest(self):
@@ -92,7 +98,7 @@ class Host:
         return self.lab.topology.kind != "one guest"
 
     def address(self, kind):
-        return {"rxe": self.rxe, "siw": self.siw}[kind]
+        return f"10.9.{('rxe', 'siw').index(kind)}.{self.number}"
 
     def interface(self, kind):
         if self.alone:
@@ -102,10 +108,11 @@ class Host:
     def environment(self):
         build, path = self.lab.build, os.defpath
         known = {"BUILD": str(build), "SOURCE": str(self.lab.source), "HOST": str(self.number),
-                 "RXE": self.rxe, "SIW": self.siw, "OUT": str(self.lab.topology.folder),
+                 "OUT": str(self.lab.topology.folder),
                  "TICKBUS_RUNTIME_DIR": f"/run/host{self.number}",
                  "PATH": f"{build}/publisher/pubd:{build}/tools:/usr/local/sbin:/usr/local/bin:"
                          "/usr/sbin:/usr/bin:/sbin:" + path}
+        known |= {kind.upper(): self.address(kind) for kind in self.lab.kinds}
         passed = {key: value for key, value in os.environ.items() if key.startswith("TICKBUS_TEST")}
         return passed | known
 
@@ -169,11 +176,12 @@ class Host:
 
 
 class Lab:
-    """What a scenario is given: the hosts of its topology, and its time."""
+    """What a scenario is given: the hosts of its topology, the kinds of their devices, and its time."""
 
     def __init__(self, topology, source, build, seconds):
         self.topology, self.source, self.build = topology, source, build
-        self.hosts = [Host(self, number) for number in range(1, topology.hosts + 1)]
+        self.kinds = getattr(topology, "kinds", ("rxe", "siw"))
+        self.hosts = [getattr(topology, "host_class", Host)(self, number) for number in range(1, topology.hosts + 1)]
         self.end = time.monotonic() + seconds
 
     def host(self, number):

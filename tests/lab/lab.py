@@ -15,6 +15,7 @@ import tty
 
 from guests import Failed, Topology
 from hosts import Lab, Skipped
+from ssh import Machines
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOREVER = 1e9
@@ -117,6 +118,8 @@ def state_left(lab):
 
 def run_scenario(scenario, topology, options):
     """Returns (outcome, why). A scenario that leaves something behind has failed."""
+    if options.ssh and getattr(scenario, "GUESTS_ONLY", False):
+        return "skipped", "it is about guests"
     lab = Lab(topology, options.source, options.build, options.limit or getattr(scenario, "SECONDS", 60))
     try:
         scenario.run(lab)
@@ -128,12 +131,18 @@ def run_scenario(scenario, topology, options):
     lab.end = time.monotonic() + 20
     try:
         lab.stop()
-        left = "" if getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)
+        left = "" if options.ssh or getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)
     except Failed as failure:
         left = str(failure)
     if left:
         outcome, why = "failed", "\n".join(filter(None, [why, "left behind:\n" + left]))
     return outcome, why
+
+
+def topology_open(scenario, folder, options):
+    if options.ssh:
+        return Machines(folder, options.ssh, options.hosts)
+    return Topology(scenario.TOPOLOGY, options.hosts, folder, options.ready, options.accel)
 
 
 def run_scenarios(options, folder):
@@ -153,14 +162,13 @@ def run_scenarios(options, folder):
         for name in chosen:
             scenario = known[name]
             began = time.monotonic()
-            if topology and topology.kind != scenario.TOPOLOGY:
+            if topology and not options.ssh and topology.kind != scenario.TOPOLOGY:
                 topology.close()
                 topology = None
             if not topology:
                 boots += 1
-                topology = Topology(scenario.TOPOLOGY, options.hosts, folder / f"boot{boots}", options.ready,
-                                    options.accel)
-                print(f"{'booted':8} {time.monotonic() - began:6.1f} s  {scenario.TOPOLOGY}", flush=True)
+                topology = topology_open(scenario, folder / f"boot{boots}", options)
+                print(f"{'booted':8} {time.monotonic() - began:6.1f} s  {topology.kind}", flush=True)
                 began = time.monotonic()
             outcome, why = run_scenario(scenario, topology, options)
             count[outcome] += 1
@@ -197,6 +205,7 @@ def parse():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--ready")
     parser.add_argument("--accel")
+    parser.add_argument("--ssh", action="append", default=[])
     parser.add_argument("scenarios", nargs="*")
     options = parser.parse_args()
     options.source = HERE.parent.parent

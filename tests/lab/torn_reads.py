@@ -15,12 +15,13 @@ def readings(lab, slot_bytes, reads, program="lab-torn"):
     if not (folder / program).exists():
         raise Skipped(f"{lab.build} holds no tests")
     source = lab.host(1)
-    listen = " ".join(bus.address(source, kind) for kind in KINDS)
+    kinds = {kind: number for kind, number in KINDS.items() if kind in lab.kinds}
+    listen = " ".join(bus.address(source, kind) for kind in kinds)
     writer = source.start(f"exec {folder}/lab-torn publish {slot_bytes} {listen}")
     writer.wait_for("publishing")
     readers = {kind: lab.host(number).start(
         f"exec {folder}/{program} read {bus.address_on(lab.host(number), source, kind)} {reads}")
-        for kind, number in KINDS.items()}
+        for kind, number in kinds.items()}
     found = {kind: json.loads(reader.wait().splitlines()[-1]) for kind, reader in readers.items()}
     writer.signal("TERM")
     writer.wait()

@@ -8,8 +8,8 @@ import struct
 import sys
 
 from pyverbs.addr import AH
-from pyverbs.cm_enums import (RAI_PASSIVE, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ESTABLISHED,
-                              RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_REJECTED,
+from pyverbs.cm_enums import (RAI_PASSIVE, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_DISCONNECTED,
+                              RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_REJECTED,
                               RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_PS_TCP, RDMA_PS_UDP)
 from pyverbs.cmid import CMID, AddrInfo, CMEvent, CMEventChannel, ConnParam, UDParam
 from pyverbs.enums import IBV_ACCESS_LOCAL_WRITE, IBV_QPT_RC, IBV_QPT_UD, IBV_SEND_SIGNALED, IBV_WC_SUCCESS
@@ -66,9 +66,9 @@ class Memory:
 
 
 class Peer(protocol.Requests):
-    """A connection. `first` is what is said instead of the hello."""
+    """A connection. `first` is what is said instead of the hello; a silent one has nothing to send or receive with."""
 
-    def __init__(self, source, host, port, first=None, establish=True):
+    def __init__(self, source, host, port, first=None, silent=False):
         self.channel = CMEventChannel()
         self.id = CMID(creator=self.channel, port_space=RDMA_PS_TCP)
         self.source = source
@@ -77,13 +77,25 @@ class Peer(protocol.Requests):
         self.id.resolve_route()
         event(self.channel, RDMA_CM_EVENT_ROUTE_RESOLVED).ack_cm_event()
         self.id.create_qp(QPInitAttr(qp_type=IBV_QPT_RC, cap=QPCap(max_send_wr=64, max_recv_wr=RECEIVES)))
+        if not silent:
+            self.prepare()
+        self.connect(protocol.hello() if first is None else first)
+
+    def prepare(self):
         self.receives = [MR(self.id.pd, FRAME, IBV_ACCESS_LOCAL_WRITE) for _ in range(RECEIVES)]
         for buffer in self.receives:
             self.id.post_recv(buffer)
         self.out = MR(self.id.pd, 4096, IBV_ACCESS_LOCAL_WRITE)
         self.landing = MR(self.id.pd, LANDING, IBV_ACCESS_LOCAL_WRITE)
         self.taken = self.said = self.sent = self.acknowledged = 0
-        self.connect(protocol.hello() if first is None else first)
+
+    def close(self):
+        """Lets go of everything, in the order that verbs ask for."""
+        self.id.disconnect()
+        for part in [*getattr(self, "receives", ()), getattr(self, "out", None), getattr(self, "landing", None)]:
+            if part:
+                part.close()
+        self.id.close()
 
     def connect(self, first):
         how = ConnParam(resources=0, depth=4, retry=3, rnr_retry=0, data_len=len(first))
@@ -98,6 +110,10 @@ class Peer(protocol.Requests):
         assert not any(data[number:]), "padding that is not zero"
         self.welcome = protocol.welcome(data[:number])
         self.page = Memory(self, self.welcome["address"], self.welcome["rkey"])
+
+    def wait_dropped(self):
+        """It may have been dropped before its side of the handshake was over."""
+        event(self.channel, RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_REJECTED).ack_cm_event()
 
     # -- messages ---------------------------------------------------------------------------------
 

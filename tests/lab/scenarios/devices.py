@@ -5,6 +5,7 @@ import re
 from guests import Failed
 
 TOPOLOGY = "one guest"
+GUESTS_ONLY = True
 
 
 def run(lab):

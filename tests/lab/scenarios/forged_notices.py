@@ -23,11 +23,13 @@ def looks_are_few(tap):
     tap.signal("TERM")
     found = json.loads(tap.wait().splitlines()[-1])
     looks, ms = found.get("watched read", 0), found.get("watched ms", 0)
-    print(f"         {looks} looks at the progress line in {ms:.0f} ms")
+    close = found.get("watched close", 0)
+    print(f"         {looks} looks at the progress line in {ms:.0f} ms, {close} of them close to another")
     if not looks:
         raise Failed("not one look at the progress line: this proves nothing")
-    if looks > ms / INTERVAL_MS + 1:
-        raise Failed(f"{looks} looks in {ms:.0f} ms, expected one per {INTERVAL_MS} ms at most")
+    # Packets wait for emulated processors: some come closer than they were sent.
+    if looks > ms / INTERVAL_MS + 1 or close > 1 + looks / 200:
+        raise Failed(f"{looks} looks in {ms:.0f} ms, {close} of them close: expected one per {INTERVAL_MS} ms at most")
 
 
 def run(lab):

@@ -5,6 +5,7 @@ import witness
 TOPOLOGY = "several guests"
 KILLS_HOSTS = True
 SECONDS = 120
+GUESTS_ONLY = True
 
 
 def run(lab):

@@ -12,7 +12,7 @@ def run(lab):
     publisher = lab.host(1)
     daemon = bus.pubd(publisher, bus.market())
     witnesses = {}
-    for kind, number in (("rxe", 2), ("siw", 3)):
+    for kind, number in zip(lab.kinds, (2, 3)):
         host = lab.host(number)
         witnesses[kind] = host.start(
             f"exec /usr/bin/python3 -B $SOURCE/tests/lab/protocol_witness.py {host.address(kind)} "

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer that does everything wrong: garbage.py hellos|messages|greedy|silent|storm SOURCE HOST PORT SEED COUNT
+
+Each prints how many connections were refused or dropped, as they all must be: with an exit status of 1
+where one was not. `silent` holds COUNT connections until SIGTERM, `storm` makes and ends COUNT good ones.
+"""
+import faulthandler
+import random
+import signal
+import struct
+import sys
+
+from verbs_peer import FRAME, Gone, Peer, Refused, protocol
+
+LONGEST = 56  # of private data, where the connection manager has no more room
+
+
+def bad_hellos(rng, exact):
+    """Wrong in one field, or cut, or noise. Where a hello arrives without padding: shorter and longer ones too."""
+    good = protocol.hello()
+    for which in (dict(low=2, high=9), dict(features=4), dict(ticket=b"t" * 32), dict(magic=b"HTTP"),
+                  dict(low=0, high=0)):
+        yield protocol.hello(**which)
+    yield good[:6] + struct.pack("<H", 57) + good[8:]
+    yield good[:rng.randint(1, 6)]
+    if exact:
+        yield good[:rng.randint(7, 55)]
+        yield good + rng.randbytes(rng.randint(1, 100))
+    while True:
+        yield rng.randbytes(rng.randint(1, LONGEST))
+
+
+def hellos(connect, rng, count, exact):
+    reasons = set()
+    for _, first in zip(range(count), bad_hellos(rng, exact)):
+        try:
+            connect(first=first)
+            sys.exit(f"garbage: {first!r} was welcomed")
+        except Refused as refused:
+            reasons.add(refused.args)
+    for code, words in sorted(reasons):
+        print(f"    {code}: {words}")
+    same = protocol.hello(nonce=rng.getrandbits(64))
+    for again in [connect(first=same) for _ in range(3)]:  # no secret, so nothing is won by saying it again
+        again.catalogue("nasdaq.*")
+        again.close()
+    return count
+
+
+def bad_message(rng):
+    """What is SENT on a good connection: noise, a frame that lies, a message that is none."""
+    return rng.choice((
+        lambda: rng.randbytes(rng.randint(1, 7)),
+        lambda: rng.randbytes(rng.randint(8, FRAME)),
+        lambda: struct.pack("<II", 0, 1) + rng.randbytes(8),
+        lambda: struct.pack("<II", rng.randint(1, 2 ** 32 - 1), 0),
+        lambda: struct.pack("<II", 0, 0) + rng.randbytes(rng.randint(1, FRAME - 8)),
+        lambda: struct.pack("<IIHHI", 0, 0, rng.randint(1, 16), 0, 1) + rng.randbytes(rng.randint(100, 900)),
+        lambda: rng.randbytes(rng.randint(FRAME + 1, 4096))))()
+
+
+def messages(connect, rng, count, _):
+    for _ in range(count):
+        peer = connect()
+        try:
+            peer.post(bad_message(rng))
+        except Gone:
+            pass  # it was dropped before its device was told that the SEND arrived
+        peer.wait_dropped()
+        peer.close()
+    return count
+
+
+def greedy(connect, _, count, __):
+    """Asks and asks, and takes no answer."""
+    for _ in range(count):
+        peer = connect()
+        body = struct.pack("<IIHHI", 0, 0, protocol.CATALOGUE, 0, 1) + struct.pack("<I", 0) + protocol.text(">")
+        try:
+            while True:
+                peer.post(body)
+        except Gone:
+            pass
+        peer.wait_dropped()
+        peer.close()
+    return count
+
+
+def silent(connect, _, count, __):
+    held = [connect(silent=True) for _ in range(count)]
+    print(f"silent {len(held)}", flush=True)
+    held[0].wait_dropped()
+    return 0
+
+
+def storm(connect, _, count, __):
+    for _ in range(count):
+        connect(silent=True).close()
+    return count
+
+
+def main():
+    what, source, host, port, seed, count = sys.argv[1:7]
+    print(f"{what}, seed {seed}", flush=True)
+    faulthandler.register(signal.SIGALRM, chain=True)  # where it hangs, if it does
+    signal.alarm(100)
+    done = {"hellos": hellos, "messages": messages, "greedy": greedy, "silent": silent, "storm": storm}[what](
+        lambda **how: Peer(source, host, port, **how), random.Random(int(seed)), int(count), source.startswith("10.9.1."))
+    print(f"{what}: {done}", flush=True)
+
+
+main()
