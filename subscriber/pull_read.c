@@ -89,12 +89,14 @@ static void look_post(struct tb_source *source, uint64_t now)
 }
 
 /* N2. A copy that failed is looked into at once. Whom notices or the publisher wake need not look
- * by itself: the bus page tells, too, if a topic moved. */
+ * by itself: the bus page tells, too, if a topic moved. What a hint is worth under N4 only the line
+ * says. */
 static bool look_due(const struct tb_source *source, uint64_t now)
 {
 	if (source->copy_failed)
 		return true;
-	if (!source->look && (source->armed || notices_alive(source->subscription->subscriber)))
+	if (!source->look && source->hint <= source->head &&
+	    (source->armed || notices_alive(source->subscription->subscriber)))
 		return false;
 	return now - source->fetched_ms >= POLL_PAGE_MS;
 }
@@ -158,9 +160,12 @@ int pull_read(struct tb_source *source, int max)
 	    source->state != SOURCE_RUNNING || !source->place.remote)
 		return count;
 	/* What is known to be there comes first: else hints could keep us looking for ever. */
-	if (!source->copy_failed && source->next <= target(source))
+	if (!source->copy_failed && source->next <= target(source)) {
 		batch_post(source);
-	else if (look_due(source, now))
+	} else if (look_due(source, now)) {
+		if (is_strict(source))
+			source->hint = 0; /* true or false, the line answers it */
 		look_post(source, now);
+	}
 	return count;
 }

@@ -244,7 +244,8 @@ static enum there something_there(const struct tb_subscriber *subscriber)
 		if (!source->place.view && pull_read_due(source))
 			return THERE_NOW;
 		if (source->has_successor || source->state < SOURCE_RUNNING ||
-		    (source->state == SOURCE_RUNNING && source->look && !source->orphan))
+		    (source->state == SOURCE_RUNNING && !source->orphan &&
+		     (source->look || source->hint > source->head)))
 			found = THERE_SOON;
 	}
 	return found;

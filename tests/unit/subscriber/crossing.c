@@ -582,6 +582,35 @@ Test(crossing, a_descriptor_is_readable_for_records_that_have_landed)
 	}
 }
 
+/* A strict reader READs nothing on a hint's word, but looks at once how far the topic is. */
+Test(crossing, a_strict_reader_looks_when_it_is_hinted_at)
+{
+	const struct tb_subscription_options strict = { .size = sizeof(strict),
+							.on_record = notes_record,
+							.on_event = notes_event,
+							.user = &notes,
+							.from = TB_FROM_OLDEST,
+							.flags = TB_STRICT };
+	struct tb_subscription *subscription;
+	struct tb_topic *topic;
+
+	publisher_again(60000);
+	topic = scene_topic(publisher, "t", 64, 0);
+	subscriber = scene_subscriber("net", 0);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &strict, &subscription), 0, "%s", tb_error());
+	for (uint64_t round = 1; round <= 5; round++) {
+		scene_publish(topic, round, round);
+		subscriber->noticed_ms = subscriber_now_ms();
+		cr_assert(notices_hint(subscription->sources, round));
+		wait_for_records(round);
+	}
+	/* Of a false one it is told by the line, and no more is made of it. */
+	cr_assert(notices_hint(subscription->sources, 20));
+	UNTIL(subscription->sources->hint == 0 && subscription->sources->under_way == 0, 100);
+	cr_expect_eq(subscription->sources->head, 5);
+	cr_expect_eq(notes.events, 1, "%s", notes.text);
+}
+
 /* -- one call and what it does ------------------------------------------------------------------
  */
 
