@@ -231,9 +231,9 @@ static uint64_t clock_ns(void)
 }
 
 /* Those between ours and the users' are left for later versions to give a meaning to. */
-static inline bool kind_known(uint8_t kind)
+static inline bool kind_ours(uint8_t kind)
 {
-	return kind - 1u < TB_KIND_HOLE || kind >= TB_KIND_USER;
+	return kind - 1u < TB_KIND_HOLE;
 }
 
 static int update_refused(const struct tb_topic *topic, const struct tb_update *update)
@@ -244,7 +244,7 @@ static int update_refused(const struct tb_topic *topic, const struct tb_update *
 		return error_set(EINVAL,
 				 "topic %s: found an update of size %zu, expected %zu or more",
 				 topic->name, update->size, sizeof(*update));
-	if (!kind_known(update->kind))
+	if (!kind_ours(update->kind) && update->kind < TB_KIND_USER)
 		return error_set(EINVAL, "topic %s: found kind %u, expected 1 to %d, or %d to 255",
 				 topic->name, update->kind, TB_KIND_HOLE, TB_KIND_USER);
 	if (update->instrument >= topic->names.count)
@@ -324,13 +324,8 @@ static __attribute__((noinline)) int publish_now(struct tb_topic *topic,
 
 /* What is not the common case goes elsewhere and comes back: so that this saves no registers. A
  * topic that has ended has nothing reserved. */
-TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
+RECORD_INLINE int publish_right(struct tb_topic *topic, const struct tb_update *update)
 {
-	if (__builtin_expect(update->size < sizeof(*update) || !kind_known(update->kind) ||
-				     update->instrument >= topic->names.count ||
-				     update->length > topic->payload_max,
-			     0))
-		return update_refused(topic, update);
 	if (__builtin_expect(topic->sequence >= topic->progress.reserved, 0))
 		return publish_stepped(topic, update);
 	if (__builtin_expect(update->time_ns == 0, 0))
@@ -339,6 +334,28 @@ TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 		return publish_any(topic, update);
 	return topic->checked ? publish_checked(topic, update)
 			      : publish(topic, update, RECORD_SMALL, false);
+}
+
+static inline bool update_right(const struct tb_topic *topic, const struct tb_update *update)
+{
+	return update->size >= sizeof(*update) && update->instrument < topic->names.count &&
+	       update->length <= topic->payload_max;
+}
+
+/* A kind of the users' own, or something wrong. */
+static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	if (!update_right(topic, update) || update->kind < TB_KIND_USER)
+		return update_refused(topic, update);
+	return publish_right(topic, update);
+}
+
+TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
+{
+	if (__builtin_expect(!kind_ours(update->kind) || !update_right(topic, update), 0))
+		return publish_unusual(topic, update);
+	return publish_right(topic, update);
 }
 
 TB_API int tb_instrument(struct tb_topic *topic, const char *name)

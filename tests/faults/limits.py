@@ -232,6 +232,7 @@ class Disk(Scene):
                           prefix=["sh", "-c", f'exec "$0" "$@" 2>&{writing}'], pass_fds=[writing])
         os.close(writing)
         witness = self.witness()
+        witness.becomes("appeared")  # so the bus is there
         self.complain(3000)  # more than a pipe holds
         self.assertEqual(self.counters()["dropped"], 3000)
         witness.reads_on(100)

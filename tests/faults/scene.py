@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -29,6 +30,21 @@ def seed():
     value = int(os.environ.get("TICKBUS_TEST_SEED") or time.time_ns())
     print(f"seed: TICKBUS_TEST_SEED={value}", file=sys.stderr)
     return random.Random(value)
+
+
+class Lateness:
+    """How late this machine is: what a thread that wants to run every 5 ms finds. A bound in time is a
+    bound on what we do, and this comes on top of it where others want the processors."""
+
+    def __init__(self):
+        self.worst_ms = 0
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        while True:
+            before = time.monotonic()
+            time.sleep(0.005)
+            self.worst_ms = max(self.worst_ms, (time.monotonic() - before) * 1000 - 5)
 
 
 def synthetic(more=""):
