@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -88,6 +89,18 @@ static void standard_descriptors(void)
 	for (int fd = 0; fd <= 2; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
 			open("/dev/null", O_RDWR);
+}
+
+/* Each subscriber costs descriptors, and each grant that it has not read yet; what the usual limit
+ * keeps small is for programs that use select(2). */
+static void descriptors_raise(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* Signals come as reads, to the main thread alone. */
@@ -177,6 +190,7 @@ int main(int argc, char **argv)
 	int status;
 
 	standard_descriptors();
+	descriptors_raise();
 	status = arguments_parse(argc, argv, &mode, &path);
 	if (status >= 0)
 		return status;
