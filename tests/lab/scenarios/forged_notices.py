@@ -8,7 +8,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 150
-RECORDS, FORGED, SEED = 3000, 2000, 20241
+RECORDS, FORGED, SEED = 1500, 1000, 20241
 INTERVAL_MS = 1  # readers look at a progress line no more often
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each host a guest: READ over RoCE and iWARP, multicast; a cable pulled, a host powered off."""
+"""Each host a guest: READ over RoCE and iWARP, multicast; a cable pulled."""
 import witness
 
 TOPOLOGY = "several guests"
-KILLS_HOSTS = True
 SECONDS = 120
 GUESTS_ONLY = True
 
@@ -18,5 +17,3 @@ def run(lab):
     lab.wait_until(lambda: not lab.host(2).reaches(lab.host(1)), "the cable to be out")
     lab.host(1).plug()
     lab.wait_until(lambda: lab.host(2).reaches(lab.host(1)), "the cable to be in")
-    lab.host(1).power_off()
-    lab.wait_until(lambda: not lab.host(2).reaches(lab.host(1)), "the host to be off")

@@ -11,7 +11,7 @@ def run(lab):
     for how in ("loss 1% delay 1ms", "loss 10% delay 2ms"):
         for host in lab.hosts[:3]:
             host.shape(how)
-        for _ in range(5):
+        for _ in range(2):
             scene.all_read_on()
         for host in lab.hosts[:3]:
             host.shape("")

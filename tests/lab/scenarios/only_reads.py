@@ -7,7 +7,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 120
-RECORDS = 3000
+RECORDS = 1000
 BY_RECORD = {"read request", "read response", "acknowledge", "multicast datagram"}
 
 

@@ -7,5 +7,5 @@ SECONDS = 240
 
 
 def run(lab):
-    torn_reads.none_wrong(lab, 12500)
-    torn_reads.some_wrong_without_the_check(lab, 12500)
+    torn_reads.none_wrong(lab, 2500)
+    torn_reads.some_wrong_without_the_check(lab, 2500)

@@ -3,6 +3,8 @@
 import witness
 
 TOPOLOGY = "one guest"
+ON_DEMAND = True  # hosts_apart has it, too
+GUESTS_ONLY = True
 
 
 def run(lab):

@@ -3,6 +3,7 @@
 import witness
 
 TOPOLOGY = "one guest"
+ON_DEMAND = True  # hosts_apart has it, too
 
 
 def run(lab):

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a record costs the publishing thread, with some number of remote subscribers: its time, its instructions.
+
+The time is that in user mode (utime in /proc of the task called feed). Software devices work in the kernel,
+also in the name of who sends, and that is not ours. Emulated processors have no counter of instructions:
+callgrind counts those of tb_publish and tb_flush, for the same records each time.
+"""
+import re
+
+import bus
+
+TICKS = 100  # a second, in /proc
+RATE, RECORDS = 2000, 10000
+MESSAGES = 3000
+
+
+def readers_start(lab, count, *options):
+    """Subscribers on three hosts, two of them on one, over each kind of device in turn."""
+    places = [(lab.host(number), lab.kinds[number % len(lab.kinds)]) for number in (2, 3, 4, 2)]
+    return [bus.cat(host, lab.host(1), kind, "quote", *options, out=f"cpu.{i}")
+            for i, (host, kind) in enumerate(places[:count])]
+
+
+def all_joined(lab, count):
+    lab.wait_until(lambda: bus.counter(lab.host(1), "joins") == count, f"{count} joins")
+
+
+def ticks(daemon):
+    """User time of the publishing thread so far."""
+    return int(daemon.host.run(
+        f"for task in /proc/{daemon.guest.pid(daemon.name)}/task/*; do\n"
+        "[ $(<$task/comm) != feed ] || cut -d ' ' -f 14 $task/stat\ndone"))
+
+
+def user_us(lab, subscribers):
+    """User time for a record at RATE, in microseconds."""
+    daemon = bus.pubd(lab.host(1), bus.market(RATE))
+    readers = readers_start(lab, subscribers, "--from newest")
+    all_joined(lab, subscribers)
+    before = ticks(daemon)
+    lab.host(1).run(f"tickbus cat shm:lab nasdaq.quote --from newest --count {RECORDS} >/dev/null")
+    spent = ticks(daemon) - before
+    for reader in readers:
+        reader.signal("KILL")
+    daemon.signal("TERM")
+    daemon.wait()
+    return spent * 1e6 / TICKS / RECORDS
+
+
+def instructions(lab, subscribers):
+    """User instructions for all records of a file."""
+    host = lab.host(1)
+    path = bus.synthetic_file(lab, MESSAGES, symbols=50)
+    daemon = bus.pubd(host, bus.itch(path, subscribers), slots=8192, prefix=(
+        "valgrind --tool=callgrind --separate-threads=yes --callgrind-out-file=$OUT/callgrind "
+        "--toggle-collect=tb_publish --toggle-collect=tb_flush"))
+    for reader in readers_start(lab, subscribers, "--until-end"):
+        reader.wait()
+    daemon.wait_for("to the end")
+    daemon.signal("TERM")
+    daemon.wait()
+    counts = re.findall(r"^totals: (\d+)", host.run("cat $OUT/callgrind*; rm $OUT/callgrind*"), re.M)
+    return max(int(count) for count in counts)
