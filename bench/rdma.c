@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tickbus-bench-rdma: records pulled over RDMA, measured once. bench/rdma.py runs it in turns with
+ * the device's own tools.
+ *
+ *   tickbus-bench-rdma MEASURE PUBLISHER SUBSCRIBER SLOT_BYTES COUNT
+ *
+ *   notice  COUNT records, one at a time, so that a READ fetches nothing else. Microseconds to its
+ *           delivery: from the call of tb_poll that posted the READ (record), and from before
+ *           tb_publish (notice). Middles.
+ *   known   records that are known to be there, in COUNT READs of READ_BYTES, each posted when the
+ *           one before it was delivered. Microseconds from delivery to delivery, the middle.
+ *   bulk    the same with READ_DEPTH of them under way at once: MiB a second, from the call that
+ *           posts the first to the last delivery.
+ *
+ * PUBLISHER and SUBSCRIBER are addresses of this machine's devices. The publisher is a process of
+ * its own on the first core, which sleeps until it is asked for a record, as the peer of
+ * ib_read_lat sleeps; the subscriber polls on the second. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "tickbus/counters.h"
+#include "tickbus/publisher.h"
+#include "tickbus/subscriber.h"
+
+#define PORT       7476
+#define READ_BYTES 8192 /* what the library makes of a batch of up to READ_DEPTH of them */
+#define READ_DEPTH 32
+#define WARM       50    /* records: the first one also fetches its instrument's name */
+#define REST_NS    20000 /* the publisher has woken up, when it publishes */
+#define GIVE_UP_S  100
+#define COUNTS_MAX 64
+#define COUNT_MAX  65536
+
+struct plan {
+	const char *publisher, *subscriber;
+	uint32_t words, slots, batch_bytes;
+	uint64_t filled; /* records before anyone joins */
+	int asks[2];     /* pipes: a byte asks for a record */
+	int ready[2];
+};
+
+struct pulled {
+	struct tb_subscriber *subscriber;
+	struct tb_subscription *subscription;
+	uint32_t words;
+	size_t reads; /* the counter's place */
+	uint64_t next, posted_ns, delivered_ns, published_ns;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void expect(int result, const char *what)
+{
+	if (result < 0)
+		machine_fail("%s: %s", what, tb_error());
+}
+
+/* -- the publisher's process --------------------------------------------------------------------
+ */
+
+static uint32_t slot_bytes(const struct plan *plan)
+{
+	return plan->words * 8 + HEADER_BYTES;
+}
+
+static struct tb_topic *topic_make(struct tb_publisher *publisher, const struct plan *plan)
+{
+	struct tb_topic_options how = { .size = sizeof(how),
+					.name = "t",
+					.slots = plan->slots,
+					.instruments = 1,
+					.flags = TB_TOPIC_NO_LAST_VALUE | TB_TOPIC_MANUAL_FLUSH };
+	struct tb_schema *schema = NULL;
+	struct tb_topic *topic;
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "name: bench\nversion: 1\nfields:\n- {name: words, type: 'u64[%u]', doc: words}\n",
+		 plan->words);
+	expect(tb_schema_parse(&schema, text, strlen(text), "bench"), "schema");
+	how.schema = schema;
+	expect(tb_topic_create(publisher, &how, &topic), "topic");
+	tb_schema_free(schema);
+	expect(tb_instrument(topic, "BENCH"), "instrument");
+	return topic;
+}
+
+static void record_write(struct tb_topic *topic, const struct plan *plan, uint64_t number)
+{
+	uint64_t payload[PAYLOAD_WORDS];
+	struct tb_update update = { .size = sizeof(update),
+				    .kind = TB_KIND_UPDATE,
+				    .length = (uint16_t)(plan->words * 8),
+				    .data = payload };
+
+	payload_fill(payload, plan->words, number);
+	update.time_ns = now_ns();
+	expect(tb_publish(topic, &update), "publish");
+}
+
+static void publisher_main(const struct plan *plan)
+{
+	char address[128], ask;
+	const char *listen = address;
+	struct tb_publisher_options how = { .size = sizeof(how),
+					    .name = "bench-rdma",
+					    .listen = &listen,
+					    .listen_count = 1,
+					    .topics_max = 1,
+					    .exit_wait_ms = UINT32_MAX };
+	struct tb_publisher *publisher;
+	struct tb_topic *topic;
+
+	snprintf(address, sizeof(address), "rdma:%s:%d", plan->publisher, PORT);
+	expect(tb_publisher_open(&publisher, &how), "publisher");
+	topic = topic_make(publisher, plan);
+	machine_pin(0); /* after the library's thread was started: it goes where there is room */
+	for (uint64_t i = 1; i <= plan->filled; i++)
+		record_write(topic, plan, i);
+	tb_flush(topic);
+	if (write(plan->ready[1], "", 1) != 1)
+		machine_fail("the subscriber is gone");
+	for (uint64_t i = plan->filled + 1; read(plan->asks[0], &ask, 1) == 1; i++) {
+		const uint64_t until = now_ns() + REST_NS;
+
+		while (now_ns() < until)
+			machine_pause();
+		record_write(topic, plan, i);
+		tb_flush(topic);
+	}
+	tb_publisher_close(publisher);
+}
+
+/* Before anything of the library is used: what it has of devices does not survive a fork. */
+static pid_t publisher_start(struct plan *plan)
+{
+	pid_t child;
+	char byte;
+
+	if (pipe(plan->asks) < 0 || pipe(plan->ready) < 0 || (child = fork()) < 0)
+		machine_fail("no process for the publisher");
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(plan->asks[1]);
+		publisher_main(plan);
+		exit(0);
+	}
+	close(plan->ready[1]);
+	if (read(plan->ready[0], &byte, 1) != 1)
+		machine_fail("the publisher ended before it began");
+	return child;
+}
+
+static void publisher_stop(struct plan *plan, pid_t child)
+{
+	int status;
+
+	close(plan->asks[1]);
+	waitpid(child, &status, 0);
+	if (status)
+		machine_fail("the publisher ended with status 0x%x", (unsigned int)status);
+}
+
+/* -- the subscriber -----------------------------------------------------------------------------
+ */
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	struct pulled *pulled = user;
+
+	(void)source;
+	pulled->delivered_ns = now_ns();
+	pulled->published_ns = record->time_ns;
+	if (record->sequence != pulled->next++ || record->length != pulled->words * 8 ||
+	    payload_wrong(record->data, pulled->words, record->sequence))
+		machine_fail("record %llu is wrong", (unsigned long long)record->sequence);
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	struct pulled *pulled = user;
+
+	if (event->kind == TB_EVENT_APPEARED)
+		pulled->next = event->first;
+	else
+		machine_fail("event %d between records", (int)event->kind);
+}
+
+static size_t counter_place(const char *name)
+{
+	size_t count;
+	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
+
+	for (size_t i = 0; i < count && i < COUNTS_MAX; i++)
+		if (strcmp(table[i].name, name) == 0)
+			return i;
+	machine_fail("no counter %s", name);
+}
+
+static void pulled_open(struct pulled *pulled, const struct plan *plan, enum tb_from from)
+{
+	char address[192];
+	struct tb_subscriber_options bus = { .size = sizeof(bus),
+					     .address = address,
+					     .connect_ms = 20000,
+					     .stale_ms = 10000,
+					     .topics_max = 1,
+					     .batch_bytes = plan->batch_bytes };
+	struct tb_subscription_options how = { .size = sizeof(how),
+					       .on_record = on_record,
+					       .on_event = on_event,
+					       .user = pulled,
+					       .from = from };
+
+	snprintf(address, sizeof(address), "rdma:%s:%d,source=%s", plan->publisher, PORT,
+		 plan->subscriber);
+	pulled->words = plan->words;
+	pulled->reads = counter_place("reads");
+	expect(tb_subscriber_open(&pulled->subscriber, &bus), "subscriber");
+	expect(tb_subscribe(pulled->subscriber, "t", &how, &pulled->subscription), "subscribe");
+	machine_pin(1);
+}
+
+static uint64_t reads(const struct pulled *pulled)
+{
+	uint64_t values[COUNTS_MAX] = { 0 };
+
+	tb_subscription_counters(pulled->subscription, values, COUNTS_MAX);
+	return values[pulled->reads];
+}
+
+/* One look, noting when the one began that posted the last READ. */
+static void look(struct pulled *pulled)
+{
+	const uint64_t before = reads(pulled), from = now_ns();
+
+	expect(tb_poll(pulled->subscriber, INT32_MAX), "poll");
+	if (reads(pulled) != before)
+		pulled->posted_ns = from;
+}
+
+static int pulled_close(struct pulled *pulled, struct plan *plan, pid_t child)
+{
+	tb_subscriber_close(pulled->subscriber);
+	publisher_stop(plan, child);
+	return 0;
+}
+
+/* -- measurements -------------------------------------------------------------------------------
+ */
+
+static double *samples_make(size_t count)
+{
+	double *samples = calloc(count, sizeof(*samples));
+
+	if (!samples)
+		machine_fail("no memory");
+	return samples;
+}
+
+static int notice_main(struct plan *plan, size_t count)
+{
+	double *record = samples_make(count), *notice = samples_make(count);
+	struct pulled pulled = { 0 };
+	pid_t child;
+
+	plan->slots = 65536;
+	child = publisher_start(plan);
+	pulled_open(&pulled, plan, TB_FROM_NEWEST);
+	for (size_t i = 0; i < WARM + count; i++) {
+		const uint64_t next = pulled.next;
+		const size_t at = i < WARM ? 0 : i - WARM;
+
+		if (write(plan->asks[1], "", 1) != 1)
+			machine_fail("the publisher is gone");
+		while (pulled.next == next)
+			look(&pulled);
+		record[at] = (double)(pulled.delivered_ns - pulled.posted_ns) / 1e3;
+		notice[at] = (double)(pulled.delivered_ns - pulled.published_ns) / 1e3;
+	}
+	printf("{\"record\": %.3f, ", machine_quantile(record, count, 0.5));
+	printf("\"notice\": %.3f}\n", machine_quantile(notice, count, 0.5));
+	free(record);
+	free(notice);
+	return pulled_close(&pulled, plan, child);
+}
+
+/* Fills a ring with what so many READs fetch; twice as large, so that none is overwritten. */
+static pid_t ring_fill(struct plan *plan, struct pulled *pulled, size_t count)
+{
+	pid_t child;
+
+	plan->filled = count * (READ_BYTES / slot_bytes(plan));
+	for (plan->slots = 64; plan->slots < 2 * plan->filled;)
+		plan->slots *= 2;
+	child = publisher_start(plan);
+	pulled_open(pulled, plan, TB_FROM_OLDEST);
+	return child;
+}
+
+static int known_main(struct plan *plan, size_t count)
+{
+	double *cycle = samples_make(count);
+	struct pulled pulled = { 0 };
+	uint64_t before = 0;
+	size_t at = 0;
+	pid_t child;
+
+	plan->batch_bytes = READ_BYTES;
+	child = ring_fill(plan, &pulled, count);
+	while (pulled.next <= plan->filled) {
+		const int got = tb_poll(pulled.subscriber, INT32_MAX);
+
+		expect(got, "poll");
+		if (got > 0 && before && at < count)
+			cycle[at++] = (double)(pulled.delivered_ns - before) / 1e3;
+		if (got > 0)
+			before = pulled.delivered_ns;
+	}
+	printf("{\"record\": %.3f}\n", machine_quantile(cycle, at, 0.5));
+	free(cycle);
+	return pulled_close(&pulled, plan, child);
+}
+
+static int bulk_main(struct plan *plan, size_t count)
+{
+	struct pulled pulled = { 0 };
+	const pid_t child = ring_fill(plan, &pulled, count);
+	const uint64_t from = now_ns();
+
+	while (pulled.next <= plan->filled)
+		expect(tb_poll(pulled.subscriber, INT32_MAX), "poll");
+	printf("{\"rate\": %.3f}\n", (double)(plan->filled * slot_bytes(plan)) / 1048576 * 1e9 /
+					     (double)(pulled.delivered_ns - from));
+	return pulled_close(&pulled, plan, child);
+}
+
+/* -- the command --------------------------------------------------------------------------------
+ */
+
+static unsigned int number(const char *text, unsigned long low, unsigned long high)
+{
+	char *end;
+	const unsigned long value = strtoul(text, &end, 10);
+
+	if (*end || end == text || value < low || value > high)
+		machine_fail("found %s, expected a number from %lu to %lu", text, low, high);
+	return (unsigned int)value;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct plan *, size_t count);
+} measures[] = { { "notice", notice_main }, { "known", known_main }, { "bulk", bulk_main } };
+
+int main(int argc, char **argv)
+{
+	struct plan plan = { .batch_bytes = READ_BYTES * READ_DEPTH };
+
+	if (argc != 6) {
+		fputs("usage: tickbus-bench-rdma notice|known|bulk PUBLISHER SUBSCRIBER SLOT_BYTES "
+		      "COUNT\n",
+		      stderr);
+		return 2;
+	}
+	alarm(GIVE_UP_S); /* also where the publisher hangs */
+	plan.publisher = argv[2];
+	plan.subscriber = argv[3];
+	plan.words = (number(argv[4], 64, 4096) / 64 * 64 - HEADER_BYTES) / 8;
+	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
+		if (strcmp(measures[i].name, argv[1]) == 0)
+			return measures[i].run(&plan, number(argv[5], 2, COUNT_MAX));
+	machine_fail("found measure %s, expected notice, known or bulk", argv[1]);
+}

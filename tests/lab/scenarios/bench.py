@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/bench rdma on devices that are there: each row has a ratio, and no speed of a software device is told."""
+import json
+import math
+
+from guests import Failed
+
+TOPOLOGY = "one guest"
+SECONDS = 90
+ROWS = ["rdma/record/one", "rdma/record/known", "rdma/notice", "rdma/bulk/1024"]
+
+
+def run(lab):
+    devices = [host.rxe for host in lab.hosts[:2] if host.guest is lab.host(1).guest]
+    lab.host(1).run(f"$SOURCE/scripts/bench --tiny --build $BUILD --device {','.join(devices)} "
+                    f"--json $OUT/bench.json {' '.join(ROWS)}")
+    rows = json.loads((lab.topology.folder / "bench.json").read_text())["results"]
+    if [row["name"] for row in rows] != ROWS:
+        raise Failed(f"found {rows}, expected rows {ROWS}")
+    for row in rows:
+        if not (math.isfinite(row["ratio"]) and row["ratio"] > 0) or row["holds"] is None:
+            raise Failed(f"no ratio that is judged: {row}")
+        software = "software" in row["more"]
+        if software and any(row[key] is not None for key in ("value", "yardstick_value", "range")):
+            raise Failed(f"a speed of a software device: {row}")
