@@ -125,8 +125,10 @@ static int join_try(const struct sockaddr_storage *local)
 					 ? 0
 					 : -verbs_event_code(&event);
 	}
-	if (id)
+	if (id) {
+		rdma_leave_multicast(id, (struct sockaddr *)&group);
 		rdma_destroy_id(id);
+	}
 	verbs_device_leave(device);
 	if (events)
 		rdma_destroy_event_channel(events);

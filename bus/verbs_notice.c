@@ -156,8 +156,10 @@ static void group_stop(struct verbs_group *group)
 void verbs_group_close(struct verbs_group *group)
 {
 	group_stop(group);
-	if (group->id)
-		rdma_destroy_id(group->id); /* leaves the group */
+	if (group->id) {
+		rdma_leave_multicast(group->id, (struct sockaddr *)&group->where);
+		rdma_destroy_id(group->id);
+	}
 	group->id = NULL;
 	group->kind = FABRIC_NOTICES_NONE;
 }
@@ -367,6 +369,7 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 		/* A subnet manager may not know send-only members: be one that could receive. */
 		if (group->send_only) {
 			group->send_only = false;
+			rdma_leave_multicast(group->id, (struct sockaddr *)&group->where);
 			if (group_join(group->id, &group->where, false) == 0)
 				return 0;
 		}

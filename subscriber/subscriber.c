@@ -388,9 +388,8 @@ static int open_connect(struct tb_subscriber *subscriber)
 		result = pump(subscriber, subscriber_now_ms() + subscriber->connect_ms, open_done,
 			      NULL);
 	if (result == -ETIMEDOUT)
-		return error_set(ETIMEDOUT,
-				 "%s: somebody listens there, but did not answer within %u ms",
-				 subscriber->address, subscriber->connect_ms);
+		return error_set(ETIMEDOUT, "%s: no answer within %u ms", subscriber->address,
+				 subscriber->connect_ms);
 	if (result == 0 && !subscriber->welcomed)
 		return error_set(subscriber->gone_code, "%s: %s", subscriber->address,
 				 subscriber->gone_words);
@@ -400,7 +399,8 @@ static int open_connect(struct tb_subscriber *subscriber)
 static bool passes_by_itself(int code)
 {
 	return code == -ECONNREFUSED || code == -ECONNRESET || code == -ETIMEDOUT ||
-	       code == -EAGAIN || code == -EUSERS || code == -ENOENT;
+	       code == -EAGAIN || code == -EUSERS || code == -ENOENT || code == -EHOSTUNREACH ||
+	       code == -ENETUNREACH || code == -ENODEV;
 }
 
 TB_API int tb_subscriber_open(struct tb_subscriber **out,
