@@ -6,7 +6,6 @@ from hosts import Skipped
 
 TOPOLOGY = "one guest"
 SECONDS = 300
-ON_DEMAND = True
 BOUND = 1.02  # how many records one flush covers depends on time, and callgrind runs one thread at a time
 
 

@@ -8,4 +8,4 @@ SECONDS = 120
 
 
 def run(lab):
-    replay.equal_rows(lab, bus.synthetic_file(lab, 30000), ("quote", "trade"), 65536)
+    replay.equal_rows(lab, bus.synthetic_file(lab, 70000), ("quote", "trade"), 65536)
