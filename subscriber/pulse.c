@@ -146,7 +146,7 @@ static void page_use(struct tb_subscriber *subscriber)
 static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
 {
 	if (subscriber->lost ||
-	    (subscriber->welcomed && looked_ms - subscriber->pulse_ms >= subscriber->stale_ms))
+	    (subscriber->welcomed && looked_ms >= subscriber->pulse_ms + subscriber->stale_ms))
 		all_stale(subscriber);
 }
 

@@ -474,6 +474,24 @@ Test(crossing, who_was_away_for_the_bound_looks_before_it_tells_stale)
 	cr_expect_eq(counted(subscriber->subscriptions, SUBSCRIPTION_STALES), 0, "%s", notes.text);
 }
 
+Test(crossing, a_page_that_was_on_its_way_for_a_while_is_as_good_as_any)
+{
+	uint64_t moved_ms;
+
+	scene_topic(publisher, "t", 64, 0);
+	read_on(false);
+	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
+	net.unanswered = true;
+	subscriber->page_ms = subscriber->kept_ms = 0;
+	UNTIL(subscriber->page_under_way, 100);
+	subscriber->page_asked_ms -= 10;
+	subscriber->pulse_count--; /* so that it brings news */
+	moved_ms = subscriber->pulse_ms -= 20;
+	net.unanswered = false;
+	UNTIL(subscriber->pulse_ms != moved_ms, 100);
+	cr_expect_eq(counted(subscriber->subscriptions, SUBSCRIPTION_STALES), 0, "%s", notes.text);
+}
+
 Test(crossing, a_pulse_that_cannot_be_read_after_connecting_again_is_told_stale)
 {
 	scene_topic(publisher, "t", 64, 0);
