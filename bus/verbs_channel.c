@@ -266,12 +266,18 @@ size_t verbs_channel_take(struct verbs_channel *channel, uint8_t message[FABRIC_
 /* -- completions --------------------------------------------------------------------------------
  */
 
-static void completion_failed(struct verbs_channel *channel, enum ibv_wc_status status)
+/* What went wrong, in our words. Devices differ in what they call a SEND that is longer than the
+ * receive which it met; nothing else can be wrong with a receive of ours. */
+static void completion_failed(struct verbs_channel *channel, const struct ibv_wc *wc)
 {
 	char why[128];
 
-	snprintf(why, sizeof(why), "%s", ibv_wc_status_str(status));
-	switch (status) {
+	snprintf(why, sizeof(why), "%s", ibv_wc_status_str(wc->status));
+	if ((wc->wr_id & RECEIVE) && wc->status != IBV_WC_WR_FLUSH_ERR) {
+		channel_broken(channel, EPROTO, "it sent a frame that is longer than any of ours");
+		return;
+	}
+	switch (wc->status) {
 	case IBV_WC_WR_FLUSH_ERR:
 		channel_broken(channel, ECONNRESET, "the other side closed the connection");
 		break;
@@ -302,7 +308,7 @@ static void completion(struct verbs_channel *channel, const struct ibv_wc *wc)
 	const bool good = wc->status == IBV_WC_SUCCESS;
 
 	if (!good)
-		completion_failed(channel, wc->status);
+		completion_failed(channel, wc);
 	if (wc->wr_id & RECEIVE) {
 		const uint32_t at =
 			(channel->arrived_first + channel->arrived_count) % VERBS_RECEIVES;

@@ -118,6 +118,44 @@ static struct ibv_qp qp = { .context = &context };
 static struct ibv_cq cq = { .context = &context };
 static struct ibv_mr mr;
 
+/* -- a connection -------------------------------------------------------------------------------
+ */
+
+static int one_failed_receive(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	(void)cq;
+	(void)max;
+	if (polls++ > 0)
+		return 0;
+	*wc = (struct ibv_wc){ .status = status, .wr_id = UINT64_C(1) << 63 };
+	return 1;
+}
+
+/* Soft-RoCE and Soft-iWARP have different names for it; a flush is nobody's fault. */
+Test(channel, a_send_that_is_too_long_is_the_senders_fault)
+{
+	static const struct {
+		enum ibv_wc_status status;
+		int code;
+		const char *why;
+	} cases[] = {
+		{ IBV_WC_LOC_LEN_ERR, EPROTO, "it sent a frame that is longer than any of ours" },
+		{ IBV_WC_LOC_QP_OP_ERR, EPROTO, "it sent a frame that is longer than any of ours" },
+		{ IBV_WC_WR_FLUSH_ERR, ECONNRESET, "the other side closed the connection" },
+	};
+
+	context.ops.poll_cq = one_failed_receive;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct verbs_channel channel = { .cq = &cq, .qp = &qp, .mr = &mr };
+
+		status = cases[i].status;
+		polls = 0;
+		verbs_channel_progress(&channel);
+		cr_expect_eq(channel.broken, cases[i].code, "%d", channel.broken);
+		cr_expect_str_eq(channel.why, cases[i].why);
+	}
+}
+
 Test(receiver, is_not_kept_by_empty_datagrams)
 {
 	static char buffers[64];
