@@ -121,9 +121,9 @@ static struct ibv_mr mr;
 /* -- a connection -------------------------------------------------------------------------------
  */
 
-static int one_failed_receive(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+static int one_failed_receive(struct ibv_cq *queue, int max, struct ibv_wc *wc)
 {
-	(void)cq;
+	(void)queue;
 	(void)max;
 	if (polls++ > 0)
 		return 0;
