@@ -56,15 +56,12 @@ static inline void put(struct bare *bare, const uint64_t *payload)
 	atomic_store_explicit(&slot[0], next, memory_order_release);
 }
 
-static void bare_write(void *writer, unsigned int count)
+static void bare_write(void *writer, const uint64_t *payloads, unsigned int count)
 {
 	struct bare *bare = writer;
-	uint64_t payload[PAYLOAD_WORDS];
 
-	while (count-- > 0) {
-		payload_fill(payload, bare->words, bare->next);
-		put(bare, payload);
-	}
+	for (; count > 0; count--, payloads += bare->words)
+		put(bare, payloads);
 }
 
 /* Whether a message was got; *found is what the slot held. */

@@ -36,8 +36,9 @@ struct transport {
 	/* The writer of a channel, 0 or 1, made before its readers. 0, or -1 after words on stderr.
 	 */
 	int (*writer_open)(void **writer, const struct shape *, unsigned int channel);
-	/* Writes the next `count` messages as one batch, and makes them known. */
-	void (*write)(void *writer, unsigned int count);
+	/* Writes the next `count` messages as one batch, and makes them known. Their payloads are
+	 * there, one behind the other: making them is not what is measured. */
+	void (*write)(void *writer, const uint64_t *payloads, unsigned int count);
 	void (*writer_close)(void *writer);
 	/* Ready to get every message that is written after it returned. */
 	int (*reader_open)(void **reader, const struct shape *, unsigned int channel);

@@ -19,7 +19,6 @@
 struct writer {
 	struct tb_publisher *publisher;
 	struct tb_topic *topic;
-	uint64_t next;
 	uint32_t words, instrument;
 	bool checked;
 };
@@ -64,7 +63,6 @@ static int bus_writer_open(void **out, const struct shape *shape, unsigned int c
 	expect(tb_topic_create(writer->publisher, &topic, &writer->topic), "topic");
 	tb_schema_free(schema);
 	writer->instrument = (uint32_t)tb_instrument(writer->topic, "BENCH");
-	writer->next = 1;
 	writer->words = shape->payload_words;
 	writer->checked = checked;
 	*out = writer;
@@ -89,22 +87,19 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void bus_write(void *user, unsigned int count)
+static void bus_write(void *user, const uint64_t *payloads, unsigned int count)
 {
 	struct writer *writer = user;
-	uint64_t payload[PAYLOAD_WORDS];
 	struct tb_update update = { .size = sizeof(update),
 				    .instrument = writer->instrument,
 				    .kind = TB_KIND_UPDATE,
 				    .length = (uint16_t)(writer->words * 8),
 				    .time_ns = writer->checked ? clock_ns() : 1,
-				    .data = payload };
+				    .data = payloads };
 
-	while (count-- > 0) {
-		payload_fill(payload, writer->words, writer->next++);
+	for (; count > 0; count--, update.data = payloads += writer->words)
 		if (tb_publish(writer->topic, &update) < 0)
 			machine_fail("publish: %s", tb_error());
-	}
 	tb_flush(writer->topic);
 }
 

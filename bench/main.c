@@ -69,6 +69,35 @@ struct run {
 static const struct transport *const transports[] = { &bare_transport, &local_transport,
 						      &checked_transport };
 
+/* -- what is written ----------------------------------------------------------------------------
+ */
+
+/* The payloads of the next messages, made before they are written. */
+struct maker {
+	uint64_t next;
+	uint32_t words;
+	uint64_t payloads[BATCH * PAYLOAD_WORDS];
+};
+
+static struct maker *maker_open(const struct run *run)
+{
+	struct maker *maker = malloc(sizeof(*maker));
+
+	if (!maker)
+		machine_fail("no memory");
+	maker->next = 1;
+	maker->words = run->shape.payload_words;
+	return maker;
+}
+
+static const uint64_t *make(struct maker *maker, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		payload_fill(maker->payloads + (size_t)i * maker->words, maker->words,
+			     maker->next++);
+	return maker->payloads;
+}
+
 /* -- the other processes ------------------------------------------------------------------------
  */
 
@@ -165,6 +194,7 @@ static int reader_main(struct run *run)
 
 static int echo_main(struct run *run)
 {
+	struct maker *maker = maker_open(run);
 	struct tally tally = { 0 };
 	void *reader, *writer;
 	uint64_t sent = 0;
@@ -176,8 +206,9 @@ static int echo_main(struct run *run)
 	while (atomic_load_explicit(&run->desk->phase, memory_order_relaxed) != DONE) {
 		run->transport->read(reader, &tally);
 		for (; sent < tally.received; sent++)
-			run->transport->write(writer, 1);
+			run->transport->write(writer, make(maker, 1), 1);
 	}
+	free(maker);
 	run->desk->outcomes[0].tally = tally;
 	run->transport->reader_close(reader);
 	run->transport->writer_close(writer);
@@ -207,8 +238,10 @@ static double *samples_make(void)
 static int publish_main(struct run *run)
 {
 	const bool each = strcmp(run->measure, "each") == 0;
+	struct maker *maker = maker_open(run);
 	double *samples = samples_make();
 	uint64_t warm, until, from, to;
+	const uint64_t *payloads;
 	size_t count = 0;
 	void *writer;
 
@@ -217,12 +250,13 @@ static int publish_main(struct run *run)
 	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
 	do {
+		payloads = make(maker, BATCH);
 		rest(run, REST_NS);
 		from = machine_ticks();
 		for (unsigned int i = 0; each && i < BATCH; i++)
-			run->transport->write(writer, 1);
+			run->transport->write(writer, payloads + (size_t)i * maker->words, 1);
 		if (!each)
-			run->transport->write(writer, BATCH);
+			run->transport->write(writer, payloads, BATCH);
 		to = machine_ticks();
 		if (from >= warm)
 			samples[count++] = (double)(to - from) / run->scale / BATCH;
@@ -231,12 +265,14 @@ static int publish_main(struct run *run)
 	printf("{\"value\": %.3f}\n", machine_quantile(samples, count, 0.5));
 	run->transport->writer_close(writer);
 	free(samples);
+	free(maker);
 	return 0;
 }
 
 static int throughput_main(struct run *run)
 {
-	double slowest = 0, lost = 0;
+	struct maker *maker = maker_open(run);
+	double slowest = 0, mean = 0, lost = 0;
 	uint64_t warm, until;
 	void *writer;
 
@@ -245,10 +281,10 @@ static int throughput_main(struct run *run)
 	warm = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
 	while (machine_ticks() < warm)
-		run->transport->write(writer, BATCH);
+		run->transport->write(writer, make(maker, BATCH), BATCH);
 	phase_set(run, MEASURE);
 	while (machine_ticks() < until)
-		run->transport->write(writer, BATCH);
+		run->transport->write(writer, make(maker, BATCH), BATCH);
 	join(run);
 	for (unsigned int i = 0; i < run->readers; i++) {
 		const struct outcome *outcome = &run->desk->outcomes[i];
@@ -256,18 +292,22 @@ static int throughput_main(struct run *run)
 		if (i > 0 && outcome->rate >= slowest)
 			continue;
 		slowest = outcome->rate;
+		mean = (double)outcome->tally.received / run->ms / 1e3;
 		lost = (double)outcome->tally.lost /
 		       (double)(outcome->tally.lost + outcome->tally.received + 1);
 	}
-	printf("{\"value\": %.4f, \"lost\": %.4f}\n", slowest, lost);
+	printf("{\"value\": %.4f, \"mean\": %.4f, \"lost\": %.4f}\n", slowest, mean, lost);
 	run->transport->writer_close(writer);
+	free(maker);
 	return 0;
 }
 
 static int latency_main(struct run *run)
 {
+	struct maker *maker = maker_open(run);
 	double *samples = samples_make();
 	struct tally tally = { 0 };
+	const uint64_t *payload;
 	uint64_t warm, until, from, to;
 	void *writer, *reader;
 	size_t count = 0;
@@ -279,9 +319,10 @@ static int latency_main(struct run *run)
 	from = machine_ticks();
 	warm = from + (uint64_t)(run->scale * 1e6 * run->ms / 4);
 	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
-	for (uint64_t sent = 1; (from < until || count == 0) && count < SAMPLES_MAX;
-	     sent++, from = to) {
-		run->transport->write(writer, 1);
+	for (uint64_t sent = 1; (from < until || count == 0) && count < SAMPLES_MAX; sent++) {
+		payload = make(maker, 1);
+		from = machine_ticks();
+		run->transport->write(writer, payload, 1);
 		while (tally.received < sent)
 			run->transport->read(reader, &tally);
 		to = machine_ticks();
@@ -296,32 +337,35 @@ static int latency_main(struct run *run)
 	run->transport->reader_close(reader);
 	run->transport->writer_close(writer);
 	free(samples);
+	free(maker);
 	return 0;
 }
 
 /* Has a name of its own that callgrind can be told. */
 __attribute__((noinline)) void bench_counted(const struct transport *transport, void *writer,
-					     unsigned int batches);
+					     const uint64_t *payloads);
 
-void bench_counted(const struct transport *transport, void *writer, unsigned int batches)
+void bench_counted(const struct transport *transport, void *writer, const uint64_t *payloads)
 {
-	for (unsigned int i = 0; i < batches; i++)
-		transport->write(writer, BATCH);
+	transport->write(writer, payloads, BATCH);
 	__asm__ volatile("" ::: "memory");
 }
 
 static int count_main(struct run *run)
 {
 	const unsigned int batches = run->ms * 1000 / BATCH;
+	struct maker *maker = maker_open(run);
 	void *writer;
 
 	run->transport->writer_open(&writer, &run->shape, 0);
 	spawn(run, "reader");
-	run->transport->write(writer, BATCH);
-	bench_counted(run->transport, writer, batches);
+	run->transport->write(writer, make(maker, BATCH), BATCH);
+	for (unsigned int i = 0; i < batches; i++)
+		bench_counted(run->transport, writer, make(maker, BATCH));
 	join(run);
 	printf("{\"value\": %u}\n", batches * BATCH);
 	run->transport->writer_close(writer);
+	free(maker);
 	return 0;
 }
 
