@@ -176,8 +176,8 @@ int address_parse(const char *text, struct address *address)
 	part = strsep(&rest, ",");
 	if (address_parse_host(part, &address->host) < 0 || !has_port(&address->host))
 		return error_set(EINVAL,
-				 "address rdma:%s: found \"%s\", expected HOST:PORT, where HOST is "
-				 "an IPv4 address or an IPv6 address in brackets",
+				 "address rdma:%s: found \"%s\", expected HOST:PORT: an IPv4 "
+				 "address, or an IPv6 address in brackets, and 1 to 65535",
 				 text, part);
 	if (is_wildcard(&address->host))
 		return error_set(EINVAL,

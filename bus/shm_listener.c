@@ -132,6 +132,22 @@ static int lock_take(struct shm_listener *listener)
 	return 0;
 }
 
+/* Permission to connect is of no use to who cannot reach the socket. */
+static void folder_look(struct shm_listener *listener)
+{
+	char folder[sizeof(listener->place.address.sun_path)];
+	struct stat status;
+
+	snprintf(folder, sizeof(folder), "%s", listener->place.address.sun_path);
+	*strrchr(folder, '/') = '\0';
+	if (stat(folder, &status) == 0 && !(status.st_mode & (S_IXGRP | S_IXOTH)))
+		notable(listener, NOTABLE_NEWS,
+			"address shm:%s: users and groups are named, but no other user can look "
+			"into %s; set TICKBUS_RUNTIME_DIR, here and there, to a folder that they "
+			"can",
+			listener->name, folder);
+}
+
 static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
@@ -156,6 +172,8 @@ static int socket_open(struct shm_listener *listener)
 	listener->bound = true;
 	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)
 		goto fail;
+	if (others)
+		folder_look(listener);
 	return 0;
 fail:
 	return error_set(errno, "address shm:%s: no socket at %s: %s", listener->name, path,

@@ -147,7 +147,7 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
 					  &inspect_calls, inspection);
 	if (result < 0)
-		return error_prefix(result, "%s: ", options->address);
+		return result;
 	return inspect_until(inspection, &inspection->welcomed);
 }
 

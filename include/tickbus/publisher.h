@@ -89,7 +89,7 @@ struct tb_update {
 	uint8_t flags;       /* TB_FLAG_... */
 	uint16_t length;     /* bytes at data, at most the schema's */
 	uint64_t time_ns;    /* nanoseconds since 1970 UTC; 0: now, at the price of a clock read */
-	const void *data;
+	const void *data;    /* may be NULL where length is 0 */
 };
 
 /* Opens the bus and listens.

@@ -24,7 +24,7 @@ import staging  # it reads the same arguments
 
 README = staging.SOURCE / "README.md"
 HEADERS = ("publisher", "record", "subscriber")
-WHOLE_TREE = ("scripts/", "meson ", "ninja ")
+WHOLE_TREE = ("scripts/", "meson ", "ninja ", "ldconfig")
 WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
 

@@ -28,7 +28,7 @@
 	"'.'"
 #define ACCOUNT         "expected a name of 1 to 255 bytes"
 #define ADDRESS         "expected shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT"
-#define HOST            "expected HOST:PORT, where HOST is an IPv4 address or an IPv6 address in brackets"
+#define HOST            "expected HOST:PORT: an IPv4 address, or an IPv6 address in brackets, and 1 to 65535"
 #define GROUP           "expected GROUP:PORT of a multicast group like 239.10.0.1:7472"
 #define NUMBER(from_to) "expected a whole number from " from_to
 #define BOOLEAN         "expected true or false"
