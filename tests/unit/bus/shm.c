@@ -917,6 +917,25 @@ Test(shm, users_and_groups_that_are_named_connect_and_no_others)
 	cr_expect_eq(as_someone(65534, 65530, 0), EACCES);
 }
 
+Test(shm, that_others_are_named_and_cannot_look_into_the_folder_is_told)
+{
+	const uid_t users[] = { 65533 };
+	const struct fabric_access access = { users, 1, NULL, 0 };
+
+	cr_assert_eq(chmod(folder, 0700), 0);
+	host_open(8, access);
+	cr_expect_eq(host.notables, 1);
+	cr_expect_eq(host.kind, NOTABLE_NEWS);
+	cr_expect(strstr(host.notable, "but no other user can look into /"), "%s", host.notable);
+	host_close();
+	host_open(8, nobody_else);
+	cr_expect_eq(host.notables, 0, "%s", host.notable);
+	host_close();
+	cr_assert_eq(chmod(folder, 0711), 0);
+	host_open(8, access);
+	cr_expect_eq(host.notables, 0, "%s", host.notable);
+}
+
 /* All silent: they would have their places for some time. */
 Test(shm, who_has_no_permission_cannot_keep_the_places_of_others)
 {
