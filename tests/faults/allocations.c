@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every single allocation of open, subscribe and join fails once, then from there on all of them;
- * then every descriptor, then the address space: an error with words comes back, nothing leaks, and
- * the next attempt works.
+ * then every descriptor: an error with words comes back, nothing leaks, and the next attempt works.
  *
  * The program brings its own malloc over that of libc, so the allocations of the libraries below us
  * are in it too. It counts what is live in the whole process. */

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +71,7 @@ static void victim_begin(struct victim *victim)
 	victim->pid = fork();
 	cr_assert_geq(victim->pid, 0);
 	if (victim->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* an assertion may end the test before us */
 		close(go[1]);
 		close(ready[0]);
 		victim_live(go[0], ready[1]);
@@ -174,6 +176,7 @@ static bool may_trace(void)
 	bool may;
 
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pause();
 		_exit(0);
 	}

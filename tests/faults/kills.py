@@ -25,6 +25,7 @@ class Publisher(Scene):
                 witness.sees("restart" if number else "appeared", number or 1)
                 witness.reads_on()
             time.sleep(chance.uniform(0, 0.01))  # any moment will do: this draws it
+            lateness.begin()
             killed_ms = time.monotonic() * 1000
             pubd.kill()
             for witness in witnesses:
@@ -55,6 +56,7 @@ class Publisher(Scene):
         witness.reads_on()
         for _ in range(5):
             time.sleep(chance.uniform(0, 0.02))
+            lateness.begin()
             pubd.signal(signal.SIGSTOP)
             stopped_ms = time.monotonic() * 1000
             self.assertLess(witness.becomes("stale")["ms"] - stopped_ms,
@@ -85,11 +87,11 @@ class Subscriber(Scene):
                 victim.kill()
             if number == TIMES // 5:
                 self.until(lambda: self.counters()["joins"] == 1, "one join left", pubd)
-                before = pubd.descriptors(), pubd.memory_kb()
+                before = self.descriptors(pubd), pubd.memory_kb()
         # The one that asks is connected too.
         self.until(lambda: self.counters()["subscribers"] == 2, "two subscribers left", pubd)
         self.assertEqual(self.counters()["joins"], 1)
-        self.until(lambda: pubd.descriptors() == before[0], "as few descriptors as before", pubd)
+        self.until(lambda: self.descriptors(pubd) == before[0], "as few descriptors as before", pubd)
         self.assertLess(pubd.memory_kb() - before[1], growth_kb(512))
         books = other.reads_on()
         self.assertEqual((books["lost"], books["wrong"]), (0, 0))
@@ -111,7 +113,8 @@ class Subscriber(Scene):
             gap = victim.sees("gap")
             self.assertGreater(gap["last"] - gap["first"], 16384)
             self.assertEqual(gap["lost"], gap["last"] - gap["first"] + 1)
-            victim.reads_on(100)  # live again
+            books = victim.reads_on(100)  # live again
+            self.assertEqual((gap["first"], gap["last"]), (books["before"] + 1, books["after"] - 1))
             self.assertEqual(len(victim.events("gap")), 1)
         pubd.stop()
         for witness in (slow, sleeper, other):

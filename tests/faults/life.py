@@ -35,10 +35,10 @@ class Joins(Scene):
     def test_ten_thousand_joins_and_leaves_leave_nothing(self):
         pubd = self.pubd(settings(FEED))
         self.rounds(1000)
-        before = pubd.descriptors(), pubd.memory_kb()
+        before = self.descriptors(pubd), pubd.memory_kb()
         self.rounds(JOINS)
         self.assertEqual(self.counters()["subscribers"], 1)  # who asks
-        self.until(lambda: pubd.descriptors() == before[0], "as few descriptors as before", pubd)
+        self.until(lambda: self.descriptors(pubd) == before[0], "as few descriptors as before", pubd)
         self.assertLess(pubd.memory_kb() - before[1], growth_kb(64))
         pubd.stop()
 

@@ -15,7 +15,7 @@ import struct
 import subprocess
 
 import wire
-from scene import PATIENCE_S, PUBD, SANITIZED, TICKBUS, Scene, main, settings, synthetic
+from scene import PATIENCE_S, PUBD, SANITIZED, TICKBUS, Scene, main, seed, settings, synthetic
 
 FEED = synthetic(", rate: 5000, speed: realtime")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -37,6 +37,8 @@ class Descriptors(Scene):
             errors += 1
             self.assertEqual(pubd.popen.returncode, 1, words)
             self.assertRegex(words, "descriptors|Too many open files")
+        else:
+            self.fail("never enough")
         self.assertGreater(errors, 5)
 
     def test_none_left_for_further_subscribers_is_told_to_them_and_logged_once_each(self):
@@ -348,7 +350,7 @@ class File(Scene):
         def overwrite():
             with open(self.day, "r+b") as file:
                 file.seek(200000)
-                file.write(os.urandom(100000))
+                file.write(seed().randbytes(100000))
         words, total, status = self.run_feed(overwrite)
         self.assertEqual(status, 1, words)
         self.assertRegex(words, r"error feed f: .*day\.bin: offset [0-9]+ of the uncompressed stream")

@@ -5,7 +5,8 @@
  *
  * Prints each event as a line of JSON, with the milliseconds of CLOCK_MONOTONIC and the books so
  * far: records delivered and lost in this epoch, and how many sequences were not the one that had
- * to come next. SIGUSR1 prints the books alone. Ends at the topic's end or with SIGTERM. */
+ * to come next; the last record before the latest gap and the first one after. SIGUSR1 prints the
+ * books alone. Ends at the topic's end or with SIGTERM. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 struct books {
 	uint64_t next; /* what has to come next in this epoch; 0: not known yet */
 	uint64_t records, lost, wrong, total;
+	uint64_t newest, before, after; /* delivered: at all, around the latest gap */
 	uint64_t epoch;
 	bool ended;
 };
@@ -46,9 +48,9 @@ static void print(const struct books *books, const char *event, const struct tb_
 {
 	printf("{\"event\":\"%s\",\"ms\":%" PRIu64 ",\"epoch\":\"%016" PRIx64 "\",\"next\":%" PRIu64
 	       ",\"records\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"wrong\":%" PRIu64
-	       ",\"total\":%" PRIu64,
+	       ",\"total\":%" PRIu64 ",\"before\":%" PRIu64 ",\"after\":%" PRIu64,
 	       event, now_ms(), books->epoch, books->next, books->records, books->lost,
-	       books->wrong, books->total);
+	       books->wrong, books->total, books->before, books->after);
 	if (more)
 		printf(",\"first\":%" PRIu64 ",\"last\":%" PRIu64 ",\"head\":%" PRIu64
 		       ",\"old_epoch\":\"%016" PRIx64 "\"",
@@ -64,6 +66,9 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	(void)source;
 	books->wrong += record->sequence != books->next || record->epoch != books->epoch;
 	books->next = record->sequence + 1;
+	books->newest = record->sequence;
+	if (books->after == 0)
+		books->after = record->sequence;
 	books->records++;
 	books->total++;
 }
@@ -81,6 +86,8 @@ static void on_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_GAP:
 		books->wrong += event->first != books->next || event->last < event->first;
+		books->before = books->newest;
+		books->after = 0;
 		books->lost += event->last - event->first + 1;
 		books->next = event->last + 1;
 		break;
