@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stress [--records N] [--seconds N] [--seed N] [VARIANT...]
+/* stress [--records N] [--seconds N] [--seed N] [--stalls N] [VARIANT...]
  *
  * Publishes N records in all, shared out among the variants, or as many as each variant's seconds
  * allow, and reports in TAP. Every record that any reader was given is right, every record that was
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/support/bytewise.h"
+#include "tests/support/random.h"
 
 #define BATCH 16 /* records to a flush where the writer flushes */
 
@@ -40,6 +41,7 @@ static const struct variant variants[] = {
 
 struct options {
 	uint64_t records, seconds, seed;
+	uint64_t stalls; /* fewer in a variant are a failure */
 	bool chosen[VARIANTS];
 };
 
@@ -133,9 +135,10 @@ static int stress_open(struct stress *stress, const struct options *options)
 }
 
 /* The first complaint of any party, or NULL. */
-static const char *stress_run(struct stress *stress)
+static const char *stress_run(struct stress *stress, uint64_t stalls_min)
 {
 	const char *wrong = NULL;
+	uint64_t stalls = 0;
 
 	for (int i = 0; i < READERS; i++)
 		if (pthread_create(&stress->party[i].thread, NULL, stress_read, &stress->party[i]))
@@ -143,6 +146,12 @@ static const char *stress_run(struct stress *stress)
 	write_all(stress);
 	for (int i = 0; i < READERS; i++)
 		pthread_join(stress->party[i].thread, NULL);
+	for (int i = 0; i <= READERS; i++)
+		stalls += stress->party[i].stalls;
+	if (stalls < stalls_min)
+		tally_complain(&stress->party[WRITER].tally,
+			       "found %" PRIu64 " stalls, expected %" PRIu64 " or more", stalls,
+			       stalls_min);
 	for (int i = 0; i <= READERS && !wrong; i++)
 		if (stress->party[i].tally.wrong[0])
 			wrong = stress->party[i].tally.wrong;
@@ -166,7 +175,7 @@ static bool stress_variant(const struct variant *variant, const struct options *
 	stress->address = address;
 	stress->records = options->records * variant->share / 1000 + 1;
 	stress->until_ms = options->seconds ? began_ms + options->seconds * 1000 : 0;
-	wrong = stress_open(stress, options) < 0 ? tb_error() : stress_run(stress);
+	wrong = stress_open(stress, options) < 0 ? tb_error() : stress_run(stress, options->stalls);
 	printf("%sok %d - %s\n", wrong ? "not " : "", number, variant->name);
 	if (wrong)
 		printf("# %s\n", wrong);
@@ -189,8 +198,9 @@ static bool stress_variant(const struct variant *variant, const struct options *
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: stress [--records N] [--seconds N] [--seed N] [VARIANT...]\n"
-			"variants:");
+	fprintf(stderr,
+		"usage: stress [--records N] [--seconds N] [--seed N] [--stalls N] [VARIANT...]\n"
+		"variants:");
 	for (size_t i = 0; i < VARIANTS; i++)
 		fprintf(stderr, " %s", variants[i].name);
 	fprintf(stderr, "\n");
@@ -214,6 +224,7 @@ static int options_read(struct options *options, int argc, char **argv)
 		uint64_t *number = strcmp(argv[i], "--records") == 0   ? &options->records
 				   : strcmp(argv[i], "--seconds") == 0 ? &options->seconds
 				   : strcmp(argv[i], "--seed") == 0    ? &options->seed
+				   : strcmp(argv[i], "--stalls") == 0  ? &options->stalls
 								       : NULL;
 
 		if (number && ++i < argc)
@@ -230,7 +241,7 @@ static int options_read(struct options *options, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct options options = { .records = 100000000, .seed = (uint64_t)time(NULL) };
+	struct options options = { .records = 100000000, .seed = random_seed() };
 	const int count = options_read(&options, argc, argv);
 	char folder[] = "/tmp/tickbus-stress-XXXXXX", lock[64];
 	bool good = true;

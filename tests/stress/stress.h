@@ -32,7 +32,8 @@ struct party {
 	pthread_t thread;
 	uint64_t random;
 	struct tally tally;
-	uint64_t values;  /* accepted copies of last values */
+	uint64_t values; /* accepted copies of last values */
+	uint64_t stalls;
 	uint64_t refused; /* copies that were caught: torn, stale or being written */
 	_Alignas(64) _Atomic uint64_t looks; /* how often it looked */
 };

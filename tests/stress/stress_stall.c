@@ -43,6 +43,7 @@ void steps_due(void)
 {
 	struct party *me = stress_me;
 
+	me->stalls++;
 	if (me->manner == WRITER)
 		stall_writer(me);
 	else

@@ -145,7 +145,13 @@ bool walk_step(struct walk *walk, unsigned int k, void (*call)(struct walk *))
 	call(walk);
 	taken = steps_left == 0;
 	steps_left = 0;
+	walk->steps += taken;
 	return taken;
+}
+
+void walk_was_stepped(const struct walk *walk)
+{
+	cr_assert_gt(walk->steps, 10, "%" PRIu64 " steps were taken", walk->steps);
 }
 
 void walk_check(const struct walk *walk, const char *where, uint64_t a, uint64_t b, unsigned int k)

@@ -16,6 +16,7 @@ struct walk {
 	struct tally tally;
 	_Atomic uint64_t written;
 	uint64_t random;
+	uint64_t steps;                /* that were taken: something ran inside */
 	void (*inside)(struct walk *); /* at the step that is due */
 	uint64_t burst;                /* what it publishes */
 	unsigned int polls;            /* how often it polls */
@@ -42,6 +43,9 @@ void walk_revive(struct walk *);
 void walk_hint(struct walk *);
 /* Runs call with walk->inside at its k-th step; false when it has fewer. */
 bool walk_step(struct walk *, unsigned int k, void (*call)(struct walk *));
+/* Fails the test if hardly any step was taken: files that were not built for steps prove nothing.
+ */
+void walk_was_stepped(const struct walk *);
 /* Fails the test if anything told so far was wrong. */
 void walk_check(const struct walk *, const char *where, uint64_t a, uint64_t b, unsigned int k);
 

@@ -60,6 +60,7 @@ static void overtake_all(uint32_t flags)
 			overtake(leads[i], bursts[j], false);
 			overtake(leads[i], bursts[j], true);
 		}
+	walk_was_stepped(&walk);
 }
 
 Test(reader, is_overtaken_at_any_load_of_an_unchecked_topic)
@@ -93,6 +94,7 @@ static void end_at_any_load(uint32_t flags)
 			walk_check(&walk, "burst before the end", walk.burst, 0, k);
 		}
 	}
+	walk_was_stepped(&walk);
 }
 
 Test(reader, is_told_the_end_after_the_last_record_of_an_unchecked_topic)

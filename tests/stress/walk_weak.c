@@ -2,6 +2,7 @@
 /* Writer and reader on a machine that keeps no order but what the barriers give (weak.h), over each
  * fabric: built once per fabric, with SCHEME. */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "publisher/topic.h"
@@ -65,16 +66,18 @@ static void lag_behind(uint64_t records)
 static void write_weakly(uint64_t records, unsigned int polls)
 {
 	const uint64_t from = draw(16);
+	uint64_t stores = 0;
 
 	begin(false);
 	walk_publish(&walk, records);
 	tb_flush(walk.topic);
-	for (uint64_t stores = 0; weak_apply(); stores++) {
+	for (; weak_apply(); stores++) {
 		walk_values(&walk);
 		for (unsigned int i = 0; i < polls && stores >= from; i++)
 			read_once();
 	}
 	weak_end();
+	cr_assert_geq(stores, records, "%" PRIu64 " stores were seen", stores);
 	walk_drain(&walk);
 }
 

@@ -84,6 +84,7 @@ static void interrupt_all(uint32_t flags)
 		if (flags & TB_TOPIC_MANUAL_FLUSH)
 			interrupt(lags[i], 1, flush);
 	}
+	walk_was_stepped(&walk);
 }
 
 Test(writer, is_watched_at_any_store_of_a_checked_topic)
@@ -133,6 +134,7 @@ static void end_at_any_store(uint32_t flags)
 			walk_check(&walk, "untold before the end", untold, 0, k);
 		}
 	}
+	walk_was_stepped(&walk);
 }
 
 Test(writer, is_watched_at_any_store_of_the_end)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/random.h"
+
 static char folder[64];
 
 void scene_enter(void)
@@ -41,11 +43,7 @@ const char *scene_folder(void)
 
 uint64_t scene_seed(void)
 {
-	const char *given = getenv("TICKBUS_TEST_SEED");
-	const uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-
-	fprintf(stderr, "seed: TICKBUS_TEST_SEED=%" PRIu64 "\n", seed);
-	return seed;
+	return random_seed();
 }
 
 uint64_t scene_now_ms(void)
