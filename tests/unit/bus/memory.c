@@ -310,6 +310,12 @@ static int pin_with_little(void)
 	return 0;
 }
 
+#if defined(__has_feature) && !defined(__SANITIZE_ADDRESS__) /* clang's word for it */
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+
 Test(memory, pinning_beyond_the_limit_is_told_with_both_figures)
 {
 	int status;
