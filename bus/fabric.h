@@ -17,8 +17,9 @@
  * Errors   0 or a count, or -errno with words. A peer or link that failed reports `gone` once, with
  *          words, and every read that was outstanding completes first, with an error.
  *
- * Over verbs, expose is a registration with the device of the listener's address, a message carries
- * address and rkey, and read is a list of IBV_WR_RDMA_READ with one doorbell. */
+ * Over verbs, a realm is a protection domain, expose is a registration in it with the device of the
+ * listener's address, a message carries address and rkey, and read is a list of IBV_WR_RDMA_READ
+ * with one doorbell. */
 #ifndef TICKBUS_BUS_FABRIC_H
 #define TICKBUS_BUS_FABRIC_H
 
@@ -35,8 +36,10 @@
 #define FABRIC_REASON_BYTES  144  /* private data of a reject */
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
 #define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
+#define FABRIC_REALMS_MAX    32
 
 struct fabric_ops;
+struct verbs_domain;
 
 /* Each implementation begins its own structures with these. */
 struct listener {
@@ -45,7 +48,8 @@ struct listener {
 struct peer {
 	const struct fabric_ops *ops;
 	struct listener *listener;
-	void *user; /* the owner's */
+	void *user;     /* the owner's */
+	uint32_t realm; /* below FABRIC_REALMS_MAX: what it may be given was exposed in this one */
 };
 struct exposure {
 	const struct fabric_ops *ops;
@@ -92,8 +96,14 @@ struct fabric_notices {
 	struct sockaddr_storage group;
 };
 
+/* What the listeners of one owner have in common, all under its lock; zeroed before the first. */
+struct fabric_common {
+	struct verbs_domain *domains; /* of each device and realm */
+};
+
 struct fabric_listen {
-	const char *address; /* without the scheme: NAME, HOST:PORT */
+	const char *address;          /* without the scheme: NAME, HOST:PORT */
+	struct fabric_common *common; /* outlives the listener; NULL: it shares nothing */
 	struct fabric_access access;
 	unsigned int peers_max;
 	struct fabric_notices notices; /* where the fabric has any */
@@ -103,9 +113,10 @@ enum notable { NOTABLE_NEWS, NOTABLE_REFUSED, NOTABLE_DROPPED };
 
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
-	/* A connection request with its hello. Return 0 and fill welcome (its length in
-	 * *welcome_bytes) and, where the welcome hands a region over, *given; or -errno and words
-	 * of the refusal in reason, which travel to the peer. After 0 the peer lives until gone. */
+	/* A connection request with its hello. Return 0 with peer->realm set, and fill welcome (its
+	 * length in *welcome_bytes) and, where the welcome hands a region over, *given; or -errno
+	 * and words of the refusal in reason, which travel to the peer. After 0 the peer lives
+	 * until gone, in that realm. */
 	int (*hello)(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
 		     size_t *welcome_bytes, struct exposure **given,
 		     char reason[FABRIC_REASON_BYTES]);
@@ -160,8 +171,9 @@ struct fabric_ops {
 	int (*listener_poll)(struct listener *);
 	/* Ends every peer without calling back, releases the address, frees. Takes NULL. */
 	void (*listener_close)(struct listener *);
-	/* Makes a region readable by those peers it is given to, never writable. */
-	int (*expose)(struct listener *, const struct memory *, struct exposure **);
+	/* Makes a region readable by those peers of a realm that it is given to, never writable. A
+	 * network's peers of other realms cannot read it, whatever they were told of it. */
+	int (*expose)(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 	/* Peers that hold it already may go on reading until they let go of it. Takes NULL. */
 	void (*withdraw)(struct exposure *);
 	/* What a message that gives this exposure must carry. */

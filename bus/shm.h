@@ -53,7 +53,7 @@ int shm_listen(struct listener **, const struct fabric_listen *, const struct li
 int shm_listener_fd(const struct listener *);
 int shm_listener_poll(struct listener *);
 void shm_listener_close(struct listener *);
-int shm_expose(struct listener *, const struct memory *, struct exposure **);
+int shm_expose(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 void shm_withdraw(struct exposure *);
 struct fabric_key shm_key(const struct exposure *);
 int shm_send(struct peer *, const void *message, size_t bytes, struct exposure *given);

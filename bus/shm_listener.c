@@ -587,11 +587,13 @@ void shm_listener_close(struct listener *base)
 /* -- what peers are given -----------------------------------------------------------------------
  */
 
-int shm_expose(struct listener *base, const struct memory *memory, struct exposure **out)
+/* Who is given no descriptor can read nothing: a realm needs no more than that. */
+int shm_expose(struct listener *base, const struct memory *memory, uint32_t realm,
+	       struct exposure **out)
 {
 	struct shm_exposure *exposure = calloc(1, sizeof(*exposure));
 
-	(void)base;
+	(void)realm;
 	*out = NULL;
 	if (!exposure)
 		return error_set(ENOMEM, "no memory to describe shared memory");

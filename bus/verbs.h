@@ -3,6 +3,7 @@
  *
  *   verbs.c           the table of operations; events and errors in our words
  *   verbs_devices.c   which devices are open, and letting go of removed ones
+ *   verbs_domain.c    protection domains of a device, one for each realm, and memory in them
  *   verbs_told.c      what an accept and a reject carry
  *   verbs_channel.c   control messages as SENDs over one reliable connection, and its send queue
  *   verbs_listener.c  the publisher's side: accepts, registers memory for remote READ
@@ -62,6 +63,39 @@ void verbs_device_leave(struct ibv_context *);
 /* error_set() with the words for an errno that verbs or the connection manager gave. */
 int verbs_error(int code, const char *address, const char *what);
 uint64_t verbs_now_ms(void);
+
+/* -- what may be read ---------------------------------------------------------------------------
+ */
+
+/* Memory that peers of a domain may READ; held by each exposure of it. */
+struct verbs_registration {
+	struct verbs_registration *next, **link;
+	const void *memory;
+	struct ibv_mr *mr;
+	unsigned int users;
+	bool retired; /* it gets no new users (D2) */
+};
+
+struct verbs_domain {
+	struct verbs_domain *next, **link;
+	struct ibv_context *device;
+	uint32_t realm;
+	struct ibv_pd *pd;
+	unsigned int users;
+	struct verbs_registration *registrations;
+};
+
+/* The domain of a device and a realm, made when it is not there yet; NULL with errno. */
+struct verbs_domain *verbs_domain_use(struct fabric_common *, struct ibv_context *, uint32_t realm);
+/* When all that was made in it for this user is gone. */
+void verbs_domain_leave(struct verbs_domain *);
+/* Memory's registration for remote READ alone, the one that is there or a new one; NULL with errno.
+ */
+struct verbs_registration *verbs_registration_use(struct verbs_domain *, void *memory,
+						  size_t bytes);
+/* The memory is about to be unmapped: who has the key can read on until all users left. */
+void verbs_registration_retire(struct verbs_registration *);
+void verbs_registration_leave(struct verbs_registration *);
 
 /* How an accept and a reject carry our bytes: a mark, then their length (accept) or a code
  * (reject), since some link layers pad what they carry with zeros. */
@@ -236,7 +270,7 @@ int verbs_listen(struct listener **, const struct fabric_listen *, const struct 
 int verbs_listener_fd(const struct listener *);
 int verbs_listener_poll(struct listener *);
 void verbs_listener_close(struct listener *);
-int verbs_expose(struct listener *, const struct memory *, struct exposure **);
+int verbs_expose(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 void verbs_withdraw(struct exposure *);
 struct fabric_key verbs_key(const struct exposure *);
 int verbs_send(struct peer *, const void *message, size_t bytes, struct exposure *given);

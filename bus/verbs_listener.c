@@ -7,7 +7,9 @@
  * L3  Memory that was withdrawn stays registered for WITHDRAWN_MS, so that who holds its key can
  *     read it to the end; the registration keeps the pages, not our mapping of them.
  * L4  When the device goes, so does everything made of it, but not the exposures: they are
- *     registered anew when it returns, and have new keys then. */
+ *     registered anew when it returns, and have new keys then.
+ * L5  A peer's queue pair is made in the domain of its realm, once its hello told which: it cannot
+ *     be moved to another. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,7 +35,8 @@ struct verbs_exposure {
 	struct verbs_listener *listener;
 	void *memory;
 	size_t bytes;
-	struct ibv_mr *mr; /* NULL while the device is away */
+	uint32_t realm;
+	struct verbs_registration *registration; /* NULL while the device is away */
 	uint64_t withdrawn_ms;
 };
 
@@ -57,7 +60,9 @@ struct verbs_listener {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id; /* NULL while the device is away */
 	struct ibv_context *device;
-	struct ibv_pd *pd;
+	struct ibv_pd *pd;                               /* of notices */
+	struct verbs_domain *domains[FABRIC_REALMS_MAX]; /* NULL: not used yet */
+	struct fabric_common *common, own;               /* own: where the owner has none */
 	struct ibv_comp_channel *completions;
 	uint32_t responder_resources;
 	int epoll, timer;
@@ -86,19 +91,41 @@ static void notable(struct verbs_listener *listener, enum notable kind, const ch
 /* -- memory -------------------------------------------------------------------------------------
  */
 
-static int exposure_register(struct verbs_exposure *exposure)
+/* Sees to it that the listener uses the domain of a realm. */
+static int domain_use(struct verbs_listener *listener, uint32_t realm)
 {
-	char what[64];
+	struct verbs_domain **domain = &listener->domains[realm];
 
-	exposure->mr = ibv_reg_mr(exposure->listener->pd, exposure->memory, exposure->bytes,
-				  IBV_ACCESS_REMOTE_READ);
-	if (exposure->mr)
-		return 0;
-	snprintf(what, sizeof(what), "%zu bytes to be registered", exposure->bytes);
-	return verbs_error(errno, exposure->listener->text, what);
+	if (!*domain)
+		*domain = verbs_domain_use(listener->common, listener->device, realm);
+	return *domain ? 0 : verbs_error(errno, listener->text, "a protection domain");
 }
 
-int verbs_expose(struct listener *base, const struct memory *memory, struct exposure **out)
+static int exposure_register(struct verbs_exposure *exposure)
+{
+	struct verbs_listener *listener = exposure->listener;
+	const int result = domain_use(listener, exposure->realm);
+	char what[64];
+
+	if (result < 0)
+		return result;
+	exposure->registration = verbs_registration_use(listener->domains[exposure->realm],
+							exposure->memory, exposure->bytes);
+	if (exposure->registration)
+		return 0;
+	snprintf(what, sizeof(what), "%zu bytes to be registered", exposure->bytes);
+	return verbs_error(errno, listener->text, what);
+}
+
+static void exposure_unregister(struct verbs_exposure *exposure)
+{
+	if (exposure->registration)
+		verbs_registration_leave(exposure->registration);
+	exposure->registration = NULL;
+}
+
+int verbs_expose(struct listener *base, const struct memory *memory, uint32_t realm,
+		 struct exposure **out)
 {
 	struct verbs_listener *listener = (struct verbs_listener *)base;
 	struct verbs_exposure *exposure = calloc(1, sizeof(*exposure));
@@ -111,7 +138,8 @@ int verbs_expose(struct listener *base, const struct memory *memory, struct expo
 	exposure->listener = listener;
 	exposure->memory = memory->base;
 	exposure->bytes = memory->bytes;
-	result = listener->pd ? exposure_register(exposure) : 0;
+	exposure->realm = realm;
+	result = listener->device ? exposure_register(exposure) : 0;
 	if (result < 0) {
 		free(exposure);
 		return result;
@@ -127,15 +155,19 @@ static void exposure_free(struct verbs_exposure **link)
 	struct verbs_exposure *exposure = *link;
 
 	*link = exposure->next;
-	if (exposure->mr)
-		ibv_dereg_mr(exposure->mr);
+	exposure_unregister(exposure);
 	free(exposure);
 }
 
 void verbs_withdraw(struct exposure *base)
 {
-	if (base)
-		((struct verbs_exposure *)base)->withdrawn_ms = verbs_now_ms();
+	struct verbs_exposure *exposure = (struct verbs_exposure *)base;
+
+	if (!exposure)
+		return;
+	exposure->withdrawn_ms = verbs_now_ms();
+	if (exposure->registration)
+		verbs_registration_retire(exposure->registration);
 }
 
 struct fabric_key verbs_key(const struct exposure *base)
@@ -144,7 +176,9 @@ struct fabric_key verbs_key(const struct exposure *base)
 
 	/* Without a registration nobody can be connected to use the key. */
 	return (struct fabric_key){ .address = (uintptr_t)exposure->memory,
-				    .rkey = exposure->mr ? exposure->mr->rkey : 0 };
+				    .rkey = exposure->registration
+						    ? exposure->registration->mr->rkey
+						    : 0 };
 }
 
 static void withdrawn_free(struct verbs_listener *listener)
@@ -249,9 +283,12 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 		.flow_control = 1,
 		.rnr_retry_count = (uint8_t)listener->address.rnr_retries,
 	};
-	int result = verbs_channel_open(&peer->channel, peer->id, listener->pd,
-					listener->completions, peer);
+	int result = domain_use(listener, peer->base.realm);
 
+	if (result == 0) /* L5 */
+		result = verbs_channel_open(&peer->channel, peer->id,
+					    listener->domains[peer->base.realm]->pd,
+					    listener->completions, peer);
 	if (result == 0 && rdma_accept(peer->id, &how) < 0)
 		result = error_set(errno, "it cannot be accepted: %s", strerror(errno));
 	return result;
@@ -451,10 +488,12 @@ static int device_open(struct verbs_listener *listener)
 static void device_close(struct verbs_listener *listener)
 {
 	verbs_group_close(&listener->group);
-	for (struct verbs_exposure *e = listener->exposures; e; e = e->next) {
-		if (e->mr)
-			ibv_dereg_mr(e->mr);
-		e->mr = NULL;
+	for (struct verbs_exposure *e = listener->exposures; e; e = e->next)
+		exposure_unregister(e);
+	for (size_t i = 0; i < FABRIC_REALMS_MAX; i++) {
+		if (listener->domains[i])
+			verbs_domain_leave(listener->domains[i]);
+		listener->domains[i] = NULL;
 	}
 	if (listener->completions) {
 		epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->completions->fd, NULL);
@@ -516,6 +555,7 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 					     .text = strdup(how->address),
 					     .peers_max = how->peers_max,
 					     .notices = how->notices };
+	listener->common = how->common ? how->common : &listener->own;
 	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
 	listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (!listener->text || listener->epoll < 0 || listener->timer < 0 ||

@@ -72,7 +72,7 @@ int publisher_expose(struct tb_publisher *publisher, const struct region_shape *
 		struct listener *listener = publisher->gates[i].listener;
 
 		if (listener->ops->network && (shape->flags & REGION_FLAG_CHECKED))
-			result = listener->ops->expose(listener, memory, &exposures[i]);
+			result = listener->ops->expose(listener, memory, 0, &exposures[i]);
 	}
 	if (result < 0)
 		publisher_withdraw(exposures);
@@ -260,7 +260,7 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 	if (result < 0)
 		return result;
 	publisher->gate_count++;
-	result = ops->expose(gate->listener, &publisher->page, &gate->bus_page);
+	result = ops->expose(gate->listener, &publisher->page, 0, &gate->bus_page);
 	if (result < 0)
 		return result;
 	if (ops->announcer_open && how.notices.kind != FABRIC_NOTICES_NONE)

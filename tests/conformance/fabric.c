@@ -33,18 +33,22 @@ struct offer {
 };
 
 static struct host {
-	struct listener *listener;
+	struct listener *listener, *second; /* second: NULL but where a test has one */
+	struct fabric_common common;
 	struct memory memory;
 	struct exposure *exposure;
+	struct exposure *another; /* of the same memory: in realm 1, or at the second address */
 	struct peer *peers[1100]; /* in order of their hellos; NULL: gone */
 	unsigned int hellos, messages, gones, notables;
 	uint8_t last[FABRIC_MESSAGE_BYTES]; /* hello or message */
 	size_t last_bytes;
 	uint32_t expected; /* number of the next message of a flood */
 	char why[256], notable[512];
-	int refuse;    /* with this code */
-	bool drop;     /* who sends a message */
-	size_t pad_to; /* the welcome's length */
+	int refuse;            /* with this code */
+	bool drop;             /* who sends a message */
+	uint32_t realm;        /* of who comes */
+	struct exposure *told; /* the welcome says its key, and hands nothing over */
+	size_t pad_to;         /* the welcome's length */
 } host;
 
 struct guest {
@@ -60,6 +64,7 @@ struct guest {
 	int opened;         /* what remote_open returned */
 	uint64_t more;      /* bytes claimed beyond what there is */
 	bool forge;         /* opens with a key that nobody gave */
+	bool stranger;      /* opens what is for others */
 	bool breaks;        /* the link, when a message comes */
 	bool opens;         /* what comes with a message */
 	bool closes;        /* all it has, when a message comes */
@@ -93,7 +98,10 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 		    size_t *welcome_bytes, struct exposure **given,
 		    char reason[FABRIC_REASON_BYTES])
 {
-	struct offer offer = { .key = ops->key(host.exposure), .bytes = REGION_BYTES };
+	struct exposure *own =
+		host.realm || peer->listener == host.second ? host.another : host.exposure;
+	struct offer offer = { .key = ops->key(host.told ? host.told : own),
+			       .bytes = REGION_BYTES };
 
 	cr_assert_eq(user, &host);
 	keep(host.last, &host.last_bytes, hello, bytes);
@@ -104,7 +112,8 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	memset(welcome, 'w', FABRIC_WELCOME_BYTES);
 	memcpy(welcome, &offer, sizeof(offer));
 	*welcome_bytes = host.pad_to ? host.pad_to : sizeof(offer);
-	*given = host.exposure;
+	*given = host.told ? NULL : own;
+	peer->realm = host.realm;
 	peer->user = &host.peers[host.hellos];
 	host.peers[host.hellos++] = peer;
 	return 0;
@@ -145,11 +154,13 @@ static const struct listener_calls host_calls = {
 	.hello = on_hello, .message = on_message, .gone = on_peer_gone, .notable = on_notable
 };
 
-static int host_try(unsigned int peers_max)
+static int host_try(struct listener **listener, unsigned int peers_max)
 {
-	const struct fabric_listen how = { .address = place, .peers_max = peers_max };
+	const struct fabric_listen how = { .address = place,
+					   .common = &host.common,
+					   .peers_max = peers_max };
 
-	return ops->listen(&host.listener, &how, &host_calls, &host);
+	return ops->listen(listener, &how, &host_calls, &host);
 }
 
 static void host_open(unsigned int peers_max)
@@ -158,14 +169,19 @@ static void host_open(unsigned int peers_max)
 	cr_assert_eq(memory_create(&host.memory, "test", REGION_BYTES), 0, "%s", tb_error());
 	for (uint64_t i = 0; i < REGION_WORDS; i++)
 		((uint64_t *)host.memory.base)[i] = word(i);
-	cr_assert_eq(host_try(peers_max), 0, "%s", tb_error());
-	cr_assert_eq(ops->expose(host.listener, &host.memory, &host.exposure), 0, "%s", tb_error());
+	cr_assert_eq(host_try(&host.listener, peers_max), 0, "%s", tb_error());
+	cr_assert_eq(ops->expose(host.listener, &host.memory, 0, &host.exposure), 0, "%s",
+		     tb_error());
 }
 
 static void host_close(void)
 {
 	if (host.exposure)
 		ops->withdraw(host.exposure);
+	if (host.another)
+		ops->withdraw(host.another);
+	if (ops)
+		ops->listener_close(host.second);
 	if (ops)
 		ops->listener_close(host.listener);
 	memory_free(&host.memory);
@@ -236,6 +252,7 @@ static int guest_try(struct guest *guest, const void *hello, size_t bytes)
 {
 	const struct guest as_asked = { .more = guest->more,
 					.forge = guest->forge,
+					.stranger = guest->stranger,
 					.breaks = guest->breaks };
 
 	*guest = as_asked;
@@ -268,14 +285,17 @@ static void guest_leave(struct guest *guest)
 /* One turn of everybody's work; where there is none, waits for some, shortly. */
 static void turn(void)
 {
-	struct pollfd ready[GUESTS + 1];
+	struct listener *const listeners[] = { host.listener, host.second };
+	struct pollfd ready[GUESTS + 2];
 	nfds_t count = 0;
 	int worked = 0;
 
-	if (host.listener) {
-		worked += ops->listener_poll(host.listener);
+	for (size_t i = 0; i < 2; i++) {
+		if (!listeners[i])
+			continue;
+		worked += ops->listener_poll(listeners[i]);
 		ready[count++] =
-			(struct pollfd){ .fd = ops->listener_fd(host.listener), .events = POLLIN };
+			(struct pollfd){ .fd = ops->listener_fd(listeners[i]), .events = POLLIN };
 	}
 	for (size_t i = 0; i < GUESTS; i++) {
 		if (!guests[i].link || ops->link_state(guests[i].link) == LINK_GONE)
@@ -310,7 +330,7 @@ static void guest_enter(struct guest *guest)
 	cr_assert_eq(guest->gones, 0, "%s", guest->why);
 	cr_assert_eq(ops->link_state(guest->link), LINK_UP);
 	cr_assert_eq(host.gones, gones);
-	if (!guest->forge && !guest->more)
+	if (!guest->forge && !guest->stranger && !guest->more)
 		cr_assert_eq(guest->opened, 0, "%s", tb_error());
 	guest->landing = ops->landing(guest->link, LANDING);
 	cr_assert_not_null(guest->landing, "%s", tb_error());
@@ -381,6 +401,18 @@ static void expect_message(struct guest *guest)
 
 /* -- the tests ----------------------------------------------------------------------------------
  */
+
+/* What guests come to, and the host listens at, from now on. */
+static void place_second(void)
+{
+	if (strcmp(SCHEME, "rdma") == 0)
+		snprintf(address, sizeof(address), SCHEME ":%s:%d", getenv("TICKBUS_TEST_RDMA"),
+			 60000 + (int)getpid() % 5000);
+	else
+		snprintf(address, sizeof(address), SCHEME ":second");
+	ops = fabric_find(address, &place);
+	cr_assert_not_null(ops, "%s", tb_error());
+}
 
 static void enter(void)
 {
@@ -474,7 +506,7 @@ Test(fabric, an_address_has_one_publisher_and_the_next_when_it_went)
 
 	host_open(4);
 	first = host.listener;
-	cr_expect_eq(host_try(4), -EADDRINUSE);
+	cr_expect_eq(host_try(&host.listener, 4), -EADDRINUSE);
 	cr_expect(strstr(tb_error(), place), "%s", tb_error());
 	cr_expect_null(host.listener);
 	host.listener = first;
@@ -684,6 +716,59 @@ Test(fabric, a_region_with_a_forged_key_or_a_false_length_cannot_be_read)
 	expect_message(&guests[0]);
 	guest_enter(&guests[3]);
 	expect_reads(&guests[3]);
+}
+
+/* Each is read by those of its own realm; of the other one a peer may know all there is to know. */
+Test(fabric, a_region_of_another_realm_cannot_be_read)
+{
+	host_open(8);
+	cr_assert_eq(ops->expose(host.listener, &host.memory, 1, &host.another), 0, "%s",
+		     tb_error());
+	for (host.realm = 0; host.realm < 2; host.realm++) {
+		struct guest *own = &guests[2 * host.realm], *other = own + 1;
+
+		guest_enter(own);
+		expect_reads(own);
+		host.told = host.realm ? host.exposure : host.another;
+		other->stranger = true;
+		expect_no_reading(other, 0);
+		guest_leave(other);
+		UNTIL(host.gones == host.realm + 1);
+		host.told = NULL;
+		expect_reads(own);
+	}
+}
+
+/* What they share, each may let go of at any time. */
+Test(fabric, two_addresses_of_one_owner_are_read_each_by_its_own_peers)
+{
+	const bool registers = strcmp(SCHEME, "rdma") == 0;
+	struct fabric_key first;
+
+	host_open(4);
+	guest_enter(&guests[0]);
+	place_second();
+	cr_assert_eq(host_try(&host.second, 4), 0, "%s", tb_error());
+	cr_assert_eq(ops->expose(host.second, &host.memory, 0, &host.another), 0, "%s", tb_error());
+	guest_enter(&guests[1]);
+	expect_reads(&guests[0]);
+	expect_reads(&guests[1]);
+	first = ops->key(host.another);
+	if (registers)
+		cr_expect_eq(ops->key(host.exposure).rkey, first.rkey,
+			     "it is registered twice with one device");
+	/* Memory that is withdrawn may be unmapped: what lies there then is other memory. */
+	ops->withdraw(host.another);
+	cr_assert_eq(ops->expose(host.second, &host.memory, 0, &host.another), 0, "%s", tb_error());
+	if (registers)
+		cr_expect_neq(ops->key(host.another).rkey, first.rkey);
+	guest_enter(&guests[2]);
+	expect_reads(&guests[2]);
+	ops->listener_close(host.second);
+	host.second = NULL;
+	host.another = NULL;
+	UNTIL(guests[1].gones == 1 && guests[2].gones == 1);
+	expect_reads(&guests[0]);
 }
 
 Test(fabric, a_region_can_be_handed_over_with_any_message)

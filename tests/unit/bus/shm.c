@@ -157,7 +157,7 @@ static void host_open(unsigned int peers_max, struct fabric_access access)
 
 	cr_assert_eq(memory_create(&host.memory, "test", REGION_BYTES), 0, "%s", tb_error());
 	cr_assert_eq(shm_listen(&host.listener, &how, &host_calls, NULL), 0, "%s", tb_error());
-	cr_assert_eq(shm_expose(host.listener, &host.memory, &host.exposure), 0);
+	cr_assert_eq(shm_expose(host.listener, &host.memory, 0, &host.exposure), 0);
 }
 
 static void host_close(void)

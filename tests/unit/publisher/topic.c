@@ -29,14 +29,14 @@ static int net_listen(struct listener **listener, const struct fabric_listen *ho
 	return result;
 }
 
-static int net_expose(struct listener *listener, const struct memory *memory,
+static int net_expose(struct listener *listener, const struct memory *memory, uint32_t realm,
 		      struct exposure **exposure)
 {
 	if (full)
 		return error_set(ENOMEM, "the device takes no more than it has");
 	if (exposing)
 		exposing(memory);
-	return shm_expose(listener, memory, exposure);
+	return shm_expose(listener, memory, realm, exposure);
 }
 
 static void enter(void)

@@ -337,9 +337,9 @@ static void liar_open(enum lie lie)
 	liar.pulse = (struct bus_pulse){ .bus_id = BUS_ID };
 	bus_page_store_pulse(liar.page.base, &liar.pulse);
 	cr_assert_eq(liar.ops->listen(&liar.listener, &how, &calls, NULL), 0, "%s", tb_error());
-	cr_assert_eq(liar.ops->expose(liar.listener, &liar.page, &liar.page_given), 0);
-	cr_assert_eq(liar.ops->expose(liar.listener, &liar.region, &liar.region_given), 0);
-	cr_assert_eq(liar.ops->expose(liar.listener, &liar.scrap, &liar.scrap_given), 0);
+	cr_assert_eq(liar.ops->expose(liar.listener, &liar.page, 0, &liar.page_given), 0);
+	cr_assert_eq(liar.ops->expose(liar.listener, &liar.region, 0, &liar.region_given), 0);
+	cr_assert_eq(liar.ops->expose(liar.listener, &liar.scrap, 0, &liar.scrap_given), 0);
 	cr_assert_eq(pthread_create(&liar.thread, NULL, lie_on, NULL), 0);
 }
 
