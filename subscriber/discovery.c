@@ -133,6 +133,12 @@ static void ask_join(struct tb_subscriber *subscriber)
 	request(subscriber, DISCOVERY_JOIN, &message);
 }
 
+/* Here or there; by the next pulse there may be enough again. */
+static bool is_short(int code)
+{
+	return code == ENOMEM || code == EMFILE || code == ENFILE || code == EAGAIN;
+}
+
 static void refused(struct tb_subscriber *subscriber, int code, const char *words)
 {
 	struct discovery *discovery = &subscriber->discovery;
@@ -141,6 +147,7 @@ static void refused(struct tb_subscriber *subscriber, int code, const char *word
 				    ? subscription->pattern
 				    : discovery->topics[discovery->at].name;
 
+	subscription->again |= is_short(code);
 	if (subscription->fresh && (subscription->error == 0 || code == ENOSPC)) {
 		subscription->error = -code;
 		strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);

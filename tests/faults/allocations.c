@@ -1,102 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every single allocation of open, subscribe and join fails once, then from there on all of them;
- * then every descriptor: an error with words comes back, nothing leaks, and the next attempt works.
+/* allocations FABRIC
  *
- * The program brings its own malloc over that of libc, so the allocations of the libraries below us
- * are in it too. It counts what is live in the whole process. */
-#include <dirent.h>
+ * Every single allocation of open, subscribe and join fails once, then from there on all of them;
+ * then every descriptor: an error with words comes back, nothing leaks, and the next attempt works.
+ */
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "config/settings.h"
+#include "tests/faults/scarce.h"
+#include "tests/support/bytewise.h"
+#include "tests/support/random.h"
 #include "tickbus/publisher.h"
 #include "tickbus/subscriber.h"
 
-#define NEVER        (-1)
 #define ATTEMPTS_MAX 20000
-#define DEADLINE_S   10
-
-/* -- an allocator that fails when it is told to -------------------------------------------------
- */
-
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
-
-static _Atomic long live;
-static _Atomic long countdown = NEVER; /* allocations until one fails */
-static bool for_good;                  /* and all after it */
-static _Atomic bool failed;
-static bool of_others; /* the library's own thread, instead of ours */
-static pthread_t ours;
-
-/* The libraries below us use them too. */
-#define OPEN __attribute__((visibility("default")))
-
-static bool may_have(void)
-{
-	long left;
-
-	if (atomic_load(&countdown) == NEVER || (pthread_self() == ours) == of_others)
-		return true;
-	left = atomic_load(&countdown);
-	if (left > 0) {
-		atomic_store(&countdown, left - 1);
-		return true;
-	}
-	if (!for_good)
-		atomic_store(&countdown, NEVER);
-	atomic_store(&failed, true);
-	errno = ENOMEM;
-	return false;
-}
-
-static void *count_in(void *memory)
-{
-	if (memory)
-		atomic_fetch_add(&live, 1);
-	return memory;
-}
-
-OPEN void *malloc(size_t size)
-{
-	return may_have() ? count_in(__libc_malloc(size)) : NULL;
-}
-
-OPEN void *calloc(size_t count, size_t size)
-{
-	return may_have() ? count_in(__libc_calloc(count, size)) : NULL;
-}
-
-OPEN void *realloc(void *old, size_t size)
-{
-	if (!old)
-		return malloc(size);
-	return may_have() ? __libc_realloc(old, size) : NULL;
-}
-
-OPEN void *aligned_alloc(size_t alignment, size_t size)
-{
-	return may_have() ? count_in(__libc_memalign(alignment, size)) : NULL;
-}
-
-OPEN void free(void *memory)
-{
-	if (memory)
-		atomic_fetch_sub(&live, 1);
-	__libc_free(memory);
-}
 
 /* -- what is attempted --------------------------------------------------------------------------
  */
@@ -114,6 +36,7 @@ static const char schema_text[] = "name: pair\n"
 static char folder[] = "/tmp/tickbus-allocations-XXXXXX";
 static char settings_path[64];
 static FILE *nowhere;
+static char own_address[32], standing_address[32];
 static struct tb_publisher *standing; /* for attempts to subscribe */
 
 static int settings_attempt(void)
@@ -161,10 +84,12 @@ static int publish(struct tb_publisher *publisher, const struct tb_schema *schem
 }
 
 /* A publisher with one topic and five records in it. */
-static int publisher_make(const char *name, struct tb_publisher **publisher)
+static int publisher_make(const char *name, const char *address, struct tb_publisher **publisher)
 {
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = name,
+						      .listen = &address,
+						      .listen_count = 1,
 						      .exit_wait_ms = UINT32_MAX };
 	struct tb_schema *schema;
 	int result = tb_schema_parse(&schema, schema_text, strlen(schema_text), "text");
@@ -185,7 +110,7 @@ static int publisher_make(const char *name, struct tb_publisher **publisher)
 static int publisher_attempt(void)
 {
 	struct tb_publisher *publisher = NULL;
-	int result = publisher_make("own", &publisher);
+	int result = publisher_make("own", own_address, &publisher);
 
 	tb_publisher_close(publisher);
 	return result;
@@ -207,7 +132,7 @@ static void on_event(void *user, const struct tb_event *event)
 static int subscriber_attempt(void)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
-						   .address = "shm:standing",
+						   .address = standing_address,
 						   .connect_ms = 20000 };
 	struct tb_subscription_options what = { .size = sizeof(what),
 						.on_record = on_record,
@@ -229,75 +154,6 @@ static int subscriber_attempt(void)
 /* -- what must hold -----------------------------------------------------------------------------
  */
 
-struct held {
-	long allocations;
-	int descriptors, mappings;
-};
-
-/* Mappings of memory that is handed over, not those that libc keeps for threads. */
-static int mappings(void)
-{
-	char line[512];
-	int count = 0;
-	FILE *file = fopen("/proc/self/maps", "r");
-
-	while (file && fgets(line, sizeof(line), file))
-		count += strstr(line, "memfd:") != NULL;
-	if (file)
-		fclose(file);
-	return count;
-}
-
-static int descriptors(void)
-{
-	DIR *list = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (list && readdir(list))
-		count++;
-	if (list)
-		closedir(list);
-	return count;
-}
-
-static struct held held_now(void)
-{
-	const int open_now = descriptors(), mapped = mappings();
-
-	return (struct held){ atomic_load(&live), open_now, mapped };
-}
-
-__attribute__((noreturn)) static void wrong(const char *what, const char *how, long number)
-{
-	fprintf(stderr, "%s, %s number %ld: %s\n", what, how, number, tb_error());
-	exit(1);
-}
-
-static bool same(const struct held *before, const struct held *now)
-{
-	return now->allocations == before->allocations && now->descriptors == before->descriptors &&
-	       now->mappings == before->mappings;
-}
-
-/* The standing publisher frees a session when it learns that its subscriber went. */
-static void expect_same(const struct held *before, const char *what, const char *how, long number)
-{
-	const time_t until = time(NULL) + DEADLINE_S;
-	struct held now = held_now();
-
-	while (!same(before, &now) && time(NULL) < until) {
-		sched_yield();
-		now = held_now();
-	}
-	if (same(before, &now))
-		return;
-	fprintf(stderr,
-		"leaks: %ld allocations, %d descriptors, %d mappings before, %ld, %d, %d after\n",
-		before->allocations, before->descriptors, before->mappings, now.allocations,
-		now.descriptors, now.mappings);
-	wrong(what, how, number);
-}
-
 struct attempt {
 	const char *name;
 	int (*run)(void);
@@ -312,14 +168,14 @@ static void fail_allocations(const struct attempt *attempt, bool all_after)
 	const struct held before = held_now();
 	long errors = 0;
 	int result;
+	bool failed;
 
-	for_good = all_after;
 	for (long number = 0; number < ATTEMPTS_MAX; number++) {
-		atomic_store(&failed, false);
-		atomic_store(&countdown, number);
+		scarce_from(number, all_after);
 		result = attempt->run();
-		atomic_store(&countdown, NEVER);
-		expect_same(&before, attempt->name, how, number);
+		scarce_no_more();
+		failed = scarce_failures() > 0;
+		held_as_before(&before, attempt->name, how, number);
 		if (!failed && result == 0) {
 			printf("%s: %ld errors of %ld failed %s\n", attempt->name, errors, number,
 			       all_after ? "from one on" : "one by one");
@@ -352,7 +208,7 @@ static void fail_descriptors(const struct attempt *attempt)
 		setrlimit(RLIMIT_NOFILE, &limit);
 		result = attempt->run();
 		setrlimit(RLIMIT_NOFILE, &whole);
-		expect_same(&before, attempt->name, "limit of descriptors", number);
+		held_as_before(&before, attempt->name, "limit of descriptors", number);
 		if (result == 0)
 			printf("%s: %ld times too few descriptors\n", attempt->name, number);
 		else if (number > ATTEMPTS_MAX || !*tb_error() ||
@@ -364,7 +220,7 @@ static void fail_descriptors(const struct attempt *attempt)
 /* -- running ------------------------------------------------------------------------------------
  */
 
-static void begin(void)
+static void begin(const char *fabric)
 {
 	static const char text[] =
 		"bus: { name: b, listen: [ \"shm:\" ] }\n"
@@ -373,7 +229,10 @@ static void begin(void)
 		"topics: [ { name: t, feed: f, select: quote, schema: quote } ]\n";
 	FILE *file;
 
-	ours = pthread_self();
+	scarce_mine();
+	bytewise_add(random_seed());
+	snprintf(own_address, sizeof(own_address), "%s:own", fabric);
+	snprintf(standing_address, sizeof(standing_address), "%s:standing", fabric);
 	nowhere = fopen("/dev/null", "w");
 	if (!nowhere || setvbuf(nowhere, NULL, _IONBF, 0) != 0 || !mkdtemp(folder))
 		exit(1);
@@ -393,12 +252,12 @@ static void end(void)
 
 static void others_fail(const struct attempt *attempt)
 {
-	of_others = true;
+	scarce_others();
 	fail_allocations(attempt, false);
-	of_others = false;
+	scarce_mine();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static const struct attempt settings = { "settings", settings_attempt, false };
 	static const struct attempt schema = { "schema", schema_attempt, true };
@@ -408,8 +267,10 @@ int main(void)
 					       subscriber_attempt, false };
 	static const struct attempt *const all[] = { &settings, &schema, &publisher, &subscriber };
 
-	begin();
-	if (publisher_make("standing", &standing) < 0)
+	if (argc != 2)
+		return 2;
+	begin(argv[1]);
+	if (publisher_make("standing", standing_address, &standing) < 0)
 		wrong("standing publisher", "attempt", 0);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		if (all[i]->run() < 0) /* once, for what libc keeps */

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/faults/scarce.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tickbus/error.h"
+
+#define NEVER      (-1)
+#define DEADLINE_S 10
+
+/* The libraries below us use them too. */
+#define OPEN __attribute__((visibility("default")))
+
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
+void __libc_free(void *);
+
+static _Atomic long live;
+static _Atomic long countdown = NEVER; /* allocations until one fails */
+static _Atomic long failures;
+static _Atomic bool for_good; /* and all after it */
+static _Atomic bool of_others, spared;
+static pthread_t mine;
+
+/* -- an allocator that fails when it is told to -------------------------------------------------
+ */
+
+static bool is_concerned(void)
+{
+	const bool is_mine = pthread_equal(pthread_self(), mine);
+
+	return is_mine ? !of_others && !spared : of_others;
+}
+
+static bool may_have(void)
+{
+	const long left = atomic_load(&countdown);
+
+	if (left == NEVER || !is_concerned())
+		return true;
+	if (left > 0) {
+		atomic_store(&countdown, left - 1);
+		return true;
+	}
+	if (!for_good)
+		atomic_store(&countdown, NEVER);
+	atomic_fetch_add(&failures, 1);
+	errno = ENOMEM;
+	return false;
+}
+
+static void *count_in(void *memory)
+{
+	if (memory)
+		atomic_fetch_add(&live, 1);
+	return memory;
+}
+
+OPEN void *malloc(size_t size)
+{
+	return may_have() ? count_in(__libc_malloc(size)) : NULL;
+}
+
+OPEN void *calloc(size_t count, size_t size)
+{
+	return may_have() ? count_in(__libc_calloc(count, size)) : NULL;
+}
+
+OPEN void *realloc(void *old, size_t size)
+{
+	if (!old)
+		return malloc(size);
+	return may_have() ? __libc_realloc(old, size) : NULL;
+}
+
+OPEN void *aligned_alloc(size_t alignment, size_t size)
+{
+	return may_have() ? count_in(__libc_memalign(alignment, size)) : NULL;
+}
+
+OPEN void free(void *memory)
+{
+	if (memory)
+		atomic_fetch_sub(&live, 1);
+	__libc_free(memory);
+}
+
+OPEN void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	void *memory;
+
+	if (!may_have())
+		return MAP_FAILED;
+	memory = (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+	if (memory != MAP_FAILED)
+		atomic_fetch_add(&live, 1);
+	return memory;
+}
+
+OPEN int munmap(void *memory, size_t bytes)
+{
+	const int result = (int)syscall(SYS_munmap, memory, bytes);
+
+	if (result == 0)
+		atomic_fetch_sub(&live, 1);
+	return result;
+}
+
+void scarce_mine(void)
+{
+	mine = pthread_self();
+	atomic_store(&of_others, false);
+}
+
+void scarce_others(void)
+{
+	mine = pthread_self();
+	atomic_store(&of_others, true);
+}
+
+void scarce_spare(bool spare)
+{
+	atomic_store(&spared, spare);
+}
+
+void scarce_from(long number, bool all_after)
+{
+	atomic_store(&failures, 0);
+	atomic_store(&for_good, all_after);
+	atomic_store(&countdown, number);
+}
+
+long scarce_failures(void)
+{
+	return atomic_load(&failures);
+}
+
+void scarce_no_more(void)
+{
+	atomic_store(&countdown, NEVER);
+}
+
+/* -- what is held -------------------------------------------------------------------------------
+ */
+
+/* Of memory that is handed over: whatever way it was made and unmade. */
+static int mappings(void)
+{
+	char line[512];
+	int count = 0;
+	FILE *file = fopen("/proc/self/maps", "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		count += strstr(line, "memfd:") != NULL;
+	if (file)
+		fclose(file);
+	return count;
+}
+
+static int descriptors(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (list && readdir(list))
+		count++;
+	if (list)
+		closedir(list);
+	return count;
+}
+
+struct held held_now(void)
+{
+	const int open_now = descriptors(), mapped = mappings();
+
+	return (struct held){ atomic_load(&live), open_now, mapped };
+}
+
+void wrong(const char *what, const char *how, long number)
+{
+	fprintf(stderr, "%s, %s number %ld: %s\n", what, how, number, tb_error());
+	exit(1);
+}
+
+static bool same(const struct held *before, const struct held *now)
+{
+	return now->allocations == before->allocations && now->descriptors == before->descriptors &&
+	       now->mappings == before->mappings;
+}
+
+void held_as_before(const struct held *before, const char *what, const char *how, long number)
+{
+	const time_t until = time(NULL) + DEADLINE_S;
+	struct held now = held_now();
+
+	while (!same(before, &now) && time(NULL) < until) {
+		sched_yield();
+		now = held_now();
+	}
+	if (same(before, &now))
+		return;
+	fprintf(stderr,
+		"leaks: %ld allocations, %d descriptors, %d mappings before, %ld, %d, %d after\n",
+		before->allocations, before->descriptors, before->mappings, now.allocations,
+		now.descriptors, now.mappings);
+	wrong(what, how, number);
+}
