@@ -28,6 +28,8 @@ static const struct tb_counter topic_table[] = {
 	[TOPIC_INSTRUMENTS] = { "instruments", "names", "names in the directory" },
 	[TOPIC_CAPACITY] = { "capacity", "names", "names the directory has room for" },
 	[TOPIC_SUBSCRIBERS] = { "subscribers", "joins", "subscribers that have joined now" },
+	[TOPIC_SLEEPERS] = { "sleepers", "joins",
+			     "subscribers that sleep until a flush wakes them" },
 	[TOPIC_UNPUBLISHED] = { "unpublished", "records", "records that could not be published" },
 	[TOPIC_RESTARTS] = { "restarts", "epochs", "times the topic began again" },
 	[TOPIC_NOTICES] = { "notices", "datagrams", "notices sent, one per flush and network" },

@@ -258,6 +258,15 @@ struct block {
 	size_t count, blocks;
 };
 
+static uint64_t sleepers(const struct tb_topic *topic)
+{
+	uint64_t count = 0;
+
+	for (const struct join *join = topic->joins; join; join = join->next_of_topic)
+		count += join->armed;
+	return count;
+}
+
 static void topic_counters(struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS])
 {
 	struct progress progress;
@@ -269,6 +278,7 @@ static void topic_counters(struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS
 	value[TOPIC_INSTRUMENTS] = progress.instruments;
 	value[TOPIC_CAPACITY] = topic->shape.capacity;
 	value[TOPIC_SUBSCRIBERS] = topic->join_count;
+	value[TOPIC_SLEEPERS] = sleepers(topic);
 	pthread_mutex_lock(&topic->unpublished_lock);
 	value[TOPIC_UNPUBLISHED] = topic->unpublished_total;
 	pthread_mutex_unlock(&topic->unpublished_lock);

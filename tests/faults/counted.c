@@ -29,9 +29,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void publish(struct tb_topic *topic, long records)
+static void publish(struct tb_topic *topic, int instrument, long records)
 {
-	const int instrument = tb_instrument(topic, "A");
 	const char payload[32] = "as large as a quote";
 	const struct tb_update update = { .size = sizeof(update),
 					  .instrument = (uint32_t)instrument,
@@ -40,7 +39,6 @@ static void publish(struct tb_topic *topic, long records)
 					  .time_ns = 1,
 					  .data = payload };
 
-	expect(instrument);
 	for (long i = 0; i < records; i++)
 		expect(tb_publish(topic, &update));
 }
@@ -55,6 +53,7 @@ int main(int argc, char **argv)
 	struct tb_schema *schema;
 	struct tb_topic *topic;
 	char line[16];
+	int instrument;
 
 	if (argc != 3)
 		return 2;
@@ -62,12 +61,14 @@ int main(int argc, char **argv)
 	how.schema = schema;
 	expect(tb_publisher_open(&publisher, &options));
 	expect(tb_topic_create(publisher, &how, &topic));
+	instrument = tb_instrument(topic, "A"); /* a name is flushed too */
+	expect(instrument);
 	puts("ready");
 	fflush(stdout);
 	for (long round = atol(argv[2]); round > 0 && fgets(line, sizeof(line), stdin); round--) {
 		const uint64_t begun = now_ns();
 
-		publish(topic, atol(argv[1]));
+		publish(topic, instrument, atol(argv[1]));
 		printf("%" PRIu64 "\n", now_ns() - begun);
 		fflush(stdout);
 	}

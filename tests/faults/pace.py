@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber that is stopped costs nobody anything.
 
-    pace.py PUBD TICKBUS WITNESS COUNTED            exact: instructions of the publishing thread
+    pace.py PUBD TICKBUS WITNESS COUNTED            exact: instructions of the publishing thread,
+                                                    and its wakes
     pace.py PUBD TICKBUS WITNESS COUNTED --measure  times, paired and interleaved: on demand
 
 Times belong to a quiet machine, so the tests count instructions, which are the same on any. The
@@ -22,6 +23,7 @@ from scene import Scene, main, seed
 COUNTED = sys.argv.pop(4)
 MEASURE = "--measure" in sys.argv and not sys.argv.remove("--measure")
 RECORDS = 20000
+SLEEPS = 3
 ROUNDS = 200          # of the measurement, half of them with a stopped subscriber
 ROUND_RECORDS = 200000
 BOUND = 1.05
@@ -50,13 +52,19 @@ class Counted(Scene):
         process.stdin.flush()
         return int(process.stdout.readline())
 
-    def join(self, how, stopped):
+    def join(self, how):
         witness = self.witness(how=how)
         witness.sees("appeared")
-        if stopped:
+        return witness
+
+    def asleep(self, count):
+        """So many have said that they sleep: the next flush has to wake them."""
+        self.until(lambda: self.counters("topic")["sleepers"] == count, f"{count} sleepers")
+
+    def stop(self, witnesses):
+        for witness in witnesses:
             witness.signal(signal.SIGSTOP)
             self.until(lambda: witness.state() == "T", "stopped", witness)
-        return witness
 
 
 @unittest.skipUnless(shutil.which("valgrind"), "valgrind is not there")
@@ -74,7 +82,9 @@ class Instructions(Counted):
         process = self.counted(RECORDS, 1, [
             "valgrind", "-q", "--tool=callgrind", "--toggle-collect=tb_publish",
             f"--callgrind-out-file={report}"])
-        witnesses = [self.join(how, stopped) for how, stopped in subscribers]
+        witnesses = [self.join(how) for how, _ in subscribers]
+        self.asleep(sum(how == "wait" for how, _ in subscribers))
+        self.stop(one for one, (_, stopped) in zip(witnesses, subscribers) if stopped)
         self.publish(process)
         self.assertEqual(process.wait(60), 0)
         for witness in witnesses:
@@ -88,9 +98,36 @@ class Instructions(Counted):
         self.assertEqual(self.count([("spin", True)]), alone)
         self.assertEqual(self.count([("spin", True), ("spin", False), ("spin", False)]), alone)
 
-    def test_one_wake_for_those_that_were_stopped_in_their_sleep(self):
+    def test_those_that_were_stopped_in_their_sleep_cost_what_a_wake_costs(self):
         alone = self.count([])
-        self.assertLess(self.count([("wait", True), ("wait", True)]) - alone, 2000)
+        more = self.count([("wait", True), ("wait", True)]) - alone
+        self.assertGreater(more, 0)
+        self.assertLess(more, 2000)
+
+
+class Wakes(Counted):
+    def counts(self):
+        """Flushes, wakes by the publishing thread, sleepers that were woken."""
+        topic = self.counters("topic")
+        return topic["flushes"], topic["signals"], self.counters()["wakes"]
+
+    def test_two_that_were_stopped_in_their_sleep_cost_exactly_one_wake(self):
+        process = self.counted(RECORDS, SLEEPS + 2)  # it ends with its last round
+        self.publish(process)  # what is reserved with the first record is a flush of its own
+        witnesses = [self.join("wait") for _ in range(2)]
+        for number in range(1, SLEEPS + 1):
+            self.asleep(2)
+            self.stop(witnesses)
+            before = self.counts()
+            self.publish(process)
+            self.asleep(0)
+            flushes, signals, wakes = (a - b for a, b in zip(self.counts(), before))
+            self.assertGreaterEqual(flushes, RECORDS)
+            self.assertEqual((signals, wakes), (1, 2))
+            for witness in witnesses:
+                witness.signal(signal.SIGCONT)
+                self.until(lambda: witness.sum()["total"] == number * RECORDS, "all", witness)
+                self.assertEqual((witness.sum()["lost"], witness.sum()["wrong"]), (0, 0))
 
 
 class Measured(Counted):
@@ -101,11 +138,12 @@ class Measured(Counted):
             self.skipTest("a measurement: on demand, --measure, on a quiet machine")
         chance = seed()
         process = self.counted(ROUND_RECORDS, 2 * ROUNDS)
-        other = self.join("spin", False)
+        other = self.join("spin")
         times, records = {True: [], False: []}, {True: [], False: []}
         for _ in range(ROUNDS // 2):
             for beside in chance.sample([True, False], 2):
-                slow = self.join("spin", True)  # in both, for what starting one costs
+                slow = self.join("spin")  # in both, for what starting one costs
+                self.stop([slow])
                 if not beside:
                     slow.kill()
                 self.publish(process)  # warms up
