@@ -363,7 +363,7 @@ Test(stream, a_hundred_thousand_records_through_a_small_ring_are_all_accounted_f
 	cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
 	cr_expect_eq(notes.records + notes.lost, total);
 	cr_expect_eq(notes.wrong, 0);
-	cr_expect_geq(notes.records, 1024 - 64); /* but for a step that was reserved once */
+	cr_expect_geq(notes.records, 1024 - 128); /* but for a step that was reserved once */
 	tb_subscriber_close(subscriber);
 }
 

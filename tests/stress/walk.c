@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "bus/shm.h"
 #include "publisher/topic.h"
 #include "subscriber/subscriber.h"
 #include "tests/stress/steps.h"
@@ -189,12 +190,28 @@ static char *value_slot(const struct walk *walk, uint32_t instrument)
 	return walk->topic->last_value + (size_t)instrument * walk->topic->slot_bytes;
 }
 
+/* What is at a place of the writer's, in the mapping that readers have. */
+static const void *for_readers(const struct walk *walk, const void *place)
+{
+	const char *view = shm_view(walk->tally.source->place.remote);
+
+	return view + ((const char *)place - (const char *)walk->topic->memory.base);
+}
+
+static uint64_t head_seen(const struct walk *walk)
+{
+	struct progress progress;
+
+	progress_load(for_readers(walk, walk->topic->line), &progress);
+	return progress.head;
+}
+
 void walk_values(struct walk *walk)
 {
-	const uint64_t head = topic_head(walk->topic);
+	const uint64_t head = head_seen(walk);
 
 	for (uint32_t i = 0; i < TRUTH_INSTRUMENTS && walk->topic->last_value; i++) {
-		const struct slot *slot = (const struct slot *)(void *)value_slot(walk, i);
+		const struct slot *slot = for_readers(walk, value_slot(walk, i));
 		const uint64_t now = atomic_load(&slot->word[0]);
 		struct record copy;
 		uint64_t found;

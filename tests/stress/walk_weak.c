@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "bus/shm.h"
 #include "publisher/topic.h"
 #include "subscriber/subscriber.h"
 #include "tests/stress/walk.h"
@@ -42,9 +43,7 @@ static uint64_t draw(uint64_t below)
 
 static void begin(bool loads_too)
 {
-	const void *readers = walk.tally.source->place.view;
-
-	weak_begin(walk.topic->memory.base, readers ? readers : walk.topic->memory.base,
+	weak_begin(walk.topic->memory.base, shm_view(walk.tally.source->place.remote),
 		   walk.topic->memory.bytes, loads_too);
 }
 

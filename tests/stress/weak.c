@@ -162,10 +162,28 @@ static uint64_t weak_load_word(uint32_t word, memory_order order)
 	return value_at(word, time);
 }
 
+/* The writer finds what it has stored itself, visible to others or not. */
+static uint64_t own_word(uint32_t word)
+{
+	for (size_t i = pending_count; i-- > 0;)
+		if (pending[i].word == word)
+			return pending[i].value;
+	return atomic_load(memory(word));
+}
+
+static bool is_writers(const volatile void *object)
+{
+	const uintptr_t at = (uintptr_t)object, base = (uintptr_t)writers;
+
+	return at >= base && at < base + region_bytes;
+}
+
 uint64_t weak_load(const volatile void *object, size_t bytes, memory_order order)
 {
 	uint32_t word;
 
+	if (bytes == sizeof(uint64_t) && word_of(object, &word) && is_writers(object))
+		return own_word(word);
 	if (bytes == sizeof(uint64_t) && weak_loads && word_of(object, &word))
 		return weak_load_word(word, order);
 	if (bytes == sizeof(uint64_t))

@@ -6,7 +6,8 @@
  * Stores   are kept back, and become visible one by one, in any order that the barriers between
  *          them and the coherence of each word allow.
  * Loads    are satisfied at any time since the last load that an acquire orders before them, so
- *          they may find what was there before something that an earlier load has already seen.
+ *          they may find what was there before something that an earlier load has already seen;
+ *          but the writer's own find what it stored last.
  *
  * That is as weak as the machines we run on are (aarch64); C11 would allow some more. */
 #ifndef TICKBUS_TESTS_WEAK_H
