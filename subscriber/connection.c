@@ -96,14 +96,15 @@ static const struct link_calls calls = {
 
 void connection_reap(struct tb_subscriber *subscriber)
 {
-	struct fabric_completion done[CHUNKS_MAX];
+	struct fabric_completion done[READS_MAX];
 	int count;
 
 	do {
-		count = subscriber->ops->reap(subscriber->link, done, CHUNKS_MAX);
+		count = subscriber->ops->reap(subscriber->link, done, READS_MAX);
 		for (int i = 0; i < count; i++) {
 			const enum fetch_kind kind = (enum fetch_kind)(done[i].tag & 0xff);
-			const uint64_t slot = done[i].tag >> 8;
+			const unsigned int half = done[i].tag >> 8 & 0xff;
+			const uint64_t slot = done[i].tag >> 16;
 			struct tb_source *source;
 
 			if (kind == FETCH_PAGE) {
@@ -114,9 +115,12 @@ void connection_reap(struct tb_subscriber *subscriber)
 			if (!source)
 				continue;
 			source->under_way--;
-			source_fetched(source, kind, done[i].status);
+			if (kind == FETCH_SLOTS)
+				pull_read_landed(source, half, done[i].status);
+			else
+				source_fetched(source, kind, done[i].status);
 		}
-	} while (count == CHUNKS_MAX);
+	} while (count == READS_MAX);
 }
 
 int connection_begin(struct tb_subscriber *subscriber)

@@ -2,20 +2,109 @@
 /* Pulling by READ: given a head H, [next, H] comes in few READs, several under way, into the
  * landing; each copy is checked and delivered in order.
  *
- * N1  Copies of a batch are looked at only when all its READs have completed: nothing lands any
- * more. N2  What learns of new heads is the progress line alone, read at most once in POLL_PAGE_MS
- * while there is nothing else to do; no hint can make it more often. N3  No order among READs is
- * relied on: a copy is what its own check says.
+ * N1  Copies of a batch are looked at only when all its READs have completed, and nothing is posted
+ *     into its half before they have and all of it was delivered or thrown away: nothing lands
+ *     there any more.
+ * N2  What learns of new heads is the progress line alone, read at most once in POLL_PAGE_MS while
+ *     there is nothing else to do; no hint can make it more often.
+ * N3  No order among READs is relied on: a copy is what its own check says.
  * N4  Strict: head was READ before the batch was posted, and the progress line is READ again when
- * it has landed. No slot of record m is touched before a line with reserved >= m was written, so a
- *     copy of record n >= reserved - slots + 1 was made of a slot that held n all the while. What
- * is below that is told as overrun, whole or not. */
+ *     it has landed. No slot of record m is touched before a line with reserved >= m was written,
+ *     so a copy of record n >= reserved - slots + 1 was made of a slot that held n all the while.
+ *     What is below that is told as overrun, whole or not.
+ * N5  Batches that are held follow each other without a gap, and the first of them holds next: a
+ *     batch is posted from the end of the last one on, and with one that failed go all.
+ * N6  While the landing's page is READ into (the line, names) nothing is delivered and nothing
+ *     posted: a copy that failed is judged by a line that was asked for afterwards. */
 #include <errno.h>
 #include <string.h>
 
 #include "subscriber/deliver.h"
 
-static struct fabric_read chunk_read(const struct tb_source *source, uint64_t first, uint64_t count)
+static bool is_strict(const struct tb_source *source)
+{
+	return source->subscription->options.flags & TB_STRICT;
+}
+
+/* How far records are said to be: what is only hinted at is read as well (M1), but not under N4.
+ * Beyond the ring they are in slots of those that are wanted first. */
+static uint64_t target(const struct tb_source *source)
+{
+	const uint64_t window = source->next + source->place.shape.slots - 1;
+	uint64_t last = source->head;
+
+	if (!is_strict(source) && source->hint > last)
+		last = source->hint;
+	return last < window ? last : window;
+}
+
+/* -- batches ------------------------------------------------------------------------------------
+ */
+
+static bool batch_held(const struct tb_source *source, const struct batch *batch)
+{
+	return batch->end > source->next;
+}
+
+/* The one that holds next (N5), or NULL. */
+static const struct batch *batch_oldest(const struct tb_source *source)
+{
+	const struct batch *oldest = NULL;
+
+	for (unsigned int i = 0; i < source->halves; i++)
+		if (batch_held(source, &source->batches[i]) &&
+		    (!oldest || source->batches[i].first < oldest->first))
+			oldest = &source->batches[i];
+	return oldest;
+}
+
+bool pull_read_holds(const struct tb_source *source)
+{
+	return batch_oldest(source) != NULL;
+}
+
+void pull_read_drop(struct tb_source *source)
+{
+	for (unsigned int i = 0; i < source->halves; i++)
+		source->batches[i].end = 0;
+}
+
+void pull_read_landed(struct tb_source *source, unsigned int half, int status)
+{
+	source->batches[half].under_way--;
+	if (status < 0)
+		source->batches[half].failed = true;
+}
+
+void pull_read_proven(struct tb_source *source)
+{
+	for (unsigned int i = 0; i < source->halves; i++)
+		source->batches[i].proven = source->batches[i].asked;
+}
+
+/* -- posting ------------------------------------------------------------------------------------
+ */
+
+/* Where what was neither delivered nor asked for begins. */
+static uint64_t posted_end(const struct tb_source *source)
+{
+	uint64_t end = source->next;
+
+	for (unsigned int i = 0; i < source->halves; i++)
+		if (source->batches[i].end > end)
+			end = source->batches[i].end;
+	return end;
+}
+
+/* Where the copy of a record of this half's batch is. */
+static char *slot_copy(const struct tb_source *source, unsigned int half, uint64_t sequence)
+{
+	return source->landing + half * source->half_bytes +
+	       (sequence - source->batches[half].first) * source->place.shape.slot_bytes;
+}
+
+static struct fabric_read slots_read(const struct tb_source *source, unsigned int half,
+				     uint64_t first, uint64_t count)
 {
 	const struct place *place = &source->place;
 
@@ -24,66 +113,73 @@ static struct fabric_read chunk_read(const struct tb_source *source, uint64_t fi
 		.offset = place->layout.ring +
 			  (first & (place->shape.slots - 1)) * place->shape.slot_bytes,
 		.bytes = (uint32_t)(count * place->shape.slot_bytes),
-		.into = source->landing + (first - source->batch_first) * place->shape.slot_bytes,
-		.tag = (uint64_t)source->slot << 8 | FETCH_SLOTS,
+		.into = slot_copy(source, half, first),
+		.tag = source_tag(source, FETCH_SLOTS, half),
 	};
 }
 
-static bool is_strict(const struct tb_source *source)
+/* Posts a list of READs for as much of [posted_end, target] as the half takes and the fabric has
+ * room for; false: for nothing. */
+static bool batch_post(struct tb_source *source, unsigned int half)
 {
-	return source->subscription->options.flags & TB_STRICT;
-}
-
-/* How far records are said to be: what is only hinted at is read as well (M1), but not under N4. */
-static uint64_t target(const struct tb_source *source)
-{
-	if (is_strict(source))
-		return source->head;
-	return source->hint > source->head ? source->hint : source->head;
-}
-
-/* Posts a list of READs for as much of [next, head] as the landing takes and the fabric has room
- * for. */
-static void batch_post(struct tb_source *source)
-{
-	const struct place *place = &source->place;
+	const struct region_shape *shape = &source->place.shape;
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	struct fabric_read reads[CHUNKS_MAX];
-	uint64_t ends[CHUNKS_MAX];
-	const uint64_t room = source->batch_bytes / place->shape.slot_bytes;
-	const uint64_t part = source->batch_bytes / CHUNKS_MAX;
-	const uint64_t chunk = (part > CHUNK_BYTES ? part : CHUNK_BYTES) / place->shape.slot_bytes;
-	const uint64_t slots = place->shape.slots;
-	uint64_t wanted = target(source) - source->next + 1;
-	int chunks = 0, posted;
+	struct fabric_read reads[READS_MAX];
+	uint64_t ends[READS_MAX];
+	const uint64_t room = source->half_bytes / shape->slot_bytes;
+	const uint64_t each = subscriber->read_bytes > shape->slot_bytes
+				      ? subscriber->read_bytes / shape->slot_bytes
+				      : 1;
+	const uint64_t first = posted_end(source);
+	const uint64_t last = target(source) + 1 - first < room ? target(source) : first + room - 1;
+	uint64_t at = first;
+	int filled = 0, posted;
 
-	wanted = wanted < room ? wanted : room;
-	wanted = wanted < slots ? wanted : slots;
-	source->batch_first = source->next;
-	source->batch_count = 0;
-	source->proven = false;
-	source->failed = 0;
-	for (uint64_t got = 0; got < wanted && chunks < CHUNKS_MAX; chunks++) {
-		const uint64_t first = source->batch_first + got;
-		const uint64_t to_wrap = slots - (first & (slots - 1));
-		uint64_t count = wanted - got;
+	source->batches[half].first = first;
+	for (; at <= last && filled < READS_MAX; filled++) {
+		const uint64_t to_wrap = shape->slots - (at & (shape->slots - 1));
+		uint64_t count = last + 1 - at;
 
-		count = count < chunk ? count : chunk;
+		count = count < each ? count : each;
 		count = count < to_wrap ? count : to_wrap;
-		reads[chunks] = chunk_read(source, first, count);
-		ends[chunks] = got += count;
+		reads[filled] = slots_read(source, half, at, count);
+		ends[filled] = at += count;
 	}
-	posted = subscriber->ops->read(subscriber->link, reads, (unsigned int)chunks);
+	posted = subscriber->ops->read(subscriber->link, reads, (unsigned int)filled);
 	if (posted <= 0)
-		return;
-	source->batch_count = ends[posted - 1];
+		return false;
+	source->batches[half] = (struct batch){ .first = first,
+						.end = ends[posted - 1],
+						.under_way = (unsigned int)posted };
 	source->under_way += (unsigned int)posted;
 	source->subscription->counters[SUBSCRIPTION_READS] += (uint64_t)posted;
+	return true;
 }
 
-static void look_post(struct tb_source *source, uint64_t now)
+/* The half for the next batch (N1), -1: none is free, or there is nothing to be READ. */
+static int half_due(const struct tb_source *source)
 {
-	source->fetched_ms = now;
+	if (source->copy_failed || posted_end(source) > target(source))
+		return -1;
+	for (unsigned int i = 0; i < source->halves; i++)
+		if (source->batches[i].under_way == 0 && !batch_held(source, &source->batches[i]))
+			return (int)i;
+	return -1;
+}
+
+static void batches_post(struct tb_source *source)
+{
+	int half = half_due(source);
+
+	while (half >= 0 && batch_post(source, (unsigned int)half))
+		half = half_due(source);
+}
+
+static void look_post(struct tb_source *source)
+{
+	for (unsigned int i = 0; i < source->halves; i++)
+		source->batches[i].asked = source->batches[i].under_way == 0;
+	source->fetched_ms = subscriber_now_ms();
 	source_fetch(source, FETCH_PROGRESS, source->place.layout.progress,
 		     sizeof(struct progress));
 }
@@ -91,31 +187,33 @@ static void look_post(struct tb_source *source, uint64_t now)
 /* N2. A copy that failed is looked into at once. Whom notices or the publisher wake need not look
  * by itself: the bus page tells, too, if a topic moved. What a hint is worth under N4 only the line
  * says. */
-static bool look_due(const struct tb_source *source, uint64_t now)
+static bool look_due(const struct tb_source *source)
 {
 	if (source->copy_failed)
 		return true;
 	if (!source->look && source->hint <= source->head &&
 	    (source->armed || notices_alive(source->subscription->subscriber)))
 		return false;
-	return now - source->fetched_ms >= POLL_PAGE_MS;
+	return subscriber_now_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
+/* -- delivering ---------------------------------------------------------------------------------
+ */
+
 /* The copies that have landed, in order from `next` on. */
-static int batch_deliver(struct tb_source *source, int max)
+static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
 {
 	const struct place *place = &source->place;
+	const unsigned int half = (unsigned int)(batch - source->batches);
 	int count = 0, result = 1;
 
-	while (count < max && source->next < source->batch_first + source->batch_count) {
-		char *copy = source->landing +
-			     (source->next - source->batch_first) * place->shape.slot_bytes;
+	while (count < max && batch_held(source, batch)) {
+		struct record *copy = (void *)slot_copy(source, half, source->next);
 
-		memcpy(&source->record, copy, place->shape.slot_bytes);
-		result = record_verify(&source->record, place->shape.slot_bytes, source->next, true,
+		result = record_verify(copy, place->shape.slot_bytes, source->next, true,
 				       place->record_salt);
 		if (result == 0)
-			result = deliver_record(source, &source->record);
+			result = deliver_record(source, copy);
 		if (result != 1)
 			break;
 		count++;
@@ -124,11 +222,9 @@ static int batch_deliver(struct tb_source *source, int max)
 	}
 	if (result < 0) {
 		source->subscription->counters[SUBSCRIPTION_TORN]++;
-		source->batch_count = 0;
+		pull_read_drop(source);
 		source->look = true;
 		source->copy_failed = true; /* the look decides: overrun, or one more failed try */
-	} else if (source->next >= source->batch_first + source->batch_count) {
-		source->batch_count = 0;
 	}
 	deliver_holes(source);
 	return count;
@@ -136,36 +232,40 @@ static int batch_deliver(struct tb_source *source, int max)
 
 bool pull_read_due(const struct tb_source *source)
 {
-	return source->state == SOURCE_RUNNING && source->place.remote && source->under_way == 0 &&
-	       (source->batch_count > 0 || source->copy_failed || source->next <= target(source));
+	const struct batch *oldest = batch_oldest(source);
+
+	if (source->state != SOURCE_RUNNING || !source->place.remote || source->page_under_way)
+		return false;
+	return source->copy_failed || half_due(source) >= 0 || (oldest && oldest->under_way == 0);
 }
 
 int pull_read(struct tb_source *source, int max)
 {
-	const uint64_t now = subscriber_now_ms();
+	const struct batch *oldest;
 	int count = 0;
 
-	if (source->under_way > 0) /* N1 */
+	if (source->page_under_way || !source->place.remote) /* N6 */
 		return 0;
-	if (source->failed > 0)
-		source->batch_count = 0;
-	if (source->batch_count > 0 && is_strict(source) && !source->proven) {
-		source->failed = 0;
-		look_post(source, now); /* N4 */
-		return 0;
+	batches_post(source);
+	oldest = batch_oldest(source);
+	if (oldest && oldest->under_way == 0) { /* N1 */
+		if (oldest->failed) {
+			pull_read_drop(source);
+		} else if (is_strict(source) && !oldest->proven) {
+			look_post(source); /* N4 */
+			return 0;
+		} else {
+			count = batch_deliver(source, oldest, max);
+		}
+		if (source->page_under_way || deliver_stopped(source))
+			return count;
+		batches_post(source);
 	}
-	if (source->batch_count > 0)
-		count = batch_deliver(source, max);
-	if (source->under_way > 0 || source->batch_count > 0 || deliver_stopped(source) ||
-	    source->state != SOURCE_RUNNING || !source->place.remote)
-		return count;
 	/* What is known to be there comes first: else hints could keep us looking for ever. */
-	if (!source->copy_failed && source->next <= target(source)) {
-		batch_post(source);
-	} else if (look_due(source, now)) {
+	if ((source->copy_failed || source->next > target(source)) && look_due(source)) {
 		if (is_strict(source))
 			source->hint = 0; /* true or false, the line answers it */
-		look_post(source, now);
+		look_post(source);
 	}
 	return count;
 }

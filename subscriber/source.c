@@ -84,6 +84,11 @@ struct tb_source *source_find(const struct tb_subscription *subscription, const 
 	return NULL;
 }
 
+static size_t landing_bytes(const struct tb_source *source)
+{
+	return source->halves * source->half_bytes + REGION_PAGE;
+}
+
 /* Memory for what is fetched: of the link where READs land in it. */
 static int landing_make(struct tb_source *source, bool local)
 {
@@ -92,10 +97,10 @@ static int landing_make(struct tb_source *source, bool local)
 	if (source->landing)
 		return 0;
 	source->landing_local = local;
-	source->batch_bytes = local ? 0 : subscriber->batch_bytes;
+	source->halves = 1;
+	source->half_bytes = local ? 0 : subscriber->batch_bytes / source->halves;
 	if (!local)
-		source->landing = subscriber->ops->landing(subscriber->link,
-							   source->batch_bytes + REGION_PAGE);
+		source->landing = subscriber->ops->landing(subscriber->link, landing_bytes(source));
 	else if (!(source->landing = aligned_alloc(REGION_PAGE, REGION_PAGE)))
 		error_set(ENOMEM, "topic %s: no memory", source->name);
 	return source->landing ? 0 : -ENOMEM;
@@ -109,7 +114,7 @@ static void landing_drop(struct tb_source *source)
 		free(source->landing);
 	else if (source->landing)
 		subscriber->ops->landing_free(subscriber->link, source->landing,
-					      source->batch_bytes + REGION_PAGE);
+					      landing_bytes(source));
 	source->landing = NULL;
 }
 
@@ -188,6 +193,7 @@ void source_leave(struct tb_source *source)
 
 void source_end(struct tb_source *source)
 {
+	pull_read_drop(source);
 	source_become(source, SOURCE_ENDED);
 }
 
@@ -204,7 +210,7 @@ void source_orphan(struct tb_source *source)
 	source->place.remote = NULL;
 	place_close(source->subscription->subscriber, &source->successor);
 	source->has_successor = false;
-	source->batch_count = 0;
+	pull_read_drop(source);
 	landing_drop(source);
 }
 
@@ -321,7 +327,12 @@ bool source_line(struct tb_source *source, bool valid)
 
 static char *source_page(const struct tb_source *source)
 {
-	return source->landing + source->batch_bytes;
+	return source->landing + landing_bytes(source) - REGION_PAGE;
+}
+
+uint64_t source_tag(const struct tb_source *source, enum fetch_kind kind, unsigned int half)
+{
+	return (uint64_t)source->slot << 16 | half << 8 | (uint64_t)kind;
 }
 
 int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset, uint32_t bytes)
@@ -331,7 +342,7 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 				    .offset = offset,
 				    .bytes = bytes,
 				    .into = source_page(source),
-				    .tag = (uint64_t)source->slot << 8 | (uint64_t)kind };
+				    .tag = source_tag(source, kind, 0) };
 	int result;
 
 	if (source->place.view) {
@@ -352,6 +363,7 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 	if (result != 1)
 		return result < 0 ? result : -EAGAIN;
 	source->under_way++;
+	source->page_under_way = true;
 	source->subscription->counters[SUBSCRIPTION_READS]++;
 	return 0;
 }
@@ -390,7 +402,7 @@ static void progress_fetched(struct tb_source *source)
 						 place->progress_salt) == 0))
 		return;
 	source->copy_failed = false;
-	source->proven = true;
+	pull_read_proven(source);
 	if (source->state == SOURCE_START && !source->restarted) {
 		reader_start(source, &progress);
 		return;
@@ -423,18 +435,15 @@ static void names_fetched(struct tb_source *source)
 	}
 	if (place->view || place->names[source->name_wanted][0])
 		return;
-	source->batch_count = 0; /* a record without a name is as good as torn */
+	pull_read_drop(source); /* a record without a name is as good as torn */
 	source->look = source->copy_failed = true;
 }
 
 void source_fetched(struct tb_source *source, enum fetch_kind kind, int status)
 {
-	if (source->state == SOURCE_DEAD)
+	source->page_under_way = false;
+	if (source->state == SOURCE_DEAD || status < 0)
 		return;
-	if (status < 0) {
-		source->failed++;
-		return;
-	}
 	if (kind == FETCH_HEADER)
 		header_fetched(source);
 	else if (kind == FETCH_PROGRESS)
@@ -450,7 +459,7 @@ void source_fetched(struct tb_source *source, enum fetch_kind kind, int status)
  * line that would say how far that is. Where nothing was begun there is nothing to end. */
 static bool source_drained(const struct tb_source *source)
 {
-	if (source->under_way > 0 || source->batch_count > 0)
+	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
 	return source->state == SOURCE_ENDED || !source->place.remote || source->next == 0 ||
 	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
@@ -475,7 +484,7 @@ static void source_switch(struct tb_source *source)
 	source->head = source->written = source->hint = source->notice_number = 0;
 	source->batched = false;
 	source->tries = source->idle = source->invalid = 0;
-	source->batch_count = 0;
+	pull_read_drop(source);
 	if (begun)
 		deliver_restart(source, old_epoch, delivered, head);
 	if (!deliver_stopped(source))

@@ -72,6 +72,9 @@ static int options_take(struct tb_subscriber *subscriber,
 	if (result < 0)
 		return result;
 	subscriber->batch_bytes = subscriber->batch_bytes / REGION_PAGE * REGION_PAGE;
+	subscriber->read_bytes = subscriber->batch_bytes / (READS_MAX * HALVES_MAX);
+	if (subscriber->read_bytes < READ_BYTES)
+		subscriber->read_bytes = READ_BYTES;
 	subscriber->address = strdup(options->address);
 	subscriber->place = strdup(place);
 	subscriber->table = calloc(subscriber->topics_max, sizeof(*subscriber->table));

@@ -22,12 +22,14 @@
 #define TRIES_MAX    8 /* copies of one slot, with the window unmoved, before it is called corrupt */
 #define POLL_PAGE_MS 1    /* READs of an idle topic's progress line are at least this far apart */
 #define SWITCH_TRIES 64   /* looks at an old epoch whose progress line is not valid any more */
-#define CHUNK_BYTES  8192 /* of one READ, or what the batch has for each of CHUNKS_MAX */
-#define CHUNKS_MAX   32   /* READs of one topic under way at once */
+#define READ_BYTES   8192 /* of one READ, or what a batch has for each of READS_MAX */
+#define READS_MAX    32   /* READs of one batch */
+#define HALVES_MAX   1    /* batches of one topic at once, each in its part of the landing */
 #define RECONNECT_MS 50
 #define HOUSEKEEP_MS 50 /* while records flow */
 
-/* What a completed READ was for; the low byte of its tag, the source's slot above it. */
+/* What a completed READ was for: the low byte of its tag; above it the half that it lands in, and
+ * the source's slot. */
 enum fetch_kind {
 	FETCH_NONE = 0,
 	FETCH_HEADER,
@@ -55,6 +57,15 @@ enum source_state {
 	SOURCE_RUNNING,
 	SOURCE_ENDED, /* read to the end of an ended topic */
 	SOURCE_DEAD,  /* left; freed when nothing is under way */
+};
+
+/* Records that are READ together: first to end - 1. It is held while it has any that were not
+ * delivered; what was thrown away (end 0) may still be landing. */
+struct batch {
+	uint64_t first, end;
+	unsigned int under_way; /* READs */
+	bool failed;            /* one of them */
+	bool asked, proven;     /* a progress line is, a valid one was READ after all had landed */
 };
 
 struct tb_source {
@@ -91,17 +102,18 @@ struct tb_source {
 	uint64_t notice_number;
 
 	/* READs. */
-	char *landing;      /* batch, then one page for header, progress and names */
+	char *landing;      /* halves, then one page for header, progress and names */
 	bool landing_local; /* plain memory: there is a view, so nothing lands in it */
-	size_t batch_bytes;
-	unsigned int under_way, failed;
-	uint64_t batch_first, batch_count; /* in the landing: sequences, 0 count: none */
-	bool proven; /* a valid progress line was READ after the batch had landed */
+	unsigned int halves;
+	size_t half_bytes;
+	struct batch batches[HALVES_MAX]; /* of each half */
+	unsigned int under_way;           /* READs in all */
+	bool page_under_way;
 	uint64_t fetched_ms;
 	uint32_t names_from;
 	uint32_t name_wanted;
 
-	struct record record; /* the copy that is delivered */
+	struct record record; /* the copy that is delivered, where there is a view */
 };
 
 struct tb_subscription {
@@ -144,7 +156,7 @@ struct tb_subscriber {
 	struct link *link;     /* NULL between two tries */
 	struct control_welcome welcome;
 	bool welcomed;
-	uint32_t flags, connect_ms, topics_max, batch_bytes;
+	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;
 	uint32_t stale_asked_ms; /* 0: the publisher's own */
 	uint32_t stale_ms;       /* 0: not known before the first welcome */
 	int gone_code;           /* why the last connection went */
@@ -207,8 +219,9 @@ void source_end(struct tb_source *);  /* it was read to its end */
 void source_reap(struct tb_source *); /* frees a dead one when nothing is under way */
 void source_orphan(struct tb_source *);
 void source_head(struct tb_source *, uint64_t head);
-/* Fetches bytes of the region, now where there is a view, else by a READ: 1 done, 0 later, -errno.
- * Done means source_fetched was called. */
+uint64_t source_tag(const struct tb_source *, enum fetch_kind, unsigned int half);
+/* Fetches bytes of the region into the landing's page, now where there is a view, else by a READ: 1
+ * done, 0 later, -errno. Done means source_fetched was called. */
 int source_fetch(struct tb_source *, enum fetch_kind, uint64_t offset, uint32_t bytes);
 void source_fetched(struct tb_source *, enum fetch_kind, int status);
 /* Goes on with joining, as far as it goes now; delivers no record. */
@@ -230,6 +243,14 @@ int pull_view(struct tb_source *, int max);
 int pull_read(struct tb_source *, int max);
 /* Whether pull_read would deliver or READ at once. */
 bool pull_read_due(const struct tb_source *);
+/* One of a batch's READs has completed. */
+void pull_read_landed(struct tb_source *, unsigned int half, int status);
+/* Whether there are records that were READ, or are under way, and were not delivered. */
+bool pull_read_holds(const struct tb_source *);
+/* Throws them away. */
+void pull_read_drop(struct tb_source *);
+/* The progress line that was asked for is valid. */
+void pull_read_proven(struct tb_source *);
 
 /* reader.c */
 /* Decides by a fresh progress line what became of slot `next`: true when the position moved. */
