@@ -43,10 +43,8 @@ static struct record_head head_of(const struct record *record)
 void record_store(struct slot *slot, const struct record *record, bool checked, uint64_t salt)
 {
 	const struct record_head head = head_of(record);
-	const uint64_t check =
-		checked ? record_check(&head, record->payload, record->length, salt) : 0;
 
-	record_put(slot, &head, check, record->payload, record->length);
+	record_put(slot, &head, record->payload, record->length, checked ? &salt : NULL);
 }
 
 /* Two words, stored as one: whoever loads more than a word of the copy at a time, the hash does,
@@ -113,7 +111,7 @@ RECORD_INLINE uint64_t small_check(const struct record *copy, uint64_t salt)
 	const struct record_head head = { copy->sequence, copy->time_ns,
 					  record_word(copy, META_WORD) };
 
-	return record_check(&head, copy->payload, RECORD_SMALL, salt);
+	return record_check_small(&head, copy->payload, salt);
 }
 
 RECORD_INLINE int copy_verify(struct record *copy, size_t slot_bytes, uint64_t sequence,

@@ -9,6 +9,7 @@
 #ifndef TICKBUS_BUS_RECORD_PUT_H
 #define TICKBUS_BUS_RECORD_PUT_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "bus/barrier.h"
@@ -58,42 +59,89 @@ RECORD_INLINE uint64_t record_last_word(const void *payload, size_t length)
 	return word;
 }
 
-/* The check of a record, from an image of it that holds the salt in the check's place. */
-RECORD_INLINE uint64_t record_check(const struct record_head *head, const void *payload,
-				    size_t length, uint64_t salt)
+/* A record as its check sees it: with the salt in the check's place. */
+RECORD_INLINE void record_image(uint64_t *image, const struct record_head *head,
+				const void *payload, size_t length, uint64_t salt)
 {
-	uint64_t image[SLOT_WORDS_MAX];
-
 	image[0] = head->sequence;
 	image[1] = head->time_ns;
 	image[META_WORD] = head->meta;
 	image[CHECK_WORD] = salt;
-	for (size_t i = 0; i < length / 8; i++)
-		image[PAYLOAD_WORD + i] = record_word(payload, i);
-	if (length % 8)
-		image[PAYLOAD_WORD + length / 8] = record_last_word(payload, length);
-	return XXH3_64bits(image, RECORD_HEADER_BYTES + length);
+	if (length > 0)
+		memcpy(&image[PAYLOAD_WORD], payload, length);
+}
+
+/* The check of a record whose payload has RECORD_SMALL bytes, all of it in registers. */
+RECORD_INLINE uint64_t record_check_small(const struct record_head *head, const void *payload,
+					  uint64_t salt)
+{
+	const uint64_t image[] = { head->sequence,
+				   head->time_ns,
+				   head->meta,
+				   salt,
+				   record_word(payload, 0),
+				   record_word(payload, 1),
+				   record_word(payload, 2),
+				   record_word(payload, 3) };
+
+	static_assert(sizeof(image) == RECORD_HEADER_BYTES + RECORD_SMALL, "the smallest slot");
+	return XXH3_64bits(image, sizeof(image));
+}
+
+RECORD_INLINE void slot_begin(struct slot *slot)
+{
+	atomic_store_explicit(&slot->word[0], 0, memory_order_relaxed);
+	barrier_store(); /* W1 */
+}
+
+RECORD_INLINE void slot_end(struct slot *slot, uint64_t sequence)
+{
+	barrier_store(); /* W2 */
+	atomic_store_explicit(&slot->word[0], sequence, memory_order_relaxed);
+}
+
+RECORD_INLINE void slot_put(struct slot *slot, size_t i, uint64_t word)
+{
+	atomic_store_explicit(&slot->word[i], word, memory_order_relaxed);
 }
 
 /* Writes a record into a slot: sequence 0, body, sequence. The payload is `length` private bytes,
- * as head says; the rest of their last word is written as zeros. */
-RECORD_INLINE void record_put(struct slot *slot, const struct record_head *head, uint64_t check,
-			      const void *payload, size_t length)
+ * as head says; the rest of their last word is written as zeros. salt NULL: no check.
+ *
+ * The check is made when the rest of the body is written. Of a small payload it is made from what
+ * is in registers, and needs most of them; any other is hashed from its image, which has reached
+ * the cache by then. */
+RECORD_INLINE void record_put(struct slot *slot, const struct record_head *head,
+			      const void *payload, size_t length, const uint64_t *salt)
 {
-	_Atomic uint64_t *const body = &slot->word[PAYLOAD_WORD];
+	const bool small = length == RECORD_SMALL;
+	uint64_t image[SLOT_WORDS_MAX], check = 0;
 
-	atomic_store_explicit(&slot->word[0], 0, memory_order_relaxed);
-	barrier_store(); /* W1 */
-	atomic_store_explicit(&slot->word[1], head->time_ns, memory_order_relaxed);
-	atomic_store_explicit(&slot->word[META_WORD], head->meta, memory_order_relaxed);
-	atomic_store_explicit(&slot->word[CHECK_WORD], check, memory_order_relaxed);
+	if (salt && !small)
+		record_image(image, head, payload, length, *salt);
+	slot_begin(slot);
+	slot_put(slot, 1, head->time_ns);
+	slot_put(slot, META_WORD, head->meta);
 	_Pragma("GCC unroll 4") for (size_t i = 0; i < length / 8; i++)
-		atomic_store_explicit(&body[i], record_word(payload, i), memory_order_relaxed);
+		slot_put(slot, PAYLOAD_WORD + i, record_word(payload, i));
 	if (length % 8)
-		atomic_store_explicit(&body[length / 8], record_last_word(payload, length),
-				      memory_order_relaxed);
-	barrier_store(); /* W2 */
-	atomic_store_explicit(&slot->word[0], head->sequence, memory_order_relaxed);
+		slot_put(slot, PAYLOAD_WORD + length / 8, record_last_word(payload, length));
+	if (salt)
+		check = small ? record_check_small(head, payload, *salt)
+			      : XXH3_64bits(image, RECORD_HEADER_BYTES + length);
+	slot_put(slot, CHECK_WORD, check);
+	slot_end(slot, head->sequence);
+}
+
+/* Writes into a second slot what the same thread has put into another: the same bytes. */
+RECORD_INLINE void record_repeat(struct slot *slot, const struct slot *from, size_t length)
+{
+	const size_t words = PAYLOAD_WORD + (length + 7) / 8;
+
+	slot_begin(slot);
+	_Pragma("GCC unroll 4") for (size_t i = 1; i < words; i++)
+		slot_put(slot, i, atomic_load_explicit(&from->word[i], memory_order_relaxed));
+	slot_end(slot, atomic_load_explicit(&from->word[0], memory_order_relaxed));
 }
 
 #endif

@@ -157,6 +157,7 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 		return error_prefix(result, "topic %s: ", options->name);
 	}
 	topic_aim(topic);
+	topic->more = topic->last_value || !topic->manual_flush;
 	*out = topic;
 	return 0;
 }
@@ -265,11 +266,19 @@ static struct slot *ring_slot(const struct tb_topic *topic, uint64_t sequence)
 	return (struct slot *)(topic->ring + (sequence & topic->slot_mask) * topic->slot_bytes);
 }
 
-static struct slot *value_slot(const struct tb_topic *topic, const struct tb_update *update)
+static void value_put(const struct tb_topic *topic, const struct tb_update *update)
 {
-	if (!topic->last_value || !is_value(update->kind))
-		return NULL;
-	return (struct slot *)(topic->last_value + (size_t)update->instrument * topic->slot_bytes);
+	char *const value = topic->last_value + (size_t)update->instrument * topic->slot_bytes;
+
+	record_repeat((struct slot *)value, ring_slot(topic, topic->sequence), update->length);
+}
+
+static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
+						  const struct tb_update *update)
+{
+	if (topic->last_value && is_value(update->kind))
+		value_put(topic, update);
+	return topic->manual_flush ? 0 : tb_flush(topic);
 }
 
 /* Inlined for each kind of topic and length that is worth its own code, see RECORD_SMALL. */
@@ -278,17 +287,14 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 {
 	const struct record_head head = { .sequence = topic->sequence + 1,
 					  .time_ns = update->time_ns,
-					  .meta = record_meta(update->instrument, update->length,
+					  .meta = record_meta(update->instrument, (uint16_t)length,
 							      update->kind, update->flags) };
-	const uint64_t check = checked ? record_check(&head, update->data, length, topic->salt) : 0;
-	struct slot *value = value_slot(topic, update);
 
 	barrier_prefetch_write(ring_slot(topic, head.sequence + PREFETCH_SLOTS));
-	record_put(ring_slot(topic, head.sequence), &head, check, update->data, length);
-	if (value)
-		record_put(value, &head, check, update->data, length);
+	record_put(ring_slot(topic, head.sequence), &head, update->data, length,
+		   checked ? &topic->salt : NULL);
 	topic->sequence = head.sequence;
-	return topic->manual_flush ? 0 : tb_flush(topic);
+	return topic->more ? publish_more(topic, update) : 0;
 }
 
 static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
@@ -322,40 +328,40 @@ static __attribute__((noinline)) int publish_now(struct tb_topic *topic,
 	return tb_publish(topic, &timed);
 }
 
-/* What is not the common case goes elsewhere and comes back: so that this saves no registers. A
- * topic that has ended has nothing reserved. */
-RECORD_INLINE int publish_right(struct tb_topic *topic, const struct tb_update *update)
+static bool update_right(const struct tb_topic *topic, const struct tb_update *update)
 {
-	if (__builtin_expect(topic->sequence >= topic->progress.reserved, 0))
+	return update->size >= sizeof(*update) && update->instrument < topic->names.count &&
+	       update->length <= topic->payload_max &&
+	       (kind_ours(update->kind) || update->kind >= TB_KIND_USER);
+}
+
+/* A topic that has ended has nothing reserved. */
+static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	if (!update_right(topic, update))
+		return update_refused(topic, update);
+	if (topic->sequence >= topic->progress.reserved)
 		return publish_stepped(topic, update);
-	if (__builtin_expect(update->time_ns == 0, 0))
+	if (update->time_ns == 0)
 		return publish_now(topic, update);
+	return publish_any(topic, update);
+}
+
+/* All that is unusual goes elsewhere, so that this saves no registers. */
+TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
+{
+	if (__builtin_expect(update->size < sizeof(*update) || !kind_ours(update->kind) ||
+				     update->instrument >= topic->names.count ||
+				     update->length != topic->payload_max ||
+				     topic->sequence >= topic->progress.reserved ||
+				     update->time_ns == 0,
+			     0))
+		return publish_unusual(topic, update);
 	if (update->length != RECORD_SMALL)
 		return publish_any(topic, update);
 	return topic->checked ? publish_checked(topic, update)
 			      : publish(topic, update, RECORD_SMALL, false);
-}
-
-static inline bool update_right(const struct tb_topic *topic, const struct tb_update *update)
-{
-	return update->size >= sizeof(*update) && update->instrument < topic->names.count &&
-	       update->length <= topic->payload_max;
-}
-
-/* A kind of the users' own, or something wrong. */
-static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
-						     const struct tb_update *update)
-{
-	if (!update_right(topic, update) || update->kind < TB_KIND_USER)
-		return update_refused(topic, update);
-	return publish_right(topic, update);
-}
-
-TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
-{
-	if (__builtin_expect(!kind_ours(update->kind) || !update_right(topic, update), 0))
-		return publish_unusual(topic, update);
-	return publish_right(topic, update);
 }
 
 TB_API int tb_instrument(struct tb_topic *topic, const char *name)

@@ -36,6 +36,7 @@ struct tb_topic {
 	uint64_t salt, progress_salt, directory_salt;
 	uint32_t slot_bytes, payload_max;
 	bool checked, manual_flush, ended;
+	bool more; /* is done for a record: a last value, a flush */
 	struct names names;
 	char *directory;
 	struct wakeup wakeup;
