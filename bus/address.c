@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +124,25 @@ int address_parse_group(const char *text, struct sockaddr_storage *out)
 		return 0;
 	return error_set(EINVAL, "found \"%.100s\", expected GROUP:PORT like 239.10.0.1:7472",
 			 text);
+}
+
+bool address_same_host(const struct sockaddr *a, const struct sockaddr_storage *b)
+{
+	if (a->sa_family != b->ss_family)
+		return false;
+	if (b->ss_family == AF_INET)
+		return memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr,
+			      &((const struct sockaddr_in *)b)->sin_addr,
+			      sizeof(struct in_addr)) == 0;
+	return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+		      &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+bool address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	return address_same_host((const struct sockaddr *)a, b) &&
+	       ((const struct sockaddr_in *)a)->sin_port ==
+		       ((const struct sockaddr_in *)b)->sin_port; /* both have it there */
 }
 
 static int knob_parse(const char *text, const char *knob, struct address *address)

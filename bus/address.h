@@ -10,6 +10,7 @@
 #ifndef TICKBUS_BUS_ADDRESS_H
 #define TICKBUS_BUS_ADDRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -37,6 +38,10 @@ int address_parse_host(const char *text, struct sockaddr_storage *);
 
 /* "GROUP:PORT" of a multicast group: 0, or -EINVAL with words. */
 int address_parse_group(const char *text, struct sockaddr_storage *);
+
+/* Whether two are of the same family and host; and of the same port, too. */
+bool address_same_host(const struct sockaddr *, const struct sockaddr_storage *);
+bool address_same(const struct sockaddr_storage *, const struct sockaddr_storage *);
 
 /* "10.9.0.1:7471", "[fd00::1]:7471". */
 void address_words(const struct sockaddr *, char words[ADDRESS_WORDS]);

@@ -18,7 +18,7 @@
 
 #define HEADER_BYTES    8
 #define TEXT_BYTES(max) (2 + (max))
-#define TOPIC_BYTES     (52 + TEXT_BYTES(TB_TOPIC_NAME_MAX) + TEXT_BYTES(CONTROL_NAME_MAX))
+#define TOPIC_BYTES     (80 + TEXT_BYTES(TB_TOPIC_NAME_MAX) + TEXT_BYTES(CONTROL_NAME_MAX))
 #define VALUE_BYTES                                                                                \
 	(8 + TEXT_BYTES(CONTROL_COUNTER_NAME_MAX) + TEXT_BYTES(CONTROL_COUNTER_UNIT_MAX))
 
@@ -182,6 +182,7 @@ static void describe_topic(struct wire *wire, struct control_topic *topic)
 	wire_u32(wire, &topic->schema_version);
 	wire_u32_within(wire, &topic->schema_bytes, 1, CONTROL_SCHEMA_MAX,
 			"has no valid length of a schema");
+	describe_notices(wire, &topic->notices);
 	wire_text(wire, topic->name, TB_TOPIC_NAME_MAX, "has no valid topic name");
 	wire_text(wire, topic->schema, CONTROL_NAME_MAX, "has no valid schema name");
 }

@@ -92,7 +92,8 @@ struct control_topic {
 	char name[TB_TOPIC_NAME_MAX + 1];
 	char schema[CONTROL_NAME_MAX + 1];
 	uint32_t schema_version;
-	uint32_t schema_bytes; /* of its canonical text */
+	uint32_t schema_bytes;         /* of its canonical text */
+	struct fabric_notices notices; /* of its own, as they travel where this is told */
 };
 
 /* One structure for every message after the hello: type tells which member is meant. */

@@ -37,6 +37,7 @@
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
 #define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
 #define FABRIC_REALMS_MAX    32
+#define FABRIC_GROUPS_MAX    64 /* that notices of one bus go to */
 
 struct fabric_ops;
 struct verbs_domain;
@@ -226,18 +227,22 @@ struct fabric_ops {
 	/* -- notices: a fabric whose readers see the memory itself has none of these ------------
 	 */
 
-	/* How and where this listener's notices go now, for the welcome. */
-	void (*notices)(const struct listener *, struct fabric_notices *);
-	/* A sender of datagrams up to so many bytes, used by one thread beside the listener's;
-	 * under the owner's lock. */
-	int (*announcer_open)(struct listener *, size_t bytes, struct announcer **);
+	/* How notices to a group go now (NULL: to the one that listen was told of). */
+	void (*notices)(const struct listener *, const struct sockaddr_storage *group,
+			struct fabric_notices *);
+	/* A sender of datagrams up to so many bytes to a group (NULL: as above), used by one thread
+	 * beside the listener's; under the owner's lock. */
+	int (*announcer_open)(struct listener *, const struct sockaddr_storage *group, size_t bytes,
+			      struct announcer **);
 	/* Before the listener is closed; the sender's thread has stopped using it. Takes NULL. */
 	void (*announcer_close)(struct announcer *);
 	/* Sends a datagram and never waits: 0, or -errno without words: it was not sent. */
 	int (*announce)(struct announcer *, const void *datagram, size_t bytes);
-	/* Begins to receive what a welcome told. 0 or -errno. */
+	/* Begins to receive what is sent to a group, of at most FABRIC_GROUPS_MAX. 0 or -errno. */
 	int (*receive)(struct link *, const struct fabric_notices *);
-	/* The next datagram: its length, 0 none. Anyone may have sent it. */
+	/* Ends it. What came before may still be taken. */
+	void (*receive_end)(struct link *, const struct fabric_notices *);
+	/* The next datagram, of whichever group: its length, 0 none. Anyone may have sent it. */
 	size_t (*datagram)(struct link *, void *datagram, size_t room);
 };
 

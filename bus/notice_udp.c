@@ -5,24 +5,11 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bus/address.h"
 #include "bus/error.h"
-
-static bool same_host(const struct sockaddr *a, const struct sockaddr_storage *b)
-{
-	if (!a || a->sa_family != b->ss_family)
-		return false;
-	if (b->ss_family == AF_INET)
-		return memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr,
-			      &((const struct sockaddr_in *)b)->sin_addr,
-			      sizeof(struct in_addr)) == 0;
-	return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
-		      &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
-}
 
 /* The interface that has the address; 0: none. */
 static unsigned int interface_of(const struct sockaddr_storage *local)
@@ -33,7 +20,7 @@ static unsigned int interface_of(const struct sockaddr_storage *local)
 	if (getifaddrs(&all) < 0)
 		return 0;
 	for (at = all; at && !index; at = at->ifa_next)
-		if (same_host(at->ifa_addr, local))
+		if (at->ifa_addr && address_same_host(at->ifa_addr, local))
 			index = if_nametoindex(at->ifa_name);
 	freeifaddrs(all);
 	return index;

@@ -44,6 +44,7 @@ const struct fabric_ops verbs_ops = {
 	.announcer_close = verbs_announcer_close,
 	.announce = verbs_announce,
 	.receive = verbs_receive,
+	.receive_end = verbs_receive_end,
 	.datagram = verbs_datagram,
 };
 
@@ -152,6 +153,9 @@ int verbs_event_take(struct rdma_event_channel *events, struct verbs_event *out)
 		out->ud = event->param.ud;
 		out->ud.private_data = NULL;
 	}
+	if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	    event->event == RDMA_CM_EVENT_MULTICAST_ERROR)
+		out->joined = (void *)(uintptr_t)event->param.ud.private_data;
 	rdma_ack_cm_event(event);
 	return 1;
 }

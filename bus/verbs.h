@@ -44,6 +44,7 @@ struct verbs_event {
 	int status;
 	struct rdma_conn_param conn;
 	struct rdma_ud_param ud;
+	void *joined; /* of a group: what was given when it was joined */
 	uint8_t data[256];
 	size_t bytes; /* of data */
 };
@@ -207,9 +208,11 @@ struct verbs_announcer {
 	int socket;  /* -1: none */
 };
 
-/* Where a listener's notices go. */
+/* A group that a listener's notices go to. */
 struct verbs_group {
-	enum fabric_notices_kind kind;
+	struct verbs_group *next;
+	struct fabric_notices asked;
+	enum fabric_notices_kind kind; /* as it is now */
 	struct sockaddr_storage where;
 	uint32_t bytes;
 	const struct address *address;
@@ -223,10 +226,10 @@ struct verbs_group {
 	bool failing; /* a sender failed since they were looked at last */
 };
 
-/* Begins to join; the event that ends it goes to verbs_group_event. -errno: no notices. */
+/* Begins to join what was asked for; the event that ends it goes to verbs_group_event. -errno: no
+ * notices. */
 int verbs_group_open(struct verbs_group *, struct rdma_cm_id *listening, struct ibv_pd *,
-		     struct rdma_event_channel *, const struct address *,
-		     const struct fabric_notices *);
+		     struct rdma_event_channel *, const struct address *);
 /* Stops the senders, which live on and start again with the group. Takes a zeroed one. */
 void verbs_group_close(struct verbs_group *);
 /* An event of the group's id: 0, or -errno with words: there are no notices. */
@@ -236,10 +239,17 @@ int verbs_group_event(struct verbs_group *, const struct verbs_event *);
 int verbs_group_mend(struct verbs_group *);
 int verbs_announcer_open(struct verbs_group *, size_t bytes, struct verbs_announcer **);
 
+/* A group that is received. */
+struct verbs_member {
+	enum fabric_notices_kind kind; /* NONE: a free place */
+	struct sockaddr_storage where;
+	int socket; /* UDP */
+};
+
+/* One queue pair for all groups of UD, a socket for each of UDP. */
 struct verbs_receiver {
 	struct rdma_cm_id *id;
-	struct sockaddr_storage group; /* that it joins */
-	struct ibv_cq *cq;             /* NULL: a socket, or nothing */
+	struct ibv_cq *cq; /* NULL: no group of UD was joined yet */
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	char *buffers;
@@ -247,23 +257,40 @@ struct verbs_receiver {
 	size_t stride;
 	struct ibv_wc wc[VERBS_COLLECT]; /* collected, not taken yet */
 	unsigned int wc_at, wc_count;
-	int socket; /* -1: none */
+	struct verbs_member members[FABRIC_GROUPS_MAX];
+	uint32_t turn; /* whose socket is looked at next */
 };
 
-int verbs_receiver_open(struct verbs_receiver *, struct rdma_event_channel *, struct ibv_pd *,
-			struct ibv_comp_channel *, const struct sockaddr_storage *local,
-			const struct fabric_notices *, uint32_t receives);
-/* Takes a zeroed one, whose socket is -1. */
+/* What receivers of a link are made of. */
+struct verbs_receive {
+	struct rdma_event_channel *events;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *completions;
+	struct sockaddr_storage local;
+	uint32_t count; /* of datagrams that may wait */
+};
+
+/* Begins to join a group: its member, or NULL with errno and words. */
+struct verbs_member *verbs_receiver_join(struct verbs_receiver *, const struct verbs_receive *,
+					 const struct fabric_notices *);
+/* Takes one that is not joined. */
+void verbs_receiver_leave(struct verbs_receiver *, const struct sockaddr_storage *where);
+/* An event of the receiver's id: a group that failed is left. */
+void verbs_receiver_event(struct verbs_receiver *, const struct verbs_event *);
+/* Takes a zeroed one. */
 void verbs_receiver_close(struct verbs_receiver *);
 bool verbs_receiver_has(struct verbs_receiver *);
 size_t verbs_receiver_take(struct verbs_receiver *, void *datagram, size_t room);
 
 /* The operations, in the files above. */
-void verbs_notices(const struct listener *, struct fabric_notices *);
-int verbs_announcer(struct listener *, size_t bytes, struct announcer **);
+void verbs_notices(const struct listener *, const struct sockaddr_storage *group,
+		   struct fabric_notices *);
+int verbs_announcer(struct listener *, const struct sockaddr_storage *group, size_t bytes,
+		    struct announcer **);
 void verbs_announcer_close(struct announcer *);
 int verbs_announce(struct announcer *, const void *datagram, size_t bytes);
 int verbs_receive(struct link *, const struct fabric_notices *);
+void verbs_receive_end(struct link *, const struct fabric_notices *);
 size_t verbs_datagram(struct link *, void *datagram, size_t room);
 int verbs_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
 		 void *user);

@@ -125,7 +125,6 @@ int verbs_connect(struct link **out, const char *address, const void *hello, siz
 				     .text = strdup(address),
 				     .hello_bytes = bytes,
 				     .begun_ms = verbs_now_ms(),
-				     .receiver.socket = -1,
 				     .epoll = epoll_create1(EPOLL_CLOEXEC) };
 	memcpy(link->hello, hello, bytes < sizeof(link->hello) ? bytes : sizeof(link->hello));
 	result = bytes <= sizeof(link->hello)
@@ -209,19 +208,13 @@ static void on_rejected(struct verbs_link *link, const struct verbs_event *event
 			  event->status);
 }
 
-/* Of the group that notices come from: without it there are none, and that is all. */
-static void on_group_event(struct verbs_link *link, const struct verbs_event *event)
-{
-	if (event->id == link->receiver.id && event->type == RDMA_CM_EVENT_MULTICAST_ERROR)
-		verbs_receiver_close(&link->receiver);
-}
-
 static void on_event(struct verbs_link *link, const struct verbs_event *event)
 {
 	int result;
 
 	if (event->id != link->id && event->type != RDMA_CM_EVENT_DEVICE_REMOVAL) {
-		on_group_event(link, event);
+		if (event->id == link->receiver.id)
+			verbs_receiver_event(&link->receiver, event);
 		return;
 	}
 	switch (event->type) {
@@ -392,22 +385,29 @@ int verbs_sleep(struct link *base)
 int verbs_receive(struct link *base, const struct fabric_notices *notices)
 {
 	struct verbs_link *link = (struct verbs_link *)base;
-	struct sockaddr_storage local = { 0 };
+	struct verbs_receive how = { .events = link->events,
+				     .pd = link->pd,
+				     .completions = link->completions,
+				     .count = link->address.receives };
 	const struct sockaddr *from = rdma_get_local_addr(link->id);
-	int result;
+	const struct verbs_member *member;
 
 	if (!link->address.notices)
 		return error_set(ENOTSUP, "notices: not wanted");
-	if (link->state != LINK_UP || link->receiver.id || link->receiver.socket >= 0)
-		return error_set(EINVAL, "notices: not connected, or received already");
-	memcpy(&local, from,
+	if (link->state != LINK_UP)
+		return error_set(EINVAL, "notices: not connected");
+	memcpy(&how.local, from,
 	       from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : sizeof(struct sockaddr_in));
-	result = verbs_receiver_open(&link->receiver, link->events, link->pd, link->completions,
-				     &local, notices, link->address.receives);
-	if (result == 0 && link->receiver.socket >= 0)
-		result = watch(link, link->receiver.socket);
-	return result;
+	member = verbs_receiver_join(&link->receiver, &how, notices);
+	if (!member)
+		return -errno;
+	return member->kind == FABRIC_NOTICES_UDP ? watch(link, member->socket) : 0;
+}
+
+void verbs_receive_end(struct link *base, const struct fabric_notices *notices)
+{
+	verbs_receiver_leave(&((struct verbs_link *)base)->receiver, &notices->group);
 }
 
 size_t verbs_datagram(struct link *base, void *datagram, size_t room)

@@ -71,7 +71,7 @@ struct verbs_listener {
 	struct verbs_peer *first, *graveyard;
 	struct verbs_exposure *exposures;
 	struct fabric_notices notices; /* as they were asked for */
-	struct verbs_group group;
+	struct verbs_group *groups;    /* the bus's own first */
 };
 
 static void notable(struct verbs_listener *listener, enum notable kind, const char *format, ...)
@@ -416,39 +416,84 @@ static int device_bind(struct verbs_listener *listener)
 }
 
 /* Without notices subscribers look by themselves: that is worth a line, no error. */
-static void group_lost(struct verbs_listener *listener)
+static void group_lost(struct verbs_listener *listener, struct verbs_group *group)
 {
-	notable(listener, NOTABLE_NEWS, "address rdma:%s: %s; it has no notices", listener->text,
-		tb_error());
-	verbs_group_close(&listener->group);
+	char words[ADDRESS_WORDS];
+
+	address_words((const struct sockaddr *)&group->asked.group, words);
+	notable(listener, NOTABLE_NEWS, "address rdma:%s: %s; no notices go to %s", listener->text,
+		tb_error(), words);
+	verbs_group_close(group);
 }
 
-static void group_open(struct verbs_listener *listener)
+static void group_open(struct verbs_listener *listener, struct verbs_group *group)
 {
-	if (verbs_group_open(&listener->group, listener->id, listener->pd, listener->events,
-			     &listener->address, &listener->notices) < 0)
-		group_lost(listener);
+	if (verbs_group_open(group, listener->id, listener->pd, listener->events,
+			     &listener->address) < 0)
+		group_lost(listener, group);
 }
 
-void verbs_notices(const struct listener *base, struct fabric_notices *notices)
+/* NULL: there is none yet. */
+static struct verbs_group *group_of(const struct verbs_listener *listener,
+				    const struct sockaddr_storage *where)
 {
-	const struct verbs_group *group = &((const struct verbs_listener *)base)->group;
+	struct verbs_group *group = listener->groups;
 
-	*notices = (struct fabric_notices){ .kind = group->kind,
-					    .bytes = group->bytes,
-					    .group = group->where };
+	while (where && group && !address_same(&group->asked.group, where))
+		group = group->next;
+	return group;
 }
 
-int verbs_announcer(struct listener *base, size_t bytes, struct announcer **out)
+static struct verbs_group *group_add(struct verbs_listener *listener,
+				     const struct sockaddr_storage *where)
 {
+	struct verbs_group **link = &listener->groups;
+	struct verbs_group *group = calloc(1, sizeof(*group));
+
+	if (!group)
+		return NULL;
+	while (*link)
+		link = &(*link)->next;
+	*link = group;
+	group->asked = listener->notices;
+	group->asked.group = *where;
+	if (listener->pd)
+		group_open(listener, group);
+	return group;
+}
+
+void verbs_notices(const struct listener *base, const struct sockaddr_storage *where,
+		   struct fabric_notices *notices)
+{
+	const struct verbs_group *group = group_of((const struct verbs_listener *)base, where);
+
+	memset(notices, 0, sizeof(*notices));
+	if (group)
+		*notices = (struct fabric_notices){ .kind = group->kind,
+						    .bytes = group->bytes,
+						    .group = group->asked.group };
+}
+
+int verbs_announcer(struct listener *base, const struct sockaddr_storage *where, size_t bytes,
+		    struct announcer **out)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)base;
+	struct verbs_group *group = group_of(listener, where);
 	struct verbs_announcer *announcer;
-	const int result =
-		verbs_announcer_open(&((struct verbs_listener *)base)->group, bytes, &announcer);
+	int result;
 
-	*out = announcer ? &announcer->base : NULL;
-	if (announcer && result < 0)
-		group_lost((struct verbs_listener *)base); /* the sender waits for a group */
-	return announcer ? 0 : result;
+	*out = NULL;
+	if (!group)
+		group = group_add(listener, where);
+	if (!group)
+		return error_set(ENOMEM, "address rdma:%s: no memory", listener->text);
+	result = verbs_announcer_open(group, bytes, &announcer);
+	if (!announcer)
+		return result;
+	*out = &announcer->base;
+	if (result < 0)
+		group_lost(listener, group); /* the sender waits for a group */
+	return 0;
 }
 
 /* All that is made of a device; what fails is taken apart by device_close. */
@@ -480,14 +525,16 @@ static int device_open(struct verbs_listener *listener)
 			result = exposure_register(e); /* L4 */
 	if (result == 0 && rdma_listen(listener->id, BACKLOG) < 0)
 		result = verbs_error(errno, listener->text, "listening");
-	if (result == 0)
-		group_open(listener);
+	for (struct verbs_group *group = listener->groups; group && result == 0;
+	     group = group->next)
+		group_open(listener, group);
 	return result;
 }
 
 static void device_close(struct verbs_listener *listener)
 {
-	verbs_group_close(&listener->group);
+	for (struct verbs_group *group = listener->groups; group; group = group->next)
+		verbs_group_close(group);
 	for (struct verbs_exposure *e = listener->exposures; e; e = e->next)
 		exposure_unregister(e);
 	for (size_t i = 0; i < FABRIC_REALMS_MAX; i++) {
@@ -567,6 +614,8 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	result = listener->events ? watch(listener, listener->events->fd) : -errno;
 	if (result == 0)
 		result = watch(listener, listener->timer);
+	if (result == 0 && !group_add(listener, &how->notices.group))
+		result = error_set(ENOMEM, "address rdma:%s: no memory", how->address);
 	if (result == 0)
 		result = device_open(listener);
 	if (result < 0)
@@ -595,6 +644,12 @@ void verbs_listener_close(struct listener *base)
 	while (listener->exposures)
 		exposure_free(&listener->exposures);
 	device_close(listener);
+	while (listener->groups) {
+		struct verbs_group *group = listener->groups;
+
+		listener->groups = group->next;
+		free(group);
+	}
 	if (listener->events)
 		rdma_destroy_event_channel(listener->events);
 	if (listener->epoll >= 0)
@@ -608,6 +663,13 @@ void verbs_listener_close(struct listener *base)
 /* -- the loop -----------------------------------------------------------------------------------
  */
 
+static void on_group_event(struct verbs_listener *listener, const struct verbs_event *event)
+{
+	for (struct verbs_group *group = listener->groups; group; group = group->next)
+		if (event->id == group->id && verbs_group_event(group, event) < 0)
+			group_lost(listener, group);
+}
+
 static void on_event(struct verbs_listener *listener, const struct verbs_event *event)
 {
 	struct verbs_peer *peer = event->id->context;
@@ -618,9 +680,7 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 		break;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
-		if (event->id == listener->group.id &&
-		    verbs_group_event(&listener->group, event) < 0)
-			group_lost(listener);
+		on_group_event(listener, event);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		if (event->id == listener->id || event->id->ps == RDMA_PS_UDP)
@@ -699,16 +759,18 @@ static void peers_probe(struct verbs_listener *listener)
 	}
 }
 
-static void group_mend(struct verbs_listener *listener)
+static void groups_mend(struct verbs_listener *listener)
 {
-	const int result = verbs_group_mend(&listener->group);
+	for (struct verbs_group *group = listener->groups; group; group = group->next) {
+		const int result = verbs_group_mend(group);
 
-	if (result < 0)
-		group_lost(listener);
-	else if (result > 0)
-		notable(listener, NOTABLE_NEWS,
-			"address rdma:%s: notices: a sender failed and was started anew",
-			listener->text);
+		if (result < 0)
+			group_lost(listener, group);
+		else if (result > 0)
+			notable(listener, NOTABLE_NEWS,
+				"address rdma:%s: notices: a sender failed and was started anew",
+				listener->text);
+	}
 }
 
 static void on_timer(struct verbs_listener *listener)
@@ -723,7 +785,7 @@ static void on_timer(struct verbs_listener *listener)
 		return;
 	}
 	peers_probe(listener);
-	group_mend(listener);
+	groups_mend(listener);
 }
 
 int verbs_listener_poll(struct listener *base)

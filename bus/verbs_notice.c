@@ -69,7 +69,8 @@ static struct rdma_cm_id *ud_id(struct rdma_event_channel *events,
 	return NULL;
 }
 
-static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *where, bool send_only)
+static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *where, bool send_only,
+		      void *context)
 {
 	struct sockaddr_storage group = *where;
 	struct rdma_cm_join_mc_attr_ex how = {
@@ -79,32 +80,31 @@ static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *wher
 		.addr = (struct sockaddr *)&group,
 	};
 
-	return rdma_join_multicast_ex(id, &how, NULL);
+	return rdma_join_multicast_ex(id, &how, context);
 }
 
 static int announcers_start(struct verbs_group *);
 
 int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
-		     struct rdma_event_channel *events, const struct address *address,
-		     const struct fabric_notices *how)
+		     struct rdma_event_channel *events, const struct address *address)
 {
 	group->pd = pd;
 	group->events = events;
 	group->address = address;
-	group->where = how->group;
-	group->bytes = how->bytes;
-	group->kind = how->kind;
+	group->where = group->asked.group;
+	group->bytes = group->asked.bytes;
+	group->kind = group->asked.kind;
 	if (group->kind == FABRIC_NOTICES_AUTO)
 		group->kind =
 			device_has_ud(listening->verbs) ? FABRIC_NOTICES_UD : FABRIC_NOTICES_UDP;
 	if (group->kind != FABRIC_NOTICES_UD)
 		return announcers_start(group);
-	group->bytes = datagram_bytes(listening, how->bytes); /* G2 */
+	group->bytes = datagram_bytes(listening, group->asked.bytes); /* G2 */
 	group->id = ud_id(events, &address->host, address->traffic_class);
 	if (!group->id)
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
 	group->send_only = true;
-	if (group_join(group->id, &group->where, true) < 0)
+	if (group_join(group->id, &group->where, true, NULL) < 0)
 		return error_set(errno, "notices: the group cannot be joined: %s", strerror(errno));
 	return 0;
 }
@@ -209,6 +209,7 @@ static int announcer_start(struct verbs_announcer *announcer)
 			notice_udp_sender(&group->address->host, &group->where,
 					  group->address->hop_limit, group->address->traffic_class);
 		announcer->socket = result < 0 ? -1 : result;
+		result = result < 0 ? result : 0;
 	} else if (group->ah) {
 		result = ud_start(announcer);
 	}
@@ -370,7 +371,7 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 		if (group->send_only) {
 			group->send_only = false;
 			rdma_leave_multicast(group->id, (struct sockaddr *)&group->where);
-			if (group_join(group->id, &group->where, false) == 0)
+			if (group_join(group->id, &group->where, false, NULL) == 0)
 				return 0;
 		}
 		return error_set(code, "notices: the group cannot be joined: %s", strerror(code));
@@ -400,78 +401,153 @@ static int receive_post(struct verbs_receiver *receiver, uint64_t index)
 	return ibv_post_recv(receiver->qp, &work, &bad) == 0 ? 0 : -EIO;
 }
 
-static int ud_listen(struct verbs_receiver *receiver, struct rdma_event_channel *events,
-		     struct ibv_pd *pd, struct ibv_comp_channel *completions,
-		     const struct sockaddr_storage *local)
+/* The queue pair for all groups. */
+static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive *how,
+		     uint32_t datagram_bytes)
 {
-	struct ibv_qp_init_attr how = { .cap = { .max_send_wr = 1,
-						 .max_recv_wr = receiver->count,
-						 .max_send_sge = 1,
-						 .max_recv_sge = 1 },
-					.qp_type = IBV_QPT_UD };
-	const size_t bytes = receiver->count * receiver->stride;
+	struct ibv_qp_init_attr qp = { .cap = { .max_send_wr = 1,
+						.max_recv_wr = how->count,
+						.max_send_sge = 1,
+						.max_recv_sge = 1 },
+				       .qp_type = IBV_QPT_UD };
 
-	receiver->id = ud_id(events, local, 0);
+	receiver->count = how->count;
+	receiver->stride = GRH_BYTES + datagram_bytes;
+	receiver->id = ud_id(how->events, &how->local, 0);
 	receiver->buffers = calloc(receiver->count, receiver->stride);
 	if (!receiver->id || !receiver->buffers)
 		return -errno;
-	receiver->mr = ibv_reg_mr(pd, receiver->buffers, bytes, IBV_ACCESS_LOCAL_WRITE);
+	receiver->mr = ibv_reg_mr(how->pd, receiver->buffers, receiver->count * receiver->stride,
+				  IBV_ACCESS_LOCAL_WRITE);
 	receiver->cq =
-		ibv_create_cq(receiver->id->verbs, (int)receiver->count, NULL, completions, 0);
+		ibv_create_cq(receiver->id->verbs, (int)receiver->count, NULL, how->completions, 0);
 	if (!receiver->mr || !receiver->cq)
 		return -errno;
-	how.send_cq = how.recv_cq = receiver->cq;
-	if (rdma_create_qp(receiver->id, pd, &how) < 0)
+	qp.send_cq = qp.recv_cq = receiver->cq;
+	if (rdma_create_qp(receiver->id, how->pd, &qp) < 0)
 		return -errno;
 	receiver->qp = receiver->id->qp;
 	for (uint32_t i = 0; i < receiver->count; i++)
 		if (receive_post(receiver, i) < 0)
 			return -EIO;
-	return group_join(receiver->id, &receiver->group, false) < 0 ? -errno : 0;
+	return 0;
 }
 
-int verbs_receiver_open(struct verbs_receiver *receiver, struct rdma_event_channel *events,
-			struct ibv_pd *pd, struct ibv_comp_channel *completions,
-			const struct sockaddr_storage *local, const struct fabric_notices *notices,
-			uint32_t receives)
+static void ud_close(struct verbs_receiver *receiver)
 {
-	int result;
-
-	memset(receiver, 0, sizeof(*receiver));
-	receiver->socket = -1;
-	receiver->count = receives;
-	receiver->stride = GRH_BYTES + notices->bytes;
-	receiver->group = notices->group;
-	if (notices->kind == FABRIC_NOTICES_UDP) {
-		receiver->socket = notice_udp_receiver(local, &notices->group,
-						       receives * (size_t)notices->bytes);
-		return receiver->socket < 0 ? receiver->socket : 0;
-	}
-	result = ud_listen(receiver, events, pd, completions, local);
-	if (result == 0)
-		return 0;
-	verbs_receiver_close(receiver);
-	return error_set(-result, "notices cannot be received: %s", strerror(-result));
-}
-
-void verbs_receiver_close(struct verbs_receiver *receiver)
-{
-	if (receiver->qp) {
-		/* A queue pair that is attached to a group cannot be destroyed. */
-		rdma_leave_multicast(receiver->id, (struct sockaddr *)&receiver->group);
+	if (receiver->qp)
 		rdma_destroy_qp(receiver->id);
-	}
 	if (receiver->cq)
 		ibv_destroy_cq(receiver->cq);
 	if (receiver->mr)
 		ibv_dereg_mr(receiver->mr);
 	if (receiver->id)
 		rdma_destroy_id(receiver->id);
-	if (receiver->socket >= 0)
-		close(receiver->socket);
 	free(receiver->buffers);
-	memset(receiver, 0, sizeof(*receiver));
-	receiver->socket = -1;
+	receiver->qp = NULL;
+	receiver->cq = NULL;
+	receiver->mr = NULL;
+	receiver->id = NULL;
+	receiver->buffers = NULL;
+	receiver->wc_at = receiver->wc_count = 0;
+}
+
+static int ud_join(struct verbs_receiver *receiver, const struct verbs_receive *how,
+		   struct verbs_member *member, uint32_t datagram_bytes)
+{
+	int result = 0;
+
+	if (!receiver->qp)
+		result = ud_listen(receiver, how, datagram_bytes);
+	else if (GRH_BYTES + datagram_bytes > receiver->stride)
+		result = -EMSGSIZE; /* it would end the queue pair, and so all groups */
+	if (result < 0 && !receiver->qp)
+		ud_close(receiver);
+	if (result == 0 && group_join(receiver->id, &member->where, false, member) < 0)
+		result = -errno;
+	if (result < 0)
+		return error_set(-result, "notices cannot be received: %s", strerror(-result));
+	return 0;
+}
+
+static struct verbs_member *member_of(struct verbs_receiver *receiver,
+				      const struct sockaddr_storage *where)
+{
+	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++) {
+		struct verbs_member *member = &receiver->members[i];
+
+		if (where ? member->kind != FABRIC_NOTICES_NONE &&
+				    address_same(&member->where, where)
+			  : member->kind == FABRIC_NOTICES_NONE)
+			return member;
+	}
+	return NULL;
+}
+
+struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
+					 const struct verbs_receive *how,
+					 const struct fabric_notices *notices)
+{
+	struct verbs_member *member = member_of(receiver, NULL);
+	int result;
+
+	if (!member) {
+		error_set(ENOSPC, "notices: found a %dth group, expected %d at most",
+			  FABRIC_GROUPS_MAX + 1, FABRIC_GROUPS_MAX);
+		errno = ENOSPC;
+		return NULL;
+	}
+	member->where = notices->group;
+	if (member_of(receiver, &notices->group)) {
+		result = error_set(EEXIST, "notices: the group is joined already");
+	} else if (notices->kind == FABRIC_NOTICES_UDP) {
+		member->socket = notice_udp_receiver(&how->local, &notices->group,
+						     how->count * (size_t)notices->bytes);
+		result = member->socket < 0 ? member->socket : 0;
+	} else {
+		result = ud_join(receiver, how, member, notices->bytes);
+	}
+	if (result < 0) {
+		errno = -result;
+		return NULL;
+	}
+	member->kind = notices->kind;
+	return member;
+}
+
+static void member_leave(struct verbs_receiver *receiver, struct verbs_member *member)
+{
+	if (member->kind == FABRIC_NOTICES_UD)
+		rdma_leave_multicast(receiver->id, (struct sockaddr *)&member->where);
+	else if (member->kind == FABRIC_NOTICES_UDP)
+		close(member->socket);
+	member->kind = FABRIC_NOTICES_NONE;
+}
+
+void verbs_receiver_leave(struct verbs_receiver *receiver, const struct sockaddr_storage *where)
+{
+	struct verbs_member *member = member_of(receiver, where);
+
+	if (member)
+		member_leave(receiver, member);
+}
+
+/* Without a group there are none of its notices, and that is all. */
+void verbs_receiver_event(struct verbs_receiver *receiver, const struct verbs_event *event)
+{
+	if (event->type != RDMA_CM_EVENT_MULTICAST_ERROR)
+		return;
+	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++)
+		if (event->joined == &receiver->members[i])
+			member_leave(receiver, &receiver->members[i]);
+}
+
+void verbs_receiver_close(struct verbs_receiver *receiver)
+{
+	/* A queue pair that is attached to a group cannot be destroyed. */
+	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++)
+		member_leave(receiver, &receiver->members[i]);
+	ud_close(receiver);
 }
 
 bool verbs_receiver_has(struct verbs_receiver *receiver)
@@ -486,20 +562,28 @@ bool verbs_receiver_has(struct verbs_receiver *receiver)
 	return count > 0;
 }
 
-/* Empty datagrams are passed over, but no more than so many at once. */
+/* Sockets in turn; empty datagrams are passed over, but no more than so many at once. */
 static size_t udp_take(struct verbs_receiver *receiver, void *datagram, size_t room)
 {
-	ssize_t got = 0;
+	uint32_t left = VERBS_COLLECT;
 
-	for (int i = 0; i < VERBS_COLLECT && got == 0; i++)
-		got = recv(receiver->socket, datagram, room, MSG_DONTWAIT);
-	return got > 0 ? (size_t)got : 0;
+	for (uint32_t i = 0; i < FABRIC_GROUPS_MAX; i++) {
+		const struct verbs_member *member = &receiver->members[receiver->turn];
+		ssize_t got = 0;
+
+		receiver->turn = (receiver->turn + 1) % FABRIC_GROUPS_MAX;
+		if (member->kind != FABRIC_NOTICES_UDP)
+			continue;
+		for (; got == 0 && left > 0; left -= got == 0)
+			got = recv(member->socket, datagram, room, MSG_DONTWAIT);
+		if (got > 0)
+			return (size_t)got;
+	}
+	return 0;
 }
 
 size_t verbs_receiver_take(struct verbs_receiver *receiver, void *datagram, size_t room)
 {
-	if (receiver->socket >= 0)
-		return udp_take(receiver, datagram, room);
 	for (int i = 0; i < VERBS_COLLECT && verbs_receiver_has(receiver); i++) {
 		const struct ibv_wc *wc = &receiver->wc[receiver->wc_at++];
 		size_t bytes = 0;
@@ -515,5 +599,5 @@ size_t verbs_receiver_take(struct verbs_receiver *receiver, void *datagram, size
 		if (bytes)
 			return bytes;
 	}
-	return 0;
+	return udp_take(receiver, datagram, room);
 }

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notices: what a flush tells the network, once, whoever listens; and the heads of all topics with
- * each pulse, so that a lost notice is made good and an idle bus is heard. */
+ * each pulse, so that a lost notice is made good and an idle bus is heard.
+ *
+ * A topic's notices go to one group, its heads among them: so whoever reads it needs no other, and
+ * knows by that one whether notices reach him. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
 #include <time.h>
 
+#include "bus/address.h"
+#include "bus/error.h"
 #include "bus/notice.h"
 #include "publisher/publisher.h"
 
@@ -16,18 +25,162 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int announce_open(struct tb_topic *topic)
+/* -- groups -------------------------------------------------------------------------------------
+ */
+
+/* As the fabric has it: the one that a gate listens with has no name there. */
+static const struct sockaddr_storage *crowd_where(const struct crowd *crowd)
 {
-	const struct tb_publisher *publisher = topic->publisher;
+	return crowd->where.ss_family == AF_UNSPEC ? NULL : &crowd->where;
+}
+
+static bool gate_announces(const struct gate *gate)
+{
+	return gate->listener->ops->announcer_open &&
+	       gate->publisher->notices.kind != FABRIC_NOTICES_NONE;
+}
+
+static int crowd_open(struct crowd *crowd, struct gate *gate)
+{
+	if (!gate_announces(gate))
+		return 0;
+	return gate->listener->ops->announcer_open(gate->listener, crowd_where(crowd),
+						   gate->publisher->notices.bytes,
+						   &crowd->announcers[gate->index]);
+}
+
+static void crowd_close(struct crowd *crowd)
+{
+	for (uint32_t i = 0; i < TOPIC_LISTENERS_MAX; i++) {
+		if (crowd->announcers[i])
+			crowd->announcers[i]->ops->announcer_close(crowd->announcers[i]);
+		crowd->announcers[i] = NULL;
+	}
+}
+
+int announce_gate(struct gate *gate)
+{
+	gate->publisher->crowd_count = 1;
+	return crowd_open(&gate->publisher->crowds[0], gate);
+}
+
+void announce_end(struct tb_publisher *publisher)
+{
+	while (publisher->crowd_count > 0)
+		crowd_close(&publisher->crowds[--publisher->crowd_count]);
+}
+
+/* Devices know groups by their addresses alone: with another port it would be the same one. */
+static int port_check(const char *text, const struct sockaddr_storage *wanted,
+		      const struct sockaddr_storage *known)
+{
+	const in_port_t port = ((const struct sockaddr_in *)known)->sin_port;
+
+	if (!address_same_host((const struct sockaddr *)wanted, known) ||
+	    address_same(wanted, known))
+		return 0;
+	return error_set(EINVAL,
+			 "multicast: found \"%s\", expected port %u, which this group has already",
+			 text, ntohs(port));
+}
+
+static int group_check(const struct tb_publisher *publisher, const char *text,
+		       const struct sockaddr_storage *wanted)
+{
+	bool networks = false, reachable = false;
 	int result = 0;
 
+	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++) {
+		const struct gate *gate = &publisher->gates[i];
+
+		networks |= gate->family != AF_UNSPEC;
+		reachable |= gate->family == wanted->ss_family;
+		if (gate_announces(gate))
+			result = port_check(text, wanted, &gate->group);
+	}
+	for (uint32_t i = 1; i < publisher->crowd_count && result == 0; i++)
+		result = port_check(text, wanted, &publisher->crowds[i].where);
+	if (result < 0 || reachable || !networks)
+		return result;
+	return error_set(EINVAL,
+			 "multicast: found \"%s\", expected a group of IPv%d, as the addresses are "
+			 "that the bus listens at",
+			 text, wanted->ss_family == AF_INET ? 6 : 4);
+}
+
+/* Whether every gate that has notices sends them there anyway. */
+static bool is_own(const struct tb_publisher *publisher, const struct sockaddr_storage *wanted)
+{
+	for (uint32_t i = 0; i < publisher->gate_count; i++)
+		if (gate_announces(&publisher->gates[i]) &&
+		    !address_same(wanted, &publisher->gates[i].group))
+			return false;
+	return true;
+}
+
+/* The index of the group's crowd, which may be new; or -errno. */
+static int crowd_find(struct tb_publisher *publisher, const char *text)
+{
+	struct sockaddr_storage wanted;
+	struct crowd *crowd;
+	int result = text ? address_parse_group(text, &wanted) : 0;
+
+	if (result < 0)
+		return error_prefix(result, "multicast: ");
+	if (text)
+		result = group_check(publisher, text, &wanted);
+	if (result < 0 || !text || is_own(publisher, &wanted))
+		return result;
+	for (uint32_t i = 1; i < publisher->crowd_count; i++)
+		if (address_same(&wanted, &publisher->crowds[i].where))
+			return (int)i;
+	if (publisher->crowd_count == FABRIC_GROUPS_MAX)
+		return error_set(ENOSPC,
+				 "multicast: found \"%s\", expected one of the bus's %d groups",
+				 text, FABRIC_GROUPS_MAX);
+	crowd = &publisher->crowds[publisher->crowd_count];
+	*crowd = (struct crowd){ .where = wanted };
+	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++)
+		result = crowd_open(crowd, &publisher->gates[i]);
+	if (result < 0) {
+		crowd_close(crowd);
+		return result;
+	}
+	return (int)publisher->crowd_count++;
+}
+
+void announce_told(const struct gate *gate, const struct tb_topic *topic,
+		   struct fabric_notices *told)
+{
+	const struct crowd *crowd = &gate->publisher->crowds[topic->crowd];
+
+	memset(told, 0, sizeof(*told));
+	if (crowd->announcers[gate->index] && (topic->shape.flags & REGION_FLAG_CHECKED))
+		gate->listener->ops->notices(gate->listener, crowd_where(crowd), told);
+}
+
+/* -- a topic's ----------------------------------------------------------------------------------
+ */
+
+int announce_open(struct tb_topic *topic, const char *multicast)
+{
+	struct tb_publisher *publisher = topic->publisher;
+	const struct crowd *crowd;
+	int result = crowd_find(publisher, multicast);
+
+	if (result < 0)
+		return result;
+	topic->crowd = (uint32_t)result;
+	crowd = &publisher->crowds[topic->crowd];
+	result = 0;
 	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++) {
 		struct listener *listener = publisher->gates[i].listener;
 		struct announcer *announcer = NULL;
 
-		if (!publisher->gates[i].announcer || !(topic->shape.flags & REGION_FLAG_CHECKED))
+		if (!crowd->announcers[i] || !(topic->shape.flags & REGION_FLAG_CHECKED))
 			continue;
-		result = listener->ops->announcer_open(listener, TOPIC_NOTICE_BYTES, &announcer);
+		result = listener->ops->announcer_open(listener, crowd_where(crowd),
+						       TOPIC_NOTICE_BYTES, &announcer);
 		if (announcer)
 			topic->announcers[topic->announcer_count++] = announcer;
 	}
@@ -61,17 +214,21 @@ void announce_topic(struct tb_topic *topic)
 	}
 }
 
-static void heads_send(struct gate *gate, struct notice_writer *writer)
+/* -- heads --------------------------------------------------------------------------------------
+ */
+
+static void heads_send(struct gate *gate, const struct crowd *crowd, struct notice_writer *writer)
 {
+	struct announcer *announcer = crowd->announcers[gate->index];
 	const size_t length = notice_finish(writer);
 
-	if (length && gate->announcer->ops->announce(gate->announcer, writer->bytes, length) == 0)
+	if (length && announcer->ops->announce(announcer, writer->bytes, length) == 0)
 		counter_add(&gate->publisher->counters[BUS_NOTICES], 1);
 }
 
 /* As many datagrams as it takes. */
-static void heads_tell(struct gate *gate, size_t limit, const struct bus_entry *entries,
-		       uint32_t count)
+static void heads_tell(struct gate *gate, struct crowd *crowd, size_t limit,
+		       const struct bus_entry *entries, uint32_t count)
 {
 	uint8_t bytes[NOTICE_BYTES_MAX];
 	struct notice_writer writer = { 0 };
@@ -83,33 +240,42 @@ static void heads_tell(struct gate *gate, size_t limit, const struct bus_entry *
 		    notice_entry(&writer, entry->topic_id, entry->epoch, entry->head) == 0)
 			continue;
 		if (writer.bytes)
-			heads_send(gate, &writer);
+			heads_send(gate, crowd, &writer);
 		notice_begin(&writer, bytes, limit, gate->publisher->bus_id, clock_ns());
-		notice_number(&writer, 0, ++gate->notices);
+		notice_number(&writer, 0, ++crowd->notices[gate->index]);
 		notice_entry(&writer, entry->topic_id, entry->epoch, entry->head);
 	}
 	if (writer.bytes)
-		heads_send(gate, &writer);
+		heads_send(gate, crowd, &writer);
 }
 
-void announce_heads(struct tb_publisher *publisher)
+static void crowd_tell(struct tb_publisher *publisher, uint32_t index)
 {
+	struct crowd *crowd = &publisher->crowds[index];
 	struct bus_entry entries[BUS_TOPICS_MAX];
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		entries[i] = (struct bus_entry){
-			.topic_id = publisher->topics[i]->shape.topic_id,
-			.epoch = publisher->topics[i]->shape.epoch,
-			.head = topic_head(publisher->topics[i]),
-		};
+		if (publisher->topics[i]->crowd == index)
+			entries[count++] = (struct bus_entry){
+				.topic_id = publisher->topics[i]->shape.topic_id,
+				.epoch = publisher->topics[i]->shape.epoch,
+				.head = topic_head(publisher->topics[i]),
+			};
 	for (uint32_t i = 0; i < publisher->gate_count; i++) {
 		struct gate *gate = &publisher->gates[i];
 		struct fabric_notices notices;
 
-		if (!gate->announcer)
+		if (!crowd->announcers[i])
 			continue;
-		gate->listener->ops->notices(gate->listener, &notices);
+		gate->listener->ops->notices(gate->listener, crowd_where(crowd), &notices);
 		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= NOTICE_BYTES_MIN)
-			heads_tell(gate, notices.bytes, entries, publisher->topic_count);
+			heads_tell(gate, crowd, notices.bytes, entries, count);
 	}
+}
+
+void announce_heads(struct tb_publisher *publisher)
+{
+	for (uint32_t i = 0; i < publisher->crowd_count; i++)
+		crowd_tell(publisher, i);
 }

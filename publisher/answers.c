@@ -41,7 +41,8 @@ static int refuse_topic(struct session *session, const struct control_message *a
 		      session->publisher->name, id, session->publisher->topic_count);
 }
 
-static void topic_describe(const struct tb_topic *topic, struct control_topic *told)
+static void topic_describe(const struct session *session, const struct tb_topic *topic,
+			   struct control_topic *told)
 {
 	size_t length;
 
@@ -51,6 +52,7 @@ static void topic_describe(const struct tb_topic *topic, struct control_topic *t
 										  : TOPIC_LIVE;
 	told->schema_version = tb_schema_version(topic->schema);
 	told->schema_bytes = (uint32_t)length;
+	announce_told(&session->publisher->gates[session->listener], topic, &told->notices);
 	snprintf(told->name, sizeof(told->name), "%s", topic->name);
 	snprintf(told->schema, sizeof(told->schema), "%s", tb_schema_name(topic->schema));
 }
@@ -70,7 +72,7 @@ static int answer_catalogue(struct session *session, const struct control_messag
 			answer.topics.more = 1;
 			break;
 		}
-		topic_describe(publisher->topics[i], &answer.topics.topic[count++]);
+		topic_describe(session, publisher->topics[i], &answer.topics.topic[count++]);
 	}
 	answer.topics.count = count;
 	return session_send(session, &answer, NULL);
@@ -147,7 +149,7 @@ static int answer_join(struct session *session, const struct control_message *as
 			      "topic %s: the publisher has no memory for another join",
 			      topic->name);
 	join->epoch = topic->shape.epoch;
-	topic_describe(topic, &answer.grant.topic);
+	topic_describe(session, topic, &answer.grant.topic);
 	answer.grant.region_bytes = topic->memory.bytes;
 	answer.grant.key = exposure->ops->key(exposure);
 	return session_send(session, &answer, exposure);

@@ -248,12 +248,16 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 				     .notices = publisher->notices };
 	const struct fabric_ops *ops = fabric_find(address, &how.address);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
+	struct address where;
 	int result;
 
 	if (!ops)
 		return -EINVAL;
 	if (how.notices.group.ss_family == AF_UNSPEC)
 		group_make(publisher->name, how.address, &how.notices.group);
+	gate->group = how.notices.group;
+	if (ops->network && address_parse(how.address, &where) == 0)
+		gate->family = where.host.ss_family;
 	gate->publisher = publisher;
 	gate->index = publisher->gate_count;
 	result = ops->listen(&gate->listener, &how, &server_calls, gate);
@@ -263,8 +267,7 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 	result = ops->expose(gate->listener, &publisher->page, 0, &gate->bus_page);
 	if (result < 0)
 		return result;
-	if (ops->announcer_open && how.notices.kind != FABRIC_NOTICES_NONE)
-		result = ops->announcer_open(gate->listener, how.notices.bytes, &gate->announcer);
+	result = announce_gate(gate);
 	if (result < 0)
 		return result;
 	if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, ops->listener_fd(gate->listener),
@@ -337,11 +340,10 @@ static void publisher_free(struct tb_publisher *publisher)
 		announce_close(publisher->topics[i]);
 		publisher_withdraw(publisher->topics[i]->exposures);
 	}
+	announce_end(publisher);
 	for (uint32_t i = 0; i < publisher->gate_count; i++) {
 		struct gate *gate = &publisher->gates[i];
 
-		if (gate->announcer)
-			gate->announcer->ops->announcer_close(gate->announcer);
 		if (gate->bus_page)
 			gate->bus_page->ops->withdraw(gate->bus_page);
 		gate->listener->ops->listener_close(gate->listener);
@@ -441,7 +443,7 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	publisher_lock(publisher);
 	result = publisher_expose(publisher, &topic->shape, &topic->memory, topic->exposures);
 	if (result == 0)
-		result = announce_open(topic);
+		result = announce_open(topic, options->multicast);
 	if (result == 0) {
 		publisher_pin(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;

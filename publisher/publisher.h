@@ -53,11 +53,18 @@ struct gate {
 	struct tb_publisher *publisher;
 	struct listener *listener;
 	struct exposure *bus_page;
-	struct announcer *announcer; /* NULL: this gate has no notices */
-	uint64_t notices;            /* sent of all heads */
-	uint64_t second;             /* on CLOCK_MONOTONIC, that `lines` are of */
-	uint32_t lines;              /* that its peers gave reason for */
+	struct sockaddr_storage group; /* that notices go to by default */
+	int family;                    /* of its address; AF_UNSPEC: it is no network's */
+	uint64_t second;               /* on CLOCK_MONOTONIC, that `lines` are of */
+	uint32_t lines;                /* that its peers gave reason for */
 	uint32_t index;
+};
+
+/* A multicast group, at each gate that has notices. */
+struct crowd {
+	struct sockaddr_storage where;                     /* family 0: each gate's own */
+	struct announcer *announcers[TOPIC_LISTENERS_MAX]; /* of heads; NULL: no notices there */
+	uint64_t notices[TOPIC_LISTENERS_MAX];             /* sent by them */
 };
 
 struct tb_publisher {
@@ -66,6 +73,8 @@ struct tb_publisher {
 	uint32_t topic_count, topics_max;
 	struct gate gates[TOPIC_LISTENERS_MAX];
 	uint32_t gate_count;
+	struct crowd crowds[FABRIC_GROUPS_MAX]; /* the bus's own first */
+	uint32_t crowd_count;
 	struct session *sessions;
 	struct feed_block feeds[FEED_BLOCKS_MAX];
 	size_t feed_count;
@@ -105,15 +114,19 @@ int publisher_expose(struct tb_publisher *, const struct region_shape *, const s
 void publisher_withdraw(struct exposure *exposures[TOPIC_LISTENERS_MAX]);
 void publisher_pin(struct tb_publisher *, const struct memory *);
 
-/* announce.c: notices. A topic's senders; under the lock, before its first record and after its
- * last.
- */
-int announce_open(struct tb_topic *);
+/* announce.c: notices. The senders of heads at a gate, to the bus's own group. */
+int announce_gate(struct gate *);
+/* A topic's senders; under the lock, before its first record and after its last. multicast: the
+ * topic's own group, or NULL. -EINVAL; -ENOSPC: the bus has FABRIC_GROUPS_MAX. */
+int announce_open(struct tb_topic *, const char *multicast);
 void announce_close(struct tb_topic *);
 /* The topic's head; by the publishing thread. */
 void announce_topic(struct tb_topic *);
-/* All heads; with each pulse, under the lock. */
+/* All heads, each to its topic's group; with each pulse, under the lock. */
 void announce_heads(struct tb_publisher *);
+/* How a topic's notices travel from a gate. */
+void announce_told(const struct gate *, const struct tb_topic *, struct fabric_notices *);
+void announce_end(struct tb_publisher *);
 
 /* server.c: the control thread. */
 extern const struct listener_calls server_calls;

@@ -93,8 +93,8 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 		told.version_high < CONTROL_VERSION_HIGH ? told.version_high : CONTROL_VERSION_HIGH;
 	memcpy(answer.name, publisher->name, sizeof(answer.name));
 	answer.key = gate->bus_page->ops->key(gate->bus_page);
-	if (gate->announcer)
-		gate->listener->ops->notices(gate->listener, &answer.notices);
+	if (publisher->crowds[0].announcers[gate->index])
+		gate->listener->ops->notices(gate->listener, NULL, &answer.notices);
 	*given = gate->bus_page;
 	*welcome_bytes = control_welcome_encode(&answer, welcome);
 	counter_add(&publisher->counters[BUS_CONNECTIONS], 1);

@@ -42,6 +42,7 @@ struct tb_topic {
 	struct wakeup wakeup;
 	struct announcer *announcers[TOPIC_LISTENERS_MAX];
 	uint32_t announcer_count;
+	uint32_t crowd; /* that they go to */
 	uint64_t notices;
 	_Atomic uint64_t announced, unannounced;
 	_Atomic uint64_t flushes;

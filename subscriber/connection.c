@@ -38,7 +38,6 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	}
 	subscriber->welcomed = true;
 	subscriber->gone_code = 0;
-	notices_open(subscriber);
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
 		s->discover = true;
 }
@@ -165,8 +164,8 @@ void connection_close(struct tb_subscriber *subscriber)
 			source_orphan(subscriber->table[i]);
 	subscriber->ops->link_close(subscriber->link);
 	subscriber->link = NULL;
-	subscriber->welcomed = subscriber->receives = false;
-	subscriber->noticed_ms = 0;
+	subscriber->welcomed = false;
+	subscriber->group_count = 0; /* they went with the link */
 	discovery_reset(subscriber);
 }
 

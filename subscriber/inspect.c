@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at a bus over a connection of its own: asks, waits for the answer, tells the caller. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/address.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "bus/words.h"
@@ -201,10 +203,30 @@ static const char *inspect_page(struct inspection *inspection)
 	return done.status == 0 ? inspection->bus_page : NULL;
 }
 
+static const char *notice_word(enum fabric_notices_kind kind)
+{
+	static const char *const words[] = { [FABRIC_NOTICES_NONE] = "none",
+					     [FABRIC_NOTICES_UD] = "ud",
+					     [FABRIC_NOTICES_UDP] = "udp" };
+
+	return words[kind];
+}
+
+/* A port of 0 is no group's. */
+static void group_words(const struct fabric_notices *notices, char words[ADDRESS_WORDS])
+{
+	words[0] = '\0';
+	if (((const struct sockaddr_in *)&notices->group)->sin_port != 0)
+		address_words((const struct sockaddr *)&notices->group, words);
+}
+
 static void inspect_topic(const struct inspection *inspection, const char *page,
-			  const struct control_topic *topic, struct tb_topic_info *info)
+			  const struct control_topic *topic, struct tb_topic_info *info,
+			  char group[ADDRESS_WORDS])
 {
 	struct bus_entry entry;
+
+	group_words(&topic->notices, group);
 
 	*info = (struct tb_topic_info){
 		.size = sizeof(*info),
@@ -220,6 +242,9 @@ static void inspect_topic(const struct inspection *inspection, const char *page,
 		.checked = (topic->shape.flags & REGION_FLAG_CHECKED) != 0,
 		.last_value = (topic->shape.flags & REGION_FLAG_LAST_VALUE) != 0,
 		.ended = topic->state == TOPIC_ENDED,
+		.notice = notice_word(topic->notices.kind),
+		.multicast = group,
+		.notice_bytes = topic->notices.bytes,
 	};
 	if (!page || info->id < 1 || info->id > inspection->welcome.topics_max)
 		return;
@@ -244,14 +269,20 @@ static int inspect_catalogue(struct inspection *inspection, const char *pattern,
 static void inspect_bus(struct inspection *inspection, uint32_t topics,
 			void (*bus)(void *, const struct tb_bus_info *), void *user)
 {
+	const struct fabric_notices *notices = &inspection->welcome.notices;
+	char group[ADDRESS_WORDS];
 	const struct tb_bus_info info = {
 		.size = sizeof(info),
 		.name = inspection->welcome.name,
 		.bus_id = inspection->welcome.bus_id,
 		.stale_ms = inspection->welcome.stale_ms,
 		.topics = topics,
+		.notice = notice_word(notices->kind),
+		.multicast = group,
+		.notice_bytes = notices->bytes,
 	};
 
+	group_words(notices, group);
 	if (bus)
 		bus(user, &info);
 }
@@ -302,8 +333,9 @@ TB_API int tb_inspect_topics(const struct tb_inspect_options *options, const cha
 	inspect_bus(&inspection, (uint32_t)count, bus, user);
 	for (int i = 0; i < count && topic; i++) {
 		struct tb_topic_info info;
+		char group[ADDRESS_WORDS];
 
-		inspect_topic(&inspection, page, &topics[i], &info);
+		inspect_topic(&inspection, page, &topics[i], &info, group);
 		topic(user, &info);
 	}
 out:

@@ -7,6 +7,7 @@
  *     doubles; meanwhile, and when no notices come, the bus page tells what moved. So whatever is
  *     sent, there is at most one READ of a progress line for it per POLL_PAGE_MS.
  * M3  Heads only go up within an epoch. Other buses and epochs are none of ours. */
+#include "bus/address.h"
 #include "bus/notice.h"
 #include "subscriber/subscriber.h"
 
@@ -14,22 +15,74 @@
 #define PAUSE_MAX_MS       1024
 #define LOST_MAX           65536 /* a longer jump of the numbers is a new beginning, or a lie */
 
-void notices_open(struct tb_subscriber *subscriber)
-{
-	const struct fabric_notices *notices = &subscriber->welcome.notices;
+/* -- groups: each is received once, for all sources that need it ---------------------------------
+ */
 
-	subscriber->noticed_ms = 0;
-	subscriber->receives = false;
-	if (subscriber->ops->receive && notices->kind != FABRIC_NOTICES_NONE)
-		subscriber->receives = subscriber->ops->receive(subscriber->link, notices) == 0;
+static bool same_notices(const struct fabric_notices *a, const struct fabric_notices *b)
+{
+	return a->kind == b->kind && address_same(&a->group, &b->group);
 }
 
-/* The publisher sends with each pulse, four times in the bound. */
-bool notices_alive(const struct tb_subscriber *subscriber)
+static struct received *received_of(struct tb_subscriber *subscriber,
+				    const struct fabric_notices *notices)
 {
-	return subscriber->noticed_ms != 0 &&
-	       subscriber_now_ms() - subscriber->noticed_ms < subscriber->stale_ms;
+	for (uint32_t i = 0; i < subscriber->group_count; i++)
+		if (same_notices(&subscriber->groups[i].notices, notices))
+			return &subscriber->groups[i];
+	return NULL;
 }
+
+/* What cannot be received is not tried again for the next source: it looks by itself as well. */
+void notices_join(struct tb_source *source, const struct fabric_notices *notices)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	struct received *received;
+
+	if (!same_notices(&source->notices, notices))
+		notices_leave(source);
+	source->notices = *notices;
+	if (notices->kind == FABRIC_NOTICES_NONE || !subscriber->ops->receive ||
+	    received_of(subscriber, notices) || subscriber->group_count == FABRIC_GROUPS_MAX)
+		return;
+	received = &subscriber->groups[subscriber->group_count++];
+	received->notices = *notices;
+	received->comes = subscriber->ops->receive(subscriber->link, notices) == 0;
+}
+
+static bool is_needed(const struct tb_source *source)
+{
+	return !source->orphan && source->state != SOURCE_DEAD &&
+	       (source->state != SOURCE_ENDED || source->has_successor);
+}
+
+void notices_leave(const struct tb_source *left)
+{
+	struct tb_subscriber *subscriber = left->subscription->subscriber;
+	struct received *received = received_of(subscriber, &left->notices);
+
+	if (!received)
+		return;
+	for (uint32_t i = 0; i < subscriber->table_used; i++) {
+		const struct tb_source *source = subscriber->table[i];
+
+		if (source && source != left && is_needed(source) &&
+		    same_notices(&source->notices, &left->notices))
+			return;
+	}
+	if (received->comes)
+		subscriber->ops->receive_end(subscriber->link, &received->notices);
+	*received = subscriber->groups[--subscriber->group_count];
+}
+
+/* The publisher sends each head with each pulse, four times in the bound. */
+bool notices_alive(const struct tb_source *source)
+{
+	return source->noticed_ms != 0 && subscriber_now_ms() - source->noticed_ms <
+						  source->subscription->subscriber->stale_ms;
+}
+
+/* -- hints --------------------------------------------------------------------------------------
+ */
 
 bool notices_hint(struct tb_source *source, uint64_t head)
 {
@@ -69,6 +122,8 @@ static uint64_t numbers_lost(uint64_t last, uint64_t number)
 static void entry_use(struct tb_subscriber *subscriber, const struct notice *notice,
 		      const struct notice_entry *entry)
 {
+	const uint64_t now = subscriber_now_ms();
+
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
 		struct tb_source *source = subscriber->table[i];
 		uint64_t *counters;
@@ -77,6 +132,8 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 		    source->place.shape.topic_id != entry->topic_id ||
 		    source->place.shape.epoch != entry->epoch)
 			continue;
+		source->noticed_ms = now;
+		source->subscription->named = true;
 		counters = source->subscription->counters;
 		if (notice->sender == entry->topic_id) {
 			counters[SUBSCRIPTION_NOTICES]++;
@@ -85,6 +142,15 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 			source->notice_number = notice->number;
 		}
 		notices_hint(source, entry->head);
+	}
+}
+
+/* What says nothing of a subscription's topics: others' on the same group, or strangers'. */
+static void others_count(struct tb_subscriber *subscriber)
+{
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
+		s->counters[SUBSCRIPTION_NOTICES_OTHERS] += !s->named;
+		s->named = false;
 	}
 }
 
@@ -100,11 +166,10 @@ void notices_take(struct tb_subscriber *subscriber)
 		length = subscriber->ops->datagram(subscriber->link, bytes, sizeof(bytes));
 		if (length == 0)
 			return;
-		if (notice_open(&reader, bytes, length, &notice) < 0 ||
-		    notice.bus_id != subscriber->welcome.bus_id)
-			continue;
-		subscriber->noticed_ms = subscriber_now_ms();
-		while (notice_next(&reader, &entry) == 1)
-			entry_use(subscriber, &notice, &entry);
+		if (notice_open(&reader, bytes, length, &notice) == 0 &&
+		    notice.bus_id == subscriber->welcome.bus_id)
+			while (notice_next(&reader, &entry) == 1)
+				entry_use(subscriber, &notice, &entry);
+		others_count(subscriber);
 	}
 }

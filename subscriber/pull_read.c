@@ -192,7 +192,7 @@ static bool look_due(const struct tb_source *source)
 	if (source->copy_failed)
 		return true;
 	if (!source->look && source->hint <= source->head &&
-	    (source->armed || notices_alive(source->subscription->subscriber)))
+	    (source->armed || notices_alive(source)))
 		return false;
 	return subscriber_now_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }

@@ -181,8 +181,10 @@ static void source_become(struct tb_source *source, enum source_state state)
 	const bool held = source_holds(source, last->shape.epoch);
 
 	source->state = state;
-	if (held && subscriber->welcomed)
-		join_end(subscriber, &last->shape);
+	if (!held || !subscriber->welcomed)
+		return;
+	join_end(subscriber, &last->shape);
+	notices_leave(source);
 }
 
 void source_leave(struct tb_source *source)
@@ -202,6 +204,7 @@ void source_orphan(struct tb_source *source)
 	source->orphan = true;
 	source->armed = false;
 	source->look = true;
+	source->noticed_ms = 0;
 	if (source->place.view)
 		return;
 	/* Where only READs reach it, the memory went with the connection. */
@@ -273,8 +276,8 @@ static int source_adopt(struct tb_source *source, struct place *place)
 	return 0;
 }
 
-int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
-		 const struct control_message *grant)
+static int grant_use(struct tb_subscription *subscription, const struct tb_schema *schema,
+		     const struct control_message *grant, struct tb_source **out)
 {
 	struct tb_subscriber *subscriber = subscription->subscriber;
 	struct tb_source *source = source_find(subscription, grant->grant.topic.name);
@@ -290,6 +293,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 			return result;
 		}
 	}
+	*out = source;
 	if (source && source->place.shape.epoch == place.shape.epoch)
 		return source_adopt(source, &place);
 	if (source) {
@@ -309,8 +313,20 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	}
 	source->place = place;
 	source->joined = grant->grant.head;
+	*out = source;
 	source_begin(source);
 	return 0;
+}
+
+int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
+		 const struct control_message *grant)
+{
+	struct tb_source *source = NULL;
+	const int result = grant_use(subscription, schema, grant, &source);
+
+	if (result == 0 && source->state != SOURCE_DEAD)
+		notices_join(source, &grant->grant.topic.notices);
+	return result;
 }
 
 /* -- fetching -----------------------------------------------------------------------------------

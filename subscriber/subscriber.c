@@ -215,13 +215,12 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 /* A sleeper whom no notice would wake tells the publisher what it has seen of each topic. */
 static void arm_all(struct tb_subscriber *subscriber)
 {
-	if (notices_alive(subscriber))
-		return;
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
 		struct tb_source *source = subscriber->table[i];
 		struct control_message arm = { .type = CONTROL_ARM };
 
-		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING)
+		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
+		    notices_alive(source))
 			continue;
 		arm.topic.topic_id = source->place.shape.topic_id;
 		arm.topic.epoch = source->place.shape.epoch;
@@ -278,7 +277,7 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 	subscriber->in_poll = true;
 	if (subscriber->ops->network && subscriber->link)
 		connection_reap(subscriber);
-	if (subscriber->receives && !subscriber->closing)
+	if (subscriber->group_count > 0 && !subscriber->closing)
 		notices_take(subscriber);
 	count = deliver_all(subscriber, records_max);
 	if (!subscriber->closing) {

@@ -100,6 +100,8 @@ struct tb_source {
 	uint64_t hint_after_ms;
 	uint32_t hint_pause_ms;
 	uint64_t notice_number;
+	uint64_t noticed_ms;           /* when one named it */
+	struct fabric_notices notices; /* how they travel, as the grant told */
 
 	/* READs. */
 	char *landing;      /* halves, then one page for header, progress and names */
@@ -126,7 +128,8 @@ struct tb_subscription {
 	bool again;    /* with the next pulse: there was no memory for a join */
 	bool fresh;    /* tb_subscribe has not returned yet */
 	bool closing;
-	int error; /* the first refusal while fresh, its words in error_words */
+	bool named; /* by the notice that is being taken */
+	int error;  /* the first refusal while fresh, its words in error_words */
 	char error_words[1024];
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
@@ -148,6 +151,12 @@ struct schema_cache {
 	struct schema_cache *next;
 	uint64_t fingerprint;
 	struct tb_schema *schema;
+};
+
+/* A group that sources need. */
+struct received {
+	struct fabric_notices notices;
+	bool comes; /* false: it could not be had */
 };
 
 struct tb_subscriber {
@@ -181,8 +190,8 @@ struct tb_subscriber {
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
 	bool pulse_known;
-	bool receives; /* notices */
-	uint64_t noticed_ms;
+	struct received groups[FABRIC_GROUPS_MAX];
+	uint32_t group_count;
 	uint64_t page_ms, tried_ms, kept_ms;
 
 	int epoll_fd, timer_fd, link_fd; /* link_fd: the one in epoll, -1 none */
@@ -268,10 +277,12 @@ bool pulse_unanswered(const struct tb_subscriber *);
 void pulse_lost(struct tb_subscriber *);
 
 /* notices.c */
-void notices_open(struct tb_subscriber *);
+/* A source was granted, and needs the group that the grant told; it needs it no more. */
+void notices_join(struct tb_source *, const struct fabric_notices *);
+void notices_leave(const struct tb_source *);
 void notices_take(struct tb_subscriber *);
-/* Whether they come, so that nobody needs to look or to be woken. */
-bool notices_alive(const struct tb_subscriber *);
+/* Whether a topic's come, so that nobody needs to look or to be woken for it. */
+bool notices_alive(const struct tb_source *);
 /* Somebody says that head was reached; false when that should be looked at. */
 bool notices_hint(struct tb_source *, uint64_t head);
 /* The progress line says that it was not. */

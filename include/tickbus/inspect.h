@@ -33,6 +33,9 @@ struct tb_topic_info {
 	uint8_t checked;
 	uint8_t last_value;
 	uint8_t ended;
+	const char *notice;    /* how its notices travel at this address: none, ud or udp */
+	const char *multicast; /* the "GROUP:PORT" that they go to; "": there is none */
+	uint32_t notice_bytes; /* of the longest */
 };
 
 struct tb_bus_info {
@@ -41,6 +44,9 @@ struct tb_bus_info {
 	uint64_t bus_id;
 	uint32_t stale_ms;
 	uint32_t topics;
+	const char *notice; /* as of a topic that has no group of its own */
+	const char *multicast;
+	uint32_t notice_bytes;
 };
 
 /* One counter of one block; a block's counters come one after the other. */

@@ -80,6 +80,7 @@ struct tb_topic_options {
 	uint32_t slots;                 /* records kept: a power of two, 64 to 2^24; 0: 65,536 */
 	uint32_t instruments;           /* capacity of the directory, 1 to 2^20; 0: 16,384 */
 	uint32_t flags;                 /* TB_TOPIC_... */
+	const char *multicast;          /* "GROUP:PORT" that its notices go to; NULL: the bus's */
 };
 
 struct tb_update {
@@ -98,8 +99,8 @@ struct tb_update {
 TB_API int tb_publisher_open(struct tb_publisher **publisher,
 			     const struct tb_publisher_options *options);
 
-/* Adds a topic, empty, in a new epoch. -EINVAL; -EEXIST the name is taken; -ENOSPC topics_max are
- * there; -ENOMEM with the bytes asked for. */
+/* Adds a topic, empty, in a new epoch. -EINVAL; -EEXIST the name is taken; -ENOSPC topics_max or 64
+ * groups are there; -ENOMEM with the bytes asked for. */
 TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic_options *options,
 			   struct tb_topic **topic);
 

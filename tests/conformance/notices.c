@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notices over a network: they come and are used, one can do without, and nobody is harmed by what
- * strangers send. Needs TICKBUS_TEST_RDMA. */
+ * strangers send. Built once for each fabric that has notices, with SCHEME. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +14,47 @@
 #include "bus/counters.h"
 #include "bus/notice.h"
 #include "bus/notice_udp.h"
+#include "tests/support/bytewise.h"
+#include "tests/support/heard.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define GROUP "239.77.250.1"
+#define GROUP     "239.77.250.1"
+#define OWN_GROUP "239.77.250.3"
+
+#define PUBLISH_MS 40 /* while strangers talk */
 
 static struct tb_publisher *publisher;
-static struct tb_topic *topic;
+static struct tb_topic *topic, *quiet;
 static struct tb_subscriber *subscriber;
 static struct tb_subscription *subscription;
 static struct notes notes;
-static char address[128], group[64];
+static char address[128], group[64], own_group[64];
 
 static int port(void)
 {
 	return 20000 + (int)getpid() % 40000;
 }
 
+/* On whose interface notices are heard. */
+static const char *host(void)
+{
+	return strcmp(SCHEME, "rdma") == 0 ? getenv("TICKBUS_TEST_RDMA") : "127.0.0.1";
+}
+
 static void enter(void)
 {
-	if (!scene_has("rdma"))
+	if (!scene_has(SCHEME))
 		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
-	snprintf(address, sizeof(address), "rdma:%s:%d", getenv("TICKBUS_TEST_RDMA"), port());
+	scene_enter();
+	bytewise_add(scene_seed());
+	heard_add();
+	if (strcmp(SCHEME, "rdma") == 0)
+		snprintf(address, sizeof(address), "rdma:%s:%d", host(), port());
+	else
+		snprintf(address, sizeof(address), SCHEME ":test");
 	snprintf(group, sizeof(group), GROUP ":%d", port());
+	snprintf(own_group, sizeof(own_group), OWN_GROUP ":%d", port());
 }
 
 static void leave(void)
@@ -43,6 +62,8 @@ static void leave(void)
 	tb_subscriber_close(subscriber);
 	tb_publisher_close(publisher);
 	notes_free(&notes);
+	if (scene_has(SCHEME))
+		scene_leave();
 }
 
 TestSuite(notices, .init = enter, .fini = leave, .timeout = 120);
@@ -70,12 +91,17 @@ static void begin(enum tb_notice notice, const char *knobs)
 	subscription = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
 }
 
-static uint64_t counter(enum subscription_counter which)
+static uint64_t counter_of(const struct tb_subscription *whose, enum subscription_counter which)
 {
 	uint64_t values[SUBSCRIPTION_COUNTERS];
 
-	tb_subscription_counters(subscription, values, SUBSCRIPTION_COUNTERS);
+	tb_subscription_counters(whose, values, SUBSCRIPTION_COUNTERS);
 	return values[which];
+}
+
+static uint64_t counter(enum subscription_counter which)
+{
+	return counter_of(subscription, which);
 }
 
 static void publish(uint64_t from, uint64_t to)
@@ -175,11 +201,135 @@ Test(notices, that_a_subscriber_received_leave_nothing_behind_when_it_goes)
 		subscriber = NULL;
 		if (i == 0)
 			before = descriptors();
-		cr_expect_eq(descriptors(), before, "after %llu", (unsigned long long)i + 1);
+		/* The publisher's own end goes when it finds out. */
+		for (uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+		     descriptors() > before && scene_now_ms() < until_ms;)
+			sched_yield();
+		cr_expect_leq(descriptors(), before, "after %llu", (unsigned long long)i + 1);
 		notes_free(&notes);
 		cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
 		subscription = scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
 	}
+}
+
+/* -- groups -------------------------------------------------------------------------------------
+ */
+
+/* A bus with topic "t" in its own group and "quiet" in another, and a subscriber of "quiet". */
+static void begin_quiet(void)
+{
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = "quiet",
+						  .schema = schema,
+						  .slots = 1024,
+						  .instruments = 16,
+						  .flags = TB_TOPIC_MANUAL_FLUSH,
+						  .multicast = own_group };
+
+	begin(TB_NOTICE_AUTO, "");
+	tb_unsubscribe(subscription);
+	notes_free(&notes);
+	cr_assert_eq(tb_topic_create(publisher, &options, &quiet), 0, "%s", tb_error());
+	tb_schema_free(schema);
+	subscription = scene_subscribe(subscriber, "quiet", TB_FROM_OLDEST, &notes);
+}
+
+static void publish_quiet(uint64_t from, uint64_t to)
+{
+	scene_publish(quiet, from, to);
+	tb_flush(quiet);
+}
+
+static uint64_t first_quiet_notice(uint64_t last)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t before = counter(SUBSCRIPTION_NOTICES);
+
+	while (counter(SUBSCRIPTION_NOTICES) == before) {
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice came");
+		publish_quiet(last + 1, last + 1);
+		last++;
+		cr_assert(scene_poll_until(subscriber, &notes.last, last));
+	}
+	return last;
+}
+
+Test(notices, of_other_topics_do_not_come_to_who_reads_one_with_a_group_of_its_own)
+{
+	uint64_t last;
+
+	begin_quiet();
+	last = first_quiet_notice(0);
+	for (uint64_t x = 1; x <= 500; x++) {
+		publish(x, x);
+		if (x % 100 == 0) {
+			publish_quiet(last + 1, last + 1);
+			cr_assert(scene_poll_until(subscriber, &notes.last, ++last));
+		}
+	}
+	cr_expect_eq(counter(SUBSCRIPTION_NOTICES_OTHERS), 0);
+	cr_expect_eq(notes.records, last);
+	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
+}
+
+/* Two subscriptions of the one group, and one of the other. */
+Test(notices, of_a_group_come_until_the_last_reader_left_it)
+{
+	struct notes more = { 0 }, busy = { 0 };
+	struct tb_subscription *second, *third;
+	uint64_t last, seen, x = 0;
+
+	begin_quiet();
+	second = scene_subscribe(subscriber, "quiet", TB_FROM_OLDEST, &more);
+	third = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &busy);
+	last = first_quiet_notice(0);
+	cr_expect_gt(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), 0, "the link is one");
+	tb_unsubscribe(second);
+	last = first_quiet_notice(last); /* once more */
+	tb_unsubscribe(subscription);
+	while (counter_of(third, SUBSCRIPTION_NOTICES) == 0) {
+		publish(x + 1, x + 1);
+		cr_assert(scene_poll_until(subscriber, &busy.last, ++x));
+	}
+	seen = counter_of(third, SUBSCRIPTION_NOTICES_OTHERS); /* what was under way is here */
+	publish_quiet(last + 1, last + 100);
+	for (int i = 0; i < 50; i++, x++) {
+		publish_quiet(last + 101 + (uint64_t)i, last + 101 + (uint64_t)i);
+		publish(x + 1, x + 1);
+		cr_assert(scene_poll_until(subscriber, &busy.last, x + 1));
+	}
+	cr_expect_eq(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), seen, "they still come");
+	notes_free(&notes);
+	subscription = scene_subscribe(subscriber, "quiet", TB_FROM_OLDEST, &notes);
+	first_quiet_notice(last + 150);
+	notes_free(&more);
+	notes_free(&busy);
+}
+
+static char told_group[64];
+static const char *told_kind;
+
+static void on_told(void *user, const struct tb_topic_info *info)
+{
+	(void)user;
+	snprintf(told_group, sizeof(told_group), "%s", info->multicast);
+	told_kind = strcmp(info->notice, "none") == 0 ? "none" : "some";
+}
+
+Test(notices, of_a_topic_are_told_with_their_group_before_it_is_joined)
+{
+	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
+						    .address = address,
+						    .timeout_ms = 20000 };
+
+	begin_quiet();
+	cr_assert_eq(tb_inspect_topics(&inspect, "quiet", NULL, on_told, NULL), 1, "%s",
+		     tb_error());
+	cr_expect_str_eq(told_group, own_group);
+	cr_expect_str_eq(told_kind, "some");
+	cr_assert_eq(tb_inspect_topics(&inspect, "t", NULL, on_told, NULL), 1, "%s", tb_error());
+	cr_expect_str_eq(told_group, group);
 }
 
 /* -- strangers ----------------------------------------------------------------------------------
@@ -226,14 +376,14 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 						    .timeout_ms = 20000 };
 	struct sockaddr_storage local, to;
 	uint8_t bytes[NOTICE_BYTES_MAX];
-	uint64_t random = scene_seed(), last, began_ms, reads, sent = 0;
+	uint64_t random = scene_seed(), last, began_ms, publish_ms = 0, reads, sent = 0;
 	int fd;
 
 	begin(TB_NOTICE_UDP, "");
 	last = first_notice(0);
 	cr_assert_eq(tb_inspect_topics(&inspect, NULL, on_bus, on_topic, NULL), 1, "%s",
 		     tb_error());
-	cr_assert_eq(address_parse_host(getenv("TICKBUS_TEST_RDMA"), &local), 0);
+	cr_assert_eq(address_parse_host(host(), &local), 0);
 	cr_assert_eq(address_parse_host(group, &to), 0);
 	fd = notice_udp_sender(&local, &to, 1, 0);
 	cr_assert_geq(fd, 0, "%s", tb_error());
@@ -243,9 +393,10 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 		for (int i = 0; i < 20; i++, sent++)
 			send(fd, bytes, forge(bytes, &random, last), 0);
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
-		if (sent % 2000 == 0) {
+		if (scene_now_ms() >= publish_ms) {
 			publish(last + 1, last + 5);
 			last += 5;
+			publish_ms = scene_now_ms() + PUBLISH_MS;
 		}
 	}
 	cr_expect_gt(notes.last + 50, last, "strangers kept us from reading: %llu of %llu",

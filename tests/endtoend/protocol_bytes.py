@@ -61,9 +61,10 @@ class Reader:
 
 
 def description(reader):
-    names = "epoch fingerprint slots zero slot_bytes capacity topic_id flags state version text_bytes"
-    topic = dict(zip(names.split(), reader.take("QQ9I")))
-    assert topic["zero"] == 0
+    names = ("epoch fingerprint slots zero slot_bytes capacity topic_id flags state version text_bytes "
+             "notices notice_bytes group port more_zero")
+    topic = dict(zip(names.split(), reader.take("QQ9III16sHH")))
+    assert topic["zero"] == topic["more_zero"] == 0
     topic["name"], topic["schema"] = reader.text(), reader.text()
     return topic
 

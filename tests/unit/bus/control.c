@@ -25,22 +25,23 @@ static const char welcome_golden[] =
 	"54425553010000002827262524232221e803000000010000a7a6a5a4a3a2a1a0b3b2b1b0"
 	"020000000004000000000000000000000000ffffef0a00013f1d000008006571756974696573";
 
-#define THREE "04030201050000008877665544332211e803000000000000"
+#define NOTICES "010000000004000000000000000000000000ffffef0a0002301d0000"
+#define THREE   "04030201050000008877665544332211e803000000000000"
 
 /* By type; written down from the description of the protocol, not by the encoder. */
 static const char *const golden[TYPES] = {
 	[CONTROL_CATALOGUE] = "01000000040302010700000007002a2e71756f7465",
 	[CONTROL_TOPICS] = "02000000040302010100000001000000887766554433221100ffeeddccbbaa99"
 			   "000001000000000040000000004000000500000003000000010000000200000"
-			   "02c0100000c006e61736461712e71756f7465050071756f7465",
+			   "02c010000" NOTICES "0c006e61736461712e71756f7465050071756f7465",
 	[CONTROL_SCHEMA] = "03000000040302010500000080030000",
 	[CONTROL_SCHEMA_BYTES] = "0400000004030201050000000a0000000400000006000000616263646566",
 	[CONTROL_JOIN] = "0500000004030201050000008877665544332211",
-	[CONTROL_GRANT] =
-		"0600000004030201887766554433221100ffeeddccbbaa99000001000000000040"
-		"00000000400000050000000300000001000000020000002c0100000c006e617364"
-		"61712e71756f7465050071756f746500000200000000009695949392919000a7a6a5a4a3a2a1a0b3b2"
-		"b1b0",
+	[CONTROL_GRANT] = "0600000004030201887766554433221100ffeeddccbbaa99000001000000000040"
+			  "00000000400000050000000300000001000000020000002c010000" NOTICES
+			  "0c006e61736461712e71756f7465050071756f7465000002000000000096959493929190"
+			  "00a7a6a5a4a3a2a1a0b3b2"
+			  "b1b0",
 	[CONTROL_REFUSE] = "070000000403020105000000020000000d006e6f207375636820746f706963",
 	[CONTROL_LEAVE] = "08000000" THREE,
 	[CONTROL_ARM] = "09000000" THREE,
@@ -68,22 +69,24 @@ static size_t unhex(const char *text, uint8_t *bytes)
 }
 
 /* Copied as bytes, so that what lies between the members is zero in every copy. */
-static const struct control_topic a_topic = { .shape = { .epoch = EPOCH,
-							 .fingerprint = 0x99aabbccddeeff00,
-							 .slots = 65536,
-							 .slot_bytes = 64,
-							 .capacity = 16384,
-							 .topic_id = 5,
-							 .flags = 3 },
-					      .state = TOPIC_LIVE,
-					      .name = "nasdaq.quote",
-					      .schema = "quote",
-					      .schema_version = 2,
-					      .schema_bytes = 300 };
+static struct control_topic a_topic = { .shape = { .epoch = EPOCH,
+						   .fingerprint = 0x99aabbccddeeff00,
+						   .slots = 65536,
+						   .slot_bytes = 64,
+						   .capacity = 16384,
+						   .topic_id = 5,
+						   .flags = 3 },
+					.state = TOPIC_LIVE,
+					.name = "nasdaq.quote",
+					.schema = "quote",
+					.schema_version = 2,
+					.schema_bytes = 300,
+					.notices = { FABRIC_NOTICES_UD, 1024, { 0 } } };
 
 /* What golden[type] says. */
 static void fill(enum control_type type, struct control_message *message)
 {
+	cr_assert_eq(address_parse_host("239.10.0.2:7472", &a_topic.notices.group), 0);
 	memset(message, 0, sizeof(*message));
 	message->type = type;
 	message->request = 0x01020304;
@@ -334,10 +337,13 @@ static const struct {
 	{ MESSAGE, CONTROL_TOPICS, 56, "03", "has no valid topic state at byte 56" },
 	{ MESSAGE, CONTROL_TOPICS, 64, "0000", "has no valid length of a schema at byte 64" },
 	{ MESSAGE, CONTROL_TOPICS, 64, "010001", "has no valid length of a schema at byte 64" },
-	{ MESSAGE, CONTROL_TOPICS, 68, "4000", "has no valid topic name at byte 68" },
-	{ MESSAGE, CONTROL_TOPICS, 81, "80", "has no valid topic name at byte 81" },
-	{ MESSAGE, CONTROL_TOPICS, 82, "4000", "has no valid schema name at byte 82" },
-	{ MESSAGE, CONTROL_TOPICS, 84, "09", "has no valid schema name at byte 84" },
+	{ MESSAGE, CONTROL_TOPICS, 68, "03", "tells no known kind of notices at byte 68" },
+	{ MESSAGE, CONTROL_TOPICS, 72, "01100000", "tells no valid length of notices at byte 72" },
+	{ MESSAGE, CONTROL_TOPICS, 94, "01", "has a reserved byte that is not zero at byte 94" },
+	{ MESSAGE, CONTROL_TOPICS, 96, "4000", "has no valid topic name at byte 96" },
+	{ MESSAGE, CONTROL_TOPICS, 109, "80", "has no valid topic name at byte 109" },
+	{ MESSAGE, CONTROL_TOPICS, 110, "4000", "has no valid schema name at byte 110" },
+	{ MESSAGE, CONTROL_TOPICS, 112, "09", "has no valid schema name at byte 112" },
 	{ MESSAGE, CONTROL_SCHEMA, 12, "010001", "has no valid place in a schema at byte 12" },
 	{ MESSAGE, CONTROL_SCHEMA_BYTES, 12, "00", "has no valid length of a schema at byte 12" },
 	{ MESSAGE, CONTROL_SCHEMA_BYTES, 12, "010001",

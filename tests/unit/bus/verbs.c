@@ -164,8 +164,7 @@ Test(receiver, is_not_kept_by_empty_datagrams)
 					   .mr = &mr,
 					   .buffers = buffers,
 					   .count = 1,
-					   .stride = sizeof(buffers),
-					   .socket = -1 };
+					   .stride = sizeof(buffers) };
 	char datagram[16];
 
 	context.ops.poll_cq = endless;
@@ -182,18 +181,98 @@ Test(receiver, is_not_kept_by_empty_datagrams)
 
 Test(receiver, takes_what_is_behind_an_empty_datagram_of_a_socket)
 {
-	struct verbs_receiver receiver = { 0 };
+	struct verbs_receiver receiver = { .cq = NULL };
 	char datagram[16];
 	int ends[2];
 
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
-	receiver.socket = ends[0];
+	receiver.members[3] =
+		(struct verbs_member){ .kind = FABRIC_NOTICES_UDP, .socket = ends[0] };
 	cr_assert_eq(send(ends[1], "", 0, 0), 0);
 	cr_assert_eq(send(ends[1], "told", 4, 0), 4);
 	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 4);
 	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
 	close(ends[0]);
 	close(ends[1]);
+}
+
+/* Groups of one port on loopback, as many as there may be, and one more. */
+static struct fabric_notices a_group(int number)
+{
+	struct fabric_notices notices = { .kind = FABRIC_NOTICES_UDP, .bytes = 1024 };
+	char words[64];
+
+	snprintf(words, sizeof(words), "239.77.251.%d:%d", number, 20000 + (int)getpid() % 40000);
+	cr_assert_eq(address_parse_group(words, &notices.group), 0);
+	return notices;
+}
+
+static void tell(int number, const char *what)
+{
+	const struct fabric_notices to = a_group(number);
+	struct sockaddr_storage local;
+	int fd;
+
+	cr_assert_eq(address_parse_host("127.0.0.1", &local), 0);
+	fd = notice_udp_sender(&local, &to.group, 1, 0);
+	cr_assert_geq(fd, 0, "%s", tb_error());
+	cr_assert_eq(send(fd, what, strlen(what), 0), (ssize_t)strlen(what));
+	close(fd);
+}
+
+Test(receiver, takes_of_every_group_that_it_joined_and_of_no_other)
+{
+	struct verbs_receiver receiver = { .cq = NULL };
+	struct verbs_receive how = { .count = 16 };
+	struct fabric_notices notices;
+	char datagram[16];
+	int seen[2] = { 0 };
+
+	cr_assert_eq(address_parse_host("127.0.0.1", &how.local), 0);
+	for (int i = 1; i <= 3; i++) {
+		notices = a_group(i);
+		cr_assert_not_null(verbs_receiver_join(&receiver, &how, &notices), "%s",
+				   tb_error());
+	}
+	cr_expect_null(verbs_receiver_join(&receiver, &how, &notices), "a group twice");
+	cr_expect_eq(errno, EEXIST);
+	verbs_receiver_leave(&receiver, &notices.group);
+	verbs_receiver_leave(&receiver, &notices.group);
+	for (int i = 0; i < 3; i++) {
+		tell(3, "left");
+		tell(4, "never");
+		tell(1, "1");
+		tell(2, "2");
+	}
+	for (int i = 0; i < 6; i++) {
+		cr_assert_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 1);
+		cr_assert(datagram[0] == '1' || datagram[0] == '2');
+		seen[datagram[0] - '1']++;
+		cr_expect_leq(abs(seen[0] - seen[1]), 1, "not in turn");
+	}
+	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
+	verbs_receiver_close(&receiver);
+}
+
+Test(receiver, joins_as_many_groups_as_a_bus_may_have_and_says_which_is_too_many)
+{
+	struct verbs_receiver receiver = { .cq = NULL };
+	struct verbs_receive how = { .count = 16 };
+	struct fabric_notices notices;
+
+	cr_assert_eq(address_parse_host("127.0.0.1", &how.local), 0);
+	for (int i = 1; i <= FABRIC_GROUPS_MAX; i++) {
+		notices = a_group(i);
+		cr_assert_not_null(verbs_receiver_join(&receiver, &how, &notices), "%d: %s", i,
+				   tb_error());
+	}
+	notices = a_group(FABRIC_GROUPS_MAX + 1);
+	cr_expect_null(verbs_receiver_join(&receiver, &how, &notices));
+	cr_expect_eq(errno, ENOSPC);
+	cr_expect_str_eq(tb_error(), "notices: found a 65th group, expected 64 at most");
+	verbs_receiver_leave(&receiver, &receiver.members[7].where);
+	cr_expect_not_null(verbs_receiver_join(&receiver, &how, &notices), "%s", tb_error());
+	verbs_receiver_close(&receiver);
 }
 
 static struct verbs_group group;
@@ -240,6 +319,31 @@ Test(sender, without_a_group_says_so_before_it_looks_at_the_group)
 	announcer.qp = NULL;
 	announcer.group = NULL; /* the control thread's */
 	cr_expect_eq(verbs_announce(&announcer.base, "head", 4), -ENOTCONN);
+}
+
+/* What the address says holds for every group. */
+Test(sender, to_any_group_has_the_hops_and_the_traffic_class_of_its_listener)
+{
+	struct verbs_group groups[2] = { { .asked = a_group(1) }, { .asked = a_group(2) } };
+	struct address address;
+
+	cr_assert_eq(address_parse("127.0.0.1:7471,hop_limit=7,traffic_class=72", &address), 0);
+	for (int i = 0; i < 2; i++) {
+		struct verbs_announcer *one;
+		socklen_t bytes = sizeof(int);
+		int found = 0;
+
+		cr_assert_eq(verbs_group_open(&groups[i], NULL, NULL, NULL, &address), 0, "%s",
+			     tb_error());
+		cr_assert_eq(verbs_announcer_open(&groups[i], 64, &one), 0, "%s", tb_error());
+		cr_assert_eq(getsockopt(one->socket, IPPROTO_IP, IP_MULTICAST_TTL, &found, &bytes),
+			     0);
+		cr_expect_eq(found, 7);
+		cr_assert_eq(getsockopt(one->socket, IPPROTO_IP, IP_TOS, &found, &bytes), 0);
+		cr_expect_eq(found, 72);
+		verbs_announcer_close(&one->base);
+		verbs_group_close(&groups[i]);
+	}
 }
 
 Test(sender, over_udp_has_the_traffic_class_and_the_hops_of_the_address)

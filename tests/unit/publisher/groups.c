@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The multicast group that a listener is given, seen by a fabric that does nothing else. */
+/* The multicast groups of a bus and of its topics, seen by a fabric that does nothing else, and by
+ * one that writes down what is sent where. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "bus/address.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
+#include "bus/notice.h"
+#include "tests/support/scene.h"
 #include "tickbus/publisher.h"
 
 static struct sockaddr_storage group;
@@ -72,4 +81,271 @@ Test(groups, that_are_given_are_taken_as_they_are)
 	cr_expect_str_eq(words, "239.1.2.3");
 	group_of("b", "looking:10.9.0.1:7471", "[ff02::9]:7472", words);
 	cr_expect_str_eq(words, "ff02::9");
+}
+
+/* -- a fabric that writes down what is sent where -----------------------------------------------
+ */
+
+struct write_announcer {
+	struct announcer base;
+	char group[ADDRESS_WORDS];
+};
+
+struct write_listener {
+	struct listener base;
+	struct fabric_notices notices;
+	struct exposure exposure;
+	int event;
+};
+
+#define SENT_MAX 4096
+
+static struct {
+	char group[ADDRESS_WORDS];
+	uint32_t sender, topics[8], topic_count;
+} sent[SENT_MAX];
+static _Atomic uint32_t sent_count;
+static struct fabric_ops writing;
+
+static int write_listen(struct listener **out, const struct fabric_listen *how,
+			const struct listener_calls *calls, void *user)
+{
+	struct write_listener *listener = calloc(1, sizeof(*listener));
+
+	(void)calls;
+	(void)user;
+	listener->base.ops = listener->exposure.ops = &writing;
+	listener->notices = how->notices;
+	listener->notices.kind = FABRIC_NOTICES_UD;
+	listener->event = eventfd(0, EFD_CLOEXEC);
+	*out = &listener->base;
+	return 0;
+}
+
+static int write_fd(const struct listener *base)
+{
+	return ((const struct write_listener *)base)->event;
+}
+
+static int write_poll(struct listener *base)
+{
+	(void)base;
+	return 0;
+}
+
+static void write_close(struct listener *base)
+{
+	close(((struct write_listener *)base)->event);
+	free(base);
+}
+
+static void write_withdraw(struct exposure *exposure)
+{
+	(void)exposure;
+}
+
+static void write_notices(const struct listener *base, const struct sockaddr_storage *where,
+			  struct fabric_notices *notices)
+{
+	*notices = ((const struct write_listener *)base)->notices;
+	if (where)
+		notices->group = *where;
+}
+
+static int write_announcer_open(struct listener *base, const struct sockaddr_storage *where,
+				size_t bytes, struct announcer **out)
+{
+	struct write_announcer *announcer = calloc(1, sizeof(*announcer));
+	struct fabric_notices notices;
+
+	(void)bytes;
+	write_notices(base, where, &notices);
+	announcer->base.ops = &writing;
+	address_words((struct sockaddr *)&notices.group, announcer->group);
+	*out = &announcer->base;
+	return 0;
+}
+
+static void write_announcer_close(struct announcer *announcer)
+{
+	free(announcer);
+}
+
+/* Tests send by themselves, and the control thread with each pulse: each its own entry. */
+static int write_announce(struct announcer *base, const void *datagram, size_t bytes)
+{
+	const uint32_t at = atomic_fetch_add(&sent_count, 1) % SENT_MAX;
+	struct notice_reader reader;
+	struct notice_entry entry;
+	struct notice notice;
+
+	cr_assert_eq(notice_open(&reader, datagram, bytes, &notice), 0, "%s", tb_error());
+	memcpy(sent[at].group, ((struct write_announcer *)base)->group, ADDRESS_WORDS);
+	sent[at].sender = notice.sender;
+	sent[at].topic_count = 0;
+	while (notice_next(&reader, &entry) == 1 && sent[at].topic_count < 8)
+		sent[at].topics[sent[at].topic_count++] = entry.topic_id;
+	return 0;
+}
+
+static struct tb_publisher *publisher;
+
+static int write_expose(struct listener *base, const struct memory *memory, uint32_t realm,
+			struct exposure **exposure)
+{
+	(void)memory;
+	(void)realm;
+	*exposure = &((struct write_listener *)base)->exposure;
+	return 0;
+}
+
+static void open_writing(const char *first, const char *second)
+{
+	const char *listen[] = { first, second };
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "b",
+						      .listen = listen,
+						      .listen_count = second ? 2 : 1,
+						      .stale_ms = 60000, /* few pulses */
+						      .multicast = "239.9.9.1:7472" };
+
+	writing = (struct fabric_ops){ .scheme = "writing",
+				       .network = true,
+				       .listen = write_listen,
+				       .listener_fd = write_fd,
+				       .listener_poll = write_poll,
+				       .listener_close = write_close,
+				       .expose = write_expose,
+				       .withdraw = write_withdraw,
+				       .notices = write_notices,
+				       .announcer_open = write_announcer_open,
+				       .announcer_close = write_announcer_close,
+				       .announce = write_announce };
+	cr_assert_eq(fabric_add(&writing), 0);
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+}
+
+static int topic_add(const char *name, const char *multicast, struct tb_topic **topic)
+{
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = name,
+						  .schema = schema,
+						  .slots = 64,
+						  .instruments = 16,
+						  .flags = TB_TOPIC_MANUAL_FLUSH,
+						  .multicast = multicast };
+	int result = tb_topic_create(publisher, &options, topic);
+
+	tb_schema_free(schema);
+	return result;
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+}
+
+TestSuite(topic_groups, .fini = leave);
+
+/* How many datagrams of a sender went to a group since `from`; each told these topics, in order. */
+static uint32_t count(uint32_t from, uint32_t sender, const char *group_words, const char *topics)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = from; i < atomic_load(&sent_count); i++) {
+		char words[64] = "";
+
+		if (sent[i].sender != sender || strcmp(sent[i].group, group_words) != 0)
+			continue;
+		for (uint32_t t = 0; t < sent[i].topic_count; t++)
+			snprintf(words + strlen(words), sizeof(words) - strlen(words), "%u ",
+				 sent[i].topics[t]);
+		found += strcmp(words, topics) == 0;
+	}
+	return found;
+}
+
+Test(topic_groups, get_what_is_theirs_one_datagram_for_a_flush)
+{
+	struct tb_topic *own, *other, *shared;
+	uint32_t from;
+
+	open_writing("writing:10.9.0.1:7471", NULL);
+	cr_assert_eq(topic_add("a", NULL, &own), 0, "%s", tb_error());
+	cr_assert_eq(topic_add("b", "239.9.9.2:7472", &other), 0, "%s", tb_error());
+	cr_assert_eq(topic_add("c", "239.9.9.2:7472", &shared), 0, "%s", tb_error());
+	from = atomic_load(&sent_count);
+	tb_instrument(own, "A");
+	for (int i = 0; i < 3; i++)
+		tb_instrument(other, i == 0 ? "A" : i == 1 ? "B" : "C");
+	tb_instrument(shared, "A");
+	cr_expect_eq(atomic_load(&sent_count), from + 5, "one datagram each");
+	cr_expect_eq(count(from, 1, "239.9.9.1:7472", "1 "), 1);
+	cr_expect_eq(count(from, 2, "239.9.9.2:7472", "2 "), 3);
+	cr_expect_eq(count(from, 3, "239.9.9.2:7472", "3 "), 1);
+	/* A new topic makes a pulse, with all heads to each group. */
+	from = atomic_load(&sent_count);
+	cr_assert_eq(topic_add("d", "239.9.9.1:7472", &own), 0, "the bus's own, by its name");
+	cr_expect_eq(count(from, 0, "239.9.9.1:7472", "1 4 "), 1);
+	cr_expect_eq(count(from, 0, "239.9.9.2:7472", "2 3 "), 1);
+	cr_expect_eq(atomic_load(&sent_count), from + 2, "nothing else");
+}
+
+static void expect_refused(const char *multicast, int code, const char *words)
+{
+	struct tb_topic *topic;
+
+	cr_expect_eq(topic_add("z", multicast, &topic), code, "%s", multicast);
+	cr_expect_str_eq(tb_error(), words);
+}
+
+Test(topic_groups, that_cannot_be_are_refused_with_what_was_expected)
+{
+	struct tb_topic *topic;
+
+	open_writing("writing:10.9.0.1:7471", NULL);
+	cr_assert_eq(topic_add("a", "239.9.9.2:7472", &topic), 0, "%s", tb_error());
+	expect_refused("10.9.0.1:7472", -EINVAL,
+		       "topic z: multicast: found \"10.9.0.1:7472\", expected GROUP:PORT like "
+		       "239.10.0.1:7472");
+	expect_refused("239.9.9.3", -EINVAL,
+		       "topic z: multicast: found \"239.9.9.3\", expected GROUP:PORT like "
+		       "239.10.0.1:7472");
+	expect_refused("239.9.9.1:7473", -EINVAL,
+		       "topic z: multicast: found \"239.9.9.1:7473\", expected port 7472, which "
+		       "this group has already");
+	expect_refused("239.9.9.2:1", -EINVAL,
+		       "topic z: multicast: found \"239.9.9.2:1\", expected port 7472, which this "
+		       "group has already");
+	expect_refused("[ff15::1]:7472", -EINVAL,
+		       "topic z: multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as "
+		       "the addresses are that the bus listens at");
+	cr_assert_eq(topic_add("z", "239.9.9.3:7472", &topic), 0, "none of it was left behind");
+}
+
+Test(topic_groups, are_taken_where_one_address_is_of_their_kind)
+{
+	struct tb_topic *topic;
+
+	open_writing("writing:10.9.0.1:7471", "writing:[fd00::1]:7471");
+	cr_expect_eq(topic_add("six", "[ff15::1]:7472", &topic), 0, "%s", tb_error());
+	cr_expect_eq(topic_add("four", "239.9.9.2:7472", &topic), 0, "%s", tb_error());
+}
+
+Test(topic_groups, are_as_many_as_there_may_be)
+{
+	char name[16], multicast[64];
+	struct tb_topic *topic;
+
+	open_writing("writing:10.9.0.1:7471", NULL);
+	for (int i = 1; i < FABRIC_GROUPS_MAX; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		snprintf(multicast, sizeof(multicast), "239.9.8.%d:7472", i);
+		cr_assert_eq(topic_add(name, multicast, &topic), 0, "%s", tb_error());
+	}
+	expect_refused("239.9.7.1:7472", -ENOSPC,
+		       "topic z: multicast: found \"239.9.7.1:7472\", expected one of the bus's "
+		       "64 groups");
+	cr_expect_eq(topic_add("shares", "239.9.8.5:7472", &topic), 0, "%s", tb_error());
 }

@@ -594,7 +594,7 @@ Test(crossing, a_descriptor_is_readable_for_records_that_have_landed)
 	source = read_on(false);
 	for (uint64_t round = 1; round <= 5; round++) {
 		scene_publish(topic, round, round);
-		subscriber->noticed_ms = subscriber_now_ms(); /* so that nobody wakes it */
+		source->noticed_ms = subscriber_now_ms(); /* so that nobody wakes it */
 		cr_assert(notices_hint(source, round));
 		wait_for_records(round);
 	}
@@ -618,7 +618,7 @@ Test(crossing, a_strict_reader_looks_when_it_is_hinted_at)
 	cr_assert_eq(tb_subscribe(subscriber, "t", &strict, &subscription), 0, "%s", tb_error());
 	for (uint64_t round = 1; round <= 5; round++) {
 		scene_publish(topic, round, round);
-		subscriber->noticed_ms = subscriber_now_ms();
+		subscription->sources->noticed_ms = subscriber_now_ms();
 		cr_assert(notices_hint(subscription->sources, round));
 		wait_for_records(round);
 	}

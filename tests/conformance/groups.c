@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Topics with groups of their own, over a network that loses what one group was sent, or refuses
+ * one: each topic's notices live and die for themselves, and no record is missed. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "bus/counters.h"
+#include "tests/support/bytewise.h"
+#include "tests/support/heard.h"
+#include "tests/support/scene.h"
+
+enum { LOUD, QUIET, TOPICS };
+
+static struct tb_publisher *publisher;
+static struct tb_subscriber *subscriber;
+static struct tb_topic *topics[TOPICS];
+static struct tb_subscription *subscriptions[TOPICS];
+static struct notes notes[TOPICS];
+static char groups[TOPICS][64];
+
+static void topic_add(int which)
+{
+	static const char *const names[] = { [LOUD] = "loud", [QUIET] = "quiet" };
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = names[which],
+						  .schema = schema,
+						  .slots = 1024,
+						  .instruments = 16,
+						  .flags = TB_TOPIC_MANUAL_FLUSH,
+						  .multicast = groups[which] };
+
+	snprintf(groups[which], sizeof(groups[which]), "239.77.252.%d:%d", which + 1,
+		 20000 + (int)getpid() % 40000);
+	cr_assert_eq(tb_topic_create(publisher, &options, &topics[which]), 0, "%s", tb_error());
+	tb_schema_free(schema);
+}
+
+static void enter(void)
+{
+	scene_enter();
+	bytewise_add(scene_seed());
+	heard_add();
+	publisher = scene_publisher("heard");
+	for (int i = 0; i < TOPICS; i++)
+		topic_add(i);
+}
+
+static void leave(void)
+{
+	tb_subscriber_close(subscriber);
+	tb_publisher_close(publisher);
+	for (int i = 0; i < TOPICS; i++)
+		notes_free(&notes[i]);
+	scene_leave();
+}
+
+TestSuite(groups, .init = enter, .fini = leave, .timeout = 120);
+
+static void subscribe(void)
+{
+	static const char *const names[] = { [LOUD] = "loud", [QUIET] = "quiet" };
+
+	subscriber = scene_subscriber("heard", 0);
+	for (int i = 0; i < TOPICS; i++)
+		subscriptions[i] = scene_subscribe(subscriber, names[i], TB_FROM_OLDEST, &notes[i]);
+}
+
+static uint64_t counter(int which, enum subscription_counter what)
+{
+	uint64_t values[SUBSCRIPTION_COUNTERS];
+
+	tb_subscription_counters(subscriptions[which], values, SUBSCRIPTION_COUNTERS);
+	return values[what];
+}
+
+static void publish(uint64_t from, uint64_t to)
+{
+	for (int i = 0; i < TOPICS; i++) {
+		scene_publish(topics[i], from, to);
+		tb_flush(topics[i]);
+	}
+	for (int i = 0; i < TOPICS; i++)
+		cr_assert(scene_poll_until(subscriber, &notes[i].last, to), "topic %d", i);
+}
+
+static void poll_once(uint64_t until_ms)
+{
+	cr_assert_lt(scene_now_ms(), until_ms, "it did not come to that");
+	cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+}
+
+/* Polls until `which` looked at its progress line 50 times by itself; how often the other did
+ * meanwhile. */
+static uint64_t looks_of_the_other(int which)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t from = counter(which, SUBSCRIPTION_READS);
+	const uint64_t other = counter(!which, SUBSCRIPTION_READS);
+
+	while (counter(which, SUBSCRIPTION_READS) < from + 50)
+		poll_once(until_ms);
+	return counter(!which, SUBSCRIPTION_READS) - other;
+}
+
+static void expect_whole(uint64_t records)
+{
+	for (int i = 0; i < TOPICS; i++) {
+		cr_expect_eq(notes[i].records, records);
+		cr_expect(notes[i].lost == 0 && notes[i].wrong == 0 && !notes[i].stale, "%s",
+			  notes[i].text);
+	}
+}
+
+/* Polling, the one that hears nothing looks; the other has no need to. */
+Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	uint64_t before;
+
+	subscribe();
+	publish(1, 10);
+	while (counter(LOUD, SUBSCRIPTION_NOTICES) == 0 ||
+	       counter(QUIET, SUBSCRIPTION_NOTICES) == 0)
+		poll_once(until_ms);
+	heard_lose(groups[QUIET], true);
+	before = counter(QUIET, SUBSCRIPTION_NOTICES);
+	looks_of_the_other(QUIET); /* until it is found silent */
+	cr_expect_lt(looks_of_the_other(QUIET), 25);
+	for (uint64_t x = 11; x <= 60; x++)
+		publish(x, x);
+	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), before, "it was not lost");
+	cr_expect_geq(
+		counter(LOUD, SUBSCRIPTION_NOTICES) + counter(LOUD, SUBSCRIPTION_NOTICES_LOST), 50);
+	heard_lose(groups[QUIET], false);
+	for (uint64_t x = 61; counter(QUIET, SUBSCRIPTION_NOTICES) == before; x++) {
+		cr_assert_lt(scene_now_ms(), until_ms, "it was not heard again");
+		publish(x, x);
+	}
+	expect_whole(notes[LOUD].last);
+}
+
+Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
+{
+	heard_refuse(groups[QUIET]);
+	subscribe();
+	for (uint64_t x = 1; x <= 50; x++)
+		publish(x, x);
+	looks_of_the_other(QUIET);
+	cr_expect_lt(looks_of_the_other(QUIET), 25);
+	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), 0);
+	cr_expect_gt(counter(LOUD, SUBSCRIPTION_NOTICES), 0);
+	expect_whole(50);
+}
+
+/* A new connection joins them again, and a topic that began again is still in its group. */
+Test(groups, are_joined_again_with_a_new_epoch)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	uint64_t before;
+
+	subscribe();
+	publish(1, 10);
+	while (counter(QUIET, SUBSCRIPTION_NOTICES) == 0)
+		poll_once(until_ms);
+	cr_assert_eq(tb_topic_restart(topics[QUIET]), 0, "%s", tb_error());
+	cr_assert(scene_poll_while(subscriber, &notes[QUIET].restarted));
+	before = counter(QUIET, SUBSCRIPTION_NOTICES);
+	for (uint64_t x = 1; counter(QUIET, SUBSCRIPTION_NOTICES) == before; x++) {
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice of the new epoch");
+		scene_publish(topics[QUIET], x, x);
+		tb_flush(topics[QUIET]);
+		cr_assert(scene_poll_until(subscriber, &notes[QUIET].last, x));
+	}
+}
