@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A topic's memory may hold anything: random bytes, or one field that is not what it was. The
- * subscriber goes on: each call ends, nothing is delivered that fails its check, and when the
- * memory is good again everything is accounted for.
+ * subscriber goes on: each call ends, nothing is delivered that fails its check, nothing is read
+ * beside that memory, which lies between walls, and when it is good again everything is accounted
+ * for. Header and last values field by field: fields.c.
  *
  * Damage is done through the writer's own mapping, raw (the checks do not match any more) and
  * sealed (they do: a publisher that went mad). Sealed damage may be believed; it must do no harm.
@@ -12,8 +13,11 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "bus/shm.h"
 #include "bus/words.h"
 #include "publisher/publisher.h"
+#include "subscriber/subscriber.h"
+#include "tests/faults/walls.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
@@ -127,6 +131,27 @@ static void poll_some(struct stage *stage)
 	}
 }
 
+ParameterizedTestParameters(memory, each_mapping_lies_between_walls)
+{
+	static size_t which[] = { 0, 1 };
+
+	return cr_make_param_array(size_t, which, 2);
+}
+
+ParameterizedTest(size_t *which, memory, each_mapping_lies_between_walls)
+{
+	const struct tb_subscriber *subscriber;
+	struct stage stage;
+
+	stage_open(&stage, schemes[*which], 0);
+	subscriber = stage.subscriber;
+	cr_expect(walls_stand(stage.topic->memory.base, stage.layout.bytes));
+	cr_expect(walls_stand(stage.publisher->page.base, stage.publisher->page.bytes));
+	cr_expect(walls_stand(shm_view(subscriber->table[0]->place.remote), stage.layout.bytes));
+	cr_expect(walls_stand(shm_view(subscriber->page), subscriber->page_bytes));
+	stage_close(&stage);
+}
+
 /* -- damage -------------------------------------------------------------------------------------
  */
 
@@ -144,12 +169,21 @@ static struct structure slot_of(const struct stage *stage, uint64_t sequence)
 				   offsetof(struct record, check), stage->topic->salt };
 }
 
+/* Nobody who reads records looks there. */
+static struct structure value_of(const struct stage *stage, uint64_t instrument)
+{
+	return (struct structure){ stage->layout.last_value +
+					   instrument * stage->topic->shape.slot_bytes,
+				   RECORD_HEADER_BYTES + sizeof(uint64_t),
+				   offsetof(struct record, check), stage->topic->salt };
+}
+
 static struct structure structure_draw(const struct stage *stage)
 {
 	const struct tb_topic *topic = stage->topic;
 	const uint64_t unread = stage->published - stage->seen.last;
 
-	switch (random_below(&state, 4)) {
+	switch (random_below(&state, 5)) {
 	case 0:
 		return (struct structure){ stage->layout.progress, sizeof(struct progress),
 					   offsetof(struct progress, check), topic->progress_salt };
@@ -160,6 +194,8 @@ static struct structure structure_draw(const struct stage *stage)
 					   offsetof(struct directory_entry, check),
 					   topic->directory_salt };
 	case 2:
+		return value_of(stage, random_below(&state, 3));
+	case 3:
 		return slot_of(stage, random_draw(&state));
 	default: /* one that is about to be read */
 		return slot_of(stage,

@@ -1,99 +1,248 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A subscriber cannot write to a topic's memory, by whatever way it tries with the descriptor that
- * it was handed. */
+/* A subscriber that joined a topic cannot write to its memory, nor to the bus page: all ways are
+ * tried with the very descriptors that a join hands over, taken as they arrive, and with the
+ * mappings that the library made of them. tests/unit/bus/memory.c tries a memory made there. */
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "bus/memory.h"
+#include "publisher/publisher.h"
+#include "subscriber/subscriber.h"
+#include "tests/support/scene.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x0020
+#endif
 
-#define BYTES 8192
+#define SLOTS   64
+#define RECORDS 10
 
-static struct memory memory;
-static int given; /* as a subscriber has it: another descriptor of the same file */
+enum whose { A_TOPIC, THE_BUS_PAGE };
+
+static struct tb_publisher *publisher;
+static struct tb_topic *topic;
+static struct tb_subscriber *subscriber;
+static struct notes notes;
+
+/* What is tried: a descriptor, and the mapping that its subscriber reads. */
+static int fd;
+static void *view;
+static size_t bytes, quiet_from; /* the rest nobody writes while it is tried */
+static void *kept;               /* as it was */
+
+/* -- descriptors as they arrive -----------------------------------------------------------------
+ */
+
+static int given[2];
+static size_t given_count;
+
+ssize_t __real_recvmsg(int socket, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags);
+
+/* The linker puts it between the library and the system. The library closes what it was given when
+ * it has mapped it; these stay. */
+ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags)
+{
+	const ssize_t got = __real_recvmsg(socket, message, flags);
+	int arrived;
+
+	for (struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(message) : NULL; c;
+	     c = CMSG_NXTHDR(message, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		cr_assert_eq(c->cmsg_len, CMSG_LEN(sizeof(arrived)));
+		cr_assert_lt(given_count, 2, "expected the bus page and a topic's memory alone");
+		memcpy(&arrived, CMSG_DATA(c), sizeof(arrived));
+		given[given_count] = fcntl(arrived, F_DUPFD_CLOEXEC, 0);
+		cr_assert_geq(given[given_count++], 0);
+	}
+	return got;
+}
+
+static int given_of(const struct memory *memory)
+{
+	struct stat theirs, status;
+
+	cr_assert_eq(given_count, 2);
+	cr_assert_eq(fstat(memory->fd, &theirs), 0);
+	for (size_t i = 0; i < given_count; i++) {
+		cr_assert_eq(fstat(given[i], &status), 0);
+		if (status.st_ino == theirs.st_ino && status.st_dev == theirs.st_dev)
+			return given[i];
+	}
+	cr_assert_fail("this memory was not handed over");
+	return -1;
+}
+
+/* -- the scene ----------------------------------------------------------------------------------
+ */
 
 static void enter(void)
 {
-	cr_assert_eq(memory_create(&memory, "topic", BYTES), 0);
-	strcpy(memory.base, "as published");
-	given = dup(memory.fd);
-	cr_assert_geq(given, 0);
+	scene_enter();
+	publisher = scene_publisher("shm");
+	topic = scene_topic(publisher, "t", SLOTS, 0);
+	scene_publish(topic, 1, RECORDS);
+	subscriber = scene_subscriber("shm", 0);
+	notes.quiet = true;
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, RECORDS));
 }
 
+static void aim(enum whose whose)
+{
+	const struct memory *memory = whose == A_TOPIC ? &topic->memory : &publisher->page;
+
+	fd = given_of(memory);
+	view = (void *)(uintptr_t)(whose == A_TOPIC ? subscriber->table[0]->place.view
+						    : subscriber->page_view);
+	bytes = memory->bytes;
+	/* The page is written all the while: its pulse, and the entry of the one topic. */
+	quiet_from = whose == A_TOPIC ? 0 : sizeof(struct bus_pulse) + sizeof(struct bus_entry);
+	kept = malloc(bytes);
+	cr_assert_not_null(kept);
+	memcpy(kept, view, bytes);
+}
+
+/* Nothing of it is changed, and who reads it reads on. */
 static void leave(void)
 {
-	close(given);
-	cr_expect_str_eq(memory.base, "as published");
-	memory_free(&memory);
+	cr_expect(kept && memcmp((char *)view + quiet_from, (char *)kept + quiet_from,
+				 bytes - quiet_from) == 0);
+	scene_publish(topic, RECORDS + 1, 2 * RECORDS);
+	cr_expect(scene_poll_until(subscriber, &notes.records, 2 * RECORDS));
+	cr_expect_eq(notes.wrong + notes.lost, 0);
+	cr_expect_not(notes.restarted || notes.ended);
+	tb_subscriber_close(subscriber);
+	tb_publisher_close(publisher);
+	for (size_t i = 0; i < given_count; i++)
+		close(given[i]);
+	free(kept);
+	scene_leave();
 }
 
-TestSuite(readonly, .init = enter, .fini = leave);
+TestSuite(readonly, .init = enter, .fini = leave, .timeout = 60);
 
-static void expect_refused(int result, const char *what)
+#define EITHER(name)                                                                               \
+	ParameterizedTestParameters(readonly, name)                                                \
+	{                                                                                          \
+		static enum whose whose[] = { A_TOPIC, THE_BUS_PAGE };                             \
+                                                                                                   \
+		return cr_make_param_array(enum whose, whose, 2);                                  \
+	}                                                                                          \
+	ParameterizedTest(enum whose *whose, readonly, name)
+
+/* A call that must fail, and how. */
+#define FAILS(call, code)                                                                          \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		cr_expect((long)(call) == -1L && errno == (code), "%s: expected %s, found %s",     \
+			  #call, strerror(code), strerror(errno));                                 \
+	} while (0)
+
+/* -- what is tried ------------------------------------------------------------------------------
+ */
+
+/* A descriptor that were open for reading alone would prove nothing of the seals. */
+static void attack(int theirs)
 {
-	cr_expect(result < 0 && (errno == EPERM || errno == EACCES), "%s: %d, %s", what, result,
-		  strerror(errno));
+	char text[64] = "overwritten";
+	struct iovec part = { text, sizeof(text) };
+	const off_t last = (off_t)(bytes - sizeof(text)), page = (off_t)bytes - REGION_PAGE;
+	int pipes[2];
+
+	cr_assert_eq(fcntl(theirs, F_GETFL) & O_ACCMODE, O_RDWR);
+	cr_assert_eq(pipe(pipes), 0);
+	cr_assert_eq(write(pipes[1], text, sizeof(text)), (ssize_t)sizeof(text));
+	FAILS(write(theirs, text, sizeof(text)), EPERM);
+	FAILS(pwrite(theirs, text, sizeof(text), last), EPERM);
+	FAILS(pwritev(theirs, &part, 1, last), EPERM);
+	FAILS(splice(pipes[0], NULL, theirs, &(loff_t){ last }, sizeof(text), 0), EPERM);
+	FAILS(copy_file_range(theirs, &(loff_t){ 0 }, theirs, &(loff_t){ last }, 64, 0), EPERM);
+	FAILS(ftruncate(theirs, 0), EPERM);
+	FAILS(ftruncate(theirs, (off_t)bytes / 2), EPERM);
+	FAILS(ftruncate(theirs, (off_t)bytes * 2), EPERM);
+	FAILS(fallocate(theirs, 0, 0, (off_t)bytes * 2), EPERM);
+	FAILS(fallocate(theirs, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page, REGION_PAGE),
+	      EPERM);
+	FAILS((intptr_t)mmap(NULL, bytes, PROT_WRITE, MAP_SHARED, theirs, 0), EPERM);
+	FAILS((intptr_t)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0), EPERM);
+	close(pipes[0]);
+	close(pipes[1]);
 }
 
-static void *map(int fd, int protection)
+EITHER(what_a_join_hands_over_cannot_be_written_to)
 {
-	return mmap(NULL, BYTES, protection, MAP_SHARED, fd, 0);
+	aim(*whose);
+	attack(fd);
 }
 
-Test(readonly, the_descriptor_writes_nothing)
-{
-	expect_refused((int)write(given, "x", 1), "write");
-	expect_refused((int)pwrite(given, "x", 1, 0), "pwrite");
-}
-
-Test(readonly, the_size_stays)
-{
-	expect_refused(ftruncate(given, 0), "shrink");
-	expect_refused(ftruncate(given, 2 * BYTES), "grow");
-	expect_refused(fallocate(given, 0, 0, 2 * BYTES), "fallocate");
-	expect_refused(fallocate(given, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
-		       "a hole");
-}
-
-Test(readonly, no_mapping_is_writable)
-{
-	void *mapped = map(given, PROT_READ | PROT_WRITE);
-
-	cr_expect_eq(mapped, MAP_FAILED);
-	cr_expect_eq(errno, EPERM);
-	mapped = map(given, PROT_READ);
-	cr_assert_neq(mapped, MAP_FAILED);
-	expect_refused(mprotect(mapped, BYTES, PROT_READ | PROT_WRITE), "mprotect");
-	munmap(mapped, BYTES);
-}
-
-Test(readonly, reopening_it_gives_nothing_more)
+EITHER(what_a_join_hands_over_gives_nothing_more_when_it_is_opened_anew)
 {
 	char path[64];
 	int again;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", given);
+	aim(*whose);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	again = open(path, O_RDWR);
-	if (again >= 0) { /* who may open it still may not write */
-		expect_refused((int)pwrite(again, "x", 1, 0), "pwrite");
-		expect_refused(ftruncate(again, 0), "ftruncate");
-		cr_expect_eq(map(again, PROT_READ | PROT_WRITE), MAP_FAILED);
-		close(again);
-	}
+	cr_assert_geq(again, 0, "%s", strerror(errno)); /* the file's own mode allows it */
+	attack(again);
+	close(again);
+	FAILS(open(path, O_RDWR | O_TRUNC), EPERM);
+	FAILS(truncate(path, 0), EPERM);
 }
 
-Test(readonly, the_seals_are_all_there_and_stay)
+EITHER(the_seals_of_what_a_join_hands_over_are_all_there_and_stay)
 {
-	cr_expect_eq(fcntl(given, F_GET_SEALS),
-		     F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-	expect_refused(fcntl(given, F_ADD_SEALS, F_SEAL_WRITE), "another seal");
+	static const int more[] = { F_SEAL_WRITE, F_SEAL_EXEC, F_SEAL_SEAL, 0 };
+	const int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+	aim(*whose);
+	cr_expect_eq(fcntl(fd, F_GET_SEALS), seals);
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+		FAILS(fcntl(fd, F_ADD_SEALS, more[i]), EPERM);
+	cr_expect_eq(fcntl(fd, F_GET_SEALS), seals);
+}
+
+/* The mapping that the library reads, and one of our own. */
+static void attack_mapping(void *base)
+{
+	char text[64] = "overwritten";
+	struct iovec from = { text, sizeof(text) }, to = { base, sizeof(text) };
+	int zero = open("/dev/zero", O_RDONLY), self = open("/proc/self/mem", O_RDWR);
+
+	FAILS(mprotect(base, bytes, PROT_READ | PROT_WRITE), EACCES);
+	FAILS(mprotect(base, bytes, PROT_WRITE), EACCES);
+	FAILS(read(zero, base, sizeof(text)), EFAULT);
+	FAILS(pwrite(self, text, sizeof(text), (off_t)(uintptr_t)base), EIO);
+	FAILS(process_vm_writev(getpid(), &from, 1, &to, 1, 0), EFAULT);
+	FAILS(madvise(base, REGION_PAGE, MADV_REMOVE), EACCES);
+	close(zero);
+	close(self);
+}
+
+EITHER(no_mapping_of_what_a_join_hands_over_becomes_writable)
+{
+	void *own;
+
+	aim(*whose);
+	own = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	cr_assert_neq(own, MAP_FAILED);
+	attack_mapping(own);
+	munmap(own, bytes);
+	attack_mapping(view);
 }
