@@ -35,11 +35,15 @@ FUZZ_TARGET(data, size)
 		pulse.bus_id = BUS_ID;
 	if (how & SEAL)
 		seal(&pulse, &entry);
-	if (bus_page_verify_pulse(&pulse, BUS_ID, topics_max) == 0)
+	if (bus_page_verify_pulse(&pulse, BUS_ID, topics_max) == 0) {
+		fuzz_deep = true;
 		FUZZ_EXPECT(pulse.bus_id == BUS_ID && pulse.topics <= topics_max);
-	if (bus_page_verify_entry(&entry, index, BUS_ID) == 0)
+	}
+	if (bus_page_verify_entry(&entry, index, BUS_ID) == 0) {
+		fuzz_deep = true;
 		FUZZ_EXPECT(entry.topic_id == index + 1 &&
 			    (entry.state == TOPIC_LIVE || entry.state == TOPIC_ENDED));
+	}
 	FUZZ_EXPECT(bus_page_bytes(topics_max) >= sizeof(pulse) + topics_max * sizeof(entry));
 	return 0;
 }

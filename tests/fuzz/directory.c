@@ -23,6 +23,7 @@ FUZZ_TARGET(data, size)
 	}
 	if (directory_verify(&entry, 2, salt, again) < 0)
 		return 0;
+	fuzz_deep = true;
 	FUZZ_EXPECT(directory_name_check(again) == 0);
 	FUZZ_EXPECT(strlen(again) >= 1 && strlen(again) <= TB_INSTRUMENT_NAME_MAX);
 	FUZZ_EXPECT(strcmp(name, again) == 0);

@@ -4,6 +4,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
+bool fuzz_deep;
+
 int fuzz_file_open(const uint8_t *data, size_t size, char path[32])
 {
 	const int fd = memfd_create("fuzz", MFD_CLOEXEC);

@@ -15,6 +15,7 @@ FUZZ_TARGET(data, size)
 
 	if (notice_open(&reader, data, size, &notice) < 0)
 		return 0;
+	fuzz_deep = true;
 	skipping = reader;
 	while (notice_next(&reader, &entry) == 1) {
 		size_t records = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a fuzz target without libFuzzer: each file once as it is, then mutations of them.
  *
- *   PROGRAM [--seconds N] [--seed S] [--round R] FILE|FOLDER...
+ *   PROGRAM [--seconds N] [--least N] [--seed S] [--round R] FILE|FOLDER...
  *
  * Round R of seed S is the same input wherever the files are the same: --round runs it alone, and a
- * failure says which one it was. */
+ * failure says which one it was. It goes on until --least mutations got past the target's first
+ * check; that they do not is a failure, too: of a target that hangs, or that nothing reaches. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -24,19 +25,21 @@
 #define HANG_S       60
 #define ALL_ROUNDS   UINT64_MAX
 #define INTERESTING  (sizeof(interesting) / sizeof(interesting[0]))
-#define LOOK_EVERY   64 /* rounds between two looks at the clock */
+#define LATE_S       45 /* for --least, where a machine is slow or has much else to do */
+#define LOOK_EVERY   16 /* rounds between two looks at the clock */
 #define REPLAY_ROUND 0  /* of the files as they are; mutations count from 1 */
 
 struct input {
 	char *name;
 	uint8_t *bytes;
 	size_t size;
+	bool text;
 };
 
 static struct input inputs[FILES_MAX];
 static size_t input_count;
 static uint64_t seed;
-static uint64_t round_now;
+static uint64_t round_now, deep_rounds;
 static const char *program, *file_now = "";
 
 static const uint64_t interesting[] = { 0,          1,          2,         7,         8,
@@ -82,6 +85,14 @@ static void watch_for_failures(void)
 /* -- the files ----------------------------------------------------------------------------------
  */
 
+static bool is_text(const struct input *input)
+{
+	for (size_t i = 0; i < input->size; i++)
+		if (input->bytes[i] < ' ' && input->bytes[i] != '\n')
+			return false;
+	return input->size > 0;
+}
+
 static void input_read(const char *path)
 {
 	FILE *file = fopen(path, "rb");
@@ -93,6 +104,7 @@ static void input_read(const char *path)
 	FUZZ_EXPECT(input->name && input->bytes);
 	input->size = fread(input->bytes, 1, BYTES_MAX, file);
 	fclose(file);
+	input->text = is_text(input);
 	input_count++;
 }
 
@@ -219,6 +231,64 @@ static void change(struct input *input, uint64_t *state)
 	}
 }
 
+/* The line that the byte at `at` is in, its end included: where it begins, and its length. */
+static size_t line_at(const struct input *input, size_t at, size_t *length)
+{
+	size_t first = at, end = at;
+
+	while (first > 0 && input->bytes[first - 1] != '\n')
+		first--;
+	while (end < input->size && input->bytes[end] != '\n')
+		end++;
+	*length = end + (end < input->size) - first;
+	return first;
+}
+
+static void copy_line(struct input *input, uint64_t *state, const struct input *from)
+{
+	uint8_t line[256];
+	size_t length, unused;
+	const size_t first = line_at(from, below(state, from->size), &length);
+
+	if (length == 0 || length > sizeof(line))
+		return;
+	memcpy(line, from->bytes + first, length);
+	splice(input, line_at(input, below(state, input->size), &unused), 0, line, length);
+}
+
+static void change_digit(struct input *input, uint64_t *state)
+{
+	for (int tries = 0; tries < 32 && input->size > 0; tries++) {
+		uint8_t *byte = &input->bytes[below(state, input->size)];
+
+		if (*byte < '0' || *byte > '9')
+			continue;
+		*byte = (uint8_t)('0' + below(state, 10));
+		return;
+	}
+}
+
+/* What leaves a text one that is not refused at its first strange byte. */
+static void change_text(struct input *input, uint64_t *state)
+{
+	size_t length, first;
+
+	switch (below(state, 5)) {
+	case 0:
+		first = line_at(input, below(state, input->size), &length);
+		splice(input, first, length, NULL, 0);
+		break;
+	case 1:
+		copy_line(input, state, input);
+		break;
+	case 2:
+		copy_line(input, state, &inputs[below(state, input_count)]);
+		break;
+	default:
+		change_digit(input, state);
+	}
+}
+
 /* -- running ------------------------------------------------------------------------------------
  */
 
@@ -229,6 +299,7 @@ static void run(const struct input *input)
 
 	FUZZ_EXPECT(exact);
 	memcpy(exact, input->bytes, input->size);
+	fuzz_deep = false;
 	LLVMFuzzerTestOneInput(exact, input->size);
 	free(exact);
 }
@@ -239,13 +310,19 @@ static void run_round(uint64_t number)
 	struct input input = { .bytes = bytes };
 	uint64_t state = seed ^ number * UINT64_C(0xd1342543de82ef95);
 	const struct input *from = &inputs[below(&state, input_count)];
+	bool text;
 
 	round_now = number;
 	input.size = from->size;
 	memcpy(bytes, from->bytes, from->size);
-	for (size_t changes = 1 + below(&state, CHANGES_MAX); changes; changes--)
-		change(&input, &state);
+	text = from->text && below(&state, 2);
+	for (size_t changes = 1 + below(&state, 1 + below(&state, CHANGES_MAX)); changes; changes--)
+		if (text)
+			change_text(&input, &state);
+		else
+			change(&input, &state);
 	run(&input);
+	deep_rounds += fuzz_deep;
 }
 
 static double now_s(void)
@@ -256,12 +333,12 @@ static double now_s(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static uint64_t run_for(double seconds)
+static uint64_t run_for(double seconds, uint64_t least)
 {
-	const double until_s = now_s() + seconds;
+	const double until_s = now_s() + seconds, late_s = until_s + LATE_S;
 	uint64_t rounds = 0;
 
-	while (now_s() < until_s) {
+	while (now_s() < (deep_rounds < least ? late_s : until_s)) {
 		alarm(HANG_S);
 		for (int i = 0; i < LOOK_EVERY; i++)
 			run_round(++rounds);
@@ -271,14 +348,16 @@ static uint64_t run_for(double seconds)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: %s [--seconds N] [--seed S] [--round R] FILE|FOLDER...\n", program);
+	fprintf(stderr,
+		"usage: %s [--seconds N] [--least N] [--seed S] [--round R] FILE|FOLDER...\n",
+		program);
 	exit(2);
 }
 
 int main(int argc, char **argv)
 {
 	const char *given = getenv("TICKBUS_TEST_SEED");
-	uint64_t only = ALL_ROUNDS, rounds = 1;
+	uint64_t only = ALL_ROUNDS, rounds = 1, least = 0;
 	double seconds = 0;
 
 	program = argv[0];
@@ -290,6 +369,8 @@ int main(int argc, char **argv)
 			usage();
 		else if (!strcmp(argv[i], "--seconds"))
 			seconds = strtod(argv[++i], NULL);
+		else if (!strcmp(argv[i], "--least"))
+			least = strtoull(argv[++i], NULL, 0);
 		else if (!strcmp(argv[i], "--seed"))
 			seed = strtoull(argv[++i], NULL, 0);
 		else if (!strcmp(argv[i], "--round"))
@@ -306,10 +387,12 @@ int main(int argc, char **argv)
 		run(&inputs[i]);
 	}
 	if (only == ALL_ROUNDS)
-		rounds = run_for(seconds);
+		rounds = run_for(seconds, least);
 	else
 		run_round(only);
-	printf("seed %" PRIu64 ": %zu files, %" PRIu64 " rounds\n", seed, input_count, rounds);
+	printf("seed %" PRIu64 ": %zu files, %" PRIu64 " rounds, %" PRIu64
+	       " past the first check, expected %" PRIu64 " or more\n",
+	       seed, input_count, rounds, deep_rounds, least);
 	inputs_free();
-	return 0;
+	return only == ALL_ROUNDS && deep_rounds < least ? 1 : 0;
 }

@@ -31,6 +31,7 @@ FUZZ_TARGET(data, size)
 	progress_load(&line, &copy);
 	if (progress_verify(&copy, EPOCH, slots, capacity, code[2] & CHECKED, salt) < 0)
 		return 0;
+	fuzz_deep = true;
 	FUZZ_EXPECT(copy.epoch == EPOCH && copy.first > 0 && copy.instruments <= capacity);
 	FUZZ_EXPECT(copy.state == TOPIC_LIVE || copy.state == TOPIC_ENDED);
 	FUZZ_EXPECT(progress_oldest(&copy, slots) >= copy.first);

@@ -42,6 +42,7 @@ FUZZ_TARGET(data, size)
 		FUZZ_EXPECT(strncmp(tb_error(), "fuzz:", 5) == 0);
 		return 0;
 	}
+	fuzz_deep = true;
 	FUZZ_EXPECT(tb_schema_bytes(schema) >= 1 && tb_schema_bytes(schema) <= TB_PAYLOAD_MAX);
 	text = tb_schema_text(schema, &length);
 	FUZZ_EXPECT(strlen(text) == length && length <= TB_SCHEMA_TEXT_MAX);

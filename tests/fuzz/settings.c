@@ -38,6 +38,7 @@ FUZZ_TARGET(data, size)
 	free(words);
 	if (!text)
 		return 0;
+	fuzz_deep = true;
 	again = effective((const uint8_t *)text, length, &again_length, &words);
 	if (!again)
 		fprintf(stderr, "%s\n%s\n", text, words);

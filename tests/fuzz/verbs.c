@@ -17,6 +17,7 @@ static void told(const uint8_t *data, size_t size)
 	int code;
 
 	if (verbs_told_welcome(data, size, &welcome) == 0) {
+		fuzz_deep = true;
 		FUZZ_EXPECT(welcome.number <= FABRIC_WELCOME_BYTES);
 		FUZZ_EXPECT(size >= VERBS_TOLD_HEADER + (size_t)welcome.number);
 		FUZZ_EXPECT(memcmp(welcome.body, data + VERBS_TOLD_HEADER, welcome.number) == 0);
@@ -132,6 +133,7 @@ static void take(struct verbs_channel *channel)
 
 	if (bytes == 0)
 		return;
+	fuzz_deep = true;
 	FUZZ_EXPECT(arrived_count > 0 && arrived[arrived_first].bytes == bytes);
 	FUZZ_EXPECT(memcmp(arrived[arrived_first].body, message, bytes) == 0);
 	arrived_first = (arrived_first + 1) % VERBS_RECEIVES;
