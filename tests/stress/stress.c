@@ -17,7 +17,8 @@
 #include "tests/support/bytewise.h"
 #include "tests/support/random.h"
 
-#define BATCH 16 /* records to a flush where the writer flushes */
+#define BATCH   16    /* records to a flush where the writer flushes */
+#define LATE_MS 60000 /* for who reads last values */
 
 #define SMALL TRUTH_PAYLOAD_SMALL, 1024
 #define LARGE TRUTH_PAYLOAD_LARGE, 256
@@ -43,6 +44,7 @@ struct options {
 	uint64_t records, seconds, seed;
 	uint64_t stalls; /* fewer in a variant are a failure */
 	bool chosen[VARIANTS];
+	uint64_t published; /* in all */
 };
 
 _Thread_local struct party *stress_me;
@@ -82,17 +84,27 @@ static bool go_on(const struct stress *stress, uint64_t n)
 	return n < stress->records;
 }
 
+/* Whether who reads last values has not had its time while they were written. */
+static bool go_on_for_values(const struct stress *stress, uint64_t n, uint64_t *late_ms)
+{
+	if (atomic_load_explicit(&stress->fresh_enough, memory_order_relaxed))
+		return false;
+	if (*late_ms == 0)
+		*late_ms = stress_now_ms() + LATE_MS;
+	return n % 1024 || stress_now_ms() < *late_ms;
+}
+
 static void write_all(struct stress *stress)
 {
 	const bool batches = stress->variant->flags & TB_TOPIC_MANUAL_FLUSH;
 	uint64_t words[TRUTH_PAYLOAD_LARGE / 8];
 	struct tb_update update;
-	uint64_t n = 0;
+	uint64_t n = 0, late_ms = 0;
 
 	stress_me = &stress->party[WRITER];
 	pthread_barrier_wait(&stress->joined);
 	stress_stall(stress_me);
-	while (go_on(stress, n)) {
+	while (go_on(stress, n) || go_on_for_values(stress, n, &late_ms)) {
 		truth_update(&stress->truth, ++n, &update, words);
 		if (tb_publish(stress->topic, &update) < 0)
 			tally_complain(&stress_me->tally, "tb_publish: %s", tb_error());
@@ -158,7 +170,7 @@ static const char *stress_run(struct stress *stress, uint64_t stalls_min)
 	return wrong;
 }
 
-static bool stress_variant(const struct variant *variant, const struct options *options, int number)
+static bool stress_variant(const struct variant *variant, struct options *options, int number)
 {
 	static const char *const manners[] = { "steady", "lagging", "sleeping", "values",
 					       "writer" };
@@ -179,13 +191,15 @@ static bool stress_variant(const struct variant *variant, const struct options *
 	printf("%sok %d - %s\n", wrong ? "not " : "", number, variant->name);
 	if (wrong)
 		printf("# %s\n", wrong);
+	options->published += stress->topic ? tb_topic_sequence(stress->topic) : 0;
 	printf("# %" PRIu64 " records in %" PRIu64 " ms\n", atomic_load(&stress->written),
 	       stress_now_ms() - began_ms);
 	for (int i = 0; i < READERS; i++)
 		printf("# %-8s %10" PRIu64 " delivered, %10" PRIu64 " lost in %" PRIu64
-		       " gaps, %" PRIu64 " values, %" PRIu64 " copies refused\n",
+		       " gaps, %" PRIu64 " values, %" PRIu64 " newer each, %" PRIu64
+		       " copies refused\n",
 		       manners[i], stress->party[i].tally.delivered, stress->party[i].tally.lost,
-		       stress->party[i].tally.gaps, stress->party[i].values,
+		       stress->party[i].tally.gaps, stress->party[i].values, stress->party[i].fresh,
 		       stress->party[i].refused);
 	fflush(stdout);
 	tb_publisher_close(stress->publisher);
@@ -239,6 +253,21 @@ static int options_read(struct options *options, int argc, char **argv)
 	return count ? count : (int)VARIANTS;
 }
 
+/* As many as were asked for, as the topics themselves have counted them. */
+static bool all_published(const struct options *options, int number)
+{
+	uint64_t expected = 0;
+	bool good;
+
+	for (size_t i = 0; i < VARIANTS && !options->seconds; i++)
+		expected += options->chosen[i] ? options->records * variants[i].share / 1000 : 0;
+	good = options->published >= expected;
+	printf("%sok %d - as many as were asked for\n# %" PRIu64
+	       " records in all, expected %" PRIu64 " or more\n",
+	       good ? "" : "not ", number, options->published, expected);
+	return good;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = { .records = 100000000, .seed = random_seed() };
@@ -251,11 +280,12 @@ int main(int argc, char **argv)
 		return usage();
 	if (!mkdtemp(folder) || setenv("TICKBUS_RUNTIME_DIR", folder, 1) < 0)
 		return 1;
-	printf("1..%d\n# --seed %" PRIu64 "\n", count, options.seed);
+	printf("1..%d\n# --seed %" PRIu64 "\n", count + 1, options.seed);
 	bytewise_add(options.seed);
 	for (size_t i = 0; i < VARIANTS; i++)
 		if (options.chosen[i])
 			good &= stress_variant(&variants[i], &options, ++number);
+	good &= all_published(&options, ++number);
 	snprintf(lock, sizeof(lock), "%s/stress.lock", folder);
 	unlink(lock);
 	rmdir(folder);

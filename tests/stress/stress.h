@@ -18,6 +18,9 @@ enum manner {
 	WRITER = READERS
 };
 
+#define FRESH_MIN                                                                                  \
+	100 /* last values that are read one newer than the other, while they are written */
+
 struct variant {
 	const char *name;
 	const char *scheme;
@@ -33,6 +36,7 @@ struct party {
 	uint64_t random;
 	struct tally tally;
 	uint64_t values; /* accepted copies of last values */
+	uint64_t fresh;  /* of them, while they were written, newer than the one before */
 	uint64_t stalls;
 	uint64_t refused; /* copies that were caught: torn, stale or being written */
 	_Alignas(64) _Atomic uint64_t looks; /* how often it looked */
@@ -48,6 +52,7 @@ struct stress {
 	_Alignas(64) _Atomic uint64_t written;
 	_Alignas(64) _Atomic bool over;     /* nothing more is written */
 	_Atomic uint32_t waiting, finished; /* readers */
+	_Atomic bool fresh_enough;          /* or nobody reads last values any more */
 	pthread_barrier_t joined;
 	struct party party[READERS + 1];
 };

@@ -182,7 +182,10 @@ static void read_value(struct party *party, uint32_t instrument, uint64_t *seen)
 		return;
 	}
 	value_check(party, instrument, promised > *seen ? promised : *seen, &copy);
+	party->fresh += *seen != 0 && copy.sequence > *seen && !atomic_load(&party->stress->over);
 	*seen = copy.sequence;
+	if (party->fresh == FRESH_MIN)
+		atomic_store(&party->stress->fresh_enough, true);
 	party->values++;
 }
 
@@ -199,6 +202,12 @@ static void read_values(struct party *party)
 		for (uint32_t i = 0; i < TRUTH_INSTRUMENTS; i++)
 			read_value(party, i, &seen[i]);
 	} while (!over && !party->tally.wrong[0]);
+	atomic_store(&stress->fresh_enough, true);
+	if (party->fresh < FRESH_MIN)
+		tally_complain(&party->tally,
+			       "found %" PRIu64 " last values while they were written, expected "
+			       "%d or more",
+			       party->fresh, FRESH_MIN);
 	for (uint32_t i = 0; i < TRUTH_INSTRUMENTS && !party->tally.wrong[0]; i++)
 		if (seen[i] != truth_last_value(atomic_load(&stress->written), i))
 			tally_complain(&party->tally, "at the end I%" PRIu32 " has value %" PRIu64,
