@@ -72,7 +72,7 @@ struct control_hello {
 	uint8_t version_low, version_high;
 	uint64_t features; /* none yet: must be 0 */
 	uint64_t nonce;
-	uint8_t ticket[32]; /* zero: anonymous; none other is known yet */
+	uint8_t ticket[32]; /* of a realm; zeros: none is shown */
 };
 
 /* welcome: the publisher's side, and the bus page. */

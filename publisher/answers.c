@@ -11,9 +11,15 @@
 #include "bus/pattern.h"
 #include "publisher/publisher.h"
 
-static struct tb_topic *topic_of(const struct tb_publisher *publisher, uint32_t id)
+/* A topic of another realm is as one that is not there. */
+static struct tb_topic *topic_of(const struct session *session, uint32_t id)
 {
-	return id >= 1 && id <= publisher->topic_count ? publisher->topics[id - 1] : NULL;
+	const struct tb_publisher *publisher = session->publisher;
+
+	if (id < 1 || id > publisher->topic_count ||
+	    !realm_has(session->realm, publisher->topics[id - 1]))
+		return NULL;
+	return publisher->topics[id - 1];
 }
 
 static int refuse(struct session *session, const struct control_message *asked, uint32_t topic_id,
@@ -37,8 +43,8 @@ static int refuse(struct session *session, const struct control_message *asked, 
 static int refuse_topic(struct session *session, const struct control_message *asked, uint32_t id)
 {
 	return refuse(session, asked, id, ENOENT,
-		      "bus %s: found topic id %u, expected one of 1 to %u",
-		      session->publisher->name, id, session->publisher->topic_count);
+		      "bus %s: found topic id %u, expected one that the catalogue tells",
+		      session->publisher->name, id);
 }
 
 static void topic_describe(const struct session *session, const struct tb_topic *topic,
@@ -66,7 +72,8 @@ static int answer_catalogue(struct session *session, const struct control_messag
 	if (pattern_check(asked->catalogue.pattern) < 0)
 		return refuse(session, asked, 0, EINVAL, "%s", tb_error());
 	for (uint32_t i = asked->catalogue.after; i < publisher->topic_count; i++) {
-		if (!pattern_match(asked->catalogue.pattern, publisher->topics[i]->name))
+		if (!realm_has(session->realm, publisher->topics[i]) ||
+		    !pattern_match(asked->catalogue.pattern, publisher->topics[i]->name))
 			continue;
 		if (count == CONTROL_TOPICS_PAGE) {
 			answer.topics.more = 1;
@@ -81,7 +88,7 @@ static int answer_catalogue(struct session *session, const struct control_messag
 static int answer_schema(struct session *session, const struct control_message *asked)
 {
 	const uint32_t id = asked->schema.topic_id, offset = asked->schema.offset;
-	const struct tb_topic *topic = topic_of(session->publisher, id);
+	const struct tb_topic *topic = topic_of(session, id);
 	struct control_message answer = { .type = CONTROL_SCHEMA_BYTES, .request = asked->request };
 	const char *text;
 	size_t total, part;
@@ -102,20 +109,22 @@ static int answer_schema(struct session *session, const struct control_message *
 	return session_send(session, &answer, NULL);
 }
 
-/* The topic's exposure on the session's listener, made when the first one joins there. */
+/* The topic's exposure on the session's listener, for its realm. Shared memory has one for all,
+ * made when the first one joins there. */
 static struct exposure *exposure_of(struct session *session, struct tb_topic *topic)
 {
-	struct exposure **exposure = &topic->exposures[session->listener];
 	struct listener *listener = session->publisher->gates[session->listener].listener;
+	const uint32_t realm = listener->ops->network ? session->realm->index : 0;
+	struct exposure **exposure = &topic->exposures.of[session->listener][realm];
 
 	if (!*exposure)
-		listener->ops->expose(listener, &topic->memory, 0, exposure);
+		listener->ops->expose(listener, &topic->memory, realm, exposure);
 	return *exposure;
 }
 
 static int answer_join(struct session *session, const struct control_message *asked)
 {
-	struct tb_topic *topic = topic_of(session->publisher, asked->join.topic_id);
+	struct tb_topic *topic = topic_of(session, asked->join.topic_id);
 	struct control_message answer = { .type = CONTROL_GRANT, .request = asked->request };
 	struct exposure *exposure;
 	struct join *join;
@@ -157,7 +166,7 @@ static int answer_join(struct session *session, const struct control_message *as
 
 static int answer_leave(struct session *session, const struct control_message *asked)
 {
-	struct tb_topic *topic = topic_of(session->publisher, asked->topic.topic_id);
+	struct tb_topic *topic = topic_of(session, asked->topic.topic_id);
 	struct join *join = topic ? session_find(session, topic) : NULL;
 
 	/* A leave may cross a revoke: what is gone already is no error. */
@@ -235,7 +244,7 @@ void answers_wake_all(struct tb_topic *topic)
 
 static int answer_arm(struct session *session, const struct control_message *asked)
 {
-	struct tb_topic *topic = topic_of(session->publisher, asked->topic.topic_id);
+	struct tb_topic *topic = topic_of(session, asked->topic.topic_id);
 	struct join *join = topic ? session_find(session, topic) : NULL;
 
 	if (!join || join->epoch != asked->topic.epoch)
@@ -290,10 +299,29 @@ static void topic_counters(struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS
 		atomic_load_explicit(&topic->unannounced, memory_order_relaxed);
 }
 
+/* The index-th of the topics that the session sees. */
+static bool topic_block(const struct session *session, uint32_t index, struct block *block)
+{
+	const struct tb_publisher *publisher = session->publisher;
+	struct tb_topic *topic = NULL;
+
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		if (realm_has(session->realm, publisher->topics[i]) && block->blocks++ == index)
+			topic = publisher->topics[i];
+	if (!topic)
+		return false;
+	block->name = topic->name;
+	block->table = tb_counters(TB_SCOPE_TOPIC, &block->count);
+	topic_counters(topic, block->value);
+	return true;
+}
+
 /* Fills the index-th block of a scope; false if there is none. */
-static bool block_fill(const struct tb_publisher *publisher, uint32_t scope, uint32_t index,
+static bool block_fill(const struct session *session, uint32_t scope, uint32_t index,
 		       struct block *block)
 {
+	const struct tb_publisher *publisher = session->publisher;
+
 	memset(block, 0, sizeof(*block));
 	if (scope == TB_SCOPE_BUS && index == 0) {
 		block->blocks = 1;
@@ -304,14 +332,10 @@ static bool block_fill(const struct tb_publisher *publisher, uint32_t scope, uin
 				atomic_load_explicit(&publisher->counters[i], memory_order_relaxed);
 		return true;
 	}
-	if (scope == TB_SCOPE_TOPIC && index < publisher->topic_count) {
-		block->blocks = publisher->topic_count;
-		block->name = publisher->topics[index]->name;
-		block->table = tb_counters(TB_SCOPE_TOPIC, &block->count);
-		topic_counters(publisher->topics[index], block->value);
-		return true;
-	}
-	if (scope == TB_SCOPE_FEED && index < publisher->feed_count) {
+	if (scope == TB_SCOPE_TOPIC)
+		return topic_block(session, index, block);
+	/* A feed is of no realm: its counters are for who sees everything. */
+	if (scope == TB_SCOPE_FEED && session->realm->whole && index < publisher->feed_count) {
 		const struct feed_block *feed = &publisher->feeds[index];
 
 		block->blocks = publisher->feed_count;
@@ -332,7 +356,7 @@ static int answer_counters(struct session *session, const struct control_message
 	struct block block;
 	uint32_t count = 0;
 
-	if (!block_fill(session->publisher, asked->counters.scope, asked->counters.index, &block))
+	if (!block_fill(session, asked->counters.scope, asked->counters.index, &block))
 		return refuse(session, asked, 0, ENOENT, "no block %u of counters in scope %u",
 			      asked->counters.index, asked->counters.scope);
 	answer.values.scope = asked->counters.scope;
@@ -355,7 +379,7 @@ static int answer_counters(struct session *session, const struct control_message
 static int answer_unpublished(struct session *session, const struct control_message *asked)
 {
 	const uint32_t id = asked->unpublished.topic_id;
-	struct tb_topic *topic = topic_of(session->publisher, id);
+	struct tb_topic *topic = topic_of(session, id);
 	struct control_message answer = { .type = CONTROL_UNPUBLISHED_NAMES,
 					  .request = asked->request };
 	uint32_t count = 0;

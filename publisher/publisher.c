@@ -54,26 +54,37 @@ void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level
 	publisher->log(publisher->log_user, level, words);
 }
 
-void publisher_withdraw(struct exposure *exposures[TOPIC_LISTENERS_MAX])
+void publisher_withdraw(struct exposures *exposures)
 {
-	for (size_t i = 0; i < TOPIC_LISTENERS_MAX; i++) {
-		if (exposures[i])
-			exposures[i]->ops->withdraw(exposures[i]);
-		exposures[i] = NULL;
-	}
+	for (size_t i = 0; i < TOPIC_LISTENERS_MAX; i++)
+		for (size_t realm = 0; realm < FABRIC_REALMS_MAX; realm++)
+			if (exposures->of[i][realm])
+				exposures->of[i][realm]->ops->withdraw(exposures->of[i][realm]);
+	*exposures = (struct exposures){ 0 };
+}
+
+static int gate_expose(struct gate *gate, const struct memory *memory, uint32_t realms,
+		       struct exposure *exposures[FABRIC_REALMS_MAX])
+{
+	const struct fabric_ops *ops = gate->listener->ops;
+	int result = 0;
+
+	for (uint32_t realm = 0; realm < FABRIC_REALMS_MAX && result == 0; realm++)
+		if (realms >> realm & 1)
+			result = ops->expose(gate->listener, memory, realm, &exposures[realm]);
+	return result;
 }
 
 int publisher_expose(struct tb_publisher *publisher, const struct region_shape *shape,
-		     const struct memory *memory, struct exposure *exposures[TOPIC_LISTENERS_MAX])
+		     const struct memory *memory, uint32_t realms, struct exposures *exposures)
 {
 	int result = 0;
 
-	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++) {
-		struct listener *listener = publisher->gates[i].listener;
-
-		if (listener->ops->network && (shape->flags & REGION_FLAG_CHECKED))
-			result = listener->ops->expose(listener, memory, 0, &exposures[i]);
-	}
+	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++)
+		if (publisher->gates[i].listener->ops->network &&
+		    (shape->flags & REGION_FLAG_CHECKED))
+			result =
+				gate_expose(&publisher->gates[i], memory, realms, exposures->of[i]);
 	if (result < 0)
 		publisher_withdraw(exposures);
 	return result;
@@ -103,7 +114,7 @@ static int range_check(const char *what, size_t found, uint32_t low, uint32_t hi
 			 low, high);
 }
 
-static int name_check(const char *name)
+int publisher_name_check(const char *what, const char *name)
 {
 	size_t length = name ? strnlen(name, CONTROL_NAME_MAX + 1) : 0;
 	bool good = length > 0 && length <= CONTROL_NAME_MAX && name[0] != '.';
@@ -114,9 +125,9 @@ static int name_check(const char *name)
 		return 0;
 	return error_set(
 		EINVAL,
-		"publisher options: name: found \"%.64s\", expected 1 to %d letters, digits, "
+		"publisher options: %s: found \"%.64s\", expected 1 to %d letters, digits, "
 		"'.', '_' and '-', not beginning with '.'",
-		name ? name : "", CONTROL_NAME_MAX);
+		what, name ? name : "", CONTROL_NAME_MAX);
 }
 
 /* A group made of the bus's name, of the listener's kind of addresses: buses on one network need
@@ -167,7 +178,7 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 
 static int options_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
-	int result = name_check(options->name);
+	int result = publisher_name_check("name", options->name);
 
 	publisher->stale_ms = options->stale_ms ? options->stale_ms : STALE_MS_DEFAULT;
 	publisher->topics_max = options->topics_max ? options->topics_max : TOPICS_DEFAULT;
@@ -243,7 +254,8 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 		     const struct fabric_access *access, uint32_t subscribers_max)
 {
 	struct gate *gate = &publisher->gates[publisher->gate_count];
-	struct fabric_listen how = { .access = *access,
+	struct fabric_listen how = { .common = &publisher->common,
+				     .access = *access,
 				     .peers_max = subscribers_max,
 				     .notices = publisher->notices };
 	const struct fabric_ops *ops = fabric_find(address, &how.address);
@@ -264,7 +276,9 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 	if (result < 0)
 		return result;
 	publisher->gate_count++;
-	result = ops->expose(gate->listener, &publisher->page, 0, &gate->bus_page);
+	for (uint32_t i = 0; i < publisher->realm_count && result == 0; i++)
+		result =
+			ops->expose(gate->listener, &publisher->realms[i].page, i, &gate->pages[i]);
 	if (result < 0)
 		return result;
 	result = announce_gate(gate);
@@ -338,14 +352,15 @@ static void publisher_free(struct tb_publisher *publisher)
 {
 	for (uint32_t i = 0; i < publisher->topic_count; i++) {
 		announce_close(publisher->topics[i]);
-		publisher_withdraw(publisher->topics[i]->exposures);
+		publisher_withdraw(&publisher->topics[i]->exposures);
 	}
 	announce_end(publisher);
 	for (uint32_t i = 0; i < publisher->gate_count; i++) {
 		struct gate *gate = &publisher->gates[i];
 
-		if (gate->bus_page)
-			gate->bus_page->ops->withdraw(gate->bus_page);
+		for (uint32_t realm = 0; realm < publisher->realm_count; realm++)
+			if (gate->pages[realm])
+				gate->pages[realm]->ops->withdraw(gate->pages[realm]);
 		gate->listener->ops->listener_close(gate->listener);
 	}
 	while (publisher->sessions)
@@ -353,7 +368,7 @@ static void publisher_free(struct tb_publisher *publisher)
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		topic_close(publisher->topics[i]);
 	free(publisher->topics);
-	memory_free(&publisher->page);
+	realms_close(publisher);
 	if (publisher->epoll_fd >= 0)
 		close(publisher->epoll_fd);
 	if (publisher->event_fd >= 0)
@@ -378,12 +393,9 @@ static int publisher_build(struct tb_publisher *publisher,
 	publisher->topics = calloc(publisher->topics_max, sizeof(*publisher->topics));
 	if (!publisher->topics)
 		return error_set(ENOMEM, "bus %s: no memory", publisher->name);
-	result = memory_create(&publisher->page, "tickbus-bus-page",
-			       bus_page_bytes(publisher->topics_max));
+	result = realms_open(publisher, options);
 	if (result < 0)
 		return result;
-	publisher_pin(publisher, &publisher->page);
-	publisher->pulse.bus_id = publisher->bus_id;
 	server_pulse(publisher);
 	result = descriptors_open(publisher);
 	if (result == 0)
@@ -403,7 +415,7 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 	publisher = calloc(1, sizeof(*publisher));
 	if (!publisher)
 		return error_set(ENOMEM, "publisher: no memory");
-	publisher->page.fd = publisher->epoll_fd = publisher->event_fd = publisher->timer_fd = -1;
+	publisher->epoll_fd = publisher->event_fd = publisher->timer_fd = -1;
 	pthread_mutex_init(&publisher->lock, NULL);
 	result = publisher_build(publisher, options);
 	if (result < 0) {
@@ -441,20 +453,25 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	if (result < 0)
 		return result;
 	publisher_lock(publisher);
-	result = publisher_expose(publisher, &topic->shape, &topic->memory, topic->exposures);
+	topic->realms = realms_of(publisher, topic->name);
+	result = publisher_expose(publisher, &topic->shape, &topic->memory, topic->realms,
+				  &topic->exposures);
 	if (result == 0)
 		result = announce_open(topic, options->multicast);
 	if (result == 0) {
 		publisher_pin(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
-		publisher->pulse.changes++;
+		realms_change(publisher, topic);
 		server_pulse(publisher);
 	} else {
 		error_prefix(result, "topic %s: ", topic->name);
 		announce_close(topic);
-		publisher_withdraw(topic->exposures);
+		publisher_withdraw(&topic->exposures);
 	}
 	publisher_unlock(publisher);
+	if (result == 0 && !topic->realms)
+		publisher_log(publisher, TB_LOG_WARNING,
+			      "topic %s: it is in no realm: nobody can read it", topic->name);
 	if (result < 0)
 		topic_close(topic);
 	else

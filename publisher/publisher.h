@@ -14,6 +14,7 @@
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
+#include "publisher/realm.h"
 #include "publisher/topic.h"
 
 #define FEED_BLOCKS_MAX 64
@@ -36,6 +37,7 @@ struct join {
 struct session {
 	struct tb_publisher *publisher;
 	struct peer *peer;
+	const struct realm *realm;
 	struct session *next, **link;
 	struct join *joins;
 	uint32_t listener; /* index */
@@ -52,11 +54,11 @@ struct feed_block {
 struct gate {
 	struct tb_publisher *publisher;
 	struct listener *listener;
-	struct exposure *bus_page;
-	struct sockaddr_storage group; /* that notices go to by default */
-	int family;                    /* of its address; AF_UNSPEC: it is no network's */
-	uint64_t second;               /* on CLOCK_MONOTONIC, that `lines` are of */
-	uint32_t lines;                /* that its peers gave reason for */
+	struct exposure *pages[FABRIC_REALMS_MAX]; /* the realms' bus pages */
+	struct sockaddr_storage group;             /* that notices go to by default */
+	int family;      /* of its address; AF_UNSPEC: it is no network's */
+	uint64_t second; /* on CLOCK_MONOTONIC, that `lines` are of */
+	uint32_t lines;  /* that its peers gave reason for */
 	uint32_t index;
 };
 
@@ -80,8 +82,10 @@ struct tb_publisher {
 	size_t feed_count;
 	_Atomic uint64_t counters[BUS_COUNTERS]; /* the control thread's */
 
-	struct memory page;
-	struct bus_pulse pulse;
+	struct realm *realms; /* at least one */
+	uint32_t realm_count;
+	struct fabric_common common;
+	uint64_t pulses;
 	uint64_t bus_id;
 	char name[CONTROL_NAME_MAX + 1];
 	uint32_t stale_ms, exit_wait_ms;
@@ -105,13 +109,15 @@ void publisher_log(const struct tb_publisher *, enum tb_log_level, const char *f
 
 /* Whether a topic of this name may be added: 0, -EEXIST, -ENOSPC. */
 int publisher_room(struct tb_publisher *, const char *name);
-/* Makes a topic's memory readable over every network fabric there is, before its first record: what
- * is to be registered is registered now, or said to be impossible, and nothing of it done. Under
- * the lock. */
+/* Makes a topic's memory readable in its realms over every network fabric there is, before its
+ * first record: what is to be registered is registered now, or said to be impossible, and nothing
+ * of it done. Under the lock. */
 int publisher_expose(struct tb_publisher *, const struct region_shape *, const struct memory *,
-		     struct exposure *exposures[TOPIC_LISTENERS_MAX]);
+		     uint32_t realms, struct exposures *);
 /* Takes a topic's exposures back; under the lock, or while no control thread runs. */
-void publisher_withdraw(struct exposure *exposures[TOPIC_LISTENERS_MAX]);
+void publisher_withdraw(struct exposures *);
+/* What a bus may be called, and a realm: 0, or -EINVAL with words about the option `what`. */
+int publisher_name_check(const char *what, const char *name);
 void publisher_pin(struct tb_publisher *, const struct memory *);
 
 /* announce.c: notices. The senders of heads at a gate, to the bus's own group. */
@@ -131,7 +137,7 @@ void announce_end(struct tb_publisher *);
 /* server.c: the control thread. */
 extern const struct listener_calls server_calls;
 void *server_run(void *publisher);
-/* Writes pulse and entries of the bus page; under the lock. */
+/* Writes pulse and entries of the bus pages; under the lock. */
 void server_pulse(struct tb_publisher *);
 
 /* session.c: joins. */

@@ -32,8 +32,6 @@ static uint64_t now_ms(void)
 
 static int hello_check(const struct control_hello *hello, char reason[FABRIC_REASON_BYTES])
 {
-	static const uint8_t anonymous[32];
-
 	if (hello->version_low > CONTROL_VERSION_HIGH ||
 	    hello->version_high < CONTROL_VERSION_LOW) {
 		snprintf(
@@ -49,12 +47,46 @@ static int hello_check(const struct control_hello *hello, char reason[FABRIC_REA
 			 hello->features);
 		return -EPROTO;
 	}
-	if (memcmp(hello->ticket, anonymous, sizeof(anonymous)) != 0) {
-		snprintf(reason, FABRIC_REASON_BYTES,
-			 "the subscriber's ticket is not known to the publisher");
-		return -EACCES;
-	}
 	return 0;
+}
+
+/* The realm that the hello's ticket leads to: for good, since a peer cannot be moved to another. */
+static int realm_choose(const struct tb_publisher *publisher, const struct control_hello *hello,
+			const struct realm **realm, char reason[FABRIC_REASON_BYTES])
+{
+	static const uint8_t none[TB_TICKET_BYTES];
+
+	*realm = realms_find(publisher, hello->ticket);
+	if (*realm)
+		return 0;
+	snprintf(reason, FABRIC_REASON_BYTES, "%s",
+		 memcmp(hello->ticket, none, sizeof(none)) == 0
+			 ? "the subscriber shows no ticket, and the publisher asks for one"
+			 : "the subscriber's ticket is not known to the publisher");
+	return -EACCES;
+}
+
+static struct session *session_open(struct gate *gate, struct peer *peer, const struct realm *realm)
+{
+	struct tb_publisher *publisher = gate->publisher;
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->publisher = publisher;
+	session->peer = peer;
+	session->realm = realm;
+	session->listener = gate->index;
+	session->next = publisher->sessions;
+	session->link = &publisher->sessions;
+	if (publisher->sessions)
+		publisher->sessions->link = &session->next;
+	publisher->sessions = session;
+	peer->user = session;
+	peer->realm = realm->index;
+	counter_add(&publisher->counters[BUS_CONNECTIONS], 1);
+	counter_add(&publisher->counters[BUS_SUBSCRIBERS], 1);
+	return session;
 }
 
 static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
@@ -67,38 +99,30 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	struct control_welcome answer = { .bus_id = publisher->bus_id,
 					  .stale_ms = publisher->stale_ms,
 					  .topics_max = publisher->topics_max };
-	struct session *session;
+	const struct realm *realm = NULL;
 	int result = control_hello_decode(hello, bytes, &told);
 
 	if (result < 0)
 		snprintf(reason, FABRIC_REASON_BYTES, "%s", tb_error());
 	else
 		result = hello_check(&told, reason);
-	session = result < 0 ? NULL : calloc(1, sizeof(*session));
-	if (result == 0 && !session)
+	if (result == 0)
+		result = realm_choose(publisher, &told, &realm, reason);
+	if (result == 0 && !session_open(gate, peer, realm)) {
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the publisher has no memory for another subscriber");
-	if (!session)
-		return result < 0 ? result : -ENOMEM;
-	session->publisher = publisher;
-	session->peer = peer;
-	session->listener = gate->index;
-	session->next = publisher->sessions;
-	session->link = &publisher->sessions;
-	if (publisher->sessions)
-		publisher->sessions->link = &session->next;
-	publisher->sessions = session;
-	peer->user = session;
+		result = -ENOMEM;
+	}
+	if (result < 0)
+		return result;
 	answer.version =
 		told.version_high < CONTROL_VERSION_HIGH ? told.version_high : CONTROL_VERSION_HIGH;
 	memcpy(answer.name, publisher->name, sizeof(answer.name));
-	answer.key = gate->bus_page->ops->key(gate->bus_page);
+	*given = gate->pages[realm->index];
+	answer.key = (*given)->ops->key(*given);
 	if (publisher->crowds[0].announcers[gate->index])
 		gate->listener->ops->notices(gate->listener, NULL, &answer.notices);
-	*given = gate->bus_page;
 	*welcome_bytes = control_welcome_encode(&answer, welcome);
-	counter_add(&publisher->counters[BUS_CONNECTIONS], 1);
-	counter_add(&publisher->counters[BUS_SUBSCRIBERS], 1);
 	return 0;
 }
 
@@ -186,25 +210,39 @@ static void silence_count(struct tb_publisher *publisher)
 	}
 }
 
+/* Each page has the topics of its realm. */
+static void pages_store(struct tb_publisher *publisher, const struct tb_topic *topic,
+			struct bus_entry *entry)
+{
+	for (uint32_t i = 0; i < publisher->realm_count; i++)
+		if (realm_has(&publisher->realms[i], topic))
+			bus_page_store_entry(publisher->realms[i].page.base, entry->topic_id - 1,
+					     entry, publisher->bus_id);
+}
+
 /* A silent topic's beat falls behind the count, and the topic is stale to its readers: by quarters
  * of the bound alone, however many pulses tell news between them. */
 void server_pulse(struct tb_publisher *publisher)
 {
-	publisher->pulse.count++;
+	publisher->pulses++;
 	for (uint32_t i = 0; i < publisher->topic_count; i++) {
 		struct tb_topic *topic = publisher->topics[i];
 		struct bus_entry entry = { .epoch = topic->shape.epoch,
 					   .head = topic_head(topic),
 					   .topic_id = topic->shape.topic_id,
 					   .state = TOPIC_LIVE,
-					   .beat = publisher->pulse.count - topic->silent };
+					   .beat = publisher->pulses - topic->silent };
 
 		if (atomic_load_explicit(&topic->end_due, memory_order_acquire))
 			entry.state = TOPIC_ENDED;
-		bus_page_store_entry(publisher->page.base, i, &entry, publisher->bus_id);
+		pages_store(publisher, topic, &entry);
 	}
-	publisher->pulse.topics = publisher->topic_count;
-	bus_page_store_pulse(publisher->page.base, &publisher->pulse);
+	for (uint32_t i = 0; i < publisher->realm_count; i++) {
+		struct realm *realm = &publisher->realms[i];
+
+		realm->pulse.count = publisher->pulses;
+		bus_page_store_pulse(realm->page.base, &realm->pulse);
+	}
 	announce_heads(publisher);
 }
 
@@ -235,7 +273,7 @@ static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *top
 
 	if (restarts != topic->restarts_told) {
 		topic->restarts_told = restarts;
-		publisher->pulse.changes++;
+		realms_change(publisher, topic);
 		server_pulse(publisher);
 		tell(topic, CONTROL_REVOKE);
 	}

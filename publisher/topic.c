@@ -166,7 +166,7 @@ void topic_close(struct tb_topic *topic)
 {
 	if (!topic)
 		return;
-	publisher_withdraw(topic->exposures);
+	publisher_withdraw(&topic->exposures);
 	memory_free(&topic->memory);
 	names_close(&topic->names);
 	names_close(&topic->unpublished);
@@ -419,12 +419,12 @@ TB_API int tb_topic_end(struct tb_topic *topic)
 /* Under the publisher's lock. Who still reads the old memory finds its last head there, and nothing
  * reserved behind it. */
 static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
-		       const struct memory *memory, struct exposure *const *exposures)
+		       const struct memory *memory, const struct exposures *exposures)
 {
 	topic->progress.reserved = topic->sequence;
 	line_write(topic);
-	publisher_withdraw(topic->exposures);
-	memcpy(topic->exposures, exposures, sizeof(topic->exposures));
+	publisher_withdraw(&topic->exposures);
+	topic->exposures = *exposures;
 	topic->memory = *memory;
 	topic->shape = *shape;
 	publisher_pin(topic->publisher, &topic->memory);
@@ -438,7 +438,7 @@ static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
 TB_API int tb_topic_restart(struct tb_topic *topic)
 {
 	struct region_shape shape = topic->shape; /* written by this thread only */
-	struct exposure *exposures[TOPIC_LISTENERS_MAX] = { NULL };
+	struct exposures exposures = { 0 };
 	struct memory fresh = { .fd = -1 }, old = { .fd = -1 };
 	int result = random_epoch(&shape.epoch);
 
@@ -447,10 +447,10 @@ TB_API int tb_topic_restart(struct tb_topic *topic)
 	if (result < 0)
 		return error_prefix(result, "topic %s: ", topic->name);
 	publisher_lock(topic->publisher);
-	result = publisher_expose(topic->publisher, &shape, &fresh, exposures);
+	result = publisher_expose(topic->publisher, &shape, &fresh, topic->realms, &exposures);
 	if (result == 0) {
 		old = topic->memory;
-		epoch_swap(topic, &shape, &fresh, exposures);
+		epoch_swap(topic, &shape, &fresh, &exposures);
 	}
 	publisher_unlock(topic->publisher);
 	memory_free(result < 0 ? &fresh : &old);

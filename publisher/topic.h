@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "bus/directory.h"
+#include "bus/fabric.h"
 #include "bus/memory.h"
 #include "bus/progress.h"
 #include "bus/region.h"
@@ -23,6 +24,11 @@
 #define TOPIC_UNPUBLISHED_MAX 16384 /* names; records of further ones are counted in all */
 
 struct join;
+
+/* Of one memory: for each listener and realm; NULL: not exposed there. */
+struct exposures {
+	struct exposure *of[TOPIC_LISTENERS_MAX][FABRIC_REALMS_MAX];
+};
 
 struct tb_topic {
 	/* The writing thread's (T1). */
@@ -55,7 +61,8 @@ struct tb_topic {
 	/* Under the publisher's lock (T2). */
 	struct tb_publisher *publisher;
 	struct memory memory;
-	struct exposure *exposures[TOPIC_LISTENERS_MAX]; /* shm: made when the first peer joins */
+	struct exposures exposures; /* shm: made when the first peer joins, and for all realms */
+	uint32_t realms;            /* that may read it, a bit for each */
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];

@@ -133,6 +133,7 @@ int connection_begin(struct tb_subscriber *subscriber)
 	subscriber->tried_ms = subscriber_now_ms();
 	if (getrandom(&hello.nonce, sizeof(hello.nonce), 0) != sizeof(hello.nonce))
 		return error_set(errno, "no random number: %s", strerror(errno));
+	memcpy(hello.ticket, subscriber->ticket, sizeof(hello.ticket));
 	control_hello_encode(&hello, bytes);
 	result = subscriber->ops->connect(&subscriber->link, subscriber->place, bytes,
 					  sizeof(bytes), &calls, subscriber);

@@ -145,6 +145,8 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	inspection->ops = fabric_find(options->address, &place);
 	if (!inspection->ops)
 		return -EINVAL;
+	if (options->ticket)
+		memcpy(hello.ticket, options->ticket, sizeof(hello.ticket));
 	control_hello_encode(&hello, bytes);
 	result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
 					  &inspect_calls, inspection);

@@ -57,6 +57,8 @@ static int options_take(struct tb_subscriber *subscriber,
 	if (!subscriber->ops)
 		return -EINVAL;
 	subscriber->flags = options->flags;
+	if (options->ticket)
+		memcpy(subscriber->ticket, options->ticket, sizeof(subscriber->ticket));
 	subscriber->connect_ms = options->connect_ms ? options->connect_ms : CONNECT_MS_DEFAULT;
 	subscriber->stale_ms = subscriber->stale_asked_ms = options->stale_ms;
 	subscriber->topics_max = options->topics_max ? options->topics_max : TOPICS_MAX_DEFAULT;

@@ -166,9 +166,10 @@ struct tb_subscriber {
 	struct control_welcome welcome;
 	bool welcomed;
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;
-	uint32_t stale_asked_ms; /* 0: the publisher's own */
-	uint32_t stale_ms;       /* 0: not known before the first welcome */
-	int gone_code;           /* why the last connection went */
+	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: none */
+	uint32_t stale_asked_ms;         /* 0: the publisher's own */
+	uint32_t stale_ms;               /* 0: not known before the first welcome */
+	int gone_code;                   /* why the last connection went */
 	char gone_words[256];
 
 	struct tb_subscription *subscriptions;

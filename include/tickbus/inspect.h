@@ -13,6 +13,7 @@
 
 #include "tickbus/counters.h"
 #include "tickbus/error.h"
+#include "tickbus/ticket.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,7 +70,8 @@ struct tb_unpublished {
 struct tb_inspect_options {
 	size_t size;
 	const char *address;
-	uint32_t timeout_ms; /* for the whole call; 0: 1,000 */
+	uint32_t timeout_ms;   /* for the whole call; 0: 1,000 */
+	const uint8_t *ticket; /* as tb_subscriber_options has it */
 };
 
 /* Topics that match pattern (NULL: all), in order of their ids. */

@@ -19,6 +19,7 @@
 #include "tickbus/error.h"
 #include "tickbus/record.h"
 #include "tickbus/schema.h"
+#include "tickbus/ticket.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +40,16 @@ enum tb_notice {
 	TB_NOTICE_NONE,     /* not at all: subscribers look by themselves */
 	TB_NOTICE_UD,
 	TB_NOTICE_UDP,
+};
+
+/* Who may read what: those who show the ticket of a realm see the topics of that realm, and nothing
+ * else is there for them. */
+struct tb_realm {
+	const char *name;      /* as that of a bus, each once */
+	const uint8_t *ticket; /* TB_TICKET_BYTES, of each realm another one. NULL: those who show
+				* none are in it, and its name has to be "anonymous" */
+	const char *const *topics; /* patterns, as tb_subscribe has them; 1 to 256 */
+	size_t topic_count;
 };
 
 struct tb_publisher_options {
@@ -62,6 +73,10 @@ struct tb_publisher_options {
 	uint32_t notice;       /* enum tb_notice */
 	uint32_t notice_bytes; /* of the longest notice; 0: 1,024; 256 to 4,096; the path MTU at
 				  most */
+	const struct tb_realm *realms; /* at most 32; NULL: all topics are for anyone who connects,
+					* without a ticket. Where realms are named, who shows no
+					* ticket is refused if none of them is "anonymous" */
+	size_t realm_count;
 };
 
 /* Flags of a topic.

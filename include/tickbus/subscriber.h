@@ -17,6 +17,7 @@
 #include "tickbus/error.h"
 #include "tickbus/record.h"
 #include "tickbus/schema.h"
+#include "tickbus/ticket.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,14 +30,16 @@ struct tb_subscription;
 #define TB_WAIT 0x1u /* what is not there yet is waited for, not an error */
 
 struct tb_subscriber_options {
-	size_t size;          /* sizeof(struct tb_subscriber_options) */
-	const char *address;  /* "shm:NAME" or "rdma:HOST:PORT"; required */
-	uint32_t flags;       /* TB_WAIT: open at once and connect when the publisher is there */
-	uint32_t connect_ms;  /* how long open and subscribe may take; 0: 1,000; at most 60,000 */
-	uint32_t stale_ms;    /* stale bound; 0: the publisher's own; 20 to 60,000 */
-	uint32_t topics_max;  /* topics joined at once; 0: 256; at most 1,024 */
-	uint32_t batch_bytes; /* memory that reads of one topic land in; 0: 65,536; 8,192 to 16 MiB
-			       */
+	size_t size;           /* sizeof(struct tb_subscriber_options) */
+	const char *address;   /* "shm:NAME" or "rdma:HOST:PORT"; required */
+	uint32_t flags;        /* TB_WAIT: open at once and connect when the publisher is there */
+	uint32_t connect_ms;   /* how long open and subscribe may take; 0: 1,000; at most 60,000 */
+	uint32_t stale_ms;     /* stale bound; 0: the publisher's own; 20 to 60,000 */
+	uint32_t topics_max;   /* topics joined at once; 0: 256; at most 1,024 */
+	uint32_t batch_bytes;  /* memory that reads of one topic land in; 0: 65,536; 8,192 to 16 MiB
+				*/
+	const uint8_t *ticket; /* TB_TICKET_BYTES, of the realm whose topics are read; NULL: none
+				* is shown */
 };
 
 /* Of a subscription: records READ over a network are delivered only when a READ of the progress
@@ -111,10 +114,11 @@ struct tb_subscription_options {
 };
 
 /* Connects to the bus at options->address.
- * -EINVAL options; -ECONNREFUSED nobody listens there; -EACCES no permission; -ETIMEDOUT the
- * publisher does not answer; -EHOSTUNREACH, -ENETUNREACH there is no way there; -ENODEV no RDMA
- * device; -EPROTO it speaks no version that we speak, or refused; -ENOMEM, -EMFILE. With TB_WAIT
- * the first of these that can pass by itself is waited out in tb_poll and tb_wait. */
+ * -EINVAL options; -ECONNREFUSED nobody listens there; -EACCES no permission, or the ticket is of
+ * no realm there, or none was shown and one is asked for; -ETIMEDOUT the publisher does not answer;
+ * -EHOSTUNREACH, -ENETUNREACH there is no way there; -ENODEV no RDMA device; -EPROTO it speaks no
+ * version that we speak, or refused; -ENOMEM, -EMFILE. With TB_WAIT the first of these that can
+ * pass by itself is waited out in tb_poll and tb_wait. */
 TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 			      const struct tb_subscriber_options *options);
 

@@ -146,7 +146,8 @@ ParameterizedTest(size_t *which, memory, each_mapping_lies_between_walls)
 	stage_open(&stage, schemes[*which], 0);
 	subscriber = stage.subscriber;
 	cr_expect(walls_stand(stage.topic->memory.base, stage.layout.bytes));
-	cr_expect(walls_stand(stage.publisher->page.base, stage.publisher->page.bytes));
+	cr_expect(walls_stand(stage.publisher->realms[0].page.base,
+			      stage.publisher->realms[0].page.bytes));
 	cr_expect(walls_stand(shm_view(subscriber->table[0]->place.remote), stage.layout.bytes));
 	cr_expect(walls_stand(shm_view(subscriber->page), subscriber->page_bytes));
 	stage_close(&stage);
@@ -483,7 +484,8 @@ ParameterizedTest(size_t *which, memory, a_bus_page_of_random_bytes_is_stale_and
 
 	stage_open(&stage, schemes[*which], 0);
 	while (!stage.seen.stale) {
-		scramble(stage.publisher->page.base, stage.publisher->page.bytes);
+		scramble(stage.publisher->realms[0].page.base,
+			 stage.publisher->realms[0].page.bytes);
 		cr_assert_geq(tb_poll(stage.subscriber, 1000), 0);
 		cr_assert_lt(scene_now_ms(), until_ms);
 	}

@@ -105,7 +105,8 @@ static void enter(void)
 
 static void aim(enum whose whose)
 {
-	const struct memory *memory = whose == A_TOPIC ? &topic->memory : &publisher->page;
+	const struct memory *memory =
+		whose == A_TOPIC ? &topic->memory : &publisher->realms[0].page;
 
 	fd = given_of(memory);
 	view = (void *)(uintptr_t)(whose == A_TOPIC ? subscriber->table[0]->place.view

@@ -190,8 +190,8 @@ static void forge_head(uint64_t count, uint64_t head)
 				   .state = TOPIC_LIVE,
 				   .beat = count };
 
-	bus_page_store_entry(publisher->page.base, 0, &entry, publisher->bus_id);
-	bus_page_store_pulse(publisher->page.base, &pulse);
+	bus_page_store_entry(publisher->realms[0].page.base, 0, &entry, publisher->bus_id);
+	bus_page_store_pulse(publisher->realms[0].page.base, &pulse);
 }
 
 static void believe_nothing(const char *scheme)

@@ -67,7 +67,7 @@ bool scene_has(const char *scheme)
 }
 
 /* Tests run side by side: each process has a port of its own. */
-static void scene_address(const char *scheme, char *address, size_t bytes)
+void scene_address(const char *scheme, char *address, size_t bytes)
 {
 	if (strcmp(scheme, "rdma") == 0)
 		snprintf(address, bytes, "rdma:%s:%d", getenv("TICKBUS_TEST_RDMA"),

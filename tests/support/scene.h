@@ -32,6 +32,7 @@ bool scene_has(const char *scheme);
 /* A publisher named "test" at scheme:test (rdma: the device's address and a port of our own), and a
  * topic of schema "x u64". Fail the test if not. */
 struct tb_publisher *scene_publisher(const char *scheme);
+void scene_address(const char *scheme, char *address, size_t bytes);
 struct tb_topic *scene_topic(struct tb_publisher *, const char *name, uint32_t slots,
 			     uint32_t flags);
 struct tb_schema *scene_schema(const char *name, unsigned int version, const char *fields);

@@ -312,6 +312,199 @@ Test(answers, a_wider_range_of_versions_is_served_with_the_common_one)
 	cr_expect_eq(pulse.topics, 0);
 }
 
+/* -- realms -------------------------------------------------------------------------------------
+ */
+
+static const uint8_t desk[TB_TICKET_BYTES] = { [0] = 1 }, risk[TB_TICKET_BYTES] = { [31] = 1 };
+
+static void enter_realms(void)
+{
+	static const char *const quotes = "*.quote", *const all[] = { "a.*", ">" };
+	const struct tb_realm realms[] = {
+		{ .name = "desk", .ticket = desk, .topics = &quotes, .topic_count = 1 },
+		{ .name = "risk", .ticket = risk, .topics = all, .topic_count = 2 },
+	};
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .stale_ms = 400,
+						      .exit_wait_ms = UINT32_MAX,
+						      .log = keep_log,
+						      .realms = realms,
+						      .realm_count = 2 };
+	static const struct tb_counter table[] = { { "messages", "messages", "read" } };
+	static const uint64_t messages = 7;
+
+	scene_enter();
+	ops = fabric_find("shm:test", &place);
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+	scene_topic(publisher, "a.trade", 64, 0);
+	scene_topic(publisher, "a.quote", 64, 0);
+	scene_topic(publisher, "b.trade", 64, 0);
+	cr_assert_eq(tb_publisher_count(publisher, "a", table, &messages, 1), 0);
+}
+
+TestSuite(realms, .init = enter_realms, .fini = leave, .timeout = 60);
+
+static void join_realm(struct guest *at, const uint8_t ticket[TB_TICKET_BYTES])
+{
+	struct control_hello hello = { .version_low = 1, .version_high = 1 };
+	uint8_t bytes[FABRIC_HELLO_BYTES];
+
+	memcpy(hello.ticket, ticket, TB_TICKET_BYTES);
+	greet(at, bytes, control_hello_encode(&hello, bytes));
+	cr_assert_eq(at->welcomes, 1, "%s", at->why);
+}
+
+Test(realms, who_shows_no_ticket_or_a_wrong_one_is_refused_in_words)
+{
+	struct control_hello hello = { .version_low = 1, .version_high = 1 };
+
+	expect_sent_away(hello, EACCES,
+			 "the subscriber shows no ticket, and the publisher asks for one");
+	for (size_t bit = 1; bit < 8 * TB_TICKET_BYTES; bit += 17) {
+		memcpy(hello.ticket, desk, TB_TICKET_BYTES);
+		hello.ticket[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		expect_sent_away(hello, EACCES,
+				 "the subscriber's ticket is not known to the publisher");
+	}
+}
+
+/* The same words and the same code, whatever it is that cannot be had. */
+static void expect_nothing(uint32_t id, uint64_t epoch)
+{
+	const struct control_message asks[] = {
+		{ .type = CONTROL_JOIN, .join = { .topic_id = id, .epoch = epoch } },
+		{ .type = CONTROL_SCHEMA, .schema = { .topic_id = id } },
+		{ .type = CONTROL_UNPUBLISHED, .unpublished = { .topic_id = id } },
+	};
+	char words[128];
+
+	snprintf(words, sizeof(words),
+		 "bus test: found topic id %u, expected one that the catalogue tells", id);
+	for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
+		expect_refusal(ask(&guest, asks[i]), id, ENOENT, words);
+}
+
+Test(realms, topics_of_others_are_as_topics_that_are_not_there)
+{
+	const struct control_message *answer;
+	struct control_message arm;
+	uint64_t epochs[3];
+
+	join_realm(&other, risk);
+	answer = ask(&other, (struct control_message){ .type = CONTROL_CATALOGUE,
+						       .catalogue = { .pattern = ">" } });
+	cr_assert_eq(answer->topics.count, 3);
+	for (size_t i = 0; i < 3; i++)
+		epochs[i] = answer->topics.topic[i].shape.epoch;
+	join_realm(&guest, desk);
+	answer = catalogue(">", 0);
+	cr_assert_eq(answer->topics.count, 1);
+	cr_expect_str_eq(answer->topics.topic[0].name, "a.quote");
+	cr_expect_eq(answer->topics.more, 0);
+	cr_expect_eq(catalogue("a.trade", 0)->topics.count, 0);
+	cr_expect_eq(catalogue(">", 2)->topics.count, 0);
+	expect_nothing(1, epochs[0]);
+	expect_nothing(3, epochs[2]);
+	expect_nothing(4, epochs[2]);
+	arm = about(CONTROL_ARM, 1, epochs[0], 0);
+	say(&guest, &arm);
+	cr_expect_eq(join(&guest, 2, epochs[1])->type, CONTROL_GRANT);
+	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 1);
+	cr_expect_eq(guest.wakes, 0);
+}
+
+static const struct control_message *block(struct guest *at, uint32_t scope, uint32_t index)
+{
+	return ask(at, (struct control_message){ .type = CONTROL_COUNTERS,
+						 .counters = { .scope = scope, .index = index } });
+}
+
+Test(realms, counters_are_those_of_what_is_seen)
+{
+	join_realm(&guest, desk);
+	join_realm(&other, risk);
+	cr_expect_str_eq(block(&guest, TB_SCOPE_TOPIC, 0)->values.name, "a.quote");
+	cr_expect_eq(guest.answer.values.blocks, 1);
+	expect_refusal(block(&guest, TB_SCOPE_TOPIC, 1), 0, ENOENT,
+		       "no block 1 of counters in scope 2");
+	expect_refusal(block(&guest, TB_SCOPE_FEED, 0), 0, ENOENT,
+		       "no block 0 of counters in scope 3");
+	cr_expect_str_eq(block(&other, TB_SCOPE_TOPIC, 2)->values.name, "b.trade");
+	cr_expect_eq(other.answer.values.blocks, 3);
+	cr_expect_str_eq(block(&other, TB_SCOPE_FEED, 0)->values.name, "a");
+}
+
+/* The entry of a topic on a guest's page, read while it is written: whether there is one. */
+static bool entry_on_page(struct guest *at, uint32_t index, struct bus_entry *entry)
+{
+	static const struct bus_entry none;
+	const char *from = (const char *)ops->view(at->page) + sizeof(struct bus_pulse) +
+			   index * sizeof(*entry);
+
+	do
+		words_load(entry, from, sizeof(*entry));
+	while (memcmp(entry, &none, sizeof(none)) != 0 &&
+	       bus_page_verify_entry(entry, index, at->welcome.bus_id) < 0);
+	return entry->topic_id != 0;
+}
+
+static void pulse_on_page(struct guest *at, struct bus_pulse *pulse)
+{
+	do
+		words_load(pulse, ops->view(at->page), sizeof(*pulse));
+	while (bus_page_verify_pulse(pulse, at->welcome.bus_id, at->welcome.topics_max) < 0);
+}
+
+Test(realms, each_has_a_bus_page_of_its_own_topics)
+{
+	struct bus_pulse before, after, others;
+	struct bus_entry entry;
+
+	join_realm(&guest, desk);
+	join_realm(&other, risk);
+	for (uint32_t i = 0; i < 3; i++) {
+		cr_expect_eq(entry_on_page(&guest, i, &entry), i == 1, "entry %u", i);
+		cr_expect(entry_on_page(&other, i, &entry), "entry %u", i);
+	}
+	pulse_on_page(&guest, &before);
+	pulse_on_page(&other, &others);
+	cr_expect_eq(before.topics, 2, "found %u, expected the highest id that is seen",
+		     before.topics);
+	cr_expect_eq(others.topics, 3);
+	cr_assert_eq(tb_topic_restart(publisher->topics[2]), 0);
+	do
+		pulse_on_page(&other, &after);
+	while (after.changes == others.changes);
+	pulse_on_page(&guest, &after);
+	cr_expect_eq(after.changes, before.changes, "it was a topic of others");
+	cr_expect_eq(after.topics, 2);
+	cr_assert_eq(tb_topic_restart(publisher->topics[1]), 0);
+	do
+		pulse_on_page(&guest, &after);
+	while (after.changes == before.changes);
+}
+
+Test(realms, a_topic_in_none_of_them_is_told_in_the_log)
+{
+	static const char *const one = "x";
+	const struct tb_realm lonely = { .name = "anonymous", .topics = &one, .topic_count = 1 };
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "lonely",
+						      .exit_wait_ms = UINT32_MAX,
+						      .log = keep_log,
+						      .realms = &lonely,
+						      .realm_count = 1 };
+	struct tb_publisher *bus;
+
+	cr_assert_eq(tb_publisher_open(&bus, &options), 0, "%s", tb_error());
+	scene_topic(bus, "x", 64, 0);
+	cr_expect_not(was_logged("it is in no realm"));
+	scene_topic(bus, "y", 64, 0);
+	cr_expect(was_logged("topic y: it is in no realm: nobody can read it"));
+	tb_publisher_close(bus);
+}
+
 /* -- requests -----------------------------------------------------------------------------------
  */
 
@@ -387,7 +580,7 @@ Test(answers, a_schema_comes_in_parts_and_is_the_one_given)
 	expect_refusal(ask(&guest, message), 1, ERANGE, text);
 	message.schema.topic_id = 2;
 	expect_refusal(ask(&guest, message), 2, ENOENT,
-		       "bus test: found topic id 2, expected one of 1 to 1");
+		       "bus test: found topic id 2, expected one that the catalogue tells");
 	tb_schema_free(schema);
 }
 
@@ -403,9 +596,9 @@ Test(answers, a_join_gives_the_memory_once_and_a_leave_takes_it_back)
 	join_bus(&guest);
 	epoch = epoch_of("t");
 	expect_refusal(join(&guest, 0, epoch), 0, ENOENT,
-		       "bus test: found topic id 0, expected one of 1 to 1");
+		       "bus test: found topic id 0, expected one that the catalogue tells");
 	expect_refusal(join(&guest, 2, epoch), 2, ENOENT,
-		       "bus test: found topic id 2, expected one of 1 to 1");
+		       "bus test: found topic id 2, expected one that the catalogue tells");
 	snprintf(words, sizeof(words),
 		 "topic t: found epoch %016" PRIx64 ", expected %016" PRIx64
 		 ": it began again meanwhile",
@@ -655,7 +848,7 @@ Test(answers, names_left_out_come_page_by_page)
 	cr_expect_eq(ask(&guest, message)->unpublished_names.count, 0);
 	message.unpublished.topic_id = 9;
 	expect_refusal(ask(&guest, message), 9, ENOENT,
-		       "bus test: found topic id 9, expected one of 1 to 1");
+		       "bus test: found topic id 9, expected one that the catalogue tells");
 }
 
 static void keep_unpublished(void *user, const struct tb_unpublished *unpublished)

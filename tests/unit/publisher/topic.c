@@ -104,7 +104,7 @@ Test(topic, a_restart_without_memory_for_the_network_leaves_the_topic_as_it_was)
 	struct notes notes = { 0 };
 	struct tb_subscriber *subscriber = scene_subscriber("shm", 0);
 	const uint64_t epoch = topic->shape.epoch;
-	const struct exposure *before = topic->exposures[1];
+	const struct exposure *before = topic->exposures.of[1][0];
 
 	scene_publish(topic, 1, 3);
 	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
@@ -112,13 +112,13 @@ Test(topic, a_restart_without_memory_for_the_network_leaves_the_topic_as_it_was)
 	cr_expect_eq(tb_topic_restart(topic), -ENOMEM);
 	cr_expect_str_eq(tb_error(), "topic t: the device takes no more than it has");
 	cr_expect_eq(topic->shape.epoch, epoch);
-	cr_expect_eq(topic->exposures[1], before);
+	cr_expect_eq(topic->exposures.of[1][0], before);
 	scene_publish(topic, 4, 5);
 	cr_assert(scene_poll_until(subscriber, &notes.last, 5), "%s", notes.text);
 	cr_expect_not(notes.restarted);
 	full = false;
 	cr_expect_eq(tb_topic_restart(topic), 0, "%s", tb_error());
-	cr_expect_not_null(topic->exposures[1], "it waits for the first who joins");
+	cr_expect_not_null(topic->exposures.of[1][0], "it waits for the first who joins");
 	scene_publish(topic, 1, 2);
 	cr_assert(scene_poll_until(subscriber, &notes.records, 7), "%s", notes.text);
 	cr_expect(strstr(notes.text, "5 A update 5\nrestart 5 5\n1 A update 1\n"), "%s",
@@ -233,9 +233,9 @@ static uint64_t silence(uint32_t topic_id)
 	struct bus_pulse pulse;
 	struct bus_entry entry;
 
-	words_load(&pulse, publisher->page.base, sizeof(pulse));
+	words_load(&pulse, publisher->realms[0].page.base, sizeof(pulse));
 	words_load(&entry,
-		   (const char *)publisher->page.base + sizeof(pulse) +
+		   (const char *)publisher->realms[0].page.base + sizeof(pulse) +
 			   (topic_id - 1) * sizeof(entry),
 		   sizeof(entry));
 	cr_assert_eq(bus_page_verify_pulse(&pulse, publisher->bus_id, 21), 0);
@@ -258,7 +258,7 @@ Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
 {
 	struct tb_topic *watched = scene_topic(publisher, "watched", 64, TB_TOPIC_WATCHED);
 	struct tb_topic *other = scene_topic(publisher, "other", 64, 0);
-	const uint64_t before = publisher->pulse.count;
+	const uint64_t before = publisher->realms[0].pulse.count;
 	char name[16];
 
 	cr_assert_eq(tb_flush(watched), 0);
@@ -274,7 +274,7 @@ Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
 		scene_topic(publisher, name, 64, 0);
 	}
 	publisher_lock(publisher);
-	cr_expect_geq(publisher->pulse.count, before + 39);
+	cr_expect_geq(publisher->realms[0].pulse.count, before + 39);
 	cr_expect_eq(silence(1), 0);
 	cr_expect_eq(silence(2), 0);
 	publisher_unlock(publisher);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tickets in files. A file that others may read is refused: its ticket is nobody's secret. */
+#include "tickbus/ticket.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+
+#define DIGITS (2 * TB_TICKET_BYTES)
+
+static int file_check(const char *path, int fd)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0)
+		return error_set(errno, "ticket %s: %s", path, strerror(errno));
+	if (!S_ISREG(status.st_mode))
+		return error_set(EINVAL, "ticket %s: found something else, expected a file", path);
+	if (status.st_mode & (S_IRWXG | S_IRWXO))
+		return error_set(
+			EACCES,
+			"ticket %s: found permissions %03o, expected a file that its owner "
+			"alone may read (chmod 600)",
+			path, status.st_mode & 0777u);
+	return 0;
+}
+
+static uint8_t digit(char c)
+{
+	return (uint8_t)(isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10);
+}
+
+/* Digits, and an end of line at most. */
+static bool is_ticket(const char *text, size_t length)
+{
+	for (size_t i = 0; i < DIGITS; i++)
+		if (i >= length || !isxdigit((unsigned char)text[i]))
+			return false;
+	return length == DIGITS || (length == DIGITS + 1 && text[DIGITS] == '\n');
+}
+
+static int text_take(const char *path, const char *text, size_t length, uint8_t *ticket)
+{
+	uint8_t any = 0;
+
+	if (!is_ticket(text, length))
+		return error_set(EINVAL,
+				 "ticket %s: found something else, expected %d hexadecimal "
+				 "digits",
+				 path, DIGITS);
+	for (size_t i = 0; i < TB_TICKET_BYTES; i++) {
+		ticket[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+		any |= ticket[i];
+	}
+	if (any == 0)
+		return error_set(EINVAL, "ticket %s: found zeros, expected random digits", path);
+	return 0;
+}
+
+TB_API int tb_ticket_load(const char *path, uint8_t ticket[TB_TICKET_BYTES])
+{
+	char text[DIGITS + 2]; /* one more than there may be */
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t length;
+	int result;
+
+	if (fd < 0)
+		return error_set(errno, "ticket %s: %s", path, strerror(errno));
+	result = file_check(path, fd);
+	if (result == 0) {
+		length = read(fd, text, sizeof(text));
+		result = length < 0 ? error_set(errno, "ticket %s: %s", path, strerror(errno))
+				    : text_take(path, text, (size_t)length, ticket);
+	}
+	close(fd);
+	explicit_bzero(text, sizeof(text));
+	return result;
+}

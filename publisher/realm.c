@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher/realm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/pattern.h"
+#include "publisher/publisher.h"
+
+#define ANONYMOUS    "anonymous"
+#define PATTERNS_MAX 256
+
+static const uint8_t no_ticket[TB_TICKET_BYTES];
+
+/* -- options ------------------------------------------------------------------------------------
+ */
+
+/* A ticket that was forgotten must not open a realm to everyone: so the one that needs none has a
+ * name of its own. */
+static int ticket_check(size_t i, const struct tb_realm *asked)
+{
+	if (!asked->ticket && strcmp(asked->name, ANONYMOUS) != 0)
+		return error_set(
+			EINVAL,
+			"publisher options: realms[%zu]: found %s without a ticket, expected "
+			"one of any realm but " ANONYMOUS,
+			i, asked->name);
+	if (asked->ticket && strcmp(asked->name, ANONYMOUS) == 0)
+		return error_set(EINVAL,
+				 "publisher options: realms[%zu]: found " ANONYMOUS
+				 " with a ticket, expected none: it is for those who have none",
+				 i);
+	if (asked->ticket && memcmp(asked->ticket, no_ticket, sizeof(no_ticket)) == 0)
+		return error_set(
+			EINVAL,
+			"publisher options: realms[%zu]: found a ticket of zeros, expected "
+			"random bytes",
+			i);
+	return 0;
+}
+
+/* Two realms of one name, or with one ticket, would be a mistake. */
+static int new_check(const struct tb_publisher *publisher, const struct realm *realm)
+{
+	for (uint32_t i = 0; i < realm->index; i++) {
+		const struct realm *other = &publisher->realms[i];
+
+		if (strcmp(other->name, realm->name) == 0)
+			return error_set(EINVAL,
+					 "publisher options: realms[%u]: found the name %s again, "
+					 "expected each once",
+					 realm->index, realm->name);
+		if (memcmp(other->ticket, realm->ticket, sizeof(realm->ticket)) == 0)
+			return error_set(
+				EINVAL,
+				"publisher options: realms[%u]: found the ticket of realm %s "
+				"again, expected each once",
+				realm->index, other->name);
+	}
+	return 0;
+}
+
+static int patterns_take(struct realm *realm, const struct tb_realm *asked)
+{
+	if (!asked->topics || asked->topic_count < 1 || asked->topic_count > PATTERNS_MAX)
+		return error_set(EINVAL,
+				 "publisher options: realms[%u]: found %zu patterns of topics, "
+				 "expected 1 to %d",
+				 realm->index, asked->topics ? asked->topic_count : 0,
+				 PATTERNS_MAX);
+	realm->patterns = calloc(asked->topic_count, sizeof(*realm->patterns));
+	if (!realm->patterns)
+		return error_set(ENOMEM, "publisher: no memory for a realm");
+	for (size_t i = 0; i < asked->topic_count; i++) {
+		if (pattern_check(asked->topics[i]) < 0)
+			return error_prefix(-EINVAL, "publisher options: realms[%u].topics[%zu]: ",
+					    realm->index, i);
+		memcpy(realm->patterns[realm->pattern_count++], asked->topics[i],
+		       strlen(asked->topics[i]) + 1);
+		realm->whole |= strcmp(asked->topics[i], ">") == 0;
+	}
+	return 0;
+}
+
+static int realm_take(struct tb_publisher *publisher, struct realm *realm,
+		      const struct tb_realm *asked)
+{
+	char what[32];
+	int result;
+
+	snprintf(what, sizeof(what), "realms[%u].name", realm->index);
+	result = publisher_name_check(what, asked->name);
+	if (result == 0)
+		result = ticket_check(realm->index, asked);
+	if (result < 0)
+		return result;
+	memcpy(realm->name, asked->name, strlen(asked->name) + 1);
+	if (asked->ticket)
+		memcpy(realm->ticket, asked->ticket, sizeof(realm->ticket));
+	result = new_check(publisher, realm);
+	return result < 0 ? result : patterns_take(realm, asked);
+}
+
+int realms_open(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	static const char *const all = ">";
+	static const struct tb_realm anyone = { .name = ANONYMOUS,
+						.topics = &all,
+						.topic_count = 1 };
+	const struct tb_realm *asked = options->realm_count ? options->realms : &anyone;
+	const size_t count = options->realm_count ? options->realm_count : 1;
+	int result = 0;
+
+	if (count > FABRIC_REALMS_MAX || !asked)
+		return error_set(EINVAL,
+				 "publisher options: realms: found %zu, expected at most %d",
+				 asked ? count : 0, FABRIC_REALMS_MAX);
+	publisher->realms = calloc(count, sizeof(*publisher->realms));
+	if (!publisher->realms)
+		return error_set(ENOMEM, "publisher: no memory for realms");
+	for (uint32_t i = 0; i < count && result == 0; i++) {
+		struct realm *realm = &publisher->realms[publisher->realm_count++];
+
+		realm->index = i;
+		realm->page.fd = -1;
+		realm->pulse.bus_id = publisher->bus_id;
+		result = realm_take(publisher, realm, &asked[i]);
+		if (result == 0)
+			result = memory_create(&realm->page, "tickbus-bus-page",
+					       bus_page_bytes(publisher->topics_max));
+		if (result == 0)
+			publisher_pin(publisher, &realm->page);
+	}
+	return result;
+}
+
+void realms_close(struct tb_publisher *publisher)
+{
+	for (uint32_t i = 0; i < publisher->realm_count; i++) {
+		memory_free(&publisher->realms[i].page);
+		free(publisher->realms[i].patterns);
+		explicit_bzero(publisher->realms[i].ticket, TB_TICKET_BYTES);
+	}
+	free(publisher->realms);
+}
+
+/* -- who is in which ----------------------------------------------------------------------------
+ */
+
+const struct realm *realms_find(const struct tb_publisher *publisher,
+				const uint8_t ticket[TB_TICKET_BYTES])
+{
+	const struct realm *found = NULL;
+
+	/* All of each is looked at, whatever the first bytes are. */
+	for (uint32_t i = 0; i < publisher->realm_count; i++) {
+		volatile uint8_t differ = 0;
+
+		for (size_t b = 0; b < TB_TICKET_BYTES; b++)
+			differ = (uint8_t)(differ | (publisher->realms[i].ticket[b] ^ ticket[b]));
+		if (differ == 0)
+			found = &publisher->realms[i];
+	}
+	return found;
+}
+
+uint32_t realms_of(const struct tb_publisher *publisher, const char *topic)
+{
+	uint32_t realms = 0;
+
+	for (uint32_t i = 0; i < publisher->realm_count; i++)
+		for (size_t p = 0; p < publisher->realms[i].pattern_count; p++)
+			if (pattern_match(publisher->realms[i].patterns[p], topic))
+				realms |= UINT32_C(1) << i;
+	return realms;
+}
+
+bool realm_has(const struct realm *realm, const struct tb_topic *topic)
+{
+	return topic->realms >> realm->index & 1;
+}
+
+void realms_change(struct tb_publisher *publisher, const struct tb_topic *topic)
+{
+	for (uint32_t i = 0; i < publisher->realm_count; i++) {
+		struct bus_pulse *pulse = &publisher->realms[i].pulse;
+
+		if (!realm_has(&publisher->realms[i], topic))
+			continue;
+		pulse->changes++;
+		if (pulse->topics < topic->shape.topic_id)
+			pulse->topics = topic->shape.topic_id;
+	}
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who may read what, over each fabric alike: two realms with a ticket each, and one for those who
+ * have none. Built once per fabric, with SCHEME. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/bytewise.h"
+#include "tests/support/scene.h"
+
+static const uint8_t desk[TB_TICKET_BYTES] = { 1, 2, 3 }, risk[TB_TICKET_BYTES] = { 1, 2, 4 };
+static const uint8_t unknown[TB_TICKET_BYTES] = { 1, 2 };
+static const char *const every[] = { "a.quote", "b.quote", "common", "open" };
+static const char *const desk_topics[] = { "a.quote", "common" };
+static const char *const risk_patterns[] = { "b.*", "common" };
+static const char *const risk_topics[] = { "b.quote", "common" };
+static const char *const open_topic = "open";
+static const struct tb_realm realms[] = {
+	{ .name = "desk", .ticket = desk, .topics = desk_topics, .topic_count = 2 },
+	{ .name = "risk", .ticket = risk, .topics = risk_patterns, .topic_count = 2 },
+	{ .name = "anonymous", .topics = &open_topic, .topic_count = 1 },
+};
+
+static struct tb_publisher *publisher;
+static struct notes notes;
+static char address[64];
+
+static void bus_open(size_t realm_count)
+{
+	const char *const listen = address;
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .listen = &listen,
+						      .listen_count = 1,
+						      .stale_ms = 400,
+						      .exit_wait_ms = UINT32_MAX,
+						      .log = scene_log,
+						      .realms = realms,
+						      .realm_count = realm_count };
+
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+	for (size_t i = 0; i < 4; i++)
+		scene_publish(scene_topic(publisher, every[i], 64, 0), 1, 3);
+}
+
+static void enter(void)
+{
+	if (!scene_has(SCHEME))
+		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
+	scene_enter();
+	bytewise_add(scene_seed());
+	scene_address(SCHEME, address, sizeof(address));
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+	notes_free(&notes);
+	scene_leave();
+}
+
+TestSuite(realms, .init = enter, .fini = leave, .timeout = 60);
+
+static int subscriber_open(struct tb_subscriber **subscriber, const uint8_t *ticket)
+{
+	const struct tb_subscriber_options options = {
+		.size = sizeof(options), .address = address, .connect_ms = 20000, .ticket = ticket
+	};
+
+	return tb_subscriber_open(subscriber, &options);
+}
+
+static bool is_among(const char *const *names, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* One topic by its name: there, or as if there were no such topic. */
+static void expect_topic(struct tb_subscriber *subscriber, const char *name, bool there)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .user = &notes };
+	struct tb_subscription *subscription;
+	char words[64];
+
+	cr_expect_eq(tb_subscribe(subscriber, name, &how, &subscription), there ? 0 : -ENOENT,
+		     "%s: %s", name, tb_error());
+	snprintf(words, sizeof(words), "has no topic %s", name);
+	if (!there)
+		cr_expect(strstr(tb_error(), words), "%s", tb_error());
+}
+
+/* By a pattern and by their names: these topics, and none of the others. */
+static void expect_topics(const uint8_t *ticket, const char *const *names, size_t count)
+{
+	struct tb_subscriber *subscriber;
+	char words[64];
+
+	cr_assert_eq(subscriber_open(&subscriber, ticket), 0, "%s", tb_error());
+	scene_subscribe(subscriber, ">", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 3 * count), "%s", notes.text);
+	cr_expect_eq(notes.records, 3 * count, "%s", notes.text);
+	cr_expect_not(notes.refused, "%s", notes.text);
+	for (size_t i = 0; i < 4; i++) {
+		const bool there = is_among(names, count, every[i]);
+
+		snprintf(words, sizeof(words), "appeared %s 1\n", every[i]);
+		cr_expect_eq(strstr(notes.text, words) != NULL, there, "%s", notes.text);
+		expect_topic(subscriber, every[i], there);
+	}
+	expect_topic(subscriber, "none", false);
+	tb_subscriber_close(subscriber);
+	notes_free(&notes);
+}
+
+Test(realms, each_ticket_shows_the_topics_of_its_realm_and_no_others)
+{
+	bus_open(3);
+	expect_topics(desk, desk_topics, 2);
+	expect_topics(risk, risk_topics, 2);
+	expect_topics(NULL, &open_topic, 1);
+}
+
+static void expect_refused(const uint8_t *ticket, const char *words)
+{
+	struct tb_subscriber *subscriber;
+
+	cr_expect_eq(subscriber_open(&subscriber, ticket), -EACCES, "%s", tb_error());
+	cr_expect_null(subscriber);
+	cr_expect(strstr(tb_error(), words), "%s", tb_error());
+}
+
+Test(realms, a_ticket_of_none_is_refused_in_words)
+{
+	bus_open(3);
+	expect_refused(unknown, "the subscriber's ticket is not known to the publisher");
+}
+
+Test(realms, where_none_is_anonymous_a_ticket_is_asked_for)
+{
+	bus_open(2);
+	expect_refused(NULL, "the subscriber shows no ticket, and the publisher asks for one");
+	expect_topics(desk, desk_topics, 2);
+}
+
+Test(realms, where_there_are_none_all_is_read_without_a_ticket_and_one_is_refused)
+{
+	bus_open(0);
+	expect_topics(NULL, every, 4);
+	expect_refused(desk, "the subscriber's ticket is not known to the publisher");
+}
+
+/* Topics come later, and begin again: that changes nothing of who may read them. */
+Test(realms, topics_that_appear_or_begin_again_are_told_in_their_realm_alone)
+{
+	struct tb_subscriber *subscriber;
+	struct tb_topic *mine, *foreign;
+
+	bus_open(3);
+	cr_assert_eq(subscriber_open(&subscriber, risk), 0, "%s", tb_error());
+	scene_subscribe(subscriber, ">", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 6), "%s", notes.text);
+	foreign = scene_topic(publisher, "c.late", 64, 0);
+	mine = scene_topic(publisher, "b.late", 64, 0);
+	scene_publish(foreign, 1, 5);
+	scene_publish(mine, 1, 2);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 8), "%s", notes.text);
+	cr_assert_eq(tb_topic_restart(mine), 0, "%s", tb_error());
+	scene_publish(mine, 1, 1);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 9), "%s", notes.text);
+	cr_expect(strstr(notes.text, "restart 2 2\n1 A update 1\n"), "%s", notes.text);
+	cr_expect_null(strstr(notes.text, "c.late"), "%s", notes.text);
+	tb_subscriber_close(subscriber);
+}
+
+struct shown {
+	uint64_t heads;
+	char names[256];
+};
+
+static void show(struct shown *shown, const char *name)
+{
+	snprintf(shown->names + strlen(shown->names), sizeof(shown->names) - strlen(shown->names),
+		 "%s ", name);
+}
+
+static void show_topic(void *user, const struct tb_topic_info *info)
+{
+	show(user, info->name);
+	((struct shown *)user)->heads += info->head;
+}
+
+static void show_counter(void *user, const struct tb_counter_value *counter)
+{
+	if (counter->scope == TB_SCOPE_TOPIC && strcmp(counter->name, "records") == 0)
+		show(user, counter->block);
+}
+
+Test(realms, who_looks_from_outside_sees_the_same)
+{
+	struct tb_inspect_options options = {
+		.size = sizeof(options), .address = address, .timeout_ms = 20000, .ticket = risk
+	};
+	struct shown shown;
+
+	bus_open(3);
+	do { /* heads are a quarter of the bound old at most */
+		shown = (struct shown){ 0 };
+		cr_assert_eq(tb_inspect_topics(&options, NULL, NULL, show_topic, &shown), 2);
+	} while (shown.heads != 6);
+	cr_expect_str_eq(shown.names, "b.quote common ");
+	shown = (struct shown){ 0 };
+	cr_assert_geq(tb_inspect_counters(&options, show_counter, NULL, &shown), 0, "%s",
+		      tb_error());
+	cr_expect_str_eq(shown.names, "b.quote common ");
+	options.ticket = unknown;
+	cr_expect_eq(tb_inspect_topics(&options, NULL, NULL, show_topic, &shown), -EACCES);
+	options.ticket = NULL;
+	cr_expect_eq(tb_inspect_topics(&options, NULL, NULL, show_topic, &shown), 1);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What realms a publisher is given: wrong ones are refused in words, and none of them opens
+ * anything to anyone by accident. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/scene.h"
+
+TestSuite(options, .init = scene_enter, .fini = scene_leave);
+
+static const uint8_t one[TB_TICKET_BYTES] = { 1 }, two[TB_TICKET_BYTES] = { 2 };
+static const uint8_t zeros[TB_TICKET_BYTES];
+static const char *const all[] = { ">", "a.*" }, *const wrong[] = { "a", "A" };
+
+static int bus_open(const struct tb_realm *realms, size_t count)
+{
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "b",
+						      .exit_wait_ms = UINT32_MAX,
+						      .realms = realms,
+						      .realm_count = count };
+	struct tb_publisher *publisher;
+	const int result = tb_publisher_open(&publisher, &options);
+
+	if (result == 0)
+		tb_publisher_close(publisher);
+	else
+		cr_expect_null(publisher);
+	return result;
+}
+
+#define DESK                                                                                       \
+	{                                                                                          \
+		"desk", one, all, 2                                                                \
+	}
+#define WHAT "publisher options: realms"
+#define NAME "expected 1 to 63 letters, digits, '.', '_' and '-', not beginning with '.'"
+
+Test(options, wrong_realms_are_refused)
+{
+	static const struct {
+		struct tb_realm realms[2];
+		const char *words;
+	} cases[] = {
+		{ { DESK, { "a/b", two, all, 1 } }, WHAT "[1].name: found \"a/b\", " NAME },
+		{ { DESK, { NULL, two, all, 1 } }, WHAT "[1].name: found \"\", " NAME },
+		{ { DESK, { "desk", two, all, 1 } },
+		  WHAT "[1]: found the name desk again, expected each once" },
+		{ { DESK, { "risk", one, all, 1 } },
+		  WHAT "[1]: found the ticket of realm desk again, expected each once" },
+		{ { DESK, { "risk", NULL, all, 1 } },
+		  WHAT
+		  "[1]: found risk without a ticket, expected one of any realm but anonymous" },
+		{ { DESK, { "anonymous", two, all, 1 } },
+		  WHAT
+		  "[1]: found anonymous with a ticket, expected none: it is for those who have "
+		  "none" },
+		{ { DESK, { "risk", zeros, all, 1 } },
+		  WHAT "[1]: found a ticket of zeros, expected random bytes" },
+		{ { DESK, { "risk", two, all, 0 } },
+		  WHAT "[1]: found 0 patterns of topics, expected 1 to 256" },
+		{ { DESK, { "risk", two, all, 257 } },
+		  WHAT "[1]: found 257 patterns of topics, expected 1 to 256" },
+		{ { DESK, { "risk", two, NULL, 1 } },
+		  WHAT "[1]: found 0 patterns of topics, expected 1 to 256" },
+		{ { DESK, { "risk", two, wrong, 2 } },
+		  WHAT "[1].topics[1]: topic pattern: found \"A\", expected parts of a-z, 0-9, "
+		       "'_', '-', '*' (or '>' as the last part) with single dots between" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_expect_eq(bus_open(cases[i].realms, 2), -EINVAL, "%zu", i);
+		cr_expect_str_eq(tb_error(), cases[i].words, "%s", tb_error());
+	}
+	cr_expect_eq(bus_open(NULL, 1), -EINVAL);
+	cr_expect_str_eq(tb_error(), WHAT ": found 0, expected at most 32");
+}
+
+Test(options, thirty_two_realms_are_taken_and_no_more)
+{
+	struct tb_realm realms[33];
+	uint8_t tickets[33][TB_TICKET_BYTES] = { 0 };
+	char names[33][8];
+
+	for (size_t i = 0; i < 33; i++) {
+		snprintf(names[i], sizeof(names[i]), "r%zu", i);
+		tickets[i][i % TB_TICKET_BYTES] = (uint8_t)(1 + i);
+		realms[i] = (struct tb_realm){ names[i], tickets[i], all, 2 };
+	}
+	cr_expect_eq(bus_open(realms, 32), 0, "%s", tb_error());
+	cr_expect_eq(bus_open(realms, 33), -EINVAL);
+	cr_expect_str_eq(tb_error(), WHAT ": found 33, expected at most 32");
+}
