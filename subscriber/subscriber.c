@@ -41,6 +41,15 @@ static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t 
 			 low, high);
 }
 
+/* Not so few that READS_MAX READs would leave a part of their half empty. */
+static int read_bytes_take(struct tb_subscriber *subscriber, uint32_t asked)
+{
+	const uint32_t least = subscriber->batch_bytes / (READS_MAX * HALVES_MAX);
+
+	subscriber->read_bytes = asked ? asked : least > READ_BYTES ? least : READ_BYTES;
+	return range_check("read_bytes", subscriber->read_bytes, least, subscriber->batch_bytes);
+}
+
 static int options_take(struct tb_subscriber *subscriber,
 			const struct tb_subscriber_options *options)
 {
@@ -74,9 +83,9 @@ static int options_take(struct tb_subscriber *subscriber,
 	if (result < 0)
 		return result;
 	subscriber->batch_bytes = subscriber->batch_bytes / REGION_PAGE * REGION_PAGE;
-	subscriber->read_bytes = subscriber->batch_bytes / (READS_MAX * HALVES_MAX);
-	if (subscriber->read_bytes < READ_BYTES)
-		subscriber->read_bytes = READ_BYTES;
+	result = read_bytes_take(subscriber, options->read_bytes);
+	if (result < 0)
+		return result;
 	subscriber->address = strdup(options->address);
 	subscriber->place = strdup(place);
 	subscriber->table = calloc(subscriber->topics_max, sizeof(*subscriber->table));

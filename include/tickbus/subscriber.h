@@ -38,6 +38,8 @@ struct tb_subscriber_options {
 	uint32_t topics_max;   /* topics joined at once; 0: 256; at most 1,024 */
 	uint32_t batch_bytes;  /* memory that reads of one topic land in; 0: 65,536; 8,192 to 16 MiB
 				*/
+	uint32_t read_bytes;   /* of one read, in whole slots, at least one; 0: 8,192, or a 32nd of
+				* batch_bytes where that is more; from that 32nd to batch_bytes */
 	const uint8_t *ticket; /* TB_TICKET_BYTES, of the realm whose topics are read; NULL: none
 				* is shown */
 };
