@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pulling by READ: given a head H, [next, H] comes in few READs, several under way, into the
- * landing; each copy is checked and delivered in order.
+ * landing; each copy is checked and delivered in order. The landing has two halves that take turns,
+ * so that READs into one are under way while what landed in the other is delivered; where it has no
+ * room for two READs, it is one half.
  *
  * N1  Copies of a batch are looked at only when all its READs have completed, and nothing is posted
  *     into its half before they have and all of it was delivered or thrown away: nothing lands

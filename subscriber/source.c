@@ -97,7 +97,7 @@ static int landing_make(struct tb_source *source, bool local)
 	if (source->landing)
 		return 0;
 	source->landing_local = local;
-	source->halves = 1;
+	source->halves = subscriber->batch_bytes >= 2 * subscriber->read_bytes ? 2 : 1;
 	source->half_bytes = local ? 0 : subscriber->batch_bytes / source->halves;
 	if (!local)
 		source->landing = subscriber->ops->landing(subscriber->link, landing_bytes(source));

@@ -23,8 +23,8 @@
 #define POLL_PAGE_MS 1    /* READs of an idle topic's progress line are at least this far apart */
 #define SWITCH_TRIES 64   /* looks at an old epoch whose progress line is not valid any more */
 #define READ_BYTES   8192 /* of one READ, or what a batch has for each of READS_MAX */
-#define READS_MAX    32   /* READs of one batch */
-#define HALVES_MAX   1    /* batches of one topic at once, each in its part of the landing */
+#define READS_MAX    16   /* READs of one batch */
+#define HALVES_MAX   2    /* batches of one topic at once, each in its part of the landing */
 #define RECONNECT_MS 50
 #define HOUSEKEEP_MS 50 /* while records flow */
 
