@@ -9,8 +9,9 @@
 struct reading {
 	struct settings *settings;
 	struct located_errors errors;
-	const char *folder; /* of the file: paths in it begin there; kept */
-	char why[512];      /* a form's further words on what is wrong, or "" */
+	const char *folder;  /* of the file: paths in it begin there; kept */
+	char why[512];       /* a form's further words on what is wrong, or "" */
+	unsigned int groups; /* of topics, beside the bus's own */
 };
 
 /* Memory that lives as long as the settings, zeroed. NULL is noted as an error. */

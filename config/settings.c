@@ -6,10 +6,13 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/address.h"
 #include "bus/error.h"
+#include "bus/fabric.h"
 #include "bus/region.h"
 #include "config/tables.h"
 
@@ -186,6 +189,66 @@ static void topic_measure(struct reading *reading, const struct located_node *no
 		topic->bytes = layout.bytes;
 }
 
+/* Whether two groups are one; devices know them by their addresses alone, so a port that differs is
+ * an error. known: what has the other one, in words. */
+static bool group_same(struct reading *reading, const struct located_node *node,
+		       const struct sockaddr_storage *group, const char *other, const char *known)
+{
+	struct sockaddr_storage there;
+
+	if (!other || address_parse_group(other, &there) < 0 ||
+	    !address_same_host((const struct sockaddr *)group, &there))
+		return false;
+	if (!address_same(group, &there))
+		located_error(&reading->errors, node,
+			      "found \"%s\", expected port %u, which %s has for this group",
+			      node->text, ntohs(((struct sockaddr_in *)&there)->sin_port), known);
+	return true;
+}
+
+/* Each group is counted and checked where it is met first. */
+static void group_new(struct reading *reading, const struct located_node *node,
+		      const struct sockaddr_storage *group)
+{
+	const struct settings_list *listen = &reading->settings->bus.listen;
+	bool networks = false, reachable = false;
+	struct address address;
+
+	if (++reading->groups == FABRIC_GROUPS_MAX)
+		located_error(&reading->errors, node,
+			      "found %d groups beside the bus's own, expected %d at most",
+			      FABRIC_GROUPS_MAX, FABRIC_GROUPS_MAX - 1);
+	for (size_t i = 0; i < listen->count; i++)
+		if (strncmp(listen->texts[i], "rdma:", 5) == 0 &&
+		    address_parse(listen->texts[i] + 5, &address) == 0) {
+			networks = true;
+			reachable |= address.host.ss_family == group->ss_family;
+		}
+	if (networks && !reachable)
+		located_error(&reading->errors, node,
+			      "found \"%s\", expected a group of IPv%d, as the addresses of "
+			      "bus.listen are",
+			      node->text, group->ss_family == AF_INET ? 6 : 4);
+}
+
+static void topic_group(struct reading *reading, const struct located_node *node,
+			const struct settings_topic *topic)
+{
+	const struct settings *settings = reading->settings;
+	struct sockaddr_storage group;
+	char known[32];
+
+	if (!topic->multicast || address_parse_group(topic->multicast, &group) < 0 ||
+	    group_same(reading, node, &group, settings->bus.multicast, "bus.multicast"))
+		return;
+	for (size_t i = 0; i < settings->topic_count; i++) {
+		snprintf(known, sizeof(known), "topics[%zu]", i);
+		if (group_same(reading, node, &group, settings->topics[i].multicast, known))
+			return;
+	}
+	group_new(reading, node, &group);
+}
+
 static void topic_read(struct reading *reading, const struct located_node *node,
 		       struct settings_topic *topic)
 {
@@ -198,6 +261,7 @@ static void topic_read(struct reading *reading, const struct located_node *node,
 		topic->line = schema->line;
 		topic->column = schema->column;
 	}
+	topic_group(reading, located_get(node, "multicast"), topic);
 	if (topic->schema && topic->slots && topic->instruments)
 		topic_measure(reading, node, topic);
 }

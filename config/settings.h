@@ -100,6 +100,7 @@ struct settings_topic {
 	const struct settings_schema *schema;
 	uint32_t slots, instruments;
 	bool last_value, checked;
+	const char *multicast; /* NULL: the bus's own group */
 	uint64_t bytes;        /* of memory it takes */
 	uint32_t line, column; /* where it names its schema, for an error about the two */
 };

@@ -102,6 +102,7 @@ const struct key tables_topic[] = {
 	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = REGION_CAPACITY_MAX, .usual = "16384" },
 	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .usual = "true" },
 	{ "checked", KEY_BOOLEAN, TOPIC(checked), .usual = "true" },
+	{ "multicast", KEY_TEXT, TOPIC(multicast), .form = &forms_group, .optional = true },
 	{ 0 },
 };
 /* clang-format on */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus stat: every counter of a bus, its topics and its feeds, and what could not be published.
- */
+/* tickbus stat: every counter of a bus, its topics and its feeds, what could not be published, and
+ * the groups that notices go to. */
+#include <stdio.h>
+#include <string.h>
+
 #include "tickbus/inspect.h"
 #include "tools/command.h"
 #include "tools/table.h"
@@ -48,13 +51,56 @@ static void on_unpublished(void *user, const struct tb_unpublished *unpublished)
 	table_text(table, "records");
 }
 
+/* The rows of groups: the bus's, then those of topics that differ from it. */
+struct groups {
+	struct table *table;
+	char notice[8], multicast[64];
+};
+
+/* The group stands where a counter's name does. */
+static void group_row(struct table *table, const char *name, const char *notice,
+		      const char *multicast, uint32_t notice_bytes)
+{
+	char unit[32];
+
+	snprintf(unit, sizeof(unit), "%s bytes", notice);
+	table_text(table, "group");
+	table_text(table, name);
+	table_text(table, multicast);
+	table_number(table, notice_bytes);
+	table_text(table, unit);
+}
+
+static void on_bus(void *user, const struct tb_bus_info *bus)
+{
+	struct groups *groups = user;
+
+	snprintf(groups->notice, sizeof(groups->notice), "%s", bus->notice);
+	snprintf(groups->multicast, sizeof(groups->multicast), "%s", bus->multicast);
+	if (bus->multicast[0])
+		group_row(groups->table, bus->name, bus->notice, bus->multicast, bus->notice_bytes);
+}
+
+static void on_topic(void *user, const struct tb_topic_info *topic)
+{
+	struct groups *groups = user;
+
+	if (topic->multicast[0] && (strcmp(topic->multicast, groups->multicast) != 0 ||
+				    strcmp(topic->notice, groups->notice) != 0))
+		group_row(groups->table, topic->name, topic->notice, topic->multicast,
+			  topic->notice_bytes);
+}
+
 static int stat_print(const struct command *command, const char *address, enum tb_format format)
 {
 	const struct tb_inspect_options options = { .size = sizeof(options), .address = address };
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
+	struct groups groups = { .table = &table };
 	int result = tb_inspect_counters(&options, on_counter, on_unpublished, &table);
 
+	if (result >= 0)
+		result = tb_inspect_topics(&options, NULL, on_bus, on_topic, &groups);
 	if (result < 0) {
 		table_free(&table);
 		return command_failed(command, result);

@@ -75,6 +75,7 @@ static int topic_make(struct daemon *daemon, const struct settings_topic *topic,
 		.flags = TB_TOPIC_MANUAL_FLUSH | TB_TOPIC_WATCHED |
 			 (topic->last_value ? 0 : TB_TOPIC_NO_LAST_VALUE) |
 			 (topic->checked ? 0 : TB_TOPIC_UNCHECKED),
+		.multicast = topic->multicast,
 	};
 
 	made->select = fit_select(topic);

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tickbus/counters.h"
 #include "tickbus/subscriber.h"
 
 struct books {
@@ -24,6 +25,7 @@ struct books {
 	uint64_t newest, before, after; /* delivered: at all, around the latest gap */
 	uint64_t epoch;
 	bool ended;
+	struct tb_subscription *subscription; /* NULL: none yet */
 };
 
 static volatile sig_atomic_t asked, stopped;
@@ -44,6 +46,20 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* All of the subscription's, by their names. */
+static void counters_print(const struct tb_subscription *subscription)
+{
+	uint64_t values[64];
+	size_t count;
+	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
+
+	count = tb_subscription_counters(subscription, values, count < 64 ? count : 64);
+	printf(",\"counters\":{");
+	for (size_t i = 0; i < count; i++)
+		printf("%s\"%s\":%" PRIu64, i ? "," : "", table[i].name, values[i]);
+	putchar('}');
+}
+
 static void print(const struct books *books, const char *event, const struct tb_event *more)
 {
 	printf("{\"event\":\"%s\",\"ms\":%" PRIu64 ",\"epoch\":\"%016" PRIx64 "\",\"next\":%" PRIu64
@@ -55,6 +71,8 @@ static void print(const struct books *books, const char *event, const struct tb_
 		printf(",\"first\":%" PRIu64 ",\"last\":%" PRIu64 ",\"head\":%" PRIu64
 		       ",\"old_epoch\":\"%016" PRIx64 "\"",
 		       more->first, more->last, more->head, more->old_epoch);
+	if (books->subscription)
+		counters_print(books->subscription);
 	puts("}");
 	fflush(stdout);
 }
@@ -143,7 +161,6 @@ int main(int argc, char **argv)
 						.user = &books,
 						.flags = TB_WAIT };
 	struct tb_subscriber *subscriber;
-	struct tb_subscription *subscription;
 	int status;
 
 	if (argc != 5)
@@ -155,7 +172,7 @@ int main(int argc, char **argv)
 	what.from = strcmp(argv[3], "oldest") ? TB_FROM_NEWEST : TB_FROM_OLDEST;
 	if (tb_subscriber_open(&subscriber, &how) < 0)
 		return fail("open");
-	if (tb_subscribe(subscriber, argv[2], &what, &subscription) < 0) {
+	if (tb_subscribe(subscriber, argv[2], &what, &books.subscription) < 0) {
 		status = fail("subscribe");
 	} else {
 		status = watch(subscriber, &books, !strcmp(argv[4], "spin"));

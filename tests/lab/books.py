@@ -9,12 +9,12 @@ from hosts import Skipped
 
 
 class Books:
-    def __init__(self, host, source, kind, how="wait", start="newest"):
+    def __init__(self, host, source, kind, how="wait", start="newest", topic="quote"):
         program = host.lab.build / "tests/faults/faults-witness"
         if not program.exists():
             raise Skipped(f"{host.lab.build} holds no tests")
         self.host, self.kind = host, kind
-        self.process = host.start(f"exec {program} {bus.address_on(host, source, kind)} nasdaq.quote {start} {how}")
+        self.process = host.start(f"exec {program} {bus.address_on(host, source, kind)} nasdaq.{topic} {start} {how}")
 
     def events(self, kind=None):
         lines = self.process.output().splitlines(keepends=True)

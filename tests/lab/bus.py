@@ -17,7 +17,7 @@ feeds:
   - {{ name: nasdaq, {feed} }}
 topics:
 """
-TOPIC = "  - {{ name: nasdaq.{0}, feed: nasdaq, select: {0}, schema: {0}, slots: {1}, instruments: 16384 }}\n"
+TOPIC = "  - {{ name: nasdaq.{0}, feed: nasdaq, select: {0}, schema: {0}, slots: {1}, instruments: 16384{2} }}\n"
 
 
 def address(host, kind):
@@ -26,13 +26,14 @@ def address(host, kind):
 
 
 def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more="", level="info",
-         prefix=""):
+         prefix="", groups=None):
     """Starts pubd, and waits until it listens. `more`: further keys of the bus; `level`: of its log; `prefix`:
-    the program that runs it."""
+    the program that runs it; `groups`: of topics that have their own."""
+    own = {topic: f', multicast: "{group}:7472"' for topic, group in (groups or {}).items()}
     listen = ", ".join(f'"{address(host, kind)}"' for kind in kinds if kind in ("shm", *host.lab.kinds))
     path = host.lab.topology.folder / f"pubd{host.number}.yaml"
     path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more, level=level) +
-                    "".join(TOPIC.format(topic, slots) for topic in topics))
+                    "".join(TOPIC.format(topic, slots, own.get(topic, "")) for topic in topics))
     daemon = host.start(f"exec {prefix} $(command -v pubd) {path}")
     daemon.wait_for(r"bus lab: ")
     return daemon

@@ -14,8 +14,8 @@ from verbs_peer import Group, Peer, notice_bytes
 
 class Forger:
     def __init__(self, peer, topic, seed):
-        self.group, self.topic = Group(peer.welcome, peer.source), topic
-        self.bus_id, self.bytes_max = peer.welcome["bus_id"], peer.welcome["notice_bytes"]
+        self.group, self.topic = Group(topic.shape, peer.source), topic
+        self.bus_id, self.bytes_max = peer.welcome["bus_id"], topic.shape["notice_bytes"]
         self.shape, self.random = topic.shape, random.Random(seed)
         self.seen = [self.group.take() for _ in range(8)]
         self.record = topic.memory[topic.ring:topic.ring + 64] if topic.progress()["head"] else bytes(64)

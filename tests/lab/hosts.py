@@ -153,11 +153,11 @@ class Host:
         cables = (f"h{self.number}p", f"w{self.number}p")
         self.run("".join(f"tc qdisc {verb.format(cable)}\n" for cable in cables))
 
-    def deafen(self):
-        """No multicast reaches this host any more; all else does."""
+    def deafen(self, groups="224.0.0.0/4"):
+        """No multicast to these groups reaches this host any more; all else does."""
         for cable in (f"h{self.number}p", f"w{self.number}p"):
             self.run(f"tc qdisc add dev {cable} root handle 1: prio && tc filter add dev {cable} parent 1: "
-                     "protocol ip u32 match ip dst 224.0.0.0/4 action drop")
+                     f"protocol ip u32 match ip dst {groups} action drop")
 
     def undeafen(self):
         for cable in (f"h{self.number}p", f"w{self.number}p"):

@@ -57,12 +57,12 @@ class Notices:
     """Checks each datagram, and knows how far the topic is said to be."""
 
     def __init__(self, peer, topic):
-        self.group, self.peer, self.topic = Group(peer.welcome, peer.source), peer, topic
+        self.group, self.peer, self.topic = Group(topic.shape, peer.source), peer, topic
         self.numbers, self.count, self.head = {}, 0, 0
 
     def take(self):
         data = self.group.take()
-        require(len(data) <= self.peer.welcome["notice_bytes"], f"a notice of {len(data)} bytes")
+        require(len(data) <= self.topic.shape["notice_bytes"], f"a notice of {len(data)} bytes")
         found = verbs_peer.notice(data)
         require(found["bus_id"] == self.peer.welcome["bus_id"], "a notice of another bus")
         require(found["number"] > self.numbers.get(found["sender"], 0), "a notice's number goes back")

@@ -183,13 +183,13 @@ class Peer(protocol.Requests):
 
 
 class Group:
-    """The bus's multicast group: what is sent there, by whomever; and a sender of anything."""
+    """A topic's multicast group, or the bus's: what is sent there, by whomever; and a sender of anything."""
 
-    def __init__(self, welcome, source):
-        self.kind, self.source = welcome["notices"], source
-        self.address = socket.inet_ntoa(welcome["group"][12:])
-        assert welcome["group"][:12] == bytes(10) + b"\xff\xff", welcome["group"]
-        self.port = welcome["port"]
+    def __init__(self, told, source):
+        self.kind, self.source = told["notices"], source
+        self.address = socket.inet_ntoa(told["group"][12:])
+        assert told["group"][:12] == bytes(10) + b"\xff\xff", told["group"]
+        self.port = told["port"]
         {UD: self.open_ud, UDP: self.open_udp}[self.kind]()
 
     def open_ud(self):

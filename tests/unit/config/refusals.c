@@ -22,7 +22,10 @@
 #define IN_FILE(keys)  IN_ITCH("path: data.bin, date: 2019-12-30, " keys)
 #define A_TOPIC(topic) BUS SCHEMAS FEEDS "topics: [ " topic " ]\n"
 #define IN_TOPIC(keys) A_TOPIC("{ name: t, feed: f, select: quote, schema: quote, " keys " }")
-#define AGAIN          "found this key again, expected it once (first on line "
+#define TWO_TOPICS(one, other)                                                                     \
+	A_TOPIC("{ name: t, feed: f, select: quote, schema: quote, multicast: " one                \
+		" }, { name: u, feed: f, select: trade, schema: trade, multicast: " other " }")
+#define AGAIN "found this key again, expected it once (first on line "
 #define NAME                                                                                       \
 	"expected a name of 1 to 63 letters, digits, '.', '_' and '-' that does not begin with "   \
 	"'.'"
@@ -305,7 +308,19 @@ static const char *const cases[][2] = {
 	{ IN_TOPIC("last_value: true, @last_value: true"), "topics[0].last_value: " AGAIN "4)" },
 	{ IN_TOPIC("checked: @1"), "topics[0].checked: found \"1\", " BOOLEAN },
 	{ IN_TOPIC("checked: true, @checked: true"), "topics[0].checked: " AGAIN "4)" },
+	{ IN_TOPIC("multicast: @[]"), "topics[0].multicast: found a sequence, " GROUP },
+	{ IN_TOPIC("multicast: @239.1.1.1"), "topics[0].multicast: found \"239.1.1.1\", " GROUP },
+	{ IN_TOPIC("multicast: @'10.9.0.1:7472'"), "topics[0].multicast: found \"10.9.0.1:7472\", " GROUP },
+	{ IN_TOPIC("multicast: @'[fd00::1]:7472'"), "topics[0].multicast: found \"[fd00::1]:7472\", " GROUP },
+	{ IN_TOPIC("multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1'"), "topics[0].multicast: " AGAIN "4)" },
 	/* between them */
+	{ "bus: { name: b, multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
+	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which bus.multicast has for this group" },
+	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topics[0] has for this group" },
+	{ "bus: { name: b, listen: [ 'shm:', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'[ff15::1]:7472' } ]\n",
+	  "topics[0].multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as the addresses of bus.listen are" },
+	{ "bus: { name: b, listen: [ 'rdma:[fd00::1]:7471,hop_limit=2' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7472' } ]\n",
+	  "topics[0].multicast: found \"239.1.1.1:7472\", expected a group of IPv6, as the addresses of bus.listen are" },
 	{ "bus: { name: b, topics_max: 1 }\n" SCHEMAS FEEDS "topics: @[ { name: t, feed: f, select: quote, schema: quote }, { name: u, feed: f, select: trade, schema: trade } ]\n",
 	  "topics: found 2 topics, expected at most bus.topics_max, 1" },
 	{ BUS "schemas: [ mine.yaml ]\n" FEEDS "topics: [ @{ name: t, feed: f, select: quote, schema: mine, slots: 16777216 } ]\n",
@@ -460,6 +475,11 @@ Test(refusals, a_file_that_is_not_there_is_named)
 	free(words);
 }
 
+#define TWO_GROUPED                                                                                \
+	"topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: "                  \
+	"'239.1.1.1:7472' }, { name: u, feed: f, select: trade, schema: trade, multicast: "        \
+	"'[ff15::1]:7472' } ]\n"
+
 /* At a bound, or in a way that might be mistaken for an error. */
 static const char *const good[] = {
 	BUS SCHEMAS FEEDS TOPICS,
@@ -486,6 +506,12 @@ static const char *const good[] = {
 	IN_FILE("from: first_trade"),
 	IN_FILE("time_zone: UTC"),
 	IN_TOPIC("slots: 64, instruments: 1"),
+	IN_TOPIC("multicast: '[ff15::1]:1'"),
+	TWO_TOPICS("'239.1.1.1:7472'", "'239.1.1.1:7472'"),
+	TWO_TOPICS("'239.1.1.1:7472'", "'239.1.1.2:7473'"),
+	"bus: { name: b, multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS TWO_GROUPED,
+	"bus: { name: b, listen: [ 'rdma:[fd00::1]:7471', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS
+		TWO_GROUPED,
 	IN_TOPIC("slots: 16777216, instruments: 1048576"),
 	A_TOPIC("{ name: " NAME_63 ", feed: f, select: imbalance, schema: trade }"),
 };
@@ -497,5 +523,31 @@ Test(refusals, what_is_at_its_bound_is_taken)
 
 		cr_expect_str_empty(words, "%s\n%s", good[i], words);
 		free(words);
+	}
+}
+
+/* Topics in a group each: as many as a bus may have beside its own, and one more. */
+Test(refusals, a_group_too_many_is_told_at_the_topic_that_asks_for_it)
+{
+	for (int topics = 63; topics <= 64; topics++) {
+		size_t length = 0;
+		char *text = NULL, *words;
+		FILE *stream = open_memstream(&text, &length);
+
+		fputs(BUS SCHEMAS FEEDS "topics:\n", stream);
+		for (int i = 0; i < topics; i++)
+			fprintf(stream,
+				"- { name: t%d, feed: f, select: quote, schema: quote, slots: 64, "
+				"instruments: 1, multicast: '239.1.1.%d:7472' }\n",
+				i, i);
+		fclose(stream);
+		words = load(text, topics == 63 ? 0 : -EINVAL);
+		cr_expect_str_eq(words,
+				 topics == 63
+					 ? ""
+					 : "t.yaml:68:93: topics[63].multicast: found 64 groups "
+					   "beside the bus's own, expected 63 at most\n");
+		free(words);
+		free(text);
 	}
 }

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two topics with a group each: who reads one gets none of the other's datagrams; one group lost, the other's come."""
+import bus
+from books import Books
+from guests import Failed
+
+TOPOLOGY = "one guest"
+SECONDS = 150
+RECORDS = 100
+GROUPS = {"quote": "239.10.0.2", "trade": "239.10.0.3"}
+PLACES = {"rxe": 2, "siw": 3}
+UNITS = {"rxe": "ud bytes", "siw": "udp bytes"}
+
+
+def told(lab, kind):
+    """`tickbus stat` shows the bus's group, and each topic's that is another."""
+    host, publisher = lab.host(PLACES[kind]), lab.host(1)
+    # A second is not always enough for all that it asks, on an emulated processor.
+    found = host.run(f"until text=$(tickbus stat {bus.address_on(host, publisher, kind)} --format csv); do :; done\n"
+                     "echo \"$text\" | grep ^group").splitlines()
+    wanted = [f"group,{name},{group}:7472,1024,{UNITS[kind]}" for name, group in
+              (("lab", bus.GROUP), *((f"nasdaq.{topic}", group) for topic, group in GROUPS.items()))]
+    if found != wanted:
+        raise Failed(f"over {kind}: `tickbus stat` shows {found}, expected {wanted}")
+
+
+def counters(reader):
+    return reader.sum()["counters"]
+
+
+def hears(lab, reader):
+    """Waits until a notice came that had not before."""
+    before = counters(reader)["notices"]
+    lab.wait_until(lambda: counters(reader)["notices"] > before, "a notice", 30)
+
+
+def none_of_others(readers):
+    for (kind, topic), reader in readers.items():
+        found = counters(reader)
+        print(f"         {kind} {topic}: {found['records']} records, {found['notices']} notices, "
+              f"{found['notices_others']} of others")
+        if found["notices_others"]:
+            raise Failed(reader.process.words(f"over {kind}: {found['notices_others']} datagrams of others"))
+
+
+def run(lab):
+    publisher = lab.host(1)
+    daemon = bus.pubd(publisher, bus.market(), topics=tuple(GROUPS), groups=GROUPS)
+    readers = {(kind, topic): Books(lab.host(number), publisher, kind, topic=topic)
+               for kind, number in PLACES.items() for topic in GROUPS}
+    for reader in readers.values():
+        reader.sees("appeared")
+        hears(lab, reader)
+    for kind in PLACES:
+        told(lab, kind)
+    rows = {kind: bus.cat(lab.host(number), publisher, kind, "trade", f"--count {RECORDS}", out=f"groups.{kind}")
+            for kind, number in (("shm", 1), *PLACES.items())}
+    for process in rows.values():
+        process.wait()
+    for kind in PLACES:
+        if bus.rows(lab, f"groups.{kind}") != bus.rows(lab, "groups.shm"):
+            raise Failed(f"over {kind}: other rows than over shared memory")
+    none_of_others(readers)
+    for kind, number in PLACES.items():
+        lab.host(number).deafen(f"{GROUPS['trade']}/32")
+    before = {kind: counters(readers[kind, "trade"])["notices"] for kind in PLACES}
+    for kind in PLACES:
+        for topic in GROUPS:
+            readers[kind, topic].reads_on(30)
+        hears(lab, readers[kind, "quote"])
+    for kind, number in PLACES.items():
+        quiet = readers[kind, "trade"]
+        # What was on its way when the filter came may have arrived.
+        if counters(quiet)["notices"] > before[kind] + 2:
+            raise Failed(quiet.process.words(f"over {kind}: notices came through the filter"))
+        lab.host(number).undeafen()
+        hears(lab, quiet)
+    none_of_others(readers)
+    for (kind, _), reader in readers.items():
+        if reader.events("stale"):
+            raise Failed(reader.process.words(f"over {kind}: told stale"))
+        reader.end(lost=0)
+    daemon.signal("TERM")
+    daemon.wait()
