@@ -12,13 +12,13 @@
 
 #include "bus/address.h"
 #include "bus/error.h"
-#include "bus/fabric.h"
 #include "bus/region.h"
 #include "config/tables.h"
 
 #define SCHEMAS_MAX 1024
 #define FEEDS_MAX   64 /* each has a block of counters */
 #define TOPICS_MAX  1024
+#define GROUPS_MAX  63 /* and the bus's own */
 #define FOUND_MAX   80
 
 /* A feed's keys beside those of every feed. */
@@ -214,10 +214,10 @@ static void group_new(struct reading *reading, const struct located_node *node,
 	bool networks = false, reachable = false;
 	struct address address;
 
-	if (++reading->groups == FABRIC_GROUPS_MAX)
+	if (++reading->groups == GROUPS_MAX + 1)
 		located_error(&reading->errors, node,
 			      "found %d groups beside the bus's own, expected %d at most",
-			      FABRIC_GROUPS_MAX, FABRIC_GROUPS_MAX - 1);
+			      GROUPS_MAX + 1, GROUPS_MAX);
 	for (size_t i = 0; i < listen->count; i++)
 		if (strncmp(listen->texts[i], "rdma:", 5) == 0 &&
 		    address_parse(listen->texts[i] + 5, &address) == 0) {
