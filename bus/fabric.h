@@ -162,6 +162,10 @@ struct fabric_ops {
 
 	/* -- publisher ------------------------------------------------------------------------- */
 
+	/* The NUMA node of the device that an address is of; -1: not known. NULL: there is no
+	 * device. */
+	int (*node)(const char *address);
+
 	/* Begins to listen. -EADDRINUSE: another publisher holds the address. */
 	int (*listen)(struct listener **, const struct fabric_listen *,
 		      const struct listener_calls *, void *user);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "bus/numa.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -60,17 +61,37 @@ static int pages_take(int fd, size_t bytes)
 	return result;
 }
 
+/* Before there are any: where is told through a mapping, and kept with the file. */
+static int pages_place(int fd, size_t bytes, int node)
+{
+	void *base;
+	int result;
+
+	if (node == NUMA_ANY)
+		return 0;
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	result = numa_prefer(base, bytes, node);
+	munmap(base, bytes);
+	return result;
+}
+
 /* A sealed memfd of whole pages, every one of them there: 0 or -errno. */
-static int memory_try(struct memory *memory, const char *name, size_t bytes, unsigned int huge)
+static int memory_try(struct memory *memory, const char *name, size_t bytes, int node,
+		      unsigned int huge)
 {
 	const size_t mapped = round_up(bytes, huge ? HUGE_PAGE_BYTES : PAGE_BYTES);
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
 	void *base = MAP_FAILED;
-	int code;
+	int code = 0;
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)mapped) < 0 || pages_take(fd, mapped) < 0)
+	if (ftruncate(fd, (off_t)mapped) < 0)
+		goto fail;
+	code = -pages_place(fd, mapped, node);
+	if (code || pages_take(fd, mapped) < 0)
 		goto fail;
 	base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (base == MAP_FAILED || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
@@ -78,7 +99,7 @@ static int memory_try(struct memory *memory, const char *name, size_t bytes, uns
 	*memory = (struct memory){ .base = base, .bytes = bytes, .mapped = mapped, .fd = fd };
 	return 0;
 fail:
-	code = errno;
+	code = code ? code : errno;
 	if (base != MAP_FAILED)
 		munmap(base, mapped);
 	close(fd);
@@ -86,6 +107,11 @@ fail:
 }
 
 int memory_create(struct memory *memory, const char *name, size_t bytes)
+{
+	return memory_create_on(memory, name, bytes, NUMA_ANY);
+}
+
+int memory_create_on(struct memory *memory, const char *name, size_t bytes, int node)
 {
 	const size_t available = memory_available();
 	int result = -EINVAL;
@@ -95,13 +121,13 @@ int memory_create(struct memory *memory, const char *name, size_t bytes)
 	if (bytes == 0)
 		return error_set(EINVAL, "memory %s: found 0 bytes, expected at least 1", name);
 	if (bytes >= HUGE_PAGE_BYTES)
-		result = memory_try(memory, name, bytes, MFD_HUGETLB | MFD_HUGE_2MB);
+		result = memory_try(memory, name, bytes, node, MFD_HUGETLB | MFD_HUGE_2MB);
 	if (result < 0 && bytes > available)
 		return error_set(ENOMEM,
 				 "memory %s: %zu bytes cannot be had: %zu bytes are available",
 				 name, bytes, available);
 	if (result < 0)
-		result = memory_try(memory, name, bytes, 0);
+		result = memory_try(memory, name, bytes, node, 0);
 	if (result < 0)
 		return error_set(-result, "memory %s: %zu bytes cannot be had: %s", name, bytes,
 				 strerror(-result));

@@ -17,6 +17,8 @@ struct memory {
 /* 0, or -errno with words that name the size; -ENOMEM also where it would take what others need.
  * Every page is there after it: writing never faults for want of memory. */
 int memory_create(struct memory *, const char *name, size_t bytes);
+/* The same, of a NUMA node's as far as that has any (numa.h). */
+int memory_create_on(struct memory *, const char *name, size_t bytes, int node);
 
 /* Takes a zeroed structure. */
 void memory_free(struct memory *);

@@ -13,6 +13,7 @@
 const struct fabric_ops verbs_ops = {
 	.scheme = "rdma",
 	.network = true,
+	.node = verbs_node,
 	.listen = verbs_listen,
 	.listener_fd = verbs_listener_fd,
 	.listener_poll = verbs_listener_poll,

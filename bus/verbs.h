@@ -61,6 +61,9 @@ int verbs_nonblocking(int fd);
  * was removed, is let go. */
 void verbs_device_use(struct ibv_context *);
 void verbs_device_leave(struct ibv_context *);
+/* The NUMA node of a device, -1: it tells none, and the processors near it ("" where it does not
+ * say). */
+int verbs_device_node(const struct ibv_device *, char *cpus, size_t bytes);
 /* error_set() with the words for an errno that verbs or the connection manager gave. */
 int verbs_error(int code, const char *address, const char *what);
 uint64_t verbs_now_ms(void);
@@ -292,6 +295,7 @@ int verbs_announce(struct announcer *, const void *datagram, size_t bytes);
 int verbs_receive(struct link *, const struct fabric_notices *);
 void verbs_receive_end(struct link *, const struct fabric_notices *);
 size_t verbs_datagram(struct link *, void *datagram, size_t room);
+int verbs_node(const char *address);
 int verbs_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
 		 void *user);
 int verbs_listener_fd(const struct listener *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices that librdmacm opened for us, and how a removed one is let go of.
+/* Devices that librdmacm opened for us, where they are, and how a removed one is let go of.
  *
  * The library keeps a device open once an id was bound to it, and has no call that closes one. It
  * looks which are still there when it meets one it does not know, and does nothing where none is
@@ -8,10 +8,14 @@
  * descriptors are made to stand for /dev/null: the numbers stay the library's, which closes them
  * when it finds out. */
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bus/numa.h"
 #include "bus/verbs.h"
 
 #define DEVICES_MAX 64
@@ -95,4 +99,47 @@ void verbs_device_leave(struct ibv_context *verbs)
 	pthread_mutex_unlock(&lock);
 	if (list)
 		ibv_free_device_list(list);
+}
+
+int verbs_device_node(const struct ibv_device *device, char *cpus, size_t bytes)
+{
+	char path[sizeof(device->ibdev_path) + 32], text[32], *end;
+	long node;
+
+	snprintf(path, sizeof(path), "%s/device/local_cpulist", device->ibdev_path);
+	numa_line(path, cpus, bytes);
+	snprintf(path, sizeof(path), "%s/device/numa_node", device->ibdev_path);
+	numa_line(path, text, sizeof(text));
+	node = strtol(text, &end, 10);
+	return end == text || node < 0 || node > INT_MAX ? NUMA_ANY : (int)node;
+}
+
+/* What keeps the address from being listened at will be told then. */
+int verbs_node(const char *text)
+{
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id = NULL;
+	struct address address;
+	int node = NUMA_ANY;
+	char cpus[8];
+
+	if (address_parse(text, &address) < 0)
+		return NUMA_ANY;
+	events = rdma_create_event_channel();
+	if (!events)
+		return NUMA_ANY;
+	if (rdma_create_id(events, &id, NULL, RDMA_PS_TCP) == 0 &&
+	    rdma_bind_addr(id, (struct sockaddr *)&address.host) == 0 && id->verbs) {
+		struct ibv_context *device = id->verbs;
+
+		verbs_device_use(device);
+		node = verbs_device_node(device->device, cpus, sizeof(cpus));
+		rdma_destroy_id(id);
+		verbs_device_leave(device);
+		id = NULL;
+	}
+	if (id)
+		rdma_destroy_id(id);
+	rdma_destroy_event_channel(events);
+	return node;
 }

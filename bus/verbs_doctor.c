@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "bus/error.h"
+#include "bus/numa.h"
 #include "bus/verbs.h"
 #include "tickbus/doctor.h"
 
@@ -238,6 +239,24 @@ static void port_look(struct doctor *doctor, struct ibv_context *verbs, uint8_t 
 		addresses(doctor, verbs, number, about, device);
 }
 
+/* Where it is, and who is near. Only where there are several nodes there is something to choose. */
+static void place_look(struct doctor *doctor, const struct ibv_device *device)
+{
+	const char *name = ibv_get_device_name((struct ibv_device *)(uintptr_t)device);
+	char cpus[128];
+	const int node = verbs_device_node(device, cpus, sizeof(cpus));
+
+	if (node == NUMA_ANY)
+		tell(doctor, TB_VERDICT_GOOD, name, "", "tells of no NUMA node that it is on");
+	else if (numa_check(1) < 0 && numa_check(0) == 0)
+		tell(doctor, TB_VERDICT_GOOD, name, "",
+		     "is on NUMA node %d, the only one, near processors %s", node, cpus);
+	else
+		tell(doctor, TB_VERDICT_ADVICE, name,
+		     "bus.cpu and feeds[].cpu: processors near it; bus.numa is its node by default",
+		     "is on NUMA node %d, near processors %s", node, cpus);
+}
+
 static void device_look(struct doctor *doctor, struct ibv_device *device)
 {
 	struct ibv_context *verbs = ibv_open_device(device);
@@ -245,6 +264,7 @@ static void device_look(struct doctor *doctor, struct ibv_device *device)
 	const char *name = ibv_get_device_name(device);
 
 	doctor->devices++;
+	place_look(doctor, device);
 	if (!verbs) {
 		tell(doctor, TB_VERDICT_BAD, name,
 		     "permission for /dev/infiniband/uverbs*: the group rdma, or udev rules",

@@ -41,6 +41,7 @@ struct settings_bus {
 	uint32_t notice_bytes;
 	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: not at all */
 	uint32_t topics_max, subscribers_max;
+	int32_t cpu, numa; /* -1: any; where the first RDMA device is */
 };
 
 struct settings_log {

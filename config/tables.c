@@ -36,6 +36,8 @@ static const struct key bus_keys[] = {
 	{ "exit_wait_ms", KEY_INTEGER, BUS(exit_wait_ms), .high = 600000, .usual = "5000" },
 	{ "topics_max", KEY_INTEGER, BUS(topics_max), .low = 1, .high = 1024, .usual = "256" },
 	{ "subscribers_max", KEY_INTEGER, BUS(subscribers_max), .low = 1, .high = 65536, .usual = "1024" },
+	{ "cpu", KEY_INTEGER, BUS(cpu), .low = -1, .high = 1023, .usual = "-1" },
+	{ "numa", KEY_INTEGER, BUS(numa), .low = -1, .high = 1023, .usual = "-1" },
 	{ 0 },
 };
 

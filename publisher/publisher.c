@@ -21,6 +21,7 @@
 #include "bus/address.h"
 #include "bus/error.h"
 #include "bus/notice.h"
+#include "bus/numa.h"
 
 #define STALE_MS_DEFAULT     1000
 #define TOPICS_DEFAULT       256
@@ -176,6 +177,36 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 	return 0;
 }
 
+/* The node of the first RDMA address's device. */
+static int node_default(const struct tb_publisher_options *options)
+{
+	for (size_t i = 0; options->listen && i < options->listen_count; i++) {
+		const char *address;
+		const struct fabric_ops *ops = fabric_find(options->listen[i], &address);
+
+		if (ops && ops->node)
+			return ops->node(address);
+	}
+	return NUMA_ANY;
+}
+
+static int places_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	publisher->cpu = (int)options->cpu - 1;
+	publisher->node = options->numa ? (int)options->numa - 1 : node_default(options);
+	if (options->numa) {
+		const int result = numa_check(publisher->node);
+
+		if (result < 0)
+			return error_prefix(result, "publisher options: numa: ");
+	} else if (publisher->node != NUMA_ANY && numa_check(publisher->node) < 0) {
+		publisher_log(publisher, TB_LOG_WARNING,
+			      "the RDMA device's node: %s; topics' memory lies on any", tb_error());
+		publisher->node = NUMA_ANY;
+	}
+	return range_check("cpu", options->cpu, 0, CPU_SETSIZE);
+}
+
 static int options_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
 	int result = publisher_name_check("name", options->name);
@@ -206,7 +237,9 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 		result = range_check("group_count", options->group_count, 0, NAMES_MAX);
 	if (result == 0)
 		memcpy(publisher->name, options->name, strlen(options->name) + 1);
-	return result < 0 ? result : notices_take(publisher, options);
+	if (result == 0)
+		result = notices_take(publisher, options);
+	return result < 0 ? result : places_take(publisher, options);
 }
 
 static int users_find(const struct tb_publisher_options *options, uid_t *users)
@@ -333,15 +366,47 @@ static int descriptors_open(struct tb_publisher *publisher)
 }
 
 /* Signals are for the program's own threads. */
-static int thread_start(struct tb_publisher *publisher)
+static int thread_create(struct tb_publisher *publisher, const cpu_set_t *cpus)
 {
 	sigset_t all, before;
-	int code;
+	pthread_attr_t how;
+	int code = pthread_attr_init(&how);
 
+	if (code)
+		return code;
+	if (cpus)
+		code = pthread_attr_setaffinity_np(&how, sizeof(*cpus), cpus);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = pthread_create(&publisher->thread, NULL, server_run, publisher);
+	if (code == 0)
+		code = pthread_create(&publisher->thread, &how, server_run, publisher);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&how);
+	return code;
+}
+
+/* A processor that was asked for has to be had. One near the node may be of those that this process
+ * may not run on: then any is as good. */
+static int thread_start(struct tb_publisher *publisher)
+{
+	char online[256];
+	cpu_set_t cpus;
+	int code;
+
+	CPU_ZERO(&cpus);
+	if (publisher->cpu >= 0)
+		CPU_SET((size_t)publisher->cpu, &cpus);
+	else if (publisher->node != NUMA_ANY)
+		numa_cpus(publisher->node, &cpus);
+	code = thread_create(publisher, CPU_COUNT(&cpus) > 0 ? &cpus : NULL);
+	if (code == EINVAL && publisher->cpu < 0)
+		code = thread_create(publisher, NULL);
+	numa_line("/sys/devices/system/cpu/online", online, sizeof(online));
+	if (code == EINVAL && publisher->cpu >= 0)
+		return error_set(EINVAL,
+				 "publisher options: cpu: found processor %d, expected one of %s "
+				 "that this process may run on",
+				 publisher->cpu, online);
 	if (code)
 		return error_set(code, "bus %s: no thread: %s", publisher->name, strerror(code));
 	pthread_setname_np(publisher->thread, "tickbus-control");

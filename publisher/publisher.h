@@ -90,6 +90,7 @@ struct tb_publisher {
 	char name[CONTROL_NAME_MAX + 1];
 	uint32_t stale_ms, exit_wait_ms;
 	struct fabric_notices notices; /* as the options want them */
+	int cpu, node;                 /* -1: any */
 	bool fence_in_flush;
 	bool pin_warned;
 

@@ -44,14 +44,15 @@ static int random_epoch(uint64_t *epoch)
 }
 
 /* Fresh memory of a new epoch, complete with its first progress line. */
-static int topic_memory(const struct region_shape *shape, const char *name, struct memory *memory)
+static int topic_memory(const struct tb_publisher *publisher, const struct region_shape *shape,
+			const char *name, struct memory *memory)
 {
 	struct region_layout layout;
 	struct progress progress = { .epoch = shape->epoch, .first = 1, .state = TOPIC_LIVE };
 	int result = region_layout(shape, &layout);
 
 	if (result == 0)
-		result = memory_create(memory, name, layout.bytes);
+		result = memory_create_on(memory, name, layout.bytes, publisher->node);
 	if (result < 0)
 		return result;
 	region_header_write(memory->base, shape, name);
@@ -147,7 +148,7 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 	if (result == 0)
 		result = topic_schema_copy(options->schema, &topic->schema);
 	if (result == 0)
-		result = topic_memory(&topic->shape, topic->name, &topic->memory);
+		result = topic_memory(publisher, &topic->shape, topic->name, &topic->memory);
 	if (result == 0)
 		result = names_open(&topic->names, topic->shape.capacity);
 	if (result == 0)
@@ -443,7 +444,7 @@ TB_API int tb_topic_restart(struct tb_topic *topic)
 	int result = random_epoch(&shape.epoch);
 
 	if (result == 0)
-		result = topic_memory(&shape, topic->name, &fresh);
+		result = topic_memory(topic->publisher, &shape, topic->name, &fresh);
 	if (result < 0)
 		return error_prefix(result, "topic %s: ", topic->name);
 	publisher_lock(topic->publisher);

@@ -52,6 +52,9 @@ struct tb_realm {
 	size_t topic_count;
 };
 
+/* A number that may be 0, where 0 means that none is asked for. */
+#define TB_ON(number) ((uint32_t)(number) + 1)
+
 struct tb_publisher_options {
 	size_t size;               /* sizeof(struct tb_publisher_options) */
 	const char *name;          /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-]; required */
@@ -77,6 +80,11 @@ struct tb_publisher_options {
 					* without a ticket. Where realms are named, who shows no
 					* ticket is refused if none of them is "anonymous" */
 	size_t realm_count;
+	uint32_t cpu;  /* TB_ON(the processor that the library's thread stays on); 0: any
+			* near the node */
+	uint32_t numa; /* TB_ON(the NUMA node that topics' memory is taken from, and that the
+			* library's thread runs near); 0: that of the device of the first
+			* RDMA address, or any where that is not known */
 };
 
 /* Flags of a topic.

@@ -58,6 +58,8 @@ static int bus_open(struct daemon *daemon)
 		.multicast = bus->multicast,
 		.notice = bus->notice - SETTINGS_NOTICE_AUTO,
 		.notice_bytes = bus->notice_bytes,
+		.cpu = TB_ON(bus->cpu), /* -1 is 0 then */
+		.numa = TB_ON(bus->numa),
 	};
 
 	return tb_publisher_open(&daemon->publisher, &options);

@@ -408,6 +408,29 @@ topics:
             self.assertEqual(found["feed"], expected.pop() if expected else others)
             self.stop(pubd)
 
+    def test_the_control_thread_and_the_memory_are_where_the_settings_say(self):
+        cpu = max(os.sched_getaffinity(0))
+        nodes = pathlib.Path("/sys/devices/system/node/has_memory")
+        path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
+        numa = ", numa: 0" if nodes.exists() and os.path.exists("/proc/self/numa_maps") else ""
+        pubd = self.pubd(settings(itch(path, ", speed: realtime"), ["quote"], bus=f", cpu: {cpu}{numa}"))
+        self.says(pubd, "paced from")
+        found = {}
+        for task in pathlib.Path(f"/proc/{pubd.pid}/task").iterdir():
+            status = (task / "status").read_text()
+            found[re.search(r"^Name:\s(.*)", status, re.M).group(1)] = \
+                re.search(r"^Cpus_allowed_list:\s(.*)", status, re.M).group(1)
+        self.assertEqual(found["tickbus-control"], str(cpu))
+        if numa:
+            maps = pathlib.Path(f"/proc/{pubd.pid}/numa_maps").read_text()
+            self.assertRegex(maps, r"(?m)^\S+ prefer:0 file=/memfd:nasdaq\.quote")
+        self.stop(pubd)
+        for wrong, words in (("cpu: 1000", "publisher options: cpu: found processor 1000, expected one of "),
+                             ("numa: 777", "publisher options: numa: found node 777, expected one of ")):
+            pubd = self.pubd(settings(itch(path, ""), ["quote"], bus=f", {wrong}"), "wrong.yaml", None)
+            self.ends(pubd, 1)
+            self.assertIn(words, pubd.err.read_text())
+
     def test_a_paced_feed_is_stopped_while_it_waits(self):
         path = self.file("slow.bin", add(1) + message(b"D", struct.pack(">Q", 1), 50000 * 10**9))
         pubd = self.pubd(settings(itch(path, ", speed: realtime"), ["quote"]))

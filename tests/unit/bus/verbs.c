@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bus/address.h"
@@ -361,4 +362,48 @@ Test(sender, over_udp_has_the_traffic_class_and_the_hops_of_the_address)
 	cr_expect_eq(getsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &found, &bytes), 0);
 	cr_expect_eq(found, 5);
 	close(fd);
+}
+
+/* -- where a device is --------------------------------------------------------------------------
+ */
+
+static void line_write(const char *folder, const char *name, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/device/%s", folder, name);
+	file = fopen(path, "we");
+	cr_assert_not_null(file, "%s", path);
+	fputs(text, file);
+	fclose(file);
+}
+
+Test(place, of_a_device_is_what_sysfs_tells)
+{
+	char folder[] = "/tmp/tickbus-device-XXXXXX", path[128], cpus[16];
+	struct ibv_device device = { 0 };
+
+	cr_assert_not_null(mkdtemp(folder));
+	memcpy(device.ibdev_path, folder, sizeof(folder));
+	cr_expect_eq(verbs_device_node(&device, cpus, sizeof(cpus)), -1, "of a software device");
+	cr_expect_str_empty(cpus);
+	snprintf(path, sizeof(path), "%s/device", folder);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	line_write(folder, "numa_node", "1\n");
+	line_write(folder, "local_cpulist", "16-31,48-63\n");
+	cr_expect_eq(verbs_device_node(&device, cpus, sizeof(cpus)), 1);
+	cr_expect_str_eq(cpus, "16-31,48-63");
+	line_write(folder, "numa_node", "-1\n");
+	cr_expect_eq(verbs_device_node(&device, cpus, sizeof(cpus)), -1, "of a host with one node");
+	line_write(folder, "numa_node", "none\n");
+	cr_expect_eq(verbs_device_node(&device, cpus, sizeof(cpus)), -1);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/device/%s", folder,
+			 i ? "numa_node" : "local_cpulist");
+		unlink(path);
+	}
+	snprintf(path, sizeof(path), "%s/device", folder);
+	rmdir(path);
+	rmdir(folder);
 }

@@ -134,6 +134,14 @@ static const char *const cases[][2] = {
 	{ IN_BUS("subscribers_max: @65537"), "bus.subscribers_max: found \"65537\", " NUMBER("1 to 65536") },
 	{ IN_BUS("subscribers_max: @{}"), "bus.subscribers_max: found a mapping, " NUMBER("1 to 65536") },
 	{ IN_BUS("subscribers_max: 1, @subscribers_max: 1"), "bus.subscribers_max: " AGAIN "1)" },
+	{ IN_BUS("cpu: @-2"), "bus.cpu: found \"-2\", " NUMBER("-1 to 1023") },
+	{ IN_BUS("cpu: @1024"), "bus.cpu: found \"1024\", " NUMBER("-1 to 1023") },
+	{ IN_BUS("cpu: @any"), "bus.cpu: found \"any\", " NUMBER("-1 to 1023") },
+	{ IN_BUS("cpu: 1, @cpu: 1"), "bus.cpu: " AGAIN "1)" },
+	{ IN_BUS("numa: @-2"), "bus.numa: found \"-2\", " NUMBER("-1 to 1023") },
+	{ IN_BUS("numa: @1024"), "bus.numa: found \"1024\", " NUMBER("-1 to 1023") },
+	{ IN_BUS("numa: @[ 0 ]"), "bus.numa: found a sequence, " NUMBER("-1 to 1023") },
+	{ IN_BUS("numa: 1, @numa: 1"), "bus.numa: " AGAIN "1)" },
 	/* log */
 	{ BUS "log: @debug\n" SCHEMAS FEEDS TOPICS, "log: found \"debug\", expected a mapping" },
 	{ IN_LOG("@levle: info"), "log.levle: found an unknown key, did you mean level?" },
@@ -488,6 +496,8 @@ static const char *const good[] = {
 	IN_BUS("stale_ms: 60000, exit_wait_ms: 600000, topics_max: 1024, subscribers_max: 65536"),
 	IN_BUS("access: { users: [], groups: [] }"),
 	IN_BUS("notice: none, notice_bytes: 256"),
+	IN_BUS("cpu: 1023, numa: 0"),
+	IN_BUS("cpu: -1, numa: -1"),
 	IN_BUS("multicast: '239.255.255.255:65535', notice: udp, notice_bytes: 4096"),
 	IN_LOG(""),
 	IN_LIST("[ quote, mine.yaml ]"),
@@ -542,11 +552,10 @@ Test(refusals, a_group_too_many_is_told_at_the_topic_that_asks_for_it)
 				i, i);
 		fclose(stream);
 		words = load(text, topics == 63 ? 0 : -EINVAL);
-		cr_expect_str_eq(words,
-				 topics == 63
-					 ? ""
-					 : "t.yaml:68:93: topics[63].multicast: found 64 groups "
-					   "beside the bus's own, expected 63 at most\n");
+		cr_expect_str_eq(
+			words, topics == 63 ? ""
+					    : "t.yaml:68:93: topics[63].multicast: found 64 groups "
+					      "beside the bus's own, expected 63 at most\n");
 		free(words);
 		free(text);
 	}

@@ -22,6 +22,8 @@ static const char full[] =
 	"  exit_wait_ms: 0\n"
 	"  topics_max: 7\n"
 	"  subscribers_max: 9\n"
+	"  cpu: 3\n"
+	"  numa: 1\n"
 	"log: { file: var/pubd.log, level: debug }\n"
 	"schemas: [ quote, mine.yaml, trade ]\n"
 	"feeds:\n"
@@ -108,6 +110,8 @@ static void expect_full_bus(const struct settings *settings)
 	cr_expect_eq(bus->exit_wait_ms, 0);
 	cr_expect_eq(bus->topics_max, 7);
 	cr_expect_eq(bus->subscribers_max, 9);
+	cr_expect_eq(bus->cpu, 3);
+	cr_expect_eq(bus->numa, 1);
 	expect_path(settings->log.file, "var/pubd.log");
 	cr_expect_eq(settings->log.level, TB_LOG_DEBUG);
 	cr_assert_eq(settings->schema_count, 3);
@@ -234,6 +238,8 @@ Test(values, defaults_are_those_of_the_manual)
 			 "  exit_wait_ms: 5000\n"
 			 "  topics_max: 256\n"
 			 "  subscribers_max: 1024\n"
+			 "  cpu: -1\n"
+			 "  numa: -1\n"
 			 "log:\n"
 			 "  level: info\n"
 			 "schemas:\n"

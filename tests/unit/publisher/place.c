@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the library's thread runs and where topics' memory lies, as the kernel tells it. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bus/numa.h"
+#include "bus/shm.h"
+#include "tests/support/scene.h"
+
+static struct tb_publisher *publisher;
+static int device_node;
+static char logged[512];
+
+/* Shared memory of a device that is on a node. */
+static int node(const char *address)
+{
+	(void)address;
+	return device_node;
+}
+
+static void log_keep(void *user, enum tb_log_level level, const char *words)
+{
+	(void)user;
+	(void)level;
+	snprintf(logged, sizeof(logged), "%s", words);
+}
+
+static void enter(void)
+{
+	static struct fabric_ops placed;
+
+	scene_enter();
+	placed = shm_ops;
+	placed.scheme = "placed";
+	placed.node = node;
+	cr_assert_eq(fabric_add(&placed), 0);
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+	scene_leave();
+}
+
+TestSuite(place, .init = enter, .fini = leave, .timeout = 60);
+
+static int open_at(const char *address, uint32_t cpu, uint32_t numa)
+{
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .listen = &address,
+						      .listen_count = 1,
+						      .exit_wait_ms = UINT32_MAX,
+						      .log = log_keep,
+						      .cpu = cpu,
+						      .numa = numa };
+
+	return tb_publisher_open(&publisher, &options);
+}
+
+/* What a file of lines says behind a key, or the whole line that has it; "" not found. */
+static void find(const char *path, const char *key, char *found, size_t bytes)
+{
+	FILE *file = fopen(path, "re");
+	char line[1024];
+
+	found[0] = '\0';
+	while (file && !found[0] && fgets(line, sizeof(line), file))
+		if (strstr(line, key))
+			snprintf(found, bytes, "%.*s", (int)strcspn(line, "\n"), line);
+	if (file)
+		fclose(file);
+}
+
+/* The processors of this process's thread of that name. */
+static void thread_cpus(const char *name, char *cpus, size_t bytes)
+{
+	DIR *list = opendir("/proc/self/task");
+	struct dirent *entry;
+	char path[300], found[300], wanted[64];
+
+	cpus[0] = '\0';
+	snprintf(wanted, sizeof(wanted), "\t%s", name);
+	while (list && (entry = readdir(list))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		find(path, "Name:", found, sizeof(found));
+		if (!strstr(found, wanted))
+			continue;
+		find(path, "Cpus_allowed_list:", found, sizeof(found));
+		snprintf(cpus, bytes, "%s", found[0] ? strchr(found, '\t') + 1 : "");
+	}
+	if (list)
+		closedir(list);
+	cr_assert(cpus[0], "there is no thread %s", name);
+}
+
+/* The policy of the mapping of a topic's memory: "default", "prefer:0". */
+static void policy(const char *topic, char *words, size_t bytes)
+{
+	char key[64], line[1024];
+
+	snprintf(key, sizeof(key), "memfd:%s", topic);
+	find("/proc/self/numa_maps", key, line, sizeof(line));
+	if (!line[0])
+		cr_skip_test("this kernel tells of no policies (/proc/self/numa_maps)");
+	cr_assert_eq(sscanf(line, "%*s %31s", words), 1);
+	(void)bytes;
+}
+
+static bool has_nodes(void)
+{
+	return numa_check(0) == 0;
+}
+
+/* The last processor that this thread may run on. */
+static int last_cpu(void)
+{
+	cpu_set_t set;
+	int last = 0;
+
+	cr_assert_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		last = CPU_ISSET((size_t)i, &set) ? i : last;
+	return last;
+}
+
+Test(place, of_the_thread_is_the_processor_that_was_asked_for)
+{
+	char expected[16], found[256];
+
+	snprintf(expected, sizeof(expected), "%d", last_cpu());
+	cr_assert_eq(open_at("shm:test", TB_ON(last_cpu()), 0), 0, "%s", tb_error());
+	thread_cpus("tickbus-control", found, sizeof(found));
+	cr_expect_str_eq(found, expected);
+}
+
+Test(place, of_the_thread_is_its_makers_unless_asked_for)
+{
+	char expected[256], found[256];
+
+	find("/proc/thread-self/status", "Cpus_allowed_list:", expected, sizeof(expected));
+	cr_assert_eq(open_at("shm:test", 0, 0), 0, "%s", tb_error());
+	thread_cpus("tickbus-control", found, sizeof(found));
+	cr_expect_str_eq(found, strchr(expected, '\t') + 1);
+}
+
+/* Its maker stays on one processor; it does not. */
+static void expect_near(const char *address, uint32_t numa)
+{
+	char found[256], words[32] = "";
+	cpu_set_t one, near, of_thread;
+
+	if (!has_nodes())
+		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
+	CPU_ZERO(&one);
+	CPU_SET((size_t)last_cpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	cr_assert_eq(open_at(address, 0, numa), 0, "%s", tb_error());
+	thread_cpus("tickbus-control", found, sizeof(found));
+	cr_assert(numa_list(found, &of_thread) && numa_cpus(0, &near));
+	CPU_AND(&one, &of_thread, &near);
+	cr_expect(CPU_EQUAL(&one, &of_thread), "it may run on %s", found);
+	cr_expect_gt(CPU_COUNT(&of_thread), CPU_COUNT(&near) > 1 ? 1 : 0, "%s", found);
+	scene_topic(publisher, "near.topic", 64, 0);
+	policy("near.topic", words, sizeof(words));
+	cr_expect_str_eq(words, "prefer:0");
+}
+
+Test(place, of_memory_and_thread_is_the_node_that_was_asked_for)
+{
+	expect_near("shm:test", TB_ON(0));
+}
+
+Test(place, of_memory_and_thread_is_by_itself_where_the_first_device_is)
+{
+	device_node = 0;
+	expect_near("placed:test", 0);
+}
+
+Test(place, of_memory_stays_when_a_topic_begins_again)
+{
+	struct tb_topic *topic;
+	char words[32] = "";
+
+	if (!has_nodes())
+		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
+	cr_assert_eq(open_at("shm:test", 0, TB_ON(0)), 0, "%s", tb_error());
+	topic = scene_topic(publisher, "again", 64, 0);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	policy("again", words, sizeof(words));
+	cr_expect_str_eq(words, "prefer:0");
+}
+
+Test(place, of_memory_is_the_kernels_choice_where_no_device_tells_a_node)
+{
+	char words[32] = "";
+
+	device_node = NUMA_ANY;
+	cr_assert_eq(open_at("placed:test", 0, 0), 0, "%s", tb_error());
+	scene_topic(publisher, "anywhere", 64, 0);
+	policy("anywhere", words, sizeof(words));
+	cr_expect_str_eq(words, "default");
+	cr_expect_str_empty(logged);
+}
+
+Test(place, of_a_device_that_cannot_be_is_told_and_passed_over)
+{
+	char words[32] = "";
+
+	device_node = 777;
+	cr_assert_eq(open_at("placed:test", 0, 0), 0, "%s", tb_error());
+	cr_expect(strstr(logged, "the RDMA device's node: found node 777, expected one of ") ==
+			  logged,
+		  "%s", logged);
+	scene_topic(publisher, "anywhere", 64, 0);
+	policy("anywhere", words, sizeof(words));
+	cr_expect_str_eq(words, "default");
+}
+
+Test(place, that_is_not_there_is_refused_with_those_there_are)
+{
+	char nodes[256], cpus[256], words[1024];
+
+	numa_line("/sys/devices/system/node/has_memory", nodes, sizeof(nodes));
+	numa_line("/sys/devices/system/cpu/online", cpus, sizeof(cpus));
+	if (!nodes[0])
+		cr_skip_test("sysfs tells of no nodes here");
+	cr_expect_eq(open_at("shm:test", 0, TB_ON(777)), -EINVAL);
+	snprintf(words, sizeof(words),
+		 "publisher options: numa: found node 777, expected one of %s", nodes);
+	cr_expect_str_eq(tb_error(), words);
+	cr_expect_eq(open_at("shm:test", TB_ON(1000), 0), -EINVAL);
+	snprintf(words, sizeof(words),
+		 "publisher options: cpu: found processor 1000, expected one of %s that this "
+		 "process may run on",
+		 cpus);
+	cr_expect_str_eq(tb_error(), words);
+	cr_expect_eq(open_at("shm:test", TB_ON(CPU_SETSIZE), 0), -EINVAL);
+	cr_assert_eq(open_at("shm:test", 0, 0), 0, "nothing was left behind: %s", tb_error());
+}
+
+/* -- lists of the kernel ------------------------------------------------------------------------
+ */
+
+Test(lists, are_read_as_the_kernel_writes_them)
+{
+	static const char *const wrong[] = { "", ",", "1,", "-1", "2-1", "1-", "1 ", "a", "1024" };
+	cpu_set_t set;
+
+	cr_assert(numa_list("0-3,8,1023", &set));
+	cr_expect_eq(CPU_COUNT(&set), 6);
+	cr_expect(CPU_ISSET(0, &set) && CPU_ISSET(3, &set) && !CPU_ISSET(4, &set) &&
+		  CPU_ISSET(8, &set) && CPU_ISSET(1023, &set));
+	cr_assert(numa_list("7", &set));
+	cr_expect_eq(CPU_COUNT(&set), 1);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		cr_expect_not(numa_list(wrong[i], &set), "\"%s\"", wrong[i]);
+}
