@@ -114,6 +114,7 @@ void connection_reap(struct tb_subscriber *subscriber)
 			if (!source)
 				continue;
 			source->under_way--;
+			subscriber->under_way--;
 			if (kind == FETCH_SLOTS)
 				pull_read_landed(source, half, done[i].status);
 			else

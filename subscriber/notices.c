@@ -124,7 +124,7 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 {
 	const uint64_t now = subscriber_now_ms();
 
-	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		struct tb_source *source = subscriber->table[i];
 		uint64_t *counters;
 

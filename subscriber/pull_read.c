@@ -154,6 +154,7 @@ static bool batch_post(struct tb_source *source, unsigned int half)
 						.end = ends[posted - 1],
 						.under_way = (unsigned int)posted };
 	source->under_way += (unsigned int)posted;
+	subscriber->under_way += (unsigned int)posted;
 	source->subscription->counters[SUBSCRIPTION_READS] += (uint64_t)posted;
 	return true;
 }

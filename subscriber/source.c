@@ -379,6 +379,7 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 	if (result != 1)
 		return result < 0 ? result : -EAGAIN;
 	source->under_way++;
+	subscriber->under_way++;
 	source->page_under_way = true;
 	source->subscription->counters[SUBSCRIPTION_READS]++;
 	return 0;

@@ -131,6 +131,7 @@ static void housekeep(struct tb_subscriber *subscriber)
 	uint64_t ticks;
 
 	subscriber->kept_ms = subscriber_now_ms();
+	subscriber->woken = false;
 	connection_keep(subscriber);
 	if (subscriber->welcomed != was_welcomed)
 		timer_set(subscriber, 0);
@@ -141,6 +142,17 @@ static void housekeep(struct tb_subscriber *subscriber)
 	}
 	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return; /* not due */
+}
+
+/* In the time between two records, but not between a READ and the record that it brings. */
+static bool housekeep_due(const struct tb_subscriber *subscriber, int count)
+{
+	const uint64_t since = subscriber_now_ms() - subscriber->kept_ms;
+
+	if (since >= HOUSEKEEP_MS)
+		return true;
+	return count == 0 && subscriber->under_way == 0 &&
+	       (since > 0 || subscriber->woken || subscriber->descriptor_mode);
 }
 
 static void subscription_free(struct tb_subscription *subscription)
@@ -292,10 +304,7 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 		notices_take(subscriber);
 	count = deliver_all(subscriber, records_max);
 	if (!subscriber->closing) {
-		const uint64_t since = subscriber_now_ms() - subscriber->kept_ms;
-
-		if ((count == 0 && (since > 0 || subscriber->descriptor_mode)) ||
-		    since >= HOUSEKEEP_MS)
+		if (housekeep_due(subscriber, count))
 			housekeep(subscriber);
 		if (count == 0 && subscriber->descriptor_mode) {
 			arm_all(subscriber);
@@ -348,7 +357,7 @@ TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 	}
 	result = wait_link(subscriber, timeout_ms);
 	if (result > 0)
-		subscriber->kept_ms = 0; /* the next poll looks at messages and the pulse */
+		subscriber->woken = true;
 	return result;
 }
 

@@ -26,7 +26,7 @@
 #define READS_MAX    16   /* READs of one batch */
 #define HALVES_MAX   2    /* batches of one topic at once, each in its part of the landing */
 #define RECONNECT_MS 50
-#define HOUSEKEEP_MS 50 /* while records flow */
+#define HOUSEKEEP_MS 50 /* while records flow, or are waited for */
 
 /* What a completed READ was for: the low byte of its tag; above it the half that it lands in, and
  * the source's slot. */
@@ -194,6 +194,8 @@ struct tb_subscriber {
 	struct received groups[FABRIC_GROUPS_MAX];
 	uint32_t group_count;
 	uint64_t page_ms, tried_ms, kept_ms;
+	bool woken;             /* by what may be no record: house is to be kept */
+	unsigned int under_way; /* READs of all sources */
 
 	int epoll_fd, timer_fd, link_fd; /* link_fd: the one in epoll, -1 none */
 	bool descriptor_mode;

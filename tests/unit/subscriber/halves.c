@@ -29,6 +29,7 @@ static struct late {
 	bool at_once;    /* READs complete when they are collected */
 	char story[512]; /* s: slots posted, S: have landed, l, L: the line */
 	bool cut;        /* the connection is gone, once */
+	unsigned int polls;
 } late;
 
 static struct tb_publisher *publisher;
@@ -116,6 +117,12 @@ static void late_break(struct link *link)
 	shm_link_break(link);
 }
 
+static int late_poll(struct link *link)
+{
+	late.polls++;
+	return shm_link_poll(link);
+}
+
 static enum link_state late_state(const struct link *link)
 {
 	const bool cut = late.cut;
@@ -140,6 +147,7 @@ static void late_add(void)
 	late_ops = shm_ops;
 	late_ops.scheme = "late";
 	late_ops.network = true;
+	late_ops.link_poll = late_poll;
 	late_ops.link_state = late_state;
 	late_ops.link_break = late_break;
 	late_ops.view = late_view;
@@ -312,6 +320,35 @@ Test(halves, are_posted_for_what_is_hinted_at_while_the_first_is_under_way)
 	cr_expect_eq(late.held[0].bytes, 64, "a record that is alone is READ alone");
 	cr_expect_eq(late.held[1].bytes, 64);
 	expect_all(5);
+}
+
+/* What it costs to keep house is not between a READ and its record, unless that does not come. */
+Test(halves, that_are_under_way_are_not_made_to_wait)
+{
+	two_read(0);
+	scene_publish(topic, 3, 3);
+	cr_assert(notices_hint(source, 3));
+	subscriber->kept_ms = subscriber_now_ms();
+	subscriber->woken = true;
+	late.polls = 0;
+	poll_once();
+	cr_assert_eq(slots_held(), 1);
+	for (int i = 0; i < 10; i++) {
+		subscriber->kept_ms = subscriber_now_ms() - 1;
+		poll_once();
+	}
+	cr_expect_eq(late.polls, 0);
+	subscriber->kept_ms -= HOUSEKEEP_MS;
+	poll_once();
+	cr_expect_eq(late.polls, 1, "a READ that never completes would keep us from all else");
+	land(0, 0);
+	poll_once();
+	cr_expect_eq(notes.records, 3);
+	cr_expect_eq(late.polls, 1);
+	poll_once();
+	subscriber->kept_ms = subscriber_now_ms() - 1;
+	poll_once();
+	cr_expect_gt(late.polls, 1);
 }
 
 Test(halves, cover_no_more_than_the_ring)
