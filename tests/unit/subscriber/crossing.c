@@ -9,12 +9,15 @@
 #include <string.h>
 
 #include "bus/error.h"
+#include "bus/notice.h"
 #include "bus/shm.h"
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/scene.h"
 
 #define SOON_MS (SCENE_DEADLINE_MS / 8) /* well before a pulse of a publisher that is still */
+
+#define QUEUE 16 /* notices that are received and not taken yet */
 
 static struct fabric_ops net_ops;
 static struct net {
@@ -29,6 +32,9 @@ static struct net {
 	unsigned int leaves, reaps;
 	const char *landing; /* of records */
 	size_t landed;       /* up to here */
+	uint8_t notices[QUEUE][NOTICE_BYTES_MAX];
+	size_t notice_bytes[QUEUE];
+	unsigned int first_notice, notice_count;
 } net;
 
 static struct tb_publisher *publisher;
@@ -116,6 +122,33 @@ static int net_sleep(struct link *link)
 	return net.unanswered ? 0 : shm_sleep(link);
 }
 
+static int net_receive(struct link *link, const struct fabric_notices *notices)
+{
+	(void)link;
+	(void)notices;
+	return 0;
+}
+
+static void net_receive_end(struct link *link, const struct fabric_notices *notices)
+{
+	(void)link;
+	(void)notices;
+}
+
+static size_t net_datagram(struct link *link, void *datagram, size_t room)
+{
+	const unsigned int at = net.first_notice % QUEUE;
+
+	(void)link;
+	if (net.notice_count == 0)
+		return 0;
+	cr_assert_leq(net.notice_bytes[at], room);
+	memcpy(datagram, net.notices[at], net.notice_bytes[at]);
+	net.first_notice++;
+	net.notice_count--;
+	return net.notice_bytes[at];
+}
+
 static void net_add(void)
 {
 	net_ops = shm_ops;
@@ -129,6 +162,9 @@ static void net_add(void)
 	net_ops.read = net_read;
 	net_ops.reap = net_reap;
 	net_ops.sleep = net_sleep;
+	net_ops.receive = net_receive;
+	net_ops.receive_end = net_receive_end;
+	net_ops.datagram = net_datagram;
 	cr_assert_eq(fabric_add(&net_ops), 0);
 }
 
@@ -627,6 +663,56 @@ Test(crossing, a_strict_reader_looks_when_it_is_hinted_at)
 	UNTIL(subscription->sources->hint == 0 && subscription->sources->under_way == 0, 100);
 	cr_expect_eq(subscription->sources->head, 5);
 	cr_expect_eq(notes.events, 1, "%s", notes.text);
+}
+
+/* -- more notices than the queue takes ----------------------------------------------------------
+ */
+
+/* The number-th notice of the topic; true: it was received, false: the queue was full. */
+static bool notice_send(const struct tb_source *source, uint64_t number, uint64_t head)
+{
+	const unsigned int at = (net.first_notice + net.notice_count) % QUEUE;
+	struct notice_writer writer;
+
+	if (net.notice_count == QUEUE)
+		return false;
+	notice_begin(&writer, net.notices[at], NOTICE_BYTES_MAX, subscriber->welcome.bus_id,
+		     number);
+	notice_number(&writer, source->place.shape.topic_id, number);
+	notice_entry(&writer, source->place.shape.topic_id, source->place.shape.epoch, head);
+	net.notice_bytes[at] = notice_finish(&writer);
+	net.notice_count++;
+	return true;
+}
+
+Test(crossing, a_burst_of_notices_that_the_queue_does_not_take_costs_only_time)
+{
+	const struct fabric_notices notices = { .kind = FABRIC_NOTICES_UDP };
+	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
+	struct tb_source *source = read_on(false);
+	uint64_t received = 0, lost = 0, burst = 0, n = 0;
+
+	notices_join(source, &notices);
+	for (int bursts = 0; bursts < 5; bursts++) {
+		lost += burst;
+		burst = 0;
+		for (int i = 0; i < 100; i++) {
+			n++;
+			scene_publish(topic, n, n);
+			if (notice_send(source, n, n))
+				received++;
+			else
+				burst++;
+		}
+		cr_assert_gt(burst, 0);
+		UNTIL(notes.last == n, 100);
+	}
+	cr_expect_eq(notes.records, n);
+	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
+	cr_expect_eq(counted(source->subscription, SUBSCRIPTION_NOTICES), received);
+	cr_expect_eq(counted(source->subscription, SUBSCRIPTION_NOTICES_LOST), lost,
+		     "seen by their numbers");
+	cr_expect_eq(counted(source->subscription, SUBSCRIPTION_FALSE_HINTS), 0);
 }
 
 /* -- one call and what it does ------------------------------------------------------------------
