@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/support/bytewise.h"
+#include "tests/support/heard.h"
 #include "tests/support/scene.h"
 
 static struct tb_publisher *publisher;
@@ -21,6 +22,7 @@ static void enter(void)
 		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
 	scene_enter();
 	bytewise_add(scene_seed());
+	heard_add();
 	publisher = scene_publisher(SCHEME);
 }
 
