@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bus/address.h"
+#include "bus/pattern.h"
 #include "tickbus/error.h"
 
 #define NAME_BYTES    63
@@ -144,6 +145,23 @@ static bool file_read(struct reading *reading, const char *text, void *field)
 const struct form forms_file = {
 	.expected = "a file that can be read",
 	.read = file_read,
+};
+
+static bool ticket_read(struct reading *reading, const char *text, void *field)
+{
+	struct settings_ticket *ticket = field;
+
+	if (!path_read(reading, text, &ticket->path))
+		return false;
+	if (!ticket->path || tb_ticket_load(ticket->path, ticket->bytes) == 0)
+		return true; /* no memory: told already */
+	snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+	return false;
+}
+
+const struct form forms_ticket = {
+	.expected = "the file of a ticket",
+	.read = ticket_read,
 };
 
 /* Whether there is data for it: a compiled zone (RFC 8536) begins with "TZif". */
@@ -341,6 +359,27 @@ static bool item_read(const void *items, size_t item_bytes, size_t count, const 
 	}
 	return nameless && *text;
 }
+
+/* One that no topic matches is a slip of the pen. A topic whose name is wrong may be meant. */
+static bool pattern_read(struct reading *reading, const char *text, void *field)
+{
+	const struct settings *settings = reading->settings;
+	bool matched = settings->topic_count == 0;
+
+	if (pattern_check(text) < 0) {
+		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+		return false;
+	}
+	for (size_t i = 0; i < settings->topic_count && !matched; i++)
+		matched =
+			!settings->topics[i].name || pattern_match(text, settings->topics[i].name);
+	return matched && keep(reading, text, field);
+}
+
+const struct form forms_pattern = {
+	.expected = "a pattern that one of the topics matches",
+	.read = pattern_read,
+};
 
 static bool feed_read(struct reading *reading, const char *text, void *field)
 {

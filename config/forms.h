@@ -27,6 +27,8 @@ extern const struct form forms_date;    /* struct settings_date */
 extern const struct form forms_time;    /* uint32_t: seconds since midnight */
 extern const struct form forms_speed;   /* uint32_t: thousandths; 0: max */
 extern const struct form forms_feed;    /* const struct settings_feed *; after the feeds */
+extern const struct form forms_ticket;  /* struct settings_ticket */
+extern const struct form forms_pattern; /* const char *; after the topics */
 extern const struct form forms_schema;  /* const struct settings_schema *; after the schemas */
 
 #endif

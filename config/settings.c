@@ -19,6 +19,7 @@
 #define FEEDS_MAX   64 /* each has a block of counters */
 #define TOPICS_MAX  1024
 #define GROUPS_MAX  63 /* and the bus's own */
+#define REALMS_MAX  32
 #define FOUND_MAX   80
 
 /* A feed's keys beside those of every feed. */
@@ -288,6 +289,64 @@ static void topics_read(struct reading *reading, const struct located_node *root
 	}
 }
 
+/* A ticket that was forgotten must not open a realm to everyone: the one that needs none has a name
+ * of its own. */
+static void expect_ticket(struct reading *reading, const struct located_node *node,
+			  const struct settings_realm *realm)
+{
+	const struct settings *settings = reading->settings;
+	const struct located_node *file = located_get(node, "ticket_file");
+
+	if (!realm->name)
+		return;
+	if (strcmp(realm->name, "anonymous") == 0) {
+		if (file)
+			located_error(
+				&reading->errors, file,
+				"found it for anonymous, expected none: that is for those who "
+				"have none");
+		return;
+	}
+	if (!file)
+		located_error(
+			&reading->errors, node,
+			"found no ticket_file, expected one: only the realm anonymous has none");
+	if (!realm->ticket.path)
+		return;
+	for (const struct settings_realm *other = settings->realms; other < realm; other++)
+		if (other->ticket.path && memcmp(other->ticket.bytes, realm->ticket.bytes,
+						 sizeof(realm->ticket.bytes)) == 0)
+			located_error(&reading->errors, file,
+				      "found the ticket of realm %s again, expected each once",
+				      other->name ? other->name : "?");
+}
+
+/* After the topics, which their patterns are of. */
+static void realms_read(struct reading *reading, const struct located_node *root)
+{
+	struct settings *settings = reading->settings;
+	const struct located_node *list =
+		located_get(root, "realms")
+			? section(reading, root, "realms", "a list of realms", REALMS_MAX)
+			: NULL;
+
+	if (list)
+		settings->realms = reading_keep(reading, list->count * sizeof(*settings->realms));
+	if (!settings->realms)
+		return;
+	for (const struct located_node *node = list->first; node; node = node->next) {
+		struct settings_realm *realm = &settings->realms[settings->realm_count];
+
+		if (keys_known(reading, node, (const struct key *const[]){ tables_realm, NULL })) {
+			keys_read(reading, node, tables_realm, realm);
+			expect_ticket(reading, node, realm);
+			expect_new_name(reading, located_get(node, "name"), settings->realms,
+					sizeof(*settings->realms), settings->realm_count);
+		}
+		settings->realm_count++;
+	}
+}
+
 /* The folder of the file, absolute, so that printed settings mean the same anywhere. */
 static bool folder_find(struct reading *reading, const char *path)
 {
@@ -315,6 +374,7 @@ static void file_read(struct reading *reading, const char *path)
 		schemas_read(reading, root);
 		feeds_read(reading, root);
 		topics_read(reading, root);
+		realms_read(reading, root);
 	}
 	located_free(document);
 }
@@ -380,4 +440,8 @@ void settings_print(const struct settings *settings, FILE *file)
 	fputs("topics:\n", file);
 	for (size_t i = 0; i < settings->topic_count; i++)
 		keys_print(file, tables_topic, &settings->topics[i], "  - ", "    ");
+	if (settings->realm_count)
+		fputs("realms:\n", file);
+	for (size_t i = 0; i < settings->realm_count; i++)
+		keys_print(file, tables_realm, &settings->realms[i], "  - ", "    ");
 }

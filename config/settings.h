@@ -106,6 +106,17 @@ struct settings_topic {
 	uint32_t line, column; /* where it names its schema, for an error about the two */
 };
 
+struct settings_ticket {
+	const char *path; /* NULL: none */
+	uint8_t bytes[TB_TICKET_BYTES];
+};
+
+struct settings_realm {
+	const char *name;
+	struct settings_ticket ticket; /* none: of anonymous, and of no other */
+	struct settings_list topics;   /* patterns, each of which some topic matches */
+};
+
 struct settings {
 	const char *path; /* of the file, as it was given */
 	struct settings_bus bus;
@@ -116,6 +127,8 @@ struct settings {
 	size_t feed_count;
 	struct settings_topic *topics;
 	size_t topic_count;
+	struct settings_realm *realms; /* none: everything is for anyone who connects */
+	size_t realm_count;
 	struct settings_block *blocks; /* the memory of all this */
 };
 

@@ -10,6 +10,7 @@
 #define LOG(member)   FIELD(settings_log, member)
 #define FEED(member)  FIELD(settings_feed, member)
 #define TOPIC(member) FIELD(settings_topic, member)
+#define REALM(member) FIELD(settings_realm, member)
 
 /* clang-format off */
 static const char *const notices[] = { "auto", "none", "ud", "udp", NULL };
@@ -53,6 +54,7 @@ const struct key tables_root[] = {
 	{ .name = "schemas", .kind = KEY_ELSEWHERE },
 	{ .name = "feeds", .kind = KEY_ELSEWHERE },
 	{ .name = "topics", .kind = KEY_ELSEWHERE },
+	{ .name = "realms", .kind = KEY_ELSEWHERE },
 	{ 0 },
 };
 
@@ -105,6 +107,13 @@ const struct key tables_topic[] = {
 	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .usual = "true" },
 	{ "checked", KEY_BOOLEAN, TOPIC(checked), .usual = "true" },
 	{ "multicast", KEY_TEXT, TOPIC(multicast), .form = &forms_group, .optional = true },
+	{ 0 },
+};
+
+const struct key tables_realm[] = {
+	{ "name", KEY_TEXT, REALM(name), .form = &forms_name },
+	{ "ticket_file", KEY_TEXT, REALM(ticket), .form = &forms_ticket, .optional = true },
+	{ "topics", KEY_LIST, REALM(topics), .form = &forms_pattern, .low = 1, .high = 256 },
 	{ 0 },
 };
 /* clang-format on */

@@ -25,6 +25,8 @@ struct cat {
 	bool exact;               /* one topic by its name */
 	bool until_end;
 	bool wait, strict;
+	const uint8_t *ticket; /* NULL: none */
+	uint8_t shown[TB_TICKET_BYTES];
 	enum tb_from from;
 	uint64_t epoch, sequence;
 	uint64_t left; /* records still wanted */
@@ -125,7 +127,8 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 	const struct tb_subscriber_options how = { .size = sizeof(how),
 						   .address = address,
 						   .topics_max = TOPICS_MAX,
-						   .flags = cat->wait ? TB_WAIT : 0 };
+						   .flags = cat->wait ? TB_WAIT : 0,
+						   .ticket = cat->ticket };
 	const struct tb_subscription_options what = { .size = sizeof(what),
 						      .on_record = on_record,
 						      .on_event = on_event,
@@ -214,6 +217,9 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 		return 0;
 	case 's':
 		return schema_take(cat, call->value);
+	case 't':
+		cat->ticket = cat->shown;
+		return command_ticket(call, cat->shown);
 	default:
 		return command_format(call, &cat->rows.format);
 	}
@@ -266,6 +272,7 @@ static const struct command_option options[] = {
 	{ "strict", NULL, "deliver only what the progress line proves as well", 'x' },
 	{ "wait", NULL, "wait for a publisher or a topic that is not there yet", 'w' },
 	{ "schema", "FILE|BUILTIN", "refuse records that do not fit this schema", 's' },
+	{ "ticket", "FILE", "show the ticket in this file", 't' },
 	{ 0 },
 };
 

@@ -151,6 +151,36 @@ int command_format(const struct command_call *call, enum tb_format *format)
 	return 0;
 }
 
+int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYTES])
+{
+	if (tb_ticket_load(call->value, ticket) == 0)
+		return 0;
+	fprintf(stderr, "tickbus %s: %s\n", call->command->name, tb_error());
+	return COMMAND_FAILED;
+}
+
+const struct command_option command_look_options[] = {
+	{ "format", "text|csv|json", "how it is printed (text)", 'f' },
+	{ "ticket", "FILE", "show the ticket in this file", 't' },
+	{ 0 },
+};
+
+int command_look(struct command_call *call, struct command_look *look)
+{
+	int letter;
+
+	*look = (struct command_look){ .format = TB_FORMAT_TEXT };
+	while ((letter = command_next(call)) > 0) {
+		if (letter == 't')
+			look->ticket = look->shown;
+		call->status = letter == 't' ? command_ticket(call, look->shown)
+					     : command_format(call, &look->format);
+		if (call->status != 0)
+			return -1;
+	}
+	return letter;
+}
+
 const struct command_option command_format_options[] = {
 	{ "format", "text|csv|json", "how it is printed (text)", 'f' },
 	{ 0 },

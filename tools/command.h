@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "tickbus/schema.h"
+#include "tickbus/ticket.h"
 
 enum command_exit {
 	COMMAND_DONE = 0,
@@ -63,6 +64,19 @@ int command_number(const struct command_call *call, const char *option, uint64_t
 
 /* The value as a format: 0, or COMMAND_USAGE. */
 int command_format(const struct command_call *call, enum tb_format *format);
+
+/* The ticket in the file that the value names: 0, or COMMAND_FAILED with words. */
+int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYTES]);
+
+/* For a command that looks at a bus, with no options but command_look_options: 0, or -1 with
+ * call->status. */
+struct command_look {
+	enum tb_format format;
+	const uint8_t *ticket; /* NULL: none */
+	uint8_t shown[TB_TICKET_BYTES];
+};
+int command_look(struct command_call *call, struct command_look *look);
+extern const struct command_option command_look_options[];
 
 /* For a command whose only option is --format, as command_format_options has it: 0, or -1 with
  * call->status. */

@@ -91,9 +91,12 @@ static void on_topic(void *user, const struct tb_topic_info *topic)
 			  topic->notice_bytes);
 }
 
-static int stat_print(const struct command *command, const char *address, enum tb_format format)
+static int stat_print(const struct command *command, const char *address,
+		      const struct command_look *look)
 {
-	const struct tb_inspect_options options = { .size = sizeof(options), .address = address };
+	const struct tb_inspect_options options = { .size = sizeof(options),
+						    .address = address,
+						    .ticket = look->ticket };
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
 	struct groups groups = { .table = &table };
@@ -105,23 +108,23 @@ static int stat_print(const struct command *command, const char *address, enum t
 		table_free(&table);
 		return command_failed(command, result);
 	}
-	return table_print(&table, format, command->name);
+	return table_print(&table, look->format, command->name);
 }
 
 static int stat_run(struct command_call *call)
 {
-	enum tb_format format;
+	struct command_look look;
 
-	if (command_format_only(call, &format) < 0)
+	if (command_look(call, &look) < 0)
 		return call->status;
-	return stat_print(call->command, call->operands[0], format);
+	return stat_print(call->command, call->operands[0], &look);
 }
 
 const struct command stat_command = {
 	.name = "stat",
 	.operands = "ADDRESS",
 	.words = "print the counters of a bus, its topics and its feeds",
-	.options = command_format_options,
+	.options = command_look_options,
 	.operands_min = 1,
 	.operands_max = 1,
 	.run = stat_run,

@@ -33,9 +33,11 @@ static void on_topic(void *user, const struct tb_topic_info *topic)
 }
 
 static int topics_print(const struct command *command, const char *address, const char *pattern,
-			enum tb_format format)
+			const struct command_look *look)
 {
-	const struct tb_inspect_options options = { .size = sizeof(options), .address = address };
+	const struct tb_inspect_options options = { .size = sizeof(options),
+						    .address = address,
+						    .ticket = look->ticket };
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
 	int count = tb_inspect_topics(&options, pattern, NULL, on_topic, &table);
@@ -48,23 +50,23 @@ static int topics_print(const struct command *command, const char *address, cons
 		fprintf(stderr, "tickbus topics: %s: there is no topic %s\n", address, pattern);
 		return COMMAND_REFUSED;
 	}
-	return table_print(&table, format, command->name);
+	return table_print(&table, look->format, command->name);
 }
 
 static int topics_run(struct command_call *call)
 {
-	enum tb_format format;
+	struct command_look look;
 
-	if (command_format_only(call, &format) < 0)
+	if (command_look(call, &look) < 0)
 		return call->status;
-	return topics_print(call->command, call->operands[0], call->operands[1], format);
+	return topics_print(call->command, call->operands[0], call->operands[1], &look);
 }
 
 const struct command topics_command = {
 	.name = "topics",
 	.operands = "ADDRESS [PATTERN]",
 	.words = "list the topics of a bus",
-	.options = command_format_options,
+	.options = command_look_options,
 	.operands_min = 1,
 	.operands_max = 2,
 	.run = topics_run,

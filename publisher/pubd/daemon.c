@@ -37,9 +37,19 @@ static void daemon_log(void *user, enum tb_log_level level, const char *words)
 	log_write(user, (enum log_level)level, "%s", words);
 }
 
+static struct tb_realm realm_of(const struct settings_realm *realm)
+{
+	return (struct tb_realm){ .name = realm->name,
+				  .ticket = realm->ticket.path ? realm->ticket.bytes : NULL,
+				  .topics = realm->topics.texts,
+				  .topic_count = realm->topics.count };
+}
+
 static int bus_open(struct daemon *daemon)
 {
-	const struct settings_bus *bus = &daemon->settings->bus;
+	const struct settings *settings = daemon->settings;
+	const struct settings_bus *bus = &settings->bus;
+	struct tb_realm *realms = calloc(settings->realm_count + 1, sizeof(*realms));
 	const struct tb_publisher_options options = {
 		.size = sizeof(options),
 		.name = bus->name,
@@ -60,9 +70,18 @@ static int bus_open(struct daemon *daemon)
 		.notice_bytes = bus->notice_bytes,
 		.cpu = TB_ON(bus->cpu), /* -1 is 0 then */
 		.numa = TB_ON(bus->numa),
+		.realms = realms,
+		.realm_count = settings->realm_count,
 	};
+	int result;
 
-	return tb_publisher_open(&daemon->publisher, &options);
+	if (!realms)
+		return error_set(ENOMEM, "no memory");
+	for (size_t i = 0; i < settings->realm_count; i++)
+		realms[i] = realm_of(&settings->realms[i]);
+	result = tb_publisher_open(&daemon->publisher, &options);
+	free(realms);
+	return result;
 }
 
 static int topic_make(struct daemon *daemon, const struct settings_topic *topic,

@@ -567,6 +567,20 @@ class Daemon(Bench):
             self.ends(self.begin(PUBD, *arguments), 2)
         self.ends(self.begin(PUBD, "--help"), 0)
 
+    def test_who_shows_a_ticket_reads_the_topics_of_its_realm(self):
+        ticket = self.file("desk.ticket", "0123456789abcdef" * 4 + "\n")
+        ticket.chmod(0o600)
+        realms = "realms: [ { name: desk, ticket_file: desk.ticket, topics: [ nasdaq.quote ] } ]\n"
+        pubd = self.pubd(self.quiet() + realms)
+        cat = self.begin(TICKBUS, "cat", "shm:b", "nasdaq.quote", "--count", 1)
+        self.ends(cat, 3)
+        self.assertIn("shows no ticket", cat.err.read_text())
+        cat = self.cat("nasdaq.quote", "--until-end", "--ticket", ticket)
+        self.assertGreater(len(self.ends(cat, 0).splitlines()), 10)
+        self.stop(pubd)
+        ticket.chmod(0o644)
+        self.ends(self.begin(PUBD, "--check", self.folder / "pubd.yaml"), 2)
+
     def test_effective_settings_read_back_to_the_same(self):
         path = self.file("pubd.yaml", self.quiet())
         once = self.ends(self.begin(PUBD, "--print-effective", path), 0)

@@ -22,9 +22,9 @@ HEADER = "sequence,time_ns,instrument,kind," + QUOTE + "\n"
 
 
 class Bus:
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, *more):
         self.env = dict(os.environ, TICKBUS_RUNTIME_DIR=folder)
-        self.process = subprocess.Popen([TOOLS_BUS, name], stdin=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen([TOOLS_BUS, name, *more], stdin=subprocess.PIPE, text=True,
                                         stdout=subprocess.PIPE, env=self.env)
         assert self.process.stdout.readline() == "ready\n"
 
@@ -46,8 +46,8 @@ class Tools(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.maxDiff = None
 
-    def bus(self):
-        bus = Bus("b", self.folder)
+    def bus(self, *more):
+        bus = Bus("b", self.folder, *more)
         self.addCleanup(bus.close)
         return bus
 
@@ -118,6 +118,49 @@ class Tools(unittest.TestCase):
         self.assertEqual(commands, ["topics", "cat", "stat", "schema", "synth", "doctor"])
         for command in commands:
             self.assertRegex(self.done(command, "--help"), r"^usage: tickbus " + command)
+
+    # -- tickets ----------------------------------------------------------------------------------
+
+    def ticket(self, name, text, mode=0o600):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def test_who_shows_the_ticket_sees_the_topics_of_its_realm(self):
+        ticket = self.ticket("desk", "5a" * 32 + "\n")
+        self.bus(ticket)
+        show = "--ticket=" + ticket
+        rows = self.done("topics", "shm:b", show, "--format=csv").splitlines()[1:]
+        self.assertEqual([row.split(",")[0] for row in rows], ["t.quote", "t.live"])
+        rows = self.done("stat", "shm:b", show, "--format=csv").splitlines()
+        self.assertEqual({row.split(",")[1] for row in rows if row.startswith("topic,")}, {"t.quote", "t.live"})
+        self.assertEqual([row for row in rows if row.startswith(("feed,", "unpublished,"))], [])
+        out = self.run_tool("cat", "shm:b", "t.quote", show, "--from=oldest", "--until-end", "--format=csv")
+        self.assertEqual((out.returncode, len(out.stdout.splitlines())), (0, 5), out.stderr)
+        result = self.run_tool("cat", "shm:b", "t.small", show)
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertIn("no topic t.small", result.stderr)
+
+    def test_who_shows_none_or_another_is_refused_with_3(self):
+        self.bus(self.ticket("desk", "5a" * 32))
+        other = self.ticket("other", "5b" * 32)
+        for shown, words in (([], "shows no ticket"), (["--ticket", other], "ticket is not known")):
+            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"]):
+                result = self.run_tool(*args, *shown)
+                self.assertEqual((result.returncode, result.stdout), (3, ""), args)
+                self.assertIn(words, result.stderr, args)
+
+    def test_a_ticket_that_cannot_be_taken_is_told_and_nobody_is_asked(self):
+        good = "5a" * 32
+        for name, text, mode, words in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "64 hex")):
+            path = self.ticket(name, text, mode)
+            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
+                result = self.run_tool(*args, "--ticket", path)
+                self.assertEqual((result.returncode, result.stdout), (1, ""), args)
+                self.assertIn(words, result.stderr)
+                self.assertNotIn(good[1:], result.stderr)
 
     # -- who cannot be asked ----------------------------------------------------------------------
 

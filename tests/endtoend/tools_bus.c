@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bus of which every byte is known, for the tests of the tickbus command.
  *
- *   tools_bus NAME
+ *   tools_bus NAME [TICKET]
  *
+ * With a ticket's file: who shows it sees t.quote and t.live, and who shows none is refused.
  * Says "ready" when its topics are there, then does what lines on standard input ask, each answered
  * by "ok": `publish N` adds N records to t.live, `end` ends it, `restart` begins it again. Ends
  * with standard input. */
@@ -113,15 +114,22 @@ int main(int argc, char **argv)
 {
 	static const struct tb_counter table[] = { { "messages", "messages", "messages read" } };
 	static const uint64_t messages = 42;
+	static const char *const seen[] = { "t.quote", "t.live" };
+	uint8_t ticket[TB_TICKET_BYTES];
+	const struct tb_realm realm = { "desk", ticket, seen, 2 };
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = argc > 1 ? argv[1] : "",
 						      .stale_ms = 200,
-						      .exit_wait_ms = UINT32_MAX };
+						      .exit_wait_ms = UINT32_MAX,
+						      .realms = &realm,
+						      .realm_count = argc > 2 };
 	struct tb_publisher *publisher;
 	struct tb_schema *schema;
 	struct tb_topic *live;
 	char line[64];
 
+	if (argc > 2)
+		expect(tb_ticket_load(argv[2], ticket));
 	expect(tb_schema_load(&schema, "quote"));
 	expect(tb_publisher_open(&publisher, &options));
 	fill(publisher, schema);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -22,6 +23,16 @@ static inline void file_write(const char *path, const void *text, size_t length)
 	cr_assert_not_null(file, "%s", path);
 	cr_assert_eq(fwrite(text, 1, length, file), length);
 	cr_assert_eq(fclose(file), 0);
+}
+
+/* 64 times one digit. */
+static inline void ticket_write(const char *path, char digit, mode_t mode)
+{
+	char text[64];
+
+	memset(text, digit, sizeof(text));
+	file_write(path, text, sizeof(text));
+	cr_assert_eq(chmod(path, mode), 0);
 }
 
 static inline void folder_enter(void)

@@ -25,7 +25,11 @@
 #define TWO_TOPICS(one, other)                                                                     \
 	A_TOPIC("{ name: t, feed: f, select: quote, schema: quote, multicast: " one                \
 		" }, { name: u, feed: f, select: trade, schema: trade, multicast: " other " }")
-#define AGAIN "found this key again, expected it once (first on line "
+#define IN_REALMS(list) BUS SCHEMAS FEEDS TOPICS "realms: " list "\n"
+#define A_REALM(keys)   IN_REALMS("[ { name: r, " keys " } ]")
+#define TICKET          "expected the file of a ticket"
+#define PATTERN         "expected a pattern that one of the topics matches"
+#define AGAIN           "found this key again, expected it once (first on line "
 #define NAME                                                                                       \
 	"expected a name of 1 to 63 letters, digits, '.', '_' and '-' that does not begin with "   \
 	"'.'"
@@ -321,6 +325,33 @@ static const char *const cases[][2] = {
 	{ IN_TOPIC("multicast: @'10.9.0.1:7472'"), "topics[0].multicast: found \"10.9.0.1:7472\", " GROUP },
 	{ IN_TOPIC("multicast: @'[fd00::1]:7472'"), "topics[0].multicast: found \"[fd00::1]:7472\", " GROUP },
 	{ IN_TOPIC("multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1'"), "topics[0].multicast: " AGAIN "4)" },
+	/* realms */
+	{ IN_REALMS("@all"), "realms: found \"all\", expected a list of realms" },
+	{ IN_REALMS("@[]"), "realms: found 0 entries, expected 1 to 32" },
+	{ IN_REALMS("[ @r ]"), "realms[0]: found \"r\", expected a mapping" },
+	{ IN_REALMS("[ { name: anonymous, topics: [ t ] } ]") "@realms: []\n", "realms: " AGAIN "5)" },
+	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @ticket: x"), "realms[0].ticket: found an unknown key" },
+	{ IN_REALMS("[ @{ ticket_file: a.ticket, topics: [ t ] } ]"), "realms[0].name: found nothing, " NAME },
+	{ IN_REALMS("[ { name: @a/b, ticket_file: a.ticket, topics: [ t ] } ]"), "realms[0].name: found \"a/b\", " NAME },
+	{ A_REALM("@name: r, ticket_file: a.ticket, topics: [ t ]"), "realms[0].name: " AGAIN "5)" },
+	{ IN_REALMS("[ { name: r, ticket_file: a.ticket, topics: [ t ] }, { name: @r, ticket_file: b.ticket, topics: [ t ] } ]"), "realms[1].name: found r again, expected each name once" },
+	{ IN_REALMS("[ @{ name: r, topics: [ t ] } ]"), "realms[0]: found no ticket_file, expected one: only the realm anonymous has none" },
+	{ IN_REALMS("[ { name: anonymous, ticket_file: @a.ticket, topics: [ t ] } ]"), "realms[0].ticket_file: found it for anonymous, expected none: that is for those who have none" },
+	{ IN_REALMS("[ { name: r, ticket_file: a.ticket, topics: [ t ] }, { name: s, ticket_file: @./a.ticket, topics: [ t ] } ]"), "realms[1].ticket_file: found the ticket of realm r again, expected each once" },
+	{ A_REALM("ticket_file: @[], topics: [ t ]"), "realms[0].ticket_file: found a sequence, " TICKET },
+	{ A_REALM("ticket_file: @'', topics: [ t ]"), "realms[0].ticket_file: found \"\", " TICKET },
+	{ A_REALM("ticket_file: @/none.ticket, topics: [ t ]"), "realms[0].ticket_file: found \"/none.ticket\", " TICKET ": ticket /none.ticket: No such file or directory" },
+	{ A_REALM("ticket_file: @/, topics: [ t ]"), "realms[0].ticket_file: found \"/\", " TICKET ": ticket /: found something else, expected a file" },
+	{ A_REALM("ticket_file: a.ticket, @ticket_file: a.ticket, topics: [ t ]"), "realms[0].ticket_file: " AGAIN "5)" },
+	{ IN_REALMS("[ @{ name: r, ticket_file: a.ticket } ]"), "realms[0].topics: found 0 entries, expected 1 to 256" },
+	{ A_REALM("ticket_file: a.ticket, topics: @t"), "realms[0].topics: found \"t\", expected a list" },
+	{ A_REALM("ticket_file: a.ticket, topics: @[]"), "realms[0].topics: found 0 entries, expected 1 to 256" },
+	{ A_REALM("ticket_file: a.ticket, topics: [ t, @t ]"), "realms[0].topics[1]: found \"t\" again, expected each once" },
+	{ A_REALM("ticket_file: a.ticket, topics: [ @u ]"), "realms[0].topics[0]: found \"u\", " PATTERN },
+	{ A_REALM("ticket_file: a.ticket, topics: [ @'t.*' ]"), "realms[0].topics[0]: found \"t.*\", " PATTERN },
+	{ A_REALM("ticket_file: a.ticket, topics: [ t, @{} ]"), "realms[0].topics[1]: found a mapping, " PATTERN },
+	{ A_REALM("ticket_file: a.ticket, topics: [ @T ]"), "realms[0].topics[0]: found \"T\", " PATTERN ": topic pattern: found \"T\", expected parts of a-z, 0-9, '_', '-', '*' (or '>' as the last part) with single dots between" },
+	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @topics: [ t ]"), "realms[0].topics: " AGAIN "5)" },
 	/* between them */
 	{ "bus: { name: b, multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
 	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which bus.multicast has for this group" },
@@ -345,6 +376,8 @@ static void enter(void)
 	folder_enter();
 	file_write("data.bin", "", 0);
 	file_write("mine.yaml", mine, sizeof(mine) - 1);
+	ticket_write("a.ticket", 'a', 0600);
+	ticket_write("b.ticket", 'b', 0600);
 }
 
 TestSuite(refusals, .init = enter, .fini = folder_leave);
@@ -437,6 +470,22 @@ Test(refusals, errors_of_a_schema_are_passed_on_with_their_own_places)
 	free(words);
 }
 
+Test(refusals, a_ticket_that_others_may_read_is_told_with_its_permissions)
+{
+	char expected[512];
+	char *words;
+
+	ticket_write("open.ticket", 'c', 0644);
+	words = load(A_REALM("ticket_file: open.ticket, topics: [ t ]"), -EINVAL);
+	snprintf(expected, sizeof(expected),
+		 "t.yaml:5:35: realms[0].ticket_file: found \"open.ticket\", " TICKET
+		 ": ticket %s/open.ticket: found permissions 644, expected a file that its owner "
+		 "alone may read (chmod 600)\n",
+		 folder);
+	cr_expect_str_eq(words, expected, "%s", words);
+	free(words);
+}
+
 Test(refusals, a_hundred_errors_are_told_and_the_others_counted)
 {
 	char *text = NULL, *words;
@@ -524,6 +573,10 @@ static const char *const good[] = {
 		TWO_GROUPED,
 	IN_TOPIC("slots: 16777216, instruments: 1048576"),
 	A_TOPIC("{ name: " NAME_63 ", feed: f, select: imbalance, schema: trade }"),
+	IN_REALMS("[ { name: anonymous, topics: [ '>' ] } ]"),
+	IN_REALMS(
+		"[ { name: r, ticket_file: a.ticket, topics: [ t, '*' ] }, { name: s, ticket_file: "
+		"b.ticket, topics: [ t ] } ]"),
 };
 
 Test(refusals, what_is_at_its_bound_is_taken)

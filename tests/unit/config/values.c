@@ -45,7 +45,10 @@ static const char full[] =
 	"topics:\n"
 	"  - { name: nasdaq.quote, feed: nasdaq, select: quote, schema: quote, slots: 128,\n"
 	"      instruments: 5, last_value: false, checked: false, multicast: '239.1.2.4:7472' }\n"
-	"  - { name: made.trade, feed: made, select: imbalance, schema: mine }\n";
+	"  - { name: made.trade, feed: made, select: imbalance, schema: mine }\n"
+	"realms:\n"
+	"  - { name: desk, ticket_file: desk.ticket, topics: [ 'nasdaq.*', made.trade ] }\n"
+	"  - { name: anonymous, topics: [ '>' ] }\n";
 
 static void enter(void)
 {
@@ -56,6 +59,7 @@ static void enter(void)
 	folder_enter();
 	file_write(ODD_PATH, "", 0);
 	file_write("mine.yaml", mine, sizeof(mine) - 1);
+	ticket_write("desk.ticket", 'f', 0400);
 }
 
 TestSuite(values, .init = enter, .fini = folder_leave);
@@ -182,11 +186,32 @@ static void expect_full_topics(const struct settings *settings)
 	cr_expect_eq(topic->schema, &settings->schemas[1]);
 }
 
+static void expect_full_realms(const struct settings *settings)
+{
+	const struct settings_realm *realm = settings->realms;
+	uint8_t ticket[TB_TICKET_BYTES];
+
+	memset(ticket, 0xff, sizeof(ticket));
+	cr_assert_eq(settings->realm_count, 2);
+	cr_expect_str_eq(realm->name, "desk");
+	expect_path(realm->ticket.path, "desk.ticket");
+	cr_expect_arr_eq(realm->ticket.bytes, ticket, sizeof(ticket));
+	cr_assert_eq(realm->topics.count, 2);
+	cr_expect_str_eq(realm->topics.texts[0], "nasdaq.*");
+	cr_expect_str_eq(realm->topics.texts[1], "made.trade");
+	realm++;
+	cr_expect_str_eq(realm->name, "anonymous");
+	cr_expect_null(realm->ticket.path);
+	cr_assert_eq(realm->topics.count, 1);
+	cr_expect_str_eq(realm->topics.texts[0], ">");
+}
+
 static void expect_full(const struct settings *settings)
 {
 	expect_full_bus(settings);
 	expect_full_feeds(settings);
 	expect_full_topics(settings);
+	expect_full_realms(settings);
 }
 
 Test(values, what_is_written_is_what_is_loaded)
