@@ -10,6 +10,7 @@
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/guard.h"
 #include "tests/support/scene.h"
 
 static struct tb_publisher *publisher;
@@ -37,6 +38,24 @@ TestSuite(rules, .init = enter, .fini = leave, .timeout = 60);
 static struct tb_topic *topic_on(const char *scheme, uint32_t flags)
 {
 	publisher = scene_publisher(scheme);
+	return scene_topic(publisher, "t", 64, flags);
+}
+
+/* Whatever the control thread tells with each pulse comes too late to count: it has none for 15
+ * seconds. Sleepers it looks at whenever it runs, so that a lost wake-up costs half a second. */
+static struct tb_topic *topic_without_pulse(const char *scheme, uint32_t flags)
+{
+	char address[32];
+	const char *listen[] = { address };
+	struct tb_publisher_options options = { .size = sizeof(options),
+						.name = "test",
+						.listen = listen,
+						.listen_count = 1,
+						.stale_ms = 60000,
+						.exit_wait_ms = UINT32_MAX };
+
+	snprintf(address, sizeof(address), "%s:test", scheme);
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	return scene_topic(publisher, "t", 64, flags);
 }
 
@@ -232,6 +251,69 @@ Test(rules, a_head_that_is_a_lie_is_not_believed_over_bytewise)
 	believe_nothing("bytewise");
 }
 
+/* -- the bus page -------------------------------------------------------------------------------
+ */
+
+/* The publisher has no pulse for 15 seconds, the subscriber a bound of its own. */
+static void impatient_subscriber(void)
+{
+	const struct tb_subscriber_options options = {
+		.size = sizeof(options), .address = "shm:test", .connect_ms = 20000, .stale_ms = 100
+	};
+
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	subscription = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	source = subscription->sources;
+}
+
+static bool poll_for(const bool *flag, uint64_t deadline_ms)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms;
+
+	while (!*flag && scene_now_ms() < until_ms) {
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		sched_yield();
+	}
+	return *flag;
+}
+
+Test(rules, a_pulse_that_stands_still_is_no_sign_of_life)
+{
+	scene_publish(topic_without_pulse("shm", 0), 1, 3);
+	impatient_subscriber();
+	cr_assert(poll_for(&notes.stale, SCENE_DEADLINE_MS / 4),
+		  "a pulse that stands still was taken for a sign of life");
+}
+
+Test(rules, a_writer_that_is_silent_is_told_stale_under_a_pulse_that_moves)
+{
+	struct tb_topic *topic = topic_on("shm", TB_TOPIC_WATCHED);
+
+	scene_publish(topic, 1, 3);
+	read_on("shm");
+	cr_assert(poll_for(&notes.stale, SCENE_DEADLINE_MS / 4), "its silence was not told");
+	scene_publish(topic, 4, 4);
+	cr_assert(poll_for(&notes.live, SCENE_DEADLINE_MS), "%s", notes.text);
+}
+
+/* Of a topic that the page has no entry for there is nothing to be looked at. */
+Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
+{
+	struct guard guard;
+	uint64_t seen;
+
+	scene_publish(topic_on("shm", 0), 1, 3);
+	read_on("shm");
+	guard_open(&guard, subscriber->page_bytes);
+	subscriber->ops->landing_free(subscriber->link, subscriber->page_copy,
+				      subscriber->page_bytes);
+	subscriber->page_copy = (char *)guard.base;
+	source->place.shape.topic_id = (uint32_t)(guard.room / sizeof(struct bus_entry));
+	seen = subscriber->pulse_count;
+	while (subscriber->pulse_count < seen + 2)
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+}
+
 /* -- sleeping -----------------------------------------------------------------------------------
  */
 
@@ -266,24 +348,6 @@ static void must_wake(void)
 	while (wakes() == 0 && scene_now_ms() < until_ms)
 		sched_yield();
 	cr_assert_eq(wakes(), 1, "the sleeper was not woken");
-}
-
-/* Whatever the control thread tells with each pulse comes too late to count: it has none for 15
- * seconds. Sleepers it looks at whenever it runs, so that a lost wake-up costs half a second. */
-static struct tb_topic *topic_without_pulse(const char *scheme, uint32_t flags)
-{
-	char address[32];
-	const char *listen[] = { address };
-	struct tb_publisher_options options = { .size = sizeof(options),
-						.name = "test",
-						.listen = listen,
-						.listen_count = 1,
-						.stale_ms = 60000,
-						.exit_wait_ms = UINT32_MAX };
-
-	snprintf(address, sizeof(address), "%s:test", scheme);
-	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
-	return scene_topic(publisher, "t", 64, flags);
 }
 
 static struct tb_topic *sleep_after(uint64_t records, uint32_t flags)

@@ -212,10 +212,10 @@ void walk_values(struct walk *walk)
 
 	for (uint32_t i = 0; i < TRUTH_INSTRUMENTS && walk->topic->last_value; i++) {
 		const struct slot *slot = for_readers(walk, value_slot(walk, i));
-		const uint64_t now = atomic_load(&slot->word[0]);
 		struct record copy;
-		uint64_t found;
+		uint64_t now, found;
 
+		record_copy(slot, walk->topic->slot_bytes, 0, &copy, &now);
 		if (now == 0) /* being written, or none yet */
 			continue;
 		if (now < truth_last_value(head, i))

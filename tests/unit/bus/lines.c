@@ -151,21 +151,22 @@ Test(bus_page, pulse_and_entries_prove_themselves)
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 16), 0);
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 78, 16), -EAGAIN);
 	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 2), 0);
-	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 1), -EAGAIN);
+	cr_assert_eq(bus_page_verify_pulse(&pulse, 77, 1), -EAGAIN,
+		     "more entries than the page has");
 	for (unsigned int bit = 0; bit < sizeof(pulse) * 8; bit++) {
 		struct bus_pulse copy = pulse;
 
 		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
-		cr_assert_eq(bus_page_verify_pulse(&copy, 77, 16), -EAGAIN, "bit %u", bit);
+		cr_assert_eq(bus_page_verify_pulse(&copy, 77, 16), -EAGAIN, "pulse, bit %u", bit);
 	}
 	words_load(&entry, page + sizeof(pulse) + sizeof(entry), sizeof(entry));
 	cr_assert_eq(bus_page_verify_entry(&entry, 1, 77), 0);
-	cr_assert_eq(bus_page_verify_entry(&entry, 0, 77), -EAGAIN);
+	cr_assert_eq(bus_page_verify_entry(&entry, 0, 77), -EAGAIN, "an entry of another topic");
 	for (unsigned int bit = 0; bit < sizeof(entry) * 8; bit++) {
 		struct bus_entry copy = entry;
 
 		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
-		cr_assert_eq(bus_page_verify_entry(&copy, 1, 77), -EAGAIN, "bit %u", bit);
+		cr_assert_eq(bus_page_verify_entry(&copy, 1, 77), -EAGAIN, "entry, bit %u", bit);
 	}
 }
 

@@ -361,8 +361,9 @@ static void liar_close(void)
 
 TestSuite(liar, .init = scene_enter, .fini = scene_leave, .timeout = 60);
 
-/* Opens, subscribes to "t", polls: what failed, or 0 with what was told in notes. */
-static int attempt(struct notes *notes)
+/* Opens, subscribes to "t", polls for so many records: what failed, or 0 with what was told in
+ * notes. */
+static int attempt(struct notes *notes, uint64_t records)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "shm:test",
@@ -379,7 +380,7 @@ static int attempt(struct notes *notes)
 	if (result == 0)
 		result = tb_subscribe(subscriber, "t", &how, &subscription);
 	if (result == 0)
-		scene_poll_until(subscriber, &notes->records, 1);
+		scene_poll_until(subscriber, &notes->records, records);
 	if (subscriber)
 		tb_subscriber_close(subscriber);
 	return result;
@@ -458,12 +459,12 @@ Test(liar, every_lie_is_refused_in_words_and_nothing_is_delivered)
 		int result;
 
 		liar_open(cases[i].lie);
-		result = attempt(&notes);
+		result = attempt(&notes, 0);
 		cr_expect_eq(result, -cases[i].code, "lie %d: %d", cases[i].lie, result);
 		cr_expect_str_eq(tb_error(), cases[i].words);
 		cr_expect_eq(notes.records, 0);
-		cr_expect(all_left(), "lie %d: a join that was of no use is still counted",
-			  cases[i].lie);
+		cr_expect(result == 0 || all_left(),
+			  "lie %d: a join that was of no use is still counted", cases[i].lie);
 		liar_close();
 		notes_free(&notes);
 	}
@@ -478,7 +479,7 @@ Test(liar, without_a_lie_and_whatever_else_it_tells_the_record_is_delivered)
 		struct notes notes = { 0 };
 
 		liar_open(harmless[i]);
-		cr_expect_eq(attempt(&notes), 0, "%s", tb_error());
+		cr_expect_eq(attempt(&notes, 1), 0, "%s", tb_error());
 		cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n");
 		liar_close();
 		notes_free(&notes);
