@@ -1,31 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A publisher that is stopped, or killed, between two given instructions of a publish: in the
- * middle of a slot, or of the progress line. It is stepped there, and the shared memory is looked
- * at after each step, so the moment is exact.
+ * middle of a slot, of one that holds an older record still, or of the progress line. It is stepped
+ * there, and the shared memory is looked at after each step, so the moment is exact.
  *
- * Stopped: stale within the bound, live when it goes on, nothing lost. Killed: what was published
- * is delivered, stale, and its successor is found with a restart. */
+ * Stopped: stale within the bound, live when it goes on, nothing lost that the ring has. Killed:
+ * what was published is delivered, stale, and its successor is found with a restart. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "bus/words.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
 #define RECORDS     300 /* all of which the ring holds */
 #define SLOTS       512
+#define LAP         64 /* slots of a small ring */
+#define LATER       24 /* records of its second lap */
+#define LOOKS       1000
 #define STEPS_MAX   4000000
 #define STALE_MS    400  /* scene_publisher's */
-#define REPORTED_MS 1000 /* stale has to be told by then, on a busy machine too */
-#define TIMES       4    /* each place, at random sequences */
+#define REPORTED_MS 1000 /* stale has to be told by then, and by what the machine is late */
+#define SLOT_WORDS  (SLOT_BYTES_MIN / 8)
+#define TIMES       4 /* each place, at random sequences */
 
 enum place_in_publish { IN_SLOT, IN_LINE };
 
@@ -39,30 +46,70 @@ static void enter(void)
 
 TestSuite(hung, .init = enter, .fini = scene_leave, .timeout = 120);
 
+/* -- how late this machine is -------------------------------------------------------------------
+ *
+ * A bound in time is one on what we do; where others want the processors, what a thread finds that
+ * wants to run every millisecond comes on top of it. */
+
+struct lateness {
+	pthread_t thread;
+	_Atomic bool over;
+	uint64_t worst_ms;
+};
+
+static void *lateness_watch(void *user)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	struct lateness *lateness = user;
+	uint64_t before_ms, took_ms;
+
+	while (!lateness->over) {
+		before_ms = scene_now_ms();
+		nanosleep(&moment, NULL);
+		took_ms = scene_now_ms() - before_ms;
+		if (lateness->worst_ms < took_ms)
+			lateness->worst_ms = took_ms;
+	}
+	return NULL;
+}
+
+static void lateness_begin(struct lateness *lateness)
+{
+	*lateness = (struct lateness){ .over = false };
+	cr_assert_eq(pthread_create(&lateness->thread, NULL, lateness_watch, lateness), 0);
+}
+
+static uint64_t lateness_end(struct lateness *lateness)
+{
+	lateness->over = true;
+	pthread_join(lateness->thread, NULL);
+	return lateness->worst_ms;
+}
+
 /* -- the publisher ------------------------------------------------------------------------------
  */
 
 struct victim {
 	pid_t pid;
-	int go;    /* a byte: publish; closed: end */
+	int go;    /* a number: publish up to it; closed: end */
 	int ready; /* a byte: the topic is there */
 };
 
-static void victim_live(int go, int ready)
+static void victim_live(int go, int ready, uint32_t slots)
 {
 	struct tb_publisher *publisher = scene_publisher("shm");
-	struct tb_topic *topic = scene_topic(publisher, "t", SLOTS, 0);
-	char byte = 'r';
+	struct tb_topic *topic = scene_topic(publisher, "t", slots, 0);
+	uint64_t published = 0, to;
 
-	if (write(ready, &byte, 1) != 1)
+	if (write(ready, "r", 1) != 1)
 		_exit(1);
-	while (read(go, &byte, 1) == 1)
-		scene_publish(topic, 1, RECORDS);
+	for (; read(go, &to, sizeof(to)) == sizeof(to); published = to)
+		scene_publish(topic, published + 1, to);
 	tb_topic_end(topic);
 	pause(); /* until it is killed: the subscriber reads to the end first */
 }
 
-static void victim_begin(struct victim *victim)
+static void victim_begin(struct victim *victim, uint32_t slots)
 {
 	int go[2], ready[2];
 	char byte;
@@ -74,7 +121,7 @@ static void victim_begin(struct victim *victim)
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* an assertion may end the test before us */
 		close(go[1]);
 		close(ready[0]);
-		victim_live(go[0], ready[1]);
+		victim_live(go[0], ready[1], slots);
 		_exit(0);
 	}
 	close(go[0]);
@@ -82,6 +129,11 @@ static void victim_begin(struct victim *victim)
 	victim->go = go[1];
 	victim->ready = ready[0];
 	cr_assert_eq(read(victim->ready, &byte, 1), 1);
+}
+
+static void victim_publish(const struct victim *victim, uint64_t to)
+{
+	cr_assert_eq(write(victim->go, &to, sizeof(to)), (ssize_t)sizeof(to));
 }
 
 static void victim_end(struct victim *victim)
@@ -118,7 +170,7 @@ static bool line_reached(const struct place *place, uint64_t head, bool *broken)
 static const _Atomic uint64_t *slot_words(const struct place *place, uint64_t sequence)
 {
 	return (const _Atomic uint64_t *)(const void *)(place->view + place->layout.ring +
-							(sequence & (SLOTS - 1)) *
+							(sequence & (place->shape.slots - 1)) *
 								place->shape.slot_bytes);
 }
 
@@ -140,6 +192,26 @@ static void step(pid_t pid)
 	cr_assert(WIFSTOPPED(status), "the publisher ended under the test");
 }
 
+/* How many words of its body differ from what the slot held: of a slot that says it is busy. */
+static unsigned int slot_words_new(const struct place *place, uint64_t sequence,
+				   const uint64_t held[SLOT_WORDS])
+{
+	const _Atomic uint64_t *words = slot_words(place, sequence);
+	unsigned int count = 0;
+
+	for (size_t i = 1; i < SLOT_WORDS && words[0] == 0; i++)
+		count += words[i] != held[i];
+	return words[0] == 0 ? count : UINT32_MAX;
+}
+
+static void step_begin(const struct victim *victim, uint64_t to)
+{
+	cr_assert_eq(ptrace(PTRACE_SEIZE, victim->pid, NULL, NULL), 0);
+	cr_assert_eq(ptrace(PTRACE_INTERRUPT, victim->pid, NULL, NULL), 0);
+	cr_assert_eq(waitpid(victim->pid, NULL, __WALL), victim->pid);
+	victim_publish(victim, to);
+}
+
 /* Steps the publishing thread until it is in the middle of writing, at a random sequence. */
 static void step_into(const struct victim *victim, const struct place *place,
 		      enum place_in_publish where)
@@ -147,16 +219,50 @@ static void step_into(const struct victim *victim, const struct place *place,
 	const uint64_t from = 1 + random_below(&state, 20);
 	bool broken = false, there = false;
 
-	cr_assert_eq(ptrace(PTRACE_SEIZE, victim->pid, NULL, NULL), 0);
-	cr_assert_eq(ptrace(PTRACE_INTERRUPT, victim->pid, NULL, NULL), 0);
-	cr_assert_eq(waitpid(victim->pid, NULL, __WALL), victim->pid);
-	cr_assert_eq(write(victim->go, "g", 1), 1);
+	step_begin(victim, RECORDS);
 	for (int i = 0; i < STEPS_MAX && !there; i++) {
 		step(victim->pid);
 		if (line_reached(place, from, &broken))
 			there = where == IN_LINE ? broken : slot_is_busy(place, from);
 	}
 	cr_assert(there, "no such moment in %d steps", STEPS_MAX);
+}
+
+/* The same to the slot of a record that replaces another, with so many words of it written. One
+ * reads all the while, and so comes to that slot, not to a batch that ends before it. */
+static void step_over(const struct victim *victim, struct tb_subscriber *reads, uint64_t sequence,
+		      unsigned int words)
+{
+	const struct place *place = place_of(reads);
+	uint64_t held[SLOT_WORDS];
+	bool there = false;
+
+	words_load(held, slot_words(place, sequence), sizeof(held));
+	cr_assert_eq(held[0], sequence - LAP);
+	step_begin(victim, LAP + LATER);
+	for (int i = 0; i < STEPS_MAX && !there; i++) {
+		step(victim->pid);
+		cr_assert_geq(tb_poll(reads, 1), 0);
+		there = slot_words_new(place, sequence, held) == words;
+	}
+	cr_assert(there, "no such moment in %d steps", STEPS_MAX);
+}
+
+/* It stops before its next instruction, and its other thread with it. */
+static void stop(const struct victim *victim)
+{
+	int status;
+
+	cr_assert_eq(ptrace(PTRACE_DETACH, victim->pid, NULL, SIGSTOP), 0);
+	cr_assert_eq(waitpid(victim->pid, &status, WUNTRACED), victim->pid);
+	cr_assert(WIFSTOPPED(status));
+}
+
+/* It has published all that it was told to, and ends the topic. */
+static void victim_finish(struct victim *victim)
+{
+	close(victim->go);
+	victim->go = -1;
 }
 
 /* The last record whose slot is whole. */
@@ -186,22 +292,23 @@ static bool may_trace(void)
 	return may;
 }
 
-/* Polls until the flag is set; the time it took. */
-static uint64_t poll_while(struct tb_subscriber *subscriber, const bool *flag)
-{
-	const uint64_t began_ms = scene_now_ms();
-
-	cr_assert(scene_poll_while(subscriber, flag));
-	return scene_now_ms() - began_ms;
-}
-
 static struct tb_subscriber *join(struct notes *notes)
 {
 	struct tb_subscriber *subscriber = scene_subscriber("shm", 0);
 
-	notes->quiet = true;
 	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, notes);
 	return subscriber;
+}
+
+static void expect_stale_in_time(struct tb_subscriber *subscriber, const struct notes *notes,
+				 uint64_t since_ms, struct lateness *lateness)
+{
+	const bool told = scene_poll_while(subscriber, &notes->stale);
+	const uint64_t took_ms = scene_now_ms() - since_ms, late_ms = lateness_end(lateness);
+
+	cr_assert(told);
+	cr_expect_leq(took_ms, REPORTED_MS + 2 * late_ms,
+		      "stale after %" PRIu64 " ms, late %" PRIu64, took_ms, late_ms);
 }
 
 /* -- what holds ---------------------------------------------------------------------------------
@@ -209,24 +316,21 @@ static struct tb_subscriber *join(struct notes *notes)
 
 static void stop_and_go_on(enum place_in_publish where)
 {
-	struct notes notes = { 0 };
+	struct notes notes = { .quiet = true };
+	struct lateness lateness;
 	struct victim victim;
 	struct tb_subscriber *subscriber;
-	int status;
 
-	victim_begin(&victim);
+	victim_begin(&victim, SLOTS);
 	subscriber = join(&notes);
 	step_into(&victim, place_of(subscriber), where);
-	/* It stops before its next instruction, and its other thread with it. */
-	cr_assert_eq(ptrace(PTRACE_DETACH, victim.pid, NULL, SIGSTOP), 0);
-	cr_assert_eq(waitpid(victim.pid, &status, WUNTRACED), victim.pid);
-	cr_assert(WIFSTOPPED(status));
-	cr_expect_leq(poll_while(subscriber, &notes.stale), REPORTED_MS);
+	lateness_begin(&lateness);
+	stop(&victim);
+	expect_stale_in_time(subscriber, &notes, scene_now_ms(), &lateness);
 	kill(victim.pid, SIGCONT);
-	poll_while(subscriber, &notes.live);
-	close(victim.go);
-	victim.go = -1;
-	poll_while(subscriber, &notes.ended);
+	cr_assert(scene_poll_while(subscriber, &notes.live));
+	victim_finish(&victim);
+	cr_assert(scene_poll_while(subscriber, &notes.ended));
 	cr_expect_eq(notes.records, RECORDS);
 	cr_expect_eq(notes.lost + notes.wrong, 0);
 	tb_subscriber_close(subscriber);
@@ -236,26 +340,150 @@ static void stop_and_go_on(enum place_in_publish where)
 
 static void kill_and_begin_again(enum place_in_publish where)
 {
-	struct notes notes = { 0 };
+	struct notes notes = { .quiet = true };
 	struct victim victim, successor;
+	struct lateness lateness;
 	struct tb_subscriber *subscriber;
 	uint64_t whole;
 
-	victim_begin(&victim);
+	victim_begin(&victim, SLOTS);
 	subscriber = join(&notes);
 	step_into(&victim, place_of(subscriber), where);
 	whole = whole_slots(place_of(subscriber));
+	lateness_begin(&lateness);
 	victim_end(&victim);
-	cr_expect_leq(poll_while(subscriber, &notes.stale), REPORTED_MS);
+	expect_stale_in_time(subscriber, &notes, scene_now_ms(), &lateness);
 	cr_expect_eq(notes.records, whole);
-	victim_begin(&successor);
-	poll_while(subscriber, &notes.restarted);
-	cr_assert_eq(write(successor.go, "g", 1), 1);
+	victim_begin(&successor, SLOTS);
+	cr_assert(scene_poll_while(subscriber, &notes.restarted));
+	victim_publish(&successor, RECORDS);
 	cr_assert(scene_poll_until(subscriber, &notes.records, whole + RECORDS));
 	cr_expect_eq(notes.lost + notes.wrong, 0);
 	tb_subscriber_close(subscriber);
 	victim_end(&successor);
 	notes_free(&notes);
+}
+
+/* -- over an older record -----------------------------------------------------------------------
+ */
+
+/* A reader, and what it must have been told. */
+struct reader {
+	struct notes notes;
+	struct tb_subscriber *subscriber;
+};
+
+static void reader_join(struct reader *reader, uint64_t read)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+	*reader = (struct reader){ .subscriber = NULL };
+	reader->subscriber = join(&reader->notes);
+	while (reader->notes.records < read) {
+		cr_assert_geq(tb_poll(reader->subscriber, (int)(read - reader->notes.records)), 0);
+		cr_assert_lt(scene_now_ms(), until_ms);
+	}
+}
+
+static void reader_leave(struct reader *reader)
+{
+	tb_subscriber_close(reader->subscriber);
+	notes_free(&reader->notes);
+}
+
+/* Every record from 1 to `to` in order, but for those that were lost, first to last, told as one
+ * gap in their place. When it was told stale, and live, depends on time. */
+static void expect_told(const struct reader *reader, uint64_t first, uint64_t last, uint64_t to)
+{
+	char *expected = NULL, *told = strdup(reader->notes.text), *stale;
+	size_t bytes;
+	FILE *stream = open_memstream(&expected, &bytes);
+
+	cr_assert(stream && told);
+	fprintf(stream, "appeared t 1\n");
+	for (uint64_t n = 1; n <= to; n++) {
+		if (n < first || n > last)
+			fprintf(stream, "%" PRIu64 " %c update %" PRIu64 "\n", n, "BA"[n % 2], n);
+		else if (n == last)
+			fprintf(stream, "gap %" PRIu64 " %" PRIu64 " overrun\n", first, last);
+	}
+	fclose(stream);
+	stale = strstr(told, "stale\n");
+	if (stale)
+		memmove(stale, stale + 6, strlen(stale + 6) + 1);
+	cr_expect_str_eq(told, expected);
+	free(expected);
+	free(told);
+}
+
+/* What was reserved is given up, a step at most beyond the record that is being replaced. */
+static uint64_t oldest(const struct place *place, uint64_t busy)
+{
+	struct progress progress;
+
+	progress_load(
+		(const struct progress_line *)(const void *)(place->view + place->layout.progress),
+		&progress);
+	cr_assert_eq(progress_verify(&progress, place->shape.epoch, place->shape.slots,
+				     place->shape.capacity, true, place->progress_salt),
+		     0);
+	cr_assert_eq(progress.head, busy - 1);
+	cr_assert(progress.reserved >= busy && progress.reserved < busy + LAP / 8);
+	return progress.reserved - LAP + 1;
+}
+
+/* One that wants the record whose slot is being written over, and one that has read up to the head,
+ * which is behind that slot. */
+struct overwritten {
+	struct victim victim;
+	struct reader wants, reads;
+	uint64_t old, busy, gap_last;
+};
+
+/* Until it was told that the publisher is stale, and looked at the slot many times more. */
+static void reader_looks(struct reader *reader, uint64_t last)
+{
+	cr_assert(scene_poll_until(reader->subscriber, &reader->notes.last, last));
+	cr_assert(scene_poll_while(reader->subscriber, &reader->notes.stale));
+	for (int i = 0; i < LOOKS; i++)
+		cr_assert_geq(tb_poll(reader->subscriber, 1000), 0);
+}
+
+/* Until the publisher hangs in the middle of it, and both were told all there is to tell. */
+static void overwrite(struct overwritten *over, unsigned int words, bool killed)
+{
+	victim_begin(&over->victim, LAP);
+	over->old = 2 + random_below(&state, LATER - 4);
+	over->busy = over->old + LAP;
+	victim_publish(&over->victim, LAP);
+	reader_join(&over->reads, LAP);
+	reader_join(&over->wants, over->old - 1);
+	step_over(&over->victim, over->reads.subscriber, over->busy, words);
+	over->gap_last = oldest(place_of(over->reads.subscriber), over->busy) - 1;
+	if (killed)
+		victim_end(&over->victim);
+	else
+		stop(&over->victim);
+	reader_looks(&over->wants, over->busy - 1);
+	reader_looks(&over->reads, over->busy - 1);
+	expect_told(&over->wants, over->old, over->gap_last, over->busy - 1);
+	expect_told(&over->reads, 0, 0, over->busy - 1);
+}
+
+static void reader_sees_the_end(struct reader *reader, uint64_t lost)
+{
+	cr_assert(scene_poll_while(reader->subscriber, &reader->notes.ended));
+	cr_expect_eq(reader->notes.lost, lost);
+	cr_expect_eq(reader->notes.records + lost, LAP + LATER);
+	cr_expect_eq(reader->notes.wrong, 0);
+	reader_leave(reader);
+}
+
+static void reader_sees_the_successor(struct reader *reader, uint64_t lost)
+{
+	cr_assert(scene_poll_while(reader->subscriber, &reader->notes.restarted));
+	cr_expect_eq(reader->notes.lost, lost);
+	reader_leave(reader);
 }
 
 ParameterizedTestParameters(hung, in_the_middle_of_a_publish_is_stale_then_live_and_nothing_is_lost)
@@ -288,4 +516,55 @@ ParameterizedTest(enum place_in_publish *where, hung,
 		cr_skip("this user may not step its own processes (ptrace)");
 	for (int i = 0; i < TIMES; i++)
 		kill_and_begin_again(*where);
+}
+
+/* Of the words that the old and the new record differ in, payload and check, so many are written.
+ */
+ParameterizedTestParameters(hung, over_an_older_record_books_are_right_and_nothing_else_is_lost)
+{
+	static unsigned int words[] = { 0, 1, 2 };
+
+	return cr_make_param_array(unsigned int, words, 3);
+}
+
+ParameterizedTest(unsigned int *words, hung,
+		  over_an_older_record_books_are_right_and_nothing_else_is_lost)
+{
+	struct overwritten over;
+
+	if (!may_trace())
+		cr_skip("this user may not step its own processes (ptrace)");
+	for (int i = 0; i < TIMES / 2; i++) {
+		overwrite(&over, *words, false);
+		kill(over.victim.pid, SIGCONT);
+		cr_assert(scene_poll_while(over.wants.subscriber, &over.wants.notes.live));
+		cr_assert(scene_poll_while(over.reads.subscriber, &over.reads.notes.live));
+		victim_finish(&over.victim);
+		reader_sees_the_end(&over.wants, over.gap_last - over.old + 1);
+		reader_sees_the_end(&over.reads, 0);
+		victim_end(&over.victim);
+	}
+}
+
+ParameterizedTestParameters(hung, killed_over_an_older_record_books_are_right)
+{
+	static unsigned int words[] = { 0, 1, 2 };
+
+	return cr_make_param_array(unsigned int, words, 3);
+}
+
+ParameterizedTest(unsigned int *words, hung, killed_over_an_older_record_books_are_right)
+{
+	struct overwritten over;
+	struct victim successor;
+
+	if (!may_trace())
+		cr_skip("this user may not step its own processes (ptrace)");
+	for (int i = 0; i < TIMES / 2; i++) {
+		overwrite(&over, *words, true);
+		victim_begin(&successor, LAP);
+		reader_sees_the_successor(&over.wants, over.gap_last - over.old + 1);
+		reader_sees_the_successor(&over.reads, 0);
+		victim_end(&successor);
+	}
 }
