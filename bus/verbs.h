@@ -261,7 +261,9 @@ struct verbs_receiver {
 	struct ibv_wc wc[VERBS_COLLECT]; /* collected, not taken yet */
 	unsigned int wc_at, wc_count;
 	struct verbs_member members[FABRIC_GROUPS_MAX];
-	uint32_t turn; /* whose socket is looked at next */
+	uint32_t used;    /* no member from here on was ever joined */
+	uint32_t sockets; /* of members */
+	uint32_t turn;    /* whose socket is looked at next */
 };
 
 /* What receivers of a link are made of. */

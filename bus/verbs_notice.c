@@ -512,6 +512,9 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
 		return NULL;
 	}
 	member->kind = notices->kind;
+	if (receiver->used <= (uint32_t)(member - receiver->members))
+		receiver->used = (uint32_t)(member - receiver->members) + 1;
+	receiver->sockets += member->kind == FABRIC_NOTICES_UDP;
 	return member;
 }
 
@@ -521,6 +524,7 @@ static void member_leave(struct verbs_receiver *receiver, struct verbs_member *m
 		rdma_leave_multicast(receiver->id, (struct sockaddr *)&member->where);
 	else if (member->kind == FABRIC_NOTICES_UDP)
 		close(member->socket);
+	receiver->sockets -= member->kind == FABRIC_NOTICES_UDP;
 	member->kind = FABRIC_NOTICES_NONE;
 }
 
@@ -567,11 +571,11 @@ static size_t udp_take(struct verbs_receiver *receiver, void *datagram, size_t r
 {
 	uint32_t left = VERBS_COLLECT;
 
-	for (uint32_t i = 0; i < FABRIC_GROUPS_MAX; i++) {
+	for (uint32_t i = 0; i < receiver->used; i++) {
 		const struct verbs_member *member = &receiver->members[receiver->turn];
 		ssize_t got = 0;
 
-		receiver->turn = (receiver->turn + 1) % FABRIC_GROUPS_MAX;
+		receiver->turn = (receiver->turn + 1) % receiver->used;
 		if (member->kind != FABRIC_NOTICES_UDP)
 			continue;
 		for (; got == 0 && left > 0; left -= got == 0)
@@ -599,5 +603,5 @@ size_t verbs_receiver_take(struct verbs_receiver *receiver, void *datagram, size
 		if (bytes)
 			return bytes;
 	}
-	return udp_take(receiver, datagram, room);
+	return receiver->sockets > 0 ? udp_take(receiver, datagram, room) : 0;
 }

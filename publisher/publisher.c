@@ -401,12 +401,13 @@ static int thread_start(struct tb_publisher *publisher)
 	code = thread_create(publisher, CPU_COUNT(&cpus) > 0 ? &cpus : NULL);
 	if (code == EINVAL && publisher->cpu < 0)
 		code = thread_create(publisher, NULL);
-	numa_line("/sys/devices/system/cpu/online", online, sizeof(online));
-	if (code == EINVAL && publisher->cpu >= 0)
+	if (code == EINVAL && publisher->cpu >= 0) {
+		numa_line("/sys/devices/system/cpu/online", online, sizeof(online));
 		return error_set(EINVAL,
 				 "publisher options: cpu: found processor %d, expected one of %s "
 				 "that this process may run on",
 				 publisher->cpu, online);
+	}
 	if (code)
 		return error_set(code, "bus %s: no thread: %s", publisher->name, strerror(code));
 	pthread_setname_np(publisher->thread, "tickbus-control");

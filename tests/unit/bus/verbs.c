@@ -189,6 +189,8 @@ Test(receiver, takes_what_is_behind_an_empty_datagram_of_a_socket)
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
 	receiver.members[3] =
 		(struct verbs_member){ .kind = FABRIC_NOTICES_UDP, .socket = ends[0] };
+	receiver.used = 5;
+	receiver.sockets = 1;
 	cr_assert_eq(send(ends[1], "", 0, 0), 0);
 	cr_assert_eq(send(ends[1], "told", 4, 0), 4);
 	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 4);

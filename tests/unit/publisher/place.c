@@ -3,9 +3,14 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "bus/numa.h"
 #include "bus/shm.h"
@@ -219,6 +224,41 @@ Test(place, of_a_device_that_cannot_be_is_told_and_passed_over)
 	scene_topic(publisher, "anywhere", 64, 0);
 	policy("anywhere", words, sizeof(words));
 	cr_expect_str_eq(words, "default");
+}
+
+/* As containers do. */
+static void refuse_mbind(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		cr_skip_test("no filter of system calls can be had: %s", strerror(errno));
+}
+
+Test(place, of_memory_that_the_kernel_lets_nobody_choose_is_refused_or_passed_over)
+{
+	struct tb_topic *topic;
+
+	if (!has_nodes())
+		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
+	refuse_mbind();
+	cr_expect_eq(open_at("shm:test", 0, TB_ON(0)), -EPERM);
+	cr_expect_str_eq(tb_error(), "publisher options: numa: memory cannot be placed on node 0: "
+				     "Operation not permitted");
+	device_node = 0;
+	cr_assert_eq(open_at("placed:test", 0, 0), 0, "%s", tb_error());
+	cr_expect_str_eq(logged,
+			 "the RDMA device's node: memory cannot be placed on node 0: Operation "
+			 "not permitted; topics' memory lies on any");
+	topic = scene_topic(publisher, "anywhere", 64, 0);
+	cr_expect_not_null(topic);
 }
 
 Test(place, that_is_not_there_is_refused_with_those_there_are)
