@@ -15,8 +15,9 @@ UNITS = {"rxe": "ud bytes", "siw": "udp bytes"}
 def told(lab, kind):
     """`tickbus stat` shows the bus's group, and each topic's that is another."""
     host, publisher = lab.host(PLACES[kind]), lab.host(1)
+    where = bus.address_on(host, publisher, kind)
     # A second is not always enough for all that it asks, on an emulated processor.
-    found = host.run(f"until text=$(tickbus stat {bus.address_on(host, publisher, kind)} --format csv 2>/dev/null); do :; done\n"
+    found = host.run(f"until text=$(tickbus stat {where} --format csv 2>/dev/null); do :; done\n"
                      "echo \"$text\" | grep ^group").splitlines()
     wanted = [f"group,{name},{group}:7472,1024,{UNITS[kind]}" for name, group in
               (("lab", bus.GROUP), *((f"nasdaq.{topic}", group) for topic, group in GROUPS.items()))]
