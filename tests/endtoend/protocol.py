@@ -189,6 +189,9 @@ class Protocol(unittest.TestCase):
         self.assertEqual(list(self.topics), ["t.quote", "t.small", "t.hole", "t.empty", "t.live"])
         names = [topic["name"] for topic in self.subscriber.catalogue("t.*l*")]
         self.assertEqual(names, ["t.small", "t.hole", "t.live"])
+        for topic in self.topics.values():  # over shared memory there are no notices
+            self.assertEqual([topic[key] for key in ("notices", "notice_bytes", "group", "port")],
+                             [0, 0, bytes(16), 0])
 
     def test_an_arm_is_answered_by_one_wake(self):
         topic = self.join("t.live")
