@@ -178,11 +178,14 @@ class Strangers(Scene):
             pass
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 50))
         first, second = self.peer(), self.peer()
+        self.bus.signal(signal.SIGSTOP)  # so that the last one to close it is not us
+        self.until(lambda: self.bus.state() == "T", "stopped", self.bus)
         sent = [first.raw(struct.pack("<I", wire.HELLO) + wire.hello(), [stuck.fileno()]),
                 second.raw(b"garbage", [stuck.fileno()])]
         if not any(sent):  # where none can be sent, ours would wait
             stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stuck.close()
+        self.bus.signal(signal.SIGCONT)
         self.other.reads_on(100)
         for peer in (first, second):
             peer.close()
@@ -260,6 +263,7 @@ class Sleepers(Scene):
         before = self.signals()
         self.until(lambda: self.signals()[1] > before[1] + 2000, "2000 flushes", bus)
         self.assertLess(self.signals()[0] - before[0], 200)
+        self.assertEqual(self.counters("topic")["sleepers"], 1)  # it never could be woken
         other.reads_on(100)
         bus.stop()
         other.ends(0)
