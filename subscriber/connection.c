@@ -38,8 +38,10 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	}
 	subscriber->welcomed = true;
 	subscriber->gone_code = 0;
-	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		s->discover = true;
+		s->refused = false;
+	}
 }
 
 static void topic_told(struct tb_subscriber *subscriber, const struct control_message *message)
@@ -178,6 +180,20 @@ static bool connection_lost(const struct tb_subscriber *subscriber)
 	       subscriber->ops->link_state(subscriber->link) == LINK_GONE;
 }
 
+/* A refusal that waiting does not help against, of a ticket for one, is told once, and again when
+ * there was a welcome since. */
+static void refusal_tell(struct tb_subscriber *subscriber)
+{
+	if (subscriber->gone_code != EACCES && subscriber->gone_code != EPROTO)
+		return;
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
+		if (s->refused || s->closing)
+			continue;
+		s->refused = true;
+		deliver_refused(s, s->pattern, subscriber->gone_code, subscriber->gone_words);
+	}
+}
+
 void connection_keep(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link) {
@@ -196,6 +212,8 @@ void connection_keep(struct tb_subscriber *subscriber)
 		connection_close(subscriber);
 		if (was_welcomed)
 			pulse_lost(subscriber);
+		else
+			refusal_tell(subscriber);
 	}
 }
 

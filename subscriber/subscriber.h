@@ -125,6 +125,7 @@ struct tb_subscription {
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
 	bool discover; /* the catalogue is to be asked */
+	bool refused;  /* was told that the connection is */
 	bool again;    /* with the next pulse: there was no memory for a join */
 	bool fresh;    /* tb_subscribe has not returned yet */
 	bool closing;

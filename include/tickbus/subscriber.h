@@ -78,7 +78,7 @@ enum tb_event_kind {
 	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
 	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words; again whenever the
 			   * bus's topics change; for want of memory or descriptors, with its next
-			   * pulse */
+			   * pulse. Of a connection (its ticket, say) once, with the pattern */
 };
 
 struct tb_event {

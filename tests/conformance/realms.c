@@ -155,6 +155,54 @@ Test(realms, where_there_are_none_all_is_read_without_a_ticket_and_one_is_refuse
 	expect_refused(desk, "the subscriber's ticket is not known to the publisher");
 }
 
+static void count_refusals(void *user, const struct tb_counter_value *counter)
+{
+	if (counter->scope == TB_SCOPE_BUS && strcmp(counter->name, "refused") == 0)
+		*(uint64_t *)user = counter->value;
+}
+
+/* How many connections the bus refused; asked for without a ticket. */
+static uint64_t refusals(void)
+{
+	const struct tb_inspect_options options = { .size = sizeof(options),
+						    .address = address,
+						    .timeout_ms = 20000 };
+	uint64_t count = 0;
+
+	cr_assert_geq(tb_inspect_counters(&options, count_refusals, NULL, &count), 0, "%s",
+		      tb_error());
+	return count;
+}
+
+/* Who waits for a bus would wait for ever. */
+Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_bus_again)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = address,
+						       .flags = TB_WAIT,
+						       .connect_ms = 50,
+						       .ticket = risk };
+	struct tb_subscriber *subscriber;
+
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	scene_subscribe(subscriber, "*.quote", TB_FROM_OLDEST, &notes);
+	bus_open(0);
+	while (refusals() < 4)
+		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	cr_expect_str_eq(notes.text,
+			 "refused *.quote 13 the subscriber's ticket is not known to the "
+			 "publisher\n");
+	tb_publisher_close(publisher);
+	bus_open(2);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 3), "%s", notes.text);
+	tb_publisher_close(publisher);
+	notes.refused = false;
+	bus_open(0);
+	cr_assert(scene_poll_while(subscriber, &notes.refused), "%s", notes.text);
+	cr_expect(strstr(strstr(notes.text, "appeared"), "refused *.quote 13 "), "%s", notes.text);
+	tb_subscriber_close(subscriber);
+}
+
 /* Topics come later, and begin again: that changes nothing of who may read them. */
 Test(realms, topics_that_appear_or_begin_again_are_told_in_their_realm_alone)
 {

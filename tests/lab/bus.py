@@ -26,14 +26,16 @@ def address(host, kind):
 
 
 def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more="", level="info",
-         prefix="", groups=None):
+         prefix="", groups=None, also=(), below=""):
     """Starts pubd, and waits until it listens. `more`: further keys of the bus; `level`: of its log; `prefix`:
-    the program that runs it; `groups`: of topics that have their own."""
+    the program that runs it; `groups`: of topics that have their own; `also`: further addresses; `below`: further
+    sections of its file."""
     own = {topic: f', multicast: "{group}:7472"' for topic, group in (groups or {}).items()}
-    listen = ", ".join(f'"{address(host, kind)}"' for kind in kinds if kind in ("shm", *host.lab.kinds))
+    addresses = [address(host, kind) for kind in kinds if kind in ("shm", *host.lab.kinds)]
+    listen = ", ".join(f'"{where}"' for where in (*addresses, *also))
     path = host.lab.topology.folder / f"pubd{host.number}.yaml"
     path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more, level=level) +
-                    "".join(TOPIC.format(topic, slots, own.get(topic, "")) for topic in topics))
+                    "".join(TOPIC.format(topic, slots, own.get(topic, "")) for topic in topics) + below)
     daemon = host.start(f"exec {prefix} $(command -v pubd) {path}")
     daemon.wait_for(r"bus lab: ")
     return daemon

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two peers of different realms, who tell each other all they know: by docs/protocol.md alone.
+
+    realms_witness.py SOURCE HOST PORT SECOND_PORT OWN_TICKET OTHER_TICKET
+
+The bus has nasdaq.quote in the realm of the one ticket, nasdaq.trade in that of the other, and nasdaq.depth10
+in both. SECOND_PORT is another address of the publisher on the same device. Prints how the device answered
+each READ with a key of another realm.
+"""
+import errno
+import sys
+
+from verbs_peer import Gone, Peer, Refused, protocol
+
+QUOTE, TRADE, DEPTH = ("nasdaq." + name for name in ("quote", "trade", "depth10"))
+
+
+def require(condition, what):
+    if not condition:
+        sys.exit(f"realms_witness: {what}")
+
+
+def expect_refused(connect, ticket):
+    try:
+        connect(ticket)
+        require(False, "a ticket that nobody gave was welcomed")
+    except Refused as refused:
+        code, words = refused.args
+        require(code == errno.EACCES and "ticket" in words, f"{code}: {words}")
+
+
+def join_all(peer, names):
+    """Joins these topics, which are all that is there for it, on the bus page too."""
+    found = peer.catalogue(">")
+    require([topic["name"] for topic in found] == names, f"found {found}, expected {names}")
+    joined = {topic["name"]: peer.join(topic) for topic in found}
+    for topic in joined.values():
+        topic.header()  # which proves itself
+    ids = {topic["topic_id"] for topic in found}
+    _, _, entries = peer.pulse()
+    require(len(entries) == max(ids), f"the bus page has {len(entries)} topics")
+    require(all(entry[2] == (at if at in ids else 0) for at, entry in enumerate(entries, 1)), "entries of other realms")
+    return joined
+
+
+def expect_unreadable(connect, ticket, topic):
+    """A peer that was told a key of another realm, and where: it reads with its own, and not with that one."""
+    peer = connect(ticket)
+    peer.join(peer.catalogue(DEPTH)[0]).header()
+    try:
+        peer.read(topic.address, 64, topic.rkey)
+    except Gone as gone:
+        return gone
+    return require(False, f"{topic.shape['name']} was read from another realm")
+
+
+def main():
+    source, host, port, second = sys.argv[1:5]
+    tickets = [bytes.fromhex(ticket) for ticket in sys.argv[5:7]]
+
+    def connect(ticket, at=port):
+        return Peer(source, host, at, first=protocol.hello(ticket=ticket))
+
+    for wrong in (bytes(32), bytes([1] * 32), tickets[0][:31] + bytes([tickets[0][31] ^ 1])):
+        expect_refused(connect, wrong)
+    peers = [connect(ticket) for ticket in tickets]
+    joined = [join_all(peers[0], [QUOTE, DEPTH]), join_all(peers[1], [TRADE, DEPTH])]
+    require(joined[0][DEPTH].address == joined[1][DEPTH].address, "one memory at two addresses")
+    require(joined[0][DEPTH].rkey != joined[1][DEPTH].rkey, "one key for two realms")
+    for ticket, foreign in zip(tickets, reversed(joined)):
+        for topic in foreign.values():
+            print(f"         {topic.shape['name']} by a key of another realm: {expect_unreadable(connect, ticket, topic)}")
+    for topics in joined:
+        for topic in topics.values():
+            topic.header()  # whose key it is reads on
+    again = join_all(connect(tickets[0], second), [QUOTE, DEPTH])
+    for name, topic in again.items():
+        require((topic.address, topic.rkey) == (joined[0][name].address, joined[0][name].rkey),
+                f"{name} is registered twice for one device and realm")
+
+
+main()

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A key of another realm is refused by the device, whoever told it; listeners on a device share registrations."""
+import secrets
+
+import bus
+
+TOPOLOGY = "one guest"
+SECONDS = 120
+SECOND = bus.PORT + 2
+NAMES = ("desk", "risk")
+REALMS = """realms:
+  - {{ name: desk, ticket_file: {0}/desk.ticket, topics: [ nasdaq.quote, nasdaq.depth10 ] }}
+  - {{ name: risk, ticket_file: {0}/risk.ticket, topics: [ nasdaq.trade, nasdaq.depth10 ] }}
+"""
+
+
+def run(lab):
+    publisher, readers = lab.host(1), dict(zip(lab.kinds, (lab.host(2), lab.host(3))))
+    tickets = {name: secrets.token_hex(32) for name in NAMES}
+    for host in (publisher, *readers.values()):
+        host.run("umask 077\n" + "".join(f"echo {ticket} >$TICKBUS_RUNTIME_DIR/{name}.ticket\n"
+                                         for name, ticket in tickets.items()))
+    daemon = bus.pubd(publisher, bus.market(), topics=("quote", "trade", "depth10"),
+                      also=[f"rdma:{publisher.address(kind)}:{SECOND}" for kind in lab.kinds],
+                      below=REALMS.format(publisher.environment()["TICKBUS_RUNTIME_DIR"]))
+    for kind, host in readers.items():
+        print(host.run(f"/usr/bin/python3 -B $SOURCE/tests/lab/realms_witness.py {host.address(kind)} "
+                       f"{publisher.address(kind)} {bus.PORT} {SECOND} {tickets['desk']} {tickets['risk']}"), end="")
+        bus.cat(host, publisher, kind, "trade", "--count 20", "--ticket $TICKBUS_RUNTIME_DIR/risk.ticket").wait()
+        refused = bus.cat(host, publisher, kind, "trade")
+        refused.wait_for("the subscriber shows no ticket")
+        refused.wait(status=3)
+    daemon.signal("TERM")
+    daemon.wait()
+    for host in (publisher, *readers.values()):
+        host.run("rm $TICKBUS_RUNTIME_DIR/*.ticket")
