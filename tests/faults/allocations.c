@@ -165,7 +165,7 @@ struct attempt {
 static void fail_allocations(const struct attempt *attempt, bool all_after)
 {
 	const char *how = all_after ? "all allocations from" : "allocation";
-	const struct held before = held_now();
+	struct held before = held_now();
 	long errors = 0;
 	int result;
 	bool failed;
@@ -197,7 +197,7 @@ static void fail_allocations(const struct attempt *attempt, bool all_after)
 /* The same with a limit of descriptors that goes up until the attempt works. */
 static void fail_descriptors(const struct attempt *attempt)
 {
-	const struct held before = held_now();
+	struct held before = held_now();
 	struct rlimit whole, limit;
 	int result = -1;
 

@@ -301,7 +301,7 @@ static bool comes_right(long in_a_row)
 static bool attempt(const struct situation *situation, long number, long in_a_row,
 		    unsigned long *refused)
 {
-	const struct held before = held_now();
+	struct held before = held_now();
 
 	if (scene_open() < 0)
 		wrong(situation->name, "no scene for allocation", number);

@@ -25,9 +25,10 @@ struct held {
 };
 
 struct held held_now(void);
-/* Ends the program if there is not again what there was, within some seconds: the publisher's
- * thread frees a session when it learns that its subscriber went. */
-void held_as_before(const struct held *before, const char *what, const char *how, long number);
+/* Ends the program if there is more than there was, for some seconds: the publisher's thread frees
+ * a session when it learns that its subscriber went. What was on its way when `before` was counted
+ * is taken off it. */
+void held_as_before(struct held *before, const char *what, const char *how, long number);
 
 /* Ends the program with these words and tb_error()'s. */
 __attribute__((noreturn)) void wrong(const char *what, const char *how, long number);
