@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 
 from guests import Failed
@@ -50,16 +51,24 @@ def address_on(host, source, kind):
 
 
 def cat(host, source, kind, topic, *options, out=None):
-    """Starts `tickbus cat` of the topic; its rows go to the file `out` in the run's folder."""
+    """Starts `tickbus cat` of the topic; its rows go to the file `out` in the run's folder, once it ended: it writes
+    them as they come, and each write to that folder is a request to this machine."""
     where = address_on(host, source, kind)
     words = " ".join(("tickbus cat", where, f"nasdaq.{topic}", "--format csv", "--from oldest", "--wait", *options))
-    return host.start(f"exec {words}" + (f" >$OUT/{out}" if out else ""))
+    if not out:
+        return host.start(f"exec {words}")
+    return host.start(f"{words} >/tmp/$$.{out}\nstatus=$?\ncp /tmp/$$.{out} $OUT/{out} && rm /tmp/$$.{out}\nexit $status")
+
+
+def stat(host):
+    """What `tickbus stat` says of the bus on that host. Its second is not always enough on an emulated processor."""
+    return host.run("until text=$(tickbus stat shm:lab --format csv 2>&1); do :; done; echo \"$text\"")
 
 
 def counter(host, name):
     """A counter of the bus on that host, the asking connection not counted."""
-    text = host.run(f"tickbus stat shm:lab --format csv | grep '^bus,lab,{name},'")
-    return int(text.split(",")[3]) - (name in ("subscribers", "connections"))
+    found = re.search(rf"^bus,lab,{name},(\d+)", stat(host), re.M)
+    return int(found[1]) - (name in ("subscribers", "connections"))
 
 
 def rows(lab, name):

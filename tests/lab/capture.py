@@ -29,7 +29,7 @@ def kind(frame, watched):
     udp = 14 + (frame[14] & 15) * 4
     port, = struct.unpack_from(">H", frame, udp + 2)
     if port != ROCE_PORT:
-        return f"UDP port {port}"
+        return f"UDP port {port} from {socket.inet_ntoa(frame[26:30])}"
     opcode = frame[udp + 8]
     if opcode == READ_REQUEST and (frame[26:30], frame[udp + 20:udp + 28]) == watched:
         return "watched read"

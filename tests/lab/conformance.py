@@ -6,6 +6,9 @@ from guests import Failed
 from hosts import Skipped
 
 
+CONNECTIONS, RECORDS = 200, 20000  # where the suite has a thousand, and a hundred thousand: emulation is slow
+
+
 def suite(lab, kind):
     """Runs each program of the suite to its end; a case that was skipped there is a failure here."""
     host = lab.host(1)
@@ -13,7 +16,8 @@ def suite(lab, kind):
     if not programs:
         raise Skipped(f"{lab.build} holds no conformance suite (tests are disabled)")
     for name in programs:
-        process = host.start(f"TICKBUS_TEST_RDMA={host.address(kind)} "
+        process = host.start(f"TICKBUS_TEST_RDMA={host.address(kind)} TICKBUS_TEST_CONNECTIONS={CONNECTIONS} "
+                             f"TICKBUS_TEST_RECORDS={RECORDS} "
                              f"tests/conformance/{name} --tap=/dev/stdout --quiet -j2")
         text = process.wait()
         passed = len(re.findall(r"^ok (?!.*# SKIP)", text, re.M))

@@ -22,14 +22,14 @@ def readers_start(lab, count, *options):
 
 
 def all_joined(lab, count):
-    lab.wait_until(lambda: bus.counter(lab.host(1), "joins") == count, f"{count} joins")
+    lab.wait_until(lambda: bus.counter(lab.host(1), "joins") == count, f"{count} joins", every=0.3)
 
 
 def ticks(daemon):
     """User time of the publishing thread so far."""
     return int(daemon.host.run(
         f"for task in /proc/{daemon.guest.pid(daemon.name)}/task/*; do\n"
-        "[ $(<$task/comm) != feed ] || cut -d ' ' -f 14 $task/stat\ndone"))
+        "[ $(cat $task/comm) != feed ] || cut -d ' ' -f 14 $task/stat\ndone"))
 
 
 def user_us(lab, subscribers):

@@ -6,7 +6,7 @@ import re
 import shlex
 import time
 
-from guests import Failed, wait_until
+from guests import SEVERAL, Failed, wait_until
 
 
 class Skipped(Exception):
@@ -14,12 +14,12 @@ class Skipped(Exception):
 
 
 class Process:
-    """A command on a host. It runs in bash, in a process group of its own."""
-    names = (f"command{i}" for i in itertools.count(1))
+    """A command on a host. It runs in dash, which starts sooner than bash, in a process group of its own."""
+    numbers = itertools.count(1)
 
     def __init__(self, host, command):
         self.host, self.guest, self.command = host, host.guest, command
-        self.name = next(Process.names)
+        self.name = f"command{next(Process.numbers)}"
         self.folder = host.lab.topology.folder
         (self.folder / f"{self.name}.out").touch()
         words = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in host.environment().items())
@@ -38,11 +38,19 @@ class Process:
         last = "\n".join("    " + line for line in self.output().splitlines()[-25:])
         return f"host {self.host.number}: {self.command}\n  {problem}; it printed:\n{last}"
 
+    def where(self):
+        """What the kernel says of its tasks, for the one who wants to know why it does not end."""
+        pid = self.guest.pid(self.name)
+        look = Process(self.host, f"for task in /proc/{pid}/task/*; do\n"
+                                  "cat $task/comm; grep State $task/status; cat $task/syscall $task/stack\ndone")
+        self.guest.status(look.name, 20)
+        return "; its tasks are:\n" + look.output()
+
     def wait(self, status=0):
         """Waits for the end; fails unless it is with this status (None: any). Returns the output."""
         found = self.guest.status(self.name, self.host.lab.left())
         if found is None:
-            raise Failed(self.words("did not end" if self.guest.alive() else "its guest died"))
+            raise Failed(self.words("did not end" + self.where() if self.guest.alive() else "its guest died"))
         if status is not None and found != status:
             raise Failed(self.words(f"ended with status {found}, expected {status}"))
         return self.output()
@@ -62,12 +70,16 @@ class Process:
             raise failure if "ended without" in str(failure) else Failed(self.words(str(failure))) from None
 
     def signal(self, name):
-        """Sends a signal to all of the command's processes; returns when, as Host.act does."""
+        """Sends a signal to all of the command's processes; returns when, as Host.now does."""
         pid = wait_until(lambda: self.guest.pid(self.name), self.host.lab.left(), "a pid")
         if not self.running():
             status = self.guest.ended.get(self.name)
             raise Failed(self.words(f"had ended with status {status} before it was sent {name}"))
-        return self.host.act(f"kill -{name} -- -{pid} || [ ! -d /proc/{pid} ]")
+        number = f"signal{next(Process.numbers)}"
+        status, when = self.guest.signal(number, name, pid, self.host.lab.left())
+        if status != 0:
+            raise Failed(self.words(f"was not sent {name}: status {status}"))
+        return when
 
     def kill(self):
         self.signal("KILL")
@@ -95,7 +107,7 @@ class Host:
 
     @property
     def alone(self):
-        return self.lab.topology.kind != "one guest"
+        return self.lab.topology.kind == SEVERAL
 
     def address(self, kind):
         return f"10.9.{('rxe', 'siw').index(kind)}.{self.number}"
@@ -127,7 +139,10 @@ class Host:
 
     def act(self, command):
         """Runs a command; returns the host's CLOCK_MONOTONIC just before it, in milliseconds."""
-        return float(self.run(f"cut -d ' ' -f 1 /proc/uptime\n{command}").split()[0]) * 1000
+        return float(self.run(f"read -r now _ </proc/uptime\necho $now\n{command}").split()[0]) * 1000
+
+    def now(self):
+        return self.act("")
 
     def reaches(self, other):
         ping = self.run(f"busybox ping -c 1 -W 1 -I {self.rxe} {other.rxe}; [ $? -lt 2 ]")
@@ -136,16 +151,21 @@ class Host:
     def unplug(self):
         """Pulls the cable: nothing gets in or out, and the host is not told. Returns when, as act does."""
         if self.alone:
-            when = self.act("")
+            when = self.now()
             self.lab.topology.switch.cable(self.number, "off")
             return when
-        return self.act(f"ip link set h{self.number}p nomaster && ip link set w{self.number}p nomaster")
+        return self.act(self.cables("nomaster", "nomaster"))
+
+    def cables(self, *verbs):
+        """One command for both, since starting a program takes its time."""
+        lines = "".join(f"link set {kind}{self.number}p {verb}\n" for kind, verb in zip("hw", verbs))
+        return f"ip -batch - <<END\n{lines}END"
 
     def plug(self):
         if self.alone:
             self.lab.topology.switch.cable(self.number, "on")
         else:
-            self.run(f"ip link set h{self.number}p master br0 && ip link set w{self.number}p master br1")
+            self.run(self.cables("master br0", "master br1"))
 
     def shape(self, how):
         """Loss and delay for all that others send to this host: "loss 1% delay 1ms"; "" ends it."""
@@ -165,7 +185,7 @@ class Host:
 
     def remove_device(self, kind):
         """The command blocks until every program has let go of the device."""
-        return self.start(f"rdma link del {kind}{self.number}")
+        return self.start(f"read -r now _ </proc/uptime; echo removed at $now\nexec rdma link del {kind}{self.number}")
 
     def return_device(self, kind):
         self.run(f"rdma link add {kind}{self.number} type {kind} netdev {self.interface(kind)}")
@@ -183,6 +203,11 @@ class Lab:
         self.kinds = getattr(topology, "kinds", ("rxe", "siw"))
         self.hosts = [getattr(topology, "host_class", Host)(self, number) for number in range(1, topology.hosts + 1)]
         self.end = time.monotonic() + seconds
+        self.notes = []
+
+    def note(self, words):
+        """A line that is printed with the outcome."""
+        self.notes.append(words)
 
     def host(self, number):
         return self.hosts[number - 1]
@@ -190,8 +215,9 @@ class Lab:
     def left(self):
         return max(self.end - time.monotonic(), 0.001)
 
-    def wait_until(self, condition, what, seconds=None):
-        return wait_until(condition, min(seconds or 1e9, self.left()), what)
+    def wait_until(self, condition, what, seconds=None, every=0.02):
+        """`every`: longer where the condition starts a program."""
+        return wait_until(condition, min(seconds or 1e9, self.left()), what, every)
 
     def stop(self):
         """Ends what the scenario started and did not end."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs commands and scenarios on hosts with real verbs. scripts/lab says how it is called."""
 import argparse
-import importlib.util
+import os
 import pathlib
 import shutil
 import signal
 import socket
+import resource
+import shlex
 import sys
 import tempfile
 import termios
@@ -13,31 +15,20 @@ import threading
 import time
 import tty
 
-from guests import Failed, Topology
-from hosts import Lab, Skipped
-from ssh import Machines
+import lanes
+from guests import ONE, Failed, Topology
+from hosts import Lab
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOREVER = 1e9
 
 
-def scenarios():
-    """All scenarios by name."""
-    found = {}
-    for path in sorted((HERE / "scenarios").glob("*.py")):
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found[path.stem] = module
-    return found
-
-
 def run_command(options, folder):
     """Runs one command on host 1, its output as it comes; returns its exit status."""
-    topology = Topology("one guest", options.hosts, folder, options.ready, options.accel)
+    topology = Topology(ONE, options.hosts, folder, options.ready, options.accel)
     try:
         lab = Lab(topology, options.source, options.build, options.limit or FOREVER)
-        process = lab.host(1).start(options.run)
+        process = lab.host(1).start(f"exec bash -c {shlex.quote(options.run)}")
         shown = 0
         while True:
             over = not process.running()
@@ -79,7 +70,7 @@ def run_shell(options, folder):
     number = int(options.shell)
     if not 1 <= number <= options.hosts:
         raise Failed(f"found host {number}, expected one from 1 to {options.hosts}")
-    topology = Topology("one guest", options.hosts, folder, options.ready, options.accel)
+    topology = Topology(ONE, options.hosts, folder, options.ready, options.accel)
     saved = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     try:
         lab = Lab(topology, options.source, options.build, FOREVER)
@@ -100,87 +91,19 @@ def run_shell(options, folder):
         topology.close()
 
 
-def state_left(lab):
-    """What is not as it was when the hosts came up, in words; nothing: all is well."""
-    words = []
-    seen = set()
-    for host in lab.hosts:
-        if host.guest in seen:
-            continue
-        seen.add(host.guest)
-        if not host.guest.alive():
-            words.append(f"host {host.number} is off")
-            continue
-        mine = [h.number for h in lab.hosts if h.guest is host.guest]
-        words.append(host.run(f"bash $SOURCE/tests/lab/state {' '.join(map(str, mine))}").strip())
-    return "\n".join(filter(None, words))
-
-
-def run_scenario(scenario, topology, options):
-    """Returns (outcome, why). A scenario that leaves something behind has failed."""
-    if options.ssh and getattr(scenario, "GUESTS_ONLY", False):
-        return "skipped", "it is about guests"
-    lab = Lab(topology, options.source, options.build, options.limit or getattr(scenario, "SECONDS", 60))
-    try:
-        scenario.run(lab)
-        outcome, why = "passed", ""
-    except Skipped as reason:
-        outcome, why = "skipped", str(reason)
-    except Failed as failure:
-        outcome, why = "failed", str(failure)
-    lab.end = time.monotonic() + 20
-    try:
-        lab.stop()
-        left = "" if options.ssh or getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)
-    except Failed as failure:
-        left = str(failure)
-    if left:
-        outcome, why = "failed", "\n".join(filter(None, [why, "left behind:\n" + left]))
-    return outcome, why
-
-
-def topology_open(scenario, folder, options):
-    if options.ssh:
-        return Machines(folder, options.ssh, options.hosts)
-    return Topology(scenario.TOPOLOGY, options.hosts, folder, options.ready, options.accel)
-
-
 def run_scenarios(options, folder):
-    """Boots each topology once and runs its scenarios one after another, those that kill hosts last.
-
-    After a failure the guests are booted anew: the next scenario is not to suffer from it.
-    """
-    known = scenarios()
+    known = lanes.scenarios()
     unknown = [name for name in options.scenarios if name not in known]
     if unknown:
         raise Failed(f"found no scenario {unknown[0]}, expected one of: {' '.join(known)}")
     chosen = options.scenarios or [name for name in known if not getattr(known[name], "ON_DEMAND", False)]
-    chosen.sort(key=lambda name: (known[name].TOPOLOGY != "one guest", getattr(known[name], "KILLS_HOSTS", False)))
-    count = {"passed": 0, "failed": 0, "skipped": 0}
-    topology, boots = None, 0
+    began = time.monotonic()
     try:
-        for name in chosen:
-            scenario = known[name]
-            began = time.monotonic()
-            if topology and not options.ssh and topology.kind != scenario.TOPOLOGY:
-                topology.close()
-                topology = None
-            if not topology:
-                boots += 1
-                topology = topology_open(scenario, folder / f"boot{boots}", options)
-                print(f"{'booted':8} {time.monotonic() - began:6.1f} s  {topology.kind}", flush=True)
-                began = time.monotonic()
-            outcome, why = run_scenario(scenario, topology, options)
-            count[outcome] += 1
-            print(f"{outcome:8} {time.monotonic() - began:6.1f} s  {name}" +
-                  ("" if outcome == "passed" else ": " + why), flush=True)
-            if outcome == "failed" or getattr(scenario, "KILLS_HOSTS", False):
-                topology.close()
-                topology = None
+        count = lanes.Lanes({name: known[name] for name in chosen}, folder, options).run()
     finally:
-        if topology:
-            topology.close()
         keep_logs(folder, options)
+    guests = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"in {time.monotonic() - began:.0f} s; the guests took {guests.ru_utime + guests.ru_stime:.0f} s of processors")
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return 1 if count["failed"] else 0
 
@@ -189,7 +112,7 @@ def keep_logs(folder, options):
     """What every command and console printed, for the one who wants to know why."""
     logs = options.build / "lab-logs"
     shutil.rmtree(logs, ignore_errors=True)
-    for path in folder.glob("boot*/*"):
+    for path in folder.glob("*/*"):
         if path.suffix in (".sh", ".out", ".log") or path.name.startswith("console"):
             (logs / path.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, logs / path.parent.name / path.name)
@@ -201,6 +124,7 @@ def parse():
     parser.add_argument("--shell")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--limit", type=float)
+    parser.add_argument("--lanes", type=int, default=min(len(os.sched_getaffinity(0)), 4))
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--ready")
@@ -216,7 +140,7 @@ def parse():
 def main():
     options = parse()
     if options.list:
-        for name, scenario in scenarios().items():
+        for name, scenario in lanes.scenarios().items():
             print(f"{name:24} {scenario.__doc__.strip().splitlines()[0]}")
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -50,12 +50,13 @@ def affect_nobody(lab, connects):
     before = resident_kb(daemon)
     all_at_once(lab, "storm", connects)
     growth = resident_kb(daemon) - before
-    print(f"         {growth} KiB more after {connects * kinds} connects")
+    lab.note(f"{growth} KiB more after {connects * kinds} connects")
     if growth > GROWTH_KB:
         raise Failed(f"pubd grew by {growth} KiB in {connects * kinds} connects, expected {GROWTH_KB} at most")
     for process in silent:
         process.kill()
-    lab.wait_until(lambda: bus.counter(publisher, "subscribers") == len(readers), "all strangers to be gone")
+    lab.wait_until(lambda: bus.counter(publisher, "subscribers") == len(readers), "all strangers to be gone",
+                   every=0.3)
     rows = {kind: bus.cat(lab.host(number), publisher, kind, "quote", f"--count {RECORDS}", out=f"garbage.{kind}")
             for kind, number in zip(("shm", *lab.kinds), (1, 2, 3))}
     for process in rows.values():

@@ -12,7 +12,7 @@ def wait_listening(host, address, port):
     def listening():
         return re.search(rf"\bstate LISTEN\b.*(0\.0\.0\.0|{re.escape(address)}):{port}\b",
                          host.run("rdma resource show cm_id"))
-    host.lab.wait_until(listening, f"a listener on {address}:{port}")
+    host.lab.wait_until(listening, f"a listener on {address}:{port}", every=0.1)
 
 
 def read(server, client, kind):

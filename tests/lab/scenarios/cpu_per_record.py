@@ -11,7 +11,7 @@ BOUND = 1.5  # readers share the processors' caches, and emulated processors thi
 
 def run(lab):
     alone, watched = cpu.user_us(lab, 0), cpu.user_us(lab, 4)
-    print(f"         {alone:.1f} us a record with 0 subscribers, {watched:.1f} with 4")
+    lab.note(f"{alone:.1f} us a record with 0 subscribers, {watched:.1f} with 4")
     if watched > alone * BOUND or not alone:
         raise Failed(f"found {alone:.1f} us a record with 0 subscribers and {watched:.1f} with 4, expected at most "
                      f"{BOUND} times as much")

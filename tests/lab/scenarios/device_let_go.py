@@ -14,7 +14,7 @@ def uses_a_device(host):
 def run(lab):
     publisher, host = lab.host(1), lab.host(2)
     waiting = bus.cat(host, publisher, "rxe", "quote")
-    lab.wait_until(lambda: uses_a_device(host), "an open device")
+    lab.wait_until(lambda: uses_a_device(host), "an open device", every=0.3)
     host.remove_device("rxe").wait()
     host.return_device("rxe")
     waiting.kill()

@@ -11,8 +11,8 @@ def run(lab):
     scene = failures.Scene(lab)
     for count, number in enumerate((1, 2), 1):
         host = lab.host(number)
-        when = host.act("")
         removal = host.remove_device("rxe")
+        when = float(removal.wait_for(r"removed at ([\d.]+)")[1]) * 1000
         scene.all_told("stale", when, count, kinds=("rxe",))
         removal.wait()
         scene.all_read_on(kinds=("shm", "siw"))

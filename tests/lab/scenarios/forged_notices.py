@@ -24,7 +24,7 @@ def looks_are_few(tap):
     found = json.loads(tap.wait().splitlines()[-1])
     looks, ms = found.get("watched read", 0), found.get("watched ms", 0)
     close = found.get("watched close", 0)
-    print(f"         {looks} looks at the progress line in {ms:.0f} ms, {close} of them close to another")
+    lab.note(f"{looks} looks at the progress line in {ms:.0f} ms, {close} of them close to another")
     if not looks:
         raise Failed("not one look at the progress line: this proves nothing")
     # Packets wait for emulated processors: some come closer than they were sent.
@@ -52,7 +52,7 @@ def run(lab):
     for kind, (forger, _) in forgers.items():
         forger.signal("TERM")
         sent = int(forger.wait().rpartition("sent ")[2])
-        print(f"         {sent} forged over {kind}")
+        lab.note(f"{sent} forged over {kind}")
         if sent < FORGED:
             raise Failed(forger.words(f"sent {sent} datagrams, expected {FORGED}"))
         if bus.rows(lab, f"forged.{kind}") != bus.rows(lab, "forged.shm"):

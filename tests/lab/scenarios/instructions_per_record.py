@@ -13,7 +13,7 @@ def run(lab):
     if not lab.host(1).run("command -v valgrind", status=None):
         raise Skipped("valgrind is not there")
     alone, watched = cpu.instructions(lab, 0), cpu.instructions(lab, 4)
-    print(f"         {alone} instructions with 0 subscribers, {watched} with 4")
+    lab.note(f"{alone} instructions with 0 subscribers, {watched} with 4")
     if watched > alone * BOUND or not alone:
         raise Failed(f"found {alone} instructions with 0 subscribers and {watched} with 4, expected at most "
                      f"{BOUND} times as many")

@@ -2,7 +2,7 @@
 """The same with a million READs: 125,000 of each size of slot over each kind of device."""
 import torn_reads
 
-TOPOLOGY = "one guest"
+TOPOLOGY = "one guest, bytewise"
 SECONDS = 7200
 ON_DEMAND = True
 

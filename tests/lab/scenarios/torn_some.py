@@ -2,7 +2,7 @@
 """The same with 200,000 READs: 25,000 of each size of slot over each kind of device."""
 import torn_reads
 
-TOPOLOGY = "one guest"
+TOPOLOGY = "one guest, bytewise"
 SECONDS = 1500
 ON_DEMAND = True
 

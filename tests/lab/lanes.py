@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs scenarios side by side: each lane has guests of its own, in which it runs one scenario after another.
+
+So a scenario shares its guests with no other, and what it leaves behind is its own. What the lanes do share is
+this machine's processors, which is what they are for: most scenarios wait most of the time.
+"""
+import importlib.util
+import itertools
+import pathlib
+import threading
+import time
+
+from guests import ONE, Failed, Topology
+from hosts import Lab, Skipped
+from ssh import Machines
+
+HERE = pathlib.Path(__file__).resolve().parent
+SECONDS = 60  # for a scenario that says nothing
+
+
+def scenarios():
+    """All scenarios by name."""
+    found = {}
+    for path in sorted((HERE / "scenarios").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found[path.stem] = module
+    return found
+
+
+def state_left(lab):
+    """What is not as it was when the hosts came up, in words; nothing: all is well."""
+    words = []
+    seen = set()
+    for host in lab.hosts:
+        if host.guest in seen:
+            continue
+        seen.add(host.guest)
+        if not host.guest.alive():
+            words.append(f"host {host.number} is off")
+            continue
+        mine = [h.number for h in lab.hosts if h.guest is host.guest]
+        words.append(host.run(f"exec bash $SOURCE/tests/lab/state {' '.join(map(str, mine))}").strip())
+    return "\n".join(filter(None, words))
+
+
+def run_scenario(scenario, topology, options):
+    """Returns (outcome, why, notes). A scenario that leaves something behind has failed."""
+    if options.ssh and getattr(scenario, "GUESTS_ONLY", False):
+        return "skipped", "it is about guests", []
+    lab = Lab(topology, options.source, options.build, options.limit or getattr(scenario, "SECONDS", SECONDS))
+    try:
+        scenario.run(lab)
+        outcome, why = "passed", ""
+    except Skipped as reason:
+        outcome, why = "skipped", str(reason)
+    except Failed as failure:
+        outcome, why = "failed", str(failure)
+    lab.end = time.monotonic() + 40
+    try:
+        lab.stop()
+        left = "" if options.ssh or getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)
+    except Failed as failure:
+        left = str(failure)
+    if left:
+        outcome, why = "failed", "\n".join(filter(None, [why, "left behind:\n" + left]))
+    return outcome, why, lab.notes
+
+
+class Lane:
+    """A thread with one topology at a time, which is booted anew after a failure: the next scenario is not to
+    suffer from it."""
+
+    def __init__(self, lanes):
+        self.lanes, self.options, self.topology = lanes, lanes.options, None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        try:
+            while name := self.lanes.take(self):
+                self.one(name, self.lanes.chosen[name])
+        except BaseException:
+            self.lanes.broken = True
+            raise
+        finally:
+            self.leave()
+
+    def leave(self):
+        if self.topology:
+            self.topology.close()
+        self.topology = None
+
+    def cpu_seconds(self):
+        return sum(guest.cpu_seconds() for guest in self.topology.guests) if self.topology else 0
+
+    def enter(self, scenario):
+        began = time.monotonic()
+        if self.topology and not self.options.ssh and self.topology.kind != scenario.TOPOLOGY:
+            self.leave()
+        if not self.topology:
+            self.topology = self.lanes.open(scenario)
+            self.lanes.say("booted", time.monotonic() - began, self.cpu_seconds(), self.topology.kind)
+
+    def one(self, name, scenario):
+        began, before, notes = time.monotonic(), 0, []
+        try:
+            self.enter(scenario)
+            began, before = time.monotonic(), self.cpu_seconds()
+            outcome, why, notes = run_scenario(scenario, self.topology, self.options)
+        except Failed as failure:
+            outcome, why = "failed", str(failure)
+        self.lanes.say(outcome, time.monotonic() - began, self.cpu_seconds() - before, name, why, notes)
+        if outcome == "failed" or getattr(scenario, "KILLS_HOSTS", False):
+            self.leave()
+
+
+class Lanes:
+    def __init__(self, chosen, folder, options):
+        self.options, self.folder, self.broken = options, folder, False
+        self.chosen, self.owners = chosen, {}
+        # Those that kill hosts last of their kind; else those that may take long first.
+        self.waiting = sorted(chosen, key=lambda name: (
+            chosen[name].TOPOLOGY == ONE, getattr(chosen[name], "KILLS_HOSTS", False),
+            -getattr(chosen[name], "SECONDS", SECONDS)))
+        self.lock = threading.Lock()
+        self.boots = itertools.count(1)
+        self.count = {"passed": 0, "failed": 0, "skipped": 0}
+
+    def take(self, lane):
+        """The next scenario for a lane: of the kind that it has; else of one that is nobody else's, or of the one
+        that any may boot."""
+        with self.lock:
+            kind = lane.topology and lane.topology.kind
+            mine = [name for name in self.waiting
+                    if self.options.ssh or self.chosen[name].TOPOLOGY == ONE or
+                    self.owners.get(self.chosen[name].TOPOLOGY, lane) is lane]
+            mine.sort(key=lambda name: self.chosen[name].TOPOLOGY != kind)
+            if not mine:
+                return None
+            self.waiting.remove(mine[0])
+            self.owners[self.chosen[mine[0]].TOPOLOGY] = lane
+            return mine[0]
+
+    def open(self, scenario):
+        folder = self.folder / f"boot{next(self.boots)}"
+        if self.options.ssh:
+            return Machines(folder, self.options.ssh, self.options.hosts)
+        return Topology(scenario.TOPOLOGY, self.options.hosts, folder, self.options.ready, self.options.accel)
+
+    def say(self, outcome, seconds, cpu_seconds, name, why="", notes=()):
+        with self.lock:
+            if outcome in self.count:
+                self.count[outcome] += 1
+            for note in notes:
+                print(f"         {note}")
+            print(f"{outcome:8} {seconds:6.1f} s {cpu_seconds:6.1f} s  {name}" + (f": {why}" if why else ""), flush=True)
+
+    def run(self):
+        """Returns how many had which outcome."""
+        lanes = [Lane(self) for _ in range(1 if self.options.ssh else max(1, min(self.options.lanes, len(self.waiting) // 3)))]
+        for lane in lanes:
+            lane.thread.join()
+        if self.broken:
+            raise Failed("a lane broke, see above")
+        return self.count
