@@ -198,9 +198,15 @@ static void touch(struct tb_topic *topic)
 	atomic_store_explicit(&topic->touched, 1, memory_order_relaxed);
 }
 
-/* Sleepers, and the network where there is one. */
-static void head_tell(struct tb_topic *topic)
+/* The line, and where it has a new head, who is told of it: sleepers, and the network where there
+ * is one. */
+static void line_tell(struct tb_topic *topic)
 {
+	const bool moved = topic->progress.head != topic->sequence;
+
+	line_write(topic);
+	if (!moved)
+		return;
 	wakeup_flush(&topic->wakeup);
 	if (topic->announcer_count)
 		announce_topic(topic);
@@ -209,10 +215,8 @@ static void head_tell(struct tb_topic *topic)
 TB_API int tb_flush(struct tb_topic *topic)
 {
 	touch(topic);
-	if (topic->progress.head == topic->sequence)
-		return 0;
-	line_write(topic);
-	head_tell(topic);
+	if (topic->progress.head != topic->sequence)
+		line_tell(topic);
 	return 0;
 }
 
@@ -220,8 +224,7 @@ TB_API int tb_flush(struct tb_topic *topic)
 static void step(struct tb_topic *topic)
 {
 	topic->progress.reserved = topic->sequence + topic->step;
-	line_write(topic);
-	head_tell(topic);
+	line_tell(topic);
 }
 
 static uint64_t clock_ns(void)
@@ -390,8 +393,7 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	/* A reader of shared memory sees a record before its flush: it must find the name (D-I1).
 	 */
 	topic->progress.instruments = topic->names.count;
-	line_write(topic);
-	head_tell(topic);
+	line_tell(topic);
 	return (int)index;
 }
 

@@ -283,6 +283,23 @@ Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
 /* -- counters -----------------------------------------------------------------------------------
  */
 
+Test(topic, who_sleeps_is_woken_by_a_new_head_alone)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, TB_TOPIC_MANUAL_FLUSH);
+	const _Atomic uint64_t *signals = &topic->wakeup.signals;
+
+	scene_publish(topic, 1, 1);
+	scene_publish(topic, 2, topic->progress.reserved);
+	tb_flush(topic);
+	wakeup_arm(&topic->wakeup);
+	cr_assert_geq(tb_instrument(topic, "C"), 0);
+	scene_publish(topic, 1, 1);
+	cr_expect_gt(topic->progress.reserved, topic->sequence, "the next step is reserved");
+	cr_expect_eq(*signals, 0, "there is a name and a step, and no record that is known");
+	tb_flush(topic);
+	cr_expect_eq(*signals, 1);
+}
+
 Test(topic, counters_that_no_message_could_carry_are_refused)
 {
 	const struct tb_counter good = { "eaten", "apples", "apples that were eaten" };
