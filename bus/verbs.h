@@ -257,7 +257,6 @@ struct verbs_receiver {
 	struct ibv_mr *mr;
 	char *buffers;
 	uint32_t count;
-	size_t stride;
 	struct ibv_wc wc[VERBS_COLLECT]; /* collected, not taken yet */
 	unsigned int wc_at, wc_count;
 	struct verbs_member members[FABRIC_GROUPS_MAX];
@@ -285,6 +284,7 @@ void verbs_receiver_event(struct verbs_receiver *, const struct verbs_event *);
 /* Takes a zeroed one. */
 void verbs_receiver_close(struct verbs_receiver *);
 bool verbs_receiver_has(struct verbs_receiver *);
+/* A datagram's length, or 0. Where the queue pair ended, its groups are left. */
 size_t verbs_receiver_take(struct verbs_receiver *, void *datagram, size_t room);
 
 /* The operations, in the files above. */

@@ -12,7 +12,12 @@
  * G4  The group is joined when its event says so. Until then, and where it cannot be joined,
  *     nothing is sent, and subscribers look by themselves.
  * G5  A send that failed ends its queue pair. The control thread looks for that, since a sender
- *     may have nothing more to send, and makes another one. */
+ *     may have nothing more to send, and makes another one.
+ * G6  Anyone may send to a group, and no path MTU is above NOTICE_BYTES_MAX: every receive takes as
+ *     much, whatever a publisher told of its notices. One that is too short would end the queue
+ *     pair, and with it all groups.
+ * G7  A receiver whose queue pair ended all the same has no groups any more. They may be joined
+ *     again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,14 +25,16 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "bus/notice.h"
 #include "bus/notice_udp.h"
 #include "bus/verbs.h"
 #include "tickbus/error.h"
 
-#define GRH_BYTES    40
-#define SEND_DEPTH   64
-#define SIGNAL_EVERY 16 /* sends: one completion for so many */
-#define INLINE_BYTES 128
+#define GRH_BYTES     40
+#define SEND_DEPTH    64
+#define SIGNAL_EVERY  16 /* sends: one completion for so many */
+#define INLINE_BYTES  128
+#define RECEIVE_BYTES (GRH_BYTES + NOTICE_BYTES_MAX)
 
 /* -- the group, at the publisher ----------------------------------------------------------------
  */
@@ -57,15 +64,19 @@ static struct rdma_cm_id *ud_id(struct rdma_event_channel *events,
 	struct sockaddr_storage from = *local;
 	uint8_t class = (uint8_t)traffic_class;
 	struct rdma_cm_id *id;
+	int code = ENODEV; /* bound, but to no device */
 
 	((struct sockaddr_in *)&from)->sin_port = 0; /* both families have it there */
 	if (rdma_create_id(events, &id, NULL, RDMA_PS_UDP) < 0)
 		return NULL;
 	if (class)
 		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
-	if (rdma_bind_addr(id, (struct sockaddr *)&from) == 0 && id->verbs)
+	if (rdma_bind_addr(id, (struct sockaddr *)&from) < 0)
+		code = errno;
+	else if (id->verbs)
 		return id;
 	rdma_destroy_id(id);
+	errno = code;
 	return NULL;
 }
 
@@ -392,8 +403,8 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 
 static int receive_post(struct verbs_receiver *receiver, uint64_t index)
 {
-	struct ibv_sge part = { .addr = (uintptr_t)(receiver->buffers + index * receiver->stride),
-				.length = (uint32_t)receiver->stride,
+	struct ibv_sge part = { .addr = (uintptr_t)(receiver->buffers + index * RECEIVE_BYTES),
+				.length = RECEIVE_BYTES, /* G6 */
 				.lkey = receiver->mr->lkey };
 	struct ibv_recv_wr work = { .wr_id = index, .sg_list = &part, .num_sge = 1 };
 	struct ibv_recv_wr *bad;
@@ -401,9 +412,14 @@ static int receive_post(struct verbs_receiver *receiver, uint64_t index)
 	return ibv_post_recv(receiver->qp, &work, &bad) == 0 ? 0 : -EIO;
 }
 
-/* The queue pair for all groups. */
-static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive *how,
-		     uint32_t datagram_bytes)
+/* Something of a device could not be had. */
+static int failure(void)
+{
+	return errno ? -errno : -EIO;
+}
+
+/* The queue pair for all groups. -errno: what there is of it is to be closed. */
+static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive *how)
 {
 	struct ibv_qp_init_attr qp = { .cap = { .max_send_wr = 1,
 						.max_recv_wr = how->count,
@@ -412,20 +428,23 @@ static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive
 				       .qp_type = IBV_QPT_UD };
 
 	receiver->count = how->count;
-	receiver->stride = GRH_BYTES + datagram_bytes;
+	receiver->buffers = calloc(receiver->count, RECEIVE_BYTES);
+	if (!receiver->buffers)
+		return -ENOMEM;
 	receiver->id = ud_id(how->events, &how->local, 0);
-	receiver->buffers = calloc(receiver->count, receiver->stride);
-	if (!receiver->id || !receiver->buffers)
-		return -errno;
-	receiver->mr = ibv_reg_mr(how->pd, receiver->buffers, receiver->count * receiver->stride,
-				  IBV_ACCESS_LOCAL_WRITE);
+	if (!receiver->id)
+		return failure();
+	receiver->mr = ibv_reg_mr(how->pd, receiver->buffers,
+				  (size_t)receiver->count * RECEIVE_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	if (!receiver->mr)
+		return failure();
 	receiver->cq =
 		ibv_create_cq(receiver->id->verbs, (int)receiver->count, NULL, how->completions, 0);
-	if (!receiver->mr || !receiver->cq)
-		return -errno;
+	if (!receiver->cq)
+		return failure();
 	qp.send_cq = qp.recv_cq = receiver->cq;
 	if (rdma_create_qp(receiver->id, how->pd, &qp) < 0)
-		return -errno;
+		return failure();
 	receiver->qp = receiver->id->qp;
 	for (uint32_t i = 0; i < receiver->count; i++)
 		if (receive_post(receiver, i) < 0)
@@ -453,18 +472,17 @@ static void ud_close(struct verbs_receiver *receiver)
 }
 
 static int ud_join(struct verbs_receiver *receiver, const struct verbs_receive *how,
-		   struct verbs_member *member, uint32_t datagram_bytes)
+		   struct verbs_member *member)
 {
 	int result = 0;
 
-	if (!receiver->qp)
-		result = ud_listen(receiver, how, datagram_bytes);
-	else if (GRH_BYTES + datagram_bytes > receiver->stride)
-		result = -EMSGSIZE; /* it would end the queue pair, and so all groups */
-	if (result < 0 && !receiver->qp)
-		ud_close(receiver);
+	if (!receiver->qp) {
+		result = ud_listen(receiver, how);
+		if (result < 0)
+			ud_close(receiver);
+	}
 	if (result == 0 && group_join(receiver->id, &member->where, false, member) < 0)
-		result = -errno;
+		result = failure();
 	if (result < 0)
 		return error_set(-result, "notices cannot be received: %s", strerror(-result));
 	return 0;
@@ -505,7 +523,7 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
 						     how->count * (size_t)notices->bytes);
 		result = member->socket < 0 ? member->socket : 0;
 	} else {
-		result = ud_join(receiver, how, member, notices->bytes);
+		result = ud_join(receiver, how, member);
 	}
 	if (result < 0) {
 		errno = -result;
@@ -544,6 +562,15 @@ void verbs_receiver_event(struct verbs_receiver *receiver, const struct verbs_ev
 	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++)
 		if (event->joined == &receiver->members[i])
 			member_leave(receiver, &receiver->members[i]);
+}
+
+/* G7 */
+static void ud_end(struct verbs_receiver *receiver)
+{
+	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++)
+		if (receiver->members[i].kind == FABRIC_NOTICES_UD)
+			member_leave(receiver, &receiver->members[i]);
+	ud_close(receiver);
 }
 
 void verbs_receiver_close(struct verbs_receiver *receiver)
@@ -592,14 +619,16 @@ size_t verbs_receiver_take(struct verbs_receiver *receiver, void *datagram, size
 		const struct ibv_wc *wc = &receiver->wc[receiver->wc_at++];
 		size_t bytes = 0;
 
-		if (wc->status == IBV_WC_WR_FLUSH_ERR)
-			continue;
-		if (wc->status == IBV_WC_SUCCESS && wc->byte_len > GRH_BYTES)
+		if (wc->status != IBV_WC_SUCCESS) {
+			ud_end(receiver);
+			break;
+		}
+		if (wc->byte_len > GRH_BYTES)
 			bytes = wc->byte_len - GRH_BYTES; /* G3 */
 		bytes = bytes < room ? bytes : room;
-		memcpy(datagram, receiver->buffers + wc->wr_id * receiver->stride + GRH_BYTES,
-		       bytes);
-		receive_post(receiver, wc->wr_id);
+		memcpy(datagram, receiver->buffers + wc->wr_id * RECEIVE_BYTES + GRH_BYTES, bytes);
+		if (receive_post(receiver, wc->wr_id) < 0)
+			ud_end(receiver);
 		if (bytes)
 			return bytes;
 	}

@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 
-from verbs_peer import Group, Peer, notice_bytes
+from verbs_peer import NOTICE_MAX, Group, Peer, notice_bytes
 
 
 class Forger:
@@ -21,7 +21,8 @@ class Forger:
         self.record = topic.memory[topic.ring:topic.ring + 64] if topic.progress()["head"] else bytes(64)
         self.number = 2 ** 40
         self.kinds = [self.head_near, self.head_beyond, self.head_absurd, self.head_back, self.foreign_epoch,
-                      self.foreign_bus, self.replayed, self.truncated, self.record_forged, self.lies, self.noise]
+                      self.foreign_bus, self.replayed, self.truncated, self.record_forged, self.lies, self.noise,
+                      self.long]
 
     def says(self, head, epoch=None, bus_id=None, records=(), **lies):
         self.number += 1
@@ -65,6 +66,10 @@ class Forger:
 
     def noise(self):
         return self.random.randbytes(self.random.randint(1, self.bytes_max))
+
+    def long(self):
+        """Longer than any notice of the bus: as long as a datagram may be."""
+        return self.random.randbytes(NOTICE_MAX)
 
 
 def main():

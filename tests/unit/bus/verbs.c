@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bus/address.h"
+#include "bus/notice.h"
 #include "bus/notice_udp.h"
 #include "bus/verbs.h"
 #include "tickbus/error.h"
@@ -94,12 +95,15 @@ static int one_for_each_signal(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 	return 1;
 }
 
+static unsigned int receives, receives_fail_at; /* 0: none does */
+static uint32_t receive_bytes;
+
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
 {
 	(void)qp;
-	(void)work;
 	(void)bad;
-	return 0;
+	receive_bytes = work->sg_list->length;
+	return ++receives == receives_fail_at ? ENOMEM : 0;
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
@@ -118,6 +122,113 @@ static struct ibv_context context = { .ops = { .post_recv = post_recv, .post_sen
 static struct ibv_qp qp = { .context = &context };
 static struct ibv_cq cq = { .context = &context };
 static struct ibv_mr mr;
+
+/* The calls that a receiver of UD is made and ended with, instead of the libraries' own: how many
+ * there are of each thing that they make. */
+static int ids, queue_pairs, queues, registered, joined;
+static bool without_device;
+
+int rdma_create_id(struct rdma_event_channel *events, struct rdma_cm_id **id, void *user,
+		   enum rdma_port_space space)
+{
+	(void)events;
+	(void)user;
+	(void)space;
+	*id = calloc(1, sizeof(**id));
+	ids++;
+	return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
+{
+	(void)address;
+	id->verbs = without_device ? NULL : &context;
+	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	free(id);
+	ids--;
+	errno = 0;
+	return 0;
+}
+
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *how)
+{
+	(void)pd;
+	(void)how;
+	id->qp = &qp;
+	queue_pairs++;
+	return 0;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	id->qp = NULL;
+	queue_pairs--;
+}
+
+int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *how, void *user)
+{
+	(void)how;
+	(void)user;
+	cr_assert_not_null(id, "a group is joined by nobody");
+	joined++;
+	return 0;
+}
+
+int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
+{
+	(void)address;
+	cr_assert(id && id->qp, "a group is left by nobody");
+	joined--;
+	return 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int depth, void *user,
+			     struct ibv_comp_channel *completions, int vector)
+{
+	(void)verbs;
+	(void)depth;
+	(void)user;
+	(void)completions;
+	(void)vector;
+	queues++;
+	return &cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *queue)
+{
+	(void)queue;
+	queues--;
+	return 0;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int access)
+{
+	(void)pd;
+	(void)memory;
+	(void)bytes;
+	(void)access;
+	registered++;
+	return &mr;
+}
+
+int ibv_dereg_mr(struct ibv_mr *region)
+{
+	(void)region;
+	registered--;
+	return 0;
+}
+
+static void expect_nothing_left(void)
+{
+	cr_expect(ids == 0 && queue_pairs == 0 && queues == 0 && registered == 0 && joined == 0,
+		  "left: %d ids, %d queue pairs, %d queues, %d regions, %d groups", ids,
+		  queue_pairs, queues, registered, joined);
+}
 
 /* -- a connection -------------------------------------------------------------------------------
  */
@@ -159,21 +270,15 @@ Test(channel, a_send_that_is_too_long_is_the_senders_fault)
 
 Test(receiver, is_not_kept_by_empty_datagrams)
 {
-	static char buffers[64];
-	struct verbs_receiver receiver = { .qp = &qp,
-					   .cq = &cq,
-					   .mr = &mr,
-					   .buffers = buffers,
-					   .count = 1,
-					   .stride = sizeof(buffers) };
+	static char buffers[40 + NOTICE_BYTES_MAX];
+	struct verbs_receiver receiver = {
+		.qp = &qp, .cq = &cq, .mr = &mr, .buffers = buffers, .count = 1
+	};
 	char datagram[16];
 
 	context.ops.poll_cq = endless;
 	byte_len = 40;
 	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
-	status = IBV_WC_WR_FLUSH_ERR;
-	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
-	status = IBV_WC_SUCCESS;
 	byte_len = 44;
 	for (int i = 0; i < VERBS_COLLECT; i++) /* what is left of those collected */
 		verbs_receiver_take(&receiver, datagram, sizeof(datagram));
@@ -208,6 +313,95 @@ static struct fabric_notices a_group(int number)
 	snprintf(words, sizeof(words), "239.77.251.%d:%d", number, 20000 + (int)getpid() % 40000);
 	cr_assert_eq(address_parse_group(words, &notices.group), 0);
 	return notices;
+}
+
+/* -- a receiver of UD */
+
+static const struct verbs_receive ud_how = { .count = 4 };
+
+static struct fabric_notices ud_group(int number, uint32_t bytes)
+{
+	struct fabric_notices notices = a_group(number);
+
+	notices.kind = FABRIC_NOTICES_UD;
+	notices.bytes = bytes;
+	return notices;
+}
+
+static int nothing_came(struct ibv_cq *queue, int max, struct ibv_wc *wc)
+{
+	(void)queue;
+	(void)max;
+	(void)wc;
+	return 0;
+}
+
+/* What a publisher tells of its own says nothing of what strangers send. */
+Test(receiver, of_ud_has_room_for_the_longest_datagram_whatever_its_groups_are_said_to_have)
+{
+	static const uint32_t told[] = { 0, 4096, 256 };
+	struct verbs_receiver receiver = { .cq = NULL };
+
+	for (int i = 0; i < 3; i++) {
+		const struct fabric_notices notices = ud_group(i + 1, told[i]);
+
+		cr_assert_not_null(verbs_receiver_join(&receiver, &ud_how, &notices), "%s",
+				   tb_error());
+	}
+	cr_expect_eq(receives, 4, "one queue pair for all");
+	cr_expect_eq(receive_bytes, 40 + 4096);
+	cr_expect_eq(joined, 3);
+	verbs_receiver_close(&receiver);
+	expect_nothing_left();
+}
+
+Test(receiver, of_ud_whose_queue_pair_ended_leaves_its_groups_and_joins_them_again)
+{
+	static const enum ibv_wc_status ends[] = { IBV_WC_LOC_LEN_ERR, IBV_WC_WR_FLUSH_ERR };
+	const struct fabric_notices first = ud_group(1, 1024), second = ud_group(2, 1024);
+	const struct fabric_notices over_udp = a_group(3);
+	struct verbs_receive how = ud_how;
+	struct verbs_receiver receiver = { .cq = NULL };
+	char datagram[16];
+
+	cr_assert_eq(address_parse_host("127.0.0.1", &how.local), 0);
+	cr_assert_not_null(verbs_receiver_join(&receiver, &how, &over_udp), "%s", tb_error());
+	for (int i = 0; i < 2; i++) {
+		cr_assert_not_null(verbs_receiver_join(&receiver, &how, &first), "%s", tb_error());
+		cr_assert_not_null(verbs_receiver_join(&receiver, &how, &second), "%s", tb_error());
+		context.ops.poll_cq = endless;
+		polls = 0;
+		status = ends[i];
+		cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
+		expect_nothing_left();
+		context.ops.poll_cq = nothing_came;
+		cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 0);
+		cr_expect_null(verbs_receiver_join(&receiver, &how, &over_udp), "it was left");
+	}
+	verbs_receiver_close(&receiver);
+}
+
+Test(receiver, of_ud_that_cannot_be_made_is_not_kept_by_half)
+{
+	const struct fabric_notices notices = ud_group(1, 1024);
+	struct verbs_receiver receiver = { .cq = NULL };
+
+	receives_fail_at = 3;
+	cr_expect_null(verbs_receiver_join(&receiver, &ud_how, &notices));
+	cr_expect_eq(errno, EIO);
+	expect_nothing_left();
+	without_device = true;
+	errno = 0;
+	cr_expect_null(verbs_receiver_join(&receiver, &ud_how, &notices));
+	cr_expect_eq(errno, ENODEV);
+	expect_nothing_left();
+	without_device = false;
+	receives = 0;
+	receives_fail_at = 0;
+	cr_assert_not_null(verbs_receiver_join(&receiver, &ud_how, &notices), "%s", tb_error());
+	cr_expect_eq(receives, 4);
+	verbs_receiver_close(&receiver);
+	expect_nothing_left();
 }
 
 static void tell(int number, const char *what)
