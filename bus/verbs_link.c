@@ -391,6 +391,7 @@ int verbs_receive(struct link *base, const struct fabric_notices *notices)
 				     .count = link->address.receives };
 	const struct sockaddr *from = rdma_get_local_addr(link->id);
 	const struct verbs_member *member;
+	int result = 0;
 
 	if (!link->address.notices)
 		return error_set(ENOTSUP, "notices: not wanted");
@@ -402,7 +403,11 @@ int verbs_receive(struct link *base, const struct fabric_notices *notices)
 	member = verbs_receiver_join(&link->receiver, &how, notices);
 	if (!member)
 		return -errno;
-	return member->kind == FABRIC_NOTICES_UDP ? watch(link, member->socket) : 0;
+	if (member->kind == FABRIC_NOTICES_UDP)
+		result = watch(link, member->socket);
+	if (result < 0)
+		verbs_receiver_leave(&link->receiver, &notices->group);
+	return result;
 }
 
 void verbs_receive_end(struct link *base, const struct fabric_notices *notices)
