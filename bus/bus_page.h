@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bus page: the pulse of one publisher process and a line for each of its topics. Written under
- * the publisher's lock, every quarter of the stale bound by the control thread, and when a topic
- * appears, by its creator too. An idle subscriber reads it alone.
+/* The bus page of a realm: the pulse of one publisher process and a line for each of the realm's
+ * topics. Written under the publisher's lock, by the control thread every quarter of the stale
+ * bound and when one of these topics ends or begins again, by the creator of one when it appears.
+ * An idle subscriber reads it alone.
  *
  *   offset  0  pulse, 64 bytes
  *   offset 64  topics_max entries of 40 bytes, in order of topic id (1, 2, 3 ...)

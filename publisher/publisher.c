@@ -462,7 +462,7 @@ static int publisher_build(struct tb_publisher *publisher,
 	result = realms_open(publisher, options);
 	if (result < 0)
 		return result;
-	server_pulse(publisher);
+	server_pulse(publisher, REALMS_ALL);
 	result = descriptors_open(publisher);
 	if (result == 0)
 		result = gates_open(publisher, options);
@@ -528,7 +528,7 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 		publisher_pin(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
 		realms_change(publisher, topic);
-		server_pulse(publisher);
+		server_pulse(publisher, topic->realms);
 	} else {
 		error_prefix(result, "topic %s: ", topic->name);
 		announce_close(topic);

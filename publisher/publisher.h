@@ -85,7 +85,6 @@ struct tb_publisher {
 	struct realm *realms; /* at least one */
 	uint32_t realm_count;
 	struct fabric_common common;
-	uint64_t pulses;
 	uint64_t bus_id;
 	char name[CONTROL_NAME_MAX + 1];
 	uint32_t stale_ms, exit_wait_ms;
@@ -138,8 +137,8 @@ void announce_end(struct tb_publisher *);
 /* server.c: the control thread. */
 extern const struct listener_calls server_calls;
 void *server_run(void *publisher);
-/* Writes pulse and entries of the bus pages; under the lock. */
-void server_pulse(struct tb_publisher *);
+/* Writes pulse and entries of the bus pages of these realms, a bit for each; under the lock. */
+void server_pulse(struct tb_publisher *, uint32_t realms);
 
 /* session.c: joins. */
 struct join *session_find(const struct session *, const struct tb_topic *);

@@ -14,6 +14,8 @@
 #include "bus/memory.h"
 #include "tickbus/publisher.h"
 
+#define REALMS_ALL UINT32_MAX /* a bit for each */
+
 struct realm {
 	char name[CONTROL_NAME_MAX + 1];
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: what is shown by who has none */
@@ -22,7 +24,7 @@ struct realm {
 	uint32_t index; /* what fabrics know it by */
 	bool whole;     /* all topics are in it, there is nothing to hide */
 	struct memory page;
-	struct bus_pulse pulse;
+	struct bus_pulse pulse; /* its count tells of time and of the realm's topics alone */
 };
 
 /* Makes the realms that the options ask for, with their pages. */

@@ -210,39 +210,33 @@ static void silence_count(struct tb_publisher *publisher)
 	}
 }
 
-/* Each page has the topics of its realm. */
-static void pages_store(struct tb_publisher *publisher, const struct tb_topic *topic,
-			struct bus_entry *entry)
-{
-	for (uint32_t i = 0; i < publisher->realm_count; i++)
-		if (realm_has(&publisher->realms[i], topic))
-			bus_page_store_entry(publisher->realms[i].page.base, entry->topic_id - 1,
-					     entry, publisher->bus_id);
-}
-
 /* A silent topic's beat falls behind the count, and the topic is stale to its readers: by quarters
  * of the bound alone, however many pulses tell news between them. */
-void server_pulse(struct tb_publisher *publisher)
+static void page_store(const struct tb_publisher *publisher, struct realm *realm)
 {
-	publisher->pulses++;
+	realm->pulse.count++;
 	for (uint32_t i = 0; i < publisher->topic_count; i++) {
-		struct tb_topic *topic = publisher->topics[i];
+		const struct tb_topic *topic = publisher->topics[i];
 		struct bus_entry entry = { .epoch = topic->shape.epoch,
 					   .head = topic_head(topic),
 					   .topic_id = topic->shape.topic_id,
 					   .state = TOPIC_LIVE,
-					   .beat = publisher->pulses - topic->silent };
+					   .beat = realm->pulse.count - topic->silent };
 
+		if (!realm_has(realm, topic))
+			continue;
 		if (atomic_load_explicit(&topic->end_due, memory_order_acquire))
 			entry.state = TOPIC_ENDED;
-		pages_store(publisher, topic, &entry);
+		bus_page_store_entry(realm->page.base, i, &entry, publisher->bus_id);
 	}
-	for (uint32_t i = 0; i < publisher->realm_count; i++) {
-		struct realm *realm = &publisher->realms[i];
+	bus_page_store_pulse(realm->page.base, &realm->pulse);
+}
 
-		realm->pulse.count = publisher->pulses;
-		bus_page_store_pulse(realm->page.base, &realm->pulse);
-	}
+void server_pulse(struct tb_publisher *publisher, uint32_t realms)
+{
+	for (uint32_t i = 0; i < publisher->realm_count; i++)
+		if (realms >> i & 1)
+			page_store(publisher, &publisher->realms[i]);
 	announce_heads(publisher);
 }
 
@@ -274,12 +268,12 @@ static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *top
 	if (restarts != topic->restarts_told) {
 		topic->restarts_told = restarts;
 		realms_change(publisher, topic);
-		server_pulse(publisher);
+		server_pulse(publisher, topic->realms);
 		tell(topic, CONTROL_REVOKE);
 	}
 	if (atomic_load_explicit(&topic->end_due, memory_order_acquire) && !topic->end_told) {
 		topic->end_told = true;
-		server_pulse(publisher);
+		server_pulse(publisher, topic->realms);
 		tell(topic, CONTROL_ENDING);
 	}
 	answers_wake(topic);
@@ -341,7 +335,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
 		return;
 	silence_count(publisher);
-	server_pulse(publisher);
+	server_pulse(publisher, REALMS_ALL);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		answers_wake_all(publisher->topics[i]);
 	for (uint32_t i = 0; i < publisher->gate_count; i++)

@@ -456,9 +456,25 @@ static void pulse_on_page(struct guest *at, struct bus_pulse *pulse)
 	while (bus_page_verify_pulse(pulse, at->welcome.bus_id, at->welcome.topics_max) < 0);
 }
 
+/* How much farther the second's count is than the first's: time raises both. */
+static uint64_t pulses_ahead(void)
+{
+	struct bus_pulse pulse, others;
+	struct bus_entry entry;
+
+	publisher_lock(publisher);
+	pulse_on_page(&guest, &pulse);
+	pulse_on_page(&other, &others);
+	cr_expect(entry_on_page(&guest, 1, &entry) && entry.beat == pulse.count);
+	cr_expect(entry_on_page(&other, 1, &entry) && entry.beat == others.count);
+	publisher_unlock(publisher);
+	return others.count - pulse.count;
+}
+
 Test(realms, each_has_a_bus_page_of_its_own_topics)
 {
 	struct bus_pulse before, after, others;
+	uint64_t ahead;
 	struct bus_entry entry;
 
 	join_realm(&guest, desk);
@@ -472,6 +488,10 @@ Test(realms, each_has_a_bus_page_of_its_own_topics)
 	cr_expect_eq(before.topics, 2, "found %u, expected the highest id that is seen",
 		     before.topics);
 	cr_expect_eq(others.topics, 3);
+	ahead = pulses_ahead();
+	scene_topic(publisher, "c.trade", 64, 0);
+	cr_expect_eq(pulses_ahead(), ahead + 1, "others' topic appeared");
+	pulse_on_page(&other, &others);
 	cr_assert_eq(tb_topic_restart(publisher->topics[2]), 0);
 	do
 		pulse_on_page(&other, &after);
@@ -479,10 +499,17 @@ Test(realms, each_has_a_bus_page_of_its_own_topics)
 	pulse_on_page(&guest, &after);
 	cr_expect_eq(after.changes, before.changes, "it was a topic of others");
 	cr_expect_eq(after.topics, 2);
+	cr_expect_eq(pulses_ahead(), ahead + 2, "others' topic began again");
+	tb_topic_end(publisher->topics[2]);
+	do
+		cr_assert(entry_on_page(&other, 2, &entry));
+	while (entry.state != TOPIC_ENDED);
+	cr_expect_eq(pulses_ahead(), ahead + 3, "others' topic ended");
 	cr_assert_eq(tb_topic_restart(publisher->topics[1]), 0);
 	do
 		pulse_on_page(&guest, &after);
 	while (after.changes == before.changes);
+	cr_expect_eq(pulses_ahead(), ahead + 3, "a topic of both began again");
 }
 
 Test(realms, a_topic_in_none_of_them_is_told_in_the_log)
