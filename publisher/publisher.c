@@ -385,8 +385,20 @@ static int thread_create(struct tb_publisher *publisher, const cpu_set_t *cpus)
 	return code;
 }
 
-/* A processor that was asked for has to be had. One near the node may be of those that this process
- * may not run on: then any is as good. */
+/* The processors near a node, of those that the process's main thread may run on: what the process
+ * was kept to (taskset, CPUAffinity=) holds, whatever the caller's own thread is kept to. May be
+ * none. */
+static void cpus_near(int node, cpu_set_t *cpus)
+{
+	cpu_set_t own;
+
+	if (!numa_cpus(node, cpus) || sched_getaffinity(getpid(), sizeof(own), &own) < 0)
+		CPU_ZERO(&own);
+	CPU_AND(cpus, cpus, &own);
+}
+
+/* A processor that was asked for has to be had. Where none near the node may be run on, any is as
+ * good that the caller may run on. */
 static int thread_start(struct tb_publisher *publisher)
 {
 	char online[256];
@@ -397,7 +409,7 @@ static int thread_start(struct tb_publisher *publisher)
 	if (publisher->cpu >= 0)
 		CPU_SET((size_t)publisher->cpu, &cpus);
 	else if (publisher->node != NUMA_ANY)
-		numa_cpus(publisher->node, &cpus);
+		cpus_near(publisher->node, &cpus);
 	code = thread_create(publisher, CPU_COUNT(&cpus) > 0 ? &cpus : NULL);
 	if (code == EINVAL && publisher->cpu < 0)
 		code = thread_create(publisher, NULL);

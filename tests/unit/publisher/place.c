@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "bus/numa.h"
 #include "bus/shm.h"
@@ -153,18 +155,45 @@ Test(place, of_the_thread_is_its_makers_unless_asked_for)
 	cr_expect_str_eq(found, strchr(expected, '\t') + 1);
 }
 
-/* Its maker stays on one processor; it does not. */
-static void expect_near(const char *address, uint32_t numa)
+static void stay_on_last(void)
 {
-	char found[256], words[32] = "";
-	cpu_set_t one, near, of_thread;
+	cpu_set_t one;
 
-	if (!has_nodes())
-		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
 	CPU_ZERO(&one);
 	CPU_SET((size_t)last_cpu(), &one);
 	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
-	cr_assert_eq(open_at(address, 0, numa), 0, "%s", tb_error());
+}
+
+struct opening {
+	const char *address;
+	uint32_t numa;
+	int result;
+	char words[512];
+};
+
+static void *open_on_last(void *user)
+{
+	struct opening *opening = user;
+
+	stay_on_last();
+	opening->result = open_at(opening->address, 0, opening->numa);
+	snprintf(opening->words, sizeof(opening->words), "%s", opening->result ? tb_error() : "");
+	return NULL;
+}
+
+/* Its maker stays on one processor; it does not. */
+static void expect_near(const char *address, uint32_t numa)
+{
+	struct opening opening = { .address = address, .numa = numa };
+	char found[256], words[32] = "";
+	cpu_set_t one, near, of_thread;
+	pthread_t maker;
+
+	if (!has_nodes())
+		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
+	cr_assert_eq(pthread_create(&maker, NULL, open_on_last, &opening), 0);
+	cr_assert_eq(pthread_join(maker, NULL), 0);
+	cr_assert_eq(opening.result, 0, "%s", opening.words);
 	thread_cpus("tickbus-control", found, sizeof(found));
 	cr_assert(numa_list(found, &of_thread) && numa_cpus(0, &near));
 	CPU_AND(&one, &of_thread, &near);
@@ -184,6 +213,23 @@ Test(place, of_memory_and_thread_is_by_itself_where_the_first_device_is)
 {
 	device_node = 0;
 	expect_near("placed:test", 0);
+}
+
+Test(place, of_the_thread_near_a_node_is_within_what_the_process_is_kept_to)
+{
+	char expected[16], found[256];
+	cpu_set_t near;
+
+	if (!has_nodes())
+		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
+	if (!numa_cpus(0, &near) || CPU_COUNT(&near) < 2)
+		cr_skip_test("node 0 has no two processors");
+	cr_assert_eq(getpid(), gettid(), "this is the main thread");
+	stay_on_last();
+	snprintf(expected, sizeof(expected), "%d", last_cpu());
+	cr_assert_eq(open_at("shm:test", 0, TB_ON(0)), 0, "%s", tb_error());
+	thread_cpus("tickbus-control", found, sizeof(found));
+	cr_expect_str_eq(found, expected);
 }
 
 Test(place, of_memory_stays_when_a_topic_begins_again)
