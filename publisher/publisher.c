@@ -192,11 +192,16 @@ static int node_default(const struct tb_publisher_options *options)
 
 static int places_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
+	int result = range_check("cpu", options->cpu, 0, CPU_SETSIZE);
+
+	if (result == 0)
+		result = range_check("numa", options->numa, 0, CPU_SETSIZE);
+	if (result < 0)
+		return result;
 	publisher->cpu = (int)options->cpu - 1;
 	publisher->node = options->numa ? (int)options->numa - 1 : node_default(options);
 	if (options->numa) {
-		const int result = numa_check(publisher->node);
-
+		result = numa_check(publisher->node);
 		if (result < 0)
 			return error_prefix(result, "publisher options: numa: ");
 	} else if (publisher->node != NUMA_ANY && numa_check(publisher->node) < 0) {
@@ -204,7 +209,7 @@ static int places_take(struct tb_publisher *publisher, const struct tb_publisher
 			      "the RDMA device's node: %s; topics' memory lies on any", tb_error());
 		publisher->node = NUMA_ANY;
 	}
-	return range_check("cpu", options->cpu, 0, CPU_SETSIZE);
+	return 0;
 }
 
 static int options_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)

@@ -20,12 +20,14 @@
 
 static struct tb_publisher *publisher;
 static int device_node;
+static unsigned int devices_asked;
 static char logged[512];
 
 /* Shared memory of a device that is on a node. */
 static int node(const char *address)
 {
 	(void)address;
+	devices_asked++;
 	return device_node;
 }
 
@@ -327,6 +329,25 @@ Test(place, that_is_not_there_is_refused_with_those_there_are)
 	cr_expect_str_eq(tb_error(), words);
 	cr_expect_eq(open_at("shm:test", TB_ON(CPU_SETSIZE), 0), -EINVAL);
 	cr_assert_eq(open_at("shm:test", 0, 0), 0, "nothing was left behind: %s", tb_error());
+}
+
+Test(place, of_a_number_that_is_too_high_is_refused_before_a_device_is_asked)
+{
+	static const uint32_t high[] = { CPU_SETSIZE + 1, INT32_MAX, UINT32_C(1) << 31,
+					 UINT32_MAX };
+	char words[128];
+
+	for (size_t i = 0; i < sizeof(high) / sizeof(high[0]); i++) {
+		cr_expect_eq(open_at("placed:test", high[i], 0), -EINVAL);
+		snprintf(words, sizeof(words),
+			 "publisher options: cpu: found %u, expected 0 to 1024", high[i]);
+		cr_expect_str_eq(tb_error(), words);
+		cr_expect_eq(open_at("placed:test", 0, high[i]), -EINVAL);
+		snprintf(words, sizeof(words),
+			 "publisher options: numa: found %u, expected 0 to 1024", high[i]);
+		cr_expect_str_eq(tb_error(), words);
+	}
+	cr_expect_eq(devices_asked, 0);
 }
 
 /* -- lists of the kernel ------------------------------------------------------------------------
