@@ -154,8 +154,40 @@ Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
 	expect_whole(50);
 }
 
-/* A new connection joins them again, and a topic that began again is still in its group. */
-Test(groups, are_joined_again_with_a_new_epoch)
+/* The publisher is another one, and so is the link. */
+Test(groups, are_joined_again_by_a_new_connection)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	uint64_t before[TOPICS];
+
+	subscribe();
+	publish(1, 10);
+	while (counter(LOUD, SUBSCRIPTION_NOTICES) == 0 ||
+	       counter(QUIET, SUBSCRIPTION_NOTICES) == 0)
+		poll_once(until_ms);
+	tb_publisher_close(publisher);
+	for (int i = 0; i < TOPICS; i++)
+		while (!notes[i].ended && !notes[i].stale)
+			poll_once(until_ms);
+	publisher = scene_publisher("heard");
+	for (int i = 0; i < TOPICS; i++) {
+		before[i] = counter(i, SUBSCRIPTION_NOTICES);
+		topic_add(i);
+	}
+	for (uint64_t x = 1; counter(LOUD, SUBSCRIPTION_NOTICES) == before[LOUD] ||
+			     counter(QUIET, SUBSCRIPTION_NOTICES) == before[QUIET];
+	     x++) {
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice after the new connection");
+		for (int i = 0; i < TOPICS; i++) {
+			scene_publish(topics[i], x, x);
+			tb_flush(topics[i]);
+		}
+		for (int i = 0; i < TOPICS; i++)
+			cr_assert(scene_poll_until(subscriber, &notes[i].records, 10 + x));
+	}
+}
+
+Test(groups, are_kept_by_a_topic_that_begins_again)
 {
 	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
 	uint64_t before;
