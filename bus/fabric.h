@@ -242,9 +242,10 @@ struct fabric_ops {
 	void (*announcer_close)(struct announcer *);
 	/* Sends a datagram and never waits: 0, or -errno without words: it was not sent. */
 	int (*announce)(struct announcer *, const void *datagram, size_t bytes);
-	/* Begins to receive what is sent to a group, of at most FABRIC_GROUPS_MAX. 0 or -errno. */
+	/* Begins to receive what is sent to a group, of at most FABRIC_GROUPS_MAX. 0 or -errno;
+	 * -EEXIST: it is received already. */
 	int (*receive)(struct link *, const struct fabric_notices *);
-	/* Ends it. What came before may still be taken. */
+	/* Ends it, if it is. What came before may still be taken. */
 	void (*receive_end)(struct link *, const struct fabric_notices *);
 	/* The next datagram, of whichever group: its length, 0 none. Anyone may have sent it. */
 	size_t (*datagram)(struct link *, void *datagram, size_t room);

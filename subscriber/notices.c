@@ -23,30 +23,36 @@ static bool same_notices(const struct fabric_notices *a, const struct fabric_not
 	return a->kind == b->kind && address_same(&a->group, &b->group);
 }
 
-static struct received *received_of(struct tb_subscriber *subscriber,
-				    const struct fabric_notices *notices)
+static struct fabric_notices *group_of(struct tb_subscriber *subscriber,
+				       const struct fabric_notices *notices)
 {
 	for (uint32_t i = 0; i < subscriber->group_count; i++)
-		if (same_notices(&subscriber->groups[i].notices, notices))
+		if (same_notices(&subscriber->groups[i], notices))
 			return &subscriber->groups[i];
 	return NULL;
 }
 
-/* What cannot be received is not tried again for the next source: it looks by itself as well. */
+/* What cannot be received is tried again with the next pulse; until then its sources look by
+ * themselves. */
 void notices_join(struct tb_source *source, const struct fabric_notices *notices)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	struct received *received;
 
 	if (!same_notices(&source->notices, notices))
 		notices_leave(source);
 	source->notices = *notices;
 	if (notices->kind == FABRIC_NOTICES_NONE || !subscriber->ops->receive ||
-	    received_of(subscriber, notices) || subscriber->group_count == FABRIC_GROUPS_MAX)
+	    group_of(subscriber, notices) || subscriber->group_count == FABRIC_GROUPS_MAX)
 		return;
-	received = &subscriber->groups[subscriber->group_count++];
-	received->notices = *notices;
-	received->comes = subscriber->ops->receive(subscriber->link, notices) == 0;
+	subscriber->groups[subscriber->group_count++] = *notices;
+	subscriber->ops->receive(subscriber->link, notices);
+}
+
+/* Whether a group is received, the fabric knows: it may have been lost since. */
+void notices_keep(struct tb_subscriber *subscriber)
+{
+	for (uint32_t i = 0; i < subscriber->group_count; i++)
+		subscriber->ops->receive(subscriber->link, &subscriber->groups[i]);
 }
 
 static bool is_needed(const struct tb_source *source)
@@ -58,9 +64,9 @@ static bool is_needed(const struct tb_source *source)
 void notices_leave(const struct tb_source *left)
 {
 	struct tb_subscriber *subscriber = left->subscription->subscriber;
-	struct received *received = received_of(subscriber, &left->notices);
+	struct fabric_notices *group = group_of(subscriber, &left->notices);
 
-	if (!received)
+	if (!group)
 		return;
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
@@ -69,9 +75,8 @@ void notices_leave(const struct tb_source *left)
 		    same_notices(&source->notices, &left->notices))
 			return;
 	}
-	if (received->comes)
-		subscriber->ops->receive_end(subscriber->link, &received->notices);
-	*received = subscriber->groups[--subscriber->group_count];
+	subscriber->ops->receive_end(subscriber->link, group);
+	*group = subscriber->groups[--subscriber->group_count];
 }
 
 /* The publisher sends each head with each pulse, four times in the bound. */

@@ -140,6 +140,7 @@ static void page_use(struct tb_subscriber *subscriber)
 		for (uint32_t i = 0; i < subscriber->topics_max; i++)
 			if (subscriber->table[i])
 				entry_look(subscriber, subscriber->table[i], &pulse);
+		notices_keep(subscriber);
 	}
 }
 

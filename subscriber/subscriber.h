@@ -154,12 +154,6 @@ struct schema_cache {
 	struct tb_schema *schema;
 };
 
-/* A group that sources need. */
-struct received {
-	struct fabric_notices notices;
-	bool comes; /* false: it could not be had */
-};
-
 struct tb_subscriber {
 	const struct fabric_ops *ops;
 	char *address, *place; /* place: the address without its scheme */
@@ -192,7 +186,7 @@ struct tb_subscriber {
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
 	bool pulse_known;
-	struct received groups[FABRIC_GROUPS_MAX];
+	struct fabric_notices groups[FABRIC_GROUPS_MAX]; /* that sources need, each once */
 	uint32_t group_count;
 	uint64_t page_ms, tried_ms, kept_ms;
 	bool woken;             /* by what may be no record: house is to be kept */
@@ -284,6 +278,8 @@ void pulse_lost(struct tb_subscriber *);
 /* A source was granted, and needs the group that the grant told; it needs it no more. */
 void notices_join(struct tb_source *, const struct fabric_notices *);
 void notices_leave(const struct tb_source *);
+/* With each pulse: groups that are needed and not received are tried again. */
+void notices_keep(struct tb_subscriber *);
 void notices_take(struct tb_subscriber *);
 /* Whether a topic's come, so that nobody needs to look or to be woken for it. */
 bool notices_alive(const struct tb_source *);

@@ -143,7 +143,7 @@ Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
 
 Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
 {
-	heard_refuse(groups[QUIET]);
+	heard_refuse(groups[QUIET], true);
 	subscribe();
 	for (uint64_t x = 1; x <= 50; x++)
 		publish(x, x);
@@ -152,6 +152,41 @@ Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
 	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), 0);
 	cr_expect_gt(counter(LOUD, SUBSCRIPTION_NOTICES), 0);
 	expect_whole(50);
+}
+
+/* Publishes until a notice of each topic came. */
+static void until_noticed(uint64_t from)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	uint64_t before[TOPICS];
+
+	for (int i = 0; i < TOPICS; i++)
+		before[i] = counter(i, SUBSCRIPTION_NOTICES);
+	for (uint64_t x = from; counter(LOUD, SUBSCRIPTION_NOTICES) == before[LOUD] ||
+				counter(QUIET, SUBSCRIPTION_NOTICES) == before[QUIET];
+	     x++) {
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice of one");
+		publish(x, x);
+	}
+}
+
+Test(groups, that_could_not_be_received_are_tried_again)
+{
+	heard_refuse(groups[QUIET], true);
+	subscribe();
+	for (uint64_t x = 1; x <= 50; x++)
+		publish(x, x);
+	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), 0);
+	heard_refuse(groups[QUIET], false);
+	until_noticed(51);
+}
+
+Test(groups, that_are_received_no_more_are_tried_again)
+{
+	subscribe();
+	until_noticed(1);
+	heard_end(groups[QUIET]);
+	until_noticed(notes[LOUD].last + 1);
 }
 
 /* The publisher is another one, and so is the link. */

@@ -222,10 +222,22 @@ void heard_lose(const char *group, bool is_lost)
 	atomic_store(&lost, is_lost);
 }
 
-void heard_refuse(const char *group)
+void heard_refuse(const char *group, bool refused)
 {
 	if (address_parse_group(group, &refused_group) < 0)
 		abort();
+	if (!refused)
+		refused_group = (struct sockaddr_storage){ 0 };
+}
+
+void heard_end(const char *group)
+{
+	struct sockaddr_storage where;
+
+	if (address_parse_group(group, &where) < 0)
+		abort();
+	for (struct place *place = places; place < places + PLACES_MAX; place++)
+		verbs_receiver_leave(&place->receiver, &where);
 }
 
 void heard_add(void)

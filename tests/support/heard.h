@@ -11,7 +11,9 @@ void heard_add(void);
 
 /* What is sent to the group ("GROUP:PORT") is lost from now on, or not any more. */
 void heard_lose(const char *group, bool lost);
-/* No link can receive the group. */
-void heard_refuse(const char *group);
+/* No link can receive the group from now on, or any can again. */
+void heard_refuse(const char *group, bool refused);
+/* No link receives the group any more, as when its join failed later. By the thread that polls. */
+void heard_end(const char *group);
 
 #endif
