@@ -10,9 +10,24 @@
 #include "bus/error.h"
 #include "bus/shm.h"
 
-#define DEPTH      16
-#define LINKS_MAX  64
-#define REAP_BYTES 256 /* copied by one reap, on average */
+#define DEPTH         16
+#define LINKS_MAX     64
+#define LISTENERS_MAX 16
+#define REAP_BYTES    256 /* copied by one reap, on average */
+
+/* Whose calls a listener's go to. */
+struct ear {
+	const struct listener *listener;
+	bool taken;
+	struct listener_calls calls;
+	void *user;
+};
+
+struct exposure_of_realm {
+	struct exposure base;
+	struct exposure *shared;
+	uint32_t realm;
+};
 
 struct pending {
 	struct fabric_read read;
@@ -29,6 +44,7 @@ struct state {
 
 static struct fabric_ops bytewise_ops;
 static struct state states[LINKS_MAX];
+static struct ear ears[LISTENERS_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t random_state;
 
@@ -56,15 +72,140 @@ static struct state *state_of(const struct link *link)
 	return found;
 }
 
+/* -- realms: what a peer is given of another one than its own, does not reach it --------------
+ */
+
+static struct exposure *reachable(const struct peer *peer, struct exposure *given)
+{
+	const struct exposure_of_realm *exposure = (const struct exposure_of_realm *)given;
+
+	return exposure && exposure->realm == peer->realm ? exposure->shared : NULL;
+}
+
+static int bytewise_expose(struct listener *listener, const struct memory *memory, uint32_t realm,
+			   struct exposure **out)
+{
+	struct exposure_of_realm *exposure = calloc(1, sizeof(*exposure));
+	int result;
+
+	*out = NULL;
+	if (!exposure)
+		abort();
+	exposure->base.ops = listener->ops;
+	exposure->realm = realm;
+	result = shm_expose(listener, memory, realm, &exposure->shared);
+	if (result < 0)
+		free(exposure);
+	else
+		*out = &exposure->base;
+	return result;
+}
+
+static void bytewise_withdraw(struct exposure *base)
+{
+	struct exposure_of_realm *exposure = (struct exposure_of_realm *)base;
+
+	if (exposure)
+		shm_withdraw(exposure->shared);
+	free(exposure);
+}
+
+static struct fabric_key bytewise_key(const struct exposure *exposure)
+{
+	return shm_key(((const struct exposure_of_realm *)exposure)->shared);
+}
+
+static int bytewise_send(struct peer *peer, const void *message, size_t bytes,
+			 struct exposure *given)
+{
+	return shm_send(peer, message, bytes, reachable(peer, given));
+}
+
+static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
+		    size_t *welcome_bytes, struct exposure **given,
+		    char reason[FABRIC_REASON_BYTES])
+{
+	const struct ear *ear = user;
+	const int result = ear->calls.hello(ear->user, peer, hello, bytes, welcome, welcome_bytes,
+					    given, reason);
+
+	if (result == 0)
+		*given = reachable(peer, *given);
+	return result;
+}
+
+static void on_message(void *user, struct peer *peer, const void *message, size_t bytes)
+{
+	const struct ear *ear = user;
+
+	ear->calls.message(ear->user, peer, message, bytes);
+}
+
+static void on_gone(void *user, struct peer *peer, const char *why)
+{
+	const struct ear *ear = user;
+
+	ear->calls.gone(ear->user, peer, why);
+}
+
+static void on_notable(void *user, enum notable kind, const char *words)
+{
+	const struct ear *ear = user;
+
+	ear->calls.notable(ear->user, kind, words);
+}
+
+static const struct listener_calls realm_calls = {
+	.hello = on_hello, .message = on_message, .gone = on_gone, .notable = on_notable
+};
+
+static struct ear *ear_take(const struct listener_calls *calls, void *user)
+{
+	struct ear *ear = ears;
+
+	pthread_mutex_lock(&lock);
+	while (ear < ears + LISTENERS_MAX && ear->taken)
+		ear++;
+	if (ear == ears + LISTENERS_MAX)
+		abort();
+	*ear = (struct ear){ .taken = true, .calls = *calls, .user = user };
+	pthread_mutex_unlock(&lock);
+	return ear;
+}
+
+static void ear_free(const struct listener *listener)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < LISTENERS_MAX; i++)
+		if (ears[i].taken && ears[i].listener == listener)
+			ears[i].taken = false;
+	pthread_mutex_unlock(&lock);
+}
+
 static int bytewise_listen(struct listener **out, const struct fabric_listen *listen,
 			   const struct listener_calls *calls, void *user)
 {
-	int result = shm_listen(out, listen, calls, user);
+	struct ear *ear = ear_take(calls, user);
+	int result = shm_listen(out, listen, &realm_calls, ear);
 
-	if (result == 0)
+	if (result == 0) {
 		(*out)->ops = &bytewise_ops;
+		ear->listener = *out;
+	} else {
+		ear->taken = false;
+	}
 	return result;
 }
+
+static void bytewise_listener_close(struct listener *listener)
+{
+	if (listener)
+		ear_free(listener);
+	shm_listener_close(listener);
+}
+
+/* -- reads --------------------------------------------------------------------------------------
+ */
 
 static int bytewise_connect(struct link **out, const char *address, const void *hello, size_t bytes,
 			    const struct link_calls *calls, void *user)
@@ -203,6 +344,11 @@ void bytewise_add(uint64_t seed)
 	bytewise_ops.scheme = "bytewise";
 	bytewise_ops.network = true;
 	bytewise_ops.listen = bytewise_listen;
+	bytewise_ops.listener_close = bytewise_listener_close;
+	bytewise_ops.expose = bytewise_expose;
+	bytewise_ops.withdraw = bytewise_withdraw;
+	bytewise_ops.key = bytewise_key;
+	bytewise_ops.send = bytewise_send;
 	bytewise_ops.connect = bytewise_connect;
 	bytewise_ops.link_break = bytewise_break;
 	bytewise_ops.link_close = bytewise_close;

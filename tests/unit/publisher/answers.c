@@ -480,8 +480,8 @@ Test(realms, each_has_a_bus_page_of_its_own_topics)
 	join_realm(&guest, desk);
 	join_realm(&other, risk);
 	for (uint32_t i = 0; i < 3; i++) {
-		cr_expect_eq(entry_on_page(&guest, i, &entry), i == 1, "entry %u", i);
-		cr_expect(entry_on_page(&other, i, &entry), "entry %u", i);
+		cr_assert_eq(entry_on_page(&guest, i, &entry), i == 1, "entry %u", i);
+		cr_assert(entry_on_page(&other, i, &entry), "entry %u", i);
 	}
 	pulse_on_page(&guest, &before);
 	pulse_on_page(&other, &others);
@@ -510,6 +510,8 @@ Test(realms, each_has_a_bus_page_of_its_own_topics)
 		pulse_on_page(&guest, &after);
 	while (after.changes == before.changes);
 	cr_expect_eq(pulses_ahead(), ahead + 3, "a topic of both began again");
+	cr_expect_eq(after.changes, before.changes + 1, "changes of others were told");
+	cr_expect_eq(after.topics, 2);
 }
 
 Test(realms, a_topic_in_none_of_them_is_told_in_the_log)
