@@ -6,7 +6,9 @@
  * M2  A hint that turned out false is dropped, and further ones are ignored for a pause that
  *     doubles; meanwhile, and when no notices come, the bus page tells what moved. So whatever is
  *     sent, there is at most one READ of a progress line for it per POLL_PAGE_MS.
- * M3  Heads only go up within an epoch. Other buses and epochs are none of ours. */
+ * M3  Heads only go up within an epoch. Other buses and epochs are none of ours.
+ * M4  A head below the one that is known says nothing, and so not that the publisher's come: or a
+ *     stranger who sends 0 could keep a topic from looking by itself. */
 #include "bus/address.h"
 #include "bus/notice.h"
 #include "subscriber/subscriber.h"
@@ -137,7 +139,8 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 		    source->place.shape.topic_id != entry->topic_id ||
 		    source->place.shape.epoch != entry->epoch)
 			continue;
-		source->noticed_ms = now;
+		if (entry->head >= source->head) /* M4 */
+			source->noticed_ms = now;
 		source->subscription->named = true;
 		counters = source->subscription->counters;
 		if (notice->sender == entry->topic_id) {

@@ -100,7 +100,7 @@ struct tb_source {
 	uint64_t hint_after_ms;
 	uint32_t hint_pause_ms;
 	uint64_t notice_number;
-	uint64_t noticed_ms;           /* when one named it */
+	uint64_t noticed_ms;           /* when one told a head that may be true */
 	struct fabric_notices notices; /* how they travel, as the grant told */
 
 	/* READs. */

@@ -3,9 +3,14 @@
  * one: each topic's notices live and die for themselves, and no record is missed. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "bus/address.h"
 #include "bus/counters.h"
+#include "bus/notice.h"
+#include "bus/notice_udp.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/heard.h"
 #include "tests/support/scene.h"
@@ -139,6 +144,66 @@ Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
 		publish(x, x);
 	}
 	expect_whole(notes[LOUD].last);
+}
+
+static uint64_t bus_id, epochs[TOPICS];
+
+static void on_bus(void *user, const struct tb_bus_info *info)
+{
+	(void)user;
+	bus_id = info->bus_id;
+}
+
+static void on_topic(void *user, const struct tb_topic_info *info)
+{
+	(void)user;
+	epochs[strcmp(info->name, "quiet") == 0 ? QUIET : LOUD] = info->epoch;
+}
+
+/* What a stranger says of topic QUIET: a head that is behind. */
+static size_t behind(uint8_t bytes[NOTICE_BYTES_MIN])
+{
+	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
+						    .address = "heard:test",
+						    .timeout_ms = 20000 };
+	struct notice_writer writer;
+
+	cr_assert_eq(tb_inspect_topics(&inspect, NULL, on_bus, on_topic, NULL), TOPICS, "%s",
+		     tb_error());
+	notice_begin(&writer, bytes, NOTICE_BYTES_MIN, bus_id, 0);
+	notice_number(&writer, 0, 1);
+	notice_entry(&writer, QUIET + 1, epochs[QUIET], 9);
+	return notice_finish(&writer);
+}
+
+/* LOUD counts the stranger's datagrams as others': they did come. */
+Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	uint8_t bytes[NOTICE_BYTES_MIN];
+	struct sockaddr_storage local, to;
+	uint64_t others, from;
+	size_t length;
+	int fd;
+
+	subscribe();
+	publish(1, 10);
+	while (counter(QUIET, SUBSCRIPTION_NOTICES) == 0)
+		poll_once(until_ms);
+	length = behind(bytes);
+	cr_assert_eq(address_parse_host("127.0.0.1", &local), 0);
+	cr_assert_eq(address_parse_group(groups[QUIET], &to), 0);
+	fd = notice_udp_sender(&local, &to, 1, 0);
+	cr_assert_geq(fd, 0, "%s", tb_error());
+	heard_lose(groups[QUIET], true);
+	from = counter(QUIET, SUBSCRIPTION_READS);
+	others = counter(LOUD, SUBSCRIPTION_NOTICES_OTHERS);
+	while (counter(QUIET, SUBSCRIPTION_READS) < from + 50) {
+		send(fd, bytes, length, 0);
+		poll_once(until_ms);
+	}
+	close(fd);
+	cr_expect_gt(counter(LOUD, SUBSCRIPTION_NOTICES_OTHERS), others + 10);
 }
 
 Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
