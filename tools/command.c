@@ -181,24 +181,6 @@ int command_look(struct command_call *call, struct command_look *look)
 	return letter;
 }
 
-const struct command_option command_format_options[] = {
-	{ "format", "text|csv|json", "how it is printed (text)", 'f' },
-	{ 0 },
-};
-
-int command_format_only(struct command_call *call, enum tb_format *format)
-{
-	int letter;
-
-	*format = TB_FORMAT_TEXT;
-	while ((letter = command_next(call)) > 0) {
-		call->status = command_format(call, format);
-		if (call->status != 0)
-			return -1;
-	}
-	return letter;
-}
-
 int command_failed(const struct command *command, int result)
 {
 	fprintf(stderr, "tickbus %s: %s\n", command->name, tb_error());

@@ -78,11 +78,6 @@ struct command_look {
 int command_look(struct command_call *call, struct command_look *look);
 extern const struct command_option command_look_options[];
 
-/* For a command whose only option is --format, as command_format_options has it: 0, or -1 with
- * call->status. */
-int command_format_only(struct command_call *call, enum tb_format *format);
-extern const struct command_option command_format_options[];
-
 /* Says tb_error() on standard error and returns the exit status that the -errno means. */
 int command_failed(const struct command *command, int result);
 

@@ -317,6 +317,19 @@ class Tools(unittest.TestCase):
             some = any(row["verdict"] == "bad" for row in rows)
             self.assertEqual((found.returncode, found.stderr), (int(some), ""))
 
+    def test_to_the_doctor_a_bus_that_asks_for_a_ticket_answers(self):
+        ticket, other = self.ticket("desk", "5a" * 32), self.ticket("other", "5b" * 32)
+        self.bus(ticket)
+        for shown, expected in (([], ("advice", "shm:b: the subscriber shows no ticket, and the publisher asks for one")),
+                                (["--ticket", other], ("advice", "shm:b: the subscriber's ticket is not known to the publisher")),
+                                (["--ticket", ticket], ("good", "a bus with 2 topics answers"))):
+            found = self.run_tool("doctor", "--format=json", *shown, "shm:b")
+            rows = [json.loads(line) for line in found.stdout.splitlines()]
+            self.assertEqual([(row["verdict"], row["found"]) for row in rows if row["about"] == "shm:b"], [expected])
+            self.assertEqual("--ticket" in rows[-1]["remedy"], expected[0] == "advice", rows[-1])
+            some = any(row["verdict"] == "bad" for row in rows)
+            self.assertEqual((found.returncode, found.stderr), (int(some), ""))
+
     def test_an_interrupt_ends_it_with_whole_rows(self):
         bus = self.bus()
         for number in (signal.SIGINT, signal.SIGTERM):
