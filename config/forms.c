@@ -147,6 +147,15 @@ const struct form forms_file = {
 	.read = file_read,
 };
 
+/* Whoever wrote the ticket where its file belongs must not find it in a log. */
+static bool is_ticket(const char *text)
+{
+	const size_t digits = strspn(text, DIGITS "abcdefABCDEF");
+
+	return digits == 2 * TB_TICKET_BYTES &&
+	       strspn(text + digits, " \n") == strlen(text + digits);
+}
+
 static bool ticket_read(struct reading *reading, const char *text, void *field)
 {
 	struct settings_ticket *ticket = field;
@@ -155,7 +164,10 @@ static bool ticket_read(struct reading *reading, const char *text, void *field)
 		return false;
 	if (!ticket->path || tb_ticket_load(ticket->path, ticket->bytes) == 0)
 		return true; /* no memory: told already */
-	snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+	if (is_ticket(text))
+		reading->instead = "64 hexadecimal digits";
+	else
+		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
 	return false;
 }
 

@@ -11,6 +11,7 @@ struct reading {
 	struct located_errors errors;
 	const char *folder;  /* of the file: paths in it begin there; kept */
 	char why[512];       /* a form's further words on what is wrong, or "" */
+	const char *instead; /* told in place of a text that is to be told to nobody; NULL: none */
 	unsigned int groups; /* of topics, beside the bus's own */
 };
 

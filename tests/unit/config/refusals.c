@@ -28,6 +28,7 @@
 #define IN_REALMS(list) BUS SCHEMAS FEEDS TOPICS "realms: " list "\n"
 #define A_REALM(keys)   IN_REALMS("[ { name: r, " keys " } ]")
 #define TICKET          "expected the file of a ticket"
+#define HEX16           "5a5A0123456789ef"
 #define PATTERN         "expected a pattern that one of the topics matches"
 #define AGAIN           "found this key again, expected it once (first on line "
 #define NAME                                                                                       \
@@ -342,6 +343,8 @@ static const char *const cases[][2] = {
 	{ A_REALM("ticket_file: @'', topics: [ t ]"), "realms[0].ticket_file: found \"\", " TICKET },
 	{ A_REALM("ticket_file: @/none.ticket, topics: [ t ]"), "realms[0].ticket_file: found \"/none.ticket\", " TICKET ": ticket /none.ticket: No such file or directory" },
 	{ A_REALM("ticket_file: @/, topics: [ t ]"), "realms[0].ticket_file: found \"/\", " TICKET ": ticket /: found something else, expected a file" },
+	{ A_REALM("ticket_file: @" HEX16 HEX16 HEX16 HEX16 ", topics: [ t ]"), "realms[0].ticket_file: found 64 hexadecimal digits, " TICKET },
+	{ A_REALM("ticket_file: @\"" HEX16 HEX16 HEX16 HEX16 "\\n\", topics: [ t ]"), "realms[0].ticket_file: found 64 hexadecimal digits, " TICKET },
 	{ A_REALM("ticket_file: a.ticket, @ticket_file: a.ticket, topics: [ t ]"), "realms[0].ticket_file: " AGAIN "5)" },
 	{ IN_REALMS("[ @{ name: r, ticket_file: a.ticket } ]"), "realms[0].topics: found 0 entries, expected 1 to 256" },
 	{ A_REALM("ticket_file: a.ticket, topics: @t"), "realms[0].topics: found \"t\", expected a list" },
@@ -355,6 +358,7 @@ static const char *const cases[][2] = {
 	/* between them */
 	{ "bus: { name: b, multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
 	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which bus.multicast has for this group" },
+	{ IN_TOPIC("checked: false, multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected none: an unchecked topic is for shared memory alone" },
 	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topics[0] has for this group" },
 	{ "bus: { name: b, listen: [ 'shm:', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'[ff15::1]:7472' } ]\n",
 	  "topics[0].multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as the addresses of bus.listen are" },
