@@ -92,8 +92,7 @@ void deliver_holes(struct tb_source *source)
 	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM);
 }
 
-/* The instrument's name, from the cache or the directory: 1 there, 0 being fetched, -EAGAIN none.
- */
+/* The instrument's name, from the cache or the directory: 1 there, 0 not now, -EAGAIN none. */
 static int name_find(struct tb_source *source, uint32_t instrument)
 {
 	const uint32_t capacity = source->place.shape.capacity;
@@ -113,8 +112,8 @@ static int name_find(struct tb_source *source, uint32_t instrument)
 			      source->place.layout.directory +
 				      (uint64_t)from * DIRECTORY_ENTRY_BYTES,
 			      entries * DIRECTORY_ENTRY_BYTES);
-	if (result <= 0)
-		return result == 0 ? 0 : -EAGAIN;
+	if (result != 1) /* a READ, or no room for one: nothing is known of the record */
+		return 0;
 	return source->place.names[instrument][0] ? 1 : -EAGAIN;
 }
 

@@ -23,7 +23,7 @@
 static struct fabric_ops late_ops;
 static struct late {
 	struct fabric_read held[HELD_MAX]; /* in the order in which they were posted */
-	unsigned int count;
+	unsigned int count, places;        /* places: READs that the queue takes */
 	struct fabric_completion done[HELD_MAX];
 	unsigned int done_count;
 	bool at_once;    /* READs complete when they are collected */
@@ -58,23 +58,25 @@ static void tell(char slots, char line, const struct fabric_read *read)
 
 static int late_read(struct link *link, const struct fabric_read *reads, unsigned int count)
 {
+	unsigned int taken = 0;
+
 	(void)link;
-	for (unsigned int i = 0; i < count; i++) {
-		const char *into = reads[i].into;
+	for (; taken < count && late.count < late.places; taken++) {
+		const struct fabric_read *read = &reads[taken];
+		const char *into = read->into;
 
 		for (unsigned int j = 0; j < late.count; j++) {
 			const char *busy = late.held[j].into;
 
-			cr_assert(into + reads[i].bytes <= busy ||
-					  busy + late.held[j].bytes <= into,
+			cr_assert(into + read->bytes <= busy || busy + late.held[j].bytes <= into,
 				  "posted where another READ is still to land");
 		}
 		cr_assert_lt(late.count, HELD_MAX);
-		memset(reads[i].into, 0xa5, reads[i].bytes);
-		late.held[late.count++] = reads[i];
-		tell('s', 'l', &reads[i]);
+		memset(read->into, 0xa5, read->bytes);
+		late.held[late.count++] = *read;
+		tell('s', 'l', read);
 	}
-	return (int)count;
+	return (int)taken;
 }
 
 /* The i-th that is held completes now: it is what the memory is now, or failed. */
@@ -144,6 +146,7 @@ static int late_sleep(struct link *link)
 
 static void late_add(void)
 {
+	late.places = HELD_MAX;
 	late_ops = shm_ops;
 	late_ops.scheme = "late";
 	late_ops.network = true;
@@ -474,6 +477,25 @@ Test(halves, behind_a_copy_that_failed_are_thrown_away)
 	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
 	expect_all(1000);
 	cr_expect_eq(counted(SUBSCRIPTION_TORN), 1);
+}
+
+/* That the name cannot be asked for now says nothing of its record. */
+Test(halves, wait_with_a_name_while_the_queue_is_full)
+{
+	uint64_t before;
+
+	read_on(4096, 1000, 0);
+	UNTIL(slots_held() == 2 * READS_OF_HALF);
+	before = counted(SUBSCRIPTION_READS);
+	land_half(0);
+	late.places = late.count;
+	for (int i = 0; i < 10; i++)
+		poll_once();
+	cr_expect_eq(notes.records, 0);
+	cr_expect_eq(counted(SUBSCRIPTION_READS), before, "what had landed was thrown away");
+	late.places = HELD_MAX;
+	expect_all(1000);
+	cr_expect_eq(counted(SUBSCRIPTION_TORN), 0);
 }
 
 Test(halves, that_were_overwritten_are_told_exactly)
