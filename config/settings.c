@@ -239,6 +239,11 @@ static void topic_group(struct reading *reading, const struct located_node *node
 	struct sockaddr_storage group;
 	char known[32];
 
+	if (topic->multicast && !topic->checked)
+		located_error(&reading->errors, node,
+			      "found \"%s\", expected none: an unchecked topic is for shared "
+			      "memory alone",
+			      node->text);
 	if (!topic->multicast || address_parse_group(topic->multicast, &group) < 0 ||
 	    group_same(reading, node, &group, settings->bus.multicast, "bus.multicast"))
 		return;
