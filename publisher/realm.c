@@ -2,6 +2,7 @@
 #include "publisher/realm.h"
 
 #include <errno.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,11 +87,16 @@ static int patterns_take(struct realm *realm, const struct tb_realm *asked)
 }
 
 static int realm_take(struct tb_publisher *publisher, struct realm *realm,
-		      const struct tb_realm *asked)
+		      const struct tb_realm *asked, size_t size)
 {
 	char what[32];
 	int result;
 
+	if (asked->size != size)
+		return error_set(EINVAL,
+				 "publisher options: realms[%u]: found size %zu, expected %zu as "
+				 "in the first",
+				 realm->index, asked->size, size);
 	snprintf(what, sizeof(what), "realms[%u].name", realm->index);
 	result = publisher_name_check(what, asked->name);
 	if (result == 0)
@@ -104,12 +110,18 @@ static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 	return result < 0 ? result : patterns_take(realm, asked);
 }
 
+/* They lie as far apart as the program's own header says, which may be a newer one. */
+static const struct tb_realm *realm_at(const struct tb_realm *first, size_t i)
+{
+	return (const void *)((const char *)first + i * first->size);
+}
+
 int realms_open(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
 	static const char *const all = ">";
-	static const struct tb_realm anyone = { .name = ANONYMOUS,
-						.topics = &all,
-						.topic_count = 1 };
+	static const struct tb_realm anyone = {
+		.size = sizeof(anyone), .name = ANONYMOUS, .topics = &all, .topic_count = 1
+	};
 	const struct tb_realm *asked = options->realm_count ? options->realms : &anyone;
 	const size_t count = options->realm_count ? options->realm_count : 1;
 	int result = 0;
@@ -118,6 +130,11 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 		return error_set(EINVAL,
 				 "publisher options: realms: found %zu, expected at most %d",
 				 asked ? count : 0, FABRIC_REALMS_MAX);
+	if (asked->size < sizeof(*asked) || asked->size % alignof(struct tb_realm) != 0)
+		return error_set(EINVAL,
+				 "publisher options: realms[0]: found size %zu, expected %zu or "
+				 "more",
+				 asked->size, sizeof(*asked));
 	publisher->realms = calloc(count, sizeof(*publisher->realms));
 	if (!publisher->realms)
 		return error_set(ENOMEM, "publisher: no memory for realms");
@@ -127,7 +144,7 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 		realm->index = i;
 		realm->page.fd = -1;
 		realm->pulse.bus_id = publisher->bus_id;
-		result = realm_take(publisher, realm, &asked[i]);
+		result = realm_take(publisher, realm, realm_at(asked, i), asked->size);
 		if (result == 0)
 			result = memory_create(&realm->page, "tickbus-bus-page",
 					       bus_page_bytes(publisher->topics_max));

@@ -45,6 +45,7 @@ enum tb_notice {
 /* Who may read what: those who show the ticket of a realm see the topics of that realm, and nothing
  * else is there for them. */
 struct tb_realm {
+	size_t size;           /* sizeof(struct tb_realm), in each of an array */
 	const char *name;      /* as that of a bus, each once */
 	const uint8_t *ticket; /* TB_TICKET_BYTES, of each realm another one. NULL: those who show
 				* none are in it, and its name has to be "anonymous" */

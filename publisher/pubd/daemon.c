@@ -39,7 +39,8 @@ static void daemon_log(void *user, enum tb_log_level level, const char *words)
 
 static struct tb_realm realm_of(const struct settings_realm *realm)
 {
-	return (struct tb_realm){ .name = realm->name,
+	return (struct tb_realm){ .size = sizeof(struct tb_realm),
+				  .name = realm->name,
 				  .ticket = realm->ticket.path ? realm->ticket.bytes : NULL,
 				  .topics = realm->topics.texts,
 				  .topic_count = realm->topics.count };

@@ -17,9 +17,11 @@ static const char *const risk_patterns[] = { "b.*", "common" };
 static const char *const risk_topics[] = { "b.quote", "common" };
 static const char *const open_topic = "open";
 static const struct tb_realm realms[] = {
-	{ .name = "desk", .ticket = desk, .topics = desk_topics, .topic_count = 2 },
-	{ .name = "risk", .ticket = risk, .topics = risk_patterns, .topic_count = 2 },
-	{ .name = "anonymous", .topics = &open_topic, .topic_count = 1 },
+	{ sizeof(*realms), .name = "desk", .ticket = desk, .topics = desk_topics,
+	  .topic_count = 2 },
+	{ sizeof(*realms), .name = "risk", .ticket = risk, .topics = risk_patterns,
+	  .topic_count = 2 },
+	{ sizeof(*realms), .name = "anonymous", .topics = &open_topic, .topic_count = 1 },
 };
 
 static struct tb_publisher *publisher;

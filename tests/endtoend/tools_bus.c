@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 	static const uint64_t messages = 42;
 	static const char *const seen[] = { "t.quote", "t.live" };
 	uint8_t ticket[TB_TICKET_BYTES];
-	const struct tb_realm realm = { "desk", ticket, seen, 2 };
+	const struct tb_realm realm = { sizeof(realm), "desk", ticket, seen, 2 };
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = argc > 1 ? argv[1] : "",
 						      .stale_ms = 200,

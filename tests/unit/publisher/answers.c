@@ -321,8 +321,10 @@ static void enter_realms(void)
 {
 	static const char *const quotes = "*.quote", *const all[] = { "a.*", ">" };
 	const struct tb_realm realms[] = {
-		{ .name = "desk", .ticket = desk, .topics = &quotes, .topic_count = 1 },
-		{ .name = "risk", .ticket = risk, .topics = all, .topic_count = 2 },
+		{ sizeof(*realms), .name = "desk", .ticket = desk, .topics = &quotes,
+		  .topic_count = 1 },
+		{ sizeof(*realms), .name = "risk", .ticket = risk, .topics = all,
+		  .topic_count = 2 },
 	};
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = "test",
@@ -517,7 +519,8 @@ Test(realms, each_has_a_bus_page_of_its_own_topics)
 Test(realms, a_topic_in_none_of_them_is_told_in_the_log)
 {
 	static const char *const one = "x";
-	const struct tb_realm lonely = { .name = "anonymous", .topics = &one, .topic_count = 1 };
+	const struct tb_realm lonely = { sizeof(lonely), .name = "anonymous", .topics = &one,
+					 .topic_count = 1 };
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = "lonely",
 						      .exit_wait_ms = UINT32_MAX,

@@ -3,6 +3,7 @@
  * anything to anyone by accident. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,9 +32,10 @@ static int bus_open(const struct tb_realm *realms, size_t count)
 	return result;
 }
 
+#define REALM sizeof(struct tb_realm)
 #define DESK                                                                                       \
 	{                                                                                          \
-		"desk", one, all, 2                                                                \
+		REALM, "desk", one, all, 2                                                         \
 	}
 #define WHAT "publisher options: realms"
 #define NAME "expected 1 to 63 letters, digits, '.', '_' and '-', not beginning with '.'"
@@ -44,28 +46,28 @@ Test(options, wrong_realms_are_refused)
 		struct tb_realm realms[2];
 		const char *words;
 	} cases[] = {
-		{ { DESK, { "a/b", two, all, 1 } }, WHAT "[1].name: found \"a/b\", " NAME },
-		{ { DESK, { NULL, two, all, 1 } }, WHAT "[1].name: found \"\", " NAME },
-		{ { DESK, { "desk", two, all, 1 } },
+		{ { DESK, { REALM, "a/b", two, all, 1 } }, WHAT "[1].name: found \"a/b\", " NAME },
+		{ { DESK, { REALM, NULL, two, all, 1 } }, WHAT "[1].name: found \"\", " NAME },
+		{ { DESK, { REALM, "desk", two, all, 1 } },
 		  WHAT "[1]: found the name desk again, expected each once" },
-		{ { DESK, { "risk", one, all, 1 } },
+		{ { DESK, { REALM, "risk", one, all, 1 } },
 		  WHAT "[1]: found the ticket of realm desk again, expected each once" },
-		{ { DESK, { "risk", NULL, all, 1 } },
+		{ { DESK, { REALM, "risk", NULL, all, 1 } },
 		  WHAT
 		  "[1]: found risk without a ticket, expected one of any realm but anonymous" },
-		{ { DESK, { "anonymous", two, all, 1 } },
+		{ { DESK, { REALM, "anonymous", two, all, 1 } },
 		  WHAT
 		  "[1]: found anonymous with a ticket, expected none: it is for those who have "
 		  "none" },
-		{ { DESK, { "risk", zeros, all, 1 } },
+		{ { DESK, { REALM, "risk", zeros, all, 1 } },
 		  WHAT "[1]: found a ticket of zeros, expected random bytes" },
-		{ { DESK, { "risk", two, all, 0 } },
+		{ { DESK, { REALM, "risk", two, all, 0 } },
 		  WHAT "[1]: found 0 patterns of topics, expected 1 to 256" },
-		{ { DESK, { "risk", two, all, 257 } },
+		{ { DESK, { REALM, "risk", two, all, 257 } },
 		  WHAT "[1]: found 257 patterns of topics, expected 1 to 256" },
-		{ { DESK, { "risk", two, NULL, 1 } },
+		{ { DESK, { REALM, "risk", two, NULL, 1 } },
 		  WHAT "[1]: found 0 patterns of topics, expected 1 to 256" },
-		{ { DESK, { "risk", two, wrong, 2 } },
+		{ { DESK, { REALM, "risk", two, wrong, 2 } },
 		  WHAT "[1].topics[1]: topic pattern: found \"A\", expected parts of a-z, 0-9, "
 		       "'_', '-', '*' (or '>' as the last part) with single dots between" },
 	};
@@ -78,6 +80,46 @@ Test(options, wrong_realms_are_refused)
 	cr_expect_str_eq(tb_error(), WHAT ": found 0, expected at most 32");
 }
 
+/* A program of a later version, whose realms say more than is known here. */
+struct later {
+	struct tb_realm realm;
+	void *more;
+};
+
+Test(options, realms_lie_as_far_apart_as_they_say)
+{
+	struct later later[] = { { .realm = { sizeof(later[0]), "desk", one, all, 2 } },
+				 { .realm = { sizeof(later[0]), "risk", two, all, 2 } } };
+
+	cr_expect_eq(bus_open(&later[0].realm, 2), 0, "%s", tb_error());
+	later[1].realm.name = "a/b";
+	cr_expect_eq(bus_open(&later[0].realm, 2), -EINVAL);
+	cr_expect_str_eq(tb_error(), WHAT "[1].name: found \"a/b\", " NAME);
+}
+
+Test(options, realms_of_a_wrong_size_are_refused)
+{
+	static const size_t sizes[] = { 0, 1, REALM - alignof(struct tb_realm), REALM + 1,
+					SIZE_MAX };
+	struct tb_realm realms[] = { DESK, { REALM, "risk", two, all, 2 } };
+	char words[128];
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		realms[0].size = sizes[i];
+		realms[1].size = REALM;
+		cr_expect_eq(bus_open(realms, 2), -EINVAL);
+		snprintf(words, sizeof(words), WHAT "[0]: found size %zu, expected %zu or more",
+			 sizes[i], REALM);
+		cr_expect_str_eq(tb_error(), words);
+		realms[0].size = REALM;
+		realms[1].size = sizes[i];
+		cr_expect_eq(bus_open(realms, 2), -EINVAL);
+		snprintf(words, sizeof(words),
+			 WHAT "[1]: found size %zu, expected %zu as in the first", sizes[i], REALM);
+		cr_expect_str_eq(tb_error(), words);
+	}
+}
+
 Test(options, thirty_two_realms_are_taken_and_no_more)
 {
 	struct tb_realm realms[33];
@@ -87,7 +129,7 @@ Test(options, thirty_two_realms_are_taken_and_no_more)
 	for (size_t i = 0; i < 33; i++) {
 		snprintf(names[i], sizeof(names[i]), "r%zu", i);
 		tickets[i][i % TB_TICKET_BYTES] = (uint8_t)(1 + i);
-		realms[i] = (struct tb_realm){ names[i], tickets[i], all, 2 };
+		realms[i] = (struct tb_realm){ REALM, names[i], tickets[i], all, 2 };
 	}
 	cr_expect_eq(bus_open(realms, 32), 0, "%s", tb_error());
 	cr_expect_eq(bus_open(realms, 33), -EINVAL);
