@@ -228,7 +228,7 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 	for (uint32_t i = 0; i < sources && count < records_max && !subscriber->closing; i++) {
 		struct tb_source *source = subscriber->table[at];
 
-		if (source && source->state != SOURCE_DEAD)
+		if (source && source->state != SOURCE_DEAD && !source->subscription->closing)
 			count += source_poll(source, records_max - count);
 		at = at + 1 < sources ? at + 1 : 0;
 	}

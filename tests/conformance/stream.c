@@ -423,3 +423,106 @@ Test(stream, a_handler_may_close_its_subscriber)
 		result = tb_poll(subscriber, 10);
 	cr_expect_eq(result, -ECANCELED);
 }
+
+/* Two subscriptions of the same four topics; the first record after `armed` ends one of them. */
+#define TOPICS 4
+
+static struct endings {
+	struct tb_subscription *subscriptions[2];
+	int ended; /* which one a handler is to end */
+	bool armed, over;
+	uint64_t records[2], after;
+} endings;
+
+static void endings_record(int which)
+{
+	endings.records[which]++;
+	endings.after += endings.over && which == endings.ended;
+	if (!endings.armed || endings.over)
+		return;
+	endings.over = true;
+	tb_unsubscribe(endings.subscriptions[endings.ended]);
+}
+
+static void on_first(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	(void)user, (void)source, (void)record;
+	endings_record(0);
+}
+
+static void on_second(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	(void)user, (void)source, (void)record;
+	endings_record(1);
+}
+
+static void end_in_handler(int ended, bool both)
+{
+	const struct tb_subscription_options first = { .size = sizeof(first),
+						       .on_record = on_first,
+						       .from = TB_FROM_OLDEST };
+	struct tb_subscription_options second = first;
+	struct tb_subscriber *subscriber;
+	const uint64_t all = TOPICS * 50;
+	uint64_t left;
+
+	second.on_record = on_second;
+	for (int i = 0; i < TOPICS; i++)
+		scene_publish(scene_topic(publisher, (char[]){ 't', (char)('0' + i), 0 }, 64, 0), 1,
+			      50);
+	subscriber = scene_subscriber(SCHEME, 0);
+	endings.ended = ended;
+	cr_assert_eq(tb_subscribe(subscriber, "*", &first, &endings.subscriptions[0]), 0);
+	if (both)
+		cr_assert_eq(tb_subscribe(subscriber, "*", &second, &endings.subscriptions[1]), 0);
+	/* One by one, until all have some that are there at once. */
+	for (uint64_t few = 8 * TOPICS; endings.records[0] + endings.records[1] < few;)
+		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	endings.armed = true;
+	left = endings.records[!ended];
+	cr_assert(scene_poll_while(subscriber, &endings.over));
+	cr_expect_eq(endings.after, 0, "%" PRIu64 " records after its end", endings.after);
+	if (both) {
+		cr_assert(scene_poll_until(subscriber, &endings.records[!ended], all));
+		cr_expect_lt(left, all);
+	}
+	cr_expect_eq(endings.after, 0);
+	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_subscription_that_its_handler_ends_is_told_nothing_more_of_its_other_topics)
+{
+	end_in_handler(0, false);
+}
+
+Test(stream, a_subscription_that_another_one_s_handler_ends_is_told_nothing_more)
+{
+	end_in_handler(0, true);
+}
+
+static void end_when_it_appears(void *user, const struct tb_event *event)
+{
+	struct tb_subscription **subscription = user;
+
+	endings.over |= event->kind == TB_EVENT_APPEARED;
+	if (event->kind == TB_EVENT_APPEARED)
+		tb_unsubscribe(*subscription);
+}
+
+Test(stream, a_subscription_that_is_ended_when_a_topic_appears_is_told_none_of_its_records)
+{
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = on_first,
+						   .on_event = end_when_it_appears,
+						   .user = &endings.subscriptions[0],
+						   .from = TB_FROM_OLDEST };
+
+	cr_assert_eq(tb_subscribe(subscriber, "*", &options, &endings.subscriptions[0]), 0);
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 50);
+	cr_assert(scene_poll_while(subscriber, &endings.over));
+	for (int i = 0; i < 100; i++)
+		cr_assert_geq(tb_poll(subscriber, 100), 0);
+	cr_expect_eq(endings.records[0], 0);
+	tb_subscriber_close(subscriber);
+}
