@@ -3,7 +3,7 @@
  * each pulse, so that a lost notice is made good and an idle bus is heard.
  *
  * A topic's notices go to one group, its heads among them: so whoever reads it needs no other, and
- * knows by that one whether notices reach him. */
+ * knows by that one whether notices reach him. A topic that no network serves has none. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -27,6 +27,12 @@ static uint64_t clock_ns(void)
 
 /* -- groups -------------------------------------------------------------------------------------
  */
+
+/* Only shared memory serves an unchecked topic, and nobody one of no realm. */
+static bool is_announced(const struct tb_topic *topic)
+{
+	return (topic->shape.flags & REGION_FLAG_CHECKED) && topic->realms;
+}
 
 /* As the fabric has it: the one that a gate listens with has no name there. */
 static const struct sockaddr_storage *crowd_where(const struct crowd *crowd)
@@ -155,7 +161,7 @@ void announce_told(const struct gate *gate, const struct tb_topic *topic,
 	const struct crowd *crowd = &gate->publisher->crowds[topic->crowd];
 
 	memset(told, 0, sizeof(*told));
-	if (crowd->announcers[gate->index] && (topic->shape.flags & REGION_FLAG_CHECKED))
+	if (crowd->announcers[gate->index] && is_announced(topic))
 		gate->listener->ops->notices(gate->listener, crowd_where(crowd), told);
 }
 
@@ -166,10 +172,16 @@ int announce_open(struct tb_topic *topic, const char *multicast)
 {
 	struct tb_publisher *publisher = topic->publisher;
 	const struct crowd *crowd;
-	int result = crowd_find(publisher, multicast);
+	int result;
 
-	if (result < 0)
-		return result;
+	if (multicast && !(topic->shape.flags & REGION_FLAG_CHECKED))
+		return error_set(EINVAL,
+				 "multicast: found \"%s\", expected none: an unchecked topic is "
+				 "for shared memory alone",
+				 multicast);
+	result = crowd_find(publisher, multicast);
+	if (result < 0 || !is_announced(topic))
+		return result < 0 ? result : 0;
 	topic->crowd = (uint32_t)result;
 	crowd = &publisher->crowds[topic->crowd];
 	result = 0;
@@ -177,7 +189,7 @@ int announce_open(struct tb_topic *topic, const char *multicast)
 		struct listener *listener = publisher->gates[i].listener;
 		struct announcer *announcer = NULL;
 
-		if (!crowd->announcers[i] || !(topic->shape.flags & REGION_FLAG_CHECKED))
+		if (!crowd->announcers[i])
 			continue;
 		result = listener->ops->announcer_open(listener, crowd_where(crowd),
 						       TOPIC_NOTICE_BYTES, &announcer);
@@ -217,6 +229,15 @@ void announce_topic(struct tb_topic *topic)
 /* -- heads --------------------------------------------------------------------------------------
  */
 
+/* The number of the last heads that went to a crowd's group from a gate. Where a topic named the
+ * group that is the gate's own, the two crowds are one there. */
+static uint64_t *heads_number(struct gate *gate, struct crowd *crowd)
+{
+	if (address_same(&crowd->where, &gate->group))
+		crowd = &gate->publisher->crowds[0];
+	return &crowd->notices[gate->index];
+}
+
 static void heads_send(struct gate *gate, const struct crowd *crowd, struct notice_writer *writer)
 {
 	struct announcer *announcer = crowd->announcers[gate->index];
@@ -242,7 +263,7 @@ static void heads_tell(struct gate *gate, struct crowd *crowd, size_t limit,
 		if (writer.bytes)
 			heads_send(gate, crowd, &writer);
 		notice_begin(&writer, bytes, limit, gate->publisher->bus_id, clock_ns());
-		notice_number(&writer, 0, ++crowd->notices[gate->index]);
+		notice_number(&writer, 0, ++*heads_number(gate, crowd));
 		notice_entry(&writer, entry->topic_id, entry->epoch, entry->head);
 	}
 	if (writer.bytes)
@@ -256,7 +277,7 @@ static void crowd_tell(struct tb_publisher *publisher, uint32_t index)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		if (publisher->topics[i]->crowd == index)
+		if (publisher->topics[i]->crowd == index && is_announced(publisher->topics[i]))
 			entries[count++] = (struct bus_entry){
 				.topic_id = publisher->topics[i]->shape.topic_id,
 				.epoch = publisher->topics[i]->shape.epoch,

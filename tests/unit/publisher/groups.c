@@ -88,6 +88,7 @@ Test(groups, that_are_given_are_taken_as_they_are)
 
 struct write_announcer {
 	struct announcer base;
+	const struct listener *from;
 	char group[ADDRESS_WORDS];
 };
 
@@ -103,6 +104,8 @@ struct write_listener {
 static struct {
 	char group[ADDRESS_WORDS];
 	uint32_t sender, topics[8], topic_count;
+	uint64_t number;
+	const struct listener *from;
 } sent[SENT_MAX];
 static _Atomic uint32_t sent_count;
 static struct fabric_ops writing;
@@ -161,6 +164,7 @@ static int write_announcer_open(struct listener *base, const struct sockaddr_sto
 	(void)bytes;
 	write_notices(base, where, &notices);
 	announcer->base.ops = &writing;
+	announcer->from = base;
 	address_words((struct sockaddr *)&notices.group, announcer->group);
 	*out = &announcer->base;
 	return 0;
@@ -182,6 +186,8 @@ static int write_announce(struct announcer *base, const void *datagram, size_t b
 	cr_assert_eq(notice_open(&reader, datagram, bytes, &notice), 0, "%s", tb_error());
 	memcpy(sent[at].group, ((struct write_announcer *)base)->group, ADDRESS_WORDS);
 	sent[at].sender = notice.sender;
+	sent[at].number = notice.number;
+	sent[at].from = ((struct write_announcer *)base)->from;
 	sent[at].topic_count = 0;
 	while (notice_next(&reader, &entry) == 1 && sent[at].topic_count < 8)
 		sent[at].topics[sent[at].topic_count++] = entry.topic_id;
@@ -189,6 +195,9 @@ static int write_announce(struct announcer *base, const void *datagram, size_t b
 }
 
 static struct tb_publisher *publisher;
+static const char *bus_multicast = "239.9.9.1:7472";
+static const struct tb_realm *only_realm; /* NULL: everyone's */
+static uint32_t flags = TB_TOPIC_MANUAL_FLUSH;
 
 static int write_expose(struct listener *base, const struct memory *memory, uint32_t realm,
 			struct exposure **exposure)
@@ -207,7 +216,9 @@ static void open_writing(const char *first, const char *second)
 						      .listen = listen,
 						      .listen_count = second ? 2 : 1,
 						      .stale_ms = 60000, /* few pulses */
-						      .multicast = "239.9.9.1:7472" };
+						      .realms = only_realm,
+						      .realm_count = only_realm ? 1 : 0,
+						      .multicast = bus_multicast };
 
 	writing = (struct fabric_ops){ .scheme = "writing",
 				       .network = true,
@@ -233,7 +244,7 @@ static int topic_add(const char *name, const char *multicast, struct tb_topic **
 						  .schema = schema,
 						  .slots = 64,
 						  .instruments = 16,
-						  .flags = TB_TOPIC_MANUAL_FLUSH,
+						  .flags = flags,
 						  .multicast = multicast };
 	int result = tb_topic_create(publisher, &options, topic);
 
@@ -328,6 +339,60 @@ Test(topic_groups, that_cannot_be_are_refused_with_what_was_expected)
 		       "topic z: multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as "
 		       "the addresses are that the bus listens at");
 	cr_assert_eq(topic_add("z", "239.9.9.3:7472", &topic), 0, "none of it was left behind");
+}
+
+/* The bus has a group of each kind, and only one of them is the one that the topic names. */
+Test(topic_groups, that_are_also_an_addresss_own_have_heads_with_one_row_of_numbers)
+{
+	struct tb_topic *topic;
+	uint64_t last = 0, found = 0;
+	char own[ADDRESS_WORDS];
+
+	bus_multicast = NULL;
+	open_writing("writing:10.9.0.1:7471", "writing:[fd00::1]:7471");
+	cr_assert_eq(topic_add("a", NULL, &topic), 0, "%s", tb_error());
+	memcpy(own, sent[0].group, sizeof(own));
+	cr_assert_eq(topic_add("b", own, &topic), 0, "%s", tb_error());
+	cr_assert_eq(topic_add("c", NULL, &topic), 0, "a pulse");
+	for (uint32_t i = 0; i < atomic_load(&sent_count); i++) {
+		if (sent[i].sender != 0 || sent[i].from != sent[0].from ||
+		    strcmp(sent[i].group, own) != 0)
+			continue;
+		cr_expect_eq(sent[i].number, last + 1, "%llu after %llu",
+			     (unsigned long long)sent[i].number, (unsigned long long)last);
+		last = sent[i].number;
+		found++;
+	}
+	cr_expect_geq(found, 5, "b's and the others'");
+}
+
+/* Strangers need not hear of them: nobody over a network can read an unchecked topic, and nobody at
+ * all one of no realm. */
+Test(topic_groups, get_nothing_of_topics_that_no_network_serves)
+{
+	static const char *const read[] = { "a", "unchecked" };
+	static const struct tb_realm everyone = {
+		.size = sizeof(everyone), .name = "anonymous", .topics = read, .topic_count = 2
+	};
+	struct tb_topic *topic, *unchecked, *unread;
+	uint32_t from;
+
+	only_realm = &everyone;
+	open_writing("writing:10.9.0.1:7471", NULL);
+	cr_assert_eq(topic_add("a", NULL, &topic), 0, "%s", tb_error());
+	cr_assert_eq(topic_add("unread", NULL, &unread), 0, "%s", tb_error());
+	flags |= TB_TOPIC_UNCHECKED;
+	cr_assert_eq(topic_add("unchecked", NULL, &unchecked), 0, "%s", tb_error());
+	from = atomic_load(&sent_count);
+	flush(unchecked);
+	flush(unread);
+	cr_expect_eq(atomic_load(&sent_count), from);
+	expect_refused("239.9.9.2:7472", -EINVAL,
+		       "topic z: multicast: found \"239.9.9.2:7472\", expected none: an "
+		       "unchecked topic is for shared memory alone");
+	cr_assert_eq(topic_add("b", NULL, &topic), 0, "a pulse");
+	cr_expect_eq(count(from, 0, "239.9.9.1:7472", "1 "), 1);
+	cr_expect_eq(atomic_load(&sent_count), from + 1, "nothing else");
 }
 
 Test(topic_groups, are_taken_where_one_address_is_of_their_kind)
