@@ -113,14 +113,19 @@ static bool has_port(const struct sockaddr_storage *host)
 	return ((const struct sockaddr_in *)host)->sin_port != 0;
 }
 
+bool address_is_group(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+
+	return has_port(address) &&
+	       (address->ss_family == AF_INET ? IN_MULTICAST(ntohl(four->sin_addr.s_addr))
+					      : IN6_IS_ADDR_MULTICAST(&six->sin6_addr));
+}
+
 int address_parse_group(const char *text, struct sockaddr_storage *out)
 {
-	const struct sockaddr_in *four = (const struct sockaddr_in *)out;
-	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)out;
-
-	if (address_parse_host(text, out) == 0 && has_port(out) &&
-	    (out->ss_family == AF_INET ? IN_MULTICAST(ntohl(four->sin_addr.s_addr))
-				       : IN6_IS_ADDR_MULTICAST(&six->sin6_addr)))
+	if (address_parse_host(text, out) == 0 && address_is_group(out))
 		return 0;
 	return error_set(EINVAL, "found \"%.100s\", expected GROUP:PORT like 239.10.0.1:7472",
 			 text);

@@ -39,6 +39,9 @@ int address_parse_host(const char *text, struct sockaddr_storage *);
 /* "GROUP:PORT" of a multicast group: 0, or -EINVAL with words. */
 int address_parse_group(const char *text, struct sockaddr_storage *);
 
+/* Whether it is a multicast group with a port. */
+bool address_is_group(const struct sockaddr_storage *);
+
 /* Whether two are of the same family and host; and of the same port, too. */
 bool address_same_host(const struct sockaddr *, const struct sockaddr_storage *);
 bool address_same(const struct sockaddr_storage *, const struct sockaddr_storage *);

@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "bus/address.h"
 #include "bus/bus_page.h"
 #include "bus/error.h"
 #include "bus/notice.h"
@@ -18,6 +19,7 @@
 
 #define HEADER_BYTES    8
 #define TEXT_BYTES(max) (2 + (max))
+#define GROUP_BYTES     18
 #define TOPIC_BYTES     (80 + TEXT_BYTES(TB_TOPIC_NAME_MAX) + TEXT_BYTES(CONTROL_NAME_MAX))
 #define VALUE_BYTES                                                                                \
 	(8 + TEXT_BYTES(CONTROL_COUNTER_NAME_MAX) + TEXT_BYTES(CONTROL_COUNTER_UNIT_MAX))
@@ -124,6 +126,8 @@ static void describe_notices(struct wire *wire, struct fabric_notices *notices)
 	wire_u32_within(wire, &notices->bytes, 0, NOTICE_BYTES_MAX,
 			"tells no valid length of notices");
 	describe_address(wire, &notices->group);
+	if (notices->kind != FABRIC_NOTICES_NONE && !address_is_group(&notices->group))
+		wire_wrong(wire, GROUP_BYTES, "tells no multicast group of notices");
 	wire_zero(wire, 2);
 }
 

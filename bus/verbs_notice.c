@@ -516,7 +516,11 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
 		return NULL;
 	}
 	member->where = notices->group;
-	if (member_of(receiver, &notices->group)) {
+	if (notices->group.ss_family != how->local.ss_family) {
+		result = error_set(EPROTO, "notices: found a group of IPv%d, expected one of IPv%d",
+				   notices->group.ss_family == AF_INET ? 4 : 6,
+				   how->local.ss_family == AF_INET ? 4 : 6);
+	} else if (member_of(receiver, &notices->group)) {
 		result = error_set(EEXIST, "notices: the group is joined already");
 	} else if (notices->kind == FABRIC_NOTICES_UDP) {
 		member->socket = notice_udp_receiver(&how->local, &notices->group,

@@ -312,6 +312,10 @@ static const struct {
 	{ WELCOME, 0, 36, "03", "tells no known kind of notices at byte 36" },
 	{ WELCOME, 0, 36, "ffffffff", "tells no known kind of notices at byte 36" },
 	{ WELCOME, 0, 40, "01100000", "tells no valid length of notices at byte 40" }, /* 4,097 */
+	{ WELCOME, 0, 56, "7f", "tells no multicast group of notices at byte 44" },
+	{ WELCOME, 0, 56, "df", "tells no multicast group of notices at byte 44" },
+	{ WELCOME, 0, 44, "01", "tells no multicast group of notices at byte 44" }, /* IPv6 */
+	{ WELCOME, 0, 60, "0000", "tells no multicast group of notices at byte 44" },
 	{ WELCOME, 0, 62, "01", "has a reserved byte that is not zero at byte 62" },
 	{ WELCOME, 0, 64, "4000", "has no valid bus name at byte 64" },
 	{ WELCOME, 0, 66, "0a", "has no valid bus name at byte 66" },
@@ -339,6 +343,7 @@ static const struct {
 	{ MESSAGE, CONTROL_TOPICS, 64, "010001", "has no valid length of a schema at byte 64" },
 	{ MESSAGE, CONTROL_TOPICS, 68, "03", "tells no known kind of notices at byte 68" },
 	{ MESSAGE, CONTROL_TOPICS, 72, "01100000", "tells no valid length of notices at byte 72" },
+	{ MESSAGE, CONTROL_TOPICS, 88, "0a", "tells no multicast group of notices at byte 76" },
 	{ MESSAGE, CONTROL_TOPICS, 94, "01", "has a reserved byte that is not zero at byte 94" },
 	{ MESSAGE, CONTROL_TOPICS, 96, "4000", "has no valid topic name at byte 96" },
 	{ MESSAGE, CONTROL_TOPICS, 109, "80", "has no valid topic name at byte 109" },

@@ -317,7 +317,7 @@ static struct fabric_notices a_group(int number)
 
 /* -- a receiver of UD */
 
-static const struct verbs_receive ud_how = { .count = 4 };
+static struct verbs_receive ud_how = { .count = 4, .local.ss_family = AF_INET };
 
 static struct fabric_notices ud_group(int number, uint32_t bytes)
 {
@@ -401,6 +401,22 @@ Test(receiver, of_ud_that_cannot_be_made_is_not_kept_by_half)
 	cr_assert_not_null(verbs_receiver_join(&receiver, &ud_how, &notices), "%s", tb_error());
 	cr_expect_eq(receives, 4);
 	verbs_receiver_close(&receiver);
+	expect_nothing_left();
+}
+
+Test(receiver, joins_no_group_of_another_kind_of_addresses_than_its_own)
+{
+	struct fabric_notices notices = ud_group(1, 1024);
+	struct verbs_receiver receiver = { .cq = NULL };
+
+	cr_assert_eq(address_parse_group("[ff15::1]:7472", &notices.group), 0);
+	for (int i = 0; i < 2; i++) {
+		notices.kind = i ? FABRIC_NOTICES_UDP : FABRIC_NOTICES_UD;
+		cr_expect_null(verbs_receiver_join(&receiver, &ud_how, &notices));
+		cr_expect_eq(errno, EPROTO);
+		cr_expect_str_eq(tb_error(),
+				 "notices: found a group of IPv6, expected one of IPv4");
+	}
 	expect_nothing_left();
 }
 
