@@ -204,6 +204,19 @@ static void skip_topic(struct tb_subscriber *subscriber)
 	next_topic(subscriber);
 }
 
+bool discovery_waits(const struct tb_subscriber *subscriber)
+{
+	if (!subscriber->welcomed)
+		return false;
+	if (subscriber->discovery.phase != DISCOVERY_IDLE)
+		return true;
+	for (const struct tb_subscription *s = subscriber->subscriptions; s;
+	     s = s->next_subscription)
+		if (s->discover && !s->closing)
+			return true;
+	return false;
+}
+
 void discovery_step(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;

@@ -144,12 +144,15 @@ static void housekeep(struct tb_subscriber *subscriber)
 		return; /* not due */
 }
 
-/* In the time between two records, but not between a READ and the record that it brings. */
+/* In the time between two records, but not between a READ and the record that it brings, unless
+ * topics wait to be joined: there may be many, and one is asked for at a time. */
 static bool housekeep_due(const struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t since = subscriber_now_ms() - subscriber->kept_ms;
 
 	if (since >= HOUSEKEEP_MS)
+		return true;
+	if (count == 0 && since > 0 && discovery_waits(subscriber))
 		return true;
 	return count == 0 && subscriber->under_way == 0 &&
 	       (since > 0 || subscriber->woken || subscriber->descriptor_mode);

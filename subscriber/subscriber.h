@@ -26,7 +26,8 @@
 #define READS_MAX    16   /* READs of one batch */
 #define HALVES_MAX   2    /* batches of one topic at once, each in its part of the landing */
 #define RECONNECT_MS 50
-#define HOUSEKEEP_MS 50 /* while records flow, or are waited for */
+#define REFUSED_MS   1000 /* the longest pause after refusals, which double it */
+#define HOUSEKEEP_MS 50   /* while records flow, or are waited for */
 
 /* What a completed READ was for: the low byte of its tag; above it the half that it lands in, and
  * the source's slot. */
@@ -189,6 +190,7 @@ struct tb_subscriber {
 	struct fabric_notices groups[FABRIC_GROUPS_MAX]; /* that sources need, each once */
 	uint32_t group_count;
 	uint64_t page_ms, tried_ms, kept_ms;
+	unsigned int refusals;  /* one after the other, that doubled the pause */
 	bool woken;             /* by what may be no record: house is to be kept */
 	unsigned int under_way; /* READs of all sources */
 
@@ -212,6 +214,8 @@ int discovery_open(struct tb_subscriber *);
 void discovery_close(struct tb_subscriber *);
 void discovery_reset(struct tb_subscriber *);
 void discovery_step(struct tb_subscriber *);
+/* Whether a request is under way, or one is to be made. */
+bool discovery_waits(const struct tb_subscriber *);
 /* An answer; false if it was not for the request under way. */
 bool discovery_answer(struct tb_subscriber *, const struct control_message *);
 

@@ -325,10 +325,16 @@ Test(halves, are_posted_for_what_is_hinted_at_while_the_first_is_under_way)
 	expect_all(5);
 }
 
+static bool is_discovered(void)
+{
+	return subscriber->pulse_known && !discovery_waits(subscriber);
+}
+
 /* What it costs to keep house is not between a READ and its record, unless that does not come. */
 Test(halves, that_are_under_way_are_not_made_to_wait)
 {
 	two_read(0);
+	UNTIL(is_discovered());
 	scene_publish(topic, 3, 3);
 	cr_assert(notices_hint(source, 3));
 	subscriber->kept_ms = subscriber_now_ms();
@@ -352,6 +358,30 @@ Test(halves, that_are_under_way_are_not_made_to_wait)
 	subscriber->kept_ms = subscriber_now_ms() - 1;
 	poll_once();
 	cr_expect_gt(late.polls, 1);
+}
+
+/* But 256 topics that are joined one by one would be long in coming. */
+Test(halves, that_are_under_way_do_not_make_joins_wait)
+{
+	const uint64_t deadline_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	unsigned int turns = 0;
+
+	two_read(0);
+	UNTIL(is_discovered());
+	scene_publish(topic, 3, 3);
+	cr_assert(notices_hint(source, 3));
+	poll_once();
+	cr_assert_eq(slots_held(), 1);
+	subscription->discover = true;
+	late.polls = 0;
+	while (discovery_waits(subscriber)) {
+		cr_assert_lt(scene_now_ms(), deadline_ms, "no answer");
+		subscriber->kept_ms = subscriber_now_ms() - 1;
+		poll_once();
+		cr_assert_eq(late.polls, ++turns, "house was not kept");
+	}
+	cr_expect_gt(turns, 1, "it was asked, and answered");
+	expect_all(3);
 }
 
 Test(halves, cover_no_more_than_the_ring)
