@@ -38,6 +38,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	}
 	subscriber->welcomed = true;
 	subscriber->gone_code = 0;
+	subscriber->refusals = 0;
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		s->discover = true;
 		s->refused = false;
@@ -184,8 +185,6 @@ static bool connection_lost(const struct tb_subscriber *subscriber)
  * there was a welcome since. */
 static void refusal_tell(struct tb_subscriber *subscriber)
 {
-	if (subscriber->gone_code != EACCES && subscriber->gone_code != EPROTO)
-		return;
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		if (s->refused || s->closing)
 			continue;
@@ -194,27 +193,47 @@ static void refusal_tell(struct tb_subscriber *subscriber)
 	}
 }
 
+/* A publisher that does not want us is asked less and less often. */
+static uint64_t pause_ms(const struct tb_subscriber *subscriber)
+{
+	const uint64_t doubled = (uint64_t)RECONNECT_MS << subscriber->refusals;
+
+	return doubled < REFUSED_MS ? doubled : REFUSED_MS;
+}
+
+static void connection_ended(struct tb_subscriber *subscriber)
+{
+	const bool was_welcomed = subscriber->welcomed;
+	const bool refused = !was_welcomed &&
+			     (subscriber->gone_code == EACCES || subscriber->gone_code == EPROTO);
+
+	connection_close(subscriber);
+	if (was_welcomed)
+		pulse_lost(subscriber);
+	if (!refused) {
+		subscriber->refusals = 0;
+		return;
+	}
+	refusal_tell(subscriber);
+	if (pause_ms(subscriber) < REFUSED_MS)
+		subscriber->refusals++;
+}
+
 void connection_keep(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link) {
-		if (subscriber_now_ms() - subscriber->tried_ms >= RECONNECT_MS) {
+		if (subscriber_now_ms() - subscriber->tried_ms >= pause_ms(subscriber)) {
 			subscriber->gone_code = 0;
-			connection_begin(subscriber);
+			if (connection_begin(subscriber) < 0)
+				subscriber->refusals = 0;
 		}
 		return;
 	}
 	if (subscriber->gone_code == 0)
 		subscriber->ops->link_poll(subscriber->link);
 	connection_reap(subscriber);
-	if (connection_lost(subscriber)) {
-		const bool was_welcomed = subscriber->welcomed;
-
-		connection_close(subscriber);
-		if (was_welcomed)
-			pulse_lost(subscriber);
-		else
-			refusal_tell(subscriber);
-	}
+	if (connection_lost(subscriber))
+		connection_ended(subscriber);
 }
 
 int connection_send(struct tb_subscriber *subscriber, const struct control_message *message)

@@ -205,6 +205,27 @@ Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_b
 	tb_subscriber_close(subscriber);
 }
 
+/* With pauses of 100, 200, 400 and 800 ms between five refusals. From before the first until behind
+ * the fifth the time is no shorter on a machine that is late. */
+Test(realms, who_is_refused_asks_less_and_less_often)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = address,
+						       .flags = TB_WAIT,
+						       .connect_ms = 50,
+						       .ticket = risk };
+	struct tb_subscriber *subscriber;
+	uint64_t began_ms;
+
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	bus_open(0);
+	began_ms = scene_now_ms();
+	while (refusals() < 5)
+		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	cr_expect_geq(scene_now_ms(), began_ms + 1400);
+	tb_subscriber_close(subscriber);
+}
+
 /* Topics come later, and begin again: that changes nothing of who may read them. */
 Test(realms, topics_that_appear_or_begin_again_are_told_in_their_realm_alone)
 {
