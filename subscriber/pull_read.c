@@ -187,13 +187,20 @@ static void look_post(struct tb_source *source)
 		     sizeof(struct progress));
 }
 
+/* What waits for the line asks at once, but not again at once for one that was not valid: its
+ * writer may hang in it. */
+static bool line_due(const struct tb_source *source)
+{
+	return source->invalid == 0 || subscriber_now_ms() - source->fetched_ms >= POLL_PAGE_MS;
+}
+
 /* N2. A copy that failed is looked into at once. Whom notices or the publisher wake need not look
  * by itself: the bus page tells, too, if a topic moved. What a hint is worth under N4 only the line
  * says. */
 static bool look_due(const struct tb_source *source)
 {
 	if (source->copy_failed)
-		return true;
+		return line_due(source);
 	if (!source->look && source->hint <= source->head &&
 	    (source->armed || notices_alive(source)))
 		return false;
@@ -255,7 +262,8 @@ int pull_read(struct tb_source *source, int max)
 		if (oldest->failed) {
 			pull_read_drop(source);
 		} else if (is_strict(source) && !oldest->proven) {
-			look_post(source); /* N4 */
+			if (line_due(source))
+				look_post(source); /* N4 */
 			return 0;
 		} else {
 			count = batch_deliver(source, oldest, max);

@@ -528,6 +528,48 @@ Test(halves, wait_with_a_name_while_the_queue_is_full)
 	cr_expect_eq(counted(SUBSCRIPTION_TORN), 0);
 }
 
+/* A publisher that hangs in the middle of its line, while what has landed waits for it. */
+static void wait_for_the_line(void)
+{
+	_Atomic uint64_t *check = &topic->line->word[7];
+	const uint64_t right = atomic_load(check), before = counted(SUBSCRIPTION_READS);
+	uint64_t began_ms, reads, spent_ms;
+
+	atomic_store(check, right ^ 1);
+	late.at_once = true;
+	UNTIL(source->invalid > 2);
+	began_ms = scene_now_ms();
+	reads = counted(SUBSCRIPTION_READS);
+	for (int i = 0; i < 20000; i++)
+		poll_once();
+	reads = counted(SUBSCRIPTION_READS) - reads;
+	spent_ms = scene_now_ms() - began_ms;
+	cr_expect_leq(reads, spent_ms / POLL_PAGE_MS + 2, "%" PRIu64 " READs in %" PRIu64 " ms",
+		      reads, spent_ms);
+	cr_expect_gt(counted(SUBSCRIPTION_READS), before);
+	atomic_store(check, right);
+}
+
+Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_a_copy_failed)
+{
+	both_under_way(1000, 0);
+	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
+	land_half(0);
+	wait_for_the_line();
+	cr_expect_eq(notes.records, 9);
+	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
+	expect_all(1000);
+}
+
+Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_it_is_to_prove_them)
+{
+	both_under_way(1000, TB_STRICT);
+	land_half(0);
+	wait_for_the_line();
+	cr_expect_eq(notes.records, 2);
+	expect_all(1000);
+}
+
 Test(halves, that_were_overwritten_are_told_exactly)
 {
 	both_under_way(1000, 0);
