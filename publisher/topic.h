@@ -48,7 +48,6 @@ struct tb_topic {
 	struct wakeup wakeup;
 	struct announcer *announcers[TOPIC_LISTENERS_MAX];
 	uint32_t announcer_count;
-	uint32_t crowd; /* that they go to */
 	uint64_t notices;
 	_Atomic uint64_t announced, unannounced;
 	_Atomic uint64_t flushes;
@@ -63,6 +62,7 @@ struct tb_topic {
 	struct memory memory;
 	struct exposures exposures; /* shm: made when the first peer joins, and for all realms */
 	uint32_t realms;            /* that may read it, a bit for each */
+	uint32_t crowd;             /* that its notices go to */
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
