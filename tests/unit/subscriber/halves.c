@@ -27,6 +27,7 @@ static struct late {
 	struct fabric_completion done[HELD_MAX];
 	unsigned int done_count;
 	bool at_once;    /* READs complete when they are collected */
+	bool page_held;  /* those of the line and of names do not, as those of slots */
 	char story[512]; /* s: slots posted, S: have landed, l, L: the line */
 	bool cut;        /* the connection is gone, once */
 	unsigned int polls;
@@ -72,6 +73,9 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 				  "posted where another READ is still to land");
 		}
 		cr_assert_lt(late.count, HELD_MAX);
+		cr_assert(read->bytes > 0 && read->offset <= read->remote->bytes &&
+				  read->bytes <= read->remote->bytes - read->offset,
+			  "posted beyond the region");
 		memset(read->into, 0xa5, read->bytes);
 		late.held[late.count++] = *read;
 		tell('s', 'l', read);
@@ -95,13 +99,19 @@ static void land(unsigned int i, int status)
 	memmove(&late.held[i], &late.held[i + 1], (late.count - i) * sizeof(read));
 }
 
+static bool is_held(enum fetch_kind kind)
+{
+	return kind == FETCH_SLOTS ||
+	       (late.page_held && (kind == FETCH_PROGRESS || kind == FETCH_NAMES));
+}
+
 static int late_reap(struct link *link, struct fabric_completion *done, unsigned int max)
 {
 	unsigned int count;
 
 	(void)link;
 	for (unsigned int i = 0; i < late.count;)
-		if (late.at_once || kind_of(&late.held[i]) != FETCH_SLOTS)
+		if (late.at_once || !is_held(kind_of(&late.held[i])))
 			land(i, 0);
 		else
 			i++;
@@ -217,13 +227,18 @@ static void poll_once(void)
 		}                                                                                  \
 	} while (0)
 
-static unsigned int slots_held(void)
+static unsigned int kind_held(enum fetch_kind kind)
 {
 	unsigned int count = 0;
 
 	for (unsigned int i = 0; i < late.count; i++)
-		count += kind_of(&late.held[i]) == FETCH_SLOTS;
+		count += kind_of(&late.held[i]) == kind;
 	return count;
+}
+
+static unsigned int slots_held(void)
+{
+	return kind_held(FETCH_SLOTS);
 }
 
 /* Two records were read, so that the names of their instruments are known. */
@@ -486,6 +501,7 @@ Test(halves, that_failed_are_read_again_and_none_is_taken_twice)
 			land(0, 0);
 	}
 	expect_all(4000);
+	cr_expect_eq(counted(SUBSCRIPTION_TORN), 0, "what did not land was looked at");
 }
 
 /* The second half was posted behind a record that is none: it is thrown away, and its place is not
@@ -506,6 +522,67 @@ Test(halves, behind_a_copy_that_failed_are_thrown_away)
 		     "the line, and the first half again");
 	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
 	expect_all(1000);
+	cr_expect_eq(counted(SUBSCRIPTION_TORN), 1);
+}
+
+/* Nothing is posted nor delivered until that READ has landed; then all comes. */
+static void wait_for_the_page(enum fetch_kind kind, uint64_t records)
+{
+	const uint64_t before = notes.records;
+	uint64_t reads;
+
+	UNTIL(kind_held(kind) == 1);
+	reads = counted(SUBSCRIPTION_READS);
+	for (int i = 0; i < 10; i++)
+		poll_once();
+	cr_expect_eq(notes.records, before, "delivered while the page is READ into");
+	cr_expect_eq(counted(SUBSCRIPTION_READS), reads, "posted while the page is READ into");
+	cr_expect_eq(kind_held(kind), 1);
+	late.page_held = false;
+	expect_all(records);
+}
+
+Test(halves, wait_while_names_are_on_their_way)
+{
+	read_on(4096, 1000, 0);
+	UNTIL(slots_held() == 2 * READS_OF_HALF);
+	late.page_held = true;
+	land_half(0);
+	wait_for_the_page(FETCH_NAMES, 1000);
+}
+
+Test(halves, are_not_posted_while_the_line_is_on_its_way)
+{
+	two_read(0);
+	late.page_held = true;
+	source->look = true;
+	UNTIL(kind_held(FETCH_PROGRESS) == 1);
+	scene_publish(topic, 3, 5);
+	cr_assert(notices_hint(source, 5));
+	wait_for_the_page(FETCH_PROGRESS, 5);
+}
+
+Test(halves, that_are_to_be_proven_wait_while_the_line_is_on_its_way)
+{
+	both_under_way(1000, TB_STRICT);
+	late.page_held = true;
+	land_half(0);
+	wait_for_the_page(FETCH_PROGRESS, 1000);
+}
+
+/* By a line that was asked for when it had failed: before anything is READ anew. */
+Test(halves, behind_a_copy_that_failed_wait_for_a_line_that_was_asked_for_afterwards)
+{
+	both_under_way(1000, 0);
+	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
+	late.page_held = true;
+	land_half(0);
+	memset(late.story, 0, sizeof(late.story));
+	poll_once();
+	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
+	cr_expect_eq(notes.records, 9);
+	cr_expect_str_eq(late.story, "l");
+	wait_for_the_page(FETCH_PROGRESS, 1000);
 	cr_expect_eq(counted(SUBSCRIPTION_TORN), 1);
 }
 
