@@ -422,6 +422,8 @@ void settings_free(struct settings *settings)
 		return;
 	for (size_t i = 0; i < settings->schema_count; i++)
 		tb_schema_free(settings->schemas[i].schema);
+	for (size_t i = 0; i < settings->realm_count; i++)
+		explicit_bzero(settings->realms[i].ticket.bytes, TB_TICKET_BYTES);
 	reading_forget(settings);
 	free(settings);
 }

@@ -209,6 +209,7 @@ static void subscriber_free(struct tb_subscriber *subscriber)
 	free(subscriber->table);
 	free(subscriber->address);
 	free(subscriber->place);
+	explicit_bzero(subscriber->ticket, sizeof(subscriber->ticket));
 	free(subscriber);
 }
 

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is given back has no ticket in it: neither that of settings, nor that of a publisher
+ * and a subscriber. Linked with free wrapped, so that each block is looked at. */
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "config/settings.h"
+#include "tests/support/scene.h"
+#include "tests/unit/config/config.h"
+
+static uint8_t ticket[TB_TICKET_BYTES];
+static unsigned int found;
+
+void __real_free(void *block);
+void __wrap_free(void *block);
+
+void __wrap_free(void *block)
+{
+	if (block && memmem(block, malloc_usable_size(block), ticket, sizeof(ticket)))
+		found++;
+	__real_free(block);
+}
+
+static void enter(void)
+{
+	scene_enter();
+	folder_enter();
+	memset(ticket, 0xcc, sizeof(ticket));
+}
+
+static void leave(void)
+{
+	folder_leave();
+	scene_leave();
+}
+
+TestSuite(wiped, .init = enter, .fini = leave, .timeout = 60);
+
+Test(wiped, a_ticket_that_is_left_is_found)
+{
+	char *volatile block = calloc(1, 100); /* its compiler must not know what is freed */
+
+	cr_assert_not_null(block);
+	memcpy(block + 50, ticket, sizeof(ticket));
+	free(block);
+	cr_expect_eq(found, 1);
+}
+
+Test(wiped, is_what_settings_had_of_tickets)
+{
+	static const char text[] =
+		"bus: { name: b }\n"
+		"schemas: [ quote ]\n"
+		"feeds: [ { name: f, type: synthetic } ]\n"
+		"topics: [ { name: t, feed: f, select: quote, schema: quote } ]\n"
+		"realms: [ { name: r, ticket_file: a.ticket, topics: [ t ] } ]\n";
+	struct settings *settings;
+
+	ticket_write("a.ticket", 'c', 0600);
+	file_write("t.yaml", text, sizeof(text) - 1);
+	cr_assert_eq(settings_load(&settings, "t.yaml", stderr), 0);
+	cr_assert_arr_eq(settings->realms[0].ticket.bytes, ticket, sizeof(ticket));
+	settings_free(settings);
+	cr_expect_eq(found, 0);
+}
+
+Test(wiped, is_what_publisher_and_subscriber_had_of_tickets)
+{
+	static const char *const all = ">";
+	const struct tb_realm realm = { sizeof(realm), "r", ticket, &all, 1 };
+	const struct tb_publisher_options offered = { .size = sizeof(offered),
+						      .name = "test",
+						      .exit_wait_ms = UINT32_MAX,
+						      .realms = &realm,
+						      .realm_count = 1 };
+	const struct tb_subscriber_options asked = {
+		.size = sizeof(asked), .address = "shm:test", .connect_ms = 20000, .ticket = ticket
+	};
+	struct tb_publisher *publisher;
+	struct tb_subscriber *subscriber;
+
+	cr_assert_eq(tb_publisher_open(&publisher, &offered), 0, "%s", tb_error());
+	cr_assert_eq(tb_subscriber_open(&subscriber, &asked), 0, "%s", tb_error());
+	tb_subscriber_close(subscriber);
+	tb_publisher_close(publisher);
+	cr_expect_eq(found, 0);
+}
