@@ -43,11 +43,19 @@ void progress_load(const struct progress_line *line, struct progress *copy)
 	atomic_thread_fence(memory_order_acquire); /* R3 */
 }
 
+/* Readers count on from what a line says, by a ring and more. */
+static bool counts_wrap(const struct progress *copy, uint64_t slots)
+{
+	const uint64_t last = UINT64_MAX - 2 * slots;
+
+	return copy->head > last || copy->reserved > last || copy->first > last;
+}
+
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
 		    bool checked, uint64_t salt)
 {
 	if (copy->epoch != epoch || copy->first == 0 || copy->instruments > capacity ||
-	    (copy->state != TOPIC_LIVE && copy->state != TOPIC_ENDED))
+	    (copy->state != TOPIC_LIVE && copy->state != TOPIC_ENDED) || counts_wrap(copy, slots))
 		return -EAGAIN;
 	if (!checked)
 		return 0;

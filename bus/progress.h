@@ -37,8 +37,9 @@ void progress_load(const struct progress_line *line, struct progress *copy);
 
 /* 0, or -EAGAIN: the copy is torn, of another epoch, or contradicts itself (head > reserved,
  * reserved beyond head + slots, first beyond head + 1, more instruments than capacity, unknown
- * state). An unchecked line (shared memory only) proves nothing about words belonging together;
- * each word alone is right, and every use must hold with that. */
+ * state), or counts so far that readers, who count on from it, would wrap. An unchecked line
+ * (shared memory only) proves nothing about words belonging together; each word alone is right, and
+ * every use must hold with that. */
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
 		    bool checked, uint64_t salt);
 

@@ -135,6 +135,7 @@ class Topic:
         head, reserved, first, epoch, instruments, state = struct.unpack_from("<QQQQII", line)
         assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
         assert head <= reserved <= head + self.shape["slots"]
+        assert max(reserved, first) <= 2**64 - 1 - 2 * self.shape["slots"]
         return dict(head=head, instruments=instruments, state=state,
                     oldest=max(first, reserved - self.shape["slots"] + 1))
 

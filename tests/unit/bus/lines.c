@@ -68,6 +68,32 @@ Test(progress, contradictions_fail_even_with_a_right_check)
 	cr_assert_eq(progress_verify(&copy, EPOCH + 1, 64, 8, true, 99), -EAGAIN, "epoch");
 }
 
+/* Sequences are counted on from what a line says, by a ring and more: that must not wrap. */
+Test(progress, counts_that_could_wrap_fail)
+{
+	const uint64_t last = UINT64_MAX - 2 * 64;
+
+	for (int checked = 0; checked < 2; checked++) {
+		struct progress copy = stored(live(last, last));
+
+		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), 0);
+		copy = stored(live(last, last + 1));
+		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN,
+			     "reserved, checked %d", checked);
+		copy = stored(live(last + 1, last + 1));
+		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN);
+		copy = stored(live(UINT64_MAX, UINT64_MAX));
+		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN);
+		copy = stored(live(last + 1, 10));
+		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN,
+			     "head, checked %d", checked);
+		copy = stored(live(last, last));
+		copy.first = last + 1;
+		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN,
+			     "first, checked %d", checked);
+	}
+}
+
 Test(progress, what_is_just_within_its_bounds_is_taken)
 {
 	struct progress copy, made = live(14, 14);
