@@ -274,9 +274,9 @@ int pull_read(struct tb_source *source, int max)
 	}
 	/* What is known to be there comes first: else hints could keep us looking for ever. */
 	if ((source->copy_failed || source->next > target(source)) && look_due(source)) {
-		if (is_strict(source))
-			source->hint = 0; /* true or false, the line answers it */
 		look_post(source);
+		if (is_strict(source) && source->page_under_way)
+			source->hint = 0; /* true or false, the line answers it */
 	}
 	return count;
 }

@@ -647,6 +647,25 @@ Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_it_is_to_prove_
 	expect_all(1000);
 }
 
+/* Strict: only the line says what a hint is worth. Nobody else asks for it. */
+Test(halves, keep_their_hint_until_the_line_can_be_asked_for)
+{
+	uint64_t asked_ms;
+
+	two_read(TB_STRICT);
+	source->armed = true;
+	UNTIL(is_discovered() && late.count == 0 && !source->look);
+	late.places = 0;
+	asked_ms = source->fetched_ms;
+	scene_publish(topic, 3, 3);
+	cr_assert(notices_hint(source, 3));
+	UNTIL(source->fetched_ms > asked_ms);
+	cr_expect_eq(source->hint, 3);
+	late.places = HELD_MAX;
+	expect_all(3);
+	cr_expect_eq(source->hint, 0);
+}
+
 Test(halves, that_were_overwritten_are_told_exactly)
 {
 	both_under_way(1000, 0);
