@@ -216,7 +216,6 @@ struct verbs_group {
 	struct verbs_group *next;
 	struct fabric_notices asked;
 	enum fabric_notices_kind kind; /* as it is now */
-	struct sockaddr_storage where;
 	uint32_t bytes;
 	const struct address *address;
 	struct rdma_event_channel *events;

@@ -102,7 +102,6 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	group->pd = pd;
 	group->events = events;
 	group->address = address;
-	group->where = group->asked.group;
 	group->bytes = group->asked.bytes;
 	group->kind = group->asked.kind;
 	if (group->kind == FABRIC_NOTICES_AUTO)
@@ -115,7 +114,7 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	if (!group->id)
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
 	group->send_only = true;
-	if (group_join(group->id, &group->where, true, NULL) < 0)
+	if (group_join(group->id, &group->asked.group, true, NULL) < 0)
 		return error_set(errno, "notices: the group cannot be joined: %s", strerror(errno));
 	return 0;
 }
@@ -168,7 +167,7 @@ void verbs_group_close(struct verbs_group *group)
 {
 	group_stop(group);
 	if (group->id) {
-		rdma_leave_multicast(group->id, (struct sockaddr *)&group->where);
+		rdma_leave_multicast(group->id, (struct sockaddr *)&group->asked.group);
 		rdma_destroy_id(group->id);
 	}
 	group->id = NULL;
@@ -217,7 +216,7 @@ static int announcer_start(struct verbs_announcer *announcer)
 	announcer_take(announcer);
 	if (group->kind == FABRIC_NOTICES_UDP) {
 		result =
-			notice_udp_sender(&group->address->host, &group->where,
+			notice_udp_sender(&group->address->host, &group->asked.group,
 					  group->address->hop_limit, group->address->traffic_class);
 		announcer->socket = result < 0 ? -1 : result;
 		result = result < 0 ? result : 0;
@@ -381,8 +380,8 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 		/* A subnet manager may not know send-only members: be one that could receive. */
 		if (group->send_only) {
 			group->send_only = false;
-			rdma_leave_multicast(group->id, (struct sockaddr *)&group->where);
-			if (group_join(group->id, &group->where, false, NULL) == 0)
+			rdma_leave_multicast(group->id, (struct sockaddr *)&group->asked.group);
+			if (group_join(group->id, &group->asked.group, false, NULL) == 0)
 				return 0;
 		}
 		return error_set(code, "notices: the group cannot be joined: %s", strerror(code));
