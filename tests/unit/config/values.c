@@ -44,8 +44,9 @@ static const char full[] =
 	"  - { name: timed, type: synthetic, seconds: 60 }\n"
 	"topics:\n"
 	"  - { name: nasdaq.quote, feed: nasdaq, select: quote, schema: quote, slots: 128,\n"
-	"      instruments: 5, last_value: false, checked: false, multicast: '239.1.2.4:7472' }\n"
-	"  - { name: made.trade, feed: made, select: imbalance, schema: mine }\n"
+	"      instruments: 5, last_value: false, checked: false }\n"
+	"  - { name: made.trade, feed: made, select: imbalance, schema: mine,\n"
+	"      multicast: '239.1.2.4:7472' }\n"
 	"realms:\n"
 	"  - { name: desk, ticket_file: desk.ticket, topics: [ 'nasdaq.*', made.trade ] }\n"
 	"  - { name: anonymous, topics: [ '>' ] }\n";
@@ -176,11 +177,11 @@ static void expect_full_topics(const struct settings *settings)
 	cr_expect_eq(topic->instruments, 5);
 	cr_expect_not(topic->last_value);
 	cr_expect_not(topic->checked);
-	cr_expect_str_eq(topic->multicast, "239.1.2.4:7472");
+	cr_expect_null(topic->multicast);
 	/* header, progress and directory a page each; 128 slots of 64 bytes */
 	cr_expect_eq(topic->bytes, 3 * 4096 + 128 * 64);
 	topic++;
-	cr_expect_null(topic->multicast);
+	cr_expect_str_eq(topic->multicast, "239.1.2.4:7472");
 	cr_expect_eq(topic->feed, &settings->feeds[1]);
 	cr_expect_eq(topic->select, SETTINGS_IMBALANCE);
 	cr_expect_eq(topic->schema, &settings->schemas[1]);
