@@ -57,7 +57,8 @@ def cat(host, source, kind, topic, *options, out=None):
     words = " ".join(("tickbus cat", where, f"nasdaq.{topic}", "--format csv", "--from oldest", "--wait", *options))
     if not out:
         return host.start(f"exec {words}")
-    return host.start(f"{words} >/tmp/$$.{out}\nstatus=$?\ncp /tmp/$$.{out} $OUT/{out} && rm /tmp/$$.{out}\nexit $status")
+    rows = f"/tmp/$$.{out}"
+    return host.start(f"{words} >{rows}\nstatus=$?\ncp {rows} $OUT/{out} && rm {rows}\nexit $status")
 
 
 def stat(host):
@@ -96,7 +97,8 @@ def synthetic_file(lab, messages, symbols=8000):
 
 
 def market(rate=500):
-    """A small market at its own pace, for minutes."""
+    """A small market at its own pace, for minutes. A record is some milliseconds of an emulated processor: no more of
+    them than what is shown needs."""
     return f"type: synthetic, seed: 1, symbols: 100, rate: {rate}, seconds: 600, speed: realtime"
 
 

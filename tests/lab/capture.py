@@ -2,8 +2,8 @@
 """Counts what crosses an interface by what the packets are, until SIGTERM: capture.py INTERFACE [FROM ADDRESS]
 
 RoCEv2 is UDP to port 4791; the first byte behind its header is the InfiniBand opcode. READs that the host
-FROM asks for at ADDRESS are counted apart, with the time that they took, and how many came less than half a
-millisecond after the one before.
+FROM asks for at ADDRESS are counted apart, with the time that they took, and when (CLOCK_MONOTONIC, ms) one came
+less than half a millisecond after the one before.
 """
 import collections
 import json
@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 ROCE_PORT = 4791
 SO_TIMESTAMPNS = 35
@@ -46,7 +47,8 @@ def main():
     def end(*_):
         if times:
             count["watched ms"] = (times[-1] - times[0]) / 1e6
-            count["watched close"] = sum(b - a < 500000 for a, b in zip(times, times[1:]))
+            shift = time.monotonic_ns() - time.time_ns()
+            count["watched close"] = [(b + shift) / 1e6 for a, b in zip(times, times[1:]) if b - a < 500000]
         print(json.dumps(count), flush=True)
         sys.exit(0)
     signal.signal(signal.SIGTERM, end)

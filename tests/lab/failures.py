@@ -28,8 +28,8 @@ class Lateness:
 
 
 class Scene:
-    def __init__(self, lab, kinds=("shm", "rxe", "siw"), slots=65536):
-        self.lab, self.publisher, self.slots = lab, lab.host(1), slots
+    def __init__(self, lab, kinds=("shm", "rxe", "siw"), slots=65536, rate=100):
+        self.lab, self.publisher, self.slots, self.rate = lab, lab.host(1), slots, rate
         self.pubd = self.publish()
         places = {"shm": 1, "rxe": 2, "siw": 3}
         self.readers = {kind: Books(lab.host(places[kind]), self.publisher, kind) for kind in kinds
@@ -41,7 +41,7 @@ class Scene:
         self.all_read_on()
 
     def publish(self):
-        return bus.pubd(self.publisher, bus.market(), slots=self.slots)
+        return bus.pubd(self.publisher, bus.market(self.rate), slots=self.slots)
 
     def all_read_on(self, kinds=None):
         for kind, reader in self.readers.items():

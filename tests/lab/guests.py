@@ -16,7 +16,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 BOOT_SECONDS = 120
 ONE, BYTEWISE, SEVERAL = "one guest", "one guest, bytewise", "several guests"
-PROCESSORS = 2  # of a guest that holds all hosts
+CORES = len(os.sched_getaffinity(0))
 
 
 class Failed(Exception):
@@ -49,7 +49,7 @@ class Guest:
     the emulator executes them byte by byte. That is what a guest is for that shall copy so.
     """
 
-    def __init__(self, folder, ready, accel, number, network=(), bytewise=False):
+    def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False):
         self.folder, self.number = folder, number
         self.console = folder / f"console{number}"
         self.ended, self.when_ms, self.over, self.cpu = {}, {}, False, 0
@@ -58,7 +58,7 @@ class Guest:
         words = "" if bytewise else "clearcpuid=rep_good "
         self.process = qemu(
             ["-machine", "q35", "-accel", accel, "-cpu", emulated if accel.startswith("tcg") else "host",
-             "-smp", str(PROCESSORS if number == 0 else 1), "-m", "2048" if number == 0 else "1024",
+             "-smp", str(processors), "-m", "2048" if number == 0 else "1024",
              "-kernel", f"{ready}/vmlinux", "-initrd", f"{ready}/initramfs",
              "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable {words}lab.guest={number}",
              "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",
@@ -177,9 +177,9 @@ class Switch:
 
 
 class Topology:
-    """Guests that are up: one with several hosts in it, or several with a host each."""
+    """Guests that are up: one with several hosts in it, or several with a host each; of so many lanes."""
 
-    def __init__(self, kind, hosts, folder, ready, accel):
+    def __init__(self, kind, hosts, folder, ready, accel, lanes=1):
         self.kind, self.hosts, self.folder = kind, hosts, folder
         self.guests, self.switch = [], None
         folder.mkdir()
@@ -188,7 +188,8 @@ class Topology:
         shutil.copy(HERE / "guest", folder / "guest")
         try:
             if kind != SEVERAL:
-                self.guests.append(Guest(folder, ready, accel, 0, bytewise=kind == BYTEWISE))
+                self.guests.append(Guest(folder, ready, accel, 0, processors=min(max(CORES // lanes, 2), 8),
+                                         bytewise=kind == BYTEWISE))
             else:
                 self.switch = Switch(folder, hosts)
                 for number in range(1, hosts + 1):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs commands and scenarios on hosts with real verbs. scripts/lab says how it is called."""
 import argparse
-import os
 import pathlib
+import resource
+import shlex
 import shutil
 import signal
 import socket
-import resource
-import shlex
 import sys
 import tempfile
 import termios
@@ -16,7 +15,7 @@ import time
 import tty
 
 import lanes
-from guests import ONE, Failed, Topology
+from guests import CORES, ONE, Failed, Topology
 from hosts import Lab
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -124,7 +123,7 @@ def parse():
     parser.add_argument("--shell")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--limit", type=float)
-    parser.add_argument("--lanes", type=int, default=min(len(os.sched_getaffinity(0)), 4))
+    parser.add_argument("--lanes", type=int, default=min(CORES, 4))
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--ready")

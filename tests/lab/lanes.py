@@ -9,6 +9,7 @@ import itertools
 import pathlib
 import threading
 import time
+import traceback
 
 from guests import ONE, Failed, Topology
 from hosts import Lab, Skipped
@@ -57,6 +58,8 @@ def run_scenario(scenario, topology, options):
         outcome, why = "skipped", str(reason)
     except Failed as failure:
         outcome, why = "failed", str(failure)
+    except Exception:
+        outcome, why = "failed", traceback.format_exc()
     lab.end = time.monotonic() + 40
     try:
         lab.stop()
@@ -126,6 +129,7 @@ class Lanes:
             -getattr(chosen[name], "SECONDS", SECONDS)))
         self.lock = threading.Lock()
         self.boots = itertools.count(1)
+        self.lanes = 1 if options.ssh else max(1, min(options.lanes, len(chosen) // 3))
         self.count = {"passed": 0, "failed": 0, "skipped": 0}
 
     def take(self, lane):
@@ -147,7 +151,8 @@ class Lanes:
         folder = self.folder / f"boot{next(self.boots)}"
         if self.options.ssh:
             return Machines(folder, self.options.ssh, self.options.hosts)
-        return Topology(scenario.TOPOLOGY, self.options.hosts, folder, self.options.ready, self.options.accel)
+        return Topology(scenario.TOPOLOGY, self.options.hosts, folder, self.options.ready, self.options.accel,
+                        self.lanes)
 
     def say(self, outcome, seconds, cpu_seconds, name, why="", notes=()):
         with self.lock:
@@ -155,11 +160,12 @@ class Lanes:
                 self.count[outcome] += 1
             for note in notes:
                 print(f"         {note}")
-            print(f"{outcome:8} {seconds:6.1f} s {cpu_seconds:6.1f} s  {name}" + (f": {why}" if why else ""), flush=True)
+            words = f"{name}: {why}" if why else name
+            print(f"{outcome:8} {seconds:6.1f} s {cpu_seconds:6.1f} s  {words}", flush=True)
 
     def run(self):
         """Returns how many had which outcome."""
-        lanes = [Lane(self) for _ in range(1 if self.options.ssh else max(1, min(self.options.lanes, len(self.waiting) // 3)))]
+        lanes = [Lane(self) for _ in range(self.lanes)]
         for lane in lanes:
             lane.thread.join()
         if self.broken:

@@ -6,7 +6,7 @@ import bus
 from books import Books
 from guests import Failed
 
-HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 40, 40, 1, 10, 1000
+HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 20, 25, 1, 10, 1000
 GROWTH_KB = 512  # a connection that is kept has more than 20 KiB of receives
 
 
@@ -37,7 +37,7 @@ def reasons(daemon, words, count):
 def affect_nobody(lab, connects):
     """`connects`: good connections that are made and ended in a row, over each kind of device."""
     publisher, kinds = lab.host(1), len(lab.kinds)
-    daemon = bus.pubd(publisher, bus.market(), level="debug")
+    daemon = bus.pubd(publisher, bus.market(100), level="debug")
     readers = {kind: Books(lab.host(number), publisher, kind) for kind, number in zip(lab.kinds, (2, 3))}
     silent = [stranger(lab, kind, "silent", SILENT) for kind in lab.kinds]
     for process in silent:

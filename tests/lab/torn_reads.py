@@ -41,7 +41,7 @@ def none_wrong(lab, reads, sizes=(64, 256, 1024, 4096)):
         raise Failed("not one torn copy was met: this proves nothing")
 
 
-def some_wrong_without_the_check(lab, reads, sizes=(256, 4096) * 4):
+def some_wrong_without_the_check(lab, reads, sizes=(4096, 256) * 4):
     """The same readers on a library that does not compare the check: wrong records have to show, soon or later."""
     for size in sizes:
         found = readings(lab, size, reads, "lab-torn-unchecked")

@@ -9,7 +9,7 @@ SECONDS = 150
 
 def run(lab):
     publisher, host = lab.host(1), lab.host(4)
-    daemon = bus.pubd(publisher, bus.market(), kinds=("shm", "rxe"))
+    daemon = bus.pubd(publisher, bus.market(50), kinds=("shm", "rxe"))
     clinger = host.start(f"exec /usr/bin/python3 -B $SOURCE/tests/lab/clinger.py {host.rxe} {publisher.rxe} {bus.PORT}")
     clinger.wait_for("connected")
     lab.wait_until(lambda: bus.counter(publisher, "subscribers") == 1, "a subscriber", every=0.3)

@@ -19,7 +19,7 @@ def run(lab):
     host.return_device("rxe")
     waiting.kill()
 
-    daemon = bus.pubd(publisher, bus.market(), kinds=("rxe",), also=[f"rdma:{publisher.rxe}:{bus.PORT + 2}"])
+    daemon = bus.pubd(publisher, bus.market(50), kinds=("rxe",), also=[f"rdma:{publisher.rxe}:{bus.PORT + 2}"])
     others = [(one, kind) for one in lab.hosts for kind in ("rxe", "siw") if (one, kind) != (publisher, "rxe")]
     for one, kind in others:
         one.remove_device(kind).wait()

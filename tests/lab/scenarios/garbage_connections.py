@@ -3,8 +3,8 @@
 import strangers
 
 TOPOLOGY = "one guest"
-SECONDS = 120
+SECONDS = 240
 
 
 def run(lab):
-    strangers.affect_nobody(lab, 50)
+    strangers.affect_nobody(lab, 30)

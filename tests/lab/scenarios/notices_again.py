@@ -26,7 +26,7 @@ def heard(lab, kind, reader):
 
 def run(lab):
     publisher = lab.host(1)
-    daemon = bus.pubd(publisher, bus.market())
+    daemon = bus.pubd(publisher, bus.market(200))
     reader = Books(publisher, publisher, "shm")
     reader.sees("appeared")
     for kind in ("rxe", "siw"):

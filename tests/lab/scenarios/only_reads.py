@@ -7,13 +7,13 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 120
-RECORDS = 1000  # 500 a second
+RECORDS, RATE = 1000, 500
 OTHER_PER_SECOND = 20  # pulses, and what the connection manager says
 BY_RECORD = {"read request", "read response", "acknowledge", "multicast datagram"}
 
 
 def run(lab):
-    scene = failures.Scene(lab, kinds=("rxe",))
+    scene = failures.Scene(lab, kinds=("rxe",), rate=RATE)
     reader = scene.readers["rxe"]
     tap = lab.host(1).start(f"exec python3 $SOURCE/tests/lab/capture.py {lab.host(1).interface('rxe')}")
     tap.wait_for("capturing")

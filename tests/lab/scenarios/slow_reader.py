@@ -9,7 +9,7 @@ SLOTS = 512
 
 
 def run(lab):
-    scene = failures.Scene(lab, kinds=("rxe", "siw"), slots=SLOTS)
+    scene = failures.Scene(lab, kinds=("rxe", "siw"), slots=SLOTS, rate=500)
     slow, fast = scene.readers["rxe"], scene.readers["siw"]
     slow.process.signal("STOP")
     fast.reads_on(3 * SLOTS)
