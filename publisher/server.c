@@ -212,31 +212,37 @@ static void silence_count(struct tb_publisher *publisher)
 
 /* A silent topic's beat falls behind the count, and the topic is stale to its readers: by quarters
  * of the bound alone, however many pulses tell news between them. */
-static void page_store(const struct tb_publisher *publisher, struct realm *realm)
+static void entry_store(struct tb_publisher *publisher, const struct tb_topic *topic,
+			uint32_t realms)
 {
-	realm->pulse.count++;
-	for (uint32_t i = 0; i < publisher->topic_count; i++) {
-		const struct tb_topic *topic = publisher->topics[i];
-		struct bus_entry entry = { .epoch = topic->shape.epoch,
-					   .head = topic_head(topic),
-					   .topic_id = topic->shape.topic_id,
-					   .state = TOPIC_LIVE,
-					   .beat = realm->pulse.count - topic->silent };
+	struct bus_entry entry = { .epoch = topic->shape.epoch,
+				   .head = topic_head(topic),
+				   .topic_id = topic->shape.topic_id,
+				   .state = TOPIC_LIVE };
 
-		if (!realm_has(realm, topic))
+	if (atomic_load_explicit(&topic->end_due, memory_order_acquire))
+		entry.state = TOPIC_ENDED;
+	for (uint32_t i = 0; i < publisher->realm_count; i++) {
+		const struct realm *realm = &publisher->realms[i];
+
+		if (!(realms >> i & 1) || !realm_has(realm, topic))
 			continue;
-		if (atomic_load_explicit(&topic->end_due, memory_order_acquire))
-			entry.state = TOPIC_ENDED;
-		bus_page_store_entry(realm->page.base, i, &entry, publisher->bus_id);
+		entry.beat = realm->pulse.count - topic->silent;
+		bus_page_store_entry(realm->page.base, entry.topic_id - 1, &entry,
+				     publisher->bus_id);
 	}
-	bus_page_store_pulse(realm->page.base, &realm->pulse);
 }
 
 void server_pulse(struct tb_publisher *publisher, uint32_t realms)
 {
 	for (uint32_t i = 0; i < publisher->realm_count; i++)
+		publisher->realms[i].pulse.count += realms >> i & 1;
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		entry_store(publisher, publisher->topics[i], realms);
+	for (uint32_t i = 0; i < publisher->realm_count; i++)
 		if (realms >> i & 1)
-			page_store(publisher, &publisher->realms[i]);
+			bus_page_store_pulse(publisher->realms[i].page.base,
+					     &publisher->realms[i].pulse);
 	announce_heads(publisher);
 }
 
