@@ -90,7 +90,7 @@ static int bytewise_expose(struct listener *listener, const struct memory *memor
 
 	*out = NULL;
 	if (!exposure)
-		abort();
+		return error_set(ENOMEM, "no memory to expose");
 	exposure->base.ops = listener->ops;
 	exposure->realm = realm;
 	result = shm_expose(listener, memory, realm, &exposure->shared);
