@@ -212,10 +212,15 @@ static int publisher_succeeds(void)
 
 static int connection_goes(void)
 {
+	const time_t until = time(NULL) + DEADLINE_S;
+
 	if (shutdown(scene.own->ops->link_fd(scene.own->link), SHUT_RDWR) < 0)
 		return -errno;
-	while (scene.own->welcomed)
+	while (scene.own->welcomed) {
+		if (time(NULL) > until)
+			wrong("a connection that was shut down stays up", "seconds", DEADLINE_S);
 		tb_poll(scene.own, 100);
+	}
 	return publish(scene.topic, RECORDS);
 }
 
