@@ -35,7 +35,8 @@ enum { RAW = 0, SEALED = 1 };
 
 /* What a handler was told, and whether all of it could be right. */
 struct seen {
-	uint64_t records, lost, overrun, last, wrong, events;
+	uint64_t records, lost, overrun, wrong, events;
+	_Atomic uint64_t last; /* the sequence that was last accounted for */
 	bool ended, stale, live, backward, impossible;
 };
 
@@ -75,7 +76,8 @@ static void on_event(void *user, const struct tb_event *event)
 	if (event->kind == TB_EVENT_GAP) {
 		seen->lost += event->last - event->first + 1;
 		seen->overrun += event->cause == TB_CAUSE_OVERRUN;
-		seen->backward |= event->last < event->first;
+		seen->backward |= event->first <= seen->last || event->last < event->first;
+		seen->last = event->last;
 	}
 	seen->ended |= event->kind == TB_EVENT_ENDED;
 	seen->stale |= event->kind == TB_EVENT_STALE;
@@ -88,7 +90,7 @@ struct stage {
 	struct tb_subscriber *subscriber;
 	struct region_layout layout;
 	struct seen seen;
-	uint64_t published;
+	_Atomic uint64_t published; /* read, as seen.last is, by who does damage meanwhile */
 };
 
 static void stage_open(struct stage *stage, const char *scheme, uint32_t flags)
