@@ -168,6 +168,7 @@ static bool ticket_read(struct reading *reading, const char *text, void *field)
 		reading->instead = "64 hexadecimal digits";
 	else
 		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+	ticket->path = NULL; /* there is nothing to compare with others */
 	return false;
 }
 

@@ -490,6 +490,18 @@ Test(refusals, a_ticket_that_others_may_read_is_told_with_its_permissions)
 	free(words);
 }
 
+Test(refusals, tickets_that_were_not_read_are_not_compared)
+{
+	char *words = load(IN_REALMS("[ { name: r, ticket_file: /none, topics: [ t ] }, "
+				     "{ name: s, ticket_file: /none, topics: [ t ] } ]"),
+			   -EINVAL);
+
+	cr_expect(strstr(words, "realms[0].ticket_file: found \"/none\", "), "%s", words);
+	cr_expect(strstr(words, "realms[1].ticket_file: found \"/none\", "), "%s", words);
+	cr_expect_str_eq(tb_error(), "t.yaml: found 2 errors, expected none", "%s", words);
+	free(words);
+}
+
 Test(refusals, a_hundred_errors_are_told_and_the_others_counted)
 {
 	char *text = NULL, *words;
