@@ -22,7 +22,8 @@ struct cat {
 	const struct command *command;
 	struct rows rows;
 	struct tb_schema *schema; /* what the records have to be compatible with, or NULL */
-	bool exact;               /* one topic by its name */
+	const char *pattern;
+	bool exact; /* it is one topic's name */
 	bool until_end;
 	bool wait, strict;
 	const uint8_t *ticket; /* NULL: none */
@@ -60,6 +61,14 @@ static void note_end(struct cat *cat, const struct tb_event *event)
 	cat->done = cat->done || cat->until_end;
 }
 
+/* Of a pattern's topics one may be refused alone. In the pattern's own name the connection is, or
+ * the list of its topics for want of something, which is asked for again. */
+static bool refused_all(const struct cat *cat, const struct tb_event *event)
+{
+	return cat->exact || (strcmp(event->topic, cat->pattern) == 0 &&
+			      (event->code == EACCES || event->code == EPROTO));
+}
+
 static void on_event(void *user, const struct tb_event *event)
 {
 	struct cat *cat = user;
@@ -70,7 +79,7 @@ static void on_event(void *user, const struct tb_event *event)
 	if (event->kind == TB_EVENT_APPEARED || event->kind == TB_EVENT_RESTART ||
 	    event->kind == TB_EVENT_ENDED)
 		note_end(cat, event);
-	if (event->kind == TB_EVENT_REFUSED && cat->exact) {
+	if (event->kind == TB_EVENT_REFUSED && refused_all(cat, event)) {
 		cat->done = true;
 		cat->status = COMMAND_REFUSED;
 	}
@@ -230,6 +239,7 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 {
 	const char *pattern = call->operands[1];
 
+	cat->pattern = pattern;
 	cat->exact = !strpbrk(pattern, "*>");
 	if (!cat->exact && cat->rows.format == TB_FORMAT_CSV)
 		return command_wrong(call,

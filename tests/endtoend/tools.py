@@ -152,6 +152,18 @@ class Tools(unittest.TestCase):
                 self.assertEqual((result.returncode, result.stdout), (3, ""), args)
                 self.assertIn(words, result.stderr, args)
 
+    def test_who_is_refused_by_the_next_publisher_ends_with_3_a_pattern_too(self):
+        bus = Bus("b", self.folder)
+        readers = [self.begin("cat", "shm:b", what, "--from=oldest") for what in ("t.quote", "t.*", ">")]
+        for reader in readers:
+            self.assertIn("appeared", reader.stderr.readline())
+        bus.close()
+        self.bus(self.ticket("desk", "5a" * 32))
+        for reader in readers:
+            words = reader.communicate(timeout=PATIENCE_S)[1]
+            self.assertEqual(reader.returncode, 3, words)
+            self.assertIn("shows no ticket", words.splitlines()[-1])
+
     def test_a_ticket_that_cannot_be_taken_is_told_and_nobody_is_asked(self):
         good = "5a" * 32
         for name, text, mode, words in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "64 hex")):
