@@ -34,6 +34,7 @@
 #define HELLO_MS        2000
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
+#define CLOSED          "it closed the connection"
 #define GIVEN_MAX       (2 * FABRIC_UNANSWERED) /* descriptors to a peer that reads none */
 
 struct shm_exposure {
@@ -462,7 +463,9 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 	peer->up = true;
 	result = shm_transmit(peer->fd, SHM_WELCOME, welcome, length,
 			      given ? ((struct shm_exposure *)given)->fd : -1);
-	if (result < 0) {
+	if (result == -ECONNRESET) {
+		peer_lost(listener, peer, CLOSED);
+	} else if (result < 0) {
 		snprintf(why, sizeof(why), "%s", tb_error());
 		refuse(peer->fd, (uint32_t)-result, why);
 		peer_dropped(listener, peer, why);
@@ -492,7 +495,7 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 			return;
 		given_look(peer);
 		if (bytes == -ECONNRESET) {
-			peer_lost(listener, peer, "it closed the connection");
+			peer_lost(listener, peer, CLOSED);
 		} else if (bytes < 0 || frame.kind != (peer->up ? SHM_MESSAGE : SHM_HELLO)) {
 			snprintf(why, sizeof(why), "it sent %s, expected a %s",
 				 bytes < 0 ? "a frame of a wrong size" : "a frame of another kind",
@@ -628,6 +631,7 @@ struct fabric_key shm_key(const struct exposure *exposure)
 int shm_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
 {
 	struct shm_peer *peer = (struct shm_peer *)base;
+	int result;
 
 	if (peer->dead || !peer->up)
 		return error_set(ENOTCONN, "the subscriber is gone");
@@ -637,8 +641,14 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 			return error_set(EAGAIN, "it does not read what it asked for");
 		peer->given++;
 	}
-	return shm_transmit(peer->fd, SHM_MESSAGE, message, bytes,
-			    given ? ((struct shm_exposure *)given)->fd : -1);
+	result = shm_transmit(peer->fd, SHM_MESSAGE, message, bytes,
+			      given ? ((struct shm_exposure *)given)->fd : -1);
+	if (result != -ECONNRESET)
+		return result;
+	/* Who closed did nothing wrong: its end is read behind what it sent before, and told as
+	 * gone. Who only stopped receiving has the same end. */
+	shutdown(peer->fd, SHUT_RDWR);
+	return 0;
 }
 
 void shm_peer_words(const struct peer *base, char *words, size_t bytes)

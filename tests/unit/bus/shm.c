@@ -377,6 +377,49 @@ Test(shm, a_wrong_frame_ends_its_connection_and_is_told)
 	expect_guest_well();
 }
 
+/* What a program does that has read enough: nobody is to look for what it did wrong. */
+Test(shm, who_closed_before_it_was_sent_something_is_gone_and_not_dropped)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+
+	host_open(8, nobody_else);
+	guest_enter();
+	for (unsigned int i = 0; i < 4; i++) {
+		const bool stays = i % 2;
+		int fd = stranger();
+
+		put_frame(fd, SHM_HELLO, 8);
+		UNTIL(host.hellos == i + 2);
+		if (i < 2)
+			cr_expect_eq(take(fd, body, sizeof(body)), SHM_WELCOME);
+		put_frame(fd, SHM_MESSAGE, 8);
+		cr_assert_eq(stays ? shutdown(fd, SHUT_RD) : close(fd), 0);
+		for (int sends = 0; sends < 2; sends++)
+			cr_expect_eq(shm_send(host.last, "farewell", 8, host.exposure), 0, "%s",
+				     tb_error());
+		UNTIL(host.gones == i + 1);
+		if (stays)
+			close(fd);
+	}
+	expect_guest_well();
+	cr_expect_eq(host.messages, 4 + 1, "what they sent before was taken");
+	cr_expect_eq(host.notables, 0, "%s", host.notable);
+}
+
+/* The welcome finds nobody. */
+Test(shm, who_closed_behind_its_hello_is_gone_and_not_dropped)
+{
+	int fd;
+
+	host_open(8, nobody_else);
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	close(fd);
+	UNTIL(host.gones == 1);
+	cr_expect_eq(host.hellos, 1);
+	cr_expect_eq(host.notables, 0, "%s", host.notable);
+}
+
 /* A frame of any length and kind, with some descriptors. */
 static bool put_random(int fd)
 {
