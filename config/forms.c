@@ -3,6 +3,7 @@
 #include "config/forms.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -98,11 +99,25 @@ const struct form forms_address = {
 	.read = address_read,
 };
 
+static bool is_link_control(const struct sockaddr_storage *group)
+{
+	const struct sockaddr_in *four = (const struct sockaddr_in *)group;
+
+	return group->ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 8 == 0xe00000;
+}
+
 static bool group_read(struct reading *reading, const char *text, void *field)
 {
 	struct sockaddr_storage group;
 
-	return address_parse_group(text, &group) == 0 && keep(reading, text, field);
+	if (address_parse_group(text, &group) < 0)
+		return false;
+	if (is_link_control(&group)) {
+		snprintf(reading->why, sizeof(reading->why),
+			 "224.0.0.0/24 is of the link's own protocols (RFC 5771)");
+		return false;
+	}
+	return keep(reading, text, field);
 }
 
 const struct form forms_group = {

@@ -207,6 +207,33 @@ static bool group_same(struct reading *reading, const struct located_node *node,
 	return true;
 }
 
+static bool has_networks(const struct settings_list *listen)
+{
+	for (size_t i = 0; i < listen->count; i++)
+		if (strncmp(listen->texts[i], "rdma:", 5) == 0)
+			return true;
+	return false;
+}
+
+/* A group that no notice would ever go to is a mistake. */
+static bool group_useful(struct reading *reading, const struct located_node *node,
+			 const struct settings_topic *topic)
+{
+	const struct settings_bus *bus = &reading->settings->bus;
+	const char *why = NULL;
+
+	if (!topic->checked)
+		why = "an unchecked topic is for shared memory alone";
+	else if (!has_networks(&bus->listen))
+		why = "bus.listen is shared memory alone";
+	else if (bus->notice == SETTINGS_NOTICE_NONE)
+		why = "bus.notice is none";
+	if (why)
+		located_error(&reading->errors, node, "found \"%s\", expected none: %s", node->text,
+			      why);
+	return !why;
+}
+
 /* Each group is counted and checked where it is met first. */
 static void group_new(struct reading *reading, const struct located_node *node,
 		      const struct sockaddr_storage *group)
@@ -239,12 +266,8 @@ static void topic_group(struct reading *reading, const struct located_node *node
 	struct sockaddr_storage group;
 	char known[32];
 
-	if (topic->multicast && !topic->checked)
-		located_error(&reading->errors, node,
-			      "found \"%s\", expected none: an unchecked topic is for shared "
-			      "memory alone",
-			      node->text);
-	if (!topic->multicast || address_parse_group(topic->multicast, &group) < 0 ||
+	if (!topic->multicast || !group_useful(reading, node, topic) ||
+	    address_parse_group(topic->multicast, &group) < 0 ||
 	    group_same(reading, node, &group, settings->bus.multicast, "bus.multicast"))
 		return;
 	for (size_t i = 0; i < settings->topic_count; i++) {

@@ -23,8 +23,11 @@
 #define A_TOPIC(topic) BUS SCHEMAS FEEDS "topics: [ " topic " ]\n"
 #define IN_TOPIC(keys) A_TOPIC("{ name: t, feed: f, select: quote, schema: quote, " keys " }")
 #define TWO_TOPICS(one, other)                                                                     \
-	A_TOPIC("{ name: t, feed: f, select: quote, schema: quote, multicast: " one                \
-		" }, { name: u, feed: f, select: trade, schema: trade, multicast: " other " }")
+	A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: " one    \
+		  " }, { name: u, feed: f, select: trade, schema: trade, multicast: " other        \
+		  " } ]\n"
+#define A_NETWORK                                                                                  \
+	"bus: { name: b, listen: [ 'rdma:[fd00::1]:7471', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS
 #define IN_REALMS(list) BUS SCHEMAS FEEDS TOPICS "realms: " list "\n"
 #define A_REALM(keys)   IN_REALMS("[ { name: r, " keys " } ]")
 #define TICKET          "expected the file of a ticket"
@@ -38,6 +41,7 @@
 #define ADDRESS         "expected shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT"
 #define HOST            "expected HOST:PORT: an IPv4 address, or an IPv6 address in brackets, and 1 to 65535"
 #define GROUP           "expected GROUP:PORT of a multicast group like 239.10.0.1:7472"
+#define LINKS           ": 224.0.0.0/24 is of the link's own protocols (RFC 5771)"
 #define NUMBER(from_to) "expected a whole number from " from_to
 #define BOOLEAN         "expected true or false"
 #define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
@@ -93,6 +97,9 @@ static const char *const cases[][2] = {
 	{ IN_BUS("multicast: @[]"), "bus.multicast: found a sequence, " GROUP },
 	{ IN_BUS("multicast: @239.1.1.1"), "bus.multicast: found \"239.1.1.1\", " GROUP },
 	{ IN_BUS("multicast: @'10.9.0.1:7472'"), "bus.multicast: found \"10.9.0.1:7472\", " GROUP },
+	{ IN_BUS("multicast: @'224.0.0.1:7472'"), "bus.multicast: found \"224.0.0.1:7472\", " GROUP LINKS },
+	{ IN_BUS("multicast: @'224.0.0.255:7472'"), "bus.multicast: found \"224.0.0.255:7472\", " GROUP LINKS },
+	{ IN_TOPIC("multicast: @'224.0.0.9:7472'"), "topics[0].multicast: found \"224.0.0.9:7472\", " GROUP LINKS },
 	{ IN_BUS("multicast: @'239.1.1.1:0'"), "bus.multicast: found \"239.1.1.1:0\", " GROUP },
 	{ IN_BUS("notice: @heads"), "bus.notice: found \"heads\", expected auto, none, ud or udp" },
 	{ IN_BUS("notice: @[]"), "bus.notice: found a sequence, expected auto, none, ud or udp" },
@@ -325,7 +332,7 @@ static const char *const cases[][2] = {
 	{ IN_TOPIC("multicast: @239.1.1.1"), "topics[0].multicast: found \"239.1.1.1\", " GROUP },
 	{ IN_TOPIC("multicast: @'10.9.0.1:7472'"), "topics[0].multicast: found \"10.9.0.1:7472\", " GROUP },
 	{ IN_TOPIC("multicast: @'[fd00::1]:7472'"), "topics[0].multicast: found \"[fd00::1]:7472\", " GROUP },
-	{ IN_TOPIC("multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1'"), "topics[0].multicast: " AGAIN "4)" },
+	{ A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1' } ]\n", "topics[0].multicast: " AGAIN "4)" },
 	/* realms */
 	{ IN_REALMS("@all"), "realms: found \"all\", expected a list of realms" },
 	{ IN_REALMS("@[]"), "realms: found 0 entries, expected 1 to 32" },
@@ -356,9 +363,12 @@ static const char *const cases[][2] = {
 	{ A_REALM("ticket_file: a.ticket, topics: [ @T ]"), "realms[0].topics[0]: found \"T\", " PATTERN ": topic pattern: found \"T\", expected parts of a-z, 0-9, '_', '-', '*' (or '>' as the last part) with single dots between" },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @topics: [ t ]"), "realms[0].topics: " AGAIN "5)" },
 	/* between them */
-	{ "bus: { name: b, multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
+	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
 	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which bus.multicast has for this group" },
 	{ IN_TOPIC("checked: false, multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected none: an unchecked topic is for shared memory alone" },
+	{ IN_TOPIC("multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected none: bus.listen is shared memory alone" },
+	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], notice: none }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7472' } ]\n",
+	  "topics[0].multicast: found \"239.1.1.1:7472\", expected none: bus.notice is none" },
 	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topics[0] has for this group" },
 	{ "bus: { name: b, listen: [ 'shm:', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'[ff15::1]:7472' } ]\n",
 	  "topics[0].multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as the addresses of bus.listen are" },
@@ -581,12 +591,12 @@ static const char *const good[] = {
 	IN_FILE("from: first_trade"),
 	IN_FILE("time_zone: UTC"),
 	IN_TOPIC("slots: 64, instruments: 1"),
-	IN_TOPIC("multicast: '[ff15::1]:1'"),
+	IN_BUS("multicast: '224.0.1.0:1'"),
+	A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: "
+		  "'[ff15::1]:1' } ]\n",
 	TWO_TOPICS("'239.1.1.1:7472'", "'239.1.1.1:7472'"),
 	TWO_TOPICS("'239.1.1.1:7472'", "'239.1.1.2:7473'"),
-	"bus: { name: b, multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS TWO_GROUPED,
-	"bus: { name: b, listen: [ 'rdma:[fd00::1]:7471', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS
-		TWO_GROUPED,
+	A_NETWORK TWO_GROUPED,
 	IN_TOPIC("slots: 16777216, instruments: 1048576"),
 	A_TOPIC("{ name: " NAME_63 ", feed: f, select: imbalance, schema: trade }"),
 	IN_REALMS("[ { name: anonymous, topics: [ '>' ] } ]"),
@@ -613,7 +623,7 @@ Test(refusals, a_group_too_many_is_told_at_the_topic_that_asks_for_it)
 		char *text = NULL, *words;
 		FILE *stream = open_memstream(&text, &length);
 
-		fputs(BUS SCHEMAS FEEDS "topics:\n", stream);
+		fputs(A_NETWORK "topics:\n", stream);
 		for (int i = 0; i < topics; i++)
 			fprintf(stream,
 				"- { name: t%d, feed: f, select: quote, schema: quote, slots: 64, "

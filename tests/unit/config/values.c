@@ -12,7 +12,7 @@
 static const char full[] =
 	"bus:\n"
 	"  name: equities\n"
-	"  listen: [ 'shm:', 'shm:other.name' ]\n"
+	"  listen: [ 'shm:', 'shm:other.name', 'rdma:10.9.0.1:7471' ]\n"
 	"  access: { users: [ md, \"a\\\"b\\\\c\\td\\ne \xc3\xa9\" ], groups: [ trading, 'null' ] "
 	"}\n"
 	"  multicast: '239.1.2.3:7472'\n"
@@ -99,9 +99,10 @@ static void expect_full_bus(const struct settings *settings)
 
 	cr_expect_str_eq(settings->path, "t.yaml");
 	cr_expect_str_eq(bus->name, "equities");
-	cr_assert_eq(bus->listen.count, 2);
+	cr_assert_eq(bus->listen.count, 3);
 	cr_expect_str_eq(bus->listen.texts[0], "shm:equities");
 	cr_expect_str_eq(bus->listen.texts[1], "shm:other.name");
+	cr_expect_str_eq(bus->listen.texts[2], "rdma:10.9.0.1:7471");
 	cr_assert_eq(bus->users.count, 2);
 	cr_expect_str_eq(bus->users.texts[0], "md");
 	cr_expect_str_eq(bus->users.texts[1], "a\"b\\c\td\ne \xc3\xa9");
