@@ -5,10 +5,10 @@
  * Threads  a subscriber, with its subscriptions, is used by one thread at a time; any number of
  *          subscribers in a process. No thread is made.
  * Memory   everything is allocated in open, subscribe and when a topic is joined, up to the bounds
- *          in the options; polling allocates nothing. Options and strings are copied. Memory that
- * READs land in is touched first, and so placed by the kernel, on the thread that calls: in
- *          tb_subscriber_open, tb_subscribe, and tb_poll where a topic is joined later. A caller
- *          that runs near the device has it there.
+ *          in the options; polling allocates nothing. Options and strings are copied. Memory
+ *          that READs land in is touched first, and so placed by the kernel, on the thread that
+ *          calls: in tb_subscriber_open, tb_subscribe, and tb_poll where a topic is joined later.
+ *          A caller that runs near the device has it there.
  * Lifetime a subscription ends with tb_unsubscribe or its subscriber; both may be called from a
  *          handler and then take effect when the handler returns. */
 #ifndef TICKBUS_SUBSCRIBER_H
