@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,24 +35,31 @@ static uint8_t digit(char c)
 	return (uint8_t)(isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
-/* Digits, and an end of line at most. */
-static bool is_ticket(const char *text, size_t length)
+/* Digits, and an end of line at most. What is told of others is where they stop being that. */
+static int text_check(const char *path, const char *text, size_t length)
 {
-	for (size_t i = 0; i < DIGITS; i++)
-		if (i >= length || !isxdigit((unsigned char)text[i]))
-			return false;
-	return length == DIGITS || (length == DIGITS + 1 && text[DIGITS] == '\n');
+	size_t digits = 0, end;
+
+	while (digits < length && digits < DIGITS && isxdigit((unsigned char)text[digits]))
+		digits++;
+	end = digits + (digits < length && text[digits] == '\n');
+	if (end < length)
+		return error_set(EINVAL,
+				 "ticket %s: found a byte at place %zu that does not belong there, "
+				 "expected %d hexadecimal digits and an end of line at most",
+				 path, end + 1, DIGITS);
+	if (digits < DIGITS)
+		return error_set(EINVAL, "ticket %s: found %zu hexadecimal digits, expected %d",
+				 path, digits, DIGITS);
+	return 0;
 }
 
 static int text_take(const char *path, const char *text, size_t length, uint8_t *ticket)
 {
 	uint8_t any = 0;
 
-	if (!is_ticket(text, length))
-		return error_set(EINVAL,
-				 "ticket %s: found something else, expected %d hexadecimal "
-				 "digits",
-				 path, DIGITS);
+	if (text_check(path, text, length) < 0)
+		return -EINVAL;
 	for (size_t i = 0; i < TB_TICKET_BYTES; i++) {
 		ticket[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
 		any |= ticket[i];

@@ -166,7 +166,7 @@ class Tools(unittest.TestCase):
 
     def test_a_ticket_that_cannot_be_taken_is_told_and_nobody_is_asked(self):
         good = "5a" * 32
-        for name, text, mode, words in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "64 hex")):
+        for name, text, mode, words in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "found 63 hexadecimal digits, expected 64")):
             path = self.ticket(name, text, mode)
             for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
                 result = self.run_tool(*args, "--ticket", path)

@@ -71,22 +71,35 @@ Test(ticket, is_64_digits_with_or_without_an_end_of_line)
 
 Test(ticket, that_is_something_else_is_refused)
 {
-	static const char *const others[] = {
-		"",
-		"\n",
-		"00",
-		(DIGITS "0"),
-		(DIGITS "\n\n"),
-		(DIGITS "\r\n"),
-		(" " DIGITS),
-		"0x112233445566778899aabbccddeeffFEDCBA98765432100123456789abcdef",
-		"g0112233445566778899aabbccddeeffFEDCBA98765432100123456789abcdef",
-		"00112233445566778899aabbccddeeffFEDCBA98765432100123456789abcde\n",
+	static const struct {
+		const char *text;
+		int digits, place; /* all that is told */
+	} others[] = {
+		{ "", 0, 0 },
+		{ "\n", 0, 0 },
+		{ "00", 2, 0 },
+		{ "00112233445566778899aabbccddeeffFEDCBA98765432100123456789abcde\n", 63, 0 },
+		{ DIGITS "0", 0, 65 },
+		{ DIGITS "\n\n", 0, 66 },
+		{ DIGITS "\r\n", 0, 65 },
+		{ " " DIGITS, 0, 1 },
+		{ "0x112233445566778899aabbccddeeffFEDCBA98765432100123456789abcdef", 0, 2 },
+		{ "g0112233445566778899aabbccddeeffFEDCBA98765432100123456789abcdef", 0, 1 },
+		{ "00112233\n5566778899aabbccddeeffFEDCBA98765432100123456789abcdef", 0, 10 },
 	};
+	char words[128];
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		file_make(others[i], 0600);
-		expect_refused(EINVAL, "found something else, expected 64 hexadecimal digits");
+		if (others[i].place)
+			snprintf(words, sizeof(words),
+				 "found a byte at place %d that does not belong there, expected 64 "
+				 "hexadecimal digits and an end of line at most",
+				 others[i].place);
+		else
+			snprintf(words, sizeof(words), "found %d hexadecimal digits, expected 64",
+				 others[i].digits);
+		file_make(others[i].text, 0600);
+		expect_refused(EINVAL, words);
 	}
 	file_make("0000000000000000000000000000000000000000000000000000000000000000", 0600);
 	expect_refused(EINVAL, "found zeros, expected random digits");
