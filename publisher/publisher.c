@@ -190,12 +190,22 @@ static int node_default(const struct tb_publisher_options *options)
 	return NUMA_ANY;
 }
 
+static int place_check(const char *what, uint32_t place)
+{
+	if (place <= CPU_SETSIZE)
+		return 0;
+	return error_set(EINVAL,
+			 "publisher options: %s: found TB_ON(%u), expected 0 or TB_ON(0) to "
+			 "TB_ON(%d)",
+			 what, place - 1, CPU_SETSIZE - 1);
+}
+
 static int places_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
-	int result = range_check("cpu", options->cpu, 0, CPU_SETSIZE);
+	int result = place_check("cpu", options->cpu);
 
 	if (result == 0)
-		result = range_check("numa", options->numa, 0, CPU_SETSIZE);
+		result = place_check("numa", options->numa);
 	if (result < 0)
 		return result;
 	publisher->cpu = (int)options->cpu - 1;

@@ -126,10 +126,15 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 	const size_t count = options->realm_count ? options->realm_count : 1;
 	int result = 0;
 
-	if (count > FABRIC_REALMS_MAX || !asked)
+	if (!asked)
 		return error_set(EINVAL,
-				 "publisher options: realms: found %zu, expected at most %d",
-				 asked ? count : 0, FABRIC_REALMS_MAX);
+				 "publisher options: realms: found NULL, expected %zu as "
+				 "realm_count says",
+				 count);
+	if (count > FABRIC_REALMS_MAX)
+		return error_set(EINVAL,
+				 "publisher options: realms: found %zu, expected at most %d", count,
+				 FABRIC_REALMS_MAX);
 	if (asked->size < sizeof(*asked) || asked->size % alignof(struct tb_realm) != 0)
 		return error_set(EINVAL,
 				 "publisher options: realms[0]: found size %zu, expected %zu or "

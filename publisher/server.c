@@ -55,14 +55,17 @@ static int realm_choose(const struct tb_publisher *publisher, const struct contr
 			const struct realm **realm, char reason[FABRIC_REASON_BYTES])
 {
 	static const uint8_t none[TB_TICKET_BYTES];
+	const char *why = "the subscriber's ticket is not known to the publisher";
 
 	*realm = realms_find(publisher, hello->ticket);
 	if (*realm)
 		return 0;
-	snprintf(reason, FABRIC_REASON_BYTES, "%s",
-		 memcmp(hello->ticket, none, sizeof(none)) == 0
-			 ? "the subscriber shows no ticket, and the publisher asks for one"
-			 : "the subscriber's ticket is not known to the publisher");
+	if (memcmp(hello->ticket, none, sizeof(none)) == 0)
+		why = "the subscriber shows no ticket, and the publisher asks for one";
+	else if (publisher->realm_count == 1 &&
+		 memcmp(publisher->realms[0].ticket, none, sizeof(none)) == 0)
+		why = "the subscriber shows a ticket, and the bus has no realms that ask for one";
+	snprintf(reason, FABRIC_REASON_BYTES, "%s", why);
 	return -EACCES;
 }
 

@@ -92,7 +92,7 @@ class Strangers(Scene):
             peer.close()
         peer = self.peer()
         peer.send(wire.HELLO, wire.hello()[:24] + b"x" * 32)
-        self.assertIn("ticket is not known", peer.refusal())
+        self.assertIn("shows a ticket, and the bus has no realms", peer.refusal())
         peer.close()
         self.nobody_is_harmed()
 

@@ -284,7 +284,8 @@ Test(answers, a_hello_that_cannot_be_served_is_refused_with_both_sides_values)
 		EPROTO, "the subscriber needs features 0x10, the publisher has none");
 	expect_sent_away(
 		(struct control_hello){ .version_low = 1, .version_high = 1, .ticket = { 0, 1 } },
-		EACCES, "the subscriber's ticket is not known to the publisher");
+		EACCES,
+		"the subscriber shows a ticket, and the bus has no realms that ask for one");
 	greet(&guest, "hello", 5);
 	cr_expect_eq(guest.code, EPROTO);
 	cr_expect_str_eq(guest.why, "hello message of 5 bytes: is not from a tickbus at byte 0");

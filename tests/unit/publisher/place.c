@@ -340,11 +340,15 @@ Test(place, of_a_number_that_is_too_high_is_refused_before_a_device_is_asked)
 	for (size_t i = 0; i < sizeof(high) / sizeof(high[0]); i++) {
 		cr_expect_eq(open_at("placed:test", high[i], 0), -EINVAL);
 		snprintf(words, sizeof(words),
-			 "publisher options: cpu: found %u, expected 0 to 1024", high[i]);
+			 "publisher options: cpu: found TB_ON(%u), expected 0 or TB_ON(0) to "
+			 "TB_ON(1023)",
+			 high[i] - 1);
 		cr_expect_str_eq(tb_error(), words);
 		cr_expect_eq(open_at("placed:test", 0, high[i]), -EINVAL);
 		snprintf(words, sizeof(words),
-			 "publisher options: numa: found %u, expected 0 to 1024", high[i]);
+			 "publisher options: numa: found TB_ON(%u), expected 0 or TB_ON(0) to "
+			 "TB_ON(1023)",
+			 high[i] - 1);
 		cr_expect_str_eq(tb_error(), words);
 	}
 	cr_expect_eq(devices_asked, 0);
