@@ -246,7 +246,13 @@ bool pull_read_due(const struct tb_source *source)
 
 	if (source->state != SOURCE_RUNNING || !source->place.remote || source->page_under_way)
 		return false;
-	return source->copy_failed || half_due(source) >= 0 || (oldest && oldest->under_way == 0);
+	if (source->copy_failed)
+		return line_due(source);
+	if (half_due(source) >= 0)
+		return true;
+	if (!oldest || oldest->under_way > 0)
+		return false;
+	return !is_strict(source) || oldest->proven || line_due(source);
 }
 
 int pull_read(struct tb_source *source, int max)

@@ -239,7 +239,8 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 	return count;
 }
 
-/* A sleeper whom no notice would wake tells the publisher what it has seen of each topic. */
+/* A sleeper whom no notice would wake tells the publisher what it has seen of each topic; not while
+ * its line is not valid: it would be woken at once for records that it cannot have. */
 static void arm_all(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
@@ -247,7 +248,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 		struct control_message arm = { .type = CONTROL_ARM };
 
 		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
-		    notices_alive(source))
+		    source->invalid > 0 || notices_alive(source))
 			continue;
 		arm.topic.topic_id = source->place.shape.topic_id;
 		arm.topic.epoch = source->place.shape.epoch;
@@ -274,7 +275,7 @@ static enum there something_there(const struct tb_subscriber *subscriber)
 			return THERE_NOW;
 		if (source->has_successor || source->state < SOURCE_RUNNING ||
 		    (source->state == SOURCE_RUNNING && !source->orphan &&
-		     (source->look || source->hint > source->head)))
+		     (source->look || source->hint > source->head || source->invalid > 0)))
 			found = THERE_SOON;
 	}
 	return found;

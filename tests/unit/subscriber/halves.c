@@ -610,15 +610,18 @@ static void wait_for_the_line(void)
 {
 	_Atomic uint64_t *check = &topic->line->word[7];
 	const uint64_t right = atomic_load(check), before = counted(SUBSCRIPTION_READS);
-	uint64_t began_ms, reads, spent_ms;
+	uint64_t began_ms, reads, spent_ms, due = 0;
 
 	atomic_store(check, right ^ 1);
 	late.at_once = true;
 	UNTIL(source->invalid > 2);
 	began_ms = scene_now_ms();
 	reads = counted(SUBSCRIPTION_READS);
-	for (int i = 0; i < 20000; i++)
+	for (int i = 0; i < 20000; i++) {
 		poll_once();
+		due += pull_read_due(source) && scene_now_ms() - source->fetched_ms < POLL_PAGE_MS;
+	}
+	cr_expect_eq(due, 0, "who waits for it may sleep");
 	reads = counted(SUBSCRIPTION_READS) - reads;
 	spent_ms = scene_now_ms() - began_ms;
 	cr_expect_leq(reads, spent_ms / POLL_PAGE_MS + 2, "%" PRIu64 " READs in %" PRIu64 " ms",
