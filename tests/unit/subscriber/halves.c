@@ -619,7 +619,8 @@ static void wait_for_the_line(void)
 	reads = counted(SUBSCRIPTION_READS);
 	for (int i = 0; i < 20000; i++) {
 		poll_once();
-		due += pull_read_due(source) && scene_now_ms() - source->fetched_ms < POLL_PAGE_MS;
+		due += pull_read_due(source) &&
+		       subscriber_now_ms() - source->fetched_ms < POLL_PAGE_MS;
 	}
 	cr_expect_eq(due, 0, "who waits for it may sleep");
 	reads = counted(SUBSCRIPTION_READS) - reads;
