@@ -764,9 +764,10 @@ Test(fabric, two_addresses_of_one_owner_are_read_each_by_its_own_peers)
 		cr_expect_neq(ops->key(host.another).rkey, first.rkey);
 	guest_enter(&guests[2]);
 	expect_reads(&guests[2]);
+	ops->withdraw(host.another);
+	host.another = NULL;
 	ops->listener_close(host.second);
 	host.second = NULL;
-	host.another = NULL;
 	UNTIL(guests[1].gones == 1 && guests[2].gones == 1);
 	expect_reads(&guests[0]);
 }
