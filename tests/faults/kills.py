@@ -50,7 +50,7 @@ class Publisher(Scene):
 
     def test_stopped_at_any_moment_is_stale_then_live_and_nothing_is_lost(self):
         chance, lateness = seed(), Lateness()
-        pubd = self.pubd(settings(synthetic(", rate: 20000, speed: realtime"), bus=", stale_ms: 200",
+        pubd = self.pubd(settings(synthetic(", rate: 1000, speed: realtime"), bus=", stale_ms: 200",
                                   more="slots: 65536, instruments: 64"))
         witness = self.witness()
         witness.reads_on()
@@ -68,13 +68,14 @@ class Publisher(Scene):
         pubd.stop()
         witness.ends(0)
         books = witness.events("sum")[-1]
-        self.assertEqual((books["lost"], books["wrong"]), (0, 0))
+        self.assertEqual((books["lost"], books["wrong"]), (0, 0), witness.events("gap"))
 
 
 class Subscriber(Scene):
     def test_killed_at_any_moment_is_freed_with_all_it_held(self):
         chance = seed()
-        pubd = self.pubd(settings(synthetic(", rate: 20000, speed: realtime"), topics=("t", "u")))
+        pubd = self.pubd(settings(synthetic(", rate: 1000, speed: realtime"), topics=("t", "u"),
+                                  more="slots: 65536, instruments: 64"))
         other = self.witness()
         other.reads_on()
         before = None
@@ -94,13 +95,13 @@ class Subscriber(Scene):
         self.until(lambda: self.descriptors(pubd) == before[0], "as few descriptors as before", pubd)
         self.assertLess(pubd.memory_kb() - before[1], growth_kb(512))
         books = other.reads_on()
-        self.assertEqual((books["lost"], books["wrong"]), (0, 0))
+        self.assertEqual((books["lost"], books["wrong"]), (0, 0), other.events("gap"))
         pubd.stop()
         other.ends(0)
 
     def test_stopped_is_not_waited_for_and_told_its_exact_gap(self):
         pubd = self.pubd(settings(
-            synthetic(", rate: 40000, speed: realtime, start: { subscribers: 3 }"),
+            synthetic(", rate: 8000, speed: realtime, start: { subscribers: 3 }"),
             more="slots: 16384, instruments: 64"))
         slow, sleeper, other = (self.witness(start="oldest", how=how)
                                 for how in ("spin", "wait", "wait"))
