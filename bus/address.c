@@ -24,7 +24,7 @@ static const struct knob {
 	{ "ack_timeout", offsetof(struct address, ack_timeout), 8, 20, 12 },
 	{ "retries", offsetof(struct address, retries), 1, 6, 6 },
 	{ "rnr_retries", offsetof(struct address, rnr_retries), 0, 6, 3 },
-	{ "reads", offsetof(struct address, reads), 1, 128, 16 },
+	{ "reads", offsetof(struct address, reads), 1, 128, 0 },
 	{ "traffic_class", offsetof(struct address, traffic_class), 0, 255, 0 },
 	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
 	{ "notices", offsetof(struct address, notices), 0, 1, 1 },

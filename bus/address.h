@@ -23,7 +23,7 @@ struct address {
 	uint32_t ack_timeout;           /* local ACK timeout: 4.096 us x 2^n */
 	uint32_t retries;               /* of a packet that was not acknowledged */
 	uint32_t rnr_retries;           /* of a SEND that found no receive */
-	uint32_t reads;                 /* initiator depth, responder resources */
+	uint32_t reads;                 /* initiator depth, responder resources; 0: as is usual */
 	uint32_t traffic_class;
 	uint32_t receives;  /* notices that may wait to be looked at */
 	uint32_t notices;   /* 0: a subscriber that does without */

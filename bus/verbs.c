@@ -62,6 +62,14 @@ int verbs_event_code(const struct verbs_event *event)
 	return event->status < -1 ? -event->status : EIO;
 }
 
+uint8_t verbs_reads(uint32_t said, uint32_t usual, int device)
+{
+	const uint32_t wanted = said ? said : usual;
+	const uint32_t most = device > 0 ? (uint32_t)device : VERBS_DEPTH_UNKNOWN;
+
+	return (uint8_t)(wanted < most ? wanted : most);
+}
+
 int verbs_nonblocking(int fd)
 {
 	const int flags = fcntl(fd, F_GETFL);

@@ -3,6 +3,7 @@
  *
  *   verbs.c           the table of operations; events and errors in our words
  *   verbs_devices.c   which devices are open, and letting go of removed ones
+ *   verbs_alarm.c     what devices tell by themselves, passed on to whom it concerns
  *   verbs_domain.c    protection domains of a device, one for each realm, and memory in them
  *   verbs_told.c      what an accept and a reject carry
  *   verbs_channel.c   control messages as SENDs over one reliable connection, and its send queue
@@ -31,8 +32,11 @@
 #define VERBS_WORKS        (VERBS_READS + VERBS_SENDS + 1)
 #define VERBS_FRAME_HEADER 8
 
-/* Reads are pipelined by the device up to this, where the device does not tell its own bound. */
+/* READs that a connection may have under way: what a subscriber asks for, what a device that tells
+ * no bound is taken to answer, the most that a request can say. */
+#define VERBS_DEPTH_ASKED   16
 #define VERBS_DEPTH_UNKNOWN 16
+#define VERBS_DEPTH_MOST    255
 
 /* -- events of the connection manager -----------------------------------------------------------
  */
@@ -67,6 +71,32 @@ int verbs_device_node(const struct ibv_device *, char *cpus, size_t bytes);
 /* error_set() with the words for an errno that verbs or the connection manager gave. */
 int verbs_error(int code, const char *address, const char *what);
 uint64_t verbs_now_ms(void);
+/* READs under way at once: as an address says (0: it does not), no more than the device has. */
+uint8_t verbs_reads(uint32_t said, uint32_t usual, int device);
+
+/* -- what a device tells by itself --------------------------------------------------------------
+ */
+
+/* Rings when the device tells that a queue pair or its queue failed, or that it is lost itself. */
+struct verbs_alarm {
+	struct verbs_alarm *next, **link;
+	const struct ibv_context *device;
+	const struct ibv_qp *qp; /* NULL: for the device alone */
+	const struct ibv_cq *cq;
+	_Atomic(const char *) rings; /* what was told; NULL: nothing */
+};
+
+/* While the device is used (verbs_device_use), once the queue pair is made. */
+void verbs_alarm_set(struct verbs_alarm *, const struct ibv_context *, const struct ibv_qp *,
+		     const struct ibv_cq *);
+/* Before they are destroyed. Takes a zeroed one. */
+void verbs_alarm_unset(struct verbs_alarm *);
+/* What was told, or NULL. */
+const char *verbs_alarm_words(struct verbs_alarm *);
+/* Takes what a device told, rings the alarms that it is for, whoever set them, and tells what
+ * happened to the device and its ports (news: may be NULL). */
+void verbs_alarms_take(struct ibv_context *, void (*news)(void *user, const char *words),
+		       void *user);
 
 /* -- what may be read ---------------------------------------------------------------------------
  */
@@ -140,6 +170,7 @@ struct verbs_channel {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp; /* NULL: broken off, nothing lands any more */
+	struct verbs_alarm alarm;
 	struct ibv_mr *mr;
 	struct verbs_frame *frames; /* receives, then sends */
 
@@ -175,6 +206,8 @@ void verbs_channel_break(struct verbs_channel *);
 void verbs_channel_close(struct verbs_channel *);
 /* Collects completions, bounded. Whether it is broken is in `broken` afterwards. */
 void verbs_channel_progress(struct verbs_channel *);
+/* Looks whether the device told that it failed. */
+void verbs_channel_look(struct verbs_channel *);
 /* The next message that arrived: its length, 0 none. */
 size_t verbs_channel_take(struct verbs_channel *, uint8_t message[FABRIC_MESSAGE_BYTES]);
 /* 0; -EAGAIN the backlog is full; -ENOTCONN. */
@@ -202,6 +235,7 @@ struct verbs_announcer {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp; /* NULL: not now */
+	struct verbs_alarm alarm;
 	struct ibv_mr *mr;
 	char *buffers;
 	size_t bytes; /* of each */
@@ -226,6 +260,8 @@ struct verbs_group {
 	uint32_t qp_num, qkey;
 	struct verbs_announcer *announcers;
 	bool failing; /* a sender failed since they were looked at last */
+	int lost;     /* why nothing is sent to it, as it was told last: an errno value, or 0 */
+	uint64_t tried_ms;
 };
 
 /* Begins to join what was asked for; the event that ends it goes to verbs_group_event. -errno: no
@@ -236,6 +272,8 @@ int verbs_group_open(struct verbs_group *, struct rdma_cm_id *listening, struct 
 void verbs_group_close(struct verbs_group *);
 /* An event of the group's id: 0, or -errno with words: there are no notices. */
 int verbs_group_event(struct verbs_group *, const struct verbs_event *);
+/* Whether what is sent to it leaves. */
+bool verbs_group_ready(const struct verbs_group *);
 /* Starts those senders anew whose queue pair failed, as when there was no route to the group for a
  * moment: 1 when some did and none had at the last call, 0, or -errno with words. */
 int verbs_group_mend(struct verbs_group *);
@@ -253,6 +291,7 @@ struct verbs_receiver {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq; /* NULL: no group of UD was joined yet */
 	struct ibv_qp *qp;
+	struct verbs_alarm alarm;
 	struct ibv_mr *mr;
 	char *buffers;
 	uint32_t count;
@@ -280,6 +319,8 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *, const struct v
 void verbs_receiver_leave(struct verbs_receiver *, const struct sockaddr_storage *where);
 /* An event of the receiver's id: a group that failed is left. */
 void verbs_receiver_event(struct verbs_receiver *, const struct verbs_event *);
+/* Looks whether the device told that its queue pair failed: then its groups are left. */
+void verbs_receiver_look(struct verbs_receiver *);
 /* Takes a zeroed one. */
 void verbs_receiver_close(struct verbs_receiver *);
 bool verbs_receiver_has(struct verbs_receiver *);

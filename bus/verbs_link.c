@@ -6,6 +6,7 @@
  *     host that came back: the connection manager itself would go on for a minute.
  * K2  Any error completion ends the link, since a dead host raises no event. It is found by whoever
  *     collects completions, and told by link_poll.
+ *     What the device tells by itself of a queue pair is looked at each LOOK_MS.
  * K3  READs land in landings only: the key of the landing is looked up for each. */
 #include <errno.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 
 #define CONNECT_MS      1500
 #define RESOLVE_MS      1000
+#define LOOK_MS         100
 #define EVENTS_PER_POLL 16
 #define REJECTED_IB     8 /* status of a reject: no such service, that is, nobody listens */
 
@@ -46,7 +48,7 @@ struct verbs_link {
 	bool polling, closed;
 	uint8_t hello[FABRIC_HELLO_BYTES];
 	size_t hello_bytes;
-	uint64_t begun_ms;
+	uint64_t begun_ms, looked_ms;
 
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
@@ -156,14 +158,12 @@ static int request(struct verbs_link *link)
 				       .retry_count = (uint8_t)link->address.retries,
 				       .rnr_retry_count = (uint8_t)link->address.rnr_retries };
 	struct ibv_device_attr device = { 0 };
-	unsigned int most = VERBS_DEPTH_UNKNOWN;
 	int result;
 
 	if (ibv_query_device(link->id->verbs, &device) != 0)
 		return verbs_error(EIO, link->text, "the device's properties");
-	if (device.max_qp_init_rd_atom > 0)
-		most = (unsigned int)device.max_qp_init_rd_atom;
-	how.initiator_depth = (uint8_t)(link->address.reads < most ? link->address.reads : most);
+	how.initiator_depth =
+		verbs_reads(link->address.reads, VERBS_DEPTH_ASKED, device.max_qp_init_rd_atom);
 	link->pd = ibv_alloc_pd(link->id->verbs);
 	if (!link->pd)
 		return verbs_error(errno, link->text, "a protection domain");
@@ -252,7 +252,10 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		link_gone(link, ENODEV, "the RDMA device was removed");
 		break;
-	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing to do */
+	case RDMA_CM_EVENT_ADDR_CHANGE: /* the next connection is made by what is there now */
+		link_gone(link, ECONNRESET, "the interface has another hardware address");
+		break;
+	default: /* TIMEWAIT_EXIT: nothing to do */
 		break;
 	}
 }
@@ -286,6 +289,18 @@ static int messages_take(struct verbs_link *link)
 	return count;
 }
 
+static void device_look(struct verbs_link *link)
+{
+	const uint64_t now = verbs_now_ms();
+
+	if (!link->device || now - link->looked_ms < LOOK_MS)
+		return;
+	link->looked_ms = now;
+	verbs_alarms_take(link->device, NULL, NULL);
+	verbs_channel_look(&link->channel);
+	verbs_receiver_look(&link->receiver);
+}
+
 int verbs_link_poll(struct link *base)
 {
 	struct verbs_link *link = (struct verbs_link *)base;
@@ -293,6 +308,7 @@ int verbs_link_poll(struct link *base)
 	int count = 0;
 
 	link->polling = true;
+	device_look(link);
 	verbs_channel_progress(&link->channel);
 	while (count < EVENTS_PER_POLL && link->state != LINK_GONE && !link->closed &&
 	       verbs_event_take(link->events, &event) == 1) {

@@ -8,7 +8,9 @@
  *     read it to the end; the registration keeps the pages, not our mapping of them.
  * L4  When the device goes, so does everything made of it, but not the exposures: they are
  *     registered anew when it returns, and have new keys then.
- * L5  A peer's queue pair is made in the domain of its realm, once its hello told which: it cannot
+ * L5  A group that was lost, or could not be joined, is joined again each GROUP_RETRY_MS: a subnet
+ *     manager that gave way to another one says nothing when it knows it again.
+ * L6  A peer's queue pair is made in the domain of its realm, once its hello told which: it cannot
  *     be moved to another. */
 #include <errno.h>
 #include <stdarg.h>
@@ -28,6 +30,7 @@
 #define WITHDRAWN_MS    2000
 #define PROBE_MS        1000
 #define PROBE_LATE_MS   30000
+#define GROUP_RETRY_MS  1000
 
 struct verbs_exposure {
 	struct exposure base;
@@ -60,6 +63,7 @@ struct verbs_listener {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id; /* NULL while the device is away */
 	struct ibv_context *device;
+	struct verbs_alarm alarm;                        /* of the device */
 	struct ibv_pd *pd;                               /* of notices */
 	struct verbs_domain *domains[FABRIC_REALMS_MAX]; /* NULL: not used yet */
 	struct fabric_common *common, own;               /* own: where the owner has none */
@@ -285,7 +289,7 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 	};
 	int result = domain_use(listener, peer->base.realm);
 
-	if (result == 0) /* L5 */
+	if (result == 0) /* L6 */
 		result = verbs_channel_open(&peer->channel, peer->id,
 					    listener->domains[peer->base.realm]->pd,
 					    listener->completions, peer);
@@ -412,25 +416,44 @@ static int device_bind(struct verbs_listener *listener)
 	if (!listener->id->verbs)
 		return verbs_error(ENODEV, listener->text, "binding");
 	verbs_device_use(listener->device = listener->id->verbs);
+	verbs_alarm_set(&listener->alarm, listener->device, NULL, NULL);
 	return 0;
 }
 
-/* Without notices subscribers look by themselves: that is worth a line, no error. */
-static void group_lost(struct verbs_listener *listener, struct verbs_group *group)
+/* What became of a group. Without notices subscribers look by themselves: that is worth a line, no
+ * error, and one line however often it is tried again (L5). */
+static void group_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
 	char words[ADDRESS_WORDS];
 
 	address_words((const struct sockaddr *)&group->asked.group, words);
-	notable(listener, NOTABLE_NEWS, "address rdma:%s: %s; no notices go to %s", listener->text,
-		tb_error(), words);
-	verbs_group_close(group);
+	if (result < 0) {
+		if (-result != group->lost)
+			notable(listener, NOTABLE_NEWS,
+				"address rdma:%s: %s; no notices go to %s until it can be joined",
+				listener->text, tb_error(), words);
+		group->lost = -result;
+		verbs_group_close(group);
+	} else if (group->lost && verbs_group_ready(group)) {
+		group->lost = 0;
+		notable(listener, NOTABLE_NEWS, "address rdma:%s: notices go to %s again",
+			listener->text, words);
+	}
 }
 
 static void group_open(struct verbs_listener *listener, struct verbs_group *group)
 {
-	if (verbs_group_open(group, listener->id, listener->pd, listener->events,
-			     &listener->address) < 0)
-		group_lost(listener, group);
+	group->tried_ms = verbs_now_ms();
+	group_result(listener, group,
+		     verbs_group_open(group, listener->id, listener->pd, listener->events,
+				      &listener->address));
+}
+
+/* L5 */
+static void group_again(struct verbs_listener *listener, struct verbs_group *group)
+{
+	verbs_group_close(group);
+	group_open(listener, group);
 }
 
 /* NULL: there is none yet. */
@@ -492,7 +515,7 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 		return result;
 	*out = &announcer->base;
 	if (result < 0)
-		group_lost(listener, group); /* the sender waits for a group */
+		group_result(listener, group, result); /* the sender waits for a group */
 	return 0;
 }
 
@@ -506,10 +529,8 @@ static int device_open(struct verbs_listener *listener)
 		return result;
 	if (ibv_query_device(listener->id->verbs, &device) != 0)
 		return verbs_error(EIO, listener->text, "its device's properties");
-	listener->responder_resources = VERBS_DEPTH_UNKNOWN;
-	if (device.max_qp_rd_atom > 0)
-		listener->responder_resources =
-			device.max_qp_rd_atom < 255 ? (uint32_t)device.max_qp_rd_atom : 255;
+	listener->responder_resources =
+		verbs_reads(listener->address.reads, VERBS_DEPTH_MOST, device.max_qp_rd_atom);
 	listener->pd = ibv_alloc_pd(listener->id->verbs);
 	if (!listener->pd)
 		return verbs_error(errno, listener->text, "a protection domain");
@@ -550,6 +571,7 @@ static void device_close(struct verbs_listener *listener)
 		ibv_dealloc_pd(listener->pd);
 	if (listener->id)
 		rdma_destroy_id(listener->id);
+	verbs_alarm_unset(&listener->alarm);
 	verbs_device_leave(listener->device);
 	listener->device = NULL;
 	listener->completions = NULL;
@@ -557,11 +579,12 @@ static void device_close(struct verbs_listener *listener)
 	listener->id = NULL;
 }
 
-static void on_removal(struct verbs_listener *listener)
+/* Nothing that is made of it is of any use. It is tried again by the timer. */
+static void device_lost(struct verbs_listener *listener, const char *why)
 {
-	notable(listener, NOTABLE_NEWS, "address rdma:%s: its device was removed", listener->text);
+	notable(listener, NOTABLE_NEWS, "address rdma:%s: %s", listener->text, why);
 	while (listener->first)
-		peer_lost(listener, listener->first, "the device was removed");
+		peer_lost(listener, listener->first, why);
 	device_close(listener);
 	listener->away = -ENODEV;
 }
@@ -666,8 +689,20 @@ void verbs_listener_close(struct listener *base)
 static void on_group_event(struct verbs_listener *listener, const struct verbs_event *event)
 {
 	for (struct verbs_group *group = listener->groups; group; group = group->next)
-		if (event->id == group->id && verbs_group_event(group, event) < 0)
-			group_lost(listener, group);
+		if (event->id == group->id)
+			group_result(listener, group, verbs_group_event(group, event));
+}
+
+/* Of an id of the listener's own, all of them are; a peer's is its own. */
+static void on_lost(struct verbs_listener *listener, const struct verbs_event *event,
+		    const char *why)
+{
+	struct verbs_peer *peer = event->id->context;
+
+	if (event->id == listener->id || event->id->ps == RDMA_PS_UDP)
+		device_lost(listener, why);
+	else if (peer)
+		peer_lost(listener, peer, why);
 }
 
 static void on_event(struct verbs_listener *listener, const struct verbs_event *event)
@@ -683,10 +718,10 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 		on_group_event(listener, event);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		if (event->id == listener->id || event->id->ps == RDMA_PS_UDP)
-			on_removal(listener);
-		else if (peer)
-			peer_lost(listener, peer, "the device was removed");
+		on_lost(listener, event, "its device was removed");
+		break;
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		on_lost(listener, event, "its interface has another hardware address");
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -700,7 +735,7 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 				  ? "it closed the connection"
 				  : "its connection was never completed");
 		break;
-	default: /* ESTABLISHED, TIMEWAIT_EXIT, ADDR_CHANGE: nothing to do */
+	default: /* ESTABLISHED, TIMEWAIT_EXIT: nothing to do */
 		break;
 	}
 }
@@ -747,30 +782,49 @@ static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
 	}
 }
 
-static void peers_probe(struct verbs_listener *listener)
+static void peers_look(struct verbs_listener *listener)
 {
+	const bool probes = listener->device->device->transport_type == IBV_TRANSPORT_IB;
 	struct verbs_peer *next;
+	char why[128];
 
-	if (listener->id->verbs->device->transport_type != IBV_TRANSPORT_IB)
-		return;
 	for (struct verbs_peer *peer = listener->first; peer; peer = next) {
 		next = peer->next;
-		peer_probe(listener, peer);
+		if (probes)
+			peer_probe(listener, peer);
+		if (peer->dead)
+			continue;
+		verbs_channel_look(&peer->channel);
+		snprintf(why, sizeof(why), "%s", peer->channel.why);
+		if (peer->channel.broken)
+			peer_lost(listener, peer, why);
 	}
 }
 
 static void groups_mend(struct verbs_listener *listener)
 {
 	for (struct verbs_group *group = listener->groups; group; group = group->next) {
-		const int result = verbs_group_mend(group);
+		int result = 0;
 
+		if (!group->lost)
+			result = verbs_group_mend(group);
+		else if (verbs_now_ms() - group->tried_ms >= GROUP_RETRY_MS)
+			group_again(listener, group);
 		if (result < 0)
-			group_lost(listener, group);
+			group_result(listener, group, result);
 		else if (result > 0)
 			notable(listener, NOTABLE_NEWS,
 				"address rdma:%s: notices: a sender failed and was started anew",
 				listener->text);
 	}
+}
+
+static void on_device_news(void *user, const char *words)
+{
+	struct verbs_listener *listener = user;
+
+	notable(listener, NOTABLE_NEWS, "device %s: %s",
+		ibv_get_device_name(listener->device->device), words);
 }
 
 static void on_timer(struct verbs_listener *listener)
@@ -784,7 +838,12 @@ static void on_timer(struct verbs_listener *listener)
 		device_return(listener);
 		return;
 	}
-	peers_probe(listener);
+	verbs_alarms_take(listener->device, on_device_news, listener);
+	if (verbs_alarm_words(&listener->alarm)) {
+		device_lost(listener, "its device is lost");
+		return;
+	}
+	peers_look(listener);
 	groups_mend(listener);
 }
 

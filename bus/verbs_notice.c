@@ -35,6 +35,7 @@
 #define SIGNAL_EVERY  16 /* sends: one completion for so many */
 #define INLINE_BYTES  128
 #define RECEIVE_BYTES (GRH_BYTES + NOTICE_BYTES_MAX)
+#define NOT_IN_KERNEL 524 /* ENOTSUPP, Linux's own: RoCE joins no groups of IPv6 */
 
 /* -- the group, at the publisher ----------------------------------------------------------------
  */
@@ -94,7 +95,22 @@ static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *wher
 	return rdma_join_multicast_ex(id, &how, context);
 }
 
+static const char *words_of(int code)
+{
+	return code == NOT_IN_KERNEL ? "the kernel cannot on this kind of device" : strerror(code);
+}
+
 static int announcers_start(struct verbs_group *);
+
+/* Where it is for us to choose, UDP does what the device cannot. */
+static int group_choose_udp(struct verbs_group *group)
+{
+	rdma_destroy_id(group->id);
+	group->id = NULL;
+	group->kind = FABRIC_NOTICES_UDP;
+	group->bytes = group->asked.bytes;
+	return announcers_start(group);
+}
 
 int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
 		     struct rdma_event_channel *events, const struct address *address)
@@ -114,9 +130,11 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	if (!group->id)
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
 	group->send_only = true;
-	if (group_join(group->id, &group->asked.group, true, NULL) < 0)
-		return error_set(errno, "notices: the group cannot be joined: %s", strerror(errno));
-	return 0;
+	if (group_join(group->id, &group->asked.group, true, NULL) == 0)
+		return 0;
+	if (errno == NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO)
+		return group_choose_udp(group);
+	return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
 }
 
 static void announcer_take(struct verbs_announcer *announcer)
@@ -133,6 +151,7 @@ static void announcer_give(struct verbs_announcer *announcer)
 static void announcer_stop(struct verbs_announcer *announcer)
 {
 	announcer_take(announcer);
+	verbs_alarm_unset(&announcer->alarm);
 	if (announcer->qp)
 		rdma_destroy_qp(announcer->id);
 	if (announcer->cq)
@@ -171,7 +190,11 @@ void verbs_group_close(struct verbs_group *group)
 		rdma_destroy_id(group->id);
 	}
 	group->id = NULL;
-	group->kind = FABRIC_NOTICES_NONE;
+}
+
+bool verbs_group_ready(const struct verbs_group *group)
+{
+	return group->kind == FABRIC_NOTICES_UDP || group->ah;
 }
 
 /* -- senders ------------------------------------------------------------------------------------
@@ -203,6 +226,7 @@ static int ud_start(struct verbs_announcer *announcer)
 	if (rdma_create_qp(announcer->id, group->pd, &how) < 0)
 		return error_set(errno, "notices: no queue pair: %s", strerror(errno));
 	announcer->qp = announcer->id->qp;
+	verbs_alarm_set(&announcer->alarm, announcer->id->verbs, announcer->qp, announcer->cq);
 	announcer->inline_bytes = how.cap.max_inline_data;
 	return 0;
 }
@@ -296,7 +320,7 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 		return false;
 	if (announcer->qp)
 		sends_collect(announcer);
-	failed = announcer->failed;
+	failed = announcer->failed || verbs_alarm_words(&announcer->alarm);
 	announcer_give(announcer);
 	return failed;
 }
@@ -374,17 +398,19 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 {
 	struct ibv_ah_attr attributes = event->ud.ah_attr;
 	const int code = verbs_event_code(event);
+	const bool joined = group->ah;
 
 	group_stop(group); /* a group may be left by the network, and joined once more */
 	if (event->type != RDMA_CM_EVENT_MULTICAST_JOIN) {
 		/* A subnet manager may not know send-only members: be one that could receive. */
-		if (group->send_only) {
+		if (group->send_only && !joined) {
 			group->send_only = false;
 			rdma_leave_multicast(group->id, (struct sockaddr *)&group->asked.group);
 			if (group_join(group->id, &group->asked.group, false, NULL) == 0)
 				return 0;
 		}
-		return error_set(code, "notices: the group cannot be joined: %s", strerror(code));
+		return error_set(code, "notices: the group %s: %s",
+				 joined ? "was lost" : "cannot be joined", words_of(code));
 	}
 	attributes.grh.hop_limit = (uint8_t)group->address->hop_limit;
 	if (group->address->traffic_class)
@@ -445,6 +471,7 @@ static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive
 	if (rdma_create_qp(receiver->id, how->pd, &qp) < 0)
 		return failure();
 	receiver->qp = receiver->id->qp;
+	verbs_alarm_set(&receiver->alarm, receiver->id->verbs, receiver->qp, receiver->cq);
 	for (uint32_t i = 0; i < receiver->count; i++)
 		if (receive_post(receiver, i) < 0)
 			return -EIO;
@@ -453,6 +480,7 @@ static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive
 
 static void ud_close(struct verbs_receiver *receiver)
 {
+	verbs_alarm_unset(&receiver->alarm);
 	if (receiver->qp)
 		rdma_destroy_qp(receiver->id);
 	if (receiver->cq)
@@ -574,6 +602,12 @@ static void ud_end(struct verbs_receiver *receiver)
 		if (receiver->members[i].kind == FABRIC_NOTICES_UD)
 			member_leave(receiver, &receiver->members[i]);
 	ud_close(receiver);
+}
+
+void verbs_receiver_look(struct verbs_receiver *receiver)
+{
+	if (verbs_alarm_words(&receiver->alarm))
+		ud_end(receiver);
 }
 
 void verbs_receiver_close(struct verbs_receiver *receiver)

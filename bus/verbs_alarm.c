@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a device tells by itself: a queue pair or a queue of it failed, it is lost itself, something
+ * happened to a port.
+ *
+ * A1  librdmacm has one context for a device, whoever uses it, and a context has one descriptor for
+ *     what it tells: who reads it takes what is meant for others. So each event is passed on, under
+ *     one lock, by a mark in the alarm of whoever it concerns, who looks at it in its own time.
+ * A2  Whose event was taken is not destroyed before it was given back. It is given back under the
+ *     lock, so an alarm that is in the list is of something that lives.
+ * A3  A context may have queue pairs that are none of ours: they are compared, never looked into.
+ * A4  Nobody waits for what comes here. What is told of a queue pair fails what is sent by it as
+ *     well; so this is looked at now and then, by all who have a timer. */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "bus/verbs.h"
+
+#define EVENTS_PER_LOOK 64
+
+static struct verbs_alarm *alarms;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void verbs_alarm_set(struct verbs_alarm *alarm, const struct ibv_context *device,
+		     const struct ibv_qp *qp, const struct ibv_cq *cq)
+{
+	alarm->device = device;
+	alarm->qp = qp;
+	alarm->cq = cq;
+	atomic_store_explicit(&alarm->rings, NULL, memory_order_relaxed);
+	pthread_mutex_lock(&lock);
+	alarm->next = alarms;
+	alarm->link = &alarms;
+	if (alarm->next)
+		alarm->next->link = &alarm->next;
+	alarms = alarm;
+	pthread_mutex_unlock(&lock);
+}
+
+void verbs_alarm_unset(struct verbs_alarm *alarm)
+{
+	if (!alarm->link)
+		return;
+	pthread_mutex_lock(&lock);
+	*alarm->link = alarm->next;
+	if (alarm->next)
+		alarm->next->link = alarm->link;
+	pthread_mutex_unlock(&lock);
+	alarm->link = NULL;
+}
+
+const char *verbs_alarm_words(struct verbs_alarm *alarm)
+{
+	return atomic_load_explicit(&alarm->rings, memory_order_relaxed);
+}
+
+static bool concerns(const struct verbs_alarm *alarm, const struct ibv_context *device,
+		     const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		return alarm->qp && alarm->qp == event->element.qp; /* A3 */
+	case IBV_EVENT_CQ_ERR:
+		return alarm->cq && alarm->cq == event->element.cq;
+	case IBV_EVENT_DEVICE_FATAL:
+		return alarm->device == device;
+	default:
+		return false;
+	}
+}
+
+static bool is_of_port(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
+	       type == IBV_EVENT_LID_CHANGE || type == IBV_EVENT_PKEY_CHANGE ||
+	       type == IBV_EVENT_SM_CHANGE || type == IBV_EVENT_CLIENT_REREGISTER ||
+	       type == IBV_EVENT_GID_CHANGE;
+}
+
+/* Takes an event and rings whom it concerns; words: what it says of the device itself, or "". */
+static bool event_take(struct ibv_context *device, char *words, size_t bytes)
+{
+	struct ibv_async_event event;
+	const char *what;
+
+	pthread_mutex_lock(&lock);
+	if (ibv_get_async_event(device, &event) != 0) {
+		pthread_mutex_unlock(&lock);
+		return false;
+	}
+	what = ibv_event_type_str(event.event_type);
+	for (struct verbs_alarm *alarm = alarms; alarm; alarm = alarm->next)
+		if (concerns(alarm, device, &event))
+			atomic_store_explicit(&alarm->rings, what, memory_order_relaxed);
+	ibv_ack_async_event(&event); /* A2 */
+	pthread_mutex_unlock(&lock);
+	words[0] = '\0';
+	if (is_of_port(event.event_type))
+		snprintf(words, bytes, "%s, port %d", what, event.element.port_num);
+	else if (event.event_type == IBV_EVENT_DEVICE_FATAL)
+		snprintf(words, bytes, "%s", what);
+	return true;
+}
+
+void verbs_alarms_take(struct ibv_context *device, void (*news)(void *user, const char *words),
+		       void *user)
+{
+	char words[128];
+
+	for (int i = 0; i < EVENTS_PER_LOOK && event_take(device, words, sizeof(words)); i++)
+		if (words[0] && news)
+			news(user, words);
+}

@@ -1,0 +1,852 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs fabric over a device and a connection manager that are made here: what either tells by
+ * itself, and what becomes of it. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "bus/verbs.h"
+#include "tickbus/error.h"
+
+#define PLACE   "10.9.0.1:7471"
+#define GROUP   "239.77.251.9:7472"
+#define WAIT_MS 10000
+#define MADE    64
+
+/* -- the connection manager ---------------------------------------------------------------------
+ */
+
+static struct rdma_cm_event queued[MADE];
+static unsigned int queue_first, queue_end;
+static struct rdma_cm_id *made[MADE]; /* in the order of their making; NULL: destroyed */
+static unsigned int made_count, listens, joins, left;
+static int ids, queue_pairs, queues, channels, domains, registered, handles;
+static int join_errno; /* 0: a join begins */
+static struct rdma_conn_param accepted, asked;
+static void *join_user;
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct rdma_event_channel *events = calloc(1, sizeof(*events));
+
+	events->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	channels++;
+	return events;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *events)
+{
+	close(events->fd);
+	free(events);
+	channels--;
+}
+
+static void happens(struct rdma_event_channel *events, struct rdma_cm_event what)
+{
+	cr_assert_lt(queue_end, MADE);
+	queued[queue_end++] = what;
+	cr_assert_eq(eventfd_write(events->fd, 1), 0);
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *events, struct rdma_cm_event **out)
+{
+	eventfd_t one;
+
+	if (eventfd_read(events->fd, &one) < 0)
+		return -1;
+	*out = &queued[queue_first++];
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	(void)event;
+	return 0;
+}
+
+static struct ibv_context context;
+
+int rdma_create_id(struct rdma_event_channel *events, struct rdma_cm_id **out, void *user,
+		   enum rdma_port_space space)
+{
+	struct rdma_cm_id *id = calloc(1, sizeof(*id));
+
+	id->channel = events;
+	id->context = user;
+	id->ps = space;
+	cr_assert_lt(made_count, MADE);
+	made[made_count++] = *out = id;
+	ids++;
+	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	for (unsigned int i = 0; i < made_count; i++)
+		if (made[i] == id)
+			made[i] = NULL;
+	cr_expect_null(id->qp, "an id goes before its queue pair");
+	free(id);
+	ids--;
+	return 0;
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
+{
+	(void)id, (void)level, (void)name, (void)value, (void)bytes;
+	return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
+{
+	(void)address;
+	id->verbs = &context;
+	id->port_num = 1;
+	return 0;
+}
+
+int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+	(void)id, (void)backlog;
+	listens++;
+	return 0;
+}
+
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *how)
+{
+	(void)id;
+	accepted = *how;
+	return 0;
+}
+
+int rdma_disconnect(struct rdma_cm_id *id)
+{
+	(void)id;
+	return 0;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *source, struct sockaddr *host,
+		      int timeout_ms)
+{
+	(void)source, (void)timeout_ms;
+	id->verbs = &context;
+	memcpy(&id->route.addr.src_addr, host, sizeof(struct sockaddr_in));
+	happens(id->channel,
+		(struct rdma_cm_event){ .event = RDMA_CM_EVENT_ADDR_RESOLVED, .id = id });
+	return 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	(void)timeout_ms;
+	happens(id->channel,
+		(struct rdma_cm_event){ .event = RDMA_CM_EVENT_ROUTE_RESOLVED, .id = id });
+	return 0;
+}
+
+static const uint8_t welcome[8] = { 'T', 'B', 4, 0, 'h', 'i', '!', '!' };
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
+{
+	struct rdma_cm_event up = { .event = RDMA_CM_EVENT_ESTABLISHED, .id = id };
+
+	asked = *how;
+	up.param.conn.private_data = welcome;
+	up.param.conn.private_data_len = sizeof(welcome);
+	happens(id->channel, up);
+	return 0;
+}
+
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *how)
+{
+	(void)pd, (void)how;
+	id->qp = calloc(1, sizeof(*id->qp));
+	id->qp->context = &context;
+	queue_pairs++;
+	return 0;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	free(id->qp);
+	id->qp = NULL;
+	queue_pairs--;
+}
+
+int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *how, void *user)
+{
+	(void)id, (void)how;
+	joins++;
+	join_user = user;
+	errno = join_errno;
+	return join_errno ? -1 : 0;
+}
+
+int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
+{
+	(void)id, (void)address;
+	left++;
+	return 0;
+}
+
+/* -- the device ---------------------------------------------------------------------------------
+ */
+
+static struct ibv_async_event told[MADE];
+static unsigned int told_first, told_end, given_back;
+static enum ibv_mtu mtu = IBV_MTU_1024;
+static int reads_of_device = 100;
+
+static int nothing_came(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	(void)cq, (void)max, (void)wc;
+	return 0;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
+{
+	(void)qp, (void)work, (void)bad;
+	return 0;
+}
+
+static unsigned int posted;
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
+{
+	(void)qp, (void)work, (void)bad;
+	posted++;
+	return 0;
+}
+
+static int notify(struct ibv_cq *cq, int solicited)
+{
+	(void)cq, (void)solicited;
+	return 0;
+}
+
+static struct ibv_device device = { .transport_type = IBV_TRANSPORT_IB, .name = "made0" };
+static struct ibv_device *devices[] = { &device, NULL };
+static struct ibv_context context = { .device = &device,
+				      .ops = { .poll_cq = nothing_came,
+					       .post_recv = post_recv,
+					       .post_send = post_send,
+					       .req_notify_cq = notify } };
+
+struct ibv_device **ibv_get_device_list(int *count)
+{
+	(void)count;
+	return devices;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	(void)list;
+}
+
+int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attributes)
+{
+	(void)verbs;
+	*attributes = (struct ibv_device_attr){ .max_mcast_grp = 64,
+						.max_qp_rd_atom = reads_of_device,
+						.max_qp_init_rd_atom = reads_of_device };
+	return 0;
+}
+
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *verbs, uint8_t number, struct _compat_ibv_port_attr *port)
+{
+	(void)verbs, (void)number;
+	((struct ibv_port_attr *)port)->active_mtu = mtu;
+	return 0;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
+{
+	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+
+	pd->context = verbs;
+	domains++;
+	return pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	free(pd);
+	domains--;
+	return 0;
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *verbs)
+{
+	struct ibv_comp_channel *completions = calloc(1, sizeof(*completions));
+
+	completions->context = verbs;
+	completions->fd = eventfd(0, EFD_CLOEXEC);
+	channels++;
+	return completions;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *completions)
+{
+	close(completions->fd);
+	free(completions);
+	channels--;
+	return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *completions, struct ibv_cq **cq, void **user)
+{
+	(void)completions, (void)cq, (void)user;
+	errno = EAGAIN;
+	return -1;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int depth, void *user,
+			     struct ibv_comp_channel *completions, int vector)
+{
+	struct ibv_cq *cq = calloc(1, sizeof(*cq));
+
+	(void)depth, (void)completions, (void)vector;
+	cq->context = verbs;
+	cq->cq_context = user;
+	queues++;
+	return cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	free(cq);
+	queues--;
+	return 0;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int access)
+{
+	static struct ibv_mr mr;
+
+	(void)pd, (void)memory, (void)bytes, (void)access;
+	registered++;
+	return &mr;
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	(void)mr;
+	registered--;
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attributes)
+{
+	static struct ibv_ah ah;
+
+	(void)pd, (void)attributes;
+	handles++;
+	return &ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	(void)ah;
+	handles--;
+	return 0;
+}
+
+int ibv_get_async_event(struct ibv_context *verbs, struct ibv_async_event *event)
+{
+	(void)verbs;
+	errno = EAGAIN;
+	if (told_first == told_end)
+		return -1;
+	*event = told[told_first++];
+	return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	(void)event;
+	given_back++;
+}
+
+static void tells(struct ibv_async_event what)
+{
+	cr_assert_lt(told_end, MADE);
+	told[told_end++] = what;
+}
+
+/* -- a publisher --------------------------------------------------------------------------------
+ */
+
+static struct listener *listener;
+static struct announcer *announcer;
+static struct peer *peer;
+static char news[4096], gone[256];
+static unsigned int lines;
+
+static int on_hello(void *user, struct peer *who, const void *hello, size_t bytes, void *answer,
+		    size_t *answer_bytes, struct exposure **given, char reason[FABRIC_REASON_BYTES])
+{
+	(void)user, (void)hello, (void)bytes, (void)answer, (void)given, (void)reason;
+	*answer_bytes = 0;
+	peer = who;
+	return 0;
+}
+
+static void on_gone(void *user, struct peer *who, const char *why)
+{
+	(void)user, (void)who;
+	snprintf(gone, sizeof(gone), "%s", why);
+}
+
+static void on_notable(void *user, enum notable kind, const char *words)
+{
+	const size_t used = strlen(news);
+
+	(void)user, (void)kind;
+	lines++;
+	snprintf(news + used, sizeof(news) - used, "%s\n", words);
+}
+
+static const struct listener_calls calls = { .hello = on_hello,
+					     .gone = on_gone,
+					     .notable = on_notable };
+
+static void device_make(void)
+{
+	context.async_fd = eventfd(0, EFD_CLOEXEC);
+	context.cmd_fd = context.async_fd;
+}
+
+static void publisher_begin(const char *address, enum fabric_notices_kind kind)
+{
+	struct fabric_listen how = { .address = address, .peers_max = 4 };
+
+	device_make();
+	how.notices = (struct fabric_notices){ .kind = kind, .bytes = 1024 };
+	cr_assert_eq(address_parse_group(GROUP, &how.notices.group), 0);
+	cr_assert_eq(verbs_listen(&listener, &how, &calls, NULL), 0, "%s", tb_error());
+	cr_assert_eq(verbs_announcer(listener, NULL, 1024, &announcer), 0, "%s", tb_error());
+}
+
+static void publisher_end(void)
+{
+	verbs_announcer_close(announcer);
+	verbs_listener_close(listener);
+	close(context.async_fd);
+	cr_expect(ids == 0 && queue_pairs == 0 && queues == 0 && channels == 0 && domains == 0 &&
+			  registered == 0 && handles == 0,
+		  "left: %d ids, %d queue pairs, %d queues, %d channels, %d domains, %d regions, "
+		  "%d handles",
+		  ids, queue_pairs, queues, channels, domains, registered, handles);
+	cr_expect_eq(given_back, told_end, "an event was kept");
+}
+
+/* The id that was made last for a port space, of those that are there. */
+static struct rdma_cm_id *id_of(enum rdma_port_space space, unsigned int which)
+{
+	for (unsigned int i = 0; i < made_count; i++)
+		if (made[i] && made[i]->ps == space && which-- == 0)
+			return made[i];
+	cr_assert_fail("no such id");
+	return NULL;
+}
+
+static struct rdma_cm_id *listening(void)
+{
+	return id_of(RDMA_PS_TCP, 0);
+}
+
+/* The group's, before its senders'. */
+static struct rdma_cm_id *member(void)
+{
+	return id_of(RDMA_PS_UDP, 0);
+}
+
+static void cm_tells(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status)
+{
+	happens(id->channel, (struct rdma_cm_event){ .event = type, .id = id, .status = status });
+}
+
+static void turns_until(bool (*done)(void), const char *what)
+{
+	struct pollfd fd = { .fd = verbs_listener_fd(listener), .events = POLLIN };
+	const uint64_t end = verbs_now_ms() + WAIT_MS;
+
+	while (!done()) {
+		cr_assert_lt(verbs_now_ms(), end, "not seen: %s, but\n%s", what, news);
+		poll(&fd, 1, 100);
+		verbs_listener_poll(listener);
+	}
+}
+
+static bool is_sent(void)
+{
+	return verbs_announce(announcer, "head", 4) == 0;
+}
+
+static bool is_not_sent(void)
+{
+	return !is_sent();
+}
+
+static unsigned int joins_awaited;
+
+static bool has_joined(void)
+{
+	return joins >= joins_awaited;
+}
+
+static const char *awaited;
+
+static bool is_news(void)
+{
+	return strstr(news, awaited) || strstr(gone, awaited);
+}
+
+static void until_told(const char *what)
+{
+	awaited = what;
+	turns_until(is_news, what);
+}
+
+static void publisher_joined(void)
+{
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	turns_until(is_sent, "a notice");
+}
+
+Test(group, that_is_lost_is_joined_again_and_each_is_told_once)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+	turns_until(is_not_sent, "an end of notices");
+	for (int i = 0; i < 2; i++) { /* a send-only member, then a full one, of each new try */
+		const unsigned int before = joins;
+
+		joins_awaited = before + 1;
+		turns_until(has_joined, "a new try");
+		cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+		joins_awaited = before + 2;
+		turns_until(has_joined, "a full member");
+		cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+		verbs_listener_poll(listener);
+	}
+	joins_awaited = joins + 1;
+	turns_until(has_joined, "a new try");
+	publisher_joined();
+	cr_expect_str_eq(news, "address rdma:" PLACE ": notices: the group was lost: Network "
+			       "dropped connection on reset; no notices go to " GROUP
+			       " until it can be joined\n"
+			       "address rdma:" PLACE ": notices go to " GROUP " again\n");
+	publisher_end();
+}
+
+Test(group, that_cannot_be_asked_for_is_asked_for_again)
+{
+	join_errno = ENETDOWN;
+	publisher_begin(PLACE, FABRIC_NOTICES_UD);
+	joins_awaited = 3;
+	turns_until(has_joined, "further tries");
+	cr_expect_eq(lines, 1, "%s", news);
+	join_errno = 0;
+	joins_awaited = joins + 1;
+	turns_until(has_joined, "a new try");
+	publisher_joined();
+	cr_expect_eq(lines, 2, "%s", news);
+	publisher_end();
+}
+
+/* RoCE joins no groups of IPv6. */
+Test(group, that_a_kernel_has_no_multicast_for_is_sent_to_by_udp_where_it_may)
+{
+	struct fabric_notices notices;
+
+	join_errno = 524;
+	publisher_begin("127.0.0.1:7471", FABRIC_NOTICES_AUTO);
+	verbs_notices(listener, NULL, &notices);
+	cr_expect_eq(notices.kind, FABRIC_NOTICES_UDP);
+	cr_expect_eq(verbs_announce(announcer, "head", 4), 0);
+	cr_expect_str_empty(news);
+	publisher_end();
+	publisher_begin("127.0.0.1:7471", FABRIC_NOTICES_UD);
+	verbs_notices(listener, NULL, &notices);
+	cr_expect_eq(notices.kind, FABRIC_NOTICES_UD);
+	cr_expect_eq(verbs_announce(announcer, "head", 4), -ENOTCONN);
+	cr_expect_not_null(strstr(news, "the kernel cannot on this kind of device"), "%s", news);
+	publisher_end();
+}
+
+Test(group, has_datagrams_of_the_path_mtu_where_that_is_less_than_what_was_set)
+{
+	static const char datagram[1024];
+	struct fabric_notices notices;
+
+	mtu = IBV_MTU_512;
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	verbs_notices(listener, NULL, &notices);
+	cr_expect_eq(notices.bytes, 512);
+	posted = 0;
+	cr_expect_eq(verbs_announce(announcer, datagram, 513), -EMSGSIZE);
+	cr_expect_eq(posted, 0);
+	cr_expect_eq(verbs_announce(announcer, datagram, 512), 0);
+	cr_expect_eq(posted, 1);
+	publisher_end();
+}
+
+/* -- what a device tells ------------------------------------------------------------------------
+ */
+
+Test(device, that_tells_of_a_sender_has_it_started_anew)
+{
+	struct verbs_announcer *sender;
+	struct ibv_qp of_others = { 0 };
+
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	sender = (struct verbs_announcer *)announcer;
+	tells((struct ibv_async_event){ .element.qp = &of_others,
+					.event_type = IBV_EVENT_QP_FATAL });
+	tells((struct ibv_async_event){ .element.qp = sender->qp,
+					.event_type = IBV_EVENT_COMM_EST });
+	tells((struct ibv_async_event){ .element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR });
+	until_told("device made0: port error, port 1\n");
+	cr_expect_eq(lines, 1, "%s", news);
+	tells((struct ibv_async_event){ .element.cq = sender->cq, .event_type = IBV_EVENT_CQ_ERR });
+	until_told("a sender failed and was started anew");
+	turns_until(is_sent, "a notice");
+	cr_expect_eq(lines, 2, "%s", news);
+	publisher_end();
+}
+
+static void is_asked(void)
+{
+	struct rdma_cm_event request = { .event = RDMA_CM_EVENT_CONNECT_REQUEST };
+
+	rdma_create_id(listening()->channel, &request.id, NULL, RDMA_PS_TCP);
+	request.id->verbs = &context;
+	request.param.conn.responder_resources = 64; /* of READs that it would like to make */
+	peer = NULL;
+	gone[0] = '\0';
+	happens(listening()->channel, request);
+	verbs_listener_poll(listener);
+	cr_assert_not_null(peer);
+}
+
+Test(device, that_tells_of_a_subscriber_ends_its_connection_in_words)
+{
+	static const struct {
+		enum ibv_event_type type;
+		const char *why;
+	} cases[] = {
+		{ IBV_EVENT_QP_FATAL, "the device told: local work queue catastrophic error" },
+		{ IBV_EVENT_QP_REQ_ERR, "the device told: invalid request local work queue error" },
+		{ IBV_EVENT_QP_ACCESS_ERR,
+		  "the device told: local access violation work queue error" },
+	};
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		is_asked();
+		tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_TCP, 1)->qp,
+						.event_type = cases[i].type });
+		until_told(cases[i].why);
+	}
+	is_asked();
+	publisher_end();
+}
+
+Test(device, that_is_lost_takes_everything_of_it_along_and_is_tried_again)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	is_asked();
+	tells((struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL });
+	until_told("its device is there again");
+	cr_expect_str_eq(gone, "its device is lost");
+	cr_expect_eq(listens, 2);
+	publisher_joined();
+	publisher_end();
+}
+
+Test(address, of_an_interface_that_is_another_one_is_bound_anew)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	is_asked();
+	cm_tells(id_of(RDMA_PS_TCP, 1), RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	verbs_listener_poll(listener);
+	cr_expect_str_eq(gone, "its interface has another hardware address");
+	cr_expect_eq(lines, 0, "%s", news);
+	cr_expect(is_sent());
+	is_asked();
+	cm_tells(listening(), RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	until_told("its device is there again");
+	cr_expect_str_eq(gone, "its interface has another hardware address");
+	cr_expect_eq(listens, 2);
+	publisher_joined();
+	publisher_end();
+}
+
+/* -- READs at once ------------------------------------------------------------------------------
+ */
+
+Test(reads, that_a_publisher_answers_at_once_are_as_its_address_and_its_device_have_it)
+{
+	static const struct {
+		const char *address;
+		int device;
+		uint8_t expected;
+	} cases[] = {
+		{ PLACE, 100, 64 }, /* as it was asked for */
+		{ PLACE, 32, 32 },
+		{ PLACE, 0, 16 },
+		{ PLACE, 1000, 64 },
+		{ PLACE ",reads=4", 100, 4 },
+		{ PLACE ",reads=128", 32, 32 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		reads_of_device = cases[i].device;
+		publisher_begin(cases[i].address, FABRIC_NOTICES_NONE);
+		is_asked();
+		cr_expect_eq(accepted.responder_resources, cases[i].expected, "%s on %d: %d",
+			     cases[i].address, cases[i].device, accepted.responder_resources);
+		publisher_end();
+	}
+}
+
+/* -- a subscriber -------------------------------------------------------------------------------
+ */
+
+static struct link *subscriber;
+
+static void on_welcome(void *user, const void *bytes, size_t length)
+{
+	(void)user, (void)bytes, (void)length;
+}
+
+static void on_link_gone(void *user, int code, const char *why)
+{
+	(void)user, (void)code;
+	snprintf(gone, sizeof(gone), "%s", why);
+}
+
+static void subscriber_begin(const char *address)
+{
+	static const struct link_calls link_calls = { .welcome = on_welcome, .gone = on_link_gone };
+
+	device_make();
+	cr_assert_eq(verbs_connect(&subscriber, address, "hello", 5, &link_calls, NULL), 0, "%s",
+		     tb_error());
+	verbs_link_poll(subscriber);
+	cr_assert_eq(verbs_link_state(subscriber), LINK_UP, "%s", gone);
+}
+
+static void subscriber_end(void)
+{
+	verbs_link_close(subscriber);
+	close(context.async_fd);
+	cr_expect(ids == 0 && queue_pairs == 0 && queues == 0 && channels == 0 && domains == 0 &&
+		  registered == 0);
+	cr_expect_eq(given_back, told_end, "an event was kept");
+}
+
+static void until_gone(void)
+{
+	const uint64_t end = verbs_now_ms() + WAIT_MS;
+
+	while (verbs_link_state(subscriber) != LINK_GONE) {
+		cr_assert_lt(verbs_now_ms(), end);
+		verbs_link_poll(subscriber);
+	}
+}
+
+Test(reads, that_a_subscriber_asks_for_are_sixteen_or_as_its_address_says)
+{
+	subscriber_begin(PLACE);
+	cr_expect_eq(asked.initiator_depth, 16);
+	subscriber_end();
+	subscriber_begin(PLACE ",reads=64");
+	cr_expect_eq(asked.initiator_depth, 64);
+	subscriber_end();
+	reads_of_device = 8;
+	subscriber_begin(PLACE ",reads=64");
+	cr_expect_eq(asked.initiator_depth, 8);
+	subscriber_end();
+}
+
+Test(address, of_an_interface_that_is_another_one_ends_a_connection)
+{
+	subscriber_begin(PLACE);
+	cm_tells(id_of(RDMA_PS_TCP, 0), RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	verbs_link_poll(subscriber);
+	cr_expect_str_eq(gone, "the interface has another hardware address");
+	cr_expect_eq(verbs_link_state(subscriber), LINK_GONE);
+	subscriber_end();
+}
+
+Test(device, that_tells_of_a_connection_or_of_itself_ends_it)
+{
+	for (int i = 0; i < 2; i++) {
+		subscriber_begin(PLACE);
+		tells(i ? (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL }
+			: (struct ibv_async_event){ .element.qp = id_of(RDMA_PS_TCP, 0)->qp,
+						    .event_type = IBV_EVENT_QP_FATAL });
+		until_gone();
+		cr_expect_str_eq(gone, i ? "the device told: local catastrophic error"
+					 : "the device told: local work queue catastrophic error");
+		subscriber_end();
+	}
+}
+
+/* Of a link that has one queue pair for what it READs and one for what it is told. */
+Test(device, that_tells_of_a_receiver_of_notices_has_its_groups_joined_again)
+{
+	struct fabric_notices notices = { .kind = FABRIC_NOTICES_UD, .bytes = 1024 };
+	uint64_t end;
+
+	cr_assert_eq(address_parse_group(GROUP, &notices.group), 0);
+	subscriber_begin(PLACE);
+	cr_assert_eq(verbs_receive(subscriber, &notices), 0, "%s", tb_error());
+	cr_expect_eq(verbs_receive(subscriber, &notices), -EEXIST);
+	tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_UDP, 0)->qp,
+					.event_type = IBV_EVENT_QP_FATAL });
+	end = verbs_now_ms() + WAIT_MS;
+	while (queue_pairs == 2) {
+		cr_assert_lt(verbs_now_ms(), end);
+		verbs_link_poll(subscriber);
+	}
+	cr_expect_eq(left, 1);
+	cr_expect_eq(verbs_link_state(subscriber), LINK_UP);
+	cr_expect_eq(verbs_receive(subscriber, &notices), 0, "%s", tb_error());
+	subscriber_end();
+}
+
+/* Two of a process share what a device tells, and either may take it. */
+Test(device, that_tells_of_one_connection_ends_that_whoever_looks)
+{
+	static const struct link_calls link_calls = { .welcome = on_welcome, .gone = on_link_gone };
+	struct link *other;
+
+	subscriber_begin(PLACE);
+	cr_assert_eq(verbs_connect(&other, PLACE, "hello", 5, &link_calls, NULL), 0);
+	while (verbs_link_state(other) != LINK_UP)
+		verbs_link_poll(other);
+	tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_TCP, 0)->qp,
+					.event_type = IBV_EVENT_QP_FATAL });
+	while (told_first < told_end)
+		verbs_link_poll(other);
+	until_gone();
+	verbs_link_poll(other);
+	cr_expect_eq(verbs_link_state(other), LINK_UP);
+	verbs_link_close(other);
+	subscriber_end();
+}
