@@ -123,12 +123,18 @@ bool address_is_group(const struct sockaddr_storage *address)
 					      : IN6_IS_ADDR_MULTICAST(&six->sin6_addr));
 }
 
+static bool is_link_control(const struct sockaddr_storage *group)
+{
+	const struct sockaddr_in *four = (const struct sockaddr_in *)group;
+
+	return group->ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 8 == 0xe00000;
+}
+
 int address_parse_group(const char *text, struct sockaddr_storage *out)
 {
-	if (address_parse_host(text, out) == 0 && address_is_group(out))
+	if (address_parse_host(text, out) == 0 && address_is_group(out) && !is_link_control(out))
 		return 0;
-	return error_set(EINVAL, "found \"%.100s\", expected GROUP:PORT like 239.10.0.1:7472",
-			 text);
+	return error_set(EINVAL, "found \"%.100s\", expected " ADDRESS_GROUP_WORDS, text);
 }
 
 bool address_same_host(const struct sockaddr *a, const struct sockaddr_storage *b)
@@ -157,12 +163,13 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 
 	if (length == 6 && memcmp(knob, "source", 6) == 0) {
 		if (address_parse_host(value + 1, &address->source) == 0 &&
-		    !has_port(&address->source))
+		    !has_port(&address->source) &&
+		    address->source.ss_family == address->host.ss_family)
 			return 0;
 		return error_set(EINVAL,
-				 "address rdma:%s: source: found \"%s\", expected an address of "
-				 "this host",
-				 text, value + 1);
+				 "address rdma:%s: source: found \"%s\", expected an IPv%d "
+				 "address of this host",
+				 text, value + 1, address->host.ss_family == AF_INET ? 4 : 6);
 	}
 	for (size_t i = 0; i < KNOBS; i++) {
 		uint32_t *field = (uint32_t *)(void *)((char *)address + knobs[i].offset);
@@ -210,6 +217,17 @@ int address_parse(const char *text, struct address *address)
 	while (result == 0 && (part = strsep(&rest, ",")))
 		result = knob_parse(text, part, address);
 	return result;
+}
+
+int address_parse_listen(const char *text, struct address *address)
+{
+	int result = address_parse(text, address);
+
+	if (result < 0 || address->source.ss_family == AF_UNSPEC)
+		return result;
+	return error_set(EINVAL,
+			 "address rdma:%s: found source=, expected none: who listens has HOST",
+			 text);
 }
 
 void address_words(const struct sockaddr *address, char words[ADDRESS_WORDS])

@@ -16,6 +16,9 @@
 #include <sys/socket.h>
 
 #define ADDRESS_WORDS 64
+#define ADDRESS_GROUP_WORDS                                                                        \
+	"GROUP:PORT of a multicast group like 239.10.0.1:7472, but none of 224.0.0.0/24, "         \
+	"which is of the link's own protocols"
 
 struct address {
 	struct sockaddr_storage host;
@@ -33,10 +36,14 @@ struct address {
 /* 0, or -EINVAL with words: what was found, what was expected. */
 int address_parse(const char *text, struct address *);
 
+/* The same of an address to listen at, which is one of this host by itself: without source. */
+int address_parse_listen(const char *text, struct address *);
+
 /* "HOST" or "HOST:PORT" as in an address; any port, 0 where none is given. */
 int address_parse_host(const char *text, struct sockaddr_storage *);
 
-/* "GROUP:PORT" of a multicast group: 0, or -EINVAL with words. */
+/* "GROUP:PORT" of a multicast group, not of those that RFC 5771 keeps for protocols of the link: 0,
+ * or -EINVAL with words. */
 int address_parse_group(const char *text, struct sockaddr_storage *);
 
 /* Whether it is a multicast group with a port. */

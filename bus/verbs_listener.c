@@ -610,7 +610,7 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
 	struct verbs_listener *listener;
 	struct address address;
-	int result = address_parse(how->address, &address);
+	int result = address_parse_listen(how->address, &address);
 
 	*out = NULL;
 	if (result < 0)

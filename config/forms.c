@@ -3,7 +3,6 @@
 #include "config/forms.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,7 +85,7 @@ static bool address_read(struct reading *reading, const char *text, void *field)
 	if (strncmp(text, "rdma:", 5) == 0) {
 		struct address address;
 
-		if (address_parse(text + 5, &address) == 0)
+		if (address_parse_listen(text + 5, &address) == 0)
 			return keep(reading, text, field);
 		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
 		return false;
@@ -99,29 +98,15 @@ const struct form forms_address = {
 	.read = address_read,
 };
 
-static bool is_link_control(const struct sockaddr_storage *group)
-{
-	const struct sockaddr_in *four = (const struct sockaddr_in *)group;
-
-	return group->ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 8 == 0xe00000;
-}
-
 static bool group_read(struct reading *reading, const char *text, void *field)
 {
 	struct sockaddr_storage group;
 
-	if (address_parse_group(text, &group) < 0)
-		return false;
-	if (is_link_control(&group)) {
-		snprintf(reading->why, sizeof(reading->why),
-			 "224.0.0.0/24 is of the link's own protocols (RFC 5771)");
-		return false;
-	}
-	return keep(reading, text, field);
+	return address_parse_group(text, &group) == 0 && keep(reading, text, field);
 }
 
 const struct form forms_group = {
-	.expected = "GROUP:PORT of a multicast group like 239.10.0.1:7472",
+	.expected = ADDRESS_GROUP_WORDS,
 	.read = group_read,
 };
 

@@ -3,16 +3,17 @@
 #ifndef TICKBUS_CONFIG_READING_H
 #define TICKBUS_CONFIG_READING_H
 
+#include "bus/groups.h"
 #include "config/settings.h"
 #include "config/yaml/located.h"
 
 struct reading {
 	struct settings *settings;
 	struct located_errors errors;
-	const char *folder;  /* of the file: paths in it begin there; kept */
-	char why[512];       /* a form's further words on what is wrong, or "" */
-	const char *instead; /* told in place of a text that is to be told to nobody; NULL: none */
-	unsigned int groups; /* of topics, beside the bus's own */
+	const char *folder;   /* of the file: paths in it begin there; kept */
+	char why[512];        /* a form's further words on what is wrong, or "" */
+	const char *instead;  /* told in place of a text that is to be told to nobody; NULL: none */
+	struct groups groups; /* that topics asked for so far, and the bus's own */
 };
 
 /* Memory that lives as long as the settings, zeroed. NULL is noted as an error. */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,6 @@
 #define SCHEMAS_MAX 1024
 #define FEEDS_MAX   64 /* each has a block of counters */
 #define TOPICS_MAX  1024
-#define GROUPS_MAX  63 /* and the bus's own */
 #define REALMS_MAX  32
 #define FOUND_MAX   80
 
@@ -190,92 +188,27 @@ static void topic_measure(struct reading *reading, const struct located_node *no
 		topic->bytes = layout.bytes;
 }
 
-/* Whether two groups are one; devices know them by their addresses alone, so a port that differs is
- * an error. known: what has the other one, in words. */
-static bool group_same(struct reading *reading, const struct located_node *node,
-		       const struct sockaddr_storage *group, const char *other, const char *known)
-{
-	struct sockaddr_storage there;
-
-	if (!other || address_parse_group(other, &there) < 0 ||
-	    !address_same_host((const struct sockaddr *)group, &there))
-		return false;
-	if (!address_same(group, &there))
-		located_error(&reading->errors, node,
-			      "found \"%s\", expected port %u, which %s has for this group",
-			      node->text, ntohs(((struct sockaddr_in *)&there)->sin_port), known);
-	return true;
-}
-
-static bool has_networks(const struct settings_list *listen)
-{
-	for (size_t i = 0; i < listen->count; i++)
-		if (strncmp(listen->texts[i], "rdma:", 5) == 0)
-			return true;
-	return false;
-}
-
-/* A group that no notice would ever go to is a mistake. */
-static bool group_useful(struct reading *reading, const struct located_node *node,
-			 const struct settings_topic *topic)
+/* What the groups of topics are measured by. */
+static void networks_read(struct reading *reading)
 {
 	const struct settings_bus *bus = &reading->settings->bus;
-	const char *why = NULL;
+	struct sockaddr_storage given = { .ss_family = AF_UNSPEC };
 
-	if (!topic->checked)
-		why = "an unchecked topic is for shared memory alone";
-	else if (!has_networks(&bus->listen))
-		why = "bus.listen is shared memory alone";
-	else if (bus->notice == SETTINGS_NOTICE_NONE)
-		why = "bus.notice is none";
-	if (why)
-		located_error(&reading->errors, node, "found \"%s\", expected none: %s", node->text,
-			      why);
-	return !why;
-}
-
-/* Each group is counted and checked where it is met first. */
-static void group_new(struct reading *reading, const struct located_node *node,
-		      const struct sockaddr_storage *group)
-{
-	const struct settings_list *listen = &reading->settings->bus.listen;
-	bool networks = false, reachable = false;
-	struct address address;
-
-	if (++reading->groups == GROUPS_MAX + 1)
-		located_error(&reading->errors, node,
-			      "found %d groups beside the bus's own, expected %d at most",
-			      GROUPS_MAX + 1, GROUPS_MAX);
-	for (size_t i = 0; i < listen->count; i++)
-		if (strncmp(listen->texts[i], "rdma:", 5) == 0 &&
-		    address_parse(listen->texts[i] + 5, &address) == 0) {
-			networks = true;
-			reachable |= address.host.ss_family == group->ss_family;
-		}
-	if (networks && !reachable)
-		located_error(&reading->errors, node,
-			      "found \"%s\", expected a group of IPv%d, as the addresses of "
-			      "bus.listen are",
-			      node->text, group->ss_family == AF_INET ? 6 : 4);
+	if (bus->multicast)
+		address_parse_group(bus->multicast, &given);
+	reading->groups.silent = bus->notice == SETTINGS_NOTICE_NONE;
+	for (size_t i = 0; i < bus->listen.count && i < GROUPS_LISTENERS_MAX; i++)
+		if (strncmp(bus->listen.texts[i], "rdma:", 5) == 0)
+			groups_listen(&reading->groups, bus->name ? bus->name : "",
+				      bus->listen.texts[i] + 5, &given);
 }
 
 static void topic_group(struct reading *reading, const struct located_node *node,
 			const struct settings_topic *topic)
 {
-	const struct settings *settings = reading->settings;
-	struct sockaddr_storage group;
-	char known[32];
-
-	if (!topic->multicast || !group_useful(reading, node, topic) ||
-	    address_parse_group(topic->multicast, &group) < 0 ||
-	    group_same(reading, node, &group, settings->bus.multicast, "bus.multicast"))
-		return;
-	for (size_t i = 0; i < settings->topic_count; i++) {
-		snprintf(known, sizeof(known), "topics[%zu]", i);
-		if (group_same(reading, node, &group, settings->topics[i].multicast, known))
-			return;
-	}
-	group_new(reading, node, &group);
+	if (topic->multicast && groups_take(&reading->groups, topic->multicast,
+					    topic->name ? topic->name : "?", topic->checked) < 0)
+		located_error(&reading->errors, node, "%s", tb_error());
 }
 
 static void topic_read(struct reading *reading, const struct located_node *node,
@@ -309,6 +242,7 @@ static void topics_read(struct reading *reading, const struct located_node *root
 		located_error(&reading->errors, list,
 			      "found %u topics, expected at most bus.topics_max, %u", list->count,
 			      settings->bus.topics_max);
+	networks_read(reading);
 	for (const struct located_node *node = list->first; node; node = node->next) {
 		topic_read(reading, node, &settings->topics[settings->topic_count]);
 		expect_new_name(reading, located_get(node, "name"), settings->topics,

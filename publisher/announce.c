@@ -34,12 +34,6 @@ static bool is_announced(const struct tb_topic *topic)
 	return (topic->shape.flags & REGION_FLAG_CHECKED) && topic->realms;
 }
 
-/* As the fabric has it: the one that a gate listens with has no name there. */
-static const struct sockaddr_storage *crowd_where(const struct crowd *crowd)
-{
-	return crowd->where.ss_family == AF_UNSPEC ? NULL : &crowd->where;
-}
-
 static bool gate_announces(const struct gate *gate)
 {
 	return gate->listener->ops->announcer_open &&
@@ -50,7 +44,7 @@ static int crowd_open(struct crowd *crowd, struct gate *gate)
 {
 	if (!gate_announces(gate))
 		return 0;
-	return gate->listener->ops->announcer_open(gate->listener, crowd_where(crowd),
+	return gate->listener->ops->announcer_open(gate->listener, crowd->where,
 						   gate->publisher->notices.bytes,
 						   &crowd->announcers[gate->index]);
 }
@@ -76,83 +70,31 @@ void announce_end(struct tb_publisher *publisher)
 		crowd_close(&publisher->crowds[--publisher->crowd_count]);
 }
 
-/* Devices know groups by their addresses alone: with another port it would be the same one. */
-static int port_check(const char *text, const struct sockaddr_storage *wanted,
-		      const struct sockaddr_storage *known)
+/* The index of the group's crowd, which may be new; or -errno. */
+static int crowd_find(struct tb_topic *topic, const char *text)
 {
-	const in_port_t port = ((const struct sockaddr_in *)known)->sin_port;
-
-	if (!address_same_host((const struct sockaddr *)wanted, known) ||
-	    address_same(wanted, known))
-		return 0;
-	return error_set(EINVAL,
-			 "multicast: found \"%s\", expected port %u, which this group has already",
-			 text, ntohs(port));
-}
-
-static int group_check(const struct tb_publisher *publisher, const char *text,
-		       const struct sockaddr_storage *wanted)
-{
-	bool networks = false, reachable = false;
+	struct tb_publisher *publisher = topic->publisher;
+	struct groups *groups = &publisher->groups;
+	const int index =
+		groups_take(groups, text, topic->name, topic->shape.flags & REGION_FLAG_CHECKED);
+	struct crowd *crowd;
 	int result = 0;
 
-	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++) {
-		const struct gate *gate = &publisher->gates[i];
-
-		networks |= gate->family != AF_UNSPEC;
-		reachable |= gate->family == wanted->ss_family;
-		if (gate_announces(gate))
-			result = port_check(text, wanted, &gate->group);
-	}
-	for (uint32_t i = 1; i < publisher->crowd_count && result == 0; i++)
-		result = port_check(text, wanted, &publisher->crowds[i].where);
-	if (result < 0 || reachable || !networks)
-		return result;
-	return error_set(EINVAL,
-			 "multicast: found \"%s\", expected a group of IPv%d, as the addresses are "
-			 "that the bus listens at",
-			 text, wanted->ss_family == AF_INET ? 6 : 4);
-}
-
-/* Whether every gate that has notices sends them there anyway. */
-static bool is_own(const struct tb_publisher *publisher, const struct sockaddr_storage *wanted)
-{
-	for (uint32_t i = 0; i < publisher->gate_count; i++)
-		if (gate_announces(&publisher->gates[i]) &&
-		    !address_same(wanted, &publisher->gates[i].group))
-			return false;
-	return true;
-}
-
-/* The index of the group's crowd, which may be new; or -errno. */
-static int crowd_find(struct tb_publisher *publisher, const char *text)
-{
-	struct sockaddr_storage wanted;
-	struct crowd *crowd;
-	int result = text ? address_parse_group(text, &wanted) : 0;
-
-	if (result < 0)
-		return error_prefix(result, "multicast: ");
-	if (text)
-		result = group_check(publisher, text, &wanted);
-	if (result < 0 || !text || is_own(publisher, &wanted))
-		return result;
-	for (uint32_t i = 1; i < publisher->crowd_count; i++)
-		if (address_same(&wanted, &publisher->crowds[i].where))
-			return (int)i;
-	if (publisher->crowd_count == FABRIC_GROUPS_MAX)
-		return error_set(ENOSPC,
-				 "multicast: found \"%s\", expected one of the bus's %d groups",
-				 text, FABRIC_GROUPS_MAX);
-	crowd = &publisher->crowds[publisher->crowd_count];
-	*crowd = (struct crowd){ .where = wanted };
+	if (index < 0)
+		return error_prefix(index, "multicast: ");
+	if ((uint32_t)index < publisher->crowd_count)
+		return index;
+	crowd = &publisher->crowds[index];
+	*crowd = (struct crowd){ .where = &groups->others[index - 1].where };
 	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++)
 		result = crowd_open(crowd, &publisher->gates[i]);
 	if (result < 0) {
 		crowd_close(crowd);
+		groups_drop(groups);
 		return result;
 	}
-	return (int)publisher->crowd_count++;
+	publisher->crowd_count++;
+	return index;
 }
 
 void announce_told(const struct gate *gate, const struct tb_topic *topic,
@@ -162,7 +104,7 @@ void announce_told(const struct gate *gate, const struct tb_topic *topic,
 
 	memset(told, 0, sizeof(*told));
 	if (crowd->announcers[gate->index] && is_announced(topic))
-		gate->listener->ops->notices(gate->listener, crowd_where(crowd), told);
+		gate->listener->ops->notices(gate->listener, crowd->where, told);
 }
 
 /* -- a topic's ----------------------------------------------------------------------------------
@@ -172,14 +114,8 @@ int announce_open(struct tb_topic *topic, const char *multicast)
 {
 	struct tb_publisher *publisher = topic->publisher;
 	const struct crowd *crowd;
-	int result;
+	int result = multicast ? crowd_find(topic, multicast) : 0;
 
-	if (multicast && !(topic->shape.flags & REGION_FLAG_CHECKED))
-		return error_set(EINVAL,
-				 "multicast: found \"%s\", expected none: an unchecked topic is "
-				 "for shared memory alone",
-				 multicast);
-	result = crowd_find(publisher, multicast);
 	if (result < 0 || !is_announced(topic))
 		return result < 0 ? result : 0;
 	topic->crowd = (uint32_t)result;
@@ -191,8 +127,8 @@ int announce_open(struct tb_topic *topic, const char *multicast)
 
 		if (!crowd->announcers[i])
 			continue;
-		result = listener->ops->announcer_open(listener, crowd_where(crowd),
-						       TOPIC_NOTICE_BYTES, &announcer);
+		result = listener->ops->announcer_open(listener, crowd->where, TOPIC_NOTICE_BYTES,
+						       &announcer);
 		if (announcer)
 			topic->announcers[topic->announcer_count++] = announcer;
 	}
@@ -233,7 +169,7 @@ void announce_topic(struct tb_topic *topic)
  * group that is the gate's own, the two crowds are one there. */
 static uint64_t *heads_number(struct gate *gate, struct crowd *crowd)
 {
-	if (address_same(&crowd->where, &gate->group))
+	if (crowd->where && address_same(crowd->where, gate->group))
 		crowd = &gate->publisher->crowds[0];
 	return &crowd->notices[gate->index];
 }
@@ -289,7 +225,7 @@ static void crowd_tell(struct tb_publisher *publisher, uint32_t index)
 
 		if (!crowd->announcers[i])
 			continue;
-		gate->listener->ops->notices(gate->listener, crowd_where(crowd), &notices);
+		gate->listener->ops->notices(gate->listener, crowd->where, &notices);
 		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= NOTICE_BYTES_MIN)
 			heads_tell(gate, crowd, notices.bytes, entries, count);
 	}

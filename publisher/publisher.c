@@ -2,7 +2,7 @@
 /* Opening and closing a bus. */
 #include "publisher/publisher.h"
 
-#include <arpa/inet.h>
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -30,6 +30,8 @@
 #define EXIT_WAIT_MS_DEFAULT 5000
 #define NOTICE_BYTES_DEFAULT 1024
 #define NAMES_MAX            256 /* users, groups */
+
+static_assert(TOPIC_LISTENERS_MAX <= GROUPS_LISTENERS_MAX, "a group for each");
 
 void publisher_lock(struct tb_publisher *publisher)
 {
@@ -131,29 +133,6 @@ int publisher_name_check(const char *what, const char *name)
 		what, name ? name : "", CONTROL_NAME_MAX);
 }
 
-/* A group made of the bus's name, of the listener's kind of addresses: buses on one network need
- * not agree on any, and two that meet in one are told apart by their ids. */
-static void group_make(const char *name, const char *listener, struct sockaddr_storage *group)
-{
-	struct sockaddr_in *four = (struct sockaddr_in *)group;
-	struct sockaddr_in6 *six = (struct sockaddr_in6 *)group;
-	struct address address;
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (; *name; name++)
-		hash = (hash ^ (uint8_t)*name) * 16777619u;
-	if (address_parse(listener, &address) == 0 && address.host.ss_family == AF_INET6) {
-		*six = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(7472) };
-		six->sin6_addr.s6_addr[0] = 0xff; /* ff15::/16: for a time, of a site */
-		six->sin6_addr.s6_addr[1] = 0x15;
-		six->sin6_addr.s6_addr32[3] = htonl(hash);
-		return;
-	}
-	four->sin_family = AF_INET;
-	four->sin_port = htons(7472);
-	four->sin_addr.s_addr = htonl(0xef4d0000u | ((hash ^ hash >> 16) & 0xffff)); /* 239.77/16 */
-}
-
 static int notices_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
 	static const enum fabric_notices_kind kinds[] = {
@@ -171,6 +150,7 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 		return result;
 	publisher->notices.kind = kinds[options->notice];
 	publisher->notices.bytes = bytes;
+	publisher->groups.silent = publisher->notices.kind == FABRIC_NOTICES_NONE;
 	if (options->multicast &&
 	    address_parse_group(options->multicast, &publisher->notices.group) < 0)
 		return error_prefix(-EINVAL, "publisher options: multicast: ");
@@ -308,16 +288,15 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 				     .notices = publisher->notices };
 	const struct fabric_ops *ops = fabric_find(address, &how.address);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
-	struct address where;
 	int result;
 
 	if (!ops)
 		return -EINVAL;
-	if (how.notices.group.ss_family == AF_UNSPEC)
-		group_make(publisher->name, how.address, &how.notices.group);
-	gate->group = how.notices.group;
-	if (ops->network && address_parse(how.address, &where) == 0)
-		gate->family = where.host.ss_family;
+	if (ops->network) {
+		gate->group = groups_listen(&publisher->groups, publisher->name, how.address,
+					    &publisher->notices.group);
+		how.notices.group = *gate->group;
+	}
 	gate->publisher = publisher;
 	gate->index = publisher->gate_count;
 	result = ops->listen(&gate->listener, &how, &server_calls, gate);

@@ -14,6 +14,7 @@
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
+#include "bus/groups.h"
 #include "publisher/realm.h"
 #include "publisher/topic.h"
 
@@ -55,16 +56,15 @@ struct gate {
 	struct tb_publisher *publisher;
 	struct listener *listener;
 	struct exposure *pages[FABRIC_REALMS_MAX]; /* the realms' bus pages */
-	struct sockaddr_storage group;             /* that notices go to by default */
-	int family;      /* of its address; AF_UNSPEC: it is no network's */
-	uint64_t second; /* on CLOCK_MONOTONIC, that `lines` are of */
-	uint32_t lines;  /* that its peers gave reason for */
+	const struct sockaddr_storage *group;      /* that notices go to by default; NULL: none */
+	uint64_t second;                           /* on CLOCK_MONOTONIC, that `lines` are of */
+	uint32_t lines;                            /* that its peers gave reason for */
 	uint32_t index;
 };
 
 /* A multicast group, at each gate that has notices. */
 struct crowd {
-	struct sockaddr_storage where;                     /* family 0: each gate's own */
+	const struct sockaddr_storage *where;              /* NULL: each gate's own */
 	struct announcer *announcers[TOPIC_LISTENERS_MAX]; /* of heads; NULL: no notices there */
 	uint64_t notices[TOPIC_LISTENERS_MAX];             /* sent by them */
 };
@@ -75,7 +75,8 @@ struct tb_publisher {
 	uint32_t topic_count, topics_max;
 	struct gate gates[TOPIC_LISTENERS_MAX];
 	uint32_t gate_count;
-	struct crowd crowds[FABRIC_GROUPS_MAX]; /* the bus's own first */
+	struct groups groups;
+	struct crowd crowds[FABRIC_GROUPS_MAX]; /* the bus's own, then groups.others */
 	uint32_t crowd_count;
 	struct session *sessions;
 	struct feed_block feeds[FEED_BLOCKS_MAX];

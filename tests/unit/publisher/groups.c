@@ -323,22 +323,61 @@ Test(topic_groups, that_cannot_be_are_refused_with_what_was_expected)
 
 	open_writing("writing:10.9.0.1:7471", NULL);
 	cr_assert_eq(topic_add("a", "239.9.9.2:7472", &topic), 0, "%s", tb_error());
-	expect_refused("10.9.0.1:7472", -EINVAL,
-		       "topic z: multicast: found \"10.9.0.1:7472\", expected GROUP:PORT like "
-		       "239.10.0.1:7472");
+	expect_refused(
+		"10.9.0.1:7472", -EINVAL,
+		"topic z: multicast: found \"10.9.0.1:7472\", expected " ADDRESS_GROUP_WORDS);
 	expect_refused("239.9.9.3", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.3\", expected GROUP:PORT like "
-		       "239.10.0.1:7472");
+		       "topic z: multicast: found \"239.9.9.3\", expected " ADDRESS_GROUP_WORDS);
+	expect_refused(
+		"224.0.0.5:7472", -EINVAL,
+		"topic z: multicast: found \"224.0.0.5:7472\", expected " ADDRESS_GROUP_WORDS);
 	expect_refused("239.9.9.1:7473", -EINVAL,
 		       "topic z: multicast: found \"239.9.9.1:7473\", expected port 7472, which "
-		       "this group has already");
+		       "the bus has for this group");
 	expect_refused("239.9.9.2:1", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.2:1\", expected port 7472, which this "
-		       "group has already");
+		       "topic z: multicast: found \"239.9.9.2:1\", expected port 7472, which topic "
+		       "a has for this group");
 	expect_refused("[ff15::1]:7472", -EINVAL,
 		       "topic z: multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as "
 		       "the addresses are that the bus listens at");
 	cr_assert_eq(topic_add("z", "239.9.9.3:7472", &topic), 0, "none of it was left behind");
+}
+
+Test(topic_groups, that_no_notice_would_go_to_are_refused)
+{
+	const char *local[] = { "shm:b" }, *silent[] = { "writing:10.9.0.1:7471" };
+	struct tb_publisher_options options = {
+		.size = sizeof(options), .name = "b", .listen = local, .listen_count = 1
+	};
+
+	scene_enter();
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+	expect_refused("239.9.9.3:7472", -EINVAL,
+		       "topic z: multicast: found \"239.9.9.3:7472\", expected none: the bus "
+		       "listens at shared memory alone");
+	tb_publisher_close(publisher);
+	scene_leave();
+	open_writing("writing:10.9.0.1:7471", NULL);
+	tb_publisher_close(publisher);
+	options.listen = silent;
+	options.notice = TB_NOTICE_NONE;
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+	expect_refused("239.9.9.3:7472", -EINVAL,
+		       "topic z: multicast: found \"239.9.9.3:7472\", expected none: the bus "
+		       "sends no notices");
+}
+
+/* Settings are held to the same, before there is a bus. */
+Test(groups, of_the_links_own_protocols_are_no_groups)
+{
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "b",
+						      .multicast = "224.0.0.5:7472" };
+	struct tb_publisher *none;
+
+	cr_expect_eq(tb_publisher_open(&none, &options), -EINVAL);
+	cr_expect_str_eq(tb_error(), "publisher options: multicast: found \"224.0.0.5:7472\", "
+				     "expected " ADDRESS_GROUP_WORDS);
 }
 
 /* The bus has a group of each kind, and only one of them is the one that the topic names. */
