@@ -2,8 +2,9 @@
 /* The subscriber's side of the verbs fabric: a connection that is made step by step inside
  * link_poll, and READs over it.
  *
- * K1  A connection that is not there after CONNECT_MS is given up, so that the next try finds a
- *     host that came back: the connection manager itself would go on for a minute.
+ * K1  A connection that is not there after CONNECT_MS is given up, and its owner may try again: the
+ *     connection manager repeats a request that was lost after four seconds only, and goes on for a
+ *     minute where nobody is.
  * K2  Any error completion ends the link, since a dead host raises no event. It is found by whoever
  *     collects completions, and told by link_poll.
  *     What the device tells by itself of a queue pair is looked at each LOOK_MS.
@@ -236,8 +237,11 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		link_gone(link, EHOSTUNREACH, "no way there: %s",
-			  strerror(verbs_event_code(event)));
+		if (event->status == -ETIMEDOUT) /* of who was asked for the way */
+			link_gone(link, ETIMEDOUT, "no answer from there");
+		else
+			link_gone(link, EHOSTUNREACH, "no way there: %s",
+				  strerror(verbs_event_code(event)));
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:

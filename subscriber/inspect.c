@@ -15,12 +15,14 @@
 #include "tickbus/inspect.h"
 
 #define INSPECT_TIMEOUT_MS 1000
+#define INSPECT_MS_MAX     60000
 #define INSPECT_BLOCKS_MAX 4096 /* of one scope; more is no publisher of ours */
 
 struct inspection {
 	const char *address;
 	const struct fabric_ops *ops;
 	struct link *link;
+	uint32_t timeout_ms;
 	uint64_t by_ms;
 	bool welcomed, answered;
 	int gone_code;
@@ -77,6 +79,12 @@ static const struct link_calls inspect_calls = {
 	.gone = inspect_gone,
 };
 
+static int time_over(const struct inspection *inspection)
+{
+	return error_set(ETIMEDOUT, "%s: no answer within %u ms", inspection->address,
+			 inspection->timeout_ms);
+}
+
 /* Sleeps until the link has something, and takes it. */
 static int inspect_turn(struct inspection *inspection)
 {
@@ -85,8 +93,7 @@ static int inspect_turn(struct inspection *inspection)
 	const uint64_t now_ms = subscriber_now_ms();
 
 	if (now_ms >= inspection->by_ms)
-		return error_set(ETIMEDOUT, "%s: the publisher did not answer in time",
-				 inspection->address);
+		return time_over(inspection);
 	if (inspection->ops->sleep(inspection->link) == 0 &&
 	    poll(&ready, 1, (int)(inspection->by_ms - now_ms)) < 0 && errno != EINTR)
 		return error_set(errno, "%s: cannot wait: %s", inspection->address,
@@ -110,6 +117,14 @@ static int inspect_until(struct inspection *inspection, const bool *done)
 			 inspection->gone_words);
 }
 
+static void inspect_leave(struct inspection *inspection)
+{
+	if (inspection->link)
+		inspection->ops->link_break(inspection->link);
+	inspection->ops->link_close(inspection->link);
+	inspection->link = NULL;
+}
+
 static void inspect_close(struct inspection *inspection)
 {
 	struct fabric_completion done;
@@ -127,32 +142,47 @@ static void inspect_close(struct inspection *inspection)
 		inspection->ops->link_close(inspection->link);
 }
 
-static int inspect_open(struct inspection *inspection, const struct tb_inspect_options *options)
+/* Until it is answered, one way or the other, or the time is over: what is sent may be lost. */
+static int inspect_connect(struct inspection *inspection, const char *place, const uint8_t *ticket)
 {
 	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
 				       .version_high = CONTROL_VERSION_HIGH };
 	uint8_t bytes[FABRIC_HELLO_BYTES];
-	const char *place;
 	int result;
+
+	if (ticket)
+		memcpy(hello.ticket, ticket, sizeof(hello.ticket));
+	control_hello_encode(&hello, bytes);
+	do {
+		inspect_leave(inspection);
+		inspection->gone_code = 0;
+		result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
+						  &inspect_calls, inspection);
+		if (result == 0)
+			result = inspect_until(inspection, &inspection->welcomed);
+	} while (result == -ETIMEDOUT && subscriber_now_ms() < inspection->by_ms);
+	return result == -ETIMEDOUT ? time_over(inspection) : result;
+}
+
+static int inspect_open(struct inspection *inspection, const struct tb_inspect_options *options)
+{
+	const char *place;
 
 	memset(inspection, 0, sizeof(*inspection));
 	if (!options || options->size < sizeof(*options) || !options->address)
 		return error_set(EINVAL, "tb_inspect_options: found no size or no address, "
 					 "expected both");
+	if (options->timeout_ms > INSPECT_MS_MAX)
+		return error_set(EINVAL,
+				 "tb_inspect_options: timeout_ms: found %u, expected at most %u",
+				 options->timeout_ms, INSPECT_MS_MAX);
 	inspection->address = options->address;
-	inspection->by_ms = subscriber_now_ms() +
-			    (options->timeout_ms ? options->timeout_ms : INSPECT_TIMEOUT_MS);
+	inspection->timeout_ms = options->timeout_ms ? options->timeout_ms : INSPECT_TIMEOUT_MS;
+	inspection->by_ms = subscriber_now_ms() + inspection->timeout_ms;
 	inspection->ops = fabric_find(options->address, &place);
 	if (!inspection->ops)
 		return -EINVAL;
-	if (options->ticket)
-		memcpy(hello.ticket, options->ticket, sizeof(hello.ticket));
-	control_hello_encode(&hello, bytes);
-	result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
-					  &inspect_calls, inspection);
-	if (result < 0)
-		return result;
-	return inspect_until(inspection, &inspection->welcomed);
+	return inspect_connect(inspection, place, options->ticket);
 }
 
 /* Sends inspection->asked and waits for its answer, of this type. -ENOENT and others: refused. */

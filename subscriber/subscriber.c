@@ -401,10 +401,12 @@ static int pump(struct tb_subscriber *subscriber, uint64_t until_ms,
 	return 0;
 }
 
+/* A connection that was not answered is tried again: what is sent may be lost. */
 static bool open_done(struct tb_subscriber *subscriber, void *unused)
 {
 	(void)unused;
-	return subscriber->welcomed || subscriber->gone_code != 0;
+	return subscriber->welcomed ||
+	       (subscriber->gone_code != 0 && subscriber->gone_code != ETIMEDOUT);
 }
 
 static int open_connect(struct tb_subscriber *subscriber)
@@ -449,9 +451,11 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 		result = descriptors_open(subscriber);
 	if (result == 0)
 		result = open_connect(subscriber);
+	if (result == 0 && (options->flags & TB_WAIT))
+		error_set(0, "%s", ""); /* nothing is waited for */
 	if (result < 0 && (options->flags & TB_WAIT) && passes_by_itself(result) &&
 	    subscriber->epoll_fd >= 0)
-		result = 0;
+		result = 0; /* the words say why */
 	if (result < 0) {
 		subscriber_free(subscriber);
 		return result;
@@ -509,6 +513,30 @@ static bool subscribe_done(struct tb_subscriber *subscriber, void *what)
 	return true;
 }
 
+/* Topics of a realm are not there for others, so a name that is known may want a ticket. */
+static int topic_missing(const struct tb_subscriber *subscriber,
+			 const struct tb_subscription *subscription)
+{
+	static const uint8_t none[TB_TICKET_BYTES];
+	const bool shown = memcmp(subscriber->ticket, none, sizeof(none)) != 0;
+
+	return error_set(ENOENT, "%s: bus %s has no topic %s, or not %s", subscriber->address,
+			 subscriber->welcome.name, subscription->pattern,
+			 shown ? "for this ticket" : "without a ticket");
+}
+
+/* What a subscription that may wait waits for, or "". */
+static void wait_tell(const struct tb_subscriber *subscriber,
+		      const struct tb_subscription *subscription, int pumped)
+{
+	if (subscription->sources)
+		error_set(0, "%s", "");
+	else if (pumped < 0 || !subscriber->welcomed)
+		error_set(0, "%s: no answer yet", subscriber->address);
+	else
+		topic_missing(subscriber, subscription);
+}
+
 static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscription *subscription,
 			    int pumped)
 {
@@ -525,8 +553,9 @@ static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscrip
 				 subscriber->address, subscription->pattern,
 				 subscriber->connect_ms);
 	if (exact && !subscription->sources && !patient)
-		return error_set(ENOENT, "%s: bus %s has no topic %s", subscriber->address,
-				 subscriber->welcome.name, subscription->pattern);
+		return topic_missing(subscriber, subscription);
+	if (subscription->options.flags & TB_WAIT)
+		wait_tell(subscriber, subscription, pumped);
 	return 0;
 }
 

@@ -26,6 +26,7 @@ struct cat {
 	bool exact; /* it is one topic's name */
 	bool until_end;
 	bool wait, strict;
+	uint32_t timeout_ms;
 	const uint8_t *ticket; /* NULL: none */
 	uint8_t shown[TB_TICKET_BYTES];
 	enum tb_from from;
@@ -131,10 +132,21 @@ static int read_on(struct cat *cat, struct tb_subscriber *subscriber, int stop_f
 	return cat->status;
 }
 
+/* Whoever waits is told once for what, and why. */
+static bool wait_tell(void)
+{
+	const char *why = tb_error();
+
+	if (*why)
+		fprintf(stderr, "tickbus cat: waits: %s\n", why);
+	return *why;
+}
+
 static int subscribe(struct cat *cat, const char *address, const char *pattern)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
 						   .address = address,
+						   .connect_ms = cat->timeout_ms,
 						   .topics_max = TOPICS_MAX,
 						   .flags = cat->wait ? TB_WAIT : 0,
 						   .ticket = cat->ticket };
@@ -151,14 +163,18 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription;
 	int stop_fd = stop_open(), result;
+	bool waits;
 
 	if (stop_fd < 0) {
 		fprintf(stderr, "tickbus cat: no signals can be had: %s\n", strerror(-stop_fd));
 		return COMMAND_FAILED;
 	}
 	result = tb_subscriber_open(&subscriber, &how);
+	waits = result == 0 && cat->wait && wait_tell();
 	if (result == 0)
 		result = tb_subscribe(subscriber, pattern, &what, &subscription);
+	if (result == 0 && cat->wait && !waits)
+		wait_tell();
 	result = result < 0 ? command_failed(cat->command, result)
 			    : read_on(cat, subscriber, stop_fd);
 	tb_subscriber_close(subscriber);
@@ -229,6 +245,8 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	case 't':
 		cat->ticket = cat->shown;
 		return command_ticket(call, cat->shown);
+	case 'm':
+		return command_timeout(call, &cat->timeout_ms);
 	default:
 		return command_format(call, &cat->rows.format);
 	}
@@ -256,6 +274,7 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 static int cat_run(struct command_call *call)
 {
 	struct cat cat = { .command = call->command,
+			   .timeout_ms = COMMAND_TIMEOUT_MS,
 			   .rows.format = TB_FORMAT_TEXT,
 			   .left = UINT64_MAX };
 	int letter, status = 0;
@@ -283,6 +302,7 @@ static const struct command_option options[] = {
 	{ "wait", NULL, "wait for a publisher or a topic that is not there yet", 'w' },
 	{ "schema", "FILE|BUILTIN", "refuse records that do not fit this schema", 's' },
 	{ "ticket", "FILE", "show the ticket in this file", 't' },
+	COMMAND_TIMEOUT,
 	{ 0 },
 };
 

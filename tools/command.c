@@ -11,9 +11,10 @@
 #include "tickbus/error.h"
 #include "tools/output.h"
 
-#define OPTIONS_MAX 16
-#define LETTER_HELP 'h'
-#define HELP_INDENT 36
+#define OPTIONS_MAX    16
+#define LETTER_HELP    'h'
+#define HELP_INDENT    36
+#define TIMEOUT_MS_MAX 60000 /* as the library's */
 
 static void help_option(struct output *out, const char *name, const char *argument,
 			const char *words)
@@ -151,6 +152,16 @@ int command_format(const struct command_call *call, enum tb_format *format)
 	return 0;
 }
 
+int command_timeout(const struct command_call *call, uint32_t *timeout_ms)
+{
+	uint64_t number = 0;
+	int status = command_number(call, "timeout", 1, TIMEOUT_MS_MAX, &number);
+
+	if (status == 0)
+		*timeout_ms = (uint32_t)number;
+	return status;
+}
+
 int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYTES])
 {
 	if (tb_ticket_load(call->value, ticket) == 0)
@@ -162,19 +173,30 @@ int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYT
 const struct command_option command_look_options[] = {
 	{ "format", "text|csv|json", "how it is printed (text)", 'f' },
 	{ "ticket", "FILE", "show the ticket in this file", 't' },
+	COMMAND_TIMEOUT,
 	{ 0 },
 };
+
+static int look_take(const struct command_call *call, struct command_look *look, int letter)
+{
+	switch (letter) {
+	case 't':
+		look->ticket = look->shown;
+		return command_ticket(call, look->shown);
+	case 'm':
+		return command_timeout(call, &look->timeout_ms);
+	default:
+		return command_format(call, &look->format);
+	}
+}
 
 int command_look(struct command_call *call, struct command_look *look)
 {
 	int letter;
 
-	*look = (struct command_look){ .format = TB_FORMAT_TEXT };
+	*look = (struct command_look){ .format = TB_FORMAT_TEXT, .timeout_ms = COMMAND_TIMEOUT_MS };
 	while ((letter = command_next(call)) > 0) {
-		if (letter == 't')
-			look->ticket = look->shown;
-		call->status = letter == 't' ? command_ticket(call, look->shown)
-					     : command_format(call, &look->format);
+		call->status = look_take(call, look, letter);
 		if (call->status != 0)
 			return -1;
 	}

@@ -68,10 +68,21 @@ int command_format(const struct command_call *call, enum tb_format *format);
 /* The ticket in the file that the value names: 0, or COMMAND_FAILED with words. */
 int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYTES]);
 
+/* For whoever asks a publisher. What is sent over a network may be lost, and is sent again after a
+ * while: the default has room for that. */
+#define COMMAND_TIMEOUT_MS 3000
+#define COMMAND_TIMEOUT                                                                            \
+	{                                                                                          \
+		"timeout", "MS", "how long the publisher may take to answer (3000)", 'm'           \
+	}
+/* The value in milliseconds: 0, or COMMAND_USAGE. */
+int command_timeout(const struct command_call *call, uint32_t *timeout_ms);
+
 /* For a command that looks at a bus, with no options but command_look_options: 0, or -1 with
  * call->status. */
 struct command_look {
 	enum tb_format format;
+	uint32_t timeout_ms;
 	const uint8_t *ticket; /* NULL: none */
 	uint8_t shown[TB_TICKET_BYTES];
 };

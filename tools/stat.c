@@ -96,6 +96,7 @@ static int stat_print(const struct command *command, const char *address,
 {
 	const struct tb_inspect_options options = { .size = sizeof(options),
 						    .address = address,
+						    .timeout_ms = look->timeout_ms,
 						    .ticket = look->ticket };
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };

@@ -37,6 +37,7 @@ static int topics_print(const struct command *command, const char *address, cons
 {
 	const struct tb_inspect_options options = { .size = sizeof(options),
 						    .address = address,
+						    .timeout_ms = look->timeout_ms,
 						    .ticket = look->ticket };
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
@@ -47,7 +48,8 @@ static int topics_print(const struct command *command, const char *address, cons
 		return command_failed(command, count);
 	}
 	if (count == 0 && pattern && !strpbrk(pattern, "*>")) {
-		fprintf(stderr, "tickbus topics: %s: there is no topic %s\n", address, pattern);
+		fprintf(stderr, "tickbus topics: %s: there is no topic %s, or not %s\n", address,
+			pattern, look->ticket ? "for this ticket" : "without a ticket");
 		return COMMAND_REFUSED;
 	}
 	return table_print(&table, look->format, command->name);

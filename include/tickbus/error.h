@@ -17,8 +17,8 @@ extern "C" {
 #endif
 
 /* The words of the calling thread's call that just failed. They mean nothing behind one that went
- * well, which may have left others. The text belongs to the library and stays as it is until the
- * same thread's next call. At most 2,047 bytes. */
+ * well, which may have left others, but for TB_WAIT (subscriber.h). The text belongs to the library
+ * and stays as it is until the same thread's next call. At most 2,047 bytes. */
 TB_API const char *tb_error(void);
 
 #ifdef __cplusplus

@@ -70,7 +70,7 @@ struct tb_unpublished {
 struct tb_inspect_options {
 	size_t size;
 	const char *address;
-	uint32_t timeout_ms;   /* for the whole call; 0: 1,000 */
+	uint32_t timeout_ms;   /* for the whole call; 0: 1,000; at most 60,000 */
 	const uint8_t *ticket; /* as tb_subscriber_options has it */
 };
 

@@ -29,8 +29,9 @@ extern "C" {
 struct tb_subscriber;
 struct tb_subscription;
 
-/* Flags of both option structures. */
-#define TB_WAIT 0x1u /* what is not there yet is waited for, not an error */
+/* A flag of both option structures: what is not there yet is waited for, and is no error. The call
+ * returns 0, and tb_error() says what it waits for, "" where that is nothing. */
+#define TB_WAIT 0x1u
 
 struct tb_subscriber_options {
 	size_t size;           /* sizeof(struct tb_subscriber_options) */

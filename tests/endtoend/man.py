@@ -4,7 +4,7 @@
 
     man.py SOURCE TICKBUS PUBD PAGE...
 
-Each page passes mandoc's lint; each command's page has exactly the options of its --help; each call
+Each page passes mandoc's lint and has lines that fit on a screen; each command's page has exactly the options of its --help; each call
 of the library is named by a page of section 3, and no other is; pubd.yaml(5) has exactly the keys
 of its tables, tickbus(1) what an address may have behind its commas; each reference among our
 pages leads to one.
@@ -18,12 +18,20 @@ import sys
 SOURCE, TICKBUS, PUBD = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 PAGES = [pathlib.Path(page) for page in sys.argv[4:]]
 FOUND = []
+LINE_MAX = 130
 
 
 def lint():
     result = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *map(str, PAGES)],
                             capture_output=True, text=True, check=False)
     FOUND.extend((result.stdout + result.stderr).splitlines())
+
+
+def lines():
+    for page in PAGES:
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            if len(line) > LINE_MAX:
+                FOUND.append(f"{page.name}:{number}: found {len(line)} characters, expected {LINE_MAX} at most")
 
 
 def help_of(*command, program=TICKBUS):
@@ -105,6 +113,7 @@ def main():
         print("skipped: mandoc is not there")
         return 77
     lint()
+    lines()
     commands()
     pubd()
     addresses()

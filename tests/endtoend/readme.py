@@ -130,7 +130,8 @@ def shell(block, work, env):
 
 
 def same_on_any_day(text):
-    """Epochs and fingerprints are alike, and so are times of a clock that runs."""
+    """Epochs and fingerprints are alike, and so are times of a clock that runs; who waited is left out."""
+    text = re.sub(r"^tickbus cat: waits: .*\n", "", text, flags=re.M)  # whoever comes first
     text = re.sub(r"\b20(?!20-)[0-9-]+T[0-9:.]+Z", "NOW", text)  # made-up markets live in 2020
     return re.sub(r"\b[0-9a-f]{16}\b", "IDENTITY", text)
 

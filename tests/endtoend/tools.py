@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,8 @@ class Tools(unittest.TestCase):
                      ["cat", "--count=-1", "shm:b", "t"], ["cat", "--count=1x", "shm:b", "t"],
                      ["cat", "--count=18446744073709551616", "shm:b", "t"],
                      ["cat", "--wait=1", "shm:b", "t"],
+                     ["cat", "--timeout=0", "shm:b", "t"], ["topics", "--timeout=60001", "shm:b"],
+                     ["stat", "--timeout=1s", "shm:b"], ["doctor", "--timeout=", "shm:b"],
                      ["cat", "--from=image", "shm:b", "t"], ["cat", "--from=0", "shm:b", "t"],
                      ["cat", "--from=12:1", "shm:b", "t"], ["cat", "--from=:1", "shm:b", "t"],
                      ["cat", "--from=7a060e162dabe845:", "shm:b", "t"],
@@ -182,12 +185,47 @@ class Tools(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (4, ""), args)
             self.assertIn("nobody listens there", result.stderr)
 
+    def test_a_publisher_that_does_not_answer_is_waited_for_as_long_as_was_said(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+            silent.bind(os.path.join(self.folder, "b.sock"))
+            silent.listen(16)
+            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
+                result = self.run_tool(*args, "--timeout", "70")
+                self.assertEqual((result.returncode, result.stdout), (4, ""), args)
+                self.assertEqual(result.stderr, f"tickbus {args[0]}: shm:b: no answer within 70 ms\n")
+            result = self.run_tool("doctor", "shm:b", "--timeout", "80", "--format=json")
+            rows = [json.loads(line) for line in result.stdout.splitlines()]
+            self.assertEqual([(row["verdict"], row["found"]) for row in rows if row["about"] == "shm:b"],
+                             [("bad", "shm:b: no answer within 80 ms")])
+            for args in (["topics", "shm:b"], ["cat", "shm:b", "t"]):
+                self.assertIn("no answer within 3000 ms", self.run_tool(*args).stderr)
+
+    def test_options_of_one_name_have_the_same_words(self):
+        told = {}
+        for command in ("topics", "cat", "stat", "doctor"):
+            for option, words in re.findall(r"^  --(\S+) +(.*)$", self.done(command, "--help"), re.M):
+                told.setdefault(option, {})[command] = words
+        for option in ("timeout=MS", "ticket=FILE"):
+            self.assertEqual(set(told[option]), {"topics", "cat", "stat", "doctor"})
+            self.assertEqual(len(set(told[option].values())), 1, option)
+
     def test_an_unknown_topic_is_refused_with_3(self):
         self.bus()
         for command in ("cat", "topics"):
             result = self.run_tool(command, "shm:b", "t.none")
             self.assertEqual((result.returncode, result.stdout), (3, ""), command)
-            self.assertIn("no topic t.none", result.stderr)
+            self.assertIn("no topic t.none, or not without a ticket\n", result.stderr)
+
+    def test_a_topic_of_another_realm_may_want_a_ticket_or_another_one(self):
+        ticket = self.ticket("desk", "5a" * 32)
+        self.bus(ticket, "t.small")
+        for command in ("cat", "topics"):
+            for shown, topic, words in (([], "t.quote", "without a ticket"), (["--ticket", ticket], "t.small", "for this ticket")):
+                result = self.run_tool(command, "shm:b", topic, *shown)
+                self.assertEqual((result.returncode, result.stdout), (3, ""), command)
+                self.assertTrue(result.stderr.endswith(f"no topic {topic}, or not {words}\n"), result.stderr)
+        rows = self.done("topics", "shm:b", "--format=csv").splitlines()[1:]
+        self.assertEqual([row.split(",")[0] for row in rows], ["t.small"])
 
     def test_a_schema_that_does_not_fit_is_refused_with_3(self):
         self.bus()
@@ -412,11 +450,24 @@ class Tools(unittest.TestCase):
         process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, 0)
 
-    def test_wait_begins_before_the_publisher(self):
+    def test_wait_begins_before_the_publisher_and_says_so_once(self):
         process = self.begin("cat", "shm:b", "t.quote", "--wait", "--from=oldest", "--count=1")
+        self.assertEqual(process.stderr.readline(), "tickbus cat: waits: address shm:b: nobody listens there "
+                                                    f"(no b.sock in {self.folder})\n")
         self.bus()
-        out, _ = process.communicate(timeout=PATIENCE_S)
+        out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((process.returncode, out[:2]), (0, "1 "))
+        self.assertRegex(err, r"\Atickbus cat: appeared topic=t\.quote epoch=\w+ first=1\n\Z")
+
+    def test_wait_for_a_topic_says_which_and_for_one_that_is_there_nothing(self):
+        self.bus()
+        process = self.begin("cat", "shm:b", "t.none", "--wait")
+        self.assertEqual(process.stderr.readline(),
+                         "tickbus cat: waits: shm:b: bus b has no topic t.none, or not without a ticket\n")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.communicate(timeout=PATIENCE_S), ("", ""))
+        result = self.run_tool("cat", "shm:b", "t.quote", "--wait", "--from=oldest", "--count=1")
+        self.assertNotIn("waits", result.stderr)
 
     def test_a_publisher_that_is_gone_is_told_as_stale(self):
         bus = Bus("b", self.folder)

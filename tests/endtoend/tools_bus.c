@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bus of which every byte is known, for the tests of the tickbus command.
  *
- *   tools_bus NAME [TICKET]
+ *   tools_bus NAME [TICKET [PATTERN]]
  *
- * With a ticket's file: who shows it sees t.quote and t.live, and who shows none is refused.
- * Says "ready" when its topics are there, then does what lines on standard input ask, each answered
- * by "ok": `publish N` adds N records to t.live, `end` ends it, `restart` begins it again. Ends
- * with standard input. */
+ * With a ticket's file: who shows it sees t.quote and t.live, and who shows none is refused, or
+ * sees the topics of the pattern. Says "ready" when its topics are there, then does what lines on
+ * standard input ask, each answered by "ok": `publish N` adds N records to t.live, `end` ends it,
+ * `restart` begins it again. Ends with standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,13 +116,16 @@ int main(int argc, char **argv)
 	static const uint64_t messages = 42;
 	static const char *const seen[] = { "t.quote", "t.live" };
 	uint8_t ticket[TB_TICKET_BYTES];
-	const struct tb_realm realm = { sizeof(realm), "desk", ticket, seen, 2 };
+	const char *const *anyone = (const char *const *)&argv[argc > 3 ? 3 : 0];
+	const struct tb_realm realms[] = { { sizeof(realms[0]), "desk", ticket, seen, 2 },
+					   { sizeof(realms[0]), "anonymous", NULL, anyone, 1 } };
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = argc > 1 ? argv[1] : "",
 						      .stale_ms = 200,
 						      .exit_wait_ms = UINT32_MAX,
-						      .realms = &realm,
-						      .realm_count = argc > 2 };
+						      .realms = realms,
+						      .realm_count =
+							      argc > 2 ? (size_t)argc - 2 : 0 };
 	struct tb_publisher *publisher;
 	struct tb_schema *schema;
 	struct tb_topic *live;

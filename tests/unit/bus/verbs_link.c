@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subscriber's side of the verbs fabric without a device: what the connection manager says of a
+ * request, and what is told of it. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "bus/verbs.h"
+#include "tickbus/error.h"
+
+/* The connection manager that is asked, instead of the library's own: it has one event. */
+static struct rdma_cm_event event;
+static struct rdma_cm_id *asking;
+static bool taken;
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct rdma_event_channel *events = calloc(1, sizeof(*events));
+
+	events->fd = eventfd(0, EFD_CLOEXEC);
+	return events;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *events)
+{
+	close(events->fd);
+	free(events);
+}
+
+int rdma_create_id(struct rdma_event_channel *events, struct rdma_cm_id **id, void *user,
+		   enum rdma_port_space space)
+{
+	(void)events;
+	(void)user;
+	(void)space;
+	asking = *id = calloc(1, sizeof(**id));
+	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	free(id);
+	return 0;
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
+{
+	(void)id;
+	(void)level;
+	(void)name;
+	(void)value;
+	(void)bytes;
+	return 0;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *source, struct sockaddr *host,
+		      int timeout_ms)
+{
+	(void)id;
+	(void)source;
+	(void)host;
+	(void)timeout_ms;
+	return 0;
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *events, struct rdma_cm_event **out)
+{
+	(void)events;
+	if (taken) {
+		errno = EAGAIN;
+		return -1;
+	}
+	taken = true;
+	event.id = asking;
+	*out = &event;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *acknowledged)
+{
+	(void)acknowledged;
+	return 0;
+}
+
+/* -- what is told -------------------------------------------------------------------------------
+ */
+
+static int told_code;
+static char told_why[256];
+
+static void on_gone(void *user, int code, const char *why)
+{
+	(void)user;
+	told_code = code;
+	snprintf(told_why, sizeof(told_why), "%s", why);
+}
+
+static void expect_told(enum rdma_cm_event_type type, int status, int code, const char *why)
+{
+	const struct link_calls calls = { .gone = on_gone };
+	struct link *link;
+
+	event = (struct rdma_cm_event){ .event = type, .status = status };
+	taken = false;
+	told_code = 0;
+	cr_assert_eq(verbs_connect(&link, "10.9.0.1:7471", "hello", 5, &calls, NULL), 0, "%s",
+		     tb_error());
+	verbs_link_poll(link);
+	cr_expect_eq(told_code, code, "event %d with %d: %d", type, status, told_code);
+	cr_expect_str_eq(told_why, why);
+	cr_expect_eq(verbs_link_state(link), LINK_GONE);
+	verbs_link_close(link);
+}
+
+/* What passes by itself is told from what does not: who was not answered may ask again. */
+Test(verbs_link, no_answer_is_told_from_no_way)
+{
+	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
+	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
+	expect_told(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
+	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH, EHOSTUNREACH,
+		    "no way there: No route to host");
+	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ENETUNREACH, EHOSTUNREACH,
+		    "no way there: Network is unreachable");
+	expect_told(RDMA_CM_EVENT_REJECTED, 8, ECONNREFUSED, "nobody listens there");
+	expect_told(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED, "nobody listens there");
+}
+
+/* -- addresses ----------------------------------------------------------------------------------
+ */
+
+Test(verbs_link, speaks_from_an_address_of_the_others_kind)
+{
+	const struct link_calls calls = { .gone = on_gone };
+	struct link *link;
+
+	taken = true;
+	cr_assert_eq(
+		verbs_connect(&link, "[fd00::1]:7471,source=fd00::2", "hello", 5, &calls, NULL), 0,
+		"%s", tb_error());
+	verbs_link_close(link);
+	cr_expect_eq(verbs_connect(&link, "10.9.0.1:7471,source=fd00::2", "hello", 5, &calls, NULL),
+		     -EINVAL);
+	cr_expect_str_eq(tb_error(), "address rdma:10.9.0.1:7471,source=fd00::2: source: found "
+				     "\"fd00::2\", expected an IPv4 address of this host");
+}
+
+Test(verbs_link, who_listens_has_no_other_source)
+{
+	const struct fabric_listen how = { .address = "10.9.0.1:7471,source=10.9.0.1" };
+	const struct listener_calls calls = { 0 };
+	struct listener *listener;
+
+	cr_expect_eq(verbs_listen(&listener, &how, &calls, NULL), -EINVAL);
+	cr_expect_str_eq(tb_error(), "address rdma:10.9.0.1:7471,source=10.9.0.1: found source=, "
+				     "expected none: who listens has HOST");
+}

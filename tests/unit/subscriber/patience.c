@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long who asks is patient, and what is told of that, over a fabric that loses requests to
+ * connect: "lossy:NAME". */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bus/fabric.h"
+#include "bus/shm.h"
+#include "tests/support/scene.h"
+
+static struct fabric_ops lossy;
+static unsigned int to_lose, asked;
+static int code; /* of what is told of a lost one */
+static struct link_calls calls;
+static void *calls_user;
+
+static int lossy_connect(struct link **link, const char *address, const void *hello, size_t bytes,
+			 const struct link_calls *given, void *user)
+{
+	asked++;
+	calls = *given;
+	calls_user = user;
+	return shm_connect(link, address, hello, bytes, given, user);
+}
+
+static int lossy_poll(struct link *link)
+{
+	if (to_lose == 0)
+		return shm_link_poll(link);
+	to_lose--;
+	calls.gone(calls_user, code, "no answer from there");
+	return 1;
+}
+
+static struct tb_publisher *publisher;
+
+static void enter(void)
+{
+	scene_enter();
+	lossy = shm_ops;
+	lossy.scheme = "lossy";
+	lossy.connect = lossy_connect;
+	lossy.link_poll = lossy_poll;
+	cr_assert_eq(fabric_add(&lossy), 0);
+	code = ETIMEDOUT;
+	publisher = scene_publisher("shm");
+	scene_topic(publisher, "t", 64, 0);
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+	scene_leave();
+}
+
+TestSuite(patience, .init = enter, .fini = leave, .timeout = 60);
+
+static int look(uint32_t timeout_ms)
+{
+	const struct tb_inspect_options options = { .size = sizeof(options),
+						    .address = "lossy:test",
+						    .timeout_ms = timeout_ms };
+
+	return tb_inspect_topics(&options, NULL, NULL, NULL, NULL);
+}
+
+static int open_within(uint32_t connect_ms, uint32_t flags)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "lossy:test",
+						       .connect_ms = connect_ms,
+						       .flags = flags };
+	struct tb_subscriber *subscriber;
+	int result = tb_subscriber_open(&subscriber, &options);
+
+	tb_subscriber_close(subscriber);
+	return result;
+}
+
+Test(patience, who_was_not_answered_asks_again_until_the_time_is_over)
+{
+	to_lose = 3;
+	cr_expect_eq(look(SCENE_DEADLINE_MS), 1, "%s", tb_error());
+	cr_expect_eq(asked, 4);
+	to_lose = 3;
+	cr_expect_eq(open_within(SCENE_DEADLINE_MS, 0), 0, "%s", tb_error());
+	cr_expect_eq(asked, 8);
+}
+
+Test(patience, the_words_have_the_time_that_was_given)
+{
+	to_lose = 1000000000;
+	cr_expect_eq(look(130), -ETIMEDOUT);
+	cr_expect_str_eq(tb_error(), "lossy:test: no answer within 130 ms");
+	cr_expect_eq(open_within(140, 0), -ETIMEDOUT);
+	cr_expect_str_eq(tb_error(), "lossy:test: no answer within 140 ms");
+}
+
+Test(patience, an_answer_is_an_answer)
+{
+	code = ECONNREFUSED;
+	to_lose = 1;
+	cr_expect_eq(look(SCENE_DEADLINE_MS), -ECONNREFUSED);
+	to_lose = 1;
+	cr_expect_eq(open_within(SCENE_DEADLINE_MS, 0), -ECONNREFUSED);
+	cr_expect_eq(asked, 2);
+}
+
+Test(patience, is_a_minute_at_most)
+{
+	cr_expect_eq(look(60001), -EINVAL);
+	cr_expect_str_eq(tb_error(),
+			 "tb_inspect_options: timeout_ms: found 60001, expected at most 60000");
+	cr_expect_eq(open_within(60001, 0), -EINVAL);
+	cr_expect_eq(asked, 0);
+}
+
+/* -- who waits ----------------------------------------------------------------------------------
+ */
+
+static void expect_words(struct tb_subscriber *subscriber, const char *pattern, const char *words)
+{
+	struct notes notes = { 0 };
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = notes_record,
+							 .on_event = notes_event,
+							 .user = &notes,
+							 .flags = TB_WAIT };
+	struct tb_subscription *subscription;
+
+	cr_assert_eq(tb_subscribe(subscriber, pattern, &options, &subscription), 0);
+	cr_expect_str_eq(tb_error(), words);
+	tb_unsubscribe(subscription);
+	notes_free(&notes);
+}
+
+Test(patience, who_waits_is_told_for_what)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "lossy:test",
+						       .connect_ms = SCENE_DEADLINE_MS,
+						       .flags = TB_WAIT };
+	struct tb_subscriber *subscriber;
+
+	cr_expect_eq(look(60001), -EINVAL, "some words");
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0);
+	cr_expect_str_empty(tb_error());
+	expect_words(subscriber, "t", "");
+	expect_words(subscriber, "u",
+		     "lossy:test: bus test has no topic u, or not without a ticket");
+	expect_words(subscriber, "u.*",
+		     "lossy:test: bus test has no topic u.*, or not without a ticket");
+	tb_subscriber_close(subscriber);
+}
+
+Test(patience, who_waits_for_a_publisher_is_told_why)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "lossy:test",
+						       .connect_ms = 120,
+						       .flags = TB_WAIT };
+	struct tb_subscriber *subscriber;
+
+	to_lose = 1000000000;
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0);
+	cr_expect_str_eq(tb_error(), "lossy:test: no answer within 120 ms");
+	expect_words(subscriber, "t", "lossy:test: no answer yet");
+	tb_subscriber_close(subscriber);
+}
