@@ -20,6 +20,8 @@ from hosts import Lab
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOREVER = 1e9
+HOSTS = 4  # that scenarios need
+HOSTS_MAX = 99  # addresses and routing tables are numbered by them
 
 
 def run_command(options, folder):
@@ -64,37 +66,44 @@ def bridge_terminal(link):
         sys.stdout.buffer.flush()
 
 
+def hang_up(shell, link):
+    """Ends the terminal's copying when the shell has ended, or its guest has."""
+    shell.guest.status(shell.name, FOREVER)
+    try:
+        link.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # QEMU was first
+
+
 def run_shell(options, folder):
-    """A shell on one host, with the environment that a scenario's commands have."""
-    number = int(options.shell)
-    if not 1 <= number <= options.hosts:
-        raise Failed(f"found host {number}, expected one from 1 to {options.hosts}")
+    """A shell on one host, with the environment that a scenario's commands have; returns its exit status."""
     topology = Topology(ONE, options.hosts, folder, options.ready, options.accel)
     saved = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
+    link = socket.socket(socket.AF_UNIX)
     try:
         lab = Lab(topology, options.source, options.build, FOREVER)
         size = shutil.get_terminal_size()
-        link = socket.socket(socket.AF_UNIX)
         link.connect(str(folder / "terminal0"))
         if saved:
             tty.setraw(sys.stdin)
-        shell = lab.host(number).start(
+        shell = lab.host(options.shell).start(
             f"stty -F /dev/ttyS2 sane cols {size.columns} rows {size.lines}; export TERM=vt100\n"
-            f"PS1='host {number}:\\w# ' setsid -c -w bash --norc -i <>/dev/ttyS2 >&0 2>&1")
-        threading.Thread(target=lambda: (shell.wait(None), link.shutdown(socket.SHUT_RDWR)), daemon=True).start()
+            f"PS1='host {options.shell}:\\w# ' setsid -c -w bash --norc -i <>/dev/ttyS2 >&0 2>&1")
+        threading.Thread(target=hang_up, args=(shell, link), daemon=True).start()
         bridge_terminal(link)
-        return 0
+        status = shell.guest.status(shell.name, 1)
+        if status is None:
+            raise Failed("the guest died:\n" + shell.guest.log())
+        return status
     finally:
         if saved:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, saved)
+        link.close()
         topology.close()
 
 
 def run_scenarios(options, folder):
     known = lanes.scenarios()
-    unknown = [name for name in options.scenarios if name not in known]
-    if unknown:
-        raise Failed(f"found no scenario {unknown[0]}, expected one of: {' '.join(known)}")
     chosen = options.scenarios or [name for name in known if not getattr(known[name], "ON_DEMAND", False)]
     began = time.monotonic()
     try:
@@ -117,15 +126,34 @@ def keep_logs(folder, options):
             shutil.copy2(path, logs / path.parent.name / path.name)
 
 
+def number(kind, low, high):
+    """For an option's value."""
+    def read(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"found {text!r}, expected a number from {low} to {high}")
+        return value
+    return read
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"lab: {message}\n")
+
+
 def parse():
-    parser = argparse.ArgumentParser()
+    parser = Parser(add_help=False)
     parser.add_argument("--run")
-    parser.add_argument("--shell")
-    parser.add_argument("--hosts", type=int, default=4)
-    parser.add_argument("--limit", type=float)
-    parser.add_argument("--lanes", type=int, default=min(CORES, 4))
+    parser.add_argument("--shell", type=number(int, 1, HOSTS_MAX))
+    parser.add_argument("--hosts", type=number(int, 1, HOSTS_MAX), default=HOSTS)
+    parser.add_argument("--limit", type=number(float, 1, FOREVER))
+    parser.add_argument("--lanes", type=number(int, 1, 64), default=min(CORES, 4))
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--ready")
     parser.add_argument("--accel")
     parser.add_argument("--ssh", action="append", default=[])
@@ -136,8 +164,32 @@ def parse():
     return options
 
 
+def wrong(options):
+    """What cannot be done as it was asked for, in words; nothing: all of it can."""
+    known = lanes.scenarios()
+    unknown = [name for name in options.scenarios if name not in known]
+    alone = [f"--{name}" for name in ("run", "shell") if getattr(options, name) is not None]
+    if len(alone) > 1 or (alone and options.scenarios):
+        return f"found {alone[0]} beside {(alone + options.scenarios)[1]}, expected one of the two"
+    if unknown:
+        return f"found no scenario {unknown[0]}, expected one of: {' '.join(known)}"
+    if not alone and options.hosts < HOSTS:
+        return f"--hosts: found {options.hosts}, expected {HOSTS} or more for scenarios"
+    if options.shell is None:
+        return None
+    if options.shell > options.hosts:
+        return f"--shell: found host {options.shell}, expected one from 1 to {options.hosts}"
+    return None if sys.stdin.isatty() else "--shell: found no terminal as standard input, expected one; --run needs none"
+
+
 def main():
     options = parse()
+    words = wrong(options)
+    if words:
+        print(f"lab: {words}", file=sys.stderr)
+        return 2
+    if options.check:
+        return 0
     if options.list:
         for name, scenario in lanes.scenarios().items():
             print(f"{name:24} {scenario.__doc__.strip().splitlines()[0]}")
@@ -160,4 +212,5 @@ def main():
             return 130
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

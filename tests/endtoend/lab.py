@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's command line, where no guest is needed: what it refuses, what it returns, and that docs/lab.md
+names all there is.
+
+    lab.py SOURCE
+"""
+import contextlib
+import io
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from unittest import mock
+
+SOURCE = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(SOURCE / "tests/lab"))
+PATIENCE_S = 60
+
+
+def run(*arguments):
+    return subprocess.run([SOURCE / "scripts/lab", *arguments], stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=PATIENCE_S, check=False)
+
+
+class Usage(unittest.TestCase):
+    def test_what_cannot_be_is_told_in_one_line_before_anything_is_done(self):
+        hosts = "expected a number from 1 to 99"
+        for arguments, words in ((["--hosts", "0"], f"--hosts: found '0', {hosts}"),
+                                 (["--hosts", "x", "--run", "true"], f"--hosts: found 'x', {hosts}"),
+                                 (["--hosts", "100", "--run", "true"], f"--hosts: found '100', {hosts}"),
+                                 (["--hosts", "2", "devices"], "--hosts: found 2, expected 4 or more for scenarios"),
+                                 (["--lanes", "0"], "--lanes: found '0', expected a number from 1 to 64"),
+                                 (["--limit", "nan"], "--limit: found 'nan', expected a number from 1 to "),
+                                 (["--shell", "5"], "--shell: found host 5, expected one from 1 to 4"),
+                                 (["--shell", "0"], f"--shell: found '0', {hosts}"),
+                                 (["--shell"], "--shell: found no terminal as standard input, expected one"),
+                                 (["--shell", "--run", "true"], "found --run beside --shell, expected one of the two"),
+                                 (["--run", "true", "torn"], "found --run beside torn, expected one of the two"),
+                                 (["nothing"], "found no scenario nothing, expected one of: bench ")):
+            result = run(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), (arguments, result.stderr))
+            self.assertRegex(result.stderr, r"\Alab: [^\n]*\n\Z", arguments)
+            self.assertIn(words, result.stderr, arguments)
+
+    def test_a_shells_exit_status_is_the_labs(self):
+        import lab
+        for status in (0, 3, 130):
+            self.assertEqual(self.shell(lab, status), status)
+        with self.assertRaisesRegex(lab.Failed, "the guest died"):
+            self.shell(lab, None)
+
+    def shell(self, lab, status):
+        """A shell on a guest that prints, and ends with this status; None: its guest dies."""
+        with tempfile.TemporaryDirectory(prefix="tickbus-lab-") as folder, \
+                socket.socket(socket.AF_UNIX) as terminal, mock.patch.object(lab, "Topology"), \
+                mock.patch.object(lab, "Lab") as hosts, mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO()))), \
+                contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())) as out:
+            path = pathlib.Path(folder)
+            terminal.bind(str(path / "terminal0"))
+            terminal.listen()
+            printed = threading.Event()
+
+            def guest():
+                line, _ = terminal.accept()
+                line.sendall(b"host 2:")
+                printed.set()
+                while status is not None and line.recv(16):
+                    pass
+                line.close()
+            threading.Thread(target=guest).start()
+            process = hosts.return_value.host.return_value.start.return_value
+            process.guest.status = lambda *_: printed.wait(PATIENCE_S) and status
+            process.guest.log = lambda: ""
+            options = mock.Mock(shell=2, hosts=4)
+            try:
+                return lab.run_shell(options, path)
+            finally:
+                hosts.return_value.host.assert_called_with(2)
+                self.assertEqual(out.buffer.getvalue(), b"host 2:")
+
+
+class Page(unittest.TestCase):
+    """docs/lab.md beside what there is."""
+
+    def setUp(self):
+        self.text = (SOURCE / "docs/lab.md").read_text()
+
+    def test_it_names_each_scenario_and_no_other(self):
+        result = run("--list")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        there = set(re.findall(r"^(\w+) +\S", result.stdout, re.M))
+        self.assertEqual(there, {path.stem for path in (SOURCE / "tests/lab/scenarios").glob("*.py")})
+        table = "".join(re.findall(r"^\| (`.*?) \|", self.text, re.M))
+        on_demand = re.search(r"^On demand, .*?\n\n", self.text, re.M | re.S).group()
+        self.assertEqual(there - set(re.findall(r"`(\w+)`", table + on_demand)), set())
+        self.assertEqual(set(re.findall(r"`(\w+)`", table)) - there, set())
+
+    def test_it_shows_each_option_and_no_other(self):
+        usage = run("--help").stdout
+        block = re.search(r"^```\n(scripts/lab .*?)^```$", self.text, re.M | re.S).group(1)
+        self.assertEqual(set(re.findall(r"--[a-z]+", block)), set(re.findall(r"--[a-z]+", usage)))
+
+
+unittest.main(argv=sys.argv[:1], verbosity=2)
