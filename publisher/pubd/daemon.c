@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "bus/error.h"
 #include "publisher/feeds/synthetic_source.h"
@@ -143,8 +144,8 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 			  : feed_open(made, &options);
 }
 
-/* Every topic is there before any feed begins. The bus listens already: who asks for a topic in
- * between and does not wait is told that there is none. */
+/* Every topic is there, and said to be, before any feed begins and says things of its own. The bus
+ * listens already: who asks for a topic in between and does not wait is told that there is none. */
 static int feeds_open(struct daemon *daemon, int done_fd)
 {
 	const struct settings *settings = daemon->settings;
@@ -162,6 +163,9 @@ static int feeds_open(struct daemon *daemon, int done_fd)
 			result = feed_make(daemon, &settings->feeds[f], &daemon->topics[first],
 					   made - first, done_fd, &daemon->feeds[f]);
 	}
+	if (result == 0)
+		log_write(daemon->log, LOG_LEVEL_INFO, "bus %s: %zu topics, pid %d",
+			  settings->bus.name, settings->topic_count, getpid());
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++)
 		result = feed_start(daemon->feeds[f]);
 	return result;

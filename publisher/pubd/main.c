@@ -168,8 +168,6 @@ static int run(const struct settings *settings)
 		if (settings->log.file)
 			fprintf(stderr, "pubd: %s\n", tb_error());
 	} else {
-		log_write(&log, LOG_LEVEL_INFO, "bus %s: %zu topics, pid %d", settings->bus.name,
-			  settings->topic_count, getpid());
 		wait_for_end(daemon, &log, signal_fd, done_fd);
 		good = daemon_close(daemon);
 		status = good ? EXIT_DONE : EXIT_FAILED;

@@ -463,6 +463,18 @@ class Daemon(Bench):
         self.assertRegex(second.err.read_text(), "error address shm:b: another publisher")
         self.stop(first)
 
+    def test_the_bus_comes_before_its_feeds_in_the_log(self):
+        feeds = [f"f{i}" for i in range(32)]
+        listed = "".join(f"  - {{ name: {name}, type: synthetic, messages: 600 }}\n" for name in feeds)
+        topics = "".join(f"  - {{ name: {name}, feed: {name}, select: quote, schema: quote, slots: 64, instruments: 16 }}\n"
+                         for name in feeds)
+        pubd = self.pubd(f"bus: {{ name: b }}\nschemas: [ quote ]\nfeeds:\n{listed}topics:\n{topics}")
+        for name in feeds:
+            self.says(pubd, f"feed {name}: .*to the end")
+        lines = re.findall(r"^\S+ info (\w+)", pubd.err.read_text(), re.M)
+        self.assertEqual((lines[0], lines.count("bus")), ("bus", 1))
+        self.stop(pubd)
+
     def test_sigterm_ends_topics_and_readers_read_to_their_end(self):
         feed = "type: synthetic, symbols: 10, rate: 100000, speed: realtime, date: 2024-01-02"
         pubd = self.pubd(settings(feed, ["quote"]))
