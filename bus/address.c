@@ -29,6 +29,8 @@ static const struct knob {
 	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
 	{ "notices", offsetof(struct address, notices), 0, 1, 1 },
 	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
+	{ "batch_bytes", offsetof(struct address, batch_bytes), 8192, 16 << 20, 0 },
+	{ "read_bytes", offsetof(struct address, read_bytes), 64, 16 << 20, 0 },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
 
@@ -186,7 +188,8 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 	return error_set(
 		EINVAL,
 		"address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
-		"retries=, rnr_retries=, reads=, traffic_class=, receives=, notices= or hop_limit=",
+		"retries=, rnr_retries=, reads=, traffic_class=, receives=, notices=, hop_limit=, "
+		"batch_bytes= or read_bytes=",
 		text, knob);
 }
 

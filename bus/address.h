@@ -28,9 +28,10 @@ struct address {
 	uint32_t rnr_retries;           /* of a SEND that found no receive */
 	uint32_t reads;                 /* initiator depth, responder resources; 0: as is usual */
 	uint32_t traffic_class;
-	uint32_t receives;  /* notices that may wait to be looked at */
-	uint32_t notices;   /* 0: a subscriber that does without */
-	uint32_t hop_limit; /* of notices */
+	uint32_t receives;                /* notices that may wait to be looked at */
+	uint32_t notices;                 /* 0: a subscriber that does without */
+	uint32_t hop_limit;               /* of notices */
+	uint32_t batch_bytes, read_bytes; /* of a topic's landing, of one READ; 0: not said */
 };
 
 /* 0, or -EINVAL with words: what was found, what was expected. */

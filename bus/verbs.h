@@ -41,6 +41,9 @@
 /* -- events of the connection manager -----------------------------------------------------------
  */
 
+/* ENOTSUPP of Linux's own, which no header has: RoCE joins no groups of IPv6. */
+#define VERBS_NOT_IN_KERNEL 524
+
 /* A copy, so that the event is given back before anything is done about it. */
 struct verbs_event {
 	enum rdma_cm_event_type type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor. A host without a device is healthy: shared memory needs none. */
-#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <poll.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "bus/congestion.h"
 #include "bus/error.h"
 #include "bus/numa.h"
 #include "bus/verbs.h"
@@ -27,6 +28,13 @@ struct doctor {
 	void *user;
 	int bad;
 	int devices;
+};
+
+struct port {
+	struct ibv_context *verbs;
+	uint8_t number;
+	bool roce, groups; /* that are of UD */
+	char about[96];
 };
 
 static void tell(struct doctor *doctor, enum tb_verdict verdict, const char *about,
@@ -99,144 +107,242 @@ static void huge_pages(struct doctor *doctor)
 /* -- devices ------------------------------------------------------------------------------------
  */
 
-/* Whether a group can be joined from the address: waits for the event, for a time. */
+/* An id that is bound to the address, and so has its device; NULL with errno. */
+static struct rdma_cm_id *id_bound(struct rdma_event_channel *events, enum rdma_port_space space,
+				   const struct sockaddr_storage *local)
+{
+	struct sockaddr_storage from = *local;
+	struct rdma_cm_id *id;
+	int code = ENODEV;
+
+	if (rdma_create_id(events, &id, NULL, space) < 0)
+		return NULL;
+	if (rdma_bind_addr(id, (struct sockaddr *)&from) < 0)
+		code = errno;
+	else if (id->verbs)
+		return id;
+	rdma_destroy_id(id);
+	errno = code;
+	return NULL;
+}
+
+/* Joins a group of the address's kind, and waits for the event, for a time. */
+static int join_wait(struct rdma_cm_id *id, const struct sockaddr_storage *local)
+{
+	struct pollfd ready = { .fd = id->channel->fd, .events = POLLIN };
+	struct sockaddr_storage group;
+	struct verbs_event event;
+	int result = -ETIMEDOUT;
+
+	address_parse_group(local->ss_family == AF_INET6 ? "[ff15::77:ffff]:7472"
+							 : "239.77.255.255:7472",
+			    &group);
+	if (rdma_join_multicast(id, (struct sockaddr *)&group, NULL) < 0)
+		return -errno;
+	if (poll(&ready, 1, JOIN_MS) == 1 && verbs_event_take(id->channel, &event) == 1)
+		result = event.type == RDMA_CM_EVENT_MULTICAST_JOIN ? 0 : -verbs_event_code(&event);
+	rdma_leave_multicast(id, (struct sockaddr *)&group);
+	return result;
+}
+
 static int join_try(const struct sockaddr_storage *local)
 {
 	struct rdma_event_channel *events = verbs_events_open("doctor");
-	struct rdma_cm_id *id = NULL;
-	struct ibv_context *device = NULL;
-	struct sockaddr_storage from = *local, group;
-	struct verbs_event event;
-	int result = events ? 0 : -errno;
+	struct rdma_cm_id *id = events ? id_bound(events, RDMA_PS_UDP, local) : NULL;
+	int result = id ? 0 : -errno;
 
-	address_parse_group("239.77.255.255:7472", &group);
-	if (result == 0 && (rdma_create_id(events, &id, NULL, RDMA_PS_UDP) < 0 ||
-			    rdma_bind_addr(id, (struct sockaddr *)&from) < 0))
-		result = -errno;
-	if (result == 0 && id->verbs)
-		verbs_device_use(device = id->verbs);
-	if (result == 0 && rdma_join_multicast(id, (struct sockaddr *)&group, NULL) < 0)
-		result = -errno;
-	if (result == 0) {
-		struct pollfd ready = { .fd = events->fd, .events = POLLIN };
-
-		result = -ETIMEDOUT;
-		if (poll(&ready, 1, JOIN_MS) == 1 && verbs_event_take(events, &event) == 1)
-			result = event.type == RDMA_CM_EVENT_MULTICAST_JOIN
-					 ? 0
-					 : -verbs_event_code(&event);
-	}
 	if (id) {
-		rdma_leave_multicast(id, (struct sockaddr *)&group);
+		struct ibv_context *device = id->verbs;
+
+		verbs_device_use(device);
+		result = join_wait(id, local);
 		rdma_destroy_id(id);
+		verbs_device_leave(device);
 	}
-	verbs_device_leave(device);
 	if (events)
 		rdma_destroy_event_channel(events);
 	return result;
 }
 
 static void multicast(struct doctor *doctor, const char *about,
-		      const struct ibv_device_attr *device, const struct sockaddr_storage *local)
+		      const struct sockaddr_storage *local)
 {
-	int result;
+	const int result = join_try(local);
 
-	if (device->max_mcast_grp == 0) {
-		tell(doctor, TB_VERDICT_GOOD, about, "",
-		     "has no UD multicast: notices go by UDP on its interface");
-		return;
-	}
-	result = join_try(local);
 	if (result == 0)
 		tell(doctor, TB_VERDICT_GOOD, about, "",
 		     "joins a multicast group; notices stay in the subnet unless hop_limit= says "
 		     "otherwise");
+	else if (result == -VERBS_NOT_IN_KERNEL && local->ss_family == AF_INET6)
+		tell(doctor, TB_VERDICT_GOOD, about, "",
+		     "joins no groups of IPv6, as the kernel has it: their notices go by UDP");
 	else
 		tell(doctor, TB_VERDICT_BAD, about,
 		     "an active port, on InfiniBand IPoIB that is up; or notice: udp, or none",
 		     "cannot join a multicast group: %s", strerror(-result));
 }
 
-/* Explicit congestion notification of RoCE, where the driver shows it. */
-static void congestion(struct doctor *doctor, const char *about, const char *interface)
+/* One line of what is on for some priorities, off, or not to be seen (mask < 0). */
+static void priorities(struct doctor *doctor, const char *about, const char *interface,
+		       const char *what, int mask, const char *remedy)
 {
-	bool seen = false, on = false;
-	char path[128];
+	char list[4 * CONGESTION_PRIORITIES] = "";
 
-	for (int priority = 0; priority < 8; priority++) {
-		snprintf(path, sizeof(path), "/sys/class/net/%s/ecn/roce_np/enable/%d", interface,
-			 priority);
-		seen |= file_number(path) >= 0;
-		on |= file_number(path) == 1;
-	}
-	if (seen && on)
-		tell(doctor, TB_VERDICT_GOOD, about, "", "ECN is on at %s", interface);
-	else if (seen)
+	for (int i = 0; mask > 0 && i < CONGESTION_PRIORITIES; i++)
+		if (mask >> i & 1)
+			snprintf(list + strlen(list), sizeof(list) - strlen(list), " %d", i);
+	if (mask > 0)
+		tell(doctor, TB_VERDICT_GOOD, about, "", "%s is on at %s for priority%s", what,
+		     interface, list);
+	else if (mask == 0)
+		tell(doctor, TB_VERDICT_ADVICE, about, remedy,
+		     "%s is off at %s: congestion shows as loss", what, interface);
+	else
 		tell(doctor, TB_VERDICT_ADVICE, about,
-		     "switch on ECN (and PFC on the switch) for the priority of the traffic class",
-		     "ECN is off at %s: congestion shows as loss", interface);
+		     "ask the driver's own tools and the switch, where packets are lost",
+		     "%s cannot be seen at %s", what, interface);
 }
 
-/* Each address that a GID stands for: RoCE v2. */
-static void addresses(struct doctor *doctor, struct ibv_context *verbs, uint32_t port,
-		      const char *about, const struct ibv_device_attr *device)
+/* What keeps RoCE from losing packets, where it can be seen. */
+static void congestion(struct doctor *doctor, const char *about, const char *interface)
 {
+	const int pfc = congestion_pfc(interface);
+	char folder[32 + IF_NAMESIZE];
+	int ecn;
+
+	snprintf(folder, sizeof(folder), "/sys/class/net/%s", interface);
+	ecn = congestion_ecn(folder);
+	if (pfc < 0 && ecn < 0) {
+		priorities(doctor, about, interface, "PFC or ECN", -1, "");
+		return;
+	}
+	priorities(doctor, about, interface, "PFC", pfc,
+		   "dcb pfc set, and the same on the switch, for the priority of traffic_class=");
+	priorities(doctor, about, interface, "ECN", ecn,
+		   "switch on ECN, on the switch too, for the priority of traffic_class=");
+}
+
+/* The index of an id's GID, as RoCE v2 has it where there are several; -1: it has none there. */
+static int gid_index(struct ibv_context *verbs, const struct rdma_cm_id *id)
+{
+	const union ibv_gid *gid = &id->route.addr.addr.ibaddr.sgid;
 	struct ibv_gid_entry entries[GIDS_MAX];
 	const ssize_t count = ibv_query_gid_table(verbs, entries, GIDS_MAX, 0);
+	int found = -1;
+
+	for (ssize_t i = 0; i < count; i++)
+		if (entries[i].port_num == id->port_num &&
+		    memcmp(&entries[i].gid, gid, sizeof(*gid)) == 0 &&
+		    (found < 0 || entries[i].gid_type == IBV_GID_TYPE_ROCE_V2))
+			found = (int)entries[i].gid_index;
+	return found;
+}
+
+/* Whether the address is one of the port, as librdmacm finds it: then it is told. */
+static bool address_look(struct doctor *doctor, const struct port *port,
+			 struct rdma_event_channel *events, const struct sockaddr_storage *local,
+			 const char *interface)
+{
+	struct rdma_cm_id *id = id_bound(events, RDMA_PS_TCP, local);
+	char words[ADDRESS_WORDS], gid[32] = "";
+	struct ibv_context *device;
+	bool ours;
+	int index;
+
+	if (!id)
+		return false;
+	verbs_device_use(device = id->verbs);
+	ours = id->port_num == port->number &&
+	       strcmp(ibv_get_device_name(device->device),
+		      ibv_get_device_name(port->verbs->device)) == 0;
+	index = ours ? gid_index(port->verbs, id) : -1;
+	rdma_destroy_id(id);
+	verbs_device_leave(device);
+	if (!ours)
+		return false;
+	address_words((const struct sockaddr *)local, words);
+	*strrchr(words, ':') = '\0'; /* its port, which is none */
+	if (index >= 0)
+		snprintf(gid, sizeof(gid), ", GID %d", index);
+	tell(doctor, TB_VERDICT_GOOD, port->about, "", "listen at rdma:%s:PORT (%s%s)", words,
+	     interface, gid);
+	return true;
+}
+
+/* Addresses that can be listened at: of an interface that is up, beyond its own link. */
+static bool is_listened_at(const struct ifaddrs *at)
+{
+	if (!at->ifa_addr || !(at->ifa_flags & IFF_UP) || (at->ifa_flags & IFF_LOOPBACK))
+		return false;
+	if (at->ifa_addr->sa_family == AF_INET6)
+		return !IN6_IS_ADDR_LINKLOCAL(
+			&((const struct sockaddr_in6 *)(const void *)at->ifa_addr)->sin6_addr);
+	return at->ifa_addr->sa_family == AF_INET;
+}
+
+static void addresses(struct doctor *doctor, const struct port *port)
+{
+	struct rdma_event_channel *events = verbs_events_open("doctor");
+	struct ifaddrs *all = NULL;
 	bool any = false;
 
-	for (ssize_t i = 0; i < count; i++) {
-		struct sockaddr_storage local = { .ss_family = AF_INET };
-		char words[ADDRESS_WORDS], interface[IF_NAMESIZE] = "?";
-		const uint8_t *raw = entries[i].gid.raw;
+	if (events && getifaddrs(&all) < 0)
+		all = NULL;
+	for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+		struct sockaddr_storage local = { 0 };
 
-		if (entries[i].port_num != port || entries[i].gid_type != IBV_GID_TYPE_ROCE_V2 ||
-		    !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)raw))
+		if (!is_listened_at(at))
+			continue;
+		memcpy(&local, at->ifa_addr,
+		       at->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							   : sizeof(struct sockaddr_in));
+		if (!address_look(doctor, port, events, &local, at->ifa_name))
 			continue;
 		any = true;
-		memcpy(&((struct sockaddr_in *)&local)->sin_addr, raw + 12, 4);
-		inet_ntop(AF_INET, raw + 12, words, sizeof(words));
-		if_indextoname(entries[i].ndev_ifindex, interface);
-		tell(doctor, TB_VERDICT_GOOD, about, "", "listen at rdma:%s:PORT (%s, GID %u)",
-		     words, interface, entries[i].gid_index);
-		multicast(doctor, about, device, &local);
-		congestion(doctor, about, interface);
+		if (port->groups)
+			multicast(doctor, port->about, &local);
+		if (port->roce)
+			congestion(doctor, port->about, at->ifa_name);
 	}
-	if (!any && verbs->device->transport_type == IBV_TRANSPORT_IB)
-		tell(doctor, TB_VERDICT_ADVICE, about, "give its interface an IPv4 address",
-		     "no GID of it stands for an IPv4 address");
+	if (!any)
+		tell(doctor, TB_VERDICT_BAD, port->about,
+		     "an address for its interface, on InfiniBand for that of IPoIB, and the "
+		     "interface up",
+		     "no IP address leads to it");
+	freeifaddrs(all);
+	if (events)
+		rdma_destroy_event_channel(events);
 }
 
 static void port_look(struct doctor *doctor, struct ibv_context *verbs, uint8_t number,
 		      const struct ibv_device_attr *device)
 {
+	const bool iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	struct port look = { .verbs = verbs, .number = number, .groups = device->max_mcast_grp };
 	struct ibv_port_attr port = { 0 };
-	char about[96];
 	uint32_t mtu;
 
-	snprintf(about, sizeof(about), "%s port %u", ibv_get_device_name(verbs->device), number);
+	snprintf(look.about, sizeof(look.about), "%s port %u", ibv_get_device_name(verbs->device),
+		 number);
 	if (ibv_query_port(verbs, number, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
-		tell(doctor, TB_VERDICT_BAD, about,
+		tell(doctor, TB_VERDICT_BAD, look.about,
 		     "a cable, ip link set up, a subnet manager on InfiniBand", "is %s",
 		     ibv_port_state_str(port.state));
 		return;
 	}
+	look.roce = !iwarp && port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	mtu = 128u << port.active_mtu; /* IBV_MTU_256 is 1 */
-	tell(doctor, mtu < MTU_GOOD ? TB_VERDICT_ADVICE : TB_VERDICT_GOOD, about,
+	tell(doctor, mtu < MTU_GOOD ? TB_VERDICT_ADVICE : TB_VERDICT_GOOD, look.about,
 	     mtu < MTU_GOOD ? "an interface MTU of 1500 or more" : "",
 	     "active, %s, MTU %" PRIu32 ", %d READs at once each way",
-	     verbs->device->transport_type == IBV_TRANSPORT_IWARP ? "iWARP"
-	     : port.link_layer == IBV_LINK_LAYER_ETHERNET         ? "RoCE"
-								  : "InfiniBand",
+	     iwarp       ? "iWARP"
+	     : look.roce ? "RoCE"
+			 : "InfiniBand",
 	     mtu, device->max_qp_rd_atom);
-	if (device->max_mcast_grp == 0)
-		multicast(doctor, about, device, NULL);
-	if (port.link_layer == IBV_LINK_LAYER_INFINIBAND)
-		tell(doctor, TB_VERDICT_ADVICE, about,
-		     "ip address: listen at one of its IPoIB interface, which has to be up",
-		     "its GIDs stand for no IP addresses: none was tried");
-	else
-		addresses(doctor, verbs, number, about, device);
+	if (!look.groups)
+		tell(doctor, TB_VERDICT_GOOD, look.about, "",
+		     "has no UD multicast: notices go by UDP on its interface");
+	addresses(doctor, &look);
 }
 
 /* Where it is, and who is near. Only where there are several nodes there is something to choose. */

@@ -35,7 +35,6 @@
 #define SIGNAL_EVERY  16 /* sends: one completion for so many */
 #define INLINE_BYTES  128
 #define RECEIVE_BYTES (GRH_BYTES + NOTICE_BYTES_MAX)
-#define NOT_IN_KERNEL 524 /* ENOTSUPP, Linux's own: RoCE joins no groups of IPv6 */
 
 /* -- the group, at the publisher ----------------------------------------------------------------
  */
@@ -97,7 +96,8 @@ static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *wher
 
 static const char *words_of(int code)
 {
-	return code == NOT_IN_KERNEL ? "the kernel cannot on this kind of device" : strerror(code);
+	return code == VERBS_NOT_IN_KERNEL ? "the kernel cannot on this kind of device"
+					   : strerror(code);
 }
 
 static int announcers_start(struct verbs_group *);
@@ -132,7 +132,7 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	group->send_only = true;
 	if (group_join(group->id, &group->asked.group, true, NULL) == 0)
 		return 0;
-	if (errno == NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO)
+	if (errno == VERBS_NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO)
 		return group_choose_udp(group);
 	return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/address.h"
 #include "bus/barrier.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
@@ -42,12 +43,32 @@ static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t 
 }
 
 /* Not so few that READS_MAX READs would leave a part of their half empty. */
-static int read_bytes_take(struct tb_subscriber *subscriber, uint32_t asked)
+static int read_bytes_take(struct tb_subscriber *subscriber)
 {
 	const uint32_t least = subscriber->batch_bytes / (READS_MAX * HALVES_MAX);
 
-	subscriber->read_bytes = asked ? asked : least > READ_BYTES ? least : READ_BYTES;
+	if (!subscriber->read_bytes)
+		subscriber->read_bytes = least > READ_BYTES ? least : READ_BYTES;
 	return range_check("read_bytes", subscriber->read_bytes, least, subscriber->batch_bytes);
+}
+
+static uint32_t first_said(uint32_t first, uint32_t second, uint32_t usual)
+{
+	return first ? first : second ? second : usual;
+}
+
+/* What an address says of them stands over what a program was written with. One that cannot be read
+ * is told of when it is connected to. */
+static void sizes_take(struct tb_subscriber *subscriber, const char *place,
+		       const struct tb_subscriber_options *options)
+{
+	struct address address;
+
+	if (!subscriber->ops->network || address_parse(place, &address) < 0)
+		address.batch_bytes = address.read_bytes = 0;
+	subscriber->batch_bytes =
+		first_said(address.batch_bytes, options->batch_bytes, BATCH_BYTES_DEFAULT);
+	subscriber->read_bytes = first_said(address.read_bytes, options->read_bytes, 0);
 }
 
 static int options_take(struct tb_subscriber *subscriber,
@@ -71,7 +92,7 @@ static int options_take(struct tb_subscriber *subscriber,
 	subscriber->connect_ms = options->connect_ms ? options->connect_ms : CONNECT_MS_DEFAULT;
 	subscriber->stale_ms = subscriber->stale_asked_ms = options->stale_ms;
 	subscriber->topics_max = options->topics_max ? options->topics_max : TOPICS_MAX_DEFAULT;
-	subscriber->batch_bytes = options->batch_bytes ? options->batch_bytes : BATCH_BYTES_DEFAULT;
+	sizes_take(subscriber, place, options);
 	result = range_check("connect_ms", subscriber->connect_ms, 1, 60000);
 	if (result == 0 && options->stale_ms)
 		result = range_check("stale_ms", options->stale_ms, 20, 60000);
@@ -83,7 +104,7 @@ static int options_take(struct tb_subscriber *subscriber,
 	if (result < 0)
 		return result;
 	subscriber->batch_bytes = subscriber->batch_bytes / REGION_PAGE * REGION_PAGE;
-	result = read_bytes_take(subscriber, options->read_bytes);
+	result = read_bytes_take(subscriber);
 	if (result < 0)
 		return result;
 	subscriber->address = strdup(options->address);

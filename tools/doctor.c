@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tickbus doctor: whether this host, and perhaps a bus, is fit for RDMA. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 
 #include "tickbus/doctor.h"
 #include "tickbus/inspect.h"
+#include "tickbus/subscriber.h"
 #include "tools/command.h"
 #include "tools/table.h"
 
@@ -38,6 +42,151 @@ static void on_finding(void *user, const struct tb_finding *finding)
 	table_text(table, finding->remedy);
 }
 
+/* -- a bus --------------------------------------------------------------------------------------
+ */
+
+#define GROUPS_MAX 64 /* as a bus may have */
+
+/* The groups that notices of a bus go to, each with a topic whose notices go there. */
+struct groups {
+	uint32_t stale_ms, count;
+	struct group {
+		char notice[8], multicast[64], topic[64];
+		bool ended;
+		struct tb_subscription *subscription;
+	} all[GROUPS_MAX];
+};
+
+static void on_bus(void *user, const struct tb_bus_info *bus)
+{
+	struct groups *groups = user;
+
+	groups->stale_ms = bus->stale_ms;
+}
+
+/* A topic that has not ended, if there is one. */
+static void on_topic(void *user, const struct tb_topic_info *topic)
+{
+	struct groups *groups = user;
+	struct group *group = groups->all;
+
+	if (strcmp(topic->notice, "none") == 0)
+		return;
+	while (group < groups->all + groups->count &&
+	       strcmp(group->multicast, topic->multicast) != 0)
+		group++;
+	if (group == groups->all + GROUPS_MAX)
+		return;
+	if (group < groups->all + groups->count && (!group->ended || topic->ended))
+		return;
+	if (group == groups->all + groups->count)
+		groups->count++;
+	*group = (struct group){ .ended = topic->ended };
+	snprintf(group->notice, sizeof(group->notice), "%s", topic->notice);
+	snprintf(group->multicast, sizeof(group->multicast), "%s", topic->multicast);
+	snprintf(group->topic, sizeof(group->topic), "%s", topic->name);
+}
+
+static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	(void)user;
+	(void)source;
+	(void)record;
+}
+
+/* Notices that came of a subscription's topic. */
+static uint64_t notices(const struct tb_subscription *subscription)
+{
+	uint64_t values[32];
+	size_t count;
+	const struct tb_counter *counters = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
+	const size_t filled = tb_subscription_counters(subscription, values, 32);
+
+	for (size_t i = 0; i < count && i < filled; i++)
+		if (strcmp(counters[i].name, "notices") == 0)
+			return values[i];
+	return 0;
+}
+
+static bool all_heard(const struct groups *groups)
+{
+	for (uint32_t i = 0; i < groups->count; i++)
+		if (groups->all[i].subscription && notices(groups->all[i].subscription) == 0)
+			return false;
+	return true;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A publisher tells its heads four times in the bound. */
+static void groups_wait(struct tb_subscriber *subscriber, const struct groups *groups,
+			uint32_t wait_ms)
+{
+	const uint64_t end = now_ms() + wait_ms;
+
+	while (!all_heard(groups) && now_ms() < end) {
+		tb_poll(subscriber, 1024);
+		tb_wait(subscriber, 10);
+	}
+}
+
+static void group_tell(struct table *table, const char *address, const struct group *group,
+		       uint32_t waited_ms)
+{
+	struct tb_finding finding = { sizeof(finding), TB_VERDICT_GOOD, address, NULL, "" };
+	char found[256];
+
+	finding.found = found;
+	snprintf(found, sizeof(found), "notices arrive from %s (%s)", group->multicast,
+		 group->notice);
+	if (notices(group->subscription) == 0) {
+		snprintf(found, sizeof(found),
+			 "no notice came from %s (%s) in %u ms: records are looked for, and come "
+			 "later",
+			 group->multicast, group->notice, waited_ms);
+		finding.verdict = TB_VERDICT_ADVICE;
+		finding.remedy = "hop_limit= of the publisher's address where routers are between, "
+				 "an IGMP querier where switches filter; else notice: udp";
+	}
+	on_finding(table, &finding);
+}
+
+/* Whether a topic of each group can be joined, and whether its notices come. */
+static int groups_look(struct table *table, const char *address, struct groups *groups,
+		       const struct command_look *look)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = address,
+						       .connect_ms = look->timeout_ms,
+						       .ticket = look->ticket };
+	const struct tb_subscription_options how = { .size = sizeof(how), .on_record = on_record };
+	const uint32_t wait_ms =
+		groups->stale_ms > look->timeout_ms ? groups->stale_ms : look->timeout_ms;
+	struct tb_finding bad = { sizeof(bad), TB_VERDICT_BAD, address, NULL,
+				  "see what is said of locked memory and of the device" };
+	struct tb_subscriber *subscriber = NULL;
+	int result = groups->count ? tb_subscriber_open(&subscriber, &options) : 0;
+
+	for (uint32_t i = 0; i < groups->count && result == 0; i++)
+		result = tb_subscribe(subscriber, groups->all[i].topic, &how,
+				      &groups->all[i].subscription);
+	if (result == 0 && groups->count)
+		groups_wait(subscriber, groups, wait_ms);
+	bad.found = tb_error();
+	if (result < 0)
+		on_finding(table, &bad);
+	for (uint32_t i = 0; i < groups->count && result == 0; i++)
+		group_tell(table, address, &groups->all[i], wait_ms);
+	tb_subscriber_close(subscriber);
+	return result < 0;
+}
+
 /* Whether the bus answers from here. A refusal is an answer. The number of bad findings. */
 static int bus_look(struct table *table, const char *address, const struct command_look *look)
 {
@@ -47,7 +196,8 @@ static int bus_look(struct table *table, const char *address, const struct comma
 						    .ticket = look->ticket };
 	struct tb_finding finding = { sizeof(finding), TB_VERDICT_GOOD, address, NULL, "" };
 	char found[64];
-	const int topics = tb_inspect_topics(&options, NULL, NULL, NULL, NULL);
+	struct groups groups = { 0 };
+	const int topics = tb_inspect_topics(&options, NULL, on_bus, on_topic, &groups);
 
 	snprintf(found, sizeof(found), "a bus with %d topics answers", topics);
 	finding.found = topics < 0 ? tb_error() : found;
@@ -60,7 +210,9 @@ static int bus_look(struct table *table, const char *address, const struct comma
 		finding.remedy = "see whether pubd runs there, and what its log says";
 	}
 	on_finding(table, &finding);
-	return finding.verdict == TB_VERDICT_BAD;
+	if (topics < 0)
+		return finding.verdict == TB_VERDICT_BAD;
+	return groups_look(table, address, &groups, look);
 }
 
 static int doctor_print(const struct command *command, const char *address,

@@ -29,8 +29,8 @@ struct tb_finding {
 	const char *remedy; /* what to do about it; "" where there is nothing to do */
 };
 
-/* Looks at devices, their NUMA nodes, ports, addresses and multicast, at locked memory and huge
- * pages. */
+/* Looks at devices, their NUMA nodes, ports, addresses and multicast, at PFC and ECN, at locked
+ * memory and huge pages. */
 TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), void *user);
 
 #ifdef __cplusplus

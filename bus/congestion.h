@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an Ethernet interface tells of congestion: PFC, by which a full queue stops one priority
+ * instead of losing it, and ECN of RoCE, by which a sender is told to slow down. */
+#ifndef TICKBUS_BUS_CONGESTION_H
+#define TICKBUS_BUS_CONGESTION_H
+
+#include <stddef.h>
+
+#define CONGESTION_PRIORITIES 8
+
+/* Bit n: priority n has PFC. -errno: the interface does not tell (-EOPNOTSUPP: by no means). */
+int congestion_pfc(const char *interface);
+/* The same of what the kernel answered. */
+int congestion_pfc_of(const void *answer, size_t bytes);
+
+/* Bit n: priority n has ECN. -ENOENT: the driver does not tell. folder: "/sys/class/net/eth0" */
+int congestion_ecn(const char *folder);
+
+#endif
