@@ -4,10 +4,10 @@
 
     man.py SOURCE TICKBUS PUBD PAGE...
 
-Each page passes mandoc's lint and has lines that fit on a screen; each command's page has exactly the options of its --help; each call
-of the library is named by a page of section 3, and no other is; pubd.yaml(5) has exactly the keys
-of its tables, tickbus(1) what an address may have behind its commas; each reference among our
-pages leads to one.
+Each page passes mandoc's lint and has lines that fit on a screen; each command's page has exactly
+the options of its --help; each call of the library is named by a page of section 3, and no other
+is; pubd.yaml(5) has exactly the keys of its tables, tickbus(1) what an address may have behind its
+commas; each reference among our pages leads to one.
 """
 import pathlib
 import re
