@@ -57,6 +57,8 @@ static const struct tb_counter subscription_table[] = {
 	[SUBSCRIPTION_NOTICES] = { "notices", "datagrams", "notices received of its topics" },
 	[SUBSCRIPTION_NOTICES_LOST] = { "notices_lost", "datagrams",
 					"notices that never came, by their numbers" },
+	[SUBSCRIPTION_HEARTBEATS] = { "heartbeats", "datagrams",
+				      "notices of all heads received that name its topics" },
 	[SUBSCRIPTION_NOTICES_OTHERS] = { "notices_others", "datagrams",
 					  "datagrams received that say nothing of its topics" },
 	[SUBSCRIPTION_FALSE_HINTS] = { "false_hints", "heads",

@@ -153,10 +153,12 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 	}
 }
 
-/* What says nothing of a subscription's topics: others' on the same group, or strangers'. */
-static void others_count(struct tb_subscriber *subscriber)
+/* What came with a pulse; and what says nothing of a subscription's topics: others' on the same
+ * group, or strangers'. */
+static void datagram_count(struct tb_subscriber *subscriber, const struct notice *notice)
 {
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
+		s->counters[SUBSCRIPTION_HEARTBEATS] += s->named && notice->sender == 0;
 		s->counters[SUBSCRIPTION_NOTICES_OTHERS] += !s->named;
 		s->named = false;
 	}
@@ -167,7 +169,7 @@ void notices_take(struct tb_subscriber *subscriber)
 	uint8_t bytes[NOTICE_BYTES_MAX];
 	struct notice_reader reader;
 	struct notice_entry entry;
-	struct notice notice;
+	struct notice notice = { 0 };
 	size_t length;
 
 	for (int i = 0; i < DATAGRAMS_PER_POLL; i++) {
@@ -178,6 +180,6 @@ void notices_take(struct tb_subscriber *subscriber)
 		    notice.bus_id == subscriber->welcome.bus_id)
 			while (notice_next(&reader, &entry) == 1)
 				entry_use(subscriber, &notice, &entry);
-		others_count(subscriber);
+		datagram_count(subscriber, &notice);
 	}
 }

@@ -94,18 +94,19 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	(void)record;
 }
 
-/* Notices that came of a subscription's topic. */
+/* Notices that came of a subscription's topic: of its records, and with each pulse. */
 static uint64_t notices(const struct tb_subscription *subscription)
 {
-	uint64_t values[32];
+	uint64_t values[32], found = 0;
 	size_t count;
 	const struct tb_counter *counters = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
 	const size_t filled = tb_subscription_counters(subscription, values, 32);
 
 	for (size_t i = 0; i < count && i < filled; i++)
-		if (strcmp(counters[i].name, "notices") == 0)
-			return values[i];
-	return 0;
+		if (strcmp(counters[i].name, "notices") == 0 ||
+		    strcmp(counters[i].name, "heartbeats") == 0)
+			found += values[i];
+	return found;
 }
 
 static bool all_heard(const struct groups *groups)

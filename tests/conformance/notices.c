@@ -142,6 +142,19 @@ static void tell_of_records(enum tb_notice notice)
 	cr_expect_eq(counter(SUBSCRIPTION_FALSE_HINTS), 0);
 }
 
+Test(notices, come_with_each_pulse_while_nothing_is_published)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+	begin(TB_NOTICE_AUTO, "");
+	while (counter(SUBSCRIPTION_HEARTBEATS) < 2) {
+		cr_assert_lt(scene_now_ms(), until_ms, "none came");
+		tb_poll(subscriber, 16);
+		tb_wait(subscriber, 10);
+	}
+	cr_expect_eq(counter(SUBSCRIPTION_NOTICES), 0, "there was no record to tell of");
+}
+
 Test(notices, tell_of_records_as_the_device_can)
 {
 	tell_of_records(TB_NOTICE_AUTO);
