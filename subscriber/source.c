@@ -357,10 +357,12 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 	struct fabric_read read = { .remote = source->place.remote,
 				    .offset = offset,
 				    .bytes = bytes,
-				    .into = source_page(source),
 				    .tag = source_tag(source, kind, 0) };
 	int result;
 
+	if (!source->place.view && (!subscriber->link || !read.remote))
+		return -ENOTCONN; /* and what it would land in went with the connection */
+	read.into = source_page(source);
 	if (source->place.view) {
 		if (kind == FETCH_PROGRESS)
 			progress_load(
@@ -373,8 +375,6 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 		source_fetched(source, kind, 0);
 		return 1;
 	}
-	if (!subscriber->link || !read.remote)
-		return -ENOTCONN;
 	result = subscriber->ops->read(subscriber->link, &read, 1);
 	if (result != 1)
 		return result < 0 ? result : -EAGAIN;

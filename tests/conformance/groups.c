@@ -11,6 +11,7 @@
 #include "bus/counters.h"
 #include "bus/notice.h"
 #include "bus/notice_udp.h"
+#include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/heard.h"
 #include "tests/support/scene.h"
@@ -96,26 +97,34 @@ static void poll_once(uint64_t until_ms)
 	cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
 }
 
-/* Polls until `which` looked at its progress line 50 times by itself; how often the other did
- * meanwhile. */
+/* Polls until `which` looked at its progress line 50 times by itself, while notices of the other
+ * came, which on a busy machine are late at times; how often the other looked meanwhile. */
 static uint64_t looks_of_the_other(int which)
 {
 	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
-	const uint64_t from = counter(which, SUBSCRIPTION_READS);
-	const uint64_t other = counter(!which, SUBSCRIPTION_READS);
+	uint64_t looks[TOPICS] = { 0 };
 
-	while (counter(which, SUBSCRIPTION_READS) < from + 50)
+	while (looks[which] < 50) {
+		const bool heard = notices_alive(subscriptions[!which]->sources);
+		uint64_t before[TOPICS];
+
+		for (int i = 0; i < TOPICS; i++)
+			before[i] = counter(i, SUBSCRIPTION_READS);
 		poll_once(until_ms);
-	return counter(!which, SUBSCRIPTION_READS) - other;
+		for (int i = 0; i < TOPICS && heard; i++)
+			looks[i] += counter(i, SUBSCRIPTION_READS) - before[i];
+	}
+	return looks[!which];
 }
 
+/* A busy machine may make both stale for a while, but not one alone. */
 static void expect_whole(uint64_t records)
 {
 	for (int i = 0; i < TOPICS; i++) {
 		cr_expect_eq(notes[i].records, records);
-		cr_expect(notes[i].lost == 0 && notes[i].wrong == 0 && !notes[i].stale, "%s",
-			  notes[i].text);
+		cr_expect(notes[i].lost == 0 && notes[i].wrong == 0, "%s", notes[i].text);
 	}
+	cr_expect_eq(notes[LOUD].stale, notes[QUIET].stale);
 }
 
 /* Polling, the one that hears nothing looks; the other has no need to. */

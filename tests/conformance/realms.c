@@ -35,7 +35,7 @@ static void bus_open(size_t realm_count)
 						      .name = "test",
 						      .listen = &listen,
 						      .listen_count = 1,
-						      .stale_ms = 400,
+						      .stale_ms = SCENE_STALE_MS,
 						      .exit_wait_ms = UINT32_MAX,
 						      .log = scene_log,
 						      .realms = realms,
@@ -177,8 +177,8 @@ static uint64_t refusals(void)
 	return count;
 }
 
-/* Who waits for a bus would wait for ever. */
-Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_bus_again)
+/* Who waits for a bus, with a ticket. */
+static struct tb_subscriber *waiting(void)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = address,
@@ -188,10 +188,28 @@ Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_b
 	struct tb_subscriber *subscriber;
 
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	return subscriber;
+}
+
+/* Polls until it was refused so often. */
+static void until_refused(struct tb_subscriber *subscriber, uint64_t times)
+{
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+
+	while (refusals() < times) {
+		cr_assert_lt(scene_now_ms(), until_ms, "it does not ask again");
+		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	}
+}
+
+/* It would wait for ever. */
+Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_bus_again)
+{
+	struct tb_subscriber *subscriber = waiting();
+
 	scene_subscribe(subscriber, "*.quote", TB_FROM_OLDEST, &notes);
 	bus_open(0);
-	while (refusals() < 4)
-		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	until_refused(subscriber, 4);
 	cr_expect_str_eq(notes.text,
 			 "refused *.quote 13 the subscriber shows a ticket, and the bus has no "
 			 "realms that ask for one\n");
@@ -210,19 +228,12 @@ Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_b
  * the fifth the time is no shorter on a machine that is late. */
 Test(realms, who_is_refused_asks_less_and_less_often)
 {
-	const struct tb_subscriber_options options = { .size = sizeof(options),
-						       .address = address,
-						       .flags = TB_WAIT,
-						       .connect_ms = 50,
-						       .ticket = risk };
-	struct tb_subscriber *subscriber;
+	struct tb_subscriber *subscriber = waiting();
 	uint64_t began_ms;
 
-	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	bus_open(0);
 	began_ms = scene_now_ms();
-	while (refusals() < 5)
-		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	until_refused(subscriber, 5);
 	cr_expect_geq(scene_now_ms(), began_ms + 1400);
 	tb_subscriber_close(subscriber);
 }
@@ -278,10 +289,13 @@ Test(realms, who_looks_from_outside_sees_the_same)
 	struct tb_inspect_options options = {
 		.size = sizeof(options), .address = address, .timeout_ms = 20000, .ticket = risk
 	};
-	struct shown shown;
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	struct shown shown = { 0 };
 
 	bus_open(3);
 	do { /* heads are a quarter of the bound old at most */
+		cr_assert_lt(scene_now_ms(), until_ms, "%llu records",
+			     (unsigned long long)shown.heads);
 		shown = (struct shown){ 0 };
 		cr_assert_eq(tb_inspect_topics(&options, NULL, NULL, show_topic, &shown), 2);
 	} while (shown.heads != 6);

@@ -29,7 +29,6 @@
 #define LATER       24 /* records of its second lap */
 #define LOOKS       1000
 #define STEPS_MAX   4000000
-#define STALE_MS    400  /* scene_publisher's */
 #define REPORTED_MS 1000 /* stale has to be told by then, and by what the machine is late */
 #define SLOT_WORDS  (SLOT_BYTES_MIN / 8)
 #define TIMES       4 /* each place, at random sequences */
@@ -97,7 +96,7 @@ struct victim {
 
 static void victim_live(int go, int ready, uint32_t slots)
 {
-	struct tb_publisher *publisher = scene_publisher("shm");
+	struct tb_publisher *publisher = scene_publisher_of("shm", SCENE_HASTY_MS);
 	struct tb_topic *topic = scene_topic(publisher, "t", slots, 0);
 	uint64_t published = 0, to;
 

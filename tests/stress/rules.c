@@ -37,7 +37,7 @@ TestSuite(rules, .init = enter, .fini = leave, .timeout = 60);
 
 static struct tb_topic *topic_on(const char *scheme, uint32_t flags)
 {
-	publisher = scene_publisher(scheme);
+	publisher = scene_publisher_of(scheme, SCENE_HASTY_MS);
 	return scene_topic(publisher, "t", 64, flags);
 }
 
@@ -45,17 +45,7 @@ static struct tb_topic *topic_on(const char *scheme, uint32_t flags)
  * seconds. Sleepers it looks at whenever it runs, so that a lost wake-up costs half a second. */
 static struct tb_topic *topic_without_pulse(const char *scheme, uint32_t flags)
 {
-	char address[32];
-	const char *listen[] = { address };
-	struct tb_publisher_options options = { .size = sizeof(options),
-						.name = "test",
-						.listen = listen,
-						.listen_count = 1,
-						.stale_ms = 60000,
-						.exit_wait_ms = UINT32_MAX };
-
-	snprintf(address, sizeof(address), "%s:test", scheme);
-	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
+	publisher = scene_publisher_of(scheme, 60000);
 	return scene_topic(publisher, "t", 64, flags);
 }
 
@@ -299,6 +289,7 @@ Test(rules, a_writer_that_is_silent_is_told_stale_under_a_pulse_that_moves)
 /* Of a topic that the page has no entry for there is nothing to be looked at. */
 Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
 {
+	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
 	struct guard guard;
 	uint64_t seen;
 
@@ -310,8 +301,10 @@ Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
 	subscriber->page_copy = (char *)guard.base;
 	source->place.shape.topic_id = (uint32_t)(guard.room / sizeof(struct bus_entry));
 	seen = subscriber->pulse_count;
-	while (subscriber->pulse_count < seen + 2)
+	while (subscriber->pulse_count < seen + 2) {
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		cr_assert_lt(scene_now_ms(), until_ms, "the page was not looked at");
+	}
 }
 
 /* -- sleeping -----------------------------------------------------------------------------------

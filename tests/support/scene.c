@@ -76,7 +76,7 @@ void scene_address(const char *scheme, char *address, size_t bytes)
 		snprintf(address, bytes, "%s:test", scheme);
 }
 
-struct tb_publisher *scene_publisher(const char *scheme)
+struct tb_publisher *scene_publisher_of(const char *scheme, uint32_t stale_ms)
 {
 	char address[64];
 	const char *listen[] = { address };
@@ -84,7 +84,7 @@ struct tb_publisher *scene_publisher(const char *scheme)
 						.name = "test",
 						.listen = listen,
 						.listen_count = 1,
-						.stale_ms = 400,
+						.stale_ms = stale_ms,
 						.exit_wait_ms = UINT32_MAX,
 						.log = scene_log };
 	struct tb_publisher *publisher = NULL;
@@ -92,6 +92,11 @@ struct tb_publisher *scene_publisher(const char *scheme)
 	scene_address(scheme, address, sizeof(address));
 	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	return publisher;
+}
+
+struct tb_publisher *scene_publisher(const char *scheme)
+{
+	return scene_publisher_of(scheme, SCENE_STALE_MS);
 }
 
 struct tb_schema *scene_schema(const char *name, unsigned int version, const char *fields)

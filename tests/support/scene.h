@@ -12,6 +12,8 @@
 #include "tickbus/subscriber.h"
 
 #define SCENE_DEADLINE_MS 20000 /* a condition that is not met by then never will be */
+#define SCENE_STALE_MS    4000  /* a publisher that is late on a busy machine is not gone */
+#define SCENE_HASTY_MS    400   /* for tests that wait until it is */
 
 /* Makes a folder, points TICKBUS_RUNTIME_DIR at it; removed with all it holds by scene_leave. */
 void scene_enter(void);
@@ -32,6 +34,7 @@ bool scene_has(const char *scheme);
 /* A publisher named "test" at scheme:test (rdma: the device's address and a port of our own), and a
  * topic of schema "x u64". Fail the test if not. */
 struct tb_publisher *scene_publisher(const char *scheme);
+struct tb_publisher *scene_publisher_of(const char *scheme, uint32_t stale_ms);
 void scene_address(const char *scheme, char *address, size_t bytes);
 struct tb_topic *scene_topic(struct tb_publisher *, const char *name, uint32_t slots,
 			     uint32_t flags);

@@ -13,9 +13,11 @@
 #include "bus/shm.h"
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"
+#include "tests/support/clock.h"
 #include "tests/support/scene.h"
 
-#define SOON_MS (SCENE_DEADLINE_MS / 8) /* well before a pulse of a publisher that is still */
+#define STILL_MS 60000                   /* the bound of a publisher that has a pulse every 15 s */
+#define SOON_MS  (SCENE_DEADLINE_MS / 2) /* before that */
 
 #define QUEUE 16 /* notices that are received and not taken yet */
 
@@ -27,8 +29,9 @@ static struct net {
 	bool unanswered;      /* READs are taken, and never complete */
 	uint32_t hold_join;   /* of this topic id: the publisher is held until let_go() */
 	bool holding;
-	bool cut;  /* the connection is gone, once */
-	bool away; /* nobody listens */
+	uint32_t held_ms; /* pass at once when it is held */
+	bool cut;         /* the connection is gone, once */
+	bool away;        /* nobody listens */
 	unsigned int leaves, reaps;
 	const char *landing; /* of records */
 	size_t landed;       /* up to here */
@@ -77,6 +80,7 @@ static int net_send(struct link *link, const void *message, size_t bytes)
 	if (said.type == CONTROL_JOIN && said.join.topic_id == net.hold_join) {
 		publisher_lock(publisher);
 		net.holding = true;
+		clock_pass(net.held_ms);
 	}
 	return shm_link_send(link, message, bytes);
 }
@@ -171,24 +175,11 @@ static void net_add(void)
 /* -- the scene ----------------------------------------------------------------------------------
  */
 
-/* A publisher of this bound: one of 60 seconds has no pulse for 15. */
-static struct tb_publisher *publisher_of(uint32_t stale_ms)
-{
-	const struct tb_publisher_options options = { .size = sizeof(options),
-						      .name = "test",
-						      .stale_ms = stale_ms,
-						      .exit_wait_ms = UINT32_MAX };
-	struct tb_publisher *made = NULL;
-
-	cr_assert_eq(tb_publisher_open(&made, &options), 0, "%s", tb_error());
-	return made;
-}
-
 static void enter(void)
 {
 	scene_enter();
 	net_add();
-	publisher = publisher_of(400);
+	publisher = scene_publisher("shm");
 }
 
 static void leave(void)
@@ -204,7 +195,7 @@ TestSuite(crossing, .init = enter, .fini = leave, .timeout = 60);
 static void publisher_again(uint32_t stale_ms)
 {
 	tb_publisher_close(publisher);
-	publisher = publisher_of(stale_ms);
+	publisher = scene_publisher_of("shm", stale_ms);
 }
 
 static struct tb_source *read_on(bool viewed)
@@ -323,9 +314,6 @@ Test(crossing, a_topic_that_is_refused_does_not_keep_a_pattern_from_the_others)
 	const struct tb_topic_options unfit = {
 		.size = sizeof(unfit), .name = "a", .schema = y, .slots = 64
 	};
-	const struct tb_subscriber_options impatient = { .size = sizeof(impatient),
-							 .address = "net:test",
-							 .connect_ms = 200 };
 	const struct tb_subscription_options how = { .size = sizeof(how),
 						     .on_record = notes_record,
 						     .on_event = notes_event,
@@ -336,8 +324,9 @@ Test(crossing, a_topic_that_is_refused_does_not_keep_a_pattern_from_the_others)
 
 	cr_assert_eq(tb_topic_create(publisher, &unfit, &topic), 0, "%s", tb_error());
 	topic = scene_topic(publisher, "b", 64, 0);
-	cr_assert_eq(tb_subscriber_open(&subscriber, &impatient), 0, "%s", tb_error());
+	subscriber = scene_subscriber("net", 0);
 	net.hold_join = 2;
+	net.held_ms = subscriber->connect_ms;
 	cr_expect_eq(tb_subscribe(subscriber, ">", &how, &subscription), -ETIMEDOUT);
 	cr_expect(notes.refused);
 	let_go();
@@ -385,11 +374,13 @@ Test(crossing, the_first_of_two_readers_at_the_end_does_not_leave_for_the_other)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct notes newest = { 0 };
+	struct tb_subscription *second;
 
 	scene_publish(topic, 1, 30);
 	read_on(true);
-	scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &newest);
+	second = scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &newest);
 	tb_topic_end(topic);
+	second->sources->look = true; /* as soon as it is told */
 	UNTIL(newest.ended, 1);
 	cr_assert_not(notes.ended);
 	cr_expect_eq(net.leaves, 0);
@@ -450,11 +441,8 @@ Test(crossing, an_old_epoch_that_is_only_slow_to_read_is_read_to_its_end)
 /* A subscription to t, of which nothing of this kind was READ yet. */
 static void subscribe_unread(enum fetch_kind kind)
 {
-	const struct tb_subscriber_options options = { .size = sizeof(options),
-						       .address = "net:test",
-						       .connect_ms = 50 };
-
-	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	subscriber = scene_subscriber("net", 0);
+	subscriber->connect_ms = 1; /* nor will be before it returns */
 	net.held = kind;
 	scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
 	UNTIL(joined(1) && subscriber->table[0], 100);
@@ -487,6 +475,7 @@ Test(crossing, what_did_not_appear_yet_is_not_told_stale)
 	for (int i = 0; i < 100; i++) {
 		subscriber->page_ms = 0; /* look whether it lives */
 		subscriber->kept_ms = 0;
+		clock_pass(POLL_PAGE_MS); /* and once more for the line, which is gone as well */
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
 	}
 	cr_expect_eq(notes.events, 0, "%s", notes.text);
@@ -530,6 +519,7 @@ Test(crossing, a_page_that_was_on_its_way_for_a_while_is_as_good_as_any)
 
 Test(crossing, a_pulse_that_cannot_be_read_after_connecting_again_is_told_stale)
 {
+	publisher_again(SCENE_HASTY_MS);
 	scene_topic(publisher, "t", 64, 0);
 	read_on(true);
 	subscriber->page_ms = subscriber_now_ms(); /* so that it connects before it looks */
@@ -549,11 +539,11 @@ Test(crossing, the_stale_bound_is_the_one_of_the_publisher_that_is_there_now)
 
 	scene_publish(topic, 1, 1);
 	read_on(true);
-	cr_expect_eq(subscriber->stale_ms, 400);
-	publisher_again(4000);
+	cr_expect_eq(subscriber->stale_ms, SCENE_STALE_MS);
+	publisher_again(SCENE_HASTY_MS);
 	scene_topic(publisher, "t", 64, 0);
 	UNTIL(notes.restarted, 100);
-	cr_expect_eq(subscriber->stale_ms, 4000);
+	cr_expect_eq(subscriber->stale_ms, SCENE_HASTY_MS);
 	tb_subscriber_close(subscriber);
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	cr_expect_eq(subscriber->stale_ms, 777, "as it was asked for");
@@ -562,8 +552,10 @@ Test(crossing, the_stale_bound_is_the_one_of_the_publisher_that_is_there_now)
 /* The line says that record 9 is there, and is not valid; the pulse goes on. */
 static void damage_line(bool viewed)
 {
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic;
 
+	publisher_again(SCENE_HASTY_MS);
+	topic = scene_topic(publisher, "t", 64, 0);
 	scene_publish(topic, 1, 8);
 	read_on(viewed);
 	UNTIL(notes.last == 8, 100);
@@ -587,7 +579,7 @@ Test(crossing, a_line_that_stays_invalid_is_told_stale_where_it_is_read)
 /* -- what is there is not slept over ------------------------------------------------------------
  */
 
-/* By the descriptor, at a publisher whose next pulse is 15 seconds away. */
+/* By the descriptor, at a publisher that is still. */
 static void wait_for_records(uint64_t records)
 {
 	struct pollfd ready = { .fd = tb_subscriber_fd(subscriber), .events = POLLIN };
@@ -610,7 +602,7 @@ Test(crossing, a_descriptor_is_readable_for_a_new_epoch)
 {
 	struct tb_topic *topic;
 
-	publisher_again(60000);
+	publisher_again(STILL_MS);
 	topic = scene_topic(publisher, "t", 64, 0);
 	read_on(true);
 	for (uint64_t round = 1; round <= 5; round++) {
@@ -625,7 +617,7 @@ Test(crossing, a_descriptor_is_readable_for_records_that_have_landed)
 	struct tb_topic *topic;
 	struct tb_source *source;
 
-	publisher_again(60000);
+	publisher_again(STILL_MS);
 	topic = scene_topic(publisher, "t", 64, 0);
 	source = read_on(false);
 	for (uint64_t round = 1; round <= 5; round++) {
@@ -648,7 +640,7 @@ Test(crossing, a_strict_reader_looks_when_it_is_hinted_at)
 	struct tb_subscription *subscription;
 	struct tb_topic *topic;
 
-	publisher_again(60000);
+	publisher_again(STILL_MS);
 	topic = scene_topic(publisher, "t", 64, 0);
 	subscriber = scene_subscriber("net", 0);
 	cr_assert_eq(tb_subscribe(subscriber, "t", &strict, &subscription), 0, "%s", tb_error());
@@ -809,7 +801,7 @@ Test(crossing, who_inspects_a_bus_sleeps_while_its_page_does_not_come)
 {
 	const struct tb_inspect_options options = { .size = sizeof(options),
 						    .address = "net:test",
-						    .timeout_ms = 500 };
+						    .timeout_ms = 2000 };
 
 	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 3);
 	net.unanswered = true;

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The coarse clock, by which a subscriber goes, as a test wants it: it stands still while a busy
+ * machine keeps the test from its processor, and a long time passes at once. For programs that are
+ * linked with --wrap=clock_gettime. */
+#ifndef TICKBUS_TESTS_CLOCK_H
+#define TICKBUS_TESTS_CLOCK_H
+
+#include <stdint.h>
+
+void clock_stop(void);
+void clock_pass(uint64_t ms);
+
+#endif
