@@ -163,15 +163,24 @@ static int host_try(struct listener **listener, unsigned int peers_max)
 	return ops->listen(listener, &how, &host_calls, &host);
 }
 
+static int host_begin(unsigned int peers_max)
+{
+	int result;
+
+	host = (struct host){ 0 };
+	result = memory_create(&host.memory, "test", REGION_BYTES);
+	for (uint64_t i = 0; i < REGION_WORDS && result == 0; i++)
+		((uint64_t *)host.memory.base)[i] = word(i);
+	if (result == 0)
+		result = host_try(&host.listener, peers_max);
+	if (result == 0)
+		result = ops->expose(host.listener, &host.memory, 0, &host.exposure);
+	return result;
+}
+
 static void host_open(unsigned int peers_max)
 {
-	host = (struct host){ 0 };
-	cr_assert_eq(memory_create(&host.memory, "test", REGION_BYTES), 0, "%s", tb_error());
-	for (uint64_t i = 0; i < REGION_WORDS; i++)
-		((uint64_t *)host.memory.base)[i] = word(i);
-	cr_assert_eq(host_try(&host.listener, peers_max), 0, "%s", tb_error());
-	cr_assert_eq(ops->expose(host.listener, &host.memory, 0, &host.exposure), 0, "%s",
-		     tb_error());
+	cr_assert_eq(host_begin(peers_max), 0, "%s", tb_error());
 }
 
 static void host_close(void)
@@ -1062,7 +1071,8 @@ Test(fabric, who_waits_for_a_read_is_woken_or_told_that_it_is_there)
 /* -- processes that are killed ------------------------------------------------------------------
  */
 
-/* A process that begins when it is told to, before this one has used the fabric. */
+/* A process that begins when it is told to, made before this one has used the fabric. Criterion
+ * does not know it: a check that failed there would end this one, by a signal and without words. */
 static pid_t process(void (*run)(void), int *begin)
 {
 	int pipes[2];
@@ -1094,13 +1104,22 @@ static void process_kill(pid_t child, int begin)
 	cr_assert(WIFSIGNALED(status), "it ended before it was killed: status %x", status);
 }
 
+/* It comes again where a busy machine was too slow for the first connection. */
 static void as_guest(void)
 {
-	guest_enter(&guests[0]);
-	for (;;) {
-		guest_reap(&guests[0]);
-		guest_read(&guests[0], 0, 4096, 0, 1);
-		turn();
+	struct guest *guest = &guests[0];
+
+	for (;; turn()) {
+		if (guest->gones)
+			guest_leave(guest);
+		if (!guest->link && guest_try(guest, "hello", 5) < 0)
+			guest->link = NULL;
+		if (guest->welcomes && !guest->landing)
+			guest->landing = ops->landing(guest->link, LANDING);
+		if (!guest->landing)
+			continue;
+		guest_reap(guest);
+		guest_read(guest, 0, 4096, 0, 1);
 	}
 }
 
@@ -1114,10 +1133,12 @@ Test(fabric, a_subscriber_that_is_killed_is_gone_and_nobody_else_feels_it)
 	host_open(8);
 	guest_enter(&guests[1]);
 	for (unsigned int i = 0; i < 4; i++) {
+		const unsigned int before = host.hellos;
+
 		cr_assert_eq(write(begin[i], "!", 1), 1);
-		UNTIL(host.hellos == i + 2);
+		UNTIL(host.hellos > before);
 		process_kill(children[i], begin[i]);
-		UNTIL(host.gones == i + 1);
+		UNTIL(host.gones + 1 == host.hellos);
 		cr_expect_eq(ops->send(host.peers[0], "you?", 4, NULL), 0);
 		expect_reads(&guests[1]);
 		UNTIL(guests[1].messages == i + 1);
@@ -1127,7 +1148,8 @@ Test(fabric, a_subscriber_that_is_killed_is_gone_and_nobody_else_feels_it)
 
 static void as_host(void)
 {
-	host_open(8);
+	if (host_begin(8) < 0)
+		_exit(2);
 	for (;;)
 		turn();
 }
