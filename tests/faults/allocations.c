@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config/settings.h"
@@ -19,6 +20,7 @@
 #include "tickbus/subscriber.h"
 
 #define ATTEMPTS_MAX 20000
+#define DEADLINE_S   20
 
 /* -- what is attempted --------------------------------------------------------------------------
  */
@@ -138,6 +140,7 @@ static int subscriber_attempt(void)
 						.on_record = on_record,
 						.on_event = on_event,
 						.from = TB_FROM_OLDEST };
+	const time_t until = time(NULL) + DEADLINE_S;
 	struct tb_subscriber *subscriber;
 	struct tb_subscription *subscription;
 	int records = 0, result = tb_subscriber_open(&subscriber, &how);
@@ -146,7 +149,7 @@ static int subscriber_attempt(void)
 	if (result == 0)
 		result = tb_subscribe(subscriber, "t.pair", &what, &subscription);
 	while (result >= 0 && records < 5)
-		result = tb_poll(subscriber, 100);
+		result = time(NULL) > until ? -ETIMEDOUT : tb_poll(subscriber, 100);
 	tb_subscriber_close(subscriber);
 	return result < 0 ? result : 0;
 }

@@ -157,6 +157,7 @@ static int subscribe(const char *pattern, struct tb_subscriber **subscriber, str
 
 static int scene_open(void)
 {
+	const time_t until = time(NULL) + DEADLINE_S;
 	int result;
 
 	memset(&scene, 0, sizeof(scene));
@@ -168,7 +169,7 @@ static int scene_open(void)
 	if (result == 0)
 		result = subscribe("t.*", &scene.own, &scene.heard);
 	while (result >= 0 && scene.heard.records < RECORDS)
-		result = tb_poll(scene.own, 100);
+		result = time(NULL) > until ? -ETIMEDOUT : tb_poll(scene.own, 100);
 	return result < 0 ? result : 0;
 }
 

@@ -21,21 +21,29 @@ FEED = synthetic(", rate: 5000, speed: realtime")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
-class Descriptors(Scene):
+class Limited(Scene):
+    """A pubd that has too little of something, or just enough."""
+
+    def outcome(self, limit):
+        """Its exit status, if it is told to end when its bus is there, and its words: that a feed
+        cannot begin comes after that."""
+        pubd = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)), prefix=["prlimit", limit])
+        self.until(lambda: pubd.began() or not pubd.running(), "a bus", pubd)
+        pubd.signal(signal.SIGTERM)
+        return pubd.popen.wait(PATIENCE_S), pubd.words()
+
+
+class Descriptors(Limited):
     def test_too_few_to_begin_is_an_error_in_words(self):
         errors = 0
         for limit in range(4, 60):
-            pubd = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)),
-                              prefix=["prlimit", f"--nofile={limit}"])
-            self.until(lambda: pubd.began() or not pubd.running(), "a bus", pubd)
-            if pubd.running():
-                pubd.stop()
+            status, words = self.outcome(f"--nofile={limit}")
+            if status == 0:
                 break
-            words = pubd.words()
             if re.search("error while loading shared libraries", words):
                 continue  # not even the system's libraries
             errors += 1
-            self.assertEqual(pubd.popen.returncode, 1, words)
+            self.assertEqual(status, 1, words)
             self.assertRegex(words, "descriptors|Too many open files")
         else:
             self.fail("never enough")
@@ -46,10 +54,11 @@ class Descriptors(Scene):
                          prefix=["prlimit", "--nofile=40"])
         other = self.witness()
         other.reads_on()
-        peers = [self.peer() for _ in range(60)]
-        refused = []
+        peers, refused = [], []
+        for _ in range(60):
+            peers.append(self.peer())
+            peers[-1].raw(struct.pack("<I", wire.HELLO) + wire.hello())
         for peer in peers:
-            peer.raw(struct.pack("<I", wire.HELLO) + wire.hello())
             frame = peer.receive()
             if frame[0] == wire.REFUSE:
                 refused.append(frame[1][4:].decode())
@@ -94,7 +103,7 @@ class Descriptors(Scene):
         pubd.stop()
 
 
-class Memory(Scene):
+class Memory(Limited):
     BIG = "slots: 1048576, instruments: 64"  # 64 MiB
 
     def setUp(self):
@@ -119,17 +128,14 @@ class Memory(Scene):
         self.assertEqual(other.events("sum")[-1]["lost"], 0)
 
     def test_any_limit_of_address_space_is_an_error_or_enough(self):
-        text, errors = self.file("pubd.yaml", settings(FEED)), 0
+        errors = 0
         for limit in range(8 << 20, 400 << 20, 3 << 20):
-            pubd = self.begin(PUBD, text, prefix=["prlimit", f"--as={limit}"])
-            self.until(lambda: pubd.began() or not pubd.running(), "a bus", pubd)
-            if pubd.running():
-                pubd.stop()
+            status, words = self.outcome(f"--as={limit}")
+            if status == 0:
                 break
-            words = pubd.words()
             if "loading shared libraries" not in words:
                 errors += 1
-                self.assertEqual(pubd.popen.returncode, 1, words)
+                self.assertEqual(status, 1, words)
                 self.assertRegex(words, "memory|Cannot allocate|no thread")
         else:
             self.fail("never enough")
