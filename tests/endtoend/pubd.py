@@ -393,17 +393,23 @@ topics:
         self.assertGreaterEqual(times[4] - times[3], 3_590_000_000)
         self.assertLess(times[3] - times[0], 30_000_000_000)
 
+    @staticmethod
+    def processors(pubd):
+        """Where each of its threads may run, by their names."""
+        found = {}
+        for task in pathlib.Path(f"/proc/{pubd.pid}/task").iterdir():
+            status = (task / "status").read_text()
+            found[re.search(r"^Name:\s(.*)", status, re.M).group(1)] = \
+                re.search(r"^Cpus_allowed_list:\s(.*)", status, re.M).group(1)
+        return found
+
     def test_a_feeds_thread_stays_on_its_processor(self):
         cpu = max(os.sched_getaffinity(0))
         path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
         for more, expected in ((f", cpu: {cpu}", {str(cpu)}), ("", set())):
             pubd = self.pubd(settings(itch(path, ", speed: realtime" + more), ["quote"]))
             self.says(pubd, "paced from")
-            found = {}
-            for task in pathlib.Path(f"/proc/{pubd.pid}/task").iterdir():
-                status = (task / "status").read_text()
-                found[re.search(r"^Name:\s(.*)", status, re.M).group(1)] = \
-                    re.search(r"^Cpus_allowed_list:\s(.*)", status, re.M).group(1)
+            found = self.processors(pubd)
             others = found[pathlib.Path(f"/proc/{pubd.pid}/comm").read_text().strip()]
             self.assertEqual(found["feed"], expected.pop() if expected else others)
             self.stop(pubd)
@@ -415,12 +421,7 @@ topics:
         numa = ", numa: 0" if nodes.exists() and os.path.exists("/proc/self/numa_maps") else ""
         pubd = self.pubd(settings(itch(path, ", speed: realtime"), ["quote"], bus=f", cpu: {cpu}{numa}"))
         self.says(pubd, "paced from")
-        found = {}
-        for task in pathlib.Path(f"/proc/{pubd.pid}/task").iterdir():
-            status = (task / "status").read_text()
-            found[re.search(r"^Name:\s(.*)", status, re.M).group(1)] = \
-                re.search(r"^Cpus_allowed_list:\s(.*)", status, re.M).group(1)
-        self.assertEqual(found["tickbus-control"], str(cpu))
+        self.assertEqual(self.processors(pubd)["tickbus-control"], str(cpu))
         if numa:
             maps = pathlib.Path(f"/proc/{pubd.pid}/numa_maps").read_text()
             self.assertRegex(maps, r"(?m)^\S+ prefer:0 file=/memfd:nasdaq\.quote")
