@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connects to a bus and leaves again, so many times in a row: storm SOURCE HOST PORT COUNT
+ * Says a good hello (docs/protocol.md, 4.2) and nothing else; prints how often it was welcomed. */
+#include <rdma/rdma_cma.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELLO_BYTES 56
+
+/* 0: welcomed, and gone again; else what failed, for perror. */
+static const char *connect_once(struct rdma_addrinfo *where)
+{
+	uint8_t hello[HELLO_BYTES] = { 'T', 'B', 'U', 'S', 1, 1, HELLO_BYTES };
+	struct rdma_conn_param how = { .private_data = hello,
+				       .private_data_len = HELLO_BYTES,
+				       .initiator_depth = 1,
+				       .retry_count = 3 };
+	struct ibv_qp_init_attr queues = {
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC
+	};
+	const char *failed = NULL;
+	struct rdma_cm_id *id;
+
+	if (rdma_create_ep(&id, where, NULL, &queues) != 0)
+		return "rdma_create_ep";
+	if (rdma_connect(id, &how) != 0)
+		failed = "rdma_connect";
+	else if (rdma_disconnect(id) != 0)
+		failed = "rdma_disconnect";
+	rdma_destroy_ep(id);
+	return failed;
+}
+
+int main(int argc, char **argv)
+{
+	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP }, *source, *where;
+	const char *failed = NULL;
+	int done = 0;
+
+	if (argc != 5)
+		return 2;
+	hints.ai_flags = RAI_PASSIVE;
+	if (rdma_getaddrinfo(argv[1], NULL, &hints, &source) != 0) {
+		perror(argv[1]);
+		return 1;
+	}
+	hints.ai_flags = 0;
+	hints.ai_src_addr = source->ai_src_addr;
+	hints.ai_src_len = source->ai_src_len;
+	if (rdma_getaddrinfo(argv[2], argv[3], &hints, &where) != 0) {
+		perror(argv[2]);
+		return 1;
+	}
+	while (!failed && done < atoi(argv[4])) {
+		failed = connect_once(where);
+		done += !failed;
+	}
+	if (failed)
+		perror(failed);
+	printf("storm: %d\n", done);
+	rdma_freeaddrinfo(where);
+	rdma_freeaddrinfo(source);
+	return failed != NULL;
+}
