@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices are sent again by themselves when the publisher's device was away, and when its interface was down."""
-import json
-
+"""Notices are sent again by themselves when the publisher's device was away, and when its interface was
+down, which the device tells by itself."""
 import bus
+import tap
 from books import Books
 
 TOPOLOGY = "one guest"
@@ -15,11 +15,9 @@ def heard(lab, kind, reader):
     host = lab.host(2)
 
     def datagrams():
-        tap = host.start(f"exec python3 $SOURCE/tests/lab/capture.py {host.interface(kind)}")
-        tap.wait_for("capturing")
+        capture = tap.Tap(host, kind)
         reader.reads_on(50)
-        tap.signal("TERM")
-        found = json.loads(tap.wait().splitlines()[-1])
+        found = capture.end()
         return found.get("multicast datagram", 0) + sum(count for what, count in found.items() if what.startswith("UDP port 7472"))
     lab.wait_until(datagrams, f"a notice over {kind}", 30)
 
@@ -38,6 +36,7 @@ def run(lab):
         heard(lab, kind, reader)
     interface = publisher.interface("rxe")
     publisher.run(f"ip link set {interface} down")
+    daemon.wait_for("device rxe1: port error, port 1")
     daemon.wait_for("a sender failed and was started anew")
     publisher.run(f"ip link set {interface} up\n" + "".join(
         f"ip route add {route} dev {interface} src {publisher.rxe} table 101\n" for route in ROUTES))
