@@ -63,6 +63,7 @@ static const struct tb_counter subscription_table[] = {
 					  "datagrams received that say nothing of its topics" },
 	[SUBSCRIPTION_FALSE_HINTS] = { "false_hints", "heads",
 				       "heads in notices that the progress line did not confirm" },
+	[SUBSCRIPTION_LOOKS] = { "looks", "reads", "READs of a progress line, of those posted" },
 };
 static_assert(sizeof(subscription_table) / sizeof(subscription_table[0]) == SUBSCRIPTION_COUNTERS,
 	      "one row each");

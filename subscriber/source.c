@@ -382,6 +382,7 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 	subscriber->under_way++;
 	source->page_under_way = true;
 	source->subscription->counters[SUBSCRIPTION_READS]++;
+	source->subscription->counters[SUBSCRIPTION_LOOKS] += kind == FETCH_PROGRESS;
 	return 0;
 }
 

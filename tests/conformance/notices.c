@@ -389,7 +389,7 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 						    .timeout_ms = 20000 };
 	struct sockaddr_storage local, to;
 	uint8_t bytes[NOTICE_BYTES_MAX];
-	uint64_t random = scene_seed(), last, began_ms, publish_ms = 0, reads, sent = 0;
+	uint64_t random = scene_seed(), last, began_ms, publish_ms = 0, reads, looks, sent = 0;
 	int fd;
 
 	begin(TB_NOTICE_UDP, "");
@@ -401,6 +401,7 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 	fd = notice_udp_sender(&local, &to, 1, 0);
 	cr_assert_geq(fd, 0, "%s", tb_error());
 	reads = counter(SUBSCRIPTION_READS);
+	looks = counter(SUBSCRIPTION_LOOKS);
 	began_ms = scene_now_ms();
 	while (scene_now_ms() < began_ms + 2000) {
 		for (int i = 0; i < 20; i++, sent++)
@@ -415,6 +416,10 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 	cr_expect_gt(notes.last + 50, last, "strangers kept us from reading: %llu of %llu",
 		     (unsigned long long)notes.last, (unsigned long long)last);
 	reads = counter(SUBSCRIPTION_READS) - reads;
+	looks = counter(SUBSCRIPTION_LOOKS) - looks;
+	cr_expect(looks > 0 && looks <= scene_now_ms() - began_ms + 1,
+		  "%llu looks at the progress line in %llu ms", (unsigned long long)looks,
+		  (unsigned long long)(scene_now_ms() - began_ms));
 	cr_assert(scene_poll_until(subscriber, &notes.last, last));
 	close(fd);
 	cr_expect_eq(notes.records, last);
