@@ -9,12 +9,12 @@ from hosts import Skipped
 
 
 class Books:
-    def __init__(self, host, source, kind, how="wait", start="newest", topic="quote"):
+    def __init__(self, host, source, kind, how="wait", start="newest", topic="quote", prefix=""):
         program = host.lab.build / "tests/faults/faults-witness"
         if not program.exists():
             raise Skipped(f"{host.lab.build} holds no tests")
         self.host, self.kind = host, kind
-        self.process = host.start(f"exec {program} {bus.address_on(host, source, kind)} nasdaq.{topic} {start} {how}")
+        self.process = host.start(f"exec {prefix} {program} {bus.address_on(host, source, kind)} nasdaq.{topic} {start} {how}")
 
     def events(self, kind=None):
         lines = self.process.output().splitlines(keepends=True)
@@ -46,6 +46,11 @@ class Books:
         while last["total"] < wanted:
             last = self.sum()
         return last
+
+    def age_ms(self, since):
+        """How old the oldest record was when it was delivered, behind these books of its own."""
+        self.sum()
+        return max(books["age_ms"] for books in self.events("sum") if books["ms"] > since["ms"])
 
     def end(self, lost=None):
         """Ends it; its last books have to be without a fault."""

@@ -11,7 +11,7 @@ from hosts import Skipped
 
 PORT = 7471
 GROUP = "239.10.0.1"
-BUS = """bus: {{ name: lab, listen: [ {listen} ], multicast: "{group}:7472", stale_ms: 1000{more} }}
+BUS = """bus: {{ name: lab, listen: [ {listen} ], multicast: "{group}:7472", stale_ms: {stale_ms}{more} }}
 log: {{ level: {level} }}
 schemas: [ quote, trade, depth10 ]
 feeds:
@@ -27,7 +27,7 @@ def address(host, kind):
 
 
 def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more="", level="info",
-         prefix="", groups=None, also=(), below=""):
+         prefix="", groups=None, also=(), below="", stale_ms=1000):
     """Starts pubd, and waits until it listens. `more`: further keys of the bus; `level`: of its log; `prefix`:
     the program that runs it; `groups`: of topics that have their own; `also`: further addresses; `below`: further
     sections of its file."""
@@ -35,7 +35,8 @@ def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw")
     addresses = [address(host, kind) for kind in kinds if kind in ("shm", *host.lab.kinds)]
     listen = ", ".join(f'"{where}"' for where in (*addresses, *also))
     path = host.lab.topology.folder / f"pubd{host.number}.yaml"
-    path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more, level=level) +
+    path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more, level=level,
+                               stale_ms=stale_ms) +
                     "".join(TOPIC.format(topic, slots, own.get(topic, "")) for topic in topics) + below)
     daemon = host.start(f"exec {prefix} $(command -v pubd) {path}")
     daemon.wait_for(r"bus lab: ")

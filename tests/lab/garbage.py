@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer that does everything wrong: garbage.py hellos|messages|greedy|silent|storm SOURCE HOST PORT SEED COUNT
+"""A peer that does everything wrong: garbage.py SOURCE HOST PORT SEED WHAT=COUNT...
 
-Each prints how many connections were refused or dropped, as they all must be: with an exit status of 1
-where one was not. `silent` holds COUNT connections until SIGTERM, `storm` makes and ends COUNT good ones.
+WHAT is hellos, messages or greedy: each prints how many connections were refused or dropped, as they all must
+be: with an exit status of 1 where one was not. Those of `silent` are held until SIGTERM, when it ends.
 """
 import faulthandler
+import functools
 import random
+import signal
 import struct
 import sys
 
 from verbs_peer import FRAME, Gone, Peer, Refused, protocol
 
 LONGEST = 56  # of private data, where the connection manager has no more room
+HELD = []
 
 
 def bad_hellos(rng, exact):
@@ -86,25 +89,20 @@ def greedy(connect, _, count, __):
 
 
 def silent(connect, _, count, __):
-    held = [connect(silent=True) for _ in range(count)]
-    print(f"silent {len(held)}", flush=True)
-    held[0].wait_dropped()
-    return 0
-
-
-def storm(connect, _, count, __):
-    for _ in range(count):
-        connect(silent=True).close()
+    HELD.extend(connect(silent=True) for _ in range(count))
     return count
 
 
 def main():
-    what, source, host, port, seed, count = sys.argv[1:7]
-    print(f"{what}, seed {seed}", flush=True)
+    source, host, port, seed = sys.argv[1:5]
+    print(f"seed {seed}", flush=True)
     faulthandler.dump_traceback_later(200, exit=True)  # where it hangs, if it does
-    done = {"hellos": hellos, "messages": messages, "greedy": greedy, "silent": silent, "storm": storm}[what](
-        lambda **how: Peer(source, host, port, **how), random.Random(int(seed)), int(count), source.startswith("10.9.1."))
-    print(f"{what}: {done}", flush=True)
+    connect, exact = functools.partial(Peer, source, host, port), source.startswith("10.9.1.")
+    for what, _, count in (word.partition("=") for word in sys.argv[5:]):
+        done = {"hellos": hellos, "messages": messages, "greedy": greedy, "silent": silent}[what](
+            connect, random.Random(int(seed)), int(count), exact)
+        print(f"{what}: {done}", flush=True)
+    signal.pause()
 
 
 main()

@@ -23,6 +23,10 @@ class Failed(Exception):
     """The lab or a scenario did not do what it should."""
 
 
+class TooLate(Failed):
+    """The machine itself was so late that nothing can be said of what runs on it."""
+
+
 def qemu(arguments, cwd, **pipes):
     """A lab that was killed leaves no guest behind."""
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-display", "none", "-no-reboot",
@@ -49,10 +53,10 @@ class Guest:
     the emulator executes them byte by byte. That is what a guest is for that shall copy so.
     """
 
-    def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False):
-        self.folder, self.number = folder, number
+    def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False, spent=0):
+        self.folder, self.number, self.spent = folder, number, spent
         self.console = folder / f"console{number}"
-        self.ended, self.when_ms, self.over, self.cpu = {}, {}, False, 0
+        self.ended, self.when_ms, self.over, self.cpu = {}, {}, False, spent
         self.news = threading.Condition()
         emulated = "max,la57=off" + ("" if bytewise else ",erms=off,fsrm=off")
         words = "" if bytewise else "clearcpuid=rep_good "
@@ -95,10 +99,10 @@ class Guest:
         return self.status(name, seconds), self.when_ms.get(name)
 
     def cpu_seconds(self):
-        """Of this machine, so far."""
+        """Of this machine, so far; with what was spent on those that were this host before."""
         if self.process.poll() is None:
             words = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-            self.cpu = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            self.cpu = self.spent + (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
         return self.cpu
 
     def pid(self, name):
@@ -181,6 +185,7 @@ class Topology:
 
     def __init__(self, kind, hosts, folder, ready, accel, lanes=1):
         self.kind, self.hosts, self.folder = kind, hosts, folder
+        self.ready, self.accel = ready, accel
         self.guests, self.switch = [], None
         folder.mkdir()
         (folder / "path").write_text(f"{folder}\n")
@@ -193,15 +198,23 @@ class Topology:
             else:
                 self.switch = Switch(folder, hosts)
                 for number in range(1, hosts + 1):
-                    self.guests.append(Guest(folder, ready, accel, number, Switch.cables(number)))
+                    self.guests.append(self.alone(number))
             for guest in self.guests:
                 guest.wait_up()
         except BaseException:
             self.close()
             raise
 
+    def alone(self, number, spent=0):
+        return Guest(self.folder, self.ready, self.accel, number, Switch.cables(number), spent=spent)
+
     def guest(self, number):
         return self.guests[number - 1 if self.kind == SEVERAL else 0]
+
+    def boot_again(self, number):
+        """A host that lost its power comes back: a guest with its cables, and nothing of what it was."""
+        self.guests[number - 1] = self.alone(number, self.guest(number).cpu_seconds())
+        self.guest(number).wait_up()
 
     def close(self):
         for part in [*self.guests, *([self.switch] if self.switch else [])]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scenario works with: hosts, and the programs started on them."""
 import itertools
+import json
 import os
 import re
 import shlex
@@ -173,6 +174,11 @@ class Host:
         cables = (f"h{self.number}p", f"w{self.number}p")
         self.run("".join(f"tc qdisc {verb.format(cable)}\n" for cable in cables))
 
+    def dropped(self, kind):
+        """How many of the packets for that address the shape dropped, so far."""
+        found = json.loads(self.run(f"tc -s -j qdisc show dev {self.interface(kind)}p"))
+        return sum(queue["drops"] for queue in found if queue["kind"] == "netem")
+
     def deafen(self, groups="224.0.0.0/4"):
         """No multicast to these groups reaches this host any more; all else does."""
         for cable in (f"h{self.number}p", f"w{self.number}p"):
@@ -193,6 +199,9 @@ class Host:
     def power_off(self):
         """At once and without a word to anyone. Only where the host is a guest of its own."""
         self.guest.close()
+
+    def power_on(self):
+        self.lab.topology.boot_again(self.number)
 
 
 class Lab:

@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 
-from guests import ONE, Failed, Topology
+from guests import ONE, Failed, TooLate, Topology
 from hosts import Lab, Skipped
 from ssh import Machines
 
@@ -56,6 +56,8 @@ def run_scenario(scenario, topology, options):
         outcome, why = "passed", ""
     except Skipped as reason:
         outcome, why = "skipped", str(reason)
+    except TooLate as words:
+        outcome, why = "late", str(words)
     except Failed as failure:
         outcome, why = "failed", str(failure)
     except Exception:
@@ -66,7 +68,7 @@ def run_scenario(scenario, topology, options):
         left = "" if options.ssh or getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)
     except Failed as failure:
         left = str(failure)
-    if left:
+    if left and outcome != "late":
         outcome, why = "failed", "\n".join(filter(None, [why, "left behind:\n" + left]))
     return outcome, why, lab.notes
 
@@ -106,7 +108,8 @@ class Lane:
             self.topology = self.lanes.open(scenario)
             self.lanes.say("booted", time.monotonic() - began, self.cpu_seconds(), self.topology.kind)
 
-    def one(self, name, scenario):
+    def one(self, name, scenario, again=False):
+        """Where the machine was too late for anything to be said, once more, on hosts that nothing was begun on."""
         began, before, notes = time.monotonic(), 0, []
         try:
             self.enter(scenario)
@@ -114,9 +117,13 @@ class Lane:
             outcome, why, notes = run_scenario(scenario, self.topology, self.options)
         except Failed as failure:
             outcome, why = "failed", str(failure)
+        if outcome == "late" and again:
+            outcome = "failed"
         self.lanes.say(outcome, time.monotonic() - began, self.cpu_seconds() - before, name, why, notes)
-        if outcome == "failed" or getattr(scenario, "KILLS_HOSTS", False):
+        if outcome in ("failed", "late") or getattr(scenario, "KILLS_HOSTS", False):
             self.leave()
+        if outcome == "late":
+            self.one(name, scenario, again=True)
 
 
 class Lanes:

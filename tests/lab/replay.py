@@ -3,27 +3,27 @@
 import bus
 from guests import Failed
 
-KINDS = {1: "shm", 2: "rxe", 3: "siw", 4: "rxe"}
+LOCAL = (1, "shm")
+PLACES = (LOCAL, (2, "rxe"), (3, "siw"), (4, "rxe"))
 
 
-def equal_rows(lab, path, topics, slots):
-    """Host 1 publishes; everyone joins before the first record and reads to the end."""
+def equal_rows(lab, path, topics, slots, places=PLACES):
+    """Host 1 publishes; everyone, at his place (host, kind), joins before the first record and reads to the end."""
     publisher = lab.host(1)
-    readers = [host for host in lab.hosts if KINDS.get(host.number) in ("shm", *lab.kinds)]
-    daemon = bus.pubd(publisher, bus.itch(path, len(readers) * len(topics)), topics, slots)
-    running = [(host, topic, bus.cat(host, publisher, KINDS[host.number], topic, "--until-end",
-                                     out=f"{topic}.{host.number}"))
-               for host in readers for topic in topics]
-    for _, _, process in running:
+    places = [(number, kind) for number, kind in places if kind in ("shm", *lab.kinds)]
+    daemon = bus.pubd(publisher, bus.itch(path, len(places) * len(topics)), topics, slots)
+    running = [bus.cat(lab.host(number), publisher, kind, topic, "--until-end", out=f"{topic}.{number}.{kind}")
+               for number, kind in places for topic in topics]
+    for process in running:
         process.wait()
     for topic in topics:
-        wanted = bus.rows(lab, f"{topic}.1")
+        wanted = bus.rows(lab, f"{topic}.1.shm")
         if wanted[0] < 1:
             raise Failed(f"no {topic} over shared memory")
-        for host in readers[1:]:
-            found = bus.rows(lab, f"{topic}.{host.number}")
+        for number, kind in places:
+            found = bus.rows(lab, f"{topic}.{number}.{kind}")
             if found != wanted:
-                raise Failed(f"{topic} over {KINDS[host.number]} on host {host.number}: found {found[0]} rows that "
-                             f"are not the {wanted[0]} over shared memory")
+                raise Failed(f"{topic} over {kind} on host {number}: found {found[0]} rows that are not the {wanted[0]} "
+                             "over shared memory")
     daemon.signal("TERM")
     daemon.wait()

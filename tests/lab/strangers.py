@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers of all kinds (garbage.py) at a bus that others read: what they are told, what they cost."""
+"""Strangers of all kinds (garbage.py, storm.c) at a bus that others read: what they are told, what they cost."""
 import re
 
 import bus
@@ -7,20 +7,28 @@ from books import Books
 from guests import Failed
 
 HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 20, 25, 1, 10, 1000
+SEED = 27
 GROWTH_KB = 512  # a connection that is kept has more than 20 KiB of receives
 
 
-def stranger(lab, kind, what, count):
-    host = lab.host(4)
-    return host.start(f"exec /usr/bin/python3 -B $SOURCE/tests/lab/garbage.py {what} {host.address(kind)} "
-                      f"{lab.host(1).address(kind)} {bus.PORT} {count + 7} {count}")
-
-
-def all_at_once(lab, what, count):
+def all_at_once(lab, **what):
     """The same over every kind of device; fails where not all of it was answered as it has to be."""
-    for process in [stranger(lab, kind, what, count) for kind in lab.kinds]:
-        if not re.search(rf"^{what}: {count}$", process.wait(), re.M):
-            raise Failed(process.words(f"expected {count}"))
+    host, words = lab.host(4), " ".join(f"{name}={count}" for name, count in what.items())
+    running = [host.start(f"exec /usr/bin/python3 -B $SOURCE/tests/lab/garbage.py {host.address(kind)} "
+                          f"{lab.host(1).address(kind)} {bus.PORT} {SEED} {words}") for kind in lab.kinds]
+    for process in running:
+        for name, count in what.items():
+            process.wait_for(rf"^{name}: {count}$")
+    return running
+
+
+def storm(lab, connects):
+    """So many good connects, one after the other over every kind of device at once."""
+    host, each = lab.host(4), connects // len(lab.kinds)
+    for process in [host.start(f"exec $BUILD/tests/lab/lab-storm {host.address(kind)} {lab.host(1).address(kind)} "
+                               f"{bus.PORT} {each}") for kind in lab.kinds]:
+        if process.wait() != f"storm: {each}\n":
+            raise Failed(process.words(f"expected {each}"))
 
 
 def resident_kb(daemon):
@@ -35,25 +43,20 @@ def reasons(daemon, words, count):
 
 
 def affect_nobody(lab, connects):
-    """`connects`: good connections that are made and ended in a row, over each kind of device."""
+    """`connects`: good connections that are made and ended in a row."""
     publisher, kinds = lab.host(1), len(lab.kinds)
     daemon = bus.pubd(publisher, bus.market(100), level="debug")
     readers = {kind: Books(lab.host(number), publisher, kind) for kind, number in zip(lab.kinds, (2, 3))}
-    silent = [stranger(lab, kind, "silent", SILENT) for kind in lab.kinds]
-    for process in silent:
-        process.wait_for(rf"silent {SILENT}")
-    all_at_once(lab, "hellos", HELLOS)
+    running = all_at_once(lab, silent=SILENT, hellos=HELLOS, messages=MESSAGES, greedy=GREEDY)
     reasons(daemon, "was refused", HELLOS * kinds)
-    all_at_once(lab, "messages", MESSAGES)
-    all_at_once(lab, "greedy", GREEDY)
     reasons(daemon, "(was dropped|left)", (MESSAGES + GREEDY) * kinds)
     before = resident_kb(daemon)
-    all_at_once(lab, "storm", connects)
+    storm(lab, connects)
     growth = resident_kb(daemon) - before
-    lab.note(f"{growth} KiB more after {connects * kinds} connects")
+    lab.note(f"{growth} KiB more after {connects} connects")
     if growth > GROWTH_KB:
-        raise Failed(f"pubd grew by {growth} KiB in {connects * kinds} connects, expected {GROWTH_KB} at most")
-    for process in silent:
+        raise Failed(f"pubd grew by {growth} KiB in {connects} connects, expected {GROWTH_KB} at most")
+    for process in running:
         process.kill()
     lab.wait_until(lambda: bus.counter(publisher, "subscribers") == len(readers), "all strangers to be gone",
                    every=0.3)

@@ -4,16 +4,15 @@ import failures
 
 TOPOLOGY = "one guest"
 SECONDS = 120
-REMOTE = ("rxe", "siw")
 
 
 def run(lab):
     scene = failures.Scene(lab)
     when = lab.host(1).unplug()
-    scene.all_told("stale", when, kinds=REMOTE)
+    scene.all_told("stale", when, kinds=lab.kinds)
     scene.all_read_on(kinds=("shm",))
     lab.host(1).plug()
-    for kind in REMOTE:
+    for kind in lab.kinds:
         scene.readers[kind].sees("live")
     scene.all_read_on()
     scene.end()

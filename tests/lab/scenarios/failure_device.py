@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device taken from under the publisher, then from under a subscriber: the others go on, and it is used
-again when it is back."""
+"""A device of each kind taken from under the publisher, then from under its subscriber: told within the bound, the
+others go on, and it is used again when it is back."""
 import failures
 
 TOPOLOGY = "one guest"
 SECONDS = 180
 
 
+def taken(scene, kind, host):
+    reader = scene.readers[kind]
+    stales, lives = len(reader.events("stale")), len(reader.events("live"))
+    removal = host.remove_device(kind)
+    when = float(removal.wait_for(r"removed at ([\d.]+)")[1]) * 1000
+    scene.all_told("stale", when, stales + 1, kinds=(kind,))
+    removal.wait()
+    scene.all_read_on(kinds=[other for other in scene.readers if other != kind])
+    host.return_device(kind)
+    reader.sees("live", lives + 1)
+    scene.all_read_on(kinds=(kind,))
+
+
 def run(lab):
     scene = failures.Scene(lab)
-    for count, number in enumerate((1, 2), 1):
-        host = lab.host(number)
-        removal = host.remove_device("rxe")
-        when = float(removal.wait_for(r"removed at ([\d.]+)")[1]) * 1000
-        scene.all_told("stale", when, count, kinds=("rxe",))
-        removal.wait()
-        scene.all_read_on(kinds=("shm", "siw"))
-        host.return_device("rxe")
-        scene.readers["rxe"].sees("live", count)
-        scene.all_read_on()
+    for kind in lab.kinds:
+        taken(scene, kind, scene.publisher)
+        taken(scene, kind, scene.readers[kind].host)
     scene.end()

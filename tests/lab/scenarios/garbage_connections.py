@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Garbage from strangers, silence and a storm of connects: refused or dropped with a reason, others unaffected."""
+"""Garbage from strangers, silence, good connects in a row: refused or dropped with a reason, memory is bounded, others
+unaffected."""
 import strangers
 
 TOPOLOGY = "one guest"
@@ -7,4 +8,4 @@ SECONDS = 240
 
 
 def run(lab):
-    strangers.affect_nobody(lab, 30)
+    strangers.affect_nobody(lab, 100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers again, with a thousand connects in a row."""
+"""Strangers again, with a thousand good connects in a row."""
 import strangers
 
 TOPOLOGY = "one guest"
@@ -8,4 +8,4 @@ ON_DEMAND = True
 
 
 def run(lab):
-    strangers.affect_nobody(lab, 500)
+    strangers.affect_nobody(lab, 1000)

@@ -8,13 +8,13 @@ TOPOLOGY = "one guest"
 SECONDS = 150
 RECORDS = 100
 GROUPS = {"quote": "239.10.0.2", "trade": "239.10.0.3"}
-PLACES = {"rxe": 2, "siw": 3}
+NUMBERS = {"rxe": 2, "siw": 3}
 UNITS = {"rxe": "ud bytes", "siw": "udp bytes"}
 
 
 def told(lab, kind):
     """`tickbus stat` shows the bus's group, and each topic's that is another."""
-    host, publisher = lab.host(PLACES[kind]), lab.host(1)
+    host, publisher = lab.host(NUMBERS[kind]), lab.host(1)
     where = bus.address_on(host, publisher, kind)
     # A second is not always enough for all that it asks, on an emulated processor.
     found = host.run(f"until text=$(tickbus stat {where} --format csv 2>/dev/null); do :; done\n"
@@ -45,31 +45,31 @@ def none_of_others(readers):
 
 
 def run(lab):
-    publisher = lab.host(1)
+    publisher, places = lab.host(1), {kind: NUMBERS[kind] for kind in lab.kinds}
     daemon = bus.pubd(publisher, bus.market(), topics=tuple(GROUPS), groups=GROUPS)
     readers = {(kind, topic): Books(lab.host(number), publisher, kind, topic=topic)
-               for kind, number in PLACES.items() for topic in GROUPS}
+               for kind, number in places.items() for topic in GROUPS}
     for reader in readers.values():
         reader.sees("appeared")
         hears(lab, reader)
-    for kind in PLACES:
+    for kind in places:
         told(lab, kind)
     rows = {kind: bus.cat(lab.host(number), publisher, kind, "trade", f"--count {RECORDS}", out=f"groups.{kind}")
-            for kind, number in (("shm", 1), *PLACES.items())}
+            for kind, number in (("shm", 1), *places.items())}
     for process in rows.values():
         process.wait()
-    for kind in PLACES:
+    for kind in places:
         if bus.rows(lab, f"groups.{kind}") != bus.rows(lab, "groups.shm"):
             raise Failed(f"over {kind}: other rows than over shared memory")
     none_of_others(readers)
-    for kind, number in PLACES.items():
+    for kind, number in places.items():
         lab.host(number).deafen(f"{GROUPS['trade']}/32")
-    before = {kind: counters(readers[kind, "trade"])["notices"] for kind in PLACES}
-    for kind in PLACES:
+    before = {kind: counters(readers[kind, "trade"])["notices"] for kind in places}
+    for kind in places:
         for topic in GROUPS:
             readers[kind, topic].reads_on(30)
         hears(lab, readers[kind, "quote"])
-    for kind, number in PLACES.items():
+    for kind, number in places.items():
         quiet = readers[kind, "trade"]
         # What was on its way when the filter came may have arrived.
         if counters(quiet)["notices"] > before[kind] + 2:
