@@ -9,7 +9,7 @@ from guests import Failed
 TOPOLOGY = "one guest"
 SECONDS = 150
 GUESTS_ONLY = True
-SHOWN_SECONDS = 4
+SHOWN_SECONDS = 2
 LINE = r"^\d\d:\d\d:\d\dZ  [1-9]\d* records/s  lost 0  [A-Z]+ bid "
 ENDED = r"^  market\.(?:quote|trade): [1-9]\d* records, 0 lost in 0 gaps, ended"
 MESSAGES, SYMBOLS = 2000, 50
