@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ static_assert((int)TB_LOG_ERROR == LOG_LEVEL_ERROR && (int)TB_LOG_DEBUG == LOG_L
 struct daemon {
 	const struct settings *settings;
 	struct log *log;
+	pthread_mutex_t lines; /* of feeds, held back until the bus has said that it is there */
 	struct tb_publisher *publisher;
 	struct feed_topic *topics; /* as in the settings, but grouped by feed */
 	struct feed **feeds;       /* as in the settings; NULL: not opened */
@@ -36,6 +38,15 @@ struct daemon {
 static void daemon_log(void *user, enum tb_log_level level, const char *words)
 {
 	log_write(user, (enum log_level)level, "%s", words);
+}
+
+static void feed_log(void *user, enum tb_log_level level, const char *words)
+{
+	struct daemon *daemon = user;
+
+	pthread_mutex_lock(&daemon->lines);
+	log_write(daemon->log, (enum log_level)level, "%s", words);
+	pthread_mutex_unlock(&daemon->lines);
 }
 
 static struct tb_realm realm_of(const struct settings_realm *realm)
@@ -135,8 +146,8 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		.touch_ms = daemon->settings->bus.stale_ms / 8 + 1,
 		.publisher = daemon->publisher,
 		.done_fd = done_fd,
-		.log = daemon_log,
-		.user = daemon->log,
+		.log = feed_log,
+		.user = daemon,
 	};
 	int result = fit_midnight(feed, &options.midnight_ns);
 
@@ -144,8 +155,24 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 			  : feed_open(made, &options);
 }
 
-/* Every topic is there, and said to be, before any feed begins and says things of its own. The bus
- * listens already: who asks for a topic in between and does not wait is told that there is none. */
+/* Feeds are over before this thread has said that the bus is there: their lines wait. */
+static int feeds_start(struct daemon *daemon)
+{
+	const struct settings *settings = daemon->settings;
+	int result = 0;
+
+	pthread_mutex_lock(&daemon->lines);
+	for (size_t f = 0; f < settings->feed_count && result == 0; f++)
+		result = feed_start(daemon->feeds[f]);
+	if (result == 0)
+		log_write(daemon->log, LOG_LEVEL_INFO, "bus %s: %zu topics, pid %d",
+			  settings->bus.name, settings->topic_count, getpid());
+	pthread_mutex_unlock(&daemon->lines);
+	return result;
+}
+
+/* Every topic is there before any feed begins. The bus listens already: who asks for a topic in
+ * between and does not wait is told that there is none. */
 static int feeds_open(struct daemon *daemon, int done_fd)
 {
 	const struct settings *settings = daemon->settings;
@@ -163,12 +190,7 @@ static int feeds_open(struct daemon *daemon, int done_fd)
 			result = feed_make(daemon, &settings->feeds[f], &daemon->topics[first],
 					   made - first, done_fd, &daemon->feeds[f]);
 	}
-	if (result == 0)
-		log_write(daemon->log, LOG_LEVEL_INFO, "bus %s: %zu topics, pid %d",
-			  settings->bus.name, settings->topic_count, getpid());
-	for (size_t f = 0; f < settings->feed_count && result == 0; f++)
-		result = feed_start(daemon->feeds[f]);
-	return result;
+	return result < 0 ? result : feeds_start(daemon);
 }
 
 int daemon_open(struct daemon **out, const struct settings *settings, struct log *log, int done_fd)
@@ -181,6 +203,7 @@ int daemon_open(struct daemon **out, const struct settings *settings, struct log
 		return error_set(ENOMEM, "no memory");
 	daemon->settings = settings;
 	daemon->log = log;
+	pthread_mutex_init(&daemon->lines, NULL);
 	daemon->topics = calloc(settings->topic_count + 1, sizeof(*daemon->topics));
 	daemon->feeds = calloc(settings->feed_count + 1, sizeof(struct feed *));
 	result =
@@ -221,6 +244,7 @@ bool daemon_close(struct daemon *daemon)
 			good = false;
 		feed_close(daemon->feeds[f]);
 	}
+	pthread_mutex_destroy(&daemon->lines);
 	free(daemon->feeds);
 	free(daemon->topics);
 	free(daemon);
