@@ -268,7 +268,7 @@ static int guest_try(struct guest *guest, const void *hello, size_t bytes)
 	return ops->connect(&guest->link, place, hello, bytes, &guest_calls, guest);
 }
 
-static void guest_reap(struct guest *guest)
+static int guest_take(struct guest *guest)
 {
 	struct fabric_completion done[64];
 	int count;
@@ -276,7 +276,12 @@ static void guest_reap(struct guest *guest)
 	while ((count = ops->reap(guest->link, done, 64)) > 0)
 		for (int i = 0; i < count; i++, guest->tally++)
 			guest->failed += done[i].status != 0;
-	cr_assert_eq(count, 0);
+	return count;
+}
+
+static void guest_reap(struct guest *guest)
+{
+	cr_assert_eq(guest_take(guest), 0);
 }
 
 static void guest_leave(struct guest *guest)
@@ -284,7 +289,7 @@ static void guest_leave(struct guest *guest)
 	if (!guest->link)
 		return;
 	ops->link_break(guest->link);
-	guest_reap(guest);
+	guest_take(guest);
 	ops->remote_close(guest->remote);
 	ops->landing_free(guest->link, guest->landing, LANDING);
 	ops->link_close(guest->link);

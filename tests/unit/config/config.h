@@ -48,8 +48,8 @@ static inline void folder_leave(void)
 	for (struct dirent *entry; (entry = readdir(list));)
 		unlink(entry->d_name);
 	closedir(list);
-	cr_expect_eq(chdir("/"), 0);
-	cr_expect_eq(rmdir(folder), 0);
+	if (chdir("/") == 0)
+		rmdir(folder);
 }
 
 /* The text without its mark, and "t.yaml:LINE:COLUMN: " of where it was; without a mark "". */

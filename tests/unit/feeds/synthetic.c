@@ -202,7 +202,8 @@ static unsigned remove_entries(void)
 	DIR *entries = opendir(folder);
 	unsigned count = 0;
 
-	cr_assert_not_null(entries);
+	if (!entries)
+		return UINT_MAX;
 	for (struct dirent *entry; (entry = readdir(entries));)
 		if (entry->d_name[0] != '.')
 			count += unlink(in_folder(entry->d_name)) == 0;
