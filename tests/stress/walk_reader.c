@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writer runs between any two loads of the reader: one record, a few, exactly one lap, more.
- * Whatever it does there, the reader delivers only what is right, and accounts for all of it. */
+ * Whatever it does there, the reader delivers only what is right, and accounts for all of it; and
+ * where it writes what no publisher would, nothing is read or written beside the slot. */
 #include <criterion/criterion.h>
+#include <string.h>
 
+#include "bus/words.h"
+#include "publisher/topic.h"
 #include "tests/stress/walk.h"
 #include "tests/support/scene.h"
 
@@ -105,4 +109,68 @@ Test(reader, is_told_the_end_after_the_last_record_of_an_unchecked_topic)
 Test(reader, is_told_the_end_after_the_last_record_of_a_checked_topic)
 {
 	end_at_any_load(TB_TOPIC_MANUAL_FLUSH);
+}
+
+/* -- a word of the slot that is read changes between any two loads ------------------------------
+ */
+
+static struct {
+	struct slot *slot;
+	size_t word;
+	uint64_t value;
+} change;
+
+static void make_change(struct walk *w)
+{
+	(void)w;
+	atomic_store(&change.slot->word[change.word], change.value);
+}
+
+/* It is refused or, without a check, may be taken for what it is not; then it is as it was. */
+static void change_at_any_load(size_t word, uint64_t bits, bool checked)
+{
+	const size_t slot_bytes = walk.topic->slot_bytes;
+	uint64_t held[SLOT_BYTES_MIN / 8];
+	bool taken = true;
+
+	for (unsigned int k = 1; taken; k++) {
+		char *slot = walk.topic->ring + (walk.tally.next & (WALK_SLOTS - 1)) * slot_bytes;
+
+		walk_publish(&walk, 1);
+		words_load(held, slot, sizeof(held));
+		change.slot = (struct slot *)(void *)slot;
+		change.word = word;
+		change.value = held[word] ^ bits;
+		taken = walk_step(&walk, k, read_some);
+		words_store(slot, held, sizeof(held));
+		if (!checked)
+			walk.tally.wrong[0] = '\0';
+		walk_drain(&walk);
+		walk_check(&walk, "word and bits", word, bits, k);
+	}
+}
+
+static void change_any_word(uint32_t flags)
+{
+	static const uint64_t bits[] = { UINT64_MAX, UINT64_C(0xffff) << 32, UINT64_C(0xff) << 48,
+					 UINT32_MAX, 1 };
+
+	walk_open(&walk, "shm", flags, 1);
+	walk.inside = make_change;
+	for (size_t word = 0; word < SLOT_BYTES_MIN / 8; word++)
+		for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+			change_at_any_load(word, bits[i], !(flags & TB_TOPIC_UNCHECKED));
+	walk_was_stepped(&walk);
+	walk_close(&walk); /* here, where it counts: what was written beside a copy is found now */
+	memset(&walk, 0, sizeof(walk));
+}
+
+Test(reader, sees_any_word_change_at_any_load_of_a_checked_topic)
+{
+	change_any_word(0);
+}
+
+Test(reader, sees_any_word_change_at_any_load_of_an_unchecked_topic)
+{
+	change_any_word(TB_TOPIC_UNCHECKED);
 }
