@@ -186,6 +186,26 @@ Test(rules, false_notices_cost_two_reads_in_a_millisecond_at_most_and_lose_nothi
 	cr_expect_eq(notes.records, 12);
 }
 
+/* Each pause is twice the one before: nine of them take a quarter of a second on any machine, but
+ * for what the clock is coarse. */
+Test(rules, false_notices_are_ignored_for_longer_and_longer)
+{
+	struct tb_topic *topic = topic_on("bytewise", 0);
+	uint64_t began_ms, took_ms;
+
+	scene_publish(topic, 1, 8);
+	read_on("bytewise");
+	cr_assert(scene_poll_until(subscriber, &notes.last, 8), "%s", notes.text);
+	began_ms = scene_now_ms();
+	while (counted(SUBSCRIPTION_FALSE_HINTS) < 9) {
+		notices_hint(source, 9);
+		cr_assert_eq(tb_poll(subscriber, 100), 0);
+		cr_assert_lt(scene_now_ms(), began_ms + SCENE_DEADLINE_MS);
+	}
+	took_ms = scene_now_ms() - began_ms;
+	cr_expect_geq(took_ms, 200, "9 false hints were followed in %" PRIu64 " ms", took_ms);
+}
+
 /* A bus page that is valid, and whose head is a lie. */
 static void forge_head(uint64_t count, uint64_t head)
 {
