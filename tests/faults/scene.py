@@ -241,8 +241,8 @@ class Scene(unittest.TestCase):
 
     def counters(self, scope="bus", name=None):
         """Counters by name, of the first or the named block of a scope."""
-        result = subprocess.run([TICKBUS, "stat", "shm:b", "--format", "json"], env=self.env,
-                                capture_output=True, text=True, timeout=PATIENCE_S)
+        result = subprocess.run([TICKBUS, "stat", "shm:b", "--format=json", "--timeout=60000"],
+                                env=self.env, capture_output=True, text=True, timeout=PATIENCE_S)
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = [json.loads(line) for line in result.stdout.splitlines()]
         return {line["counter"]: line["value"] for line in lines

@@ -20,6 +20,7 @@
 #define EPOCH      UINT64_C(0x1122334455667788)
 #define BUS_ID     77
 #define TOPICS_MAX 4
+#define CUT_MS     3000 /* what was cut off is waited for */
 
 enum lie {
 	NO_LIE,
@@ -367,7 +368,9 @@ static int attempt(struct notes *notes, uint64_t records)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "shm:test",
-						       .connect_ms = 3000 };
+						       .connect_ms = liar.lie == TOPICS_CUT
+									     ? CUT_MS
+									     : SCENE_DEADLINE_MS };
 	const struct tb_subscription_options how = { .size = sizeof(how),
 						     .on_record = notes_record,
 						     .on_event = notes_event,
