@@ -15,7 +15,8 @@
 
 /* The usual ACK timeout and retries bring an error after about 120 ms of silence on a software
  * device, and at most four times that on hardware, which may round up: within a stale bound of a
- * second. 7 retries would mean "for ever" to some devices, so 6 are the most. */
+ * second. 7 retries would mean "for ever" to some devices, so 6 are the most. A usual value of 0
+ * that is out of range says nothing: whoever uses it has its own. */
 static const struct knob {
 	const char *name;
 	size_t offset;
@@ -29,8 +30,8 @@ static const struct knob {
 	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
 	{ "notices", offsetof(struct address, notices), 0, 1, 1 },
 	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
-	{ "batch_bytes", offsetof(struct address, batch_bytes), 8192, 16 << 20, 0 },
-	{ "read_bytes", offsetof(struct address, read_bytes), 64, 16 << 20, 0 },
+	{ "batch_bytes", offsetof(struct address, batch_bytes), 8192, 16777216, 0 },
+	{ "read_bytes", offsetof(struct address, read_bytes), 64, 16777216, 0 },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
 
