@@ -4,6 +4,7 @@
 
     life.py PUBD TICKBUS WITNESS [CASE...]
 """
+import re
 import shutil
 import signal
 import struct
@@ -73,6 +74,8 @@ class Valgrind(Scene):
         self.assertEqual(status, 0, words + self.log.read_text())
         self.assertIn("ERROR SUMMARY: 0 errors", words)
         self.assertRegex(words, r"FILE DESCRIPTORS: \d+ open \(3 std\) at exit")
+        left = re.findall(r"(Open .*)\n==\d+==(?! +<inherited from parent>)", words)
+        self.assertEqual(left, [], words)
 
     def test_start_serve_reopen_end(self):
         self.begin_life(FEED, ("t", "u"))
