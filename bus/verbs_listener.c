@@ -718,10 +718,10 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 		on_group_event(listener, event);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		on_lost(listener, event, "its device was removed");
+		on_lost(listener, event, "the device was removed");
 		break;
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-		on_lost(listener, event, "its interface has another hardware address");
+		on_lost(listener, event, "the interface has another hardware address");
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -840,7 +840,7 @@ static void on_timer(struct verbs_listener *listener)
 	}
 	verbs_alarms_take(listener->device, on_device_news, listener);
 	if (verbs_alarm_words(&listener->alarm)) {
-		device_lost(listener, "its device is lost");
+		device_lost(listener, "the device is lost");
 		return;
 	}
 	peers_look(listener);

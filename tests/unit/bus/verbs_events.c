@@ -670,7 +670,7 @@ Test(device, that_is_lost_takes_everything_of_it_along_and_is_tried_again)
 	is_asked();
 	tells((struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL });
 	until_told("its device is there again");
-	cr_expect_str_eq(gone, "its device is lost");
+	cr_expect_str_eq(gone, "the device is lost");
 	cr_expect_eq(listens, 2);
 	publisher_joined();
 	publisher_end();
@@ -683,13 +683,13 @@ Test(address, of_an_interface_that_is_another_one_is_bound_anew)
 	is_asked();
 	cm_tells(id_of(RDMA_PS_TCP, 1), RDMA_CM_EVENT_ADDR_CHANGE, 0);
 	verbs_listener_poll(listener);
-	cr_expect_str_eq(gone, "its interface has another hardware address");
+	cr_expect_str_eq(gone, "the interface has another hardware address");
 	cr_expect_eq(lines, 0, "%s", news);
 	cr_expect(is_sent());
 	is_asked();
 	cm_tells(listening(), RDMA_CM_EVENT_ADDR_CHANGE, 0);
 	until_told("its device is there again");
-	cr_expect_str_eq(gone, "its interface has another hardware address");
+	cr_expect_str_eq(gone, "the interface has another hardware address");
 	cr_expect_eq(listens, 2);
 	publisher_joined();
 	publisher_end();
