@@ -5,8 +5,10 @@
  *
  * Prints each event as a line of JSON, with the milliseconds of CLOCK_MONOTONIC and the books so
  * far: records delivered and lost in this epoch, and how many sequences were not the one that had
- * to come next; the last record before the latest gap and the first one after. SIGUSR1 prints the
- * books alone. Ends at the topic's end or with SIGTERM. */
+ * to come next; the last record before the latest gap and the first one after; of those
+ * delivered since SIGUSR1 came before, how old the oldest was, and when it came: where the
+ * publisher has the same clock, that means something. SIGUSR1 prints the books alone. Ends at the
+ * topic's end or with SIGTERM. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -23,6 +25,8 @@ struct books {
 	uint64_t next; /* what has to come next in this epoch; 0: not known yet */
 	uint64_t records, lost, wrong, total;
 	uint64_t newest, before, after; /* delivered: at all, around the latest gap */
+	int64_t age_ns;                 /* of the oldest */
+	uint64_t age_at_ms;
 	uint64_t epoch;
 	bool ended;
 	struct tb_subscription *subscription; /* NULL: none yet */
@@ -60,13 +64,23 @@ static void counters_print(const struct tb_subscription *subscription)
 	putchar('}');
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 static void print(const struct books *books, const char *event, const struct tb_event *more)
 {
 	printf("{\"event\":\"%s\",\"ms\":%" PRIu64 ",\"epoch\":\"%016" PRIx64 "\",\"next\":%" PRIu64
 	       ",\"records\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"wrong\":%" PRIu64
-	       ",\"total\":%" PRIu64 ",\"before\":%" PRIu64 ",\"after\":%" PRIu64,
+	       ",\"total\":%" PRIu64 ",\"before\":%" PRIu64 ",\"after\":%" PRIu64
+	       ",\"age_ms\":%.1f,\"age_at\":%" PRIu64,
 	       event, now_ms(), books->epoch, books->next, books->records, books->lost,
-	       books->wrong, books->total, books->before, books->after);
+	       books->wrong, books->total, books->before, books->after, (double)books->age_ns / 1e6,
+	       books->age_at_ms);
 	if (more)
 		printf(",\"first\":%" PRIu64 ",\"last\":%" PRIu64 ",\"head\":%" PRIu64
 		       ",\"old_epoch\":\"%016" PRIx64 "\"",
@@ -80,8 +94,13 @@ static void print(const struct books *books, const char *event, const struct tb_
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
 	struct books *books = user;
+	const int64_t age_ns = now_ns() - (int64_t)record->time_ns;
 
 	(void)source;
+	if (books->age_ns < age_ns) {
+		books->age_ns = age_ns;
+		books->age_at_ms = now_ms();
+	}
 	books->wrong += record->sequence != books->next || record->epoch != books->epoch;
 	books->next = record->sequence + 1;
 	books->newest = record->sequence;
@@ -132,6 +151,12 @@ static int fail(const char *what)
 	return 1;
 }
 
+static void sum(struct books *books)
+{
+	print(books, "sum", NULL);
+	books->age_ns = 0;
+}
+
 static int watch(struct tb_subscriber *subscriber, struct books *books, bool spin)
 {
 	int count = 0;
@@ -144,10 +169,10 @@ static int watch(struct tb_subscriber *subscriber, struct books *books, bool spi
 			return fail("poll");
 		if (asked) {
 			asked = 0;
-			print(books, "sum", NULL);
+			sum(books);
 		}
 	}
-	print(books, "sum", NULL);
+	sum(books);
 	return 0;
 }
 

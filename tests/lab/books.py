@@ -41,16 +41,17 @@ class Books:
 
     def reads_on(self, records=10):
         """Waits until it was given so many more records than now; its books then."""
-        last = self.sum()
-        wanted = last["total"] + records
-        while last["total"] < wanted:
-            last = self.sum()
-        return last
+        wanted = self.sum()["total"] + records
 
-    def age_ms(self, since):
-        """How old the oldest record was when it was delivered, behind these books of its own."""
+        def there():
+            last = self.sum()
+            return last["total"] >= wanted and last
+        return self.host.lab.wait_until(there, f"{records} more records over {self.kind}", every=0.1)
+
+    def oldest(self, since):
+        """How old the oldest record was when it was delivered, behind these books of its own; and when that was."""
         self.sum()
-        return max(books["age_ms"] for books in self.events("sum") if books["ms"] > since["ms"])
+        return max((books["age_ms"], books["age_at"]) for books in self.events("sum") if books["ms"] > since["ms"])
 
     def end(self, lost=None):
         """Ends it; its last books have to be without a fault."""

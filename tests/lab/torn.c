@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records whose every byte follows from their sequence, written at full speed into a ring so small
- * that READs meet the writer in it all the time; and a reader that looks at every byte.
+ * that the writer comes around before it was read, and a reader that looks at every byte.
  *
- *   torn publish SLOT_BYTES ADDRESS...    until SIGTERM
- *   torn read ADDRESS READS               until so many READs were posted
+ *   torn publish SLOT_BYTES ADDRESS...                    until SIGTERM
+ *   torn read READ_BYTES BATCH_BYTES READS ADDRESS...     until so many READs of records were
+ *                        answered, or over each address a wrong record was delivered
  *
- * The reader prints its books as a line of JSON: what was delivered, how much of it was wrong, what
- * was caught, and whether each sequence was delivered or told as lost. */
+ * Without notices, the writer does nothing but write. The reader prints its books as a line of JSON
+ * for each address: what was delivered, how much of it was wrong, what was caught, and whether each
+ * sequence was delivered or told as lost. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -14,18 +16,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/lab/seen.h"
 #include "tickbus/counters.h"
 #include "tickbus/publisher.h"
 #include "tickbus/subscriber.h"
 
-#define SLOTS      64
-#define HEADER     32
-#define WORDS_MAX  ((4096 - HEADER) / 8)
-#define COUNTS_MAX 64
+#define RING_BYTES    (1 << 20)
+#define HEADER        32
+#define WORDS_MAX     ((4096 - HEADER) / 8)
+#define COUNTS_MAX    64
+#define ADDRESSES_MAX 8
 
 struct books {
 	uint64_t next; /* what has to come next; 0: not known yet */
 	uint64_t records, wrong, lost, astray;
+};
+
+/* Over one address. */
+struct reader {
+	struct tb_subscriber *subscriber;
+	struct tb_subscription *subscription;
+	struct books books;
+	struct seen seen;
 };
 
 static volatile sig_atomic_t stopped;
@@ -56,15 +68,14 @@ static int topic_open(struct tb_publisher *publisher, unsigned int words, struct
 {
 	char text[128];
 	struct tb_schema *schema = NULL;
-	struct tb_topic_options how = {
-		.size = sizeof(how), .name = "torn", .slots = SLOTS, .instruments = 1
-	};
+	struct tb_topic_options how = { .size = sizeof(how), .name = "torn", .instruments = 1 };
 	int result;
 
 	snprintf(text, sizeof(text),
 		 "name: torn\nversion: 1\nfields:\n- {name: w, type: 'u64[%u]', doc: d}\n", words);
 	result = tb_schema_parse(&schema, text, strlen(text), "torn");
 	how.schema = schema;
+	how.slots = RING_BYTES / (HEADER + words * 8);
 	if (result == 0)
 		result = tb_topic_create(publisher, &how, topic);
 	tb_schema_free(schema);
@@ -73,14 +84,16 @@ static int topic_open(struct tb_publisher *publisher, unsigned int words, struct
 
 static int publish(unsigned int words, char **addresses, int count)
 {
-	const char *listen[8];
-	struct tb_publisher_options bus = { .size = sizeof(bus), .name = "torn" };
+	const char *listen[ADDRESSES_MAX];
+	struct tb_publisher_options bus = { .size = sizeof(bus),
+					    .name = "torn",
+					    .notice = TB_NOTICE_NONE };
 	struct tb_publisher *publisher = NULL;
 	struct tb_topic *topic;
 	uint64_t payload[WORDS_MAX];
 	int result;
 
-	for (int i = 0; i < count && i < 8; i++)
+	for (int i = 0; i < count; i++)
 		listen[i] = addresses[i];
 	bus.listen = listen;
 	bus.listen_count = (size_t)count;
@@ -106,6 +119,7 @@ static int publish(unsigned int words, char **addresses, int count)
 			payload[i] = word_of(sequence, i);
 		result = tb_publish(topic, &update);
 	}
+	printf("%" PRIu64 " records\n", tb_topic_sequence(topic));
 	tb_publisher_close(publisher);
 	return result < 0 ? fail("publish") : 0;
 }
@@ -153,38 +167,79 @@ static uint64_t counter(const struct tb_subscription *subscription, const char *
 	exit(1);
 }
 
-static int read_on(const char *address, uint64_t reads)
+static int reader_open(struct reader *reader, char **sizes, const char *address)
 {
-	static const char *const shown[] = { "reads", "torn", "busy", "lost_corrupt", "stales" };
-	struct books books = { 0 };
-	struct tb_subscriber_options how = { .size = sizeof(how),
-					     .address = address,
-					     .flags = TB_WAIT };
-	struct tb_subscription_options what = { .size = sizeof(what),
-						.on_record = on_record,
-						.on_event = on_event,
-						.user = &books,
-						.flags = TB_WAIT };
-	struct tb_subscriber *subscriber = NULL;
-	struct tb_subscription *subscription;
-	int result = tb_subscriber_open(&subscriber, &how);
+	const struct tb_subscriber_options how = { .size = sizeof(how),
+						   .address = address,
+						   .read_bytes = (uint32_t)atoi(sizes[0]),
+						   .batch_bytes = (uint32_t)atoi(sizes[1]),
+						   .flags = TB_WAIT };
+	const struct tb_subscription_options what = { .size = sizeof(what),
+						      .on_record = on_record,
+						      .on_event = on_event,
+						      .user = &reader->books,
+						      .flags = TB_WAIT };
+	int result = tb_subscriber_open(&reader->subscriber, &how);
 
 	if (result == 0)
-		result = tb_subscribe(subscriber, "torn", &what, &subscription);
-	while (result >= 0 && !stopped && counter(subscription, "reads") < reads)
-		result = tb_poll(subscriber, 4096);
-	if (result < 0) {
-		tb_subscriber_close(subscriber);
-		return fail("read");
-	}
-	printf("{\"records\":%" PRIu64 ",\"wrong\":%" PRIu64 ",\"lost\":%" PRIu64
-	       ",\"astray\":%" PRIu64,
-	       books.records, books.wrong, books.lost, books.astray);
+		result = tb_subscribe(reader->subscriber, "torn", &what, &reader->subscription);
+	return result;
+}
+
+static void reader_print(const struct reader *reader)
+{
+	static const char *const shown[] = { "torn", "lost_corrupt" };
+	const struct books *books = &reader->books;
+
+	printf("{\"reads\":%" PRIu64 ",\"records\":%" PRIu64 ",\"wrong\":%" PRIu64
+	       ",\"lost\":%" PRIu64 ",\"astray\":%" PRIu64 ",\"mixed\":%" PRIu64,
+	       reader->seen.reads, books->records, books->wrong, books->lost, books->astray,
+	       reader->seen.mixed);
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		printf(",\"%s\":%" PRIu64, shown[i], counter(subscription, shown[i]));
+		printf(",\"%s\":%" PRIu64, shown[i], counter(reader->subscription, shown[i]));
 	puts("}");
-	tb_subscriber_close(subscriber);
-	return 0;
+}
+
+static bool over(const struct reader *readers, int count, uint64_t reads_max)
+{
+	uint64_t reads = 0;
+	int wrong = 0;
+
+	for (int i = 0; i < count; i++) {
+		reads += readers[i].seen.reads;
+		wrong += readers[i].books.wrong > 0;
+	}
+	return stopped || reads >= reads_max || wrong == count;
+}
+
+static int read_on(char **sizes, uint64_t reads, char **addresses, int count)
+{
+	struct reader readers[ADDRESSES_MAX] = { 0 };
+	int result = 0;
+
+	for (int i = 0; i < count && result >= 0; i++)
+		result = reader_open(&readers[i], sizes, addresses[i]);
+	while (result >= 0 && !over(readers, count, reads))
+		for (int i = 0; i < count && result >= 0; i++) {
+			seen = &readers[i].seen;
+			result = tb_poll(readers[i].subscriber, 4096);
+		}
+	if (result < 0)
+		fail("read");
+	for (int i = 0; i < count; i++) {
+		if (result >= 0)
+			reader_print(&readers[i]);
+		tb_subscriber_close(readers[i].subscriber);
+	}
+	return result < 0;
+}
+
+static int usage(void)
+{
+	fputs("usage: torn publish SLOT_BYTES ADDRESS... |\n"
+	      "            read READ_BYTES BATCH_BYTES READS ADDRESS...\n",
+	      stderr);
+	return 2;
 }
 
 int main(int argc, char **argv)
@@ -192,12 +247,12 @@ int main(int argc, char **argv)
 	unsigned long bytes;
 
 	signal(SIGTERM, on_signal);
-	if (argc == 4 && strcmp(argv[1], "read") == 0)
-		return read_on(argv[2], strtoull(argv[3], NULL, 10));
-	bytes = argc >= 4 && strcmp(argv[1], "publish") == 0 ? strtoul(argv[2], NULL, 10) : 0;
-	if (bytes < 64 || bytes > 4096 || bytes % 64 || argc > 11) {
-		fputs("usage: torn publish SLOT_BYTES ADDRESS... | read ADDRESS READS\n", stderr);
-		return 2;
-	}
+	if (argc > 5 && argc <= 5 + ADDRESSES_MAX && strcmp(argv[1], "read") == 0)
+		return read_on(argv + 2, strtoull(argv[4], NULL, 10), argv + 5, argc - 5);
+	if (argc <= 3 || argc > 3 + ADDRESSES_MAX || strcmp(argv[1], "publish") != 0)
+		return usage();
+	bytes = strtoul(argv[2], NULL, 10);
+	if (bytes < 64 || bytes > 4096 || bytes & (bytes - 1))
+		return usage();
 	return publish((unsigned int)(bytes - HEADER) / 8, argv + 3, argc - 3);
 }

@@ -1,19 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""1 % and 10 % of all packets lost, with delay: every record is delivered, and the books are right."""
+"""1 % and 10 % of all packets lost, with delay: rows as over shared memory, and the books are right."""
 import failures
+from samerows import SameRows
 
 TOPOLOGY = "one guest"
-SECONDS = 180
+SECONDS = 240
+RATE = 200
+PLACES = {"rxe": 2, "siw": 3}
+
+
+def dropped(lab):
+    return {kind: lab.host(number).dropped(kind) for kind, number in PLACES.items()}
+
+
+def shaped(lab, scene, name, how, records):
+    rows = SameRows(lab, scene.readers["shm"], 2 * RATE, records, PLACES, name)
+    for number in (1, *PLACES.values()):
+        lab.host(number).shape(how)
+    rows.wait()
+    scene.all_read_on()
+    lab.wait_until(lambda: all(dropped(lab).values()), f"packets for each reader to be lost by {how}", every=0.5)
+    lab.note(f"{how}: " + ", ".join(f"{count} packets for the reader over {kind} lost"
+                                    for kind, count in dropped(lab).items()))
+    for number in (1, *PLACES.values()):
+        lab.host(number).shape("")
+    rows.compare()
 
 
 def run(lab):
-    scene = failures.Scene(lab, kinds=("rxe", "siw"))
-    for how in ("loss 1% delay 1ms", "loss 10% delay 2ms"):
-        for host in lab.hosts[:3]:
-            host.shape(how)
-        for _ in range(2):
-            scene.all_read_on()
-        for host in lab.hosts[:3]:
-            host.shape("")
+    scene = failures.Scene(lab, kinds=("shm", *PLACES), rate=RATE)
+    shaped(lab, scene, "one", "loss 1% delay 1ms", 400)
+    shaped(lab, scene, "ten", "loss 10% delay 2ms", 200)
     scene.all_read_on()
     scene.end()

@@ -1,21 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subscriber that stands still on one host: one on another host loses nothing, it itself is told the exact gap."""
+"""A subscriber that stands still: one on another host has all rows at the pace of before; it is told the exact gap."""
 import failures
+from books import Books
 from guests import Failed
+from samerows import SameRows
 
 TOPOLOGY = "one guest"
-SECONDS = 120
-SLOTS = 512
+SECONDS = 180
+SLOTS, RATE, RECORDS = 512, 200, 600
+SLOW, FAST = 2, 3
+PACE = 0.9  # of that before: how many records a signal comes late, is all that may differ
+
+
+def rate(before, after):
+    return (after["total"] - before["total"]) / (after["ms"] - before["ms"])
+
+
+def pace(lab, scene, fast, where):
+    """Of each of the fast ones, while RECORDS records are published: its records per second, to those of the one over
+    shared memory, which are the market's own pace; and how late the oldest came, but for what the machine was late."""
+    local = scene.readers["shm"]
+    before = {kind: reader.sum() for kind, reader in fast.items()}
+    began = local.sum()
+    ended = local.reads_on(RECORDS)
+    found = {}
+    for kind, reader in fast.items():
+        share = rate(before[kind], reader.sum()) / rate(began, ended)
+        age, when = reader.oldest(before[kind])
+        late = scene.lateness[local.host.guest].ms(when - age, when)
+        lab.note(f"over {kind}, {where}: {share:.3f} of the market's pace, a record was {age:.0f} ms old at most, on a "
+                 f"machine that was {late:.0f} ms late")
+        found[kind] = share, age, late
+    return found
+
+
+def unaffected(lab, scene, fast, slow):
+    alone = pace(lab, scene, fast, "beside another one")
+    rows = SameRows(lab, scene.readers["shm"], 2 * RATE, RECORDS, dict.fromkeys(fast, FAST))
+    for reader in slow.values():
+        reader.process.signal("STOP")
+    beside = pace(lab, scene, fast, "beside one that stands still")
+    rows.wait()
+    rows.compare()
+    for kind, (share, age, late) in beside.items():
+        if share < PACE * alone[kind][0] or not failures.within(age, alone[kind][1], late):
+            raise Failed(f"over {kind}: {beside[kind]} beside one that stands still, {alone[kind]} before: "
+                         "share of the pace, ms old, ms late")
 
 
 def run(lab):
-    scene = failures.Scene(lab, kinds=("rxe", "siw"), slots=SLOTS, rate=500)
-    slow, fast = scene.readers["rxe"], scene.readers["siw"]
-    slow.process.signal("STOP")
-    fast.reads_on(3 * SLOTS)
-    slow.process.signal("CONT")
-    slow.reads_on()
-    if slow.end()["lost"] < SLOTS:
-        raise Failed(slow.process.words("it lost nothing: it was not slow"))
-    del scene.readers["rxe"]
-    scene.end(lost=0)
+    scene = failures.Scene(lab, kinds=("shm",), slots=SLOTS, rate=RATE)
+    slow, fast = ({kind: Books(lab.host(number), lab.host(1), kind) for kind in lab.kinds} for number in (SLOW, FAST))
+    for reader in (*slow.values(), *fast.values()):
+        reader.sees("appeared")
+    unaffected(lab, scene, fast, slow)
+    for reader in slow.values():
+        reader.process.signal("CONT")
+        reader.reads_on()
+        if not reader.end()["lost"]:
+            raise Failed(reader.process.words("it lost nothing: it was not slow"))
+    for reader in fast.values():
+        reader.end(lost=0)
+    scene.end()

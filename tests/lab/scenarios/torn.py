@@ -3,9 +3,9 @@
 import torn_reads
 
 TOPOLOGY = "one guest, bytewise"
-SECONDS = 600
+SECONDS = 900
 
 
 def run(lab):
-    torn_reads.none_wrong(lab, 1000)
-    torn_reads.some_wrong_without_the_check(lab, 1000)
+    torn_reads.none_wrong(lab, torn_reads.reads_wanted(200000))
+    torn_reads.some_wrong_without_the_check(lab)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Linked in front of record_verify and pull_read_landed. With UNCHECKED, copies are taken without
+ * comparing their check: a program that has this must deliver wrong records, else it could not see
+ * any. */
+#include "tests/lab/seen.h"
+
+#include "bus/record.h"
+#include "tickbus/subscriber.h"
+
+#ifdef UNCHECKED
+#define COMPARED false
+#else
+#define COMPARED true
+#endif
+
+int __real_record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
+			 uint64_t salt);
+int __wrap_record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
+			 uint64_t salt);
+void __real_pull_read_landed(struct tb_source *source, unsigned int half, int status);
+void __wrap_pull_read_landed(struct tb_source *source, unsigned int half, int status);
+
+struct seen *seen;
+
+int __wrap_record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
+			 uint64_t salt)
+{
+	const int whole = __real_record_verify(copy, slot_bytes, sequence, checked, salt);
+	const int seems = __real_record_verify(copy, slot_bytes, sequence, false, salt);
+
+	seen->mixed += whole < 0 && seems == 0;
+	return COMPARED ? whole : seems;
+}
+
+void __wrap_pull_read_landed(struct tb_source *source, unsigned int half, int status)
+{
+	seen->reads += status == 0;
+	__real_pull_read_landed(source, half, status);
+}
