@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the publisher lives: its pulse on the bus page, on our own clock.
  *
- * A count that stands still for the stale bound is a publisher that is dead, hung or unreachable. A
- * page that stays invalid for that long counts as standing still. */
+ * A count that stands still is a publisher that is dead, hung or unreachable. A page that stays
+ * invalid counts as standing still. */
 #include <errno.h>
 #include <string.h>
 
@@ -44,6 +44,14 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page_under_way = false;
 }
 
+/* How long is too long. The count moves four times in the stale bound and is looked at eight times:
+ * when it last moved was seen an eighth late, that it stands still is seen an eighth late, and so
+ * it is told within the bound. */
+static uint32_t still_ms(const struct tb_subscriber *subscriber)
+{
+	return subscriber->stale_ms - subscriber->stale_ms / 4;
+}
+
 /* A topic that was not begun did not appear yet. */
 static void source_stale(struct tb_source *source, bool stale)
 {
@@ -82,12 +90,15 @@ void pulse_lost(struct tb_subscriber *subscriber)
 		}
 }
 
-/* A line that was looked at again and again and stays invalid for the bound: nothing new is known
- * of the topic, however well its publisher is. */
-static bool line_lost(const struct tb_source *source)
+/* A line that was looked at again and again and stays invalid for so long: nothing new is known of
+ * the topic, however well its publisher is. But where records came meanwhile, and slots that are
+ * read without the line may be all that is looked at since, it was written again. */
+static bool line_lost(struct tb_source *source)
 {
+	if (source->next != source->next_when_invalid)
+		source->invalid = 0;
 	return source->invalid > TRIES_MAX && subscriber_now_ms() - source->invalid_ms >=
-						      source->subscription->subscriber->stale_ms;
+						      still_ms(source->subscription->subscriber);
 }
 
 /* What the page says of one topic. An entry that is not valid says nothing. */
@@ -144,12 +155,12 @@ static void page_use(struct tb_subscriber *subscriber)
 	}
 }
 
-/* Whether the count had stood still for the bound when the page was last looked at. Time that went
+/* Whether the count had stood still for too long when the page was last looked at. Time that went
  * by without a look is no sign of the publisher's. */
 static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
 {
 	if (subscriber->lost ||
-	    (subscriber->welcomed && looked_ms >= subscriber->pulse_ms + subscriber->stale_ms))
+	    (subscriber->welcomed && looked_ms >= subscriber->pulse_ms + still_ms(subscriber)))
 		all_stale(subscriber);
 }
 

@@ -334,10 +334,12 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 
 bool source_line(struct tb_source *source, bool valid)
 {
-	if (valid)
+	if (valid) {
 		source->invalid = 0;
-	else if (source->invalid++ == 0)
+	} else if (source->invalid++ == 0) {
 		source->invalid_ms = subscriber_now_ms();
+		source->next_when_invalid = source->next;
+	}
 	return valid;
 }
 

@@ -119,8 +119,7 @@ static int options_take(struct tb_subscriber *subscriber,
  * first_ns, if that is not 0. */
 static int timer_set(struct tb_subscriber *subscriber, long first_ns)
 {
-	const uint32_t quarter = subscriber->stale_ms ? subscriber->stale_ms / 4 : RECONNECT_MS;
-	const long pace_ms = subscriber->welcomed && quarter > 5 ? quarter : RECONNECT_MS;
+	const long pace_ms = subscriber->welcomed ? (subscriber->stale_ms + 7) / 8 : RECONNECT_MS;
 	const struct timespec pace = { pace_ms / 1000, pace_ms % 1000 * 1000000 };
 	const struct timespec first = { 0, first_ns };
 	const struct itimerspec timer = { pace, first_ns ? first : pace };

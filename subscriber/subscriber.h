@@ -82,18 +82,19 @@ struct tb_source {
 	bool armed, stale;
 
 	/* Position. */
-	uint64_t next;                  /* the sequence to be delivered next; 0: not begun */
-	uint64_t head;                  /* the last head known */
-	uint64_t written;               /* the head as last seen in the line; a hint */
-	bool batched;                   /* the head is watched, not slot `next` */
-	uint64_t joined;                /* the head when the publisher counted the join */
-	uint64_t next_when_lost;        /* when the publisher was last found gone; 0: it is there */
-	unsigned int tries;             /* of slot `next` with the window unmoved */
-	unsigned int idle;              /* empty looks in a row */
-	bool look;                      /* the progress line is to be looked at */
-	bool copy_failed;               /* because a copy of slot `next` failed */
-	unsigned int invalid;           /* looks in a row that found no valid line */
-	uint64_t invalid_ms;            /* the first of them */
+	uint64_t next;           /* the sequence to be delivered next; 0: not begun */
+	uint64_t head;           /* the last head known */
+	uint64_t written;        /* the head as last seen in the line; a hint */
+	bool batched;            /* the head is watched, not slot `next` */
+	uint64_t joined;         /* the head when the publisher counted the join */
+	uint64_t next_when_lost; /* when the publisher was last found gone; 0: it is there */
+	unsigned int tries;      /* of slot `next` with the window unmoved */
+	unsigned int idle;       /* empty looks in a row */
+	bool look;               /* the progress line is to be looked at */
+	bool copy_failed;        /* because a copy of slot `next` failed */
+	unsigned int invalid;    /* looks in a row that found no valid line */
+	uint64_t invalid_ms;     /* the first of them */
+	uint64_t next_when_invalid;
 	uint64_t hole_first, hole_last; /* holes not yet told */
 
 	/* Notices. */

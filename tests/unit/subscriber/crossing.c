@@ -517,6 +517,19 @@ Test(crossing, a_page_that_was_on_its_way_for_a_while_is_as_good_as_any)
 	cr_expect_eq(counted(subscriber->subscriptions, SUBSCRIPTION_STALES), 0, "%s", notes.text);
 }
 
+Test(crossing, a_page_that_never_comes_is_told_stale_before_the_connection_is_given_up)
+{
+	publisher_again(SCENE_HASTY_MS);
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 1);
+	read_on(false);
+	UNTIL(notes.records == 1 && subscriber->pulse_known, 100);
+	net.unanswered = true;
+	UNTIL(notes.stale, 100);
+	cr_expect(subscriber->page_under_way && subscriber->welcomed && !subscriber->lost);
+	net.unanswered = false;
+	UNTIL(notes.live, 100);
+}
+
 Test(crossing, a_pulse_that_cannot_be_read_after_connecting_again_is_told_stale)
 {
 	publisher_again(SCENE_HASTY_MS);
@@ -569,6 +582,23 @@ static void damage_line(bool viewed)
 Test(crossing, a_line_that_stays_invalid_is_told_stale_where_it_is_looked_at)
 {
 	damage_line(true);
+}
+
+/* Who reads batches looks at slots and the head alone, and what a page says is known by then. */
+Test(crossing, a_line_that_was_invalid_is_not_held_against_who_reads_batches)
+{
+	struct tb_topic *topic;
+
+	publisher_again(SCENE_HASTY_MS);
+	topic = scene_topic(publisher, "t", 64, 0);
+	scene_publish(topic, 1, 8);
+	read_on(true);
+	UNTIL(notes.last == 8, 100);
+	atomic_fetch_xor(&topic->line->word[7], 1);
+	UNTIL(notes.stale, 100);
+	scene_publish(topic, 9, 60);
+	UNTIL(notes.live && notes.last == 60, 100);
+	cr_expect_eq(subscriber->table[0]->invalid, 0, "it would never sleep");
 }
 
 Test(crossing, a_line_that_stays_invalid_is_told_stale_where_it_is_read)
