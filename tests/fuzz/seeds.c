@@ -3,8 +3,8 @@
  *
  *   seeds FOLDER       makes FOLDER/TARGET/NAME
  *
- * The files in tests/fuzz/corpus that begin with "made-" come from here; the others were written by
- * hand, or are inputs that once failed. */
+ * The files in tests/fuzz/corpus that begin with "made-" come from here; those that begin with
+ * "reached-" scripts/fuzz has found, and the others were written by hand. */
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
