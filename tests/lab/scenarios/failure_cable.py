@@ -13,6 +13,6 @@ def run(lab):
     scene.all_read_on(kinds=("shm",))
     lab.host(1).plug()
     for kind in lab.kinds:
-        scene.readers[kind].sees("live")
+        scene.told(scene.readers[kind], "live", when)
     scene.all_read_on()
     scene.end()

@@ -9,14 +9,13 @@ SECONDS = 180
 
 def taken(scene, kind, host):
     reader = scene.readers[kind]
-    stales, lives = len(reader.events("stale")), len(reader.events("live"))
     removal = host.remove_device(kind)
     when = float(removal.wait_for(r"removed at ([\d.]+)")[1]) * 1000
-    scene.all_told("stale", when, stales + 1, kinds=(kind,))
+    scene.all_told("stale", when, kinds=(kind,))
     removal.wait()
     scene.all_read_on(kinds=[other for other in scene.readers if other != kind])
     host.return_device(kind)
-    reader.sees("live", lives + 1)
+    scene.told(reader, "live", when)
     scene.all_read_on(kinds=(kind,))
 
 
