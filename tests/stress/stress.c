@@ -3,7 +3,8 @@
  *
  * Publishes N records in all, shared out among the variants, or as many as each variant's seconds
  * allow, and reports in TAP. Every record that any reader was given is right, every record that was
- * published is delivered or told as lost, exactly once, to each reader. */
+ * published is delivered or told as lost, exactly once, to each reader; and each reader has had
+ * enough of them, and of copies that it refused, while they were written. */
 #include "tests/stress/stress.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 #include "tests/support/random.h"
 
 #define BATCH   16    /* records to a flush where the writer flushes */
-#define LATE_MS 60000 /* for who reads last values */
+#define LATE_MS 60000 /* for readers that have not had enough */
 
 #define SMALL TRUTH_PAYLOAD_SMALL, 1024
 #define LARGE TRUTH_PAYLOAD_LARGE, 256
@@ -69,8 +70,10 @@ void stress_await(struct party *party, uint64_t n)
 	struct stress *stress = party->stress;
 
 	atomic_fetch_add(&stress->waiting, 1);
+	atomic_store(&party->awaits, n);
 	while (atomic_load(&stress->written) < n && !atomic_load(&stress->over))
 		sched_yield();
+	atomic_store(&party->awaits, 0);
 	atomic_fetch_sub(&stress->waiting, 1);
 }
 
@@ -84,14 +87,48 @@ static bool go_on(const struct stress *stress, uint64_t n)
 	return n < stress->records;
 }
 
-/* Whether who reads last values has not had its time while they were written. */
-static bool go_on_for_values(const struct stress *stress, uint64_t n, uint64_t *late_ms)
+static bool must_refuse(const struct variant *variant)
 {
-	if (atomic_load_explicit(&stress->fresh_enough, memory_order_relaxed))
+	return strcmp(variant->scheme, "shm") == 0 || !(variant->subscribe & TB_STRICT);
+}
+
+static uint64_t refused(const struct stress *stress)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < VALUES; i++)
+		sum += atomic_load_explicit(&stress->party[i].refused, memory_order_relaxed);
+	return must_refuse(stress->variant) ? sum : REFUSED_MIN;
+}
+
+/* Whether there was not enough yet of what there is only while records are written. */
+static bool go_on_for_readers(struct stress *stress, uint64_t n, uint64_t *late_ms)
+{
+	if (atomic_load_explicit(&stress->content, memory_order_relaxed) == READERS &&
+	    refused(stress) >= REFUSED_MIN)
 		return false;
 	if (*late_ms == 0)
 		*late_ms = stress_now_ms() + LATE_MS;
+	atomic_store_explicit(&stress->late, true, memory_order_relaxed);
 	return n % 1024 || stress_now_ms() < *late_ms;
+}
+
+static bool is_up_to(const struct party *party, uint64_t n)
+{
+	return atomic_load(&party->next) > n || atomic_load(&party->awaits) > n ||
+	       atomic_load(&party->content);
+}
+
+/* Who is lapped all the time is given nothing, however long it lasts: once as many records as were
+ * asked for have been written, more come in bursts, and between them the writer rests until the
+ * readers are there. */
+static uint64_t rest(struct stress *stress, uint64_t n, uint64_t late_ms)
+{
+	tb_flush(stress->topic);
+	for (int i = 0; i < VALUES; i++)
+		while (!is_up_to(&stress->party[i], n) && stress_now_ms() < late_ms)
+			sched_yield();
+	return n + 1 + stress_draw(stress_me) % stress->variant->slots;
 }
 
 static void write_all(struct stress *stress)
@@ -99,12 +136,14 @@ static void write_all(struct stress *stress)
 	const bool batches = stress->variant->flags & TB_TOPIC_MANUAL_FLUSH;
 	uint64_t words[TRUTH_PAYLOAD_LARGE / 8];
 	struct tb_update update;
-	uint64_t n = 0, late_ms = 0;
+	uint64_t n = 0, late_ms = 0, rest_at = 0;
 
 	stress_me = &stress->party[WRITER];
 	pthread_barrier_wait(&stress->joined);
 	stress_stall(stress_me);
-	while (go_on(stress, n) || go_on_for_values(stress, n, &late_ms)) {
+	while (go_on(stress, n) || go_on_for_readers(stress, n, &late_ms)) {
+		if (late_ms && n >= rest_at)
+			rest_at = rest(stress, n, late_ms);
 		truth_update(&stress->truth, ++n, &update, words);
 		if (tb_publish(stress->topic, &update) < 0)
 			tally_complain(&stress_me->tally, "tb_publish: %s", tb_error());
@@ -112,6 +151,10 @@ static void write_all(struct stress *stress)
 			tb_flush(stress->topic);
 		atomic_store_explicit(&stress->written, n, memory_order_release);
 	}
+	if (refused(stress) < REFUSED_MIN)
+		tally_complain(&stress_me->tally,
+			       "found %" PRIu64 " copies refused, expected %d or more",
+			       refused(stress), REFUSED_MIN);
 	stress_stall_no_more();
 	tb_topic_end(stress->topic);
 	atomic_store(&stress->over, true);
@@ -200,7 +243,7 @@ static bool stress_variant(const struct variant *variant, struct options *option
 		       " copies refused\n",
 		       manners[i], stress->party[i].tally.delivered, stress->party[i].tally.lost,
 		       stress->party[i].tally.gaps, stress->party[i].values, stress->party[i].fresh,
-		       stress->party[i].refused);
+		       atomic_load(&stress->party[i].refused));
 	fflush(stdout);
 	tb_publisher_close(stress->publisher);
 	free(stress);

@@ -18,8 +18,10 @@ enum manner {
 	WRITER = READERS
 };
 
-#define FRESH_MIN                                                                                  \
-	100 /* last values that are read one newer than the other, while they are written */
+/* What there has to have been while records were written; the writer goes on until then. */
+#define FRESH_MIN     100 /* last values, one newer than the other */
+#define DELIVERED_MIN 500 /* records, to each of the others */
+#define REFUSED_MIN   10  /* copies, by all of them; strict ones by READ are not even looked at */
 
 struct variant {
 	const char *name;
@@ -38,8 +40,11 @@ struct party {
 	uint64_t values; /* accepted copies of last values */
 	uint64_t fresh;  /* of them, while they were written, newer than the one before */
 	uint64_t stalls;
-	uint64_t refused; /* copies that were caught: torn, stale or being written */
 	_Alignas(64) _Atomic uint64_t looks; /* how often it looked */
+	_Atomic uint64_t refused; /* copies that were caught: torn, stale or being written */
+	_Atomic uint64_t next;    /* of its tally */
+	_Atomic uint64_t awaits;  /* so many written; 0: none */
+	_Atomic bool content;     /* it had enough while records were written */
 };
 
 struct stress {
@@ -52,7 +57,8 @@ struct stress {
 	_Alignas(64) _Atomic uint64_t written;
 	_Alignas(64) _Atomic bool over;     /* nothing more is written */
 	_Atomic uint32_t waiting, finished; /* readers */
-	_Atomic bool fresh_enough;          /* or nobody reads last values any more */
+	_Atomic uint32_t content;           /* readers, and those that gave up */
+	_Atomic bool late;                  /* what is written is written for those that are not */
 	pthread_barrier_t joined;
 	struct party party[READERS + 1];
 };

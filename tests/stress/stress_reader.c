@@ -20,15 +20,22 @@ static void looked(struct party *party)
 	counter_add(&party->looks, 1);
 }
 
+static void be_content(struct party *party)
+{
+	if (!atomic_exchange(&party->content, true))
+		atomic_fetch_add(&party->stress->content, 1);
+}
+
 /* -- records ------------------------------------------------------------------------------------
  */
 
 static void pause_after(struct party *party, struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t slots = party->stress->variant->slots;
+	const uint64_t lag = atomic_load(&party->stress->late) ? slots / 2 : 3 * slots;
 
 	if (party->manner == LAGGING)
-		stress_await(party, party->tally.next + stress_draw(party) % (3 * slots));
+		stress_await(party, party->tally.next + stress_draw(party) % lag);
 	else if (count > 0)
 		return;
 	else if (party->manner == SLEEPING)
@@ -37,7 +44,21 @@ static void pause_after(struct party *party, struct tb_subscriber *subscriber, i
 		sched_yield();
 }
 
-static void read_records(struct party *party, struct tb_subscriber *subscriber)
+/* What it has come to, for the writer. */
+static void tell(struct party *party, const struct tb_subscription *subscription)
+{
+	uint64_t counter[SUBSCRIPTION_COUNTERS];
+
+	tb_subscription_counters(subscription, counter, SUBSCRIPTION_COUNTERS);
+	atomic_store(&party->refused, counter[SUBSCRIPTION_TORN] + counter[SUBSCRIPTION_BUSY]);
+	atomic_store(&party->next, party->tally.next);
+	looked(party);
+	if (party->tally.delivered >= DELIVERED_MIN && !atomic_load(&party->stress->over))
+		be_content(party);
+}
+
+static void read_records(struct party *party, struct tb_subscriber *subscriber,
+			 const struct tb_subscription *subscription)
 {
 	struct tally *tally = &party->tally;
 	uint64_t end_by_ms = 0;
@@ -49,7 +70,7 @@ static void read_records(struct party *party, struct tb_subscriber *subscriber)
 
 		if (count < 0)
 			tally_complain(tally, "tb_poll: %s", tb_error());
-		looked(party);
+		tell(party, subscription);
 		pause_after(party, subscriber, count);
 		if (!atomic_load(&party->stress->over))
 			continue;
@@ -68,7 +89,6 @@ static void account(struct party *party, const struct tb_subscription *subscript
 	uint64_t counter[SUBSCRIPTION_COUNTERS];
 
 	tb_subscription_counters(subscription, counter, SUBSCRIPTION_COUNTERS);
-	party->refused = counter[SUBSCRIPTION_TORN] + counter[SUBSCRIPTION_BUSY];
 	if (tally->delivered + tally->lost != written)
 		tally_complain(&party->tally,
 			       "%" PRIu64 " delivered and %" PRIu64 " lost of %" PRIu64 " written",
@@ -80,8 +100,11 @@ static void account(struct party *party, const struct tb_subscription *subscript
 			       " and %" PRIu64,
 			       counter[SUBSCRIPTION_RECORDS], counter[SUBSCRIPTION_LOST_OVERRUN],
 			       tally->delivered, tally->lost);
-	if (tally->delivered == 0)
-		tally_complain(&party->tally, "nothing was delivered");
+	if (!atomic_load(&party->content))
+		tally_complain(&party->tally,
+			       "found %" PRIu64 " records delivered in all, expected %d or more "
+			       "while they were written",
+			       tally->delivered, DELIVERED_MIN);
 }
 
 static void subscribe_and_read(struct party *party)
@@ -106,7 +129,7 @@ static void subscribe_and_read(struct party *party)
 	pthread_barrier_wait(&party->stress->joined);
 	stress_stall(party);
 	if (subscription)
-		read_records(party, subscriber);
+		read_records(party, subscriber, subscription);
 	if (subscription && !party->tally.wrong[0])
 		account(party, subscription);
 	tb_subscriber_close(subscriber);
@@ -178,14 +201,14 @@ static void read_value(struct party *party, uint32_t instrument, uint64_t *seen)
 
 	looked(party);
 	if (!value_copy(party, slot, &copy)) {
-		party->refused++;
+		counter_add(&party->refused, 1);
 		return;
 	}
 	value_check(party, instrument, promised > *seen ? promised : *seen, &copy);
 	party->fresh += *seen != 0 && copy.sequence > *seen && !atomic_load(&party->stress->over);
 	*seen = copy.sequence;
 	if (party->fresh == FRESH_MIN)
-		atomic_store(&party->stress->fresh_enough, true);
+		be_content(party);
 	party->values++;
 }
 
@@ -202,7 +225,6 @@ static void read_values(struct party *party)
 		for (uint32_t i = 0; i < TRUTH_INSTRUMENTS; i++)
 			read_value(party, i, &seen[i]);
 	} while (!over && !party->tally.wrong[0]);
-	atomic_store(&stress->fresh_enough, true);
 	if (party->fresh < FRESH_MIN)
 		tally_complain(&party->tally,
 			       "found %" PRIu64 " last values while they were written, expected "
@@ -224,6 +246,7 @@ void *stress_read(void *user)
 	else
 		subscribe_and_read(party);
 	stress_stall_no_more();
+	be_content(party); /* or it never will be */
 	atomic_fetch_add(&party->stress->finished, 1);
 	return NULL;
 }
