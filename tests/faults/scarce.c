@@ -20,14 +20,30 @@
 #define NEVER      (-1)
 #define DEADLINE_S 10
 
+/* A sanitizer brings an allocator of its own. There the linker puts ours between it and the objects
+ * that are linked here (--wrap): what libc takes for itself goes by, so nothing is counted, and
+ * what is not freed the sanitizer tells. */
+#ifdef SANITIZED
+#define HERE(name)  __wrap_##name
+#define BELOW(name) __real_##name
+#else
+#define HERE(name)           name
+#define BELOW(name)          __libc_##name
+#define __libc_aligned_alloc __libc_memalign
+#endif
+
 /* The libraries below us use them too. */
 #define OPEN __attribute__((visibility("default")))
 
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
+void *HERE(malloc)(size_t);
+void *HERE(calloc)(size_t, size_t);
+void *HERE(realloc)(void *, size_t);
+void *HERE(aligned_alloc)(size_t, size_t);
+void *HERE(mmap64)(void *, size_t, int, int, int, off_t);
+void *BELOW(malloc)(size_t);
+void *BELOW(calloc)(size_t, size_t);
+void *BELOW(realloc)(void *, size_t);
+void *BELOW(aligned_alloc)(size_t, size_t);
 
 static _Atomic long live;
 static _Atomic long countdown = NEVER; /* allocations until one fails */
@@ -70,36 +86,29 @@ static void *count_in(void *memory)
 	return memory;
 }
 
-OPEN void *malloc(size_t size)
+OPEN void *HERE(malloc)(size_t size)
 {
-	return may_have() ? count_in(__libc_malloc(size)) : NULL;
+	return may_have() ? count_in(BELOW(malloc)(size)) : NULL;
 }
 
-OPEN void *calloc(size_t count, size_t size)
+OPEN void *HERE(calloc)(size_t count, size_t size)
 {
-	return may_have() ? count_in(__libc_calloc(count, size)) : NULL;
+	return may_have() ? count_in(BELOW(calloc)(count, size)) : NULL;
 }
 
-OPEN void *realloc(void *old, size_t size)
+OPEN void *HERE(realloc)(void *old, size_t size)
 {
 	if (!old)
-		return malloc(size);
-	return may_have() ? __libc_realloc(old, size) : NULL;
+		return HERE(malloc)(size);
+	return may_have() ? BELOW(realloc)(old, size) : NULL;
 }
 
-OPEN void *aligned_alloc(size_t alignment, size_t size)
+OPEN void *HERE(aligned_alloc)(size_t alignment, size_t size)
 {
-	return may_have() ? count_in(__libc_memalign(alignment, size)) : NULL;
+	return may_have() ? count_in(BELOW(aligned_alloc)(alignment, size)) : NULL;
 }
 
-OPEN void free(void *memory)
-{
-	if (memory)
-		atomic_fetch_sub(&live, 1);
-	__libc_free(memory);
-}
-
-OPEN void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+OPEN void *HERE(mmap64)(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
 	void *memory;
 
@@ -111,6 +120,36 @@ OPEN void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t
 	return memory;
 }
 
+#ifdef SANITIZED
+char *HERE(strdup)(const char *);
+char *HERE(strndup)(const char *, size_t);
+char *BELOW(strdup)(const char *);
+char *BELOW(strndup)(const char *, size_t);
+
+OPEN char *HERE(strdup)(const char *text)
+{
+	return may_have() ? BELOW(strdup)(text) : NULL;
+}
+
+OPEN char *HERE(strndup)(const char *text, size_t length)
+{
+	return may_have() ? BELOW(strndup)(text, length) : NULL;
+}
+
+static long allocations(void)
+{
+	return 0;
+}
+#else
+void __libc_free(void *);
+
+OPEN void free(void *memory)
+{
+	if (memory)
+		atomic_fetch_sub(&live, 1);
+	__libc_free(memory);
+}
+
 OPEN int munmap(void *memory, size_t bytes)
 {
 	const int result = (int)syscall(SYS_munmap, memory, bytes);
@@ -119,6 +158,12 @@ OPEN int munmap(void *memory, size_t bytes)
 		atomic_fetch_sub(&live, 1);
 	return result;
 }
+
+static long allocations(void)
+{
+	return atomic_load(&live);
+}
+#endif
 
 void scarce_mine(void)
 {
@@ -187,7 +232,7 @@ struct held held_now(void)
 {
 	const int open_now = descriptors(), mapped = mappings();
 
-	return (struct held){ atomic_load(&live), open_now, mapped };
+	return (struct held){ allocations(), open_now, mapped };
 }
 
 void wrong(const char *what, const char *how, long number)
