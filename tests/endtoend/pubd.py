@@ -300,11 +300,14 @@ class Feeds(Bench):
         path = self.file("many.bin", b"".join(
             message(b"P", struct.pack(">Q", 0) + b"B" + struct.pack(">I", 5) + b"S%-7d" % i
                     + struct.pack(">IQ", 10000, i), locate=i) for i in (1, 2, 3, 4, 4)))
-        pubd = self.pubd(settings(itch(path), ["trade"], ", instruments: 2"))
+        wide = "  - { name: wide, feed: nasdaq, select: trade, schema: trade }\n"
+        pubd = self.pubd(settings(itch(path), ["trade"], ", instruments: 2") + wide)
         self.says(pubd, "to the end")
         self.assertEqual(pubd.err.read_text().count("no room for instrument"), 1)
-        rows = self.ends(self.cat("nasdaq.trade", "--until-end"), 0).splitlines()
-        self.assertEqual([row.split(",")[2] for row in rows[1:]], ["S1", "S2"])
+        for topic, names in (("nasdaq.trade", ["S1", "S2"]),
+                             ("wide", ["S1", "S2", "S3", "S4", "S4"])):  # loses nothing by it
+            rows = self.ends(self.cat(topic, "--until-end"), 0).splitlines()
+            self.assertEqual([row.split(",")[2] for row in rows[1:]], names)
         self.counters()
         left_out = {line["counter"]: line["value"] for line in self.stat
                     if line["scope"] == "unpublished"}

@@ -4,6 +4,7 @@
 
     limits.py PUBD TICKBUS WITNESS [CASE...]
 """
+import gzip
 import os
 import pathlib
 import re
@@ -356,6 +357,17 @@ class File(Scene):
             words, total, status = self.run_feed(lambda: self.cut(size))
             self.assertEqual(status, 1, words)
             self.assertRegex(words, rf"error feed f: .*day\.bin: .*expected {len(whole)}")
+            self.assertTrue(0 < total < expected)
+
+    def test_truncated_in_the_middle_of_compressed_data_is_the_same(self):
+        expected = self.whole()
+        for packed in (gzip.compress(self.day.read_bytes()), self.synth("day.zst", 5).read_bytes()):
+            self.day.write_bytes(packed)
+            size = len(packed) // 2
+            self.assertGreater(size, 131072)  # so that it was not read when it is cut
+            words, total, status = self.run_feed(lambda: self.cut(size))
+            self.assertEqual(status, 1, words)
+            self.assertRegex(words, rf"error feed f: .*day\.bin: .*expected {len(packed)}")
             self.assertTrue(0 < total < expected)
 
     def test_overwritten_in_place_is_counted_or_an_error_and_nothing_worse(self):
