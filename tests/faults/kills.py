@@ -93,7 +93,7 @@ class Subscriber(Scene):
         self.until(lambda: self.counters()["subscribers"] == 2, "two subscribers left", pubd)
         self.assertEqual(self.counters()["joins"], 1)
         self.until(lambda: self.descriptors(pubd) == before[0], "as few descriptors as before", pubd)
-        self.assertLess(pubd.memory_kb() - before[1], growth_kb(512))
+        self.assertLess(pubd.memory_kb() - before[1], growth_kb(64))
         books = other.reads_on()
         self.assertEqual((books["lost"], books["wrong"]), (0, 0), other.events("gap"))
         pubd.stop()
