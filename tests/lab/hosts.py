@@ -172,7 +172,8 @@ class Host:
         """Loss and delay for all that others send to this host: "loss 1% delay 1ms"; "" ends it."""
         verb = f"add dev {{}} root netem {how}" if how else "del dev {} root"
         cables = (f"h{self.number}p", f"w{self.number}p")
-        self.run("".join(f"tc qdisc {verb.format(cable)}\n" for cable in cables))
+        lines = "".join(f"qdisc {verb.format(cable)}\n" for cable in cables)
+        self.run(f"tc -batch - <<END\n{lines}END")
 
     def dropped(self, kind):
         """How many of the packets for that address the shape dropped, so far."""

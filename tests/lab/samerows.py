@@ -5,7 +5,7 @@ from guests import Failed
 
 
 class SameRows:
-    """Begun when its readers have joined, before the first of the records was published."""
+    """Begun when its readers have joined, on a machine that is not too slow before the first record was published."""
 
     def __init__(self, lab, reader, ahead, count, places, name="rows"):
         """From the record on that is so far ahead of what `reader` has; `places`: hosts' numbers by kind of device."""
@@ -14,7 +14,11 @@ class SameRows:
         joins = bus.counter(lab.host(1), "joins")
         self.cats = {kind: bus.cat(lab.host(number), lab.host(1), kind, "quote", f"--from {first} --count {count}",
                                    out=f"{name}.{kind}") for kind, number in {"shm": 1, **places}.items()}
-        lab.wait_until(lambda: bus.counter(lab.host(1), "joins") >= joins + len(self.cats), "cats to join", every=0.2)
+        lab.wait_until(lambda: bus.counter(lab.host(1), "joins") - joins + self.ended() >= len(self.cats), "cats to join",
+                       every=0.2)
+
+    def ended(self):
+        return sum(not cat.running() for cat in self.cats.values())
 
     def wait(self):
         for cat in self.cats.values():

@@ -18,7 +18,6 @@ def shaped(lab, scene, name, how, records):
     for number in (1, *PLACES.values()):
         lab.host(number).shape(how)
     rows.wait()
-    scene.all_read_on()
     lab.wait_until(lambda: all(dropped(lab).values()), f"packets for each reader to be lost by {how}", every=0.5)
     lab.note(f"{how}: " + ", ".join(f"{count} packets for the reader over {kind} lost"
                                     for kind, count in dropped(lab).items()))
@@ -30,6 +29,6 @@ def shaped(lab, scene, name, how, records):
 def run(lab):
     scene = failures.Scene(lab, kinds=("shm", *PLACES), rate=RATE)
     shaped(lab, scene, "one", "loss 1% delay 1ms", 400)
-    shaped(lab, scene, "ten", "loss 10% delay 2ms", 200)
+    shaped(lab, scene, "ten", "loss 10% delay 2ms", 300)
     scene.all_read_on()
     scene.end()

@@ -43,9 +43,9 @@ def run(lab):
     for kind, reader in readers.items():
         since = reader.sum()
         books = reader.reads_on(100)
-        in_time(lab, lateness, kind, reader, since, LOOK_MS, "by looking alone")
         if heard(books) != heard(deaf[kind]):
             raise Failed(reader.process.words(f"over {kind}: notices came through the filter, from {heard(deaf[kind])}"))
+        in_time(lab, lateness, kind, reader, since, LOOK_MS, "by looking alone")
         if reader.events("stale"):
             raise Failed(reader.process.words(f"over {kind}: told stale"))
     for kind, number in REMOTE.items():

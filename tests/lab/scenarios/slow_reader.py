@@ -7,7 +7,7 @@ from samerows import SameRows
 
 TOPOLOGY = "one guest"
 SECONDS = 180
-SLOTS, RATE, RECORDS = 512, 200, 600
+SLOTS, RATE, RECORDS = 256, 200, 400
 SLOW, FAST = 2, 3
 PACE = 0.9  # of that before: how many records a signal comes late, is all that may differ
 
