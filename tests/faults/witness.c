@@ -7,8 +7,9 @@
  * far: records delivered and lost in this epoch, and how many sequences were not the one that had
  * to come next; the last record before the latest gap and the first one after; of those
  * delivered since SIGUSR1 came before, how old the oldest was, and when it came: where the
- * publisher has the same clock, that means something. SIGUSR1 prints the books alone. Ends at the
- * topic's end or with SIGTERM. */
+ * publisher has the same clock, that means something; and when the first and the last of them came,
+ * in ns of CLOCK_REALTIME. SIGUSR1 prints the books alone. Ends at the topic's end or with SIGTERM.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -27,6 +28,7 @@ struct books {
 	uint64_t newest, before, after; /* delivered: at all, around the latest gap */
 	int64_t age_ns;                 /* of the oldest */
 	uint64_t age_at_ms;
+	int64_t first_ns, last_ns;
 	uint64_t epoch;
 	bool ended;
 	struct tb_subscription *subscription; /* NULL: none yet */
@@ -77,10 +79,11 @@ static void print(const struct books *books, const char *event, const struct tb_
 	printf("{\"event\":\"%s\",\"ms\":%" PRIu64 ",\"epoch\":\"%016" PRIx64 "\",\"next\":%" PRIu64
 	       ",\"records\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"wrong\":%" PRIu64
 	       ",\"total\":%" PRIu64 ",\"before\":%" PRIu64 ",\"after\":%" PRIu64
-	       ",\"age_ms\":%.1f,\"age_at\":%" PRIu64,
+	       ",\"age_ms\":%.1f,\"age_at\":%" PRIu64 ",\"first_ns\":%" PRId64
+	       ",\"last_ns\":%" PRId64,
 	       event, now_ms(), books->epoch, books->next, books->records, books->lost,
 	       books->wrong, books->total, books->before, books->after, (double)books->age_ns / 1e6,
-	       books->age_at_ms);
+	       books->age_at_ms, books->first_ns, books->last_ns);
 	if (more)
 		printf(",\"first\":%" PRIu64 ",\"last\":%" PRIu64 ",\"head\":%" PRIu64
 		       ",\"old_epoch\":\"%016" PRIx64 "\"",
@@ -94,13 +97,16 @@ static void print(const struct books *books, const char *event, const struct tb_
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
 	struct books *books = user;
-	const int64_t age_ns = now_ns() - (int64_t)record->time_ns;
+	const int64_t now = now_ns(), age_ns = now - (int64_t)record->time_ns;
 
 	(void)source;
 	if (books->age_ns < age_ns) {
 		books->age_ns = age_ns;
 		books->age_at_ms = now_ms();
 	}
+	if (books->first_ns == 0)
+		books->first_ns = now;
+	books->last_ns = now;
 	books->wrong += record->sequence != books->next || record->epoch != books->epoch;
 	books->next = record->sequence + 1;
 	books->newest = record->sequence;
@@ -154,7 +160,7 @@ static int fail(const char *what)
 static void sum(struct books *books)
 {
 	print(books, "sum", NULL);
-	books->age_ns = 0;
+	books->age_ns = books->first_ns = 0;
 }
 
 static int watch(struct tb_subscriber *subscriber, struct books *books, bool spin)
