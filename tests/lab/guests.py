@@ -50,9 +50,8 @@ class Guest:
 
     Under emulation, page tables of four levels and a kernel without mitigations are more than twice as fast, and
     so is copying in words: where a processor says that its string instructions are fast, the kernel uses them, and
-    the emulator executes them byte by byte. That is what a guest is for that shall copy so. A timer that comes late,
-    as it may on a busy machine, is not to be taken for a broken one, or the kernel panics; nor is a processor that
-    does not come at all for seconds anything to warn of.
+    the emulator executes them byte by byte. That is what a guest is for that shall copy so. A processor that does not
+    come at all for seconds, as on a busy machine, is nothing for the kernel to warn of.
     """
 
     def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False, spent=0):
@@ -66,7 +65,7 @@ class Guest:
             ["-machine", "q35", "-accel", accel, "-cpu", emulated if accel.startswith("tcg") else "host",
              "-smp", str(processors), "-m", "2048" if number == 0 else "1024",
              "-kernel", f"{ready}/vmlinux", "-initrd", f"{ready}/initramfs",
-             "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check "
+             "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable "
              f"rcupdate.rcu_cpu_stall_suppress=1 {words}lab.guest={number}",
              "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",
              "-serial", "chardev:agent",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects to a bus and leaves again, so many times in a row: storm SOURCE HOST PORT COUNT
- * Says a good hello (docs/protocol.md, 4.2) and nothing else; prints how often it was welcomed. */
+/* Connects to a bus and leaves again, so many times: storm SOURCE HOST PORT COUNT row|held
+ * One connection after the other, or each held until the last one is there. Says a good hello
+ * (docs/protocol.md, 4.2) and nothing else; prints how often it was welcomed. */
 #include <rdma/rdma_cma.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,8 +10,8 @@
 
 #define HELLO_BYTES 56
 
-/* 0: welcomed, and gone again; else what failed, for perror. */
-static const char *connect_once(struct rdma_addrinfo *where)
+/* NULL: welcomed; else what failed, for perror. */
+static const char *join(struct rdma_addrinfo *where, struct rdma_cm_id **id)
 {
 	uint8_t hello[HELLO_BYTES] = { 'T', 'B', 'U', 'S', 1, 1, HELLO_BYTES };
 	struct rdma_conn_param how = { .private_data = hello,
@@ -21,26 +22,51 @@ static const char *connect_once(struct rdma_addrinfo *where)
 		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC
 	};
-	const char *failed = NULL;
-	struct rdma_cm_id *id;
 
-	if (rdma_create_ep(&id, where, NULL, &queues) != 0)
+	if (rdma_create_ep(id, where, NULL, &queues) != 0)
 		return "rdma_create_ep";
-	if (rdma_connect(id, &how) != 0)
-		failed = "rdma_connect";
-	else if (rdma_disconnect(id) != 0)
-		failed = "rdma_disconnect";
+	if (rdma_connect(*id, &how) == 0)
+		return NULL;
+	rdma_destroy_ep(*id);
+	return "rdma_connect";
+}
+
+static const char *leave(struct rdma_cm_id *id)
+{
+	const char *failed = rdma_disconnect(id) == 0 ? NULL : "rdma_disconnect";
+
 	rdma_destroy_ep(id);
 	return failed;
+}
+
+static int storm(struct rdma_addrinfo *where, int count, int held)
+{
+	struct rdma_cm_id **ids = calloc((size_t)count, sizeof(struct rdma_cm_id *));
+	const char *failed = ids ? NULL : "calloc";
+	int done = 0;
+
+	while (!failed && done < count) {
+		failed = join(where, &ids[done]);
+		if (!failed && !held)
+			failed = leave(ids[done]);
+		done += !failed;
+	}
+	for (int i = 0; held && i < done; i++)
+		if (leave(ids[i]))
+			failed = "rdma_disconnect";
+	if (failed)
+		perror(failed);
+	printf("storm: %d\n", done);
+	free(ids);
+	return failed != NULL;
 }
 
 int main(int argc, char **argv)
 {
 	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP }, *source, *where;
-	const char *failed = NULL;
-	int done = 0;
+	int status;
 
-	if (argc != 5)
+	if (argc != 6)
 		return 2;
 	hints.ai_flags = RAI_PASSIVE;
 	if (rdma_getaddrinfo(argv[1], NULL, &hints, &source) != 0) {
@@ -54,14 +80,8 @@ int main(int argc, char **argv)
 		perror(argv[2]);
 		return 1;
 	}
-	while (!failed && done < atoi(argv[4])) {
-		failed = connect_once(where);
-		done += !failed;
-	}
-	if (failed)
-		perror(failed);
-	printf("storm: %d\n", done);
+	status = storm(where, atoi(argv[4]), strcmp(argv[5], "held") == 0);
 	rdma_freeaddrinfo(where);
 	rdma_freeaddrinfo(source);
-	return failed != NULL;
+	return status;
 }
