@@ -44,9 +44,9 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page_under_way = false;
 }
 
-/* How long is too long. The count moves four times in the stale bound and is looked at eight times:
- * when it last moved was seen an eighth late, that it stands still is seen an eighth late, and so
- * it is told within the bound. */
+/* How long is too long. The count moves four times in the stale bound and is looked at ten times:
+ * when it last moved was seen a tenth late, that it stands still is seen a tenth late, and so it is
+ * told within the bound. */
 static uint32_t still_ms(const struct tb_subscriber *subscriber)
 {
 	return subscriber->stale_ms - subscriber->stale_ms / 4;

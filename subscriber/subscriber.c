@@ -119,7 +119,7 @@ static int options_take(struct tb_subscriber *subscriber,
  * first_ns, if that is not 0. */
 static int timer_set(struct tb_subscriber *subscriber, long first_ns)
 {
-	const long pace_ms = subscriber->welcomed ? (subscriber->stale_ms + 7) / 8 : RECONNECT_MS;
+	const long pace_ms = subscriber->welcomed ? (subscriber->stale_ms + 9) / 10 : RECONNECT_MS;
 	const struct timespec pace = { pace_ms / 1000, pace_ms % 1000 * 1000000 };
 	const struct timespec first = { 0, first_ns };
 	const struct itimerspec timer = { pace, first_ns ? first : pace };
@@ -156,7 +156,8 @@ static void housekeep(struct tb_subscriber *subscriber)
 	if (subscriber->welcomed != was_welcomed)
 		timer_set(subscriber, 0);
 	discovery_step(subscriber);
-	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 8) {
+	/* Sooner than the timer's pace: the clock is coarse, and must not cost a sleeper a look. */
+	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 16) {
 		subscriber->page_ms = subscriber->kept_ms;
 		pulse_look(subscriber);
 	}
