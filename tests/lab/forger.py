@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 
-from verbs_peer import NOTICE_MAX, Group, Peer, notice_bytes
+from verbs_peer import NOTICE_MAX, Group, Late, Peer, notice_bytes
 
 
 class Forger:
@@ -83,7 +83,11 @@ def main():
     print(f"forging with seed {seed}; progress line at {topic.address + 4096}", flush=True)
     count = 0
     while not stopped:
-        forger.group.send(forger.kinds[count % len(forger.kinds)]())
+        try:
+            forger.group.send(forger.kinds[count % len(forger.kinds)]())
+        except Late:  # or interrupted
+            if not stopped:
+                raise
         count += 1
     print(f"sent {count}", flush=True)
 
