@@ -16,6 +16,7 @@
 
 #define INSPECT_TIMEOUT_MS 1000
 #define INSPECT_MS_MAX     60000
+#define LOOK_MS            100
 #define INSPECT_BLOCKS_MAX 4096 /* of one scope; more is no publisher of ours */
 
 struct inspection {
@@ -85,17 +86,20 @@ static int time_over(const struct inspection *inspection)
 			 inspection->timeout_ms);
 }
 
-/* Sleeps until the link has something, and takes it. */
+/* Sleeps until the link has something, and takes it. Not for long: that it has waited for too long
+ * a link finds out when it is looked at. */
 static int inspect_turn(struct inspection *inspection)
 {
 	struct pollfd ready = { .fd = inspection->ops->link_fd(inspection->link),
 				.events = POLLIN };
 	const uint64_t now_ms = subscriber_now_ms();
+	uint64_t left_ms;
 
 	if (now_ms >= inspection->by_ms)
 		return time_over(inspection);
+	left_ms = inspection->by_ms - now_ms;
 	if (inspection->ops->sleep(inspection->link) == 0 &&
-	    poll(&ready, 1, (int)(inspection->by_ms - now_ms)) < 0 && errno != EINTR)
+	    poll(&ready, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS) < 0 && errno != EINTR)
 		return error_set(errno, "%s: cannot wait: %s", inspection->address,
 				 strerror(errno));
 	inspection->ops->link_poll(inspection->link);

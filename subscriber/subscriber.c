@@ -38,18 +38,7 @@ static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t 
 {
 	if (found >= low && found <= high)
 		return 0;
-	return error_set(EINVAL, "subscriber options: %s: found %u, expected %u to %u", what, found,
-			 low, high);
-}
-
-/* Not so few that READS_MAX READs would leave a part of their half empty. */
-static int read_bytes_take(struct tb_subscriber *subscriber)
-{
-	const uint32_t least = subscriber->batch_bytes / (READS_MAX * HALVES_MAX);
-
-	if (!subscriber->read_bytes)
-		subscriber->read_bytes = least > READ_BYTES ? least : READ_BYTES;
-	return range_check("read_bytes", subscriber->read_bytes, least, subscriber->batch_bytes);
+	return error_set(EINVAL, "%s: found %u, expected %u to %u", what, found, low, high);
 }
 
 static uint32_t first_said(uint32_t first, uint32_t second, uint32_t usual)
@@ -57,18 +46,61 @@ static uint32_t first_said(uint32_t first, uint32_t second, uint32_t usual)
 	return first ? first : second ? second : usual;
 }
 
+static uint32_t brought_within(uint32_t number, uint32_t low, uint32_t high)
+{
+	return number < low ? low : number > high ? high : number;
+}
+
+static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t said, uint32_t option)
+{
+	const uint32_t bytes = first_said(said, option, BATCH_BYTES_DEFAULT);
+
+	subscriber->batch_bytes = bytes / REGION_PAGE * REGION_PAGE;
+	return range_check("batch_bytes", bytes, BATCH_BYTES_MIN, BATCH_BYTES_MAX);
+}
+
+/* Not so few that READS_MAX READs would leave a part of their half empty. A program's own number
+ * gives way to an address that says how large a batch is. */
+static int read_bytes_take(struct tb_subscriber *subscriber, const struct address *said,
+			   uint32_t option)
+{
+	const uint32_t most = subscriber->batch_bytes, least = most / (READS_MAX * HALVES_MAX);
+	const uint32_t usual = brought_within(READ_BYTES, least, most);
+
+	if (said->batch_bytes && option)
+		option = brought_within(option, least, most);
+	subscriber->read_bytes = first_said(said->read_bytes, option, usual);
+	return range_check("read_bytes", subscriber->read_bytes, least, most);
+}
+
 /* What an address says of them stands over what a program was written with. One that cannot be read
  * is told of when it is connected to. */
-static void sizes_take(struct tb_subscriber *subscriber, const char *place,
-		       const struct tb_subscriber_options *options)
+static int sizes_take(struct tb_subscriber *subscriber, const char *place,
+		      const struct tb_subscriber_options *options)
 {
-	struct address address;
+	struct address said;
+	int result;
 
-	if (!subscriber->ops->network || address_parse(place, &address) < 0)
-		address.batch_bytes = address.read_bytes = 0;
-	subscriber->batch_bytes =
-		first_said(address.batch_bytes, options->batch_bytes, BATCH_BYTES_DEFAULT);
-	subscriber->read_bytes = first_said(address.read_bytes, options->read_bytes, 0);
+	if (!subscriber->ops->network || address_parse(place, &said) < 0)
+		said.batch_bytes = said.read_bytes = 0;
+	result = batch_bytes_take(subscriber, said.batch_bytes, options->batch_bytes);
+	if (result < 0)
+		return error_prefix(result, "subscriber options: ");
+	result = read_bytes_take(subscriber, &said, options->read_bytes);
+	if (result < 0 && said.read_bytes)
+		return error_prefix(result, "address %s: ", options->address);
+	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
+}
+
+static int ranges_check(const struct tb_subscriber *subscriber)
+{
+	int result = range_check("connect_ms", subscriber->connect_ms, 1, 60000);
+
+	if (result == 0 && subscriber->stale_asked_ms)
+		result = range_check("stale_ms", subscriber->stale_asked_ms, 20, 60000);
+	if (result == 0)
+		result = range_check("topics_max", subscriber->topics_max, 1, BUS_TOPICS_MAX);
+	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
 }
 
 static int options_take(struct tb_subscriber *subscriber,
@@ -92,19 +124,9 @@ static int options_take(struct tb_subscriber *subscriber,
 	subscriber->connect_ms = options->connect_ms ? options->connect_ms : CONNECT_MS_DEFAULT;
 	subscriber->stale_ms = subscriber->stale_asked_ms = options->stale_ms;
 	subscriber->topics_max = options->topics_max ? options->topics_max : TOPICS_MAX_DEFAULT;
-	sizes_take(subscriber, place, options);
-	result = range_check("connect_ms", subscriber->connect_ms, 1, 60000);
-	if (result == 0 && options->stale_ms)
-		result = range_check("stale_ms", options->stale_ms, 20, 60000);
+	result = ranges_check(subscriber);
 	if (result == 0)
-		result = range_check("topics_max", subscriber->topics_max, 1, BUS_TOPICS_MAX);
-	if (result == 0)
-		result = range_check("batch_bytes", subscriber->batch_bytes, BATCH_BYTES_MIN,
-				     BATCH_BYTES_MAX);
-	if (result < 0)
-		return result;
-	subscriber->batch_bytes = subscriber->batch_bytes / REGION_PAGE * REGION_PAGE;
-	result = read_bytes_take(subscriber);
+		result = sizes_take(subscriber, place, options);
 	if (result < 0)
 		return result;
 	subscriber->address = strdup(options->address);

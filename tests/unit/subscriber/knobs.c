@@ -61,6 +61,9 @@ Test(knobs, of_reads_stand_in_the_address_and_over_the_options)
 		  65536,
 		  { 32768, 4096 } },
 		{ "nobody:10.9.0.1:7471,batch_bytes=32768", 0, 2048, { 32768, 2048 } },
+		{ "nobody:10.9.0.1:7471,batch_bytes=8192", 0, 65536, { 8192, 8192 } },
+		{ "nobody:10.9.0.1:7471,batch_bytes=1048576", 65536, 4096, { 1048576, 32768 } },
+		{ "nobody:10.9.0.1:7471,batch_bytes=8192", 0, 4096, { 8192, 4096 } },
 		{ "nobody:somewhere", 131072, 0, { 131072, 8192 } },
 		{ "here:10.9.0.1:7471,read_bytes=16384", 0, 0, { 65536, 8192 } },
 	};
@@ -80,6 +83,12 @@ Test(knobs, of_reads_have_the_bounds_of_the_options)
 	uint32_t found[2];
 
 	cr_expect_eq(sizes("nobody:10.9.0.1:7471,read_bytes=2047", 0, 0, found), -EINVAL);
+	cr_expect_str_eq(tb_error(), "address nobody:10.9.0.1:7471,read_bytes=2047: read_bytes: "
+				     "found 2047, expected 2048 to 65536");
+	cr_expect_eq(sizes("nobody:10.9.0.1:7471", 0, 2047, found), -EINVAL);
 	cr_expect_str_eq(tb_error(), "subscriber options: read_bytes: found 2047, expected 2048 to "
 				     "65536");
+	cr_expect_eq(sizes("nobody:10.9.0.1:7471", 8191, 0, found), -EINVAL);
+	cr_expect_str_eq(tb_error(), "subscriber options: batch_bytes: found 8191, expected 8192 "
+				     "to 16777216");
 }
