@@ -187,11 +187,13 @@ static void look_post(struct tb_source *source)
 		     sizeof(struct progress));
 }
 
-/* What waits for the line asks at once, but not again at once for one that was not valid: its
- * writer may hang in it. */
+/* What waits for the line asks at once. But not again at once for one that was not valid, whose
+ * writer may hang in it, nor where nobody but a notice said that there is something: a stranger
+ * who is always a little ahead of the records would have us ask for each of them. */
 static bool line_due(const struct tb_source *source)
 {
-	return source->invalid == 0 || subscriber_now_ms() - source->fetched_ms >= POLL_PAGE_MS;
+	return (source->invalid == 0 && source->next <= source->head) ||
+	       subscriber_now_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
 /* N2. A copy that failed is looked into at once. Whom notices or the publisher wake need not look

@@ -657,6 +657,36 @@ Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_it_is_to_prove_
 	expect_all(1000);
 }
 
+/* Someone on the network is always a little ahead of the records, which come all the while: what a
+ * hint says is there is not when it is READ, and is when the line is looked at. */
+Test(halves, of_what_is_not_there_yet_cost_one_look_in_a_millisecond)
+{
+	uint64_t looks;
+
+	two_read(0);
+	UNTIL(is_discovered());
+	late.at_once = true;
+	clock_stop();
+	looks = counted(SUBSCRIPTION_LOOKS);
+	notices_hint(source, 30);
+	poll_once();
+	for (uint64_t n = 3; n < 103; n++) {
+		notices_hint(source, n + 30);
+		poll_once();
+		scene_publish(topic, n, n);
+		poll_once();
+		if (n % 20 == 0)
+			clock_pass(POLL_PAGE_MS);
+	}
+	looks = counted(SUBSCRIPTION_LOOKS) - looks;
+	cr_expect_leq(looks, 100 / 20 + 2, "%" PRIu64 " looks in 5 ms", looks);
+	for (int ms = 0; ms < 1000 && notes.last < 102; ms++) {
+		clock_pass(POLL_PAGE_MS);
+		poll_once();
+	}
+	expect_all(102);
+}
+
 /* Strict: only the line says what a hint is worth. Nobody else asks for it. */
 Test(halves, keep_their_hint_until_the_line_can_be_asked_for)
 {
