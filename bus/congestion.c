@@ -3,6 +3,7 @@
  * files of the driver. */
 #include "bus/congestion.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/dcbnl.h>
 #include <linux/netlink.h>
@@ -16,6 +17,36 @@
 #include <unistd.h>
 
 #define ANSWER_MAX 4096
+#define STACK_MAX  8 /* interfaces on each other */
+#define LOWER      "lower_"
+
+static bool lower_of(const char *root, const char *interface, char lower[IF_NAMESIZE])
+{
+	const size_t mark = strlen(LOWER);
+	const struct dirent *entry;
+	char path[256];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "%s/%s", root, interface);
+	folder = opendir(path);
+	lower[0] = '\0';
+	while (folder && (entry = readdir(folder)))
+		if (strncmp(entry->d_name, LOWER, mark) == 0 &&
+		    (!lower[0] || strcmp(entry->d_name + mark, lower) < 0))
+			snprintf(lower, IF_NAMESIZE, "%.*s", IF_NAMESIZE - 1, entry->d_name + mark);
+	if (folder)
+		closedir(folder);
+	return lower[0] != '\0';
+}
+
+void congestion_interface(const char *root, const char *interface, char found[IF_NAMESIZE])
+{
+	char lower[IF_NAMESIZE];
+
+	snprintf(found, IF_NAMESIZE, "%s", interface);
+	for (int i = 0; i < STACK_MAX && lower_of(root, found, lower); i++)
+		memcpy(found, lower, IF_NAMESIZE);
+}
 
 struct span {
 	const uint8_t *at;

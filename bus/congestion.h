@@ -4,9 +4,14 @@
 #ifndef TICKBUS_BUS_CONGESTION_H
 #define TICKBUS_BUS_CONGESTION_H
 
+#include <net/if.h>
 #include <stddef.h>
 
 #define CONGESTION_PRIORITIES 8
+
+/* The interface that has them: itself, or what a VLAN or a bond (of several the first by name)
+ * stands on. root: "/sys/class/net" */
+void congestion_interface(const char *root, const char *interface, char found[IF_NAMESIZE]);
 
 /* Bit n: priority n has PFC. -errno: the interface does not tell (-EOPNOTSUPP: by no means). */
 int congestion_pfc(const char *interface);

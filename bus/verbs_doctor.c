@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -28,6 +29,18 @@ struct doctor {
 	void *user;
 	int bad;
 	int devices;
+	struct place *places;
+	size_t place_count;
+	bool places_known;
+};
+
+/* An address of this host that leads to a device's port. */
+struct place {
+	struct sockaddr_storage local;
+	char interface[IF_NAMESIZE], lowest[IF_NAMESIZE]; /* its own, and what that stands on */
+	char device[IBV_SYSFS_NAME_MAX];
+	uint8_t port;
+	union ibv_gid gid;
 };
 
 struct port {
@@ -130,16 +143,21 @@ static struct rdma_cm_id *id_bound(struct rdma_event_channel *events, enum rdma_
 static int join_wait(struct rdma_cm_id *id, const struct sockaddr_storage *local)
 {
 	struct pollfd ready = { .fd = id->channel->fd, .events = POLLIN };
+	const uint64_t end_ms = verbs_now_ms() + JOIN_MS;
 	struct sockaddr_storage group;
 	struct verbs_event event;
-	int result = -ETIMEDOUT;
+	int result = -ETIMEDOUT, taken = 0;
 
 	address_parse_group(local->ss_family == AF_INET6 ? "[ff15::77:ffff]:7472"
 							 : "239.77.255.255:7472",
 			    &group);
 	if (rdma_join_multicast(id, (struct sockaddr *)&group, NULL) < 0)
 		return -errno;
-	if (poll(&ready, 1, JOIN_MS) == 1 && verbs_event_take(id->channel, &event) == 1)
+	for (uint64_t now_ms; taken == 0 && (now_ms = verbs_now_ms()) < end_ms;) {
+		poll(&ready, 1, (int)(end_ms - now_ms)); /* a signal may have ended it */
+		taken = verbs_event_take(id->channel, &event);
+	}
+	if (taken == 1)
 		result = event.type == RDMA_CM_EVENT_MULTICAST_JOIN ? 0 : -verbs_event_code(&event);
 	rdma_leave_multicast(id, (struct sockaddr *)&group);
 	return result;
@@ -222,50 +240,35 @@ static void congestion(struct doctor *doctor, const char *about, const char *int
 		   "switch on ECN, on the switch too, for the priority of traffic_class=");
 }
 
-/* The index of an id's GID, as RoCE v2 has it where there are several; -1: it has none there. */
-static int gid_index(struct ibv_context *verbs, const struct rdma_cm_id *id)
+/* The index of a place's GID, as RoCE v2 has it where there are several; -1: it has none there. */
+static int gid_index(struct ibv_context *verbs, const struct place *place)
 {
-	const union ibv_gid *gid = &id->route.addr.addr.ibaddr.sgid;
 	struct ibv_gid_entry entries[GIDS_MAX];
 	const ssize_t count = ibv_query_gid_table(verbs, entries, GIDS_MAX, 0);
 	int found = -1;
 
 	for (ssize_t i = 0; i < count; i++)
-		if (entries[i].port_num == id->port_num &&
-		    memcmp(&entries[i].gid, gid, sizeof(*gid)) == 0 &&
+		if (entries[i].port_num == place->port &&
+		    memcmp(&entries[i].gid, &place->gid, sizeof(place->gid)) == 0 &&
 		    (found < 0 || entries[i].gid_type == IBV_GID_TYPE_ROCE_V2))
 			found = (int)entries[i].gid_index;
 	return found;
 }
 
-/* Whether the address is one of the port, as librdmacm finds it: then it is told. */
-static bool address_look(struct doctor *doctor, const struct port *port,
-			 struct rdma_event_channel *events, const struct sockaddr_storage *local,
-			 const char *interface)
+/* Whether librdmacm finds a device for the address. */
+static bool place_bind(struct place *place, struct rdma_event_channel *events)
 {
-	struct rdma_cm_id *id = id_bound(events, RDMA_PS_TCP, local);
-	char words[ADDRESS_WORDS], gid[32] = "";
+	struct rdma_cm_id *id = id_bound(events, RDMA_PS_TCP, &place->local);
 	struct ibv_context *device;
-	bool ours;
-	int index;
 
 	if (!id)
 		return false;
 	verbs_device_use(device = id->verbs);
-	ours = id->port_num == port->number &&
-	       strcmp(ibv_get_device_name(device->device),
-		      ibv_get_device_name(port->verbs->device)) == 0;
-	index = ours ? gid_index(port->verbs, id) : -1;
+	snprintf(place->device, sizeof(place->device), "%s", ibv_get_device_name(device->device));
+	place->port = id->port_num;
+	place->gid = id->route.addr.addr.ibaddr.sgid;
 	rdma_destroy_id(id);
 	verbs_device_leave(device);
-	if (!ours)
-		return false;
-	address_words((const struct sockaddr *)local, words);
-	*strrchr(words, ':') = '\0'; /* its port, which is none */
-	if (index >= 0)
-		snprintf(gid, sizeof(gid), ", GID %d", index);
-	tell(doctor, TB_VERDICT_GOOD, port->about, "", "listen at rdma:%s:PORT (%s%s)", words,
-	     interface, gid);
 	return true;
 }
 
@@ -280,38 +283,107 @@ static bool is_listened_at(const struct ifaddrs *at)
 	return at->ifa_addr->sa_family == AF_INET;
 }
 
-static void addresses(struct doctor *doctor, const struct port *port)
+/* An address may have a label behind its interface's name: "eth0:1". */
+static void place_fill(struct place *place, const struct ifaddrs *at)
 {
-	struct rdma_event_channel *events = verbs_events_open("doctor");
-	struct ifaddrs *all = NULL;
-	bool any = false;
+	*place = (struct place){ 0 };
+	memcpy(&place->local, at->ifa_addr,
+	       at->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						   : sizeof(struct sockaddr_in));
+	snprintf(place->interface, sizeof(place->interface), "%.*s",
+		 (int)strcspn(at->ifa_name, ":"), at->ifa_name);
+	congestion_interface("/sys/class/net", place->interface, place->lowest);
+}
 
-	if (events && getifaddrs(&all) < 0)
-		all = NULL;
-	for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
-		struct sockaddr_storage local = { 0 };
+static int places_list(struct doctor *doctor, struct rdma_event_channel *events)
+{
+	struct ifaddrs *all;
+	size_t count = 0;
+
+	if (getifaddrs(&all) < 0)
+		return -errno;
+	for (const struct ifaddrs *at = all; at; at = at->ifa_next)
+		count += is_listened_at(at);
+	doctor->places = calloc(count + 1, sizeof(*doctor->places));
+	for (const struct ifaddrs *at = all; at && doctor->places; at = at->ifa_next) {
+		struct place *place = &doctor->places[doctor->place_count];
 
 		if (!is_listened_at(at))
 			continue;
-		memcpy(&local, at->ifa_addr,
-		       at->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							   : sizeof(struct sockaddr_in));
-		if (!address_look(doctor, port, events, &local, at->ifa_name))
+		place_fill(place, at);
+		doctor->place_count += place_bind(place, events);
+	}
+	freeifaddrs(all);
+	return doctor->places ? 0 : -ENOMEM;
+}
+
+/* Each address is bound to once, whatever ports there are. */
+static void places_find(struct doctor *doctor)
+{
+	struct rdma_event_channel *events = verbs_events_open("doctor");
+	const int result = events ? places_list(doctor, events) : -errno;
+
+	if (!events)
+		tell(doctor, TB_VERDICT_BAD, "connection manager",
+		     "modprobe rdma_ucm, and permission for /dev/infiniband/rdma_cm",
+		     "cannot be asked which addresses lead to a device: %s", strerror(-result));
+	else if (result < 0)
+		tell(doctor, TB_VERDICT_BAD, "addresses",
+		     "permission for netlink sockets, descriptors (ulimit -n), memory",
+		     "of this host cannot be listed: %s", strerror(-result));
+	doctor->places_known = result == 0;
+	if (events)
+		rdma_destroy_event_channel(events);
+}
+
+static bool is_of_port(const struct place *place, const struct port *port)
+{
+	return place->port == port->number &&
+	       strcmp(place->device, ibv_get_device_name(port->verbs->device)) == 0;
+}
+
+/* Several addresses may be of one interface. */
+static bool is_first_there(const struct doctor *doctor, const struct port *port,
+			   const struct place *place)
+{
+	for (const struct place *one = doctor->places; one < place; one++)
+		if (is_of_port(one, port) && strcmp(one->lowest, place->lowest) == 0)
+			return false;
+	return true;
+}
+
+static void address_look(struct doctor *doctor, const struct port *port, const struct place *place)
+{
+	const int index = gid_index(port->verbs, place);
+	char words[ADDRESS_WORDS], gid[32] = "";
+
+	address_words((const struct sockaddr *)&place->local, words);
+	*strrchr(words, ':') = '\0'; /* its port, which is none */
+	if (index >= 0)
+		snprintf(gid, sizeof(gid), ", GID %d", index);
+	tell(doctor, TB_VERDICT_GOOD, port->about, "", "listen at rdma:%s:PORT (%s%s)", words,
+	     place->interface, gid);
+	if (port->groups)
+		multicast(doctor, port->about, &place->local);
+	if (port->roce && is_first_there(doctor, port, place))
+		congestion(doctor, port->about, place->lowest);
+}
+
+static void addresses(struct doctor *doctor, const struct port *port)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < doctor->place_count; i++) {
+		if (!is_of_port(&doctor->places[i], port))
 			continue;
 		any = true;
-		if (port->groups)
-			multicast(doctor, port->about, &local);
-		if (port->roce)
-			congestion(doctor, port->about, at->ifa_name);
+		address_look(doctor, port, &doctor->places[i]);
 	}
-	if (!any)
+	if (!any && doctor->places_known)
 		tell(doctor, TB_VERDICT_BAD, port->about,
 		     "an address for its interface, on InfiniBand for that of IPoIB, and the "
 		     "interface up",
 		     "no IP address leads to it");
-	freeifaddrs(all);
-	if (events)
-		rdma_destroy_event_channel(events);
 }
 
 static void port_look(struct doctor *doctor, struct ibv_context *verbs, uint8_t number,
@@ -394,6 +466,8 @@ TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), voi
 	if (!finding)
 		return error_set(EINVAL, "tb_doctor: found no callback, expected one");
 	devices = ibv_get_device_list(NULL);
+	if (devices && *devices)
+		places_find(&doctor);
 	for (struct ibv_device **device = devices; device && *device; device++)
 		device_look(&doctor, *device);
 	if (devices)
@@ -405,5 +479,6 @@ TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), voi
 		     "no RDMA device: this host has shared memory only");
 	locked_memory(&doctor);
 	huge_pages(&doctor);
+	free(doctor.places);
 	return doctor.bad;
 }

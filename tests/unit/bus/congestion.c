@@ -138,3 +138,36 @@ Test(ecn, is_what_the_driver_s_files_tell)
 		cr_expect_eq(rmdir(path), 0);
 	}
 }
+
+Test(congestion, is_of_the_interface_that_others_stand_on)
+{
+	static const char *const there[] = { "bond0.5",
+					     "bond0.5/lower_bond0",
+					     "bond0",
+					     "bond0/lower_eth1",
+					     "bond0/lower_eth0",
+					     "eth0",
+					     "ring",
+					     "ring/lower_ring" };
+	const int count = sizeof(there) / sizeof(there[0]);
+	char root[] = "/tmp/tickbus-interfaces-XXXXXX", path[128], found[IF_NAMESIZE];
+
+	cr_assert_not_null(mkdtemp(root));
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "%s/%s", root, there[i]);
+		cr_assert_eq(mkdir(path, 0700), 0);
+	}
+	congestion_interface(root, "bond0.5", found);
+	cr_expect_str_eq(found, "eth0");
+	congestion_interface(root, "eth0", found);
+	cr_expect_str_eq(found, "eth0");
+	congestion_interface(root, "nosuch", found);
+	cr_expect_str_eq(found, "nosuch");
+	congestion_interface(root, "ring", found);
+	cr_expect_str_eq(found, "ring");
+	for (int i = count; i-- > 0;) {
+		snprintf(path, sizeof(path), "%s/%s", root, there[i]);
+		rmdir(path);
+	}
+	rmdir(root);
+}
