@@ -73,9 +73,11 @@ enum tb_event_kind {
 	TB_EVENT_GAP,          /* records first to last are lost: cause */
 	TB_EVENT_STALE,   /* no sign of life from the publisher within the stale bound; or none from
 			   * the writer of a watched topic; or how far it is could not be read */
-	TB_EVENT_LIVE,    /* it is there again, in the same epoch */
-	TB_EVENT_RESTART, /* a new epoch: old_epoch, delivered, head tell where the old one was left
-			   */
+	TB_EVENT_LIVE,    /* it is there again, in the same epoch. Both are about the pulse: what is
+			   * held is delivered meanwhile, so records may come before it */
+	TB_EVENT_RESTART, /* a new epoch: old_epoch, delivered, head tell where the old one was
+			   * left. Epochs that came and went between two looks are not told one by
+			   * one: what is delivered and lost adds up within an epoch */
 	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
 	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words; again whenever the
 			   * bus's topics change; for want of memory or descriptors, with its next
