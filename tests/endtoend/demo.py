@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -44,8 +45,8 @@ class Demo(unittest.TestCase):
             if stream:
                 stream.close()
 
-    def run_demo(self, *args):
-        process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def run_demo(self, *args, **more):
+        process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
         out, err = process.communicate(timeout=PATIENCE_S)
         self.nothing_is_left()
         return process.returncode, out, err
@@ -115,6 +116,11 @@ class Demo(unittest.TestCase):
         self.assertRegex(out.splitlines()[1], r"^paced from 09:\d\d:\d\d on, message \d+$")
         self.assertIn("publish to receive", out)
 
+    def test_a_path_is_one_from_the_folder_that_it_is_called_in(self):
+        name = self.day("20200102.itch").name
+        status, out, err = self.run_demo(name, "--from", "16:30", cwd=self.folder)
+        self.assertEqual((status, out), (1, f"reading {name} of 2020-01-02, at full speed to 16:30 ...\n"), err)
+
     def test_the_date_is_taken_from_the_name_and_the_time_from_the_command(self):
         for name, date in (("12302019.NASDAQ_ITCH50.zst", "2019-12-30"),
                            ("S081321-v50.txt.zst", "2021-08-13"),
@@ -151,6 +157,15 @@ class Demo(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("20191230: offset 0 of the uncompressed stream: length of a message", err)
 
+    def test_a_day_that_is_cut_is_said_at_the_end(self):
+        whole = self.day("whole").read_bytes()
+        cut = self.folder / "20200102.itch"
+        cut.write_bytes(whole[:len(whole) // 2])
+        status, out, err = self.run_demo(cut)
+        self.assertIn("publish to receive", out)
+        self.assertRegex(err, r"^pubd: \S+ error feed market: .*20200102\.itch: .*stopped after")
+        self.assertEqual(status, 1)
+
     # -- how it ends ------------------------------------------------------------------------------
 
     def test_an_interrupt_ends_it_with_the_summary(self):
@@ -162,12 +177,23 @@ class Demo(unittest.TestCase):
             self.assertIn(process.returncode, (0, 128 + number))
             self.nothing_is_left()
 
-    def test_a_daemon_that_dies_is_said(self):
-        process = self.begun()
+    @staticmethod
+    def daemon(process):
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         pubd, = [int(pid) for pid in children.split()
                  if pathlib.Path(f"/proc/{pid}/comm").read_text() == "pubd\n"]
-        os.kill(pubd, signal.SIGKILL)
+        return pubd
+
+    def test_a_daemon_does_not_outlive_a_demo_that_was_killed(self):
+        process = self.begun()
+        pubd = os.pidfd_open(self.daemon(process))
+        self.addCleanup(os.close, pubd)
+        process.kill()
+        self.assertTrue(select.select([pubd], [], [], PATIENCE_S)[0])
+
+    def test_a_daemon_that_dies_is_said(self):
+        process = self.begun()
+        os.kill(self.daemon(process), signal.SIGKILL)
         out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, 1)
         self.assertIn("publish to receive", out)
