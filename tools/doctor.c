@@ -52,8 +52,8 @@ struct groups {
 	uint32_t stale_ms, count;
 	struct group {
 		char notice[8], multicast[64], topic[64];
-		bool ended;
-		struct tb_subscription *subscription;
+		bool ended;                           /* its topic did meanwhile */
+		struct tb_subscription *subscription; /* NULL: it could not be had */
 	} all[GROUPS_MAX];
 };
 
@@ -64,24 +64,20 @@ static void on_bus(void *user, const struct tb_bus_info *bus)
 	groups->stale_ms = bus->stale_ms;
 }
 
-/* A topic that has not ended, if there is one. */
+/* Of a topic that has ended no notice comes. */
 static void on_topic(void *user, const struct tb_topic_info *topic)
 {
 	struct groups *groups = user;
 	struct group *group = groups->all;
 
-	if (strcmp(topic->notice, "none") == 0)
+	if (strcmp(topic->notice, "none") == 0 || topic->ended)
 		return;
 	while (group < groups->all + groups->count &&
 	       strcmp(group->multicast, topic->multicast) != 0)
 		group++;
-	if (group == groups->all + GROUPS_MAX)
+	if (group == groups->all + GROUPS_MAX || group < groups->all + groups->count)
 		return;
-	if (group < groups->all + groups->count && (!group->ended || topic->ended))
-		return;
-	if (group == groups->all + groups->count)
-		groups->count++;
-	*group = (struct group){ .ended = topic->ended };
+	groups->count++;
 	snprintf(group->notice, sizeof(group->notice), "%s", topic->notice);
 	snprintf(group->multicast, sizeof(group->multicast), "%s", topic->multicast);
 	snprintf(group->topic, sizeof(group->topic), "%s", topic->name);
@@ -92,6 +88,13 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	(void)user;
 	(void)source;
 	(void)record;
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	struct group *group = user;
+
+	group->ended = group->ended || event->kind == TB_EVENT_ENDED;
 }
 
 /* Notices that came of a subscription's topic: of its records, and with each pulse. */
@@ -111,8 +114,8 @@ static uint64_t notices(const struct tb_subscription *subscription)
 
 static bool all_heard(const struct groups *groups)
 {
-	for (uint32_t i = 0; i < groups->count; i++)
-		if (groups->all[i].subscription && notices(groups->all[i].subscription) == 0)
+	for (const struct group *group = groups->all; group < groups->all + groups->count; group++)
+		if (group->subscription && !group->ended && notices(group->subscription) == 0)
 			return false;
 	return true;
 }
@@ -141,12 +144,15 @@ static void group_tell(struct table *table, const char *address, const struct gr
 		       uint32_t waited_ms)
 {
 	struct tb_finding finding = { sizeof(finding), TB_VERDICT_GOOD, address, NULL, "" };
+	const bool heard = notices(group->subscription) > 0;
 	char found[256];
 
+	if (!heard && group->ended)
+		return;
 	finding.found = found;
 	snprintf(found, sizeof(found), "notices arrive from %s (%s)", group->multicast,
 		 group->notice);
-	if (notices(group->subscription) == 0) {
+	if (!heard) {
 		snprintf(found, sizeof(found),
 			 "no notice came from %s (%s) in %u ms: records are looked for, and come "
 			 "later",
@@ -158,6 +164,53 @@ static void group_tell(struct table *table, const char *address, const struct gr
 	on_finding(table, &finding);
 }
 
+static const char *remedy_of(int result)
+{
+	switch (-result) {
+	case ENOENT:
+		return "run it again: its topics changed meanwhile";
+	case ETIMEDOUT:
+		return "a longer --timeout where packets are lost; or see what pubd's log says";
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case ENOTCONN:
+		return "see whether pubd runs there, and what its log says";
+	default:
+		return "see what is said of locked memory and of the device";
+	}
+}
+
+/* What could not be had, with tb_error()'s words. The number of bad findings. */
+static int failure_tell(struct table *table, const char *address, int result)
+{
+	const struct tb_finding finding = { sizeof(finding),
+					    result == -ENOENT ? TB_VERDICT_ADVICE : TB_VERDICT_BAD,
+					    address, tb_error(), remedy_of(result) };
+
+	on_finding(table, &finding);
+	return finding.verdict == TB_VERDICT_BAD;
+}
+
+/* Joins a topic of each group. The number of bad findings. */
+static int groups_join(struct table *table, const char *address, struct tb_subscriber *subscriber,
+		       struct groups *groups)
+{
+	int bad = 0;
+
+	for (struct group *group = groups->all; group < groups->all + groups->count; group++) {
+		const struct tb_subscription_options how = { .size = sizeof(how),
+							     .on_record = on_record,
+							     .on_event = on_event,
+							     .user = group };
+		const int result =
+			tb_subscribe(subscriber, group->topic, &how, &group->subscription);
+
+		if (result < 0)
+			bad += failure_tell(table, address, result);
+	}
+	return bad;
+}
+
 /* Whether a topic of each group can be joined, and whether its notices come. */
 static int groups_look(struct table *table, const char *address, struct groups *groups,
 		       const struct command_look *look)
@@ -166,26 +219,23 @@ static int groups_look(struct table *table, const char *address, struct groups *
 						       .address = address,
 						       .connect_ms = look->timeout_ms,
 						       .ticket = look->ticket };
-	const struct tb_subscription_options how = { .size = sizeof(how), .on_record = on_record };
 	const uint32_t wait_ms =
 		groups->stale_ms > look->timeout_ms ? groups->stale_ms : look->timeout_ms;
-	struct tb_finding bad = { sizeof(bad), TB_VERDICT_BAD, address, NULL,
-				  "see what is said of locked memory and of the device" };
-	struct tb_subscriber *subscriber = NULL;
-	int result = groups->count ? tb_subscriber_open(&subscriber, &options) : 0;
+	struct tb_subscriber *subscriber;
+	int result;
 
-	for (uint32_t i = 0; i < groups->count && result == 0; i++)
-		result = tb_subscribe(subscriber, groups->all[i].topic, &how,
-				      &groups->all[i].subscription);
-	if (result == 0 && groups->count)
-		groups_wait(subscriber, groups, wait_ms);
-	bad.found = tb_error();
+	if (groups->count == 0)
+		return 0;
+	result = tb_subscriber_open(&subscriber, &options);
 	if (result < 0)
-		on_finding(table, &bad);
-	for (uint32_t i = 0; i < groups->count && result == 0; i++)
-		group_tell(table, address, &groups->all[i], wait_ms);
+		return failure_tell(table, address, result);
+	result = groups_join(table, address, subscriber, groups);
+	groups_wait(subscriber, groups, wait_ms);
+	for (uint32_t i = 0; i < groups->count; i++)
+		if (groups->all[i].subscription)
+			group_tell(table, address, &groups->all[i], wait_ms);
 	tb_subscriber_close(subscriber);
-	return result < 0;
+	return result;
 }
 
 /* Whether the bus answers from here. A refusal is an answer. The number of bad findings. */
