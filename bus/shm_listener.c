@@ -2,7 +2,8 @@
 /* The publisher's side of the shm fabric: one socket, its peers, and descriptors handed to them.
  *
  * Who listens holds a lock on NAME.lock. A socket that a killed publisher left is replaced by the
- * next holder of the lock, and only by it.
+ * next holder of the lock, and only by it. Where somebody removed the lock, what is there now is
+ * another's, and stays.
  *
  * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
  * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
@@ -95,10 +96,19 @@ static void notable(struct shm_listener *listener, enum notable kind, const char
 /* -- opening ------------------------------------------------------------------------------------
  */
 
-/* Locks NAME.lock; the file that is locked is the one that the path names. */
-static int lock_take(struct shm_listener *listener)
+/* Whether the file that is locked is the one that the path names: who removed it let others in. */
+static bool lock_named(const struct shm_listener *listener)
 {
 	struct stat held, there;
+
+	return listener->lock >= 0 && fstat(listener->lock, &held) == 0 &&
+	       stat(listener->place.lock, &there) == 0 && held.st_ino == there.st_ino &&
+	       held.st_dev == there.st_dev;
+}
+
+/* Locks NAME.lock, by its name. */
+static int lock_take(struct shm_listener *listener)
+{
 	char pid[32] = "";
 
 	for (;;) {
@@ -121,8 +131,7 @@ static int lock_take(struct shm_listener *listener)
 				listener->name, *pid ? " (pid " : "", pid, *pid ? ")" : "",
 				listener->place.address.sun_path);
 		}
-		if (fstat(listener->lock, &held) == 0 && stat(listener->place.lock, &there) == 0 &&
-		    held.st_ino == there.st_ino && held.st_dev == there.st_dev)
+		if (lock_named(listener))
 			break;
 		close(listener->lock); /* its holder removed it on leaving: again */
 	}
@@ -567,7 +576,7 @@ void shm_listener_close(struct listener *base)
 	while (listener->first)
 		peer_bury(listener, listener->first);
 	graves_clear(listener);
-	if (listener->bound) {
+	if (listener->bound && lock_named(listener)) {
 		unlink(listener->place.address.sun_path);
 		unlink(listener->place.lock);
 	}

@@ -1207,6 +1207,29 @@ Test(shm, what_a_killed_publisher_left_is_replaced_and_all_is_removed_at_the_end
 	cr_expect_str_eq(tb_error(), words);
 }
 
+Test(shm, who_lost_its_lock_leaves_the_socket_and_the_lock_of_the_next)
+{
+	const struct fabric_listen how = { .address = "test", .peers_max = 4 };
+	const struct sockaddr_un at = socket_address();
+	struct listener *first;
+	char lock[128];
+
+	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
+	cr_assert_eq(shm_listen(&first, &how, &host_calls, NULL), 0, "%s", tb_error());
+	unlink(at.sun_path);
+	unlink(lock);
+	host_open(4, nobody_else);
+	shm_listener_close(first);
+	cr_expect_eq(access(at.sun_path, F_OK), 0);
+	cr_expect_eq(access(lock, F_OK), 0);
+	guest_enter();
+	expect_guest_well();
+	guest_leave();
+	host_close();
+	cr_expect_eq(access(at.sun_path, F_OK), -1);
+	cr_expect_eq(access(lock, F_OK), -1);
+}
+
 Test(shm, an_address_in_use_is_told_with_its_process_and_left_alone)
 {
 	char words[256];
