@@ -235,7 +235,8 @@ struct fabric_ops {
 	void (*notices)(const struct listener *, const struct sockaddr_storage *group,
 			struct fabric_notices *);
 	/* A sender of datagrams up to so many bytes to a group (NULL: as above), used by one thread
-	 * beside the listener's; under the owner's lock. */
+	 * beside the listener's; under the owner's lock. 0 without one: nothing goes there from the
+	 * listener's address. */
 	int (*announcer_open)(struct listener *, const struct sockaddr_storage *group, size_t bytes,
 			      struct announcer **);
 	/* Before the listener is closed; the sender's thread has stopped using it. Takes NULL. */

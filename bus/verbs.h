@@ -80,13 +80,23 @@ uint8_t verbs_reads(uint32_t said, uint32_t usual, int device);
 /* -- what a device tells by itself --------------------------------------------------------------
  */
 
-/* Rings when the device tells that a queue pair or its queue failed, or that it is lost itself. */
+/* Something that happened to a port. */
+struct verbs_news {
+	enum ibv_event_type type;
+	int port;
+};
+#define VERBS_NEWS_MAX 8
+
+/* Rings when the device tells that a queue pair or its queue failed, or that it is lost itself. One
+ * for the device alone keeps what happened to its ports, too. */
 struct verbs_alarm {
 	struct verbs_alarm *next, **link;
 	const struct ibv_context *device;
 	const struct ibv_qp *qp; /* NULL: for the device alone */
 	const struct ibv_cq *cq;
 	_Atomic(const char *) rings; /* what was told; NULL: nothing */
+	struct verbs_news news[VERBS_NEWS_MAX];
+	unsigned int news_count;
 };
 
 /* While the device is used (verbs_device_use), once the queue pair is made. */
@@ -96,10 +106,11 @@ void verbs_alarm_set(struct verbs_alarm *, const struct ibv_context *, const str
 void verbs_alarm_unset(struct verbs_alarm *);
 /* What was told, or NULL. */
 const char *verbs_alarm_words(struct verbs_alarm *);
-/* Takes what a device told, rings the alarms that it is for, whoever set them, and tells what
- * happened to the device and its ports (news: may be NULL). */
-void verbs_alarms_take(struct ibv_context *, void (*news)(void *user, const char *words),
-		       void *user);
+/* Takes what a device told and rings the alarms that it is for, whoever set them. Never waits:
+ * where somebody else is at it, nothing is done. */
+void verbs_alarms_take(struct ibv_context *);
+/* What happened to the device's ports since it was asked last: the number, in their order. */
+unsigned int verbs_alarm_news(struct verbs_alarm *, struct verbs_news[VERBS_NEWS_MAX]);
 
 /* -- what may be read ---------------------------------------------------------------------------
  */
@@ -244,8 +255,9 @@ struct verbs_announcer {
 	size_t bytes; /* of each */
 	uint32_t inline_bytes;
 	uint64_t posted, finished;
-	bool failed; /* a send did, and nothing is sent any more */
-	int socket;  /* -1: none */
+	bool failed;                 /* a send did, and nothing is sent any more */
+	int socket;                  /* -1: none */
+	uint64_t pause_ms, again_ms; /* when it could not be had: it is tried then */
 };
 
 /* A group that a listener's notices go to. */
@@ -263,12 +275,13 @@ struct verbs_group {
 	uint32_t qp_num, qkey;
 	struct verbs_announcer *announcers;
 	bool failing; /* a sender failed since they were looked at last */
-	int lost;     /* why nothing is sent to it, as it was told last: an errno value, or 0 */
+	int lost;     /* why it is not joined, as it was told last: an errno value, or 0 */
+	int missing;  /* why a sender could not be had, likewise */
 	uint64_t tried_ms;
 };
 
 /* Begins to join what was asked for; the event that ends it goes to verbs_group_event. -errno: no
- * notices. */
+ * notices. The senders are started by verbs_group_mend. */
 int verbs_group_open(struct verbs_group *, struct rdma_cm_id *listening, struct ibv_pd *,
 		     struct rdma_event_channel *, const struct address *);
 /* Stops the senders, which live on and start again with the group. Takes a zeroed one. */
@@ -277,9 +290,14 @@ void verbs_group_close(struct verbs_group *);
 int verbs_group_event(struct verbs_group *, const struct verbs_event *);
 /* Whether what is sent to it leaves. */
 bool verbs_group_ready(const struct verbs_group *);
-/* Starts those senders anew whose queue pair failed, as when there was no route to the group for a
- * moment: 1 when some did and none had at the last call, 0, or -errno with words. */
+/* Starts the senders that are not, once the group is joined, and those anew whose queue pair
+ * failed, as when there was no route to the group for a moment: 1 when some did and none had at the
+ * last call, 0, or -errno with words: one cannot be had, which costs the others nothing. It is
+ * tried again after a pause that grows. */
 int verbs_group_mend(struct verbs_group *);
+/* Whether all senders of a group that is joined are there. */
+bool verbs_group_whole(const struct verbs_group *);
+/* -errno with the sender: it is tried again by verbs_group_mend. */
 int verbs_announcer_open(struct verbs_group *, size_t bytes, struct verbs_announcer **);
 
 /* A group that is received. */

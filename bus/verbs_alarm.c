@@ -9,9 +9,12 @@
  *     lock, so an alarm that is in the list is of something that lives.
  * A3  A context may have queue pairs that are none of ours: they are compared, never looked into.
  * A4  Nobody waits for what comes here. What is told of a queue pair fails what is sent by it as
- *     well; so this is looked at now and then, by all who have a timer. */
+ *     well; so this is looked at now and then, by all who have a timer. Whoever finds the lock
+ *     taken looks the next time, and nothing is read that is not there: reading may block.
+ * A5  What happened to a port is for the owner of the device's alarm, however many others look. */
+#include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "bus/verbs.h"
 
@@ -26,6 +29,7 @@ void verbs_alarm_set(struct verbs_alarm *alarm, const struct ibv_context *device
 	alarm->device = device;
 	alarm->qp = qp;
 	alarm->cq = cq;
+	alarm->news_count = 0;
 	atomic_store_explicit(&alarm->rings, NULL, memory_order_relaxed);
 	pthread_mutex_lock(&lock);
 	alarm->next = alarms;
@@ -38,14 +42,14 @@ void verbs_alarm_set(struct verbs_alarm *alarm, const struct ibv_context *device
 
 void verbs_alarm_unset(struct verbs_alarm *alarm)
 {
-	if (!alarm->link)
-		return;
 	pthread_mutex_lock(&lock);
-	*alarm->link = alarm->next;
-	if (alarm->next)
-		alarm->next->link = alarm->link;
-	pthread_mutex_unlock(&lock);
+	if (alarm->link) {
+		*alarm->link = alarm->next;
+		if (alarm->next)
+			alarm->next->link = alarm->link;
+	}
 	alarm->link = NULL;
+	pthread_mutex_unlock(&lock);
 }
 
 const char *verbs_alarm_words(struct verbs_alarm *alarm)
@@ -78,37 +82,51 @@ static bool is_of_port(enum ibv_event_type type)
 	       type == IBV_EVENT_GID_CHANGE;
 }
 
-/* Takes an event and rings whom it concerns; words: what it says of the device itself, or "". */
-static bool event_take(struct ibv_context *device, char *words, size_t bytes)
+/* A5. Of more than there is room for the first are kept. */
+static void news_add(struct verbs_alarm *alarm, const struct ibv_async_event *event)
 {
-	struct ibv_async_event event;
-	const char *what;
+	if (alarm->news_count < VERBS_NEWS_MAX)
+		alarm->news[alarm->news_count++] =
+			(struct verbs_news){ .type = event->event_type,
+					     .port = event->element.port_num };
+}
 
-	pthread_mutex_lock(&lock);
-	if (ibv_get_async_event(device, &event) != 0) {
-		pthread_mutex_unlock(&lock);
+/* Takes an event, if there is one, and rings whom it concerns. Under the lock. */
+static bool event_take(struct ibv_context *device)
+{
+	struct pollfd fd = { .fd = device->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	if (poll(&fd, 1, 0) != 1 || ibv_get_async_event(device, &event) != 0) /* A4 */
 		return false;
-	}
-	what = ibv_event_type_str(event.event_type);
-	for (struct verbs_alarm *alarm = alarms; alarm; alarm = alarm->next)
+	for (struct verbs_alarm *alarm = alarms; alarm; alarm = alarm->next) {
 		if (concerns(alarm, device, &event))
-			atomic_store_explicit(&alarm->rings, what, memory_order_relaxed);
+			atomic_store_explicit(&alarm->rings, ibv_event_type_str(event.event_type),
+					      memory_order_relaxed);
+		if (is_of_port(event.event_type) && !alarm->qp && alarm->device == device)
+			news_add(alarm, &event);
+	}
 	ibv_ack_async_event(&event); /* A2 */
-	pthread_mutex_unlock(&lock);
-	words[0] = '\0';
-	if (is_of_port(event.event_type))
-		snprintf(words, bytes, "%s, port %d", what, event.element.port_num);
-	else if (event.event_type == IBV_EVENT_DEVICE_FATAL)
-		snprintf(words, bytes, "%s", what);
 	return true;
 }
 
-void verbs_alarms_take(struct ibv_context *device, void (*news)(void *user, const char *words),
-		       void *user)
+void verbs_alarms_take(struct ibv_context *device)
 {
-	char words[128];
+	if (pthread_mutex_trylock(&lock) != 0) /* A4 */
+		return;
+	for (int i = 0; i < EVENTS_PER_LOOK && event_take(device); i++)
+		;
+	pthread_mutex_unlock(&lock);
+}
 
-	for (int i = 0; i < EVENTS_PER_LOOK && event_take(device, words, sizeof(words)); i++)
-		if (words[0] && news)
-			news(user, words);
+unsigned int verbs_alarm_news(struct verbs_alarm *alarm, struct verbs_news news[VERBS_NEWS_MAX])
+{
+	unsigned int count;
+
+	pthread_mutex_lock(&lock);
+	count = alarm->news_count;
+	memcpy(news, alarm->news, count * sizeof(*news));
+	alarm->news_count = 0;
+	pthread_mutex_unlock(&lock);
+	return count;
 }

@@ -51,7 +51,6 @@ void verbs_device_use(struct ibv_context *verbs)
 		entry->device = verbs->device;
 		entry->command = verbs->cmd_fd;
 		entry->async = verbs->async_fd;
-		verbs_nonblocking(verbs->async_fd); /* it is looked at, not waited for */
 		fstat(verbs->cmd_fd, &entry->known);
 	}
 	pthread_mutex_unlock(&lock);

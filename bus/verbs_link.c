@@ -300,7 +300,7 @@ static void device_look(struct verbs_link *link)
 	if (!link->device || now - link->looked_ms < LOOK_MS)
 		return;
 	link->looked_ms = now;
-	verbs_alarms_take(link->device, NULL, NULL);
+	verbs_alarms_take(link->device);
 	verbs_channel_look(&link->channel);
 	verbs_receiver_look(&link->receiver);
 }

@@ -9,7 +9,8 @@
  * L4  When the device goes, so does everything made of it, but not the exposures: they are
  *     registered anew when it returns, and have new keys then.
  * L5  A group that was lost, or could not be joined, is joined again each GROUP_RETRY_MS: a subnet
- *     manager that gave way to another one says nothing when it knows it again.
+ *     manager that gave way to another one says nothing when it knows it again. A join that is
+ *     under way may take it some seconds, and is given up after JOIN_LATE_MS.
  * L6  A peer's queue pair is made in the domain of its realm, once its hello told which: it cannot
  *     be moved to another. */
 #include <errno.h>
@@ -31,6 +32,7 @@
 #define PROBE_MS        1000
 #define PROBE_LATE_MS   30000
 #define GROUP_RETRY_MS  1000
+#define JOIN_LATE_MS    10000
 
 struct verbs_exposure {
 	struct exposure base;
@@ -75,7 +77,7 @@ struct verbs_listener {
 	struct verbs_peer *first, *graveyard;
 	struct verbs_exposure *exposures;
 	struct fabric_notices notices; /* as they were asked for */
-	struct verbs_group *groups;    /* the bus's own first */
+	struct verbs_group *groups;
 };
 
 static void notable(struct verbs_listener *listener, enum notable kind, const char *format, ...)
@@ -441,28 +443,63 @@ static void group_result(struct verbs_listener *listener, struct verbs_group *gr
 	}
 }
 
+/* What became of its senders, in one line likewise. */
+static void senders_result(struct verbs_listener *listener, struct verbs_group *group, int result)
+{
+	char words[ADDRESS_WORDS];
+
+	address_words((const struct sockaddr *)&group->asked.group, words);
+	if (result < 0 && -result != group->missing)
+		notable(listener, NOTABLE_NEWS,
+			"address rdma:%s: %s; a sender to %s is missing until it can be had",
+			listener->text, tb_error(), words);
+	if (result > 0)
+		notable(listener, NOTABLE_NEWS,
+			"address rdma:%s: notices: a sender failed and was started anew",
+			listener->text);
+	if (result < 0) {
+		group->missing = -result;
+	} else if (group->missing && verbs_group_whole(group)) {
+		group->missing = 0;
+		notable(listener, NOTABLE_NEWS,
+			"address rdma:%s: notices: all senders to %s are there again",
+			listener->text, words);
+	}
+}
+
 static void group_open(struct verbs_listener *listener, struct verbs_group *group)
 {
 	group->tried_ms = verbs_now_ms();
 	group_result(listener, group,
 		     verbs_group_open(group, listener->id, listener->pd, listener->events,
 				      &listener->address));
+	senders_result(listener, group, verbs_group_mend(group));
 }
 
 /* L5 */
+static bool is_to_be_joined(const struct verbs_group *group)
+{
+	const uint64_t since_ms = verbs_now_ms() - group->tried_ms;
+
+	return group->kind == FABRIC_NOTICES_UD && !group->ah &&
+	       since_ms >= (group->id ? JOIN_LATE_MS : GROUP_RETRY_MS);
+}
+
 static void group_again(struct verbs_listener *listener, struct verbs_group *group)
 {
 	verbs_group_close(group);
 	group_open(listener, group);
 }
 
-/* NULL: there is none yet. */
+/* Of NULL: of the bus's own. NULL: there is none yet. */
 static struct verbs_group *group_of(const struct verbs_listener *listener,
 				    const struct sockaddr_storage *where)
 {
 	struct verbs_group *group = listener->groups;
 
-	while (where && group && !address_same(&group->asked.group, where))
+	if (!where)
+		where = &listener->notices.group;
+	while (group && !address_same(&group->asked.group, where))
 		group = group->next;
 	return group;
 }
@@ -506,6 +543,15 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 	int result;
 
 	*out = NULL;
+	if (!where)
+		where = &listener->notices.group;
+	if (where->ss_family != listener->address.host.ss_family) {
+		if (where == &listener->notices.group)
+			notable(listener, NOTABLE_NEWS,
+				"address rdma:%s: notices: none, the bus's group is of IPv%d",
+				listener->text, where->ss_family == AF_INET ? 4 : 6);
+		return 0;
+	}
 	if (!group)
 		group = group_add(listener, where);
 	if (!group)
@@ -514,8 +560,7 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 	if (!announcer)
 		return result;
 	*out = &announcer->base;
-	if (result < 0)
-		group_result(listener, group, result); /* the sender waits for a group */
+	senders_result(listener, group, result);
 	return 0;
 }
 
@@ -637,8 +682,6 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	result = listener->events ? watch(listener, listener->events->fd) : -errno;
 	if (result == 0)
 		result = watch(listener, listener->timer);
-	if (result == 0 && !group_add(listener, &how->notices.group))
-		result = error_set(ENOMEM, "address rdma:%s: no memory", how->address);
 	if (result == 0)
 		result = device_open(listener);
 	if (result < 0)
@@ -689,8 +732,10 @@ void verbs_listener_close(struct listener *base)
 static void on_group_event(struct verbs_listener *listener, const struct verbs_event *event)
 {
 	for (struct verbs_group *group = listener->groups; group; group = group->next)
-		if (event->id == group->id)
+		if (event->id == group->id) {
 			group_result(listener, group, verbs_group_event(group, event));
+			senders_result(listener, group, verbs_group_mend(group));
+		}
 }
 
 /* Of an id of the listener's own, all of them are; a peer's is its own. */
@@ -804,27 +849,22 @@ static void peers_look(struct verbs_listener *listener)
 static void groups_mend(struct verbs_listener *listener)
 {
 	for (struct verbs_group *group = listener->groups; group; group = group->next) {
-		int result = 0;
-
-		if (!group->lost)
-			result = verbs_group_mend(group);
-		else if (verbs_now_ms() - group->tried_ms >= GROUP_RETRY_MS)
+		if (is_to_be_joined(group))
 			group_again(listener, group);
-		if (result < 0)
-			group_result(listener, group, result);
-		else if (result > 0)
-			notable(listener, NOTABLE_NEWS,
-				"address rdma:%s: notices: a sender failed and was started anew",
-				listener->text);
+		else
+			senders_result(listener, group, verbs_group_mend(group));
 	}
 }
 
-static void on_device_news(void *user, const char *words)
+static void ports_look(struct verbs_listener *listener)
 {
-	struct verbs_listener *listener = user;
+	struct verbs_news news[VERBS_NEWS_MAX];
+	const unsigned int count = verbs_alarm_news(&listener->alarm, news);
 
-	notable(listener, NOTABLE_NEWS, "device %s: %s",
-		ibv_get_device_name(listener->device->device), words);
+	for (unsigned int i = 0; i < count; i++)
+		notable(listener, NOTABLE_NEWS, "device %s: %s, port %d",
+			ibv_get_device_name(listener->device->device),
+			ibv_event_type_str(news[i].type), news[i].port);
 }
 
 static void on_timer(struct verbs_listener *listener)
@@ -838,7 +878,8 @@ static void on_timer(struct verbs_listener *listener)
 		device_return(listener);
 		return;
 	}
-	verbs_alarms_take(listener->device, on_device_news, listener);
+	verbs_alarms_take(listener->device);
+	ports_look(listener);
 	if (verbs_alarm_words(&listener->alarm)) {
 		device_lost(listener, "the device is lost");
 		return;

@@ -12,7 +12,8 @@
  * G4  The group is joined when its event says so. Until then, and where it cannot be joined,
  *     nothing is sent, and subscribers look by themselves.
  * G5  A send that failed ends its queue pair. The control thread looks for that, since a sender
- *     may have nothing more to send, and makes another one.
+ *     may have nothing more to send, and makes another one. A sender that cannot be had is missing
+ *     alone, and tried again by itself; in one go no more than one is tried in vain.
  * G6  Anyone may send to a group, and no path MTU is above NOTICE_BYTES_MAX: every receive takes as
  *     much, whatever a publisher told of its notices. One that is too short would end the queue
  *     pair, and with it all groups.
@@ -35,6 +36,8 @@
 #define SIGNAL_EVERY  16 /* sends: one completion for so many */
 #define INLINE_BYTES  128
 #define RECEIVE_BYTES (GRH_BYTES + NOTICE_BYTES_MAX)
+#define AGAIN_MS      500 /* the first pause of a sender that could not be had, then the longest */
+#define AGAIN_MAX_MS  64000
 
 /* -- the group, at the publisher ----------------------------------------------------------------
  */
@@ -100,16 +103,13 @@ static const char *words_of(int code)
 					   : strerror(code);
 }
 
-static int announcers_start(struct verbs_group *);
-
 /* Where it is for us to choose, UDP does what the device cannot. */
-static int group_choose_udp(struct verbs_group *group)
+static void group_choose_udp(struct verbs_group *group)
 {
 	rdma_destroy_id(group->id);
 	group->id = NULL;
 	group->kind = FABRIC_NOTICES_UDP;
 	group->bytes = group->asked.bytes;
-	return announcers_start(group);
 }
 
 int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
@@ -124,7 +124,7 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 		group->kind =
 			device_has_ud(listening->verbs) ? FABRIC_NOTICES_UD : FABRIC_NOTICES_UDP;
 	if (group->kind != FABRIC_NOTICES_UD)
-		return announcers_start(group);
+		return 0;
 	group->bytes = datagram_bytes(listening, group->asked.bytes); /* G2 */
 	group->id = ud_id(events, &address->host, address->traffic_class);
 	if (!group->id)
@@ -132,8 +132,10 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	group->send_only = true;
 	if (group_join(group->id, &group->asked.group, true, NULL) == 0)
 		return 0;
-	if (errno == VERBS_NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO)
-		return group_choose_udp(group);
+	if (errno == VERBS_NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO) {
+		group_choose_udp(group);
+		return 0;
+	}
 	return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
 }
 
@@ -175,8 +177,10 @@ static void announcer_stop(struct verbs_announcer *announcer)
 /* Until the group is joined, again perhaps, nobody sends. */
 static void group_stop(struct verbs_group *group)
 {
-	for (struct verbs_announcer *a = group->announcers; a; a = a->next)
+	for (struct verbs_announcer *a = group->announcers; a; a = a->next) {
 		announcer_stop(a);
+		a->pause_ms = a->again_ms = 0;
+	}
 	if (group->ah)
 		ibv_destroy_ah(group->ah);
 	group->ah = NULL;
@@ -231,6 +235,21 @@ static int ud_start(struct verbs_announcer *announcer)
 	return 0;
 }
 
+static void again_set(struct verbs_announcer *announcer, int result)
+{
+	uint64_t pause_ms = announcer->pause_ms ? 2 * announcer->pause_ms : AGAIN_MS;
+
+	if (result == 0)
+		pause_ms = 0;
+	announcer->pause_ms = pause_ms < AGAIN_MAX_MS ? pause_ms : AGAIN_MAX_MS;
+	announcer->again_ms = verbs_now_ms() + announcer->pause_ms;
+}
+
+static bool announcer_runs(const struct verbs_announcer *announcer)
+{
+	return announcer->qp || announcer->socket >= 0;
+}
+
 static int announcer_start(struct verbs_announcer *announcer)
 {
 	struct verbs_group *group = announcer->group;
@@ -250,16 +269,7 @@ static int announcer_start(struct verbs_announcer *announcer)
 	announcer_give(announcer);
 	if (result < 0)
 		announcer_stop(announcer);
-	return result;
-}
-
-/* G4, and what lived on while the device was away. */
-static int announcers_start(struct verbs_group *group)
-{
-	int result = 0;
-
-	for (struct verbs_announcer *a = group->announcers; a && result >= 0; a = a->next)
-		result = announcer_start(a);
+	again_set(announcer, result);
 	return result;
 }
 
@@ -320,7 +330,7 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 		return false;
 	if (announcer->qp)
 		sends_collect(announcer);
-	failed = announcer->failed || verbs_alarm_words(&announcer->alarm);
+	failed = announcer->failed || (announcer->qp && verbs_alarm_words(&announcer->alarm));
 	announcer_give(announcer);
 	return failed;
 }
@@ -331,13 +341,25 @@ int verbs_group_mend(struct verbs_group *group)
 	int result = 0;
 
 	group->failing = false;
+	if (!verbs_group_ready(group))
+		return 0; /* G4 */
 	for (struct verbs_announcer *a = group->announcers; a && result >= 0; a = a->next) {
-		if (!announcer_failed(a))
-			continue;
-		group->failing = true;
-		result = announcer_start(a);
+		const bool failed = announcer_failed(a);
+
+		group->failing |= failed;
+		if (failed || (!announcer_runs(a) && verbs_now_ms() >= a->again_ms))
+			result = announcer_start(a); /* G5 */
 	}
 	return result < 0 ? result : group->failing && !failing;
+}
+
+bool verbs_group_whole(const struct verbs_group *group)
+{
+	const struct verbs_announcer *announcer = group->announcers;
+
+	while (announcer && announcer_runs(announcer))
+		announcer = announcer->next;
+	return !announcer && verbs_group_ready(group);
 }
 
 static int ud_send(struct verbs_announcer *announcer, const void *datagram, uint32_t bytes)
@@ -420,7 +442,7 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 		return error_set(errno, "notices: no address handle: %s", strerror(errno));
 	group->qp_num = event->ud.qp_num;
 	group->qkey = event->ud.qkey;
-	return announcers_start(group);
+	return 0;
 }
 
 /* -- the receiver, at the subscriber ------------------------------------------------------------

@@ -27,6 +27,9 @@ static struct rdma_cm_id *made[MADE]; /* in the order of their making; NULL: des
 static unsigned int made_count, listens, joins, left;
 static int ids, queue_pairs, queues, channels, domains, registered, handles;
 static int join_errno; /* 0: a join begins */
+static int queue_pairs_max = MADE;
+static uint64_t refused_ms[MADE]; /* when a queue pair was asked for beyond them */
+static unsigned int refused;
 static struct rdma_conn_param accepted, asked;
 static void *join_user;
 
@@ -165,6 +168,12 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *how)
 {
 	(void)pd, (void)how;
+	if (queue_pairs == queue_pairs_max) {
+		cr_assert_lt(refused, MADE);
+		refused_ms[refused++] = verbs_now_ms();
+		errno = ENOMEM;
+		return -1;
+	}
 	id->qp = calloc(1, sizeof(*id->qp));
 	id->qp->context = &context;
 	queue_pairs++;
@@ -360,9 +369,9 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 
 int ibv_get_async_event(struct ibv_context *verbs, struct ibv_async_event *event)
 {
-	(void)verbs;
-	errno = EAGAIN;
-	if (told_first == told_end)
+	eventfd_t one;
+
+	if (eventfd_read(verbs->async_fd, &one) < 0)
 		return -1;
 	*event = told[told_first++];
 	return 0;
@@ -378,6 +387,7 @@ static void tells(struct ibv_async_event what)
 {
 	cr_assert_lt(told_end, MADE);
 	told[told_end++] = what;
+	cr_assert_eq(eventfd_write(context.async_fd, 1), 0);
 }
 
 /* -- a publisher --------------------------------------------------------------------------------
@@ -419,7 +429,7 @@ static const struct listener_calls calls = { .hello = on_hello,
 
 static void device_make(void)
 {
-	context.async_fd = eventfd(0, EFD_CLOEXEC);
+	context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE); /* reading it may block */
 	context.cmd_fd = context.async_fd;
 }
 
@@ -560,6 +570,119 @@ Test(group, that_cannot_be_asked_for_is_asked_for_again)
 	turns_until(has_joined, "a new try");
 	publisher_joined();
 	cr_expect_eq(lines, 2, "%s", news);
+	publisher_end();
+}
+
+/* A look at the groups comes behind each at the ports. */
+static void look_at_groups(void)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		news[0] = '\0';
+		tells((struct ibv_async_event){ .element.port_num = 1,
+						.event_type = IBV_EVENT_PORT_ACTIVE });
+		until_told("port active");
+	}
+}
+
+static void time_passes(uint64_t ms)
+{
+	((struct verbs_announcer *)announcer)->group->tried_ms -= ms;
+	look_at_groups();
+}
+
+Test(group, whose_join_is_under_way_is_given_some_seconds)
+{
+	unsigned int before;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	before = joins;
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+	joins_awaited = before + 1;
+	turns_until(has_joined, "a new try");
+	time_passes(5000);
+	cr_expect_eq(joins, before + 1, "it was given up");
+	publisher_joined();
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+	joins_awaited = before + 2;
+	turns_until(has_joined, "a new try");
+	time_passes(15000);
+	cr_expect_eq(joins, before + 3, "it was waited for");
+	publisher_joined();
+	publisher_end();
+}
+
+/* It would be tried for ever, and who connects there would be told of it. */
+Test(group, of_the_other_kind_of_addresses_has_no_senders)
+{
+	struct sockaddr_storage six;
+	struct fabric_notices notices;
+	struct announcer *other;
+
+	cr_assert_eq(address_parse_group("[ff15::7]:7472", &six), 0);
+	publisher_begin("127.0.0.1:7471", FABRIC_NOTICES_UDP);
+	cr_expect_eq(verbs_announcer(listener, &six, 1024, &other), 0);
+	cr_expect_null(other);
+	verbs_notices(listener, &six, &notices);
+	cr_expect_eq(notices.kind, FABRIC_NOTICES_NONE);
+	look_at_groups();
+	cr_expect_eq(lines, 2, "%s", news);
+	publisher_end();
+	lines = 0;
+	news[0] = '\0';
+	publisher_begin("[::1]:7471", FABRIC_NOTICES_UDP);
+	cr_expect_null(announcer);
+	cr_expect_str_eq(news, "address rdma:[::1]:7471: notices: none, the bus's group is of "
+			       "IPv4\n");
+	publisher_end();
+}
+
+static struct announcer *second;
+
+static bool is_sent_by_second(void)
+{
+	return verbs_announce(second, "head", 4) == 0;
+}
+
+static unsigned int refused_awaited;
+
+static bool is_refused(void)
+{
+	return refused >= refused_awaited;
+}
+
+Test(sender, that_cannot_be_had_is_missing_alone_and_tried_ever_more_seldom)
+{
+	unsigned int before;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_UD);
+	publisher_joined();
+	before = joins;
+	queue_pairs_max = queue_pairs;
+	cr_assert_eq(verbs_announcer(listener, NULL, 1024, &second), 0);
+	cr_expect(is_sent());
+	refused_awaited = 3;
+	turns_until(is_refused, "further tries");
+	cr_expect_geq(refused_ms[1] - refused_ms[0], 500);
+	cr_expect_geq(refused_ms[2] - refused_ms[1], 1000);
+	cr_expect(is_sent());
+	cr_expect_not(is_sent_by_second());
+	cr_expect_eq(joins, before);
+	cr_expect_str_eq(news, "address rdma:" PLACE ": notices: no queue pair: Cannot allocate "
+			       "memory; a sender to " GROUP " is missing until it can be had\n");
+	/* A group that is joined again has those that can be had, and is not left for the other. */
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+	joins_awaited = before + 1;
+	turns_until(has_joined, "a new try");
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	verbs_listener_poll(listener);
+	look_at_groups();
+	cr_expect_eq(joins, before + 1);
+	cr_expect_neq(is_sent(), is_sent_by_second());
+	queue_pairs_max = MADE;
+	until_told("all senders to " GROUP " are there again");
+	cr_expect(is_sent() && is_sent_by_second());
+	verbs_announcer_close(second);
 	publisher_end();
 }
 
@@ -848,5 +971,50 @@ Test(device, that_tells_of_one_connection_ends_that_whoever_looks)
 	verbs_link_poll(other);
 	cr_expect_eq(verbs_link_state(other), LINK_UP);
 	verbs_link_close(other);
+	subscriber_end();
+}
+
+/* A link looks more often than a publisher of the same process, which alone has a log. */
+Test(device, that_tells_of_its_ports_is_heard_by_the_publisher_whoever_looks)
+{
+	static const struct link_calls link_calls = { .welcome = on_welcome, .gone = on_link_gone };
+	uint64_t end = verbs_now_ms() + WAIT_MS;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	cr_assert_eq(verbs_connect(&subscriber, PLACE, "hello", 5, &link_calls, NULL), 0);
+	while (verbs_link_state(subscriber) != LINK_UP)
+		verbs_link_poll(subscriber);
+	for (int i = 0; i < 3; i++)
+		tells((struct ibv_async_event){ .element.port_num = i + 1,
+						.event_type = i == 1 ? IBV_EVENT_PORT_ACTIVE
+								     : IBV_EVENT_PORT_ERR });
+	while (told_first < told_end) {
+		cr_assert_lt(verbs_now_ms(), end);
+		verbs_link_poll(subscriber);
+	}
+	cr_expect_str_empty(news);
+	until_told("port 3");
+	cr_expect_str_eq(news, "device made0: port error, port 1\ndevice made0: port active, "
+			       "port 2\ndevice made0: port error, port 3\n");
+	verbs_link_close(subscriber);
+	publisher_end();
+}
+
+/* However many devices are open already. */
+Test(device, that_tells_nothing_is_not_waited_for, .timeout = 20)
+{
+	static struct ibv_context others[256];
+
+	device_make();
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		others[i] = context;
+		verbs_device_use(&others[i]);
+	}
+	close(context.async_fd);
+	subscriber_begin(PLACE);
+	tells((struct ibv_async_event){ .event_type = IBV_EVENT_COMM_EST });
+	while (told_first < told_end)
+		verbs_link_poll(subscriber);
+	cr_expect_eq(verbs_link_state(subscriber), LINK_UP);
 	subscriber_end();
 }
