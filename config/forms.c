@@ -133,17 +133,19 @@ static bool file_read(struct reading *reading, const char *text, void *field)
 	path = *(const char **)field;
 	if (!path)
 		return true; /* no memory: told already */
-	if (access(path, R_OK) == 0 && stat(path, &status) == 0) {
-		if (!S_ISDIR(status.st_mode))
-			return true;
-		errno = EISDIR;
-	}
-	snprintf(reading->why, sizeof(reading->why), "%s: %s", path, strerror(errno));
+	if (access(path, R_OK) < 0 || stat(path, &status) < 0)
+		snprintf(reading->why, sizeof(reading->why), "%s: %s", path, strerror(errno));
+	else if (!S_ISREG(status.st_mode))
+		snprintf(reading->why, sizeof(reading->why), "%s: not a regular file", path);
+	else if (status.st_size == 0)
+		snprintf(reading->why, sizeof(reading->why), "%s: an empty file", path);
+	else
+		return true;
 	return false;
 }
 
 const struct form forms_file = {
-	.expected = "a file that can be read",
+	.expected = "a regular file that can be read and is not empty",
 	.read = file_read,
 };
 

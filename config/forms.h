@@ -21,7 +21,7 @@ extern const struct form forms_account; /* const char *: of a user, of a group *
 extern const struct form forms_address; /* const char *; after the bus's name */
 extern const struct form forms_group;   /* const char * */
 extern const struct form forms_path;    /* const char *: absolute */
-extern const struct form forms_file;    /* the same, of a file that can be read */
+extern const struct form forms_file;    /* the same, of a file that a feed can read */
 extern const struct form forms_zone;    /* const char * */
 extern const struct form forms_date;    /* struct settings_date */
 extern const struct form forms_time;    /* uint32_t: seconds since midnight */

@@ -50,7 +50,7 @@
 #define TIME            "expected a time of day as HH:MM or HH:MM:SS, or first_trade"
 #define ZONE            "expected the name of a time zone like America/New_York"
 #define NONE_IN         ": none in /usr/share/zoneinfo"
-#define FILE_           "expected a file that can be read"
+#define FILE_           "expected a regular file that can be read and is not empty"
 #define TOPIC           "expected parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes"
 #define LEVEL           "expected error, warning, info or debug"
 #define TYPE            "expected itch50 or synthetic"
@@ -227,7 +227,9 @@ static const char *const cases[][2] = {
 	{ IN_ITCH("date: 2019-12-30, path: @[]"), "feeds[0].path: found a sequence, " FILE_ },
 	{ IN_ITCH("date: 2019-12-30, path: @''"), "feeds[0].path: found \"\", " FILE_ },
 	{ IN_ITCH("date: 2019-12-30, path: @/none/there"), "feeds[0].path: found \"/none/there\", " FILE_ ": /none/there: No such file or directory" },
-	{ IN_ITCH("date: 2019-12-30, path: @/"), "feeds[0].path: found \"/\", " FILE_ ": /: Is a directory" },
+	{ IN_ITCH("date: 2019-12-30, path: @/"), "feeds[0].path: found \"/\", " FILE_ ": /: not a regular file" },
+	{ IN_ITCH("date: 2019-12-30, path: @/dev/zero"), "feeds[0].path: found \"/dev/zero\", " FILE_ ": /dev/zero: not a regular file" },
+	{ IN_ITCH("date: 2019-12-30, path: @/proc/version"), "feeds[0].path: found \"/proc/version\", " FILE_ ": /proc/version: an empty file" },
 	{ IN_FILE("@path: data.bin"), "feeds[0].path: " AGAIN "3)" },
 	{ A_FEED("@{ name: f, type: itch50, path: data.bin }"), "feeds[0].date: found nothing, " DATE },
 	{ IN_ITCH("path: data.bin, date: @[]"), "feeds[0].date: found a sequence, " DATE },
@@ -392,7 +394,7 @@ static void enter(void)
 
 	unsetenv("TZDIR");
 	folder_enter();
-	file_write("data.bin", "", 0);
+	file_write("data.bin", "x", 1);
 	file_write("mine.yaml", mine, sizeof(mine) - 1);
 	ticket_write("a.ticket", 'a', 0600);
 	ticket_write("b.ticket", 'b', 0600);

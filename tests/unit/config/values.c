@@ -58,7 +58,7 @@ static void enter(void)
 
 	unsetenv("TZDIR");
 	folder_enter();
-	file_write(ODD_PATH, "", 0);
+	file_write(ODD_PATH, "x", 1);
 	file_write("mine.yaml", mine, sizeof(mine) - 1);
 	ticket_write("desk.ticket", 'f', 0400);
 }
