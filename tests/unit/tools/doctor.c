@@ -83,7 +83,7 @@ int tb_subscriber_open(struct tb_subscriber **out, const struct tb_subscriber_op
 
 void tb_subscriber_close(struct tb_subscriber *subscriber)
 {
-	cr_expect_eq((void *)subscriber, (void *)&subscribers);
+	(void)subscriber;
 	subscribers--;
 }
 
