@@ -117,6 +117,20 @@ static int range_check(const char *what, size_t found, uint32_t low, uint32_t hi
 			 low, high);
 }
 
+static int list_check(const char *what, const char *const *list, size_t count, uint32_t max)
+{
+	if (count && !list)
+		return error_set(EINVAL, "publisher options: %s: found a count without its list",
+				 what);
+	if (count > max)
+		return error_set(EINVAL, "publisher options: %s: found %zu, expected 0 to %u", what,
+				 count, max);
+	for (size_t i = 0; i < count; i++)
+		if (!list[i])
+			return error_set(EINVAL, "publisher options: %s[%zu]: found NULL", what, i);
+	return 0;
+}
+
 int publisher_name_check(const char *what, const char *name)
 {
 	size_t length = name ? strnlen(name, CONTROL_NAME_MAX + 1) : 0;
@@ -214,22 +228,21 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 	publisher->log = options->log;
 	publisher->log_user = options->user;
 	if (result == 0)
+		result = range_check("flags", options->flags, 0, TB_PUBLISHER_HELD);
+	if (result == 0)
 		result = range_check("stale_ms", publisher->stale_ms, 20, 60000);
 	if (result == 0)
 		result = range_check("topics_max", publisher->topics_max, 1, BUS_TOPICS_MAX);
 	if (result == 0)
 		result = range_check("subscribers_max", options->subscribers_max, 0,
 				     SUBSCRIBERS_MAX);
-	if (result == 0 && ((options->user_count && !options->users) ||
-			    (options->group_count && !options->groups) ||
-			    (options->listen_count && !options->listen)))
-		result = error_set(EINVAL, "publisher options: found a count without its list");
 	if (result == 0)
-		result = range_check("listen_count", options->listen_count, 0, TOPIC_LISTENERS_MAX);
+		result = list_check("listen", options->listen, options->listen_count,
+				    TOPIC_LISTENERS_MAX);
 	if (result == 0)
-		result = range_check("user_count", options->user_count, 0, NAMES_MAX);
+		result = list_check("users", options->users, options->user_count, NAMES_MAX);
 	if (result == 0)
-		result = range_check("group_count", options->group_count, 0, NAMES_MAX);
+		result = list_check("groups", options->groups, options->group_count, NAMES_MAX);
 	if (result == 0)
 		memcpy(publisher->name, options->name, strlen(options->name) + 1);
 	if (result == 0)
@@ -287,7 +300,6 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 				     .peers_max = subscribers_max,
 				     .notices = publisher->notices };
 	const struct fabric_ops *ops = fabric_find(address, &how.address);
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
 	int result;
 
 	if (!ops)
@@ -306,14 +318,22 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 	for (uint32_t i = 0; i < publisher->realm_count && result == 0; i++)
 		result =
 			ops->expose(gate->listener, &publisher->realms[i].page, i, &gate->pages[i]);
-	if (result < 0)
-		return result;
-	result = announce_gate(gate);
-	if (result < 0)
-		return result;
-	if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, ops->listener_fd(gate->listener),
-		      &event) < 0)
-		return error_set(errno, "epoll: %s", strerror(errno));
+	return result < 0 ? result : announce_gate(gate);
+}
+
+/* From here on the control thread looks at the listeners. Until then who connects waits in their
+ * queues, which the kernel keeps. */
+static int gates_watch(struct tb_publisher *publisher)
+{
+	for (uint32_t i = 0; i < publisher->gate_count; i++) {
+		struct gate *gate = &publisher->gates[i];
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
+
+		if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD,
+			      gate->listener->ops->listener_fd(gate->listener), &event) < 0)
+			return error_set(errno, "bus %s: epoll: %s", publisher->name,
+					 strerror(errno));
+	}
 	return 0;
 }
 
@@ -472,6 +492,9 @@ static int publisher_build(struct tb_publisher *publisher,
 	result = descriptors_open(publisher);
 	if (result == 0)
 		result = gates_open(publisher, options);
+	publisher->held = options->flags & TB_PUBLISHER_HELD;
+	if (result == 0 && !publisher->held)
+		result = gates_watch(publisher);
 	return result < 0 ? result : thread_start(publisher);
 }
 
@@ -480,6 +503,8 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 	struct tb_publisher *publisher;
 	int result;
 
+	if (!out)
+		return error_set(EINVAL, "publisher: found no place for it");
 	*out = NULL;
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL, "publisher options: found size %zu, expected %zu or more",
@@ -487,6 +512,7 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 	publisher = calloc(1, sizeof(*publisher));
 	if (!publisher)
 		return error_set(ENOMEM, "publisher: no memory");
+	publisher->process = getpid();
 	publisher->epoll_fd = publisher->event_fd = publisher->timer_fd = -1;
 	pthread_mutex_init(&publisher->lock, NULL);
 	result = publisher_build(publisher, options);
@@ -496,6 +522,14 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 	}
 	*out = publisher;
 	return 0;
+}
+
+TB_API int tb_publisher_begin(struct tb_publisher *publisher)
+{
+	if (!publisher->held)
+		return 0;
+	publisher->held = false;
+	return gates_watch(publisher);
 }
 
 /* -- topics and counters ------------------------------------------------------------------------
@@ -624,11 +658,13 @@ TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 /* -- closing ------------------------------------------------------------------------------------
  */
 
+/* A child that was forked has neither the thread nor what it holds locked, and shares all the rest:
+ * the descriptors, the memory, the names in the file system. */
 TB_API void tb_publisher_close(struct tb_publisher *publisher)
 {
 	struct timespec now;
 
-	if (!publisher)
+	if (!publisher || publisher->process != getpid())
 		return;
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		tb_topic_end(publisher->topics[i]);

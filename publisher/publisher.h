@@ -93,10 +93,12 @@ struct tb_publisher {
 	int cpu, node;                 /* -1: any */
 	bool fence_in_flush;
 	bool pin_warned;
+	bool held; /* its listeners are not looked at yet */
 
 	tb_log_handler *log;
 	void *log_user;
 
+	pid_t process; /* that opened it; a child that was forked has a copy */
 	pthread_t thread;
 	int epoll_fd, timer_fd, event_fd;
 	_Atomic bool closing;

@@ -255,6 +255,9 @@ static int update_refused(const struct tb_topic *topic, const struct tb_update *
 	if (update->instrument >= topic->names.count)
 		return error_set(EINVAL, "topic %s: found instrument %u, expected one of %u",
 				 topic->name, update->instrument, topic->names.count);
+	if (!update->data && update->length > 0)
+		return error_set(EINVAL, "topic %s: found a payload of %u bytes at NULL",
+				 topic->name, update->length);
 	return error_set(EINVAL, "topic %s: found a payload of %u bytes, expected at most %u",
 			 topic->name, update->length, topic->payload_max);
 }
@@ -335,7 +338,7 @@ static __attribute__((noinline)) int publish_now(struct tb_topic *topic,
 static bool update_right(const struct tb_topic *topic, const struct tb_update *update)
 {
 	return update->size >= sizeof(*update) && update->instrument < topic->names.count &&
-	       update->length <= topic->payload_max &&
+	       update->length <= topic->payload_max && (update->data || update->length == 0) &&
 	       (kind_ours(update->kind) || update->kind >= TB_KIND_USER);
 }
 

@@ -256,9 +256,16 @@ static void subscriber_free(struct tb_subscriber *subscriber)
 	free(subscriber);
 }
 
+/* A child that was forked shares the connection, and what sleeps on it: ending something here would
+ * end it there. */
+static bool is_anothers(const struct tb_subscriber *subscriber)
+{
+	return subscriber->process != getpid();
+}
+
 TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 {
-	if (!subscriber)
+	if (!subscriber || is_anothers(subscriber))
 		return;
 	subscriber->closing = subscriber->untidy = true;
 	if (!subscriber->in_poll)
@@ -481,6 +488,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	struct tb_subscriber *subscriber;
 	int result;
 
+	if (!out)
+		return error_set(EINVAL, "subscriber: found no place for it");
 	*out = NULL;
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL, "subscriber options: found size %zu, expected %zu or more",
@@ -488,6 +497,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	subscriber = calloc(1, sizeof(*subscriber));
 	if (!subscriber)
 		return error_set(ENOMEM, "subscriber: no memory");
+	subscriber->process = getpid();
 	subscriber->epoll_fd = subscriber->timer_fd = subscriber->link_fd = -1;
 	result = options_take(subscriber, options);
 	if (result == 0)
@@ -643,7 +653,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 
 TB_API void tb_unsubscribe(struct tb_subscription *subscription)
 {
-	if (!subscription)
+	if (!subscription || is_anothers(subscription->subscriber))
 		return;
 	subscription->closing = subscription->subscriber->untidy = true;
 	if (!subscription->subscriber->in_poll)

@@ -195,6 +195,7 @@ struct tb_subscriber {
 	bool woken;             /* by what may be no record: house is to be kept */
 	unsigned int under_way; /* READs of all sources */
 
+	pid_t process;                   /* that opened it; a child that was forked has a copy */
 	int epoll_fd, timer_fd, link_fd; /* link_fd: the one in epoll, -1 none */
 	bool descriptor_mode;
 	bool in_poll, closing;

@@ -10,7 +10,8 @@
  *          calls: in tb_subscriber_open, tb_subscribe, and tb_poll where a topic is joined later.
  *          A caller that runs near the device has it there.
  * Lifetime a subscription ends with tb_unsubscribe or its subscriber; both may be called from a
- *          handler and then take effect when the handler returns. */
+ *          handler and then take effect when the handler returns. A child that is forked must not
+ *          call with what its parent opened, but for these two, which do nothing there. */
 #ifndef TICKBUS_SUBSCRIBER_H
 #define TICKBUS_SUBSCRIBER_H
 

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/bytewise.h"
 #include "tests/support/heard.h"
@@ -525,4 +527,74 @@ Test(stream, a_subscription_that_is_ended_when_a_topic_appears_is_told_none_of_i
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
 	cr_expect_eq(endings.records[0], 0);
 	tb_subscriber_close(subscriber);
+}
+
+Test(stream, a_child_that_is_forked_takes_nothing_from_its_parent)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0), *other;
+	struct tb_subscription *subscription =
+		scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	struct notes seen = { 0 };
+	int status = -1;
+	pid_t child;
+
+	scene_publish(topic, 1, 5);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 5));
+	child = fork();
+	if (child == 0) {
+		tb_unsubscribe(subscription);
+		tb_subscriber_close(subscriber);
+		tb_publisher_close(publisher);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0);
+	scene_publish(topic, 6, 10);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 10), "%s", notes.text);
+	cr_expect_null(strstr(notes.text, "ended"), "%s", notes.text);
+	other = scene_subscriber(SCHEME, 0);
+	scene_subscribe(other, "t", TB_FROM_OLDEST, &seen);
+	cr_assert(scene_poll_until(other, &seen.last, 10), "%s", seen.text);
+	tb_subscriber_close(other);
+	tb_subscriber_close(subscriber);
+	notes_free(&seen);
+}
+
+Test(stream, who_opens_without_what_is_needed_is_told)
+{
+	static const char *const lists[] = { "somewhere", NULL };
+	const struct tb_publisher_options bus = { .size = sizeof(bus), .name = "other" };
+	const struct tb_subscriber_options how = { .size = sizeof(how), .address = "shm:test" };
+	struct tb_publisher_options listen = bus, users = bus, groups = bus;
+	struct tb_publisher *other;
+	struct tb_subscriber *subscriber;
+
+	listen.listen = users.users = groups.groups = lists;
+	listen.listen_count = users.user_count = groups.group_count = 2;
+	cr_expect_eq(tb_publisher_open(NULL, &bus), -EINVAL);
+	cr_expect_eq(tb_publisher_open(&other, NULL), -EINVAL);
+	cr_expect_eq(tb_publisher_open(&other, &listen), -EINVAL);
+	cr_expect_str_eq(tb_error(), "publisher options: listen[1]: found NULL");
+	cr_expect_eq(tb_publisher_open(&other, &users), -EINVAL);
+	cr_expect_str_eq(tb_error(), "publisher options: users[1]: found NULL");
+	cr_expect_eq(tb_publisher_open(&other, &groups), -EINVAL);
+	cr_expect_str_eq(tb_error(), "publisher options: groups[1]: found NULL");
+	cr_expect_eq(tb_subscriber_open(NULL, &how), -EINVAL);
+	cr_expect_eq(tb_subscriber_open(&subscriber, NULL), -EINVAL);
+}
+
+Test(stream, a_payload_that_is_not_there_is_refused)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_update update = { .size = sizeof(update),
+				    .instrument = (uint32_t)tb_instrument(topic, "A"),
+				    .kind = TB_KIND_UPDATE,
+				    .length = 8 };
+
+	cr_expect_eq(tb_publish(topic, &update), -EINVAL);
+	cr_expect_str_eq(tb_error(), "topic t: found a payload of 8 bytes at NULL");
+	update.length = 0;
+	cr_expect_eq(tb_publish(topic, &update), 0);
+	cr_expect_eq(tb_topic_sequence(topic), 1);
 }
