@@ -122,7 +122,8 @@ static void stderr_tell(const char *path, const char *why)
 	char words[LOG_LINE_BYTES];
 	struct iovec part = { .iov_base = words };
 
-	snprintf(words, sizeof(words), "log file %s: cannot be written: %s\n", path, why);
+	snprintf(words, sizeof(words), "%s: log file %s: cannot be written: %s\n",
+		 program_invocation_short_name, path, why);
 	part.iov_len = strlen(words);
 	write_now(fd, &part, 1);
 	stderr_close(fd);

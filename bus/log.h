@@ -4,8 +4,8 @@
  * Threads  log_write by any; a line is one write(2), so lines of several threads never mix.
  *          log_reopen by any; writers go on meanwhile.
  * A line that cannot be written (a full disk, a pipe that nobody reads) is counted, never waited
- * for; standard error is told of the first that a file did not take; the first line that can be
- * written again says how many were lost. */
+ * for; standard error is told of the first that a file did not take, with the program's name; the
+ * first line that can be written again says how many were lost. */
 #ifndef TICKBUS_BUS_LOG_H
 #define TICKBUS_BUS_LOG_H
 

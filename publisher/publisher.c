@@ -228,6 +228,8 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 	publisher->log = options->log;
 	publisher->log_user = options->user;
 	if (result == 0)
+		result = range_check("flags", options->flags, 0, TB_PUBLISHER_HELD);
+	if (result == 0)
 		result = range_check("stale_ms", publisher->stale_ms, 20, 60000);
 	if (result == 0)
 		result = range_check("topics_max", publisher->topics_max, 1, BUS_TOPICS_MAX);
@@ -298,7 +300,6 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 				     .peers_max = subscribers_max,
 				     .notices = publisher->notices };
 	const struct fabric_ops *ops = fabric_find(address, &how.address);
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
 	int result;
 
 	if (!ops)
@@ -317,14 +318,22 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 	for (uint32_t i = 0; i < publisher->realm_count && result == 0; i++)
 		result =
 			ops->expose(gate->listener, &publisher->realms[i].page, i, &gate->pages[i]);
-	if (result < 0)
-		return result;
-	result = announce_gate(gate);
-	if (result < 0)
-		return result;
-	if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, ops->listener_fd(gate->listener),
-		      &event) < 0)
-		return error_set(errno, "epoll: %s", strerror(errno));
+	return result < 0 ? result : announce_gate(gate);
+}
+
+/* From here on the control thread looks at the listeners. Until then who connects waits in their
+ * queues, which the kernel keeps. */
+static int gates_watch(struct tb_publisher *publisher)
+{
+	for (uint32_t i = 0; i < publisher->gate_count; i++) {
+		struct gate *gate = &publisher->gates[i];
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
+
+		if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD,
+			      gate->listener->ops->listener_fd(gate->listener), &event) < 0)
+			return error_set(errno, "bus %s: epoll: %s", publisher->name,
+					 strerror(errno));
+	}
 	return 0;
 }
 
@@ -483,6 +492,9 @@ static int publisher_build(struct tb_publisher *publisher,
 	result = descriptors_open(publisher);
 	if (result == 0)
 		result = gates_open(publisher, options);
+	publisher->held = options->flags & TB_PUBLISHER_HELD;
+	if (result == 0 && !publisher->held)
+		result = gates_watch(publisher);
 	return result < 0 ? result : thread_start(publisher);
 }
 
@@ -510,6 +522,14 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 	}
 	*out = publisher;
 	return 0;
+}
+
+TB_API int tb_publisher_begin(struct tb_publisher *publisher)
+{
+	if (!publisher->held)
+		return 0;
+	publisher->held = false;
+	return gates_watch(publisher);
 }
 
 /* -- topics and counters ------------------------------------------------------------------------

@@ -93,6 +93,7 @@ struct tb_publisher {
 	int cpu, node;                 /* -1: any */
 	bool fence_in_flush;
 	bool pin_warned;
+	bool held; /* its listeners are not looked at yet */
 
 	tb_log_handler *log;
 	void *log_user;

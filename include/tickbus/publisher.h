@@ -2,10 +2,10 @@
 /* The publisher: offers topics on a bus and writes their records.
  *
  * Errors   0 or a count, or -errno; tb_error() has the words.
- * Threads  tb_publisher_open, tb_topic_create, tb_topic_end and tb_publisher_close by one thread at
- *          a time; each topic is written (tb_instrument, tb_publish, tb_flush) by one thread, which
- *          may be another for each topic. One thread of the library's own answers subscribers; the
- *          publishing threads never wait for it.
+ * Threads  tb_publisher_open, tb_publisher_begin, tb_topic_create, tb_topic_end and
+ *          tb_publisher_close by one thread at a time; each topic is written (tb_instrument,
+ *          tb_publish, tb_flush) by one thread, which may be another for each topic. One thread of
+ *          the library's own answers subscribers; the publishing threads never wait for it.
  * Memory   a topic's memory is allocated, and its pages are there, when it is created; publishing
  *          allocates nothing. Options, names and schemas are copied.
  * Lifetime a topic lives until its publisher is closed. A child that is forked must not call with
@@ -57,6 +57,10 @@ struct tb_realm {
 /* A number that may be 0, where 0 means that none is asked for. */
 #define TB_ON(number) ((uint32_t)(number) + 1)
 
+/* Nobody who connects is answered before tb_publisher_begin: so nobody finds half of the topics, or
+ * is told that there is none of a name that is yet to come. */
+#define TB_PUBLISHER_HELD 0x1u
+
 struct tb_publisher_options {
 	size_t size;               /* sizeof(struct tb_publisher_options) */
 	const char *name;          /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-]; required */
@@ -82,11 +86,12 @@ struct tb_publisher_options {
 					* without a ticket. Where realms are named, who shows no
 					* ticket is refused if none of them is "anonymous" */
 	size_t realm_count;
-	uint32_t cpu;  /* TB_ON(the processor that the library's thread stays on); 0: any
-			* near the node */
-	uint32_t numa; /* TB_ON(the NUMA node that topics' memory is taken from, and that the
-			* library's thread runs near); 0: that of the device of the first
-			* RDMA address, or any where that is not known */
+	uint32_t cpu;   /* TB_ON(the processor that the library's thread stays on); 0: any
+			 * near the node */
+	uint32_t numa;  /* TB_ON(the NUMA node that topics' memory is taken from, and that the
+			 * library's thread runs near); 0: that of the device of the first
+			 * RDMA address, or any where that is not known */
+	uint32_t flags; /* TB_PUBLISHER_... */
 };
 
 /* Flags of a topic.
@@ -124,6 +129,10 @@ struct tb_update {
  * place; -ENOMEM, -EMFILE. */
 TB_API int tb_publisher_open(struct tb_publisher **publisher,
 			     const struct tb_publisher_options *options);
+
+/* Answers those who connect, from here on: who came before waits as long as it likes. Of use with
+ * TB_PUBLISHER_HELD alone; topics may be added before and after. -ENOMEM, -ENOSPC: as epoll_ctl. */
+TB_API int tb_publisher_begin(struct tb_publisher *publisher);
 
 /* Adds a topic, empty, in a new epoch. -EINVAL; -EEXIST the name is taken; -ENOSPC topics_max or 64
  * groups are there; -ENOMEM with the bytes asked for. */

@@ -324,7 +324,7 @@ static void *thread_run(void *user)
 /* -- opening ------------------------------------------------------------------------------------
  */
 
-static int output_open(struct feed *feed, struct output *output, const struct feed_topic *to)
+static int output_open(struct output *output, const struct feed_topic *to)
 {
 	struct tb_schema *made = NULL;
 	int result;
@@ -332,7 +332,7 @@ static int output_open(struct feed *feed, struct output *output, const struct fe
 	output->to = *to;
 	output->instruments = malloc(MARKET_SYMBOLS * sizeof(*output->instruments));
 	if (!output->instruments)
-		return error_set(ENOMEM, "feed %s: no memory", feed->name);
+		return error_set(ENOMEM, "no memory");
 	for (uint32_t symbol = 0; symbol < MARKET_SYMBOLS; symbol++)
 		output->instruments[symbol] = INSTRUMENT_NEW;
 	result = tb_schema_load(&made, market_selects[to->select]);
@@ -350,11 +350,11 @@ static int outputs_open(struct feed *feed, uint32_t *wanted)
 	feed->outputs = calloc(count ? count : 1, sizeof(*feed->outputs));
 	feed->joined = calloc(count ? count : 1, sizeof(struct tb_topic *));
 	if (!feed->outputs || !feed->joined)
-		return error_set(ENOMEM, "feed %s: no memory", feed->name);
+		return error_set(ENOMEM, "no memory");
 	for (size_t i = 0; i < count && result == 0; i++) {
 		feed->joined[i] = feed->options.topics[i].topic;
 		*wanted |= 1u << feed->options.topics[i].select;
-		result = output_open(feed, &feed->outputs[i], &feed->options.topics[i]);
+		result = output_open(&feed->outputs[i], &feed->options.topics[i]);
 	}
 	return result;
 }
@@ -384,7 +384,7 @@ int feed_open(struct feed **out, const struct feed_options *options)
 	feed->pace.event_fd = -1;
 	feed->name = strdup(options->name);
 	result = feed->name ? pace_open(&feed->pace, options->speed_milli)
-			    : error_set(ENOMEM, "feed %s: no memory", options->name);
+			    : error_set(ENOMEM, "no memory");
 	if (result == 0)
 		result = outputs_open(feed, &market.wanted);
 	if (result == 0)

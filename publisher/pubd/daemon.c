@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ static_assert((int)TB_LOG_ERROR == LOG_LEVEL_ERROR && (int)TB_LOG_DEBUG == LOG_L
 struct daemon {
 	const struct settings *settings;
 	struct log *log;
+	bool (*ends)(void);    /* whether the end was asked for already */
 	pthread_mutex_t lines; /* of feeds, held back until the bus has said that it is there */
 	struct tb_publisher *publisher;
 	struct feed_topic *topics; /* as in the settings, but grouped by feed */
@@ -75,7 +77,7 @@ static int bus_open(struct daemon *daemon)
 		.stale_ms = bus->stale_ms,
 		.topics_max = bus->topics_max,
 		.subscribers_max = bus->subscribers_max,
-		.exit_wait_ms = bus->exit_wait_ms ? bus->exit_wait_ms : UINT32_MAX,
+		.exit_wait_ms = UINT32_MAX, /* main waits, who can be told not to */
 		.log = daemon_log,
 		.user = daemon->log,
 		.multicast = bus->multicast,
@@ -85,6 +87,7 @@ static int bus_open(struct daemon *daemon)
 		.numa = TB_ON(bus->numa),
 		.realms = realms,
 		.realm_count = settings->realm_count,
+		.flags = TB_PUBLISHER_HELD,
 	};
 	int result;
 
@@ -159,9 +162,10 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 static int feeds_start(struct daemon *daemon)
 {
 	const struct settings *settings = daemon->settings;
-	int result = 0;
+	int result;
 
 	pthread_mutex_lock(&daemon->lines);
+	result = tb_publisher_begin(daemon->publisher);
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++)
 		result = feed_start(daemon->feeds[f]);
 	if (result == 0)
@@ -171,29 +175,46 @@ static int feeds_start(struct daemon *daemon)
 	return result;
 }
 
-/* Every topic is there before any feed begins. The bus listens already: who asks for a topic in
- * between and does not wait is told that there is none. */
+/* Memory takes its time: who waits for the bus meanwhile can see how much of it. */
+static void sizes_tell(const struct daemon *daemon)
+{
+	const struct settings *settings = daemon->settings;
+	uint64_t bytes = 0;
+
+	for (size_t t = 0; t < settings->topic_count; t++)
+		bytes += settings->topics[t].bytes;
+	log_write(daemon->log, LOG_LEVEL_INFO, "makes %zu topics, %" PRIu64 " bytes",
+		  settings->topic_count, bytes);
+}
+
+/* Every topic is there before anyone is answered and any feed begins. Where the end is asked for
+ * before, nothing begins. */
 static int feeds_open(struct daemon *daemon, int done_fd)
 {
 	const struct settings *settings = daemon->settings;
 	size_t made = 0;
 	int result = 0;
 
+	sizes_tell(daemon);
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++) {
 		const size_t first = made;
 
-		for (size_t t = 0; t < settings->topic_count && result == 0; t++)
+		for (size_t t = 0; t < settings->topic_count && result == 0; t++) {
+			if (daemon->ends())
+				return 0;
 			if (settings->topics[t].feed == &settings->feeds[f])
 				result = topic_make(daemon, &settings->topics[t],
 						    &daemon->topics[made++]);
+		}
 		if (result == 0)
 			result = feed_make(daemon, &settings->feeds[f], &daemon->topics[first],
 					   made - first, done_fd, &daemon->feeds[f]);
 	}
-	return result < 0 ? result : feeds_start(daemon);
+	return result < 0 || daemon->ends() ? result : feeds_start(daemon);
 }
 
-int daemon_open(struct daemon **out, const struct settings *settings, struct log *log, int done_fd)
+int daemon_open(struct daemon **out, const struct settings *settings, struct log *log,
+		bool (*ends)(void), int done_fd)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 	int result;
@@ -203,6 +224,7 @@ int daemon_open(struct daemon **out, const struct settings *settings, struct log
 		return error_set(ENOMEM, "no memory");
 	daemon->settings = settings;
 	daemon->log = log;
+	daemon->ends = ends;
 	pthread_mutex_init(&daemon->lines, NULL);
 	daemon->topics = calloc(settings->topic_count + 1, sizeof(*daemon->topics));
 	daemon->feeds = calloc(settings->feed_count + 1, sizeof(struct feed *));
@@ -227,6 +249,20 @@ bool daemon_done(const struct daemon *daemon)
 		    feed_at_end(daemon->feeds[f]) != FEED_EXIT)
 			return false;
 	return daemon->settings->feed_count > 0;
+}
+
+void daemon_end(struct daemon *daemon)
+{
+	for (size_t f = 0; f < daemon->settings->feed_count; f++)
+		feed_stop(daemon->feeds[f]);
+	for (size_t t = 0; t < daemon->settings->topic_count; t++)
+		if (daemon->topics[t].topic)
+			tb_topic_end(daemon->topics[t].topic);
+}
+
+bool daemon_left(const struct daemon *daemon)
+{
+	return tb_publisher_joins(daemon->publisher, NULL, 0) == 0;
 }
 
 bool daemon_close(struct daemon *daemon)

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bus/error.h"
@@ -21,6 +22,8 @@
 #include "publisher/pubd/fit.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SETTINGS = 2 };
+
+#define LEAVING_POLL_MS 20
 
 enum mode { MODE_RUN, MODE_CHECK, MODE_PRINT };
 
@@ -83,12 +86,13 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 	return -1;
 }
 
-/* Without this a socket would get the number of a closed standard error, and the log with it. */
+/* Without this a socket would get the number of a closed standard error, and the log with it. What
+ * is written to a standard output that was closed is an error as ever. */
 static void standard_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
-			open("/dev/null", O_RDWR);
+			open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
 }
 
 /* Each subscriber costs descriptors, and each grant that it has not read yet; what the usual limit
@@ -118,12 +122,39 @@ static int signals_open(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+/* Whether a signal that ends it has come and was not read yet. */
+static bool signals_end(void)
+{
+	sigset_t set;
+
+	sigpending(&set);
+	return sigismember(&set, SIGTERM) || sigismember(&set, SIGINT);
+}
+
+/* Reads a signal. Whether it is one that ends, which is logged with what follows from it. */
+static bool signal_take(struct log *log, int signal_fd, const char *what)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
+		return false;
+	if (info.ssi_signo != SIGHUP) {
+		log_write(log, LOG_LEVEL_INFO, "%s from pid %u; %s", strsignal((int)info.ssi_signo),
+			  info.ssi_pid, what);
+		return true;
+	}
+	if (log_reopen(log) < 0)
+		log_write(log, LOG_LEVEL_ERROR, "%s; goes on in the old one", tb_error());
+	else
+		log_write(log, LOG_LEVEL_INFO, "log opened anew");
+	return false;
+}
+
 /* Until a signal ends it or the feeds are done. */
 static void wait_for_end(const struct daemon *daemon, struct log *log, int signal_fd, int done_fd)
 {
 	struct pollfd ready[2] = { { .fd = signal_fd, .events = POLLIN },
 				   { .fd = done_fd, .events = POLLIN } };
-	struct signalfd_siginfo info;
 	eventfd_t count;
 
 	for (;;) {
@@ -136,18 +167,33 @@ static void wait_for_end(const struct daemon *daemon, struct log *log, int signa
 				return;
 			}
 		}
-		if (!(ready[0].revents & POLLIN) ||
-		    read(signal_fd, &info, sizeof(info)) != sizeof(info))
-			continue;
-		if (info.ssi_signo != SIGHUP) {
-			log_write(log, LOG_LEVEL_INFO, "%s from pid %u; ends",
-				  strsignal((int)info.ssi_signo), info.ssi_pid);
+		if ((ready[0].revents & POLLIN) && signal_take(log, signal_fd, "ends"))
 			return;
-		}
-		if (log_reopen(log) < 0)
-			log_write(log, LOG_LEVEL_ERROR, "%s; goes on in the old one", tb_error());
-		else
-			log_write(log, LOG_LEVEL_INFO, "log opened anew");
+	}
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Until subscribers have read to the end and left, the time for it is over, or another signal. Who
+ * was about to join has a turn to do so. */
+static void wait_for_readers(const struct daemon *daemon, struct log *log, uint32_t wait_ms,
+			     int signal_fd)
+{
+	const uint64_t late_ms = now_ms() + wait_ms;
+	struct pollfd ready = { .fd = signal_fd, .events = POLLIN };
+
+	while (now_ms() < late_ms) {
+		if (poll(&ready, 1, LEAVING_POLL_MS) > 0 &&
+		    signal_take(log, signal_fd, "waits for no subscriber"))
+			return;
+		if (daemon_left(daemon))
+			return;
 	}
 }
 
@@ -163,12 +209,14 @@ static int run(const struct settings *settings)
 		fprintf(stderr, "pubd: %s\n", tb_error());
 	} else if (signal_fd < 0 || done_fd < 0) {
 		log_write(&log, LOG_LEVEL_ERROR, "no descriptors: %s", strerror(errno));
-	} else if (daemon_open(&daemon, settings, &log, done_fd) < 0) {
+	} else if (daemon_open(&daemon, settings, &log, signals_end, done_fd) < 0) {
 		log_write(&log, LOG_LEVEL_ERROR, "%s", tb_error());
 		if (settings->log.file)
 			fprintf(stderr, "pubd: %s\n", tb_error());
 	} else {
 		wait_for_end(daemon, &log, signal_fd, done_fd);
+		daemon_end(daemon);
+		wait_for_readers(daemon, &log, settings->bus.exit_wait_ms, signal_fd);
 		good = daemon_close(daemon);
 		status = good ? EXIT_DONE : EXIT_FAILED;
 	}
@@ -197,7 +245,7 @@ int main(int argc, char **argv)
 		status = EXIT_SETTINGS;
 	if (status == EXIT_DONE && mode == MODE_PRINT) {
 		settings_print(settings, stdout);
-		if (fflush(stdout) != 0) {
+		if (fflush(stdout) != 0 || ferror(stdout)) {
 			fprintf(stderr, "pubd: standard output: %s\n", strerror(errno));
 			status = EXIT_FAILED;
 		}

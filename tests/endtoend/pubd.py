@@ -476,8 +476,57 @@ class Daemon(Bench):
         for name in feeds:
             self.says(pubd, f"feed {name}: .*to the end")
         lines = re.findall(r"^\S+ info (\w+)", pubd.err.read_text(), re.M)
-        self.assertEqual((lines[0], lines.count("bus")), ("bus", 1))
+        self.assertEqual((lines[:2], lines.count("bus")), (["makes", "bus"], 1))
         self.stop(pubd)
+
+    def test_whoever_asks_during_the_start_is_answered_when_all_topics_are_there(self):
+        topics = "".join(f"  - {{ name: t{i}, feed: f, select: quote, schema: quote, slots: 8192 }}\n"
+                         for i in range(200))
+        path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
+        pubd = self.begin(PUBD, self.file("pubd.yaml", f"""bus: {{ name: b }}
+schemas: [ quote ]
+feeds: [ {{ name: f, {itch(path, ", speed: realtime")} }} ]
+topics:
+{topics}"""))
+        self.until((self.folder / "b.sock").exists, "a socket", pubd)
+        patience = ("--timeout", "60000")
+        asked = [self.begin(TICKBUS, "topics", "shm:b", "--format", "csv", *patience),
+                 self.begin(TICKBUS, "cat", "shm:b", "t199", "--from", "oldest", "--count", "1", *patience)]
+        self.assertEqual(len(self.ends(asked[0], 0).splitlines()), 1 + 200)
+        self.assertEqual(len(self.ends(asked[1], 0).splitlines()), 1)
+        self.stop(pubd)
+
+    def test_an_end_that_is_asked_for_during_the_start_begins_nothing(self):
+        pending = ("import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); "
+                   "os.kill(os.getpid(), signal.SIGTERM); os.execv(sys.argv[1], sys.argv[1:])")
+        self.prefix = [sys.executable, "-c", pending]
+        pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
+        self.ends(pubd, 0)
+        words = pubd.err.read_text()
+        self.assertRegex(words, r"info makes 1 topics, \d+ bytes\n.*Terminated from pid \d+; ends\n$")
+        self.assertEqual(words.count("\n"), 2, words)
+        self.assertEqual(list(self.folder.glob("b.*")), [])
+
+    def test_a_second_sigterm_waits_for_no_subscriber(self):
+        feed = "type: synthetic, symbols: 10, rate: 20000, speed: realtime, date: 2024-01-02"
+        pubd = self.pubd(settings(feed, ["quote"], bus=", exit_wait_ms: 600000"))
+        cat = self.cat("nasdaq.quote")
+        self.says(cat, "appeared")
+        cat.send_signal(signal.SIGSTOP)
+        pubd.send_signal(signal.SIGTERM)
+        self.says(pubd, "; ends\n")
+        pubd.send_signal(signal.SIGTERM)
+        self.ends(pubd, 0)
+        self.assertRegex(pubd.err.read_text(), r"; waits for no subscriber\n.*had not read to the end")
+        cat.send_signal(signal.SIGCONT)
+
+    def test_an_output_that_is_closed_is_an_error(self):
+        path = self.file("pubd.yaml", self.quiet())
+        self.prefix = ["sh", "-c", 'exec "$0" "$@" >&-']
+        for arguments in (("--print-effective", path), ("--version",), ("--help",)):
+            pubd = self.begin(PUBD, *arguments)
+            self.ends(pubd, 1)
+            self.assertIn("pubd: standard output: Bad file descriptor", pubd.err.read_text())
 
     def test_sigterm_ends_topics_and_readers_read_to_their_end(self):
         feed = "type: synthetic, symbols: 10, rate: 100000, speed: realtime, date: 2024-01-02"

@@ -184,7 +184,7 @@ class Disk(Scene):
         witness = self.witness()
         witness.reads_on()
         self.goes_on(witness)
-        self.assertEqual(pubd.words(), "log file /dev/full: cannot be written: No space left on "
+        self.assertEqual(pubd.words(), "pubd: log file /dev/full: cannot be written: No space left on "
                                        "device\n")
         pubd.stop()
         witness.ends(0)

@@ -226,7 +226,7 @@ Test(log, a_pipe_of_another_user_that_nobody_reads_is_not_waited_for)
 
 Test(log, that_a_file_is_full_is_told_to_nobody_who_does_not_read)
 {
-	char words[100];
+	char words[100], expected[160];
 	int ends[2], before;
 	ssize_t got;
 
@@ -245,7 +245,10 @@ Test(log, that_a_file_is_full_is_told_to_nobody_who_does_not_read)
 	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "two"); /* it returns */
 	stderr_replace(before);
-	cr_expect_str_eq(words, "log file /dev/full: cannot be written: No space left on device\n");
+	snprintf(expected, sizeof(expected),
+		 "%s: log file /dev/full: cannot be written: No space left on device\n",
+		 program_invocation_short_name);
+	cr_expect_str_eq(words, expected);
 	close(ends[0]);
 	close(ends[1]);
 }
