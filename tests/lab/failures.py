@@ -66,15 +66,17 @@ class Scene:
         """The first such event since then: a machine that was late may have brought others before."""
         return reader.sees(event, sum(one["ms"] < since_ms for one in reader.events(event)) + 1)
 
-    def all_told(self, event, since_ms, kinds=None, silent=False):
+    def all_told(self, event, since_ms, kinds=None, silent=False, done_ms=None):
         """Every reader is told the event within the bound, which grows by what the machine was late meanwhile;
-        returns after how many ms. `silent`: and not before the bound either, since nothing but the missing pulse
-        tells; the last one came up to a quarter of the bound before."""
+        returns after how many ms. `done_ms`: what causes it was begun at since_ms, and done by then. `silent`: and not
+        long before the bound either, since nothing but the missing pulse tells."""
         took = []
         for kind, reader in self.readers.items():
             if kinds is not None and kind not in kinds:
                 continue
             found = self.told(reader, event, since_ms)["ms"] - since_ms
+            if done_ms:
+                found -= min(found, done_ms - since_ms)
             late = self.lateness[reader.host.guest].ms(since_ms, since_ms + found)
             words = f"over {kind}: {event} after {found:.0f} ms, on a machine that was {late:.0f} ms late"
             self.lab.note(words)

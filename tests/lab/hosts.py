@@ -139,11 +139,13 @@ class Host:
         return Process(self, command).wait(status)
 
     def act(self, command):
-        """Runs a command; returns the host's CLOCK_MONOTONIC just before it, in milliseconds."""
-        return float(self.run(f"read -r now _ </proc/uptime\necho $now\n{command}").split()[0]) * 1000
+        """Runs a command; returns the host's CLOCK_MONOTONIC just before and behind it, in milliseconds."""
+        now = "read -r now _ </proc/uptime\necho $now"
+        lines = self.run(f"{now}\n{command}\n{now}").splitlines()
+        return float(lines[0]) * 1000, float(lines[-1]) * 1000
 
     def now(self):
-        return self.act("")
+        return self.act(":")[0]
 
     def reaches(self, other):
         ping = self.run(f"busybox ping -c 1 -W 1 -I {self.rxe} {other.rxe}; [ $? -lt 2 ]")
@@ -154,7 +156,7 @@ class Host:
         if self.alone:
             when = self.now()
             self.lab.topology.switch.cable(self.number, "off")
-            return when
+            return when, when
         return self.act(self.cables("nomaster", "nomaster"))
 
     def cables(self, *verbs):

@@ -9,7 +9,7 @@ from guests import Failed
 HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 20, 25, 1, 10, 1000
 SEED = 27
 GROWTH_KB = 5  # for each that is gone; a connection that is kept has more than 20 KiB of receives
-HELD = 60      # at once: what pubd ever had of them, it may keep
+HELD = 60      # at once, then in a row: what pubd ever had of them, it may keep
 
 
 def all_at_once(lab, **what):
@@ -57,6 +57,7 @@ def affect_nobody(lab, connects):
     reasons(daemon, "(was dropped|left)", (MESSAGES + GREEDY) * kinds)
     others = len(readers) + SILENT * kinds
     storm(lab, HELD, "held")
+    storm(lab, HELD, "row")
     subscribers_left(lab, others)
     before = resident_kb(daemon)
     storm(lab, connects, "row")

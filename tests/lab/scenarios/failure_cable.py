@@ -8,8 +8,8 @@ SECONDS = 120
 
 def run(lab):
     scene = failures.Scene(lab)
-    when = lab.host(1).unplug()
-    scene.all_told("stale", when, kinds=lab.kinds)
+    when, out = lab.host(1).unplug()
+    scene.all_told("stale", when, kinds=lab.kinds, done_ms=out)
     scene.all_read_on(kinds=("shm",))
     lab.host(1).plug()
     for kind in lab.kinds:

@@ -36,7 +36,7 @@ def pace(lab, scene, fast, where):
 
 def unaffected(lab, scene, fast, slow):
     alone = pace(lab, scene, fast, "beside another one")
-    rows = SameRows(lab, scene.readers["shm"], 2 * RATE, RECORDS, dict.fromkeys(fast, FAST))
+    rows = SameRows(lab, scene.readers["shm"], 6 * RATE, RECORDS, dict.fromkeys(fast, FAST))
     for reader in slow.values():
         reader.process.signal("STOP")
     beside = pace(lab, scene, fast, "beside one that stands still")
