@@ -98,6 +98,35 @@ Test(topic, one_that_cannot_be_added_is_refused_before_its_memory_is_made)
 	tb_schema_free(schema);
 }
 
+Test(topic, a_bus_that_is_held_answers_nobody_before_it_begins)
+{
+	struct tb_publisher_options options = { .size = sizeof(options),
+						.name = "held",
+						.exit_wait_ms = UINT32_MAX,
+						.flags = TB_PUBLISHER_HELD << 1 };
+	struct tb_subscriber_options who = { .size = sizeof(who),
+					     .address = "shm:held",
+					     .connect_ms = 50 };
+	struct tb_subscriber *subscriber;
+	struct tb_publisher *held;
+
+	cr_expect_eq(tb_publisher_open(&held, &options), -EINVAL);
+	cr_expect_str_eq(tb_error(), "publisher options: flags: found 2, expected 0 to 1");
+	options.flags = TB_PUBLISHER_HELD;
+	cr_assert_eq(tb_publisher_open(&held, &options), 0, "%s", tb_error());
+	scene_topic(held, "t", 64, 0);
+	cr_expect_lt(tb_subscriber_open(&subscriber, &who), 0); /* its hello is read later */
+	cr_assert_eq(tb_publisher_begin(held), 0, "%s", tb_error());
+	cr_expect_eq(tb_publisher_begin(held), 0, "%s", tb_error());
+	scene_topic(held, "u", 64, 0);
+	who.connect_ms = SCENE_DEADLINE_MS;
+	cr_assert_eq(tb_subscriber_open(&subscriber, &who), 0, "%s", tb_error());
+	tb_subscriber_close(subscriber);
+	tb_publisher_close(held);
+	cr_assert_eq(tb_publisher_open(&held, &options), 0, "%s", tb_error());
+	tb_publisher_close(held); /* which never began */
+}
+
 Test(topic, a_restart_without_memory_for_the_network_leaves_the_topic_as_it_was)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
