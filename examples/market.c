@@ -10,7 +10,8 @@
 
 #define ACTIVE_MAX 256
 
-uint64_t market_now_ns(void)
+/* On the clock that publishers stamp records with, which may be set anew: for latency alone. */
+static uint64_t market_now_ns(void)
 {
 	struct timespec now;
 

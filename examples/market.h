@@ -55,6 +55,4 @@ bool market_ended(const struct market *market);
  * interval. Their number. */
 size_t market_active(struct market *market, struct symbol **found, size_t max);
 
-uint64_t market_now_ns(void);
-
 #endif

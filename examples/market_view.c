@@ -46,6 +46,15 @@ struct view {
 
 static volatile sig_atomic_t stopped;
 
+/* A clock that nobody sets. */
+static uint64_t view_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
 static void on_signal(int number)
 {
 	(void)number;
@@ -205,9 +214,9 @@ static void draw(struct view *view)
 /* -- plain lines --------------------------------------------------------------------------------
  */
 
-static void print_line(struct view *view, uint64_t now_ns)
+static void print_line(struct view *view)
 {
-	const time_t second = (time_t)(now_ns / SECOND_NS);
+	const time_t second = time(NULL);
 	struct symbol *found[1];
 	char time[16], p50[32], p99[32], bid[32], ask[32], last[32];
 	struct tm day;
@@ -247,7 +256,7 @@ static void print_stream(const struct stream *stream)
 
 static void print_summary(struct view *view)
 {
-	const uint64_t ms = (market_now_ns() - view->begun_ns) / 1000000;
+	const uint64_t ms = (view_now_ns() - view->begun_ns) / 1000000;
 	const struct histogram *all = view->market.all;
 	char p50[32], p99[32], max[32];
 
@@ -291,17 +300,17 @@ static void second_over(struct view *view, uint64_t now_ns)
 	view->second_records = records(view);
 	view->second_ns = now_ns;
 	if (!view->terminal)
-		print_line(view, now_ns);
+		print_line(view);
 }
 
 static int run(struct view *view, struct tb_subscriber *subscriber)
 {
 	uint64_t sleep_ns = 0; /* until then it looks again at once */
 
-	view->begun_ns = view->second_ns = market_now_ns();
+	view->begun_ns = view->second_ns = view_now_ns();
 	while (!stopped && !market_ended(&view->market)) {
 		const int count = tb_poll(subscriber, TURN);
-		const uint64_t now_ns = market_now_ns();
+		const uint64_t now_ns = view_now_ns();
 
 		if (count < 0)
 			return count;

@@ -26,6 +26,22 @@ import pubd  # it reads the same arguments
 
 EXAMPLES, SOURCE = map(pathlib.Path, sys.argv[4:6])
 ROWS, COLUMNS = 12, 60
+# Who looks at the time of day a second time is told one of an hour before.
+LEAP = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static int looks;
+	const int result = (int)syscall(SYS_clock_gettime, clock, now);
+
+	if (clock == CLOCK_REALTIME && looks++)
+		now->tv_sec -= 3600;
+	return result;
+}
+"""
 ENDING = ", at_end: exit, start: { subscribers: %d }"
 
 
@@ -79,6 +95,21 @@ class Examples(pubd.Bench):
         output = self.ends(view, 0)
         self.assertNotIn("\033", output)
         self.expect_summary(output)
+        self.ends(daemon, 0)
+
+    def test_market_view_counts_seconds_while_the_clock_is_set_back(self):
+        leap, library = self.file("leap.c", LEAP), self.folder / "leap.so"
+        if not shutil.which("cc"):
+            self.skipTest("no compiler")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, leap], check=True)
+        self.env["LD_PRELOAD"] = str(library)
+        self.env["ASAN_OPTIONS"] = self.env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        view = self.begin(*self.view())
+        del self.env["LD_PRELOAD"]
+        daemon = self.market(2)
+        output = self.ends(view, 0)
+        self.expect_summary(output)
+        self.assertLess(int(re.search(r"records in (\d+)", output)[1]), 2 * pubd.PATIENCE_S)
         self.ends(daemon, 0)
 
     def test_market_view_draws_on_a_terminal_within_its_width_and_gives_it_back(self):
