@@ -2,6 +2,7 @@
 #include "bus/address.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -11,7 +12,9 @@
 
 #include "bus/error.h"
 
-#define TEXT_MAX 255
+#define TEXT_MAX   255
+#define LINE_BYTES 64 /* slots are whole lines */
+#define BATCH_PAGE 4096
 
 /* The usual ACK timeout and retries bring an error after about 120 ms of silence on a software
  * device, and at most four times that on hardware, which may round up: within a stale bound of a
@@ -34,6 +37,8 @@ static const struct knob {
 	{ "read_bytes", offsetof(struct address, read_bytes), 64, 16777216, 0 },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
+
+static_assert(KNOBS < 32, "one bit for each, and one for source");
 
 static bool number_parse(const char *text, uint32_t low, uint32_t high, uint32_t *number)
 {
@@ -159,26 +164,43 @@ bool address_same(const struct sockaddr_storage *a, const struct sockaddr_storag
 		       ((const struct sockaddr_in *)b)->sin_port; /* both have it there */
 }
 
-static int knob_parse(const char *text, const char *knob, struct address *address)
+static int source_parse(const char *text, const char *value, struct address *address)
+{
+	if (address_parse_host(value, &address->source) == 0 && !has_port(&address->source) &&
+	    address->source.ss_family == address->host.ss_family)
+		return 0;
+	return error_set(EINVAL,
+			 "address rdma:%s: source: found \"%s\", expected an IPv%d "
+			 "address of this host",
+			 text, value, address->host.ss_family == AF_INET ? 4 : 6);
+}
+
+/* given: a bit for each that was. */
+static int once_check(const char *text, const char *name, size_t bit, uint32_t *given)
+{
+	if (*given >> bit & 1)
+		return error_set(EINVAL, "address rdma:%s: found %s= twice, expected it once", text,
+				 name);
+	*given |= 1u << bit;
+	return 0;
+}
+
+static int knob_parse(const char *text, const char *knob, struct address *address, uint32_t *given)
 {
 	const char *value = strchr(knob, '=');
 	const size_t length = value ? (size_t)(value - knob) : 0;
 
-	if (length == 6 && memcmp(knob, "source", 6) == 0) {
-		if (address_parse_host(value + 1, &address->source) == 0 &&
-		    !has_port(&address->source) &&
-		    address->source.ss_family == address->host.ss_family)
-			return 0;
-		return error_set(EINVAL,
-				 "address rdma:%s: source: found \"%s\", expected an IPv%d "
-				 "address of this host",
-				 text, value + 1, address->host.ss_family == AF_INET ? 4 : 6);
-	}
+	if (length == 6 && memcmp(knob, "source", 6) == 0)
+		return once_check(text, "source", KNOBS, given) < 0
+			       ? -EINVAL
+			       : source_parse(text, value + 1, address);
 	for (size_t i = 0; i < KNOBS; i++) {
 		uint32_t *field = (uint32_t *)(void *)((char *)address + knobs[i].offset);
 
 		if (length != strlen(knobs[i].name) || memcmp(knob, knobs[i].name, length) != 0)
 			continue;
+		if (once_check(text, knobs[i].name, i, given) < 0)
+			return -EINVAL;
 		if (number_parse(value + 1, knobs[i].low, knobs[i].high, field))
 			return 0;
 		return error_set(EINVAL,
@@ -194,9 +216,29 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 		text, knob);
 }
 
+/* A batch that is not said may be the program's own, and is looked at with that. */
+static int read_bytes_check(const char *text, const struct address *address)
+{
+	const uint32_t read = address->read_bytes;
+	const uint32_t most = address->batch_bytes / BATCH_PAGE * BATCH_PAGE;
+
+	if (read % LINE_BYTES != 0)
+		return error_set(EINVAL,
+				 "address rdma:%s: read_bytes: found %" PRIu32
+				 ", expected a multiple of %d: slots are",
+				 text, read, LINE_BYTES);
+	if (read && most && (read < most / ADDRESS_READS || read > most))
+		return error_set(EINVAL,
+				 "address rdma:%s: read_bytes: found %" PRIu32 ", expected %" PRIu32
+				 " to %" PRIu32 " with batch_bytes=%" PRIu32,
+				 text, read, most / ADDRESS_READS, most, address->batch_bytes);
+	return 0;
+}
+
 int address_parse(const char *text, struct address *address)
 {
 	char copy[TEXT_MAX + 1], *rest = copy, *part;
+	uint32_t given = 0;
 	int result = 0;
 
 	memset(address, 0, sizeof(*address));
@@ -219,8 +261,8 @@ int address_parse(const char *text, struct address *address)
 				 "of one",
 				 text);
 	while (result == 0 && (part = strsep(&rest, ",")))
-		result = knob_parse(text, part, address);
-	return result;
+		result = knob_parse(text, part, address, &given);
+	return result < 0 ? result : read_bytes_check(text, address);
 }
 
 int address_parse_listen(const char *text, struct address *address)

@@ -6,7 +6,8 @@
  *
  * HOST is an address, not a name: nothing here asks anybody. Which device, which GID and which
  * pkey are used follows from it (and from source), as the RDMA connection manager finds them. The
- * table of knobs is in address.c; a knob that is not given has its usual value. */
+ * table of knobs is in address.c; a knob that is not given has its usual value, and none is given
+ * twice. */
 #ifndef TICKBUS_BUS_ADDRESS_H
 #define TICKBUS_BUS_ADDRESS_H
 
@@ -16,6 +17,7 @@
 #include <sys/socket.h>
 
 #define ADDRESS_WORDS 64
+#define ADDRESS_READS 32 /* of a batch at most: the least read_bytes is such a part */
 #define ADDRESS_GROUP_WORDS                                                                        \
 	"GROUP:PORT of a multicast group like 239.10.0.1:7472, but none of 224.0.0.0/24, "         \
 	"which is of the link's own protocols"

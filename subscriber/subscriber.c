@@ -2,6 +2,7 @@
 /* The subscriber's public calls, and the order in which its parts get their turn. */
 #include "subscriber/subscriber.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@
 #define BATCH_BYTES_MIN     8192
 #define BATCH_BYTES_MAX     (16u << 20)
 #define SOON_NS             1000000
+
+static_assert(READS_MAX * HALVES_MAX == ADDRESS_READS, "addresses are held to the same");
 
 uint64_t subscriber_now_ms(void)
 {
@@ -572,17 +575,19 @@ static int topic_missing(const struct tb_subscriber *subscriber,
 {
 	static const uint8_t none[TB_TICKET_BYTES];
 	const bool shown = memcmp(subscriber->ticket, none, sizeof(none)) != 0;
+	const bool exact = pattern_is_name(subscription->pattern);
 
-	return error_set(ENOENT, "%s: bus %s has no topic %s, or not %s", subscriber->address,
-			 subscriber->welcome.name, subscription->pattern,
-			 shown ? "for this ticket" : "without a ticket");
+	return error_set(ENOENT, "%s: bus %s has no topic %s%s, or not %s", subscriber->address,
+			 subscriber->welcome.name, exact ? "" : "that matches ",
+			 subscription->pattern, shown ? "for this ticket" : "without a ticket");
 }
 
-/* What a subscription that may wait waits for, or "". */
+/* What a subscription that may wait waits for, or "": where there are topics, and where each of
+ * them was refused, which was told. */
 static void wait_tell(const struct tb_subscriber *subscriber,
 		      const struct tb_subscription *subscription, int pumped)
 {
-	if (subscription->sources)
+	if (subscription->sources || subscription->error != 0)
 		error_set(0, "%s", "");
 	else if (pumped < 0 || !subscriber->welcomed)
 		error_set(0, "%s: no answer yet", subscriber->address);
@@ -607,7 +612,7 @@ static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscrip
 				 subscriber->connect_ms);
 	if (exact && !subscription->sources && !patient)
 		return topic_missing(subscriber, subscription);
-	if (subscription->options.flags & TB_WAIT)
+	if (!exact || patient)
 		wait_tell(subscriber, subscription, pumped);
 	return 0;
 }

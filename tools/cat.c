@@ -162,6 +162,7 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 						      .schema = cat->schema };
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription;
+	const bool patient = cat->wait || !cat->exact; /* a pattern's topics may always come */
 	int stop_fd = stop_open(), result;
 	bool waits;
 
@@ -173,7 +174,7 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 	waits = result == 0 && cat->wait && wait_tell();
 	if (result == 0)
 		result = tb_subscribe(subscriber, pattern, &what, &subscription);
-	if (result == 0 && cat->wait && !waits)
+	if (result == 0 && patient && !waits)
 		wait_tell();
 	result = result < 0 ? command_failed(cat->command, result)
 			    : read_on(cat, subscriber, stop_fd);

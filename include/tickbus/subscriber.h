@@ -137,7 +137,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  * -EINVAL pattern or options; -ENOENT exact name unknown (without TB_WAIT); -EPROTO its schema is
  * not compatible with options->schema, in words that name both; -EACCES; -ENOSPC more than
  * topics_max; -ENOMEM; -ETIMEDOUT; -ECANCELED a handler ended it meanwhile. With a pattern, a topic
- * that is refused is told by an event, and the others are joined. */
+ * that is refused is told by an event, and the others are joined; that nothing matches yet is no
+ * error, and tb_error() says so as with TB_WAIT. */
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);

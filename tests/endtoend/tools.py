@@ -469,6 +469,26 @@ class Tools(unittest.TestCase):
         result = self.run_tool("cat", "shm:b", "t.quote", "--wait", "--from=oldest", "--count=1")
         self.assertNotIn("waits", result.stderr)
 
+    def test_an_address_that_contradicts_itself_is_the_user_s_mistake(self):
+        for knobs, words in (("retries=2,retries=3", "found retries= twice"),
+                             ("read_bytes=100", "expected a multiple of 64"),
+                             ("batch_bytes=65536,read_bytes=64", "found 64, expected 2048 to 65536")):
+            for command in ["topics"], ["stat"], ["cat", "t"]:
+                result = self.run_tool(command[0], f"rdma:192.0.2.1:7471,{knobs}", *command[1:])
+                self.assertIn(words, result.stderr)
+                self.assertEqual(result.returncode, 2, result.stderr)
+
+    def test_a_pattern_that_nothing_matches_says_that_it_waits(self):
+        self.bus()
+        for more in [], ["--wait"]:
+            process = self.begin("cat", "shm:b", "none.*", *more)
+            self.assertEqual(process.stderr.readline(), "tickbus cat: waits: shm:b: bus b has no topic that matches "
+                                                        "none.*, or not without a ticket\n")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.communicate(timeout=PATIENCE_S), ("", ""))
+            result = self.run_tool("cat", "shm:b", "t.*", "--from=oldest", "--count=1", *more)
+            self.assertNotIn("waits", result.stderr)
+
     def test_a_publisher_that_is_gone_is_told_as_stale(self):
         bus = Bus("b", self.folder)
         process = self.begin("cat", "shm:b", "t.live")

@@ -2,7 +2,9 @@
 /* What an address says of READs, over a network that nobody is reached by. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 
+#include "bus/address.h"
 #include "bus/error.h"
 #include "subscriber/subscriber.h"
 
@@ -82,13 +84,43 @@ Test(knobs, of_reads_have_the_bounds_of_the_options)
 {
 	uint32_t found[2];
 
-	cr_expect_eq(sizes("nobody:10.9.0.1:7471,read_bytes=2047", 0, 0, found), -EINVAL);
-	cr_expect_str_eq(tb_error(), "address nobody:10.9.0.1:7471,read_bytes=2047: read_bytes: "
-				     "found 2047, expected 2048 to 65536");
+	cr_expect_eq(sizes("nobody:10.9.0.1:7471,read_bytes=1984", 0, 0, found), -EINVAL);
+	cr_expect_str_eq(tb_error(), "address nobody:10.9.0.1:7471,read_bytes=1984: read_bytes: "
+				     "found 1984, expected 2048 to 65536");
 	cr_expect_eq(sizes("nobody:10.9.0.1:7471", 0, 2047, found), -EINVAL);
 	cr_expect_str_eq(tb_error(), "subscriber options: read_bytes: found 2047, expected 2048 to "
 				     "65536");
 	cr_expect_eq(sizes("nobody:10.9.0.1:7471", 8191, 0, found), -EINVAL);
 	cr_expect_str_eq(tb_error(), "subscriber options: batch_bytes: found 8191, expected 8192 "
 				     "to 16777216");
+}
+
+Test(knobs, that_contradict_each_other_are_refused_before_anybody_is_asked)
+{
+	static const struct {
+		const char *address, *words;
+	} cases[] = {
+		{ "1.2.3.4:5,retries=2,retries=3", "found retries= twice, expected it once" },
+		{ "1.2.3.4:5,retries=2,reads=1,retries=2",
+		  "found retries= twice, expected it once" },
+		{ "1.2.3.4:5,source=1.2.3.4,source=1.2.3.5",
+		  "found source= twice, expected it once" },
+		{ "1.2.3.4:5,read_bytes=2047",
+		  "read_bytes: found 2047, expected a multiple of 64: slots are" },
+		{ "1.2.3.4:5,read_bytes=1984,batch_bytes=65536",
+		  "read_bytes: found 1984, expected 2048 to 65536 with batch_bytes=65536" },
+		{ "1.2.3.4:5,batch_bytes=9000,read_bytes=8256",
+		  "read_bytes: found 8256, expected 256 to 8192 with batch_bytes=9000" },
+	};
+	struct address address;
+	char words[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_expect_eq(address_parse(cases[i].address, &address), -EINVAL);
+		snprintf(words, sizeof(words), "address rdma:%s: %s", cases[i].address,
+			 cases[i].words);
+		cr_expect_str_eq(tb_error(), words);
+	}
+	cr_expect_eq(address_parse("1.2.3.4:5,batch_bytes=8192,read_bytes=256,retries=2", &address),
+		     0, "%s", tb_error());
 }
