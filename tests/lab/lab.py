@@ -150,6 +150,7 @@ def parse():
     parser.add_argument("--shell", type=number(int, 1, HOSTS_MAX))
     parser.add_argument("--hosts", type=number(int, 1, HOSTS_MAX), default=HOSTS)
     parser.add_argument("--limit", type=number(float, 1, FOREVER))
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--lanes", type=number(int, 1, 64), default=min(CORES, 4))
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")

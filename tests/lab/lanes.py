@@ -109,7 +109,8 @@ class Lane:
             self.lanes.say("booted", time.monotonic() - began, self.cpu_seconds(), self.topology.kind)
 
     def one(self, name, scenario, again=False):
-        """Where the machine was too late for anything to be said, once more, on hosts that nothing was begun on."""
+        """Where the machine was too late for anything to be said, once more, on hosts that nothing was begun on; and
+        with --again where it failed."""
         began, before, notes = time.monotonic(), 0, []
         try:
             self.enter(scenario)
@@ -119,10 +120,12 @@ class Lane:
             outcome, why = "failed", str(failure)
         if outcome == "late" and again:
             outcome = "failed"
+        if outcome == "failed" and self.options.again and not again:
+            outcome = "unsteady"
         self.lanes.say(outcome, time.monotonic() - began, self.cpu_seconds() - before, name, why, notes)
-        if outcome in ("failed", "late") or getattr(scenario, "KILLS_HOSTS", False):
+        if outcome in ("failed", "late", "unsteady") or getattr(scenario, "KILLS_HOSTS", False):
             self.leave()
-        if outcome == "late":
+        if outcome in ("late", "unsteady"):
             self.one(name, scenario, again=True)
 
 
