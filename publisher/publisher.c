@@ -131,6 +131,36 @@ static int list_check(const char *what, const char *const *list, size_t count, u
 	return 0;
 }
 
+/* However they are written: knobs make no other address. */
+static bool same_place(const char *one, const char *other)
+{
+	const char *places[2];
+	struct address read[2];
+	const struct fabric_ops *ops = fabric_find(one, &places[0]);
+
+	if (!ops || ops != fabric_find(other, &places[1]))
+		return false;
+	if (!ops->network || address_parse(places[0], &read[0]) < 0 ||
+	    address_parse(places[1], &read[1]) < 0)
+		return strcmp(places[0], places[1]) == 0;
+	return address_same(&read[0].host, &read[1].host);
+}
+
+static int listen_check(const struct tb_publisher_options *options)
+{
+	const char *const *listen = options->listen;
+	const int result = list_check("listen", listen, options->listen_count, TOPIC_LISTENERS_MAX);
+
+	for (size_t i = 0; result == 0 && i < options->listen_count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (same_place(listen[i], listen[j]))
+				return error_set(EADDRINUSE,
+						 "publisher options: listen[%zu]: found %s, which "
+						 "is at listen[%zu] already",
+						 i, listen[i], j);
+	return result;
+}
+
 int publisher_name_check(const char *what, const char *name)
 {
 	size_t length = name ? strnlen(name, CONTROL_NAME_MAX + 1) : 0;
@@ -237,8 +267,7 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 		result = range_check("subscribers_max", options->subscribers_max, 0,
 				     SUBSCRIBERS_MAX);
 	if (result == 0)
-		result = list_check("listen", options->listen, options->listen_count,
-				    TOPIC_LISTENERS_MAX);
+		result = listen_check(options);
 	if (result == 0)
 		result = list_check("users", options->users, options->user_count, NAMES_MAX);
 	if (result == 0)

@@ -125,8 +125,8 @@ struct tb_update {
 };
 
 /* Opens the bus and listens.
- * -EINVAL options; -EADDRINUSE another publisher has an address; -EACCES, -ENOENT the address's
- * place; -ENOMEM, -EMFILE. */
+ * -EINVAL options; -EADDRINUSE another publisher has an address, or one is listed twice; -EACCES,
+ * -ENOENT the address's place; -ENOMEM, -EMFILE. */
 TB_API int tb_publisher_open(struct tb_publisher **publisher,
 			     const struct tb_publisher_options *options);
 

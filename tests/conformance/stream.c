@@ -563,7 +563,7 @@ Test(stream, a_child_that_is_forked_takes_nothing_from_its_parent)
 
 Test(stream, who_opens_without_what_is_needed_is_told)
 {
-	static const char *const lists[] = { "somewhere", NULL };
+	static const char *const lists[] = { "shm:somewhere", NULL };
 	const struct tb_publisher_options bus = { .size = sizeof(bus), .name = "other" };
 	const struct tb_subscriber_options how = { .size = sizeof(how), .address = "shm:test" };
 	struct tb_publisher_options listen = bus, users = bus, groups = bus;
@@ -597,4 +597,27 @@ Test(stream, a_payload_that_is_not_there_is_refused)
 	update.length = 0;
 	cr_expect_eq(tb_publish(topic, &update), 0);
 	cr_expect_eq(tb_topic_sequence(topic), 1);
+}
+
+Test(stream, an_address_is_listened_at_once)
+{
+	static const char *const lists[][2] = {
+		{ "shm:a", "shm:a" },
+		{ "rdma:192.0.2.1:7471", "rdma:192.0.2.1:7471" },
+		{ "rdma:[::ffff:1]:7471", "rdma:[0::ffff:1]:7471,reads=4" },
+	};
+	struct tb_publisher_options options = { .size = sizeof(options),
+						.name = "a",
+						.listen_count = 2 };
+	struct tb_publisher *other;
+	char words[128];
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		options.listen = lists[i];
+		snprintf(words, sizeof(words),
+			 "publisher options: listen[1]: found %s, which is at listen[0] already",
+			 lists[i][1]);
+		cr_expect_eq(tb_publisher_open(&other, &options), -EADDRINUSE);
+		cr_expect_str_eq(tb_error(), words);
+	}
 }
