@@ -17,6 +17,7 @@
 #define INSPECT_TIMEOUT_MS 1000
 #define INSPECT_MS_MAX     60000
 #define LOOK_MS            100
+#define AGAIN_MS           2000 /* an answer to wait for, before it is asked again */
 #define INSPECT_BLOCKS_MAX 4096 /* of one scope; more is no publisher of ours */
 
 struct inspection {
@@ -106,14 +107,16 @@ static int inspect_turn(struct inspection *inspection)
 	return 0;
 }
 
-/* Turns until *done, the link goes, or the time is over. */
-static int inspect_until(struct inspection *inspection, const bool *done)
+/* Turns until *done, the link goes, or the time is over; -EAGAIN: none of it by again_ms. */
+static int inspect_until(struct inspection *inspection, const bool *done, uint64_t again_ms)
 {
 	while (!*done && inspection->gone_code == 0) {
 		const int result = inspect_turn(inspection);
 
 		if (result < 0)
 			return result;
+		if (!*done && inspection->gone_code == 0 && subscriber_now_ms() >= again_ms)
+			return -EAGAIN;
 	}
 	if (*done)
 		return 0;
@@ -163,7 +166,7 @@ static int inspect_connect(struct inspection *inspection, const char *place, con
 		result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
 						  &inspect_calls, inspection);
 		if (result == 0)
-			result = inspect_until(inspection, &inspection->welcomed);
+			result = inspect_until(inspection, &inspection->welcomed, UINT64_MAX);
 	} while (result == -ETIMEDOUT && subscriber_now_ms() < inspection->by_ms);
 	return result == -ETIMEDOUT ? time_over(inspection) : result;
 }
@@ -189,7 +192,10 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	return inspect_connect(inspection, place, options->ticket);
 }
 
-/* Sends inspection->asked and waits for its answer, of this type. -ENOENT and others: refused. */
+/* Sends inspection->asked and waits for its answer, of this type. -ENOENT and others: refused. It
+ * is sent again where no answer comes: Soft-iWARP was seen to leave what arrived with the
+ * connection's beginning unread until more came. A second answer is to nothing that is asked by
+ * then. */
 static int inspect_ask(struct inspection *inspection, enum control_type expected)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -197,11 +203,14 @@ static int inspect_ask(struct inspection *inspection, enum control_type expected
 
 	inspection->asked.request++;
 	inspection->answered = false;
-	result = inspection->ops->link_send(inspection->link, bytes,
-					    control_encode(&inspection->asked, bytes));
-	if (result < 0)
-		return error_prefix(result, "%s: ", inspection->address);
-	result = inspect_until(inspection, &inspection->answered);
+	do {
+		result = inspection->ops->link_send(inspection->link, bytes,
+						    control_encode(&inspection->asked, bytes));
+		if (result < 0)
+			return error_prefix(result, "%s: ", inspection->address);
+		result = inspect_until(inspection, &inspection->answered,
+				       subscriber_now_ms() + AGAIN_MS);
+	} while (result == -EAGAIN);
 	if (result < 0)
 		return result;
 	if (inspection->answer.type == CONTROL_REFUSE)
