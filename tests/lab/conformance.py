@@ -16,10 +16,12 @@ def suite(lab, kind):
     if not programs:
         raise Skipped(f"{lab.build} holds no conformance suite (tests are disabled)")
     for name in programs:
+        # Cases that run at once have buses of one name, and so one group: each would hear the other's notices.
+        cases = 1 if name.endswith("notices") else 2
         process = host.start(f"TICKBUS_TEST_RDMA={host.address(kind)} TICKBUS_TEST_CONNECTIONS={CONNECTIONS} "
                              f"TICKBUS_TEST_RECORDS={RECORDS} "
                              "LD_PRELOAD=$BUILD/tests/lab/liblab-nogit.so "
-                             f"tests/conformance/{name} --tap=/dev/stdout --quiet -j2")
+                             f"tests/conformance/{name} --tap=/dev/stdout --quiet -j{cases}")
         text = process.wait()
         passed = len(re.findall(r"^ok (?!.*# SKIP)", text, re.M))
         if passed == 0 or re.search(r"^not ok|# SKIP", text, re.M):

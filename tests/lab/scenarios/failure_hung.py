@@ -6,7 +6,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 120
-LONG_MS = 4000
+LONG_MS = 6000
 
 
 def hung(lab, stale_ms):
