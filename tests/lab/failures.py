@@ -70,14 +70,12 @@ class Scene:
         """Every reader is told the event within the bound, which grows by what the machine was late meanwhile;
         returns after how many ms. `done_ms`: what causes it was begun at since_ms, and done by then. `silent`: and not
         long before the bound either, since nothing but the missing pulse tells."""
-        took = []
+        took, from_ms = [], done_ms or since_ms
         for kind, reader in self.readers.items():
             if kinds is not None and kind not in kinds:
                 continue
-            found = self.told(reader, event, since_ms)["ms"] - since_ms
-            if done_ms:
-                found -= min(found, done_ms - since_ms)
-            late = self.lateness[reader.host.guest].ms(since_ms, since_ms + found)
+            found = max(self.told(reader, event, since_ms)["ms"] - from_ms, 0)
+            late = self.lateness[reader.host.guest].ms(from_ms, from_ms + found)
             words = f"over {kind}: {event} after {found:.0f} ms, on a machine that was {late:.0f} ms late"
             self.lab.note(words)
             if not within(found, self.stale_ms, late):
