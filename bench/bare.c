@@ -18,6 +18,7 @@ struct bare {
 	_Atomic uint64_t *ring;
 	uint64_t next, mask;
 	uint32_t slot_words, words;
+	bool timed;
 };
 
 static int bare_open(void **out, const struct shape *shape, unsigned int channel)
@@ -33,6 +34,7 @@ static int bare_open(void **out, const struct shape *shape, unsigned int channel
 	bare->mask = shape->slots - 1;
 	bare->slot_words = shape->slot_bytes / 8;
 	bare->words = shape->payload_words;
+	bare->timed = shape->timed;
 	*out = bare;
 	return 0;
 }
@@ -78,9 +80,9 @@ static inline int get(struct bare *bare, uint64_t *payload, uint64_t *found)
 	return atomic_load_explicit(&slot[0], memory_order_relaxed) == bare->next;
 }
 
-static void bare_read(void *reader, struct tally *tally)
+static inline __attribute__((always_inline)) void look(struct bare *bare, struct tally *tally,
+						       bool timed)
 {
-	struct bare *bare = reader;
 	uint64_t payload[PAYLOAD_WORDS], found;
 
 	for (unsigned int i = 0; i < LOOK; i++) {
@@ -92,10 +94,24 @@ static void bare_read(void *reader, struct tally *tally)
 			machine_pause();
 			return;
 		}
-		tally->wrong += payload_wrong(payload, bare->words, bare->next);
-		tally->received++;
+		if (timed) {
+			tally_timed(tally, payload, bare->words);
+		} else {
+			tally->wrong += payload_wrong(payload, bare->words, bare->next);
+			tally->received++;
+		}
 		bare->next++;
 	}
+}
+
+static void bare_read(void *reader, struct tally *tally)
+{
+	struct bare *bare = reader;
+
+	if (bare->timed)
+		look(bare, tally, true);
+	else
+		look(bare, tally, false);
 }
 
 const struct transport bare_transport = {

@@ -5,10 +5,13 @@
  * `slots` slots of `slot_bytes`. Each transport is one file that fills one table; to compare with
  * another bus, add a file and a line in transports[].
  *
- * Every message is made of words that its number decides, and a reader checks every word. */
+ * Every message is made of words that its number decides, and a reader checks every word. Of a
+ * timed shape the first word is the moment at which the message was due, which decides the others.
+ */
 #ifndef TICKBUS_BENCH_H
 #define TICKBUS_BENCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -25,10 +28,16 @@ struct shape {
 	uint32_t slot_bytes;
 	uint32_t payload_words;
 	uint32_t slots;
+	bool timed;
 };
 
 struct tally {
 	uint64_t received, lost, wrong;
+	/* Of a timed shape: ticks from when each message was due to when it was read; of one that
+	 * was lost, to when the next one was. */
+	double *late;
+	size_t late_count, late_max;
+	uint64_t due, interval; /* of the next message; 0: of any */
 };
 
 struct transport {
@@ -53,6 +62,9 @@ extern const struct transport bare_transport, local_transport, checked_transport
 int lines_transfer(const struct shape *, unsigned int ms); /* two lines, to and fro */
 int lines_stream(const struct shape *, unsigned int ms);   /* lines in bulk, one way */
 
+/* hiccups.c: what a loop is kept away from each of the first cores. */
+int hiccups_watch(const struct shape *, unsigned int cores, unsigned int ms);
+
 /* machine.c */
 void machine_pin(unsigned int place); /* the calling thread, to the place-th core we may use */
 void *machine_share(const char *folder, const char *name, size_t bytes); /* file mapped, or exit */
@@ -71,6 +83,15 @@ static inline uint64_t machine_ticks(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 #endif
+}
+
+/* The same, when all that was loaded before is there. */
+static inline uint64_t machine_ticks_behind(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_lfence();
+#endif
+	return machine_ticks();
 }
 
 static inline void machine_pause(void)
@@ -104,6 +125,27 @@ static inline uint64_t payload_wrong(const uint64_t *payload, uint32_t words, ui
 	for (uint32_t i = 0; i < words; i++)
 		wrong |= payload[i] ^ (number * UINT64_C(0x9e3779b97f4a7c15) + i);
 	return wrong != 0;
+}
+
+static inline void payload_time(uint64_t *payload, uint32_t words, uint64_t due)
+{
+	payload[0] = due;
+	payload_fill(payload + 1, words - 1, due);
+}
+
+/* Counts a message of a timed shape. */
+static inline void tally_timed(struct tally *tally, const uint64_t *payload, uint32_t words)
+{
+	const uint64_t now = machine_ticks_behind(), due = payload[0];
+
+	if (tally->due == 0)
+		tally->due = due;
+	for (; tally->due <= due; tally->due += tally->interval)
+		if (tally->late_count < tally->late_max)
+			tally->late[tally->late_count++] = (double)(int64_t)(now - tally->due);
+	tally->wrong +=
+		tally->due != due + tally->interval || payload_wrong(payload + 1, words - 1, due);
+	tally->received++;
 }
 
 #endif

@@ -121,6 +121,15 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 				payload_wrong(record->data, reader->words, record->sequence);
 }
 
+static void on_timed(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	const struct reader *reader = user;
+
+	(void)source;
+	tally_timed(reader->tally, record->data, reader->words);
+	reader->tally->wrong += record->length != reader->words * 8;
+}
+
 static void on_event(void *user, const struct tb_event *event)
 {
 	const struct reader *reader = user;
@@ -136,9 +145,10 @@ static int bus_reader_open(void **out, const struct shape *shape, unsigned int c
 	struct tb_subscriber_options bus = { .size = sizeof(bus),
 					     .address = address,
 					     .connect_ms = 20000 };
-	struct tb_subscription_options how = {
-		.size = sizeof(how), .on_record = on_record, .on_event = on_event, .user = reader
-	};
+	struct tb_subscription_options how = { .size = sizeof(how),
+					       .on_record = shape->timed ? on_timed : on_record,
+					       .on_event = on_event,
+					       .user = reader };
 	struct tb_subscription *subscription;
 
 	if (!reader)

@@ -3,13 +3,16 @@
  *
  *   tickbus-bench FOLDER MEASURE TRANSPORT SLOT_BYTES READERS MS
  *
- *   transfer, stream  the machine's own limits (TRANSPORT is not looked at)
+ *   transfer, stream, hiccups  the machine's own limits (TRANSPORT is not looked at)
  *   publish     ns per message of a batch, while readers spin on the next slot: they had the time
  *               to read everything before. The middle of all batches.
  *   each        the same with a flush after each message
  *   throughput  a writer that never waits: million messages a second that the slowest reader got,
  *               and the share that it lost
  *   latency     ns one way: half of a round trip through two rings between two processes
+ *   open        ns from when a message was due, one each INTERVAL_NS, to when it was read: what
+ *               was due while the writer stood still is late by what it waited, and what was
+ *               lost until the next one came.
  *   count       MS thousand messages written inside bench_counted(), for callgrind
  *
  * The writer is on the first core, the readers on the next ones, each a process of its own. */
@@ -32,12 +35,17 @@
 #define REST_NS     10000.0 /* between two batches: readers are idle again */
 #define WINDOW_NS   100000.0
 #define WINDOWS_MAX 100000
+#define INTERVAL_NS 2000.0 /* of an open loop: a tenth of what these transports can do, or less */
 
 enum phase { WARM, MEASURE, DONE };
+
+static const double lates[] = { 0.5, 0.99, 0.999, 1 }; /* quantiles */
+#define LATES (sizeof(lates) / sizeof(lates[0]))
 
 struct outcome {
 	_Alignas(128) struct tally tally;
 	double rate; /* million messages a second, the middle of all windows */
+	double late_ns[LATES];
 };
 
 /* A machine that others use takes the core away now and then: in few windows, while a mean over all
@@ -53,6 +61,8 @@ struct window {
 struct desk {
 	_Alignas(128) _Atomic uint32_t ready;
 	_Alignas(128) _Atomic uint32_t phase;
+	uint64_t sent; /* before the phase is DONE */
+	double scale;  /* of all of them */
 	struct outcome outcomes[READERS_MAX];
 };
 
@@ -98,6 +108,18 @@ static const uint64_t *make(struct maker *maker, unsigned int count)
 	return maker->payloads;
 }
 
+/* Pages that are there: the first touch of one would be in what is measured. */
+static double *samples_make(void)
+{
+	double *samples = malloc(SAMPLES_MAX * sizeof(*samples));
+
+	if (!samples)
+		machine_fail("no memory");
+	for (size_t i = 0; i < SAMPLES_MAX; i++)
+		((volatile double *)samples)[i] = 0;
+	return samples;
+}
+
 /* -- the other processes ------------------------------------------------------------------------
  */
 
@@ -105,7 +127,6 @@ static void spawn(struct run *run, const char *role)
 {
 	extern char **environ;
 
-	run->desk = machine_share(run->folder, "desk", sizeof(*run->desk));
 	for (unsigned int i = 0; i < run->readers; i++) {
 		char slot_bytes[16], index[16];
 		const char *args[] = { run->program, run->folder, role, run->transport->name,
@@ -192,6 +213,55 @@ static int reader_main(struct run *run)
 	return 0;
 }
 
+/* Ticks from one message of an open loop to the next. */
+static uint64_t interval(const struct run *run)
+{
+	return (uint64_t)(INTERVAL_NS * run->scale);
+}
+
+/* Notes how late they were. */
+static void lates_note(const struct run *run, struct outcome *outcome, const struct tally *tally)
+{
+	for (size_t i = 0; i < LATES; i++)
+		outcome->late_ns[i] =
+			machine_quantile(tally->late, tally->late_count, lates[i]) / run->scale;
+	if (tally->late[0] < 0)
+		machine_fail("a message came %.0f ns before it was due: the counters of two cores "
+			     "differ",
+			     -tally->late[0] / run->scale);
+}
+
+/* The reader of an open loop: to the last message that was sent. */
+static int late_main(struct run *run)
+{
+	struct outcome *outcome = &run->desk->outcomes[run->readers];
+	struct tally tally = { .late = samples_make(),
+			       .late_max = SAMPLES_MAX,
+			       .interval = interval(run) };
+	uint64_t lost = 0;
+	uint32_t phase;
+	void *reader;
+
+	run->shape.timed = true;
+	run->transport->reader_open(&reader, &run->shape, 0);
+	machine_pin(run->readers + 1);
+	atomic_fetch_add(&run->desk->ready, 1);
+	do {
+		phase = atomic_load_explicit(&run->desk->phase, memory_order_acquire);
+		run->transport->read(reader, &tally);
+		if (phase == WARM) {
+			tally.late_count = 0;
+			lost = tally.lost;
+		}
+	} while (phase != DONE || tally.received + tally.lost < run->desk->sent);
+	outcome->tally = tally;
+	outcome->tally.lost -= lost;
+	lates_note(run, outcome, &tally);
+	free(tally.late);
+	run->transport->reader_close(reader);
+	return 0;
+}
+
 static int echo_main(struct run *run)
 {
 	struct maker *maker = maker_open(run);
@@ -224,15 +294,6 @@ static void rest(const struct run *run, double ns)
 
 	while (machine_ticks() < until)
 		machine_pause();
-}
-
-static double *samples_make(void)
-{
-	double *samples = calloc(SAMPLES_MAX, sizeof(*samples));
-
-	if (!samples)
-		machine_fail("no memory");
-	return samples;
 }
 
 static int publish_main(struct run *run)
@@ -341,6 +402,47 @@ static int latency_main(struct run *run)
 	return 0;
 }
 
+/* Writes each message when it is due, or as soon as can be; *due is of the next one. */
+static void write_due(struct run *run, struct maker *maker, void *writer, uint64_t *due,
+		      uint64_t until)
+{
+	for (; *due < until; *due += interval(run)) {
+		payload_time(maker->payloads, maker->words, *due);
+		while (machine_ticks() < *due)
+			;
+		run->transport->write(writer, maker->payloads, 1);
+		maker->next++;
+	}
+}
+
+static int open_main(struct run *run)
+{
+	const struct outcome *outcome = &run->desk->outcomes[0];
+	struct maker *maker = maker_open(run);
+	uint64_t warm, until, due;
+	void *writer;
+
+	run->readers = 1;
+	run->shape.timed = true;
+	run->transport->writer_open(&writer, &run->shape, 0);
+	spawn(run, "late");
+	due = machine_ticks();
+	warm = due + (uint64_t)(run->scale * 1e6 * run->ms / 4);
+	until = warm + (uint64_t)(run->scale * 1e6 * run->ms);
+	write_due(run, maker, writer, &due, warm);
+	phase_set(run, MEASURE);
+	write_due(run, maker, writer, &due, until);
+	run->desk->sent = maker->next - 1;
+	join(run);
+	printf("{\"value\": %.2f, \"p99\": %.2f, \"p999\": %.2f, \"longest\": %.2f, \"lost\": "
+	       "%.6f}\n",
+	       outcome->late_ns[0], outcome->late_ns[1], outcome->late_ns[2], outcome->late_ns[3],
+	       (double)outcome->tally.lost / (double)run->desk->sent);
+	run->transport->writer_close(writer);
+	free(maker);
+	return 0;
+}
+
 /* Has a name of its own that callgrind can be told. */
 __attribute__((noinline)) void bench_counted(const struct transport *transport, void *writer,
 					     const uint64_t *payloads);
@@ -377,8 +479,8 @@ static const struct {
 	int (*run)(struct run *);
 } measures[] = {
 	{ "publish", publish_main }, { "each", publish_main }, { "throughput", throughput_main },
-	{ "latency", latency_main }, { "count", count_main },  { "reader", reader_main },
-	{ "echo", echo_main },
+	{ "latency", latency_main }, { "open", open_main },    { "count", count_main },
+	{ "reader", reader_main },   { "echo", echo_main },    { "late", late_main },
 };
 
 static unsigned int number(const char *text, unsigned long low, unsigned long high)
@@ -407,7 +509,10 @@ static void run_fill(struct run *run, char **argv)
 		run->shape.slots /= 2;
 	run->readers = number(argv[5], 0, READERS_MAX);
 	run->ms = number(argv[6], 0, 60000);
-	run->scale = machine_ticks_per_ns();
+	run->desk = machine_share(run->folder, "desk", sizeof(*run->desk));
+	if (run->desk->scale <= 0)
+		run->desk->scale = machine_ticks_per_ns();
+	run->scale = run->desk->scale;
 	setenv("TICKBUS_RUNTIME_DIR", run->folder, 1);
 }
 
@@ -427,9 +532,10 @@ int main(int argc, char **argv)
 		return lines_transfer(&run.shape, run.ms);
 	if (strcmp(run.measure, "stream") == 0)
 		return lines_stream(&run.shape, run.ms);
+	if (strcmp(run.measure, "hiccups") == 0)
+		return hiccups_watch(&run.shape, run.readers + 1, run.ms);
 	if (!run.transport)
 		machine_fail("found transport %s, expected bare, local or checked", argv[3]);
-	run.desk = machine_share(run.folder, "desk", sizeof(*run.desk));
 	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
 		if (strcmp(measures[i].name, run.measure) == 0)
 			return measures[i].run(&run);

@@ -1,30 +1,70 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one tiny round of scripts/bench and looks at the form of its JSON; judges no speed.
+"""Runs one tiny round of scripts/bench and looks at the form of its JSON; judges no speed. Stops measuring
+programs for a while, which must show in what they print.
 
   runs.py SCRIPT BUILD
 """
 import json
 import math
+import os
 import pathlib
+import platform
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 KEYS = {"name": str, "value": (int, float), "unit": str, "yardstick": (str, type(None)),
         "ratio": (int, float, type(None)), "bound": (int, float, type(None)),
         "holds": (bool, type(None))}
+STALL_S = 0.3
+MEASURE_MS = 1500  # of which the stall is a fifth
+
+
+def stalled(build, measure, transport, file, offset, value):
+    """What a program printed that was stopped when the word at offset in one of its files had the value."""
+    with tempfile.TemporaryDirectory() as folder:
+        with subprocess.Popen([f"{build}/bench/tickbus-bench", folder, measure, transport, "64", "1",
+                               str(MEASURE_MS)], stdout=subprocess.PIPE, text=True) as running:
+            path = pathlib.Path(folder) / file
+            while not path.exists() or path.read_bytes()[offset:offset + 4] != struct.pack("I", value):
+                assert running.poll() is None, f"{measure} ended before it was stopped"
+                time.sleep(0.001)
+            running.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, running.pid, os.WSTOPPED)
+            time.sleep(STALL_S)
+            running.send_signal(signal.SIGCONT)
+            printed = running.stdout.read()
+        assert running.returncode == 0, (measure, running.returncode)
+    return json.loads(printed)
+
+
+def stalls(build):
+    """A writer that stood still made late what was due meanwhile, not one message; a core was away."""
+    for transport in ("bare", "checked"):
+        found = stalled(build, "open", transport, "desk", 128, 1)
+        assert found["longest"] >= STALL_S * 1e9 * 0.99, found
+        assert found["p99"] >= STALL_S * 1e9 / 2, found
+    found = stalled(build, "hiccups", "none", "hiccups", 0, 2)
+    assert found["longest"] >= STALL_S * 1e9 * 0.99 and found["value"] > 10, found
 
 
 def main(script, build):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bench.json"
         subprocess.run([script, "--tiny", "--build", build, "--json", path, "limit", "publish/64",
-                        "throughput/256/checked/1", "latency/64", "idle"], check=True)
+                        "throughput/256/checked/1", "latency/64", "open/256", "idle"], check=True)
         found = json.loads(path.read_text())
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
     assert "publish/64/checked/0" in names and "idle/pubd" in names, names
+    many = len(os.sched_getaffinity(0)) > 1  # with one core nothing is measured between two
+    assert not many or {"limit/hiccups", "latency/64/local"} <= set(names), names
+    assert {name for name in names if name.startswith("open")} == (
+        {"open/256/local", "open/256/checked"} if many and counters_agree() else set()), names
     for row in found["results"]:
         for key, kind in KEYS.items():
             assert isinstance(row[key], kind), (key, row)
@@ -33,6 +73,12 @@ def main(script, build):
         assert (row["ratio"] is None) == (row["yardstick"] is None), row
     wrong = subprocess.run([script, "--build", build, "nonsense"], capture_output=True, text=True)
     assert wrong.returncode == 2 and "found nonsense, expected" in wrong.stderr, wrong
+    if many and counters_agree():
+        stalls(build)
+
+
+def counters_agree():
+    return platform.machine() != "x86_64" or "nonstop_tsc" in pathlib.Path("/proc/cpuinfo").read_text()
 
 
 main(*sys.argv[1:])
