@@ -61,6 +61,7 @@ class Guest:
         self.news = threading.Condition()
         emulated = "max,la57=off" + ("" if bytewise else ",erms=off,fsrm=off")
         words = "" if bytewise else "clearcpuid=rep_good "
+        self.began = time.monotonic()
         self.process = qemu(
             ["-machine", "q35", "-accel", accel, "-cpu", emulated if accel.startswith("tcg") else "host",
              "-smp", str(processors), "-m", "2048" if number == 0 else "1024",
@@ -123,6 +124,15 @@ class Guest:
         if status != 0:
             why = "did not come up" if status is None else f"could not make its devices (status {status})"
             raise Failed(f"guest {self.number} {why}:\n{self.log()}")
+        self.clock_check()
+
+    def clock_check(self):
+        """The kernel finds out how fast its clock runs by another one, in milliseconds of its start in which a busy
+        machine may do something else: then its seconds are too short, and everything in it is late for good."""
+        lived, found = time.monotonic() - self.began, self.when_ms["up"] / 1000
+        if found > lived:
+            raise Failed(f"guest {self.number} says that it is up for {found:.1f} s, {lived:.1f} s after its start: its "
+                         "clock is fast")
 
     def log(self):
         """The last lines of QEMU's words and the guest's."""
