@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs fabric: its table, and what the connection manager says in our words. */
+/* The verbs fabric: its table, and what the connection manager is asked and says, in our words. */
 #include "bus/verbs.h"
 
 #include <errno.h>
@@ -109,6 +109,27 @@ int verbs_error(int code, const char *address, const char *what)
 		return error_set(code ? code : EIO, "address rdma:%s: %s: %s", address, what,
 				 strerror(code ? code : EIO));
 	}
+}
+
+struct rdma_cm_id *verbs_id_bound(struct rdma_event_channel *events, enum rdma_port_space space,
+				  const struct sockaddr_storage *local, uint32_t traffic_class)
+{
+	struct sockaddr_storage from = *local;
+	uint8_t class = (uint8_t)traffic_class;
+	struct rdma_cm_id *id;
+	int code = ENODEV; /* bound, but to no device */
+
+	if (rdma_create_id(events, &id, NULL, space) < 0)
+		return NULL;
+	if (class)
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
+	if (rdma_bind_addr(id, (struct sockaddr *)&from) < 0)
+		code = errno;
+	else if (id->verbs)
+		return id;
+	rdma_destroy_id(id);
+	errno = code;
+	return NULL;
 }
 
 struct rdma_event_channel *verbs_events_open(const char *address)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs fabric, "rdma:HOST:PORT": its parts.
  *
- *   verbs.c           the table of operations; events and errors in our words
+ *   verbs.c           the table of operations; ids, events and errors in our words
  *   verbs_devices.c   which devices are open, and letting go of removed ones
  *   verbs_alarm.c     what devices tell by themselves, passed on to whom it concerns
  *   verbs_domain.c    protection domains of a device, one for each realm, and memory in them
@@ -63,6 +63,9 @@ int verbs_event_take(struct rdma_event_channel *, struct verbs_event *);
 int verbs_event_code(const struct verbs_event *);
 /* A channel whose descriptor does not block; NULL with errno set and words. */
 struct rdma_event_channel *verbs_events_open(const char *address);
+/* An id that is bound to an address of this host, and so has its device; NULL with errno. */
+struct rdma_cm_id *verbs_id_bound(struct rdma_event_channel *, enum rdma_port_space,
+				  const struct sockaddr_storage *local, uint32_t traffic_class);
 int verbs_nonblocking(int fd);
 /* Something is made of a device; and it is no more (NULL: nothing was), so that the device, when it
  * was removed, is let go. */
@@ -274,9 +277,10 @@ struct verbs_group {
 	struct ibv_ah *ah; /* NULL: not joined yet */
 	uint32_t qp_num, qkey;
 	struct verbs_announcer *announcers;
-	bool failing; /* a sender failed since they were looked at last */
-	int lost;     /* why it is not joined, as it was told last: an errno value, or 0 */
-	int missing;  /* why a sender could not be had, likewise */
+	struct verbs_announcer *round; /* who is looked at next; NULL: all were */
+	bool failing, failed;          /* a sender did in this round, in the one before */
+	int lost;    /* why it is not joined, as it was told last: an errno value, or 0 */
+	int missing; /* why a sender could not be had, likewise */
 	uint64_t tried_ms;
 };
 
@@ -291,9 +295,10 @@ int verbs_group_event(struct verbs_group *, const struct verbs_event *);
 /* Whether what is sent to it leaves. */
 bool verbs_group_ready(const struct verbs_group *);
 /* Starts the senders that are not, once the group is joined, and those anew whose queue pair
- * failed, as when there was no route to the group for a moment: 1 when some did and none had at the
- * last call, 0, or -errno with words: one cannot be had, which costs the others nothing. It is
- * tried again after a pause that grows. */
+ * failed, as when there was no route to the group for a moment: one a call, in rounds that go on
+ * while `round` says so. 1 when the first of a round had failed and none had in the round before,
+ * 0, or -errno with words: one cannot be had, which costs the others nothing. It is tried again
+ * after a pause that grows. */
 int verbs_group_mend(struct verbs_group *);
 /* Whether all senders of a group that is joined are there. */
 bool verbs_group_whole(const struct verbs_group *);

@@ -118,7 +118,7 @@ int verbs_device_node(const struct ibv_device *device, char *cpus, size_t bytes)
 int verbs_node(const char *text)
 {
 	struct rdma_event_channel *events;
-	struct rdma_cm_id *id = NULL;
+	struct rdma_cm_id *id;
 	struct address address;
 	int node = NUMA_ANY;
 	char cpus[8];
@@ -128,18 +128,15 @@ int verbs_node(const char *text)
 	events = rdma_create_event_channel();
 	if (!events)
 		return NUMA_ANY;
-	if (rdma_create_id(events, &id, NULL, RDMA_PS_TCP) == 0 &&
-	    rdma_bind_addr(id, (struct sockaddr *)&address.host) == 0 && id->verbs) {
+	id = verbs_id_bound(events, RDMA_PS_TCP, &address.host, 0);
+	if (id) {
 		struct ibv_context *device = id->verbs;
 
 		verbs_device_use(device);
 		node = verbs_device_node(device->device, cpus, sizeof(cpus));
 		rdma_destroy_id(id);
 		verbs_device_leave(device);
-		id = NULL;
 	}
-	if (id)
-		rdma_destroy_id(id);
 	rdma_destroy_event_channel(events);
 	return node;
 }

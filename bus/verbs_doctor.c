@@ -120,25 +120,6 @@ static void huge_pages(struct doctor *doctor)
 /* -- devices ------------------------------------------------------------------------------------
  */
 
-/* An id that is bound to the address, and so has its device; NULL with errno. */
-static struct rdma_cm_id *id_bound(struct rdma_event_channel *events, enum rdma_port_space space,
-				   const struct sockaddr_storage *local)
-{
-	struct sockaddr_storage from = *local;
-	struct rdma_cm_id *id;
-	int code = ENODEV;
-
-	if (rdma_create_id(events, &id, NULL, space) < 0)
-		return NULL;
-	if (rdma_bind_addr(id, (struct sockaddr *)&from) < 0)
-		code = errno;
-	else if (id->verbs)
-		return id;
-	rdma_destroy_id(id);
-	errno = code;
-	return NULL;
-}
-
 /* Joins a group of the address's kind, and waits for the event, for a time. */
 static int join_wait(struct rdma_cm_id *id, const struct sockaddr_storage *local)
 {
@@ -166,7 +147,7 @@ static int join_wait(struct rdma_cm_id *id, const struct sockaddr_storage *local
 static int join_try(const struct sockaddr_storage *local)
 {
 	struct rdma_event_channel *events = verbs_events_open("doctor");
-	struct rdma_cm_id *id = events ? id_bound(events, RDMA_PS_UDP, local) : NULL;
+	struct rdma_cm_id *id = events ? verbs_id_bound(events, RDMA_PS_UDP, local, 0) : NULL;
 	int result = id ? 0 : -errno;
 
 	if (id) {
@@ -258,7 +239,7 @@ static int gid_index(struct ibv_context *verbs, const struct place *place)
 /* Whether librdmacm finds a device for the address. */
 static bool place_bind(struct place *place, struct rdma_event_channel *events)
 {
-	struct rdma_cm_id *id = id_bound(events, RDMA_PS_TCP, &place->local);
+	struct rdma_cm_id *id = verbs_id_bound(events, RDMA_PS_TCP, &place->local, 0);
 	struct ibv_context *device;
 
 	if (!id)

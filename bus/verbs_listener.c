@@ -12,7 +12,9 @@
  *     manager that gave way to another one says nothing when it knows it again. A join that is
  *     under way may take it some seconds, and is given up after JOIN_LATE_MS.
  * L6  A peer's queue pair is made in the domain of its realm, once its hello told which: it cannot
- *     be moved to another. */
+ *     be moved to another.
+ * L7  A device that returns is given its memory and its senders one by one, with a poll between
+ *     them: pinning gigabytes takes seconds, and who polls has a pulse to beat. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,6 +35,8 @@
 #define PROBE_LATE_MS   30000
 #define GROUP_RETRY_MS  1000
 #define JOIN_LATE_MS    10000
+
+static const struct timespec half_second = { 0, 500000000 };
 
 struct verbs_exposure {
 	struct exposure base;
@@ -64,6 +68,7 @@ struct verbs_listener {
 	char *text;
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id; /* NULL while the device is away */
+	bool listening;        /* all that is made of the device is there */
 	struct ibv_context *device;
 	struct verbs_alarm alarm;                        /* of the device */
 	struct ibv_pd *pd;                               /* of notices */
@@ -72,7 +77,8 @@ struct verbs_listener {
 	struct ibv_comp_channel *completions;
 	uint32_t responder_resources;
 	int epoll, timer;
-	int away; /* why the device could not be opened again, as it was told last: -errno */
+	bool soon; /* the next poll goes on with what this one began */
+	int away;  /* why the device could not be opened again, as it was told last: -errno */
 	unsigned int peers, peers_max;
 	struct verbs_peer *first, *graveyard;
 	struct verbs_exposure *exposures;
@@ -405,18 +411,10 @@ static int watch(struct verbs_listener *listener, int fd)
 
 static int device_bind(struct verbs_listener *listener)
 {
-	struct sockaddr *where = (struct sockaddr *)&listener->address.host;
-	uint8_t class = (uint8_t)listener->address.traffic_class;
-
-	if (rdma_create_id(listener->events, &listener->id, NULL, RDMA_PS_TCP) < 0)
-		return verbs_error(errno, listener->text, "an id");
-	if (class)
-		rdma_set_option(listener->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class,
-				sizeof(class));
-	if (rdma_bind_addr(listener->id, where) < 0)
+	listener->id = verbs_id_bound(listener->events, RDMA_PS_TCP, &listener->address.host,
+				      listener->address.traffic_class);
+	if (!listener->id)
 		return verbs_error(errno, listener->text, "binding");
-	if (!listener->id->verbs)
-		return verbs_error(ENODEV, listener->text, "binding");
 	verbs_device_use(listener->device = listener->id->verbs);
 	verbs_alarm_set(&listener->alarm, listener->device, NULL, NULL);
 	return 0;
@@ -443,11 +441,22 @@ static void group_result(struct verbs_listener *listener, struct verbs_group *gr
 	}
 }
 
+/* The next poll is due at once, and goes on with what this one began. */
+static void poll_soon(struct verbs_listener *listener)
+{
+	const struct itimerspec now = { half_second, { 0, 1 } };
+
+	listener->soon = true;
+	timerfd_settime(listener->timer, 0, &now, NULL);
+}
+
 /* What became of its senders, in one line likewise. */
 static void senders_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
 	char words[ADDRESS_WORDS];
 
+	if (group->round)
+		poll_soon(listener); /* L7 */
 	address_words((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0 && -result != group->missing)
 		notable(listener, NOTABLE_NEWS,
@@ -517,7 +526,7 @@ static struct verbs_group *group_add(struct verbs_listener *listener,
 	*link = group;
 	group->asked = listener->notices;
 	group->asked.group = *where;
-	if (listener->pd)
+	if (listener->listening)
 		group_open(listener, group);
 	return group;
 }
@@ -564,7 +573,7 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 	return 0;
 }
 
-/* All that is made of a device; what fails is taken apart by device_close. */
+/* What is made of a device before the memory; what fails is taken apart by device_close. */
 static int device_open(struct verbs_listener *listener)
 {
 	struct ibv_device_attr device = { 0 };
@@ -585,16 +594,17 @@ static int device_open(struct verbs_listener *listener)
 	result = verbs_nonblocking(listener->completions->fd);
 	if (result < 0)
 		return verbs_error(-result, listener->text, "a completion channel");
-	result = watch(listener, listener->completions->fd);
-	for (struct verbs_exposure *e = listener->exposures; e && result == 0; e = e->next)
-		if (!e->withdrawn_ms)
-			result = exposure_register(e); /* L4 */
-	if (result == 0 && rdma_listen(listener->id, BACKLOG) < 0)
-		result = verbs_error(errno, listener->text, "listening");
-	for (struct verbs_group *group = listener->groups; group && result == 0;
-	     group = group->next)
+	return watch(listener, listener->completions->fd);
+}
+
+static int device_listen(struct verbs_listener *listener)
+{
+	if (rdma_listen(listener->id, BACKLOG) < 0)
+		return verbs_error(errno, listener->text, "listening");
+	listener->listening = true;
+	for (struct verbs_group *group = listener->groups; group; group = group->next)
 		group_open(listener, group);
-	return result;
+	return 0;
 }
 
 static void device_close(struct verbs_listener *listener)
@@ -618,6 +628,7 @@ static void device_close(struct verbs_listener *listener)
 		rdma_destroy_id(listener->id);
 	verbs_alarm_unset(&listener->alarm);
 	verbs_device_leave(listener->device);
+	listener->listening = false;
 	listener->device = NULL;
 	listener->completions = NULL;
 	listener->pd = NULL;
@@ -634,11 +645,34 @@ static void device_lost(struct verbs_listener *listener, const char *why)
 	listener->away = -ENODEV;
 }
 
+/* The device, then its memory piece by piece, then it is listened at: 1 there is more to do, 0, or
+ * -errno with words. */
+static int return_step(struct verbs_listener *listener)
+{
+	struct verbs_exposure *exposure = listener->exposures;
+	int result;
+
+	if (!listener->id) {
+		result = device_open(listener);
+		return result < 0 ? result : 1;
+	}
+	while (exposure && (exposure->registration || exposure->withdrawn_ms))
+		exposure = exposure->next;
+	if (!exposure)
+		return device_listen(listener);
+	result = exposure_register(exposure); /* L4 */
+	return result < 0 ? result : 1;
+}
+
 /* What keeps the address from being listened on is said when it changes, not at each try. */
 static void device_return(struct verbs_listener *listener)
 {
-	const int result = device_open(listener);
+	const int result = return_step(listener);
 
+	if (result > 0) {
+		poll_soon(listener); /* L7 */
+		return;
+	}
 	if (result < 0 && result != listener->away)
 		notable(listener, NOTABLE_NEWS, "%s; it is tried again", tb_error());
 	listener->away = result;
@@ -652,7 +686,7 @@ static void device_return(struct verbs_listener *listener)
 int verbs_listen(struct listener **out, const struct fabric_listen *how,
 		 const struct listener_calls *calls, void *user)
 {
-	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
+	const struct itimerspec twice_a_second = { half_second, half_second };
 	struct verbs_listener *listener;
 	struct address address;
 	int result = address_parse_listen(how->address, &address);
@@ -684,6 +718,8 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 		result = watch(listener, listener->timer);
 	if (result == 0)
 		result = device_open(listener);
+	if (result == 0)
+		result = device_listen(listener);
 	if (result < 0)
 		goto fail;
 	*out = &listener->base;
@@ -846,12 +882,14 @@ static void peers_look(struct verbs_listener *listener)
 	}
 }
 
-static void groups_mend(struct verbs_listener *listener)
+/* going_on: with rounds that were begun, and with nothing else. A sender that fails as soon as it
+ * is there is started twice a second, not all the time. */
+static void groups_mend(struct verbs_listener *listener, bool going_on)
 {
 	for (struct verbs_group *group = listener->groups; group; group = group->next) {
 		if (is_to_be_joined(group))
 			group_again(listener, group);
-		else
+		else if (group->round || !going_on)
 			senders_result(listener, group, verbs_group_mend(group));
 	}
 }
@@ -869,12 +907,14 @@ static void ports_look(struct verbs_listener *listener)
 
 static void on_timer(struct verbs_listener *listener)
 {
+	const bool going_on = listener->soon;
 	uint64_t ticks;
 
 	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
+	listener->soon = false;
 	withdrawn_free(listener);
-	if (!listener->id) {
+	if (!listener->listening) {
 		device_return(listener);
 		return;
 	}
@@ -885,7 +925,7 @@ static void on_timer(struct verbs_listener *listener)
 		return;
 	}
 	peers_look(listener);
-	groups_mend(listener);
+	groups_mend(listener, going_on);
 }
 
 int verbs_listener_poll(struct listener *base)

@@ -13,7 +13,8 @@
  *     nothing is sent, and subscribers look by themselves.
  * G5  A send that failed ends its queue pair. The control thread looks for that, since a sender
  *     may have nothing more to send, and makes another one. A sender that cannot be had is missing
- *     alone, and tried again by itself; in one go no more than one is tried in vain.
+ *     alone, and tried again by itself; it ends a round. One is made in one go: there may be one
+ *     for each of a thousand topics, and who makes them has a pulse to beat.
  * G6  Anyone may send to a group, and no path MTU is above NOTICE_BYTES_MAX: every receive takes as
  *     much, whatever a publisher told of its notices. One that is too short would end the queue
  *     pair, and with it all groups.
@@ -65,22 +66,9 @@ static struct rdma_cm_id *ud_id(struct rdma_event_channel *events,
 				const struct sockaddr_storage *local, uint32_t traffic_class)
 {
 	struct sockaddr_storage from = *local;
-	uint8_t class = (uint8_t)traffic_class;
-	struct rdma_cm_id *id;
-	int code = ENODEV; /* bound, but to no device */
 
 	((struct sockaddr_in *)&from)->sin_port = 0; /* both families have it there */
-	if (rdma_create_id(events, &id, NULL, RDMA_PS_UDP) < 0)
-		return NULL;
-	if (class)
-		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
-	if (rdma_bind_addr(id, (struct sockaddr *)&from) < 0)
-		code = errno;
-	else if (id->verbs)
-		return id;
-	rdma_destroy_id(id);
-	errno = code;
-	return NULL;
+	return verbs_id_bound(events, RDMA_PS_UDP, &from, traffic_class);
 }
 
 static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *where, bool send_only,
@@ -184,6 +172,8 @@ static void group_stop(struct verbs_group *group)
 	if (group->ah)
 		ibv_destroy_ah(group->ah);
 	group->ah = NULL;
+	group->round = NULL;
+	group->failing = false;
 }
 
 void verbs_group_close(struct verbs_group *group)
@@ -302,6 +292,8 @@ void verbs_announcer_close(struct announcer *base)
 	if (!announcer)
 		return;
 	announcer_stop(announcer);
+	if (announcer->group->round == announcer)
+		announcer->group->round = announcer->next;
 	link = &announcer->group->announcers;
 	while (*link != announcer)
 		link = &(*link)->next;
@@ -337,20 +329,27 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 
 int verbs_group_mend(struct verbs_group *group)
 {
-	const bool failing = group->failing;
-	int result = 0;
+	struct verbs_announcer *a = group->round;
+	bool news = false, failed;
+	int result;
 
-	group->failing = false;
 	if (!verbs_group_ready(group))
 		return 0; /* G4 */
-	for (struct verbs_announcer *a = group->announcers; a && result >= 0; a = a->next) {
-		const bool failed = announcer_failed(a);
-
+	if (!a) {
+		a = group->announcers;
+		group->failed = group->failing;
+		group->failing = false;
+	}
+	for (; a; a = a->next) {
+		failed = announcer_failed(a);
+		news |= failed && !group->failing && !group->failed;
 		group->failing |= failed;
 		if (failed || (!announcer_runs(a) && verbs_now_ms() >= a->again_ms))
-			result = announcer_start(a); /* G5 */
+			break;
 	}
-	return result < 0 ? result : group->failing && !failing;
+	result = a ? announcer_start(a) : 0; /* G5 */
+	group->round = a && result == 0 ? a->next : NULL;
+	return result < 0 ? result : news;
 }
 
 bool verbs_group_whole(const struct verbs_group *group)

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bus/memory.h"
 #include "bus/verbs.h"
 #include "tickbus/error.h"
 
@@ -17,6 +18,7 @@
 #define GROUP   "239.77.251.9:7472"
 #define WAIT_MS 10000
 #define MADE    64
+#define PIECES  8
 
 /* -- the connection manager ---------------------------------------------------------------------
  */
@@ -796,6 +798,88 @@ Test(device, that_is_lost_takes_everything_of_it_along_and_is_tried_again)
 	cr_expect_str_eq(gone, "the device is lost");
 	cr_expect_eq(listens, 2);
 	publisher_joined();
+	publisher_end();
+}
+
+/* So many at most in a poll: between two of them its owner beats the pulse. */
+static unsigned int poll_until(const int *count, int wanted, int most)
+{
+	struct pollfd fd = { .fd = verbs_listener_fd(listener), .events = POLLIN };
+	const uint64_t end = verbs_now_ms() + WAIT_MS;
+	unsigned int polls = 0;
+
+	for (; *count < wanted; polls++) {
+		const int before = *count;
+
+		cr_assert_lt(verbs_now_ms(), end);
+		poll(&fd, 1, 1000);
+		verbs_listener_poll(listener);
+		cr_assert_leq(*count, before + most, "%d at once", *count - before);
+	}
+	return polls;
+}
+
+Test(device, that_returns_is_given_its_memory_and_its_senders_one_by_one)
+{
+	static char bytes[PIECES][4096];
+	struct exposure *exposures[PIECES];
+	struct announcer *others[PIECES];
+	uint64_t began_ms;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	for (int i = 0; i < PIECES; i++) {
+		const struct memory memory = { .base = bytes[i], .bytes = sizeof(bytes[i]) };
+
+		cr_assert_eq(verbs_expose(listener, &memory, 0, &exposures[i]), 0);
+		cr_assert_eq(verbs_announcer(listener, NULL, 64, &others[i]), 0);
+	}
+	cm_tells(listening(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	verbs_listener_poll(listener);
+	cr_expect_eq(registered, 0);
+	cr_expect_eq(queue_pairs, 0);
+	poll_until(&ids, 1, 1);
+	began_ms = verbs_now_ms();
+	cr_expect_geq(poll_until(&registered, PIECES, 1), PIECES);
+	cr_expect_eq(listens, 1, "listened at before all of it can be read");
+	until_told("its device is there again");
+	cr_expect_eq(listens, 2);
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	/* The event and the timer may fall into one poll. */
+	cr_expect_geq(poll_until(&queue_pairs, PIECES + 1, 2), PIECES);
+	cr_expect_lt(verbs_now_ms() - began_ms, PIECES * 500, "it waited between its steps");
+	cr_expect(is_sent());
+	for (int i = 0; i < PIECES; i++) {
+		verbs_announcer_close(others[i]);
+		verbs_withdraw(exposures[i]);
+	}
+	publisher_end();
+}
+
+/* A topic that is made between two steps. */
+Test(device, that_is_returning_takes_what_comes_meanwhile_once)
+{
+	static char bytes[2][4096];
+	struct memory memory = { .base = bytes[0], .bytes = sizeof(bytes[0]) };
+	struct exposure *exposures[2];
+	struct sockaddr_storage own;
+	struct announcer *other;
+
+	cr_assert_eq(address_parse_group("239.77.251.10:7472", &own), 0);
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	cr_assert_eq(verbs_expose(listener, &memory, 0, &exposures[0]), 0);
+	cm_tells(listening(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	verbs_listener_poll(listener);
+	poll_until(&ids, 1, 1);
+	memory.base = bytes[1];
+	cr_assert_eq(verbs_expose(listener, &memory, 0, &exposures[1]), 0);
+	cr_expect_eq(registered, 1);
+	joins = 0;
+	cr_assert_eq(verbs_announcer(listener, &own, 64, &other), 0);
+	until_told("its device is there again");
+	cr_expect_eq(registered, 2);
+	cr_expect_eq(joins, 2, "%u joins of 2 groups", joins);
+	verbs_announcer_close(other);
 	publisher_end();
 }
 
