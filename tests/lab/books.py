@@ -48,6 +48,11 @@ class Books:
             return last["total"] >= wanted and last
         return self.host.lab.wait_until(there, f"{records} more records over {self.kind}", every=0.1)
 
+    def hears(self):
+        """Waits until a notice came that had not before."""
+        before = self.sum()["counters"]["notices"]
+        self.host.lab.wait_until(lambda: self.sum()["counters"]["notices"] > before, f"a notice over {self.kind}", 30)
+
     def oldest(self, since):
         """How old the oldest record was when it was delivered, behind these books of its own; and when that was."""
         self.sum()

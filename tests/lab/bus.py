@@ -11,7 +11,7 @@ from hosts import Skipped
 
 PORT = 7471
 GROUP = "239.10.0.1"
-BUS = """bus: {{ name: lab, listen: [ {listen} ], multicast: "{group}:7472", stale_ms: {stale_ms}{more} }}
+BUS = """bus: {{ name: lab, listen: [ {listen} ], stale_ms: {stale_ms}{more} }}
 log: {{ level: {level} }}
 schemas: [ quote, trade, depth10 ]
 feeds:
@@ -27,16 +27,16 @@ def address(host, kind):
 
 
 def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more="", level="info",
-         prefix="", groups=None, also=(), below="", stale_ms=1000):
+         prefix="", group=GROUP, groups=None, also=(), below="", stale_ms=1000):
     """Starts pubd, and waits until it listens. `more`: further keys of the bus; `level`: of its log; `prefix`:
-    the program that runs it; `groups`: of topics that have their own; `also`: further addresses; `below`: further
-    sections of its file."""
+    the program that runs it; `group`: the bus's, None is that of its name; `groups`: of topics that have their own;
+    `also`: further addresses; `below`: further sections of its file."""
     own = {topic: f', multicast: "{group}:7472"' for topic, group in (groups or {}).items()}
     addresses = [address(host, kind) for kind in kinds if kind in ("shm", *host.lab.kinds)]
     listen = ", ".join(f'"{where}"' for where in (*addresses, *also))
     path = host.lab.topology.folder / f"pubd{host.number}.yaml"
-    path.write_text(BUS.format(listen=listen, group=GROUP, feed=feed, more=more, level=level,
-                               stale_ms=stale_ms) +
+    more = (f', multicast: "{group}:7472"' if group else "") + more
+    path.write_text(BUS.format(listen=listen, feed=feed, more=more, level=level, stale_ms=stale_ms) +
                     "".join(TOPIC.format(topic, slots, own.get(topic, "")) for topic in topics) + below)
     daemon = host.start(f"exec {prefix} $(command -v pubd) {path}")
     daemon.wait_for(r"bus lab: ")

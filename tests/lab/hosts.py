@@ -111,7 +111,9 @@ class Host:
         return self.lab.topology.kind == SEVERAL
 
     def address(self, kind):
-        return f"10.9.{('rxe', 'siw').index(kind)}.{self.number}"
+        """Of a kind of device; rxe6 and siw6 are of IPv6, where a scenario has given it."""
+        place = ("rxe", "siw").index(kind[:3])
+        return f"[fd09:{place}::{self.number}]" if kind.endswith("6") else f"10.9.{place}.{self.number}"
 
     def interface(self, kind):
         if self.alone:

@@ -17,6 +17,7 @@ from ssh import Machines
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 60  # for a scenario that says nothing
+END_SECONDS = 120  # for what it left to be ended and looked at: each command takes seconds on a busy machine
 
 
 def scenarios():
@@ -62,7 +63,7 @@ def run_scenario(scenario, topology, options):
         outcome, why = "failed", str(failure)
     except Exception:
         outcome, why = "failed", traceback.format_exc()
-    lab.end = time.monotonic() + 40
+    lab.end = time.monotonic() + END_SECONDS
     try:
         lab.stop()
         left = "" if options.ssh or getattr(scenario, "KILLS_HOSTS", False) else state_left(lab)

@@ -30,12 +30,6 @@ def counters(reader):
     return reader.sum()["counters"]
 
 
-def hears(lab, reader):
-    """Waits until a notice came that had not before."""
-    before = counters(reader)["notices"]
-    lab.wait_until(lambda: counters(reader)["notices"] > before, "a notice", 30)
-
-
 def none_of_others(readers):
     for (kind, topic), reader in readers.items():
         found = counters(reader)
@@ -52,14 +46,14 @@ def one_filtered_away(lab, places, readers):
     for kind in places:
         for topic in GROUPS:
             readers[kind, topic].reads_on(30)
-        hears(lab, readers[kind, "quote"])
+        readers[kind, "quote"].hears()
     for kind, number in places.items():
         quiet = readers[kind, "trade"]
         # What was on its way when the filter came may have arrived.
         if counters(quiet)["notices"] > before[kind] + 2:
             raise Failed(quiet.process.words(f"over {kind}: notices came through the filter"))
         lab.host(number).undeafen()
-        hears(lab, quiet)
+        quiet.hears()
 
 
 def run(lab):
@@ -69,7 +63,7 @@ def run(lab):
                for kind, number in places.items() for topic in GROUPS}
     for reader in readers.values():
         reader.sees("appeared")
-        hears(lab, reader)
+        reader.hears()
     for kind in places:
         told(lab, kind)
     rows = {kind: bus.cat(lab.host(number), publisher, kind, "trade", f"--count {RECORDS}", out=f"groups.{kind}")
