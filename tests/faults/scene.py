@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
@@ -30,26 +29,6 @@ def seed():
     value = int(os.environ.get("TICKBUS_TEST_SEED") or time.time_ns())
     print(f"seed: TICKBUS_TEST_SEED={value}", file=sys.stderr)
     return random.Random(value)
-
-
-class Lateness:
-    """How late this machine is, in all: what a thread that wants to run every 5 ms finds. A bound in time is
-    a bound on what we do, and this comes on top of it where others want the processors."""
-
-    def __init__(self):
-        self.late_ms = 0
-        threading.Thread(target=self.watch, daemon=True).start()
-
-    def begin(self):
-        """From now on: what was late before is no excuse."""
-        self.late_ms = 0
-
-    def watch(self):
-        while True:
-            before = time.monotonic()
-            time.sleep(0.005)
-            late_ms = (time.monotonic() - before) * 1000 - 5
-            self.late_ms += late_ms if late_ms > 2 else 0
 
 
 def synthetic(more=""):
@@ -215,6 +194,7 @@ class Scene(unittest.TestCase):
 
     def witness(self, topic="t", start="newest", how="wait"):
         witness = self.begin(WITNESS, "shm:b", topic, start, how, kind=Witness)
+        witness.how = how
         witness.sees("ready")
         return witness
 

@@ -7,8 +7,9 @@
  * far: records delivered and lost in this epoch, and how many sequences were not the one that had
  * to come next; the last record before the latest gap and the first one after; of those
  * delivered since SIGUSR1 came before, how old the oldest was, and when it came: where the
- * publisher has the same clock, that means something; and when the first and the last of them came,
- * in ns of CLOCK_REALTIME. SIGUSR1 prints the books alone. Ends at the topic's end or with SIGTERM.
+ * publisher has the same clock, that means something; when the first and the last of them came, in
+ * ns of CLOCK_REALTIME; and the longest time between two polls since then. SIGUSR1 prints the books
+ * alone. Ends at the topic's end or with SIGTERM.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +30,7 @@ struct books {
 	int64_t age_ns;                 /* of the oldest */
 	uint64_t age_at_ms;
 	int64_t first_ns, last_ns;
+	uint64_t polled_ms, gap_ms; /* the last poll, the longest time between two */
 	uint64_t epoch;
 	bool ended;
 	struct tb_subscription *subscription; /* NULL: none yet */
@@ -74,16 +76,27 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static void print(const struct books *books, const char *event, const struct tb_event *more)
+/* At each poll, and where it tells something. */
+static void polled(struct books *books)
 {
+	const uint64_t now = now_ms();
+
+	if (books->polled_ms && books->gap_ms < now - books->polled_ms)
+		books->gap_ms = now - books->polled_ms;
+	books->polled_ms = now;
+}
+
+static void print(struct books *books, const char *event, const struct tb_event *more)
+{
+	polled(books);
 	printf("{\"event\":\"%s\",\"ms\":%" PRIu64 ",\"epoch\":\"%016" PRIx64 "\",\"next\":%" PRIu64
 	       ",\"records\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"wrong\":%" PRIu64
 	       ",\"total\":%" PRIu64 ",\"before\":%" PRIu64 ",\"after\":%" PRIu64
 	       ",\"age_ms\":%.1f,\"age_at\":%" PRIu64 ",\"first_ns\":%" PRId64
-	       ",\"last_ns\":%" PRId64,
+	       ",\"last_ns\":%" PRId64 ",\"gap_ms\":%" PRIu64,
 	       event, now_ms(), books->epoch, books->next, books->records, books->lost,
 	       books->wrong, books->total, books->before, books->after, (double)books->age_ns / 1e6,
-	       books->age_at_ms, books->first_ns, books->last_ns);
+	       books->age_at_ms, books->first_ns, books->last_ns, books->gap_ms);
 	if (more)
 		printf(",\"first\":%" PRIu64 ",\"last\":%" PRIu64 ",\"head\":%" PRIu64
 		       ",\"old_epoch\":\"%016" PRIx64 "\"",
@@ -161,6 +174,7 @@ static void sum(struct books *books)
 {
 	print(books, "sum", NULL);
 	books->age_ns = books->first_ns = 0;
+	books->gap_ms = 0;
 }
 
 static int watch(struct tb_subscriber *subscriber, struct books *books, bool spin)
@@ -168,6 +182,7 @@ static int watch(struct tb_subscriber *subscriber, struct books *books, bool spi
 	int count = 0;
 
 	while (!stopped && !books->ended) {
+		polled(books);
 		count = tb_poll(subscriber, 4096);
 		if (count == 0 && !spin)
 			count = tb_wait(subscriber, 200);

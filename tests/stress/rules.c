@@ -265,11 +265,12 @@ Test(rules, a_head_that_is_a_lie_is_not_believed_over_bytewise)
  */
 
 /* The publisher has no pulse for 15 seconds, the subscriber a bound of its own. */
-static void impatient_subscriber(void)
+static void subscriber_of(uint32_t stale_ms)
 {
-	const struct tb_subscriber_options options = {
-		.size = sizeof(options), .address = "shm:test", .connect_ms = 20000, .stale_ms = 100
-	};
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "shm:test",
+						       .connect_ms = 20000,
+						       .stale_ms = stale_ms };
 
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	subscription = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
@@ -290,9 +291,34 @@ static bool poll_for(const bool *flag, uint64_t deadline_ms)
 Test(rules, a_pulse_that_stands_still_is_no_sign_of_life)
 {
 	scene_publish(topic_without_pulse("shm", 0), 1, 3);
-	impatient_subscriber();
+	subscriber_of(100);
 	cr_assert(poll_for(&notes.stale, SCENE_DEADLINE_MS / 4),
 		  "a pulse that stands still was taken for a sign of life");
+}
+
+/* The count moved so long ago, for all that the subscriber knows; it looks once. */
+static void look_after(uint32_t ms)
+{
+	uint64_t count;
+
+	do {
+		count = subscriber->pulse_count;
+		subscriber->pulse_ms = subscriber_now_ms() - ms;
+		pulse_look(subscriber);
+	} while (subscriber->pulse_count != count); /* it did move */
+}
+
+/* The bound is a minute, so that nothing happens by itself, and a test that is late is not too
+ * late. */
+Test(rules, a_pulse_that_stands_still_is_told_at_three_quarters_of_the_bound_and_not_before)
+{
+	scene_publish(topic_without_pulse("shm", 0), 1, 3);
+	subscriber_of(60000);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 3), "%s", notes.text);
+	look_after(40000);
+	cr_expect_not(notes.stale, "told before three quarters of the bound");
+	look_after(45000);
+	cr_expect(notes.stale, "not told at three quarters of the bound");
 }
 
 Test(rules, a_writer_that_is_silent_is_told_stale_under_a_pulse_that_moves)
