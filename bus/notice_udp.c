@@ -5,11 +5,15 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bus/address.h"
 #include "bus/error.h"
+
+#define IP_AND_UDP  28 /* bytes of their headers */
+#define IP6_AND_UDP 48
 
 /* The interface that has the address; 0: none. */
 static unsigned int interface_of(const struct sockaddr_storage *local)
@@ -61,6 +65,24 @@ int notice_udp_sender(const struct sockaddr_storage *local, const struct sockadd
 	    connect(fd, (const struct sockaddr *)group, address_bytes(group)) < 0)
 		return fail(fd, "sending to the group");
 	return fd;
+}
+
+uint32_t notice_udp_bytes(const struct sockaddr_storage *local,
+			  const struct sockaddr_storage *group)
+{
+	const bool six = group->ss_family == AF_INET6;
+	const int headers = six ? IP6_AND_UDP : IP_AND_UDP;
+	const int fd = notice_udp_sender(local, group, 1, 0);
+	socklen_t length = sizeof(int);
+	int mtu = 0;
+
+	if (fd < 0)
+		return 0;
+	if (getsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_MTU : IP_MTU, &mtu,
+		       &length) < 0)
+		mtu = 0;
+	close(fd);
+	return mtu > headers ? (uint32_t)(mtu - headers) : 0;
 }
 
 static int member(int fd, const struct sockaddr_storage *group, unsigned int interface)

@@ -246,17 +246,24 @@ static void graves_clear(struct verbs_listener *listener)
 	}
 }
 
-/* Answers a request for a connection with a reason and forgets it. */
-static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
-		   const char *why)
+/* Answers a request for a connection with a reason. */
+static void reject(struct rdma_cm_id *id, int code, const char *why)
 {
 	struct verbs_told told = { .mark = VERBS_MARK, .number = (uint16_t)code };
 	const size_t length = strnlen(why, FABRIC_REASON_BYTES);
+
+	memcpy(told.body, why, length);
+	rdma_reject(id, &told, (uint8_t)(VERBS_TOLD_HEADER + length));
+}
+
+/* And forgets it. */
+static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
+		   const char *why)
+{
 	char who[ADDRESS_WORDS];
 
 	address_words(rdma_get_peer_addr(id), who);
-	memcpy(told.body, why, length);
-	rdma_reject(id, &told, (uint8_t)(VERBS_TOLD_HEADER + length));
+	reject(id, code, why);
 	notable(listener, NOTABLE_REFUSED, "%s was refused: %s", who, why);
 	rdma_destroy_id(id);
 }
@@ -330,18 +337,17 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 	if (peer->dead)
 		return;
 	if (result < 0) {
-		struct verbs_told no = { .mark = VERBS_MARK, .number = (uint16_t)-result };
-
 		why[sizeof(why) - 1] = '\0';
-		memcpy(no.body, why, strlen(why));
-		rdma_reject(peer->id, &no, (uint8_t)(VERBS_TOLD_HEADER + strlen(why)));
+		reject(peer->id, -result, why);
 		notable(listener, NOTABLE_REFUSED, "%s was refused: %s", peer->words, why);
 		peer_bury(listener, peer);
 		return;
 	}
 	peer->up = true;
 	told.number = (uint16_t)length;
-	if (peer_accept(listener, peer, event, &told) < 0) {
+	result = peer_accept(listener, peer, event, &told);
+	if (result < 0) {
+		reject(peer->id, -result, tb_error());
 		notable(listener, NOTABLE_DROPPED, "%s: %s", peer->words, tb_error());
 		peer_lost(listener, peer, tb_error());
 	}

@@ -6,7 +6,7 @@
  *     `busy` while they touch it; a sender that finds it taken does not send: a notice lost costs
  *     latency only.
  * G2  A datagram is never longer than the path MTU: a device may drop a longer one and report
- *     success.
+ *     success, and of UDP it would be lost with any of its fragments.
  * G3  The 40 bytes in front of a received datagram are the GRH, or nothing. They prove nothing, and
  *     are not looked at.
  * G4  The group is joined when its event says so. Until then, and where it cannot be joined,
@@ -35,7 +35,7 @@
 #define GRH_BYTES     40
 #define SEND_DEPTH    64
 #define SIGNAL_EVERY  16 /* sends: one completion for so many */
-#define INLINE_BYTES  128
+#define INLINE_BYTES  64 /* a notice of one topic; some devices refuse more than 96 */
 #define RECEIVE_BYTES (GRH_BYTES + NOTICE_BYTES_MAX)
 #define AGAIN_MS      500 /* the first pause of a sender that could not be had, then the longest */
 #define AGAIN_MAX_MS  64000
@@ -91,13 +91,33 @@ static const char *words_of(int code)
 					   : strerror(code);
 }
 
+static int group_use_udp(struct verbs_group *group)
+{
+	const uint32_t most = notice_udp_bytes(&group->address->host, &group->asked.group);
+
+	group->kind = FABRIC_NOTICES_UDP;
+	if (most && most < group->bytes)
+		group->bytes = most; /* G2 */
+	return 0;
+}
+
 /* Where it is for us to choose, UDP does what the device cannot. */
-static void group_choose_udp(struct verbs_group *group)
+static int group_choose_udp(struct verbs_group *group)
 {
 	rdma_destroy_id(group->id);
 	group->id = NULL;
-	group->kind = FABRIC_NOTICES_UDP;
 	group->bytes = group->asked.bytes;
+	return group_use_udp(group);
+}
+
+/* Who only sends need not be a full member, where the kernel and the subnet manager know such. */
+static int group_join_somehow(struct verbs_group *group)
+{
+	group->send_only = true;
+	if (group_join(group->id, &group->asked.group, true, NULL) == 0)
+		return 0;
+	group->send_only = false;
+	return group_join(group->id, &group->asked.group, false, NULL);
 }
 
 int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
@@ -111,19 +131,18 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	if (group->kind == FABRIC_NOTICES_AUTO)
 		group->kind =
 			device_has_ud(listening->verbs) ? FABRIC_NOTICES_UD : FABRIC_NOTICES_UDP;
+	if (group->kind == FABRIC_NOTICES_UDP)
+		return group_use_udp(group);
 	if (group->kind != FABRIC_NOTICES_UD)
 		return 0;
 	group->bytes = datagram_bytes(listening, group->asked.bytes); /* G2 */
 	group->id = ud_id(events, &address->host, address->traffic_class);
 	if (!group->id)
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
-	group->send_only = true;
-	if (group_join(group->id, &group->asked.group, true, NULL) == 0)
+	if (group_join_somehow(group) == 0)
 		return 0;
-	if (errno == VERBS_NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO) {
-		group_choose_udp(group);
-		return 0;
-	}
+	if (errno == VERBS_NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO)
+		return group_choose_udp(group);
 	return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
 }
 
@@ -194,16 +213,28 @@ bool verbs_group_ready(const struct verbs_group *group)
 /* -- senders ------------------------------------------------------------------------------------
  */
 
-/* The queue pair of a sender, in the group's protection domain. */
-static int ud_start(struct verbs_announcer *announcer)
+/* The queue pair of a sender, in the group's protection domain: 0, or -1 with errno. */
+static int ud_create(struct verbs_announcer *announcer, uint32_t inline_bytes)
 {
-	struct verbs_group *group = announcer->group;
 	struct ibv_qp_init_attr how = { .cap = { .max_send_wr = SEND_DEPTH,
 						 .max_recv_wr = 1,
 						 .max_send_sge = 1,
 						 .max_recv_sge = 1,
-						 .max_inline_data = INLINE_BYTES },
+						 .max_inline_data = inline_bytes },
+					.send_cq = announcer->cq,
+					.recv_cq = announcer->cq,
 					.qp_type = IBV_QPT_UD };
+
+	if (rdma_create_qp(announcer->id, announcer->group->pd, &how) < 0)
+		return -1;
+	announcer->qp = announcer->id->qp;
+	announcer->inline_bytes = how.cap.max_inline_data;
+	return 0;
+}
+
+static int ud_start(struct verbs_announcer *announcer)
+{
+	struct verbs_group *group = announcer->group;
 
 	announcer->id = ud_id(group->events, &group->address->host, group->address->traffic_class);
 	if (!announcer->id)
@@ -216,12 +247,9 @@ static int ud_start(struct verbs_announcer *announcer)
 	announcer->cq = ibv_create_cq(announcer->id->verbs, SEND_DEPTH, NULL, NULL, 0);
 	if (!announcer->cq)
 		return error_set(errno, "notices: no completion queue: %s", strerror(errno));
-	how.send_cq = how.recv_cq = announcer->cq;
-	if (rdma_create_qp(announcer->id, group->pd, &how) < 0)
+	if (ud_create(announcer, INLINE_BYTES) < 0 && ud_create(announcer, 0) < 0)
 		return error_set(errno, "notices: no queue pair: %s", strerror(errno));
-	announcer->qp = announcer->id->qp;
 	verbs_alarm_set(&announcer->alarm, announcer->id->verbs, announcer->qp, announcer->cq);
-	announcer->inline_bytes = how.cap.max_inline_data;
 	return 0;
 }
 

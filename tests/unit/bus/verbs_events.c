@@ -3,11 +3,13 @@
  * itself, and what becomes of it. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bus/memory.h"
@@ -16,9 +18,9 @@
 
 #define PLACE   "10.9.0.1:7471"
 #define GROUP   "239.77.251.9:7472"
-#define WAIT_MS 10000
 #define MADE    64
 #define PIECES  8
+#define WAIT_MS 10000
 
 /* -- the connection manager ---------------------------------------------------------------------
  */
@@ -29,10 +31,14 @@ static struct rdma_cm_id *made[MADE]; /* in the order of their making; NULL: des
 static unsigned int made_count, listens, joins, left;
 static int ids, queue_pairs, queues, channels, domains, registered, handles;
 static int join_errno; /* 0: a join begins */
+static bool no_send_only;
 static int queue_pairs_max = MADE;
 static uint64_t refused_ms[MADE]; /* when a queue pair was asked for beyond them */
 static unsigned int refused;
+static uint32_t inline_max = 1024; /* more is refused */
+static int accept_errno, register_errno;
 static struct rdma_conn_param accepted, asked;
+static struct verbs_told rejected;
 static void *join_user;
 
 struct rdma_event_channel *rdma_create_event_channel(void)
@@ -126,6 +132,14 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *how)
 {
 	(void)id;
 	accepted = *how;
+	errno = accept_errno;
+	return accept_errno ? -1 : 0;
+}
+
+int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t bytes)
+{
+	(void)id;
+	memcpy(&rejected, data, bytes);
 	return 0;
 }
 
@@ -169,7 +183,12 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *how)
 {
-	(void)pd, (void)how;
+	(void)pd;
+	if (how->cap.max_inline_data > inline_max ||
+	    (how->cap.max_inline_data && queue_pairs == queue_pairs_max)) {
+		errno = ENOMEM;
+		return -1;
+	}
 	if (queue_pairs == queue_pairs_max) {
 		cr_assert_lt(refused, MADE);
 		refused_ms[refused++] = verbs_now_ms();
@@ -191,11 +210,13 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *how, void *user)
 {
-	(void)id, (void)how;
+	(void)id;
 	joins++;
 	join_user = user;
 	errno = join_errno;
-	return join_errno ? -1 : 0;
+	if (no_send_only && how->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER)
+		errno = EOPNOTSUPP;
+	return errno ? -1 : 0;
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
@@ -226,10 +247,12 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_rec
 }
 
 static unsigned int posted;
+static struct ibv_send_wr last_posted;
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
-	(void)qp, (void)work, (void)bad;
+	(void)qp, (void)bad;
+	last_posted = *work;
 	posted++;
 	return 0;
 }
@@ -342,6 +365,9 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int acc
 	static struct ibv_mr mr;
 
 	(void)pd, (void)memory, (void)bytes, (void)access;
+	errno = register_errno;
+	if (register_errno)
+		return NULL;
 	registered++;
 	return &mr;
 }
@@ -390,6 +416,21 @@ static void tells(struct ibv_async_event what)
 	cr_assert_lt(told_end, MADE);
 	told[told_end++] = what;
 	cr_assert_eq(eventfd_write(context.async_fd, 1), 0);
+}
+
+/* -- what the kernel says of an interface ---------------------------------------------------------
+ */
+
+static int udp_mtu;
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+	if ((level == IPPROTO_IP && name == IP_MTU) ||
+	    (level == IPPROTO_IPV6 && name == IPV6_MTU)) {
+		memcpy(value, &udp_mtu, sizeof(udp_mtu));
+		return 0;
+	}
+	return (int)syscall(SYS_getsockopt, fd, level, name, value, length);
 }
 
 /* -- a publisher --------------------------------------------------------------------------------
@@ -575,6 +616,25 @@ Test(group, that_cannot_be_asked_for_is_asked_for_again)
 	publisher_end();
 }
 
+/* By a kernel that knows no such members, or not at this moment. */
+Test(group, that_a_send_only_member_cannot_even_ask_for_is_asked_for_by_a_full_one)
+{
+	no_send_only = true;
+	publisher_begin(PLACE, FABRIC_NOTICES_UD);
+	cr_expect_eq(joins, 2);
+	publisher_joined();
+	cr_expect_str_empty(news);
+	/* Who is refused as a full member is refused for a while. */
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+	joins_awaited = 4;
+	turns_until(has_joined, "a new try");
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -EINVAL);
+	verbs_listener_poll(listener);
+	cr_expect_eq(joins, 4);
+	cr_expect_not_null(strstr(news, "the group cannot be joined: Invalid"), "%s", news);
+	publisher_end();
+}
+
 /* A look at the groups comes behind each at the ports. */
 static void look_at_groups(void)
 {
@@ -637,6 +697,27 @@ Test(group, of_the_other_kind_of_addresses_has_no_senders)
 	cr_expect_str_eq(news, "address rdma:[::1]:7471: notices: none, the bus's group is of "
 			       "IPv4\n");
 	publisher_end();
+}
+
+/* Some devices send no more than 96 bytes inline, or none, and refuse the queue pair that asks. */
+Test(sender, of_a_device_that_sends_little_inline_is_had_all_the_same)
+{
+	static const char notice[128];
+	static const struct {
+		uint32_t most, bytes;
+		bool expected;
+	} cases[] = { { 1024, 64, true }, { 96, 64, true }, { 96, 72, false }, { 0, 64, false } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		inline_max = cases[i].most;
+		publisher_begin(PLACE, FABRIC_NOTICES_UD);
+		publisher_joined();
+		cr_expect_eq(verbs_announce(announcer, notice, cases[i].bytes), 0);
+		cr_expect_eq(!!(last_posted.send_flags & IBV_SEND_INLINE), cases[i].expected,
+			     "%u bytes where %u may be inline", cases[i].bytes, cases[i].most);
+		cr_expect_str_empty(news);
+		publisher_end();
+	}
 }
 
 static struct announcer *second;
@@ -726,6 +807,32 @@ Test(group, has_datagrams_of_the_path_mtu_where_that_is_less_than_what_was_set)
 	publisher_end();
 }
 
+static uint32_t bytes_by_udp(const char *address, enum fabric_notices_kind kind, int interface_mtu)
+{
+	static const char datagram[1024];
+	struct fabric_notices notices;
+
+	udp_mtu = interface_mtu;
+	publisher_begin(address, kind);
+	verbs_notices(listener, NULL, &notices);
+	cr_expect_eq(notices.kind, FABRIC_NOTICES_UDP);
+	cr_expect_eq(verbs_announce(announcer, datagram, notices.bytes), 0);
+	if (notices.bytes < sizeof(datagram))
+		cr_expect_eq(verbs_announce(announcer, datagram, notices.bytes + 1), -EMSGSIZE);
+	publisher_end();
+	return notices.bytes;
+}
+
+/* A fragment that is lost takes the whole with it. */
+Test(group, by_udp_has_datagrams_that_are_sent_in_one_piece)
+{
+	cr_expect_eq(bytes_by_udp("127.0.0.1:7471", FABRIC_NOTICES_UDP, 1500), 1024);
+	cr_expect_eq(bytes_by_udp("127.0.0.1:7471", FABRIC_NOTICES_UDP, 576), 576 - 28);
+	cr_expect_eq(bytes_by_udp("127.0.0.1:7471", FABRIC_NOTICES_UDP, 0), 1024);
+	join_errno = VERBS_NOT_IN_KERNEL;
+	cr_expect_eq(bytes_by_udp("127.0.0.1:7471", FABRIC_NOTICES_AUTO, 576), 576 - 28);
+}
+
 /* -- what a device tells ------------------------------------------------------------------------
  */
 
@@ -785,6 +892,31 @@ Test(device, that_tells_of_a_subscriber_ends_its_connection_in_words)
 		until_told(cases[i].why);
 	}
 	is_asked();
+	publisher_end();
+}
+
+/* -- a request that cannot be accepted ----------------------------------------------------------
+ */
+
+static void expect_rejected(int code, const char *words)
+{
+	memset(&rejected, 0, sizeof(rejected));
+	is_asked();
+	cr_expect_eq(rejected.mark, VERBS_MARK);
+	cr_expect_eq(rejected.number, code);
+	cr_expect_str_eq((const char *)rejected.body, words);
+	cr_expect_not_null(strstr(news, words), "%s", news);
+}
+
+Test(subscriber, who_cannot_be_accepted_is_told_why)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	register_errno = ENOMEM;
+	expect_rejected(ENOMEM, "41280 bytes for messages cannot be registered: Cannot allocate "
+				"memory");
+	register_errno = 0;
+	accept_errno = EMFILE;
+	expect_rejected(EMFILE, "it cannot be accepted: Too many open files");
 	publisher_end();
 }
 
