@@ -16,6 +16,7 @@
 
 #include "bus/fabric.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 #include "tickbus/error.h"
@@ -328,7 +329,7 @@ static void turn(void)
 /* Everybody works until it is so. */
 #define UNTIL(condition)                                                                           \
 	do {                                                                                       \
-		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;                       \
+		const uint64_t late_ms = scene_now_ms() + deadline_ms();                           \
 		while (!(condition)) {                                                             \
 			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition);           \
 			turn();                                                                    \
@@ -1015,11 +1016,11 @@ Test(fabric, connections_one_after_another_leave_nothing_behind)
 /* -- waiting ------------------------------------------------------------------------------------
  */
 
-static int readable(int fd, int timeout_ms)
+static int readable(int fd, uint32_t timeout_ms)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
 
-	return poll(&ready, 1, timeout_ms);
+	return poll(&ready, 1, (int)timeout_ms);
 }
 
 Test(fabric, who_waits_for_a_message_is_woken)
@@ -1036,11 +1037,11 @@ Test(fabric, who_waits_for_a_message_is_woken)
 		if (!early)
 			cr_assert_eq(ops->send(host.peers[0], "late", 4, NULL), 0);
 		if (asleep)
-			cr_assert_eq(readable(ops->link_fd(guests[0].link), SCENE_DEADLINE_MS), 1,
+			cr_assert_eq(readable(ops->link_fd(guests[0].link), deadline_ms()), 1,
 				     "round %u", round);
 		UNTIL(guests[0].messages == round);
 		cr_assert_eq(ops->link_send(guests[0].link, "back", 4), 0);
-		cr_assert_eq(readable(ops->listener_fd(host.listener), SCENE_DEADLINE_MS), 1);
+		cr_assert_eq(readable(ops->listener_fd(host.listener), deadline_ms()), 1);
 		UNTIL(host.messages == round);
 	}
 }
@@ -1049,7 +1050,7 @@ Test(fabric, who_waits_with_nothing_to_come_sleeps)
 {
 	host_open(4);
 	cr_assert_eq(guest_try(&guests[0], "hello", 5), 0);
-	cr_assert_eq(readable(ops->listener_fd(host.listener), SCENE_DEADLINE_MS), 1);
+	cr_assert_eq(readable(ops->listener_fd(host.listener), deadline_ms()), 1);
 	UNTIL(guests[0].welcomes == 1);
 	UNTIL(ops->sleep(guests[0].link) == 0 && readable(ops->link_fd(guests[0].link), 0) == 0);
 	UNTIL(readable(ops->listener_fd(host.listener), 0) == 0);
@@ -1064,9 +1065,8 @@ Test(fabric, who_waits_for_a_read_is_woken_or_told_that_it_is_there)
 		cr_assert_eq(guest_read(&guests[0], 0, 8, 0, round), 1);
 		while (guests[0].tally < round) {
 			if (ops->sleep(guests[0].link) == 0)
-				cr_assert_eq(
-					readable(ops->link_fd(guests[0].link), SCENE_DEADLINE_MS),
-					1, "round %u", round);
+				cr_assert_eq(readable(ops->link_fd(guests[0].link), deadline_ms()),
+					     1, "round %u", round);
 			ops->link_poll(guests[0].link);
 			guest_reap(&guests[0]);
 		}
@@ -1163,7 +1163,7 @@ Test(fabric, a_publisher_that_is_killed_is_gone_and_its_address_free)
 {
 	int begin;
 	const pid_t child = process(as_host, &begin);
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	unsigned int posted;
 
 	cr_assert_eq(write(begin, "!", 1), 1);

@@ -13,6 +13,7 @@
 #include "bus/notice_udp.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/deadline.h"
 #include "tests/support/heard.h"
 #include "tests/support/scene.h"
 
@@ -101,7 +102,7 @@ static void poll_once(uint64_t until_ms)
  * came, which on a busy machine are late at times; how often the other looked meanwhile. */
 static uint64_t looks_of_the_other(int which)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t looks[TOPICS] = { 0 };
 
 	while (looks[which] < 50) {
@@ -130,7 +131,7 @@ static void expect_whole(uint64_t records)
 /* Polling, the one that hears nothing looks; the other has no need to. */
 Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before;
 
 	subscribe();
@@ -188,7 +189,7 @@ static size_t behind(uint8_t bytes[NOTICE_BYTES_MIN])
 /* LOUD counts the stranger's datagrams as others': they did come. */
 Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint8_t bytes[NOTICE_BYTES_MIN];
 	struct sockaddr_storage local, to;
 	uint64_t others, from;
@@ -231,7 +232,7 @@ Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
 /* Publishes until a notice of each topic came. */
 static void until_noticed(uint64_t from)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before[TOPICS];
 
 	for (int i = 0; i < TOPICS; i++)
@@ -266,7 +267,7 @@ Test(groups, that_are_received_no_more_are_tried_again)
 /* The publisher is another one, and so is the link. */
 Test(groups, are_joined_again_by_a_new_connection)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before[TOPICS];
 
 	subscribe();
@@ -298,7 +299,7 @@ Test(groups, are_joined_again_by_a_new_connection)
 
 Test(groups, are_kept_by_a_topic_that_begins_again)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before;
 
 	subscribe();

@@ -15,6 +15,7 @@
 #include "bus/notice.h"
 #include "bus/notice_udp.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/deadline.h"
 #include "tests/support/heard.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
@@ -113,7 +114,7 @@ static void publish(uint64_t from, uint64_t to)
 /* Publishes behind `last` until a notice came: the group was joined on both sides. The last. */
 static uint64_t first_notice(uint64_t last)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (counter(SUBSCRIPTION_NOTICES) == 0) {
 		cr_assert_lt(scene_now_ms(), until_ms, "no notice came");
@@ -144,7 +145,7 @@ static void tell_of_records(enum tb_notice notice)
 
 Test(notices, come_with_each_pulse_while_nothing_is_published)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	begin(TB_NOTICE_AUTO, "");
 	while (counter(SUBSCRIPTION_HEARTBEATS) < 2) {
@@ -215,7 +216,7 @@ Test(notices, that_a_subscriber_received_leave_nothing_behind_when_it_goes)
 		if (i == 0)
 			before = descriptors();
 		/* The publisher's own end goes when it finds out. */
-		for (uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+		for (uint64_t until_ms = scene_now_ms() + deadline_ms();
 		     descriptors() > before && scene_now_ms() < until_ms;)
 			sched_yield();
 		cr_expect_leq(descriptors(), before, "after %llu", (unsigned long long)i + 1);
@@ -256,7 +257,7 @@ static void publish_quiet(uint64_t from, uint64_t to)
 
 static uint64_t first_quiet_notice(uint64_t last)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	const uint64_t before = counter(SUBSCRIPTION_NOTICES);
 
 	while (counter(SUBSCRIPTION_NOTICES) == before) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/support/bytewise.h"
+#include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
 static const uint8_t desk[TB_TICKET_BYTES] = { 1, 2, 3 }, risk[TB_TICKET_BYTES] = { 1, 2, 4 };
@@ -194,7 +195,7 @@ static struct tb_subscriber *waiting(void)
 /* Polls until it was refused so often. */
 static void until_refused(struct tb_subscriber *subscriber, uint64_t times)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (refusals() < times) {
 		cr_assert_lt(scene_now_ms(), until_ms, "it does not ask again");
@@ -289,7 +290,7 @@ Test(realms, who_looks_from_outside_sees_the_same)
 	struct tb_inspect_options options = {
 		.size = sizeof(options), .address = address, .timeout_ms = 20000, .ticket = risk
 	};
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct shown shown = { 0 };
 
 	bus_open(3);

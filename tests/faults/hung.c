@@ -18,6 +18,7 @@
 
 #include "bus/words.h"
 #include "subscriber/subscriber.h"
+#include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -265,7 +266,7 @@ static void expect_stale_in_time(struct tb_subscriber *subscriber, const struct 
 	const uint64_t since_ms = scene_now_ms();
 	uint64_t now_ms = since_ms, gap_ms = 0;
 
-	while (!notes->stale && now_ms < since_ms + SCENE_DEADLINE_MS) {
+	while (!notes->stale && now_ms < since_ms + deadline_ms()) {
 		const uint64_t polled_ms = now_ms;
 
 		cr_assert_geq(tb_poll(subscriber, 1000), 0, "%s", tb_error());
@@ -339,7 +340,7 @@ struct reader {
 
 static void reader_join(struct reader *reader, uint64_t read)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	*reader = (struct reader){ .subscriber = NULL };
 	reader->subscriber = join(&reader->notes);

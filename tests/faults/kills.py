@@ -25,7 +25,7 @@ class Publisher(Scene):
 
     def test_killed_100_times_each_is_reported_and_each_successor_is_found(self):
         chance = seed()
-        text = settings(synthetic(), bus=", stale_ms: 200", more="slots: 1024, instruments: 64")
+        text = settings(synthetic(), bus=", stale_ms: 100", more="slots: 1024, instruments: 64")
         witnesses = [self.witness(how="wait"), self.witness(how="spin")]
         epochs = []
         for number in range(TIMES):

@@ -315,7 +315,7 @@ class File(Scene):
         witness.sees("ended")
         other.reads_on(100)
         self.assertEqual(other.sum()["lost"], 0)
-        books = witness.events()[-1]
+        books = witness.events("ended")[-1]
         self.assertEqual(books["wrong"], 0)
         pubd.signal(signal.SIGTERM)
         pubd.popen.wait(60)

@@ -118,16 +118,20 @@ class Witness(Process):
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.read_to, self.read = 0, []
+        self.read_to, self.read, self.state_now = 0, {}, None
 
-    def events(self, kind=None):
+    def events(self, kind):
+        """All of one kind until now."""
         with open(self.out, "rb") as file:
             file.seek(self.read_to)
             fresh = file.read()
         whole = fresh[:fresh.rfind(b"\n") + 1]
         self.read_to += len(whole)
-        self.read += map(json.loads, whole.splitlines())
-        return [one for one in self.read if kind in (None, one["event"])]
+        for one in map(json.loads, whole.splitlines()):
+            self.read.setdefault(one["event"], []).append(one)
+            if one["event"] in ("appeared", "live", "restart", "stale"):
+                self.state_now = one
+        return self.read.get(kind, [])
 
     def sees(self, kind, count=1):
         """Waits for the count-th event of a kind."""
@@ -136,11 +140,8 @@ class Witness(Process):
 
     def becomes(self, state):
         """Waits until the publisher is live or stale to it; the event."""
-        def last():
-            return [one for one in self.events()
-                    if one["event"] in ("appeared", "live", "restart", "stale")][-1:]
-        self.scene.until(lambda: [one["event"] for one in last()] == [state], state, self)
-        return last()[0]
+        self.scene.until(lambda: self.events(state) and self.state_now["event"] == state, state, self)
+        return self.state_now
 
     def sum(self):
         """The books as they are now."""
@@ -175,8 +176,9 @@ class Scene(unittest.TestCase):
     def until(self, condition, what, process=None):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            words = process.words() + process.out.read_text()[-2000:] if process else ""
-            self.assertLess(time.monotonic(), deadline, f"never: {what}\n{words}")
+            if time.monotonic() > deadline:
+                words = process.words() + process.out.read_text()[-2000:] if process else ""
+                self.fail(f"never: {what}\n{words}")
             time.sleep(0.002)
 
     def pubd(self, text, name="pubd.yaml", prefix=()):

@@ -10,6 +10,7 @@
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"
+#include "tests/support/deadline.h"
 #include "tests/support/guard.h"
 #include "tests/support/scene.h"
 
@@ -102,7 +103,7 @@ Test(rules, slots_are_reserved_before_they_are_written_over_bytewise)
 static void damage_one(const char *scheme, uint32_t flags, size_t offset)
 {
 	struct tb_topic *topic = topic_on(scheme, flags);
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	scene_publish(topic, 1, 8);
 	topic->ring[5 * topic->slot_bytes + offset] ^= 0x40;
@@ -200,7 +201,7 @@ Test(rules, false_notices_are_ignored_for_longer_and_longer)
 	while (counted(SUBSCRIPTION_FALSE_HINTS) < 9) {
 		notices_hint(source, 9);
 		cr_assert_eq(tb_poll(subscriber, 100), 0);
-		cr_assert_lt(scene_now_ms(), began_ms + SCENE_DEADLINE_MS);
+		cr_assert_lt(scene_now_ms(), began_ms + deadline_ms());
 	}
 	took_ms = scene_now_ms() - began_ms;
 	cr_expect_geq(took_ms, 200, "9 false hints were followed in %" PRIu64 " ms", took_ms);
@@ -232,7 +233,7 @@ static void believe_nothing(const char *scheme)
 	read_on(scheme);
 	cr_assert(scene_poll_until(subscriber, &notes.last, 8), "%s", notes.text);
 	for (int lies = 0; lies < 3; lies++) {
-		const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+		const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 		seen = subscriber->pulse_count;
 		while (subscriber->pulse_count <= 1000000 || subscriber->pulse_count == seen) {
@@ -292,7 +293,7 @@ Test(rules, a_pulse_that_stands_still_is_no_sign_of_life)
 {
 	scene_publish(topic_without_pulse("shm", 0), 1, 3);
 	subscriber_of(100);
-	cr_assert(poll_for(&notes.stale, SCENE_DEADLINE_MS / 4),
+	cr_assert(poll_for(&notes.stale, deadline_ms() / 4),
 		  "a pulse that stands still was taken for a sign of life");
 }
 
@@ -327,15 +328,15 @@ Test(rules, a_writer_that_is_silent_is_told_stale_under_a_pulse_that_moves)
 
 	scene_publish(topic, 1, 3);
 	read_on("shm");
-	cr_assert(poll_for(&notes.stale, SCENE_DEADLINE_MS / 4), "its silence was not told");
+	cr_assert(poll_for(&notes.stale, deadline_ms() / 4), "its silence was not told");
 	scene_publish(topic, 4, 4);
-	cr_assert(poll_for(&notes.live, SCENE_DEADLINE_MS), "%s", notes.text);
+	cr_assert(poll_for(&notes.live, deadline_ms()), "%s", notes.text);
 }
 
 /* Of a topic that the page has no entry for there is nothing to be looked at. */
 Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct guard guard;
 	uint64_t seen;
 
@@ -363,7 +364,7 @@ static uint64_t wakes(void)
 
 static bool armed_in_time(const struct tb_topic *topic)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS / 8;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms() / 8;
 
 	while (!atomic_load(&topic->wakeup.armed) && scene_now_ms() < until_ms)
 		sched_yield();
@@ -382,7 +383,7 @@ static void sleep_having_read(const struct tb_topic *topic, int records)
 
 static void must_wake(void)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS / 8;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms() / 8;
 
 	while (wakes() == 0 && scene_now_ms() < until_ms)
 		sched_yield();
@@ -448,7 +449,7 @@ Test(rules, the_end_is_told_when_the_last_record_is_read_not_with_the_next_pulse
 	scene_publish(topic, 9, 200);
 	source_head(source, 200); /* as if it had looked before it was lapped */
 	cr_assert_eq(tb_topic_end(topic), 0);
-	until_ms = scene_now_ms() + SCENE_DEADLINE_MS / 8;
+	until_ms = scene_now_ms() + deadline_ms() / 8;
 	while (!notes.ended && scene_now_ms() < until_ms)
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
 	cr_expect(notes.ended, "the end was not told");

@@ -101,15 +101,18 @@ static uint64_t refused(const struct stress *stress)
 	return must_refuse(stress->variant) ? sum : REFUSED_MIN;
 }
 
-/* Whether there was not enough yet of what there is only while records are written. */
+/* Whether there was not enough yet of what there is only while records are written. Nobody finishes
+ * before they are, but who was given a wrong one. */
 static bool go_on_for_readers(struct stress *stress, uint64_t n, uint64_t *late_ms)
 {
-	if (atomic_load_explicit(&stress->content, memory_order_relaxed) == READERS &&
-	    refused(stress) >= REFUSED_MIN)
+	const bool content =
+		atomic_load_explicit(&stress->content, memory_order_relaxed) == READERS;
+
+	if (atomic_load(&stress->finished) > 0 || (content && refused(stress) >= REFUSED_MIN))
 		return false;
 	if (*late_ms == 0)
 		*late_ms = stress_now_ms() + LATE_MS;
-	atomic_store_explicit(&stress->late, true, memory_order_relaxed);
+	atomic_store_explicit(&stress->late, !content, memory_order_relaxed);
 	return n % 1024 || stress_now_ms() < *late_ms;
 }
 
@@ -121,7 +124,8 @@ static bool is_up_to(const struct party *party, uint64_t n)
 
 /* Who is lapped all the time is given nothing, however long it lasts: once as many records as were
  * asked for have been written, more come in bursts, and between them the writer rests until the
- * readers are there. */
+ * readers are there. Who is never lapped refuses nothing: what more is written when all were given
+ * enough comes without a rest. */
 static uint64_t rest(struct stress *stress, uint64_t n, uint64_t late_ms)
 {
 	tb_flush(stress->topic);
@@ -142,7 +146,7 @@ static void write_all(struct stress *stress)
 	pthread_barrier_wait(&stress->joined);
 	stress_stall(stress_me);
 	while (go_on(stress, n) || go_on_for_readers(stress, n, &late_ms)) {
-		if (late_ms && n >= rest_at)
+		if (atomic_load_explicit(&stress->late, memory_order_relaxed) && n >= rest_at)
 			rest_at = rest(stress, n, late_ms);
 		truth_update(&stress->truth, ++n, &update, words);
 		if (tb_publish(stress->topic, &update) < 0)

@@ -9,6 +9,7 @@
 #include "publisher/topic.h"
 #include "subscriber/subscriber.h"
 #include "tests/stress/steps.h"
+#include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
 #ifndef STRICT
@@ -79,7 +80,7 @@ void walk_publish(struct walk *walk, uint64_t count)
 
 static void poll_until(struct walk *walk, bool (*done)(const struct walk *))
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (!done(walk) && !walk->tally.wrong[0]) {
 		const int count = tb_poll(walk->subscriber, 1000);

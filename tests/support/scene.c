@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/deadline.h"
 #include "tests/support/random.h"
 
 static char folder[64];
@@ -263,7 +264,7 @@ static bool poll_once(struct tb_subscriber *subscriber, uint64_t until_ms)
 
 bool scene_poll_until(struct tb_subscriber *subscriber, const uint64_t *value, uint64_t least)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (*value < least)
 		if (!poll_once(subscriber, until_ms))
@@ -273,7 +274,7 @@ bool scene_poll_until(struct tb_subscriber *subscriber, const uint64_t *value, u
 
 bool scene_poll_while(struct tb_subscriber *subscriber, const bool *flag)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (!*flag)
 		if (!poll_once(subscriber, until_ms))

@@ -11,9 +11,8 @@
 #include "tickbus/publisher.h"
 #include "tickbus/subscriber.h"
 
-#define SCENE_DEADLINE_MS 20000 /* a condition that is not met by then never will be */
-#define SCENE_STALE_MS    4000  /* a publisher that is late on a busy machine is not gone */
-#define SCENE_HASTY_MS    400   /* for tests that wait until it is */
+#define SCENE_STALE_MS 4000 /* a publisher that is late on a busy machine is not gone */
+#define SCENE_HASTY_MS 400  /* for tests that wait until it is */
 
 /* Makes a folder, points TICKBUS_RUNTIME_DIR at it; removed with all it holds by scene_leave. */
 void scene_enter(void);

@@ -14,13 +14,13 @@
 
 #include "bus/memory.h"
 #include "bus/verbs.h"
+#include "tests/support/deadline.h"
 #include "tickbus/error.h"
 
-#define PLACE   "10.9.0.1:7471"
-#define GROUP   "239.77.251.9:7472"
-#define MADE    64
-#define PIECES  8
-#define WAIT_MS 10000
+#define PLACE  "10.9.0.1:7471"
+#define GROUP  "239.77.251.9:7472"
+#define MADE   64
+#define PIECES 8
 
 /* -- the connection manager ---------------------------------------------------------------------
  */
@@ -529,7 +529,7 @@ static void cm_tells(struct rdma_cm_id *id, enum rdma_cm_event_type type, int st
 static void turns_until(bool (*done)(void), const char *what)
 {
 	struct pollfd fd = { .fd = verbs_listener_fd(listener), .events = POLLIN };
-	const uint64_t end = verbs_now_ms() + WAIT_MS;
+	const uint64_t end = verbs_now_ms() + deadline_ms();
 
 	while (!done()) {
 		cr_assert_lt(verbs_now_ms(), end, "not seen: %s, but\n%s", what, news);
@@ -937,7 +937,7 @@ Test(device, that_is_lost_takes_everything_of_it_along_and_is_tried_again)
 static unsigned int poll_until(const int *count, int wanted, int most)
 {
 	struct pollfd fd = { .fd = verbs_listener_fd(listener), .events = POLLIN };
-	const uint64_t end = verbs_now_ms() + WAIT_MS;
+	const uint64_t end = verbs_now_ms() + deadline_ms();
 	unsigned int polls = 0;
 
 	for (; *count < wanted; polls++) {
@@ -1100,7 +1100,7 @@ static void subscriber_end(void)
 
 static void until_gone(void)
 {
-	const uint64_t end = verbs_now_ms() + WAIT_MS;
+	const uint64_t end = verbs_now_ms() + deadline_ms();
 
 	while (verbs_link_state(subscriber) != LINK_GONE) {
 		cr_assert_lt(verbs_now_ms(), end);
@@ -1158,7 +1158,7 @@ Test(device, that_tells_of_a_receiver_of_notices_has_its_groups_joined_again)
 	cr_expect_eq(verbs_receive(subscriber, &notices), -EEXIST);
 	tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_UDP, 0)->qp,
 					.event_type = IBV_EVENT_QP_FATAL });
-	end = verbs_now_ms() + WAIT_MS;
+	end = verbs_now_ms() + deadline_ms();
 	while (queue_pairs == 2) {
 		cr_assert_lt(verbs_now_ms(), end);
 		verbs_link_poll(subscriber);
@@ -1194,7 +1194,7 @@ Test(device, that_tells_of_one_connection_ends_that_whoever_looks)
 Test(device, that_tells_of_its_ports_is_heard_by_the_publisher_whoever_looks)
 {
 	static const struct link_calls link_calls = { .welcome = on_welcome, .gone = on_link_gone };
-	uint64_t end = verbs_now_ms() + WAIT_MS;
+	uint64_t end = verbs_now_ms() + deadline_ms();
 
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
 	cr_assert_eq(verbs_connect(&subscriber, PLACE, "hello", 5, &link_calls, NULL), 0);

@@ -15,6 +15,7 @@
 #include "bus/fabric.h"
 #include "bus/words.h"
 #include "publisher/publisher.h"
+#include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 #include "tickbus/inspect.h"
@@ -119,7 +120,7 @@ static const struct link_calls calls = { .welcome = on_welcome,
 
 #define UNTIL(at, condition)                                                                       \
 	do {                                                                                       \
-		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;                       \
+		const uint64_t late_ms = scene_now_ms() + deadline_ms();                           \
 		while (!(condition)) {                                                             \
 			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition ": %s",     \
 				     (at)->why);                                                   \
@@ -1069,7 +1070,7 @@ Test(answers, who_asks_and_does_not_listen_is_dropped_and_nobody_else)
 					   .catalogue = { .pattern = ">" } };
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
 	const size_t length = control_encode(&message, bytes);
-	const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t late_ms = scene_now_ms() + deadline_ms();
 	int result;
 
 	for (unsigned int i = 0; i < 4; i++) {

@@ -12,6 +12,7 @@
 #include "bus/shm.h"
 #include "bus/words.h"
 #include "publisher/publisher.h"
+#include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
 static struct fabric_ops net_ops;
@@ -119,7 +120,7 @@ Test(topic, a_bus_that_is_held_answers_nobody_before_it_begins)
 	cr_assert_eq(tb_publisher_begin(held), 0, "%s", tb_error());
 	cr_expect_eq(tb_publisher_begin(held), 0, "%s", tb_error());
 	scene_topic(held, "u", 64, 0);
-	who.connect_ms = SCENE_DEADLINE_MS;
+	who.connect_ms = deadline_ms();
 	cr_assert_eq(tb_subscriber_open(&subscriber, &who), 0, "%s", tb_error());
 	tb_subscriber_close(subscriber);
 	tb_publisher_close(held);
@@ -205,7 +206,7 @@ static void say(struct control_message message)
 
 static void hear(const unsigned int *count, unsigned int least)
 {
-	const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
 	while (*count < least) {
 		cr_assert_lt(scene_now_ms(), late_ms);
@@ -292,7 +293,7 @@ Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
 
 	cr_assert_eq(tb_flush(watched), 0);
 	for (uint64_t i = 1; i <= 20; i++) {
-		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+		const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
 		cr_assert_eq(tb_topic_restart(other), 0, "%s", tb_error());
 		while (told(other) < i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No wake-up is lost: a flush and an arming that meet at any instant, hundreds of thousands of
- * times, with the fence in the flush and without. */
+/* No wake-up is lost: a flush and an arming that meet at any instant, a hundred thousand times,
+ * with the fence in the flush and without. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,15 +9,19 @@
 #include <unistd.h>
 
 #include "publisher/wakeup.h"
+#include "tests/support/deadline.h"
 #include "tests/support/random.h"
+#include "tests/support/scene.h"
 
-#define ROUNDS   100000
-#define LATE_MS  20000 /* a wake-up that has not come by then was lost */
-#define SPIN_MAX 50000
+#define ROUNDS     100000
+#define ROUNDS_MIN 10000 /* will do after LONG_MS, where the two seldom run at once */
+#define LONG_MS    5000
+#define SPIN_MAX   50000
 
 static struct wakeup wakeup;
 static _Atomic uint64_t head;  /* the writer's */
 static _Atomic uint64_t taken; /* the sleeper's: it knows of this head */
+static _Atomic bool over;      /* the sleeper's, with the last that it takes */
 static uint64_t seed;
 static unsigned int slept, at_once; /* how rounds went, for the sleeper */
 
@@ -32,17 +36,18 @@ static void *write_heads(void *unused)
 	uint64_t state = seed;
 
 	(void)unused;
-	for (uint64_t n = 1; n <= ROUNDS; n++) {
+	for (uint64_t n = 1;; n++) {
 		/* Only when the sleeper has all there was: so each head has to wake it. */
 		for (unsigned int turns = 0;
 		     atomic_load_explicit(&taken, memory_order_acquire) != n - 1; turns++)
 			if (turns > SPIN_MAX)
 				sched_yield();
+		if (atomic_load(&over))
+			return NULL;
 		spin(200 + random_below(&state, 200));
 		atomic_store_explicit(&head, n, memory_order_release);
 		wakeup_flush(&wakeup);
 	}
-	return NULL;
 }
 
 /* As the control thread does it: arm, look, and sleep only if nothing moved. */
@@ -57,7 +62,7 @@ static bool sleep_until_moved(uint64_t seen)
 		return true;
 	}
 	slept++;
-	while (poll(&ready, 1, LATE_MS) == 1) {
+	while (poll(&ready, 1, (int)deadline_ms()) == 1) {
 		eventfd_read(wakeup.event_fd, &count);
 		if (atomic_load_explicit(&head, memory_order_relaxed) > seen)
 			return true;
@@ -70,6 +75,7 @@ static bool sleep_until_moved(uint64_t seen)
 
 static void run(bool fence_in_flush)
 {
+	const uint64_t until_ms = scene_now_ms() + LONG_MS;
 	size_t delay = SPIN_MAX / 2; /* drawn to where arming and flush meet */
 	unsigned int before;
 	uint64_t state;
@@ -80,7 +86,7 @@ static void run(bool fence_in_flush)
 	wakeup.fence_in_flush = fence_in_flush;
 	wakeup.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	cr_assert_eq(pthread_create(&writer, NULL, write_heads, NULL), 0);
-	for (uint64_t n = 1; n <= ROUNDS; n++) {
+	for (uint64_t n = 1; !over; n++) {
 		spin(delay + random_below(&state, 32));
 		before = slept;
 		cr_assert(sleep_until_moved(n - 1), "lost in round %llu", (unsigned long long)n);
@@ -89,6 +95,7 @@ static void run(bool fence_in_flush)
 		else if (delay < SPIN_MAX)
 			delay += delay / 16 + 16;
 		cr_assert_eq(atomic_load(&head), n);
+		over = n == ROUNDS || (n >= ROUNDS_MIN && scene_now_ms() > until_ms);
 		atomic_store_explicit(&taken, n, memory_order_release);
 	}
 	pthread_join(writer, NULL);

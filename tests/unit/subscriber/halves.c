@@ -13,6 +13,7 @@
 #include "publisher/topic.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/clock.h"
+#include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -199,7 +200,7 @@ static void read_on(uint32_t slots, uint64_t records, uint32_t flags)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "late:test",
-						       .connect_ms = SCENE_DEADLINE_MS,
+						       .connect_ms = deadline_ms(),
 						       .batch_bytes = BATCH_BYTES,
 						       .read_bytes = READ_SLOTS * 64 };
 	const struct tb_subscription_options how = { .size = sizeof(how),
@@ -224,7 +225,7 @@ static void poll_once(void)
 
 #define UNTIL(condition)                                                                           \
 	do {                                                                                       \
-		const uint64_t late_ms = scene_now_ms() + SCENE_DEADLINE_MS;                       \
+		const uint64_t late_ms = scene_now_ms() + deadline_ms();                           \
 		while (!(condition)) {                                                             \
 			cr_assert_lt(scene_now_ms(), late_ms, "waited for " #condition);           \
 			poll_once();                                                               \
@@ -382,7 +383,7 @@ Test(halves, that_are_under_way_are_not_made_to_wait)
 /* But 256 topics that are joined one by one would be long in coming. */
 Test(halves, that_are_under_way_do_not_make_joins_wait)
 {
-	const uint64_t deadline_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	unsigned int turns = 0;
 
 	two_read(0);
@@ -394,7 +395,7 @@ Test(halves, that_are_under_way_do_not_make_joins_wait)
 	subscription->discover = true;
 	late.polls = 0;
 	while (discovery_waits(subscriber)) {
-		cr_assert_lt(scene_now_ms(), deadline_ms, "no answer");
+		cr_assert_lt(scene_now_ms(), until_ms, "no answer");
 		subscriber->kept_ms = subscriber_now_ms() - 1;
 		poll_once();
 		cr_assert_eq(late.polls, ++turns, "house was not kept");
@@ -423,7 +424,7 @@ static int open_with(uint32_t batch_bytes, uint32_t read_bytes)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "late:test",
-						       .connect_ms = SCENE_DEADLINE_MS,
+						       .connect_ms = deadline_ms(),
 						       .batch_bytes = batch_bytes,
 						       .read_bytes = read_bytes };
 

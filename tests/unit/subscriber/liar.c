@@ -15,6 +15,7 @@
 #include "bus/control.h"
 #include "bus/directory.h"
 #include "bus/fabric.h"
+#include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
 #define EPOCH      UINT64_C(0x1122334455667788)
@@ -52,6 +53,7 @@ enum lie {
 	GRANT_ANSWERED_TOPICS,
 	HEADER_ANOTHER_NAME,
 	HEADER_NONSENSE,
+	TOPIC_ANOTHER_LAYOUT,
 	NEWS_NOBODY_ASKED_FOR,
 	LIES
 };
@@ -308,7 +310,7 @@ static void topic_make(void)
 	liar.topic = (struct control_topic){
 		.shape = { .epoch = EPOCH,
 			   .fingerprint = tb_schema_fingerprint(schema),
-			   .slots = 64,
+			   .slots = liar.lie == TOPIC_ANOTHER_LAYOUT ? 128 : 64,
 			   .slot_bytes = 64,
 			   .capacity = 16,
 			   .topic_id = 1,
@@ -370,7 +372,7 @@ static int attempt(struct notes *notes, uint64_t records)
 						       .address = "shm:test",
 						       .connect_ms = liar.lie == TOPICS_CUT
 									     ? CUT_MS
-									     : SCENE_DEADLINE_MS };
+									     : deadline_ms() };
 	const struct tb_subscription_options how = { .size = sizeof(how),
 						     .on_record = notes_record,
 						     .on_event = notes_event,
@@ -392,7 +394,7 @@ static int attempt(struct notes *notes, uint64_t records)
 /* What a subscriber joined it has left, which may still be on its way. */
 static bool all_left(void)
 {
-	const uint64_t until_ms = scene_now_ms() + SCENE_DEADLINE_MS;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (atomic_load(&liar.joined) != 0 && scene_now_ms() < until_ms)
 		sched_yield();
@@ -470,6 +472,43 @@ Test(liar, every_lie_is_refused_in_words_and_nothing_is_delivered)
 		cr_expect_eq(notes.records, 0);
 		cr_expect(result == 0 || all_left(),
 			  "lie %d: a join that was of no use is still counted", cases[i].lie);
+		liar_close();
+		notes_free(&notes);
+	}
+}
+
+static const struct {
+	enum lie lie;
+	const char *words;
+} later[] = {
+	{ TOPIC_ANOTHER_LAYOUT,
+	  "refused t 71 topic t: the publisher grants epoch 1122334455667788 with another layout "
+	  "than before" },
+	{ HEADER_ANOTHER_NAME,
+	  "refused t 71 topic t: the header of its memory (epoch 1122334455667788, " },
+	{ HEADER_NONSENSE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
+};
+
+/* It had told the truth; its words and its memory are looked at again when it is connected to
+ * again, though it says that nothing began anew. */
+Test(liar, a_lie_over_a_later_connection_is_refused_as_well)
+{
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		struct notes notes = { 0 };
+		struct tb_subscriber *subscriber;
+
+		liar_open(NO_LIE);
+		subscriber = scene_subscriber("shm", 0);
+		scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+		cr_assert(scene_poll_until(subscriber, &notes.records, 1));
+		liar_close();
+		liar_open(later[i].lie);
+		cr_expect(scene_poll_while(subscriber, &notes.refused), "lie %d is believed",
+			  later[i].lie);
+		cr_expect(strstr(notes.text, later[i].words), "%s", notes.text);
+		cr_expect_eq(notes.records, 1);
+		cr_expect(all_left());
+		tb_subscriber_close(subscriber);
 		liar_close();
 		notes_free(&notes);
 	}

@@ -7,6 +7,7 @@
 
 #include "bus/fabric.h"
 #include "bus/shm.h"
+#include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
 static struct fabric_ops lossy;
@@ -81,10 +82,10 @@ static int open_within(uint32_t connect_ms, uint32_t flags)
 Test(patience, who_was_not_answered_asks_again_until_the_time_is_over)
 {
 	to_lose = 3;
-	cr_expect_eq(look(SCENE_DEADLINE_MS), 1, "%s", tb_error());
+	cr_expect_eq(look(deadline_ms()), 1, "%s", tb_error());
 	cr_expect_eq(asked, 4);
 	to_lose = 3;
-	cr_expect_eq(open_within(SCENE_DEADLINE_MS, 0), 0, "%s", tb_error());
+	cr_expect_eq(open_within(deadline_ms(), 0), 0, "%s", tb_error());
 	cr_expect_eq(asked, 8);
 }
 
@@ -101,9 +102,9 @@ Test(patience, an_answer_is_an_answer)
 {
 	code = ECONNREFUSED;
 	to_lose = 1;
-	cr_expect_eq(look(SCENE_DEADLINE_MS), -ECONNREFUSED);
+	cr_expect_eq(look(deadline_ms()), -ECONNREFUSED);
 	to_lose = 1;
-	cr_expect_eq(open_within(SCENE_DEADLINE_MS, 0), -ECONNREFUSED);
+	cr_expect_eq(open_within(deadline_ms(), 0), -ECONNREFUSED);
 	cr_expect_eq(asked, 2);
 }
 
@@ -139,7 +140,7 @@ Test(patience, who_waits_is_told_for_what)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "lossy:test",
-						       .connect_ms = SCENE_DEADLINE_MS,
+						       .connect_ms = deadline_ms(),
 						       .flags = TB_WAIT };
 	struct tb_subscriber *subscriber;
 
