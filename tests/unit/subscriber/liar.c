@@ -53,7 +53,6 @@ enum lie {
 	GRANT_ANSWERED_TOPICS,
 	HEADER_ANOTHER_NAME,
 	HEADER_NONSENSE,
-	TOPIC_ANOTHER_LAYOUT,
 	NEWS_NOBODY_ASKED_FOR,
 	LIES
 };
@@ -310,7 +309,7 @@ static void topic_make(void)
 	liar.topic = (struct control_topic){
 		.shape = { .epoch = EPOCH,
 			   .fingerprint = tb_schema_fingerprint(schema),
-			   .slots = liar.lie == TOPIC_ANOTHER_LAYOUT ? 128 : 64,
+			   .slots = 64,
 			   .slot_bytes = 64,
 			   .capacity = 16,
 			   .topic_id = 1,
@@ -472,43 +471,6 @@ Test(liar, every_lie_is_refused_in_words_and_nothing_is_delivered)
 		cr_expect_eq(notes.records, 0);
 		cr_expect(result == 0 || all_left(),
 			  "lie %d: a join that was of no use is still counted", cases[i].lie);
-		liar_close();
-		notes_free(&notes);
-	}
-}
-
-static const struct {
-	enum lie lie;
-	const char *words;
-} later[] = {
-	{ TOPIC_ANOTHER_LAYOUT,
-	  "refused t 71 topic t: the publisher grants epoch 1122334455667788 with another layout "
-	  "than before" },
-	{ HEADER_ANOTHER_NAME,
-	  "refused t 71 topic t: the header of its memory (epoch 1122334455667788, " },
-	{ HEADER_NONSENSE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
-};
-
-/* It had told the truth; its words and its memory are looked at again when it is connected to
- * again, though it says that nothing began anew. */
-Test(liar, a_lie_over_a_later_connection_is_refused_as_well)
-{
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-		struct notes notes = { 0 };
-		struct tb_subscriber *subscriber;
-
-		liar_open(NO_LIE);
-		subscriber = scene_subscriber("shm", 0);
-		scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
-		cr_assert(scene_poll_until(subscriber, &notes.records, 1));
-		liar_close();
-		liar_open(later[i].lie);
-		cr_expect(scene_poll_while(subscriber, &notes.refused), "lie %d is believed",
-			  later[i].lie);
-		cr_expect(strstr(notes.text, later[i].words), "%s", notes.text);
-		cr_expect_eq(notes.records, 1);
-		cr_expect(all_left());
-		tb_subscriber_close(subscriber);
 		liar_close();
 		notes_free(&notes);
 	}
