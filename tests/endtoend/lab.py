@@ -9,6 +9,7 @@ import contextlib
 import io
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -82,6 +83,39 @@ class Usage(unittest.TestCase):
             finally:
                 hosts.return_value.host.assert_called_with(2)
                 self.assertEqual(out.buffer.getvalue(), b"host 2:")
+
+
+@unittest.skipUnless(shutil.which("cpio"), "cpio is not there")
+class Packed(unittest.TestCase):
+    """What guests have in memory from the beginning (tests/lab/hot.py)."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tickbus-lab-")
+        self.addCleanup(folder.cleanup)
+        self.here = pathlib.Path(folder.name).resolve()
+
+    def test_a_file_is_there_at_its_path_with_the_links_that_lead_to_it(self):
+        import hot
+        (self.here / "real").mkdir()
+        (self.here / "real/program.1").write_bytes(b"\0program")
+        (self.here / "real/program.1").chmod(0o755)
+        (self.here / "real/program").symlink_to("program.1")
+        (self.here / "place").symlink_to("real")
+        archive = hot.Archive()
+        archive.add(self.here / "place/program")
+        archive.add(self.here / "real/program")
+        archive.add(self.here / "none/made", b"odd")
+        out = self.here / "out"
+        out.mkdir()
+        subprocess.run(["cpio", "--quiet", "-id"], input=archive.end(), cwd=out, check=True)
+        there = out / "hot" / self.here.relative_to("/")
+        self.assertEqual(sorted(str(path.relative_to(there)) for path in there.rglob("*")),
+                         ["none", "none/made", "place", "real", "real/program", "real/program.1"])
+        self.assertEqual((there / "place").readlink(), pathlib.Path("real"))
+        self.assertEqual((there / "real/program").readlink(), pathlib.Path("program.1"))
+        self.assertEqual((there / "place/program").read_bytes(), b"\0program")
+        self.assertEqual((there / "real/program.1").stat().st_mode & 0o777, 0o755)
+        self.assertEqual((there / "none/made").read_bytes(), b"odd")
 
 
 class Page(unittest.TestCase):

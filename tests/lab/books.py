@@ -46,7 +46,7 @@ class Books:
         def there():
             last = self.sum()
             return last["total"] >= wanted and last
-        return self.host.lab.wait_until(there, f"{records} more records over {self.kind}", every=0.1)
+        return self.host.lab.wait_until(there, f"{records} more records over {self.kind}", every=0.25)
 
     def hears(self):
         """Waits until a notice came that had not before."""

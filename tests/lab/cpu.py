@@ -11,7 +11,7 @@ import bus
 
 TICKS = 100  # a second, in /proc
 RATE, RECORDS = 2000, 10000
-MESSAGES = 1500
+MESSAGES = 1000
 
 
 def readers_start(lab, count, *options):

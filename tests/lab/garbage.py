@@ -49,23 +49,24 @@ def hellos(connect, rng, count, exact):
     return count
 
 
-def bad_message(rng):
-    """What is SENT on a good connection: noise, a frame that lies, a message that is none."""
-    return rng.choice((
+def bad_message(rng, number):
+    """What is SENT on a good connection: noise, a frame that lies, a message that is none; each in its turn."""
+    kinds = (
         lambda: rng.randbytes(rng.randint(1, 7)),
         lambda: rng.randbytes(rng.randint(8, FRAME)),
         lambda: struct.pack("<II", 0, 1) + rng.randbytes(8),
         lambda: struct.pack("<II", rng.randint(1, 2 ** 32 - 1), 0),
         lambda: struct.pack("<II", 0, 0) + rng.randbytes(rng.randint(1, FRAME - 8)),
         lambda: struct.pack("<IIHHI", 0, 0, rng.randint(1, 16), 0, 1) + rng.randbytes(rng.randint(100, 900)),
-        lambda: rng.randbytes(rng.randint(FRAME + 1, 4096))))()
+        lambda: rng.randbytes(rng.randint(FRAME + 1, 4096)))
+    return kinds[number % len(kinds)]()
 
 
 def messages(connect, rng, count, _):
-    for _ in range(count):
+    for number in range(count):
         peer = connect()
         try:
-            peer.post(bad_message(rng))
+            peer.post(bad_message(rng, number))
         except Gone:
             pass  # it was dropped before its device was told that the SEND arrived
         peer.wait_dropped()

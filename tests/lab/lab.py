@@ -14,6 +14,7 @@ import threading
 import time
 import tty
 
+import hot
 import lanes
 from guests import CORES, ONE, Failed, Topology
 from hosts import Lab
@@ -200,6 +201,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tickbus-lab-", ignore_cleanup_errors=True) as name:
         try:
             folder = pathlib.Path(name) / "run"
+            if options.ready:
+                options.ready = hot.boot_files(pathlib.Path(name) / "boot", options.ready, options.build)
             if options.run is not None:
                 return run_command(options, folder)
             if options.shell is not None:

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STEP_NS INT64_C(5000000)
+#define STEP_NS INT64_C(10000000)
 #define LATE_NS INT64_C(2000000)
 
 static int64_t now_ns(void)

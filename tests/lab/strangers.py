@@ -6,7 +6,7 @@ import bus
 from books import Books
 from guests import Failed
 
-HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 20, 25, 1, 10, 1000
+HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 14, 14, 1, 10, 300
 SEED = 27
 GROWTH_KB = 5  # for each that is gone; a connection that is kept has more than 20 KiB of receives
 HELD = 60      # at once, then in a row: what pubd ever had of them, it may keep

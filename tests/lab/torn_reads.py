@@ -12,8 +12,8 @@ import bus
 from guests import Failed
 from hosts import Skipped
 
-SHARES = {64: 0.5, 256: 0.3, 1024: 0.15, 4096: 0.05}  # of the READs, by bytes of a slot: longer ones cost more
-LONG, LONG_READS = 65536, 300  # bytes; of each size of slot
+SHARES = {64: 0.3, 256: 0.5, 1024: 0.15, 4096: 0.05}  # of the READs, by bytes of a slot: those of 256 cost the least
+LONG, LONG_READS = 65536, 200  # bytes; of each size of slot
 
 
 def reads_wanted(usual):
