@@ -271,10 +271,11 @@ static uint64_t first_quiet_notice(uint64_t last)
 
 Test(notices, of_other_topics_do_not_come_to_who_reads_one_with_a_group_of_its_own)
 {
-	uint64_t last;
+	uint64_t last, others;
 
 	begin_quiet();
 	last = first_quiet_notice(0);
+	others = counter(SUBSCRIPTION_NOTICES_OTHERS); /* under way when "t" was left */
 	for (uint64_t x = 1; x <= 500; x++) {
 		publish(x, x);
 		if (x % 100 == 0) {
@@ -282,7 +283,7 @@ Test(notices, of_other_topics_do_not_come_to_who_reads_one_with_a_group_of_its_o
 			cr_assert(scene_poll_until(subscriber, &notes.last, ++last));
 		}
 	}
-	cr_expect_eq(counter(SUBSCRIPTION_NOTICES_OTHERS), 0);
+	cr_expect_eq(counter(SUBSCRIPTION_NOTICES_OTHERS), others);
 	cr_expect_eq(notes.records, last);
 	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
 }
