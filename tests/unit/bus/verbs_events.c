@@ -197,6 +197,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	}
 	id->qp = calloc(1, sizeof(*id->qp));
 	id->qp->context = &context;
+	id->qp->send_cq = how->send_cq;
 	queue_pairs++;
 	return 0;
 }
@@ -229,15 +230,24 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
 /* -- the device ---------------------------------------------------------------------------------
  */
 
+static struct ibv_cq *answered; /* has a completion of what was posted last */
+static bool answers;
+static unsigned int posted;
+static struct ibv_send_wr last_posted;
+static uint32_t posted_bytes;
 static struct ibv_async_event told[MADE];
 static unsigned int told_first, told_end, given_back;
 static enum ibv_mtu mtu = IBV_MTU_1024;
 static int reads_of_device = 100;
 
-static int nothing_came(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
-	(void)cq, (void)max, (void)wc;
-	return 0;
+	(void)max;
+	if (!answered || cq != answered)
+		return 0;
+	wc[0] = (struct ibv_wc){ .wr_id = last_posted.wr_id };
+	answered = NULL;
+	return 1;
 }
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
@@ -246,14 +256,14 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_rec
 	return 0;
 }
 
-static unsigned int posted;
-static struct ibv_send_wr last_posted;
-
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
-	(void)qp, (void)bad;
+	(void)bad;
 	last_posted = *work;
+	posted_bytes = work->num_sge ? work->sg_list->length : 0;
 	posted++;
+	if (answers)
+		answered = qp->send_cq;
 	return 0;
 }
 
@@ -266,7 +276,7 @@ static int notify(struct ibv_cq *cq, int solicited)
 static struct ibv_device device = { .transport_type = IBV_TRANSPORT_IB, .name = "made0" };
 static struct ibv_device *devices[] = { &device, NULL };
 static struct ibv_context context = { .device = &device,
-				      .ops = { .poll_cq = nothing_came,
+				      .ops = { .poll_cq = poll_cq,
 					       .post_recv = post_recv,
 					       .post_send = post_send,
 					       .req_notify_cq = notify } };
@@ -335,9 +345,13 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *completions)
 
 int ibv_get_cq_event(struct ibv_comp_channel *completions, struct ibv_cq **cq, void **user)
 {
-	(void)completions, (void)cq, (void)user;
+	(void)completions;
 	errno = EAGAIN;
-	return -1;
+	if (!answered)
+		return -1;
+	*cq = answered;
+	*user = answered->cq_context;
+	return 0;
 }
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int depth, void *user,
@@ -416,6 +430,19 @@ static void tells(struct ibv_async_event what)
 	cr_assert_lt(told_end, MADE);
 	told[told_end++] = what;
 	cr_assert_eq(eventfd_write(context.async_fd, 1), 0);
+}
+
+/* -- the clock ----------------------------------------------------------------------------------
+ */
+
+static int64_t later_s;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	const int result = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += later_s;
+	return result;
 }
 
 /* -- what the kernel says of an interface ---------------------------------------------------------
@@ -858,6 +885,8 @@ Test(device, that_tells_of_a_sender_has_it_started_anew)
 	publisher_end();
 }
 
+static uint8_t reads_permitted;
+
 static void is_asked(void)
 {
 	struct rdma_cm_event request = { .event = RDMA_CM_EVENT_CONNECT_REQUEST };
@@ -865,6 +894,7 @@ static void is_asked(void)
 	rdma_create_id(listening()->channel, &request.id, NULL, RDMA_PS_TCP);
 	request.id->verbs = &context;
 	request.param.conn.responder_resources = 64; /* of READs that it would like to make */
+	request.param.conn.initiator_depth = reads_permitted;
 	peer = NULL;
 	gone[0] = '\0';
 	happens(listening()->channel, request);
@@ -1034,6 +1064,66 @@ Test(address, of_an_interface_that_is_another_one_is_bound_anew)
 	publisher_end();
 }
 
+/* -- a subscriber that is there, or is not --------------------------------------------------------
+ */
+
+static unsigned int posted_awaited;
+
+static bool is_posted(void)
+{
+	return posted >= posted_awaited;
+}
+
+static void until_probed(enum ibv_wr_opcode expected)
+{
+	posted_awaited = posted + 1;
+	later_s += 1;
+	turns_until(is_posted, "a question whether it is there");
+	cr_expect_eq(last_posted.opcode, expected);
+	cr_expect_eq(posted_bytes, 0);
+	verbs_listener_poll(listener);
+}
+
+static void expect_place_free_without_answers(enum ibv_wr_opcode expected)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	is_asked();
+	answers = true;
+	for (int i = 0; i < 3; i++)
+		until_probed(expected);
+	answers = false;
+	until_probed(expected);
+	later_s += 25;
+	look_at_groups();
+	cr_expect_str_empty(gone);
+	later_s += 10;
+	until_told("it does not answer any more");
+	publisher_end();
+}
+
+Test(subscriber, whose_device_does_not_answer_any_more_loses_its_place)
+{
+	expect_place_free_without_answers(IBV_WR_RDMA_WRITE);
+	device.transport_type = IBV_TRANSPORT_IWARP;
+	reads_permitted = 1;
+	expect_place_free_without_answers(IBV_WR_RDMA_READ);
+	cr_expect_eq(accepted.initiator_depth, 1);
+}
+
+/* Such a READ would end the connection. */
+Test(subscriber, who_permits_no_read_over_iwarp_is_not_asked_by_one)
+{
+	device.transport_type = IBV_TRANSPORT_IWARP;
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	is_asked();
+	later_s += 60;
+	look_at_groups();
+	cr_expect_eq(accepted.initiator_depth, 0);
+	cr_expect_eq(posted, 0);
+	cr_expect_str_empty(gone);
+	publisher_end();
+}
+
 /* -- READs at once ------------------------------------------------------------------------------
  */
 
@@ -1119,6 +1209,17 @@ Test(reads, that_a_subscriber_asks_for_are_sixteen_or_as_its_address_says)
 	reads_of_device = 8;
 	subscriber_begin(PLACE ",reads=64");
 	cr_expect_eq(asked.initiator_depth, 8);
+	subscriber_end();
+}
+
+Test(reads, of_a_publisher_are_permitted_where_they_tell_that_a_host_is_there)
+{
+	subscriber_begin(PLACE);
+	cr_expect_eq(asked.responder_resources, 0);
+	subscriber_end();
+	device.transport_type = IBV_TRANSPORT_IWARP;
+	subscriber_begin(PLACE);
+	cr_expect_eq(asked.responder_resources, 1);
 	subscriber_end();
 }
 
