@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bus/words.h"
 #include "subscriber/subscriber.h"
+#include "tests/faults/trace.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
@@ -141,15 +141,6 @@ static bool slot_is_busy(const struct place *place, uint64_t head)
 	return false;
 }
 
-static void step(pid_t pid)
-{
-	int status;
-
-	cr_assert_eq(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
-	cr_assert_eq(waitpid(pid, &status, __WALL), pid);
-	cr_assert(WIFSTOPPED(status), "the publisher ended under the test");
-}
-
 /* How many words of its body differ from what the slot held: of a slot that says it is busy. */
 static unsigned int slot_words_new(const struct place *place, uint64_t sequence,
 				   const uint64_t held[SLOT_WORDS])
@@ -164,9 +155,7 @@ static unsigned int slot_words_new(const struct place *place, uint64_t sequence,
 
 static void step_begin(const struct victim *victim, uint64_t to)
 {
-	cr_assert_eq(ptrace(PTRACE_SEIZE, victim->pid, NULL, NULL), 0);
-	cr_assert_eq(ptrace(PTRACE_INTERRUPT, victim->pid, NULL, NULL), 0);
-	cr_assert_eq(waitpid(victim->pid, NULL, __WALL), victim->pid);
+	trace_begin(victim->pid);
 	victim_publish(victim, to);
 }
 
@@ -179,7 +168,7 @@ static void step_into(const struct victim *victim, const struct place *place,
 
 	step_begin(victim, RECORDS);
 	for (int i = 0; i < STEPS_MAX && !there; i++) {
-		step(victim->pid);
+		trace_step(victim->pid);
 		if (line_reached(place, from, &broken))
 			there = where == IN_LINE ? broken : slot_is_busy(place, from);
 	}
@@ -199,7 +188,7 @@ static void step_over(const struct victim *victim, struct tb_subscriber *reads, 
 	cr_assert_eq(held[0], sequence - LAP);
 	step_begin(victim, LAP + LATER);
 	for (int i = 0; i < STEPS_MAX && !there; i++) {
-		step(victim->pid);
+		trace_step(victim->pid);
 		cr_assert_geq(tb_poll(reads, 1), 0);
 		there = slot_words_new(place, sequence, held) == words;
 	}
@@ -211,7 +200,7 @@ static void stop(const struct victim *victim)
 {
 	int status;
 
-	cr_assert_eq(ptrace(PTRACE_DETACH, victim->pid, NULL, SIGSTOP), 0);
+	trace_end(victim->pid, SIGSTOP);
 	cr_assert_eq(waitpid(victim->pid, &status, WUNTRACED), victim->pid);
 	cr_assert(WIFSTOPPED(status));
 }
@@ -231,23 +220,6 @@ static uint64_t whole_slots(const struct place *place)
 	while (n < RECORDS && slot_words(place, n + 1)[0] == n + 1)
 		n++;
 	return n;
-}
-
-static bool may_trace(void)
-{
-	const pid_t pid = fork();
-	int status;
-	bool may;
-
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		pause();
-		_exit(0);
-	}
-	may = ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0;
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, __WALL);
-	return may;
 }
 
 static struct tb_subscriber *join(struct notes *notes)
@@ -461,7 +433,7 @@ ParameterizedTestParameters(hung, in_the_middle_of_a_publish_is_stale_then_live_
 ParameterizedTest(enum place_in_publish *where, hung,
 		  in_the_middle_of_a_publish_is_stale_then_live_and_nothing_is_lost)
 {
-	if (!may_trace())
+	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
 	for (int i = 0; i < TIMES; i++)
 		stop_and_go_on(*where);
@@ -477,7 +449,7 @@ ParameterizedTestParameters(hung, killed_in_the_middle_of_a_publish_its_successo
 ParameterizedTest(enum place_in_publish *where, hung,
 		  killed_in_the_middle_of_a_publish_its_successor_is_found)
 {
-	if (!may_trace())
+	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
 	for (int i = 0; i < TIMES; i++)
 		kill_and_begin_again(*where);
@@ -497,7 +469,7 @@ ParameterizedTest(unsigned int *words, hung,
 {
 	struct overwritten over;
 
-	if (!may_trace())
+	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
 	for (int i = 0; i < TIMES / 2; i++) {
 		overwrite(&over, *words, false);
@@ -523,7 +495,7 @@ ParameterizedTest(unsigned int *words, hung, killed_over_an_older_record_books_a
 	struct overwritten over;
 	struct victim successor;
 
-	if (!may_trace())
+	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
 	for (int i = 0; i < TIMES / 2; i++) {
 		overwrite(&over, *words, true);

@@ -7,9 +7,10 @@
     pace.py PUBD TICKBUS WITNESS COUNTED --measure  times, paired and interleaved: on demand
 
 Times belong to a quiet machine, so the tests count instructions, which are the same on any. The
-measurement publishes in pairs of rounds, one with and one without a stopped subscriber beside a running
-one, and takes the median of the pairs' ratios: of the publisher's time, and of the running one's from
-the first to the last record. A round fits in the ring: the running one gets all of it.
+measurement publishes in pairs of rounds, one with and one without a stopped subscriber beside one that
+spins and one that sleeps, and takes the median of the pairs' ratios: of the publisher's time, and of
+theirs from the first to the last record. A round fits in the ring: they get all of it. What a stopped one
+costs those who sleep is counted by beside.c.
 """
 import re
 import shutil
@@ -134,24 +135,28 @@ class Wakes(Counted):
 class Measured(Counted):
     """Run with --measure."""
 
-    def round(self, process, other):
-        """Nanoseconds of a round: the publisher's, and those of who reads it."""
-        end = other.sum()["total"] + ROUND_RECORDS
-        took, sums = self.publish(process), []
+    def reads(self, other, end):
+        """Nanoseconds from its first record of this round to the last."""
+        sums = []
 
         def all_read():
             sums.append(other.sum())
             return sums[-1]["total"] == end
         self.until(all_read, "all of a round", other)
-        first = next(one["first_ns"] for one in sums if one["first_ns"])
-        return took, sums[-1]["last_ns"] - first
+        return sums[-1]["last_ns"] - next(one["first_ns"] for one in sums if one["first_ns"])
+
+    def round(self, process, others):
+        """Nanoseconds of a round: the publisher's, and those of who reads it."""
+        ends = [other.sum()["total"] + ROUND_RECORDS for other in others]
+        took = self.publish(process)
+        return took, *map(self.reads, others, ends)
 
     def test_pace_of_the_publisher_and_of_the_others(self):
         if not MEASURE:
             self.skipTest("a measurement: on demand, --measure, on a quiet machine")
         chance = seed()
         process = self.counted(ROUND_RECORDS, 2 * ROUNDS + 1)  # it ends with its last round
-        other = self.join("spin")
+        others = [self.join("spin"), self.join("wait")]
         pairs = []
         for _ in range(ROUNDS // 2):
             pair = {}
@@ -160,11 +165,11 @@ class Measured(Counted):
                 self.stop([slow])
                 if not beside:
                     slow.kill()
-                self.round(process, other)  # warms up
-                pair[beside] = self.round(process, other)
+                self.round(process, others)  # warms up
+                pair[beside] = self.round(process, others)
                 slow.kill()
             pairs.append(pair)
-        for which, who in enumerate(("publisher", "other")):
+        for which, who in enumerate(("publisher", "who spins", "who sleeps")):
             ns = {beside: statistics.median(pair[beside][which] for pair in pairs) / ROUND_RECORDS
                   for beside in (True, False)}
             ratio = statistics.median(pair[True][which] / pair[False][which] for pair in pairs)
