@@ -34,12 +34,20 @@ static struct fabric_notices *group_of(struct tb_subscriber *subscriber,
 	return NULL;
 }
 
+static bool is_needed(const struct tb_source *source)
+{
+	return !source->orphan && source->state != SOURCE_DEAD &&
+	       (source->state != SOURCE_ENDED || source->has_successor);
+}
+
 /* What cannot be received is tried again with the next pulse; until then its sources look by
  * themselves. */
 void notices_join(struct tb_source *source, const struct fabric_notices *notices)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
 
+	if (!is_needed(source))
+		return;
 	if (!same_notices(&source->notices, notices))
 		notices_leave(source);
 	source->notices = *notices;
@@ -55,12 +63,6 @@ void notices_keep(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->group_count; i++)
 		subscriber->ops->receive(subscriber->link, &subscriber->groups[i]);
-}
-
-static bool is_needed(const struct tb_source *source)
-{
-	return !source->orphan && source->state != SOURCE_DEAD &&
-	       (source->state != SOURCE_ENDED || source->has_successor);
 }
 
 void notices_leave(const struct tb_source *left)

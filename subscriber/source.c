@@ -257,7 +257,8 @@ static void source_begin(struct tb_source *source)
 	source_fetch(source, FETCH_HEADER, 0, sizeof(struct region_header));
 }
 
-/* The same epoch again, over a new connection: the position is kept. */
+/* The same epoch again, over a new connection: the position is kept, and the memory is compared as
+ * any other. What was read to its end meanwhile needs no join. */
 static int source_adopt(struct tb_source *source, struct place *place)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -269,10 +270,16 @@ static int source_adopt(struct tb_source *source, struct place *place)
 				 " with another layout than before",
 				 source->name, source->place.shape.epoch);
 	}
+	if (source->state == SOURCE_ENDED) {
+		place_close(subscriber, place);
+		join_end(subscriber, &source->place.shape);
+		return 0;
+	}
 	place_close(subscriber, &source->place);
 	source->place = *place;
 	source->orphan = false;
 	source->look = true;
+	source_begin(source);
 	return 0;
 }
 
@@ -324,7 +331,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	struct tb_source *source = NULL;
 	const int result = grant_use(subscription, schema, grant, &source);
 
-	if (result == 0 && source->state != SOURCE_DEAD)
+	if (result == 0)
 		notices_join(source, &grant->grant.topic.notices);
 	return result;
 }
@@ -406,7 +413,7 @@ static void header_fetched(struct tb_source *source)
 		source_leave(source);
 		return;
 	}
-	source->state = SOURCE_START;
+	source->state = source->next == 0 ? SOURCE_START : SOURCE_RUNNING;
 	source->fetched_ms = 0;
 }
 
@@ -423,12 +430,10 @@ static void progress_fetched(struct tb_source *source)
 		return;
 	source->copy_failed = false;
 	pull_read_proven(source);
-	if (source->state == SOURCE_START && !source->restarted) {
+	if (source->state == SOURCE_START) {
 		reader_start(source, &progress);
 		return;
 	}
-	if (source->state == SOURCE_START)
-		source->state = SOURCE_RUNNING;
 	if (reader_look(source, &progress) || !copy_failed)
 		return;
 	if (source->next > source->head)
@@ -498,8 +503,8 @@ static void source_switch(struct tb_source *source)
 	source->place = source->successor;
 	memset(&source->successor, 0, sizeof(source->successor));
 	source->has_successor = source->armed = false;
-	source->look = source->copy_failed = source->stale = false;
-	source->restarted = begun;
+	source->copy_failed = source->stale = false;
+	source->look = true;
 	source->next = begun ? 1 : 0;
 	source->head = source->written = source->hint = source->notice_number = 0;
 	source->batched = false;

@@ -315,6 +315,12 @@ static void arm_all(struct tb_subscriber *subscriber)
  * but not in a tight loop. */
 enum there { THERE_NOTHING, THERE_SOON, THERE_NOW };
 
+static bool unfinished(const struct tb_source *source)
+{
+	return source->state == SOURCE_RUNNING &&
+	       (source->look || source->hint > source->head || source->invalid > 0);
+}
+
 static enum there something_there(const struct tb_subscriber *subscriber)
 {
 	enum there found = THERE_NOTHING;
@@ -326,9 +332,8 @@ static enum there something_there(const struct tb_subscriber *subscriber)
 			continue;
 		if (!source->place.view && pull_read_due(source))
 			return THERE_NOW;
-		if (source->has_successor || source->state < SOURCE_RUNNING ||
-		    (source->state == SOURCE_RUNNING && !source->orphan &&
-		     (source->look || source->hint > source->head || source->invalid > 0)))
+		if (source->has_successor ||
+		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
 			found = THERE_SOON;
 	}
 	return found;

@@ -54,7 +54,7 @@ struct place {
 
 enum source_state {
 	SOURCE_HEADER, /* the header is being fetched and compared */
-	SOURCE_START,  /* the progress line is being fetched, to decide where to begin */
+	SOURCE_START,  /* nothing was begun: the progress line is being fetched, to decide where */
 	SOURCE_RUNNING,
 	SOURCE_ENDED, /* read to the end of an ended topic */
 	SOURCE_DEAD,  /* left; freed when nothing is under way */
@@ -77,7 +77,6 @@ struct tb_source {
 	enum source_state state;
 	struct place place, successor; /* the epoch after this one, once it was granted */
 	bool has_successor; /* switched to when the old epoch was read as far as it goes */
-	bool restarted;     /* this epoch follows another one of ours: it is read from its oldest */
 	bool orphan;        /* its connection went; to be joined anew */
 	bool armed, stale;
 

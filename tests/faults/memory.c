@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bus/counters.h"
@@ -43,7 +44,7 @@ enum { RAW = 0, SEALED = 1 };
 struct seen {
 	uint64_t records, lost, overrun, wrong, events;
 	_Atomic uint64_t last; /* the sequence that was last accounted for */
-	bool ended, stale, live, backward, impossible;
+	bool ended, stale, live, refused, backward, impossible;
 };
 
 static uint64_t state;
@@ -88,6 +89,7 @@ static void on_event(void *user, const struct tb_event *event)
 	seen->ended |= event->kind == TB_EVENT_ENDED;
 	seen->stale |= event->kind == TB_EVENT_STALE;
 	seen->live |= event->kind == TB_EVENT_LIVE;
+	seen->refused |= event->kind == TB_EVENT_REFUSED;
 }
 
 struct stage {
@@ -557,6 +559,60 @@ ParameterizedTest(size_t *which, memory, a_header_of_random_bytes_is_refused_in_
 	}
 	tb_subscriber_close(subscriber);
 	tb_publisher_close(publisher);
+}
+
+/* Not before that: who was connected has compared it. */
+static void cut(const struct stage *stage)
+{
+	const struct tb_subscriber *subscriber = stage->subscriber;
+	const int fd = subscriber->ops->link_fd(subscriber->link);
+
+	cr_assert_eq(shutdown(fd, SHUT_RDWR), 0);
+	while (subscriber->welcomed)
+		cr_assert_geq(tb_poll(stage->subscriber, 1000), 0);
+}
+
+static bool is_read(const struct tb_source *source)
+{
+	return source && !source->orphan && source->state == SOURCE_RUNNING;
+}
+
+ParameterizedTestParameters(memory, a_header_of_random_bytes_is_refused_over_the_next_connection)
+{
+	static size_t which[] = { 0, 1, 2 };
+
+	return cr_make_param_array(size_t, which, 3);
+}
+
+/* Of an unchecked topic nothing else says that it is the memory that was read before. */
+ParameterizedTest(size_t *which, memory,
+		  a_header_of_random_bytes_is_refused_over_the_next_connection)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	struct stage stage;
+
+	stage_open(&stage, schemes[*which % 2], *which == 2 ? TB_TOPIC_UNCHECKED : 0, 0);
+	publish(&stage, 10);
+	cr_assert(scene_poll_until(stage.subscriber, &stage.seen.records, 10));
+	cut(&stage);
+	while (!is_read(stage.subscriber->table[0])) {
+		cr_assert_geq(tb_poll(stage.subscriber, 1000), 0);
+		cr_assert_lt(scene_now_ms(), until_ms);
+	}
+	publish(&stage, 5);
+	cr_assert(scene_poll_until(stage.subscriber, &stage.seen.records, 15));
+	scramble(stage.topic->memory.base, sizeof(struct region_header));
+	cut(&stage);
+	while (!stage.seen.refused) {
+		cr_assert_geq(tb_poll(stage.subscriber, 1000), 0);
+		cr_assert_not(is_read(stage.subscriber->table[0]), "it is taken for the topic's");
+		cr_assert_lt(scene_now_ms(), until_ms);
+	}
+	publish(&stage, 5);
+	poll_some(&stage);
+	cr_expect_eq(stage.seen.records, 15);
+	cr_expect_eq(stage.seen.lost + stage.seen.wrong, 0);
+	stage_close(&stage);
 }
 
 ParameterizedTestParameters(memory, a_bus_page_of_random_bytes_is_stale_and_heals)

@@ -53,6 +53,7 @@ enum lie {
 	GRANT_ANSWERED_TOPICS,
 	HEADER_ANOTHER_NAME,
 	HEADER_NONSENSE,
+	TOPIC_ANOTHER_LAYOUT,
 	NEWS_NOBODY_ASKED_FOR,
 	LIES
 };
@@ -268,17 +269,33 @@ static void *lie_on(void *user)
 /* -- what it has --------------------------------------------------------------------------------
  */
 
-/* A region with one record, as an honest publisher would write it. */
-static void region_make(void)
+static void record_add(uint64_t sequence)
 {
 	const struct region_shape *shape = &liar.topic.shape;
-	struct progress progress = { .head = 1,
+	struct progress progress = { .head = sequence,
 				     .reserved = 4,
 				     .first = 1,
 				     .epoch = EPOCH,
 				     .instruments = 1,
 				     .state = TOPIC_LIVE };
-	struct record record = { .sequence = 1, .time_ns = 1, .length = 8, .kind = TB_KIND_UPDATE };
+	struct record record = {
+		.sequence = sequence, .time_ns = 1, .length = 8, .kind = TB_KIND_UPDATE
+	};
+	struct region_layout layout;
+	char *base = liar.region.base;
+
+	cr_assert_eq(region_layout(shape, &layout), 0, "%s", tb_error());
+	record.payload[0] = (uint8_t)sequence;
+	record_store((struct slot *)(base + layout.ring + sequence * shape->slot_bytes), &record,
+		     true, record_salt(EPOCH, shape->topic_id, TAG_RECORD));
+	progress_store((struct progress_line *)(base + layout.progress), &progress, true,
+		       record_salt(EPOCH, shape->topic_id, TAG_PROGRESS));
+}
+
+/* A region with one record, as an honest publisher would write it. */
+static void region_make(void)
+{
+	const struct region_shape *shape = &liar.topic.shape;
 	struct region_layout layout;
 	char *base;
 
@@ -288,11 +305,7 @@ static void region_make(void)
 	region_header_write(base, shape, liar.lie == HEADER_ANOTHER_NAME ? "u" : "t");
 	directory_store(base + layout.directory, 0, "A",
 			record_salt(EPOCH, shape->topic_id, TAG_DIRECTORY));
-	record.payload[0] = 1;
-	record_store((struct slot *)(base + layout.ring + shape->slot_bytes), &record, true,
-		     record_salt(EPOCH, shape->topic_id, TAG_RECORD));
-	progress_store((struct progress_line *)(base + layout.progress), &progress, true,
-		       record_salt(EPOCH, shape->topic_id, TAG_PROGRESS));
+	record_add(1);
 	if (liar.lie == HEADER_NONSENSE)
 		memset(base, 0x5a, sizeof(struct region_header));
 }
@@ -309,7 +322,7 @@ static void topic_make(void)
 	liar.topic = (struct control_topic){
 		.shape = { .epoch = EPOCH,
 			   .fingerprint = tb_schema_fingerprint(schema),
-			   .slots = 64,
+			   .slots = liar.lie == TOPIC_ANOTHER_LAYOUT ? 128 : 64,
 			   .slot_bytes = 64,
 			   .capacity = 16,
 			   .topic_id = 1,
@@ -471,6 +484,47 @@ Test(liar, every_lie_is_refused_in_words_and_nothing_is_delivered)
 		cr_expect_eq(notes.records, 0);
 		cr_expect(result == 0 || all_left(),
 			  "lie %d: a join that was of no use is still counted", cases[i].lie);
+		liar_close();
+		notes_free(&notes);
+	}
+}
+
+static const struct {
+	enum lie lie;
+	const char *words;
+} later[] = {
+	{ TOPIC_ANOTHER_LAYOUT,
+	  "refused t 71 topic t: the publisher grants epoch 1122334455667788 with another layout "
+	  "than before" },
+	{ HEADER_ANOTHER_NAME,
+	  "refused t 71 topic t: the header of its memory (epoch 1122334455667788, " },
+	{ HEADER_NONSENSE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
+};
+
+/* It had told the truth; its words and its memory are looked at again when it is connected to
+ * again, though it says that nothing began anew. */
+Test(liar, a_lie_over_a_later_connection_is_refused_as_well)
+{
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		const uint64_t until_ms = scene_now_ms() + deadline_ms();
+		struct notes notes = { 0 };
+		struct tb_subscriber *subscriber;
+
+		liar_open(NO_LIE);
+		subscriber = scene_subscriber("shm", 0);
+		scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+		cr_assert(scene_poll_until(subscriber, &notes.records, 1));
+		liar_close();
+		liar_open(later[i].lie);
+		record_add(2);
+		while (!notes.refused) {
+			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+			cr_assert_eq(notes.records, 1, "lie %d is believed", later[i].lie);
+			cr_assert_lt(scene_now_ms(), until_ms);
+		}
+		cr_expect(strstr(notes.text, later[i].words), "%s", notes.text);
+		cr_expect(all_left());
+		tb_subscriber_close(subscriber);
 		liar_close();
 		notes_free(&notes);
 	}
