@@ -25,17 +25,41 @@ int discovery_open(struct tb_subscriber *subscriber)
 	return error_set(ENOMEM, "subscriber: no memory for a catalogue");
 }
 
+static bool schema_used(const struct tb_subscriber *subscriber, const struct tb_schema *schema)
+{
+	for (uint32_t i = 0; i < subscriber->table_used; i++) {
+		const struct tb_source *source = subscriber->table[i];
+
+		if (source &&
+		    (source->place.schema == schema || source->successor.schema == schema))
+			return true;
+	}
+	return false;
+}
+
+/* Those of topics that are joined are kept: others may be without end. */
+static void schemas_forget(struct tb_subscriber *subscriber)
+{
+	struct schema_cache **link = &subscriber->schemas;
+
+	while (*link) {
+		struct schema_cache *cache = *link;
+
+		if (schema_used(subscriber, cache->schema)) {
+			link = &cache->next;
+			continue;
+		}
+		*link = cache->next;
+		tb_schema_free(cache->schema);
+		free(cache);
+	}
+}
+
 void discovery_close(struct tb_subscriber *subscriber)
 {
 	free(subscriber->discovery.topics);
 	free(subscriber->discovery.text);
-	while (subscriber->schemas) {
-		struct schema_cache *cache = subscriber->schemas;
-
-		subscriber->schemas = cache->next;
-		tb_schema_free(cache->schema);
-		free(cache);
-	}
+	schemas_forget(subscriber);
 }
 
 void discovery_reset(struct tb_subscriber *subscriber)
@@ -227,6 +251,7 @@ void discovery_step(struct tb_subscriber *subscriber)
 		if (!s->discover || s->closing)
 			continue;
 		s->discover = false;
+		schemas_forget(subscriber);
 		discovery->subscription = s;
 		discovery->after = discovery->count = discovery->at = 0;
 		ask_catalogue(subscriber);

@@ -99,7 +99,7 @@ struct tb_event {
 	const char *words;    /* REFUSED: for a person; valid inside the handler */
 };
 
-/* A joined topic, as handlers see it; valid while its subscription is. */
+/* A joined topic, as handlers see it; valid while its subscription is, its schema until RESTART. */
 struct tb_source;
 TB_API const char *tb_source_topic(const struct tb_source *source);
 TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source); /* publisher's */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bus/error.h"
@@ -33,7 +34,7 @@ static struct net {
 	uint32_t held_ms; /* pass at once when it is held */
 	bool cut;         /* the connection is gone, once */
 	bool away;        /* nobody listens */
-	unsigned int leaves, reaps;
+	unsigned int leaves, reaps, tries;
 	const char *landing; /* of records */
 	size_t landed;       /* up to here */
 	uint8_t notices[QUEUE][NOTICE_BYTES_MAX];
@@ -59,6 +60,7 @@ static void let_go(void)
 static int net_connect(struct link **link, const char *address, const void *hello, size_t bytes,
 		       const struct link_calls *calls, void *user)
 {
+	net.tries++;
 	if (net.away)
 		return error_set(ECONNREFUSED, "nobody listens");
 	return shm_connect(link, address, hello, bytes, calls, user);
@@ -294,7 +296,9 @@ Test(crossing, a_subscription_that_its_handler_ends_is_not_returned_and_leaves_w
 	cr_expect_null(ended_inside);
 	UNTIL(joined(0), 100);
 
-	/* Refused one topic, and then the other one's join is under way. */
+	/* Refused one topic, and then the other one's join is under way: its schema is known of t.
+	 */
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
 	how.schema = x;
 	cr_assert_eq(tb_topic_create(publisher, &unfit, &topic), 0, "%s", tb_error());
 	scene_topic(publisher, "z.b", 64, 0);
@@ -302,7 +306,7 @@ Test(crossing, a_subscription_that_its_handler_ends_is_not_returned_and_leaves_w
 	net.hold_join = 3;
 	cr_expect_eq(tb_subscribe(subscriber, "z.*", &how, &ended_inside), -ECANCELED);
 	let_go();
-	UNTIL(net.leaves == 1 && joined(0), 100);
+	UNTIL(net.leaves == 1 && joined(1), 100);
 	tb_schema_free(x);
 	tb_schema_free(y);
 }
@@ -419,6 +423,104 @@ Test(crossing, an_epoch_that_is_begun_while_the_connection_is_away_is_joined_aga
 	UNTIL(joined(1) && !source->orphan, 100);
 }
 
+Test(crossing, an_epoch_that_is_read_to_its_end_while_it_is_joined_again_is_left)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const char *end;
+
+	scene_publish(topic, 1, 3);
+	read_on(true);
+	UNTIL(notes.last == 3, 100);
+	net.hold_join = 1;
+	net.cut = true;
+	UNTIL(net.holding, 100);
+	tb_topic_end(topic);
+	UNTIL(notes.ended, 100);
+	let_go();
+	UNTIL(net.leaves == 1 && joined(0), 100);
+	end = strstr(notes.text, "ended 3\n");
+	cr_expect(end && !strstr(end + 1, "ended"), "%s", notes.text);
+}
+
+/* -- schemas ------------------------------------------------------------------------------------
+ */
+
+static struct tb_topic *topic_of(const char *name, struct tb_schema *schema)
+{
+	const struct tb_topic_options options = {
+		.size = sizeof(options), .name = name, .schema = schema, .slots = 64
+	};
+	struct tb_topic *topic;
+
+	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
+	return topic;
+}
+
+static bool schema_known(const struct tb_schema *schema)
+{
+	for (const struct schema_cache *c = subscriber->schemas; c; c = c->next)
+		if (c->schema == schema)
+			return true;
+	return false;
+}
+
+/* Whatever a publisher has to tell, only what is read of it stays. */
+Test(crossing, schemas_of_topics_that_are_refused_are_forgotten)
+{
+	struct tb_subscription_options how = { .size = sizeof(how),
+					       .on_record = notes_record,
+					       .on_event = notes_event,
+					       .user = &notes };
+	struct tb_schema *wanted = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	struct tb_subscription *subscription;
+	char text[64];
+	unsigned int count = 0;
+
+	scene_topic(publisher, "t", 64, 0);
+	read_on(false);
+	how.schema = wanted;
+	for (unsigned int i = 0; i < 8; i++) {
+		struct tb_schema *unfit;
+
+		snprintf(text, sizeof(text), "- {name: y%u, type: u64, doc: d}\n", i);
+		unfit = scene_schema("y", 1, text);
+		snprintf(text, sizeof(text), "u%u", i);
+		topic_of(text, unfit);
+		tb_schema_free(unfit);
+		cr_assert_eq(tb_subscribe(subscriber, text, &how, &subscription), -EPROTO);
+	}
+	for (const struct schema_cache *c = subscriber->schemas; c; c = c->next)
+		count++;
+	cr_expect_eq(count, 2, "%u are kept", count);
+	cr_expect(schema_known(tb_source_schema(subscriber->table[0])));
+	tb_schema_free(wanted);
+}
+
+Test(crossing, the_schema_of_the_next_epoch_is_kept_while_the_old_one_is_read)
+{
+	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	struct tb_source *source;
+
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 60);
+	source = read_on(true);
+	tb_publisher_close(publisher);
+	publisher = scene_publisher("shm");
+	topic_of("t", y);
+	tb_schema_free(y);
+	for (int i = 0; i < 50 && !source->has_successor; i++) {
+		cr_assert_eq(tb_poll(subscriber, 1), 1);
+		subscriber->kept_ms = 0; /* keep house with the next one */
+		tb_wait(subscriber, 20);
+	}
+	cr_assert(source->has_successor && !notes.restarted, "%s", notes.text);
+	source->subscription->discover = true;
+	discovery_step(subscriber);
+	cr_expect(schema_known(source->place.schema));
+	cr_expect(schema_known(source->successor.schema));
+	UNTIL(notes.restarted, 100);
+	cr_expect_str_eq(tb_schema_name(tb_source_schema(source)), "y");
+}
+
 /* -- restarts -----------------------------------------------------------------------------------
  */
 
@@ -484,6 +586,24 @@ Test(crossing, what_did_not_appear_yet_is_not_told_stale)
 
 /* -- signs of life ------------------------------------------------------------------------------
  */
+
+/* Five tries to connect take as many times 50 ms; of each a timer tells, once or twice. */
+Test(crossing, who_has_not_begun_sleeps_while_nobody_listens)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	unsigned int wakes = 0;
+
+	scene_topic(publisher, "t", 64, 0);
+	subscribe_unread(FETCH_HEADER);
+	net.away = net.cut = true;
+	UNTIL(!subscriber->welcomed, 100);
+	for (net.tries = 0; net.tries < 5; wakes++) {
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		cr_assert_geq(tb_wait(subscriber, 1000), 0, "%s", tb_error());
+		cr_assert_lt(scene_now_ms(), until_ms);
+	}
+	cr_expect_lt(wakes, 50, "woken %u times", wakes);
+}
 
 Test(crossing, who_was_away_for_the_bound_looks_before_it_tells_stale)
 {
