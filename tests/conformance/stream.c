@@ -325,6 +325,31 @@ Test(stream, a_topic_that_begins_again_is_read_to_its_old_end_and_then_from_its_
 	tb_subscriber_close(subscriber);
 }
 
+/* Nothing is reserved behind the last record of an epoch that was left, and none is held back. */
+Test(stream, of_an_epoch_that_was_left_only_what_was_overwritten_is_lost)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, TB_TOPIC_MANUAL_FLUSH);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+
+	scene_publish(topic, 1, 1);
+	tb_flush(topic);
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 1));
+	scene_publish(topic, 2, 66);
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	scene_publish(topic, 1, 2);
+	tb_topic_end(topic);
+	cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
+	cr_expect(strstr(notes.text, "1 A update 1\ngap 2 2 overrun\n3 A update 3\n"), "%s",
+		  notes.text);
+	cr_expect(strstr(notes.text, "66 B update 66\nrestart 66 66\n1 A update 1\n"), "%s",
+		  notes.text);
+	cr_expect_eq(notes.records, 67);
+	cr_expect_eq(notes.lost, 1);
+	cr_expect_eq(notes.wrong, 0);
+	tb_subscriber_close(subscriber);
+}
+
 Test(stream, a_publisher_that_went_is_told_stale_and_its_successor_is_found_with_a_restart)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
