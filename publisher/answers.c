@@ -187,18 +187,18 @@ static int wake(struct join *join)
 	message.topic.epoch = join->epoch;
 	message.topic.head = join->epoch == topic->shape.epoch ? topic_head(topic) : 0;
 	result = session_offer(join->session, &message);
-	if (result == -EAGAIN) {
-		join->full = true;
+	if (result == -EAGAIN)
 		return 0; /* a queue full of news wakes it; of this one it is told later */
-	}
 	if (result < 0)
 		return result;
-	join->armed = join->full = false;
+	join->armed = false;
 	counter_add(&publisher->counters[BUS_WAKES], 1);
 	return 0;
 }
 
-/* Wakes those that have something to read; whether anyone sleeps on. */
+/* Wakes those that have something to read; whether anyone sleeps on. Who could not be told, since
+ * its queue is full, is none of those: one that never reads it would cost the writer a call with
+ * each flush. */
 static bool wake_due(struct tb_topic *topic)
 {
 	const uint64_t head = topic_head(topic);
@@ -207,7 +207,7 @@ static bool wake_due(struct tb_topic *topic)
 	for (struct join *join = topic->joins, *next; join; join = next) {
 		next = join->next_of_topic; /* a failed send ends one session: this join's, not
 					       next's */
-		if (!join->armed || join->full)
+		if (!join->armed)
 			continue;
 		if (head > join->head_seen || join->epoch != topic->shape.epoch)
 			wake(join);
@@ -232,14 +232,6 @@ void answers_wake(struct tb_topic *topic)
 		return;
 	topic_arm(topic);
 	wake_due(topic);
-}
-
-/* Not with each flush: one that never reads its queue would cost the writer a call each time. */
-void answers_wake_all(struct tb_topic *topic)
-{
-	for (struct join *join = topic->joins; join; join = join->next_of_topic)
-		join->full = false;
-	answers_wake(topic);
 }
 
 static int answer_arm(struct session *session, const struct control_message *asked)

@@ -31,7 +31,6 @@ struct join {
 	uint64_t epoch;     /* of the memory it was given */
 	uint64_t head_seen; /* what it had read when it went to sleep */
 	bool armed;
-	bool full; /* its queue had no room for a wake: tried again with the next pulse */
 };
 
 /* A connected subscriber. */
@@ -155,9 +154,8 @@ int session_offer(struct session *, const struct control_message *);
 
 /* answers.c: what a control message of a subscriber asks for. -ENOTCONN: the session is no more. */
 int answers_give(struct session *, const struct control_message *);
-/* Looks at a topic's sleepers and wakes those that have something to read. */
+/* Looks at a topic's sleepers and wakes those that have something to read; for whom its queue has
+ * no room with a later look, at the next pulse at the latest. */
 void answers_wake(struct tb_topic *);
-/* The same, and those whose queues were full are tried again. */
-void answers_wake_all(struct tb_topic *);
 
 #endif

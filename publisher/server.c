@@ -288,13 +288,16 @@ static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *top
 	answers_wake(topic);
 }
 
+/* What a subscriber says is no reason to look at all topics and all their sleepers. */
 static void server_signalled(struct tb_publisher *publisher)
 {
 	eventfd_t count;
 
-	eventfd_read(publisher->event_fd, &count);
+	if (eventfd_read(publisher->event_fd, &count) < 0)
+		return;
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		topic_signalled(publisher, publisher->topics[i]);
+		if (wakeup_signalled(&publisher->topics[i]->wakeup))
+			topic_signalled(publisher, publisher->topics[i]);
 }
 
 /* -- the loop -----------------------------------------------------------------------------------
@@ -346,7 +349,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	silence_count(publisher);
 	server_pulse(publisher, REALMS_ALL);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		answers_wake_all(publisher->topics[i]);
+		answers_wake(publisher->topics[i]);
 	for (uint32_t i = 0; i < publisher->gate_count; i++)
 		gate_second(&publisher->gates[i]);
 }

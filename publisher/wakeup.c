@@ -22,6 +22,15 @@ void wakeup_arm(struct wakeup *wakeup)
 void wakeup_signal(struct wakeup *wakeup)
 {
 	atomic_store_explicit(&wakeup->armed, 0, memory_order_relaxed);
-	atomic_fetch_add_explicit(&wakeup->signals, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&wakeup->signals, 1, memory_order_release); /* S1 */
 	eventfd_write(wakeup->event_fd, 1);
+}
+
+bool wakeup_signalled(struct wakeup *wakeup)
+{
+	const uint64_t seen = wakeup->signals_seen;
+
+	wakeup->signals_seen =
+		atomic_load_explicit(&wakeup->signals, memory_order_acquire); /* S2 */
+	return wakeup->signals_seen != seen;
 }

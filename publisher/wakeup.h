@@ -18,6 +18,9 @@
  *
  * After a signal the control thread looks at every join that is still armed, arms the word again if
  * any is left (a subscriber may have read past the head it was woken for), and looks at head again.
+ * The signal is for all topics; whose it was says its count. S1: released by the publishing thread;
+ * pairs with S2, acquired by the control thread. Who sees the count sees the head (F1) and the word
+ * cleared, so a look that comes before its signal is as good as one after it.
  */
 #ifndef TICKBUS_PUBLISHER_WAKEUP_H
 #define TICKBUS_PUBLISHER_WAKEUP_H
@@ -29,6 +32,7 @@
 struct wakeup {
 	_Atomic uint32_t armed;
 	_Atomic uint64_t signals; /* counted by the publishing thread */
+	uint64_t signals_seen;    /* by the control thread */
 	int event_fd;             /* the control thread's */
 	bool fence_in_flush;
 };
@@ -44,6 +48,9 @@ static inline void wakeup_flush(struct wakeup *wakeup);
 void wakeup_arm(struct wakeup *wakeup);
 
 void wakeup_signal(struct wakeup *wakeup);
+
+/* By the control thread: whether there was a signal since it asked last. */
+bool wakeup_signalled(struct wakeup *wakeup);
 
 static inline void wakeup_flush(struct wakeup *wakeup)
 {

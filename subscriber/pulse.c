@@ -101,18 +101,18 @@ static bool line_lost(struct tb_source *source)
 						      still_ms(source->subscription->subscriber);
 }
 
-/* What the page says of one topic. An entry that is not valid says nothing. */
+/* What the page says of one topic. An entry that is not valid says nothing. The page has as many as
+ * a pulse may tell. */
 static void entry_look(struct tb_subscriber *subscriber, struct tb_source *source,
 		       const struct bus_pulse *pulse)
 {
 	const uint32_t index = source->place.shape.topic_id - 1;
-	const size_t offset = sizeof(*pulse) + (size_t)index * sizeof(struct bus_entry);
 	struct bus_entry entry;
 
-	if (index >= pulse->topics || offset + sizeof(entry) > subscriber->page_bytes ||
-	    source->orphan)
+	if (index >= pulse->topics || source->orphan)
 		return;
-	memcpy(&entry, subscriber->page_copy + offset, sizeof(entry));
+	memcpy(&entry, subscriber->page_copy + sizeof(*pulse) + (size_t)index * sizeof(entry),
+	       sizeof(entry));
 	if (bus_page_verify_entry(&entry, index, subscriber->welcome.bus_id) < 0)
 		return;
 	if (entry.epoch != source->place.shape.epoch) {

@@ -43,7 +43,7 @@ static struct tb_topic *topic_on(const char *scheme, uint32_t flags)
 }
 
 /* Whatever the control thread tells with each pulse comes too late to count: it has none for 15
- * seconds. Sleepers it looks at whenever it runs, so that a lost wake-up costs half a second. */
+ * seconds. */
 static struct tb_topic *topic_without_pulse(const char *scheme, uint32_t flags)
 {
 	publisher = scene_publisher_of(scheme, 60000);
@@ -434,6 +434,34 @@ Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
 	cr_assert_eq(wakes(), 0, "woken for what it has read");
 	scene_publish(topic, 10, 10);
 	tb_flush(topic);
+	must_wake();
+}
+
+static bool end_told(const struct tb_topic *topic)
+{
+	bool told;
+
+	publisher_lock(publisher);
+	told = topic->end_told;
+	publisher_unlock(publisher);
+	return told;
+}
+
+/* There may be a thousand topics, each with hundreds of sleepers. So neither a message nor the
+ * signal of another topic leads to what was published with no signal. */
+Test(rules, sleepers_of_a_topic_that_did_not_signal_are_not_looked_at)
+{
+	struct tb_topic *topic = sleep_after(9, 0), *other = scene_topic(publisher, "u", 64, 0);
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	sleep_having_read(topic, 9);
+	atomic_store(&topic->wakeup.armed, 0);
+	scene_publish(topic, 10, 10);
+	cr_assert_eq(tb_topic_end(other), 0);
+	while (!end_told(other))
+		cr_assert_lt(scene_now_ms(), until_ms, "the end was not told");
+	cr_assert_eq(wakes(), 0, "it was looked at");
+	wakeup_signal(&topic->wakeup);
 	must_wake();
 }
 
