@@ -17,7 +17,8 @@
 #define GAP_NS 1000.0 /* the shortest that counts */
 
 struct core {
-	_Alignas(128) uint64_t all, away, longest;
+	_Alignas(128) _Atomic uint64_t all; /* so far */
+	uint64_t away, longest;
 };
 
 struct watch {
@@ -32,13 +33,13 @@ static void core_watch(struct core *core, uint64_t ticks, double scale)
 
 	for (; before - from < ticks; before = now) {
 		now = machine_ticks();
+		atomic_store_explicit(&core->all, now - from, memory_order_relaxed);
 		if (now - before < least)
 			continue;
 		core->away += now - before;
 		if (now - before > core->longest)
 			core->longest = now - before;
 	}
-	core->all = before - from;
 }
 
 /* From when all of them are on their cores. */
