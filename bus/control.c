@@ -270,7 +270,12 @@ static void describe_plain(struct wire *wire, struct control_message *message)
 		wire_u32(wire, &message->unpublished.topic_id);
 		wire_u32(wire, &message->unpublished.after);
 		break;
-	default: /* LEAVE, ARM, WAKE, REVOKE, ENDING */
+	case CONTROL_LEAVE:
+		wire_u32(wire, &message->topic.topic_id);
+		wire_u64(wire, &message->topic.epoch);
+		wire_zero(wire, 8);
+		break;
+	default: /* ARM, WAKE, REVOKE, ENDING */
 		wire_u32(wire, &message->topic.topic_id);
 		wire_u64(wire, &message->topic.epoch);
 		wire_u64(wire, &message->topic.head);

@@ -43,7 +43,7 @@ static const char *const golden[TYPES] = {
 			  "00a7a6a5a4a3a2a1a0b3b2"
 			  "b1b0",
 	[CONTROL_REFUSE] = "070000000403020105000000020000000d006e6f207375636820746f706963",
-	[CONTROL_LEAVE] = "08000000" THREE,
+	[CONTROL_LEAVE] = "08000000040302010500000088776655443322110000000000000000",
 	[CONTROL_ARM] = "09000000" THREE,
 	[CONTROL_WAKE] = "0a000000" THREE,
 	[CONTROL_COUNTERS] = "0b0000000403020102000000030000000e000000",
@@ -157,7 +157,7 @@ static void fill(enum control_type type, struct control_message *message)
 	default: /* LEAVE, ARM, WAKE, REVOKE, ENDING */
 		message->topic.topic_id = 5;
 		message->topic.epoch = EPOCH;
-		message->topic.head = 1000;
+		message->topic.head = type == CONTROL_LEAVE ? 0 : 1000;
 		break;
 	}
 }
@@ -327,6 +327,8 @@ static const struct {
 	{ MESSAGE, 1, 0, "0101", "is of no known type at byte 0" },
 	{ MESSAGE, 1, 2, "01", "has a reserved byte that is not zero at byte 2" },
 	{ MESSAGE, 16, 3, "01", "has a reserved byte that is not zero at byte 3" },
+	{ MESSAGE, CONTROL_LEAVE, 20, "01", "has a reserved byte that is not zero at byte 20" },
+	{ MESSAGE, CONTROL_LEAVE, 27, "80", "has a reserved byte that is not zero at byte 27" },
 	{ MESSAGE, CONTROL_CATALOGUE, 12, "8000", "has no valid pattern at byte 12" },
 	{ MESSAGE, CONTROL_CATALOGUE, 12, "ffff", "has no valid pattern at byte 12" },
 	{ MESSAGE, CONTROL_CATALOGUE, 20, "1f", "has no valid pattern at byte 20" },
