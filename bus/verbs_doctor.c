@@ -29,6 +29,7 @@ struct doctor {
 	void *user;
 	int bad;
 	int devices;
+	int ports; /* that a bus can be had at */
 	struct place *places;
 	size_t place_count;
 	bool places_known;
@@ -216,9 +217,11 @@ static void congestion(struct doctor *doctor, const char *about, const char *int
 		return;
 	}
 	priorities(doctor, about, interface, "PFC", pfc,
-		   "dcb pfc set, and the same on the switch, for the priority of traffic_class=");
+		   "dcb pfc set, and the same on the switch, for the priority of subscribers' "
+		   "traffic_class=");
 	priorities(doctor, about, interface, "ECN", ecn,
-		   "switch on ECN, on the switch too, for the priority of traffic_class=");
+		   "switch on ECN, on the switch too, for the priority of subscribers' "
+		   "traffic_class=");
 }
 
 /* The index of a place's GID, as RoCE v2 has it where there are several; -1: it has none there. */
@@ -350,6 +353,12 @@ static void address_look(struct doctor *doctor, const struct port *port, const s
 		congestion(doctor, port->about, place->lowest);
 }
 
+/* One port that cannot be used takes nothing from who has another. */
+static enum tb_verdict unused(const struct doctor *doctor)
+{
+	return doctor->ports > 0 ? TB_VERDICT_ADVICE : TB_VERDICT_BAD;
+}
+
 static void addresses(struct doctor *doctor, const struct port *port)
 {
 	bool any = false;
@@ -361,7 +370,7 @@ static void addresses(struct doctor *doctor, const struct port *port)
 		address_look(doctor, port, &doctor->places[i]);
 	}
 	if (!any && doctor->places_known)
-		tell(doctor, TB_VERDICT_BAD, port->about,
+		tell(doctor, unused(doctor), port->about,
 		     "an address for its interface, on InfiniBand for that of IPoIB, and the "
 		     "interface up",
 		     "no IP address leads to it");
@@ -378,7 +387,7 @@ static void port_look(struct doctor *doctor, struct ibv_context *verbs, uint8_t 
 	snprintf(look.about, sizeof(look.about), "%s port %u", ibv_get_device_name(verbs->device),
 		 number);
 	if (ibv_query_port(verbs, number, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
-		tell(doctor, TB_VERDICT_BAD, look.about,
+		tell(doctor, unused(doctor), look.about,
 		     "a cable, ip link set up, a subnet manager on InfiniBand", "is %s",
 		     ibv_port_state_str(port.state));
 		return;
@@ -396,6 +405,31 @@ static void port_look(struct doctor *doctor, struct ibv_context *verbs, uint8_t 
 		tell(doctor, TB_VERDICT_GOOD, look.about, "",
 		     "has no UD multicast: notices go by UDP on its interface");
 	addresses(doctor, &look);
+}
+
+/* Active, and an address leads to it, where that is known. */
+static bool is_usable(const struct doctor *doctor, const struct port *port)
+{
+	struct ibv_port_attr found = { 0 };
+	bool any = !doctor->places_known;
+
+	for (size_t i = 0; i < doctor->place_count; i++)
+		any |= is_of_port(&doctor->places[i], port);
+	return any && ibv_query_port(port->verbs, port->number, &found) == 0 &&
+	       found.state == IBV_PORT_ACTIVE;
+}
+
+static void ports_count(struct doctor *doctor, struct ibv_device *device)
+{
+	struct port port = { .verbs = ibv_open_device(device), .number = 1 };
+	struct ibv_device_attr attributes = { 0 };
+
+	if (!port.verbs)
+		return;
+	if (ibv_query_device(port.verbs, &attributes) == 0)
+		for (; port.number <= attributes.phys_port_cnt; port.number++)
+			doctor->ports += is_usable(doctor, &port);
+	ibv_close_device(port.verbs);
 }
 
 /* Where it is, and who is near. Only where there are several nodes there is something to choose. */
@@ -449,6 +483,8 @@ TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), voi
 	devices = ibv_get_device_list(NULL);
 	if (devices && *devices)
 		places_find(&doctor);
+	for (struct ibv_device **device = devices; device && *device; device++)
+		ports_count(&doctor, *device);
 	for (struct ibv_device **device = devices; device && *device; device++)
 		device_look(&doctor, *device);
 	if (devices)

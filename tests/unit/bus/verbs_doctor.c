@@ -59,13 +59,15 @@ int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attribut
 	return 0;
 }
 
+static enum ibv_port_state states[1 + PORTS] = { [1] = IBV_PORT_ACTIVE, [2] = IBV_PORT_ACTIVE };
+
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *verbs, uint8_t number, struct _compat_ibv_port_attr *port)
 {
 	struct ibv_port_attr *attributes = (struct ibv_port_attr *)port;
 
-	(void)verbs, (void)number;
-	attributes->state = IBV_PORT_ACTIVE;
+	(void)verbs;
+	attributes->state = states[number];
 	attributes->active_mtu = IBV_MTU_4096;
 	attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
 	return 0;
@@ -93,7 +95,7 @@ static struct {
 
 static struct sockaddr_storage hosts[ADDRESSES];
 static struct ifaddrs list[ADDRESSES];
-static int list_errno;
+static int list_errno, addresses_shown = ADDRESSES;
 
 int getifaddrs(struct ifaddrs **all)
 {
@@ -101,12 +103,13 @@ int getifaddrs(struct ifaddrs **all)
 		errno = list_errno;
 		return -1;
 	}
-	for (int i = 0; i < ADDRESSES; i++) {
+	for (int i = 0; i < addresses_shown; i++) {
 		cr_assert_eq(address_parse_host(addresses[i].host, &hosts[i]), 0);
-		list[i] = (struct ifaddrs){ .ifa_next = i + 1 < ADDRESSES ? &list[i + 1] : NULL,
-					    .ifa_name = (char *)(uintptr_t)addresses[i].name,
-					    .ifa_flags = IFF_UP,
-					    .ifa_addr = (struct sockaddr *)&hosts[i] };
+		list[i] =
+			(struct ifaddrs){ .ifa_next = i + 1 < addresses_shown ? &list[i + 1] : NULL,
+					  .ifa_name = (char *)(uintptr_t)addresses[i].name,
+					  .ifa_flags = IFF_UP,
+					  .ifa_addr = (struct sockaddr *)&hosts[i] };
 	}
 	*all = list;
 	return 0;
@@ -293,6 +296,32 @@ Test(doctor, does_not_say_of_ports_what_the_host_cannot_do)
 	cr_assert_geq(look(), 1);
 	cr_expect_eq(findings_of(listing), 1);
 	cr_expect_eq(findings_of("bad made0"), 0);
+}
+
+/* As of a card with two ports and one cable. */
+Test(doctor, finds_a_port_bad_that_has_no_cable_or_address_where_no_other_will_do)
+{
+	const int others = look(); /* of the host */
+
+	found = 0;
+	states[2] = IBV_PORT_DOWN;
+	cr_expect_eq(look(), others);
+	cr_expect_eq(findings_of("fine made0 port 2: is down"), 1);
+	found = 0;
+	states[1] = IBV_PORT_DOWN;
+	cr_expect_eq(look(), others + 2);
+	cr_expect_eq(findings_of("bad made0 port 1: is down"), 1);
+	cr_expect_eq(findings_of("bad made0 port 2: is down"), 1);
+	found = 0;
+	states[1] = states[2] = IBV_PORT_ACTIVE;
+	addresses_shown = 2;
+	cr_expect_eq(look(), others);
+	cr_expect_eq(findings_of("fine made0 port 2: no IP address leads to it"), 1);
+	found = 0;
+	states[1] = IBV_PORT_DOWN;
+	cr_expect_eq(look(), others + 2);
+	cr_expect_eq(findings_of("bad made0 port 1: is down"), 1);
+	cr_expect_eq(findings_of("bad made0 port 2: no IP address leads to it"), 1);
 }
 
 Test(doctor, waits_for_a_group_through_a_signal)
