@@ -235,7 +235,10 @@ class Lab:
 
     def stop(self):
         """Ends what the scenario started and did not end."""
-        for host in self.hosts:
-            for process in host.processes:
-                if process.running():
-                    process.kill()
+        started = [process for host in self.hosts for process in host.processes]
+        left = [process for process in started if process.running()]
+        for process in left:
+            if process.running():
+                process.signal("KILL")
+        for process in left:
+            process.wait(status=None)

@@ -9,7 +9,7 @@ import json
 import os
 
 import bus
-from guests import Failed
+from guests import BYTEWISE, Failed
 from hosts import Skipped
 
 SHARES = {64: 0.3, 256: 0.5, 1024: 0.15, 4096: 0.05}  # of the READs, by bytes of a slot: those of 256 cost the least
@@ -52,6 +52,13 @@ def readings(lab, slot_bytes, shapes, program="lab-torn"):
     return found
 
 
+def unproven(lab, words):
+    """Guests for this have devices that copy byte by byte, where it has to be seen. Others may copy whole lines."""
+    if lab.topology.kind == BYTEWISE:
+        raise Failed(words)
+    lab.note(words)
+
+
 def none_wrong(lab, reads):
     """Not one wrong record, no sequence unaccounted for; the reader was lapped over each kind of device at each size.
     Of each size and over each kind there were copies of two records that only the check told."""
@@ -65,7 +72,7 @@ def none_wrong(lab, reads):
                 raise Failed(f"{where}: the writer was not met")
             mixed.update({size: books["mixed"], kind: books["mixed"]})
     if not all(mixed.values()):
-        raise Failed(f"found copies of two records: {dict(mixed)}, expected some of each: this proves nothing")
+        unproven(lab, f"found copies of two records: {dict(mixed)}, expected some of each: this proves nothing")
 
 
 def some_wrong_without_the_check(lab):
@@ -73,4 +80,4 @@ def some_wrong_without_the_check(lab):
     or later."""
     found = readings(lab, 4096, [long(100 * LONG_READS)], "lab-torn-unchecked")
     if not all(books["wrong"] for books in found.values()):
-        raise Failed(f"without the check, found no wrong record over each: {found}")
+        unproven(lab, f"without the check, found no wrong record over each: {found}")
