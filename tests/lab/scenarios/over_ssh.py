@@ -26,7 +26,8 @@ def call(lab, kinds, more, scenarios, expected):
     hosts = " ".join(f"host{host.number}=" + ",".join(host.address(kind) if kind in kinds else ""
                                                      for kind in ("rxe", "siw")) for host in lab.hosts[:2])
     text = lab.host(1).run(
-        f"mkdir -p /run/lab\nexport TMPDIR=/run/lab TICKBUS_LAB_READS={READS} TICKBUS_SSH={shlex.quote(SSH.format(more))}\n"
+        f"mkdir -p /run/lab\nexport TMPDIR=/run/lab TICKBUS_LAB_READS={READS}\n"
+        f"export TICKBUS_SSH={shlex.quote(SSH.format(more))}\n"
         f"$SOURCE/scripts/lab-ssh {hosts} --build $BUILD --limit {LIMIT} {' '.join(scenarios)}", status=None)
     lab.note(f"{' '.join(scenarios)}: {text.splitlines()[-1]}")
     if expected not in text:
