@@ -11,6 +11,7 @@ from scene import Scene, growth_kb, main, seed, settings, synthetic
 
 TIMES = 100
 REPORTED_MS = 1000  # stale has to be told by then
+MORE = 15  # connections of a victim: what one leaves behind is not much, what all leave is
 
 
 class Publisher(Scene):
@@ -92,7 +93,7 @@ class Subscriber(Scene):
         other.reads_on()
         before = None
         for number in range(TIMES):
-            victims = [self.witness(topic=">", how=how) for how in ("wait", "spin")]
+            victims = [self.witness(topic=">", how=how, more=MORE) for how in ("wait", "spin")]
             if number % 4:  # else it is killed while it connects and joins
                 self.until(lambda: all(victim.events("appeared") for victim in victims), "a join")
             time.sleep(chance.uniform(0, 0.005))

@@ -194,8 +194,8 @@ class Scene(unittest.TestCase):
         pubd.ends(status)
         return pubd.words()
 
-    def witness(self, topic="t", start="newest", how="wait"):
-        witness = self.begin(WITNESS, "shm:b", topic, start, how, kind=Witness)
+    def witness(self, topic="t", start="newest", how="wait", more=0):
+        witness = self.begin(WITNESS, "shm:b", topic, start, how, more, kind=Witness)
         witness.how = how
         witness.sees("ready")
         return witness

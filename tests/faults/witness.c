@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A subscriber that keeps the books, for the tests of faults.
  *
- *   witness ADDRESS TOPIC oldest|newest wait|spin
+ *   witness ADDRESS TOPIC oldest|newest wait|spin [MORE]
  *
  * Prints each event as a line of JSON, with the milliseconds of CLOCK_MONOTONIC and the books so
  * far: records delivered and lost in this epoch, and how many sequences were not the one that had
@@ -9,7 +9,8 @@
  * delivered since SIGUSR1 came before, how old the oldest was, and when it came: where the
  * publisher has the same clock, that means something; when the first and the last of them came, in
  * ns of CLOCK_REALTIME; and the longest time between two polls since then. SIGUSR1 prints the books
- * alone. Ends at the topic's end or with SIGTERM.
+ * alone. Ends at the topic's end or with SIGTERM. MORE: so many further subscribers of the same,
+ * which nobody polls.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +23,8 @@
 
 #include "tickbus/counters.h"
 #include "tickbus/subscriber.h"
+
+#define MORE_MAX 64
 
 struct books {
 	uint64_t next; /* what has to come next in this epoch; 0: not known yet */
@@ -164,6 +167,14 @@ static void on_event(void *user, const struct tb_event *event)
 	print(books, names[event->kind], event);
 }
 
+static void on_record_of_more(void *user, const struct tb_source *source,
+			      const struct tb_record *record)
+{
+	(void)user;
+	(void)source;
+	(void)record;
+}
+
 static int fail(const char *what)
 {
 	fprintf(stderr, "witness: %s: %s\n", what, tb_error());
@@ -197,6 +208,28 @@ static int watch(struct tb_subscriber *subscriber, struct books *books, bool spi
 	return 0;
 }
 
+static struct tb_subscriber *further[MORE_MAX];
+
+static int further_open(const struct tb_subscriber_options *how, const char *topic, size_t count)
+{
+	const struct tb_subscription_options what = { .size = sizeof(what),
+						      .on_record = on_record_of_more,
+						      .flags = TB_WAIT };
+	struct tb_subscription *subscription;
+
+	for (size_t i = 0; i < count && i < MORE_MAX; i++)
+		if (tb_subscriber_open(&further[i], how) < 0 ||
+		    tb_subscribe(further[i], topic, &what, &subscription) < 0)
+			return fail("further");
+	return 0;
+}
+
+static void further_close(void)
+{
+	for (size_t i = 0; i < MORE_MAX; i++)
+		tb_subscriber_close(further[i]);
+}
+
 int main(int argc, char **argv)
 {
 	struct books books = { 0 };
@@ -209,13 +242,15 @@ int main(int argc, char **argv)
 	struct tb_subscriber *subscriber;
 	int status;
 
-	if (argc != 5)
+	if (argc < 5 || argc > 6)
 		return 2;
 	signal(SIGUSR1, on_signal);
 	signal(SIGTERM, on_signal);
 	print(&books, "ready", NULL); /* for signals */
 	how.address = argv[1];
 	what.from = strcmp(argv[3], "oldest") ? TB_FROM_NEWEST : TB_FROM_OLDEST;
+	if (argc == 6 && further_open(&how, argv[2], strtoul(argv[5], NULL, 10)) != 0)
+		return 1;
 	if (tb_subscriber_open(&subscriber, &how) < 0)
 		return fail("open");
 	if (tb_subscribe(subscriber, argv[2], &what, &books.subscription) < 0) {
@@ -224,5 +259,6 @@ int main(int argc, char **argv)
 		status = watch(subscriber, &books, !strcmp(argv[4], "spin"));
 	}
 	tb_subscriber_close(subscriber);
+	further_close();
 	return status;
 }
