@@ -8,7 +8,6 @@ import gzip
 import os
 import pathlib
 import re
-import resource
 import select
 import shutil
 import signal
@@ -19,11 +18,22 @@ import wire
 from scene import PATIENCE_S, PUBD, SANITIZED, TICKBUS, Scene, main, seed, settings, synthetic
 
 FEED = synthetic(", rate: 5000, speed: realtime")
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 class Limited(Scene):
-    """A pubd that has too little of something, or just enough."""
+    """A pubd that has too little of something, or just enough; of a user who is nobody, since root is
+    held to few limits."""
+
+    def setUp(self):
+        super().setUp()
+        self.nobody = []
+        if os.geteuid() == 0:
+            self.need_root()
+            os.chown(self.folder, 65534, 65534)
+            self.nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+    def begin(self, *command, prefix=(), **more):
+        return super().begin(*command, prefix=[*prefix, *self.nobody], **more)
 
     def outcome(self, limit):
         """Its exit status, if it is told to end when its bus is there, and its words: that a feed
@@ -79,12 +89,7 @@ class Descriptors(Limited):
 
 
     def test_too_many_on_their_way_to_who_does_not_read_are_told_by_name(self):
-        prefix = ["prlimit", "--nofile=100"]
-        if os.geteuid() == 0:  # root has no such limit
-            self.need_root()
-            os.chown(self.folder, 65534, 65534)
-            prefix += NOBODY
-        pubd = self.pubd(settings(FEED), prefix=prefix)
+        pubd = self.pubd(settings(FEED), prefix=["prlimit", "--nofile=100"])
         greedy = [self.peer() for _ in range(10)]
         for peer in greedy:
             peer.greet()
@@ -143,16 +148,11 @@ class Memory(Limited):
         self.assertGreater(errors, 2)
 
 
-class Locked(Scene):
+class Locked(Limited):
     def test_a_limit_of_locked_memory_is_one_warning_with_the_remedy_and_all_goes_on(self):
         if SANITIZED:
             self.skipTest("the address sanitizer makes nothing of a wish to lock memory")
-        prefix = ["prlimit", "--memlock=65536"]
-        if os.geteuid() == 0:  # root may lock what it wants
-            self.need_root()
-            os.chown(self.folder, 65534, 65534)
-            prefix += NOBODY
-        pubd = self.pubd(settings(FEED, topics=("t", "u")), prefix=prefix)
+        pubd = self.pubd(settings(FEED, topics=("t", "u")), prefix=["prlimit", "--memlock=65536"])
         self.assertEqual(pubd.words().count("cannot be pinned"), 1)
         self.assertRegex(pubd.words(), "warning .*limit of lockable memory is 65536 bytes.*remedy: "
                                        ".*ulimit -l")
@@ -162,7 +162,7 @@ class Locked(Scene):
         witness.ends(0)
 
 
-class Disk(Scene):
+class Disk(Limited):
     """The log's disk is full: nobody waits for it, and what was lost is told when there is room."""
 
     def complain(self, times):
@@ -189,17 +189,21 @@ class Disk(Scene):
         pubd.stop()
         witness.ends(0)
 
+    def may_grow_to(self, pubd, size):
+        subprocess.run([*self.nobody, "prlimit", f"--pid={pubd.pid}", f"--fsize={size}:"], check=True)
+
     def test_a_file_that_may_not_grow_and_then_may(self):
         log = self.folder / "log"
         pubd = self.begin(PUBD, self.file("pubd.yaml",
                                           settings(FEED, log=f"log: {{ file: {log} }}")))
         witness = self.witness()
         witness.reads_on()
+        self.assertEqual(log.stat().st_uid, 65534 if self.nobody else os.geteuid())
         size = log.stat().st_size
-        resource.prlimit(pubd.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        self.may_grow_to(pubd, size)
         self.goes_on(witness)
         self.assertEqual(log.stat().st_size, size)
-        resource.prlimit(pubd.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        self.may_grow_to(pubd, "unlimited")
         self.complain(1)
         self.until(lambda: "5 lines before the last could not be written" in log.read_text(),
                    "what was lost", pubd)
@@ -210,7 +214,7 @@ class Disk(Scene):
         place = self.folder / "full"
         place.mkdir()
         alone = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
-        mount = alone + ["sh", "-ec", 'mount -t tmpfs -o size=32k none "$0"; "$@"', place]
+        mount = alone + ["sh", "-ec", 'mount -t tmpfs -o size=32k,mode=1777 none "$0"; "$@"', place]
         if subprocess.run([*map(str, mount), "true"], capture_output=True).returncode:
             self.skipTest("no file system can be mounted here (unshare --mount)")
         mount[-2] = mount[-2].replace('"$@"', 'exec "$@"')
@@ -264,18 +268,12 @@ class Disk(Scene):
         self.assertRegex(words, "error topic t: memory t: [0-9]+ bytes cannot be had: File too large")
 
 
-class Place(Scene):
+class Place(Limited):
     def test_a_folder_that_cannot_be_written_is_an_error_with_the_remedy(self):
-        prefix = []
-        self.folder.chmod(0o755)
-        if os.geteuid() == 0:
-            self.need_root()
-            prefix = NOBODY
-        else:
-            self.file("refused.yaml", "")
-            self.folder.chmod(0o555)
-            self.addCleanup(self.folder.chmod, 0o755)
-        words = self.refused(settings(FEED), prefix=prefix)
+        place = self.folder / "closed"
+        place.mkdir(0o555)
+        self.env["TICKBUS_RUNTIME_DIR"] = str(place)
+        words = self.refused(settings(FEED))
         self.assertRegex(words, r"error address shm:b: no socket can be made in \S+: Permission "
                                 r"denied; set TICKBUS_RUNTIME_DIR to a folder of yours")
 
@@ -285,7 +283,7 @@ class Place(Scene):
                                                        "in .*nowhere: No such file")
 
 
-class File(Scene):
+class File(Limited):
     """The file of a feed is taken away while it is read. It is open, and read to 128 KiB, when the
     subscriber comes for whom the feed waits."""
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A subscriber that joined a topic cannot write to its memory, nor to the bus page: all ways are
  * tried with the very descriptors that a join hands over, taken as they arrive, and with the
- * mappings that the library made of them. tests/unit/bus/memory.c tries a memory made there. */
+ * mappings that the library made of them. By the publisher's own user, be it root: nobody else may
+ * do more. tests/unit/bus/memory.c tries a memory made there. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
