@@ -229,9 +229,9 @@ void verbs_channel_look(struct verbs_channel *);
 size_t verbs_channel_take(struct verbs_channel *, uint8_t message[FABRIC_MESSAGE_BYTES]);
 /* 0; -EAGAIN the backlog is full; -ENOTCONN. */
 int verbs_channel_send(struct verbs_channel *, const void *message, size_t bytes);
-/* Whether the other side's device still answers: a WRITE of nothing, or a READ of it, neither of
- * which needs a permission or a receive. `probing` until the answer is there. */
-void verbs_channel_probe(struct verbs_channel *, enum ibv_wr_opcode);
+/* Whether the other side's device still answers: a WRITE of nothing, which needs no permission and
+ * no receive. An answer that does not come breaks the channel by itself. */
+void verbs_channel_probe(struct verbs_channel *);
 /* READs that are under way or done and not collected yet. */
 unsigned int verbs_channel_reads(const struct verbs_channel *);
 /* Posts a list of READs with one doorbell; the number or -errno. With those that

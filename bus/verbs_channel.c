@@ -145,17 +145,14 @@ int verbs_channel_read(struct verbs_channel *channel, struct ibv_send_wr *list,
 	return result < 0 ? result : (int)count;
 }
 
-void verbs_channel_probe(struct verbs_channel *channel, enum ibv_wr_opcode how)
+void verbs_channel_probe(struct verbs_channel *channel)
 {
-	struct ibv_sge nothing = { .addr = (uintptr_t)channel->frames };
-	struct ibv_send_wr work = {
-		.wr_id = PROBE, .sg_list = &nothing, .opcode = how, .send_flags = IBV_SEND_SIGNALED
-	};
+	struct ibv_send_wr work = { .wr_id = PROBE,
+				    .opcode = IBV_WR_RDMA_WRITE,
+				    .send_flags = IBV_SEND_SIGNALED };
 
 	if (channel->broken || !channel->qp || channel->probing)
 		return;
-	nothing.lkey = channel->mr->lkey;
-	work.num_sge = how == IBV_WR_RDMA_READ; /* of which Soft-iWARP takes one, however many */
 	channel->probing = true;
 	works_post(channel, &work);
 }

@@ -163,8 +163,6 @@ static int request(struct verbs_link *link)
 
 	if (ibv_query_device(link->id->verbs, &device) != 0)
 		return verbs_error(EIO, link->text, "the device's properties");
-	/* The publisher's READ of nothing, by which it knows that this device still answers. */
-	how.responder_resources = link->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	how.initiator_depth =
 		verbs_reads(link->address.reads, VERBS_DEPTH_ASKED, device.max_qp_init_rd_atom);
 	link->pd = ibv_alloc_pd(link->id->verbs);

@@ -55,9 +55,8 @@ struct verbs_peer {
 	struct rdma_cm_id *id;
 	struct verbs_channel channel;
 	uint64_t probed_ms;
-	bool permits_read; /* over iWARP: of nothing, by which it is probed */
-	bool up;           /* its hello was accepted */
-	bool dead;         /* freed when the poll is over */
+	bool up;   /* its hello was accepted */
+	bool dead; /* freed when the poll is over */
 	char words[ADDRESS_WORDS];
 };
 
@@ -289,11 +288,6 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	return peer;
 }
 
-static bool is_iwarp(const struct verbs_listener *listener)
-{
-	return listener->device->device->transport_type == IBV_TRANSPORT_IWARP;
-}
-
 /* The queue pair, and the accept that carries the welcome. */
 static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 		       const struct verbs_event *event, const struct verbs_told *told)
@@ -305,13 +299,11 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 		.responder_resources = (uint8_t)(asked < listener->responder_resources
 							 ? asked
 							 : listener->responder_resources),
-		.initiator_depth = is_iwarp(listener) && event->conn.initiator_depth > 0,
 		.flow_control = 1,
 		.rnr_retry_count = (uint8_t)listener->address.rnr_retries,
 	};
 	int result = domain_use(listener, peer->base.realm);
 
-	peer->permits_read = how.initiator_depth;
 	if (result == 0) /* L6 */
 		result = verbs_channel_open(&peer->channel, peer->id,
 					    listener->domains[peer->base.realm]->pd,
@@ -864,8 +856,8 @@ static int completions_take(struct verbs_listener *listener)
 
 /* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not acknowledged
  * tells. How often the device tries it again was said by the subscriber's request, and may be for
- * ever. iWARP acknowledges none: there it is a READ that is not answered, of a subscriber that
- * permits one, and where it does not, nothing tells. */
+ * ever. iWARP has no such acknowledgement. There TCP gives up what it sent, after minutes; of a
+ * connection that nothing is sent by, nothing tells. */
 static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
 {
 	const uint64_t since_ms = verbs_now_ms() - peer->probed_ms;
@@ -874,20 +866,19 @@ static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
 		peer_lost(listener, peer, "it does not answer any more");
 	} else if (!peer->channel.probing && since_ms >= PROBE_MS) {
 		peer->probed_ms = verbs_now_ms();
-		verbs_channel_probe(&peer->channel,
-				    peer->permits_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE);
+		verbs_channel_probe(&peer->channel);
 	}
 }
 
 static void peers_look(struct verbs_listener *listener)
 {
-	const bool iwarp = is_iwarp(listener);
+	const bool probes = listener->device->device->transport_type == IBV_TRANSPORT_IB;
 	struct verbs_peer *next;
 	char why[128];
 
 	for (struct verbs_peer *peer = listener->first; peer; peer = next) {
 		next = peer->next;
-		if (!iwarp || peer->permits_read)
+		if (probes)
 			peer_probe(listener, peer);
 		if (peer->dead)
 			continue;

@@ -174,7 +174,7 @@ static void turn(struct verbs_channel *channel, const uint8_t **data, size_t *si
 		reads(channel, what[1]);
 		break;
 	case 6:
-		verbs_channel_probe(channel, what[1] & 1 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE);
+		verbs_channel_probe(channel);
 		break;
 	default:
 		verbs_channel_progress(channel);
