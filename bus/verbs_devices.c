@@ -80,12 +80,15 @@ static void device_void(const struct open_device *entry)
 	close(nothing);
 }
 
+/* What is there is asked under the lock: what is in the table and not in an older list may have
+ * come since. */
 void verbs_device_leave(struct ibv_context *verbs)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_device **list;
 	struct open_device *entry;
 
 	pthread_mutex_lock(&lock);
+	list = ibv_get_device_list(NULL);
 	entry = verbs ? entry_of(verbs) : NULL;
 	if (entry && entry->users > 0)
 		entry->users--;

@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,10 +282,20 @@ static struct ibv_context context = { .device = &device,
 					       .post_send = post_send,
 					       .req_notify_cq = notify } };
 
+static void (*while_listed)(
+	void); /* called once, when there is no device, and one again behind it */
+
 struct ibv_device **ibv_get_device_list(int *count)
 {
+	static struct ibv_device *none[] = { NULL };
+	void (*const meanwhile)(void) = while_listed;
+
 	(void)count;
-	return devices;
+	while_listed = NULL;
+	if (!meanwhile)
+		return devices;
+	meanwhile();
+	return none;
 }
 
 void ibv_free_device_list(struct ibv_device **list)
@@ -1289,6 +1302,63 @@ Test(device, that_tells_of_its_ports_is_heard_by_the_publisher_whoever_looks)
 			       "port 2\ndevice made0: port error, port 3\n");
 	verbs_link_close(subscriber);
 	publisher_end();
+}
+
+static struct ibv_context returned;
+static pthread_t opener;
+static _Atomic pid_t opener_id;
+static _Atomic bool opener_done;
+
+static void *open_and_leave(void *unused)
+{
+	(void)unused;
+	opener_id = (pid_t)syscall(SYS_gettid);
+	verbs_device_use(&returned);
+	verbs_device_leave(&returned);
+	opener_done = true;
+	return NULL;
+}
+
+static bool opener_sleeps(void)
+{
+	char path[64], line[256] = "";
+	const char *name_end;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)opener_id);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	name_end = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	fclose(file);
+	return name_end && name_end[2] == 'S';
+}
+
+/* Until it is done, or waits for who is looking for devices now. */
+static void open_meanwhile(void)
+{
+	cr_assert_eq(pthread_create(&opener, NULL, open_and_leave, NULL), 0);
+	while (!opener_done && (opener_id == 0 || !opener_sleeps()))
+		sched_yield();
+}
+
+/* Another thread connects by it, and is done with that, while this one still has a list without it.
+ */
+Test(device, that_returns_while_others_are_looked_for_is_not_made_void, .timeout = 20)
+{
+	eventfd_t count;
+
+	returned = context;
+	returned.cmd_fd = eventfd(1, EFD_CLOEXEC);
+	returned.async_fd = eventfd(1, EFD_CLOEXEC);
+	while_listed = open_meanwhile;
+	verbs_device_leave(NULL);
+	pthread_join(opener, NULL);
+	cr_expect(eventfd_read(returned.cmd_fd, &count) == 0 &&
+			  eventfd_read(returned.async_fd, &count) == 0,
+		  "a device that is there was made void");
+	close(returned.cmd_fd);
+	close(returned.async_fd);
 }
 
 /* However many devices are open already. */
