@@ -219,7 +219,7 @@ struct fabric_ops {
 	/* Memory that reads land in, aligned to a page. NULL with errno and words. */
 	void *(*landing)(struct link *, size_t bytes);
 	void (*landing_free)(struct link *, void *, size_t bytes);
-	/* The most reads that may be outstanding on this link. */
+	/* The most reads that may be outstanding on this link: 2 or more. */
 	unsigned int (*depth)(const struct link *);
 	/* Posts reads in order; the number taken (fewer when the depth is reached), or -errno. */
 	int (*read)(struct link *, const struct fabric_read *, unsigned int count);

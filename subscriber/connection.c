@@ -96,6 +96,27 @@ static const struct link_calls calls = {
 	.gone = on_gone,
 };
 
+/* One place in the queue is the bus page's: else topics that are caught up would keep it from the
+ * publisher's sign of life, and when nothing is answered any more, for good. */
+int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const unsigned int places = subscriber->ops->depth(subscriber->link);
+	const unsigned int room =
+		places > subscriber->under_way + 1 ? places - subscriber->under_way - 1 : 0;
+	int posted;
+
+	if (count > room)
+		count = room;
+	posted = count > 0 ? subscriber->ops->read(subscriber->link, reads, count) : 0;
+	if (posted <= 0)
+		return posted;
+	source->under_way += (unsigned int)posted;
+	subscriber->under_way += (unsigned int)posted;
+	source->subscription->counters[SUBSCRIPTION_READS] += (uint64_t)posted;
+	return posted;
+}
+
 void connection_reap(struct tb_subscriber *subscriber)
 {
 	struct fabric_completion done[READS_MAX];

@@ -125,7 +125,7 @@ static struct fabric_read slots_read(const struct tb_source *source, unsigned in
 static bool batch_post(struct tb_source *source, unsigned int half)
 {
 	const struct region_shape *shape = &source->place.shape;
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 	struct fabric_read reads[READS_MAX];
 	uint64_t ends[READS_MAX];
 	const uint64_t room = source->half_bytes / shape->slot_bytes;
@@ -147,15 +147,12 @@ static bool batch_post(struct tb_source *source, unsigned int half)
 		reads[filled] = slots_read(source, half, at, count);
 		ends[filled] = at += count;
 	}
-	posted = subscriber->ops->read(subscriber->link, reads, (unsigned int)filled);
+	posted = connection_read(source, reads, (unsigned int)filled);
 	if (posted <= 0)
 		return false;
 	source->batches[half] = (struct batch){ .first = first,
 						.end = ends[posted - 1],
 						.under_way = (unsigned int)posted };
-	source->under_way += (unsigned int)posted;
-	subscriber->under_way += (unsigned int)posted;
-	source->subscription->counters[SUBSCRIPTION_READS] += (uint64_t)posted;
 	return true;
 }
 

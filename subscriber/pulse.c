@@ -42,6 +42,7 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page_view = NULL;
 	subscriber->page_copy = NULL;
 	subscriber->page_under_way = false;
+	subscriber->page_asked_ms = 0;
 }
 
 /* How long is too long. The count moves four times in the stale bound and is looked at ten times:
@@ -155,8 +156,7 @@ static void page_use(struct tb_subscriber *subscriber)
 	}
 }
 
-/* Whether the count had stood still for too long when the page was last looked at. Time that went
- * by without a look is no sign of the publisher's. */
+/* Whether the count had stood still for too long when the page was last looked at. */
 static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
 {
 	if (subscriber->lost ||
@@ -164,12 +164,12 @@ static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
 		all_stale(subscriber);
 }
 
-/* A READ that is not answered for twice the bound: where no device says so by itself, the
- * connection is given up for a new one. By then the topics were told stale. */
+/* A page that does not come for twice the bound: where no device says so by itself, the connection
+ * is given up for a new one. By then the topics were told stale. */
 bool pulse_unanswered(const struct tb_subscriber *subscriber)
 {
-	return subscriber->page_under_way && subscriber_now_ms() - subscriber->page_asked_ms >=
-						     2 * (uint64_t)subscriber->stale_ms;
+	return subscriber->page_asked_ms && subscriber_now_ms() - subscriber->page_asked_ms >=
+						    2 * (uint64_t)subscriber->stale_ms;
 }
 
 void pulse_fetched(struct tb_subscriber *subscriber, int status)
@@ -177,29 +177,48 @@ void pulse_fetched(struct tb_subscriber *subscriber, int status)
 	const uint64_t asked_ms = subscriber->page_asked_ms;
 
 	subscriber->page_under_way = false;
-	subscriber->page_asked_ms = 0;
 	if (status < 0 || !subscriber->page_copy)
-		return;
+		return; /* it is asked for again, and did not come so far */
+	subscriber->page_asked_ms = 0;
 	page_use(subscriber);
 	stale_judge(subscriber, asked_ms);
 }
 
+/* Asks for the page, unless it is on its way; whether this was the first time since it came. A READ
+ * that cannot be posted is as good as one that is not answered. */
+static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_elsewhere)
+{
+	const bool first = subscriber->page_asked_ms == 0;
+	const struct fabric_read read = { .remote = subscriber->page,
+					  .bytes = (uint32_t)subscriber->page_bytes,
+					  .into = subscriber->page_copy,
+					  .tag = FETCH_PAGE };
+
+	if (first) {
+		subscriber->page_asked_ms = now;
+		subscriber->page_patience_ms = was_elsewhere ? subscriber->stale_ms / 2 : 0;
+	}
+	if (!subscriber->page_under_way)
+		subscriber->page_under_way = subscriber->ops->read(subscriber->link, &read, 1) == 1;
+	return first;
+}
+
+/* A page that does not come is one that stands still. But time that went by without a look is no
+ * sign of the publisher's: where the caller was elsewhere, a READ that may be behind many others is
+ * given half of the bound. */
 void pulse_look(struct tb_subscriber *subscriber)
 {
-	struct fabric_read read = { .remote = subscriber->page,
-				    .bytes = (uint32_t)subscriber->page_bytes,
-				    .into = subscriber->page_copy,
-				    .tag = FETCH_PAGE };
+	const uint64_t now = subscriber_now_ms();
+	const bool was_elsewhere = now - subscriber->page_ms >= subscriber->stale_ms / 4;
 
+	subscriber->page_ms = now;
 	if (subscriber->page_view) {
 		words_load(subscriber->page_copy, subscriber->page_view, subscriber->page_bytes);
 		page_use(subscriber);
-	} else if (subscriber->page && !subscriber->page_under_way) {
-		if (subscriber->ops->read(subscriber->link, &read, 1) == 1) {
-			subscriber->page_under_way = true;
-			subscriber->page_asked_ms = subscriber_now_ms();
-		}
-		return;
+	} else if (subscriber->page) {
+		if (page_ask(subscriber, now, was_elsewhere) ||
+		    now - subscriber->page_asked_ms < subscriber->page_patience_ms)
+			return;
 	}
-	stale_judge(subscriber, subscriber_now_ms());
+	stale_judge(subscriber, now);
 }

@@ -384,13 +384,10 @@ int source_fetch(struct tb_source *source, enum fetch_kind kind, uint64_t offset
 		source_fetched(source, kind, 0);
 		return 1;
 	}
-	result = subscriber->ops->read(subscriber->link, &read, 1);
+	result = connection_read(source, &read, 1);
 	if (result != 1)
 		return result < 0 ? result : -EAGAIN;
-	source->under_way++;
-	subscriber->under_way++;
 	source->page_under_way = true;
-	source->subscription->counters[SUBSCRIPTION_READS]++;
 	source->subscription->counters[SUBSCRIPTION_LOOKS] += kind == FETCH_PROGRESS;
 	return 0;
 }

@@ -182,10 +182,8 @@ static void housekeep(struct tb_subscriber *subscriber)
 		timer_set(subscriber, 0);
 	discovery_step(subscriber);
 	/* Sooner than the timer's pace: the clock is coarse, and must not cost a sleeper a look. */
-	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 16) {
-		subscriber->page_ms = subscriber->kept_ms;
+	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 16)
 		pulse_look(subscriber);
-	}
 	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return; /* not due */
 }

@@ -182,17 +182,18 @@ struct tb_subscriber {
 	char *page_copy; /* a landing */
 	size_t page_bytes;
 	bool page_under_way;
-	uint64_t page_asked_ms;
-	bool lost; /* the connection went, and did not come back yet */
+	uint64_t page_asked_ms;    /* since when it is wanted and did not come; 0: it is not */
+	uint32_t page_patience_ms; /* so long that says nothing of the publisher */
+	bool lost;                 /* the connection went, and did not come back yet */
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
 	bool pulse_known;
 	struct fabric_notices groups[FABRIC_GROUPS_MAX]; /* that sources need, each once */
 	uint32_t group_count;
-	uint64_t page_ms, tried_ms, kept_ms;
-	unsigned int refusals;  /* one after the other, that doubled the pause */
-	bool woken;             /* by what may be no record: house is to be kept */
-	unsigned int under_way; /* READs of all sources */
+	uint64_t page_ms, tried_ms, kept_ms; /* page_ms: of the last pulse_look */
+	unsigned int refusals;               /* one after the other, that doubled the pause */
+	bool woken;                          /* by what may be no record: house is to be kept */
+	unsigned int under_way;              /* READs of all sources */
 
 	pid_t process;                   /* that opened it; a child that was forked has a copy */
 	int epoll_fd, timer_fd, link_fd; /* link_fd: the one in epoll, -1 none */
@@ -206,6 +207,8 @@ uint64_t subscriber_now_ms(void); /* coarse, cheap, monotonic */
 int connection_begin(struct tb_subscriber *);
 void connection_keep(struct tb_subscriber *);
 void connection_close(struct tb_subscriber *);
+/* Posts READs of a topic: the number, 0 there is no room now, or -errno. */
+int connection_read(struct tb_source *, const struct fabric_read *, unsigned int count);
 /* Collects completed READs. */
 void connection_reap(struct tb_subscriber *);
 int connection_send(struct tb_subscriber *, const struct control_message *);

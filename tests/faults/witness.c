@@ -35,9 +35,15 @@ struct books {
 	int64_t first_ns, last_ns;
 	uint64_t polled_ms, gap_ms; /* the last poll, the longest time between two */
 	uint64_t epoch;
-	bool ended;
+	bool ended, silent;
 	struct tb_subscription *subscription; /* NULL: none yet */
 };
+
+/* TOPIC may be several, with a comma between them. Of those behind the first nothing is printed,
+ * but what was lost or out of place in them is counted, too. */
+#define OTHERS_MAX 8
+static struct books others[OTHERS_MAX];
+static int unended; /* topics */
 
 static volatile sig_atomic_t asked, stopped;
 
@@ -159,12 +165,14 @@ static void on_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_ENDED:
 		books->wrong += event->head != books->next - 1;
+		unended -= !books->ended;
 		books->ended = true;
 		break;
 	default:
 		break;
 	}
-	print(books, names[event->kind], event);
+	if (!books->silent)
+		print(books, names[event->kind], event);
 }
 
 static void on_record_of_more(void *user, const struct tb_source *source,
@@ -183,16 +191,39 @@ static int fail(const char *what)
 
 static void sum(struct books *books)
 {
+	for (int i = 0; i < OTHERS_MAX; i++) {
+		books->lost += others[i].lost;
+		books->wrong += others[i].wrong;
+		others[i].lost = others[i].wrong = 0;
+	}
 	print(books, "sum", NULL);
 	books->age_ns = books->first_ns = 0;
 	books->gap_ms = 0;
+}
+
+static int subscribe(struct tb_subscriber *subscriber, char *topics,
+		     struct tb_subscription_options *what)
+{
+	struct books *first = what->user;
+	char *topic = strtok(topics, ",");
+
+	for (int i = 0; topic && i <= OTHERS_MAX; i++, topic = strtok(NULL, ",")) {
+		struct books *books = i == 0 ? first : &others[i - 1];
+
+		books->silent = i > 0;
+		what->user = books;
+		if (tb_subscribe(subscriber, topic, what, &books->subscription) < 0)
+			return -1;
+		unended += !books->ended;
+	}
+	return 0;
 }
 
 static int watch(struct tb_subscriber *subscriber, struct books *books, bool spin)
 {
 	int count = 0;
 
-	while (!stopped && !books->ended) {
+	while (!stopped && unended > 0) {
 		polled(books);
 		count = tb_poll(subscriber, 4096);
 		if (count == 0 && !spin)
@@ -253,7 +284,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (tb_subscriber_open(&subscriber, &how) < 0)
 		return fail("open");
-	if (tb_subscribe(subscriber, argv[2], &what, &books.subscription) < 0) {
+	if (subscribe(subscriber, argv[2], &what) < 0) {
 		status = fail("subscribe");
 	} else {
 		status = watch(subscriber, &books, !strcmp(argv[4], "spin"));

@@ -9,12 +9,14 @@ from hosts import Skipped
 
 
 class Books:
-    def __init__(self, host, source, kind, how="wait", start="newest", topic="quote", prefix=""):
+    def __init__(self, host, source, kind, how="wait", start="newest", topic="quote", prefix="", others=(), knobs=""):
         program = host.lab.build / "tests/faults/faults-witness"
         if not program.exists():
             raise Skipped(f"{host.lab.build} holds no tests")
         self.host, self.kind = host, kind
-        self.process = host.start(f"exec {prefix} {program} {bus.address_on(host, source, kind)} nasdaq.{topic} {start} {how}")
+        address = bus.address_on(host, source, kind) + knobs
+        topics = ",".join(f"nasdaq.{one}" for one in (topic, *others))
+        self.process = host.start(f"exec {prefix} {program} {address} {topics} {start} {how}")
 
     def events(self, kind=None):
         lines = self.process.output().splitlines(keepends=True)
@@ -61,6 +63,10 @@ class Books:
     def end(self, lost=None):
         """Ends it; its last books have to be without a fault."""
         self.process.signal("TERM")
+        return self.ends(lost)
+
+    def ends(self, lost=None):
+        """Waits until it ends; as end."""
         self.process.wait()
         books = self.events("sum")[-1]
         if books["wrong"] or lost not in (None, books["lost"]):

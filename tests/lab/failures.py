@@ -45,7 +45,7 @@ class Scene:
         self.lab, self.publisher, self.slots, self.rate, self.stale_ms = lab, lab.host(1), slots, rate, stale_ms
         self.pubd = self.publish()
         places = {"shm": 1, "rxe": 2, "siw": 3}
-        self.readers = {kind: Books(lab.host(places[kind]), self.publisher, kind) for kind in kinds or ("shm", *lab.kinds)}
+        self.readers = {kind: self.reader(lab.host(places[kind]), kind) for kind in kinds or ("shm", *lab.kinds)}
         self.lateness = {}
         for reader in self.readers.values():
             if reader.host.guest not in self.lateness:
@@ -54,6 +54,9 @@ class Scene:
 
     def publish(self):
         return bus.pubd(self.publisher, bus.market(self.rate), slots=self.slots, stale_ms=self.stale_ms)
+
+    def reader(self, host, kind):
+        return Books(host, self.publisher, kind)
 
     def all_read_on(self, kinds=None):
         for kind, reader in self.readers.items():

@@ -33,7 +33,9 @@ static struct late {
 	bool page_held;  /* those of the line and of names do not, as those of slots */
 	char story[512]; /* s: slots posted, S: have landed, l, L: the line */
 	bool cut;        /* the connection is gone, once */
-	unsigned int polls;
+	bool silent;     /* nothing is answered, the bus page's neither */
+	bool page_fails; /* the bus page's fail */
+	unsigned int polls, breaks;
 } late;
 
 static struct tb_publisher *publisher;
@@ -98,8 +100,8 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 		memset(read->into, 0xa5, read->bytes);
 		late.held[late.count++] = *read;
 		tell('s', 'l', read);
-		if (kind_of(read) == FETCH_PAGE)
-			land(late.count - 1, 0);
+		if (kind_of(read) == FETCH_PAGE && !late.silent)
+			land(late.count - 1, late.page_fails ? -EIO : 0);
 	}
 	return (int)taken;
 }
@@ -116,7 +118,7 @@ static int late_reap(struct link *link, struct fabric_completion *done, unsigned
 
 	(void)link;
 	for (unsigned int i = 0; i < late.count;)
-		if (late.at_once || !is_held(kind_of(&late.held[i])))
+		if (!late.silent && (late.at_once || !is_held(kind_of(&late.held[i]))))
 			land(i, 0);
 		else
 			i++;
@@ -127,8 +129,15 @@ static int late_reap(struct link *link, struct fabric_completion *done, unsigned
 	return (int)count;
 }
 
+static unsigned int late_depth(const struct link *link)
+{
+	(void)link;
+	return late.places;
+}
+
 static void late_break(struct link *link)
 {
+	late.breaks++;
 	while (late.count > 0)
 		land(late.count - 1, -ECONNRESET);
 	shm_link_break(link);
@@ -169,6 +178,7 @@ static void late_add(void)
 	late_ops.link_state = late_state;
 	late_ops.link_break = late_break;
 	late_ops.view = late_view;
+	late_ops.depth = late_depth;
 	late_ops.read = late_read;
 	late_ops.reap = late_reap;
 	late_ops.sleep = late_sleep;
@@ -415,6 +425,93 @@ Test(halves, cover_no_more_than_the_ring)
 	for (unsigned int i = 0; i < late.count; i++)
 		bytes += late.held[i].bytes;
 	cr_expect_eq(bytes, 64 * 64);
+}
+
+/* -- signs of life ------------------------------------------------------------------------------
+ */
+
+/* Nothing is heard from here on, by a clock that goes with the polls. */
+static void expect_told_in_time(void)
+{
+	uint64_t passed = 0;
+
+	clock_stop();
+	while (!notes.stale && passed < 2 * subscriber->stale_ms) {
+		clock_pass(50);
+		passed += 50;
+		poll_once();
+	}
+	cr_assert_leq(passed, subscriber->stale_ms, "stale was not told within the bound");
+	while (late.breaks == 0 && passed < 4 * subscriber->stale_ms) {
+		clock_pass(50);
+		passed += 50;
+		poll_once();
+	}
+	cr_expect_geq(passed, 2 * subscriber->stale_ms);
+	cr_expect_eq(late.breaks, 1, "the connection was not given up");
+}
+
+/* However much there is to be read: else nobody would hear that the publisher is gone. */
+Test(halves, leave_the_bus_page_its_place_in_the_queue)
+{
+	two_read(0);
+	scene_publish(topic, 3, 1000);
+	late.places = 2 * READS_OF_HALF;
+	source->look = true;
+	UNTIL(slots_held() >= late.places - 1);
+	late.silent = true;
+	subscriber->page_ms = subscriber->kept_ms = 0;
+	poll_once();
+	cr_assert_eq(kind_held(FETCH_PAGE), 1, "there was no place for the bus page");
+	cr_expect_eq(slots_held(), late.places - 1);
+	expect_told_in_time();
+}
+
+Test(halves, that_fill_the_queue_do_not_hide_that_nothing_is_heard)
+{
+	both_under_way(1000, 0);
+	late.places = late.count;
+	late.silent = true;
+	expect_told_in_time();
+	cr_expect_eq(late.done_count, 0);
+}
+
+Test(halves, that_are_answered_do_not_hide_that_the_bus_page_is_not)
+{
+	both_under_way(1000, 0);
+	late.page_fails = true;
+	expect_told_in_time();
+}
+
+/* As behind READs that take long, asked for by someone who was elsewhere before. */
+Test(halves, that_the_bus_page_waits_behind_are_no_sign_that_the_publisher_is_gone)
+{
+	uint64_t passed = 0;
+
+	both_under_way(1000, 0);
+	clock_stop();
+	late.silent = true;
+	clock_pass(10 * subscriber->stale_ms);
+	for (; passed < subscriber->stale_ms / 2; passed += 50) {
+		poll_once();
+		cr_assert_not(notes.stale,
+			      "stale was told though the page had only been asked for");
+		clock_pass(50);
+	}
+	cr_expect_eq(kind_held(FETCH_PAGE), 1);
+	late.silent = false;
+	subscriber->pulse_count--; /* so that it brings news */
+	poll_once();
+	cr_expect_eq(kind_held(FETCH_PAGE), 0);
+	cr_expect_not(notes.stale);
+	late.silent = true;
+	clock_pass(10 * subscriber->stale_ms);
+	poll_once();
+	for (passed = 0; passed < subscriber->stale_ms * 5 / 8 && !notes.stale; passed += 50) {
+		clock_pass(50);
+		poll_once();
+	}
+	cr_expect(notes.stale, "it was waited for for more than half of the bound");
 }
 
 /* -- how much a READ fetches --------------------------------------------------------------------
