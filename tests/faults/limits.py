@@ -22,15 +22,16 @@ FEED = synthetic(", rate: 5000, speed: realtime")
 
 class Limited(Scene):
     """A pubd that has too little of something, or just enough; of a user who is nobody, since root is
-    held to few limits."""
+    held to few limits. Some are the user's, not the program's, so each run of this has one of its own."""
 
     def setUp(self):
         super().setUp()
-        self.nobody = []
-        if os.geteuid() == 0:
+        self.user, self.nobody = os.geteuid(), []
+        if self.user == 0:
             self.need_root()
-            os.chown(self.folder, 65534, 65534)
-            self.nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            self.user = 20000 + os.getpid() % 40000
+            os.chown(self.folder, self.user, self.user)
+            self.nobody = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
 
     def begin(self, *command, prefix=(), **more):
         return super().begin(*command, prefix=[*prefix, *self.nobody], **more)
@@ -198,7 +199,7 @@ class Disk(Limited):
                                           settings(FEED, log=f"log: {{ file: {log} }}")))
         witness = self.witness()
         witness.reads_on()
-        self.assertEqual(log.stat().st_uid, 65534 if self.nobody else os.geteuid())
+        self.assertEqual(log.stat().st_uid, self.user)
         size = log.stat().st_size
         self.may_grow_to(pubd, size)
         self.goes_on(witness)
