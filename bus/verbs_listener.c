@@ -329,7 +329,7 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 	}
 	peer = peer_new(listener, event->id);
 	if (!peer) {
-		refuse(listener, event->id, ENOMEM, why);
+		refuse(listener, event->id, EAGAIN, why);
 		return;
 	}
 	result = listener->calls.hello(listener->user, &peer->base, event->data, event->bytes,
@@ -347,7 +347,7 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 	told.number = (uint16_t)length;
 	result = peer_accept(listener, peer, event, &told);
 	if (result < 0) {
-		reject(peer->id, -result, tb_error());
+		reject(peer->id, EAGAIN, tb_error()); /* what is missing here may come back */
 		notable(listener, NOTABLE_DROPPED, "%s: %s", peer->words, tb_error());
 		peer_lost(listener, peer, tb_error());
 	}
