@@ -16,7 +16,7 @@ log: {{ level: {level} }}
 schemas: [ quote, trade, depth10 ]
 feeds:
   - {{ name: nasdaq, {feed} }}
-topics:
+{feeds}topics:
 """
 TOPIC = "  - {{ name: nasdaq.{0}, feed: nasdaq, select: {0}, schema: {0}, slots: {1}, instruments: 16384{2} }}\n"
 
@@ -27,16 +27,16 @@ def address(host, kind):
 
 
 def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more="", level="info",
-         prefix="", group=GROUP, groups=None, also=(), below="", stale_ms=1000):
+         prefix="", group=GROUP, groups=None, also=(), feeds="", below="", stale_ms=1000):
     """Starts pubd, and waits until it listens. `more`: further keys of the bus; `level`: of its log; `prefix`:
     the program that runs it; `group`: the bus's, None is that of its name; `groups`: of topics that have their own;
-    `also`: further addresses; `below`: further sections of its file."""
+    `also`: further addresses; `feeds`: further lines of its feeds, `below`: of its topics."""
     own = {topic: f', multicast: "{group}:7472"' for topic, group in (groups or {}).items()}
     addresses = [address(host, kind) for kind in kinds if kind in ("shm", *host.lab.kinds)]
     listen = ", ".join(f'"{where}"' for where in (*addresses, *also))
     path = host.lab.topology.folder / f"pubd{host.number}.yaml"
     more = (f', multicast: "{group}:7472"' if group else "") + more
-    path.write_text(BUS.format(listen=listen, feed=feed, more=more, level=level, stale_ms=stale_ms) +
+    path.write_text(BUS.format(listen=listen, feed=feed, feeds=feeds, more=more, level=level, stale_ms=stale_ms) +
                     "".join(TOPIC.format(topic, slots, own.get(topic, "")) for topic in topics) + below)
     daemon = host.start(f"exec {prefix} $(command -v pubd) {path}")
     daemon.wait_for(r"bus lab: ")

@@ -44,12 +44,11 @@ class Scene:
             raise Skipped(f"the hosts have no {missing[0]} device each")
         self.lab, self.publisher, self.slots, self.rate, self.stale_ms = lab, lab.host(1), slots, rate, stale_ms
         self.pubd = self.publish()
-        places = {"shm": 1, "rxe": 2, "siw": 3}
-        self.readers = {kind: self.reader(lab.host(places[kind]), kind) for kind in kinds or ("shm", *lab.kinds)}
-        self.lateness = {}
-        for reader in self.readers.values():
-            if reader.host.guest not in self.lateness:
-                self.lateness[reader.host.guest] = Lateness(reader.host)
+        places = {"shm": lab.host(1), "rxe": lab.host(2), "siw": lab.host(3)}
+        kinds = kinds or ("shm", *lab.kinds)
+        self.lateness = {guest: Lateness(host) for guest, host in
+                         {places[kind].guest: places[kind] for kind in kinds}.items()}
+        self.readers = {kind: self.reader(places[kind], kind) for kind in kinds}
         self.all_read_on()
 
     def publish(self):

@@ -215,12 +215,21 @@ class Topology:
                     self.guests.append(self.alone(number))
             for guest in self.guests:
                 guest.wait_up()
+            self.cables_check()
         except BaseException:
             self.close()
             raise
 
     def alone(self, number, spent=0):
         return Guest(self.folder, self.ready, self.accel, number, Switch.cables(number), spent=spent)
+
+    def cables_check(self):
+        """Guests have come up of whom one heard nothing of the others over either cable, for minutes."""
+        (self.folder / "cables.sh").write_text("for net in 0 1; do busybox ping -c 1 -W 10 10.9.$net.1 || exit; done\n")
+        for guest in self.guests[1:]:
+            guest.tell("cables")
+            if guest.status("cables", BOOT_SECONDS) != 0:
+                raise Failed(f"guest {guest.number} does not reach the first:\n{(self.folder / 'cables.out').read_text()}")
 
     def guest(self, number):
         return self.guests[number - 1 if self.kind == SEVERAL else 0]

@@ -17,7 +17,7 @@ class Behind(failures.Scene):
     """All was published before anyone reads."""
 
     def publish(self):
-        feed = "type: synthetic, seed: 1, symbols: 50, messages: 30000, speed: max, at_end: linger"
+        feed = "type: synthetic, seed: 1, symbols: 50, messages: 50000, speed: max, at_end: linger"
         more = (f"  - {{ name: nasdaq.{topic}, feed: nasdaq, select: quote, schema: quote, slots: 16384, "
                 "instruments: 64, last_value: false }\n" for topic in TOPICS)
         pubd = bus.pubd(self.publisher, feed, slots=16384, kinds=("siw",), below="".join(more))
@@ -26,6 +26,11 @@ class Behind(failures.Scene):
 
     def reader(self, host, kind):
         return Books(host, self.publisher, kind, start="oldest", others=TOPICS, knobs=KNOBS)
+
+    def all_read_on(self, kinds=None):
+        """No longer than until they have begun: there has to be something left."""
+        for reader in self.readers.values():
+            self.lab.wait_until(lambda reader=reader: reader.sum()["total"], "a record")
 
 
 def run(lab):

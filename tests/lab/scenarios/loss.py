@@ -5,7 +5,7 @@ from samerows import SameRows
 
 TOPOLOGY = "one guest"
 SECONDS = 240
-RATE = 200
+RATE = 100
 PLACES = {"rxe": 2, "siw": 3}
 
 
@@ -28,7 +28,7 @@ def shaped(lab, scene, name, how, records):
 
 def run(lab):
     scene = failures.Scene(lab, kinds=("shm", *PLACES), rate=RATE)
-    shaped(lab, scene, "one", "loss 1% delay 1ms", 400)
-    shaped(lab, scene, "ten", "loss 10% delay 2ms", 300)
+    shaped(lab, scene, "one", "loss 1% delay 1ms", 250)
+    shaped(lab, scene, "ten", "loss 10% delay 2ms", 150)
     scene.all_read_on()
     scene.end()

@@ -9,7 +9,7 @@ from samerows import SameRows
 
 TOPOLOGY = "one guest"
 SECONDS = 180
-SLOTS, RATE, RECORDS = 256, 200, 400
+SLOTS, RATE, RECORDS = 128, 100, 250
 SLOW, FAST = 2, 3
 PACE = 0.9  # of that before: how many records a signal comes late, is all that may differ
 

@@ -58,7 +58,7 @@ def one_filtered_away(lab, places, readers):
 
 def run(lab):
     publisher, places = lab.host(1), {kind: NUMBERS[kind] for kind in lab.kinds}
-    daemon = bus.pubd(publisher, bus.market(), topics=tuple(GROUPS), groups=GROUPS)
+    daemon = bus.pubd(publisher, bus.market(250), topics=tuple(GROUPS), groups=GROUPS)
     readers = {(kind, topic): Books(lab.host(number), publisher, kind, topic=topic)
                for kind, number in places.items() for topic in GROUPS}
     for reader in readers.values():
