@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bus/error.h"
@@ -45,6 +46,27 @@ static size_t memory_available(void)
 	if (told)
 		fclose(told);
 	return kib * 1024;
+}
+
+/* What a file may hold at most (ulimit -f) holds for memory too. Its signal would end a program
+ * that knows of no file here: it is taken away again, and the error tells. */
+static int size_set(int fd, size_t bytes)
+{
+	const struct timespec now = { 0 };
+	sigset_t too_large, before, earlier;
+	int result, code;
+
+	sigemptyset(&too_large);
+	sigaddset(&too_large, SIGXFSZ);
+	sigpending(&earlier);
+	pthread_sigmask(SIG_BLOCK, &too_large, &before);
+	result = ftruncate(fd, (off_t)bytes);
+	code = errno;
+	if (result < 0 && !sigismember(&earlier, SIGXFSZ))
+		sigtimedwait(&too_large, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = code;
+	return result;
 }
 
 /* All pages, whatever signals come: a profiler's timer would end the call each time (EINTR), and on
@@ -88,7 +110,7 @@ static int memory_try(struct memory *memory, const char *name, size_t bytes, int
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)mapped) < 0)
+	if (size_set(fd, mapped) < 0)
 		goto fail;
 	code = -pages_place(fd, mapped, node);
 	if (code || pages_take(fd, mapped) < 0)
@@ -129,8 +151,8 @@ int memory_create_on(struct memory *memory, const char *name, size_t bytes, int 
 	if (result < 0)
 		result = memory_try(memory, name, bytes, node, 0);
 	if (result < 0)
-		return error_set(-result, "memory %s: %zu bytes cannot be had: %s", name, bytes,
-				 strerror(-result));
+		return error_set(-result, "memory %s: %zu bytes cannot be had: %s%s", name, bytes,
+				 strerror(-result), result == -EFBIG ? " (see ulimit -f)" : "");
 	/* Advice only: where it is not taken, pages stay small. */
 	madvise(memory->base, memory->mapped, MADV_HUGEPAGE);
 	return 0;

@@ -56,7 +56,8 @@ int main(int argc, char **argv)
 	struct output out;
 
 	standard_descriptors();
-	signal(SIGPIPE, SIG_IGN); /* told by write, with words */
+	signal(SIGPIPE, SIG_IGN); /* told by write, with words; so is a file that may not grow */
+	signal(SIGXFSZ, SIG_IGN);
 	for (size_t i = 0; word && i < COMMANDS; i++)
 		if (!strcmp(word, commands[i]->name)) {
 			struct command_call call = { .command = commands[i],

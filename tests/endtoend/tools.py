@@ -7,6 +7,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -512,6 +513,26 @@ class Tools(unittest.TestCase):
                 result = self.run_tool(*args, stdout=full)
             self.assertEqual(result.returncode, 1, args)
             self.assertIn("standard output: No space left on device", result.stderr)
+
+    def test_a_file_that_may_not_grow_is_said_and_exits_1(self):
+        self.bus()
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+
+        out = os.path.join(self.folder, "out")
+        for args in (["--help"], ["topics", "shm:b"],
+                     ["cat", "shm:b", "t.quote", "--from=oldest", "--until-end"]):
+            with open(out, "w", encoding="ascii") as file:
+                result = self.run_tool(*args, stdout=file, preexec_fn=limit)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn("standard output: File too large", result.stderr)
+        os.remove(out)
+        for name in "day.itch", "day.itch.zst":
+            result = self.run_tool("synth", "--messages=1000", os.path.join(self.folder, name), preexec_fn=limit)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"{name}: cannot write: File too large", result.stderr)
+        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("day")])
 
     def test_a_closed_standard_output_is_said_and_exits_1(self):
         self.bus()

@@ -266,7 +266,8 @@ class Disk(Limited):
 
     def test_memory_that_may_not_be_so_large_a_file_is_an_error(self):
         words = self.refused(settings(FEED), prefix=["prlimit", "--fsize=65536"])
-        self.assertRegex(words, "error topic t: memory t: [0-9]+ bytes cannot be had: File too large")
+        self.assertRegex(words, r"error topic t: memory t: [0-9]+ bytes cannot be had: File too large "
+                                r"\(see ulimit -f\)")
 
 
 class Place(Limited):

@@ -104,10 +104,41 @@ Test(memory, that_cannot_be_had_is_told_with_its_size)
 	cr_expect_eq(memory_create(&none, "t", 1 << 25), -EFBIG);
 	cr_expect_eq(none.fd, -1);
 	cr_expect_eq(dup(0), next, "a descriptor was left open");
-	snprintf(words, sizeof(words), "memory t: 33554432 bytes cannot be had: %s",
+	snprintf(words, sizeof(words), "memory t: 33554432 bytes cannot be had: %s (see ulimit -f)",
 		 strerror(EFBIG));
 	cr_expect_str_eq(tb_error(), words);
 	memory_free(&none);
+}
+
+static volatile sig_atomic_t signals;
+
+static void on_signal(int number)
+{
+	(void)number;
+	signals = signals + 1;
+}
+
+/* A program that publishes by the library knows of no file. A signal of its own stays its own. */
+Test(memory, that_may_not_be_so_large_is_an_error_and_no_signal)
+{
+	const struct rlimit little = { 4096, 4096 };
+	struct memory none;
+	sigset_t mask;
+
+	signal(SIGXFSZ, on_signal);
+	setrlimit(RLIMIT_FSIZE, &little);
+	cr_expect_eq(memory_create(&none, "t", 4097), -EFBIG);
+	cr_expect_eq(signals, 0);
+	sigprocmask(SIG_BLOCK, NULL, &mask);
+	cr_expect_eq(sigismember(&mask, SIGXFSZ), 0);
+
+	sigaddset(&mask, SIGXFSZ);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	raise(SIGXFSZ);
+	cr_expect_eq(memory_create(&none, "t", 4097), -EFBIG);
+	cr_expect_eq(signals, 0);
+	sigprocmask(SIG_UNBLOCK, &mask, NULL);
+	cr_expect_eq(signals, 1);
 }
 
 /* A call that must fail, and how. */
