@@ -396,7 +396,7 @@ static bool accept_exhausted(struct shm_listener *listener)
 		close(listener->reserve);
 	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
-		refuse(fd, EMFILE, "the publisher has no descriptor left");
+		refuse(fd, EAGAIN, "the publisher has no descriptor left");
 		shm_hang_up(fd);
 		notable(listener, NOTABLE_REFUSED,
 			"a connection was refused: no descriptor is left (see ulimit -n)");
@@ -476,7 +476,7 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 		peer_lost(listener, peer, CLOSED);
 	} else if (result < 0) {
 		snprintf(why, sizeof(why), "%s", tb_error());
-		refuse(peer->fd, (uint32_t)-result, why);
+		refuse(peer->fd, EAGAIN, why); /* what is missing here may come back */
 		peer_dropped(listener, peer, why);
 	}
 }

@@ -114,7 +114,7 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	if (result == 0 && !session_open(gate, peer, realm)) {
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the publisher has no memory for another subscriber");
-		result = -ENOMEM;
+		result = -EAGAIN;
 	}
 	if (result < 0)
 		return result;

@@ -126,8 +126,9 @@ struct tb_subscription_options {
  * -EINVAL options; -ECONNREFUSED nobody listens there; -EACCES no permission, or the ticket is of
  * no realm there, or none was shown and one is asked for; -ETIMEDOUT the publisher does not answer;
  * -EHOSTUNREACH, -ENETUNREACH there is no way there; -ENODEV no RDMA device; -EPROTO it speaks no
- * version that we speak, or refused; -ENOMEM, -EMFILE. With TB_WAIT the first of these that can
- * pass by itself is waited out in tb_poll and tb_wait. */
+ * version that we speak, or refused; -EUSERS it has as many subscribers as it may have; -EAGAIN it
+ * lacks memory or descriptors for another; -ENOMEM, -EMFILE here. With TB_WAIT the first of these
+ * that can pass by itself is waited out in tb_poll and tb_wait. */
 TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 			      const struct tb_subscriber_options *options);
 

@@ -4,6 +4,7 @@
 
     limits.py PUBD TICKBUS WITNESS [CASE...]
 """
+import errno
 import gzip
 import os
 import pathlib
@@ -73,9 +74,9 @@ class Descriptors(Limited):
         for peer in peers:
             frame = peer.receive()
             if frame[0] == wire.REFUSE:
-                refused.append(frame[1][4:].decode())
+                refused.append((*struct.unpack_from("<I", frame[1]), frame[1][4:].decode()))
         self.assertGreater(len(refused), 20)
-        self.assertEqual(set(refused), {"the publisher has no descriptor left"})
+        self.assertEqual(set(refused), {(errno.EAGAIN, "the publisher has no descriptor left")})
         self.assertEqual(pubd.words().count("no descriptor is left"), len(refused))
         other.reads_on(100)
         for peer in peers:
