@@ -110,16 +110,18 @@ static int answer_schema(struct session *session, const struct control_message *
 }
 
 /* The topic's exposure on the session's listener, for its realm. Shared memory has one for all,
- * made when the first one joins there. */
-static struct exposure *exposure_of(struct session *session, struct tb_topic *topic)
+ * made when the first one joins there. 0 or -errno. */
+static int exposure_of(struct session *session, struct tb_topic *topic, struct exposure **given)
 {
 	struct listener *listener = session->publisher->gates[session->listener].listener;
 	const uint32_t realm = listener->ops->network ? session->realm->index : 0;
 	struct exposure **exposure = &topic->exposures.of[session->listener][realm];
+	int result = 0;
 
 	if (!*exposure)
-		listener->ops->expose(listener, &topic->memory, realm, exposure);
-	return *exposure;
+		result = listener->ops->expose(listener, &topic->memory, realm, exposure);
+	*given = *exposure;
+	return result;
 }
 
 static int answer_join(struct session *session, const struct control_message *asked)
@@ -128,6 +130,7 @@ static int answer_join(struct session *session, const struct control_message *as
 	struct control_message answer = { .type = CONTROL_GRANT, .request = asked->request };
 	struct exposure *exposure;
 	struct join *join;
+	int result;
 
 	if (!topic)
 		return refuse_topic(session, asked, asked->join.topic_id);
@@ -141,10 +144,10 @@ static int answer_join(struct session *session, const struct control_message *as
 			session, asked, asked->join.topic_id, EPROTONOSUPPORT,
 			"topic %s: its records have no check, so only shared memory serves it",
 			topic->name);
-	exposure = exposure_of(session, topic);
-	if (!exposure)
-		return refuse(session, asked, asked->join.topic_id, ENOMEM, "topic %s: %s",
-			      topic->name, tb_error());
+	result = exposure_of(session, topic, &exposure);
+	if (result < 0)
+		return refuse(session, asked, asked->join.topic_id, -result,
+			      "topic %s: at the publisher: %s", topic->name, tb_error());
 	/* First the head: who waits for joins publishes what the newest begins with. */
 	answer.grant.head = topic_head(topic);
 	join = session_find(session, topic);

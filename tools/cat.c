@@ -62,12 +62,18 @@ static void note_end(struct cat *cat, const struct tb_event *event)
 	cat->done = cat->done || cat->until_end;
 }
 
-/* Of a pattern's topics one may be refused alone. In the pattern's own name the connection is, or
- * the list of its topics for want of something, which is asked for again. */
+/* What is short, here or there, is asked for again. */
+static bool may_pass(int code)
+{
+	return code == EAGAIN || code == EMFILE || code == ENFILE || code == ENOMEM;
+}
+
+/* Of a pattern's topics one may be refused alone. In the pattern's own name the connection is. */
 static bool refused_all(const struct cat *cat, const struct tb_event *event)
 {
-	return cat->exact || (strcmp(event->topic, cat->pattern) == 0 &&
-			      (event->code == EACCES || event->code == EPROTO));
+	return cat->exact ? !may_pass(event->code)
+			  : strcmp(event->topic, cat->pattern) == 0 &&
+				    (event->code == EACCES || event->code == EPROTO);
 }
 
 static void on_event(void *user, const struct tb_event *event)

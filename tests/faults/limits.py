@@ -89,6 +89,28 @@ class Descriptors(Limited):
             self.assertEqual(witness.events("sum")[-1]["wrong"], 0)
         self.assertEqual(other.events("sum")[-1]["lost"], 0)
 
+    def limit(self, pubd, most):
+        """The limit of a pubd that runs: its user may set it."""
+        subprocess.run([*self.nobody, "prlimit", f"--pid={pubd.pid}", f"--nofile={most}:"], check=True)
+
+    def test_a_reader_of_one_topic_outlives_a_publisher_that_has_none_for_its_join(self):
+        first = self.pubd(settings(FEED))
+        cat = self.begin(TICKBUS, "cat", "shm:b", "t", "--format=json")
+        self.until(lambda: '"event":"appeared"' in cat.out.read_text(), "appeared", cat)
+        cat.signal(signal.SIGSTOP)
+        first.kill()
+        second = self.pubd(settings(FEED), "second.yaml")
+        taken = {int(number) for number in os.listdir(f"/proc/{second.pid}/fd")}
+        free = next(number for number in range(10000) if number not in taken)
+        self.limit(second, free + 1)  # its connection takes that one
+        cat.signal(signal.SIGCONT)
+        self.until(lambda: '"event":"refused"' in cat.out.read_text(), "refused", cat)
+        self.assertRegex(cat.out.read_text(), rf'"code":{errno.EMFILE},"words":"topic t: at the '
+                         'publisher: no descriptor for shared memory: Too many open files"')
+        self.limit(second, free + 20)
+        self.until(lambda: '"event":"restart"' in cat.out.read_text(), "restart", cat)
+        cat.stop()
+        second.stop()
 
     def test_too_many_on_their_way_to_who_does_not_read_are_told_by_name(self):
         pubd = self.pubd(settings(FEED), prefix=["prlimit", "--nofile=100"])
