@@ -3,7 +3,7 @@
  *
  * Who listens holds a lock on NAME.lock. A socket that a killed publisher left is replaced by the
  * next holder of the lock, and only by it. Where somebody removed the lock, what is there now is
- * another's, and stays.
+ * another's, and stays; so does a socket at which a process still listens.
  *
  * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
  * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
@@ -21,6 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@
 #define EVENTS_PER_POLL 64
 #define FRAMES_PER_PEER 8 /* per poll, so that no peer holds up the others */
 #define HELLO_MS        2000
+#define ENDING_MS       200 /* for a killed publisher, to be gone altogether */
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
 #define CLOSED          "it closed the connection"
@@ -158,12 +160,72 @@ static void folder_look(struct shm_listener *listener)
 			listener->name, folder);
 }
 
+/* Connects to the socket that is there. -ECONNREFUSED, -ENOENT: nobody listens; -ECONNRESET: it
+ * hung up, as a process does that ends; -EAGAIN: it listens, and says nothing to who says nothing.
+ */
+static int socket_probe(const struct sockaddr_un *there, struct ucred *who)
+{
+	const struct timeval patience = { .tv_usec = ENDING_MS * 1000L };
+	socklen_t length = sizeof(*who);
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	ssize_t got;
+	int result;
+	char word;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (const struct sockaddr *)there, sizeof(*there)) < 0) {
+		result = -errno;
+	} else {
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &length);
+		got = recv(fd, &word, sizeof(word), 0);
+		result = got > 0 ? -EAGAIN : got == 0 ? -ECONNRESET : -errno;
+	}
+	close(fd);
+	return result;
+}
+
+/* The lock may have been removed under a publisher that lives, or the socket be a stranger's. */
+static int socket_look(const struct shm_listener *listener)
+{
+	const struct sockaddr_un *there = &listener->place.address;
+	const uint64_t until = now_ms() + ENDING_MS;
+	struct ucred who = { 0 };
+	char pid[32] = "";
+	int result;
+
+	do
+		result = socket_probe(there, &who);
+	while ((result == -ECONNRESET || result == -EINTR) && now_ms() < until);
+	switch (-result) {
+	case ECONNREFUSED:
+	case ENOENT:
+	case EACCES: /* as strangers are kept out */
+		return 0;
+	case EAGAIN:
+	case ECONNRESET:
+	case EINTR:
+	case EPROTOTYPE:
+		break;
+	default:
+		return error_set(-result, "address shm:%s: %s cannot be looked at: %s",
+				 listener->name, there->sun_path, strerror(-result));
+	}
+	if (who.pid > 0)
+		snprintf(pid, sizeof(pid), " (pid %d)", (int)who.pid);
+	return error_set(EADDRINUSE, "address shm:%s: another process%s listens there (%s)",
+			 listener->name, pid, there->sun_path);
+}
+
 static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
 	const char *path = listener->place.address.sun_path;
 	const int no = 0;
 	struct stat there;
+	int result;
 
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
@@ -175,6 +237,9 @@ static int socket_open(struct shm_listener *listener)
 				 "address shm:%s: found something else at %s, expected a socket or "
 				 "nothing",
 				 listener->name, path);
+	result = socket_look(listener);
+	if (result < 0)
+		return result;
 	unlink(path); /* of a publisher that was killed: the lock is ours */
 	if (bind(listener->socket, (struct sockaddr *)&listener->place.address,
 		 sizeof(listener->place.address)) < 0)

@@ -465,6 +465,11 @@ class Daemon(Bench):
         second = self.pubd(self.quiet(), "second.yaml", None)
         self.ends(second, 1)
         self.assertRegex(second.err.read_text(), "error address shm:b: another publisher")
+        next(self.folder.rglob("b.lock")).unlink()
+        third = self.pubd(self.quiet(), "third.yaml", None)
+        self.ends(third, 1)
+        self.assertRegex(third.err.read_text(),
+                         rf"error address shm:b: another process \(pid {first.pid}\) listens there")
         self.stop(first)
 
     def test_the_bus_comes_before_its_feeds_in_the_log(self):

@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1243,6 +1244,89 @@ Test(shm, an_address_in_use_is_told_with_its_process_and_left_alone)
 	expect_guest_well();
 	guest_leave();
 	guest_enter();
+}
+
+static ino_t inode(const char *path)
+{
+	struct stat status;
+
+	cr_assert_eq(lstat(path, &status), 0);
+	return status.st_ino;
+}
+
+Test(shm, a_publisher_that_lost_its_lock_is_not_replaced_while_it_listens)
+{
+	const struct sockaddr_un at = socket_address();
+	char lock[128], words[256];
+	ino_t socket;
+
+	host_open(4, nobody_else);
+	socket = inode(at.sun_path);
+	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
+	snprintf(words, sizeof(words),
+		 "address shm:test: another process (pid %d) listens there (%s)", (int)getpid(),
+		 at.sun_path);
+	cr_assert_eq(unlink(lock), 0);
+	expect_no_listening("test", EADDRINUSE, words);
+	expect_no_listening("test", EADDRINUSE, words);
+	cr_expect_eq(inode(at.sun_path), socket);
+	guest_enter();
+	expect_guest_well();
+	cr_expect_eq(host.notables, 0, "%s", host.notable);
+	guest_leave();
+}
+
+/* Of any kind, and where no further connection fits in. */
+Test(shm, a_stranger_that_listens_at_the_path_is_not_replaced)
+{
+	const struct sockaddr_un at = socket_address();
+	static const int types[] = { SOCK_SEQPACKET, SOCK_STREAM, SOCK_SEQPACKET };
+	char words[256], pid[32];
+
+	for (int i = 0; i < 3; i++) {
+		const int fd = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0);
+		int fill = -1;
+
+		snprintf(pid, sizeof(pid), " (pid %d)", (int)getpid());
+		snprintf(words, sizeof(words),
+			 "address shm:test: another process%s listens there (%s)", i ? "" : pid,
+			 at.sun_path);
+		cr_assert_eq(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+		cr_assert_eq(listen(fd, 0), 0);
+		if (i == 2) {
+			fill = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+			cr_assert_eq(connect(fill, (const struct sockaddr *)&at, sizeof(at)), 0);
+		}
+		expect_no_listening("test", EADDRINUSE, words);
+		cr_expect_eq(access(at.sun_path, F_OK), 0);
+		close(fill);
+		close(fd);
+		host_open(1, nobody_else); /* nobody listens any more */
+		host_close();
+	}
+}
+
+static void *end_when_somebody_came(void *listening)
+{
+	const int fd = *(int *)listening, came = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+
+	close(fd);
+	close(came);
+	return NULL;
+}
+
+/* The lock of a process that was killed may be free before its socket is gone. */
+Test(shm, who_is_about_to_end_is_replaced)
+{
+	int listening = liar_listen();
+	pthread_t ending;
+
+	cr_assert_eq(pthread_create(&ending, NULL, end_when_somebody_came, &listening), 0);
+	host_open(1, nobody_else);
+	guest_enter();
+	expect_guest_well();
+	guest_leave();
+	pthread_join(ending, NULL);
 }
 
 /* Only what a publisher can have left is replaced. */
