@@ -214,7 +214,7 @@ static void refusal_tell(struct tb_subscriber *subscriber)
 	}
 }
 
-/* A publisher that does not want us is asked less and less often. */
+/* A publisher that does not want us, or has no room, is asked less and less often. */
 static uint64_t pause_ms(const struct tb_subscriber *subscriber)
 {
 	const uint64_t doubled = (uint64_t)RECONNECT_MS << subscriber->refusals;
@@ -225,17 +225,19 @@ static uint64_t pause_ms(const struct tb_subscriber *subscriber)
 static void connection_ended(struct tb_subscriber *subscriber)
 {
 	const bool was_welcomed = subscriber->welcomed;
-	const bool refused = !was_welcomed &&
-			     (subscriber->gone_code == EACCES || subscriber->gone_code == EPROTO);
+	const int code = was_welcomed ? 0 : subscriber->gone_code;
+	const bool unwanted = code == EACCES || code == EPROTO;
+	const bool no_room = code == EUSERS || code == EAGAIN;
 
 	connection_close(subscriber);
 	if (was_welcomed)
 		pulse_lost(subscriber);
-	if (!refused) {
+	if (!unwanted && !no_room) {
 		subscriber->refusals = 0;
 		return;
 	}
-	refusal_tell(subscriber);
+	if (unwanted)
+		refusal_tell(subscriber);
 	if (pause_ms(subscriber) < REFUSED_MS)
 		subscriber->refusals++;
 }

@@ -46,7 +46,7 @@ static void enter(void)
 	cr_assert_eq(fabric_add(&lossy), 0);
 	code = ETIMEDOUT;
 	publisher = scene_publisher("shm");
-	scene_topic(publisher, "t", 64, 0);
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
 }
 
 static void leave(void)
@@ -168,4 +168,40 @@ Test(patience, who_waits_for_a_publisher_is_told_why)
 	cr_expect_str_eq(tb_error(), "lossy:test: no answer within 120 ms");
 	expect_words(subscriber, "t", "lossy:test: no answer yet");
 	tb_subscriber_close(subscriber);
+}
+
+/* With pauses of 100, 200, 400 and 800 ms between five refusals: no shorter where a machine is
+ * late.
+ */
+static void expect_less_and_less(int why)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "lossy:test",
+						       .connect_ms = deadline_ms(),
+						       .flags = TB_WAIT };
+	const uint64_t began_ms = scene_now_ms(), until_ms = began_ms + deadline_ms();
+	struct notes notes = { 0 };
+	struct tb_subscriber *subscriber;
+
+	code = why;
+	asked = 0;
+	to_lose = 1000000000;
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0);
+	cr_expect_str_eq(tb_error(), "lossy:test: no answer from there");
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	while (asked < 5) {
+		cr_assert_lt(scene_now_ms(), until_ms, "it does not ask again");
+		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	}
+	cr_expect_geq(scene_now_ms(), began_ms + 1400);
+	to_lose = 0;
+	cr_expect(scene_poll_until(subscriber, &notes.records, 2), "%s", notes.text);
+	tb_subscriber_close(subscriber);
+	notes_free(&notes);
+}
+
+Test(patience, who_finds_no_room_asks_less_and_less_often_until_there_is_some)
+{
+	expect_less_and_less(EUSERS);
+	expect_less_and_less(EAGAIN);
 }
