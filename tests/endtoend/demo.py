@@ -141,7 +141,8 @@ class Demo(unittest.TestCase):
                  (["/nowhere"], "found no file that can be read"),
                  ([self.folder], "found no file that can be read"),
                  ([SCRIPT], "found no date in the name, expected --date YYYY-MM-DD"),
-                 ([SCRIPT, "--date", "2019-13-30"], 'demo.yaml:4:'),
+                 ([SCRIPT, "--date", "2019-13-30"], 'found the day "2019-13-30", expected --date YYYY-MM-DD'),
+                 ([SCRIPT, "--date", "2019-2-3"], 'found the day "2019-2-3", expected --date'),
                  ([SCRIPT, "--date", "2019-12-30", "--from", "9"], 'found "9", expected a time')]
         if os.geteuid() != 0:
             cases.append(([unreadable], "found no file that can be read"))
