@@ -238,7 +238,8 @@ static int groups_look(struct table *table, const char *address, struct groups *
 	return result;
 }
 
-/* Whether the bus answers from here. A refusal is an answer. The number of bad findings. */
+/* Whether the bus answers from here. A refusal is an answer. The number of bad findings, or -EINVAL
+ * where the address is none. */
 static int bus_look(struct table *table, const char *address, const struct command_look *look)
 {
 	const struct tb_inspect_options options = { .size = sizeof(options),
@@ -250,6 +251,8 @@ static int bus_look(struct table *table, const char *address, const struct comma
 	struct groups groups = { 0 };
 	const int topics = tb_inspect_topics(&options, NULL, on_bus, on_topic, &groups);
 
+	if (topics == -EINVAL)
+		return topics;
 	snprintf(found, sizeof(found), "a bus with %d topics answers", topics);
 	finding.found = topics < 0 ? tb_error() : found;
 	if (topics == -EACCES) {
@@ -271,10 +274,11 @@ static int doctor_print(const struct command *command, const char *address,
 {
 	struct table table = { .columns = columns,
 			       .column_count = sizeof(columns) / sizeof(columns[0]) };
-	int bad = tb_doctor(on_finding, &table), status;
+	int bad = tb_doctor(on_finding, &table), more = 0, status;
 
 	if (bad >= 0 && address)
-		bad += bus_look(&table, address, look);
+		more = bus_look(&table, address, look);
+	bad = more < 0 ? more : bad + more;
 	if (bad < 0) {
 		table_free(&table);
 		return command_failed(command, bad);

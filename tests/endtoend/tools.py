@@ -110,7 +110,7 @@ class Tools(unittest.TestCase):
 
     def test_a_wrong_address_or_pattern_exits_2(self):
         self.bus()
-        for args in (["topics", "tcp:b"], ["stat", "b"], ["cat", "tcp:b", "t"],
+        for args in (["topics", "tcp:b"], ["stat", "b"], ["cat", "tcp:b", "t"], ["doctor", "b"],
                      ["cat", "shm:b", "T"], ["topics", "shm:b", "a..b"]):
             result = self.run_tool(*args)
             self.assertEqual((result.returncode, result.stdout), (2, ""), args)
