@@ -302,7 +302,8 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->epoll < 0 || listener->timer < 0 || listener->reserve < 0 ||
 	    timerfd_settime(listener->timer, 0, &twice_a_second, NULL) < 0)
-		return error_set(errno, "address shm:%s: %s", listener->name, strerror(errno));
+		return error_set(errno, "address shm:%s: no descriptors to watch it with: %s",
+				 listener->name, strerror(errno));
 	result = watch(listener, listener->socket, &listener->socket);
 	return result < 0 ? result : watch(listener, listener->timer, &listener->timer);
 }
