@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* XXH3-64 inlined: the lengths are small, and a call would cost as much as the hash. Only the files
- * of bus/ that make or prove checks include this. */
+ * that make or prove checks, or compare words, include this. */
 #ifndef TICKBUS_BUS_HASH_H
 #define TICKBUS_BUS_HASH_H
 

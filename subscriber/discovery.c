@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bus/error.h"
+#include "bus/hash.h"
 #include "bus/pattern.h"
 #include "subscriber/subscriber.h"
 
@@ -163,6 +164,24 @@ static bool is_short(int code)
 	return code == ENOMEM || code == EMFILE || code == ENFILE || code == EAGAIN;
 }
 
+/* The topic that is asked for now, 0: the catalogue. */
+static uint32_t asked_for(const struct discovery *discovery)
+{
+	return discovery->phase == DISCOVERY_CATALOGUE
+		       ? 0
+		       : discovery->topics[discovery->at].shape.topic_id;
+}
+
+/* Whether it is told now: it is met with each pulse. */
+static bool shortage_is_news(struct tb_subscription *subscription, uint32_t topic_id,
+			     const char *words)
+{
+	const uint64_t before = subscription->shortages[topic_id];
+
+	subscription->shortages[topic_id] = XXH3_64bits(words, strlen(words));
+	return subscription->shortages[topic_id] != before;
+}
+
 static void refused(struct tb_subscriber *subscriber, int code, const char *words)
 {
 	struct discovery *discovery = &subscriber->discovery;
@@ -176,7 +195,9 @@ static void refused(struct tb_subscriber *subscriber, int code, const char *word
 		subscription->error = -code;
 		strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
 	}
-	if (!subscription->fresh || !pattern_is_name(subscription->pattern))
+	if (subscription->fresh && pattern_is_name(subscription->pattern))
+		return; /* tb_subscribe tells it */
+	if (!is_short(code) || shortage_is_news(subscription, asked_for(discovery), words))
 		deliver_refused(subscription, topic, code, words);
 }
 
@@ -278,6 +299,7 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 		    pattern_match(discovery->subscription->pattern, topic->name))
 			discovery->topics[discovery->count++] = *topic;
 	}
+	discovery->subscription->shortages[0] = 0;
 	if (message->topics.more && discovery->after > before)
 		ask_catalogue(subscriber);
 	else
@@ -335,6 +357,8 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 	if (result < 0) {
 		refused(subscriber, -result, tb_error());
 		source_decline(subscriber, topic);
+	} else {
+		subscription->shortages[topic->shape.topic_id] = 0;
 	}
 	skip_topic(subscriber);
 }

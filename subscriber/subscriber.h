@@ -133,6 +133,9 @@ struct tb_subscription {
 	bool named; /* by the notice that is being taken */
 	int error;  /* the first refusal while fresh, its words in error_words */
 	char error_words[1024];
+	/* Hashes of the words in which a shortage was told, by topic id, 0: of the catalogue; until
+	 * it is over. */
+	uint64_t shortages[BUS_TOPICS_MAX + 1];
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
 

@@ -81,8 +81,9 @@ enum tb_event_kind {
 			   * one: what is delivered and lost adds up within an epoch */
 	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
 	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words; again whenever the
-			   * bus's topics change; for want of memory or descriptors, with its next
-			   * pulse. Of a connection (its ticket, say) once, with the pattern */
+			   * bus's topics change. For want of memory or descriptors once, until it
+			   * works or the words change; of a connection (its ticket, say) once, with
+			   * the pattern */
 };
 
 struct tb_event {

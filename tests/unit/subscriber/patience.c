@@ -4,9 +4,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "bus/fabric.h"
 #include "bus/shm.h"
+#include "publisher/publisher.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
@@ -204,4 +206,47 @@ Test(patience, who_finds_no_room_asks_less_and_less_often_until_there_is_some)
 {
 	expect_less_and_less(EUSERS);
 	expect_less_and_less(EAGAIN);
+}
+
+/* -- a shortage ---------------------------------------------------------------------------------
+ */
+
+/* How many requests the publisher was sent. */
+static uint64_t requests(void)
+{
+	return __atomic_load_n(&publisher->counters[BUS_MESSAGES], __ATOMIC_RELAXED);
+}
+
+/* There is no descriptor for the join of either topic, which is asked for with each pulse. */
+Test(patience, a_shortage_is_told_once_for_each_topic)
+{
+	static const char words[] =
+		"refused t 24 topic t: at the publisher: no descriptor for shared memory: Too many "
+		"open files\n"
+		"refused u 24 topic u: at the publisher: no descriptor for shared memory: Too many "
+		"open files\n";
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	struct tb_subscriber *subscriber;
+	struct notes notes = { 0 };
+	struct rlimit limit, none;
+	uint64_t enough;
+
+	tb_publisher_close(publisher);
+	publisher = scene_publisher_of("shm", SCENE_HASTY_MS);
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+	scene_publish(scene_topic(publisher, "u", 64, 0), 1, 2);
+	subscriber = scene_subscriber("shm", 0);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ 4, limit.rlim_max }; /* memory gets none below 3 */
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	scene_subscribe(subscriber, ">", TB_FROM_OLDEST, &notes);
+	enough = requests() + 20; /* three with each pulse, and a schema's before */
+	while (requests() < enough && scene_now_ms() < until_ms)
+		tb_poll(subscriber, 1);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0); /* Criterion needs some itself */
+	cr_expect_geq(requests(), enough, "the joins are not asked for again");
+	cr_expect_str_eq(notes.text, words);
+	cr_expect(scene_poll_until(subscriber, &notes.records, 4), "%s", notes.text);
+	tb_subscriber_close(subscriber);
+	notes_free(&notes);
 }
