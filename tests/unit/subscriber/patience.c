@@ -3,6 +3,7 @@
  * connect: "lossy:NAME". */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -214,7 +215,7 @@ Test(patience, who_finds_no_room_asks_less_and_less_often_until_there_is_some)
 /* How many requests the publisher was sent. */
 static uint64_t requests(void)
 {
-	return __atomic_load_n(&publisher->counters[BUS_MESSAGES], __ATOMIC_RELAXED);
+	return atomic_load(&publisher->counters[BUS_MESSAGES]);
 }
 
 /* There is no descriptor for the join of either topic, which is asked for with each pulse. */
