@@ -142,6 +142,8 @@ int verbs_channel_read(struct verbs_channel *channel, struct ibv_send_wr *list,
 		list[i].next = i + 1 == count ? NULL : &list[i + 1];
 	}
 	result = works_post(channel, list);
+	if (result < 0)
+		channel->reads_posted -= count; /* none was taken: nobody counts on their ends */
 	return result < 0 ? result : (int)count;
 }
 

@@ -106,10 +106,14 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_rec
 	return ++receives == receives_fail_at ? ENOMEM : 0;
 }
 
+static int send_fails_with; /* 0: it does not */
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
 	(void)qp;
 	(void)bad;
+	if (send_fails_with)
+		return send_fails_with;
 	posted++;
 	if (work->send_flags & IBV_SEND_SIGNALED) {
 		signaled = true;
@@ -244,6 +248,18 @@ static int one_failed_receive(struct ibv_cq *queue, int max, struct ibv_wc *wc)
 }
 
 /* Soft-RoCE and Soft-iWARP have different names for it; a flush is nobody's fault. */
+Test(channel, reads_that_cannot_be_posted_are_not_under_way)
+{
+	struct verbs_channel channel = { .cq = &cq, .qp = &qp, .mr = &mr };
+	struct ibv_send_wr list[2] = { 0 };
+	const uint64_t tags[2] = { 1, 2 };
+
+	send_fails_with = EINVAL;
+	cr_expect_eq(verbs_channel_read(&channel, list, tags, 2), -EINVAL);
+	cr_expect_eq(verbs_channel_reads(&channel), 0);
+	cr_expect_eq(channel.broken, EINVAL);
+}
+
 Test(channel, a_send_that_is_too_long_is_the_senders_fault)
 {
 	static const struct {
