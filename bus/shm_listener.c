@@ -3,7 +3,8 @@
  *
  * Who listens holds a lock on NAME.lock. A socket that a killed publisher left is replaced by the
  * next holder of the lock, and only by it. Where somebody removed the lock, what is there now is
- * another's, and stays; so does a socket at which a process still listens.
+ * another's, and stays; so does a socket at which a process still listens, or may: one that we are
+ * not permitted to connect to does not tell.
  *
  * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
  * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
@@ -187,6 +188,22 @@ static int socket_probe(const struct sockaddr_un *there, struct ucred *who)
 	return result;
 }
 
+/* Who may not connect is refused the same way by a publisher that lives and by one that was killed.
+ */
+static int socket_closed_to_us(const struct shm_listener *listener)
+{
+	const char *path = listener->place.address.sun_path;
+	struct stat there;
+	char owner[32] = "another";
+
+	if (lstat(path, &there) == 0)
+		snprintf(owner, sizeof(owner), "%u", (unsigned int)there.st_uid);
+	return error_set(EACCES,
+			 "address shm:%s: %s is a socket of user %s that user %u has no permission "
+			 "to connect to: a process may listen there; if none does, remove it",
+			 listener->name, path, owner, (unsigned int)geteuid());
+}
+
 /* The lock may have been removed under a publisher that lives, or the socket be a stranger's. */
 static int socket_look(const struct shm_listener *listener)
 {
@@ -202,8 +219,9 @@ static int socket_look(const struct shm_listener *listener)
 	switch (-result) {
 	case ECONNREFUSED:
 	case ENOENT:
-	case EACCES: /* as strangers are kept out */
 		return 0;
+	case EACCES:
+		return socket_closed_to_us(listener);
 	case EAGAIN:
 	case ECONNRESET:
 	case EINTR:

@@ -1306,6 +1306,72 @@ Test(shm, a_stranger_that_listens_at_the_path_is_not_replaced)
 	}
 }
 
+/* Tries to listen as SOMEONE, who may write into the folder: 0, or what it failed with, in these
+ * words; then it is not said whether somebody listens. */
+static int listened_as_someone(const char *words)
+{
+	const struct fabric_listen how = { .address = "test", .peers_max = 1 };
+	struct listener *listener;
+	int status, result;
+	const pid_t child = fork();
+
+	if (child == 0) {
+		if (setgroups(0, NULL) < 0 || setresgid(SOMEONE, SOMEONE, SOMEONE) < 0 ||
+		    setresuid(SOMEONE, SOMEONE, SOMEONE) < 0)
+			_exit(200);
+		result = shm_listen(&listener, &how, &host_calls, NULL);
+		if (result < 0)
+			_exit(strcmp(tb_error(), words) == 0 ? -result : 201);
+		shm_listener_close(listener);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status), "status %x", status);
+	cr_assert_neq(WEXITSTATUS(status), 200, "another user cannot be had");
+	cr_assert_neq(WEXITSTATUS(status), 201, "other words");
+	return WEXITSTATUS(status);
+}
+
+/* Whoever is refused by it cannot know whether it is listened at. */
+Test(shm, a_socket_that_nobody_else_may_connect_to_is_not_replaced_by_others)
+{
+	const struct sockaddr_un at = socket_address();
+	char lock[128], words[300];
+	ino_t socket;
+
+	if (!may_be_others() || chmod(folder, 0777) < 0)
+		cr_skip("only root can try to listen as others");
+	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
+	snprintf(words, sizeof(words),
+		 "address shm:test: %s is a socket of user 0 that user %u has no permission to "
+		 "connect to: a process may listen there; if none does, remove it",
+		 at.sun_path, SOMEONE);
+	host_open(4, nobody_else);
+	socket = inode(at.sun_path);
+	cr_assert_eq(unlink(lock), 0);
+	cr_expect_eq(listened_as_someone(words), EACCES);
+	cr_expect_eq(inode(at.sun_path), socket);
+	guest_enter();
+	expect_guest_well();
+	guest_leave();
+}
+
+/* Where its owner, or anybody, may connect, that nobody listens is known. */
+Test(shm, a_socket_that_was_left_is_replaced_by_whoever_may_connect_to_it)
+{
+	const struct sockaddr_un at = socket_address();
+
+	if (!may_be_others() || chmod(folder, 0777) < 0)
+		cr_skip("only root can try to listen as others");
+	for (int i = 0; i < 2; i++) {
+		close(liar_listen());
+		cr_assert_eq(i ? chown(at.sun_path, SOMEONE, SOMEONE) : 0, 0);
+		cr_assert_eq(chmod(at.sun_path, i ? 0600 : 0666), 0);
+		cr_expect_eq(listened_as_someone(""), 0);
+		cr_expect_eq(access(at.sun_path, F_OK), -1, "it was not replaced");
+	}
+}
+
 static void *end_when_somebody_came(void *listening)
 {
 	const int fd = *(int *)listening, came = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
