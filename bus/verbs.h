@@ -296,9 +296,9 @@ int verbs_group_event(struct verbs_group *, const struct verbs_event *);
 bool verbs_group_ready(const struct verbs_group *);
 /* Starts the senders that are not, once the group is joined, and those anew whose queue pair
  * failed, as when there was no route to the group for a moment: one a call, in rounds that go on
- * while `round` says so. 1 when the first of a round had failed and none had in the round before,
- * 0, or -errno with words: one cannot be had, which costs the others nothing. It is tried again
- * after a pause that grows. */
+ * while `round` says so, whether it could be had or not. 1 when the first of a round had failed and
+ * none had in the round before, 0, or -errno with words: one cannot be had, which costs the others
+ * nothing. It is tried again after a pause that grows. */
 int verbs_group_mend(struct verbs_group *);
 /* Whether all senders of a group that is joined are there. */
 bool verbs_group_whole(const struct verbs_group *);

@@ -13,8 +13,9 @@
  *     nothing is sent, and subscribers look by themselves.
  * G5  A send that failed ends its queue pair. The control thread looks for that, since a sender
  *     may have nothing more to send, and makes another one. A sender that cannot be had is missing
- *     alone, and tried again by itself; it ends a round. One is made in one go: there may be one
- *     for each of a thousand topics, and who makes them has a pulse to beat.
+ *     alone, and tried again by itself; the round goes on behind it, or so many that are tried
+ *     again would keep the others waiting. One is tried in one go: there may be one for each of a
+ *     thousand topics, and who makes them has a pulse to beat.
  * G6  Anyone may send to a group, and no path MTU is above NOTICE_BYTES_MAX: every receive takes as
  *     much, whatever a publisher told of its notices. One that is too short would end the queue
  *     pair, and with it all groups.
@@ -376,7 +377,7 @@ int verbs_group_mend(struct verbs_group *group)
 			break;
 	}
 	result = a ? announcer_start(a) : 0; /* G5 */
-	group->round = a && result == 0 ? a->next : NULL;
+	group->round = a ? a->next : NULL;
 	return result < 0 ? result : news;
 }
 

@@ -40,6 +40,8 @@ static uint64_t refused_ms[MADE]; /* when a queue pair was asked for beyond them
 static unsigned int refused;
 static uint32_t inline_max = 1024; /* more is refused */
 static int accept_errno, register_errno;
+static size_t refused_bytes;       /* memory of so many cannot be registered */
+static unsigned int refused_count; /* so often it was asked for */
 static struct rdma_conn_param accepted, asked;
 static struct verbs_told rejected;
 static void *join_user;
@@ -389,9 +391,13 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int acc
 {
 	static struct ibv_mr mr;
 
-	(void)pd, (void)memory, (void)bytes, (void)access;
+	(void)pd, (void)memory, (void)access;
 	errno = register_errno;
-	if (register_errno)
+	if (bytes == refused_bytes) {
+		refused_count++;
+		errno = ENOMEM;
+	}
+	if (errno)
 		return NULL;
 	registered++;
 	return &mr;
@@ -803,6 +809,28 @@ Test(sender, that_cannot_be_had_is_missing_alone_and_tried_ever_more_seldom)
 	queue_pairs_max = MADE;
 	until_told("all senders to " GROUP " are there again");
 	cr_expect(is_sent() && is_sent_by_second());
+	verbs_announcer_close(second);
+	publisher_end();
+}
+
+/* Whenever the list is looked at, another try of those in front is due. */
+Test(sender, that_can_never_be_had_does_not_keep_those_behind_it_waiting)
+{
+	struct pollfd fd;
+	unsigned int tries;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_UD);
+	fd = (struct pollfd){ .fd = verbs_listener_fd(listener), .events = POLLIN };
+	refused_bytes = 64 * 128; /* of the one that is made last, and comes first */
+	cr_assert_eq(verbs_announcer(listener, NULL, 128, &second), 0);
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	for (tries = 0; !is_sent() && tries < 4; tries = refused_count) {
+		later_s += 100;
+		poll(&fd, 1, 1000);
+		verbs_listener_poll(listener);
+	}
+	cr_expect(is_sent(), "the first was tried %u times, and the one behind it never", tries);
+	cr_expect_geq(refused_count, 1);
 	verbs_announcer_close(second);
 	publisher_end();
 }
