@@ -267,7 +267,7 @@ struct verbs_announcer {
 struct verbs_group {
 	struct verbs_group *next;
 	struct fabric_notices asked;
-	enum fabric_notices_kind kind; /* as it is now */
+	enum fabric_notices_kind kind; /* as it is now; NONE while the device is away */
 	uint32_t bytes;
 	const struct address *address;
 	struct rdma_event_channel *events;

@@ -615,8 +615,10 @@ static int device_listen(struct verbs_listener *listener)
 
 static void device_close(struct verbs_listener *listener)
 {
-	for (struct verbs_group *group = listener->groups; group; group = group->next)
+	for (struct verbs_group *group = listener->groups; group; group = group->next) {
 		verbs_group_close(group);
+		group->kind = FABRIC_NOTICES_NONE; /* G1: no sender begins before it is open */
+	}
 	for (struct verbs_exposure *e = listener->exposures; e; e = e->next)
 		exposure_unregister(e);
 	for (size_t i = 0; i < FABRIC_REALMS_MAX; i++) {

@@ -4,7 +4,7 @@
  * G1  A sender belongs to a publishing thread, which must never wait for the control thread; the
  *     control thread must be able to take its queue pair away when the device goes. Both hold
  *     `busy` while they touch it; a sender that finds it taken does not send: a notice lost costs
- *     latency only.
+ *     latency only. What a sender reads of its group is written while none of the group's runs.
  * G2  A datagram is never longer than the path MTU: a device may drop a longer one and report
  *     success, and of UDP it would be lost with any of its fragments.
  * G3  The 40 bytes in front of a received datagram are the GRH, or nothing. They prove nothing, and
@@ -92,23 +92,22 @@ static const char *words_of(int code)
 					   : strerror(code);
 }
 
-static int group_use_udp(struct verbs_group *group)
+static void group_use_udp(struct verbs_group *group)
 {
 	const uint32_t most = notice_udp_bytes(&group->address->host, &group->asked.group);
 
 	group->kind = FABRIC_NOTICES_UDP;
 	if (most && most < group->bytes)
 		group->bytes = most; /* G2 */
-	return 0;
 }
 
 /* Where it is for us to choose, UDP does what the device cannot. */
-static int group_choose_udp(struct verbs_group *group)
+static void group_choose_udp(struct verbs_group *group)
 {
 	rdma_destroy_id(group->id);
 	group->id = NULL;
 	group->bytes = group->asked.bytes;
-	return group_use_udp(group);
+	group_use_udp(group);
 }
 
 /* Who only sends need not be a full member, where the kernel and the subnet manager know such. */
@@ -133,7 +132,7 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 		group->kind =
 			device_has_ud(listening->verbs) ? FABRIC_NOTICES_UD : FABRIC_NOTICES_UDP;
 	if (group->kind == FABRIC_NOTICES_UDP)
-		return group_use_udp(group);
+		group_use_udp(group);
 	if (group->kind != FABRIC_NOTICES_UD)
 		return 0;
 	group->bytes = datagram_bytes(listening, group->asked.bytes); /* G2 */
@@ -142,9 +141,10 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
 	if (group_join_somehow(group) == 0)
 		return 0;
-	if (errno == VERBS_NOT_IN_KERNEL && group->asked.kind == FABRIC_NOTICES_AUTO)
-		return group_choose_udp(group);
-	return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
+	if (errno != VERBS_NOT_IN_KERNEL || group->asked.kind != FABRIC_NOTICES_AUTO)
+		return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
+	group_choose_udp(group);
+	return 0;
 }
 
 static void announcer_take(struct verbs_announcer *announcer)

@@ -1081,6 +1081,34 @@ Test(device, that_is_returning_takes_what_comes_meanwhile_once)
 	publisher_end();
 }
 
+/* It would read how long a datagram may be while the group is opened anew, or keep what was true of
+ * the device before. */
+Test(device, that_is_away_has_no_senders_by_udp_either)
+{
+	static const char datagram[1024];
+	struct fabric_notices notices;
+	struct announcer *other;
+
+	udp_mtu = 1500;
+	publisher_begin("127.0.0.1:7471", FABRIC_NOTICES_UDP);
+	cr_expect(is_sent());
+	cm_tells(listening(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	verbs_listener_poll(listener);
+	cr_assert_eq(verbs_announcer(listener, NULL, 1024, &other), 0, "%s", tb_error());
+	cr_expect_eq(verbs_announce(announcer, "head", 4), -ENOTCONN);
+	cr_expect_eq(verbs_announce(other, "head", 4), -ENOTCONN, "it runs without a device");
+	udp_mtu = 576;
+	until_told("its device is there again");
+	turns_until(is_sent, "a notice");
+	verbs_notices(listener, NULL, &notices);
+	cr_expect_eq(notices.kind, FABRIC_NOTICES_UDP);
+	cr_expect_eq(notices.bytes, 576 - 28);
+	cr_expect_eq(verbs_announce(other, datagram, 576 - 28), 0);
+	cr_expect_eq(verbs_announce(other, datagram, 576 - 27), -EMSGSIZE);
+	verbs_announcer_close(other);
+	publisher_end();
+}
+
 Test(address, of_an_interface_that_is_another_one_is_bound_anew)
 {
 	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
