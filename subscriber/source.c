@@ -507,6 +507,7 @@ static void source_switch(struct tb_source *source)
 	source->batched = false;
 	source->tries = source->idle = source->invalid = 0;
 	pull_read_drop(source);
+	source->state = SOURCE_HEADER; /* a handler that leaves, leaves the new epoch's join */
 	if (begun)
 		deliver_restart(source, old_epoch, delivered, head);
 	if (!deliver_stopped(source))

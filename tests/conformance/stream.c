@@ -555,6 +555,45 @@ Test(stream, a_subscription_that_is_ended_when_a_topic_appears_is_told_none_of_i
 	tb_subscriber_close(subscriber);
 }
 
+static void end_when_it_restarts(void *user, const struct tb_event *event)
+{
+	struct tb_subscription **subscription = user;
+
+	notes_event(&notes, event);
+	if (event->kind == TB_EVENT_RESTART)
+		tb_unsubscribe(*subscription);
+}
+
+static bool joins_become(struct tb_subscriber *subscriber, size_t joins)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	while (tb_publisher_joins(publisher, NULL, 0) != joins && scene_now_ms() < until_ms)
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+	return tb_publisher_joins(publisher, NULL, 0) == joins;
+}
+
+Test(stream, a_subscription_that_is_ended_when_an_ended_topic_begins_again_has_left_it)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	struct tb_subscription_options options = { .size = sizeof(options),
+						   .on_record = on_first,
+						   .on_event = end_when_it_restarts,
+						   .user = &endings.subscriptions[0],
+						   .from = TB_FROM_OLDEST };
+
+	scene_publish(topic, 1, 3);
+	tb_topic_end(topic);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &endings.subscriptions[0]), 0);
+	cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
+	cr_assert(joins_become(subscriber, 0));
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	cr_assert(scene_poll_while(subscriber, &notes.restarted), "%s", notes.text);
+	cr_expect(joins_become(subscriber, 0), "it is joined for nobody");
+	tb_subscriber_close(subscriber);
+}
+
 Test(stream, a_child_that_is_forked_takes_nothing_from_its_parent)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
