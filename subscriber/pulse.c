@@ -45,9 +45,9 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page_asked_ms = 0;
 }
 
-/* How long is too long. The count moves four times in the stale bound and is looked at ten times:
- * when it last moved was seen a tenth late, that it stands still is seen a tenth late, and so it is
- * told within the bound. */
+/* How long is too long. The count moves four times in the stale bound and is looked at ten times,
+ * up to sixteen by who never sleeps: when it last moved was seen a tenth late at most, and so is
+ * that it stands still, which is told within the bound. */
 static uint32_t still_ms(const struct tb_subscriber *subscriber)
 {
 	return subscriber->stale_ms - subscriber->stale_ms / 4;
