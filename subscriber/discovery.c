@@ -164,12 +164,10 @@ static bool is_short(int code)
 	return code == ENOMEM || code == EMFILE || code == ENFILE || code == EAGAIN;
 }
 
-/* The topic that is asked for now, 0: the catalogue. */
-static uint32_t asked_for(const struct discovery *discovery)
+/* The topic that is asked for now; NULL: the catalogue is. */
+static const struct control_topic *asked_for(const struct discovery *discovery)
 {
-	return discovery->phase == DISCOVERY_CATALOGUE
-		       ? 0
-		       : discovery->topics[discovery->at].shape.topic_id;
+	return discovery->phase == DISCOVERY_CATALOGUE ? NULL : &discovery->topics[discovery->at];
 }
 
 /* Whether it is told now: it is met with each pulse. */
@@ -182,13 +180,12 @@ static bool shortage_is_news(struct tb_subscription *subscription, uint32_t topi
 	return subscription->shortages[topic_id] != before;
 }
 
-static void refused(struct tb_subscriber *subscriber, int code, const char *words)
+/* topic NULL: the catalogue is refused. */
+static void refused(struct tb_subscriber *subscriber, const struct control_topic *topic, int code,
+		    const char *words)
 {
-	struct discovery *discovery = &subscriber->discovery;
-	struct tb_subscription *subscription = discovery->subscription;
-	const char *topic = discovery->phase == DISCOVERY_CATALOGUE
-				    ? subscription->pattern
-				    : discovery->topics[discovery->at].name;
+	struct tb_subscription *subscription = subscriber->discovery.subscription;
+	const uint32_t id = topic ? topic->shape.topic_id : 0;
 
 	subscription->again |= is_short(code);
 	if (subscription->fresh && (subscription->error == 0 || code == ENOSPC)) {
@@ -197,8 +194,9 @@ static void refused(struct tb_subscriber *subscriber, int code, const char *word
 	}
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
 		return; /* tb_subscribe tells it */
-	if (!is_short(code) || shortage_is_news(subscription, asked_for(discovery), words))
-		deliver_refused(subscription, topic, code, words);
+	if (!is_short(code) || shortage_is_news(subscription, id, words))
+		deliver_refused(subscription, topic ? topic->name : subscription->pattern, code,
+				words);
 }
 
 /* Whether its records are what the caller was written for. Asked before the join, which the
@@ -211,7 +209,7 @@ static bool topic_fits(struct tb_subscriber *subscriber, const struct control_to
 	if (!wanted || tb_schema_compatible(schema, wanted) == 0)
 		return true;
 	error_prefix(-EPROTO, "topic %s: ", topic->name);
-	refused(subscriber, EPROTO, tb_error());
+	refused(subscriber, topic, EPROTO, tb_error());
 	return false;
 }
 
@@ -316,7 +314,7 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 	    message->schema_bytes.offset != discovery->text_bytes ||
 	    message->schema_bytes.total != topic->schema_bytes ||
 	    message->schema_bytes.bytes == 0) {
-		refused(subscriber, EPROTO,
+		refused(subscriber, topic, EPROTO,
 			"the publisher sent another part of a schema than asked for");
 		skip_topic(subscriber);
 		return;
@@ -330,7 +328,7 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 	}
 	result = schema_learn(subscriber, topic);
 	if (result < 0) {
-		refused(subscriber, result == -ENOMEM ? ENOMEM : EPROTO, tb_error());
+		refused(subscriber, topic, result == -ENOMEM ? ENOMEM : EPROTO, tb_error());
 		skip_topic(subscriber);
 		return;
 	}
@@ -355,7 +353,7 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 	else
 		result = source_grant(subscription, schema, message);
 	if (result < 0) {
-		refused(subscriber, -result, tb_error());
+		refused(subscriber, topic, -result, tb_error());
 		source_decline(subscriber, topic);
 	} else {
 		subscription->shortages[topic->shape.topic_id] = 0;
@@ -383,7 +381,8 @@ static void refusal_told(struct tb_subscriber *subscriber, const struct control_
 	if (discovery->phase == DISCOVERY_JOIN && message->refuse.code == ESTALE)
 		discovery->subscription->discover = true; /* it began again: the catalogue knows */
 	else
-		refused(subscriber, (int)message->refuse.code, message->refuse.words);
+		refused(subscriber, asked_for(discovery), (int)message->refuse.code,
+			message->refuse.words);
 	request_over(subscriber);
 }
 
@@ -411,7 +410,8 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 	} else if (message->type == CONTROL_GRANT && discovery->phase == DISCOVERY_JOIN) {
 		grant_told(subscriber, message);
 	} else {
-		refused(subscriber, EPROTO, "the publisher answered something else than was asked");
+		refused(subscriber, asked_for(discovery), EPROTO,
+			"the publisher answered something else than was asked");
 		request_over(subscriber);
 	}
 	return true;

@@ -346,6 +346,26 @@ Test(crossing, a_topic_that_is_refused_does_not_keep_a_pattern_from_the_others)
 	tb_schema_free(y);
 }
 
+/* In its own name, and not in the pattern's, which would be the connection's. */
+Test(crossing, a_topic_that_is_refused_is_named_where_its_schema_was_known)
+{
+	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .schema = y };
+	struct tb_subscription *subscription;
+
+	scene_topic(publisher, "t", 64, 0);
+	read_on(true);
+	notes_free(&notes);
+	cr_assert_eq(tb_subscribe(subscriber, ">", &how, &subscription), 0, "%s", tb_error());
+	cr_expect_eq(notes.events, 1, "%s", notes.text);
+	cr_expect(strstr(notes.text, "refused t 71 ") == notes.text, "%s", notes.text);
+	tb_schema_free(y);
+}
+
 /* Not joined again, and not lost: its next epoch is. */
 static void end_and_connect_again(bool viewed)
 {
