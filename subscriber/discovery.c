@@ -170,14 +170,15 @@ static const struct control_topic *asked_for(const struct discovery *discovery)
 	return discovery->phase == DISCOVERY_CATALOGUE ? NULL : &discovery->topics[discovery->at];
 }
 
-/* Whether it is told now: it is met with each pulse. */
-static bool shortage_is_news(struct tb_subscription *subscription, uint32_t topic_id,
-			     const char *words)
+/* Whether it is told now: a shortage is met with each pulse, until it is over or another refusal
+ * comes. */
+static bool is_news(struct tb_subscription *subscription, uint32_t topic_id, int code,
+		    const char *words)
 {
 	const uint64_t before = subscription->shortages[topic_id];
 
-	subscription->shortages[topic_id] = XXH3_64bits(words, strlen(words));
-	return subscription->shortages[topic_id] != before;
+	subscription->shortages[topic_id] = is_short(code) ? XXH3_64bits(words, strlen(words)) : 0;
+	return !is_short(code) || subscription->shortages[topic_id] != before;
 }
 
 /* topic NULL: the catalogue is refused. */
@@ -194,7 +195,7 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 	}
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
 		return; /* tb_subscribe tells it */
-	if (!is_short(code) || shortage_is_news(subscription, id, words))
+	if (is_news(subscription, id, code, words))
 		deliver_refused(subscription, topic ? topic->name : subscription->pattern, code,
 				words);
 }

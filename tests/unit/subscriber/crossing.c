@@ -366,6 +366,28 @@ Test(crossing, a_topic_that_is_refused_is_named_where_its_schema_was_known)
 	tb_schema_free(y);
 }
 
+Test(crossing, a_shortage_is_told_again_where_something_else_was_refused_meanwhile)
+{
+	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	struct tb_subscription *subscription;
+	const char *other;
+
+	scene_topic(publisher, "t", 64, 0);
+	subscriber = scene_subscriber("net", 0);
+	net.landless = true;
+	subscription = scene_subscribe(subscriber, "t*", TB_FROM_OLDEST, &notes);
+	cr_expect_eq(notes.events, 1, "%s", notes.text);
+	subscription->options.schema = y;
+	subscription->discover = true;
+	UNTIL(notes.events == 2, 100);
+	subscription->options.schema = NULL;
+	subscription->discover = true;
+	UNTIL(notes.events == 3, 100);
+	other = strstr(notes.text, "refused t 71 ");
+	cr_expect(other && strstr(other, "refused t 12 no memory to land in\n"), "%s", notes.text);
+	tb_schema_free(y);
+}
+
 /* Not joined again, and not lost: its next epoch is. */
 static void end_and_connect_again(bool viewed)
 {
