@@ -247,7 +247,6 @@ static int one_failed_receive(struct ibv_cq *queue, int max, struct ibv_wc *wc)
 	return 1;
 }
 
-/* Soft-RoCE and Soft-iWARP have different names for it; a flush is nobody's fault. */
 Test(channel, reads_that_cannot_be_posted_are_not_under_way)
 {
 	struct verbs_channel channel = { .cq = &cq, .qp = &qp, .mr = &mr };
@@ -260,6 +259,7 @@ Test(channel, reads_that_cannot_be_posted_are_not_under_way)
 	cr_expect_eq(channel.broken, EINVAL);
 }
 
+/* Soft-RoCE and Soft-iWARP have different names for it; a flush is nobody's fault. */
 Test(channel, a_send_that_is_too_long_is_the_senders_fault)
 {
 	static const struct {
