@@ -43,6 +43,7 @@ static void schemas_forget(struct tb_subscriber *subscriber)
 {
 	struct schema_cache **link = &subscriber->schemas;
 
+	subscriber->schemas_learned = 0;
 	while (*link) {
 		struct schema_cache *cache = *link;
 
@@ -107,6 +108,9 @@ static int schema_learn(struct tb_subscriber *subscriber, const struct control_t
 		free(cache);
 		return result;
 	}
+	if (subscriber->schemas_learned == SCHEMAS_KEPT)
+		schemas_forget(subscriber);
+	subscriber->schemas_learned++;
 	cache->fingerprint = topic->shape.fingerprint;
 	cache->next = subscriber->schemas;
 	subscriber->schemas = cache;
@@ -270,8 +274,9 @@ void discovery_step(struct tb_subscriber *subscriber)
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		if (!s->discover || s->closing)
 			continue;
-		s->discover = false;
-		schemas_forget(subscriber);
+		if (!s->again) /* a join that is asked for with each pulse needs its schema */
+			schemas_forget(subscriber);
+		s->discover = s->again = false;
 		discovery->subscription = s;
 		discovery->after = discovery->count = discovery->at = 0;
 		ask_catalogue(subscriber);

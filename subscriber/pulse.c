@@ -145,10 +145,8 @@ static void page_use(struct tb_subscriber *subscriber)
 		subscriber->changes = pulse.changes;
 		subscriber->pulse_ms = now;
 		for (struct tb_subscription *s = subscriber->subscriptions; s;
-		     s = s->next_subscription) {
+		     s = s->next_subscription)
 			s->discover |= changed || s->again;
-			s->again = false;
-		}
 		for (uint32_t i = 0; i < subscriber->topics_max; i++)
 			if (subscriber->table[i])
 				entry_look(subscriber, subscriber->table[i], &pulse);

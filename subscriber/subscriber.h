@@ -27,6 +27,7 @@
 #define HALVES_MAX   2    /* batches of one topic at once, each in its part of the landing */
 #define RECONNECT_MS 50
 #define REFUSED_MS   1000 /* the longest pause after refusals, which double it */
+#define SCHEMAS_KEPT 64   /* that no joined topic has: no more are kept for joins to come */
 #define HOUSEKEEP_MS 50   /* while records flow, or are waited for */
 
 /* What a completed READ was for: the low byte of its tag; above it the half that it lands in, and
@@ -127,7 +128,7 @@ struct tb_subscription {
 	char pattern[TB_PATTERN_MAX + 1];
 	bool discover; /* the catalogue is to be asked */
 	bool refused;  /* was told that the connection is */
-	bool again;    /* with the next pulse: there was no memory for a join */
+	bool again;    /* with the next pulse: there was a shortage for a join */
 	bool fresh;    /* tb_subscribe has not returned yet */
 	bool closing;
 	bool named; /* by the notice that is being taken */
@@ -178,6 +179,7 @@ struct tb_subscriber {
 	bool untidy;              /* something was ended and is not freed yet */
 	struct discovery discovery;
 	struct schema_cache *schemas;
+	unsigned int schemas_learned; /* since those that no topic had were forgotten */
 
 	/* Pulse. */
 	struct remote *page;

@@ -35,8 +35,9 @@ static struct net {
 	bool cut;         /* the connection is gone, once */
 	bool away;        /* nobody listens */
 	unsigned int leaves, reaps, tries;
-	const char *landing; /* of records */
-	size_t landed;       /* up to here */
+	unsigned int schemas, joins; /* that were asked for */
+	const char *landing;         /* of records */
+	size_t landed;               /* up to here */
 	uint8_t notices[QUEUE][NOTICE_BYTES_MAX];
 	size_t notice_bytes[QUEUE];
 	unsigned int first_notice, notice_count;
@@ -80,6 +81,8 @@ static int net_send(struct link *link, const void *message, size_t bytes)
 
 	cr_assert_eq(control_decode(message, bytes, &said), 0, "%s", tb_error());
 	net.leaves += said.type == CONTROL_LEAVE;
+	net.schemas += said.type == CONTROL_SCHEMA;
+	net.joins += said.type == CONTROL_JOIN;
 	if (said.type == CONTROL_JOIN && said.join.topic_id == net.hold_join) {
 		publisher_lock(publisher);
 		net.holding = true;
@@ -506,6 +509,15 @@ static bool schema_known(const struct tb_schema *schema)
 	return false;
 }
 
+static unsigned int schemas_kept(void)
+{
+	unsigned int count = 0;
+
+	for (const struct schema_cache *c = subscriber->schemas; c; c = c->next)
+		count++;
+	return count;
+}
+
 /* Whatever a publisher has to tell, only what is read of it stays. */
 Test(crossing, schemas_of_topics_that_are_refused_are_forgotten)
 {
@@ -516,7 +528,6 @@ Test(crossing, schemas_of_topics_that_are_refused_are_forgotten)
 	struct tb_schema *wanted = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
 	struct tb_subscription *subscription;
 	char text[64];
-	unsigned int count = 0;
 
 	scene_topic(publisher, "t", 64, 0);
 	read_on(false);
@@ -531,11 +542,58 @@ Test(crossing, schemas_of_topics_that_are_refused_are_forgotten)
 		tb_schema_free(unfit);
 		cr_assert_eq(tb_subscribe(subscriber, text, &how, &subscription), -EPROTO);
 	}
-	for (const struct schema_cache *c = subscriber->schemas; c; c = c->next)
-		count++;
-	cr_expect_eq(count, 2, "%u are kept", count);
+	cr_expect_eq(schemas_kept(), 2, "%u are kept", schemas_kept());
 	cr_expect(schema_known(tb_source_schema(subscriber->table[0])));
 	tb_schema_free(wanted);
+}
+
+/* Of topics that cannot be joined for now, and are asked for with each pulse. */
+Test(crossing, a_schema_is_asked_for_once_while_a_shortage_lasts)
+{
+	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	unsigned int before;
+
+	publisher_again(SCENE_HASTY_MS);
+	scene_topic(publisher, "t", 64, 0);
+	topic_of("u", y);
+	tb_schema_free(y);
+	subscriber = scene_subscriber("net", 0);
+	net.landless = true;
+	scene_subscribe(subscriber, "t*", TB_FROM_OLDEST, &notes);
+	scene_subscribe(subscriber, "u*", TB_FROM_OLDEST, &notes);
+	UNTIL(net.joins >= 4, 100); /* each of them with a pulse, too */
+	before = net.schemas;
+	UNTIL(net.joins >= 16, 100);
+	net.landless = false;
+	UNTIL(joined(2), 100);
+	cr_expect_eq(net.schemas, before, "%u schemas for %u joins", net.schemas, net.joins);
+}
+
+/* Though there may be others without end, and a shortage that never is over. */
+Test(crossing, no_more_schemas_are_kept_for_a_shortage_than_are_told)
+{
+	const unsigned int count = SCHEMAS_KEPT + 8;
+	char text[64];
+
+	publisher_again(SCENE_HASTY_MS);
+	for (unsigned int i = 0; i < count; i++) {
+		struct tb_schema *own;
+
+		snprintf(text, sizeof(text), "- {name: y%u, type: u64, doc: d}\n", i);
+		own = scene_schema("y", 1, text);
+		snprintf(text, sizeof(text), "t%u", i);
+		topic_of(text, own);
+		tb_schema_free(own);
+	}
+	subscriber = scene_subscriber("net", 0);
+	net.landless = true;
+	scene_subscribe(subscriber, "t*", TB_FROM_OLDEST, &notes);
+	UNTIL(net.joins >= 2 * count, 100);
+	cr_expect_leq(schemas_kept(), SCHEMAS_KEPT, "%u are kept", schemas_kept());
+	net.landless = false;
+	UNTIL(joined(count) && served(), 100);
+	for (unsigned int i = 0; i < count; i++)
+		cr_expect(schema_known(tb_source_schema(subscriber->table[i])));
 }
 
 Test(crossing, the_schema_of_the_next_epoch_is_kept_while_the_old_one_is_read)
