@@ -995,7 +995,7 @@ Test(fabric, connections_one_after_another_leave_nothing_behind)
 	const unsigned int count = wanted ? (unsigned int)atoi(wanted) : 1000;
 	unsigned int before, mapped;
 
-	cr_assert(count >= 200 && count <= 1000, "found %u, expected 200 to 1000", count);
+	cr_assert(count >= 100 && count <= 1000, "found %u, expected 100 to 1000", count);
 	host_open(4);
 	guest_enter(&guests[0]);
 	guest_enter(&guests[1]);

@@ -6,7 +6,7 @@ from guests import Failed
 from hosts import Skipped
 
 
-CONNECTIONS, RECORDS = 200, 20000  # where the suite has a thousand, and a hundred thousand: emulation is slow
+CONNECTIONS, RECORDS = 100, 5000  # where the suite has a thousand, and a hundred thousand: emulation is slow
 
 
 def suite(lab, kind):

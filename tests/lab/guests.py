@@ -18,6 +18,7 @@ BOOT_SECONDS = 120
 ONE, BYTEWISE, SEVERAL = "one guest", "one guest, bytewise", "several guests"
 APART = 3  # hosts of several guests: a publisher, and two others
 CORES = len(os.sched_getaffinity(0))
+LEAN = "init_on_alloc=0 hardened_usercopy=off audit=0 lsm= psi=0 cgroup_disable=memory randomize_kstack_offset=off"
 
 
 class Failed(Exception):
@@ -53,7 +54,7 @@ class Guest:
     so is copying in words: where a processor says that its string instructions are fast, the kernel uses them, and
     the emulator executes them byte by byte. That is what a guest is for that shall copy so. A processor that does not
     come at all for seconds, as on a busy machine, is nothing for the kernel to warn of, nor a timer that comes late a
-    broken one. Its ciphers need no test here.
+    broken one. Its ciphers need no test here; what hardens a kernel, or accounts for its users, costs a tenth.
     """
 
     def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False, spent=0):
@@ -69,7 +70,7 @@ class Guest:
              "-smp", str(processors), "-m", "2048" if number == 0 else "1024",
              "-kernel", f"{ready}/vmlinux", "-initrd", f"{ready}/initramfs",
              "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests "
-             f"rcupdate.rcu_cpu_stall_suppress=1 {words}lab.guest={number}",
+             f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {words}lab.guest={number}",
              "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",
              "-serial", "chardev:agent",
              "-serial", f"unix:terminal{number},server=on,wait=off",

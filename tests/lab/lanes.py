@@ -17,6 +17,7 @@ from ssh import Machines
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 60  # for a scenario that says nothing
+LATE_TIMES = 2
 END_SECONDS = 120  # for what it left to be ended and looked at: each command takes seconds on a busy machine
 
 
@@ -109,9 +110,9 @@ class Lane:
             self.topology = self.lanes.open(scenario)
             self.lanes.say("booted", time.monotonic() - began, self.cpu_seconds(), self.topology.kind)
 
-    def one(self, name, scenario, again=False):
-        """Where the machine was too late for anything to be said, once more, on hosts that nothing was begun on; and
-        with --again where it failed."""
+    def one(self, name, scenario, late=0, again=False):
+        """Where the machine was too late for anything to be said, again, on hosts that nothing was begun on; and with
+        --again once more where it failed."""
         began, before, notes = time.monotonic(), 0, []
         try:
             self.enter(scenario)
@@ -119,7 +120,7 @@ class Lane:
             outcome, why, notes = run_scenario(scenario, self.topology, self.options)
         except Failed as failure:
             outcome, why = "failed", str(failure)
-        if outcome == "late" and again:
+        if outcome == "late" and late == LATE_TIMES:
             outcome = "failed"
         if outcome == "failed" and self.options.again and not again:
             outcome = "unsteady"
@@ -127,7 +128,7 @@ class Lane:
         if outcome in ("failed", "late", "unsteady") or getattr(scenario, "KILLS_HOSTS", False):
             self.leave()
         if outcome in ("late", "unsteady"):
-            self.one(name, scenario, again=True)
+            self.one(name, scenario, late + (outcome == "late"), again or outcome == "unsteady")
 
 
 class Lanes:

