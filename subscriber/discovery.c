@@ -191,6 +191,7 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 {
 	struct tb_subscription *subscription = subscriber->discovery.subscription;
 	const uint32_t id = topic ? topic->shape.topic_id : 0;
+	const bool news = is_news(subscription, id, code, words);
 
 	subscription->again |= is_short(code);
 	if (subscription->fresh && (subscription->error == 0 || code == ENOSPC)) {
@@ -199,7 +200,7 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 	}
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
 		return; /* tb_subscribe tells it */
-	if (is_news(subscription, id, code, words))
+	if (news)
 		deliver_refused(subscription, topic ? topic->name : subscription->pattern, code,
 				words);
 }
@@ -380,10 +381,20 @@ static void request_over(struct tb_subscriber *subscriber)
 	skip_topic(subscriber);
 }
 
+/* What the publisher is short of passes by itself; tb_subscribe waits for it as tb_subscriber_open
+ * does. */
+static bool is_waited_for(const struct tb_subscription *subscription, int code)
+{
+	return is_short(code) && pattern_is_name(subscription->pattern) &&
+	       (subscription->options.flags | subscription->subscriber->flags) & TB_WAIT;
+}
+
 static void refusal_told(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	const struct discovery *discovery = &subscriber->discovery;
 
+	discovery->subscription->waits =
+		is_waited_for(discovery->subscription, (int)message->refuse.code);
 	if (discovery->phase == DISCOVERY_JOIN && message->refuse.code == ESTALE)
 		discovery->subscription->discover = true; /* it began again: the catalogue knows */
 	else

@@ -550,11 +550,12 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 }
 
 /* One of a pattern's topics may be refused, which is told by an event; that there is no room for
- * all of them, or a name's only topic is refused, ends it. */
+ * all of them, or a name's only topic is refused for what is not waited for, ends it. */
 static bool subscribe_failed(const struct tb_subscription *subscription)
 {
 	return subscription->error == -ENOSPC ||
-	       (subscription->error != 0 && pattern_is_name(subscription->pattern));
+	       (subscription->error != 0 && pattern_is_name(subscription->pattern) &&
+		!subscription->waits);
 }
 
 /* Everything that the catalogue had was joined, and every join knows where it begins. */
@@ -586,11 +587,13 @@ static int topic_missing(const struct tb_subscriber *subscriber,
 }
 
 /* What a subscription that may wait waits for, or "": where there are topics, and where each of
- * them was refused, which was told. */
+ * a pattern's was refused, which was told. */
 static void wait_tell(const struct tb_subscriber *subscriber,
 		      const struct tb_subscription *subscription, int pumped)
 {
-	if (subscription->sources || subscription->error != 0)
+	if (subscription->waits)
+		error_set(0, "%s: %s", subscriber->address, subscription->error_words);
+	else if (subscription->sources || subscription->error != 0)
 		error_set(0, "%s", "");
 	else if (pumped < 0 || !subscriber->welcomed)
 		error_set(0, "%s: no answer yet", subscriber->address);
@@ -602,7 +605,7 @@ static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscrip
 			    int pumped)
 {
 	const bool exact = pattern_is_name(subscription->pattern);
-	const bool patient = (subscription->options.flags & TB_WAIT) ||
+	const bool patient = subscription->waits || (subscription->options.flags & TB_WAIT) ||
 			     (subscriber->flags & TB_WAIT && !subscriber->welcomed);
 
 	if (subscription->closing)

@@ -130,6 +130,7 @@ struct tb_subscription {
 	bool refused;  /* was told that the connection is */
 	bool again;    /* with the next pulse: there was a shortage for a join */
 	bool fresh;    /* tb_subscribe has not returned yet */
+	bool waits;    /* for what its publisher is short of, as it was asked to */
 	bool closing;
 	bool named; /* by the notice that is being taken */
 	int error;  /* the first refusal while fresh, its words in error_words */

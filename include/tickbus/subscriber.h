@@ -30,8 +30,9 @@ extern "C" {
 struct tb_subscriber;
 struct tb_subscription;
 
-/* A flag of both option structures: what is not there yet is waited for, and is no error. The call
- * returns 0, and tb_error() says what it waits for, "" where that is nothing. */
+/* A flag of both option structures: what is not there yet is waited for, and is no error; so is
+ * memory or a descriptor that the publisher lacks. The call returns 0, and tb_error() says what it
+ * waits for, "" where that is nothing. */
 #define TB_WAIT 0x1u
 
 struct tb_subscriber_options {
@@ -138,9 +139,11 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  * Topics that appear later, and topics that come back, are joined with an event.
  * -EINVAL pattern or options; -ENOENT exact name unknown (without TB_WAIT); -EPROTO its schema is
  * not compatible with options->schema, in words that name both; -EACCES; -ENOSPC more than
- * topics_max; -ENOMEM; -ETIMEDOUT; -ECANCELED a handler ended it meanwhile. With a pattern, a topic
- * that is refused is told by an event, and the others are joined; that nothing matches yet is no
- * error, and tb_error() says so as with TB_WAIT. */
+ * topics_max; -ENOMEM, -EMFILE, -ENFILE, -EAGAIN memory or descriptors are short, here or there;
+ * -ETIMEDOUT; -ECANCELED a handler ended it meanwhile. What is short there is waited out with
+ * TB_WAIT, of the subscriber or of the subscription: the join is asked for with each pulse. With a
+ * pattern, a topic that is refused is told by an event, and the others are joined; that nothing
+ * matches yet is no error, and tb_error() says so as with TB_WAIT. */
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);

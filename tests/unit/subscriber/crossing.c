@@ -349,6 +349,21 @@ Test(crossing, a_topic_that_is_refused_does_not_keep_a_pattern_from_the_others)
 	tb_schema_free(y);
 }
 
+/* As when it is opened: what the publisher is short of, is. */
+Test(crossing, a_shortage_of_our_own_is_not_waited_out)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .flags = TB_WAIT };
+	struct tb_subscription *subscription;
+
+	scene_topic(publisher, "t", 64, 0);
+	subscriber = scene_subscriber("net", TB_WAIT);
+	net.landless = true;
+	cr_expect_eq(tb_subscribe(subscriber, "t", &how, &subscription), -ENOMEM);
+	cr_expect_str_eq(tb_error(), "no memory to land in");
+}
+
 /* In its own name, and not in the pattern's, which would be the connection's. */
 Test(crossing, a_topic_that_is_refused_is_named_where_its_schema_was_known)
 {

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -218,6 +219,24 @@ static uint64_t requests(void)
 	return atomic_load(&publisher->counters[BUS_MESSAGES]);
 }
 
+static struct rlimit limit;
+
+/* Memory gets no descriptor below 3, so there is none for a join. */
+static void limit_descriptors(void)
+{
+	struct rlimit none;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ 4, limit.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+/* Criterion needs some itself. */
+static void unlimit_descriptors(void)
+{
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
 /* There is no descriptor for the join of either topic, which is asked for with each pulse. */
 Test(patience, a_shortage_is_told_once_for_each_topic)
 {
@@ -229,7 +248,6 @@ Test(patience, a_shortage_is_told_once_for_each_topic)
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct tb_subscriber *subscriber;
 	struct notes notes = { 0 };
-	struct rlimit limit, none;
 	uint64_t enough;
 
 	tb_publisher_close(publisher);
@@ -237,17 +255,65 @@ Test(patience, a_shortage_is_told_once_for_each_topic)
 	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
 	scene_publish(scene_topic(publisher, "u", 64, 0), 1, 2);
 	subscriber = scene_subscriber("shm", 0);
-	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = (struct rlimit){ 4, limit.rlim_max }; /* memory gets none below 3 */
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	limit_descriptors();
 	scene_subscribe(subscriber, ">", TB_FROM_OLDEST, &notes);
 	enough = requests() + 20; /* three with each pulse, and a schema's before */
 	while (requests() < enough && scene_now_ms() < until_ms)
 		tb_poll(subscriber, 1);
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0); /* Criterion needs some itself */
+	unlimit_descriptors();
 	cr_expect_geq(requests(), enough, "the joins are not asked for again");
 	cr_expect_str_eq(notes.text, words);
 	cr_expect(scene_poll_until(subscriber, &notes.records, 4), "%s", notes.text);
 	tb_subscriber_close(subscriber);
 	notes_free(&notes);
+}
+
+#define NONE_LEFT "topic t: at the publisher: no descriptor for shared memory: Too many open files"
+
+/* Subscribes to t by its name while the publisher has no descriptor for the join. */
+static void subscribe_to_none(uint32_t flags, uint32_t subscription_flags)
+{
+	struct notes notes = { 0 };
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = notes_record,
+							 .on_event = notes_event,
+							 .user = &notes,
+							 .from = TB_FROM_OLDEST,
+							 .flags = subscription_flags };
+	struct tb_subscriber *subscriber = scene_subscriber("shm", flags);
+	const bool waits = flags || subscription_flags;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	struct tb_subscription *subscription;
+	char words[256];
+	uint64_t enough;
+	int result;
+
+	limit_descriptors();
+	result = tb_subscribe(subscriber, "t", &options, &subscription);
+	snprintf(words, sizeof(words), "%s", tb_error());
+	enough = requests() + (result == 0 ? 6 : 0); /* it is asked for again, three times */
+	while (requests() < enough && scene_now_ms() < until_ms)
+		tb_poll(subscriber, 1);
+	unlimit_descriptors();
+	cr_assert_eq(result, waits ? 0 : -EMFILE);
+	cr_expect_str_eq(words, waits ? "shm:test: " NONE_LEFT : NONE_LEFT);
+	cr_expect_geq(requests(), enough, "the join is not asked for again");
+	if (waits) {
+		cr_expect(scene_poll_until(subscriber, &notes.records, 2), "%s", notes.text);
+		cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n2 B update 2\n");
+	}
+	tb_subscriber_close(subscriber);
+	notes_free(&notes);
+}
+
+Test(patience, a_shortage_of_the_publisher_s_is_waited_out_by_who_waits)
+{
+	static const uint32_t flags[][2] = { { TB_WAIT, 0 }, { 0, TB_WAIT }, { 0, 0 } };
+
+	for (int i = 0; i < 3; i++) {
+		tb_publisher_close(publisher);
+		publisher = scene_publisher_of("shm", SCENE_HASTY_MS);
+		scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+		subscribe_to_none(flags[i][0], flags[i][1]);
+	}
 }
