@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "bus/error.h"
+#include "bus/hash.h"
 #include "subscriber/subscriber.h"
 
 static void gone_keep(struct tb_subscriber *subscriber, int code, const char *words)
@@ -215,6 +216,24 @@ static void refusal_tell(struct tb_subscriber *subscriber)
 	}
 }
 
+/* The publisher is there and has no room: each topic that was told stale is told so once more, with
+ * the reason, and again when its words change. */
+static void no_room_tell(struct tb_subscriber *subscriber)
+{
+	const char *words = subscriber->gone_words;
+	const uint64_t why = XXH3_64bits(words, strlen(words));
+
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		struct tb_source *source = subscriber->table[i];
+
+		if (!source || !source->stale || source->stale_why == why ||
+		    source->state >= SOURCE_ENDED)
+			continue;
+		source->stale_why = why;
+		deliver_stale_why(source, subscriber->gone_code, words);
+	}
+}
+
 /* A publisher that does not want us, or has no room, is asked less and less often. */
 static uint64_t pause_ms(const struct tb_subscriber *subscriber)
 {
@@ -239,6 +258,8 @@ static void connection_ended(struct tb_subscriber *subscriber)
 	}
 	if (unwanted)
 		refusal_tell(subscriber);
+	else
+		no_room_tell(subscriber);
 	if (pause_ms(subscriber) < REFUSED_MS)
 		subscriber->refusals++;
 }

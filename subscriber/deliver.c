@@ -42,6 +42,16 @@ void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 	event_tell(source->subscription, &event);
 }
 
+void deliver_stale_why(struct tb_source *source, int code, const char *words)
+{
+	struct tb_event event = event_of(source, TB_EVENT_STALE);
+
+	event.first = source->next;
+	event.code = code;
+	event.words = words;
+	event_tell(source->subscription, &event);
+}
+
 void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum tb_cause cause)
 {
 	static const enum subscription_counter counters[] = {

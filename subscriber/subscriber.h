@@ -80,6 +80,7 @@ struct tb_source {
 	bool has_successor; /* switched to when the old epoch was read as far as it goes */
 	bool orphan;        /* its connection went; to be joined anew */
 	bool armed, stale;
+	uint64_t stale_why; /* a hash of the words that told why; 0: none did */
 
 	/* Position. */
 	uint64_t next;           /* the sequence to be delivered next; 0: not begun */
@@ -256,6 +257,8 @@ bool source_line(struct tb_source *, bool valid);
 void deliver_holes(struct tb_source *);
 void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
 void deliver_event(struct tb_source *, enum tb_event_kind);
+/* Of a topic that was told stale: why it stays so. */
+void deliver_stale_why(struct tb_source *, int code, const char *words);
 void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
 void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *words);
 

@@ -236,11 +236,13 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 	case TB_EVENT_ENDED:
 		put_event_number(rows, "head", event->head);
 		break;
+	case TB_EVENT_STALE:
 	case TB_EVENT_REFUSED:
+		if (event->code == 0)
+			break;
 		put_event_number(rows, "code", (uint64_t)event->code);
 		put_event_text(rows, "words", event->words ? event->words : "");
 		break;
-	case TB_EVENT_STALE:
 	case TB_EVENT_LIVE:
 		break;
 	}

@@ -74,7 +74,9 @@ enum tb_event_kind {
 	TB_EVENT_APPEARED = 1, /* the topic was joined: epoch, first (to be delivered next) */
 	TB_EVENT_GAP,          /* records first to last are lost: cause */
 	TB_EVENT_STALE,   /* no sign of life from the publisher within the stale bound; or none from
-			   * the writer of a watched topic; or how far it is could not be read */
+			   * the writer of a watched topic; or how far it is could not be read.
+			   * Once more with code and words where the publisher is there and has
+			   * no room for us: EUSERS, EAGAIN */
 	TB_EVENT_LIVE,    /* it is there again, in the same epoch. Both are about the pulse: what is
 			   * held is delivered meanwhile, so records may come before it */
 	TB_EVENT_RESTART, /* a new epoch: old_epoch, delivered, head tell where the old one was
@@ -97,8 +99,9 @@ struct tb_event {
 	uint64_t first, last; /* GAP: both lost; APPEARED: first */
 	uint64_t delivered;   /* the last sequence accounted for (delivered or told as a gap) */
 	uint64_t head;        /* the last head known; RESTART: of the old epoch */
-	int code;             /* REFUSED: errno value: ENOENT, EACCES, EPROTO, ENOSPC ... */
-	const char *words;    /* REFUSED: for a person; valid inside the handler */
+	int code;             /* REFUSED: errno value: ENOENT, EACCES, EPROTO, ENOSPC ...; STALE: 0,
+			       * or why it stays so */
+	const char *words;    /* where there is a code, for a person; valid inside the handler */
 };
 
 /* A joined topic, as handlers see it; valid while its subscription is, its schema until RESTART. */

@@ -8,6 +8,7 @@ ORACLE is the program that derives the rows of an ITCH file from the rules alone
 """
 import csv
 import datetime
+import errno
 import gzip
 import json
 import os
@@ -565,6 +566,27 @@ topics:
         events = [json.loads(line) for line in cat.out.read_text().splitlines()
                   if '"event":"restart"' in line]
         self.assertNotEqual(events[0]["epoch"], events[0]["old_epoch"])
+        self.stop(second)
+
+    def test_a_reader_whose_place_was_taken_is_told_why_it_stays_stale(self):
+        feed = "type: synthetic, symbols: 10, rate: 20000, speed: realtime, date: 2024-01-02"
+        first = self.pubd(settings(feed, ["quote"]))
+        cat = self.cat("nasdaq.quote", form="json", start="newest")
+        self.until(lambda: cat.out.exists() and cat.out.stat().st_size > 1000, "rows", cat)
+        cat.send_signal(signal.SIGSTOP)
+        first.kill()
+        first.wait()
+        second = self.pubd(settings(feed, ["quote"], bus=", subscribers_max: 1"), "again.yaml")
+        other = self.cat("nasdaq.quote", form="json", start="newest")
+        self.until(lambda: other.out.exists() and other.out.stat().st_size > 1000, "rows", other)
+        cat.send_signal(signal.SIGCONT)
+        why = (f'{{"event":"stale","code":{errno.EUSERS},"words":"the publisher has as many '
+               'subscribers as it may have"}\n')
+        self.until(lambda: why in cat.out.read_text(), "why", cat)
+        other.kill()
+        self.until(lambda: '"event":"restart"' in cat.out.read_text(), "restart", cat)
+        self.assertEqual(cat.out.read_text().count(why), 1)
+        cat.kill()
         self.stop(second)
 
     def test_closed_standard_descriptors_are_not_mistaken_for_its_own(self):

@@ -194,7 +194,10 @@ void notes_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_STALE:
 		notes->stale = true;
-		note(notes, "stale\n");
+		if (event->words)
+			note(notes, "stale %d %s\n", event->code, event->words);
+		else
+			note(notes, "stale\n");
 		break;
 	case TB_EVENT_LIVE:
 		notes->live = true;

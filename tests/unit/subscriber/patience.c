@@ -16,7 +16,8 @@
 
 static struct fabric_ops lossy;
 static unsigned int to_lose, asked;
-static int code; /* of what is told of a lost one */
+static int code; /* of what is told of a lost one, and its words */
+static const char *lost_words;
 static struct link_calls calls;
 static void *calls_user;
 
@@ -34,7 +35,7 @@ static int lossy_poll(struct link *link)
 	if (to_lose == 0)
 		return shm_link_poll(link);
 	to_lose--;
-	calls.gone(calls_user, code, "no answer from there");
+	calls.gone(calls_user, code, lost_words);
 	return 1;
 }
 
@@ -49,6 +50,7 @@ static void enter(void)
 	lossy.link_poll = lossy_poll;
 	cr_assert_eq(fabric_add(&lossy), 0);
 	code = ETIMEDOUT;
+	lost_words = "no answer from there";
 	publisher = scene_publisher("shm");
 	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
 }
@@ -208,6 +210,48 @@ Test(patience, who_finds_no_room_asks_less_and_less_often_until_there_is_some)
 {
 	expect_less_and_less(EUSERS);
 	expect_less_and_less(EAGAIN);
+}
+
+static void poll_until_told(struct tb_subscriber *subscriber, const struct notes *notes,
+			    const char *told)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	while (!notes->text || !strstr(notes->text, told)) {
+		cr_assert_lt(scene_now_ms(), until_ms, "waited for %s: %s", told, notes->text);
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+	}
+}
+
+/* The connection goes, and again and again there is no room for another one. */
+Test(patience, who_was_told_stale_is_told_once_that_there_is_no_room_for_it)
+{
+	struct notes notes = { 0 };
+	struct tb_subscriber *subscriber;
+	unsigned int enough;
+
+	scene_publish(scene_topic(publisher, "u", 64, 0), 1, 2);
+	subscriber = scene_subscriber("lossy", 0);
+	scene_subscribe(subscriber, "u", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 2));
+	for (int times = 0; times < 2; times++) {
+		code = EUSERS;
+		lost_words = "it has as many as it may have";
+		to_lose = 1000000000;
+		poll_until_told(subscriber, &notes, "stale 87 it has as many as it may have\n");
+		for (enough = asked + 3; asked < enough;)
+			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		code = EAGAIN;
+		lost_words = "it has no descriptor left";
+		poll_until_told(subscriber, &notes, "stale 11 it has no descriptor left\n");
+		to_lose = 0;
+		poll_until_told(subscriber, &notes, "live\n");
+		cr_expect_str_eq(strstr(notes.text, "stale"),
+				 "stale\nstale 87 it has as many as it may have\n"
+				 "stale 11 it has no descriptor left\nlive\n");
+		notes_free(&notes);
+	}
+	tb_subscriber_close(subscriber);
 }
 
 /* -- a shortage ---------------------------------------------------------------------------------
