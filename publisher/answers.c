@@ -22,6 +22,28 @@ static struct tb_topic *topic_of(const struct session *session, uint32_t id)
 	return publisher->topics[id - 1];
 }
 
+/* Keeps of a topic whether its join was refused last; whether it had been before. */
+static bool refused_before(struct session *session, uint32_t topic_id, bool refused)
+{
+	uint64_t *word = &session->refused[topic_id / 64 % (BUS_TOPICS_MAX / 64)];
+	const uint64_t bit = UINT64_C(1) << topic_id % 64, before = *word & bit;
+
+	*word = refused ? *word | bit : *word & ~bit;
+	return before;
+}
+
+/* For the log, once until it works: what is short is asked for again with each pulse. */
+static void join_refused(struct session *session, uint32_t topic_id, const char *words)
+{
+	char who[64], line[sizeof(who) + CONTROL_WORDS_MAX + 32];
+
+	if (refused_before(session, topic_id, true))
+		return;
+	session->peer->ops->peer_words(session->peer, who, sizeof(who));
+	snprintf(line, sizeof(line), "%s was refused a join: %s", who, words);
+	server_calls.notable(&session->publisher->gates[session->listener], NOTABLE_NEWS, line);
+}
+
 static int refuse(struct session *session, const struct control_message *asked, uint32_t topic_id,
 		  int code, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -37,6 +59,8 @@ static int refuse(struct session *session, const struct control_message *asked, 
 	vsnprintf(answer.refuse.words, sizeof(answer.refuse.words), format, args);
 	va_end(args);
 	counter_add(&session->publisher->counters[BUS_REFUSALS], 1);
+	if (asked->type == CONTROL_JOIN && code != ESTALE) /* which happens to anyone */
+		join_refused(session, topic_id, answer.refuse.words);
 	return session_send(session, &answer, NULL);
 }
 
@@ -161,6 +185,7 @@ static int answer_join(struct session *session, const struct control_message *as
 			      "topic %s: the publisher has no memory for another join",
 			      topic->name);
 	join->epoch = topic->shape.epoch;
+	refused_before(session, topic->shape.topic_id, false);
 	topic_describe(session, topic, &answer.grant.topic);
 	answer.grant.region_bytes = topic->memory.bytes;
 	answer.grant.key = exposure->ops->key(exposure);

@@ -108,6 +108,8 @@ class Descriptors(Limited):
         self.until(lambda: '"event":"refused"' in cat.out.read_text(), "refused", cat)
         self.assertRegex(cat.out.read_text(), rf'"code":{errno.EMFILE},"words":"topic t: at the '
                          'publisher: no descriptor for shared memory: Too many open files"')
+        second.says("warning pid [0-9]+ of user [0-9]+ was refused a join: topic t: at the publisher: "
+                    "no descriptor for shared memory")
         self.limit(second, free + 20)
         self.until(lambda: '"event":"restart"' in cat.out.read_text(), "restart", cat)
         cat.stop()

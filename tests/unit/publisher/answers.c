@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "bus/bus_page.h"
 #include "bus/control.h"
@@ -660,6 +662,49 @@ Test(answers, a_join_gives_the_memory_once_and_a_leave_takes_it_back)
 	}
 	cr_expect_eq(epoch_of("t"), epoch);
 	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0);
+}
+
+#define NONE_LEFT "topic t: at the publisher: no descriptor for shared memory: Too many open files"
+
+/* Memory gets no descriptor below 3, so the publisher has none for the join. */
+static void expect_none_left(uint64_t epoch, int times)
+{
+	struct rlimit limit, none;
+	bool refused = true;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ 4, limit.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	while (times-- > 0)
+		refused = join(&guest, 1, epoch)->type == CONTROL_REFUSE && refused;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0); /* Criterion needs some itself */
+	cr_expect(refused);
+	expect_refusal(&guest.answer, 1, EMFILE, NONE_LEFT);
+}
+
+Test(answers, a_join_that_is_refused_is_logged_once_until_it_works)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	char words[256];
+	uint64_t epoch;
+
+	join_bus(&guest);
+	epoch = epoch_of("t");
+	join(&guest, 1, epoch + 1); /* as of one that began again meanwhile */
+	cr_expect_eq(warnings, 0, "%s", logged);
+	expect_none_left(epoch, 3);
+	snprintf(words, sizeof(words), "pid %d of user %u was refused a join: " NONE_LEFT,
+		 (int)getpid(), (unsigned int)getuid());
+	cr_expect_str_eq(logged, words);
+	cr_expect_eq(warnings, 1);
+	cr_assert_eq(join(&guest, 1, epoch)->type, CONTROL_GRANT);
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	expect_none_left(epoch_of("t"), 2);
+	cr_expect_eq(warnings, 2);
+	join(&guest, 9, epoch);
+	join(&guest, 9, epoch);
+	cr_expect(was_logged("was refused a join: bus test: found topic id 9, "), "%s", logged);
+	cr_expect_eq(warnings, 3);
 }
 
 Test(answers, a_sleeper_is_woken_once_when_head_moved_and_at_once_when_it_had)
