@@ -90,6 +90,19 @@ void kept_store(volatile void *object, size_t bytes, uint64_t value)
 		show(at);
 }
 
+uint64_t kept_add(volatile void *object, size_t bytes, uint64_t more, memory_order order)
+{
+	volatile uint64_t *word = object;
+
+	step();
+	if (bytes != sizeof(*word))
+		abort();
+	if (order != memory_order_relaxed)
+		show(at);
+	*word += more;
+	return *word - more;
+}
+
 void kept_fence(memory_order order)
 {
 	step();

@@ -27,6 +27,8 @@ unsigned int kept_run(const struct kept_plan *, unsigned int processor, void (*c
 
 uint64_t kept_load(const volatile void *object, size_t bytes);
 void kept_store(volatile void *object, size_t bytes, uint64_t value);
+/* Visible at once; what was stored before it is, if the order says so. */
+uint64_t kept_add(volatile void *object, size_t bytes, uint64_t more, memory_order order);
 void kept_fence(memory_order order);
 long kept_syscall(long number, long command);
 /* Whoever reads it sees what was stored before. */
@@ -35,11 +37,14 @@ int kept_signal(int fd, uint64_t count);
 #ifdef KEPT
 #undef atomic_load_explicit
 #undef atomic_store_explicit
+#undef atomic_fetch_add_explicit
 #undef atomic_thread_fence
 #define atomic_load_explicit(object, order)                                                        \
 	((__typeof__((void)0, *(object)))kept_load((object), sizeof(*(object))))
 #define atomic_store_explicit(object, value, order)                                                \
 	kept_store((object), sizeof(*(object)), (uint64_t)(value))
+#define atomic_fetch_add_explicit(object, more, order)                                             \
+	kept_add((object), sizeof(*(object)), (more), (order))
 #define atomic_thread_fence(order)                 kept_fence(order)
 #define eventfd_write(fd, count)                   kept_signal((fd), (count))
 #define syscall(number, command, flags, processor) kept_syscall((number), (command))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No wake-up is lost: a flush and an arming that meet at every place, with every store visible at
- * once, late, or not before a fence (kept.h). What tests/unit/publisher/wakeup.c leaves to luck, on
- * the machine there is, happens here each time. */
+/* No wake-up is lost: a flush, an arming and a look that meet at every place, with every store
+ * visible at once, late, or not before a fence (kept.h). What tests/unit/publisher/wakeup.c leaves
+ * to luck, on the machine there is, happens here each time. */
 #include <criterion/criterion.h>
 #include <sys/eventfd.h>
 
@@ -36,20 +36,34 @@ static void arm(void)
 	seen |= atomic_load_explicit(&head, memory_order_relaxed) >= wanted; /* A2 */
 }
 
-/* What the control thread does whenever it was signalled: one that was not woken sleeps on. */
+/* As the control thread looks at a topic's sleepers: it sets no word that is set. */
+static void look(void)
+{
+	seen |= atomic_load_explicit(&head, memory_order_relaxed) >= wanted;
+	if (seen)
+		return;
+	if (atomic_load_explicit(&wakeup.armed, memory_order_relaxed) == 0)
+		wakeup_arm(&wakeup);
+	seen |= atomic_load_explicit(&head, memory_order_relaxed) >= wanted; /* A2 */
+}
+
+/* What the control thread does whenever it was signalled, by whatever topic: one that was not
+ * signalled for is not looked at. */
 static void hear(void)
 {
 	eventfd_t count;
 
-	if (eventfd_read(wakeup.event_fd, &count) == 0) {
+	if (eventfd_read(wakeup.event_fd, &count) == 0 && wakeup_signalled(&wakeup)) {
 		signalled++;
-		arm();
+		look();
 	}
 }
 
 static void begin(bool fence_in_flush, uint64_t until)
 {
 	atomic_init(&wakeup.armed, 0);
+	atomic_init(&wakeup.signals, 0);
+	wakeup.signals_seen = 0;
 	wakeup.fence_in_flush = fence_in_flush;
 	atomic_init(&head, 0);
 	wanted = until;
@@ -111,6 +125,23 @@ static void meet_again(const struct kept_plan *plan, bool fence_in_flush)
 	kept_run(&none, CONTROL, arm, hear);
 	cr_assert_lt(kept_run(plan, WRITER, flush_twice, hear), STEPS);
 	end(plan, "a signal heard in two flushes");
+	begin(fence_in_flush, 2);
+	arm();
+	flush();
+	cr_assert_lt(kept_run(plan, CONTROL, hear, flush), STEPS);
+	end(plan, "a flush in a look at the sleepers");
+}
+
+/* The same where another topic's signal is heard as well: a look may come before the own one. */
+static void meet_early(const struct kept_plan *plan, bool fence_in_flush)
+{
+	static const struct kept_plan none;
+
+	begin(fence_in_flush, 2);
+	kept_run(&none, CONTROL, arm, hear);
+	eventfd_write(wakeup.event_fd, 1);
+	cr_assert_lt(kept_run(plan, WRITER, flush_twice, hear), STEPS);
+	end(plan, "another topic's signal heard in two flushes");
 }
 
 Test(wake, none_is_lost_where_flush_and_arming_meet_with_membarrier)
@@ -131,4 +162,15 @@ Test(wake, one_that_a_signal_had_nothing_for_is_signalled_again_with_membarrier)
 Test(wake, one_that_a_signal_had_nothing_for_is_signalled_again_with_the_fence_in_the_flush)
 {
 	walk(meet_again, true);
+}
+
+Test(wake, a_look_that_comes_before_its_signal_is_as_good_as_one_after_it_with_membarrier)
+{
+	walk(meet_early, false);
+}
+
+Test(wake,
+     a_look_that_comes_before_its_signal_is_as_good_as_one_after_it_with_the_fence_in_the_flush)
+{
+	walk(meet_early, true);
 }
