@@ -16,6 +16,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 BOOT_SECONDS = 120
 ONE, BYTEWISE, SEVERAL = "one guest", "one guest, bytewise", "several guests"
+ALL_MB, ALONE_MB = 2048, 1024
 APART = 3  # hosts of several guests: a publisher, and two others
 CORES = len(os.sched_getaffinity(0))
 LEAN = "init_on_alloc=0 hardened_usercopy=off audit=0 lsm= psi=0 cgroup_disable=memory randomize_kstack_offset=off"
@@ -67,7 +68,7 @@ class Guest:
         self.began = time.monotonic()
         self.process = qemu(
             ["-machine", "q35", "-accel", accel, "-cpu", emulated if accel.startswith("tcg") else "host",
-             "-smp", str(processors), "-m", "2048" if number == 0 else "1024",
+             "-smp", str(processors), "-m", str(ALL_MB if number == 0 else ALONE_MB),
              "-kernel", f"{ready}/vmlinux", "-initrd", f"{ready}/initramfs",
              "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests "
              f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {words}lab.guest={number}",

@@ -2,6 +2,7 @@
 """Runs commands and scenarios on hosts with real verbs. scripts/lab says how it is called."""
 import argparse
 import pathlib
+import re
 import resource
 import shlex
 import shutil
@@ -16,12 +17,13 @@ import tty
 
 import hot
 import lanes
-from guests import CORES, ONE, Failed, Topology
+from guests import ALONE_MB, APART, CORES, ONE, Failed, Topology
 from hosts import Lab
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOREVER = 1e9
 HOSTS = 4  # that scenarios need
+LANES_MAX = 4
 HOSTS_MAX = 99  # addresses and routing tables are numbered by them
 
 
@@ -140,6 +142,12 @@ def number(kind, low, high):
     return read
 
 
+def lanes_usual():
+    """One more than processors, since scenarios wait as well; as many as have the memory for three guests each."""
+    found = re.search(r"^MemAvailable: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)
+    return max(1, min(CORES + 1, LANES_MAX, int(found[1]) // (APART * ALONE_MB * 1024)))
+
+
 class Parser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(2, f"lab: {message}\n")
@@ -152,7 +160,7 @@ def parse():
     parser.add_argument("--hosts", type=number(int, 1, HOSTS_MAX), default=HOSTS)
     parser.add_argument("--limit", type=number(float, 1, FOREVER))
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--lanes", type=number(int, 1, 64), default=min(CORES, 4))
+    parser.add_argument("--lanes", type=number(int, 1, 64), default=lanes_usual())
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true")

@@ -6,7 +6,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 150
-RATE, RECORDS, FORGED, SEED = 20, 150, 500, 20241
+RATE, RECORDS, FORGED, SEED = 20, 100, 500, 20241
 INTERVAL_MS = 1  # readers look at a progress line no more often
 STALE_MS = 200   # a slow reader asks for the publisher's pulse four times in it, by its own clock
 SLOW = "env LD_PRELOAD=$BUILD/tests/lab/liblab-slow.so"

@@ -28,7 +28,7 @@ def shaped(lab, scene, name, how, records):
 
 def run(lab):
     scene = failures.Scene(lab, kinds=("shm", *PLACES), rate=RATE)
-    shaped(lab, scene, "one", "loss 1% delay 1ms", 250)
-    shaped(lab, scene, "ten", "loss 10% delay 2ms", 150)
+    shaped(lab, scene, "one", "loss 1% delay 1ms", 200)
+    shaped(lab, scene, "ten", "loss 10% delay 2ms", 100)
     scene.all_read_on()
     scene.end()

@@ -5,7 +5,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 120
-RECORDS, NOTICES = 1500, 20
+RECORDS, NOTICES = 800, 20
 
 
 def run(lab):
