@@ -24,6 +24,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "bus/control.h"
 #include "bus/error.h"
 #include "bus/verbs.h"
 #include "tickbus/error.h"
@@ -33,6 +34,7 @@
 #define WITHDRAWN_MS    2000
 #define PROBE_MS        1000
 #define PROBE_LATE_MS   30000
+#define NUDGE_MS        30000
 #define GROUP_RETRY_MS  1000
 #define JOIN_LATE_MS    10000
 
@@ -858,8 +860,7 @@ static int completions_take(struct verbs_listener *listener)
 
 /* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not acknowledged
  * tells. How often the device tries it again was said by the subscriber's request, and may be for
- * ever. iWARP has no such acknowledgement. There TCP gives up what it sent, after minutes; of a
- * connection that nothing is sent by, nothing tells. */
+ * ever. */
 static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
 {
 	const uint64_t since_ms = verbs_now_ms() - peer->probed_ms;
@@ -872,6 +873,19 @@ static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
 	}
 }
 
+/* iWARP has no such acknowledgement. There TCP gives up what it sent, after minutes, and the
+ * connection ends; but something has to be sent: a wake for no topic. */
+static void peer_nudge(struct verbs_peer *peer)
+{
+	const struct control_message nothing = { .type = CONTROL_WAKE };
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+
+	if (verbs_now_ms() - peer->probed_ms < NUDGE_MS)
+		return;
+	peer->probed_ms = verbs_now_ms();
+	verbs_channel_nudge(&peer->channel, bytes, control_encode(&nothing, bytes));
+}
+
 static void peers_look(struct verbs_listener *listener)
 {
 	const bool probes = listener->device->device->transport_type == IBV_TRANSPORT_IB;
@@ -882,6 +896,8 @@ static void peers_look(struct verbs_listener *listener)
 		next = peer->next;
 		if (probes)
 			peer_probe(listener, peer);
+		else if (peer->up)
+			peer_nudge(peer);
 		if (peer->dead)
 			continue;
 		verbs_channel_look(&peer->channel);

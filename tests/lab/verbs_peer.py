@@ -91,7 +91,7 @@ class Memory:
 
 
 class Peer(protocol.Requests):
-    """A connection. `first` is what is said instead of the hello; a silent one has nothing to send or receive with."""
+    """A connection. `first` is what is said instead of the hello; a silent one has receives, and nothing else."""
 
     def __init__(self, source, host, port, first=None, silent=False):
         self.channel = CMEventChannel()
@@ -102,7 +102,11 @@ class Peer(protocol.Requests):
         self.id.resolve_route()
         event(self.channel, RDMA_CM_EVENT_ROUTE_RESOLVED).ack_cm_event()
         self.id.create_qp(QPInitAttr(qp_type=IBV_QPT_RC, cap=QPCap(max_send_wr=64, max_recv_wr=RECEIVES)))
-        if not silent:
+        if silent:
+            self.receives = [MR(self.id.pd, FRAME, IBV_ACCESS_LOCAL_WRITE)]
+            for _ in range(RECEIVES):
+                self.id.post_recv(self.receives[0])
+        else:
             self.prepare()
         self.connect(protocol.hello() if first is None else first)
 
