@@ -194,13 +194,13 @@ static int socket_closed_to_us(const struct shm_listener *listener)
 {
 	const char *path = listener->place.address.sun_path;
 	struct stat there;
-	char owner[32] = "another";
+	char owner[32] = "";
 
 	if (lstat(path, &there) == 0)
-		snprintf(owner, sizeof(owner), "%u", (unsigned int)there.st_uid);
+		snprintf(owner, sizeof(owner), " of user %u", (unsigned int)there.st_uid);
 	return error_set(EACCES,
-			 "address shm:%s: %s is a socket of user %s that user %u has no permission "
-			 "to connect to: a process may listen there; if none does, remove it",
+			 "address shm:%s: %s is a socket%s that user %u has no permission to "
+			 "connect to: a process may listen there; if none does, remove it",
 			 listener->name, path, owner, (unsigned int)geteuid());
 }
 

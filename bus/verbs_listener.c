@@ -458,7 +458,7 @@ static void poll_soon(struct verbs_listener *listener)
 	timerfd_settime(listener->timer, 0, &now, NULL);
 }
 
-/* What became of its senders, in one line likewise. */
+/* What became of its senders, in one line likewise, whatever else others of them lack. */
 static void senders_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
 	char words[ADDRESS_WORDS];
@@ -466,7 +466,7 @@ static void senders_result(struct verbs_listener *listener, struct verbs_group *
 	if (group->round)
 		poll_soon(listener); /* L7 */
 	address_words((const struct sockaddr *)&group->asked.group, words);
-	if (result < 0 && -result != group->missing)
+	if (result < 0 && !group->missing)
 		notable(listener, NOTABLE_NEWS,
 			"address rdma:%s: %s; a sender to %s is missing until it can be had",
 			listener->text, tb_error(), words);

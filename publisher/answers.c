@@ -22,11 +22,13 @@ static struct tb_topic *topic_of(const struct session *session, uint32_t id)
 	return publisher->topics[id - 1];
 }
 
-/* Keeps of a topic whether its join was refused last; whether it had been before. */
+/* Keeps of a topic whether its join was refused last; whether it had been before. Of ids that no
+ * topic can have once for all, since none of them is ever granted. */
 static bool refused_before(struct session *session, uint32_t topic_id, bool refused)
 {
-	uint64_t *word = &session->refused[topic_id / 64 % (BUS_TOPICS_MAX / 64)];
-	const uint64_t bit = UINT64_C(1) << topic_id % 64, before = *word & bit;
+	const uint32_t place = topic_id <= BUS_TOPICS_MAX ? topic_id : 0;
+	uint64_t *word = &session->refused[place / 64];
+	const uint64_t bit = UINT64_C(1) << place % 64, before = *word & bit;
 
 	*word = refused ? *word | bit : *word & ~bit;
 	return before;

@@ -41,7 +41,7 @@ struct session {
 	struct session *next, **link;
 	struct join *joins;
 	uint32_t listener;                     /* index */
-	uint64_t refused[BUS_TOPICS_MAX / 64]; /* a bit by topic id: its join was, last */
+	uint64_t refused[BUS_TOPICS_MAX / 64 + 1]; /* a bit by topic id: its join was, last */
 };
 
 struct feed_block {

@@ -15,9 +15,12 @@ PACE = 0.9  # of that before, or of the market's where one caught up before
 WAITED_MS = 1000  # who waited for one that stands still would wait for as long as that does, which is seconds
 
 
-def rate(before, after):
-    """By when the last record of each came: the books themselves are asked for by a signal, which may be late."""
-    return (after["total"] - before["total"]) / (after["last_ns"] - before["last_ns"])
+def rate(before, after, end_ns=0):
+    """By when the last record of each came: the books themselves are asked for by a signal, which may be late. Who had
+    none any more has the time until end_ns against him."""
+    if after["total"] == before["total"]:
+        raise Failed(f"no record came after {before}")
+    return (after["total"] - before["total"]) / (max(after["last_ns"], end_ns) - before["last_ns"])
 
 
 def pace(lab, scene, fast, where):
@@ -29,7 +32,7 @@ def pace(lab, scene, fast, where):
     ended = local.reads_on(RECORDS)
     found = {}
     for kind, reader in fast.items():
-        share = rate(before[kind], reader.sum()) / rate(began, ended)
+        share = rate(before[kind], reader.sum(), ended["last_ns"]) / rate(began, ended)
         age, when = reader.oldest(before[kind])
         late = scene.lateness[local.host.guest].ms(when - age, when)
         lab.note(f"over {kind}, {where}: {share:.3f} of the market's pace, a record was {age:.0f} ms old at most, on a "

@@ -843,6 +843,27 @@ Test(sender, that_can_never_be_had_does_not_keep_those_behind_it_waiting)
 	publisher_end();
 }
 
+Test(sender, that_lacks_something_else_than_another_one_is_told_of_with_it)
+{
+	struct pollfd fd;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_UD);
+	fd = (struct pollfd){ .fd = verbs_listener_fd(listener), .events = POLLIN };
+	refused_bytes = 64 * 128;
+	cr_assert_eq(verbs_announcer(listener, NULL, 128, &second), 0);
+	register_errno = EPERM;
+	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	while (refused_count < 4) {
+		later_s += 100;
+		poll(&fd, 1, 1000);
+		verbs_listener_poll(listener);
+	}
+	cr_expect_eq(lines, 1, "%s", news);
+	register_errno = 0;
+	verbs_announcer_close(second);
+	publisher_end();
+}
+
 /* RoCE joins no groups of IPv6. */
 Test(group, that_a_kernel_has_no_multicast_for_is_sent_to_by_udp_where_it_may)
 {

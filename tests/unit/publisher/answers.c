@@ -707,6 +707,21 @@ Test(answers, a_join_that_is_refused_is_logged_once_until_it_works)
 	cr_expect_eq(warnings, 3);
 }
 
+Test(answers, joins_of_what_no_topic_can_be_are_logged_once_whatever_works_meanwhile)
+{
+	uint64_t epoch;
+
+	scene_topic(publisher, "t", 64, 0);
+	join_bus(&guest);
+	epoch = epoch_of("t");
+	for (int i = 0; i < 10; i++) {
+		cr_assert_eq(join(&guest, 1, epoch)->type, CONTROL_GRANT);
+		for (uint32_t times = 1; times < 4; times++)
+			cr_assert_eq(join(&guest, 1 + times * 1024, epoch)->type, CONTROL_REFUSE);
+	}
+	cr_expect_eq(warnings, 1, "%u lines", warnings);
+}
+
 Test(answers, a_sleeper_is_woken_once_when_head_moved_and_at_once_when_it_had)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
