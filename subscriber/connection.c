@@ -43,7 +43,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		s->discover = true;
 		s->refused = false;
-		memset(s->shortages, 0, sizeof(s->shortages));
+		memset(s->told, 0, sizeof(s->told));
 	}
 }
 

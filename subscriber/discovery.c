@@ -68,8 +68,10 @@ void discovery_reset(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;
 
-	if (discovery->phase != DISCOVERY_IDLE && discovery->subscription)
+	if (discovery->phase != DISCOVERY_IDLE && discovery->subscription) {
 		discovery->subscription->discover = true;
+		discovery->subscription->changed |= discovery->changed;
+	}
 	discovery->phase = DISCOVERY_IDLE;
 	discovery->subscription = NULL;
 }
@@ -174,15 +176,16 @@ static const struct control_topic *asked_for(const struct discovery *discovery)
 	return discovery->phase == DISCOVERY_CATALOGUE ? NULL : &discovery->topics[discovery->at];
 }
 
-/* Whether it is told now: a shortage is met with each pulse, until it is over or another refusal
- * comes. */
-static bool is_news(struct tb_subscription *subscription, uint32_t topic_id, int code,
+/* Whether it is told now. While one topic's shortage lasts, the others' refusals are met with each
+ * pulse, too. */
+static bool is_news(const struct discovery *discovery, uint32_t topic_id, int code,
 		    const char *words)
 {
-	const uint64_t before = subscription->shortages[topic_id];
+	uint64_t *told = &discovery->subscription->told[topic_id];
+	const uint64_t before = *told;
 
-	subscription->shortages[topic_id] = is_short(code) ? XXH3_64bits(words, strlen(words)) : 0;
-	return !is_short(code) || subscription->shortages[topic_id] != before;
+	*told = XXH3_64bits(words, strlen(words));
+	return *told != before || (discovery->changed && !is_short(code));
 }
 
 /* topic NULL: the catalogue is refused. */
@@ -191,7 +194,7 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 {
 	struct tb_subscription *subscription = subscriber->discovery.subscription;
 	const uint32_t id = topic ? topic->shape.topic_id : 0;
-	const bool news = is_news(subscription, id, code, words);
+	const bool news = is_news(&subscriber->discovery, id, code, words);
 
 	subscription->again |= is_short(code);
 	if (subscription->fresh && (subscription->error == 0 || code == ENOSPC)) {
@@ -277,7 +280,8 @@ void discovery_step(struct tb_subscriber *subscriber)
 			continue;
 		if (!s->again) /* a join that is asked for with each pulse needs its schema */
 			schemas_forget(subscriber);
-		s->discover = s->again = false;
+		discovery->changed = s->changed;
+		s->discover = s->changed = s->again = false;
 		discovery->subscription = s;
 		discovery->after = discovery->count = discovery->at = 0;
 		ask_catalogue(subscriber);
@@ -304,7 +308,7 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 		    pattern_match(discovery->subscription->pattern, topic->name))
 			discovery->topics[discovery->count++] = *topic;
 	}
-	discovery->subscription->shortages[0] = 0;
+	discovery->subscription->told[0] = 0;
 	if (message->topics.more && discovery->after > before)
 		ask_catalogue(subscriber);
 	else
@@ -363,7 +367,7 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 		refused(subscriber, topic, -result, tb_error());
 		source_decline(subscriber, topic);
 	} else {
-		subscription->shortages[topic->shape.topic_id] = 0;
+		subscription->told[topic->shape.topic_id] = 0;
 	}
 	skip_topic(subscriber);
 }

@@ -138,16 +138,18 @@ static void page_use(struct tb_subscriber *subscriber)
 	if (bus_page_verify_pulse(&pulse, subscriber->welcome.bus_id,
 				  subscriber->welcome.topics_max) == 0 &&
 	    (!subscriber->pulse_known || pulse.count != subscriber->pulse_count)) {
-		const bool changed =
-			!subscriber->pulse_known || pulse.changes != subscriber->changes;
+		const bool first = !subscriber->pulse_known;
+		const bool changed = !first && pulse.changes != subscriber->changes;
 
 		subscriber->pulse_known = true;
 		subscriber->pulse_count = pulse.count;
 		subscriber->changes = pulse.changes;
 		subscriber->pulse_ms = now;
 		for (struct tb_subscription *s = subscriber->subscriptions; s;
-		     s = s->next_subscription)
-			s->discover |= changed || s->again;
+		     s = s->next_subscription) {
+			s->changed |= changed;
+			s->discover |= first || changed || s->again;
+		}
 		for (uint32_t i = 0; i < subscriber->topics_max; i++)
 			if (subscriber->table[i])
 				entry_look(subscriber, subscriber->table[i], &pulse);

@@ -128,6 +128,7 @@ struct tb_subscription {
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
 	bool discover; /* the catalogue is to be asked */
+	bool changed;  /* since the bus's topics did */
 	bool refused;  /* was told that the connection is */
 	bool again;    /* with the next pulse: there was a shortage for a join */
 	bool fresh;    /* tb_subscribe has not returned yet */
@@ -136,9 +137,9 @@ struct tb_subscription {
 	bool named; /* by the notice that is being taken */
 	int error;  /* the first refusal while fresh, its words in error_words */
 	char error_words[1024];
-	/* Hashes of the words in which a shortage was told, by topic id, 0: of the catalogue; until
-	 * it is over. */
-	uint64_t shortages[BUS_TOPICS_MAX + 1];
+	/* Hashes of the words of the last refusal, by topic id, 0: of the catalogue; until it is
+	 * over. */
+	uint64_t told[BUS_TOPICS_MAX + 1];
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
 
@@ -150,6 +151,7 @@ struct discovery {
 	struct tb_subscription *subscription;
 	uint32_t request;
 	uint32_t after, count, at;
+	bool changed;                 /* it is asked since the bus's topics did */
 	struct control_topic *topics; /* topics_max */
 	char *text;                   /* of the schema that is being fetched */
 	uint32_t text_bytes;

@@ -406,6 +406,48 @@ Test(crossing, a_shortage_is_told_again_where_something_else_was_refused_meanwhi
 	tb_schema_free(y);
 }
 
+static struct tb_topic *topic_of(const char *name, struct tb_schema *schema);
+
+static unsigned int times_told(const char *words)
+{
+	unsigned int times = 0;
+
+	for (const char *at = notes.text; (at = strstr(at, words)); at++)
+		times++;
+	return times;
+}
+
+/* Beside a shortage, for which the catalogue is asked with each pulse. */
+Test(crossing, a_refusal_is_told_again_when_the_topics_change_and_not_with_each_pulse)
+{
+	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	struct tb_schema *x = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .schema = x };
+	struct tb_subscription *subscription;
+
+	publisher_again(SCENE_HASTY_MS);
+	topic_of("a", y);
+	scene_topic(publisher, "b", 64, 0);
+	subscriber = scene_subscriber("net", 0);
+	net.landless = true;
+	cr_assert_eq(tb_subscribe(subscriber, ">", &how, &subscription), 0, "%s", tb_error());
+	UNTIL(net.joins >= 10, 100);
+	cr_expect_eq(notes.events, 2, "after %u joins: %s", net.joins, notes.text);
+	topic_of("c", y);
+	UNTIL(times_told("refused a 71 ") == 2, 100);
+	net.joins = 0;
+	UNTIL(net.joins >= 10, 100);
+	cr_expect_eq(times_told("refused a 71 "), 2, "after %u joins: %s", net.joins, notes.text);
+	cr_expect_eq(times_told("refused b 12 "), 1, "after %u joins: %s", net.joins, notes.text);
+	cr_expect_geq(times_told("refused c 71 "), 1, "%s", notes.text);
+	tb_schema_free(x);
+	tb_schema_free(y);
+}
+
 /* Not joined again, and not lost: its next epoch is. */
 static void end_and_connect_again(bool viewed)
 {
