@@ -259,6 +259,13 @@ static int bus_look(struct table *table, const char *address, const struct comma
 		finding.verdict = TB_VERDICT_ADVICE;
 		finding.remedy = "show a ticket that the bus knows (--ticket), or see access in "
 				 "pubd's settings";
+	} else if (topics == -EUSERS) {
+		finding.verdict = TB_VERDICT_ADVICE;
+		finding.remedy =
+			"a larger subscribers_max in pubd's settings, or fewer subscribers";
+	} else if (topics == -EAGAIN) {
+		finding.verdict = TB_VERDICT_ADVICE;
+		finding.remedy = "a limit of the publisher's is reached: see what its log says";
 	} else if (topics < 0) {
 		finding.verdict = TB_VERDICT_BAD;
 		finding.remedy = "see whether pubd runs there, and what its log says";

@@ -73,7 +73,7 @@ struct tb_publisher_options {
 	size_t group_count;
 	uint32_t stale_ms;        /* stale bound told to subscribers; 0: 1,000; 20 to 60,000 */
 	uint32_t topics_max;      /* 0: 256; at most 1,024 */
-	uint32_t subscribers_max; /* connections at once; 0: 1,024; at most 65,536 */
+	uint32_t subscribers_max; /* connections to each address; 0: 1,024; at most 65,536 */
 	uint32_t exit_wait_ms;    /* how long close serves subscribers that have not read to the end
 				   * of ended topics; 0: 5,000; UINT32_MAX: not at all */
 	tb_log_handler *log;      /* NULL: nothing is logged */

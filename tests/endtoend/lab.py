@@ -35,6 +35,7 @@ class Usage(unittest.TestCase):
                                  (["--hosts", "x", "--run", "true"], f"--hosts: found 'x', {hosts}"),
                                  (["--hosts", "100", "--run", "true"], f"--hosts: found '100', {hosts}"),
                                  (["--hosts", "2", "devices"], "--hosts: found 2, expected 4 or more for scenarios"),
+                                 (["--build", "/nowhere", "torn"], "--build: found no build in /nowhere, expected a "),
                                  (["--lanes", "0"], "--lanes: found '0', expected a number from 1 to 64"),
                                  (["--limit", "nan"], "--limit: found 'nan', expected a number from 1 to "),
                                  (["--shell", "5"], "--shell: found host 5, expected one from 1 to 4"),
@@ -47,6 +48,12 @@ class Usage(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""), (arguments, result.stderr))
             self.assertRegex(result.stderr, r"\Alab: [^\n]*\n\Z", arguments)
             self.assertIn(words, result.stderr, arguments)
+
+    def test_an_option_without_its_value_is_named(self):
+        for option in ("--run", "--hosts", "--limit", "--lanes", "--build"):
+            result = run(option)
+            self.assertEqual(result.returncode, 2)
+            self.assertTrue(result.stderr.startswith(f"scripts/lab: found no value of {option}, "), result.stderr)
 
     def test_a_shells_exit_status_is_the_labs(self):
         import lab

@@ -583,6 +583,9 @@ topics:
         why = (f'{{"event":"stale","code":{errno.EUSERS},"words":"the publisher has as many '
                'subscribers as it may have"}\n')
         self.until(lambda: why in cat.out.read_text(), "why", cat)
+        doctor = self.begin(TICKBUS, "doctor", "shm:b", "--format", "csv")
+        doctor.wait(PATIENCE_S)
+        self.assertRegex(doctor.out.read_text(), '(?m)^advice,"?shm:b"?,.*as many subscribers as it may have.*subscribers_max')
         other.kill()
         self.until(lambda: '"event":"restart"' in cat.out.read_text(), "restart", cat)
         self.assertEqual(cat.out.read_text().count(why), 1)

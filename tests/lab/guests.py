@@ -127,7 +127,7 @@ class Guest:
         status = self.status("up", BOOT_SECONDS)
         if status != 0:
             why = "did not come up" if status is None else f"could not make its devices (status {status})"
-            raise Failed(f"guest {self.number} {why}:\n{self.log()}")
+            raise Failed(f"guest {self.number} {why}:\n{self.log() or 'it printed nothing'}")
         self.clock_check()
 
     def clock_check(self):

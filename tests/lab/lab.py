@@ -27,9 +27,20 @@ LANES_MAX = 4
 HOSTS_MAX = 99  # addresses and routing tables are numbered by them
 
 
+def boot(options, folder):
+    """Hosts in one guest. On a busy machine it may not come up: once more."""
+    for again in (True, False):
+        try:
+            return Topology(ONE, options.hosts, folder, options.ready, options.accel)
+        except Failed:
+            if not again:
+                raise
+            shutil.rmtree(folder)
+
+
 def run_command(options, folder):
     """Runs one command on host 1, its output as it comes; returns its exit status."""
-    topology = Topology(ONE, options.hosts, folder, options.ready, options.accel)
+    topology = boot(options, folder)
     try:
         lab = Lab(topology, options.source, options.build, options.limit or FOREVER)
         process = lab.host(1).start(f"exec bash -c {shlex.quote(options.run)}")
@@ -80,7 +91,7 @@ def hang_up(shell, link):
 
 def run_shell(options, folder):
     """A shell on one host, with the environment that a scenario's commands have; returns its exit status."""
-    topology = Topology(ONE, options.hosts, folder, options.ready, options.accel)
+    topology = boot(options, folder)
     saved = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     link = socket.socket(socket.AF_UNIX)
     try:
@@ -176,13 +187,15 @@ def parse():
 
 def wrong(options):
     """What cannot be done as it was asked for, in words; nothing: all of it can."""
-    known = lanes.scenarios()
+    known, usual = lanes.scenarios(), options.source / "build/gcc"
     unknown = [name for name in options.scenarios if name not in known]
     alone = [f"--{name}" for name in ("run", "shell") if getattr(options, name) is not None]
     if len(alone) > 1 or (alone and options.scenarios):
         return f"found {alone[0]} beside {(alone + options.scenarios)[1]}, expected one of the two"
     if unknown:
         return f"found no scenario {unknown[0]}, expected one of: {' '.join(known)}"
+    if options.build != usual and not options.ssh and not (options.build / "build.ninja").exists():
+        return f"--build: found no build in {options.build}, expected a folder that meson has set up"
     if not alone and options.hosts < HOSTS:
         return f"--hosts: found {options.hosts}, expected {HOSTS} or more for scenarios"
     if options.shell is None:
@@ -202,7 +215,7 @@ def main():
         return 0
     if options.list:
         for name, scenario in lanes.scenarios().items():
-            print(f"{name:24} {scenario.__doc__.strip().splitlines()[0]}")
+            print(f"{name:24} {' '.join(scenario.__doc__.split())}")
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
