@@ -69,7 +69,7 @@ struct shm_listener {
 	gid_t *groups;
 	size_t user_count, group_count;
 	unsigned int peers, peers_max;
-	bool bound;
+	bool locked, bound;
 	bool paused; /* no descriptor is left: the socket is not looked at */
 	struct shm_peer *first, *graveyard;
 };
@@ -138,6 +138,7 @@ static int lock_take(struct shm_listener *listener)
 			break;
 		close(listener->lock); /* its holder removed it on leaving: again */
 	}
+	listener->locked = true;
 	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(listener->lock, 0) < 0 || pwrite(listener->lock, pid, strlen(pid), 0) < 0)
 		return error_set(errno, "address shm:%s: %s cannot be written: %s", listener->name,
@@ -660,8 +661,9 @@ void shm_listener_close(struct listener *base)
 	while (listener->first)
 		peer_bury(listener, listener->first);
 	graves_clear(listener);
-	if (listener->bound && lock_named(listener)) {
-		unlink(listener->place.address.sun_path);
+	if (listener->locked && lock_named(listener)) {
+		if (listener->bound)
+			unlink(listener->place.address.sun_path);
 		unlink(listener->place.lock);
 	}
 	if (listener->socket >= 0)

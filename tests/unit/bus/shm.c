@@ -1395,10 +1395,10 @@ Test(shm, who_is_about_to_end_is_replaced)
 	pthread_join(ending, NULL);
 }
 
-/* Only what a publisher can have left is replaced. */
+/* Only what a publisher can have left is replaced; whoever finds something else leaves nothing. */
 Test(shm, what_is_no_socket_stays_where_it_is)
 {
-	char path[128], words[300];
+	char path[128], lock[128], words[300];
 	struct stat status;
 
 	snprintf(path, sizeof(path), "%s/test.sock", folder);
@@ -1412,6 +1412,8 @@ Test(shm, what_is_no_socket_stays_where_it_is)
 	expect_no_listening("test", EEXIST, words);
 	cr_expect_eq(lstat(path, &status), 0);
 	cr_expect(S_ISREG(status.st_mode));
+	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
+	cr_expect_lt(lstat(lock, &status), 0, "its lock is there still");
 }
 
 Test(shm, a_lock_that_leads_elsewhere_is_not_followed)
