@@ -188,6 +188,16 @@ static bool is_news(const struct discovery *discovery, uint32_t topic_id, int co
 	return *told != before || (discovery->changed && !is_short(code));
 }
 
+/* The last word stands, but that there is no room for all topics, which ends the call. */
+void discovery_outcome(struct tb_subscription *subscription, int code, const char *words)
+{
+	if (!subscription->fresh || subscription->error == -ENOSPC)
+		return;
+	subscription->error = -code;
+	subscription->waits = false;
+	strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
+}
+
 /* topic NULL: the catalogue is refused. */
 static void refused(struct tb_subscriber *subscriber, const struct control_topic *topic, int code,
 		    const char *words)
@@ -197,10 +207,7 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 	const bool news = is_news(&subscriber->discovery, id, code, words);
 
 	subscription->again |= is_short(code);
-	if (subscription->fresh && (subscription->error == 0 || code == ENOSPC)) {
-		subscription->error = -code;
-		strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
-	}
+	discovery_outcome(subscription, code, words);
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
 		return; /* tb_subscribe tells it */
 	if (news)
@@ -309,6 +316,8 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 			discovery->topics[discovery->count++] = *topic;
 	}
 	discovery->subscription->told[0] = 0;
+	if (discovery->count == 0)
+		discovery_outcome(discovery->subscription, 0, "");
 	if (message->topics.more && discovery->after > before)
 		ask_catalogue(subscriber);
 	else
@@ -354,6 +363,7 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 	const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
 	int result;
 
+	discovery_outcome(subscription, 0, "");
 	if (strcmp(message->grant.topic.name, topic->name) != 0 ||
 	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
 	    message->grant.topic.shape.epoch != topic->shape.epoch ||
@@ -396,14 +406,15 @@ static bool is_waited_for(const struct tb_subscription *subscription, int code)
 static void refusal_told(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	const struct discovery *discovery = &subscriber->discovery;
+	struct tb_subscription *subscription = discovery->subscription;
+	const int code = (int)message->refuse.code;
 
-	discovery->subscription->waits =
-		is_waited_for(discovery->subscription, (int)message->refuse.code);
-	if (discovery->phase == DISCOVERY_JOIN && message->refuse.code == ESTALE)
-		discovery->subscription->discover = true; /* it began again: the catalogue knows */
-	else
-		refused(subscriber, asked_for(discovery), (int)message->refuse.code,
-			message->refuse.words);
+	if (discovery->phase == DISCOVERY_JOIN && code == ESTALE) {
+		subscription->discover = true; /* it began again: the catalogue knows */
+	} else {
+		refused(subscriber, asked_for(discovery), code, message->refuse.words);
+		subscription->waits = is_waited_for(subscription, code);
+	}
 	request_over(subscriber);
 }
 

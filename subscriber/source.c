@@ -400,12 +400,7 @@ static void header_fetched(struct tb_source *source)
 	if (region_header_verify(&header, &source->place.shape, source->name) < 0) {
 		struct tb_subscription *subscription = source->subscription;
 
-		if (subscription->fresh && subscription->error == 0) {
-			subscription->error = -EPROTO;
-			memcpy(subscription->error_words, tb_error(),
-			       strnlen(tb_error(), sizeof(subscription->error_words) - 1) + 1);
-			subscription->error_words[sizeof(subscription->error_words) - 1] = '\0';
-		}
+		discovery_outcome(subscription, EPROTO, tb_error());
 		deliver_refused(subscription, source->name, EPROTO, tb_error());
 		source_leave(source);
 		return;

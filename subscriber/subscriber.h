@@ -135,7 +135,7 @@ struct tb_subscription {
 	bool waits;    /* for what its publisher is short of, as it was asked to */
 	bool closing;
 	bool named; /* by the notice that is being taken */
-	int error;  /* the first refusal while fresh, its words in error_words */
+	int error;  /* the last refusal while fresh, its words in error_words; 0: none stands */
 	char error_words[1024];
 	/* Hashes of the words of the last refusal, by topic id, 0: of the catalogue; until it is
 	 * over. */
@@ -231,6 +231,8 @@ void discovery_step(struct tb_subscriber *);
 bool discovery_waits(const struct tb_subscriber *);
 /* An answer; false if it was not for the request under way. */
 bool discovery_answer(struct tb_subscriber *, const struct control_message *);
+/* What tb_subscribe will know of a refusal, when it ends; code 0: none stands any more. */
+void discovery_outcome(struct tb_subscription *, int code, const char *words);
 
 /* source.c */
 int source_grant(struct tb_subscription *, const struct tb_schema *,

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "bus/error.h"
 #include "bus/notice.h"
@@ -29,6 +30,7 @@ static struct net {
 	enum fetch_kind held; /* READs of this kind and later ones are not taken; 0: all are */
 	bool landless;        /* there is no memory for READs to land in */
 	bool unanswered;      /* READs are taken, and never complete */
+	bool short_once;      /* the publisher has no descriptor for the first join */
 	uint32_t hold_join;   /* of this topic id: the publisher is held until let_go() */
 	bool holding;
 	uint32_t held_ms; /* pass at once when it is held */
@@ -75,6 +77,24 @@ static enum link_state net_state(const struct link *link)
 	return cut ? LINK_GONE : shm_link_state(link);
 }
 
+/* Of this process, until the catalogue is asked for again. No page comes meanwhile: the first one
+ * that does has it asked for within the same call. */
+static void publisher_short(const struct control_message *said)
+{
+	static struct rlimit before;
+	struct rlimit none;
+
+	if (!net.short_once || net.joins != 1)
+		return;
+	if (said->type == CONTROL_JOIN) {
+		cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+		none = (struct rlimit){ 4, before.rlim_max };
+		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	} else if (said->type == CONTROL_CATALOGUE) {
+		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	}
+}
+
 static int net_send(struct link *link, const void *message, size_t bytes)
 {
 	struct control_message said;
@@ -83,6 +103,7 @@ static int net_send(struct link *link, const void *message, size_t bytes)
 	net.leaves += said.type == CONTROL_LEAVE;
 	net.schemas += said.type == CONTROL_SCHEMA;
 	net.joins += said.type == CONTROL_JOIN;
+	publisher_short(&said);
 	if (said.type == CONTROL_JOIN && said.join.topic_id == net.hold_join) {
 		publisher_lock(publisher);
 		net.holding = true;
@@ -124,7 +145,7 @@ static int net_read(struct link *link, const struct fabric_read *reads, unsigned
 static int net_reap(struct link *link, struct fabric_completion *done, unsigned int max)
 {
 	net.reaps++;
-	return net.unanswered ? 0 : shm_reap(link, done, max);
+	return net.unanswered || (net.short_once && net.joins == 0) ? 0 : shm_reap(link, done, max);
 }
 
 static int net_sleep(struct link *link)
@@ -362,6 +383,42 @@ Test(crossing, a_shortage_of_our_own_is_not_waited_out)
 	net.landless = true;
 	cr_expect_eq(tb_subscribe(subscriber, "t", &how, &subscription), -ENOMEM);
 	cr_expect_str_eq(tb_error(), "no memory to land in");
+}
+
+/* The publisher is short at the first join, and the second is asked for in the same call. */
+static int subscribe_twice(bool landless)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_OLDEST,
+						     .flags = TB_WAIT };
+	struct tb_subscription *subscription;
+
+	net.short_once = true;
+	subscriber = scene_subscriber("net", 0);
+	subscriber->page_ms = 0; /* it is asked for at once, and comes behind the first join */
+	net.landless = landless;
+	return tb_subscribe(subscriber, "t", &how, &subscription);
+}
+
+Test(crossing, a_shortage_that_is_over_before_the_call_is_is_not_waited_for)
+{
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+	cr_expect_eq(subscribe_twice(false), 0);
+	cr_expect_str_eq(tb_error(), "");
+	cr_expect_eq(net.joins, 2);
+	UNTIL(notes.records == 2, 100);
+	cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n2 B update 2\n");
+}
+
+Test(crossing, what_is_refused_behind_a_shortage_ends_the_call)
+{
+	scene_topic(publisher, "t", 64, 0);
+	cr_expect_eq(subscribe_twice(true), -ENOMEM);
+	cr_expect_str_eq(tb_error(), "no memory to land in");
+	cr_expect_eq(net.joins, 2);
 }
 
 /* In its own name, and not in the pattern's, which would be the connection's. */
