@@ -6,7 +6,6 @@
 #include <sys/random.h>
 
 #include "bus/error.h"
-#include "bus/hash.h"
 #include "subscriber/subscriber.h"
 
 static void gone_keep(struct tb_subscriber *subscriber, int code, const char *words)
@@ -217,20 +216,19 @@ static void refusal_tell(struct tb_subscriber *subscriber)
 }
 
 /* The publisher is there and has no room: each topic that was told stale is told so once more, with
- * the reason, and again when its words change. */
+ * the reason, and again when it is the other one. Its words may differ from try to try. */
 static void no_room_tell(struct tb_subscriber *subscriber)
 {
-	const char *words = subscriber->gone_words;
-	const uint64_t why = XXH3_64bits(words, strlen(words));
+	const int code = subscriber->gone_code;
 
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
 		struct tb_source *source = subscriber->table[i];
 
-		if (!source || !source->stale || source->stale_why == why ||
+		if (!source || !source->stale || source->stale_code == code ||
 		    source->state >= SOURCE_ENDED)
 			continue;
-		source->stale_why = why;
-		deliver_stale_why(source, subscriber->gone_code, words);
+		source->stale_code = code;
+		deliver_stale_why(source, code, subscriber->gone_words);
 	}
 }
 

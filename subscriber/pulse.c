@@ -60,7 +60,7 @@ static void source_stale(struct tb_source *source, bool stale)
 	    source->state == SOURCE_ENDED || source->next == 0)
 		return;
 	source->stale = stale;
-	source->stale_why = 0;
+	source->stale_code = 0;
 	deliver_event(source, stale ? TB_EVENT_STALE : TB_EVENT_LIVE);
 }
 

@@ -80,7 +80,7 @@ struct tb_source {
 	bool has_successor; /* switched to when the old epoch was read as far as it goes */
 	bool orphan;        /* its connection went; to be joined anew */
 	bool armed, stale;
-	uint64_t stale_why; /* a hash of the words that told why; 0: none did */
+	int stale_code; /* why it stays so, as told; 0: nothing was */
 
 	/* Position. */
 	uint64_t next;           /* the sequence to be delivered next; 0: not begun */

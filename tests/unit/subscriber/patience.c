@@ -239,6 +239,7 @@ Test(patience, who_was_told_stale_is_told_once_that_there_is_no_room_for_it)
 		lost_words = "it has as many as it may have";
 		to_lose = 1000000000;
 		poll_until_told(subscriber, &notes, "stale 87 it has as many as it may have\n");
+		lost_words = "it has one more by now";
 		for (enough = asked + 3; asked < enough;)
 			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
 		code = EAGAIN;
