@@ -27,7 +27,7 @@
 #define HALVES_MAX   2    /* batches of one topic at once, each in its part of the landing */
 #define RECONNECT_MS 50
 #define REFUSED_MS   1000 /* the longest pause after refusals, which double it */
-#define SCHEMAS_KEPT 64   /* that no joined topic has: no more are kept for joins to come */
+#define SCHEMAS_KEPT 64   /* learned, before those that no joined topic has are forgotten */
 #define HOUSEKEEP_MS 50   /* while records flow, or are waited for */
 
 /* What a completed READ was for: the low byte of its tag; above it the half that it lands in, and
