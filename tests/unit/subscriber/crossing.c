@@ -31,7 +31,9 @@ static struct net {
 	bool landless;        /* there is no memory for READs to land in */
 	bool unanswered;      /* READs are taken, and never complete */
 	bool short_once;      /* the publisher has no descriptor for the first join */
-	uint32_t hold_join;   /* of this topic id: the publisher is held until let_go() */
+	bool succeeded;       /* and then another one takes its place */
+	struct tb_schema *successor; /* of that one's topic t; NULL: it has none */
+	uint32_t hold_join;          /* of this topic id: the publisher is held until let_go() */
 	bool holding;
 	uint32_t held_ms; /* pass at once when it is held */
 	bool cut;         /* the connection is gone, once */
@@ -48,6 +50,8 @@ static struct net {
 static struct tb_publisher *publisher;
 static struct tb_subscriber *subscriber;
 static struct notes notes;
+
+static struct tb_topic *topic_of(const char *name, struct tb_schema *schema);
 
 static void let_go(void)
 {
@@ -92,6 +96,13 @@ static void publisher_short(const struct control_message *said)
 		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	} else if (said->type == CONTROL_CATALOGUE) {
 		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+		if (net.succeeded) {
+			net.succeeded = false;
+			tb_publisher_close(publisher);
+			publisher = scene_publisher("shm");
+			if (net.successor)
+				topic_of("t", net.successor);
+		}
 	}
 }
 
@@ -386,14 +397,15 @@ Test(crossing, a_shortage_of_our_own_is_not_waited_out)
 }
 
 /* The publisher is short at the first join, and the second is asked for in the same call. */
-static int subscribe_twice(bool landless)
+static int subscribe_twice(bool landless, const struct tb_schema *wanted)
 {
 	const struct tb_subscription_options how = { .size = sizeof(how),
 						     .on_record = notes_record,
 						     .on_event = notes_event,
 						     .user = &notes,
 						     .from = TB_FROM_OLDEST,
-						     .flags = TB_WAIT };
+						     .flags = TB_WAIT,
+						     .schema = wanted };
 	struct tb_subscription *subscription;
 
 	net.short_once = true;
@@ -406,19 +418,42 @@ static int subscribe_twice(bool landless)
 Test(crossing, a_shortage_that_is_over_before_the_call_is_is_not_waited_for)
 {
 	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
-	cr_expect_eq(subscribe_twice(false), 0);
+	cr_expect_eq(subscribe_twice(false, NULL), 0);
 	cr_expect_str_eq(tb_error(), "");
 	cr_expect_eq(net.joins, 2);
 	UNTIL(notes.records == 2, 100);
 	cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n2 B update 2\n");
 }
 
+Test(crossing, a_shortage_of_who_is_gone_is_not_waited_for)
+{
+	scene_topic(publisher, "t", 64, 0);
+	net.succeeded = true;
+	cr_expect_eq(subscribe_twice(false, NULL), 0);
+	cr_expect_str_eq(tb_error(), "net:test: bus test has no topic t, or not without a ticket");
+}
+
 Test(crossing, what_is_refused_behind_a_shortage_ends_the_call)
 {
 	scene_topic(publisher, "t", 64, 0);
-	cr_expect_eq(subscribe_twice(true), -ENOMEM);
+	cr_expect_eq(subscribe_twice(true, NULL), -ENOMEM);
 	cr_expect_str_eq(tb_error(), "no memory to land in");
 	cr_expect_eq(net.joins, 2);
+}
+
+Test(crossing, what_is_refused_for_good_behind_a_shortage_ends_the_call)
+{
+	struct tb_schema *x = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+
+	scene_topic(publisher, "t", 64, 0);
+	net.succeeded = true;
+	net.successor = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
+	cr_expect_eq(subscribe_twice(false, x), -EPROTO);
+	cr_expect_str_eq(
+		tb_error(),
+		"topic t: publisher has schema y version 1, subscriber expects x version 1");
+	tb_schema_free(net.successor);
+	tb_schema_free(x);
 }
 
 /* In its own name, and not in the pattern's, which would be the connection's. */
@@ -462,8 +497,6 @@ Test(crossing, a_shortage_is_told_again_where_something_else_was_refused_meanwhi
 	cr_expect(other && strstr(other, "refused t 12 no memory to land in\n"), "%s", notes.text);
 	tb_schema_free(y);
 }
-
-static struct tb_topic *topic_of(const char *name, struct tb_schema *schema);
 
 static unsigned int times_told(const char *words)
 {
