@@ -40,7 +40,7 @@ struct session {
 	const struct realm *realm;
 	struct session *next, **link;
 	struct join *joins;
-	uint32_t listener;                     /* index */
+	uint32_t listener;                         /* index */
 	uint64_t refused[BUS_TOPICS_MAX / 64 + 1]; /* a bit by topic id: its join was, last */
 };
 

@@ -215,21 +215,14 @@ static void refusal_tell(struct tb_subscriber *subscriber)
 	}
 }
 
-/* The publisher is there and has no room: each topic that was told stale is told so once more, with
- * the reason, and again when it is the other one. Its words may differ from try to try. */
-static void no_room_tell(struct tb_subscriber *subscriber)
+/* The publisher is there and has no room, or its socket is closed to us, which may be for a moment
+ * of its start: each topic that was told stale is told so once more, with the reason. */
+static void kept_out_tell(struct tb_subscriber *subscriber)
 {
-	const int code = subscriber->gone_code;
-
-	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-		struct tb_source *source = subscriber->table[i];
-
-		if (!source || !source->stale || source->stale_code == code ||
-		    source->state >= SOURCE_ENDED)
-			continue;
-		source->stale_code = code;
-		deliver_stale_why(source, code, subscriber->gone_words);
-	}
+	for (uint32_t i = 0; i < subscriber->topics_max; i++)
+		if (subscriber->table[i])
+			deliver_stale_why(subscriber->table[i], subscriber->gone_code,
+					  subscriber->gone_words);
 }
 
 /* A publisher that does not want us, or has no room, is asked less and less often. */
@@ -257,7 +250,7 @@ static void connection_ended(struct tb_subscriber *subscriber)
 	if (unwanted)
 		refusal_tell(subscriber);
 	else
-		no_room_tell(subscriber);
+		kept_out_tell(subscriber);
 	if (pause_ms(subscriber) < REFUSED_MS)
 		subscriber->refusals++;
 }
@@ -265,11 +258,13 @@ static void connection_ended(struct tb_subscriber *subscriber)
 void connection_keep(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link) {
-		if (subscriber_now_ms() - subscriber->tried_ms >= pause_ms(subscriber)) {
-			subscriber->gone_code = 0;
-			if (connection_begin(subscriber) < 0)
-				subscriber->refusals = 0;
-		}
+		if (subscriber_now_ms() - subscriber->tried_ms < pause_ms(subscriber))
+			return;
+		subscriber->gone_code = 0;
+		if (connection_begin(subscriber) < 0)
+			subscriber->refusals = 0;
+		if (subscriber->gone_code == EACCES)
+			kept_out_tell(subscriber);
 		return;
 	}
 	if (subscriber->gone_code == 0)

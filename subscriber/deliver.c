@@ -46,6 +46,9 @@ void deliver_stale_why(struct tb_source *source, int code, const char *words)
 {
 	struct tb_event event = event_of(source, TB_EVENT_STALE);
 
+	if (!source->stale || source->stale_code == code || source->state >= SOURCE_ENDED)
+		return;
+	source->stale_code = code;
 	event.first = source->next;
 	event.code = code;
 	event.words = words;

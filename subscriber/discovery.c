@@ -229,6 +229,26 @@ static bool topic_fits(struct tb_subscriber *subscriber, const struct control_to
 	return false;
 }
 
+static bool is_listed(const struct discovery *discovery, const char *name)
+{
+	for (uint32_t i = 0; i < discovery->count; i++)
+		if (strcmp(discovery->topics[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* What was read over a connection before, and the publisher does not have now. */
+static void missing_tell(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
+{
+	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
+		if (!s->orphan || s->state >= SOURCE_ENDED ||
+		    is_listed(&subscriber->discovery, s->name))
+			continue;
+		error_set(ENOENT, "bus %s has no topic %s", subscriber->welcome.name, s->name);
+		subscription->again |= !pulse_without(s, tb_error());
+	}
+}
+
 /* The next topic of the catalogue that has to be joined; none left: the subscription is served. */
 static void next_topic(struct tb_subscriber *subscriber)
 {
@@ -253,6 +273,7 @@ static void next_topic(struct tb_subscriber *subscriber)
 			continue;
 		return;
 	}
+	missing_tell(subscriber, discovery->subscription);
 	discovery->phase = DISCOVERY_IDLE;
 	discovery->subscription = NULL;
 }

@@ -82,6 +82,15 @@ static void all_stale(struct tb_subscriber *subscriber)
 			source_stale(subscriber->table[i], true);
 }
 
+bool pulse_without(struct tb_source *source, const char *words)
+{
+	if (source_readable(source))
+		return false;
+	source_stale(source, true);
+	deliver_stale_why(source, ENOENT, words);
+	return true;
+}
+
 void pulse_lost(struct tb_subscriber *subscriber)
 {
 	subscriber->lost = true;

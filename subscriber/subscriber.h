@@ -261,7 +261,8 @@ bool source_line(struct tb_source *, bool valid);
 void deliver_holes(struct tb_source *);
 void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
 void deliver_event(struct tb_source *, enum tb_event_kind);
-/* Of a topic that was told stale: why it stays so. */
+/* Of a topic that was told stale: why it stays so, once, and again when it is for another code: the
+ * words may differ from try to try. */
 void deliver_stale_why(struct tb_source *, int code, const char *words);
 void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
 void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *words);
@@ -294,6 +295,9 @@ void pulse_look(struct tb_subscriber *);
 void pulse_fetched(struct tb_subscriber *, int status);
 bool pulse_unanswered(const struct tb_subscriber *);
 void pulse_lost(struct tb_subscriber *);
+/* The publisher is there, and does not have this topic: stale, with the words. False: what can
+ * still be read is read first. */
+bool pulse_without(struct tb_source *, const char *words);
 
 /* notices.c */
 /* A source was granted, and needs the group that the grant told; it needs it no more. */

@@ -76,7 +76,8 @@ enum tb_event_kind {
 	TB_EVENT_STALE,   /* no sign of life from the publisher within the stale bound; or none from
 			   * the writer of a watched topic; or how far it is could not be read.
 			   * Once more with code and words where the publisher is there and has
-			   * no room for us: EUSERS, EAGAIN */
+			   * no room for us (EUSERS, EAGAIN), its socket is closed to us (EACCES)
+			   * or it has no such topic (ENOENT) */
 	TB_EVENT_LIVE,    /* it is there again, in the same epoch. Both are about the pulse: what is
 			   * held is delivered meanwhile, so records may come before it */
 	TB_EVENT_RESTART, /* a new epoch: old_epoch, delivered, head tell where the old one was

@@ -615,6 +615,25 @@ Test(crossing, an_epoch_that_is_begun_while_the_connection_is_away_is_joined_aga
 	UNTIL(joined(1) && !source->orphan, 100);
 }
 
+/* Its successor may be there before the topic was told stale. */
+Test(crossing, a_topic_that_the_next_publisher_does_not_have_is_stale_and_told_why)
+{
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+	read_on(false);
+	UNTIL(notes.last == 2, 100);
+	net.away = net.cut = true;
+	UNTIL(!net.cut && !subscriber->welcomed, 100);
+	publisher_again(SCENE_STALE_MS);
+	net.away = false;
+	UNTIL(notes.text && strstr(notes.text, "stale 2 bus test has no topic t\n"), 100);
+	scene_topic(publisher, "v", 64, 0);
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 3);
+	UNTIL(notes.records == 5, 100);
+	cr_expect(strstr(notes.text, "2 B update 2\nstale\nstale 2 bus test has no topic t\n"
+				     "restart 2 2\n"),
+		  "%s", notes.text);
+}
+
 Test(crossing, an_epoch_that_is_read_to_its_end_while_it_is_joined_again_is_left)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "bus/error.h"
 #include "bus/fabric.h"
 #include "bus/shm.h"
 #include "publisher/publisher.h"
@@ -18,6 +19,7 @@ static struct fabric_ops lossy;
 static unsigned int to_lose, asked;
 static int code; /* of what is told of a lost one, and its words */
 static const char *lost_words;
+static bool refuses_connects;
 static struct link_calls calls;
 static void *calls_user;
 
@@ -25,6 +27,8 @@ static int lossy_connect(struct link **link, const char *address, const void *he
 			 const struct link_calls *given, void *user)
 {
 	asked++;
+	if (refuses_connects)
+		return error_set(EACCES, "no permission to connect");
 	calls = *given;
 	calls_user = user;
 	return shm_connect(link, address, hello, bytes, given, user);
@@ -253,6 +257,28 @@ Test(patience, who_was_told_stale_is_told_once_that_there_is_no_room_for_it)
 		notes_free(&notes);
 	}
 	tb_subscriber_close(subscriber);
+}
+
+/* As at a socket that only its owner may connect to. */
+Test(patience, who_has_no_permission_any_more_is_told_why_it_stays_stale)
+{
+	struct notes notes = { 0 };
+	struct tb_subscriber *subscriber;
+
+	scene_publish(scene_topic(publisher, "u", 64, 0), 1, 2);
+	subscriber = scene_subscriber("lossy", 0);
+	scene_subscribe(subscriber, "u", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 2));
+	refuses_connects = true;
+	code = ECONNRESET;
+	to_lose = 1;
+	poll_until_told(subscriber, &notes, "stale 13 no permission to connect\n");
+	refuses_connects = false;
+	poll_until_told(subscriber, &notes, "live\n");
+	cr_expect_str_eq(strstr(notes.text, "stale"),
+			 "stale\nstale 13 no permission to connect\nlive\n");
+	tb_subscriber_close(subscriber);
+	notes_free(&notes);
 }
 
 /* -- a shortage ---------------------------------------------------------------------------------
