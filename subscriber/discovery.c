@@ -240,12 +240,15 @@ static bool is_listed(const struct discovery *discovery, const char *name)
 /* What was read over a connection before, and the publisher does not have now. */
 static void missing_tell(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
 {
+	char words[CONTROL_NAME_MAX + TB_TOPIC_NAME_MAX + 32];
+
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (!s->orphan || s->state >= SOURCE_ENDED ||
 		    is_listed(&subscriber->discovery, s->name))
 			continue;
-		error_set(ENOENT, "bus %s has no topic %s", subscriber->welcome.name, s->name);
-		subscription->again |= !pulse_without(s, tb_error());
+		snprintf(words, sizeof(words), "bus %s has no topic %s", subscriber->welcome.name,
+			 s->name);
+		subscription->again |= !pulse_without(s, words);
 	}
 }
 

@@ -56,15 +56,18 @@ static void inspect_welcome(void *user, const void *bytes, size_t length)
 static void inspect_message(void *user, const void *bytes, size_t length)
 {
 	struct inspection *inspection = user;
+	struct control_message message;
 
-	if (control_decode(bytes, length, &inspection->answer) < 0) {
+	if (control_decode(bytes, length, &message) < 0) {
 		inspection->gone_code = EPROTO;
 		snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%.200s",
 			 tb_error());
 		return;
 	}
-	if (inspection->answer.request == inspection->asked.request)
-		inspection->answered = true;
+	if (message.request != inspection->asked.request)
+		return;
+	inspection->answer = message;
+	inspection->answered = true;
 }
 
 static void inspect_gone(void *user, int code, const char *why)

@@ -84,7 +84,7 @@ static void all_stale(struct tb_subscriber *subscriber)
 
 bool pulse_without(struct tb_source *source, const char *words)
 {
-	if (source_readable(source))
+	if (source->has_successor || source_readable(source))
 		return false;
 	source_stale(source, true);
 	deliver_stale_why(source, ENOENT, words);

@@ -279,6 +279,7 @@ static int source_adopt(struct tb_source *source, struct place *place)
 	source->place = *place;
 	source->orphan = false;
 	source->look = true;
+	source->stale_code = 0;
 	source_begin(source);
 	return 0;
 }

@@ -634,6 +634,35 @@ Test(crossing, a_topic_that_the_next_publisher_does_not_have_is_stale_and_told_w
 		  "%s", notes.text);
 }
 
+/* The words are not those of what a handler does before they are told. */
+static void fails_when_stale(void *user, const struct tb_event *event)
+{
+	notes_event(user, event);
+	if (event->kind == TB_EVENT_STALE)
+		cr_expect_eq(tb_poll(subscriber, 1), -EBUSY);
+}
+
+Test(crossing, a_handler_that_fails_when_its_topic_is_stale_does_not_change_why)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = fails_when_stale,
+						     .from = TB_FROM_OLDEST,
+						     .user = &notes };
+	struct tb_subscription *subscription;
+
+	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+	subscriber = scene_subscriber("net", 0);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
+	UNTIL(notes.last == 2, 100);
+	net.away = net.cut = true;
+	UNTIL(!net.cut && !subscriber->welcomed, 100);
+	publisher_again(SCENE_STALE_MS);
+	net.away = false;
+	UNTIL(notes.text && strstr(notes.text, "stale 2 "), 100);
+	cr_expect(strstr(notes.text, "stale 2 bus test has no topic t\n"), "%s", notes.text);
+}
+
 Test(crossing, an_epoch_that_is_read_to_its_end_while_it_is_joined_again_is_left)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
