@@ -257,6 +257,8 @@ void held_as_before(struct held *before, const char *what, const char *how, long
 		now = held_now();
 	}
 	if (no_more(before, &now)) {
+		/* One that a publisher keeps in reserve may be given up for a moment. */
+		now.descriptors = before->descriptors;
 		*before = now;
 		return;
 	}
