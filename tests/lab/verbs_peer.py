@@ -197,6 +197,9 @@ class Peer(protocol.Requests):
                 reader = protocol.Reader(data[8:])
                 kind, zero, request = reader.take("HHI")
                 assert zero == 0
+                if kind == protocol.WAKE and data[16:20] == bytes(4):
+                    self.frame()  # it says nothing; and what Soft-iWARP left unread there is read when more comes
+                    continue
                 return kind, request, reader, None
 
     def join(self, topic):
