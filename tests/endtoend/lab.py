@@ -55,6 +55,19 @@ class Usage(unittest.TestCase):
             self.assertEqual(result.returncode, 2)
             self.assertTrue(result.stderr.startswith(f"scripts/lab: found no value of {option}, "), result.stderr)
 
+    def test_guests_that_do_not_come_up_are_begun_once_more_in_a_folder_of_their_own(self):
+        import guests
+        place = pathlib.Path("/nowhere")
+        for failures, boots in ((0, 1), (1, 2), (2, 2)):
+            outcomes = [guests.Failed("no")] * failures + ["up"]
+            with mock.patch.object(guests, "Topology", side_effect=outcomes) as topology:
+                if failures < 2:
+                    self.assertEqual(guests.boot("kind", 4, guests.folders(place)), "up")
+                else:
+                    self.assertRaises(guests.Failed, guests.boot, "kind", 4, guests.folders(place))
+            self.assertEqual([call.args for call in topology.call_args_list],
+                             [("kind", 4, place / f"boot{number}") for number in range(1, boots + 1)])
+
     def test_a_shells_exit_status_is_the_labs(self):
         import lab
         for status in (0, 3, 130):
@@ -65,7 +78,7 @@ class Usage(unittest.TestCase):
     def shell(self, lab, status):
         """A shell on a guest that prints, and ends with this status; None: its guest dies."""
         with tempfile.TemporaryDirectory(prefix="tickbus-lab-") as folder, \
-                socket.socket(socket.AF_UNIX) as terminal, mock.patch.object(lab, "Topology"), \
+                socket.socket(socket.AF_UNIX) as terminal, mock.patch.object(lab, "boot") as boot, \
                 mock.patch.object(lab, "Lab") as hosts, mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO()))), \
                 contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())) as out:
             path = pathlib.Path(folder)
@@ -84,7 +97,7 @@ class Usage(unittest.TestCase):
             process = hosts.return_value.host.return_value.start.return_value
             process.guest.status = lambda *_: printed.wait(PATIENCE_S) and status
             process.guest.log = lambda: ""
-            options = mock.Mock(shell=2, hosts=4)
+            options, boot.return_value.folder = mock.Mock(shell=2, hosts=4), path
             try:
                 return lab.run_shell(options, path)
             finally:

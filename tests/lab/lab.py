@@ -17,7 +17,7 @@ import tty
 
 import hot
 import lanes
-from guests import ALONE_MB, APART, CORES, ONE, Failed, Topology
+from guests import ALONE_MB, APART, CORES, ONE, Failed, boot, folders
 from hosts import Lab
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,20 +27,9 @@ LANES_MAX = 4
 HOSTS_MAX = 99  # addresses and routing tables are numbered by them
 
 
-def boot(options, folder):
-    """Hosts in one guest. On a busy machine it may not come up: once more."""
-    for again in (True, False):
-        try:
-            return Topology(ONE, options.hosts, folder, options.ready, options.accel)
-        except Failed:
-            if not again:
-                raise
-            shutil.rmtree(folder)
-
-
 def run_command(options, folder):
     """Runs one command on host 1, its output as it comes; returns its exit status."""
-    topology = boot(options, folder)
+    topology = boot(ONE, options.hosts, folders(folder), options.ready, options.accel)
     try:
         lab = Lab(topology, options.source, options.build, options.limit or FOREVER)
         process = lab.host(1).start(f"exec bash -c {shlex.quote(options.run)}")
@@ -91,13 +80,13 @@ def hang_up(shell, link):
 
 def run_shell(options, folder):
     """A shell on one host, with the environment that a scenario's commands have; returns its exit status."""
-    topology = boot(options, folder)
+    topology = boot(ONE, options.hosts, folders(folder), options.ready, options.accel)
     saved = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     link = socket.socket(socket.AF_UNIX)
     try:
         lab = Lab(topology, options.source, options.build, FOREVER)
         size = shutil.get_terminal_size()
-        link.connect(str(folder / "terminal0"))
+        link.connect(str(topology.folder / "terminal0"))
         if saved:
             tty.setraw(sys.stdin)
         shell = lab.host(options.shell).start(
@@ -222,13 +211,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tickbus-lab-", ignore_cleanup_errors=True) as name:
         try:
             folder = pathlib.Path(name) / "run"
+            folder.mkdir()
             if options.ready:
                 options.ready = hot.boot_files(pathlib.Path(name) / "boot", options.ready, options.build)
             if options.run is not None:
                 return run_command(options, folder)
             if options.shell is not None:
                 return run_shell(options, folder)
-            folder.mkdir()
             return run_scenarios(options, folder)
         except Failed as failure:
             print(f"lab: {failure}", file=sys.stderr)

@@ -5,13 +5,12 @@ So a scenario shares its guests with no other, and what it leaves behind is its 
 this machine's processors, which is what they are for: most scenarios wait most of the time.
 """
 import importlib.util
-import itertools
 import pathlib
 import threading
 import time
 import traceback
 
-from guests import ONE, Failed, TooLate, Topology
+from guests import ONE, Failed, TooLate, boot, folders
 from hosts import Lab, Skipped
 from ssh import Machines
 
@@ -133,14 +132,14 @@ class Lane:
 
 class Lanes:
     def __init__(self, chosen, folder, options):
-        self.options, self.folder, self.broken = options, folder, False
+        self.options, self.broken = options, False
         self.chosen, self.owners = chosen, {}
         # Those that kill hosts last of their kind; else those that may take long first.
         self.waiting = sorted(chosen, key=lambda name: (
             chosen[name].TOPOLOGY == ONE, getattr(chosen[name], "KILLS_HOSTS", False),
             -getattr(chosen[name], "SECONDS", SECONDS)))
         self.lock = threading.Lock()
-        self.boots = itertools.count(1)
+        self.folders = folders(folder)
         self.lanes = 1 if options.ssh else max(1, min(options.lanes, len(chosen) // 3))
         self.count = {"passed": 0, "failed": 0, "skipped": 0}
 
@@ -159,21 +158,10 @@ class Lanes:
             self.owners[self.chosen[mine[0]].TOPOLOGY] = lane
             return mine[0]
 
-    def open(self, scenario, again=False):
-        """On a busy machine a guest's timer may come so late that its kernel takes it for broken: once more."""
-        folder = self.folder / f"boot{next(self.boots)}"
+    def open(self, scenario):
         if self.options.ssh:
-            return Machines(folder, self.options.ssh, self.options.hosts)
-        try:
-            return self.boot(scenario, folder)
-        except Failed:
-            if again:
-                raise
-            return self.open(scenario, again=True)
-
-    def boot(self, scenario, folder):
-        return Topology(scenario.TOPOLOGY, self.options.hosts, folder, self.options.ready, self.options.accel,
-                        self.lanes)
+            return Machines(next(self.folders), self.options.ssh, self.options.hosts)
+        return boot(scenario.TOPOLOGY, self.options.hosts, self.folders, self.options.ready, self.options.accel, self.lanes)
 
     def say(self, outcome, seconds, cpu_seconds, name, why="", notes=()):
         with self.lock:

@@ -19,6 +19,7 @@
 #include "bus/memory.h"
 #include "bus/verbs.h"
 #include "tests/support/deadline.h"
+#include "tests/support/given.h"
 #include "tickbus/error.h"
 
 #define PLACE  "10.9.0.1:7471"
@@ -33,7 +34,7 @@ static struct rdma_cm_event queued[MADE];
 static unsigned int queue_first, queue_end;
 static struct rdma_cm_id *made[MADE]; /* in the order of their making; NULL: destroyed */
 static unsigned int made_count, listens, joins, left;
-static int ids, queue_pairs, queues, channels, domains, registered, handles;
+static int ids, queue_pairs, registered, handles;
 static int join_errno; /* 0: a join begins */
 static bool no_send_only;
 static int queue_pairs_max = MADE;
@@ -52,7 +53,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	struct rdma_event_channel *events = calloc(1, sizeof(*events));
 
 	events->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-	channels++;
+	given.channels++;
 	return events;
 }
 
@@ -60,7 +61,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *events)
 {
 	close(events->fd);
 	free(events);
-	channels--;
+	given.channels--;
 }
 
 static void happens(struct rdma_event_channel *events, struct rdma_cm_event what)
@@ -77,12 +78,6 @@ int rdma_get_cm_event(struct rdma_event_channel *events, struct rdma_cm_event **
 	if (eventfd_read(events->fd, &one) < 0)
 		return -1;
 	*out = &queued[queue_first++];
-	return 0;
-}
-
-int rdma_ack_cm_event(struct rdma_cm_event *event)
-{
-	(void)event;
 	return 0;
 }
 
@@ -113,12 +108,6 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 	return 0;
 }
 
-int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
-{
-	(void)id, (void)level, (void)name, (void)value, (void)bytes;
-	return 0;
-}
-
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 {
 	(void)address;
@@ -146,12 +135,6 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t bytes)
 {
 	(void)id;
 	memcpy(&rejected, data, bytes);
-	return 0;
-}
-
-int rdma_disconnect(struct rdma_cm_id *id)
-{
-	(void)id;
 	return 0;
 }
 
@@ -304,11 +287,6 @@ struct ibv_device **ibv_get_device_list(int *count)
 	return none;
 }
 
-void ibv_free_device_list(struct ibv_device **list)
-{
-	(void)list;
-}
-
 int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attributes)
 {
 	(void)verbs;
@@ -326,40 +304,6 @@ int ibv_query_port(struct ibv_context *verbs, uint8_t number, struct _compat_ibv
 	return 0;
 }
 
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
-{
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
-
-	pd->context = verbs;
-	domains++;
-	return pd;
-}
-
-int ibv_dealloc_pd(struct ibv_pd *pd)
-{
-	free(pd);
-	domains--;
-	return 0;
-}
-
-struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *verbs)
-{
-	struct ibv_comp_channel *completions = calloc(1, sizeof(*completions));
-
-	completions->context = verbs;
-	completions->fd = eventfd(0, EFD_CLOEXEC);
-	channels++;
-	return completions;
-}
-
-int ibv_destroy_comp_channel(struct ibv_comp_channel *completions)
-{
-	close(completions->fd);
-	free(completions);
-	channels--;
-	return 0;
-}
-
 int ibv_get_cq_event(struct ibv_comp_channel *completions, struct ibv_cq **cq, void **user)
 {
 	(void)completions;
@@ -368,25 +312,6 @@ int ibv_get_cq_event(struct ibv_comp_channel *completions, struct ibv_cq **cq, v
 		return -1;
 	*cq = answered;
 	*user = answered->cq_context;
-	return 0;
-}
-
-struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int depth, void *user,
-			     struct ibv_comp_channel *completions, int vector)
-{
-	struct ibv_cq *cq = calloc(1, sizeof(*cq));
-
-	(void)depth, (void)completions, (void)vector;
-	cq->context = verbs;
-	cq->cq_context = user;
-	queues++;
-	return cq;
-}
-
-int ibv_destroy_cq(struct ibv_cq *cq)
-{
-	free(cq);
-	queues--;
 	return 0;
 }
 
@@ -491,9 +416,9 @@ static char news[4096], gone[256];
 static unsigned int lines;
 
 static int on_hello(void *user, struct peer *who, const void *hello, size_t bytes, void *answer,
-		    size_t *answer_bytes, struct exposure **given, char reason[FABRIC_REASON_BYTES])
+		    size_t *answer_bytes, struct exposure **page, char reason[FABRIC_REASON_BYTES])
 {
-	(void)user, (void)hello, (void)bytes, (void)answer, (void)given, (void)reason;
+	(void)user, (void)hello, (void)bytes, (void)answer, (void)page, (void)reason;
 	*answer_bytes = 0;
 	peer = who;
 	return 0;
@@ -540,11 +465,12 @@ static void publisher_end(void)
 	verbs_announcer_close(announcer);
 	verbs_listener_close(listener);
 	close(context.async_fd);
-	cr_expect(ids == 0 && queue_pairs == 0 && queues == 0 && channels == 0 && domains == 0 &&
-			  registered == 0 && handles == 0,
+	cr_expect(ids == 0 && queue_pairs == 0 && given.queues == 0 && given.channels == 0 &&
+			  given.domains == 0 && registered == 0 && handles == 0,
 		  "left: %d ids, %d queue pairs, %d queues, %d channels, %d domains, %d regions, "
 		  "%d handles",
-		  ids, queue_pairs, queues, channels, domains, registered, handles);
+		  ids, queue_pairs, given.queues, given.channels, given.domains, registered,
+		  handles);
 	cr_expect_eq(given_back, told_end, "an event was kept");
 }
 
@@ -1294,8 +1220,8 @@ static void subscriber_end(void)
 {
 	verbs_link_close(subscriber);
 	close(context.async_fd);
-	cr_expect(ids == 0 && queue_pairs == 0 && queues == 0 && channels == 0 && domains == 0 &&
-		  registered == 0);
+	cr_expect(ids == 0 && queue_pairs == 0 && given.queues == 0 && given.channels == 0 &&
+		  given.domains == 0 && registered == 0);
 	cr_expect_eq(given_back, told_end, "an event was kept");
 }
 
