@@ -11,10 +11,16 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
+# A fabric moves bytes: what control messages, notices and records mean is not for it.
+FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/error.h", "bus/fabric.h", "bus/memory.h",
+                 "bus/notice.h", "bus/numa.h", "bus/words.h"]
+
 # folder -> folders whose headers it may include ("tickbus" is include/tickbus)
 MAY_USE = {
     "include/tickbus": ["tickbus"],
     "bus": ["tickbus"],
+    "bus/shm": FABRIC_MAY_USE,
+    "bus/verbs": FABRIC_MAY_USE,
     "config/yaml": ["bus/error.h", "tickbus/error.h"],
     "schemas": ["config/yaml", "bus/error.h", "tickbus"],
     "config": ["config/yaml", "schemas", "bus/error.h", "bus/region.h", "bus/address.h", "bus/groups.h",
@@ -29,6 +35,8 @@ MAY_USE = {
 }
 # file -> what it alone may include beside its folder's list
 ALSO = {
+    "bus/fabric.c": ["bus/shm/shm.h", "bus/verbs/verbs.h"],
+    "bus/verbs/verbs_listener.c": ["bus/control.h"],
     "tools/synth.c": ["publisher/feeds/synthetic.h"],
 }
 # header -> folders, or how the names of the files begin that may see it

@@ -10,7 +10,7 @@
 #include "bus/address.h"
 #include "bus/counters.h"
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
+#include "bus/verbs/notice_udp.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"

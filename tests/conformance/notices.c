@@ -13,7 +13,7 @@
 #include "bus/address.h"
 #include "bus/counters.h"
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
+#include "bus/verbs/notice_udp.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/heard.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "bus/counters.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "bus/words.h"
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"

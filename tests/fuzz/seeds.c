@@ -15,7 +15,7 @@
 #include "bus/control.h"
 #include "bus/directory.h"
 #include "bus/notice.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "publisher/feeds/itch.h"
 #include "tests/fuzz/fuzz.h"
 

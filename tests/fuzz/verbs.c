@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tests/fuzz/fuzz.h"
 
 #define BACKLOG_BYTES 65536

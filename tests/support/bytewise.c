@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 
 #define DEPTH         16
 #define LINKS_MAX     64

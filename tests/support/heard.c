@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "bus/error.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 
 #define PLACES_MAX 64
 #define RECEIVES   512

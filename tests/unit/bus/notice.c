@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
+#include "bus/verbs/notice_udp.h"
 #include "tests/support/guard.h"
 #include "tests/support/random.h"
 #include "tickbus/error.h"

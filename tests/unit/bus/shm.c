@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "tests/support/random.h"
 #include "tickbus/error.h"
 

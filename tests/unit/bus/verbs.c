@@ -13,8 +13,8 @@
 
 #include "bus/address.h"
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
-#include "bus/verbs.h"
+#include "bus/verbs/notice_udp.h"
+#include "bus/verbs/verbs.h"
 #include "tickbus/error.h"
 
 /* -- what an accept and a reject carry ----------------------------------------------------------

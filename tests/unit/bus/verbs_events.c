@@ -17,7 +17,7 @@
 
 #include "bus/control.h"
 #include "bus/memory.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tests/support/deadline.h"
 #include "tests/support/given.h"
 #include "tickbus/error.h"

@@ -12,7 +12,7 @@
 
 #include "bus/error.h"
 #include "bus/notice.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/clock.h"

@@ -14,8 +14,8 @@
 
 #include "bus/bus_page.h"
 #include "bus/control.h"
-#include "bus/shm.h"
-#include "bus/verbs.h"
+#include "bus/shm/shm.h"
+#include "bus/verbs/verbs.h"
 #include "bus/words.h"
 #include "tests/support/deadline.h"
 #include "tests/support/given.h"

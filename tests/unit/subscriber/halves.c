@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "publisher/topic.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/clock.h"

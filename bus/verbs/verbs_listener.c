@@ -26,7 +26,7 @@
 
 #include "bus/control.h"
 #include "bus/error.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bus/notice_udp.h"
+#include "bus/verbs/notice_udp.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "bus/numa.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 
 #define DEVICES_MAX 64
 

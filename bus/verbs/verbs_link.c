@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "bus/error.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tickbus/error.h"
 
 #define CONNECT_MS      1500

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 
 #define EVENTS_PER_LOOK 64
 

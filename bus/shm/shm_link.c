@@ -3,7 +3,7 @@
  *
  * A read is done when it is posted, word by word without any order that a network would not give;
  * its completion is collected like any other. */
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 
 #include <errno.h>
 #include <stdatomic.h>

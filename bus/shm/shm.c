@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shm fabric: its table, and its frames. */
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 
 #include <errno.h>
 #include <string.h>

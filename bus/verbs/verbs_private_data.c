@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 
 #define CODE_MAX 4095
 

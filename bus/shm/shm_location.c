@@ -2,7 +2,7 @@
 /* Where shm:NAME is: NAME.sock in $TICKBUS_RUNTIME_DIR, and nowhere else where that is set; else in
  * the first that will do of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and /tmp/tickbus-UID. The last
  * is used only while it is a folder of this user that nobody else may write to. */
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "bus/congestion.h"
+#include "bus/verbs/congestion.h"
 #include "bus/error.h"
 #include "bus/numa.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tickbus/doctor.h"
 
 #define JOIN_MS     1000

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 
 struct verbs_domain *verbs_domain_use(struct fabric_common *common, struct ibv_context *device,
 				      uint32_t realm)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 
 #define BACKLOG_BYTES 65536
 /* A work's id: of a receive, with the frame's number; of a SEND; of a probe; else a READ's number.

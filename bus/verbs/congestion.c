@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PFC is asked for by DCB's netlink messages, which the kernel answers to anyone; ECN stands in
  * files of the driver. */
-#include "bus/congestion.h"
+#include "bus/verbs/congestion.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -29,8 +29,8 @@
 
 #include "bus/error.h"
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
-#include "bus/verbs.h"
+#include "bus/verbs/notice_udp.h"
+#include "bus/verbs/verbs.h"
 #include "tickbus/error.h"
 
 #define GRH_BYTES     40

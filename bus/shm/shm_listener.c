@@ -10,7 +10,7 @@
  * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
  * L3  No descriptor is taken from anyone: closing it could wait for as long as its sender likes.
  */
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 
 #include <errno.h>
 #include <fcntl.h>

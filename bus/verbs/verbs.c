@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs fabric: its table, and what the connection manager is asked and says, in our words. */
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 
 #include <errno.h>
 #include <fcntl.h>
