@@ -16,7 +16,7 @@
 #include "bus/verbs/notice_udp.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
-#include "tests/support/heard.h"
+#include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -46,7 +46,7 @@ static void enter(void)
 		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
 	scene_enter();
 	bytewise_add(scene_seed());
-	heard_add();
+	multicast_add();
 	if (strcmp(SCHEME, "rdma") == 0)
 		snprintf(address, sizeof(address), "rdma:%s:%d", host(), port());
 	else

@@ -19,7 +19,7 @@
 #include "bus/memory.h"
 #include "bus/verbs/verbs.h"
 #include "tests/support/deadline.h"
-#include "tests/support/given.h"
+#include "tests/support/fake_verbs.h"
 #include "tickbus/error.h"
 
 #define PLACE  "10.9.0.1:7471"
@@ -53,7 +53,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	struct rdma_event_channel *events = calloc(1, sizeof(*events));
 
 	events->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-	given.channels++;
+	fake_verbs.channels++;
 	return events;
 }
 
@@ -61,7 +61,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *events)
 {
 	close(events->fd);
 	free(events);
-	given.channels--;
+	fake_verbs.channels--;
 }
 
 static void happens(struct rdma_event_channel *events, struct rdma_cm_event what)
@@ -465,12 +465,13 @@ static void publisher_end(void)
 	verbs_announcer_close(announcer);
 	verbs_listener_close(listener);
 	close(context.async_fd);
-	cr_expect(ids == 0 && queue_pairs == 0 && given.queues == 0 && given.channels == 0 &&
-			  given.domains == 0 && registered == 0 && handles == 0,
+	cr_expect(ids == 0 && queue_pairs == 0 && fake_verbs.queues == 0 &&
+			  fake_verbs.channels == 0 && fake_verbs.domains == 0 && registered == 0 &&
+			  handles == 0,
 		  "left: %d ids, %d queue pairs, %d queues, %d channels, %d domains, %d regions, "
 		  "%d handles",
-		  ids, queue_pairs, given.queues, given.channels, given.domains, registered,
-		  handles);
+		  ids, queue_pairs, fake_verbs.queues, fake_verbs.channels, fake_verbs.domains,
+		  registered, handles);
 	cr_expect_eq(given_back, told_end, "an event was kept");
 }
 
@@ -1220,8 +1221,8 @@ static void subscriber_end(void)
 {
 	verbs_link_close(subscriber);
 	close(context.async_fd);
-	cr_expect(ids == 0 && queue_pairs == 0 && given.queues == 0 && given.channels == 0 &&
-		  given.domains == 0 && registered == 0);
+	cr_expect(ids == 0 && queue_pairs == 0 && fake_verbs.queues == 0 &&
+		  fake_verbs.channels == 0 && fake_verbs.domains == 0 && registered == 0);
 	cr_expect_eq(given_back, told_end, "an event was kept");
 }
 

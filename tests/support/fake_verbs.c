@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/given.h"
+#include "tests/support/fake_verbs.h"
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-struct given given;
+struct fake_verbs fake_verbs;
 
 int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
@@ -37,14 +37,14 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
 	struct ibv_pd *pd = calloc(1, sizeof(*pd));
 
 	pd->context = verbs;
-	given.domains++;
+	fake_verbs.domains++;
 	return pd;
 }
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	free(pd);
-	given.domains--;
+	fake_verbs.domains--;
 	return 0;
 }
 
@@ -54,7 +54,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *verbs)
 
 	completions->context = verbs;
 	completions->fd = eventfd(0, EFD_CLOEXEC);
-	given.channels++;
+	fake_verbs.channels++;
 	return completions;
 }
 
@@ -62,7 +62,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *completions)
 {
 	close(completions->fd);
 	free(completions);
-	given.channels--;
+	fake_verbs.channels--;
 	return 0;
 }
 
@@ -74,13 +74,13 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int depth, void *user,
 	(void)depth, (void)completions, (void)vector;
 	cq->context = verbs;
 	cq->cq_context = user;
-	given.queues++;
+	fake_verbs.queues++;
 	return cq;
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	free(cq);
-	given.queues--;
+	fake_verbs.queues--;
 	return 0;
 }

@@ -10,8 +10,8 @@ GUESTS_ONLY = True
 GIVES_UP = "/proc/sys/net/ipv4/tcp_retries2"  # after so many tries, TCP does: minutes as it is, seconds with a few
 
 
-def clingers(host, publisher):
-    processes = [host.start(f"exec /usr/bin/python3 -B $SOURCE/tests/lab/clinger.py {host.address(kind)} "
+def dead_peers(host, publisher):
+    processes = [host.start(f"exec /usr/bin/python3 -B $SOURCE/tests/lab/dead_peer.py {host.address(kind)} "
                             f"{publisher.address(kind)} {bus.PORT}") for kind in host.lab.kinds]
     for process in processes:
         process.wait_for("connected")
@@ -26,7 +26,7 @@ def run(lab):
     publisher, gone, stopped = lab.host(1), lab.host(4), lab.host(3)
     usual = publisher.run(f"cat {GIVES_UP}; echo 3 >{GIVES_UP}")
     daemon = bus.pubd(publisher, bus.market(50))
-    dying, staying = clingers(gone, publisher), clingers(stopped, publisher)
+    dying, staying = dead_peers(gone, publisher), dead_peers(stopped, publisher)
     subscribers(lab, 2 * len(lab.kinds))
     for process in staying:
         process.signal("STOP")

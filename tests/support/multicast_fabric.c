@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/heard.h"
+#include "tests/support/multicast_fabric.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ struct place {
 	bool deaf;
 };
 
-static struct fabric_ops heard_ops;
+static struct fabric_ops multicast_ops;
 static const struct fabric_ops *below;
 static struct address loopback;
 static struct place places[PLACES_MAX];
@@ -60,19 +60,19 @@ static void place_take(const void *owner, struct place with)
 	pthread_mutex_unlock(&lock);
 }
 
-static int heard_listen(struct listener **out, const struct fabric_listen *listen,
-			const struct listener_calls *calls, void *user)
+static int multicast_listen(struct listener **out, const struct fabric_listen *listen,
+			    const struct listener_calls *calls, void *user)
 {
 	int result = below->listen(out, listen, calls, user);
 
 	if (result < 0)
 		return result;
-	(*out)->ops = &heard_ops;
+	(*out)->ops = &multicast_ops;
 	place_take(*out, (struct place){ .notices = listen->notices });
 	return 0;
 }
 
-static void heard_listener_close(struct listener *listener)
+static void multicast_listener_close(struct listener *listener)
 {
 	struct place *place = listener ? place_of(listener) : NULL;
 
@@ -97,8 +97,8 @@ static struct verbs_group *group_of(const struct place *place, const struct sock
 	return group;
 }
 
-static void heard_notices(const struct listener *listener, const struct sockaddr_storage *where,
-			  struct fabric_notices *notices)
+static void multicast_notices(const struct listener *listener, const struct sockaddr_storage *where,
+			      struct fabric_notices *notices)
 {
 	const struct verbs_group *group = group_of(place_of(listener), where);
 
@@ -109,8 +109,8 @@ static void heard_notices(const struct listener *listener, const struct sockaddr
 	}
 }
 
-static int heard_announcer_open(struct listener *listener, const struct sockaddr_storage *where,
-				size_t bytes, struct announcer **out)
+static int multicast_announcer_open(struct listener *listener, const struct sockaddr_storage *where,
+				    size_t bytes, struct announcer **out)
 {
 	struct place *place = place_of(listener);
 	struct verbs_group *group = group_of(place, where);
@@ -132,13 +132,13 @@ static int heard_announcer_open(struct listener *listener, const struct sockaddr
 	}
 	result = verbs_announcer_open(group, bytes, &announcer);
 	if (announcer) {
-		announcer->base.ops = &heard_ops;
+		announcer->base.ops = &multicast_ops;
 		*out = &announcer->base;
 	}
 	return result;
 }
 
-static int heard_announce(struct announcer *base, const void *datagram, size_t bytes)
+static int multicast_announce(struct announcer *base, const void *datagram, size_t bytes)
 {
 	const struct verbs_announcer *announcer = (struct verbs_announcer *)base;
 
@@ -147,8 +147,8 @@ static int heard_announce(struct announcer *base, const void *datagram, size_t b
 	return verbs_announce(base, datagram, bytes);
 }
 
-static int heard_connect(struct link **out, const char *address, const void *hello, size_t bytes,
-			 const struct link_calls *calls, void *user)
+static int multicast_connect(struct link **out, const char *address, const void *hello,
+			     size_t bytes, const struct link_calls *calls, void *user)
 {
 	const char *knob = strchr(address, ',');
 	char name[64];
@@ -159,12 +159,12 @@ static int heard_connect(struct link **out, const char *address, const void *hel
 	result = below->connect(out, name, hello, bytes, calls, user);
 	if (result < 0)
 		return result;
-	(*out)->ops = &heard_ops;
+	(*out)->ops = &multicast_ops;
 	place_take(*out, (struct place){ .deaf = knob, .epoll = -1 });
 	return 0;
 }
 
-static int heard_link_fd(const struct link *link)
+static int multicast_link_fd(const struct link *link)
 {
 	struct place *place = place_of(link);
 	struct epoll_event event = { .events = EPOLLIN };
@@ -176,7 +176,7 @@ static int heard_link_fd(const struct link *link)
 	return place->epoll;
 }
 
-static void heard_link_close(struct link *link)
+static void multicast_link_close(struct link *link)
 {
 	struct place *place = link ? place_of(link) : NULL;
 
@@ -189,7 +189,7 @@ static void heard_link_close(struct link *link)
 	below->link_close(link);
 }
 
-static int heard_receive(struct link *link, const struct fabric_notices *notices)
+static int multicast_receive(struct link *link, const struct fabric_notices *notices)
 {
 	struct place *place = place_of(link);
 	const struct verbs_receive how = { .local = loopback.host, .count = RECEIVES };
@@ -201,28 +201,29 @@ static int heard_receive(struct link *link, const struct fabric_notices *notices
 	member = verbs_receiver_join(&place->receiver, &how, notices);
 	if (!member)
 		return -errno;
-	return epoll_ctl(heard_link_fd(link), EPOLL_CTL_ADD, member->socket, &event) < 0 ? -errno
-											 : 0;
+	return epoll_ctl(multicast_link_fd(link), EPOLL_CTL_ADD, member->socket, &event) < 0
+		       ? -errno
+		       : 0;
 }
 
-static void heard_receive_end(struct link *link, const struct fabric_notices *notices)
+static void multicast_receive_end(struct link *link, const struct fabric_notices *notices)
 {
 	verbs_receiver_leave(&place_of(link)->receiver, &notices->group);
 }
 
-static size_t heard_datagram(struct link *link, void *datagram, size_t room)
+static size_t multicast_datagram(struct link *link, void *datagram, size_t room)
 {
 	return verbs_receiver_take(&place_of(link)->receiver, datagram, room);
 }
 
-void heard_lose(const char *group, bool is_lost)
+void multicast_lose(const char *group, bool is_lost)
 {
 	if (address_parse_group(group, &lost_group) < 0)
 		abort();
 	atomic_store(&lost, is_lost);
 }
 
-void heard_refuse(const char *group, bool refused)
+void multicast_refuse(const char *group, bool refused)
 {
 	if (address_parse_group(group, &refused_group) < 0)
 		abort();
@@ -230,7 +231,7 @@ void heard_refuse(const char *group, bool refused)
 		refused_group = (struct sockaddr_storage){ 0 };
 }
 
-void heard_end(const char *group)
+void multicast_end(const char *group)
 {
 	struct sockaddr_storage where;
 
@@ -240,27 +241,27 @@ void heard_end(const char *group)
 		verbs_receiver_leave(&place->receiver, &where);
 }
 
-void heard_add(void)
+void multicast_add(void)
 {
 	const char *rest;
 
 	below = fabric_find("bytewise:", &rest);
 	if (!below || address_parse("127.0.0.1:1", &loopback) < 0)
 		abort();
-	heard_ops = *below;
-	heard_ops.scheme = "heard";
-	heard_ops.listen = heard_listen;
-	heard_ops.listener_close = heard_listener_close;
-	heard_ops.connect = heard_connect;
-	heard_ops.link_fd = heard_link_fd;
-	heard_ops.link_close = heard_link_close;
-	heard_ops.notices = heard_notices;
-	heard_ops.announcer_open = heard_announcer_open;
-	heard_ops.announcer_close = verbs_announcer_close;
-	heard_ops.announce = heard_announce;
-	heard_ops.receive = heard_receive;
-	heard_ops.receive_end = heard_receive_end;
-	heard_ops.datagram = heard_datagram;
-	if (fabric_add(&heard_ops) < 0)
+	multicast_ops = *below;
+	multicast_ops.scheme = "multicast";
+	multicast_ops.listen = multicast_listen;
+	multicast_ops.listener_close = multicast_listener_close;
+	multicast_ops.connect = multicast_connect;
+	multicast_ops.link_fd = multicast_link_fd;
+	multicast_ops.link_close = multicast_link_close;
+	multicast_ops.notices = multicast_notices;
+	multicast_ops.announcer_open = multicast_announcer_open;
+	multicast_ops.announcer_close = verbs_announcer_close;
+	multicast_ops.announce = multicast_announce;
+	multicast_ops.receive = multicast_receive;
+	multicast_ops.receive_end = multicast_receive_end;
+	multicast_ops.datagram = multicast_datagram;
+	if (fabric_add(&multicast_ops) < 0)
 		abort();
 }

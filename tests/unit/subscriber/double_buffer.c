@@ -203,7 +203,7 @@ static void leave(void)
 	scene_leave();
 }
 
-TestSuite(halves, .init = enter, .fini = leave, .timeout = 60);
+TestSuite(double_buffer, .init = enter, .fini = leave, .timeout = 60);
 
 /* A reader of a topic with so many slots, in which so many records are. */
 static void read_on(uint32_t slots, uint64_t records, uint32_t flags)
@@ -308,7 +308,7 @@ static void count_under_way(void *user, const struct tb_source *of, const struct
 	under_way_while_delivered = slots_held();
 }
 
-Test(halves, one_is_under_way_while_the_other_is_delivered)
+Test(double_buffer, one_is_under_way_while_the_other_is_delivered)
 {
 	both_under_way(1000, 0);
 	subscription->options.on_record = count_under_way;
@@ -323,7 +323,7 @@ Test(halves, one_is_under_way_while_the_other_is_delivered)
 	expect_all(1000);
 }
 
-Test(halves, are_delivered_in_order_whichever_lands_first)
+Test(double_buffer, are_delivered_in_order_whichever_lands_first)
 {
 	both_under_way(1000, 0);
 	land_half(READS_OF_HALF); /* the second one */
@@ -341,7 +341,7 @@ Test(halves, are_delivered_in_order_whichever_lands_first)
 	expect_all(1000);
 }
 
-Test(halves, are_posted_for_what_is_hinted_at_while_the_first_is_under_way)
+Test(double_buffer, are_posted_for_what_is_hinted_at_while_the_first_is_under_way)
 {
 	two_read(0);
 	for (uint64_t n = 3; n <= 5; n++) {
@@ -361,7 +361,7 @@ static bool is_discovered(void)
 }
 
 /* What it costs to keep house is not between a READ and its record, unless that does not come. */
-Test(halves, that_are_under_way_are_not_made_to_wait)
+Test(double_buffer, that_are_under_way_are_not_made_to_wait)
 {
 	two_read(0);
 	UNTIL(is_discovered());
@@ -391,7 +391,7 @@ Test(halves, that_are_under_way_are_not_made_to_wait)
 }
 
 /* But 256 topics that are joined one by one would be long in coming. */
-Test(halves, that_are_under_way_do_not_make_joins_wait)
+Test(double_buffer, that_are_under_way_do_not_make_joins_wait)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	unsigned int turns = 0;
@@ -414,7 +414,7 @@ Test(halves, that_are_under_way_do_not_make_joins_wait)
 	expect_all(3);
 }
 
-Test(halves, cover_no_more_than_the_ring)
+Test(double_buffer, cover_no_more_than_the_ring)
 {
 	uint32_t bytes = 0;
 
@@ -452,7 +452,7 @@ static void expect_told_in_time(void)
 }
 
 /* However much there is to be read: else nobody would hear that the publisher is gone. */
-Test(halves, leave_the_bus_page_its_place_in_the_queue)
+Test(double_buffer, leave_the_bus_page_its_place_in_the_queue)
 {
 	two_read(0);
 	scene_publish(topic, 3, 1000);
@@ -467,7 +467,7 @@ Test(halves, leave_the_bus_page_its_place_in_the_queue)
 	expect_told_in_time();
 }
 
-Test(halves, that_fill_the_queue_do_not_hide_that_nothing_is_heard)
+Test(double_buffer, that_fill_the_queue_do_not_hide_that_nothing_is_heard)
 {
 	both_under_way(1000, 0);
 	late.places = late.count;
@@ -476,7 +476,7 @@ Test(halves, that_fill_the_queue_do_not_hide_that_nothing_is_heard)
 	cr_expect_eq(late.done_count, 0);
 }
 
-Test(halves, that_are_answered_do_not_hide_that_the_bus_page_is_not)
+Test(double_buffer, that_are_answered_do_not_hide_that_the_bus_page_is_not)
 {
 	both_under_way(1000, 0);
 	late.page_fails = true;
@@ -484,7 +484,7 @@ Test(halves, that_are_answered_do_not_hide_that_the_bus_page_is_not)
 }
 
 /* As behind READs that take long, asked for by someone who was elsewhere before. */
-Test(halves, that_the_bus_page_waits_behind_are_no_sign_that_the_publisher_is_gone)
+Test(double_buffer, that_the_bus_page_waits_behind_are_no_sign_that_the_publisher_is_gone)
 {
 	uint64_t passed = 0;
 
@@ -529,7 +529,7 @@ static int open_with(uint32_t batch_bytes, uint32_t read_bytes)
 	return tb_subscriber_open(&subscriber, &options);
 }
 
-Test(halves, of_reads_that_are_too_small_or_too_large_are_refused)
+Test(double_buffer, of_reads_that_are_too_small_or_too_large_are_refused)
 {
 	cr_expect_eq(open_with(65536, 2047), -EINVAL);
 	cr_expect_str_eq(tb_error(), "subscriber options: read_bytes: found 2047, expected 2048 to "
@@ -544,7 +544,7 @@ Test(halves, of_reads_that_are_too_small_or_too_large_are_refused)
 }
 
 /* A landing that has no room for two of them is not halved. */
-Test(halves, are_one_where_a_read_fills_the_landing)
+Test(double_buffer, are_one_where_a_read_fills_the_landing)
 {
 	scene_publish(topic = scene_topic(publisher, "t", 1024, 0), 1, 500);
 	cr_assert_eq(open_with(8192, 8192), 0, "%s", tb_error());
@@ -562,7 +562,7 @@ static void on_large(void *user, const struct tb_source *of, const struct tb_rec
 	cr_expect_eq(record->length, 800);
 }
 
-Test(halves, of_slots_that_are_larger_than_a_read_are_read_slot_by_slot)
+Test(double_buffer, of_slots_that_are_larger_than_a_read_are_read_slot_by_slot)
 {
 	struct tb_schema *schema =
 		scene_schema("large", 1, "- {name: x, type: 'u64[100]', doc: d}\n");
@@ -593,7 +593,7 @@ Test(halves, of_slots_that_are_larger_than_a_read_are_read_slot_by_slot)
 /* -- what goes wrong ----------------------------------------------------------------------------
  */
 
-Test(halves, that_failed_are_read_again_and_none_is_taken_twice)
+Test(double_buffer, that_failed_are_read_again_and_none_is_taken_twice)
 {
 	both_under_way(4000, 0);
 	for (unsigned int i = 0; i < 2 * READS_OF_HALF; i++) {
@@ -608,7 +608,7 @@ Test(halves, that_failed_are_read_again_and_none_is_taken_twice)
 
 /* The second half was posted behind a record that is none: it is thrown away, and its place is not
  * used before it has landed. */
-Test(halves, behind_a_copy_that_failed_are_thrown_away)
+Test(double_buffer, behind_a_copy_that_failed_are_thrown_away)
 {
 	uint64_t before;
 
@@ -644,7 +644,7 @@ static void wait_for_the_page(enum fetch_kind kind, uint64_t records)
 	expect_all(records);
 }
 
-Test(halves, wait_while_names_are_on_their_way)
+Test(double_buffer, wait_while_names_are_on_their_way)
 {
 	read_on(4096, 1000, 0);
 	UNTIL(slots_held() == 2 * READS_OF_HALF);
@@ -653,7 +653,7 @@ Test(halves, wait_while_names_are_on_their_way)
 	wait_for_the_page(FETCH_NAMES, 1000);
 }
 
-Test(halves, are_not_posted_while_the_line_is_on_its_way)
+Test(double_buffer, are_not_posted_while_the_line_is_on_its_way)
 {
 	two_read(0);
 	late.page_held = true;
@@ -664,7 +664,7 @@ Test(halves, are_not_posted_while_the_line_is_on_its_way)
 	wait_for_the_page(FETCH_PROGRESS, 5);
 }
 
-Test(halves, that_are_to_be_proven_wait_while_the_line_is_on_its_way)
+Test(double_buffer, that_are_to_be_proven_wait_while_the_line_is_on_its_way)
 {
 	both_under_way(1000, TB_STRICT);
 	late.page_held = true;
@@ -673,7 +673,7 @@ Test(halves, that_are_to_be_proven_wait_while_the_line_is_on_its_way)
 }
 
 /* By a line that was asked for when it had failed: before anything is READ anew. */
-Test(halves, behind_a_copy_that_failed_wait_for_a_line_that_was_asked_for_afterwards)
+Test(double_buffer, behind_a_copy_that_failed_wait_for_a_line_that_was_asked_for_afterwards)
 {
 	both_under_way(1000, 0);
 	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
@@ -689,7 +689,7 @@ Test(halves, behind_a_copy_that_failed_wait_for_a_line_that_was_asked_for_afterw
 }
 
 /* That the name cannot be asked for now says nothing of its record. */
-Test(halves, wait_with_a_name_while_the_queue_is_full)
+Test(double_buffer, wait_with_a_name_while_the_queue_is_full)
 {
 	uint64_t before;
 
@@ -735,7 +735,7 @@ static void wait_for_the_line(void)
 	clock_pass(POLL_PAGE_MS);
 }
 
-Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_a_copy_failed)
+Test(double_buffer, look_at_a_line_that_is_not_valid_at_their_pace_when_a_copy_failed)
 {
 	both_under_way(1000, 0);
 	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
@@ -746,7 +746,7 @@ Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_a_copy_failed)
 	expect_all(1000);
 }
 
-Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_it_is_to_prove_them)
+Test(double_buffer, look_at_a_line_that_is_not_valid_at_their_pace_when_it_is_to_prove_them)
 {
 	both_under_way(1000, TB_STRICT);
 	land_half(0);
@@ -757,7 +757,7 @@ Test(halves, look_at_a_line_that_is_not_valid_at_their_pace_when_it_is_to_prove_
 
 /* Someone on the network is always a little ahead of the records, which come all the while: what a
  * hint says is there is not when it is READ, and is when the line is looked at. */
-Test(halves, of_what_is_not_there_yet_cost_one_look_in_a_millisecond)
+Test(double_buffer, of_what_is_not_there_yet_cost_one_look_in_a_millisecond)
 {
 	uint64_t looks;
 
@@ -786,7 +786,7 @@ Test(halves, of_what_is_not_there_yet_cost_one_look_in_a_millisecond)
 }
 
 /* Strict: only the line says what a hint is worth. Nobody else asks for it. */
-Test(halves, keep_their_hint_until_the_line_can_be_asked_for)
+Test(double_buffer, keep_their_hint_until_the_line_can_be_asked_for)
 {
 	uint64_t asked_ms;
 
@@ -804,7 +804,7 @@ Test(halves, keep_their_hint_until_the_line_can_be_asked_for)
 	cr_expect_eq(source->hint, 0);
 }
 
-Test(halves, that_were_overwritten_are_told_exactly)
+Test(double_buffer, that_were_overwritten_are_told_exactly)
 {
 	both_under_way(1000, 0);
 	land_half(0);
@@ -818,7 +818,7 @@ Test(halves, that_were_overwritten_are_told_exactly)
 	cr_expect(strstr(notes.text, "66 B update 66\ngap 67 104 overrun\n105 A update 105\n"));
 }
 
-Test(halves, are_each_proven_by_a_line_that_was_asked_for_when_they_had_landed)
+Test(double_buffer, are_each_proven_by_a_line_that_was_asked_for_when_they_had_landed)
 {
 	const char *at;
 	unsigned int line_for = 0;
@@ -842,7 +842,7 @@ Test(halves, are_each_proven_by_a_line_that_was_asked_for_when_they_had_landed)
 /* -- ends ---------------------------------------------------------------------------------------
  */
 
-Test(halves, that_are_under_way_when_the_connection_goes_are_read_over_the_next)
+Test(double_buffer, that_are_under_way_when_the_connection_goes_are_read_over_the_next)
 {
 	both_under_way(1000, 0);
 	land_half(0);
@@ -851,7 +851,7 @@ Test(halves, that_are_under_way_when_the_connection_goes_are_read_over_the_next)
 	expect_all(1000);
 }
 
-Test(halves, that_are_under_way_may_be_closed)
+Test(double_buffer, that_are_under_way_may_be_closed)
 {
 	both_under_way(1000, 0);
 	tb_subscriber_close(subscriber);
@@ -865,7 +865,7 @@ static void end_it(void *user, const struct tb_source *of, const struct tb_recor
 	tb_unsubscribe(subscription);
 }
 
-Test(halves, that_are_under_way_when_a_handler_ends_it_have_landed_before_they_are_freed)
+Test(double_buffer, that_are_under_way_when_a_handler_ends_it_have_landed_before_they_are_freed)
 {
 	both_under_way(1000, 0);
 	subscription->options.on_record = end_it;
@@ -877,7 +877,7 @@ Test(halves, that_are_under_way_when_a_handler_ends_it_have_landed_before_they_a
 	UNTIL(!subscriber->table[0]);
 }
 
-Test(halves, are_read_to_the_end_of_an_epoch_before_the_next)
+Test(double_buffer, are_read_to_the_end_of_an_epoch_before_the_next)
 {
 	both_under_way(1000, 0);
 	cr_assert_eq(tb_topic_restart(topic), 0);
@@ -930,21 +930,21 @@ static void anything(uint32_t slots, uint32_t flags, uint64_t *random)
 	cr_expect_eq(counted(SUBSCRIPTION_LOST_CORRUPT), 0);
 }
 
-Test(halves, account_for_everything_whatever_their_reads_do)
+Test(double_buffer, account_for_everything_whatever_their_reads_do)
 {
 	uint64_t random = scene_seed();
 
 	anything(1024, 0, &random);
 }
 
-Test(halves, account_for_everything_in_a_ring_that_fits_in_one)
+Test(double_buffer, account_for_everything_in_a_ring_that_fits_in_one)
 {
 	uint64_t random = scene_seed();
 
 	anything(64, 0, &random);
 }
 
-Test(halves, account_for_everything_strictly)
+Test(double_buffer, account_for_everything_strictly)
 {
 	uint64_t random = scene_seed();
 

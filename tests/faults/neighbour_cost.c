@@ -122,7 +122,7 @@ static void leave(void)
 	scene_leave();
 }
 
-TestSuite(beside, .init = enter, .fini = leave, .timeout = 60);
+TestSuite(neighbour_cost, .init = enter, .fini = leave, .timeout = 60);
 
 /* -- subscribers --------------------------------------------------------------------------------
  */
@@ -262,14 +262,15 @@ struct stopped {
 	unsigned int awake, asleep; /* when they were stopped */
 };
 
-ParameterizedTestParameters(beside, stopped_ones_a_sleeper_is_woken_with_the_same_turns_and_sends)
+ParameterizedTestParameters(neighbour_cost,
+			    stopped_ones_a_sleeper_is_woken_with_the_same_turns_and_sends)
 {
 	static struct stopped stopped[] = { { 1, 0 }, { 0, 1 }, { 2, 2 } };
 
 	return cr_make_param_array(struct stopped, stopped, 3);
 }
 
-ParameterizedTest(struct stopped *stopped, beside,
+ParameterizedTest(struct stopped *stopped, neighbour_cost,
 		  stopped_ones_a_sleeper_is_woken_with_the_same_turns_and_sends)
 {
 	const unsigned int count = stopped->awake + stopped->asleep;

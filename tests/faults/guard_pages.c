@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/faults/walls.h"
+#include "tests/faults/guard_pages.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -16,11 +16,11 @@ void *__wrap_mmap64(void *where, size_t bytes, int protection, int flags, int fd
 
 	if (where || fd < 0)
 		return __real_mmap64(where, bytes, protection, flags, fd, offset);
-	room = __real_mmap64(NULL, bytes + 2 * WALL_BYTES, PROT_NONE,
+	room = __real_mmap64(NULL, bytes + 2 * GUARD_BYTES, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		return room;
-	return __real_mmap64(room + WALL_BYTES, bytes, protection, flags | MAP_FIXED, fd, offset);
+	return __real_mmap64(room + GUARD_BYTES, bytes, protection, flags | MAP_FIXED, fd, offset);
 }
 
 /* The system looks for us, and does not die. */
@@ -32,7 +32,7 @@ static bool readable(int out, const char *byte)
 	return written == 1;
 }
 
-bool walls_stand(const void *memory, size_t bytes)
+bool guard_pages_hold(const void *memory, size_t bytes)
 {
 	const char *first = memory;
 	int pipes[2];
@@ -40,9 +40,9 @@ bool walls_stand(const void *memory, size_t bytes)
 
 	cr_assert_eq(pipe(pipes), 0);
 	stand = readable(pipes[1], first) && readable(pipes[1], first + bytes - 1) &&
-		!readable(pipes[1], first - 1) && !readable(pipes[1], first - WALL_BYTES) &&
+		!readable(pipes[1], first - 1) && !readable(pipes[1], first - GUARD_BYTES) &&
 		!readable(pipes[1], first + bytes) &&
-		!readable(pipes[1], first + bytes + WALL_BYTES - 1);
+		!readable(pipes[1], first + bytes + GUARD_BYTES - 1);
 	close(pipes[0]);
 	close(pipes[1]);
 	return stand;
