@@ -110,7 +110,7 @@ struct fabric_listen {
 	struct fabric_notices notices; /* where the fabric has any */
 };
 
-enum notable { NOTABLE_NEWS, NOTABLE_REFUSED, NOTABLE_DROPPED };
+enum fabric_log { FABRIC_LOG_NEWS, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
 
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
@@ -126,7 +126,7 @@ struct listener_calls {
 	void (*gone)(void *user, struct peer *peer, const char *why);
 	/* Something worth a line in the log: once for each connection that was refused or dropped,
 	 * by drop too, and other news. */
-	void (*notable)(void *user, enum notable, const char *words);
+	void (*log)(void *user, enum fabric_log, const char *words);
 };
 
 enum link_state { LINK_CONNECTING, LINK_UP, LINK_GONE };

@@ -66,15 +66,15 @@ void publisher_withdraw(struct exposures *exposures)
 	*exposures = (struct exposures){ 0 };
 }
 
-static int gate_expose(struct gate *gate, const struct memory *memory, uint32_t realms,
-		       struct exposure *exposures[FABRIC_REALMS_MAX])
+static int endpoint_expose(struct endpoint *endpoint, const struct memory *memory, uint32_t realms,
+			   struct exposure *exposures[FABRIC_REALMS_MAX])
 {
-	const struct fabric_ops *ops = gate->listener->ops;
+	const struct fabric_ops *ops = endpoint->listener->ops;
 	int result = 0;
 
 	for (uint32_t realm = 0; realm < FABRIC_REALMS_MAX && result == 0; realm++)
 		if (realms >> realm & 1)
-			result = ops->expose(gate->listener, memory, realm, &exposures[realm]);
+			result = ops->expose(endpoint->listener, memory, realm, &exposures[realm]);
 	return result;
 }
 
@@ -83,11 +83,11 @@ int publisher_expose(struct tb_publisher *publisher, const struct region_shape *
 {
 	int result = 0;
 
-	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++)
-		if (publisher->gates[i].listener->ops->network &&
+	for (uint32_t i = 0; i < publisher->endpoint_count && result == 0; i++)
+		if (publisher->endpoints[i].listener->ops->network &&
 		    (shape->flags & REGION_FLAG_CHECKED))
-			result =
-				gate_expose(&publisher->gates[i], memory, realms, exposures->of[i]);
+			result = endpoint_expose(&publisher->endpoints[i], memory, realms,
+						 exposures->of[i]);
 	if (result < 0)
 		publisher_withdraw(exposures);
 	return result;
@@ -320,10 +320,10 @@ static int groups_find(const struct tb_publisher_options *options, gid_t *groups
 /* -- opening ------------------------------------------------------------------------------------
  */
 
-static int gate_open(struct tb_publisher *publisher, const char *address,
-		     const struct fabric_access *access, uint32_t subscribers_max)
+static int endpoint_open(struct tb_publisher *publisher, const char *address,
+			 const struct fabric_access *access, uint32_t subscribers_max)
 {
-	struct gate *gate = &publisher->gates[publisher->gate_count];
+	struct endpoint *endpoint = &publisher->endpoints[publisher->endpoint_count];
 	struct fabric_listen how = { .common = &publisher->common,
 				     .access = *access,
 				     .peers_max = subscribers_max,
@@ -334,39 +334,40 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 	if (!ops)
 		return -EINVAL;
 	if (ops->network) {
-		gate->group = groups_listen(&publisher->groups, publisher->name, how.address,
-					    &publisher->notices.group);
-		how.notices.group = *gate->group;
+		endpoint->group = groups_listen(&publisher->groups, publisher->name, how.address,
+						&publisher->notices.group);
+		how.notices.group = *endpoint->group;
 	}
-	gate->publisher = publisher;
-	gate->index = publisher->gate_count;
-	result = ops->listen(&gate->listener, &how, &server_calls, gate);
+	endpoint->publisher = publisher;
+	endpoint->index = publisher->endpoint_count;
+	result = ops->listen(&endpoint->listener, &how, &server_calls, endpoint);
 	if (result < 0)
 		return result;
-	publisher->gate_count++;
+	publisher->endpoint_count++;
 	for (uint32_t i = 0; i < publisher->realm_count && result == 0; i++)
-		result =
-			ops->expose(gate->listener, &publisher->realms[i].page, i, &gate->pages[i]);
-	return result < 0 ? result : announce_gate(gate);
+		result = ops->expose(endpoint->listener, &publisher->realms[i].page, i,
+				     &endpoint->pages[i]);
+	return result < 0 ? result : announce_endpoint(endpoint);
 }
 
 /* From here on the control thread looks at the listeners. Until then who connects waits in their
  * queues, which the kernel keeps. */
-static int gates_watch(struct tb_publisher *publisher)
+static int endpoints_watch(struct tb_publisher *publisher)
 {
-	for (uint32_t i = 0; i < publisher->gate_count; i++) {
-		struct gate *gate = &publisher->gates[i];
-		struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++) {
+		struct endpoint *endpoint = &publisher->endpoints[i];
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = endpoint };
 
 		if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD,
-			      gate->listener->ops->listener_fd(gate->listener), &event) < 0)
+			      endpoint->listener->ops->listener_fd(endpoint->listener), &event) < 0)
 			return error_set(errno, "bus %s: epoll: %s", publisher->name,
 					 strerror(errno));
 	}
 	return 0;
 }
 
-static int gates_open(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+static int endpoints_open(struct tb_publisher *publisher,
+			  const struct tb_publisher_options *options)
 {
 	uid_t users[NAMES_MAX];
 	gid_t groups[NAMES_MAX];
@@ -383,9 +384,9 @@ static int gates_open(struct tb_publisher *publisher, const struct tb_publisher_
 		return result;
 	snprintf(own, sizeof(own), "shm:%s", publisher->name);
 	if (!options->listen || options->listen_count == 0)
-		return gate_open(publisher, own, &access, subscribers);
+		return endpoint_open(publisher, own, &access, subscribers);
 	for (size_t i = 0; i < options->listen_count && result == 0; i++)
-		result = gate_open(publisher, options->listen[i], &access, subscribers);
+		result = endpoint_open(publisher, options->listen[i], &access, subscribers);
 	return result;
 }
 
@@ -476,13 +477,13 @@ static void publisher_free(struct tb_publisher *publisher)
 		publisher_withdraw(&publisher->topics[i]->exposures);
 	}
 	announce_end(publisher);
-	for (uint32_t i = 0; i < publisher->gate_count; i++) {
-		struct gate *gate = &publisher->gates[i];
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++) {
+		struct endpoint *endpoint = &publisher->endpoints[i];
 
 		for (uint32_t realm = 0; realm < publisher->realm_count; realm++)
-			if (gate->pages[realm])
-				gate->pages[realm]->ops->withdraw(gate->pages[realm]);
-		gate->listener->ops->listener_close(gate->listener);
+			if (endpoint->pages[realm])
+				endpoint->pages[realm]->ops->withdraw(endpoint->pages[realm]);
+		endpoint->listener->ops->listener_close(endpoint->listener);
 	}
 	while (publisher->sessions)
 		session_close(publisher->sessions);
@@ -520,10 +521,10 @@ static int publisher_build(struct tb_publisher *publisher,
 	server_pulse(publisher, REALMS_ALL);
 	result = descriptors_open(publisher);
 	if (result == 0)
-		result = gates_open(publisher, options);
+		result = endpoints_open(publisher, options);
 	publisher->held = options->flags & TB_PUBLISHER_HELD;
 	if (result == 0 && !publisher->held)
-		result = gates_watch(publisher);
+		result = endpoints_watch(publisher);
 	return result < 0 ? result : thread_start(publisher);
 }
 
@@ -558,7 +559,7 @@ TB_API int tb_publisher_begin(struct tb_publisher *publisher)
 	if (!publisher->held)
 		return 0;
 	publisher->held = false;
-	return gates_watch(publisher);
+	return endpoints_watch(publisher);
 }
 
 /* -- topics and counters ------------------------------------------------------------------------

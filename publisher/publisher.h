@@ -52,7 +52,7 @@ struct feed_block {
 };
 
 /* What a listener's callbacks are given: which of them called. */
-struct gate {
+struct endpoint {
 	struct tb_publisher *publisher;
 	struct listener *listener;
 	struct exposure *pages[FABRIC_REALMS_MAX]; /* the realms' bus pages */
@@ -62,9 +62,9 @@ struct gate {
 	uint32_t index;
 };
 
-/* A multicast group, at each gate that has notices. */
-struct crowd {
-	const struct sockaddr_storage *where;              /* NULL: each gate's own */
+/* A multicast group, at each endpoint that has notices. */
+struct notice_group {
+	const struct sockaddr_storage *where;              /* NULL: each endpoint's own */
 	struct announcer *announcers[TOPIC_LISTENERS_MAX]; /* of heads; NULL: no notices there */
 	uint64_t notices[TOPIC_LISTENERS_MAX];             /* sent by them */
 };
@@ -73,11 +73,12 @@ struct tb_publisher {
 	pthread_mutex_t lock;
 	struct tb_topic **topics; /* id - 1 */
 	uint32_t topic_count, topics_max;
-	struct gate gates[TOPIC_LISTENERS_MAX];
-	uint32_t gate_count;
+	struct endpoint endpoints[TOPIC_LISTENERS_MAX];
+	uint32_t endpoint_count;
 	struct groups groups;
-	struct crowd crowds[FABRIC_GROUPS_MAX]; /* the bus's own, then groups.others */
-	uint32_t crowd_count;
+	struct notice_group
+		notice_groups[FABRIC_GROUPS_MAX]; /* the bus's own, then groups.others */
+	uint32_t notice_group_count;
 	struct session *sessions;
 	struct feed_block feeds[FEED_BLOCKS_MAX];
 	size_t feed_count;
@@ -123,8 +124,8 @@ void publisher_withdraw(struct exposures *);
 int publisher_name_check(const char *what, const char *name);
 void publisher_pin(struct tb_publisher *, const struct memory *);
 
-/* announce.c: notices. The senders of heads at a gate, to the bus's own group. */
-int announce_gate(struct gate *);
+/* announce.c: notices. The senders of heads at a endpoint, to the bus's own group. */
+int announce_endpoint(struct endpoint *);
 /* A topic's senders; under the lock, before its first record and after its last. multicast: the
  * topic's own group, or NULL. -EINVAL; -ENOSPC: the bus has FABRIC_GROUPS_MAX. */
 int announce_open(struct tb_topic *, const char *multicast);
@@ -133,8 +134,8 @@ void announce_close(struct tb_topic *);
 void announce_topic(struct tb_topic *);
 /* All heads, each to its topic's group; with each pulse, under the lock. */
 void announce_heads(struct tb_publisher *);
-/* How a topic's notices travel from a gate. */
-void announce_told(const struct gate *, const struct tb_topic *, struct fabric_notices *);
+/* How a topic's notices travel from a endpoint. */
+void announce_told(const struct endpoint *, const struct tb_topic *, struct fabric_notices *);
 void announce_end(struct tb_publisher *);
 
 /* server.c: the control thread. */

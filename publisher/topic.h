@@ -62,7 +62,7 @@ struct tb_topic {
 	struct memory memory;
 	struct exposures exposures; /* shm: made when the first peer joins, and for all realms */
 	uint32_t realms;            /* that may read it, a bit for each */
-	uint32_t crowd;             /* that its notices go to */
+	uint32_t notice_group;      /* that its notices go to */
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];

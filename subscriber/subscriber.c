@@ -259,14 +259,14 @@ static void subscriber_free(struct tb_subscriber *subscriber)
 
 /* A child that was forked shares the connection, and what sleeps on it: ending something here would
  * end it there. */
-static bool is_anothers(const struct tb_subscriber *subscriber)
+static bool in_forked_child(const struct tb_subscriber *subscriber)
 {
 	return subscriber->process != getpid();
 }
 
 TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 {
-	if (!subscriber || is_anothers(subscriber))
+	if (!subscriber || in_forked_child(subscriber))
 		return;
 	subscriber->closing = subscriber->untidy = true;
 	if (!subscriber->in_poll)
@@ -319,7 +319,7 @@ static bool unfinished(const struct tb_source *source)
 	       (source->look || source->hint > source->head || source->invalid > 0);
 }
 
-static enum there something_there(const struct tb_subscriber *subscriber)
+static enum there has_work(const struct tb_subscriber *subscriber)
 {
 	enum there found = THERE_NOTHING;
 
@@ -340,7 +340,7 @@ static enum there something_there(const struct tb_subscriber *subscriber)
 /* Before somebody sleeps on the descriptor: what is there already must make it readable. */
 static void descriptor_ready(struct tb_subscriber *subscriber)
 {
-	const enum there there = something_there(subscriber);
+	const enum there there = has_work(subscriber);
 
 	if (there == THERE_NOW ||
 	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
@@ -409,7 +409,7 @@ TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 	if (subscriber->in_poll)
 		return error_set(EBUSY, "tb_wait: called from a handler");
 	arm_all(subscriber);
-	there = something_there(subscriber);
+	there = has_work(subscriber);
 	if (there == THERE_NOW)
 		return 1;
 	if (there == THERE_SOON) {
@@ -481,7 +481,7 @@ static int open_connect(struct tb_subscriber *subscriber)
 	return result;
 }
 
-static bool passes_by_itself(int code)
+static bool is_transient(int code)
 {
 	return code == -ECONNREFUSED || code == -ECONNRESET || code == -ETIMEDOUT ||
 	       code == -EAGAIN || code == -EUSERS || code == -ENOENT || code == -EHOSTUNREACH ||
@@ -512,7 +512,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 		result = open_connect(subscriber);
 	if (result == 0 && (options->flags & TB_WAIT))
 		error_set(0, "%s", ""); /* nothing is waited for */
-	if (result < 0 && (options->flags & TB_WAIT) && passes_by_itself(result) &&
+	if (result < 0 && (options->flags & TB_WAIT) && is_transient(result) &&
 	    subscriber->epoll_fd >= 0)
 		result = 0; /* the words say why */
 	if (result < 0) {
@@ -664,7 +664,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 
 TB_API void tb_unsubscribe(struct tb_subscription *subscription)
 {
-	if (!subscription || is_anothers(subscription->subscriber))
+	if (!subscription || in_forked_child(subscription->subscriber))
 		return;
 	subscription->closing = subscription->subscriber->untidy = true;
 	if (!subscription->subscriber->in_poll)

@@ -22,7 +22,7 @@ struct shm_frame {
 	uint8_t body[FABRIC_MESSAGE_BYTES];
 };
 
-struct shm_place {
+struct shm_location {
 	struct sockaddr_un address;                             /* FOLDER/NAME.sock */
 	char lock[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* FOLDER/NAME.lock */
 };
@@ -34,9 +34,9 @@ struct shm_remote {
 };
 
 /* Where a publisher's socket is to be: the first folder that can be used. */
-int shm_place_listen(const char *name, struct shm_place *);
+int shm_location_listen(const char *name, struct shm_location *);
 /* Where a publisher's socket is: the first folder that has one. */
-int shm_place_connect(const char *name, struct shm_place *);
+int shm_location_connect(const char *name, struct shm_location *);
 
 /* One frame in, with at most one descriptor (*fd, -1 for none; others are closed, all of them where
  * fd is NULL). The body's length; -EMFILE no descriptor was left for it; -EAGAIN nothing there,

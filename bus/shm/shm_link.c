@@ -37,7 +37,7 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 		const struct link_calls *calls, void *user)
 {
 	struct shm_link *link = calloc(1, sizeof(*link));
-	struct shm_place place;
+	struct shm_location place;
 	int result;
 
 	*out = NULL;
@@ -46,7 +46,7 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*link = (struct shm_link){
 		.base.ops = &shm_ops, .calls = *calls, .user = user, .fd = -1, .given = -1
 	};
-	result = shm_place_connect(address, &place);
+	result = shm_location_connect(address, &place);
 	if (result < 0)
 		goto fail;
 	link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -61,7 +61,7 @@ struct shm_listener {
 	struct listener base;
 	struct listener_calls calls;
 	void *user;
-	struct shm_place place;
+	struct shm_location place;
 	char *name;
 	int socket, lock, epoll, timer;
 	int reserve; /* given up to accept, and close, when descriptors run out */
@@ -71,7 +71,7 @@ struct shm_listener {
 	unsigned int peers, peers_max;
 	bool locked, bound;
 	bool paused; /* no descriptor is left: the socket is not looked at */
-	struct shm_peer *first, *graveyard;
+	struct shm_peer *first, *dead;
 };
 
 static uint64_t now_ms(void)
@@ -82,10 +82,11 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void notable(struct shm_listener *listener, enum notable kind, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+static void listener_log(struct shm_listener *listener, enum fabric_log kind, const char *format,
+			 ...) __attribute__((format(printf, 3, 4)));
 
-static void notable(struct shm_listener *listener, enum notable kind, const char *format, ...)
+static void listener_log(struct shm_listener *listener, enum fabric_log kind, const char *format,
+			 ...)
 {
 	char words[512];
 	va_list args;
@@ -93,7 +94,7 @@ static void notable(struct shm_listener *listener, enum notable kind, const char
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	listener->calls.notable(listener->user, kind, words);
+	listener->calls.log(listener->user, kind, words);
 }
 
 /* -- opening ------------------------------------------------------------------------------------
@@ -155,7 +156,8 @@ static void folder_look(struct shm_listener *listener)
 	snprintf(folder, sizeof(folder), "%s", listener->place.address.sun_path);
 	*strrchr(folder, '/') = '\0';
 	if (stat(folder, &status) == 0 && !(status.st_mode & (S_IXGRP | S_IXOTH)))
-		notable(listener, NOTABLE_NEWS,
+		listener_log(
+			listener, FABRIC_LOG_NEWS,
 			"address shm:%s: users and groups are named, but no other user can look "
 			"into %s; set TICKBUS_RUNTIME_DIR, here and there, to a folder that they "
 			"can",
@@ -302,7 +304,7 @@ static int access_copy(struct shm_listener *listener, const struct fabric_access
 static int listener_open(struct shm_listener *listener, const struct fabric_listen *how)
 {
 	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
-	int result = shm_place_listen(how->address, &listener->place);
+	int result = shm_location_listen(how->address, &listener->place);
 
 	if (result < 0)
 		return result;
@@ -405,8 +407,8 @@ static void peer_bury(struct shm_listener *listener, struct shm_peer *peer)
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
 	shm_hang_up(peer->fd);
 	peer->dead = true;
-	peer->next = listener->graveyard;
-	listener->graveyard = peer;
+	peer->next = listener->dead;
+	listener->dead = peer;
 	listener->peers--;
 }
 
@@ -425,8 +427,8 @@ static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, ui
 			const char *why)
 {
 	refuse(peer->fd, code, why);
-	notable(listener, NOTABLE_REFUSED, "pid %d of user %u was refused: %s", (int)peer->who.pid,
-		(unsigned int)peer->who.uid, why);
+	listener_log(listener, FABRIC_LOG_REFUSED, "pid %d of user %u was refused: %s",
+		     (int)peer->who.pid, (unsigned int)peer->who.uid, why);
 	peer_bury(listener, peer);
 }
 
@@ -453,7 +455,8 @@ static void peer_accept(struct shm_listener *listener, int fd)
 
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->who, &length) < 0 ||
 	    watch(listener, fd, peer) < 0) {
-		notable(listener, NOTABLE_REFUSED, "a connection was refused: %s", strerror(errno));
+		listener_log(listener, FABRIC_LOG_REFUSED, "a connection was refused: %s",
+			     strerror(errno));
 		free(peer);
 		shm_hang_up(fd);
 		return;
@@ -483,15 +486,16 @@ static bool accept_exhausted(struct shm_listener *listener)
 	if (fd >= 0) {
 		refuse(fd, EAGAIN, "the publisher has no descriptor left");
 		shm_hang_up(fd);
-		notable(listener, NOTABLE_REFUSED,
-			"a connection was refused: no descriptor is left (see ulimit -n)");
+		listener_log(listener, FABRIC_LOG_REFUSED,
+			     "a connection was refused: no descriptor is left (see ulimit -n)");
 	}
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->reserve >= 0)
 		return fd >= 0;
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
 	listener->paused = true;
-	notable(listener, NOTABLE_NEWS, "connections wait: no descriptor is left (see ulimit -n)");
+	listener_log(listener, FABRIC_LOG_NEWS,
+		     "connections wait: no descriptor is left (see ulimit -n)");
 	return false;
 }
 
@@ -531,8 +535,8 @@ static void peer_lost(struct shm_listener *listener, struct shm_peer *peer, cons
 
 static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, const char *why)
 {
-	notable(listener, NOTABLE_DROPPED, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
-		(unsigned int)peer->who.uid, why);
+	listener_log(listener, FABRIC_LOG_DROPPED, "pid %d of user %u was dropped: %s",
+		     (int)peer->who.pid, (unsigned int)peer->who.uid, why);
 	peer_lost(listener, peer, why);
 }
 
@@ -622,10 +626,10 @@ static void on_timer(struct shm_listener *listener)
 
 static void graves_clear(struct shm_listener *listener)
 {
-	while (listener->graveyard) {
-		struct shm_peer *peer = listener->graveyard;
+	while (listener->dead) {
+		struct shm_peer *peer = listener->dead;
 
-		listener->graveyard = peer->next;
+		listener->dead = peer->next;
 		free(peer);
 	}
 }
@@ -763,7 +767,7 @@ void shm_drop(struct peer *base, const char *why)
 
 	if (peer->dead)
 		return;
-	notable(listener, NOTABLE_DROPPED, "pid %d of user %u was dropped: %s", (int)peer->who.pid,
-		(unsigned int)peer->who.uid, why);
+	listener_log(listener, FABRIC_LOG_DROPPED, "pid %d of user %u was dropped: %s",
+		     (int)peer->who.pid, (unsigned int)peer->who.uid, why);
 	peer_bury(listener, peer);
 }

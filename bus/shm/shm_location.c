@@ -42,7 +42,7 @@ wrong:
 			 name, NAME_MAX_BYTES);
 }
 
-static int place_fill(struct shm_place *place, const char *folder, const char *name)
+static int place_fill(struct shm_location *place, const char *folder, const char *name)
 {
 	const size_t room = sizeof(place->address.sun_path);
 
@@ -101,7 +101,7 @@ static bool folder_listen(const struct folder *folder)
 	return access(folder->path, W_OK | X_OK) == 0;
 }
 
-int shm_place_listen(const char *name, struct shm_place *place)
+int shm_location_listen(const char *name, struct shm_location *place)
 {
 	struct folder list[FOLDERS_MAX];
 	const size_t count = folders(list);
@@ -120,7 +120,7 @@ int shm_place_listen(const char *name, struct shm_place *place)
 		name, list[count - 1].path, strerror(result));
 }
 
-int shm_place_connect(const char *name, struct shm_place *place)
+int shm_location_connect(const char *name, struct shm_location *place)
 {
 	struct folder list[FOLDERS_MAX];
 	const size_t count = folders(list);

@@ -3,9 +3,9 @@
  *
  *   verbs.c           the table of operations; ids, events and errors in our words
  *   verbs_devices.c   which devices are open, and letting go of removed ones
- *   verbs_alarm.c     what devices tell by themselves, passed on to whom it concerns
+ *   verbs_async.c     what devices tell by themselves, passed on to whom it concerns
  *   verbs_domain.c    protection domains of a device, one for each realm, and memory in them
- *   verbs_told.c      what an accept and a reject carry
+ *   verbs_private_data.c      what an accept and a reject carry
  *   verbs_channel.c   control messages as SENDs over one reliable connection, and its send queue
  *   verbs_listener.c  the publisher's side: accepts, registers memory for remote READ
  *   verbs_link.c      the subscriber's side: connects, READs
@@ -84,36 +84,37 @@ uint8_t verbs_reads(uint32_t said, uint32_t usual, int device);
  */
 
 /* Something that happened to a port. */
-struct verbs_news {
+struct verbs_port_event {
 	enum ibv_event_type type;
 	int port;
 };
-#define VERBS_NEWS_MAX 8
+#define VERBS_PORT_EVENTS_MAX 8
 
 /* Rings when the device tells that a queue pair or its queue failed, or that it is lost itself. One
  * for the device alone keeps what happened to its ports, too. */
-struct verbs_alarm {
-	struct verbs_alarm *next, **link;
+struct verbs_async {
+	struct verbs_async *next, **link;
 	const struct ibv_context *device;
 	const struct ibv_qp *qp; /* NULL: for the device alone */
 	const struct ibv_cq *cq;
-	_Atomic(const char *) rings; /* what was told; NULL: nothing */
-	struct verbs_news news[VERBS_NEWS_MAX];
-	unsigned int news_count;
+	_Atomic(const char *) failure; /* what was told; NULL: nothing */
+	struct verbs_port_event port_events[VERBS_PORT_EVENTS_MAX];
+	unsigned int port_event_count;
 };
 
 /* While the device is used (verbs_device_use), once the queue pair is made. */
-void verbs_alarm_set(struct verbs_alarm *, const struct ibv_context *, const struct ibv_qp *,
-		     const struct ibv_cq *);
+void verbs_async_watch(struct verbs_async *, const struct ibv_context *, const struct ibv_qp *,
+		       const struct ibv_cq *);
 /* Before they are destroyed. Takes a zeroed one. */
-void verbs_alarm_unset(struct verbs_alarm *);
+void verbs_async_unwatch(struct verbs_async *);
 /* What was told, or NULL. */
-const char *verbs_alarm_words(struct verbs_alarm *);
-/* Takes what a device told and rings the alarms that it is for, whoever set them. Never waits:
+const char *verbs_async_text(struct verbs_async *);
+/* Takes what a device told and rings the watched that it is for, whoever set them. Never waits:
  * where somebody else is at it, nothing is done. */
-void verbs_alarms_take(struct ibv_context *);
+void verbs_async_take(struct ibv_context *);
 /* What happened to the device's ports since it was asked last: the number, in their order. */
-unsigned int verbs_alarm_news(struct verbs_alarm *, struct verbs_news[VERBS_NEWS_MAX]);
+unsigned int verbs_async_port_events(struct verbs_async *,
+				     struct verbs_port_event[VERBS_PORT_EVENTS_MAX]);
 
 /* -- what may be read ---------------------------------------------------------------------------
  */
@@ -150,20 +151,20 @@ void verbs_registration_leave(struct verbs_registration *);
 
 /* How an accept and a reject carry our bytes: a mark, then their length (accept) or a code
  * (reject), since some link layers pad what they carry with zeros. */
-struct verbs_told {
+struct verbs_private_data {
 	uint16_t mark;
 	uint16_t number;
 	uint8_t body[FABRIC_WELCOME_BYTES];
 };
-#define VERBS_MARK        0x4254 /* "TB" */
-#define VERBS_TOLD_HEADER 4
-static_assert(VERBS_TOLD_HEADER + FABRIC_REASON_BYTES <= 148, "private data of a reject");
-static_assert(sizeof(struct verbs_told) <= 196, "private data of an accept");
+#define VERBS_MARK                0x4254 /* "TB" */
+#define VERBS_PRIVATE_DATA_HEADER 4
+static_assert(VERBS_PRIVATE_DATA_HEADER + FABRIC_REASON_BYTES <= 148, "private data of a reject");
+static_assert(sizeof(struct verbs_private_data) <= 196, "private data of an accept");
 
 /* An accept's: 0, or -EPROTO: not one of ours. */
-int verbs_told_welcome(const uint8_t *data, size_t bytes, struct verbs_told *);
+int private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *);
 /* A reject's: an errno value and words that may be printed; 0: nothing of ours is in it. */
-int verbs_told_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1]);
+int private_data_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1]);
 
 /* -- one connection -----------------------------------------------------------------------------
  *
@@ -187,7 +188,7 @@ struct verbs_channel {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp; /* NULL: broken off, nothing lands any more */
-	struct verbs_alarm alarm;
+	struct verbs_async async;
 	struct ibv_mr *mr;
 	struct verbs_frame *frames; /* receives, then sends */
 
@@ -257,7 +258,7 @@ struct verbs_announcer {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp; /* NULL: not now */
-	struct verbs_alarm alarm;
+	struct verbs_async async;
 	struct ibv_mr *mr;
 	char *buffers;
 	size_t bytes; /* of each */
@@ -322,7 +323,7 @@ struct verbs_receiver {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq; /* NULL: no group of UD was joined yet */
 	struct ibv_qp *qp;
-	struct verbs_alarm alarm;
+	struct verbs_async async;
 	struct ibv_mr *mr;
 	char *buffers;
 	uint32_t count;

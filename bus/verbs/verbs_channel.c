@@ -63,7 +63,7 @@ int verbs_channel_open(struct verbs_channel *channel, struct rdma_cm_id *id, str
 	if (rdma_create_qp(id, pd, &how) < 0)
 		return error_set(errno, "no queue pair: %s", strerror(errno));
 	channel->qp = id->qp;
-	verbs_alarm_set(&channel->alarm, id->verbs, channel->qp, channel->cq);
+	verbs_async_watch(&channel->async, id->verbs, channel->qp, channel->cq);
 	for (uint32_t i = 0; i < VERBS_RECEIVES && result == 0; i++)
 		result = receive_post(channel, i);
 	if (result == 0 && (result = -ibv_req_notify_cq(channel->cq, 0)) < 0)
@@ -92,7 +92,7 @@ static void read_finish(struct verbs_channel *channel, int status)
 void verbs_channel_break(struct verbs_channel *channel)
 {
 	channel_broken(channel, ECONNRESET, "it was broken off");
-	verbs_alarm_unset(&channel->alarm);
+	verbs_async_unwatch(&channel->async);
 	if (channel->qp)
 		rdma_destroy_qp(channel->id);
 	channel->qp = NULL;
@@ -102,7 +102,7 @@ void verbs_channel_break(struct verbs_channel *channel)
 
 void verbs_channel_close(struct verbs_channel *channel)
 {
-	verbs_alarm_unset(&channel->alarm);
+	verbs_async_unwatch(&channel->async);
 	if (channel->qp)
 		rdma_destroy_qp(channel->id);
 	if (channel->cq)
@@ -161,7 +161,7 @@ void verbs_channel_probe(struct verbs_channel *channel)
 
 void verbs_channel_look(struct verbs_channel *channel)
 {
-	const char *what = verbs_alarm_words(&channel->alarm);
+	const char *what = verbs_async_text(&channel->async);
 	char why[128];
 
 	if (!what)

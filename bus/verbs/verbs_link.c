@@ -185,9 +185,9 @@ static int request(struct verbs_link *link)
 
 static void on_established(struct verbs_link *link, const struct verbs_event *event)
 {
-	struct verbs_told told;
+	struct verbs_private_data told;
 
-	if (verbs_told_welcome(event->data, event->bytes, &told) < 0) {
+	if (private_data_welcome(event->data, event->bytes, &told) < 0) {
 		link_gone(link, EPROTO, "what listens there is no tickbus publisher");
 		return;
 	}
@@ -198,7 +198,7 @@ static void on_established(struct verbs_link *link, const struct verbs_event *ev
 static void on_rejected(struct verbs_link *link, const struct verbs_event *event)
 {
 	char why[FABRIC_REASON_BYTES + 1];
-	const int code = verbs_told_refusal(event->data, event->bytes, why);
+	const int code = private_data_refusal(event->data, event->bytes, why);
 
 	if (code)
 		link_gone(link, code, "%s", why);
@@ -300,7 +300,7 @@ static void device_look(struct verbs_link *link)
 	if (!link->device || now - link->looked_ms < LOOK_MS)
 		return;
 	link->looked_ms = now;
-	verbs_alarms_take(link->device);
+	verbs_async_take(link->device);
 	verbs_channel_look(&link->channel);
 	verbs_receiver_look(&link->receiver);
 }

@@ -72,7 +72,7 @@ struct verbs_listener {
 	struct rdma_cm_id *id; /* NULL while the device is away */
 	bool listening;        /* all that is made of the device is there */
 	struct ibv_context *device;
-	struct verbs_alarm alarm;                        /* of the device */
+	struct verbs_async async;                        /* of the device */
 	struct ibv_pd *pd;                               /* of notices */
 	struct verbs_domain *domains[FABRIC_REALMS_MAX]; /* NULL: not used yet */
 	struct fabric_common *common, own;               /* own: where the owner has none */
@@ -82,16 +82,17 @@ struct verbs_listener {
 	bool soon; /* the next poll goes on with what this one began */
 	int away;  /* why the device could not be opened again, as it was told last: -errno */
 	unsigned int peers, peers_max;
-	struct verbs_peer *first, *graveyard;
+	struct verbs_peer *first, *dead;
 	struct verbs_exposure *exposures;
 	struct fabric_notices notices; /* as they were asked for */
 	struct verbs_group *groups;
 };
 
-static void notable(struct verbs_listener *listener, enum notable kind, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+static void listener_log(struct verbs_listener *listener, enum fabric_log kind, const char *format,
+			 ...) __attribute__((format(printf, 3, 4)));
 
-static void notable(struct verbs_listener *listener, enum notable kind, const char *format, ...)
+static void listener_log(struct verbs_listener *listener, enum fabric_log kind, const char *format,
+			 ...)
 {
 	char words[512];
 	va_list args;
@@ -99,7 +100,7 @@ static void notable(struct verbs_listener *listener, enum notable kind, const ch
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	listener->calls.notable(listener->user, kind, words);
+	listener->calls.log(listener->user, kind, words);
 }
 
 /* -- memory -------------------------------------------------------------------------------------
@@ -222,8 +223,8 @@ static void peer_bury(struct verbs_listener *listener, struct verbs_peer *peer)
 	rdma_destroy_id(peer->id);
 	peer->dead = true;
 	peer->before = NULL;
-	peer->next = listener->graveyard;
-	listener->graveyard = peer;
+	peer->next = listener->dead;
+	listener->dead = peer;
 	listener->peers--;
 }
 
@@ -240,10 +241,10 @@ static void peer_lost(struct verbs_listener *listener, struct verbs_peer *peer, 
 
 static void graves_clear(struct verbs_listener *listener)
 {
-	while (listener->graveyard) {
-		struct verbs_peer *peer = listener->graveyard;
+	while (listener->dead) {
+		struct verbs_peer *peer = listener->dead;
 
-		listener->graveyard = peer->next;
+		listener->dead = peer->next;
 		free(peer);
 	}
 }
@@ -251,11 +252,11 @@ static void graves_clear(struct verbs_listener *listener)
 /* Answers a request for a connection with a reason. */
 static void reject(struct rdma_cm_id *id, int code, const char *why)
 {
-	struct verbs_told told = { .mark = VERBS_MARK, .number = (uint16_t)code };
+	struct verbs_private_data told = { .mark = VERBS_MARK, .number = (uint16_t)code };
 	const size_t length = strnlen(why, FABRIC_REASON_BYTES);
 
 	memcpy(told.body, why, length);
-	rdma_reject(id, &told, (uint8_t)(VERBS_TOLD_HEADER + length));
+	rdma_reject(id, &told, (uint8_t)(VERBS_PRIVATE_DATA_HEADER + length));
 }
 
 /* And forgets it. */
@@ -266,7 +267,7 @@ static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int c
 
 	address_words(rdma_get_peer_addr(id), who);
 	reject(id, code, why);
-	notable(listener, NOTABLE_REFUSED, "%s was refused: %s", who, why);
+	listener_log(listener, FABRIC_LOG_REFUSED, "%s was refused: %s", who, why);
 	rdma_destroy_id(id);
 }
 
@@ -292,12 +293,12 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 
 /* The queue pair, and the accept that carries the welcome. */
 static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
-		       const struct verbs_event *event, const struct verbs_told *told)
+		       const struct verbs_event *event, const struct verbs_private_data *told)
 {
 	const uint32_t asked = event->conn.responder_resources;
 	struct rdma_conn_param how = {
 		.private_data = told,
-		.private_data_len = (uint8_t)(VERBS_TOLD_HEADER + told->number),
+		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + told->number),
 		.responder_resources = (uint8_t)(asked < listener->responder_resources
 							 ? asked
 							 : listener->responder_resources),
@@ -317,7 +318,7 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 
 static void on_request(struct verbs_listener *listener, const struct verbs_event *event)
 {
-	struct verbs_told told = { .mark = VERBS_MARK };
+	struct verbs_private_data told = { .mark = VERBS_MARK };
 	char why[FABRIC_REASON_BYTES] = "the publisher has no memory for another subscriber";
 	struct exposure *given = NULL;
 	struct verbs_peer *peer;
@@ -341,7 +342,7 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 	if (result < 0) {
 		why[sizeof(why) - 1] = '\0';
 		reject(peer->id, -result, why);
-		notable(listener, NOTABLE_REFUSED, "%s was refused: %s", peer->words, why);
+		listener_log(listener, FABRIC_LOG_REFUSED, "%s was refused: %s", peer->words, why);
 		peer_bury(listener, peer);
 		return;
 	}
@@ -350,7 +351,7 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 	result = peer_accept(listener, peer, event, &told);
 	if (result < 0) {
 		reject(peer->id, EAGAIN, tb_error()); /* what is missing here may come back */
-		notable(listener, NOTABLE_DROPPED, "%s: %s", peer->words, tb_error());
+		listener_log(listener, FABRIC_LOG_DROPPED, "%s: %s", peer->words, tb_error());
 		peer_lost(listener, peer, tb_error());
 	}
 }
@@ -375,7 +376,7 @@ static void peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 		return;
 	snprintf(why, sizeof(why), "%s", peer->channel.why);
 	if (peer->channel.broken == EPROTO)
-		notable(listener, NOTABLE_DROPPED, "%s was dropped: %s", peer->words, why);
+		listener_log(listener, FABRIC_LOG_DROPPED, "%s was dropped: %s", peer->words, why);
 	peer_lost(listener, peer, why);
 }
 
@@ -401,7 +402,7 @@ void verbs_drop(struct peer *base, const char *why)
 
 	if (peer->dead)
 		return;
-	notable(listener, NOTABLE_DROPPED, "%s was dropped: %s", peer->words, why);
+	listener_log(listener, FABRIC_LOG_DROPPED, "%s was dropped: %s", peer->words, why);
 	peer_bury(listener, peer);
 }
 
@@ -424,7 +425,7 @@ static int device_bind(struct verbs_listener *listener)
 	if (!listener->id)
 		return verbs_error(errno, listener->text, "binding");
 	verbs_device_use(listener->device = listener->id->verbs);
-	verbs_alarm_set(&listener->alarm, listener->device, NULL, NULL);
+	verbs_async_watch(&listener->async, listener->device, NULL, NULL);
 	return 0;
 }
 
@@ -437,15 +438,16 @@ static void group_result(struct verbs_listener *listener, struct verbs_group *gr
 	address_words((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0) {
 		if (-result != group->lost)
-			notable(listener, NOTABLE_NEWS,
+			listener_log(
+				listener, FABRIC_LOG_NEWS,
 				"address rdma:%s: %s; no notices go to %s until it can be joined",
 				listener->text, tb_error(), words);
 		group->lost = -result;
 		verbs_group_close(group);
 	} else if (group->lost && verbs_group_ready(group)) {
 		group->lost = 0;
-		notable(listener, NOTABLE_NEWS, "address rdma:%s: notices go to %s again",
-			listener->text, words);
+		listener_log(listener, FABRIC_LOG_NEWS, "address rdma:%s: notices go to %s again",
+			     listener->text, words);
 	}
 }
 
@@ -467,20 +469,20 @@ static void senders_result(struct verbs_listener *listener, struct verbs_group *
 		poll_soon(listener); /* L7 */
 	address_words((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0 && !group->missing)
-		notable(listener, NOTABLE_NEWS,
-			"address rdma:%s: %s; a sender to %s is missing until it can be had",
-			listener->text, tb_error(), words);
+		listener_log(listener, FABRIC_LOG_NEWS,
+			     "address rdma:%s: %s; a sender to %s is missing until it can be had",
+			     listener->text, tb_error(), words);
 	if (result > 0)
-		notable(listener, NOTABLE_NEWS,
-			"address rdma:%s: notices: a sender failed and was started anew",
-			listener->text);
+		listener_log(listener, FABRIC_LOG_NEWS,
+			     "address rdma:%s: notices: a sender failed and was started anew",
+			     listener->text);
 	if (result < 0) {
 		group->missing = -result;
 	} else if (group->missing && verbs_group_whole(group)) {
 		group->missing = 0;
-		notable(listener, NOTABLE_NEWS,
-			"address rdma:%s: notices: all senders to %s are there again",
-			listener->text, words);
+		listener_log(listener, FABRIC_LOG_NEWS,
+			     "address rdma:%s: notices: all senders to %s are there again",
+			     listener->text, words);
 	}
 }
 
@@ -564,9 +566,9 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 		where = &listener->notices.group;
 	if (where->ss_family != listener->address.host.ss_family) {
 		if (where == &listener->notices.group)
-			notable(listener, NOTABLE_NEWS,
-				"address rdma:%s: notices: none, the bus's group is of IPv%d",
-				listener->text, where->ss_family == AF_INET ? 4 : 6);
+			listener_log(listener, FABRIC_LOG_NEWS,
+				     "address rdma:%s: notices: none, the bus's group is of IPv%d",
+				     listener->text, where->ss_family == AF_INET ? 4 : 6);
 		return 0;
 	}
 	if (!group)
@@ -636,7 +638,7 @@ static void device_close(struct verbs_listener *listener)
 		ibv_dealloc_pd(listener->pd);
 	if (listener->id)
 		rdma_destroy_id(listener->id);
-	verbs_alarm_unset(&listener->alarm);
+	verbs_async_unwatch(&listener->async);
 	verbs_device_leave(listener->device);
 	listener->listening = false;
 	listener->device = NULL;
@@ -648,7 +650,7 @@ static void device_close(struct verbs_listener *listener)
 /* Nothing that is made of it is of any use. It is tried again by the timer. */
 static void device_lost(struct verbs_listener *listener, const char *why)
 {
-	notable(listener, NOTABLE_NEWS, "address rdma:%s: %s", listener->text, why);
+	listener_log(listener, FABRIC_LOG_NEWS, "address rdma:%s: %s", listener->text, why);
 	while (listener->first)
 		peer_lost(listener, listener->first, why);
 	device_close(listener);
@@ -684,13 +686,13 @@ static void device_return(struct verbs_listener *listener)
 		return;
 	}
 	if (result < 0 && result != listener->away)
-		notable(listener, NOTABLE_NEWS, "%s; it is tried again", tb_error());
+		listener_log(listener, FABRIC_LOG_NEWS, "%s; it is tried again", tb_error());
 	listener->away = result;
 	if (result < 0)
 		device_close(listener);
 	else
-		notable(listener, NOTABLE_NEWS, "address rdma:%s: its device is there again",
-			listener->text);
+		listener_log(listener, FABRIC_LOG_NEWS,
+			     "address rdma:%s: its device is there again", listener->text);
 }
 
 int verbs_listen(struct listener **out, const struct fabric_listen *how,
@@ -921,13 +923,13 @@ static void groups_mend(struct verbs_listener *listener, bool going_on)
 
 static void ports_look(struct verbs_listener *listener)
 {
-	struct verbs_news news[VERBS_NEWS_MAX];
-	const unsigned int count = verbs_alarm_news(&listener->alarm, news);
+	struct verbs_port_event port_events[VERBS_PORT_EVENTS_MAX];
+	const unsigned int count = verbs_async_port_events(&listener->async, port_events);
 
 	for (unsigned int i = 0; i < count; i++)
-		notable(listener, NOTABLE_NEWS, "device %s: %s, port %d",
-			ibv_get_device_name(listener->device->device),
-			ibv_event_type_str(news[i].type), news[i].port);
+		listener_log(listener, FABRIC_LOG_NEWS, "device %s: %s, port %d",
+			     ibv_get_device_name(listener->device->device),
+			     ibv_event_type_str(port_events[i].type), port_events[i].port);
 }
 
 static void on_timer(struct verbs_listener *listener)
@@ -943,9 +945,9 @@ static void on_timer(struct verbs_listener *listener)
 		device_return(listener);
 		return;
 	}
-	verbs_alarms_take(listener->device);
+	verbs_async_take(listener->device);
 	ports_look(listener);
-	if (verbs_alarm_words(&listener->alarm)) {
+	if (verbs_async_text(&listener->async)) {
 		device_lost(listener, "the device is lost");
 		return;
 	}

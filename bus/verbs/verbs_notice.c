@@ -111,7 +111,7 @@ static void group_choose_udp(struct verbs_group *group)
 }
 
 /* Who only sends need not be a full member, where the kernel and the subnet manager know such. */
-static int group_join_somehow(struct verbs_group *group)
+static int group_join_with_fallback(struct verbs_group *group)
 {
 	group->send_only = true;
 	if (group_join(group->id, &group->asked.group, true, NULL) == 0)
@@ -139,7 +139,7 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	group->id = ud_id(events, &address->host, address->traffic_class);
 	if (!group->id)
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
-	if (group_join_somehow(group) == 0)
+	if (group_join_with_fallback(group) == 0)
 		return 0;
 	if (errno != VERBS_NOT_IN_KERNEL || group->asked.kind != FABRIC_NOTICES_AUTO)
 		return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
@@ -161,7 +161,7 @@ static void announcer_give(struct verbs_announcer *announcer)
 static void announcer_stop(struct verbs_announcer *announcer)
 {
 	announcer_take(announcer);
-	verbs_alarm_unset(&announcer->alarm);
+	verbs_async_unwatch(&announcer->async);
 	if (announcer->qp)
 		rdma_destroy_qp(announcer->id);
 	if (announcer->cq)
@@ -250,7 +250,7 @@ static int ud_start(struct verbs_announcer *announcer)
 		return error_set(errno, "notices: no completion queue: %s", strerror(errno));
 	if (ud_create(announcer, INLINE_BYTES) < 0 && ud_create(announcer, 0) < 0)
 		return error_set(errno, "notices: no queue pair: %s", strerror(errno));
-	verbs_alarm_set(&announcer->alarm, announcer->id->verbs, announcer->qp, announcer->cq);
+	verbs_async_watch(&announcer->async, announcer->id->verbs, announcer->qp, announcer->cq);
 	return 0;
 }
 
@@ -351,7 +351,7 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 		return false;
 	if (announcer->qp)
 		sends_collect(announcer);
-	failed = announcer->failed || (announcer->qp && verbs_alarm_words(&announcer->alarm));
+	failed = announcer->failed || (announcer->qp && verbs_async_text(&announcer->async));
 	announcer_give(announcer);
 	return failed;
 }
@@ -521,7 +521,7 @@ static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive
 	if (rdma_create_qp(receiver->id, how->pd, &qp) < 0)
 		return failure();
 	receiver->qp = receiver->id->qp;
-	verbs_alarm_set(&receiver->alarm, receiver->id->verbs, receiver->qp, receiver->cq);
+	verbs_async_watch(&receiver->async, receiver->id->verbs, receiver->qp, receiver->cq);
 	for (uint32_t i = 0; i < receiver->count; i++)
 		if (receive_post(receiver, i) < 0)
 			return -EIO;
@@ -530,7 +530,7 @@ static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive
 
 static void ud_close(struct verbs_receiver *receiver)
 {
-	verbs_alarm_unset(&receiver->alarm);
+	verbs_async_unwatch(&receiver->async);
 	if (receiver->qp)
 		rdma_destroy_qp(receiver->id);
 	if (receiver->cq)
@@ -656,7 +656,7 @@ static void ud_end(struct verbs_receiver *receiver)
 
 void verbs_receiver_look(struct verbs_receiver *receiver)
 {
-	if (verbs_alarm_words(&receiver->alarm))
+	if (verbs_async_text(&receiver->async))
 		ud_end(receiver);
 }
 

@@ -7,29 +7,29 @@
 
 #define CODE_MAX 4095
 
-static void told_copy(const uint8_t *data, size_t bytes, struct verbs_told *told)
+static void told_copy(const uint8_t *data, size_t bytes, struct verbs_private_data *told)
 {
 	memset(told, 0, sizeof(*told));
 	memcpy(told, data, bytes < sizeof(*told) ? bytes : sizeof(*told));
 }
 
-int verbs_told_welcome(const uint8_t *data, size_t bytes, struct verbs_told *told)
+int private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *told)
 {
 	told_copy(data, bytes, told);
 	return told->mark == VERBS_MARK && told->number <= FABRIC_WELCOME_BYTES &&
-			       bytes >= (size_t)VERBS_TOLD_HEADER + told->number
+			       bytes >= (size_t)VERBS_PRIVATE_DATA_HEADER + told->number
 		       ? 0
 		       : -EPROTO;
 }
 
-int verbs_told_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1])
+int private_data_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1])
 {
-	struct verbs_told told;
+	struct verbs_private_data told;
 
 	told_copy(data, bytes, &told);
-	if (told.mark != VERBS_MARK || bytes <= VERBS_TOLD_HEADER)
+	if (told.mark != VERBS_MARK || bytes <= VERBS_PRIVATE_DATA_HEADER)
 		return 0;
-	bytes -= VERBS_TOLD_HEADER;
+	bytes -= VERBS_PRIVATE_DATA_HEADER;
 	bytes = bytes < FABRIC_REASON_BYTES ? bytes : FABRIC_REASON_BYTES;
 	memcpy(why, told.body, bytes);
 	why[bytes] = '\0';

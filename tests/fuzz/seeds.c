@@ -203,12 +203,12 @@ static void greetings(void)
 
 static void told(void)
 {
-	const struct verbs_told welcome = { VERBS_MARK, 5, "hello" };
-	const struct verbs_told refusal = { VERBS_MARK, 13, "no permission" };
+	const struct verbs_private_data welcome = { VERBS_MARK, 5, "hello" };
+	const struct verbs_private_data refusal = { VERBS_MARK, 13, "no permission" };
 	const uint8_t which = 0;
 
 	save_behind("verbs", "welcome", &which, 1, &welcome, sizeof(welcome));
-	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_TOLD_HEADER + 13);
+	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_PRIVATE_DATA_HEADER + 13);
 }
 
 /* Frames with and without a message, what we send, and what the device finishes. */

@@ -23,20 +23,20 @@
 Test(told, a_welcome_has_a_mark_and_the_bytes_that_it_counts)
 {
 	uint8_t data[256] = { 'T', 'B', 3, 0, 'a', 'b', 'c' };
-	struct verbs_told told;
+	struct verbs_private_data told;
 
-	cr_assert_eq(verbs_told_welcome(data, sizeof(data), &told), 0);
+	cr_assert_eq(private_data_welcome(data, sizeof(data), &told), 0);
 	cr_expect_eq(told.number, 3);
 	cr_expect_arr_eq(told.body, "abc", 3);
-	cr_expect_eq(verbs_told_welcome(data, 7, &told), 0);
-	cr_expect_eq(verbs_told_welcome(data, 6, &told), -EPROTO);
-	cr_expect_eq(verbs_told_welcome(data, 0, &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, 7, &told), 0);
+	cr_expect_eq(private_data_welcome(data, 6, &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, 0, &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES + 1;
-	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES;
-	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), 0);
+	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), 0);
 	data[1] = 'X';
-	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
 }
 
 Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
@@ -44,18 +44,18 @@ Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
 	uint8_t data[256] = { 'T', 'B', EACCES, 0, 'n', 'o', '\033', '!' };
 	char why[FABRIC_REASON_BYTES + 1];
 
-	cr_assert_eq(verbs_told_refusal(data, sizeof(data), why), EACCES);
+	cr_assert_eq(private_data_refusal(data, sizeof(data), why), EACCES);
 	cr_expect_str_eq(why, "no?!");
-	cr_assert_eq(verbs_told_refusal(data, 6, why), EACCES);
+	cr_assert_eq(private_data_refusal(data, 6, why), EACCES);
 	cr_expect_str_eq(why, "no");
-	cr_expect_eq(verbs_told_refusal(data, VERBS_TOLD_HEADER, why), 0);
+	cr_expect_eq(private_data_refusal(data, VERBS_PRIVATE_DATA_HEADER, why), 0);
 	data[2] = data[3] = 0xff;
-	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), EPROTO);
-	memset(data + VERBS_TOLD_HEADER, 'w', sizeof(data) - VERBS_TOLD_HEADER);
-	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), EPROTO);
+	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
+	memset(data + VERBS_PRIVATE_DATA_HEADER, 'w', sizeof(data) - VERBS_PRIVATE_DATA_HEADER);
+	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
 	cr_expect_eq(strlen(why), FABRIC_REASON_BYTES);
 	data[0] = 'X';
-	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), 0);
+	cr_expect_eq(private_data_refusal(data, sizeof(data), why), 0);
 }
 
 Test(told, the_failures_of_librdmacm_itself_are_no_errno)

@@ -45,7 +45,7 @@ static int accept_errno, register_errno;
 static size_t refused_bytes;       /* memory of so many cannot be registered */
 static unsigned int refused_count; /* so often it was asked for */
 static struct rdma_conn_param accepted, asked;
-static struct verbs_told rejected;
+static struct verbs_private_data rejected;
 static void *join_user;
 
 struct rdma_event_channel *rdma_create_event_channel(void)
@@ -430,7 +430,7 @@ static void on_gone(void *user, struct peer *who, const char *why)
 	snprintf(gone, sizeof(gone), "%s", why);
 }
 
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
 	const size_t used = strlen(news);
 
@@ -439,9 +439,7 @@ static void on_notable(void *user, enum notable kind, const char *words)
 	snprintf(news + used, sizeof(news) - used, "%s\n", words);
 }
 
-static const struct listener_calls calls = { .hello = on_hello,
-					     .gone = on_gone,
-					     .notable = on_notable };
+static const struct listener_calls calls = { .hello = on_hello, .gone = on_gone, .log = on_log };
 
 static void device_make(void)
 {

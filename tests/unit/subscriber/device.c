@@ -39,7 +39,7 @@ static uint32_t taken; /* messages, by the publisher */
 static struct rdma_cm_id *connected;
 static struct rdma_cm_event events[QUEUE];
 static unsigned int first_event, event_count;
-static struct verbs_told welcome;
+static struct verbs_private_data welcome;
 
 static struct ibv_wc done[QUEUE];
 static unsigned int first_done, done_count;
@@ -87,7 +87,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	happens(RDMA_CM_EVENT_ESTABLISHED);
 	event = &events[(first_event + event_count - 1) % QUEUE];
 	event->param.conn.private_data = &welcome;
-	event->param.conn.private_data_len = (uint8_t)(VERBS_TOLD_HEADER + welcome.number);
+	event->param.conn.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + welcome.number);
 }
 
 static void on_message(void *user, const void *bytes, size_t length)

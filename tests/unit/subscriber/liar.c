@@ -242,7 +242,7 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	(void)why;
 }
 
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
 	(void)kind;
 	(void)user;
@@ -250,7 +250,7 @@ static void on_notable(void *user, enum notable kind, const char *words)
 }
 
 static const struct listener_calls calls = {
-	.hello = on_hello, .message = on_message, .gone = on_gone, .notable = on_notable
+	.hello = on_hello, .message = on_message, .gone = on_gone, .log = on_log
 };
 
 static void *lie_on(void *user)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a device tells of one thread's queue pair, taken by whichever thread looks, while all set
- * and unset their alarms. A plain program: the thread sanitizer cannot run Criterion's. */
+ * and unset their events. A plain program: the thread sanitizer cannot run Criterion's. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ int ibv_get_async_event(struct ibv_context *verbs, struct ibv_async_event *event
 
 static void *look(void *unused)
 {
-	verbs_alarms_take(&device);
+	verbs_async_take(&device);
 	return unused;
 }
 
@@ -69,17 +69,17 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 static void *owner(void *unused)
 {
 	struct ibv_qp own = { 0 };
-	struct verbs_alarm alarm = { 0 };
+	struct verbs_async async = { 0 };
 
 	for (int i = 0; i < ROUNDS; i++) {
-		verbs_alarm_set(&alarm, &device, &own, NULL);
-		if (verbs_alarm_words(&alarm))
-			fail("an alarm rings before anything was told");
+		verbs_async_watch(&async, &device, &own, NULL);
+		if (verbs_async_text(&async))
+			fail("an async rings before anything was told");
 		tells(&own);
-		while (!verbs_alarm_words(&alarm))
-			verbs_alarms_take(&device);
-		verbs_alarm_unset(&alarm);
-		verbs_alarm_unset(&alarm);
+		while (!verbs_async_text(&async))
+			verbs_async_take(&device);
+		verbs_async_unwatch(&async);
+		verbs_async_unwatch(&async);
 	}
 	return unused;
 }
@@ -98,6 +98,6 @@ int main(void)
 	close(device.async_fd);
 	if (atomic_load(&given_back) != THREADS * ROUNDS || atomic_load(&looked) != 1)
 		fail("an event was kept");
-	printf("ok 1 - each alarm rings for what is its own\n");
+	printf("ok 1 - each async rings for what is its own\n");
 	return 0;
 }
