@@ -13,17 +13,11 @@
 #include "bus/address.h"
 #include "bus/error.h"
 #include "bus/notice.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "publisher/publisher.h"
 
 #define TOPIC_NOTICE_BYTES (NOTICE_HEADER + NOTICE_ENTRY)
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* -- groups -------------------------------------------------------------------------------------
  */
@@ -51,7 +45,7 @@ static int notice_group_open(struct notice_group *notice_group, struct endpoint 
 
 static void notice_group_close(struct notice_group *notice_group)
 {
-	for (uint32_t i = 0; i < TOPIC_LISTENERS_MAX; i++) {
+	for (uint32_t i = 0; i < BOUND_LISTENERS_MAX; i++) {
 		if (notice_group->announcers[i])
 			notice_group->announcers[i]->ops->announcer_close(
 				notice_group->announcers[i]);
@@ -148,11 +142,11 @@ void announce_close(struct tb_topic *topic)
 
 void announce_topic(struct tb_topic *topic)
 {
-	uint8_t bytes[NOTICE_BYTES_MIN];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
 	struct notice_writer writer;
 	size_t length;
 
-	notice_begin(&writer, bytes, sizeof(bytes), topic->publisher->bus_id, clock_ns());
+	notice_begin(&writer, bytes, sizeof(bytes), topic->publisher->bus_id, clock_real_ns());
 	notice_number(&writer, topic->shape.topic_id, ++topic->notices);
 	notice_entry(&writer, topic->shape.topic_id, topic->shape.epoch, topic->progress.head);
 	length = notice_finish(&writer);
@@ -190,7 +184,7 @@ static void heads_send(struct endpoint *endpoint, const struct notice_group *not
 static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_group, size_t limit,
 		       const struct bus_entry *entries, uint32_t count)
 {
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	struct notice_writer writer = { 0 };
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -201,7 +195,7 @@ static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_gr
 			continue;
 		if (writer.bytes)
 			heads_send(endpoint, notice_group, &writer);
-		notice_begin(&writer, bytes, limit, endpoint->publisher->bus_id, clock_ns());
+		notice_begin(&writer, bytes, limit, endpoint->publisher->bus_id, clock_real_ns());
 		notice_number(&writer, 0, ++*heads_number(endpoint, notice_group));
 		notice_entry(&writer, entry->topic_id, entry->epoch, entry->head);
 	}
@@ -212,7 +206,7 @@ static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_gr
 static void notice_group_tell(struct tb_publisher *publisher, uint32_t index)
 {
 	struct notice_group *notice_group = &publisher->notice_groups[index];
-	struct bus_entry entries[BUS_TOPICS_MAX];
+	struct bus_entry entries[BOUND_TOPICS_MAX];
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
@@ -230,7 +224,7 @@ static void notice_group_tell(struct tb_publisher *publisher, uint32_t index)
 		if (!notice_group->announcers[i])
 			continue;
 		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, &notices);
-		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= NOTICE_BYTES_MIN)
+		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= BOUND_NOTICE_BYTES_MIN)
 			heads_tell(endpoint, notice_group, notices.bytes, entries, count);
 	}
 }

@@ -9,6 +9,7 @@
 
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "bus/bounds.h"
 #include "publisher/publisher.h"
 
 /* A topic of another realm is as one that is not there. */
@@ -26,7 +27,7 @@ static struct tb_topic *topic_of(const struct session *session, uint32_t id)
  * topic can have once for all, since none of them is ever granted. */
 static bool refused_before(struct session *session, uint32_t topic_id, bool refused)
 {
-	const uint32_t place = topic_id <= BUS_TOPICS_MAX ? topic_id : 0;
+	const uint32_t place = topic_id <= BOUND_TOPICS_MAX ? topic_id : 0;
 	uint64_t *word = &session->refused[place / 64];
 	const uint64_t bit = UINT64_C(1) << place % 64, before = *word & bit;
 

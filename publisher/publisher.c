@@ -21,17 +21,10 @@
 #include "bus/address.h"
 #include "bus/error.h"
 #include "bus/notice.h"
+#include "bus/clock.h"
+#include "bus/random.h"
+#include "bus/bounds.h"
 #include "bus/numa.h"
-
-#define STALE_MS_DEFAULT     1000
-#define TOPICS_DEFAULT       256
-#define SUBSCRIBERS_DEFAULT  1024
-#define SUBSCRIBERS_MAX      65536
-#define EXIT_WAIT_MS_DEFAULT 5000
-#define NOTICE_BYTES_DEFAULT 1024
-#define NAMES_MAX            256 /* users, groups */
-
-static_assert(TOPIC_LISTENERS_MAX <= GROUPS_LISTENERS_MAX, "a group for each");
 
 void publisher_lock(struct tb_publisher *publisher)
 {
@@ -59,20 +52,20 @@ void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level
 
 void publisher_withdraw(struct exposures *exposures)
 {
-	for (size_t i = 0; i < TOPIC_LISTENERS_MAX; i++)
-		for (size_t realm = 0; realm < FABRIC_REALMS_MAX; realm++)
+	for (size_t i = 0; i < BOUND_LISTENERS_MAX; i++)
+		for (size_t realm = 0; realm < BOUND_REALMS_MAX; realm++)
 			if (exposures->of[i][realm])
 				exposures->of[i][realm]->ops->withdraw(exposures->of[i][realm]);
 	*exposures = (struct exposures){ 0 };
 }
 
 static int endpoint_expose(struct endpoint *endpoint, const struct memory *memory, uint32_t realms,
-			   struct exposure *exposures[FABRIC_REALMS_MAX])
+			   struct exposure *exposures[BOUND_REALMS_MAX])
 {
 	const struct fabric_ops *ops = endpoint->listener->ops;
 	int result = 0;
 
-	for (uint32_t realm = 0; realm < FABRIC_REALMS_MAX && result == 0; realm++)
+	for (uint32_t realm = 0; realm < BOUND_REALMS_MAX && result == 0; realm++)
 		if (realms >> realm & 1)
 			result = ops->expose(endpoint->listener, memory, realm, &exposures[realm]);
 	return result;
@@ -149,7 +142,7 @@ static bool same_place(const char *one, const char *other)
 static int listen_check(const struct tb_publisher_options *options)
 {
 	const char *const *listen = options->listen;
-	const int result = list_check("listen", listen, options->listen_count, TOPIC_LISTENERS_MAX);
+	const int result = list_check("listen", listen, options->listen_count, BOUND_LISTENERS_MAX);
 
 	for (size_t i = 0; result == 0 && i < options->listen_count; i++)
 		for (size_t j = 0; j < i; j++)
@@ -185,11 +178,12 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 		[TB_NOTICE_UD] = FABRIC_NOTICES_UD,
 		[TB_NOTICE_UDP] = FABRIC_NOTICES_UDP,
 	};
-	const uint32_t bytes = options->notice_bytes ? options->notice_bytes : NOTICE_BYTES_DEFAULT;
+	const uint32_t bytes = options->notice_bytes ? options->notice_bytes : BOUND_NOTICE_BYTES;
 	int result = range_check("notice", options->notice, 0, TB_NOTICE_UDP);
 
 	if (result == 0)
-		result = range_check("notice_bytes", bytes, NOTICE_BYTES_MIN, NOTICE_BYTES_MAX);
+		result = range_check("notice_bytes", bytes, BOUND_NOTICE_BYTES_MIN,
+				     BOUND_NOTICE_BYTES_MAX);
 	if (result < 0)
 		return result;
 	publisher->notices.kind = kinds[options->notice];
@@ -250,28 +244,31 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 {
 	int result = publisher_name_check("name", options->name);
 
-	publisher->stale_ms = options->stale_ms ? options->stale_ms : STALE_MS_DEFAULT;
-	publisher->topics_max = options->topics_max ? options->topics_max : TOPICS_DEFAULT;
+	publisher->stale_ms = options->stale_ms ? options->stale_ms : BOUND_STALE_MS;
+	publisher->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;
 	publisher->exit_wait_ms = options->exit_wait_ms == UINT32_MAX ? 0
 				  : options->exit_wait_ms             ? options->exit_wait_ms
-								      : EXIT_WAIT_MS_DEFAULT;
+								      : BOUND_EXIT_WAIT_MS;
 	publisher->log = options->log;
 	publisher->log_user = options->user;
 	if (result == 0)
 		result = range_check("flags", options->flags, 0, TB_PUBLISHER_HELD);
 	if (result == 0)
-		result = range_check("stale_ms", publisher->stale_ms, 20, 60000);
+		result = range_check("stale_ms", publisher->stale_ms, BOUND_STALE_MS_MIN,
+				     BOUND_STALE_MS_MAX);
 	if (result == 0)
-		result = range_check("topics_max", publisher->topics_max, 1, BUS_TOPICS_MAX);
+		result = range_check("topics_max", publisher->topics_max, 1, BOUND_TOPICS_MAX);
 	if (result == 0)
 		result = range_check("subscribers_max", options->subscribers_max, 0,
-				     SUBSCRIBERS_MAX);
+				     BOUND_SUBSCRIBERS_MAX);
 	if (result == 0)
 		result = listen_check(options);
 	if (result == 0)
-		result = list_check("users", options->users, options->user_count, NAMES_MAX);
+		result = list_check("users", options->users, options->user_count,
+				    BOUND_ACCOUNTS_MAX);
 	if (result == 0)
-		result = list_check("groups", options->groups, options->group_count, NAMES_MAX);
+		result = list_check("groups", options->groups, options->group_count,
+				    BOUND_ACCOUNTS_MAX);
 	if (result == 0)
 		memcpy(publisher->name, options->name, strlen(options->name) + 1);
 	if (result == 0)
@@ -369,12 +366,12 @@ static int endpoints_watch(struct tb_publisher *publisher)
 static int endpoints_open(struct tb_publisher *publisher,
 			  const struct tb_publisher_options *options)
 {
-	uid_t users[NAMES_MAX];
-	gid_t groups[NAMES_MAX];
+	uid_t users[BOUND_ACCOUNTS_MAX];
+	gid_t groups[BOUND_ACCOUNTS_MAX];
 	const struct fabric_access access = { users, options->user_count, groups,
 					      options->group_count };
 	const uint32_t subscribers =
-		options->subscribers_max ? options->subscribers_max : SUBSCRIBERS_DEFAULT;
+		options->subscribers_max ? options->subscribers_max : BOUND_SUBSCRIBERS;
 	char own[CONTROL_NAME_MAX + 8];
 	int result = users_find(options, users);
 
@@ -508,9 +505,9 @@ static int publisher_build(struct tb_publisher *publisher,
 
 	if (result < 0)
 		return result;
-	if (getrandom(&publisher->bus_id, sizeof(publisher->bus_id), 0) !=
-	    sizeof(publisher->bus_id))
-		return error_set(errno, "no random number: %s", strerror(errno));
+	result = random_u64(&publisher->bus_id);
+	if (result < 0)
+		return result;
 	publisher->fence_in_flush = wakeup_needs_fence();
 	publisher->topics = calloc(publisher->topics_max, sizeof(*publisher->topics));
 	if (!publisher->topics)
@@ -670,9 +667,9 @@ TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 	if (result < 0)
 		return result;
 	publisher_lock(publisher);
-	if (publisher->feed_count == FEED_BLOCKS_MAX) {
+	if (publisher->feed_count == BOUND_FEEDS_MAX) {
 		result = error_set(ENOSPC, "counters %s: there are %d blocks", name,
-				   FEED_BLOCKS_MAX);
+				   BOUND_FEEDS_MAX);
 	} else {
 		struct feed_block *feed = &publisher->feeds[publisher->feed_count++];
 
@@ -692,15 +689,11 @@ TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
  * the descriptors, the memory, the names in the file system. */
 TB_API void tb_publisher_close(struct tb_publisher *publisher)
 {
-	struct timespec now;
-
 	if (!publisher || publisher->process != getpid())
 		return;
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		tb_topic_end(publisher->topics[i]);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	publisher->close_by_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 +
-				 publisher->exit_wait_ms;
+	publisher->close_by_ms = clock_ms() + publisher->exit_wait_ms;
 	atomic_store_explicit(&publisher->closing, true, memory_order_release);
 	eventfd_write(publisher->event_fd, 1);
 	pthread_join(publisher->thread, NULL);

@@ -14,18 +14,11 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "bus/clock.h"
 #include "publisher/publisher.h"
 
 #define CLOSING_POLL_MS  20
 #define LINES_PER_SECOND 1000
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* -- what listeners call ------------------------------------------------------------------------
  */
@@ -167,7 +160,7 @@ static void endpoint_tell_rest(struct endpoint *endpoint)
 
 static void endpoint_second(struct endpoint *endpoint)
 {
-	const uint64_t second = now_ms() / 1000;
+	const uint64_t second = clock_ms() / 1000;
 
 	if (second != endpoint->second)
 		endpoint_tell_rest(endpoint);
@@ -309,7 +302,7 @@ static bool closing_done(const struct tb_publisher *publisher)
 {
 	if (!atomic_load_explicit(&publisher->closing, memory_order_acquire))
 		return false;
-	if (now_ms() >= publisher->close_by_ms)
+	if (clock_ms() >= publisher->close_by_ms)
 		return true;
 	for (const struct session *session = publisher->sessions; session; session = session->next)
 		if (session->joins)

@@ -30,6 +30,7 @@
 #include <linux/sockios.h>
 
 #include "bus/error.h"
+#include "bus/clock.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
@@ -73,14 +74,6 @@ struct shm_listener {
 	bool paused; /* no descriptor is left: the socket is not looked at */
 	struct shm_peer *first, *dead;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void listener_log(struct shm_listener *listener, enum fabric_log kind, const char *format,
 			 ...) __attribute__((format(printf, 3, 4)));
@@ -211,14 +204,14 @@ static int socket_closed_to_us(const struct shm_listener *listener)
 static int socket_look(const struct shm_listener *listener)
 {
 	const struct sockaddr_un *there = &listener->place.address;
-	const uint64_t until = now_ms() + ENDING_MS;
+	const uint64_t until = clock_ms() + ENDING_MS;
 	struct ucred who = { 0 };
 	char pid[32] = "";
 	int result;
 
 	do
 		result = socket_probe(there, &who);
-	while ((result == -ECONNRESET || result == -EINTR) && now_ms() < until);
+	while ((result == -ECONNRESET || result == -EINTR) && clock_ms() < until);
 	switch (-result) {
 	case ECONNREFUSED:
 	case ENOENT:
@@ -464,7 +457,7 @@ static void peer_accept(struct shm_listener *listener, int fd)
 	peer->base.ops = listener->base.ops;
 	peer->base.listener = &listener->base;
 	peer->fd = fd;
-	peer->connected_ms = now_ms();
+	peer->connected_ms = clock_ms();
 	peer->next = listener->first;
 	if (listener->first)
 		listener->first->before = peer;
@@ -610,7 +603,7 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 
 static void on_timer(struct shm_listener *listener)
 {
-	const uint64_t now = now_ms();
+	const uint64_t now = clock_ms();
 	uint64_t ticks;
 
 	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)

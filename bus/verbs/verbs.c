@@ -49,14 +49,6 @@ const struct fabric_ops verbs_ops = {
 	.datagram = verbs_datagram,
 };
 
-uint64_t verbs_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 int verbs_event_code(const struct verbs_event *event)
 {
 	return event->status < -1 ? -event->status : EIO;

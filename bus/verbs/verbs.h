@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "bus/address.h"
+#include "bus/bounds.h"
 #include "bus/fabric.h"
 
 #define VERBS_CREDITS      16 /* messages that may be on their way to one side */
@@ -76,7 +77,6 @@ void verbs_device_leave(struct ibv_context *);
 int verbs_device_node(const struct ibv_device *, char *cpus, size_t bytes);
 /* error_set() with the words for an errno that verbs or the connection manager gave. */
 int verbs_error(int code, const char *address, const char *what);
-uint64_t verbs_now_ms(void);
 /* READs under way at once: as an address says (0: it does not), no more than the device has. */
 uint8_t verbs_reads(uint32_t said, uint32_t usual, int device);
 
@@ -329,7 +329,7 @@ struct verbs_receiver {
 	uint32_t count;
 	struct ibv_wc wc[VERBS_COLLECT]; /* collected, not taken yet */
 	unsigned int wc_at, wc_count;
-	struct verbs_member members[FABRIC_GROUPS_MAX];
+	struct verbs_member members[BOUND_NOTICE_GROUPS_MAX];
 	uint32_t used;    /* no member from here on was ever joined */
 	uint32_t sockets; /* of members */
 	uint32_t turn;    /* whose socket is looked at next */

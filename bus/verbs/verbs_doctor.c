@@ -15,6 +15,7 @@
 #include "bus/error.h"
 #include "bus/numa.h"
 #include "bus/verbs/verbs.h"
+#include "bus/clock.h"
 #include "tickbus/doctor.h"
 
 #define JOIN_MS     1000
@@ -125,7 +126,7 @@ static void huge_pages(struct doctor *doctor)
 static int join_wait(struct rdma_cm_id *id, const struct sockaddr_storage *local)
 {
 	struct pollfd ready = { .fd = id->channel->fd, .events = POLLIN };
-	const uint64_t end_ms = verbs_now_ms() + JOIN_MS;
+	const uint64_t end_ms = clock_ms() + JOIN_MS;
 	struct sockaddr_storage group;
 	struct verbs_event event;
 	int result = -ETIMEDOUT, taken = 0;
@@ -135,7 +136,7 @@ static int join_wait(struct rdma_cm_id *id, const struct sockaddr_storage *local
 			    &group);
 	if (rdma_join_multicast(id, (struct sockaddr *)&group, NULL) < 0)
 		return -errno;
-	for (uint64_t now_ms; taken == 0 && (now_ms = verbs_now_ms()) < end_ms;) {
+	for (uint64_t now_ms; taken == 0 && (now_ms = clock_ms()) < end_ms;) {
 		poll(&ready, 1, (int)(end_ms - now_ms)); /* a signal may have ended it */
 		taken = verbs_event_take(id->channel, &event);
 	}

@@ -20,6 +20,7 @@
 
 #include "bus/error.h"
 #include "bus/verbs/verbs.h"
+#include "bus/clock.h"
 #include "tickbus/error.h"
 
 #define CONNECT_MS      1500
@@ -127,7 +128,7 @@ int verbs_connect(struct link **out, const char *address, const void *hello, siz
 				     .user = user,
 				     .text = strdup(address),
 				     .hello_bytes = bytes,
-				     .begun_ms = verbs_now_ms(),
+				     .begun_ms = clock_ms(),
 				     .epoll = epoll_create1(EPOLL_CLOEXEC) };
 	memcpy(link->hello, hello, bytes < sizeof(link->hello) ? bytes : sizeof(link->hello));
 	result = bytes <= sizeof(link->hello)
@@ -295,7 +296,7 @@ static int messages_take(struct verbs_link *link)
 
 static void device_look(struct verbs_link *link)
 {
-	const uint64_t now = verbs_now_ms();
+	const uint64_t now = clock_ms();
 
 	if (!link->device || now - link->looked_ms < LOOK_MS)
 		return;
@@ -326,7 +327,7 @@ int verbs_link_poll(struct link *base)
 	if (!link->closed && link->channel.broken && link->state == LINK_UP)
 		link_gone(link, link->channel.broken, "%s", link->channel.why); /* K2 */
 	if (!link->closed && link->state == LINK_CONNECTING &&
-	    verbs_now_ms() - link->begun_ms >= CONNECT_MS)
+	    clock_ms() - link->begun_ms >= CONNECT_MS)
 		link_gone(link, ETIMEDOUT, "no answer from there"); /* K1 */
 	link->polling = false;
 	if (link->closed)

@@ -27,6 +27,8 @@
 #include "bus/control.h"
 #include "bus/error.h"
 #include "bus/verbs/verbs.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
@@ -72,10 +74,10 @@ struct verbs_listener {
 	struct rdma_cm_id *id; /* NULL while the device is away */
 	bool listening;        /* all that is made of the device is there */
 	struct ibv_context *device;
-	struct verbs_async async;                        /* of the device */
-	struct ibv_pd *pd;                               /* of notices */
-	struct verbs_domain *domains[FABRIC_REALMS_MAX]; /* NULL: not used yet */
-	struct fabric_common *common, own;               /* own: where the owner has none */
+	struct verbs_async async;                       /* of the device */
+	struct ibv_pd *pd;                              /* of notices */
+	struct verbs_domain *domains[BOUND_REALMS_MAX]; /* NULL: not used yet */
+	struct fabric_common *common, own;              /* own: where the owner has none */
 	struct ibv_comp_channel *completions;
 	uint32_t responder_resources;
 	int epoll, timer;
@@ -180,7 +182,7 @@ void verbs_withdraw(struct exposure *base)
 
 	if (!exposure)
 		return;
-	exposure->withdrawn_ms = verbs_now_ms();
+	exposure->withdrawn_ms = clock_ms();
 	if (exposure->registration)
 		verbs_registration_retire(exposure->registration);
 }
@@ -198,7 +200,7 @@ struct fabric_key verbs_key(const struct exposure *base)
 
 static void withdrawn_free(struct verbs_listener *listener)
 {
-	const uint64_t now = verbs_now_ms();
+	const uint64_t now = clock_ms();
 
 	for (struct verbs_exposure **link = &listener->exposures; *link;)
 		if ((*link)->withdrawn_ms && now - (*link)->withdrawn_ms >= WITHDRAWN_MS)
@@ -280,7 +282,7 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	peer->base.ops = listener->base.ops;
 	peer->base.listener = &listener->base;
 	peer->id = id;
-	peer->probed_ms = verbs_now_ms();
+	peer->probed_ms = clock_ms();
 	id->context = peer;
 	address_words(rdma_get_peer_addr(id), peer->words);
 	peer->next = listener->first;
@@ -488,7 +490,7 @@ static void senders_result(struct verbs_listener *listener, struct verbs_group *
 
 static void group_open(struct verbs_listener *listener, struct verbs_group *group)
 {
-	group->tried_ms = verbs_now_ms();
+	group->tried_ms = clock_ms();
 	group_result(listener, group,
 		     verbs_group_open(group, listener->id, listener->pd, listener->events,
 				      &listener->address));
@@ -498,7 +500,7 @@ static void group_open(struct verbs_listener *listener, struct verbs_group *grou
 /* L5 */
 static bool is_to_be_joined(const struct verbs_group *group)
 {
-	const uint64_t since_ms = verbs_now_ms() - group->tried_ms;
+	const uint64_t since_ms = clock_ms() - group->tried_ms;
 
 	return group->kind == FABRIC_NOTICES_UD && !group->ah &&
 	       since_ms >= (group->id ? JOIN_LATE_MS : GROUP_RETRY_MS);
@@ -625,7 +627,7 @@ static void device_close(struct verbs_listener *listener)
 	}
 	for (struct verbs_exposure *e = listener->exposures; e; e = e->next)
 		exposure_unregister(e);
-	for (size_t i = 0; i < FABRIC_REALMS_MAX; i++) {
+	for (size_t i = 0; i < BOUND_REALMS_MAX; i++) {
 		if (listener->domains[i])
 			verbs_domain_leave(listener->domains[i]);
 		listener->domains[i] = NULL;
@@ -865,12 +867,12 @@ static int completions_take(struct verbs_listener *listener)
  * ever. */
 static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
 {
-	const uint64_t since_ms = verbs_now_ms() - peer->probed_ms;
+	const uint64_t since_ms = clock_ms() - peer->probed_ms;
 
 	if (peer->channel.broken || (peer->channel.probing && since_ms >= PROBE_LATE_MS)) {
 		peer_lost(listener, peer, "it does not answer any more");
 	} else if (!peer->channel.probing && since_ms >= PROBE_MS) {
-		peer->probed_ms = verbs_now_ms();
+		peer->probed_ms = clock_ms();
 		verbs_channel_probe(&peer->channel);
 	}
 }
@@ -882,9 +884,9 @@ static void peer_nudge(struct verbs_peer *peer)
 	const struct control_message nothing = { .type = CONTROL_WAKE };
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
 
-	if (verbs_now_ms() - peer->probed_ms < NUDGE_MS)
+	if (clock_ms() - peer->probed_ms < NUDGE_MS)
 		return;
-	peer->probed_ms = verbs_now_ms();
+	peer->probed_ms = clock_ms();
 	verbs_channel_nudge(&peer->channel, bytes, control_encode(&nothing, bytes));
 }
 

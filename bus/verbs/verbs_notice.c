@@ -16,11 +16,10 @@
  *     alone, and tried again by itself; the round goes on behind it, or so many that are tried
  *     again would keep the others waiting. One is tried in one go: there may be one for each of a
  *     thousand topics, and who makes them has a pulse to beat.
- * G6  Anyone may send to a group, and no path MTU is above NOTICE_BYTES_MAX: every receive takes as
- *     much, whatever a publisher told of its notices. One that is too short would end the queue
- *     pair, and with it all groups.
- * G7  A receiver whose queue pair ended all the same has no groups any more. They may be joined
- *     again. */
+ * G6  Anyone may send to a group, and no path MTU is above BOUND_NOTICE_BYTES_MAX: every receive
+ * takes as much, whatever a publisher told of its notices. One that is too short would end the
+ * queue pair, and with it all groups. G7  A receiver whose queue pair ended all the same has no
+ * groups any more. They may be joined again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,13 +30,15 @@
 #include "bus/notice.h"
 #include "bus/verbs/notice_udp.h"
 #include "bus/verbs/verbs.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 #define GRH_BYTES     40
 #define SEND_DEPTH    64
 #define SIGNAL_EVERY  16 /* sends: one completion for so many */
 #define INLINE_BYTES  64 /* a notice of one topic; some devices refuse more than 96 */
-#define RECEIVE_BYTES (GRH_BYTES + NOTICE_BYTES_MAX)
+#define RECEIVE_BYTES (GRH_BYTES + BOUND_NOTICE_BYTES_MAX)
 #define AGAIN_MS      500 /* the first pause of a sender that could not be had, then the longest */
 #define AGAIN_MAX_MS  64000
 
@@ -261,7 +262,7 @@ static void again_set(struct verbs_announcer *announcer, int result)
 	if (result == 0)
 		pause_ms = 0;
 	announcer->pause_ms = pause_ms < AGAIN_MAX_MS ? pause_ms : AGAIN_MAX_MS;
-	announcer->again_ms = verbs_now_ms() + announcer->pause_ms;
+	announcer->again_ms = clock_ms() + announcer->pause_ms;
 }
 
 static bool announcer_runs(const struct verbs_announcer *announcer)
@@ -373,7 +374,7 @@ int verbs_group_mend(struct verbs_group *group)
 		failed = announcer_failed(a);
 		news |= failed && !group->failing && !group->failed;
 		group->failing |= failed;
-		if (failed || (!announcer_runs(a) && verbs_now_ms() >= a->again_ms))
+		if (failed || (!announcer_runs(a) && clock_ms() >= a->again_ms))
 			break;
 	}
 	result = a ? announcer_start(a) : 0; /* G5 */
@@ -568,7 +569,7 @@ static int ud_join(struct verbs_receiver *receiver, const struct verbs_receive *
 static struct verbs_member *member_of(struct verbs_receiver *receiver,
 				      const struct sockaddr_storage *where)
 {
-	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++) {
+	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++) {
 		struct verbs_member *member = &receiver->members[i];
 
 		if (where ? member->kind != FABRIC_NOTICES_NONE &&
@@ -588,7 +589,7 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
 
 	if (!member) {
 		error_set(ENOSPC, "notices: found a %dth group, expected %d at most",
-			  FABRIC_GROUPS_MAX + 1, FABRIC_GROUPS_MAX);
+			  BOUND_NOTICE_GROUPS_MAX + 1, BOUND_NOTICE_GROUPS_MAX);
 		errno = ENOSPC;
 		return NULL;
 	}
@@ -640,7 +641,7 @@ void verbs_receiver_event(struct verbs_receiver *receiver, const struct verbs_ev
 {
 	if (event->type != RDMA_CM_EVENT_MULTICAST_ERROR)
 		return;
-	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++)
+	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++)
 		if (event->joined == &receiver->members[i])
 			member_leave(receiver, &receiver->members[i]);
 }
@@ -648,7 +649,7 @@ void verbs_receiver_event(struct verbs_receiver *receiver, const struct verbs_ev
 /* G7 */
 static void ud_end(struct verbs_receiver *receiver)
 {
-	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++)
+	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++)
 		if (receiver->members[i].kind == FABRIC_NOTICES_UD)
 			member_leave(receiver, &receiver->members[i]);
 	ud_close(receiver);
@@ -663,7 +664,7 @@ void verbs_receiver_look(struct verbs_receiver *receiver)
 void verbs_receiver_close(struct verbs_receiver *receiver)
 {
 	/* A queue pair that is attached to a group cannot be destroyed. */
-	for (size_t i = 0; i < FABRIC_GROUPS_MAX; i++)
+	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++)
 		member_leave(receiver, &receiver->members[i]);
 	ud_close(receiver);
 }

@@ -15,6 +15,7 @@
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/multicast_fabric.h"
+#include "bus/bounds.h"
 #include "tests/support/scene.h"
 
 enum { LOUD, QUIET, TOPICS };
@@ -171,7 +172,7 @@ static void on_topic(void *user, const struct tb_topic_info *info)
 }
 
 /* What a stranger says of topic QUIET: a head that is behind. */
-static size_t behind(uint8_t bytes[NOTICE_BYTES_MIN])
+static size_t behind(uint8_t bytes[BOUND_NOTICE_BYTES_MIN])
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
 						    .address = "multicast:test",
@@ -180,7 +181,7 @@ static size_t behind(uint8_t bytes[NOTICE_BYTES_MIN])
 
 	cr_assert_eq(tb_inspect_topics(&inspect, NULL, on_bus, on_topic, NULL), TOPICS, "%s",
 		     tb_error());
-	notice_begin(&writer, bytes, NOTICE_BYTES_MIN, bus_id, 0);
+	notice_begin(&writer, bytes, BOUND_NOTICE_BYTES_MIN, bus_id, 0);
 	notice_number(&writer, 0, 1);
 	notice_entry(&writer, QUIET + 1, epochs[QUIET], 9);
 	return notice_finish(&writer);
@@ -190,7 +191,7 @@ static size_t behind(uint8_t bytes[NOTICE_BYTES_MIN])
 Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
-	uint8_t bytes[NOTICE_BYTES_MIN];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
 	struct sockaddr_storage local, to;
 	uint64_t others, from;
 	size_t length;

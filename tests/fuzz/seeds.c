@@ -17,6 +17,7 @@
 #include "bus/notice.h"
 #include "bus/verbs/verbs.h"
 #include "publisher/feeds/itch.h"
+#include "bus/bounds.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *folder;
@@ -97,7 +98,7 @@ static void lines(void)
 
 static void notices(void)
 {
-	_Alignas(8) uint8_t bytes[NOTICE_BYTES_MAX];
+	_Alignas(8) uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	struct record record = { .sequence = 7, .kind = TB_KIND_UPDATE, .length = 30 };
 	struct notice_writer writer;
 

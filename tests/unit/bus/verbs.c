@@ -15,6 +15,7 @@
 #include "bus/notice.h"
 #include "bus/verbs/notice_udp.h"
 #include "bus/verbs/verbs.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 /* -- what an accept and a reject carry ----------------------------------------------------------
@@ -286,7 +287,7 @@ Test(channel, a_send_that_is_too_long_is_the_senders_fault)
 
 Test(receiver, is_not_kept_by_empty_datagrams)
 {
-	static char buffers[40 + NOTICE_BYTES_MAX];
+	static char buffers[40 + BOUND_NOTICE_BYTES_MAX];
 	struct verbs_receiver receiver = {
 		.qp = &qp, .cq = &cq, .mr = &mr, .buffers = buffers, .count = 1
 	};
@@ -490,12 +491,12 @@ Test(receiver, joins_as_many_groups_as_a_bus_may_have_and_says_which_is_too_many
 	struct fabric_notices notices;
 
 	cr_assert_eq(address_parse_host("127.0.0.1", &how.local), 0);
-	for (int i = 1; i <= FABRIC_GROUPS_MAX; i++) {
+	for (int i = 1; i <= BOUND_NOTICE_GROUPS_MAX; i++) {
 		notices = a_group(i);
 		cr_assert_not_null(verbs_receiver_join(&receiver, &how, &notices), "%d: %s", i,
 				   tb_error());
 	}
-	notices = a_group(FABRIC_GROUPS_MAX + 1);
+	notices = a_group(BOUND_NOTICE_GROUPS_MAX + 1);
 	cr_expect_null(verbs_receiver_join(&receiver, &how, &notices));
 	cr_expect_eq(errno, ENOSPC);
 	cr_expect_str_eq(tb_error(), "notices: found a 65th group, expected 64 at most");
