@@ -3,11 +3,11 @@
  *
  * A handler may close the subscriber or end its subscription; whoever calls one looks at
  * deliver_stopped() before touching the position again. */
+#include "subscriber/deliver.h"
 #include <errno.h>
 #include <string.h>
 
-#include "bus/error.h"
-#include "subscriber/deliver.h"
+#include "subscriber/names.h"
 
 static void count(struct tb_source *source, enum subscription_counter counter, uint64_t more)
 {
@@ -95,6 +95,16 @@ void deliver_refused(struct tb_subscription *subscription, const char *topic, in
 	event_tell(subscription, &event);
 }
 
+/* The last word stands, but that there is no room for all topics, which ends the call. */
+void deliver_outcome(struct tb_subscription *subscription, int code, const char *words)
+{
+	if (!subscription->fresh || subscription->error == -ENOSPC)
+		return;
+	subscription->error = -code;
+	subscription->waits = false;
+	strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
+}
+
 void deliver_holes(struct tb_source *source)
 {
 	const uint64_t first = source->hole_first;
@@ -103,31 +113,6 @@ void deliver_holes(struct tb_source *source)
 		return;
 	source->hole_first = 0;
 	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM);
-}
-
-/* The instrument's name, from the cache or the directory: 1 there, 0 not now, -EAGAIN none. */
-static int name_find(struct tb_source *source, uint32_t instrument)
-{
-	const uint32_t capacity = source->place.shape.capacity;
-	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
-	uint32_t from, entries;
-	int result;
-
-	if (instrument >= capacity)
-		return -EAGAIN;
-	if (source->place.names[instrument][0])
-		return 1;
-	from = source->place.view ? instrument : instrument / page * page;
-	entries = source->place.view ? 1 : capacity - from < page ? capacity - from : page;
-	source->names_from = from;
-	source->name_wanted = instrument;
-	result = source_fetch(source, FETCH_NAMES,
-			      source->place.layout.directory +
-				      (uint64_t)from * DIRECTORY_ENTRY_BYTES,
-			      entries * DIRECTORY_ENTRY_BYTES);
-	if (result != 1) /* a READ, or no room for one: nothing is known of the record */
-		return 0;
-	return source->place.names[instrument][0] ? 1 : -EAGAIN;
 }
 
 /* A hole, or the first record after some, or the first of its instrument. */
@@ -142,7 +127,7 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 		source->tries = 0;
 		return 1;
 	}
-	result = name_find(source, copy->instrument);
+	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;
 	deliver_holes(source);

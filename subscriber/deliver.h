@@ -3,9 +3,23 @@
 #ifndef TICKBUS_SUBSCRIBER_DELIVER_H
 #define TICKBUS_SUBSCRIBER_DELIVER_H
 
+#include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "subscriber/subscriber.h"
+#include "bus/record.h"
+#include "subscriber/state.h"
+
+void deliver_holes(struct tb_source *);
+void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
+void deliver_event(struct tb_source *, enum tb_event_kind);
+/* Of a topic that was told stale: why it stays so, once, and again when it is for another code: the
+ * words may differ from try to try. */
+void deliver_stale_why(struct tb_source *, int code, const char *words);
+void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
+void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *words);
+/* What tb_subscribe will know of a refusal, when it ends; code 0: none stands any more. */
+void deliver_outcome(struct tb_subscription *, int code, const char *words);
 
 /* Whether a handler closed or ended what is being read. */
 static inline bool deliver_stopped(const struct tb_source *source)

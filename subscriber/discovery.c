@@ -4,17 +4,23 @@
  * A subscription with `discover` set is served next. Each topic that matches its pattern and is not
  * joined yet, or has a new epoch, or lost its connection, is joined; a schema that is not known yet
  * by its fingerprint is fetched first. */
+#include "subscriber/discovery.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/bounds.h"
 #include "bus/error.h"
 #include "bus/hash.h"
 #include "bus/pattern.h"
-#include "bus/bounds.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/advance.h"
+#include "subscriber/connection.h"
+#include "subscriber/deliver.h"
+#include "subscriber/pulse.h"
+#include "subscriber/schemas.h"
+#include "subscriber/source.h"
 
 int discovery_open(struct tb_subscriber *subscriber)
 {
@@ -25,37 +31,6 @@ int discovery_open(struct tb_subscriber *subscriber)
 	if (discovery->topics && discovery->text)
 		return 0;
 	return error_set(ENOMEM, "subscriber: no memory for a catalogue");
-}
-
-static bool schema_used(const struct tb_subscriber *subscriber, const struct tb_schema *schema)
-{
-	for (uint32_t i = 0; i < subscriber->table_used; i++) {
-		const struct tb_source *source = subscriber->table[i];
-
-		if (source &&
-		    (source->place.schema == schema || source->successor.schema == schema))
-			return true;
-	}
-	return false;
-}
-
-/* Those of topics that are joined are kept: others may be without end. */
-static void schemas_forget(struct tb_subscriber *subscriber)
-{
-	struct schema_cache **link = &subscriber->schemas;
-
-	subscriber->schemas_learned = 0;
-	while (*link) {
-		struct schema_cache *cache = *link;
-
-		if (schema_used(subscriber, cache->schema)) {
-			link = &cache->next;
-			continue;
-		}
-		*link = cache->next;
-		tb_schema_free(cache->schema);
-		free(cache);
-	}
 }
 
 void discovery_close(struct tb_subscriber *subscriber)
@@ -75,49 +50,6 @@ void discovery_reset(struct tb_subscriber *subscriber)
 	}
 	discovery->phase = DISCOVERY_IDLE;
 	discovery->subscription = NULL;
-}
-
-static const struct tb_schema *schema_known(const struct tb_subscriber *subscriber,
-					    uint64_t fingerprint)
-{
-	for (const struct schema_cache *c = subscriber->schemas; c; c = c->next)
-		if (c->fingerprint == fingerprint)
-			return c->schema;
-	return NULL;
-}
-
-/* The text is a stranger's: it is parsed with the loader's limits, and must be what its fingerprint
- * says. */
-static int schema_learn(struct tb_subscriber *subscriber, const struct control_topic *topic)
-{
-	struct schema_cache *cache = calloc(1, sizeof(*cache));
-	char origin[TB_TOPIC_NAME_MAX + 32];
-	int result;
-
-	if (!cache)
-		return error_set(ENOMEM, "topic %s: no memory for its schema", topic->name);
-	snprintf(origin, sizeof(origin), "schema of topic %s", topic->name);
-	result = tb_schema_parse(&cache->schema, subscriber->discovery.text,
-				 subscriber->discovery.text_bytes, origin);
-	if (result == 0 && tb_schema_fingerprint(cache->schema) != topic->shape.fingerprint) {
-		result = error_set(EPROTO,
-				   "topic %s: found a schema of fingerprint %016" PRIx64
-				   ", expected %016" PRIx64,
-				   topic->name, tb_schema_fingerprint(cache->schema),
-				   topic->shape.fingerprint);
-		tb_schema_free(cache->schema);
-	}
-	if (result < 0) {
-		free(cache);
-		return result;
-	}
-	if (subscriber->schemas_learned == SCHEMAS_KEPT)
-		schemas_forget(subscriber);
-	subscriber->schemas_learned++;
-	cache->fingerprint = topic->shape.fingerprint;
-	cache->next = subscriber->schemas;
-	subscriber->schemas = cache;
-	return 0;
 }
 
 /* -- requests -----------------------------------------------------------------------------------
@@ -189,16 +121,6 @@ static bool is_news(const struct discovery *discovery, uint32_t topic_id, int co
 	return *told != before || (discovery->changed && !is_short(code));
 }
 
-/* The last word stands, but that there is no room for all topics, which ends the call. */
-void discovery_outcome(struct tb_subscription *subscription, int code, const char *words)
-{
-	if (!subscription->fresh || subscription->error == -ENOSPC)
-		return;
-	subscription->error = -code;
-	subscription->waits = false;
-	strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
-}
-
 /* topic NULL: the catalogue is refused. */
 static void refused(struct tb_subscriber *subscriber, const struct control_topic *topic, int code,
 		    const char *words)
@@ -208,7 +130,7 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 	const bool news = is_news(&subscriber->discovery, id, code, words);
 
 	subscription->again |= is_short(code);
-	discovery_outcome(subscription, code, words);
+	deliver_outcome(subscription, code, words);
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
 		return; /* tb_subscribe tells it */
 	if (news)
@@ -261,7 +183,7 @@ static void next_topic(struct tb_subscriber *subscriber)
 	for (; discovery->at < discovery->count; discovery->at++) {
 		const struct control_topic *topic = &discovery->topics[discovery->at];
 		const struct tb_source *source = source_find(discovery->subscription, topic->name);
-		const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
+		const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
 
 		if (source && (!source->orphan || source->state == SOURCE_ENDED) &&
 		    (source->place.shape.epoch == topic->shape.epoch ||
@@ -342,7 +264,7 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 	}
 	discovery->subscription->told[0] = 0;
 	if (discovery->count == 0)
-		discovery_outcome(discovery->subscription, 0, "");
+		deliver_outcome(discovery->subscription, 0, "");
 	if (message->topics.more && discovery->after > before)
 		ask_catalogue(subscriber);
 	else
@@ -371,7 +293,7 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 		ask_schema(subscriber);
 		return;
 	}
-	result = schema_learn(subscriber, topic);
+	result = schemas_learn(subscriber, topic);
 	if (result < 0) {
 		refused(subscriber, topic, result == -ENOMEM ? ENOMEM : EPROTO, tb_error());
 		skip_topic(subscriber);
@@ -385,10 +307,10 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 	struct discovery *discovery = &subscriber->discovery;
 	struct tb_subscription *subscription = discovery->subscription;
 	const struct control_topic *topic = &discovery->topics[discovery->at];
-	const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
+	const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
 	int result;
 
-	discovery_outcome(subscription, 0, "");
+	deliver_outcome(subscription, 0, "");
 	if (strcmp(message->grant.topic.name, topic->name) != 0 ||
 	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
 	    message->grant.topic.shape.epoch != topic->shape.epoch ||
@@ -397,7 +319,7 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 				   "topic %s: the publisher granted another topic than asked for",
 				   topic->name);
 	else
-		result = source_grant(subscription, schema, message);
+		result = advance_grant(subscription, schema, message);
 	if (result < 0) {
 		refused(subscriber, topic, -result, tb_error());
 		source_decline(subscriber, topic);

@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include "bus/address.h"
-#include "bus/error.h"
-#include "bus/pattern.h"
-#include "bus/words.h"
-#include "subscriber/subscriber.h"
-#include "bus/clock.h"
 #include "bus/bounds.h"
+#include "bus/bus_page.h"
+#include "bus/clock.h"
+#include "bus/control.h"
+#include "bus/error.h"
+#include "bus/fabric.h"
+#include "bus/pattern.h"
+#include "bus/progress.h"
+#include "bus/words.h"
 #include "tickbus/inspect.h"
 
 #define LOOK_MS            100

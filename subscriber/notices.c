@@ -9,11 +9,13 @@
  * M3  Heads only go up within an epoch. Other buses and epochs are none of ours.
  * M4  A head below the one that is known says nothing, and so not that the publisher's come: or a
  *     stranger who sends 0 could keep a topic from looking by itself. */
+#include "subscriber/notices.h"
+
 #include "bus/address.h"
-#include "bus/notice.h"
-#include "bus/clock.h"
 #include "bus/bounds.h"
-#include "subscriber/subscriber.h"
+#include "bus/clock.h"
+#include "bus/notice.h"
+#include "subscriber/fetch.h"
 
 #define DATAGRAMS_PER_POLL 64
 #define PAUSE_MAX_MS       1024

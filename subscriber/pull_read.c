@@ -18,11 +18,15 @@
  *     batch is posted from the end of the last one on, and with one that failed go all.
  * N6  While the landing's page is READ into (the line, names) nothing is delivered and nothing
  *     posted: a copy that failed is judged by a line that was asked for afterwards. */
-#include <errno.h>
-#include <string.h>
+#include "subscriber/pull_read.h"
 
 #include "bus/clock.h"
+#include "bus/progress.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
+#include "subscriber/fetch.h"
+#include "subscriber/notices.h"
+#include "subscriber/tag.h"
 
 static bool is_strict(const struct tb_source *source)
 {
@@ -117,7 +121,7 @@ static struct fabric_read slots_read(const struct tb_source *source, unsigned in
 			  (first & (place->shape.slots - 1)) * place->shape.slot_bytes,
 		.bytes = (uint32_t)(count * place->shape.slot_bytes),
 		.into = slot_copy(source, half, first),
-		.tag = source_tag(source, FETCH_SLOTS, half),
+		.tag = tag_pack(READ_SLOTS, source->slot, half),
 	};
 }
 
@@ -181,8 +185,7 @@ static void look_post(struct tb_source *source)
 	for (unsigned int i = 0; i < source->halves; i++)
 		source->batches[i].asked = source->batches[i].under_way == 0;
 	source->fetched_ms = clock_coarse_ms();
-	source_fetch(source, FETCH_PROGRESS, source->place.layout.progress,
-		     sizeof(struct progress));
+	fetch(source, READ_PROGRESS, source->place.layout.progress, sizeof(struct progress));
 }
 
 /* What waits for the line asks at once. But not again at once for one that was not valid, whose

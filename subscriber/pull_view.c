@@ -7,9 +7,14 @@
  *
  * The copy is made under the sequence lock (bus/record.c: R1, R2) and then proven like any other. A
  * slot that stays busy is left for the next call: nothing spins inside one. */
+#include "subscriber/pull_view.h"
+
 #include <errno.h>
 
+#include "bus/progress.h"
 #include "subscriber/deliver.h"
+#include "subscriber/reader.h"
+#include "subscriber/source.h"
 
 #define COPY_TRIES 64 /* a line or slot that changes under the copy */
 #define IDLE_LOOKS 16 /* empty looks at a busy slot between two looks at the progress line */
@@ -31,9 +36,9 @@ static bool line_read(struct tb_source *source, struct progress *progress)
 		if (progress_verify(progress, place->shape.epoch, place->shape.slots,
 				    place->shape.capacity, place->checked,
 				    place->progress_salt) == 0)
-			return source_line(source, true);
+			return reader_line(source, true);
 	}
-	return source_line(source, false);
+	return reader_line(source, false);
 }
 
 /* The slot does not hold `next`: true when the position moved and it is worth looking again. A copy
@@ -44,7 +49,17 @@ static bool look(struct tb_source *source, bool failed)
 
 	if (!line_read(source, &progress))
 		return false;
-	return reader_look(source, &progress) || (failed && reader_failed(source));
+	switch (reader_look(source, &progress)) {
+	case READER_LAPPED:
+		reader_skip(source, &progress);
+		return true;
+	case READER_ENDED:
+		source_end(source);
+		return true;
+	case READER_WAITS:
+		break;
+	}
+	return failed && reader_failed(source);
 }
 
 /* A slot that is behind us or busy says nothing new; one that is ahead says that we were lapped,

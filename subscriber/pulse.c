@@ -3,13 +3,19 @@
  *
  * A count that stands still is a publisher that is dead, hung or unreachable. A page that stays
  * invalid counts as standing still. */
+#include "subscriber/pulse.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "bus/bus_page.h"
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/words.h"
-#include "bus/clock.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/deliver.h"
+#include "subscriber/notices.h"
+#include "subscriber/reader.h"
+#include "subscriber/tag.h"
 
 int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 {
@@ -203,7 +209,7 @@ static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_el
 	const struct fabric_read read = { .remote = subscriber->page,
 					  .bytes = (uint32_t)subscriber->page_bytes,
 					  .into = subscriber->page_copy,
-					  .tag = FETCH_PAGE };
+					  .tag = tag_pack(READ_PAGE, 0, 0) };
 
 	if (first) {
 		subscriber->page_asked_ms = now;

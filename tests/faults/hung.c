@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bus/progress.h"
 #include "bus/words.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/faults/trace.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"

@@ -20,7 +20,7 @@
 #include "bus/shm/shm.h"
 #include "bus/words.h"
 #include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/faults/guard_pages.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"

@@ -19,7 +19,7 @@
 
 #include "bus/memory.h"
 #include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/support/scene.h"
 
 #ifndef F_SEAL_FUTURE_WRITE

@@ -8,7 +8,11 @@
 #include <string.h>
 
 #include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/fetch.h"
+#include "subscriber/notices.h"
+#include "subscriber/pulse.h"
+#include "subscriber/reader.h"
+#include "subscriber/state.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/guard.h"
@@ -476,7 +480,7 @@ Test(rules, the_end_is_told_when_the_last_record_is_read_not_with_the_next_pulse
 	read_on("bytewise");
 	cr_assert(scene_poll_until(subscriber, &notes.last, 8), "%s", notes.text);
 	scene_publish(topic, 9, 200);
-	source_head(source, 200); /* as if it had looked before it was lapped */
+	reader_head(source, 200); /* as if it had looked before it was lapped */
 	cr_assert_eq(tb_topic_end(topic), 0);
 	until_ms = scene_now_ms() + deadline_ms() / 8;
 	while (!notes.ended && scene_now_ms() < until_ms)

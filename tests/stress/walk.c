@@ -7,7 +7,9 @@
 
 #include "bus/shm/shm.h"
 #include "publisher/topic.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/notices.h"
+#include "subscriber/reader.h"
+#include "subscriber/state.h"
 #include "tests/stress/steps.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
@@ -110,7 +112,7 @@ void walk_know_head(struct walk *walk)
 	struct tb_source *source = walk->tally.source;
 
 	if (!source->place.view)
-		source_head(source, atomic_load(&walk->written));
+		reader_head(source, atomic_load(&walk->written));
 }
 
 static bool has_ended(const struct walk *walk)

@@ -7,7 +7,7 @@
 
 #include "bus/shm/shm.h"
 #include "publisher/topic.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/stress/walk.h"
 #include "tests/stress/weak.h"
 #include "tests/support/bytewise.h"

@@ -14,7 +14,13 @@
 #include "bus/notice.h"
 #include "bus/shm/shm.h"
 #include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/discovery.h"
+#include "subscriber/fetch.h"
+#include "subscriber/notices.h"
+#include "subscriber/reader.h"
+#include "subscriber/schemas.h"
+#include "subscriber/state.h"
+#include "subscriber/tag.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "bus/clock.h"
@@ -28,12 +34,12 @@
 
 static struct fabric_ops net_ops;
 static struct net {
-	bool viewed;          /* memory can be looked at in place */
-	enum fetch_kind held; /* READs of this kind and later ones are not taken; 0: all are */
-	bool landless;        /* there is no memory for READs to land in */
-	bool unanswered;      /* READs are taken, and never complete */
-	bool short_once;      /* the publisher has no descriptor for the first join */
-	bool succeeded;       /* and then another one takes its place */
+	bool viewed;         /* memory can be looked at in place */
+	enum read_kind held; /* READs of this kind and later ones are not taken; 0: all are */
+	bool landless;       /* there is no memory for READs to land in */
+	bool unanswered;     /* READs are taken, and never complete */
+	bool short_once;     /* the publisher has no descriptor for the first join */
+	bool succeeded;      /* and then another one takes its place */
 	struct tb_schema *successor; /* of that one's topic t; NULL: it has none */
 	uint32_t hold_join;          /* of this topic id: the publisher is held until let_go() */
 	bool holding;
@@ -145,7 +151,7 @@ static int net_read(struct link *link, const struct fabric_read *reads, unsigned
 	for (unsigned int i = 0; i < count; i++) {
 		const char *into = reads[i].into;
 
-		if ((reads[i].tag & 0xff) != FETCH_SLOTS)
+		if ((reads[i].tag & 0xff) != READ_SLOTS)
 			continue;
 		if (!net.landing)
 			net.landing = into;
@@ -828,18 +834,18 @@ Test(crossing, an_old_epoch_that_is_only_slow_to_read_is_read_to_its_end)
 
 	scene_publish(topic, 1, 100);
 	cr_assert_eq(tb_topic_restart(topic), 0);
-	net.held = FETCH_HEADER;
+	net.held = READ_HEADER;
 	UNTIL(source->has_successor, 100);
 	for (int i = 0; i < 1000; i++)
 		cr_assert_eq(tb_poll(subscriber, 100), 0, "%s", notes.text);
 	cr_assert_not(notes.restarted, "left after %u records", (unsigned int)notes.records);
-	net.held = FETCH_NONE;
+	net.held = READ_NONE;
 	UNTIL(notes.restarted, 100);
 	cr_expect(strstr(notes.text, "100 B update 100\nrestart 100 100\n"), "%s", notes.text);
 }
 
 /* A subscription to t, of which nothing of this kind was READ yet. */
-static void subscribe_unread(enum fetch_kind kind)
+static void subscribe_unread(enum read_kind kind)
 {
 	subscriber = scene_subscriber("net", 0);
 	subscriber->connect_ms = 1; /* nor will be before it returns */
@@ -853,11 +859,11 @@ Test(crossing, a_topic_that_begins_again_before_its_reader_did_appears_in_its_ne
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 
 	scene_publish(topic, 1, 2);
-	subscribe_unread(FETCH_HEADER);
+	subscribe_unread(READ_HEADER);
 	cr_assert_eq(tb_topic_restart(topic), 0);
 	scene_publish(topic, 1, 3);
 	UNTIL(subscriber->table[0]->place.shape.epoch == topic->shape.epoch, 100);
-	net.held = FETCH_NONE;
+	net.held = READ_NONE;
 	UNTIL(notes.events == 1, 100);
 	scene_publish(topic, 4, 4);
 	UNTIL(notes.records == 1, 100);
@@ -867,7 +873,7 @@ Test(crossing, a_topic_that_begins_again_before_its_reader_did_appears_in_its_ne
 Test(crossing, what_did_not_appear_yet_is_not_told_stale)
 {
 	scene_topic(publisher, "t", 64, 0);
-	subscribe_unread(FETCH_PROGRESS);
+	subscribe_unread(READ_PROGRESS);
 	UNTIL(subscriber->table[0]->state == SOURCE_START, 100);
 	tb_publisher_close(publisher);
 	publisher = NULL;
@@ -891,7 +897,7 @@ Test(crossing, who_has_not_begun_sleeps_while_nobody_listens)
 	unsigned int wakes = 0;
 
 	scene_topic(publisher, "t", 64, 0);
-	subscribe_unread(FETCH_HEADER);
+	subscribe_unread(READ_HEADER);
 	net.away = net.cut = true;
 	UNTIL(!subscriber->welcomed, 100);
 	for (net.tries = 0; net.tries < 5; wakes++) {

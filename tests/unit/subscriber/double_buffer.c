@@ -11,7 +11,14 @@
 #include "bus/error.h"
 #include "bus/shm/shm.h"
 #include "publisher/topic.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/discovery.h"
+#include "subscriber/fetch.h"
+#include "subscriber/notices.h"
+#include "subscriber/pull_read.h"
+#include "subscriber/reader.h"
+#include "subscriber/state.h"
+#include "subscriber/tag.h"
+#include "subscriber/turn.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
@@ -19,9 +26,9 @@
 #include "tests/support/scene.h"
 
 #define BATCH_BYTES   8192
-#define READ_SLOTS    16
+#define SLOTS_OF_READ 16
 #define HALF_SLOTS    (BATCH_BYTES / 2 / 64)
-#define READS_OF_HALF (HALF_SLOTS / READ_SLOTS)
+#define READS_OF_HALF (HALF_SLOTS / SLOTS_OF_READ)
 #define HELD_MAX      64
 
 static struct fabric_ops late_ops;
@@ -49,18 +56,18 @@ static struct notes notes;
 /* -- the fabric ---------------------------------------------------------------------------------
  */
 
-static enum fetch_kind kind_of(const struct fabric_read *read)
+static enum read_kind kind_of(const struct fabric_read *read)
 {
-	return (enum fetch_kind)(read->tag & 0xff);
+	return (enum read_kind)(read->tag & 0xff);
 }
 
 static void tell(char slots, char line, const struct fabric_read *read)
 {
 	const size_t length = strlen(late.story);
-	const enum fetch_kind kind = kind_of(read);
+	const enum read_kind kind = kind_of(read);
 
-	if ((kind == FETCH_SLOTS || kind == FETCH_PROGRESS) && length < sizeof(late.story) - 1)
-		late.story[length] = kind == FETCH_SLOTS ? slots : line;
+	if ((kind == READ_SLOTS || kind == READ_PROGRESS) && length < sizeof(late.story) - 1)
+		late.story[length] = kind == READ_SLOTS ? slots : line;
 }
 
 /* The i-th that is held completes now: it is what the memory is now, or failed. */
@@ -101,16 +108,16 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 		memset(read->into, 0xa5, read->bytes);
 		late.held[late.count++] = *read;
 		tell('s', 'l', read);
-		if (kind_of(read) == FETCH_PAGE && !late.silent)
+		if (kind_of(read) == READ_PAGE && !late.silent)
 			land(late.count - 1, late.page_fails ? -EIO : 0);
 	}
 	return (int)taken;
 }
 
-static bool is_held(enum fetch_kind kind)
+static bool is_held(enum read_kind kind)
 {
-	return kind == FETCH_SLOTS ||
-	       (late.page_held && (kind == FETCH_PROGRESS || kind == FETCH_NAMES));
+	return kind == READ_SLOTS ||
+	       (late.page_held && (kind == READ_PROGRESS || kind == READ_NAMES));
 }
 
 static int late_reap(struct link *link, struct fabric_completion *done, unsigned int max)
@@ -213,7 +220,7 @@ static void read_on(uint32_t slots, uint64_t records, uint32_t flags)
 						       .address = "late:test",
 						       .connect_ms = deadline_ms(),
 						       .batch_bytes = BATCH_BYTES,
-						       .read_bytes = READ_SLOTS * 64 };
+						       .read_bytes = SLOTS_OF_READ * 64 };
 	const struct tb_subscription_options how = { .size = sizeof(how),
 						     .on_record = notes_record,
 						     .on_event = notes_event,
@@ -243,7 +250,7 @@ static void poll_once(void)
 		}                                                                                  \
 	} while (0)
 
-static unsigned int kind_held(enum fetch_kind kind)
+static unsigned int kind_held(enum read_kind kind)
 {
 	unsigned int count = 0;
 
@@ -254,7 +261,7 @@ static unsigned int kind_held(enum fetch_kind kind)
 
 static unsigned int slots_held(void)
 {
-	return kind_held(FETCH_SLOTS);
+	return kind_held(READ_SLOTS);
 }
 
 /* Two records were read, so that the names of their instruments are known. */
@@ -374,7 +381,7 @@ Test(double_buffer, that_are_under_way_are_not_made_to_wait)
 	late.polls = 0;
 	poll_once();
 	cr_assert_eq(slots_held(), 1);
-	for (int ms = 1; ms < HOUSEKEEP_MS; ms++) {
+	for (int ms = 1; ms < TURN_MS; ms++) {
 		clock_pass(1);
 		poll_once();
 	}
@@ -420,7 +427,7 @@ Test(double_buffer, cover_no_more_than_the_ring)
 	uint32_t bytes = 0;
 
 	read_on(64, 64, 0);
-	source_head(source, 1000); /* it was lapped since it looked */
+	reader_head(source, 1000); /* it was lapped since it looked */
 	for (int i = 0; i < 10; i++)
 		poll_once();
 	for (unsigned int i = 0; i < late.count; i++)
@@ -463,7 +470,7 @@ Test(double_buffer, leave_the_bus_page_its_place_in_the_queue)
 	late.silent = true;
 	subscriber->page_ms = subscriber->kept_ms = 0;
 	poll_once();
-	cr_assert_eq(kind_held(FETCH_PAGE), 1, "there was no place for the bus page");
+	cr_assert_eq(kind_held(READ_PAGE), 1, "there was no place for the bus page");
 	cr_expect_eq(slots_held(), late.places - 1);
 	expect_told_in_time();
 }
@@ -499,11 +506,11 @@ Test(double_buffer, that_the_bus_page_waits_behind_are_no_sign_that_the_publishe
 			      "stale was told though the page had only been asked for");
 		clock_pass(50);
 	}
-	cr_expect_eq(kind_held(FETCH_PAGE), 1);
+	cr_expect_eq(kind_held(READ_PAGE), 1);
 	late.silent = false;
 	subscriber->pulse_count--; /* so that it brings news */
 	poll_once();
-	cr_expect_eq(kind_held(FETCH_PAGE), 0);
+	cr_expect_eq(kind_held(READ_PAGE), 0);
 	cr_expect_not(notes.stale);
 	late.silent = true;
 	clock_pass(10 * subscriber->stale_ms);
@@ -629,7 +636,7 @@ Test(double_buffer, behind_a_copy_that_failed_are_thrown_away)
 }
 
 /* Nothing is posted nor delivered until that READ has landed; then all comes. */
-static void wait_for_the_page(enum fetch_kind kind, uint64_t records)
+static void wait_for_the_page(enum read_kind kind, uint64_t records)
 {
 	const uint64_t before = notes.records;
 	uint64_t reads;
@@ -651,7 +658,7 @@ Test(double_buffer, wait_while_names_are_on_their_way)
 	UNTIL(slots_held() == 2 * READS_OF_HALF);
 	late.page_held = true;
 	land_half(0);
-	wait_for_the_page(FETCH_NAMES, 1000);
+	wait_for_the_page(READ_NAMES, 1000);
 }
 
 Test(double_buffer, are_not_posted_while_the_line_is_on_its_way)
@@ -659,10 +666,10 @@ Test(double_buffer, are_not_posted_while_the_line_is_on_its_way)
 	two_read(0);
 	late.page_held = true;
 	source->look = true;
-	UNTIL(kind_held(FETCH_PROGRESS) == 1);
+	UNTIL(kind_held(READ_PROGRESS) == 1);
 	scene_publish(topic, 3, 5);
 	cr_assert(notices_hint(source, 5));
-	wait_for_the_page(FETCH_PROGRESS, 5);
+	wait_for_the_page(READ_PROGRESS, 5);
 }
 
 Test(double_buffer, that_are_to_be_proven_wait_while_the_line_is_on_its_way)
@@ -670,7 +677,7 @@ Test(double_buffer, that_are_to_be_proven_wait_while_the_line_is_on_its_way)
 	both_under_way(1000, TB_STRICT);
 	late.page_held = true;
 	land_half(0);
-	wait_for_the_page(FETCH_PROGRESS, 1000);
+	wait_for_the_page(READ_PROGRESS, 1000);
 }
 
 /* By a line that was asked for when it had failed: before anything is READ anew. */
@@ -685,7 +692,7 @@ Test(double_buffer, behind_a_copy_that_failed_wait_for_a_line_that_was_asked_for
 	topic->ring[10 * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 0x40;
 	cr_expect_eq(notes.records, 9);
 	cr_expect_str_eq(late.story, "l");
-	wait_for_the_page(FETCH_PROGRESS, 1000);
+	wait_for_the_page(READ_PROGRESS, 1000);
 	cr_expect_eq(counted(SUBSCRIPTION_TORN), 1);
 }
 

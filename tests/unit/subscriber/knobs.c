@@ -6,7 +6,7 @@
 
 #include "bus/address.h"
 #include "bus/error.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 
 static int nobody_connect(struct link **link, const char *address, const void *hello, size_t bytes,
 			  const struct link_calls *calls, void *user)
