@@ -175,7 +175,7 @@ int pull_view(struct tb_source *source, int max)
 	}
 	if (count > 0)
 		source->idle = 0;
-	if (!deliver_stopped(source))
+	if (__builtin_expect(source->hole_first != 0, 0) && !deliver_stopped(source))
 		deliver_holes(source);
 	return count;
 }
