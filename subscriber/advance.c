@@ -29,7 +29,7 @@ static void header_fetched(struct tb_source *source)
 	struct region_header header;
 
 	memcpy(&header, landing_page(source), sizeof(header));
-	if (region_header_verify(&header, &source->place.shape, source->name) < 0) {
+	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
 		struct tb_subscription *subscription = source->subscription;
 
 		deliver_outcome(subscription, EPROTO, tb_error());
@@ -43,14 +43,14 @@ static void header_fetched(struct tb_source *source)
 
 static void progress_fetched(struct tb_source *source)
 {
-	const struct place *place = &source->place;
+	const struct mapping *mapping = &source->mapping;
 	const bool copy_failed = source->copy_failed;
 	struct progress progress;
 
 	memcpy(&progress, landing_page(source), sizeof(progress));
-	if (!reader_line(source, progress_verify(&progress, place->shape.epoch, place->shape.slots,
-						 place->shape.capacity, place->checked,
-						 place->progress_salt) == 0))
+	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
+						 mapping->shape.slots, mapping->shape.capacity,
+						 mapping->checked, mapping->progress_salt) == 0))
 		return;
 	source->copy_failed = false;
 	pull_read_proven(source);
@@ -126,7 +126,7 @@ static bool source_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
-	return source->state == SOURCE_ENDED || !source->place.remote || source->next == 0 ||
+	return source->state == SOURCE_ENDED || !source->mapping.remote || source->next == 0 ||
 	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
 }
 
@@ -134,13 +134,13 @@ static bool source_drained(const struct tb_source *source)
  * and is not told of the old one. */
 static void source_switch(struct tb_source *source)
 {
-	const uint64_t old_epoch = source->place.shape.epoch;
+	const uint64_t old_epoch = source->mapping.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
 	const bool begun = source->next != 0;
 
 	deliver_holes(source);
-	place_close(source->subscription->subscriber, &source->place);
-	source->place = source->successor;
+	mapping_close(source->subscription->subscriber, &source->mapping);
+	source->mapping = source->successor;
 	memset(&source->successor, 0, sizeof(source->successor));
 	source->has_successor = source->armed = false;
 	source->copy_failed = source->stale = false;
@@ -166,7 +166,7 @@ void advance_settle(struct tb_source *source)
 	source->fetched_ms = now;
 	if (source->state == SOURCE_HEADER)
 		source_begin(source);
-	else if (fetch(source, READ_PROGRESS, source->place.layout.progress,
+	else if (fetch(source, READ_PROGRESS, source->mapping.layout.progress,
 		       sizeof(struct progress)) == 1)
 		progress_fetched(source);
 }
@@ -182,6 +182,6 @@ int advance_poll(struct tb_source *source, int max)
 	if (source->state == SOURCE_HEADER || source->state == SOURCE_START)
 		advance_settle(source);
 	if (source->state == SOURCE_RUNNING)
-		count = source->place.view ? pull_view(source, max) : pull_read(source, max);
+		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
 	return count;
 }

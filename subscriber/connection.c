@@ -10,9 +10,9 @@
 int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const unsigned int places = subscriber->ops->depth(subscriber->link);
+	const unsigned int depth = subscriber->ops->depth(subscriber->link);
 	const unsigned int room =
-		places > subscriber->under_way + 1 ? places - subscriber->under_way - 1 : 0;
+		depth > subscriber->under_way + 1 ? depth - subscriber->under_way - 1 : 0;
 	int posted;
 
 	if (count > room)

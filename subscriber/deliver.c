@@ -27,7 +27,7 @@ static struct tb_event event_of(const struct tb_source *source, enum tb_event_ki
 {
 	return (struct tb_event){ .kind = kind,
 				  .topic = source->name,
-				  .epoch = source->place.shape.epoch,
+				  .epoch = source->mapping.shape.epoch,
 				  .delivered = source->next - 1,
 				  .head = source->head };
 }

@@ -50,15 +50,15 @@ static inline int deliver_record(struct tb_source *source, const struct record *
 	struct tb_record record;
 
 	if (__builtin_expect(copy->kind == TB_KIND_HOLE || source->hole_first != 0 ||
-				     copy->instrument >= source->place.shape.capacity ||
-				     !source->place.names[copy->instrument][0],
+				     copy->instrument >= source->mapping.shape.capacity ||
+				     !source->mapping.names[copy->instrument][0],
 			     0))
 		return deliver_unusual(source, copy);
 	record = (struct tb_record){ .size = sizeof(record),
-				     .epoch = source->place.shape.epoch,
+				     .epoch = source->mapping.shape.epoch,
 				     .sequence = copy->sequence,
 				     .time_ns = copy->time_ns,
-				     .name = source->place.names[copy->instrument],
+				     .name = source->mapping.names[copy->instrument],
 				     .data = copy->payload };
 	memcpy(&record.instrument, &copy->instrument, sizeof(uint64_t));
 	source->next++;

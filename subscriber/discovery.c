@@ -186,7 +186,7 @@ static void next_topic(struct tb_subscriber *subscriber)
 		const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
 
 		if (source && (!source->orphan || source->state == SOURCE_ENDED) &&
-		    (source->place.shape.epoch == topic->shape.epoch ||
+		    (source->mapping.shape.epoch == topic->shape.epoch ||
 		     (source->has_successor &&
 		      source->successor.shape.epoch == topic->shape.epoch)))
 			continue;

@@ -12,23 +12,23 @@
 int fetch(struct tb_source *source, enum read_kind kind, uint64_t offset, uint32_t bytes)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	struct fabric_read read = { .remote = source->place.remote,
+	struct fabric_read read = { .remote = source->mapping.remote,
 				    .offset = offset,
 				    .bytes = bytes,
 				    .tag = tag_pack(kind, source->slot, 0) };
 	int result;
 
-	if (!source->place.view && (!subscriber->link || !read.remote))
+	if (!source->mapping.view && (!subscriber->link || !read.remote))
 		return -ENOTCONN; /* and what it would land in went with the connection */
 	read.into = landing_page(source);
-	if (source->place.view) {
+	if (source->mapping.view) {
 		if (kind == READ_PROGRESS)
 			progress_load(
-				(const struct progress_line *)(const void *)(source->place.view +
+				(const struct progress_line *)(const void *)(source->mapping.view +
 									     offset),
 				read.into);
 		else
-			words_load(read.into, source->place.view + offset, bytes);
+			words_load(read.into, source->mapping.view + offset, bytes);
 		atomic_thread_fence(memory_order_acquire);
 		return 1;
 	}

@@ -156,7 +156,8 @@ static void inspect_close(struct inspection *inspection)
 }
 
 /* Until it is answered, one way or the other, or the time is over: what is sent may be lost. */
-static int inspect_connect(struct inspection *inspection, const char *place, const uint8_t *ticket)
+static int inspect_connect(struct inspection *inspection, const char *location,
+			   const uint8_t *ticket)
 {
 	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
 				       .version_high = CONTROL_VERSION_HIGH };
@@ -169,7 +170,7 @@ static int inspect_connect(struct inspection *inspection, const char *place, con
 	do {
 		inspect_leave(inspection);
 		inspection->gone_code = 0;
-		result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
+		result = inspection->ops->connect(&inspection->link, location, bytes, sizeof(bytes),
 						  &inspect_calls, inspection);
 		if (result == 0)
 			result = inspect_until(inspection, &inspection->welcomed, UINT64_MAX);
@@ -179,7 +180,7 @@ static int inspect_connect(struct inspection *inspection, const char *place, con
 
 static int inspect_open(struct inspection *inspection, const struct tb_inspect_options *options)
 {
-	const char *place;
+	const char *location;
 
 	memset(inspection, 0, sizeof(*inspection));
 	if (!options || options->size < sizeof(*options) || !options->address)
@@ -192,10 +193,10 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	inspection->address = options->address;
 	inspection->timeout_ms = options->timeout_ms ? options->timeout_ms : BOUND_CONNECT_MS;
 	inspection->by_ms = clock_coarse_ms() + inspection->timeout_ms;
-	inspection->ops = fabric_find(options->address, &place);
+	inspection->ops = fabric_find(options->address, &location);
 	if (!inspection->ops)
 		return -EINVAL;
-	return inspect_connect(inspection, place, options->ticket);
+	return inspect_connect(inspection, location, options->ticket);
 }
 
 /* Sends inspection->asked and waits for its answer, of this type. -ENOENT and others: refused. It

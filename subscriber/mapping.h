@@ -6,8 +6,8 @@
 #include "bus/control.h"
 #include "subscriber/state.h"
 
-int place_open(struct tb_subscriber *, const struct tb_schema *,
-	       const struct control_message *grant, struct place *);
-void place_close(struct tb_subscriber *, struct place *);
+int mapping_open(struct tb_subscriber *, const struct tb_schema *,
+		 const struct control_message *grant, struct mapping *);
+void mapping_close(struct tb_subscriber *, struct mapping *);
 
 #endif

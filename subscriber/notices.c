@@ -105,9 +105,9 @@ bool notices_hint(struct tb_source *source, uint64_t head)
 		source->hint_pause_ms = 0; /* the last one was true */
 	if (head <= source->head)
 		return true;
-	if (source->state != SOURCE_RUNNING || source->place.view || now < source->hint_after_ms)
+	if (source->state != SOURCE_RUNNING || source->mapping.view || now < source->hint_after_ms)
 		return false;
-	if (head - source->next >= source->place.shape.slots)
+	if (head - source->next >= source->mapping.shape.slots)
 		source->look = true; /* what it would mean for us only the progress line can say */
 	else if (head > source->hint)
 		source->hint = head;
@@ -142,8 +142,8 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 		uint64_t *counters;
 
 		if (!source || source->orphan || source->state == SOURCE_DEAD ||
-		    source->place.shape.topic_id != entry->topic_id ||
-		    source->place.shape.epoch != entry->epoch)
+		    source->mapping.shape.topic_id != entry->topic_id ||
+		    source->mapping.shape.epoch != entry->epoch)
 			continue;
 		if (entry->head >= source->head) /* M4 */
 			source->noticed_ms = now;

@@ -56,13 +56,13 @@ static int read_bytes_take(struct tb_subscriber *subscriber, const struct addres
 
 /* What an address says of them stands over what a program was written with. One that cannot be read
  * is told of when it is connected to. */
-static int sizes_take(struct tb_subscriber *subscriber, const char *place,
+static int sizes_take(struct tb_subscriber *subscriber, const char *location,
 		      const struct tb_subscriber_options *options)
 {
 	struct address said;
 	int result;
 
-	if (!subscriber->ops->network || address_parse(place, &said) < 0)
+	if (!subscriber->ops->network || address_parse(location, &said) < 0)
 		said.batch_bytes = said.read_bytes = 0;
 	result = batch_bytes_take(subscriber, said.batch_bytes, options->batch_bytes);
 	if (result < 0)
@@ -87,7 +87,7 @@ static int ranges_check(const struct tb_subscriber *subscriber)
 
 int options_take(struct tb_subscriber *subscriber, const struct tb_subscriber_options *options)
 {
-	const char *place;
+	const char *location;
 	int result;
 
 	if (!options->address)
@@ -96,7 +96,7 @@ int options_take(struct tb_subscriber *subscriber, const struct tb_subscriber_op
 		return error_set(EINVAL,
 				 "subscriber options: found flags 0x%x, expected none but 0x%x",
 				 options->flags, TB_WAIT);
-	subscriber->ops = fabric_find(options->address, &place);
+	subscriber->ops = fabric_find(options->address, &location);
 	if (!subscriber->ops)
 		return -EINVAL;
 	subscriber->flags = options->flags;
@@ -107,12 +107,12 @@ int options_take(struct tb_subscriber *subscriber, const struct tb_subscriber_op
 	subscriber->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;
 	result = ranges_check(subscriber);
 	if (result == 0)
-		result = sizes_take(subscriber, place, options);
+		result = sizes_take(subscriber, location, options);
 	if (result < 0)
 		return result;
 	subscriber->address = strdup(options->address);
-	subscriber->place = strdup(place);
-	if (!subscriber->address || !subscriber->place)
+	subscriber->location = strdup(location);
+	if (!subscriber->address || !subscriber->location)
 		return error_set(ENOMEM, "subscriber: no memory");
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling where the ring can be looked at in place. */
+/* Pulling where the ring can be looked at in mapping. */
 #ifndef TICKBUS_SUBSCRIBER_PULL_VIEW_H
 #define TICKBUS_SUBSCRIBER_PULL_VIEW_H
 

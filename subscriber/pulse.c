@@ -78,7 +78,7 @@ static bool source_readable(struct tb_source *source)
 	const bool moved = source->next != source->next_when_lost;
 
 	source->next_when_lost = source->next;
-	return source->place.view && source->state == SOURCE_RUNNING && moved &&
+	return source->mapping.view && source->state == SOURCE_RUNNING && moved &&
 	       (source->look || source->next <= source->head);
 }
 
@@ -124,7 +124,7 @@ static bool line_lost(struct tb_source *source)
 static void entry_look(struct tb_subscriber *subscriber, struct tb_source *source,
 		       const struct bus_pulse *pulse)
 {
-	const uint32_t index = source->place.shape.topic_id - 1;
+	const uint32_t index = source->mapping.shape.topic_id - 1;
 	struct bus_entry entry;
 
 	if (index >= pulse->topics || source->orphan)
@@ -133,7 +133,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 	       sizeof(entry));
 	if (bus_page_verify_entry(&entry, index, subscriber->welcome.bus_id) < 0)
 		return;
-	if (entry.epoch != source->place.shape.epoch) {
+	if (entry.epoch != source->mapping.shape.epoch) {
 		if (!source->has_successor)
 			source->subscription->discover = true;
 		return;

@@ -38,7 +38,7 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
-	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
+	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
 	/* An ended topic is looked at again when the rest of it was read. */
 	source->look = progress->state == TOPIC_ENDED && source->next <= progress->head;
@@ -53,7 +53,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 
 void reader_skip(struct tb_source *source, const struct progress *progress)
 {
-	skip_to(source, progress_oldest(progress, source->place.shape.slots), TB_CAUSE_OVERRUN);
+	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN);
 }
 
 bool reader_failed(struct tb_source *source)
@@ -79,9 +79,9 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 void reader_start(struct tb_source *source, const struct progress *progress)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
-	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
+	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 	const bool other_epoch = options->from == TB_FROM_SEQUENCE && options->epoch &&
-				 options->epoch != source->place.shape.epoch;
+				 options->epoch != source->mapping.shape.epoch;
 
 	source->state = SOURCE_RUNNING;
 	source->look = progress->state == TOPIC_ENDED;

@@ -15,7 +15,7 @@ static bool schema_used(const struct tb_subscriber *subscriber, const struct tb_
 		const struct tb_source *source = subscriber->table[i];
 
 		if (source &&
-		    (source->place.schema == schema || source->successor.schema == schema))
+		    (source->mapping.schema == schema || source->successor.schema == schema))
 			return true;
 	}
 	return false;

@@ -27,8 +27,8 @@ static void source_free(struct tb_source *source)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
 
-	place_close(subscriber, &source->place);
-	place_close(subscriber, &source->successor);
+	mapping_close(subscriber, &source->mapping);
+	mapping_close(subscriber, &source->successor);
 	landing_close(source);
 	subscriber->table[source->slot] = NULL;
 	free(source);
@@ -60,7 +60,7 @@ static bool source_holds(const struct tb_source *source, uint64_t epoch)
 		return false;
 	if (source->has_successor)
 		return source->successor.shape.epoch == epoch;
-	return source->state != SOURCE_ENDED && source->place.shape.epoch == epoch;
+	return source->state != SOURCE_ENDED && source->mapping.shape.epoch == epoch;
 }
 
 /* Ends the join that this subscriber's subscriptions have in common, unless one of them needs it.
@@ -85,7 +85,7 @@ void source_decline(struct tb_subscriber *subscriber, const struct control_topic
 static void source_become(struct tb_source *source, enum source_state state)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const struct place *last = source->has_successor ? &source->successor : &source->place;
+	const struct mapping *last = source->has_successor ? &source->successor : &source->mapping;
 	const bool held = source_holds(source, last->shape.epoch);
 
 	source->state = state;
@@ -115,13 +115,13 @@ void source_orphan(struct tb_source *source)
 	source->armed = false;
 	source->look = true;
 	source->noticed_ms = 0;
-	if (source->place.view)
+	if (source->mapping.view)
 		return;
 	/* Where only READs reach it, the memory went with the connection. */
-	if (source->place.remote)
-		source->subscription->subscriber->ops->remote_close(source->place.remote);
-	source->place.remote = NULL;
-	place_close(source->subscription->subscriber, &source->successor);
+	if (source->mapping.remote)
+		source->subscription->subscriber->ops->remote_close(source->mapping.remote);
+	source->mapping.remote = NULL;
+	mapping_close(source->subscription->subscriber, &source->successor);
 	source->has_successor = false;
 	pull_read_drop(source);
 	landing_close(source);
@@ -166,24 +166,24 @@ static int source_new(struct tb_subscription *subscription, const char *name, bo
 
 /* The same epoch again, over a new connection: the position is kept, and the memory is compared as
  * any other. What was read to its end meanwhile needs no join. */
-static int source_adopt(struct tb_source *source, struct place *place)
+static int source_adopt(struct tb_source *source, struct mapping *mapping)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
 
-	if (memcmp(&source->place.shape, &place->shape, sizeof(place->shape)) != 0) {
-		place_close(subscriber, place);
+	if (memcmp(&source->mapping.shape, &mapping->shape, sizeof(mapping->shape)) != 0) {
+		mapping_close(subscriber, mapping);
 		return error_set(EPROTO,
 				 "topic %s: the publisher grants epoch %016" PRIx64
 				 " with another layout than before",
-				 source->name, source->place.shape.epoch);
+				 source->name, source->mapping.shape.epoch);
 	}
 	if (source->state == SOURCE_ENDED) {
-		place_close(subscriber, place);
-		join_end(subscriber, &source->place.shape);
+		mapping_close(subscriber, mapping);
+		join_end(subscriber, &source->mapping.shape);
 		return 0;
 	}
-	place_close(subscriber, &source->place);
-	source->place = *place;
+	mapping_close(subscriber, &source->mapping);
+	source->mapping = *mapping;
 	source->orphan = false;
 	source->look = true;
 	source->stale_code = 0;
@@ -196,24 +196,24 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 {
 	struct tb_subscriber *subscriber = subscription->subscriber;
 	struct tb_source *source = source_find(subscription, grant->grant.topic.name);
-	struct place place;
-	int result = place_open(subscriber, schema, grant, &place);
+	struct mapping mapping;
+	int result = mapping_open(subscriber, schema, grant, &mapping);
 
 	if (result < 0)
 		return result;
 	if (source) {
-		result = landing_open(source, place.view != NULL);
+		result = landing_open(source, mapping.view != NULL);
 		if (result < 0) {
-			place_close(subscriber, &place);
+			mapping_close(subscriber, &mapping);
 			return result;
 		}
 	}
 	*out = source;
-	if (source && source->place.shape.epoch == place.shape.epoch)
-		return source_adopt(source, &place);
+	if (source && source->mapping.shape.epoch == mapping.shape.epoch)
+		return source_adopt(source, &mapping);
 	if (source) {
-		place_close(subscriber, &source->successor);
-		source->successor = place;
+		mapping_close(subscriber, &source->successor);
+		source->successor = mapping;
 		source->has_successor = true;
 		source->orphan = false;
 		source->joined = grant->grant.head;
@@ -221,12 +221,12 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		source->look = true;
 		return 0;
 	}
-	result = source_new(subscription, grant->grant.topic.name, place.view != NULL, &source);
+	result = source_new(subscription, grant->grant.topic.name, mapping.view != NULL, &source);
 	if (result < 0) {
-		place_close(subscriber, &place);
+		mapping_close(subscriber, &mapping);
 		return result;
 	}
-	source->place = place;
+	source->mapping = mapping;
 	source->joined = grant->grant.head;
 	source->state = SOURCE_HEADER;
 	*out = source;

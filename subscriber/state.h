@@ -28,7 +28,7 @@
 #define HALVES_MAX 2 /* batches of one topic at once, each in its part of the landing */
 
 /* Where a topic's bytes are, and under which identity they prove themselves. */
-struct place {
+struct mapping {
 	struct remote *remote;
 	const char *view; /* NULL: READs */
 	struct region_shape shape;
@@ -62,7 +62,7 @@ struct tb_source {
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t slot; /* in the subscriber's table */
 	enum source_state state;
-	struct place place, successor; /* the epoch after this one, once it was granted */
+	struct mapping mapping, successor; /* the epoch after this one, once it was granted */
 	bool has_successor; /* switched to when the old epoch was read as far as it goes */
 	bool orphan;        /* its connection went; to be joined anew */
 	bool armed, stale;
@@ -151,8 +151,8 @@ struct schema_cache {
 
 struct tb_subscriber {
 	const struct fabric_ops *ops;
-	char *address, *place; /* place: the address without its scheme */
-	struct link *link;     /* NULL between two tries */
+	char *address, *location; /* location: the address without its scheme */
+	struct link *link;        /* NULL between two tries */
 	struct control_welcome welcome;
 	bool welcomed;
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;

@@ -72,7 +72,7 @@ void subscriber_free(struct tb_subscriber *subscriber)
 		close(subscriber->timer_fd);
 	free(subscriber->table);
 	free(subscriber->address);
-	free(subscriber->place);
+	free(subscriber->location);
 	explicit_bzero(subscriber->ticket, sizeof(subscriber->ticket));
 	free(subscriber);
 }

@@ -172,10 +172,10 @@ TB_API const char *tb_source_topic(const struct tb_source *source)
 
 TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source)
 {
-	return source->place.schema;
+	return source->mapping.schema;
 }
 
 TB_API uint64_t tb_source_epoch(const struct tb_source *source)
 {
-	return source->place.shape.epoch;
+	return source->mapping.shape.epoch;
 }

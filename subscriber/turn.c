@@ -71,12 +71,12 @@ static void topic_told(struct tb_subscriber *subscriber, const struct control_me
 		struct tb_source *source = subscriber->table[i];
 
 		if (!source || source->state == SOURCE_DEAD ||
-		    source->place.shape.topic_id != message->topic.topic_id ||
-		    source->place.shape.epoch != message->topic.epoch)
+		    source->mapping.shape.topic_id != message->topic.topic_id ||
+		    source->mapping.shape.epoch != message->topic.epoch)
 			continue;
 		if (message->type == CONTROL_WAKE)
 			source->armed = false;
-		if (message->type != CONTROL_WAKE || source->place.view ||
+		if (message->type != CONTROL_WAKE || source->mapping.view ||
 		    !notices_hint(source, message->topic.head))
 			source->look = true; /* the progress line decides */
 		if (message->type == CONTROL_REVOKE)
@@ -165,7 +165,7 @@ int turn_connect(struct tb_subscriber *subscriber)
 		return result;
 	memcpy(hello.ticket, subscriber->ticket, sizeof(hello.ticket));
 	control_hello_encode(&hello, bytes);
-	result = subscriber->ops->connect(&subscriber->link, subscriber->place, bytes,
+	result = subscriber->ops->connect(&subscriber->link, subscriber->location, bytes,
 					  sizeof(bytes), &calls, subscriber);
 	if (result < 0) {
 		gone_keep(subscriber, -result, tb_error());

@@ -27,8 +27,8 @@ static void arm_all(struct tb_subscriber *subscriber)
 		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
 		    source->invalid > 0 || notices_alive(source))
 			continue;
-		arm.topic.topic_id = source->place.shape.topic_id;
-		arm.topic.epoch = source->place.shape.epoch;
+		arm.topic.topic_id = source->mapping.shape.topic_id;
+		arm.topic.epoch = source->mapping.shape.epoch;
 		arm.topic.head = source->next - 1;
 		if (connection_send(subscriber, &arm) == 0)
 			source->armed = true;
@@ -54,7 +54,7 @@ static enum there has_work(const struct tb_subscriber *subscriber)
 
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
-		if (!source->place.view && pull_read_due(source))
+		if (!source->mapping.view && pull_read_due(source))
 			return THERE_NOW;
 		if (source->has_successor ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))

@@ -219,7 +219,7 @@ static void forge_head(uint64_t count, uint64_t head)
 				   .bus_id = publisher->bus_id,
 				   .topics = 1,
 				   .changes = subscriber->changes };
-	struct bus_entry entry = { .epoch = source->place.shape.epoch,
+	struct bus_entry entry = { .epoch = source->mapping.shape.epoch,
 				   .head = head,
 				   .topic_id = 1,
 				   .state = TOPIC_LIVE,
@@ -351,7 +351,7 @@ Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
 	subscriber->ops->landing_free(subscriber->link, subscriber->page_copy,
 				      subscriber->page_bytes);
 	subscriber->page_copy = (char *)guard.base;
-	source->place.shape.topic_id = (uint32_t)(guard.room / sizeof(struct bus_entry));
+	source->mapping.shape.topic_id = (uint32_t)(guard.room / sizeof(struct bus_entry));
 	seen = subscriber->pulse_count;
 	while (subscriber->pulse_count < seen + 2) {
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());

@@ -111,7 +111,7 @@ void walk_know_head(struct walk *walk)
 {
 	struct tb_source *source = walk->tally.source;
 
-	if (!source->place.view)
+	if (!source->mapping.view)
 		reader_head(source, atomic_load(&walk->written));
 }
 
@@ -194,7 +194,7 @@ static char *value_slot(const struct walk *walk, uint32_t instrument)
 /* What is at a place of the writer's, in the mapping that readers have. */
 static const void *for_readers(const struct walk *walk, const void *place)
 {
-	const char *view = shm_view(walk->tally.source->place.remote);
+	const char *view = shm_view(walk->tally.source->mapping.remote);
 
 	return view + ((const char *)place - (const char *)walk->topic->memory.base);
 }

@@ -818,7 +818,7 @@ Test(crossing, the_schema_of_the_next_epoch_is_kept_while_the_old_one_is_read)
 	cr_assert(source->has_successor && !notes.restarted, "%s", notes.text);
 	source->subscription->discover = true;
 	discovery_step(subscriber);
-	cr_expect(schema_known(source->place.schema));
+	cr_expect(schema_known(source->mapping.schema));
 	cr_expect(schema_known(source->successor.schema));
 	UNTIL(notes.restarted, 100);
 	cr_expect_str_eq(tb_schema_name(tb_source_schema(source)), "y");
@@ -862,7 +862,7 @@ Test(crossing, a_topic_that_begins_again_before_its_reader_did_appears_in_its_ne
 	subscribe_unread(READ_HEADER);
 	cr_assert_eq(tb_topic_restart(topic), 0);
 	scene_publish(topic, 1, 3);
-	UNTIL(subscriber->table[0]->place.shape.epoch == topic->shape.epoch, 100);
+	UNTIL(subscriber->table[0]->mapping.shape.epoch == topic->shape.epoch, 100);
 	net.held = READ_NONE;
 	UNTIL(notes.events == 1, 100);
 	scene_publish(topic, 4, 4);
@@ -1124,8 +1124,8 @@ static bool notice_send(const struct tb_source *source, uint64_t number, uint64_
 		return false;
 	notice_begin(&writer, net.notices[at], BOUND_NOTICE_BYTES_MAX, subscriber->welcome.bus_id,
 		     number);
-	notice_number(&writer, source->place.shape.topic_id, number);
-	notice_entry(&writer, source->place.shape.topic_id, source->place.shape.epoch, head);
+	notice_number(&writer, source->mapping.shape.topic_id, number);
+	notice_entry(&writer, source->mapping.shape.topic_id, source->mapping.shape.epoch, head);
 	net.notice_bytes[at] = notice_finish(&writer);
 	net.notice_count++;
 	return true;
