@@ -2,12 +2,14 @@
 /* A joined topic's way: the header is compared, the start is found, records are read, and the epoch
  * after this one is switched to. */
 #include "subscriber/advance.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/progress.h"
+#include "bus/region.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/landing.h"

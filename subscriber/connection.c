@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes out over the connection: READs are posted, control messages are sent. */
 #include "subscriber/connection.h"
+
 #include <errno.h>
 
+#include "bus/counters.h"
 #include "bus/error.h"
+#include "bus/fabric.h"
 
 /* One place in the queue is the bus page's: else topics that are caught up would keep it from the
  * publisher's sign of life, and when nothing is answered any more, for good. */

@@ -4,6 +4,7 @@
 #define TICKBUS_SUBSCRIBER_CONNECTION_H
 
 #include "bus/control.h"
+#include "bus/fabric.h"
 #include "subscriber/state.h"
 
 /* Posts READs of a topic: the number, 0 there is no room now, or -errno. */

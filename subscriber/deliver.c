@@ -4,10 +4,14 @@
  * A handler may close the subscriber or end its subscription; whoever calls one looks at
  * deliver_stopped() before touching the position again. */
 #include "subscriber/deliver.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "bus/counters.h"
 #include "subscriber/names.h"
+#include "tickbus/record.h"
+#include "tickbus/subscriber.h"
 
 static void count(struct tb_source *source, enum subscription_counter counter, uint64_t more)
 {

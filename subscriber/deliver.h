@@ -7,8 +7,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "bus/counters.h"
 #include "bus/record.h"
 #include "subscriber/state.h"
+#include "tickbus/record.h"
+#include "tickbus/subscriber.h"
 
 void deliver_holes(struct tb_source *);
 void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);

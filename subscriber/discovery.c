@@ -21,6 +21,9 @@
 #include "subscriber/pulse.h"
 #include "subscriber/schemas.h"
 #include "subscriber/source.h"
+#include "tickbus/record.h"
+#include "tickbus/schema.h"
+#include "tickbus/subscriber.h"
 
 int discovery_open(struct tb_subscriber *subscriber)
 {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fetching a part of a topic's memory that is not a slot: header, progress line, names. */
 #include "subscriber/fetch.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "bus/counters.h"
+#include "bus/fabric.h"
 #include "bus/progress.h"
 #include "bus/words.h"
 #include "subscriber/connection.h"

@@ -16,7 +16,10 @@
 #include "bus/fabric.h"
 #include "bus/pattern.h"
 #include "bus/progress.h"
+#include "bus/region.h"
 #include "bus/words.h"
+#include "tickbus/counters.h"
+#include "tickbus/error.h"
 #include "tickbus/inspect.h"
 
 #define LOOK_MS            100

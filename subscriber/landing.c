@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that a source's READs land in: halves for batches of slots, then one page for the rest. */
 #include "subscriber/landing.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "bus/error.h"
+#include "bus/region.h"
 
 static size_t landing_bytes(const struct tb_source *source)
 {

@@ -4,14 +4,16 @@
  * Nothing of a grant is believed: the layout is computed from the shape, and the region's size must
  * be the layout's. */
 #include "subscriber/mapping.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bus/directory.h"
 #include "bus/error.h"
 #include "bus/record.h"
+#include "bus/region.h"
+#include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 {

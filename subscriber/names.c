@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of instruments: from the cache, else from the directory in the topic's memory. */
 #include "subscriber/names.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "bus/directory.h"
+#include "bus/region.h"
 #include "subscriber/fetch.h"
 #include "subscriber/landing.h"
+#include "subscriber/tag.h"
 
 bool names_take(struct tb_source *source)
 {

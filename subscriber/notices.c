@@ -14,6 +14,8 @@
 #include "bus/address.h"
 #include "bus/bounds.h"
 #include "bus/clock.h"
+#include "bus/counters.h"
+#include "bus/fabric.h"
 #include "bus/notice.h"
 #include "subscriber/fetch.h"
 

@@ -3,6 +3,7 @@
 #ifndef TICKBUS_SUBSCRIBER_NOTICES_H
 #define TICKBUS_SUBSCRIBER_NOTICES_H
 
+#include "bus/fabric.h"
 #include "subscriber/state.h"
 
 /* A source was granted, and needs the group that the grant told; it needs it no more. */

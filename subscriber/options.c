@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a subscriber is opened with: options, and what its address says; defaults and bounds. */
 #include "subscriber/options.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -8,8 +9,10 @@
 #include "bus/address.h"
 #include "bus/bounds.h"
 #include "bus/error.h"
+#include "bus/fabric.h"
 #include "bus/region.h"
 #include "subscriber/pull_read.h"
+#include "tickbus/subscriber.h"
 
 #define READ_BYTES 8192 /* of one READ, or what a batch has for each of READS_MAX */
 

@@ -4,6 +4,7 @@
 #define TICKBUS_SUBSCRIBER_OPTIONS_H
 
 #include "subscriber/state.h"
+#include "tickbus/subscriber.h"
 
 int options_take(struct tb_subscriber *, const struct tb_subscriber_options *);
 

@@ -21,12 +21,17 @@
 #include "subscriber/pull_read.h"
 
 #include "bus/clock.h"
+#include "bus/counters.h"
+#include "bus/fabric.h"
 #include "bus/progress.h"
+#include "bus/record.h"
+#include "bus/region.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/notices.h"
 #include "subscriber/tag.h"
+#include "tickbus/subscriber.h"
 
 static bool is_strict(const struct tb_source *source)
 {

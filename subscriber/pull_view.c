@@ -10,8 +10,11 @@
 #include "subscriber/pull_view.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
+#include "bus/counters.h"
 #include "bus/progress.h"
+#include "bus/record.h"
 #include "subscriber/deliver.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"

@@ -11,11 +11,14 @@
 #include "bus/bus_page.h"
 #include "bus/clock.h"
 #include "bus/error.h"
+#include "bus/fabric.h"
+#include "bus/progress.h"
 #include "bus/words.h"
 #include "subscriber/deliver.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
 #include "subscriber/tag.h"
+#include "tickbus/subscriber.h"
 
 int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 {

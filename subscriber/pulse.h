@@ -3,6 +3,7 @@
 #ifndef TICKBUS_SUBSCRIBER_PULSE_H
 #define TICKBUS_SUBSCRIBER_PULSE_H
 
+#include "bus/fabric.h"
 #include "subscriber/state.h"
 
 int pulse_open(struct tb_subscriber *, struct fabric_key);

@@ -6,8 +6,10 @@
  * word of a valid progress line (overrun), or after TRIES_MAX copies failed while that line said
  * that the record should be there (corrupt). */
 #include "subscriber/reader.h"
+
 #include "bus/clock.h"
 #include "subscriber/deliver.h"
+#include "tickbus/subscriber.h"
 
 void reader_head(struct tb_source *source, uint64_t head)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schemas that were learned from the publisher, by fingerprint. */
 #include "subscriber/schemas.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "bus/error.h"
+#include "tickbus/record.h"
 #include "tickbus/schema.h"
 
 static bool schema_used(const struct tb_subscriber *subscriber, const struct tb_schema *schema)

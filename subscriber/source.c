@@ -2,18 +2,21 @@
 /* One joined topic, from the grant until it is left: who needs its join, and what becomes of it
  * when the connection goes. */
 #include "subscriber/source.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bus/error.h"
+#include "bus/region.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
+#include "tickbus/subscriber.h"
 
 struct tb_source *source_find(const struct tb_subscription *subscription, const char *name)
 {

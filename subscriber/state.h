@@ -22,6 +22,7 @@
 #include "bus/fabric.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "tickbus/record.h"
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
 

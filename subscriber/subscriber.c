@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subscriber's public calls, and the order in which its parts get their turn. */
 #include "subscriber/subscriber.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include "subscriber/source.h"
 #include "subscriber/turn.h"
 #include "subscriber/wait.h"
+#include "tickbus/error.h"
+#include "tickbus/subscriber.h"
 
 /* -- closing -------------------------------------------------------------------------------------
  */

@@ -5,11 +5,16 @@
 #include <string.h>
 
 #include "bus/clock.h"
+#include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "subscriber/state.h"
 #include "subscriber/subscriber.h"
 #include "subscriber/wait.h"
+#include "tickbus/error.h"
+#include "tickbus/record.h"
 #include "tickbus/subscriber.h"
+#include "tickbus/ticket.h"
 
 static int subscription_check(const char *pattern, const struct tb_subscription_options *options)
 {

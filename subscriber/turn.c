@@ -2,15 +2,18 @@
 /* One turn of all that is not delivering: messages, completed READs, requests, the pulse, and the
  * connection, which is begun, lost and begun again. */
 #include "subscriber/turn.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bus/clock.h"
 #include "bus/control.h"
 #include "bus/error.h"
+#include "bus/fabric.h"
 #include "bus/random.h"
 #include "subscriber/advance.h"
 #include "subscriber/deliver.h"

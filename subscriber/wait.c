@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sleeping until there is something to do: what is there already is not slept over. */
 #include "subscriber/wait.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>

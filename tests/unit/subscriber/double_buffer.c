@@ -274,7 +274,7 @@ Test(double_buffer, old_epoch_is_read_to_its_end_before_the_next)
 /* -- anything -----------------------------------------------------------------------------------
  */
 
-/* READs late_land in any order, late, or fail; the writer goes on and laps; polls take few or many.
+/* READs land in any order, late, or fail; the writer goes on and laps; polls take few or many.
  */
 static void anything(uint32_t slots, uint32_t flags, uint64_t *random)
 {

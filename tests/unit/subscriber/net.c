@@ -218,7 +218,7 @@ bool net_joined(size_t joins)
 	return tb_publisher_joins(publisher, NULL, 0) == joins;
 }
 
-/* Connected, and every topic that is to be net_joined has been. */
+/* Connected, and every topic that is to be joined has been. */
 bool net_served(void)
 {
 	bool asked = subscriber->welcomed && subscriber->discovery.phase == DISCOVERY_IDLE;

@@ -23,7 +23,7 @@ extern struct net {
 	bool short_once;     /* the publisher has no descriptor for the first join */
 	bool succeeded;      /* and then another one takes its place */
 	struct tb_schema *successor; /* of that one's topic t; NULL: it has none */
-	uint32_t hold_join;          /* of this topic id: the publisher is held until let_go() */
+	uint32_t hold_join;          /* of this topic id: the publisher is held until net_release() */
 	bool holding;
 	uint32_t held_ms; /* pass at once when it is held */
 	bool cut;         /* the connection is gone, once */
@@ -48,7 +48,7 @@ void net_publisher_again(uint32_t stale_ms);
 struct tb_source *net_read_on(bool viewed);
 uint64_t net_counted(const struct tb_subscription *subscription, enum subscription_counter counter);
 bool net_joined(size_t joins);
-/* Connected, and every topic that is to be net_joined has been. */
+/* Connected, and every topic that is to be joined has been. */
 bool net_served(void);
 void net_reconnect(void);
 struct tb_topic *net_topic(const char *name, struct tb_schema *schema);

@@ -120,7 +120,7 @@ Test(read_faults, failed_reads_are_repeated_and_delivered_once)
 			late_land(0, 0);
 	}
 	late_expect_all(4000);
-	cr_expect_eq(late_counted(SUBSCRIPTION_TORN), 0, "what did not late_land was looked at");
+	cr_expect_eq(late_counted(SUBSCRIPTION_TORN), 0, "what did not land was looked at");
 }
 
 /* The second half was posted behind a record that is none: it is thrown away, and its place is not

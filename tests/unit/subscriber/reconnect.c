@@ -13,7 +13,7 @@
 
 TestSuite(reconnect, .init = net_enter, .fini = net_leave, .timeout = 60);
 
-/* Not net_joined again, and not lost: its next epoch is. */
+/* Not joined again, and not lost: its next epoch is. */
 static void end_and_connect_again(bool viewed)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
@@ -24,7 +24,7 @@ static void end_and_connect_again(bool viewed)
 	source = net_read_on(viewed);
 	UNTIL(notes.ended && net_joined(0), 100);
 	net_reconnect();
-	cr_expect(net_joined(0), "an ended topic that was read was net_joined again");
+	cr_expect(net_joined(0), "an ended topic that was read was joined again");
 	cr_assert_eq(tb_topic_restart(topic), 0);
 	scene_publish(topic, 1, 2);
 	UNTIL(notes.records == 5, 100);

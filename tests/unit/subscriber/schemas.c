@@ -59,7 +59,7 @@ Test(schemas, schemas_of_refused_topics_are_forgotten)
 	tb_schema_free(wanted);
 }
 
-/* Of topics that cannot be net_joined for now, and are asked for with each pulse. */
+/* Of topics that cannot be joined for now, and are asked for with each pulse. */
 Test(schemas, schema_is_requested_once_during_a_shortage)
 {
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
