@@ -23,7 +23,7 @@ extern struct net {
 	bool short_once;     /* the publisher has no descriptor for the first join */
 	bool succeeded;      /* and then another one takes its place */
 	struct tb_schema *successor; /* of that one's topic t; NULL: it has none */
-	uint32_t hold_join;          /* of this topic id: the publisher is held until net_release() */
+	uint32_t hold_join; /* of this topic id: the publisher is held until net_release() */
 	bool holding;
 	uint32_t held_ms; /* pass at once when it is held */
 	bool cut;         /* the connection is gone, once */
