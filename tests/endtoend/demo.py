@@ -77,7 +77,7 @@ class Demo(unittest.TestCase):
         lines = out.splitlines()
         self.assertTrue(any(re.match(LINE, line) for line in lines), out)
         self.assertRegex(lines[-4], r"^\d+ records in [\d.]+ s: \d+ records/s$")
-        self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, longest ")
+        self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, max ")
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
             self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, ended")
 
