@@ -17,6 +17,7 @@ LOADER = importlib.machinery.SourceFileLoader("prose", str(SCRIPT))
 SPEC = importlib.util.spec_from_loader("prose", LOADER)
 prose = importlib.util.module_from_spec(SPEC)
 sys.modules["prose"] = prose
+sys.path.insert(0, str(SCRIPT.parent))
 LOADER.exec_module(prose)
 
 # rule -> (texts in which it finds something, texts in which no rule does)
@@ -36,9 +37,13 @@ SAMPLES = {
     "likewise": (["Likewise the reader."], ["The reader also waits."]),
     "anew": (["opens the log anew"], ["opens the log again", "renewed"]),
     "what is not": (["What is not there is waited for.", "what cannot be read"], ["What is read is a copy."]),
+    "says nothing": (["a message that says nothing", "Nothing is known of it."], ["an empty message"]),
+    "of first": (["Of the longest notice; 256 to 4,096", "It ends. Of a list it is the last."],
+                 ["the last of a list", "Size of the longest notice", "of this structure; grows at its end"]),
     "double negative": (["It is not unusual.", "No reader may not read.", "Nobody reads what was not written.",
                          "A link never has no key.", "not without a key"],
                         ["not under a lock", "It is not read, and not written.", "no size or no name",
+                         "Topics in no realm send no notices.",
                          "not until the end"]),
     "no more than": (["no more than 16"], ["at most 16", "no more records"]),
     "no less than": (["not less than 16"], ["at least 16"]),
@@ -126,7 +131,7 @@ TestSuite(told, .init = told);
 def found(reader, source):
     """(line, rule) of each finding."""
     measured = prose.Measure()
-    for paragraph in getattr(prose, reader)(source):
+    for paragraph in getattr(prose.texts, reader)(source):
         measured.add("file", "docs", paragraph)
     return [(each.line, each.what.split('"')[1].lower()) for each in measured.findings]
 
@@ -150,43 +155,43 @@ class Rules(unittest.TestCase):
             self.assertEqual(len(list(prose.length_findings(text, "docs"))), findings)
 
     def test_error_in_a_list_is_a_sentence(self):
-        self.assertEqual(len(list(prose.sentences("-EINVAL options; -ENOENT unknown. Then 1.5 s."))), 3)
+        self.assertEqual(len(list(prose.texts.sentences("-EINVAL options; -ENOENT unknown. Then 1.5 s."))), 3)
 
     def test_test_name_is_bounded(self):
         self.assertEqual(len(list(prose.length_findings("n" * 61, "test-names"))), 1)
         self.assertEqual(len(list(prose.length_findings("n" * 60, "test-names"))), 0)
 
     def test_code_is_one_word(self):
-        text = prose.Paragraph([(1, "See `tb_poll(a b)` at"), (2, "https://host/a/b. It ends.")]).text
-        self.assertEqual([prose.word_count(sentence) for _, sentence in prose.sentences(text)], [4, 2])
+        text = prose.texts.Paragraph([(1, "See `tb_poll(a b)` at"), (2, "https://host/a/b. It ends.")]).text
+        self.assertEqual([prose.texts.word_count(sentence) for _, sentence in prose.texts.sentences(text)], [4, 2])
 
 
 class Readers(unittest.TestCase):
     def test_man_page(self):
-        self.assertEqual(found("man_texts", MAN), [(4, "told"), (11, "told"), (17, "anew")])
+        self.assertEqual(found("of_man_page", MAN), [(4, "told"), (11, "told"), (17, "anew")])
 
     def test_markdown(self):
-        self.assertEqual(found("markdown_texts", MARKDOWN), [(1, "who"), (2, "anew"), (8, "likewise"), (10, "whoever"),
+        self.assertEqual(found("of_markdown", MARKDOWN), [(1, "who"), (2, "anew"), (8, "likewise"), (10, "whoever"),
                                                    (11, "told")])
 
     def test_comments(self):
-        self.assertEqual(found("comment_texts", C), [(5, "told"), (7, "likewise")])
+        self.assertEqual(found("of_comments", C), [(5, "told"), (7, "likewise")])
 
     def test_help(self):
-        self.assertEqual(found("help_texts", C), [(7, "anew")])
-        self.assertEqual(found("head_texts", SCRIPT_TEXT), [(3, "anew"), (5, "likewise")])
+        self.assertEqual(found("of_help", C), [(7, "anew")])
+        self.assertEqual(found("of_script_head", SCRIPT_TEXT), [(3, "anew"), (5, "likewise")])
 
     def test_messages(self):
-        self.assertEqual(found("message_texts", C), [(12, "such"), (13, "told")])
+        self.assertEqual(found("of_messages", C), [(12, "such"), (13, "told")])
 
     def test_script(self):
-        self.assertEqual(found("body_texts", SCRIPT_TEXT), [(7, "told"), (9, "whoever"), (10, "told")])
+        self.assertEqual(found("of_script_body", SCRIPT_TEXT), [(7, "told"), (9, "whoever"), (10, "told")])
 
-        self.assertEqual(found("script_texts", SCRIPT_TEXT)[:3], [(3, "anew"), (5, "likewise"), (7, "told")])
+        self.assertEqual(found("of_script", SCRIPT_TEXT)[:3], [(3, "anew"), (5, "likewise"), (7, "told")])
 
     def test_test_names(self):
         measured = prose.Measure()
-        for paragraph in prose.test_name_texts(TESTS):
+        for paragraph in prose.texts.of_test_names(TESTS):
             measured.add("file", "test-names", paragraph)
         self.assertEqual([each.line for each in measured.findings], [1, 2])
 
