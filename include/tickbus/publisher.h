@@ -69,10 +69,10 @@ struct tb_publisher_options {
 	const char *const *listen; /* addresses, "shm:NAME" or "rdma:HOST:PORT", at most 8.
 				    * NULL: "shm:" and the name */
 	size_t listen_count;
-	const char *const *users; /* users who may connect over shared memory, at most 256. The
+	const char *const *users; /* users that may connect over shared memory, at most 256. The
 				   * publisher's own user and root always may */
 	size_t user_count;
-	const char *const *groups; /* groups who may connect over shared memory, at most 256 */
+	const char *const *groups; /* groups that may connect over shared memory, at most 256 */
 	size_t group_count;
 	uint32_t stale_ms;        /* stale bound sent to subscribers, 20 to 60,000. Default 1,000 */
 	uint32_t topics_max;      /* 1 to 1,024. Default 256 */
