@@ -126,11 +126,10 @@ struct tb_update {
 };
 
 /* Opens the bus and listens at its addresses.
- * -EINVAL         options
- * -EADDRINUSE     another publisher has an address, or the list has it twice
- * -EACCES         no permission for the socket or its folder
- * -ENOENT         a user, a group or the folder does not exist
- * -ENOMEM -EMFILE short of memory or descriptors */
+ *
+ * -EINVAL: options. -EADDRINUSE: another publisher has an address, or the list has it twice.
+ * -EACCES: no permission for the socket or its folder. -ENOENT: a user, a group or the folder does
+ * not exist. -ENOMEM, -EMFILE: short of memory or descriptors. */
 TB_API int tb_publisher_open(struct tb_publisher **publisher,
 			     const struct tb_publisher_options *options);
 
@@ -139,19 +138,22 @@ TB_API int tb_publisher_open(struct tb_publisher **publisher,
 TB_API int tb_publisher_begin(struct tb_publisher *publisher);
 
 /* Adds a topic, empty, in a new epoch.
- * -EINVAL  options
- * -EEXIST  the name is taken
- * -ENOSPC  the bus has topics_max topics, or 64 notice groups
- * -ENOMEM  the message has the bytes asked for */
+ *
+ * -EINVAL: options. -EEXIST: the name is taken. -ENOSPC: the bus has topics_max topics, or 64
+ * notice groups. -ENOMEM: the message has the bytes asked for. */
 TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic_options *options,
 			   struct tb_topic **topic);
 
 /* The index of an instrument, 0 and up. Adds a new name to the directory, and then flushes. Names
- * have 1 to 24 bytes. -EINVAL: the name. -ENOSPC: the directory is full. -ESHUTDOWN: a new name,
- * and the topic has ended. */
+ * have 1 to 24 bytes.
+ *
+ * -EINVAL: the name. -ENOSPC: the directory is full. -ESHUTDOWN: a new name, and the topic has
+ * ended. */
 TB_API int tb_instrument(struct tb_topic *topic, const char *name);
 
-/* Writes one record. -EINVAL: instrument, kind, length or data. -ESHUTDOWN: the topic has ended. */
+/* Writes one record.
+ *
+ * -EINVAL: instrument, kind, length or data. -ESHUTDOWN: the topic has ended. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update);
 
 /* Makes all records written so far known to readers: moves the head, and wakes sleepers. Needed
@@ -167,8 +169,8 @@ TB_API uint64_t tb_topic_sequence(const struct tb_topic *topic);
  * directory is full. `tickbus stat` shows the counts by name. Any thread. */
 TB_API void tb_topic_unpublished(struct tb_topic *topic, const char *name);
 
-/* Ends a topic: flushes, and tells subscribers that no more records come. Call it on the writing
- * thread, or after that thread has stopped writing. */
+/* Ends a topic: flushes, and announces to subscribers that no more records come. Call it on the
+ * writing thread, or after that thread has stopped writing. */
 TB_API int tb_topic_end(struct tb_topic *topic);
 
 /* Restarts a topic: empty directory and memory, a new epoch, sequences from 1. Subscribers get a
@@ -184,6 +186,7 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
  * caller updates `values`, each with one atomic store of the whole word. `table` describes them;
  * count is 1 to 64. Table and values must live until the publisher is closed. The name is copied.
  * It has 1 to 63 bytes of printable ASCII; names and units in the table are printable ASCII too.
+ *
  * -EINVAL: arguments. -ENOSPC: the bus has 64 blocks. */
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 			      const struct tb_counter *table, const uint64_t *values, size_t count);

@@ -62,9 +62,9 @@ struct tb_field {
 };
 
 /* Loads a built-in schema by its name ("quote"), or else a file by its path.
- * -EINVAL  the text is wrong; the message lists the errors that fit, and counts the rest
- * -ENOENT and others: the file
- * -ENOMEM */
+ *
+ * -EINVAL: the text is wrong; the message lists the errors that fit, and counts the rest. -ENOENT
+ * and others: the file. -ENOMEM. */
 TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path);
 
 /* Reads a schema from text. Messages show origin as the name of the file. Errors as above. */

@@ -30,9 +30,9 @@ extern "C" {
 struct tb_subscriber;
 struct tb_subscription;
 
-/* A flag of both option structures: wait for a publisher or topic that does not exist yet, and for
- * memory or descriptors that the publisher lacks. The call returns 0. tb_error() then says what it
- * waits for, or is "" if there is nothing to wait for. */
+/* A flag of both option structures: wait for a publisher or topic that does not exist yet. Also
+ * wait for memory or descriptors that the publisher lacks. The call returns 0. tb_error() then says
+ * what it waits for, or is "" if there is nothing to wait for. */
 #define TB_WAIT 0x1u
 
 struct tb_subscriber_options {
@@ -49,8 +49,8 @@ struct tb_subscriber_options {
 	const uint8_t *ticket; /* TB_TICKET_BYTES, of the realm to enter. NULL: no ticket */
 };
 
-/* A flag of a subscription: over a network, READ the progress line before and after each batch, and
- * deliver its records only if no slot was touched in between. So delivery does not rest on the
+/* A flag of a subscription: over a network, READ the progress line before and after each batch. The
+ * batch is delivered only if no slot was touched in between. So delivery does not rest on the
  * checksum alone. Costs one more READ for each batch. Has no effect over shared memory, which does
  * not need it. */
 #define TB_STRICT 0x2u
@@ -58,7 +58,7 @@ struct tb_subscriber_options {
 /* Where a subscription starts in a topic. */
 enum tb_from {
 	TB_FROM_NEWEST = 0, /* at the first record published after the join */
-	TB_FROM_OLDEST,     /* at the oldest record held; earlier ones are a gap: before_join */
+	TB_FROM_OLDEST,     /* at the oldest record held; earlier records are a gap: before_join */
 	TB_FROM_SEQUENCE,   /* at (epoch, sequence); epoch 0: the present epoch */
 };
 
@@ -72,21 +72,21 @@ enum tb_cause {
 enum tb_event_kind {
 	TB_EVENT_APPEARED = 1, /* the topic was joined: epoch; first is the next to be delivered */
 	TB_EVENT_GAP,          /* records first to last are lost: cause */
-	TB_EVENT_STALE,   /* for the stale bound there was no sign of life from the publisher, or
-			   * from the writer of a watched topic, or no valid progress line. Comes
-			   * again, with code and words, if the publisher is back but has no room
-			   * for us (EUSERS, EAGAIN), closes its socket to us (EACCES), or does not
-			   * have the topic (ENOENT) */
+	TB_EVENT_STALE,   /* for the stale bound: no sign of life from the publisher, or from the
+			   * writer of a watched topic, or no valid progress line. Comes again if
+			   * the publisher is back but cannot serve us; words and code say why. No
+			   * room: EUSERS, EAGAIN. No access to its socket: EACCES. Topic unknown:
+			   * ENOENT */
 	TB_EVENT_LIVE,    /* a sign of life again, in the same epoch. Stale and live do not stop
 			   * delivery: records may come between them */
 	TB_EVENT_RESTART, /* a new epoch. old_epoch, delivered and head say where reading of the old
 			   * epoch ended. Several restarts between two looks are one event:
 			   * delivered plus lost adds up within each epoch that was joined */
 	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
-	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words. Comes again when the
-			   * bus's topics change. If memory or descriptors are short it comes once,
-			   * until that works or the message changes. If the whole connection is
-			   * refused, for its ticket say, it comes once, with the pattern */
+	TB_EVENT_REFUSED, /* the publisher or the schema refuses: words and code. Comes again when
+			   * the bus's topics change. If memory or descriptors are short it comes
+			   * once, until that works or the message changes. If the whole connection
+			   * is refused, for its ticket say, it comes once, with the pattern */
 };
 
 struct tb_event {
@@ -128,40 +128,33 @@ struct tb_subscription_options {
 					 * live as long as the subscription */
 };
 
-/* Connects to the bus at options->address.
- * -EINVAL         options
- * -ECONNREFUSED   nothing listens at the address
- * -ECONNRESET     the publisher went away before it answered
- * -EACCES         no permission; or the ticket is of no realm; or a ticket is required
- * -ETIMEDOUT      the publisher does not answer
- * -EHOSTUNREACH -ENETUNREACH  no route
- * -ENODEV         no RDMA device
- * -EPROTO         no version in common, or refused
- * -EUSERS         the publisher has as many subscribers as it accepts
- * -EAGAIN         the publisher lacks memory or descriptors
- * -ENOMEM -EMFILE we lack memory or descriptors
- * With TB_WAIT, tb_poll and tb_wait retry after errors that can pass: all but EINVAL, EACCES,
- * EPROTO, ENOMEM and EMFILE. */
+/* Connects to the bus at options->address. With TB_WAIT, tb_poll and tb_wait retry after errors
+ * that can pass: all but EINVAL, EACCES, EPROTO, ENOMEM and EMFILE.
+ *
+ * -EINVAL: options. -ECONNREFUSED: nothing listens at the address. -ECONNRESET: the publisher went
+ * away before it answered. -EACCES: no permission; or the ticket is of no realm; or a ticket is
+ * required. -ETIMEDOUT: the publisher does not answer. -EHOSTUNREACH, -ENETUNREACH: no route.
+ * -ENODEV: no RDMA device. -EPROTO: no version in common, or refused. -EUSERS: the publisher has as
+ * many subscribers as it accepts. -EAGAIN: the publisher lacks memory or descriptors. -ENOMEM,
+ * -EMFILE: we lack memory or descriptors. */
 TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 			      const struct tb_subscriber_options *options);
 
 /* Joins every topic that matches pattern, now and later. A name has parts with dots between. `*`
  * matches within one part; `>` as the last part matches all the rest. A pattern without them is the
- * exact name of one topic. Each join, of a new topic or of one that comes back, is an event. May
- * call on_event, never on_record.
- * -EINVAL    pattern or options
- * -ENOENT    an exact name is unknown (without TB_WAIT)
- * -EPROTO    the topic's schema does not fit options->schema; the message names both
- * -EACCES    no permission
- * -ENOSPC    more topics than topics_max
- * -ENOMEM -EMFILE -ENFILE -EAGAIN  memory or descriptors are short, here or at the publisher
- * -ETIMEDOUT no answer
- * -EBUSY     called in a handler
- * -ECANCELED a handler ended the subscription meanwhile
- * With TB_WAIT, of the subscriber or of the subscription, a shortage at the publisher is waited
- * out: the join is asked for again with each pulse. With a pattern, a topic that is refused causes
- * an event, and the others are joined. A pattern that matches nothing yet is no error; tb_error()
- * then says so, as with TB_WAIT. */
+ * exact name of one topic. Each join, of a new topic or of a topic that comes back, is an event.
+ * May call on_event, never on_record.
+ *
+ * If a pattern matches a topic that is refused, that causes an event, and the other topics are
+ * joined. If a pattern has no match yet, the call returns 0; tb_error() then says so, as with
+ * TB_WAIT. With TB_WAIT, of the subscriber or the subscription, a shortage at the publisher is
+ * waited out: the join is asked for again with each pulse.
+ *
+ * -EINVAL: pattern or options. -ENOENT: an exact name is unknown (without TB_WAIT). -EPROTO: the
+ * topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
+ * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
+ * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
+ * -ECANCELED: a handler ended the subscription meanwhile. */
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);
@@ -172,13 +165,16 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 /* Delivers what is there by calling the handlers, at most records_max (1 or more) records. Never
  * blocks, and makes no system call while records flow. (Over Soft-iWARP, making a connection
  * blocks.) Returns the number of records delivered or reported as a gap of cause upstream. An
- * absent publisher is no error: events report it. -EINVAL    records_max -EBUSY     called in a
- * handler -ECANCELED a handler closed the subscriber */
+ * absent publisher is no error: events report it.
+ *
+ * -EINVAL: records_max. -EBUSY: called in a handler. -ECANCELED: a handler closed the subscriber.
+ */
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max);
 
 /* Sleeps until there may be something to poll, at most timeout_ms; -1: no limit. Returns 1 to poll,
- * or 0 after the timeout. -EINTR: interrupted by a signal; tb_error() is not set. -EBUSY: called in
- * a handler. */
+ * or 0 after the timeout.
+ *
+ * -EINTR: interrupted by a signal; tb_error() is not set. -EBUSY: called in a handler. */
 TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms);
 
 /* A descriptor for poll or epoll. It is readable when tb_poll may have something to do, which

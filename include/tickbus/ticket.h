@@ -21,9 +21,9 @@ extern "C" {
 #define TB_TICKET_BYTES 32
 
 /* Reads a ticket from a file of 64 hexadecimal digits; an end of line may follow them.
- * -EACCES  the file cannot be read, or users other than its owner have access to it
- * -ENOENT  there is no file
- * -EINVAL  the file has other contents */
+ *
+ * -EACCES: the file cannot be read, or users other than its owner have access to it. -ENOENT: there
+ * is no file. -EINVAL: the file has other contents. */
 TB_API int tb_ticket_load(const char *path, uint8_t ticket[TB_TICKET_BYTES]);
 
 #ifdef __cplusplus
