@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/bounds.h"
 #include "bus/error.h"
 
 #define TEXT_MAX   255
@@ -227,11 +228,12 @@ static int read_bytes_check(const char *text, const struct address *address)
 				 "address rdma:%s: read_bytes: found %" PRIu32
 				 ", expected a multiple of %d: slots are",
 				 text, read, LINE_BYTES);
-	if (read && most && (read < most / ADDRESS_READS || read > most))
+	if (read && most && (read < most / BOUND_READS_OF_A_BATCH || read > most))
 		return error_set(EINVAL,
 				 "address rdma:%s: read_bytes: found %" PRIu32 ", expected %" PRIu32
 				 " to %" PRIu32 " with batch_bytes=%" PRIu32,
-				 text, read, most / ADDRESS_READS, most, address->batch_bytes);
+				 text, read, most / BOUND_READS_OF_A_BATCH, most,
+				 address->batch_bytes);
 	return 0;
 }
 

@@ -17,7 +17,6 @@
 #include <sys/socket.h>
 
 #define ADDRESS_WORDS 64
-#define ADDRESS_READS 32 /* of a batch at most: the least read_bytes is such a part */
 #define ADDRESS_GROUP_WORDS                                                                        \
 	"GROUP:PORT of a multicast group like 239.10.0.1:7472, but none of 224.0.0.0/24, "         \
 	"which is of the link's own protocols"

@@ -16,8 +16,6 @@
 
 #include "bus/progress.h"
 
-#define BUS_TOPICS_MAX 1024
-
 struct bus_pulse {
 	uint64_t count;
 	uint64_t bus_id;

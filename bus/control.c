@@ -15,6 +15,7 @@
 #include "bus/error.h"
 #include "bus/notice.h"
 #include "bus/progress.h"
+#include "bus/bounds.h"
 #include "bus/wire.h"
 
 #define HEADER_BYTES    8
@@ -123,7 +124,7 @@ static void describe_notices(struct wire *wire, struct fabric_notices *notices)
 	wire_u32_within(wire, &kind, FABRIC_NOTICES_NONE, FABRIC_NOTICES_UDP,
 			"tells no known kind of notices");
 	notices->kind = (enum fabric_notices_kind)kind;
-	wire_u32_within(wire, &notices->bytes, 0, NOTICE_BYTES_MAX,
+	wire_u32_within(wire, &notices->bytes, 0, BOUND_NOTICE_BYTES_MAX,
 			"tells no valid length of notices");
 	describe_address(wire, &notices->group);
 	if (notices->kind != FABRIC_NOTICES_NONE && !address_is_group(&notices->group))
@@ -140,7 +141,8 @@ static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
 	wire_zero(wire, 3);
 	wire_u64(wire, &welcome->bus_id);
 	wire_u32_within(wire, &welcome->stale_ms, 1, 600000, "tells no stale bound");
-	wire_u32_within(wire, &welcome->topics_max, 1, BUS_TOPICS_MAX, "tells no bound of topics");
+	wire_u32_within(wire, &welcome->topics_max, 1, BOUND_TOPICS_MAX,
+			"tells no bound of topics");
 	wire_u64(wire, &welcome->key.address);
 	wire_u32(wire, &welcome->key.rkey);
 	describe_notices(wire, &welcome->notices);
@@ -180,7 +182,7 @@ static void describe_topic(struct wire *wire, struct control_topic *topic)
 	wire_zero(wire, 4);
 	wire_u32(wire, &topic->shape.slot_bytes);
 	wire_u32(wire, &topic->shape.capacity);
-	wire_u32_within(wire, &topic->shape.topic_id, 1, BUS_TOPICS_MAX, "has no valid topic id");
+	wire_u32_within(wire, &topic->shape.topic_id, 1, BOUND_TOPICS_MAX, "has no valid topic id");
 	wire_u32(wire, &topic->shape.flags);
 	wire_u32_within(wire, &topic->state, TOPIC_LIVE, TOPIC_ENDED, "has no valid topic state");
 	wire_u32(wire, &topic->schema_version);

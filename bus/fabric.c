@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/shm.h"
-#include "bus/verbs.h"
+#include "bus/shm/shm.h"
+#include "bus/verbs/verbs.h"
 
 #define ADDED_MAX 4
 

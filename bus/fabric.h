@@ -29,6 +29,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "bus/bounds.h"
 #include "bus/memory.h"
 
 #define FABRIC_HELLO_BYTES   56   /* private data of a connection request on InfiniBand and RoCE */
@@ -36,8 +37,6 @@
 #define FABRIC_REASON_BYTES  144  /* private data of a reject */
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
 #define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
-#define FABRIC_REALMS_MAX    32
-#define FABRIC_GROUPS_MAX    64 /* that notices of one bus go to */
 
 struct fabric_ops;
 struct verbs_domain;
@@ -50,7 +49,7 @@ struct peer {
 	const struct fabric_ops *ops;
 	struct listener *listener;
 	void *user;     /* the owner's */
-	uint32_t realm; /* below FABRIC_REALMS_MAX: what it may be given was exposed in this one */
+	uint32_t realm; /* below BOUND_REALMS_MAX: what it may be given was exposed in this one */
 };
 struct exposure {
 	const struct fabric_ops *ops;
@@ -110,7 +109,7 @@ struct fabric_listen {
 	struct fabric_notices notices; /* where the fabric has any */
 };
 
-enum notable { NOTABLE_NEWS, NOTABLE_REFUSED, NOTABLE_DROPPED };
+enum fabric_log { FABRIC_LOG_NEWS, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
 
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
@@ -126,7 +125,7 @@ struct listener_calls {
 	void (*gone)(void *user, struct peer *peer, const char *why);
 	/* Something worth a line in the log: once for each connection that was refused or dropped,
 	 * by drop too, and other news. */
-	void (*notable)(void *user, enum notable, const char *words);
+	void (*log)(void *user, enum fabric_log, const char *words);
 };
 
 enum link_state { LINK_CONNECTING, LINK_UP, LINK_GONE };
@@ -243,8 +242,8 @@ struct fabric_ops {
 	void (*announcer_close)(struct announcer *);
 	/* Sends a datagram and never waits: 0, or -errno without words: it was not sent. */
 	int (*announce)(struct announcer *, const void *datagram, size_t bytes);
-	/* Begins to receive what is sent to a group, of at most FABRIC_GROUPS_MAX. 0 or -errno;
-	 * -EEXIST: it is received already. */
+	/* Begins to receive what is sent to a group, of at most BOUND_NOTICE_GROUPS_MAX. 0 or
+	 * -errno; -EEXIST: it is received already. */
 	int (*receive)(struct link *, const struct fabric_notices *);
 	/* Ends it, if it is. What came before may still be taken. */
 	void (*receive_end)(struct link *, const struct fabric_notices *);

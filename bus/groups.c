@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "bus/address.h"
+#include "bus/bounds.h"
 #include "bus/error.h"
 
 #define PORT 7472 /* of groups that are made of a name */
@@ -124,9 +125,9 @@ int groups_take(struct groups *groups, const char *text, const char *topic, bool
 	for (unsigned int i = 0; i < groups->count; i++)
 		if (address_same(&wanted, &groups->others[i].where))
 			return (int)i + 1;
-	if (groups->count == FABRIC_GROUPS_MAX - 1) /* Q4 */
+	if (groups->count == BOUND_NOTICE_GROUPS_MAX - 1) /* Q4 */
 		return error_set(ENOSPC, "found \"%s\", expected one of the bus's %d groups", text,
-				 FABRIC_GROUPS_MAX);
+				 BOUND_NOTICE_GROUPS_MAX);
 	groups->others[groups->count].where = wanted;
 	snprintf(groups->others[groups->count].topic, sizeof(groups->others[0].topic), "%s", topic);
 	return (int)++groups->count;

@@ -7,7 +7,7 @@
  * Q2  It is of a kind of addresses that the bus listens at.
  * Q3  Notices go to it: only a checked topic has any, at a network's address, of a bus that sends
  *     them.
- * Q4  There are FABRIC_GROUPS_MAX of them, one of these for the bus's own. */
+ * Q4  There are BOUND_NOTICE_GROUPS_MAX of them, one of these for the bus's own. */
 #ifndef TICKBUS_BUS_GROUPS_H
 #define TICKBUS_BUS_GROUPS_H
 
@@ -15,23 +15,22 @@
 #include <sys/socket.h>
 
 #include "bus/fabric.h"
+#include "bus/bounds.h"
 #include "tickbus/record.h"
 
-#define GROUPS_LISTENERS_MAX 8
-
 struct groups {
-	struct sockaddr_storage own[GROUPS_LISTENERS_MAX]; /* at each network address */
+	struct sockaddr_storage own[BOUND_LISTENERS_MAX]; /* at each network address */
 	struct {
 		struct sockaddr_storage where;
 		char topic[TB_TOPIC_NAME_MAX + 1]; /* that asked for it first */
-	} others[FABRIC_GROUPS_MAX - 1];
+	} others[BOUND_NOTICE_GROUPS_MAX - 1];
 	unsigned int own_count, count;
 	bool four, six; /* kinds of addresses that the bus listens at */
 	bool silent;    /* it sends no notices */
 };
 
 /* The bus of this name listens at a network's address, without its scheme; at most
- * GROUPS_LISTENERS_MAX times. Where notices go from there unless a topic asks otherwise: to
+ * BOUND_LISTENERS_MAX times. Where notices go from there unless a topic asks otherwise: to
  * `given`, or, where that is of no family, to a group made of the name. */
 const struct sockaddr_storage *groups_listen(struct groups *, const char *bus, const char *address,
 					     const struct sockaddr_storage *given);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/clock.h"
 #include "bus/error.h"
 
 /* Standard error may be a pipe or a terminal that nobody reads. It is opened anew, since O_NONBLOCK
@@ -105,15 +106,15 @@ int log_reopen(struct log *log)
 
 static int log_stamp(char *line, size_t bytes, enum log_level level)
 {
-	struct timespec now;
+	const uint64_t now_ns = clock_real_ns();
+	const time_t seconds = (time_t)(now_ns / 1000000000);
 	struct tm utc;
 	size_t used;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
+	gmtime_r(&seconds, &utc);
 	used = strftime(line, bytes, "%Y-%m-%dT%H:%M:%S", &utc);
-	return (int)used + snprintf(line + used, bytes - used, ".%06ldZ %s ", now.tv_nsec / 1000,
-				    log_level_name(level));
+	return (int)used + snprintf(line + used, bytes - used, ".%06uZ %s ",
+				    (unsigned int)(now_ns / 1000 % 1000000), log_level_name(level));
 }
 
 static void stderr_tell(const char *path, const char *why)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "bus/bounds.h"
 #include "bus/error.h"
 
 struct notice_header_bytes {
@@ -148,9 +149,9 @@ int notice_open(struct notice_reader *reader, const void *bytes, size_t length,
 {
 	struct notice_header_bytes header;
 
-	if (length < sizeof(header) || length > NOTICE_BYTES_MAX)
+	if (length < sizeof(header) || length > BOUND_NOTICE_BYTES_MAX)
 		return error_set(EPROTO, "notice: found %zu bytes, expected %zu to %d", length,
-				 sizeof(header), NOTICE_BYTES_MAX);
+				 sizeof(header), BOUND_NOTICE_BYTES_MAX);
 	memcpy(&header, bytes, sizeof(header));
 	if (header.magic != NOTICE_MAGIC || header.version != NOTICE_VERSION)
 		return error_set(EPROTO,

@@ -13,14 +13,13 @@
 #ifndef TICKBUS_BUS_NOTICE_H
 #define TICKBUS_BUS_NOTICE_H
 
+#include "bus/bounds.h"
 #include "bus/record.h"
 
-#define NOTICE_MAGIC     0x4e554254u /* "TBUN" */
-#define NOTICE_VERSION   1
-#define NOTICE_BYTES_MIN 256
-#define NOTICE_BYTES_MAX 4096
-#define NOTICE_HEADER    40
-#define NOTICE_ENTRY     24
+#define NOTICE_MAGIC   0x4e554254u /* "TBUN" */
+#define NOTICE_VERSION 1
+#define NOTICE_HEADER  40
+#define NOTICE_ENTRY   24
 
 /* Building one: begin, then for each topic entry and its records, then finish. */
 struct notice_writer {
@@ -31,7 +30,7 @@ struct notice_writer {
 	uint16_t count;
 };
 
-/* limit is from NOTICE_BYTES_MIN to NOTICE_BYTES_MAX. */
+/* limit is from BOUND_NOTICE_BYTES_MIN to BOUND_NOTICE_BYTES_MAX. */
 void notice_begin(struct notice_writer *, void *bytes, size_t limit, uint64_t bus_id,
 		  uint64_t send_time_ns);
 void notice_number(struct notice_writer *, uint32_t sender, uint64_t number);

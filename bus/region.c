@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bus/directory.h"
+#include "bus/bounds.h"
 #include "bus/error.h"
 
 #define PROGRESS_AREA REGION_PAGE
@@ -32,14 +33,14 @@ static int shape_check(const struct region_shape *shape)
 				 "slot_bytes: found %" PRIu32 ", expected a multiple of 64 from %d "
 				 "to %d",
 				 shape->slot_bytes, SLOT_BYTES_MIN, SLOT_BYTES_MAX);
-	if (shape->slots < REGION_SLOTS_MIN || shape->slots > REGION_SLOTS_MAX ||
+	if (shape->slots < BOUND_SLOTS_MIN || shape->slots > BOUND_SLOTS_MAX ||
 	    (shape->slots & (shape->slots - 1)))
 		return error_set(EINVAL,
 				 "slots: found %" PRIu64 ", expected a power of two from %d to %u",
-				 shape->slots, REGION_SLOTS_MIN, REGION_SLOTS_MAX);
-	if (shape->capacity < 1 || shape->capacity > REGION_CAPACITY_MAX)
+				 shape->slots, BOUND_SLOTS_MIN, BOUND_SLOTS_MAX);
+	if (shape->capacity < 1 || shape->capacity > BOUND_INSTRUMENTS_MAX)
 		return error_set(EINVAL, "instruments: found %" PRIu32 ", expected 1 to %u",
-				 shape->capacity, REGION_CAPACITY_MAX);
+				 shape->capacity, BOUND_INSTRUMENTS_MAX);
 	if (shape->flags & ~(REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE))
 		return error_set(EINVAL, "flags: found 0x%" PRIx32 ", expected none but 0x%x",
 				 shape->flags, REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE);

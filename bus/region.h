@@ -17,9 +17,6 @@
 #define REGION_PAGE            4096
 #define REGION_FLAG_CHECKED    0x1u
 #define REGION_FLAG_LAST_VALUE 0x2u
-#define REGION_SLOTS_MIN       64
-#define REGION_SLOTS_MAX       (1u << 24)
-#define REGION_CAPACITY_MAX    (1u << 20)
 #define REGION_BYTES_MAX       (UINT64_C(1) << 36) /* 64 GiB */
 
 /* What a topic is, as its creator asks for it and as a grant tells it. */

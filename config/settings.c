@@ -12,13 +12,10 @@
 #include "bus/address.h"
 #include "bus/error.h"
 #include "bus/region.h"
+#include "bus/bounds.h"
 #include "config/tables.h"
 
-#define SCHEMAS_MAX 1024
-#define FEEDS_MAX   64 /* each has a block of counters */
-#define TOPICS_MAX  1024
-#define REALMS_MAX  32
-#define FOUND_MAX   80
+#define FOUND_MAX 80
 
 /* A feed's keys beside those of every feed. */
 static const struct key *const further_keys[] = {
@@ -109,7 +106,7 @@ static void schemas_read(struct reading *reading, const struct located_node *roo
 {
 	struct settings *settings = reading->settings;
 	const struct located_node *list =
-		section(reading, root, "schemas", "a list of schemas", SCHEMAS_MAX);
+		section(reading, root, "schemas", "a list of schemas", BOUND_SCHEMAS_MAX);
 
 	if (list)
 		settings->schemas = reading_keep(reading, list->count * sizeof(*settings->schemas));
@@ -153,7 +150,7 @@ static void feeds_read(struct reading *reading, const struct located_node *root)
 {
 	struct settings *settings = reading->settings;
 	const struct located_node *list =
-		section(reading, root, "feeds", "a list of feeds", FEEDS_MAX);
+		section(reading, root, "feeds", "a list of feeds", BOUND_FEEDS_MAX);
 
 	if (list)
 		settings->feeds = reading_keep(reading, list->count * sizeof(*settings->feeds));
@@ -197,7 +194,7 @@ static void networks_read(struct reading *reading)
 	if (bus->multicast)
 		address_parse_group(bus->multicast, &given);
 	reading->groups.silent = bus->notice == SETTINGS_NOTICE_NONE;
-	for (size_t i = 0; i < bus->listen.count && i < GROUPS_LISTENERS_MAX; i++)
+	for (size_t i = 0; i < bus->listen.count && i < BOUND_LISTENERS_MAX; i++)
 		if (strncmp(bus->listen.texts[i], "rdma:", 5) == 0)
 			groups_listen(&reading->groups, bus->name ? bus->name : "",
 				      bus->listen.texts[i] + 5, &given);
@@ -232,7 +229,7 @@ static void topics_read(struct reading *reading, const struct located_node *root
 {
 	struct settings *settings = reading->settings;
 	const struct located_node *list =
-		section(reading, root, "topics", "a list of topics", TOPICS_MAX);
+		section(reading, root, "topics", "a list of topics", BOUND_TOPICS_MAX);
 
 	if (list)
 		settings->topics = reading_keep(reading, list->count * sizeof(*settings->topics));
@@ -289,7 +286,7 @@ static void realms_read(struct reading *reading, const struct located_node *root
 	struct settings *settings = reading->settings;
 	const struct located_node *list =
 		located_get(root, "realms")
-			? section(reading, root, "realms", "a list of realms", REALMS_MAX)
+			? section(reading, root, "realms", "a list of realms", BOUND_REALMS_MAX)
 			: NULL;
 
 	if (list)

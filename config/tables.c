@@ -2,7 +2,7 @@
 /* Every key that there is: its kind, its bounds, its default. Keys are read in this order. */
 #include "config/tables.h"
 
-#include "bus/region.h"
+#include "bus/bounds.h"
 
 #define FIELD(type, member)                                                                        \
 	.offset = offsetof(struct type, member), .bytes = sizeof(((struct type *)0)->member)
@@ -21,24 +21,29 @@ static const char *const waits[] = { "spin", "backoff", "sleep", NULL };
 static const char *const selects[] = { "quote", "trade", "depth10", "status", "imbalance", NULL };
 
 static const struct key access_keys[] = {
-	{ "users", KEY_LIST, BUS(users), .form = &forms_account, .high = 256 },
-	{ "groups", KEY_LIST, BUS(groups), .form = &forms_account, .high = 256 },
+	{ "users", KEY_LIST, BUS(users), .form = &forms_account, .high = BOUND_ACCOUNTS_MAX },
+	{ "groups", KEY_LIST, BUS(groups), .form = &forms_account, .high = BOUND_ACCOUNTS_MAX },
 	{ 0 },
 };
 
 static const struct key bus_keys[] = {
 	{ "name", KEY_TEXT, BUS(name), .form = &forms_name },
-	{ "listen", KEY_LIST, BUS(listen), .form = &forms_address, .low = 1, .high = 8, .usual = "shm:" },
+	{ "listen", KEY_LIST, BUS(listen), .form = &forms_address, .low = 1, .high = BOUND_LISTENERS_MAX, .usual = "shm:" },
 	{ "access", KEY_MAPPING, .keys = access_keys },
 	{ "multicast", KEY_TEXT, BUS(multicast), .form = &forms_group, .optional = true },
 	{ "notice", KEY_WORD, BUS(notice), .words = notices, .usual = "auto" },
-	{ "notice_bytes", KEY_INTEGER, BUS(notice_bytes), .low = 256, .high = 4096, .usual = "1024" },
-	{ "stale_ms", KEY_INTEGER, BUS(stale_ms), .low = 20, .high = 60000, .usual = "1000" },
-	{ "exit_wait_ms", KEY_INTEGER, BUS(exit_wait_ms), .high = 600000, .usual = "5000" },
-	{ "topics_max", KEY_INTEGER, BUS(topics_max), .low = 1, .high = 1024, .usual = "256" },
-	{ "subscribers_max", KEY_INTEGER, BUS(subscribers_max), .low = 1, .high = 65536, .usual = "1024" },
-	{ "cpu", KEY_INTEGER, BUS(cpu), .low = -1, .high = 1023, .usual = "-1" },
-	{ "numa", KEY_INTEGER, BUS(numa), .low = -1, .high = 1023, .usual = "-1" },
+	{ "notice_bytes", KEY_INTEGER, BUS(notice_bytes), .low = BOUND_NOTICE_BYTES_MIN, .high = BOUND_NOTICE_BYTES_MAX,
+	  .usual = BOUND_TEXT(BOUND_NOTICE_BYTES) },
+	{ "stale_ms", KEY_INTEGER, BUS(stale_ms), .low = BOUND_STALE_MS_MIN, .high = BOUND_STALE_MS_MAX,
+	  .usual = BOUND_TEXT(BOUND_STALE_MS) },
+	{ "exit_wait_ms", KEY_INTEGER, BUS(exit_wait_ms), .high = BOUND_EXIT_WAIT_MS_MAX,
+	  .usual = BOUND_TEXT(BOUND_EXIT_WAIT_MS) },
+	{ "topics_max", KEY_INTEGER, BUS(topics_max), .low = 1, .high = BOUND_TOPICS_MAX,
+	  .usual = BOUND_TEXT(BOUND_TOPICS) },
+	{ "subscribers_max", KEY_INTEGER, BUS(subscribers_max), .low = 1, .high = BOUND_SUBSCRIBERS_MAX,
+	  .usual = BOUND_TEXT(BOUND_SUBSCRIBERS) },
+	{ "cpu", KEY_INTEGER, BUS(cpu), .low = -1, .high = BOUND_CPU_MAX, .usual = "-1" },
+	{ "numa", KEY_INTEGER, BUS(numa), .low = -1, .high = BOUND_NODE_MAX, .usual = "-1" },
 	{ 0 },
 };
 
@@ -69,7 +74,7 @@ const struct key tables_feed[] = {
 	{ "speed", KEY_TEXT, FEED(speed_milli), .form = &forms_speed, .usual = "max" },
 	{ "start", KEY_MAPPING, .keys = start_keys },
 	{ "at_end", KEY_WORD, FEED(at_end), .words = at_ends, .usual = "linger" },
-	{ "cpu", KEY_INTEGER, FEED(cpu), .low = -1, .high = 1023, .usual = "-1" },
+	{ "cpu", KEY_INTEGER, FEED(cpu), .low = -1, .high = BOUND_CPU_MAX, .usual = "-1" },
 	{ "wait", KEY_WORD, FEED(wait), .words = waits, .usual = "backoff" },
 	{ 0 },
 };
@@ -102,8 +107,10 @@ const struct key tables_topic[] = {
 	{ "feed", KEY_TEXT, TOPIC(feed), .form = &forms_feed },
 	{ "select", KEY_WORD, TOPIC(select), .words = selects },
 	{ "schema", KEY_TEXT, TOPIC(schema), .form = &forms_schema },
-	{ "slots", KEY_POWER, TOPIC(slots), .low = REGION_SLOTS_MIN, .high = REGION_SLOTS_MAX, .usual = "65536" },
-	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = REGION_CAPACITY_MAX, .usual = "16384" },
+	{ "slots", KEY_POWER, TOPIC(slots), .low = BOUND_SLOTS_MIN, .high = BOUND_SLOTS_MAX,
+	  .usual = BOUND_TEXT(BOUND_SLOTS) },
+	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = BOUND_INSTRUMENTS_MAX,
+	  .usual = BOUND_TEXT(BOUND_INSTRUMENTS) },
 	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .usual = "true" },
 	{ "checked", KEY_BOOLEAN, TOPIC(checked), .usual = "true" },
 	{ "multicast", KEY_TEXT, TOPIC(multicast), .form = &forms_group, .optional = true },
@@ -113,7 +120,7 @@ const struct key tables_topic[] = {
 const struct key tables_realm[] = {
 	{ "name", KEY_TEXT, REALM(name), .form = &forms_name },
 	{ "ticket_file", KEY_TEXT, REALM(ticket), .form = &forms_ticket, .optional = true },
-	{ "topics", KEY_LIST, REALM(topics), .form = &forms_pattern, .low = 1, .high = 256 },
+	{ "topics", KEY_LIST, REALM(topics), .form = &forms_pattern, .low = 1, .high = BOUND_REALM_PATTERNS_MAX },
 	{ 0 },
 };
 /* clang-format on */

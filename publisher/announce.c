@@ -13,17 +13,11 @@
 #include "bus/address.h"
 #include "bus/error.h"
 #include "bus/notice.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "publisher/publisher.h"
 
 #define TOPIC_NOTICE_BYTES (NOTICE_HEADER + NOTICE_ENTRY)
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* -- groups -------------------------------------------------------------------------------------
  */
@@ -34,77 +28,79 @@ static bool is_announced(const struct tb_topic *topic)
 	return (topic->shape.flags & REGION_FLAG_CHECKED) && topic->realms;
 }
 
-static bool gate_announces(const struct gate *gate)
+static bool endpoint_announces(const struct endpoint *endpoint)
 {
-	return gate->listener->ops->announcer_open &&
-	       gate->publisher->notices.kind != FABRIC_NOTICES_NONE;
+	return endpoint->listener->ops->announcer_open &&
+	       endpoint->publisher->notices.kind != FABRIC_NOTICES_NONE;
 }
 
-static int crowd_open(struct crowd *crowd, struct gate *gate)
+static int notice_group_open(struct notice_group *notice_group, struct endpoint *endpoint)
 {
-	if (!gate_announces(gate))
+	if (!endpoint_announces(endpoint))
 		return 0;
-	return gate->listener->ops->announcer_open(gate->listener, crowd->where,
-						   gate->publisher->notices.bytes,
-						   &crowd->announcers[gate->index]);
+	return endpoint->listener->ops->announcer_open(endpoint->listener, notice_group->where,
+						       endpoint->publisher->notices.bytes,
+						       &notice_group->announcers[endpoint->index]);
 }
 
-static void crowd_close(struct crowd *crowd)
+static void notice_group_close(struct notice_group *notice_group)
 {
-	for (uint32_t i = 0; i < TOPIC_LISTENERS_MAX; i++) {
-		if (crowd->announcers[i])
-			crowd->announcers[i]->ops->announcer_close(crowd->announcers[i]);
-		crowd->announcers[i] = NULL;
+	for (uint32_t i = 0; i < BOUND_LISTENERS_MAX; i++) {
+		if (notice_group->announcers[i])
+			notice_group->announcers[i]->ops->announcer_close(
+				notice_group->announcers[i]);
+		notice_group->announcers[i] = NULL;
 	}
 }
 
-int announce_gate(struct gate *gate)
+int announce_endpoint(struct endpoint *endpoint)
 {
-	gate->publisher->crowd_count = 1;
-	return crowd_open(&gate->publisher->crowds[0], gate);
+	endpoint->publisher->notice_group_count = 1;
+	return notice_group_open(&endpoint->publisher->notice_groups[0], endpoint);
 }
 
 void announce_end(struct tb_publisher *publisher)
 {
-	while (publisher->crowd_count > 0)
-		crowd_close(&publisher->crowds[--publisher->crowd_count]);
+	while (publisher->notice_group_count > 0)
+		notice_group_close(&publisher->notice_groups[--publisher->notice_group_count]);
 }
 
-/* The index of the group's crowd, which may be new; or -errno. */
-static int crowd_find(struct tb_topic *topic, const char *text)
+/* The index of the group's notice_group, which may be new; or -errno. */
+static int notice_group_find(struct tb_topic *topic, const char *text)
 {
 	struct tb_publisher *publisher = topic->publisher;
 	struct groups *groups = &publisher->groups;
 	const int index =
 		groups_take(groups, text, topic->name, topic->shape.flags & REGION_FLAG_CHECKED);
-	struct crowd *crowd;
+	struct notice_group *notice_group;
 	int result = 0;
 
 	if (index < 0)
 		return error_prefix(index, "multicast: ");
-	if ((uint32_t)index < publisher->crowd_count)
+	if ((uint32_t)index < publisher->notice_group_count)
 		return index;
-	crowd = &publisher->crowds[index];
-	*crowd = (struct crowd){ .where = &groups->others[index - 1].where };
-	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++)
-		result = crowd_open(crowd, &publisher->gates[i]);
+	notice_group = &publisher->notice_groups[index];
+	*notice_group = (struct notice_group){ .where = &groups->others[index - 1].where };
+	for (uint32_t i = 0; i < publisher->endpoint_count && result == 0; i++)
+		result = notice_group_open(notice_group, &publisher->endpoints[i]);
 	if (result < 0) {
-		crowd_close(crowd);
+		notice_group_close(notice_group);
 		groups_drop(groups);
 		return result;
 	}
-	publisher->crowd_count++;
+	publisher->notice_group_count++;
 	return index;
 }
 
-void announce_told(const struct gate *gate, const struct tb_topic *topic,
+void announce_told(const struct endpoint *endpoint, const struct tb_topic *topic,
 		   struct fabric_notices *told)
 {
-	const struct crowd *crowd = &gate->publisher->crowds[topic->crowd];
+	const struct notice_group *notice_group =
+		&endpoint->publisher->notice_groups[topic->notice_group];
 
 	memset(told, 0, sizeof(*told));
-	if (crowd->announcers[gate->index] && is_announced(topic))
-		gate->listener->ops->notices(gate->listener, crowd->where, told);
+	if (notice_group->announcers[endpoint->index] && is_announced(topic))
+		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, told);
 }
 
 /* -- a topic's ----------------------------------------------------------------------------------
@@ -113,22 +109,22 @@ void announce_told(const struct gate *gate, const struct tb_topic *topic,
 int announce_open(struct tb_topic *topic, const char *multicast)
 {
 	struct tb_publisher *publisher = topic->publisher;
-	const struct crowd *crowd;
-	int result = multicast ? crowd_find(topic, multicast) : 0;
+	const struct notice_group *notice_group;
+	int result = multicast ? notice_group_find(topic, multicast) : 0;
 
 	if (result < 0 || !is_announced(topic))
 		return result < 0 ? result : 0;
-	topic->crowd = (uint32_t)result;
-	crowd = &publisher->crowds[topic->crowd];
+	topic->notice_group = (uint32_t)result;
+	notice_group = &publisher->notice_groups[topic->notice_group];
 	result = 0;
-	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++) {
-		struct listener *listener = publisher->gates[i].listener;
+	for (uint32_t i = 0; i < publisher->endpoint_count && result == 0; i++) {
+		struct listener *listener = publisher->endpoints[i].listener;
 		struct announcer *announcer = NULL;
 
-		if (!crowd->announcers[i])
+		if (!notice_group->announcers[i])
 			continue;
-		result = listener->ops->announcer_open(listener, crowd->where, TOPIC_NOTICE_BYTES,
-						       &announcer);
+		result = listener->ops->announcer_open(listener, notice_group->where,
+						       TOPIC_NOTICE_BYTES, &announcer);
 		if (announcer)
 			topic->announcers[topic->announcer_count++] = announcer;
 	}
@@ -146,11 +142,11 @@ void announce_close(struct tb_topic *topic)
 
 void announce_topic(struct tb_topic *topic)
 {
-	uint8_t bytes[NOTICE_BYTES_MIN];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
 	struct notice_writer writer;
 	size_t length;
 
-	notice_begin(&writer, bytes, sizeof(bytes), topic->publisher->bus_id, clock_ns());
+	notice_begin(&writer, bytes, sizeof(bytes), topic->publisher->bus_id, clock_real_ns());
 	notice_number(&writer, topic->shape.topic_id, ++topic->notices);
 	notice_entry(&writer, topic->shape.topic_id, topic->shape.epoch, topic->progress.head);
 	length = notice_finish(&writer);
@@ -165,29 +161,30 @@ void announce_topic(struct tb_topic *topic)
 /* -- heads --------------------------------------------------------------------------------------
  */
 
-/* The number of the last heads that went to a crowd's group from a gate. Where a topic named the
- * group that is the gate's own, the two crowds are one there. */
-static uint64_t *heads_number(struct gate *gate, struct crowd *crowd)
+/* The number of the last heads that went to a notice_group's group from a endpoint. Where a topic
+ * named the group that is the endpoint's own, the two notice_groups are one there. */
+static uint64_t *heads_number(struct endpoint *endpoint, struct notice_group *notice_group)
 {
-	if (crowd->where && address_same(crowd->where, gate->group))
-		crowd = &gate->publisher->crowds[0];
-	return &crowd->notices[gate->index];
+	if (notice_group->where && address_same(notice_group->where, endpoint->group))
+		notice_group = &endpoint->publisher->notice_groups[0];
+	return &notice_group->notices[endpoint->index];
 }
 
-static void heads_send(struct gate *gate, const struct crowd *crowd, struct notice_writer *writer)
+static void heads_send(struct endpoint *endpoint, const struct notice_group *notice_group,
+		       struct notice_writer *writer)
 {
-	struct announcer *announcer = crowd->announcers[gate->index];
+	struct announcer *announcer = notice_group->announcers[endpoint->index];
 	const size_t length = notice_finish(writer);
 
 	if (length && announcer->ops->announce(announcer, writer->bytes, length) == 0)
-		counter_add(&gate->publisher->counters[BUS_NOTICES], 1);
+		counter_add(&endpoint->publisher->counters[BUS_NOTICES], 1);
 }
 
 /* As many datagrams as it takes. */
-static void heads_tell(struct gate *gate, struct crowd *crowd, size_t limit,
+static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_group, size_t limit,
 		       const struct bus_entry *entries, uint32_t count)
 {
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	struct notice_writer writer = { 0 };
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -197,42 +194,43 @@ static void heads_tell(struct gate *gate, struct crowd *crowd, size_t limit,
 		    notice_entry(&writer, entry->topic_id, entry->epoch, entry->head) == 0)
 			continue;
 		if (writer.bytes)
-			heads_send(gate, crowd, &writer);
-		notice_begin(&writer, bytes, limit, gate->publisher->bus_id, clock_ns());
-		notice_number(&writer, 0, ++*heads_number(gate, crowd));
+			heads_send(endpoint, notice_group, &writer);
+		notice_begin(&writer, bytes, limit, endpoint->publisher->bus_id, clock_real_ns());
+		notice_number(&writer, 0, ++*heads_number(endpoint, notice_group));
 		notice_entry(&writer, entry->topic_id, entry->epoch, entry->head);
 	}
 	if (writer.bytes)
-		heads_send(gate, crowd, &writer);
+		heads_send(endpoint, notice_group, &writer);
 }
 
-static void crowd_tell(struct tb_publisher *publisher, uint32_t index)
+static void notice_group_tell(struct tb_publisher *publisher, uint32_t index)
 {
-	struct crowd *crowd = &publisher->crowds[index];
-	struct bus_entry entries[BUS_TOPICS_MAX];
+	struct notice_group *notice_group = &publisher->notice_groups[index];
+	struct bus_entry entries[BOUND_TOPICS_MAX];
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		if (publisher->topics[i]->crowd == index && is_announced(publisher->topics[i]))
+		if (publisher->topics[i]->notice_group == index &&
+		    is_announced(publisher->topics[i]))
 			entries[count++] = (struct bus_entry){
 				.topic_id = publisher->topics[i]->shape.topic_id,
 				.epoch = publisher->topics[i]->shape.epoch,
 				.head = topic_head(publisher->topics[i]),
 			};
-	for (uint32_t i = 0; i < publisher->gate_count; i++) {
-		struct gate *gate = &publisher->gates[i];
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++) {
+		struct endpoint *endpoint = &publisher->endpoints[i];
 		struct fabric_notices notices;
 
-		if (!crowd->announcers[i])
+		if (!notice_group->announcers[i])
 			continue;
-		gate->listener->ops->notices(gate->listener, crowd->where, &notices);
-		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= NOTICE_BYTES_MIN)
-			heads_tell(gate, crowd, notices.bytes, entries, count);
+		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, &notices);
+		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= BOUND_NOTICE_BYTES_MIN)
+			heads_tell(endpoint, notice_group, notices.bytes, entries, count);
 	}
 }
 
 void announce_heads(struct tb_publisher *publisher)
 {
-	for (uint32_t i = 0; i < publisher->crowd_count; i++)
-		crowd_tell(publisher, i);
+	for (uint32_t i = 0; i < publisher->notice_group_count; i++)
+		notice_group_tell(publisher, i);
 }

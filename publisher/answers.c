@@ -9,6 +9,7 @@
 
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "bus/bounds.h"
 #include "publisher/publisher.h"
 
 /* A topic of another realm is as one that is not there. */
@@ -26,7 +27,7 @@ static struct tb_topic *topic_of(const struct session *session, uint32_t id)
  * topic can have once for all, since none of them is ever granted. */
 static bool refused_before(struct session *session, uint32_t topic_id, bool refused)
 {
-	const uint32_t place = topic_id <= BUS_TOPICS_MAX ? topic_id : 0;
+	const uint32_t place = topic_id <= BOUND_TOPICS_MAX ? topic_id : 0;
 	uint64_t *word = &session->refused[place / 64];
 	const uint64_t bit = UINT64_C(1) << place % 64, before = *word & bit;
 
@@ -43,7 +44,7 @@ static void join_refused(struct session *session, uint32_t topic_id, const char 
 		return;
 	session->peer->ops->peer_words(session->peer, who, sizeof(who));
 	snprintf(line, sizeof(line), "%s was refused a join: %s", who, words);
-	server_calls.notable(&session->publisher->gates[session->listener], NOTABLE_NEWS, line);
+	server_calls.log(&session->publisher->endpoints[session->listener], FABRIC_LOG_NEWS, line);
 }
 
 static int refuse(struct session *session, const struct control_message *asked, uint32_t topic_id,
@@ -84,7 +85,7 @@ static void topic_describe(const struct session *session, const struct tb_topic 
 										  : TOPIC_LIVE;
 	told->schema_version = tb_schema_version(topic->schema);
 	told->schema_bytes = (uint32_t)length;
-	announce_told(&session->publisher->gates[session->listener], topic, &told->notices);
+	announce_told(&session->publisher->endpoints[session->listener], topic, &told->notices);
 	snprintf(told->name, sizeof(told->name), "%s", topic->name);
 	snprintf(told->schema, sizeof(told->schema), "%s", tb_schema_name(topic->schema));
 }
@@ -139,7 +140,7 @@ static int answer_schema(struct session *session, const struct control_message *
  * made when the first one joins there. 0 or -errno. */
 static int exposure_of(struct session *session, struct tb_topic *topic, struct exposure **given)
 {
-	struct listener *listener = session->publisher->gates[session->listener].listener;
+	struct listener *listener = session->publisher->endpoints[session->listener].listener;
 	const uint32_t realm = listener->ops->network ? session->realm->index : 0;
 	struct exposure **exposure = &topic->exposures.of[session->listener][realm];
 	int result = 0;

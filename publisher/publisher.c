@@ -21,17 +21,10 @@
 #include "bus/address.h"
 #include "bus/error.h"
 #include "bus/notice.h"
+#include "bus/clock.h"
+#include "bus/random.h"
+#include "bus/bounds.h"
 #include "bus/numa.h"
-
-#define STALE_MS_DEFAULT     1000
-#define TOPICS_DEFAULT       256
-#define SUBSCRIBERS_DEFAULT  1024
-#define SUBSCRIBERS_MAX      65536
-#define EXIT_WAIT_MS_DEFAULT 5000
-#define NOTICE_BYTES_DEFAULT 1024
-#define NAMES_MAX            256 /* users, groups */
-
-static_assert(TOPIC_LISTENERS_MAX <= GROUPS_LISTENERS_MAX, "a group for each");
 
 void publisher_lock(struct tb_publisher *publisher)
 {
@@ -59,22 +52,22 @@ void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level
 
 void publisher_withdraw(struct exposures *exposures)
 {
-	for (size_t i = 0; i < TOPIC_LISTENERS_MAX; i++)
-		for (size_t realm = 0; realm < FABRIC_REALMS_MAX; realm++)
+	for (size_t i = 0; i < BOUND_LISTENERS_MAX; i++)
+		for (size_t realm = 0; realm < BOUND_REALMS_MAX; realm++)
 			if (exposures->of[i][realm])
 				exposures->of[i][realm]->ops->withdraw(exposures->of[i][realm]);
 	*exposures = (struct exposures){ 0 };
 }
 
-static int gate_expose(struct gate *gate, const struct memory *memory, uint32_t realms,
-		       struct exposure *exposures[FABRIC_REALMS_MAX])
+static int endpoint_expose(struct endpoint *endpoint, const struct memory *memory, uint32_t realms,
+			   struct exposure *exposures[BOUND_REALMS_MAX])
 {
-	const struct fabric_ops *ops = gate->listener->ops;
+	const struct fabric_ops *ops = endpoint->listener->ops;
 	int result = 0;
 
-	for (uint32_t realm = 0; realm < FABRIC_REALMS_MAX && result == 0; realm++)
+	for (uint32_t realm = 0; realm < BOUND_REALMS_MAX && result == 0; realm++)
 		if (realms >> realm & 1)
-			result = ops->expose(gate->listener, memory, realm, &exposures[realm]);
+			result = ops->expose(endpoint->listener, memory, realm, &exposures[realm]);
 	return result;
 }
 
@@ -83,11 +76,11 @@ int publisher_expose(struct tb_publisher *publisher, const struct region_shape *
 {
 	int result = 0;
 
-	for (uint32_t i = 0; i < publisher->gate_count && result == 0; i++)
-		if (publisher->gates[i].listener->ops->network &&
+	for (uint32_t i = 0; i < publisher->endpoint_count && result == 0; i++)
+		if (publisher->endpoints[i].listener->ops->network &&
 		    (shape->flags & REGION_FLAG_CHECKED))
-			result =
-				gate_expose(&publisher->gates[i], memory, realms, exposures->of[i]);
+			result = endpoint_expose(&publisher->endpoints[i], memory, realms,
+						 exposures->of[i]);
 	if (result < 0)
 		publisher_withdraw(exposures);
 	return result;
@@ -149,7 +142,7 @@ static bool same_place(const char *one, const char *other)
 static int listen_check(const struct tb_publisher_options *options)
 {
 	const char *const *listen = options->listen;
-	const int result = list_check("listen", listen, options->listen_count, TOPIC_LISTENERS_MAX);
+	const int result = list_check("listen", listen, options->listen_count, BOUND_LISTENERS_MAX);
 
 	for (size_t i = 0; result == 0 && i < options->listen_count; i++)
 		for (size_t j = 0; j < i; j++)
@@ -185,11 +178,12 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 		[TB_NOTICE_UD] = FABRIC_NOTICES_UD,
 		[TB_NOTICE_UDP] = FABRIC_NOTICES_UDP,
 	};
-	const uint32_t bytes = options->notice_bytes ? options->notice_bytes : NOTICE_BYTES_DEFAULT;
+	const uint32_t bytes = options->notice_bytes ? options->notice_bytes : BOUND_NOTICE_BYTES;
 	int result = range_check("notice", options->notice, 0, TB_NOTICE_UDP);
 
 	if (result == 0)
-		result = range_check("notice_bytes", bytes, NOTICE_BYTES_MIN, NOTICE_BYTES_MAX);
+		result = range_check("notice_bytes", bytes, BOUND_NOTICE_BYTES_MIN,
+				     BOUND_NOTICE_BYTES_MAX);
 	if (result < 0)
 		return result;
 	publisher->notices.kind = kinds[options->notice];
@@ -250,28 +244,31 @@ static int options_take(struct tb_publisher *publisher, const struct tb_publishe
 {
 	int result = publisher_name_check("name", options->name);
 
-	publisher->stale_ms = options->stale_ms ? options->stale_ms : STALE_MS_DEFAULT;
-	publisher->topics_max = options->topics_max ? options->topics_max : TOPICS_DEFAULT;
+	publisher->stale_ms = options->stale_ms ? options->stale_ms : BOUND_STALE_MS;
+	publisher->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;
 	publisher->exit_wait_ms = options->exit_wait_ms == UINT32_MAX ? 0
 				  : options->exit_wait_ms             ? options->exit_wait_ms
-								      : EXIT_WAIT_MS_DEFAULT;
+								      : BOUND_EXIT_WAIT_MS;
 	publisher->log = options->log;
 	publisher->log_user = options->user;
 	if (result == 0)
 		result = range_check("flags", options->flags, 0, TB_PUBLISHER_HELD);
 	if (result == 0)
-		result = range_check("stale_ms", publisher->stale_ms, 20, 60000);
+		result = range_check("stale_ms", publisher->stale_ms, BOUND_STALE_MS_MIN,
+				     BOUND_STALE_MS_MAX);
 	if (result == 0)
-		result = range_check("topics_max", publisher->topics_max, 1, BUS_TOPICS_MAX);
+		result = range_check("topics_max", publisher->topics_max, 1, BOUND_TOPICS_MAX);
 	if (result == 0)
 		result = range_check("subscribers_max", options->subscribers_max, 0,
-				     SUBSCRIBERS_MAX);
+				     BOUND_SUBSCRIBERS_MAX);
 	if (result == 0)
 		result = listen_check(options);
 	if (result == 0)
-		result = list_check("users", options->users, options->user_count, NAMES_MAX);
+		result = list_check("users", options->users, options->user_count,
+				    BOUND_ACCOUNTS_MAX);
 	if (result == 0)
-		result = list_check("groups", options->groups, options->group_count, NAMES_MAX);
+		result = list_check("groups", options->groups, options->group_count,
+				    BOUND_ACCOUNTS_MAX);
 	if (result == 0)
 		memcpy(publisher->name, options->name, strlen(options->name) + 1);
 	if (result == 0)
@@ -320,10 +317,10 @@ static int groups_find(const struct tb_publisher_options *options, gid_t *groups
 /* -- opening ------------------------------------------------------------------------------------
  */
 
-static int gate_open(struct tb_publisher *publisher, const char *address,
-		     const struct fabric_access *access, uint32_t subscribers_max)
+static int endpoint_open(struct tb_publisher *publisher, const char *address,
+			 const struct fabric_access *access, uint32_t subscribers_max)
 {
-	struct gate *gate = &publisher->gates[publisher->gate_count];
+	struct endpoint *endpoint = &publisher->endpoints[publisher->endpoint_count];
 	struct fabric_listen how = { .common = &publisher->common,
 				     .access = *access,
 				     .peers_max = subscribers_max,
@@ -334,46 +331,47 @@ static int gate_open(struct tb_publisher *publisher, const char *address,
 	if (!ops)
 		return -EINVAL;
 	if (ops->network) {
-		gate->group = groups_listen(&publisher->groups, publisher->name, how.address,
-					    &publisher->notices.group);
-		how.notices.group = *gate->group;
+		endpoint->group = groups_listen(&publisher->groups, publisher->name, how.address,
+						&publisher->notices.group);
+		how.notices.group = *endpoint->group;
 	}
-	gate->publisher = publisher;
-	gate->index = publisher->gate_count;
-	result = ops->listen(&gate->listener, &how, &server_calls, gate);
+	endpoint->publisher = publisher;
+	endpoint->index = publisher->endpoint_count;
+	result = ops->listen(&endpoint->listener, &how, &server_calls, endpoint);
 	if (result < 0)
 		return result;
-	publisher->gate_count++;
+	publisher->endpoint_count++;
 	for (uint32_t i = 0; i < publisher->realm_count && result == 0; i++)
-		result =
-			ops->expose(gate->listener, &publisher->realms[i].page, i, &gate->pages[i]);
-	return result < 0 ? result : announce_gate(gate);
+		result = ops->expose(endpoint->listener, &publisher->realms[i].page, i,
+				     &endpoint->pages[i]);
+	return result < 0 ? result : announce_endpoint(endpoint);
 }
 
 /* From here on the control thread looks at the listeners. Until then who connects waits in their
  * queues, which the kernel keeps. */
-static int gates_watch(struct tb_publisher *publisher)
+static int endpoints_watch(struct tb_publisher *publisher)
 {
-	for (uint32_t i = 0; i < publisher->gate_count; i++) {
-		struct gate *gate = &publisher->gates[i];
-		struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++) {
+		struct endpoint *endpoint = &publisher->endpoints[i];
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = endpoint };
 
 		if (epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD,
-			      gate->listener->ops->listener_fd(gate->listener), &event) < 0)
+			      endpoint->listener->ops->listener_fd(endpoint->listener), &event) < 0)
 			return error_set(errno, "bus %s: epoll: %s", publisher->name,
 					 strerror(errno));
 	}
 	return 0;
 }
 
-static int gates_open(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+static int endpoints_open(struct tb_publisher *publisher,
+			  const struct tb_publisher_options *options)
 {
-	uid_t users[NAMES_MAX];
-	gid_t groups[NAMES_MAX];
+	uid_t users[BOUND_ACCOUNTS_MAX];
+	gid_t groups[BOUND_ACCOUNTS_MAX];
 	const struct fabric_access access = { users, options->user_count, groups,
 					      options->group_count };
 	const uint32_t subscribers =
-		options->subscribers_max ? options->subscribers_max : SUBSCRIBERS_DEFAULT;
+		options->subscribers_max ? options->subscribers_max : BOUND_SUBSCRIBERS;
 	char own[CONTROL_NAME_MAX + 8];
 	int result = users_find(options, users);
 
@@ -383,9 +381,9 @@ static int gates_open(struct tb_publisher *publisher, const struct tb_publisher_
 		return result;
 	snprintf(own, sizeof(own), "shm:%s", publisher->name);
 	if (!options->listen || options->listen_count == 0)
-		return gate_open(publisher, own, &access, subscribers);
+		return endpoint_open(publisher, own, &access, subscribers);
 	for (size_t i = 0; i < options->listen_count && result == 0; i++)
-		result = gate_open(publisher, options->listen[i], &access, subscribers);
+		result = endpoint_open(publisher, options->listen[i], &access, subscribers);
 	return result;
 }
 
@@ -476,13 +474,13 @@ static void publisher_free(struct tb_publisher *publisher)
 		publisher_withdraw(&publisher->topics[i]->exposures);
 	}
 	announce_end(publisher);
-	for (uint32_t i = 0; i < publisher->gate_count; i++) {
-		struct gate *gate = &publisher->gates[i];
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++) {
+		struct endpoint *endpoint = &publisher->endpoints[i];
 
 		for (uint32_t realm = 0; realm < publisher->realm_count; realm++)
-			if (gate->pages[realm])
-				gate->pages[realm]->ops->withdraw(gate->pages[realm]);
-		gate->listener->ops->listener_close(gate->listener);
+			if (endpoint->pages[realm])
+				endpoint->pages[realm]->ops->withdraw(endpoint->pages[realm]);
+		endpoint->listener->ops->listener_close(endpoint->listener);
 	}
 	while (publisher->sessions)
 		session_close(publisher->sessions);
@@ -507,9 +505,9 @@ static int publisher_build(struct tb_publisher *publisher,
 
 	if (result < 0)
 		return result;
-	if (getrandom(&publisher->bus_id, sizeof(publisher->bus_id), 0) !=
-	    sizeof(publisher->bus_id))
-		return error_set(errno, "no random number: %s", strerror(errno));
+	result = random_u64(&publisher->bus_id);
+	if (result < 0)
+		return result;
 	publisher->fence_in_flush = wakeup_needs_fence();
 	publisher->topics = calloc(publisher->topics_max, sizeof(*publisher->topics));
 	if (!publisher->topics)
@@ -520,10 +518,10 @@ static int publisher_build(struct tb_publisher *publisher,
 	server_pulse(publisher, REALMS_ALL);
 	result = descriptors_open(publisher);
 	if (result == 0)
-		result = gates_open(publisher, options);
+		result = endpoints_open(publisher, options);
 	publisher->held = options->flags & TB_PUBLISHER_HELD;
 	if (result == 0 && !publisher->held)
-		result = gates_watch(publisher);
+		result = endpoints_watch(publisher);
 	return result < 0 ? result : thread_start(publisher);
 }
 
@@ -558,7 +556,7 @@ TB_API int tb_publisher_begin(struct tb_publisher *publisher)
 	if (!publisher->held)
 		return 0;
 	publisher->held = false;
-	return gates_watch(publisher);
+	return endpoints_watch(publisher);
 }
 
 /* -- topics and counters ------------------------------------------------------------------------
@@ -669,9 +667,9 @@ TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 	if (result < 0)
 		return result;
 	publisher_lock(publisher);
-	if (publisher->feed_count == FEED_BLOCKS_MAX) {
+	if (publisher->feed_count == BOUND_FEEDS_MAX) {
 		result = error_set(ENOSPC, "counters %s: there are %d blocks", name,
-				   FEED_BLOCKS_MAX);
+				   BOUND_FEEDS_MAX);
 	} else {
 		struct feed_block *feed = &publisher->feeds[publisher->feed_count++];
 
@@ -691,15 +689,11 @@ TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
  * the descriptors, the memory, the names in the file system. */
 TB_API void tb_publisher_close(struct tb_publisher *publisher)
 {
-	struct timespec now;
-
 	if (!publisher || publisher->process != getpid())
 		return;
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		tb_topic_end(publisher->topics[i]);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	publisher->close_by_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 +
-				 publisher->exit_wait_ms;
+	publisher->close_by_ms = clock_ms() + publisher->exit_wait_ms;
 	atomic_store_explicit(&publisher->closing, true, memory_order_release);
 	eventfd_write(publisher->event_fd, 1);
 	pthread_join(publisher->thread, NULL);

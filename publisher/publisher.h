@@ -16,9 +16,8 @@
 #include "bus/fabric.h"
 #include "bus/groups.h"
 #include "publisher/realm.h"
+#include "bus/bounds.h"
 #include "publisher/topic.h"
-
-#define FEED_BLOCKS_MAX 64
 
 struct session;
 
@@ -40,8 +39,8 @@ struct session {
 	const struct realm *realm;
 	struct session *next, **link;
 	struct join *joins;
-	uint32_t listener;                         /* index */
-	uint64_t refused[BUS_TOPICS_MAX / 64 + 1]; /* a bit by topic id: its join was, last */
+	uint32_t listener;                           /* index */
+	uint64_t refused[BOUND_TOPICS_MAX / 64 + 1]; /* a bit by topic id: its join was, last */
 };
 
 struct feed_block {
@@ -52,34 +51,35 @@ struct feed_block {
 };
 
 /* What a listener's callbacks are given: which of them called. */
-struct gate {
+struct endpoint {
 	struct tb_publisher *publisher;
 	struct listener *listener;
-	struct exposure *pages[FABRIC_REALMS_MAX]; /* the realms' bus pages */
-	const struct sockaddr_storage *group;      /* that notices go to by default; NULL: none */
-	uint64_t second;                           /* on CLOCK_MONOTONIC, that `lines` are of */
-	uint32_t lines;                            /* that its peers gave reason for */
+	struct exposure *pages[BOUND_REALMS_MAX]; /* the realms' bus pages */
+	const struct sockaddr_storage *group;     /* that notices go to by default; NULL: none */
+	uint64_t second;                          /* on CLOCK_MONOTONIC, that `lines` are of */
+	uint32_t lines;                           /* that its peers gave reason for */
 	uint32_t index;
 };
 
-/* A multicast group, at each gate that has notices. */
-struct crowd {
-	const struct sockaddr_storage *where;              /* NULL: each gate's own */
-	struct announcer *announcers[TOPIC_LISTENERS_MAX]; /* of heads; NULL: no notices there */
-	uint64_t notices[TOPIC_LISTENERS_MAX];             /* sent by them */
+/* A multicast group, at each endpoint that has notices. */
+struct notice_group {
+	const struct sockaddr_storage *where;              /* NULL: each endpoint's own */
+	struct announcer *announcers[BOUND_LISTENERS_MAX]; /* of heads; NULL: no notices there */
+	uint64_t notices[BOUND_LISTENERS_MAX];             /* sent by them */
 };
 
 struct tb_publisher {
 	pthread_mutex_t lock;
 	struct tb_topic **topics; /* id - 1 */
 	uint32_t topic_count, topics_max;
-	struct gate gates[TOPIC_LISTENERS_MAX];
-	uint32_t gate_count;
+	struct endpoint endpoints[BOUND_LISTENERS_MAX];
+	uint32_t endpoint_count;
 	struct groups groups;
-	struct crowd crowds[FABRIC_GROUPS_MAX]; /* the bus's own, then groups.others */
-	uint32_t crowd_count;
+	struct notice_group
+		notice_groups[BOUND_NOTICE_GROUPS_MAX]; /* the bus's own, then groups.others */
+	uint32_t notice_group_count;
 	struct session *sessions;
-	struct feed_block feeds[FEED_BLOCKS_MAX];
+	struct feed_block feeds[BOUND_FEEDS_MAX];
 	size_t feed_count;
 	_Atomic uint64_t counters[BUS_COUNTERS]; /* the control thread's */
 
@@ -123,18 +123,18 @@ void publisher_withdraw(struct exposures *);
 int publisher_name_check(const char *what, const char *name);
 void publisher_pin(struct tb_publisher *, const struct memory *);
 
-/* announce.c: notices. The senders of heads at a gate, to the bus's own group. */
-int announce_gate(struct gate *);
+/* announce.c: notices. The senders of heads at a endpoint, to the bus's own group. */
+int announce_endpoint(struct endpoint *);
 /* A topic's senders; under the lock, before its first record and after its last. multicast: the
- * topic's own group, or NULL. -EINVAL; -ENOSPC: the bus has FABRIC_GROUPS_MAX. */
+ * topic's own group, or NULL. -EINVAL; -ENOSPC: the bus has BOUND_NOTICE_GROUPS_MAX. */
 int announce_open(struct tb_topic *, const char *multicast);
 void announce_close(struct tb_topic *);
 /* The topic's head; by the publishing thread. */
 void announce_topic(struct tb_topic *);
 /* All heads, each to its topic's group; with each pulse, under the lock. */
 void announce_heads(struct tb_publisher *);
-/* How a topic's notices travel from a gate. */
-void announce_told(const struct gate *, const struct tb_topic *, struct fabric_notices *);
+/* How a topic's notices travel from a endpoint. */
+void announce_told(const struct endpoint *, const struct tb_topic *, struct fabric_notices *);
 void announce_end(struct tb_publisher *);
 
 /* server.c: the control thread. */

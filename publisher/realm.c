@@ -9,10 +9,10 @@
 
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "bus/bounds.h"
 #include "publisher/publisher.h"
 
-#define ANONYMOUS    "anonymous"
-#define PATTERNS_MAX 256
+#define ANONYMOUS "anonymous"
 
 static const uint8_t no_ticket[TB_TICKET_BYTES];
 
@@ -66,12 +66,13 @@ static int new_check(const struct tb_publisher *publisher, const struct realm *r
 
 static int patterns_take(struct realm *realm, const struct tb_realm *asked)
 {
-	if (!asked->topics || asked->topic_count < 1 || asked->topic_count > PATTERNS_MAX)
+	if (!asked->topics || asked->topic_count < 1 ||
+	    asked->topic_count > BOUND_REALM_PATTERNS_MAX)
 		return error_set(EINVAL,
 				 "publisher options: realms[%u]: found %zu patterns of topics, "
 				 "expected 1 to %d",
 				 realm->index, asked->topics ? asked->topic_count : 0,
-				 PATTERNS_MAX);
+				 BOUND_REALM_PATTERNS_MAX);
 	realm->patterns = calloc(asked->topic_count, sizeof(*realm->patterns));
 	if (!realm->patterns)
 		return error_set(ENOMEM, "publisher: no memory for a realm");
@@ -131,10 +132,10 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 				 "publisher options: realms: found NULL, expected %zu as "
 				 "realm_count says",
 				 count);
-	if (count > FABRIC_REALMS_MAX)
+	if (count > BOUND_REALMS_MAX)
 		return error_set(EINVAL,
 				 "publisher options: realms: found %zu, expected at most %d", count,
-				 FABRIC_REALMS_MAX);
+				 BOUND_REALMS_MAX);
 	if (asked->size < sizeof(*asked) || asked->size % alignof(struct tb_realm) != 0)
 		return error_set(EINVAL,
 				 "publisher options: realms[0]: found size %zu, expected %zu or "

@@ -14,18 +14,11 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "bus/clock.h"
 #include "publisher/publisher.h"
 
 #define CLOSING_POLL_MS  20
 #define LINES_PER_SECOND 1000
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* -- what listeners call ------------------------------------------------------------------------
  */
@@ -69,9 +62,10 @@ static int realm_choose(const struct tb_publisher *publisher, const struct contr
 	return -EACCES;
 }
 
-static struct session *session_open(struct gate *gate, struct peer *peer, const struct realm *realm)
+static struct session *session_open(struct endpoint *endpoint, struct peer *peer,
+				    const struct realm *realm)
 {
-	struct tb_publisher *publisher = gate->publisher;
+	struct tb_publisher *publisher = endpoint->publisher;
 	struct session *session = calloc(1, sizeof(*session));
 
 	if (!session)
@@ -79,7 +73,7 @@ static struct session *session_open(struct gate *gate, struct peer *peer, const 
 	session->publisher = publisher;
 	session->peer = peer;
 	session->realm = realm;
-	session->listener = gate->index;
+	session->listener = endpoint->index;
 	session->next = publisher->sessions;
 	session->link = &publisher->sessions;
 	if (publisher->sessions)
@@ -96,8 +90,8 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 		    size_t *welcome_bytes, struct exposure **given,
 		    char reason[FABRIC_REASON_BYTES])
 {
-	struct gate *gate = user;
-	struct tb_publisher *publisher = gate->publisher;
+	struct endpoint *endpoint = user;
+	struct tb_publisher *publisher = endpoint->publisher;
 	struct control_hello told;
 	struct control_welcome answer = { .bus_id = publisher->bus_id,
 					  .stale_ms = publisher->stale_ms,
@@ -111,7 +105,7 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 		result = hello_check(&told, reason);
 	if (result == 0)
 		result = realm_choose(publisher, &told, &realm, reason);
-	if (result == 0 && !session_open(gate, peer, realm)) {
+	if (result == 0 && !session_open(endpoint, peer, realm)) {
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the publisher has no memory for another subscriber");
 		result = -EAGAIN;
@@ -121,17 +115,17 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	answer.version =
 		told.version_high < CONTROL_VERSION_HIGH ? told.version_high : CONTROL_VERSION_HIGH;
 	memcpy(answer.name, publisher->name, sizeof(answer.name));
-	*given = gate->pages[realm->index];
+	*given = endpoint->pages[realm->index];
 	answer.key = (*given)->ops->key(*given);
-	if (publisher->crowds[0].announcers[gate->index])
-		gate->listener->ops->notices(gate->listener, NULL, &answer.notices);
+	if (publisher->notice_groups[0].announcers[endpoint->index])
+		endpoint->listener->ops->notices(endpoint->listener, NULL, &answer.notices);
 	*welcome_bytes = control_welcome_encode(&answer, welcome);
 	return 0;
 }
 
 static void on_message(void *user, struct peer *peer, const void *bytes, size_t length)
 {
-	struct tb_publisher *publisher = ((struct gate *)user)->publisher;
+	struct tb_publisher *publisher = ((struct endpoint *)user)->publisher;
 	struct control_message message;
 	int result = control_decode(bytes, length, &message);
 
@@ -147,7 +141,7 @@ static void on_message(void *user, struct peer *peer, const void *bytes, size_t 
 
 static void on_gone(void *user, struct peer *peer, const char *why)
 {
-	struct tb_publisher *publisher = ((struct gate *)user)->publisher;
+	struct tb_publisher *publisher = ((struct endpoint *)user)->publisher;
 	char who[64];
 
 	peer->ops->peer_words(peer, who, sizeof(who));
@@ -155,36 +149,36 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	session_close(peer->user);
 }
 
-static void gate_tell_rest(struct gate *gate)
+static void endpoint_tell_rest(struct endpoint *endpoint)
 {
-	if (gate->lines > LINES_PER_SECOND)
-		publisher_log(gate->publisher, TB_LOG_WARNING,
+	if (endpoint->lines > LINES_PER_SECOND)
+		publisher_log(endpoint->publisher, TB_LOG_WARNING,
 			      "%" PRIu32 " more lines like the last were not written",
-			      gate->lines - LINES_PER_SECOND);
-	gate->lines = 0;
+			      endpoint->lines - LINES_PER_SECOND);
+	endpoint->lines = 0;
 }
 
-static void gate_second(struct gate *gate)
+static void endpoint_second(struct endpoint *endpoint)
 {
-	const uint64_t second = now_ms() / 1000;
+	const uint64_t second = clock_ms() / 1000;
 
-	if (second != gate->second)
-		gate_tell_rest(gate);
-	gate->second = second;
+	if (second != endpoint->second)
+		endpoint_tell_rest(endpoint);
+	endpoint->second = second;
 }
 
 /* Anyone may give reason for lines, and as fast as he likes: they must not fill the disk. */
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
-	struct gate *gate = user;
-	struct tb_publisher *publisher = gate->publisher;
+	struct endpoint *endpoint = user;
+	struct tb_publisher *publisher = endpoint->publisher;
 
-	if (kind != NOTABLE_NEWS)
-		counter_add(
-			&publisher->counters[kind == NOTABLE_REFUSED ? BUS_REFUSED : BUS_DROPPED],
-			1);
-	gate_second(gate);
-	if (gate->lines++ < LINES_PER_SECOND)
+	if (kind != FABRIC_LOG_NEWS)
+		counter_add(&publisher->counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED
+									    : BUS_DROPPED],
+			    1);
+	endpoint_second(endpoint);
+	if (endpoint->lines++ < LINES_PER_SECOND)
 		publisher_log(publisher, TB_LOG_WARNING, "%s", words);
 }
 
@@ -192,7 +186,7 @@ const struct listener_calls server_calls = {
 	.hello = on_hello,
 	.message = on_message,
 	.gone = on_gone,
-	.notable = on_notable,
+	.log = on_log,
 };
 
 /* -- the pulse ----------------------------------------------------------------------------------
@@ -308,7 +302,7 @@ static bool closing_done(const struct tb_publisher *publisher)
 {
 	if (!atomic_load_explicit(&publisher->closing, memory_order_acquire))
 		return false;
-	if (now_ms() >= publisher->close_by_ms)
+	if (clock_ms() >= publisher->close_by_ms)
 		return true;
 	for (const struct session *session = publisher->sessions; session; session = session->next)
 		if (session->joins)
@@ -320,8 +314,8 @@ static void closing_tell(struct tb_publisher *publisher)
 {
 	char who[64];
 
-	for (uint32_t i = 0; i < publisher->gate_count; i++)
-		gate_tell_rest(&publisher->gates[i]);
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
+		endpoint_tell_rest(&publisher->endpoints[i]);
 	for (const struct session *session = publisher->sessions; session;
 	     session = session->next) {
 		if (!session->joins)
@@ -338,10 +332,10 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	uint64_t ticks;
 
 	for (int i = 0; i < count; i++) {
-		struct gate *gate = events[i].data.ptr;
+		struct endpoint *endpoint = events[i].data.ptr;
 
-		if (gate)
-			gate->listener->ops->listener_poll(gate->listener);
+		if (endpoint)
+			endpoint->listener->ops->listener_poll(endpoint->listener);
 	}
 	server_signalled(publisher);
 	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
@@ -350,8 +344,8 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	server_pulse(publisher, REALMS_ALL);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		answers_wake(publisher->topics[i]);
-	for (uint32_t i = 0; i < publisher->gate_count; i++)
-		gate_second(&publisher->gates[i]);
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
+		endpoint_second(&publisher->endpoints[i]);
 }
 
 void *server_run(void *user)

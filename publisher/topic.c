@@ -16,12 +16,13 @@
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "bus/record_put.h"
+#include "bus/clock.h"
+#include "bus/random.h"
+#include "bus/bounds.h"
 #include "publisher/publisher.h"
 
-#define SLOTS_DEFAULT       65536
-#define INSTRUMENTS_DEFAULT 16384
-#define STEP_MAX            1024
-#define PREFETCH_SLOTS      32
+#define STEP_MAX       1024
+#define PREFETCH_SLOTS 32
 
 /* -- making and ending --------------------------------------------------------------------------
  */
@@ -36,11 +37,12 @@ int topic_schema_copy(const struct tb_schema *schema, struct tb_schema **copy)
 
 static int random_epoch(uint64_t *epoch)
 {
-	do {
-		if (getrandom(epoch, sizeof(*epoch), 0) != sizeof(*epoch))
-			return error_set(errno, "no random number: %s", strerror(errno));
-	} while (*epoch == 0);
-	return 0;
+	int result;
+
+	do
+		result = random_u64(epoch);
+	while (result == 0 && *epoch == 0);
+	return result;
 }
 
 /* Fresh memory of a new epoch, complete with its first progress line. */
@@ -108,8 +110,8 @@ static int options_check(const struct tb_topic_options *options)
 static void shape_fill(struct region_shape *shape, const struct tb_topic_options *options,
 		       uint32_t id)
 {
-	shape->slots = options->slots ? options->slots : SLOTS_DEFAULT;
-	shape->capacity = options->instruments ? options->instruments : INSTRUMENTS_DEFAULT;
+	shape->slots = options->slots ? options->slots : BOUND_SLOTS;
+	shape->capacity = options->instruments ? options->instruments : BOUND_INSTRUMENTS;
 	shape->slot_bytes = region_slot_bytes(tb_schema_bytes(options->schema));
 	shape->fingerprint = tb_schema_fingerprint(options->schema);
 	shape->topic_id = id;
@@ -227,14 +229,6 @@ static void step(struct tb_topic *topic)
 	line_tell(topic);
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Those between ours and the users' are left for later versions to give a meaning to. */
 static inline bool kind_ours(uint8_t kind)
 {
@@ -331,7 +325,7 @@ static __attribute__((noinline)) int publish_now(struct tb_topic *topic,
 	struct tb_update timed = *update;
 
 	timed.size = sizeof(timed);
-	timed.time_ns = clock_ns();
+	timed.time_ns = clock_real_ns();
 	return tb_publish(topic, &timed);
 }
 

@@ -18,16 +18,16 @@
 #include "bus/region.h"
 #include "publisher/names.h"
 #include "publisher/wakeup.h"
+#include "bus/bounds.h"
 #include "tickbus/publisher.h"
 
-#define TOPIC_LISTENERS_MAX   8
 #define TOPIC_UNPUBLISHED_MAX 16384 /* names; records of further ones are counted in all */
 
 struct join;
 
 /* Of one memory: for each listener and realm; NULL: not exposed there. */
 struct exposures {
-	struct exposure *of[TOPIC_LISTENERS_MAX][FABRIC_REALMS_MAX];
+	struct exposure *of[BOUND_LISTENERS_MAX][BOUND_REALMS_MAX];
 };
 
 struct tb_topic {
@@ -46,7 +46,7 @@ struct tb_topic {
 	struct names names;
 	char *directory;
 	struct wakeup wakeup;
-	struct announcer *announcers[TOPIC_LISTENERS_MAX];
+	struct announcer *announcers[BOUND_LISTENERS_MAX];
 	uint32_t announcer_count;
 	uint64_t notices;
 	_Atomic uint64_t announced, unannounced;
@@ -62,7 +62,7 @@ struct tb_topic {
 	struct memory memory;
 	struct exposures exposures; /* shm: made when the first peer joins, and for all realms */
 	uint32_t realms;            /* that may read it, a bit for each */
-	uint32_t crowd;             /* that its notices go to */
+	uint32_t notice_group;      /* that its notices go to */
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];

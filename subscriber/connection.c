@@ -6,6 +6,8 @@
 #include <sys/random.h>
 
 #include "bus/error.h"
+#include "bus/clock.h"
+#include "bus/random.h"
 #include "subscriber/subscriber.h"
 
 static void gone_keep(struct tb_subscriber *subscriber, int code, const char *words)
@@ -156,9 +158,10 @@ int connection_begin(struct tb_subscriber *subscriber)
 	struct epoll_event event = { .events = EPOLLIN };
 	int result;
 
-	subscriber->tried_ms = subscriber_now_ms();
-	if (getrandom(&hello.nonce, sizeof(hello.nonce), 0) != sizeof(hello.nonce))
-		return error_set(errno, "no random number: %s", strerror(errno));
+	subscriber->tried_ms = clock_coarse_ms();
+	result = random_u64(&hello.nonce);
+	if (result < 0)
+		return result;
 	memcpy(hello.ticket, subscriber->ticket, sizeof(hello.ticket));
 	control_hello_encode(&hello, bytes);
 	result = subscriber->ops->connect(&subscriber->link, subscriber->place, bytes,
@@ -258,7 +261,7 @@ static void connection_ended(struct tb_subscriber *subscriber)
 void connection_keep(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link) {
-		if (subscriber_now_ms() - subscriber->tried_ms < pause_ms(subscriber))
+		if (clock_coarse_ms() - subscriber->tried_ms < pause_ms(subscriber))
 			return;
 		subscriber->gone_code = 0;
 		if (connection_begin(subscriber) < 0)

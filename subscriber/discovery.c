@@ -13,13 +13,14 @@
 #include "bus/error.h"
 #include "bus/hash.h"
 #include "bus/pattern.h"
+#include "bus/bounds.h"
 #include "subscriber/subscriber.h"
 
 int discovery_open(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;
 
-	discovery->topics = calloc(BUS_TOPICS_MAX, sizeof(*discovery->topics));
+	discovery->topics = calloc(BOUND_TOPICS_MAX, sizeof(*discovery->topics));
 	discovery->text = calloc(1, CONTROL_SCHEMA_MAX + 1);
 	if (discovery->topics && discovery->text)
 		return 0;
@@ -335,7 +336,7 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 		if (topic->shape.topic_id <= discovery->after)
 			continue;
 		discovery->after = topic->shape.topic_id;
-		if (discovery->count < BUS_TOPICS_MAX &&
+		if (discovery->count < BOUND_TOPICS_MAX &&
 		    pattern_match(discovery->subscription->pattern, topic->name))
 			discovery->topics[discovery->count++] = *topic;
 	}

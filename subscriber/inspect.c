@@ -12,10 +12,10 @@
 #include "bus/pattern.h"
 #include "bus/words.h"
 #include "subscriber/subscriber.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "tickbus/inspect.h"
 
-#define INSPECT_TIMEOUT_MS 1000
-#define INSPECT_MS_MAX     60000
 #define LOOK_MS            100
 #define AGAIN_MS           2000 /* an answer to wait for, before it is asked again */
 #define INSPECT_BLOCKS_MAX 4096 /* of one scope; more is no publisher of ours */
@@ -96,7 +96,7 @@ static int inspect_turn(struct inspection *inspection)
 {
 	struct pollfd ready = { .fd = inspection->ops->link_fd(inspection->link),
 				.events = POLLIN };
-	const uint64_t now_ms = subscriber_now_ms();
+	const uint64_t now_ms = clock_coarse_ms();
 	uint64_t left_ms;
 
 	if (now_ms >= inspection->by_ms)
@@ -118,7 +118,7 @@ static int inspect_until(struct inspection *inspection, const bool *done, uint64
 
 		if (result < 0)
 			return result;
-		if (!*done && inspection->gone_code == 0 && subscriber_now_ms() >= again_ms)
+		if (!*done && inspection->gone_code == 0 && clock_coarse_ms() >= again_ms)
 			return -EAGAIN;
 	}
 	if (*done)
@@ -170,7 +170,7 @@ static int inspect_connect(struct inspection *inspection, const char *place, con
 						  &inspect_calls, inspection);
 		if (result == 0)
 			result = inspect_until(inspection, &inspection->welcomed, UINT64_MAX);
-	} while (result == -ETIMEDOUT && subscriber_now_ms() < inspection->by_ms);
+	} while (result == -ETIMEDOUT && clock_coarse_ms() < inspection->by_ms);
 	return result == -ETIMEDOUT ? time_over(inspection) : result;
 }
 
@@ -182,13 +182,13 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	if (!options || options->size < sizeof(*options) || !options->address)
 		return error_set(EINVAL, "tb_inspect_options: found no size or no address, "
 					 "expected both");
-	if (options->timeout_ms > INSPECT_MS_MAX)
+	if (options->timeout_ms > BOUND_CONNECT_MS_MAX)
 		return error_set(EINVAL,
 				 "tb_inspect_options: timeout_ms: found %u, expected at most %u",
-				 options->timeout_ms, INSPECT_MS_MAX);
+				 options->timeout_ms, BOUND_CONNECT_MS_MAX);
 	inspection->address = options->address;
-	inspection->timeout_ms = options->timeout_ms ? options->timeout_ms : INSPECT_TIMEOUT_MS;
-	inspection->by_ms = subscriber_now_ms() + inspection->timeout_ms;
+	inspection->timeout_ms = options->timeout_ms ? options->timeout_ms : BOUND_CONNECT_MS;
+	inspection->by_ms = clock_coarse_ms() + inspection->timeout_ms;
 	inspection->ops = fabric_find(options->address, &place);
 	if (!inspection->ops)
 		return -EINVAL;
@@ -212,7 +212,7 @@ static int inspect_ask(struct inspection *inspection, enum control_type expected
 		if (result < 0)
 			return error_prefix(result, "%s: ", inspection->address);
 		result = inspect_until(inspection, &inspection->answered,
-				       subscriber_now_ms() + AGAIN_MS);
+				       clock_coarse_ms() + AGAIN_MS);
 	} while (result == -EAGAIN);
 	if (result < 0)
 		return result;
@@ -347,14 +347,14 @@ static int inspect_collect(struct inspection *inspection, const char *pattern,
 		result = inspect_catalogue(inspection, pattern, after);
 		if (result < 0)
 			return result;
-		for (uint32_t i = 0; i < answer->topics.count && count < BUS_TOPICS_MAX; i++) {
+		for (uint32_t i = 0; i < answer->topics.count && count < BOUND_TOPICS_MAX; i++) {
 			if (answer->topics.topic[i].shape.topic_id <= after)
 				return error_set(EPROTO, "%s: topics came out of order",
 						 inspection->address);
 			after = answer->topics.topic[i].shape.topic_id;
 			topics[count++] = answer->topics.topic[i];
 		}
-	} while (answer->topics.more && answer->topics.count > 0 && count < BUS_TOPICS_MAX);
+	} while (answer->topics.more && answer->topics.count > 0 && count < BOUND_TOPICS_MAX);
 	return (int)count;
 }
 
@@ -372,7 +372,7 @@ TB_API int tb_inspect_topics(const struct tb_inspect_options *options, const cha
 	count = inspect_open(&inspection, options);
 	if (count < 0)
 		goto out;
-	topics = calloc(BUS_TOPICS_MAX, sizeof(*topics));
+	topics = calloc(BOUND_TOPICS_MAX, sizeof(*topics));
 	count = topics ? inspect_collect(&inspection, pattern ? pattern : ">", topics)
 		       : error_set(ENOMEM, "no memory for a catalogue");
 	if (count < 0)
@@ -492,7 +492,7 @@ TB_API int tb_inspect_counters(const struct tb_inspect_options *options,
 		shown += result > 0 ? result : 0;
 	}
 	if (result >= 0 && unpublished) {
-		topics = calloc(BUS_TOPICS_MAX, sizeof(*topics));
+		topics = calloc(BOUND_TOPICS_MAX, sizeof(*topics));
 		result = count = topics ? inspect_collect(&inspection, ">", topics)
 					: error_set(ENOMEM, "no memory for a catalogue");
 	}

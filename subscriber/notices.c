@@ -11,6 +11,8 @@
  *     stranger who sends 0 could keep a topic from looking by itself. */
 #include "bus/address.h"
 #include "bus/notice.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "subscriber/subscriber.h"
 
 #define DATAGRAMS_PER_POLL 64
@@ -52,7 +54,7 @@ void notices_join(struct tb_source *source, const struct fabric_notices *notices
 		notices_leave(source);
 	source->notices = *notices;
 	if (notices->kind == FABRIC_NOTICES_NONE || !subscriber->ops->receive ||
-	    group_of(subscriber, notices) || subscriber->group_count == FABRIC_GROUPS_MAX)
+	    group_of(subscriber, notices) || subscriber->group_count == BOUND_NOTICE_GROUPS_MAX)
 		return;
 	subscriber->groups[subscriber->group_count++] = *notices;
 	subscriber->ops->receive(subscriber->link, notices);
@@ -86,8 +88,8 @@ void notices_leave(const struct tb_source *left)
 /* The publisher sends each head with each pulse, four times in the bound. */
 bool notices_alive(const struct tb_source *source)
 {
-	return source->noticed_ms != 0 && subscriber_now_ms() - source->noticed_ms <
-						  source->subscription->subscriber->stale_ms;
+	return source->noticed_ms != 0 &&
+	       clock_coarse_ms() - source->noticed_ms < source->subscription->subscriber->stale_ms;
 }
 
 /* -- hints --------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ bool notices_alive(const struct tb_source *source)
 
 bool notices_hint(struct tb_source *source, uint64_t head)
 {
-	const uint64_t now = subscriber_now_ms();
+	const uint64_t now = clock_coarse_ms();
 
 	if (source->hint != 0 && source->hint <= source->head)
 		source->hint_pause_ms = 0; /* the last one was true */
@@ -116,7 +118,7 @@ void notices_false(struct tb_source *source)
 
 	pause_ms = pause_ms < POLL_PAGE_MS ? POLL_PAGE_MS : pause_ms;
 	source->hint_pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
-	source->hint_after_ms = subscriber_now_ms() + source->hint_pause_ms;
+	source->hint_after_ms = clock_coarse_ms() + source->hint_pause_ms;
 	source->hint = 0;
 	source->subscription->counters[SUBSCRIPTION_FALSE_HINTS]++;
 }
@@ -131,7 +133,7 @@ static uint64_t numbers_lost(uint64_t last, uint64_t number)
 static void entry_use(struct tb_subscriber *subscriber, const struct notice *notice,
 		      const struct notice_entry *entry)
 {
-	const uint64_t now = subscriber_now_ms();
+	const uint64_t now = clock_coarse_ms();
 
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		struct tb_source *source = subscriber->table[i];
@@ -168,7 +170,7 @@ static void datagram_count(struct tb_subscriber *subscriber, const struct notice
 
 void notices_take(struct tb_subscriber *subscriber)
 {
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	struct notice_reader reader;
 	struct notice_entry entry;
 	struct notice notice = { 0 };

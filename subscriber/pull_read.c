@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "bus/clock.h"
 #include "subscriber/deliver.h"
 
 static bool is_strict(const struct tb_source *source)
@@ -179,7 +180,7 @@ static void look_post(struct tb_source *source)
 {
 	for (unsigned int i = 0; i < source->halves; i++)
 		source->batches[i].asked = source->batches[i].under_way == 0;
-	source->fetched_ms = subscriber_now_ms();
+	source->fetched_ms = clock_coarse_ms();
 	source_fetch(source, FETCH_PROGRESS, source->place.layout.progress,
 		     sizeof(struct progress));
 }
@@ -190,7 +191,7 @@ static void look_post(struct tb_source *source)
 static bool line_due(const struct tb_source *source)
 {
 	return (source->invalid == 0 && source->next <= source->head) ||
-	       subscriber_now_ms() - source->fetched_ms >= POLL_PAGE_MS;
+	       clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
 /* N2. A copy that failed is looked into at once. Whom notices or the publisher wake need not look
@@ -203,7 +204,7 @@ static bool look_due(const struct tb_source *source)
 	if (!source->look && source->hint <= source->head &&
 	    (source->armed || notices_alive(source)))
 		return false;
-	return subscriber_now_ms() - source->fetched_ms >= POLL_PAGE_MS;
+	return clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
 /* -- delivering ---------------------------------------------------------------------------------

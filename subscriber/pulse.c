@@ -8,6 +8,7 @@
 
 #include "bus/error.h"
 #include "bus/words.h"
+#include "bus/clock.h"
 #include "subscriber/subscriber.h"
 
 int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
@@ -16,7 +17,7 @@ int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 
 	subscriber->page_bytes = bus_page_bytes(subscriber->welcome.topics_max);
 	subscriber->pulse_known = false;
-	subscriber->pulse_ms = subscriber_now_ms();
+	subscriber->pulse_ms = clock_coarse_ms();
 	result = subscriber->ops->remote_open(subscriber->link, key, subscriber->page_bytes,
 					      &subscriber->page);
 	if (result < 0)
@@ -108,8 +109,8 @@ static bool line_lost(struct tb_source *source)
 {
 	if (source->next != source->next_when_invalid)
 		source->invalid = 0;
-	return source->invalid > TRIES_MAX && subscriber_now_ms() - source->invalid_ms >=
-						      still_ms(source->subscription->subscriber);
+	return source->invalid > TRIES_MAX &&
+	       clock_coarse_ms() - source->invalid_ms >= still_ms(source->subscription->subscriber);
 }
 
 /* What the page says of one topic. An entry that is not valid says nothing. The page has as many as
@@ -140,7 +141,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 
 static void page_use(struct tb_subscriber *subscriber)
 {
-	const uint64_t now = subscriber_now_ms();
+	const uint64_t now = clock_coarse_ms();
 	struct bus_pulse pulse;
 
 	memcpy(&pulse, subscriber->page_copy, sizeof(pulse));
@@ -178,8 +179,8 @@ static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
  * is given up for a new one. By then the topics were told stale. */
 bool pulse_unanswered(const struct tb_subscriber *subscriber)
 {
-	return subscriber->page_asked_ms && subscriber_now_ms() - subscriber->page_asked_ms >=
-						    2 * (uint64_t)subscriber->stale_ms;
+	return subscriber->page_asked_ms &&
+	       clock_coarse_ms() - subscriber->page_asked_ms >= 2 * (uint64_t)subscriber->stale_ms;
 }
 
 void pulse_fetched(struct tb_subscriber *subscriber, int status)
@@ -218,7 +219,7 @@ static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_el
  * given half of the bound. */
 void pulse_look(struct tb_subscriber *subscriber)
 {
-	const uint64_t now = subscriber_now_ms();
+	const uint64_t now = clock_coarse_ms();
 	const bool was_elsewhere = now - subscriber->page_ms >= subscriber->stale_ms / 4;
 
 	subscriber->page_ms = now;

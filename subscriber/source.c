@@ -12,6 +12,7 @@
 
 #include "bus/error.h"
 #include "bus/words.h"
+#include "bus/clock.h"
 #include "subscriber/deliver.h"
 
 /* -- places -------------------------------------------------------------------------------------
@@ -345,7 +346,7 @@ bool source_line(struct tb_source *source, bool valid)
 	if (valid) {
 		source->invalid = 0;
 	} else if (source->invalid++ == 0) {
-		source->invalid_ms = subscriber_now_ms();
+		source->invalid_ms = clock_coarse_ms();
 		source->next_when_invalid = source->next;
 	}
 	return valid;
@@ -512,7 +513,7 @@ static void source_switch(struct tb_source *source)
 
 void source_settle(struct tb_source *source)
 {
-	const uint64_t now = subscriber_now_ms();
+	const uint64_t now = clock_coarse_ms();
 
 	if (source->under_way > 0 || now - source->fetched_ms < POLL_PAGE_MS)
 		return;

@@ -15,24 +15,13 @@
 #include "bus/address.h"
 #include "bus/barrier.h"
 #include "bus/error.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "bus/pattern.h"
 
-#define CONNECT_MS_DEFAULT  1000
-#define TOPICS_MAX_DEFAULT  256
-#define BATCH_BYTES_DEFAULT 65536
-#define BATCH_BYTES_MIN     8192
-#define BATCH_BYTES_MAX     (16u << 20)
-#define SOON_NS             1000000
+#define SOON_NS 1000000
 
-static_assert(READS_MAX * HALVES_MAX == ADDRESS_READS, "addresses are held to the same");
-
-uint64_t subscriber_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
+static_assert(READS_MAX * HALVES_MAX == BOUND_READS_OF_A_BATCH, "addresses are held to the same");
 
 /* -- opening ------------------------------------------------------------------------------------
  */
@@ -56,10 +45,10 @@ static uint32_t brought_within(uint32_t number, uint32_t low, uint32_t high)
 
 static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t said, uint32_t option)
 {
-	const uint32_t bytes = first_said(said, option, BATCH_BYTES_DEFAULT);
+	const uint32_t bytes = first_said(said, option, BOUND_BATCH_BYTES);
 
 	subscriber->batch_bytes = bytes / REGION_PAGE * REGION_PAGE;
-	return range_check("batch_bytes", bytes, BATCH_BYTES_MIN, BATCH_BYTES_MAX);
+	return range_check("batch_bytes", bytes, BOUND_BATCH_BYTES_MIN, BOUND_BATCH_BYTES_MAX);
 }
 
 /* Not so few that READS_MAX READs would leave a part of their half empty. A program's own number
@@ -97,12 +86,13 @@ static int sizes_take(struct tb_subscriber *subscriber, const char *place,
 
 static int ranges_check(const struct tb_subscriber *subscriber)
 {
-	int result = range_check("connect_ms", subscriber->connect_ms, 1, 60000);
+	int result = range_check("connect_ms", subscriber->connect_ms, 1, BOUND_CONNECT_MS_MAX);
 
 	if (result == 0 && subscriber->stale_asked_ms)
-		result = range_check("stale_ms", subscriber->stale_asked_ms, 20, 60000);
+		result = range_check("stale_ms", subscriber->stale_asked_ms, BOUND_STALE_MS_MIN,
+				     BOUND_STALE_MS_MAX);
 	if (result == 0)
-		result = range_check("topics_max", subscriber->topics_max, 1, BUS_TOPICS_MAX);
+		result = range_check("topics_max", subscriber->topics_max, 1, BOUND_TOPICS_MAX);
 	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
 }
 
@@ -124,9 +114,9 @@ static int options_take(struct tb_subscriber *subscriber,
 	subscriber->flags = options->flags;
 	if (options->ticket)
 		memcpy(subscriber->ticket, options->ticket, sizeof(subscriber->ticket));
-	subscriber->connect_ms = options->connect_ms ? options->connect_ms : CONNECT_MS_DEFAULT;
+	subscriber->connect_ms = options->connect_ms ? options->connect_ms : BOUND_CONNECT_MS;
 	subscriber->stale_ms = subscriber->stale_asked_ms = options->stale_ms;
-	subscriber->topics_max = options->topics_max ? options->topics_max : TOPICS_MAX_DEFAULT;
+	subscriber->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;
 	result = ranges_check(subscriber);
 	if (result == 0)
 		result = sizes_take(subscriber, place, options);
@@ -175,7 +165,7 @@ static void housekeep(struct tb_subscriber *subscriber)
 	const bool was_welcomed = subscriber->welcomed;
 	uint64_t ticks;
 
-	subscriber->kept_ms = subscriber_now_ms();
+	subscriber->kept_ms = clock_coarse_ms();
 	subscriber->woken = false;
 	connection_keep(subscriber);
 	if (subscriber->welcomed != was_welcomed)
@@ -192,7 +182,7 @@ static void housekeep(struct tb_subscriber *subscriber)
  * topics wait to be joined: there may be many, and one is asked for at a time. */
 static bool housekeep_due(const struct tb_subscriber *subscriber, int count)
 {
-	const uint64_t since = subscriber_now_ms() - subscriber->kept_ms;
+	const uint64_t since = clock_coarse_ms() - subscriber->kept_ms;
 
 	if (since >= HOUSEKEEP_MS)
 		return true;
@@ -259,14 +249,14 @@ static void subscriber_free(struct tb_subscriber *subscriber)
 
 /* A child that was forked shares the connection, and what sleeps on it: ending something here would
  * end it there. */
-static bool is_anothers(const struct tb_subscriber *subscriber)
+static bool in_forked_child(const struct tb_subscriber *subscriber)
 {
 	return subscriber->process != getpid();
 }
 
 TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 {
-	if (!subscriber || is_anothers(subscriber))
+	if (!subscriber || in_forked_child(subscriber))
 		return;
 	subscriber->closing = subscriber->untidy = true;
 	if (!subscriber->in_poll)
@@ -319,7 +309,7 @@ static bool unfinished(const struct tb_source *source)
 	       (source->look || source->hint > source->head || source->invalid > 0);
 }
 
-static enum there something_there(const struct tb_subscriber *subscriber)
+static enum there has_work(const struct tb_subscriber *subscriber)
 {
 	enum there found = THERE_NOTHING;
 
@@ -340,7 +330,7 @@ static enum there something_there(const struct tb_subscriber *subscriber)
 /* Before somebody sleeps on the descriptor: what is there already must make it readable. */
 static void descriptor_ready(struct tb_subscriber *subscriber)
 {
-	const enum there there = something_there(subscriber);
+	const enum there there = has_work(subscriber);
 
 	if (there == THERE_NOW ||
 	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
@@ -409,7 +399,7 @@ TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 	if (subscriber->in_poll)
 		return error_set(EBUSY, "tb_wait: called from a handler");
 	arm_all(subscriber);
-	there = something_there(subscriber);
+	there = has_work(subscriber);
 	if (there == THERE_NOW)
 		return 1;
 	if (there == THERE_SOON) {
@@ -447,7 +437,7 @@ static int pump(struct tb_subscriber *subscriber, uint64_t until_ms,
 		}
 		if (done(subscriber, what) || subscriber->closing)
 			break;
-		if (subscriber_now_ms() >= until_ms) {
+		if (clock_coarse_ms() >= until_ms) {
 			subscriber->in_poll = false;
 			return -ETIMEDOUT;
 		}
@@ -470,7 +460,7 @@ static int open_connect(struct tb_subscriber *subscriber)
 	int result = connection_begin(subscriber);
 
 	if (result == 0)
-		result = pump(subscriber, subscriber_now_ms() + subscriber->connect_ms, open_done,
+		result = pump(subscriber, clock_coarse_ms() + subscriber->connect_ms, open_done,
 			      NULL);
 	if (result == -ETIMEDOUT)
 		return error_set(ETIMEDOUT, "%s: no answer within %u ms", subscriber->address,
@@ -481,7 +471,7 @@ static int open_connect(struct tb_subscriber *subscriber)
 	return result;
 }
 
-static bool passes_by_itself(int code)
+static bool is_transient(int code)
 {
 	return code == -ECONNREFUSED || code == -ECONNRESET || code == -ETIMEDOUT ||
 	       code == -EAGAIN || code == -EUSERS || code == -ENOENT || code == -EHOSTUNREACH ||
@@ -512,7 +502,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 		result = open_connect(subscriber);
 	if (result == 0 && (options->flags & TB_WAIT))
 		error_set(0, "%s", ""); /* nothing is waited for */
-	if (result < 0 && (options->flags & TB_WAIT) && passes_by_itself(result) &&
+	if (result < 0 && (options->flags & TB_WAIT) && is_transient(result) &&
 	    subscriber->epoll_fd >= 0)
 		result = 0; /* the words say why */
 	if (result < 0) {
@@ -645,7 +635,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	subscriber->subscriptions = subscription;
 	*out = subscription; /* handlers may be called from here on */
 	if (subscriber->welcomed || !(subscriber->flags & TB_WAIT))
-		result = pump(subscriber, subscriber_now_ms() + subscriber->connect_ms,
+		result = pump(subscriber, clock_coarse_ms() + subscriber->connect_ms,
 			      subscribe_done, subscription);
 	subscription->fresh = false;
 	result = subscribe_result(subscriber, subscription, result);
@@ -664,7 +654,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 
 TB_API void tb_unsubscribe(struct tb_subscription *subscription)
 {
-	if (!subscription || is_anothers(subscription->subscriber))
+	if (!subscription || in_forked_child(subscription->subscriber))
 		return;
 	subscription->closing = subscription->subscriber->untidy = true;
 	if (!subscription->subscriber->in_poll)

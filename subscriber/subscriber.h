@@ -17,6 +17,7 @@
 #include "bus/directory.h"
 #include "bus/fabric.h"
 #include "bus/progress.h"
+#include "bus/bounds.h"
 #include "tickbus/subscriber.h"
 
 #define TRIES_MAX    8 /* copies of one slot, with the window unmoved, before it is called corrupt */
@@ -139,7 +140,7 @@ struct tb_subscription {
 	char error_words[1024];
 	/* Hashes of the words of the last refusal, by topic id, 0: of the catalogue; until it is
 	 * over. */
-	uint64_t told[BUS_TOPICS_MAX + 1];
+	uint64_t told[BOUND_TOPICS_MAX + 1];
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
 
@@ -197,7 +198,7 @@ struct tb_subscriber {
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
 	bool pulse_known;
-	struct fabric_notices groups[FABRIC_GROUPS_MAX]; /* that sources need, each once */
+	struct fabric_notices groups[BOUND_NOTICE_GROUPS_MAX]; /* that sources need, each once */
 	uint32_t group_count;
 	uint64_t page_ms, tried_ms, kept_ms; /* page_ms: of the last pulse_look */
 	unsigned int refusals;               /* one after the other, that doubled the pause */
@@ -209,8 +210,6 @@ struct tb_subscriber {
 	bool descriptor_mode;
 	bool in_poll, closing;
 };
-
-uint64_t subscriber_now_ms(void); /* coarse, cheap, monotonic */
 
 /* connection.c */
 int connection_begin(struct tb_subscriber *);

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "bus/error.h"
+#include "bus/clock.h"
 #include "publisher/feeds/projection.h"
 
 #define NS_PER_MS       1000000u
@@ -66,14 +67,6 @@ static void say(const struct feed *feed, enum tb_log_level level, const char *fo
 /* -- publishing ---------------------------------------------------------------------------------
  */
 
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* The instrument of a symbol, or INSTRUMENT_NONE when the topic has no room for it. */
 static int32_t instrument_of(struct feed *feed, struct output *output,
 			     const struct market_output *made)
@@ -107,7 +100,7 @@ static void publish(struct feed *feed, struct output *output, const struct marke
 	if (instrument < 0)
 		return;
 	if (feed->now_ns == 0)
-		feed->now_ns = clock_ns();
+		feed->now_ns = clock_real_ns();
 	update.instrument = (uint32_t)instrument;
 	update.time_ns = feed->now_ns;
 	update.data = projection_apply(&output->projection, made->data, feed->message, payload);
@@ -150,7 +143,7 @@ static bool wait_until(struct feed *feed, enum pace_wait how, uint64_t due_ns)
 	const uint64_t touch_ns = (uint64_t)feed->options.touch_ms * NS_PER_MS;
 
 	for (;;) {
-		const uint64_t now_ns = pace_now();
+		const uint64_t now_ns = clock_ns();
 		const uint64_t next_ns = due_ns > now_ns + touch_ns ? now_ns + touch_ns : due_ns;
 
 		flush(feed);
@@ -169,7 +162,7 @@ static bool wait_for_subscribers(struct feed *feed)
 		say(feed, TB_LOG_INFO, "waits for %u subscribers", wanted);
 	while (tb_publisher_joins(feed->options.publisher, feed->joined,
 				  feed->options.topic_count) < wanted)
-		if (!wait_until(feed, PACE_SLEEP, pace_now() + START_LOOK_MS * (uint64_t)NS_PER_MS))
+		if (!wait_until(feed, PACE_SLEEP, clock_ns() + START_LOOK_MS * (uint64_t)NS_PER_MS))
 			return false;
 	return true;
 }
@@ -213,7 +206,7 @@ static bool await_message(struct feed *feed, const struct source_message *raw)
 	if (itch_decode(raw->bytes, raw->length, &message) < 0 || !is_paced(feed, &message))
 		return true;
 	due_ns = pace_due(&feed->pace, message.time_ns);
-	if (due_ns == 0 || pace_now() >= due_ns)
+	if (due_ns == 0 || clock_ns() >= due_ns)
 		return true;
 	return wait_until(feed, feed->options.wait, due_ns);
 }

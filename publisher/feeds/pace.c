@@ -8,19 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/clock.h"
 #include "bus/error.h"
 
 #define SPIN_NS      100000         /* of PACE_BACKOFF: what a sleep may be late */
 #define JUMP_BACK_NS 3600000000000u /* less is the disorder of a market, not a new day */
 #define SLEEP_MAX_NS 3600000000000u /* ppoll is called again */
-
-uint64_t pace_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 int pace_open(struct pace *pace, uint32_t speed_milli)
 {
@@ -46,7 +39,7 @@ uint64_t pace_due(struct pace *pace, uint64_t market_ns)
 	if (!pace->begun || market_ns + JUMP_BACK_NS < pace->last_ns) {
 		pace->begun = true;
 		pace->market_ns = market_ns;
-		pace->own_ns = pace_now();
+		pace->own_ns = clock_ns();
 	}
 	pace->last_ns = market_ns;
 	if (market_ns <= pace->market_ns)
@@ -73,7 +66,7 @@ bool pace_until(struct pace *pace, enum pace_wait how, uint64_t due_ns)
 	const uint64_t spin_ns = how == PACE_BACKOFF ? SPIN_NS : 0;
 
 	while (!atomic_load_explicit(&pace->interrupted, memory_order_relaxed)) {
-		const uint64_t now_ns = pace_now();
+		const uint64_t now_ns = clock_ns();
 
 		if (now_ns >= due_ns)
 			return true;

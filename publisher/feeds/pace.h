@@ -32,10 +32,8 @@ struct pace {
 int pace_open(struct pace *, uint32_t speed_milli);
 void pace_close(struct pace *);
 
-/* When a message of this time is due, in nanoseconds of pace_now; 0: at once. */
+/* When a message of this time is due, in nanoseconds of clock_ns; 0: at once. */
 uint64_t pace_due(struct pace *, uint64_t market_ns);
-
-uint64_t pace_now(void);
 
 /* Waits until then; false when interrupted. */
 bool pace_until(struct pace *, enum pace_wait, uint64_t due_ns);

@@ -19,6 +19,7 @@
 
 #include "bus/error.h"
 #include "publisher/pubd/daemon.h"
+#include "bus/clock.h"
 #include "publisher/pubd/fit.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SETTINGS = 2 };
@@ -172,23 +173,15 @@ static void wait_for_end(const struct daemon *daemon, struct log *log, int signa
 	}
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Until subscribers have read to the end and left, the time for it is over, or another signal. Who
  * was about to join has a turn to do so. */
 static void wait_for_readers(const struct daemon *daemon, struct log *log, uint32_t wait_ms,
 			     int signal_fd)
 {
-	const uint64_t late_ms = now_ms() + wait_ms;
+	const uint64_t late_ms = clock_ms() + wait_ms;
 	struct pollfd ready = { .fd = signal_fd, .events = POLLIN };
 
-	while (now_ms() < late_ms) {
+	while (clock_ms() < late_ms) {
 		if (poll(&ready, 1, LEAVING_POLL_MS) > 0 &&
 		    signal_take(log, signal_fd, "waits for no subscriber"))
 			return;

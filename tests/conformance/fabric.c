@@ -40,11 +40,11 @@ static struct host {
 	struct exposure *exposure;
 	struct exposure *another; /* of the same memory: in realm 1, or at the second address */
 	struct peer *peers[1100]; /* in order of their hellos; NULL: gone */
-	unsigned int hellos, messages, gones, notables;
+	unsigned int hellos, messages, gones, logged;
 	uint8_t last[FABRIC_MESSAGE_BYTES]; /* hello or message */
 	size_t last_bytes;
 	uint32_t expected; /* number of the next message of a flood */
-	char why[256], notable[512];
+	char why[256], log[512];
 	int refuse;            /* with this code */
 	bool drop;             /* who sends a message */
 	uint32_t realm;        /* of who comes */
@@ -143,16 +143,16 @@ static void on_peer_gone(void *user, struct peer *peer, const char *why)
 	snprintf(host.why, sizeof(host.why), "%s", why);
 }
 
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
 	(void)kind;
 	cr_assert_eq(user, &host);
-	host.notables++;
-	snprintf(host.notable, sizeof(host.notable), "%s", words);
+	host.logged++;
+	snprintf(host.log, sizeof(host.log), "%s", words);
 }
 
 static const struct listener_calls host_calls = {
-	.hello = on_hello, .message = on_message, .gone = on_peer_gone, .notable = on_notable
+	.hello = on_hello, .message = on_message, .gone = on_peer_gone, .log = on_log
 };
 
 static int host_try(struct listener **listener, unsigned int peers_max)
@@ -475,7 +475,7 @@ Test(fabric, a_hello_and_a_welcome_arrive_as_they_were_sent)
 	cr_assert_eq(guests[0].last_bytes, FABRIC_WELCOME_BYTES);
 	for (size_t i = sizeof(struct offer); i < FABRIC_WELCOME_BYTES; i++)
 		cr_assert_eq(guests[0].last[i], 'w');
-	cr_expect_eq(host.notables + host.gones + guests[0].gones, 0);
+	cr_expect_eq(host.logged + host.gones + guests[0].gones, 0);
 }
 
 Test(fabric, a_refusal_arrives_with_its_code_and_its_reason)
@@ -493,8 +493,8 @@ Test(fabric, a_refusal_arrives_with_its_code_and_its_reason)
 		cr_expect_str_eq(guests[i].why, reason);
 		cr_expect_eq(ops->link_state(guests[i].link), LINK_GONE);
 		cr_expect_eq(ops->link_send(guests[i].link, "late", 4), -ENOTCONN);
-		UNTIL(host.notables == i + 1);
-		cr_expect(strstr(host.notable, reason), "%s", host.notable);
+		UNTIL(host.logged == i + 1);
+		cr_expect(strstr(host.log, reason), "%s", host.log);
 	}
 	host.refuse = 0;
 	guest_enter(&guests[2]);
@@ -866,8 +866,8 @@ Test(fabric, a_peer_that_is_dropped_is_told_once_and_gets_its_reads_back)
 	guest_enter(&guests[1]);
 	posted = fill_with_reads(&guests[0]);
 	ops->drop(host.peers[0], "the test says so");
-	cr_expect_eq(host.notables, 1);
-	cr_expect(strstr(host.notable, "the test says so"), "%s", host.notable);
+	cr_expect_eq(host.logged, 1);
+	cr_expect(strstr(host.log, "the test says so"), "%s", host.log);
 	UNTIL(guests[0].gones == 1);
 	cr_expect_eq(guests[0].code, ECONNRESET, "%s", guests[0].why);
 	cr_expect_eq(guest_read(&guests[0], 0, 8, 0, 1), -ENOTCONN);
@@ -937,7 +937,7 @@ Test(fabric, more_peers_than_agreed_are_refused_and_the_others_do_not_feel_it)
 		UNTIL(guests[i].gones == 1);
 		cr_expect(strstr(guests[i].why, "as many"), "%d %s", guests[i].code, guests[i].why);
 	}
-	UNTIL(host.notables == 4);
+	UNTIL(host.logged == 4);
 	expect_reads(&guests[0]);
 	expect_message(&guests[1]);
 	guest_leave(&guests[0]);

@@ -10,11 +10,12 @@
 #include "bus/address.h"
 #include "bus/counters.h"
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
+#include "bus/verbs/notice_udp.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
-#include "tests/support/heard.h"
+#include "tests/support/multicast_fabric.h"
+#include "bus/bounds.h"
 #include "tests/support/scene.h"
 
 enum { LOUD, QUIET, TOPICS };
@@ -48,8 +49,8 @@ static void enter(void)
 {
 	scene_enter();
 	bytewise_add(scene_seed());
-	heard_add();
-	publisher = scene_publisher("heard");
+	multicast_add();
+	publisher = scene_publisher("multicast");
 	for (int i = 0; i < TOPICS; i++)
 		topic_add(i);
 }
@@ -69,7 +70,7 @@ static void subscribe(void)
 {
 	static const char *const names[] = { [LOUD] = "loud", [QUIET] = "quiet" };
 
-	subscriber = scene_subscriber("heard", 0);
+	subscriber = scene_subscriber("multicast", 0);
 	for (int i = 0; i < TOPICS; i++)
 		subscriptions[i] = scene_subscribe(subscriber, names[i], TB_FROM_OLDEST, &notes[i]);
 }
@@ -139,7 +140,7 @@ Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
 	while (counter(LOUD, SUBSCRIPTION_NOTICES) == 0 ||
 	       counter(QUIET, SUBSCRIPTION_NOTICES) == 0)
 		poll_once(until_ms);
-	heard_lose(groups[QUIET], true);
+	multicast_lose(groups[QUIET], true);
 	before = counter(QUIET, SUBSCRIPTION_NOTICES);
 	looks_of_the_other(QUIET); /* until it is found silent */
 	cr_expect_lt(looks_of_the_other(QUIET), 25);
@@ -148,7 +149,7 @@ Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
 	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), before, "it was not lost");
 	cr_expect_geq(
 		counter(LOUD, SUBSCRIPTION_NOTICES) + counter(LOUD, SUBSCRIPTION_NOTICES_LOST), 50);
-	heard_lose(groups[QUIET], false);
+	multicast_lose(groups[QUIET], false);
 	for (uint64_t x = 61; counter(QUIET, SUBSCRIPTION_NOTICES) == before; x++) {
 		cr_assert_lt(scene_now_ms(), until_ms, "it was not heard again");
 		publish(x, x);
@@ -171,16 +172,16 @@ static void on_topic(void *user, const struct tb_topic_info *info)
 }
 
 /* What a stranger says of topic QUIET: a head that is behind. */
-static size_t behind(uint8_t bytes[NOTICE_BYTES_MIN])
+static size_t behind(uint8_t bytes[BOUND_NOTICE_BYTES_MIN])
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
-						    .address = "heard:test",
+						    .address = "multicast:test",
 						    .timeout_ms = 20000 };
 	struct notice_writer writer;
 
 	cr_assert_eq(tb_inspect_topics(&inspect, NULL, on_bus, on_topic, NULL), TOPICS, "%s",
 		     tb_error());
-	notice_begin(&writer, bytes, NOTICE_BYTES_MIN, bus_id, 0);
+	notice_begin(&writer, bytes, BOUND_NOTICE_BYTES_MIN, bus_id, 0);
 	notice_number(&writer, 0, 1);
 	notice_entry(&writer, QUIET + 1, epochs[QUIET], 9);
 	return notice_finish(&writer);
@@ -190,7 +191,7 @@ static size_t behind(uint8_t bytes[NOTICE_BYTES_MIN])
 Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
-	uint8_t bytes[NOTICE_BYTES_MIN];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
 	struct sockaddr_storage local, to;
 	uint64_t others, from;
 	size_t length;
@@ -205,7 +206,7 @@ Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
 	cr_assert_eq(address_parse_group(groups[QUIET], &to), 0);
 	fd = notice_udp_sender(&local, &to, 1, 0);
 	cr_assert_geq(fd, 0, "%s", tb_error());
-	heard_lose(groups[QUIET], true);
+	multicast_lose(groups[QUIET], true);
 	from = counter(QUIET, SUBSCRIPTION_READS);
 	others = counter(LOUD, SUBSCRIPTION_NOTICES_OTHERS);
 	while (counter(QUIET, SUBSCRIPTION_READS) < from + 50) {
@@ -218,7 +219,7 @@ Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
 
 Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
 {
-	heard_refuse(groups[QUIET], true);
+	multicast_refuse(groups[QUIET], true);
 	subscribe();
 	for (uint64_t x = 1; x <= 50; x++)
 		publish(x, x);
@@ -247,12 +248,12 @@ static void until_noticed(uint64_t from)
 
 Test(groups, that_could_not_be_received_are_tried_again)
 {
-	heard_refuse(groups[QUIET], true);
+	multicast_refuse(groups[QUIET], true);
 	subscribe();
 	for (uint64_t x = 1; x <= 50; x++)
 		publish(x, x);
 	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), 0);
-	heard_refuse(groups[QUIET], false);
+	multicast_refuse(groups[QUIET], false);
 	until_noticed(51);
 }
 
@@ -260,7 +261,7 @@ Test(groups, that_are_received_no_more_are_tried_again)
 {
 	subscribe();
 	until_noticed(1);
-	heard_end(groups[QUIET]);
+	multicast_end(groups[QUIET]);
 	until_noticed(notes[LOUD].last + 1);
 }
 
@@ -279,7 +280,7 @@ Test(groups, are_joined_again_by_a_new_connection)
 	for (int i = 0; i < TOPICS; i++)
 		while (!notes[i].ended && !notes[i].stale)
 			poll_once(until_ms);
-	publisher = scene_publisher("heard");
+	publisher = scene_publisher("multicast");
 	for (int i = 0; i < TOPICS; i++) {
 		before[i] = counter(i, SUBSCRIPTION_NOTICES);
 		topic_add(i);

@@ -13,11 +13,12 @@
 #include "bus/address.h"
 #include "bus/counters.h"
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
+#include "bus/verbs/notice_udp.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
-#include "tests/support/heard.h"
+#include "tests/support/multicast_fabric.h"
 #include "tests/support/random.h"
+#include "bus/bounds.h"
 #include "tests/support/scene.h"
 
 #define PUBLISH_MS 40 /* while strangers talk */
@@ -46,7 +47,7 @@ static void enter(void)
 		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
 	scene_enter();
 	bytewise_add(scene_seed());
-	heard_add();
+	multicast_add();
 	if (strcmp(SCHEME, "rdma") == 0)
 		snprintf(address, sizeof(address), "rdma:%s:%d", host(), port());
 	else
@@ -365,14 +366,14 @@ static void on_topic(void *user, const struct tb_topic_info *info)
 }
 
 /* What anyone on the network can see and send: good marks, and whatever heads. */
-static size_t forge(uint8_t bytes[NOTICE_BYTES_MAX], uint64_t *random, uint64_t head)
+static size_t forge(uint8_t bytes[BOUND_NOTICE_BYTES_MAX], uint64_t *random, uint64_t head)
 {
 	const uint64_t heads[] = { head + 1, head + 100, head + 100000, UINT64_MAX, 0, head };
 	struct notice_writer writer;
 	uint64_t draw = random_draw(random);
 	size_t length;
 
-	notice_begin(&writer, bytes, NOTICE_BYTES_MAX, draw % 16 ? bus_id : draw, draw);
+	notice_begin(&writer, bytes, BOUND_NOTICE_BYTES_MAX, draw % 16 ? bus_id : draw, draw);
 	notice_number(&writer, 1, draw % 3 ? draw : 7);
 	notice_entry(&writer, 1, draw % 8 ? epoch : epoch + 1, heads[draw % 6]);
 	notice_entry(&writer, (uint32_t)(draw >> 32), epoch, heads[draw % 5]);
@@ -390,7 +391,7 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 						    .address = address,
 						    .timeout_ms = 20000 };
 	struct sockaddr_storage local, to;
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	uint64_t random = scene_seed(), last, began_ms, publish_ms = 0, reads, looks, sent = 0;
 	int fd;
 

@@ -15,7 +15,7 @@
 
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
-#include "tests/support/heard.h"
+#include "tests/support/multicast_fabric.h"
 #include "tests/support/scene.h"
 
 static struct tb_publisher *publisher;
@@ -27,7 +27,7 @@ static void enter(void)
 		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
 	scene_enter();
 	bytewise_add(scene_seed());
-	heard_add();
+	multicast_add();
 	publisher = scene_publisher(SCHEME);
 }
 

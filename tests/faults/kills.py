@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 and SIGSTOP, at any moment: who is left goes on, and nothing is left over.
 
-    kills.py PUBD TICKBUS WITNESS [CASE...]
+    kills.py PUBD TICKBUS CONTROL [CASE...]
 """
 import signal
 import time
@@ -15,37 +15,37 @@ MORE = 15  # connections of a victim: what one leaves behind is not much, what a
 
 
 class Publisher(Scene):
-    def stale_in_time(self, witness, since_ms):
+    def stale_in_time(self, control, since_ms):
         """The event. Two looks decide when it is told: the first that the last pulse is seen at, and the
         first that comes long enough behind it. Each was late by no more than the longest time between
         two polls; one that sleeps polls ten times in the bound when nothing else happens."""
-        stale = witness.becomes("stale")
-        late_ms = stale["gap_ms"] - (REPORTED_MS // 10 if witness.how == "wait" else 0)
+        stale = control.becomes("stale")
+        late_ms = stale["gap_ms"] - (REPORTED_MS // 10 if control.how == "wait" else 0)
         self.assertLess(stale["ms"] - since_ms, REPORTED_MS + 2 * max(late_ms, 0), stale)
         return stale
 
     def test_killed_100_times_each_is_reported_and_each_successor_is_found(self):
         chance = seed()
         text = settings(synthetic(), bus=", stale_ms: 100", more="slots: 1024, instruments: 64")
-        witnesses = [self.witness(how="wait"), self.witness(how="spin")]
+        controls = [self.control(how="wait"), self.control(how="spin")]
         epochs = []
         for number in range(TIMES):
             pubd = self.pubd(text)
-            for witness in witnesses:
-                witness.sees("restart" if number else "appeared", number or 1)
-                witness.reads_on()
+            for control in controls:
+                control.sees("restart" if number else "appeared", number or 1)
+                control.reads_on()
             time.sleep(chance.uniform(0, 0.01))  # any moment will do: this draws it
-            for witness in witnesses:
-                witness.sum()
+            for control in controls:
+                control.sum()
             killed_ms = time.monotonic() * 1000
             pubd.kill()
-            for witness in witnesses:
-                epochs.append(self.stale_in_time(witness, killed_ms)["epoch"])
+            for control in controls:
+                epochs.append(self.stale_in_time(control, killed_ms)["epoch"])
         last = self.pubd(text)
-        for witness in witnesses:
-            witness.sees("restart", TIMES)
-            self.assertEqual(witness.reads_on()["wrong"], 0)
-            restarts = witness.events("restart")
+        for control in controls:
+            control.sees("restart", TIMES)
+            self.assertEqual(control.reads_on()["wrong"], 0)
+            restarts = control.events("restart")
             self.assertEqual(len(restarts), TIMES)
             self.assertTrue(all(one["epoch"] != one["old_epoch"] for one in restarts))
             # Each took over where the one before was left.
@@ -53,35 +53,35 @@ class Publisher(Scene):
                              [one["old_epoch"] for one in restarts][1:])
         self.assertEqual(len(set(epochs)), TIMES)
         last.stop()
-        for witness in witnesses:
-            witness.ends(0)
+        for control in controls:
+            control.ends(0)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
     def test_stopped_at_any_moment_is_stale_then_live_and_nothing_is_lost(self):
         chance = seed()
         pubd = self.pubd(settings(synthetic(", rate: 1000, speed: realtime"), bus=f", stale_ms: {REPORTED_MS}",
                                   more="slots: 65536, instruments: 64"))
-        witnesses = [self.witness(how=how) for how in ("spin", "wait", "wait", "wait", "wait")]
-        for witness in witnesses:
-            witness.reads_on()
+        controls = [self.control(how=how) for how in ("spin", "wait", "wait", "wait", "wait")]
+        for control in controls:
+            control.reads_on()
         for _ in range(5):
             time.sleep(chance.uniform(0, REPORTED_MS / 4000))  # anywhere between two pulses
-            for witness in witnesses:
-                witness.sum()
+            for control in controls:
+                control.sum()
             pubd.signal(signal.SIGSTOP)
             stopped_ms = time.monotonic() * 1000
-            for witness in witnesses:
-                self.stale_in_time(witness, stopped_ms)
+            for control in controls:
+                self.stale_in_time(control, stopped_ms)
             self.assertEqual(pubd.state(), "T")
             pubd.signal(signal.SIGCONT)
-            for witness in witnesses:
-                witness.becomes("live")
-                witness.reads_on()
+            for control in controls:
+                control.becomes("live")
+                control.reads_on()
         pubd.stop()
-        for witness in witnesses:
-            witness.ends(0)
-            books = witness.events("sum")[-1]
-            self.assertEqual((books["lost"], books["wrong"]), (0, 0), witness.events("gap"))
+        for control in controls:
+            control.ends(0)
+            books = control.events("sum")[-1]
+            self.assertEqual((books["lost"], books["wrong"]), (0, 0), control.events("gap"))
 
 
 class Subscriber(Scene):
@@ -89,11 +89,11 @@ class Subscriber(Scene):
         chance = seed()
         pubd = self.pubd(settings(synthetic(", rate: 1000, speed: realtime"), topics=("t", "u"),
                                   more="slots: 65536, instruments: 64"))
-        other = self.witness()
+        other = self.control()
         other.reads_on()
         before = None
         for number in range(TIMES):
-            victims = [self.witness(topic=">", how=how, more=MORE) for how in ("wait", "spin")]
+            victims = [self.control(topic=">", how=how, more=MORE) for how in ("wait", "spin")]
             if number % 4:  # else it is killed while it connects and joins
                 self.until(lambda: all(victim.events("appeared") for victim in victims), "a join")
             time.sleep(chance.uniform(0, 0.005))
@@ -116,7 +116,7 @@ class Subscriber(Scene):
         pubd = self.pubd(settings(
             synthetic(", rate: 8000, speed: realtime, start: { subscribers: 3 }"),
             more="slots: 16384, instruments: 64"))
-        slow, sleeper, other = (self.witness(start="oldest", how=how)
+        slow, sleeper, other = (self.control(start="oldest", how=how)
                                 for how in ("spin", "wait", "wait"))
         other.reads_on(100)
         for victim in (slow, sleeper):
@@ -131,9 +131,9 @@ class Subscriber(Scene):
             self.assertEqual((gap["first"], gap["last"]), (books["before"] + 1, books["after"] - 1))
             self.assertEqual(len(victim.events("gap")), 1)
         pubd.stop()
-        for witness in (slow, sleeper, other):
-            witness.ends(0)
-            books, ended = witness.events("sum")[-1], witness.events("ended")[0]
+        for control in (slow, sleeper, other):
+            control.ends(0)
+            books, ended = control.events("sum")[-1], control.events("ended")[0]
             self.assertEqual(books["records"] + books["lost"], ended["head"])
             self.assertEqual(books["wrong"], 0)
         self.assertEqual(other.events("sum")[-1]["lost"], 0)

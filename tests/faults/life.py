@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon's whole life: what it holds in the middle of it, and that nothing is left at its end.
 
-    life.py PUBD TICKBUS WITNESS [CASE...]
+    life.py PUBD TICKBUS CONTROL [CASE...]
 """
 import re
 import shutil
@@ -84,8 +84,8 @@ class Valgrind(Scene):
 
     def test_start_serve_reopen_end(self):
         self.begin_life(FEED, ("t", "u"))
-        witness = self.witness("u")
-        witness.reads_on(100)
+        control = self.control("u")
+        control.reads_on(100)
         self.log.rename(self.folder / "old")
         self.bus.signal(signal.SIGHUP)
         self.logs("opened anew")
@@ -95,12 +95,12 @@ class Valgrind(Scene):
         peer.close()
         self.counters()
         self.end_life()
-        witness.ends(0)
+        control.ends(0)
 
     def test_a_feed_that_begins_again_and_again(self):
         self.begin_life(synthetic(", messages: 2000, at_end: restart"))
-        witness = self.witness()
-        witness.sees("restart", 3)
+        control = self.control()
+        control.sees("restart", 3)
         self.end_life()
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs out, and files that change under a feed: a clear error each, and nobody else harmed.
 
-    limits.py PUBD TICKBUS WITNESS [CASE...]
+    limits.py PUBD TICKBUS CONTROL [CASE...]
 """
 import errno
 import gzip
@@ -66,7 +66,7 @@ class Descriptors(Limited):
     def test_none_left_for_further_subscribers_is_told_to_them_and_logged_once_each(self):
         pubd = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"),
                          prefix=["prlimit", "--nofile=40"])
-        other = self.witness()
+        other = self.control()
         other.reads_on()
         peers, refused = [], []
         for _ in range(60):
@@ -82,12 +82,12 @@ class Descriptors(Limited):
         other.reads_on(100)
         for peer in peers:
             peer.close()
-        late = self.witness()  # they are given back
+        late = self.control()  # they are given back
         late.reads_on()
         pubd.stop()
-        for witness in (other, late):
-            witness.ends(0)
-            self.assertEqual(witness.events("sum")[-1]["wrong"], 0)
+        for control in (other, late):
+            control.ends(0)
+            self.assertEqual(control.events("sum")[-1]["wrong"], 0)
         self.assertEqual(other.events("sum")[-1]["lost"], 0)
 
     def limit(self, pubd, most):
@@ -132,7 +132,7 @@ class Descriptors(Limited):
         self.assertIn("too many descriptors are on their way", late.words())
         for peer in greedy:
             peer.close()
-        self.witness().reads_on()
+        self.control().reads_on()
         pubd.stop()
 
 
@@ -150,7 +150,7 @@ class Memory(Limited):
 
     def test_too_little_for_a_subscriber_is_its_error_alone(self):
         pubd = self.pubd(settings(FEED, more=self.BIG))
-        other = self.witness()
+        other = self.control()
         other.reads_on()
         cat = self.begin(TICKBUS, "cat", "shm:b", "t", prefix=["prlimit", f"--as={60 << 20}"])
         cat.ends(1)
@@ -183,10 +183,10 @@ class Locked(Limited):
         self.assertEqual(pubd.words().count("cannot be pinned"), 1)
         self.assertRegex(pubd.words(), "warning .*limit of lockable memory is 65536 bytes.*remedy: "
                                        ".*ulimit -l")
-        witness = self.witness("u")
-        witness.reads_on(100)
+        control = self.control("u")
+        control.reads_on(100)
         pubd.stop()
-        witness.ends(0)
+        control.ends(0)
 
 
 class Disk(Limited):
@@ -200,21 +200,21 @@ class Disk(Limited):
             peer.refusal()
             peer.close()
 
-    def goes_on(self, witness):
-        witness.reads_on(100)
+    def goes_on(self, control):
+        control.reads_on(100)
         self.complain(5)
-        witness.reads_on(100)
+        control.reads_on(100)
 
     def test_a_device_that_is_always_full(self):
         pubd = self.begin(PUBD, self.file("pubd.yaml",
                                           settings(FEED, log="log: { file: /dev/full }")))
-        witness = self.witness()
-        witness.reads_on()
-        self.goes_on(witness)
+        control = self.control()
+        control.reads_on()
+        self.goes_on(control)
         self.assertEqual(pubd.words(), "pubd: log file /dev/full: cannot be written: No space left on "
                                        "device\n")
         pubd.stop()
-        witness.ends(0)
+        control.ends(0)
 
     def may_grow_to(self, pubd, size):
         subprocess.run([*self.nobody, "prlimit", f"--pid={pubd.pid}", f"--fsize={size}:"], check=True)
@@ -223,19 +223,19 @@ class Disk(Limited):
         log = self.folder / "log"
         pubd = self.begin(PUBD, self.file("pubd.yaml",
                                           settings(FEED, log=f"log: {{ file: {log} }}")))
-        witness = self.witness()
-        witness.reads_on()
+        control = self.control()
+        control.reads_on()
         self.assertEqual(log.stat().st_uid, self.user)
         size = log.stat().st_size
         self.may_grow_to(pubd, size)
-        self.goes_on(witness)
+        self.goes_on(control)
         self.assertEqual(log.stat().st_size, size)
         self.may_grow_to(pubd, "unlimited")
         self.complain(1)
         self.until(lambda: "5 lines before the last could not be written" in log.read_text(),
                    "what was lost", pubd)
         pubd.stop()
-        witness.ends(0)
+        control.ends(0)
 
     def test_a_file_system_without_room_and_then_with(self):
         place = self.folder / "full"
@@ -249,8 +249,8 @@ class Disk(Limited):
         pubd = self.begin(PUBD, self.file("pubd.yaml",
                                           settings(FEED, log=f"log: {{ file: {log} }}")),
                           prefix=map(str, mount))
-        witness = self.witness()
-        witness.reads_on()
+        control = self.control()
+        control.reads_on()
         inside = pathlib.Path(f"/proc/{pubd.pid}/root{place}")
         with open(inside / "filler", "wb", buffering=0) as filler:
             try:
@@ -263,31 +263,31 @@ class Disk(Limited):
             self.complain(1)
             if (inside / "log").stat().st_size == before:
                 break
-        self.goes_on(witness)
+        self.goes_on(control)
         (inside / "filler").unlink()
         self.complain(1)
         self.until(lambda: "before the last could not be written" in (inside / "log").read_text(),
                    "what was lost", pubd)
         pubd.stop()
-        witness.ends(0)
+        control.ends(0)
 
     def test_a_standard_error_that_nobody_reads(self):
         reading, writing = os.pipe()
         pubd = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)),
                           prefix=["sh", "-c", f'exec "$0" "$@" 2>&{writing}'], pass_fds=[writing])
         os.close(writing)
-        witness = self.witness()
-        witness.becomes("appeared")  # so the bus is there
+        control = self.control()
+        control.becomes("appeared")  # so the bus is there
         self.complain(3000)  # more than a pipe holds
         self.assertEqual(self.counters()["dropped"], 3000)
-        witness.reads_on(100)
+        control.reads_on(100)
         text = os.read(reading, 1 << 20)
         self.complain(1)
         while b" lines before the last could not be written" not in text:
             self.assertTrue(select.select([reading], [], [], PATIENCE_S)[0], "never: what was lost")
             text += os.read(reading, 1 << 16)
         pubd.stop()
-        witness.ends(0)
+        control.ends(0)
         os.close(reading)
 
     def test_memory_that_may_not_be_so_large_a_file_is_an_error(self):
@@ -334,14 +334,14 @@ class File(Limited):
         quotes came. The other feed must not feel it."""
         pubd = self.pubd(text or self.text)
         pubd.says("waits for 1 subscribers")
-        other = self.witness("u")
+        other = self.control("u")
         other.reads_on()
         change()
-        witness = self.witness("t", "oldest")
-        witness.sees("ended")
+        control = self.control("t", "oldest")
+        control.sees("ended")
         other.reads_on(100)
         self.assertEqual(other.sum()["lost"], 0)
-        books = witness.events("ended")[-1]
+        books = control.events("ended")[-1]
         self.assertEqual(books["wrong"], 0)
         pubd.signal(signal.SIGTERM)
         pubd.popen.wait(60)

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "bus/counters.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "bus/words.h"
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"
-#include "tests/faults/walls.h"
+#include "tests/faults/guard_pages.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
@@ -167,11 +167,12 @@ ParameterizedTest(size_t *which, memory, each_mapping_lies_between_walls)
 
 	stage_open(&stage, schemes[*which], 0, 0);
 	subscriber = stage.subscriber;
-	cr_expect(walls_stand(stage.topic->memory.base, stage.layout.bytes));
-	cr_expect(walls_stand(stage.publisher->realms[0].page.base,
-			      stage.publisher->realms[0].page.bytes));
-	cr_expect(walls_stand(shm_view(subscriber->table[0]->place.remote), stage.layout.bytes));
-	cr_expect(walls_stand(shm_view(subscriber->page), subscriber->page_bytes));
+	cr_expect(guard_pages_hold(stage.topic->memory.base, stage.layout.bytes));
+	cr_expect(guard_pages_hold(stage.publisher->realms[0].page.base,
+				   stage.publisher->realms[0].page.bytes));
+	cr_expect(
+		guard_pages_hold(shm_view(subscriber->table[0]->place.remote), stage.layout.bytes));
+	cr_expect(guard_pages_hold(shm_view(subscriber->page), subscriber->page_bytes));
 	stage_close(&stage);
 }
 

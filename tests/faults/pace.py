@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber that is stopped costs nobody anything.
 
-    pace.py PUBD TICKBUS WITNESS COUNTED            exact: instructions of the publishing thread,
+    pace.py PUBD TICKBUS CONTROL COUNTED            exact: instructions of the publishing thread,
                                                     and its wakes
-    pace.py PUBD TICKBUS WITNESS COUNTED --measure  times, paired and interleaved: on demand
+    pace.py PUBD TICKBUS CONTROL COUNTED --measure  times, paired and interleaved: on demand
 
 Times belong to a quiet machine, so the tests count instructions, which are the same on any. The
 measurement publishes in pairs of rounds, one with and one without a stopped subscriber beside one that
 spins and one that sleeps, and takes the median of the pairs' ratios: of the publisher's time, and of
 theirs from the first to the last record. A round fits in the ring: they get all of it. What a stopped one
-costs those who sleep is counted by beside.c.
+costs those who sleep is counted by neighbour_cost.c.
 """
 import re
 import shutil
@@ -55,18 +55,18 @@ class Counted(Scene):
         return int(process.stdout.readline())
 
     def join(self, how):
-        witness = self.witness(how=how)
-        witness.sees("appeared")
-        return witness
+        control = self.control(how=how)
+        control.sees("appeared")
+        return control
 
     def asleep(self, count):
         """So many have said that they sleep: the next flush has to wake them."""
         self.until(lambda: self.counters("topic")["sleepers"] == count, f"{count} sleepers")
 
-    def stop(self, witnesses):
-        for witness in witnesses:
-            witness.signal(signal.SIGSTOP)
-            self.until(lambda: witness.state() == "T", "stopped", witness)
+    def stop(self, controls):
+        for control in controls:
+            control.signal(signal.SIGSTOP)
+            self.until(lambda: control.state() == "T", "stopped", control)
 
 
 @unittest.skipUnless(shutil.which("valgrind"), "valgrind is not there")
@@ -84,13 +84,13 @@ class Instructions(Counted):
         process = self.counted(RECORDS, 1, [
             "valgrind", "-q", "--tool=callgrind", "--toggle-collect=tb_publish",
             f"--callgrind-out-file={report}"])
-        witnesses = [self.join(how) for how, _ in subscribers]
+        controls = [self.join(how) for how, _ in subscribers]
         self.asleep(sum(how == "wait" for how, _ in subscribers))
-        self.stop(one for one, (_, stopped) in zip(witnesses, subscribers) if stopped)
+        self.stop(one for one, (_, stopped) in zip(controls, subscribers) if stopped)
         self.publish(process)
         self.assertEqual(process.wait(60), 0)
-        for witness in witnesses:
-            witness.kill()
+        for control in controls:
+            control.kill()
         count = int(re.search(r"^(?:totals|summary): (\d+)", report.read_text(), re.M).group(1))
         self.assertGreater(count, 50 * RECORDS)
         return count
@@ -116,20 +116,20 @@ class Wakes(Counted):
     def test_two_that_were_stopped_in_their_sleep_cost_exactly_one_wake(self):
         process = self.counted(RECORDS, SLEEPS + 2)  # it ends with its last round
         self.publish(process)  # what is reserved with the first record is a flush of its own
-        witnesses = [self.join("wait") for _ in range(2)]
+        controls = [self.join("wait") for _ in range(2)]
         for number in range(1, SLEEPS + 1):
             self.asleep(2)
-            self.stop(witnesses)
+            self.stop(controls)
             before = self.counts()
             self.publish(process)
             self.asleep(0)
             flushes, signals, wakes = (a - b for a, b in zip(self.counts(), before))
             self.assertGreaterEqual(flushes, RECORDS)
             self.assertEqual((signals, wakes), (1, 2))
-            for witness in witnesses:
-                witness.signal(signal.SIGCONT)
-                self.until(lambda: witness.sum()["total"] == number * RECORDS, "all", witness)
-                self.assertEqual((witness.sum()["lost"], witness.sum()["wrong"]), (0, 0))
+            for control in controls:
+                control.signal(signal.SIGCONT)
+                self.until(lambda: control.sum()["total"] == number * RECORDS, "all", control)
+                self.assertEqual((control.sum()["lost"], control.sum()["wrong"]), (0, 0))
 
 
 class Measured(Counted):

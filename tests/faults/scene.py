@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of faults share: a folder, processes that end with the test, waiting for what they
-say, and a witness that keeps the books of what it received.
+say, and a control that keeps the books of what it received.
 
-    PROGRAM PUBD TICKBUS WITNESS [CASE...]
+    PROGRAM PUBD TICKBUS CONTROL [CASE...]
 """
 import json
 import os
@@ -19,7 +19,7 @@ import unittest
 
 from wire import Peer, catalogue
 
-PUBD, TICKBUS, WITNESS = sys.argv[1:4]
+PUBD, TICKBUS, CONTROL = sys.argv[1:4]
 PATIENCE_S = 120
 SANITIZED = os.environ.get("TICKBUS_SANITIZED") == "1"
 
@@ -113,8 +113,8 @@ class Process:
         return pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
-class Witness(Process):
-    """The witness program: its events, and its books."""
+class Control(Process):
+    """The control program: its events, and its books."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -194,11 +194,11 @@ class Scene(unittest.TestCase):
         pubd.ends(status)
         return pubd.words()
 
-    def witness(self, topic="t", start="newest", how="wait", more=0):
-        witness = self.begin(WITNESS, "shm:b", topic, start, how, more, kind=Witness)
-        witness.how = how
-        witness.sees("ready")
-        return witness
+    def control(self, topic="t", start="newest", how="wait", more=0):
+        control = self.begin(CONTROL, "shm:b", topic, start, how, more, kind=Control)
+        control.how = how
+        control.sees("ready")
+        return control
 
     def peer(self):
         """A connection of which this test says every byte."""

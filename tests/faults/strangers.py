@@ -3,7 +3,7 @@
 """Peers that do what no subscriber does: refused or dropped with a logged reason, bounded memory,
 nobody else harmed.
 
-    strangers.py PUBD TICKBUS WITNESS [CASE...]
+    strangers.py PUBD TICKBUS CONTROL [CASE...]
 """
 import os
 import re
@@ -26,7 +26,7 @@ class Strangers(Scene):
         # A machine that is late for a second or two is no stranger's doing.
         self.bus = self.pubd(settings(FEED, bus=", stale_ms: 10000",
                                       more="slots: 65536, instruments: 64"))
-        self.other = self.witness()
+        self.other = self.control()
         self.other.reads_on()
         self.until(lambda: self.counters()["subscribers"] == 2, "two subscribers", self.bus)
         self.before = self.bus.descriptors(), self.bus.memory_kb()
@@ -253,7 +253,7 @@ class Sleepers(Scene):
 
     def test_a_full_queue_is_not_woken_at_every_flush(self):
         bus = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"))
-        other = self.witness(how="spin")  # it never sleeps
+        other = self.control(how="spin")  # it never sleeps
         other.reads_on()
         peer = self.peer()
         peer.greet()

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bus/bus_page.h"
+#include "bus/bounds.h"
 #include "tests/fuzz/fuzz.h"
 
 #define BUS_ID 9
@@ -29,7 +30,7 @@ FUZZ_TARGET(data, size)
 	fuzz_take(&data, &size, &how, sizeof(how));
 	fuzz_take(&data, &size, &pulse, sizeof(pulse));
 	fuzz_take(&data, &size, &entry, sizeof(entry));
-	topics_max = code[0] % BUS_TOPICS_MAX + 1u;
+	topics_max = code[0] % BOUND_TOPICS_MAX + 1u;
 	index = code[1] % topics_max;
 	if (how & ITS_BUS)
 		pulse.bus_id = BUS_ID;

@@ -15,8 +15,9 @@
 #include "bus/control.h"
 #include "bus/directory.h"
 #include "bus/notice.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "publisher/feeds/itch.h"
+#include "bus/bounds.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *folder;
@@ -97,7 +98,7 @@ static void lines(void)
 
 static void notices(void)
 {
-	_Alignas(8) uint8_t bytes[NOTICE_BYTES_MAX];
+	_Alignas(8) uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	struct record record = { .sequence = 7, .kind = TB_KIND_UPDATE, .length = 30 };
 	struct notice_writer writer;
 
@@ -203,12 +204,12 @@ static void greetings(void)
 
 static void told(void)
 {
-	const struct verbs_told welcome = { VERBS_MARK, 5, "hello" };
-	const struct verbs_told refusal = { VERBS_MARK, 13, "no permission" };
+	const struct verbs_private_data welcome = { VERBS_MARK, 5, "hello" };
+	const struct verbs_private_data refusal = { VERBS_MARK, 13, "no permission" };
 	const uint8_t which = 0;
 
 	save_behind("verbs", "welcome", &which, 1, &welcome, sizeof(welcome));
-	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_TOLD_HEADER + 13);
+	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_PRIVATE_DATA_HEADER + 13);
 }
 
 /* Frames with and without a message, what we send, and what the device finishes. */

@@ -5,28 +5,30 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tests/fuzz/fuzz.h"
 
 #define BACKLOG_BYTES 65536
 
 static void told(const uint8_t *data, size_t size)
 {
-	struct verbs_told welcome;
+	struct verbs_private_data welcome;
 	char why[FABRIC_REASON_BYTES + 1];
 	int code;
 
-	if (verbs_told_welcome(data, size, &welcome) == 0) {
+	if (private_data_welcome(data, size, &welcome) == 0) {
 		fuzz_deep = true;
 		FUZZ_EXPECT(welcome.number <= FABRIC_WELCOME_BYTES);
-		FUZZ_EXPECT(size >= VERBS_TOLD_HEADER + (size_t)welcome.number);
-		FUZZ_EXPECT(memcmp(welcome.body, data + VERBS_TOLD_HEADER, welcome.number) == 0);
+		FUZZ_EXPECT(size >= VERBS_PRIVATE_DATA_HEADER + (size_t)welcome.number);
+		FUZZ_EXPECT(memcmp(welcome.body, data + VERBS_PRIVATE_DATA_HEADER,
+				   welcome.number) == 0);
 	}
-	code = verbs_told_refusal(data, size, why);
+	code = private_data_refusal(data, size, why);
 	FUZZ_EXPECT(code >= 0 && code < 4096);
 	if (code == 0)
 		return;
-	FUZZ_EXPECT(strlen(why) <= FABRIC_REASON_BYTES && strlen(why) + VERBS_TOLD_HEADER <= size);
+	FUZZ_EXPECT(strlen(why) <= FABRIC_REASON_BYTES &&
+		    strlen(why) + VERBS_PRIVATE_DATA_HEADER <= size);
 	for (const char *c = why; *c; c++)
 		FUZZ_EXPECT(*c >= ' ' && *c <= '~');
 }

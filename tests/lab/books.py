@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subscriber that keeps the books (tests/faults/witness.c): what it was told, when, and that no record is
+"""A subscriber that keeps the books (tests/faults/control_subscriber.c): what it was told, when, and that no record is
 missing, twice or out of place without a word."""
 import json
 
@@ -10,7 +10,7 @@ from hosts import Skipped
 
 class Books:
     def __init__(self, host, source, kind, how="wait", start="newest", topic="quote", prefix="", others=(), knobs=""):
-        program = host.lab.build / "tests/faults/faults-witness"
+        program = host.lab.build / "tests/faults/faults-control-subscriber"
         if not program.exists():
             raise Skipped(f"{host.lab.build} holds no tests")
         self.host, self.kind = host, kind

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "publisher/topic.h"
 #include "subscriber/subscriber.h"
 #include "tests/stress/steps.h"

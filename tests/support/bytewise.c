@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 
 #define DEPTH         16
 #define LINKS_MAX     64
@@ -148,15 +148,15 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	ear->calls.gone(ear->user, peer, why);
 }
 
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
 	const struct ear *ear = user;
 
-	ear->calls.notable(ear->user, kind, words);
+	ear->calls.log(ear->user, kind, words);
 }
 
 static const struct listener_calls realm_calls = {
-	.hello = on_hello, .message = on_message, .gone = on_gone, .notable = on_notable
+	.hello = on_hello, .message = on_message, .gone = on_gone, .log = on_log
 };
 
 static struct ear *ear_take(const struct listener_calls *calls, void *user)

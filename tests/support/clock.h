@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coarse clock, by which a subscriber goes, as a test wants it: it stands still while a busy
- * machine keeps the test from its processor, and a long time passes at once. For programs that are
- * linked with --wrap=clock_gettime. */
+/* The library's coarse clock under a test's control: it stands still while a busy machine keeps the
+ * test from its processor, and a long time passes at once. */
 #ifndef TICKBUS_TESTS_CLOCK_H
 #define TICKBUS_TESTS_CLOCK_H
 

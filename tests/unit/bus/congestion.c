@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bus/congestion.h"
+#include "bus/verbs/congestion.h"
 
 #define HEAD sizeof(struct nlattr)
 

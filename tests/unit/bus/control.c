@@ -11,6 +11,7 @@
 #include "bus/control.h"
 #include "tests/support/guard.h"
 #include "tests/support/random.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 #define EPOCH  UINT64_C(0x1122334455667788)
@@ -416,7 +417,7 @@ Test(control, what_may_not_be_sent_is_not_encoded)
 
 	hello.version_low = 0;
 	cr_expect_eq(control_hello_encode(&hello, bytes), 0);
-	welcome.topics_max = BUS_TOPICS_MAX + 1;
+	welcome.topics_max = BOUND_TOPICS_MAX + 1;
 	cr_expect_eq(control_welcome_encode(&welcome, bytes), 0);
 	fill(CONTROL_TOPICS, &message);
 	message.topics.count = CONTROL_TOPICS_PAGE + 1;

@@ -8,6 +8,7 @@
 #include "bus/directory.h"
 #include "bus/progress.h"
 #include "bus/words.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 #define EPOCH 0xabcdef0123456789u
@@ -216,5 +217,5 @@ Test(bus_page, takes_the_whole_pages_that_its_entries_need)
 	cr_expect_eq(bus_page_bytes(1), 4096);
 	cr_expect_eq(bus_page_bytes(100), 4096, "64 + 4,000 bytes");
 	cr_expect_eq(bus_page_bytes(101), 8192);
-	cr_expect_eq(bus_page_bytes(BUS_TOPICS_MAX), 45056);
+	cr_expect_eq(bus_page_bytes(BOUND_TOPICS_MAX), 45056);
 }

@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
+#include "bus/verbs/notice_udp.h"
 #include "tests/support/guard.h"
 #include "tests/support/random.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 #define EPOCH  UINT64_C(0x1122334455667788)
@@ -60,7 +61,7 @@ static size_t write_golden(uint8_t *bytes)
 	const struct record record = a_record();
 	struct notice_writer writer;
 
-	memset(bytes, 0xdd, NOTICE_BYTES_MAX);
+	memset(bytes, 0xdd, BOUND_NOTICE_BYTES_MAX);
 	notice_begin(&writer, bytes, 1024, BUS, SENT);
 	notice_number(&writer, 0x61626364, 0x7172737475767778);
 	cr_assert_eq(notice_entry(&writer, 5, EPOCH, 1000), 0);
@@ -71,7 +72,7 @@ static size_t write_golden(uint8_t *bytes)
 
 Test(notice, is_the_published_bytes)
 {
-	uint8_t expected[NOTICE_BYTES_MAX], bytes[NOTICE_BYTES_MAX];
+	uint8_t expected[BOUND_NOTICE_BYTES_MAX], bytes[BOUND_NOTICE_BYTES_MAX];
 	const size_t length = unhex(golden, expected);
 
 	cr_assert_eq(write_golden(bytes), length);
@@ -81,7 +82,7 @@ Test(notice, is_the_published_bytes)
 Test(notice, gives_what_was_put_in)
 {
 	const struct record expected = a_record();
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	const size_t length = unhex(golden, bytes);
 	struct notice_reader reader;
 	struct notice_entry entry;
@@ -108,7 +109,7 @@ Test(notice, gives_what_was_put_in)
 Test(notice, records_that_are_not_asked_for_are_skipped)
 {
 	const struct record record = a_record();
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	struct notice_writer writer;
 	struct notice_reader reader;
 	struct notice_entry entry;
@@ -131,7 +132,7 @@ Test(notice, records_that_are_not_asked_for_are_skipped)
 Test(notice, without_an_entry_there_is_nothing_to_send)
 {
 	const struct record record = a_record();
-	uint8_t bytes[NOTICE_BYTES_MIN];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
 	struct notice_writer writer;
 
 	notice_begin(&writer, bytes, sizeof(bytes), BUS, SENT);
@@ -142,7 +143,7 @@ Test(notice, without_an_entry_there_is_nothing_to_send)
 Test(notice, the_shortest_and_the_longest_are_read)
 {
 	static struct record record;
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	struct notice_writer writer;
 	struct notice_reader reader;
 	struct notice_entry entry;
@@ -155,11 +156,11 @@ Test(notice, the_shortest_and_the_longest_are_read)
 	cr_assert_eq(notice_open(&reader, bytes, NOTICE_HEADER, &notice), 0, "%s", tb_error());
 	cr_expect_eq(notice_next(&reader, &entry), 0);
 	record = a_record();
-	record.length = NOTICE_BYTES_MAX - NOTICE_HEADER - NOTICE_ENTRY - RECORD_HEADER_BYTES;
+	record.length = BOUND_NOTICE_BYTES_MAX - NOTICE_HEADER - NOTICE_ENTRY - RECORD_HEADER_BYTES;
 	notice_begin(&writer, bytes, sizeof(bytes), BUS, SENT);
 	cr_assert_eq(notice_entry(&writer, 5, EPOCH, 1000), 0);
 	cr_assert_eq(notice_record(&writer, &record), 0);
-	cr_assert_eq(notice_finish(&writer), NOTICE_BYTES_MAX);
+	cr_assert_eq(notice_finish(&writer), BOUND_NOTICE_BYTES_MAX);
 	cr_assert_eq(notice_open(&reader, bytes, sizeof(bytes), &notice), 0, "%s", tb_error());
 	cr_assert_eq(notice_next(&reader, &entry), 1);
 	cr_expect_eq(entry.records, 1);
@@ -175,8 +176,8 @@ Test(notice, no_limit_is_ever_passed)
 	struct guard guard;
 
 	record = a_record();
-	guard_open(&guard, NOTICE_BYTES_MAX);
-	for (size_t limit = NOTICE_BYTES_MIN; limit <= NOTICE_BYTES_MAX; limit++) {
+	guard_open(&guard, BOUND_NOTICE_BYTES_MAX);
+	for (size_t limit = BOUND_NOTICE_BYTES_MIN; limit <= BOUND_NOTICE_BYTES_MAX; limit++) {
 		uint8_t *bytes = guard.base + guard.room - limit;
 		unsigned int entries = 0, records = 0;
 		size_t used = NOTICE_HEADER;
@@ -202,7 +203,7 @@ Test(notice, no_limit_is_ever_passed)
 
 Test(notice, every_truncation_and_every_addition_is_refused)
 {
-	uint8_t bytes[NOTICE_BYTES_MAX + 1] = { 0 };
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX + 1] = { 0 };
 	const size_t length = unhex(golden, bytes);
 	struct notice_reader reader;
 	struct notice notice;
@@ -259,7 +260,7 @@ static const struct {
 Test(notice, every_wrong_field_is_told)
 {
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		uint8_t bytes[NOTICE_BYTES_MAX + 1] = { 0 };
+		uint8_t bytes[BOUND_NOTICE_BYTES_MAX + 1] = { 0 };
 		const size_t length = unhex(golden, bytes);
 		struct notice_reader reader;
 		struct notice notice;
@@ -298,7 +299,7 @@ static size_t read_all(struct notice_reader *reader, const struct notice *notice
 
 Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
 {
-	uint8_t bytes[NOTICE_BYTES_MAX];
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	uint64_t state = random_seed();
 	unsigned int taken = 0;
 	struct guard guard;

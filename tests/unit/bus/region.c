@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bus/region.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 static struct region_shape shape(void)
@@ -57,7 +58,7 @@ Test(region, bounds_are_told)
 	s.flags = 4;
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
 	s = shape();
-	s.slots = REGION_SLOTS_MAX;
+	s.slots = BOUND_SLOTS_MAX;
 	s.slot_bytes = SLOT_BYTES_MAX;
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL, "64 GiB are the limit");
 }
@@ -67,12 +68,12 @@ Test(region, what_is_just_within_its_bounds_is_taken)
 	struct region_shape s = shape();
 	struct region_layout layout;
 
-	s.slots = REGION_SLOTS_MIN;
+	s.slots = BOUND_SLOTS_MIN;
 	s.capacity = 1;
 	s.slot_bytes = SLOT_BYTES_MAX;
 	cr_expect_eq(region_layout(&s, &layout), 0, "%s", tb_error());
-	s.slots = REGION_SLOTS_MAX;
-	s.capacity = REGION_CAPACITY_MAX;
+	s.slots = BOUND_SLOTS_MAX;
+	s.capacity = BOUND_INSTRUMENTS_MAX;
 	s.slot_bytes = SLOT_BYTES_MIN;
 	cr_expect_eq(region_layout(&s, &layout), 0, "%s", tb_error());
 	s.capacity++;

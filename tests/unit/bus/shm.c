@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "tests/support/random.h"
 #include "tickbus/error.h"
 
@@ -41,9 +41,9 @@ static struct host {
 	struct memory memory;
 	struct exposure *exposure;
 	struct peer *last;
-	unsigned int hellos, messages, gones, notables;
-	enum notable kind;
-	char notable[512];
+	unsigned int hellos, messages, gones, logged;
+	enum fabric_log kind;
+	char log[512];
 } host;
 
 static struct guest {
@@ -107,16 +107,16 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	host.gones++;
 }
 
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
 	(void)user;
-	host.notables++;
+	host.logged++;
 	host.kind = kind;
-	snprintf(host.notable, sizeof(host.notable), "%s", words);
+	snprintf(host.log, sizeof(host.log), "%s", words);
 }
 
 static const struct listener_calls host_calls = {
-	.hello = on_hello, .message = on_message, .gone = on_gone, .notable = on_notable
+	.hello = on_hello, .message = on_message, .gone = on_gone, .log = on_log
 };
 
 static void on_welcome(void *user, const void *welcome, size_t bytes)
@@ -364,11 +364,11 @@ Test(shm, a_wrong_frame_ends_its_connection_and_is_told)
 		if (wrong[i].hellos)
 			put_frame(fd, SHM_HELLO, 8);
 		put_frame(fd, wrong[i].kind, wrong[i].body);
-		UNTIL(host.notables == i + 1);
+		UNTIL(host.logged == i + 1);
 		snprintf(words, sizeof(words), "pid %d of user %u was dropped: %s", (int)getpid(),
 			 (unsigned int)geteuid(), wrong[i].words);
-		cr_expect_str_eq(host.notable, words);
-		cr_expect_eq(host.kind, NOTABLE_DROPPED);
+		cr_expect_str_eq(host.log, words);
+		cr_expect_eq(host.kind, FABRIC_LOG_DROPPED);
 		if (wrong[i].hellos)
 			cr_expect_eq(take(fd, body, sizeof(body)), SHM_WELCOME);
 		cr_expect_eq(take(fd, body, sizeof(body)), 0);
@@ -404,7 +404,7 @@ Test(shm, who_closed_before_it_was_sent_something_is_gone_and_not_dropped)
 	}
 	expect_guest_well();
 	cr_expect_eq(host.messages, 4 + 1, "what they sent before was taken");
-	cr_expect_eq(host.notables, 0, "%s", host.notable);
+	cr_expect_eq(host.logged, 0, "%s", host.log);
 }
 
 /* The welcome finds nobody. */
@@ -418,7 +418,7 @@ Test(shm, who_closed_behind_its_hello_is_gone_and_not_dropped)
 	close(fd);
 	UNTIL(host.gones == 1);
 	cr_expect_eq(host.hellos, 1);
-	cr_expect_eq(host.notables, 0, "%s", host.notable);
+	cr_expect_eq(host.logged, 0, "%s", host.log);
 }
 
 /* A frame of any length and kind, with some descriptors. */
@@ -467,8 +467,8 @@ Test(shm, random_frames_with_descriptors_harm_nobody_and_leave_nothing)
 	for (size_t i = 0; i < 32; i++)
 		if (open[i])
 			close(open[i]);
-	cr_assert(host.notables > 100 && host.hellos > 100 && host.messages > 100,
-		  "%u notables, %u hellos, %u messages", host.notables, host.hellos, host.messages);
+	cr_assert(host.logged > 100 && host.hellos > 100 && host.messages > 100,
+		  "%u logged, %u hellos, %u messages", host.logged, host.hellos, host.messages);
 	UNTIL(host.gones == host.hellos - 1 && descriptors() == before);
 }
 
@@ -483,10 +483,9 @@ Test(shm, who_connects_and_says_nothing_is_sent_away_in_words)
 	put_frame(greeted, SHM_HELLO, 8);
 	for (size_t i = 0; i < 30; i++)
 		fds[i] = stranger();
-	UNTIL(host.notables == 30);
-	cr_expect(strstr(host.notable, "was refused: it connected and said nothing"), "%s",
-		  host.notable);
-	cr_expect_eq(host.kind, NOTABLE_REFUSED);
+	UNTIL(host.logged == 30);
+	cr_expect(strstr(host.log, "was refused: it connected and said nothing"), "%s", host.log);
+	cr_expect_eq(host.kind, FABRIC_LOG_REFUSED);
 	for (size_t i = 0; i < 30; i++) {
 		cr_assert_eq(take(fds[i], body, sizeof(body)), SHM_REFUSE);
 		cr_expect_str_eq(body + 4, "it connected and said nothing");
@@ -568,7 +567,7 @@ Test(shm, a_thousand_connections_at_once_cost_what_was_agreed)
 	memory = mallinfo2().uordblks;
 	child = crowd_begin(CROWD, &told, &go);
 	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
-	UNTIL(host.notables >= CROWD - (places - 1)); /* who was too late, who was silent */
+	UNTIL(host.logged >= CROWD - (places - 1)); /* who was too late, who was silent */
 	cr_expect(refused >= CROWD / 2 - places && refused <= CROWD, "%u refused", refused);
 	cr_expect_lt(mallinfo2().uordblks, memory + places * 1024);
 	expect_guest_well();
@@ -594,10 +593,10 @@ Test(shm, without_descriptors_new_ones_are_refused_and_those_there_are_go_on)
 	little = limit;
 	little.rlim_cur = descriptors() + 8;
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &little), 0);
-	UNTIL(host.notables > 50);
-	cr_expect_str_eq(host.notable, "a connection was refused: no descriptor is left (see "
-				       "ulimit -n)");
-	cr_expect_eq(host.kind, NOTABLE_REFUSED);
+	UNTIL(host.logged > 50);
+	cr_expect_str_eq(host.log, "a connection was refused: no descriptor is left (see "
+				   "ulimit -n)");
+	cr_expect_eq(host.kind, FABRIC_LOG_REFUSED);
 	expect_guest_well();
 	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
 	cr_expect_geq(refused, 30);
@@ -625,9 +624,9 @@ Test(shm, where_not_even_the_reserve_is_left_connections_wait_and_nothing_spins)
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = (struct rlimit){ .rlim_cur = 3, .rlim_max = limit.rlim_max };
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-	UNTIL(host.notables > 0);
-	cr_expect_str_eq(host.notable, "connections wait: no descriptor is left (see ulimit -n)");
-	cr_expect_eq(host.kind, NOTABLE_NEWS);
+	UNTIL(host.logged > 0);
+	cr_expect_str_eq(host.log, "connections wait: no descriptor is left (see ulimit -n)");
+	cr_expect_eq(host.kind, FABRIC_LOG_NEWS);
 	UNTIL(poll(&ready, 1, 0) == 0);
 	expect_guest_well();
 	cr_expect_eq(host.hellos, 1);
@@ -716,7 +715,7 @@ static int lingering(int *other)
  * that ends the connection or not. */
 static void send_lingering(unsigned int others, bool behind)
 {
-	const unsigned int before = host.notables;
+	const unsigned int before = host.logged;
 	const uint64_t begun_ms = now_ms();
 	int fd = stranger(), other, given = lingering(&other);
 
@@ -728,7 +727,7 @@ static void send_lingering(unsigned int others, bool behind)
 		cr_assert(put(fd, "\4\0\0\0all", 7, others));
 	cr_assert(put_with(fd, "\4\0\0\0this", 8, given, 1));
 	close(given);
-	UNTIL(host.notables > before);
+	UNTIL(host.logged > before);
 	cr_expect_lt(now_ms() - begun_ms, LINGER_S * 1000 / 2, "its close was waited for");
 	close(fd);
 	close(other);
@@ -775,7 +774,7 @@ Test(shm, every_descriptor_of_a_frame_is_closed_without_waiting)
 	cr_assert_geq(sendmsg(fd, &header, 0), 0, "%s", strerror(errno));
 	for (unsigned int i = 0; i < 20; i++)
 		close(given[i]);
-	UNTIL(host.notables == 1);
+	UNTIL(host.logged == 1);
 	cr_expect_lt(now_ms() - begun_ms, LINGER_S * 1000 / 2, "a close was waited for");
 	for (unsigned int i = 0; i < 20; i++)
 		close(other[i]);
@@ -822,20 +821,20 @@ Test(shm, too_many_descriptors_on_their_way_are_told_as_that)
 	limit.rlim_cur = descriptors() + 40;
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	host_open(256, nobody_else);
-	while (host.notables == 0) {
+	while (host.logged == 0) {
 		const int fd = stranger();
 		const unsigned int hellos = host.hellos;
 
 		cr_assert_lt(++count, 40);
 		put_frame(fd, SHM_HELLO, 8);
 		UNTIL(host.hellos > hellos);
-		while (host.notables == 0 && shm_send(host.last, "grant", 5, host.exposure) == 0)
+		while (host.logged == 0 && shm_send(host.last, "grant", 5, host.exposure) == 0)
 			;
 	}
-	cr_expect(strstr(host.notable, "was dropped: too many descriptors are on their way to "
-				       "subscribers that do not read (see ulimit -n)"),
-		  "%s", host.notable);
-	cr_expect_eq(host.kind, NOTABLE_DROPPED);
+	cr_expect(strstr(host.log, "was dropped: too many descriptors are on their way to "
+				   "subscribers that do not read (see ulimit -n)"),
+		  "%s", host.log);
+	cr_expect_eq(host.kind, FABRIC_LOG_DROPPED);
 	cr_assert_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), 0, "%s",
 		     tb_error());
 	UNTIL(guest.gones == 1);
@@ -863,7 +862,7 @@ Test(shm, a_dropped_peer_is_no_more_though_a_child_holds_its_descriptor)
 	}
 	close(pipes[0]);
 	shm_drop(host.last, "the test says so");
-	cr_expect_eq(host.kind, NOTABLE_DROPPED);
+	cr_expect_eq(host.kind, FABRIC_LOG_DROPPED);
 	for (unsigned int i = 0; i < 20; i++) {
 		put_frame(fd, SHM_MESSAGE, 8);
 		turn();
@@ -951,10 +950,10 @@ Test(shm, users_and_groups_that_are_named_connect_and_no_others)
 	cr_expect_eq(as_someone(65534, 65534, 0), EACCES);
 	cr_expect_eq(as_someone(65534, 65528, 65527), EACCES);
 	cr_expect_eq(host.hellos, 4);
-	cr_expect_eq(host.notables, 2);
-	cr_expect(strstr(host.notable, "of user 65534 was refused: user 65534 has no permission"),
-		  "%s", host.notable);
-	cr_expect_eq(host.kind, NOTABLE_REFUSED);
+	cr_expect_eq(host.logged, 2);
+	cr_expect(strstr(host.log, "of user 65534 was refused: user 65534 has no permission"), "%s",
+		  host.log);
+	cr_expect_eq(host.kind, FABRIC_LOG_REFUSED);
 	host_close();
 	host_open(8, users_only);
 	cr_expect_eq(as_someone(65533, 65534, 0), 0);
@@ -968,16 +967,16 @@ Test(shm, that_others_are_named_and_cannot_look_into_the_folder_is_told)
 
 	cr_assert_eq(chmod(folder, 0700), 0);
 	host_open(8, access);
-	cr_expect_eq(host.notables, 1);
-	cr_expect_eq(host.kind, NOTABLE_NEWS);
-	cr_expect(strstr(host.notable, "but no other user can look into /"), "%s", host.notable);
+	cr_expect_eq(host.logged, 1);
+	cr_expect_eq(host.kind, FABRIC_LOG_NEWS);
+	cr_expect(strstr(host.log, "but no other user can look into /"), "%s", host.log);
 	host_close();
 	host_open(8, nobody_else);
-	cr_expect_eq(host.notables, 0, "%s", host.notable);
+	cr_expect_eq(host.logged, 0, "%s", host.log);
 	host_close();
 	cr_assert_eq(chmod(folder, 0711), 0);
 	host_open(8, access);
-	cr_expect_eq(host.notables, 0, "%s", host.notable);
+	cr_expect_eq(host.logged, 0, "%s", host.log);
 }
 
 /* All silent: they would have their places for some time. */
@@ -1003,8 +1002,8 @@ Test(shm, who_has_no_permission_cannot_keep_the_places_of_others)
 		_exit(read(pipes[0], &go, 1) == 0 ? 0 : 1);
 	}
 	close(pipes[0]);
-	UNTIL(host.notables == 50);
-	cr_expect(strstr(host.notable, "has no permission"), "%s", host.notable);
+	UNTIL(host.logged == 50);
+	cr_expect(strstr(host.log, "has no permission"), "%s", host.log);
 	guest_enter();
 	expect_guest_well();
 	close(pipes[1]);
@@ -1272,7 +1271,7 @@ Test(shm, a_publisher_that_lost_its_lock_is_not_replaced_while_it_listens)
 	cr_expect_eq(inode(at.sun_path), socket);
 	guest_enter();
 	expect_guest_well();
-	cr_expect_eq(host.notables, 0, "%s", host.notable);
+	cr_expect_eq(host.logged, 0, "%s", host.log);
 	guest_leave();
 }
 
@@ -1433,7 +1432,7 @@ Test(shm, a_lock_that_leads_elsewhere_is_not_followed)
  */
 
 /* Cuts what is in the folder off. */
-static const char *folder_of(struct shm_place *place)
+static const char *folder_of(struct shm_location *place)
 {
 	char *slash = strrchr(place->lock, '/');
 
@@ -1446,7 +1445,7 @@ static const char *folder_of(struct shm_place *place)
 static int session_folders(void)
 {
 	char own[128], elsewhere[128];
-	struct shm_place place;
+	struct shm_location place;
 
 	unsetenv("TICKBUS_RUNTIME_DIR");
 	setenv("XDG_RUNTIME_DIR", folder, 1);
@@ -1456,18 +1455,18 @@ static int session_folders(void)
 		return 1;
 	if (access("/run/tickbus", W_OK) == 0)
 		return 77;
-	if (shm_place_connect("test", &place) != -ECONNREFUSED)
+	if (shm_location_connect("test", &place) != -ECONNREFUSED)
 		return 2;
-	if (shm_place_listen("test", &place) < 0 || strcmp(folder_of(&place), own) != 0)
+	if (shm_location_listen("test", &place) < 0 || strcmp(folder_of(&place), own) != 0)
 		return 3;
-	if (chmod(own, 0770) < 0 || shm_place_listen("test", &place) < 0 ||
+	if (chmod(own, 0770) < 0 || shm_location_listen("test", &place) < 0 ||
 	    strcmp(folder_of(&place), own) == 0)
 		return 4; /* others may write there: it is passed over */
 	if (rmdir(folder_of(&place)) < 0)
 		return 5;
 	if (rmdir(own) < 0 || mkdir(elsewhere, 0700) < 0 || symlink(elsewhere, own) < 0)
 		return 6;
-	if (shm_place_listen("test", &place) < 0 || strcmp(folder_of(&place), own) == 0)
+	if (shm_location_listen("test", &place) < 0 || strcmp(folder_of(&place), own) == 0)
 		return 7; /* someone else may have made the link */
 	rmdir(folder_of(&place));
 	unlink(own);

@@ -13,8 +13,9 @@
 
 #include "bus/address.h"
 #include "bus/notice.h"
-#include "bus/notice_udp.h"
-#include "bus/verbs.h"
+#include "bus/verbs/notice_udp.h"
+#include "bus/verbs/verbs.h"
+#include "bus/bounds.h"
 #include "tickbus/error.h"
 
 /* -- what an accept and a reject carry ----------------------------------------------------------
@@ -23,20 +24,20 @@
 Test(told, a_welcome_has_a_mark_and_the_bytes_that_it_counts)
 {
 	uint8_t data[256] = { 'T', 'B', 3, 0, 'a', 'b', 'c' };
-	struct verbs_told told;
+	struct verbs_private_data told;
 
-	cr_assert_eq(verbs_told_welcome(data, sizeof(data), &told), 0);
+	cr_assert_eq(private_data_welcome(data, sizeof(data), &told), 0);
 	cr_expect_eq(told.number, 3);
 	cr_expect_arr_eq(told.body, "abc", 3);
-	cr_expect_eq(verbs_told_welcome(data, 7, &told), 0);
-	cr_expect_eq(verbs_told_welcome(data, 6, &told), -EPROTO);
-	cr_expect_eq(verbs_told_welcome(data, 0, &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, 7, &told), 0);
+	cr_expect_eq(private_data_welcome(data, 6, &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, 0, &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES + 1;
-	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES;
-	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), 0);
+	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), 0);
 	data[1] = 'X';
-	cr_expect_eq(verbs_told_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
 }
 
 Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
@@ -44,18 +45,18 @@ Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
 	uint8_t data[256] = { 'T', 'B', EACCES, 0, 'n', 'o', '\033', '!' };
 	char why[FABRIC_REASON_BYTES + 1];
 
-	cr_assert_eq(verbs_told_refusal(data, sizeof(data), why), EACCES);
+	cr_assert_eq(private_data_refusal(data, sizeof(data), why), EACCES);
 	cr_expect_str_eq(why, "no?!");
-	cr_assert_eq(verbs_told_refusal(data, 6, why), EACCES);
+	cr_assert_eq(private_data_refusal(data, 6, why), EACCES);
 	cr_expect_str_eq(why, "no");
-	cr_expect_eq(verbs_told_refusal(data, VERBS_TOLD_HEADER, why), 0);
+	cr_expect_eq(private_data_refusal(data, VERBS_PRIVATE_DATA_HEADER, why), 0);
 	data[2] = data[3] = 0xff;
-	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), EPROTO);
-	memset(data + VERBS_TOLD_HEADER, 'w', sizeof(data) - VERBS_TOLD_HEADER);
-	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), EPROTO);
+	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
+	memset(data + VERBS_PRIVATE_DATA_HEADER, 'w', sizeof(data) - VERBS_PRIVATE_DATA_HEADER);
+	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
 	cr_expect_eq(strlen(why), FABRIC_REASON_BYTES);
 	data[0] = 'X';
-	cr_expect_eq(verbs_told_refusal(data, sizeof(data), why), 0);
+	cr_expect_eq(private_data_refusal(data, sizeof(data), why), 0);
 }
 
 Test(told, the_failures_of_librdmacm_itself_are_no_errno)
@@ -286,7 +287,7 @@ Test(channel, a_send_that_is_too_long_is_the_senders_fault)
 
 Test(receiver, is_not_kept_by_empty_datagrams)
 {
-	static char buffers[40 + NOTICE_BYTES_MAX];
+	static char buffers[40 + BOUND_NOTICE_BYTES_MAX];
 	struct verbs_receiver receiver = {
 		.qp = &qp, .cq = &cq, .mr = &mr, .buffers = buffers, .count = 1
 	};
@@ -490,12 +491,12 @@ Test(receiver, joins_as_many_groups_as_a_bus_may_have_and_says_which_is_too_many
 	struct fabric_notices notices;
 
 	cr_assert_eq(address_parse_host("127.0.0.1", &how.local), 0);
-	for (int i = 1; i <= FABRIC_GROUPS_MAX; i++) {
+	for (int i = 1; i <= BOUND_NOTICE_GROUPS_MAX; i++) {
 		notices = a_group(i);
 		cr_assert_not_null(verbs_receiver_join(&receiver, &how, &notices), "%d: %s", i,
 				   tb_error());
 	}
-	notices = a_group(FABRIC_GROUPS_MAX + 1);
+	notices = a_group(BOUND_NOTICE_GROUPS_MAX + 1);
 	cr_expect_null(verbs_receiver_join(&receiver, &how, &notices));
 	cr_expect_eq(errno, ENOSPC);
 	cr_expect_str_eq(tb_error(), "notices: found a 65th group, expected 64 at most");

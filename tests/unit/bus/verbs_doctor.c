@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tickbus/doctor.h"
 
 #define PORTS        2

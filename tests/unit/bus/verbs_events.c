@@ -17,9 +17,10 @@
 
 #include "bus/control.h"
 #include "bus/memory.h"
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tests/support/deadline.h"
-#include "tests/support/given.h"
+#include "tests/support/fake_verbs.h"
+#include "bus/clock.h"
 #include "tickbus/error.h"
 
 #define PLACE  "10.9.0.1:7471"
@@ -45,7 +46,7 @@ static int accept_errno, register_errno;
 static size_t refused_bytes;       /* memory of so many cannot be registered */
 static unsigned int refused_count; /* so often it was asked for */
 static struct rdma_conn_param accepted, asked;
-static struct verbs_told rejected;
+static struct verbs_private_data rejected;
 static void *join_user;
 
 struct rdma_event_channel *rdma_create_event_channel(void)
@@ -53,7 +54,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	struct rdma_event_channel *events = calloc(1, sizeof(*events));
 
 	events->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-	given.channels++;
+	fake_verbs.channels++;
 	return events;
 }
 
@@ -61,7 +62,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *events)
 {
 	close(events->fd);
 	free(events);
-	given.channels--;
+	fake_verbs.channels--;
 }
 
 static void happens(struct rdma_event_channel *events, struct rdma_cm_event what)
@@ -180,7 +181,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	}
 	if (queue_pairs == queue_pairs_max) {
 		cr_assert_lt(refused, MADE);
-		refused_ms[refused++] = verbs_now_ms();
+		refused_ms[refused++] = clock_ms();
 		errno = ENOMEM;
 		return -1;
 	}
@@ -430,7 +431,7 @@ static void on_gone(void *user, struct peer *who, const char *why)
 	snprintf(gone, sizeof(gone), "%s", why);
 }
 
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
 	const size_t used = strlen(news);
 
@@ -439,9 +440,7 @@ static void on_notable(void *user, enum notable kind, const char *words)
 	snprintf(news + used, sizeof(news) - used, "%s\n", words);
 }
 
-static const struct listener_calls calls = { .hello = on_hello,
-					     .gone = on_gone,
-					     .notable = on_notable };
+static const struct listener_calls calls = { .hello = on_hello, .gone = on_gone, .log = on_log };
 
 static void device_make(void)
 {
@@ -465,12 +464,13 @@ static void publisher_end(void)
 	verbs_announcer_close(announcer);
 	verbs_listener_close(listener);
 	close(context.async_fd);
-	cr_expect(ids == 0 && queue_pairs == 0 && given.queues == 0 && given.channels == 0 &&
-			  given.domains == 0 && registered == 0 && handles == 0,
+	cr_expect(ids == 0 && queue_pairs == 0 && fake_verbs.queues == 0 &&
+			  fake_verbs.channels == 0 && fake_verbs.domains == 0 && registered == 0 &&
+			  handles == 0,
 		  "left: %d ids, %d queue pairs, %d queues, %d channels, %d domains, %d regions, "
 		  "%d handles",
-		  ids, queue_pairs, given.queues, given.channels, given.domains, registered,
-		  handles);
+		  ids, queue_pairs, fake_verbs.queues, fake_verbs.channels, fake_verbs.domains,
+		  registered, handles);
 	cr_expect_eq(given_back, told_end, "an event was kept");
 }
 
@@ -503,10 +503,10 @@ static void cm_tells(struct rdma_cm_id *id, enum rdma_cm_event_type type, int st
 static void turns_until(bool (*done)(void), const char *what)
 {
 	struct pollfd fd = { .fd = verbs_listener_fd(listener), .events = POLLIN };
-	const uint64_t end = verbs_now_ms() + deadline_ms();
+	const uint64_t end = clock_ms() + deadline_ms();
 
 	while (!done()) {
-		cr_assert_lt(verbs_now_ms(), end, "not seen: %s, but\n%s", what, news);
+		cr_assert_lt(clock_ms(), end, "not seen: %s, but\n%s", what, news);
 		poll(&fd, 1, 100);
 		verbs_listener_poll(listener);
 	}
@@ -958,13 +958,13 @@ Test(device, that_is_lost_takes_everything_of_it_along_and_is_tried_again)
 static unsigned int poll_until(const int *count, int wanted, int most)
 {
 	struct pollfd fd = { .fd = verbs_listener_fd(listener), .events = POLLIN };
-	const uint64_t end = verbs_now_ms() + deadline_ms();
+	const uint64_t end = clock_ms() + deadline_ms();
 	unsigned int polls = 0;
 
 	for (; *count < wanted; polls++) {
 		const int before = *count;
 
-		cr_assert_lt(verbs_now_ms(), end);
+		cr_assert_lt(clock_ms(), end);
 		poll(&fd, 1, 1000);
 		verbs_listener_poll(listener);
 		cr_assert_leq(*count, before + most, "%d at once", *count - before);
@@ -992,7 +992,7 @@ Test(device, that_returns_is_given_its_memory_and_its_senders_one_by_one)
 	cr_expect_eq(registered, 0);
 	cr_expect_eq(queue_pairs, 0);
 	poll_until(&ids, 1, 1);
-	began_ms = verbs_now_ms();
+	began_ms = clock_ms();
 	cr_expect_geq(poll_until(&registered, PIECES, 1), PIECES);
 	cr_expect_eq(listens, 1, "listened at before all of it can be read");
 	until_told("its device is there again");
@@ -1000,7 +1000,7 @@ Test(device, that_returns_is_given_its_memory_and_its_senders_one_by_one)
 	cm_tells(member(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	/* The event and the timer may fall into one poll. */
 	cr_expect_geq(poll_until(&queue_pairs, PIECES + 1, 2), PIECES);
-	cr_expect_lt(verbs_now_ms() - began_ms, PIECES * 500, "it waited between its steps");
+	cr_expect_lt(clock_ms() - began_ms, PIECES * 500, "it waited between its steps");
 	cr_expect(is_sent());
 	for (int i = 0; i < PIECES; i++) {
 		verbs_announcer_close(others[i]);
@@ -1220,17 +1220,17 @@ static void subscriber_end(void)
 {
 	verbs_link_close(subscriber);
 	close(context.async_fd);
-	cr_expect(ids == 0 && queue_pairs == 0 && given.queues == 0 && given.channels == 0 &&
-		  given.domains == 0 && registered == 0);
+	cr_expect(ids == 0 && queue_pairs == 0 && fake_verbs.queues == 0 &&
+		  fake_verbs.channels == 0 && fake_verbs.domains == 0 && registered == 0);
 	cr_expect_eq(given_back, told_end, "an event was kept");
 }
 
 static void until_gone(void)
 {
-	const uint64_t end = verbs_now_ms() + deadline_ms();
+	const uint64_t end = clock_ms() + deadline_ms();
 
 	while (verbs_link_state(subscriber) != LINK_GONE) {
-		cr_assert_lt(verbs_now_ms(), end);
+		cr_assert_lt(clock_ms(), end);
 		verbs_link_poll(subscriber);
 	}
 }
@@ -1285,9 +1285,9 @@ Test(device, that_tells_of_a_receiver_of_notices_has_its_groups_joined_again)
 	cr_expect_eq(verbs_receive(subscriber, &notices), -EEXIST);
 	tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_UDP, 0)->qp,
 					.event_type = IBV_EVENT_QP_FATAL });
-	end = verbs_now_ms() + deadline_ms();
+	end = clock_ms() + deadline_ms();
 	while (queue_pairs == 2) {
-		cr_assert_lt(verbs_now_ms(), end);
+		cr_assert_lt(clock_ms(), end);
 		verbs_link_poll(subscriber);
 	}
 	cr_expect_eq(left, 1);
@@ -1321,7 +1321,7 @@ Test(device, that_tells_of_one_connection_ends_that_whoever_looks)
 Test(device, that_tells_of_its_ports_is_heard_by_the_publisher_whoever_looks)
 {
 	static const struct link_calls link_calls = { .welcome = on_welcome, .gone = on_link_gone };
-	uint64_t end = verbs_now_ms() + deadline_ms();
+	uint64_t end = clock_ms() + deadline_ms();
 
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
 	cr_assert_eq(verbs_connect(&subscriber, PLACE, "hello", 5, &link_calls, NULL), 0);
@@ -1332,7 +1332,7 @@ Test(device, that_tells_of_its_ports_is_heard_by_the_publisher_whoever_looks)
 						.event_type = i == 1 ? IBV_EVENT_PORT_ACTIVE
 								     : IBV_EVENT_PORT_ERR });
 	while (told_first < told_end) {
-		cr_assert_lt(verbs_now_ms(), end);
+		cr_assert_lt(clock_ms(), end);
 		verbs_link_poll(subscriber);
 	}
 	cr_expect_str_empty(news);

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bus/verbs.h"
+#include "bus/verbs/verbs.h"
 #include "tickbus/error.h"
 
 /* The connection manager that is asked, instead of the library's own: it has one event. */

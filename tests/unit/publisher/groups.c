@@ -17,6 +17,7 @@
 #include "bus/fabric.h"
 #include "bus/notice.h"
 #include "tests/support/scene.h"
+#include "bus/bounds.h"
 #include "tickbus/publisher.h"
 
 static struct sockaddr_storage group;
@@ -449,7 +450,7 @@ Test(topic_groups, are_as_many_as_there_may_be)
 	struct tb_topic *topic;
 
 	open_writing("writing:10.9.0.1:7471", NULL);
-	for (int i = 1; i < FABRIC_GROUPS_MAX; i++) {
+	for (int i = 1; i < BOUND_NOTICE_GROUPS_MAX; i++) {
 		snprintf(name, sizeof(name), "t%d", i);
 		snprintf(multicast, sizeof(multicast), "239.9.8.%d:7472", i);
 		cr_assert_eq(topic_add(name, multicast, &topic), 0, "%s", tb_error());

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "bus/numa.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "tests/support/scene.h"
 
 static struct tb_publisher *publisher;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "bus/words.h"
 #include "publisher/publisher.h"
 #include "tests/support/deadline.h"

@@ -12,11 +12,13 @@
 
 #include "bus/error.h"
 #include "bus/notice.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "publisher/publisher.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
+#include "bus/clock.h"
+#include "bus/bounds.h"
 #include "tests/support/scene.h"
 
 #define STILL_MS 60000               /* the bound of a publisher that has a pulse every 15 s */
@@ -42,7 +44,7 @@ static struct net {
 	unsigned int schemas, joins; /* that were asked for */
 	const char *landing;         /* of records */
 	size_t landed;               /* up to here */
-	uint8_t notices[QUEUE][NOTICE_BYTES_MAX];
+	uint8_t notices[QUEUE][BOUND_NOTICE_BYTES_MAX];
 	size_t notice_bytes[QUEUE];
 	unsigned int first_notice, notice_count;
 } net;
@@ -951,7 +953,7 @@ Test(crossing, a_pulse_that_cannot_be_read_after_connecting_again_is_told_stale)
 	publisher_again(SCENE_HASTY_MS);
 	scene_topic(publisher, "t", 64, 0);
 	read_on(true);
-	subscriber->page_ms = subscriber_now_ms(); /* so that it connects before it looks */
+	subscriber->page_ms = clock_coarse_ms(); /* so that it connects before it looks */
 	net.landless = net.cut = true;
 	UNTIL(notes.stale, 100);
 	net.landless = false;
@@ -1068,7 +1070,7 @@ Test(crossing, a_descriptor_is_readable_for_records_that_have_landed)
 	source = read_on(false);
 	for (uint64_t round = 1; round <= 5; round++) {
 		scene_publish(topic, round, round);
-		source->noticed_ms = subscriber_now_ms(); /* so that nobody wakes it */
+		source->noticed_ms = clock_coarse_ms(); /* so that nobody wakes it */
 		cr_assert(notices_hint(source, round));
 		wait_for_records(round);
 	}
@@ -1092,7 +1094,7 @@ Test(crossing, a_strict_reader_looks_when_it_is_hinted_at)
 	cr_assert_eq(tb_subscribe(subscriber, "t", &strict, &subscription), 0, "%s", tb_error());
 	for (uint64_t round = 1; round <= 5; round++) {
 		scene_publish(topic, round, round);
-		subscription->sources->noticed_ms = subscriber_now_ms();
+		subscription->sources->noticed_ms = clock_coarse_ms();
 		cr_assert(notices_hint(subscription->sources, round));
 		wait_for_records(round);
 	}
@@ -1114,7 +1116,7 @@ static bool notice_send(const struct tb_source *source, uint64_t number, uint64_
 
 	if (net.notice_count == QUEUE)
 		return false;
-	notice_begin(&writer, net.notices[at], NOTICE_BYTES_MAX, subscriber->welcome.bus_id,
+	notice_begin(&writer, net.notices[at], BOUND_NOTICE_BYTES_MAX, subscriber->welcome.bus_id,
 		     number);
 	notice_number(&writer, source->place.shape.topic_id, number);
 	notice_entry(&writer, source->place.shape.topic_id, source->place.shape.epoch, head);

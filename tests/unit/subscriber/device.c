@@ -14,11 +14,11 @@
 
 #include "bus/bus_page.h"
 #include "bus/control.h"
-#include "bus/shm.h"
-#include "bus/verbs.h"
+#include "bus/shm/shm.h"
+#include "bus/verbs/verbs.h"
 #include "bus/words.h"
 #include "tests/support/deadline.h"
-#include "tests/support/given.h"
+#include "tests/support/fake_verbs.h"
 #include "tests/support/scene.h"
 
 #define QUEUE   128 /* of each kind */
@@ -39,7 +39,7 @@ static uint32_t taken; /* messages, by the publisher */
 static struct rdma_cm_id *connected;
 static struct rdma_cm_event events[QUEUE];
 static unsigned int first_event, event_count;
-static struct verbs_told welcome;
+static struct verbs_private_data welcome;
 
 static struct ibv_wc done[QUEUE];
 static unsigned int first_done, done_count;
@@ -87,7 +87,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	happens(RDMA_CM_EVENT_ESTABLISHED);
 	event = &events[(first_event + event_count - 1) % QUEUE];
 	event->param.conn.private_data = &welcome;
-	event->param.conn.private_data_len = (uint8_t)(VERBS_TOLD_HEADER + welcome.number);
+	event->param.conn.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + welcome.number);
 }
 
 static void on_message(void *user, const void *bytes, size_t length)
@@ -139,7 +139,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	struct rdma_event_channel *channel = calloc(1, sizeof(*channel));
 
 	channel->fd = eventfd(0, EFD_CLOEXEC);
-	given.channels++;
+	fake_verbs.channels++;
 	return channel;
 }
 
@@ -147,7 +147,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	close(channel->fd);
 	free(channel);
-	given.channels--;
+	fake_verbs.channels--;
 }
 
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
@@ -417,10 +417,11 @@ static bool read_all(uint32_t flags)
 		  "READ %u refused: %s", refused_read, notes.text);
 	cr_expect_eq(connections, 1 + refusals, "READ %u refused: %u connections", refused_read,
 		     connections);
-	cr_expect(ids == 0 && queue_pairs == 0 && given.queues == 0 && given.channels == 0 &&
-			  given.domains == 0 && registered == 0,
+	cr_expect(ids == 0 && queue_pairs == 0 && fake_verbs.queues == 0 &&
+			  fake_verbs.channels == 0 && fake_verbs.domains == 0 && registered == 0,
 		  "left: %d ids, %d queue pairs, %d queues, %d channels, %d domains, %d regions",
-		  ids, queue_pairs, given.queues, given.channels, given.domains, registered);
+		  ids, queue_pairs, fake_verbs.queues, fake_verbs.channels, fake_verbs.domains,
+		  registered);
 	return refusals > 0;
 }
 

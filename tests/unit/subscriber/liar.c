@@ -16,6 +16,7 @@
 #include "bus/directory.h"
 #include "bus/fabric.h"
 #include "tests/support/deadline.h"
+#include "bus/bounds.h"
 #include "tests/support/scene.h"
 
 #define EPOCH      UINT64_C(0x1122334455667788)
@@ -98,7 +99,7 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 	if (liar.lie == WELCOME_NO_PAGE)
 		*given = NULL;
 	if (liar.lie == WELCOME_PAGE_SHORT)
-		answer.topics_max = BUS_TOPICS_MAX;
+		answer.topics_max = BOUND_TOPICS_MAX;
 	*welcome_bytes = control_welcome_encode(&answer, welcome);
 	if (liar.lie == WELCOME_CUT)
 		*welcome_bytes = 4; /* its mark alone */
@@ -115,7 +116,7 @@ static void catalogue_fill(const struct control_message *asked, struct control_m
 		answer->topics.more = 1;
 	} else if (liar.lie == TOPICS_OTHERS_FOR_EVER) {
 		strcpy(answer->topics.topic[0].name, "another");
-		answer->topics.topic[0].shape.topic_id = 1 + liar.asked++ % BUS_TOPICS_MAX;
+		answer->topics.topic[0].shape.topic_id = 1 + liar.asked++ % BOUND_TOPICS_MAX;
 		answer->topics.count = answer->topics.more = 1;
 	} else if (liar.lie == TOPICS_SAME_FOR_EVER) {
 		answer->topics.count = answer->topics.more = 1;
@@ -242,7 +243,7 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	(void)why;
 }
 
-static void on_notable(void *user, enum notable kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *words)
 {
 	(void)kind;
 	(void)user;
@@ -250,7 +251,7 @@ static void on_notable(void *user, enum notable kind, const char *words)
 }
 
 static const struct listener_calls calls = {
-	.hello = on_hello, .message = on_message, .gone = on_gone, .notable = on_notable
+	.hello = on_hello, .message = on_message, .gone = on_gone, .log = on_log
 };
 
 static void *lie_on(void *user)

@@ -10,7 +10,7 @@
 
 #include "bus/error.h"
 #include "bus/fabric.h"
-#include "bus/shm.h"
+#include "bus/shm/shm.h"
 #include "publisher/publisher.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bounds and defaults that options, settings and the wire share. Each is stated here and nowhere
+ * else; the files that lay out bytes assert that these fit. */
+#ifndef TICKBUS_BUS_BOUNDS_H
+#define TICKBUS_BUS_BOUNDS_H
+
+/* A number as text, for tables that print it. */
+#define BOUND_TEXT(number)  BOUND_TEXT_(number)
+#define BOUND_TEXT_(number) #number
+
+/* A bus */
+#define BOUND_STALE_MS_MIN       20
+#define BOUND_STALE_MS_MAX       60000
+#define BOUND_STALE_MS           1000
+#define BOUND_EXIT_WAIT_MS_MAX   600000
+#define BOUND_EXIT_WAIT_MS       5000
+#define BOUND_TOPICS_MAX         1024
+#define BOUND_TOPICS             256
+#define BOUND_SUBSCRIBERS_MAX    65536
+#define BOUND_SUBSCRIBERS        1024
+#define BOUND_LISTENERS_MAX      8
+#define BOUND_REALMS_MAX         32
+#define BOUND_REALM_PATTERNS_MAX 256
+#define BOUND_ACCOUNTS_MAX       256 /* users; groups */
+#define BOUND_FEEDS_MAX          64  /* each has a block of counters */
+#define BOUND_SCHEMAS_MAX        1024
+#define BOUND_CPU_MAX            1023
+#define BOUND_NODE_MAX           1023
+
+/* Notices */
+#define BOUND_NOTICE_BYTES_MIN  256
+#define BOUND_NOTICE_BYTES_MAX  4096
+#define BOUND_NOTICE_BYTES      1024
+#define BOUND_NOTICE_GROUPS_MAX 64
+
+/* A topic */
+#define BOUND_SLOTS_MIN       64
+#define BOUND_SLOTS_MAX       16777216
+#define BOUND_SLOTS           65536
+#define BOUND_INSTRUMENTS_MAX 1048576
+#define BOUND_INSTRUMENTS     16384
+
+/* A subscriber */
+#define BOUND_CONNECT_MS_MAX   60000
+#define BOUND_CONNECT_MS       1000
+#define BOUND_BATCH_BYTES_MIN  8192
+#define BOUND_BATCH_BYTES_MAX  16777216
+#define BOUND_BATCH_BYTES      65536
+#define BOUND_READS_OF_A_BATCH 32 /* read_bytes is at least this part of a batch */
+
+#endif

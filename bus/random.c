@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bus/random.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "bus/error.h"
+
+static _Atomic(random_reader *) reader = getrandom;
+
+void random_replace(random_reader *replacement)
+{
+	atomic_store_explicit(&reader, replacement ? replacement : getrandom, memory_order_relaxed);
+}
+
+int random_u64(uint64_t *number)
+{
+	random_reader *fill = atomic_load_explicit(&reader, memory_order_relaxed);
+
+	if (fill(number, sizeof(*number), 0) != sizeof(*number))
+		return error_set(errno, "getrandom: %s", strerror(errno));
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every random number of the library, in one place, so that a simulation can replace them: bus ids,
+ * epochs, nonces.
+ *
+ * Threads  any. */
+#ifndef TICKBUS_BUS_RANDOM_H
+#define TICKBUS_BUS_RANDOM_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A random number from the kernel. 0 or -errno with a message. */
+int random_u64(uint64_t *);
+
+typedef ssize_t random_reader(void *, size_t bytes, unsigned int flags);
+
+/* random_u64() reads this from now on; NULL: getrandom(). For tests and simulations. */
+void random_replace(random_reader *);
+
+#endif

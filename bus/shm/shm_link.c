@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subscriber's side of the shm fabric: a socket, and mappings that are read in place or copied.
+ *
+ * A read is done when it is posted, word by word without any order that a network would not give;
+ * its completion is collected like any other. */
+#include "bus/shm/shm.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bus/error.h"
+#include "bus/words.h"
+#include "tickbus/error.h"
+
+#define DEPTH           64
+#define FRAMES_PER_POLL 32
+
+struct shm_link {
+	struct link base;
+	struct link_calls calls;
+	void *user;
+	int fd;
+	int given; /* the descriptor that came with the frame now in a callback */
+	enum link_state state;
+	bool polling;
+	bool closed; /* by a callback; freed when the poll is over */
+	unsigned int done_first, done_count;
+	uint64_t done[DEPTH];
+};
+
+int shm_connect(struct link **out, const char *address, const void *hello, size_t bytes,
+		const struct link_calls *calls, void *user)
+{
+	struct shm_link *link = calloc(1, sizeof(*link));
+	struct shm_location place;
+	int result;
+
+	*out = NULL;
+	if (!link)
+		return error_set(ENOMEM, "address shm:%s: no memory", address);
+	*link = (struct shm_link){
+		.base.ops = &shm_ops, .calls = *calls, .user = user, .fd = -1, .given = -1
+	};
+	result = shm_location_connect(address, &place);
+	if (result < 0)
+		goto fail;
+	link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (link->fd < 0) {
+		result = error_set(errno, "address shm:%s: no socket can be had: %s", address,
+				   strerror(errno));
+		goto fail;
+	}
+	if (connect(link->fd, (struct sockaddr *)&place.address, sizeof(place.address)) < 0) {
+		result = errno == ENOENT ? ECONNREFUSED : errno;
+		error_set(result, "address shm:%s: %s (%s)", address,
+			  result == ECONNREFUSED ? "nobody listens there"
+			  : result == EACCES     ? "no permission to connect"
+						 : strerror(result),
+			  place.address.sun_path);
+		result = -result;
+		goto fail;
+	}
+	result = shm_transmit(link->fd, SHM_HELLO, hello, bytes, -1);
+	if (result < 0 && result != -ECONNRESET) /* if it was refused already, poll tells why */
+		goto fail;
+	link->state = LINK_CONNECTING;
+	*out = &link->base;
+	return 0;
+fail:
+	if (link->fd >= 0)
+		close(link->fd);
+	free(link);
+	return result;
+}
+
+enum link_state shm_link_state(const struct link *base)
+{
+	return ((const struct shm_link *)base)->state;
+}
+
+int shm_link_fd(const struct link *base)
+{
+	return ((const struct shm_link *)base)->fd;
+}
+
+static void link_gone(struct shm_link *link, int code, const char *why)
+{
+	link->state = LINK_GONE;
+	link->calls.gone(link->user, code, why);
+}
+
+static void link_refused(struct shm_link *link, const uint8_t *body, size_t bytes)
+{
+	char why[FABRIC_REASON_BYTES + 1];
+	uint32_t code = EPROTO;
+
+	if (bytes < sizeof(code) || bytes > sizeof(code) + FABRIC_REASON_BYTES) {
+		link_gone(link, EPROTO, "refused, without a reason that can be read");
+		return;
+	}
+	memcpy(&code, body, sizeof(code));
+	memcpy(why, body + sizeof(code), bytes - sizeof(code));
+	why[bytes - sizeof(code)] = '\0';
+	for (char *c = why; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, why);
+}
+
+static void link_frame(struct shm_link *link, const struct shm_frame *frame, size_t bytes)
+{
+	const bool connecting = link->state == LINK_CONNECTING;
+
+	if (frame->kind == SHM_REFUSE) {
+		link_refused(link, frame->body, bytes);
+	} else if (frame->kind == SHM_WELCOME && connecting) {
+		link->state = LINK_UP;
+		link->calls.welcome(link->user, frame->body, bytes);
+	} else if (frame->kind == SHM_MESSAGE && !connecting) {
+		link->calls.message(link->user, frame->body, bytes);
+	} else {
+		link_gone(link, EPROTO, "the publisher sent a frame that was not expected then");
+	}
+	if (link->given >= 0)
+		close(link->given);
+	link->given = -1;
+}
+
+int shm_link_poll(struct link *base)
+{
+	struct shm_link *link = (struct shm_link *)base;
+	struct shm_frame frame;
+	int count = 0, bytes;
+	bool reset = false;
+
+	link->polling = true;
+	while (count < FRAMES_PER_POLL && link->state != LINK_GONE && !link->closed) {
+		bytes = shm_receive(link->fd, &frame, &link->given);
+		if (bytes == -EAGAIN)
+			break;
+		count++;
+		if (bytes == -ECONNRESET && !reset) {
+			reset = true; /* what was sent before the reset is still to be had */
+			continue;
+		}
+		if (bytes < 0)
+			link_gone(link, -bytes,
+				  bytes == -EPROTO   ? "the publisher sent a frame of a wrong size"
+				  : bytes == -EMFILE ? tb_error()
+						     : "the publisher closed the connection");
+		else
+			link_frame(link, &frame, (size_t)bytes);
+	}
+	link->polling = false;
+	if (link->closed)
+		shm_link_close(base);
+	return count;
+}
+
+int shm_link_send(struct link *base, const void *message, size_t bytes)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	if (link->state != LINK_UP)
+		return error_set(ENOTCONN, "not connected");
+	return shm_transmit(link->fd, SHM_MESSAGE, message, bytes, -1);
+}
+
+void shm_link_break(struct link *base)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	link->state = LINK_GONE;
+	if (link->fd >= 0)
+		close(link->fd);
+	link->fd = -1;
+}
+
+void shm_link_close(struct link *base)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	if (!link)
+		return;
+	if (link->polling) {
+		link->closed = true;
+		return;
+	}
+	if (link->given >= 0)
+		close(link->given);
+	if (link->fd >= 0)
+		close(link->fd);
+	free(link);
+}
+
+int shm_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, struct remote **out)
+{
+	struct shm_link *link = (struct shm_link *)base;
+	struct shm_remote *remote;
+	int result;
+
+	*out = NULL;
+	if (key.address != 0 || key.rkey != 0)
+		return error_set(EPROTO,
+				 "memory handed over: found an rkey, expected none over shm");
+	if (link->given < 0)
+		return error_set(EPROTO,
+				 "memory handed over: found no descriptor with the message");
+	remote = calloc(1, sizeof(*remote));
+	if (!remote)
+		return error_set(ENOMEM, "memory handed over: no memory for its description");
+	result = memory_map_foreign(link->given, bytes, &remote->memory, &remote->mapped);
+	if (result < 0) {
+		free(remote);
+		return result;
+	}
+	remote->base = (struct remote){ .ops = base->ops, .link = base, .bytes = bytes };
+	*out = &remote->base;
+	return 0;
+}
+
+void shm_remote_close(struct remote *base)
+{
+	struct shm_remote *remote = (struct shm_remote *)base;
+
+	if (!remote)
+		return;
+	memory_unmap_foreign(remote->memory, remote->mapped);
+	free(remote);
+}
+
+const void *shm_view(const struct remote *base)
+{
+	return ((const struct shm_remote *)base)->memory;
+}
+
+void *shm_landing(struct link *base, size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	(void)base;
+	if (memory != MAP_FAILED)
+		return memory;
+	error_set(errno, "%zu bytes for reads to land in cannot be had: %s", bytes,
+		  strerror(errno));
+	return NULL;
+}
+
+void shm_landing_free(struct link *base, void *memory, size_t bytes)
+{
+	(void)base;
+	if (memory)
+		munmap(memory, bytes);
+}
+
+unsigned int shm_depth(const struct link *base)
+{
+	(void)base;
+	return DEPTH;
+}
+
+int shm_read(struct link *base, const struct fabric_read *reads, unsigned int count)
+{
+	struct shm_link *link = (struct shm_link *)base;
+	unsigned int taken = 0;
+
+	if (link->state != LINK_UP)
+		return error_set(ENOTCONN, "not connected");
+	for (; taken < count && link->done_count < DEPTH; taken++) {
+		const struct fabric_read *read = &reads[taken];
+		const uint64_t end = read->remote->bytes;
+
+		if (read->bytes == 0 || read->bytes % 8 || read->offset % 8 || read->offset > end ||
+		    read->bytes > end - read->offset)
+			return taken ? (int)taken
+				     : error_set(ERANGE,
+						 "read of %u bytes at %llu: expected words within "
+						 "the "
+						 "region's %llu bytes",
+						 read->bytes, (unsigned long long)read->offset,
+						 (unsigned long long)end);
+		words_load(read->into,
+			   (const char *)((const struct shm_remote *)read->remote)->memory +
+				   read->offset,
+			   read->bytes);
+		/* What is posted after this completes samples the memory later. */
+		atomic_thread_fence(memory_order_acquire);
+		link->done[(link->done_first + link->done_count++) % DEPTH] = read->tag;
+	}
+	return (int)taken;
+}
+
+int shm_reap(struct link *base, struct fabric_completion *completions, unsigned int max)
+{
+	struct shm_link *link = (struct shm_link *)base;
+	unsigned int count = 0;
+
+	for (; count < max && link->done_count > 0; count++) {
+		completions[count] =
+			(struct fabric_completion){ .tag = link->done[link->done_first] };
+		link->done_first = (link->done_first + 1) % DEPTH;
+		link->done_count--;
+	}
+	return (int)count;
+}
+
+int shm_sleep(struct link *base)
+{
+	const struct shm_link *link = (const struct shm_link *)base;
+
+	return link->done_count > 0 || link->state == LINK_GONE;
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A subscriber whose request asks for 7 retries, which to some devices means for ever; it says its hello and
+nothing more: dead_peer.py SOURCE HOST PORT
+"""
+import signal
+import sys
+
+import verbs_peer
+
+usual = verbs_peer.ConnParam
+verbs_peer.ConnParam = lambda **how: usual(**how | {"retry": 7})
+peer = verbs_peer.Peer(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+print("connected", flush=True)
+signal.pause()
