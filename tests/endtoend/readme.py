@@ -219,11 +219,12 @@ def main():
         work = pathlib.Path(folder)
         env = staging.install(work)
         env["PATH"] = f"{pathlib.Path(env['TICKBUS']).parent}:{env['PATH']}"
+        shown = {}
         for document in ("README.md", "docs/schemas.md", "docs/api.md"):
-            shown, counts = check(document, work, env)
+            shown[document], counts = check(document, work, env)
             print(f"{document}:", ", ".join(f"{count} {language}" for language, count in
                                             counts.items()), "as shown")
-    nothing_left_out(shown)
+    nothing_left_out(shown["docs/api.md"])
 
 
 main()
