@@ -10,7 +10,8 @@ folder of its own:
          headers, each structure and enumeration compared with the header's
   yaml   settings pass `pubd --check`, a schema passes `tickbus schema check`
   sh     is run; a command that builds or tests the whole tree only has to exist
-  text   after a sh that ran: its output, except for epochs, fingerprints and times of today
+  text   after a sh that ran: its output, except for epochs, fingerprints and times of today.
+
 A program or file has the last name in backquotes before it.
 
 docs/api.md shows every name of the public headers. The README has at most README_LINES_MAX lines.
