@@ -199,7 +199,7 @@ def check(document, work, env):
             staging.run(["cc", *WARNINGS, *flags, "-c", "-o", "/dev/null", str(work / block.name)])
         elif block.language == "c":
             declarations(block, work, flags)
-            shown += block.text
+            shown += bare(block.text)
         elif block.language == "yaml":
             settings(block, work, env)
         elif block.language == "sh":
