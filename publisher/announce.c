@@ -4,18 +4,16 @@
  *
  * A topic's notices go to one group, its heads among them: so whoever reads it needs no other, and
  * knows by that one whether notices reach him. A topic that no network serves has none. */
-#include <arpa/inet.h>
+#include "publisher/announce.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "bus/address.h"
+#include "bus/bus_page.h"
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/notice.h"
-#include "bus/clock.h"
-#include "bus/bounds.h"
-#include "publisher/publisher.h"
 
 #define TOPIC_NOTICE_BYTES (NOTICE_HEADER + NOTICE_ENTRY)
 

@@ -9,8 +9,9 @@
 
 #include "bus/error.h"
 #include "bus/pattern.h"
-#include "bus/bounds.h"
-#include "publisher/publisher.h"
+#include "publisher/options.h"
+#include "publisher/pin.h"
+#include "publisher/state.h"
 
 #define ANONYMOUS "anonymous"
 
@@ -99,7 +100,7 @@ static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 				 "in the first",
 				 realm->index, asked->size, size);
 	snprintf(what, sizeof(what), "realms[%u].name", realm->index);
-	result = publisher_name_check(what, asked->name);
+	result = options_name_check(what, asked->name);
 	if (result == 0)
 		result = ticket_check(realm->index, asked);
 	if (result < 0)
@@ -155,7 +156,7 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 			result = memory_create(&realm->page, "tickbus-bus-page",
 					       bus_page_bytes(publisher->topics_max));
 		if (result == 0)
-			publisher_pin(publisher, &realm->page);
+			pin_memory(publisher, &realm->page);
 	}
 	return result;
 }

@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 #include "bus/memory.h"
-#include "publisher/publisher.h"
+#include "publisher/realm.h"
+#include "publisher/state.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/scene.h"
 

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "publisher/publisher.h"
+#include "publisher/realm.h"
+#include "publisher/state.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"

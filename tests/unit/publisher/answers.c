@@ -16,7 +16,7 @@
 #include "bus/counters.h"
 #include "bus/fabric.h"
 #include "bus/words.h"
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"

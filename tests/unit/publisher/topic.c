@@ -11,7 +11,9 @@
 #include "bus/error.h"
 #include "bus/shm/shm.h"
 #include "bus/words.h"
-#include "publisher/publisher.h"
+#include "bus/bus_page.h"
+#include "publisher/realm.h"
+#include "publisher/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sched.h>
+#include <string.h>
+
+#include "bus/address.h"
+#include "bus/error.h"
+#include "bus/numa.h"
+#include "publisher/log.h"
+
+static int range_check(const char *what, size_t found, uint32_t low, uint32_t high)
+{
+	if (found >= low && found <= high)
+		return 0;
+	return error_set(EINVAL, "publisher options: %s: found %zu, expected %u to %u", what, found,
+			 low, high);
+}
+
+static int list_check(const char *what, const char *const *list, size_t count, uint32_t max)
+{
+	if (count && !list)
+		return error_set(EINVAL, "publisher options: %s: found a count without its list",
+				 what);
+	if (count > max)
+		return error_set(EINVAL, "publisher options: %s: found %zu, expected 0 to %u", what,
+				 count, max);
+	for (size_t i = 0; i < count; i++)
+		if (!list[i])
+			return error_set(EINVAL, "publisher options: %s[%zu]: found NULL", what, i);
+	return 0;
+}
+
+/* However they are written: knobs make no other address. */
+static bool same_place(const char *one, const char *other)
+{
+	const char *places[2];
+	struct address read[2];
+	const struct fabric_ops *ops = fabric_find(one, &places[0]);
+
+	if (!ops || ops != fabric_find(other, &places[1]))
+		return false;
+	if (!ops->network || address_parse(places[0], &read[0]) < 0 ||
+	    address_parse(places[1], &read[1]) < 0)
+		return strcmp(places[0], places[1]) == 0;
+	return address_same(&read[0].host, &read[1].host);
+}
+
+static int listen_check(const struct tb_publisher_options *options)
+{
+	const char *const *listen = options->listen;
+	const int result = list_check("listen", listen, options->listen_count, BOUND_LISTENERS_MAX);
+
+	for (size_t i = 0; result == 0 && i < options->listen_count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (same_place(listen[i], listen[j]))
+				return error_set(EADDRINUSE,
+						 "publisher options: listen[%zu]: found %s, which "
+						 "is at listen[%zu] already",
+						 i, listen[i], j);
+	return result;
+}
+
+int options_name_check(const char *what, const char *name)
+{
+	size_t length = name ? strnlen(name, CONTROL_NAME_MAX + 1) : 0;
+	bool good = length > 0 && length <= CONTROL_NAME_MAX && name[0] != '.';
+
+	for (size_t i = 0; good && i < length; i++)
+		good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
+	if (good)
+		return 0;
+	return error_set(
+		EINVAL,
+		"publisher options: %s: found \"%.64s\", expected 1 to %d letters, digits, "
+		"'.', '_' and '-', not beginning with '.'",
+		what, name ? name : "", CONTROL_NAME_MAX);
+}
+
+static int notices_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	static const enum fabric_notices_kind kinds[] = {
+		[TB_NOTICE_AUTO] = FABRIC_NOTICES_AUTO,
+		[TB_NOTICE_NONE] = FABRIC_NOTICES_NONE,
+		[TB_NOTICE_UD] = FABRIC_NOTICES_UD,
+		[TB_NOTICE_UDP] = FABRIC_NOTICES_UDP,
+	};
+	const uint32_t bytes = options->notice_bytes ? options->notice_bytes : BOUND_NOTICE_BYTES;
+	int result = range_check("notice", options->notice, 0, TB_NOTICE_UDP);
+
+	if (result == 0)
+		result = range_check("notice_bytes", bytes, BOUND_NOTICE_BYTES_MIN,
+				     BOUND_NOTICE_BYTES_MAX);
+	if (result < 0)
+		return result;
+	publisher->notices.kind = kinds[options->notice];
+	publisher->notices.bytes = bytes;
+	publisher->groups.silent = publisher->notices.kind == FABRIC_NOTICES_NONE;
+	if (options->multicast &&
+	    address_parse_group(options->multicast, &publisher->notices.group) < 0)
+		return error_prefix(-EINVAL, "publisher options: multicast: ");
+	return 0;
+}
+
+/* The node of the first RDMA address's device. */
+static int node_default(const struct tb_publisher_options *options)
+{
+	for (size_t i = 0; options->listen && i < options->listen_count; i++) {
+		const char *address;
+		const struct fabric_ops *ops = fabric_find(options->listen[i], &address);
+
+		if (ops && ops->node)
+			return ops->node(address);
+	}
+	return NUMA_ANY;
+}
+
+static int place_check(const char *what, uint32_t place)
+{
+	if (place <= CPU_SETSIZE)
+		return 0;
+	return error_set(EINVAL,
+			 "publisher options: %s: found TB_ON(%u), expected 0 or TB_ON(0) to "
+			 "TB_ON(%d)",
+			 what, place - 1, CPU_SETSIZE - 1);
+}
+
+static int places_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	int result = place_check("cpu", options->cpu);
+
+	if (result == 0)
+		result = place_check("numa", options->numa);
+	if (result < 0)
+		return result;
+	publisher->cpu = (int)options->cpu - 1;
+	publisher->node = options->numa ? (int)options->numa - 1 : node_default(options);
+	if (options->numa) {
+		result = numa_check(publisher->node);
+		if (result < 0)
+			return error_prefix(result, "publisher options: numa: ");
+	} else if (publisher->node != NUMA_ANY && numa_check(publisher->node) < 0) {
+		publisher_log(publisher, TB_LOG_WARNING,
+			      "the RDMA device's node: %s; topics' memory lies on any", tb_error());
+		publisher->node = NUMA_ANY;
+	}
+	return 0;
+}
+
+int options_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+{
+	int result = options_name_check("name", options->name);
+
+	publisher->stale_ms = options->stale_ms ? options->stale_ms : BOUND_STALE_MS;
+	publisher->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;
+	publisher->exit_wait_ms = options->exit_wait_ms == UINT32_MAX ? 0
+				  : options->exit_wait_ms             ? options->exit_wait_ms
+								      : BOUND_EXIT_WAIT_MS;
+	publisher->log = options->log;
+	publisher->log_user = options->user;
+	if (result == 0)
+		result = range_check("flags", options->flags, 0, TB_PUBLISHER_HELD);
+	if (result == 0)
+		result = range_check("stale_ms", publisher->stale_ms, BOUND_STALE_MS_MIN,
+				     BOUND_STALE_MS_MAX);
+	if (result == 0)
+		result = range_check("topics_max", publisher->topics_max, 1, BOUND_TOPICS_MAX);
+	if (result == 0)
+		result = range_check("subscribers_max", options->subscribers_max, 0,
+				     BOUND_SUBSCRIBERS_MAX);
+	if (result == 0)
+		result = listen_check(options);
+	if (result == 0)
+		result = list_check("users", options->users, options->user_count,
+				    BOUND_ACCOUNTS_MAX);
+	if (result == 0)
+		result = list_check("groups", options->groups, options->group_count,
+				    BOUND_ACCOUNTS_MAX);
+	if (result == 0)
+		memcpy(publisher->name, options->name, strlen(options->name) + 1);
+	if (result == 0)
+		result = notices_take(publisher, options);
+	return result < 0 ? result : places_take(publisher, options);
+}
+
+int options_users(const struct tb_publisher_options *options, uid_t *users)
+{
+	char buffer[16384];
+	struct passwd entry, *found;
+
+	for (size_t i = 0; i < options->user_count; i++) {
+		int code = getpwnam_r(options->users[i], &entry, buffer, sizeof(buffer), &found);
+
+		if (!found)
+			return error_set(
+				code ? code : ENOENT,
+				"publisher options: users: found \"%s\", expected the name of a "
+				"user of this machine",
+				options->users[i]);
+		users[i] = entry.pw_uid;
+	}
+	return 0;
+}
+
+int options_groups(const struct tb_publisher_options *options, gid_t *groups)
+{
+	char buffer[65536];
+	struct group entry, *found;
+
+	for (size_t i = 0; i < options->group_count; i++) {
+		int code = getgrnam_r(options->groups[i], &entry, buffer, sizeof(buffer), &found);
+
+		if (!found)
+			return error_set(
+				code ? code : ENOENT,
+				"publisher options: groups: found \"%s\", expected the name of "
+				"a group of this machine",
+				options->groups[i]);
+		groups[i] = entry.gr_gid;
+	}
+	return 0;
+}

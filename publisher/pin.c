@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher/pin.h"
+
+#include "bus/error.h"
+#include "publisher/log.h"
+
+/* Pages that cannot be pinned still work, over shared memory: one warning for the bus. */
+void pin_memory(struct tb_publisher *publisher, const struct memory *memory)
+{
+	if (memory_pin(memory) == 0 || publisher->pin_warned)
+		return;
+	publisher->pin_warned = true;
+	publisher_log(
+		publisher, TB_LOG_WARNING,
+		"%s; latency may suffer when memory is short; remedy: a higher limit (ulimit -l, "
+		"LimitMEMLOCK=) or smaller topics",
+		tb_error());
+}
