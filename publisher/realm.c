@@ -11,7 +11,6 @@
 #include "bus/pattern.h"
 #include "publisher/options.h"
 #include "publisher/pin.h"
-#include "publisher/state.h"
 
 #define ANONYMOUS "anonymous"
 

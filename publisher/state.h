@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "bus/bounds.h"
+#include "bus/bus_page.h"
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
@@ -33,8 +34,18 @@
 
 #define TOPIC_UNPUBLISHED_MAX 16384 /* names; records of further ones are counted in all */
 
-struct realm;
 struct session;
+
+struct realm {
+	char name[CONTROL_NAME_MAX + 1];
+	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: what is shown by who has none */
+	char (*patterns)[TB_PATTERN_MAX + 1];
+	size_t pattern_count;
+	uint32_t index; /* what fabrics know it by */
+	bool whole;     /* all topics are in it, there is nothing to hide */
+	struct memory page;
+	struct bus_pulse pulse; /* its count tells of time and of the realm's topics alone */
+};
 
 /* Of one memory: for each listener and realm; NULL: not exposed there. */
 struct exposures {

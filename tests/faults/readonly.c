@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "bus/memory.h"
-#include "publisher/realm.h"
 #include "publisher/state.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/scene.h"

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "publisher/realm.h"
 #include "publisher/state.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/bytewise.h"

@@ -12,7 +12,6 @@
 #include "bus/shm/shm.h"
 #include "bus/words.h"
 #include "bus/bus_page.h"
-#include "publisher/realm.h"
 #include "publisher/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
