@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a bus. */
+#include "publisher/publisher.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,8 +22,10 @@
 #include "publisher/session.h"
 #include "publisher/topic.h"
 
-static void publisher_free(struct tb_publisher *publisher)
+void publisher_free(struct tb_publisher *publisher)
 {
+	if (!publisher)
+		return;
 	for (uint32_t i = 0; i < publisher->topic_count; i++) {
 		announce_close(publisher->topics[i]);
 		endpoints_withdraw(&publisher->topics[i]->exposures);
@@ -64,10 +67,10 @@ static int publisher_build(struct tb_publisher *publisher,
 	publisher->held = options->flags & TB_PUBLISHER_HELD;
 	if (result == 0 && !publisher->held)
 		result = endpoints_watch(publisher);
-	return result < 0 ? result : server_start(publisher);
+	return result;
 }
 
-TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publisher_options *options)
+int publisher_open(struct tb_publisher **out, const struct tb_publisher_options *options)
 {
 	struct tb_publisher *publisher;
 	int result;
@@ -91,6 +94,19 @@ TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publishe
 	}
 	*out = publisher;
 	return 0;
+}
+
+TB_API int tb_publisher_open(struct tb_publisher **out, const struct tb_publisher_options *options)
+{
+	int result = publisher_open(out, options);
+
+	if (result == 0)
+		result = server_start(*out);
+	if (result < 0 && out) {
+		publisher_free(*out);
+		*out = NULL;
+	}
+	return result;
 }
 
 TB_API int tb_publisher_begin(struct tb_publisher *publisher)
@@ -176,17 +192,22 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
 /* -- closing ------------------------------------------------------------------------------------
  */
 
+void publisher_end(struct tb_publisher *publisher)
+{
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		tb_topic_end(publisher->topics[i]);
+	publisher->close_by_ms = clock_ms() + publisher->exit_wait_ms;
+	atomic_store_explicit(&publisher->closing, true, memory_order_release);
+	eventfd_write(publisher->event_fd, 1);
+}
+
 /* A child that was forked has neither the thread nor what it holds locked, and shares all the rest:
  * the descriptors, the memory, the names in the file system. */
 TB_API void tb_publisher_close(struct tb_publisher *publisher)
 {
 	if (!publisher || publisher->process != getpid())
 		return;
-	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		tb_topic_end(publisher->topics[i]);
-	publisher->close_by_ms = clock_ms() + publisher->exit_wait_ms;
-	atomic_store_explicit(&publisher->closing, true, memory_order_release);
-	eventfd_write(publisher->event_fd, 1);
+	publisher_end(publisher);
 	pthread_join(publisher->thread, NULL);
 	publisher_free(publisher);
 }

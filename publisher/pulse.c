@@ -2,8 +2,30 @@
 #include "publisher/pulse.h"
 
 #include "bus/bus_page.h"
+#include "bus/clock.h"
 #include "publisher/announce.h"
 #include "publisher/realm.h"
+
+static uint64_t quarter_ns(const struct tb_publisher *publisher)
+{
+	return UINT64_C(1000000) * PULSE_QUARTER_MS(publisher);
+}
+
+void pulse_begin(struct tb_publisher *publisher)
+{
+	publisher->pulse_due_ns = clock_ns() + quarter_ns(publisher);
+}
+
+/* After a long sleep one pulse is due, not one for each quarter that was missed. */
+bool pulse_due(struct tb_publisher *publisher)
+{
+	const uint64_t now = clock_ns(), quarter = quarter_ns(publisher);
+
+	if (now < publisher->pulse_due_ns)
+		return false;
+	publisher->pulse_due_ns += (now - publisher->pulse_due_ns) / quarter * quarter + quarter;
+	return true;
+}
 
 void pulse_count_silence(struct tb_publisher *publisher)
 {

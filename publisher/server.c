@@ -163,8 +163,6 @@ static void closing_tell(struct tb_publisher *publisher)
 
 static void server_work(struct tb_publisher *publisher, const struct epoll_event *events, int count)
 {
-	uint64_t ticks;
-
 	for (int i = 0; i < count; i++) {
 		struct endpoint *endpoint = events[i].data.ptr;
 
@@ -172,7 +170,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 			endpoint->listener->ops->listener_poll(endpoint->listener);
 	}
 	server_signalled(publisher);
-	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
+	if (!pulse_due(publisher))
 		return;
 	pulse_count_silence(publisher);
 	pulse_write(publisher, REALMS_ALL);
@@ -182,25 +180,40 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 		endpoint_log_second(&publisher->endpoints[i]);
 }
 
+/* One turn, after at most wait_ms of waiting for something to do; -1: any time. */
+static bool server_take(struct tb_publisher *publisher, int wait_ms)
+{
+	struct epoll_event events[16];
+	const int count = epoll_wait(publisher->epoll_fd, events, 16, wait_ms);
+	uint64_t ticks;
+	bool done;
+
+	/* The timer only wakes; the clock decides what is due. */
+	(void)!read(publisher->timer_fd, &ticks, sizeof(ticks));
+	publisher_lock(publisher);
+	server_work(publisher, events, count);
+	done = closing_done(publisher);
+	if (done)
+		closing_tell(publisher);
+	publisher_unlock(publisher);
+	return done;
+}
+
+bool server_turn(struct tb_publisher *publisher)
+{
+	return server_take(publisher, 0);
+}
+
 static void *server_run(void *user)
 {
 	struct tb_publisher *publisher = user;
-	struct epoll_event events[16];
 	bool done = false;
 
-	while (!done) {
-		const bool closing =
-			atomic_load_explicit(&publisher->closing, memory_order_acquire);
-		int count =
-			epoll_wait(publisher->epoll_fd, events, 16, closing ? CLOSING_POLL_MS : -1);
-
-		publisher_lock(publisher);
-		server_work(publisher, events, count);
-		done = closing_done(publisher);
-		if (done)
-			closing_tell(publisher);
-		publisher_unlock(publisher);
-	}
+	while (!done)
+		done = server_take(publisher,
+				   atomic_load_explicit(&publisher->closing, memory_order_acquire)
+					   ? CLOSING_POLL_MS
+					   : -1);
 	return NULL;
 }
 
@@ -209,7 +222,7 @@ static void *server_run(void *user)
 
 int server_open(struct tb_publisher *publisher)
 {
-	const long quarter_ms = publisher->stale_ms / 4;
+	const long quarter_ms = PULSE_QUARTER_MS(publisher);
 	const struct timespec quarter = { quarter_ms / 1000, quarter_ms % 1000 * 1000000 };
 	const struct itimerspec pace = { quarter, quarter };
 	struct epoll_event event = { .events = EPOLLIN };
@@ -217,6 +230,7 @@ int server_open(struct tb_publisher *publisher)
 	publisher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	publisher->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	publisher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	pulse_begin(publisher); /* before the timer: a tick never comes before a pulse is due */
 	if (publisher->epoll_fd < 0 || publisher->event_fd < 0 || publisher->timer_fd < 0 ||
 	    timerfd_settime(publisher->timer_fd, 0, &pace, NULL) < 0 ||
 	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->event_fd, &event) < 0 ||

@@ -184,7 +184,8 @@ struct tb_publisher {
 	pthread_t thread;
 	int epoll_fd, timer_fd, event_fd;
 	_Atomic bool closing;
-	uint64_t close_by_ms; /* on CLOCK_MONOTONIC, set before closing */
+	uint64_t close_by_ms;  /* on CLOCK_MONOTONIC, set before closing */
+	uint64_t pulse_due_ns; /* on CLOCK_MONOTONIC, the control thread's */
 };
 
 static inline void publisher_lock(struct tb_publisher *publisher)
