@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -81,14 +82,14 @@ int options_name_check(const char *what, const char *name)
 		what, name ? name : "", CONTROL_NAME_MAX);
 }
 
+static_assert((int)TB_NOTICE_AUTO - 1 == (int)FABRIC_NOTICES_AUTO &&
+		      (int)TB_NOTICE_NONE - 1 == (int)FABRIC_NOTICES_NONE &&
+		      (int)TB_NOTICE_UD - 1 == (int)FABRIC_NOTICES_UD &&
+		      (int)TB_NOTICE_UDP - 1 == (int)FABRIC_NOTICES_UDP,
+	      "one numbering of notices");
+
 static int notices_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
-	static const enum fabric_notices_kind kinds[] = {
-		[TB_NOTICE_AUTO] = FABRIC_NOTICES_AUTO,
-		[TB_NOTICE_NONE] = FABRIC_NOTICES_NONE,
-		[TB_NOTICE_UD] = FABRIC_NOTICES_UD,
-		[TB_NOTICE_UDP] = FABRIC_NOTICES_UDP,
-	};
 	const uint32_t bytes = options->notice_bytes ? options->notice_bytes : BOUND_NOTICE_BYTES;
 	int result = range_check("notice", options->notice, 0, TB_NOTICE_UDP);
 
@@ -97,7 +98,7 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 				     BOUND_NOTICE_BYTES_MAX);
 	if (result < 0)
 		return result;
-	publisher->notices.kind = kinds[options->notice];
+	publisher->notices.kind = (enum fabric_notices_kind)((int)options->notice - 1);
 	publisher->notices.bytes = bytes;
 	publisher->groups.silent = publisher->notices.kind == FABRIC_NOTICES_NONE;
 	if (options->multicast &&
