@@ -6,12 +6,12 @@
  * knows by that one whether notices reach him. A topic that no network serves has none. */
 #include "publisher/announce.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "bus/address.h"
 #include "bus/bus_page.h"
 #include "bus/clock.h"
+#include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/notice.h"
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "publisher/announce.h"

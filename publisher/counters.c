@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "bus/counters.h"
 #include "bus/error.h"
 #include "publisher/realm.h"
 #include "publisher/sleepers.h"

@@ -9,7 +9,6 @@
 #include "bus/error.h"
 #include "publisher/announce.h"
 #include "publisher/options.h"
-#include "publisher/realm.h"
 
 static int endpoint_open(struct tb_publisher *publisher, const char *address,
 			 const struct fabric_access *access, uint32_t subscribers_max,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bus/error.h"
+#include "bus/control.h"
 #include "publisher/realm.h"
 #include "publisher/session.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/pin.h"
 
-#include "bus/error.h"
 #include "publisher/log.h"
 
 /* Pages that cannot be pinned still work, over shared memory: one warning for the bus. */

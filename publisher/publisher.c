@@ -21,6 +21,7 @@
 #include "publisher/server.h"
 #include "publisher/session.h"
 #include "publisher/topic.h"
+#include "publisher/wakeup.h"
 
 void publisher_free(struct tb_publisher *publisher)
 {

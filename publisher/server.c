@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bus/clock.h"
+#include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/numa.h"
 #include "publisher/answers.h"
@@ -26,6 +27,7 @@
 #include "publisher/realm.h"
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
+#include "publisher/wakeup.h"
 
 #define CLOSING_POLL_MS 20
 

@@ -4,8 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "bus/error.h"
-#include "publisher/realm.h"
+#include "bus/counters.h"
 
 struct session *session_open(struct endpoint *endpoint, struct peer *peer,
 			     const struct realm *realm)

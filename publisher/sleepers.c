@@ -3,7 +3,9 @@
 
 #include <errno.h>
 
+#include "bus/counters.h"
 #include "publisher/session.h"
+#include "publisher/wakeup.h"
 
 /* Of an epoch that is gone there is no head to tell: the revoke says the rest. */
 int sleepers_wake_join(struct join *join)

@@ -8,10 +8,14 @@
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "bus/progress.h"
 #include "bus/random.h"
 #include "bus/record.h"
+#include "bus/region.h"
 #include "publisher/endpoint.h"
+#include "publisher/names.h"
 #include "publisher/pin.h"
+#include "publisher/wakeup.h"
 #include "publisher/writer.h"
 
 #define STEP_MAX 1024

@@ -12,8 +12,11 @@
 #include "bus/counters.h"
 #include "bus/directory.h"
 #include "bus/error.h"
+#include "bus/progress.h"
 #include "bus/record_put.h"
 #include "publisher/announce.h"
+#include "publisher/names.h"
+#include "publisher/wakeup.h"
 
 #define PREFETCH_SLOTS 32
 
