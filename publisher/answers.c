@@ -78,7 +78,7 @@ static int refuse(struct session *session, const struct control_message *asked, 
 static int refuse_topic(struct session *session, const struct control_message *asked, uint32_t id)
 {
 	return refuse(session, asked, id, ENOENT,
-		      "bus %s: found topic id %u, expected one that the catalogue tells",
+		      "bus %s: found topic id %u, expected an id from the catalogue",
 		      session->publisher->name, id);
 }
 
@@ -172,13 +172,12 @@ static int answer_join(struct session *session, const struct control_message *as
 	if (asked->join.epoch != topic->shape.epoch)
 		return refuse(session, asked, asked->join.topic_id, ESTALE,
 			      "topic %s: found epoch %016" PRIx64 ", expected %016" PRIx64
-			      ": it began again meanwhile",
+			      ": the topic was restarted",
 			      topic->name, asked->join.epoch, topic->shape.epoch);
 	if (session->peer->ops->network && !(topic->shape.flags & REGION_FLAG_CHECKED))
-		return refuse(
-			session, asked, asked->join.topic_id, EPROTONOSUPPORT,
-			"topic %s: its records have no check, so only shared memory serves it",
-			topic->name);
+		return refuse(session, asked, asked->join.topic_id, EPROTONOSUPPORT,
+			      "topic %s: unchecked topics are served over shared memory only",
+			      topic->name);
 	result = exposure_of(session, topic, &exposure);
 	if (result < 0)
 		return refuse(session, asked, asked->join.topic_id, -result,

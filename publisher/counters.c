@@ -124,8 +124,9 @@ TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 		return result;
 	publisher_lock(publisher);
 	if (publisher->feed_count == BOUND_FEEDS_MAX) {
-		result = error_set(ENOSPC, "counters %s: there are %d blocks", name,
-				   BOUND_FEEDS_MAX);
+		result = error_set(ENOSPC,
+				   "counters %s: the bus already has its maximum of %d blocks",
+				   name, BOUND_FEEDS_MAX);
 	} else {
 		struct feed_block *feed = &publisher->feeds[publisher->feed_count++];
 

@@ -41,10 +41,10 @@ static int realm_choose(const struct tb_publisher *publisher, const struct contr
 	if (*realm)
 		return 0;
 	if (memcmp(hello->ticket, none, sizeof(none)) == 0)
-		why = "the subscriber shows no ticket, and the publisher asks for one";
+		why = "the subscriber has no ticket, the publisher requires one";
 	else if (publisher->realm_count == 1 &&
 		 memcmp(publisher->realms[0].ticket, none, sizeof(none)) == 0)
-		why = "the subscriber shows a ticket, and the bus has no realms that ask for one";
+		why = "the subscriber has a ticket, but the bus has no realm that needs one";
 	snprintf(reason, FABRIC_REASON_BYTES, "%s", why);
 	return -EACCES;
 }

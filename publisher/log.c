@@ -27,7 +27,7 @@ void endpoint_log_rest(struct endpoint *endpoint)
 {
 	if (endpoint->lines > LINES_PER_SECOND)
 		publisher_log(endpoint->publisher, TB_LOG_WARNING,
-			      "%" PRIu32 " more lines like the last were not written",
+			      "%" PRIu32 " more lines about clients were left out",
 			      endpoint->lines - LINES_PER_SECOND);
 	endpoint->lines = 0;
 }

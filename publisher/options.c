@@ -25,8 +25,10 @@ static int range_check(const char *what, size_t found, uint32_t low, uint32_t hi
 static int list_check(const char *what, const char *const *list, size_t count, uint32_t max)
 {
 	if (count && !list)
-		return error_set(EINVAL, "publisher options: %s: found a count without its list",
-				 what);
+		return error_set(
+			EINVAL,
+			"publisher options: %s: found NULL, expected as many entries as its count",
+			what);
 	if (count > max)
 		return error_set(EINVAL, "publisher options: %s: found %zu, expected 0 to %u", what,
 				 count, max);
@@ -60,8 +62,8 @@ static int listen_check(const struct tb_publisher_options *options)
 		for (size_t j = 0; j < i; j++)
 			if (same_place(listen[i], listen[j]))
 				return error_set(EADDRINUSE,
-						 "publisher options: listen[%zu]: found %s, which "
-						 "is at listen[%zu] already",
+						 "publisher options: listen[%zu]: found %s, "
+						 "which listen[%zu] has already",
 						 i, listen[i], j);
 	return result;
 }
@@ -145,8 +147,10 @@ static int places_take(struct tb_publisher *publisher, const struct tb_publisher
 		if (result < 0)
 			return error_prefix(result, "publisher options: numa: ");
 	} else if (publisher->node != NUMA_ANY && numa_check(publisher->node) < 0) {
-		publisher_log(publisher, TB_LOG_WARNING,
-			      "the RDMA device's node: %s; topics' memory lies on any", tb_error());
+		publisher_log(
+			publisher, TB_LOG_WARNING,
+			"the RDMA device's node: %s; memory of topics is allocated on any node",
+			tb_error());
 		publisher->node = NUMA_ANY;
 	}
 	return 0;

@@ -77,7 +77,8 @@ int publisher_open(struct tb_publisher **out, const struct tb_publisher_options 
 	int result;
 
 	if (!out)
-		return error_set(EINVAL, "publisher: found no place for it");
+		return error_set(
+			EINVAL, "publisher: found NULL, expected an address for the new publisher");
 	*out = NULL;
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL, "publisher options: found size %zu, expected %zu or more",
@@ -126,11 +127,11 @@ static int publisher_room(struct tb_publisher *publisher, const char *name)
 {
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		if (strcmp(publisher->topics[i]->name, name) == 0)
-			return error_set(EEXIST, "topic %s: the bus has a topic of this name",
-					 name);
+			return error_set(
+				EEXIST, "topic %s: the bus already has a topic of this name", name);
 	if (publisher->topic_count == publisher->topics_max)
-		return error_set(ENOSPC, "topic %s: the bus has its %u topics", name,
-				 publisher->topics_max);
+		return error_set(ENOSPC, "topic %s: the bus already has its maximum of %u topics",
+				 name, publisher->topics_max);
 	return 0;
 }
 
@@ -167,7 +168,8 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	publisher_unlock(publisher);
 	if (result == 0 && !topic->realms)
 		publisher_log(publisher, TB_LOG_WARNING,
-			      "topic %s: it is in no realm: nobody can read it", topic->name);
+			      "topic %s: no realm includes it, so no client can read it",
+			      topic->name);
 	if (result < 0)
 		topic_close(topic);
 	else

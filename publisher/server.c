@@ -237,7 +237,8 @@ int server_open(struct tb_publisher *publisher)
 	    timerfd_settime(publisher->timer_fd, 0, &pace, NULL) < 0 ||
 	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->event_fd, &event) < 0 ||
 	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->timer_fd, &event) < 0)
-		return error_set(errno, "bus %s: no descriptors for its thread: %s",
+		return error_set(errno,
+				 "bus %s: cannot create the control thread's descriptors: %s",
 				 publisher->name, strerror(errno));
 	return 0;
 }
@@ -308,7 +309,8 @@ int server_start(struct tb_publisher *publisher)
 				 publisher->cpu, online);
 	}
 	if (code)
-		return error_set(code, "bus %s: no thread: %s", publisher->name, strerror(code));
+		return error_set(code, "bus %s: cannot start the control thread: %s",
+				 publisher->name, strerror(code));
 	pthread_setname_np(publisher->thread, "tickbus-control");
 	return 0;
 }

@@ -99,7 +99,7 @@ static int session_drop(struct session *session, int result)
 {
 	struct peer *peer = session->peer;
 
-	peer->ops->drop(peer, result == -EAGAIN ? "it does not take its messages" : tb_error());
+	peer->ops->drop(peer, result == -EAGAIN ? "it does not read its messages" : tb_error());
 	session_close(session);
 	return -ENOTCONN;
 }

@@ -98,7 +98,7 @@ int topic_options_check(const struct tb_topic_options *options)
 	if (!options->schema)
 		return error_set(EINVAL, "topic %s: found no schema", options->name);
 	if (options->flags & ~known)
-		return error_set(EINVAL, "topic %s: found flags 0x%x, expected none but 0x%x",
+		return error_set(EINVAL, "topic %s: found flags 0x%x, expected flags of 0x%x only",
 				 options->name, options->flags, known);
 	return pattern_name_check(options->name);
 }

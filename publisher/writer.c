@@ -72,7 +72,7 @@ static inline bool kind_ours(uint8_t kind)
 static int update_refused(const struct tb_topic *topic, const struct tb_update *update)
 {
 	if (topic->ended)
-		return error_set(ESHUTDOWN, "topic %s: it has ended", topic->name);
+		return error_set(ESHUTDOWN, "topic %s has ended", topic->name);
 	if (update->size < sizeof(*update))
 		return error_set(EINVAL,
 				 "topic %s: found an update of size %zu, expected %zu or more",
@@ -81,7 +81,8 @@ static int update_refused(const struct tb_topic *topic, const struct tb_update *
 		return error_set(EINVAL, "topic %s: found kind %u, expected 1 to %d, or %d to 255",
 				 topic->name, update->kind, TB_KIND_HOLE, TB_KIND_USER);
 	if (update->instrument >= topic->names.count)
-		return error_set(EINVAL, "topic %s: found instrument %u, expected one of %u",
+		return error_set(EINVAL,
+				 "topic %s: found instrument %u, expected a number below %u",
 				 topic->name, update->instrument, topic->names.count);
 	if (!update->data && update->length > 0)
 		return error_set(EINVAL, "topic %s: found a payload of %u bytes at NULL",
@@ -214,12 +215,13 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	if (result < 0)
 		return error_prefix(result, "topic %s: ", topic->name);
 	if (topic->ended)
-		return error_set(ESHUTDOWN, "topic %s: it has ended", topic->name);
+		return error_set(ESHUTDOWN, "topic %s has ended", topic->name);
 	index = names_add(&topic->names, name, 0);
 	if (index < 0)
-		return error_set(ENOSPC,
-				 "topic %s: no room for instrument %s: the directory has its %u",
-				 topic->name, name, topic->names.capacity);
+		return error_set(
+			ENOSPC,
+			"topic %s: cannot add instrument %s: the directory has its maximum of %u",
+			topic->name, name, topic->names.capacity);
 	directory_store(topic->directory, (uint32_t)index, name, topic->directory_salt);
 	/* A reader of shared memory sees a record before its flush: it must find the name (D-I1).
 	 */

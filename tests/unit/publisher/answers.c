@@ -90,7 +90,7 @@ Test(answers, schema_comes_in_parts_unchanged)
 	expect_refusal(client_ask(&client, message), 1, ERANGE, text);
 	message.schema.topic_id = 2;
 	expect_refusal(client_ask(&client, message), 2, ENOENT,
-		       "bus test: found topic id 2, expected one that the catalogue tells");
+		       "bus test: found topic id 2, expected an id from the catalogue");
 	tb_schema_free(schema);
 }
 
@@ -106,12 +106,12 @@ Test(answers, repeated_join_counts_once_until_leave)
 	client_open(&client);
 	epoch = epoch_of("t");
 	expect_refusal(join(&client, 0, epoch), 0, ENOENT,
-		       "bus test: found topic id 0, expected one that the catalogue tells");
+		       "bus test: found topic id 0, expected an id from the catalogue");
 	expect_refusal(join(&client, 2, epoch), 2, ENOENT,
-		       "bus test: found topic id 2, expected one that the catalogue tells");
+		       "bus test: found topic id 2, expected an id from the catalogue");
 	snprintf(text, sizeof(text),
 		 "topic t: found epoch %016" PRIx64 ", expected %016" PRIx64
-		 ": it began again meanwhile",
+		 ": the topic was restarted",
 		 epoch + 1, epoch);
 	expect_refusal(join(&client, 1, epoch + 1), 1, ESTALE, text);
 	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0);
@@ -376,7 +376,7 @@ Test(answers, client_that_reads_nothing_is_dropped_alone)
 		result = ops->link_send(client.link, bytes, length);
 	while ((result == 0 || result == -EAGAIN) && scene_now_ms() < late_ms);
 	cr_assert_eq(result, -ECONNRESET);
-	cr_expect(was_logged("was dropped: it does not take its messages"), "%s", logged);
+	cr_expect(was_logged("was dropped: it does not read its messages"), "%s", logged);
 	cr_expect_eq(bus_counter(BUS_DROPPED), 1);
 	cr_expect_eq(bus_counter(BUS_SUBSCRIBERS), 1);
 	client_close(&client);

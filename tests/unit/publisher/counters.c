@@ -118,7 +118,7 @@ Test(counters, unpublished_names_are_paged)
 	cr_expect_eq(client_ask(&client, message)->unpublished_names.count, 0);
 	message.unpublished.topic_id = 9;
 	expect_refusal(client_ask(&client, message), 9, ENOENT,
-		       "bus test: found topic id 9, expected one that the catalogue tells");
+		       "bus test: found topic id 9, expected an id from the catalogue");
 }
 
 static void keep_unpublished(void *user, const struct tb_unpublished *unpublished)

@@ -19,8 +19,7 @@ Test(hello, unsupported_hello_is_refused_with_reason)
 		EPROTO, "the subscriber needs features 0x10, the publisher has none");
 	expect_refused_hello(
 		(struct control_hello){ .version_low = 1, .version_high = 1, .ticket = { 0, 1 } },
-		EACCES,
-		"the subscriber shows a ticket, and the bus has no realms that ask for one");
+		EACCES, "the subscriber has a ticket, but the bus has no realm that needs one");
 	client_connect(&client, "hello", 5);
 	cr_expect_eq(client.code, EPROTO);
 	cr_expect_str_eq(client.why, "hello message of 5 bytes: is not from a tickbus at byte 0");
