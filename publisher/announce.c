@@ -90,15 +90,15 @@ static int notice_group_find(struct tb_topic *topic, const char *text)
 	return index;
 }
 
-void announce_told(const struct endpoint *endpoint, const struct tb_topic *topic,
-		   struct fabric_notices *told)
+void announce_describe(const struct endpoint *endpoint, const struct tb_topic *topic,
+		       struct fabric_notices *notices)
 {
 	const struct notice_group *notice_group =
 		&endpoint->publisher->notice_groups[topic->notice_group];
 
-	memset(told, 0, sizeof(*told));
+	memset(notices, 0, sizeof(*notices));
 	if (notice_group->announcers[endpoint->index] && is_announced(topic))
-		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, told);
+		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, notices);
 }
 
 /* -- a topic's ----------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ static uint64_t *heads_number(struct endpoint *endpoint, struct notice_group *no
 	return &notice_group->notices[endpoint->index];
 }
 
-static void heads_send(struct endpoint *endpoint, const struct notice_group *notice_group,
-		       struct notice_writer *writer)
+static void datagram_send(struct endpoint *endpoint, const struct notice_group *notice_group,
+			  struct notice_writer *writer)
 {
 	struct announcer *announcer = notice_group->announcers[endpoint->index];
 	const size_t length = notice_finish(writer);
@@ -179,7 +179,7 @@ static void heads_send(struct endpoint *endpoint, const struct notice_group *not
 }
 
 /* As many datagrams as it takes. */
-static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_group, size_t limit,
+static void heads_send(struct endpoint *endpoint, struct notice_group *notice_group, size_t limit,
 		       const struct bus_entry *entries, uint32_t count)
 {
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -192,16 +192,16 @@ static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_gr
 		    notice_entry(&writer, entry->topic_id, entry->epoch, entry->head) == 0)
 			continue;
 		if (writer.bytes)
-			heads_send(endpoint, notice_group, &writer);
+			datagram_send(endpoint, notice_group, &writer);
 		notice_begin(&writer, bytes, limit, endpoint->publisher->bus_id, clock_real_ns());
 		notice_number(&writer, 0, ++*heads_number(endpoint, notice_group));
 		notice_entry(&writer, entry->topic_id, entry->epoch, entry->head);
 	}
 	if (writer.bytes)
-		heads_send(endpoint, notice_group, &writer);
+		datagram_send(endpoint, notice_group, &writer);
 }
 
-static void notice_group_tell(struct tb_publisher *publisher, uint32_t index)
+static void notice_group_send(struct tb_publisher *publisher, uint32_t index)
 {
 	struct notice_group *notice_group = &publisher->notice_groups[index];
 	struct bus_entry entries[BOUND_TOPICS_MAX];
@@ -223,12 +223,12 @@ static void notice_group_tell(struct tb_publisher *publisher, uint32_t index)
 			continue;
 		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, &notices);
 		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= BOUND_NOTICE_BYTES_MIN)
-			heads_tell(endpoint, notice_group, notices.bytes, entries, count);
+			heads_send(endpoint, notice_group, notices.bytes, entries, count);
 	}
 }
 
 void announce_heads(struct tb_publisher *publisher)
 {
 	for (uint32_t i = 0; i < publisher->notice_group_count; i++)
-		notice_group_tell(publisher, i);
+		notice_group_send(publisher, i);
 }

@@ -16,7 +16,7 @@ void announce_topic(struct tb_topic *);
 /* All heads, each to its topic's group; with each pulse, under the lock. */
 void announce_heads(struct tb_publisher *);
 /* How a topic's notices travel from a endpoint. */
-void announce_told(const struct endpoint *, const struct tb_topic *, struct fabric_notices *);
+void announce_describe(const struct endpoint *, const struct tb_topic *, struct fabric_notices *);
 void announce_end(struct tb_publisher *);
 
 #endif

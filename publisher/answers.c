@@ -35,23 +35,23 @@ static struct tb_topic *topic_of(const struct session *session, uint32_t id)
  * topic can have once for all, since none of them is ever granted. */
 static bool refused_before(struct session *session, uint32_t topic_id, bool refused)
 {
-	const uint32_t place = topic_id <= BOUND_TOPICS_MAX ? topic_id : 0;
-	uint64_t *word = &session->refused[place / 64];
-	const uint64_t bit = UINT64_C(1) << place % 64, before = *word & bit;
+	const uint32_t index = topic_id <= BOUND_TOPICS_MAX ? topic_id : 0;
+	uint64_t *word = &session->refused[index / 64];
+	const uint64_t bit = UINT64_C(1) << index % 64, before = *word & bit;
 
 	*word = refused ? *word | bit : *word & ~bit;
 	return before;
 }
 
 /* For the log, once until it works: what is short is asked for again with each pulse. */
-static void join_refused(struct session *session, uint32_t topic_id, const char *words)
+static void join_refused(struct session *session, uint32_t topic_id, const char *text)
 {
-	char who[64], line[sizeof(who) + CONTROL_WORDS_MAX + 32];
+	char name[64], line[sizeof(name) + CONTROL_WORDS_MAX + 32];
 
 	if (refused_before(session, topic_id, true))
 		return;
-	session->peer->ops->peer_words(session->peer, who, sizeof(who));
-	snprintf(line, sizeof(line), "%s was refused a join: %s", who, words);
+	session->peer->ops->peer_words(session->peer, name, sizeof(name));
+	snprintf(line, sizeof(line), "%s was refused a join: %s", name, text);
 	endpoint_log(&session->publisher->endpoints[session->listener], line);
 }
 
@@ -83,19 +83,19 @@ static int refuse_topic(struct session *session, const struct control_message *a
 }
 
 static void topic_describe(const struct session *session, const struct tb_topic *topic,
-			   struct control_topic *told)
+			   struct control_topic *out)
 {
 	size_t length;
 
 	tb_schema_text(topic->schema, &length);
-	told->shape = topic->shape;
-	told->state = atomic_load_explicit(&topic->end_due, memory_order_acquire) ? TOPIC_ENDED
-										  : TOPIC_LIVE;
-	told->schema_version = tb_schema_version(topic->schema);
-	told->schema_bytes = (uint32_t)length;
-	announce_told(&session->publisher->endpoints[session->listener], topic, &told->notices);
-	snprintf(told->name, sizeof(told->name), "%s", topic->name);
-	snprintf(told->schema, sizeof(told->schema), "%s", tb_schema_name(topic->schema));
+	out->shape = topic->shape;
+	out->state = atomic_load_explicit(&topic->end_due, memory_order_acquire) ? TOPIC_ENDED
+										 : TOPIC_LIVE;
+	out->schema_version = tb_schema_version(topic->schema);
+	out->schema_bytes = (uint32_t)length;
+	announce_describe(&session->publisher->endpoints[session->listener], topic, &out->notices);
+	snprintf(out->name, sizeof(out->name), "%s", topic->name);
+	snprintf(out->schema, sizeof(out->schema), "%s", tb_schema_name(topic->schema));
 }
 
 static int answer_catalogue(struct session *session, const struct control_message *asked)

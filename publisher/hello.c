@@ -54,19 +54,19 @@ int hello_answer(void *user, struct peer *peer, const void *hello, size_t bytes,
 {
 	struct endpoint *endpoint = user;
 	struct tb_publisher *publisher = endpoint->publisher;
-	struct control_hello told;
+	struct control_hello asked;
 	struct control_welcome answer = { .bus_id = publisher->bus_id,
 					  .stale_ms = publisher->stale_ms,
 					  .topics_max = publisher->topics_max };
 	const struct realm *realm = NULL;
-	int result = control_hello_decode(hello, bytes, &told);
+	int result = control_hello_decode(hello, bytes, &asked);
 
 	if (result < 0)
 		snprintf(reason, FABRIC_REASON_BYTES, "%s", tb_error());
 	else
-		result = hello_check(&told, reason);
+		result = hello_check(&asked, reason);
 	if (result == 0)
-		result = realm_choose(publisher, &told, &realm, reason);
+		result = realm_choose(publisher, &asked, &realm, reason);
 	if (result == 0 && !session_open(endpoint, peer, realm)) {
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the publisher has no memory for another subscriber");
@@ -74,8 +74,8 @@ int hello_answer(void *user, struct peer *peer, const void *hello, size_t bytes,
 	}
 	if (result < 0)
 		return result;
-	answer.version =
-		told.version_high < CONTROL_VERSION_HIGH ? told.version_high : CONTROL_VERSION_HIGH;
+	answer.version = asked.version_high < CONTROL_VERSION_HIGH ? asked.version_high
+								   : CONTROL_VERSION_HIGH;
 	memcpy(answer.name, publisher->name, sizeof(answer.name));
 	*given = endpoint->pages[realm->index];
 	answer.key = (*given)->ops->key(*given);

@@ -12,15 +12,15 @@
 void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level,
 		   const char *format, ...)
 {
-	char words[1024];
+	char text[1024];
 	va_list args;
 
 	if (!publisher->log)
 		return;
 	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	publisher->log(publisher->log_user, level, words);
+	publisher->log(publisher->log_user, level, text);
 }
 
 void endpoint_log_rest(struct endpoint *endpoint)

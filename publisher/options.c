@@ -39,17 +39,17 @@ static int list_check(const char *what, const char *const *list, size_t count, u
 }
 
 /* However they are written: knobs make no other address. */
-static bool same_place(const char *one, const char *other)
+static bool is_same_address(const char *one, const char *other)
 {
-	const char *places[2];
+	const char *parts[2];
 	struct address read[2];
-	const struct fabric_ops *ops = fabric_find(one, &places[0]);
+	const struct fabric_ops *ops = fabric_find(one, &parts[0]);
 
-	if (!ops || ops != fabric_find(other, &places[1]))
+	if (!ops || ops != fabric_find(other, &parts[1]))
 		return false;
-	if (!ops->network || address_parse(places[0], &read[0]) < 0 ||
-	    address_parse(places[1], &read[1]) < 0)
-		return strcmp(places[0], places[1]) == 0;
+	if (!ops->network || address_parse(parts[0], &read[0]) < 0 ||
+	    address_parse(parts[1], &read[1]) < 0)
+		return strcmp(parts[0], parts[1]) == 0;
 	return address_same(&read[0].host, &read[1].host);
 }
 
@@ -60,7 +60,7 @@ static int listen_check(const struct tb_publisher_options *options)
 
 	for (size_t i = 0; result == 0 && i < options->listen_count; i++)
 		for (size_t j = 0; j < i; j++)
-			if (same_place(listen[i], listen[j]))
+			if (is_same_address(listen[i], listen[j]))
 				return error_set(EADDRINUSE,
 						 "publisher options: listen[%zu]: found %s, "
 						 "which listen[%zu] has already",
@@ -122,22 +122,22 @@ static int node_default(const struct tb_publisher_options *options)
 	return NUMA_ANY;
 }
 
-static int place_check(const char *what, uint32_t place)
+static int on_check(const char *what, uint32_t number)
 {
-	if (place <= CPU_SETSIZE)
+	if (number <= CPU_SETSIZE)
 		return 0;
 	return error_set(EINVAL,
 			 "publisher options: %s: found TB_ON(%u), expected 0 or TB_ON(0) to "
 			 "TB_ON(%d)",
-			 what, place - 1, CPU_SETSIZE - 1);
+			 what, number - 1, CPU_SETSIZE - 1);
 }
 
-static int places_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
+static int binding_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
-	int result = place_check("cpu", options->cpu);
+	int result = on_check("cpu", options->cpu);
 
 	if (result == 0)
-		result = place_check("numa", options->numa);
+		result = on_check("numa", options->numa);
 	if (result < 0)
 		return result;
 	publisher->cpu = (int)options->cpu - 1;
@@ -189,7 +189,7 @@ int options_take(struct tb_publisher *publisher, const struct tb_publisher_optio
 		memcpy(publisher->name, options->name, strlen(options->name) + 1);
 	if (result == 0)
 		result = notices_take(publisher, options);
-	return result < 0 ? result : places_take(publisher, options);
+	return result < 0 ? result : binding_take(publisher, options);
 }
 
 int options_users(const struct tb_publisher_options *options, uid_t *users)

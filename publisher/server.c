@@ -53,14 +53,14 @@ static void on_message(void *user, struct peer *peer, const void *bytes, size_t 
 static void on_gone(void *user, struct peer *peer, const char *why)
 {
 	struct tb_publisher *publisher = ((struct endpoint *)user)->publisher;
-	char who[64];
+	char name[64];
 
-	peer->ops->peer_words(peer, who, sizeof(who));
-	publisher_log(publisher, TB_LOG_DEBUG, "%s left: %s", who, why);
+	peer->ops->peer_words(peer, name, sizeof(name));
+	publisher_log(publisher, TB_LOG_DEBUG, "%s left: %s", name, why);
 	session_close(peer->user);
 }
 
-static void on_log(void *user, enum fabric_log kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *text)
 {
 	struct endpoint *endpoint = user;
 
@@ -69,7 +69,7 @@ static void on_log(void *user, enum fabric_log kind, const char *words)
 			&endpoint->publisher
 				 ->counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED : BUS_DROPPED],
 			1);
-	endpoint_log(endpoint, words);
+	endpoint_log(endpoint, text);
 }
 
 const struct listener_calls server_calls = {
@@ -84,7 +84,7 @@ const struct listener_calls server_calls = {
 
 /* A revoke is for those who have the memory of an epoch that is gone, an ending for the others: who
  * was quick may have joined the new epoch before this. */
-static void tell(struct tb_topic *topic, enum control_type type)
+static void joins_send(struct tb_topic *topic, enum control_type type)
 {
 	for (struct join *join = topic->joins, *next; join; join = next) {
 		const bool gone = join->epoch != topic->shape.epoch;
@@ -104,16 +104,16 @@ static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *top
 {
 	const uint64_t restarts = atomic_load_explicit(&topic->restarts, memory_order_relaxed);
 
-	if (restarts != topic->restarts_told) {
-		topic->restarts_told = restarts;
+	if (restarts != topic->restarts_sent) {
+		topic->restarts_sent = restarts;
 		realms_change(publisher, topic);
 		pulse_write(publisher, topic->realms);
-		tell(topic, CONTROL_REVOKE);
+		joins_send(topic, CONTROL_REVOKE);
 	}
-	if (atomic_load_explicit(&topic->end_due, memory_order_acquire) && !topic->end_told) {
-		topic->end_told = true;
+	if (atomic_load_explicit(&topic->end_due, memory_order_acquire) && !topic->end_sent) {
+		topic->end_sent = true;
 		pulse_write(publisher, topic->realms);
-		tell(topic, CONTROL_ENDING);
+		joins_send(topic, CONTROL_ENDING);
 	}
 	sleepers_wake(topic);
 }
@@ -146,9 +146,9 @@ static bool closing_done(const struct tb_publisher *publisher)
 	return true;
 }
 
-static void closing_tell(struct tb_publisher *publisher)
+static void closing_log(struct tb_publisher *publisher)
 {
-	char who[64];
+	char name[64];
 
 	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
 		endpoint_log_rest(&publisher->endpoints[i]);
@@ -156,9 +156,9 @@ static void closing_tell(struct tb_publisher *publisher)
 	     session = session->next) {
 		if (!session->joins)
 			continue;
-		session->peer->ops->peer_words(session->peer, who, sizeof(who));
+		session->peer->ops->peer_words(session->peer, name, sizeof(name));
 		publisher_log(publisher, TB_LOG_WARNING,
-			      "%s had not read to the end of topic %s when the bus closed", who,
+			      "%s had not read to the end of topic %s when the bus closed", name,
 			      session->joins->topic->name);
 	}
 }
@@ -196,7 +196,7 @@ static bool server_take(struct tb_publisher *publisher, int wait_ms)
 	server_work(publisher, events, count);
 	done = closing_done(publisher);
 	if (done)
-		closing_tell(publisher);
+		closing_log(publisher);
 	publisher_unlock(publisher);
 	return done;
 }

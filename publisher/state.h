@@ -99,8 +99,8 @@ struct tb_topic {
 	struct join *joins;
 	uint32_t join_count;
 	uint64_t silent; /* quarters of the stale bound without a call of the writer */
-	uint64_t restarts_told;
-	bool end_told;
+	uint64_t restarts_sent;
+	bool end_sent;
 };
 
 /* A subscriber's hold on a topic. In two lists: its topic's and its session's. */

@@ -202,7 +202,7 @@ static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
 	names_clear(&topic->names);
 	topic_aim(topic);
 	atomic_store_explicit(&topic->end_due, 0, memory_order_relaxed);
-	topic->end_told = false;
+	topic->end_sent = false;
 	counter_add(&topic->restarts, 1);
 }
 

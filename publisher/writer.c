@@ -36,7 +36,7 @@ static void touch(struct tb_topic *topic)
 
 /* The line, and where it has a new head, who is told of it: sleepers, and the network where there
  * is one. */
-static void line_tell(struct tb_topic *topic)
+static void line_publish(struct tb_topic *topic)
 {
 	const bool moved = topic->progress.head != topic->sequence;
 
@@ -52,7 +52,7 @@ TB_API int tb_flush(struct tb_topic *topic)
 {
 	touch(topic);
 	if (topic->progress.head != topic->sequence)
-		line_tell(topic);
+		line_publish(topic);
 	return 0;
 }
 
@@ -60,7 +60,7 @@ TB_API int tb_flush(struct tb_topic *topic)
 static void step(struct tb_topic *topic)
 {
 	topic->progress.reserved = topic->sequence + topic->step;
-	line_tell(topic);
+	line_publish(topic);
 }
 
 /* Those between ours and the users' are left for later versions to give a meaning to. */
@@ -226,7 +226,7 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	/* A reader of shared memory sees a record before its flush: it must find the name (D-I1).
 	 */
 	topic->progress.instruments = topic->names.count;
-	line_tell(topic);
+	line_publish(topic);
 	return (int)index;
 }
 

@@ -280,7 +280,7 @@ static uint64_t told(const struct tb_topic *topic)
 	uint64_t restarts;
 
 	publisher_lock(publisher);
-	restarts = topic->restarts_told;
+	restarts = topic->restarts_sent;
 	publisher_unlock(publisher);
 	return restarts;
 }
