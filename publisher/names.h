@@ -14,7 +14,7 @@ struct names_entry {
 
 struct names {
 	struct names_entry *entries; /* in order of their arrival */
-	uint32_t *places; /* index + 1 into entries, 0: free; twice the capacity or more */
+	uint32_t *buckets; /* index + 1 into entries, 0: free; twice the capacity or more */
 	uint32_t capacity, count, mask;
 };
 

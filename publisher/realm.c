@@ -9,8 +9,8 @@
 
 #include "bus/error.h"
 #include "bus/pattern.h"
-#include "bus/bounds.h"
-#include "publisher/publisher.h"
+#include "publisher/options.h"
+#include "publisher/pin.h"
 
 #define ANONYMOUS "anonymous"
 
@@ -27,13 +27,14 @@ static int ticket_check(size_t i, const struct tb_realm *asked)
 		return error_set(
 			EINVAL,
 			"publisher options: realms[%zu]: found %s without a ticket, expected "
-			"one of any realm but " ANONYMOUS,
+			"a ticket for each realm but " ANONYMOUS,
 			i, asked->name);
 	if (asked->ticket && strcmp(asked->name, ANONYMOUS) == 0)
-		return error_set(EINVAL,
-				 "publisher options: realms[%zu]: found " ANONYMOUS
-				 " with a ticket, expected none: it is for those who have none",
-				 i);
+		return error_set(
+			EINVAL,
+			"publisher options: realms[%zu]: found " ANONYMOUS
+			" with a ticket, expected no ticket: this realm is for clients without one",
+			i);
 	if (asked->ticket && memcmp(asked->ticket, no_ticket, sizeof(no_ticket)) == 0)
 		return error_set(
 			EINVAL,
@@ -52,13 +53,13 @@ static int new_check(const struct tb_publisher *publisher, const struct realm *r
 		if (strcmp(other->name, realm->name) == 0)
 			return error_set(EINVAL,
 					 "publisher options: realms[%u]: found the name %s again, "
-					 "expected each once",
+					 "expected each name once",
 					 realm->index, realm->name);
 		if (memcmp(other->ticket, realm->ticket, sizeof(realm->ticket)) == 0)
 			return error_set(
 				EINVAL,
 				"publisher options: realms[%u]: found the ticket of realm %s "
-				"again, expected each once",
+				"again, expected each ticket once",
 				realm->index, other->name);
 	}
 	return 0;
@@ -96,10 +97,10 @@ static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 	if (asked->size != size)
 		return error_set(EINVAL,
 				 "publisher options: realms[%u]: found size %zu, expected %zu as "
-				 "in the first",
+				 "in realms[0]",
 				 realm->index, asked->size, size);
 	snprintf(what, sizeof(what), "realms[%u].name", realm->index);
-	result = publisher_name_check(what, asked->name);
+	result = options_name_check(what, asked->name);
 	if (result == 0)
 		result = ticket_check(realm->index, asked);
 	if (result < 0)
@@ -155,7 +156,7 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 			result = memory_create(&realm->page, "tickbus-bus-page",
 					       bus_page_bytes(publisher->topics_max));
 		if (result == 0)
-			publisher_pin(publisher, &realm->page);
+			pin_memory(publisher, &realm->page);
 	}
 	return result;
 }

@@ -9,23 +9,9 @@
 #ifndef TICKBUS_PUBLISHER_REALM_H
 #define TICKBUS_PUBLISHER_REALM_H
 
-#include "bus/bus_page.h"
-#include "bus/control.h"
-#include "bus/memory.h"
-#include "tickbus/publisher.h"
+#include "publisher/state.h"
 
 #define REALMS_ALL UINT32_MAX /* a bit for each */
-
-struct realm {
-	char name[CONTROL_NAME_MAX + 1];
-	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: what is shown by who has none */
-	char (*patterns)[TB_PATTERN_MAX + 1];
-	size_t pattern_count;
-	uint32_t index; /* what fabrics know it by */
-	bool whole;     /* all topics are in it, there is nothing to hide */
-	struct memory page;
-	struct bus_pulse pulse; /* its count tells of time and of the realm's topics alone */
-};
 
 /* Makes the realms that the options ask for, with their pages. */
 int realms_open(struct tb_publisher *, const struct tb_publisher_options *);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bus/shm/shm.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "subscriber/subscriber.h"
 #include "tests/stress/steps.h"
 #include "tests/support/deadline.h"

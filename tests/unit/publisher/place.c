@@ -304,7 +304,7 @@ Test(place, of_memory_that_the_kernel_lets_nobody_choose_is_refused_or_passed_ov
 	cr_assert_eq(open_at("placed:test", 0, 0), 0, "%s", tb_error());
 	cr_expect_str_eq(logged,
 			 "the RDMA device's node: memory cannot be placed on node 0: Operation "
-			 "not permitted; topics' memory lies on any");
+			 "not permitted; memory of topics is allocated on any node");
 	topic = scene_topic(publisher, "anywhere", 64, 0);
 	cr_expect_not_null(topic);
 }

@@ -49,16 +49,15 @@ Test(options, wrong_realms_are_refused)
 		{ { DESK, { REALM, "a/b", two, all, 1 } }, WHAT "[1].name: found \"a/b\", " NAME },
 		{ { DESK, { REALM, NULL, two, all, 1 } }, WHAT "[1].name: found \"\", " NAME },
 		{ { DESK, { REALM, "desk", two, all, 1 } },
-		  WHAT "[1]: found the name desk again, expected each once" },
+		  WHAT "[1]: found the name desk again, expected each name once" },
 		{ { DESK, { REALM, "risk", one, all, 1 } },
-		  WHAT "[1]: found the ticket of realm desk again, expected each once" },
+		  WHAT "[1]: found the ticket of realm desk again, expected each ticket once" },
 		{ { DESK, { REALM, "risk", NULL, all, 1 } },
-		  WHAT
-		  "[1]: found risk without a ticket, expected one of any realm but anonymous" },
+		  WHAT "[1]: found risk without a ticket, expected a ticket for each realm but "
+		       "anonymous" },
 		{ { DESK, { REALM, "anonymous", two, all, 1 } },
-		  WHAT
-		  "[1]: found anonymous with a ticket, expected none: it is for those who have "
-		  "none" },
+		  WHAT "[1]: found anonymous with a ticket, expected no ticket: this realm is for "
+		       "clients without one" },
 		{ { DESK, { REALM, "risk", zeros, all, 1 } },
 		  WHAT "[1]: found a ticket of zeros, expected random bytes" },
 		{ { DESK, { REALM, "risk", two, all, 0 } },
@@ -115,7 +114,7 @@ Test(options, realms_of_a_wrong_size_are_refused)
 		realms[1].size = sizes[i];
 		cr_expect_eq(bus_open(realms, 2), -EINVAL);
 		snprintf(words, sizeof(words),
-			 WHAT "[1]: found size %zu, expected %zu as in the first", sizes[i], REALM);
+			 WHAT "[1]: found size %zu, expected %zu as in realms[0]", sizes[i], REALM);
 		cr_expect_str_eq(tb_error(), words);
 	}
 }

@@ -11,7 +11,8 @@
 #include "bus/error.h"
 #include "bus/shm/shm.h"
 #include "bus/words.h"
-#include "publisher/publisher.h"
+#include "bus/bus_page.h"
+#include "publisher/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
@@ -85,7 +86,7 @@ Test(topic, one_that_cannot_be_added_is_refused_before_its_memory_is_made)
 	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
 	options.slots = 1u << 24; /* 64 GiB */
 	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -EEXIST);
-	cr_expect_str_eq(tb_error(), "topic t: the bus has a topic of this name");
+	cr_expect_str_eq(tb_error(), "topic t: the bus already has a topic of this name");
 	cr_expect_null(topic);
 	for (int i = 1; i < 21; i++) {
 		char name[16];
@@ -95,7 +96,8 @@ Test(topic, one_that_cannot_be_added_is_refused_before_its_memory_is_made)
 	}
 	options.name = "one-more";
 	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -ENOSPC);
-	cr_expect_str_eq(tb_error(), "topic one-more: the bus has its 21 topics");
+	cr_expect_str_eq(tb_error(),
+			 "topic one-more: the bus already has its maximum of 21 topics");
 	tb_schema_free(schema);
 }
 
@@ -278,7 +280,7 @@ static uint64_t told(const struct tb_topic *topic)
 	uint64_t restarts;
 
 	publisher_lock(publisher);
-	restarts = topic->restarts_told;
+	restarts = topic->restarts_sent;
 	publisher_unlock(publisher);
 	return restarts;
 }

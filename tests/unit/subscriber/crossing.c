@@ -13,7 +13,7 @@
 #include "bus/error.h"
 #include "bus/notice.h"
 #include "bus/shm/shm.h"
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"

@@ -10,7 +10,7 @@
 
 #include "bus/error.h"
 #include "bus/shm/shm.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "subscriber/subscriber.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
