@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: what a flush tells the network, once, whoever listens; and the heads of all topics with
- * each pulse, so that a lost notice is made good and an idle bus is heard.
+/* Notices. A flush sends one datagram for its topic, however many subscribers listen. Each pulse
+ * sends the heads of all topics: this repairs lost notices and shows that an idle bus is alive.
  *
- * A topic's notices go to one group, its heads among them: so whoever reads it needs no other, and
- * knows by that one whether notices reach him. A topic that no network serves has none. */
+ * All notices of a topic, heads included, go to one group. A subscriber of the topic receives only
+ * that group, and so knows whether notices reach it. Topics that no network serves have none. */
 #include "publisher/announce.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@
 /* -- groups -------------------------------------------------------------------------------------
  */
 
-/* Only shared memory serves an unchecked topic, and nobody one of no realm. */
+/* Unchecked topics and topics in no realm send no notices: no network client can read them. */
 static bool is_announced(const struct tb_topic *topic)
 {
 	return (topic->shape.flags & REGION_FLAG_CHECKED) && topic->realms;
@@ -63,7 +63,7 @@ void announce_end(struct tb_publisher *publisher)
 		notice_group_close(&publisher->notice_groups[--publisher->notice_group_count]);
 }
 
-/* The index of the group's notice_group, which may be new; or -errno. */
+/* The index of the group's notice group, which is opened if it is new; or -errno. */
 static int notice_group_find(struct tb_topic *topic, const char *text)
 {
 	struct tb_publisher *publisher = topic->publisher;
@@ -159,8 +159,8 @@ void announce_topic(struct tb_topic *topic)
 /* -- heads --------------------------------------------------------------------------------------
  */
 
-/* The number of the last heads that went to a notice_group's group from a endpoint. Where a topic
- * named the group that is the endpoint's own, the two notice_groups are one there. */
+/* The number of the last datagram of heads that an endpoint sent to a group. If a topic names the
+ * endpoint's own group, both share one row of numbers there. */
 static uint64_t *heads_number(struct endpoint *endpoint, struct notice_group *notice_group)
 {
 	if (notice_group->where && address_same(notice_group->where, endpoint->group))
@@ -178,7 +178,7 @@ static void datagram_send(struct endpoint *endpoint, const struct notice_group *
 		counter_add(&endpoint->publisher->counters[BUS_NOTICES], 1);
 }
 
-/* As many datagrams as it takes. */
+/* Sends as many datagrams as the entries need. */
 static void heads_send(struct endpoint *endpoint, struct notice_group *notice_group, size_t limit,
 		       const struct bus_entry *entries, uint32_t count)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What subscribers ask and what they are answered. By the control thread, under the lock. A message
- * was decoded, so its numbers are within the protocol's bounds; whether they name something that is
- * there is decided here. */
+/* Answers the requests of subscribers. Decoding has checked a request's numbers against the
+ * protocol's bounds; here they are checked against what exists. */
 #include "publisher/answers.h"
 
 #include <errno.h>
@@ -20,7 +19,7 @@
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
 
-/* A topic of another realm is as one that is not there. */
+/* NULL for topics of other realms too: both get the same answer. */
 static struct tb_topic *topic_of(const struct session *session, uint32_t id)
 {
 	const struct tb_publisher *publisher = session->publisher;
@@ -31,8 +30,8 @@ static struct tb_topic *topic_of(const struct session *session, uint32_t id)
 	return publisher->topics[id - 1];
 }
 
-/* Keeps of a topic whether its join was refused last; whether it had been before. Of ids that no
- * topic can have once for all, since none of them is ever granted. */
+/* Remembers whether the last join of a topic was refused; returns what was remembered before. Ids
+ * that no topic can have share one bit, since their joins are always refused. */
 static bool refused_before(struct session *session, uint32_t topic_id, bool refused)
 {
 	const uint32_t index = topic_id <= BOUND_TOPICS_MAX ? topic_id : 0;
@@ -43,7 +42,7 @@ static bool refused_before(struct session *session, uint32_t topic_id, bool refu
 	return before;
 }
 
-/* For the log, once until it works: what is short is asked for again with each pulse. */
+/* Logs once until a join succeeds: a subscriber asks again with each pulse. */
 static void join_refused(struct session *session, uint32_t topic_id, const char *text)
 {
 	char name[64], line[sizeof(name) + CONTROL_WORDS_MAX + 32];
@@ -70,7 +69,7 @@ static int refuse(struct session *session, const struct control_message *asked, 
 	vsnprintf(answer.refuse.words, sizeof(answer.refuse.words), format, args);
 	va_end(args);
 	counter_add(&session->publisher->counters[BUS_REFUSALS], 1);
-	if (asked->type == CONTROL_JOIN && code != ESTALE) /* which happens to anyone */
+	if (asked->type == CONTROL_JOIN && code != ESTALE) /* ESTALE is normal after a restart */
 		join_refused(session, topic_id, answer.refuse.words);
 	return session_send(session, &answer, NULL);
 }
@@ -144,8 +143,8 @@ static int answer_schema(struct session *session, const struct control_message *
 	return session_send(session, &answer, NULL);
 }
 
-/* The topic's exposure on the session's listener, for its realm. Shared memory has one for all,
- * made when the first one joins there. 0 or -errno. */
+/* The topic's exposure on the session's listener, for its realm. Shared memory has one exposure for
+ * all realms, made at the first join. 0 or -errno. */
 static int exposure_of(struct session *session, struct tb_topic *topic, struct exposure **given)
 {
 	struct listener *listener = session->publisher->endpoints[session->listener].listener;
@@ -182,10 +181,11 @@ static int answer_join(struct session *session, const struct control_message *as
 	if (result < 0)
 		return refuse(session, asked, asked->join.topic_id, -result,
 			      "topic %s: at the publisher: %s", topic->name, tb_error());
-	/* First the head: who waits for joins publishes what the newest begins with. */
+	/* Head before join: a program that waits for joins then publishes what this client reads
+	 * first. */
 	answer.grant.head = topic_head(topic);
 	join = session_find(session, topic);
-	/* A second grant of the same memory is for another of its readers: one may sleep. */
+	/* A second grant of the same memory is for another reader, and the first may sleep. */
 	if (join && join->epoch != topic->shape.epoch)
 		join->armed = false;
 	if (!join)
@@ -207,7 +207,7 @@ static int answer_leave(struct session *session, const struct control_message *a
 	struct tb_topic *topic = topic_of(session, asked->topic.topic_id);
 	struct join *join = topic ? session_find(session, topic) : NULL;
 
-	/* A leave may cross a revoke: what is gone already is no error. */
+	/* A leave may cross a revoke, so a missing join is no error. */
 	if (join && join->epoch == asked->topic.epoch)
 		session_leave(join);
 	return 0;
@@ -219,8 +219,8 @@ static int answer_arm(struct session *session, const struct control_message *ask
 	struct join *join = topic ? session_find(session, topic) : NULL;
 
 	if (!join || join->epoch != asked->topic.epoch)
-		return 0; /* it crossed a revoke */
-	/* Its subscriptions have one join in common: the one that has read least is to be woken. */
+		return 0; /* the arm crossed a revoke */
+	/* A client's subscriptions share a join: keep the lowest head that any has read. */
 	if (!join->armed || asked->topic.head < join->head_seen)
 		join->head_seen = asked->topic.head;
 	join->armed = true;

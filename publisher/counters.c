@@ -30,7 +30,7 @@ static void topic_counters(struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS
 		atomic_load_explicit(&topic->unannounced, memory_order_relaxed);
 }
 
-/* The index-th of the topics that the session sees. */
+/* The block of the index-th topic that the session can see. */
 static bool topic_block(const struct session *session, uint32_t index, struct counters_block *block)
 {
 	const struct tb_publisher *publisher = session->publisher;
@@ -64,7 +64,7 @@ bool counters_fill(const struct session *session, uint32_t scope, uint32_t index
 	}
 	if (scope == TB_SCOPE_TOPIC)
 		return topic_block(session, index, block);
-	/* A feed is of no realm: its counters are for who sees everything. */
+	/* Feeds belong to no realm: only clients that see all topics get their counters. */
 	if (scope == TB_SCOPE_FEED && session->realm->whole && index < publisher->feed_count) {
 		const struct feed_block *feed = &publisher->feeds[index];
 
@@ -83,7 +83,7 @@ bool counters_fill(const struct session *session, uint32_t scope, uint32_t index
 /* -- a feed's block ------------------------------------------------------------------------------
  */
 
-/* Whether a message can carry it: so many bytes of printable ASCII at most. */
+/* Whether a message can carry the text: at most max bytes of printable ASCII. */
 static bool is_text(const char *text, size_t max)
 {
 	size_t length = 0;

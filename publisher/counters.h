@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of counters: of the bus, of each topic, of each feed. */
+/* Counters in blocks: one for the bus, one for each topic, one for each feed. */
 #ifndef TICKBUS_PUBLISHER_COUNTERS_H
 #define TICKBUS_PUBLISHER_COUNTERS_H
 
@@ -12,7 +12,7 @@ struct counters_block {
 	size_t count, blocks;
 };
 
-/* Fills the index-th block of a scope; false if there is none. */
+/* Fills the index-th block of a scope that the session can see; false if it does not exist. */
 bool counters_fill(const struct session *, uint32_t scope, uint32_t index, struct counters_block *);
 
 #endif

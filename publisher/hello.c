@@ -30,7 +30,7 @@ static int hello_check(const struct control_hello *hello, char reason[FABRIC_REA
 	return 0;
 }
 
-/* The realm that the hello's ticket leads to: for good, since a peer cannot be moved to another. */
+/* The realm of the hello's ticket. A peer stays in it until it disconnects. */
 static int realm_choose(const struct tb_publisher *publisher, const struct control_hello *hello,
 			const struct realm **realm, char reason[FABRIC_REASON_BYTES])
 {

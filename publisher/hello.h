@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may connect: version, features, ticket. */
+/* Decides by version, features and ticket whether a client may connect. */
 #ifndef TICKBUS_PUBLISHER_HELLO_H
 #define TICKBUS_PUBLISHER_HELLO_H
 

@@ -41,7 +41,6 @@ void endpoint_log_second(struct endpoint *endpoint)
 	endpoint->second = second;
 }
 
-/* Anyone may give reason for lines, and as fast as he likes: they must not fill the disk. */
 void endpoint_log(struct endpoint *endpoint, const char *text)
 {
 	endpoint_log_second(endpoint);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of the log that the options name.
+/* Messages to the log handler of the options.
  *
- * Anyone who can connect can cause lines: each endpoint writes at most 1000 a second of its peers,
- * and then how many it left out. */
+ * Any client can cause messages, as fast as it connects, and must not fill the disk. So each
+ * endpoint logs at most 1000 messages about clients in a second, then how many were left out. */
 #ifndef TICKBUS_PUBLISHER_LOG_H
 #define TICKBUS_PUBLISHER_LOG_H
 
@@ -11,11 +11,11 @@
 void publisher_log(const struct tb_publisher *, enum tb_log_level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* A warning that a peer caused; under the lock. */
+/* A warning about a client; under the lock. */
 void endpoint_log(struct endpoint *, const char *text);
-/* Ends the second if it is over: says how many lines were left out. */
+/* If the second is over, logs how many messages were left out and begins the next. */
 void endpoint_log_second(struct endpoint *);
-/* Says now how many lines were left out. */
+/* Logs now how many messages were left out. */
 void endpoint_log_rest(struct endpoint *);
 
 #endif

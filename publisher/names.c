@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open addressing, never more than half full; nothing is ever taken out. */
+/* Open addressing, at most half full; entries are never removed. */
 #include "publisher/names.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ void names_clear(struct names *names)
 	names->count = 0;
 }
 
-/* FNV-1a: short keys, and not from a stranger who could choose them for their hash. */
+/* FNV-1a: keys are short, and no attacker chooses them. */
 static uint32_t hash(const char *name)
 {
 	uint32_t value = 2166136261u;

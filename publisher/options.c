@@ -38,7 +38,7 @@ static int list_check(const char *what, const char *const *list, size_t count, u
 	return 0;
 }
 
-/* However they are written: knobs make no other address. */
+/* Compares host and port; parameters behind an address do not make it another. */
 static bool is_same_address(const char *one, const char *other)
 {
 	const char *parts[2];
@@ -109,7 +109,7 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 	return 0;
 }
 
-/* The node of the first RDMA address's device. */
+/* The NUMA node of the first RDMA address's device. */
 static int node_default(const struct tb_publisher_options *options)
 {
 	for (size_t i = 0; options->listen && i < options->listen_count; i++) {

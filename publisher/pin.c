@@ -3,7 +3,6 @@
 
 #include "publisher/log.h"
 
-/* Pages that cannot be pinned still work, over shared memory: one warning for the bus. */
 void pin_memory(struct tb_publisher *publisher, const struct memory *memory)
 {
 	if (memory_pin(memory) == 0 || publisher->pin_warned)

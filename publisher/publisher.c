@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing a bus. */
+/* A bus: opening, topics, closing. */
 #include "publisher/publisher.h"
 
 #include <errno.h>
@@ -122,7 +122,7 @@ TB_API int tb_publisher_begin(struct tb_publisher *publisher)
 /* -- topics -------------------------------------------------------------------------------------
  */
 
-/* One thread at a time adds topics, and nobody takes one away: so what is found stays so. */
+/* One thread at a time adds topics and no thread removes any, so the result stays true. */
 static int publisher_room(struct tb_publisher *publisher, const char *name)
 {
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
@@ -204,8 +204,8 @@ void publisher_end(struct tb_publisher *publisher)
 	eventfd_write(publisher->event_fd, 1);
 }
 
-/* A child that was forked has neither the thread nor what it holds locked, and shares all the rest:
- * the descriptors, the memory, the names in the file system. */
+/* A forked child shares descriptors, memory and names in the file system with its parent, but has
+ * no control thread: it must not close them. */
 TB_API void tb_publisher_close(struct tb_publisher *publisher)
 {
 	if (!publisher || publisher->process != getpid())

@@ -41,8 +41,8 @@ void pulse_count_silence(struct tb_publisher *publisher)
 	}
 }
 
-/* A silent topic's beat falls behind the count, and the topic is stale to its readers: by quarters
- * of the bound alone, however many pulses tell news between them. */
+/* A silent topic's beat falls behind the count, so readers see the topic as stale. Only quarters of
+ * the bound count, not the pulses between them that report changes. */
 static void entry_store(struct tb_publisher *publisher, const struct tb_topic *topic,
 			uint32_t realms)
 {

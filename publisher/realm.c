@@ -19,8 +19,8 @@ static const uint8_t no_ticket[TB_TICKET_BYTES];
 /* -- options ------------------------------------------------------------------------------------
  */
 
-/* A ticket that was forgotten must not open a realm to everyone: so the one that needs none has a
- * name of its own. */
+/* A forgotten ticket must not open a realm to everyone. So only the realm named anonymous has no
+ * ticket. */
 static int ticket_check(size_t i, const struct tb_realm *asked)
 {
 	if (!asked->ticket && strcmp(asked->name, ANONYMOUS) != 0)
@@ -44,7 +44,6 @@ static int ticket_check(size_t i, const struct tb_realm *asked)
 	return 0;
 }
 
-/* Two realms of one name, or with one ticket, would be a mistake. */
 static int new_check(const struct tb_publisher *publisher, const struct realm *realm)
 {
 	for (uint32_t i = 0; i < realm->index; i++) {
@@ -112,7 +111,7 @@ static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 	return result < 0 ? result : patterns_take(realm, asked);
 }
 
-/* They lie as far apart as the program's own header says, which may be a newer one. */
+/* The caller's header may be newer, so its structures may be longer. */
 static const struct tb_realm *realm_at(const struct tb_realm *first, size_t i)
 {
 	return (const void *)((const char *)first + i * first->size);
@@ -171,7 +170,7 @@ void realms_close(struct tb_publisher *publisher)
 	free(publisher->realms);
 }
 
-/* -- who is in which ----------------------------------------------------------------------------
+/* -- membership ---------------------------------------------------------------------------------
  */
 
 const struct realm *realms_find(const struct tb_publisher *publisher,
@@ -179,7 +178,7 @@ const struct realm *realms_find(const struct tb_publisher *publisher,
 {
 	const struct realm *found = NULL;
 
-	/* All of each is looked at, whatever the first bytes are. */
+	/* Compares all bytes of all tickets, so that the time it takes reveals nothing. */
 	for (uint32_t i = 0; i < publisher->realm_count; i++) {
 		volatile uint8_t differ = 0;
 

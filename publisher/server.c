@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread: listens, answers, beats the pulse, wakes sleepers, tells ends and restarts.
+/* The control thread: accepts clients, answers them, writes the pulse, wakes sleepers, reports ends
+ * and restarts of topics.
  *
- * It sleeps in epoll on the listeners, on one eventfd (a flush found a sleeper, a topic ended or
- * began again, the publisher closes) and on a timer of a quarter of the stale bound. */
+ * It waits in epoll for the listeners, for one eventfd (a flush found a sleeper, a topic ended or
+ * restarted, the publisher closes) and for a timer of a quarter of the stale bound. */
 #include "publisher/server.h"
 
 #include <errno.h>
@@ -63,12 +64,10 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 static void on_log(void *user, enum fabric_log kind, const char *text)
 {
 	struct endpoint *endpoint = user;
+	_Atomic uint64_t *counters = endpoint->publisher->counters;
 
 	if (kind != FABRIC_LOG_NEWS)
-		counter_add(
-			&endpoint->publisher
-				 ->counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED : BUS_DROPPED],
-			1);
+		counter_add(&counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED : BUS_DROPPED], 1);
 	endpoint_log(endpoint, text);
 }
 
@@ -82,8 +81,8 @@ const struct listener_calls server_calls = {
 /* -- what writers signalled ---------------------------------------------------------------------
  */
 
-/* A revoke is for those who have the memory of an epoch that is gone, an ending for the others: who
- * was quick may have joined the new epoch before this. */
+/* Joins of an old epoch get a revoke, joins of the present epoch an ending: a quick client may have
+ * joined the new epoch already. */
 static void joins_send(struct tb_topic *topic, enum control_type type)
 {
 	for (struct join *join = topic->joins, *next; join; join = next) {
@@ -118,7 +117,7 @@ static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *top
 	sleepers_wake(topic);
 }
 
-/* What a subscriber says is no reason to look at all topics and all their sleepers. */
+/* Only topics that signalled are looked at, so a client's message does not cost a scan of all. */
 static void server_signalled(struct tb_publisher *publisher)
 {
 	eventfd_t count;
@@ -133,7 +132,7 @@ static void server_signalled(struct tb_publisher *publisher)
 /* -- the loop -----------------------------------------------------------------------------------
  */
 
-/* Whether everyone has read to the end and left, or the time for it is over. */
+/* Whether all subscribers have read to the end and left, or exit_wait_ms has passed. */
 static bool closing_done(const struct tb_publisher *publisher)
 {
 	if (!atomic_load_explicit(&publisher->closing, memory_order_acquire))
@@ -182,7 +181,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 		endpoint_log_second(&publisher->endpoints[i]);
 }
 
-/* One turn, after at most wait_ms of waiting for something to do; -1: any time. */
+/* Waits at most wait_ms for something to do, -1 without a bound, then takes one turn. */
 static bool server_take(struct tb_publisher *publisher, int wait_ms)
 {
 	struct epoll_event events[16];
@@ -190,7 +189,7 @@ static bool server_take(struct tb_publisher *publisher, int wait_ms)
 	uint64_t ticks;
 	bool done;
 
-	/* The timer only wakes; the clock decides what is due. */
+	/* The timer only wakes; the clock decides whether a pulse is due. */
 	(void)!read(publisher->timer_fd, &ticks, sizeof(ticks));
 	publisher_lock(publisher);
 	server_work(publisher, events, count);
@@ -232,7 +231,7 @@ int server_open(struct tb_publisher *publisher)
 	publisher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	publisher->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	publisher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	pulse_begin(publisher); /* before the timer: a tick never comes before a pulse is due */
+	pulse_begin(publisher); /* before the timer starts: at each tick a pulse is due */
 	if (publisher->epoll_fd < 0 || publisher->event_fd < 0 || publisher->timer_fd < 0 ||
 	    timerfd_settime(publisher->timer_fd, 0, &pace, NULL) < 0 ||
 	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->event_fd, &event) < 0 ||
@@ -253,7 +252,7 @@ void server_close(struct tb_publisher *publisher)
 		close(publisher->timer_fd);
 }
 
-/* Signals are for the program's own threads. */
+/* The thread blocks all signals: they are for the program's own threads. */
 static int thread_create(struct tb_publisher *publisher, const cpu_set_t *cpus)
 {
 	sigset_t all, before;
@@ -273,9 +272,8 @@ static int thread_create(struct tb_publisher *publisher, const cpu_set_t *cpus)
 	return code;
 }
 
-/* The processors near a node, of those that the process's main thread may run on: what the process
- * was kept to (taskset, CPUAffinity=) holds, whatever the caller's own thread is kept to. May be
- * none. */
+/* The processors near a node that the process's main thread may run on; may be empty. So taskset
+ * and CPUAffinity= hold, but not the affinity of the calling thread. */
 static void cpus_near(int node, cpu_set_t *cpus)
 {
 	cpu_set_t own;
@@ -285,8 +283,8 @@ static void cpus_near(int node, cpu_set_t *cpus)
 	CPU_AND(cpus, cpus, &own);
 }
 
-/* A processor that was asked for has to be had. Where none near the node may be run on, any is as
- * good that the caller may run on. */
+/* The processor of the options is mandatory. The node is a preference: if no processor near it is
+ * allowed, the thread keeps the caller's affinity. */
 int server_start(struct tb_publisher *publisher)
 {
 	char online[256];

@@ -7,7 +7,7 @@
 #include "publisher/session.h"
 #include "publisher/wakeup.h"
 
-/* Of an epoch that is gone there is no head to tell: the revoke says the rest. */
+/* An old epoch has no head to report; the revoke follows. */
 int sleepers_wake_join(struct join *join)
 {
 	struct control_message message = { .type = CONTROL_WAKE };
@@ -20,7 +20,7 @@ int sleepers_wake_join(struct join *join)
 	message.topic.head = join->epoch == topic->shape.epoch ? topic_head(topic) : 0;
 	result = session_offer(join->session, &message);
 	if (result == -EAGAIN)
-		return 0; /* a queue full of news wakes it; of this one it is told later */
+		return 0; /* its full queue wakes it; the next pulse sends this wake */
 	if (result < 0)
 		return result;
 	join->armed = false;
@@ -28,17 +28,15 @@ int sleepers_wake_join(struct join *join)
 	return 0;
 }
 
-/* Wakes those that have something to read; whether anyone sleeps on. Who could not be told, since
- * its queue is full, is none of those: one that never reads it would cost the writer a call with
- * each flush. */
+/* Wakes the sleepers that have something to read; returns whether others sleep on. A sleeper with a
+ * full queue does not count: it may never read, and cost a system call per flush. */
 static bool wake_due(struct tb_topic *topic)
 {
 	const uint64_t head = topic_head(topic);
 	bool sleepers = false;
 
 	for (struct join *join = topic->joins, *next; join; join = next) {
-		next = join->next_of_topic; /* a failed send ends one session: this join's, not
-					       next's */
+		next = join->next_of_topic; /* a failed send frees this join, not the next */
 		if (!join->armed)
 			continue;
 		if (head > join->head_seen || join->epoch != topic->shape.epoch)
@@ -49,9 +47,9 @@ static bool wake_due(struct tb_topic *topic)
 	return sleepers;
 }
 
-/* Arming interrupts the publishing thread (membarrier). A word that is still set was taken by no
- * flush since it was armed; one that is cleared after this load is followed by a signal, and so by
- * another look. */
+/* Arming interrupts the publishing thread (membarrier), so a word that is still set is left alone:
+ * no flush has cleared it since. A flush that clears it after this load signals, and the signal
+ * brings another check. */
 void sleepers_arm(struct tb_topic *topic)
 {
 	if (atomic_load_explicit(&topic->wakeup.armed, memory_order_relaxed) == 0)

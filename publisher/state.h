@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the publisher share: a bus, its topics, its endpoints, its sessions.
+/* The structures that the files of the publisher share: a bus, its topics, endpoints, sessions.
  *
- * The lock guards the list of topics and what T2 puts under it. The control thread holds
- * it while it works, others take it to create and restart topics, to add a block of counters and to
- * count joins: never in tb_publish or tb_flush.
+ * The lock guards the list of topics and what T2 names. The control thread holds it for each turn.
+ * Other threads take it to create or restart a topic, to add a block of counters and to count
+ * joins; tb_publish and tb_flush never take it.
  *
- * T1  The hot fields belong to the writing thread. Nobody else reads or writes them.
+ * T1  The hot fields belong to the writing thread. No other thread reads or writes them.
  * T2  memory, exposures, shape and what hangs on them change only under the publisher's lock: at
  *     creation and at a restart. The control thread reads them under the lock.
- * T3  The control thread learns of the writer's work through the progress line's head word, and
- *     through the atomics in `wakeup`, `touched`, `restarts` and `end_due`. */
+ * T3  The control thread sees the writer's work through the progress line's head word and through
+ *     the atomics in `wakeup`, `touched`, `restarts` and `end_due`. */
 #ifndef TICKBUS_PUBLISHER_STATE_H
 #define TICKBUS_PUBLISHER_STATE_H
 
@@ -32,22 +32,22 @@
 #include "publisher/wakeup.h"
 #include "tickbus/publisher.h"
 
-#define TOPIC_UNPUBLISHED_MAX 16384 /* names; records of further ones are counted in all */
+#define TOPIC_UNPUBLISHED_MAX 16384 /* names; further names only count in the total */
 
 struct session;
 
 struct realm {
 	char name[CONTROL_NAME_MAX + 1];
-	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: what is shown by who has none */
+	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: for clients without a ticket */
 	char (*patterns)[TB_PATTERN_MAX + 1];
 	size_t pattern_count;
-	uint32_t index; /* what fabrics know it by */
-	bool whole;     /* all topics are in it, there is nothing to hide */
+	uint32_t index; /* the realm's number in a fabric */
+	bool whole;     /* includes all topics */
 	struct memory page;
-	struct bus_pulse pulse; /* its count tells of time and of the realm's topics alone */
+	struct bus_pulse pulse; /* counts intervals and changes of this realm's topics */
 };
 
-/* Of one memory: for each listener and realm; NULL: not exposed there. */
+/* The exposures of one memory, by listener and realm; NULL: not exposed there. */
 struct exposures {
 	struct exposure *of[BOUND_LISTENERS_MAX][BOUND_REALMS_MAX];
 };
@@ -64,7 +64,7 @@ struct tb_topic {
 	uint64_t salt, progress_salt, directory_salt;
 	uint32_t slot_bytes, payload_max;
 	bool checked, manual_flush, ended;
-	bool more; /* is done for a record: a last value, a flush */
+	bool more; /* a record needs more: a last value or a flush */
 	struct names names;
 	char *directory;
 	struct wakeup wakeup;
@@ -75,27 +75,27 @@ struct tb_topic {
 	_Atomic uint64_t flushes;
 	_Atomic uint32_t touched; /* set by each call, cleared by the control thread */
 
-	/* Told to the control thread (T3). */
+	/* Read by the control thread (T3). */
 	_Atomic uint32_t end_due;
 	_Atomic uint64_t restarts;
 
 	/* Under the publisher's lock (T2). */
 	struct tb_publisher *publisher;
 	struct memory memory;
-	struct exposures exposures; /* shm: made when the first peer joins, and for all realms */
-	uint32_t realms;            /* that may read it, a bit for each */
+	struct exposures exposures; /* shm: made at the first join, for all realms */
+	uint32_t realms;            /* that include it, a bit for each */
 	uint32_t notice_group;      /* that its notices go to */
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t flags;
 
-	/* Under their own lock, never held for longer than a copy of a page. */
+	/* Under their own lock, held at most for the copy of a page. */
 	pthread_mutex_t unpublished_lock;
 	struct names unpublished;
 	uint64_t unpublished_total;
 
-	/* The control thread's, under the lock too, since topics come and go there. */
+	/* The control thread's, also under the lock. */
 	struct join *joins;
 	uint32_t join_count;
 	uint64_t silent; /* quarters of the stale bound without a call of the writer */
@@ -103,14 +103,14 @@ struct tb_topic {
 	bool end_sent;
 };
 
-/* A subscriber's hold on a topic. In two lists: its topic's and its session's. */
+/* A client's use of a topic. In two lists: the topic's and the session's. */
 struct join {
 	struct session *session;
 	struct tb_topic *topic;
 	struct join *next_of_topic, **link_of_topic;
 	struct join *next_of_session, **link_of_session;
-	uint64_t epoch;     /* of the memory it was given */
-	uint64_t head_seen; /* what it had read when it went to sleep */
+	uint64_t epoch;     /* of the memory that was granted */
+	uint64_t head_seen; /* what the client had read when it went to sleep */
 	bool armed;
 };
 
@@ -121,8 +121,9 @@ struct session {
 	const struct realm *realm;
 	struct session *next, **link;
 	struct join *joins;
-	uint32_t listener;                           /* index */
-	uint64_t refused[BOUND_TOPICS_MAX / 64 + 1]; /* a bit by topic id: its join was, last */
+	uint32_t listener; /* index */
+	uint64_t refused[BOUND_TOPICS_MAX / 64 +
+			 1]; /* a bit by topic id: the last join was refused */
 };
 
 struct feed_block {
@@ -132,14 +133,14 @@ struct feed_block {
 	size_t count;
 };
 
-/* What a listener's callbacks are given: which of them called. */
+/* Where the bus listens; the user of the listener's callbacks. */
 struct endpoint {
 	struct tb_publisher *publisher;
 	struct listener *listener;
 	struct exposure *pages[BOUND_REALMS_MAX]; /* the realms' bus pages */
-	const struct sockaddr_storage *group;     /* that notices go to by default; NULL: none */
-	uint64_t second;                          /* on CLOCK_MONOTONIC, that `lines` are of */
-	uint32_t lines;                           /* that its peers gave reason for */
+	const struct sockaddr_storage *group;     /* of notices by default; NULL: no notices */
+	uint64_t second;                          /* on CLOCK_MONOTONIC, of `lines` */
+	uint32_t lines;                           /* logged or left out in this second */
 	uint32_t index;
 };
 
@@ -175,12 +176,12 @@ struct tb_publisher {
 	int cpu, node;                 /* -1: any */
 	bool fence_in_flush;
 	bool pin_warned;
-	bool held; /* its listeners are not looked at yet */
+	bool held; /* its listeners are not in epoll yet */
 
 	tb_log_handler *log;
 	void *log_user;
 
-	pid_t process; /* that opened it; a child that was forked has a copy */
+	pid_t process; /* that opened it; a forked child has a copy */
 	pthread_t thread;
 	int epoll_fd, timer_fd, event_fd;
 	_Atomic bool closing;
@@ -198,7 +199,7 @@ static inline void publisher_unlock(struct tb_publisher *publisher)
 	pthread_mutex_unlock(&publisher->lock);
 }
 
-/* The head that readers can see; by any thread, under the lock. */
+/* The head that readers see. By any thread, under the lock. */
 static inline uint64_t topic_head(const struct tb_topic *topic)
 {
 	return atomic_load_explicit(&topic->line->word[0], memory_order_acquire);

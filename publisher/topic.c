@@ -41,7 +41,7 @@ static int random_epoch(uint64_t *epoch)
 	return result;
 }
 
-/* Fresh memory of a new epoch, complete with its first progress line. */
+/* Memory for a new epoch, with its header and first progress line. */
 static int topic_memory(const struct tb_publisher *publisher, const struct region_shape *shape,
 			const char *name, struct memory *memory)
 {
@@ -179,7 +179,7 @@ TB_API int tb_topic_end(struct tb_topic *topic)
 		return 0;
 	topic->ended = true;
 	topic->progress.reserved = topic->sequence;
-	writer_line(topic); /* W7: the last head is there before the end is */
+	writer_line(topic); /* W7: the last head is visible before the end */
 	topic->progress.state = TOPIC_ENDED;
 	writer_line(topic);
 	atomic_store_explicit(&topic->end_due, 1, memory_order_release);
@@ -187,7 +187,7 @@ TB_API int tb_topic_end(struct tb_topic *topic)
 	return 0;
 }
 
-/* Under the publisher's lock. Who still reads the old memory finds its last head there, and nothing
+/* Under the publisher's lock. Readers of the old memory find its last head there, and nothing
  * reserved behind it. */
 static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
 		       const struct memory *memory, const struct exposures *exposures)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing records: the path that every update takes.
+/* Writes records: the path of every update.
  *
- * Per record: the slot (sequence 0, body, sequence), the last-value slot the same way; per flush:
- * the progress line, one load of the armed word. The same instructions for no subscriber and for a
- * thousand. */
+ * A record writes its slot (sequence 0, body, sequence) and its last-value slot in the same way. A
+ * flush writes the progress line and loads the armed word. The number of subscribers changes no
+ * instruction. */
 #include "publisher/writer.h"
 
 #include <errno.h>
@@ -20,8 +20,7 @@
 
 #define PREFETCH_SLOTS 32
 
-/* One write of the progress line, with head at the last record and the reservation kept a step
- * ahead of it (P-I2). */
+/* The reservation is kept a step ahead of head (P-I2). */
 void writer_line(struct tb_topic *topic)
 {
 	topic->progress.head = topic->sequence;
@@ -34,8 +33,7 @@ static void touch(struct tb_topic *topic)
 	atomic_store_explicit(&topic->touched, 1, memory_order_relaxed);
 }
 
-/* The line, and where it has a new head, who is told of it: sleepers, and the network where there
- * is one. */
+/* Writes the line. If head moved, wakes sleepers and notifies the network. */
 static void line_publish(struct tb_topic *topic)
 {
 	const bool moved = topic->progress.head != topic->sequence;
@@ -63,7 +61,7 @@ static void step(struct tb_topic *topic)
 	line_publish(topic);
 }
 
-/* Those between ours and the users' are left for later versions to give a meaning to. */
+/* Kinds between these and TB_KIND_USER are reserved for later versions. */
 static inline bool kind_ours(uint8_t kind)
 {
 	return kind - 1u < TB_KIND_HOLE;
@@ -117,7 +115,7 @@ static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
 	return topic->manual_flush ? 0 : tb_flush(topic);
 }
 
-/* Inlined for each kind of topic and length that is worth its own code, see RECORD_SMALL. */
+/* Inlined for each kind of topic and length that gains from its own code, see RECORD_SMALL. */
 RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, size_t length,
 			  bool checked)
 {
@@ -171,7 +169,7 @@ static bool update_right(const struct tb_topic *topic, const struct tb_update *u
 	       (kind_ours(update->kind) || update->kind >= TB_KIND_USER);
 }
 
-/* A topic that has ended has nothing reserved. */
+/* An ended topic has nothing reserved, so it comes here too. */
 static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 						     const struct tb_update *update)
 {
@@ -184,7 +182,7 @@ static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 	return publish_any(topic, update);
 }
 
-/* All that is unusual goes elsewhere, so that this saves no registers. */
+/* All unusual cases go elsewhere, so that this function saves no registers. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 {
 	if (__builtin_expect(update->size < sizeof(*update) || !kind_ours(update->kind) ||
@@ -223,8 +221,7 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 			"topic %s: cannot add instrument %s: the directory has its maximum of %u",
 			topic->name, name, topic->names.capacity);
 	directory_store(topic->directory, (uint32_t)index, name, topic->directory_salt);
-	/* A reader of shared memory sees a record before its flush: it must find the name (D-I1).
-	 */
+	/* Shared-memory readers see a record before its flush and must find the name (D-I1). */
 	topic->progress.instruments = topic->names.count;
 	line_publish(topic);
 	return (int)index;

@@ -181,8 +181,8 @@ class Locked(Limited):
             self.skipTest("the address sanitizer makes nothing of a wish to lock memory")
         pubd = self.pubd(settings(FEED, topics=("t", "u")), prefix=["prlimit", "--memlock=65536"])
         self.assertEqual(pubd.words().count("cannot be pinned"), 1)
-        self.assertRegex(pubd.words(), "warning .*limit of lockable memory is 65536 bytes.*remedy: "
-                                       ".*ulimit -l")
+        self.assertRegex(pubd.words(), "warning .*limit of lockable memory is 65536 bytes.*raise the limit "
+                                       ".ulimit -l")
         control = self.control("u")
         control.reads_on(100)
         pubd.stop()

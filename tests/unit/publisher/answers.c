@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a publisher answers to each request, right and wrong; to garbage, replays and floods. */
+/* Answers to each request, valid and invalid; to malformed messages, replays and floods. */
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -128,7 +128,7 @@ Test(answers, repeated_join_counts_once_until_leave)
 	client_send(&client, &message);
 	message = topic_message(CONTROL_LEAVE, 7, epoch, 0);
 	client_send(&client, &message);
-	cr_expect_eq(epoch_of("t"), epoch); /* all before it was worked off */
+	cr_expect_eq(epoch_of("t"), epoch); /* all messages before it were handled */
 	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 1);
 	for (int times = 0; times < 3; times++) {
 		message = topic_message(CONTROL_LEAVE, 1, epoch, 0);
@@ -140,7 +140,7 @@ Test(answers, repeated_join_counts_once_until_leave)
 
 #define NONE_LEFT "topic t: at the publisher: no descriptor for shared memory: Too many open files"
 
-/* Memory gets no descriptor below 3, so the publisher has none for the join. */
+/* Memory's descriptors are above 2, so the join gets no descriptor. */
 static void expect_none_left(uint64_t epoch, int times)
 {
 	struct rlimit limit, none;
@@ -164,7 +164,7 @@ Test(answers, refused_join_is_logged_once_until_granted)
 
 	client_open(&client);
 	epoch = epoch_of("t");
-	join(&client, 1, epoch + 1); /* as of one that began again meanwhile */
+	join(&client, 1, epoch + 1); /* as after a restart */
 	cr_expect_eq(warnings, 0, "%s", logged);
 	expect_none_left(epoch, 3);
 	snprintf(text, sizeof(text), "pid %d of user %u was refused a join: " NONE_LEFT,
@@ -287,7 +287,7 @@ Test(answers, malformed_message_ends_connection_and_is_logged)
 	cr_expect_eq(bus_counter(BUS_MALFORMED), 2);
 }
 
-/* A request of a subscriber with random numbers, often right ones. */
+/* A random request, often a valid one. */
 static void send_random(uint64_t *state, uint64_t epoch)
 {
 	static const enum control_type types[] = { CONTROL_CATALOGUE,  CONTROL_SCHEMA,
@@ -372,7 +372,7 @@ Test(answers, client_that_reads_nothing_is_dropped_alone)
 	}
 	client_open(&other);
 	client_open(&client);
-	do /* its own queue may be full now and then */
+	do /* the client's own queue may be full at times */
 		result = ops->link_send(client.link, bytes, length);
 	while ((result == 0 || result == -EAGAIN) && scene_now_ms() < late_ms);
 	cr_assert_eq(result, -ECONNRESET);

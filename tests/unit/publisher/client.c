@@ -59,7 +59,7 @@ static void on_message(void *user, const void *bytes, size_t length)
 	at->revokes += at->last.type == CONTROL_REVOKE;
 	at->endings += at->last.type == CONTROL_ENDING;
 	if (at->request && at->last.request == at->request)
-		at->answer = at->last; /* a wake may come right behind it */
+		at->answer = at->last; /* a wake may follow at once */
 	if (at->last.type == CONTROL_WAKE) {
 		const uint32_t id = at->last.topic.topic_id;
 

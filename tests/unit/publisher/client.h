@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client that speaks the control protocol by hand, a publisher for it, and the publisher's log.
- */
+/* A client that speaks the control protocol by hand, a publisher for it, and its log. */
 #ifndef TICKBUS_TESTS_PUBLISHER_CLIENT_H
 #define TICKBUS_TESTS_PUBLISHER_CLIENT_H
 
@@ -66,7 +65,7 @@ void client_open(struct client *);
 void client_open_realm(struct client *, const uint8_t ticket[TB_TICKET_BYTES]);
 void client_close(struct client *);
 void client_send(struct client *, struct control_message *);
-/* Sends a request: its answer. */
+/* Sends a request and returns its answer. */
 const struct control_message *client_ask(struct client *, struct control_message);
 
 void expect_refused_hello(struct control_hello, int code, const char *text);

@@ -126,7 +126,7 @@ static void keep_unpublished(void *user, const struct tb_unpublished *unpublishe
 	snprintf(user, 32, "%s", unpublished->instrument);
 }
 
-/* Any name may be left out, since it was no name for the directory. */
+/* A name that the directory refuses may have any bytes. */
 Test(counters, non_ascii_name_is_counted_and_masked)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);

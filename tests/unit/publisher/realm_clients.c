@@ -55,7 +55,7 @@ Test(realms, missing_or_wrong_ticket_is_refused)
 	}
 }
 
-/* The same text and the same code, whatever it is that cannot be had. */
+/* Each request about the topic gets the same refusal. */
 static void expect_nothing(uint32_t id, uint64_t epoch)
 {
 	const struct control_message asks[] = {
@@ -122,7 +122,7 @@ Test(realms, counters_cover_only_visible_topics_and_feeds)
 	cr_expect_str_eq(block(&other, TB_SCOPE_FEED, 0)->values.name, "a");
 }
 
-/* The entry of a topic on a client's page, read while it is written: whether there is one. */
+/* The entry of a topic on a client's page, read while it is written. False if empty. */
 static bool entry_on_page(struct client *at, uint32_t index, struct bus_entry *entry)
 {
 	static const struct bus_entry none;
@@ -143,7 +143,7 @@ static void pulse_on_page(struct client *at, struct bus_pulse *pulse)
 	while (bus_page_verify_pulse(pulse, at->welcome.bus_id, at->welcome.topics_max) < 0);
 }
 
-/* How much farther the second's count is than the first's: time raises both. */
+/* How far the second page's count is ahead of the first's. Time raises both. */
 static uint64_t pulses_ahead(void)
 {
 	struct bus_pulse pulse, others;
@@ -197,7 +197,7 @@ Test(realms, each_realm_has_its_own_bus_page)
 		pulse_on_page(&client, &after);
 	while (after.changes == before.changes);
 	cr_expect_eq(pulses_ahead(), ahead + 3, "a topic of both began again");
-	cr_expect_eq(after.changes, before.changes + 1, "changes of others were told");
+	cr_expect_eq(after.changes, before.changes + 1, "changes of others were counted");
 	cr_expect_eq(after.topics, 2);
 }
 

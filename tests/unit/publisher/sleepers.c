@@ -19,7 +19,7 @@ Test(sleepers, sleeper_is_woken_once_when_head_moves)
 	client_open(&client);
 	epoch = epoch_of("t");
 	arm = topic_message(CONTROL_ARM, 1, epoch, 0);
-	client_send(&client, &arm); /* not joined: nothing comes of it */
+	client_send(&client, &arm); /* not joined: ignored */
 	cr_assert_eq(join(&client, 1, epoch)->type, CONTROL_GRANT);
 	for (uint64_t head = 1; head <= 100; head++) {
 		arm.topic.head = head - 1;
@@ -36,10 +36,11 @@ Test(sleepers, sleeper_is_woken_once_when_head_moves)
 	}
 	scene_publish(topic, 101, 110);
 	cr_expect_eq(epoch_of("t"), epoch);
-	cr_expect_eq(client.wakes, 100, "who is not armed is not woken");
+	cr_expect_eq(client.wakes, 100, "a client that did not arm is not woken");
 	arm.topic.head = 110;
 	client_send(&client, &arm);
-	cr_assert_eq(join(&client, 1, epoch)->type, CONTROL_GRANT); /* another reader of its own */
+	cr_assert_eq(join(&client, 1, epoch)->type,
+		     CONTROL_GRANT); /* for another reader of the client */
 	scene_publish(topic, 111, 111);
 	UNTIL(&client, client.wakes == 101);
 	arm.topic.head = 120;
@@ -49,7 +50,7 @@ Test(sleepers, sleeper_is_woken_once_when_head_moves)
 	cr_assert_eq(join(&client, 1, epoch)->type, CONTROL_GRANT);
 	scene_publish(topic, 1, 2);
 	cr_expect_eq(epoch_of("t"), epoch);
-	cr_expect_leq(client.wakes, 102, "who has joined the next epoch begins anew, awake");
+	cr_expect_leq(client.wakes, 102, "a join of the next epoch starts awake");
 }
 
 /* Two readers of one subscriber: one has read a record before its flush. */
@@ -67,14 +68,14 @@ Test(sleepers, shared_join_is_woken_for_its_lowest_head)
 		arm = topic_message(CONTROL_ARM, 1, epoch, head);
 		client_send(&client, &arm);
 	}
-	cr_assert_eq(epoch_of("t"), epoch); /* both were taken */
+	cr_assert_eq(epoch_of("t"), epoch); /* both arms were handled */
 	cr_assert_eq(client.wakes, 0);
 	scene_publish(topic, 6, 6);
 	UNTIL(&client, client.wakes == 1);
 }
 
-/* A word that is set needs no second interruption of the publishing thread; a 2, which a flush
- * takes like a 1, shows whether it was set again. */
+/* A set word needs no second interruption of the publishing thread. The test sets 2, which a flush
+ * treats like 1, to see whether it is set again. */
 Test(sleepers, armed_topic_is_not_armed_again)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
@@ -99,7 +100,7 @@ Test(sleepers, armed_topic_is_not_armed_again)
 	UNTIL(&other, other.wakes == 1);
 }
 
-/* More at once than its socket holds: it reads some, sleeps again, and is told of the rest. */
+/* More wakes at once than its socket holds: it reads some, sleeps again, and gets the rest. */
 Test(sleepers, sleeper_of_many_topics_is_woken_not_dropped)
 {
 	static struct tb_topic *topics[SLEEPER_TOPICS];
@@ -116,7 +117,7 @@ Test(sleepers, sleeper_of_many_topics_is_woken_not_dropped)
 		cr_assert_eq(join(&client, i + 1, epochs[i])->type, CONTROL_GRANT);
 		arm = topic_message(CONTROL_ARM, i + 1, epochs[i], 0);
 		client_send(&client, &arm);
-		cr_assert_eq(epoch_of(name), epochs[i]); /* it was taken */
+		cr_assert_eq(epoch_of(name), epochs[i]); /* the arm was handled */
 	}
 	for (uint32_t i = 0; i < SLEEPER_TOPICS; i++)
 		scene_publish(topics[i], 1, 1);

@@ -59,7 +59,7 @@ static uint64_t pulses(void)
 	return publisher->realms[0].pulse.count;
 }
 
-/* The pulses that come of one turn after so long. */
+/* The pulses of one turn after this much time. */
 static uint64_t pulses_after(uint64_t ms)
 {
 	const uint64_t before = pulses();
@@ -114,7 +114,7 @@ Test(turns, join_is_answered_and_sleeper_woken)
 	cr_assert_eq(join(&client, 1, epoch)->type, CONTROL_GRANT);
 	arm = topic_message(CONTROL_ARM, 1, epoch, 0);
 	client_send(&client, &arm);
-	cr_assert_eq(epoch_of("t"), epoch); /* the arm was taken */
+	cr_assert_eq(epoch_of("t"), epoch); /* the arm was handled */
 	scene_publish(topic, 1, 1);
 	cr_assert_eq(client.wakes, 0);
 	UNTIL(&client, client.wakes == 1);
