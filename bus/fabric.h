@@ -83,11 +83,12 @@ struct fabric_access {
 };
 
 /* How notices travel, and where to. The publisher says what it wants, the welcome what is so. */
-enum fabric_notices_kind {
-	FABRIC_NOTICES_NONE = 0, /* they do not: subscribers look by themselves, or are woken */
-	FABRIC_NOTICES_UD,       /* unreliable datagrams of the device, multicast */
-	FABRIC_NOTICES_UDP,      /* UDP multicast on the device's interface */
-	FABRIC_NOTICES_AUTO,     /* as the device can: for the publisher's side alone */
+enum fabric_notices_kind { /* enum tb_notice, less 1: so 0 is none, on the wire too */
+			   FABRIC_NOTICES_AUTO =
+				   -1, /* as the device can; the publisher's wish, never sent */
+			   FABRIC_NOTICES_NONE, /* no notices: subscribers poll, or are woken */
+			   FABRIC_NOTICES_UD,   /* unreliable datagrams of the device, multicast */
+			   FABRIC_NOTICES_UDP,  /* UDP multicast on the device's interface */
 };
 
 struct fabric_notices {

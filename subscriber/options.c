@@ -88,7 +88,7 @@ static int ranges_check(const struct tb_subscriber *subscriber)
 	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
 }
 
-int options_take(struct tb_subscriber *subscriber, const struct tb_subscriber_options *options)
+int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_options *options)
 {
 	const char *location;
 	int result;

@@ -6,6 +6,6 @@
 #include "subscriber/state.h"
 #include "tickbus/subscriber.h"
 
-int options_take(struct tb_subscriber *, const struct tb_subscriber_options *);
+int options_apply(struct tb_subscriber *, const struct tb_subscriber_options *);
 
 #endif

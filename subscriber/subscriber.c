@@ -167,7 +167,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 		return error_set(ENOMEM, "subscriber: no memory");
 	subscriber->process = getpid();
 	subscriber->epoll_fd = subscriber->timer_fd = subscriber->link_fd = -1;
-	result = options_take(subscriber, options);
+	result = options_apply(subscriber, options);
 	if (result == 0)
 		result = memory_open(subscriber);
 	if (result == 0)

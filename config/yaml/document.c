@@ -9,14 +9,9 @@
 #include <yaml.h>
 
 #include "config/yaml/located.h"
+#include "config/yaml/tree.h"
 
 #define UNPRINTABLE "found a control character, expected printable text"
-
-struct located_document {
-	char *origin;
-	struct located_node *root;
-	unsigned int nodes;
-};
 
 /* What is being built: the open collections, innermost last, and a key that waits for its value. */
 struct builder {
@@ -29,38 +24,6 @@ struct builder {
 	unsigned int documents;
 	bool failed; /* what follows makes no sense */
 };
-
-static void node_free(struct located_node *node)
-{
-	/* Depth is bounded by YAML_DEPTH_MAX. */
-	for (struct located_node *child = node->first, *next; child; child = next) {
-		next = child->next;
-		node_free(child);
-	}
-	free((char *)(uintptr_t)node->text);
-	free((char *)(uintptr_t)node->key);
-	free(node);
-}
-
-void located_free(struct located_document *document)
-{
-	if (!document)
-		return;
-	if (document->root)
-		node_free(document->root);
-	free(document->origin);
-	free(document);
-}
-
-const struct located_node *located_root(const struct located_document *document)
-{
-	return document ? document->root : NULL;
-}
-
-const char *located_origin(const struct located_document *document)
-{
-	return document->origin;
-}
 
 static void wrong(struct builder *builder, yaml_mark_t mark, const char *words)
 {

@@ -11,16 +11,6 @@
 #define FOUND_MAX  80
 #define WORD_BYTES 32 /* of keys that are compared to find the one that was meant */
 
-const struct located_node *located_get(const struct located_node *mapping, const char *key)
-{
-	if (!mapping || mapping->kind != YAML_MAPPING)
-		return NULL;
-	for (const struct located_node *child = mapping->first; child; child = child->next)
-		if (strcmp(child->key, key) == 0)
-			return child;
-	return NULL;
-}
-
 const struct located_node *located_need(struct located_errors *errors,
 					const struct located_node *mapping, const char *key,
 					const char *expected)

@@ -147,7 +147,7 @@ Test(realms, a_ticket_of_none_is_refused_in_words)
 Test(realms, where_none_is_anonymous_a_ticket_is_asked_for)
 {
 	bus_open(2);
-	expect_refused(NULL, "the subscriber shows no ticket, and the publisher asks for one");
+	expect_refused(NULL, "the subscriber has no ticket, the publisher requires one");
 	expect_topics(desk, desk_topics, 2);
 }
 
@@ -156,7 +156,7 @@ Test(realms, where_there_are_none_all_is_read_without_a_ticket_and_one_is_refuse
 	bus_open(0);
 	expect_topics(NULL, every, 4);
 	expect_refused(desk,
-		       "the subscriber shows a ticket, and the bus has no realms that ask for one");
+		       "the subscriber has a ticket, but the bus has no realm that needs one");
 }
 
 static void count_refusals(void *user, const struct tb_counter_value *counter)
@@ -212,8 +212,8 @@ Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_b
 	bus_open(0);
 	until_refused(subscriber, 4);
 	cr_expect_str_eq(notes.text,
-			 "refused *.quote 13 the subscriber shows a ticket, and the bus has no "
-			 "realms that ask for one\n");
+			 "refused *.quote 13 the subscriber has a ticket, but the bus has no "
+			 "realm that needs one\n");
 	tb_publisher_close(publisher);
 	bus_open(2);
 	cr_assert(scene_poll_until(subscriber, &notes.records, 3), "%s", notes.text);

@@ -19,7 +19,7 @@
 #include "bus/counters.h"
 #include "bus/shm/shm.h"
 #include "bus/words.h"
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "subscriber/state.h"
 #include "tests/faults/guard_pages.h"
 #include "tests/support/bytewise.h"

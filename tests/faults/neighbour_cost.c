@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "subscriber/state.h"
 #include "tests/faults/trace.h"
 #include "tests/support/deadline.h"

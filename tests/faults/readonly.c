@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "bus/memory.h"
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "subscriber/state.h"
 #include "tests/support/scene.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "subscriber/fetch.h"
 #include "subscriber/notices.h"
 #include "subscriber/pulse.h"
@@ -442,12 +442,12 @@ Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
 	must_wake();
 }
 
-static bool end_told(const struct tb_topic *topic)
+static bool end_sent(const struct tb_topic *topic)
 {
 	bool told;
 
 	publisher_lock(publisher);
-	told = topic->end_told;
+	told = topic->end_sent;
 	publisher_unlock(publisher);
 	return told;
 }
@@ -463,7 +463,7 @@ Test(rules, sleepers_of_a_topic_that_did_not_signal_are_not_looked_at)
 	atomic_store(&topic->wakeup.armed, 0);
 	scene_publish(topic, 10, 10);
 	cr_assert_eq(tb_topic_end(other), 0);
-	while (!end_told(other))
+	while (!end_sent(other))
 		cr_assert_lt(scene_now_ms(), until_ms, "the end was not told");
 	cr_assert_eq(wakes(), 0, "it was looked at");
 	wakeup_signal(&topic->wakeup);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bus/shm/shm.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "subscriber/state.h"
 #include "tests/stress/walk.h"
 #include "tests/stress/weak.h"

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "bus/clock.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "subscriber/discovery.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
@@ -173,7 +173,7 @@ Test(double_buffer, read_bytes_out_of_bounds_are_refused)
 /* A landing that has no room for two of them is not halved. */
 Test(double_buffer, landing_that_one_read_fills_is_not_halved)
 {
-	scene_publish(topic = scene_topic(publisher, "t", 1024, 0), 1, 500);
+	scene_publish(topic = scene_topic(late.publisher, "t", 1024, 0), 1, 500);
 	cr_assert_eq(open_with(8192, 8192), 0, "%s", tb_error());
 	source = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes)->sources;
 	subscription = source->subscription;
@@ -202,7 +202,7 @@ Test(double_buffer, slots_larger_than_a_read_are_read_one_by_one)
 					  .length = sizeof(payload),
 					  .data = payload };
 
-	cr_assert_eq(tb_topic_create(publisher, &large, &topic), 0, "%s", tb_error());
+	cr_assert_eq(tb_topic_create(late.publisher, &large, &topic), 0, "%s", tb_error());
 	tb_schema_free(schema);
 	cr_assert_eq(tb_instrument(topic, "A"), 0);
 	for (payload[0] = 1; payload[0] <= 20; payload[0]++)

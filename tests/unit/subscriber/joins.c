@@ -18,7 +18,7 @@ Test(joins, grant_after_unsubscribe_is_given_back)
 	subscriber = scene_subscriber("net", 0);
 	subscription = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
 	net.hold_join = 1;
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	UNTIL(net.holding, 100);
 	tb_unsubscribe(subscription);
 	net_release();
@@ -46,7 +46,7 @@ Test(joins, subscription_ended_in_handler_leaves_its_joins)
 					       .on_event = end_inside,
 					       .user = &notes };
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	subscriber = scene_subscriber("net", 0);
 	cr_expect_eq(tb_subscribe(subscriber, "t", &how, &ended_inside), -ECANCELED);
 	cr_expect_str_eq(tb_error(), "tb_subscribe: a handler ended the subscription");
@@ -57,8 +57,8 @@ Test(joins, subscription_ended_in_handler_leaves_its_joins)
 	 */
 	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
 	how.schema = x;
-	cr_assert_eq(tb_topic_create(publisher, &unfit, &topic), 0, "%s", tb_error());
-	scene_topic(publisher, "z.b", 64, 0);
+	cr_assert_eq(tb_topic_create(net.publisher, &unfit, &topic), 0, "%s", tb_error());
+	scene_topic(net.publisher, "z.b", 64, 0);
 	net.leaves = 0;
 	net.hold_join = 3;
 	cr_expect_eq(tb_subscribe(subscriber, "z.*", &how, &ended_inside), -ECANCELED);
@@ -84,8 +84,8 @@ Test(joins, refused_topic_does_not_block_rest_of_pattern)
 	struct tb_subscription *subscription;
 	struct tb_topic *topic;
 
-	cr_assert_eq(tb_topic_create(publisher, &unfit, &topic), 0, "%s", tb_error());
-	topic = scene_topic(publisher, "b", 64, 0);
+	cr_assert_eq(tb_topic_create(net.publisher, &unfit, &topic), 0, "%s", tb_error());
+	topic = scene_topic(net.publisher, "b", 64, 0);
 	subscriber = scene_subscriber("net", 0);
 	net.hold_join = 2;
 	net.held_ms = subscriber->connect_ms;
@@ -111,7 +111,7 @@ Test(joins, own_shortage_fails_subscribe_at_once)
 						     .flags = TB_WAIT };
 	struct tb_subscription *subscription;
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	subscriber = scene_subscriber("net", TB_WAIT);
 	net.landless = true;
 	cr_expect_eq(tb_subscribe(subscriber, "t", &how, &subscription), -ENOMEM);
@@ -139,7 +139,7 @@ static int subscribe_twice(bool landless, const struct tb_schema *wanted)
 
 Test(joins, shortage_over_during_subscribe_ends_the_wait)
 {
-	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 2);
 	cr_expect_eq(subscribe_twice(false, NULL), 0);
 	cr_expect_str_eq(tb_error(), "");
 	cr_expect_eq(net.joins, 2);
@@ -149,7 +149,7 @@ Test(joins, shortage_over_during_subscribe_ends_the_wait)
 
 Test(joins, shortage_of_replaced_publisher_is_not_waited_for)
 {
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net.succeeded = true;
 	cr_expect_eq(subscribe_twice(false, NULL), 0);
 	cr_expect_str_eq(tb_error(), "net:test: bus test has no topic t, or not without a ticket");
@@ -157,7 +157,7 @@ Test(joins, shortage_of_replaced_publisher_is_not_waited_for)
 
 Test(joins, own_shortage_after_publishers_fails_subscribe)
 {
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	cr_expect_eq(subscribe_twice(true, NULL), -ENOMEM);
 	cr_expect_str_eq(tb_error(), "no memory to land in");
 	cr_expect_eq(net.joins, 2);
@@ -167,7 +167,7 @@ Test(joins, schema_mismatch_after_shortage_fails_subscribe)
 {
 	struct tb_schema *x = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net.succeeded = true;
 	net.successor = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
 	cr_expect_eq(subscribe_twice(false, x), -EPROTO);
@@ -189,7 +189,7 @@ Test(joins, refusal_with_known_schema_names_the_topic)
 						     .schema = y };
 	struct tb_subscription *subscription;
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(true);
 	notes_free(&notes);
 	cr_assert_eq(tb_subscribe(subscriber, ">", &how, &subscription), 0, "%s", tb_error());
@@ -204,7 +204,7 @@ Test(joins, shortage_is_reported_again_after_another_refusal)
 	struct tb_subscription *subscription;
 	const char *other;
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	subscriber = scene_subscriber("net", 0);
 	net.landless = true;
 	subscription = scene_subscribe(subscriber, "t*", TB_FROM_OLDEST, &notes);
@@ -243,7 +243,7 @@ Test(joins, refusal_is_repeated_on_topic_change_only)
 
 	net_publisher_again(SCENE_HASTY_MS);
 	net_topic("a", y);
-	scene_topic(publisher, "b", 64, 0);
+	scene_topic(net.publisher, "b", 64, 0);
 	subscriber = scene_subscriber("net", 0);
 	net.landless = true;
 	cr_assert_eq(tb_subscribe(subscriber, ">", &how, &subscription), 0, "%s", tb_error());
@@ -262,7 +262,7 @@ Test(joins, refusal_is_repeated_on_topic_change_only)
 
 Test(joins, first_of_two_readers_at_end_keeps_the_join)
 {
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
 	struct notes newest = { 0 };
 	struct tb_subscription *second;
 

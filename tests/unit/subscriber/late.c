@@ -15,7 +15,6 @@
 
 static struct fabric_ops late_ops;
 struct late late;
-struct tb_publisher *publisher;
 struct tb_topic *topic;
 struct tb_subscriber *subscriber;
 struct tb_subscription *subscription;
@@ -163,13 +162,13 @@ void late_enter(void)
 {
 	scene_enter();
 	late_add();
-	publisher = scene_publisher("shm");
+	late.publisher = scene_publisher("shm");
 }
 
 void late_leave(void)
 {
 	tb_subscriber_close(subscriber);
-	tb_publisher_close(publisher);
+	tb_publisher_close(late.publisher);
 	notes_free(&notes);
 	scene_leave();
 }
@@ -189,7 +188,7 @@ void late_read_on(uint32_t slots, uint64_t records, uint32_t flags)
 						     .from = TB_FROM_OLDEST,
 						     .flags = flags };
 
-	topic = scene_topic(publisher, "t", slots, 0);
+	topic = scene_topic(late.publisher, "t", slots, 0);
 	scene_publish(topic, 1, records);
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());

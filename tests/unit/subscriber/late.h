@@ -18,6 +18,7 @@
 #define HELD_MAX      64
 
 extern struct late {
+	struct tb_publisher *publisher;
 	struct fabric_read held[HELD_MAX]; /* in the order in which they were posted */
 	unsigned int count, places;        /* places: READs that the queue takes */
 	struct fabric_completion done[HELD_MAX];
@@ -31,7 +32,6 @@ extern struct late {
 	unsigned int polls, breaks;
 } late;
 
-extern struct tb_publisher *publisher;
 extern struct tb_topic *topic;
 extern struct tb_subscriber *subscriber;
 extern struct tb_subscription *subscription;

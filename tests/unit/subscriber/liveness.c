@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "bus/clock.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "subscriber/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
@@ -16,7 +16,7 @@ Test(liveness, reader_away_for_the_bound_looks_before_stale)
 {
 	uint64_t moved_ms;
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(false);
 	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
 	/* As if it had looked last ten seconds ago. */
@@ -32,7 +32,7 @@ Test(liveness, late_bus_page_is_a_sign_of_life)
 {
 	uint64_t moved_ms;
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(false);
 	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
 	net.unanswered = true;
@@ -50,7 +50,7 @@ Test(liveness, late_bus_page_is_a_sign_of_life)
 Test(liveness, unanswered_bus_page_goes_stale_before_disconnect)
 {
 	net_publisher_again(SCENE_HASTY_MS);
-	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 1);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 1);
 	net_read_on(false);
 	UNTIL(notes.records == 1 && subscriber->pulse_known, 100);
 	net.unanswered = true;
@@ -63,7 +63,7 @@ Test(liveness, unanswered_bus_page_goes_stale_before_disconnect)
 Test(liveness, unreadable_pulse_after_reconnect_goes_stale)
 {
 	net_publisher_again(SCENE_HASTY_MS);
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(true);
 	subscriber->page_ms = clock_coarse_ms(); /* so that it connects before it looks */
 	net.landless = net.cut = true;
@@ -78,7 +78,7 @@ static void damage_line(bool viewed)
 	struct tb_topic *topic;
 
 	net_publisher_again(SCENE_HASTY_MS);
-	topic = scene_topic(publisher, "t", 64, 0);
+	topic = scene_topic(net.publisher, "t", 64, 0);
 	scene_publish(topic, 1, 8);
 	net_read_on(viewed);
 	UNTIL(notes.last == 8, 100);
@@ -100,7 +100,7 @@ Test(liveness, line_once_invalid_does_not_keep_batch_reader_stale)
 	struct tb_topic *topic;
 
 	net_publisher_again(SCENE_HASTY_MS);
-	topic = scene_topic(publisher, "t", 64, 0);
+	topic = scene_topic(net.publisher, "t", 64, 0);
 	scene_publish(topic, 1, 8);
 	net_read_on(true);
 	UNTIL(notes.last == 8, 100);

@@ -10,7 +10,7 @@
 #include "bus/error.h"
 #include "bus/fabric.h"
 #include "bus/shm/shm.h"
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
 #include "tests/support/clock.h"
@@ -19,7 +19,6 @@
 
 static struct fabric_ops net_ops;
 struct net net;
-struct tb_publisher *publisher;
 struct tb_subscriber *subscriber;
 struct notes notes;
 
@@ -57,8 +56,8 @@ static void publisher_short(const struct control_message *said)
 		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 		if (net.succeeded) {
 			net.succeeded = false;
-			tb_publisher_close(publisher);
-			publisher = scene_publisher("shm");
+			tb_publisher_close(net.publisher);
+			net.publisher = scene_publisher("shm");
 			if (net.successor)
 				net_topic("t", net.successor);
 		}
@@ -75,7 +74,7 @@ static int net_send(struct link *link, const void *message, size_t bytes)
 	net.joins += said.type == CONTROL_JOIN;
 	publisher_short(&said);
 	if (said.type == CONTROL_JOIN && said.join.topic_id == net.hold_join) {
-		publisher_lock(publisher);
+		publisher_lock(net.publisher);
 		net.holding = true;
 		clock_pass(net.held_ms);
 	}
@@ -174,28 +173,28 @@ void net_release(void)
 	cr_assert(net.holding, "no join was sent");
 	net.holding = false;
 	net.hold_join = 0;
-	publisher_unlock(publisher);
+	publisher_unlock(net.publisher);
 }
 
 void net_enter(void)
 {
 	scene_enter();
 	net_add();
-	publisher = scene_publisher("shm");
+	net.publisher = scene_publisher("shm");
 }
 
 void net_leave(void)
 {
 	tb_subscriber_close(subscriber);
-	tb_publisher_close(publisher);
+	tb_publisher_close(net.publisher);
 	notes_free(&notes);
 	scene_leave();
 }
 
 void net_publisher_again(uint32_t stale_ms)
 {
-	tb_publisher_close(publisher);
-	publisher = scene_publisher_of("shm", stale_ms);
+	tb_publisher_close(net.publisher);
+	net.publisher = scene_publisher_of("shm", stale_ms);
 }
 
 struct tb_source *net_read_on(bool viewed)
@@ -215,7 +214,7 @@ uint64_t net_counted(const struct tb_subscription *subscription, enum subscripti
 
 bool net_joined(size_t joins)
 {
-	return tb_publisher_joins(publisher, NULL, 0) == joins;
+	return tb_publisher_joins(net.publisher, NULL, 0) == joins;
 }
 
 /* Connected, and every topic that is to be joined has been. */
@@ -242,7 +241,7 @@ struct tb_topic *net_topic(const char *name, struct tb_schema *schema)
 	};
 	struct tb_topic *topic;
 
-	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
+	cr_assert_eq(tb_topic_create(net.publisher, &options, &topic), 0, "%s", tb_error());
 	return topic;
 }
 

@@ -16,6 +16,7 @@
 #define NET_QUEUE 16 /* notices that are received and not taken yet */
 
 extern struct net {
+	struct tb_publisher *publisher;
 	bool viewed;         /* memory can be looked at in place */
 	enum read_kind held; /* READs of this kind and later ones are not taken; 0: all are */
 	bool landless;       /* there is no memory for READs to land in */
@@ -37,7 +38,6 @@ extern struct net {
 	unsigned int first_notice, notice_count;
 } net;
 
-extern struct tb_publisher *publisher;
 extern struct tb_subscriber *subscriber;
 extern struct notes notes;
 

@@ -44,7 +44,7 @@ Test(polls, descriptor_is_readable_for_a_new_epoch)
 	struct tb_topic *topic;
 
 	net_publisher_again(STILL_MS);
-	topic = scene_topic(publisher, "t", 64, 0);
+	topic = scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(true);
 	for (uint64_t round = 1; round <= 5; round++) {
 		scene_publish(topic, 1, 1);
@@ -59,7 +59,7 @@ Test(polls, descriptor_is_readable_for_landed_records)
 	struct tb_source *source;
 
 	net_publisher_again(STILL_MS);
-	topic = scene_topic(publisher, "t", 64, 0);
+	topic = scene_topic(net.publisher, "t", 64, 0);
 	source = net_read_on(false);
 	for (uint64_t round = 1; round <= 5; round++) {
 		scene_publish(topic, round, round);
@@ -82,7 +82,7 @@ Test(polls, hint_makes_strict_reader_read_the_line)
 	struct tb_topic *topic;
 
 	net_publisher_again(STILL_MS);
-	topic = scene_topic(publisher, "t", 64, 0);
+	topic = scene_topic(net.publisher, "t", 64, 0);
 	subscriber = scene_subscriber("net", 0);
 	cr_assert_eq(tb_subscribe(subscriber, "t", &strict, &subscription), 0, "%s", tb_error());
 	for (uint64_t round = 1; round <= 5; round++) {
@@ -118,7 +118,7 @@ static bool notice_send(const struct tb_source *source, uint64_t number, uint64_
 Test(polls, notices_beyond_the_queue_cost_only_time)
 {
 	const struct fabric_notices notices = { .kind = FABRIC_NOTICES_UDP };
-	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 1024, 0);
 	struct tb_source *source = net_read_on(false);
 	uint64_t received = 0, lost = 0, burst = 0, n = 0;
 
@@ -167,7 +167,7 @@ Test(polls, poll_returns_while_handlers_let_the_reader_be_lapped)
 						     .from = TB_FROM_OLDEST };
 	struct tb_subscription *subscription;
 
-	lapping = scene_topic(publisher, "t", 64, 0);
+	lapping = scene_topic(net.publisher, "t", 64, 0);
 	net.viewed = true;
 	subscriber = scene_subscriber("net", 0);
 	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
@@ -190,7 +190,7 @@ Test(polls, large_batch_uses_its_whole_landing)
 						       .connect_ms = deadline_ms() };
 
 	notes.quiet = true;
-	scene_publish(scene_topic(publisher, "t", 32768, 0), 1, 20000);
+	scene_publish(scene_topic(net.publisher, "t", 32768, 0), 1, 20000);
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
 	UNTIL(notes.last == 20000, 1000);
@@ -202,7 +202,7 @@ Test(polls, slot_never_written_is_not_counted_busy)
 {
 	const struct tb_source *source;
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	source = net_read_on(true);
 	for (int i = 0; i < 1000; i++)
 		cr_assert_eq(tb_poll(subscriber, 100), 0);
@@ -212,7 +212,7 @@ Test(polls, slot_never_written_is_not_counted_busy)
 Test(polls, hole_resets_the_tries_of_a_slot)
 {
 	const struct tb_update hole = { .size = sizeof(hole), .kind = TB_KIND_HOLE, .time_ns = 1 };
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
 	struct tb_source *source = net_read_on(true);
 
 	scene_publish(topic, 1, 1);
@@ -238,7 +238,7 @@ Test(polls, inspection_sleeps_until_its_page_arrives)
 						    .address = "net:test",
 						    .timeout_ms = 2000 };
 
-	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 3);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 3);
 	net.unanswered = true;
 	cr_expect_eq(tb_inspect_topics(&options, NULL, NULL, show, NULL), 1, "%s", tb_error());
 	cr_expect_eq(shown, 1);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bus/record.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "subscriber/fetch.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"

@@ -16,7 +16,7 @@ TestSuite(reconnect, .init = net_enter, .fini = net_leave, .timeout = 60);
 /* Not joined again, and not lost: its next epoch is. */
 static void end_and_connect_again(bool viewed)
 {
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
 	struct tb_source *source;
 
 	scene_publish(topic, 1, 3);
@@ -44,7 +44,7 @@ Test(reconnect, ended_topic_by_read_is_not_joined_again)
 
 Test(reconnect, epoch_begun_while_disconnected_is_joined_again)
 {
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
 	struct tb_source *source;
 
 	scene_publish(topic, 1, 60);
@@ -72,7 +72,7 @@ Test(reconnect, epoch_begun_while_disconnected_is_joined_again)
 /* Its successor may be there before the topic was told stale. */
 Test(reconnect, topic_missing_at_next_publisher_is_stale_with_reason)
 {
-	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 2);
 	net_read_on(false);
 	UNTIL(notes.last == 2, 100);
 	net.away = net.cut = true;
@@ -80,8 +80,8 @@ Test(reconnect, topic_missing_at_next_publisher_is_stale_with_reason)
 	net_publisher_again(SCENE_STALE_MS);
 	net.away = false;
 	UNTIL(notes.text && strstr(notes.text, "stale 2 bus test has no topic t\n"), 100);
-	scene_topic(publisher, "v", 64, 0);
-	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 3);
+	scene_topic(net.publisher, "v", 64, 0);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 3);
 	UNTIL(notes.records == 5, 100);
 	cr_expect(strstr(notes.text, "2 B update 2\nstale\nstale 2 bus test has no topic t\n"
 				     "restart 2 2\n"),
@@ -105,7 +105,7 @@ Test(reconnect, failing_handler_does_not_change_the_stale_reason)
 						     .user = &notes };
 	struct tb_subscription *subscription;
 
-	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 2);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 2);
 	subscriber = scene_subscriber("net", 0);
 	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
 	UNTIL(notes.last == 2, 100);
@@ -119,7 +119,7 @@ Test(reconnect, failing_handler_does_not_change_the_stale_reason)
 
 Test(reconnect, epoch_read_to_its_end_during_rejoin_is_left)
 {
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
 	const char *end;
 
 	scene_publish(topic, 1, 3);
@@ -142,7 +142,7 @@ Test(reconnect, reader_without_a_start_sleeps_while_disconnected)
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	unsigned int wakes = 0;
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_subscribe_unread(READ_HEADER);
 	net.away = net.cut = true;
 	UNTIL(!subscriber->welcomed, 100);
@@ -160,13 +160,13 @@ Test(reconnect, stale_bound_is_that_of_the_current_publisher)
 						       .address = "net:test",
 						       .stale_ms = 777,
 						       .connect_ms = deadline_ms() };
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
 
 	scene_publish(topic, 1, 1);
 	net_read_on(true);
 	cr_expect_eq(subscriber->stale_ms, SCENE_STALE_MS);
 	net_publisher_again(SCENE_HASTY_MS);
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	UNTIL(notes.restarted, 100);
 	cr_expect_eq(subscriber->stale_ms, SCENE_HASTY_MS);
 	tb_subscriber_close(subscriber);

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "subscriber/fetch.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
@@ -16,7 +16,7 @@ TestSuite(restarts, .init = net_enter, .fini = net_leave, .timeout = 60);
 
 Test(restarts, slow_old_epoch_is_read_to_its_end)
 {
-	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 1024, 0);
 	struct tb_source *source = net_read_on(false);
 
 	scene_publish(topic, 1, 100);
@@ -33,7 +33,7 @@ Test(restarts, slow_old_epoch_is_read_to_its_end)
 
 Test(restarts, topic_restarted_before_first_read_appears_in_new_epoch)
 {
-	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
 
 	scene_publish(topic, 1, 2);
 	net_subscribe_unread(READ_HEADER);
@@ -49,11 +49,11 @@ Test(restarts, topic_restarted_before_first_read_appears_in_new_epoch)
 
 Test(restarts, topic_that_has_not_appeared_never_goes_stale)
 {
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_subscribe_unread(READ_PROGRESS);
 	UNTIL(subscriber->table[0]->state == SOURCE_START, 100);
-	tb_publisher_close(publisher);
-	publisher = NULL;
+	tb_publisher_close(net.publisher);
+	net.publisher = NULL;
 	UNTIL(subscriber->lost, 100);
 	for (int i = 0; i < 100; i++) {
 		subscriber->page_ms = 0; /* look whether it lives */

@@ -41,7 +41,7 @@ Test(schemas, schemas_of_refused_topics_are_forgotten)
 	struct tb_subscription *subscription;
 	char text[64];
 
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(false);
 	how.schema = wanted;
 	for (unsigned int i = 0; i < 8; i++) {
@@ -66,7 +66,7 @@ Test(schemas, schema_is_requested_once_during_a_shortage)
 	unsigned int before;
 
 	net_publisher_again(SCENE_HASTY_MS);
-	scene_topic(publisher, "t", 64, 0);
+	scene_topic(net.publisher, "t", 64, 0);
 	net_topic("u", y);
 	tb_schema_free(y);
 	subscriber = scene_subscriber("net", 0);
@@ -113,10 +113,10 @@ Test(schemas, schema_of_next_epoch_is_kept_while_old_one_is_read)
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
 	struct tb_source *source;
 
-	scene_publish(scene_topic(publisher, "t", 64, 0), 1, 60);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 60);
 	source = net_read_on(true);
-	tb_publisher_close(publisher);
-	publisher = scene_publisher("shm");
+	tb_publisher_close(net.publisher);
+	net.publisher = scene_publisher("shm");
 	net_topic("t", y);
 	tb_schema_free(y);
 	for (int i = 0; i < 50 && !source->has_successor; i++) {

@@ -11,7 +11,7 @@
 #include "bus/error.h"
 #include "bus/fabric.h"
 #include "bus/shm/shm.h"
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the library's thread runs and where topics' memory lies, as the kernel tells it. */
+/* Which processors the control thread runs on and which NUMA node topics' memory is on, as the
+ * kernel reports both. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -31,22 +32,22 @@ static int node(const char *address)
 	return device_node;
 }
 
-static void log_keep(void *user, enum tb_log_level level, const char *words)
+static void log_keep(void *user, enum tb_log_level level, const char *text)
 {
 	(void)user;
 	(void)level;
-	snprintf(logged, sizeof(logged), "%s", words);
+	snprintf(logged, sizeof(logged), "%s", text);
 }
 
 static void enter(void)
 {
-	static struct fabric_ops placed;
+	static struct fabric_ops device_ops;
 
 	scene_enter();
-	placed = shm_ops;
-	placed.scheme = "placed";
-	placed.node = node;
-	cr_assert_eq(fabric_add(&placed), 0);
+	device_ops = shm_ops;
+	device_ops.scheme = "device";
+	device_ops.node = node;
+	cr_assert_eq(fabric_add(&device_ops), 0);
 }
 
 static void leave(void)
@@ -55,7 +56,7 @@ static void leave(void)
 	scene_leave();
 }
 
-TestSuite(place, .init = enter, .fini = leave, .timeout = 60);
+TestSuite(affinity, .init = enter, .fini = leave, .timeout = 60);
 
 static int open_at(const char *address, uint32_t cpu, uint32_t numa)
 {
@@ -71,7 +72,7 @@ static int open_at(const char *address, uint32_t cpu, uint32_t numa)
 	return tb_publisher_open(&publisher, &options);
 }
 
-/* What a file of lines says behind a key, or the whole line that has it; "" not found. */
+/* The first line of a file that contains the key, or "". */
 static void find(const char *path, const char *key, char *found, size_t bytes)
 {
 	FILE *file = fopen(path, "re");
@@ -108,15 +109,15 @@ static void thread_cpus(const char *name, char *cpus, size_t bytes)
 }
 
 /* The policy of the mapping of a topic's memory: "default", "prefer:0". */
-static void policy(const char *topic, char *words, size_t bytes)
+static void policy(const char *topic, char *text, size_t bytes)
 {
 	char key[64], line[1024];
 
 	snprintf(key, sizeof(key), "memfd:%s", topic);
 	find("/proc/self/numa_maps", key, line, sizeof(line));
 	if (!line[0])
-		cr_skip_test("this kernel tells of no policies (/proc/self/numa_maps)");
-	cr_assert_eq(sscanf(line, "%*s %31s", words), 1);
+		cr_skip_test("this kernel shows no memory policies (/proc/self/numa_maps)");
+	cr_assert_eq(sscanf(line, "%*s %31s", text), 1);
 	(void)bytes;
 }
 
@@ -137,7 +138,7 @@ static int last_cpu(void)
 	return last;
 }
 
-Test(place, of_the_thread_is_the_processor_that_was_asked_for)
+Test(affinity, thread_runs_on_the_processor_of_the_options)
 {
 	char expected[16], found[256];
 
@@ -147,7 +148,7 @@ Test(place, of_the_thread_is_the_processor_that_was_asked_for)
 	cr_expect_str_eq(found, expected);
 }
 
-Test(place, of_the_thread_is_its_makers_unless_asked_for)
+Test(affinity, thread_keeps_the_callers_processors_by_default)
 {
 	char expected[256], found[256];
 
@@ -170,7 +171,7 @@ struct opening {
 	const char *address;
 	uint32_t numa;
 	int result;
-	char words[512];
+	char text[512];
 };
 
 static void *open_on_last(void *user)
@@ -179,15 +180,15 @@ static void *open_on_last(void *user)
 
 	stay_on_last();
 	opening->result = open_at(opening->address, 0, opening->numa);
-	snprintf(opening->words, sizeof(opening->words), "%s", opening->result ? tb_error() : "");
+	snprintf(opening->text, sizeof(opening->text), "%s", opening->result ? tb_error() : "");
 	return NULL;
 }
 
-/* Its maker stays on one processor; it does not. */
+/* The calling thread stays on one processor; the control thread does not. */
 static void expect_near(const char *address, uint32_t numa)
 {
 	struct opening opening = { .address = address, .numa = numa };
-	char found[256], words[32] = "";
+	char found[256], text[32] = "";
 	cpu_set_t one, near, of_thread;
 	pthread_t maker;
 
@@ -195,29 +196,29 @@ static void expect_near(const char *address, uint32_t numa)
 		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
 	cr_assert_eq(pthread_create(&maker, NULL, open_on_last, &opening), 0);
 	cr_assert_eq(pthread_join(maker, NULL), 0);
-	cr_assert_eq(opening.result, 0, "%s", opening.words);
+	cr_assert_eq(opening.result, 0, "%s", opening.text);
 	thread_cpus("tickbus-control", found, sizeof(found));
 	cr_assert(numa_list(found, &of_thread) && numa_cpus(0, &near));
 	CPU_AND(&one, &of_thread, &near);
 	cr_expect(CPU_EQUAL(&one, &of_thread), "it may run on %s", found);
 	cr_expect_gt(CPU_COUNT(&of_thread), CPU_COUNT(&near) > 1 ? 1 : 0, "%s", found);
 	scene_topic(publisher, "near.topic", 64, 0);
-	policy("near.topic", words, sizeof(words));
-	cr_expect_str_eq(words, "prefer:0");
+	policy("near.topic", text, sizeof(text));
+	cr_expect_str_eq(text, "prefer:0");
 }
 
-Test(place, of_memory_and_thread_is_the_node_that_was_asked_for)
+Test(affinity, memory_and_thread_are_on_the_node_of_the_options)
 {
 	expect_near("shm:test", TB_ON(0));
 }
 
-Test(place, of_memory_and_thread_is_by_itself_where_the_first_device_is)
+Test(affinity, memory_and_thread_default_to_the_devices_node)
 {
 	device_node = 0;
-	expect_near("placed:test", 0);
+	expect_near("device:test", 0);
 }
 
-Test(place, of_the_thread_near_a_node_is_within_what_the_process_is_kept_to)
+Test(affinity, thread_near_a_node_stays_in_the_process_affinity)
 {
 	char expected[16], found[256];
 	cpu_set_t near;
@@ -234,47 +235,47 @@ Test(place, of_the_thread_near_a_node_is_within_what_the_process_is_kept_to)
 	cr_expect_str_eq(found, expected);
 }
 
-Test(place, of_memory_stays_when_a_topic_begins_again)
+Test(affinity, restarted_topic_keeps_its_node)
 {
 	struct tb_topic *topic;
-	char words[32] = "";
+	char text[32] = "";
 
 	if (!has_nodes())
 		cr_skip_test("no NUMA node that memory can be placed on: %s", tb_error());
 	cr_assert_eq(open_at("shm:test", 0, TB_ON(0)), 0, "%s", tb_error());
 	topic = scene_topic(publisher, "again", 64, 0);
 	cr_assert_eq(tb_topic_restart(topic), 0);
-	policy("again", words, sizeof(words));
-	cr_expect_str_eq(words, "prefer:0");
+	policy("again", text, sizeof(text));
+	cr_expect_str_eq(text, "prefer:0");
 }
 
-Test(place, of_memory_is_the_kernels_choice_where_no_device_tells_a_node)
+Test(affinity, memory_is_on_any_node_without_a_devices_node)
 {
-	char words[32] = "";
+	char text[32] = "";
 
 	device_node = NUMA_ANY;
-	cr_assert_eq(open_at("placed:test", 0, 0), 0, "%s", tb_error());
+	cr_assert_eq(open_at("device:test", 0, 0), 0, "%s", tb_error());
 	scene_topic(publisher, "anywhere", 64, 0);
-	policy("anywhere", words, sizeof(words));
-	cr_expect_str_eq(words, "default");
+	policy("anywhere", text, sizeof(text));
+	cr_expect_str_eq(text, "default");
 	cr_expect_str_empty(logged);
 }
 
-Test(place, of_a_device_that_cannot_be_is_told_and_passed_over)
+Test(affinity, unknown_node_of_a_device_is_logged_and_ignored)
 {
-	char words[32] = "";
+	char text[32] = "";
 
 	device_node = 777;
-	cr_assert_eq(open_at("placed:test", 0, 0), 0, "%s", tb_error());
+	cr_assert_eq(open_at("device:test", 0, 0), 0, "%s", tb_error());
 	cr_expect(strstr(logged, "the RDMA device's node: found node 777, expected one of ") ==
 			  logged,
 		  "%s", logged);
 	scene_topic(publisher, "anywhere", 64, 0);
-	policy("anywhere", words, sizeof(words));
-	cr_expect_str_eq(words, "default");
+	policy("anywhere", text, sizeof(text));
+	cr_expect_str_eq(text, "default");
 }
 
-/* As containers do. */
+/* Refuses mbind, as containers do. */
 static void refuse_mbind(void)
 {
 	struct sock_filter filter[] = {
@@ -287,10 +288,10 @@ static void refuse_mbind(void)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
-		cr_skip_test("no filter of system calls can be had: %s", strerror(errno));
+		cr_skip_test("cannot filter system calls: %s", strerror(errno));
 }
 
-Test(place, of_memory_that_the_kernel_lets_nobody_choose_is_refused_or_passed_over)
+Test(affinity, forbidden_mbind_fails_the_option_not_the_default)
 {
 	struct tb_topic *topic;
 
@@ -301,55 +302,55 @@ Test(place, of_memory_that_the_kernel_lets_nobody_choose_is_refused_or_passed_ov
 	cr_expect_str_eq(tb_error(), "publisher options: numa: memory cannot be placed on node 0: "
 				     "Operation not permitted");
 	device_node = 0;
-	cr_assert_eq(open_at("placed:test", 0, 0), 0, "%s", tb_error());
+	cr_assert_eq(open_at("device:test", 0, 0), 0, "%s", tb_error());
 	cr_expect_str_eq(logged,
 			 "the RDMA device's node: memory cannot be placed on node 0: Operation "
-			 "not permitted; topics' memory lies on any");
+			 "not permitted; memory of topics is allocated on any node");
 	topic = scene_topic(publisher, "anywhere", 64, 0);
 	cr_expect_not_null(topic);
 }
 
-Test(place, that_is_not_there_is_refused_with_those_there_are)
+Test(affinity, missing_node_or_processor_is_refused_with_a_list)
 {
-	char nodes[256], cpus[256], words[1024];
+	char nodes[256], cpus[256], text[1024];
 
 	numa_line("/sys/devices/system/node/has_memory", nodes, sizeof(nodes));
 	numa_line("/sys/devices/system/cpu/online", cpus, sizeof(cpus));
 	if (!nodes[0])
-		cr_skip_test("sysfs tells of no nodes here");
+		cr_skip_test("sysfs lists no nodes here");
 	cr_expect_eq(open_at("shm:test", 0, TB_ON(777)), -EINVAL);
-	snprintf(words, sizeof(words),
-		 "publisher options: numa: found node 777, expected one of %s", nodes);
-	cr_expect_str_eq(tb_error(), words);
+	snprintf(text, sizeof(text), "publisher options: numa: found node 777, expected one of %s",
+		 nodes);
+	cr_expect_str_eq(tb_error(), text);
 	cr_expect_eq(open_at("shm:test", TB_ON(1000), 0), -EINVAL);
-	snprintf(words, sizeof(words),
+	snprintf(text, sizeof(text),
 		 "publisher options: cpu: found processor 1000, expected one of %s that this "
 		 "process may run on",
 		 cpus);
-	cr_expect_str_eq(tb_error(), words);
+	cr_expect_str_eq(tb_error(), text);
 	cr_expect_eq(open_at("shm:test", TB_ON(CPU_SETSIZE), 0), -EINVAL);
 	cr_assert_eq(open_at("shm:test", 0, 0), 0, "nothing was left behind: %s", tb_error());
 }
 
-Test(place, of_a_number_that_is_too_high_is_refused_before_a_device_is_asked)
+Test(affinity, number_out_of_range_is_refused_before_any_device)
 {
 	static const uint32_t high[] = { CPU_SETSIZE + 1, INT32_MAX, UINT32_C(1) << 31,
 					 UINT32_MAX };
-	char words[128];
+	char text[128];
 
 	for (size_t i = 0; i < sizeof(high) / sizeof(high[0]); i++) {
-		cr_expect_eq(open_at("placed:test", high[i], 0), -EINVAL);
-		snprintf(words, sizeof(words),
+		cr_expect_eq(open_at("device:test", high[i], 0), -EINVAL);
+		snprintf(text, sizeof(text),
 			 "publisher options: cpu: found TB_ON(%u), expected 0 or TB_ON(0) to "
 			 "TB_ON(1023)",
 			 high[i] - 1);
-		cr_expect_str_eq(tb_error(), words);
-		cr_expect_eq(open_at("placed:test", 0, high[i]), -EINVAL);
-		snprintf(words, sizeof(words),
+		cr_expect_str_eq(tb_error(), text);
+		cr_expect_eq(open_at("device:test", 0, high[i]), -EINVAL);
+		snprintf(text, sizeof(text),
 			 "publisher options: numa: found TB_ON(%u), expected 0 or TB_ON(0) to "
 			 "TB_ON(1023)",
 			 high[i] - 1);
-		cr_expect_str_eq(tb_error(), words);
+		cr_expect_str_eq(tb_error(), text);
 	}
 	cr_expect_eq(devices_asked, 0);
 }
@@ -357,7 +358,7 @@ Test(place, of_a_number_that_is_too_high_is_refused_before_a_device_is_asked)
 /* -- lists of the kernel ------------------------------------------------------------------------
  */
 
-Test(lists, are_read_as_the_kernel_writes_them)
+Test(lists, kernel_lists_of_processors_are_parsed)
 {
 	static const char *const wrong[] = { "", ",", "1,", "-1", "2-1", "1-", "1 ", "a", "1024" };
 	cpu_set_t set;

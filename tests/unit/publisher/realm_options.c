@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What realms a publisher is given: wrong ones are refused in words, and none of them opens
- * anything to anyone by accident. */
+/* The realms of the options: invalid realms are refused with a message. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdalign.h>
@@ -44,21 +43,20 @@ Test(options, wrong_realms_are_refused)
 {
 	static const struct {
 		struct tb_realm realms[2];
-		const char *words;
+		const char *text;
 	} cases[] = {
 		{ { DESK, { REALM, "a/b", two, all, 1 } }, WHAT "[1].name: found \"a/b\", " NAME },
 		{ { DESK, { REALM, NULL, two, all, 1 } }, WHAT "[1].name: found \"\", " NAME },
 		{ { DESK, { REALM, "desk", two, all, 1 } },
-		  WHAT "[1]: found the name desk again, expected each once" },
+		  WHAT "[1]: found the name desk again, expected each name once" },
 		{ { DESK, { REALM, "risk", one, all, 1 } },
-		  WHAT "[1]: found the ticket of realm desk again, expected each once" },
+		  WHAT "[1]: found the ticket of realm desk again, expected each ticket once" },
 		{ { DESK, { REALM, "risk", NULL, all, 1 } },
-		  WHAT
-		  "[1]: found risk without a ticket, expected one of any realm but anonymous" },
+		  WHAT "[1]: found risk without a ticket, expected a ticket for each realm but "
+		       "anonymous" },
 		{ { DESK, { REALM, "anonymous", two, all, 1 } },
-		  WHAT
-		  "[1]: found anonymous with a ticket, expected none: it is for those who have "
-		  "none" },
+		  WHAT "[1]: found anonymous with a ticket, expected no ticket: this realm is for "
+		       "clients without one" },
 		{ { DESK, { REALM, "risk", zeros, all, 1 } },
 		  WHAT "[1]: found a ticket of zeros, expected random bytes" },
 		{ { DESK, { REALM, "risk", two, all, 0 } },
@@ -74,19 +72,19 @@ Test(options, wrong_realms_are_refused)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cr_expect_eq(bus_open(cases[i].realms, 2), -EINVAL, "%zu", i);
-		cr_expect_str_eq(tb_error(), cases[i].words, "%s", tb_error());
+		cr_expect_str_eq(tb_error(), cases[i].text, "%s", tb_error());
 	}
 	cr_expect_eq(bus_open(NULL, 1), -EINVAL);
 	cr_expect_str_eq(tb_error(), WHAT ": found NULL, expected 1 as realm_count says");
 }
 
-/* A program of a later version, whose realms say more than is known here. */
+/* The realm of a program with a later header. */
 struct later {
 	struct tb_realm realm;
 	void *more;
 };
 
-Test(options, realms_lie_as_far_apart_as_they_say)
+Test(options, longer_realm_structures_are_accepted)
 {
 	struct later later[] = { { .realm = { sizeof(later[0]), "desk", one, all, 2 } },
 				 { .realm = { sizeof(later[0]), "risk", two, all, 2 } } };
@@ -102,25 +100,25 @@ Test(options, realms_of_a_wrong_size_are_refused)
 	static const size_t sizes[] = { 0, 1, REALM - alignof(struct tb_realm), REALM + 1,
 					SIZE_MAX };
 	struct tb_realm realms[] = { DESK, { REALM, "risk", two, all, 2 } };
-	char words[128];
+	char text[128];
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		realms[0].size = sizes[i];
 		realms[1].size = REALM;
 		cr_expect_eq(bus_open(realms, 2), -EINVAL);
-		snprintf(words, sizeof(words), WHAT "[0]: found size %zu, expected %zu or more",
+		snprintf(text, sizeof(text), WHAT "[0]: found size %zu, expected %zu or more",
 			 sizes[i], REALM);
-		cr_expect_str_eq(tb_error(), words);
+		cr_expect_str_eq(tb_error(), text);
 		realms[0].size = REALM;
 		realms[1].size = sizes[i];
 		cr_expect_eq(bus_open(realms, 2), -EINVAL);
-		snprintf(words, sizeof(words),
-			 WHAT "[1]: found size %zu, expected %zu as in the first", sizes[i], REALM);
-		cr_expect_str_eq(tb_error(), words);
+		snprintf(text, sizeof(text),
+			 WHAT "[1]: found size %zu, expected %zu as in realms[0]", sizes[i], REALM);
+		cr_expect_str_eq(tb_error(), text);
 	}
 }
 
-Test(options, thirty_two_realms_are_taken_and_no_more)
+Test(options, at_most_32_realms_are_accepted)
 {
 	struct tb_realm realms[33];
 	uint8_t tickets[33][TB_TICKET_BYTES] = { 0 };

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A document: the tree that document.c builds and everybody else reads. */
+#ifndef TICKBUS_CONFIG_YAML_TREE_H
+#define TICKBUS_CONFIG_YAML_TREE_H
+
+#include "config/yaml/located.h"
+
+struct located_document {
+	char *origin; /* the file's name, as the caller gave it */
+	struct located_node *root;
+	unsigned int nodes;
+};
+
+#endif
