@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bus/counters.h"
+#include "bus/directory.h"
 #include "bus/shm/shm.h"
 #include "bus/words.h"
 #include "publisher/state.h"
