@@ -120,20 +120,21 @@ static int descriptors_open(struct tb_subscriber *subscriber)
 }
 
 /* A connection that was not answered is tried again: what is sent may be lost. */
-static bool open_done(struct tb_subscriber *subscriber, void *unused)
+static bool open_done(const struct tb_subscriber *subscriber)
 {
-	(void)unused;
 	return subscriber->welcomed ||
 	       (subscriber->gone_code != 0 && subscriber->gone_code != ETIMEDOUT);
 }
 
 static int open_connect(struct tb_subscriber *subscriber)
 {
+	const uint64_t until_ms = clock_coarse_ms() + subscriber->connect_ms;
 	int result = turn_connect(subscriber);
 
 	if (result == 0)
-		result = wait_until(subscriber, clock_coarse_ms() + subscriber->connect_ms,
-				    open_done, NULL);
+		wait_turn(subscriber);
+	while (result == 0 && !open_done(subscriber))
+		result = wait_more(subscriber, until_ms);
 	if (result == -ETIMEDOUT)
 		return error_set(ETIMEDOUT, "%s: no answer within %u ms", subscriber->address,
 				 subscriber->connect_ms);

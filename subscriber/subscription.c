@@ -49,11 +49,10 @@ static bool subscribe_failed(const struct tb_subscription *subscription)
 }
 
 /* Everything that the catalogue had was joined, and every join knows where it begins. */
-static bool subscribe_done(struct tb_subscriber *subscriber, void *what)
+static bool subscribe_done(const struct tb_subscriber *subscriber,
+			   const struct tb_subscription *subscription)
 {
-	const struct tb_subscription *subscription = what;
-
-	if (subscription->closing || subscribe_failed(subscription))
+	if (subscriber->closing || subscription->closing || subscribe_failed(subscription))
 		return true;
 	if (subscription->discover || subscriber->discovery.subscription == subscription)
 		return false;
@@ -61,6 +60,18 @@ static bool subscribe_done(struct tb_subscriber *subscriber, void *what)
 		if (s->state == SOURCE_HEADER || s->state == SOURCE_START)
 			return false;
 	return true;
+}
+
+static int subscribe_wait(struct tb_subscriber *subscriber,
+			  const struct tb_subscription *subscription)
+{
+	const uint64_t until_ms = clock_coarse_ms() + subscriber->connect_ms;
+	int result = 0;
+
+	wait_turn(subscriber);
+	while (result == 0 && !subscribe_done(subscriber, subscription))
+		result = wait_more(subscriber, until_ms);
+	return result;
 }
 
 /* Topics of a realm are not there for others, so a name that is known may want a ticket. */
@@ -135,8 +146,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	subscriber->subscriptions = subscription;
 	*out = subscription; /* handlers may be called from here on */
 	if (subscriber->welcomed || !(subscriber->flags & TB_WAIT))
-		result = wait_until(subscriber, clock_coarse_ms() + subscriber->connect_ms,
-				    subscribe_done, subscription);
+		result = subscribe_wait(subscriber, subscription);
 	subscription->fresh = false;
 	result = subscribe_result(subscriber, subscription, result);
 	if (subscriber->closing) {

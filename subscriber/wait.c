@@ -110,28 +110,24 @@ int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 	return result;
 }
 
-/* Keeps house until `done` or the time is over: 0 or -ETIMEDOUT. */
-int wait_until(struct tb_subscriber *subscriber, uint64_t until_ms,
-	       bool (*done)(struct tb_subscriber *, void *), void *what)
+void wait_turn(struct tb_subscriber *subscriber)
 {
 	subscriber->in_poll = true;
-	for (;;) {
-		turn_take(subscriber);
-		for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-			struct tb_source *source = subscriber->table[i];
+	turn_take(subscriber);
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		struct tb_source *source = subscriber->table[i];
 
-			if (source &&
-			    (source->state == SOURCE_HEADER || source->state == SOURCE_START))
-				advance_settle(source);
-		}
-		if (done(subscriber, what) || subscriber->closing)
-			break;
-		if (clock_coarse_ms() >= until_ms) {
-			subscriber->in_poll = false;
-			return -ETIMEDOUT;
-		}
-		wait_link(subscriber, 1);
+		if (source && (source->state == SOURCE_HEADER || source->state == SOURCE_START))
+			advance_settle(source);
 	}
 	subscriber->in_poll = false;
+}
+
+int wait_more(struct tb_subscriber *subscriber, uint64_t until_ms)
+{
+	if (clock_coarse_ms() >= until_ms)
+		return -ETIMEDOUT;
+	wait_link(subscriber, 1);
+	wait_turn(subscriber);
 	return 0;
 }

@@ -8,8 +8,9 @@
 /* Before somebody sleeps on the descriptor: what is there already must make it readable. */
 void wait_prepare(struct tb_subscriber *);
 int wait_work(struct tb_subscriber *, int timeout_ms);
-/* Keeps house until `done` or the time is over: 0 or -ETIMEDOUT. */
-int wait_until(struct tb_subscriber *, uint64_t until_ms,
-	       bool (*done)(struct tb_subscriber *, void *), void *what);
+/* For a call that waits for answers: a turn, and joins go on; no record is delivered. */
+void wait_turn(struct tb_subscriber *);
+/* Sleeps for at most 1 ms and takes a turn: 0, or -ETIMEDOUT if until_ms has come. */
+int wait_more(struct tb_subscriber *, uint64_t until_ms);
 
 #endif
