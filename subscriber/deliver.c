@@ -18,7 +18,7 @@ static void count(struct tb_source *source, enum subscription_counter counter, u
 	source->subscription->counters[counter] += more;
 }
 
-static void event_tell(struct tb_subscription *subscription, struct tb_event *event)
+static void event_deliver(struct tb_subscription *subscription, struct tb_event *event)
 {
 	if (!subscription->options.on_event || subscription->closing ||
 	    subscription->subscriber->closing)
@@ -43,10 +43,10 @@ void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 	event.first = source->next;
 	if (kind == TB_EVENT_STALE)
 		count(source, SUBSCRIPTION_STALES, 1);
-	event_tell(source->subscription, &event);
+	event_deliver(source->subscription, &event);
 }
 
-void deliver_stale_why(struct tb_source *source, int code, const char *words)
+void deliver_stale_reason(struct tb_source *source, int code, const char *text)
 {
 	struct tb_event event = event_of(source, TB_EVENT_STALE);
 
@@ -55,8 +55,8 @@ void deliver_stale_why(struct tb_source *source, int code, const char *words)
 	source->stale_code = code;
 	event.first = source->next;
 	event.code = code;
-	event.words = words;
-	event_tell(source->subscription, &event);
+	event.words = text;
+	event_deliver(source->subscription, &event);
 }
 
 void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum tb_cause cause)
@@ -74,7 +74,7 @@ void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum t
 	event.last = last;
 	event.delivered = last;
 	count(source, counters[cause], last - first + 1);
-	event_tell(source->subscription, &event);
+	event_deliver(source->subscription, &event);
 }
 
 void deliver_restart(struct tb_source *source, uint64_t old_epoch, uint64_t delivered,
@@ -86,27 +86,27 @@ void deliver_restart(struct tb_source *source, uint64_t old_epoch, uint64_t deli
 	event.delivered = delivered;
 	event.head = head;
 	count(source, SUBSCRIPTION_RESTARTS, 1);
-	event_tell(source->subscription, &event);
+	event_deliver(source->subscription, &event);
 }
 
 void deliver_refused(struct tb_subscription *subscription, const char *topic, int code,
-		     const char *words)
+		     const char *text)
 {
 	struct tb_event event = {
-		.kind = TB_EVENT_REFUSED, .topic = topic, .code = code, .words = words
+		.kind = TB_EVENT_REFUSED, .topic = topic, .code = code, .words = text
 	};
 
-	event_tell(subscription, &event);
+	event_deliver(subscription, &event);
 }
 
 /* The last word stands, but that there is no room for all topics, which ends the call. */
-void deliver_outcome(struct tb_subscription *subscription, int code, const char *words)
+void deliver_outcome(struct tb_subscription *subscription, int code, const char *text)
 {
 	if (!subscription->fresh || subscription->error == -ENOSPC)
 		return;
 	subscription->error = -code;
 	subscription->waits = false;
-	strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
+	strncpy(subscription->error_text, text, sizeof(subscription->error_text) - 1);
 }
 
 void deliver_holes(struct tb_source *source)

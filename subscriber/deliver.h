@@ -18,11 +18,11 @@ void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_caus
 void deliver_event(struct tb_source *, enum tb_event_kind);
 /* Of a topic that was told stale: why it stays so, once, and again when it is for another code: the
  * words may differ from try to try. */
-void deliver_stale_why(struct tb_source *, int code, const char *words);
+void deliver_stale_reason(struct tb_source *, int code, const char *text);
 void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
-void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *words);
+void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *text);
 /* What tb_subscribe will know of a refusal, when it ends; code 0: none stands any more. */
-void deliver_outcome(struct tb_subscription *, int code, const char *words);
+void deliver_outcome(struct tb_subscription *, int code, const char *text);
 
 /* Whether a handler closed or ended what is being read. */
 static inline bool deliver_stopped(const struct tb_source *source)

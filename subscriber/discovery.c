@@ -101,7 +101,7 @@ static void ask_join(struct tb_subscriber *subscriber)
 }
 
 /* Here or there; by the next pulse there may be enough again. */
-static bool is_short(int code)
+static bool is_shortage(int code)
 {
 	return code == ENOMEM || code == EMFILE || code == ENFILE || code == EAGAIN;
 }
@@ -115,30 +115,30 @@ static const struct control_topic *asked_for(const struct discovery *discovery)
 /* Whether it is told now. While one topic's shortage lasts, the others' refusals are met with each
  * pulse, too. */
 static bool is_news(const struct discovery *discovery, uint32_t topic_id, int code,
-		    const char *words)
+		    const char *text)
 {
-	uint64_t *told = &discovery->subscription->told[topic_id];
-	const uint64_t before = *told;
+	uint64_t *hash = &discovery->subscription->refusal_hash[topic_id];
+	const uint64_t before = *hash;
 
-	*told = XXH3_64bits(words, strlen(words));
-	return *told != before || (discovery->changed && !is_short(code));
+	*hash = XXH3_64bits(text, strlen(text));
+	return *hash != before || (discovery->changed && !is_shortage(code));
 }
 
 /* topic NULL: the catalogue is refused. */
 static void refused(struct tb_subscriber *subscriber, const struct control_topic *topic, int code,
-		    const char *words)
+		    const char *text)
 {
 	struct tb_subscription *subscription = subscriber->discovery.subscription;
 	const uint32_t id = topic ? topic->shape.topic_id : 0;
-	const bool news = is_news(&subscriber->discovery, id, code, words);
+	const bool news = is_news(&subscriber->discovery, id, code, text);
 
-	subscription->again |= is_short(code);
-	deliver_outcome(subscription, code, words);
+	subscription->retry |= is_shortage(code);
+	deliver_outcome(subscription, code, text);
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
 		return; /* tb_subscribe tells it */
 	if (news)
 		deliver_refused(subscription, topic ? topic->name : subscription->pattern, code,
-				words);
+				text);
 }
 
 /* Whether its records are what the caller was written for. Asked before the join, which the
@@ -164,17 +164,17 @@ static bool is_listed(const struct discovery *discovery, const char *name)
 }
 
 /* What was read over a connection before, and the publisher does not have now. */
-static void missing_tell(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
+static void missing_report(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
 {
-	char words[CONTROL_NAME_MAX + TB_TOPIC_NAME_MAX + 32];
+	char text[CONTROL_NAME_MAX + TB_TOPIC_NAME_MAX + 32];
 
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (!s->orphan || s->state >= SOURCE_ENDED ||
 		    is_listed(&subscriber->discovery, s->name))
 			continue;
-		snprintf(words, sizeof(words), "bus %s has no topic %s", subscriber->welcome.name,
+		snprintf(text, sizeof(text), "bus %s has no topic %s", subscriber->welcome.name,
 			 s->name);
-		subscription->again |= !pulse_without(s, words);
+		subscription->retry |= !pulse_topic_missing(s, text);
 	}
 }
 
@@ -202,7 +202,7 @@ static void next_topic(struct tb_subscriber *subscriber)
 			continue;
 		return;
 	}
-	missing_tell(subscriber, discovery->subscription);
+	missing_report(subscriber, discovery->subscription);
 	discovery->phase = DISCOVERY_IDLE;
 	discovery->subscription = NULL;
 }
@@ -235,10 +235,10 @@ void discovery_step(struct tb_subscriber *subscriber)
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		if (!s->discover || s->closing)
 			continue;
-		if (!s->again) /* a join that is asked for with each pulse needs its schema */
+		if (!s->retry) /* a join that is asked for with each pulse needs its schema */
 			schemas_forget(subscriber);
 		discovery->changed = s->changed;
-		s->discover = s->changed = s->again = false;
+		s->discover = s->changed = s->retry = false;
 		discovery->subscription = s;
 		discovery->after = discovery->count = discovery->at = 0;
 		ask_catalogue(subscriber);
@@ -249,7 +249,8 @@ void discovery_step(struct tb_subscriber *subscriber)
 /* -- answers ------------------------------------------------------------------------------------
  */
 
-static void topics_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void catalogue_answered(struct tb_subscriber *subscriber,
+			       const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
 	const uint32_t before = discovery->after;
@@ -265,7 +266,7 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 		    pattern_match(discovery->subscription->pattern, topic->name))
 			discovery->topics[discovery->count++] = *topic;
 	}
-	discovery->subscription->told[0] = 0;
+	discovery->subscription->refusal_hash[0] = 0;
 	if (discovery->count == 0)
 		deliver_outcome(discovery->subscription, 0, "");
 	if (message->topics.more && discovery->after > before)
@@ -274,7 +275,7 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 		next_topic(subscriber);
 }
 
-static void schema_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void schema_answered(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
 	const struct control_topic *topic = &discovery->topics[discovery->at];
@@ -305,7 +306,7 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 	next_topic(subscriber); /* this one still, with its schema known */
 }
 
-static void grant_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void grant_answered(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
 	struct tb_subscription *subscription = discovery->subscription;
@@ -327,7 +328,7 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 		refused(subscriber, topic, -result, tb_error());
 		source_decline(subscriber, topic);
 	} else {
-		subscription->told[topic->shape.topic_id] = 0;
+		subscription->refusal_hash[topic->shape.topic_id] = 0;
 	}
 	skip_topic(subscriber);
 }
@@ -349,11 +350,12 @@ static void request_over(struct tb_subscriber *subscriber)
  * does. */
 static bool is_waited_for(const struct tb_subscription *subscription, int code)
 {
-	return is_short(code) && pattern_is_name(subscription->pattern) &&
+	return is_shortage(code) && pattern_is_name(subscription->pattern) &&
 	       (subscription->options.flags | subscription->subscriber->flags) & TB_WAIT;
 }
 
-static void refusal_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void refusal_answered(struct tb_subscriber *subscriber,
+			     const struct control_message *message)
 {
 	const struct discovery *discovery = &subscriber->discovery;
 	struct tb_subscription *subscription = discovery->subscription;
@@ -384,13 +386,13 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 		return ours;
 	}
 	if (message->type == CONTROL_REFUSE) {
-		refusal_told(subscriber, message);
+		refusal_answered(subscriber, message);
 	} else if (message->type == CONTROL_TOPICS && discovery->phase == DISCOVERY_CATALOGUE) {
-		topics_told(subscriber, message);
+		catalogue_answered(subscriber, message);
 	} else if (message->type == CONTROL_SCHEMA_BYTES && discovery->phase == DISCOVERY_SCHEMA) {
-		schema_told(subscriber, message);
+		schema_answered(subscriber, message);
 	} else if (message->type == CONTROL_GRANT && discovery->phase == DISCOVERY_JOIN) {
-		grant_told(subscriber, message);
+		grant_answered(subscriber, message);
 	} else {
 		refused(subscriber, asked_for(discovery), EPROTO,
 			"the publisher answered something else than was asked");

@@ -34,7 +34,7 @@ struct inspection {
 	uint64_t by_ms;
 	bool welcomed, answered;
 	int gone_code;
-	char gone_words[256];
+	char gone_text[256];
 	struct control_welcome welcome;
 	struct remote *page;
 	struct control_message asked, answer;
@@ -48,7 +48,7 @@ static void inspect_welcome(void *user, const void *bytes, size_t length)
 
 	if (control_welcome_decode(bytes, length, &inspection->welcome) < 0) {
 		inspection->gone_code = EPROTO;
-		snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%.200s",
+		snprintf(inspection->gone_text, sizeof(inspection->gone_text), "%.200s",
 			 tb_error());
 		return;
 	}
@@ -66,7 +66,7 @@ static void inspect_message(void *user, const void *bytes, size_t length)
 
 	if (control_decode(bytes, length, &message) < 0) {
 		inspection->gone_code = EPROTO;
-		snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%.200s",
+		snprintf(inspection->gone_text, sizeof(inspection->gone_text), "%.200s",
 			 tb_error());
 		return;
 	}
@@ -81,7 +81,7 @@ static void inspect_gone(void *user, int code, const char *why)
 	struct inspection *inspection = user;
 
 	inspection->gone_code = code ? code : ECONNRESET;
-	snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%s", why);
+	snprintf(inspection->gone_text, sizeof(inspection->gone_text), "%s", why);
 }
 
 static const struct link_calls inspect_calls = {
@@ -130,7 +130,7 @@ static int inspect_until(struct inspection *inspection, const bool *done, uint64
 	if (*done)
 		return 0;
 	return error_set(inspection->gone_code, "%s: %s", inspection->address,
-			 inspection->gone_words);
+			 inspection->gone_text);
 }
 
 static void inspect_leave(struct inspection *inspection)
@@ -258,21 +258,21 @@ static const char *inspect_page(struct inspection *inspection)
 	return done.status == 0 ? inspection->bus_page : NULL;
 }
 
-static const char *notice_word(enum fabric_notices_kind kind)
+static const char *notice_name(enum fabric_notices_kind kind)
 {
-	static const char *const words[] = { [FABRIC_NOTICES_NONE] = "none",
-					     [FABRIC_NOTICES_UD] = "ud",
-					     [FABRIC_NOTICES_UDP] = "udp" };
+	static const char *const text[] = { [FABRIC_NOTICES_NONE] = "none",
+					    [FABRIC_NOTICES_UD] = "ud",
+					    [FABRIC_NOTICES_UDP] = "udp" };
 
-	return words[kind];
+	return text[kind];
 }
 
 /* A port of 0 is no group's. */
-static void group_words(const struct fabric_notices *notices, char words[ADDRESS_WORDS])
+static void group_text(const struct fabric_notices *notices, char text[ADDRESS_WORDS])
 {
-	words[0] = '\0';
+	text[0] = '\0';
 	if (((const struct sockaddr_in *)&notices->group)->sin_port != 0)
-		address_words((const struct sockaddr *)&notices->group, words);
+		address_words((const struct sockaddr *)&notices->group, text);
 }
 
 static void inspect_topic(const struct inspection *inspection, const char *page,
@@ -281,7 +281,7 @@ static void inspect_topic(const struct inspection *inspection, const char *page,
 {
 	struct bus_entry entry;
 
-	group_words(&topic->notices, group);
+	group_text(&topic->notices, group);
 
 	*info = (struct tb_topic_info){
 		.size = sizeof(*info),
@@ -297,7 +297,7 @@ static void inspect_topic(const struct inspection *inspection, const char *page,
 		.checked = (topic->shape.flags & REGION_FLAG_CHECKED) != 0,
 		.last_value = (topic->shape.flags & REGION_FLAG_LAST_VALUE) != 0,
 		.ended = topic->state == TOPIC_ENDED,
-		.notice = notice_word(topic->notices.kind),
+		.notice = notice_name(topic->notices.kind),
 		.multicast = group,
 		.notice_bytes = topic->notices.bytes,
 	};
@@ -332,12 +332,12 @@ static void inspect_bus(struct inspection *inspection, uint32_t topics,
 		.bus_id = inspection->welcome.bus_id,
 		.stale_ms = inspection->welcome.stale_ms,
 		.topics = topics,
-		.notice = notice_word(notices->kind),
+		.notice = notice_name(notices->kind),
 		.multicast = group,
 		.notice_bytes = notices->bytes,
 	};
 
-	group_words(notices, group);
+	group_text(notices, group);
 	if (bus)
 		bus(user, &info);
 }

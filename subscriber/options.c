@@ -25,19 +25,20 @@ static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t 
 	return error_set(EINVAL, "%s: found %u, expected %u to %u", what, found, low, high);
 }
 
-static uint32_t first_said(uint32_t first, uint32_t second, uint32_t usual)
+static uint32_t first_set(uint32_t first, uint32_t second, uint32_t usual)
 {
 	return first ? first : second ? second : usual;
 }
 
-static uint32_t brought_within(uint32_t number, uint32_t low, uint32_t high)
+static uint32_t clamp(uint32_t number, uint32_t low, uint32_t high)
 {
 	return number < low ? low : number > high ? high : number;
 }
 
-static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t said, uint32_t option)
+static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t from_address,
+			    uint32_t option)
 {
-	const uint32_t bytes = first_said(said, option, BOUND_BATCH_BYTES);
+	const uint32_t bytes = first_set(from_address, option, BOUND_BATCH_BYTES);
 
 	subscriber->batch_bytes = bytes / REGION_PAGE * REGION_PAGE;
 	return range_check("batch_bytes", bytes, BOUND_BATCH_BYTES_MIN, BOUND_BATCH_BYTES_MAX);
@@ -45,15 +46,15 @@ static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t said, uin
 
 /* Not so few that READS_MAX READs would leave a part of their half empty. A program's own number
  * gives way to an address that says how large a batch is. */
-static int read_bytes_take(struct tb_subscriber *subscriber, const struct address *said,
+static int read_bytes_take(struct tb_subscriber *subscriber, const struct address *from_address,
 			   uint32_t option)
 {
 	const uint32_t most = subscriber->batch_bytes, least = most / (READS_MAX * HALVES_MAX);
-	const uint32_t usual = brought_within(READ_BYTES, least, most);
+	const uint32_t usual = clamp(READ_BYTES, least, most);
 
-	if (said->batch_bytes && option)
-		option = brought_within(option, least, most);
-	subscriber->read_bytes = first_said(said->read_bytes, option, usual);
+	if (from_address->batch_bytes && option)
+		option = clamp(option, least, most);
+	subscriber->read_bytes = first_set(from_address->read_bytes, option, usual);
 	return range_check("read_bytes", subscriber->read_bytes, least, most);
 }
 
@@ -62,16 +63,16 @@ static int read_bytes_take(struct tb_subscriber *subscriber, const struct addres
 static int sizes_take(struct tb_subscriber *subscriber, const char *location,
 		      const struct tb_subscriber_options *options)
 {
-	struct address said;
+	struct address from_address;
 	int result;
 
-	if (!subscriber->ops->network || address_parse(location, &said) < 0)
-		said.batch_bytes = said.read_bytes = 0;
-	result = batch_bytes_take(subscriber, said.batch_bytes, options->batch_bytes);
+	if (!subscriber->ops->network || address_parse(location, &from_address) < 0)
+		from_address.batch_bytes = from_address.read_bytes = 0;
+	result = batch_bytes_take(subscriber, from_address.batch_bytes, options->batch_bytes);
 	if (result < 0)
 		return error_prefix(result, "subscriber options: ");
-	result = read_bytes_take(subscriber, &said, options->read_bytes);
-	if (result < 0 && said.read_bytes)
+	result = read_bytes_take(subscriber, &from_address, options->read_bytes);
+	if (result < 0 && from_address.read_bytes)
 		return error_prefix(result, "address %s: ", options->address);
 	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
 }

@@ -92,12 +92,12 @@ static void all_stale(struct tb_subscriber *subscriber)
 			source_stale(subscriber->table[i], true);
 }
 
-bool pulse_without(struct tb_source *source, const char *words)
+bool pulse_topic_missing(struct tb_source *source, const char *text)
 {
 	if (source->has_successor || source_readable(source))
 		return false;
 	source_stale(source, true);
-	deliver_stale_why(source, ENOENT, words);
+	deliver_stale_reason(source, ENOENT, text);
 	return true;
 }
 
@@ -167,7 +167,7 @@ static void page_use(struct tb_subscriber *subscriber)
 		for (struct tb_subscription *s = subscriber->subscriptions; s;
 		     s = s->next_subscription) {
 			s->changed |= changed;
-			s->discover |= first || changed || s->again;
+			s->discover |= first || changed || s->retry;
 		}
 		for (uint32_t i = 0; i < subscriber->topics_max; i++)
 			if (subscriber->table[i])
@@ -216,7 +216,7 @@ static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_el
 
 	if (first) {
 		subscriber->page_asked_ms = now;
-		subscriber->page_patience_ms = was_elsewhere ? subscriber->stale_ms / 2 : 0;
+		subscriber->page_grace_ms = was_elsewhere ? subscriber->stale_ms / 2 : 0;
 	}
 	if (!subscriber->page_under_way)
 		subscriber->page_under_way = subscriber->ops->read(subscriber->link, &read, 1) == 1;
@@ -237,7 +237,7 @@ void pulse_look(struct tb_subscriber *subscriber)
 		page_use(subscriber);
 	} else if (subscriber->page) {
 		if (page_ask(subscriber, now, was_elsewhere) ||
-		    now - subscriber->page_asked_ms < subscriber->page_patience_ms)
+		    now - subscriber->page_asked_ms < subscriber->page_grace_ms)
 			return;
 	}
 	stale_judge(subscriber, now);

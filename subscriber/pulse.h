@@ -14,6 +14,6 @@ bool pulse_unanswered(const struct tb_subscriber *);
 void pulse_lost(struct tb_subscriber *);
 /* The publisher is there, and does not have this topic: stale, with the words. False: what can
  * still be read is read first, of an epoch that was granted before, too. */
-bool pulse_without(struct tb_source *, const char *words);
+bool pulse_topic_missing(struct tb_source *, const char *text);
 
 #endif

@@ -117,16 +117,16 @@ struct tb_subscription {
 	bool discover; /* the catalogue is to be asked */
 	bool changed;  /* since the bus's topics did */
 	bool refused;  /* was told that the connection is */
-	bool again;    /* with the next pulse: there was a shortage for a join */
+	bool retry;    /* with the next pulse: there was a shortage for a join */
 	bool fresh;    /* tb_subscribe has not returned yet */
 	bool waits;    /* for what its publisher is short of, as it was asked to */
 	bool closing;
 	bool named; /* by the notice that is being taken */
 	int error;  /* the last refusal while fresh, its words in error_words; 0: none stands */
-	char error_words[1024];
+	char error_text[1024];
 	/* Hashes of the words of the last refusal, by topic id, 0: of the catalogue; until it is
 	 * over. */
-	uint64_t told[BOUND_TOPICS_MAX + 1];
+	uint64_t refusal_hash[BOUND_TOPICS_MAX + 1];
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
 
@@ -161,12 +161,12 @@ struct tb_subscriber {
 	uint32_t stale_asked_ms;         /* 0: the publisher's own */
 	uint32_t stale_ms;               /* 0: not known before the first welcome */
 	int gone_code;                   /* why the last connection went */
-	char gone_words[256];
+	char gone_text[256];
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */
 	uint32_t table_used;      /* no slot from here on ever had one */
-	uint32_t turn;            /* who is polled first */
+	uint32_t first_polled;    /* who is polled first */
 	bool untidy;              /* something was ended and is not freed yet */
 	struct discovery discovery;
 	struct schema_cache *schemas;
@@ -178,15 +178,15 @@ struct tb_subscriber {
 	char *page_copy; /* a landing */
 	size_t page_bytes;
 	bool page_under_way;
-	uint64_t page_asked_ms;    /* since when it is wanted and did not come; 0: it is not */
-	uint32_t page_patience_ms; /* so long that says nothing of the publisher */
-	bool lost;                 /* the connection went, and did not come back yet */
+	uint64_t page_asked_ms; /* since when it is wanted and did not come; 0: it is not */
+	uint32_t page_grace_ms; /* so long that says nothing of the publisher */
+	bool lost;              /* the connection went, and did not come back yet */
 	uint64_t pulse_count, pulse_ms;
 	uint32_t changes;
 	bool pulse_known;
 	struct fabric_notices groups[BOUND_NOTICE_GROUPS_MAX]; /* that sources need, each once */
 	uint32_t group_count;
-	uint64_t page_ms, tried_ms, kept_ms; /* page_ms: of the last pulse_look */
+	uint64_t page_ms, tried_ms, turn_ms; /* page_ms: of the last pulse_look */
 	unsigned int refusals;               /* one after the other, that doubled the pause */
 	bool woken;                          /* by what may be no record: house is to be kept */
 	unsigned int under_way;              /* READs of all sources */

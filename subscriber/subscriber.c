@@ -140,7 +140,7 @@ static int open_connect(struct tb_subscriber *subscriber)
 				 subscriber->connect_ms);
 	if (result == 0 && !subscriber->welcomed)
 		return error_set(subscriber->gone_code, "%s: %s", subscriber->address,
-				 subscriber->gone_words);
+				 subscriber->gone_text);
 	return result;
 }
 
@@ -195,7 +195,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
  * topics wait to be joined: there may be many, and one is asked for at a time. */
 static bool turn_due(const struct tb_subscriber *subscriber, int count)
 {
-	const uint64_t since = clock_coarse_ms() - subscriber->kept_ms;
+	const uint64_t since = clock_coarse_ms() - subscriber->turn_ms;
 
 	if (since >= TURN_MS)
 		return true;
@@ -208,10 +208,10 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
 static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 {
 	const uint32_t sources = subscriber->table_used;
-	uint32_t at = subscriber->turn + 1 < sources ? subscriber->turn + 1 : 0;
+	uint32_t at = subscriber->first_polled + 1 < sources ? subscriber->first_polled + 1 : 0;
 	int count = 0;
 
-	subscriber->turn = at;
+	subscriber->first_polled = at;
 	for (uint32_t i = 0; i < sources && count < records_max && !subscriber->closing; i++) {
 		struct tb_source *source = subscriber->table[at];
 

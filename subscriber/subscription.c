@@ -89,11 +89,11 @@ static int topic_missing(const struct tb_subscriber *subscriber,
 
 /* What a subscription that may wait waits for, or "": where there are topics, and where each of
  * a pattern's was refused, which was told. */
-static void wait_tell(const struct tb_subscriber *subscriber,
-		      const struct tb_subscription *subscription, int pumped)
+static void wait_report(const struct tb_subscriber *subscriber,
+			const struct tb_subscription *subscription, int pumped)
 {
 	if (subscription->waits)
-		error_set(0, "%s: %s", subscriber->address, subscription->error_words);
+		error_set(0, "%s: %s", subscriber->address, subscription->error_text);
 	else if (subscription->sources || subscription->error != 0)
 		error_set(0, "%s", "");
 	else if (pumped < 0 || !subscriber->welcomed)
@@ -112,7 +112,7 @@ static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscrip
 	if (subscription->closing)
 		return error_set(ECANCELED, "tb_subscribe: a handler ended the subscription");
 	if (subscribe_failed(subscription))
-		return error_set(-subscription->error, "%s", subscription->error_words);
+		return error_set(-subscription->error, "%s", subscription->error_text);
 	if (pumped < 0 && !patient)
 		return error_set(ETIMEDOUT, "%s: topic %s: no answer within %u ms",
 				 subscriber->address, subscription->pattern,
@@ -120,7 +120,7 @@ static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscrip
 	if (exact && !subscription->sources && !patient)
 		return topic_missing(subscriber, subscription);
 	if (!exact || patient)
-		wait_tell(subscriber, subscription, pumped);
+		wait_report(subscriber, subscription, pumped);
 	return 0;
 }
 

@@ -30,10 +30,10 @@
 /* -- messages ------------------------------------------------------------------------------------
  */
 
-static void gone_keep(struct tb_subscriber *subscriber, int code, const char *words)
+static void gone_keep(struct tb_subscriber *subscriber, int code, const char *text)
 {
 	subscriber->gone_code = code;
-	strncpy(subscriber->gone_words, words, sizeof(subscriber->gone_words) - 1);
+	strncpy(subscriber->gone_text, text, sizeof(subscriber->gone_text) - 1);
 }
 
 static void on_welcome(void *user, const void *bytes, size_t length)
@@ -64,11 +64,11 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		s->discover = true;
 		s->refused = false;
-		memset(s->told, 0, sizeof(s->told));
+		memset(s->refusal_hash, 0, sizeof(s->refusal_hash));
 	}
 }
 
-static void topic_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void topic_message(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
 		struct tb_source *source = subscriber->table[i];
@@ -100,7 +100,7 @@ static void on_message(void *user, const void *bytes, size_t length)
 	case CONTROL_WAKE:
 	case CONTROL_REVOKE:
 	case CONTROL_ENDING:
-		topic_told(subscriber, &message);
+		topic_message(subscriber, &message);
 		return;
 	default:
 		discovery_answer(subscriber, &message);
@@ -212,24 +212,24 @@ static bool connection_lost(const struct tb_subscriber *subscriber)
 
 /* A refusal that waiting does not help against, of a ticket for one, is told once, and again when
  * there was a welcome since. */
-static void refusal_tell(struct tb_subscriber *subscriber)
+static void refusal_report(struct tb_subscriber *subscriber)
 {
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		if (s->refused || s->closing)
 			continue;
 		s->refused = true;
-		deliver_refused(s, s->pattern, subscriber->gone_code, subscriber->gone_words);
+		deliver_refused(s, s->pattern, subscriber->gone_code, subscriber->gone_text);
 	}
 }
 
 /* The publisher is there and has no room, or its socket is closed to us, which may be for a moment
  * of its start: each topic that was told stale is told so once more, with the reason. */
-static void kept_out_tell(struct tb_subscriber *subscriber)
+static void stale_reason_report(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
 		if (subscriber->table[i])
-			deliver_stale_why(subscriber->table[i], subscriber->gone_code,
-					  subscriber->gone_words);
+			deliver_stale_reason(subscriber->table[i], subscriber->gone_code,
+					     subscriber->gone_text);
 }
 
 /* A publisher that does not want us, or has no room, is asked less and less often. */
@@ -255,9 +255,9 @@ static void connection_ended(struct tb_subscriber *subscriber)
 		return;
 	}
 	if (unwanted)
-		refusal_tell(subscriber);
+		refusal_report(subscriber);
 	else
-		kept_out_tell(subscriber);
+		stale_reason_report(subscriber);
 	if (pause_ms(subscriber) < REFUSED_MS)
 		subscriber->refusals++;
 }
@@ -271,7 +271,7 @@ static void connection_keep(struct tb_subscriber *subscriber)
 		if (turn_connect(subscriber) < 0)
 			subscriber->refusals = 0;
 		if (subscriber->gone_code == EACCES)
-			kept_out_tell(subscriber);
+			stale_reason_report(subscriber);
 		return;
 	}
 	if (subscriber->gone_code == 0)
@@ -304,14 +304,14 @@ void turn_take(struct tb_subscriber *subscriber)
 	const bool was_welcomed = subscriber->welcomed;
 	uint64_t ticks;
 
-	subscriber->kept_ms = clock_coarse_ms();
+	subscriber->turn_ms = clock_coarse_ms();
 	subscriber->woken = false;
 	connection_keep(subscriber);
 	if (subscriber->welcomed != was_welcomed)
 		turn_timer_set(subscriber, 0);
 	discovery_step(subscriber);
 	/* Sooner than the timer's pace: the clock is coarse, and must not cost a sleeper a look. */
-	if (subscriber->kept_ms - subscriber->page_ms >= subscriber->stale_ms / 16)
+	if (subscriber->turn_ms - subscriber->page_ms >= subscriber->stale_ms / 16)
 		pulse_look(subscriber);
 	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return; /* not due */

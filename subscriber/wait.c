@@ -38,7 +38,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 
 /* Whether what is there already would be slept over. What is unfinished is looked at again soon,
  * but not in a tight loop. */
-enum there { THERE_NOTHING, THERE_SOON, THERE_NOW };
+enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
 
 static bool unfinished(const struct tb_source *source)
 {
@@ -46,9 +46,9 @@ static bool unfinished(const struct tb_source *source)
 	       (source->look || source->hint > source->head || source->invalid > 0);
 }
 
-static enum there has_work(const struct tb_subscriber *subscriber)
+static enum pending work_pending(const struct tb_subscriber *subscriber)
 {
-	enum there found = THERE_NOTHING;
+	enum pending found = PENDING_NOTHING;
 
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
@@ -56,10 +56,10 @@ static enum there has_work(const struct tb_subscriber *subscriber)
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
 		if (!source->mapping.view && pull_read_due(source))
-			return THERE_NOW;
+			return PENDING_NOW;
 		if (source->has_successor ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
-			found = THERE_SOON;
+			found = PENDING_SOON;
 	}
 	return found;
 }
@@ -67,14 +67,14 @@ static enum there has_work(const struct tb_subscriber *subscriber)
 /* Before somebody sleeps on the descriptor: what is there already must make it readable. */
 void wait_prepare(struct tb_subscriber *subscriber)
 {
-	enum there there;
+	enum pending pending;
 
 	arm_all(subscriber);
-	there = has_work(subscriber);
-	if (there == THERE_NOW ||
+	pending = work_pending(subscriber);
+	if (pending == PENDING_NOW ||
 	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
 		turn_timer_set(subscriber, 1);
-	else if (there == THERE_SOON)
+	else if (pending == PENDING_SOON)
 		turn_timer_set(subscriber, SOON_NS);
 }
 
@@ -93,14 +93,14 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 
 int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 {
-	enum there there;
+	enum pending pending;
 	int result;
 
 	arm_all(subscriber);
-	there = has_work(subscriber);
-	if (there == THERE_NOW)
+	pending = work_pending(subscriber);
+	if (pending == PENDING_NOW)
 		return 1;
-	if (there == THERE_SOON) {
+	if (pending == PENDING_SOON) {
 		result = wait_link(subscriber, timeout_ms < 0 || timeout_ms > 1 ? 1 : timeout_ms);
 		return result < 0 ? result : 1;
 	}

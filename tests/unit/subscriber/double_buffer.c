@@ -82,7 +82,7 @@ Test(double_buffer, periodic_work_waits_for_outstanding_reads)
 	clock_stop();
 	scene_publish(topic, 3, 3);
 	cr_assert(notices_hint(source, 3));
-	subscriber->kept_ms = clock_coarse_ms();
+	subscriber->turn_ms = clock_coarse_ms();
 	subscriber->woken = true;
 	late.polls = 0;
 	late_poll_once();
@@ -120,7 +120,7 @@ Test(double_buffer, joins_do_not_wait_for_outstanding_reads)
 	late.polls = 0;
 	while (discovery_waits(subscriber)) {
 		cr_assert_lt(scene_now_ms(), until_ms, "no answer");
-		subscriber->kept_ms = clock_coarse_ms() - 1;
+		subscriber->turn_ms = clock_coarse_ms() - 1;
 		late_poll_once();
 		cr_assert_eq(late.polls, ++turns, "house was not kept");
 	}

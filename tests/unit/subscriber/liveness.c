@@ -22,7 +22,7 @@ Test(liveness, reader_away_for_the_bound_looks_before_stale)
 	/* As if it had looked last ten seconds ago. */
 	subscriber->pulse_count--;
 	moved_ms = subscriber->pulse_ms -= 10000;
-	subscriber->page_ms = subscriber->kept_ms = 0;
+	subscriber->page_ms = subscriber->turn_ms = 0;
 	UNTIL(subscriber->pulse_ms != moved_ms, 100);
 	cr_expect_eq(net_counted(subscriber->subscriptions, SUBSCRIPTION_STALES), 0, "%s",
 		     notes.text);
@@ -36,7 +36,7 @@ Test(liveness, late_bus_page_is_a_sign_of_life)
 	net_read_on(false);
 	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
 	net.unanswered = true;
-	subscriber->page_ms = subscriber->kept_ms = 0;
+	subscriber->page_ms = subscriber->turn_ms = 0;
 	UNTIL(subscriber->page_under_way, 100);
 	subscriber->page_asked_ms -= 10;
 	subscriber->pulse_count--; /* so that it brings news */

@@ -53,7 +53,7 @@ Test(read_faults, topic_reads_leave_one_queue_slot_for_the_bus_page)
 	source->look = true;
 	UNTIL(late_slots_held() >= late.places - 1);
 	late.silent = true;
-	subscriber->page_ms = subscriber->kept_ms = 0;
+	subscriber->page_ms = subscriber->turn_ms = 0;
 	late_poll_once();
 	cr_assert_eq(late_held(READ_PAGE), 1, "there was no place for the bus page");
 	cr_expect_eq(late_slots_held(), late.places - 1);

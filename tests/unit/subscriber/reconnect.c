@@ -56,7 +56,7 @@ Test(reconnect, epoch_begun_while_disconnected_is_joined_again)
 		const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
 		cr_assert_eq(tb_poll(subscriber, 1), 1);
-		subscriber->kept_ms = 0; /* keep house with the next one */
+		subscriber->turn_ms = 0; /* keep house with the next one */
 		while (!tb_wait(subscriber, 20) && scene_now_ms() < late_ms)
 			;
 	}

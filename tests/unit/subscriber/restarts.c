@@ -57,7 +57,7 @@ Test(restarts, topic_that_has_not_appeared_never_goes_stale)
 	UNTIL(subscriber->lost, 100);
 	for (int i = 0; i < 100; i++) {
 		subscriber->page_ms = 0; /* look whether it lives */
-		subscriber->kept_ms = 0;
+		subscriber->turn_ms = 0;
 		clock_pass(POLL_PAGE_MS); /* and once more for the line, which is gone as well */
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
 	}

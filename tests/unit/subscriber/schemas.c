@@ -121,7 +121,7 @@ Test(schemas, schema_of_next_epoch_is_kept_while_old_one_is_read)
 	tb_schema_free(y);
 	for (int i = 0; i < 50 && !source->has_successor; i++) {
 		cr_assert_eq(tb_poll(subscriber, 1), 1);
-		subscriber->kept_ms = 0; /* keep house with the next one */
+		subscriber->turn_ms = 0; /* keep house with the next one */
 		tb_wait(subscriber, 20);
 	}
 	cr_assert(source->has_successor && !notes.restarted, "%s", notes.text);
