@@ -23,8 +23,7 @@
 
 #define SWITCH_TRIES 64 /* invalid lines of an old epoch before it is left */
 
-/* -- fetched parts ----------------------------------------------------------------------------
- */
+/* -- fetched parts ---------------------------------------------------------------------------- */
 
 static void header_fetched(struct tb_source *source)
 {
@@ -98,8 +97,7 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 		name_missing(source);
 }
 
-/* -- steps -------------------------------------------------------------------------------------
- */
+/* -- steps ------------------------------------------------------------------------------------ */
 
 static void source_begin(struct tb_source *source)
 {

@@ -23,8 +23,7 @@
 #define PAUSE_MAX_MS       1024
 #define LOST_MAX           65536 /* a longer jump of the numbers is a restart, or forged */
 
-/* -- groups: received once, for all sources that need them ---------------------------------
- */
+/* -- groups: received once, for all sources that need them ------------------------------------ */
 
 static bool same_notices(const struct fabric_notices *a, const struct fabric_notices *b)
 {
@@ -95,8 +94,7 @@ bool notices_alive(const struct tb_source *source)
 	       clock_coarse_ms() - source->noticed_ms < source->subscription->subscriber->stale_ms;
 }
 
-/* -- hints --------------------------------------------------------------------------------------
- */
+/* -- hints ------------------------------------------------------------------------------------ */
 
 bool notices_hint(struct tb_source *source, uint64_t head)
 {

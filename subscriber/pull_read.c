@@ -49,8 +49,7 @@ static uint64_t target(const struct tb_source *source)
 	return last < window ? last : window;
 }
 
-/* -- batches ------------------------------------------------------------------------------------
- */
+/* -- batches ---------------------------------------------------------------------------------- */
 
 static bool batch_held(const struct tb_source *source, const struct batch *batch)
 {
@@ -93,8 +92,7 @@ void pull_read_proven(struct tb_source *source)
 		source->batches[i].proven = source->batches[i].asked;
 }
 
-/* -- posting ------------------------------------------------------------------------------------
- */
+/* -- posting ---------------------------------------------------------------------------------- */
 
 /* The first record that was neither delivered nor requested. */
 static uint64_t posted_end(const struct tb_source *source)
@@ -214,8 +212,7 @@ static bool look_due(const struct tb_source *source)
 	return clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
-/* -- delivering ---------------------------------------------------------------------------------
- */
+/* -- delivering ------------------------------------------------------------------------------- */
 
 /* Delivers copies that have landed, in order from `next`. */
 static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)

@@ -53,8 +53,7 @@ void source_reap(struct tb_source *source)
 	source_free(source);
 }
 
-/* -- the join of an epoch ------------------------------------------------------------------------
- */
+/* -- the join of an epoch --------------------------------------------------------------------- */
 
 /* Whether a source needs this connection's join of an epoch. */
 static bool source_holds(const struct tb_source *source, uint64_t epoch)
@@ -130,8 +129,7 @@ void source_orphan(struct tb_source *source)
 	landing_close(source);
 }
 
-/* -- grants --------------------------------------------------------------------------------------
- */
+/* -- grants ----------------------------------------------------------------------------------- */
 
 static int source_new(struct tb_subscription *subscription, const char *name, bool local,
 		      struct tb_source **out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One turn of all that is not delivering: messages, completed READs, requests, the pulse, and the
- * connection, which is begun, lost and begun again. */
+/* One turn of everything but delivery: messages, completed READs, requests, the pulse, and the
+ * connection, which is opened, lost and opened again. */
 #include "subscriber/turn.h"
 
 #include <errno.h>
@@ -25,10 +25,9 @@
 #include "subscriber/tag.h"
 
 #define RECONNECT_MS 50
-#define REFUSED_MS   1000 /* the longest pause after refusals, which double it */
+#define REFUSED_MS   1000 /* longest pause between tries; each refusal doubles the pause */
 
-/* -- messages ------------------------------------------------------------------------------------
- */
+/* -- messages --------------------------------------------------------------------------------- */
 
 static void gone_keep(struct tb_subscriber *subscriber, int code, const char *text)
 {
@@ -119,8 +118,7 @@ static const struct link_calls calls = {
 	.gone = on_gone,
 };
 
-/* -- completed READs -----------------------------------------------------------------------------
- */
+/* -- completed READs -------------------------------------------------------------------------- */
 
 void turn_reap(struct tb_subscriber *subscriber)
 {
@@ -151,8 +149,7 @@ void turn_reap(struct tb_subscriber *subscriber)
 	} while (count == READS_MAX);
 }
 
-/* -- connecting ----------------------------------------------------------------------------------
- */
+/* -- connecting ------------------------------------------------------------------------------- */
 
 int turn_connect(struct tb_subscriber *subscriber)
 {
@@ -191,7 +188,7 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 		epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_DEL, subscriber->link_fd, NULL);
 	subscriber->link_fd = -1;
 	subscriber->ops->link_break(subscriber->link);
-	turn_reap(subscriber); /* all of them: nothing is under way after this */
+	turn_reap(subscriber); /* all of them: no READ is outstanding after this */
 	pulse_close(subscriber);
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
 		if (subscriber->table[i])
@@ -199,19 +196,18 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 	subscriber->ops->link_close(subscriber->link);
 	subscriber->link = NULL;
 	subscriber->welcomed = false;
-	subscriber->group_count = 0; /* they went with the link */
+	subscriber->group_count = 0; /* they ended with the link */
 	discovery_reset(subscriber);
 }
 
-/* Whether what was received shows that the connection is of no use any more. */
+/* Whether the connection is lost. */
 static bool connection_lost(const struct tb_subscriber *subscriber)
 {
 	return subscriber->gone_code != 0 || pulse_unanswered(subscriber) ||
 	       subscriber->ops->link_state(subscriber->link) == LINK_GONE;
 }
 
-/* A refusal that waiting does not help against, of a ticket for one, is told once, and again when
- * there was a welcome since. */
+/* Reports a permanent refusal, of a ticket for example: once, and again after the next welcome. */
 static void refusal_report(struct tb_subscriber *subscriber)
 {
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
@@ -222,8 +218,8 @@ static void refusal_report(struct tb_subscriber *subscriber)
 	}
 }
 
-/* The publisher is there and has no room, or its socket is closed to us, which may be for a moment
- * of its start: each topic that was told stale is told so once more, with the reason. */
+/* The publisher is alive but has no room, or its socket refuses us, perhaps only while it starts.
+ * Reports each stale topic once more, with this reason. */
 static void stale_reason_report(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
@@ -232,7 +228,7 @@ static void stale_reason_report(struct tb_subscriber *subscriber)
 					     subscriber->gone_text);
 }
 
-/* A publisher that does not want us, or has no room, is asked less and less often. */
+/* A publisher that refuses is tried less and less often. */
 static uint64_t pause_ms(const struct tb_subscriber *subscriber)
 {
 	const uint64_t doubled = (uint64_t)RECONNECT_MS << subscriber->refusals;
@@ -281,11 +277,8 @@ static void connection_keep(struct tb_subscriber *subscriber)
 		connection_ended(subscriber);
 }
 
-/* -- turns ---------------------------------------------------------------------------------------
- */
+/* -- turns ------------------------------------------------------------------------------------ */
 
-/* The timer wakes a sleeper for its pulse, and often enough to connect again; the first time after
- * first_ns, if that is not 0. */
 int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 {
 	const long pace_ms = subscriber->welcomed ? (subscriber->stale_ms + 9) / 10 : RECONNECT_MS;
@@ -298,7 +291,6 @@ int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 	return 0;
 }
 
-/* Everything that is not delivering: messages, requests, the pulse. */
 void turn_take(struct tb_subscriber *subscriber)
 {
 	const bool was_welcomed = subscriber->welcomed;
@@ -310,7 +302,8 @@ void turn_take(struct tb_subscriber *subscriber)
 	if (subscriber->welcomed != was_welcomed)
 		turn_timer_set(subscriber, 0);
 	discovery_step(subscriber);
-	/* Sooner than the timer's pace: the clock is coarse, and must not cost a sleeper a look. */
+	/* Sooner than the timer's pace: with a coarse clock, a sleeper would otherwise miss a look.
+	 */
 	if (subscriber->turn_ms - subscriber->page_ms >= subscriber->stale_ms / 16)
 		pulse_look(subscriber);
 	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)
