@@ -284,7 +284,7 @@ static void schema_answered(struct tb_subscriber *subscriber, const struct contr
 	    message->schema_bytes.total != topic->schema_bytes ||
 	    message->schema_bytes.bytes == 0) {
 		refused(subscriber, topic, EPROTO,
-			"the publisher sent another part of a schema than asked for");
+			"the publisher sent a different part of the schema than requested");
 		skip_topic(subscriber);
 		return;
 	}
@@ -317,9 +317,9 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct contro
 	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
 	    message->grant.topic.shape.epoch != topic->shape.epoch ||
 	    message->grant.topic.shape.fingerprint != topic->shape.fingerprint)
-		result = error_set(EPROTO,
-				   "topic %s: the publisher granted another topic than asked for",
-				   topic->name);
+		result = error_set(
+			EPROTO, "topic %s: the publisher granted a different topic than requested",
+			topic->name);
 	else
 		result = advance_grant(subscription, schema, message);
 	if (result < 0) {
@@ -393,7 +393,7 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 		grant_answered(subscriber, message);
 	} else {
 		refused(subscriber, asked_for(discovery), EPROTO,
-			"the publisher answered something else than was asked");
+			"the publisher's answer does not match the request");
 		request_over(subscriber);
 	}
 	return true;

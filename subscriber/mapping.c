@@ -51,7 +51,7 @@ int mapping_open(struct tb_subscriber *subscriber, const struct tb_schema *schem
 	if (subscriber->ops->network && !mapping->checked)
 		return error_set(
 			EPROTO,
-			"topic %s: its records have no check: only shared memory can serve it",
+			"topic %s: its records have no check, so only shared memory serves it",
 			topic->name);
 	mapping->names = calloc(mapping->shape.capacity, sizeof(*mapping->names));
 	if (!mapping->names)

@@ -98,8 +98,7 @@ int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_o
 	if (!options->address)
 		return error_set(EINVAL, "subscriber options: found no address");
 	if (options->flags & ~TB_WAIT)
-		return error_set(EINVAL,
-				 "subscriber options: found flags 0x%x, expected none but 0x%x",
+		return error_set(EINVAL, "subscriber options: found flags 0x%x, expected only 0x%x",
 				 options->flags, TB_WAIT);
 	subscriber->ops = fabric_find(options->address, &location);
 	if (!subscriber->ops)

@@ -65,7 +65,7 @@ int schemas_learn(struct tb_subscriber *subscriber, const struct control_topic *
 				 subscriber->discovery.text_bytes, origin);
 	if (result == 0 && tb_schema_fingerprint(cache->schema) != topic->shape.fingerprint) {
 		result = error_set(EPROTO,
-				   "topic %s: found a schema of fingerprint %016" PRIx64
+				   "topic %s: found a schema with fingerprint %016" PRIx64
 				   ", expected %016" PRIx64,
 				   topic->name, tb_schema_fingerprint(cache->schema),
 				   topic->shape.fingerprint);

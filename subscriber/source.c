@@ -143,7 +143,8 @@ static int source_new(struct tb_subscription *subscription, const char *name, bo
 		slot++;
 	if (slot == subscriber->topics_max)
 		return error_set(ENOSPC,
-				 "topic %s: %" PRIu32 " topics are joined, which is topics_max",
+				 "topic %s: %" PRIu32
+				 " topics are joined already, as many as topics_max allows",
 				 name, subscriber->topics_max);
 	source = calloc(1, sizeof(*source));
 	if (!source)
@@ -175,7 +176,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 		mapping_close(subscriber, mapping);
 		return error_set(EPROTO,
 				 "topic %s: the publisher grants epoch %016" PRIx64
-				 " with another layout than before",
+				 " with a different layout than before",
 				 source->name, source->mapping.shape.epoch);
 	}
 	if (source->state == SOURCE_ENDED) {

@@ -110,7 +110,7 @@ static int descriptors_open(struct tb_subscriber *subscriber)
 	subscriber->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (subscriber->epoll_fd < 0 || subscriber->timer_fd < 0 ||
 	    epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->timer_fd, &event) < 0)
-		return error_set(errno, "subscriber: no descriptors: %s", strerror(errno));
+		return error_set(errno, "subscriber: cannot open descriptors: %s", strerror(errno));
 	return turn_timer_set(subscriber, 0);
 }
 
@@ -153,7 +153,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	int result;
 
 	if (!out)
-		return error_set(EINVAL, "subscriber: found no place for it");
+		return error_set(EINVAL,
+				 "tb_subscriber_open: found no pointer to store the subscriber in");
 	*out = NULL;
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL, "subscriber options: found size %zu, expected %zu or more",

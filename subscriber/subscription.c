@@ -26,7 +26,7 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 		return error_set(EINVAL, "subscription options: found no on_record");
 	if (options->flags & ~(TB_WAIT | TB_STRICT))
 		return error_set(EINVAL,
-				 "subscription options: found flags 0x%x, expected none but 0x%x",
+				 "subscription options: found flags 0x%x, expected only 0x%x",
 				 options->flags, TB_WAIT | TB_STRICT);
 	if (!pattern)
 		return error_set(EINVAL, "subscription: found no pattern");
@@ -82,9 +82,10 @@ static int topic_missing(const struct tb_subscriber *subscriber,
 	const bool shown = memcmp(subscriber->ticket, none, sizeof(none)) != 0;
 	const bool exact = pattern_is_name(subscription->pattern);
 
-	return error_set(ENOENT, "%s: bus %s has no topic %s%s, or not %s", subscriber->address,
+	return error_set(ENOENT, "%s: bus %s has no topic %s%s %s", subscriber->address,
 			 subscriber->welcome.name, exact ? "" : "that matches ",
-			 subscription->pattern, shown ? "for this ticket" : "without a ticket");
+			 subscription->pattern,
+			 shown ? "for this ticket" : "for clients without a ticket");
 }
 
 /* Sets tb_error() to what a waiting subscription waits for. It is "" if topics are joined, or if

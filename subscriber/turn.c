@@ -46,7 +46,9 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 		return;
 	}
 	if (welcome.version < CONTROL_VERSION_LOW || welcome.version > CONTROL_VERSION_HIGH) {
-		gone_keep(subscriber, EPROTO, "the publisher chose a version we do not speak");
+		gone_keep(subscriber, EPROTO,
+			  "the publisher chose a protocol version that this library does not "
+			  "support");
 		return;
 	}
 	subscriber->welcome = welcome;
@@ -174,7 +176,8 @@ int turn_connect(struct tb_subscriber *subscriber)
 	subscriber->link_fd = subscriber->ops->link_fd(subscriber->link);
 	if (epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->link_fd, &event) < 0) {
 		subscriber->link_fd = -1;
-		result = error_set(errno, "epoll: %s", strerror(errno));
+		result = error_set(errno, "subscriber: cannot watch the connection: %s",
+				   strerror(errno));
 		turn_disconnect(subscriber);
 	}
 	return result;
@@ -287,7 +290,7 @@ int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 	const struct itimerspec timer = { pace, first_ns ? first : pace };
 
 	if (timerfd_settime(subscriber->timer_fd, 0, &timer, NULL) < 0)
-		return error_set(errno, "subscriber: timer: %s", strerror(errno));
+		return error_set(errno, "subscriber: cannot set the timer: %s", strerror(errno));
 	return 0;
 }
 

@@ -85,7 +85,9 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 		return 1;
 	count = epoll_wait(subscriber->epoll_fd, &event, 1, timeout_ms);
 	if (count < 0)
-		return errno == EINTR ? -EINTR : error_set(errno, "epoll: %s", strerror(errno));
+		return errno == EINTR
+			       ? -EINTR
+			       : error_set(errno, "subscriber: cannot wait: %s", strerror(errno));
 	return count;
 }
 

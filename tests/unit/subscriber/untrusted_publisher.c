@@ -414,8 +414,8 @@ static bool all_left(void)
 	return atomic_load(&liar.joined) == 0;
 }
 
-#define PART    "the publisher sent another part of a schema than asked for"
-#define ANOTHER "topic t: the publisher granted another topic than asked for"
+#define PART    "the publisher sent a different part of the schema than requested"
+#define ANOTHER "topic t: the publisher granted a different topic than requested"
 
 static const struct {
 	enum lie lie;
@@ -423,22 +423,23 @@ static const struct {
 	const char *words;
 } cases[] = {
 	{ WELCOME_CUT, EPROTO, "shm:test: welcome message of 4 bytes: ends too early at byte 4" },
-	{ WELCOME_VERSION, EPROTO, "shm:test: the publisher chose a version we do not speak" },
+	{ WELCOME_VERSION, EPROTO,
+	  "shm:test: the publisher chose a protocol version that this library does not support" },
 	{ WELCOME_NO_PAGE, EPROTO,
 	  "shm:test: bus page: memory handed over: found no descriptor with the message" },
 	{ WELCOME_PAGE_SHORT, EPROTO,
 	  "shm:test: bus page: memory handed over: found 4096 bytes, expected 45056" },
 	{ TOPICS_CUT, ETIMEDOUT, "shm:test: topic t: no answer within 3000 ms" },
 	{ TOPICS_NONE_AND_MORE, ENOENT,
-	  "shm:test: bus liar has no topic t, or not without a ticket" },
+	  "shm:test: bus liar has no topic t for clients without a ticket" },
 	{ TOPICS_OTHERS_FOR_EVER, ENOENT,
-	  "shm:test: bus liar has no topic t, or not without a ticket" },
+	  "shm:test: bus liar has no topic t for clients without a ticket" },
 	{ SCHEMA_OF_ANOTHER_TOPIC, EPROTO, PART },
 	{ SCHEMA_ANOTHER_PLACE, EPROTO, PART },
 	{ SCHEMA_ANOTHER_TOTAL, EPROTO, PART },
 	{ SCHEMA_EMPTY_PART, EPROTO, PART },
 	{ SCHEMA_ANOTHER, EPROTO,
-	  "topic t: found a schema of fingerprint 24f80b5fa5b51878, expected 0fcffaaa7f874599" },
+	  "topic t: found a schema with fingerprint 24f80b5fa5b51878, expected 0fcffaaa7f874599" },
 	{ SCHEMA_NONSENSE, EPROTO,
 	  "schema of topic t:1:1: this: found an unknown key\nschema of topic t:2:1: not: found an "
 	  "unknown key\nschema of topic t:1:1: name: found nothing, expected the schema's "
@@ -463,7 +464,7 @@ static const struct {
 	{ GRANT_SHORT_MEMORY, EPROTO,
 	  "topic t: memory handed over: found 4096 bytes, expected 20480" },
 	{ GRANT_KEY, EPROTO, "topic t: memory handed over: found an rkey, expected none over shm" },
-	{ GRANT_ANSWERED_TOPICS, EPROTO, "the publisher answered something else than was asked" },
+	{ GRANT_ANSWERED_TOPICS, EPROTO, "the publisher's answer does not match the request" },
 	{ HEADER_ANOTHER_NAME, EPROTO,
 	  "topic t: the header of its memory (epoch 1122334455667788, 64 slots of 64 bytes, 20480 "
 	  "bytes in all) contradicts the grant (epoch 1122334455667788, 64 slots of 64 bytes, "
