@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an address says of READs, over a network that nobody is reached by. */
+/* Sizes of READs in an address, over a network that reaches no publisher. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
