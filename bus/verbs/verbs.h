@@ -2,7 +2,7 @@
 /* The verbs fabric, "rdma:HOST:PORT": its parts.
  *
  *   verbs.c           the table of operations; ids, events and errors in our words
- *   verbs_devices.c   which devices are open, and letting go of removed ones
+ *   verbs_device.c    where a device is
  *   verbs_async.c     what devices tell by themselves, passed on to whom it concerns
  *   verbs_domain.c    protection domains of a device, one for each realm, and memory in them
  *   verbs_private_data.c      what an accept and a reject carry
@@ -68,10 +68,6 @@ struct rdma_event_channel *verbs_events_open(const char *address);
 struct rdma_cm_id *verbs_id_bound(struct rdma_event_channel *, enum rdma_port_space,
 				  const struct sockaddr_storage *local, uint32_t traffic_class);
 int verbs_nonblocking(int fd);
-/* Something is made of a device; and it is no more (NULL: nothing was), so that the device, when it
- * was removed, is let go. */
-void verbs_device_use(struct ibv_context *);
-void verbs_device_leave(struct ibv_context *);
 /* The NUMA node of a device, -1: it tells none, and the processors near it ("" where it does not
  * say). */
 int verbs_device_node(const struct ibv_device *, char *cpus, size_t bytes);
@@ -102,7 +98,7 @@ struct verbs_async {
 	unsigned int port_event_count;
 };
 
-/* While the device is used (verbs_device_use), once the queue pair is made. */
+/* While the device is used, once the queue pair is made. */
 void verbs_async_watch(struct verbs_async *, const struct ibv_context *, const struct ibv_qp *,
 		       const struct ibv_cq *);
 /* Before they are destroyed. Takes a zeroed one. */

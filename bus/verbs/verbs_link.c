@@ -221,7 +221,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	}
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		verbs_device_use(link->device = link->id->verbs);
+		link->device = link->id->verbs;
 		if (rdma_resolve_route(link->id, RESOLVE_MS) < 0)
 			link_gone(link, EHOSTUNREACH, "no route there: %s", strerror(errno));
 		break;
@@ -374,7 +374,6 @@ void verbs_link_close(struct link *base)
 		ibv_dealloc_pd(link->pd);
 	if (link->id)
 		rdma_destroy_id(link->id);
-	verbs_device_leave(link->device);
 	if (link->events)
 		rdma_destroy_event_channel(link->events);
 	if (link->epoll >= 0)

@@ -426,7 +426,7 @@ static int device_bind(struct verbs_listener *listener)
 				      listener->address.traffic_class);
 	if (!listener->id)
 		return verbs_error(errno, listener->text, "binding");
-	verbs_device_use(listener->device = listener->id->verbs);
+	listener->device = listener->id->verbs;
 	verbs_async_watch(&listener->async, listener->device, NULL, NULL);
 	return 0;
 }
@@ -641,7 +641,6 @@ static void device_close(struct verbs_listener *listener)
 	if (listener->id)
 		rdma_destroy_id(listener->id);
 	verbs_async_unwatch(&listener->async);
-	verbs_device_leave(listener->device);
 	listener->listening = false;
 	listener->device = NULL;
 	listener->completions = NULL;

@@ -5,9 +5,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,28 +262,11 @@ static int notify(struct ibv_cq *cq, int solicited)
 }
 
 static struct ibv_device device = { .transport_type = IBV_TRANSPORT_IB, .name = "made0" };
-static struct ibv_device *devices[] = { &device, NULL };
 static struct ibv_context context = { .device = &device,
 				      .ops = { .poll_cq = poll_cq,
 					       .post_recv = post_recv,
 					       .post_send = post_send,
 					       .req_notify_cq = notify } };
-
-static void (*while_listed)(
-	void); /* called once, when there is no device, and one again behind it */
-
-struct ibv_device **ibv_get_device_list(int *count)
-{
-	static struct ibv_device *none[] = { NULL };
-	void (*const meanwhile)(void) = while_listed;
-
-	(void)count;
-	while_listed = NULL;
-	if (!meanwhile)
-		return devices;
-	meanwhile();
-	return none;
-}
 
 int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attributes)
 {
@@ -1343,74 +1323,8 @@ Test(device, that_tells_of_its_ports_is_heard_by_the_publisher_whoever_looks)
 	publisher_end();
 }
 
-static struct ibv_context returned;
-static pthread_t opener;
-static _Atomic pid_t opener_id;
-static _Atomic bool opener_done;
-
-static void *open_and_leave(void *unused)
-{
-	(void)unused;
-	opener_id = (pid_t)syscall(SYS_gettid);
-	verbs_device_use(&returned);
-	verbs_device_leave(&returned);
-	opener_done = true;
-	return NULL;
-}
-
-static bool opener_sleeps(void)
-{
-	char path[64], line[256] = "";
-	const char *name_end;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)opener_id);
-	file = fopen(path, "r");
-	if (!file)
-		return false;
-	name_end = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-	fclose(file);
-	return name_end && name_end[2] == 'S';
-}
-
-/* Until it is done, or waits for who is looking for devices now. */
-static void open_meanwhile(void)
-{
-	cr_assert_eq(pthread_create(&opener, NULL, open_and_leave, NULL), 0);
-	while (!opener_done && (opener_id == 0 || !opener_sleeps()))
-		sched_yield();
-}
-
-/* Another thread connects by it, and is done with that, while this one still has a list without it.
- */
-Test(device, that_returns_while_others_are_looked_for_is_not_made_void, .timeout = 20)
-{
-	eventfd_t count;
-
-	returned = context;
-	returned.cmd_fd = eventfd(1, EFD_CLOEXEC);
-	returned.async_fd = eventfd(1, EFD_CLOEXEC);
-	while_listed = open_meanwhile;
-	verbs_device_leave(NULL);
-	pthread_join(opener, NULL);
-	cr_expect(eventfd_read(returned.cmd_fd, &count) == 0 &&
-			  eventfd_read(returned.async_fd, &count) == 0,
-		  "a device that is there was made void");
-	close(returned.cmd_fd);
-	close(returned.async_fd);
-}
-
-/* However many devices are open already. */
 Test(device, that_tells_nothing_is_not_waited_for, .timeout = 20)
 {
-	static struct ibv_context others[256];
-
-	device_make();
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		others[i] = context;
-		verbs_device_use(&others[i]);
-	}
-	close(context.async_fd);
 	subscriber_begin(PLACE);
 	tells((struct ibv_async_event){ .event_type = IBV_EVENT_COMM_EST });
 	while (told_first < told_end)
