@@ -3,7 +3,7 @@
  *
  *   verbs.c           the table of operations; ids, events and errors in our words
  *   verbs_device.c    where a device is
- *   verbs_async.c     what devices tell by themselves, passed on to whom it concerns
+ *   verbs_async.c     whether a device is lost
  *   verbs_domain.c    protection domains of a device, one for each realm, and memory in them
  *   verbs_private_data.c      what an accept and a reject carry
  *   verbs_channel.c   control messages as SENDs over one reliable connection, and its send queue
@@ -76,41 +76,24 @@ int verbs_error(int code, const char *address, const char *what);
 /* READs under way at once: as an address says (0: it does not), no more than the device has. */
 uint8_t verbs_reads(uint32_t said, uint32_t usual, int device);
 
-/* -- what a device tells by itself --------------------------------------------------------------
+/* -- a lost device ------------------------------------------------------------------------------
  */
 
-/* Something that happened to a port. */
-struct verbs_port_event {
-	enum ibv_event_type type;
-	int port;
-};
-#define VERBS_PORT_EVENTS_MAX 8
-
-/* Rings when the device tells that a queue pair or its queue failed, or that it is lost itself. One
- * for the device alone keeps what happened to its ports, too. */
+/* Marked when the device reports that it is lost. */
 struct verbs_async {
 	struct verbs_async *next, **link;
 	const struct ibv_context *device;
-	const struct ibv_qp *qp; /* NULL: for the device alone */
-	const struct ibv_cq *cq;
-	_Atomic(const char *) failure; /* what was told; NULL: nothing */
-	struct verbs_port_event port_events[VERBS_PORT_EVENTS_MAX];
-	unsigned int port_event_count;
+	_Atomic bool lost;
 };
 
-/* While the device is used, once the queue pair is made. */
-void verbs_async_watch(struct verbs_async *, const struct ibv_context *, const struct ibv_qp *,
-		       const struct ibv_cq *);
-/* Before they are destroyed. Takes a zeroed one. */
+/* Once the device is used by its owner. */
+void verbs_async_watch(struct verbs_async *, const struct ibv_context *);
+/* Before the device is left. Takes a zeroed async. */
 void verbs_async_unwatch(struct verbs_async *);
-/* What was told, or NULL. */
-const char *verbs_async_text(struct verbs_async *);
-/* Takes what a device told and rings the watched that it is for, whoever set them. Never waits:
- * where somebody else is at it, nothing is done. */
+bool verbs_async_lost(const struct verbs_async *);
+/* Takes the events of a device and marks every async of a lost one. Never waits: does nothing while
+ * another thread is in it. */
 void verbs_async_take(struct ibv_context *);
-/* What happened to the device's ports since it was asked last: the number, in their order. */
-unsigned int verbs_async_port_events(struct verbs_async *,
-				     struct verbs_port_event[VERBS_PORT_EVENTS_MAX]);
 
 /* -- what may be read ---------------------------------------------------------------------------
  */
@@ -184,7 +167,6 @@ struct verbs_channel {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp; /* NULL: broken off, nothing lands any more */
-	struct verbs_async async;
 	struct ibv_mr *mr;
 	struct verbs_frame *frames; /* receives, then sends */
 
@@ -221,8 +203,6 @@ void verbs_channel_break(struct verbs_channel *);
 void verbs_channel_close(struct verbs_channel *);
 /* Collects completions, bounded. Whether it is broken is in `broken` afterwards. */
 void verbs_channel_progress(struct verbs_channel *);
-/* Looks whether the device told that it failed. */
-void verbs_channel_look(struct verbs_channel *);
 /* The next message that arrived: its length, 0 none. */
 size_t verbs_channel_take(struct verbs_channel *, uint8_t message[FABRIC_MESSAGE_BYTES]);
 /* 0; -EAGAIN the backlog is full; -ENOTCONN. */
@@ -254,7 +234,6 @@ struct verbs_announcer {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp; /* NULL: not now */
-	struct verbs_async async;
 	struct ibv_mr *mr;
 	char *buffers;
 	size_t bytes; /* of each */
@@ -319,7 +298,6 @@ struct verbs_receiver {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq; /* NULL: no group of UD was joined yet */
 	struct ibv_qp *qp;
-	struct verbs_async async;
 	struct ibv_mr *mr;
 	char *buffers;
 	uint32_t count;
@@ -347,8 +325,6 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *, const struct v
 void verbs_receiver_leave(struct verbs_receiver *, const struct sockaddr_storage *where);
 /* An event of the receiver's id: a group that failed is left. */
 void verbs_receiver_event(struct verbs_receiver *, const struct verbs_event *);
-/* Looks whether the device told that its queue pair failed: then its groups are left. */
-void verbs_receiver_look(struct verbs_receiver *);
 /* Takes a zeroed one. */
 void verbs_receiver_close(struct verbs_receiver *);
 bool verbs_receiver_has(struct verbs_receiver *);

@@ -63,7 +63,6 @@ int verbs_channel_open(struct verbs_channel *channel, struct rdma_cm_id *id, str
 	if (rdma_create_qp(id, pd, &how) < 0)
 		return error_set(errno, "no queue pair: %s", strerror(errno));
 	channel->qp = id->qp;
-	verbs_async_watch(&channel->async, id->verbs, channel->qp, channel->cq);
 	for (uint32_t i = 0; i < VERBS_RECEIVES && result == 0; i++)
 		result = receive_post(channel, i);
 	if (result == 0 && (result = -ibv_req_notify_cq(channel->cq, 0)) < 0)
@@ -92,7 +91,6 @@ static void read_finish(struct verbs_channel *channel, int status)
 void verbs_channel_break(struct verbs_channel *channel)
 {
 	channel_broken(channel, ECONNRESET, "it was broken off");
-	verbs_async_unwatch(&channel->async);
 	if (channel->qp)
 		rdma_destroy_qp(channel->id);
 	channel->qp = NULL;
@@ -102,7 +100,6 @@ void verbs_channel_break(struct verbs_channel *channel)
 
 void verbs_channel_close(struct verbs_channel *channel)
 {
-	verbs_async_unwatch(&channel->async);
 	if (channel->qp)
 		rdma_destroy_qp(channel->id);
 	if (channel->cq)
@@ -157,17 +154,6 @@ void verbs_channel_probe(struct verbs_channel *channel)
 		return;
 	channel->probing = true;
 	works_post(channel, &work);
-}
-
-void verbs_channel_look(struct verbs_channel *channel)
-{
-	const char *what = verbs_async_text(&channel->async);
-	char why[128];
-
-	if (!what)
-		return;
-	snprintf(why, sizeof(why), "the device told: %s", what);
-	channel_broken(channel, ECONNRESET, why);
 }
 
 /* -- messages -----------------------------------------------------------------------------------

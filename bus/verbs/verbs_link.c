@@ -7,7 +7,7 @@
  *     minute where nobody is.
  * K2  Any error completion ends the link, since a dead host raises no event. It is found by whoever
  *     collects completions, and told by link_poll.
- *     What the device tells by itself of a queue pair is looked at each LOOK_MS.
+ *     Whether the device is lost is checked each LOOK_MS.
  * K3  READs land in landings only: the key of the landing is looked up for each. */
 #include <errno.h>
 #include <stdarg.h>
@@ -57,6 +57,7 @@ struct verbs_link {
 	struct ibv_context *device; /* NULL: none yet */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *completions;
+	struct verbs_async async; /* of the device */
 	struct verbs_channel channel;
 	int epoll;
 
@@ -221,7 +222,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	}
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		link->device = link->id->verbs;
+		verbs_async_watch(&link->async, link->device = link->id->verbs);
 		if (rdma_resolve_route(link->id, RESOLVE_MS) < 0)
 			link_gone(link, EHOSTUNREACH, "no route there: %s", strerror(errno));
 		break;
@@ -302,8 +303,8 @@ static void device_look(struct verbs_link *link)
 		return;
 	link->looked_ms = now;
 	verbs_async_take(link->device);
-	verbs_channel_look(&link->channel);
-	verbs_receiver_look(&link->receiver);
+	if (verbs_async_lost(&link->async))
+		link_gone(link, ENODEV, "the RDMA device is lost");
 }
 
 int verbs_link_poll(struct link *base)
@@ -366,6 +367,7 @@ void verbs_link_close(struct link *base)
 		return;
 	}
 	verbs_link_break(base);
+	verbs_async_unwatch(&link->async);
 	verbs_receiver_close(&link->receiver);
 	verbs_channel_close(&link->channel);
 	if (link->completions)

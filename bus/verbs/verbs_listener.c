@@ -427,7 +427,7 @@ static int device_bind(struct verbs_listener *listener)
 	if (!listener->id)
 		return verbs_error(errno, listener->text, "binding");
 	listener->device = listener->id->verbs;
-	verbs_async_watch(&listener->async, listener->device, NULL, NULL);
+	verbs_async_watch(&listener->async, listener->device);
 	return 0;
 }
 
@@ -901,12 +901,10 @@ static void peers_look(struct verbs_listener *listener)
 			peer_probe(listener, peer);
 		else if (peer->up)
 			peer_nudge(peer);
-		if (peer->dead)
+		if (peer->dead || !peer->channel.broken)
 			continue;
-		verbs_channel_look(&peer->channel);
 		snprintf(why, sizeof(why), "%s", peer->channel.why);
-		if (peer->channel.broken)
-			peer_lost(listener, peer, why);
+		peer_lost(listener, peer, why);
 	}
 }
 
@@ -920,17 +918,6 @@ static void groups_mend(struct verbs_listener *listener, bool going_on)
 		else if (group->round || !going_on)
 			senders_result(listener, group, verbs_group_mend(group));
 	}
-}
-
-static void ports_look(struct verbs_listener *listener)
-{
-	struct verbs_port_event port_events[VERBS_PORT_EVENTS_MAX];
-	const unsigned int count = verbs_async_port_events(&listener->async, port_events);
-
-	for (unsigned int i = 0; i < count; i++)
-		listener_log(listener, FABRIC_LOG_NEWS, "device %s: %s, port %d",
-			     ibv_get_device_name(listener->device->device),
-			     ibv_event_type_str(port_events[i].type), port_events[i].port);
 }
 
 static void on_timer(struct verbs_listener *listener)
@@ -947,8 +934,7 @@ static void on_timer(struct verbs_listener *listener)
 		return;
 	}
 	verbs_async_take(listener->device);
-	ports_look(listener);
-	if (verbs_async_text(&listener->async)) {
+	if (verbs_async_lost(&listener->async)) {
 		device_lost(listener, "the device is lost");
 		return;
 	}

@@ -162,7 +162,6 @@ static void announcer_give(struct verbs_announcer *announcer)
 static void announcer_stop(struct verbs_announcer *announcer)
 {
 	announcer_take(announcer);
-	verbs_async_unwatch(&announcer->async);
 	if (announcer->qp)
 		rdma_destroy_qp(announcer->id);
 	if (announcer->cq)
@@ -251,7 +250,6 @@ static int ud_start(struct verbs_announcer *announcer)
 		return error_set(errno, "notices: no completion queue: %s", strerror(errno));
 	if (ud_create(announcer, INLINE_BYTES) < 0 && ud_create(announcer, 0) < 0)
 		return error_set(errno, "notices: no queue pair: %s", strerror(errno));
-	verbs_async_watch(&announcer->async, announcer->id->verbs, announcer->qp, announcer->cq);
 	return 0;
 }
 
@@ -352,7 +350,7 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 		return false;
 	if (announcer->qp)
 		sends_collect(announcer);
-	failed = announcer->failed || (announcer->qp && verbs_async_text(&announcer->async));
+	failed = announcer->failed;
 	announcer_give(announcer);
 	return failed;
 }
@@ -522,7 +520,6 @@ static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive
 	if (rdma_create_qp(receiver->id, how->pd, &qp) < 0)
 		return failure();
 	receiver->qp = receiver->id->qp;
-	verbs_async_watch(&receiver->async, receiver->id->verbs, receiver->qp, receiver->cq);
 	for (uint32_t i = 0; i < receiver->count; i++)
 		if (receive_post(receiver, i) < 0)
 			return -EIO;
@@ -531,7 +528,6 @@ static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive
 
 static void ud_close(struct verbs_receiver *receiver)
 {
-	verbs_async_unwatch(&receiver->async);
 	if (receiver->qp)
 		rdma_destroy_qp(receiver->id);
 	if (receiver->cq)
@@ -653,12 +649,6 @@ static void ud_end(struct verbs_receiver *receiver)
 		if (receiver->members[i].kind == FABRIC_NOTICES_UD)
 			member_leave(receiver, &receiver->members[i]);
 	ud_close(receiver);
-}
-
-void verbs_receiver_look(struct verbs_receiver *receiver)
-{
-	if (verbs_async_text(&receiver->async))
-		ud_end(receiver);
 }
 
 void verbs_receiver_close(struct verbs_receiver *receiver)
