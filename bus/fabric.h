@@ -161,8 +161,8 @@ struct fabric_ops {
 
 	/* -- publisher ------------------------------------------------------------------------- */
 
-	/* The NUMA node of the device that an address is of; -1: not known. NULL: there is no
-	 * device. */
+	/* The NUMA node of the device that an address is of; -1: not known, or there is no device.
+	 */
 	int (*node)(const char *address);
 
 	/* Begins to listen. -EADDRINUSE: another publisher holds the address. */
@@ -227,7 +227,7 @@ struct fabric_ops {
 	/* Prepares for waiting on link_fd: 0, or 1 when something is there already. */
 	int (*sleep)(struct link *);
 
-	/* -- notices: a fabric whose readers see the memory itself has none of these ------------
+	/* -- notices: a fabric whose readers see the memory itself has none (bus/no_notices.h) ---
 	 */
 
 	/* How notices to a group go now (NULL: to the one that listen was told of). */

@@ -195,15 +195,16 @@ static int notices_take(struct tb_publisher *publisher, const struct tb_publishe
 	return 0;
 }
 
-/* The node of the first RDMA address's device. */
+/* The node of the first address whose device has a known one. */
 static int node_default(const struct tb_publisher_options *options)
 {
 	for (size_t i = 0; options->listen && i < options->listen_count; i++) {
 		const char *address;
 		const struct fabric_ops *ops = fabric_find(options->listen[i], &address);
+		const int node = ops ? ops->node(address) : NUMA_ANY;
 
-		if (ops && ops->node)
-			return ops->node(address);
+		if (node != NUMA_ANY)
+			return node;
 	}
 	return NUMA_ANY;
 }

@@ -8,14 +8,24 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "bus/no_notices.h"
+#include "bus/numa.h"
+#include "bus/peers.h"
 
 /* Of one frame, SCM_MAX_FD: what finds no room is closed by the kernel, which may wait for that. */
 #define DESCRIPTORS_MAX 253
 #define QUEUE_MAX       1024 /* frames that may wait in a socket */
 
+static int shm_node(const char *address)
+{
+	(void)address;
+	return NUMA_ANY;
+}
+
 const struct fabric_ops shm_ops = {
 	.scheme = "shm",
 	.network = false,
+	.node = shm_node,
 	.listen = shm_listen,
 	.listener_fd = shm_listener_fd,
 	.listener_poll = shm_listener_poll,
@@ -24,8 +34,8 @@ const struct fabric_ops shm_ops = {
 	.withdraw = shm_withdraw,
 	.key = shm_key,
 	.send = shm_send,
-	.peer_words = shm_peer_words,
-	.drop = shm_drop,
+	.peer_words = peers_text,
+	.drop = peers_drop,
 	.connect = shm_connect,
 	.link_state = shm_link_state,
 	.link_fd = shm_link_fd,
@@ -42,6 +52,13 @@ const struct fabric_ops shm_ops = {
 	.read = shm_read,
 	.reap = shm_reap,
 	.sleep = shm_sleep,
+	.notices = no_notices_kind,
+	.announcer_open = no_notices_announcer,
+	.announcer_close = no_notices_announcer_close,
+	.announce = no_notices_announce,
+	.receive = no_notices_receive,
+	.receive_end = no_notices_receive_end,
+	.datagram = no_notices_datagram,
 };
 
 /* A TCP socket may have been made to linger for years: its close would wait in this thread. */

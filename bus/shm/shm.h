@@ -57,8 +57,6 @@ int shm_expose(struct listener *, const struct memory *, uint32_t realm, struct 
 void shm_withdraw(struct exposure *);
 struct fabric_key shm_key(const struct exposure *);
 int shm_send(struct peer *, const void *message, size_t bytes, struct exposure *given);
-void shm_peer_words(const struct peer *, char *words, size_t bytes);
-void shm_drop(struct peer *, const char *why);
 
 int shm_connect(struct link **, const char *address, const void *hello, size_t bytes,
 		const struct link_calls *, void *user);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "bus/error.h"
+#include "bus/peers.h"
 
 const struct fabric_ops verbs_ops = {
 	.scheme = "rdma",
@@ -22,8 +23,8 @@ const struct fabric_ops verbs_ops = {
 	.withdraw = verbs_withdraw,
 	.key = verbs_key,
 	.send = verbs_send,
-	.peer_words = verbs_peer_words,
-	.drop = verbs_drop,
+	.peer_words = peers_text,
+	.drop = peers_drop,
 	.connect = verbs_connect,
 	.link_state = verbs_link_state,
 	.link_fd = verbs_link_fd,

@@ -351,8 +351,6 @@ int verbs_expose(struct listener *, const struct memory *, uint32_t realm, struc
 void verbs_withdraw(struct exposure *);
 struct fabric_key verbs_key(const struct exposure *);
 int verbs_send(struct peer *, const void *message, size_t bytes, struct exposure *given);
-void verbs_peer_words(const struct peer *, char *words, size_t bytes);
-void verbs_drop(struct peer *, const char *why);
 
 int verbs_connect(struct link **, const char *address, const void *hello, size_t bytes,
 		  const struct link_calls *, void *user);

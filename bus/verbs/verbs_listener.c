@@ -2,7 +2,6 @@
 /* The publisher's side of the verbs fabric: one address of one device, its peers, and memory
  * registered for remote READ alone.
  *
- * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
  * L2  An event is given back before anything is done about it: destroying an id waits for that.
  * L3  Memory that was withdrawn stays registered for WITHDRAWN_MS, so that who holds its key can
  *     read it to the end; the registration keeps the pages, not our mapping of them.
@@ -16,7 +15,6 @@
  * L7  A device that returns is given its memory and its senders one by one, with a poll between
  *     them: pinning gigabytes takes seconds, and who polls has a pulse to beat. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +24,7 @@
 
 #include "bus/control.h"
 #include "bus/error.h"
+#include "bus/peers.h"
 #include "bus/verbs/verbs.h"
 #include "bus/clock.h"
 #include "bus/bounds.h"
@@ -39,6 +38,8 @@
 #define NUDGE_MS        30000
 #define GROUP_RETRY_MS  1000
 #define JOIN_LATE_MS    10000
+
+static_assert(PEER_TEXT >= ADDRESS_WORDS, "an address names a peer");
 
 static const struct timespec half_second = { 0, 500000000 };
 
@@ -54,20 +55,15 @@ struct verbs_exposure {
 };
 
 struct verbs_peer {
-	struct peer base;
-	struct verbs_peer *next, *before;
+	struct peers_entry base;
 	struct rdma_cm_id *id;
 	struct verbs_channel channel;
 	uint64_t probed_ms;
-	bool up;   /* its hello was accepted */
-	bool dead; /* freed when the poll is over */
-	char words[ADDRESS_WORDS];
 };
 
 struct verbs_listener {
 	struct listener base;
-	struct listener_calls calls;
-	void *user;
+	struct peers peers;
 	struct address address;
 	char *text;
 	struct rdma_event_channel *events;
@@ -83,27 +79,10 @@ struct verbs_listener {
 	int epoll, timer;
 	bool soon; /* the next poll goes on with what this one began */
 	int away;  /* why the device could not be opened again, as it was told last: -errno */
-	unsigned int peers, peers_max;
-	struct verbs_peer *first, *dead;
 	struct verbs_exposure *exposures;
 	struct fabric_notices notices; /* as they were asked for */
 	struct verbs_group *groups;
 };
-
-static void listener_log(struct verbs_listener *listener, enum fabric_log kind, const char *format,
-			 ...) __attribute__((format(printf, 3, 4)));
-
-static void listener_log(struct verbs_listener *listener, enum fabric_log kind, const char *format,
-			 ...)
-{
-	char words[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
-	va_end(args);
-	listener->calls.log(listener->user, kind, words);
-}
 
 /* -- memory -------------------------------------------------------------------------------------
  */
@@ -212,43 +191,13 @@ static void withdrawn_free(struct verbs_listener *listener)
 /* -- peers --------------------------------------------------------------------------------------
  */
 
-static void peer_bury(struct verbs_listener *listener, struct verbs_peer *peer)
+static void peer_end(struct peers_entry *entry)
 {
-	if (peer->before)
-		peer->before->next = peer->next;
-	else
-		listener->first = peer->next;
-	if (peer->next)
-		peer->next->before = peer->before;
+	struct verbs_peer *peer = (struct verbs_peer *)entry;
+
 	rdma_disconnect(peer->id); /* tells the other side, where that is still to be done */
 	verbs_channel_close(&peer->channel);
 	rdma_destroy_id(peer->id);
-	peer->dead = true;
-	peer->before = NULL;
-	peer->next = listener->dead;
-	listener->dead = peer;
-	listener->peers--;
-}
-
-static void peer_lost(struct verbs_listener *listener, struct verbs_peer *peer, const char *why)
-{
-	const bool up = peer->up;
-
-	if (peer->dead)
-		return;
-	peer_bury(listener, peer);
-	if (up)
-		listener->calls.gone(listener->user, &peer->base, why);
-}
-
-static void graves_clear(struct verbs_listener *listener)
-{
-	while (listener->dead) {
-		struct verbs_peer *peer = listener->dead;
-
-		listener->dead = peer->next;
-		free(peer);
-	}
 }
 
 /* Answers a request for a connection with a reason. */
@@ -269,7 +218,7 @@ static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int c
 
 	address_words(rdma_get_peer_addr(id), who);
 	reject(id, code, why);
-	listener_log(listener, FABRIC_LOG_REFUSED, "%s was refused: %s", who, why);
+	peers_log_refused(&listener->peers, who, why);
 	rdma_destroy_id(id);
 }
 
@@ -279,17 +228,11 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 
 	if (!peer)
 		return NULL;
-	peer->base.ops = listener->base.ops;
-	peer->base.listener = &listener->base;
 	peer->id = id;
 	peer->probed_ms = clock_ms();
 	id->context = peer;
-	address_words(rdma_get_peer_addr(id), peer->words);
-	peer->next = listener->first;
-	if (listener->first)
-		listener->first->before = peer;
-	listener->first = peer;
-	listener->peers++;
+	address_words(rdma_get_peer_addr(id), peer->base.text);
+	peers_add(&listener->peers, &peer->base);
 	return peer;
 }
 
@@ -307,11 +250,11 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 		.flow_control = 1,
 		.rnr_retry_count = (uint8_t)listener->address.rnr_retries,
 	};
-	int result = domain_use(listener, peer->base.realm);
+	int result = domain_use(listener, peer->base.base.realm);
 
 	if (result == 0) /* L6 */
 		result = verbs_channel_open(&peer->channel, peer->id,
-					    listener->domains[peer->base.realm]->pd,
+					    listener->domains[peer->base.base.realm]->pd,
 					    listener->completions, peer);
 	if (result == 0 && rdma_accept(peer->id, &how) < 0)
 		result = error_set(errno, "it cannot be accepted: %s", strerror(errno));
@@ -327,7 +270,7 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 	size_t length = 0;
 	int result;
 
-	if (listener->peers >= listener->peers_max) {
+	if (listener->peers.count >= listener->peers.max) {
 		refuse(listener, event->id, EUSERS,
 		       "the publisher has as many subscribers as it may have");
 		return;
@@ -337,24 +280,25 @@ static void on_request(struct verbs_listener *listener, const struct verbs_event
 		refuse(listener, event->id, EAGAIN, why);
 		return;
 	}
-	result = listener->calls.hello(listener->user, &peer->base, event->data, event->bytes,
-				       told.body, &length, &given, why);
-	if (peer->dead)
+	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, event->data,
+					     event->bytes, told.body, &length, &given, why);
+	if (peer->base.dead)
 		return;
 	if (result < 0) {
 		why[sizeof(why) - 1] = '\0';
 		reject(peer->id, -result, why);
-		listener_log(listener, FABRIC_LOG_REFUSED, "%s was refused: %s", peer->words, why);
-		peer_bury(listener, peer);
+		peers_log_refused(&listener->peers, peer->base.text, why);
+		peers_remove(&peer->base);
 		return;
 	}
-	peer->up = true;
+	peer->base.up = true;
 	told.number = (uint16_t)length;
 	result = peer_accept(listener, peer, event, &told);
 	if (result < 0) {
 		reject(peer->id, EAGAIN, tb_error()); /* what is missing here may come back */
-		listener_log(listener, FABRIC_LOG_DROPPED, "%s: %s", peer->words, tb_error());
-		peer_lost(listener, peer, tb_error());
+		peers_log(&listener->peers, FABRIC_LOG_DROPPED, "%s: %s", peer->base.text,
+			  tb_error());
+		peers_lost(&peer->base, tb_error());
 	}
 }
 
@@ -368,18 +312,19 @@ static void peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 
 	ibv_req_notify_cq(peer->channel.cq, 0);
 	verbs_channel_progress(&peer->channel);
-	for (int i = 0; i < VERBS_RECEIVES && !peer->dead; i++) {
+	for (int i = 0; i < VERBS_RECEIVES && !peer->base.dead; i++) {
 		bytes = verbs_channel_take(&peer->channel, message);
 		if (bytes == 0)
 			break;
-		listener->calls.message(listener->user, &peer->base, message, bytes);
+		listener->peers.calls.message(listener->peers.user, &peer->base.base, message,
+					      bytes);
 	}
-	if (peer->dead || !peer->channel.broken)
+	if (peer->base.dead || !peer->channel.broken)
 		return;
 	snprintf(why, sizeof(why), "%s", peer->channel.why);
 	if (peer->channel.broken == EPROTO)
-		listener_log(listener, FABRIC_LOG_DROPPED, "%s was dropped: %s", peer->words, why);
-	peer_lost(listener, peer, why);
+		peers_log_dropped(&listener->peers, peer->base.text, why);
+	peers_lost(&peer->base, why);
 }
 
 int verbs_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
@@ -387,25 +332,9 @@ int verbs_send(struct peer *base, const void *message, size_t bytes, struct expo
 	struct verbs_peer *peer = (struct verbs_peer *)base;
 
 	(void)given; /* its key is in the message, and that is the permission */
-	if (peer->dead || !peer->up)
+	if (peer->base.dead || !peer->base.up)
 		return error_set(ENOTCONN, "the subscriber is gone");
 	return verbs_channel_send(&peer->channel, message, bytes);
-}
-
-void verbs_peer_words(const struct peer *base, char *words, size_t bytes)
-{
-	snprintf(words, bytes, "%s", ((const struct verbs_peer *)base)->words);
-}
-
-void verbs_drop(struct peer *base, const char *why)
-{
-	struct verbs_peer *peer = (struct verbs_peer *)base;
-	struct verbs_listener *listener = (struct verbs_listener *)base->listener;
-
-	if (peer->dead)
-		return;
-	listener_log(listener, FABRIC_LOG_DROPPED, "%s was dropped: %s", peer->words, why);
-	peer_bury(listener, peer);
 }
 
 /* -- the device ---------------------------------------------------------------------------------
@@ -440,16 +369,15 @@ static void group_result(struct verbs_listener *listener, struct verbs_group *gr
 	address_words((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0) {
 		if (-result != group->lost)
-			listener_log(
-				listener, FABRIC_LOG_NEWS,
-				"address rdma:%s: %s; no notices go to %s until it can be joined",
-				listener->text, tb_error(), words);
+			peers_log(&listener->peers, FABRIC_LOG_NEWS,
+				  "address rdma:%s: %s; no notices go to %s until it can be joined",
+				  listener->text, tb_error(), words);
 		group->lost = -result;
 		verbs_group_close(group);
 	} else if (group->lost && verbs_group_ready(group)) {
 		group->lost = 0;
-		listener_log(listener, FABRIC_LOG_NEWS, "address rdma:%s: notices go to %s again",
-			     listener->text, words);
+		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+			  "address rdma:%s: notices go to %s again", listener->text, words);
 	}
 }
 
@@ -471,20 +399,20 @@ static void senders_result(struct verbs_listener *listener, struct verbs_group *
 		poll_soon(listener); /* L7 */
 	address_words((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0 && !group->missing)
-		listener_log(listener, FABRIC_LOG_NEWS,
-			     "address rdma:%s: %s; a sender to %s is missing until it can be had",
-			     listener->text, tb_error(), words);
+		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+			  "address rdma:%s: %s; a sender to %s is missing until it can be had",
+			  listener->text, tb_error(), words);
 	if (result > 0)
-		listener_log(listener, FABRIC_LOG_NEWS,
-			     "address rdma:%s: notices: a sender failed and was started anew",
-			     listener->text);
+		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+			  "address rdma:%s: notices: a sender failed and was started anew",
+			  listener->text);
 	if (result < 0) {
 		group->missing = -result;
 	} else if (group->missing && verbs_group_whole(group)) {
 		group->missing = 0;
-		listener_log(listener, FABRIC_LOG_NEWS,
-			     "address rdma:%s: notices: all senders to %s are there again",
-			     listener->text, words);
+		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+			  "address rdma:%s: notices: all senders to %s are there again",
+			  listener->text, words);
 	}
 }
 
@@ -568,9 +496,9 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 		where = &listener->notices.group;
 	if (where->ss_family != listener->address.host.ss_family) {
 		if (where == &listener->notices.group)
-			listener_log(listener, FABRIC_LOG_NEWS,
-				     "address rdma:%s: notices: none, the bus's group is of IPv%d",
-				     listener->text, where->ss_family == AF_INET ? 4 : 6);
+			peers_log(&listener->peers, FABRIC_LOG_NEWS,
+				  "address rdma:%s: notices: none, the bus's group is of IPv%d",
+				  listener->text, where->ss_family == AF_INET ? 4 : 6);
 		return 0;
 	}
 	if (!group)
@@ -651,9 +579,9 @@ static void device_close(struct verbs_listener *listener)
 /* Nothing that is made of it is of any use. It is tried again by the timer. */
 static void device_lost(struct verbs_listener *listener, const char *why)
 {
-	listener_log(listener, FABRIC_LOG_NEWS, "address rdma:%s: %s", listener->text, why);
-	while (listener->first)
-		peer_lost(listener, listener->first, why);
+	peers_log(&listener->peers, FABRIC_LOG_NEWS, "address rdma:%s: %s", listener->text, why);
+	while (listener->peers.first)
+		peers_lost(listener->peers.first, why);
 	device_close(listener);
 	listener->away = -ENODEV;
 }
@@ -687,13 +615,13 @@ static void device_return(struct verbs_listener *listener)
 		return;
 	}
 	if (result < 0 && result != listener->away)
-		listener_log(listener, FABRIC_LOG_NEWS, "%s; it is tried again", tb_error());
+		peers_log(&listener->peers, FABRIC_LOG_NEWS, "%s; it is tried again", tb_error());
 	listener->away = result;
 	if (result < 0)
 		device_close(listener);
 	else
-		listener_log(listener, FABRIC_LOG_NEWS,
-			     "address rdma:%s: its device is there again", listener->text);
+		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+			  "address rdma:%s: its device is there again", listener->text);
 }
 
 int verbs_listen(struct listener **out, const struct fabric_listen *how,
@@ -711,12 +639,14 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	if (!listener)
 		return error_set(ENOMEM, "address rdma:%s: no memory", how->address);
 	*listener = (struct verbs_listener){ .base.ops = &verbs_ops,
-					     .calls = *calls,
-					     .user = user,
 					     .address = address,
 					     .text = strdup(how->address),
-					     .peers_max = how->peers_max,
 					     .notices = how->notices };
+	listener->peers = (struct peers){ .listener = &listener->base,
+					  .calls = *calls,
+					  .user = user,
+					  .end = peer_end,
+					  .max = how->peers_max };
 	listener->common = how->common ? how->common : &listener->own;
 	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
 	listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -753,9 +683,7 @@ void verbs_listener_close(struct listener *base)
 
 	if (!listener)
 		return;
-	while (listener->first)
-		peer_bury(listener, listener->first);
-	graves_clear(listener);
+	peers_close(&listener->peers);
 	while (listener->exposures)
 		exposure_free(&listener->exposures);
 	device_close(listener);
@@ -796,7 +724,7 @@ static void on_lost(struct verbs_listener *listener, const struct verbs_event *e
 	if (event->id == listener->id || event->id->ps == RDMA_PS_UDP)
 		device_lost(listener, why);
 	else if (peer)
-		peer_lost(listener, peer, why);
+		peers_lost(&peer->base, why);
 }
 
 static void on_event(struct verbs_listener *listener, const struct verbs_event *event)
@@ -824,10 +752,9 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 		if (!peer)
 			break;
 		peer_read(listener, peer); /* what it sent before */
-		peer_lost(listener, peer,
-			  event->type == RDMA_CM_EVENT_DISCONNECTED
-				  ? "it closed the connection"
-				  : "its connection was never completed");
+		peers_lost(&peer->base, event->type == RDMA_CM_EVENT_DISCONNECTED
+						? "it closed the connection"
+						: "its connection was never completed");
 		break;
 	default: /* ESTABLISHED, TIMEWAIT_EXIT: nothing to do */
 		break;
@@ -864,12 +791,12 @@ static int completions_take(struct verbs_listener *listener)
 /* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not acknowledged
  * tells. How often the device tries it again was said by the subscriber's request, and may be for
  * ever. */
-static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
+static void peer_probe(struct verbs_peer *peer)
 {
 	const uint64_t since_ms = clock_ms() - peer->probed_ms;
 
 	if (peer->channel.broken || (peer->channel.probing && since_ms >= PROBE_LATE_MS)) {
-		peer_lost(listener, peer, "it does not answer any more");
+		peers_lost(&peer->base, "it does not answer any more");
 	} else if (!peer->channel.probing && since_ms >= PROBE_MS) {
 		peer->probed_ms = clock_ms();
 		verbs_channel_probe(&peer->channel);
@@ -892,19 +819,21 @@ static void peer_nudge(struct verbs_peer *peer)
 static void peers_look(struct verbs_listener *listener)
 {
 	const bool probes = listener->device->device->transport_type == IBV_TRANSPORT_IB;
-	struct verbs_peer *next;
+	struct peers_entry *next;
 	char why[128];
 
-	for (struct verbs_peer *peer = listener->first; peer; peer = next) {
-		next = peer->next;
+	for (struct peers_entry *entry = listener->peers.first; entry; entry = next) {
+		struct verbs_peer *peer = (struct verbs_peer *)entry;
+
+		next = entry->next;
 		if (probes)
-			peer_probe(listener, peer);
-		else if (peer->up)
+			peer_probe(peer);
+		else if (peer->base.up)
 			peer_nudge(peer);
-		if (peer->dead || !peer->channel.broken)
+		if (peer->base.dead || !peer->channel.broken)
 			continue;
 		snprintf(why, sizeof(why), "%s", peer->channel.why);
-		peer_lost(listener, peer, why);
+		peers_lost(&peer->base, why);
 	}
 }
 
@@ -950,6 +879,6 @@ int verbs_listener_poll(struct listener *base)
 	count = events_take(listener);
 	count += completions_take(listener);
 	on_timer(listener);
-	graves_clear(listener); /* L1 */
+	peers_free_dead(&listener->peers); /* P1 */
 	return count;
 }

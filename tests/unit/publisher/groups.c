@@ -32,7 +32,15 @@ static int look(struct listener **listener, const struct fabric_listen *how,
 	return error_set(ENODEV, "it has seen enough");
 }
 
-static const struct fabric_ops looking = { .scheme = "looking", .network = true, .listen = look };
+static int no_device(const char *address)
+{
+	(void)address;
+	return -1;
+}
+
+static const struct fabric_ops looking = {
+	.scheme = "looking", .network = true, .node = no_device, .listen = look
+};
 
 /* The group that a bus of this name has at an address, in words. */
 static void group_of(const char *name, const char *address, const char *multicast,
@@ -223,6 +231,7 @@ static void open_writing(const char *first, const char *second)
 
 	writing = (struct fabric_ops){ .scheme = "writing",
 				       .network = true,
+				       .node = no_device,
 				       .listen = write_listen,
 				       .listener_fd = write_fd,
 				       .listener_poll = write_poll,
