@@ -107,6 +107,10 @@ struct fabric_listen {
 	struct fabric_access access;
 	unsigned int peers_max;
 	struct fabric_notices notices; /* where the fabric has any */
+	/* A message that peers ignore. A fabric sends it where only an unanswered message shows
+	 * that a peer is dead. Copied; 0 bytes: none is sent. */
+	const void *keep_alive;
+	size_t keep_alive_bytes;
 };
 
 enum fabric_log { FABRIC_LOG_NEWS, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };

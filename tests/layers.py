@@ -36,7 +36,6 @@ MAY_USE = {
 # file -> what it alone may include beside its folder's list
 ALSO = {
     "bus/fabric.c": ["bus/shm/shm.h", "bus/verbs/verbs.h"],
-    "bus/verbs/verbs_listener.c": ["bus/control.h"],
     "tools/synth.c": ["publisher/feeds/synthetic.h"],
 }
 # header -> folders, or how the names of the files begin that may see it

@@ -174,7 +174,6 @@ struct verbs_channel {
 	uint64_t tags[VERBS_READS]; /* of READs under way */
 	uint64_t reads_posted, reads_finished;
 	uint32_t sends_posted, sends_finished;
-	uint32_t sends_seen; /* by the last nudge */
 	bool probing;
 	struct fabric_completion done[VERBS_READS]; /* and not collected yet */
 	uint32_t done_first, done_count;
@@ -210,10 +209,9 @@ int verbs_channel_send(struct verbs_channel *, const void *message, size_t bytes
 /* Whether the other side's device still answers: a WRITE of nothing, which needs no permission and
  * no receive. An answer that does not come breaks the channel by itself. */
 void verbs_channel_probe(struct verbs_channel *);
-/* Where that is no question: sends a message that says nothing, unless something was sent since the
- * last call, which is under way as well. Half of the credit is for messages that do say something:
- * a subscriber that is stopped takes neither. */
-void verbs_channel_nudge(struct verbs_channel *, const void *message, size_t bytes);
+/* For iWARP, which cannot be probed: sends a keep-alive, unless half of the credit is used. The
+ * other half is for messages that a stopped subscriber may still have to take. */
+void verbs_channel_keep_alive(struct verbs_channel *, const void *message, size_t bytes);
 /* READs that are under way or done and not collected yet. */
 unsigned int verbs_channel_reads(const struct verbs_channel *);
 /* Posts a list of READs with one doorbell; the number or -errno. With those that

@@ -228,14 +228,11 @@ int verbs_channel_send(struct verbs_channel *channel, const void *message, size_
 	return 0;
 }
 
-void verbs_channel_nudge(struct verbs_channel *channel, const void *message, size_t bytes)
+void verbs_channel_keep_alive(struct verbs_channel *channel, const void *message, size_t bytes)
 {
-	const bool sent_since = channel->sends_posted != channel->sends_seen;
-
-	if (!channel->broken && channel->qp && !sent_since && frame_free(channel) &&
+	if (!channel->broken && channel->qp && frame_free(channel) &&
 	    channel->sent - channel->acknowledged < VERBS_CREDITS / 2)
 		frame_send(channel, message, bytes);
-	channel->sends_seen = channel->sends_posted;
 }
 
 /* Says what was taken, when half of the credit is owed and no message carries it. */

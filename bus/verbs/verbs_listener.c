@@ -22,7 +22,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "bus/control.h"
 #include "bus/error.h"
 #include "bus/peers.h"
 #include "bus/verbs/verbs.h"
@@ -35,7 +34,7 @@
 #define WITHDRAWN_MS    2000
 #define PROBE_MS        1000
 #define PROBE_LATE_MS   30000
-#define NUDGE_MS        30000
+#define KEEP_ALIVE_MS   30000
 #define GROUP_RETRY_MS  1000
 #define JOIN_LATE_MS    10000
 
@@ -81,6 +80,8 @@ struct verbs_listener {
 	int away;  /* why the device could not be opened again, as it was told last: -errno */
 	struct verbs_exposure *exposures;
 	struct fabric_notices notices; /* as they were asked for */
+	uint8_t keep_alive[FABRIC_MESSAGE_BYTES];
+	size_t keep_alive_bytes;
 	struct verbs_group *groups;
 };
 
@@ -633,6 +634,9 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	int result = address_parse_listen(how->address, &address);
 
 	*out = NULL;
+	if (result == 0 && how->keep_alive_bytes > FABRIC_MESSAGE_BYTES)
+		result = error_set(EMSGSIZE, "keep-alive: found %zu bytes, expected at most %d",
+				   how->keep_alive_bytes, FABRIC_MESSAGE_BYTES);
 	if (result < 0)
 		return result;
 	listener = calloc(1, sizeof(*listener));
@@ -641,7 +645,10 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	*listener = (struct verbs_listener){ .base.ops = &verbs_ops,
 					     .address = address,
 					     .text = strdup(how->address),
-					     .notices = how->notices };
+					     .notices = how->notices,
+					     .keep_alive_bytes = how->keep_alive_bytes };
+	if (how->keep_alive_bytes)
+		memcpy(listener->keep_alive, how->keep_alive, how->keep_alive_bytes);
 	listener->peers = (struct peers){ .listener = &listener->base,
 					  .calls = *calls,
 					  .user = user,
@@ -803,17 +810,14 @@ static void peer_probe(struct verbs_peer *peer)
 	}
 }
 
-/* iWARP has no such acknowledgement. There TCP gives up what it sent, after minutes, and the
- * connection ends; but something has to be sent: a wake for no topic. */
-static void peer_nudge(struct verbs_peer *peer)
+/* iWARP does not acknowledge a WRITE. TCP gives up what it sent after some minutes, and then the
+ * connection ends; so something is sent now and then. */
+static void peer_keep_alive(struct verbs_listener *listener, struct verbs_peer *peer)
 {
-	const struct control_message nothing = { .type = CONTROL_WAKE };
-	uint8_t bytes[FABRIC_MESSAGE_BYTES];
-
-	if (clock_ms() - peer->probed_ms < NUDGE_MS)
+	if (listener->keep_alive_bytes == 0 || clock_ms() - peer->probed_ms < KEEP_ALIVE_MS)
 		return;
 	peer->probed_ms = clock_ms();
-	verbs_channel_nudge(&peer->channel, bytes, control_encode(&nothing, bytes));
+	verbs_channel_keep_alive(&peer->channel, listener->keep_alive, listener->keep_alive_bytes);
 }
 
 static void peers_look(struct verbs_listener *listener)
@@ -829,7 +833,7 @@ static void peers_look(struct verbs_listener *listener)
 		if (probes)
 			peer_probe(peer);
 		else if (peer->base.up)
-			peer_nudge(peer);
+			peer_keep_alive(listener, peer);
 		if (peer->base.dead || !peer->channel.broken)
 			continue;
 		snprintf(why, sizeof(why), "%s", peer->channel.why);

@@ -14,6 +14,7 @@
 
 #include "bus/address.h"
 #include "bus/error.h"
+#include "bus/control.h"
 #include "bus/fabric.h"
 #include "bus/notice.h"
 #include "tests/support/scene.h"
@@ -21,6 +22,7 @@
 #include "tickbus/publisher.h"
 
 static struct sockaddr_storage group;
+static struct control_message keep_alive;
 
 static int look(struct listener **listener, const struct fabric_listen *how,
 		const struct listener_calls *calls, void *user)
@@ -29,6 +31,7 @@ static int look(struct listener **listener, const struct fabric_listen *how,
 	(void)user;
 	*listener = NULL;
 	group = how->notices.group;
+	cr_expect_eq(control_decode(how->keep_alive, how->keep_alive_bytes, &keep_alive), 0);
 	return error_set(ENODEV, "it has seen enough");
 }
 
@@ -61,6 +64,16 @@ static void group_of(const char *name, const char *address, const char *multicas
 					     ? (void *)&((struct sockaddr_in *)&group)->sin_addr
 					     : (void *)&((struct sockaddr_in6 *)&group)->sin6_addr,
 				     words, INET6_ADDRSTRLEN));
+}
+
+/* Subscribers wake nothing for it. */
+Test(keep_alive, is_a_wake_for_no_topic)
+{
+	char words[INET6_ADDRSTRLEN];
+
+	group_of("x", "looking:10.9.0.1:7471", NULL, words);
+	cr_expect_eq(keep_alive.type, CONTROL_WAKE);
+	cr_expect_eq(keep_alive.topic.topic_id, 0);
 }
 
 /* Of two addresses the same for one name, another for another. */
