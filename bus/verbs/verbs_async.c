@@ -8,7 +8,7 @@
  * A2  An async in the list belongs to an owner that lives: it is unwatched before it is freed.
  * A3  Nobody waits here. Whoever finds the lock taken checks again the next time, and an event is
  *     read only when there is one: reading may block. */
-#include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_async.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One reliable connection: messages under credit, and the send queue they share with READs. */
+#include "bus/verbs/verbs_channel.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/verbs/verbs.h"
 
 #define BACKLOG_BYTES 65536
 /* A work's id: of a receive, with the frame's number; of a SEND; of a probe; else a READ's number.
@@ -354,4 +355,12 @@ void verbs_channel_progress(struct verbs_channel *channel)
 		backlog_send(channel);
 	if (channel->qp)
 		credit_send(channel);
+}
+
+uint8_t verbs_reads(uint32_t said, uint32_t usual, int device)
+{
+	const uint32_t wanted = said ? said : usual;
+	const uint32_t most = device > 0 ? (uint32_t)device : VERBS_DEPTH_UNKNOWN;
+
+	return (uint8_t)(wanted < most ? wanted : most);
 }

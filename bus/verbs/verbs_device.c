@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where an RDMA device is: its NUMA node and the processors near it, from sysfs. */
+#include "bus/verbs/verbs_device.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "bus/numa.h"
+#include "bus/address.h"
 #include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_events.h"
 
 int verbs_device_node(const struct ibv_device *device, char *cpus, size_t bytes)
 {

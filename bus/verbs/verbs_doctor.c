@@ -11,11 +11,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "bus/verbs/congestion.h"
+#include "bus/address.h"
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/numa.h"
-#include "bus/verbs/verbs.h"
-#include "bus/clock.h"
+#include "bus/verbs/congestion.h"
+#include "bus/verbs/verbs_device.h"
+#include "bus/verbs/verbs_events.h"
 #include "tickbus/doctor.h"
 
 #define JOIN_MS     1000

@@ -15,12 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "bus/address.h"
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/verbs/verbs.h"
-#include "bus/clock.h"
+#include "bus/verbs/verbs_async.h"
+#include "bus/verbs/verbs_channel.h"
+#include "bus/verbs/verbs_events.h"
+#include "bus/verbs/verbs_landings.h"
+#include "bus/verbs/verbs_private_data.h"
+#include "bus/verbs/verbs_receiver.h"
 #include "tickbus/error.h"
 
 #define CONNECT_MS      1500
@@ -28,12 +34,6 @@
 #define LOOK_MS         100
 #define EVENTS_PER_POLL 16
 #define REJECTED_IB     8 /* status of a reject: no such service, that is, nobody listens */
-
-struct verbs_landing {
-	char *memory;
-	size_t bytes;
-	struct ibv_mr *mr;
-};
 
 struct verbs_remote {
 	struct remote base;
@@ -62,8 +62,7 @@ struct verbs_link {
 	int epoll;
 
 	struct verbs_receiver receiver;
-	struct verbs_landing *landings; /* in order of their addresses */
-	size_t landing_count, landing_room;
+	struct verbs_landings landings;
 };
 
 /* -- connecting ---------------------------------------------------------------------------------
@@ -124,8 +123,7 @@ int verbs_connect(struct link **out, const char *address, const void *hello, siz
 	*out = NULL;
 	if (!link)
 		return error_set(ENOMEM, "address rdma:%s: no memory", address);
-	*link = (struct verbs_link){ .base.ops = &verbs_ops,
-				     .calls = *calls,
+	*link = (struct verbs_link){ .calls = *calls,
 				     .user = user,
 				     .text = strdup(address),
 				     .hello_bytes = bytes,
@@ -380,7 +378,7 @@ void verbs_link_close(struct link *base)
 		rdma_destroy_event_channel(link->events);
 	if (link->epoll >= 0)
 		close(link->epoll);
-	free(link->landings);
+	verbs_landings_close(&link->landings);
 	free(link->text);
 	free(link);
 }
@@ -474,85 +472,19 @@ const void *verbs_view(const struct remote *remote)
 	return NULL;
 }
 
-/* The first landing behind an address; landing_count if there is none. */
-static size_t landing_after(const struct verbs_link *link, const void *address)
-{
-	size_t low = 0, high = link->landing_count;
-
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if ((uintptr_t)link->landings[middle].memory <= (uintptr_t)address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static int landing_room(struct verbs_link *link)
-{
-	const size_t room = link->landing_room ? 2 * link->landing_room : 16;
-	struct verbs_landing *landings;
-
-	if (link->landing_count < link->landing_room)
-		return 0;
-	landings = realloc(link->landings, room * sizeof(*landings));
-	if (!landings)
-		return error_set(ENOMEM, "no memory to describe where reads land");
-	link->landings = landings;
-	link->landing_room = room;
-	return 0;
-}
-
 void *verbs_landing(struct link *base, size_t bytes)
 {
 	struct verbs_link *link = (struct verbs_link *)base;
-	struct verbs_landing landing = { .bytes = bytes };
-	char what[64];
-	size_t at;
 
-	if (link->state != LINK_UP || landing_room(link) < 0) {
-		errno = link->state == LINK_UP ? ENOMEM : ENOTCONN;
-		return NULL;
-	}
-	landing.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (landing.memory == MAP_FAILED) {
-		error_set(errno, "%zu bytes for reads to land in cannot be had: %s", bytes,
-			  strerror(errno));
-		return NULL;
-	}
-	landing.mr = ibv_reg_mr(link->pd, landing.memory, bytes, IBV_ACCESS_LOCAL_WRITE);
-	if (!landing.mr) {
-		const int code = errno;
-
-		snprintf(what, sizeof(what), "%zu bytes for reads to land in", bytes);
-		verbs_error(code, link->text, what);
-		munmap(landing.memory, bytes);
-		errno = code;
-		return NULL;
-	}
-	at = landing_after(link, landing.memory);
-	memmove(&link->landings[at + 1], &link->landings[at],
-		(link->landing_count - at) * sizeof(landing));
-	link->landings[at] = landing;
-	link->landing_count++;
-	return landing.memory;
+	if (link->state == LINK_UP)
+		return verbs_landings_add(&link->landings, link->pd, link->text, bytes);
+	errno = ENOTCONN;
+	return NULL;
 }
 
 void verbs_landing_free(struct link *base, void *memory, size_t bytes)
 {
-	struct verbs_link *link = (struct verbs_link *)base;
-	const size_t at = memory ? landing_after(link, memory) : 0;
-
-	if (at == 0 || link->landings[at - 1].memory != memory)
-		return;
-	ibv_dereg_mr(link->landings[at - 1].mr);
-	munmap(memory, bytes);
-	memmove(&link->landings[at - 1], &link->landings[at],
-		(link->landing_count - at) * sizeof(*link->landings));
-	link->landing_count--;
+	verbs_landings_remove(&((struct verbs_link *)base)->landings, memory, bytes);
 }
 
 /* -- READs --------------------------------------------------------------------------------------
@@ -569,9 +501,8 @@ static int work_fill(const struct verbs_link *link, const struct fabric_read *re
 		     struct ibv_send_wr *work, struct ibv_sge *part)
 {
 	const struct verbs_remote *remote = (const struct verbs_remote *)read->remote;
-	const size_t at = landing_after(link, read->into);
-	const struct verbs_landing *landing = at ? &link->landings[at - 1] : NULL;
-	const size_t offset = landing ? (size_t)((char *)read->into - landing->memory) : 0;
+	const struct verbs_landing *landing =
+		verbs_landings_find(&link->landings, read->into, read->bytes); /* K3 */
 
 	if (read->bytes == 0 || read->offset > remote->base.bytes ||
 	    read->bytes > remote->base.bytes - read->offset)
@@ -579,7 +510,7 @@ static int work_fill(const struct verbs_link *link, const struct fabric_read *re
 				 "read of %u bytes at %llu: expected some within the region's %llu",
 				 read->bytes, (unsigned long long)read->offset,
 				 (unsigned long long)remote->base.bytes);
-	if (!landing || offset > landing->bytes || read->bytes > landing->bytes - offset) /* K3 */
+	if (!landing)
 		return error_set(ERANGE, "read of %u bytes: they would not land in a landing",
 				 read->bytes);
 	*part = (struct ibv_sge){ .addr = (uintptr_t)read->into,

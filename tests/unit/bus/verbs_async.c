@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_async.h"
 
 #define THREADS 4
 #define ROUNDS  2000

@@ -14,6 +14,10 @@
 
 #include "bus/memory.h"
 #include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_channel.h"
+#include "bus/verbs/verbs_events.h"
+#include "bus/verbs/verbs_group.h"
+#include "bus/verbs/verbs_private_data.h"
 #include "tests/support/deadline.h"
 #include "tests/support/fake_verbs.h"
 #include "bus/clock.h"
