@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher's side of the shm fabric: one socket, its peers, and descriptors handed to them.
  *
- * Who listens holds a lock on NAME.lock. A socket that a killed publisher left is replaced by the
- * next holder of the lock, and only by it. Where somebody removed the lock, what is there now is
- * another's, and stays; so does a socket at which a process still listens, or may: one that we are
- * not permitted to connect to does not tell.
- *
- * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
- * L3  No descriptor is taken from anyone: closing it could wait for as long as its sender likes.
+ * H1  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
+ * H2  No descriptor is taken from anyone: closing it could wait for as long as its sender likes.
  */
 #include "bus/shm/shm.h"
 
@@ -17,26 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/sockios.h>
 
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/peers.h"
-#include "bus/clock.h"
+#include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_location.h"
+#include "bus/shm/shm_lock.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
 #define FRAMES_PER_PEER 8 /* per poll, so that no peer holds up the others */
 #define HELLO_MS        2000
-#define ENDING_MS       200 /* for a killed publisher, to be gone altogether */
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
 #define CLOSED          "it closed the connection"
@@ -60,64 +54,18 @@ struct shm_listener {
 	struct peers peers;
 	struct shm_location place;
 	char *name;
-	int socket, lock, epoll, timer;
+	struct shm_lock lock;
+	int socket, epoll, timer;
 	int reserve; /* given up to accept, and close, when descriptors run out */
 	uid_t *users;
 	gid_t *groups;
 	size_t user_count, group_count;
-	bool locked, bound;
+	bool bound;
 	bool paused; /* no descriptor is left: the socket is not looked at */
 };
 
 /* -- opening ------------------------------------------------------------------------------------
  */
-
-/* Whether the file that is locked is the one that the path names: who removed it let others in. */
-static bool lock_named(const struct shm_listener *listener)
-{
-	struct stat held, there;
-
-	return listener->lock >= 0 && fstat(listener->lock, &held) == 0 &&
-	       stat(listener->place.lock, &there) == 0 && held.st_ino == there.st_ino &&
-	       held.st_dev == there.st_dev;
-}
-
-/* Locks NAME.lock, by its name. */
-static int lock_take(struct shm_listener *listener)
-{
-	char pid[32] = "";
-
-	for (;;) {
-		listener->lock =
-			open(listener->place.lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (listener->lock < 0)
-			return error_set(errno, "address shm:%s: %s cannot be opened: %s",
-					 listener->name, listener->place.lock, strerror(errno));
-		if (flock(listener->lock, LOCK_EX | LOCK_NB) < 0) {
-			if (errno != EWOULDBLOCK)
-				return error_set(errno, "address shm:%s: %s cannot be locked: %s",
-						 listener->name, listener->place.lock,
-						 strerror(errno));
-			if (pread(listener->lock, pid, sizeof(pid) - 1, 0) < 0)
-				pid[0] = '\0';
-			pid[strspn(pid, "0123456789")] = '\0';
-			return error_set(
-				EADDRINUSE,
-				"address shm:%s: another publisher%s%s%s listens there (%s)",
-				listener->name, *pid ? " (pid " : "", pid, *pid ? ")" : "",
-				listener->place.address.sun_path);
-		}
-		if (lock_named(listener))
-			break;
-		close(listener->lock); /* its holder removed it on leaving: again */
-	}
-	listener->locked = true;
-	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-	if (ftruncate(listener->lock, 0) < 0 || pwrite(listener->lock, pid, strlen(pid), 0) < 0)
-		return error_set(errno, "address shm:%s: %s cannot be written: %s", listener->name,
-				 listener->place.lock, strerror(errno));
-	return 0;
-}
 
 /* Permission to connect is of no use to who cannot reach the socket. */
 static void folder_look(struct shm_listener *listener)
@@ -135,82 +83,6 @@ static void folder_look(struct shm_listener *listener)
 			  listener->name, folder);
 }
 
-/* Connects to the socket that is there. -ECONNREFUSED, -ENOENT: nobody listens; -ECONNRESET: it
- * hung up, as a process does that ends; -EAGAIN: it listens, and says nothing to who says nothing.
- */
-static int socket_probe(const struct sockaddr_un *there, struct ucred *who)
-{
-	const struct timeval patience = { .tv_usec = ENDING_MS * 1000L };
-	socklen_t length = sizeof(*who);
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	ssize_t got;
-	int result;
-	char word;
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (const struct sockaddr *)there, sizeof(*there)) < 0) {
-		result = -errno;
-	} else {
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &length);
-		got = recv(fd, &word, sizeof(word), 0);
-		result = got > 0 ? -EAGAIN : got == 0 ? -ECONNRESET : -errno;
-	}
-	close(fd);
-	return result;
-}
-
-/* Who may not connect is refused the same way by a publisher that lives and by one that was killed.
- */
-static int socket_closed_to_us(const struct shm_listener *listener)
-{
-	const char *path = listener->place.address.sun_path;
-	struct stat there;
-	char owner[32] = "";
-
-	if (lstat(path, &there) == 0)
-		snprintf(owner, sizeof(owner), " of user %u", (unsigned int)there.st_uid);
-	return error_set(EACCES,
-			 "address shm:%s: %s is a socket%s that user %u has no permission to "
-			 "connect to: a process may listen there; if none does, remove it",
-			 listener->name, path, owner, (unsigned int)geteuid());
-}
-
-/* The lock may have been removed under a publisher that lives, or the socket be a stranger's. */
-static int socket_look(const struct shm_listener *listener)
-{
-	const struct sockaddr_un *there = &listener->place.address;
-	const uint64_t until = clock_ms() + ENDING_MS;
-	struct ucred who = { 0 };
-	char pid[32] = "";
-	int result;
-
-	do
-		result = socket_probe(there, &who);
-	while ((result == -ECONNRESET || result == -EINTR) && clock_ms() < until);
-	switch (-result) {
-	case ECONNREFUSED:
-	case ENOENT:
-		return 0;
-	case EACCES:
-		return socket_closed_to_us(listener);
-	case EAGAIN:
-	case ECONNRESET:
-	case EINTR:
-	case EPROTOTYPE:
-		break;
-	default:
-		return error_set(-result, "address shm:%s: %s cannot be looked at: %s",
-				 listener->name, there->sun_path, strerror(-result));
-	}
-	if (who.pid > 0)
-		snprintf(pid, sizeof(pid), " (pid %d)", (int)who.pid);
-	return error_set(EADDRINUSE, "address shm:%s: another process%s listens there (%s)",
-			 listener->name, pid, there->sun_path);
-}
-
 static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
@@ -222,14 +94,14 @@ static int socket_open(struct shm_listener *listener)
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
 		goto fail;
-	/* L3. Linux before 6.16 does not know it: there shm_receive and shm_hang_up take care. */
+	/* H2. Linux before 6.16 does not know it: there shm_receive and shm_hang_up take care. */
 	setsockopt(listener->socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
 		return error_set(EEXIST,
 				 "address shm:%s: found something else at %s, expected a socket or "
 				 "nothing",
 				 listener->name, path);
-	result = socket_look(listener);
+	result = shm_lock_check_socket(listener->name, &listener->place);
 	if (result < 0)
 		return result;
 	unlink(path); /* of a publisher that was killed: the lock is ours */
@@ -284,7 +156,7 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
 	result = access_copy(listener, &how->access);
 	if (result == 0)
-		result = lock_take(listener);
+		result = shm_lock_take(&listener->lock, listener->name, &listener->place);
 	if (result == 0)
 		result = socket_open(listener);
 	if (result < 0)
@@ -320,13 +192,12 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 	*out = NULL;
 	if (!listener)
 		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
-	listener->base.ops = &shm_ops;
 	listener->peers = (struct peers){ .listener = &listener->base,
 					  .calls = *calls,
 					  .user = user,
 					  .end = peer_end,
 					  .max = how->peers_max };
-	listener->socket = listener->lock = listener->epoll = -1;
+	listener->socket = listener->lock.fd = listener->epoll = -1;
 	listener->timer = listener->reserve = -1;
 	result = listener_open(listener, how);
 	if (result < 0) {
@@ -604,7 +475,7 @@ void shm_listener_close(struct listener *base)
 	if (!listener)
 		return;
 	peers_close(&listener->peers);
-	if (listener->locked && lock_named(listener)) {
+	if (listener->lock.taken && shm_lock_holds(&listener->lock, &listener->place)) {
 		if (listener->bound)
 			unlink(listener->place.address.sun_path);
 		unlink(listener->place.lock);
@@ -617,8 +488,7 @@ void shm_listener_close(struct listener *base)
 		close(listener->timer);
 	if (listener->reserve >= 0)
 		close(listener->reserve);
-	if (listener->lock >= 0)
-		close(listener->lock);
+	shm_lock_close(&listener->lock);
 	free(listener->users);
 	free(listener->groups);
 	free(listener->name);

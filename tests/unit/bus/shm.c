@@ -24,6 +24,8 @@
 
 #include "bus/peers.h"
 #include "bus/shm/shm.h"
+#include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_location.h"
 #include "tests/support/random.h"
 #include "tickbus/error.h"
 
