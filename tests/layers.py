@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # A fabric moves bytes: control messages, records and pulses mean nothing to it.
 FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/bounds.h", "bus/clock.h", "bus/error.h", "bus/fabric.h",
-                  "bus/memory.h", "bus/notice.h", "bus/numa.h", "bus/peers.h", "bus/words.h"]
+                  "bus/memory.h", "bus/no_notices.h", "bus/notice.h", "bus/numa.h", "bus/peers.h", "bus/words.h"]
 
 # folder -> folders and headers that it may include ("tickbus" is include/tickbus)
 MAY_USE = {
@@ -49,7 +49,6 @@ MAY_USE = {
 # file -> what it alone may include beside its folder's list
 ALSO = {
     "bus/fabric.c": ["bus/shm/shm.h", "bus/verbs/verbs.h"],
-    "bus/verbs/verbs_listener.c": ["bus/control.h"],
     "tools/synth.c": ["publisher/feeds/synthetic.h"],
 }
 # header of a library -> folders that may see it
@@ -69,6 +68,7 @@ CALLBACKS = {
     "bus/clock.h": "tests and simulations replace the clock",
     "bus/random.h": "tests and simulations replace randomness",
     "bus/fabric.h": "a fabric's operations; a listener and a link call their owner with what arrived",
+    "bus/peers.h": "a fabric ends and writes the name of its own peers",
     "config/forms.h": "a key's own check, from the tables of keys",
     "include/tickbus/doctor.h": "each finding",
     "include/tickbus/inspect.h": "each topic and each counter that is found",

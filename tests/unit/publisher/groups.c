@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bus/address.h"
+#include "bus/control.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
 #include "bus/notice.h"
@@ -21,6 +22,7 @@
 #include "tickbus/publisher.h"
 
 static struct sockaddr_storage group;
+static struct control_message keep_alive;
 
 static int look(struct listener **listener, const struct fabric_listen *how,
 		const struct listener_calls *calls, void *user)
@@ -29,10 +31,19 @@ static int look(struct listener **listener, const struct fabric_listen *how,
 	(void)user;
 	*listener = NULL;
 	group = how->notices.group;
+	cr_expect_eq(control_decode(how->keep_alive, how->keep_alive_bytes, &keep_alive), 0);
 	return error_set(ENODEV, "test fabric: the group was seen");
 }
 
-static const struct fabric_ops looking = { .scheme = "looking", .network = true, .listen = look };
+static int no_device(const char *address)
+{
+	(void)address;
+	return -1;
+}
+
+static const struct fabric_ops looking = {
+	.scheme = "looking", .network = true, .node = no_device, .listen = look
+};
 
 /* The group of a bus of this name at an address, as text. */
 static void group_of(const char *name, const char *address, const char *multicast,
@@ -53,6 +64,16 @@ static void group_of(const char *name, const char *address, const char *multicas
 					     ? (void *)&((struct sockaddr_in *)&group)->sin_addr
 					     : (void *)&((struct sockaddr_in6 *)&group)->sin6_addr,
 				     text, INET6_ADDRSTRLEN));
+}
+
+/* Subscribers wake nothing for it. */
+Test(keep_alive, is_a_wake_for_no_topic)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	group_of("x", "looking:10.9.0.1:7471", NULL, text);
+	cr_expect_eq(keep_alive.type, CONTROL_WAKE);
+	cr_expect_eq(keep_alive.topic.topic_id, 0);
 }
 
 /* One group for both addresses, another group for another name. */
@@ -223,6 +244,7 @@ static void open_writing(const char *first, const char *second)
 
 	writing = (struct fabric_ops){ .scheme = "writing",
 				       .network = true,
+				       .node = no_device,
 				       .listen = write_listen,
 				       .listener_fd = write_fd,
 				       .listener_poll = write_poll,
