@@ -68,7 +68,7 @@ CALLBACKS = {
     "bus/clock.h": "tests and simulations replace the clock",
     "bus/random.h": "tests and simulations replace randomness",
     "bus/fabric.h": "a fabric's operations; a listener and a link call their owner with what arrived",
-    "bus/peers.h": "a fabric ends and writes the name of its own peers",
+    "bus/peers.h": "a fabric ends the connection of its own peer",
     "config/forms.h": "a key's own check, from the tables of keys",
     "include/tickbus/doctor.h": "each finding",
     "include/tickbus/inspect.h": "each topic and each counter that is found",
