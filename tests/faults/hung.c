@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bus/progress.h"
 #include "bus/words.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/faults/trace.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
@@ -106,14 +107,14 @@ static void victim_end(struct victim *victim)
 /* -- stepping -----------------------------------------------------------------------------------
  */
 
-static const struct place *place_of(const struct tb_subscriber *subscriber)
+static const struct mapping *place_of(const struct tb_subscriber *subscriber)
 {
 	cr_assert_not_null(subscriber->table[0], "nothing was joined");
-	return &subscriber->table[0]->place;
+	return &subscriber->table[0]->mapping;
 }
 
 /* Whether the line says `head` or more; *broken: it is being written. */
-static bool line_reached(const struct place *place, uint64_t head, bool *broken)
+static bool line_reached(const struct mapping *place, uint64_t head, bool *broken)
 {
 	struct progress progress;
 
@@ -125,7 +126,7 @@ static bool line_reached(const struct place *place, uint64_t head, bool *broken)
 	return progress.head >= head;
 }
 
-static const _Atomic uint64_t *slot_words(const struct place *place, uint64_t sequence)
+static const _Atomic uint64_t *slot_words(const struct mapping *place, uint64_t sequence)
 {
 	return (const _Atomic uint64_t *)(const void *)(place->view + place->layout.ring +
 							(sequence & (place->shape.slots - 1)) *
@@ -133,7 +134,7 @@ static const _Atomic uint64_t *slot_words(const struct place *place, uint64_t se
 }
 
 /* Whether a slot behind `head` has a part of its body and no sequence yet. */
-static bool slot_is_busy(const struct place *place, uint64_t head)
+static bool slot_is_busy(const struct mapping *place, uint64_t head)
 {
 	for (uint64_t n = head + 1; n < head + 3; n++)
 		if (slot_words(place, n)[0] == 0 && slot_words(place, n)[1] != 0)
@@ -142,7 +143,7 @@ static bool slot_is_busy(const struct place *place, uint64_t head)
 }
 
 /* How many words of its body differ from what the slot held: of a slot that says it is busy. */
-static unsigned int slot_words_new(const struct place *place, uint64_t sequence,
+static unsigned int slot_words_new(const struct mapping *place, uint64_t sequence,
 				   const uint64_t held[SLOT_WORDS])
 {
 	const _Atomic uint64_t *words = slot_words(place, sequence);
@@ -160,7 +161,7 @@ static void step_begin(const struct victim *victim, uint64_t to)
 }
 
 /* Steps the publishing thread until it is in the middle of writing, at a random sequence. */
-static void step_into(const struct victim *victim, const struct place *place,
+static void step_into(const struct victim *victim, const struct mapping *place,
 		      enum place_in_publish where)
 {
 	const uint64_t from = 1 + random_below(&state, 20);
@@ -180,7 +181,7 @@ static void step_into(const struct victim *victim, const struct place *place,
 static void step_over(const struct victim *victim, struct tb_subscriber *reads, uint64_t sequence,
 		      unsigned int words)
 {
-	const struct place *place = place_of(reads);
+	const struct mapping *place = place_of(reads);
 	uint64_t held[SLOT_WORDS];
 	bool there = false;
 
@@ -213,7 +214,7 @@ static void victim_finish(struct victim *victim)
 }
 
 /* The last record whose slot is whole. */
-static uint64_t whole_slots(const struct place *place)
+static uint64_t whole_slots(const struct mapping *place)
 {
 	uint64_t n = 0;
 
@@ -354,7 +355,7 @@ static void expect_told(const struct reader *reader, uint64_t first, uint64_t la
 }
 
 /* What was reserved is given up, a step at most beyond the record that is being replaced. */
-static uint64_t oldest(const struct place *place, uint64_t busy)
+static uint64_t oldest(const struct mapping *place, uint64_t busy)
 {
 	struct progress progress;
 

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "publisher/state.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/faults/trace.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"

@@ -19,7 +19,7 @@
 
 #include "bus/memory.h"
 #include "publisher/state.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/support/scene.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -110,7 +110,7 @@ static void aim(enum whose whose)
 		whose == A_TOPIC ? &topic->memory : &publisher->realms[0].page;
 
 	fd = given_of(memory);
-	view = (void *)(uintptr_t)(whose == A_TOPIC ? subscriber->table[0]->place.view
+	view = (void *)(uintptr_t)(whose == A_TOPIC ? subscriber->table[0]->mapping.view
 						    : subscriber->page_view);
 	bytes = memory->bytes;
 	/* The page is written all the while: its pulse, and the entry of the one topic. */

@@ -7,7 +7,9 @@
 
 #include "bus/shm/shm.h"
 #include "publisher/state.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/notices.h"
+#include "subscriber/reader.h"
+#include "subscriber/state.h"
 #include "tests/stress/steps.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
@@ -109,8 +111,8 @@ void walk_know_head(struct walk *walk)
 {
 	struct tb_source *source = walk->tally.source;
 
-	if (!source->place.view)
-		source_head(source, atomic_load(&walk->written));
+	if (!source->mapping.view)
+		reader_head(source, atomic_load(&walk->written));
 }
 
 static bool has_ended(const struct walk *walk)
@@ -192,7 +194,7 @@ static char *value_slot(const struct walk *walk, uint32_t instrument)
 /* What is at a place of the writer's, in the mapping that readers have. */
 static const void *for_readers(const struct walk *walk, const void *place)
 {
-	const char *view = shm_view(walk->tally.source->place.remote);
+	const char *view = shm_view(walk->tally.source->mapping.remote);
 
 	return view + ((const char *)place - (const char *)walk->topic->memory.base);
 }

@@ -381,7 +381,7 @@ static void leave(void)
 	scene_leave();
 }
 
-TestSuite(device, .init = enter, .fini = leave, .timeout = 120);
+TestSuite(verbs_device, .init = enter, .fini = leave, .timeout = 120);
 
 /* A subscriber of its own takes all records, each once; whether a READ of it was refused. */
 static bool read_all(uint32_t flags)
@@ -437,12 +437,12 @@ static void refuse_each(uint32_t flags)
 	cr_expect_gt(refused_read, RECORDS / 16);
 }
 
-Test(device, that_refuses_a_read_costs_a_connection_and_no_record)
+Test(verbs_device, refused_read_costs_one_connection_and_no_record)
 {
 	refuse_each(0);
 }
 
-Test(device, that_refuses_a_read_costs_a_strict_reader_no_more)
+Test(verbs_device, refused_strict_read_costs_one_connection_and_no_record)
 {
 	refuse_each(TB_STRICT);
 }

@@ -65,7 +65,7 @@ static void leave(void)
 	scene_leave();
 }
 
-TestSuite(patience, .init = enter, .fini = leave, .timeout = 60);
+TestSuite(timeouts, .init = enter, .fini = leave, .timeout = 60);
 
 static int look(uint32_t timeout_ms)
 {
@@ -89,7 +89,7 @@ static int open_within(uint32_t connect_ms, uint32_t flags)
 	return result;
 }
 
-Test(patience, who_was_not_answered_asks_again_until_the_time_is_over)
+Test(timeouts, unanswered_connect_is_repeated_until_the_timeout)
 {
 	to_lose = 3;
 	cr_expect_eq(look(deadline_ms()), 1, "%s", tb_error());
@@ -99,7 +99,7 @@ Test(patience, who_was_not_answered_asks_again_until_the_time_is_over)
 	cr_expect_eq(asked, 8);
 }
 
-Test(patience, the_words_have_the_time_that_was_given)
+Test(timeouts, timeout_message_states_the_timeout)
 {
 	to_lose = 1000000000;
 	cr_expect_eq(look(130), -ETIMEDOUT);
@@ -108,7 +108,7 @@ Test(patience, the_words_have_the_time_that_was_given)
 	cr_expect_str_eq(tb_error(), "lossy:test: no answer within 140 ms");
 }
 
-Test(patience, an_answer_is_an_answer)
+Test(timeouts, refused_connect_is_not_repeated)
 {
 	code = ECONNREFUSED;
 	to_lose = 1;
@@ -118,7 +118,7 @@ Test(patience, an_answer_is_an_answer)
 	cr_expect_eq(asked, 2);
 }
 
-Test(patience, is_a_minute_at_most)
+Test(timeouts, timeout_above_one_minute_is_refused)
 {
 	cr_expect_eq(look(60001), -EINVAL);
 	cr_expect_str_eq(tb_error(),
@@ -146,7 +146,7 @@ static void expect_words(struct tb_subscriber *subscriber, const char *pattern, 
 	notes_free(&notes);
 }
 
-Test(patience, who_waits_is_told_for_what)
+Test(timeouts, waiting_subscribe_returns_its_reason)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "lossy:test",
@@ -165,7 +165,7 @@ Test(patience, who_waits_is_told_for_what)
 	tb_subscriber_close(subscriber);
 }
 
-Test(patience, who_waits_for_a_publisher_is_told_why)
+Test(timeouts, waiting_open_returns_its_reason)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "lossy:test",
@@ -210,7 +210,7 @@ static void expect_less_and_less(int why)
 	notes_free(&notes);
 }
 
-Test(patience, who_finds_no_room_asks_less_and_less_often_until_there_is_some)
+Test(timeouts, full_publisher_is_asked_less_often_until_it_has_room)
 {
 	expect_less_and_less(EUSERS);
 	expect_less_and_less(EAGAIN);
@@ -228,7 +228,7 @@ static void poll_until_told(struct tb_subscriber *subscriber, const struct notes
 }
 
 /* The connection goes, and again and again there is no room for another one. */
-Test(patience, who_was_told_stale_is_told_once_that_there_is_no_room_for_it)
+Test(timeouts, stale_topic_reports_a_full_publisher_once)
 {
 	struct notes notes = { 0 };
 	struct tb_subscriber *subscriber;
@@ -260,7 +260,7 @@ Test(patience, who_was_told_stale_is_told_once_that_there_is_no_room_for_it)
 }
 
 /* As at a socket that only its owner may connect to. */
-Test(patience, who_has_no_permission_any_more_is_told_why_it_stays_stale)
+Test(timeouts, stale_topic_reports_lost_permission)
 {
 	struct notes notes = { 0 };
 	struct tb_subscriber *subscriber;
@@ -309,7 +309,7 @@ static void unlimit_descriptors(void)
 }
 
 /* There is no descriptor for the join of either topic, which is asked for with each pulse. */
-Test(patience, a_shortage_is_told_once_for_each_topic)
+Test(timeouts, shortage_is_reported_once_per_topic)
 {
 	static const char words[] =
 		"refused t 24 topic t: at the publisher: no descriptor for shared memory: Too many "
@@ -377,7 +377,7 @@ static void subscribe_to_none(uint32_t flags, uint32_t subscription_flags)
 	notes_free(&notes);
 }
 
-Test(patience, a_shortage_of_the_publisher_s_is_waited_out_by_who_waits)
+Test(timeouts, publisher_shortage_is_waited_out_with_tb_wait)
 {
 	static const uint32_t flags[][2] = { { TB_WAIT, 0 }, { 0, TB_WAIT }, { 0, 0 } };
 

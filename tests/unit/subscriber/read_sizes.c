@@ -6,7 +6,7 @@
 
 #include "bus/address.h"
 #include "bus/error.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 
 static int nobody_connect(struct link **link, const char *address, const void *hello, size_t bytes,
 			  const struct link_calls *calls, void *user)
@@ -27,7 +27,7 @@ static void fabrics_add(void)
 	cr_assert_eq(fabric_add(&memory), 0);
 }
 
-TestSuite(knobs, .init = fabrics_add);
+TestSuite(read_sizes, .init = fabrics_add);
 
 /* 0, with the sizes; or -errno. */
 static int sizes(const char *address, uint32_t batch, uint32_t read, uint32_t found[2])
@@ -48,7 +48,7 @@ static int sizes(const char *address, uint32_t batch, uint32_t read, uint32_t fo
 	return 0;
 }
 
-Test(knobs, of_reads_stand_in_the_address_and_over_the_options)
+Test(read_sizes, address_sizes_override_the_options)
 {
 	static const struct {
 		const char *address;
@@ -80,7 +80,7 @@ Test(knobs, of_reads_stand_in_the_address_and_over_the_options)
 	}
 }
 
-Test(knobs, of_reads_have_the_bounds_of_the_options)
+Test(read_sizes, address_sizes_have_the_bounds_of_the_options)
 {
 	uint32_t found[2];
 
@@ -95,7 +95,7 @@ Test(knobs, of_reads_have_the_bounds_of_the_options)
 				     "to 16777216");
 }
 
-Test(knobs, that_contradict_each_other_are_refused_before_anybody_is_asked)
+Test(read_sizes, contradicting_sizes_are_refused_before_connecting)
 {
 	static const struct {
 		const char *address, *words;

@@ -375,7 +375,7 @@ static void liar_close(void)
 /* -- what comes of it ---------------------------------------------------------------------------
  */
 
-TestSuite(liar, .init = scene_enter, .fini = scene_leave, .timeout = 60);
+TestSuite(untrusted_publisher, .init = scene_enter, .fini = scene_leave, .timeout = 60);
 
 /* Opens, subscribes to "t", polls for so many records: what failed, or 0 with what was told in
  * notes. */
@@ -472,7 +472,7 @@ static const struct {
 	  "topic t: memory begins with 0x5a5a5a5a5a5a5a5a, expected the mark of a tickbus topic" },
 };
 
-Test(liar, every_lie_is_refused_in_words_and_nothing_is_delivered)
+Test(untrusted_publisher, false_answer_is_refused_and_delivers_nothing)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct notes notes = { 0 };
@@ -504,7 +504,7 @@ static const struct {
 
 /* It had told the truth; its words and its memory are looked at again when it is connected to
  * again, though it says that nothing began anew. */
-Test(liar, a_lie_over_a_later_connection_is_refused_as_well)
+Test(untrusted_publisher, false_answer_after_reconnect_is_refused)
 {
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -532,7 +532,7 @@ Test(liar, a_lie_over_a_later_connection_is_refused_as_well)
 }
 
 /* The same memory and messages without a lie are taken: so it was the lie that was refused. */
-Test(liar, without_a_lie_and_whatever_else_it_tells_the_record_is_delivered)
+Test(untrusted_publisher, true_answers_deliver_the_record)
 {
 	const enum lie harmless[] = { NO_LIE, TOPICS_SAME_FOR_EVER, NEWS_NOBODY_ASKED_FOR };
 
