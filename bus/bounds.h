@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds and defaults that options, settings and the wire share. Each is stated here and nowhere
- * else; the files that lay out bytes assert that these fit. */
+/* Bounds and defaults that options, settings and the wire share. Each is stated only here. Files
+ * that lay out bytes assert that these fit. */
 #ifndef TICKBUS_BUS_BOUNDS_H
 #define TICKBUS_BUS_BOUNDS_H
 
@@ -46,6 +46,6 @@
 #define BOUND_BATCH_BYTES_MIN  8192
 #define BOUND_BATCH_BYTES_MAX  16777216
 #define BOUND_BATCH_BYTES      65536
-#define BOUND_READS_OF_A_BATCH 32 /* read_bytes is at least this part of a batch */
+#define BOUND_READS_OF_A_BATCH 32 /* read_bytes is at least this fraction of a batch */
 
 #endif

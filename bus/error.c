@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calling thread's last words on a failure. */
+/* The calling thread's last error message. */
 #include "bus/error.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static _Thread_local char words[ERROR_WORDS_BYTES];
 
 int error_setv(int code, const char *format, va_list args)
 {
-	char fresh[ERROR_WORDS_BYTES]; /* the arguments may point into words */
+	char fresh[ERROR_WORDS_BYTES]; /* the arguments may point into message */
 
 	vsnprintf(fresh, sizeof(fresh), format, args);
 	memcpy(words, fresh, strlen(fresh) + 1);

@@ -12,7 +12,7 @@ static bool name_byte(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-/* Parts that are not empty, of bytes that are allowed. */
+/* Accepts non-empty parts made of the allowed bytes. */
 static int parts_check(const char *text, size_t max, const char *what, const char *more)
 {
 	const size_t length = strnlen(text, max + 1);
@@ -58,7 +58,7 @@ bool pattern_is_name(const char *pattern)
 	return !strpbrk(pattern, "*>");
 }
 
-/* `*` matches greedily with one place to come back to: within a part that is enough. */
+/* `*` matches greedily, with one position to return to: enough within a part. */
 bool pattern_match(const char *pattern, const char *name)
 {
 	const char *star = NULL, *resume = NULL;

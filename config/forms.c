@@ -175,7 +175,7 @@ static bool ticket_read(struct reading *reading, const char *text, void *field)
 }
 
 const struct form forms_ticket = {
-	.expected = "the file of a ticket",
+	.expected = "the path of a ticket file",
 	.read = ticket_read,
 };
 
@@ -192,7 +192,7 @@ static bool zone_read(struct reading *reading, const char *text, void *field)
 	if (!folder || !*folder)
 		folder = "/usr/share/zoneinfo";
 	snprintf(path, sizeof(path), "%s/%s", folder, text);
-	snprintf(reading->why, sizeof(reading->why), "none in %s", folder);
+	snprintf(reading->why, sizeof(reading->why), "no zone of this name in %s", folder);
 	file = fopen(path, "re");
 	if (!file)
 		return false;

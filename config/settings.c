@@ -143,7 +143,7 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 	if (feed->type == SETTINGS_SYNTHETIC && located_get(node, "messages") &&
 	    located_get(node, "seconds"))
 		located_error(&reading->errors, located_get(node, "seconds"),
-			      "found it beside messages, expected one of the two");
+			      "found it together with messages, expected one of the two");
 }
 
 static void feeds_read(struct reading *reading, const struct located_node *root)
@@ -260,16 +260,15 @@ static void expect_ticket(struct reading *reading, const struct located_node *no
 		return;
 	if (strcmp(realm->name, "anonymous") == 0) {
 		if (file)
-			located_error(
-				&reading->errors, file,
-				"found it for anonymous, expected none: that is for those who "
-				"have none");
+			located_error(&reading->errors, file,
+				      "found a ticket for anonymous, expected no ticket_file: this "
+				      "realm is for clients without a ticket");
 		return;
 	}
 	if (!file)
-		located_error(
-			&reading->errors, node,
-			"found no ticket_file, expected one: only the realm anonymous has none");
+		located_error(&reading->errors, node,
+			      "found no ticket_file, expected its path: only the realm anonymous "
+			      "needs no ticket");
 	if (!realm->ticket.path)
 		return;
 	for (const struct settings_realm *other = settings->realms; other < realm; other++)

@@ -32,7 +32,8 @@ static int builtin_not_found(const char *path, int result)
 	for (size_t i = 0; builtin_names[i] && used < sizeof(names); i++)
 		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
 					 builtin_names[i]);
-	error_set(-result, "found no such file, expected one or a built-in schema: %s", names);
+	error_set(-result, "found no file of this name, expected a file or a built-in schema: %s",
+		  names);
 	return error_prefix(result, "%s: ", path);
 }
 
@@ -43,7 +44,8 @@ TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
 
 	*schema = NULL;
 	if (!name_or_path)
-		return error_set(EINVAL, "schema: found no name");
+		return error_set(EINVAL,
+				 "schema: found no name, expected a built-in schema or a path");
 	builtin = builtin_find(name_or_path);
 	if (builtin)
 		return tb_schema_parse(schema, builtin->text, builtin->length, name_or_path);

@@ -159,5 +159,6 @@ int header_print(const struct tb_schema *schema, const char *prefix, FILE *file)
 	      file);
 	print_table(&header, "", schema->fields, schema->field_count);
 	fputs("\n#endif\n", file);
-	return ferror(file) ? error_set(EIO, "schema %s: header not printed", schema->name) : 0;
+	return ferror(file) ? error_set(EIO, "schema %s: cannot print the header", schema->name)
+			    : 0;
 }

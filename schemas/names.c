@@ -137,7 +137,7 @@ const char *names_check(const char *name)
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)
 		return "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter";
 	if (NAMES_IN(name, taken_by_c))
-		return "a name that is no word of C or C++";
+		return "a name that is no keyword of C or C++";
 	return NULL;
 }
 
@@ -146,7 +146,7 @@ const char *names_check_field(const char *name)
 	const char *expected = names_check(name);
 
 	if (!expected && NAMES_IN(name, taken_by_rows))
-		return "a name that no row has already: sequence, time_ns, instrument, kind, "
+		return "a name that rows do not use already: sequence, time_ns, instrument, kind, "
 		       "topic, event";
 	return expected;
 }

@@ -56,7 +56,8 @@ static const char *read_doc(struct reading *reading, const struct located_node *
 	const char *doc = "";
 
 	if (located_string(&reading->errors, node, 0, SCHEMA_DOC_MAX, &doc) && strchr(doc, '\n'))
-		located_error(&reading->errors, node, "found several lines, expected one");
+		located_error(&reading->errors, node,
+			      "found several lines, expected a single line");
 	return copy(reading, doc);
 }
 
@@ -84,10 +85,10 @@ static void read_role(struct reading *reading, const struct located_node *node,
 	if (!located_word(&reading->errors, node, roles, &role))
 		return;
 	if ((field->type != TB_TYPE_U64 && field->type != TB_TYPE_U32) || field->array || member)
-		located_error(
-			&reading->errors, node,
-			"found it at %s, expected it at a u32 or u64 outside arrays and groups",
-			tb_type_name(field->type));
+		located_error(&reading->errors, node,
+			      "found this role for %s, expected it for a u32 or u64 outside arrays "
+			      "and groups",
+			      tb_type_name(field->type));
 	else if (reading->source_sequence)
 		located_error(&reading->errors, node,
 			      "found a second source_sequence, expected one (first on line %u)",
@@ -117,7 +118,8 @@ static void none_of(struct reading *reading, const struct located_node *field, c
 	const struct located_node *node = located_get(field, key);
 
 	if (node)
-		located_error(&reading->errors, node, "found it at %s, expected none there", where);
+		located_error(&reading->errors, node,
+			      "found this key for type %s, which does not take it", where);
 }
 
 static uint32_t read_fields(struct reading *reading, const struct located_node *list,
@@ -166,7 +168,7 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 	read_role(reading, located_get(node, "role"), field, member);
 	if (field->type == TB_TYPE_GROUP && member) {
 		located_error(&reading->errors, type,
-			      "found a group inside a group, expected none there");
+			      "found a group inside a group, expected a field that is no group");
 		return false;
 	}
 	if (field->type == TB_TYPE_GROUP)
@@ -186,7 +188,8 @@ static uint32_t place_field(struct reading *reading, const struct located_node *
 	field->offset = end;
 	if (over)
 		located_error(&reading->errors, node,
-			      "found it at byte %u, expected a multiple of %u: put pad[%u] before "
+			      "found this field at byte %u, expected a multiple of %u: put pad[%u] "
+			      "before "
 			      "it",
 			      end, alignment, alignment - over);
 	if (bytes > TB_PAYLOAD_MAX - end) {
@@ -275,7 +278,7 @@ static void expect_macros_apart(struct reading *reading, const struct located_no
 				if (strcmp(schema->fields[i].name, name) == 0)
 					located_error(&reading->errors, list,
 						      "found a field %s and a member %s of %s, "
-						      "expected names that stay apart in C",
+						      "expected names whose macros in C differ",
 						      name, schema->fields[g].members[m].name,
 						      schema->fields[g].name);
 		}

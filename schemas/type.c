@@ -107,7 +107,7 @@ const char *type_parse(const char *words, struct tb_field *field)
 			return "[1] to [4064] for an array";
 		field->array = 1;
 	}
-	return *at ? "nothing behind the type" : NULL;
+	return *at ? "nothing after the type" : NULL;
 }
 
 const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTES])

@@ -13,6 +13,10 @@
 
 #define UNPRINTABLE "found a control character, expected printable text"
 
+/* A bound as text, for errors. */
+#define NUMBER_TEXT(number)  NUMBER_TEXT_(number)
+#define NUMBER_TEXT_(number) #number
+
 /* What is being built: the open collections, innermost last, and a key that waits for its value. */
 struct builder {
 	struct located_document *document;
@@ -109,7 +113,8 @@ static struct located_node *node_new(struct builder *builder, const yaml_event_t
 	struct located_node *node;
 
 	if (++builder->document->nodes > YAML_NODES_MAX) {
-		wrong(builder, event->start_mark, "found too many nodes, expected at most 100000");
+		wrong(builder, event->start_mark,
+		      "found too many nodes, expected at most " NUMBER_TEXT(YAML_NODES_MAX));
 		return NULL;
 	}
 	node = calloc(1, sizeof(*node));
@@ -151,7 +156,8 @@ static void key_take(struct builder *builder, const yaml_event_t *event)
 		wrong(builder, event->start_mark, UNPRINTABLE);
 	else if (mapping->count == YAML_KEYS_MAX)
 		wrong(builder, event->start_mark,
-		      "found too many keys in one mapping, expected at most 1000");
+		      "found too many keys in one mapping, expected at most " NUMBER_TEXT(
+			      YAML_KEYS_MAX));
 	else if (before)
 		located_error(builder->errors, &again,
 			      "found this key again, expected it once (first on line %u)",
@@ -226,7 +232,8 @@ static void collection_take(struct builder *builder, const yaml_event_t *event,
 		return;
 	}
 	if (builder->depth == YAML_DEPTH_MAX) {
-		wrong(builder, event->start_mark, "found more than 32 levels, expected fewer");
+		wrong(builder, event->start_mark,
+		      "found too many levels, expected at most " NUMBER_TEXT(YAML_DEPTH_MAX));
 		return;
 	}
 	node = node_new(builder, event, kind);
@@ -242,7 +249,8 @@ static void event_take(struct builder *builder, const yaml_event_t *event)
 	switch (event->type) {
 	case YAML_DOCUMENT_START_EVENT:
 		if (++builder->documents > 1)
-			wrong(builder, event->start_mark, "found a second document, expected one");
+			wrong(builder, event->start_mark,
+			      "found a second document, expected a single document");
 		break;
 	case YAML_ALIAS_EVENT:
 		alias_take(builder, event);

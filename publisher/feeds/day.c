@@ -34,11 +34,11 @@ static int64_t parse_date(const char *date)
 		days = day_rule_days(year, month, day);
 	if (days > 0 && month == 2 && day == 29 && days == day_rule_days(year, 3, 1))
 		days = 0;
-	return days > 0
-		       ? days
-		       : error_set(EINVAL,
-				   "date \"%s\", expected YYYY-MM-DD from 1970-01-02 to 2399-12-31",
-				   date);
+	return days > 0 ? days
+			: error_set(EINVAL,
+				    "date: found \"%s\", expected YYYY-MM-DD from 1970-01-02 to "
+				    "2399-12-31",
+				    date);
 }
 
 /* A name is a path below the zone folder: nothing in it may lead out of that. */
@@ -47,7 +47,8 @@ static int check_zone(const char *zone)
 	if (!zone[0] || zone[0] == '/' || strstr(zone, "..") || strlen(zone) > 255 ||
 	    zone[strspn(zone,
 			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-_/")])
-		return error_set(EINVAL, "time zone \"%s\", expected a name as America/New_York",
+		return error_set(EINVAL,
+				 "time zone: found \"%s\", expected a name like America/New_York",
 				 zone);
 	return 0;
 }
@@ -92,7 +93,7 @@ static int load(struct day_zone *zone, const char *name)
 	size = read_file(path, data, DATA_BYTES);
 	result = size < 0 ? (int)size : day_zone_parse(zone, data, (size_t)size);
 	if (result < 0)
-		error_prefix(result, "time zone %s: %s", name, size < 0 ? "" : "its data ");
+		error_prefix(result, "time zone %s: %s", name, size < 0 ? "" : "data: ");
 done:
 	free(data);
 	return result;

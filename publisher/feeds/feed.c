@@ -81,7 +81,7 @@ static int32_t instrument_of(struct feed *feed, struct output *output,
 		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
 		if (index < 0 && !output->full_told) {
 			output->full_told = true;
-			say(feed, TB_LOG_WARNING, "%s; `tickbus stat` counts what is left out",
+			say(feed, TB_LOG_WARNING, "%s; `tickbus stat` counts the skipped messages",
 			    tb_error());
 		}
 	}
@@ -123,7 +123,7 @@ static void on_malformed(void *user, uint64_t offset, const char *words)
 {
 	const struct feed *feed = user;
 
-	say(feed, TB_LOG_WARNING, "%s: message at byte %llu: %s; left out", feed->source->name,
+	say(feed, TB_LOG_WARNING, "%s: message at byte %llu: %s; skipped", feed->source->name,
 	    (unsigned long long)offset, words);
 }
 
@@ -399,7 +399,8 @@ int feed_start(struct feed *feed)
 	int code = pthread_create(&feed->thread, NULL, thread_run, feed);
 
 	if (code != 0)
-		return error_set(code, "feed %s: no thread: %s", feed->name, strerror(code));
+		return error_set(code, "feed %s: cannot create a thread: %s", feed->name,
+				 strerror(code));
 	feed->started = true;
 	return 0;
 }

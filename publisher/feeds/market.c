@@ -27,9 +27,8 @@ const char *const market_selects[MARKET_SELECTS] = { "quote", "trade", "depth10"
 						     "imbalance" };
 
 static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
-#define TYPE(code, length, member, fields, words)                                                  \
-	{ words, "messages", "messages of the type that gives it its name" },
-#define OTHER(what, name, unit, meaning) { name, unit, meaning },
+#define TYPE(code, length, member, fields, words) { words, "messages", "messages of this type" },
+#define OTHER(what, name, unit, meaning)          { name, unit, meaning },
 	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
 };
 

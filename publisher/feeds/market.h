@@ -87,19 +87,20 @@ const struct tb_counter *market_counter_table(size_t *count);
 
 /* X(what, name, unit, meaning): the counters that come after those of ITCH_TYPES. */
 #define MARKET_COUNTERS(X)                                                                         \
-	X(UNKNOWN_TYPE, "unknown_type", "messages", "messages of a type that ITCH 5.0 lacks")      \
-	X(WRONG_LENGTH, "wrong_length", "messages", "messages not as long as their type")          \
+	X(UNKNOWN_TYPE, "unknown_type", "messages", "messages of a type that is not in ITCH 5.0")  \
+	X(WRONG_LENGTH, "wrong_length", "messages",                                                \
+	  "messages whose length is wrong for their type")                                         \
 	X(BAD_VALUE, "bad_value", "messages", "messages with an impossible time, side or symbol")  \
 	X(UNKNOWN_REFERENCE, "unknown_reference", "messages",                                      \
-	  "changes of an order that is not there; without effect")                                 \
-	X(CLAMPED, "clamped", "messages", "more executed or cancelled than was left")              \
+	  "changes of unknown orders; without effect")                                             \
+	X(CLAMPED, "clamped", "messages", "executions or cancels of more than was left")           \
 	X(LIVE_REFERENCE, "live_reference", "messages",                                            \
-	  "orders added under the reference of a live one, which went first")                      \
+	  "orders added under the reference of a live order, which was removed first")             \
 	X(NAME_CONFLICT, "name_conflict", "messages",                                              \
-	  "messages whose symbol is not the one first seen with their stock locate")               \
-	X(SATURATED, "saturated", "sizes", "sizes above 4294967295, published as that")            \
+	  "messages whose symbol differs from the first seen with their stock locate")             \
+	X(SATURATED, "saturated", "sizes", "sizes above 4294967295, published as 4294967295")      \
 	X(ORDERS, "orders", "orders", "live orders now")                                           \
-	X(SYMBOLS, "symbols", "symbols", "symbols named now")
+	X(SYMBOLS, "symbols", "symbols", "symbols with a name now")
 
 enum market_counter {
 #define MARKET_TYPE_COUNTER(code, length, member, fields, words) MARKET_COUNTER_##member,

@@ -21,7 +21,7 @@ int pace_open(struct pace *pace, uint32_t speed_milli)
 	pace->speed_milli = speed_milli;
 	pace->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (pace->event_fd < 0)
-		return error_set(errno, "no descriptor to wait on: %s", strerror(errno));
+		return error_set(errno, "cannot create an eventfd: %s", strerror(errno));
 	return 0;
 }
 

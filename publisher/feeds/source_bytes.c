@@ -246,7 +246,7 @@ int source_bytes_open(struct source_bytes **result_bytes, const char *path)
 		goto fail;
 	}
 	if (!bytes->raw_count) {
-		result = error_set(ENODATA, "%s: is empty, expected messages", path);
+		result = error_set(ENODATA, "%s: found no bytes, expected messages", path);
 		goto fail;
 	}
 	if (choose(bytes) < 0) {

@@ -86,8 +86,9 @@ static int next(struct source *source, struct source_message *message)
 	if (!length && left == FRAME_BYTES)
 		return end(file, 0, 0);
 	if (!length || length > ITCH_LENGTH_MAX)
-		return locate(file, error_set(EBADMSG, "length of a message %zu, expected 1 to %d",
-					      length, ITCH_LENGTH_MAX));
+		return locate(file,
+			      error_set(EBADMSG, "found a message length of %zu, expected 1 to %d",
+					length, ITCH_LENGTH_MAX));
 	if (left < FRAME_BYTES + length)
 		return end(file, left, FRAME_BYTES + length);
 	message->bytes = frame + FRAME_BYTES;

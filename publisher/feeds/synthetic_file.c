@@ -179,9 +179,8 @@ int synthetic_write(const struct synthetic_settings *settings, const char *path)
 		return result;
 	if (!settings->messages && !settings->seconds) {
 		synthetic_close(synthetic);
-		return error_set(EINVAL,
-				 "synthetic: neither messages nor seconds: expected a limit "
-				 "for a file");
+		return error_set(EINVAL, "synthetic: found neither messages nor seconds, expected "
+					 "a limit for a file");
 	}
 	result = open_output(&output, path);
 	while (result == 0 && synthetic_next(synthetic, &message, &length) == 1)

@@ -183,7 +183,7 @@ static void sizes_tell(const struct daemon *daemon)
 
 	for (size_t t = 0; t < settings->topic_count; t++)
 		bytes += settings->topics[t].bytes;
-	log_write(daemon->log, LOG_LEVEL_INFO, "makes %zu topics, %" PRIu64 " bytes",
+	log_write(daemon->log, LOG_LEVEL_INFO, "creating %zu topics, %" PRIu64 " bytes",
 		  settings->topic_count, bytes);
 }
 

@@ -34,12 +34,12 @@ static const char help[] = "usage: pubd FILE\n"
 			   "\n"
 			   "Publishes the feeds that FILE (YAML, see pubd.yaml(5)) describes.\n"
 			   "\n"
-			   "  --check            tells what is wrong in FILE, and runs nothing\n"
+			   "  --check            checks FILE, prints every error, runs nothing\n"
 			   "  --print-effective  prints all settings, with defaults, as YAML\n"
 			   "  --help             prints this\n"
 			   "  --version          prints the version\n"
 			   "\n"
-			   "SIGTERM and SIGINT end it cleanly; SIGHUP opens the log file anew.\n"
+			   "SIGTERM and SIGINT end it cleanly; SIGHUP reopens the log file.\n"
 			   "Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
 
 static int say(const char *words)
@@ -145,9 +145,9 @@ static bool signal_take(struct log *log, int signal_fd, const char *what)
 		return true;
 	}
 	if (log_reopen(log) < 0)
-		log_write(log, LOG_LEVEL_ERROR, "%s; goes on in the old one", tb_error());
+		log_write(log, LOG_LEVEL_ERROR, "%s; continuing with the old log file", tb_error());
 	else
-		log_write(log, LOG_LEVEL_INFO, "log opened anew");
+		log_write(log, LOG_LEVEL_INFO, "log file reopened");
 	return false;
 }
 
@@ -164,11 +164,11 @@ static void wait_for_end(const struct daemon *daemon, struct log *log, int signa
 		if (ready[1].revents) {
 			eventfd_read(done_fd, &count);
 			if (daemon_done(daemon)) {
-				log_write(log, LOG_LEVEL_INFO, "every feed is done; ends");
+				log_write(log, LOG_LEVEL_INFO, "all feeds are done; exiting");
 				return;
 			}
 		}
-		if ((ready[0].revents & POLLIN) && signal_take(log, signal_fd, "ends"))
+		if ((ready[0].revents & POLLIN) && signal_take(log, signal_fd, "exiting"))
 			return;
 	}
 }
@@ -183,7 +183,7 @@ static void wait_for_readers(const struct daemon *daemon, struct log *log, uint3
 
 	while (clock_ms() < late_ms) {
 		if (poll(&ready, 1, LEAVING_POLL_MS) > 0 &&
-		    signal_take(log, signal_fd, "waits for no subscriber"))
+		    signal_take(log, signal_fd, "exiting without waiting for subscribers"))
 			return;
 		if (daemon_left(daemon))
 			return;
@@ -201,7 +201,8 @@ static int run(const struct settings *settings)
 	if (log_open(&log, settings->log.file, (enum log_level)settings->log.level) < 0) {
 		fprintf(stderr, "pubd: %s\n", tb_error());
 	} else if (signal_fd < 0 || done_fd < 0) {
-		log_write(&log, LOG_LEVEL_ERROR, "no descriptors: %s", strerror(errno));
+		log_write(&log, LOG_LEVEL_ERROR, "cannot create a signalfd or an eventfd: %s",
+			  strerror(errno));
 	} else if (daemon_open(&daemon, settings, &log, signals_end, done_fd) < 0) {
 		log_write(&log, LOG_LEVEL_ERROR, "%s", tb_error());
 		if (settings->log.file)

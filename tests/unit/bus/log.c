@@ -114,7 +114,8 @@ Test(log, a_line_that_was_cut_is_not_glued_to_the_next)
 		end--;
 	cr_expect_eq(end[-1], '\n');
 	cr_expect(strncmp(end, "20", 2) == 0, "%s", content(path));
-	cr_expect(strstr(content(path), "Z error 2 lines before the last could not be written\n"));
+	cr_expect(strstr(content(path),
+			 "Z error 2 lines before the previous line could not be written\n"));
 }
 
 /* The disk has room again: the next line is there, and how many are not. */
@@ -133,7 +134,8 @@ Test(log, says_how_many_lines_were_lost_when_it_can_write_again)
 	cr_assert_eq(atomic_load(&journal.lost), 0);
 	cr_assert_null(strstr(content(path), "one"));
 	cr_assert(strstr(content(path), "Z info three\n"));
-	cr_assert(strstr(content(path), "Z error 2 lines before the last could not be written\n"));
+	cr_assert(strstr(content(path),
+			 "Z error 2 lines before the previous line could not be written\n"));
 	cr_assert(strstr(content(path), "Z info four\n"));
 }
 
@@ -174,7 +176,7 @@ static void expect_lost_lines_told(int by, int reader)
 		got = read(reader, text + used, sizeof(text) - 1 - used);
 		used += got > 0 ? (size_t)got : 0;
 		text[used] = '\0';
-	} while (!strstr(text, " lines before the last could not be written"));
+	} while (!strstr(text, " lines before the previous line could not be written"));
 	stderr_replace(before);
 	cr_expect(strstr(text, "Z info there again"), "%s", text);
 	close(reader);

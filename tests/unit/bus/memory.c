@@ -93,7 +93,7 @@ Test(memory, that_cannot_be_had_is_told_with_its_size)
 	memory_free(&none);
 	for (size_t bytes = (size_t)1 << 60; bytes; bytes = bytes == SIZE_MAX ? 0 : SIZE_MAX) {
 		cr_expect_eq(memory_create(&none, "t", bytes), -ENOMEM);
-		snprintf(words, sizeof(words), "memory t: %zu bytes cannot be had: ", bytes);
+		snprintf(words, sizeof(words), "memory t: cannot allocate %zu bytes: ", bytes);
 		rest = tb_error() + strlen(words);
 		cr_expect_eq(strncmp(tb_error(), words, strlen(words)), 0, "%s", tb_error());
 		cr_expect_eq(sscanf(rest, "%zu bytes are available", &available), 1, "%s", rest);
@@ -104,8 +104,8 @@ Test(memory, that_cannot_be_had_is_told_with_its_size)
 	cr_expect_eq(memory_create(&none, "t", 1 << 25), -EFBIG);
 	cr_expect_eq(none.fd, -1);
 	cr_expect_eq(dup(0), next, "a descriptor was left open");
-	snprintf(words, sizeof(words), "memory t: 33554432 bytes cannot be had: %s (see ulimit -f)",
-		 strerror(EFBIG));
+	snprintf(words, sizeof(words),
+		 "memory t: cannot allocate 33554432 bytes: %s (see ulimit -f)", strerror(EFBIG));
 	cr_expect_str_eq(tb_error(), words);
 	memory_free(&none);
 }
@@ -268,14 +268,11 @@ Test(memory, only_sealed_memory_of_the_full_size_is_mapped)
 		       "memory handed over: found a descriptor that is no memfd, expected sealed "
 		       "memory");
 	expect_refused(with_seals(MFD_ALLOW_SEALING, 0), BYTES,
-		       "memory handed over: found seals 0x0, expected one against shrinking among "
-		       "them");
+		       "memory handed over: found seals 0x0, expected F_SEAL_SHRINK among them");
 	expect_refused(with_seals(0, 0), BYTES,
-		       "memory handed over: found seals 0x1, expected one against shrinking among "
-		       "them");
+		       "memory handed over: found seals 0x1, expected F_SEAL_SHRINK among them");
 	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_GROW | F_SEAL_WRITE), BYTES,
-		       "memory handed over: found seals 0xc, expected one against shrinking among "
-		       "them");
+		       "memory handed over: found seals 0xc, expected F_SEAL_SHRINK among them");
 	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_SHRINK), BYTES + 1,
 		       "memory handed over: found 20000 bytes, expected 20001");
 	expect_refused(memory.fd, memory.mapped + 1,

@@ -92,8 +92,8 @@ Test(ticket, that_is_something_else_is_refused)
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		if (others[i].place)
 			snprintf(words, sizeof(words),
-				 "found a byte at place %d that does not belong there, expected 64 "
-				 "hexadecimal digits and an end of line at most",
+				 "found an unexpected byte at position %d, expected 64 hexadecimal "
+				 "digits and at most a newline",
 				 others[i].place);
 		else
 			snprintf(words, sizeof(words), "found %d hexadecimal digits, expected 64",
@@ -114,7 +114,7 @@ Test(ticket, that_others_may_read_or_write_is_refused)
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		cr_assert_eq(chmod(path, modes[i]), 0);
 		snprintf(words, sizeof(words),
-			 "found permissions %03o, expected a file that its owner alone may read "
+			 "found permissions %03o, expected a file that only its owner can read "
 			 "(chmod 600)",
 			 modes[i]);
 		expect_refused(EACCES, words);
@@ -125,9 +125,9 @@ Test(ticket, that_is_no_file_is_refused_and_not_waited_for)
 {
 	expect_refused(ENOENT, "No such file or directory");
 	cr_assert_eq(mkfifo(path, 0600), 0);
-	expect_refused(EINVAL, "found something else, expected a file");
+	expect_refused(EINVAL, "found no regular file, expected a file with a ticket");
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(mkdir(path, 0700), 0);
-	expect_refused(EINVAL, "found something else, expected a file");
+	expect_refused(EINVAL, "found no regular file, expected a file with a ticket");
 	cr_assert_eq(rmdir(path), 0);
 }

@@ -16,7 +16,7 @@ static const char *const refused[][2] = {
 	  "YAML syntax: found unexpected end of stream, while scanning a quoted scalar" },
 	/* one plain document */
 	{ "@", "found nothing, expected a mapping" },
-	{ "a: 1\n@---\nb: 2\n", "found a second document, expected one" },
+	{ "a: 1\n@---\nb: 2\n", "found a second document, expected a single document" },
 	{ "@*x : 1\n", "found an alias as a key, expected a word" },
 	{ "? @[ a ]\n: 1\n", "found a collection as a key, expected a word" },
 	/* characters */
@@ -180,8 +180,9 @@ Test(located, depth_nodes_keys_and_bytes_are_bounded_exactly)
 {
 	/* The root is one level and one node. */
 	cr_expect(taken("a: ", "[", 31, "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", ""));
-	cr_expect_not(taken("a: ", "[", 32, "", "t.yaml:1:35: found more than 32 levels"));
-	cr_expect_not(taken("a: ", "[", 500000, "", "found more than 32 levels"));
+	cr_expect_not(taken("a: ", "[", 32, "",
+			    "t.yaml:1:35: found too many levels, expected at most 32"));
+	cr_expect_not(taken("a: ", "[", 500000, "", "found too many levels, expected at most 32"));
 	cr_expect(taken("", "- 1\n", YAML_NODES_MAX - 1, "", ""));
 	cr_expect_not(taken("", "- 1\n", YAML_NODES_MAX, "", "t.yaml:100000:3: found too many"));
 	cr_expect(taken("", "k%zu: 1\n", YAML_KEYS_MAX, "", ""));

@@ -30,7 +30,7 @@
 	"bus: { name: b, listen: [ 'rdma:[fd00::1]:7471', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS
 #define IN_REALMS(list) BUS SCHEMAS FEEDS TOPICS "realms: " list "\n"
 #define A_REALM(keys)   IN_REALMS("[ { name: r, " keys " } ]")
-#define TICKET          "expected the file of a ticket"
+#define TICKET          "expected the path of a ticket file"
 #define HEX16           "5a5A0123456789ef"
 #define PATTERN         "expected a pattern that one of the topics matches"
 #define AGAIN           "found this key again, expected it once (first on line "
@@ -41,15 +41,15 @@
 #define ADDRESS "expected shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT"
 #define HOST    "expected HOST:PORT: an IPv4 address, or an IPv6 address in brackets, and 1 to 65535"
 #define GROUP                                                                                      \
-	"expected GROUP:PORT of a multicast group like 239.10.0.1:7472, but none of "              \
-	"224.0.0.0/24, which is of the link's own protocols"
+	"expected GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "    \
+	"which belongs to link protocols"
 #define NUMBER(from_to) "expected a whole number from " from_to
 #define BOOLEAN         "expected true or false"
 #define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
 #define DATE            "expected a day as YYYY-MM-DD, from 1970-01-02 to 2199-12-31"
 #define TIME            "expected a time of day as HH:MM or HH:MM:SS, or first_trade"
 #define ZONE            "expected the name of a time zone like America/New_York"
-#define NONE_IN         ": none in /usr/share/zoneinfo"
+#define NONE_IN         ": no zone of this name in /usr/share/zoneinfo"
 #define FILE_           "expected a regular file that can be read and is not empty"
 #define TOPIC           "expected parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes"
 #define LEVEL           "expected error, warning, info or debug"
@@ -110,10 +110,10 @@ static const char *const cases[][2] = {
 	{ IN_BUS("notice: auto, @notice: auto"), "bus.notice: " AGAIN "1)" },
 	{ IN_BUS("notice_bytes: 256, @notice_bytes: 256"), "bus.notice_bytes: " AGAIN "1)" },
 	{ IN_BUS("notice_bytes: @many"), "bus.notice_bytes: found \"many\", " NUMBER("256 to 4096") },
-	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: found \"rdma:0.0.0.0:1\", " ADDRESS ": address rdma:0.0.0.0:1: found the address of any device, expected that of one" },
+	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: found \"rdma:0.0.0.0:1\", " ADDRESS ": address rdma:0.0.0.0:1: found the wildcard address, expected the address of one device" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,retries=7\", " ADDRESS ": address rdma:1.2.3.4:1,retries=7: retries: found \"7\", expected 1 to 6" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, receives=, notices=, hop_limit=, batch_bytes= or read_bytes=" },
-	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,source=1.2.3.4' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,source=1.2.3.4\", " ADDRESS ": address rdma:1.2.3.4:1,source=1.2.3.4: found source=, expected none: who listens has HOST" },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,source=1.2.3.4' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,source=1.2.3.4\", " ADDRESS ": address rdma:1.2.3.4:1,source=1.2.3.4: found source=, expected HOST:PORT without it: HOST is the address to listen at" },
 	{ IN_BUS("listen: [ @'shm:a/b' ]"), "bus.listen[0]: found \"shm:a/b\", " ADDRESS },
 	{ IN_BUS("listen: [ 'shm:b', @'shm:' ]"), "bus.listen[1]: found \"shm:b\" again, expected each once" },
 	{ IN_BUS("listen: [ 'shm:' ], @listen: [ 'shm:' ]"), "bus.listen: " AGAIN "1)" },
@@ -275,7 +275,7 @@ static const char *const cases[][2] = {
 	{ IN_FEED("seconds: @23401"), "feeds[0].seconds: found \"23401\", " NUMBER("1 to 23400") },
 	{ IN_FEED("seconds: @{}"), "feeds[0].seconds: found a mapping, " NUMBER("1 to 23400") },
 	{ IN_FEED("seconds: 1, @seconds: 1"), "feeds[0].seconds: " AGAIN "3)" },
-	{ IN_FEED("messages: 1, seconds: @1"), "feeds[0].seconds: found it beside messages, expected one of the two" },
+	{ IN_FEED("messages: 1, seconds: @1"), "feeds[0].seconds: found it together with messages, expected one of the two" },
 	{ IN_FEED("rate: @0"), "feeds[0].rate: found \"0\", " NUMBER("1 to 10000000") },
 	{ IN_FEED("rate: @10000001"), "feeds[0].rate: found \"10000001\", " NUMBER("1 to 10000000") },
 	{ IN_FEED("rate: @max"), "feeds[0].rate: found \"max\", " NUMBER("1 to 10000000") },
@@ -347,13 +347,13 @@ static const char *const cases[][2] = {
 	{ IN_REALMS("[ { name: @a/b, ticket_file: a.ticket, topics: [ t ] } ]"), "realms[0].name: found \"a/b\", " NAME },
 	{ A_REALM("@name: r, ticket_file: a.ticket, topics: [ t ]"), "realms[0].name: " AGAIN "5)" },
 	{ IN_REALMS("[ { name: r, ticket_file: a.ticket, topics: [ t ] }, { name: @r, ticket_file: b.ticket, topics: [ t ] } ]"), "realms[1].name: found r again, expected each name once" },
-	{ IN_REALMS("[ @{ name: r, topics: [ t ] } ]"), "realms[0]: found no ticket_file, expected one: only the realm anonymous has none" },
-	{ IN_REALMS("[ { name: anonymous, ticket_file: @a.ticket, topics: [ t ] } ]"), "realms[0].ticket_file: found it for anonymous, expected none: that is for those who have none" },
+	{ IN_REALMS("[ @{ name: r, topics: [ t ] } ]"), "realms[0]: found no ticket_file, expected its path: only the realm anonymous needs no ticket" },
+	{ IN_REALMS("[ { name: anonymous, ticket_file: @a.ticket, topics: [ t ] } ]"), "realms[0].ticket_file: found a ticket for anonymous, expected no ticket_file: this realm is for clients without a ticket" },
 	{ IN_REALMS("[ { name: r, ticket_file: a.ticket, topics: [ t ] }, { name: s, ticket_file: @./a.ticket, topics: [ t ] } ]"), "realms[1].ticket_file: found the ticket of realm r again, expected each once" },
 	{ A_REALM("ticket_file: @[], topics: [ t ]"), "realms[0].ticket_file: found a sequence, " TICKET },
 	{ A_REALM("ticket_file: @'', topics: [ t ]"), "realms[0].ticket_file: found \"\", " TICKET },
 	{ A_REALM("ticket_file: @/none.ticket, topics: [ t ]"), "realms[0].ticket_file: found \"/none.ticket\", " TICKET ": ticket /none.ticket: No such file or directory" },
-	{ A_REALM("ticket_file: @/, topics: [ t ]"), "realms[0].ticket_file: found \"/\", " TICKET ": ticket /: found something else, expected a file" },
+	{ A_REALM("ticket_file: @/, topics: [ t ]"), "realms[0].ticket_file: found \"/\", " TICKET ": ticket /: found no regular file, expected a file with a ticket" },
 	{ A_REALM("ticket_file: @" HEX16 HEX16 HEX16 HEX16 ", topics: [ t ]"), "realms[0].ticket_file: found 64 hexadecimal digits, " TICKET },
 	{ A_REALM("ticket_file: @\"" HEX16 HEX16 HEX16 HEX16 "\\n\", topics: [ t ]"), "realms[0].ticket_file: found 64 hexadecimal digits, " TICKET },
 	{ A_REALM("ticket_file: a.ticket, @ticket_file: a.ticket, topics: [ t ]"), "realms[0].ticket_file: " AGAIN "5)" },
@@ -368,22 +368,22 @@ static const char *const cases[][2] = {
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @topics: [ t ]"), "realms[0].topics: " AGAIN "5)" },
 	/* between them */
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
-	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which the bus has for this group" },
-	{ IN_TOPIC("checked: false, multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected none: an unchecked topic is for shared memory alone" },
-	{ IN_TOPIC("multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected none: the bus listens at shared memory alone" },
+	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which the bus uses for this group" },
+	{ IN_TOPIC("checked: false, multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: an unchecked topic is served over shared memory only" },
+	{ IN_TOPIC("multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: the bus listens at shared memory only" },
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], notice: none }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7472' } ]\n",
-	  "topics[0].multicast: found \"239.1.1.1:7472\", expected none: the bus sends no notices" },
+	  "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: the bus sends no notices" },
 	/* A bus called b has this group, without a word. */
-	{ A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.77.202.233:1' } ]\n", "topics[0].multicast: found \"239.77.202.233:1\", expected port 7472, which the bus has for this group" },
-	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topic t has for this group" },
+	{ A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.77.202.233:1' } ]\n", "topics[0].multicast: found \"239.77.202.233:1\", expected port 7472, which the bus uses for this group" },
+	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topic t uses for this group" },
 	{ "bus: { name: b, listen: [ 'shm:', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'[ff15::1]:7472' } ]\n",
-	  "topics[0].multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as the addresses are that the bus listens at" },
+	  "topics[0].multicast: found \"[ff15::1]:7472\", expected an IPv4 group, like the addresses that the bus listens at" },
 	{ "bus: { name: b, listen: [ 'rdma:[fd00::1]:7471,hop_limit=2' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7472' } ]\n",
-	  "topics[0].multicast: found \"239.1.1.1:7472\", expected a group of IPv6, as the addresses are that the bus listens at" },
+	  "topics[0].multicast: found \"239.1.1.1:7472\", expected an IPv6 group, like the addresses that the bus listens at" },
 	{ "bus: { name: b, topics_max: 1 }\n" SCHEMAS FEEDS "topics: @[ { name: t, feed: f, select: quote, schema: quote }, { name: u, feed: f, select: trade, schema: trade } ]\n",
 	  "topics: found 2 topics, expected at most bus.topics_max, 1" },
 	{ BUS "schemas: [ mine.yaml ]\n" FEEDS "topics: [ @{ name: t, feed: f, select: quote, schema: mine, slots: 16777216 } ]\n",
-	  "topics[0]: memory: slots, instruments and slot bytes ask for 68787118080 bytes, expected at most 68719476736" },
+	  "topics[0]: memory: slots, instruments and slot bytes need 68787118080 bytes, expected at most 68719476736" },
 };
 /* clang-format on */
 
@@ -499,8 +499,8 @@ Test(refusals, a_ticket_that_others_may_read_is_told_with_its_permissions)
 	words = load(A_REALM("ticket_file: open.ticket, topics: [ t ]"), -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:5:35: realms[0].ticket_file: found \"open.ticket\", " TICKET
-		 ": ticket %s/open.ticket: found permissions 644, expected a file that its owner "
-		 "alone may read (chmod 600)\n",
+		 ": ticket %s/open.ticket: found permissions 644, expected a file that only its "
+		 "owner can read (chmod 600)\n",
 		 folder);
 	cr_expect_str_eq(words, expected, "%s", words);
 	free(words);
@@ -545,7 +545,7 @@ Test(refusals, a_default_that_this_machine_does_not_have_is_told_at_the_mapping)
 	words = load(BUS SCHEMAS FEEDS TOPICS, -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:3:10: feeds[0].time_zone: found \"America/New_York\", " ZONE
-		 ": none in %s\n",
+		 ": no zone of this name in %s\n",
 		 folder);
 	cr_expect_str_eq(words, expected);
 	free(words);
@@ -640,7 +640,7 @@ Test(refusals, a_group_too_many_is_told_at_the_topic_that_asks_for_it)
 		cr_expect_str_eq(words, topics == 63 ? ""
 						     : "t.yaml:68:93: topics[63].multicast: found "
 						       "\"239.1.1.63:7472\", expected one of the "
-						       "bus's 64 groups\n");
+						       "64 groups in use, the maximum\n");
 		free(words);
 		free(text);
 	}

@@ -291,7 +291,7 @@ Test(answers, a_hello_that_cannot_be_served_is_refused_with_both_sides_values)
 		"the subscriber shows a ticket, and the bus has no realms that ask for one");
 	greet(&guest, "hello", 5);
 	cr_expect_eq(guest.code, EPROTO);
-	cr_expect_str_eq(guest.why, "hello message of 5 bytes: is not from a tickbus at byte 0");
+	cr_expect_str_eq(guest.why, "hello message of 5 bytes: has no tickbus magic at byte 0");
 	leave_bus(&guest);
 	join_bus(&other);
 	cr_expect_eq(counter(BUS_REFUSED), 4);
@@ -1052,7 +1052,7 @@ Test(answers, a_message_that_cannot_be_read_ends_the_connection_and_is_told)
 	expect_dropped("control message of 3 bytes: ends too early at byte 2");
 	join_bus(&guest);
 	cr_assert_eq(ops->link_send(guest.link, "\x7f\0\0\0\0\0\0\0", 8), 0);
-	expect_dropped("control message of 8 bytes: is of no known type at byte 0");
+	expect_dropped("control message of 8 bytes: has an unknown type at byte 0");
 	cr_expect_eq(counter(BUS_MALFORMED), 2);
 }
 

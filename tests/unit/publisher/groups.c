@@ -334,13 +334,13 @@ Test(topic_groups, that_cannot_be_are_refused_with_what_was_expected)
 		"topic z: multicast: found \"224.0.0.5:7472\", expected " ADDRESS_GROUP_WORDS);
 	expect_refused("239.9.9.1:7473", -EINVAL,
 		       "topic z: multicast: found \"239.9.9.1:7473\", expected port 7472, which "
-		       "the bus has for this group");
+		       "the bus uses for this group");
 	expect_refused("239.9.9.2:1", -EINVAL,
 		       "topic z: multicast: found \"239.9.9.2:1\", expected port 7472, which topic "
-		       "a has for this group");
+		       "a uses for this group");
 	expect_refused("[ff15::1]:7472", -EINVAL,
-		       "topic z: multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as "
-		       "the addresses are that the bus listens at");
+		       "topic z: multicast: found \"[ff15::1]:7472\", expected an IPv4 group, like "
+		       "the addresses that the bus listens at");
 	cr_assert_eq(topic_add("z", "239.9.9.3:7472", &topic), 0, "none of it was left behind");
 }
 
@@ -354,8 +354,8 @@ Test(topic_groups, that_no_notice_would_go_to_are_refused)
 	scene_enter();
 	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	expect_refused("239.9.9.3:7472", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.3:7472\", expected none: the bus "
-		       "listens at shared memory alone");
+		       "topic z: multicast: found \"239.9.9.3:7472\", expected no group: the bus "
+		       "listens at shared memory only");
 	tb_publisher_close(publisher);
 	scene_leave();
 	open_writing("writing:10.9.0.1:7471", NULL);
@@ -364,7 +364,7 @@ Test(topic_groups, that_no_notice_would_go_to_are_refused)
 	options.notice = TB_NOTICE_NONE;
 	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	expect_refused("239.9.9.3:7472", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.3:7472\", expected none: the bus "
+		       "topic z: multicast: found \"239.9.9.3:7472\", expected no group: the bus "
 		       "sends no notices");
 }
 
@@ -428,8 +428,8 @@ Test(topic_groups, get_nothing_of_topics_that_no_network_serves)
 	flush(unread);
 	cr_expect_eq(atomic_load(&sent_count), from);
 	expect_refused("239.9.9.2:7472", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.2:7472\", expected none: an "
-		       "unchecked topic is for shared memory alone");
+		       "topic z: multicast: found \"239.9.9.2:7472\", expected no group: an "
+		       "unchecked topic is served over shared memory only");
 	cr_assert_eq(topic_add("b", NULL, &topic), 0, "a pulse");
 	cr_expect_eq(count(from, 0, "239.9.9.1:7472", "1 "), 1);
 	cr_expect_eq(atomic_load(&sent_count), from + 1, "nothing else");
@@ -456,7 +456,7 @@ Test(topic_groups, are_as_many_as_there_may_be)
 		cr_assert_eq(topic_add(name, multicast, &topic), 0, "%s", tb_error());
 	}
 	expect_refused("239.9.7.1:7472", -ENOSPC,
-		       "topic z: multicast: found \"239.9.7.1:7472\", expected one of the bus's "
-		       "64 groups");
+		       "topic z: multicast: found \"239.9.7.1:7472\", expected one of the 64 "
+		       "groups in use, the maximum");
 	cr_expect_eq(topic_add("shares", "239.9.8.5:7472", &topic), 0, "%s", tb_error());
 }

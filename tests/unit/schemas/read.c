@@ -10,7 +10,7 @@
 #define TYPES         "i8 to i64, u8 to u64, f64, char[n], decimal64(scale), time, pad[n] or group[n]"
 #define NAME_EXPECTED "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter"
 #define ROW_NAMES                                                                                  \
-	"a name that no row has already: sequence, time_ns, instrument, kind, topic, event"
+	"a name that rows do not use already: sequence, time_ns, instrument, kind, topic, event"
 
 #define AGAIN_4 "found this key again, expected it once (first on line 4)"
 #define DOC_77  "ddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
@@ -36,7 +36,7 @@ static const char *const cases[][2] = {
 	{ "name: Quote\nversion: 1\nfields:\n" X,
 	  "t.yaml:1:7: name: found \"Quote\", expected " NAME_EXPECTED },
 	{ "name: struct\nversion: 1\nfields:\n" X,
-	  "t.yaml:1:7: name: found \"struct\", expected a name that is no word of C or C++" },
+	  "t.yaml:1:7: name: found \"struct\", expected a name that is no keyword of C or C++" },
 	{ HEAD X "name: t\n",
 	  "t.yaml:5:1: name: found this key again, expected it once (first on line 1)" },
 	/* version */
@@ -53,7 +53,8 @@ static const char *const cases[][2] = {
 	/* doc */
 	{ "doc: {}\n" HEAD X,
 	  "t.yaml:1:6: doc: found a mapping, expected a text of 0 to 200 bytes" },
-	{ "doc: |\n  a\n  b\n" HEAD X, "t.yaml:1:6: doc: found several lines, expected one" },
+	{ "doc: |\n  a\n  b\n" HEAD X,
+	  "t.yaml:1:6: doc: found several lines, expected a single line" },
 	{ "doc: a\ndoc: b\n" HEAD X,
 	  "t.yaml:2:1: doc: found this key again, expected it once (first on line 1)" },
 	/* fields */
@@ -114,17 +115,18 @@ static const char *const cases[][2] = {
 	{ HEAD "- {name: x, type: 'u8[01]', doc: d}\n",
 	  "t.yaml:4:19: fields[0].type: found \"u8[01]\", expected [1] to [4064] for an array" },
 	{ HEAD "- {name: x, type: 'u8[2][2]', doc: d}\n",
-	  "t.yaml:4:19: fields[0].type: found \"u8[2][2]\", expected nothing behind the type" },
+	  "t.yaml:4:19: fields[0].type: found \"u8[2][2]\", expected nothing after the type" },
 	/* pad */
 	{ HEAD X "- {type: 'pad[1]', name: y}\n",
-	  "t.yaml:5:26: fields[1].name: found it at pad, expected none there" },
+	  "t.yaml:5:26: fields[1].name: found this key for type pad, which does not take it" },
 	{ HEAD X "- {type: 'pad[1]', doc: y}\n",
-	  "t.yaml:5:25: fields[1].doc: found it at pad, expected none there" },
+	  "t.yaml:5:25: fields[1].doc: found this key for type pad, which does not take it" },
 	/* role */
 	{ HEAD "- {name: x, type: u64, doc: d, role: sequence}\n",
 	  "t.yaml:4:38: fields[0].role: found \"sequence\", expected source_sequence" },
 	{ HEAD "- {name: x, type: i8, doc: d, role: source_sequence}\n",
-	  "t.yaml:4:37: fields[0].role: found it at i8, expected it at a u32 or u64 outside arrays "
+	  "t.yaml:4:37: fields[0].role: found this role for i8, expected it for a u32 or u64 "
+	  "outside arrays "
 	  "and groups" },
 	{ HEAD "- {name: x, type: u64, doc: d, role: source_sequence}\n"
 	       "- {name: y, type: u64, doc: d, role: source_sequence}\n",
@@ -148,21 +150,22 @@ static const char *const cases[][2] = {
 	{ HEAD "- {name: x, type: 'group[2]', doc: d}\n",
 	  "t.yaml:4:3: fields[0]: fields: found nothing, expected the fields of the group" },
 	{ HEAD "- {name: x, type: u8, doc: d, fields: []}\n",
-	  "t.yaml:4:39: fields[0].fields: found it at u8, expected none there" },
+	  "t.yaml:4:39: fields[0].fields: found this key for type u8, which does not take it" },
 	{ HEAD
 	  "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: 'group[2]', doc: d}]}\n",
-	  "t.yaml:4:64: fields[0].fields[0].type: found a group inside a group, expected none "
-	  "there" },
+	  "t.yaml:4:64: fields[0].fields[0].type: found a group inside a group, expected a field "
+	  "that is no group" },
 	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u8}]}\n",
 	  "t.yaml:4:48: fields[0].fields[0]: doc: found nothing, expected a line that says what it "
 	  "means" },
 	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u8, doc: d}]}\n"
 	       "- {name: x_y, type: u8, doc: d}\n",
-	  "t.yaml:4:1: fields: found a field x_y and a member y of x, expected names that stay "
-	  "apart in C" },
+	  "t.yaml:4:1: fields: found a field x_y and a member y of x, expected names whose macros "
+	  "in C differ" },
 	/* places */
 	{ HEAD X "- {name: y, type: u64, doc: d}\n",
-	  "t.yaml:5:3: fields[1]: found it at byte 1, expected a multiple of 8: put pad[7] before "
+	  "t.yaml:5:3: fields[1]: found this field at byte 1, expected a multiple of 8: put pad[7] "
+	  "before "
 	  "it" },
 	{ HEAD "- {name: y, type: u64, doc: d}\n" X,
 	  "t.yaml:1:1: found 9 bytes, expected a multiple of 8: put pad[7] at the end" },
@@ -295,10 +298,11 @@ Test(read, a_name_that_is_neither_a_file_nor_built_in_says_what_is)
 	struct tb_schema *schema;
 
 	cr_expect_eq(tb_schema_load(&schema, "quotes"), -ENOENT);
-	cr_expect_str_eq(tb_error(),
-			 "quotes: found no such file, expected one or a built-in schema: quote, "
-			 "trade, depth10, status, imbalance, quote_seq, trade_seq",
-			 "%s", tb_error());
+	cr_expect_str_eq(
+		tb_error(),
+		"quotes: found no file of this name, expected a file or a built-in schema: quote, "
+		"trade, depth10, status, imbalance, quote_seq, trade_seq",
+		"%s", tb_error());
 	cr_expect_eq(tb_schema_load(&schema, "/"), -EINVAL);
 	cr_expect_str_eq(tb_error(), "/: found a folder, expected a file", "%s", tb_error());
 }

@@ -465,11 +465,11 @@ static const struct {
 	{ GRANT_KEY, EPROTO, "topic t: memory handed over: found an rkey, expected none over shm" },
 	{ GRANT_ANSWERED_TOPICS, EPROTO, "the publisher answered something else than was asked" },
 	{ HEADER_ANOTHER_NAME, EPROTO,
-	  "topic t: the header of its memory (epoch 1122334455667788, 64 slots of 64 bytes, 20480 "
-	  "bytes in all) contradicts the grant (epoch 1122334455667788, 64 slots of 64 bytes, "
-	  "20480 bytes)" },
+	  "topic t: the memory's header contradicts the grant. Found epoch 1122334455667788, 64 "
+	  "slots of 64 bytes, 20480 bytes in all. Expected epoch 1122334455667788, 64 slots of 64 "
+	  "bytes, 20480 bytes in all" },
 	{ HEADER_NONSENSE, EPROTO,
-	  "topic t: memory begins with 0x5a5a5a5a5a5a5a5a, expected the mark of a tickbus topic" },
+	  "topic t: memory begins with 0x5a5a5a5a5a5a5a5a, expected the magic of a tickbus topic" },
 };
 
 Test(liar, every_lie_is_refused_in_words_and_nothing_is_delivered)
@@ -498,7 +498,7 @@ static const struct {
 	  "refused t 71 topic t: the publisher grants epoch 1122334455667788 with another layout "
 	  "than before" },
 	{ HEADER_ANOTHER_NAME,
-	  "refused t 71 topic t: the header of its memory (epoch 1122334455667788, " },
+	  "refused t 71 topic t: the memory's header contradicts the grant. Found epoch " },
 	{ HEADER_NONSENSE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
 };
 
