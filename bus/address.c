@@ -281,7 +281,7 @@ int address_parse_listen(const char *text, struct address *address)
 			 text);
 }
 
-void address_words(const struct sockaddr *address, char words[ADDRESS_WORDS])
+void address_words(const struct sockaddr *address, char text[ADDRESS_WORDS])
 {
 	const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
@@ -289,12 +289,12 @@ void address_words(const struct sockaddr *address, char words[ADDRESS_WORDS])
 
 	if (address->sa_family == AF_INET) {
 		inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host));
-		snprintf(words, ADDRESS_WORDS, "%s:%u", host, ntohs(four->sin_port));
+		snprintf(text, ADDRESS_WORDS, "%s:%u", host, ntohs(four->sin_port));
 	} else if (address->sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host));
-		snprintf(words, ADDRESS_WORDS, "[%s]:%u", host, ntohs(six->sin6_port));
+		snprintf(text, ADDRESS_WORDS, "[%s]:%u", host, ntohs(six->sin6_port));
 	} else {
-		snprintf(words, ADDRESS_WORDS, "nowhere");
+		snprintf(text, ADDRESS_WORDS, "nowhere");
 	}
 }
 

@@ -57,7 +57,7 @@ bool address_same_host(const struct sockaddr *, const struct sockaddr_storage *)
 bool address_same(const struct sockaddr_storage *, const struct sockaddr_storage *);
 
 /* Writes "10.9.0.1:7471", "[fd00::1]:7471". */
-void address_words(const struct sockaddr *, char words[ADDRESS_WORDS]);
+void address_words(const struct sockaddr *, char text[ADDRESS_WORDS]);
 
 socklen_t address_bytes(const struct sockaddr_storage *);
 

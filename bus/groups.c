@@ -52,7 +52,7 @@ const struct sockaddr_storage *groups_listen(struct groups *groups, const char *
 }
 
 /* Q3. */
-static const char *useless(const struct groups *groups, bool checked)
+static const char *no_notices_reason(const struct groups *groups, bool checked)
 {
 	if (!checked)
 		return "an unchecked topic is served over shared memory only";
@@ -113,7 +113,7 @@ static bool is_own(const struct groups *groups, const struct sockaddr_storage *w
 
 int groups_take(struct groups *groups, const char *text, const char *topic, bool checked)
 {
-	const char *why = useless(groups, checked);
+	const char *why = no_notices_reason(groups, checked);
 	struct sockaddr_storage wanted;
 	int result = address_parse_group(text, &wanted);
 

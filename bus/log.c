@@ -118,15 +118,15 @@ static int log_stamp(char *line, size_t bytes, enum log_level level)
 				    (unsigned int)(now_ns / 1000 % 1000000), log_level_name(level));
 }
 
-static void stderr_tell(const char *path, const char *why)
+static void stderr_report(const char *path, const char *why)
 {
 	const int fd = stderr_open();
-	char words[LOG_LINE_BYTES];
-	struct iovec part = { .iov_base = words };
+	char text[LOG_LINE_BYTES];
+	struct iovec part = { .iov_base = text };
 
-	snprintf(words, sizeof(words), "%s: log file %s: cannot be written: %s\n",
+	snprintf(text, sizeof(text), "%s: log file %s: cannot be written: %s\n",
 		 program_invocation_short_name, path, why);
-	part.iov_len = strlen(words);
+	part.iov_len = strlen(text);
 	write_now(fd, &part, 1);
 	stderr_close(fd);
 }
@@ -146,7 +146,7 @@ static bool log_put(struct log *log, char *line, int used)
 	if (written < 1 ? broken : written > broken)
 		atomic_store(&log->broken, true);
 	if (atomic_fetch_add(&log->lost, 1) == 0 && log->path)
-		stderr_tell(log->path, written < 0 ? strerror(code) : "no room for a whole line");
+		stderr_report(log->path, written < 0 ? strerror(code) : "no room for a whole line");
 	return false;
 }
 
@@ -171,17 +171,17 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
 {
 	char line[LOG_LINE_BYTES + 1];
 	va_list args;
-	int used, words;
+	int used, length;
 
 	if (level > log->level || log->fd < 0)
 		return;
 	used = log_stamp(line, LOG_LINE_BYTES, level);
 	va_start(args, format);
-	words = vsnprintf(line + used, (size_t)(LOG_LINE_BYTES - used), format, args);
+	length = vsnprintf(line + used, (size_t)(LOG_LINE_BYTES - used), format, args);
 	va_end(args);
-	if (words < 0)
+	if (length < 0)
 		return;
-	used = used + words < LOG_LINE_BYTES ? used + words : LOG_LINE_BYTES - 1;
+	used = used + length < LOG_LINE_BYTES ? used + length : LOG_LINE_BYTES - 1;
 	for (int i = 0; i < used; i++) /* one line stays one line, whatever a peer sent */
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';

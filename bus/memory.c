@@ -36,15 +36,15 @@ static size_t round_up(size_t bytes, size_t unit)
  * requested, the kernel does not refuse: it kills a process to make room. */
 static size_t memory_available(void)
 {
-	FILE *told = fopen("/proc/meminfo", "re");
+	FILE *meminfo = fopen("/proc/meminfo", "re");
 	size_t kib = SIZE_MAX / 1024;
 	char line[128];
 
-	while (told && fgets(line, sizeof(line), told))
+	while (meminfo && fgets(line, sizeof(line), meminfo))
 		if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
 			break;
-	if (told)
-		fclose(told);
+	if (meminfo)
+		fclose(meminfo);
 	return kib * 1024;
 }
 
@@ -71,7 +71,7 @@ static int size_set(int fd, size_t bytes)
 
 /* Allocates all pages with signals blocked: a profiler's timer would interrupt the call each time
  * (EINTR), and some kernels then undo it. */
-static int pages_take(int fd, size_t bytes)
+static int pages_allocate(int fd, size_t bytes)
 {
 	sigset_t all, before;
 	int result;
@@ -84,7 +84,7 @@ static int pages_take(int fd, size_t bytes)
 }
 
 /* Sets the node before pages exist: through a mapping, and the file keeps it. */
-static int pages_place(int fd, size_t bytes, int node)
+static int pages_bind(int fd, size_t bytes, int node)
 {
 	void *base;
 	int result;
@@ -112,8 +112,8 @@ static int memory_try(struct memory *memory, const char *name, size_t bytes, int
 		return -errno;
 	if (size_set(fd, mapped) < 0)
 		goto fail;
-	code = -pages_place(fd, mapped, node);
-	if (code || pages_take(fd, mapped) < 0)
+	code = -pages_bind(fd, mapped, node);
+	if (code || pages_allocate(fd, mapped) < 0)
 		goto fail;
 	base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (base == MAP_FAILED || fcntl(fd, F_ADD_SEALS, SEALS) < 0)

@@ -57,7 +57,7 @@ bool numa_list(const char *text, cpu_set_t *set)
 	return text[-1] == '\0';
 }
 
-static int place_try(int node)
+static int node_try(int node)
 {
 	void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int result;
@@ -80,7 +80,7 @@ int numa_check(int node)
 	    !CPU_ISSET((size_t)node, &nodes))
 		return error_set(EINVAL, "found node %d, expected one of %.256s", node,
 				 text[0] ? text : "the nodes in " NODES ", which cannot be read");
-	result = place_try(node);
+	result = node_try(node);
 	if (result < 0)
 		return error_set(-result, "memory cannot be placed on node %d: %s", node,
 				 strerror(-result));

@@ -303,7 +303,7 @@ const struct form forms_time = {
 static bool factor_read(const char *text, uint32_t *milli)
 {
 	uint32_t value = 0, digit;
-	unsigned int places = 0;
+	unsigned int decimals = 0;
 
 	if (*text < '0' || *text > '9')
 		return false;
@@ -313,12 +313,12 @@ static bool factor_read(const char *text, uint32_t *milli)
 			return false;
 	}
 	if (*text == '.') {
-		for (text++; places < 3 && digits_read(&text, 1, 9, &digit); places++)
+		for (text++; decimals < 3 && digits_read(&text, 1, 9, &digit); decimals++)
 			value = value * 10 + digit;
-		if (places == 0)
+		if (decimals == 0)
 			return false;
 	}
-	for (; places < 3; places++)
+	for (; decimals < 3; decimals++)
 		value *= 10;
 	*milli = value;
 	return strcmp(text, "x") == 0 && value > 0 && value <= SPEED_MAX * 1000;

@@ -78,7 +78,7 @@ static bool listed(const char *const *texts, size_t count, const char *text)
 static void list_read(struct reading *reading, const struct located_node *node,
 		      const struct key *key, struct settings_list *list)
 {
-	struct settings_place *places;
+	struct settings_location *locations;
 	const char **texts;
 
 	if (!located_is_sequence(&reading->errors, node, "a list"))
@@ -89,11 +89,11 @@ static void list_read(struct reading *reading, const struct located_node *node,
 		return;
 	}
 	texts = reading_keep(reading, node->count * sizeof(*texts));
-	places = reading_keep(reading, node->count * sizeof(*places));
-	if (!texts || !places)
+	locations = reading_keep(reading, node->count * sizeof(*locations));
+	if (!texts || !locations)
 		return;
 	list->texts = texts;
-	list->places = places;
+	list->locations = locations;
 	for (const struct located_node *child = node->first; child; child = child->next) {
 		const char *text = NULL;
 
@@ -102,7 +102,8 @@ static void list_read(struct reading *reading, const struct located_node *node,
 			located_error(&reading->errors, child,
 				      "found \"%s\" again, expected each once", text);
 		else if (text) {
-			places[list->count] = (struct settings_place){ child->line, child->column };
+			locations[list->count] =
+				(struct settings_location){ child->line, child->column };
 			texts[list->count++] = text;
 		}
 	}

@@ -15,13 +15,13 @@
 #include "tickbus/publisher.h"
 #include "tickbus/schema.h"
 
-struct settings_place {
+struct settings_location {
 	unsigned int line, column;
 };
 
 struct settings_list {
 	const char *const *texts;
-	const struct settings_place *places; /* of the texts */
+	const struct settings_location *locations; /* of the texts */
 	size_t count;
 };
 

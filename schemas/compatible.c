@@ -12,28 +12,28 @@
 
 #include "bus/error.h"
 
-#define WORDS_BYTES (TB_SCHEMA_NAME_MAX + TYPE_WORDS_BYTES + 64)
+#define FIELD_TEXT_BYTES (TB_SCHEMA_NAME_MAX + TYPE_TEXT_BYTES + 64)
 
 struct difference {
 	char path[2 * TB_SCHEMA_NAME_MAX + 32];
-	char publisher[WORDS_BYTES];
-	char subscriber[WORDS_BYTES];
+	char publisher[FIELD_TEXT_BYTES];
+	char subscriber[FIELD_TEXT_BYTES];
 };
 
-static void describe(const struct tb_field *field, char words[WORDS_BYTES])
+static void describe(const struct tb_field *field, char text[FIELD_TEXT_BYTES])
 {
-	char type[TYPE_WORDS_BYTES];
+	char type[TYPE_TEXT_BYTES];
 
 	if (!field)
-		snprintf(words, WORDS_BYTES, "nothing");
+		snprintf(text, FIELD_TEXT_BYTES, "nothing");
 	else if (field->type == TB_TYPE_PAD)
-		snprintf(words, WORDS_BYTES, "%s", type_format(field, type));
+		snprintf(text, FIELD_TEXT_BYTES, "%s", type_format(field, type));
 	else
-		snprintf(words, WORDS_BYTES, "%s %s%s%s", field->name, type_format(field, type),
+		snprintf(text, FIELD_TEXT_BYTES, "%s %s%s%s", field->name, type_format(field, type),
 			 field->role[0] ? " as " : "", field->role);
 }
 
-static bool same_alone(const struct tb_field *a, const struct tb_field *b)
+static bool same_field(const struct tb_field *a, const struct tb_field *b)
 {
 	return !strcmp(a->name, b->name) && a->type == b->type && a->scale == b->scale &&
 	       (a->type == TB_TYPE_GROUP || a->bytes == b->bytes) && a->count == b->count &&
@@ -48,7 +48,7 @@ static size_t compare(const struct tb_field *a, size_t a_count, const struct tb_
 		const struct tb_field *x = i < a_count ? &a[i] : NULL;
 		const struct tb_field *y = i < b_count ? &b[i] : NULL;
 
-		if (x && y && same_alone(x, y)) {
+		if (x && y && same_field(x, y)) {
 			if (x->type != TB_TYPE_GROUP ||
 			    (compare(x->members, x->member_count, y->members, y->member_count,
 				     x->name, where) == x->member_count &&

@@ -77,7 +77,7 @@ static void print_scales(const struct header *header, const char *group,
 static void print_member(const struct header *header, const struct tb_field *field)
 {
 	FILE *file = header->file;
-	char words[TYPE_WORDS_BYTES];
+	char type[TYPE_TEXT_BYTES];
 
 	if (field->type == TB_TYPE_PAD) {
 		fprintf(file, "\tuint8_t _pad%u[%u];\n", field->offset, field->bytes);
@@ -85,7 +85,7 @@ static void print_member(const struct header *header, const struct tb_field *fie
 	}
 	fputs("\t/* ", file);
 	print_doc(file, field->doc);
-	fprintf(file, " (%s%s%s) */\n\t", type_format(field, words), field->role[0] ? ", " : "",
+	fprintf(file, " (%s%s%s) */\n\t", type_format(field, type), field->role[0] ? ", " : "",
 		field->role);
 	if (field->type == TB_TYPE_GROUP)
 		fprintf(file, "struct %s_%s %s", header->name, field->name, field->name);

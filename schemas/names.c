@@ -7,7 +7,7 @@
 
 /* The lower-case words of C and C++ that no member of a struct can be called, and the macros of
  * Linux compilers and headers that would replace it. */
-static const char *const taken_by_c[] = {
+static const char *const reserved_in_c[] = {
 	/* C */
 	"auto",
 	"break",
@@ -115,7 +115,7 @@ static const char *const taken_by_c[] = {
 };
 
 /* What a row of every topic begins with, and what tells an event from a record. */
-static const char *const taken_by_rows[] = {
+static const char *const reserved_in_rows[] = {
 	"sequence", "time_ns", "instrument", "kind", "topic", "event",
 };
 
@@ -136,7 +136,7 @@ const char *names_check(const char *name)
 	if (length < 1 || length > TB_SCHEMA_NAME_MAX || name[0] < 'a' || name[0] > 'z' ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)
 		return "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter";
-	if (NAMES_IN(name, taken_by_c))
+	if (NAMES_IN(name, reserved_in_c))
 		return "a name that is no keyword of C or C++";
 	return NULL;
 }
@@ -145,7 +145,7 @@ const char *names_check_field(const char *name)
 {
 	const char *expected = names_check(name);
 
-	if (!expected && NAMES_IN(name, taken_by_rows))
+	if (!expected && NAMES_IN(name, reserved_in_rows))
 		return "a name that rows do not use already: sequence, time_ns, instrument, kind, "
 		       "topic, event";
 	return expected;

@@ -25,7 +25,7 @@
 #include "bus/error.h"
 #include "config/yaml/located.h"
 
-#define WORDS_MAX 2047 /* bytes that tb_error() gives */
+#define MESSAGE_MAX 2047 /* bytes that tb_error() gives */
 
 static const char *const schema_keys[] = { "name", "version", "doc", "fields", NULL };
 static const char *const field_keys[] = { "name", "type", "doc", "role", "fields", NULL };
@@ -100,20 +100,20 @@ static void read_role(struct reading *reading, const struct located_node *node,
 static bool read_type(struct reading *reading, const struct located_node *node,
 		      struct tb_field *field)
 {
-	const char *words = NULL, *expected;
+	const char *text = NULL, *expected;
 	char found[80];
 
-	if (!located_string(&reading->errors, node, 1, TYPE_WORDS_BYTES - 1, &words))
+	if (!located_string(&reading->errors, node, 1, TYPE_TEXT_BYTES - 1, &text))
 		return false;
-	expected = type_parse(words, field);
+	expected = type_parse(text, field);
 	if (expected)
 		located_error(&reading->errors, node, "found %s, expected %s",
 			      located_found(node, found, sizeof(found)), expected);
 	return !expected;
 }
 
-static void none_of(struct reading *reading, const struct located_node *field, const char *key,
-		    const char *where)
+static void expect_absent(struct reading *reading, const struct located_node *field,
+			  const char *key, const char *where)
 {
 	const struct located_node *node = located_get(field, key);
 
@@ -154,8 +154,8 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 		return false;
 	}
 	if (field->type == TB_TYPE_PAD) {
-		none_of(reading, node, "name", kind);
-		none_of(reading, node, "doc", kind);
+		expect_absent(reading, node, "name", kind);
+		expect_absent(reading, node, "doc", kind);
 		field->name = copy(reading, "");
 		field->doc = copy(reading, "");
 	} else {
@@ -174,13 +174,13 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 	if (field->type == TB_TYPE_GROUP)
 		read_group(reading, node, field);
 	else
-		none_of(reading, node, "fields", tb_type_name(field->type));
+		expect_absent(reading, node, "fields", tb_type_name(field->type));
 	return field->bytes > 0;
 }
 
 /* Gives a field its place behind `end`; the new end. */
-static uint32_t place_field(struct reading *reading, const struct located_node *node,
-			    struct tb_field *field, uint32_t end)
+static uint32_t offset_field(struct reading *reading, const struct located_node *node,
+			     struct tb_field *field, uint32_t end)
 {
 	const uint32_t alignment = type_alignment(field), over = end % alignment;
 	const uint64_t bytes = (uint64_t)field->bytes * field->count;
@@ -257,7 +257,7 @@ static uint32_t read_fields(struct reading *reading, const struct located_node *
 			continue;
 		/* Places behind a wrong field would all be wrong. */
 		if (reading->errors.count == errors)
-			end = place_field(reading, node, field, end);
+			end = offset_field(reading, node, field, end);
 	}
 	if (reading->errors.count == errors)
 		expect_full(reading, owner, *fields, *count, end);
@@ -327,22 +327,22 @@ static void read_schema(struct reading *reading, const struct located_node *root
 /* As many errors as tb_error() has room for, a line each, and how many more there are. */
 static int errors_set(const struct reading *reading)
 {
-	const size_t room = WORDS_MAX - sizeof("and 4294967295 more errors");
+	const size_t room = MESSAGE_MAX - sizeof("and 4294967295 more errors");
 	const char *text = reading->errors.text ? reading->errors.text : "";
 	const int code = reading->errors.no_memory ? ENOMEM : EINVAL;
-	unsigned int told = 0;
+	unsigned int shown = 0;
 	size_t used = 0;
 
 	if (!*text)
 		return error_set(code, "a schema: no memory to say what is wrong with it");
 	while (text[used] && used + strcspn(text + used, "\n") < room) {
 		used += strcspn(text + used, "\n") + 1;
-		told++;
+		shown++;
 	}
-	if (told && told == reading->errors.count)
+	if (shown && shown == reading->errors.count)
 		return error_set(code, "%.*s", (int)used - 1, text);
 	return error_set(code, "%.*sand %u more errors", (int)used, text,
-			 reading->errors.count - told);
+			 reading->errors.count - shown);
 }
 
 /* Takes the document; keeps nothing of it. */

@@ -34,10 +34,10 @@ struct tb_schema {
 
 /* Fills type, scale, bytes, count and array from words like "decimal64(4)[10]". NULL, or what was
  * expected instead. A group's bytes are 0 until its members are known. */
-const char *type_parse(const char *words, struct tb_field *field);
+const char *type_parse(const char *text, struct tb_field *field);
 
-#define TYPE_WORDS_BYTES 48
-const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTES]);
+#define TYPE_TEXT_BYTES 48
+const char *type_format(const struct tb_field *field, char text[TYPE_TEXT_BYTES]);
 
 /* "int64_t"; NULL for a group. */
 const char *type_c_name(enum tb_type type);

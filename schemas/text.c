@@ -27,12 +27,12 @@ static void text_doc(FILE *file, const char *indent, const char *doc)
 static void text_fields(FILE *file, const char *indent, const struct tb_field *fields, size_t count,
 			bool all)
 {
-	char words[TYPE_WORDS_BYTES], deeper[16];
+	char type[TYPE_TEXT_BYTES], deeper[16];
 
 	snprintf(deeper, sizeof(deeper), "%s    ", indent);
 	fprintf(file, "%sfields:\n", indent);
 	for (const struct tb_field *field = fields; field < fields + count; field++) {
-		fprintf(file, "%s  - type: %s\n", indent, type_format(field, words));
+		fprintf(file, "%s  - type: %s\n", indent, type_format(field, type));
 		if (field->type == TB_TYPE_PAD)
 			continue;
 		fprintf(file, "%sname: %s\n", deeper, field->name);

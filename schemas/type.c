@@ -3,7 +3,7 @@
  *
  *   i8 i16 i32 i64 u8 u16 u32 u64 f64 time   char[n]   decimal64(scale)   pad[n]   group[n]
  *
- * Words are read and written in one form only, so equal types have equal words. */
+ * Words are read and written in one form only, so equal types have equal text. */
 #include "schemas/schema.h"
 
 #include <stdbool.h>
@@ -74,20 +74,20 @@ static bool type_number(const char **at, const char brackets[2], uint32_t low, u
 	return *value >= low && *value <= high;
 }
 
-static enum tb_type type_find(const char *words, size_t length)
+static enum tb_type type_find(const char *text, size_t length)
 {
 	for (size_t i = 1; i < TYPES; i++)
-		if (strlen(types[i].name) == length && !memcmp(types[i].name, words, length))
+		if (strlen(types[i].name) == length && !memcmp(types[i].name, text, length))
 			return (enum tb_type)i;
 	return 0;
 }
 
-const char *type_parse(const char *words, struct tb_field *field)
+const char *type_parse(const char *text, struct tb_field *field)
 {
-	const char *at = words + strcspn(words, "([");
+	const char *at = text + strcspn(text, "([");
 	uint32_t scale = 0;
 
-	field->type = type_find(words, (size_t)(at - words));
+	field->type = type_find(text, (size_t)(at - text));
 	if (!field->type)
 		return "i8 to i64, u8 to u64, f64, char[n], decimal64(scale), time, pad[n] or "
 		       "group[n]";
@@ -110,11 +110,11 @@ const char *type_parse(const char *words, struct tb_field *field)
 	return *at ? "nothing after the type" : NULL;
 }
 
-const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTES])
+const char *type_format(const struct tb_field *field, char text[TYPE_TEXT_BYTES])
 {
-	int used = snprintf(words, TYPE_WORDS_BYTES, "%s", tb_type_name(field->type));
-	char *at = words + used;
-	size_t left = TYPE_WORDS_BYTES - (size_t)used;
+	int used = snprintf(text, TYPE_TEXT_BYTES, "%s", tb_type_name(field->type));
+	char *at = text + used;
+	size_t left = TYPE_TEXT_BYTES - (size_t)used;
 
 	if (field->type == TB_TYPE_CHAR || field->type == TB_TYPE_PAD)
 		used = snprintf(at, left, "[%u]", field->bytes);
@@ -124,5 +124,5 @@ const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTE
 		used = 0;
 	if (field->array)
 		snprintf(at + used, left - (size_t)used, "[%u]", field->count);
-	return words;
+	return text;
 }

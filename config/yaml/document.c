@@ -29,10 +29,10 @@ struct builder {
 	bool failed; /* what follows makes no sense */
 };
 
-static void wrong(struct builder *builder, yaml_mark_t mark, const char *words)
+static void wrong(struct builder *builder, yaml_mark_t mark, const char *message)
 {
 	located_error_line(builder->errors, "%s:%zu:%zu: %s", builder->document->origin,
-			   mark.line + 1, mark.column + 1, words);
+			   mark.line + 1, mark.column + 1, message);
 	builder->failed = true;
 }
 
@@ -177,12 +177,12 @@ static bool key_expected(const struct builder *builder)
 }
 
 /* A text that nobody can use, and an error that says why: told once. */
-static char *text_wrong(struct builder *builder, struct located_node *node, const char *words)
+static char *text_wrong(struct builder *builder, struct located_node *node, const char *message)
 {
 	char *text = strdup("");
 
-	located_error(builder->errors, node, "%s", words);
-	node->told = true;
+	located_error(builder->errors, node, "%s", message);
+	node->reported = true;
 	if (!text)
 		no_memory(builder);
 	return text;

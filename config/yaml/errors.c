@@ -66,7 +66,7 @@ void located_error(struct located_errors *errors, const struct located_node *nod
 	va_list args;
 	int used;
 
-	if (node->told)
+	if (node->reported)
 		return;
 	path_write(node, path, sizeof(path));
 	used = snprintf(line, sizeof(line), "%s:%u:%u: %s%s", located_origin(node->document),

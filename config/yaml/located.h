@@ -36,7 +36,7 @@ struct located_node {
 	uint32_t line, column; /* from 1 */
 	const char *text;      /* SCALAR: NUL-terminated; never contains a NUL */
 	bool quoted;           /* SCALAR: in quotes or a block: a string whatever it looks like */
-	bool told;             /* SCALAR: an error was told about it, further ones are not */
+	bool reported;         /* SCALAR: an error was told about it, further ones are not */
 	const char *key;       /* of a mapping's child */
 	uint32_t key_line, key_column;
 	uint32_t index; /* of a sequence's child, from 0 */

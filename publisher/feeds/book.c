@@ -74,7 +74,7 @@ static uint32_t rank_of(const struct book_order *order)
 }
 
 /* The number of levels that are worse than rank: where it is, or would be. */
-static uint32_t place_of(const struct book_side *side, uint32_t rank)
+static uint32_t index_of(const struct book_side *side, uint32_t rank)
 {
 	uint32_t high = side->count, low = high > NEAR ? high - NEAR : 0;
 
@@ -113,7 +113,7 @@ static int reserve_level(struct book_side *side)
 static void enter(struct book *book, const struct book_order *order)
 {
 	struct book_side *side = side_of(book, order);
-	uint32_t rank = rank_of(order), i = place_of(side, rank);
+	uint32_t rank = rank_of(order), i = index_of(side, rank);
 
 	if (i == side->count || side->levels[i].rank != rank) {
 		memmove(&side->levels[i + 1], &side->levels[i],
@@ -130,7 +130,7 @@ static void enter(struct book *book, const struct book_order *order)
 static void leave(struct book *book, const struct book_order *order, uint32_t shares, bool gone)
 {
 	struct book_side *side = side_of(book, order);
-	uint32_t i = place_of(side, rank_of(order));
+	uint32_t i = index_of(side, rank_of(order));
 	struct book_level *level = &side->levels[i];
 
 	touch(book, order->locate, side->count - 1 - i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Live orders by their reference: an open-addressing table, since a feed asks it once or twice for
  * each message and nearly always misses the cache. One miss finds an order with all that is known
- * of it; removing leaves no trace behind (the places after it move up), so that a day of a hundred
+ * of it; removing leaves no trace behind (the entries after it move up), so that a day of a hundred
  * million orders is as fast at its end as at its beginning.
  *
  * Memory   24 bytes a place, at least 5 of 16 and at most 5 of 8 of them used once there were
@@ -22,8 +22,8 @@ struct book_order {
 };
 
 struct book_orders {
-	struct book_order *places;
-	size_t mask;    /* number of places, a power of two, less 1 */
+	struct book_order *entries;
+	size_t mask;    /* number of entries, a power of two, less 1 */
 	unsigned shift; /* 64 less the bits of mask */
 	size_t count;
 };

@@ -48,20 +48,20 @@ struct feed {
 	_Atomic bool over;
 };
 
-static void say(const struct feed *feed, enum tb_log_level level, const char *format, ...)
+static void feed_log(const struct feed *feed, enum tb_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void say(const struct feed *feed, enum tb_log_level level, const char *format, ...)
+static void feed_log(const struct feed *feed, enum tb_log_level level, const char *format, ...)
 {
-	char words[1024];
+	char line[1024];
 	va_list args;
-	int used = snprintf(words, sizeof(words), "feed %s: ", feed->name);
+	int used = snprintf(line, sizeof(line), "feed %s: ", feed->name);
 
 	va_start(args, format);
-	vsnprintf(words + used, sizeof(words) - (size_t)used, format, args);
+	vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
 	va_end(args);
 	if (feed->options.log)
-		feed->options.log(feed->options.user, level, words);
+		feed->options.log(feed->options.user, level, line);
 }
 
 /* -- publishing ---------------------------------------------------------------------------------
@@ -81,8 +81,8 @@ static int32_t instrument_of(struct feed *feed, struct output *output,
 		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
 		if (index < 0 && !output->full_told) {
 			output->full_told = true;
-			say(feed, TB_LOG_WARNING, "%s; `tickbus stat` counts the skipped messages",
-			    tb_error());
+			feed_log(feed, TB_LOG_WARNING,
+				 "%s; `tickbus stat` counts the skipped messages", tb_error());
 		}
 	}
 	if (*instrument == INSTRUMENT_NONE)
@@ -119,12 +119,12 @@ static void on_output(void *user, const struct market_output *made)
 			publish(feed, &feed->outputs[i], made);
 }
 
-static void on_malformed(void *user, uint64_t offset, const char *words)
+static void on_malformed(void *user, uint64_t offset, const char *message)
 {
 	const struct feed *feed = user;
 
-	say(feed, TB_LOG_WARNING, "%s: message at byte %llu: %s; skipped", feed->source->name,
-	    (unsigned long long)offset, words);
+	feed_log(feed, TB_LOG_WARNING, "%s: message at byte %llu: %s; skipped", feed->source->name,
+		 (unsigned long long)offset, message);
 }
 
 static void flush(struct feed *feed)
@@ -159,7 +159,7 @@ static bool wait_for_subscribers(struct feed *feed)
 	const uint32_t wanted = feed->options.start_subscribers;
 
 	if (wanted)
-		say(feed, TB_LOG_INFO, "waits for %u subscribers", wanted);
+		feed_log(feed, TB_LOG_INFO, "waits for %u subscribers", wanted);
 	while (tb_publisher_joins(feed->options.publisher, feed->joined,
 				  feed->options.topic_count) < wanted)
 		if (!wait_until(feed, PACE_SLEEP, clock_ns() + START_LOOK_MS * (uint64_t)NS_PER_MS))
@@ -191,9 +191,9 @@ static bool is_paced(struct feed *feed, const struct itch_message *message)
 	if (from_ns == FEED_FIRST_TRADE ? !is_trade(message) : message->time_ns < from_ns)
 		return false;
 	feed->paced = true;
-	say(feed, TB_LOG_INFO, "paced from %02u:%02u:%02u on, message %llu",
-	    (unsigned int)(time_s / 3600), (unsigned int)(time_s / 60 % 60),
-	    (unsigned int)(time_s % 60), (unsigned long long)feed->message + 1);
+	feed_log(feed, TB_LOG_INFO, "paced from %02u:%02u:%02u on, message %llu",
+		 (unsigned int)(time_s / 3600), (unsigned int)(time_s / 60 % 60),
+		 (unsigned int)(time_s % 60), (unsigned long long)feed->message + 1);
 	return true;
 }
 
@@ -271,7 +271,8 @@ static void set_cpu(const struct feed *feed)
 	CPU_ZERO(&set);
 	CPU_SET((unsigned int)feed->options.cpu, &set);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
-		say(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any", feed->options.cpu);
+		feed_log(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any",
+			 feed->options.cpu);
 }
 
 static int run(struct feed *feed)
@@ -281,11 +282,11 @@ static int run(struct feed *feed)
 	if (!wait_for_subscribers(feed))
 		return -EINTR;
 	for (;;) {
-		say(feed, TB_LOG_INFO, "reads %s", feed->source->name);
+		feed_log(feed, TB_LOG_INFO, "reads %s", feed->source->name);
 		result = read_source(feed);
 		if (result == 0)
-			say(feed, TB_LOG_INFO, "read %llu messages, to the end",
-			    (unsigned long long)feed->message);
+			feed_log(feed, TB_LOG_INFO, "read %llu messages, to the end",
+				 (unsigned long long)feed->message);
 		if (result != 0 || feed->options.at_end != FEED_RESTART)
 			return result;
 		/* A source may be shorter than a batch. */
@@ -303,8 +304,8 @@ static void *thread_run(void *user)
 	set_cpu(feed);
 	feed->result = run(feed);
 	if (feed->result < 0 && feed->result != -EINTR)
-		say(feed, TB_LOG_ERROR, "%s; stopped after %llu messages", tb_error(),
-		    (unsigned long long)feed->message);
+		feed_log(feed, TB_LOG_ERROR, "%s; stopped after %llu messages", tb_error(),
+			 (unsigned long long)feed->message);
 	if (feed->result == -EINTR)
 		feed->result = 0;
 	for (size_t i = 0; i < feed->options.topic_count; i++)

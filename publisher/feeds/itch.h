@@ -170,7 +170,7 @@
 #define ITCH_STRUCT_INT(type, name, offset)   type name;
 #define ITCH_STRUCT_CODE(name, offset)        char name;
 #define ITCH_STRUCT_TEXT(name, offset, bytes) char name[bytes];
-#define ITCH_STRUCT(code, length, member, fields, words)                                           \
+#define ITCH_STRUCT(code, length, member, fields, name)                                            \
 	struct itch_##member {                                                                     \
 		fields(ITCH_STRUCT_INT, ITCH_STRUCT_CODE, ITCH_STRUCT_TEXT)                        \
 	};
@@ -182,7 +182,7 @@ struct itch_message {
 	uint16_t tracking;
 	uint64_t time_ns; /* since midnight */
 	union {
-#define ITCH_MEMBER(code, length, member, fields, words) struct itch_##member member;
+#define ITCH_MEMBER(code, length, member, fields, name) struct itch_##member member;
 		ITCH_TYPES(ITCH_MEMBER)
 #undef ITCH_MEMBER
 	};

@@ -27,8 +27,8 @@ const char *const market_selects[MARKET_SELECTS] = { "quote", "trade", "depth10"
 						     "imbalance" };
 
 static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
-#define TYPE(code, length, member, fields, words) { words, "messages", "messages of this type" },
-#define OTHER(what, name, unit, meaning)          { name, unit, meaning },
+#define TYPE(code, length, member, fields, name) { name, "messages", "messages of this type" },
+#define OTHER(what, name, unit, meaning)         { name, unit, meaning },
 	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
 };
 
@@ -443,7 +443,7 @@ static void malformed(struct market *market, int result, uint64_t offset)
 	count(market, result == -ENOMSG     ? MARKET_COUNTER_UNKNOWN_TYPE
 		      : result == -EMSGSIZE ? MARKET_COUNTER_WRONG_LENGTH
 					    : MARKET_COUNTER_BAD_VALUE);
-	if (market->malformed++ < MARKET_MALFORMED_TOLD && market->options.malformed)
+	if (market->malformed++ < MARKET_MALFORMED_REPORTED && market->options.malformed)
 		market->options.malformed(market->options.user, offset, tb_error());
 }
 

@@ -58,13 +58,13 @@ struct market_output {
 	uint8_t kind; /* enum tb_kind */
 };
 
-#define MARKET_MALFORMED_TOLD 8 /* malformed messages that are told; all are counted */
+#define MARKET_MALFORMED_REPORTED 8 /* malformed messages that are told; all are counted */
 
 struct market_options {
 	uint32_t wanted;      /* bits 1 << enum market_select: what output is called for */
 	uint64_t midnight_ns; /* of the messages' day, nanoseconds since 1970 UTC */
 	void (*output)(void *user, const struct market_output *);
-	void (*malformed)(void *user, uint64_t offset, const char *words); /* or NULL */
+	void (*malformed)(void *user, uint64_t offset, const char *message); /* or NULL */
 	void *user;
 };
 
@@ -103,7 +103,7 @@ const struct tb_counter *market_counter_table(size_t *count);
 	X(SYMBOLS, "symbols", "symbols", "symbols with a name now")
 
 enum market_counter {
-#define MARKET_TYPE_COUNTER(code, length, member, fields, words) MARKET_COUNTER_##member,
+#define MARKET_TYPE_COUNTER(code, length, member, fields, name) MARKET_COUNTER_##member,
 	ITCH_TYPES(MARKET_TYPE_COUNTER)
 #undef MARKET_TYPE_COUNTER
 #define MARKET_OTHER_COUNTER(what, name, unit, meaning) MARKET_COUNTER_##what,

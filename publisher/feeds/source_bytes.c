@@ -19,13 +19,13 @@
 #include "bus/error.h"
 #include "tickbus/error.h"
 
-#define RAW_BYTES   131072
-#define WORDS_BYTES 2048 /* all that tb_error() may give */
+#define RAW_BYTES     131072
+#define MESSAGE_BYTES 2048 /* all that tb_error() may give */
 
 struct source_bytes {
 	int fd;
 	int error; /* the -errno that stays, and its words */
-	char words[WORDS_BYTES];
+	char message[MESSAGE_BYTES];
 	bool raw_end;       /* the file was read to its end */
 	bool inside;        /* a gzip member or zstd frame has begun and not ended */
 	bool more;          /* the decoder may hold bytes that had no room */
@@ -48,12 +48,12 @@ __attribute__((format(printf, 3, 4))) static int fail(struct source_bytes *bytes
 	va_start(args, format);
 	bytes->error = error_setv(code, format, args);
 	va_end(args);
-	snprintf(bytes->words, sizeof(bytes->words), "%s", tb_error());
+	snprintf(bytes->message, sizeof(bytes->message), "%s", tb_error());
 	return bytes->error;
 }
 
 /* Where the next raw byte is in the file. */
-static unsigned long long place(const struct source_bytes *bytes)
+static unsigned long long position(const struct source_bytes *bytes)
 {
 	return bytes->raw_total - (bytes->raw_count - bytes->raw_next);
 }
@@ -72,7 +72,7 @@ static int fill(struct source_bytes *bytes)
 			return 0; /* what was read comes first; the next call meets the error */
 		if (count < 0)
 			return fail(bytes, errno, "reading at byte %llu of the file: %s",
-				    place(bytes), strerror(errno));
+				    position(bytes), strerror(errno));
 		bytes->raw_end = count == 0;
 		bytes->raw_count += (size_t)count;
 		bytes->raw_total += (size_t)count;
@@ -80,7 +80,7 @@ static int fill(struct source_bytes *bytes)
 	if (!bytes->raw_count && bytes->raw_total < bytes->size)
 		return fail(bytes, EBADMSG,
 			    "the file ends at byte %llu, expected %llu bytes as when it was opened",
-			    place(bytes), (unsigned long long)bytes->size);
+			    position(bytes), (unsigned long long)bytes->size);
 	return 0;
 }
 
@@ -99,7 +99,7 @@ static int feed(struct source_bytes *bytes, const char *format)
 	if (bytes->inside)
 		return fail(bytes, EBADMSG,
 			    "the file ends at byte %llu in the middle of %s data, expected more",
-			    place(bytes), format);
+			    position(bytes), format);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ static ssize_t gzip_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 		fail(bytes, ENOMEM, "no memory to decompress");
 	} else if (result != Z_OK && result != Z_BUF_ERROR) {
 		fail(bytes, EBADMSG, "gzip data, bad before byte %llu of the file: %s",
-		     place(bytes), gzip->msg ? gzip->msg : "needs a dictionary");
+		     position(bytes), gzip->msg ? gzip->msg : "needs a dictionary");
 	}
 	return (ssize_t)(size - gzip->avail_out);
 }
@@ -152,7 +152,7 @@ static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 	bytes->raw_next = in.pos;
 	if (ZSTD_isError(result))
 		fail(bytes, EBADMSG, "zstd data, bad before byte %llu of the file: %s",
-		     place(bytes), ZSTD_getErrorName(result));
+		     position(bytes), ZSTD_getErrorName(result));
 	bytes->inside = result != 0;
 	bytes->more = out.pos == size && result != 0;
 	return (ssize_t)out.pos;
@@ -262,7 +262,7 @@ fail:
 
 ssize_t source_bytes_read(struct source_bytes *bytes, uint8_t *to, size_t size)
 {
-	return bytes->error ? error_set(-bytes->error, "%s", bytes->words)
+	return bytes->error ? error_set(-bytes->error, "%s", bytes->message)
 			    : bytes->read(bytes, to, size);
 }
 

@@ -76,7 +76,7 @@ void synthetic_market_add(struct synthetic_market *market, struct synthetic_symb
 	memcpy(add->stock, symbol->name, sizeof(add->stock));
 	if (message.type == 'F')
 		memcpy(add->mpid, synthetic_market_maker(market), sizeof(add->mpid));
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	synthetic_book_insert(symbol, side, order);
 	market->live++;
 }
@@ -89,7 +89,7 @@ void synthetic_market_delete(struct synthetic_market *market, struct synthetic_s
 		.deleted = { symbol->orders[side][index].ref },
 	};
 
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	synthetic_book_remove(symbol, side, index);
 	market->live--;
 }
@@ -109,7 +109,7 @@ void synthetic_market_imbalance(struct synthetic_market *market, struct syntheti
 	imbalance->far_price = imbalance->near_price = imbalance->reference_price = price;
 	imbalance->cross = cross;
 	imbalance->variation = 'L';
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 }
 
 void synthetic_market_cross(struct synthetic_market *market, const struct synthetic_symbol *symbol,
@@ -122,7 +122,7 @@ void synthetic_market_cross(struct synthetic_market *market, const struct synthe
 	message.cross.price = synthetic_book_middle(symbol);
 	message.cross.match = ++market->last_match;
 	message.cross.cross = cross;
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 }
 
 void synthetic_market_broken(struct synthetic_market *market, const struct synthetic_symbol *symbol,
@@ -130,7 +130,7 @@ void synthetic_market_broken(struct synthetic_market *market, const struct synth
 {
 	struct itch_message message = { .type = 'B', .broken = { match } };
 
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 }
 
 static bool play_turn(struct synthetic_market *market, struct synthetic_symbol *symbol)
@@ -156,7 +156,7 @@ static bool play_replace(struct synthetic_market *market, struct synthetic_symbo
 	message.replace.new_reference = order.ref;
 	message.replace.shares = order.shares;
 	message.replace.price = order.price * 100;
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	synthetic_book_remove(symbol, side, index);
 	synthetic_book_insert(symbol, side, order);
 	return true;
@@ -177,7 +177,7 @@ static bool play_cancel(struct synthetic_market *market, struct synthetic_symbol
 		message.cancel.reference = order->ref;
 		message.cancel.shares = SYNTHETIC_LOT * (1 + below(market, lots - 1));
 		order->shares -= message.cancel.shares;
-		synthetic_tape_say(&market->tape, symbol->locate, &message);
+		synthetic_tape_put(&market->tape, symbol->locate, &message);
 		return true;
 	}
 	return false;
@@ -195,7 +195,7 @@ static bool play_hidden(struct synthetic_market *market, struct synthetic_symbol
 	memcpy(message.trade.stock, symbol->name, sizeof(message.trade.stock));
 	message.trade.price = synthetic_book_middle(symbol);
 	message.trade.match = ++market->last_match;
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	return true;
 }
 
@@ -230,7 +230,7 @@ static void execute(struct synthetic_market *market, struct synthetic_symbol *sy
 		message.executed.shares = shares;
 		message.executed.match = ++market->last_match;
 	}
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	order->shares -= shares;
 	if (!order->shares) {
 		synthetic_book_remove(symbol, side, 0);

@@ -21,6 +21,6 @@ struct synthetic_tape {
 };
 
 /* Says it now, about the symbol of that locate (0: about none); the clock goes on. */
-void synthetic_tape_say(struct synthetic_tape *, uint16_t locate, struct itch_message *);
+void synthetic_tape_put(struct synthetic_tape *, uint16_t locate, struct itch_message *);
 
 #endif

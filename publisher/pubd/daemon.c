@@ -37,17 +37,17 @@ struct daemon {
 	struct feed **feeds;       /* as in the settings; NULL: not opened */
 };
 
-static void daemon_log(void *user, enum tb_log_level level, const char *words)
+static void daemon_log(void *user, enum tb_log_level level, const char *text)
 {
-	log_write(user, (enum log_level)level, "%s", words);
+	log_write(user, (enum log_level)level, "%s", text);
 }
 
-static void feed_log(void *user, enum tb_log_level level, const char *words)
+static void feed_log(void *user, enum tb_log_level level, const char *text)
 {
 	struct daemon *daemon = user;
 
 	pthread_mutex_lock(&daemon->lines);
-	log_write(daemon->log, (enum log_level)level, "%s", words);
+	log_write(daemon->log, (enum log_level)level, "%s", text);
 	pthread_mutex_unlock(&daemon->lines);
 }
 
@@ -176,7 +176,7 @@ static int feeds_start(struct daemon *daemon)
 }
 
 /* Memory takes its time: who waits for the bus meanwhile can see how much of it. */
-static void sizes_tell(const struct daemon *daemon)
+static void sizes_log(const struct daemon *daemon)
 {
 	const struct settings *settings = daemon->settings;
 	uint64_t bytes = 0;
@@ -195,7 +195,7 @@ static int feeds_open(struct daemon *daemon, int done_fd)
 	size_t made = 0;
 	int result = 0;
 
-	sizes_tell(daemon);
+	sizes_log(daemon);
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++) {
 		const size_t first = made;
 

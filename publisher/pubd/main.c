@@ -42,9 +42,9 @@ static const char help[] = "usage: pubd FILE\n"
 			   "SIGTERM and SIGINT end it cleanly; SIGHUP reopens the log file.\n"
 			   "Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
 
-static int say(const char *words)
+static int text_print(const char *text)
 {
-	if (fputs(words, stdout) != EOF && fflush(stdout) == 0)
+	if (fputs(text, stdout) != EOF && fflush(stdout) == 0)
 		return EXIT_DONE;
 	fprintf(stderr, "pubd: standard output: %s\n", strerror(errno));
 	return EXIT_FAILED;
@@ -71,9 +71,9 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 			*mode = MODE_PRINT; /* which checks as well */
 			break;
 		case 'h':
-			return say(help);
+			return text_print(help);
 		case 'v':
-			return say("pubd " TICKBUS_VERSION "\n");
+			return text_print("pubd " TICKBUS_VERSION "\n");
 		default:
 			fputs(help, stderr);
 			return EXIT_SETTINGS;

@@ -557,10 +557,10 @@ Test(market, malformed_messages_are_counted_the_first_ones_told_and_none_has_an_
 		send(directory);
 		cr_assert_eq(counter(MARKET_COUNTER_BAD_VALUE), ++bad);
 	}
-	cr_assert_eq(told, MARKET_MALFORMED_TOLD);
+	cr_assert_eq(told, MARKET_MALFORMED_REPORTED);
 	for (unsigned i = 0; i < 100; i++)
 		send_bytes(unknown, sizeof(unknown), i);
-	cr_assert_eq(told, MARKET_MALFORMED_TOLD);
+	cr_assert_eq(told, MARKET_MALFORMED_REPORTED);
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_TYPE), 101);
 	cr_assert_eq(counter(MARKET_COUNTER_WRONG_LENGTH), 2);
 	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
