@@ -34,8 +34,10 @@ static const struct knob {
 	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
 	{ "notices", offsetof(struct address, notices), 0, 1, 1 },
 	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
-	{ "batch_bytes", offsetof(struct address, batch_bytes), 8192, 16777216, 0 },
-	{ "read_bytes", offsetof(struct address, read_bytes), 64, 16777216, 0 },
+	{ "batch_bytes", offsetof(struct address, batch_bytes), BOUND_BATCH_BYTES_MIN,
+	  BOUND_BATCH_BYTES_MAX, 0 },
+	{ "read_bytes", offsetof(struct address, read_bytes), LINE_BYTES, BOUND_BATCH_BYTES_MAX,
+	  0 },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
 

@@ -8,6 +8,8 @@
 #define BOUND_TEXT(number)  BOUND_TEXT_(number)
 #define BOUND_TEXT_(number) #number
 
+#define BOUND_NAME_MAX 63 /* bytes in the name of a bus, a feed or a realm */
+
 /* A bus */
 #define BOUND_STALE_MS_MIN       20
 #define BOUND_STALE_MS_MAX       60000
@@ -39,6 +41,14 @@
 #define BOUND_SLOTS           65536
 #define BOUND_INSTRUMENTS_MAX 1048576
 #define BOUND_INSTRUMENTS     16384
+
+/* A synthetic feed */
+#define BOUND_SYNTHETIC_SYMBOLS_MAX 65535
+#define BOUND_SYNTHETIC_RATE_MAX    10000000 /* messages per second */
+#define BOUND_SYNTHETIC_SECONDS_MAX 23400    /* a trading day */
+#define BOUND_SYNTHETIC_BURST_MIN   10
+#define BOUND_SYNTHETIC_BURST_MAX   100
+#define BOUND_SYNTHETIC_BURST       20
 
 /* A subscriber */
 #define BOUND_CONNECT_MS_MAX   60000

@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bus/bounds.h"
 #include "bus/fabric.h"
 #include "bus/region.h"
 
@@ -41,9 +42,9 @@
 #define CONTROL_WORDS_MAX        800 /* the text of a refusal */
 #define CONTROL_SCHEMA_MAX       65536
 #define CONTROL_SCHEMA_PART      896
-#define CONTROL_NAME_MAX         63 /* schema, bus and feed names */
-#define CONTROL_TOPICS_PAGE      4  /* topics in one message */
-#define CONTROL_COUNTERS_PAGE    14 /* counters in one message */
+#define CONTROL_NAME_MAX         BOUND_NAME_MAX /* schema, bus and feed names */
+#define CONTROL_TOPICS_PAGE      4              /* topics in one message */
+#define CONTROL_COUNTERS_PAGE    14             /* counters in one message */
 #define CONTROL_COUNTER_NAME_MAX 39
 #define CONTROL_COUNTER_UNIT_MAX 11
 #define CONTROL_UNPUBLISHED_PAGE 24

@@ -7,8 +7,6 @@
 
 #include "tickbus/error.h"
 
-#define ERROR_BYTES 2048
-
 static _Thread_local char message[ERROR_BYTES];
 
 int error_setv(int code, const char *format, va_list args)

@@ -6,6 +6,8 @@
 
 #include <stdarg.h>
 
+#define ERROR_BYTES 2048 /* of the longest message, with its NUL */
+
 /* Keeps the message and returns -code, so that a failure is one line: return error_set(EINVAL,
  * ...). */
 int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

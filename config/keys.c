@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys from the file into structures. */
+/* Reads keys of the file into structures. */
 #include "config/keys.h"
 
 #include <assert.h>
@@ -138,8 +138,8 @@ static void value_read(struct reading *reading, const struct located_node *node,
 	}
 }
 
-/* What is read where a key is missing: the default, or nothing, whose error is that of the kind.
- * It has the place of the mapping. */
+/* Reads a missing key: its default, or an empty value, for which the key's kind reports the error.
+ * The error's position is that of the mapping. */
 static void usual_read(struct reading *reading, const struct located_node *mapping,
 		       const struct key *key, void *field)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of settings: blocks that are freed together. */
+/* Memory of settings: blocks that are freed together. */
 #include "config/reading.h"
 
 #include <stdarg.h>

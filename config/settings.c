@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings: what their tables of keys say, and what holds between them. Schemas and feeds are
- * read before the topics that name them. */
+/* Reads the settings: the tables of keys, then the rules between keys. Schemas and feeds are read
+ * before the topics that name them. */
 #include "config/settings.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 
 #define FOUND_MAX 80
 
-/* A feed's keys beside those of every feed. */
+/* The keys of each type of feed, besides those of every feed. */
 static const struct key *const further_keys[] = {
 	[SETTINGS_ITCH50] = tables_itch50,
 	[SETTINGS_SYNTHETIC] = tables_synthetic,
 };
 
-/* A list of the file, with as many entries as there may be; NULL with an error. */
+/* A list of the file with 1 to max entries; otherwise NULL and an error. */
 static const struct located_node *section(struct reading *reading, const struct located_node *root,
 					  const char *key, const char *expected, uint32_t max)
 {
@@ -55,7 +55,7 @@ static void expect_new_name(struct reading *reading, const struct located_node *
 	}
 }
 
-/* A schema's own errors, each with its own place. */
+/* Adds a schema's own errors, each with its own position. */
 static void errors_pass_on(struct reading *reading, const char *lines)
 {
 	while (*lines) {
@@ -82,7 +82,7 @@ static void schema_read(struct reading *reading, const struct located_node *node
 
 	if (!located_string(&reading->errors, node, 1, PATH_MAX, &text))
 		return;
-	/* What looks like a name is not searched for as a file. */
+	/* A text that looks like a name is not opened as a file. */
 	if (!is_built_in(text) && !strpbrk(text, "./")) {
 		located_error(&reading->errors, node,
 			      "found %s, expected a built-in schema or the path of a .yaml file",
@@ -132,7 +132,7 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 	if (feed->type) {
 		tables[1] = further_keys[feed->type];
 	} else {
-		/* The type is wrong: keys of any type are known. */
+		/* The type is wrong: keys of every type are accepted. */
 		tables[1] = tables_itch50;
 		tables[2] = tables_synthetic;
 	}
@@ -164,7 +164,7 @@ static void feeds_read(struct reading *reading, const struct located_node *root)
 	}
 }
 
-/* The memory it takes, by the same arithmetic that will lay it out. */
+/* The memory that the topic needs, computed like its layout. */
 static void topic_measure(struct reading *reading, const struct located_node *node,
 			  struct settings_topic *topic)
 {
@@ -185,7 +185,7 @@ static void topic_measure(struct reading *reading, const struct located_node *no
 		topic->bytes = layout.bytes;
 }
 
-/* What the groups of topics are measured by. */
+/* The bus's own groups, against which groups of topics are checked. */
 static void networks_read(struct reading *reading)
 {
 	const struct settings_bus *bus = &reading->settings->bus;
@@ -248,7 +248,7 @@ static void topics_read(struct reading *reading, const struct located_node *root
 	}
 }
 
-/* A ticket that was forgotten must not open a realm to everyone: the one that needs none has a name
+/* A forgotten ticket must not open a realm to all clients. So the realm without a ticket has a name
  * of its own. */
 static void expect_ticket(struct reading *reading, const struct located_node *node,
 			  const struct settings_realm *realm)
@@ -279,7 +279,7 @@ static void expect_ticket(struct reading *reading, const struct located_node *no
 				      other->name ? other->name : "?");
 }
 
-/* After the topics, which their patterns are of. */
+/* Read after the topics, since its patterns must match them. */
 static void realms_read(struct reading *reading, const struct located_node *root)
 {
 	struct settings *settings = reading->settings;
@@ -305,7 +305,7 @@ static void realms_read(struct reading *reading, const struct located_node *root
 	}
 }
 
-/* The folder of the file, absolute, so that printed settings mean the same anywhere. */
+/* The folder of the file, absolute, so that printed settings mean the same in any folder. */
 static bool folder_find(struct reading *reading, const char *path)
 {
 	char *copy = strdup(path), *folder = copy ? realpath(dirname(copy), NULL) : NULL;

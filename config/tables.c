@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every key that there is: its kind, its bounds, its default. Keys are read in this order. */
+/* All keys: kind, bounds, default. Keys are read in this order. */
 #include "config/tables.h"
 
 #include "bus/bounds.h"
+
+#define MESSAGES_MAX ((int64_t)BOUND_SYNTHETIC_RATE_MAX * BOUND_SYNTHETIC_SECONDS_MAX)
 
 #define FIELD(type, member)                                                                        \
 	.offset = offsetof(struct type, member), .bytes = sizeof(((struct type *)0)->member)
@@ -87,16 +89,16 @@ const struct key tables_itch50[] = {
 	{ 0 },
 };
 
-/* The date is fixed by default, so that the same seed gives the same records on any day. Limits are
- * those of the exchange: its trading day has 23,400 seconds. What it takes for symbols and rate
- * depends on the messages, so it is left to it. */
+/* The default date is fixed, so that a seed gives the same records on any day. The exchange chooses
+ * symbols and rate from the messages if they are not given. */
 const struct key tables_synthetic[] = {
 	{ "seed", KEY_INTEGER, FEED(seed), .high = INT64_MAX, .usual = "1" },
-	{ "symbols", KEY_INTEGER, FEED(symbols), .low = 1, .high = 65535, .optional = true },
-	{ "messages", KEY_INTEGER, FEED(messages), .low = 1, .high = 234000000000, .optional = true },
-	{ "seconds", KEY_INTEGER, FEED(seconds), .low = 1, .high = 23400, .optional = true },
-	{ "rate", KEY_INTEGER, FEED(rate), .low = 1, .high = 10000000, .optional = true },
-	{ "burst", KEY_INTEGER, FEED(burst), .low = 10, .high = 100, .usual = "20" },
+	{ "symbols", KEY_INTEGER, FEED(symbols), .low = 1, .high = BOUND_SYNTHETIC_SYMBOLS_MAX, .optional = true },
+	{ "messages", KEY_INTEGER, FEED(messages), .low = 1, .high = MESSAGES_MAX, .optional = true },
+	{ "seconds", KEY_INTEGER, FEED(seconds), .low = 1, .high = BOUND_SYNTHETIC_SECONDS_MAX, .optional = true },
+	{ "rate", KEY_INTEGER, FEED(rate), .low = 1, .high = BOUND_SYNTHETIC_RATE_MAX, .optional = true },
+	{ "burst", KEY_INTEGER, FEED(burst), .low = BOUND_SYNTHETIC_BURST_MIN, .high = BOUND_SYNTHETIC_BURST_MAX,
+	  .usual = BOUND_TEXT(BOUND_SYNTHETIC_BURST) },
 	{ "date", KEY_TEXT, FEED(date), .form = &forms_date, .usual = "2020-01-02" },
 	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .usual = "America/New_York" },
 	{ 0 },

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "bus/bounds.h"
+
 /* The lower-case words of C and C++ that no member of a struct can be called, and the macros of
  * Linux compilers and headers that would replace it. */
 static const char *const reserved_in_c[] = {
@@ -135,7 +137,8 @@ const char *names_check(const char *name)
 
 	if (length < 1 || length > TB_SCHEMA_NAME_MAX || name[0] < 'a' || name[0] > 'z' ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)
-		return "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter";
+		return "a name of 1 to " BOUND_TEXT(
+			TB_SCHEMA_NAME_MAX) " of a-z, 0-9 and _ that begins with a letter";
 	if (NAMES_IN(name, reserved_in_c))
 		return "a name that is no keyword of C or C++";
 	return NULL;

@@ -22,10 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bus/bounds.h"
 #include "bus/error.h"
 #include "config/yaml/located.h"
-
-#define MESSAGE_MAX 2047 /* bytes that tb_error() gives */
 
 static const char *const schema_keys[] = { "name", "version", "doc", "fields", NULL };
 static const char *const field_keys[] = { "name", "type", "doc", "role", "fields", NULL };
@@ -309,10 +308,11 @@ static void read_schema(struct reading *reading, const struct located_node *root
 	schema->name = read_name(reading,
 				 located_need(&reading->errors, root, "name", "the schema's name"),
 				 names_check);
-	if (located_integer(&reading->errors,
-			    located_need(&reading->errors, root, "version",
-					 "a whole number from 1 to 65535"),
-			    1, SCHEMA_VERSION_MAX, &version))
+	if (located_integer(
+		    &reading->errors,
+		    located_need(&reading->errors, root, "version",
+				 "a whole number from 1 to " BOUND_TEXT(SCHEMA_VERSION_MAX)),
+		    1, SCHEMA_VERSION_MAX, &version))
 		schema->version = (uint32_t)version;
 	schema->doc = read_doc(reading, located_get(root, "doc"));
 	list = located_need(&reading->errors, root, "fields", "a list of fields");
@@ -327,7 +327,7 @@ static void read_schema(struct reading *reading, const struct located_node *root
 /* As many errors as tb_error() has room for, a line each, and how many more there are. */
 static int errors_set(const struct reading *reading)
 {
-	const size_t room = MESSAGE_MAX - sizeof("and 4294967295 more errors");
+	const size_t room = ERROR_BYTES - 1 - sizeof("and 4294967295 more errors");
 	const char *text = reading->errors.text ? reading->errors.text : "";
 	const int code = reading->errors.no_memory ? ENOMEM : EINVAL;
 	unsigned int shown = 0;

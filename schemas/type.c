@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "bus/bounds.h"
+
+#define DECIMAL_SCALE_MAX 18
+
 static const struct {
 	const char *name;
 	const char *c_name;
@@ -96,15 +100,16 @@ const char *type_parse(const char *text, struct tb_field *field)
 	field->array = 0;
 	if (field->type == TB_TYPE_CHAR &&
 	    !type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->bytes))
-		return "char[1] to char[4064]";
+		return "char[1] to char[" BOUND_TEXT(TB_PAYLOAD_MAX) "]";
 	if (field->type == TB_TYPE_PAD && !type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->bytes))
-		return "pad[1] to pad[4064]";
-	if (field->type == TB_TYPE_DECIMAL64 && !type_number(&at, "()", 0, 18, &scale))
-		return "decimal64(0) to decimal64(18)";
+		return "pad[1] to pad[" BOUND_TEXT(TB_PAYLOAD_MAX) "]";
+	if (field->type == TB_TYPE_DECIMAL64 &&
+	    !type_number(&at, "()", 0, DECIMAL_SCALE_MAX, &scale))
+		return "decimal64(0) to decimal64(" BOUND_TEXT(DECIMAL_SCALE_MAX) ")";
 	field->scale = (uint8_t)scale;
 	if (field->type == TB_TYPE_GROUP || (*at && field->type != TB_TYPE_PAD)) {
 		if (!type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->count))
-			return "[1] to [4064] for an array";
+			return "[1] to [" BOUND_TEXT(TB_PAYLOAD_MAX) "] for an array";
 		field->array = 1;
 	}
 	return *at ? "nothing after the type" : NULL;

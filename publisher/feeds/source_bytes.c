@@ -19,13 +19,12 @@
 #include "bus/error.h"
 #include "tickbus/error.h"
 
-#define RAW_BYTES     131072
-#define MESSAGE_BYTES 2048 /* all that tb_error() may give */
+#define RAW_BYTES 131072
 
 struct source_bytes {
 	int fd;
 	int error; /* the -errno that stays, and its words */
-	char message[MESSAGE_BYTES];
+	char message[ERROR_BYTES];
 	bool raw_end;       /* the file was read to its end */
 	bool inside;        /* a gzip member or zstd frame has begun and not ended */
 	bool more;          /* the decoder may hold bytes that had no room */

@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bus/bounds.h"
+
 /* 0 is the default everywhere but for the seed, where it is a seed like any other. */
 struct synthetic_settings {
 	uint64_t seed;
@@ -37,11 +39,11 @@ struct synthetic_settings {
 
 /* Without a limit one day follows the other; the clock then begins again, order references and
  * match numbers go on. */
-#define SYNTHETIC_DAY_SECONDS 23400
-#define SYNTHETIC_RATE_MAX    10000000
-#define SYNTHETIC_SYMBOLS_MAX 65535
-#define SYNTHETIC_BURST_MIN   10
-#define SYNTHETIC_BURST_MAX   100
+#define SYNTHETIC_DAY_SECONDS BOUND_SYNTHETIC_SECONDS_MAX
+#define SYNTHETIC_RATE_MAX    BOUND_SYNTHETIC_RATE_MAX
+#define SYNTHETIC_SYMBOLS_MAX BOUND_SYNTHETIC_SYMBOLS_MAX
+#define SYNTHETIC_BURST_MIN   BOUND_SYNTHETIC_BURST_MIN
+#define SYNTHETIC_BURST_MAX   BOUND_SYNTHETIC_BURST_MAX
 
 struct synthetic;
 

@@ -9,7 +9,6 @@
 
 #define RATE         100000
 #define SYMBOLS      8000
-#define BURST        20
 #define PER_SYMBOL   64  /* messages, where the number of symbols is not given */
 #define LEAST        512 /* messages in which all types find their place */
 #define LEAST_SYMBOL 8   /* and so many more for each symbol */
@@ -30,7 +29,7 @@ static void fill_in(struct synthetic_settings *settings)
 						    : (uint32_t)((expected - LEAST) / PER_SYMBOL);
 	}
 	if (!settings->burst)
-		settings->burst = BURST;
+		settings->burst = BOUND_SYNTHETIC_BURST;
 }
 
 static int check_ranges(const struct synthetic_settings *settings)
