@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in schemas: their texts are part of the library, so no installed file is needed. */
+/* The built-in schemas. Their texts are part of the library, so no file needs to be installed. */
 #include "schemas/builtin.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
 	return result == -ENOENT ? builtin_not_found(name_or_path, result) : result;
 }
 
-/* The structs of built-in schemas belong to tickbus and are called so; a user's are the user's. */
+/* Structs of built-in schemas have the prefix "tb_"; structs of a user's schema have no prefix. */
 TB_API char *tb_schema_header(const struct tb_schema *schema)
 {
 	const struct builtin *builtin = builtin_find(schema->name);

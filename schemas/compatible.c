@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a program written for one schema may read records of another.
+/* Checks whether a program written for one schema may read records of another.
  *
- * It may if the fields are the same, or if the publisher's version is newer and begins with all of
- * the subscriber's fields. A version number that stands for two sets of fields is refused like any
- * other difference: who appends a field counts the version up. */
+ * It may if the fields are equal. It also may if the publisher's version is newer and begins with
+ * all fields of the subscriber's. Equal version numbers with different fields are refused: a schema
+ * that gains a field gets a higher version. */
 #include "schemas/schema.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static bool same_field(const struct tb_field *a, const struct tb_field *b)
 	       a->array == b->array && !strcmp(a->role, b->role);
 }
 
-/* The number of equal fields both begin with; `where` tells of the first that is not. */
+/* The number of equal fields that both begin with; `where` describes the first difference. */
 static size_t compare(const struct tb_field *a, size_t a_count, const struct tb_field *b,
 		      size_t b_count, const char *group, struct difference *where)
 {

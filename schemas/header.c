@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints a schema as a C header that C11 and C++17 compile without a warning: a struct with the
- * payload's layout, assertions that it has it, and constants. */
+/* Prints a schema as a C header, which C11 and C++17 compile without a warning. It has a struct
+ * with the payload's layout, assertions of that layout, and constants. */
 #include "schemas/schema.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static struct upper upper(const char *name)
 	return result;
 }
 
-/* A doc line must not end the comment it stands in, nor seem to begin another. */
+/* Keeps a doc line from ending its comment, or from seeming to begin another. */
 static void print_doc(FILE *file, const char *doc)
 {
 	for (; *doc; doc++) {
@@ -98,7 +98,7 @@ static void print_member(const struct header *header, const struct tb_field *fie
 	fputs(";\n", file);
 }
 
-/* group "": the payload itself. */
+/* group "": the payload. */
 static void print_struct(const struct header *header, const char *group,
 			 const struct tb_field *fields, size_t count, uint32_t bytes)
 {

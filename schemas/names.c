@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names a schema may use: what C and C++ programs, CSV columns and JSON keys can all bear. */
+/* Names that a schema may use: valid in C and C++ programs, as CSV columns and as JSON keys. */
 #include "schemas/schema.h"
 
 #include <stdbool.h>
@@ -7,8 +7,8 @@
 
 #include "bus/bounds.h"
 
-/* The lower-case words of C and C++ that no member of a struct can be called, and the macros of
- * Linux compilers and headers that would replace it. */
+/* Lower-case keywords of C and C++, which cannot name a member of a struct. Then macros of Linux
+ * compilers and headers that would replace a member's name. */
 static const char *const reserved_in_c[] = {
 	/* C */
 	"auto",
@@ -116,7 +116,7 @@ static const char *const reserved_in_c[] = {
 	"unix",
 };
 
-/* What a row of every topic begins with, and what tells an event from a record. */
+/* Columns that every row begins with, and the names that mark events. */
 static const char *const reserved_in_rows[] = {
 	"sequence", "time_ns", "instrument", "kind", "topic", "event",
 };

@@ -138,7 +138,7 @@ static void read_group(struct reading *reading, const struct located_node *node,
 	field->member_count = (uint32_t)count;
 }
 
-/* The words of a field but its place. */
+/* Reads all of a field but its offset. */
 static bool read_field(struct reading *reading, const struct located_node *node,
 		       struct tb_field *field, bool member)
 {
@@ -177,7 +177,7 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 	return field->bytes > 0;
 }
 
-/* Gives a field its place behind `end`; the new end. */
+/* Sets a field's offset to `end`, and returns the new end. */
 static uint32_t offset_field(struct reading *reading, const struct located_node *node,
 			     struct tb_field *field, uint32_t end)
 {
@@ -213,7 +213,7 @@ static bool name_again(struct reading *reading, const struct located_node *node,
 	return false;
 }
 
-/* What a compiler would add behind the last field. */
+/* Requires the padding that a compiler would add after the last field. */
 static void expect_full(struct reading *reading, const struct located_node *owner,
 			const struct tb_field *fields, size_t count, uint32_t end)
 {
@@ -228,7 +228,7 @@ static void expect_full(struct reading *reading, const struct located_node *owne
 			      end, alignment, alignment - end % alignment);
 }
 
-/* The bytes of all; 0 with errors. What was allocated is in *fields in any case. */
+/* Returns the bytes of all fields; 0 with errors. *fields has what was allocated in any case. */
 static uint32_t read_fields(struct reading *reading, const struct located_node *list,
 			    const struct located_node *owner, struct tb_field **fields,
 			    size_t *count, bool members)
@@ -254,7 +254,7 @@ static uint32_t read_fields(struct reading *reading, const struct located_node *
 		if (!read_field(reading, node, field, members) ||
 		    name_again(reading, node, *fields, field))
 			continue;
-		/* Places behind a wrong field would all be wrong. */
+		/* After a wrong field, all offsets would be wrong. */
 		if (reading->errors.count == errors)
 			end = offset_field(reading, node, field, end);
 	}
@@ -324,7 +324,7 @@ static void read_schema(struct reading *reading, const struct located_node *root
 		make_text(reading, root);
 }
 
-/* As many errors as tb_error() has room for, a line each, and how many more there are. */
+/* Sets as many errors as tb_error() can hold, a line each, and the number of the others. */
 static int errors_set(const struct reading *reading)
 {
 	const size_t room = ERROR_BYTES - 1 - sizeof("and 4294967295 more errors");
@@ -345,7 +345,7 @@ static int errors_set(const struct reading *reading)
 			 reading->errors.count - shown);
 }
 
-/* Takes the document; keeps nothing of it. */
+/* Frees the document, and keeps no pointer into it. */
 static int read_document(struct tb_schema **result, struct located_document *document,
 			 struct reading *reading)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The canonical text, and the fingerprint over it.
+/* The canonical text, and its fingerprint.
  *
- * The fingerprint is XXH3-64, seed 0, of the canonical text without its `version` and `doc` lines:
- * what is left changes exactly when the meaning of some byte changes. Offsets need not be in it,
- * they follow from the types. */
+ * The fingerprint is XXH3-64, seed 0, of the canonical text without its `version` and `doc` lines.
+ * What remains changes exactly when the meaning of a byte changes. Offsets are left out, since they
+ * follow from the types. */
 #include "schemas/schema.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static void text_fields(FILE *file, const char *indent, const struct tb_field *f
 	}
 }
 
-/* all: with what changes no meaning. NULL: no memory. */
+/* all: with the lines that change no meaning. NULL: no memory. */
 static char *text_print(const struct tb_schema *schema, bool all, size_t *length)
 {
 	char *text = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for types: a name, what it needs in brackets, and "[n]" where it is an array.
+/* Texts of types: a name, its parameter in brackets, and "[n]" for an array.
  *
  *   i8 i16 i32 i64 u8 u16 u32 u64 f64 time   char[n]   decimal64(scale)   pad[n]   group[n]
  *
- * Words are read and written in one form only, so equal types have equal text. */
+ * A type has exactly one text, so equal types have equal texts. */
 #include "schemas/schema.h"
 
 #include <stdbool.h>
@@ -58,7 +58,7 @@ uint32_t type_alignment(const struct tb_field *field)
 	return alignment;
 }
 
-/* A number in brackets; one way to write it, so no leading zeros. */
+/* Parses a number in brackets. A number has one form: no leading zeros. */
 static bool type_number(const char **at, const char brackets[2], uint32_t low, uint32_t high,
 			uint32_t *value)
 {

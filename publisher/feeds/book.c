@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A side's levels are an array with the best at its end: most changes are there, where looking and
- * moving are short.
+/* The levels of a side are an array with the best level at its end. Most changes happen there,
+ * where searching and moving are short.
  *
- * B-I1  A level is there if and only if a live order has its price; its size and orders are their
- *       sums. */
+ * B-I1  A level exists if and only if a live order has its price. Its size and order count are sums
+ *       over those orders. */
 #include "publisher/feeds/book.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 #include "bus/error.h"
 
 #define LEVELS_FIRST 8
-#define NEAR         8 /* levels looked at one by one from the best, before a binary search */
+#define NEAR         8 /* levels searched one by one from the best, before a binary search */
 
 static_assert(sizeof(struct book_level) == 16, "compared bytewise: no padding");
 
@@ -49,8 +49,8 @@ void book_clear(struct book *book)
 	book->touched_count = 0;
 }
 
-/* Two are enough: an added order is of one symbol, a live one that goes first of one other, and a
- * replaced order is of the symbol of the new one. */
+/* At most two symbols change. An added order touches its own symbol, and the symbol of a live order
+ * that it replaces. A replaced order touches the symbol of the new order. */
 static void touch(struct book *book, uint16_t locate, uint32_t depth)
 {
 	for (unsigned i = 0; i < book->touched_count; i++) {
@@ -73,7 +73,7 @@ static uint32_t rank_of(const struct book_order *order)
 	return order->side == BOOK_BUY ? order->price : ~order->price;
 }
 
-/* The number of levels that are worse than rank: where it is, or would be. */
+/* The number of levels that are worse than rank: the index of its level, existing or not. */
 static uint32_t index_of(const struct book_side *side, uint32_t rank)
 {
 	uint32_t high = side->count, low = high > NEAR ? high - NEAR : 0;
@@ -126,7 +126,7 @@ static void enter(struct book *book, const struct book_order *order)
 	touch(book, order->locate, side->count - 1 - i);
 }
 
-/* Takes shares of an order off its level, and the order too when it is gone. */
+/* Takes an order's shares off its level, and removes the level if it has no order left. */
 static void leave(struct book *book, const struct book_order *order, uint32_t shares, bool gone)
 {
 	struct book_side *side = side_of(book, order);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* O-I1  Between the place an order's reference hashes to and the place it is in, no place is empty.
- */
+/* O-I1  Between the entry that a reference hashes to and the entry that holds it, no entry is
+ *       empty. */
 #include "publisher/feeds/book_orders.h"
 
 #include <assert.h>
@@ -83,8 +83,8 @@ int book_orders_reserve(struct book_orders *orders)
 	return 0;
 }
 
-/* Each order after the hole that may stand in it (its home is not behind the hole) moves there, and
- * leaves a hole itself: keeps O-I1 without a mark for removed orders. */
+/* Moves each later order that may stand in the hole into it (its home is not behind the hole),
+ * which makes the next hole. This keeps O-I1 without a mark for removed orders. */
 void book_orders_remove(struct book_orders *orders, struct book_order *order)
 {
 	size_t mask = orders->mask, hole = (size_t)(order - orders->entries);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RFC 8536. Data of version 2 and up comes twice, first with times of 32 bits, then of 64, and ends
- * with a rule between two newlines. Data of version 1 has the first part alone. */
+/* RFC 8536. Data of version 2 and up comes twice, first with times of 32 bits, then of 64 bits. It
+ * ends with a rule between two newlines. Data of version 1 has the first part only. */
 #include "publisher/feeds/day_zone.h"
 
 #include <endian.h>
@@ -49,7 +49,7 @@ static size_t body_bytes(const struct part *part)
 	       part->leaps * (part->time_bytes + 4) + part->isstd + part->isut;
 }
 
-/* Reads a part's header and sees to it that its body is there: 0 or -EBADMSG. */
+/* Reads a part's header and checks that its body is complete: 0 or -EBADMSG. */
 static int part_parse(struct part *part, const uint8_t *data, size_t size, size_t time_bytes)
 {
 	if (size < HEADER_BYTES || memcmp(data, "TZif", 4) != 0)
@@ -106,7 +106,7 @@ static int take_transitions(struct day_zone *zone, const struct part *part)
 	return 0;
 }
 
-/* "\nrule\n"; an empty one says that the last transition's offset stays. */
+/* "\nrule\n"; an empty rule means that the last transition's offset stays. */
 static int take_rule(struct day_zone *zone, const uint8_t *data, size_t size)
 {
 	const uint8_t *end = size > 1 && data[0] == '\n' ? memchr(data + 1, '\n', size - 1) : NULL;

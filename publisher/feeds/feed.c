@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* F-I1  Between two batches every record that was made is flushed.
- * F-I2  Each topic is flushed after each batch, and every touch_ms while the feed waits, whatever
- *       for: to a topic that has no new record this is the sign of life that keeps it from being
- *       stale. */
+/* F-I1  Between two batches every record made so far is flushed.
+ * F-I2  Each topic is flushed after each batch, and every touch_ms while the feed waits for any
+ *       reason. For a topic without a new record, this flush is the sign of life that keeps it from
+ *       being stale. */
 #include "publisher/feeds/feed.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define NS_PER_MS       1000000u
 #define START_LOOK_MS   10
 #define INSTRUMENT_NEW  (-1)
-#define INSTRUMENT_NONE (-2) /* no room for it */
+#define INSTRUMENT_NONE (-2) /* the topic has no room for it */
 
 struct output {
 	struct feed_topic to;
@@ -38,9 +38,9 @@ struct feed {
 	struct market *market;
 	struct source *source;
 	struct pace pace;
-	uint64_t message;  /* number of the message at hand, from 1 */
-	uint64_t now_ns;   /* of our clock, for the batch at hand; 0: not read yet */
-	int publish_error; /* of the message at hand */
+	uint64_t message;  /* number of the current message, from 1 */
+	uint64_t now_ns;   /* of clock_ns, for the current batch; 0: not read yet */
+	int publish_error; /* of the current message */
 	bool paced;        /* the pace has begun */
 	pthread_t thread;
 	bool started;
@@ -181,7 +181,7 @@ static bool is_trade(const struct itch_message *message)
 	       message->type == 'Q';
 }
 
-/* Whether the pace begins with this message, or has begun. */
+/* True if the pace begins with this message, or has begun. */
 static bool is_paced(struct feed *feed, const struct itch_message *message)
 {
 	const uint64_t from_ns = feed->options.from_ns, time_s = message->time_ns / 1000000000u;
@@ -211,7 +211,7 @@ static bool await_message(struct feed *feed, const struct source_message *raw)
 	return wait_until(feed, feed->options.wait, due_ns);
 }
 
-/* Reads the source to its end: 0, -EINTR when the feed is to end, or why it cannot go on. */
+/* Reads the source to its end: 0; -EINTR if the feed must end; or the error that stopped it. */
 static int read_source(struct feed *feed)
 {
 	struct source_message message;
@@ -242,7 +242,7 @@ static int read_source(struct feed *feed)
 	return result;
 }
 
-/* Everything empty, and the source from its begin. */
+/* Empties topics and books, and opens the source again. */
 static int begin_again(struct feed *feed)
 {
 	int result = 0;

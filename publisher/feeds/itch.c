@@ -11,8 +11,8 @@
 #define NAME(code, length, member, fields, name) { code, length, name },
 const struct itch_type itch_types[ITCH_TYPE_COUNT] = { ITCH_TYPES(NAME) };
 
-/* Every field list fills its message, and no message is longer than ITCH_LENGTH_MAX. Together with
- * ascending offsets (a wrong one would overlap) that leaves no byte unaccounted for. */
+/* Every field list fills its message, and no message is longer than ITCH_LENGTH_MAX. With ascending
+ * offsets (a wrong offset would overlap) every byte is accounted for. */
 #define BYTES_INT(type, name, offset)   +sizeof(type)
 #define BYTES_CODE(name, offset)        +1
 #define BYTES_TEXT(name, offset, bytes) +bytes
@@ -21,7 +21,7 @@ const struct itch_type itch_types[ITCH_TYPE_COUNT] = { ITCH_TYPES(NAME) };
 	static_assert(length <= ITCH_LENGTH_MAX, name);
 ITCH_TYPES(CHECK)
 
-/* One more than the place in itch_types; 0: no such type. */
+/* 1 + the index in itch_types; 0: unknown type. */
 enum {
 #define NUMBER(code, length, member, fields, name) NUMBER_##member,
 	ITCH_TYPES(NUMBER)

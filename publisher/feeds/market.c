@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* M-I1  Between messages, best and shown of every symbol are what its books show: one comparison
- *       after a message tells what it changed. */
+/* M-I1  Between messages, `best` and `shown` of every symbol equal its books. So one comparison
+ *       after a message finds what it changed. */
 #include "publisher/feeds/market.h"
 
 #include <assert.h>
@@ -32,13 +32,13 @@ static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
 	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
 };
 
-/* The best of one side; zeros where nobody is. */
+/* The best level of one side; zeros for an empty side. */
 struct best {
 	uint64_t size;
 	uint32_t price;
 };
 
-/* The ten best levels of both sides as they were given out last. */
+/* The ten best levels of both sides, as last given out. */
 struct shown {
 	uint32_t counts[2];
 	struct book_level levels[2][DEPTH];
@@ -46,21 +46,21 @@ struct shown {
 
 struct symbol {
 	char stock[ITCH_STOCK_BYTES];    /* as in messages */
-	char name[ITCH_STOCK_BYTES + 1]; /* "" until a message gave it */
+	char name[ITCH_STOCK_BYTES + 1]; /* "" until a message gives it */
 	struct best best[2];
-	struct shown *shown; /* where depth10 is wanted and there was a level */
+	struct shown *shown; /* set if depth10 is wanted and the symbol had a level */
 };
 
 struct market {
 	struct market_options options;
 	struct book book;
 	struct symbol *symbols; /* MARKET_SYMBOLS */
-	uint64_t now_ns;        /* of the message at hand */
+	uint64_t now_ns;        /* of the current message */
 	uint64_t malformed;
 	uint64_t counters[MARKET_COUNTER_COUNT];
 };
 
-/* Other threads read counters: each is one word, stored whole. */
+/* Other threads read counters: each is a word, stored whole. */
 static void set(struct market *market, unsigned counter, uint64_t value)
 {
 	__atomic_store_n(&market->counters[counter], value, __ATOMIC_RELAXED);
@@ -129,7 +129,7 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 	give(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
 }
 
-/* Takes over the ten best levels of a side; whether they are others. */
+/* Copies the ten best levels of a side; true if they changed. */
 static bool show(struct shown *shown, unsigned i, const struct book_side *side)
 {
 	uint32_t levels = side->count < DEPTH ? side->count : DEPTH;
@@ -177,7 +177,7 @@ static int evaluate_depth(struct market *market, uint32_t locate)
 	return 0;
 }
 
-/* Whatever happened in the book since the message before. */
+/* Gives out all changes of the books since the previous message. */
 static int evaluate(struct market *market)
 {
 	int result = 0;
@@ -202,7 +202,7 @@ static void give_trade(struct market *market, uint32_t symbol, struct tb_trade *
 		give(market, MARKET_TRADE, symbol, TB_KIND_UPDATE, trade, sizeof(*trade));
 }
 
-/* Counts what the book met; 0 or -errno. */
+/* Counts the flags of a book change; 0 or -errno. */
 static int note(struct market *market, int flags)
 {
 	if (flags <= 0)
@@ -229,7 +229,7 @@ static int on_add(struct market *market, uint16_t locate, const struct itch_add 
 	return note(market, book_add(&market->book, &order));
 }
 
-/* price NULL: at that of the resting order. */
+/* price NULL: the price of the resting order. */
 static int on_executed(struct market *market, uint64_t reference, uint32_t shares, uint64_t match,
 		       const uint32_t *price, bool printed)
 {
@@ -412,7 +412,7 @@ static const char *stock_of(const struct itch_message *message)
 	return NULL;
 }
 
-/* Gives a locate its name, the first time it is met with one. */
+/* Gives a locate its name, from the first message that has one for it. */
 static int learn(struct market *market, uint16_t locate, const char *stock)
 {
 	struct symbol *symbol = &market->symbols[locate];

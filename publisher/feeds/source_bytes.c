@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One buffer of raw bytes lies between the file and a decoder; decoders write straight to where the
- * caller wants it. Places in messages are offsets in the file as it is on disk. */
+/* One buffer of raw bytes lies between the file and a decoder. Decoders write directly to the
+ * caller's memory. Offsets in messages are those of the file on disk. */
 #include "publisher/feeds/source_bytes.h"
 
 #include <errno.h>
@@ -23,11 +23,11 @@
 
 struct source_bytes {
 	int fd;
-	int error; /* the -errno that stays, and its words */
+	int error; /* the -errno that stays, and its message */
 	char message[ERROR_BYTES];
 	bool raw_end;       /* the file was read to its end */
-	bool inside;        /* a gzip member or zstd frame has begun and not ended */
-	bool more;          /* the decoder may hold bytes that had no room */
+	bool inside;        /* a gzip member or zstd frame has begun, and not ended */
+	bool more;          /* the decoder may hold bytes without room so far */
 	uint64_t raw_total; /* read from the file */
 	uint64_t size;      /* of the file when it was opened */
 	size_t raw_next, raw_count;
@@ -38,7 +38,7 @@ struct source_bytes {
 	uint8_t raw[RAW_BYTES];
 };
 
-/* Keeps the failure, for what was decoded before it may have to be given first. */
+/* Keeps the failure: bytes decoded before it are given first. */
 __attribute__((format(printf, 3, 4))) static int fail(struct source_bytes *bytes, int code,
 						      const char *format, ...)
 {
@@ -51,7 +51,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct source_bytes *bytes
 	return bytes->error;
 }
 
-/* Where the next raw byte is in the file. */
+/* The offset of the next raw byte in the file. */
 static unsigned long long position(const struct source_bytes *bytes)
 {
 	return bytes->raw_total - (bytes->raw_count - bytes->raw_next);
@@ -68,7 +68,8 @@ static int fill(struct source_bytes *bytes)
 		if (count < 0 && errno == EINTR)
 			continue;
 		if (count < 0 && bytes->raw_count)
-			return 0; /* what was read comes first; the next call meets the error */
+			return 0; /* bytes read so far come first; the next call returns the error
+				   */
 		if (count < 0)
 			return fail(bytes, errno, "reading at byte %llu of the file: %s",
 				    position(bytes), strerror(errno));
@@ -83,7 +84,7 @@ static int fill(struct source_bytes *bytes)
 	return 0;
 }
 
-/* Makes sure a decoder has something to do: 1; 0 at a proper end; -errno. */
+/* Ensures input or pending output for a decoder: 1; 0 at a proper end; -errno. */
 static int feed(struct source_bytes *bytes, const char *format)
 {
 	int result;
@@ -157,8 +158,7 @@ static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 	return (ssize_t)out.pos;
 }
 
-/* What was decoded before corrupt data is given first: the step keeps the error for the next call.
- */
+/* Bytes decoded before corrupt data come first: the step keeps the error for the next call. */
 static ssize_t read_steps(struct source_bytes *bytes, uint8_t *to, size_t size, const char *format,
 			  ssize_t (*step)(struct source_bytes *, uint8_t *, size_t))
 {
@@ -185,8 +185,8 @@ static ssize_t read_zstd(struct source_bytes *bytes, uint8_t *to, size_t size)
 	return read_steps(bytes, to, size, "zstd", zstd_step);
 }
 
-/* A valid plain file begins with a zero byte (no message is longer than 255), so that neither magic
- * can be mistaken. A zstd file may begin with a frame that is to be skipped. */
+/* A valid plain file begins with a zero byte (no message is longer than 255), unlike both magics. A
+ * zstd file may begin with a skippable frame. */
 static int choose(struct source_bytes *bytes)
 {
 	static const uint8_t gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd },

@@ -6,7 +6,7 @@
 /* A turn adds or deletes an order, whichever keeps the book at its depth. */
 enum { TURN, TRADE, REPLACE, CANCEL, HIDDEN, KINDS };
 
-/* How many of the cards; the rest are turns. A trade is one execution or more. */
+/* The number of cards of each kind; the others are turns. A trade is one or more executions. */
 static const uint8_t cards[KINDS] = { [TRADE] = 6, [REPLACE] = 5, [CANCEL] = 1, [HIDDEN] = 1 };
 
 void synthetic_market_init(struct synthetic_market *market, uint64_t expected_messages)
@@ -61,7 +61,7 @@ const char *synthetic_market_maker(struct synthetic_market *market)
 	return makers[below(market, sizeof(makers) / sizeof(makers[0]))];
 }
 
-/* Some orders say whose they are. */
+/* Some orders name their market maker. */
 void synthetic_market_add(struct synthetic_market *market, struct synthetic_symbol *symbol,
 			  unsigned side)
 {
@@ -162,7 +162,7 @@ static bool play_replace(struct synthetic_market *market, struct synthetic_symbo
 	return true;
 }
 
-/* Takes a part of an order off; what is left keeps its place. */
+/* Cancels part of an order; the rest keeps its priority. */
 static bool play_cancel(struct synthetic_market *market, struct synthetic_symbol *symbol)
 {
 	unsigned side = below(market, 2);
@@ -183,7 +183,7 @@ static bool play_cancel(struct synthetic_market *market, struct synthetic_symbol
 	return false;
 }
 
-/* Two that nobody saw meet in the middle: the book stays as it is, and the message has neither a
+/* Two hidden orders meet in the middle. The book stays unchanged, and the message has neither a
  * reference nor the true side. */
 static bool play_hidden(struct synthetic_market *market, struct synthetic_symbol *symbol)
 {
@@ -199,7 +199,7 @@ static bool play_hidden(struct synthetic_market *market, struct synthetic_symbol
 	return true;
 }
 
-/* Trades go against whoever was left behind by the fair price; else either way. */
+/* Trades hit the side that the fair price has moved past; otherwise either side. */
 static unsigned side_hit(struct synthetic_market *market, const struct synthetic_symbol *symbol)
 {
 	if (symbol->fair >= symbol->orders[SYNTHETIC_ASK][0].price)
@@ -209,8 +209,8 @@ static unsigned side_hit(struct synthetic_market *market, const struct synthetic
 	return below(market, 2);
 }
 
-/* The first in line is executed; now and then at a better price than its own, and of those every
- * second is printed elsewhere. */
+/* Executes the first order of a side. Sometimes the price is better than the order's own; of these
+ * trades every second is printed elsewhere. */
 static void execute(struct synthetic_market *market, struct synthetic_symbol *symbol, unsigned side,
 		    uint32_t shares)
 {
@@ -238,7 +238,7 @@ static void execute(struct synthetic_market *market, struct synthetic_symbol *sy
 	}
 }
 
-/* An order that takes what is there, best first. The last lot of a side stays (I3). */
+/* An aggressive order takes resting orders, best first. The last lot of a side stays (I3). */
 static bool play_trade(struct synthetic_market *market, struct synthetic_symbol *symbol)
 {
 	unsigned side, fills = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a synthetic day can be made of, and what is taken where nothing was said. */
+/* Bounds and defaults of a synthetic day. */
 #include "publisher/feeds/synthetic.h"
 
 #include "bus/error.h"
@@ -9,9 +9,9 @@
 
 #define RATE         100000
 #define SYMBOLS      8000
-#define PER_SYMBOL   64  /* messages, where the number of symbols is not given */
-#define LEAST        512 /* messages in which all types find their place */
-#define LEAST_SYMBOL 8   /* and so many more for each symbol */
+#define PER_SYMBOL   64  /* messages per symbol, by default */
+#define LEAST        512 /* messages of a whole day, without its symbols */
+#define LEAST_SYMBOL 8   /* further messages for each symbol */
 
 static void fill_in(struct synthetic_settings *settings)
 {
@@ -58,7 +58,7 @@ static int check_ranges(const struct synthetic_settings *settings)
 	return 0;
 }
 
-/* What the settings, complete now, amount to. */
+/* Checks the complete settings together. */
 static int check_size(const struct synthetic_settings *settings)
 {
 	uint64_t least = LEAST + LEAST_SYMBOL * (uint64_t)settings->symbols;

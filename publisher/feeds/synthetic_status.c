@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A broad index of 5,000 points; levels are told in units of 1/10^8. */
+/* A broad index of 5,000 points; levels are in units of 1/10^8. */
 #define INDEX UINT64_C(500000000000)
 
 static void name(char stock[ITCH_STOCK_BYTES], const struct synthetic_symbol *symbol)
@@ -18,7 +18,7 @@ void synthetic_status_event(struct synthetic_tape *tape, char event)
 	synthetic_tape_put(tape, 0, &message);
 }
 
-/* The levels that the rules name: 7, 13 and 20 per cent down. */
+/* The levels of the market-wide rules: 7, 13 and 20 per cent down. */
 void synthetic_status_declines(struct synthetic_tape *tape)
 {
 	struct itch_message message = { .type = 'V' };

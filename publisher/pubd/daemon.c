@@ -14,7 +14,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* What is handed on as a number is the same word on both sides. */
+/* Enums that are passed on as numbers have equal values on both sides. */
 static_assert((int)SETTINGS_LINGER == FEED_LINGER && (int)SETTINGS_EXIT == FEED_EXIT &&
 		      (int)SETTINGS_RESTART == FEED_RESTART,
 	      "at_end");
@@ -30,10 +30,10 @@ static_assert((int)TB_LOG_ERROR == LOG_LEVEL_ERROR && (int)TB_LOG_DEBUG == LOG_L
 struct daemon {
 	const struct settings *settings;
 	struct log *log;
-	bool (*ends)(void);    /* whether the end was asked for already */
-	pthread_mutex_t lines; /* of feeds, held back until the bus has said that it is there */
+	bool (*ends)(void);    /* true once the end was requested */
+	pthread_mutex_t lines; /* delays lines of feeds until the bus is logged */
 	struct tb_publisher *publisher;
-	struct feed_topic *topics; /* as in the settings, but grouped by feed */
+	struct feed_topic *topics; /* as in the settings, grouped by feed */
 	struct feed **feeds;       /* as in the settings; NULL: not opened */
 };
 
@@ -77,7 +77,8 @@ static int bus_open(struct daemon *daemon)
 		.stale_ms = bus->stale_ms,
 		.topics_max = bus->topics_max,
 		.subscribers_max = bus->subscribers_max,
-		.exit_wait_ms = UINT32_MAX, /* main waits, who can be told not to */
+		.exit_wait_ms = UINT32_MAX, /* main() waits instead, so that a second signal can end
+					       the wait */
 		.log = daemon_log,
 		.user = daemon->log,
 		.multicast = bus->multicast,
@@ -158,7 +159,7 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 			  : feed_open(made, &options);
 }
 
-/* Feeds are over before this thread has said that the bus is there: their lines wait. */
+/* A feed may be over before this thread logs the bus: its lines wait. */
 static int feeds_start(struct daemon *daemon)
 {
 	const struct settings *settings = daemon->settings;
@@ -175,7 +176,7 @@ static int feeds_start(struct daemon *daemon)
 	return result;
 }
 
-/* Memory takes its time: who waits for the bus meanwhile can see how much of it. */
+/* Allocating memory takes time: the log shows how much is being allocated. */
 static void sizes_log(const struct daemon *daemon)
 {
 	const struct settings *settings = daemon->settings;
@@ -187,8 +188,8 @@ static void sizes_log(const struct daemon *daemon)
 		  settings->topic_count, bytes);
 }
 
-/* Every topic is there before anyone is answered and any feed begins. Where the end is asked for
- * before, nothing begins. */
+/* Creates every topic before a client gets an answer and a feed starts. If the end is requested
+ * earlier, no feed starts. */
 static int feeds_open(struct daemon *daemon, int done_fd)
 {
 	const struct settings *settings = daemon->settings;

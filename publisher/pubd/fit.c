@@ -60,7 +60,7 @@ static bool topic_fits(const struct settings *settings, const struct settings_to
 	return false;
 }
 
-/* Fills in what is left to the exchange, so that --print-effective shows it. */
+/* Fills in the exchange's defaults, so that --print-effective shows them. */
 static int exchange_resolve(struct settings_feed *feed)
 {
 	const struct synthetic_settings asked = fit_exchange(feed);
