@@ -223,7 +223,7 @@ static int again(enum form form, const void *bytes, size_t length, uint8_t *enco
 	return result < 0 ? result : (int)control_encode(&message, encoded);
 }
 
-Test(control, every_message_is_the_published_bytes_and_back)
+Test(control, message_encodes_to_published_bytes_and_back)
 {
 	static struct control_message message, copy;
 	uint8_t expected[FABRIC_MESSAGE_BYTES], bytes[FABRIC_MESSAGE_BYTES];
@@ -240,7 +240,7 @@ Test(control, every_message_is_the_published_bytes_and_back)
 	}
 }
 
-Test(control, hello_and_welcome_are_the_published_bytes_and_back)
+Test(control, hello_and_welcome_encode_to_published_bytes_and_back)
 {
 	const struct control_hello hello = a_hello();
 	const struct control_welcome welcome = a_welcome();
@@ -259,7 +259,7 @@ Test(control, hello_and_welcome_are_the_published_bytes_and_back)
 	cr_assert_arr_eq(bytes, expected, length);
 }
 
-Test(control, every_truncation_is_told_where_the_bytes_end_and_one_more_byte_too)
+Test(control, truncated_or_longer_message_is_refused_at_its_end)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES + 1] = { 0 }, encoded[FABRIC_MESSAGE_BYTES];
 	struct guard guard;
@@ -377,7 +377,7 @@ static const struct {
 	{ MESSAGE, CONTROL_UNPUBLISHED_NAMES, 24, "1b", "has no valid instrument name at byte 24" },
 };
 
-Test(control, every_wrong_field_is_told_with_its_place)
+Test(control, wrong_field_is_refused_with_its_offset)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES], encoded[FABRIC_MESSAGE_BYTES];
 	char words[200];
@@ -394,7 +394,7 @@ Test(control, every_wrong_field_is_told_with_its_place)
 	}
 }
 
-Test(control, the_end_of_a_schema_may_be_told_with_no_bytes)
+Test(control, last_schema_part_may_be_empty)
 {
 	static struct control_message message, copy;
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -407,7 +407,7 @@ Test(control, the_end_of_a_schema_may_be_told_with_no_bytes)
 	cr_expect_eq(copy.schema_bytes.offset, 10);
 }
 
-Test(control, what_may_not_be_sent_is_not_encoded)
+Test(control, invalid_message_is_not_encoded)
 {
 	static struct control_message message;
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -433,7 +433,7 @@ Test(control, what_may_not_be_sent_is_not_encoded)
 
 /* Names, units and a system's words in any language: one reader that refused them would refuse all
  * else in the message, too. */
-Test(control, a_text_that_is_not_ascii_is_sent_so_that_it_is)
+Test(control, text_beyond_ascii_is_encoded_as_question_marks)
 {
 	static struct control_message message, copy;
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -454,7 +454,7 @@ Test(control, a_text_that_is_not_ascii_is_sent_so_that_it_is)
 }
 
 /* Texts of the greatest length, pages full: they fit, and nothing of them is cut. */
-Test(control, the_longest_messages_fit_and_come_back)
+Test(control, longest_messages_fit_and_read_back)
 {
 	static struct control_message message, copy;
 	static uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -529,7 +529,7 @@ static size_t damage(uint64_t *state, uint8_t *bytes, size_t length)
 	return length;
 }
 
-Test(control, random_bytes_are_refused_or_are_a_whole_message)
+Test(control, random_bytes_are_refused_or_a_whole_message)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES + 1], encoded[FABRIC_MESSAGE_BYTES];
 	uint64_t state = random_seed();

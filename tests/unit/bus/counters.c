@@ -30,7 +30,7 @@ static void row_check(const struct tb_counter *row)
 		cr_assert(*c >= ' ' && *c <= '~', "%s", row->name);
 }
 
-Test(counters, every_row_can_be_shown)
+Test(counters, every_row_has_name_unit_and_meaning)
 {
 	for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
 		size_t count = 0;
@@ -46,7 +46,7 @@ Test(counters, every_row_can_be_shown)
 	}
 }
 
-Test(counters, a_scope_without_a_table_is_empty)
+Test(counters, scope_without_table_is_empty)
 {
 	size_t count = 99;
 

@@ -34,7 +34,7 @@ static struct progress stored(struct progress progress)
 	return copy;
 }
 
-Test(progress, comes_back)
+Test(progress, line_reads_back)
 {
 	struct progress copy = stored(live(10, 14));
 
@@ -44,7 +44,7 @@ Test(progress, comes_back)
 	cr_assert_eq(copy.instruments, 3);
 }
 
-Test(progress, any_changed_bit_fails)
+Test(progress, line_with_a_changed_bit_fails)
 {
 	for (unsigned int bit = 0; bit < 512; bit++) {
 		struct progress copy = stored(live(10, 14));
@@ -95,7 +95,7 @@ Test(progress, counts_that_could_wrap_fail)
 	}
 }
 
-Test(progress, what_is_just_within_its_bounds_is_taken)
+Test(progress, values_at_their_bounds_pass)
 {
 	struct progress copy, made = live(14, 14);
 
@@ -134,7 +134,7 @@ Test(progress, oldest_follows_reserved_and_first)
 	cr_assert_eq(progress_oldest(&copy, 64), 50);
 }
 
-Test(directory, names_come_back_at_their_index_only)
+Test(directory, name_reads_back_only_at_its_index)
 {
 	static _Alignas(64) unsigned char base[4 * DIRECTORY_ENTRY_BYTES];
 	struct directory_entry copy;
@@ -152,7 +152,7 @@ Test(directory, names_come_back_at_their_index_only)
 	cr_assert_str_eq(name, "ABCDEFGHIJKLMNOPQRSTUVWX");
 }
 
-Test(directory, bad_names_are_refused_in_words)
+Test(directory, bad_name_is_refused_with_message)
 {
 	cr_assert_eq(directory_name_check(""), -EINVAL);
 	cr_assert_str_eq(tb_error(), "instrument name: found \"\", expected 1 to 24 bytes");
@@ -166,7 +166,7 @@ Test(directory, bad_names_are_refused_in_words)
 	cr_assert_eq(directory_name_check("\x7f"), -EINVAL);
 }
 
-Test(bus_page, pulse_and_entries_prove_themselves)
+Test(bus_page, pulse_and_entries_verify_only_unchanged)
 {
 	static _Alignas(64) unsigned char page[4096];
 	struct bus_pulse pulse = { .count = 5, .bus_id = 77, .topics = 2, .changes = 2 };
@@ -197,7 +197,7 @@ Test(bus_page, pulse_and_entries_prove_themselves)
 	}
 }
 
-Test(bus_page, an_entry_has_a_state_that_there_is)
+Test(bus_page, entry_with_unknown_state_is_refused)
 {
 	static _Alignas(64) unsigned char page[4096];
 
@@ -212,7 +212,7 @@ Test(bus_page, an_entry_has_a_state_that_there_is)
 	}
 }
 
-Test(bus_page, takes_the_whole_pages_that_its_entries_need)
+Test(bus_page, page_bytes_are_whole_pages_for_all_entries)
 {
 	cr_expect_eq(bus_page_bytes(1), 4096);
 	cr_expect_eq(bus_page_bytes(100), 4096, "64 + 4,000 bytes");

@@ -52,7 +52,7 @@ static const char *content(const char *of)
 
 TestSuite(log, .init = set_up, .fini = tear_down, .timeout = 60);
 
-Test(log, writes_lines_of_its_level_and_above)
+Test(log, lines_of_its_level_and_above_are_written)
 {
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "hello %d", 7);
@@ -61,14 +61,14 @@ Test(log, writes_lines_of_its_level_and_above)
 	cr_assert_null(strstr(content(path), "not this"));
 }
 
-Test(log, a_stranger_cannot_begin_a_line)
+Test(log, peer_text_cannot_begin_a_line)
 {
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "peer said %s", "x\n2026-01-01 error forged");
 	cr_assert(strstr(content(path), "x?2026-01-01 error forged\n"));
 }
 
-Test(log, follows_a_moved_file_when_reopened)
+Test(log, reopened_log_follows_a_moved_file)
 {
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "one");
@@ -81,7 +81,7 @@ Test(log, follows_a_moved_file_when_reopened)
 	cr_assert_null(strstr(content(path), "two\n"));
 }
 
-Test(log, counts_what_a_full_disk_refused)
+Test(log, lines_that_a_full_disk_refused_are_counted)
 {
 	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "one");
@@ -90,7 +90,7 @@ Test(log, counts_what_a_full_disk_refused)
 }
 
 /* A file that may not grow beyond the middle of the second line. */
-Test(log, a_line_that_was_cut_is_not_glued_to_the_next)
+Test(log, cut_line_does_not_join_the_next)
 {
 	struct rlimit limit;
 	rlim_t before;
@@ -119,7 +119,7 @@ Test(log, a_line_that_was_cut_is_not_glued_to_the_next)
 }
 
 /* The disk has room again: the next line is there, and how many are not. */
-Test(log, says_how_many_lines_were_lost_when_it_can_write_again)
+Test(log, lost_lines_are_reported_after_recovery)
 {
 	int file;
 
@@ -182,7 +182,7 @@ static void expect_lost_lines_told(int by, int reader)
 	close(reader);
 }
 
-Test(log, a_pipe_that_nobody_reads_is_not_waited_for)
+Test(log, unread_pipe_never_blocks)
 {
 	int ends[2];
 
@@ -191,7 +191,7 @@ Test(log, a_pipe_that_nobody_reads_is_not_waited_for)
 	expect_lost_lines_told(ends[1], ends[0]);
 }
 
-Test(log, a_journal_that_nobody_reads_is_not_waited_for)
+Test(log, unread_journal_socket_never_blocks)
 {
 	int ends[2];
 
@@ -200,7 +200,7 @@ Test(log, a_journal_that_nobody_reads_is_not_waited_for)
 	expect_lost_lines_told(ends[1], ends[0]);
 }
 
-Test(log, a_terminal_that_nobody_reads_is_not_waited_for)
+Test(log, unread_terminal_never_blocks)
 {
 	const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
 	int terminal;
@@ -213,7 +213,7 @@ Test(log, a_terminal_that_nobody_reads_is_not_waited_for)
 }
 
 /* It cannot be opened anew. */
-Test(log, a_pipe_of_another_user_that_nobody_reads_is_not_waited_for)
+Test(log, unread_pipe_of_another_user_never_blocks)
 {
 	int ends[2];
 
@@ -226,7 +226,7 @@ Test(log, a_pipe_of_another_user_that_nobody_reads_is_not_waited_for)
 	expect_lost_lines_told(ends[1], ends[0]);
 }
 
-Test(log, that_a_file_is_full_is_told_to_nobody_who_does_not_read)
+Test(log, full_file_report_never_blocks_on_unread_stderr)
 {
 	char words[100], expected[160];
 	int ends[2], before;
@@ -264,7 +264,7 @@ static time_t now_s(void)
 	return now.tv_sec;
 }
 
-Test(log, a_line_begins_with_the_time_in_utc_and_its_level)
+Test(log, line_begins_with_utc_time_and_level)
 {
 	const char *const names[] = { "error", "warning", "info", "debug" };
 	char expected[64];
@@ -294,7 +294,7 @@ Test(log, a_line_begins_with_the_time_in_utc_and_its_level)
 	cr_assert_str_eq(log_level_name((enum log_level)5), "?");
 }
 
-Test(log, what_cannot_be_reopened_is_written_on_and_nothing_is_left_open)
+Test(log, failed_reopen_keeps_the_old_file_and_leaks_no_fd)
 {
 	const int next = dup(0);
 	int fd;
@@ -320,7 +320,7 @@ Test(log, what_cannot_be_reopened_is_written_on_and_nothing_is_left_open)
 	cr_assert_geq(fcntl(STDERR_FILENO, F_GETFD), 0, "standard error is not ours to close");
 }
 
-Test(log, a_long_line_is_cut_not_split)
+Test(log, long_line_is_cut_not_split)
 {
 	static char words[2 * LOG_LINE_BYTES];
 
@@ -330,7 +330,7 @@ Test(log, a_long_line_is_cut_not_split)
 	cr_assert_eq(strlen(content(path)), LOG_LINE_BYTES);
 }
 
-Test(log, a_place_that_cannot_be_written_is_named)
+Test(log, unwritable_path_is_named)
 {
 	char words[200];
 

@@ -48,7 +48,7 @@ static void expect_unchanged(void)
 		cr_assert_eq(((uint8_t *)memory.base)[i], (uint8_t)(i * 7), "byte %zu", i);
 }
 
-Test(memory, is_zeroed_whole_pages_all_there_and_sealed)
+Test(memory, created_memory_is_zeroed_allocated_and_sealed)
 {
 	unsigned char there[8];
 	struct memory fresh;
@@ -76,7 +76,7 @@ Test(memory, is_zeroed_whole_pages_all_there_and_sealed)
 
 /* Should it be tried after all, the limit on files stops it before the machine has no memory left.
  */
-Test(memory, that_cannot_be_had_is_told_with_its_size)
+Test(memory, unavailable_memory_is_refused_with_its_size)
 {
 	const struct rlimit little = { 1 << 24, 1 << 24 };
 	struct memory none;
@@ -119,7 +119,7 @@ static void on_signal(int number)
 }
 
 /* A program that publishes by the library knows of no file. A signal of its own stays its own. */
-Test(memory, that_may_not_be_so_large_is_an_error_and_no_signal)
+Test(memory, file_size_limit_is_an_error_and_no_signal)
 {
 	const struct rlimit little = { 4096, 4096 };
 	struct memory none;
@@ -178,13 +178,13 @@ static void attack(int fd)
 	close(pipes[1]);
 }
 
-Test(memory, who_holds_the_descriptor_cannot_write_through_it)
+Test(memory, descriptor_holder_cannot_write)
 {
 	attack(memory.fd);
 }
 
 /* The file's own mode would allow it: it is the seal that does not. */
-Test(memory, who_opens_it_anew_through_proc_cannot_write_either)
+Test(memory, reopening_through_proc_cannot_write)
 {
 	char path[64];
 	int fd;
@@ -198,7 +198,7 @@ Test(memory, who_opens_it_anew_through_proc_cannot_write_either)
 	FAILS(truncate(path, 0), EPERM);
 }
 
-Test(memory, who_maps_it_cannot_make_the_mapping_writable)
+Test(memory, foreign_mapping_cannot_become_writable)
 {
 	char bytes[64] = "overwritten";
 	struct iovec from = { bytes, sizeof(bytes) }, to;
@@ -254,7 +254,7 @@ static int with_seals(unsigned int flags, int seals)
 	return fd;
 }
 
-Test(memory, only_sealed_memory_of_the_full_size_is_mapped)
+Test(memory, only_sealed_memory_of_full_size_is_mapped)
 {
 	char path[] = "/tmp/tickbus-memory-XXXXXX";
 	int file = mkstemp(path);
@@ -296,7 +296,7 @@ static unsigned int mappings(const char *name)
 	return count;
 }
 
-Test(memory, what_is_unmapped_is_gone_whatever_its_pages)
+Test(memory, unmapped_memory_is_gone_for_any_page_size)
 {
 	const size_t bytes = ((size_t)4 << 20) + 12345;
 	const void *mapped = NULL;
@@ -344,7 +344,7 @@ static int pin_with_little(void)
 #endif
 #endif
 
-Test(memory, pinning_beyond_the_limit_is_told_with_both_figures)
+Test(memory, pinning_beyond_the_limit_reports_size_and_limit)
 {
 	int status;
 	pid_t child;
@@ -362,7 +362,7 @@ Test(memory, pinning_beyond_the_limit_is_told_with_both_figures)
 	cr_assert_eq(WEXITSTATUS(status), 0);
 }
 
-Test(memory, that_fits_is_pinned)
+Test(memory, memory_within_the_limit_is_pinned)
 {
 	struct rlimit limit;
 

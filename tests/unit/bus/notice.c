@@ -70,7 +70,7 @@ static size_t write_golden(uint8_t *bytes)
 	return notice_finish(&writer);
 }
 
-Test(notice, is_the_published_bytes)
+Test(notice, notice_encodes_to_published_bytes)
 {
 	uint8_t expected[BOUND_NOTICE_BYTES_MAX], bytes[BOUND_NOTICE_BYTES_MAX];
 	const size_t length = unhex(golden, expected);
@@ -79,7 +79,7 @@ Test(notice, is_the_published_bytes)
 	cr_assert_arr_eq(bytes, expected, length);
 }
 
-Test(notice, gives_what_was_put_in)
+Test(notice, notice_reads_back_entries_and_records)
 {
 	const struct record expected = a_record();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -106,7 +106,7 @@ Test(notice, gives_what_was_put_in)
 	cr_assert_eq(notice_next(&reader, &entry), 0);
 }
 
-Test(notice, records_that_are_not_asked_for_are_skipped)
+Test(notice, unread_records_are_skipped)
 {
 	const struct record record = a_record();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -129,7 +129,7 @@ Test(notice, records_that_are_not_asked_for_are_skipped)
 	cr_assert_eq(notice_next(&reader, &entry), 0);
 }
 
-Test(notice, without_an_entry_there_is_nothing_to_send)
+Test(notice, notice_without_entries_has_no_bytes)
 {
 	const struct record record = a_record();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
@@ -140,7 +140,7 @@ Test(notice, without_an_entry_there_is_nothing_to_send)
 	cr_expect_eq(notice_finish(&writer), 0);
 }
 
-Test(notice, the_shortest_and_the_longest_are_read)
+Test(notice, shortest_and_longest_notices_are_read)
 {
 	static struct record record;
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -167,7 +167,7 @@ Test(notice, the_shortest_and_the_longest_are_read)
 }
 
 /* What does not fit is refused whole: what was written before stays a notice, within its limit. */
-Test(notice, no_limit_is_ever_passed)
+Test(notice, writer_never_exceeds_its_limit)
 {
 	static struct record record;
 	struct notice_writer writer;
@@ -201,7 +201,7 @@ Test(notice, no_limit_is_ever_passed)
 	guard_close(&guard);
 }
 
-Test(notice, every_truncation_and_every_addition_is_refused)
+Test(notice, every_truncation_or_addition_is_refused)
 {
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX + 1] = { 0 };
 	const size_t length = unhex(golden, bytes);
@@ -257,7 +257,7 @@ static const struct {
 	{ 108, "00", 0, "has 8 bytes after its last entry" },
 };
 
-Test(notice, every_wrong_field_is_told)
+Test(notice, every_wrong_field_is_refused_with_message)
 {
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		uint8_t bytes[BOUND_NOTICE_BYTES_MAX + 1] = { 0 };
@@ -297,7 +297,7 @@ static size_t read_all(struct notice_reader *reader, const struct notice *notice
 	return bytes;
 }
 
-Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
+Test(notice, random_bytes_are_refused_or_read_to_the_exact_end)
 {
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	uint64_t state = random_seed();
@@ -351,7 +351,7 @@ static unsigned int interface_find(struct sockaddr_storage *local)
 	return index;
 }
 
-Test(notice, an_ipv6_group_of_any_scope_is_received)
+Test(notice, ipv6_group_of_any_scope_is_received)
 {
 	static const char *const groups[] = { "ff02::4d:7", "ff15::4d:7" };
 	struct sockaddr_storage local = { 0 };

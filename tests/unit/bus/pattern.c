@@ -56,7 +56,7 @@ static void text_of(unsigned int index, const char *alphabet, char text[LENGTH_M
 #define NAMES    729   /* 3^6: of 'a' and '.' */
 #define PATTERNS 15625 /* 5^6: of 'a', '.', '*' and '>' */
 
-Test(pattern, matches_as_defined_for_every_short_name_and_pattern)
+Test(pattern, short_names_and_patterns_match_as_defined)
 {
 	static char names[NAMES][LENGTH_MAX + 1];
 	unsigned int count = 0, patterns = 0, matched = 0;
@@ -112,7 +112,7 @@ static const struct {
 	{ "az09_-.*", "az09_-.zero", true },
 };
 
-Test(pattern, examples_of_the_manual)
+Test(pattern, examples_of_the_manual_match)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cr_expect_eq(pattern_check(cases[i].pattern), 0, "%s", tb_error());
@@ -122,7 +122,7 @@ Test(pattern, examples_of_the_manual)
 	}
 }
 
-Test(pattern, wrong_names_and_patterns_are_refused_in_words)
+Test(pattern, wrong_name_or_pattern_is_refused_with_message)
 {
 	static const char *const names[] = { "A",  "a b", ".a",  "a.",      "a..b",
 					     "a*", ">",   "a/b", "\xc3\xa9" };

@@ -49,7 +49,7 @@ static void expect_refused(int code, const char *words)
 	cr_expect_str_eq(tb_error(), expected);
 }
 
-Test(ticket, is_64_digits_with_or_without_an_end_of_line)
+Test(ticket, file_with_64_digits_is_loaded)
 {
 	static const uint8_t expected[TB_TICKET_BYTES] = {
 		0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa,
@@ -69,7 +69,7 @@ Test(ticket, is_64_digits_with_or_without_an_end_of_line)
 	cr_expect_eq(tb_ticket_load(path, ticket), 0, "%s", tb_error());
 }
 
-Test(ticket, that_is_something_else_is_refused)
+Test(ticket, file_with_other_content_is_refused)
 {
 	static const struct {
 		const char *text;
@@ -105,7 +105,7 @@ Test(ticket, that_is_something_else_is_refused)
 	expect_refused(EINVAL, "found zeros, expected random digits");
 }
 
-Test(ticket, that_others_may_read_or_write_is_refused)
+Test(ticket, file_open_to_others_is_refused)
 {
 	static const mode_t modes[] = { 0604, 0640, 0602, 0620, 0644, 0660, 0777 };
 	char words[128];
@@ -121,7 +121,7 @@ Test(ticket, that_others_may_read_or_write_is_refused)
 	}
 }
 
-Test(ticket, that_is_no_file_is_refused_and_not_waited_for)
+Test(ticket, path_that_is_no_file_is_refused_at_once)
 {
 	expect_refused(ENOENT, "No such file or directory");
 	cr_assert_eq(mkfifo(path, 0600), 0);

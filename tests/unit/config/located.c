@@ -70,13 +70,13 @@ static struct located_document *expect_error(const char *marked, const char *wor
 	return document;
 }
 
-Test(located, every_refusal_names_its_place)
+Test(located, refusals_name_file_line_and_column)
 {
 	for (size_t i = 0; i < COUNT(refused); i++)
 		cr_expect_null(expect_error(refused[i][0], refused[i][1]), "%s", refused[i][0]);
 }
 
-Test(located, what_is_wrong_with_a_value_is_told_with_its_path_and_the_rest_is_read)
+Test(located, wrong_value_is_reported_with_path_and_rest_is_read)
 {
 	for (size_t i = 0; i < COUNT(wrong); i++) {
 		struct located_document *document;
@@ -90,7 +90,7 @@ Test(located, what_is_wrong_with_a_value_is_told_with_its_path_and_the_rest_is_r
 	}
 }
 
-Test(located, a_value_that_was_told_wrong_is_not_told_again)
+Test(located, wrong_value_is_reported_once)
 {
 	static const char text[] = "a: *x\nb: \"\\0\"\n";
 	struct located_errors errors = { 0 };
@@ -109,7 +109,7 @@ Test(located, a_value_that_was_told_wrong_is_not_told_again)
 	located_errors_free(&errors);
 }
 
-Test(located, a_nul_byte_is_refused_where_it_is)
+Test(located, nul_byte_is_refused_at_its_position)
 {
 	static const char text[] = "a: 1\nb: x\0y\n";
 	struct located_errors errors = { 0 };
@@ -120,7 +120,7 @@ Test(located, a_nul_byte_is_refused_where_it_is)
 	located_errors_free(&errors);
 }
 
-Test(located, a_key_again_is_told_with_its_path_and_the_rest_is_read)
+Test(located, duplicate_key_is_reported_with_path_and_rest_is_read)
 {
 	static const char text[] = "a:\n  - { b: 1, b: 2 }\nc: 3\na: 4\n";
 	struct located_errors errors = { 0 };
@@ -136,7 +136,7 @@ Test(located, a_key_again_is_told_with_its_path_and_the_rest_is_read)
 	located_errors_free(&errors);
 }
 
-Test(located, an_error_is_one_line_whatever_a_key_holds)
+Test(located, error_with_any_key_is_a_single_line)
 {
 	static const char text[] = "\"a\\nb: found\": { c: 1 }\n";
 	static const char *const known[] = { "d", NULL };
@@ -193,7 +193,7 @@ Test(located, depth_nodes_keys_and_bytes_are_bounded_exactly)
 			    "t.yaml: found 1048577 bytes, expected at most 1048576"));
 }
 
-Test(located, files_that_cannot_be_read_are_named)
+Test(located, unreadable_file_is_named)
 {
 	struct located_errors errors = { 0 };
 	const char *const cases[][2] = {
@@ -310,7 +310,7 @@ static const struct {
 	{ "{}", take_word, "found a mapping, " WORD },
 };
 
-Test(located, values_are_taken_or_refused_with_words)
+Test(located, value_is_read_or_refused_with_message)
 {
 	for (size_t i = 0; i < COUNT(values); i++) {
 		struct located_errors errors = { 0 };
@@ -336,7 +336,7 @@ Test(located, values_are_taken_or_refused_with_words)
 	}
 }
 
-Test(located, a_long_text_is_cut_between_characters)
+Test(located, long_text_is_cut_between_characters)
 {
 	static const char text[] = "a: ab\xe2\x82\xac\xe2\x82\xac\n";
 	struct located_errors errors = { 0 };
@@ -352,7 +352,7 @@ Test(located, a_long_text_is_cut_between_characters)
 	located_free(document);
 }
 
-Test(located, an_unknown_key_names_the_nearest_known_one_or_none)
+Test(located, unknown_key_suggests_the_nearest_known_key)
 {
 	static const char *const known[] = { "slots", "instruments", NULL };
 	static const char text[] = "slot: 1\ninstrumnest: 2\ncolour: 3\nsolts: 4\nslow: 5\n";
@@ -372,7 +372,7 @@ Test(located, an_unknown_key_names_the_nearest_known_one_or_none)
 	located_errors_free(&errors);
 }
 
-Test(located, a_byte_order_mark_and_quoted_keys_are_taken)
+Test(located, byte_order_mark_and_quoted_keys_are_accepted)
 {
 	static const char text[] = "\xef\xbb\xbf\"a b\": 'it''s'\n";
 	struct located_errors errors = { 0 };

@@ -418,7 +418,7 @@ static char *load(const char *text, int expected)
 	return words;
 }
 
-Test(refusals, every_wrong_key_is_told_with_place_path_found_and_expected)
+Test(refusals, wrong_key_is_reported_with_position_path_and_expected)
 {
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char place[64], expected[1024];
@@ -435,7 +435,7 @@ Test(refusals, every_wrong_key_is_told_with_place_path_found_and_expected)
 	}
 }
 
-Test(refusals, all_errors_are_told_in_one_run)
+Test(refusals, several_errors_are_reported_in_one_run)
 {
 	char *words = load("bus: { name: /, stale_ms: 1 }\nschemas: [ quote, x ]\n"
 			   "feeds: [ { name: f, type: itch50, speed: 0x } ]\n"
@@ -467,7 +467,7 @@ Test(refusals, all_errors_are_told_in_one_run)
 	free(words);
 }
 
-Test(refusals, errors_of_a_schema_are_passed_on_with_their_own_places)
+Test(refusals, schema_errors_keep_their_own_positions)
 {
 	static const char bad[] = "name: bad\nversion: 0\nfields:\n"
 				  "- { name: x, type: u7, doc: d }\n";
@@ -490,7 +490,7 @@ Test(refusals, errors_of_a_schema_are_passed_on_with_their_own_places)
 	free(words);
 }
 
-Test(refusals, a_ticket_that_others_may_read_is_told_with_its_permissions)
+Test(refusals, readable_ticket_is_refused_with_its_permissions)
 {
 	char expected[512];
 	char *words;
@@ -506,7 +506,7 @@ Test(refusals, a_ticket_that_others_may_read_is_told_with_its_permissions)
 	free(words);
 }
 
-Test(refusals, tickets_that_were_not_read_are_not_compared)
+Test(refusals, unread_tickets_are_not_compared)
 {
 	char *words = load(IN_REALMS("[ { name: r, ticket_file: /none, topics: [ t ] }, "
 				     "{ name: s, ticket_file: /none, topics: [ t ] } ]"),
@@ -518,7 +518,7 @@ Test(refusals, tickets_that_were_not_read_are_not_compared)
 	free(words);
 }
 
-Test(refusals, a_hundred_errors_are_told_and_the_others_counted)
+Test(refusals, first_100_errors_are_printed_and_others_counted)
 {
 	char *text = NULL, *words;
 	size_t length = 0;
@@ -536,7 +536,7 @@ Test(refusals, a_hundred_errors_are_told_and_the_others_counted)
 	free(text);
 }
 
-Test(refusals, a_default_that_this_machine_does_not_have_is_told_at_the_mapping)
+Test(refusals, default_missing_on_this_machine_is_reported_at_mapping)
 {
 	char expected[512];
 	char *words;
@@ -551,7 +551,7 @@ Test(refusals, a_default_that_this_machine_does_not_have_is_told_at_the_mapping)
 	free(words);
 }
 
-Test(refusals, a_file_that_is_not_there_is_named)
+Test(refusals, missing_file_is_named)
 {
 	struct settings *settings;
 	char *words = NULL;
@@ -611,7 +611,7 @@ static const char *const good[] = {
 		"b.ticket, topics: [ t ] } ]"),
 };
 
-Test(refusals, what_is_at_its_bound_is_taken)
+Test(refusals, values_at_their_bounds_are_accepted)
 {
 	for (size_t i = 0; i < COUNT(good); i++) {
 		char *words = load(good[i], 0);
@@ -622,7 +622,7 @@ Test(refusals, what_is_at_its_bound_is_taken)
 }
 
 /* Topics in a group each: as many as a bus may have beside its own, and one more. */
-Test(refusals, a_group_too_many_is_told_at_the_topic_that_asks_for_it)
+Test(refusals, group_beyond_the_maximum_is_reported_at_its_topic)
 {
 	for (int topics = 63; topics <= 64; topics++) {
 		size_t length = 0;

@@ -216,7 +216,7 @@ static void expect_full(const struct settings *settings)
 	expect_full_realms(settings);
 }
 
-Test(values, what_is_written_is_what_is_loaded)
+Test(values, written_values_are_loaded)
 {
 	struct settings *settings = load(full);
 	const char *place = full;
@@ -229,7 +229,7 @@ Test(values, what_is_written_is_what_is_loaded)
 	settings_free(settings);
 }
 
-Test(values, what_is_printed_reads_back_to_the_same)
+Test(values, printed_settings_read_back_equal)
 {
 	struct settings *settings = load(full), *again;
 	char *text = print(settings), *text_again;
@@ -244,7 +244,7 @@ Test(values, what_is_printed_reads_back_to_the_same)
 	settings_free(again);
 }
 
-Test(values, defaults_are_those_of_the_manual)
+Test(values, defaults_equal_the_manual)
 {
 	struct settings *settings =
 		load("bus: { name: b }\nschemas: [ quote ]\n"
@@ -301,7 +301,7 @@ Test(values, defaults_are_those_of_the_manual)
 	settings_free(settings);
 }
 
-Test(values, an_itch_feed_has_new_york_and_midnight_by_default)
+Test(values, itch_feed_defaults_to_new_york_and_midnight)
 {
 	struct settings *settings =
 		load("bus: { name: b }\nschemas: [ quote ]\n"
@@ -314,7 +314,7 @@ Test(values, an_itch_feed_has_new_york_and_midnight_by_default)
 }
 
 /* The file broken at random: it is refused with words, or taken, and then it prints and reads. */
-Test(values, broken_files_are_refused_with_words_or_mean_something)
+Test(values, damaged_file_is_refused_or_valid)
 {
 	static const char bytes[] = " \n\t-:,[]{}\"'#&*!|>%?0129axz\x80\xc3\0";
 	const char *given = getenv("TICKBUS_TEST_SEED");

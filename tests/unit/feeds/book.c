@@ -275,13 +275,13 @@ static void run_once(uint64_t seed)
 	book_close(&run.book);
 }
 
-Test(book, random_changes_make_the_books_a_naive_reference_makes)
+Test(book, random_changes_match_a_naive_reference_book)
 {
 	for (uint64_t seed = 1; seed <= 12; seed++)
 		run_once(seed);
 }
 
-Test(book, an_order_replaced_by_its_own_reference_is_no_live_one)
+Test(book, order_replaced_by_its_own_reference_is_not_counted_live)
 {
 	struct book_order order = { .reference = 5, .price = 10, .shares = 3, .side = BOOK_SELL };
 	struct book book;
@@ -306,7 +306,7 @@ static size_t bytes_of(const struct book *book)
 	return bytes + BOOK_SYMBOLS * sizeof(struct book_symbol);
 }
 
-Test(book, a_live_order_takes_less_than_200_bytes)
+Test(book, live_order_takes_less_than_200_bytes)
 {
 	struct book book;
 
@@ -329,7 +329,7 @@ Test(book, a_live_order_takes_less_than_200_bytes)
 	}
 }
 
-Test(book, what_was_never_opened_can_be_closed)
+Test(book, unopened_book_can_be_closed)
 {
 	struct book book = { 0 };
 

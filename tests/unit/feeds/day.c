@@ -51,7 +51,7 @@ static void check_day(const char *zone, const char *date)
 /* Zones on both sides, with changes at midnight (Beirut, Havana, Santiago, Asuncion), of half hours
  * (Lord Howe), summer time over the new year (Sydney), negative summer time (Dublin), changes far
  * from Sunday (Gaza, Casablanca), and none. */
-Test(day, days_begin_where_the_c_library_says)
+Test(day, day_begins_where_the_c_library_says)
 {
 	static const char *const zones[] = {
 		NEW_YORK,
@@ -94,7 +94,7 @@ Test(day, days_begin_where_the_c_library_says)
 	}
 }
 
-Test(day, a_known_day_begins_when_it_is_known_to)
+Test(day, known_days_begin_at_known_times)
 {
 	uint64_t begin_ns;
 
@@ -109,7 +109,7 @@ Test(day, a_known_day_begins_when_it_is_known_to)
 	cr_assert_eq(begin_ns, UINT64_C(1583726400000000000));
 }
 
-Test(day, what_is_no_date_is_refused)
+Test(day, invalid_date_is_refused)
 {
 	static const char *const dates[] = {
 		"",           "2019",       "2019-12-3",   "2019-13-01",  "2019-00-01",
@@ -125,7 +125,7 @@ Test(day, what_is_no_date_is_refused)
 	}
 }
 
-Test(day, what_is_no_zone_is_refused)
+Test(day, invalid_zone_is_refused)
 {
 	static const char *const zones[] = { "",          "/etc/passwd", "../passwd",
 					     "a/../../b", "a b",         "EST5EDT,M3.2.0,M11.1.0",
@@ -198,7 +198,7 @@ static struct data zone_data(const char *rule)
 	return data;
 }
 
-Test(day, the_rule_stands_after_the_last_transition)
+Test(day, rule_applies_after_the_last_transition)
 {
 	static const char *const rules[] = {
 		"EST5EDT,M3.2.0,M11.1.0",
@@ -232,7 +232,7 @@ Test(day, the_rule_stands_after_the_last_transition)
 	}
 }
 
-Test(day, without_a_rule_the_last_offset_stays)
+Test(day, last_offset_stays_without_a_rule)
 {
 	struct data data = zone_data("");
 	struct day_zone zone;
@@ -244,7 +244,7 @@ Test(day, without_a_rule_the_last_offset_stays)
 	day_zone_close(&zone);
 }
 
-Test(day, zone_data_cut_at_any_byte_is_refused)
+Test(day, truncated_zone_data_is_refused)
 {
 	struct data data = zone_data("EST5EDT,M3.2.0,M11.1.0");
 	struct day_zone zone;
@@ -259,7 +259,7 @@ Test(day, zone_data_cut_at_any_byte_is_refused)
 	}
 }
 
-Test(day, zone_data_with_any_byte_changed_is_refused_or_harmless)
+Test(day, damaged_zone_data_is_refused_or_harmless)
 {
 	struct data data = zone_data("EST5EDT,M3.2.0,M11.1.0");
 	unsigned refused = 0;
@@ -283,7 +283,7 @@ Test(day, zone_data_with_any_byte_changed_is_refused_or_harmless)
 	cr_assert_gt(refused, 100);
 }
 
-Test(day, what_is_no_rule_is_refused)
+Test(day, invalid_rule_is_refused)
 {
 	static const char *const rules[] = {
 		"E5",

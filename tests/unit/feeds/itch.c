@@ -162,7 +162,7 @@ static uint64_t number_of(const struct itch_message *message, const struct field
 	return value;
 }
 
-Test(itch, each_field_of_each_type_is_decoded_from_its_place)
+Test(itch, every_field_is_decoded_from_its_offset)
 {
 	unsigned checked = 0;
 
@@ -198,7 +198,7 @@ Test(itch, each_field_of_each_type_is_decoded_from_its_place)
 	cr_assert_eq(checked, FIELD_COUNT);
 }
 
-Test(itch, encoding_gives_the_bytes_that_were_decoded)
+Test(itch, decoded_message_encodes_to_the_same_bytes)
 {
 	cr_assert_eq(ITCH_TYPE_COUNT, 23);
 	for (unsigned i = 0; i < ITCH_TYPE_COUNT; i++) {
@@ -213,7 +213,7 @@ Test(itch, encoding_gives_the_bytes_that_were_decoded)
 	}
 }
 
-Test(itch, every_length_but_its_own_is_refused_for_every_type)
+Test(itch, wrong_length_is_refused_for_every_type)
 {
 	uint8_t bytes[70000] = { 0 };
 	struct itch_message message;
@@ -229,7 +229,7 @@ Test(itch, every_length_but_its_own_is_refused_for_every_type)
 	}
 }
 
-Test(itch, every_other_type_is_refused)
+Test(itch, unknown_type_is_refused)
 {
 	uint8_t bytes[ITCH_LENGTH_MAX] = { 0 };
 	struct itch_message message = { 0 };
@@ -248,7 +248,7 @@ Test(itch, every_other_type_is_refused)
 	cr_assert_eq(refused, 256 - 23);
 }
 
-Test(itch, a_time_beyond_the_day_and_a_side_that_is_none_are_refused)
+Test(itch, impossible_time_or_side_is_refused)
 {
 	uint8_t bytes[ITCH_LENGTH_MAX];
 	struct itch_message message = { .type = 'D', .time_ns = ITCH_DAY_NS - 1 };
@@ -348,7 +348,7 @@ static unsigned check_values(const struct itch_message *message, const char *row
 	return values;
 }
 
-Test(itch, example_rows_of_the_exchange_say_what_was_decoded)
+Test(itch, decoded_messages_equal_example_rows_of_the_exchange)
 {
 	const char *folder = getenv("TICKBUS_TEST_DATA");
 	char path[4096], line[512], row[512];

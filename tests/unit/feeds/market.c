@@ -197,7 +197,7 @@ static void check_trade(int64_t price, uint32_t size, uint64_t match, char aggre
 	cr_assert_arr_eq(record->trade.condition, condition, 3);
 }
 
-Test(market, a_quote_comes_when_the_best_price_or_its_size_changes)
+Test(market, quote_follows_a_change_of_best_price_or_size)
 {
 	add(1, 'B', 100, 10000);
 	check_quote(10000, 100, 0, 0);
@@ -217,14 +217,14 @@ Test(market, a_quote_comes_when_the_best_price_or_its_size_changes)
 	check_quote(0, 0, 0, 0);
 }
 
-Test(market, a_crossed_book_is_published_as_it_is)
+Test(market, crossed_book_is_published_unchanged)
 {
 	add(1, 'B', 1, 10000);
 	add(2, 'S', 2, 9000);
 	check_quote(10000, 1, 9000, 2);
 }
 
-Test(market, a_replacement_is_evaluated_once)
+Test(market, replacement_is_evaluated_once)
 {
 	add(1, 'B', 100, 10000);
 	add(2, 'B', 30, 9900);
@@ -241,7 +241,7 @@ Test(market, a_replacement_is_evaluated_once)
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 2);
 }
 
-Test(market, depth_comes_when_any_of_the_ten_best_levels_changes)
+Test(market, depth_follows_a_change_of_any_of_ten_levels)
 {
 	for (uint32_t i = 0; i < 11; i++) {
 		add(i + 1, 'S', 10 + i, 10000 + i * 100);
@@ -269,7 +269,7 @@ Test(market, depth_comes_when_any_of_the_ten_best_levels_changes)
 	}
 }
 
-Test(market, the_same_size_in_other_orders_changes_the_depth_and_not_the_quote)
+Test(market, equal_size_in_other_orders_changes_depth_not_quote)
 {
 	add(1, 'B', 10, 10000);
 	add(2, 'B', 20, 9000);
@@ -281,7 +281,7 @@ Test(market, the_same_size_in_other_orders_changes_the_depth_and_not_the_quote)
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].size, 10);
 }
 
-Test(market, an_execution_is_a_trade_at_the_price_of_the_resting_order)
+Test(market, execution_is_a_trade_at_the_resting_price)
 {
 	add(1, 'B', 100, 10000);
 	add(2, 'S', 100, 10100);
@@ -305,7 +305,7 @@ static void execute_priced(uint64_t reference, char printable)
 	});
 }
 
-Test(market, a_priced_execution_is_a_trade_at_its_own_price_where_it_is_printable)
+Test(market, printable_priced_execution_trades_at_its_own_price)
 {
 	add(1, 'S', 100, 10100);
 	execute_priced(1, 'Y');
@@ -316,7 +316,7 @@ Test(market, a_priced_execution_is_a_trade_at_its_own_price_where_it_is_printabl
 	check_quote(0, 0, 10100, 80);
 }
 
-Test(market, a_trade_with_a_hidden_order_leaves_the_book_alone)
+Test(market, hidden_trade_leaves_the_book_unchanged)
 {
 	struct itch_message message = {
 		.type = 'P',
@@ -343,7 +343,7 @@ static void cross(uint64_t shares, char type)
 	send(message);
 }
 
-Test(market, a_cross_is_a_trade_where_it_has_shares)
+Test(market, cross_with_shares_is_a_trade)
 {
 	cross(0, 'O');
 	cr_assert_eq(record_count, 0);
@@ -354,7 +354,7 @@ Test(market, a_cross_is_a_trade_where_it_has_shares)
 	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
 }
 
-Test(market, a_broken_trade_is_a_cancel_with_match_and_time_alone)
+Test(market, broken_trade_is_a_cancel_with_match_and_time)
 {
 	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
 	struct tb_trade expected = { .match_id = 99 };
@@ -368,7 +368,7 @@ Test(market, a_broken_trade_is_a_cancel_with_match_and_time_alone)
 	cr_assert_eq(memcmp(&records[0].trade, &expected, sizeof(expected)), 0);
 }
 
-Test(market, an_unknown_reference_has_no_effect)
+Test(market, unknown_reference_has_no_effect)
 {
 	add(1, 'B', 100, 10000);
 	execute(2, 10, 1);
@@ -385,7 +385,7 @@ Test(market, an_unknown_reference_has_no_effect)
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 1);
 }
 
-Test(market, more_than_remains_is_clamped)
+Test(market, quantity_above_the_rest_is_clamped)
 {
 	add(1, 'B', 100, 10000);
 	execute(1, 101, 3);
@@ -398,7 +398,7 @@ Test(market, more_than_remains_is_clamped)
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
 }
 
-Test(market, an_order_that_is_live_goes_first_when_its_reference_is_added)
+Test(market, live_order_is_removed_when_its_reference_is_added)
 {
 	struct itch_message other = {
 		.type = 'F',
@@ -448,7 +448,7 @@ static const struct tb_status *status_of(struct itch_message message, char *stoc
 	return &records[0].status;
 }
 
-Test(market, each_status_message_tells_what_it_tells_and_nothing_else)
+Test(market, status_message_fills_only_its_own_fields)
 {
 	struct itch_message halt = { .halt = { STOCK, 'Q', 'H' } };
 	struct itch_message action = { .action = { STOCK, 'P', ' ', "LUDP" } };
@@ -479,7 +479,7 @@ Test(market, each_status_message_tells_what_it_tells_and_nothing_else)
 	cr_assert_eq(records[0].symbol, MARKET_WIDE);
 }
 
-Test(market, an_imbalance_is_given_out_whole)
+Test(market, imbalance_is_published_whole)
 {
 	const struct itch_message message = {
 		.type = 'I',
@@ -510,7 +510,7 @@ Test(market, an_imbalance_is_given_out_whole)
 	cr_assert_eq(imbalance->price_variation[0], 'L');
 }
 
-Test(market, a_symbol_keeps_the_first_name_it_was_met_with)
+Test(market, symbol_keeps_its_first_name)
 {
 	struct itch_message directory = { .type = 'R',
 					  .locate = 5,
@@ -527,7 +527,7 @@ Test(market, a_symbol_keeps_the_first_name_it_was_met_with)
 	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 2);
 }
 
-Test(market, what_is_about_no_known_symbol_is_about_the_market)
+Test(market, message_without_known_symbol_goes_to_market)
 {
 	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
 
@@ -537,7 +537,7 @@ Test(market, what_is_about_no_known_symbol_is_about_the_market)
 	cr_assert_eq(records[0].symbol, MARKET_WIDE);
 }
 
-Test(market, malformed_messages_are_counted_the_first_ones_told_and_none_has_an_effect)
+Test(market, malformed_messages_are_counted_and_have_no_effect)
 {
 	static const char *const names[] = { "        ", "\0\0\0\0\0\0\0\0", "AB\nC    ",
 					     " ABC    ", "\xff       " };
@@ -579,7 +579,7 @@ static unsigned selects(void)
 	return seen;
 }
 
-Test(market, only_what_is_wanted_is_given)
+Test(market, only_wanted_selects_are_output)
 {
 	for (unsigned wanted = 0; wanted < 1u << MARKET_SELECTS; wanted++) {
 		unsigned seen = 0;
@@ -602,7 +602,7 @@ Test(market, only_what_is_wanted_is_given)
 	}
 }
 
-Test(market, cleared_it_begins_again_and_counts_on)
+Test(market, cleared_market_restarts_and_keeps_counting)
 {
 	add(1, 'B', 100, 10000);
 	market_clear(market);
@@ -617,7 +617,7 @@ Test(market, cleared_it_begins_again_and_counts_on)
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 1);
 }
 
-Test(market, every_counter_has_a_name_a_unit_and_a_meaning_that_a_bus_can_show)
+Test(market, every_counter_fits_a_bus)
 {
 	size_t count;
 	const struct tb_counter *table = market_counter_table(&count);
@@ -636,7 +636,7 @@ Test(market, every_counter_has_a_name_a_unit_and_a_meaning_that_a_bus_can_show)
 }
 
 /* Bytes drawn at random, and messages with random bytes behind a valid type. */
-Test(market, no_bytes_bring_it_down)
+Test(market, random_bytes_never_crash_the_market)
 {
 	uint64_t state = 7;
 	uint8_t bytes[256];
@@ -666,7 +666,7 @@ Test(market, no_bytes_bring_it_down)
 	cr_assert_gt(counter(MARKET_COUNTER_UNKNOWN_TYPE), 0);
 }
 
-Test(market, a_real_minute_ends_with_the_book_that_is_known)
+Test(market, real_minute_ends_with_the_known_book)
 {
 	const char *folder = getenv("TICKBUS_TEST_DATA");
 	struct source_message message;

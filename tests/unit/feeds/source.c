@@ -150,7 +150,7 @@ static unsigned whole(const struct content *content, size_t size)
 	return count;
 }
 
-Test(source, every_form_gives_every_message)
+Test(source, plain_gzip_and_zstd_give_every_message)
 {
 	static struct content content;
 	static uint8_t file[3 * BYTES];
@@ -164,7 +164,7 @@ Test(source, every_form_gives_every_message)
 	}
 }
 
-Test(source, members_and_frames_that_follow_one_another_are_one_stream)
+Test(source, consecutive_members_and_frames_are_one_stream)
 {
 	static struct content content;
 	static uint8_t file[4 * BYTES];
@@ -189,7 +189,7 @@ Test(source, members_and_frames_that_follow_one_another_are_one_stream)
 	}
 }
 
-Test(source, a_stream_much_longer_than_the_buffers_is_read_whole)
+Test(source, stream_longer_than_buffers_is_read_whole)
 {
 	static struct content content;
 	static uint8_t packed[BYTES];
@@ -208,7 +208,7 @@ Test(source, a_stream_much_longer_than_the_buffers_is_read_whole)
 	}
 }
 
-Test(source, a_file_cut_at_any_byte_gives_what_is_whole_and_then_an_error)
+Test(source, truncated_file_gives_whole_messages_then_error)
 {
 	static struct content content;
 	char expected[64];
@@ -230,7 +230,7 @@ Test(source, a_file_cut_at_any_byte_gives_what_is_whole_and_then_an_error)
 	}
 }
 
-Test(source, compressed_data_cut_at_any_byte_is_an_error)
+Test(source, truncated_compressed_data_is_an_error)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -274,7 +274,7 @@ static bool unharmed(const struct content *content)
 
 /* Some bits say nothing about the data, as those for the time and the system in a gzip header.
  * Before an error wrong messages may come: checksums are at the end. */
-Test(source, compressed_data_with_any_byte_changed_is_an_error_or_as_before)
+Test(source, damaged_compressed_data_is_an_error_or_equal)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -297,7 +297,7 @@ Test(source, compressed_data_with_any_byte_changed_is_an_error_or_as_before)
 	cr_assert_gt(harmed, 50 * unchanged, "%u %u", harmed, unchanged);
 }
 
-Test(source, bytes_after_the_compressed_data_are_an_error)
+Test(source, bytes_after_compressed_data_are_an_error)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -314,7 +314,7 @@ Test(source, bytes_after_the_compressed_data_are_an_error)
 	}
 }
 
-Test(source, a_length_that_no_message_has_is_an_error_at_its_place)
+Test(source, impossible_length_is_an_error_at_its_offset)
 {
 	static struct content content;
 	const unsigned lengths[] = { 0, ITCH_LENGTH_MAX + 1, 255, 256, 65535 };
@@ -339,7 +339,7 @@ Test(source, a_length_that_no_message_has_is_an_error_at_its_place)
 	}
 }
 
-Test(source, a_last_frame_without_a_message_ends_the_session)
+Test(source, empty_last_frame_ends_the_session)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -366,7 +366,7 @@ Test(source, a_last_frame_without_a_message_ends_the_session)
 	}
 }
 
-Test(source, a_file_without_a_message_is_an_error)
+Test(source, file_without_messages_is_an_error)
 {
 	static struct content content;
 	uint8_t file[64] = { 0 };
@@ -386,7 +386,7 @@ Test(source, a_file_without_a_message_is_an_error)
 	}
 }
 
-Test(source, what_is_no_file_is_an_error)
+Test(source, directory_pipe_or_device_is_an_error)
 {
 	struct source *source;
 
@@ -403,7 +403,7 @@ Test(source, what_is_no_file_is_an_error)
 }
 
 /* A file that shrinks while it is read is one that ends early. */
-Test(source, a_file_truncated_while_it_is_read_is_an_error)
+Test(source, file_truncated_while_read_is_an_error)
 {
 	static struct content content;
 	struct source_message message;
@@ -425,7 +425,7 @@ Test(source, a_file_truncated_while_it_is_read_is_an_error)
 }
 
 /* A suite of its own: a skipped test does not come to the end that removes the folder. */
-Test(real, days_have_as_many_messages_as_are_known)
+Test(real, real_days_have_known_message_counts)
 {
 	static const struct {
 		const char *name, *counts;

@@ -73,7 +73,7 @@ static const struct {
 	  "field 2 of bids: publisher has nothing, subscriber expects size u64" },
 };
 
-Test(compatible, a_newer_version_may_append_and_nothing_else)
+Test(compatible, newer_version_may_only_append_fields)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tb_schema *publisher = brief(cases[i].publisher_name,
@@ -90,7 +90,7 @@ Test(compatible, a_newer_version_may_append_and_nothing_else)
 	}
 }
 
-Test(compatible, built_in_schemas_are_each_their_own)
+Test(compatible, built_in_schema_is_compatible_only_with_itself)
 {
 	const char *const *names = tb_schema_builtins();
 

@@ -125,7 +125,7 @@ static void expect_whole(const struct tb_schema *schema, uint64_t *state)
 			     sizeof(words));
 }
 
-Test(fuzz, damaged_schemas_are_refused_or_whole)
+Test(fuzz, damaged_schema_is_refused_or_whole)
 {
 	const char *const *names = tb_schema_builtins();
 	uint64_t state = seed();

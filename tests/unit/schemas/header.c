@@ -207,7 +207,7 @@ Test(header, compiles_with_clang_as_cpp17)
 	expect_all(4);
 }
 
-Test(header, a_user_s_schema_that_borrows_a_built_in_name_keeps_out_of_our_names)
+Test(header, user_schema_with_builtin_name_has_no_tb_prefix)
 {
 	struct tb_schema *schema = brief("quote", 1, "x u8");
 	char *header = tb_schema_header(schema);

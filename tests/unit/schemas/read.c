@@ -193,7 +193,7 @@ static const char *const cases[][2] = {
 		       "a flow node" },
 };
 
-Test(read, every_error_says_where_what_was_found_and_what_was_expected)
+Test(read, error_says_position_found_and_expected)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tb_schema *schema;
@@ -206,7 +206,7 @@ Test(read, every_error_says_where_what_was_found_and_what_was_expected)
 	}
 }
 
-Test(read, fields_are_1_to_1024)
+Test(read, fields_below_1_or_above_1024_are_refused)
 {
 	static char text[65536];
 	struct tb_schema *schema;
@@ -222,7 +222,7 @@ Test(read, fields_are_1_to_1024)
 	cr_expect_str_eq(tb_error(), "t.yaml:4:1: fields: found 1025 fields, expected 1 to 1024");
 }
 
-Test(read, a_doc_line_of_200_bytes_fits_and_one_of_201_does_not)
+Test(read, doc_line_above_200_bytes_is_refused)
 {
 	char text[512];
 	struct tb_schema *schema;
@@ -247,7 +247,7 @@ static int parse_long(struct tb_schema **schema, int last_doc)
 	return tb_schema_parse(schema, text, used, "t.yaml");
 }
 
-Test(read, a_canonical_text_of_65535_bytes_fits_and_one_of_65536_does_not)
+Test(read, canonical_text_above_65535_bytes_is_refused)
 {
 	struct tb_schema *schema;
 	size_t length;
@@ -268,7 +268,7 @@ Test(read, a_canonical_text_of_65535_bytes_fits_and_one_of_65536_does_not)
 			 "fewer fields or shorter lines of doc");
 }
 
-Test(read, errors_that_do_not_fit_are_counted_and_no_line_is_cut)
+Test(read, errors_without_room_are_counted_and_lines_stay_whole)
 {
 	char text[8192] = HEAD;
 	size_t used = strlen(text);
@@ -293,7 +293,7 @@ Test(read, errors_that_do_not_fit_are_counted_and_no_line_is_cut)
 	cr_expect(told > 10 && told + more == 150, "%u and %u", told, more);
 }
 
-Test(read, a_name_that_is_neither_a_file_nor_built_in_says_what_is)
+Test(read, unknown_name_lists_the_built_in_schemas)
 {
 	struct tb_schema *schema;
 
@@ -307,7 +307,7 @@ Test(read, a_name_that_is_neither_a_file_nor_built_in_says_what_is)
 	cr_expect_str_eq(tb_error(), "/: found a folder, expected a file", "%s", tb_error());
 }
 
-Test(read, offsets_follow_from_the_order)
+Test(read, offsets_follow_from_field_order)
 {
 	struct tb_schema *schema =
 		brief("t", 1, "a u32; b char[3]; pad[1]; c group[3] {; d u16; e u8[2] }; f u32");
