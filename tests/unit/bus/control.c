@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages: the bytes are the published ones, in both directions; what is cut, too long or
- * changed is refused with its place, and whatever is taken is exactly what would be sent. */
+/* Control messages equal the published bytes, in both directions. Truncated, longer or changed
+ * messages are refused with the offset. An accepted message encodes to the same bytes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const char welcome_golden[] =
 #define NOTICES "010000000004000000000000000000000000ffffef0a0002301d0000"
 #define THREE   "04030201050000008877665544332211e803000000000000"
 
-/* By type; written down from the description of the protocol, not by the encoder. */
+/* By type; written from the description of the protocol, not by the encoder. */
 static const char *const golden[TYPES] = {
 	[CONTROL_CATALOGUE] = "01000000040302010700000007002a2e71756f7465",
 	[CONTROL_TOPICS] = "02000000040302010100000001000000887766554433221100ffeeddccbbaa99"
@@ -69,7 +69,7 @@ static size_t unhex(const char *text, uint8_t *bytes)
 	return count;
 }
 
-/* Copied as bytes, so that what lies between the members is zero in every copy. */
+/* Copied as bytes, so that padding is zero in every copy. */
 static struct control_topic a_topic = { .shape = { .epoch = EPOCH,
 						   .fingerprint = 0x99aabbccddeeff00,
 						   .slots = 65536,
@@ -84,7 +84,7 @@ static struct control_topic a_topic = { .shape = { .epoch = EPOCH,
 					.schema_bytes = 300,
 					.notices = { FABRIC_NOTICES_UD, 1024, { 0 } } };
 
-/* What golden[type] says. */
+/* The message that golden[type] encodes. */
 static void fill(enum control_type type, struct control_message *message)
 {
 	cr_assert_eq(address_parse_host("239.10.0.2:7472", &a_topic.notices.group), 0);
@@ -190,7 +190,7 @@ static struct control_welcome a_welcome(void)
 					 .name = "equities" };
 }
 
-/* The three forms, as the tests of damage see them. */
+/* The three forms of messages, for the tests of damage. */
 enum form { HELLO, WELCOME, MESSAGE };
 
 static const char *form_golden(enum form form, unsigned int type)
@@ -203,7 +203,7 @@ static const char *form_name(enum form form)
 	return form == HELLO ? "hello" : form == WELCOME ? "welcome" : "control";
 }
 
-/* Decodes, and encodes what came out: the length of that, or what decoding returned. */
+/* Decodes, and encodes the result: the encoded length, or the error of decoding. */
 static int again(enum form form, const void *bytes, size_t length, uint8_t *encoded)
 {
 	static struct control_message message;
@@ -263,7 +263,7 @@ Test(control, truncated_or_longer_message_is_refused_at_its_end)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES + 1] = { 0 }, encoded[FABRIC_MESSAGE_BYTES];
 	struct guard guard;
-	char words[200];
+	char expected[200];
 
 	guard_open(&guard, sizeof(bytes));
 	for (unsigned int type = 0; type < TYPES + 1; type++) {
@@ -273,29 +273,29 @@ Test(control, truncated_or_longer_message_is_refused_at_its_end)
 		for (size_t cut = 0; cut < length; cut++) {
 			cr_assert_eq(again(form, guard_copy(&guard, bytes, cut), cut, encoded),
 				     -EPROTO, "type %u cut to %zu", type, cut);
-			snprintf(words, sizeof(words), "%s message of %zu bytes: ends too early",
-				 form_name(form), cut);
-			cr_assert_eq(strncmp(tb_error(), words, strlen(words)), 0, "%s not %s",
-				     tb_error(), words);
+			snprintf(expected, sizeof(expected),
+				 "%s message of %zu bytes: ends too early", form_name(form), cut);
+			cr_assert_eq(strncmp(tb_error(), expected, strlen(expected)), 0,
+				     "%s not %s", tb_error(), expected);
 		}
 		bytes[length] = 0;
 		cr_assert_eq(
 			again(form, guard_copy(&guard, bytes, length + 1), length + 1, encoded),
 			-EPROTO, "type %u and one more", type);
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "%s message of %zu bytes: has bytes after its end at byte %zu",
 			 form_name(form), length + 1, length);
-		cr_assert_str_eq(tb_error(), words);
+		cr_assert_str_eq(tb_error(), expected);
 	}
 	guard_close(&guard);
 }
 
-/* One field of a good message made wrong: its place, its bytes, and the words. */
+/* A valid message with one wrong field: its offset, its bytes, and the error. */
 static const struct {
 	enum form form;
 	unsigned int type;
 	size_t at;
-	const char *bytes, *words;
+	const char *bytes, *expected;
 } wrong[] = {
 	{ HELLO, 0, 0, "55", "has no tickbus magic at byte 0" },
 	{ HELLO, 0, 3, "00", "has no tickbus magic at byte 0" },
@@ -380,17 +380,17 @@ static const struct {
 Test(control, wrong_field_is_refused_with_its_offset)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES], encoded[FABRIC_MESSAGE_BYTES];
-	char words[200];
+	char expected[200];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		const size_t length = unhex(form_golden(wrong[i].form, wrong[i].type), bytes);
 
 		cr_assert_gt(unhex(wrong[i].bytes, bytes + wrong[i].at), 0);
 		cr_assert_eq(again(wrong[i].form, bytes, length, encoded), -EPROTO, "%zu: %s", i,
-			     wrong[i].words);
-		snprintf(words, sizeof(words), "%s message of %zu bytes: %s",
-			 form_name(wrong[i].form), length, wrong[i].words);
-		cr_assert_str_eq(tb_error(), words);
+			     wrong[i].expected);
+		snprintf(expected, sizeof(expected), "%s message of %zu bytes: %s",
+			 form_name(wrong[i].form), length, wrong[i].expected);
+		cr_assert_str_eq(tb_error(), expected);
 	}
 }
 
@@ -431,8 +431,8 @@ Test(control, invalid_message_is_not_encoded)
 	cr_expect_eq(control_encode(&message, bytes), 0);
 }
 
-/* Names, units and a system's words in any language: one reader that refused them would refuse all
- * else in the message, too. */
+/* Names, units and error texts in any language: a reader that refused them would refuse the whole
+ * message. */
 Test(control, text_beyond_ascii_is_encoded_as_question_marks)
 {
 	static struct control_message message, copy;
@@ -453,7 +453,7 @@ Test(control, text_beyond_ascii_is_encoded_as_question_marks)
 	cr_expect_str_eq(copy.refuse.words, "? ~???");
 }
 
-/* Texts of the greatest length, pages full: they fit, and nothing of them is cut. */
+/* Texts of maximum length and full pages: they fit, uncut. */
 Test(control, longest_messages_fit_and_read_back)
 {
 	static struct control_message message, copy;
@@ -512,7 +512,7 @@ Test(control, longest_messages_fit_and_read_back)
 	}
 }
 
-/* Some bytes of a good message changed, some cut off or added; now and then all of them random. */
+/* Some bytes of a valid message are changed, cut off or added; sometimes all are random. */
 static size_t damage(uint64_t *state, uint8_t *bytes, size_t length)
 {
 	if (random_below(state, 16) == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of counters can be shown as they are: every row has a name of its own, a unit and a
- * meaning, of lengths that travel. */
+/* Every row of the counters' tables has a name of its own, a unit and a meaning, of lengths that
+ * fit a message. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -62,6 +62,6 @@ Test(counters, adding_counts_up_and_down)
 	_Atomic uint64_t counter = 0;
 
 	counter_add(&counter, 3);
-	counter_add(&counter, UINT64_MAX); /* how what there is now is counted down */
+	counter_add(&counter, UINT64_MAX); /* counts down */
 	cr_expect_eq(counter, 2);
 }

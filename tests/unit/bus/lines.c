@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress, directory and bus page: what was stored is proven, what was changed is not. */
+/* Progress, directory and bus page: stored bytes verify, changed bytes do not. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -69,7 +69,7 @@ Test(progress, contradictions_fail_even_with_a_right_check)
 	cr_assert_eq(progress_verify(&copy, EPOCH + 1, 64, 8, true, 99), -EAGAIN, "epoch");
 }
 
-/* Sequences are counted on from what a line says, by a ring and more: that must not wrap. */
+/* Readers add up to two rings to a line's counts: the sums must not wrap. */
 Test(progress, counts_that_could_wrap_fail)
 {
 	const uint64_t last = UINT64_MAX - 2 * 64;
@@ -100,8 +100,8 @@ Test(progress, values_at_their_bounds_pass)
 	struct progress copy, made = live(14, 14);
 
 	made.state = TOPIC_ENDED;
-	made.first = 15;                      /* nothing held yet, as after a relay's begin */
-	made.zero[0] = made.zero[1] = 0xdead; /* and what is not in use is zero */
+	made.first = 15;                      /* an empty ring, as after a relay's begin */
+	made.zero[0] = made.zero[1] = 0xdead; /* unused bytes are zero */
 	copy = stored(made);
 	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), 0);
 	cr_expect(copy.zero[0] == 0 && copy.zero[1] == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines arrive whole, in the file that is there now, and lost ones are counted. */
+/* Lines arrive whole, in the current file, and lost lines are counted. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +89,7 @@ Test(log, lines_that_a_full_disk_refused_are_counted)
 	cr_assert_eq(atomic_load(&journal.lost), 2);
 }
 
-/* A file that may not grow beyond the middle of the second line. */
+/* A file whose size limit is in the middle of the second line. */
 Test(log, cut_line_does_not_join_the_next)
 {
 	struct rlimit limit;
@@ -118,7 +118,7 @@ Test(log, cut_line_does_not_join_the_next)
 			 "Z error 2 lines before the previous line could not be written\n"));
 }
 
-/* The disk has room again: the next line is there, and how many are not. */
+/* The disk has room again: the next line is written, and the number of lost lines. */
 Test(log, lost_lines_are_reported_after_recovery)
 {
 	int file;
@@ -139,7 +139,7 @@ Test(log, lost_lines_are_reported_after_recovery)
 	cr_assert(strstr(content(path), "Z info four\n"));
 }
 
-/* Puts it in the place of standard error: the one that was there. */
+/* Replaces standard error; returns the old descriptor. */
 static int stderr_replace(int by)
 {
 	const int before = dup(STDERR_FILENO);
@@ -149,20 +149,20 @@ static int stderr_replace(int by)
 	return before;
 }
 
-/* Standard error is `by`, of which `reader` gets what was written: lines until one is lost, and
- * then the next and how many were. A terminal hands over later than at once. */
-static void expect_lost_lines_told(int by, int reader)
+/* Standard error is `by`, and `reader` is its other end. Writes lines until a line is lost; then
+ * expects the next line and the count. A terminal delivers with a delay. */
+static void expect_lost_lines_reported(int by, int reader)
 {
-	static char words[1000], text[1 << 20];
+	static char line[1000], text[1 << 20];
 	struct pollfd ready = { .fd = reader, .events = POLLIN };
 	const int flags = fcntl(by, F_GETFL), before = stderr_replace(by);
 	size_t used = 0;
 	ssize_t got;
 
-	memset(words, 'x', sizeof(words) - 1);
+	memset(line, 'x', sizeof(line) - 1);
 	cr_assert_eq(log_open(&journal, NULL, LOG_LEVEL_INFO), 0);
 	for (unsigned int i = 0; i < 2000; i++)
-		log_write(&journal, LOG_LEVEL_INFO, "%s", words);
+		log_write(&journal, LOG_LEVEL_INFO, "%s", line);
 	cr_assert_gt(atomic_load(&journal.lost), 0);
 	do {
 		cr_assert_eq(poll(&ready, 1, PATIENCE_MS), 1);
@@ -188,7 +188,7 @@ Test(log, unread_pipe_never_blocks)
 
 	cr_assert_eq(pipe(ends), 0);
 	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
-	expect_lost_lines_told(ends[1], ends[0]);
+	expect_lost_lines_reported(ends[1], ends[0]);
 }
 
 Test(log, unread_journal_socket_never_blocks)
@@ -197,7 +197,7 @@ Test(log, unread_journal_socket_never_blocks)
 
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
-	expect_lost_lines_told(ends[1], ends[0]);
+	expect_lost_lines_reported(ends[1], ends[0]);
 }
 
 Test(log, unread_terminal_never_blocks)
@@ -209,10 +209,10 @@ Test(log, unread_terminal_never_blocks)
 		cr_skip("no terminal can be had here");
 	terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
 	cr_assert_geq(terminal, 0);
-	expect_lost_lines_told(terminal, master);
+	expect_lost_lines_reported(terminal, master);
 }
 
-/* It cannot be opened anew. */
+/* It cannot be opened again. */
 Test(log, unread_pipe_of_another_user_never_blocks)
 {
 	int ends[2];
@@ -223,12 +223,12 @@ Test(log, unread_pipe_of_another_user_never_blocks)
 	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
 	cr_assert_eq(rmdir(folder), 0);
 	cr_assert_eq(setresuid(65534, 65534, 65534), 0);
-	expect_lost_lines_told(ends[1], ends[0]);
+	expect_lost_lines_reported(ends[1], ends[0]);
 }
 
 Test(log, full_file_report_never_blocks_on_unread_stderr)
 {
-	char words[100], expected[160];
+	char text[100], expected[160];
 	int ends[2], before;
 	ssize_t got;
 
@@ -236,26 +236,26 @@ Test(log, full_file_report_never_blocks_on_unread_stderr)
 	before = stderr_replace(dup(ends[1]));
 	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "one");
-	got = read(ends[0], words, sizeof(words) - 1);
+	got = read(ends[0], text, sizeof(text) - 1);
 	cr_assert_gt(got, 0);
-	words[got] = '\0';
+	text[got] = '\0';
 	cr_assert_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
-	while (write(ends[1], words, sizeof(words)) > 0)
+	while (write(ends[1], text, sizeof(text)) > 0)
 		;
 	cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
 	log_close(&journal);
 	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
-	log_write(&journal, LOG_LEVEL_INFO, "two"); /* it returns */
+	log_write(&journal, LOG_LEVEL_INFO, "two"); /* it must return */
 	stderr_replace(before);
 	snprintf(expected, sizeof(expected),
 		 "%s: log file /dev/full: cannot be written: No space left on device\n",
 		 program_invocation_short_name);
-	cr_expect_str_eq(words, expected);
+	cr_expect_str_eq(text, expected);
 	close(ends[0]);
 	close(ends[1]);
 }
 
-/* time() may be behind the clock that lines have. */
+/* time() may be behind the clock of the lines. */
 static time_t now_s(void)
 {
 	struct timespec now;
@@ -299,7 +299,7 @@ Test(log, failed_reopen_keeps_the_old_file_and_leaks_no_fd)
 	const int next = dup(0);
 	int fd;
 
-	close(next); /* the lowest that is free */
+	close(next); /* the lowest free descriptor */
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	fd = journal.fd;
 	cr_assert_eq(fd, next);
@@ -322,21 +322,21 @@ Test(log, failed_reopen_keeps_the_old_file_and_leaks_no_fd)
 
 Test(log, long_line_is_cut_not_split)
 {
-	static char words[2 * LOG_LINE_BYTES];
+	static char line[2 * LOG_LINE_BYTES];
 
-	memset(words, 'x', sizeof(words) - 1);
+	memset(line, 'x', sizeof(line) - 1);
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
-	log_write(&journal, LOG_LEVEL_INFO, "%s", words);
+	log_write(&journal, LOG_LEVEL_INFO, "%s", line);
 	cr_assert_eq(strlen(content(path)), LOG_LINE_BYTES);
 }
 
 Test(log, unwritable_path_is_named)
 {
-	char words[200];
+	char text[200];
 
 	snprintf(moved, sizeof(moved), "%s/no/log", folder);
 	cr_assert_eq(log_open(&journal, moved, LOG_LEVEL_INFO), -ENOENT);
-	snprintf(words, sizeof(words),
+	snprintf(text, sizeof(text),
 		 "log file %s: cannot be opened for writing: No such file or directory", moved);
-	cr_assert_str_eq(tb_error(), words);
+	cr_assert_str_eq(tb_error(), text);
 }

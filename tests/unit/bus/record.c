@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A record that was stored is read back; anything else is not taken for a record. */
+/* A stored record is read back; other bytes are refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -145,7 +145,8 @@ Test(record, unchecked_record_has_no_check)
 	cr_assert_eq(record_verify(&copy, 64, 3, false, 0), 0);
 }
 
-/* The writer laps one slot; each payload repeats its sequence, so a torn copy shows itself. */
+/* The writer overwrites one slot again and again. Each payload repeats its sequence, so a torn copy
+ * shows. */
 #define COPIES 200000
 
 static _Atomic bool enough;

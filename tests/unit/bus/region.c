@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a region's parts are, and that a header that says otherwise is refused. */
+/* The layout of a region; a header that contradicts it is refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>

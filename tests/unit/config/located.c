@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The located reader: what it takes, what it refuses and where, and its bounds. */
+/* The YAML reader: what it accepts, what it refuses at which position, and its bounds. */
 #include "config.h"
 
 #include "config/yaml/located.h"
 
 TestSuite(located, .init = folder_enter, .fini = folder_leave);
 
-/* A text with a mark at its only error, and the error's words. */
+/* A text with a mark at its only error, and the error's message. */
 static const char *const refused[][2] = {
 	/* syntax */
 	{ "a: [\n@", "YAML syntax: did not find expected node content, while parsing a flow node" },
@@ -29,7 +29,7 @@ static const char *const refused[][2] = {
 	{ "a: @\xc3", "incomplete UTF-8 octet sequence, expected printable UTF-8" },
 };
 
-/* The same, with the path; what stands around it is read on. */
+/* The same, with the path. The rest of the document is read. */
 static const char *const wrong[][2] = {
 	{ "a: @&x 1\n", "a: found an anchor, expected a plain value" },
 	{ "a: @&x [ 1 ]\n", "a: found an anchor, expected a plain value" },
@@ -50,8 +50,8 @@ static const char *const wrong[][2] = {
 	{ "a: @\"\\uFFFE\"\n", "a: found a control character, expected printable text" },
 };
 
-/* The document, where there is one in spite of the error. */
-static struct located_document *expect_error(const char *marked, const char *words)
+/* The document, if there is one in spite of the error. */
+static struct located_document *expect_error(const char *marked, const char *message)
 {
 	struct located_errors errors = { 0 };
 	struct located_document *document;
@@ -63,8 +63,8 @@ static struct located_document *expect_error(const char *marked, const char *wor
 	cr_assert_not_null(errors.text);
 	cr_expect(strncmp(errors.text, place, strlen(place)) == 0, "%s\n  found    %s  expected %s",
 		  marked, errors.text, place);
-	cr_expect(strstr(errors.text, words), "%s\n  found    %s  expected %s", marked, errors.text,
-		  words);
+	cr_expect(strstr(errors.text, message), "%s\n  found    %s  expected %s", marked,
+		  errors.text, message);
 	located_errors_free(&errors);
 	free(text);
 	return document;
@@ -151,9 +151,9 @@ Test(located, error_with_any_key_is_a_single_line)
 	located_errors_free(&errors);
 }
 
-/* Whether a text of `count` times `piece` between two others is taken. */
+/* True if a text with `count` times `piece` between two others is accepted. */
 static bool taken(const char *before, const char *piece, size_t count, const char *after,
-		  const char *words)
+		  const char *message)
 {
 	struct located_errors errors = { 0 };
 	struct located_document *document;
@@ -169,7 +169,7 @@ static bool taken(const char *before, const char *piece, size_t count, const cha
 	document = located_parse(&errors, text, length, "t.yaml");
 	cr_expect(!document == (errors.count > 0));
 	if (!document)
-		cr_expect(strstr(errors.text, words), "%s", errors.text);
+		cr_expect(strstr(errors.text, message), "%s", errors.text);
 	located_free(document);
 	located_errors_free(&errors);
 	free(text);
@@ -178,7 +178,7 @@ static bool taken(const char *before, const char *piece, size_t count, const cha
 
 Test(located, depth_nodes_keys_and_bytes_are_bounded_exactly)
 {
-	/* The root is one level and one node. */
+	/* The root is a level and a node. */
 	cr_expect(taken("a: ", "[", 31, "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", ""));
 	cr_expect_not(taken("a: ", "[", 32, "",
 			    "t.yaml:1:35: found too many levels, expected at most 32"));
@@ -261,11 +261,11 @@ static bool take_word(struct located_errors *errors, const struct located_node *
 #define STRING  "expected a text of 1 to 4 bytes"
 #define WORD    "expected one, two or three"
 
-/* A value, who takes it, and the words if it is refused. */
+/* A value, its reader, and the message if it is refused. */
 static const struct {
 	const char *text;
 	bool (*take)(struct located_errors *, const struct located_node *);
-	const char *words;
+	const char *message;
 } values[] = {
 	{ "-5", take_integer, NULL },
 	{ "0", take_integer, NULL },
@@ -322,10 +322,10 @@ Test(located, value_is_read_or_refused_with_message)
 		document = located_parse(&errors, text, strlen(text), "t.yaml");
 		node = located_get(located_root(document), "a");
 		cr_assert_not_null(node, "%s", text);
-		cr_expect_eq(values[i].take(&errors, node), !values[i].words, "%s", text);
-		if (values[i].words) {
+		cr_expect_eq(values[i].take(&errors, node), !values[i].message, "%s", text);
+		if (values[i].message) {
 			snprintf(expected, sizeof(expected), "t.yaml:%u:%u: a: %s\n", node->line,
-				 node->column, values[i].words);
+				 node->column, values[i].message);
 			cr_expect_str_eq(errors.text, expected);
 		} else {
 			cr_expect_null(errors.text, "%s", errors.text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every key of the settings: missing, of a wrong type, below and above its bounds, unknown, twice,
- * leading nowhere. Each text has one error, and a mark where it must be. */
+/* Every key of the settings: missing, of a wrong type, outside its bounds, unknown, duplicate,
+ * without a target. Each text has one error, and a mark at its position. */
 #include "config.h"
 
 #include <errno.h>
@@ -373,7 +373,7 @@ static const char *const cases[][2] = {
 	{ IN_TOPIC("multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: the bus listens at shared memory only" },
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], notice: none }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7472' } ]\n",
 	  "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: the bus sends no notices" },
-	/* A bus called b has this group, without a word. */
+	/* A bus with the name b has this group by default. */
 	{ A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.77.202.233:1' } ]\n", "topics[0].multicast: found \"239.77.202.233:1\", expected port 7472, which the bus uses for this group" },
 	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topic t uses for this group" },
 	{ "bus: { name: b, listen: [ 'shm:', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'[ff15::1]:7472' } ]\n",
@@ -402,49 +402,50 @@ static void enter(void)
 
 TestSuite(refusals, .init = enter, .fini = folder_leave);
 
-/* What is said about a text. */
+/* The errors of a text. */
 static char *load(const char *text, int expected)
 {
 	struct settings *settings;
-	char *words = NULL;
+	char *errors = NULL;
 	size_t length = 0;
-	FILE *stream = open_memstream(&words, &length);
+	FILE *stream = open_memstream(&errors, &length);
 
 	file_write("t.yaml", text, strlen(text));
 	cr_expect_eq(settings_load(&settings, "t.yaml", stream), expected, "%s", text);
 	fclose(stream);
 	cr_expect(!settings == (expected != 0));
 	settings_free(settings);
-	return words;
+	return errors;
 }
 
 Test(refusals, wrong_key_is_reported_with_position_path_and_expected)
 {
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char place[64], expected[1024];
-		char *text, *words;
+		char *text, *errors;
 
 		text = unmarked(cases[i][0], place);
-		words = load(text, -EINVAL);
+		errors = load(text, -EINVAL);
 		cr_assert(*place, "%s", text);
 		snprintf(expected, sizeof(expected), "%s%s\n", place, cases[i][1]);
-		cr_expect_str_eq(words, expected, "%s\n  found    %s  expected %s", cases[i][0],
-				 words, expected);
+		cr_expect_str_eq(errors, expected, "%s\n  found    %s  expected %s", cases[i][0],
+				 errors, expected);
 		free(text);
-		free(words);
+		free(errors);
 	}
 }
 
 Test(refusals, several_errors_are_reported_in_one_run)
 {
-	char *words = load("bus: { name: /, stale_ms: 1 }\nschemas: [ quote, x ]\n"
-			   "feeds: [ { name: f, type: itch50, speed: 0x } ]\n"
-			   "topics: [ { name: T, feed: g, select: all, schema: none, slots: 1 } ]\n"
-			   "more: 1\n",
-			   -EINVAL);
+	char *errors =
+		load("bus: { name: /, stale_ms: 1 }\nschemas: [ quote, x ]\n"
+		     "feeds: [ { name: f, type: itch50, speed: 0x } ]\n"
+		     "topics: [ { name: T, feed: g, select: all, schema: none, slots: 1 } ]\n"
+		     "more: 1\n",
+		     -EINVAL);
 
 	cr_expect_str_eq(
-		words,
+		errors,
 		"t.yaml:5:1: more: found an unknown key\n"
 		"t.yaml:1:14: bus.name: found \"/\", " NAME "\n"
 		"t.yaml:1:27: bus.stale_ms: found \"1\", " NUMBER(
@@ -462,9 +463,9 @@ Test(refusals, several_errors_are_reported_in_one_run)
 				       "t.yaml:4:65: topics[0].slots: found \"1\", expected a "
 				       "power of two from 64 to "
 				       "16777216\n",
-		"%s", words);
+		"%s", errors);
 	cr_expect_str_eq(tb_error(), "t.yaml: found 11 errors, expected none");
-	free(words);
+	free(errors);
 }
 
 Test(refusals, schema_errors_keep_their_own_positions)
@@ -472,55 +473,55 @@ Test(refusals, schema_errors_keep_their_own_positions)
 	static const char bad[] = "name: bad\nversion: 0\nfields:\n"
 				  "- { name: x, type: u7, doc: d }\n";
 	char expected[1024];
-	char *words;
+	char *errors;
 
 	file_write("bad.yaml", bad, sizeof(bad) - 1);
-	words = load(BUS "schemas: [ quote, bad.yaml, ./none.yaml ]\n" FEEDS TOPICS, -EINVAL);
+	errors = load(BUS "schemas: [ quote, bad.yaml, ./none.yaml ]\n" FEEDS TOPICS, -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:2:19: schemas[1]: found \"bad.yaml\", expected a schema without errors:\n"
 		 "%s/bad.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
 		 "%s/bad.yaml:4:20: fields[0].type: found \"u7\", expected ",
 		 folder, folder);
-	cr_expect(strncmp(words, expected, strlen(expected)) == 0, "%s", words);
+	cr_expect(strncmp(errors, expected, strlen(expected)) == 0, "%s", errors);
 	snprintf(expected, sizeof(expected),
 		 "\nt.yaml:2:29: schemas[2]: found \"./none.yaml\", expected a schema without "
 		 "errors:\n%s/none.yaml: ",
 		 folder);
-	cr_expect(strstr(words, expected), "%s", words);
-	free(words);
+	cr_expect(strstr(errors, expected), "%s", errors);
+	free(errors);
 }
 
 Test(refusals, readable_ticket_is_refused_with_its_permissions)
 {
 	char expected[512];
-	char *words;
+	char *errors;
 
 	ticket_write("open.ticket", 'c', 0644);
-	words = load(A_REALM("ticket_file: open.ticket, topics: [ t ]"), -EINVAL);
+	errors = load(A_REALM("ticket_file: open.ticket, topics: [ t ]"), -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:5:35: realms[0].ticket_file: found \"open.ticket\", " TICKET
 		 ": ticket %s/open.ticket: found permissions 644, expected a file that only its "
 		 "owner can read (chmod 600)\n",
 		 folder);
-	cr_expect_str_eq(words, expected, "%s", words);
-	free(words);
+	cr_expect_str_eq(errors, expected, "%s", errors);
+	free(errors);
 }
 
 Test(refusals, unread_tickets_are_not_compared)
 {
-	char *words = load(IN_REALMS("[ { name: r, ticket_file: /none, topics: [ t ] }, "
-				     "{ name: s, ticket_file: /none, topics: [ t ] } ]"),
-			   -EINVAL);
+	char *errors = load(IN_REALMS("[ { name: r, ticket_file: /none, topics: [ t ] }, "
+				      "{ name: s, ticket_file: /none, topics: [ t ] } ]"),
+			    -EINVAL);
 
-	cr_expect(strstr(words, "realms[0].ticket_file: found \"/none\", "), "%s", words);
-	cr_expect(strstr(words, "realms[1].ticket_file: found \"/none\", "), "%s", words);
-	cr_expect_str_eq(tb_error(), "t.yaml: found 2 errors, expected none", "%s", words);
-	free(words);
+	cr_expect(strstr(errors, "realms[0].ticket_file: found \"/none\", "), "%s", errors);
+	cr_expect(strstr(errors, "realms[1].ticket_file: found \"/none\", "), "%s", errors);
+	cr_expect_str_eq(tb_error(), "t.yaml: found 2 errors, expected none", "%s", errors);
+	free(errors);
 }
 
 Test(refusals, first_100_errors_are_printed_and_others_counted)
 {
-	char *text = NULL, *words;
+	char *text = NULL, *errors;
 	size_t length = 0;
 	FILE *stream = open_memstream(&text, &length);
 
@@ -528,40 +529,40 @@ Test(refusals, first_100_errors_are_printed_and_others_counted)
 	for (int i = 0; i < 150; i++)
 		fprintf(stream, "colour%d: 1\n", i);
 	fclose(stream);
-	words = load(text, -EINVAL);
-	cr_expect(strstr(words, ":104:1: colour99: found"), "%s", words);
-	cr_expect_null(strstr(words, "colour100"));
-	cr_expect(strstr(words, "\nand 50 more errors\n"), "%s", words);
-	free(words);
+	errors = load(text, -EINVAL);
+	cr_expect(strstr(errors, ":104:1: colour99: found"), "%s", errors);
+	cr_expect_null(strstr(errors, "colour100"));
+	cr_expect(strstr(errors, "\nand 50 more errors\n"), "%s", errors);
+	free(errors);
 	free(text);
 }
 
 Test(refusals, default_missing_on_this_machine_is_reported_at_mapping)
 {
 	char expected[512];
-	char *words;
+	char *errors;
 
 	setenv("TZDIR", folder, 1);
-	words = load(BUS SCHEMAS FEEDS TOPICS, -EINVAL);
+	errors = load(BUS SCHEMAS FEEDS TOPICS, -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:3:10: feeds[0].time_zone: found \"America/New_York\", " ZONE
 		 ": no zone of this name in %s\n",
 		 folder);
-	cr_expect_str_eq(words, expected);
-	free(words);
+	cr_expect_str_eq(errors, expected);
+	free(errors);
 }
 
 Test(refusals, missing_file_is_named)
 {
 	struct settings *settings;
-	char *words = NULL;
+	char *errors = NULL;
 	size_t length = 0;
-	FILE *stream = open_memstream(&words, &length);
+	FILE *stream = open_memstream(&errors, &length);
 
 	cr_expect_eq(settings_load(&settings, "none.yaml", stream), -EINVAL);
 	fclose(stream);
-	cr_expect_str_eq(words, "none.yaml: cannot be read: No such file or directory\n");
-	free(words);
+	cr_expect_str_eq(errors, "none.yaml: cannot be read: No such file or directory\n");
+	free(errors);
 }
 
 #define TWO_GROUPED                                                                                \
@@ -569,7 +570,7 @@ Test(refusals, missing_file_is_named)
 	"'239.1.1.1:7472' }, { name: u, feed: f, select: trade, schema: trade, multicast: "        \
 	"'[ff15::1]:7472' } ]\n"
 
-/* At a bound, or in a way that might be mistaken for an error. */
+/* At a bound, or similar to an error. */
 static const char *const good[] = {
 	BUS SCHEMAS FEEDS TOPICS,
 	"bus: { name: " NAME_63 " }\n" SCHEMAS FEEDS TOPICS,
@@ -614,19 +615,19 @@ static const char *const good[] = {
 Test(refusals, values_at_their_bounds_are_accepted)
 {
 	for (size_t i = 0; i < COUNT(good); i++) {
-		char *words = load(good[i], 0);
+		char *errors = load(good[i], 0);
 
-		cr_expect_str_empty(words, "%s\n%s", good[i], words);
-		free(words);
+		cr_expect_str_empty(errors, "%s\n%s", good[i], errors);
+		free(errors);
 	}
 }
 
-/* Topics in a group each: as many as a bus may have beside its own, and one more. */
+/* Topics with a group each: as many as a bus may have besides its own, and one more. */
 Test(refusals, group_beyond_the_maximum_is_reported_at_its_topic)
 {
 	for (int topics = 63; topics <= 64; topics++) {
 		size_t length = 0;
-		char *text = NULL, *words;
+		char *text = NULL, *errors;
 		FILE *stream = open_memstream(&text, &length);
 
 		fputs(A_NETWORK "topics:\n", stream);
@@ -636,12 +637,12 @@ Test(refusals, group_beyond_the_maximum_is_reported_at_its_topic)
 				"instruments: 1, multicast: '239.1.1.%d:7472' }\n",
 				i, i);
 		fclose(stream);
-		words = load(text, topics == 63 ? 0 : -EINVAL);
-		cr_expect_str_eq(words, topics == 63 ? ""
-						     : "t.yaml:68:93: topics[63].multicast: found "
-						       "\"239.1.1.63:7472\", expected one of the "
-						       "64 groups in use, the maximum\n");
-		free(words);
+		errors = load(text, topics == 63 ? 0 : -EINVAL);
+		cr_expect_str_eq(errors, topics == 63 ? ""
+						      : "t.yaml:68:93: topics[63].multicast: found "
+							"\"239.1.1.63:7472\", expected one of the "
+							"64 groups in use, the maximum\n");
+		free(errors);
 		free(text);
 	}
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was loaded is what was written, defaults are what the manual says, and what is printed reads
- * back to the same. */
+/* Loaded values equal the file, defaults equal the manual, and printed settings read back equal. */
 #include "config.h"
 
 #include <time.h>
@@ -179,7 +178,7 @@ static void expect_full_topics(const struct settings *settings)
 	cr_expect_not(topic->last_value);
 	cr_expect_not(topic->checked);
 	cr_expect_null(topic->multicast);
-	/* header, progress and directory a page each; 128 slots of 64 bytes */
+	/* header, progress and directory: a page each; 128 slots of 64 bytes */
 	cr_expect_eq(topic->bytes, 3 * 4096 + 128 * 64);
 	topic++;
 	cr_expect_str_eq(topic->multicast, "239.1.2.4:7472");
@@ -313,7 +312,7 @@ Test(values, itch_feed_defaults_to_new_york_and_midnight)
 	settings_free(settings);
 }
 
-/* The file broken at random: it is refused with words, or taken, and then it prints and reads. */
+/* A randomly damaged file is refused with a message, or accepted; then it prints and reads. */
 Test(values, damaged_file_is_refused_or_valid)
 {
 	static const char bytes[] = " \n\t-:,[]{}\"'#&*!|>%?0129axz\x80\xc3\0";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is given back has no ticket in it: neither that of settings, nor that of a publisher
- * and a subscriber. Linked with free wrapped, so that each block is looked at. */
+/* Freed memory holds no ticket: neither that of settings, nor that of a publisher and a subscriber.
+ * free is wrapped, so that each block is checked. */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ TestSuite(wiped, .init = enter, .fini = leave, .timeout = 60);
 
 Test(wiped, leftover_ticket_in_memory_is_found)
 {
-	char *volatile block = calloc(1, 100); /* its compiler must not know what is freed */
+	char *volatile block = calloc(1, 100); /* the compiler must not know what is freed */
 
 	cr_assert_not_null(block);
 	memcpy(block + 50, ticket, sizeof(ticket));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A day begins where the C library says it does; damaged zone data is refused. */
+/* A day begins at the C library's time; damaged zone data is refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static uint64_t draw(uint64_t *state)
 	return value ^ value >> 31;
 }
 
-/* The C library's date at a moment in the zone it was set to. */
+/* The C library's date at a moment in the current zone. */
 static const char *date_at(time_t time, char *text, size_t size)
 {
 	struct tm fields;
@@ -34,7 +34,7 @@ static const char *date_at(time_t time, char *text, size_t size)
 	return text;
 }
 
-/* The first moment of a date: it is that date then, and was not a second before. */
+/* The first moment of a date: it has that date, and the second before has not. */
 static void check_day(const char *zone, const char *date)
 {
 	char text[32];
@@ -48,9 +48,9 @@ static void check_day(const char *zone, const char *date)
 	cr_assert_str_neq(date_at(begin - 1, text, sizeof(text)), date, "%s in %s", date, zone);
 }
 
-/* Zones on both sides, with changes at midnight (Beirut, Havana, Santiago, Asuncion), of half hours
- * (Lord Howe), summer time over the new year (Sydney), negative summer time (Dublin), changes far
- * from Sunday (Gaza, Casablanca), and none. */
+/* Zones on both sides of UTC: changes at midnight (Beirut, Havana, Santiago, Asuncion) and of half
+ * hours (Lord Howe). Summer time over the new year (Sydney), negative summer time (Dublin). Changes
+ * far from Sunday (Gaza, Casablanca), and zones without changes. */
 Test(day, day_begins_where_the_c_library_says)
 {
 	static const char *const zones[] = {
@@ -102,7 +102,7 @@ Test(day, known_days_begin_at_known_times)
 		cr_skip("no time zone data in /usr/share/zoneinfo");
 	cr_assert_eq(day_begin("2019-12-30", NEW_YORK, &begin_ns), 0);
 	cr_assert_eq(begin_ns, UINT64_C(1577682000000000000));
-	/* Clocks went forward at 2 on that morning: the day began in winter. */
+	/* Clocks went forward at 2 on that morning, so the day began in winter time. */
 	cr_assert_eq(day_begin("2020-03-08", NEW_YORK, &begin_ns), 0);
 	cr_assert_eq(begin_ns, UINT64_C(1583643600000000000));
 	cr_assert_eq(day_begin("2020-03-09", NEW_YORK, &begin_ns), 0);
@@ -141,7 +141,7 @@ Test(day, invalid_zone_is_refused)
 	cr_assert(strstr(tb_error(), "/nonexistent/" NEW_YORK));
 }
 
-/* Zone data by hand: no transition but one, then a rule. */
+/* Zone data by hand: a single transition, then a rule. */
 
 struct data {
 	uint8_t bytes[512];
@@ -250,7 +250,7 @@ Test(day, truncated_zone_data_is_refused)
 	struct day_zone zone;
 
 	for (size_t size = 0; size < data.size; size++) {
-		uint8_t *exact = malloc(size + 1); /* an overrun is seen by the sanitizer */
+		uint8_t *exact = malloc(size + 1); /* the sanitizer sees an overrun */
 
 		memcpy(exact, data.bytes, size);
 		cr_assert_eq(day_zone_parse(&zone, exact, size), -EBADMSG, "%zu", size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages are decoded to what was encoded, by places written out here a second time; and nothing
- * that is no message passes. */
+/* Decoding an encoded message gives the same fields, at offsets repeated here. Other bytes are
+ * refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "publisher/feeds/itch.h"
 #include "tickbus/error.h"
 
-/* What a field is called in example rows, where it is decoded to, and where it is in the message.
+/* The name of a field in example rows, its offset in the structure, and its offset in the message.
  */
 struct field {
 	char type;
@@ -76,7 +76,7 @@ static const struct field fields[] = {
 	FIELD('A', "sh", NUMBER, add.shares, 20, 4),
 	FIELD('A', "stk", TEXT, add.stock, 24, 8),
 	FIELD('A', "px", PRICE, add.price, 32, 4),
-	/* By the names of A: both kinds of orders are read alike. */
+	/* By the names of A: both kinds of orders are read in the same way. */
 	FIELD('F', "ref", NUMBER, add.reference, 11, 8),
 	FIELD('F', "side", TEXT, add.side, 19, 1),
 	FIELD('F', "sh", NUMBER, add.shares, 20, 4),
@@ -133,7 +133,7 @@ static const struct field fields[] = {
 
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
-/* A message of that type in which every byte differs from its neighbours. */
+/* A message of that type, in which every byte differs from its neighbours. */
 static void make_up(const struct itch_type *type, uint8_t *bytes)
 {
 	for (unsigned i = 0; i < type->length; i++)
@@ -268,7 +268,7 @@ Test(itch, impossible_time_or_side_is_refused)
 	}
 }
 
-/* Example rows of the exchange: hex of a message, then what it says, as key=value. */
+/* Example rows of the exchange: hex of a message, then its fields as key=value. */
 
 static size_t from_hex(const char *text, uint8_t *bytes, size_t size)
 {
@@ -320,7 +320,7 @@ static void check_value(const struct itch_message *message, const char *key, con
 		cr_assert_fail("%c: no field for %s=%s", message->type, key, value);
 }
 
-/* Values may be quoted, with spaces inside: "stk='A       ' cat=N". The number of them. */
+/* Splits values, which may be quoted with spaces inside: "stk='A ' cat=N". Returns their number. */
 static unsigned check_values(const struct itch_message *message, const char *row)
 {
 	unsigned hours, minutes, values = 0;

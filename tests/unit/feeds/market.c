@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rule by which messages make records, by a few messages that show it. */
+/* Each rule of how messages make records, shown by a few messages. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +33,13 @@ struct record {
 	};
 };
 
-/* What the last message made. */
+/* The output of the last message. */
 static struct record records[RECORDS];
-static unsigned record_count;
+static unsigned record_count, reported;
 
 static struct market *market;
 static uint64_t time_ns;
-static unsigned told;
-static char told_words[256];
+static char report[256];
 
 static void keep(void *user, const struct market_output *output)
 {
@@ -61,11 +60,11 @@ static void keep(void *user, const struct market_output *output)
 	memcpy(&record->quote, output->data, output->length);
 }
 
-static void keep_malformed(void *user, uint64_t offset, const char *words)
+static void keep_malformed(void *user, uint64_t offset, const char *message)
 {
 	(void)user;
-	told++;
-	snprintf(told_words, sizeof(told_words), "%llu %s", (unsigned long long)offset, words);
+	reported++;
+	snprintf(report, sizeof(report), "%llu %s", (unsigned long long)offset, message);
 }
 
 static void open_market(uint32_t wanted)
@@ -153,7 +152,7 @@ static uint64_t counter(enum market_counter which)
 	return market_counters(market)[which];
 }
 
-/* The record of that selection the last message made, which has to be one, or none. */
+/* The last message's record of that selection, or NULL; at most one is allowed. */
 static const struct record *made(enum market_select select)
 {
 	const struct record *found = NULL;
@@ -255,7 +254,7 @@ Test(market, depth_follows_a_change_of_any_of_ten_levels)
 	add(21, 'S', 4, 10300);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].orders, 2);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].size, 17);
-	/* The same size by another number of orders is another level. */
+	/* The same size from another number of orders is another level. */
 	replace(21, 22, 3, 10300);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].size, 16);
 	delete (1);
@@ -547,8 +546,8 @@ Test(market, malformed_messages_are_counted_and_have_no_effect)
 
 	add(1, 'B', 100, 10000);
 	send_bytes(unknown, sizeof(unknown), 12345);
-	cr_assert_eq(told, 1);
-	cr_assert(!strncmp(told_words, "12345 message type 0x7a", 23), "%s", told_words);
+	cr_assert_eq(reported, 1);
+	cr_assert(!strncmp(report, "12345 message type 0x7a", 23), "%s", report);
 	send_bytes((const uint8_t[]){ 'D', 0 }, 2, 1);
 	send_bytes(unknown, 0, 2);
 	directory.locate = 9;
@@ -557,10 +556,10 @@ Test(market, malformed_messages_are_counted_and_have_no_effect)
 		send(directory);
 		cr_assert_eq(counter(MARKET_COUNTER_BAD_VALUE), ++bad);
 	}
-	cr_assert_eq(told, MARKET_MALFORMED_REPORTED);
+	cr_assert_eq(reported, MARKET_MALFORMED_REPORTED);
 	for (unsigned i = 0; i < 100; i++)
 		send_bytes(unknown, sizeof(unknown), i);
-	cr_assert_eq(told, MARKET_MALFORMED_REPORTED);
+	cr_assert_eq(reported, MARKET_MALFORMED_REPORTED);
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_TYPE), 101);
 	cr_assert_eq(counter(MARKET_COUNTER_WRONG_LENGTH), 2);
 	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
@@ -635,7 +634,7 @@ Test(market, every_counter_fits_a_bus)
 	cr_assert_str_eq(table[MARKET_COUNTER_ORDERS].name, "orders");
 }
 
-/* Bytes drawn at random, and messages with random bytes behind a valid type. */
+/* Random bytes, and messages with random bytes after a valid type. */
 Test(market, random_bytes_never_crash_the_market)
 {
 	uint64_t state = 7;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When messages are due, exactly; that nothing is let through before; that waiting can be ended. */
+/* Messages are due at exact times, never pass earlier, and a wait can be ended. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ static void tear_down(void)
 
 TestSuite(pace, .fini = tear_down, .timeout = 30);
 
-/* How long after the first message one is due that comes market_ns later. */
+/* The time after the first message at which a message is due that comes market_ns later. */
 static uint64_t due_after(uint32_t speed_milli, uint64_t market_ns)
 {
 	uint64_t due_ns;
@@ -45,7 +45,7 @@ Test(pace, messages_are_due_at_their_market_distance)
 	cr_expect_eq(due_after(100, 250 * SECOND), 2500 * SECOND);
 	cr_expect_eq(due_after(1500, 3 * SECOND), 2 * SECOND);
 	cr_expect_eq(due_after(3000, 1), 0);
-	/* A whole day at the slowest and at the fastest there is. */
+	/* A whole day at the slowest and at the fastest speed. */
 	cr_expect_eq(due_after(1, 24 * HOUR - OPEN), (24 * HOUR - OPEN) * 1000);
 	cr_expect_eq(due_after(UINT32_MAX, 24 * HOUR - OPEN),
 		     (24 * HOUR - OPEN) * 1000 / UINT32_MAX);
@@ -70,7 +70,7 @@ Test(pace, zero_speed_makes_messages_due_at_once)
 	cr_expect(pace_until(&pace, PACE_SPIN, 0));
 }
 
-/* The disorder of a market is late by itself; a day that begins again begins a new pace. */
+/* Disordered messages are late anyway; a day that begins again begins a new pace. */
 Test(pace, only_a_large_jump_back_begins_a_new_pace)
 {
 	uint64_t own_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A topic's own schema takes each field's value from where its feed puts it, and nothing else; what
- * cannot be taken is refused with the field's name. */
+/* A topic's own schema takes each field's value from its offset in the feed's payload. A field
+ * without a source is refused with its name. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -204,7 +204,7 @@ Test(projection, group_arrays_may_be_shorter_and_pick_members)
 	cr_expect_eq(u64_at(32), 99900);
 }
 
-/* With every field of every schema a feed makes, in another order: each value is found again. */
+/* Every field of every built-in schema, in another order: each value is found again. */
 Test(projection, every_field_of_built_in_schemas_can_be_picked)
 {
 	static const char *const made[] = { "quote", "trade", "depth10", "status", "imbalance" };
@@ -246,7 +246,7 @@ Test(projection, every_field_of_built_in_schemas_can_be_picked)
 }
 
 static const struct {
-	const char *builtin, *fields, *words;
+	const char *builtin, *fields, *message;
 } refused[] = {
 	{ "quote", "- {name: last_price, type: decimal64(4), doc: d}\n",
 	  "found field last_price, expected any of: bid_price, ask_price, bid_size, ask_size, "
@@ -284,12 +284,12 @@ Test(projection, field_without_source_is_refused_by_name)
 {
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		cr_expect_eq(open_from(refused[i].builtin, refused[i].fields), -EPROTO, "%zu", i);
-		cr_expect_str_eq(tb_error(), refused[i].words);
+		cr_expect_str_eq(tb_error(), refused[i].message);
 		cr_expect_null(projection.moves);
 	}
 }
 
-/* Nine digits more are the most that no price overflows, whatever it had before. */
+/* Nine more digits are the most for which no price overflows, at any scale. */
 Test(projection, digits_that_could_overflow_are_refused)
 {
 	from = parse("- {name: price, type: decimal64(0), doc: d}\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The synthetic exchange from its callers' side: determinism, limits, files, settings. Whether the
- * market is a market, an oracle judges: tests/oracle/synthetic_properties.py. */
+/* The synthetic exchange from its callers' side: determinism, limits, files, settings.
+ * tests/oracle/synthetic_properties.py judges whether the market is plausible. */
 #include "bus/hash.h"
 #include "publisher/feeds/itch.h"
 #include "publisher/feeds/synthetic.h"
@@ -68,7 +68,7 @@ Test(synthetic, equal_seeds_give_equal_bytes)
 	free(other.bytes);
 }
 
-/* Changes here only where the stream is meant to change: files that others made would, too. */
+/* Change this only if the stream is meant to change: files of users change too. */
 Test(synthetic, stream_equals_earlier_releases)
 {
 	struct synthetic_settings settings = { .seed = 1, .messages = 10000 };
@@ -266,7 +266,7 @@ Test(synthetic_file, plain_and_zstd_files_hold_the_stream)
 	free(unpacked.bytes);
 }
 
-/* A bound on the size of files fails a write in the middle, as a full disk does. */
+/* A file size limit fails a write in the middle, like a full disk. */
 static void bound_files(rlim_t bytes)
 {
 	struct rlimit limit = { bytes, bytes };
@@ -327,7 +327,7 @@ Test(synthetic_file, missing_folder_or_limit_is_reported)
 
 static const struct {
 	struct synthetic_settings settings;
-	const char *words; /* NULL: nothing is wrong */
+	const char *message; /* NULL: no error */
 } checked[] = {
 	{ { .seed = 0 }, NULL },
 	{ { .messages = 520 }, NULL },
@@ -356,11 +356,13 @@ Test(synthetic, impossible_settings_are_refused_with_message)
 {
 	for (size_t i = 0; i < sizeof(checked) / sizeof(checked[0]); i++) {
 		int result = synthetic_check(&checked[i].settings);
-		const char *words = checked[i].words;
+		const char *message = checked[i].message;
 
-		cr_expect_eq(result, words ? -EINVAL : 0, "row %zu: %d, %s", i, result, tb_error());
-		if (words && result < 0)
-			cr_expect_not_null(strstr(tb_error(), words), "row %zu: %s", i, tb_error());
+		cr_expect_eq(result, message ? -EINVAL : 0, "row %zu: %d, %s", i, result,
+			     tb_error());
+		if (message && result < 0)
+			cr_expect_not_null(strstr(tb_error(), message), "row %zu: %s", i,
+					   tb_error());
 	}
 }
 

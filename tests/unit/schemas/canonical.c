@@ -152,7 +152,7 @@ Test(canonical, fingerprint_ignores_version_and_docs)
 	tb_schema_free(b);
 }
 
-/* Peers of another release, and recordings, know a schema by this number. */
+/* Peers of another release, and recordings, identify a schema by this number. */
 Test(canonical, fingerprints_are_those_of_the_first_release)
 {
 	cr_expect_eq(fingerprint("t", 1, "x u8"), UINT64_C(0x1cb4c326170ce1a1), "%#" PRIx64,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which publishers a program written for a schema may read, and the words where it may not. */
+/* Publishers that a program written for a schema may read, and the messages for the others. */
 #include <errno.h>
 
 #include "schemas.h"
@@ -14,7 +14,7 @@ static const struct {
 	const char *subscriber_name;
 	unsigned subscriber_version;
 	const char *subscriber;
-	const char *words; /* NULL: compatible */
+	const char *message; /* NULL: compatible */
 } cases[] = {
 	{ "q", 1, QUOTE, "q", 1, QUOTE, NULL },
 	{ "q", 2, QUOTE, "q", 1, QUOTE, NULL },
@@ -82,9 +82,9 @@ Test(compatible, newer_version_may_only_append_fields)
 			cases[i].subscriber_name, cases[i].subscriber_version, cases[i].subscriber);
 		int result = tb_schema_compatible(publisher, subscriber);
 
-		cr_expect_eq(result, cases[i].words ? -EPROTO : 0, "case %zu: %d", i, result);
-		if (cases[i].words)
-			cr_expect_str_eq(tb_error(), cases[i].words, "%s", tb_error());
+		cr_expect_eq(result, cases[i].message ? -EPROTO : 0, "case %zu: %d", i, result);
+		if (cases[i].message)
+			cr_expect_str_eq(tb_error(), cases[i].message, "%s", tb_error());
 		tb_schema_free(publisher);
 		tb_schema_free(subscriber);
 	}

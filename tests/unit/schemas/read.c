@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong in a schema is said with its place, what was found and what was expected. */
+/* Errors of a schema give the position, what was found and what was expected. */
 #include <errno.h>
 
 #include "schemas.h"
@@ -16,7 +16,7 @@
 #define DOC_77  "ddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
 #define DOC_201 DOC_77 DOC_77 "ddddddddddddddddddddddddddddddddddddddddddddddd"
 
-/* A text, and all that is said about it. */
+/* A text, and all its errors. */
 static const char *const cases[][2] = {
 	/* the schema */
 	{ "[]\n", "t.yaml:1:1: found a sequence, expected a mapping" },
@@ -182,7 +182,7 @@ static const char *const cases[][2] = {
 	  "t.yaml:1:7: name: found \"T\", expected " NAME_EXPECTED "\n"
 	  "t.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
 	  "t.yaml:4:19: fields[0].type: found \"u7\", expected " TYPES },
-	/* what the reader refuses */
+	/* refusals of the YAML reader */
 	{ "name: *a\nversion: 1\nfields:\n- {name: x, type: u8, doc: &d d}\n",
 	  "t.yaml:1:7: name: found an alias, expected a plain value\n"
 	  "t.yaml:4:28: fields[0].doc: found an anchor, expected a plain value" },
@@ -234,7 +234,7 @@ Test(read, doc_line_above_200_bytes_is_refused)
 	cr_expect_eq(tb_schema_parse(&schema, text, strlen(text), "t.yaml"), -EINVAL);
 }
 
-/* A schema of 600 fields, the last line of doc so long. */
+/* A schema of 600 fields, with a last doc line of this length. */
 static int parse_long(struct tb_schema **schema, int last_doc)
 {
 	static char text[100000];
@@ -273,7 +273,7 @@ Test(read, errors_without_room_are_counted_and_lines_stay_whole)
 	char text[8192] = HEAD;
 	size_t used = strlen(text);
 	struct tb_schema *schema;
-	unsigned int told = 0, more = 0;
+	unsigned int shown = 0, more = 0;
 
 	for (int i = 0; i < 150; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
@@ -285,12 +285,12 @@ Test(read, errors_without_room_are_counted_and_lines_stay_whole)
 		snprintf(expected, sizeof(expected),
 			 "t.yaml:%u:10: fields[%u].name: found \"X%u\", expected " NAME_EXPECTED
 			 "\n",
-			 4 + told, told, told);
+			 4 + shown, shown, shown);
 		cr_assert(strncmp(at, expected, strlen(expected)) == 0, "%s", at);
 		at += strlen(expected);
-		told++;
+		shown++;
 	}
-	cr_expect(told > 10 && told + more == 150, "%u and %u", told, more);
+	cr_expect(shown > 10 && shown + more == 150, "%u and %u", shown, more);
 }
 
 Test(read, unknown_name_lists_the_built_in_schemas)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads are rendered exactly, bounded, and safely whatever bytes they hold. */
+/* Payloads are printed exactly, bounded, and safely for any bytes. */
 #include <locale.h>
 
 #include "schemas.h"
@@ -158,7 +158,7 @@ Test(render, floats_read_back_equal)
 	expect_doubles();
 }
 
-/* Compiled into a folder of the test's own: a small machine has none installed. */
+/* Compiled into a folder of the test's own: a small machine may have no locale installed. */
 static bool locale_with_comma(const char *folder)
 {
 	char command[256];
@@ -278,7 +278,7 @@ Test(render, fields_beyond_the_payload_are_missing)
 	tb_schema_free(schema);
 }
 
-/* The payload lies at the end of what was allocated, so that ASan sees a read beyond the length. */
+/* The payload lies at the end of its allocation, so that ASan sees a read beyond the length. */
 Test(render, bytes_beyond_the_payload_are_never_read)
 {
 	struct tb_schema *schema = nested_schema();
@@ -323,7 +323,7 @@ Test(render, small_buffer_holds_the_beginning)
 	tb_schema_free(schema);
 }
 
-/* Reads back what put_chars wrote; the number of bytes. */
+/* Reads back the output of put_chars; returns the number of bytes. */
 static size_t unescape(enum tb_format format, const char *words, uint8_t *bytes)
 {
 	size_t count = 0, length = strlen(words);
