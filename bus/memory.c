@@ -201,7 +201,8 @@ int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped)
 	if (fstat(fd, &status) < 0)
 		return error_set(errno, "memory handed over: %s", strerror(errno));
 	if (bytes == 0 || status.st_size < 0 || (size_t)status.st_size < bytes)
-		return error_set(EPROTO, "memory handed over: found %lld bytes, expected %zu",
+		return error_set(EPROTO,
+				 "memory handed over: found %lld bytes, expected at least %zu",
 				 (long long)status.st_size, bytes);
 	*mapped = round_up(bytes, (size_t)status.st_blksize); /* whole pages, which may be huge */
 	memory = mmap(NULL, *mapped, PROT_READ, MAP_SHARED, fd, 0);

@@ -89,7 +89,7 @@ static bool address_read(struct reading *reading, const char *text, void *field)
 
 		if (address_parse_listen(text + 5, &address) == 0)
 			return keep(reading, text, field);
-		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+		snprintf(reading->reason, sizeof(reading->reason), "%s", tb_error());
 		return false;
 	}
 	return strncmp(text, "shm:", 4) == 0 && is_name(text + 4) && keep(reading, text, field);
@@ -136,11 +136,11 @@ static bool file_read(struct reading *reading, const char *text, void *field)
 	if (!path)
 		return true; /* no memory: reported already */
 	if (access(path, R_OK) < 0 || stat(path, &status) < 0)
-		snprintf(reading->why, sizeof(reading->why), "%s: %s", path, strerror(errno));
+		snprintf(reading->reason, sizeof(reading->reason), "%s: %s", path, strerror(errno));
 	else if (!S_ISREG(status.st_mode))
-		snprintf(reading->why, sizeof(reading->why), "%s: not a regular file", path);
+		snprintf(reading->reason, sizeof(reading->reason), "%s: not a regular file", path);
 	else if (status.st_size == 0)
-		snprintf(reading->why, sizeof(reading->why), "%s: an empty file", path);
+		snprintf(reading->reason, sizeof(reading->reason), "%s: an empty file", path);
 	else
 		return true;
 	return false;
@@ -169,9 +169,9 @@ static bool ticket_read(struct reading *reading, const char *text, void *field)
 	if (!ticket->path || tb_ticket_load(ticket->path, ticket->bytes) == 0)
 		return true; /* no memory: reported already */
 	if (is_ticket(text))
-		reading->instead = "64 hexadecimal digits";
+		reading->shown = "64 hexadecimal digits";
 	else
-		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+		snprintf(reading->reason, sizeof(reading->reason), "%s", tb_error());
 	ticket->path = NULL; /* no ticket to compare with other realms */
 	return false;
 }
@@ -194,7 +194,7 @@ static bool zone_read(struct reading *reading, const char *text, void *field)
 	if (!folder || !*folder)
 		folder = "/usr/share/zoneinfo";
 	snprintf(path, sizeof(path), "%s/%s", folder, text);
-	snprintf(reading->why, sizeof(reading->why), "no zone of this name in %s", folder);
+	snprintf(reading->reason, sizeof(reading->reason), "no zone of this name in %s", folder);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
@@ -384,7 +384,7 @@ static bool pattern_read(struct reading *reading, const char *text, void *field)
 	bool matched = settings->topic_count == 0;
 
 	if (pattern_check(text) < 0) {
-		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+		snprintf(reading->reason, sizeof(reading->reason), "%s", tb_error());
 		return false;
 	}
 	for (size_t i = 0; i < settings->topic_count && !matched; i++)

@@ -8,8 +8,8 @@
 
 struct form {
 	const char *expected; /* for the error message */
-	/* Fills the field. Or returns false, and may give the reason in reading->why. Refuses the
-	 * empty text. */
+	/* Fills the field. Or returns false, and may give the reason in reading->reason. Refuses
+	 * the empty text. */
 	bool (*read)(struct reading *, const char *text, void *field);
 	/* Writes the text again; NULL: the field is the text. */
 	void (*write)(const void *field, char *buffer, size_t size);

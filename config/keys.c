@@ -57,14 +57,13 @@ static void text_read(struct reading *reading, const struct located_node *node,
 {
 	char found[FOUND_MAX];
 
-	reading->why[0] = '\0';
-	reading->instead = NULL;
+	reading->reason[0] = '\0';
+	reading->shown = NULL;
 	if (node->kind == YAML_SCALAR && form->read(reading, node->text, field))
 		return;
 	located_error(&reading->errors, node, "found %s, expected %s%s%s",
-		      reading->instead ? reading->instead
-				       : located_found(node, found, sizeof(found)),
-		      form->expected, reading->why[0] ? ": " : "", reading->why);
+		      reading->shown ? reading->shown : located_found(node, found, sizeof(found)),
+		      form->expected, reading->reason[0] ? ": " : "", reading->reason);
 }
 
 static bool listed(const char *const *texts, size_t count, const char *text)

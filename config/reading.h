@@ -11,8 +11,8 @@ struct reading {
 	struct settings *settings;
 	struct located_errors errors;
 	const char *folder;   /* of the file: relative paths begin there; kept */
-	char why[512];        /* a form's reason why the text is wrong, or "" */
-	const char *instead;  /* printed instead of a secret text; NULL: print the text */
+	char reason[512];     /* a form's reason why the text is wrong, or "" */
+	const char *shown;    /* printed instead of a secret text; NULL: print the text */
 	struct groups groups; /* of the bus, and those that topics requested so far */
 };
 

@@ -413,7 +413,7 @@ static const char *stock_of(const struct itch_message *message)
 }
 
 /* Gives a locate its name, from the first message that has one for it. */
-static int learn(struct market *market, uint16_t locate, const char *stock)
+static int name_set(struct market *market, uint16_t locate, const char *stock)
 {
 	struct symbol *symbol = &market->symbols[locate];
 	size_t length = ITCH_STOCK_BYTES;
@@ -454,7 +454,7 @@ int market_message(struct market *market, const struct source_message *raw)
 	int result = itch_decode(raw->bytes, raw->length, &message);
 
 	if (!result && (stock = stock_of(&message)))
-		result = learn(market, message.locate, stock);
+		result = name_set(market, message.locate, stock);
 	if (result < 0) {
 		malformed(market, result, raw->offset);
 		return 0;

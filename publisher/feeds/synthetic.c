@@ -130,7 +130,7 @@ static void resume(struct synthetic *s, struct synthetic_symbol *symbol)
 }
 
 /* Any symbol except the most active, which carries the market meanwhile. */
-static struct synthetic_symbol *victim(struct synthetic *s)
+static struct synthetic_symbol *symbol_draw(struct synthetic *s)
 {
 	uint32_t others = s->market.count - 1;
 	uint32_t rank = others ? 1 + synthetic_random_below(&s->market.random, others) : 0;
@@ -147,8 +147,8 @@ static void incident_step(struct synthetic *s)
 
 	switch (s->incident++) {
 	case 0:
-		s->halted = victim(s);
-		s->paused = victim(s);
+		s->halted = symbol_draw(s);
+		s->paused = symbol_draw(s);
 		stop(s, s->halted, 'H', "T1  ");
 		break;
 	case 1:

@@ -30,8 +30,8 @@ static_assert((int)TB_LOG_ERROR == LOG_LEVEL_ERROR && (int)TB_LOG_DEBUG == LOG_L
 struct daemon {
 	const struct settings *settings;
 	struct log *log;
-	bool (*ends)(void);    /* true once the end was requested */
-	pthread_mutex_t lines; /* delays lines of feeds until the bus is logged */
+	bool (*end_requested)(void); /* true once the end was requested */
+	pthread_mutex_t lines;       /* delays lines of feeds until the bus is logged */
 	struct tb_publisher *publisher;
 	struct feed_topic *topics; /* as in the settings, grouped by feed */
 	struct feed **feeds;       /* as in the settings; NULL: not opened */
@@ -201,7 +201,7 @@ static int feeds_open(struct daemon *daemon, int done_fd)
 		const size_t first = made;
 
 		for (size_t t = 0; t < settings->topic_count && result == 0; t++) {
-			if (daemon->ends())
+			if (daemon->end_requested())
 				return 0;
 			if (settings->topics[t].feed == &settings->feeds[f])
 				result = topic_make(daemon, &settings->topics[t],
@@ -211,11 +211,11 @@ static int feeds_open(struct daemon *daemon, int done_fd)
 			result = feed_make(daemon, &settings->feeds[f], &daemon->topics[first],
 					   made - first, done_fd, &daemon->feeds[f]);
 	}
-	return result < 0 || daemon->ends() ? result : feeds_start(daemon);
+	return result < 0 || daemon->end_requested() ? result : feeds_start(daemon);
 }
 
 int daemon_open(struct daemon **out, const struct settings *settings, struct log *log,
-		bool (*ends)(void), int done_fd)
+		bool (*end_requested)(void), int done_fd)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 	int result;
@@ -225,7 +225,7 @@ int daemon_open(struct daemon **out, const struct settings *settings, struct log
 		return error_set(ENOMEM, "no memory");
 	daemon->settings = settings;
 	daemon->log = log;
-	daemon->ends = ends;
+	daemon->end_requested = end_requested;
 	pthread_mutex_init(&daemon->lines, NULL);
 	daemon->topics = calloc(settings->topic_count + 1, sizeof(*daemon->topics));
 	daemon->feeds = calloc(settings->feed_count + 1, sizeof(struct feed *));
@@ -261,7 +261,7 @@ void daemon_end(struct daemon *daemon)
 			tb_topic_end(daemon->topics[t].topic);
 }
 
-bool daemon_left(const struct daemon *daemon)
+bool daemon_readers_left(const struct daemon *daemon)
 {
 	return tb_publisher_joins(daemon->publisher, NULL, 0) == 0;
 }

@@ -10,12 +10,12 @@
 
 struct daemon;
 
-/* Opens the bus, creates the topics, opens the feeds and starts them. `ends` is asked between
- * topics: if it returns true, nothing more is created and no feed starts. Settings (checked by
- * fit.h) and log must outlive the daemon. done_fd is an eventfd that is written when a feed is
+/* Opens the bus, creates the topics, opens the feeds and starts them. `end_requested` is asked
+ * between topics: if it returns true, nothing more is created and no feed starts. Settings (checked
+ * by fit.h) and log must outlive the daemon. done_fd is an eventfd that is written when a feed is
  * over. 0, or -errno from tb_publisher_open, tb_topic_create or feed_open. */
-int daemon_open(struct daemon **, const struct settings *, struct log *, bool (*ends)(void),
-		int done_fd);
+int daemon_open(struct daemon **, const struct settings *, struct log *,
+		bool (*end_requested)(void), int done_fd);
 
 /* True if every feed is over and has `at_end: exit`. */
 bool daemon_done(const struct daemon *);
@@ -24,7 +24,7 @@ bool daemon_done(const struct daemon *);
 void daemon_end(struct daemon *);
 
 /* True if every subscriber has left its topics, as subscribers do at the end of a topic. */
-bool daemon_left(const struct daemon *);
+bool daemon_readers_left(const struct daemon *);
 
 /* Stops the feeds, logs the subscribers that have not read to the end, frees. True if no feed ended
  * with an error. Takes NULL. */

@@ -124,7 +124,7 @@ static int signals_open(void)
 }
 
 /* True if a signal that ends pubd is pending. */
-static bool signals_end(void)
+static bool signals_pending_end(void)
 {
 	sigset_t set;
 
@@ -185,7 +185,7 @@ static void wait_for_readers(const struct daemon *daemon, struct log *log, uint3
 		if (poll(&ready, 1, LEAVING_POLL_MS) > 0 &&
 		    signal_take(log, signal_fd, "exiting without waiting for subscribers"))
 			return;
-		if (daemon_left(daemon))
+		if (daemon_readers_left(daemon))
 			return;
 	}
 }
@@ -203,7 +203,7 @@ static int run(const struct settings *settings)
 	} else if (signal_fd < 0 || done_fd < 0) {
 		log_write(&log, LOG_LEVEL_ERROR, "cannot create a signalfd or an eventfd: %s",
 			  strerror(errno));
-	} else if (daemon_open(&daemon, settings, &log, signals_end, done_fd) < 0) {
+	} else if (daemon_open(&daemon, settings, &log, signals_pending_end, done_fd) < 0) {
 		log_write(&log, LOG_LEVEL_ERROR, "%s", tb_error());
 		if (settings->log.file)
 			fprintf(stderr, "pubd: %s\n", tb_error());

@@ -232,7 +232,7 @@ static const struct {
 	size_t at;
 	const char *bytes;
 	size_t length;
-	const char *words;
+	const char *error;
 } wrong[] = {
 	{ 0, "", 39, "found 39 bytes, expected 40 to 4096" },
 	{ 0, "", 4097, "found 4097 bytes, expected 40 to 4096" },
@@ -268,9 +268,9 @@ Test(notice, every_wrong_field_is_refused_with_message)
 		unhex(wrong[i].bytes, bytes + wrong[i].at);
 		cr_assert_eq(notice_open(&reader, bytes, wrong[i].length ? wrong[i].length : length,
 					 &notice),
-			     -EPROTO, "%zu: %s", i, wrong[i].words);
+			     -EPROTO, "%zu: %s", i, wrong[i].error);
 		cr_assert_eq(strncmp(tb_error(), "notice: ", 8), 0, "%s", tb_error());
-		cr_expect_str_eq(tb_error() + 8, wrong[i].words);
+		cr_expect_str_eq(tb_error() + 8, wrong[i].error);
 	}
 }
 
