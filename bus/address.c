@@ -24,7 +24,7 @@
 static const struct knob {
 	const char *name;
 	size_t offset;
-	uint32_t low, high, usual;
+	uint32_t low, high, default_value;
 } knobs[] = {
 	{ "ack_timeout", offsetof(struct address, ack_timeout), 8, 20, 12 },
 	{ "retries", offsetof(struct address, retries), 1, 6, 6 },
@@ -249,7 +249,8 @@ int address_parse(const char *text, struct address *address)
 
 	memset(address, 0, sizeof(*address));
 	for (size_t i = 0; i < KNOBS; i++)
-		memcpy((char *)address + knobs[i].offset, &knobs[i].usual, sizeof(uint32_t));
+		memcpy((char *)address + knobs[i].offset, &knobs[i].default_value,
+		       sizeof(uint32_t));
 	if (strlen(text) > TEXT_MAX)
 		return error_set(EINVAL,
 				 "address rdma:%.40s...: found %zu bytes, expected at most %d",

@@ -139,15 +139,15 @@ static void value_read(struct reading *reading, const struct located_node *node,
 
 /* Reads a missing key: its default, or an empty value, for which the key's kind reports the error.
  * The error's position is that of the mapping. */
-static void usual_read(struct reading *reading, const struct located_node *mapping,
-		       const struct key *key, void *field)
+static void default_read(struct reading *reading, const struct located_node *mapping,
+			 const struct key *key, void *field)
 {
 	struct located_node node = *mapping, only;
 
 	node.key = key->name;
 	node.parent = mapping;
 	node.kind = YAML_SCALAR;
-	node.text = key->usual ? key->usual : "";
+	node.text = key->default_text ? key->default_text : "";
 	node.quoted = false;
 	node.first = NULL;
 	node.count = 0;
@@ -158,8 +158,8 @@ static void usual_read(struct reading *reading, const struct located_node *mappi
 		only.next = NULL;
 		only.parent = &node;
 		node.kind = YAML_SEQUENCE;
-		node.first = key->usual ? &only : NULL;
-		node.count = key->usual ? 1 : 0;
+		node.first = key->default_text ? &only : NULL;
+		node.count = key->default_text ? 1 : 0;
 	}
 	value_read(reading, &node, key, field);
 }
@@ -174,6 +174,6 @@ void keys_read(struct reading *reading, const struct located_node *mapping, cons
 		if (node)
 			value_read(reading, node, key, field);
 		else if (!key->optional)
-			usual_read(reading, mapping, key, field);
+			default_read(reading, mapping, key, field);
 	}
 }

@@ -20,8 +20,9 @@ enum key_kind {
 struct key {
 	const char *name; /* NULL ends a table */
 	enum key_kind kind;
-	bool optional;     /* may be missing: the field is then 0 */
-	const char *usual; /* the default (of a list: its only text). NULL: required, or optional */
+	bool optional;            /* may be missing: the field is then 0 */
+	const char *default_text; /* the default (of a list: its only text). NULL: required, or
+				     optional */
 	size_t offset, bytes;
 	int64_t low, high;
 	const char *const *words; /* WORD, ended by NULL */

@@ -51,7 +51,7 @@ const char *reading_path(struct reading *reading, const char *path)
 	return reading_text(reading, "%s/%s", reading->folder, path);
 }
 
-void reading_forget(struct settings *settings)
+void reading_free(struct settings *settings)
 {
 	for (struct settings_block *block = settings->blocks, *next; block; block = next) {
 		next = block->next;

@@ -25,6 +25,6 @@ const char *reading_text(struct reading *, const char *format, ...)
 const char *reading_path(struct reading *, const char *path);
 
 /* Frees all memory of reading_keep. */
-void reading_forget(struct settings *);
+void reading_free(struct settings *);
 
 #endif

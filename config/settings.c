@@ -56,7 +56,7 @@ static void expect_new_name(struct reading *reading, const struct located_node *
 }
 
 /* Adds a schema's own errors, each with its own position. */
-static void errors_pass_on(struct reading *reading, const char *lines)
+static void errors_append(struct reading *reading, const char *lines)
 {
 	while (*lines) {
 		const size_t length = strcspn(lines, "\n");
@@ -96,7 +96,7 @@ static void schema_read(struct reading *reading, const struct located_node *node
 	if (tb_schema_load(&schema->schema, schema->source) < 0) {
 		located_error(&reading->errors, node, "found %s, expected a schema without errors:",
 			      located_found(node, found, sizeof(found)));
-		errors_pass_on(reading, tb_error());
+		errors_append(reading, tb_error());
 		return;
 	}
 	schema->name = tb_schema_name(schema->schema);
@@ -377,7 +377,7 @@ void settings_free(struct settings *settings)
 		tb_schema_free(settings->schemas[i].schema);
 	for (size_t i = 0; i < settings->realm_count; i++)
 		explicit_bzero(settings->realms[i].ticket.bytes, TB_TICKET_BYTES);
-	reading_forget(settings);
+	reading_free(settings);
 	free(settings);
 }
 

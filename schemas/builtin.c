@@ -57,8 +57,8 @@ TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
 TB_API char *tb_schema_header(const struct tb_schema *schema)
 {
 	const struct builtin *builtin = builtin_find(schema->name);
-	bool ours = builtin && builtin->length == schema->text_length &&
-		    !memcmp(builtin->text, schema->text, schema->text_length);
+	bool is_builtin = builtin && builtin->length == schema->text_length &&
+			  !memcmp(builtin->text, schema->text, schema->text_length);
 	char *text = NULL;
 	size_t length;
 	FILE *file = open_memstream(&text, &length);
@@ -68,7 +68,7 @@ TB_API char *tb_schema_header(const struct tb_schema *schema)
 		error_set(ENOMEM, "schema %s: no memory for its header", schema->name);
 		return NULL;
 	}
-	result = header_print(schema, ours ? "tb_" : "", file);
+	result = header_print(schema, is_builtin ? "tb_" : "", file);
 	if (fclose(file) == 0 && result == 0)
 		return text;
 	free(text);

@@ -110,7 +110,7 @@ static int reserve_level(struct book_side *side)
 }
 
 /* After reserve_level. */
-static void enter(struct book *book, const struct book_order *order)
+static void level_add(struct book *book, const struct book_order *order)
 {
 	struct book_side *side = side_of(book, order);
 	uint32_t rank = rank_of(order), i = index_of(side, rank);
@@ -127,7 +127,8 @@ static void enter(struct book *book, const struct book_order *order)
 }
 
 /* Takes an order's shares off its level, and removes the level if it has no order left. */
-static void leave(struct book *book, const struct book_order *order, uint32_t shares, bool gone)
+static void level_take(struct book *book, const struct book_order *order, uint32_t shares,
+		       bool gone)
 {
 	struct book_side *side = side_of(book, order);
 	uint32_t i = index_of(side, rank_of(order));
@@ -142,9 +143,9 @@ static void leave(struct book *book, const struct book_order *order, uint32_t sh
 	memmove(level, level + 1, (side->count - i) * sizeof(*level));
 }
 
-static void take_out(struct book *book, struct book_order *order)
+static void order_remove(struct book *book, struct book_order *order)
 {
-	leave(book, order, order->shares, true);
+	level_take(book, order, order->shares, true);
 	book_orders_remove(&book->orders, order);
 }
 
@@ -154,7 +155,7 @@ static int add(struct book *book, const struct book_order *order)
 	int flags = 0, result;
 
 	if (old) {
-		take_out(book, old);
+		order_remove(book, old);
 		flags = BOOK_LIVE;
 	}
 	result = reserve_level(side_of(book, order));
@@ -162,7 +163,7 @@ static int add(struct book *book, const struct book_order *order)
 		result = book_orders_reserve(&book->orders);
 	if (result < 0)
 		return result;
-	enter(book, order);
+	level_add(book, order);
 	book_orders_add(&book->orders, order);
 	return flags;
 }
@@ -185,11 +186,11 @@ int book_reduce(struct book *book, uint64_t reference, uint32_t shares, struct b
 	if (shares > order->shares)
 		flags = BOOK_CLAMPED;
 	if (shares >= order->shares) {
-		take_out(book, order);
+		order_remove(book, order);
 		return flags;
 	}
 	taken->shares = shares;
-	leave(book, order, shares, false);
+	level_take(book, order, shares, false);
 	order->shares -= shares;
 	return flags;
 }
@@ -201,7 +202,7 @@ int book_delete(struct book *book, uint64_t reference)
 	book->touched_count = 0;
 	if (!order)
 		return BOOK_UNKNOWN;
-	take_out(book, order);
+	order_remove(book, order);
 	return 0;
 }
 
@@ -217,6 +218,6 @@ int book_replace(struct book *book, uint64_t reference, uint64_t new_reference, 
 	new.reference = new_reference;
 	new.shares = shares;
 	new.price = price;
-	take_out(book, order);
+	order_remove(book, order);
 	return add(book, &new);
 }

@@ -243,7 +243,7 @@ static int read_source(struct feed *feed)
 }
 
 /* Empties topics and books, and opens the source again. */
-static int begin_again(struct feed *feed)
+static int restart(struct feed *feed)
 {
 	int result = 0;
 
@@ -290,7 +290,7 @@ static int run(struct feed *feed)
 		if (result != 0 || feed->options.at_end != FEED_RESTART)
 			return result;
 		/* A source may be shorter than a batch. */
-		result = interrupted(feed) ? -EINTR : begin_again(feed);
+		result = interrupted(feed) ? -EINTR : restart(feed);
 		if (result < 0)
 			return result;
 	}

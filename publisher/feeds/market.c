@@ -84,8 +84,8 @@ static bool wanted(const struct market *market, enum market_select select)
 	return market->options.wanted & 1u << select;
 }
 
-static void give(struct market *market, enum market_select select, uint32_t symbol, uint8_t kind,
-		 const void *data, size_t length)
+static void output_record(struct market *market, enum market_select select, uint32_t symbol,
+			  uint8_t kind, const void *data, size_t length)
 {
 	struct market_output output = {
 		.select = select,
@@ -126,11 +126,11 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 		.ask_size = saturate(market, symbol->best[BOOK_SELL].size),
 		.source_time = market->now_ns,
 	};
-	give(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
+	output_record(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
 }
 
 /* Copies the ten best levels of a side; true if they changed. */
-static bool show(struct shown *shown, unsigned i, const struct book_side *side)
+static bool depth_copy(struct shown *shown, unsigned i, const struct book_side *side)
 {
 	uint32_t levels = side->count < DEPTH ? side->count : DEPTH;
 	const struct book_level *first = levels ? side->levels + (side->count - levels) : NULL;
@@ -165,15 +165,15 @@ static int evaluate_depth(struct market *market, uint32_t locate)
 		symbol->shown = calloc(1, sizeof(*symbol->shown));
 	if (!symbol->shown)
 		return error_set(ENOMEM, "symbol %s: no memory for ten levels", symbol->name);
-	changed = show(symbol->shown, BOOK_BUY, &books->sides[BOOK_BUY]);
-	changed |= show(symbol->shown, BOOK_SELL, &books->sides[BOOK_SELL]);
+	changed = depth_copy(symbol->shown, BOOK_BUY, &books->sides[BOOK_BUY]);
+	changed |= depth_copy(symbol->shown, BOOK_SELL, &books->sides[BOOK_SELL]);
 	if (!changed)
 		return 0;
 	memset(&depth, 0, sizeof(depth));
 	depth.source_time = market->now_ns;
 	FILL_LEVELS(market, depth.bids, symbol->shown, BOOK_BUY)
 	FILL_LEVELS(market, depth.asks, symbol->shown, BOOK_SELL)
-	give(market, MARKET_DEPTH10, locate, TB_KIND_UPDATE, &depth, sizeof(depth));
+	output_record(market, MARKET_DEPTH10, locate, TB_KIND_UPDATE, &depth, sizeof(depth));
 	return 0;
 }
 
@@ -195,15 +195,15 @@ static int evaluate(struct market *market)
 	return result;
 }
 
-static void give_trade(struct market *market, uint32_t symbol, struct tb_trade *trade)
+static void output_trade(struct market *market, uint32_t symbol, struct tb_trade *trade)
 {
 	trade->source_time = market->now_ns;
 	if (wanted(market, MARKET_TRADE))
-		give(market, MARKET_TRADE, symbol, TB_KIND_UPDATE, trade, sizeof(*trade));
+		output_record(market, MARKET_TRADE, symbol, TB_KIND_UPDATE, trade, sizeof(*trade));
 }
 
 /* Counts the flags of a book change; 0 or -errno. */
-static int note(struct market *market, int flags)
+static int count_flags(struct market *market, int flags)
 {
 	if (flags <= 0)
 		return flags;
@@ -226,7 +226,7 @@ static int on_add(struct market *market, uint16_t locate, const struct itch_add 
 		.side = add->side == 'B' ? BOOK_BUY : BOOK_SELL,
 	};
 
-	return note(market, book_add(&market->book, &order));
+	return count_flags(market, book_add(&market->book, &order));
 }
 
 /* price NULL: the price of the resting order. */
@@ -245,9 +245,9 @@ static int on_executed(struct market *market, uint64_t reference, uint32_t share
 			.aggressor = { taken.side == BOOK_BUY ? 'S' : 'B' },
 			.condition = { ' ', ' ', ' ' },
 		};
-		give_trade(market, taken.locate, &trade);
+		output_trade(market, taken.locate, &trade);
 	}
-	return note(market, flags);
+	return count_flags(market, flags);
 }
 
 static void on_trade(struct market *market, uint16_t locate, const struct itch_trade *message)
@@ -260,7 +260,7 @@ static void on_trade(struct market *market, uint16_t locate, const struct itch_t
 		.condition = { ' ', ' ', ' ' },
 	};
 
-	give_trade(market, locate, &trade);
+	output_trade(market, locate, &trade);
 }
 
 static void on_cross(struct market *market, uint16_t locate, const struct itch_cross *message)
@@ -275,7 +275,7 @@ static void on_cross(struct market *market, uint16_t locate, const struct itch_c
 	if (!message->shares || !wanted(market, MARKET_TRADE))
 		return;
 	trade.size = saturate(market, message->shares);
-	give_trade(market, locate, &trade);
+	output_trade(market, locate, &trade);
 }
 
 static void on_broken(struct market *market, uint16_t locate, const struct itch_broken *message)
@@ -283,7 +283,7 @@ static void on_broken(struct market *market, uint16_t locate, const struct itch_
 	struct tb_trade trade = { .match_id = message->match, .source_time = market->now_ns };
 
 	if (wanted(market, MARKET_TRADE))
-		give(market, MARKET_TRADE, locate, TB_KIND_CANCEL, &trade, sizeof(trade));
+		output_record(market, MARKET_TRADE, locate, TB_KIND_CANCEL, &trade, sizeof(trade));
 }
 
 static void on_status(struct market *market, const struct itch_message *message)
@@ -315,7 +315,7 @@ static void on_status(struct market *market, const struct itch_message *message)
 		status.level[0] = message->breach.level;
 		symbol = MARKET_WIDE;
 	}
-	give(market, MARKET_STATUS, symbol, TB_KIND_UPDATE, &status, sizeof(status));
+	output_record(market, MARKET_STATUS, symbol, TB_KIND_UPDATE, &status, sizeof(status));
 }
 
 static void on_imbalance(struct market *market, uint16_t locate,
@@ -334,8 +334,8 @@ static void on_imbalance(struct market *market, uint16_t locate,
 	};
 
 	if (wanted(market, MARKET_IMBALANCE))
-		give(market, MARKET_IMBALANCE, locate, TB_KIND_UPDATE, &imbalance,
-		     sizeof(imbalance));
+		output_record(market, MARKET_IMBALANCE, locate, TB_KIND_UPDATE, &imbalance,
+			      sizeof(imbalance));
 }
 
 static int apply(struct market *market, const struct itch_message *message)
@@ -355,14 +355,15 @@ static int apply(struct market *market, const struct itch_message *message)
 				   message->priced.match, &message->priced.price,
 				   message->priced.printable == ITCH_PRINTABLE);
 	case 'X':
-		return note(market, book_reduce(book, message->cancel.reference,
-						message->cancel.shares, &taken));
+		return count_flags(market, book_reduce(book, message->cancel.reference,
+						       message->cancel.shares, &taken));
 	case 'D':
-		return note(market, book_delete(book, message->deleted.reference));
+		return count_flags(market, book_delete(book, message->deleted.reference));
 	case 'U':
-		return note(market, book_replace(book, message->replace.reference,
-						 message->replace.new_reference,
-						 message->replace.shares, message->replace.price));
+		return count_flags(market,
+				   book_replace(book, message->replace.reference,
+						message->replace.new_reference,
+						message->replace.shares, message->replace.price));
 	case 'P':
 		on_trade(market, message->locate, &message->trade);
 		break;
@@ -465,7 +466,7 @@ int market_message(struct market *market, const struct source_message *raw)
 	return result < 0 ? result : evaluate(market);
 }
 
-static void forget(struct market *market)
+static void symbols_clear(struct market *market)
 {
 	for (uint32_t i = 0; market->symbols && i < MARKET_SYMBOLS; i++) {
 		free(market->symbols[i].shown);
@@ -476,7 +477,7 @@ static void forget(struct market *market)
 void market_clear(struct market *market)
 {
 	book_clear(&market->book);
-	forget(market);
+	symbols_clear(market);
 	strcpy(market->symbols[MARKET_WIDE].name, MARKET_WIDE_NAME);
 	set(market, MARKET_COUNTER_ORDERS, 0);
 	set(market, MARKET_COUNTER_SYMBOLS, 0);
@@ -507,7 +508,7 @@ void market_close(struct market *market)
 {
 	if (!market)
 		return;
-	forget(market);
+	symbols_clear(market);
 	free(market->symbols);
 	book_close(&market->book);
 	free(market);
