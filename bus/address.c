@@ -145,7 +145,7 @@ int address_parse_group(const char *text, struct sockaddr_storage *out)
 {
 	if (address_parse_host(text, out) == 0 && address_is_group(out) && !is_link_control(out))
 		return 0;
-	return error_set(EINVAL, "found \"%.100s\", expected " ADDRESS_GROUP_WORDS, text);
+	return error_set(EINVAL, "found \"%.100s\", expected " ADDRESS_GROUP_EXPECTED, text);
 }
 
 bool address_same_host(const struct sockaddr *a, const struct sockaddr_storage *b)
@@ -284,7 +284,7 @@ int address_parse_listen(const char *text, struct address *address)
 			 text);
 }
 
-void address_words(const struct sockaddr *address, char text[ADDRESS_WORDS])
+void address_text(const struct sockaddr *address, char text[ADDRESS_TEXT_BYTES])
 {
 	const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
@@ -292,12 +292,12 @@ void address_words(const struct sockaddr *address, char text[ADDRESS_WORDS])
 
 	if (address->sa_family == AF_INET) {
 		inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host));
-		snprintf(text, ADDRESS_WORDS, "%s:%u", host, ntohs(four->sin_port));
+		snprintf(text, ADDRESS_TEXT_BYTES, "%s:%u", host, ntohs(four->sin_port));
 	} else if (address->sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host));
-		snprintf(text, ADDRESS_WORDS, "[%s]:%u", host, ntohs(six->sin6_port));
+		snprintf(text, ADDRESS_TEXT_BYTES, "[%s]:%u", host, ntohs(six->sin6_port));
 	} else {
-		snprintf(text, ADDRESS_WORDS, "nowhere");
+		snprintf(text, ADDRESS_TEXT_BYTES, "nowhere");
 	}
 }
 

@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define ADDRESS_WORDS 64
-#define ADDRESS_GROUP_WORDS                                                                        \
+#define ADDRESS_TEXT_BYTES 64
+#define ADDRESS_GROUP_EXPECTED                                                                     \
 	"GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "             \
 	"which belongs to link protocols"
 
@@ -57,7 +57,7 @@ bool address_same_host(const struct sockaddr *, const struct sockaddr_storage *)
 bool address_same(const struct sockaddr_storage *, const struct sockaddr_storage *);
 
 /* Writes "10.9.0.1:7471", "[fd00::1]:7471". */
-void address_words(const struct sockaddr *, char text[ADDRESS_WORDS]);
+void address_text(const struct sockaddr *, char text[ADDRESS_TEXT_BYTES]);
 
 socklen_t address_bytes(const struct sockaddr_storage *);
 

@@ -29,7 +29,7 @@ static_assert(HEADER_BYTES + 8 + CONTROL_TOPICS_PAGE * TOPIC_BYTES <= FABRIC_MES
 	      "topics");
 static_assert(HEADER_BYTES + 16 + CONTROL_SCHEMA_PART <= FABRIC_MESSAGE_BYTES, "schema_bytes");
 static_assert(HEADER_BYTES + 28 + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
-static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_WORDS_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
+static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_TEXT_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
 static_assert(HEADER_BYTES + 20 + TEXT_BYTES(TB_TOPIC_NAME_MAX) +
 			      CONTROL_COUNTERS_PAGE * VALUE_BYTES <=
 		      FABRIC_MESSAGE_BYTES,
@@ -308,7 +308,7 @@ static void describe_body(struct wire *wire, struct control_message *message)
 	case CONTROL_REFUSE:
 		wire_u32(wire, &message->refuse.topic_id);
 		wire_u32_within(wire, &message->refuse.code, 1, 4095, "has no valid error code");
-		wire_text(wire, message->refuse.words, CONTROL_WORDS_MAX, "has no valid text");
+		wire_text(wire, message->refuse.text, CONTROL_TEXT_MAX, "has no valid text");
 		break;
 	case CONTROL_VALUES:
 		describe_values(wire, message);

@@ -39,7 +39,7 @@
 #define CONTROL_MAGIC            0x53554254u /* "TBUS" */
 #define CONTROL_VERSION_LOW      1
 #define CONTROL_VERSION_HIGH     1
-#define CONTROL_WORDS_MAX        800 /* the text of a refusal */
+#define CONTROL_TEXT_MAX         800 /* the text of a refusal */
 #define CONTROL_SCHEMA_MAX       65536
 #define CONTROL_SCHEMA_PART      896
 #define CONTROL_NAME_MAX         BOUND_NAME_MAX /* schema, bus and feed names */
@@ -135,7 +135,7 @@ struct control_message {
 		struct {                   /* REFUSE: code is an errno value */
 			uint32_t topic_id; /* 0: not about a topic */
 			uint32_t code;
-			char words[CONTROL_WORDS_MAX + 1];
+			char text[CONTROL_TEXT_MAX + 1];
 		} refuse;
 		struct { /* LEAVE, ARM (head seen), WAKE, REVOKE, ENDING (last head) */
 			uint32_t topic_id;

@@ -108,7 +108,7 @@ static bool group_read(struct reading *reading, const char *text, void *field)
 }
 
 const struct form forms_group = {
-	.expected = ADDRESS_GROUP_WORDS,
+	.expected = ADDRESS_GROUP_EXPECTED,
 	.read = group_read,
 };
 

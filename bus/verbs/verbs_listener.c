@@ -61,7 +61,7 @@ struct verbs_peer {
 	uint64_t probed_ms;
 	bool up;   /* its hello was accepted */
 	bool dead; /* freed when the poll is over */
-	char words[ADDRESS_WORDS];
+	char words[ADDRESS_TEXT_BYTES];
 };
 
 struct verbs_listener {
@@ -265,9 +265,9 @@ static void reject(struct rdma_cm_id *id, int code, const char *why)
 static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
 		   const char *why)
 {
-	char who[ADDRESS_WORDS];
+	char who[ADDRESS_TEXT_BYTES];
 
-	address_words(rdma_get_peer_addr(id), who);
+	address_text(rdma_get_peer_addr(id), who);
 	reject(id, code, why);
 	listener_log(listener, FABRIC_LOG_REFUSED, "%s was refused: %s", who, why);
 	rdma_destroy_id(id);
@@ -284,7 +284,7 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	peer->id = id;
 	peer->probed_ms = clock_ms();
 	id->context = peer;
-	address_words(rdma_get_peer_addr(id), peer->words);
+	address_text(rdma_get_peer_addr(id), peer->words);
 	peer->next = listener->first;
 	if (listener->first)
 		listener->first->before = peer;
@@ -435,9 +435,9 @@ static int device_bind(struct verbs_listener *listener)
  * error, and one line however often it is tried again (L5). */
 static void group_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
-	char words[ADDRESS_WORDS];
+	char words[ADDRESS_TEXT_BYTES];
 
-	address_words((const struct sockaddr *)&group->asked.group, words);
+	address_text((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0) {
 		if (-result != group->lost)
 			listener_log(
@@ -465,11 +465,11 @@ static void poll_soon(struct verbs_listener *listener)
 /* What became of its senders, in one line likewise, whatever else others of them lack. */
 static void senders_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
-	char words[ADDRESS_WORDS];
+	char words[ADDRESS_TEXT_BYTES];
 
 	if (group->round)
 		poll_soon(listener); /* L7 */
-	address_words((const struct sockaddr *)&group->asked.group, words);
+	address_text((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0 && !group->missing)
 		listener_log(listener, FABRIC_LOG_NEWS,
 			     "address rdma:%s: %s; a sender to %s is missing until it can be had",

@@ -125,7 +125,7 @@ static void fill(enum control_type type, struct control_message *message)
 	case CONTROL_REFUSE:
 		message->refuse.topic_id = 5;
 		message->refuse.code = ENOENT;
-		strcpy(message->refuse.words, "no such topic");
+		strcpy(message->refuse.text, "no such topic");
 		break;
 	case CONTROL_COUNTERS:
 		message->counters.scope = 2;
@@ -447,10 +447,10 @@ Test(control, text_beyond_ascii_is_encoded_as_question_marks)
 	cr_expect_str_eq(copy.values.entry[0].unit, "??s");
 	cr_expect_str_eq(message.values.entry[0].unit, "\xc2\xb5s", "what was given stays");
 	fill(CONTROL_REFUSE, &message);
-	strcpy(message.refuse.words, "\x01 ~\x7f\xff\n");
+	strcpy(message.refuse.text, "\x01 ~\x7f\xff\n");
 	cr_assert_eq(control_decode(bytes, control_encode(&message, bytes), &copy), 0, "%s",
 		     tb_error());
-	cr_expect_str_eq(copy.refuse.words, "? ~???");
+	cr_expect_str_eq(copy.refuse.text, "? ~???");
 }
 
 /* Texts of maximum length and full pages: they fit, uncut. */
@@ -488,8 +488,8 @@ Test(control, longest_messages_fit_and_read_back)
 			memset(message.grant.topic.schema, 's', CONTROL_NAME_MAX);
 			break;
 		case CONTROL_REFUSE:
-			memset(message.refuse.words, '~',
-			       CONTROL_WORDS_MAX); /* the last byte of ASCII */
+			memset(message.refuse.text, '~',
+			       CONTROL_TEXT_MAX); /* the last byte of ASCII */
 			break;
 		case CONTROL_VALUES:
 			message.values.count = CONTROL_COUNTERS_PAGE;

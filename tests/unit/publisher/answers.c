@@ -189,7 +189,7 @@ static void expect_refusal(const struct control_message *answer, uint32_t topic_
 	cr_assert_eq(answer->type, CONTROL_REFUSE, "type %d", answer->type);
 	cr_expect_eq(answer->refuse.code, (uint32_t)code, "%u", answer->refuse.code);
 	cr_expect_eq(answer->refuse.topic_id, topic_id);
-	cr_expect_str_eq(answer->refuse.words, words);
+	cr_expect_str_eq(answer->refuse.text, words);
 }
 
 static const struct control_message *catalogue(const char *pattern, uint32_t after)

@@ -90,7 +90,7 @@ Test(groups, that_are_given_are_taken_as_they_are)
 struct write_announcer {
 	struct announcer base;
 	const struct listener *from;
-	char group[ADDRESS_WORDS];
+	char group[ADDRESS_TEXT_BYTES];
 };
 
 struct write_listener {
@@ -103,7 +103,7 @@ struct write_listener {
 #define SENT_MAX 4096
 
 static struct {
-	char group[ADDRESS_WORDS];
+	char group[ADDRESS_TEXT_BYTES];
 	uint32_t sender, topics[8], topic_count;
 	uint64_t number;
 	const struct listener *from;
@@ -166,7 +166,7 @@ static int write_announcer_open(struct listener *base, const struct sockaddr_sto
 	write_notices(base, where, &notices);
 	announcer->base.ops = &writing;
 	announcer->from = base;
-	address_words((struct sockaddr *)&notices.group, announcer->group);
+	address_text((struct sockaddr *)&notices.group, announcer->group);
 	*out = &announcer->base;
 	return 0;
 }
@@ -185,7 +185,7 @@ static int write_announce(struct announcer *base, const void *datagram, size_t b
 	struct notice notice;
 
 	cr_assert_eq(notice_open(&reader, datagram, bytes, &notice), 0, "%s", tb_error());
-	memcpy(sent[at].group, ((struct write_announcer *)base)->group, ADDRESS_WORDS);
+	memcpy(sent[at].group, ((struct write_announcer *)base)->group, ADDRESS_TEXT_BYTES);
 	sent[at].sender = notice.sender;
 	sent[at].number = notice.number;
 	sent[at].from = ((struct write_announcer *)base)->from;
@@ -326,12 +326,12 @@ Test(topic_groups, that_cannot_be_are_refused_with_what_was_expected)
 	cr_assert_eq(topic_add("a", "239.9.9.2:7472", &topic), 0, "%s", tb_error());
 	expect_refused(
 		"10.9.0.1:7472", -EINVAL,
-		"topic z: multicast: found \"10.9.0.1:7472\", expected " ADDRESS_GROUP_WORDS);
+		"topic z: multicast: found \"10.9.0.1:7472\", expected " ADDRESS_GROUP_EXPECTED);
 	expect_refused("239.9.9.3", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.3\", expected " ADDRESS_GROUP_WORDS);
+		       "topic z: multicast: found \"239.9.9.3\", expected " ADDRESS_GROUP_EXPECTED);
 	expect_refused(
 		"224.0.0.5:7472", -EINVAL,
-		"topic z: multicast: found \"224.0.0.5:7472\", expected " ADDRESS_GROUP_WORDS);
+		"topic z: multicast: found \"224.0.0.5:7472\", expected " ADDRESS_GROUP_EXPECTED);
 	expect_refused("239.9.9.1:7473", -EINVAL,
 		       "topic z: multicast: found \"239.9.9.1:7473\", expected port 7472, which "
 		       "the bus uses for this group");
@@ -378,7 +378,7 @@ Test(groups, of_the_links_own_protocols_are_no_groups)
 
 	cr_expect_eq(tb_publisher_open(&none, &options), -EINVAL);
 	cr_expect_str_eq(tb_error(), "publisher options: multicast: found \"224.0.0.5:7472\", "
-				     "expected " ADDRESS_GROUP_WORDS);
+				     "expected " ADDRESS_GROUP_EXPECTED);
 }
 
 /* The bus has a group of each kind, and only one of them is the one that the topic names. */
@@ -386,7 +386,7 @@ Test(topic_groups, that_are_also_an_addresss_own_have_heads_with_one_row_of_numb
 {
 	struct tb_topic *topic;
 	uint64_t last = 0, found = 0;
-	char own[ADDRESS_WORDS];
+	char own[ADDRESS_TEXT_BYTES];
 
 	bus_multicast = NULL;
 	open_writing("writing:10.9.0.1:7471", "writing:[fd00::1]:7471");
