@@ -12,7 +12,7 @@ void synthetic_clock_init(struct synthetic_clock *clock, uint64_t seed, uint64_t
 	in_burst += in_burst / 16; /* so that no burst falls short by chance */
 	if (in_burst < 16)
 		in_burst = 16;
-	if (in_burst > MS) /* the clock would stand still */
+	if (in_burst > MS) /* otherwise the clock would stand still */
 		in_burst = MS;
 	synthetic_random_seed(&clock->random, seed);
 	clock->burst_gap = MS / in_burst;
