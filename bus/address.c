@@ -258,10 +258,11 @@ int address_parse(const char *text, struct address *address)
 	strcpy(copy, text);
 	part = strsep(&rest, ",");
 	if (address_parse_host(part, &address->host) < 0 || !has_port(&address->host))
-		return error_set(EINVAL,
-				 "address rdma:%s: found \"%s\", expected HOST:PORT: an IPv4 "
-				 "address, or an IPv6 address in brackets, and 1 to 65535",
-				 text, part);
+		return error_set(
+			EINVAL,
+			"address rdma:%s: found \"%s\", expected HOST:PORT: an IPv4 "
+			"address, or an IPv6 address in brackets, and a port from 1 to 65535",
+			text, part);
 	if (is_wildcard(&address->host))
 		return error_set(EINVAL,
 				 "address rdma:%s: found the wildcard address, expected the "

@@ -55,14 +55,14 @@ static const struct tb_counter subscription_table[] = {
 	[SUBSCRIPTION_STALES] = { "stales", "events", "stale events of its topics" },
 	[SUBSCRIPTION_NOTICES] = { "notices", "datagrams", "notices received for its topics" },
 	[SUBSCRIPTION_NOTICES_LOST] = { "notices_lost", "datagrams",
-					"notices missing by their numbers" },
+					"notices that never arrived, by gaps in their numbers" },
 	[SUBSCRIPTION_HEARTBEATS] = { "heartbeats", "datagrams",
 				      "heartbeat notices received for its topics" },
 	[SUBSCRIPTION_NOTICES_OTHERS] = { "notices_others", "datagrams",
 					  "datagrams received for other topics only" },
 	[SUBSCRIPTION_FALSE_HINTS] = { "false_hints", "heads",
 				       "heads in notices that the progress line did not confirm" },
-	[SUBSCRIPTION_LOOKS] = { "looks", "reads", "READs of a progress line, of those posted" },
+	[SUBSCRIPTION_LOOKS] = { "looks", "reads", "posted READs of a progress line" },
 };
 static_assert(sizeof(subscription_table) / sizeof(subscription_table[0]) == SUBSCRIPTION_COUNTERS,
 	      "one row each");

@@ -143,7 +143,7 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 	if (feed->type == SETTINGS_SYNTHETIC && located_get(node, "messages") &&
 	    located_get(node, "seconds"))
 		located_error(&reading->errors, located_get(node, "seconds"),
-			      "found it together with messages, expected one of the two");
+			      "found seconds together with messages, expected one of the two");
 }
 
 static void feeds_read(struct reading *reading, const struct located_node *root)

@@ -99,12 +99,13 @@ static int bad_frame(const uint8_t *bytes, size_t length)
 	const struct itch_type *type;
 
 	if (!length)
-		return error_set(EMSGSIZE, "message of 0 bytes, expected at least %d",
+		return error_set(EMSGSIZE, "found a message of 0 bytes, expected at least %d",
 				 ITCH_HEAD_BYTES);
 	if (!numbers[bytes[0]])
-		return error_set(ENOMSG, "message type 0x%02x, expected one of ITCH 5.0", bytes[0]);
+		return error_set(ENOMSG, "found message type 0x%02x, expected a type of ITCH 5.0",
+				 bytes[0]);
 	type = &itch_types[numbers[bytes[0]] - 1];
-	return error_set(EMSGSIZE, "message %c (%s) of %zu bytes, expected %u", type->code,
+	return error_set(EMSGSIZE, "found message %c (%s) of %zu bytes, expected %u", type->code,
 			 type->name, length, type->length);
 }
 
@@ -112,9 +113,9 @@ static int bad_value(const struct itch_message *message)
 {
 	if (message->time_ns >= ITCH_DAY_NS)
 		return error_set(EBADMSG,
-				 "message %c: time of day %llu ns, expected below 24 hours",
+				 "message %c: found time of day %llu ns, expected below 24 hours",
 				 message->type, (unsigned long long)message->time_ns);
-	return error_set(EBADMSG, "message %c: side 0x%02x, expected B or S", message->type,
+	return error_set(EBADMSG, "message %c: found side 0x%02x, expected B or S", message->type,
 			 (uint8_t)message->add.side);
 }
 
@@ -148,7 +149,7 @@ int itch_encode(const struct itch_message *message, uint8_t *bytes)
 	unsigned number = numbers[(uint8_t)message->type];
 
 	if (!number)
-		return error_set(ENOMSG, "message type 0x%02x, expected one of ITCH 5.0",
+		return error_set(ENOMSG, "found message type 0x%02x, expected a type of ITCH 5.0",
 				 (uint8_t)message->type);
 	bytes[0] = (uint8_t)message->type;
 	put_uint16_t(bytes + 1, message->locate);

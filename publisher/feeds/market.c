@@ -429,10 +429,12 @@ static int name_set(struct market *market, uint16_t locate, const char *stock)
 		length--;
 	for (size_t i = 0; i < length; i++)
 		if (stock[i] <= ' ' || stock[i] > '~')
-			return error_set(EBADMSG, "symbol: byte 0x%02x, expected a character",
-					 (unsigned char)stock[i]);
+			return error_set(
+				EBADMSG,
+				"symbol: found byte 0x%02x, expected a printable character",
+				(unsigned char)stock[i]);
 	if (!length)
-		return error_set(EBADMSG, "symbol: only spaces, expected a name");
+		return error_set(EBADMSG, "symbol: found only spaces, expected a name");
 	memcpy(symbol->stock, stock, ITCH_STOCK_BYTES);
 	memcpy(symbol->name, stock, length);
 	count(market, MARKET_COUNTER_SYMBOLS);

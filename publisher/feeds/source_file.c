@@ -65,7 +65,9 @@ static int end(struct source_file *file, size_t left, size_t frame)
 					      "ends in the middle of a message, found %zu bytes, "
 					      "expected %zu",
 					      left, frame));
-	return file->offset ? 0 : error_set(ENODATA, "%s: holds no message", file->path);
+	return file->offset ? 0
+			    : error_set(ENODATA, "%s: found no message, expected at least 1",
+					file->path);
 }
 
 /* A failure changes nothing, so the next call fails in the same way. */

@@ -70,14 +70,15 @@ static int check_size(const struct synthetic_settings *settings)
 				 settings->messages, least, settings->symbols);
 	if (settings->messages / settings->rate > SYNTHETIC_DAY_SECONDS)
 		return error_set(EINVAL,
-				 "synthetic: found messages %" PRIu64 " at a rate of %" PRIu64
-				 " last %" PRIu64 " seconds, expected at most %d, a trading day",
+				 "synthetic: found messages %" PRIu64 " at rate %" PRIu64
+				 ", which last %" PRIu64
+				 " seconds, expected at most %d, a trading day",
 				 settings->messages, settings->rate,
 				 settings->messages / settings->rate, SYNTHETIC_DAY_SECONDS);
 	if (settings->seconds && settings->seconds * settings->rate < LEAST)
 		return error_set(EINVAL,
-				 "synthetic: found seconds %" PRIu64 " at a rate of %" PRIu64
-				 " hold %" PRIu64 " messages, expected at least %d",
+				 "synthetic: found seconds %" PRIu64 " at rate %" PRIu64
+				 ", which hold %" PRIu64 " messages, expected at least %d",
 				 settings->seconds, settings->rate,
 				 settings->seconds * settings->rate, LEAST);
 	return 0;

@@ -39,7 +39,9 @@
 	"'.'"
 #define ACCOUNT "expected a name of 1 to 255 bytes"
 #define ADDRESS "expected shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT"
-#define HOST    "expected HOST:PORT: an IPv4 address, or an IPv6 address in brackets, and 1 to 65535"
+#define HOST                                                                                       \
+	"expected HOST:PORT: an IPv4 address, or an IPv6 address in brackets, and a port from 1 "  \
+	"to 65535"
 #define GROUP                                                                                      \
 	"expected GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "    \
 	"which belongs to link protocols"
@@ -275,7 +277,7 @@ static const char *const cases[][2] = {
 	{ IN_FEED("seconds: @23401"), "feeds[0].seconds: found \"23401\", " NUMBER("1 to 23400") },
 	{ IN_FEED("seconds: @{}"), "feeds[0].seconds: found a mapping, " NUMBER("1 to 23400") },
 	{ IN_FEED("seconds: 1, @seconds: 1"), "feeds[0].seconds: " AGAIN "3)" },
-	{ IN_FEED("messages: 1, seconds: @1"), "feeds[0].seconds: found it together with messages, expected one of the two" },
+	{ IN_FEED("messages: 1, seconds: @1"), "feeds[0].seconds: found seconds together with messages, expected one of the two" },
 	{ IN_FEED("rate: @0"), "feeds[0].rate: found \"0\", " NUMBER("1 to 10000000") },
 	{ IN_FEED("rate: @10000001"), "feeds[0].rate: found \"10000001\", " NUMBER("1 to 10000000") },
 	{ IN_FEED("rate: @max"), "feeds[0].rate: found \"max\", " NUMBER("1 to 10000000") },

@@ -547,7 +547,7 @@ Test(market, malformed_messages_are_counted_and_have_no_effect)
 	add(1, 'B', 100, 10000);
 	send_bytes(unknown, sizeof(unknown), 12345);
 	cr_assert_eq(reported, 1);
-	cr_assert(!strncmp(report, "12345 message type 0x7a", 23), "%s", report);
+	cr_assert(!strncmp(report, "12345 found message type 0x7a", 29), "%s", report);
 	send_bytes((const uint8_t[]){ 'D', 0 }, 2, 1);
 	send_bytes(unknown, 0, 2);
 	directory.locate = 9;
