@@ -364,7 +364,7 @@ static void refusal_answered(struct tb_subscriber *subscriber,
 	if (discovery->phase == DISCOVERY_JOIN && code == ESTALE) {
 		subscription->discover = true; /* it began again: the catalogue knows */
 	} else {
-		refused(subscriber, asked_for(discovery), code, message->refuse.words);
+		refused(subscriber, asked_for(discovery), code, message->refuse.text);
 		subscription->waits = is_waited_for(subscription, code);
 	}
 	request_over(subscriber);
