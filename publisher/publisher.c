@@ -462,8 +462,7 @@ static int thread_start(struct tb_publisher *publisher)
 				 publisher->cpu, online);
 	}
 	if (code)
-		return error_set(code, "bus %s: cannot create a thread: %s", publisher->name,
-				 strerror(code));
+		return error_set(code, "bus %s: no thread: %s", publisher->name, strerror(code));
 	pthread_setname_np(publisher->thread, "tickbus-control");
 	return 0;
 }

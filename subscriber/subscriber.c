@@ -152,8 +152,7 @@ static int descriptors_open(struct tb_subscriber *subscriber)
 	subscriber->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (subscriber->epoll_fd < 0 || subscriber->timer_fd < 0 ||
 	    epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->timer_fd, &event) < 0)
-		return error_set(errno, "subscriber: cannot create a signalfd or an eventfd: %s",
-				 strerror(errno));
+		return error_set(errno, "subscriber: no descriptors: %s", strerror(errno));
 	return timer_set(subscriber, 0);
 }
 
