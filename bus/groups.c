@@ -51,7 +51,7 @@ const struct sockaddr_storage *groups_listen(struct groups *groups, const char *
 	return own;
 }
 
-/* Q3. */
+/* J3. */
 static const char *no_notices_reason(const struct groups *groups, bool checked)
 {
 	if (!checked)
@@ -61,7 +61,7 @@ static const char *no_notices_reason(const struct groups *groups, bool checked)
 	return groups->silent ? "the bus sends no notices" : NULL;
 }
 
-/* Q2. */
+/* J2. */
 static int kind_check(const struct groups *groups, const char *text,
 		      const struct sockaddr_storage *wanted)
 {
@@ -75,7 +75,7 @@ static int kind_check(const struct groups *groups, const char *text,
 		text, four ? 6 : 4);
 }
 
-/* Q1. topic: the topic that uses the known group; NULL: the bus. */
+/* J1. topic: the topic that uses the known group; NULL: the bus. */
 static int port_check(const char *text, const struct sockaddr_storage *wanted,
 		      const struct sockaddr_storage *known, const char *topic)
 {
@@ -126,7 +126,7 @@ int groups_take(struct groups *groups, const char *text, const char *topic, bool
 	for (unsigned int i = 0; i < groups->count; i++)
 		if (address_same(&wanted, &groups->others[i].where))
 			return (int)i + 1;
-	if (groups->count == BOUND_NOTICE_GROUPS_MAX - 1) /* Q4 */
+	if (groups->count == BOUND_NOTICE_GROUPS_MAX - 1) /* J4 */
 		return error_set(ENOSPC,
 				 "found \"%s\", expected one of the %d groups in use, the maximum",
 				 text, BOUND_NOTICE_GROUPS_MAX);

@@ -3,11 +3,11 @@
  * at, and the groups that its topics request. Settings and a running publisher apply the same
  * rules.
  *
- * Q1  A group has a single port: devices know the group by its address alone.
- * Q2  The bus listens at an address of the group's family.
- * Q3  Notices go to it: the topic is checked, the bus listens at a network address and sends
+ * J1  A group has a single port: devices know the group by its address alone.
+ * J2  The bus listens at an address of the group's family.
+ * J3  Notices go to it: the topic is checked, the bus listens at a network address and sends
  *     notices.
- * Q4  A bus has at most BOUND_NOTICE_GROUPS_MAX groups, its own included. */
+ * J4  A bus has at most BOUND_NOTICE_GROUPS_MAX groups, its own included. */
 #ifndef TICKBUS_BUS_GROUPS_H
 #define TICKBUS_BUS_GROUPS_H
 

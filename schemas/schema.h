@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A schema in memory, for the files of this folder.
  *
- * I1  A schema never changes after tb_schema_parse returned it.
- * I2  Fields follow each other without a hole, each at a multiple of its alignment. The last ends
+ * S-I1  A schema never changes after tb_schema_parse returned it.
+ * S-I2  Fields follow each other without a hole, each at a multiple of its alignment. The last ends
  *     at `bytes`, at most TB_PAYLOAD_MAX. The members of a group follow each other in its element
  *     in the same way.
- * I3  Groups are not nested: no member is a group. */
+ * S-I3  Groups are not nested: no member is a group. */
 #ifndef TICKBUS_SCHEMAS_SCHEMA_H
 #define TICKBUS_SCHEMAS_SCHEMA_H
 

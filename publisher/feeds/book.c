@@ -2,7 +2,7 @@
 /* The levels of a side are an array with the best level at its end. Most changes happen there,
  * where searching and moving are short.
  *
- * B-I1  A level exists if and only if a live order has its price. Its size and order count are sums
+ * K-I1  A level exists if and only if a live order has its price. Its size and order count are sums
  *       over those orders. */
 #include "publisher/feeds/book.h"
 

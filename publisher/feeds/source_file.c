@@ -2,7 +2,7 @@
 /* BinaryFILE: u16 length, message, repeated. A length of 0 at the very end may end it. Offsets are
  * those of the uncompressed stream.
  *
- * F-I1  buffer[next, count) holds the bytes after the last message given; the first of them is at
+ * X-I1  buffer[next, count) holds the bytes after the last message given; the first of them is at
  *       `offset` of the stream. */
 #include "publisher/feeds/source.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A symbol of the synthetic exchange, and the orders in its book.
  *
- * I1  Each side lists its orders in matching order: best price first, then the oldest.
- * I2  The best bid is below the best ask.
- * I3  From its first two orders to the close neither side is empty: a market maker is always
+ * Y-I1  Each side lists its orders in matching order: best price first, then the oldest.
+ * Y-I2  The best bid is below the best ask.
+ * Y-I3  From its first two orders to the close neither side is empty: a market maker is always
  *     present.
  *
  * Prices are in cents, sizes are round lots. */

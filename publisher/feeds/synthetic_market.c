@@ -238,7 +238,7 @@ static void execute(struct synthetic_market *market, struct synthetic_symbol *sy
 	}
 }
 
-/* An aggressive order takes resting orders, best first. The last lot of a side stays (I3). */
+/* An aggressive order takes resting orders, best first. The last lot of a side stays (Y-I3). */
 static bool play_trade(struct synthetic_market *market, struct synthetic_symbol *symbol)
 {
 	unsigned side, fills = 0;

@@ -169,7 +169,7 @@ class Memory(Limited):
             if "loading shared libraries" not in words:
                 errors += 1
                 self.assertEqual(status, 1, words)
-                self.assertRegex(words, "memory|Cannot allocate|no thread|control thread")
+                self.assertRegex(words, "memory|Cannot allocate|create a thread|control thread")
         else:
             self.fail("never enough")
         self.assertGreater(errors, 2)
