@@ -28,8 +28,7 @@ static bool is_announced(const struct tb_topic *topic)
 
 static bool endpoint_announces(const struct endpoint *endpoint)
 {
-	return endpoint->listener->ops->announcer_open &&
-	       endpoint->publisher->notices.kind != FABRIC_NOTICES_NONE;
+	return endpoint->publisher->notices.kind != FABRIC_NOTICES_NONE;
 }
 
 static int notice_group_open(struct notice_group *notice_group, struct endpoint *endpoint)

@@ -15,10 +15,15 @@ static int endpoint_open(struct tb_publisher *publisher, const char *address,
 			 const struct listener_calls *calls)
 {
 	struct endpoint *endpoint = &publisher->endpoints[publisher->endpoint_count];
+	const struct control_message keep_alive = { .type = CONTROL_WAKE }; /* of no topic */
+	uint8_t keep_alive_bytes[FABRIC_MESSAGE_BYTES];
 	struct fabric_listen how = { .common = &publisher->common,
 				     .access = *access,
 				     .peers_max = subscribers_max,
-				     .notices = publisher->notices };
+				     .notices = publisher->notices,
+				     .keep_alive = keep_alive_bytes,
+				     .keep_alive_bytes =
+					     control_encode(&keep_alive, keep_alive_bytes) };
 	const struct fabric_ops *ops = fabric_find(address, &how.address);
 	int result;
 

@@ -115,9 +115,10 @@ static int node_default(const struct tb_publisher_options *options)
 	for (size_t i = 0; options->listen && i < options->listen_count; i++) {
 		const char *address;
 		const struct fabric_ops *ops = fabric_find(options->listen[i], &address);
+		const int node = ops ? ops->node(address) : NUMA_ANY;
 
-		if (ops && ops->node)
-			return ops->node(address);
+		if (node != NUMA_ANY)
+			return node;
 	}
 	return NUMA_ANY;
 }

@@ -362,7 +362,7 @@ static void refusal_answered(struct tb_subscriber *subscriber,
 	if (discovery->phase == DISCOVERY_JOIN && code == ESTALE) {
 		subscription->discover = true; /* it began a new epoch, which the catalogue has */
 	} else {
-		refused(subscriber, asked_for(discovery), code, message->refuse.words);
+		refused(subscriber, asked_for(discovery), code, message->refuse.text);
 		subscription->waits = is_waited_for(subscription, code);
 	}
 	request_over(subscriber);

@@ -226,7 +226,7 @@ static int inspect_ask(struct inspection *inspection, enum control_type expected
 		return result;
 	if (inspection->answer.type == CONTROL_REFUSE)
 		return error_set((int)inspection->answer.refuse.code, "%s: %s", inspection->address,
-				 inspection->answer.refuse.words);
+				 inspection->answer.refuse.text);
 	if (inspection->answer.type != expected)
 		return error_set(EPROTO, "%s: found a message of type %d, expected %d",
 				 inspection->address, inspection->answer.type, expected);
@@ -268,16 +268,16 @@ static const char *notice_name(enum fabric_notices_kind kind)
 }
 
 /* Port 0: no group. */
-static void group_text(const struct fabric_notices *notices, char text[ADDRESS_WORDS])
+static void group_text(const struct fabric_notices *notices, char text[ADDRESS_TEXT_BYTES])
 {
 	text[0] = '\0';
 	if (((const struct sockaddr_in *)&notices->group)->sin_port != 0)
-		address_words((const struct sockaddr *)&notices->group, text);
+		address_text((const struct sockaddr *)&notices->group, text);
 }
 
 static void inspect_topic(const struct inspection *inspection, const char *page,
 			  const struct control_topic *topic, struct tb_topic_info *info,
-			  char group[ADDRESS_WORDS])
+			  char group[ADDRESS_TEXT_BYTES])
 {
 	struct bus_entry entry;
 
@@ -325,7 +325,7 @@ static void inspect_bus(struct inspection *inspection, uint32_t topics,
 			void (*bus)(void *, const struct tb_bus_info *), void *user)
 {
 	const struct fabric_notices *notices = &inspection->welcome.notices;
-	char group[ADDRESS_WORDS];
+	char group[ADDRESS_TEXT_BYTES];
 	const struct tb_bus_info info = {
 		.size = sizeof(info),
 		.name = inspection->welcome.name,
@@ -388,7 +388,7 @@ TB_API int tb_inspect_topics(const struct tb_inspect_options *options, const cha
 	inspect_bus(&inspection, (uint32_t)count, bus, user);
 	for (int i = 0; i < count && topic; i++) {
 		struct tb_topic_info info;
-		char group[ADDRESS_WORDS];
+		char group[ADDRESS_TEXT_BYTES];
 
 		inspect_topic(&inspection, page, &topics[i], &info, group);
 		topic(user, &info);

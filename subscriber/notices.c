@@ -55,8 +55,8 @@ void notices_join(struct tb_source *source, const struct fabric_notices *notices
 	if (!same_notices(&source->notices, notices))
 		notices_leave(source);
 	source->notices = *notices;
-	if (notices->kind == FABRIC_NOTICES_NONE || !subscriber->ops->receive ||
-	    group_of(subscriber, notices) || subscriber->group_count == BOUND_NOTICE_GROUPS_MAX)
+	if (notices->kind == FABRIC_NOTICES_NONE || group_of(subscriber, notices) ||
+	    subscriber->group_count == BOUND_NOTICE_GROUPS_MAX)
 		return;
 	subscriber->groups[subscriber->group_count++] = *notices;
 	subscriber->ops->receive(subscriber->link, notices);

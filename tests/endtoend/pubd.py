@@ -482,7 +482,7 @@ class Daemon(Bench):
         for name in feeds:
             self.says(pubd, f"feed {name}: .*to the end")
         lines = re.findall(r"^\S+ info (\w+)", pubd.err.read_text(), re.M)
-        self.assertEqual((lines[:2], lines.count("bus")), (["makes", "bus"], 1))
+        self.assertEqual((lines[:2], lines.count("bus")), (["creating", "bus"], 1))
         self.stop(pubd)
 
     def test_whoever_asks_during_the_start_is_answered_when_all_topics_are_there(self):
@@ -509,7 +509,7 @@ topics:
         pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
         self.ends(pubd, 0)
         words = pubd.err.read_text()
-        self.assertRegex(words, r"info makes 1 topics, \d+ bytes\n.*Terminated from pid \d+; ends\n$")
+        self.assertRegex(words, r"info creating 1 topics, \d+ bytes\n.*Terminated from pid \d+; exiting\n$")
         self.assertEqual(words.count("\n"), 2, words)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
@@ -520,10 +520,10 @@ topics:
         self.says(cat, "appeared")
         cat.send_signal(signal.SIGSTOP)
         pubd.send_signal(signal.SIGTERM)
-        self.says(pubd, "; ends\n")
+        self.says(pubd, "; exiting\n")
         pubd.send_signal(signal.SIGTERM)
         self.ends(pubd, 0)
-        self.assertRegex(pubd.err.read_text(), r"; waits for no subscriber\n.*had not read to the end")
+        self.assertRegex(pubd.err.read_text(), r"; exiting without waiting for subscribers\n.*had not read to the end")
         cat.send_signal(signal.SIGCONT)
 
     def test_an_output_that_is_closed_is_an_error(self):
@@ -550,7 +550,7 @@ topics:
         self.until(lambda: log.exists() and "bus b" in log.read_text(), "a log", pubd)
         log.rename(self.folder / "old.log")
         pubd.send_signal(signal.SIGHUP)
-        self.until(lambda: log.exists() and "log opened anew" in log.read_text(), "a new log", pubd)
+        self.until(lambda: log.exists() and "log file reopened" in log.read_text(), "a new log", pubd)
         self.stop(pubd)
 
     def test_a_killed_pubd_leaves_nothing_to_remove_and_its_successor_is_found(self):

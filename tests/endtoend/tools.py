@@ -654,7 +654,7 @@ class Tools(unittest.TestCase):
             self.assertIn(path + ":5:11: ", result.stderr)
         result = self.run_tool("schema", "check", path + ".none")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("expected one or a built-in schema", result.stderr)
+        self.assertIn("expected a file or a built-in schema", result.stderr)
         result = self.run_tool("cat", "shm:b", "t", "--schema", path)
         self.assertEqual(result.returncode, 1)
 

@@ -123,7 +123,7 @@ class Host:
     def environment(self):
         build, path = self.lab.build, os.defpath
         known = {"BUILD": str(build), "SOURCE": str(self.lab.source), "HOST": str(self.number),
-                 "OUT": str(self.lab.topology.folder),
+                 "OUT": str(self.lab.topology.folder), "LD_PRELOAD": f"{build}/tests/lab/liblab-letgo.so",
                  "TICKBUS_RUNTIME_DIR": f"/run/host{self.number}",
                  "PATH": f"{build}/publisher/pubd:{build}/tools:/usr/local/sbin:/usr/local/bin:"
                          "/usr/sbin:/usr/bin:/sbin:" + path}
@@ -195,7 +195,7 @@ class Host:
             self.run(f"tc qdisc del dev {cable} root")
 
     def remove_device(self, kind):
-        """The command blocks until every program has let go of the device."""
+        """The command blocks until every program has let go of the device, which letgo.c sees to."""
         return self.start(f"read -r now _ </proc/uptime; echo removed at $now\nexec rdma link del {kind}{self.number}")
 
     def return_device(self, kind):

@@ -1,4 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The publisher's side of a notice group: UD multicast, or UDP where the device has no UD.
+ *
+ * G1  A sender belongs to a publishing thread, which must never wait for the control thread; the
+ *     control thread must be able to take its queue pair away when the device goes. Both hold
+ *     `busy` while they touch it; a sender that finds it taken does not send: a notice lost costs
+ *     latency only. What a sender reads of its group is written while none of the group's runs.
+ * G2  A datagram is never longer than the path MTU: a device may drop a longer one and report
+ *     success, and of UDP it would be lost with any of its fragments.
+ * G3  The group is joined when its event says so. Until then, and where it cannot be joined,
+ *     nothing is sent, and subscribers poll.
+ * G4  A send that failed ends its queue pair. The control thread checks for that, since a sender
+ *     may have nothing more to send, and makes another queue pair. A sender that cannot be created
+ *     is retried on its own, and the round continues with the next: otherwise many failing senders
+ *     would keep the others waiting. Each call starts one sender: there may be one for each of a
+ *     thousand topics, and the control thread has a pulse to write. */
+#include "bus/verbs/verbs_group.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bus/bounds.h"
+#include "bus/clock.h"
+#include "bus/error.h"
+#include "bus/verbs/notice_udp.h"
+#include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_multicast.h"
+
+#define SEND_DEPTH   64
+#define SIGNAL_EVERY 16  /* sends: one completion for so many */
+#define INLINE_BYTES 64  /* a notice of one topic; some devices refuse more than 96 */
+#define AGAIN_MS     500 /* the first pause of a sender that could not be had, then the longest */
+#define AGAIN_MAX_MS 64000
+
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notices over UD multicast, or over UDP where the device has no UD.
  *
  * G1  A sender belongs to a publishing thread, which must never wait for the control thread; the
@@ -42,9 +78,6 @@
 #define AGAIN_MS      500 /* the first pause of a sender that could not be had, then the longest */
 #define AGAIN_MAX_MS  64000
 
-/* -- the group, at the publisher ----------------------------------------------------------------
- */
-
 static bool device_has_ud(struct ibv_context *verbs)
 {
 	struct ibv_device_attr device = { 0 };
@@ -62,35 +95,6 @@ static uint32_t datagram_bytes(struct rdma_cm_id *id, uint32_t most)
 	if (ibv_query_port(id->verbs, id->port_num, &port) == 0)
 		mtu = 128u << port.active_mtu; /* IBV_MTU_256 is 1 */
 	return mtu < most ? mtu : most;
-}
-
-static struct rdma_cm_id *ud_id(struct rdma_event_channel *events,
-				const struct sockaddr_storage *local, uint32_t traffic_class)
-{
-	struct sockaddr_storage from = *local;
-
-	((struct sockaddr_in *)&from)->sin_port = 0; /* both families have it there */
-	return verbs_id_bound(events, RDMA_PS_UDP, &from, traffic_class);
-}
-
-static int group_join(struct rdma_cm_id *id, const struct sockaddr_storage *where, bool send_only,
-		      void *context)
-{
-	struct sockaddr_storage group = *where;
-	struct rdma_cm_join_mc_attr_ex how = {
-		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
-		.join_flags = send_only ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER
-					: RDMA_MC_JOIN_FLAG_FULLMEMBER,
-		.addr = (struct sockaddr *)&group,
-	};
-
-	return rdma_join_multicast_ex(id, &how, context);
-}
-
-static const char *words_of(int code)
-{
-	return code == VERBS_NOT_IN_KERNEL ? "the kernel cannot on this kind of device"
-					   : strerror(code);
 }
 
 static void group_use_udp(struct verbs_group *group)
@@ -115,10 +119,10 @@ static void group_choose_udp(struct verbs_group *group)
 static int group_join_with_fallback(struct verbs_group *group)
 {
 	group->send_only = true;
-	if (group_join(group->id, &group->asked.group, true, NULL) == 0)
+	if (verbs_multicast_join(group->id, &group->asked.group, true, NULL) == 0)
 		return 0;
 	group->send_only = false;
-	return group_join(group->id, &group->asked.group, false, NULL);
+	return verbs_multicast_join(group->id, &group->asked.group, false, NULL);
 }
 
 int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
@@ -137,13 +141,14 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	if (group->kind != FABRIC_NOTICES_UD)
 		return 0;
 	group->bytes = datagram_bytes(listening, group->asked.bytes); /* G2 */
-	group->id = ud_id(events, &address->host, address->traffic_class);
+	group->id = verbs_multicast_id(events, &address->host, address->traffic_class);
 	if (!group->id)
 		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
 	if (group_join_with_fallback(group) == 0)
 		return 0;
 	if (errno != VERBS_NOT_IN_KERNEL || group->asked.kind != FABRIC_NOTICES_AUTO)
-		return error_set(errno, "notices: the group cannot be joined: %s", words_of(errno));
+		return error_set(errno, "notices: the group cannot be joined: %s",
+				 verbs_multicast_text(errno));
 	group_choose_udp(group);
 	return 0;
 }
@@ -162,7 +167,6 @@ static void announcer_give(struct verbs_announcer *announcer)
 static void announcer_stop(struct verbs_announcer *announcer)
 {
 	announcer_take(announcer);
-	verbs_async_unwatch(&announcer->async);
 	if (announcer->qp)
 		rdma_destroy_qp(announcer->id);
 	if (announcer->cq)
@@ -201,7 +205,7 @@ void verbs_group_close(struct verbs_group *group)
 {
 	group_stop(group);
 	if (group->id) {
-		rdma_leave_multicast(group->id, (struct sockaddr *)&group->asked.group);
+		verbs_multicast_leave(group->id, &group->asked.group);
 		rdma_destroy_id(group->id);
 	}
 	group->id = NULL;
@@ -238,7 +242,8 @@ static int ud_start(struct verbs_announcer *announcer)
 {
 	struct verbs_group *group = announcer->group;
 
-	announcer->id = ud_id(group->events, &group->address->host, group->address->traffic_class);
+	announcer->id = verbs_multicast_id(group->events, &group->address->host,
+					   group->address->traffic_class);
 	if (!announcer->id)
 		return error_set(errno, "notices: no id for a sender: %s", strerror(errno));
 	announcer->mr = ibv_reg_mr(group->pd, announcer->buffers, SEND_DEPTH * announcer->bytes,
@@ -251,7 +256,6 @@ static int ud_start(struct verbs_announcer *announcer)
 		return error_set(errno, "notices: no completion queue: %s", strerror(errno));
 	if (ud_create(announcer, INLINE_BYTES) < 0 && ud_create(announcer, 0) < 0)
 		return error_set(errno, "notices: no queue pair: %s", strerror(errno));
-	verbs_async_watch(&announcer->async, announcer->id->verbs, announcer->qp, announcer->cq);
 	return 0;
 }
 
@@ -304,7 +308,6 @@ int verbs_announcer_open(struct verbs_group *group, size_t bytes, struct verbs_a
 		free(announcer);
 		return error_set(ENOMEM, "notices: no memory for a sender");
 	}
-	announcer->base.ops = &verbs_ops;
 	announcer->group = group;
 	announcer->bytes = bytes;
 	announcer->socket = -1;
@@ -352,7 +355,7 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 		return false;
 	if (announcer->qp)
 		sends_collect(announcer);
-	failed = announcer->failed || (announcer->qp && verbs_async_text(&announcer->async));
+	failed = announcer->failed;
 	announcer_give(announcer);
 	return failed;
 }
@@ -364,7 +367,7 @@ int verbs_group_mend(struct verbs_group *group)
 	int result;
 
 	if (!verbs_group_ready(group))
-		return 0; /* G4 */
+		return 0; /* G3 */
 	if (!a) {
 		a = group->announcers;
 		group->failed = group->failing;
@@ -377,7 +380,7 @@ int verbs_group_mend(struct verbs_group *group)
 		if (failed || (!announcer_runs(a) && clock_ms() >= a->again_ms))
 			break;
 	}
-	result = a ? announcer_start(a) : 0; /* G5 */
+	result = a ? announcer_start(a) : 0; /* G4 */
 	group->round = a ? a->next : NULL;
 	return result < 0 ? result : news;
 }
@@ -456,12 +459,13 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 		/* A subnet manager may not know send-only members: be one that could receive. */
 		if (group->send_only && !joined) {
 			group->send_only = false;
-			rdma_leave_multicast(group->id, (struct sockaddr *)&group->asked.group);
-			if (group_join(group->id, &group->asked.group, false, NULL) == 0)
+			verbs_multicast_leave(group->id, &group->asked.group);
+			if (verbs_multicast_join(group->id, &group->asked.group, false, NULL) == 0)
 				return 0;
 		}
 		return error_set(code, "notices: the group %s: %s",
-				 joined ? "was lost" : "cannot be joined", words_of(code));
+				 joined ? "was lost" : "cannot be joined",
+				 verbs_multicast_text(code));
 	}
 	attributes.grh.hop_limit = (uint8_t)group->address->hop_limit;
 	if (group->address->traffic_class)
@@ -472,253 +476,4 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 	group->qp_num = event->ud.qp_num;
 	group->qkey = event->ud.qkey;
 	return 0;
-}
-
-/* -- the receiver, at the subscriber ------------------------------------------------------------
- */
-
-static int receive_post(struct verbs_receiver *receiver, uint64_t index)
-{
-	struct ibv_sge part = { .addr = (uintptr_t)(receiver->buffers + index * RECEIVE_BYTES),
-				.length = RECEIVE_BYTES, /* G6 */
-				.lkey = receiver->mr->lkey };
-	struct ibv_recv_wr work = { .wr_id = index, .sg_list = &part, .num_sge = 1 };
-	struct ibv_recv_wr *bad;
-
-	return ibv_post_recv(receiver->qp, &work, &bad) == 0 ? 0 : -EIO;
-}
-
-/* Something of a device could not be had. */
-static int failure(void)
-{
-	return errno ? -errno : -EIO;
-}
-
-/* The queue pair for all groups. -errno: what there is of it is to be closed. */
-static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive *how)
-{
-	struct ibv_qp_init_attr qp = { .cap = { .max_send_wr = 1,
-						.max_recv_wr = how->count,
-						.max_send_sge = 1,
-						.max_recv_sge = 1 },
-				       .qp_type = IBV_QPT_UD };
-
-	receiver->count = how->count;
-	receiver->buffers = calloc(receiver->count, RECEIVE_BYTES);
-	if (!receiver->buffers)
-		return -ENOMEM;
-	receiver->id = ud_id(how->events, &how->local, 0);
-	if (!receiver->id)
-		return failure();
-	receiver->mr = ibv_reg_mr(how->pd, receiver->buffers,
-				  (size_t)receiver->count * RECEIVE_BYTES, IBV_ACCESS_LOCAL_WRITE);
-	if (!receiver->mr)
-		return failure();
-	receiver->cq =
-		ibv_create_cq(receiver->id->verbs, (int)receiver->count, NULL, how->completions, 0);
-	if (!receiver->cq)
-		return failure();
-	qp.send_cq = qp.recv_cq = receiver->cq;
-	if (rdma_create_qp(receiver->id, how->pd, &qp) < 0)
-		return failure();
-	receiver->qp = receiver->id->qp;
-	verbs_async_watch(&receiver->async, receiver->id->verbs, receiver->qp, receiver->cq);
-	for (uint32_t i = 0; i < receiver->count; i++)
-		if (receive_post(receiver, i) < 0)
-			return -EIO;
-	return 0;
-}
-
-static void ud_close(struct verbs_receiver *receiver)
-{
-	verbs_async_unwatch(&receiver->async);
-	if (receiver->qp)
-		rdma_destroy_qp(receiver->id);
-	if (receiver->cq)
-		ibv_destroy_cq(receiver->cq);
-	if (receiver->mr)
-		ibv_dereg_mr(receiver->mr);
-	if (receiver->id)
-		rdma_destroy_id(receiver->id);
-	free(receiver->buffers);
-	receiver->qp = NULL;
-	receiver->cq = NULL;
-	receiver->mr = NULL;
-	receiver->id = NULL;
-	receiver->buffers = NULL;
-	receiver->wc_at = receiver->wc_count = 0;
-}
-
-static int ud_join(struct verbs_receiver *receiver, const struct verbs_receive *how,
-		   struct verbs_member *member)
-{
-	int result = 0;
-
-	if (!receiver->qp) {
-		result = ud_listen(receiver, how);
-		if (result < 0)
-			ud_close(receiver);
-	}
-	if (result == 0 && group_join(receiver->id, &member->where, false, member) < 0)
-		result = failure();
-	if (result < 0)
-		return error_set(-result, "notices cannot be received: %s", strerror(-result));
-	return 0;
-}
-
-static struct verbs_member *member_of(struct verbs_receiver *receiver,
-				      const struct sockaddr_storage *where)
-{
-	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++) {
-		struct verbs_member *member = &receiver->members[i];
-
-		if (where ? member->kind != FABRIC_NOTICES_NONE &&
-				    address_same(&member->where, where)
-			  : member->kind == FABRIC_NOTICES_NONE)
-			return member;
-	}
-	return NULL;
-}
-
-struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
-					 const struct verbs_receive *how,
-					 const struct fabric_notices *notices)
-{
-	struct verbs_member *member = member_of(receiver, NULL);
-	int result;
-
-	if (!member) {
-		error_set(ENOSPC, "notices: found a %dth group, expected %d at most",
-			  BOUND_NOTICE_GROUPS_MAX + 1, BOUND_NOTICE_GROUPS_MAX);
-		errno = ENOSPC;
-		return NULL;
-	}
-	member->where = notices->group;
-	if (notices->group.ss_family != how->local.ss_family) {
-		result = error_set(EPROTO, "notices: found a group of IPv%d, expected one of IPv%d",
-				   notices->group.ss_family == AF_INET ? 4 : 6,
-				   how->local.ss_family == AF_INET ? 4 : 6);
-	} else if (member_of(receiver, &notices->group)) {
-		result = error_set(EEXIST, "notices: the group is joined already");
-	} else if (notices->kind == FABRIC_NOTICES_UDP) {
-		member->socket = notice_udp_receiver(&how->local, &notices->group,
-						     how->count * (size_t)notices->bytes);
-		result = member->socket < 0 ? member->socket : 0;
-	} else {
-		result = ud_join(receiver, how, member);
-	}
-	if (result < 0) {
-		errno = -result;
-		return NULL;
-	}
-	member->kind = notices->kind;
-	if (receiver->used <= (uint32_t)(member - receiver->members))
-		receiver->used = (uint32_t)(member - receiver->members) + 1;
-	receiver->sockets += member->kind == FABRIC_NOTICES_UDP;
-	return member;
-}
-
-static void member_leave(struct verbs_receiver *receiver, struct verbs_member *member)
-{
-	if (member->kind == FABRIC_NOTICES_UD)
-		rdma_leave_multicast(receiver->id, (struct sockaddr *)&member->where);
-	else if (member->kind == FABRIC_NOTICES_UDP)
-		close(member->socket);
-	receiver->sockets -= member->kind == FABRIC_NOTICES_UDP;
-	member->kind = FABRIC_NOTICES_NONE;
-}
-
-void verbs_receiver_leave(struct verbs_receiver *receiver, const struct sockaddr_storage *where)
-{
-	struct verbs_member *member = member_of(receiver, where);
-
-	if (member)
-		member_leave(receiver, member);
-}
-
-/* Without a group there are none of its notices, and that is all. */
-void verbs_receiver_event(struct verbs_receiver *receiver, const struct verbs_event *event)
-{
-	if (event->type != RDMA_CM_EVENT_MULTICAST_ERROR)
-		return;
-	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++)
-		if (event->joined == &receiver->members[i])
-			member_leave(receiver, &receiver->members[i]);
-}
-
-/* G7 */
-static void ud_end(struct verbs_receiver *receiver)
-{
-	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++)
-		if (receiver->members[i].kind == FABRIC_NOTICES_UD)
-			member_leave(receiver, &receiver->members[i]);
-	ud_close(receiver);
-}
-
-void verbs_receiver_look(struct verbs_receiver *receiver)
-{
-	if (verbs_async_text(&receiver->async))
-		ud_end(receiver);
-}
-
-void verbs_receiver_close(struct verbs_receiver *receiver)
-{
-	/* A queue pair that is attached to a group cannot be destroyed. */
-	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++)
-		member_leave(receiver, &receiver->members[i]);
-	ud_close(receiver);
-}
-
-bool verbs_receiver_has(struct verbs_receiver *receiver)
-{
-	int count;
-
-	if (!receiver->cq || receiver->wc_at < receiver->wc_count)
-		return receiver->wc_at < receiver->wc_count;
-	count = ibv_poll_cq(receiver->cq, VERBS_COLLECT, receiver->wc);
-	receiver->wc_at = 0;
-	receiver->wc_count = count > 0 ? (unsigned int)count : 0;
-	return count > 0;
-}
-
-/* Sockets in turn; empty datagrams are passed over, but no more than so many at once. */
-static size_t udp_take(struct verbs_receiver *receiver, void *datagram, size_t room)
-{
-	uint32_t left = VERBS_COLLECT;
-
-	for (uint32_t i = 0; i < receiver->used; i++) {
-		const struct verbs_member *member = &receiver->members[receiver->turn];
-		ssize_t got = 0;
-
-		receiver->turn = (receiver->turn + 1) % receiver->used;
-		if (member->kind != FABRIC_NOTICES_UDP)
-			continue;
-		for (; got == 0 && left > 0; left -= got == 0)
-			got = recv(member->socket, datagram, room, MSG_DONTWAIT);
-		if (got > 0)
-			return (size_t)got;
-	}
-	return 0;
-}
-
-size_t verbs_receiver_take(struct verbs_receiver *receiver, void *datagram, size_t room)
-{
-	for (int i = 0; i < VERBS_COLLECT && verbs_receiver_has(receiver); i++) {
-		const struct ibv_wc *wc = &receiver->wc[receiver->wc_at++];
-		size_t bytes = 0;
-
-		if (wc->status != IBV_WC_SUCCESS) {
-			ud_end(receiver);
-			break;
-		}
-		if (wc->byte_len > GRH_BYTES)
-			bytes = wc->byte_len - GRH_BYTES; /* G3 */
-		bytes = bytes < room ? bytes : room;
-		memcpy(datagram, receiver->buffers + wc->wr_id * RECEIVE_BYTES + GRH_BYTES, bytes);
-		if (receive_post(receiver, wc->wr_id) < 0)
-			ud_end(receiver);
-		if (bytes)
-			return bytes;
-	}
-	return receiver->sockets > 0 ? udp_take(receiver, datagram, room) : 0;
 }
