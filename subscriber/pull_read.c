@@ -164,7 +164,7 @@ static bool batch_post(struct tb_source *source, unsigned int half)
 }
 
 /* The half for the next batch (N1); -1: no half is free, or no record is to be READ. */
-static int half_due(const struct tb_source *source)
+static inline int half_due(const struct tb_source *source)
 {
 	if (source->copy_failed || posted_end(source) > target(source))
 		return -1;

@@ -204,7 +204,7 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 }
 
 /* Whether the connection is lost. */
-static bool connection_lost(const struct tb_subscriber *subscriber)
+static bool link_is_lost(const struct tb_subscriber *subscriber)
 {
 	return subscriber->gone_code != 0 || pulse_unanswered(subscriber) ||
 	       subscriber->ops->link_state(subscriber->link) == LINK_GONE;
@@ -239,7 +239,7 @@ static uint64_t pause_ms(const struct tb_subscriber *subscriber)
 	return doubled < REFUSED_MS ? doubled : REFUSED_MS;
 }
 
-static void connection_ended(struct tb_subscriber *subscriber)
+static void link_ended(struct tb_subscriber *subscriber)
 {
 	const bool was_welcomed = subscriber->welcomed;
 	const int code = was_welcomed ? 0 : subscriber->gone_code;
@@ -261,7 +261,7 @@ static void connection_ended(struct tb_subscriber *subscriber)
 		subscriber->refusals++;
 }
 
-static void connection_keep(struct tb_subscriber *subscriber)
+static void link_keep(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link) {
 		if (clock_coarse_ms() - subscriber->tried_ms < pause_ms(subscriber))
@@ -276,8 +276,8 @@ static void connection_keep(struct tb_subscriber *subscriber)
 	if (subscriber->gone_code == 0)
 		subscriber->ops->link_poll(subscriber->link);
 	turn_reap(subscriber);
-	if (connection_lost(subscriber))
-		connection_ended(subscriber);
+	if (link_is_lost(subscriber))
+		link_ended(subscriber);
 }
 
 /* -- turns ------------------------------------------------------------------------------------ */
@@ -301,7 +301,7 @@ void turn_take(struct tb_subscriber *subscriber)
 
 	subscriber->turn_ms = clock_coarse_ms();
 	subscriber->woken = false;
-	connection_keep(subscriber);
+	link_keep(subscriber);
 	if (subscriber->welcomed != was_welcomed)
 		turn_timer_set(subscriber, 0);
 	discovery_step(subscriber);
