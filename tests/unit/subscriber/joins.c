@@ -223,11 +223,11 @@ Test(joins, shortage_is_reported_again_after_another_refusal)
 	tb_schema_free(y);
 }
 
-static unsigned int times_noted(const char *words)
+static unsigned int times_noted(const char *text)
 {
 	unsigned int times = 0;
 
-	for (const char *at = notes.text; (at = strstr(at, words)); at++)
+	for (const char *at = notes.text; (at = strstr(at, text)); at++)
 		times++;
 	return times;
 }

@@ -27,7 +27,7 @@ static int net_connect(struct link **link, const char *address, const void *hell
 {
 	net.tries++;
 	if (net.away)
-		return error_set(ECONNREFUSED, "nobody listens");
+		return error_set(ECONNREFUSED, "no publisher listens");
 	return shm_connect(link, address, hello, bytes, calls, user);
 }
 

@@ -33,7 +33,7 @@ static void expect_stale_in_time(void)
 		passed += 50;
 		late_poll_once();
 	}
-	cr_assert_leq(passed, subscriber->stale_ms, "stale was not told within the bound");
+	cr_assert_leq(passed, subscriber->stale_ms, "stale was not reported within the bound");
 	while (late.breaks == 0 && passed < 4 * subscriber->stale_ms) {
 		clock_pass(50);
 		passed += 50;
@@ -86,8 +86,7 @@ Test(read_faults, bus_page_behind_other_reads_does_not_go_stale)
 	clock_pass(10 * subscriber->stale_ms);
 	for (; passed < subscriber->stale_ms / 2; passed += 50) {
 		late_poll_once();
-		cr_assert_not(notes.stale,
-			      "stale was told though the page had only been asked for");
+		cr_assert_not(notes.stale, "stale although the page was only just requested");
 		clock_pass(50);
 	}
 	cr_expect_eq(late_held(READ_PAGE), 1);
@@ -103,7 +102,7 @@ Test(read_faults, bus_page_behind_other_reads_does_not_go_stale)
 		clock_pass(50);
 		late_poll_once();
 	}
-	cr_expect(notes.stale, "it was waited for for more than half of the bound");
+	cr_expect(notes.stale, "it was the grace period is over half of the bound");
 }
 
 /* -- failures --------------------------------------------------------------------------------- */
@@ -242,7 +241,7 @@ static void wait_for_the_line(void)
 		late_poll_once(); /* requests the line */
 		for (int i = 0; i < 100; i++) {
 			late_poll_once();
-			cr_expect_not(pull_read_due(source), "who waits for it may sleep");
+			cr_expect_not(pull_read_due(source), "a waiting caller may sleep");
 		}
 		cr_expect_eq(late_counted(SUBSCRIPTION_READS) - reads, 1);
 	}

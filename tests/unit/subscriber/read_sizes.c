@@ -8,7 +8,7 @@
 #include "bus/error.h"
 #include "subscriber/state.h"
 
-static int nobody_connect(struct link **link, const char *address, const void *hello, size_t bytes,
+static int absent_connect(struct link **link, const char *address, const void *hello, size_t bytes,
 			  const struct link_calls *calls, void *user)
 {
 	(void)address, (void)hello, (void)bytes, (void)calls, (void)user;
@@ -16,10 +16,10 @@ static int nobody_connect(struct link **link, const char *address, const void *h
 	return error_set(ENODEV, "there is no device");
 }
 
-static struct fabric_ops network = { .scheme = "nobody",
+static struct fabric_ops network = { .scheme = "absent",
 				     .network = true,
-				     .connect = nobody_connect };
-static struct fabric_ops memory = { .scheme = "here", .connect = nobody_connect };
+				     .connect = absent_connect };
+static struct fabric_ops memory = { .scheme = "here", .connect = absent_connect };
 
 static void fabrics_add(void)
 {
@@ -54,19 +54,19 @@ Test(read_sizes, address_sizes_override_the_options)
 		const char *address;
 		uint32_t batch, read, expected[2];
 	} cases[] = {
-		{ "nobody:10.9.0.1:7471", 0, 0, { 65536, 8192 } },
-		{ "nobody:10.9.0.1:7471", 131072, 4096, { 131072, 4096 } },
-		{ "nobody:10.9.0.1:7471,read_bytes=16384", 0, 0, { 65536, 16384 } },
-		{ "nobody:10.9.0.1:7471,batch_bytes=1048576", 0, 0, { 1048576, 32768 } },
-		{ "nobody:10.9.0.1:7471,read_bytes=4096,batch_bytes=32768",
+		{ "absent:10.9.0.1:7471", 0, 0, { 65536, 8192 } },
+		{ "absent:10.9.0.1:7471", 131072, 4096, { 131072, 4096 } },
+		{ "absent:10.9.0.1:7471,read_bytes=16384", 0, 0, { 65536, 16384 } },
+		{ "absent:10.9.0.1:7471,batch_bytes=1048576", 0, 0, { 1048576, 32768 } },
+		{ "absent:10.9.0.1:7471,read_bytes=4096,batch_bytes=32768",
 		  131072,
 		  65536,
 		  { 32768, 4096 } },
-		{ "nobody:10.9.0.1:7471,batch_bytes=32768", 0, 2048, { 32768, 2048 } },
-		{ "nobody:10.9.0.1:7471,batch_bytes=8192", 0, 65536, { 8192, 8192 } },
-		{ "nobody:10.9.0.1:7471,batch_bytes=1048576", 65536, 4096, { 1048576, 32768 } },
-		{ "nobody:10.9.0.1:7471,batch_bytes=8192", 0, 4096, { 8192, 4096 } },
-		{ "nobody:somewhere", 131072, 0, { 131072, 8192 } },
+		{ "absent:10.9.0.1:7471,batch_bytes=32768", 0, 2048, { 32768, 2048 } },
+		{ "absent:10.9.0.1:7471,batch_bytes=8192", 0, 65536, { 8192, 8192 } },
+		{ "absent:10.9.0.1:7471,batch_bytes=1048576", 65536, 4096, { 1048576, 32768 } },
+		{ "absent:10.9.0.1:7471,batch_bytes=8192", 0, 4096, { 8192, 4096 } },
+		{ "absent:somewhere", 131072, 0, { 131072, 8192 } },
 		{ "here:10.9.0.1:7471,read_bytes=16384", 0, 0, { 65536, 8192 } },
 	};
 
@@ -84,13 +84,13 @@ Test(read_sizes, address_sizes_have_the_bounds_of_the_options)
 {
 	uint32_t found[2];
 
-	cr_expect_eq(sizes("nobody:10.9.0.1:7471,read_bytes=1984", 0, 0, found), -EINVAL);
-	cr_expect_str_eq(tb_error(), "address nobody:10.9.0.1:7471,read_bytes=1984: read_bytes: "
+	cr_expect_eq(sizes("absent:10.9.0.1:7471,read_bytes=1984", 0, 0, found), -EINVAL);
+	cr_expect_str_eq(tb_error(), "address absent:10.9.0.1:7471,read_bytes=1984: read_bytes: "
 				     "found 1984, expected 2048 to 65536");
-	cr_expect_eq(sizes("nobody:10.9.0.1:7471", 0, 2047, found), -EINVAL);
+	cr_expect_eq(sizes("absent:10.9.0.1:7471", 0, 2047, found), -EINVAL);
 	cr_expect_str_eq(tb_error(), "subscriber options: read_bytes: found 2047, expected 2048 to "
 				     "65536");
-	cr_expect_eq(sizes("nobody:10.9.0.1:7471", 8191, 0, found), -EINVAL);
+	cr_expect_eq(sizes("absent:10.9.0.1:7471", 8191, 0, found), -EINVAL);
 	cr_expect_str_eq(tb_error(), "subscriber options: batch_bytes: found 8191, expected 8192 "
 				     "to 16777216");
 }
@@ -98,7 +98,7 @@ Test(read_sizes, address_sizes_have_the_bounds_of_the_options)
 Test(read_sizes, contradicting_sizes_are_refused_before_connecting)
 {
 	static const struct {
-		const char *address, *words;
+		const char *address, *text;
 	} cases[] = {
 		{ "1.2.3.4:5,retries=2,retries=3", "found retries= twice, expected it once" },
 		{ "1.2.3.4:5,retries=2,reads=1,retries=2",
@@ -113,13 +113,13 @@ Test(read_sizes, contradicting_sizes_are_refused_before_connecting)
 		  "read_bytes: found 8256, expected 256 to 8192 with batch_bytes=9000" },
 	};
 	struct address address;
-	char words[256];
+	char text[256];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cr_expect_eq(address_parse(cases[i].address, &address), -EINVAL);
-		snprintf(words, sizeof(words), "address rdma:%s: %s", cases[i].address,
-			 cases[i].words);
-		cr_expect_str_eq(tb_error(), words);
+		snprintf(text, sizeof(text), "address rdma:%s: %s", cases[i].address,
+			 cases[i].text);
+		cr_expect_str_eq(tb_error(), text);
 	}
 	cr_expect_eq(address_parse("1.2.3.4:5,batch_bytes=8192,read_bytes=256,retries=2", &address),
 		     0, "%s", tb_error());

@@ -129,7 +129,7 @@ Test(timeouts, timeout_above_one_minute_is_refused)
 
 /* -- TB_WAIT ---------------------------------------------------------------------------------- */
 
-static void expect_words(struct tb_subscriber *subscriber, const char *pattern, const char *words)
+static void expect_text(struct tb_subscriber *subscriber, const char *pattern, const char *text)
 {
 	struct notes notes = { 0 };
 	const struct tb_subscription_options options = { .size = sizeof(options),
@@ -140,7 +140,7 @@ static void expect_words(struct tb_subscriber *subscriber, const char *pattern, 
 	struct tb_subscription *subscription;
 
 	cr_assert_eq(tb_subscribe(subscriber, pattern, &options, &subscription), 0);
-	cr_expect_str_eq(tb_error(), words);
+	cr_expect_str_eq(tb_error(), text);
 	tb_unsubscribe(subscription);
 	notes_free(&notes);
 }
@@ -153,13 +153,13 @@ Test(timeouts, waiting_subscribe_returns_its_reason)
 						       .flags = TB_WAIT };
 	struct tb_subscriber *subscriber;
 
-	cr_expect_eq(look(60001), -EINVAL, "some words");
+	cr_expect_eq(look(60001), -EINVAL, "some text");
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0);
 	cr_expect_str_empty(tb_error());
-	expect_words(subscriber, "t", "");
-	expect_words(subscriber, "u",
-		     "lossy:test: bus test has no topic u for clients without a ticket");
-	expect_words(
+	expect_text(subscriber, "t", "");
+	expect_text(subscriber, "u",
+		    "lossy:test: bus test has no topic u for clients without a ticket");
+	expect_text(
 		subscriber, "u.*",
 		"lossy:test: bus test has no topic that matches u.* for clients without a ticket");
 	tb_subscriber_close(subscriber);
@@ -176,7 +176,7 @@ Test(timeouts, waiting_open_returns_its_reason)
 	to_lose = 1000000000;
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0);
 	cr_expect_str_eq(tb_error(), "lossy:test: no answer within 120 ms");
-	expect_words(subscriber, "t", "lossy:test: no answer yet");
+	expect_text(subscriber, "t", "lossy:test: no answer yet");
 	tb_subscriber_close(subscriber);
 }
 
@@ -310,7 +310,7 @@ static void unlimit_descriptors(void)
 /* No descriptor is left for the join of either topic, which is requested with each pulse. */
 Test(timeouts, shortage_is_reported_once_per_topic)
 {
-	static const char words[] =
+	static const char text[] =
 		"refused t 24 topic t: at the publisher: no descriptor for shared memory: Too many "
 		"open files\n"
 		"refused u 24 topic u: at the publisher: no descriptor for shared memory: Too many "
@@ -332,7 +332,7 @@ Test(timeouts, shortage_is_reported_once_per_topic)
 		tb_poll(subscriber, 1);
 	unlimit_descriptors();
 	cr_expect_geq(requests(), enough, "the joins are not asked for again");
-	cr_expect_str_eq(notes.text, words);
+	cr_expect_str_eq(notes.text, text);
 	cr_expect(scene_poll_until(subscriber, &notes.records, 4), "%s", notes.text);
 	tb_subscriber_close(subscriber);
 	notes_free(&notes);
@@ -354,19 +354,19 @@ static void subscribe_to_none(uint32_t flags, uint32_t subscription_flags)
 	const bool waits = flags || subscription_flags;
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct tb_subscription *subscription;
-	char words[256];
+	char text[256];
 	uint64_t enough;
 	int result;
 
 	limit_descriptors();
 	result = tb_subscribe(subscriber, "t", &options, &subscription);
-	snprintf(words, sizeof(words), "%s", tb_error());
+	snprintf(text, sizeof(text), "%s", tb_error());
 	enough = requests() + (result == 0 ? 6 : 0); /* it is requested again, three times */
 	while (requests() < enough && scene_now_ms() < until_ms)
 		tb_poll(subscriber, 1);
 	unlimit_descriptors();
 	cr_assert_eq(result, waits ? 0 : -EMFILE);
-	cr_expect_str_eq(words, waits ? "shm:test: " NONE_LEFT : NONE_LEFT);
+	cr_expect_str_eq(text, waits ? "shm:test: " NONE_LEFT : NONE_LEFT);
 	cr_expect_geq(requests(), enough, "the join is not asked for again");
 	if (waits) {
 		cr_expect(scene_poll_until(subscriber, &notes.records, 2), "%s", notes.text);

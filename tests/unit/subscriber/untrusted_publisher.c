@@ -24,22 +24,22 @@
 #define TOPICS_MAX 4
 #define CUT_MS     3000 /* how long a cut message is awaited */
 
-enum lie {
-	NO_LIE,
+enum fault {
+	NO_FAULT,
 	WELCOME_CUT,
 	WELCOME_VERSION,
 	WELCOME_NO_PAGE,
 	WELCOME_PAGE_SHORT,
 	TOPICS_CUT,
-	TOPICS_NONE_AND_MORE,
-	TOPICS_OTHERS_FOR_EVER,
-	TOPICS_SAME_FOR_EVER,
+	TOPICS_EMPTY_AND_MORE,
+	TOPICS_ENDLESS,
+	TOPICS_REPEATED,
 	SCHEMA_OF_ANOTHER_TOPIC,
-	SCHEMA_ANOTHER_PLACE,
-	SCHEMA_ANOTHER_TOTAL,
+	SCHEMA_OTHER_OFFSET,
+	SCHEMA_OTHER_TOTAL,
 	SCHEMA_EMPTY_PART,
 	SCHEMA_ANOTHER,
-	SCHEMA_NONSENSE,
+	SCHEMA_GARBAGE,
 	GRANT_ANOTHER_NAME,
 	GRANT_ANOTHER_EPOCH,
 	GRANT_ANOTHER_FINGERPRINT,
@@ -53,14 +53,14 @@ enum lie {
 	GRANT_KEY,
 	GRANT_ANSWERED_TOPICS,
 	HEADER_ANOTHER_NAME,
-	HEADER_NONSENSE,
+	HEADER_GARBAGE,
 	TOPIC_ANOTHER_LAYOUT,
-	NEWS_NOBODY_ASKED_FOR,
-	LIES
+	NEWS_UNREQUESTED,
+	FAULTS
 };
 
-static struct liar {
-	enum lie lie;
+static struct fake {
+	enum fault fault;
 	const struct fabric_ops *ops;
 	const char *place;
 	struct listener *listener;
@@ -73,7 +73,7 @@ static struct liar {
 	_Atomic bool stop;
 	unsigned int asked; /* for the catalogue */
 	_Atomic int joined; /* grants without a leave */
-} liar;
+} fake;
 
 /* -- messages --------------------------------------------------------------------------------- */
 
@@ -85,22 +85,22 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 					  .bus_id = BUS_ID,
 					  .stale_ms = 1000,
 					  .topics_max = TOPICS_MAX,
-					  .name = "liar" };
+					  .name = "fake" };
 
 	(void)user;
 	(void)peer;
 	(void)hello;
 	(void)bytes;
 	(void)reason;
-	*given = liar.page_given;
-	if (liar.lie == WELCOME_VERSION)
+	*given = fake.page_given;
+	if (fake.fault == WELCOME_VERSION)
 		answer.version = 9;
-	if (liar.lie == WELCOME_NO_PAGE)
+	if (fake.fault == WELCOME_NO_PAGE)
 		*given = NULL;
-	if (liar.lie == WELCOME_PAGE_SHORT)
+	if (fake.fault == WELCOME_PAGE_SHORT)
 		answer.topics_max = BOUND_TOPICS_MAX;
 	*welcome_bytes = control_welcome_encode(&answer, welcome);
-	if (liar.lie == WELCOME_CUT)
+	if (fake.fault == WELCOME_CUT)
 		*welcome_bytes = 4; /* its magic number alone */
 	return 0;
 }
@@ -108,32 +108,32 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 static void catalogue_fill(const struct control_message *asked, struct control_message *answer)
 {
 	answer->type = CONTROL_TOPICS;
-	answer->topics.topic[0] = liar.topic;
+	answer->topics.topic[0] = fake.topic;
 	answer->topics.count = asked->catalogue.after == 0;
-	if (liar.lie == TOPICS_NONE_AND_MORE) {
+	if (fake.fault == TOPICS_EMPTY_AND_MORE) {
 		answer->topics.count = 0;
 		answer->topics.more = 1;
-	} else if (liar.lie == TOPICS_OTHERS_FOR_EVER) {
+	} else if (fake.fault == TOPICS_ENDLESS) {
 		strcpy(answer->topics.topic[0].name, "another");
-		answer->topics.topic[0].shape.topic_id = 1 + liar.asked++ % BOUND_TOPICS_MAX;
+		answer->topics.topic[0].shape.topic_id = 1 + fake.asked++ % BOUND_TOPICS_MAX;
 		answer->topics.count = answer->topics.more = 1;
-	} else if (liar.lie == TOPICS_SAME_FOR_EVER) {
+	} else if (fake.fault == TOPICS_REPEATED) {
 		answer->topics.count = answer->topics.more = 1;
 	}
 }
 
 static void schema_fill(const struct control_message *asked, struct control_message *answer)
 {
-	const uint32_t total = (uint32_t)strlen(liar.schema);
+	const uint32_t total = (uint32_t)strlen(fake.schema);
 
 	answer->type = CONTROL_SCHEMA_BYTES;
 	answer->schema_bytes.topic_id =
-		asked->schema.topic_id + (liar.lie == SCHEMA_OF_ANOTHER_TOPIC);
-	answer->schema_bytes.total = total + (liar.lie == SCHEMA_ANOTHER_TOTAL);
-	answer->schema_bytes.offset = asked->schema.offset + (liar.lie == SCHEMA_ANOTHER_PLACE);
+		asked->schema.topic_id + (fake.fault == SCHEMA_OF_ANOTHER_TOPIC);
+	answer->schema_bytes.total = total + (fake.fault == SCHEMA_OTHER_TOTAL);
+	answer->schema_bytes.offset = asked->schema.offset + (fake.fault == SCHEMA_OTHER_OFFSET);
 	answer->schema_bytes.bytes =
-		liar.lie == SCHEMA_EMPTY_PART ? 0 : total - answer->schema_bytes.offset;
-	memcpy(answer->schema_bytes.part, liar.schema + answer->schema_bytes.offset,
+		fake.fault == SCHEMA_EMPTY_PART ? 0 : total - answer->schema_bytes.offset;
+	memcpy(answer->schema_bytes.part, fake.schema + answer->schema_bytes.offset,
 	       answer->schema_bytes.bytes);
 }
 
@@ -143,8 +143,8 @@ static struct exposure *grant_fill(struct control_message *answer)
 	struct region_layout layout;
 
 	answer->type = CONTROL_GRANT;
-	answer->grant.topic = liar.topic;
-	switch (liar.lie) {
+	answer->grant.topic = fake.topic;
+	switch (fake.fault) {
 	case GRANT_ANOTHER_NAME:
 		strcpy(answer->grant.topic.name, "u");
 		break;
@@ -178,11 +178,11 @@ static struct exposure *grant_fill(struct control_message *answer)
 	}
 	if (region_layout(&answer->grant.topic.shape, &layout) == 0)
 		answer->grant.region_bytes = layout.bytes;
-	if (liar.lie == GRANT_BYTES)
+	if (fake.fault == GRANT_BYTES)
 		answer->grant.region_bytes += 8;
-	if (liar.lie == GRANT_NO_MEMORY)
+	if (fake.fault == GRANT_NO_MEMORY)
 		return NULL;
-	return liar.lie == GRANT_SHORT_MEMORY ? liar.scrap_given : liar.region_given;
+	return fake.fault == GRANT_SHORT_MEMORY ? fake.scrap_given : fake.region_given;
 }
 
 /* Messages about topics that were not joined, and answers without a request. */
@@ -200,7 +200,7 @@ static void gossip(struct peer *peer)
 			message.topic.epoch = EPOCH + i % 2;
 			message.topic.head = UINT64_MAX;
 		}
-		liar.ops->send(peer, bytes, control_encode(&message, bytes), liar.scrap_given);
+		fake.ops->send(peer, bytes, control_encode(&message, bytes), fake.scrap_given);
 	}
 }
 
@@ -222,17 +222,17 @@ static void on_message(void *user, struct peer *peer, const void *message, size_
 	else if (asked.type == CONTROL_JOIN)
 		given = grant_fill(&answer);
 	if (asked.type == CONTROL_LEAVE)
-		atomic_fetch_sub(&liar.joined, 1);
+		atomic_fetch_sub(&fake.joined, 1);
 	if (answer.type == CONTROL_GRANT)
-		atomic_fetch_add(&liar.joined, 1);
+		atomic_fetch_add(&fake.joined, 1);
 	if (answer.type == 0)
 		return;
-	if (liar.lie == NEWS_NOBODY_ASKED_FOR)
+	if (fake.fault == NEWS_UNREQUESTED)
 		gossip(peer);
 	length = control_encode(&answer, bytes);
-	if (liar.lie == TOPICS_CUT)
+	if (fake.fault == TOPICS_CUT)
 		length--;
-	liar.ops->send(peer, bytes, length, given);
+	fake.ops->send(peer, bytes, length, given);
 }
 
 static void on_gone(void *user, struct peer *peer, const char *why)
@@ -242,11 +242,11 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	(void)why;
 }
 
-static void on_log(void *user, enum fabric_log kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *text)
 {
 	(void)kind;
 	(void)user;
-	(void)words;
+	(void)text;
 }
 
 static const struct listener_calls calls = {
@@ -255,12 +255,12 @@ static const struct listener_calls calls = {
 
 static void *lie_on(void *user)
 {
-	struct pollfd ready = { .fd = liar.ops->listener_fd(liar.listener), .events = POLLIN };
+	struct pollfd ready = { .fd = fake.ops->listener_fd(fake.listener), .events = POLLIN };
 
-	while (!atomic_load(&liar.stop)) {
-		liar.pulse.count++;
-		bus_page_store_pulse(liar.page.base, &liar.pulse);
-		if (liar.ops->listener_poll(liar.listener) == 0)
+	while (!atomic_load(&fake.stop)) {
+		fake.pulse.count++;
+		bus_page_store_pulse(fake.page.base, &fake.pulse);
+		if (fake.ops->listener_poll(fake.listener) == 0)
 			poll(&ready, 1, 5);
 	}
 	return user;
@@ -270,7 +270,7 @@ static void *lie_on(void *user)
 
 static void record_add(uint64_t sequence)
 {
-	const struct region_shape *shape = &liar.topic.shape;
+	const struct region_shape *shape = &fake.topic.shape;
 	struct progress progress = { .head = sequence,
 				     .reserved = 4,
 				     .first = 1,
@@ -281,7 +281,7 @@ static void record_add(uint64_t sequence)
 		.sequence = sequence, .time_ns = 1, .length = 8, .kind = TB_KIND_UPDATE
 	};
 	struct region_layout layout;
-	char *base = liar.region.base;
+	char *base = fake.region.base;
 
 	cr_assert_eq(region_layout(shape, &layout), 0, "%s", tb_error());
 	record.payload[0] = (uint8_t)sequence;
@@ -294,18 +294,18 @@ static void record_add(uint64_t sequence)
 /* A region with one record, as an honest publisher would write it. */
 static void region_make(void)
 {
-	const struct region_shape *shape = &liar.topic.shape;
+	const struct region_shape *shape = &fake.topic.shape;
 	struct region_layout layout;
 	char *base;
 
 	cr_assert_eq(region_layout(shape, &layout), 0, "%s", tb_error());
-	cr_assert_eq(memory_create(&liar.region, "liar", layout.bytes), 0);
-	base = liar.region.base;
-	region_header_write(base, shape, liar.lie == HEADER_ANOTHER_NAME ? "u" : "t");
+	cr_assert_eq(memory_create(&fake.region, "fake", layout.bytes), 0);
+	base = fake.region.base;
+	region_header_write(base, shape, fake.fault == HEADER_ANOTHER_NAME ? "u" : "t");
 	directory_store(base + layout.directory, 0, "A",
 			record_salt(EPOCH, shape->topic_id, TAG_DIRECTORY));
 	record_add(1);
-	if (liar.lie == HEADER_NONSENSE)
+	if (fake.fault == HEADER_GARBAGE)
 		memset(base, 0x5a, sizeof(struct region_header));
 }
 
@@ -314,14 +314,14 @@ static void topic_make(void)
 	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
 	struct tb_schema *another = scene_schema("x", 1, "- {name: y, type: u64, doc: d}\n");
 	size_t length;
-	const char *text = tb_schema_text(liar.lie == SCHEMA_ANOTHER ? another : schema, &length);
+	const char *text = tb_schema_text(fake.fault == SCHEMA_ANOTHER ? another : schema, &length);
 
-	snprintf(liar.schema, sizeof(liar.schema), "%s",
-		 liar.lie == SCHEMA_NONSENSE ? "this: is\nnot: one\n" : text);
-	liar.topic = (struct control_topic){
+	snprintf(fake.schema, sizeof(fake.schema), "%s",
+		 fake.fault == SCHEMA_GARBAGE ? "this: is\nnot: one\n" : text);
+	fake.topic = (struct control_topic){
 		.shape = { .epoch = EPOCH,
 			   .fingerprint = tb_schema_fingerprint(schema),
-			   .slots = liar.lie == TOPIC_ANOTHER_LAYOUT ? 128 : 64,
+			   .slots = fake.fault == TOPIC_ANOTHER_LAYOUT ? 128 : 64,
 			   .slot_bytes = 64,
 			   .capacity = 16,
 			   .topic_id = 1,
@@ -330,44 +330,44 @@ static void topic_make(void)
 		.name = "t",
 		.schema = "x",
 		.schema_version = 1,
-		.schema_bytes = (uint32_t)strlen(liar.schema),
+		.schema_bytes = (uint32_t)strlen(fake.schema),
 	};
 	tb_schema_free(schema);
 	tb_schema_free(another);
 }
 
-static void liar_open(enum lie lie)
+static void fake_open(enum fault fault)
 {
 	struct fabric_listen how = { .peers_max = 8 };
 
-	memset(&liar, 0, sizeof(liar));
-	liar.lie = lie;
-	liar.ops = fabric_find("shm:test", &liar.place);
-	how.address = liar.place;
+	memset(&fake, 0, sizeof(fake));
+	fake.fault = fault;
+	fake.ops = fabric_find("shm:test", &fake.place);
+	how.address = fake.place;
 	topic_make();
 	region_make();
-	cr_assert_eq(memory_create(&liar.page, "page", bus_page_bytes(TOPICS_MAX)), 0);
-	cr_assert_eq(memory_create(&liar.scrap, "scrap", 4096), 0);
-	liar.pulse = (struct bus_pulse){ .bus_id = BUS_ID };
-	bus_page_store_pulse(liar.page.base, &liar.pulse);
-	cr_assert_eq(liar.ops->listen(&liar.listener, &how, &calls, NULL), 0, "%s", tb_error());
-	cr_assert_eq(liar.ops->expose(liar.listener, &liar.page, 0, &liar.page_given), 0);
-	cr_assert_eq(liar.ops->expose(liar.listener, &liar.region, 0, &liar.region_given), 0);
-	cr_assert_eq(liar.ops->expose(liar.listener, &liar.scrap, 0, &liar.scrap_given), 0);
-	cr_assert_eq(pthread_create(&liar.thread, NULL, lie_on, NULL), 0);
+	cr_assert_eq(memory_create(&fake.page, "page", bus_page_bytes(TOPICS_MAX)), 0);
+	cr_assert_eq(memory_create(&fake.scrap, "scrap", 4096), 0);
+	fake.pulse = (struct bus_pulse){ .bus_id = BUS_ID };
+	bus_page_store_pulse(fake.page.base, &fake.pulse);
+	cr_assert_eq(fake.ops->listen(&fake.listener, &how, &calls, NULL), 0, "%s", tb_error());
+	cr_assert_eq(fake.ops->expose(fake.listener, &fake.page, 0, &fake.page_given), 0);
+	cr_assert_eq(fake.ops->expose(fake.listener, &fake.region, 0, &fake.region_given), 0);
+	cr_assert_eq(fake.ops->expose(fake.listener, &fake.scrap, 0, &fake.scrap_given), 0);
+	cr_assert_eq(pthread_create(&fake.thread, NULL, lie_on, NULL), 0);
 }
 
-static void liar_close(void)
+static void fake_close(void)
 {
-	atomic_store(&liar.stop, true);
-	pthread_join(liar.thread, NULL);
-	liar.ops->withdraw(liar.page_given);
-	liar.ops->withdraw(liar.region_given);
-	liar.ops->withdraw(liar.scrap_given);
-	liar.ops->listener_close(liar.listener);
-	memory_free(&liar.page);
-	memory_free(&liar.region);
-	memory_free(&liar.scrap);
+	atomic_store(&fake.stop, true);
+	pthread_join(fake.thread, NULL);
+	fake.ops->withdraw(fake.page_given);
+	fake.ops->withdraw(fake.region_given);
+	fake.ops->withdraw(fake.scrap_given);
+	fake.ops->listener_close(fake.listener);
+	memory_free(&fake.page);
+	memory_free(&fake.region);
+	memory_free(&fake.scrap);
 }
 
 /* -- tests ------------------------------------------------------------------------------------ */
@@ -380,7 +380,7 @@ static int attempt(struct notes *notes, uint64_t records)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = "shm:test",
-						       .connect_ms = liar.lie == TOPICS_CUT
+						       .connect_ms = fake.fault == TOPICS_CUT
 									     ? CUT_MS
 									     : deadline_ms() };
 	const struct tb_subscription_options how = { .size = sizeof(how),
@@ -406,18 +406,18 @@ static bool all_left(void)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
-	while (atomic_load(&liar.joined) != 0 && scene_now_ms() < until_ms)
+	while (atomic_load(&fake.joined) != 0 && scene_now_ms() < until_ms)
 		sched_yield();
-	return atomic_load(&liar.joined) == 0;
+	return atomic_load(&fake.joined) == 0;
 }
 
 #define PART    "the publisher sent a different part of the schema than requested"
 #define ANOTHER "topic t: the publisher granted a different topic than requested"
 
 static const struct {
-	enum lie lie;
+	enum fault fault;
 	int code;
-	const char *words;
+	const char *text;
 } cases[] = {
 	{ WELCOME_CUT, EPROTO, "shm:test: welcome message of 4 bytes: ends too early at byte 4" },
 	{ WELCOME_VERSION, EPROTO,
@@ -427,17 +427,17 @@ static const struct {
 	{ WELCOME_PAGE_SHORT, EPROTO,
 	  "shm:test: bus page: memory handed over: found 4096 bytes, expected at least 45056" },
 	{ TOPICS_CUT, ETIMEDOUT, "shm:test: topic t: no answer within 3000 ms" },
-	{ TOPICS_NONE_AND_MORE, ENOENT,
-	  "shm:test: bus liar has no topic t for clients without a ticket" },
-	{ TOPICS_OTHERS_FOR_EVER, ENOENT,
-	  "shm:test: bus liar has no topic t for clients without a ticket" },
+	{ TOPICS_EMPTY_AND_MORE, ENOENT,
+	  "shm:test: bus fake has no topic t for clients without a ticket" },
+	{ TOPICS_ENDLESS, ENOENT,
+	  "shm:test: bus fake has no topic t for clients without a ticket" },
 	{ SCHEMA_OF_ANOTHER_TOPIC, EPROTO, PART },
-	{ SCHEMA_ANOTHER_PLACE, EPROTO, PART },
-	{ SCHEMA_ANOTHER_TOTAL, EPROTO, PART },
+	{ SCHEMA_OTHER_OFFSET, EPROTO, PART },
+	{ SCHEMA_OTHER_TOTAL, EPROTO, PART },
 	{ SCHEMA_EMPTY_PART, EPROTO, PART },
 	{ SCHEMA_ANOTHER, EPROTO,
 	  "topic t: found a schema with fingerprint 24f80b5fa5b51878, expected 0fcffaaa7f874599" },
-	{ SCHEMA_NONSENSE, EPROTO,
+	{ SCHEMA_GARBAGE, EPROTO,
 	  "schema of topic t:1:1: this: found an unknown key\nschema of topic t:2:1: not: found an "
 	  "unknown key\nschema of topic t:1:1: name: found nothing, expected the schema's "
 	  "name\nschema of topic t:1:1: version: found nothing, expected a whole number from 1 to "
@@ -466,7 +466,7 @@ static const struct {
 	  "topic t: the memory's header contradicts the grant. Found epoch 1122334455667788, 64 "
 	  "slots of 64 bytes, 20480 bytes in all. Expected epoch 1122334455667788, 64 slots of 64 "
 	  "bytes, 20480 bytes in all" },
-	{ HEADER_NONSENSE, EPROTO,
+	{ HEADER_GARBAGE, EPROTO,
 	  "topic t: memory begins with 0x5a5a5a5a5a5a5a5a, expected the magic of a tickbus topic" },
 };
 
@@ -476,28 +476,28 @@ Test(untrusted_publisher, false_answer_is_refused_and_delivers_nothing)
 		struct notes notes = { 0 };
 		int result;
 
-		liar_open(cases[i].lie);
+		fake_open(cases[i].fault);
 		result = attempt(&notes, 0);
-		cr_expect_eq(result, -cases[i].code, "lie %d: %d", cases[i].lie, result);
-		cr_expect_str_eq(tb_error(), cases[i].words);
+		cr_expect_eq(result, -cases[i].code, "fault %d: %d", cases[i].fault, result);
+		cr_expect_str_eq(tb_error(), cases[i].text);
 		cr_expect_eq(notes.records, 0);
-		cr_expect(result == 0 || all_left(),
-			  "lie %d: a join that was of no use is still counted", cases[i].lie);
-		liar_close();
+		cr_expect(result == 0 || all_left(), "fault %d: a declined join is still counted",
+			  cases[i].fault);
+		fake_close();
 		notes_free(&notes);
 	}
 }
 
 static const struct {
-	enum lie lie;
-	const char *words;
+	enum fault fault;
+	const char *text;
 } later[] = {
 	{ TOPIC_ANOTHER_LAYOUT, "refused t 71 topic t: the publisher grants epoch 1122334455667788 "
 				"with a different layout "
 				"than before" },
 	{ HEADER_ANOTHER_NAME,
 	  "refused t 71 topic t: the memory's header contradicts the grant. Found epoch " },
-	{ HEADER_NONSENSE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
+	{ HEADER_GARBAGE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
 };
 
 /* The first connection was honest. The next connection's messages and memory are checked again,
@@ -509,22 +509,22 @@ Test(untrusted_publisher, false_answer_after_reconnect_is_refused)
 		struct notes notes = { 0 };
 		struct tb_subscriber *subscriber;
 
-		liar_open(NO_LIE);
+		fake_open(NO_FAULT);
 		subscriber = scene_subscriber("shm", 0);
 		scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
 		cr_assert(scene_poll_until(subscriber, &notes.records, 1));
-		liar_close();
-		liar_open(later[i].lie);
+		fake_close();
+		fake_open(later[i].fault);
 		record_add(2);
 		while (!notes.refused) {
 			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
-			cr_assert_eq(notes.records, 1, "lie %d is believed", later[i].lie);
+			cr_assert_eq(notes.records, 1, "fault %d is believed", later[i].fault);
 			cr_assert_lt(scene_now_ms(), until_ms);
 		}
-		cr_expect(strstr(notes.text, later[i].words), "%s", notes.text);
+		cr_expect(strstr(notes.text, later[i].text), "%s", notes.text);
 		cr_expect(all_left());
 		tb_subscriber_close(subscriber);
-		liar_close();
+		fake_close();
 		notes_free(&notes);
 	}
 }
@@ -533,15 +533,15 @@ Test(untrusted_publisher, false_answer_after_reconnect_is_refused)
  * false. */
 Test(untrusted_publisher, true_answers_deliver_the_record)
 {
-	const enum lie harmless[] = { NO_LIE, TOPICS_SAME_FOR_EVER, NEWS_NOBODY_ASKED_FOR };
+	const enum fault harmless[] = { NO_FAULT, TOPICS_REPEATED, NEWS_UNREQUESTED };
 
 	for (size_t i = 0; i < 3; i++) {
 		struct notes notes = { 0 };
 
-		liar_open(harmless[i]);
+		fake_open(harmless[i]);
 		cr_expect_eq(attempt(&notes, 1), 0, "%s", tb_error());
 		cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n");
-		liar_close();
+		fake_close();
 		notes_free(&notes);
 	}
 }
