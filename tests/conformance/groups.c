@@ -130,7 +130,7 @@ static void expect_whole(uint64_t records)
 }
 
 /* Polling, the one that hears nothing looks; the other has no need to. */
-Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
+Test(groups, lost_group_leaves_other_group_working)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before;
@@ -188,7 +188,7 @@ static size_t behind(uint8_t bytes[BOUND_NOTICE_BYTES_MIN])
 }
 
 /* LOUD counts the stranger's datagrams as others': they did come. */
-Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
+Test(groups, forged_heads_do_not_hide_a_lost_group)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
@@ -217,7 +217,7 @@ Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
 	cr_expect_gt(counter(LOUD, SUBSCRIPTION_NOTICES_OTHERS), others + 10);
 }
 
-Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
+Test(groups, unreceivable_group_falls_back_to_polling)
 {
 	multicast_refuse(groups[QUIET], true);
 	subscribe();
@@ -246,7 +246,7 @@ static void until_noticed(uint64_t from)
 	}
 }
 
-Test(groups, that_could_not_be_received_are_tried_again)
+Test(groups, unreceivable_group_is_retried)
 {
 	multicast_refuse(groups[QUIET], true);
 	subscribe();
@@ -257,7 +257,7 @@ Test(groups, that_could_not_be_received_are_tried_again)
 	until_noticed(51);
 }
 
-Test(groups, that_are_received_no_more_are_tried_again)
+Test(groups, group_whose_receiver_ended_is_retried)
 {
 	subscribe();
 	until_noticed(1);
@@ -266,7 +266,7 @@ Test(groups, that_are_received_no_more_are_tried_again)
 }
 
 /* The publisher is another one, and so is the link. */
-Test(groups, are_joined_again_by_a_new_connection)
+Test(groups, new_connection_joins_groups_again)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before[TOPICS];
@@ -298,7 +298,7 @@ Test(groups, are_joined_again_by_a_new_connection)
 	}
 }
 
-Test(groups, are_kept_by_a_topic_that_begins_again)
+Test(groups, restarted_topic_keeps_its_group)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before;

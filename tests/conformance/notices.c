@@ -144,7 +144,7 @@ static void tell_of_records(enum tb_notice notice)
 	cr_expect_eq(counter(SUBSCRIPTION_FALSE_HINTS), 0);
 }
 
-Test(notices, come_with_each_pulse_while_nothing_is_published)
+Test(notices, idle_publisher_sends_a_notice_with_each_pulse)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
@@ -157,12 +157,12 @@ Test(notices, come_with_each_pulse_while_nothing_is_published)
 	cr_expect_eq(counter(SUBSCRIPTION_NOTICES), 0, "there was no record to tell of");
 }
 
-Test(notices, tell_of_records_as_the_device_can)
+Test(notices, automatic_notices_announce_records)
 {
 	tell_of_records(TB_NOTICE_AUTO);
 }
 
-Test(notices, tell_of_records_over_udp)
+Test(notices, udp_notices_announce_records)
 {
 	tell_of_records(TB_NOTICE_UDP);
 }
@@ -178,12 +178,12 @@ static void come_without(enum tb_notice notice, const char *knobs)
 	cr_expect_eq(notes.records, 100);
 }
 
-Test(notices, are_not_needed_by_a_subscriber)
+Test(notices, subscriber_without_notices_gets_all_records)
 {
 	come_without(TB_NOTICE_AUTO, ",notices=0");
 }
 
-Test(notices, are_not_needed_by_a_publisher)
+Test(notices, publisher_without_notices_delivers_all_records)
 {
 	come_without(TB_NOTICE_NONE, "");
 }
@@ -202,7 +202,7 @@ static unsigned int descriptors(void)
 
 /* A queue pair that was not taken from its group first cannot be destroyed, and holds all the rest.
  */
-Test(notices, that_a_subscriber_received_leave_nothing_behind_when_it_goes)
+Test(notices, closed_subscriber_leaves_no_descriptors)
 {
 	struct tb_subscriber_options how = { .size = sizeof(how),
 					     .address = address,
@@ -270,7 +270,7 @@ static uint64_t first_quiet_notice(uint64_t last)
 	return last;
 }
 
-Test(notices, of_other_topics_do_not_come_to_who_reads_one_with_a_group_of_its_own)
+Test(notices, reader_of_topic_with_own_group_gets_no_other_notices)
 {
 	uint64_t last, others;
 
@@ -290,7 +290,7 @@ Test(notices, of_other_topics_do_not_come_to_who_reads_one_with_a_group_of_its_o
 }
 
 /* Two subscriptions of the one group, and one of the other. */
-Test(notices, of_a_group_come_until_the_last_reader_left_it)
+Test(notices, group_is_received_until_its_last_reader_leaves)
 {
 	struct notes more = { 0 }, busy = { 0 };
 	struct tb_subscription *second, *third;
@@ -333,7 +333,7 @@ static void on_told(void *user, const struct tb_topic_info *info)
 	told_kind = strcmp(info->notice, "none") == 0 ? "none" : "some";
 }
 
-Test(notices, of_a_topic_are_told_with_their_group_before_it_is_joined)
+Test(notices, inspection_shows_group_before_any_join)
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
 						    .address = address,
@@ -385,7 +385,7 @@ static size_t forge(uint8_t bytes[BOUND_NOTICE_BYTES_MAX], uint64_t *random, uin
 	return length;
 }
 
-Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_record)
+Test(notices, forged_notices_cost_one_look_per_interval_and_no_record)
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
 						    .address = address,

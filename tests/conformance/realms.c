@@ -121,7 +121,7 @@ static void expect_topics(const uint8_t *ticket, const char *const *names, size_
 	notes_free(&notes);
 }
 
-Test(realms, each_ticket_shows_the_topics_of_its_realm_and_no_others)
+Test(realms, ticket_shows_only_topics_of_its_realm)
 {
 	bus_open(3);
 	expect_topics(desk, desk_topics, 2);
@@ -138,20 +138,20 @@ static void expect_refused(const uint8_t *ticket, const char *words)
 	cr_expect(strstr(tb_error(), words), "%s", tb_error());
 }
 
-Test(realms, a_ticket_of_none_is_refused_in_words)
+Test(realms, unknown_ticket_is_refused_with_reason)
 {
 	bus_open(3);
 	expect_refused(unknown, "the subscriber's ticket is not known to the publisher");
 }
 
-Test(realms, where_none_is_anonymous_a_ticket_is_asked_for)
+Test(realms, bus_without_anonymous_realm_asks_for_a_ticket)
 {
 	bus_open(2);
 	expect_refused(NULL, "the subscriber shows no ticket, and the publisher asks for one");
 	expect_topics(desk, desk_topics, 2);
 }
 
-Test(realms, where_there_are_none_all_is_read_without_a_ticket_and_one_is_refused)
+Test(realms, bus_without_realms_shows_all_topics_and_refuses_tickets)
 {
 	bus_open(0);
 	expect_topics(NULL, every, 4);
@@ -204,7 +204,7 @@ static void until_refused(struct tb_subscriber *subscriber, uint64_t times)
 }
 
 /* It would wait for ever. */
-Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_bus_again)
+Test(realms, waiting_subscriber_reports_refusal_once_per_bus)
 {
 	struct tb_subscriber *subscriber = waiting();
 
@@ -227,7 +227,7 @@ Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_b
 
 /* With pauses of 100, 200, 400 and 800 ms between five refusals. From before the first until behind
  * the fifth the time is no shorter on a machine that is late. */
-Test(realms, who_is_refused_asks_less_and_less_often)
+Test(realms, refused_subscriber_waits_longer_before_each_retry)
 {
 	struct tb_subscriber *subscriber = waiting();
 	uint64_t began_ms;
@@ -240,7 +240,7 @@ Test(realms, who_is_refused_asks_less_and_less_often)
 }
 
 /* Topics come later, and begin again: that changes nothing of who may read them. */
-Test(realms, topics_that_appear_or_begin_again_are_told_in_their_realm_alone)
+Test(realms, later_topics_and_restarts_show_only_in_their_realm)
 {
 	struct tb_subscriber *subscriber;
 	struct tb_topic *mine, *foreign;
@@ -285,7 +285,7 @@ static void show_counter(void *user, const struct tb_counter_value *counter)
 		show(user, counter->block);
 }
 
-Test(realms, who_looks_from_outside_sees_the_same)
+Test(realms, inspection_shows_only_topics_of_its_ticket)
 {
 	struct tb_inspect_options options = {
 		.size = sizeof(options), .address = address, .timeout_ms = 20000, .ticket = risk

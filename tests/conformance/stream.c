@@ -40,7 +40,7 @@ static void leave(void)
 
 TestSuite(stream, .init = enter, .fini = leave, .timeout = 60);
 
-Test(stream, from_oldest_every_record_comes_once_in_order_and_then_the_end)
+Test(stream, oldest_start_delivers_every_record_in_order_then_end)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber;
@@ -58,7 +58,7 @@ Test(stream, from_oldest_every_record_comes_once_in_order_and_then_the_end)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, from_newest_only_what_comes_after_the_join)
+Test(stream, newest_start_delivers_only_records_after_join)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -79,7 +79,7 @@ static void *publish_when_joined(void *topic)
 	return NULL;
 }
 
-Test(stream, the_newest_begins_where_the_publisher_counted_the_join)
+Test(stream, newest_start_begins_where_publisher_counted_the_join)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -94,7 +94,7 @@ Test(stream, the_newest_begins_where_the_publisher_counted_the_join)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, what_was_overwritten_before_the_join_is_a_gap_and_the_rest_is_exact)
+Test(stream, records_overwritten_before_join_are_one_exact_gap)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber;
@@ -112,7 +112,7 @@ Test(stream, what_was_overwritten_before_the_join_is_a_gap_and_the_rest_is_exact
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_reader_that_slept_too_long_is_told_the_exact_gap)
+Test(stream, lapped_reader_gets_exact_gap)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -132,7 +132,7 @@ Test(stream, a_reader_that_slept_too_long_is_told_the_exact_gap)
 
 /* The proof by the progress line: the same stream, the same gaps, and over a network a look at the
  * line for each batch. */
-Test(stream, a_strict_subscription_is_told_the_same_and_proves_each_batch)
+Test(stream, strict_subscription_gets_same_records_and_gaps)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -157,7 +157,7 @@ Test(stream, a_strict_subscription_is_told_the_same_and_proves_each_batch)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_strict_subscription_loses_nothing_of_a_long_stream_that_it_keeps_up_with)
+Test(stream, strict_subscription_that_keeps_up_loses_nothing)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -180,7 +180,7 @@ Test(stream, a_strict_subscription_loses_nothing_of_a_long_stream_that_it_keeps_
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_sequence_start_begins_there_or_tells_what_is_gone)
+Test(stream, sequence_start_begins_there_or_reports_a_gap)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -214,7 +214,7 @@ Test(stream, a_sequence_start_begins_there_or_tells_what_is_gone)
 }
 
 /* What a schema or a start is worth is found out before the publisher counts anything. */
-Test(stream, a_topic_of_another_schema_is_refused_and_not_joined)
+Test(stream, topic_with_another_schema_is_refused_before_join)
 {
 	struct tb_schema *another = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -236,7 +236,7 @@ Test(stream, a_topic_of_another_schema_is_refused_and_not_joined)
 	tb_schema_free(another);
 }
 
-Test(stream, a_start_at_sequence_0_is_refused)
+Test(stream, start_at_sequence_0_is_refused)
 {
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
 	const struct tb_subscription_options how = { .size = sizeof(how),
@@ -249,7 +249,7 @@ Test(stream, a_start_at_sequence_0_is_refused)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_kind_without_a_meaning_is_not_published)
+Test(stream, undefined_kind_is_not_published)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	const uint64_t word = 1;
@@ -269,7 +269,7 @@ Test(stream, a_kind_without_a_meaning_is_not_published)
 	}
 }
 
-Test(stream, holes_are_told_as_one_gap_with_cause_upstream)
+Test(stream, consecutive_holes_are_one_gap_with_cause_upstream)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -286,7 +286,7 @@ Test(stream, holes_are_told_as_one_gap_with_cause_upstream)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_pattern_joins_topics_that_are_there_and_those_that_appear)
+Test(stream, pattern_joins_present_and_later_topics)
 {
 	struct tb_topic *one = scene_topic(publisher, "a.quote", 64, 0), *two, *other;
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -304,7 +304,7 @@ Test(stream, a_pattern_joins_topics_that_are_there_and_those_that_appear)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_topic_that_begins_again_is_read_to_its_old_end_and_then_from_its_new_start)
+Test(stream, restarted_topic_is_read_to_old_end_then_from_new_start)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -326,7 +326,7 @@ Test(stream, a_topic_that_begins_again_is_read_to_its_old_end_and_then_from_its_
 }
 
 /* Nothing is reserved behind the last record of an epoch that was left, and none is held back. */
-Test(stream, of_an_epoch_that_was_left_only_what_was_overwritten_is_lost)
+Test(stream, previous_epoch_loses_only_overwritten_records)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, TB_TOPIC_MANUAL_FLUSH);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -350,7 +350,7 @@ Test(stream, of_an_epoch_that_was_left_only_what_was_overwritten_is_lost)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_publisher_that_went_is_told_stale_and_its_successor_is_found_with_a_restart)
+Test(stream, successor_of_closed_publisher_is_read_after_a_restart)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -380,7 +380,7 @@ Test(stream, a_publisher_that_went_is_told_stale_and_its_successor_is_found_with
 }
 
 /* A hundred thousand; or as many as can be made in a minute where a device is slow. */
-Test(stream, many_records_through_a_small_ring_are_all_accounted_for)
+Test(stream, records_through_small_ring_are_all_accounted_for)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -402,7 +402,7 @@ Test(stream, many_records_through_a_small_ring_are_all_accounted_for)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, the_descriptor_is_readable_when_there_is_a_record)
+Test(stream, descriptor_is_readable_when_a_record_arrives)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -433,7 +433,7 @@ static void close_in_handler(void *user, const struct tb_source *source,
 	tb_subscriber_close(user);
 }
 
-Test(stream, a_handler_may_close_its_subscriber)
+Test(stream, handler_can_close_its_subscriber)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -518,12 +518,12 @@ static void end_in_handler(int ended, bool both)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_subscription_that_its_handler_ends_is_told_nothing_more_of_its_other_topics)
+Test(stream, subscription_ended_by_its_handler_gets_no_more_records)
 {
 	end_in_handler(0, false);
 }
 
-Test(stream, a_subscription_that_another_one_s_handler_ends_is_told_nothing_more)
+Test(stream, subscription_ended_by_another_handler_gets_no_more_records)
 {
 	end_in_handler(0, true);
 }
@@ -537,7 +537,7 @@ static void end_when_it_appears(void *user, const struct tb_event *event)
 		tb_unsubscribe(*subscription);
 }
 
-Test(stream, a_subscription_that_is_ended_when_a_topic_appears_is_told_none_of_its_records)
+Test(stream, subscription_ended_on_appearance_gets_no_records)
 {
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
 	struct tb_subscription_options options = { .size = sizeof(options),
@@ -573,7 +573,7 @@ static bool joins_become(struct tb_subscriber *subscriber, size_t joins)
 	return tb_publisher_joins(publisher, NULL, 0) == joins;
 }
 
-Test(stream, a_subscription_that_is_ended_when_an_ended_topic_begins_again_has_left_it)
+Test(stream, subscription_ended_on_restart_leaves_the_topic)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -594,7 +594,7 @@ Test(stream, a_subscription_that_is_ended_when_an_ended_topic_begins_again_has_l
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_child_that_is_forked_takes_nothing_from_its_parent)
+Test(stream, forked_child_leaves_subscriptions_of_parent_working)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0), *other;
@@ -626,7 +626,7 @@ Test(stream, a_child_that_is_forked_takes_nothing_from_its_parent)
 	notes_free(&seen);
 }
 
-Test(stream, who_opens_without_what_is_needed_is_told)
+Test(stream, open_without_required_arguments_fails)
 {
 	static const char *const lists[] = { "shm:somewhere", NULL };
 	const struct tb_publisher_options bus = { .size = sizeof(bus), .name = "other" };
@@ -649,7 +649,7 @@ Test(stream, who_opens_without_what_is_needed_is_told)
 	cr_expect_eq(tb_subscriber_open(&subscriber, NULL), -EINVAL);
 }
 
-Test(stream, a_payload_that_is_not_there_is_refused)
+Test(stream, null_payload_is_refused)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_update update = { .size = sizeof(update),
@@ -664,7 +664,7 @@ Test(stream, a_payload_that_is_not_there_is_refused)
 	cr_expect_eq(tb_topic_sequence(topic), 1);
 }
 
-Test(stream, an_address_is_listened_at_once)
+Test(stream, duplicate_listen_address_is_refused)
 {
 	static const char *const lists[][2] = {
 		{ "shm:a", "shm:a" },

@@ -131,14 +131,14 @@ static void attack(const char *scheme, const struct field *field)
 	expect_read(scheme);
 }
 
-ParameterizedTestParameters(fields, each_byte_of_a_header_that_is_not_as_granted_is_refused)
+ParameterizedTestParameters(fields, header_with_any_changed_byte_is_refused)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, fields, each_byte_of_a_header_that_is_not_as_granted_is_refused)
+ParameterizedTest(size_t *which, fields, header_with_any_changed_byte_is_refused)
 {
 	size_t bytes = 0;
 
@@ -152,14 +152,14 @@ ParameterizedTest(size_t *which, fields, each_byte_of_a_header_that_is_not_as_gr
 	tb_publisher_close(publisher);
 }
 
-ParameterizedTestParameters(fields, what_follows_the_header_in_its_page_is_of_no_matter)
+ParameterizedTestParameters(fields, bytes_after_the_header_are_ignored)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, fields, what_follows_the_header_in_its_page_is_of_no_matter)
+ParameterizedTest(size_t *which, fields, bytes_after_the_header_are_ignored)
 {
 	begin(schemes[*which]);
 	random_fill(&state, (char *)topic->memory.base + sizeof(struct region_header),
@@ -201,7 +201,7 @@ static void flip(struct slot *slot, size_t bit)
 	slot->word[bit / 64] ^= UINT64_C(1) << bit % 64;
 }
 
-Test(fields, a_last_value_with_any_bit_flipped_is_not_taken)
+Test(fields, last_value_with_any_flipped_bit_is_rejected)
 {
 	const size_t bits = 8 * (RECORD_HEADER_BYTES + sizeof(uint64_t));
 	struct record copy;
@@ -240,7 +240,7 @@ static bool sealed_is_taken(struct guard *guard, struct record *record, struct r
 	return value_take(slot, copy);
 }
 
-Test(fields, a_sealed_last_value_of_any_length_kind_and_sequence_is_bounded)
+Test(fields, sealed_last_value_with_any_fields_is_bounded)
 {
 	struct record record = { .sequence = 9, .time_ns = 1, .kind = TB_KIND_UPDATE };
 	struct record copy;
@@ -269,7 +269,7 @@ Test(fields, a_sealed_last_value_of_any_length_kind_and_sequence_is_bounded)
 }
 
 /* Without checks its bounds are all that is looked at. */
-Test(fields, a_last_value_of_an_unchecked_topic_is_bounded)
+Test(fields, last_value_of_unchecked_topic_is_bounded)
 {
 	struct record record = { .sequence = 9, .kind = TB_KIND_UPDATE };
 	struct record copy;

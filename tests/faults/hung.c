@@ -423,7 +423,7 @@ static void reader_sees_the_successor(struct reader *reader, uint64_t lost)
 	reader_leave(reader);
 }
 
-ParameterizedTestParameters(hung, in_the_middle_of_a_publish_is_stale_then_live_and_nothing_is_lost)
+ParameterizedTestParameters(hung, publisher_stopped_in_publish_is_stale_then_live)
 {
 	static enum place_in_publish where[] = { IN_SLOT, IN_LINE };
 
@@ -431,7 +431,7 @@ ParameterizedTestParameters(hung, in_the_middle_of_a_publish_is_stale_then_live_
 }
 
 ParameterizedTest(enum place_in_publish *where, hung,
-		  in_the_middle_of_a_publish_is_stale_then_live_and_nothing_is_lost)
+		  publisher_stopped_in_publish_is_stale_then_live)
 {
 	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
@@ -439,15 +439,14 @@ ParameterizedTest(enum place_in_publish *where, hung,
 		stop_and_go_on(*where);
 }
 
-ParameterizedTestParameters(hung, killed_in_the_middle_of_a_publish_its_successor_is_found)
+ParameterizedTestParameters(hung, publisher_killed_in_publish_is_succeeded)
 {
 	static enum place_in_publish where[] = { IN_SLOT, IN_LINE };
 
 	return cr_make_param_array(enum place_in_publish, where, 2);
 }
 
-ParameterizedTest(enum place_in_publish *where, hung,
-		  killed_in_the_middle_of_a_publish_its_successor_is_found)
+ParameterizedTest(enum place_in_publish *where, hung, publisher_killed_in_publish_is_succeeded)
 {
 	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
@@ -457,7 +456,7 @@ ParameterizedTest(enum place_in_publish *where, hung,
 
 /* Of the words that the old and the new record differ in, payload and check, so many are written.
  */
-ParameterizedTestParameters(hung, over_an_older_record_books_are_right_and_nothing_else_is_lost)
+ParameterizedTestParameters(hung, publisher_stopped_while_overwriting_loses_old_records_only)
 {
 	static unsigned int words[] = { 0, 1, 2 };
 
@@ -465,7 +464,7 @@ ParameterizedTestParameters(hung, over_an_older_record_books_are_right_and_nothi
 }
 
 ParameterizedTest(unsigned int *words, hung,
-		  over_an_older_record_books_are_right_and_nothing_else_is_lost)
+		  publisher_stopped_while_overwriting_loses_old_records_only)
 {
 	struct overwritten over;
 
@@ -483,14 +482,15 @@ ParameterizedTest(unsigned int *words, hung,
 	}
 }
 
-ParameterizedTestParameters(hung, killed_over_an_older_record_books_are_right)
+ParameterizedTestParameters(hung, publisher_killed_while_overwriting_loses_old_records_only)
 {
 	static unsigned int words[] = { 0, 1, 2 };
 
 	return cr_make_param_array(unsigned int, words, 3);
 }
 
-ParameterizedTest(unsigned int *words, hung, killed_over_an_older_record_books_are_right)
+ParameterizedTest(unsigned int *words, hung,
+		  publisher_killed_while_overwriting_loses_old_records_only)
 {
 	struct overwritten over;
 	struct victim successor;

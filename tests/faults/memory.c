@@ -153,14 +153,14 @@ static void poll_some(struct stage *stage)
 	}
 }
 
-ParameterizedTestParameters(memory, each_mapping_lies_between_walls)
+ParameterizedTestParameters(memory, each_mapping_lies_between_guard_pages)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, each_mapping_lies_between_walls)
+ParameterizedTest(size_t *which, memory, each_mapping_lies_between_guard_pages)
 {
 	const struct tb_subscriber *subscriber;
 	struct stage stage;
@@ -293,15 +293,14 @@ static void read_to_the_end(struct stage *stage)
 	cr_expect_eq(stage->seen.wrong, 0);
 }
 
-ParameterizedTestParameters(memory, one_changed_field_is_never_delivered_and_all_is_accounted_for)
+ParameterizedTestParameters(memory, changed_field_is_never_delivered_and_is_accounted_for)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory,
-		  one_changed_field_is_never_delivered_and_all_is_accounted_for)
+ParameterizedTest(size_t *which, memory, changed_field_is_never_delivered_and_is_accounted_for)
 {
 	uint64_t taken = 0, caught = 0;
 
@@ -324,14 +323,14 @@ ParameterizedTest(size_t *which, memory,
 		  "%" PRIu64 " taken, %" PRIu64 " refused", taken, caught);
 }
 
-ParameterizedTestParameters(memory, a_changed_field_with_a_right_check_does_no_harm)
+ParameterizedTestParameters(memory, changed_field_with_valid_check_is_harmless)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_changed_field_with_a_right_check_does_no_harm)
+ParameterizedTest(size_t *which, memory, changed_field_with_valid_check_is_harmless)
 {
 	for (int i = 0; i < STAGES; i++) {
 		struct stage stage;
@@ -342,7 +341,7 @@ ParameterizedTest(size_t *which, memory, a_changed_field_with_a_right_check_does
 	}
 }
 
-Test(memory, a_changed_field_of_an_unchecked_topic_does_no_harm)
+Test(memory, changed_field_of_unchecked_topic_is_harmless)
 {
 	for (int i = 0; i < STAGES; i++) {
 		struct stage stage;
@@ -353,14 +352,14 @@ Test(memory, a_changed_field_of_an_unchecked_topic_does_no_harm)
 	}
 }
 
-ParameterizedTestParameters(memory, a_record_that_stays_damaged_is_one_gap)
+ParameterizedTestParameters(memory, record_that_stays_damaged_is_one_gap)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_record_that_stays_damaged_is_one_gap)
+ParameterizedTest(size_t *which, memory, record_that_stays_damaged_is_one_gap)
 {
 	struct stage stage;
 	struct structure what;
@@ -481,7 +480,7 @@ static void attack_meanwhile(const struct manner *manner, struct sum *sum, uint6
 	stage_close(&stage);
 }
 
-ParameterizedTestParameters(memory, fields_that_change_while_they_are_read_do_no_harm)
+ParameterizedTestParameters(memory, fields_that_change_during_reads_are_harmless)
 {
 	static size_t which[] = { 0, 1, 2, 3, 4, 5, 6 };
 
@@ -489,7 +488,7 @@ ParameterizedTestParameters(memory, fields_that_change_while_they_are_read_do_no
 	return cr_make_param_array(size_t, which, MANNERS);
 }
 
-ParameterizedTest(size_t *which, memory, fields_that_change_while_they_are_read_do_no_harm)
+ParameterizedTest(size_t *which, memory, fields_that_change_during_reads_are_harmless)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct sum sum = { 0, 0 };
@@ -510,14 +509,14 @@ static void scramble(void *memory, size_t bytes)
 	}
 }
 
-ParameterizedTestParameters(memory, random_bytes_are_no_records)
+ParameterizedTestParameters(memory, random_bytes_yield_no_records)
 {
 	static size_t which[] = { 0, 1, 2 };
 
 	return cr_make_param_array(size_t, which, 3);
 }
 
-ParameterizedTest(size_t *which, memory, random_bytes_are_no_records)
+ParameterizedTest(size_t *which, memory, random_bytes_yield_no_records)
 {
 	const bool unchecked = *which == 2;
 	struct stage stage;
@@ -537,14 +536,14 @@ ParameterizedTest(size_t *which, memory, random_bytes_are_no_records)
 	stage_close(&stage);
 }
 
-ParameterizedTestParameters(memory, a_header_of_random_bytes_is_refused_in_words)
+ParameterizedTestParameters(memory, random_header_is_refused_with_reason)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_header_of_random_bytes_is_refused_in_words)
+ParameterizedTest(size_t *which, memory, random_header_is_refused_with_reason)
 {
 	struct tb_publisher *publisher = scene_publisher(schemes[*which]);
 	struct tb_topic *topic = scene_topic(publisher, "t", SLOTS, 0);
@@ -578,7 +577,7 @@ static bool is_read(const struct tb_source *source)
 	return source && !source->orphan && source->state == SOURCE_RUNNING;
 }
 
-ParameterizedTestParameters(memory, a_header_of_random_bytes_is_refused_over_the_next_connection)
+ParameterizedTestParameters(memory, random_header_is_refused_on_the_next_connection)
 {
 	static size_t which[] = { 0, 1, 2 };
 
@@ -586,8 +585,7 @@ ParameterizedTestParameters(memory, a_header_of_random_bytes_is_refused_over_the
 }
 
 /* Of an unchecked topic nothing else says that it is the memory that was read before. */
-ParameterizedTest(size_t *which, memory,
-		  a_header_of_random_bytes_is_refused_over_the_next_connection)
+ParameterizedTest(size_t *which, memory, random_header_is_refused_on_the_next_connection)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct stage stage;
@@ -616,14 +614,14 @@ ParameterizedTest(size_t *which, memory,
 	stage_close(&stage);
 }
 
-ParameterizedTestParameters(memory, a_bus_page_of_random_bytes_is_stale_and_heals)
+ParameterizedTestParameters(memory, random_bus_page_is_stale_until_it_is_valid_again)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_bus_page_of_random_bytes_is_stale_and_heals)
+ParameterizedTest(size_t *which, memory, random_bus_page_is_stale_until_it_is_valid_again)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct stage stage;

@@ -262,8 +262,7 @@ struct stopped {
 	unsigned int awake, asleep; /* when they were stopped */
 };
 
-ParameterizedTestParameters(neighbour_cost,
-			    stopped_ones_a_sleeper_is_woken_with_the_same_turns_and_sends)
+ParameterizedTestParameters(neighbour_cost, stopped_neighbours_add_no_turns_or_sends_to_a_wake)
 {
 	static struct stopped stopped[] = { { 1, 0 }, { 0, 1 }, { 2, 2 } };
 
@@ -271,7 +270,7 @@ ParameterizedTestParameters(neighbour_cost,
 }
 
 ParameterizedTest(struct stopped *stopped, neighbour_cost,
-		  stopped_ones_a_sleeper_is_woken_with_the_same_turns_and_sends)
+		  stopped_neighbours_add_no_turns_or_sends_to_a_wake)
 {
 	const unsigned int count = stopped->awake + stopped->asleep;
 	struct reader reader = { .subscriber = NULL }, others[STOPPED_MAX] = { 0 };

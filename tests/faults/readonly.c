@@ -192,14 +192,14 @@ static void attack(int theirs)
 	close(pipes[1]);
 }
 
-EITHER(what_a_join_hands_over_cannot_be_written_to)
+EITHER(joined_memory_cannot_be_written)
 {
 	aim(*whose);
 	attack(fd);
 	expect_unchanged();
 }
 
-EITHER(what_a_join_hands_over_gives_nothing_more_when_it_is_opened_anew)
+EITHER(joined_memory_opened_again_cannot_be_written)
 {
 	char path[64];
 	int again;
@@ -223,7 +223,7 @@ static int seals_of(int theirs)
 	return seals < 0 ? seals : seals & ~F_SEAL_EXEC;
 }
 
-EITHER(the_seals_of_what_a_join_hands_over_are_all_there_and_stay)
+EITHER(joined_memory_keeps_all_its_seals)
 {
 	static const int more[] = { F_SEAL_WRITE, F_SEAL_SEAL, 0 };
 	const int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -256,7 +256,7 @@ static void attack_mapping(void *base)
 	close(self);
 }
 
-EITHER(no_mapping_of_what_a_join_hands_over_becomes_writable)
+EITHER(joined_memory_cannot_be_mapped_writable)
 {
 	void *own;
 

@@ -86,12 +86,12 @@ static void join_after_an_untold_lap(const char *scheme)
 	cr_expect_eq(notes.wrong, 0);
 }
 
-Test(rules, slots_are_reserved_before_they_are_written_over_shm)
+Test(rules, slots_are_reserved_before_writing_shm)
 {
 	join_after_an_untold_lap("shm");
 }
 
-Test(rules, slots_are_reserved_before_they_are_written_over_bytewise)
+Test(rules, slots_are_reserved_before_writing_bytewise)
 {
 	join_after_an_untold_lap("bytewise");
 }
@@ -119,22 +119,22 @@ static void damage_one(const char *scheme, uint32_t flags, size_t offset)
 	cr_expect_eq(notes.wrong, 0);
 }
 
-Test(rules, a_record_that_is_never_right_is_given_up_after_8_copies_over_shm)
+Test(rules, bad_record_is_given_up_after_8_copies_shm)
 {
 	damage_one("shm", 0, RECORD_HEADER_BYTES);
 }
 
-Test(rules, a_record_that_is_never_right_is_given_up_after_8_copies_over_bytewise)
+Test(rules, bad_record_is_given_up_after_8_copies_bytewise)
 {
 	damage_one("bytewise", 0, RECORD_HEADER_BYTES);
 }
 
-Test(rules, a_length_that_cannot_be_is_given_up_after_8_copies_over_shm)
+Test(rules, bad_length_is_given_up_after_8_copies_shm)
 {
 	damage_one("shm", TB_TOPIC_UNCHECKED, offsetof(struct record, length) + 1);
 }
 
-Test(rules, a_length_that_cannot_be_is_given_up_after_8_copies_over_bytewise)
+Test(rules, bad_length_is_given_up_after_8_copies_bytewise)
 {
 	damage_one("bytewise", 0, offsetof(struct record, length) + 1);
 }
@@ -143,7 +143,7 @@ Test(rules, a_length_that_cannot_be_is_given_up_after_8_copies_over_bytewise)
  */
 
 /* Each poll is hinted at; what it may cost is one READ of the progress line per POLL_PAGE_MS. */
-Test(rules, hints_cost_one_look_in_a_millisecond_at_most)
+Test(rules, hints_cost_at_most_one_look_per_millisecond)
 {
 	struct tb_topic *topic = topic_on("bytewise", 0);
 	uint64_t began_ms, reads;
@@ -164,7 +164,7 @@ Test(rules, hints_cost_one_look_in_a_millisecond_at_most)
 }
 
 /* Someone on the network says all the time that records are there, some near, some far. */
-Test(rules, false_notices_cost_two_reads_in_a_millisecond_at_most_and_lose_nothing)
+Test(rules, false_notices_cost_at_most_two_reads_per_millisecond)
 {
 	struct tb_topic *topic = topic_on("bytewise", 0);
 	uint64_t began_ms, reads;
@@ -190,7 +190,7 @@ Test(rules, false_notices_cost_two_reads_in_a_millisecond_at_most_and_lose_nothi
 
 /* Each pause is twice the one before: nine of them take a quarter of a second on any machine, but
  * for what the clock is coarse. */
-Test(rules, false_notices_are_ignored_for_longer_and_longer)
+Test(rules, repeated_false_notices_are_ignored_longer_each_time)
 {
 	struct tb_topic *topic = topic_on("bytewise", 0);
 	uint64_t began_ms, took_ms;
@@ -253,12 +253,12 @@ static void believe_nothing(const char *scheme)
 	cr_expect_eq(source->head, 12);
 }
 
-Test(rules, a_head_that_is_a_lie_is_not_believed_over_shm)
+Test(rules, false_head_is_not_believed_shm)
 {
 	believe_nothing("shm");
 }
 
-Test(rules, a_head_that_is_a_lie_is_not_believed_over_bytewise)
+Test(rules, false_head_is_not_believed_bytewise)
 {
 	believe_nothing("bytewise");
 }
@@ -290,7 +290,7 @@ static bool poll_for(const bool *flag, uint64_t deadline_ms)
 	return *flag;
 }
 
-Test(rules, a_pulse_that_stands_still_is_no_sign_of_life)
+Test(rules, stopped_pulse_is_no_sign_of_life)
 {
 	scene_publish(topic_without_pulse("shm", 0), 1, 3);
 	subscriber_of(100);
@@ -312,7 +312,7 @@ static void look_after(uint32_t ms)
 
 /* The bound is a minute, so that nothing happens by itself, and a test that is late is not too
  * late. */
-Test(rules, a_pulse_that_stands_still_is_told_at_three_quarters_of_the_bound_and_not_before)
+Test(rules, stopped_pulse_is_reported_at_three_quarters_of_the_bound)
 {
 	scene_publish(topic_without_pulse("shm", 0), 1, 3);
 	subscriber_of(60000);
@@ -323,7 +323,7 @@ Test(rules, a_pulse_that_stands_still_is_told_at_three_quarters_of_the_bound_and
 	cr_expect(notes.stale, "not told at three quarters of the bound");
 }
 
-Test(rules, a_writer_that_is_silent_is_told_stale_under_a_pulse_that_moves)
+Test(rules, silent_writer_is_stale_while_the_pulse_moves)
 {
 	struct tb_topic *topic = topic_on("shm", TB_TOPIC_WATCHED);
 
@@ -335,7 +335,7 @@ Test(rules, a_writer_that_is_silent_is_told_stale_under_a_pulse_that_moves)
 }
 
 /* Of a topic that the page has no entry for there is nothing to be looked at. */
-Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
+Test(rules, entry_beyond_the_page_is_not_read)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct guard guard;
@@ -403,7 +403,7 @@ static struct tb_topic *sleep_after(uint64_t records, uint32_t flags)
 	return topic;
 }
 
-Test(rules, a_sleeper_is_woken_by_the_next_flush)
+Test(rules, sleeper_is_woken_by_the_next_flush)
 {
 	struct tb_topic *topic = sleep_after(9, 0); /* record 10 takes no step: one flush */
 
@@ -413,7 +413,7 @@ Test(rules, a_sleeper_is_woken_by_the_next_flush)
 	must_wake();
 }
 
-Test(rules, a_sleeper_is_woken_by_what_came_before_it_was_heard_of)
+Test(rules, sleeper_is_woken_by_records_from_before_its_arming)
 {
 	struct tb_topic *topic = sleep_after(8, 0);
 
@@ -424,7 +424,7 @@ Test(rules, a_sleeper_is_woken_by_what_came_before_it_was_heard_of)
 }
 
 /* It has read record 9 before its flush, which therefore brings nothing new. */
-Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
+Test(rules, sleeper_stays_armed_through_a_flush_without_news)
 {
 	struct tb_topic *topic = sleep_after(8, TB_TOPIC_MANUAL_FLUSH);
 
@@ -450,7 +450,7 @@ static bool end_told(const struct tb_topic *topic)
 
 /* There may be a thousand topics, each with hundreds of sleepers. So neither a message nor the
  * signal of another topic leads to what was published with no signal. */
-Test(rules, sleepers_of_a_topic_that_did_not_signal_are_not_looked_at)
+Test(rules, sleepers_are_visited_only_when_their_topic_signals)
 {
 	struct tb_topic *topic = sleep_after(9, 0), *other = scene_topic(publisher, "u", 64, 0);
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -467,7 +467,7 @@ Test(rules, sleepers_of_a_topic_that_did_not_signal_are_not_looked_at)
 }
 
 /* Its end is seen in the look that finds the overrun, when there is still something to read. */
-Test(rules, the_end_is_told_when_the_last_record_is_read_not_with_the_next_pulse)
+Test(rules, end_is_reported_with_the_last_record_not_the_next_pulse)
 {
 	struct tb_topic *topic = topic_without_pulse("bytewise", 0);
 	uint64_t until_ms;

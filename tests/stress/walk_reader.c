@@ -67,17 +67,17 @@ static void overtake_all(uint32_t flags)
 	walk_was_stepped(&walk);
 }
 
-Test(reader, is_overtaken_at_any_load_of_an_unchecked_topic)
+Test(reader, lapped_at_any_load_of_unchecked_topic_stays_exact)
 {
 	overtake_all(TB_TOPIC_UNCHECKED);
 }
 
-Test(reader, is_overtaken_at_any_load_of_a_checked_topic)
+Test(reader, lapped_at_any_load_of_checked_topic_stays_exact)
 {
 	overtake_all(0);
 }
 
-Test(reader, is_overtaken_at_any_load_by_records_not_flushed)
+Test(reader, lapped_at_any_load_by_unflushed_records_stays_exact)
 {
 	overtake_all(TB_TOPIC_UNCHECKED | TB_TOPIC_MANUAL_FLUSH);
 }
@@ -101,12 +101,12 @@ static void end_at_any_load(uint32_t flags)
 	walk_was_stepped(&walk);
 }
 
-Test(reader, is_told_the_end_after_the_last_record_of_an_unchecked_topic)
+Test(reader, gets_end_after_last_record_of_unchecked_topic)
 {
 	end_at_any_load(TB_TOPIC_UNCHECKED | TB_TOPIC_MANUAL_FLUSH);
 }
 
-Test(reader, is_told_the_end_after_the_last_record_of_a_checked_topic)
+Test(reader, gets_end_after_last_record_of_checked_topic)
 {
 	end_at_any_load(TB_TOPIC_MANUAL_FLUSH);
 }
@@ -165,12 +165,12 @@ static void change_any_word(uint32_t flags)
 	memset(&walk, 0, sizeof(walk));
 }
 
-Test(reader, sees_any_word_change_at_any_load_of_a_checked_topic)
+Test(reader, word_changed_at_any_load_of_checked_topic_is_harmless)
 {
 	change_any_word(0);
 }
 
-Test(reader, sees_any_word_change_at_any_load_of_an_unchecked_topic)
+Test(reader, word_changed_at_any_load_of_unchecked_topic_is_harmless)
 {
 	change_any_word(TB_TOPIC_UNCHECKED);
 }

@@ -144,33 +144,32 @@ static void meet_early(const struct kept_plan *plan, bool fence_in_flush)
 	end(plan, "another topic's signal heard in two flushes");
 }
 
-Test(wake, none_is_lost_where_flush_and_arming_meet_with_membarrier)
+Test(wake, flush_during_arming_wakes_with_membarrier)
 {
 	walk(meet, false);
 }
 
-Test(wake, none_is_lost_where_flush_and_arming_meet_with_the_fence_in_the_flush)
+Test(wake, flush_during_arming_wakes_with_fence_in_flush)
 {
 	walk(meet, true);
 }
 
-Test(wake, one_that_a_signal_had_nothing_for_is_signalled_again_with_membarrier)
+Test(wake, empty_signal_is_followed_by_another_with_membarrier)
 {
 	walk(meet_again, false);
 }
 
-Test(wake, one_that_a_signal_had_nothing_for_is_signalled_again_with_the_fence_in_the_flush)
+Test(wake, empty_signal_is_followed_by_another_with_fence_in_flush)
 {
 	walk(meet_again, true);
 }
 
-Test(wake, a_look_that_comes_before_its_signal_is_as_good_as_one_after_it_with_membarrier)
+Test(wake, look_before_its_signal_loses_no_wake_with_membarrier)
 {
 	walk(meet_early, false);
 }
 
-Test(wake,
-     a_look_that_comes_before_its_signal_is_as_good_as_one_after_it_with_the_fence_in_the_flush)
+Test(wake, look_before_its_signal_loses_no_wake_with_fence_in_flush)
 {
 	walk(meet_early, true);
 }

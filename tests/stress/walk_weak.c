@@ -94,19 +94,19 @@ static void weak_stores(uint32_t flags, unsigned int rounds)
 	}
 }
 
-Test(weak, stores_of_a_checked_topic)
+Test(weak, reordered_stores_of_checked_topic_stay_exact)
 {
 	weak_stores(0, IN_PLACE ? 700 : 300);
 }
 
-Test(weak, stores_of_a_topic_that_is_flushed_by_hand)
+Test(weak, reordered_stores_of_manually_flushed_topic_stay_exact)
 {
 	weak_stores(TB_TOPIC_MANUAL_FLUSH | (IN_PLACE ? TB_TOPIC_UNCHECKED : 0),
 		    IN_PLACE ? 700 : 300);
 }
 
 /* The reader wants the very slot that the next record takes, and that no line has reserved yet. */
-Test(weak, stores_of_the_next_step)
+Test(weak, reordered_stores_of_next_step_stay_exact)
 {
 	walk_open(&walk, SCHEME, 0, seed);
 	for (unsigned int round = 0; round < 60; round++) {
@@ -120,7 +120,7 @@ Test(weak, stores_of_the_next_step)
 }
 
 /* The reader wants the record that is written, and gives it up if it is not there by its line. */
-Test(weak, stores_of_a_flush)
+Test(weak, reordered_stores_of_flush_stay_exact)
 {
 	walk_open(&walk, SCHEME, TB_TOPIC_NO_LAST_VALUE, seed);
 	for (unsigned int round = 0; round < 60; round++) {
@@ -146,7 +146,7 @@ static void weak_end_of_topic(uint32_t flags, bool loads_too)
 	}
 }
 
-Test(weak, stores_of_the_end)
+Test(weak, reordered_stores_of_end_stay_exact)
 {
 	weak_end_of_topic(IN_PLACE ? TB_TOPIC_UNCHECKED : 0, false);
 }
@@ -173,17 +173,17 @@ static void weak_loads(uint32_t flags)
 	}
 }
 
-Test(weak, loads_of_an_unchecked_topic)
+Test(weak, reordered_loads_of_unchecked_topic_stay_exact)
 {
 	weak_loads(TB_TOPIC_UNCHECKED);
 }
 
-Test(weak, loads_of_a_checked_topic)
+Test(weak, reordered_loads_of_checked_topic_stay_exact)
 {
 	weak_loads(0);
 }
 
-Test(weak, loads_of_the_end)
+Test(weak, reordered_loads_of_end_stay_exact)
 {
 	weak_end_of_topic(TB_TOPIC_UNCHECKED, true);
 }

@@ -87,17 +87,17 @@ static void interrupt_all(uint32_t flags)
 	walk_was_stepped(&walk);
 }
 
-Test(writer, is_watched_at_any_store_of_a_checked_topic)
+Test(writer, reader_at_any_store_of_checked_topic_stays_exact)
 {
 	interrupt_all(0);
 }
 
-Test(writer, is_watched_at_any_store_between_flushes)
+Test(writer, reader_at_any_store_between_flushes_stays_exact)
 {
 	interrupt_all(TB_TOPIC_MANUAL_FLUSH);
 }
 
-Test(writer, is_watched_at_any_store_of_an_unchecked_topic)
+Test(writer, reader_at_any_store_of_unchecked_topic_stays_exact)
 {
 	if (strcmp(SCHEME, "shm") == 0) /* no other fabric serves one */
 		interrupt_all(TB_TOPIC_UNCHECKED);
@@ -106,7 +106,7 @@ Test(writer, is_watched_at_any_store_of_an_unchecked_topic)
 }
 
 /* All that the reader knows to be there is overwritten before it asks for it. */
-Test(writer, laps_a_reader_that_has_learnt_the_head)
+Test(writer, reader_lapped_after_learning_the_head_stays_exact)
 {
 	walk_open(&walk, SCHEME, 0, seed);
 	for (uint64_t burst = 50; burst < 200; burst++) {
@@ -137,12 +137,12 @@ static void end_at_any_store(uint32_t flags)
 	walk_was_stepped(&walk);
 }
 
-Test(writer, is_watched_at_any_store_of_the_end)
+Test(writer, reader_at_any_store_of_end_stays_exact)
 {
 	end_at_any_store(0);
 }
 
-Test(writer, is_watched_at_any_store_of_the_end_of_an_unchecked_topic)
+Test(writer, reader_at_any_store_of_unchecked_end_stays_exact)
 {
 	end_at_any_store(strcmp(SCHEME, "shm") == 0 ? TB_TOPIC_UNCHECKED : 0);
 }

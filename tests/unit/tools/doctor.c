@@ -160,7 +160,7 @@ static int run(char *text, size_t room)
 	return status;
 }
 
-Test(doctor, tells_of_each_group_by_itself_and_what_to_do_about_it)
+Test(doctor, each_group_is_reported_with_its_remedy)
 {
 	static const char *const rows[] = {
 		"verdict,about,found,remedy\n",
@@ -184,7 +184,7 @@ Test(doctor, tells_of_each_group_by_itself_and_what_to_do_about_it)
 	cr_expect_str_eq(text, expected);
 }
 
-Test(doctor, says_of_a_bus_that_went_meanwhile_where_to_look)
+Test(doctor, bus_lost_during_check_names_where_to_look)
 {
 	static const char row[] = "\nbad,rdma:there,rdma:there: nobody listens there,\"see "
 				  "whether pubd runs there, and what its log says\"\n";
