@@ -67,7 +67,7 @@ class Examples(pubd.Bench):
         return self.pubd(pubd.settings(pubd.itch(path, ENDING % readers + ", speed: realtime"),
                                        ["quote", "trade"]))
 
-    def test_best_quotes_tells_when_a_watched_price_moves(self):
+    def test_best_quotes_prints_when_a_watched_price_moves(self):
         daemon = self.market(1)
         watch = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA", "ZZZ")
         self.assertEqual(self.ends(watch, 0).splitlines(), [
@@ -89,7 +89,7 @@ class Examples(pubd.Bench):
                                r"nasdaq\.quote: 6 records, 0 lost in 0 gaps, ended\s+"
                                r"nasdaq\.trade: 2 records, 0 lost in 0 gaps, ended\s+$")
 
-    def test_market_view_prints_plain_lines_where_there_is_no_terminal(self):
+    def test_market_view_prints_plain_lines_without_a_terminal(self):
         view = self.begin(*self.view())  # before there is a publisher
         daemon = self.market(2)
         output = self.ends(view, 0)
@@ -112,7 +112,7 @@ class Examples(pubd.Bench):
         self.assertLess(int(re.search(r"records in (\d+)", output)[1]), 2 * pubd.PATIENCE_S)
         self.ends(daemon, 0)
 
-    def test_market_view_draws_on_a_terminal_within_its_width_and_gives_it_back(self):
+    def test_market_view_draws_in_the_terminal_and_restores_it(self):
         feed = "type: synthetic, symbols: 50, rate: 2000, seconds: 2, speed: realtime" + ENDING % 2
         daemon = self.pubd(pubd.settings(feed, ["quote", "trade"]))
         ours, theirs = pty.openpty()
@@ -144,7 +144,7 @@ class Examples(pubd.Bench):
         self.assertRegex(frames[-1].replace("\033[0m\033[7m", ""), r"symbol +size +bid +ask +size")
         self.assertRegex(frames[-1], r"\033\[1m[A-Z]{1,5} +\033\[0m +\d+")
 
-    def test_each_configuration_runs_and_is_read_as_it_says(self):
+    def test_each_configuration_runs_and_serves_its_topics(self):
         folder = self.folder / "pubd"
         shutil.copytree(SOURCE / "examples/pubd", folder)
         day = self.synth("--seed", 4, "--symbols", 20, "--messages", 3000)

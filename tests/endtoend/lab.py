@@ -29,7 +29,7 @@ def run(*arguments):
 
 
 class Usage(unittest.TestCase):
-    def test_what_cannot_be_is_told_in_one_line_before_anything_is_done(self):
+    def test_wrong_options_are_reported_in_one_line_before_any_work(self):
         hosts = "expected a number from 1 to 99"
         for arguments, words in ((["--hosts", "0"], f"--hosts: found '0', {hosts}"),
                                  (["--hosts", "x", "--run", "true"], f"--hosts: found 'x', {hosts}"),
@@ -49,13 +49,13 @@ class Usage(unittest.TestCase):
             self.assertRegex(result.stderr, r"\Alab: [^\n]*\n\Z", arguments)
             self.assertIn(words, result.stderr, arguments)
 
-    def test_an_option_without_its_value_is_named(self):
+    def test_option_without_its_value_is_named(self):
         for option in ("--run", "--hosts", "--limit", "--lanes", "--build"):
             result = run(option)
             self.assertEqual(result.returncode, 2)
             self.assertTrue(result.stderr.startswith(f"scripts/lab: found no value of {option}, "), result.stderr)
 
-    def test_guests_that_do_not_come_up_are_begun_once_more_in_a_folder_of_their_own(self):
+    def test_guests_that_fail_to_boot_are_retried_in_a_new_folder(self):
         import guests
         place = pathlib.Path("/nowhere")
         for failures, boots in ((0, 1), (1, 2), (2, 2)):
@@ -68,7 +68,7 @@ class Usage(unittest.TestCase):
             self.assertEqual([call.args for call in topology.call_args_list],
                              [("kind", 4, place / f"boot{number}") for number in range(1, boots + 1)])
 
-    def test_a_shells_exit_status_is_the_labs(self):
+    def test_exit_status_of_a_shell_is_that_of_the_lab(self):
         import lab
         for status in (0, 3, 130):
             self.assertEqual(self.shell(lab, status), status)
@@ -114,7 +114,7 @@ class Packed(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.here = pathlib.Path(folder.name).resolve()
 
-    def test_a_file_is_there_at_its_path_with_the_links_that_lead_to_it(self):
+    def test_packed_file_keeps_its_path_and_links(self):
         import hot
         (self.here / "real").mkdir()
         (self.here / "real/program.1").write_bytes(b"\0program")
@@ -144,7 +144,7 @@ class Page(unittest.TestCase):
     def setUp(self):
         self.text = (SOURCE / "docs/lab.md").read_text()
 
-    def test_it_names_each_scenario_and_no_other(self):
+    def test_page_names_exactly_the_scenarios(self):
         result = run("--list")
         self.assertEqual(result.returncode, 0, result.stderr)
         there = set(re.findall(r"^(\w+) +\S", result.stdout, re.M))
@@ -154,7 +154,7 @@ class Page(unittest.TestCase):
         self.assertEqual(there - set(re.findall(r"`(\w+)`", table + on_demand)), set())
         self.assertEqual(set(re.findall(r"`(\w+)`", table)) - there, set())
 
-    def test_it_shows_each_option_and_no_other(self):
+    def test_page_shows_exactly_the_options(self):
         usage = run("--help").stdout
         block = re.search(r"^```\n(scripts/lab .*?)^```$", self.text, re.M | re.S).group(1)
         self.assertEqual(set(re.findall(r"--[a-z]+", block)), set(re.findall(r"--[a-z]+", usage)))

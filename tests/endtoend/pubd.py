@@ -160,24 +160,24 @@ class Rows(Bench):
         self.assertEqual(len(set(rows)), 1)
         self.oracle(plain or path, select, cats[0].out)
 
-    def test_quotes_of_a_real_file_for_three_readers(self):
+    def test_quotes_of_a_real_file_reach_three_readers(self):
         self.need_data()
         self.compare(AAPL, "quote", 3)
 
-    def test_trades_of_a_real_file_for_three_readers(self):
+    def test_trades_of_a_real_file_reach_three_readers(self):
         self.need_data()
         self.compare(AAPL, "trade", 3)
 
-    def test_depth_of_a_real_file_for_three_readers(self):
+    def test_depth_of_a_real_file_reaches_three_readers(self):
         self.need_data()
         self.compare(AAPL, "depth10", 3)
 
-    def test_a_synthetic_file_of_8000_symbols(self):
+    def test_synthetic_file_of_8000_symbols_is_published(self):
         path = self.synth("--seed", 7, "--symbols", 8000, "--messages", 100000)
         for select in ("quote", "trade", "depth10", "status", "imbalance"):
             self.compare(path, select, 3 if select == "quote" else 1)
 
-    def test_compressed_files_are_told_by_content_not_by_name(self):
+    def test_compressed_files_are_recognised_by_content(self):
         options = ("--seed", 8, "--symbols", 20, "--messages", 5000)
         plain, packed = self.synth(*options), self.synth(*options, name="day.zst")
         self.assertEqual(packed.read_bytes()[:4], b"\x28\xb5\x2f\xfd")
@@ -199,7 +199,7 @@ class Rows(Bench):
         self.stop(pubd)
         return slow
 
-    def test_a_stopped_reader_of_a_ring_of_64_slots_gets_what_is_left_and_the_exact_gap(self):
+    def test_stopped_reader_gets_the_rest_of_the_ring_and_exact_gap(self):
         path = self.synth("--seed", 9, "--symbols", 50, "--messages", 20000)
         slow = self.stopped_reader(path)
         with open(slow.out) as file:
@@ -224,7 +224,7 @@ class Rows(Bench):
         for row in rows:
             self.assertEqual({**row, "time_ns": ""}, {**expected[row["sequence"]], "time_ns": ""})
 
-    def test_formats_tell_the_same_to_the_last_digit(self):
+    def test_formats_print_the_same_values_to_the_last_digit(self):
         path = self.synth("--seed", 10, "--symbols", 20, "--messages", 3000)
         pubd = self.pubd(settings(itch(path), ["quote", "trade"]))
         self.says(pubd, "to the end")
@@ -252,7 +252,7 @@ class Rows(Bench):
             row[name] = f"{int(since)}{fraction}"
         return row
 
-    def test_source_time_is_the_day_and_the_time_of_the_message(self):
+    def test_source_time_is_date_plus_time_of_the_message(self):
         # 2019-12-30 09:30:00.123456789 in New York is 14:30 UTC.
         path = self.file("one.bin", message(b"P", struct.pack(">Q", 0) + b"B" + struct.pack(">I", 5)
                                             + b"ZVZZT   " + struct.pack(">IQ", 12345678, 99),
@@ -268,7 +268,7 @@ class Rows(Bench):
 class Feeds(Bench):
     """Files that are wrong, feeds that wait, begin again, run out of room."""
 
-    def test_a_file_that_ends_in_mid_message_is_published_to_there_and_the_error_names_the_place(self):
+    def test_truncated_file_is_published_to_its_last_whole_message(self):
         whole = add(1) + add(2, b"S", 100, 2_0000)
         path = self.file("cut.bin", whole + add(3)[:-5])
         pubd = self.pubd(settings(itch(path, ", at_end: exit, start: { subscribers: 1 }"),
@@ -278,7 +278,7 @@ class Feeds(Bench):
         self.ends(pubd, 1)
         self.assertRegex(pubd.err.read_text(), rf"error feed nasdaq: .*cut\.bin.*\b{len(whole)}\b")
 
-    def test_unknown_types_and_wrong_lengths_are_counted_and_located(self):
+    def test_unknown_types_and_wrong_lengths_are_counted(self):
         first = add(1)
         path = self.file("odd.bin", first + frame(b"zjunkjunkjunk") + frame(b"A" + bytes(20))
                          + add(2, b"S", 100, 2_0000))
@@ -297,7 +297,7 @@ class Feeds(Bench):
         self.stat = lines
         return {line["counter"]: line["value"] for line in lines if line["scope"] == "feed"}
 
-    def test_a_full_directory_leaves_out_by_name_and_counts(self):
+    def test_instruments_beyond_the_directory_are_named_and_counted(self):
         path = self.file("many.bin", b"".join(
             message(b"P", struct.pack(">Q", 0) + b"B" + struct.pack(">I", 5) + b"S%-7d" % i
                     + struct.pack(">IQ", 10000, i), locate=i) for i in (1, 2, 3, 4, 4)))
@@ -315,7 +315,7 @@ class Feeds(Bench):
         self.assertEqual(left_out, {"S3": 1, "S4": 2})
         self.stop(pubd)
 
-    def test_restart_begins_again_with_a_new_epoch_and_readers_are_told(self):
+    def test_restarted_feed_has_a_new_epoch_that_readers_see(self):
         path = self.synth("--seed", 3, "--symbols", 5, "--messages", 2000)
         pubd = self.pubd(settings(itch(path, ", at_end: restart, start: { subscribers: 1 }"),
                                   ["trade"]))
@@ -339,13 +339,13 @@ class Feeds(Bench):
         self.assertEqual(len(set(epochs)), len(epochs))
         self.assertGreater(len(rows), 50)
 
-    def test_a_feed_shorter_than_a_batch_that_begins_again_for_ever_is_stopped(self):
+    def test_restarting_feed_shorter_than_a_batch_can_be_stopped(self):
         path = self.file("one.bin", add(1))
         pubd = self.pubd(settings(itch(path, ", at_end: restart"), ["quote"]))
         self.says(pubd, "(?s)to the end.*to the end")
         self.stop(pubd)
 
-    def test_a_feed_starts_when_as_many_joined_as_it_was_told(self):
+    def test_feed_starts_when_enough_subscribers_joined(self):
         path = self.file("one.bin", add(1))
         pubd = self.pubd(settings(itch(path, ", start: { subscribers: 2 }"), ["quote", "trade"]))
         self.says(pubd, "waits for 2 subscribers")
@@ -358,7 +358,7 @@ class Feeds(Bench):
         self.ends(other, 0)
         self.stop(pubd)
 
-    def test_quiet_topics_and_feeds_that_wait_are_not_stale(self):
+    def test_quiet_topics_and_waiting_feeds_are_not_stale(self):
         """Orders every 10 ms for four times the stale bound, and no trade; a feed that waits."""
         path = self.file("quiet.bin", b"".join(
             add(i, time_ns=OPEN_NS + i * 10**7) for i in range(1, 401)))
@@ -381,7 +381,7 @@ topics:
             self.assertNotIn("stale", cat.err.read_text())
         self.stop(pubd)
 
-    def test_what_is_before_from_comes_at_once_and_the_rest_at_its_pace(self):
+    def test_messages_before_from_are_unpaced_and_later_ones_paced(self):
         """A factor of 1000 makes three seconds of every hour; half a day before is not waited for."""
         path = self.file("day.bin", b"".join(
             add(i, time_ns=time_s * 10**9) for i, time_s in enumerate((1, 20000, 39599, 39600, 43200), 1)))
@@ -407,7 +407,7 @@ topics:
                 re.search(r"^Cpus_allowed_list:\s(.*)", status, re.M).group(1)
         return found
 
-    def test_a_feeds_thread_stays_on_its_processor(self):
+    def test_thread_of_a_feed_stays_on_its_processor(self):
         cpu = max(os.sched_getaffinity(0))
         path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
         for more, expected in ((f", cpu: {cpu}", {str(cpu)}), ("", set())):
@@ -418,7 +418,7 @@ topics:
             self.assertEqual(found["feed"], expected.pop() if expected else others)
             self.stop(pubd)
 
-    def test_the_control_thread_and_the_memory_are_where_the_settings_say(self):
+    def test_control_thread_and_memory_follow_the_settings(self):
         cpu = max(os.sched_getaffinity(0))
         nodes = pathlib.Path("/sys/devices/system/node/has_memory")
         path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
@@ -436,14 +436,14 @@ topics:
             self.ends(pubd, 1)
             self.assertIn(words, pubd.err.read_text())
 
-    def test_a_paced_feed_is_stopped_while_it_waits(self):
+    def test_paced_feed_can_be_stopped_while_it_waits(self):
         path = self.file("slow.bin", add(1) + message(b"D", struct.pack(">Q", 1), 50000 * 10**9))
         pubd = self.pubd(settings(itch(path, ", speed: realtime"), ["quote"]))
         cat = self.cat("nasdaq.quote", "--count", "1")
         self.assertEqual(len(self.ends(cat, 0).splitlines()), 2)
         self.stop(pubd)
 
-    def test_the_synthetic_feed_equals_the_file_of_the_same_seed(self):
+    def test_synthetic_feed_equals_the_file_of_the_same_seed(self):
         path = self.synth("--seed", 5, "--symbols", 100, "--messages", 20000)
         feed = ("type: synthetic, seed: 5, symbols: 100, messages: 20000, date: 2019-12-30, "
                 "at_end: exit, start: { subscribers: 1 }")
@@ -461,7 +461,7 @@ class Daemon(Bench):
         return settings("type: synthetic, messages: 5000, symbols: 10, date: 2024-01-02", ["quote"],
                         bus=bus)
 
-    def test_a_second_pubd_on_one_address_says_so_and_exits_1(self):
+    def test_second_pubd_on_an_address_reports_it_and_exits_1(self):
         first = self.pubd(self.quiet())
         second = self.pubd(self.quiet(), "second.yaml", None)
         self.ends(second, 1)
@@ -473,7 +473,7 @@ class Daemon(Bench):
                          rf"error address shm:b: another process \(pid {first.pid}\) listens there")
         self.stop(first)
 
-    def test_the_bus_comes_before_its_feeds_in_the_log(self):
+    def test_log_names_the_bus_before_its_feeds(self):
         feeds = [f"f{i}" for i in range(32)]
         listed = "".join(f"  - {{ name: {name}, type: synthetic, messages: 600 }}\n" for name in feeds)
         topics = "".join(f"  - {{ name: {name}, feed: {name}, select: quote, schema: quote, slots: 64, instruments: 16 }}\n"
@@ -485,7 +485,7 @@ class Daemon(Bench):
         self.assertEqual((lines[:2], lines.count("bus")), (["makes", "bus"], 1))
         self.stop(pubd)
 
-    def test_whoever_asks_during_the_start_is_answered_when_all_topics_are_there(self):
+    def test_client_during_the_start_is_answered_with_all_topics(self):
         topics = "".join(f"  - {{ name: t{i}, feed: f, select: quote, schema: quote, slots: 8192 }}\n"
                          for i in range(200))
         path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
@@ -502,7 +502,7 @@ topics:
         self.assertEqual(len(self.ends(asked[1], 0).splitlines()), 1)
         self.stop(pubd)
 
-    def test_an_end_that_is_asked_for_during_the_start_begins_nothing(self):
+    def test_sigterm_during_the_start_begins_no_feed(self):
         pending = ("import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); "
                    "os.kill(os.getpid(), signal.SIGTERM); os.execv(sys.argv[1], sys.argv[1:])")
         self.prefix = [sys.executable, "-c", pending]
@@ -513,7 +513,7 @@ topics:
         self.assertEqual(words.count("\n"), 2, words)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
-    def test_a_second_sigterm_waits_for_no_subscriber(self):
+    def test_second_sigterm_waits_for_no_subscriber(self):
         feed = "type: synthetic, symbols: 10, rate: 20000, speed: realtime, date: 2024-01-02"
         pubd = self.pubd(settings(feed, ["quote"], bus=", exit_wait_ms: 600000"))
         cat = self.cat("nasdaq.quote")
@@ -526,7 +526,7 @@ topics:
         self.assertRegex(pubd.err.read_text(), r"; waits for no subscriber\n.*had not read to the end")
         cat.send_signal(signal.SIGCONT)
 
-    def test_an_output_that_is_closed_is_an_error(self):
+    def test_closed_standard_output_is_an_error(self):
         path = self.file("pubd.yaml", self.quiet())
         self.prefix = ["sh", "-c", 'exec "$0" "$@" >&-']
         for arguments in (("--print-effective", path), ("--version",), ("--help",)):
@@ -534,7 +534,7 @@ topics:
             self.ends(pubd, 1)
             self.assertIn("pubd: standard output: Bad file descriptor", pubd.err.read_text())
 
-    def test_sigterm_ends_topics_and_readers_read_to_their_end(self):
+    def test_sigterm_ends_topics_and_readers_reach_their_end(self):
         feed = "type: synthetic, symbols: 10, rate: 100000, speed: realtime, date: 2024-01-02"
         pubd = self.pubd(settings(feed, ["quote"]))
         cat = self.cat("nasdaq.quote", "--until-end")
@@ -543,7 +543,7 @@ topics:
         self.ends(cat, 0)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
-    def test_sighup_opens_the_log_anew(self):
+    def test_sighup_opens_the_log_again(self):
         log = self.folder / "pubd.log"
         text = self.quiet() + f"log: {{ file: {log} }}\n"
         pubd = self.begin(PUBD, self.file("pubd.yaml", text))
@@ -553,7 +553,7 @@ topics:
         self.until(lambda: log.exists() and "log opened anew" in log.read_text(), "a new log", pubd)
         self.stop(pubd)
 
-    def test_a_killed_pubd_leaves_nothing_to_remove_and_its_successor_is_found(self):
+    def test_killed_pubd_leaves_no_files_and_is_succeeded(self):
         feed = "type: synthetic, symbols: 10, rate: 20000, speed: realtime, date: 2024-01-02"
         first = self.pubd(settings(feed, ["quote"]))
         cat = self.cat("nasdaq.quote", form="json", start="newest")
@@ -568,7 +568,7 @@ topics:
         self.assertNotEqual(events[0]["epoch"], events[0]["old_epoch"])
         self.stop(second)
 
-    def test_a_reader_whose_place_was_taken_is_told_why_it_stays_stale(self):
+    def test_reader_of_a_replaced_bus_logs_why_it_stays_stale(self):
         feed = "type: synthetic, symbols: 10, rate: 20000, speed: realtime, date: 2024-01-02"
         first = self.pubd(settings(feed, ["quote"]))
         cat = self.cat("nasdaq.quote", form="json", start="newest")
@@ -592,7 +592,7 @@ topics:
         cat.kill()
         self.stop(second)
 
-    def test_closed_standard_descriptors_are_not_mistaken_for_its_own(self):
+    def test_closed_standard_descriptors_are_not_reused_for_output(self):
         self.prefix = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-']
         pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
         self.prefix = []
@@ -602,7 +602,7 @@ topics:
             self.assertEqual(os.readlink(f"/proc/{pubd.pid}/fd/{number}"), "/dev/null")
         self.stop(pubd)
 
-    def test_nobody_there_is_status_4_and_an_unknown_topic_3(self):
+    def test_no_publisher_is_status_4_and_unknown_topic_3(self):
         cat = self.begin(TICKBUS, "cat", "shm:b", "nasdaq.quote")
         self.ends(cat, 4)
         self.assertIn("nobody listens", cat.err.read_text())
@@ -618,7 +618,7 @@ topics:
         limit = ["prlimit", f"--memlock={8 << 20}"]
         self.prefix = [*limit, "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
-    def test_a_user_without_permission_is_refused_with_status_3(self):
+    def test_user_without_permission_is_refused_with_status_3(self):
         self.need_root()
         pubd = self.pubd(self.quiet())
         self.as_user("65534")
@@ -635,7 +635,7 @@ topics:
         self.prefix = []
         self.stop(pubd)
 
-    def test_an_ordinary_user_with_8_mib_of_lockable_memory_runs_everything(self):
+    def test_user_with_8_mib_lockable_memory_runs_everything(self):
         if os.geteuid() == 0:
             self.need_root()
             os.chown(self.folder, 65534, 65534)
@@ -652,7 +652,7 @@ topics:
         self.ends(self.begin(TICKBUS, "stat", "shm:b"), 0)
         self.stop(pubd)
 
-    def test_settings_that_are_wrong_are_status_2_with_all_that_is_wrong(self):
+    def test_wrong_settings_are_status_2_with_every_mistake(self):
         pubd = self.pubd("bus: {}\nfeds: []\n", expect=None)
         self.ends(pubd, 2)
         self.assertRegex(pubd.err.read_text(), r"pubd\.yaml:1:6: bus\.name: found nothing")
@@ -662,7 +662,7 @@ topics:
             self.ends(self.begin(PUBD, *arguments), 2)
         self.ends(self.begin(PUBD, "--help"), 0)
 
-    def test_who_shows_a_ticket_reads_the_topics_of_its_realm(self):
+    def test_client_with_a_ticket_reads_topics_of_its_realm(self):
         ticket = self.file("desk.ticket", "0123456789abcdef" * 4 + "\n")
         ticket.chmod(0o600)
         realms = "realms: [ { name: desk, ticket_file: desk.ticket, topics: [ nasdaq.quote ] } ]\n"
@@ -676,14 +676,14 @@ topics:
         ticket.chmod(0o644)
         self.ends(self.begin(PUBD, "--check", self.folder / "pubd.yaml"), 2)
 
-    def test_effective_settings_read_back_to_the_same(self):
+    def test_effective_settings_read_back_unchanged(self):
         path = self.file("pubd.yaml", self.quiet())
         once = self.ends(self.begin(PUBD, "--print-effective", path), 0)
         twice = self.ends(self.begin(PUBD, "--print-effective", self.file("2.yaml", once)), 0)
         self.assertEqual(once, twice)
         self.ends(self.begin(PUBD, "--check", path), 0)
 
-    def test_what_is_not_built_is_a_plain_error(self):
+    def test_feature_left_out_of_the_build_is_a_plain_error(self):
         for line, words in ((', listen: [ "rdma:10.0.0.1" ]', r'found "rdma:10\.0\.0\.1", expected'),
                             (', hop_limit: 3', "hop_limit: found an unknown key")):
             pubd = self.pubd(self.quiet(line), expect=None)
@@ -693,7 +693,7 @@ topics:
         self.ends(cat, 2)
         self.assertIn("expected shm:NAME or rdma:HOST:PORT", cat.err.read_text())
 
-    def test_an_rdma_address_that_no_device_has_is_a_plain_error(self):
+    def test_rdma_address_without_a_device_is_a_plain_error(self):
         pubd = self.pubd(self.quiet(', listen: [ "shm:", "rdma:192.0.2.1:7471" ]'), expect=None)
         self.ends(pubd, 1)
         self.assertIn("address rdma:192.0.2.1:7471", pubd.err.read_text())
@@ -740,7 +740,7 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
     def rows(self, *more):
         return self.ends(self.cat("t", "--until-end", *more), 0).splitlines()
 
-    def test_own_fields_scales_and_the_feeds_sequence(self):
+    def test_own_schema_sets_fields_scales_and_feed_sequence(self):
         pubd = self.publish(OWN.format(version=1, type="decimal64(4)", more=""))
         rows = self.rows()
         self.assertEqual(rows[0], "sequence,time_ns,instrument,kind,source_time,bid_price,ask_price,"
@@ -749,7 +749,7 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
                          [["1.234500", "0.0000", "1"], ["1.234500", "2.0000", "2"]])
         self.stop(pubd)
 
-    def test_own_groups_pick_levels_and_members(self):
+    def test_own_schema_groups_pick_levels_and_members(self):
         pubd = self.publish(LEVELS, "depth10")
         rows = self.rows()
         self.assertEqual(rows[0].split(",")[4:7], ["bids[0].price", "bids[0].orders",
@@ -757,13 +757,13 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
         self.assertEqual(rows[1].split(",")[4:], ["1.2345", "1", "100"] + ["0.0000", "0", "0"] * 2)
         self.stop(pubd)
 
-    def test_an_appended_field_keeps_an_older_reader_reading(self):
+    def test_appended_field_keeps_an_older_reader_working(self):
         old = self.file("old.yaml", OWN.format(version=1, type="decimal64(4)", more=""))
         pubd = self.publish(OWN.format(version=2, type="decimal64(4)", more=APPENDED))
         self.assertEqual(len(self.rows("--schema", old)), 3)
         self.stop(pubd)
 
-    def test_any_other_change_is_refused_at_join_and_both_sides_are_named(self):
+    def test_any_other_change_is_refused_at_join_naming_both_sides(self):
         for version, kind, more, words in (
                 (2, "decimal64(5)", "", r"wide.*ask_price.*decimal64"),
                 (2, "i64", "", r"wide.*ask_price.*i64"),
@@ -775,7 +775,7 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
             self.assertRegex(cat.err.read_text(), words)
             self.stop(pubd)
 
-    def test_a_schema_that_does_not_fit_is_refused_before_anything_runs(self):
+    def test_unfit_schema_is_refused_before_anything_runs(self):
         self.file("own.yaml", OWN.format(version=1, type="u64", more=""))
         path = self.file("day.bin", add(1))
         pubd = self.pubd(f"""bus: {{ name: b }}
@@ -788,7 +788,7 @@ topics: [ {{ name: t, feed: f, select: quote, schema: wide }} ]
                                                r"does not fit select quote: field ask_price: found "
                                                r"u64")
 
-    def test_a_user_or_group_that_is_not_there_is_told_with_its_place(self):
+    def test_unknown_user_or_group_is_reported_with_its_line(self):
         for options in ((), ("--check",)):
             path = self.file("day.bin", add(1))
             settings_file = self.file("pubd.yaml", f"""bus:

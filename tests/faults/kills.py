@@ -24,7 +24,7 @@ class Publisher(Scene):
         self.assertLess(stale["ms"] - since_ms, REPORTED_MS + 2 * max(late_ms, 0), stale)
         return stale
 
-    def test_killed_100_times_each_is_reported_and_each_successor_is_found(self):
+    def test_each_of_100_kills_is_reported_and_succeeded(self):
         chance = seed()
         text = settings(synthetic(), bus=", stale_ms: 100", more="slots: 1024, instruments: 64")
         controls = [self.control(how="wait"), self.control(how="spin")]
@@ -57,7 +57,7 @@ class Publisher(Scene):
             control.ends(0)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
-    def test_stopped_at_any_moment_is_stale_then_live_and_nothing_is_lost(self):
+    def test_publisher_stopped_at_any_moment_is_stale_then_live(self):
         chance = seed()
         pubd = self.pubd(settings(synthetic(", rate: 1000, speed: realtime"), bus=f", stale_ms: {REPORTED_MS}",
                                   more="slots: 65536, instruments: 64"))
@@ -85,7 +85,7 @@ class Publisher(Scene):
 
 
 class Subscriber(Scene):
-    def test_killed_at_any_moment_is_freed_with_all_it_held(self):
+    def test_subscriber_killed_at_any_moment_is_freed(self):
         chance = seed()
         pubd = self.pubd(settings(synthetic(", rate: 1000, speed: realtime"), topics=("t", "u"),
                                   more="slots: 65536, instruments: 64"))
@@ -112,7 +112,7 @@ class Subscriber(Scene):
         pubd.stop()
         other.ends(0)
 
-    def test_stopped_is_not_waited_for_and_told_its_exact_gap(self):
+    def test_stopped_subscriber_gets_its_exact_gap(self):
         pubd = self.pubd(settings(
             synthetic(", rate: 8000, speed: realtime, start: { subscribers: 3 }"),
             more="slots: 16384, instruments: 64"))

@@ -38,7 +38,7 @@ class Joins(Scene):
             peer.close()
         self.until(lambda: self.counters()["joins"] == 0, "no join left")
 
-    def test_ten_thousand_joins_and_leaves_leave_nothing(self):
+    def test_ten_thousand_joins_and_leaves_keep_no_resource(self):
         pubd = self.pubd(settings(FEED))
         self.rounds(CONNECTIONS // 10)
         before = self.descriptors(pubd), pubd.memory_kb()
@@ -82,7 +82,7 @@ class Valgrind(Scene):
         left = re.findall(r"(Open .*)\n==\d+==(?! +<inherited from parent>)", words)
         self.assertEqual(left, [], words)
 
-    def test_start_serve_reopen_end(self):
+    def test_daemon_with_log_reopened_has_no_error_and_no_leak(self):
         self.begin_life(FEED, ("t", "u"))
         control = self.control("u")
         control.reads_on(100)
@@ -97,7 +97,7 @@ class Valgrind(Scene):
         self.end_life()
         control.ends(0)
 
-    def test_a_feed_that_begins_again_and_again(self):
+    def test_feed_that_restarts_has_no_error_and_no_leak(self):
         self.begin_life(synthetic(", messages: 2000, at_end: restart"))
         control = self.control()
         control.sees("restart", 3)

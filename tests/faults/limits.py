@@ -47,7 +47,7 @@ class Limited(Scene):
 
 
 class Descriptors(Limited):
-    def test_too_few_to_begin_is_an_error_in_words(self):
+    def test_too_few_descriptors_at_start_is_an_error(self):
         errors = 0
         for limit in range(4, 60):
             status, words = self.outcome(f"--nofile={limit}")
@@ -63,7 +63,7 @@ class Descriptors(Limited):
             self.fail("never enough")
         self.assertGreater(errors, 5)
 
-    def test_none_left_for_further_subscribers_is_told_to_them_and_logged_once_each(self):
+    def test_subscriber_beyond_the_limit_is_refused_and_logged_once(self):
         pubd = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"),
                          prefix=["prlimit", "--nofile=40"])
         other = self.control()
@@ -94,7 +94,7 @@ class Descriptors(Limited):
         """The limit of a pubd that runs: its user may set it."""
         subprocess.run([*self.nobody, "prlimit", f"--pid={pubd.pid}", f"--nofile={most}:"], check=True)
 
-    def test_a_reader_of_one_topic_outlives_a_publisher_that_has_none_for_its_join(self):
+    def test_reader_survives_a_join_refused_for_lack_of_descriptors(self):
         first = self.pubd(settings(FEED))
         cat = self.begin(TICKBUS, "cat", "shm:b", "t", "--format=json")
         self.until(lambda: '"event":"appeared"' in cat.out.read_text(), "appeared", cat)
@@ -115,7 +115,7 @@ class Descriptors(Limited):
         cat.stop()
         second.stop()
 
-    def test_too_many_on_their_way_to_who_does_not_read_are_told_by_name(self):
+    def test_too_many_undelivered_descriptors_drop_the_peer(self):
         pubd = self.pubd(settings(FEED), prefix=["prlimit", "--nofile=100"])
         greedy = [self.peer() for _ in range(10)]
         for peer in greedy:
@@ -144,11 +144,11 @@ class Memory(Limited):
         if SANITIZED:
             self.skipTest("the address sanitizer takes more address space than any limit leaves")
 
-    def test_too_little_for_a_topic_is_an_error_that_names_the_bytes(self):
+    def test_too_little_memory_for_a_topic_is_an_error_with_bytes(self):
         words = self.refused(settings(FEED, more=self.BIG), prefix=["prlimit", f"--as={60 << 20}"])
         self.assertRegex(words, r"error topic t: memory t: [0-9]{8} bytes cannot be had: ")
 
-    def test_too_little_for_a_subscriber_is_its_error_alone(self):
+    def test_too_little_memory_for_a_subscriber_harms_no_other(self):
         pubd = self.pubd(settings(FEED, more=self.BIG))
         other = self.control()
         other.reads_on()
@@ -160,7 +160,7 @@ class Memory(Limited):
         other.ends(0)
         self.assertEqual(other.events("sum")[-1]["lost"], 0)
 
-    def test_any_limit_of_address_space_is_an_error_or_enough(self):
+    def test_any_address_space_limit_suffices_or_is_an_error(self):
         errors = 0
         for limit in range(8 << 20, 400 << 20, 3 << 20):
             status, words = self.outcome(f"--as={limit}")
@@ -176,7 +176,7 @@ class Memory(Limited):
 
 
 class Locked(Limited):
-    def test_a_limit_of_locked_memory_is_one_warning_with_the_remedy_and_all_goes_on(self):
+    def test_locked_memory_limit_is_one_warning_with_remedy(self):
         if SANITIZED:
             self.skipTest("the address sanitizer makes nothing of a wish to lock memory")
         pubd = self.pubd(settings(FEED, topics=("t", "u")), prefix=["prlimit", "--memlock=65536"])
@@ -205,7 +205,7 @@ class Disk(Limited):
         self.complain(5)
         control.reads_on(100)
 
-    def test_a_device_that_is_always_full(self):
+    def test_log_on_a_full_device_stops_no_reader(self):
         pubd = self.begin(PUBD, self.file("pubd.yaml",
                                           settings(FEED, log="log: { file: /dev/full }")))
         control = self.control()
@@ -219,7 +219,7 @@ class Disk(Limited):
     def may_grow_to(self, pubd, size):
         subprocess.run([*self.nobody, "prlimit", f"--pid={pubd.pid}", f"--fsize={size}:"], check=True)
 
-    def test_a_file_that_may_not_grow_and_then_may(self):
+    def test_log_at_its_size_limit_reports_lost_lines_later(self):
         log = self.folder / "log"
         pubd = self.begin(PUBD, self.file("pubd.yaml",
                                           settings(FEED, log=f"log: {{ file: {log} }}")))
@@ -237,7 +237,7 @@ class Disk(Limited):
         pubd.stop()
         control.ends(0)
 
-    def test_a_file_system_without_room_and_then_with(self):
+    def test_log_on_a_full_file_system_reports_lost_lines_later(self):
         place = self.folder / "full"
         place.mkdir()
         alone = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
@@ -271,7 +271,7 @@ class Disk(Limited):
         pubd.stop()
         control.ends(0)
 
-    def test_a_standard_error_that_nobody_reads(self):
+    def test_unread_standard_error_reports_lost_lines_later(self):
         reading, writing = os.pipe()
         pubd = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)),
                           prefix=["sh", "-c", f'exec "$0" "$@" 2>&{writing}'], pass_fds=[writing])
@@ -290,14 +290,14 @@ class Disk(Limited):
         control.ends(0)
         os.close(reading)
 
-    def test_memory_that_may_not_be_so_large_a_file_is_an_error(self):
+    def test_file_size_limit_below_a_topic_is_an_error(self):
         words = self.refused(settings(FEED), prefix=["prlimit", "--fsize=65536"])
         self.assertRegex(words, r"error topic t: memory t: [0-9]+ bytes cannot be had: File too large "
                                 r"\(see ulimit -f\)")
 
 
 class Place(Limited):
-    def test_a_folder_that_cannot_be_written_is_an_error_with_the_remedy(self):
+    def test_unwritable_runtime_folder_is_an_error_with_remedy(self):
         place = self.folder / "closed"
         place.mkdir(0o555)
         self.env["TICKBUS_RUNTIME_DIR"] = str(place)
@@ -305,7 +305,7 @@ class Place(Limited):
         self.assertRegex(words, r"error address shm:b: no socket can be made in \S+: Permission "
                                 r"denied; set TICKBUS_RUNTIME_DIR to a folder of yours")
 
-    def test_a_folder_that_is_not_there(self):
+    def test_missing_runtime_folder_is_an_error(self):
         self.env["TICKBUS_RUNTIME_DIR"] = str(self.folder / "nowhere")
         self.assertRegex(self.refused(settings(FEED)), "error address shm:b: no socket can be made "
                                                        "in .*nowhere: No such file")
@@ -354,13 +354,13 @@ class File(Limited):
         self.assertIn("read 40000 messages, to the end", words)
         return total
 
-    def test_removed_is_read_to_its_end_all_the_same(self):
+    def test_removed_file_is_read_to_its_end(self):
         expected = self.whole()
         words, total, status = self.run_feed(self.day.unlink)
         self.assertIn("read 40000 messages, to the end", words)
         self.assertEqual((total, status), (expected, 0))
 
-    def test_replaced_by_another_the_one_that_was_opened_is_read(self):
+    def test_replaced_file_is_read_as_it_was_opened(self):
         expected = self.whole()
         other = self.synth("other.bin", 6)
         words, total, status = self.run_feed(lambda: other.rename(self.day))
@@ -371,7 +371,7 @@ class File(Limited):
         with open(self.day, "r+b") as file:
             file.truncate(size)
 
-    def test_truncated_is_an_error_that_names_the_place_after_all_before_it(self):
+    def test_truncated_file_is_an_error_after_all_records_before_it(self):
         whole = self.day.read_bytes()
         ends = [0]
         while ends[-1] < len(whole):
@@ -385,7 +385,7 @@ class File(Limited):
             self.assertRegex(words, rf"error feed f: .*day\.bin: .*expected {len(whole)}")
             self.assertTrue(0 < total < expected)
 
-    def test_truncated_in_the_middle_of_compressed_data_is_the_same(self):
+    def test_truncated_compressed_file_is_an_error(self):
         expected = self.whole()
         for packed in (gzip.compress(self.day.read_bytes()), self.synth("day.zst", 5).read_bytes()):
             self.day.write_bytes(packed)
@@ -396,7 +396,7 @@ class File(Limited):
             self.assertRegex(words, rf"error feed f: .*day\.bin: .*expected {len(packed)}")
             self.assertTrue(0 < total < expected)
 
-    def test_overwritten_in_place_is_counted_or_an_error_and_nothing_worse(self):
+    def test_file_overwritten_in_place_is_an_error(self):
         def overwrite():
             with open(self.day, "r+b") as file:
                 file.seek(200000)
@@ -406,7 +406,7 @@ class File(Limited):
         self.assertRegex(words, r"error feed f: .*day\.bin: offset [0-9]+ of the uncompressed stream")
         self.assertGreater(total, 0)
 
-    def test_gone_when_it_is_to_be_read_again_is_an_error(self):
+    def test_file_gone_before_a_restart_is_an_error(self):
         words, _, status = self.run_feed(self.day.unlink,
                                          self.text.replace("date:", "at_end: restart, date:"))
         self.assertEqual(status, 1)

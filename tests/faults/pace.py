@@ -95,12 +95,12 @@ class Instructions(Counted):
         self.assertGreater(count, 50 * RECORDS)
         return count
 
-    def test_not_one_more_for_subscribers_running_or_stopped(self):
+    def test_spinning_and_stopped_subscribers_cost_no_instruction(self):
         alone = self.count([])
         self.assertEqual(self.count([("spin", True)]), alone)
         self.assertEqual(self.count([("spin", True), ("spin", False), ("spin", False)]), alone)
 
-    def test_those_that_were_stopped_in_their_sleep_cost_what_a_wake_costs(self):
+    def test_subscribers_stopped_in_their_sleep_cost_at_most_a_wake(self):
         alone = self.count([])
         more = self.count([("wait", True), ("wait", True)]) - alone
         self.assertGreater(more, 0)
@@ -113,7 +113,7 @@ class Wakes(Counted):
         topic = self.counters("topic")
         return topic["flushes"], topic["signals"], self.counters()["wakes"]
 
-    def test_two_that_were_stopped_in_their_sleep_cost_exactly_one_wake(self):
+    def test_two_subscribers_stopped_in_their_sleep_cost_one_wake(self):
         process = self.counted(RECORDS, SLEEPS + 2)  # it ends with its last round
         self.publish(process)  # what is reserved with the first record is a flush of its own
         controls = [self.join("wait") for _ in range(2)]
@@ -151,7 +151,7 @@ class Measured(Counted):
         took = self.publish(process)
         return took, *map(self.reads, others, ends)
 
-    def test_pace_of_the_publisher_and_of_the_others(self):
+    def test_stopped_subscriber_slows_no_other(self):
         if not MEASURE:
             self.skipTest("a measurement: on demand, --measure, on a quiet machine")
         chance = seed()

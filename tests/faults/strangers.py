@@ -63,7 +63,7 @@ class Strangers(Scene):
         self.assertLessEqual(len(words.splitlines()), 500 + 10)
         self.nobody_is_harmed()
 
-    def test_more_lines_than_anyone_reads_are_counted_and_not_written(self):
+    def test_log_lines_beyond_the_rate_are_counted_not_written(self):
         sent = 0
         while "more lines" not in self.bus.words():
             self.bus.signal(signal.SIGSTOP)  # so that they come at once
@@ -79,7 +79,7 @@ class Strangers(Scene):
                    sum(map(int, more.findall(self.bus.words()))) == sent, "all counted", self.bus)
         self.nobody_is_harmed()
 
-    def test_a_hello_with_any_field_wrong_is_refused_in_words(self):
+    def test_hello_with_any_wrong_field_is_refused_with_reason(self):
         for how, expected in (({"magic": 1}, "is not from a tickbus"),
                               ({"low": 2, "high": 9}, "no common version: the subscriber speaks 2 "
                                                       "to 9, the publisher 1 to 1"),
@@ -98,7 +98,7 @@ class Strangers(Scene):
         peer.close()
         self.nobody_is_harmed()
 
-    def test_half_messages_and_huge_lengths_drop_the_peer_with_a_reason(self):
+    def test_cut_messages_and_huge_lengths_drop_the_peer(self):
         whole = [wire.catalogue(), wire.request(wire.SCHEMA, struct.pack("<II", 1, 0)),
                  wire.request(wire.JOIN, struct.pack("<IQ", 1, 5)),
                  wire.request(wire.ARM, struct.pack("<IQQ", 1, 5, 9))]
@@ -120,7 +120,7 @@ class Strangers(Scene):
         self.assertRegex(self.bus.words(), "was dropped: control message of [0-9]+ bytes: ")
         self.nobody_is_harmed()
 
-    def test_numbers_that_name_nothing_are_refused_and_the_connection_goes_on(self):
+    def test_unknown_ids_are_refused_and_the_connection_stays(self):
         peer = self.peer()
         peer.greet()
         epoch, topic = peer.first_topic()
@@ -135,7 +135,7 @@ class Strangers(Scene):
         peer.close()
         self.nobody_is_harmed()
 
-    def test_replays_join_once_and_a_second_hello_drops(self):
+    def test_replayed_joins_count_once_and_a_second_hello_drops(self):
         peer = self.peer()
         peer.greet()
         epoch, topic = peer.first_topic()
@@ -154,7 +154,7 @@ class Strangers(Scene):
         peer.close()
         self.nobody_is_harmed()
 
-    def test_descriptors_that_nobody_asked_for_are_closed(self):
+    def test_descriptors_sent_by_a_peer_are_closed(self):
         given = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
         for count in (1, 4, 20):
             for _ in range(20):
@@ -168,7 +168,7 @@ class Strangers(Scene):
             os.close(descriptor)
         self.nobody_is_harmed()
 
-    def test_a_socket_whose_close_would_wait_is_not_waited_for(self):
+    def test_close_of_a_lingering_socket_does_not_block(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             stuck = socket.create_connection(server.getsockname())
             other, _ = server.accept()
@@ -194,7 +194,7 @@ class Strangers(Scene):
         self.nobody_is_harmed()
         other.close()
 
-    def test_who_says_nothing_is_refused_in_time(self):
+    def test_silent_peer_is_refused_after_the_timeout(self):
         peers = [self.peer() for _ in range(20)]
         for peer in peers:
             self.assertIn("it connected and said nothing", peer.refusal())
@@ -202,7 +202,7 @@ class Strangers(Scene):
         self.assertEqual(self.counters()["refused"], len(peers))
         self.nobody_is_harmed()
 
-    def test_a_thousand_connections_at_once(self):
+    def test_a_thousand_connections_at_once_are_bounded(self):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most < 2000:
             self.skipTest(f"the hard limit of descriptors is {most}, expected 2000 or more")
@@ -232,7 +232,7 @@ class Strangers(Scene):
             peer.close()
         self.nobody_is_harmed(more_kb=1024)
 
-    def test_who_never_reads_its_answers_is_dropped_and_costs_nothing(self):
+    def test_peer_that_never_reads_its_answers_is_dropped(self):
         for message in (wire.catalogue(), wire.request(wire.SCHEMA, struct.pack("<II", 1, 0))):
             peer = self.peer()
             peer.greet()
@@ -251,7 +251,7 @@ class Sleepers(Scene):
         topic = self.counters("topic")
         return topic["signals"], topic["flushes"]
 
-    def test_a_full_queue_is_not_woken_at_every_flush(self):
+    def test_sleeper_with_a_full_queue_is_not_woken_at_every_flush(self):
         bus = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"))
         other = self.control(how="spin")  # it never sleeps
         other.reads_on()
