@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a subscriber is told of a topic, over each fabric alike: built once per fabric, with SCHEME.
- */
+/* What a subscriber receives of a topic: records, gaps, restarts, the end. Built once per fabric,
+ * with SCHEME. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static struct notes notes;
 static void enter(void)
 {
 	if (!scene_has(SCHEME))
-		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
+		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
 	bytewise_add(scene_seed());
 	multicast_add();
@@ -130,8 +130,7 @@ Test(stream, lapped_reader_gets_exact_gap)
 	tb_subscriber_close(subscriber);
 }
 
-/* The proof by the progress line: the same stream, the same gaps, and over a network a look at the
- * line for each batch. */
+/* A strict subscription reads the progress line after each batch, and delivers the same stream. */
 Test(stream, strict_subscription_gets_same_records_and_gaps)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
@@ -213,7 +212,7 @@ Test(stream, sequence_start_begins_there_or_reports_a_gap)
 	tb_subscriber_close(subscriber);
 }
 
-/* What a schema or a start is worth is found out before the publisher counts anything. */
+/* Schema and start are checked before the publisher counts a join. */
 Test(stream, topic_with_another_schema_is_refused_before_join)
 {
 	struct tb_schema *another = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
@@ -254,7 +253,7 @@ Test(stream, undefined_kind_is_not_published)
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	const uint64_t word = 1;
 	struct tb_update update = { .size = sizeof(update), .length = 8, .data = &word };
-	char words[128];
+	char expected[128];
 
 	cr_assert_eq(tb_instrument(topic, "A"), 0);
 	for (unsigned int kind = 0; kind < 256; kind++) {
@@ -262,10 +261,10 @@ Test(stream, undefined_kind_is_not_published)
 
 		update.kind = (uint8_t)kind;
 		cr_expect_eq(tb_publish(topic, &update), known ? 0 : -EINVAL, "kind %u", kind);
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "topic t: found kind %u, expected 1 to 6, or 128 to 255", kind);
 		if (!known)
-			cr_expect_str_eq(tb_error(), words);
+			cr_expect_str_eq(tb_error(), expected);
 	}
 }
 
@@ -325,7 +324,7 @@ Test(stream, restarted_topic_is_read_to_old_end_then_from_new_start)
 	tb_subscriber_close(subscriber);
 }
 
-/* Nothing is reserved behind the last record of an epoch that was left, and none is held back. */
+/* An epoch that ended has no reserved slots behind its last record, and holds no record back. */
 Test(stream, previous_epoch_loses_only_overwritten_records)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, TB_TOPIC_MANUAL_FLUSH);
@@ -361,8 +360,8 @@ Test(stream, successor_of_closed_publisher_is_read_after_a_restart)
 	cr_assert(scene_poll_until(subscriber, &notes.last, 3));
 	tb_publisher_close(publisher);
 	publisher = NULL;
-	/* Who reads through a mapping can still read the end; who needs the publisher for that
-	 * cannot. */
+	/* A mapping outlives the publisher, so the end can still be read; over a network it cannot.
+	 */
 	if (strcmp(SCHEME, "shm") == 0)
 		cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
 	while (!notes.ended && !notes.stale && scene_now_ms() < until_ms)
@@ -379,7 +378,7 @@ Test(stream, successor_of_closed_publisher_is_read_after_a_restart)
 	tb_subscriber_close(subscriber);
 }
 
-/* A hundred thousand; or as many as can be made in a minute where a device is slow. */
+/* TICKBUS_TEST_RECORDS sets fewer records for a slow device. */
 Test(stream, records_through_small_ring_are_all_accounted_for)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
@@ -398,7 +397,7 @@ Test(stream, records_through_small_ring_are_all_accounted_for)
 	cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
 	cr_expect_eq(notes.records + notes.lost, total);
 	cr_expect_eq(notes.wrong, 0);
-	cr_expect_geq(notes.records, 1024 - 128); /* but for a step that was reserved once */
+	cr_expect_geq(notes.records, 1024 - 128); /* without the slots reserved in one step */
 	tb_subscriber_close(subscriber);
 }
 
@@ -452,12 +451,12 @@ Test(stream, handler_can_close_its_subscriber)
 	cr_expect_eq(result, -ECANCELED);
 }
 
-/* Two subscriptions of the same four topics; the first record after `armed` ends one of them. */
+/* Two subscriptions of the same four topics. The first record after `armed` ends one of them. */
 #define TOPICS 4
 
 static struct endings {
 	struct tb_subscription *subscriptions[2];
-	int ended; /* which one a handler is to end */
+	int ended; /* the subscription that a handler is to end */
 	bool armed, over;
 	uint64_t records[2], after;
 } endings;
@@ -503,13 +502,14 @@ static void end_in_handler(int ended, bool both)
 	cr_assert_eq(tb_subscribe(subscriber, "*", &first, &endings.subscriptions[0]), 0);
 	if (both)
 		cr_assert_eq(tb_subscribe(subscriber, "*", &second, &endings.subscriptions[1]), 0);
-	/* One by one, until all have some that are there at once. */
+	/* Record by record, until each topic has several left to deliver. */
 	for (uint64_t few = 8 * TOPICS; endings.records[0] + endings.records[1] < few;)
 		cr_assert_geq(tb_poll(subscriber, 1), 0);
 	endings.armed = true;
 	left = endings.records[!ended];
 	cr_assert(scene_poll_while(subscriber, &endings.over));
-	cr_expect_eq(endings.after, 0, "%" PRIu64 " records after its end", endings.after);
+	cr_expect_eq(endings.after, 0, "%" PRIu64 " records came after the subscription's end",
+		     endings.after);
 	if (both) {
 		cr_assert(scene_poll_until(subscriber, &endings.records[!ended], all));
 		cr_expect_lt(left, all);
@@ -590,7 +590,7 @@ Test(stream, subscription_ended_on_restart_leaves_the_topic)
 	cr_assert(joins_become(subscriber, 0));
 	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
 	cr_assert(scene_poll_while(subscriber, &notes.restarted), "%s", notes.text);
-	cr_expect(joins_become(subscriber, 0), "it is joined for nobody");
+	cr_expect(joins_become(subscriber, 0), "the topic is joined without a subscription");
 	tb_subscriber_close(subscriber);
 }
 
@@ -675,14 +675,14 @@ Test(stream, duplicate_listen_address_is_refused)
 						.name = "a",
 						.listen_count = 2 };
 	struct tb_publisher *other;
-	char words[128];
+	char expected[128];
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		options.listen = lists[i];
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "publisher options: listen[1]: found %s, which is at listen[0] already",
 			 lists[i][1]);
 		cr_expect_eq(tb_publisher_open(&other, &options), -EADDRINUSE);
-		cr_expect_str_eq(tb_error(), words);
+		cr_expect_str_eq(tb_error(), expected);
 	}
 }
