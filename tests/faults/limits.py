@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What runs out, and files that change under a feed: a clear error each, and nobody else harmed.
+"""Resources that run out, and files that change under a feed: a clear error, and no harm to others.
 
     limits.py PUBD TICKBUS CONTROL [CASE...]
 """
@@ -22,45 +22,45 @@ FEED = synthetic(", rate: 5000, speed: realtime")
 
 
 class Limited(Scene):
-    """A pubd that has too little of something, or just enough; of a user who is nobody, since root is
-    held to few limits. Some are the user's, not the program's, so each run of this has one of its own."""
+    """A pubd with too little of a resource, or just enough. Root ignores most limits, so pubd runs as
+    another user. Some limits count per user, so each run of this test takes a user id of its own."""
 
     def setUp(self):
         super().setUp()
-        self.user, self.nobody = os.geteuid(), []
+        self.user, self.as_user = os.geteuid(), []
         if self.user == 0:
             self.need_root()
             self.user = 20000 + os.getpid() % 40000
             os.chown(self.folder, self.user, self.user)
-            self.nobody = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+            self.as_user = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
 
     def begin(self, *command, prefix=(), **more):
-        return super().begin(*command, prefix=[*prefix, *self.nobody], **more)
+        return super().begin(*command, prefix=[*prefix, *self.as_user], **more)
 
     def outcome(self, limit):
-        """Its exit status, if it is told to end when its bus is there, and its words: that a feed
-        cannot begin comes after that."""
+        """Exit status and messages of a pubd that gets SIGTERM once its bus is open. A feed that cannot
+        start fails only later."""
         pubd = self.begin(PUBD, self.file("pubd.yaml", settings(FEED)), prefix=["prlimit", limit])
-        self.until(lambda: pubd.began() or not pubd.running(), "a bus", pubd)
+        self.until(lambda: pubd.began() or not pubd.running(), "an open bus", pubd)
         pubd.signal(signal.SIGTERM)
-        return pubd.popen.wait(PATIENCE_S), pubd.words()
+        return pubd.popen.wait(PATIENCE_S), pubd.messages()
 
 
 class Descriptors(Limited):
     def test_too_few_descriptors_at_start_is_an_error(self):
         errors = 0
         for limit in range(4, 60):
-            status, words = self.outcome(f"--nofile={limit}")
+            status, log = self.outcome(f"--nofile={limit}")
             if status == 0:
                 break
-            if re.search("error while loading shared libraries", words):
-                continue  # not even the system's libraries
+            if re.search("error while loading shared libraries", log):
+                continue  # too few even for the system's libraries
             errors += 1
-            self.assertEqual(status, 1, words)
-            self.assertRegex(words, "descriptors|Too many open files")
-            self.assertNotRegex(words, r"error address \S+ Too many")  # which, is to be said
+            self.assertEqual(status, 1, log)
+            self.assertRegex(log, "descriptors|Too many open files")
+            self.assertNotRegex(log, r"error address \S+ Too many")  # the message must name the resource
         else:
-            self.fail("never enough")
+            self.fail("no limit was enough")
         self.assertGreater(errors, 5)
 
     def test_subscriber_beyond_the_limit_is_refused_and_logged_once(self):
@@ -78,11 +78,11 @@ class Descriptors(Limited):
                 refused.append((*struct.unpack_from("<I", frame[1]), frame[1][4:].decode()))
         self.assertGreater(len(refused), 20)
         self.assertEqual(set(refused), {(errno.EAGAIN, "the publisher has no descriptor left")})
-        self.assertEqual(pubd.words().count("no descriptor is left"), len(refused))
+        self.assertEqual(pubd.messages().count("no descriptor is left"), len(refused))
         other.reads_on(100)
         for peer in peers:
             peer.close()
-        late = self.control()  # they are given back
+        late = self.control()  # the descriptors are free again
         late.reads_on()
         pubd.stop()
         for control in (other, late):
@@ -91,8 +91,8 @@ class Descriptors(Limited):
         self.assertEqual(other.events("sum")[-1]["lost"], 0)
 
     def limit(self, pubd, most):
-        """The limit of a pubd that runs: its user may set it."""
-        subprocess.run([*self.nobody, "prlimit", f"--pid={pubd.pid}", f"--nofile={most}:"], check=True)
+        """Sets the limit of a running pubd, as its own user."""
+        subprocess.run([*self.as_user, "prlimit", f"--pid={pubd.pid}", f"--nofile={most}:"], check=True)
 
     def test_reader_survives_a_join_refused_for_lack_of_descriptors(self):
         first = self.pubd(settings(FEED))
@@ -103,7 +103,7 @@ class Descriptors(Limited):
         second = self.pubd(settings(FEED), "second.yaml")
         taken = {int(number) for number in os.listdir(f"/proc/{second.pid}/fd")}
         free = next(number for number in range(10000) if number not in taken)
-        self.limit(second, free + 1)  # its connection takes that one
+        self.limit(second, free + 1)  # the connection takes the last descriptor
         cat.signal(signal.SIGCONT)
         self.until(lambda: '"event":"refused"' in cat.out.read_text(), "refused", cat)
         self.assertRegex(cat.out.read_text(), rf'"code":{errno.EMFILE},"words":"topic t: at the '
@@ -129,7 +129,7 @@ class Descriptors(Limited):
                   r"read \(see ulimit -n\)")
         late = self.begin(TICKBUS, "topics", "shm:b")
         late.ends(1)
-        self.assertIn("too many descriptors are on their way", late.words())
+        self.assertIn("too many descriptors are on their way", late.messages())
         for peer in greedy:
             peer.close()
         self.control().reads_on()
@@ -145,8 +145,8 @@ class Memory(Limited):
             self.skipTest("the address sanitizer takes more address space than any limit leaves")
 
     def test_too_little_memory_for_a_topic_is_an_error_with_bytes(self):
-        words = self.refused(settings(FEED, more=self.BIG), prefix=["prlimit", f"--as={60 << 20}"])
-        self.assertRegex(words, r"error topic t: memory t: [0-9]{8} bytes cannot be had: ")
+        log = self.refused(settings(FEED, more=self.BIG), prefix=["prlimit", f"--as={60 << 20}"])
+        self.assertRegex(log, r"error topic t: memory t: [0-9]{8} bytes cannot be had: ")
 
     def test_too_little_memory_for_a_subscriber_harms_no_other(self):
         pubd = self.pubd(settings(FEED, more=self.BIG))
@@ -154,7 +154,7 @@ class Memory(Limited):
         other.reads_on()
         cat = self.begin(TICKBUS, "cat", "shm:b", "t", prefix=["prlimit", f"--as={60 << 20}"])
         cat.ends(1)
-        self.assertRegex(cat.words(), r"topic t: .*[0-9]{8} bytes cannot be mapped: Cannot allocate")
+        self.assertRegex(cat.messages(), r"topic t: .*[0-9]{8} bytes cannot be mapped: Cannot allocate")
         other.reads_on(100)
         pubd.stop()
         other.ends(0)
@@ -163,15 +163,15 @@ class Memory(Limited):
     def test_any_address_space_limit_suffices_or_is_an_error(self):
         errors = 0
         for limit in range(8 << 20, 400 << 20, 3 << 20):
-            status, words = self.outcome(f"--as={limit}")
+            status, log = self.outcome(f"--as={limit}")
             if status == 0:
                 break
-            if "loading shared libraries" not in words:
+            if "loading shared libraries" not in log:
                 errors += 1
-                self.assertEqual(status, 1, words)
-                self.assertRegex(words, "memory|Cannot allocate|no thread")
+                self.assertEqual(status, 1, log)
+                self.assertRegex(log, "memory|Cannot allocate|no thread")
         else:
-            self.fail("never enough")
+            self.fail("no limit was enough")
         self.assertGreater(errors, 2)
 
 
@@ -180,8 +180,8 @@ class Locked(Limited):
         if SANITIZED:
             self.skipTest("the address sanitizer makes nothing of a wish to lock memory")
         pubd = self.pubd(settings(FEED, topics=("t", "u")), prefix=["prlimit", "--memlock=65536"])
-        self.assertEqual(pubd.words().count("cannot be pinned"), 1)
-        self.assertRegex(pubd.words(), "warning .*limit of lockable memory is 65536 bytes.*remedy: "
+        self.assertEqual(pubd.messages().count("cannot be pinned"), 1)
+        self.assertRegex(pubd.messages(), "warning .*limit of lockable memory is 65536 bytes.*remedy: "
                                        ".*ulimit -l")
         control = self.control("u")
         control.reads_on(100)
@@ -190,10 +190,10 @@ class Locked(Limited):
 
 
 class Disk(Limited):
-    """The log's disk is full: nobody waits for it, and what was lost is told when there is room."""
+    """The log's disk is full: records flow on, and lost lines are reported once there is room."""
 
     def complain(self, times):
-        """Things worth a line in the log."""
+        """Causes a log line, this many times."""
         for _ in range(times):
             peer = self.peer()
             peer.raw(b"garbage")
@@ -211,13 +211,13 @@ class Disk(Limited):
         control = self.control()
         control.reads_on()
         self.goes_on(control)
-        self.assertEqual(pubd.words(), "pubd: log file /dev/full: cannot be written: No space left on "
+        self.assertEqual(pubd.messages(), "pubd: log file /dev/full: cannot be written: No space left on "
                                        "device\n")
         pubd.stop()
         control.ends(0)
 
     def may_grow_to(self, pubd, size):
-        subprocess.run([*self.nobody, "prlimit", f"--pid={pubd.pid}", f"--fsize={size}:"], check=True)
+        subprocess.run([*self.as_user, "prlimit", f"--pid={pubd.pid}", f"--fsize={size}:"], check=True)
 
     def test_log_at_its_size_limit_reports_lost_lines_later(self):
         log = self.folder / "log"
@@ -233,25 +233,25 @@ class Disk(Limited):
         self.may_grow_to(pubd, "unlimited")
         self.complain(1)
         self.until(lambda: "5 lines before the last could not be written" in log.read_text(),
-                   "what was lost", pubd)
+                   "a report of lost lines", pubd)
         pubd.stop()
         control.ends(0)
 
     def test_log_on_a_full_file_system_reports_lost_lines_later(self):
-        place = self.folder / "full"
-        place.mkdir()
+        folder = self.folder / "full"
+        folder.mkdir()
         alone = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
-        mount = alone + ["sh", "-ec", 'mount -t tmpfs -o size=32k,mode=1777 none "$0"; "$@"', place]
+        mount = alone + ["sh", "-ec", 'mount -t tmpfs -o size=32k,mode=1777 none "$0"; "$@"', folder]
         if subprocess.run([*map(str, mount), "true"], capture_output=True).returncode:
             self.skipTest("no file system can be mounted here (unshare --mount)")
         mount[-2] = mount[-2].replace('"$@"', 'exec "$@"')
-        log = place / "log"
+        log = folder / "log"
         pubd = self.begin(PUBD, self.file("pubd.yaml",
                                           settings(FEED, log=f"log: {{ file: {log} }}")),
                           prefix=map(str, mount))
         control = self.control()
         control.reads_on()
-        inside = pathlib.Path(f"/proc/{pubd.pid}/root{place}")
+        inside = pathlib.Path(f"/proc/{pubd.pid}/root{folder}")
         with open(inside / "filler", "wb", buffering=0) as filler:
             try:
                 while True:
@@ -267,7 +267,7 @@ class Disk(Limited):
         (inside / "filler").unlink()
         self.complain(1)
         self.until(lambda: "before the last could not be written" in (inside / "log").read_text(),
-                   "what was lost", pubd)
+                   "a report of lost lines", pubd)
         pubd.stop()
         control.ends(0)
 
@@ -277,32 +277,32 @@ class Disk(Limited):
                           prefix=["sh", "-c", f'exec "$0" "$@" 2>&{writing}'], pass_fds=[writing])
         os.close(writing)
         control = self.control()
-        control.becomes("appeared")  # so the bus is there
+        control.becomes("appeared")  # so the bus is open
         self.complain(3000)  # more than a pipe holds
         self.assertEqual(self.counters()["dropped"], 3000)
         control.reads_on(100)
         text = os.read(reading, 1 << 20)
         self.complain(1)
         while b" lines before the last could not be written" not in text:
-            self.assertTrue(select.select([reading], [], [], PATIENCE_S)[0], "never: what was lost")
+            self.assertTrue(select.select([reading], [], [], PATIENCE_S)[0], "no report of lost lines")
             text += os.read(reading, 1 << 16)
         pubd.stop()
         control.ends(0)
         os.close(reading)
 
     def test_file_size_limit_below_a_topic_is_an_error(self):
-        words = self.refused(settings(FEED), prefix=["prlimit", "--fsize=65536"])
-        self.assertRegex(words, r"error topic t: memory t: [0-9]+ bytes cannot be had: File too large "
+        log = self.refused(settings(FEED), prefix=["prlimit", "--fsize=65536"])
+        self.assertRegex(log, r"error topic t: memory t: [0-9]+ bytes cannot be had: File too large "
                                 r"\(see ulimit -f\)")
 
 
-class Place(Limited):
+class RuntimeFolder(Limited):
     def test_unwritable_runtime_folder_is_an_error_with_remedy(self):
-        place = self.folder / "closed"
-        place.mkdir(0o555)
-        self.env["TICKBUS_RUNTIME_DIR"] = str(place)
-        words = self.refused(settings(FEED))
-        self.assertRegex(words, r"error address shm:b: no socket can be made in \S+: Permission "
+        folder = self.folder / "closed"
+        folder.mkdir(0o555)
+        self.env["TICKBUS_RUNTIME_DIR"] = str(folder)
+        log = self.refused(settings(FEED))
+        self.assertRegex(log, r"error address shm:b: no socket can be made in \S+: Permission "
                                 r"denied; set TICKBUS_RUNTIME_DIR to a folder of yours")
 
     def test_missing_runtime_folder_is_an_error(self):
@@ -312,8 +312,8 @@ class Place(Limited):
 
 
 class File(Limited):
-    """The file of a feed is taken away while it is read. It is open, and read to 128 KiB, when the
-    subscriber comes for whom the feed waits."""
+    """A feed's file changes while it is read. The feed waits for a subscriber; by then the file is open
+    and its first 128 KiB are read."""
 
     def setUp(self):
         super().setUp()
@@ -330,8 +330,8 @@ class File(Limited):
         return path
 
     def run_feed(self, change, text=None):
-        """Reads the file, changed before its first message is asked for: the log, and how many
-        quotes came. The other feed must not feel it."""
+        """Changes the file before its first message is published. Returns the log, the number of quotes
+        and the exit status. The other feed must lose nothing."""
         pubd = self.pubd(text or self.text)
         pubd.says("waits for 1 subscribers")
         other = self.control("u")
@@ -341,30 +341,30 @@ class File(Limited):
         control.sees("ended")
         other.reads_on(100)
         self.assertEqual(other.sum()["lost"], 0)
-        books = control.events("ended")[-1]
-        self.assertEqual(books["wrong"], 0)
+        account = control.events("ended")[-1]
+        self.assertEqual(account["wrong"], 0)
         pubd.signal(signal.SIGTERM)
         pubd.popen.wait(60)
         other.ends(0)
-        return pubd.words(), books["total"], pubd.popen.returncode
+        return pubd.messages(), account["total"], pubd.popen.returncode
 
     def whole(self):
-        words, total, status = self.run_feed(lambda: None)
-        self.assertEqual(status, 0, words)
-        self.assertIn("read 40000 messages, to the end", words)
+        log, total, status = self.run_feed(lambda: None)
+        self.assertEqual(status, 0, log)
+        self.assertIn("read 40000 messages, to the end", log)
         return total
 
     def test_removed_file_is_read_to_its_end(self):
         expected = self.whole()
-        words, total, status = self.run_feed(self.day.unlink)
-        self.assertIn("read 40000 messages, to the end", words)
+        log, total, status = self.run_feed(self.day.unlink)
+        self.assertIn("read 40000 messages, to the end", log)
         self.assertEqual((total, status), (expected, 0))
 
     def test_replaced_file_is_read_as_it_was_opened(self):
         expected = self.whole()
         other = self.synth("other.bin", 6)
-        words, total, status = self.run_feed(lambda: other.rename(self.day))
-        self.assertIn("read 40000 messages, to the end", words)
+        log, total, status = self.run_feed(lambda: other.rename(self.day))
+        self.assertIn("read 40000 messages, to the end", log)
         self.assertEqual((total, status), (expected, 0))
 
     def cut(self, size):
@@ -378,11 +378,11 @@ class File(Limited):
             ends.append(ends[-1] + 2 + struct.unpack_from(">H", whole, ends[-1])[0])
         boundary = next(end for end in ends if end > 300000)
         expected = self.whole()
-        for size in (boundary, boundary + 1, boundary + 7, 0):  # 0: what was read ahead is left
+        for size in (boundary, boundary + 1, boundary + 7, 0):  # 0: only what was read ahead
             self.day.write_bytes(whole)
-            words, total, status = self.run_feed(lambda: self.cut(size))
-            self.assertEqual(status, 1, words)
-            self.assertRegex(words, rf"error feed f: .*day\.bin: .*expected {len(whole)}")
+            log, total, status = self.run_feed(lambda: self.cut(size))
+            self.assertEqual(status, 1, log)
+            self.assertRegex(log, rf"error feed f: .*day\.bin: .*expected {len(whole)}")
             self.assertTrue(0 < total < expected)
 
     def test_truncated_compressed_file_is_an_error(self):
@@ -390,10 +390,10 @@ class File(Limited):
         for packed in (gzip.compress(self.day.read_bytes()), self.synth("day.zst", 5).read_bytes()):
             self.day.write_bytes(packed)
             size = len(packed) // 2
-            self.assertGreater(size, 131072)  # so that it was not read when it is cut
-            words, total, status = self.run_feed(lambda: self.cut(size))
-            self.assertEqual(status, 1, words)
-            self.assertRegex(words, rf"error feed f: .*day\.bin: .*expected {len(packed)}")
+            self.assertGreater(size, 131072)  # so that the cut is beyond what was read ahead
+            log, total, status = self.run_feed(lambda: self.cut(size))
+            self.assertEqual(status, 1, log)
+            self.assertRegex(log, rf"error feed f: .*day\.bin: .*expected {len(packed)}")
             self.assertTrue(0 < total < expected)
 
     def test_file_overwritten_in_place_is_an_error(self):
@@ -401,16 +401,16 @@ class File(Limited):
             with open(self.day, "r+b") as file:
                 file.seek(200000)
                 file.write(seed().randbytes(100000))
-        words, total, status = self.run_feed(overwrite)
-        self.assertEqual(status, 1, words)
-        self.assertRegex(words, r"error feed f: .*day\.bin: offset [0-9]+ of the uncompressed stream")
+        log, total, status = self.run_feed(overwrite)
+        self.assertEqual(status, 1, log)
+        self.assertRegex(log, r"error feed f: .*day\.bin: offset [0-9]+ of the uncompressed stream")
         self.assertGreater(total, 0)
 
     def test_file_gone_before_a_restart_is_an_error(self):
-        words, _, status = self.run_feed(self.day.unlink,
+        log, _, status = self.run_feed(self.day.unlink,
                                          self.text.replace("date:", "at_end: restart, date:"))
         self.assertEqual(status, 1)
-        self.assertRegex(words, r"error feed f: .*day\.bin: No such file or directory")
+        self.assertRegex(log, r"error feed f: .*day\.bin: No such file or directory")
 
 
 main()

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A topic's memory may hold anything: random bytes, or one field that is not what it was. The
- * subscriber goes on: each call ends, nothing is delivered that fails its check, nothing is read
- * beside that memory, which lies between walls, and when it is good again everything is accounted
- * for. Header and last values field by field: fields.c.
+/* A topic's memory is damaged: a single field, or random bytes. The subscriber works on: each call
+ * returns, and no record that fails its check is delivered. No read goes past the memory, which
+ * lies between guard pages. Once the memory is intact again, every record is accounted for.
+ * fields.c damages header and last values field by field.
  *
- * Damage is done through the writer's own mapping, raw (the checks do not match any more) and
- * sealed (they do: a publisher that went mad). Sealed damage may be believed; it must do no harm.
- */
+ * Damage goes through the writer's own mapping: raw (its check fails) or sealed (its check is
+ * valid, as by a faulty publisher). Sealed damage may be believed, but must do no harm. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
@@ -28,11 +27,11 @@
 #include "tests/support/scene.h"
 
 #define SLOTS           64
-#define STAGES          20 /* names are fetched once: each begins without them */
+#define STAGES          20 /* names are fetched once per stage */
 #define ROUNDS          80
-#define TAKEN_LEAST     1000 /* records, while others scribble */
-#define REFUSED_LEAST   100  /* copies, meanwhile */
-#define PAUSE_US        300  /* between two scribbles, at most */
+#define TAKEN_LEAST     1000 /* records delivered during damage */
+#define REFUSED_LEAST   100  /* copies refused during damage */
+#define PAUSE_US        300  /* longest pause between two damages */
 #define POLLS           6    /* after each damage: READs complete later than they are posted */
 #define POLL_EVENTS_MAX 2048
 
@@ -40,10 +39,10 @@ static const char *const schemes[] = { "shm", "bytewise" };
 
 enum { RAW = 0, SEALED = 1 };
 
-/* What a handler was told, and whether all of it could be right. */
+/* What a handler received, and whether it is possible. */
 struct seen {
 	uint64_t records, lost, overrun, wrong, events;
-	_Atomic uint64_t last; /* the sequence that was last accounted for */
+	_Atomic uint64_t last; /* sequence accounted for, delivered or lost */
 	bool ended, stale, live, refused, backward, impossible;
 };
 
@@ -98,7 +97,7 @@ struct stage {
 	struct tb_subscriber *subscriber;
 	struct region_layout layout;
 	struct seen seen;
-	_Atomic uint64_t published; /* read, as seen.last is, by who does damage meanwhile */
+	_Atomic uint64_t published; /* the thread that does damage reads it and seen.last */
 };
 
 static void stage_open(struct stage *stage, const char *scheme, uint32_t flags, uint32_t how)
@@ -193,7 +192,7 @@ static struct structure slot_of(const struct stage *stage, uint64_t sequence)
 				   offsetof(struct record, check), stage->topic->salt };
 }
 
-/* Nobody who reads records looks there. */
+/* A last value: subscribers to records never read it. */
 static struct structure value_of(const struct stage *stage, uint64_t instrument)
 {
 	return (struct structure){ stage->layout.last_value +
@@ -221,13 +220,13 @@ static struct structure structure_draw(const struct stage *stage)
 		return value_of(stage, random_below(&state, 3));
 	case 3:
 		return slot_of(stage, random_draw(&state));
-	default: /* one that is about to be read */
+	default: /* a slot that is about to be read */
 		return slot_of(stage,
 			       stage->published - (unread ? random_draw(&state) % unread : 0));
 	}
 }
 
-/* A value that is small, large, or anything. */
+/* A small, a large, or any value. */
 static uint64_t value_draw(void)
 {
 	switch (random_below(&state, 4)) {
@@ -261,7 +260,7 @@ static void damage(const struct stage *stage, const struct structure *what, int 
 	words_store(base, copy, what->bytes);
 }
 
-/* One field at a time is damaged, looked at, and put back. */
+/* Damages a field, polls, and repairs the field, again and again. */
 static void attack(struct stage *stage, int sealed)
 {
 	_Alignas(8) char kept[SLOT_BYTES_MAX];
@@ -312,15 +311,16 @@ ParameterizedTest(size_t *which, memory, changed_field_is_never_delivered_and_is
 		taken += stage.seen.records;
 		caught += refused(&stage);
 		cr_expect_eq(stage.seen.wrong, 0);
-		/* In place nobody is too slow; by READ it is, the line is seldom looked at. */
+		/* A reader in place is never lapped here. A reader by READ may be: it seldom reads
+		 * the progress line. */
 		cr_expect(*which != 0 || stage.seen.overrun == 0);
 		cr_expect_not(stage.seen.ended);
 		read_to_the_end(&stage);
 		stage_close(&stage);
 	}
-	/* Else nothing was read while it was damaged. */
+	/* Otherwise nothing was read during damage. */
 	cr_expect(taken >= STAGES * 50 && caught >= STAGES,
-		  "%" PRIu64 " taken, %" PRIu64 " refused", taken, caught);
+		  "%" PRIu64 " records delivered, %" PRIu64 " copies refused", taken, caught);
 }
 
 ParameterizedTestParameters(memory, changed_field_with_valid_check_is_harmless)
@@ -376,10 +376,10 @@ ParameterizedTest(size_t *which, memory, record_that_stays_damaged_is_one_gap)
 	stage_close(&stage);
 }
 
-/* -- damage while it is read --------------------------------------------------------------------
+/* -- damage during reads ------------------------------------------------------------------------
  */
 
-/* All that is random while it runs, it draws. */
+/* The thread that does damage. While it runs, only it draws random numbers. */
 struct vandal {
 	const struct stage *stage;
 	int sealed;
@@ -399,7 +399,7 @@ static void *vandal_run(void *user)
 	return NULL;
 }
 
-/* Names are not written again by themselves. */
+/* The publisher writes names only once. */
 static void names_mend(const struct stage *stage)
 {
 	directory_store(stage->topic->directory, 0, "A", stage->topic->directory_salt);
@@ -421,7 +421,7 @@ static const struct manner {
 };
 #define MANNERS (sizeof(manners) / sizeof(manners[0]))
 
-/* What was delivered, and refused, while it was damaged. */
+/* Records delivered and copies refused during damage. */
 struct sum {
 	uint64_t taken, refused;
 };
@@ -436,8 +436,8 @@ static struct sum sum_with(const struct sum *sum, const struct stage *stage)
 	return (struct sum){ sum->taken + stage->seen.records, sum->refused + refused(stage) };
 }
 
-/* Reads until there is enough, or until nothing more can come: where what is changed may be
- * believed, it may say that the topic has ended, or that all of this was read long ago. */
+/* Reads until there is enough. Believed damage may end the topic, or give it a head beyond what was
+ * published: then no more records can come. */
 static void read_meanwhile(struct stage *stage, bool believed, const struct sum *before,
 			   uint64_t until_ms)
 {
@@ -452,8 +452,9 @@ static void read_meanwhile(struct stage *stage, bool believed, const struct sum 
 		if (believed && (stage->seen.ended || stage->seen.last > stage->published))
 			return;
 		now = sum_with(before, stage);
-		cr_assert_lt(scene_now_ms(), until_ms, "%" PRIu64 " taken, %" PRIu64 " refused",
-			     now.taken, now.refused);
+		cr_assert_lt(scene_now_ms(), until_ms,
+			     "%" PRIu64 " records delivered, %" PRIu64 " copies refused", now.taken,
+			     now.refused);
 	}
 }
 
@@ -484,7 +485,7 @@ ParameterizedTestParameters(memory, fields_that_change_during_reads_are_harmless
 {
 	static size_t which[] = { 0, 1, 2, 3, 4, 5, 6 };
 
-	static_assert(sizeof(which) / sizeof(which[0]) == MANNERS, "each of them");
+	static_assert(sizeof(which) / sizeof(which[0]) == MANNERS, "an index for each manner");
 	return cr_make_param_array(size_t, which, MANNERS);
 }
 
@@ -561,7 +562,7 @@ ParameterizedTest(size_t *which, memory, random_header_is_refused_with_reason)
 	tb_publisher_close(publisher);
 }
 
-/* Not before that: who was connected has compared it. */
+/* Cuts the connection: a subscriber compares the header after each connect. */
 static void cut(const struct stage *stage)
 {
 	const struct tb_subscriber *subscriber = stage->subscriber;
@@ -584,7 +585,7 @@ ParameterizedTestParameters(memory, random_header_is_refused_on_the_next_connect
 	return cr_make_param_array(size_t, which, 3);
 }
 
-/* Of an unchecked topic nothing else says that it is the memory that was read before. */
+/* For an unchecked topic the header alone identifies the memory. */
 ParameterizedTest(size_t *which, memory, random_header_is_refused_on_the_next_connection)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -604,7 +605,8 @@ ParameterizedTest(size_t *which, memory, random_header_is_refused_on_the_next_co
 	cut(&stage);
 	while (!stage.seen.refused) {
 		cr_assert_geq(tb_poll(stage.subscriber, 1000), 0);
-		cr_assert_not(is_read(stage.subscriber->table[0]), "it is taken for the topic's");
+		cr_assert_not(is_read(stage.subscriber->table[0]),
+			      "memory with a random header is read");
 		cr_assert_lt(scene_now_ms(), until_ms);
 	}
 	publish(&stage, 5);
