@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader polls between any two stores of the writer, once or until it gives up, over each
- * fabric: built once per fabric, with SCHEME. Whatever the writer has left half done there, the
- * reader delivers only what is right, and accounts for all of it. */
+/* The reader polls between any two stores of the writer, once or until it gives up. It delivers
+ * only right records, and accounts for all of them. Built once per fabric, with SCHEME. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -78,7 +77,7 @@ static void interrupt_all(uint32_t flags)
 	walk_open(&walk, SCHEME, flags, seed);
 	walk.inside = read_inside;
 	for (size_t i = 0; i < sizeof(lags) / sizeof(lags[0]); i++) {
-		/* Once, so that a copy is begun inside and finished after; or to the last try. */
+		/* A single poll begins a copy inside and finishes it after. 60 polls give up. */
 		interrupt(lags[i], 1, write_one);
 		interrupt(lags[i], 60, write_one);
 		if (flags & TB_TOPIC_MANUAL_FLUSH)
@@ -99,13 +98,13 @@ Test(writer, reader_at_any_store_between_flushes_stays_exact)
 
 Test(writer, reader_at_any_store_of_unchecked_topic_stays_exact)
 {
-	if (strcmp(SCHEME, "shm") == 0) /* no other fabric serves one */
+	if (strcmp(SCHEME, "shm") == 0) /* other fabrics serve checked topics only */
 		interrupt_all(TB_TOPIC_UNCHECKED);
 	else
 		interrupt_all(TB_TOPIC_NO_LAST_VALUE);
 }
 
-/* All that the reader knows to be there is overwritten before it asks for it. */
+/* Every record that the reader knows of is overwritten before it fetches it. */
 Test(writer, reader_lapped_after_learning_the_head_stays_exact)
 {
 	walk_open(&walk, SCHEME, 0, seed);
@@ -118,20 +117,20 @@ Test(writer, reader_lapped_after_learning_the_head_stays_exact)
 	}
 }
 
-/* The end, with records before it that no flush has told of. */
+/* The end, with unflushed records before it. */
 static void end_at_any_store(uint32_t flags)
 {
 	walk_open(&walk, SCHEME, flags | TB_TOPIC_MANUAL_FLUSH, seed);
 	walk.inside = read_inside;
 	walk.polls = 1;
-	for (uint64_t untold = 0; untold < 3; untold++) {
+	for (uint64_t unflushed = 0; unflushed < 3; unflushed++) {
 		bool taken = true;
 
 		for (unsigned int k = 1; taken; k++) {
-			walk_publish(&walk, untold);
+			walk_publish(&walk, unflushed);
 			taken = walk_step(&walk, k, end);
 			walk_revive(&walk);
-			walk_check(&walk, "untold before the end", untold, 0, k);
+			walk_check(&walk, "unflushed before the end", unflushed, 0, k);
 		}
 	}
 	walk_was_stepped(&walk);
