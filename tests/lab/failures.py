@@ -2,7 +2,7 @@
 """What failures have in common: a bus on host 1 with a reader on each kind of fabric, and the bound in which
 each of them has to be told."""
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed, TooLate
 from hosts import Skipped
 
@@ -55,7 +55,7 @@ class Scene:
         return bus.pubd(self.publisher, bus.market(self.rate), slots=self.slots, stale_ms=self.stale_ms)
 
     def reader(self, host, kind):
-        return Books(host, self.publisher, kind)
+        return ControlSubscriber(host, self.publisher, kind)
 
     def all_read_on(self, kinds=None):
         for kind, reader in self.readers.items():

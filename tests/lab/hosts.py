@@ -184,13 +184,13 @@ class Host:
         found = json.loads(self.run(f"tc -s -j qdisc show dev {self.interface(kind)}p"))
         return sum(queue["drops"] for queue in found if queue["kind"] == "netem")
 
-    def deafen(self, groups="224.0.0.0/4"):
+    def block_multicast(self, groups="224.0.0.0/4"):
         """No multicast to these groups reaches this host any more; all else does."""
         for cable in (f"h{self.number}p", f"w{self.number}p"):
             self.run(f"tc qdisc add dev {cable} root handle 1: prio && tc filter add dev {cable} parent 1: "
                      f"protocol ip u32 match ip dst {groups} action drop")
 
-    def undeafen(self):
+    def unblock_multicast(self):
         for cable in (f"h{self.number}p", f"w{self.number}p"):
             self.run(f"tc qdisc del dev {cable} root")
 

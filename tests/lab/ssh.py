@@ -122,7 +122,7 @@ class MachineHost(Host):
     def not_ours(self, *_):
         raise Skipped(f"{self.guest.name} is a real host: its cables, devices and power are not ours")
 
-    unplug = plug = shape = deafen = undeafen = remove_device = return_device = power_off = power_on = not_ours
+    unplug = plug = shape = block_multicast = unblock_multicast = remove_device = return_device = power_off = power_on = not_ours
 
 
 class Machines:

@@ -3,7 +3,7 @@
 import re
 
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed
 
 HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 14, 14, 1, 10, 300
@@ -51,7 +51,7 @@ def affect_nobody(lab, connects):
     """`connects`: good connections that are made and ended in a row."""
     publisher, kinds = lab.host(1), len(lab.kinds)
     daemon = bus.pubd(publisher, bus.market(100), level="debug")
-    readers = {kind: Books(lab.host(number), publisher, kind) for kind, number in zip(lab.kinds, (2, 3))}
+    readers = {kind: ControlSubscriber(lab.host(number), publisher, kind) for kind, number in zip(lab.kinds, (2, 3))}
     running = all_at_once(lab, silent=SILENT, hellos=HELLOS, messages=MESSAGES, greedy=GREEDY)
     reasons(daemon, "was refused", HELLOS * kinds)
     reasons(daemon, "(was dropped|left)", (MESSAGES + GREEDY) * kinds)

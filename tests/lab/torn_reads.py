@@ -37,7 +37,7 @@ def place(lab, kind):
 
 
 def readings(lab, slot_bytes, shapes, program="lab-torn"):
-    """Books by kind of device, over all shapes: bytes of a READ, bytes of a batch, READs."""
+    """ControlSubscriber by kind of device, over all shapes: bytes of a READ, bytes of a batch, READs."""
     folder = lab.build / "tests/lab"
     if not (folder / program).exists():
         raise Skipped(f"{lab.build} holds no tests")

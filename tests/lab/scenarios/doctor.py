@@ -60,8 +60,8 @@ def run(lab):
         where = bus.address_on(reader, publisher, kind)
         expect(doctor(reader, where), ("good", where, "a bus with 1 topics answers"),
                ("good", where, rf"notices arrive from 239\.10\.0\.1:7472 \({notice}\)"))
-    reader.deafen()
+    reader.block_multicast()
     expect(doctor(reader, address), ("advice", address, r"no notice came from 239\.10\.0\.1:7472 \(ud\) in \d+ ms: .*"))
-    reader.undeafen()
+    reader.unblock_multicast()
     daemon.signal("TERM")
     daemon.wait()

@@ -2,7 +2,7 @@
 """A bond that goes over to its other interface, under a publisher and under its subscriber: what was made by it ends in
 words, and is made again by what is there now; notices come again, nothing is lost."""
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from hosts import Host
 
 TOPOLOGY = "one guest"
@@ -54,7 +54,7 @@ def run(lab):
     publisher, bonded = lab.host(1), Bonded(lab.host(1))
     publisher.run(f"modprobe bonding max_bonds=0\n{MAKE}")
     daemon = bus.pubd(publisher, bus.market(50), kinds=("shm", "rxe"), also=[bus.address(bonded, "rxe")], level="debug")
-    readers = (Books(lab.host(2), bonded, "rxe"), Books(bonded, publisher, "rxe"))
+    readers = (ControlSubscriber(lab.host(2), bonded, "rxe"), ControlSubscriber(bonded, publisher, "rxe"))
     for reader in readers:
         reader.sees("appeared")
         reader.hears()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forged, replayed, cut and foreign notices: rows as without, no gap, one look at the progress line per interval."""
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed
 
 TOPOLOGY = "one guest"
@@ -35,7 +35,7 @@ def looks_are_few(lab, kind, reader, before, after):
 def run(lab):
     publisher, places = lab.host(1), dict(zip(lab.kinds, (2, 3)))
     daemon = bus.pubd(publisher, bus.market(RATE), stale_ms=STALE_MS)
-    readers = {kind: Books(lab.host(number), publisher, kind, prefix=SLOW) for kind, number in places.items()}
+    readers = {kind: ControlSubscriber(lab.host(number), publisher, kind, prefix=SLOW) for kind, number in places.items()}
     before = {}
     for kind, reader in readers.items():
         reader.reads_on()

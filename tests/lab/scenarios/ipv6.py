@@ -2,7 +2,7 @@
 """A bus at IPv6 addresses, over RoCE and iWARP: the rows are those of shared memory, and notices of a group of IPv6
 arrive, by UDP over both: RoCE joins no such group."""
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed
 
 TOPOLOGY = "one guest"
@@ -36,7 +36,7 @@ def run(lab):
     addresses(lab, "add")
     daemon = bus.pubd(publisher, bus.market(50), kinds=("shm",), group=None,
                       also=[bus.address(publisher, kind) for kind in PLACES])
-    readers = {kind: Books(lab.host(number), publisher, kind) for kind, number in PLACES.items()}
+    readers = {kind: ControlSubscriber(lab.host(number), publisher, kind) for kind, number in PLACES.items()}
     for reader in readers.values():
         reader.sees("appeared")
         reader.hears()

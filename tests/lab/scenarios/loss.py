@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """1 % and 10 % of all packets lost, with delay: rows as over shared memory, and the books are right."""
 import failures
-from samerows import SameRows
+from same_rows import SameRows
 
 TOPOLOGY = "one guest"
 SECONDS = 240

@@ -2,7 +2,7 @@
 """Every multicast filtered away: subscribers find all records by looking, within the interval, and are never told stale."""
 import bus
 import failures
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed
 
 TOPOLOGY = "one guest"
@@ -30,12 +30,12 @@ def in_time(lab, lateness, kind, reader, since, bound_ms, what):
 def run(lab):
     daemon = bus.pubd(lab.host(1), bus.market(100), stale_ms=STALE_MS)
     lateness = failures.Lateness(lab.host(1))
-    readers = {kind: Books(lab.host(number), lab.host(1), kind, how="spin") for kind, number in REMOTE.items()}
+    readers = {kind: ControlSubscriber(lab.host(number), lab.host(1), kind, how="spin") for kind, number in REMOTE.items()}
     for reader in readers.values():
         reader.sees("appeared")
         lab.wait_until(lambda: heard(reader.sum())["notices"], "a notice")
     for number in REMOTE.values():
-        lab.host(number).deafen()
+        lab.host(number).block_multicast()
     deaf = {kind: reader.reads_on() for kind, reader in readers.items()}  # what was on its way has come
     for kind, reader in readers.items():
         lab.wait_until(lambda: reader.sum()["ms"] > deaf[kind]["ms"] + STALE_MS, "notices to be missed", every=0.2)
@@ -49,7 +49,7 @@ def run(lab):
         if reader.events("stale"):
             raise Failed(reader.process.words(f"over {kind}: told stale"))
     for kind, number in REMOTE.items():
-        lab.host(number).undeafen()
+        lab.host(number).unblock_multicast()
         lab.wait_until(lambda: heard(readers[kind].sum()) != heard(deaf[kind]), f"a notice over {kind}")
         readers[kind].end(lost=0)
     lateness.process.kill()

@@ -14,10 +14,10 @@ GUESTS_ONLY = True
 SSH = """unshare -m sh -c 'mkdir -p /run/ssh-$0 && mount --bind /run/ssh-$0 /run/lab && {}exec bash -c "$1"'"""
 UNSEEN = "mount -t tmpfs none /sys/class/infiniband && "  # where it says that a device is of software
 CALLS = (
-    (("rxe", "siw"), UNSEEN, ("only_reads", "notices_again"), "0 passed, 0 failed, 2 skipped"),
+    (("rxe", "siw"), UNSEEN, ("only_reads", "notices_resume"), "0 passed, 0 failed, 2 skipped"),
     (("rxe",), "", ("topic_groups", "only_reads"), "2 passed, 0 failed, 0 skipped"),
     (("siw",), "", ("forged_notices", "only_reads"), "2 passed, 0 failed, 0 skipped"),
-    (("rxe", "siw"), "", ("witness_protocol", "failure_killed", "device_let_go"), "2 passed, 0 failed, 1 skipped"),
+    (("rxe", "siw"), "", ("protocol_client", "failure_killed", "device_released"), "2 passed, 0 failed, 1 skipped"),
     (("rxe", "siw"), "", ("slow_reader", "torn"), "2 passed, 0 failed, 0 skipped"),
 )
 

@@ -24,7 +24,7 @@ def run(lab):
                       also=[f"rdma:{publisher.address(kind)}:{SECOND}" for kind in lab.kinds],
                       below=REALMS.format(publisher.environment()["TICKBUS_RUNTIME_DIR"]))
     for kind, host in readers.items():
-        print(host.run(f"/usr/bin/python3 -B $SOURCE/tests/lab/realms_witness.py {host.address(kind)} "
+        print(host.run(f"/usr/bin/python3 -B $SOURCE/tests/lab/realms_client.py {host.address(kind)} "
                        f"{publisher.address(kind)} {bus.PORT} {SECOND} {tickets['desk']} {tickets['risk']}"), end="")
         bus.cat(host, publisher, kind, "trade", "--count 20", "--ticket $TICKBUS_RUNTIME_DIR/risk.ticket").wait()
         refused = bus.cat(host, publisher, kind, "trade")

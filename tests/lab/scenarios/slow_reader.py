@@ -3,9 +3,9 @@
 import time
 
 import failures
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed
-from samerows import SameRows
+from same_rows import SameRows
 
 TOPOLOGY = "one guest"
 SECONDS = 180
@@ -65,7 +65,7 @@ def unaffected(lab, scene, fast, slow):
 
 def run(lab):
     scene = failures.Scene(lab, kinds=("shm",), slots=SLOTS, rate=RATE)
-    slow, fast = ({kind: Books(lab.host(number), lab.host(1), kind) for kind in lab.kinds} for number in (SLOW, FAST))
+    slow, fast = ({kind: ControlSubscriber(lab.host(number), lab.host(1), kind) for kind in lab.kinds} for number in (SLOW, FAST))
     for reader in (*slow.values(), *fast.values()):
         reader.sees("appeared")
     unaffected(lab, scene, fast, slow)

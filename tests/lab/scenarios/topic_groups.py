@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two topics with a group each: who reads one gets none of the other's datagrams; one group lost, the other's come."""
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed
 from hosts import Skipped
 
@@ -41,7 +41,7 @@ def none_of_others(readers):
 
 def one_filtered_away(lab, places, readers):
     for kind, number in places.items():
-        lab.host(number).deafen(f"{GROUPS['trade']}/32")
+        lab.host(number).block_multicast(f"{GROUPS['trade']}/32")
     before = {kind: counters(readers[kind, "trade"])["notices"] for kind in places}
     for kind in places:
         for topic in GROUPS:
@@ -52,14 +52,14 @@ def one_filtered_away(lab, places, readers):
         # What was on its way when the filter came may have arrived.
         if counters(quiet)["notices"] > before[kind] + 2:
             raise Failed(quiet.process.words(f"over {kind}: notices came through the filter"))
-        lab.host(number).undeafen()
+        lab.host(number).unblock_multicast()
         quiet.hears()
 
 
 def run(lab):
     publisher, places = lab.host(1), {kind: NUMBERS[kind] for kind in lab.kinds}
     daemon = bus.pubd(publisher, bus.market(250), topics=tuple(GROUPS), groups=GROUPS)
-    readers = {(kind, topic): Books(lab.host(number), publisher, kind, topic=topic)
+    readers = {(kind, topic): ControlSubscriber(lab.host(number), publisher, kind, topic=topic)
                for kind, number in places.items() for topic in GROUPS}
     for reader in readers.values():
         reader.sees("appeared")

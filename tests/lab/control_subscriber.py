@@ -8,7 +8,7 @@ from guests import Failed
 from hosts import Skipped
 
 
-class Books:
+class ControlSubscriber:
     def __init__(self, host, source, kind, how="wait", start="newest", topic="quote", prefix="", others=(), knobs=""):
         program = host.lab.build / "tests/faults/faults-control-subscriber"
         if not program.exists():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a topic of quotes by docs/protocol.md alone, and prints it as `tickbus cat --format csv` does.
 
-    protocol_witness.py SOURCE HOST PORT TOPIC COUNT NOTICES
+    protocol_client.py SOURCE HOST PORT TOPIC COUNT NOTICES
 
 The records from the oldest on, as they come, COUNT of them: told of by NOTICES notices at least. What is
 found anywhere is compared with what the protocol says of it.
@@ -18,7 +18,7 @@ COLUMNS = "sequence,time_ns,instrument,kind,bid_price,ask_price,bid_size,ask_siz
 
 def require(condition, what):
     if not condition:
-        sys.exit(f"protocol_witness: {what}")
+        sys.exit(f"protocol_client: {what}")
 
 
 def decimal(number):
@@ -121,7 +121,7 @@ def main():
     require(topic.progress()["oldest"] == 1, "the ring was lapped: make the test shorter")
     peer.send(protocol.LEAVE, struct.pack("<IQQ", topic.shape["topic_id"], topic.shape["epoch"], 0))
     only_reading_is_permitted(source, host, port, name)
-    print(f"protocol_witness: {notices.count} notices", file=sys.stderr)
+    print(f"protocol_client: {notices.count} notices", file=sys.stderr)
 
 
 main()

@@ -3,7 +3,7 @@
 down, which the device tells by itself."""
 import bus
 import tap
-from books import Books
+from control_subscriber import ControlSubscriber
 
 TOPOLOGY = "one guest"
 SECONDS = 120
@@ -25,7 +25,7 @@ def heard(lab, kind, reader):
 def run(lab):
     publisher = lab.host(1)
     daemon = bus.pubd(publisher, bus.market(200))
-    reader = Books(publisher, publisher, "shm")
+    reader = ControlSubscriber(publisher, publisher, "shm")
     reader.sees("appeared")
     for kind in ("rxe", "siw"):
         heard(lab, kind, reader)

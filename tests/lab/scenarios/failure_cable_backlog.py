@@ -3,7 +3,7 @@
 and the connection is given up for one over which they are read to their ends, nothing lost."""
 import bus
 import failures
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed
 
 TOPOLOGY = "one guest"
@@ -25,7 +25,7 @@ class Behind(failures.Scene):
         return pubd
 
     def reader(self, host, kind):
-        return Books(host, self.publisher, kind, start="oldest", others=TOPICS, knobs=KNOBS)
+        return ControlSubscriber(host, self.publisher, kind, start="oldest", others=TOPICS, knobs=KNOBS)
 
     def all_read_on(self, kinds=None):
         """No longer than until they have begun: there has to be something left."""

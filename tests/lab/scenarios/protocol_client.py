@@ -15,7 +15,7 @@ def run(lab):
     for kind, number in zip(lab.kinds, (2, 3)):
         host = lab.host(number)
         witnesses[kind] = host.start(
-            f"exec /usr/bin/python3 -B $SOURCE/tests/lab/protocol_witness.py {host.address(kind)} "
+            f"exec /usr/bin/python3 -B $SOURCE/tests/lab/protocol_client.py {host.address(kind)} "
             f"{publisher.address(kind)} {bus.PORT} nasdaq.quote {RECORDS} {NOTICES} >$OUT/witness.{kind}")
     bus.cat(publisher, publisher, "shm", "quote", f"--count {RECORDS}", out="witness.shm").wait()
     wanted = bus.rows(lab, "witness.shm")

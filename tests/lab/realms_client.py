@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two peers of different realms, who tell each other all they know: by docs/protocol.md alone.
 
-    realms_witness.py SOURCE HOST PORT SECOND_PORT OWN_TICKET OTHER_TICKET
+    realms_client.py SOURCE HOST PORT SECOND_PORT OWN_TICKET OTHER_TICKET
 
 The bus has nasdaq.quote in the realm of the one ticket, nasdaq.trade in that of the other, and nasdaq.depth10
 in both. SECOND_PORT is another address of the publisher on the same device. Prints how the device answered
@@ -17,7 +17,7 @@ QUOTE, TRADE, DEPTH = ("nasdaq." + name for name in ("quote", "trade", "depth10"
 
 def require(condition, what):
     if not condition:
-        sys.exit(f"realms_witness: {what}")
+        sys.exit(f"realms_client: {what}")
 
 
 def expect_refused(connect, ticket):
