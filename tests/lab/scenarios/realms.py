@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key of another realm is refused by the device, whoever told it; listeners on a device share registrations."""
+"""The device refuses a key of another realm to a peer that knows it. Listeners on a device share registrations."""
 import secrets
 
 import bus
