@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machine itself can do between two cores: no ring can be better than this.
+/* The machine's own limits between two cores, which no ring can beat.
  *
- *   transfer  one word in a cache line goes to the other core, one in another line comes back
- *   stream    a block of lines is written by one core while the other reads the block before it;
- *             the cores meet once per block */
+ *   transfer  a word in a cache line goes to the other core, a word in another line comes back
+ *   stream    a core writes a block of lines while the other reads the block before it; the cores
+ *             synchronise once per block */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,13 +42,13 @@ static void tell(struct word *word, uint64_t value)
 	atomic_store_explicit(&word->value, value, memory_order_release);
 }
 
-/* Runs `other` in a process of its own on the second core. */
+/* Runs `other` in a second process on the second core. */
 static pid_t beside(struct lines *lines, void (*other)(struct lines *))
 {
 	pid_t child = fork();
 
 	if (child < 0)
-		machine_fail("no process");
+		machine_fail("cannot start a process");
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		machine_pin(1);
@@ -97,7 +97,7 @@ int lines_transfer(const struct shape *shape, unsigned int ms)
 	return 0;
 }
 
-/* Reads each block when it is there, and says so. */
+/* Reads each block once it is written, and confirms it. */
 static void take(struct lines *lines)
 {
 	for (uint64_t n = 1;; n++) {

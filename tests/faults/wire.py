@@ -65,7 +65,7 @@ class Peer:
         return (struct.unpack_from("<I", data)[0], data[4:]) if data else None
 
     def refusal(self):
-        """Reads to the end. Returns the reason of the refusal, or "" without one."""
+        """Reads to the end. Returns the reason of the refusal, or "" if it was not refused."""
         reason = ""
         while (frame := self.receive()) is not None:
             if frame[0] == REFUSE:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the corpus of those targets whose inputs are bytes: what our own encoders make.
+/* Writes the corpus of targets with binary inputs, by the project's own encoders.
  *
  *   seeds FOLDER       makes FOLDER/TARGET/NAME
  *
- * The files in tests/fuzz/corpus that begin with "made-" come from here; those that begin with
- * "reached-" scripts/fuzz has found, and the others were written by hand. */
+ * Files in tests/fuzz/corpus that begin with "made-" come from here. scripts/fuzz found those that
+ * begin with "reached-". The others were written by hand. */
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,7 +34,7 @@ static void save(const char *target, const char *name, const void *bytes, size_t
 	FUZZ_EXPECT(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
-/* A prefix that the target takes, then the bytes. */
+/* The target's prefix, then the bytes. */
 static void save_behind(const char *target, const char *name, const void *prefix, size_t before,
 			const void *bytes, size_t size)
 {
@@ -212,7 +212,7 @@ static void told(void)
 	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_PRIVATE_DATA_HEADER + 13);
 }
 
-/* Frames with and without a message, what we send, and what the device finishes. */
+/* Frames with and without a message, SENDs, and completions. */
 static void conversation(void)
 {
 	static const uint8_t send[3] = { 3, 7, 0 }, finish[3] = { 2, 0, 0 }, take[3] = { 4, 0, 0 },
@@ -241,7 +241,7 @@ static void conversation(void)
 /* -- feeds --------------------------------------------------------------------------------------
  */
 
-/* One message of each type, about the same few orders. */
+/* A message of each type, about the same few orders. */
 static size_t day(uint8_t *bytes)
 {
 	size_t size = 0;
@@ -263,7 +263,7 @@ static size_t day(uint8_t *bytes)
 		} else if (message.type == 'R') {
 			memcpy(message.directory.stock, "AAPL    ", 8);
 		} else {
-			message.executed.reference = 10; /* the A's; of others it is any number */
+			message.executed.reference = 10; /* of type A; any number for others */
 		}
 		length = itch_encode(&message, bytes + size + 2);
 		FUZZ_EXPECT(length > 0);

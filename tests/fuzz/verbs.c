@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What strangers send over RDMA: the bytes of an accept and of a reject, and frames of control
- * messages, in any order with what we send and the device finishes. The device is made here: two
- * queues, and memory that frames arrive in. */
+/* Any bytes over RDMA: private data of an accept and of a reject, and frames of control messages.
+ * They come in any order with SENDs and completions. The device is simulated here: two queues, and
+ * memory for frames. */
 #include <errno.h>
 #include <string.h>
 
@@ -42,13 +42,13 @@ static struct {
 	struct ibv_recv_wr receives[VERBS_RECEIVES];
 	struct ibv_sge places[VERBS_RECEIVES];
 	unsigned int receive_first, receive_count;
-	uint64_t works[VERBS_WORKS]; /* those that ask for a completion */
+	uint64_t works[VERBS_WORKS]; /* SENDs that ask for a completion */
 	unsigned int work_first, work_count;
 	struct ibv_wc done[VERBS_RECEIVES + VERBS_WORKS];
 	unsigned int done_count;
 } device;
 
-/* What arrived and was not taken yet. */
+/* Frames that have arrived and were not taken yet. */
 static struct {
 	uint8_t body[FABRIC_MESSAGE_BYTES];
 	size_t bytes;
@@ -99,7 +99,7 @@ static void frame_arrives(const uint8_t **data, size_t *size, size_t length)
 
 	length = length <= sizeof(*frame) ? length : sizeof(*frame);
 	if (device.receive_count == 0)
-		return; /* a device keeps it back */
+		return; /* a device may delay the completion */
 	fuzz_take(data, size, frame, length);
 	if (length > VERBS_FRAME_HEADER) {
 		const unsigned int last = (arrived_first + arrived_count++) % VERBS_RECEIVES;
@@ -180,7 +180,7 @@ static void turn(struct verbs_channel *channel, const uint8_t **data, size_t *si
 		break;
 	default:
 		verbs_channel_progress(channel);
-		channel->done_count = 0; /* all reaped */
+		channel->done_count = 0; /* all completions were reaped */
 		break;
 	}
 }
