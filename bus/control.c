@@ -119,7 +119,7 @@ static void describe_address(struct wire *wire, struct sockaddr_storage *address
 
 static void describe_notices(struct wire *wire, struct fabric_notices *notices)
 {
-	uint32_t kind = notices->kind;
+	uint32_t kind = (uint32_t)notices->kind;
 
 	wire_u32_within(wire, &kind, FABRIC_NOTICES_NONE, FABRIC_NOTICES_UDP,
 			"tells no known kind of notices");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells when the best price of some instruments moves, from a program's own epoll loop.
+/* Prints changes of the best prices of some instruments, from the program's own epoll loop.
  *
  *   best_quotes ADDRESS TOPIC INSTRUMENT...
  *
- * The subscriber is one descriptor among others in the loop; here the other one is for signals. */
+ * The loop waits for two descriptors: the subscriber's and a signalfd. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include <tickbus/schemas/quote.h>
 #include <tickbus/subscriber.h>
 
-#define TURN 4096 /* records between two looks at the other descriptors */
+#define TURN 4096 /* records between two checks of the other descriptor */
 
 struct watch {
 	const char *name;
@@ -74,7 +74,7 @@ static void on_event(void *user, const struct tb_event *event)
 	watcher->ended |= event->kind == TB_EVENT_ENDED;
 }
 
-/* Polls until nothing is left: only then is the descriptor armed. 0, or -errno. */
+/* Polls until no work is left, because only that arms the descriptor. 0, or -errno. */
 static int drain(struct tb_subscriber *subscriber)
 {
 	int count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A histogram of nanoseconds: 32 equal buckets to each power of two, so that a value read back is
- * at most 1/32 above the true one, whatever its size. */
+/* A histogram of nanoseconds with 32 equal buckets per power of two. A reported value is at most
+ * 1/32 above the true value. */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
 
@@ -28,7 +28,7 @@ static inline void histogram_add(struct histogram *histogram, uint64_t value)
 		histogram->max = value;
 }
 
-/* The value that `part` of `whole` of the values do not exceed; 0 where there are none. */
+/* The quantile part/whole of the values; 0 for an empty histogram. */
 static inline uint64_t histogram_at(const struct histogram *histogram, uint64_t part,
 				    uint64_t whole)
 {

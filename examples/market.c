@@ -10,7 +10,7 @@
 
 #define ACTIVE_MAX 256
 
-/* On the clock that publishers stamp records with, which may be set anew: for latency alone. */
+/* The clock of the publishers' time stamps. It may be set back or forward: for latency only. */
 static uint64_t market_now_ns(void)
 {
 	struct timespec now;
@@ -38,7 +38,7 @@ void market_close(struct market *market)
 	free(market->all);
 }
 
-/* Instruments are numbered apart in each topic: what they share is the name. */
+/* Each topic has its own instrument numbers, so symbols are found by name. */
 static struct symbol *market_symbol(struct market *market, const char *name)
 {
 	uint64_t at = UINT64_C(14695981039346656037);
@@ -59,7 +59,7 @@ static struct symbol *market_symbol(struct market *market, const char *name)
 	return symbol;
 }
 
-/* Counts the record; its symbol, or NULL where it changes no value. */
+/* Counts the record. Returns its symbol, or NULL if it changes no value. */
 static struct symbol *market_count(struct market *market, struct stream *stream,
 				   const struct tb_record *record)
 {
@@ -158,7 +158,7 @@ size_t market_active(struct market *market, struct symbol **found, size_t max)
 		s->records = 0;
 		if (s->activity == 0)
 			continue;
-		/* found[] is kept in order of activity, the least active last. */
+		/* found[] is sorted by activity, the least active last. */
 		while (at > 0 && found[at - 1]->activity < s->activity)
 			at--;
 		if (at == max)

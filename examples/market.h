@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What market_view knows of the market, filled by the bus and shown by the view. */
+/* The market's state: handlers fill it, market_view shows it. */
 #ifndef MARKET_H
 #define MARKET_H
 
@@ -11,7 +11,7 @@
 
 #include "histogram.h"
 
-#define MARKET_SYMBOLS (1u << 16) /* more names than that are counted only */
+#define MARKET_SYMBOLS (1u << 16) /* further names are only counted */
 #define MARKET_PLACES  (MARKET_SYMBOLS * 2)
 #define MARKET_CAUSES  5 /* enum tb_cause, from 1 */
 
@@ -19,27 +19,27 @@ struct symbol {
 	char name[TB_INSTRUMENT_NAME_MAX + 1];
 	int64_t bid, ask, last;
 	uint32_t bid_size, ask_size, last_size;
-	int64_t shown_bid, shown_ask, shown_last; /* when it was drawn before */
+	int64_t shown_bid, shown_ask, shown_last; /* at the last drawing */
 	uint64_t records;                         /* since the last drawing */
-	uint64_t activity;                        /* records, older ones counting less and less */
+	uint64_t activity;                        /* records, older records with less weight */
 };
 
 struct stream {
 	const char *topic;
 	uint64_t records, gaps, restarts, lost[MARKET_CAUSES];
-	const char *state; /* a word */
+	const char *state; /* "live", "stale", ... */
 	bool ended;
 };
 
 struct market {
-	struct symbol *symbols; /* in the order in which they appeared: a drawing walks them all */
+	struct symbol *symbols; /* in order of appearance */
 	size_t symbol_count;
-	uint32_t *places; /* a hash table by name: index in symbols, from 1 */
+	uint32_t *places; /* hash table by name: index in symbols + 1; 0: empty */
 	struct stream quotes, trades;
-	struct histogram *recent, *all; /* publish-to-receive latency: this second's, before it */
+	struct histogram *recent, *all; /* publish-to-receive latency: this second, earlier */
 };
 
-/* 0, or -1: no memory. */
+/* 0, or -1: out of memory. */
 int market_open(struct market *market, const char *quotes, const char *trades);
 void market_close(struct market *market);
 
@@ -51,8 +51,8 @@ void market_event(void *user, const struct tb_event *event);
 uint64_t market_lost(const struct stream *stream);
 bool market_ended(const struct market *market);
 
-/* The most active symbols, at most max, in order of their names: rows move little. Begins a new
- * interval. Their number. */
+/* Fills `found` with at most max of the most active symbols, sorted by name to keep rows in place.
+ * Begins a new interval. Returns the number of symbols. */
 size_t market_active(struct market *market, struct symbol **found, size_t max);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The market as it moves, on a terminal; plain lines, one a second, anywhere else.
+/* Shows a live market: a table on a terminal, otherwise one line per second.
  *
  *   market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] [--symbols N]
  *               [--no-latency]
  *
- * It may be started before its publisher. It ends when both topics have ended, after --seconds, or
- * with SIGINT or SIGTERM, and then prints a summary. Latency is from the publisher's time stamp to
- * the handler's clock read, on one host. Where nothing comes it looks again for a while before it
- * sleeps, since being woken takes longer than all the rest; not where others want the core. */
+ * It may start before its publisher. It ends when both topics have ended, after --seconds, or with
+ * SIGINT or SIGTERM, and then prints a summary. Latency is the time from the publisher's time stamp
+ * to the handler's clock read, so it needs one clock for both. Without records the program polls
+ * for a millisecond before it sleeps, because a wake-up is slow. It sleeps at once on a busy core.
+ */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -24,9 +25,9 @@
 
 #define SECOND_NS   UINT64_C(1000000000)
 #define REDRAW_NS   (SECOND_NS / 4)
-#define AWAKE_NS    (SECOND_NS / 1000) /* without a record, before it sleeps */
-#define CROWDED     50                 /* times in a second that the core was taken from it */
-#define TURN        1024               /* records between two looks at the clock */
+#define AWAKE_NS    (SECOND_NS / 1000) /* polling without a record before it sleeps */
+#define CROWDED     50                 /* preemptions per second of a busy core */
+#define TURN        1024               /* records between two clock reads */
 #define SYMBOLS_MAX 200
 #define ABOVE       4 /* lines above the symbols */
 
@@ -40,13 +41,13 @@ struct view {
 	uint64_t second_records; /* when this second began */
 	uint64_t rate, p50_ns, p99_ns;
 	uint64_t awake_ns; /* AWAKE_NS, or 0 */
-	long taken;        /* times that the core was taken from it */
-	int width, left;   /* columns; those that the line being drawn still has */
+	long taken;        /* preemptions so far */
+	int width, left;   /* columns of the terminal; columns left in this line */
 };
 
 static volatile sig_atomic_t stopped;
 
-/* A clock that nobody sets. */
+/* A monotonic clock. */
 static uint64_t view_now_ns(void)
 {
 	struct timespec now;
@@ -77,11 +78,11 @@ __attribute__((format(printf, 3, 4))) static void cell(struct view *view, const 
 	if (length >= (int)sizeof(text))
 		length = (int)sizeof(text) - 1;
 	if (length > view->left) {
-		view->left = 0; /* and nothing behind it */
+		view->left = 0; /* no further cells in this line */
 		return;
 	}
 	view->left -= length;
-	/* Names come from a publisher: nothing in them may steer the terminal. */
+	/* Names come from a publisher and must not contain control characters. */
 	for (char *at = text; *at; at++)
 		if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
 			*at = '?';
@@ -115,7 +116,7 @@ static const char *price(char text[32], int64_t value)
 static const char *duration(char text[32], uint64_t ns)
 {
 	if (ns == 0)
-		snprintf(text, 32, "-"); /* nothing came */
+		snprintf(text, 32, "-"); /* no records */
 	else if (ns < 10000)
 		snprintf(text, 32, "%" PRIu64 " ns", ns);
 	else if (ns < 10000000)
@@ -198,7 +199,7 @@ static void draw(struct view *view)
 	size_t rows, count;
 
 	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-	if (size.ws_row == 0 || size.ws_col == 0) /* a terminal that nobody told its size */
+	if (size.ws_row == 0 || size.ws_col == 0) /* a terminal without a size */
 		size = (struct winsize){ .ws_row = 24, .ws_col = 80 };
 	view->width = view->left = size.ws_col;
 	rows = size.ws_row > ABOVE + 1 ? (size_t)size.ws_row - ABOVE - 1 : 1;
@@ -250,7 +251,7 @@ static void print_stream(const struct stream *stream)
 		if (stream->lost[cause])
 			printf(", %s %" PRIu64, causes[cause], stream->lost[cause]);
 	if (stream->restarts)
-		printf(", began again %" PRIu64 " times", stream->restarts);
+		printf(", restarted %" PRIu64 " times", stream->restarts);
 	putchar('\n');
 }
 
@@ -264,7 +265,7 @@ static void print_summary(struct view *view)
 	printf("%" PRIu64 " records in %" PRIu64 ".%03" PRIu64 " s: %" PRIu64 " records/s\n",
 	       records(view), ms / 1000, ms % 1000, records(view) * 1000 / (ms ? ms : 1));
 	if (view->latency)
-		printf("  publish to receive: p50 %s, p99 %s, longest %s\n",
+		printf("  publish to receive: p50 %s, p99 %s, max %s\n",
 		       duration(p50, histogram_at(all, 50, 100)),
 		       duration(p99, histogram_at(all, 99, 100)), duration(max, all->max));
 	print_stream(&view->market.quotes);
@@ -274,7 +275,7 @@ static void print_summary(struct view *view)
 /* -- running ------------------------------------------------------------------------------------
  */
 
-/* Where others want the core, who looks again and again is put behind those who sleep. */
+/* On a busy core the scheduler prefers threads that sleep, so stop polling there. */
 static void give_way(struct view *view)
 {
 	const long before = view->taken;
@@ -305,7 +306,7 @@ static void second_over(struct view *view, uint64_t now_ns)
 
 static int run(struct view *view, struct tb_subscriber *subscriber)
 {
-	uint64_t sleep_ns = 0; /* until then it looks again at once */
+	uint64_t sleep_ns = 0; /* it polls until then */
 
 	view->begun_ns = view->second_ns = view_now_ns();
 	while (!stopped && !market_ended(&view->market)) {
@@ -325,7 +326,7 @@ static int run(struct view *view, struct tb_subscriber *subscriber)
 		if (count > 0)
 			sleep_ns = now_ns + view->awake_ns;
 		else if (now_ns >= sleep_ns)
-			tb_wait(subscriber, 50); /* a signal ends it earlier */
+			tb_wait(subscriber, 50); /* a signal interrupts it */
 	}
 	return 0;
 }
@@ -364,7 +365,7 @@ static int view_run(struct view *view)
 		result =
 			subscribe(view, subscriber, view->market.trades.topic, trade, market_trade);
 	if (result == 0) {
-		/* The alternate screen, and no cursor; both are given back. */
+		/* Alternate screen without cursor; restored at the end. */
 		fputs(view->terminal ? "\033[?1049h\033[?25l\033[2J" : "", stdout);
 		result = run(view, subscriber);
 		fputs(view->terminal ? "\033[?25h\033[?1049l" : "", stdout);
@@ -445,7 +446,7 @@ int main(int argc, char **argv)
 	if (result == 0)
 		result = view_run(&view);
 	else
-		fputs("market_view: no memory\n", stderr);
+		fputs("market_view: out of memory\n", stderr);
 	market_close(&view.market);
 	return result < 0 || fflush(stdout) != 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishes ten quotes, then ends the topic and serves who has joined: minimal_publisher demo */
+/* Publishes ten quotes, ends the topic, and serves subscribers until Enter: minimal_publisher demo
+ */
 #include <stdio.h>
 
 #include <tickbus/publisher.h>
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
 	if (result == 0)
 		result = publish(topic);
 	if (result == 0) {
-		puts("ten quotes are there; Enter ends the bus");
+		puts("published ten quotes; press Enter to close the bus");
 		fflush(stdout);
 		getchar();
 	} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints quotes as they come, and what was lost: minimal_subscriber shm:demo demo.quote */
+/* Prints quotes as they arrive, and gaps: minimal_subscriber shm:demo demo.quote */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 	how.address = argc > 1 ? argv[1] : "shm:demo";
 	what.from = TB_FROM_OLDEST;
 	what.user = &ended;
-	what.schema = schema; /* other records are refused */
+	what.schema = schema; /* refuse other schemas */
 	if (result == 0)
 		result = tb_subscriber_open(&subscriber, &how);
 	if (result == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishes records of a schema of one's own: own_schema_publisher own_schema.yaml basket
+/* Publishes records with a custom schema: own_schema_publisher own_schema.yaml basket
  *
- * The header comes from the same file (tickbus schema header own_schema.yaml > own_schema.h), and
- * its fingerprint is compared with the file's: a program built from an older file says so. */
+ * The header is made from the same file: tickbus schema header own_schema.yaml > own_schema.h.
+ * The program compares both fingerprints and reports a header from an older file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static int load(struct tb_schema **schema, const char *path)
 		return 0;
 	fprintf(stderr,
 		"%s: found fingerprint %016" PRIx64 ", expected %016" PRIx64
-		": print the header again and compile\n",
+		": generate the header again and compile\n",
 		path, tb_schema_fingerprint(*schema), BASKET_FINGERPRINT);
 	return -1;
 }
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 	if (result == 0)
 		result = publish(topic);
 	if (result == 0) {
-		puts("five records are there; Enter ends the bus");
+		puts("published five records; press Enter to close the bus");
 		fflush(stdout);
 		getchar();
 	} else {

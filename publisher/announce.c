@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: what a flush tells the network, once, whoever listens; and the heads of all topics with
- * each pulse, so that a lost notice is made good and an idle bus is heard.
+/* Notices. A flush sends one datagram for its topic, however many subscribers listen. Each pulse
+ * sends the heads of all topics: this repairs lost notices and shows that an idle bus is alive.
  *
- * A topic's notices go to one group, its heads among them: so whoever reads it needs no other, and
- * knows by that one whether notices reach him. A topic that no network serves has none. */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <inttypes.h>
+ * All notices of a topic, heads included, go to one group. A subscriber of the topic receives only
+ * that group, and so knows whether notices reach it. Topics that no network serves have none. */
+#include "publisher/announce.h"
+
 #include <string.h>
-#include <time.h>
 
 #include "bus/address.h"
+#include "bus/bus_page.h"
+#include "bus/clock.h"
+#include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/notice.h"
-#include "bus/clock.h"
-#include "bus/bounds.h"
-#include "publisher/publisher.h"
 
 #define TOPIC_NOTICE_BYTES (NOTICE_HEADER + NOTICE_ENTRY)
 
 /* -- groups -------------------------------------------------------------------------------------
  */
 
-/* Only shared memory serves an unchecked topic, and nobody one of no realm. */
+/* Unchecked topics and topics in no realm send no notices: no network client can read them. */
 static bool is_announced(const struct tb_topic *topic)
 {
 	return (topic->shape.flags & REGION_FLAG_CHECKED) && topic->realms;
@@ -30,8 +28,7 @@ static bool is_announced(const struct tb_topic *topic)
 
 static bool endpoint_announces(const struct endpoint *endpoint)
 {
-	return endpoint->listener->ops->announcer_open &&
-	       endpoint->publisher->notices.kind != FABRIC_NOTICES_NONE;
+	return endpoint->publisher->notices.kind != FABRIC_NOTICES_NONE;
 }
 
 static int notice_group_open(struct notice_group *notice_group, struct endpoint *endpoint)
@@ -65,7 +62,7 @@ void announce_end(struct tb_publisher *publisher)
 		notice_group_close(&publisher->notice_groups[--publisher->notice_group_count]);
 }
 
-/* The index of the group's notice_group, which may be new; or -errno. */
+/* The index of the group's notice group, which is opened if it is new; or -errno. */
 static int notice_group_find(struct tb_topic *topic, const char *text)
 {
 	struct tb_publisher *publisher = topic->publisher;
@@ -92,15 +89,15 @@ static int notice_group_find(struct tb_topic *topic, const char *text)
 	return index;
 }
 
-void announce_told(const struct endpoint *endpoint, const struct tb_topic *topic,
-		   struct fabric_notices *told)
+void announce_describe(const struct endpoint *endpoint, const struct tb_topic *topic,
+		       struct fabric_notices *notices)
 {
 	const struct notice_group *notice_group =
 		&endpoint->publisher->notice_groups[topic->notice_group];
 
-	memset(told, 0, sizeof(*told));
+	memset(notices, 0, sizeof(*notices));
 	if (notice_group->announcers[endpoint->index] && is_announced(topic))
-		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, told);
+		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, notices);
 }
 
 /* -- a topic's ----------------------------------------------------------------------------------
@@ -161,8 +158,8 @@ void announce_topic(struct tb_topic *topic)
 /* -- heads --------------------------------------------------------------------------------------
  */
 
-/* The number of the last heads that went to a notice_group's group from a endpoint. Where a topic
- * named the group that is the endpoint's own, the two notice_groups are one there. */
+/* The number of the last datagram of heads that an endpoint sent to a group. If a topic names the
+ * endpoint's own group, both share one row of numbers there. */
 static uint64_t *heads_number(struct endpoint *endpoint, struct notice_group *notice_group)
 {
 	if (notice_group->where && address_same(notice_group->where, endpoint->group))
@@ -170,8 +167,8 @@ static uint64_t *heads_number(struct endpoint *endpoint, struct notice_group *no
 	return &notice_group->notices[endpoint->index];
 }
 
-static void heads_send(struct endpoint *endpoint, const struct notice_group *notice_group,
-		       struct notice_writer *writer)
+static void datagram_send(struct endpoint *endpoint, const struct notice_group *notice_group,
+			  struct notice_writer *writer)
 {
 	struct announcer *announcer = notice_group->announcers[endpoint->index];
 	const size_t length = notice_finish(writer);
@@ -180,8 +177,8 @@ static void heads_send(struct endpoint *endpoint, const struct notice_group *not
 		counter_add(&endpoint->publisher->counters[BUS_NOTICES], 1);
 }
 
-/* As many datagrams as it takes. */
-static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_group, size_t limit,
+/* Sends as many datagrams as the entries need. */
+static void heads_send(struct endpoint *endpoint, struct notice_group *notice_group, size_t limit,
 		       const struct bus_entry *entries, uint32_t count)
 {
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -194,16 +191,16 @@ static void heads_tell(struct endpoint *endpoint, struct notice_group *notice_gr
 		    notice_entry(&writer, entry->topic_id, entry->epoch, entry->head) == 0)
 			continue;
 		if (writer.bytes)
-			heads_send(endpoint, notice_group, &writer);
+			datagram_send(endpoint, notice_group, &writer);
 		notice_begin(&writer, bytes, limit, endpoint->publisher->bus_id, clock_real_ns());
 		notice_number(&writer, 0, ++*heads_number(endpoint, notice_group));
 		notice_entry(&writer, entry->topic_id, entry->epoch, entry->head);
 	}
 	if (writer.bytes)
-		heads_send(endpoint, notice_group, &writer);
+		datagram_send(endpoint, notice_group, &writer);
 }
 
-static void notice_group_tell(struct tb_publisher *publisher, uint32_t index)
+static void notice_group_send(struct tb_publisher *publisher, uint32_t index)
 {
 	struct notice_group *notice_group = &publisher->notice_groups[index];
 	struct bus_entry entries[BOUND_TOPICS_MAX];
@@ -225,12 +222,12 @@ static void notice_group_tell(struct tb_publisher *publisher, uint32_t index)
 			continue;
 		endpoint->listener->ops->notices(endpoint->listener, notice_group->where, &notices);
 		if (notices.kind != FABRIC_NOTICES_NONE && notices.bytes >= BOUND_NOTICE_BYTES_MIN)
-			heads_tell(endpoint, notice_group, notices.bytes, entries, count);
+			heads_send(endpoint, notice_group, notices.bytes, entries, count);
 	}
 }
 
 void announce_heads(struct tb_publisher *publisher)
 {
 	for (uint32_t i = 0; i < publisher->notice_group_count; i++)
-		notice_group_tell(publisher, i);
+		notice_group_send(publisher, i);
 }

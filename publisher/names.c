@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open addressing, never more than half full; nothing is ever taken out. */
+/* Open addressing, at most half full; entries are never removed. */
 #include "publisher/names.h"
 
 #include <errno.h>
@@ -10,14 +10,14 @@
 
 int names_open(struct names *names, uint32_t capacity)
 {
-	uint32_t places = 16;
+	uint32_t buckets = 16;
 
-	while (places < capacity * 2)
-		places *= 2;
-	*names = (struct names){ .capacity = capacity, .mask = places - 1 };
+	while (buckets < capacity * 2)
+		buckets *= 2;
+	*names = (struct names){ .capacity = capacity, .mask = buckets - 1 };
 	names->entries = calloc(capacity, sizeof(*names->entries));
-	names->places = calloc(places, sizeof(*names->places));
-	if (!names->entries || !names->places) {
+	names->buckets = calloc(buckets, sizeof(*names->buckets));
+	if (!names->entries || !names->buckets) {
 		names_close(names);
 		return error_set(ENOMEM, "no memory for %u names", capacity);
 	}
@@ -27,17 +27,17 @@ int names_open(struct names *names, uint32_t capacity)
 void names_close(struct names *names)
 {
 	free(names->entries);
-	free(names->places);
+	free(names->buckets);
 	*names = (struct names){ 0 };
 }
 
 void names_clear(struct names *names)
 {
-	memset(names->places, 0, (names->mask + 1) * sizeof(*names->places));
+	memset(names->buckets, 0, (names->mask + 1) * sizeof(*names->buckets));
 	names->count = 0;
 }
 
-/* FNV-1a: short keys, and not from a stranger who could choose them for their hash. */
+/* FNV-1a: keys are short, and no attacker chooses them. */
 static uint32_t hash(const char *name)
 {
 	uint32_t value = 2166136261u;
@@ -49,9 +49,9 @@ static uint32_t hash(const char *name)
 
 int64_t names_find(const struct names *names, const char *name)
 {
-	for (uint32_t at = hash(name) & names->mask; names->places[at];
+	for (uint32_t at = hash(name) & names->mask; names->buckets[at];
 	     at = (at + 1) & names->mask) {
-		const uint32_t index = names->places[at] - 1;
+		const uint32_t index = names->buckets[at] - 1;
 
 		if (strcmp(names->entries[index].name, name) == 0)
 			return index;
@@ -65,10 +65,10 @@ int64_t names_add(struct names *names, const char *name, uint64_t value)
 
 	if (names->count == names->capacity)
 		return -1;
-	while (names->places[at])
+	while (names->buckets[at])
 		at = (at + 1) & names->mask;
 	strncpy(names->entries[names->count].name, name, TB_INSTRUMENT_NAME_MAX);
 	names->entries[names->count].value = value;
-	names->places[at] = ++names->count;
+	names->buckets[at] = ++names->count;
 	return names->count - 1;
 }

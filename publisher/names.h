@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of instruments with a number each: a hash table of a fixed capacity, made at once. */
+/* Names of instruments, each with a number: a hash table of fixed capacity, allocated once. */
 #ifndef TICKBUS_PUBLISHER_NAMES_H
 #define TICKBUS_PUBLISHER_NAMES_H
 
@@ -13,19 +13,19 @@ struct names_entry {
 };
 
 struct names {
-	struct names_entry *entries; /* in order of their arrival */
-	uint32_t *places; /* index + 1 into entries, 0: free; twice the capacity or more */
+	struct names_entry *entries; /* in order of arrival */
+	uint32_t *buckets; /* index + 1 into entries, 0: free; twice the capacity or more */
 	uint32_t capacity, count, mask;
 };
 
-/* 0 or -ENOMEM with words. */
+/* 0, or -ENOMEM with a message. */
 int names_open(struct names *, uint32_t capacity);
 void names_close(struct names *);
 void names_clear(struct names *);
 
 /* The entry's index, or -1. */
 int64_t names_find(const struct names *, const char *name);
-/* Adds a name that is not there: its index, or -1 when there is no room. */
+/* Adds a name that is not in the table: its index, or -1 if the table is full. */
 int64_t names_add(struct names *, const char *name, uint64_t value);
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "bus/error.h"
 #include "bus/pattern.h"
-#include "bus/bounds.h"
-#include "publisher/publisher.h"
+#include "publisher/options.h"
+#include "publisher/pin.h"
 
 #define ANONYMOUS "anonymous"
 
@@ -19,21 +19,22 @@ static const uint8_t no_ticket[TB_TICKET_BYTES];
 /* -- options ------------------------------------------------------------------------------------
  */
 
-/* A ticket that was forgotten must not open a realm to everyone: so the one that needs none has a
- * name of its own. */
+/* A forgotten ticket must not open a realm to everyone. So only the realm named anonymous has no
+ * ticket. */
 static int ticket_check(size_t i, const struct tb_realm *asked)
 {
 	if (!asked->ticket && strcmp(asked->name, ANONYMOUS) != 0)
 		return error_set(
 			EINVAL,
 			"publisher options: realms[%zu]: found %s without a ticket, expected "
-			"one of any realm but " ANONYMOUS,
+			"a ticket for each realm but " ANONYMOUS,
 			i, asked->name);
 	if (asked->ticket && strcmp(asked->name, ANONYMOUS) == 0)
-		return error_set(EINVAL,
-				 "publisher options: realms[%zu]: found " ANONYMOUS
-				 " with a ticket, expected none: it is for those who have none",
-				 i);
+		return error_set(
+			EINVAL,
+			"publisher options: realms[%zu]: found " ANONYMOUS
+			" with a ticket, expected no ticket: this realm is for clients without one",
+			i);
 	if (asked->ticket && memcmp(asked->ticket, no_ticket, sizeof(no_ticket)) == 0)
 		return error_set(
 			EINVAL,
@@ -43,7 +44,6 @@ static int ticket_check(size_t i, const struct tb_realm *asked)
 	return 0;
 }
 
-/* Two realms of one name, or with one ticket, would be a mistake. */
 static int new_check(const struct tb_publisher *publisher, const struct realm *realm)
 {
 	for (uint32_t i = 0; i < realm->index; i++) {
@@ -52,13 +52,13 @@ static int new_check(const struct tb_publisher *publisher, const struct realm *r
 		if (strcmp(other->name, realm->name) == 0)
 			return error_set(EINVAL,
 					 "publisher options: realms[%u]: found the name %s again, "
-					 "expected each once",
+					 "expected each name once",
 					 realm->index, realm->name);
 		if (memcmp(other->ticket, realm->ticket, sizeof(realm->ticket)) == 0)
 			return error_set(
 				EINVAL,
 				"publisher options: realms[%u]: found the ticket of realm %s "
-				"again, expected each once",
+				"again, expected each ticket once",
 				realm->index, other->name);
 	}
 	return 0;
@@ -96,10 +96,10 @@ static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 	if (asked->size != size)
 		return error_set(EINVAL,
 				 "publisher options: realms[%u]: found size %zu, expected %zu as "
-				 "in the first",
+				 "in realms[0]",
 				 realm->index, asked->size, size);
 	snprintf(what, sizeof(what), "realms[%u].name", realm->index);
-	result = publisher_name_check(what, asked->name);
+	result = options_name_check(what, asked->name);
 	if (result == 0)
 		result = ticket_check(realm->index, asked);
 	if (result < 0)
@@ -111,7 +111,7 @@ static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 	return result < 0 ? result : patterns_take(realm, asked);
 }
 
-/* They lie as far apart as the program's own header says, which may be a newer one. */
+/* The caller's header may be newer, so its structures may be longer. */
 static const struct tb_realm *realm_at(const struct tb_realm *first, size_t i)
 {
 	return (const void *)((const char *)first + i * first->size);
@@ -155,7 +155,7 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 			result = memory_create(&realm->page, "tickbus-bus-page",
 					       bus_page_bytes(publisher->topics_max));
 		if (result == 0)
-			publisher_pin(publisher, &realm->page);
+			pin_memory(publisher, &realm->page);
 	}
 	return result;
 }
@@ -170,7 +170,7 @@ void realms_close(struct tb_publisher *publisher)
 	free(publisher->realms);
 }
 
-/* -- who is in which ----------------------------------------------------------------------------
+/* -- membership ---------------------------------------------------------------------------------
  */
 
 const struct realm *realms_find(const struct tb_publisher *publisher,
@@ -178,7 +178,7 @@ const struct realm *realms_find(const struct tb_publisher *publisher,
 {
 	const struct realm *found = NULL;
 
-	/* All of each is looked at, whatever the first bytes are. */
+	/* Compares all bytes of all tickets, so that the time it takes reveals nothing. */
 	for (uint32_t i = 0; i < publisher->realm_count; i++) {
 		volatile uint8_t differ = 0;
 

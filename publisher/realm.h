@@ -1,45 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Realms: who may read which topics.
+/* Realms: which clients may read which topics.
  *
- * Who connects shows a ticket and is in the realm that has it, for as long as the connection lasts.
- * Only the topics of its realm are there for it: others are neither listed nor granted, and asking
- * for them by number is answered as if they had never been made. Each realm has a bus page of its
- * own, with its topics alone. Where no realm was asked for there is one, of all topics, for those
- * who show no ticket. */
+ * A client's hello has a ticket. The client is in the realm of that ticket until it disconnects,
+ * and sees only topics of this realm. For other topics it gets the same answers as for topics that
+ * do not exist. Each realm has its own bus page, with only its topics. Without realms in the
+ * options there is one, anonymous: all topics, for clients without a ticket. */
 #ifndef TICKBUS_PUBLISHER_REALM_H
 #define TICKBUS_PUBLISHER_REALM_H
 
-#include "bus/bus_page.h"
-#include "bus/control.h"
-#include "bus/memory.h"
-#include "tickbus/publisher.h"
+#include "publisher/state.h"
 
 #define REALMS_ALL UINT32_MAX /* a bit for each */
 
-struct realm {
-	char name[CONTROL_NAME_MAX + 1];
-	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: what is shown by who has none */
-	char (*patterns)[TB_PATTERN_MAX + 1];
-	size_t pattern_count;
-	uint32_t index; /* what fabrics know it by */
-	bool whole;     /* all topics are in it, there is nothing to hide */
-	struct memory page;
-	struct bus_pulse pulse; /* its count tells of time and of the realm's topics alone */
-};
-
-/* Makes the realms that the options ask for, with their pages. */
+/* Makes the realms of the options, with their bus pages. 0, or -errno with a message. */
 int realms_open(struct tb_publisher *, const struct tb_publisher_options *);
-/* When nobody can read the pages any more. */
+/* After the pages were withdrawn from all endpoints. */
 void realms_close(struct tb_publisher *);
 
-/* The realm of a ticket; NULL: there is none. How long it takes tells nothing of the tickets. */
+/* The realm of a ticket, or NULL. Takes the same time for each ticket. */
 const struct realm *realms_find(const struct tb_publisher *, const uint8_t ticket[TB_TICKET_BYTES]);
 
-/* The realms that a topic of this name is in, a bit for each index. */
+/* The realms that include a topic of this name, a bit for each index. */
 uint32_t realms_of(const struct tb_publisher *, const char *topic);
 bool realm_has(const struct realm *, const struct tb_topic *);
 
-/* A topic was added or began again: told on the pages of its realms with the next pulse. */
+/* Counts an added or restarted topic; the next pulse writes it to the pages of its realms. */
 void realms_change(struct tb_publisher *, const struct tb_topic *);
 
 #endif

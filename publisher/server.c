@@ -1,127 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread: listens, answers, beats the pulse, wakes sleepers, tells ends and restarts.
+/* The control thread: accepts clients, answers them, writes the pulse, wakes sleepers, reports ends
+ * and restarts of topics.
  *
- * It sleeps in epoll on the listeners, on one eventfd (a flush found a sleeper, a topic ended or
- * began again, the publisher closes) and on a timer of a quarter of the stale bound. */
+ * It waits in epoll for the listeners, for one eventfd (a flush found a sleeper, a topic ended or
+ * restarted, the publisher closes) and for a timer of a quarter of the stale bound. */
+#include "publisher/server.h"
+
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "bus/error.h"
 #include "bus/clock.h"
-#include "publisher/publisher.h"
+#include "bus/counters.h"
+#include "bus/error.h"
+#include "bus/numa.h"
+#include "publisher/answers.h"
+#include "publisher/hello.h"
+#include "publisher/log.h"
+#include "publisher/pulse.h"
+#include "publisher/realm.h"
+#include "publisher/session.h"
+#include "publisher/sleepers.h"
+#include "publisher/wakeup.h"
 
-#define CLOSING_POLL_MS  20
-#define LINES_PER_SECOND 1000
+#define CLOSING_POLL_MS 20
 
 /* -- what listeners call ------------------------------------------------------------------------
  */
-
-static int hello_check(const struct control_hello *hello, char reason[FABRIC_REASON_BYTES])
-{
-	if (hello->version_low > CONTROL_VERSION_HIGH ||
-	    hello->version_high < CONTROL_VERSION_LOW) {
-		snprintf(
-			reason, FABRIC_REASON_BYTES,
-			"no common version: the subscriber speaks %u to %u, the publisher %d to %d",
-			hello->version_low, hello->version_high, CONTROL_VERSION_LOW,
-			CONTROL_VERSION_HIGH);
-		return -EPROTO;
-	}
-	if (hello->features != 0) {
-		snprintf(reason, FABRIC_REASON_BYTES,
-			 "the subscriber needs features 0x%" PRIx64 ", the publisher has none",
-			 hello->features);
-		return -EPROTO;
-	}
-	return 0;
-}
-
-/* The realm that the hello's ticket leads to: for good, since a peer cannot be moved to another. */
-static int realm_choose(const struct tb_publisher *publisher, const struct control_hello *hello,
-			const struct realm **realm, char reason[FABRIC_REASON_BYTES])
-{
-	static const uint8_t none[TB_TICKET_BYTES];
-	const char *why = "the subscriber's ticket is not known to the publisher";
-
-	*realm = realms_find(publisher, hello->ticket);
-	if (*realm)
-		return 0;
-	if (memcmp(hello->ticket, none, sizeof(none)) == 0)
-		why = "the subscriber shows no ticket, and the publisher asks for one";
-	else if (publisher->realm_count == 1 &&
-		 memcmp(publisher->realms[0].ticket, none, sizeof(none)) == 0)
-		why = "the subscriber shows a ticket, and the bus has no realms that ask for one";
-	snprintf(reason, FABRIC_REASON_BYTES, "%s", why);
-	return -EACCES;
-}
-
-static struct session *session_open(struct endpoint *endpoint, struct peer *peer,
-				    const struct realm *realm)
-{
-	struct tb_publisher *publisher = endpoint->publisher;
-	struct session *session = calloc(1, sizeof(*session));
-
-	if (!session)
-		return NULL;
-	session->publisher = publisher;
-	session->peer = peer;
-	session->realm = realm;
-	session->listener = endpoint->index;
-	session->next = publisher->sessions;
-	session->link = &publisher->sessions;
-	if (publisher->sessions)
-		publisher->sessions->link = &session->next;
-	publisher->sessions = session;
-	peer->user = session;
-	peer->realm = realm->index;
-	counter_add(&publisher->counters[BUS_CONNECTIONS], 1);
-	counter_add(&publisher->counters[BUS_SUBSCRIBERS], 1);
-	return session;
-}
-
-static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-		    size_t *welcome_bytes, struct exposure **given,
-		    char reason[FABRIC_REASON_BYTES])
-{
-	struct endpoint *endpoint = user;
-	struct tb_publisher *publisher = endpoint->publisher;
-	struct control_hello told;
-	struct control_welcome answer = { .bus_id = publisher->bus_id,
-					  .stale_ms = publisher->stale_ms,
-					  .topics_max = publisher->topics_max };
-	const struct realm *realm = NULL;
-	int result = control_hello_decode(hello, bytes, &told);
-
-	if (result < 0)
-		snprintf(reason, FABRIC_REASON_BYTES, "%s", tb_error());
-	else
-		result = hello_check(&told, reason);
-	if (result == 0)
-		result = realm_choose(publisher, &told, &realm, reason);
-	if (result == 0 && !session_open(endpoint, peer, realm)) {
-		snprintf(reason, FABRIC_REASON_BYTES,
-			 "the publisher has no memory for another subscriber");
-		result = -EAGAIN;
-	}
-	if (result < 0)
-		return result;
-	answer.version =
-		told.version_high < CONTROL_VERSION_HIGH ? told.version_high : CONTROL_VERSION_HIGH;
-	memcpy(answer.name, publisher->name, sizeof(answer.name));
-	*given = endpoint->pages[realm->index];
-	answer.key = (*given)->ops->key(*given);
-	if (publisher->notice_groups[0].announcers[endpoint->index])
-		endpoint->listener->ops->notices(endpoint->listener, NULL, &answer.notices);
-	*welcome_bytes = control_welcome_encode(&answer, welcome);
-	return 0;
-}
 
 static void on_message(void *user, struct peer *peer, const void *bytes, size_t length)
 {
@@ -142,113 +54,36 @@ static void on_message(void *user, struct peer *peer, const void *bytes, size_t 
 static void on_gone(void *user, struct peer *peer, const char *why)
 {
 	struct tb_publisher *publisher = ((struct endpoint *)user)->publisher;
-	char who[64];
+	char name[64];
 
-	peer->ops->peer_words(peer, who, sizeof(who));
-	publisher_log(publisher, TB_LOG_DEBUG, "%s left: %s", who, why);
+	peer->ops->peer_words(peer, name, sizeof(name));
+	publisher_log(publisher, TB_LOG_DEBUG, "%s left: %s", name, why);
 	session_close(peer->user);
 }
 
-static void endpoint_tell_rest(struct endpoint *endpoint)
-{
-	if (endpoint->lines > LINES_PER_SECOND)
-		publisher_log(endpoint->publisher, TB_LOG_WARNING,
-			      "%" PRIu32 " more lines like the last were not written",
-			      endpoint->lines - LINES_PER_SECOND);
-	endpoint->lines = 0;
-}
-
-static void endpoint_second(struct endpoint *endpoint)
-{
-	const uint64_t second = clock_ms() / 1000;
-
-	if (second != endpoint->second)
-		endpoint_tell_rest(endpoint);
-	endpoint->second = second;
-}
-
-/* Anyone may give reason for lines, and as fast as he likes: they must not fill the disk. */
-static void on_log(void *user, enum fabric_log kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *text)
 {
 	struct endpoint *endpoint = user;
-	struct tb_publisher *publisher = endpoint->publisher;
+	_Atomic uint64_t *counters = endpoint->publisher->counters;
 
 	if (kind != FABRIC_LOG_NEWS)
-		counter_add(&publisher->counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED
-									    : BUS_DROPPED],
-			    1);
-	endpoint_second(endpoint);
-	if (endpoint->lines++ < LINES_PER_SECOND)
-		publisher_log(publisher, TB_LOG_WARNING, "%s", words);
+		counter_add(&counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED : BUS_DROPPED], 1);
+	endpoint_log(endpoint, text);
 }
 
 const struct listener_calls server_calls = {
-	.hello = on_hello,
+	.hello = hello_answer,
 	.message = on_message,
 	.gone = on_gone,
 	.log = on_log,
 };
 
-/* -- the pulse ----------------------------------------------------------------------------------
- */
-
-/* Once in a quarter of the bound: whose writer made no call since the last time. */
-static void silence_count(struct tb_publisher *publisher)
-{
-	for (uint32_t i = 0; i < publisher->topic_count; i++) {
-		struct tb_topic *topic = publisher->topics[i];
-
-		if (atomic_exchange_explicit(&topic->touched, 0, memory_order_relaxed) ||
-		    !(topic->flags & TB_TOPIC_WATCHED) ||
-		    atomic_load_explicit(&topic->end_due, memory_order_relaxed))
-			topic->silent = 0;
-		else
-			topic->silent++;
-	}
-}
-
-/* A silent topic's beat falls behind the count, and the topic is stale to its readers: by quarters
- * of the bound alone, however many pulses tell news between them. */
-static void entry_store(struct tb_publisher *publisher, const struct tb_topic *topic,
-			uint32_t realms)
-{
-	struct bus_entry entry = { .epoch = topic->shape.epoch,
-				   .head = topic_head(topic),
-				   .topic_id = topic->shape.topic_id,
-				   .state = TOPIC_LIVE };
-
-	if (atomic_load_explicit(&topic->end_due, memory_order_acquire))
-		entry.state = TOPIC_ENDED;
-	for (uint32_t i = 0; i < publisher->realm_count; i++) {
-		const struct realm *realm = &publisher->realms[i];
-
-		if (!(realms >> i & 1) || !realm_has(realm, topic))
-			continue;
-		entry.beat = realm->pulse.count - topic->silent;
-		bus_page_store_entry(realm->page.base, entry.topic_id - 1, &entry,
-				     publisher->bus_id);
-	}
-}
-
-void server_pulse(struct tb_publisher *publisher, uint32_t realms)
-{
-	for (uint32_t i = 0; i < publisher->realm_count; i++)
-		publisher->realms[i].pulse.count += realms >> i & 1;
-	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		entry_store(publisher, publisher->topics[i], realms);
-	for (uint32_t i = 0; i < publisher->realm_count; i++)
-		if (realms >> i & 1)
-			bus_page_store_pulse(publisher->realms[i].page.base,
-					     &publisher->realms[i].pulse);
-	announce_heads(publisher);
-}
-
 /* -- what writers signalled ---------------------------------------------------------------------
  */
 
-/* A revoke is for those who have the memory of an epoch that is gone, an ending for the others: who
- * was quick may have joined the new epoch before this. */
-static void tell(struct tb_topic *topic, enum control_type type)
+/* Joins of an old epoch get a revoke, joins of the present epoch an ending: a quick client may have
+ * joined the new epoch already. */
+static void joins_send(struct tb_topic *topic, enum control_type type)
 {
 	for (struct join *join = topic->joins, *next; join; join = next) {
 		const bool gone = join->epoch != topic->shape.epoch;
@@ -268,21 +103,21 @@ static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *top
 {
 	const uint64_t restarts = atomic_load_explicit(&topic->restarts, memory_order_relaxed);
 
-	if (restarts != topic->restarts_told) {
-		topic->restarts_told = restarts;
+	if (restarts != topic->restarts_sent) {
+		topic->restarts_sent = restarts;
 		realms_change(publisher, topic);
-		server_pulse(publisher, topic->realms);
-		tell(topic, CONTROL_REVOKE);
+		pulse_write(publisher, topic->realms);
+		joins_send(topic, CONTROL_REVOKE);
 	}
-	if (atomic_load_explicit(&topic->end_due, memory_order_acquire) && !topic->end_told) {
-		topic->end_told = true;
-		server_pulse(publisher, topic->realms);
-		tell(topic, CONTROL_ENDING);
+	if (atomic_load_explicit(&topic->end_due, memory_order_acquire) && !topic->end_sent) {
+		topic->end_sent = true;
+		pulse_write(publisher, topic->realms);
+		joins_send(topic, CONTROL_ENDING);
 	}
-	answers_wake(topic);
+	sleepers_wake(topic);
 }
 
-/* What a subscriber says is no reason to look at all topics and all their sleepers. */
+/* Only topics that signalled are looked at, so a client's message does not cost a scan of all. */
 static void server_signalled(struct tb_publisher *publisher)
 {
 	eventfd_t count;
@@ -297,7 +132,7 @@ static void server_signalled(struct tb_publisher *publisher)
 /* -- the loop -----------------------------------------------------------------------------------
  */
 
-/* Whether everyone has read to the end and left, or the time for it is over. */
+/* Whether all subscribers have read to the end and left, or exit_wait_ms has passed. */
 static bool closing_done(const struct tb_publisher *publisher)
 {
 	if (!atomic_load_explicit(&publisher->closing, memory_order_acquire))
@@ -310,27 +145,25 @@ static bool closing_done(const struct tb_publisher *publisher)
 	return true;
 }
 
-static void closing_tell(struct tb_publisher *publisher)
+static void closing_log(struct tb_publisher *publisher)
 {
-	char who[64];
+	char name[64];
 
 	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
-		endpoint_tell_rest(&publisher->endpoints[i]);
+		endpoint_log_rest(&publisher->endpoints[i]);
 	for (const struct session *session = publisher->sessions; session;
 	     session = session->next) {
 		if (!session->joins)
 			continue;
-		session->peer->ops->peer_words(session->peer, who, sizeof(who));
+		session->peer->ops->peer_words(session->peer, name, sizeof(name));
 		publisher_log(publisher, TB_LOG_WARNING,
-			      "%s had not read to the end of topic %s when the bus closed", who,
+			      "%s had not read to the end of topic %s when the bus closed", name,
 			      session->joins->topic->name);
 	}
 }
 
 static void server_work(struct tb_publisher *publisher, const struct epoll_event *events, int count)
 {
-	uint64_t ticks;
-
 	for (int i = 0; i < count; i++) {
 		struct endpoint *endpoint = events[i].data.ptr;
 
@@ -338,34 +171,144 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 			endpoint->listener->ops->listener_poll(endpoint->listener);
 	}
 	server_signalled(publisher);
-	if (read(publisher->timer_fd, &ticks, sizeof(ticks)) != sizeof(ticks))
+	if (!pulse_due(publisher))
 		return;
-	silence_count(publisher);
-	server_pulse(publisher, REALMS_ALL);
+	pulse_count_silence(publisher);
+	pulse_write(publisher, REALMS_ALL);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		answers_wake(publisher->topics[i]);
+		sleepers_wake(publisher->topics[i]);
 	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
-		endpoint_second(&publisher->endpoints[i]);
+		endpoint_log_second(&publisher->endpoints[i]);
 }
 
-void *server_run(void *user)
+/* Waits at most wait_ms for something to do, -1 without a bound, then takes one turn. */
+static bool server_take(struct tb_publisher *publisher, int wait_ms)
+{
+	struct epoll_event events[16];
+	const int count = epoll_wait(publisher->epoll_fd, events, 16, wait_ms);
+	uint64_t ticks;
+	bool done;
+
+	/* The timer only wakes; the clock decides whether a pulse is due. */
+	(void)!read(publisher->timer_fd, &ticks, sizeof(ticks));
+	publisher_lock(publisher);
+	server_work(publisher, events, count);
+	done = closing_done(publisher);
+	if (done)
+		closing_log(publisher);
+	publisher_unlock(publisher);
+	return done;
+}
+
+bool server_turn(struct tb_publisher *publisher)
+{
+	return server_take(publisher, 0);
+}
+
+static void *server_run(void *user)
 {
 	struct tb_publisher *publisher = user;
-	struct epoll_event events[16];
 	bool done = false;
 
-	while (!done) {
-		const bool closing =
-			atomic_load_explicit(&publisher->closing, memory_order_acquire);
-		int count =
-			epoll_wait(publisher->epoll_fd, events, 16, closing ? CLOSING_POLL_MS : -1);
-
-		publisher_lock(publisher);
-		server_work(publisher, events, count);
-		done = closing_done(publisher);
-		if (done)
-			closing_tell(publisher);
-		publisher_unlock(publisher);
-	}
+	while (!done)
+		done = server_take(publisher,
+				   atomic_load_explicit(&publisher->closing, memory_order_acquire)
+					   ? CLOSING_POLL_MS
+					   : -1);
 	return NULL;
+}
+
+/* -- the thread ---------------------------------------------------------------------------------
+ */
+
+int server_open(struct tb_publisher *publisher)
+{
+	const long quarter_ms = PULSE_QUARTER_MS(publisher);
+	const struct timespec quarter = { quarter_ms / 1000, quarter_ms % 1000 * 1000000 };
+	const struct itimerspec pace = { quarter, quarter };
+	struct epoll_event event = { .events = EPOLLIN };
+
+	publisher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	publisher->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	publisher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	pulse_begin(publisher); /* before the timer starts: at each tick a pulse is due */
+	if (publisher->epoll_fd < 0 || publisher->event_fd < 0 || publisher->timer_fd < 0 ||
+	    timerfd_settime(publisher->timer_fd, 0, &pace, NULL) < 0 ||
+	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->event_fd, &event) < 0 ||
+	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->timer_fd, &event) < 0)
+		return error_set(errno,
+				 "bus %s: cannot create the control thread's descriptors: %s",
+				 publisher->name, strerror(errno));
+	return 0;
+}
+
+void server_close(struct tb_publisher *publisher)
+{
+	if (publisher->epoll_fd >= 0)
+		close(publisher->epoll_fd);
+	if (publisher->event_fd >= 0)
+		close(publisher->event_fd);
+	if (publisher->timer_fd >= 0)
+		close(publisher->timer_fd);
+}
+
+/* The thread blocks all signals: they are for the program's own threads. */
+static int thread_create(struct tb_publisher *publisher, const cpu_set_t *cpus)
+{
+	sigset_t all, before;
+	pthread_attr_t how;
+	int code = pthread_attr_init(&how);
+
+	if (code)
+		return code;
+	if (cpus)
+		code = pthread_attr_setaffinity_np(&how, sizeof(*cpus), cpus);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (code == 0)
+		code = pthread_create(&publisher->thread, &how, server_run, publisher);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&how);
+	return code;
+}
+
+/* The processors near a node that the process's main thread may run on; may be empty. So taskset
+ * and CPUAffinity= hold, but not the affinity of the calling thread. */
+static void cpus_near(int node, cpu_set_t *cpus)
+{
+	cpu_set_t own;
+
+	if (!numa_cpus(node, cpus) || sched_getaffinity(getpid(), sizeof(own), &own) < 0)
+		CPU_ZERO(&own);
+	CPU_AND(cpus, cpus, &own);
+}
+
+/* The processor of the options is mandatory. The node is a preference: if no processor near it is
+ * allowed, the thread keeps the caller's affinity. */
+int server_start(struct tb_publisher *publisher)
+{
+	char online[256];
+	cpu_set_t cpus;
+	int code;
+
+	CPU_ZERO(&cpus);
+	if (publisher->cpu >= 0)
+		CPU_SET((size_t)publisher->cpu, &cpus);
+	else if (publisher->node != NUMA_ANY)
+		cpus_near(publisher->node, &cpus);
+	code = thread_create(publisher, CPU_COUNT(&cpus) > 0 ? &cpus : NULL);
+	if (code == EINVAL && publisher->cpu < 0)
+		code = thread_create(publisher, NULL);
+	if (code == EINVAL && publisher->cpu >= 0) {
+		numa_line("/sys/devices/system/cpu/online", online, sizeof(online));
+		return error_set(EINVAL,
+				 "publisher options: cpu: found processor %d, expected one of %s "
+				 "that this process may run on",
+				 publisher->cpu, online);
+	}
+	if (code)
+		return error_set(code, "bus %s: cannot start the control thread: %s",
+				 publisher->name, strerror(code));
+	pthread_setname_np(publisher->thread, "tickbus-control");
+	return 0;
 }

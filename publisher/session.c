@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions and their joins: who has which topic. All by the control thread, under the lock. */
+#include "publisher/session.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "bus/error.h"
-#include "publisher/publisher.h"
-#include "tickbus/error.h"
+#include "bus/counters.h"
+
+struct session *session_open(struct endpoint *endpoint, struct peer *peer,
+			     const struct realm *realm)
+{
+	struct tb_publisher *publisher = endpoint->publisher;
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->publisher = publisher;
+	session->peer = peer;
+	session->realm = realm;
+	session->listener = endpoint->index;
+	session->next = publisher->sessions;
+	session->link = &publisher->sessions;
+	if (publisher->sessions)
+		publisher->sessions->link = &session->next;
+	publisher->sessions = session;
+	peer->user = session;
+	peer->realm = realm->index;
+	counter_add(&publisher->counters[BUS_CONNECTIONS], 1);
+	counter_add(&publisher->counters[BUS_SUBSCRIBERS], 1);
+	return session;
+}
 
 struct join *session_find(const struct session *session, const struct tb_topic *topic)
 {
@@ -76,7 +99,7 @@ static int session_drop(struct session *session, int result)
 {
 	struct peer *peer = session->peer;
 
-	peer->ops->drop(peer, result == -EAGAIN ? "it does not take its messages" : tb_error());
+	peer->ops->drop(peer, result == -EAGAIN ? "it does not read its messages" : tb_error());
 	session_close(session);
 	return -ENOTCONN;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waking sleeping subscribers at the price of one load in a flush.
+/* Wakes sleeping subscribers for the cost of one load per flush.
  *
  * The publishing thread and the control thread share, per topic, the progress line's head (written
  * by the first) and the armed word (set by the second, cleared by the first).
@@ -9,19 +9,19 @@
  *   F2  load armed                       A2  load head
  *   if set: clear it, signal             if it moved past what the sleeper saw: wake it
  *
- * One of the two must see the other's store, or the sleeper sleeps on. That needs a full fence
- * between F1 and F2 and between A1 and A2. The one in arm is membarrier(PRIVATE_EXPEDITED), which
- * makes every running thread of this process execute a full fence: if the publishing thread is
- * before F1 then, its F2 comes after A1 is visible; if it is past F1, its head is visible to A2. So
- * the flush needs none, only that the compiler keeps F1 before F2. Where the kernel has no
- * membarrier, the flush makes the fence itself (fence_in_flush).
+ * One of the two must see the other's store, or the sleeper is never woken. That needs a full fence
+ * between F1 and F2 and between A1 and A2. The fence in arm is membarrier(PRIVATE_EXPEDITED), which
+ * makes every running thread of this process execute a full fence. If the publishing thread is
+ * before F1 at that moment, its F2 comes after A1 is visible. If it is past F1, its head is visible
+ * to A2. So the flush needs no fence; only the compiler must keep F1 before F2. If the kernel has
+ * no membarrier, the flush executes the fence itself (fence_in_flush).
  *
- * After a signal the control thread looks at every join that is still armed, arms the word again if
- * any is left (a subscriber may have read past the head it was woken for), and looks at head again.
- * The signal is for all topics; whose it was says its count. S1: released by the publishing thread;
- * pairs with S2, acquired by the control thread. Who sees the count sees the head (F1) and the word
- * cleared, so a look that comes before its signal is as good as one after it.
- */
+ * After a signal the control thread checks every join that is still armed. If any sleeps on (a
+ * subscriber may have read past the head it was woken for), it arms the word again and checks head
+ * again. One eventfd serves all topics; a count per topic says which topics signalled. S1: released
+ * by the publishing thread; pairs with S2, acquired by the control thread. A thread that sees the
+ * count also sees the head (F1) and the cleared word, so a check just before the signal is as good
+ * as one after it. */
 #ifndef TICKBUS_PUBLISHER_WAKEUP_H
 #define TICKBUS_PUBLISHER_WAKEUP_H
 
@@ -37,19 +37,19 @@ struct wakeup {
 	bool fence_in_flush;
 };
 
-/* Asks the kernel for membarrier: whether flushes need a fence of their own. Once per process start
- * would do; asking again does no harm. */
+/* Registers the process for membarrier: true if the kernel has none, so that flushes need a fence.
+ * Calling it again is harmless. */
 bool wakeup_needs_fence(void);
 
 /* By the publishing thread, after head was stored. */
 static inline void wakeup_flush(struct wakeup *wakeup);
 
-/* By the control thread: sets the word; loads after it are after the fence. */
+/* By the control thread: sets the word, then fences. Later loads come after the fence. */
 void wakeup_arm(struct wakeup *wakeup);
 
 void wakeup_signal(struct wakeup *wakeup);
 
-/* By the control thread: whether there was a signal since it asked last. */
+/* By the control thread: whether a signal came since its last call. */
 bool wakeup_signalled(struct wakeup *wakeup);
 
 static inline void wakeup_flush(struct wakeup *wakeup)

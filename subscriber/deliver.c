@@ -3,18 +3,22 @@
  *
  * A handler may close the subscriber or end its subscription; whoever calls one looks at
  * deliver_stopped() before touching the position again. */
+#include "subscriber/deliver.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "bus/error.h"
-#include "subscriber/deliver.h"
+#include "bus/counters.h"
+#include "subscriber/names.h"
+#include "tickbus/record.h"
+#include "tickbus/subscriber.h"
 
 static void count(struct tb_source *source, enum subscription_counter counter, uint64_t more)
 {
 	source->subscription->counters[counter] += more;
 }
 
-static void event_tell(struct tb_subscription *subscription, struct tb_event *event)
+static void event_deliver(struct tb_subscription *subscription, struct tb_event *event)
 {
 	if (!subscription->options.on_event || subscription->closing ||
 	    subscription->subscriber->closing)
@@ -27,7 +31,7 @@ static struct tb_event event_of(const struct tb_source *source, enum tb_event_ki
 {
 	return (struct tb_event){ .kind = kind,
 				  .topic = source->name,
-				  .epoch = source->place.shape.epoch,
+				  .epoch = source->mapping.shape.epoch,
 				  .delivered = source->next - 1,
 				  .head = source->head };
 }
@@ -39,10 +43,10 @@ void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 	event.first = source->next;
 	if (kind == TB_EVENT_STALE)
 		count(source, SUBSCRIPTION_STALES, 1);
-	event_tell(source->subscription, &event);
+	event_deliver(source->subscription, &event);
 }
 
-void deliver_stale_why(struct tb_source *source, int code, const char *words)
+void deliver_stale_reason(struct tb_source *source, int code, const char *text)
 {
 	struct tb_event event = event_of(source, TB_EVENT_STALE);
 
@@ -51,8 +55,8 @@ void deliver_stale_why(struct tb_source *source, int code, const char *words)
 	source->stale_code = code;
 	event.first = source->next;
 	event.code = code;
-	event.words = words;
-	event_tell(source->subscription, &event);
+	event.words = text;
+	event_deliver(source->subscription, &event);
 }
 
 void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum tb_cause cause)
@@ -70,7 +74,7 @@ void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum t
 	event.last = last;
 	event.delivered = last;
 	count(source, counters[cause], last - first + 1);
-	event_tell(source->subscription, &event);
+	event_deliver(source->subscription, &event);
 }
 
 void deliver_restart(struct tb_source *source, uint64_t old_epoch, uint64_t delivered,
@@ -82,17 +86,27 @@ void deliver_restart(struct tb_source *source, uint64_t old_epoch, uint64_t deli
 	event.delivered = delivered;
 	event.head = head;
 	count(source, SUBSCRIPTION_RESTARTS, 1);
-	event_tell(source->subscription, &event);
+	event_deliver(source->subscription, &event);
 }
 
 void deliver_refused(struct tb_subscription *subscription, const char *topic, int code,
-		     const char *words)
+		     const char *text)
 {
 	struct tb_event event = {
-		.kind = TB_EVENT_REFUSED, .topic = topic, .code = code, .words = words
+		.kind = TB_EVENT_REFUSED, .topic = topic, .code = code, .words = text
 	};
 
-	event_tell(subscription, &event);
+	event_deliver(subscription, &event);
+}
+
+/* The last word stands, but that there is no room for all topics, which ends the call. */
+void deliver_outcome(struct tb_subscription *subscription, int code, const char *text)
+{
+	if (!subscription->fresh || subscription->error == -ENOSPC)
+		return;
+	subscription->error = -code;
+	subscription->waits = false;
+	strncpy(subscription->error_text, text, sizeof(subscription->error_text) - 1);
 }
 
 void deliver_holes(struct tb_source *source)
@@ -103,31 +117,6 @@ void deliver_holes(struct tb_source *source)
 		return;
 	source->hole_first = 0;
 	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM);
-}
-
-/* The instrument's name, from the cache or the directory: 1 there, 0 not now, -EAGAIN none. */
-static int name_find(struct tb_source *source, uint32_t instrument)
-{
-	const uint32_t capacity = source->place.shape.capacity;
-	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
-	uint32_t from, entries;
-	int result;
-
-	if (instrument >= capacity)
-		return -EAGAIN;
-	if (source->place.names[instrument][0])
-		return 1;
-	from = source->place.view ? instrument : instrument / page * page;
-	entries = source->place.view ? 1 : capacity - from < page ? capacity - from : page;
-	source->names_from = from;
-	source->name_wanted = instrument;
-	result = source_fetch(source, FETCH_NAMES,
-			      source->place.layout.directory +
-				      (uint64_t)from * DIRECTORY_ENTRY_BYTES,
-			      entries * DIRECTORY_ENTRY_BYTES);
-	if (result != 1) /* a READ, or no room for one: nothing is known of the record */
-		return 0;
-	return source->place.names[instrument][0] ? 1 : -EAGAIN;
 }
 
 /* A hole, or the first record after some, or the first of its instrument. */
@@ -142,7 +131,7 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 		source->tries = 0;
 		return 1;
 	}
-	result = name_find(source, copy->instrument);
+	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;
 	deliver_holes(source);

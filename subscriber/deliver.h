@@ -3,9 +3,26 @@
 #ifndef TICKBUS_SUBSCRIBER_DELIVER_H
 #define TICKBUS_SUBSCRIBER_DELIVER_H
 
+#include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "subscriber/subscriber.h"
+#include "bus/counters.h"
+#include "bus/record.h"
+#include "subscriber/state.h"
+#include "tickbus/record.h"
+#include "tickbus/subscriber.h"
+
+void deliver_holes(struct tb_source *);
+void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
+void deliver_event(struct tb_source *, enum tb_event_kind);
+/* Of a topic that was told stale: why it stays so, once, and again when it is for another code: the
+ * words may differ from try to try. */
+void deliver_stale_reason(struct tb_source *, int code, const char *text);
+void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
+void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *text);
+/* What tb_subscribe will know of a refusal, when it ends; code 0: none stands any more. */
+void deliver_outcome(struct tb_subscription *, int code, const char *text);
 
 /* Whether a handler closed or ended what is being read. */
 static inline bool deliver_stopped(const struct tb_source *source)
@@ -36,15 +53,15 @@ static inline int deliver_record(struct tb_source *source, const struct record *
 	struct tb_record record;
 
 	if (__builtin_expect(copy->kind == TB_KIND_HOLE || source->hole_first != 0 ||
-				     copy->instrument >= source->place.shape.capacity ||
-				     !source->place.names[copy->instrument][0],
+				     copy->instrument >= source->mapping.shape.capacity ||
+				     !source->mapping.names[copy->instrument][0],
 			     0))
 		return deliver_unusual(source, copy);
 	record = (struct tb_record){ .size = sizeof(record),
-				     .epoch = source->place.shape.epoch,
+				     .epoch = source->mapping.shape.epoch,
 				     .sequence = copy->sequence,
 				     .time_ns = copy->time_ns,
-				     .name = source->place.names[copy->instrument],
+				     .name = source->mapping.names[copy->instrument],
 				     .data = copy->payload };
 	memcpy(&record.instrument, &copy->instrument, sizeof(uint64_t));
 	source->next++;

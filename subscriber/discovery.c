@@ -4,17 +4,26 @@
  * A subscription with `discover` set is served next. Each topic that matches its pattern and is not
  * joined yet, or has a new epoch, or lost its connection, is joined; a schema that is not known yet
  * by its fingerprint is fetched first. */
+#include "subscriber/discovery.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/bounds.h"
 #include "bus/error.h"
 #include "bus/hash.h"
 #include "bus/pattern.h"
-#include "bus/bounds.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/advance.h"
+#include "subscriber/connection.h"
+#include "subscriber/deliver.h"
+#include "subscriber/pulse.h"
+#include "subscriber/schemas.h"
+#include "subscriber/source.h"
+#include "tickbus/record.h"
+#include "tickbus/schema.h"
+#include "tickbus/subscriber.h"
 
 int discovery_open(struct tb_subscriber *subscriber)
 {
@@ -25,37 +34,6 @@ int discovery_open(struct tb_subscriber *subscriber)
 	if (discovery->topics && discovery->text)
 		return 0;
 	return error_set(ENOMEM, "subscriber: no memory for a catalogue");
-}
-
-static bool schema_used(const struct tb_subscriber *subscriber, const struct tb_schema *schema)
-{
-	for (uint32_t i = 0; i < subscriber->table_used; i++) {
-		const struct tb_source *source = subscriber->table[i];
-
-		if (source &&
-		    (source->place.schema == schema || source->successor.schema == schema))
-			return true;
-	}
-	return false;
-}
-
-/* Those of topics that are joined are kept: others may be without end. */
-static void schemas_forget(struct tb_subscriber *subscriber)
-{
-	struct schema_cache **link = &subscriber->schemas;
-
-	subscriber->schemas_learned = 0;
-	while (*link) {
-		struct schema_cache *cache = *link;
-
-		if (schema_used(subscriber, cache->schema)) {
-			link = &cache->next;
-			continue;
-		}
-		*link = cache->next;
-		tb_schema_free(cache->schema);
-		free(cache);
-	}
 }
 
 void discovery_close(struct tb_subscriber *subscriber)
@@ -75,49 +53,6 @@ void discovery_reset(struct tb_subscriber *subscriber)
 	}
 	discovery->phase = DISCOVERY_IDLE;
 	discovery->subscription = NULL;
-}
-
-static const struct tb_schema *schema_known(const struct tb_subscriber *subscriber,
-					    uint64_t fingerprint)
-{
-	for (const struct schema_cache *c = subscriber->schemas; c; c = c->next)
-		if (c->fingerprint == fingerprint)
-			return c->schema;
-	return NULL;
-}
-
-/* The text is a stranger's: it is parsed with the loader's limits, and must be what its fingerprint
- * says. */
-static int schema_learn(struct tb_subscriber *subscriber, const struct control_topic *topic)
-{
-	struct schema_cache *cache = calloc(1, sizeof(*cache));
-	char origin[TB_TOPIC_NAME_MAX + 32];
-	int result;
-
-	if (!cache)
-		return error_set(ENOMEM, "topic %s: no memory for its schema", topic->name);
-	snprintf(origin, sizeof(origin), "schema of topic %s", topic->name);
-	result = tb_schema_parse(&cache->schema, subscriber->discovery.text,
-				 subscriber->discovery.text_bytes, origin);
-	if (result == 0 && tb_schema_fingerprint(cache->schema) != topic->shape.fingerprint) {
-		result = error_set(EPROTO,
-				   "topic %s: found a schema of fingerprint %016" PRIx64
-				   ", expected %016" PRIx64,
-				   topic->name, tb_schema_fingerprint(cache->schema),
-				   topic->shape.fingerprint);
-		tb_schema_free(cache->schema);
-	}
-	if (result < 0) {
-		free(cache);
-		return result;
-	}
-	if (subscriber->schemas_learned == SCHEMAS_KEPT)
-		schemas_forget(subscriber);
-	subscriber->schemas_learned++;
-	cache->fingerprint = topic->shape.fingerprint;
-	cache->next = subscriber->schemas;
-	subscriber->schemas = cache;
-	return 0;
 }
 
 /* -- requests -----------------------------------------------------------------------------------
@@ -166,7 +101,7 @@ static void ask_join(struct tb_subscriber *subscriber)
 }
 
 /* Here or there; by the next pulse there may be enough again. */
-static bool is_short(int code)
+static bool is_shortage(int code)
 {
 	return code == ENOMEM || code == EMFILE || code == ENFILE || code == EAGAIN;
 }
@@ -180,40 +115,30 @@ static const struct control_topic *asked_for(const struct discovery *discovery)
 /* Whether it is told now. While one topic's shortage lasts, the others' refusals are met with each
  * pulse, too. */
 static bool is_news(const struct discovery *discovery, uint32_t topic_id, int code,
-		    const char *words)
+		    const char *text)
 {
-	uint64_t *told = &discovery->subscription->told[topic_id];
-	const uint64_t before = *told;
+	uint64_t *hash = &discovery->subscription->refusal_hash[topic_id];
+	const uint64_t before = *hash;
 
-	*told = XXH3_64bits(words, strlen(words));
-	return *told != before || (discovery->changed && !is_short(code));
-}
-
-/* The last word stands, but that there is no room for all topics, which ends the call. */
-void discovery_outcome(struct tb_subscription *subscription, int code, const char *words)
-{
-	if (!subscription->fresh || subscription->error == -ENOSPC)
-		return;
-	subscription->error = -code;
-	subscription->waits = false;
-	strncpy(subscription->error_words, words, sizeof(subscription->error_words) - 1);
+	*hash = XXH3_64bits(text, strlen(text));
+	return *hash != before || (discovery->changed && !is_shortage(code));
 }
 
 /* topic NULL: the catalogue is refused. */
 static void refused(struct tb_subscriber *subscriber, const struct control_topic *topic, int code,
-		    const char *words)
+		    const char *text)
 {
 	struct tb_subscription *subscription = subscriber->discovery.subscription;
 	const uint32_t id = topic ? topic->shape.topic_id : 0;
-	const bool news = is_news(&subscriber->discovery, id, code, words);
+	const bool news = is_news(&subscriber->discovery, id, code, text);
 
-	subscription->again |= is_short(code);
-	discovery_outcome(subscription, code, words);
+	subscription->retry |= is_shortage(code);
+	deliver_outcome(subscription, code, text);
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
 		return; /* tb_subscribe tells it */
 	if (news)
 		deliver_refused(subscription, topic ? topic->name : subscription->pattern, code,
-				words);
+				text);
 }
 
 /* Whether its records are what the caller was written for. Asked before the join, which the
@@ -239,17 +164,17 @@ static bool is_listed(const struct discovery *discovery, const char *name)
 }
 
 /* What was read over a connection before, and the publisher does not have now. */
-static void missing_tell(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
+static void missing_report(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
 {
-	char words[CONTROL_NAME_MAX + TB_TOPIC_NAME_MAX + 32];
+	char text[CONTROL_NAME_MAX + TB_TOPIC_NAME_MAX + 32];
 
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (!s->orphan || s->state >= SOURCE_ENDED ||
 		    is_listed(&subscriber->discovery, s->name))
 			continue;
-		snprintf(words, sizeof(words), "bus %s has no topic %s", subscriber->welcome.name,
+		snprintf(text, sizeof(text), "bus %s has no topic %s", subscriber->welcome.name,
 			 s->name);
-		subscription->again |= !pulse_without(s, words);
+		subscription->retry |= !pulse_topic_missing(s, text);
 	}
 }
 
@@ -261,10 +186,10 @@ static void next_topic(struct tb_subscriber *subscriber)
 	for (; discovery->at < discovery->count; discovery->at++) {
 		const struct control_topic *topic = &discovery->topics[discovery->at];
 		const struct tb_source *source = source_find(discovery->subscription, topic->name);
-		const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
+		const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
 
 		if (source && (!source->orphan || source->state == SOURCE_ENDED) &&
-		    (source->place.shape.epoch == topic->shape.epoch ||
+		    (source->mapping.shape.epoch == topic->shape.epoch ||
 		     (source->has_successor &&
 		      source->successor.shape.epoch == topic->shape.epoch)))
 			continue;
@@ -277,7 +202,7 @@ static void next_topic(struct tb_subscriber *subscriber)
 			continue;
 		return;
 	}
-	missing_tell(subscriber, discovery->subscription);
+	missing_report(subscriber, discovery->subscription);
 	discovery->phase = DISCOVERY_IDLE;
 	discovery->subscription = NULL;
 }
@@ -310,10 +235,10 @@ void discovery_step(struct tb_subscriber *subscriber)
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		if (!s->discover || s->closing)
 			continue;
-		if (!s->again) /* a join that is asked for with each pulse needs its schema */
+		if (!s->retry) /* a join that is asked for with each pulse needs its schema */
 			schemas_forget(subscriber);
 		discovery->changed = s->changed;
-		s->discover = s->changed = s->again = false;
+		s->discover = s->changed = s->retry = false;
 		discovery->subscription = s;
 		discovery->after = discovery->count = discovery->at = 0;
 		ask_catalogue(subscriber);
@@ -324,7 +249,8 @@ void discovery_step(struct tb_subscriber *subscriber)
 /* -- answers ------------------------------------------------------------------------------------
  */
 
-static void topics_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void catalogue_answered(struct tb_subscriber *subscriber,
+			       const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
 	const uint32_t before = discovery->after;
@@ -340,16 +266,16 @@ static void topics_told(struct tb_subscriber *subscriber, const struct control_m
 		    pattern_match(discovery->subscription->pattern, topic->name))
 			discovery->topics[discovery->count++] = *topic;
 	}
-	discovery->subscription->told[0] = 0;
+	discovery->subscription->refusal_hash[0] = 0;
 	if (discovery->count == 0)
-		discovery_outcome(discovery->subscription, 0, "");
+		deliver_outcome(discovery->subscription, 0, "");
 	if (message->topics.more && discovery->after > before)
 		ask_catalogue(subscriber);
 	else
 		next_topic(subscriber);
 }
 
-static void schema_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void schema_answered(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
 	const struct control_topic *topic = &discovery->topics[discovery->at];
@@ -371,7 +297,7 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 		ask_schema(subscriber);
 		return;
 	}
-	result = schema_learn(subscriber, topic);
+	result = schemas_learn(subscriber, topic);
 	if (result < 0) {
 		refused(subscriber, topic, result == -ENOMEM ? ENOMEM : EPROTO, tb_error());
 		skip_topic(subscriber);
@@ -380,15 +306,15 @@ static void schema_told(struct tb_subscriber *subscriber, const struct control_m
 	next_topic(subscriber); /* this one still, with its schema known */
 }
 
-static void grant_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void grant_answered(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
 	struct tb_subscription *subscription = discovery->subscription;
 	const struct control_topic *topic = &discovery->topics[discovery->at];
-	const struct tb_schema *schema = schema_known(subscriber, topic->shape.fingerprint);
+	const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
 	int result;
 
-	discovery_outcome(subscription, 0, "");
+	deliver_outcome(subscription, 0, "");
 	if (strcmp(message->grant.topic.name, topic->name) != 0 ||
 	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
 	    message->grant.topic.shape.epoch != topic->shape.epoch ||
@@ -397,12 +323,12 @@ static void grant_told(struct tb_subscriber *subscriber, const struct control_me
 				   "topic %s: the publisher granted another topic than asked for",
 				   topic->name);
 	else
-		result = source_grant(subscription, schema, message);
+		result = advance_grant(subscription, schema, message);
 	if (result < 0) {
 		refused(subscriber, topic, -result, tb_error());
 		source_decline(subscriber, topic);
 	} else {
-		subscription->told[topic->shape.topic_id] = 0;
+		subscription->refusal_hash[topic->shape.topic_id] = 0;
 	}
 	skip_topic(subscriber);
 }
@@ -424,11 +350,12 @@ static void request_over(struct tb_subscriber *subscriber)
  * does. */
 static bool is_waited_for(const struct tb_subscription *subscription, int code)
 {
-	return is_short(code) && pattern_is_name(subscription->pattern) &&
+	return is_shortage(code) && pattern_is_name(subscription->pattern) &&
 	       (subscription->options.flags | subscription->subscriber->flags) & TB_WAIT;
 }
 
-static void refusal_told(struct tb_subscriber *subscriber, const struct control_message *message)
+static void refusal_answered(struct tb_subscriber *subscriber,
+			     const struct control_message *message)
 {
 	const struct discovery *discovery = &subscriber->discovery;
 	struct tb_subscription *subscription = discovery->subscription;
@@ -459,13 +386,13 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 		return ours;
 	}
 	if (message->type == CONTROL_REFUSE) {
-		refusal_told(subscriber, message);
+		refusal_answered(subscriber, message);
 	} else if (message->type == CONTROL_TOPICS && discovery->phase == DISCOVERY_CATALOGUE) {
-		topics_told(subscriber, message);
+		catalogue_answered(subscriber, message);
 	} else if (message->type == CONTROL_SCHEMA_BYTES && discovery->phase == DISCOVERY_SCHEMA) {
-		schema_told(subscriber, message);
+		schema_answered(subscriber, message);
 	} else if (message->type == CONTROL_GRANT && discovery->phase == DISCOVERY_JOIN) {
-		grant_told(subscriber, message);
+		grant_answered(subscriber, message);
 	} else {
 		refused(subscriber, asked_for(discovery), EPROTO,
 			"the publisher answered something else than was asked");

@@ -8,12 +8,18 @@
 #include <string.h>
 
 #include "bus/address.h"
-#include "bus/error.h"
-#include "bus/pattern.h"
-#include "bus/words.h"
-#include "subscriber/subscriber.h"
-#include "bus/clock.h"
 #include "bus/bounds.h"
+#include "bus/bus_page.h"
+#include "bus/clock.h"
+#include "bus/control.h"
+#include "bus/error.h"
+#include "bus/fabric.h"
+#include "bus/pattern.h"
+#include "bus/progress.h"
+#include "bus/region.h"
+#include "bus/words.h"
+#include "tickbus/counters.h"
+#include "tickbus/error.h"
 #include "tickbus/inspect.h"
 
 #define LOOK_MS            100
@@ -28,7 +34,7 @@ struct inspection {
 	uint64_t by_ms;
 	bool welcomed, answered;
 	int gone_code;
-	char gone_words[256];
+	char gone_text[256];
 	struct control_welcome welcome;
 	struct remote *page;
 	struct control_message asked, answer;
@@ -42,7 +48,7 @@ static void inspect_welcome(void *user, const void *bytes, size_t length)
 
 	if (control_welcome_decode(bytes, length, &inspection->welcome) < 0) {
 		inspection->gone_code = EPROTO;
-		snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%.200s",
+		snprintf(inspection->gone_text, sizeof(inspection->gone_text), "%.200s",
 			 tb_error());
 		return;
 	}
@@ -60,7 +66,7 @@ static void inspect_message(void *user, const void *bytes, size_t length)
 
 	if (control_decode(bytes, length, &message) < 0) {
 		inspection->gone_code = EPROTO;
-		snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%.200s",
+		snprintf(inspection->gone_text, sizeof(inspection->gone_text), "%.200s",
 			 tb_error());
 		return;
 	}
@@ -75,7 +81,7 @@ static void inspect_gone(void *user, int code, const char *why)
 	struct inspection *inspection = user;
 
 	inspection->gone_code = code ? code : ECONNRESET;
-	snprintf(inspection->gone_words, sizeof(inspection->gone_words), "%s", why);
+	snprintf(inspection->gone_text, sizeof(inspection->gone_text), "%s", why);
 }
 
 static const struct link_calls inspect_calls = {
@@ -124,7 +130,7 @@ static int inspect_until(struct inspection *inspection, const bool *done, uint64
 	if (*done)
 		return 0;
 	return error_set(inspection->gone_code, "%s: %s", inspection->address,
-			 inspection->gone_words);
+			 inspection->gone_text);
 }
 
 static void inspect_leave(struct inspection *inspection)
@@ -153,7 +159,8 @@ static void inspect_close(struct inspection *inspection)
 }
 
 /* Until it is answered, one way or the other, or the time is over: what is sent may be lost. */
-static int inspect_connect(struct inspection *inspection, const char *place, const uint8_t *ticket)
+static int inspect_connect(struct inspection *inspection, const char *location,
+			   const uint8_t *ticket)
 {
 	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
 				       .version_high = CONTROL_VERSION_HIGH };
@@ -166,7 +173,7 @@ static int inspect_connect(struct inspection *inspection, const char *place, con
 	do {
 		inspect_leave(inspection);
 		inspection->gone_code = 0;
-		result = inspection->ops->connect(&inspection->link, place, bytes, sizeof(bytes),
+		result = inspection->ops->connect(&inspection->link, location, bytes, sizeof(bytes),
 						  &inspect_calls, inspection);
 		if (result == 0)
 			result = inspect_until(inspection, &inspection->welcomed, UINT64_MAX);
@@ -176,7 +183,7 @@ static int inspect_connect(struct inspection *inspection, const char *place, con
 
 static int inspect_open(struct inspection *inspection, const struct tb_inspect_options *options)
 {
-	const char *place;
+	const char *location;
 
 	memset(inspection, 0, sizeof(*inspection));
 	if (!options || options->size < sizeof(*options) || !options->address)
@@ -189,10 +196,10 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	inspection->address = options->address;
 	inspection->timeout_ms = options->timeout_ms ? options->timeout_ms : BOUND_CONNECT_MS;
 	inspection->by_ms = clock_coarse_ms() + inspection->timeout_ms;
-	inspection->ops = fabric_find(options->address, &place);
+	inspection->ops = fabric_find(options->address, &location);
 	if (!inspection->ops)
 		return -EINVAL;
-	return inspect_connect(inspection, place, options->ticket);
+	return inspect_connect(inspection, location, options->ticket);
 }
 
 /* Sends inspection->asked and waits for its answer, of this type. -ENOENT and others: refused. It
@@ -251,21 +258,21 @@ static const char *inspect_page(struct inspection *inspection)
 	return done.status == 0 ? inspection->bus_page : NULL;
 }
 
-static const char *notice_word(enum fabric_notices_kind kind)
+static const char *notice_name(enum fabric_notices_kind kind)
 {
-	static const char *const words[] = { [FABRIC_NOTICES_NONE] = "none",
-					     [FABRIC_NOTICES_UD] = "ud",
-					     [FABRIC_NOTICES_UDP] = "udp" };
+	static const char *const text[] = { [FABRIC_NOTICES_NONE] = "none",
+					    [FABRIC_NOTICES_UD] = "ud",
+					    [FABRIC_NOTICES_UDP] = "udp" };
 
-	return words[kind];
+	return text[kind];
 }
 
 /* A port of 0 is no group's. */
-static void group_words(const struct fabric_notices *notices, char words[ADDRESS_WORDS])
+static void group_text(const struct fabric_notices *notices, char text[ADDRESS_WORDS])
 {
-	words[0] = '\0';
+	text[0] = '\0';
 	if (((const struct sockaddr_in *)&notices->group)->sin_port != 0)
-		address_words((const struct sockaddr *)&notices->group, words);
+		address_words((const struct sockaddr *)&notices->group, text);
 }
 
 static void inspect_topic(const struct inspection *inspection, const char *page,
@@ -274,7 +281,7 @@ static void inspect_topic(const struct inspection *inspection, const char *page,
 {
 	struct bus_entry entry;
 
-	group_words(&topic->notices, group);
+	group_text(&topic->notices, group);
 
 	*info = (struct tb_topic_info){
 		.size = sizeof(*info),
@@ -290,7 +297,7 @@ static void inspect_topic(const struct inspection *inspection, const char *page,
 		.checked = (topic->shape.flags & REGION_FLAG_CHECKED) != 0,
 		.last_value = (topic->shape.flags & REGION_FLAG_LAST_VALUE) != 0,
 		.ended = topic->state == TOPIC_ENDED,
-		.notice = notice_word(topic->notices.kind),
+		.notice = notice_name(topic->notices.kind),
 		.multicast = group,
 		.notice_bytes = topic->notices.bytes,
 	};
@@ -325,12 +332,12 @@ static void inspect_bus(struct inspection *inspection, uint32_t topics,
 		.bus_id = inspection->welcome.bus_id,
 		.stale_ms = inspection->welcome.stale_ms,
 		.topics = topics,
-		.notice = notice_word(notices->kind),
+		.notice = notice_name(notices->kind),
 		.multicast = group,
 		.notice_bytes = notices->bytes,
 	};
 
-	group_words(notices, group);
+	group_text(notices, group);
 	if (bus)
 		bus(user, &info);
 }

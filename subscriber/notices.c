@@ -9,11 +9,15 @@
  * M3  Heads only go up within an epoch. Other buses and epochs are none of ours.
  * M4  A head below the one that is known says nothing, and so not that the publisher's come: or a
  *     stranger who sends 0 could keep a topic from looking by itself. */
+#include "subscriber/notices.h"
+
 #include "bus/address.h"
-#include "bus/notice.h"
-#include "bus/clock.h"
 #include "bus/bounds.h"
-#include "subscriber/subscriber.h"
+#include "bus/clock.h"
+#include "bus/counters.h"
+#include "bus/fabric.h"
+#include "bus/notice.h"
+#include "subscriber/fetch.h"
 
 #define DATAGRAMS_PER_POLL 64
 #define PAUSE_MAX_MS       1024
@@ -53,8 +57,8 @@ void notices_join(struct tb_source *source, const struct fabric_notices *notices
 	if (!same_notices(&source->notices, notices))
 		notices_leave(source);
 	source->notices = *notices;
-	if (notices->kind == FABRIC_NOTICES_NONE || !subscriber->ops->receive ||
-	    group_of(subscriber, notices) || subscriber->group_count == BOUND_NOTICE_GROUPS_MAX)
+	if (notices->kind == FABRIC_NOTICES_NONE || group_of(subscriber, notices) ||
+	    subscriber->group_count == BOUND_NOTICE_GROUPS_MAX)
 		return;
 	subscriber->groups[subscriber->group_count++] = *notices;
 	subscriber->ops->receive(subscriber->link, notices);
@@ -103,9 +107,9 @@ bool notices_hint(struct tb_source *source, uint64_t head)
 		source->hint_pause_ms = 0; /* the last one was true */
 	if (head <= source->head)
 		return true;
-	if (source->state != SOURCE_RUNNING || source->place.view || now < source->hint_after_ms)
+	if (source->state != SOURCE_RUNNING || source->mapping.view || now < source->hint_after_ms)
 		return false;
-	if (head - source->next >= source->place.shape.slots)
+	if (head - source->next >= source->mapping.shape.slots)
 		source->look = true; /* what it would mean for us only the progress line can say */
 	else if (head > source->hint)
 		source->hint = head;
@@ -140,8 +144,8 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 		uint64_t *counters;
 
 		if (!source || source->orphan || source->state == SOURCE_DEAD ||
-		    source->place.shape.topic_id != entry->topic_id ||
-		    source->place.shape.epoch != entry->epoch)
+		    source->mapping.shape.topic_id != entry->topic_id ||
+		    source->mapping.shape.epoch != entry->epoch)
 			continue;
 		if (entry->head >= source->head) /* M4 */
 			source->noticed_ms = now;

@@ -18,11 +18,20 @@
  *     batch is posted from the end of the last one on, and with one that failed go all.
  * N6  While the landing's page is READ into (the line, names) nothing is delivered and nothing
  *     posted: a copy that failed is judged by a line that was asked for afterwards. */
-#include <errno.h>
-#include <string.h>
+#include "subscriber/pull_read.h"
 
 #include "bus/clock.h"
+#include "bus/counters.h"
+#include "bus/fabric.h"
+#include "bus/progress.h"
+#include "bus/record.h"
+#include "bus/region.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
+#include "subscriber/fetch.h"
+#include "subscriber/notices.h"
+#include "subscriber/tag.h"
+#include "tickbus/subscriber.h"
 
 static bool is_strict(const struct tb_source *source)
 {
@@ -33,7 +42,7 @@ static bool is_strict(const struct tb_source *source)
  * Beyond the ring they are in slots of those that are wanted first. */
 static uint64_t target(const struct tb_source *source)
 {
-	const uint64_t window = source->next + source->place.shape.slots - 1;
+	const uint64_t window = source->next + source->mapping.shape.slots - 1;
 	uint64_t last = source->head;
 
 	if (!is_strict(source) && source->hint > last)
@@ -103,21 +112,21 @@ static uint64_t posted_end(const struct tb_source *source)
 static char *slot_copy(const struct tb_source *source, unsigned int half, uint64_t sequence)
 {
 	return source->landing + half * source->half_bytes +
-	       (sequence - source->batches[half].first) * source->place.shape.slot_bytes;
+	       (sequence - source->batches[half].first) * source->mapping.shape.slot_bytes;
 }
 
 static struct fabric_read slots_read(const struct tb_source *source, unsigned int half,
 				     uint64_t first, uint64_t count)
 {
-	const struct place *place = &source->place;
+	const struct mapping *mapping = &source->mapping;
 
 	return (struct fabric_read){
-		.remote = place->remote,
-		.offset = place->layout.ring +
-			  (first & (place->shape.slots - 1)) * place->shape.slot_bytes,
-		.bytes = (uint32_t)(count * place->shape.slot_bytes),
+		.remote = mapping->remote,
+		.offset = mapping->layout.ring +
+			  (first & (mapping->shape.slots - 1)) * mapping->shape.slot_bytes,
+		.bytes = (uint32_t)(count * mapping->shape.slot_bytes),
 		.into = slot_copy(source, half, first),
-		.tag = source_tag(source, FETCH_SLOTS, half),
+		.tag = tag_pack(READ_SLOTS, source->slot, half),
 	};
 }
 
@@ -125,7 +134,7 @@ static struct fabric_read slots_read(const struct tb_source *source, unsigned in
  * room for; false: for nothing. */
 static bool batch_post(struct tb_source *source, unsigned int half)
 {
-	const struct region_shape *shape = &source->place.shape;
+	const struct region_shape *shape = &source->mapping.shape;
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 	struct fabric_read reads[READS_MAX];
 	uint64_t ends[READS_MAX];
@@ -181,8 +190,7 @@ static void look_post(struct tb_source *source)
 	for (unsigned int i = 0; i < source->halves; i++)
 		source->batches[i].asked = source->batches[i].under_way == 0;
 	source->fetched_ms = clock_coarse_ms();
-	source_fetch(source, FETCH_PROGRESS, source->place.layout.progress,
-		     sizeof(struct progress));
+	fetch(source, READ_PROGRESS, source->mapping.layout.progress, sizeof(struct progress));
 }
 
 /* What waits for the line asks at once. But not again at once for one that was not valid, whose
@@ -213,15 +221,15 @@ static bool look_due(const struct tb_source *source)
 /* The copies that have landed, in order from `next` on. */
 static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
 {
-	const struct place *place = &source->place;
+	const struct mapping *mapping = &source->mapping;
 	const unsigned int half = (unsigned int)(batch - source->batches);
 	int count = 0, result = 1;
 
 	while (count < max && batch_held(source, batch)) {
 		struct record *copy = (void *)slot_copy(source, half, source->next);
 
-		result = record_verify(copy, place->shape.slot_bytes, source->next, true,
-				       place->record_salt);
+		result = record_verify(copy, mapping->shape.slot_bytes, source->next, true,
+				       mapping->record_salt);
 		if (result == 0)
 			result = deliver_record(source, copy);
 		if (result != 1)
@@ -244,7 +252,7 @@ bool pull_read_due(const struct tb_source *source)
 {
 	const struct batch *oldest = batch_oldest(source);
 
-	if (source->state != SOURCE_RUNNING || !source->place.remote || source->page_under_way)
+	if (source->state != SOURCE_RUNNING || !source->mapping.remote || source->page_under_way)
 		return false;
 	if (source->copy_failed)
 		return line_due(source);
@@ -260,7 +268,7 @@ int pull_read(struct tb_source *source, int max)
 	const struct batch *oldest;
 	int count = 0;
 
-	if (source->page_under_way || !source->place.remote) /* N6 */
+	if (source->page_under_way || !source->mapping.remote) /* N6 */
 		return 0;
 	batches_post(source);
 	oldest = batch_oldest(source);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling where the ring can be looked at in place.
+/* Pulling where the ring can be looked at in mapping.
  *
  * Where records come one by one, the slot of the next sequence is watched itself: nothing tells of
  * a record sooner. Where they come in batches, the head is watched, which is written once for each:
@@ -7,9 +7,17 @@
  *
  * The copy is made under the sequence lock (bus/record.c: R1, R2) and then proven like any other. A
  * slot that stays busy is left for the next call: nothing spins inside one. */
-#include <errno.h>
+#include "subscriber/pull_view.h"
 
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "bus/counters.h"
+#include "bus/progress.h"
+#include "bus/record.h"
 #include "subscriber/deliver.h"
+#include "subscriber/reader.h"
+#include "subscriber/source.h"
 
 #define COPY_TRIES 64 /* a line or slot that changes under the copy */
 #define IDLE_LOOKS 16 /* empty looks at a busy slot between two looks at the progress line */
@@ -22,18 +30,19 @@
 /* Reads the progress line whole; false when its writer did not let us. */
 static bool line_read(struct tb_source *source, struct progress *progress)
 {
-	const struct place *place = &source->place;
+	const struct mapping *mapping = &source->mapping;
 	const struct progress_line *line =
-		(const struct progress_line *)(const void *)(place->view + place->layout.progress);
+		(const struct progress_line *)(const void *)(mapping->view +
+							     mapping->layout.progress);
 
 	for (int i = 0; i < COPY_TRIES; i++) {
 		progress_load(line, progress);
-		if (progress_verify(progress, place->shape.epoch, place->shape.slots,
-				    place->shape.capacity, place->checked,
-				    place->progress_salt) == 0)
-			return source_line(source, true);
+		if (progress_verify(progress, mapping->shape.epoch, mapping->shape.slots,
+				    mapping->shape.capacity, mapping->checked,
+				    mapping->progress_salt) == 0)
+			return reader_line(source, true);
 	}
-	return source_line(source, false);
+	return reader_line(source, false);
 }
 
 /* The slot does not hold `next`: true when the position moved and it is worth looking again. A copy
@@ -44,7 +53,17 @@ static bool look(struct tb_source *source, bool failed)
 
 	if (!line_read(source, &progress))
 		return false;
-	return reader_look(source, &progress) || (failed && reader_failed(source));
+	switch (reader_look(source, &progress)) {
+	case READER_LAPPED:
+		reader_skip(source, &progress);
+		return true;
+	case READER_ENDED:
+		source_end(source);
+		return true;
+	case READER_WAITS:
+		break;
+	}
+	return failed && reader_failed(source);
 }
 
 /* A slot that is behind us or busy says nothing new; one that is ahead says that we were lapped,
@@ -59,7 +78,7 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 		return look(source, false);
 	if (found == 0) {
 		/* In the first lap a slot that was never written looks the same. */
-		if (source->next > source->place.shape.slots)
+		if (source->next > source->mapping.shape.slots)
 			source->subscription->counters[SUBSCRIPTION_BUSY]++;
 		if (++source->idle % IDLE_LOOKS == 0)
 			return look(source, false);
@@ -74,7 +93,7 @@ static __attribute__((noinline)) int take_again(struct tb_source *source, const 
 	int result = -EAGAIN;
 
 	for (int i = 1; i < COPY_TRIES && result < 0 && *found == source->next; i++)
-		result = record_take(slot, source->place.shape.slot_bytes, source->next,
+		result = record_take(slot, source->mapping.shape.slot_bytes, source->next,
 				     &source->record, found, salt);
 	return result;
 }
@@ -83,13 +102,13 @@ static __attribute__((noinline)) int take_again(struct tb_source *source, const 
  * ring are the writer's, and taking them away from it would make it wait. */
 static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence)
 {
-	const struct place *place = &source->place;
-	const char *slot = place->view + place->layout.ring +
-			   (sequence & (place->shape.slots - 1)) * place->shape.slot_bytes;
+	const struct mapping *mapping = &source->mapping;
+	const char *slot = mapping->view + mapping->layout.ring +
+			   (sequence & (mapping->shape.slots - 1)) * mapping->shape.slot_bytes;
 
 	if (sequence > source->written)
 		return;
-	for (uint32_t at = 0; at < place->shape.slot_bytes; at += LINE_BYTES)
+	for (uint32_t at = 0; at < mapping->shape.slot_bytes; at += LINE_BYTES)
 		__builtin_prefetch(slot + at);
 }
 
@@ -98,13 +117,13 @@ static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence
  * whose head is watched, until it moves by less than a batch. */
 static inline bool slot_due(struct tb_source *source)
 {
-	const struct place *place = &source->place;
+	const struct mapping *mapping = &source->mapping;
 	uint64_t head;
 
 	if (source->next <= source->written || (!source->batched && source->next % HEAD_EVERY != 0))
 		return true;
 	head = atomic_load_explicit(
-		(const _Atomic uint64_t *)(const void *)(place->view + place->layout.progress),
+		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
 		memory_order_acquire); /* R3 */
 	source->written = head;
 	if (!source->batched)
@@ -124,11 +143,11 @@ static bool may_go_on(const struct tb_source *source)
 
 int pull_view(struct tb_source *source, int max)
 {
-	const struct place *place = &source->place;
-	const uint64_t *salt = place->checked ? &place->record_salt : NULL;
-	const char *ring = place->view + place->layout.ring;
-	const uint64_t mask = place->shape.slots - 1;
-	const uint32_t slot_bytes = place->shape.slot_bytes;
+	const struct mapping *mapping = &source->mapping;
+	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
+	const char *ring = mapping->view + mapping->layout.ring;
+	const uint64_t mask = mapping->shape.slots - 1;
+	const uint32_t slot_bytes = mapping->shape.slot_bytes;
 	int count = 0, moves = 0, result;
 	uint64_t found;
 
@@ -160,7 +179,7 @@ int pull_view(struct tb_source *source, int max)
 	}
 	if (count > 0)
 		source->idle = 0;
-	if (!deliver_stopped(source))
+	if (__builtin_expect(source->hole_first != 0, 0) && !deliver_stopped(source))
 		deliver_holes(source);
 	return count;
 }

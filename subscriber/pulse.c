@@ -3,13 +3,22 @@
  *
  * A count that stands still is a publisher that is dead, hung or unreachable. A page that stays
  * invalid counts as standing still. */
+#include "subscriber/pulse.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "bus/error.h"
-#include "bus/words.h"
+#include "bus/bus_page.h"
 #include "bus/clock.h"
-#include "subscriber/subscriber.h"
+#include "bus/error.h"
+#include "bus/fabric.h"
+#include "bus/progress.h"
+#include "bus/words.h"
+#include "subscriber/deliver.h"
+#include "subscriber/notices.h"
+#include "subscriber/reader.h"
+#include "subscriber/tag.h"
+#include "tickbus/subscriber.h"
 
 int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 {
@@ -72,7 +81,7 @@ static bool source_readable(struct tb_source *source)
 	const bool moved = source->next != source->next_when_lost;
 
 	source->next_when_lost = source->next;
-	return source->place.view && source->state == SOURCE_RUNNING && moved &&
+	return source->mapping.view && source->state == SOURCE_RUNNING && moved &&
 	       (source->look || source->next <= source->head);
 }
 
@@ -83,12 +92,12 @@ static void all_stale(struct tb_subscriber *subscriber)
 			source_stale(subscriber->table[i], true);
 }
 
-bool pulse_without(struct tb_source *source, const char *words)
+bool pulse_topic_missing(struct tb_source *source, const char *text)
 {
 	if (source->has_successor || source_readable(source))
 		return false;
 	source_stale(source, true);
-	deliver_stale_why(source, ENOENT, words);
+	deliver_stale_reason(source, ENOENT, text);
 	return true;
 }
 
@@ -118,7 +127,7 @@ static bool line_lost(struct tb_source *source)
 static void entry_look(struct tb_subscriber *subscriber, struct tb_source *source,
 		       const struct bus_pulse *pulse)
 {
-	const uint32_t index = source->place.shape.topic_id - 1;
+	const uint32_t index = source->mapping.shape.topic_id - 1;
 	struct bus_entry entry;
 
 	if (index >= pulse->topics || source->orphan)
@@ -127,7 +136,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 	       sizeof(entry));
 	if (bus_page_verify_entry(&entry, index, subscriber->welcome.bus_id) < 0)
 		return;
-	if (entry.epoch != source->place.shape.epoch) {
+	if (entry.epoch != source->mapping.shape.epoch) {
 		if (!source->has_successor)
 			source->subscription->discover = true;
 		return;
@@ -158,7 +167,7 @@ static void page_use(struct tb_subscriber *subscriber)
 		for (struct tb_subscription *s = subscriber->subscriptions; s;
 		     s = s->next_subscription) {
 			s->changed |= changed;
-			s->discover |= first || changed || s->again;
+			s->discover |= first || changed || s->retry;
 		}
 		for (uint32_t i = 0; i < subscriber->topics_max; i++)
 			if (subscriber->table[i])
@@ -203,11 +212,11 @@ static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_el
 	const struct fabric_read read = { .remote = subscriber->page,
 					  .bytes = (uint32_t)subscriber->page_bytes,
 					  .into = subscriber->page_copy,
-					  .tag = FETCH_PAGE };
+					  .tag = tag_pack(READ_PAGE, 0, 0) };
 
 	if (first) {
 		subscriber->page_asked_ms = now;
-		subscriber->page_patience_ms = was_elsewhere ? subscriber->stale_ms / 2 : 0;
+		subscriber->page_grace_ms = was_elsewhere ? subscriber->stale_ms / 2 : 0;
 	}
 	if (!subscriber->page_under_way)
 		subscriber->page_under_way = subscriber->ops->read(subscriber->link, &read, 1) == 1;
@@ -228,7 +237,7 @@ void pulse_look(struct tb_subscriber *subscriber)
 		page_use(subscriber);
 	} else if (subscriber->page) {
 		if (page_ask(subscriber, now, was_elsewhere) ||
-		    now - subscriber->page_asked_ms < subscriber->page_patience_ms)
+		    now - subscriber->page_asked_ms < subscriber->page_grace_ms)
 			return;
 	}
 	stale_judge(subscriber, now);

@@ -5,14 +5,27 @@
  * as a gap, exactly once. Q2  next never goes back within an epoch. Q3  A gap is told only on the
  * word of a valid progress line (overrun), or after TRIES_MAX copies failed while that line said
  * that the record should be there (corrupt). */
-#include <string.h>
+#include "subscriber/reader.h"
 
-#include "subscriber/subscriber.h"
+#include "bus/clock.h"
+#include "subscriber/deliver.h"
+#include "tickbus/subscriber.h"
 
-void source_head(struct tb_source *source, uint64_t head)
+void reader_head(struct tb_source *source, uint64_t head)
 {
 	if (source->head < head)
 		source->head = head;
+}
+
+bool reader_line(struct tb_source *source, bool valid)
+{
+	if (valid) {
+		source->invalid = 0;
+	} else if (source->invalid++ == 0) {
+		source->invalid_ms = clock_coarse_ms();
+		source->next_when_invalid = source->next;
+	}
+	return valid;
 }
 
 static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause)
@@ -25,25 +38,24 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 	deliver_gap(source, first, next - 1, cause);
 }
 
-bool reader_look(struct tb_source *source, const struct progress *progress)
+enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
-	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
+	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
 	/* An ended topic is looked at again when the rest of it was read. */
 	source->look = progress->state == TOPIC_ENDED && source->next <= progress->head;
-	source_head(source, progress->head);
-	if (oldest > source->next) {
-		skip_to(source, oldest, TB_CAUSE_OVERRUN);
-		return true;
-	}
+	reader_head(source, progress->head);
+	if (oldest > source->next)
+		return READER_LAPPED;
 	if (progress->state == TOPIC_ENDED && source->next > progress->head &&
-	    source->state == SOURCE_RUNNING && !source->has_successor) {
-		deliver_holes(source);
-		source_end(source);
-		deliver_event(source, TB_EVENT_ENDED);
-		return true;
-	}
-	return false;
+	    source->state == SOURCE_RUNNING && !source->has_successor)
+		return READER_ENDED;
+	return READER_WAITS;
+}
+
+void reader_skip(struct tb_source *source, const struct progress *progress)
+{
+	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN);
 }
 
 bool reader_failed(struct tb_source *source)
@@ -69,13 +81,13 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 void reader_start(struct tb_source *source, const struct progress *progress)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
-	const uint64_t oldest = progress_oldest(progress, source->place.shape.slots);
+	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 	const bool other_epoch = options->from == TB_FROM_SEQUENCE && options->epoch &&
-				 options->epoch != source->place.shape.epoch;
+				 options->epoch != source->mapping.shape.epoch;
 
 	source->state = SOURCE_RUNNING;
 	source->look = progress->state == TOPIC_ENDED;
-	source_head(source, progress->head);
+	reader_head(source, progress->head);
 	source->next = start_of(source, progress->head, other_epoch);
 	deliver_event(source, TB_EVENT_APPEARED);
 	if (other_epoch)

@@ -1,21 +1,34 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds each folder to the list of whom it may include. Prints every breach; exit status 1 if any.
+"""Holds each folder to the list of folders that it may use, and each folder's files to one direction.
 
-A folder's files may include their own folder, what the list names, and system headers that no list
-claims. Libraries of a field are claimed: only the folders named beside them may see their headers.
+    layers.py [BUILD]
+
+Includes: a folder's files may include their own folder, what MAY_USE names, and system headers that
+CLAIMED gives to no other folder.
+
+Symbols (with BUILD, a build folder; read with nm): an edge leads from an object that uses a symbol to
+the object that defines it. Edges to another folder keep to MAY_USE as well; within a folder, edges
+form no cycle. An include check alone would not notice a cycle behind one big header.
+
+Callbacks: a call that goes up does so through a function pointer, which no symbol shows. So each header
+that declares one is in CALLBACKS, with the reason.
+
+Prints every breach; the exit status is 1 if there is one.
 """
+import json
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# A fabric moves bytes: what control messages, notices and records mean is not for it.
-FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/clock.h", "bus/error.h", "bus/fabric.h", "bus/bounds.h", "bus/memory.h",
-                  "bus/notice.h", "bus/numa.h", "bus/words.h"]
+# A fabric moves bytes: control messages, records and pulses mean nothing to it.
+FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/bounds.h", "bus/clock.h", "bus/error.h", "bus/fabric.h",
+                  "bus/memory.h", "bus/no_notices.h", "bus/notice.h", "bus/numa.h", "bus/peers.h", "bus/words.h"]
 
-# folder -> folders whose headers it may include ("tickbus" is include/tickbus)
+# folder -> folders and headers that it may include ("tickbus" is include/tickbus)
 MAY_USE = {
     "include/tickbus": ["tickbus"],
     "bus": ["tickbus"],
@@ -23,23 +36,22 @@ MAY_USE = {
     "bus/verbs": FABRIC_MAY_USE,
     "config/yaml": ["bus/error.h", "tickbus/error.h"],
     "schemas": ["config/yaml", "bus/error.h", "tickbus"],
-    "config": ["config/yaml", "schemas", "bus/error.h", "bus/bounds.h", "bus/region.h", "bus/address.h", "bus/groups.h",
-               "bus/pattern.h", "tickbus"],
+    "config": ["config/yaml", "schemas", "bus/error.h", "bus/bounds.h", "bus/region.h", "bus/address.h",
+               "bus/groups.h", "bus/pattern.h", "tickbus"],
     "publisher": ["bus", "schemas", "tickbus"],
     "subscriber": ["bus", "schemas", "tickbus"],
     "publisher/feeds": ["publisher", "subscriber", "schemas", "bus/error.h", "bus/clock.h", "tickbus"],
-    "publisher/pubd": ["publisher", "publisher/feeds", "config", "schemas", "bus/error.h",
-                       "bus/clock.h", "bus/log.h", "tickbus"],
+    "publisher/pubd": ["publisher", "publisher/feeds", "config", "schemas", "bus/error.h", "bus/clock.h",
+                       "bus/log.h", "tickbus"],
     "tools": ["tickbus"],
     "examples": ["tickbus", "tickbus/schemas"],
 }
 # file -> what it alone may include beside its folder's list
 ALSO = {
     "bus/fabric.c": ["bus/shm/shm.h", "bus/verbs/verbs.h"],
-    "bus/verbs/verbs_listener.c": ["bus/control.h"],
     "tools/synth.c": ["publisher/feeds/synthetic.h"],
 }
-# header -> folders, or how the names of the files begin that may see it
+# header of a library -> folders that may see it
 CLAIMED = {
     "yaml.h": ["config/yaml"],
     "xxhash.h": ["bus", "schemas"],
@@ -49,16 +61,48 @@ CLAIMED = {
     "infiniband/": ["bus/verbs"],
     "pcap": [],
 }
+# folders of programs: what they define is linked into no other folder
+PRIVATE = ["examples", "tools", "publisher/pubd"]
+# header -> why a call goes up through it
+CALLBACKS = {
+    "bus/clock.h": "tests and simulations replace the clock",
+    "bus/random.h": "tests and simulations replace randomness",
+    "bus/fabric.h": "a fabric's operations; a listener and a link call their owner with what arrived",
+    "bus/peers.h": "a fabric ends the connection of its own peer",
+    "config/forms.h": "a key's own check, from the tables of keys",
+    "include/tickbus/doctor.h": "each finding",
+    "include/tickbus/inspect.h": "each topic and each counter that is found",
+    "include/tickbus/publisher.h": "log lines",
+    "include/tickbus/subscriber.h": "records and events",
+    "publisher/feeds/feed.h": "a feed's end",
+    "publisher/feeds/market.h": "what a market makes of a message, to the feed that publishes it",
+    "publisher/feeds/source.h": "a source's operations",
+    "publisher/pubd/daemon.h": "a feed's end, to the daemon",
+    "tools/command.h": "the commands, from their table",
+}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+POINTER = re.compile(r"\(\*\w+\)\(|^typedef \w[\w ]*[ *](\w+)\(", re.MULTILINE)
 
 
-def allowed(folder, file, target):
+def folder_of(file):
+    return str(pathlib.PurePath(file).parent)
+
+
+def allowed(file, target):
+    folder, place = folder_of(file), folder_of(target)
     names = MAY_USE[folder] + ALSO.get(file, [])
-    place = str(pathlib.PurePath(target).parent)
     return place == folder or place == "." or target in names or place in names
 
 
-def breaches(folder):
+def header_of(file):
+    """The header that declares what a file defines: synthetic_file.c has synthetic.h."""
+    stem = file.removesuffix(".c")
+    while "_" in stem.rpartition("/")[2] and not (ROOT / f"{stem}.h").exists():
+        stem = stem.rpartition("_")[0]
+    return stem + ".h"
+
+
+def include_breaches(folder):
     for path in sorted((ROOT / folder).glob("*.[ch]")):
         file = str(path.relative_to(ROOT))
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -67,21 +111,101 @@ def breaches(folder):
                 continue
             system, target = found.group(1) == "<", found.group(2)
             if not system or target.startswith("tickbus/"):
-                if not allowed(folder, file, target):
+                if not allowed(file, target):
                     yield f"{file}:{number}: includes {target}, {folder} may use: " \
                           + ", ".join(MAY_USE[folder])
                 continue
             for claim, owners in CLAIMED.items():
-                if target.startswith(claim) and folder not in owners \
-                        and not any(file.startswith(owner) for owner in owners):
+                if target.startswith(claim) and folder not in owners:
                     yield f"{file}:{number}: includes <{target}>, which is for " \
-                          + (", ".join(owners) or "nobody yet")
+                          + (", ".join(owners) or "no folder yet")
+
+
+def callback_breaches():
+    found = {str(path.relative_to(ROOT)) for folder in MAY_USE for path in (ROOT / folder).glob("*.h")
+             if POINTER.search(path.read_text())}
+    for header in sorted(found - set(CALLBACKS)):
+        yield f"{header}: declares a callback, expected a line with its reason in CALLBACKS"
+    for header in sorted(set(CALLBACKS) - found):
+        yield f"{header}: is in CALLBACKS, found no callback in it"
+
+
+def objects(build):
+    """(source file, object) of each file that the library, the daemon and the programs are made of."""
+    seen = set()
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
+        file = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""
+        output = build / entry["output"]
+        if folder_of(file) in MAY_USE and entry["output"].startswith(file.split("/")[0]) \
+                and file not in seen and output.exists():
+            seen.add(file)
+            yield file, output
+
+
+def symbols(output):
+    """(symbols that an object defines, symbols that it takes from others)."""
+    lines = subprocess.run(["nm", str(output)], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in lines.splitlines()]
+    return ({row[-1] for row in rows if row[-2] in "TDBR"}, {row[-1] for row in rows if row[-2] == "U"})
+
+
+def edges(build):
+    """{(user, definer): symbols} of every two files of which one uses symbols of the other. Two programs
+    may define the same name: a file's own folder comes first."""
+    found = {file: symbols(output) for file, output in objects(build)}
+    definers = {}
+    for file, (defined, _) in found.items():
+        for symbol in defined:
+            definers.setdefault(symbol, []).append(file)
+    between = {}
+    for user, (_, used) in found.items():
+        for symbol in sorted(used & definers.keys()):
+            near = [file for file in definers[symbol] if folder_of(file) == folder_of(user)]
+            between.setdefault((user, (near or definers[symbol])[0]), []).append(symbol)
+    return between
+
+
+def cycles(graph):
+    """Groups of files that all lead to each other."""
+    def reach(start):
+        found, left = set(), [start]
+        while left:
+            for file in graph.get(left.pop(), ()):
+                if file not in found:
+                    found.add(file)
+                    left.append(file)
+        return found
+    reached = {file: reach(file) for file in graph}
+    groups = {frozenset(other for other in reached[file] if file in reached.get(other, ()))
+              for file in graph if file in reached[file]}
+    return sorted(map(sorted, groups))
+
+
+def symbol_breaches(build):
+    graph, between = {}, edges(build)
+    for (user, definer), shared in between.items():
+        graph.setdefault(user, set()).add(definer)
+        hidden = [symbol for symbol in shared if not symbol.startswith("tb_")]
+        if hidden and not allowed(user, header_of(definer)) and folder_of(definer) not in PRIVATE:
+            yield f"{user}: uses {', '.join(hidden)} of {definer}, {folder_of(user)} may use: " \
+                  + ", ".join(MAY_USE[folder_of(user)])
+    if not graph:
+        yield f"{build}: found no objects, expected a build folder where everything is built"
+    for group in cycles(graph):
+        yield "a cycle: " + "; ".join(f"{user} uses {', '.join(between[user, definer])} of {definer}"
+                                      for user in group for definer in sorted(graph[user])
+                                      if definer in group)
 
 
 def main():
-    found = [breach for folder in MAY_USE for breach in breaches(folder)]
-    print("\n".join(found) if found else f"{len(MAY_USE)} folders keep to their layers")
+    found = [breach for folder in MAY_USE for breach in include_breaches(folder)]
+    found += callback_breaches()
+    if len(sys.argv) > 1:
+        found += symbol_breaches(pathlib.Path(sys.argv[1]).resolve())
+    print("\n".join(found) if found else f"{len(MAY_USE)} folders keep to their layers, without a cycle")
     return 1 if found else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus cat: prints records as they come, until there is a reason to stop. */
+/* tickbus cat: prints records as they arrive. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "tools/rows.h"
 #include "tools/stop.h"
 
-#define BATCH      4096 /* records between two looks at signals and output */
+#define BATCH      4096 /* records between two checks of signals and output */
 #define TOPICS_MAX 1024
 
 struct joined {
@@ -21,17 +21,17 @@ struct joined {
 struct cat {
 	const struct command *command;
 	struct rows rows;
-	struct tb_schema *schema; /* what the records have to be compatible with, or NULL */
+	struct tb_schema *schema; /* records must be compatible with it; NULL: any schema */
 	const char *pattern;
-	bool exact; /* it is one topic's name */
+	bool exact; /* the pattern is one topic's name */
 	bool until_end;
 	bool wait, strict;
 	uint32_t timeout_ms;
-	const uint8_t *ticket; /* NULL: none */
+	const uint8_t *ticket; /* NULL: no ticket */
 	uint8_t shown[TB_TICKET_BYTES];
 	enum tb_from from;
 	uint64_t epoch, sequence;
-	uint64_t left; /* records still wanted */
+	uint64_t left; /* records to print until the end */
 	struct joined *joined;
 	size_t joined_count;
 	bool done;
@@ -49,7 +49,7 @@ static struct joined *joined_find(struct cat *cat, const char *name)
 	return &cat->joined[cat->joined_count++];
 }
 
-/* The end is where every topic that was joined has ended. */
+/* --until-end is reached when every joined topic has ended. */
 static void note_end(struct cat *cat, const struct tb_event *event)
 {
 	struct joined *joined = joined_find(cat, event->topic);
@@ -62,16 +62,17 @@ static void note_end(struct cat *cat, const struct tb_event *event)
 	cat->done = cat->done || cat->until_end;
 }
 
-/* What is short, here or there, is asked for again. */
-static bool may_pass(int code)
+/* The library retries a join that failed for lack of memory or descriptors, on either side. */
+static bool is_transient(int code)
 {
 	return code == EAGAIN || code == EMFILE || code == ENFILE || code == ENOMEM;
 }
 
-/* Of a pattern's topics one may be refused alone. In the pattern's own name the connection is. */
+/* With a pattern, a refused topic does not end the command. An event whose topic is the pattern
+ * says that the connection was refused. */
 static bool refused_all(const struct cat *cat, const struct tb_event *event)
 {
-	return cat->exact ? !may_pass(event->code)
+	return cat->exact ? !is_transient(event->code)
 			  : strcmp(event->topic, cat->pattern) == 0 &&
 				    (event->code == EACCES || event->code == EPROTO);
 }
@@ -100,8 +101,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 		return;
 	if (rows_record(&cat->rows, source, record) < 0) {
 		fprintf(stderr,
-			"tickbus cat: %s: found another schema from record %llu on, "
-			"expected that of the header row\n",
+			"tickbus cat: %s: record %llu has another schema than the header row\n",
 			tb_source_topic(source), (unsigned long long)record->sequence);
 		cat->done = true;
 		cat->status = COMMAND_REFUSED;
@@ -111,7 +111,8 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	cat->done = cat->left == 0;
 }
 
-/* Reads, and waits where nothing is there: for the bus, a signal, or the end of our own reader. */
+/* Polls while there are records. Then waits for the bus, a signal, or the close of standard output.
+ */
 static int read_on(struct cat *cat, struct tb_subscriber *subscriber, int stop_fd)
 {
 	struct pollfd ready[] = { { .fd = tb_subscriber_fd(subscriber), .events = POLLIN },
@@ -138,8 +139,8 @@ static int read_on(struct cat *cat, struct tb_subscriber *subscriber, int stop_f
 	return cat->status;
 }
 
-/* Whoever waits is told once for what, and why. */
-static bool wait_tell(void)
+/* Prints what the library waits for. False: it does not wait. */
+static bool wait_report(void)
 {
 	const char *why = tb_error();
 
@@ -168,27 +169,27 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 						      .schema = cat->schema };
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription;
-	const bool patient = cat->wait || !cat->exact; /* a pattern's topics may always come */
+	const bool patient = cat->wait || !cat->exact; /* a pattern always waits for topics */
 	int stop_fd = stop_open(), result;
 	bool waits;
 
 	if (stop_fd < 0) {
-		fprintf(stderr, "tickbus cat: no signals can be had: %s\n", strerror(-stop_fd));
+		fprintf(stderr, "tickbus cat: cannot handle signals: %s\n", strerror(-stop_fd));
 		return COMMAND_FAILED;
 	}
 	result = tb_subscriber_open(&subscriber, &how);
-	waits = result == 0 && cat->wait && wait_tell();
+	waits = result == 0 && cat->wait && wait_report();
 	if (result == 0)
 		result = tb_subscribe(subscriber, pattern, &what, &subscription);
 	if (result == 0 && patient && !waits)
-		wait_tell();
+		wait_report();
 	result = result < 0 ? command_failed(cat->command, result)
 			    : read_on(cat, subscriber, stop_fd);
 	tb_subscriber_close(subscriber);
 	return result;
 }
 
-/* A sequence, alone or behind its epoch as events tell it: "7a060e162dabe845:1200". */
+/* A sequence, or epoch and sequence as in events: "7a060e162dabe845:1200". */
 static bool position_take(struct cat *cat, const char *text)
 {
 	const char *colon = strchr(text, ':');
@@ -259,7 +260,7 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	}
 }
 
-/* What the operands ask for; the rows are open from here on. */
+/* Runs the command for its operands. */
 static int cat_topic(struct cat *cat, struct command_call *call)
 {
 	const char *pattern = call->operands[1];
@@ -268,8 +269,8 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 	cat->exact = !strpbrk(pattern, "*>");
 	if (!cat->exact && cat->rows.format == TB_FORMAT_CSV)
 		return command_wrong(call,
-				     "found the pattern \"%s\" with --format csv, expected one "
-				     "topic's name: a header row is of one schema",
+				     "found pattern \"%s\" with --format csv, expected one "
+				     "topic's name: the CSV header fits one schema",
 				     pattern);
 	rows_open(&cat->rows, cat->rows.format, !cat->exact);
 	cat->status = subscribe(cat, call->operands[0], pattern);
@@ -288,7 +289,7 @@ static int cat_run(struct command_call *call)
 
 	cat.joined = calloc(TOPICS_MAX, sizeof(*cat.joined));
 	if (!cat.joined) {
-		fputs("tickbus cat: no memory\n", stderr);
+		fputs("tickbus cat: out of memory\n", stderr);
 		return COMMAND_FAILED;
 	}
 	while (status == 0 && (letter = command_next(call)) != 0)
@@ -301,14 +302,14 @@ static int cat_run(struct command_call *call)
 }
 
 static const struct command_option options[] = {
-	{ "from", "oldest|newest|[EPOCH:]SEQUENCE", "where to begin (newest)", 'r' },
-	{ "count", "N", "end after N records", 'c' },
-	{ "until-end", NULL, "end when the topic has ended and was read to its end", 'u' },
-	{ "format", "text|csv|json", "how records are printed (text)", 'f' },
-	{ "strict", NULL, "deliver only what the progress line proves as well", 'x' },
-	{ "wait", NULL, "wait for a publisher or a topic that is not there yet", 'w' },
-	{ "schema", "FILE|BUILTIN", "refuse records that do not fit this schema", 's' },
-	{ "ticket", "FILE", "show the ticket in this file", 't' },
+	{ "from", "oldest|newest|[EPOCH:]SEQUENCE", "first record to print (default newest)", 'r' },
+	{ "count", "N", "exit after N records", 'c' },
+	{ "until-end", NULL, "exit after the last record of an ended topic", 'u' },
+	{ "format", "text|csv|json", "output format (default text)", 'f' },
+	{ "strict", NULL, "verify each batch with a second progress READ", 'x' },
+	{ "wait", NULL, "wait for the publisher and the topic", 'w' },
+	{ "schema", "FILE|BUILTIN", "refuse topics that do not fit this schema", 's' },
+	{ "ticket", "FILE", "use the ticket in this file", 't' },
 	COMMAND_TIMEOUT,
 	{ 0 },
 };

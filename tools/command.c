@@ -14,7 +14,7 @@
 #define OPTIONS_MAX    16
 #define LETTER_HELP    'h'
 #define HELP_INDENT    36
-#define TIMEOUT_MS_MAX 60000 /* as the library's */
+#define TIMEOUT_MS_MAX 60000 /* the library's limit */
 
 static void help_option(struct output *out, const char *name, const char *argument,
 			const char *words)
@@ -45,7 +45,7 @@ static int help_print(const struct command *command)
 	output_text(&out, "\n\n");
 	for (const struct command_option *option = command->options; option->name; option++)
 		help_option(&out, option->name, option->argument, option->words);
-	help_option(&out, "help", NULL, "print this");
+	help_option(&out, "help", NULL, "print this help");
 	return output_close(&out, command->name);
 }
 
@@ -71,10 +71,10 @@ static int operands_check(struct command_call *call)
 
 	call->operands = call->argv + optind;
 	if (count < call->command->operands_min)
-		call->status = command_wrong(call, "found too little, expected %s",
+		call->status = command_wrong(call, "operands are missing, expected %s",
 					     call->command->operands);
 	else if (count > call->command->operands_max)
-		call->status = command_wrong(call, "found \"%s\", expected nothing behind %s",
+		call->status = command_wrong(call, "found \"%s\" after the operands, expected %s",
 					     call->operands[call->command->operands_max],
 					     call->command->operands);
 	else
@@ -103,17 +103,16 @@ int command_next(struct command_call *call)
 		call->status = help_print(call->command);
 		return -1;
 	case ':':
-		call->status = command_wrong(call, "%s: found no value, expected one",
-					     call->argv[optind - 1]);
+		call->status =
+			command_wrong(call, "%s: the value is missing", call->argv[optind - 1]);
 		return -1;
 	case '?':
 		if (optopt && !strchr(call->argv[optind - 1], '=') &&
 		    strncmp(call->argv[optind - 1], "--", 2) != 0)
-			call->status = command_wrong(call, "found -%c, expected an option there is",
-						     optopt);
+			call->status = command_wrong(call, "unknown option -%c", optopt);
 		else
-			call->status = command_wrong(call, "found %s, expected an option there is",
-						     call->argv[optind - 1]);
+			call->status =
+				command_wrong(call, "unknown option %s", call->argv[optind - 1]);
 		return -1;
 	default:
 		return letter;
@@ -171,8 +170,8 @@ int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYT
 }
 
 const struct command_option command_look_options[] = {
-	{ "format", "text|csv|json", "how it is printed (text)", 'f' },
-	{ "ticket", "FILE", "show the ticket in this file", 't' },
+	{ "format", "text|csv|json", "output format (default text)", 'f' },
+	{ "ticket", "FILE", "use the ticket in this file", 't' },
 	COMMAND_TIMEOUT,
 	{ 0 },
 };

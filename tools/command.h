@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command of tickbus is, how it takes its options, and how it ends.
+/* A command of tickbus: its options, its operands and its exit status.
  *
- * A command's options are a table: what getopt_long accepts and what --help prints are the same
- * rows. Every command has --help beside its own. */
+ * A command's options are a table. getopt_long and --help use the same rows. Every command also has
+ * --help. */
 #ifndef TICKBUS_TOOLS_COMMAND_H
 #define TICKBUS_TOOLS_COMMAND_H
 
@@ -15,15 +15,15 @@ enum command_exit {
 	COMMAND_DONE = 0,
 	COMMAND_FAILED = 1,
 	COMMAND_USAGE = 2,
-	COMMAND_REFUSED = 3,      /* permission, unknown topic, schema mismatch, version */
-	COMMAND_NO_PUBLISHER = 4, /* nobody listens there, or nobody answers */
+	COMMAND_REFUSED = 3,      /* permission, unknown topic, schema, version */
+	COMMAND_NO_PUBLISHER = 4, /* no publisher listens, or it does not answer */
 };
 
 struct command_option {
 	const char *name;
-	const char *argument; /* what --help calls it; NULL: there is none */
+	const char *argument; /* its name in --help; NULL: no argument */
 	const char *words;
-	char letter; /* what command_next() returns for it; no short option */
+	char letter; /* command_next() returns it; not a short option */
 };
 
 struct command_call;
@@ -42,19 +42,19 @@ struct command_call {
 	const struct command *command;
 	int argc;
 	char **argv;       /* argv[0] is the command's name */
-	const char *value; /* of the option that was returned last */
-	char **operands;   /* when the options are over, ended by NULL */
-	int status;        /* when command_next() returned below 0 */
+	const char *value; /* of the last returned option */
+	char **operands;   /* after the last option; NULL-terminated */
+	int status;        /* valid if command_next() returned < 0 */
 };
 
 extern const struct command topics_command, cat_command, stat_command, schema_command,
 	synth_command, doctor_command;
 
-/* The next option's letter; 0 when they are over and the operands are there; below 0 when the call
- * is over: help was printed, or the usage is wrong. */
+/* Returns the next option's letter. 0: no more options, the operands are valid. Below 0: exit with
+ * call->status; help was printed or the usage is wrong. */
 int command_next(struct command_call *call);
 
-/* Says what is wrong, and how it is used, on standard error. Returns COMMAND_USAGE. */
+/* Prints the error and the usage on standard error. Returns COMMAND_USAGE. */
 int command_wrong(const struct command_call *call, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -65,31 +65,31 @@ int command_number(const struct command_call *call, const char *option, uint64_t
 /* The value as a format: 0, or COMMAND_USAGE. */
 int command_format(const struct command_call *call, enum tb_format *format);
 
-/* The ticket in the file that the value names: 0, or COMMAND_FAILED with words. */
+/* Reads the ticket from the file in the value: 0, or COMMAND_FAILED with a message. */
 int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYTES]);
 
-/* For whoever asks a publisher. What is sent over a network may be lost, and is sent again after a
- * while: the default has room for that. */
+/* For commands that connect to a publisher. A lost request is sent again after a while; the default
+ * has room for that. */
 #define COMMAND_TIMEOUT_MS 3000
 #define COMMAND_TIMEOUT                                                                            \
 	{                                                                                          \
-		"timeout", "MS", "how long the publisher may take to answer (3000)", 'm'           \
+		"timeout", "MS", "answer timeout in ms, 1 to 60000 (default 3000)", 'm'            \
 	}
 /* The value in milliseconds: 0, or COMMAND_USAGE. */
 int command_timeout(const struct command_call *call, uint32_t *timeout_ms);
 
-/* For a command that looks at a bus, with no options but command_look_options: 0, or -1 with
- * call->status. */
+/* For commands that inspect a bus and have only command_look_options: 0, or -1 with call->status.
+ */
 struct command_look {
 	enum tb_format format;
 	uint32_t timeout_ms;
-	const uint8_t *ticket; /* NULL: none */
+	const uint8_t *ticket; /* NULL: no ticket */
 	uint8_t shown[TB_TICKET_BYTES];
 };
 int command_look(struct command_call *call, struct command_look *look);
 extern const struct command_option command_look_options[];
 
-/* Says tb_error() on standard error and returns the exit status that the -errno means. */
+/* Prints tb_error() on standard error. Returns the exit status for the -errno. */
 int command_failed(const struct command *command, int result);
 
 #endif

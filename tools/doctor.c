@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus doctor: whether this host, and perhaps a bus, is fit for RDMA. */
+/* tickbus doctor: checks this host, and optionally a bus, for RDMA. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,15 +45,15 @@ static void on_finding(void *user, const struct tb_finding *finding)
 /* -- a bus --------------------------------------------------------------------------------------
  */
 
-#define GROUPS_MAX 64 /* as a bus may have */
+#define GROUPS_MAX 64 /* the limit of a bus */
 
-/* The groups that notices of a bus go to, each with a topic whose notices go there. */
+/* The multicast groups of a bus's notices, each with one of its topics. */
 struct groups {
 	uint32_t stale_ms, count;
 	struct group {
 		char notice[8], multicast[64], topic[64];
-		bool ended;                           /* its topic did meanwhile */
-		struct tb_subscription *subscription; /* NULL: it could not be had */
+		bool ended;                           /* the topic ended during the check */
+		struct tb_subscription *subscription; /* NULL: the join failed */
 	} all[GROUPS_MAX];
 };
 
@@ -64,7 +64,7 @@ static void on_bus(void *user, const struct tb_bus_info *bus)
 	groups->stale_ms = bus->stale_ms;
 }
 
-/* Of a topic that has ended no notice comes. */
+/* Ended topics send no notices. */
 static void on_topic(void *user, const struct tb_topic_info *topic)
 {
 	struct groups *groups = user;
@@ -97,7 +97,7 @@ static void on_event(void *user, const struct tb_event *event)
 	group->ended = group->ended || event->kind == TB_EVENT_ENDED;
 }
 
-/* Notices that came of a subscription's topic: of its records, and with each pulse. */
+/* Notices and heartbeats received for a subscription's topic. */
 static uint64_t notices(const struct tb_subscription *subscription)
 {
 	uint64_t values[32], found = 0;
@@ -128,7 +128,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* A publisher tells its heads four times in the bound. */
+/* A publisher sends four heartbeats in a stale bound. */
 static void groups_wait(struct tb_subscriber *subscriber, const struct groups *groups,
 			uint32_t wait_ms)
 {
@@ -140,8 +140,8 @@ static void groups_wait(struct tb_subscriber *subscriber, const struct groups *g
 	}
 }
 
-static void group_tell(struct table *table, const char *address, const struct group *group,
-		       uint32_t waited_ms)
+static void group_report(struct table *table, const char *address, const struct group *group,
+			 uint32_t waited_ms)
 {
 	struct tb_finding finding = { sizeof(finding), TB_VERDICT_GOOD, address, NULL, "" };
 	const bool heard = notices(group->subscription) > 0;
@@ -154,12 +154,12 @@ static void group_tell(struct table *table, const char *address, const struct gr
 		 group->notice);
 	if (!heard) {
 		snprintf(found, sizeof(found),
-			 "no notice came from %s (%s) in %u ms: records are looked for, and come "
-			 "later",
+			 "no notice arrived from %s (%s) in %u ms: subscribers poll, and get "
+			 "records later",
 			 group->multicast, group->notice, waited_ms);
 		finding.verdict = TB_VERDICT_ADVICE;
-		finding.remedy = "hop_limit= of the publisher's address where routers are between, "
-				 "an IGMP querier where switches filter; else notice: udp";
+		finding.remedy = "with routers, raise hop_limit= in the publisher's address; with "
+				 "IGMP snooping, add a querier; else set notice: udp";
 	}
 	on_finding(table, &finding);
 }
@@ -168,20 +168,20 @@ static const char *remedy_of(int result)
 {
 	switch (-result) {
 	case ENOENT:
-		return "run it again: its topics changed meanwhile";
+		return "run the command again: the topics changed during the check";
 	case ETIMEDOUT:
-		return "a longer --timeout where packets are lost; or see what pubd's log says";
+		return "raise --timeout if packets are lost; or check pubd's log";
 	case ECONNREFUSED:
 	case ECONNRESET:
 	case ENOTCONN:
-		return "see whether pubd runs there, and what its log says";
+		return "check that pubd runs there, and check its log";
 	default:
-		return "see what is said of locked memory and of the device";
+		return "check the findings about locked memory and the device";
 	}
 }
 
-/* What could not be had, with tb_error()'s words. The number of bad findings. */
-static int failure_tell(struct table *table, const char *address, int result)
+/* Adds a row with tb_error(). Returns the number of bad findings. */
+static int failure_report(struct table *table, const char *address, int result)
 {
 	const struct tb_finding finding = { sizeof(finding),
 					    result == -ENOENT ? TB_VERDICT_ADVICE : TB_VERDICT_BAD,
@@ -191,7 +191,7 @@ static int failure_tell(struct table *table, const char *address, int result)
 	return finding.verdict == TB_VERDICT_BAD;
 }
 
-/* Joins a topic of each group. The number of bad findings. */
+/* Joins a topic of each group. Returns the number of bad findings. */
 static int groups_join(struct table *table, const char *address, struct tb_subscriber *subscriber,
 		       struct groups *groups)
 {
@@ -206,12 +206,12 @@ static int groups_join(struct table *table, const char *address, struct tb_subsc
 			tb_subscribe(subscriber, group->topic, &how, &group->subscription);
 
 		if (result < 0)
-			bad += failure_tell(table, address, result);
+			bad += failure_report(table, address, result);
 	}
 	return bad;
 }
 
-/* Whether a topic of each group can be joined, and whether its notices come. */
+/* Checks each group: joins a topic, waits for a notice. Returns the number of bad findings. */
 static int groups_look(struct table *table, const char *address, struct groups *groups,
 		       const struct command_look *look)
 {
@@ -228,18 +228,18 @@ static int groups_look(struct table *table, const char *address, struct groups *
 		return 0;
 	result = tb_subscriber_open(&subscriber, &options);
 	if (result < 0)
-		return failure_tell(table, address, result);
+		return failure_report(table, address, result);
 	result = groups_join(table, address, subscriber, groups);
 	groups_wait(subscriber, groups, wait_ms);
 	for (uint32_t i = 0; i < groups->count; i++)
 		if (groups->all[i].subscription)
-			group_tell(table, address, &groups->all[i], wait_ms);
+			group_report(table, address, &groups->all[i], wait_ms);
 	tb_subscriber_close(subscriber);
 	return result;
 }
 
-/* Whether the bus answers from here. A refusal is an answer. The number of bad findings, or -EINVAL
- * where the address is none. */
+/* Checks that the bus answers. A refusal is an answer. Returns the number of bad findings, or
+ * -EINVAL for a malformed address. */
 static int bus_look(struct table *table, const char *address, const struct command_look *look)
 {
 	const struct tb_inspect_options options = { .size = sizeof(options),
@@ -257,18 +257,18 @@ static int bus_look(struct table *table, const char *address, const struct comma
 	finding.found = topics < 0 ? tb_error() : found;
 	if (topics == -EACCES) {
 		finding.verdict = TB_VERDICT_ADVICE;
-		finding.remedy = "show a ticket that the bus knows (--ticket), or see access in "
-				 "pubd's settings";
+		finding.remedy = "use a ticket of the bus (--ticket), or check access in pubd's "
+				 "settings";
 	} else if (topics == -EUSERS) {
 		finding.verdict = TB_VERDICT_ADVICE;
 		finding.remedy =
-			"a larger subscribers_max in pubd's settings, or fewer subscribers";
+			"raise subscribers_max in pubd's settings, or run fewer subscribers";
 	} else if (topics == -EAGAIN) {
 		finding.verdict = TB_VERDICT_ADVICE;
-		finding.remedy = "a limit of the publisher's is reached: see what its log says";
+		finding.remedy = "the publisher reached a limit: check its log";
 	} else if (topics < 0) {
 		finding.verdict = TB_VERDICT_BAD;
-		finding.remedy = "see whether pubd runs there, and what its log says";
+		finding.remedy = "check that pubd runs there, and check its log";
 	}
 	on_finding(table, &finding);
 	if (topics < 0)
@@ -306,7 +306,7 @@ static int doctor_run(struct command_call *call)
 const struct command doctor_command = {
 	.name = "doctor",
 	.operands = "[ADDRESS]",
-	.words = "check what this host has for a bus over RDMA",
+	.words = "check whether this host is ready for a bus over RDMA",
 	.options = command_look_options,
 	.operands_min = 0,
 	.operands_max = 1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus: looks at a bus, reads its topics, handles schemas, writes synthetic days. */
+/* tickbus: runs the command that its first argument names. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -15,8 +15,8 @@ static const struct command *const commands[] = {
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Without this a socket would get the number of a closed standard output, and rows would be written
- * to it. A write to a descriptor that is open for reading fails as one to a closed one does. */
+/* Without this a socket would take the number of a closed standard output and receive the rows. A
+ * write to a read-only descriptor fails like a write to a closed descriptor. */
 static void standard_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -33,7 +33,8 @@ static void usage_print(struct output *out)
 		snprintf(line, sizeof(line), "  %-8s %s\n", commands[i]->name, commands[i]->words);
 		output_text(out, line);
 	}
-	output_text(out, "\n  --help      print this; 'tickbus COMMAND --help' is about one\n"
+	output_text(out, "\n  --help      print this help; 'tickbus COMMAND --help' prints a "
+			 "command's help\n"
 			 "  --version   print the version\n");
 }
 
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
 	struct output out;
 
 	standard_descriptors();
-	signal(SIGPIPE, SIG_IGN); /* told by write, with words; so is a file that may not grow */
+	signal(SIGPIPE, SIG_IGN); /* write() reports both as errors */
 	signal(SIGXFSZ, SIG_IGN);
 	for (size_t i = 0; word && i < COMMANDS; i++)
 		if (!strcmp(word, commands[i]->name)) {

@@ -77,7 +77,7 @@ void output_text(struct output *out, const char *text)
 
 void output_digits(struct output *out, uint64_t number, unsigned digits)
 {
-	char text[24]; /* of 2^64 there are 20 */
+	char text[24]; /* 2^64 has 20 digits */
 	unsigned at = sizeof(text), least = sizeof(text) - digits;
 	char *room;
 

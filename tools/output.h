@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A descriptor for many short pieces of text: one buffer, written out in big pieces.
+/* Buffered output to a descriptor.
  *
- * I1  Bytes leave in the order in which they came, each once.
- * I2  The first failure is kept and nothing is written after it; whoever prints in a loop looks at
- *     `error` once a turn, and output_close() says it. */
+ * I1  Bytes are written in order, each once.
+ * I2  The first failure is kept in `error`, and nothing is written after it. Printing loops check
+ *     `error` once per turn. output_close() reports it. */
 #ifndef TICKBUS_TOOLS_OUTPUT_H
 #define TICKBUS_TOOLS_OUTPUT_H
 
@@ -16,13 +16,13 @@ struct output {
 	char *bytes;
 	size_t used, size;
 	int fd;
-	int error; /* errno value; 0: all is well */
+	int error; /* errno value; 0: no error */
 };
 
-/* Never fails: what is wrong is found with the first byte. */
+/* Never fails: the first write finds a bad descriptor. */
 void output_open(struct output *out, int fd);
 
-/* A place for `bytes` bytes at bytes + used, or NULL when the output failed. */
+/* Returns room for `bytes` bytes at bytes + used, or NULL if the output failed. */
 char *output_room(struct output *out, size_t bytes);
 
 void output_byte(struct output *out, char byte);
@@ -30,15 +30,15 @@ void output_text(struct output *out, const char *text);
 void output_number(struct output *out, uint64_t number);
 void output_digits(struct output *out, uint64_t number, unsigned digits);
 
-/* A text that a publisher chose, as one value of a row: printable ASCII, quoted where the format
- * needs it, with the escapes that payloads are rendered with. */
+/* Prints a publisher's text as one value of a row. Quotes it if the format needs that, and escapes
+ * bytes that are not printable ASCII, as tb_schema_render() does. */
 void output_value(struct output *out, enum tb_format format, const char *text);
 
-/* Writes out what there is. 0 or -errno. */
+/* Writes the buffer: 0 or -errno. */
 int output_flush(struct output *out);
 
-/* Writes out, frees, and says on standard error what failed, in the command's name where there is
- * one. The exit status. */
+/* Writes the buffer, frees it, and reports a failure on standard error. `command` may be NULL.
+ * Returns the exit status. */
 int output_close(struct output *out, const char *command);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#define PAYLOAD_ROOM 512 /* of most payloads; a longer one is asked for again */
+#define PAYLOAD_ROOM 512 /* enough for most payloads; a longer payload is rendered twice */
 #define SECOND_NS    UINT64_C(1000000000)
 
 void rows_open(struct rows *rows, enum tb_format format, bool topics)
@@ -64,7 +64,7 @@ static void put_payload(struct output *out, enum tb_format format, const struct 
 	out->used += length;
 }
 
-/* Most rows are of the same second as the one before. */
+/* Most rows have the same second as the row before: its text is kept. */
 static void put_time(struct rows *rows, uint64_t time_ns)
 {
 	const uint64_t second = time_ns / SECOND_NS;
@@ -116,7 +116,7 @@ static void put_json(struct rows *rows, const struct tb_source *source,
 	output_text(out, "}\n");
 }
 
-/* Text and CSV differ in what stands between, and in the time. */
+/* Text and CSV differ in the separator and in the time. */
 static void put_line(struct rows *rows, const struct tb_source *source,
 		     const struct tb_record *record)
 {
@@ -173,7 +173,7 @@ static const char *const cause_words[] = {
 	[TB_CAUSE_CORRUPT] = "corrupt",
 };
 
-/* A release of the library that knows more may tell more. */
+/* A newer library may report kinds and causes that this program does not know. */
 #define WORD_OF(words, at)                                                                         \
 	((size_t)(at) < sizeof(words) / sizeof((words)[0]) && (words)[at] ? (words)[at] : "unknown")
 
@@ -219,7 +219,7 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 	case TB_EVENT_APPEARED:
 		put_event_id(rows, "epoch", event->epoch);
 		put_event_number(rows, "first", event->first);
-		if (event->first > event->head + 1) /* asked for one that is not there yet */
+		if (event->first > event->head + 1) /* not written yet */
 			put_event_number(rows, "head", event->head);
 		break;
 	case TB_EVENT_GAP:
@@ -253,7 +253,7 @@ void rows_event(struct rows *rows, const struct tb_event *event)
 	const bool json = rows->format == TB_FORMAT_JSON;
 	struct output *out = event_output(rows);
 
-	/* On a terminal an event comes after the records before it. */
+	/* Keeps the order of records and events on a terminal. */
 	if (!json)
 		output_flush(&rows->out);
 	output_text(out, json ? "{\"event\":\"" : "tickbus cat: ");

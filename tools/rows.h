@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records and events as rows of a format.
+/* Prints records and events as rows.
  *
  * text  sequence time instrument kind field=value ...      events: standard error
- * csv   a header row, then a row per record                events: standard error
- * json  an object a line                                   events: in their place among the records
+ * csv   a header row, then one row per record              events: standard error
+ * json  one object per line                                events: among the records, at their
+ * place
  */
 #ifndef TICKBUS_TOOLS_ROWS_H
 #define TICKBUS_TOOLS_ROWS_H
@@ -18,21 +19,21 @@ struct rows {
 	enum tb_format format;
 	bool topics;          /* each row names its topic */
 	bool headed;          /* CSV: the header row was printed */
-	uint64_t fingerprint; /* CSV: of the schema that the header row is of */
-	uint64_t second;      /* text: of the last time that was printed */
+	uint64_t fingerprint; /* CSV: of the header row's schema */
+	uint64_t second;      /* text: of the last printed time */
 	char second_text[32];
 };
 
 void rows_open(struct rows *rows, enum tb_format format, bool topics);
 
-/* CSV's header row; nothing in the other formats. */
+/* Prints CSV's header row once; prints nothing in other formats. */
 void rows_header(struct rows *rows, const struct tb_schema *schema);
 
-/* 0, or -EPROTO: a CSV row of another schema than the header's. */
+/* 0, or -EPROTO: the record's schema differs from the CSV header's. */
 int rows_record(struct rows *rows, const struct tb_source *source, const struct tb_record *record);
 void rows_event(struct rows *rows, const struct tb_event *event);
 
-/* The exit status, as output_close(). */
+/* Returns the exit status, as output_close(). */
 int rows_close(struct rows *rows, const char *command);
 
 #endif

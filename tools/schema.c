@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus schema: checks a schema, prints it, or prints a C header of it. */
+/* tickbus schema: checks a schema, prints it, or prints a C header for it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static int schema_run(struct command_call *call)
 				     call->operands[0]);
 	result = tb_schema_load(&schema, call->operands[1]);
 	if (result < 0) {
-		/* A line for each error, each with its place: nothing is put before them. */
+		/* One line per error, each begins with file and line: no prefix. */
 		fprintf(stderr, "%s\n", tb_error());
 		return COMMAND_FAILED;
 	}
@@ -75,7 +75,7 @@ static int schema_run(struct command_call *call)
 const struct command schema_command = {
 	.name = "schema",
 	.operands = "check|header|print FILE|BUILTIN",
-	.words = "check a schema, print a C header of it, or print it",
+	.words = "check a schema, print it, or print a C header for it",
 	.options = (const struct command_option[]){ { 0 } },
 	.operands_min = 2,
 	.operands_max = 2,

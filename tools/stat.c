@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus stat: every counter of a bus, its topics and its feeds, what could not be published, and
- * the groups that notices go to. */
+/* tickbus stat: prints the counters of a bus, its topics and its feeds, the unpublished records,
+ * and the multicast groups. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void on_counter(void *user, const struct tb_counter_value *counter)
 	table_text(table, counter->unit);
 }
 
-/* The instrument stands where a counter's name does. */
+/* The instrument is in the column `counter`. */
 static void on_unpublished(void *user, const struct tb_unpublished *unpublished)
 {
 	struct table *table = user;
@@ -51,13 +51,13 @@ static void on_unpublished(void *user, const struct tb_unpublished *unpublished)
 	table_text(table, "records");
 }
 
-/* The rows of groups: the bus's, then those of topics that differ from it. */
+/* One row for the bus's group, then one for each topic with another group. */
 struct groups {
 	struct table *table;
 	char notice[8], multicast[64];
 };
 
-/* The group stands where a counter's name does. */
+/* The group is in the column `counter`. */
 static void group_row(struct table *table, const char *name, const char *notice,
 		      const char *multicast, uint32_t notice_bytes)
 {

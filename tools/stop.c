@@ -18,7 +18,7 @@ static void on_signal(int number)
 	(void)number;
 	asked = 1;
 	if (write(event_fd, &one, sizeof(one)) < 0)
-		asked = 1; /* it is readable already */
+		asked = 1; /* the counter is full, so readable */
 	errno = kept;
 }
 

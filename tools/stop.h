@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGINT and SIGTERM as a wish to stop: a flag for loops that run, a descriptor for those that
- * wait. A second signal ends the process, should a loop be stuck in a write. */
+/* SIGINT and SIGTERM request a stop: through a flag for running loops and a descriptor for waiting
+ * loops. A second signal ends the process, in case a loop hangs in a write. */
 #ifndef TICKBUS_TOOLS_STOP_H
 #define TICKBUS_TOOLS_STOP_H
 
 #include <stdbool.h>
 
-/* Takes the signals over. The descriptor, readable once one came, or -errno. */
+/* Installs the handlers. Returns a descriptor that is readable after a signal, or -errno. */
 int stop_open(void);
 bool stop_asked(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus synth: writes a synthetic exchange's day to a file. */
+/* tickbus synth: writes a synthetic trading day to a file. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "tickbus/error.h"
 #include "tools/command.h"
 
-#define SEED 1 /* as pubd's */
+#define SEED 1 /* pubd's default */
 
 static int option_take(const struct command_call *call, struct synthetic_settings *settings,
 		       int letter)
@@ -51,7 +51,7 @@ static int synth_run(struct command_call *call)
 		return call->status;
 	if (!settings.messages == !settings.seconds)
 		return command_wrong(call, "found %s, expected either --messages or --seconds",
-				     settings.messages ? "both" : "no limit");
+				     settings.messages ? "both limits" : "no limit");
 	result = synthetic_check(&settings);
 	if (result == 0)
 		result = synthetic_write(&settings, call->operands[0]);
@@ -62,19 +62,19 @@ static int synth_run(struct command_call *call)
 }
 
 static const struct command_option options[] = {
-	{ "messages", "N", "how many messages, exactly", 'm' },
-	{ "seconds", "N", "or how many seconds of trading, at most 23400", 't' },
-	{ "seed", "N", "the same seed gives the same bytes (1)", 's' },
-	{ "symbols", "N", "how many symbols (8000, fewer in a small file)", 'y' },
-	{ "rate", "N", "mean messages a second of market time (100000)", 'r' },
-	{ "burst", "N", "the busiest milliseconds against the mean (20)", 'b' },
+	{ "messages", "N", "number of messages", 'm' },
+	{ "seconds", "N", "seconds of trading, 1 to 23400", 't' },
+	{ "seed", "N", "random seed (default 1)", 's' },
+	{ "symbols", "N", "number of symbols, 1 to 65535 (default 8000)", 'y' },
+	{ "rate", "N", "mean messages per second, 1 to 10000000 (default 100000)", 'r' },
+	{ "burst", "N", "ratio of peak to mean rate, 10 to 100 (default 20)", 'b' },
 	{ 0 },
 };
 
 const struct command synth_command = {
 	.name = "synth",
 	.operands = "FILE[.zst]",
-	.words = "write a synthetic exchange's day to a file, as Nasdaq ITCH 5.0",
+	.words = "write a synthetic trading day to a file, as Nasdaq ITCH 5.0",
 	.options = options,
 	.operands_min = 1,
 	.operands_max = 1,

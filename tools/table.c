@@ -90,7 +90,7 @@ static void print_json(const struct table *table, struct output *out)
 	}
 }
 
-/* Numbers stand on the right of their column, texts on the left, nothing behind the last one. */
+/* Aligns numbers right and text left, without spaces after the last column. */
 static void print_cell(struct output *out, const struct table_column *column, const char *text,
 		       size_t width, bool last)
 {

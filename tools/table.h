@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table that is printed when it is whole: aligned columns for people, CSV or JSON lines for
- * programs, from the same cells. */
+/* A table, printed when it is complete: aligned columns, CSV, or JSON lines from the same cells. */
 #ifndef TICKBUS_TOOLS_TABLE_H
 #define TICKBUS_TOOLS_TABLE_H
 
@@ -29,14 +28,14 @@ struct table {
 	int error; /* errno value */
 };
 
-/* Cells come row after row. */
+/* Each call adds a cell, row by row. */
 void table_text(struct table *table, const char *text);
 void table_number(struct table *table, uint64_t number);
 void table_flag(struct table *table, bool flag);
 void table_id(struct table *table, uint64_t id); /* random 64 bits: 16 hexadecimal digits */
 
-/* Prints it on standard output and frees the cells. The exit status: COMMAND_DONE or
- * COMMAND_FAILED, with words on standard error that begin with the command's name. */
+/* Prints the table on standard output and frees the cells. Returns the exit status. A failure is
+ * reported on standard error after the command's name. */
 int table_print(struct table *table, enum tb_format format, const char *command);
 void table_free(struct table *table);
 

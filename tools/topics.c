@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus topics: what a bus offers. */
+/* tickbus topics: lists the topics of a bus. */
 #include <stdio.h>
 #include <string.h>
 
@@ -48,8 +48,8 @@ static int topics_print(const struct command *command, const char *address, cons
 		return command_failed(command, count);
 	}
 	if (count == 0 && pattern && !strpbrk(pattern, "*>")) {
-		fprintf(stderr, "tickbus topics: %s: there is no topic %s, or not %s\n", address,
-			pattern, look->ticket ? "for this ticket" : "without a ticket");
+		fprintf(stderr, "tickbus topics: %s: no topic %s, or not %s\n", address, pattern,
+			look->ticket ? "for this ticket" : "without a ticket");
 		return COMMAND_REFUSED;
 	}
 	return table_print(&table, look->format, command->name);

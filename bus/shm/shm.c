@@ -1,22 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shm fabric: its table, and its frames. */
+/* The shared-memory fabric: its table of operations. */
 #include "bus/shm/shm.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "bus/no_notices.h"
+#include "bus/numa.h"
+#include "bus/peers.h"
 
-#include "bus/error.h"
+static int no_device(const char *address)
+{
+	(void)address;
+	return NUMA_ANY;
+}
 
-/* Of one frame, SCM_MAX_FD: what finds no room is closed by the kernel, which may wait for that. */
-#define DESCRIPTORS_MAX 253
-#define QUEUE_MAX       1024 /* frames that may wait in a socket */
+static int listen_here(struct listener **listener, const struct fabric_listen *how,
+		       const struct listener_calls *calls, void *user)
+{
+	const int result = shm_listen(listener, how, calls, user);
+
+	if (result == 0)
+		(*listener)->ops = &shm_ops;
+	return result;
+}
+
+static int connect_there(struct link **link, const char *address, const void *hello, size_t bytes,
+			 const struct link_calls *calls, void *user)
+{
+	const int result = shm_connect(link, address, hello, bytes, calls, user);
+
+	if (result == 0)
+		(*link)->ops = &shm_ops;
+	return result;
+}
 
 const struct fabric_ops shm_ops = {
 	.scheme = "shm",
 	.network = false,
-	.listen = shm_listen,
+	.node = no_device,
+	.listen = listen_here,
 	.listener_fd = shm_listener_fd,
 	.listener_poll = shm_listener_poll,
 	.listener_close = shm_listener_close,
@@ -24,9 +44,9 @@ const struct fabric_ops shm_ops = {
 	.withdraw = shm_withdraw,
 	.key = shm_key,
 	.send = shm_send,
-	.peer_words = shm_peer_words,
-	.drop = shm_drop,
-	.connect = shm_connect,
+	.peer_words = peers_text,
+	.drop = peers_drop,
+	.connect = connect_there,
 	.link_state = shm_link_state,
 	.link_fd = shm_link_fd,
 	.link_poll = shm_link_poll,
@@ -42,118 +62,11 @@ const struct fabric_ops shm_ops = {
 	.read = shm_read,
 	.reap = shm_reap,
 	.sleep = shm_sleep,
+	.notices = no_notices_kind,
+	.announcer_open = no_notices_announcer,
+	.announcer_close = no_notices_announcer_close,
+	.announce = no_notices_announce,
+	.receive = no_notices_receive,
+	.receive_end = no_notices_receive_end,
+	.datagram = no_notices_datagram,
 };
-
-/* A TCP socket may have been made to linger for years: its close would wait in this thread. */
-static void stray_close(int fd)
-{
-	const struct linger none = { .l_onoff = 1, .l_linger = 0 };
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-	close(fd);
-}
-
-/* Keeps the first descriptor of a received frame, if one is wanted, and closes the others. */
-static int take_descriptor(struct msghdr *header, bool wanted)
-{
-	int kept = -1, fd;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= c->cmsg_len; at += sizeof(fd)) {
-			memcpy(&fd, (char *)c + at, sizeof(fd));
-			if (wanted && kept < 0)
-				kept = fd;
-			else
-				stray_close(fd);
-		}
-	}
-	return kept;
-}
-
-int shm_receive(int socket, struct shm_frame *frame, int *fd)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
-	struct iovec part = { .iov_base = frame, .iov_len = sizeof(*frame) };
-	struct msghdr header = { .msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = control,
-				 .msg_controllen = sizeof(control) };
-	ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	int kept;
-
-	if (fd)
-		*fd = -1;
-	if (got < 0) {
-		if (errno == EAGAIN || errno == EINTR)
-			return -EAGAIN;
-		return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
-	}
-	kept = take_descriptor(&header, fd != NULL);
-	if (fd && (header.msg_flags & MSG_CTRUNC)) {
-		if (kept >= 0)
-			stray_close(kept);
-		return error_set(EMFILE, "no descriptor is left for the memory that was handed "
-					 "over (see ulimit -n)");
-	}
-	if ((header.msg_flags & MSG_TRUNC) || got <= (ssize_t)sizeof(frame->kind)) {
-		if (kept >= 0)
-			stray_close(kept);
-		if (got == 0) /* or an empty frame: there is no telling them apart */
-			return error_set(ECONNRESET, "the other side closed the connection");
-		return error_set(EPROTO, "found a frame of %zd bytes%s, expected %zu to %zu", got,
-				 header.msg_flags & MSG_TRUNC ? " and more" : "",
-				 sizeof(frame->kind) + 1, sizeof(*frame));
-	}
-	if (fd)
-		*fd = kept;
-	return (int)((size_t)got - sizeof(frame->kind));
-}
-
-int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int fd)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec parts[2] = { { .iov_base = &kind, .iov_len = sizeof(kind) },
-				  { .iov_base = (void *)(uintptr_t)body, .iov_len = bytes } };
-	struct msghdr header = { .msg_iov = parts, .msg_iovlen = 2 };
-
-	if (bytes == 0 || bytes > FABRIC_MESSAGE_BYTES)
-		return error_set(EMSGSIZE, "found a message of %zu bytes, expected 1 to %d", bytes,
-				 FABRIC_MESSAGE_BYTES);
-	if (fd >= 0) {
-		struct cmsghdr *c;
-
-		header.msg_control = control;
-		header.msg_controllen = sizeof(control);
-		c = CMSG_FIRSTHDR(&header);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	if (sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return 0;
-	if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
-		return error_set(EAGAIN, "the other side does not take its messages");
-	if (errno == ETOOMANYREFS)
-		return error_set(ETOOMANYREFS, "too many descriptors are on their way to "
-					       "subscribers that do not read (see ulimit -n)");
-	return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
-}
-
-/* Where no descriptor can be sent none can wait. Elsewhere close would meet them, so all that waits
- * is taken out before. Its end is not to be seen: an empty frame looks like that of the connection.
- */
-void shm_hang_up(int socket)
-{
-	struct shm_frame frame;
-	socklen_t length = sizeof(int);
-	int may_come = 1, left = QUEUE_MAX;
-
-	if (getsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &may_come, &length) < 0)
-		may_come = 1; /* Linux before 6.16 */
-	while (may_come && left-- > 0 && shm_receive(socket, &frame, NULL) != -EAGAIN)
-		;
-	close(socket);
-}

@@ -1,31 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shm fabric's parts: where a socket is, and the frames that cross it.
- *
- * A frame is one SOCK_SEQPACKET message: its kind (u32), then hello, welcome, refusal or control
- * message. The right to read memory is a descriptor that goes with the frame. */
-#ifndef TICKBUS_BUS_SHM_H
-#define TICKBUS_BUS_SHM_H
+/* The shared-memory fabric, "shm:NAME": its operations. shm_location.h says where its socket is,
+ * shm_frame.h what crosses it, shm_lock.h how a publisher takes an address. */
+#ifndef TICKBUS_BUS_SHM_OPS_H
+#define TICKBUS_BUS_SHM_OPS_H
 
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <stddef.h>
 
 #include "bus/fabric.h"
-
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
-
-enum shm_frame_kind { SHM_HELLO = 1, SHM_WELCOME, SHM_REFUSE, SHM_MESSAGE };
-
-struct shm_frame {
-	uint32_t kind;
-	uint8_t body[FABRIC_MESSAGE_BYTES];
-};
-
-struct shm_location {
-	struct sockaddr_un address;                             /* FOLDER/NAME.sock */
-	char lock[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* FOLDER/NAME.lock */
-};
 
 struct shm_remote {
 	struct remote base;
@@ -33,21 +14,6 @@ struct shm_remote {
 	size_t mapped; /* bytes */
 };
 
-/* Where a publisher's socket is to be: the first folder that can be used. */
-int shm_location_listen(const char *name, struct shm_location *);
-/* Where a publisher's socket is: the first folder that has one. */
-int shm_location_connect(const char *name, struct shm_location *);
-
-/* One frame in, with at most one descriptor (*fd, -1 for none; others are closed, all of them where
- * fd is NULL). The body's length; -EMFILE no descriptor was left for it; -EAGAIN nothing there,
- * -ECONNRESET the other side went, -EPROTO a frame too long or too short. */
-int shm_receive(int socket, struct shm_frame *, int *fd);
-/* One frame out, fd -1 for none. 0; -EAGAIN not taken now; -ETOOMANYREFS; -ECONNRESET. */
-int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int fd);
-/* Closes a connection, and without waiting whatever descriptors wait in it. */
-void shm_hang_up(int socket);
-
-/* The operations, in shm_listener.c and shm_link.c. */
 int shm_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
 	       void *user);
 int shm_listener_fd(const struct listener *);
@@ -57,8 +23,6 @@ int shm_expose(struct listener *, const struct memory *, uint32_t realm, struct 
 void shm_withdraw(struct exposure *);
 struct fabric_key shm_key(const struct exposure *);
 int shm_send(struct peer *, const void *message, size_t bytes, struct exposure *given);
-void shm_peer_words(const struct peer *, char *words, size_t bytes);
-void shm_drop(struct peer *, const char *why);
 
 int shm_connect(struct link **, const char *address, const void *hello, size_t bytes,
 		const struct link_calls *, void *user);

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "bus/error.h"
+#include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_location.h"
 #include "bus/words.h"
 #include "tickbus/error.h"
 
@@ -43,9 +45,7 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*out = NULL;
 	if (!link)
 		return error_set(ENOMEM, "address shm:%s: no memory", address);
-	*link = (struct shm_link){
-		.base.ops = &shm_ops, .calls = *calls, .user = user, .fd = -1, .given = -1
-	};
+	*link = (struct shm_link){ .calls = *calls, .user = user, .fd = -1, .given = -1 };
 	result = shm_location_connect(address, &place);
 	if (result < 0)
 		goto fail;

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher's side of the shm fabric: one socket, its peers, and descriptors handed to them.
  *
- * Who listens holds a lock on NAME.lock. A socket that a killed publisher left is replaced by the
- * next holder of the lock, and only by it. Where somebody removed the lock, what is there now is
- * another's, and stays; so does a socket at which a process still listens, or may: one that we are
- * not permitted to connect to does not tell.
- *
- * L1  A peer that callbacks may still name is freed only when the poll that made them is over.
- * L2  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
- * L3  No descriptor is taken from anyone: closing it could wait for as long as its sender likes.
+ * H1  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
+ * H2  No descriptor is taken from anyone: closing it could wait for as long as its sender likes.
  */
 #include "bus/shm/shm.h"
 
@@ -18,25 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/sockios.h>
 
-#include "bus/error.h"
 #include "bus/clock.h"
+#include "bus/error.h"
+#include "bus/peers.h"
+#include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_location.h"
+#include "bus/shm/shm_lock.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
 #define FRAMES_PER_PEER 8 /* per poll, so that no peer holds up the others */
 #define HELLO_MS        2000
-#define ENDING_MS       200 /* for a killed publisher, to be gone altogether */
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
 #define CLOSED          "it closed the connection"
@@ -48,11 +42,8 @@ struct shm_exposure {
 };
 
 struct shm_peer {
-	struct peer base;
-	struct shm_peer *next, *before;
+	struct peers_entry base;
 	int fd;
-	bool up;            /* its hello was accepted */
-	bool dead;          /* freed when the poll is over */
 	unsigned int given; /* descriptors since its queue was seen empty */
 	uint64_t connected_ms;
 	struct ucred who;
@@ -60,85 +51,21 @@ struct shm_peer {
 
 struct shm_listener {
 	struct listener base;
-	struct listener_calls calls;
-	void *user;
+	struct peers peers;
 	struct shm_location place;
 	char *name;
-	int socket, lock, epoll, timer;
+	struct shm_lock lock;
+	int socket, epoll, timer;
 	int reserve; /* given up to accept, and close, when descriptors run out */
 	uid_t *users;
 	gid_t *groups;
 	size_t user_count, group_count;
-	unsigned int peers, peers_max;
-	bool locked, bound;
+	bool bound;
 	bool paused; /* no descriptor is left: the socket is not looked at */
-	struct shm_peer *first, *dead;
 };
-
-static void listener_log(struct shm_listener *listener, enum fabric_log kind, const char *format,
-			 ...) __attribute__((format(printf, 3, 4)));
-
-static void listener_log(struct shm_listener *listener, enum fabric_log kind, const char *format,
-			 ...)
-{
-	char words[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
-	va_end(args);
-	listener->calls.log(listener->user, kind, words);
-}
 
 /* -- opening ------------------------------------------------------------------------------------
  */
-
-/* Whether the file that is locked is the one that the path names: who removed it let others in. */
-static bool lock_named(const struct shm_listener *listener)
-{
-	struct stat held, there;
-
-	return listener->lock >= 0 && fstat(listener->lock, &held) == 0 &&
-	       stat(listener->place.lock, &there) == 0 && held.st_ino == there.st_ino &&
-	       held.st_dev == there.st_dev;
-}
-
-/* Locks NAME.lock, by its name. */
-static int lock_take(struct shm_listener *listener)
-{
-	char pid[32] = "";
-
-	for (;;) {
-		listener->lock =
-			open(listener->place.lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (listener->lock < 0)
-			return error_set(errno, "address shm:%s: %s cannot be opened: %s",
-					 listener->name, listener->place.lock, strerror(errno));
-		if (flock(listener->lock, LOCK_EX | LOCK_NB) < 0) {
-			if (errno != EWOULDBLOCK)
-				return error_set(errno, "address shm:%s: %s cannot be locked: %s",
-						 listener->name, listener->place.lock,
-						 strerror(errno));
-			if (pread(listener->lock, pid, sizeof(pid) - 1, 0) < 0)
-				pid[0] = '\0';
-			pid[strspn(pid, "0123456789")] = '\0';
-			return error_set(
-				EADDRINUSE,
-				"address shm:%s: another publisher%s%s%s listens there (%s)",
-				listener->name, *pid ? " (pid " : "", pid, *pid ? ")" : "",
-				listener->place.address.sun_path);
-		}
-		if (lock_named(listener))
-			break;
-		close(listener->lock); /* its holder removed it on leaving: again */
-	}
-	listener->locked = true;
-	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-	if (ftruncate(listener->lock, 0) < 0 || pwrite(listener->lock, pid, strlen(pid), 0) < 0)
-		return error_set(errno, "address shm:%s: %s cannot be written: %s", listener->name,
-				 listener->place.lock, strerror(errno));
-	return 0;
-}
 
 /* Permission to connect is of no use to who cannot reach the socket. */
 static void folder_look(struct shm_listener *listener)
@@ -149,88 +76,11 @@ static void folder_look(struct shm_listener *listener)
 	snprintf(folder, sizeof(folder), "%s", listener->place.address.sun_path);
 	*strrchr(folder, '/') = '\0';
 	if (stat(folder, &status) == 0 && !(status.st_mode & (S_IXGRP | S_IXOTH)))
-		listener_log(
-			listener, FABRIC_LOG_NEWS,
-			"address shm:%s: users and groups are named, but no other user can look "
-			"into %s; set TICKBUS_RUNTIME_DIR, here and there, to a folder that they "
-			"can",
-			listener->name, folder);
-}
-
-/* Connects to the socket that is there. -ECONNREFUSED, -ENOENT: nobody listens; -ECONNRESET: it
- * hung up, as a process does that ends; -EAGAIN: it listens, and says nothing to who says nothing.
- */
-static int socket_probe(const struct sockaddr_un *there, struct ucred *who)
-{
-	const struct timeval patience = { .tv_usec = ENDING_MS * 1000L };
-	socklen_t length = sizeof(*who);
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	ssize_t got;
-	int result;
-	char word;
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (const struct sockaddr *)there, sizeof(*there)) < 0) {
-		result = -errno;
-	} else {
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &length);
-		got = recv(fd, &word, sizeof(word), 0);
-		result = got > 0 ? -EAGAIN : got == 0 ? -ECONNRESET : -errno;
-	}
-	close(fd);
-	return result;
-}
-
-/* Who may not connect is refused the same way by a publisher that lives and by one that was killed.
- */
-static int socket_closed_to_us(const struct shm_listener *listener)
-{
-	const char *path = listener->place.address.sun_path;
-	struct stat there;
-	char owner[32] = "";
-
-	if (lstat(path, &there) == 0)
-		snprintf(owner, sizeof(owner), " of user %u", (unsigned int)there.st_uid);
-	return error_set(EACCES,
-			 "address shm:%s: %s is a socket%s that user %u has no permission to "
-			 "connect to: a process may listen there; if none does, remove it",
-			 listener->name, path, owner, (unsigned int)geteuid());
-}
-
-/* The lock may have been removed under a publisher that lives, or the socket be a stranger's. */
-static int socket_look(const struct shm_listener *listener)
-{
-	const struct sockaddr_un *there = &listener->place.address;
-	const uint64_t until = clock_ms() + ENDING_MS;
-	struct ucred who = { 0 };
-	char pid[32] = "";
-	int result;
-
-	do
-		result = socket_probe(there, &who);
-	while ((result == -ECONNRESET || result == -EINTR) && clock_ms() < until);
-	switch (-result) {
-	case ECONNREFUSED:
-	case ENOENT:
-		return 0;
-	case EACCES:
-		return socket_closed_to_us(listener);
-	case EAGAIN:
-	case ECONNRESET:
-	case EINTR:
-	case EPROTOTYPE:
-		break;
-	default:
-		return error_set(-result, "address shm:%s: %s cannot be looked at: %s",
-				 listener->name, there->sun_path, strerror(-result));
-	}
-	if (who.pid > 0)
-		snprintf(pid, sizeof(pid), " (pid %d)", (int)who.pid);
-	return error_set(EADDRINUSE, "address shm:%s: another process%s listens there (%s)",
-			 listener->name, pid, there->sun_path);
+		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+			  "address shm:%s: users and groups are named, but no other user can look "
+			  "into %s; set TICKBUS_RUNTIME_DIR, here and there, to a folder that they "
+			  "can",
+			  listener->name, folder);
 }
 
 static int socket_open(struct shm_listener *listener)
@@ -244,14 +94,14 @@ static int socket_open(struct shm_listener *listener)
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
 		goto fail;
-	/* L3. Linux before 6.16 does not know it: there shm_receive and shm_hang_up take care. */
+	/* H2. Linux before 6.16 does not know it: there shm_receive and shm_hang_up take care. */
 	setsockopt(listener->socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
 		return error_set(EEXIST,
 				 "address shm:%s: found something else at %s, expected a socket or "
 				 "nothing",
 				 listener->name, path);
-	result = socket_look(listener);
+	result = shm_lock_check_socket(listener->name, &listener->place);
 	if (result < 0)
 		return result;
 	unlink(path); /* of a publisher that was killed: the lock is ours */
@@ -306,7 +156,7 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
 	result = access_copy(listener, &how->access);
 	if (result == 0)
-		result = lock_take(listener);
+		result = shm_lock_take(&listener->lock, listener->name, &listener->place);
 	if (result == 0)
 		result = socket_open(listener);
 	if (result < 0)
@@ -322,6 +172,17 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 	return result < 0 ? result : watch(listener, listener->timer, &listener->timer);
 }
 
+static void peer_end(struct peers_entry *entry)
+{
+	const struct shm_listener *listener = (struct shm_listener *)entry->base.listener;
+	const int fd = ((struct shm_peer *)entry)->fd;
+
+	/* A child of this process may hold the descriptor too: closing alone would not end the
+	 * events. */
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
+	shm_hang_up(fd);
+}
+
 int shm_listen(struct listener **out, const struct fabric_listen *how,
 	       const struct listener_calls *calls, void *user)
 {
@@ -331,11 +192,12 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 	*out = NULL;
 	if (!listener)
 		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
-	listener->base.ops = &shm_ops;
-	listener->calls = *calls;
-	listener->user = user;
-	listener->peers_max = how->peers_max;
-	listener->socket = listener->lock = listener->epoll = -1;
+	listener->peers = (struct peers){ .listener = &listener->base,
+					  .calls = *calls,
+					  .user = user,
+					  .end = peer_end,
+					  .max = how->peers_max };
+	listener->socket = listener->lock.fd = listener->epoll = -1;
 	listener->timer = listener->reserve = -1;
 	result = listener_open(listener, how);
 	if (result < 0) {
@@ -387,24 +249,6 @@ static bool peer_allowed(const struct shm_listener *listener, const struct shm_p
 /* -- peers --------------------------------------------------------------------------------------
  */
 
-static void peer_bury(struct shm_listener *listener, struct shm_peer *peer)
-{
-	if (peer->before)
-		peer->before->next = peer->next;
-	else
-		listener->first = peer->next;
-	if (peer->next)
-		peer->next->before = peer->before;
-	/* A child of this process may hold the descriptor too: closing alone would not end the
-	 * events. */
-	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
-	shm_hang_up(peer->fd);
-	peer->dead = true;
-	peer->next = listener->dead;
-	listener->dead = peer;
-	listener->peers--;
-}
-
 static void refuse(int fd, uint32_t code, const char *why)
 {
 	uint8_t body[sizeof(code) + FABRIC_REASON_BYTES];
@@ -420,9 +264,8 @@ static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, ui
 			const char *why)
 {
 	refuse(peer->fd, code, why);
-	listener_log(listener, FABRIC_LOG_REFUSED, "pid %d of user %u was refused: %s",
-		     (int)peer->who.pid, (unsigned int)peer->who.uid, why);
-	peer_bury(listener, peer);
+	peers_log_refused(&listener->peers, peer->base.text, why);
+	peers_remove(&peer->base);
 }
 
 /* A user without permission is sent away at once, or its silence could keep the places of others.
@@ -435,7 +278,7 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 		snprintf(why, sizeof(why), "user %u has no permission to read the bus at shm:%s",
 			 (unsigned int)peer->who.uid, listener->name);
 		peer_refuse(listener, peer, EACCES, why);
-	} else if (listener->peers > listener->peers_max) {
+	} else if (listener->peers.count > listener->peers.max) {
 		peer_refuse(listener, peer, EUSERS,
 			    "the publisher has as many subscribers as it may have");
 	}
@@ -448,21 +291,17 @@ static void peer_accept(struct shm_listener *listener, int fd)
 
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->who, &length) < 0 ||
 	    watch(listener, fd, peer) < 0) {
-		listener_log(listener, FABRIC_LOG_REFUSED, "a connection was refused: %s",
-			     strerror(errno));
+		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
+			  strerror(errno));
 		free(peer);
 		shm_hang_up(fd);
 		return;
 	}
-	peer->base.ops = listener->base.ops;
-	peer->base.listener = &listener->base;
 	peer->fd = fd;
 	peer->connected_ms = clock_ms();
-	peer->next = listener->first;
-	if (listener->first)
-		listener->first->before = peer;
-	listener->first = peer;
-	listener->peers++;
+	snprintf(peer->base.text, sizeof(peer->base.text), "pid %d of user %u", (int)peer->who.pid,
+		 (unsigned int)peer->who.uid);
+	peers_add(&listener->peers, &peer->base);
 	peer_admit(listener, peer);
 }
 
@@ -479,16 +318,16 @@ static bool accept_exhausted(struct shm_listener *listener)
 	if (fd >= 0) {
 		refuse(fd, EAGAIN, "the publisher has no descriptor left");
 		shm_hang_up(fd);
-		listener_log(listener, FABRIC_LOG_REFUSED,
-			     "a connection was refused: no descriptor is left (see ulimit -n)");
+		peers_log(&listener->peers, FABRIC_LOG_REFUSED,
+			  "a connection was refused: no descriptor is left (see ulimit -n)");
 	}
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->reserve >= 0)
 		return fd >= 0;
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
 	listener->paused = true;
-	listener_log(listener, FABRIC_LOG_NEWS,
-		     "connections wait: no descriptor is left (see ulimit -n)");
+	peers_log(&listener->peers, FABRIC_LOG_NEWS,
+		  "connections wait: no descriptor is left (see ulimit -n)");
 	return false;
 }
 
@@ -515,22 +354,10 @@ static void listener_accept(struct shm_listener *listener)
 /* -- frames -------------------------------------------------------------------------------------
  */
 
-static void peer_lost(struct shm_listener *listener, struct shm_peer *peer, const char *why)
-{
-	const bool up = peer->up;
-
-	if (peer->dead)
-		return;
-	peer_bury(listener, peer);
-	if (up)
-		listener->calls.gone(listener->user, &peer->base, why);
-}
-
 static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, const char *why)
 {
-	listener_log(listener, FABRIC_LOG_DROPPED, "pid %d of user %u was dropped: %s",
-		     (int)peer->who.pid, (unsigned int)peer->who.uid, why);
-	peer_lost(listener, peer, why);
+	peers_log_dropped(&listener->peers, peer->base.text, why);
+	peers_lost(&peer->base, why);
 }
 
 static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, const uint8_t *hello,
@@ -542,20 +369,20 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 	size_t length = 0;
 	int result;
 
-	result = listener->calls.hello(listener->user, &peer->base, hello, bytes, welcome, &length,
-				       &given, why);
-	if (peer->dead)
+	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, hello, bytes,
+					     welcome, &length, &given, why);
+	if (peer->base.dead)
 		return;
 	if (result < 0) {
 		why[sizeof(why) - 1] = '\0';
 		peer_refuse(listener, peer, (uint32_t)-result, why);
 		return;
 	}
-	peer->up = true;
+	peer->base.up = true;
 	result = shm_transmit(peer->fd, SHM_WELCOME, welcome, length,
 			      given ? ((struct shm_exposure *)given)->fd : -1);
 	if (result == -ECONNRESET) {
-		peer_lost(listener, peer, CLOSED);
+		peers_lost(&peer->base, CLOSED);
 	} else if (result < 0) {
 		snprintf(why, sizeof(why), "%s", tb_error());
 		refuse(peer->fd, EAGAIN, why); /* what is missing here may come back */
@@ -580,21 +407,21 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 	char why[128];
 	int bytes;
 
-	for (int i = 0; i < FRAMES_PER_PEER && !peer->dead; i++) {
+	for (int i = 0; i < FRAMES_PER_PEER && !peer->base.dead; i++) {
 		bytes = shm_receive(peer->fd, &frame, NULL);
 		if (bytes == -EAGAIN)
 			return;
 		given_look(peer);
 		if (bytes == -ECONNRESET) {
-			peer_lost(listener, peer, CLOSED);
-		} else if (bytes < 0 || frame.kind != (peer->up ? SHM_MESSAGE : SHM_HELLO)) {
+			peers_lost(&peer->base, CLOSED);
+		} else if (bytes < 0 || frame.kind != (peer->base.up ? SHM_MESSAGE : SHM_HELLO)) {
 			snprintf(why, sizeof(why), "it sent %s, expected a %s",
 				 bytes < 0 ? "a frame of a wrong size" : "a frame of another kind",
-				 peer->up ? "control message" : "hello");
+				 peer->base.up ? "control message" : "hello");
 			peer_dropped(listener, peer, why);
-		} else if (peer->up) {
-			listener->calls.message(listener->user, &peer->base, frame.body,
-						(size_t)bytes);
+		} else if (peer->base.up) {
+			listener->peers.calls.message(listener->peers.user, &peer->base.base,
+						      frame.body, (size_t)bytes);
 		} else {
 			peer_hello(listener, peer, frame.body, (size_t)bytes);
 		}
@@ -608,23 +435,15 @@ static void on_timer(struct shm_listener *listener)
 
 	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
-	for (struct shm_peer *peer = listener->first, *next; peer; peer = next) {
-		next = peer->next;
-		if (!peer->up && now - peer->connected_ms > HELLO_MS)
+	for (struct peers_entry *entry = listener->peers.first, *next; entry; entry = next) {
+		struct shm_peer *peer = (struct shm_peer *)entry;
+
+		next = entry->next;
+		if (!peer->base.up && now - peer->connected_ms > HELLO_MS)
 			peer_refuse(listener, peer, ETIMEDOUT, "it connected and said nothing");
 	}
 	if (listener->paused)
 		accept_resume(listener);
-}
-
-static void graves_clear(struct shm_listener *listener)
-{
-	while (listener->dead) {
-		struct shm_peer *peer = listener->dead;
-
-		listener->dead = peer->next;
-		free(peer);
-	}
 }
 
 int shm_listener_poll(struct listener *base)
@@ -642,10 +461,10 @@ int shm_listener_poll(struct listener *base)
 			on_timer(listener);
 		else if (what == &listener->socket)
 			listener_accept(listener);
-		else if (!((struct shm_peer *)what)->dead)
+		else if (!((struct shm_peer *)what)->base.dead)
 			peer_read(listener, what);
 	}
-	graves_clear(listener); /* L1 */
+	peers_free_dead(&listener->peers); /* P1 */
 	return count;
 }
 
@@ -655,10 +474,8 @@ void shm_listener_close(struct listener *base)
 
 	if (!listener)
 		return;
-	while (listener->first)
-		peer_bury(listener, listener->first);
-	graves_clear(listener);
-	if (listener->locked && lock_named(listener)) {
+	peers_close(&listener->peers);
+	if (listener->lock.taken && shm_lock_holds(&listener->lock, &listener->place)) {
 		if (listener->bound)
 			unlink(listener->place.address.sun_path);
 		unlink(listener->place.lock);
@@ -671,8 +488,7 @@ void shm_listener_close(struct listener *base)
 		close(listener->timer);
 	if (listener->reserve >= 0)
 		close(listener->reserve);
-	if (listener->lock >= 0)
-		close(listener->lock);
+	shm_lock_close(&listener->lock);
 	free(listener->users);
 	free(listener->groups);
 	free(listener->name);
@@ -725,7 +541,7 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 	struct shm_peer *peer = (struct shm_peer *)base;
 	int result;
 
-	if (peer->dead || !peer->up)
+	if (peer->base.dead || !peer->base.up)
 		return error_set(ENOTCONN, "the subscriber is gone");
 	if (given) {
 		given_look(peer);
@@ -741,26 +557,4 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 	 * gone. Who only stopped receiving has the same end. */
 	shutdown(peer->fd, SHUT_RDWR);
 	return 0;
-}
-
-void shm_peer_words(const struct peer *base, char *words, size_t bytes)
-{
-	const struct shm_peer *peer = (const struct shm_peer *)base;
-
-	snprintf(words, bytes, "pid %d of user %u", (int)peer->who.pid,
-		 (unsigned int)peer->who.uid);
-}
-
-/* Drop may come from a callback inside a poll, or from outside: the grave is cleared by the next.
- */
-void shm_drop(struct peer *base, const char *why)
-{
-	struct shm_peer *peer = (struct shm_peer *)base;
-	struct shm_listener *listener = (struct shm_listener *)base->listener;
-
-	if (peer->dead)
-		return;
-	listener_log(listener, FABRIC_LOG_DROPPED, "pid %d of user %u was dropped: %s",
-		     (int)peer->who.pid, (unsigned int)peer->who.uid, why);
-	peer_bury(listener, peer);
 }

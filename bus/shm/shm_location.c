@@ -2,11 +2,12 @@
 /* Where shm:NAME is: NAME.sock in $TICKBUS_RUNTIME_DIR, and nowhere else where that is set; else in
  * the first that will do of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and /tmp/tickbus-UID. The last
  * is used only while it is a folder of this user that nobody else may write to. */
-#include "bus/shm/shm.h"
+#include "bus/shm/shm_location.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,20 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs fabric: its table, and what the connection manager is asked and says, in our words. */
+/* The verbs fabric: its table of operations. */
 #include "bus/verbs/verbs.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
+#include "bus/peers.h"
 
-#include "bus/error.h"
+static int listen_here(struct listener **listener, const struct fabric_listen *how,
+		       const struct listener_calls *calls, void *user)
+{
+	const int result = verbs_listen(listener, how, calls, user);
+
+	if (result == 0)
+		(*listener)->ops = &verbs_ops;
+	return result;
+}
+
+static int connect_there(struct link **link, const char *address, const void *hello, size_t bytes,
+			 const struct link_calls *calls, void *user)
+{
+	const int result = verbs_connect(link, address, hello, bytes, calls, user);
+
+	if (result == 0)
+		(*link)->ops = &verbs_ops;
+	return result;
+}
 
 const struct fabric_ops verbs_ops = {
 	.scheme = "rdma",
 	.network = true,
 	.node = verbs_node,
-	.listen = verbs_listen,
+	.listen = listen_here,
 	.listener_fd = verbs_listener_fd,
 	.listener_poll = verbs_listener_poll,
 	.listener_close = verbs_listener_close,
@@ -22,9 +36,9 @@ const struct fabric_ops verbs_ops = {
 	.withdraw = verbs_withdraw,
 	.key = verbs_key,
 	.send = verbs_send,
-	.peer_words = verbs_peer_words,
-	.drop = verbs_drop,
-	.connect = verbs_connect,
+	.peer_words = peers_text,
+	.drop = peers_drop,
+	.connect = connect_there,
 	.link_state = verbs_link_state,
 	.link_fd = verbs_link_fd,
 	.link_poll = verbs_link_poll,
@@ -48,136 +62,3 @@ const struct fabric_ops verbs_ops = {
 	.receive_end = verbs_receive_end,
 	.datagram = verbs_datagram,
 };
-
-int verbs_event_code(const struct verbs_event *event)
-{
-	return event->status < -1 ? -event->status : EIO;
-}
-
-uint8_t verbs_reads(uint32_t said, uint32_t usual, int device)
-{
-	const uint32_t wanted = said ? said : usual;
-	const uint32_t most = device > 0 ? (uint32_t)device : VERBS_DEPTH_UNKNOWN;
-
-	return (uint8_t)(wanted < most ? wanted : most);
-}
-
-int verbs_nonblocking(int fd)
-{
-	const int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-			       fcntl(fd, F_SETFD, FD_CLOEXEC) < 0
-		       ? -errno
-		       : 0;
-}
-
-int verbs_error(int code, const char *address, const char *what)
-{
-	struct rlimit limit = { 0 };
-
-	switch (code) {
-	case ENODEV:
-		return error_set(ENODEV,
-				 "address rdma:%s: %s: no RDMA device has this address (rdma link "
-				 "lists the devices)",
-				 address, what);
-	case EADDRNOTAVAIL:
-		return error_set(EADDRNOTAVAIL,
-				 "address rdma:%s: %s: this host does not have the address",
-				 address, what);
-	case EADDRINUSE:
-		return error_set(EADDRINUSE, "address rdma:%s: %s: somebody listens there already",
-				 address, what);
-	case ENOMEM:
-		getrlimit(RLIMIT_MEMLOCK, &limit);
-		return error_set(
-			ENOMEM,
-			"address rdma:%s: %s: no memory, or none that may be locked: the "
-			"limit is %llu bytes (ulimit -l, LimitMEMLOCK=); a topic that begins "
-			"again needs its bytes twice for a while",
-			address, what, (unsigned long long)limit.rlim_cur);
-	default:
-		return error_set(code ? code : EIO, "address rdma:%s: %s: %s", address, what,
-				 strerror(code ? code : EIO));
-	}
-}
-
-struct rdma_cm_id *verbs_id_bound(struct rdma_event_channel *events, enum rdma_port_space space,
-				  const struct sockaddr_storage *local, uint32_t traffic_class)
-{
-	struct sockaddr_storage from = *local;
-	uint8_t class = (uint8_t)traffic_class;
-	struct rdma_cm_id *id;
-	int code = ENODEV; /* bound, but to no device */
-
-	if (rdma_create_id(events, &id, NULL, space) < 0)
-		return NULL;
-	if (class)
-		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof(class));
-	if (rdma_bind_addr(id, (struct sockaddr *)&from) < 0)
-		code = errno;
-	else if (id->verbs)
-		return id;
-	rdma_destroy_id(id);
-	errno = code;
-	return NULL;
-}
-
-struct rdma_event_channel *verbs_events_open(const char *address)
-{
-	struct rdma_event_channel *events = rdma_create_event_channel();
-	int result;
-
-	if (!events) {
-		const int code = errno;
-
-		error_set(code == ENOENT || code == ENODEV ? ENODEV : code,
-			  "address rdma:%s: this host has no RDMA connection manager: %s (is there "
-			  "an RDMA device, is the module rdma_ucm loaded?)",
-			  address, strerror(code));
-		errno = code == ENOENT ? ENODEV : code;
-		return NULL;
-	}
-	result = verbs_nonblocking(events->fd);
-	if (result == 0)
-		return events;
-	rdma_destroy_event_channel(events);
-	verbs_error(-result, address, "its event channel");
-	errno = -result;
-	return NULL;
-}
-
-static bool has_connection(enum rdma_cm_event_type type)
-{
-	return type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_ESTABLISHED ||
-	       type == RDMA_CM_EVENT_REJECTED;
-}
-
-int verbs_event_take(struct rdma_event_channel *events, struct verbs_event *out)
-{
-	struct rdma_cm_event *event;
-
-	if (rdma_get_cm_event(events, &event) < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	memset(out, 0, sizeof(*out));
-	out->type = event->event;
-	out->id = event->id;
-	out->status = event->status;
-	if (has_connection(event->event)) {
-		out->conn = event->param.conn;
-		out->conn.private_data = NULL;
-		out->bytes =
-			event->param.conn.private_data ? event->param.conn.private_data_len : 0;
-		if (out->bytes)
-			memcpy(out->data, event->param.conn.private_data, out->bytes);
-	} else if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN) {
-		out->ud = event->param.ud;
-		out->ud.private_data = NULL;
-	}
-	if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
-	    event->event == RDMA_CM_EVENT_MULTICAST_ERROR)
-		out->joined = (void *)(uintptr_t)event->param.ud.private_data;
-	rdma_ack_cm_event(event);
-	return 1;
-}

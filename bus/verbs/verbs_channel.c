@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One reliable connection: messages under credit, and the send queue they share with READs. */
+#include "bus/verbs/verbs_channel.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bus/error.h"
-#include "bus/verbs/verbs.h"
 
 #define BACKLOG_BYTES 65536
 /* A work's id: of a receive, with the frame's number; of a SEND; of a probe; else a READ's number.
@@ -63,7 +64,6 @@ int verbs_channel_open(struct verbs_channel *channel, struct rdma_cm_id *id, str
 	if (rdma_create_qp(id, pd, &how) < 0)
 		return error_set(errno, "no queue pair: %s", strerror(errno));
 	channel->qp = id->qp;
-	verbs_async_watch(&channel->async, id->verbs, channel->qp, channel->cq);
 	for (uint32_t i = 0; i < VERBS_RECEIVES && result == 0; i++)
 		result = receive_post(channel, i);
 	if (result == 0 && (result = -ibv_req_notify_cq(channel->cq, 0)) < 0)
@@ -92,7 +92,6 @@ static void read_finish(struct verbs_channel *channel, int status)
 void verbs_channel_break(struct verbs_channel *channel)
 {
 	channel_broken(channel, ECONNRESET, "it was broken off");
-	verbs_async_unwatch(&channel->async);
 	if (channel->qp)
 		rdma_destroy_qp(channel->id);
 	channel->qp = NULL;
@@ -102,7 +101,6 @@ void verbs_channel_break(struct verbs_channel *channel)
 
 void verbs_channel_close(struct verbs_channel *channel)
 {
-	verbs_async_unwatch(&channel->async);
 	if (channel->qp)
 		rdma_destroy_qp(channel->id);
 	if (channel->cq)
@@ -157,17 +155,6 @@ void verbs_channel_probe(struct verbs_channel *channel)
 		return;
 	channel->probing = true;
 	works_post(channel, &work);
-}
-
-void verbs_channel_look(struct verbs_channel *channel)
-{
-	const char *what = verbs_async_text(&channel->async);
-	char why[128];
-
-	if (!what)
-		return;
-	snprintf(why, sizeof(why), "the device told: %s", what);
-	channel_broken(channel, ECONNRESET, why);
 }
 
 /* -- messages -----------------------------------------------------------------------------------
@@ -242,14 +229,11 @@ int verbs_channel_send(struct verbs_channel *channel, const void *message, size_
 	return 0;
 }
 
-void verbs_channel_nudge(struct verbs_channel *channel, const void *message, size_t bytes)
+void verbs_channel_keep_alive(struct verbs_channel *channel, const void *message, size_t bytes)
 {
-	const bool sent_since = channel->sends_posted != channel->sends_seen;
-
-	if (!channel->broken && channel->qp && !sent_since && frame_free(channel) &&
+	if (!channel->broken && channel->qp && frame_free(channel) &&
 	    channel->sent - channel->acknowledged < VERBS_CREDITS / 2)
 		frame_send(channel, message, bytes);
-	channel->sends_seen = channel->sends_posted;
 }
 
 /* Says what was taken, when half of the credit is owed and no message carries it. */
@@ -371,4 +355,12 @@ void verbs_channel_progress(struct verbs_channel *channel)
 		backlog_send(channel);
 	if (channel->qp)
 		credit_send(channel);
+}
+
+uint8_t verbs_reads(uint32_t said, uint32_t usual, int device)
+{
+	const uint32_t wanted = said ? said : usual;
+	const uint32_t most = device > 0 ? (uint32_t)device : VERBS_DEPTH_UNKNOWN;
+
+	return (uint8_t)(wanted < most ? wanted : most);
 }

@@ -11,11 +11,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "bus/verbs/congestion.h"
+#include "bus/address.h"
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/numa.h"
-#include "bus/verbs/verbs.h"
-#include "bus/clock.h"
+#include "bus/verbs/congestion.h"
+#include "bus/verbs/verbs_device.h"
+#include "bus/verbs/verbs_events.h"
 #include "tickbus/doctor.h"
 
 #define JOIN_MS     1000
@@ -153,12 +155,8 @@ static int join_try(const struct sockaddr_storage *local)
 	int result = id ? 0 : -errno;
 
 	if (id) {
-		struct ibv_context *device = id->verbs;
-
-		verbs_device_use(device);
 		result = join_wait(id, local);
 		rdma_destroy_id(id);
-		verbs_device_leave(device);
 	}
 	if (events)
 		rdma_destroy_event_channel(events);
@@ -244,16 +242,14 @@ static int gid_index(struct ibv_context *verbs, const struct place *place)
 static bool place_bind(struct place *place, struct rdma_event_channel *events)
 {
 	struct rdma_cm_id *id = verbs_id_bound(events, RDMA_PS_TCP, &place->local, 0);
-	struct ibv_context *device;
 
 	if (!id)
 		return false;
-	verbs_device_use(device = id->verbs);
-	snprintf(place->device, sizeof(place->device), "%s", ibv_get_device_name(device->device));
+	snprintf(place->device, sizeof(place->device), "%s",
+		 ibv_get_device_name(id->verbs->device));
 	place->port = id->port_num;
 	place->gid = id->route.addr.addr.ibaddr.sgid;
 	rdma_destroy_id(id);
-	verbs_device_leave(device);
 	return true;
 }
 

@@ -10,10 +10,10 @@
  *     be unmapped, other memory may come to lie at its address: it gets no new users.
  * D3  librdmacm has one context for a device, and keeps it while an id is bound to it: as long as
  *     there is a user, its address means this device. */
+#include "bus/verbs/verbs_domain.h"
+
 #include <errno.h>
 #include <stdlib.h>
-
-#include "bus/verbs/verbs.h"
 
 struct verbs_domain *verbs_domain_use(struct fabric_common *common, struct ibv_context *device,
 				      uint32_t realm)

@@ -7,7 +7,7 @@
  *     minute where nobody is.
  * K2  Any error completion ends the link, since a dead host raises no event. It is found by whoever
  *     collects completions, and told by link_poll.
- *     What the device tells by itself of a queue pair is looked at each LOOK_MS.
+ *     Whether the device is lost is checked each LOOK_MS.
  * K3  READs land in landings only: the key of the landing is looked up for each. */
 #include <errno.h>
 #include <stdarg.h>
@@ -15,12 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "bus/address.h"
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/verbs/verbs.h"
-#include "bus/clock.h"
+#include "bus/verbs/verbs_async.h"
+#include "bus/verbs/verbs_channel.h"
+#include "bus/verbs/verbs_events.h"
+#include "bus/verbs/verbs_landings.h"
+#include "bus/verbs/verbs_private_data.h"
+#include "bus/verbs/verbs_receiver.h"
 #include "tickbus/error.h"
 
 #define CONNECT_MS      1500
@@ -28,12 +34,6 @@
 #define LOOK_MS         100
 #define EVENTS_PER_POLL 16
 #define REJECTED_IB     8 /* status of a reject: no such service, that is, nobody listens */
-
-struct verbs_landing {
-	char *memory;
-	size_t bytes;
-	struct ibv_mr *mr;
-};
 
 struct verbs_remote {
 	struct remote base;
@@ -57,12 +57,12 @@ struct verbs_link {
 	struct ibv_context *device; /* NULL: none yet */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *completions;
+	struct verbs_async async; /* of the device */
 	struct verbs_channel channel;
 	int epoll;
 
 	struct verbs_receiver receiver;
-	struct verbs_landing *landings; /* in order of their addresses */
-	size_t landing_count, landing_room;
+	struct verbs_landings landings;
 };
 
 /* -- connecting ---------------------------------------------------------------------------------
@@ -123,8 +123,7 @@ int verbs_connect(struct link **out, const char *address, const void *hello, siz
 	*out = NULL;
 	if (!link)
 		return error_set(ENOMEM, "address rdma:%s: no memory", address);
-	*link = (struct verbs_link){ .base.ops = &verbs_ops,
-				     .calls = *calls,
+	*link = (struct verbs_link){ .calls = *calls,
 				     .user = user,
 				     .text = strdup(address),
 				     .hello_bytes = bytes,
@@ -221,7 +220,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	}
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		verbs_device_use(link->device = link->id->verbs);
+		verbs_async_watch(&link->async, link->device = link->id->verbs);
 		if (rdma_resolve_route(link->id, RESOLVE_MS) < 0)
 			link_gone(link, EHOSTUNREACH, "no route there: %s", strerror(errno));
 		break;
@@ -302,8 +301,8 @@ static void device_look(struct verbs_link *link)
 		return;
 	link->looked_ms = now;
 	verbs_async_take(link->device);
-	verbs_channel_look(&link->channel);
-	verbs_receiver_look(&link->receiver);
+	if (verbs_async_lost(&link->async))
+		link_gone(link, ENODEV, "the RDMA device is lost");
 }
 
 int verbs_link_poll(struct link *base)
@@ -366,6 +365,7 @@ void verbs_link_close(struct link *base)
 		return;
 	}
 	verbs_link_break(base);
+	verbs_async_unwatch(&link->async);
 	verbs_receiver_close(&link->receiver);
 	verbs_channel_close(&link->channel);
 	if (link->completions)
@@ -374,12 +374,11 @@ void verbs_link_close(struct link *base)
 		ibv_dealloc_pd(link->pd);
 	if (link->id)
 		rdma_destroy_id(link->id);
-	verbs_device_leave(link->device);
 	if (link->events)
 		rdma_destroy_event_channel(link->events);
 	if (link->epoll >= 0)
 		close(link->epoll);
-	free(link->landings);
+	verbs_landings_close(&link->landings);
 	free(link->text);
 	free(link);
 }
@@ -473,85 +472,19 @@ const void *verbs_view(const struct remote *remote)
 	return NULL;
 }
 
-/* The first landing behind an address; landing_count if there is none. */
-static size_t landing_after(const struct verbs_link *link, const void *address)
-{
-	size_t low = 0, high = link->landing_count;
-
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if ((uintptr_t)link->landings[middle].memory <= (uintptr_t)address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static int landing_room(struct verbs_link *link)
-{
-	const size_t room = link->landing_room ? 2 * link->landing_room : 16;
-	struct verbs_landing *landings;
-
-	if (link->landing_count < link->landing_room)
-		return 0;
-	landings = realloc(link->landings, room * sizeof(*landings));
-	if (!landings)
-		return error_set(ENOMEM, "no memory to describe where reads land");
-	link->landings = landings;
-	link->landing_room = room;
-	return 0;
-}
-
 void *verbs_landing(struct link *base, size_t bytes)
 {
 	struct verbs_link *link = (struct verbs_link *)base;
-	struct verbs_landing landing = { .bytes = bytes };
-	char what[64];
-	size_t at;
 
-	if (link->state != LINK_UP || landing_room(link) < 0) {
-		errno = link->state == LINK_UP ? ENOMEM : ENOTCONN;
-		return NULL;
-	}
-	landing.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (landing.memory == MAP_FAILED) {
-		error_set(errno, "%zu bytes for reads to land in cannot be had: %s", bytes,
-			  strerror(errno));
-		return NULL;
-	}
-	landing.mr = ibv_reg_mr(link->pd, landing.memory, bytes, IBV_ACCESS_LOCAL_WRITE);
-	if (!landing.mr) {
-		const int code = errno;
-
-		snprintf(what, sizeof(what), "%zu bytes for reads to land in", bytes);
-		verbs_error(code, link->text, what);
-		munmap(landing.memory, bytes);
-		errno = code;
-		return NULL;
-	}
-	at = landing_after(link, landing.memory);
-	memmove(&link->landings[at + 1], &link->landings[at],
-		(link->landing_count - at) * sizeof(landing));
-	link->landings[at] = landing;
-	link->landing_count++;
-	return landing.memory;
+	if (link->state == LINK_UP)
+		return verbs_landings_add(&link->landings, link->pd, link->text, bytes);
+	errno = ENOTCONN;
+	return NULL;
 }
 
 void verbs_landing_free(struct link *base, void *memory, size_t bytes)
 {
-	struct verbs_link *link = (struct verbs_link *)base;
-	const size_t at = memory ? landing_after(link, memory) : 0;
-
-	if (at == 0 || link->landings[at - 1].memory != memory)
-		return;
-	ibv_dereg_mr(link->landings[at - 1].mr);
-	munmap(memory, bytes);
-	memmove(&link->landings[at - 1], &link->landings[at],
-		(link->landing_count - at) * sizeof(*link->landings));
-	link->landing_count--;
+	verbs_landings_remove(&((struct verbs_link *)base)->landings, memory, bytes);
 }
 
 /* -- READs --------------------------------------------------------------------------------------
@@ -568,9 +501,8 @@ static int work_fill(const struct verbs_link *link, const struct fabric_read *re
 		     struct ibv_send_wr *work, struct ibv_sge *part)
 {
 	const struct verbs_remote *remote = (const struct verbs_remote *)read->remote;
-	const size_t at = landing_after(link, read->into);
-	const struct verbs_landing *landing = at ? &link->landings[at - 1] : NULL;
-	const size_t offset = landing ? (size_t)((char *)read->into - landing->memory) : 0;
+	const struct verbs_landing *landing =
+		verbs_landings_find(&link->landings, read->into, read->bytes); /* K3 */
 
 	if (read->bytes == 0 || read->offset > remote->base.bytes ||
 	    read->bytes > remote->base.bytes - read->offset)
@@ -578,7 +510,7 @@ static int work_fill(const struct verbs_link *link, const struct fabric_read *re
 				 "read of %u bytes at %llu: expected some within the region's %llu",
 				 read->bytes, (unsigned long long)read->offset,
 				 (unsigned long long)remote->base.bytes);
-	if (!landing || offset > landing->bytes || read->bytes > landing->bytes - offset) /* K3 */
+	if (!landing)
 		return error_set(ERANGE, "read of %u bytes: they would not land in a landing",
 				 read->bytes);
 	*part = (struct ibv_sge){ .addr = (uintptr_t)read->into,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an accept and a reject carry, from whoever listens there. */
+#include "bus/verbs/verbs_private_data.h"
+
 #include <errno.h>
 #include <string.h>
-
-#include "bus/verbs/verbs.h"
 
 #define CODE_MAX 4095
 

@@ -2,7 +2,7 @@
 /* Counters: what a bus and a subscriber count, in one table.
  *
  * Errors   none: tables are constant data.
- * Threads  counters are words that are loaded whole; any thread may read them while they move.
+ * Threads  each counter is loaded as a whole word; any thread may read it while it changes.
  * Memory   names, units and meanings are constants. */
 #ifndef TICKBUS_COUNTERS_H
 #define TICKBUS_COUNTERS_H
@@ -25,8 +25,9 @@ struct tb_counter {
 	const char *meaning; /* one sentence */
 };
 
-/* The table of what the library itself counts for a scope, in the order in which its values come.
- * A feed brings a table of its own: NULL and 0, as for an unknown scope. */
+/* The table of the library's own counters for a scope; values come in the same order. A feed has
+ * its own table, so for TB_SCOPE_FEED, as for an unknown scope, this returns NULL and sets *count
+ * to 0. */
 TB_API const struct tb_counter *tb_counters(enum tb_scope scope, size_t *count);
 
 #ifdef __cplusplus

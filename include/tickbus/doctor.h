@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doctor: whether this host has what a bus over RDMA needs, finding by finding.
+/* The doctor: checks whether this host has what a bus over RDMA needs.
  *
- * Errors   the number of findings that are bad, or -errno; tb_error() has the words.
- * Threads  any; takes up to a second for each device.
- * Memory   what the callback is given is valid inside it. */
+ * Errors   the number of bad findings, or -errno; tb_error() has the message.
+ * Threads  any thread. A call takes up to a second for each device.
+ * Memory   a finding is valid inside the callback only. */
 #ifndef TICKBUS_DOCTOR_H
 #define TICKBUS_DOCTOR_H
 
@@ -17,20 +17,20 @@ extern "C" {
 
 enum tb_verdict {
 	TB_VERDICT_GOOD = 1,
-	TB_VERDICT_ADVICE, /* it works, and could be better; or it is not needed by everyone */
+	TB_VERDICT_ADVICE, /* works but could be better, or not everyone needs it */
 	TB_VERDICT_BAD,    /* a bus over RDMA will not work with it */
 };
 
 struct tb_finding {
-	size_t size; /* of this structure, as the library fills it; grows at its end */
+	size_t size; /* of this structure, as the library fills it; it grows at its end */
 	enum tb_verdict verdict;
 	const char *about;  /* "rxe0 port 1", "locked memory" */
-	const char *found;  /* what is so */
-	const char *remedy; /* what to do about it; "" where there is nothing to do */
+	const char *found;  /* the present state */
+	const char *remedy; /* what to do about it; "" if there is nothing to do */
 };
 
-/* Looks at devices, their NUMA nodes, ports, addresses and multicast, at PFC and ECN, at locked
- * memory and huge pages. */
+/* Checks devices, their NUMA nodes, ports, addresses and multicast; PFC and ECN; locked memory and
+ * huge pages. Calls `finding` for each result. */
 TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), void *user);
 
 #ifdef __cplusplus

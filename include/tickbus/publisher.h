@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher: offers topics on a bus and writes their records.
  *
- * Errors   0 or a count, or -errno; tb_error() has the words.
- * Threads  tb_publisher_open, tb_publisher_begin, tb_topic_create, tb_topic_end and
- *          tb_publisher_close by one thread at a time; each topic is written (tb_instrument,
- *          tb_publish, tb_flush) by one thread, which may be another for each topic. One thread of
- *          the library's own answers subscribers; the publishing threads never wait for it.
- * Memory   a topic's memory is allocated, and its pages are there, when it is created; publishing
- *          allocates nothing. Options, names and schemas are copied.
- * Lifetime a topic lives until its publisher is closed. A child that is forked must not call with
- *          what its parent opened, but for tb_publisher_close, which does nothing there. */
+ * Errors   0 or a count, or -errno; tb_error() has the message.
+ * Threads  One thread at a time calls tb_publisher_open, tb_publisher_begin, tb_topic_create,
+ *          tb_topic_end and tb_publisher_close. One thread writes a topic (tb_instrument,
+ *          tb_publish, tb_flush); each topic may have another thread. The library's control
+ *          thread answers subscribers; writing threads never wait for it.
+ * Memory   tb_topic_create allocates a topic's memory and touches its pages; publishing allocates
+ *          nothing. Options, names and schemas are copied.
+ * Lifetime A topic lives until its publisher is closed. A forked child must not use what its parent
+ *          opened; only tb_publisher_close is allowed there, and does nothing. */
 #ifndef TICKBUS_PUBLISHER_H
 #define TICKBUS_PUBLISHER_H
 
@@ -31,155 +31,168 @@ struct tb_topic;
 
 enum tb_log_level { TB_LOG_ERROR = 1, TB_LOG_WARNING, TB_LOG_INFO, TB_LOG_DEBUG };
 
-/* Called by the library's own thread and by those that call it, while the bus stands still: it must
- * not wait, nor call the publisher that called it. */
+/* Called on the control thread and on threads that call the library. The bus makes no progress
+ * meanwhile: a handler must not wait, and must not call its own publisher. */
 typedef void tb_log_handler(void *user, enum tb_log_level level, const char *words);
 
-/* How notices (what changed) travel over networks; shared memory needs none. */
+/* How notices, the datagrams that announce new records, travel over networks. Shared memory needs
+ * no notices. */
 enum tb_notice {
 	TB_NOTICE_AUTO = 0, /* UD multicast, or UDP where a device has no UD */
-	TB_NOTICE_NONE,     /* not at all: subscribers look by themselves */
+	TB_NOTICE_NONE,     /* no notices: subscribers poll or ask for a wake-up */
 	TB_NOTICE_UD,
 	TB_NOTICE_UDP,
 };
 
-/* Who may read what: those who show the ticket of a realm see the topics of that realm, and nothing
- * else is there for them. */
+/* A realm is a set of topics for subscribers that show its ticket. Topics of other realms do not
+ * exist for them. */
 struct tb_realm {
-	size_t size;           /* sizeof(struct tb_realm), in each of an array */
-	const char *name;      /* as that of a bus, each once */
-	const uint8_t *ticket; /* TB_TICKET_BYTES, of each realm another one. NULL: those who show
-				* none are in it, and its name has to be "anonymous" */
-	const char *const *topics; /* patterns, as tb_subscribe has them; 1 to 256 */
+	size_t size;           /* sizeof(struct tb_realm), in each element of an array */
+	const char *name;      /* unique; the same form as the name of a bus */
+	const uint8_t *ticket; /* TB_TICKET_BYTES, unique. NULL: the realm of subscribers without a
+				* ticket; its name must be "anonymous" */
+	const char *const *topics; /* patterns as in tb_subscribe, 1 to 256 */
 	size_t topic_count;
 };
 
-/* A number that may be 0, where 0 means that none is asked for. */
+/* A processor or node number for the options cpu and numa, in which 0 means "not set". */
 #define TB_ON(number) ((uint32_t)(number) + 1)
 
-/* Nobody who connects is answered before tb_publisher_begin: so nobody finds half of the topics, or
- * is told that there is none of a name that is yet to come. */
+/* Subscribers get no answer before tb_publisher_begin. So all topics can be created before the
+ * first subscriber asks for them. */
 #define TB_PUBLISHER_HELD 0x1u
 
 struct tb_publisher_options {
 	size_t size;               /* sizeof(struct tb_publisher_options) */
-	const char *name;          /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-]; required */
-	const char *const *listen; /* addresses, each "shm:NAME" or "rdma:HOST:PORT"; NULL: one,
-				    * "shm:" and the name */
+	const char *name;          /* of the bus, 1 to 63 bytes of [A-Za-z0-9._-], not beginning
+				    * with '.'; required */
+	const char *const *listen; /* addresses, "shm:NAME" or "rdma:HOST:PORT", at most 8.
+				    * NULL: "shm:" and the name */
 	size_t listen_count;
-	const char *const *users; /* names of users that may connect beside our own and root */
+	const char *const *users; /* users that may connect over shared memory, at most 256. The
+				   * publisher's own user and root always may */
 	size_t user_count;
-	const char *const *groups;
+	const char *const *groups; /* groups that may connect over shared memory, at most 256 */
 	size_t group_count;
-	uint32_t stale_ms;        /* stale bound told to subscribers; 0: 1,000; 20 to 60,000 */
-	uint32_t topics_max;      /* 0: 256; at most 1,024 */
-	uint32_t subscribers_max; /* connections to each address; 0: 1,024; at most 65,536 */
-	uint32_t exit_wait_ms;    /* how long close serves subscribers that have not read to the end
-				   * of ended topics; 0: 5,000; UINT32_MAX: not at all */
-	tb_log_handler *log;      /* NULL: nothing is logged */
-	void *user;
-	const char *multicast; /* "GROUP:PORT" that notices go to; NULL: made of the name */
-	uint32_t notice;       /* enum tb_notice */
-	uint32_t notice_bytes; /* of the longest notice; 0: 1,024; 256 to 4,096; the path MTU at
-				  most */
-	const struct tb_realm *realms; /* at most 32; NULL: all topics are for anyone who connects,
-					* without a ticket. Where realms are named, who shows no
-					* ticket is refused if none of them is "anonymous" */
+	uint32_t stale_ms;        /* stale bound sent to subscribers, 20 to 60,000. Default 1,000 */
+	uint32_t topics_max;      /* 1 to 1,024. Default 256 */
+	uint32_t subscribers_max; /* connections to each address, 1 to 65,536. Default 1,024 */
+	uint32_t exit_wait_ms;    /* how long closing waits for subscribers to read ended topics.
+				   * Default 5,000. UINT32_MAX: not at all */
+	tb_log_handler *log;      /* NULL: no log */
+	void *user;               /* passed to log */
+	const char *multicast;    /* the bus's notice group, "GROUP:PORT". NULL: made of the name */
+	uint32_t notice;          /* enum tb_notice */
+	uint32_t notice_bytes;    /* maximum notice size, 256 to 4,096, limited by the path MTU.
+				   * Default 1,024 */
+	const struct tb_realm *realms; /* at most 32. NULL: every subscriber that connects sees all
+					* topics, and a ticket is refused. With realms, a subscriber
+					* without a ticket needs a realm "anonymous" */
 	size_t realm_count;
-	uint32_t cpu;   /* TB_ON(the processor that the library's thread stays on); 0: any
-			 * near the node */
-	uint32_t numa;  /* TB_ON(the NUMA node that topics' memory is taken from, and that the
-			 * library's thread runs near); 0: that of the device of the first
-			 * RDMA address, or any where that is not known */
+	uint32_t cpu;   /* TB_ON(processor) to which the control thread is pinned. 0: any
+			 * processor near the node */
+	uint32_t numa;  /* TB_ON(NUMA node) of the topics' memory; the control thread runs near
+			 * it. 0: the node of the first RDMA address's device, or any node if
+			 * that is unknown */
 	uint32_t flags; /* TB_PUBLISHER_... */
 };
 
-/* Flags of a topic.
- *
- * Subscribers of a watched topic are told stale when its writer made no call of tb_flush or
- * tb_instrument for the stale bound (tb_publish counts where it flushes by itself). */
-#define TB_TOPIC_UNCHECKED     0x1u /* no check in the records: shared memory subscribers only */
+/* Flags of a topic. Subscribers of a watched topic get a stale event when its writer made no call
+ * of tb_flush or tb_instrument for the stale bound. A tb_publish that flushes counts. */
+#define TB_TOPIC_UNCHECKED     0x1u /* no checksum in its records: shared memory only */
 #define TB_TOPIC_NO_LAST_VALUE 0x2u /* no last-value cache */
-#define TB_TOPIC_MANUAL_FLUSH  0x4u /* tb_publish does not flush by itself, but for full steps */
+#define TB_TOPIC_MANUAL_FLUSH  0x4u /* tb_publish flushes once in min(slots / 8, 1,024) records */
 #define TB_TOPIC_WATCHED       0x8u
 
 struct tb_topic_options {
-	size_t size;      /* sizeof(struct tb_topic_options) */
-	const char *name; /* parts of [a-z0-9_-] with dots between; at most 63 bytes */
+	size_t size;                    /* sizeof(struct tb_topic_options) */
+	const char *name;               /* parts of [a-z0-9_-] with dots between, 1 to 63 bytes */
 	const struct tb_schema *schema; /* of the payload; required */
-	uint32_t slots;                 /* records kept: a power of two, 64 to 2^24; 0: 65,536 */
-	uint32_t instruments;           /* capacity of the directory, 1 to 2^20; 0: 16,384 */
-	uint32_t flags;                 /* TB_TOPIC_... */
-	const char *multicast;          /* "GROUP:PORT" that its notices go to; NULL: the bus's */
+	uint32_t slots;        /* records held, a power of two, 64 to 2^24. Default 65,536 */
+	uint32_t instruments;  /* capacity of the directory, 1 to 2^20. Default 16,384 */
+	uint32_t flags;        /* TB_TOPIC_... */
+	const char *multicast; /* its own notice group, "GROUP:PORT". NULL: the bus's */
 };
 
 struct tb_update {
 	size_t size;         /* sizeof(struct tb_update) */
-	uint32_t instrument; /* from tb_instrument */
-	uint8_t kind;        /* enum tb_kind, or 128 and up */
+	uint32_t instrument; /* index from tb_instrument */
+	uint8_t kind;        /* enum tb_kind, or 128 to 255 */
 	uint8_t flags;       /* TB_FLAG_... */
 	uint16_t length;     /* bytes at data, at most the schema's */
-	uint64_t time_ns;    /* nanoseconds since 1970 UTC; 0: now, at the price of a clock read */
-	const void *data;    /* may be NULL where length is 0, and nowhere else: not looked at where
-			      * time_ns is given and length is the schema's */
+	uint64_t time_ns;    /* nanoseconds since 1970 UTC. 0: now, which costs a clock read */
+	const void *data;    /* the payload. May be NULL only if length is 0. Not checked if time_ns
+			      * is set and length is the schema's */
 };
 
-/* Opens the bus and listens.
- * -EINVAL options; -EADDRINUSE another publisher has an address, or one is listed twice; -EACCES,
- * -ENOENT the address's place; -ENOMEM, -EMFILE. */
+/* Opens the bus and listens at its addresses.
+ *
+ * -EINVAL: options. -EADDRINUSE: another publisher has an address, or the list has it twice.
+ * -EACCES: no permission for the socket or its folder. -ENOENT: a user, a group or the folder does
+ * not exist. -ENOMEM, -EMFILE: short of memory or descriptors. */
 TB_API int tb_publisher_open(struct tb_publisher **publisher,
 			     const struct tb_publisher_options *options);
 
-/* Answers those who connect, from here on: who came before waits as long as it likes. Of use with
- * TB_PUBLISHER_HELD alone; topics may be added before and after. -ENOMEM, -ENOSPC: as epoll_ctl. */
+/* Starts answering subscribers; those that connected earlier wait. Has an effect with
+ * TB_PUBLISHER_HELD only. Topics may be added before and after. -ENOMEM, -ENOSPC: as epoll_ctl. */
 TB_API int tb_publisher_begin(struct tb_publisher *publisher);
 
-/* Adds a topic, empty, in a new epoch. -EINVAL; -EEXIST the name is taken; -ENOSPC topics_max or 64
- * groups are there; -ENOMEM with the bytes asked for. */
+/* Adds a topic, empty, in a new epoch.
+ *
+ * -EINVAL: options. -EEXIST: the name is taken. -ENOSPC: the bus has topics_max topics, or 64
+ * notice groups. -ENOMEM: the message has the bytes asked for. */
 TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic_options *options,
 			   struct tb_topic **topic);
 
-/* The index of an instrument, created on first use: 0 and up. -EINVAL name; -ENOSPC the directory
- * is full. */
+/* The index of an instrument, 0 and up. Adds a new name to the directory, and then flushes. Names
+ * have 1 to 24 bytes.
+ *
+ * -EINVAL: the name. -ENOSPC: the directory is full. -ESHUTDOWN: a new name, and the topic has
+ * ended. */
 TB_API int tb_instrument(struct tb_topic *topic, const char *name);
 
-/* Writes one record. 0, or -EINVAL: instrument, kind or length; -ESHUTDOWN: the topic ended. */
+/* Writes one record.
+ *
+ * -EINVAL: instrument, kind, length or data. -ESHUTDOWN: the topic has ended. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update);
 
-/* Makes all records written so far known: head, wake-ups. Needed with TB_TOPIC_MANUAL_FLUSH only;
- * costs one line's write, and one system call when somebody sleeps. */
+/* Makes all records written so far known to readers: moves the head, and wakes sleepers. Needed
+ * with TB_TOPIC_MANUAL_FLUSH only. Writes the progress line, makes one system call if a subscriber
+ * sleeps, and sends one notice for each network address. */
 TB_API int tb_flush(struct tb_topic *topic);
 
-/* The sequence of the last record written. By the writing thread. */
+/* The sequence of the last record written, 0 if there is no record. Call it on the writing
+ * thread. */
 TB_API uint64_t tb_topic_sequence(const struct tb_topic *topic);
 
-/* Counts a record that could not be published, for instance because its instrument did not fit the
- * directory; `tickbus stat` shows them by name. */
+/* Counts a record of this instrument that could not be published, for instance because the
+ * directory is full. `tickbus stat` shows the counts by name. Any thread. */
 TB_API void tb_topic_unpublished(struct tb_topic *topic, const char *name);
 
-/* No more records: flushes, and tells subscribers that this is the end. By the writing thread, or
- * after it stopped. */
+/* Ends a topic: flushes, and announces to subscribers that no more records come. Call it on the
+ * writing thread, or after that thread has stopped writing. */
 TB_API int tb_topic_end(struct tb_topic *topic);
 
-/* Begins again: the directory and the memory are empty, the epoch new, sequences from 1;
- * subscribers are told (restart). By the writing thread. -ENOMEM leaves the topic as it was. */
+/* Restarts a topic: empty directory and memory, a new epoch, sequences from 1. Subscribers get a
+ * restart event. Call it on the writing thread. After -ENOMEM the topic is as it was. */
 TB_API int tb_topic_restart(struct tb_topic *topic);
 
-/* Joins now held: (subscriber, topic) pairs over `topics`, which may be NULL with count 0 for all.
- */
+/* The number of joins now held: (subscriber, topic) pairs over `topics`. NULL and 0: over all
+ * topics. */
 TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic *const *topics,
 				 size_t count);
 
-/* A block of counters that `tickbus stat` shows under the feed scope: table says what each of the
- * `count` (1 to 64) words means, which the caller goes on counting in, each with one atomic store
- * of the whole word. Table and words must live until the publisher is closed; name is copied, 1 to
- * 63 bytes of printable ASCII, as names and units in the table are. -EINVAL; -ENOSPC: 64 blocks are
- * there. */
+/* Adds a block of the caller's own counters, which `tickbus stat` shows under the feed scope. The
+ * caller updates `values`, each with one atomic store of the whole word. `table` describes them;
+ * count is 1 to 64. Table and values must live until the publisher is closed. The name is copied.
+ * It has 1 to 63 bytes of printable ASCII; names and units in the table are printable ASCII too.
+ *
+ * -EINVAL: arguments. -ENOSPC: the bus has 64 blocks. */
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 			      const struct tb_counter *table, const uint64_t *values, size_t count);
 
-/* Ends topics that have not ended, serves subscribers until they have read to the end and left or
- * exit_wait_ms passed, logs who was left, frees. Takes NULL. */
+/* Ends all topics, waits until subscribers have read them to the end and left, at most
+ * exit_wait_ms, logs the subscribers that have not, and frees. Takes NULL. */
 TB_API void tb_publisher_close(struct tb_publisher *publisher);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A record: one update of one instrument, as a subscriber's handler sees it.
+/* A record: one update of one instrument, as a subscriber's handler gets it.
  *
  * Errors   none: these are plain data.
  * Threads  a record belongs to the thread whose tb_poll() delivers it.
- * Memory   the record, its name and its data are the library's and valid inside the handler only;
- *          copy what must outlive it.
- * Growth   tb_record only ever grows at its end; its size field tells how much of it there is. */
+ * Memory   the library owns the record, its name and its data. They are valid inside the handler
+ *          only; copy what you keep.
+ * Growth   tb_record grows at its end only; its size field says how much of it is present. */
 #ifndef TICKBUS_RECORD_H
 #define TICKBUS_RECORD_H
 
@@ -18,22 +18,21 @@
 extern "C" {
 #endif
 
-#define TB_PAYLOAD_MAX         4064 /* bytes of payload in one record, with slots of 4,096 bytes */
-#define TB_INSTRUMENT_NAME_MAX 24   /* bytes in an instrument's name, at least 1 */
-#define TB_TOPIC_NAME_MAX      63   /* bytes in a topic's name, at least 1 */
-#define TB_PATTERN_MAX         127  /* bytes in a topic pattern */
+#define TB_PAYLOAD_MAX         4064 /* maximum payload of a record in bytes; its slot has 4,096 */
+#define TB_INSTRUMENT_NAME_MAX 24   /* maximum bytes in the name of an instrument, minimum 1 */
+#define TB_TOPIC_NAME_MAX      63   /* maximum bytes in the name of a topic, minimum 1 */
+#define TB_PATTERN_MAX         127  /* maximum bytes in a topic pattern */
 
-/* What a record means for its instrument's value. 0 is invalid; 7 to 127 are not given a meaning
- * yet: none can be published, and a subscriber of a newer publisher is given them as they are; 128
- * and up are the users' own. */
+/* What a record means for its instrument's value. 0 is invalid. 7 to 127 are reserved: they cannot
+ * be published; a subscriber delivers them unchanged, if a newer publisher writes them. 128 to 255
+ * are for the program's own kinds. */
 enum tb_kind {
 	TB_KIND_UPDATE = 1,     /* the new value */
 	TB_KIND_CORRECTION = 2, /* replaces a value published before */
 	TB_KIND_CANCEL = 3,     /* takes back something published before; not a value */
 	TB_KIND_CLEAR = 4,      /* there is no value any more */
 	TB_KIND_STATUS = 5,     /* about the instrument or the market; not a value */
-	TB_KIND_HOLE =
-		6, /* the publisher itself never got this one; told as a gap, not delivered */
+	TB_KIND_HOLE = 6,       /* a record that the publisher never got; arrives as a gap event */
 	TB_KIND_USER = 128,
 };
 
@@ -42,18 +41,18 @@ enum tb_kind {
 
 struct tb_record {
 	size_t size;         /* of this structure, as the library fills it */
-	uint64_t epoch;      /* identity of the numbering that sequence belongs to */
+	uint64_t epoch;      /* the numbering to which sequence belongs */
 	uint64_t sequence;   /* 1, 2, 3 ... within the topic and epoch */
-	uint64_t time_ns;    /* when published, nanoseconds since 1970 UTC, the publisher's clock */
+	uint64_t time_ns;    /* publication, nanoseconds since 1970 UTC, by the publisher's clock */
 	uint32_t instrument; /* index in the topic's directory */
-	uint16_t length;     /* bytes at data */
-	uint8_t kind;        /* enum tb_kind, or a user's own */
+	uint16_t length;     /* bytes at data; can be fewer than the schema has */
+	uint8_t kind;        /* enum tb_kind, or the program's own */
 	uint8_t flags;       /* TB_FLAG_... */
-	const char *name;    /* the instrument's name, NUL-terminated */
+	const char *name;    /* of the instrument, NUL-terminated */
 	const void *data;    /* the payload, aligned to 8 bytes */
 };
 
-/* The word for a kind ("update"), or NULL for one that has none. */
+/* The name of a kind ("update"), or NULL if it has no name. */
 TB_API const char *tb_kind_name(uint8_t kind);
 
 #ifdef __cplusplus

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subscriber: reads topics of one bus, at its own pace.
  *
- * Errors   0 or a count, or -errno; tb_error() has the words.
- * Threads  a subscriber, with its subscriptions, is used by one thread at a time; any number of
- *          subscribers in a process. No thread is made.
- * Memory   everything is allocated in open, subscribe and when a topic is joined, up to the bounds
- *          in the options; polling allocates nothing. Options and strings are copied. Memory
- *          that READs land in is touched first, and so placed by the kernel, on the thread that
- *          calls: in tb_subscriber_open, tb_subscribe, and tb_poll where a topic is joined later.
- *          A caller that runs near the device has it there.
- * Lifetime a subscription ends with tb_unsubscribe or its subscriber; both may be called from a
- *          handler and then take effect when the handler returns. A child that is forked must not
- *          call with what its parent opened, but for these two, which do nothing there. */
+ * Errors   0 or a count, or -errno; tb_error() has the message.
+ * Threads  One thread at a time uses a subscriber and its subscriptions. A process may have any
+ *          number of subscribers. The library makes no thread for them.
+ * Memory   tb_subscriber_open, tb_subscribe and joins allocate, up to the bounds in the options;
+ *          polling allocates nothing. Options and strings are copied. The memory in which READs
+ *          land is first touched by the calling thread: in tb_subscriber_open and tb_subscribe,
+ *          and in tb_poll for a topic joined later. The kernel places it on that thread's NUMA
+ *          node, so call from a thread near the device.
+ * Lifetime A subscription lives until tb_unsubscribe or tb_subscriber_close. Called in a handler,
+ *          both take effect when the handler returns. A forked child must not use what its parent
+ *          opened; only these two calls are allowed there, and do nothing. */
 #ifndef TICKBUS_SUBSCRIBER_H
 #define TICKBUS_SUBSCRIBER_H
 
@@ -30,85 +30,86 @@ extern "C" {
 struct tb_subscriber;
 struct tb_subscription;
 
-/* A flag of both option structures: what is not there yet is waited for, and is no error; so is
- * memory or a descriptor that the publisher lacks. The call returns 0, and tb_error() says what it
- * waits for, "" where that is nothing. */
+/* A flag of both option structures: wait for a publisher or topic that does not exist yet. Also
+ * wait for memory or descriptors that the publisher lacks. The call returns 0. tb_error() then says
+ * what it waits for, or is "" if there is nothing to wait for. */
 #define TB_WAIT 0x1u
 
 struct tb_subscriber_options {
 	size_t size;           /* sizeof(struct tb_subscriber_options) */
 	const char *address;   /* "shm:NAME" or "rdma:HOST:PORT"; required */
-	uint32_t flags;        /* TB_WAIT: open at once and connect when the publisher is there */
-	uint32_t connect_ms;   /* how long open and subscribe may take; 0: 1,000; at most 60,000 */
-	uint32_t stale_ms;     /* stale bound; 0: the publisher's own; 20 to 60,000 */
-	uint32_t topics_max;   /* topics joined at once; 0: 256; at most 1,024 */
-	uint32_t batch_bytes;  /* memory that reads of one topic land in; 0: 65,536; 8,192 to 16 MiB
-				*/
-	uint32_t read_bytes;   /* of one read, in whole slots, at least one; 0: 8,192, or a 32nd of
-				* batch_bytes where that is more; from that 32nd to batch_bytes */
-	const uint8_t *ticket; /* TB_TICKET_BYTES, of the realm whose topics are read; NULL: none
-				* is shown */
+	uint32_t flags;        /* TB_WAIT: open at once, connect when the publisher is there */
+	uint32_t connect_ms;   /* timeout of open and subscribe, 1 to 60,000. Default 1,000 */
+	uint32_t stale_ms;     /* stale bound, 20 to 60,000. Default: the publisher's */
+	uint32_t topics_max;   /* topics joined at once, 1 to 1,024. Default 256 */
+	uint32_t batch_bytes;  /* landing memory of each topic, 8,192 to 16 MiB. Default 65,536 */
+	uint32_t read_bytes;   /* maximum size of a READ, in whole slots but at least one slot;
+				* batch_bytes / 32 to batch_bytes. Default 8,192, or batch_bytes /
+				* 32 if that is more */
+	const uint8_t *ticket; /* TB_TICKET_BYTES, of the realm to enter. NULL: no ticket */
 };
 
-/* Of a subscription: records READ over a network are delivered only when a READ of the progress
- * line before and one after show that their slots were not touched meanwhile: no check's word is
- * taken for it. Costs one more READ for each batch; without a network the check is not needed at
- * all. */
+/* A flag of a subscription: over a network, READ the progress line before and after each batch. The
+ * batch is delivered only if no slot was touched in between. So delivery does not rest on the
+ * checksum alone. Costs one more READ for each batch. Has no effect over shared memory, which does
+ * not need it. */
 #define TB_STRICT 0x2u
 
-/* Where a subscription begins in a topic. */
+/* Where a subscription starts in a topic. */
 enum tb_from {
-	TB_FROM_NEWEST = 0, /* with the first record published after the join */
-	TB_FROM_OLDEST,     /* with the first record held; earlier ones are a gap: before_join */
-	TB_FROM_SEQUENCE,   /* with (epoch, sequence); epoch 0: whichever is now */
+	TB_FROM_NEWEST = 0, /* at the first record published after the join */
+	TB_FROM_OLDEST,     /* at the oldest record held; earlier records are a gap: before_join */
+	TB_FROM_SEQUENCE,   /* at (epoch, sequence); epoch 0: the present epoch */
 };
 
 enum tb_cause {
 	TB_CAUSE_OVERRUN = 1, /* overwritten before this subscriber read them */
 	TB_CAUSE_BEFORE_JOIN, /* overwritten before this subscriber joined */
 	TB_CAUSE_UPSTREAM,    /* the publisher itself never got them */
-	TB_CAUSE_CORRUPT,     /* never could be read whole, though they should be there */
+	TB_CAUSE_CORRUPT,     /* still held, but never readable whole */
 };
 
 enum tb_event_kind {
-	TB_EVENT_APPEARED = 1, /* the topic was joined: epoch, first (to be delivered next) */
+	TB_EVENT_APPEARED = 1, /* the topic was joined: epoch; first is the next to be delivered */
 	TB_EVENT_GAP,          /* records first to last are lost: cause */
-	TB_EVENT_STALE,   /* no sign of life from the publisher within the stale bound; or none from
-			   * the writer of a watched topic; or how far it is could not be read.
-			   * Once more with code and words where the publisher is there and has
-			   * no room for us (EUSERS, EAGAIN), its socket is closed to us (EACCES)
-			   * or it has no such topic (ENOENT) */
-	TB_EVENT_LIVE,    /* it is there again, in the same epoch. Both are about the pulse: what is
-			   * held is delivered meanwhile, so records may come before it */
-	TB_EVENT_RESTART, /* a new epoch: old_epoch, delivered, head tell where the old one was
-			   * left. Epochs that came and went between two looks are not told one by
-			   * one: what is delivered and lost adds up within an epoch */
+	TB_EVENT_STALE,   /* for the stale bound: no sign of life from the publisher, or from the
+			   * writer of a watched topic, or no valid progress line. Comes again if
+			   * the publisher is back but cannot serve us; words and code say why. No
+			   * room: EUSERS, EAGAIN. No access to its socket: EACCES. Topic unknown:
+			   * ENOENT */
+	TB_EVENT_LIVE,    /* a sign of life again, in the same epoch. Stale and live do not stop
+			   * delivery: records may come between them */
+	TB_EVENT_RESTART, /* a new epoch. old_epoch, delivered and head say where reading of the old
+			   * epoch ended. Several restarts between two looks are one event:
+			   * delivered plus lost adds up within each epoch that was joined */
 	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
-	TB_EVENT_REFUSED, /* the publisher or the schema refuses: code, words; again whenever the
-			   * bus's topics change. For want of memory or descriptors once, until it
-			   * works or the words change; of a connection (its ticket, say) once, with
-			   * the pattern */
+	TB_EVENT_REFUSED, /* the publisher or the schema refuses: words and code. Comes again when
+			   * the bus's topics change. If memory or descriptors are short it comes
+			   * once, until that works or the message changes. If the whole connection
+			   * is refused, for its ticket say, it comes once, with the pattern */
 };
 
 struct tb_event {
-	size_t size; /* of this structure, as the library fills it; grows at its end */
+	size_t size; /* of this structure, as the library fills it; it grows at its end */
 	enum tb_event_kind kind;
 	enum tb_cause cause;  /* GAP */
-	const char *topic;    /* the topic's name, or the pattern where no topic is meant */
+	const char *topic;    /* name of the topic, or the pattern if it is about no topic */
 	uint64_t epoch;       /* the topic's epoch now */
 	uint64_t old_epoch;   /* RESTART */
-	uint64_t first, last; /* GAP: both lost; APPEARED: first */
-	uint64_t delivered;   /* the last sequence accounted for (delivered or told as a gap) */
+	uint64_t first, last; /* GAP: first and last lost record; APPEARED: first */
+	uint64_t delivered;   /* the last sequence delivered or reported as a gap */
 	uint64_t head;        /* the last head known; RESTART: of the old epoch */
-	int code;             /* REFUSED: errno value: ENOENT, EACCES, EPROTO, ENOSPC ...; STALE: 0,
-			       * or why it stays so */
-	const char *words;    /* where there is a code, for a person; valid inside the handler */
+	int code;             /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
+			       * STALE: 0, or the reason as above */
+	const char *words;    /* the message for code; valid inside the handler */
 };
 
-/* A joined topic, as handlers see it; valid while its subscription is, its schema until RESTART. */
+/* A joined topic, as handlers get it. Valid as long as its subscription. */
 struct tb_source;
 TB_API const char *tb_source_topic(const struct tb_source *source);
-TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source); /* publisher's */
+
+/* The publisher's schema; valid until the topic's next RESTART. */
+TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source);
 TB_API uint64_t tb_source_epoch(const struct tb_source *source);
 
 typedef void tb_record_handler(void *user, const struct tb_source *source,
@@ -119,35 +120,41 @@ struct tb_subscription_options {
 	size_t size;                  /* sizeof(struct tb_subscription_options) */
 	tb_record_handler *on_record; /* required */
 	tb_event_handler *on_event;   /* NULL: events are counted only */
-	void *user;
+	void *user;                   /* passed to both */
 	enum tb_from from;
-	uint32_t flags;                 /* TB_WAIT: an exact name that is unknown is waited for;
-					 * TB_STRICT */
-	uint64_t epoch, sequence;       /* TB_FROM_SEQUENCE: sequence from 1 */
-	const struct tb_schema *schema; /* what the program was written for, NULL: whatever it is;
-					 * must live as long as the subscription */
+	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT */
+	uint64_t epoch, sequence; /* TB_FROM_SEQUENCE; sequence counts from 1 */
+	const struct tb_schema *schema; /* refuse topics that do not fit it; NULL: accept any. Must
+					 * live as long as the subscription */
 };
 
-/* Connects to the bus at options->address.
- * -EINVAL options; -ECONNREFUSED nobody listens there; -EACCES no permission, or the ticket is of
- * no realm there, or none was shown and one is asked for; -ETIMEDOUT the publisher does not answer;
- * -EHOSTUNREACH, -ENETUNREACH there is no way there; -ENODEV no RDMA device; -EPROTO it speaks no
- * version that we speak, or refused; -EUSERS it has as many subscribers as it may have; -EAGAIN it
- * lacks memory or descriptors for another; -ENOMEM, -EMFILE here. With TB_WAIT the first of these
- * that can pass by itself is waited out in tb_poll and tb_wait. */
+/* Connects to the bus at options->address. With TB_WAIT, tb_poll and tb_wait retry after errors
+ * that can pass: all but EINVAL, EACCES, EPROTO, ENOMEM and EMFILE.
+ *
+ * -EINVAL: options. -ECONNREFUSED: nothing listens at the address. -ECONNRESET: the publisher went
+ * away before it answered. -EACCES: no permission; or the ticket is of no realm; or a ticket is
+ * required. -ETIMEDOUT: the publisher does not answer. -EHOSTUNREACH, -ENETUNREACH: no route.
+ * -ENODEV: no RDMA device. -EPROTO: no version in common, or refused. -EUSERS: the publisher has as
+ * many subscribers as it accepts. -EAGAIN: the publisher lacks memory or descriptors. -ENOMEM,
+ * -EMFILE: we lack memory or descriptors. */
 TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 			      const struct tb_subscriber_options *options);
 
-/* Joins every topic that matches pattern, now and later: parts between dots; `*` matches within one
- * part, a last part `>` all the rest. A pattern without either is one topic's exact name.
- * Topics that appear later, and topics that come back, are joined with an event.
- * -EINVAL pattern or options; -ENOENT exact name unknown (without TB_WAIT); -EPROTO its schema is
- * not compatible with options->schema, in words that name both; -EACCES; -ENOSPC more than
- * topics_max; -ENOMEM, -EMFILE, -ENFILE, -EAGAIN memory or descriptors are short, here or there;
- * -ETIMEDOUT; -ECANCELED a handler ended it meanwhile. What is short there is waited out with
- * TB_WAIT, of the subscriber or of the subscription: the join is asked for with each pulse. With a
- * pattern, a topic that is refused is told by an event, and the others are joined; that nothing
- * matches yet is no error, and tb_error() says so as with TB_WAIT. */
+/* Joins every topic that matches pattern, now and later. A name has parts with dots between. `*`
+ * matches within one part; `>` as the last part matches all the rest. A pattern without them is the
+ * exact name of one topic. Each join, of a new topic or of a topic that comes back, is an event.
+ * May call on_event, never on_record.
+ *
+ * If a pattern matches a topic that is refused, that causes an event, and the other topics are
+ * joined. If a pattern has no match yet, the call returns 0; tb_error() then says so, as with
+ * TB_WAIT. With TB_WAIT, of the subscriber or the subscription, a shortage at the publisher is
+ * waited out: the join is asked for again with each pulse.
+ *
+ * -EINVAL: pattern or options. -ENOENT: an exact name is unknown (without TB_WAIT). -EPROTO: the
+ * topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
+ * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
+ * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
+ * -ECANCELED: a handler ended the subscription meanwhile. */
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);
@@ -155,26 +162,32 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 /* Leaves the topics. Takes NULL. */
 TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 
-/* Delivers what there is, at most records_max (1 or more) records, by calling the handlers; never
- * blocks, makes no system call while records flow. (Soft-iWARP alone blocks while a connection is
- * made.) The number of records delivered or told as upstream's, or -errno (-ECANCELED: closed by a
- * handler). The publisher being away is no error: it is told by events. */
+/* Delivers what is there by calling the handlers, at most records_max (1 or more) records. Never
+ * blocks, and makes no system call while records flow. (Over Soft-iWARP, making a connection
+ * blocks.) Returns the number of records delivered or reported as a gap of cause upstream. An
+ * absent publisher is no error: events report it.
+ *
+ * -EINVAL: records_max. -EBUSY: called in a handler. -ECANCELED: a handler closed the subscriber.
+ */
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max);
 
-/* Sleeps until there may be something to poll, at most timeout_ms (-1: for ever). 1: poll; 0: the
- * time is over. -EINTR: a signal came. */
+/* Sleeps until there may be something to poll, at most timeout_ms; -1: no limit. Returns 1 to poll,
+ * or 0 after the timeout.
+ *
+ * -EINTR: interrupted by a signal; tb_error() is not set. -EBUSY: called in a handler. */
 TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms);
 
-/* A descriptor for poll or epoll: readable when tb_poll may have something to do, a due stale event
- * included. From this call on, each tb_poll that finds nothing arms the wake-up, so: wait for the
- * descriptor, then tb_poll until it returns 0. Do not read from it, write to it or close it. */
+/* A descriptor for poll or epoll. It is readable when tb_poll may have something to do, which
+ * includes a stale event that is due. From this call on, each tb_poll that finds nothing arms the
+ * wake-up. So wait for the descriptor, then call tb_poll until it returns 0. Do not read, write or
+ * close it. */
 TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber);
 
 /* Ends everything and frees it. Takes NULL. */
 TB_API void tb_subscriber_close(struct tb_subscriber *subscriber);
 
-/* A subscription's counters, in the order of tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
- * as many as fit in max. The number filled. */
+/* Fills in the subscription's counters, at most max, in the order of
+ * tb_counters(TB_SCOPE_SUBSCRIPTION, &count). Returns the number filled in. */
 TB_API size_t tb_subscription_counters(const struct tb_subscription *subscription, uint64_t *values,
 				       size_t max);
 

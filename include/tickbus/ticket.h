@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets: what a subscriber shows to be let into a realm of a bus.
+/* Tickets: a subscriber shows a ticket to enter a realm of a bus.
  *
- * 32 random bytes that a publisher and its subscribers have in common. A ticket travels as it is:
- * it keeps honest programs apart, and bounds what each can reach; it is no encryption, and who can
- * watch the network can show it as well.
+ * A ticket is 32 random bytes that a publisher and its subscribers share. It is sent as it is: it
+ * keeps honest programs apart and limits what each can reach, but it is no encryption. A program
+ * that can watch the network can copy it.
  *
- * Errors   0 or -errno; tb_error() has the words, which never tell anything of the ticket.
- * Threads  any. */
+ * Errors   0 or -errno; tb_error() has the message, which never contains a byte of the ticket.
+ * Threads  any thread. */
 #ifndef TICKBUS_TICKET_H
 #define TICKBUS_TICKET_H
 
@@ -20,8 +20,10 @@ extern "C" {
 
 #define TB_TICKET_BYTES 32
 
-/* Reads a ticket from a file: 64 hexadecimal digits, and perhaps an end of line. -EACCES the file
- * cannot be read, or others than its owner may; -ENOENT; -EINVAL something else is in it. */
+/* Reads a ticket from a file of 64 hexadecimal digits; an end of line may follow them.
+ *
+ * -EACCES: the file cannot be read, or users other than its owner have access to it. -ENOENT: there
+ * is no file. -EINVAL: the file has other contents. */
 TB_API int tb_ticket_load(const char *path, uint8_t ticket[TB_TICKET_BYTES]);
 
 #ifdef __cplusplus

@@ -147,7 +147,7 @@ Test(realms, unknown_ticket_is_refused_with_reason)
 Test(realms, bus_without_anonymous_realm_asks_for_a_ticket)
 {
 	bus_open(2);
-	expect_refused(NULL, "the subscriber shows no ticket, and the publisher asks for one");
+	expect_refused(NULL, "the subscriber has no ticket, the publisher requires one");
 	expect_topics(desk, desk_topics, 2);
 }
 
@@ -156,7 +156,7 @@ Test(realms, bus_without_realms_shows_all_topics_and_refuses_tickets)
 	bus_open(0);
 	expect_topics(NULL, every, 4);
 	expect_refused(desk,
-		       "the subscriber shows a ticket, and the bus has no realms that ask for one");
+		       "the subscriber has a ticket, but the bus has no realm that needs one");
 }
 
 static void count_refusals(void *user, const struct tb_counter_value *counter)
@@ -212,8 +212,8 @@ Test(realms, waiting_subscriber_reports_refusal_once_per_bus)
 	bus_open(0);
 	until_refused(subscriber, 4);
 	cr_expect_str_eq(notes.text,
-			 "refused *.quote 13 the subscriber shows a ticket, and the bus has no "
-			 "realms that ask for one\n");
+			 "refused *.quote 13 the subscriber has a ticket, but the bus has no "
+			 "realm that needs one\n");
 	tb_publisher_close(publisher);
 	bus_open(2);
 	cr_assert(scene_poll_until(subscriber, &notes.records, 3), "%s", notes.text);

@@ -680,7 +680,7 @@ Test(stream, duplicate_listen_address_is_refused)
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		options.listen = lists[i];
 		snprintf(expected, sizeof(expected),
-			 "publisher options: listen[1]: found %s, which is at listen[0] already",
+			 "publisher options: listen[1]: found %s, which listen[0] has already",
 			 lists[i][1]);
 		cr_expect_eq(tb_publisher_open(&other, &options), -EADDRINUSE);
 		cr_expect_str_eq(tb_error(), expected);

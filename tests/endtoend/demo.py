@@ -77,7 +77,7 @@ class Demo(unittest.TestCase):
         lines = out.splitlines()
         self.assertTrue(any(re.match(LINE, line) for line in lines), out)
         self.assertRegex(lines[-4], r"^\d+ records in [\d.]+ s: \d+ records/s$")
-        self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, longest ")
+        self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, max ")
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
             self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, ended")
 
@@ -127,25 +127,25 @@ class Demo(unittest.TestCase):
                            ("20191230.BX_ITCH_50.zst", "2019-12-30")):
             status, out, err = self.run_demo(self.day(name), "--from", "16:30:00")
             self.assertEqual(out, f"reading {name} of {date}, at full speed to 16:30:00 ...\n")
-            self.assertEqual((status, err), (1, f"scripts/demo: {name}: found nothing to show, "
-                                             "expected 16:30:00 or later\n"))
+            self.assertEqual((status, err), (1, f"scripts/demo: {name}: no records from "
+                                             "16:30:00 on\n"))
 
     # -- what is wrong ----------------------------------------------------------------------------
 
     def test_wrong_arguments_exit_2_with_what_was_expected(self):
         unreadable = self.folder / "20191230"
         unreadable.touch(mode=0)
-        cases = [(["--what"], "found option --what"), (["--seconds"], "--seconds N"),
+        cases = [(["--what"], "unknown option --what"), (["--seconds"], "--seconds N"),
                  (["--seconds", "0"], 'found "0", expected a whole number from 1'),
                  (["--seconds", "30000"], 'seconds: found "30000"'),
-                 (["/nowhere"], "found no file that can be read"),
-                 ([self.folder], "found no file that can be read"),
+                 (["/nowhere"], "cannot read it, expected an ITCH 5.0 file"),
+                 ([self.folder], "cannot read it, expected an ITCH 5.0 file"),
                  ([SCRIPT], "found no date in the name, expected --date YYYY-MM-DD"),
                  ([SCRIPT, "--date", "2019-13-30"], 'found the day "2019-13-30", expected --date YYYY-MM-DD'),
                  ([SCRIPT, "--date", "2019-2-3"], 'found the day "2019-2-3", expected --date'),
                  ([SCRIPT, "--date", "2019-12-30", "--from", "9"], 'found "9", expected a time')]
         if os.geteuid() != 0:
-            cases.append(([unreadable], "found no file that can be read"))
+            cases.append(([unreadable], "cannot read it, expected an ITCH 5.0 file"))
         for args, words in cases:
             status, _, err = self.run_demo(*args)
             self.assertIn(words, err)
@@ -198,7 +198,7 @@ class Demo(unittest.TestCase):
         out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, 1)
         self.assertIn("publish to receive", out)
-        self.assertIn("scripts/demo: pubd was ended by SIGKILL\n", err)
+        self.assertIn("scripts/demo: SIGKILL ended pubd\n", err)
         self.nothing_is_left()
 
 

@@ -85,7 +85,7 @@ class Examples(pubd.Bench):
 
     def expect_summary(self, text):
         self.assertRegex(text, r"(?m)^8 records in \d+\.\d{3} s: \d+ records/s\s+"
-                               r"publish to receive: p50 \S+ \Ss, p99 \S+ \Ss, longest \S+ \Ss\s+"
+                               r"publish to receive: p50 \S+ \Ss, p99 \S+ \Ss, max \S+ \Ss\s+"
                                r"nasdaq\.quote: 6 records, 0 lost in 0 gaps, ended\s+"
                                r"nasdaq\.trade: 2 records, 0 lost in 0 gaps, ended\s+$")
 

@@ -53,7 +53,7 @@ class Usage(unittest.TestCase):
         for option in ("--run", "--hosts", "--limit", "--lanes", "--build"):
             result = run(option)
             self.assertEqual(result.returncode, 2)
-            self.assertTrue(result.stderr.startswith(f"scripts/lab: found no value of {option}, "), result.stderr)
+            self.assertTrue(result.stderr.startswith(f"scripts/lab: option {option} needs a value, "), result.stderr)
 
     def test_guests_that_fail_to_boot_are_retried_in_a_new_folder(self):
         import guests

@@ -237,7 +237,7 @@ class Protocol(unittest.TestCase):
     def test_refusals_have_a_code_and_text(self):
         topic_id, code, words = self.subscriber.refused(JOIN, struct.pack("<IQ", 9, 1))
         self.assertEqual((topic_id, code), (9, errno.ENOENT))
-        self.assertIn("found topic id 9, expected one that the catalogue tells", words)
+        self.assertIn("found topic id 9, expected an id from the catalogue", words)
 
     def test_second_hello_is_refused_with_text(self):
         for first, words in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),

@@ -302,7 +302,7 @@ class Feeds(Bench):
         wide = "  - { name: wide, feed: nasdaq, select: trade, schema: trade }\n"
         pubd = self.pubd(settings(itch(path), ["trade"], ", instruments: 2") + wide)
         self.says(pubd, "to the end")
-        self.assertEqual(pubd.err.read_text().count("no room for instrument"), 1)
+        self.assertEqual(pubd.err.read_text().count("cannot add instrument"), 1)
         for topic, names in (("nasdaq.trade", ["S1", "S2"]),
                              ("wide", ["S1", "S2", "S3", "S4", "S4"])):  # loses nothing by it
             rows = self.ends(self.cat(topic, "--until-end"), 0).splitlines()

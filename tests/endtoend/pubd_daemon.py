@@ -232,7 +232,7 @@ topics:
         pubd = self.pubd(self.quiet() + realms)
         cat = self.begin(TICKBUS, "cat", "shm:b", "nasdaq.quote", "--count", 1)
         self.ends(cat, 3)
-        self.assertIn("shows no ticket", cat.err.read_text())
+        self.assertIn("has no ticket", cat.err.read_text())
         cat = self.cat("nasdaq.quote", "--until-end", "--ticket", ticket)
         self.assertGreater(len(self.ends(cat, 0).splitlines()), 10)
         self.stop(pubd)

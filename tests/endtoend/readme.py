@@ -1,16 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the README shows is so: compiled, run, and compared with what came out.
+"""What the documents show is so: compiled, run, and compared with the output.
 
     readme.py MESON SOURCE BUILD
 
-Against an install in a folder of its own, in the order of the text:
-  c      a program (it has a main) is compiled; anything else is declarations: compiled behind the
-         headers, each structure and enumeration compared with the one there, nothing left out
-  yaml   settings pass `pubd --check`, a schema `tickbus schema check`
-  sh     is run; what builds and tests the whole tree is looked for only, since this is part of it
-  text   behind a sh that ran: what it printed, but for epochs, fingerprints and times of today
-A program or file is called as the backquoted name before it says.
+Runs README.md, docs/schemas.md and docs/api.md, in the order of their text, against an install in a
+folder of its own:
+  c      a program (it has a main) is compiled; anything else is declarations: compiled after the
+         headers, each structure and enumeration compared with the header's
+  yaml   settings pass `pubd --check`, a schema passes `tickbus schema check`
+  sh     is run; a command that builds or tests the whole tree only has to exist
+  text   after a sh that ran: its output, except for epochs, fingerprints and times of today.
+
+A program or file has the last name in backquotes before it.
+
+docs/api.md shows every name of the public headers. The README has at most README_LINES_MAX lines.
+Its table of calls has each call of the library once, with the manual page that documents it.
 """
 import os
 import pathlib
@@ -22,27 +27,37 @@ import tempfile
 sys.dont_write_bytecode = True
 import staging  # it reads the same arguments
 
-README = staging.SOURCE / "README.md"
-HEADERS = ("publisher", "record", "subscriber")
+HEADERS = ("counters", "doctor", "error", "inspect", "publisher", "record", "schema", "subscriber",
+           "ticket")
+README_LINES_MAX = 200
 WHOLE_TREE = ("scripts/", "meson ", "ninja ", "ldconfig")
 WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
 
+def fail(where, message):
+    sys.exit(f"{where}: {message}")
+
+
 class Block:
-    def __init__(self, language, text, line, before):
-        self.language, self.text, self.line = language, text, line
+    def __init__(self, document, language, text, line, before):
+        self.document, self.language, self.text, self.line = document, language, text, line
         names = re.findall(r"`([\w.]+\.(?:c|yaml))`", before)
         self.name = names[-1] if names else None
 
-    def fail(self, words):
-        sys.exit(f"README.md:{self.line}: {words}")
+    def fail(self, message):
+        fail(f"{self.document}:{self.line}", message)
 
 
-def blocks():
-    text, at = README.read_text(), 0
+def read(document):
+    return (staging.SOURCE / document).read_text()
+
+
+def blocks(document):
+    text, at = read(document), 0
     for found in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S):
         before = text[at:found.start()].strip().rsplit("\n\n", 1)[-1]
-        yield Block(found.group(1), found.group(2), text.count("\n", 0, found.start(2)) + 1, before)
+        line = text.count("\n", 0, found.start(2)) + 1
+        yield Block(document, found.group(1), found.group(2), line, before)
         at = found.end()
 
 
@@ -85,7 +100,7 @@ def beside_the_headers(code):
 def declarations(block, work, flags):
     source = work / "declarations.c"
     includes = "".join(f"#include <tickbus/{name}.h>\n" for name in HEADERS)
-    source.write_text(includes + f'#line {block.line} "README.md"\n' +
+    source.write_text(includes + f'#line {block.line} "{block.document}"\n' +
                       beside_the_headers(block.text))
     staging.run(["cc", *WARNINGS, *flags, "-c", "-o", "/dev/null", str(source)])
 
@@ -93,13 +108,44 @@ def declarations(block, work, flags):
 def nothing_left_out(shown):
     """Every name of the headers is shown: calls, constants, members."""
     for header in HEADERS:
-        text = bare((staging.SOURCE / f"include/tickbus/{header}.h").read_text())
+        text = bare(read(f"include/tickbus/{header}.h"))
         wanted = set(re.findall(r"\b(?:tb_\w+|TB_\w+)\b", text))
         wanted -= {name for name in wanted if re.match(r"TB_API$|TICKBUS_", name)}
         wanted |= {name for _, _, names in definitions(text) for name in names}
         missing = sorted(name for name in wanted if not re.search(rf"\b{name}\b", shown))
         if missing:
-            sys.exit(f"README.md: of tickbus/{header}.h it does not show: {', '.join(missing)}")
+            fail("docs/api.md", f"tickbus/{header}.h also has {', '.join(missing)}")
+
+
+# -- the table of calls ---------------------------------------------------------------------------
+
+def pages():
+    """The manual page of each call, by the names in its NAME section."""
+    documented = {}
+    for page in (staging.SOURCE / "docs/man").glob("*.3"):
+        name = re.search(r"^\.Sh NAME\n(.*?)^\.Nd", page.read_text(), re.M | re.S).group(1)
+        documented.update({call: page.stem for call in re.findall(r"^\.Nm (\S+)", name, re.M)})
+    return documented
+
+
+def calls():
+    """README.md has a row for each public call, and no other row."""
+    rows = re.findall(r"^\| `(tb_\w+)` \| [^|]+ \| (\S+)\(3\) \|$", read("README.md"), re.M)
+    public = re.findall(r"^\t(tb_[a-z_0-9]+);$", read("lib/libtickbus.map"), re.M)
+    documented = pages()
+    if not public:
+        fail("lib/libtickbus.map", "found no calls")
+    for call in sorted(set(public) | {call for call, _ in rows}):
+        found = [page for name, page in rows if name == call]
+        expected = [documented.get(call)] if call in public else []
+        if found != expected:
+            fail("README.md", f"{call}: found rows with manual pages {found}, expected {expected}")
+
+
+def length():
+    lines = len(read("README.md").splitlines())
+    if lines > README_LINES_MAX:
+        fail("README.md", f"found {lines} lines, expected at most {README_LINES_MAX}")
 
 
 # -- files and commands ---------------------------------------------------------------------------
@@ -113,13 +159,13 @@ def settings(block, work, env):
 
 
 def shell(block, work, env):
-    """What it printed; None where it is about the whole tree."""
+    """Its output; None if it is about the whole tree."""
     lines = block.text.splitlines()
     if all(line.startswith(WHOLE_TREE) for line in lines):
         for line in lines:
             script = staging.SOURCE / line.split()[0]
             if line.startswith("scripts/") and not os.access(script, os.X_OK):
-                block.fail(f"{line.split()[0]} is not there to be run")
+                block.fail(f"{line.split()[0]} is no program that can be run")
         return None
     result = subprocess.run(["bash", "-eu", "-c", block.text], cwd=work, env=env, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
@@ -130,29 +176,30 @@ def shell(block, work, env):
 
 
 def same_on_any_day(text):
-    """Epochs and fingerprints are alike, and so are times of a clock that runs; who waited is left out."""
-    text = re.sub(r"^tickbus cat: waits: .*\n", "", text, flags=re.M)  # whoever comes first
-    text = re.sub(r"\b20(?!20-)[0-9-]+T[0-9:.]+Z", "NOW", text)  # made-up markets live in 2020
+    """Hides epochs, fingerprints, times of today, and whether `tickbus cat` had to wait."""
+    text = re.sub(r"^tickbus cat: waits: .*\n", "", text, flags=re.M)
+    text = re.sub(r"\b20(?!20-)[0-9-]+T[0-9:.]+Z", "NOW", text)  # synthetic markets are of 2020
     return re.sub(r"\b[0-9a-f]{16}\b", "IDENTITY", text)
 
 
 def printed(block, output):
     expected, found = same_on_any_day(block.text), same_on_any_day(output)
     if found != expected:
-        block.fail(f"what it shows:\n{expected}what came out:\n{found}")
+        block.fail(f"expected this output:\n{expected}found:\n{found}")
 
 
-def check(work, env):
+def check(document, work, env):
+    """Returns the declarations shown, and the number of blocks of each language."""
     flags = staging.run(["pkg-config", "--cflags", "tickbus"], env=env).split()
     shown, output, counts = "", None, {}
-    for block in blocks():
+    for block in blocks(document):
         counts[block.language] = counts.get(block.language, 0) + 1
         if block.language == "c" and re.search(r"\bmain\(", block.text):
             (work / block.name).write_text(block.text)
             staging.run(["cc", *WARNINGS, *flags, "-c", "-o", "/dev/null", str(work / block.name)])
         elif block.language == "c":
             declarations(block, work, flags)
-            shown += block.text
+            shown += bare(block.text)
         elif block.language == "yaml":
             settings(block, work, env)
         elif block.language == "sh":
@@ -162,18 +209,23 @@ def check(work, env):
             output = None
         elif block.language != "text":
             block.fail(f"found a block of {block.language}, expected c, yaml, sh or text")
-    nothing_left_out(shown)
-    return counts
+    return shown, counts
 
 
 def main():
+    length()
+    calls()
     staging.needs("cc", "bash", "pkg-config")
     with tempfile.TemporaryDirectory(prefix="tickbus-readme-") as folder:
         work = pathlib.Path(folder)
         env = staging.install(work)
         env["PATH"] = f"{pathlib.Path(env['TICKBUS']).parent}:{env['PATH']}"
-        counts = check(work, env)
-    print(", ".join(f"{count} {language}" for language, count in counts.items()), "as shown")
+        shown = {}
+        for document in ("README.md", "docs/schemas.md", "docs/api.md"):
+            shown[document], counts = check(document, work, env)
+            print(f"{document}:", ", ".join(f"{count} {language}" for language, count in
+                                            counts.items()), "as shown")
+    nothing_left_out(shown["docs/api.md"])
 
 
 main()

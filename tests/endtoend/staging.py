@@ -62,7 +62,7 @@ def meet(examples, env, publisher, subscriber, expected):
     process = subprocess.Popen(publisher, cwd=examples, env=env, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     try:
-        expect("a publisher that is ready", "Enter ends the bus" in process.stdout.readline())
+        expect("a publisher that is ready", "press Enter to close the bus" in process.stdout.readline())
         lines = run(subscriber, cwd=examples, env=env).splitlines()
     finally:
         process.communicate("\n", timeout=PATIENCE_S)

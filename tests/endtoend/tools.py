@@ -150,7 +150,7 @@ class Tools(unittest.TestCase):
     def test_client_without_a_valid_ticket_is_refused_with_3(self):
         self.bus(self.ticket("desk", "5a" * 32))
         other = self.ticket("other", "5b" * 32)
-        for shown, words in (([], "shows no ticket"), (["--ticket", other], "ticket is not known")):
+        for shown, words in (([], "has no ticket"), (["--ticket", other], "ticket is not known")):
             for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"]):
                 result = self.run_tool(*args, *shown)
                 self.assertEqual((result.returncode, result.stdout), (3, ""), args)
@@ -166,7 +166,7 @@ class Tools(unittest.TestCase):
         for reader in readers:
             words = reader.communicate(timeout=PATIENCE_S)[1]
             self.assertEqual(reader.returncode, 3, words)
-            self.assertIn("shows no ticket", words.splitlines()[-1])
+            self.assertIn("has no ticket", words.splitlines()[-1])
 
     def test_unreadable_ticket_is_reported_before_connecting(self):
         good = "5a" * 32
@@ -371,7 +371,7 @@ class Tools(unittest.TestCase):
     def test_doctor_accepts_a_bus_that_asks_for_a_ticket(self):
         ticket, other = self.ticket("desk", "5a" * 32), self.ticket("other", "5b" * 32)
         self.bus(ticket)
-        for shown, expected in (([], ("advice", "shm:b: the subscriber shows no ticket, and the publisher asks for one")),
+        for shown, expected in (([], ("advice", "shm:b: the subscriber has no ticket, the publisher requires one")),
                                 (["--ticket", other], ("advice", "shm:b: the subscriber's ticket is not known to the publisher")),
                                 (["--ticket", ticket], ("good", "a bus with 2 topics answers"))):
             found = self.run_tool("doctor", "--format=json", *shown, "shm:b")

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bus/words.h"
-#include "publisher/publisher.h"
+#include "publisher/state.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/guard.h"
 #include "tests/support/random.h"

@@ -16,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bus/progress.h"
 #include "bus/words.h"
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/faults/trace.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
@@ -107,14 +108,14 @@ static void victim_end(struct victim *victim)
 /* -- stepping -----------------------------------------------------------------------------------
  */
 
-static const struct place *place_of(const struct tb_subscriber *subscriber)
+static const struct mapping *place_of(const struct tb_subscriber *subscriber)
 {
 	cr_assert_not_null(subscriber->table[0], "no topic was joined");
-	return &subscriber->table[0]->place;
+	return &subscriber->table[0]->mapping;
 }
 
 /* Whether the progress line's head is `head` or more. *broken: the line is being written. */
-static bool line_reached(const struct place *place, uint64_t head, bool *broken)
+static bool line_reached(const struct mapping *place, uint64_t head, bool *broken)
 {
 	struct progress progress;
 
@@ -126,7 +127,7 @@ static bool line_reached(const struct place *place, uint64_t head, bool *broken)
 	return progress.head >= head;
 }
 
-static const _Atomic uint64_t *slot_words(const struct place *place, uint64_t sequence)
+static const _Atomic uint64_t *slot_words(const struct mapping *place, uint64_t sequence)
 {
 	return (const _Atomic uint64_t *)(const void *)(place->view + place->layout.ring +
 							(sequence & (place->shape.slots - 1)) *
@@ -134,7 +135,7 @@ static const _Atomic uint64_t *slot_words(const struct place *place, uint64_t se
 }
 
 /* Whether a slot behind `head` has part of a record but no sequence yet. */
-static bool slot_is_busy(const struct place *place, uint64_t head)
+static bool slot_is_busy(const struct mapping *place, uint64_t head)
 {
 	for (uint64_t n = head + 1; n < head + 3; n++)
 		if (slot_words(place, n)[0] == 0 && slot_words(place, n)[1] != 0)
@@ -144,7 +145,7 @@ static bool slot_is_busy(const struct place *place, uint64_t head)
 
 /* How many 8-byte words of a busy slot's record differ from what the slot held. UINT32_MAX: the
  * slot is not busy. */
-static unsigned int slot_words_new(const struct place *place, uint64_t sequence,
+static unsigned int slot_words_new(const struct mapping *place, uint64_t sequence,
 				   const uint64_t held[SLOT_WORDS])
 {
 	const _Atomic uint64_t *words = slot_words(place, sequence);
@@ -162,7 +163,7 @@ static void step_begin(const struct victim *victim, uint64_t to)
 }
 
 /* Steps the publishing thread into the middle of a write, at a random sequence. */
-static void step_into(const struct victim *victim, const struct place *place, enum position where)
+static void step_into(const struct victim *victim, const struct mapping *place, enum position where)
 {
 	const uint64_t from = 1 + random_below(&state, 20);
 	bool broken = false, reached = false;
@@ -182,7 +183,7 @@ static void step_into(const struct victim *victim, const struct place *place, en
 static void step_over(const struct victim *victim, struct tb_subscriber *reads, uint64_t sequence,
 		      unsigned int words)
 {
-	const struct place *place = place_of(reads);
+	const struct mapping *place = place_of(reads);
 	uint64_t held[SLOT_WORDS];
 	bool reached = false;
 
@@ -215,7 +216,7 @@ static void victim_finish(struct victim *victim)
 }
 
 /* The last record whose slot is complete. */
-static uint64_t whole_slots(const struct place *place)
+static uint64_t whole_slots(const struct mapping *place)
 {
 	uint64_t n = 0;
 
@@ -355,7 +356,7 @@ static void expect_notes(const struct reader *reader, uint64_t first, uint64_t l
 
 /* The oldest record that is left. Reserved slots are given up too: at most a step beyond the record
  * that is being overwritten. */
-static uint64_t oldest(const struct place *place, uint64_t busy)
+static uint64_t oldest(const struct mapping *place, uint64_t busy)
 {
 	struct progress progress;
 

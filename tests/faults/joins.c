@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "subscriber/subscriber.h"
+#include "subscriber/state.h"
 #include "tests/faults/scarce.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/random.h"

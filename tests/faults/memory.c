@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 #include "bus/counters.h"
+#include "bus/directory.h"
 #include "bus/shm/shm.h"
 #include "bus/words.h"
-#include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "publisher/state.h"
+#include "subscriber/state.h"
 #include "tests/faults/guard_pages.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
@@ -169,8 +170,8 @@ ParameterizedTest(size_t *which, memory, each_mapping_lies_between_guard_pages)
 	cr_expect(guard_pages_hold(stage.topic->memory.base, stage.layout.bytes));
 	cr_expect(guard_pages_hold(stage.publisher->realms[0].page.base,
 				   stage.publisher->realms[0].page.bytes));
-	cr_expect(
-		guard_pages_hold(shm_view(subscriber->table[0]->place.remote), stage.layout.bytes));
+	cr_expect(guard_pages_hold(shm_view(subscriber->table[0]->mapping.remote),
+				   stage.layout.bytes));
 	cr_expect(guard_pages_hold(shm_view(subscriber->page), subscriber->page_bytes));
 	stage_close(&stage);
 }

@@ -24,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "publisher/state.h"
+#include "subscriber/state.h"
 #include "tests/faults/trace.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"

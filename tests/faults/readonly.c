@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "bus/memory.h"
-#include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "publisher/state.h"
+#include "subscriber/state.h"
 #include "tests/support/scene.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -112,7 +112,7 @@ static void aim(enum whose whose)
 		whose == A_TOPIC ? &topic->memory : &publisher->realms[0].page;
 
 	fd = received_of(memory);
-	view = (void *)(uintptr_t)(whose == A_TOPIC ? subscriber->table[0]->place.view
+	view = (void *)(uintptr_t)(whose == A_TOPIC ? subscriber->table[0]->mapping.view
 						    : subscriber->page_view);
 	bytes = memory->bytes;
 	/* The publisher keeps writing the page's pulse and the topic's entry. */

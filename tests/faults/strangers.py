@@ -74,7 +74,7 @@ class Strangers(Scene):
                 sent += 1
             self.bus.signal(signal.SIGCONT)
             self.until(lambda: self.counters()["dropped"] == sent, "all dropped", self.bus)
-        more = re.compile("([0-9]+) more lines like the last were not written")
+        more = re.compile("([0-9]+) more lines about clients were left out")
         self.until(lambda: self.bus.messages().count("was dropped: ") +
                    sum(map(int, more.findall(self.bus.messages()))) == sent, "all counted", self.bus)
         self.expect_no_harm()
@@ -94,7 +94,7 @@ class Strangers(Scene):
             peer.close()
         peer = self.peer()
         peer.send(wire.HELLO, wire.hello()[:24] + b"x" * 32)
-        self.assertIn("shows a ticket, and the bus has no realms", peer.refusal())
+        self.assertIn("has a ticket, but the bus has no realm", peer.refusal())
         peer.close()
         self.expect_no_harm()
 
@@ -239,7 +239,7 @@ class Strangers(Scene):
             while peer.raw(struct.pack("<I", wire.MESSAGE) + message):
                 pass
             peer.close()
-        self.assertEqual(self.bus.messages().count("was dropped: it does not take its messages"), 2)
+        self.assertEqual(self.bus.messages().count("was dropped: it does not read its messages"), 2)
         self.expect_no_harm()
 
 

@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_channel.h"
+#include "bus/verbs/verbs_private_data.h"
 #include "tests/fuzz/fuzz.h"
 
 #define BACKLOG_BYTES 65536

@@ -124,7 +124,7 @@ class Host:
     def environment(self):
         build, path = self.lab.build, os.defpath
         known = {"BUILD": str(build), "SOURCE": str(self.lab.source), "HOST": str(self.number),
-                 "OUT": str(self.lab.topology.folder),
+                 "OUT": str(self.lab.topology.folder), "LD_PRELOAD": f"{build}/tests/lab/liblab-letgo.so",
                  "TICKBUS_RUNTIME_DIR": f"/run/host{self.number}",
                  "PATH": f"{build}/publisher/pubd:{build}/tools:/usr/local/sbin:/usr/local/bin:"
                          "/usr/sbin:/usr/bin:/sbin:" + path}

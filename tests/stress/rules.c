@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "publisher/publisher.h"
-#include "subscriber/subscriber.h"
+#include "publisher/state.h"
+#include "subscriber/fetch.h"
+#include "subscriber/notices.h"
+#include "subscriber/pulse.h"
+#include "subscriber/reader.h"
+#include "subscriber/state.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/guard.h"
@@ -214,7 +218,7 @@ static void forge_head(uint64_t count, uint64_t head)
 				   .bus_id = publisher->bus_id,
 				   .topics = 1,
 				   .changes = subscriber->changes };
-	struct bus_entry entry = { .epoch = source->place.shape.epoch,
+	struct bus_entry entry = { .epoch = source->mapping.shape.epoch,
 				   .head = head,
 				   .topic_id = 1,
 				   .state = TOPIC_LIVE,
@@ -346,7 +350,7 @@ Test(rules, entry_beyond_the_page_is_not_read)
 	subscriber->ops->landing_free(subscriber->link, subscriber->page_copy,
 				      subscriber->page_bytes);
 	subscriber->page_copy = (char *)guard.base;
-	source->place.shape.topic_id = (uint32_t)(guard.room / sizeof(struct bus_entry));
+	source->mapping.shape.topic_id = (uint32_t)(guard.room / sizeof(struct bus_entry));
 	seen = subscriber->pulse_count;
 	while (subscriber->pulse_count < seen + 2) {
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
@@ -443,7 +447,7 @@ static bool end_sent(const struct tb_topic *topic)
 	bool sent;
 
 	publisher_lock(publisher);
-	sent = topic->end_told;
+	sent = topic->end_sent;
 	publisher_unlock(publisher);
 	return sent;
 }
@@ -476,7 +480,7 @@ Test(rules, end_is_reported_with_the_last_record_not_the_next_pulse)
 	read_on("bytewise");
 	cr_assert(scene_poll_until(subscriber, &notes.last, 8), "%s", notes.text);
 	scene_publish(topic, 9, 200);
-	source_head(source, 200); /* as if it had read the head before it was lapped */
+	reader_head(source, 200); /* as if it had read the head before it was lapped */
 	cr_assert_eq(tb_topic_end(topic), 0);
 	until_ms = scene_now_ms() + deadline_ms() / 8;
 	while (!notes.ended && scene_now_ms() < until_ms)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "tests/stress/stress.h"
 
 #define END_MS 60000 /* the time in which a reader must reach the end */

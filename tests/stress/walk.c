@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "bus/shm/shm.h"
-#include "publisher/topic.h"
-#include "subscriber/subscriber.h"
+#include "publisher/state.h"
+#include "subscriber/notices.h"
+#include "subscriber/reader.h"
+#include "subscriber/state.h"
 #include "tests/stress/steps.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
@@ -109,8 +111,8 @@ void walk_know_head(struct walk *walk)
 {
 	struct tb_source *source = walk->tally.source;
 
-	if (!source->place.view)
-		source_head(source, atomic_load(&walk->written));
+	if (!source->mapping.view)
+		reader_head(source, atomic_load(&walk->written));
 }
 
 static bool has_ended(const struct walk *walk)
@@ -193,7 +195,7 @@ static char *value_slot(const struct walk *walk, uint32_t instrument)
 /* An address of the writer's mapping, in the readers' mapping. */
 static const void *for_readers(const struct walk *walk, const void *address)
 {
-	const char *view = shm_view(walk->tally.source->place.remote);
+	const char *view = shm_view(walk->tally.source->mapping.remote);
 
 	return view + ((const char *)address - (const char *)walk->topic->memory.base);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bus/words.h"
-#include "publisher/topic.h"
+#include "publisher/state.h"
 #include "tests/stress/walk.h"
 #include "tests/support/scene.h"
 

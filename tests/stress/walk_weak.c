@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "bus/shm/shm.h"
-#include "publisher/topic.h"
-#include "subscriber/subscriber.h"
+#include "publisher/state.h"
+#include "subscriber/state.h"
 #include "tests/stress/walk.h"
 #include "tests/stress/weak.h"
 #include "tests/support/bytewise.h"
@@ -43,7 +43,7 @@ static uint64_t draw(uint64_t below)
 
 static void begin(bool loads_too)
 {
-	weak_begin(walk.topic->memory.base, shm_view(walk.tally.source->place.remote),
+	weak_begin(walk.topic->memory.base, shm_view(walk.tally.source->mapping.remote),
 		   walk.topic->memory.bytes, loads_too);
 }
 

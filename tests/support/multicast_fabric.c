@@ -12,6 +12,8 @@
 
 #include "bus/error.h"
 #include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_group.h"
+#include "bus/verbs/verbs_receiver.h"
 
 #define PLACES_MAX 64
 #define RECEIVES   512

@@ -61,7 +61,7 @@ def run(lab):
         expect(doctor(reader, where), ("good", where, "a bus with 1 topics answers"),
                ("good", where, rf"notices arrive from 239\.10\.0\.1:7472 \({notice}\)"))
     reader.block_multicast()
-    expect(doctor(reader, address), ("advice", address, r"no notice came from 239\.10\.0\.1:7472 \(ud\) in \d+ ms: .*"))
+    expect(doctor(reader, address), ("advice", address, r"no notice arrived from 239\.10\.0\.1:7472 \(ud\) in \d+ ms: .*"))
     reader.unblock_multicast()
     daemon.signal("TERM")
     daemon.wait()

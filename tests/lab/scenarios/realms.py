@@ -28,7 +28,7 @@ def run(lab):
                        f"{publisher.address(kind)} {bus.PORT} {SECOND} {tickets['desk']} {tickets['risk']}"), end="")
         bus.cat(host, publisher, kind, "trade", "--count 20", "--ticket $TICKBUS_RUNTIME_DIR/risk.ticket").wait()
         refused = bus.cat(host, publisher, kind, "trade")
-        refused.wait_for("the subscriber shows no ticket")
+        refused.wait_for("the subscriber has no ticket")
         refused.wait(status=3)
     daemon.signal("TERM")
     daemon.wait()

@@ -15,6 +15,12 @@
 #include "bus/notice.h"
 #include "bus/verbs/notice_udp.h"
 #include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_channel.h"
+#include "bus/verbs/verbs_device.h"
+#include "bus/verbs/verbs_events.h"
+#include "bus/verbs/verbs_group.h"
+#include "bus/verbs/verbs_private_data.h"
+#include "bus/verbs/verbs_receiver.h"
 #include "bus/bounds.h"
 #include "tickbus/error.h"
 

@@ -4,15 +4,17 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <infiniband/verbs.h>
 #include <net/if.h>
 #include <poll.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "bus/verbs/verbs.h"
+#include "bus/address.h"
 #include "tickbus/doctor.h"
 
 #define PORTS        2

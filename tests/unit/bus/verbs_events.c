@@ -5,9 +5,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +12,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "bus/control.h"
 #include "bus/memory.h"
 #include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_channel.h"
+#include "bus/verbs/verbs_events.h"
+#include "bus/verbs/verbs_group.h"
+#include "bus/verbs/verbs_private_data.h"
 #include "tests/support/deadline.h"
 #include "tests/support/fake_verbs.h"
 #include "bus/clock.h"
 #include "tickbus/error.h"
 
-#define PLACE  "10.9.0.1:7471"
-#define GROUP  "239.77.251.9:7472"
-#define MADE   64
-#define PIECES 8
+#define PLACE      "10.9.0.1:7471"
+#define GROUP      "239.77.251.9:7472"
+#define MADE       64
+#define KEEP_ALIVE "alive"
+#define PIECES     8
 
 /* -- the connection manager ---------------------------------------------------------------------
  */
@@ -34,7 +35,7 @@
 static struct rdma_cm_event queued[MADE];
 static unsigned int queue_first, queue_end;
 static struct rdma_cm_id *made[MADE]; /* in the order of their making; NULL: destroyed */
-static unsigned int made_count, listens, joins, left;
+static unsigned int made_count, listens, joins;
 static int ids, queue_pairs, registered, handles;
 static int join_errno; /* 0: a join begins */
 static bool no_send_only;
@@ -213,7 +214,6 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
 {
 	(void)id, (void)address;
-	left++;
 	return 0;
 }
 
@@ -222,6 +222,7 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
 
 static struct ibv_cq *answered; /* has a completion of what was posted last */
 static bool answers;
+static enum ibv_wc_status answer_status;
 static unsigned int posted;
 static struct ibv_send_wr last_posted;
 static struct ibv_sge last_sge;
@@ -235,7 +236,7 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 	(void)max;
 	if (!answered || cq != answered)
 		return 0;
-	wc[0] = (struct ibv_wc){ .wr_id = last_posted.wr_id };
+	wc[0] = (struct ibv_wc){ .wr_id = last_posted.wr_id, .status = answer_status };
 	answered = NULL;
 	return 1;
 }
@@ -265,28 +266,11 @@ static int notify(struct ibv_cq *cq, int solicited)
 }
 
 static struct ibv_device device = { .transport_type = IBV_TRANSPORT_IB, .name = "made0" };
-static struct ibv_device *devices[] = { &device, NULL };
 static struct ibv_context context = { .device = &device,
 				      .ops = { .poll_cq = poll_cq,
 					       .post_recv = post_recv,
 					       .post_send = post_send,
 					       .req_notify_cq = notify } };
-
-static void (*while_listed)(
-	void); /* called once, when there is no device, and one again behind it */
-
-struct ibv_device **ibv_get_device_list(int *count)
-{
-	static struct ibv_device *none[] = { NULL };
-	void (*const meanwhile)(void) = while_listed;
-
-	(void)count;
-	while_listed = NULL;
-	if (!meanwhile)
-		return devices;
-	meanwhile();
-	return none;
-}
 
 int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attributes)
 {
@@ -309,7 +293,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *completions, struct ibv_cq **cq, v
 {
 	(void)completions;
 	errno = EAGAIN;
-	if (!answered)
+	if (!answered || !answered->cq_context)
 		return -1;
 	*cq = answered;
 	*user = answered->cq_context;
@@ -450,7 +434,10 @@ static void device_make(void)
 
 static void publisher_begin(const char *address, enum fabric_notices_kind kind)
 {
-	struct fabric_listen how = { .address = address, .peers_max = 4 };
+	struct fabric_listen how = { .address = address,
+				     .peers_max = 4,
+				     .keep_alive = KEEP_ALIVE,
+				     .keep_alive_bytes = strlen(KEEP_ALIVE) };
 
 	device_make();
 	how.notices = (struct fabric_notices){ .kind = kind, .bytes = 1024 };
@@ -609,13 +596,18 @@ Test(group, that_a_send_only_member_cannot_even_ask_for_is_asked_for_by_a_full_o
 	publisher_end();
 }
 
-/* A look at the groups comes behind each at the ports. */
+static bool is_taken(void)
+{
+	return given_back == told_end;
+}
+
+/* The groups are checked after the device's events. */
 static void timer_turn(void)
 {
 	news[0] = '\0';
 	tells((struct ibv_async_event){ .element.port_num = 1,
 					.event_type = IBV_EVENT_PORT_ACTIVE });
-	until_told("port active");
+	turns_until(is_taken, "the device's event");
 }
 
 static void look_at_groups(void)
@@ -666,7 +658,7 @@ Test(group, of_the_other_kind_of_addresses_has_no_senders)
 	verbs_notices(listener, &six, &notices);
 	cr_expect_eq(notices.kind, FABRIC_NOTICES_NONE);
 	look_at_groups();
-	cr_expect_eq(lines, 2, "%s", news);
+	cr_expect_eq(lines, 0, "%s", news);
 	publisher_end();
 	lines = 0;
 	news[0] = '\0';
@@ -854,28 +846,19 @@ Test(group, by_udp_has_datagrams_that_are_sent_in_one_piece)
 	cr_expect_eq(bytes_by_udp("127.0.0.1:7471", FABRIC_NOTICES_AUTO, 576), 576 - 28);
 }
 
-/* -- what a device tells ------------------------------------------------------------------------
+/* -- a device that fails ------------------------------------------------------------------------
  */
 
-Test(device, that_tells_of_a_sender_has_it_started_anew)
+Test(sender, whose_send_failed_is_started_again)
 {
-	struct verbs_announcer *sender;
-	struct ibv_qp of_others = { 0 };
-
 	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
 	publisher_joined();
-	sender = (struct verbs_announcer *)announcer;
-	tells((struct ibv_async_event){ .element.qp = &of_others,
-					.event_type = IBV_EVENT_QP_FATAL });
-	tells((struct ibv_async_event){ .element.qp = sender->qp,
-					.event_type = IBV_EVENT_COMM_EST });
-	tells((struct ibv_async_event){ .element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR });
-	until_told("device made0: port error, port 1\n");
-	cr_expect_eq(lines, 1, "%s", news);
-	tells((struct ibv_async_event){ .element.cq = sender->cq, .event_type = IBV_EVENT_CQ_ERR });
+	answer_status = IBV_WC_LOC_QP_OP_ERR;
+	answered = ((struct verbs_announcer *)announcer)->cq;
 	until_told("a sender failed and was started anew");
+	answer_status = IBV_WC_SUCCESS;
 	turns_until(is_sent, "a notice");
-	cr_expect_eq(lines, 2, "%s", news);
+	cr_expect_eq(lines, 1, "%s", news);
 	publisher_end();
 }
 
@@ -891,29 +874,6 @@ static void is_asked(void)
 	happens(listening()->channel, request);
 	verbs_listener_poll(listener);
 	cr_assert_not_null(peer);
-}
-
-Test(device, that_tells_of_a_subscriber_ends_its_connection_in_words)
-{
-	static const struct {
-		enum ibv_event_type type;
-		const char *why;
-	} cases[] = {
-		{ IBV_EVENT_QP_FATAL, "the device told: local work queue catastrophic error" },
-		{ IBV_EVENT_QP_REQ_ERR, "the device told: invalid request local work queue error" },
-		{ IBV_EVENT_QP_ACCESS_ERR,
-		  "the device told: local access violation work queue error" },
-	};
-
-	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		is_asked();
-		tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_TCP, 1)->qp,
-						.event_type = cases[i].type });
-		until_told(cases[i].why);
-	}
-	is_asked();
-	publisher_end();
 }
 
 /* -- a request that cannot be accepted ----------------------------------------------------------
@@ -1132,9 +1092,7 @@ static void half_a_minute(void)
  * say something. */
 Test(subscriber, over_iwarp_is_sent_something_now_and_then_and_not_more_than_half_of_its_receives)
 {
-	struct control_message message;
 	const struct verbs_frame *frame;
-	const uint8_t word[] = { 1 };
 
 	device.transport_type = IBV_TRANSPORT_IWARP;
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
@@ -1147,13 +1105,8 @@ Test(subscriber, over_iwarp_is_sent_something_now_and_then_and_not_more_than_hal
 	cr_assert_eq(posted, 1);
 	cr_expect_eq(last_posted.opcode, IBV_WR_SEND);
 	frame = (const struct verbs_frame *)(uintptr_t)last_sge.addr;
-	cr_assert_eq(control_decode(frame->body, last_sge.length - VERBS_FRAME_HEADER, &message), 0,
-		     "%s", tb_error());
-	cr_expect(message.type == CONTROL_WAKE && message.topic.topic_id == 0);
-	cr_assert_eq(verbs_send(peer, word, sizeof(word), NULL), 0);
-	verbs_listener_poll(listener);
-	half_a_minute();
-	cr_expect_eq(posted, 2, "what was sent meanwhile is under way as well");
+	cr_expect(last_sge.length == VERBS_FRAME_HEADER + strlen(KEEP_ALIVE) &&
+		  memcmp(frame->body, KEEP_ALIVE, strlen(KEEP_ALIVE)) == 0);
 	for (int i = 0; i < VERBS_CREDITS / 2; i++)
 		half_a_minute();
 	cr_expect_eq(posted, VERBS_CREDITS / 2);
@@ -1259,158 +1212,17 @@ Test(address, of_an_interface_that_is_another_one_ends_a_connection)
 	subscriber_end();
 }
 
-Test(device, that_tells_of_a_connection_or_of_itself_ends_it)
+Test(device, that_is_lost_ends_the_connections_over_it)
 {
-	for (int i = 0; i < 2; i++) {
-		subscriber_begin(PLACE);
-		tells(i ? (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL }
-			: (struct ibv_async_event){ .element.qp = id_of(RDMA_PS_TCP, 0)->qp,
-						    .event_type = IBV_EVENT_QP_FATAL });
-		until_gone();
-		cr_expect_str_eq(gone, i ? "the device told: local catastrophic error"
-					 : "the device told: local work queue catastrophic error");
-		subscriber_end();
-	}
-}
-
-/* Of a link that has one queue pair for what it READs and one for what it is told. */
-Test(device, that_tells_of_a_receiver_of_notices_has_its_groups_joined_again)
-{
-	struct fabric_notices notices = { .kind = FABRIC_NOTICES_UD, .bytes = 1024 };
-	uint64_t end;
-
-	cr_assert_eq(address_parse_group(GROUP, &notices.group), 0);
 	subscriber_begin(PLACE);
-	cr_assert_eq(verbs_receive(subscriber, &notices), 0, "%s", tb_error());
-	cr_expect_eq(verbs_receive(subscriber, &notices), -EEXIST);
-	tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_UDP, 0)->qp,
-					.event_type = IBV_EVENT_QP_FATAL });
-	end = clock_ms() + deadline_ms();
-	while (queue_pairs == 2) {
-		cr_assert_lt(clock_ms(), end);
-		verbs_link_poll(subscriber);
-	}
-	cr_expect_eq(left, 1);
-	cr_expect_eq(verbs_link_state(subscriber), LINK_UP);
-	cr_expect_eq(verbs_receive(subscriber, &notices), 0, "%s", tb_error());
-	subscriber_end();
-}
-
-/* Two of a process share what a device tells, and either may take it. */
-Test(device, that_tells_of_one_connection_ends_that_whoever_looks)
-{
-	static const struct link_calls link_calls = { .welcome = on_welcome, .gone = on_link_gone };
-	struct link *other;
-
-	subscriber_begin(PLACE);
-	cr_assert_eq(verbs_connect(&other, PLACE, "hello", 5, &link_calls, NULL), 0);
-	while (verbs_link_state(other) != LINK_UP)
-		verbs_link_poll(other);
-	tells((struct ibv_async_event){ .element.qp = id_of(RDMA_PS_TCP, 0)->qp,
-					.event_type = IBV_EVENT_QP_FATAL });
-	while (told_first < told_end)
-		verbs_link_poll(other);
+	tells((struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL });
 	until_gone();
-	verbs_link_poll(other);
-	cr_expect_eq(verbs_link_state(other), LINK_UP);
-	verbs_link_close(other);
+	cr_expect_str_eq(gone, "the RDMA device is lost");
 	subscriber_end();
 }
 
-/* A link looks more often than a publisher of the same process, which alone has a log. */
-Test(device, that_tells_of_its_ports_is_heard_by_the_publisher_whoever_looks)
-{
-	static const struct link_calls link_calls = { .welcome = on_welcome, .gone = on_link_gone };
-	uint64_t end = clock_ms() + deadline_ms();
-
-	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
-	cr_assert_eq(verbs_connect(&subscriber, PLACE, "hello", 5, &link_calls, NULL), 0);
-	while (verbs_link_state(subscriber) != LINK_UP)
-		verbs_link_poll(subscriber);
-	for (int i = 0; i < 3; i++)
-		tells((struct ibv_async_event){ .element.port_num = i + 1,
-						.event_type = i == 1 ? IBV_EVENT_PORT_ACTIVE
-								     : IBV_EVENT_PORT_ERR });
-	while (told_first < told_end) {
-		cr_assert_lt(clock_ms(), end);
-		verbs_link_poll(subscriber);
-	}
-	cr_expect_str_empty(news);
-	until_told("port 3");
-	cr_expect_str_eq(news, "device made0: port error, port 1\ndevice made0: port active, "
-			       "port 2\ndevice made0: port error, port 3\n");
-	verbs_link_close(subscriber);
-	publisher_end();
-}
-
-static struct ibv_context returned;
-static pthread_t opener;
-static _Atomic pid_t opener_id;
-static _Atomic bool opener_done;
-
-static void *open_and_leave(void *unused)
-{
-	(void)unused;
-	opener_id = (pid_t)syscall(SYS_gettid);
-	verbs_device_use(&returned);
-	verbs_device_leave(&returned);
-	opener_done = true;
-	return NULL;
-}
-
-static bool opener_sleeps(void)
-{
-	char path[64], line[256] = "";
-	const char *name_end;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)opener_id);
-	file = fopen(path, "r");
-	if (!file)
-		return false;
-	name_end = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-	fclose(file);
-	return name_end && name_end[2] == 'S';
-}
-
-/* Until it is done, or waits for who is looking for devices now. */
-static void open_meanwhile(void)
-{
-	cr_assert_eq(pthread_create(&opener, NULL, open_and_leave, NULL), 0);
-	while (!opener_done && (opener_id == 0 || !opener_sleeps()))
-		sched_yield();
-}
-
-/* Another thread connects by it, and is done with that, while this one still has a list without it.
- */
-Test(device, that_returns_while_others_are_looked_for_is_not_made_void, .timeout = 20)
-{
-	eventfd_t count;
-
-	returned = context;
-	returned.cmd_fd = eventfd(1, EFD_CLOEXEC);
-	returned.async_fd = eventfd(1, EFD_CLOEXEC);
-	while_listed = open_meanwhile;
-	verbs_device_leave(NULL);
-	pthread_join(opener, NULL);
-	cr_expect(eventfd_read(returned.cmd_fd, &count) == 0 &&
-			  eventfd_read(returned.async_fd, &count) == 0,
-		  "a device that is there was made void");
-	close(returned.cmd_fd);
-	close(returned.async_fd);
-}
-
-/* However many devices are open already. */
 Test(device, that_tells_nothing_is_not_waited_for, .timeout = 20)
 {
-	static struct ibv_context others[256];
-
-	device_make();
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		others[i] = context;
-		verbs_device_use(&others[i]);
-	}
-	close(context.async_fd);
 	subscriber_begin(PLACE);
 	tells((struct ibv_async_event){ .event_type = IBV_EVENT_COMM_EST });
 	while (told_first < told_end)

@@ -3,6 +3,7 @@
  * request, and what is told of it. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The multicast groups of a bus and of its topics, seen by a fabric that does nothing else, and by
- * one that writes down what is sent where. */
+/* The multicast groups of a bus and of its topics. One test fabric only looks at the group of a
+ * listener, another records each datagram with its group. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bus/address.h"
+#include "bus/control.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
 #include "bus/notice.h"
@@ -21,6 +22,7 @@
 #include "tickbus/publisher.h"
 
 static struct sockaddr_storage group;
+static struct control_message keep_alive;
 
 static int look(struct listener **listener, const struct fabric_listen *how,
 		const struct listener_calls *calls, void *user)
@@ -29,14 +31,23 @@ static int look(struct listener **listener, const struct fabric_listen *how,
 	(void)user;
 	*listener = NULL;
 	group = how->notices.group;
-	return error_set(ENODEV, "it has seen enough");
+	cr_expect_eq(control_decode(how->keep_alive, how->keep_alive_bytes, &keep_alive), 0);
+	return error_set(ENODEV, "test fabric: the group was seen");
 }
 
-static const struct fabric_ops looking = { .scheme = "looking", .network = true, .listen = look };
+static int no_device(const char *address)
+{
+	(void)address;
+	return -1;
+}
 
-/* The group that a bus of this name has at an address, in words. */
+static const struct fabric_ops looking = {
+	.scheme = "looking", .network = true, .node = no_device, .listen = look
+};
+
+/* The group of a bus of this name at an address, as text. */
 static void group_of(const char *name, const char *address, const char *multicast,
-		     char words[INET6_ADDRSTRLEN])
+		     char text[INET6_ADDRSTRLEN])
 {
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = name,
@@ -52,39 +63,49 @@ static void group_of(const char *name, const char *address, const char *multicas
 				     group.ss_family == AF_INET
 					     ? (void *)&((struct sockaddr_in *)&group)->sin_addr
 					     : (void *)&((struct sockaddr_in6 *)&group)->sin6_addr,
-				     words, INET6_ADDRSTRLEN));
+				     text, INET6_ADDRSTRLEN));
 }
 
-/* Of two addresses the same for one name, another for another. */
+/* Subscribers wake nothing for it. */
+Test(keep_alive, is_a_wake_for_no_topic)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	group_of("x", "looking:10.9.0.1:7471", NULL, text);
+	cr_expect_eq(keep_alive.type, CONTROL_WAKE);
+	cr_expect_eq(keep_alive.topic.topic_id, 0);
+}
+
+/* One group for both addresses, another group for another name. */
 static void expect_made(const char *address, const char *other, const char *begins)
 {
-	char words[INET6_ADDRSTRLEN], more[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN], more[INET6_ADDRSTRLEN];
 
-	group_of("equities", address, NULL, words);
-	cr_expect_eq(strncmp(words, begins, strlen(begins)), 0, "%s", words);
+	group_of("equities", address, NULL, text);
+	cr_expect_eq(strncmp(text, begins, strlen(begins)), 0, "%s", text);
 	group_of("equities", other, NULL, more);
-	cr_expect_str_eq(words, more);
+	cr_expect_str_eq(text, more);
 	group_of("futures", address, NULL, more);
-	cr_expect_str_neq(words, more);
+	cr_expect_str_neq(text, more);
 }
 
-Test(groups, made_of_a_name_are_of_the_kind_of_the_address)
+Test(groups, default_group_depends_on_name_and_address_family)
 {
 	expect_made("looking:10.9.0.1:7471", "looking:10.9.0.2:7471,hop_limit=2", "239.77.");
 	expect_made("looking:[fd00::1]:7471", "looking:[fd00::2]:7471,reads=4", "ff15::");
 }
 
-Test(groups, that_are_given_are_taken_as_they_are)
+Test(groups, configured_group_is_used_unchanged)
 {
-	char words[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN];
 
-	group_of("b", "looking:[fd00::1]:7471", "239.1.2.3:7472", words);
-	cr_expect_str_eq(words, "239.1.2.3");
-	group_of("b", "looking:10.9.0.1:7471", "[ff02::9]:7472", words);
-	cr_expect_str_eq(words, "ff02::9");
+	group_of("b", "looking:[fd00::1]:7471", "239.1.2.3:7472", text);
+	cr_expect_str_eq(text, "239.1.2.3");
+	group_of("b", "looking:10.9.0.1:7471", "[ff02::9]:7472", text);
+	cr_expect_str_eq(text, "ff02::9");
 }
 
-/* -- a fabric that writes down what is sent where -----------------------------------------------
+/* -- a fabric that records datagrams ------------------------------------------------------------
  */
 
 struct write_announcer {
@@ -176,7 +197,7 @@ static void write_announcer_close(struct announcer *announcer)
 	free(announcer);
 }
 
-/* Tests send by themselves, and the control thread with each pulse: each its own entry. */
+/* The test's thread and the control thread send, so each takes its own entry. */
 static int write_announce(struct announcer *base, const void *datagram, size_t bytes)
 {
 	const uint32_t at = atomic_fetch_add(&sent_count, 1) % SENT_MAX;
@@ -197,7 +218,7 @@ static int write_announce(struct announcer *base, const void *datagram, size_t b
 
 static struct tb_publisher *publisher;
 static const char *bus_multicast = "239.9.9.1:7472";
-static const struct tb_realm *only_realm; /* NULL: everyone's */
+static const struct tb_realm *only_realm; /* NULL: no realms */
 static uint32_t flags = TB_TOPIC_MANUAL_FLUSH;
 
 static int write_expose(struct listener *base, const struct memory *memory, uint32_t realm,
@@ -223,6 +244,7 @@ static void open_writing(const char *first, const char *second)
 
 	writing = (struct fabric_ops){ .scheme = "writing",
 				       .network = true,
+				       .node = no_device,
 				       .listen = write_listen,
 				       .listener_fd = write_fd,
 				       .listener_poll = write_poll,
@@ -260,20 +282,20 @@ static void leave(void)
 
 TestSuite(topic_groups, .fini = leave);
 
-/* How many datagrams of a sender went to a group since `from`; each told these topics, in order. */
-static uint32_t count(uint32_t from, uint32_t sender, const char *group_words, const char *topics)
+/* The datagrams of a sender to a group since `from` with exactly these topics, in order. */
+static uint32_t count(uint32_t from, uint32_t sender, const char *to, const char *topics)
 {
 	uint32_t found = 0;
 
 	for (uint32_t i = from; i < atomic_load(&sent_count); i++) {
-		char words[64] = "";
+		char text[64] = "";
 
-		if (sent[i].sender != sender || strcmp(sent[i].group, group_words) != 0)
+		if (sent[i].sender != sender || strcmp(sent[i].group, to) != 0)
 			continue;
 		for (uint32_t t = 0; t < sent[i].topic_count; t++)
-			snprintf(words + strlen(words), sizeof(words) - strlen(words), "%u ",
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%u ",
 				 sent[i].topics[t]);
-		found += strcmp(words, topics) == 0;
+		found += strcmp(text, topics) == 0;
 	}
 	return found;
 }
@@ -284,7 +306,7 @@ static void flush(struct tb_topic *topic)
 	tb_flush(topic);
 }
 
-Test(topic_groups, get_what_is_theirs_one_datagram_for_a_flush)
+Test(topic_groups, flush_sends_one_datagram_to_its_topics_group)
 {
 	struct tb_topic *own, *other, *shared;
 	uint32_t from;
@@ -302,7 +324,7 @@ Test(topic_groups, get_what_is_theirs_one_datagram_for_a_flush)
 	cr_expect_eq(count(from, 1, "239.9.9.1:7472", "1 "), 1);
 	cr_expect_eq(count(from, 2, "239.9.9.2:7472", "2 "), 3);
 	cr_expect_eq(count(from, 3, "239.9.9.2:7472", "3 "), 1);
-	/* A new topic makes a pulse, with all heads to each group. */
+	/* A new topic causes a pulse, with all heads to each group. */
 	from = atomic_load(&sent_count);
 	cr_assert_eq(topic_add("d", "239.9.9.1:7472", &own), 0, "the bus's own, by its name");
 	cr_expect_eq(count(from, 0, "239.9.9.1:7472", "1 4 "), 1);
@@ -310,15 +332,15 @@ Test(topic_groups, get_what_is_theirs_one_datagram_for_a_flush)
 	cr_expect_eq(atomic_load(&sent_count), from + 2, "nothing else");
 }
 
-static void expect_refused(const char *multicast, int code, const char *words)
+static void expect_refused(const char *multicast, int code, const char *text)
 {
 	struct tb_topic *topic;
 
 	cr_expect_eq(topic_add("z", multicast, &topic), code, "%s", multicast);
-	cr_expect_str_eq(tb_error(), words);
+	cr_expect_str_eq(tb_error(), text);
 }
 
-Test(topic_groups, that_cannot_be_are_refused_with_what_was_expected)
+Test(topic_groups, invalid_group_is_refused_with_reason)
 {
 	struct tb_topic *topic;
 
@@ -344,7 +366,7 @@ Test(topic_groups, that_cannot_be_are_refused_with_what_was_expected)
 	cr_assert_eq(topic_add("z", "239.9.9.3:7472", &topic), 0, "none of it was left behind");
 }
 
-Test(topic_groups, that_no_notice_would_go_to_are_refused)
+Test(topic_groups, group_without_notices_is_refused)
 {
 	const char *local[] = { "shm:b" }, *silent[] = { "writing:10.9.0.1:7471" };
 	struct tb_publisher_options options = {
@@ -368,8 +390,8 @@ Test(topic_groups, that_no_notice_would_go_to_are_refused)
 		       "sends no notices");
 }
 
-/* Settings are held to the same, before there is a bus. */
-Test(groups, of_the_links_own_protocols_are_no_groups)
+/* 224.0.0.0/24 belongs to link-local protocols. */
+Test(groups, link_local_control_group_is_refused)
 {
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = "b",
@@ -381,8 +403,8 @@ Test(groups, of_the_links_own_protocols_are_no_groups)
 				     "expected " ADDRESS_GROUP_WORDS);
 }
 
-/* The bus has a group of each kind, and only one of them is the one that the topic names. */
-Test(topic_groups, that_are_also_an_addresss_own_have_heads_with_one_row_of_numbers)
+/* The bus has a group of each family, and the topic names one of the two. */
+Test(topic_groups, group_shared_with_the_bus_has_one_numbering)
 {
 	struct tb_topic *topic;
 	uint64_t last = 0, found = 0;
@@ -406,9 +428,8 @@ Test(topic_groups, that_are_also_an_addresss_own_have_heads_with_one_row_of_numb
 	cr_expect_geq(found, 5, "b's and the others'");
 }
 
-/* Strangers need not hear of them: nobody over a network can read an unchecked topic, and nobody at
- * all one of no realm. */
-Test(topic_groups, get_nothing_of_topics_that_no_network_serves)
+/* No network client can read an unchecked topic, and no client a topic in no realm. */
+Test(topic_groups, topics_without_network_readers_send_nothing)
 {
 	static const char *const read[] = { "a", "unchecked" };
 	static const struct tb_realm everyone = {
@@ -435,7 +456,7 @@ Test(topic_groups, get_nothing_of_topics_that_no_network_serves)
 	cr_expect_eq(atomic_load(&sent_count), from + 1, "nothing else");
 }
 
-Test(topic_groups, are_taken_where_one_address_is_of_their_kind)
+Test(topic_groups, group_needs_one_address_of_its_family)
 {
 	struct tb_topic *topic;
 
@@ -444,7 +465,7 @@ Test(topic_groups, are_taken_where_one_address_is_of_their_kind)
 	cr_expect_eq(topic_add("four", "239.9.9.2:7472", &topic), 0, "%s", tb_error());
 }
 
-Test(topic_groups, are_as_many_as_there_may_be)
+Test(topic_groups, surplus_group_is_refused)
 {
 	char name[16], multicast[64];
 	struct tb_topic *topic;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of names gives each name the place it was given first, up to its capacity. */
+/* The table of names returns the index of each name, up to its capacity. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void tear_down(void)
 
 TestSuite(names, .fini = tear_down);
 
-Test(names, come_back_in_order_until_there_is_no_room)
+Test(names, indexes_are_in_order_until_the_table_is_full)
 {
 	char name[TB_INSTRUMENT_NAME_MAX + 1];
 
@@ -48,8 +48,8 @@ Test(names, come_back_in_order_until_there_is_no_room)
 	}
 }
 
-/* Random names of few letters, so that many are each other's beginning and many come again. */
-Test(names, are_those_of_a_list_that_is_searched_from_its_begin)
+/* Random names of few letters: many are prefixes of others, many repeat. */
+Test(names, table_agrees_with_a_linear_search)
 {
 	static char list[512][TB_INSTRUMENT_NAME_MAX + 1];
 	uint64_t state = random_seed();
@@ -75,7 +75,7 @@ Test(names, are_those_of_a_list_that_is_searched_from_its_begin)
 	cr_assert_eq(count, 512);
 }
 
-Test(names, are_forgotten_when_cleared_and_leave_nothing_of_themselves)
+Test(names, cleared_table_keeps_nothing)
 {
 	cr_assert_eq(names_open(&names, 2), 0);
 	cr_assert_eq(names_add(&names, "ABCDEFGHIJKLMNOPQRSTUVWX", 1), 0);
@@ -89,8 +89,8 @@ Test(names, are_forgotten_when_cleared_and_leave_nothing_of_themselves)
 	cr_assert_eq(names_find(&names, "C"), 0);
 }
 
-/* Callers bound what they add; were one longer, it would still end within its entry. */
-Test(names, of_any_length_stay_within_their_entry)
+/* Callers bound the length; a longer name is cut at the end of its entry. */
+Test(names, overlong_name_stays_within_its_entry)
 {
 	cr_assert_eq(names_open(&names, 2), 0);
 	cr_assert_eq(names_add(&names, "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 1), 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What making, restarting and counting leave behind where they fail, what a restart tells whom, and
- * whose silence the pulse tells of. Over a network of the tests' own, "net:NAME", whose memory can
- * be refused. */
+/* Failures of creating, restarting and counting; messages after a restart; silence in the pulse.
+ * Over a test network, "net:NAME", that can refuse memory. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
@@ -11,7 +10,8 @@
 #include "bus/error.h"
 #include "bus/shm/shm.h"
 #include "bus/words.h"
-#include "publisher/publisher.h"
+#include "bus/bus_page.h"
+#include "publisher/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
@@ -69,7 +69,7 @@ static void leave(void)
 
 TestSuite(topic, .init = enter, .fini = leave, .timeout = 60);
 
-Test(topic, one_that_cannot_be_added_is_refused_before_its_memory_is_made)
+Test(topic, duplicate_or_surplus_topic_allocates_nothing)
 {
 	char text[32768];
 	size_t used = (size_t)snprintf(text, sizeof(text), "name: wide\nversion: 1\nfields:\n");
@@ -85,7 +85,7 @@ Test(topic, one_that_cannot_be_added_is_refused_before_its_memory_is_made)
 	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
 	options.slots = 1u << 24; /* 64 GiB */
 	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -EEXIST);
-	cr_expect_str_eq(tb_error(), "topic t: the bus has a topic of this name");
+	cr_expect_str_eq(tb_error(), "topic t: the bus already has a topic of this name");
 	cr_expect_null(topic);
 	for (int i = 1; i < 21; i++) {
 		char name[16];
@@ -95,17 +95,18 @@ Test(topic, one_that_cannot_be_added_is_refused_before_its_memory_is_made)
 	}
 	options.name = "one-more";
 	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -ENOSPC);
-	cr_expect_str_eq(tb_error(), "topic one-more: the bus has its 21 topics");
+	cr_expect_str_eq(tb_error(),
+			 "topic one-more: the bus already has its maximum of 21 topics");
 	tb_schema_free(schema);
 }
 
-Test(topic, a_bus_that_is_held_answers_nobody_before_it_begins)
+Test(topic, held_bus_answers_only_after_begin)
 {
 	struct tb_publisher_options options = { .size = sizeof(options),
 						.name = "held",
 						.exit_wait_ms = UINT32_MAX,
 						.flags = TB_PUBLISHER_HELD << 1 };
-	struct tb_subscriber_options who = { .size = sizeof(who),
+	struct tb_subscriber_options how = { .size = sizeof(how),
 					     .address = "shm:held",
 					     .connect_ms = 50 };
 	struct tb_subscriber *subscriber;
@@ -116,19 +117,19 @@ Test(topic, a_bus_that_is_held_answers_nobody_before_it_begins)
 	options.flags = TB_PUBLISHER_HELD;
 	cr_assert_eq(tb_publisher_open(&held, &options), 0, "%s", tb_error());
 	scene_topic(held, "t", 64, 0);
-	cr_expect_lt(tb_subscriber_open(&subscriber, &who), 0); /* its hello is read later */
+	cr_expect_lt(tb_subscriber_open(&subscriber, &how), 0); /* its hello is read later */
 	cr_assert_eq(tb_publisher_begin(held), 0, "%s", tb_error());
 	cr_expect_eq(tb_publisher_begin(held), 0, "%s", tb_error());
 	scene_topic(held, "u", 64, 0);
-	who.connect_ms = deadline_ms();
-	cr_assert_eq(tb_subscriber_open(&subscriber, &who), 0, "%s", tb_error());
+	how.connect_ms = deadline_ms();
+	cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
 	tb_subscriber_close(subscriber);
 	tb_publisher_close(held);
 	cr_assert_eq(tb_publisher_open(&held, &options), 0, "%s", tb_error());
-	tb_publisher_close(held); /* which never began */
+	tb_publisher_close(held); /* without tb_publisher_begin */
 }
 
-Test(topic, a_restart_without_memory_for_the_network_leaves_the_topic_as_it_was)
+Test(topic, failed_restart_leaves_the_topic_unchanged)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct notes notes = { 0 };
@@ -148,7 +149,7 @@ Test(topic, a_restart_without_memory_for_the_network_leaves_the_topic_as_it_was)
 	cr_expect_not(notes.restarted);
 	full = false;
 	cr_expect_eq(tb_topic_restart(topic), 0, "%s", tb_error());
-	cr_expect_not_null(topic->exposures.of[1][0], "it waits for the first who joins");
+	cr_expect_not_null(topic->exposures.of[1][0], "networks expose it at once");
 	scene_publish(topic, 1, 2);
 	cr_assert(scene_poll_until(subscriber, &notes.records, 7), "%s", notes.text);
 	cr_expect(strstr(notes.text, "5 A update 5\nrestart 5 5\n1 A update 1\n"), "%s",
@@ -157,21 +158,21 @@ Test(topic, a_restart_without_memory_for_the_network_leaves_the_topic_as_it_was)
 	notes_free(&notes);
 }
 
-/* -- what a restart tells whom ------------------------------------------------------------------
+/* -- messages after a restart -------------------------------------------------------------------
  */
 
 static struct {
 	struct link *link;
 	unsigned int welcomes, grants, revokes, answers;
 	uint64_t revoked;
-} guest;
+} client;
 
 static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	(void)user;
 	(void)bytes;
 	(void)length;
-	guest.welcomes++;
+	client.welcomes++;
 }
 
 static void on_message(void *user, const void *bytes, size_t length)
@@ -180,11 +181,11 @@ static void on_message(void *user, const void *bytes, size_t length)
 
 	(void)user;
 	cr_assert_eq(control_decode(bytes, length, &message), 0, "%s", tb_error());
-	guest.grants += message.type == CONTROL_GRANT;
-	guest.revokes += message.type == CONTROL_REVOKE;
-	guest.answers += message.type == CONTROL_TOPICS;
+	client.grants += message.type == CONTROL_GRANT;
+	client.revokes += message.type == CONTROL_REVOKE;
+	client.answers += message.type == CONTROL_TOPICS;
 	if (message.type == CONTROL_REVOKE)
-		guest.revoked = message.topic.epoch;
+		client.revoked = message.topic.epoch;
 }
 
 static void on_gone(void *user, int code, const char *why)
@@ -197,20 +198,20 @@ static const struct link_calls calls = { .welcome = on_welcome,
 					 .message = on_message,
 					 .gone = on_gone };
 
-static void say(struct control_message message)
+static void client_send(struct control_message message)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
 
-	cr_assert_eq(shm_link_send(guest.link, bytes, control_encode(&message, bytes)), 0);
+	cr_assert_eq(shm_link_send(client.link, bytes, control_encode(&message, bytes)), 0);
 }
 
-static void hear(const unsigned int *count, unsigned int least)
+static void client_wait(const unsigned int *count, unsigned int least)
 {
 	const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
 	while (*count < least) {
 		cr_assert_lt(scene_now_ms(), late_ms);
-		if (shm_link_poll(guest.link) == 0)
+		if (shm_link_poll(client.link) == 0)
 			sched_yield();
 	}
 }
@@ -223,14 +224,14 @@ static uint64_t epoch_in(const struct memory *memory)
 	return header.epoch;
 }
 
-/* While the lock is held, so that the join is the first that the control thread finds. */
+/* Under the lock, so that the control thread finds this join first. */
 static void join_at_once(const struct memory *memory)
 {
-	say((struct control_message){ .type = CONTROL_JOIN,
-				      .join = { .topic_id = 1, .epoch = epoch_in(memory) } });
+	client_send((struct control_message){
+		.type = CONTROL_JOIN, .join = { .topic_id = 1, .epoch = epoch_in(memory) } });
 }
 
-Test(topic, who_joined_the_new_epoch_at_once_is_not_told_that_it_is_gone)
+Test(topic, join_of_a_new_epoch_gets_no_revoke)
 {
 	const struct control_hello hello = { .version_low = 1, .version_high = 1 };
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
@@ -238,26 +239,27 @@ Test(topic, who_joined_the_new_epoch_at_once_is_not_told_that_it_is_gone)
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 
 	control_hello_encode(&hello, bytes);
-	cr_assert_eq(shm_connect(&guest.link, "test", bytes, sizeof(bytes), &calls, NULL), 0);
-	hear(&guest.welcomes, 1);
+	cr_assert_eq(shm_connect(&client.link, "test", bytes, sizeof(bytes), &calls, NULL), 0);
+	client_wait(&client.welcomes, 1);
 	exposing = join_at_once;
 	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
 	exposing = NULL;
-	hear(&guest.grants, 1);
-	say((struct control_message){ .type = CONTROL_CATALOGUE, .catalogue = { .pattern = ">" } });
-	hear(&guest.answers, 1);
-	cr_expect_eq(guest.revokes, 0);
+	client_wait(&client.grants, 1);
+	client_send((struct control_message){ .type = CONTROL_CATALOGUE,
+					      .catalogue = { .pattern = ">" } });
+	client_wait(&client.answers, 1);
+	cr_expect_eq(client.revokes, 0);
 	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
-	hear(&guest.revokes, 1);
-	cr_expect(guest.revoked != epoch && guest.revoked != topic->shape.epoch);
-	shm_link_break(guest.link);
-	shm_link_close(guest.link);
+	client_wait(&client.revokes, 1);
+	cr_expect(client.revoked != epoch && client.revoked != topic->shape.epoch);
+	shm_link_break(client.link);
+	shm_link_close(client.link);
 }
 
 /* -- the pulse ----------------------------------------------------------------------------------
  */
 
-/* How many pulses ago the topic's writer was seen well. */
+/* The pulses since the topic's writer was last seen active. */
 static uint64_t silence(uint32_t topic_id)
 {
 	struct bus_pulse pulse;
@@ -273,18 +275,18 @@ static uint64_t silence(uint32_t topic_id)
 	return pulse.count - entry.beat;
 }
 
-static uint64_t told(const struct tb_topic *topic)
+static uint64_t restarts_sent(const struct tb_topic *topic)
 {
 	uint64_t restarts;
 
 	publisher_lock(publisher);
-	restarts = topic->restarts_told;
+	restarts = topic->restarts_sent;
 	publisher_unlock(publisher);
 	return restarts;
 }
 
-/* Pulses that tell news of others come as they like: only a quarter of the bound is time. */
-Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
+/* Pulses for changes come at any rate; only a quarter of the stale bound counts as time. */
+Test(topic, changes_of_others_make_no_watched_topic_stale)
 {
 	struct tb_topic *watched = scene_topic(publisher, "watched", 64, TB_TOPIC_WATCHED);
 	struct tb_topic *other = scene_topic(publisher, "other", 64, 0);
@@ -296,7 +298,7 @@ Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
 		const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
 		cr_assert_eq(tb_topic_restart(other), 0, "%s", tb_error());
-		while (told(other) < i)
+		while (restarts_sent(other) < i)
 			cr_assert_lt(scene_now_ms(), late_ms);
 	}
 	for (int i = 2; i < 21; i++) {
@@ -313,7 +315,7 @@ Test(topic, a_watched_one_does_not_grow_stale_by_what_others_do)
 /* -- counters -----------------------------------------------------------------------------------
  */
 
-Test(topic, who_sleeps_is_woken_by_a_new_head_alone)
+Test(topic, only_a_new_head_wakes_a_sleeper)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, TB_TOPIC_MANUAL_FLUSH);
 	const _Atomic uint64_t *signals = &topic->wakeup.signals;
@@ -330,7 +332,7 @@ Test(topic, who_sleeps_is_woken_by_a_new_head_alone)
 	cr_expect_eq(*signals, 1);
 }
 
-Test(topic, counters_that_no_message_could_carry_are_refused)
+Test(topic, counters_that_no_message_can_carry_are_refused)
 {
 	const struct tb_counter good = { "eaten", "apples", "apples that were eaten" };
 	const struct tb_counter bad[] = { { "gel\xc3\xb6st", "apples", "" },

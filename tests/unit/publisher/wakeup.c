@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No wake-up is lost: a flush and an arming that meet at any instant, a hundred thousand times,
- * with the fence in the flush and without. */
+/* No wake-up is lost when a flush and an arming meet at any instant: 100,000 rounds, with and
+ * without the fence in the flush. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,14 +14,14 @@
 #include "tests/support/scene.h"
 
 #define ROUNDS     100000
-#define ROUNDS_MIN 10000 /* will do after LONG_MS, where the two seldom run at once */
+#define ROUNDS_MIN 10000 /* enough after LONG_MS, if the threads seldom run at once */
 #define LONG_MS    5000
 #define SPIN_MAX   50000
 
 static struct wakeup wakeup;
 static _Atomic uint64_t head;  /* the writer's */
-static _Atomic uint64_t taken; /* the sleeper's: it knows of this head */
-static _Atomic bool over;      /* the sleeper's, with the last that it takes */
+static _Atomic uint64_t taken; /* the sleeper's: the last head it took */
+static _Atomic bool over;      /* the sleeper's, set with its last head */
 static uint64_t seed;
 static unsigned int slept, at_once; /* how rounds went, for the sleeper */
 
@@ -37,7 +37,7 @@ static void *write_heads(void *unused)
 
 	(void)unused;
 	for (uint64_t n = 1;; n++) {
-		/* Only when the sleeper has all there was: so each head has to wake it. */
+		/* Only after the sleeper took the last head, so each head must wake it. */
 		for (unsigned int turns = 0;
 		     atomic_load_explicit(&taken, memory_order_acquire) != n - 1; turns++)
 			if (turns > SPIN_MAX)
@@ -50,7 +50,7 @@ static void *write_heads(void *unused)
 	}
 }
 
-/* As the control thread does it: arm, look, and sleep only if nothing moved. */
+/* As the control thread: arm, check head, and sleep only if it did not move. */
 static bool sleep_until_moved(uint64_t seen)
 {
 	struct pollfd ready = { .fd = wakeup.event_fd, .events = POLLIN };
@@ -76,7 +76,7 @@ static bool sleep_until_moved(uint64_t seen)
 static void run(bool fence_in_flush)
 {
 	const uint64_t until_ms = scene_now_ms() + LONG_MS;
-	size_t delay = SPIN_MAX / 2; /* drawn to where arming and flush meet */
+	size_t delay = SPIN_MAX / 2; /* moves to where arming and flush meet */
 	unsigned int before;
 	uint64_t state;
 	pthread_t writer;
@@ -105,19 +105,19 @@ static void run(bool fence_in_flush)
 		cr_assert(slept > 0 && at_once > 0, "both ways have to be met");
 }
 
-Test(wakeup, none_is_lost_with_membarrier, .timeout = 120)
+Test(wakeup, no_wakeup_is_lost_with_membarrier, .timeout = 120)
 {
 	if (wakeup_needs_fence())
 		cr_skip("the kernel has no membarrier");
 	run(false);
 }
 
-Test(wakeup, none_is_lost_with_the_fence_in_the_flush, .timeout = 120)
+Test(wakeup, no_wakeup_is_lost_with_a_fence_in_flush, .timeout = 120)
 {
 	run(true);
 }
 
-Test(wakeup, a_flush_makes_a_system_call_only_when_someone_sleeps)
+Test(wakeup, flush_without_sleeper_makes_no_system_call)
 {
 	eventfd_t count;
 
@@ -125,7 +125,7 @@ Test(wakeup, a_flush_makes_a_system_call_only_when_someone_sleeps)
 	wakeup.fence_in_flush = wakeup_needs_fence();
 	for (int i = 0; i < 10; i++)
 		wakeup_flush(&wakeup);
-	cr_expect_eq(eventfd_read(wakeup.event_fd, &count), -1, "nobody sleeps");
+	cr_expect_eq(eventfd_read(wakeup.event_fd, &count), -1, "no signal without a sleeper");
 	cr_expect_eq(atomic_load(&wakeup.signals), 0);
 	wakeup_arm(&wakeup);
 	for (int i = 0; i < 10; i++)

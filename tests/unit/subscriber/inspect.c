@@ -93,7 +93,7 @@ static struct fabric_ops lossy = { .scheme = "lossy",
 				   .link_break = lossy_break,
 				   .link_close = lossy_close };
 
-Test(inspect, asks_again_while_there_is_time_though_no_descriptor_says_so)
+Test(inspect, unanswered_request_is_repeated_until_the_timeout)
 {
 	const struct tb_inspect_options options = { .size = sizeof(options),
 						    .address = "lossy:there",

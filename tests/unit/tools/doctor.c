@@ -166,16 +166,16 @@ Test(doctor, each_group_is_reported_with_its_remedy)
 	static const char *const rows[] = {
 		"verdict,about,found,remedy\n",
 		"good,rdma:there,a bus with 8 topics answers,\n",
-		"advice,rdma:there,topic a.went: it is so,run it again: its topics changed "
-		"meanwhile\n",
-		"bad,rdma:there,topic a.slow: it is so,a longer --timeout where packets are lost; "
-		"or see what pubd's log says\n",
-		"bad,rdma:there,topic a.large: it is so,see what is said of locked memory and of "
-		"the device\n",
+		"advice,rdma:there,topic a.went: it is so,run the command again: the "
+		"topics changed during the check\n",
+		"bad,rdma:there,topic a.slow: it is so,raise --timeout if packets are lost; or "
+		"check pubd's log\n",
+		"bad,rdma:there,topic a.large: it is so,check the findings about locked memory "
+		"and the device\n",
 		"good,rdma:there,notices arrive from 239.10.0.4:7472 (ud),\n",
-		"advice,rdma:there,\"no notice came from 239.10.0.6:7472 (ud) in 20 ms: records "
-		"are looked for, and come later\",\"hop_limit= of the publisher's address where "
-		"routers are between, an IGMP querier where switches filter; else notice: udp\"\n",
+		"advice,rdma:there,\"no notice arrived from 239.10.0.6:7472 (ud) in 20 ms: "
+		"subscribers poll, and get records later\",\"with routers, raise hop_limit= in the "
+		"publisher's address; with IGMP snooping, add a querier; else set notice: udp\"\n",
 	};
 	char text[4096], expected[4096] = "";
 
@@ -187,8 +187,8 @@ Test(doctor, each_group_is_reported_with_its_remedy)
 
 Test(doctor, bus_lost_during_check_names_where_to_look)
 {
-	static const char row[] = "\nbad,rdma:there,rdma:there: nobody listens there,\"see "
-				  "whether pubd runs there, and what its log says\"\n";
+	static const char row[] = "\nbad,rdma:there,rdma:there: nobody listens there,\"check "
+				  "that pubd runs there, and check its log\"\n";
 	char text[4096];
 
 	opened_result = -ECONNREFUSED;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking an address, also one that a killed publisher left.
+ *
+ * A publisher holds a lock on NAME.lock. The next holder of the lock, and only it, replaces the
+ * socket of a killed publisher. If somebody removed the lock, the files that are there now belong
+ * to another publisher, and stay. A socket also stays where a process still listens, or may listen:
+ * connect() gives EACCES for live and stale sockets alike. */
+#include "bus/shm/shm_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "bus/clock.h"
+#include "bus/error.h"
+
+#define ENDING_MS 200 /* for a killed publisher, to be gone altogether */
+
+/* Whether the file that is locked is the one that the path names: who removed it let others in. */
+bool shm_lock_holds(const struct shm_lock *lock, const struct shm_location *location)
+{
+	struct stat held, there;
+
+	return lock->fd >= 0 && fstat(lock->fd, &held) == 0 && stat(location->lock, &there) == 0 &&
+	       held.st_ino == there.st_ino && held.st_dev == there.st_dev;
+}
+
+/* Locks NAME.lock, by its name. */
+int shm_lock_take(struct shm_lock *lock, const char *name, const struct shm_location *location)
+{
+	char pid[32] = "";
+
+	for (;;) {
+		lock->fd = open(location->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (lock->fd < 0)
+			return error_set(errno, "address shm:%s: %s cannot be opened: %s", name,
+					 location->lock, strerror(errno));
+		if (flock(lock->fd, LOCK_EX | LOCK_NB) < 0) {
+			if (errno != EWOULDBLOCK)
+				return error_set(errno, "address shm:%s: %s cannot be locked: %s",
+						 name, location->lock, strerror(errno));
+			if (pread(lock->fd, pid, sizeof(pid) - 1, 0) < 0)
+				pid[0] = '\0';
+			pid[strspn(pid, "0123456789")] = '\0';
+			return error_set(
+				EADDRINUSE,
+				"address shm:%s: another publisher%s%s%s listens there (%s)", name,
+				*pid ? " (pid " : "", pid, *pid ? ")" : "",
+				location->address.sun_path);
+		}
+		if (shm_lock_holds(lock, location))
+			break;
+		close(lock->fd); /* its holder removed it on leaving: again */
+	}
+	lock->taken = true;
+	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+	if (ftruncate(lock->fd, 0) < 0 || pwrite(lock->fd, pid, strlen(pid), 0) < 0)
+		return error_set(errno, "address shm:%s: %s cannot be written: %s", name,
+				 location->lock, strerror(errno));
+	return 0;
+}
+
+/* Connects to the socket that is there. -ECONNREFUSED, -ENOENT: nobody listens; -ECONNRESET: it
+ * hung up, as a process does that ends; -EAGAIN: it listens, and says nothing to who says nothing.
+ */
+static int socket_probe(const struct sockaddr_un *there, struct ucred *who)
+{
+	const struct timeval patience = { .tv_usec = ENDING_MS * 1000L };
+	socklen_t length = sizeof(*who);
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	ssize_t got;
+	int result;
+	char word;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (const struct sockaddr *)there, sizeof(*there)) < 0) {
+		result = -errno;
+	} else {
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &length);
+		got = recv(fd, &word, sizeof(word), 0);
+		result = got > 0 ? -EAGAIN : got == 0 ? -ECONNRESET : -errno;
+	}
+	close(fd);
+	return result;
+}
+
+/* Who may not connect is refused the same way by a publisher that lives and by one that was killed.
+ */
+static int no_permission(const char *name, const struct shm_location *location)
+{
+	const char *path = location->address.sun_path;
+	struct stat there;
+	char owner[32] = "";
+
+	if (lstat(path, &there) == 0)
+		snprintf(owner, sizeof(owner), " of user %u", (unsigned int)there.st_uid);
+	return error_set(EACCES,
+			 "address shm:%s: %s is a socket%s that user %u has no permission to "
+			 "connect to: a process may listen there; if none does, remove it",
+			 name, path, owner, (unsigned int)geteuid());
+}
+
+/* The lock may have been removed under a publisher that lives, or the socket be a stranger's. */
+int shm_lock_check_socket(const char *name, const struct shm_location *location)
+{
+	const struct sockaddr_un *there = &location->address;
+	const uint64_t until = clock_ms() + ENDING_MS;
+	struct ucred who = { 0 };
+	char pid[32] = "";
+	int result;
+
+	do
+		result = socket_probe(there, &who);
+	while ((result == -ECONNRESET || result == -EINTR) && clock_ms() < until);
+	switch (-result) {
+	case ECONNREFUSED:
+	case ENOENT:
+		return 0;
+	case EACCES:
+		return no_permission(name, location);
+	case EAGAIN:
+	case ECONNRESET:
+	case EINTR:
+	case EPROTOTYPE:
+		break;
+	default:
+		return error_set(-result, "address shm:%s: %s cannot be looked at: %s", name,
+				 there->sun_path, strerror(-result));
+	}
+	if (who.pid > 0)
+		snprintf(pid, sizeof(pid), " (pid %d)", (int)who.pid);
+	return error_set(EADDRINUSE, "address shm:%s: another process%s listens there (%s)", name,
+			 pid, there->sun_path);
+}
+
+void shm_lock_close(struct shm_lock *lock)
+{
+	if (lock->fd >= 0)
+		close(lock->fd);
+	lock->fd = -1;
+}

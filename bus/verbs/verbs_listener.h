@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The publisher's side: one address of one device, and what its files share. */
+#ifndef TICKBUS_BUS_VERBS_LISTENER_H
+#define TICKBUS_BUS_VERBS_LISTENER_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bus/address.h"
+#include "bus/bounds.h"
+#include "bus/fabric.h"
+#include "bus/peers.h"
+#include "bus/verbs/verbs_async.h"
+#include "bus/verbs/verbs_domain.h"
+#include "bus/verbs/verbs_group.h"
+#include "bus/verbs/verbs_timer.h"
+
+struct verbs_exposure;
+
+struct verbs_listener {
+	struct listener base;
+	struct peers peers;
+	struct address address;
+	char *text;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id; /* NULL while the device is away */
+	bool listening;        /* all that is made of the device is there */
+	struct ibv_context *device;
+	struct verbs_async async;                       /* of the device */
+	struct ibv_pd *pd;                              /* of notices */
+	struct verbs_domain *domains[BOUND_REALMS_MAX]; /* NULL: not used yet */
+	struct fabric_common *common, own;              /* own: where the owner has none */
+	struct ibv_comp_channel *completions;
+	uint32_t responder_resources;
+	int epoll;
+	struct verbs_timer timer;
+	int away; /* why the device could not be opened again, as it was told last: -errno */
+	struct verbs_exposure *exposures;
+	struct fabric_notices notices; /* as they were asked for */
+	uint8_t keep_alive[FABRIC_MESSAGE_BYTES];
+	size_t keep_alive_bytes;
+	struct verbs_group *groups;
+};
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The private data of an accept and of a reject: a mark, then the length of ours (accept) or a code
+ * (reject), since some link layers pad private data with zeros. */
+#ifndef TICKBUS_BUS_VERBS_PRIVATE_DATA_H
+#define TICKBUS_BUS_VERBS_PRIVATE_DATA_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bus/fabric.h"
+
+struct verbs_private_data {
+	uint16_t mark;
+	uint16_t number;
+	uint8_t body[FABRIC_WELCOME_BYTES];
+};
+#define VERBS_MARK                0x4254 /* "TB" */
+#define VERBS_PRIVATE_DATA_HEADER 4
+static_assert(VERBS_PRIVATE_DATA_HEADER + FABRIC_REASON_BYTES <= 148, "private data of a reject");
+static_assert(sizeof(struct verbs_private_data) <= 196, "private data of an accept");
+
+/* An accept's: 0, or -EPROTO: not one of ours. */
+int private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *);
+/* A reject's: an errno value and words that may be printed; 0: nothing of ours is in it. */
+int private_data_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1]);
+
+#endif

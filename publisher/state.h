@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The structures that the files of the publisher share: a bus, its topics, endpoints, sessions.
+ *
+ * The lock guards the list of topics and what T2 names. The control thread holds it for each turn.
+ * Other threads take it to create or restart a topic, to add a block of counters and to count
+ * joins; tb_publish and tb_flush never take it.
+ *
+ * T1  The hot fields belong to the writing thread. No other thread reads or writes them.
+ * T2  memory, exposures, shape and what hangs on them change only under the publisher's lock: at
+ *     creation and at a restart. The control thread reads them under the lock.
+ * T3  The control thread sees the writer's work through the progress line's head word and through
+ *     the atomics in `wakeup`, `touched`, `restarts` and `end_due`. */
+#ifndef TICKBUS_PUBLISHER_STATE_H
+#define TICKBUS_PUBLISHER_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "bus/bounds.h"
+#include "bus/bus_page.h"
+#include "bus/control.h"
+#include "bus/counters.h"
+#include "bus/fabric.h"
+#include "bus/groups.h"
+#include "bus/memory.h"
+#include "bus/progress.h"
+#include "bus/region.h"
+#include "publisher/names.h"
+#include "publisher/wakeup.h"
+#include "tickbus/publisher.h"
+
+#define TOPIC_UNPUBLISHED_MAX 16384 /* names; further names only count in the total */
+
+struct session;
+
+struct realm {
+	char name[CONTROL_NAME_MAX + 1];
+	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: for clients without a ticket */
+	char (*patterns)[TB_PATTERN_MAX + 1];
+	size_t pattern_count;
+	uint32_t index; /* the realm's number in a fabric */
+	bool whole;     /* includes all topics */
+	struct memory page;
+	struct bus_pulse pulse; /* counts intervals and changes of this realm's topics */
+};
+
+/* The exposures of one memory, by listener and realm; NULL: not exposed there. */
+struct exposures {
+	struct exposure *of[BOUND_LISTENERS_MAX][BOUND_REALMS_MAX];
+};
+
+struct tb_topic {
+	/* The writing thread's (T1). */
+	char *ring;
+	char *last_value; /* NULL: none */
+	struct progress_line *line;
+	struct progress progress; /* as the line was last written */
+	uint64_t sequence;        /* of the last record written */
+	uint64_t slot_mask;
+	uint64_t step;
+	uint64_t salt, progress_salt, directory_salt;
+	uint32_t slot_bytes, payload_max;
+	bool checked, manual_flush, ended;
+	bool more; /* a record needs more: a last value or a flush */
+	struct names names;
+	char *directory;
+	struct wakeup wakeup;
+	struct announcer *announcers[BOUND_LISTENERS_MAX];
+	uint32_t announcer_count;
+	uint64_t notices;
+	_Atomic uint64_t announced, unannounced;
+	_Atomic uint64_t flushes;
+	_Atomic uint32_t touched; /* set by each call, cleared by the control thread */
+
+	/* Read by the control thread (T3). */
+	_Atomic uint32_t end_due;
+	_Atomic uint64_t restarts;
+
+	/* Under the publisher's lock (T2). */
+	struct tb_publisher *publisher;
+	struct memory memory;
+	struct exposures exposures; /* shm: made at the first join, for all realms */
+	uint32_t realms;            /* that include it, a bit for each */
+	uint32_t notice_group;      /* that its notices go to */
+	struct region_shape shape;
+	struct tb_schema *schema;
+	char name[TB_TOPIC_NAME_MAX + 1];
+	uint32_t flags;
+
+	/* Under their own lock, held at most for the copy of a page. */
+	pthread_mutex_t unpublished_lock;
+	struct names unpublished;
+	uint64_t unpublished_total;
+
+	/* The control thread's, also under the lock. */
+	struct join *joins;
+	uint32_t join_count;
+	uint64_t silent; /* quarters of the stale bound without a call of the writer */
+	uint64_t restarts_sent;
+	bool end_sent;
+};
+
+/* A client's use of a topic. In two lists: the topic's and the session's. */
+struct join {
+	struct session *session;
+	struct tb_topic *topic;
+	struct join *next_of_topic, **link_of_topic;
+	struct join *next_of_session, **link_of_session;
+	uint64_t epoch;     /* of the memory that was granted */
+	uint64_t head_seen; /* what the client had read when it went to sleep */
+	bool armed;
+};
+
+/* A connected subscriber. */
+struct session {
+	struct tb_publisher *publisher;
+	struct peer *peer;
+	const struct realm *realm;
+	struct session *next, **link;
+	struct join *joins;
+	uint32_t listener; /* index */
+	uint64_t refused[BOUND_TOPICS_MAX / 64 +
+			 1]; /* a bit by topic id: the last join was refused */
+};
+
+struct feed_block {
+	char name[CONTROL_NAME_MAX + 1];
+	const struct tb_counter *table;
+	const _Atomic uint64_t *values;
+	size_t count;
+};
+
+/* Where the bus listens; the user of the listener's callbacks. */
+struct endpoint {
+	struct tb_publisher *publisher;
+	struct listener *listener;
+	struct exposure *pages[BOUND_REALMS_MAX]; /* the realms' bus pages */
+	const struct sockaddr_storage *group;     /* of notices by default; NULL: no notices */
+	uint64_t second;                          /* on CLOCK_MONOTONIC, of `lines` */
+	uint32_t lines;                           /* logged or left out in this second */
+	uint32_t index;
+};
+
+/* A multicast group, at each endpoint that has notices. */
+struct notice_group {
+	const struct sockaddr_storage *where;              /* NULL: each endpoint's own */
+	struct announcer *announcers[BOUND_LISTENERS_MAX]; /* of heads; NULL: no notices there */
+	uint64_t notices[BOUND_LISTENERS_MAX];             /* sent by them */
+};
+
+struct tb_publisher {
+	pthread_mutex_t lock;
+	struct tb_topic **topics; /* id - 1 */
+	uint32_t topic_count, topics_max;
+	struct endpoint endpoints[BOUND_LISTENERS_MAX];
+	uint32_t endpoint_count;
+	struct groups groups;
+	struct notice_group
+		notice_groups[BOUND_NOTICE_GROUPS_MAX]; /* the bus's own, then groups.others */
+	uint32_t notice_group_count;
+	struct session *sessions;
+	struct feed_block feeds[BOUND_FEEDS_MAX];
+	size_t feed_count;
+	_Atomic uint64_t counters[BUS_COUNTERS]; /* the control thread's */
+
+	struct realm *realms; /* at least one */
+	uint32_t realm_count;
+	struct fabric_common common;
+	uint64_t bus_id;
+	char name[CONTROL_NAME_MAX + 1];
+	uint32_t stale_ms, exit_wait_ms;
+	struct fabric_notices notices; /* as the options want them */
+	int cpu, node;                 /* -1: any */
+	bool fence_in_flush;
+	bool pin_warned;
+	bool held; /* its listeners are not in epoll yet */
+
+	tb_log_handler *log;
+	void *log_user;
+
+	pid_t process; /* that opened it; a forked child has a copy */
+	pthread_t thread;
+	int epoll_fd, timer_fd, event_fd;
+	_Atomic bool closing;
+	uint64_t close_by_ms;  /* on CLOCK_MONOTONIC, set before closing */
+	uint64_t pulse_due_ns; /* on CLOCK_MONOTONIC, the control thread's */
+};
+
+static inline void publisher_lock(struct tb_publisher *publisher)
+{
+	pthread_mutex_lock(&publisher->lock);
+}
+
+static inline void publisher_unlock(struct tb_publisher *publisher)
+{
+	pthread_mutex_unlock(&publisher->lock);
+}
+
+/* The head that readers see. By any thread, under the lock. */
+static inline uint64_t topic_head(const struct tb_topic *topic)
+{
+	return atomic_load_explicit(&topic->line->word[0], memory_order_acquire);
+}
+
+#endif

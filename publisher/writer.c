@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes records: the path of every update.
+ *
+ * A record writes its slot (sequence 0, body, sequence) and its last-value slot in the same way. A
+ * flush writes the progress line and loads the armed word. The number of subscribers changes no
+ * instruction. */
+#include "publisher/writer.h"
+
+#include <errno.h>
+
+#include "bus/clock.h"
+#include "bus/counters.h"
+#include "bus/directory.h"
+#include "bus/error.h"
+#include "bus/progress.h"
+#include "bus/record_put.h"
+#include "publisher/announce.h"
+#include "publisher/names.h"
+#include "publisher/wakeup.h"
+
+#define PREFETCH_SLOTS 32
+
+/* The reservation is kept a step ahead of head (P-I2). */
+void writer_line(struct tb_topic *topic)
+{
+	topic->progress.head = topic->sequence;
+	progress_store(topic->line, &topic->progress, topic->checked, topic->progress_salt);
+	counter_add(&topic->flushes, 1);
+}
+
+static void touch(struct tb_topic *topic)
+{
+	atomic_store_explicit(&topic->touched, 1, memory_order_relaxed);
+}
+
+/* Writes the line. If head moved, wakes sleepers and notifies the network. */
+static void line_publish(struct tb_topic *topic)
+{
+	const bool moved = topic->progress.head != topic->sequence;
+
+	writer_line(topic);
+	if (!moved)
+		return;
+	wakeup_flush(&topic->wakeup);
+	if (topic->announcer_count)
+		announce_topic(topic);
+}
+
+TB_API int tb_flush(struct tb_topic *topic)
+{
+	touch(topic);
+	if (topic->progress.head != topic->sequence)
+		line_publish(topic);
+	return 0;
+}
+
+/* Reserves the next step; a full step always flushes. */
+static void step(struct tb_topic *topic)
+{
+	topic->progress.reserved = topic->sequence + topic->step;
+	line_publish(topic);
+}
+
+/* Kinds between these and TB_KIND_USER are reserved for later versions. */
+static inline bool kind_ours(uint8_t kind)
+{
+	return kind - 1u < TB_KIND_HOLE;
+}
+
+static int update_refused(const struct tb_topic *topic, const struct tb_update *update)
+{
+	if (topic->ended)
+		return error_set(ESHUTDOWN, "topic %s has ended", topic->name);
+	if (update->size < sizeof(*update))
+		return error_set(EINVAL,
+				 "topic %s: found an update of size %zu, expected %zu or more",
+				 topic->name, update->size, sizeof(*update));
+	if (!kind_ours(update->kind) && update->kind < TB_KIND_USER)
+		return error_set(EINVAL, "topic %s: found kind %u, expected 1 to %d, or %d to 255",
+				 topic->name, update->kind, TB_KIND_HOLE, TB_KIND_USER);
+	if (update->instrument >= topic->names.count)
+		return error_set(EINVAL,
+				 "topic %s: found instrument %u, expected a number below %u",
+				 topic->name, update->instrument, topic->names.count);
+	if (!update->data && update->length > 0)
+		return error_set(EINVAL, "topic %s: found a payload of %u bytes at NULL",
+				 topic->name, update->length);
+	return error_set(EINVAL, "topic %s: found a payload of %u bytes, expected at most %u",
+			 topic->name, update->length, topic->payload_max);
+}
+
+static bool is_value(uint8_t kind)
+{
+	return kind == TB_KIND_UPDATE || kind == TB_KIND_CORRECTION || kind == TB_KIND_CLEAR ||
+	       kind >= TB_KIND_USER;
+}
+
+static struct slot *ring_slot(const struct tb_topic *topic, uint64_t sequence)
+{
+	return (struct slot *)(topic->ring + (sequence & topic->slot_mask) * topic->slot_bytes);
+}
+
+static void value_put(const struct tb_topic *topic, const struct tb_update *update)
+{
+	char *const value = topic->last_value + (size_t)update->instrument * topic->slot_bytes;
+
+	record_repeat((struct slot *)value, ring_slot(topic, topic->sequence), update->length);
+}
+
+static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
+						  const struct tb_update *update)
+{
+	if (topic->last_value && is_value(update->kind))
+		value_put(topic, update);
+	return topic->manual_flush ? 0 : tb_flush(topic);
+}
+
+/* Inlined for each kind of topic and length that gains from its own code, see RECORD_SMALL. */
+RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, size_t length,
+			  bool checked)
+{
+	const struct record_head head = { .sequence = topic->sequence + 1,
+					  .time_ns = update->time_ns,
+					  .meta = record_meta(update->instrument, (uint16_t)length,
+							      update->kind, update->flags) };
+
+	barrier_prefetch_write(ring_slot(topic, head.sequence + PREFETCH_SLOTS));
+	record_put(ring_slot(topic, head.sequence), &head, update->data, length,
+		   checked ? &topic->salt : NULL);
+	topic->sequence = head.sequence;
+	return topic->more ? publish_more(topic, update) : 0;
+}
+
+static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
+						 const struct tb_update *update)
+{
+	return publish(topic, update, update->length, topic->checked);
+}
+
+static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	return publish(topic, update, RECORD_SMALL, true);
+}
+
+static __attribute__((noinline)) int publish_stepped(struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	if (topic->ended)
+		return update_refused(topic, update);
+	step(topic);
+	return tb_publish(topic, update);
+}
+
+static __attribute__((noinline)) int publish_now(struct tb_topic *topic,
+						 const struct tb_update *update)
+{
+	struct tb_update timed = *update;
+
+	timed.size = sizeof(timed);
+	timed.time_ns = clock_real_ns();
+	return tb_publish(topic, &timed);
+}
+
+static bool update_right(const struct tb_topic *topic, const struct tb_update *update)
+{
+	return update->size >= sizeof(*update) && update->instrument < topic->names.count &&
+	       update->length <= topic->payload_max && (update->data || update->length == 0) &&
+	       (kind_ours(update->kind) || update->kind >= TB_KIND_USER);
+}
+
+/* An ended topic has nothing reserved, so it comes here too. */
+static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	if (!update_right(topic, update))
+		return update_refused(topic, update);
+	if (topic->sequence >= topic->progress.reserved)
+		return publish_stepped(topic, update);
+	if (update->time_ns == 0)
+		return publish_now(topic, update);
+	return publish_any(topic, update);
+}
+
+/* All unusual cases go elsewhere, so that this function saves no registers. */
+TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
+{
+	if (__builtin_expect(update->size < sizeof(*update) || !kind_ours(update->kind) ||
+				     update->instrument >= topic->names.count ||
+				     update->length != topic->payload_max ||
+				     topic->sequence >= topic->progress.reserved ||
+				     update->time_ns == 0,
+			     0))
+		return publish_unusual(topic, update);
+	if (update->length != RECORD_SMALL)
+		return publish_any(topic, update);
+	return topic->checked ? publish_checked(topic, update)
+			      : publish(topic, update, RECORD_SMALL, false);
+}
+
+TB_API int tb_instrument(struct tb_topic *topic, const char *name)
+{
+	int64_t index;
+	int result;
+
+	touch(topic);
+	if (!name)
+		return error_set(EINVAL, "topic %s: found no instrument name", topic->name);
+	index = names_find(&topic->names, name);
+	if (index >= 0)
+		return (int)index;
+	result = directory_name_check(name);
+	if (result < 0)
+		return error_prefix(result, "topic %s: ", topic->name);
+	if (topic->ended)
+		return error_set(ESHUTDOWN, "topic %s has ended", topic->name);
+	index = names_add(&topic->names, name, 0);
+	if (index < 0)
+		return error_set(
+			ENOSPC,
+			"topic %s: cannot add instrument %s: the directory has its maximum of %u",
+			topic->name, name, topic->names.capacity);
+	directory_store(topic->directory, (uint32_t)index, name, topic->directory_salt);
+	/* Shared-memory readers see a record before its flush and must find the name (D-I1). */
+	topic->progress.instruments = topic->names.count;
+	line_publish(topic);
+	return (int)index;
+}
+
+TB_API uint64_t tb_topic_sequence(const struct tb_topic *topic)
+{
+	return topic->sequence;
+}

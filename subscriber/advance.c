@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A joined topic's way: the header is compared, the start is found, records are read, and the epoch
+ * after this one is switched to. */
+#include "subscriber/advance.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "bus/clock.h"
+#include "bus/error.h"
+#include "bus/progress.h"
+#include "bus/region.h"
+#include "subscriber/deliver.h"
+#include "subscriber/fetch.h"
+#include "subscriber/landing.h"
+#include "subscriber/mapping.h"
+#include "subscriber/names.h"
+#include "subscriber/notices.h"
+#include "subscriber/pull_read.h"
+#include "subscriber/pull_view.h"
+#include "subscriber/reader.h"
+#include "subscriber/source.h"
+
+#define SWITCH_TRIES 64 /* looks at an old epoch whose progress line is not valid any more */
+
+/* -- what was fetched ----------------------------------------------------------------------------
+ */
+
+static void header_fetched(struct tb_source *source)
+{
+	struct region_header header;
+
+	memcpy(&header, landing_page(source), sizeof(header));
+	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
+		struct tb_subscription *subscription = source->subscription;
+
+		deliver_outcome(subscription, EPROTO, tb_error());
+		deliver_refused(subscription, source->name, EPROTO, tb_error());
+		source_leave(source);
+		return;
+	}
+	source->state = source->next == 0 ? SOURCE_START : SOURCE_RUNNING;
+	source->fetched_ms = 0;
+}
+
+static void progress_fetched(struct tb_source *source)
+{
+	const struct mapping *mapping = &source->mapping;
+	const bool copy_failed = source->copy_failed;
+	struct progress progress;
+
+	memcpy(&progress, landing_page(source), sizeof(progress));
+	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
+						 mapping->shape.slots, mapping->shape.capacity,
+						 mapping->checked, mapping->progress_salt) == 0))
+		return;
+	source->copy_failed = false;
+	pull_read_proven(source);
+	if (source->state == SOURCE_START) {
+		reader_start(source, &progress);
+		return;
+	}
+	switch (reader_look(source, &progress)) {
+	case READER_LAPPED:
+		reader_skip(source, &progress);
+		return;
+	case READER_ENDED:
+		source_end(source);
+		return;
+	case READER_WAITS:
+		break;
+	}
+	if (!copy_failed)
+		return;
+	if (source->next > source->head)
+		notices_false(source);
+	else
+		reader_failed(source);
+}
+
+/* A record without a name is as good as torn. */
+static void name_missing(struct tb_source *source)
+{
+	pull_read_drop(source);
+	source->look = source->copy_failed = true;
+}
+
+void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
+{
+	source->page_under_way = false;
+	if (source->state == SOURCE_DEAD || status < 0)
+		return;
+	if (kind == READ_HEADER)
+		header_fetched(source);
+	else if (kind == READ_PROGRESS)
+		progress_fetched(source);
+	else if (kind == READ_NAMES && !names_take(source))
+		name_missing(source);
+}
+
+/* -- the way -------------------------------------------------------------------------------------
+ */
+
+static void source_begin(struct tb_source *source)
+{
+	source->state = SOURCE_HEADER;
+	if (fetch(source, READ_HEADER, 0, sizeof(struct region_header)) == 1)
+		header_fetched(source);
+}
+
+int advance_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
+		  const struct control_message *grant)
+{
+	struct tb_source *source = NULL;
+	const int result = source_grant(subscription, schema, grant, &source);
+
+	if (result < 0)
+		return result;
+	if (result == 1)
+		source_begin(source);
+	notices_join(source, &grant->grant.topic.notices);
+	return 0;
+}
+
+/* Whether the old epoch was read as far as it goes: its writer may have died in the middle of the
+ * line that would say how far that is. Where nothing was begun there is nothing to end. */
+static bool source_drained(const struct tb_source *source)
+{
+	if (source->under_way > 0 || pull_read_holds(source))
+		return false;
+	return source->state == SOURCE_ENDED || !source->mapping.remote || source->next == 0 ||
+	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
+}
+
+/* Who had begun reads the new epoch from its oldest record; who had not begins there as was asked,
+ * and is not told of the old one. */
+static void source_switch(struct tb_source *source)
+{
+	const uint64_t old_epoch = source->mapping.shape.epoch;
+	const uint64_t delivered = source->next - 1, head = source->head;
+	const bool begun = source->next != 0;
+
+	deliver_holes(source);
+	mapping_close(source->subscription->subscriber, &source->mapping);
+	source->mapping = source->successor;
+	memset(&source->successor, 0, sizeof(source->successor));
+	source->has_successor = source->armed = false;
+	source->copy_failed = source->stale = false;
+	source->look = true;
+	source->next = begun ? 1 : 0;
+	source->head = source->written = source->hint = source->notice_number = 0;
+	source->batched = false;
+	source->tries = source->idle = source->invalid = 0;
+	pull_read_drop(source);
+	source->state = SOURCE_HEADER; /* a handler that leaves, leaves the new epoch's join */
+	if (begun)
+		deliver_restart(source, old_epoch, delivered, head);
+	if (!deliver_stopped(source))
+		source_begin(source);
+}
+
+void advance_settle(struct tb_source *source)
+{
+	const uint64_t now = clock_coarse_ms();
+
+	if (source->under_way > 0 || now - source->fetched_ms < POLL_PAGE_MS)
+		return;
+	source->fetched_ms = now;
+	if (source->state == SOURCE_HEADER)
+		source_begin(source);
+	else if (fetch(source, READ_PROGRESS, source->mapping.layout.progress,
+		       sizeof(struct progress)) == 1)
+		progress_fetched(source);
+}
+
+int advance_poll(struct tb_source *source, int max)
+{
+	int count = 0;
+
+	if (source->has_successor && source_drained(source)) {
+		source_switch(source);
+		return 0;
+	}
+	if (source->state == SOURCE_HEADER || source->state == SOURCE_START)
+		advance_settle(source);
+	if (source->state == SOURCE_RUNNING)
+		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+	return count;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that a source's READs land in: halves for batches of slots, then one page for the rest. */
+#include "subscriber/landing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "bus/error.h"
+#include "bus/region.h"
+
+static size_t landing_bytes(const struct tb_source *source)
+{
+	return source->halves * source->half_bytes + REGION_PAGE;
+}
+
+/* Memory for what is fetched: of the link where READs land in it. */
+int landing_open(struct tb_source *source, bool local)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	if (source->landing)
+		return 0;
+	source->landing_local = local;
+	source->halves = subscriber->batch_bytes >= 2 * subscriber->read_bytes ? 2 : 1;
+	source->half_bytes = local ? 0 : subscriber->batch_bytes / source->halves;
+	if (!local)
+		source->landing = subscriber->ops->landing(subscriber->link, landing_bytes(source));
+	else if (!(source->landing = aligned_alloc(REGION_PAGE, REGION_PAGE)))
+		error_set(ENOMEM, "topic %s: no memory", source->name);
+	return source->landing ? 0 : -ENOMEM;
+}
+
+void landing_close(struct tb_source *source)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	if (source->landing_local)
+		free(source->landing);
+	else if (source->landing)
+		subscriber->ops->landing_free(subscriber->link, source->landing,
+					      landing_bytes(source));
+	source->landing = NULL;
+}
+
+char *landing_page(const struct tb_source *source)
+{
+	return source->landing + landing_bytes(source) - REGION_PAGE;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A topic's memory, opened from a grant.
+ *
+ * Nothing of a grant is believed: the layout is computed from the shape, and the region's size must
+ * be the layout's. */
+#include "subscriber/mapping.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/error.h"
+#include "bus/record.h"
+#include "bus/region.h"
+#include "tickbus/schema.h"
+
+void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
+{
+	if (mapping->remote)
+		subscriber->ops->remote_close(mapping->remote);
+	free(mapping->names);
+	memset(mapping, 0, sizeof(*mapping));
+}
+
+int mapping_open(struct tb_subscriber *subscriber, const struct tb_schema *schema,
+		 const struct control_message *grant, struct mapping *mapping)
+{
+	const struct control_topic *topic = &grant->grant.topic;
+	int result;
+
+	memset(mapping, 0, sizeof(*mapping));
+	mapping->shape = topic->shape;
+	mapping->schema = schema;
+	mapping->checked = topic->shape.flags & REGION_FLAG_CHECKED;
+	result = region_layout(&mapping->shape, &mapping->layout);
+	if (result < 0)
+		return error_prefix(-EPROTO, "topic %s: the publisher's grant: ", topic->name);
+	if (grant->grant.region_bytes != mapping->layout.bytes)
+		return error_set(EPROTO,
+				 "topic %s: the publisher's grant: found %" PRIu64
+				 " bytes of memory, expected %" PRIu64,
+				 topic->name, grant->grant.region_bytes, mapping->layout.bytes);
+	if (mapping->shape.slot_bytes != region_slot_bytes(tb_schema_bytes(schema)))
+		return error_set(EPROTO,
+				 "topic %s: the publisher's grant: found slots of %" PRIu32
+				 " bytes, expected %" PRIu32 " for schema %s",
+				 topic->name, mapping->shape.slot_bytes,
+				 region_slot_bytes(tb_schema_bytes(schema)),
+				 tb_schema_name(schema));
+	if (subscriber->ops->network && !mapping->checked)
+		return error_set(
+			EPROTO,
+			"topic %s: its records have no check: only shared memory can serve it",
+			topic->name);
+	mapping->names = calloc(mapping->shape.capacity, sizeof(*mapping->names));
+	if (!mapping->names)
+		return error_set(ENOMEM, "topic %s: no memory for %" PRIu32 " names", topic->name,
+				 mapping->shape.capacity);
+	result = subscriber->ops->remote_open(subscriber->link, grant->grant.key,
+					      mapping->layout.bytes, &mapping->remote);
+	if (result < 0) {
+		mapping_close(subscriber, mapping);
+		return error_prefix(result, "topic %s: ", topic->name);
+	}
+	mapping->view = subscriber->ops->view(mapping->remote);
+	mapping->record_salt =
+		record_salt(mapping->shape.epoch, mapping->shape.topic_id, TAG_RECORD);
+	mapping->progress_salt =
+		record_salt(mapping->shape.epoch, mapping->shape.topic_id, TAG_PROGRESS);
+	mapping->directory_salt =
+		record_salt(mapping->shape.epoch, mapping->shape.topic_id, TAG_DIRECTORY);
+	return 0;
+}

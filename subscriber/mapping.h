@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A topic's memory, opened from a grant. */
+#ifndef TICKBUS_SUBSCRIBER_MAPPING_H
+#define TICKBUS_SUBSCRIBER_MAPPING_H
+
+#include "bus/control.h"
+#include "subscriber/state.h"
+
+int mapping_open(struct tb_subscriber *, const struct tb_schema *,
+		 const struct control_message *grant, struct mapping *);
+void mapping_close(struct tb_subscriber *, struct mapping *);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of instruments: from the cache, else from the directory in the topic's memory. */
+#include "subscriber/names.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "bus/directory.h"
+#include "bus/region.h"
+#include "subscriber/fetch.h"
+#include "subscriber/landing.h"
+#include "subscriber/tag.h"
+
+bool names_take(struct tb_source *source)
+{
+	struct mapping *mapping = &source->mapping;
+	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
+	struct directory_entry entry;
+
+	for (uint32_t i = 0; i < (mapping->view ? 1 : page); i++) {
+		const uint32_t index = source->names_from + i;
+
+		if (index >= mapping->shape.capacity)
+			break;
+		memcpy(&entry, landing_page(source) + (size_t)i * sizeof(entry), sizeof(entry));
+		if (!mapping->names[index][0] &&
+		    directory_verify(&entry, index, mapping->directory_salt,
+				     mapping->names[index]) < 0)
+			mapping->names[index][0] = '\0';
+	}
+	return mapping->names[source->name_wanted][0] != '\0';
+}
+
+/* The instrument's name, from the cache or the directory: 1 there, 0 not now, -EAGAIN none. */
+int names_fetch(struct tb_source *source, uint32_t instrument)
+{
+	const uint32_t capacity = source->mapping.shape.capacity;
+	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
+	uint32_t from, entries;
+	int result;
+
+	if (instrument >= capacity)
+		return -EAGAIN;
+	if (source->mapping.names[instrument][0])
+		return 1;
+	from = source->mapping.view ? instrument : instrument / page * page;
+	entries = source->mapping.view ? 1 : capacity - from < page ? capacity - from : page;
+	source->names_from = from;
+	source->name_wanted = instrument;
+	result = fetch(source, READ_NAMES,
+		       source->mapping.layout.directory + (uint64_t)from * DIRECTORY_ENTRY_BYTES,
+		       entries * DIRECTORY_ENTRY_BYTES);
+	if (result != 1) /* a READ, or no room for one: nothing is known of the record */
+		return 0;
+	return names_take(source) ? 1 : -EAGAIN;
+}

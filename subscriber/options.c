@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a subscriber is opened with: options, and what its address says; defaults and bounds. */
+#include "subscriber/options.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "bus/address.h"
+#include "bus/bounds.h"
+#include "bus/error.h"
+#include "bus/fabric.h"
+#include "bus/region.h"
+#include "subscriber/pull_read.h"
+#include "tickbus/subscriber.h"
+
+#define READ_BYTES 8192 /* of one READ, or what a batch has for each of READS_MAX */
+
+static_assert(READS_MAX * HALVES_MAX == BOUND_READS_OF_A_BATCH, "addresses are held to the same");
+
+static int range_check(const char *what, uint32_t found, uint32_t low, uint32_t high)
+{
+	if (found >= low && found <= high)
+		return 0;
+	return error_set(EINVAL, "%s: found %u, expected %u to %u", what, found, low, high);
+}
+
+static uint32_t first_set(uint32_t first, uint32_t second, uint32_t usual)
+{
+	return first ? first : second ? second : usual;
+}
+
+static uint32_t clamp(uint32_t number, uint32_t low, uint32_t high)
+{
+	return number < low ? low : number > high ? high : number;
+}
+
+static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t from_address,
+			    uint32_t option)
+{
+	const uint32_t bytes = first_set(from_address, option, BOUND_BATCH_BYTES);
+
+	subscriber->batch_bytes = bytes / REGION_PAGE * REGION_PAGE;
+	return range_check("batch_bytes", bytes, BOUND_BATCH_BYTES_MIN, BOUND_BATCH_BYTES_MAX);
+}
+
+/* Not so few that READS_MAX READs would leave a part of their half empty. A program's own number
+ * gives way to an address that says how large a batch is. */
+static int read_bytes_take(struct tb_subscriber *subscriber, const struct address *from_address,
+			   uint32_t option)
+{
+	const uint32_t most = subscriber->batch_bytes, least = most / (READS_MAX * HALVES_MAX);
+	const uint32_t usual = clamp(READ_BYTES, least, most);
+
+	if (from_address->batch_bytes && option)
+		option = clamp(option, least, most);
+	subscriber->read_bytes = first_set(from_address->read_bytes, option, usual);
+	return range_check("read_bytes", subscriber->read_bytes, least, most);
+}
+
+/* What an address says of them stands over what a program was written with. One that cannot be read
+ * is told of when it is connected to. */
+static int sizes_take(struct tb_subscriber *subscriber, const char *location,
+		      const struct tb_subscriber_options *options)
+{
+	struct address from_address;
+	int result;
+
+	if (!subscriber->ops->network || address_parse(location, &from_address) < 0)
+		from_address.batch_bytes = from_address.read_bytes = 0;
+	result = batch_bytes_take(subscriber, from_address.batch_bytes, options->batch_bytes);
+	if (result < 0)
+		return error_prefix(result, "subscriber options: ");
+	result = read_bytes_take(subscriber, &from_address, options->read_bytes);
+	if (result < 0 && from_address.read_bytes)
+		return error_prefix(result, "address %s: ", options->address);
+	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
+}
+
+static int ranges_check(const struct tb_subscriber *subscriber)
+{
+	int result = range_check("connect_ms", subscriber->connect_ms, 1, BOUND_CONNECT_MS_MAX);
+
+	if (result == 0 && subscriber->stale_asked_ms)
+		result = range_check("stale_ms", subscriber->stale_asked_ms, BOUND_STALE_MS_MIN,
+				     BOUND_STALE_MS_MAX);
+	if (result == 0)
+		result = range_check("topics_max", subscriber->topics_max, 1, BOUND_TOPICS_MAX);
+	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
+}
+
+int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_options *options)
+{
+	const char *location;
+	int result;
+
+	if (!options->address)
+		return error_set(EINVAL, "subscriber options: found no address");
+	if (options->flags & ~TB_WAIT)
+		return error_set(EINVAL,
+				 "subscriber options: found flags 0x%x, expected none but 0x%x",
+				 options->flags, TB_WAIT);
+	subscriber->ops = fabric_find(options->address, &location);
+	if (!subscriber->ops)
+		return -EINVAL;
+	subscriber->flags = options->flags;
+	if (options->ticket)
+		memcpy(subscriber->ticket, options->ticket, sizeof(subscriber->ticket));
+	subscriber->connect_ms = options->connect_ms ? options->connect_ms : BOUND_CONNECT_MS;
+	subscriber->stale_ms = subscriber->stale_asked_ms = options->stale_ms;
+	subscriber->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;
+	result = ranges_check(subscriber);
+	if (result == 0)
+		result = sizes_take(subscriber, location, options);
+	if (result < 0)
+		return result;
+	subscriber->address = strdup(options->address);
+	subscriber->location = strdup(location);
+	if (!subscriber->address || !subscriber->location)
+		return error_set(ENOMEM, "subscriber: no memory");
+	return 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Subscribing: the public calls for it, and what tb_subscribe waits for and returns. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/clock.h"
+#include "bus/counters.h"
+#include "bus/error.h"
+#include "bus/pattern.h"
+#include "subscriber/state.h"
+#include "subscriber/subscriber.h"
+#include "subscriber/wait.h"
+#include "tickbus/error.h"
+#include "tickbus/record.h"
+#include "tickbus/subscriber.h"
+#include "tickbus/ticket.h"
+
+static int subscription_check(const char *pattern, const struct tb_subscription_options *options)
+{
+	if (!options || options->size < sizeof(*options))
+		return error_set(EINVAL,
+				 "subscription options: found size %zu, expected %zu or more",
+				 options ? options->size : 0, sizeof(*options));
+	if (!options->on_record)
+		return error_set(EINVAL, "subscription options: found no on_record");
+	if (options->flags & ~(TB_WAIT | TB_STRICT))
+		return error_set(EINVAL,
+				 "subscription options: found flags 0x%x, expected none but 0x%x",
+				 options->flags, TB_WAIT | TB_STRICT);
+	if (!pattern)
+		return error_set(EINVAL, "subscription: found no pattern");
+	if (options->from > TB_FROM_SEQUENCE)
+		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
+				 (int)options->from, TB_FROM_SEQUENCE);
+	if (options->from == TB_FROM_SEQUENCE && options->sequence == 0)
+		return error_set(EINVAL,
+				 "subscription options: found sequence 0, expected 1 or more");
+	return pattern_check(pattern);
+}
+
+/* One of a pattern's topics may be refused, which is told by an event; that there is no room for
+ * all of them, or a name's only topic is refused for what is not waited for, ends it. */
+static bool subscribe_failed(const struct tb_subscription *subscription)
+{
+	return subscription->error == -ENOSPC ||
+	       (subscription->error != 0 && pattern_is_name(subscription->pattern) &&
+		!subscription->waits);
+}
+
+/* Everything that the catalogue had was joined, and every join knows where it begins. */
+static bool subscribe_done(const struct tb_subscriber *subscriber,
+			   const struct tb_subscription *subscription)
+{
+	if (subscriber->closing || subscription->closing || subscribe_failed(subscription))
+		return true;
+	if (subscription->discover || subscriber->discovery.subscription == subscription)
+		return false;
+	for (const struct tb_source *s = subscription->sources; s; s = s->next_source)
+		if (s->state == SOURCE_HEADER || s->state == SOURCE_START)
+			return false;
+	return true;
+}
+
+static int subscribe_wait(struct tb_subscriber *subscriber,
+			  const struct tb_subscription *subscription)
+{
+	const uint64_t until_ms = clock_coarse_ms() + subscriber->connect_ms;
+	int result = 0;
+
+	wait_turn(subscriber);
+	while (result == 0 && !subscribe_done(subscriber, subscription))
+		result = wait_more(subscriber, until_ms);
+	return result;
+}
+
+/* Topics of a realm are not there for others, so a name that is known may want a ticket. */
+static int topic_missing(const struct tb_subscriber *subscriber,
+			 const struct tb_subscription *subscription)
+{
+	static const uint8_t none[TB_TICKET_BYTES];
+	const bool shown = memcmp(subscriber->ticket, none, sizeof(none)) != 0;
+	const bool exact = pattern_is_name(subscription->pattern);
+
+	return error_set(ENOENT, "%s: bus %s has no topic %s%s, or not %s", subscriber->address,
+			 subscriber->welcome.name, exact ? "" : "that matches ",
+			 subscription->pattern, shown ? "for this ticket" : "without a ticket");
+}
+
+/* What a subscription that may wait waits for, or "": where there are topics, and where each of
+ * a pattern's was refused, which was told. */
+static void wait_report(const struct tb_subscriber *subscriber,
+			const struct tb_subscription *subscription, int pumped)
+{
+	if (subscription->waits)
+		error_set(0, "%s: %s", subscriber->address, subscription->error_text);
+	else if (subscription->sources || subscription->error != 0)
+		error_set(0, "%s", "");
+	else if (pumped < 0 || !subscriber->welcomed)
+		error_set(0, "%s: no answer yet", subscriber->address);
+	else
+		topic_missing(subscriber, subscription);
+}
+
+static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscription *subscription,
+			    int pumped)
+{
+	const bool exact = pattern_is_name(subscription->pattern);
+	const bool patient = subscription->waits || (subscription->options.flags & TB_WAIT) ||
+			     (subscriber->flags & TB_WAIT && !subscriber->welcomed);
+
+	if (subscription->closing)
+		return error_set(ECANCELED, "tb_subscribe: a handler ended the subscription");
+	if (subscribe_failed(subscription))
+		return error_set(-subscription->error, "%s", subscription->error_text);
+	if (pumped < 0 && !patient)
+		return error_set(ETIMEDOUT, "%s: topic %s: no answer within %u ms",
+				 subscriber->address, subscription->pattern,
+				 subscriber->connect_ms);
+	if (exact && !subscription->sources && !patient)
+		return topic_missing(subscriber, subscription);
+	if (!exact || patient)
+		wait_report(subscriber, subscription, pumped);
+	return 0;
+}
+
+TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
+			const struct tb_subscription_options *options, struct tb_subscription **out)
+{
+	struct tb_subscription *subscription;
+	int result = subscription_check(pattern, options);
+
+	*out = NULL;
+	if (result < 0)
+		return result;
+	if (subscriber->in_poll)
+		return error_set(EBUSY, "tb_subscribe: called from a handler");
+	subscription = calloc(1, sizeof(*subscription));
+	if (!subscription)
+		return error_set(ENOMEM, "subscription %s: no memory", pattern);
+	subscription->subscriber = subscriber;
+	subscription->options = *options;
+	strncpy(subscription->pattern, pattern, TB_PATTERN_MAX);
+	subscription->discover = subscription->fresh = true;
+	subscription->next_subscription = subscriber->subscriptions;
+	subscriber->subscriptions = subscription;
+	*out = subscription; /* handlers may be called from here on */
+	if (subscriber->welcomed || !(subscriber->flags & TB_WAIT))
+		result = subscribe_wait(subscriber, subscription);
+	subscription->fresh = false;
+	result = subscribe_result(subscriber, subscription, result);
+	if (subscriber->closing) {
+		subscriber_free(subscriber);
+		*out = NULL;
+		return error_set(ECANCELED, "tb_subscribe: a handler closed the subscriber");
+	}
+	if (result < 0) {
+		subscription->closing = true;
+		*out = NULL;
+	}
+	subscriber_cleanup(subscriber);
+	return result;
+}
+
+TB_API void tb_unsubscribe(struct tb_subscription *subscription)
+{
+	if (!subscription || subscriber_in_forked_child(subscription->subscriber))
+		return;
+	subscription->closing = subscription->subscriber->untidy = true;
+	if (!subscription->subscriber->in_poll)
+		subscriber_cleanup(subscription->subscriber);
+}
+
+TB_API size_t tb_subscription_counters(const struct tb_subscription *subscription, uint64_t *values,
+				       size_t max)
+{
+	const size_t count = max < SUBSCRIPTION_COUNTERS ? max : SUBSCRIPTION_COUNTERS;
+
+	memcpy(values, subscription->counters, count * sizeof(*values));
+	return count;
+}
+
+TB_API const char *tb_source_topic(const struct tb_source *source)
+{
+	return source->name;
+}
+
+TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source)
+{
+	return source->mapping.schema;
+}
+
+TB_API uint64_t tb_source_epoch(const struct tb_source *source)
+{
+	return source->mapping.shape.epoch;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tag of a READ: what it is for, the source's slot in the table, and the half of the landing
+ * that it lands in. Packed where READs are posted, unpacked where they complete. */
+#ifndef TICKBUS_SUBSCRIBER_TAG_H
+#define TICKBUS_SUBSCRIBER_TAG_H
+
+#include <stdint.h>
+
+enum read_kind { READ_NONE = 0, READ_HEADER, READ_PROGRESS, READ_NAMES, READ_SLOTS, READ_PAGE };
+
+struct tag {
+	enum read_kind kind;
+	unsigned int half;
+	uint64_t slot;
+};
+
+static inline uint64_t tag_pack(enum read_kind kind, uint32_t slot, unsigned int half)
+{
+	return (uint64_t)slot << 16 | half << 8 | (uint64_t)kind;
+}
+
+static inline struct tag tag_unpack(uint64_t tag)
+{
+	return (struct tag){ .kind = (enum read_kind)(tag & 0xff),
+			     .half = tag >> 8 & 0xff,
+			     .slot = tag >> 16 };
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sleeping until there is something to do: what is there already is not slept over. */
+#include "subscriber/wait.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "bus/clock.h"
+#include "bus/control.h"
+#include "bus/error.h"
+#include "subscriber/advance.h"
+#include "subscriber/connection.h"
+#include "subscriber/notices.h"
+#include "subscriber/pull_read.h"
+#include "subscriber/turn.h"
+
+#define SOON_NS 1000000
+
+/* A sleeper whom no notice would wake tells the publisher what it has seen of each topic; not while
+ * its line is not valid: it would be woken at once for records that it cannot have. */
+static void arm_all(struct tb_subscriber *subscriber)
+{
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		struct tb_source *source = subscriber->table[i];
+		struct control_message arm = { .type = CONTROL_ARM };
+
+		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
+		    source->invalid > 0 || notices_alive(source))
+			continue;
+		arm.topic.topic_id = source->mapping.shape.topic_id;
+		arm.topic.epoch = source->mapping.shape.epoch;
+		arm.topic.head = source->next - 1;
+		if (connection_send(subscriber, &arm) == 0)
+			source->armed = true;
+	}
+}
+
+/* Whether what is there already would be slept over. What is unfinished is looked at again soon,
+ * but not in a tight loop. */
+enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
+
+static bool unfinished(const struct tb_source *source)
+{
+	return source->state == SOURCE_RUNNING &&
+	       (source->look || source->hint > source->head || source->invalid > 0);
+}
+
+static enum pending work_pending(const struct tb_subscriber *subscriber)
+{
+	enum pending found = PENDING_NOTHING;
+
+	for (uint32_t i = 0; i < subscriber->table_used; i++) {
+		const struct tb_source *source = subscriber->table[i];
+
+		if (!source || source->state == SOURCE_DEAD)
+			continue;
+		if (!source->mapping.view && pull_read_due(source))
+			return PENDING_NOW;
+		if (source->has_successor ||
+		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
+			found = PENDING_SOON;
+	}
+	return found;
+}
+
+/* Before somebody sleeps on the descriptor: what is there already must make it readable. */
+void wait_prepare(struct tb_subscriber *subscriber)
+{
+	enum pending pending;
+
+	arm_all(subscriber);
+	pending = work_pending(subscriber);
+	if (pending == PENDING_NOW ||
+	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
+		turn_timer_set(subscriber, 1);
+	else if (pending == PENDING_SOON)
+		turn_timer_set(subscriber, SOON_NS);
+}
+
+static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
+{
+	struct epoll_event event;
+	int count;
+
+	if (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0)
+		return 1;
+	count = epoll_wait(subscriber->epoll_fd, &event, 1, timeout_ms);
+	if (count < 0)
+		return errno == EINTR ? -EINTR : error_set(errno, "epoll: %s", strerror(errno));
+	return count;
+}
+
+int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
+{
+	enum pending pending;
+	int result;
+
+	arm_all(subscriber);
+	pending = work_pending(subscriber);
+	if (pending == PENDING_NOW)
+		return 1;
+	if (pending == PENDING_SOON) {
+		result = wait_link(subscriber, timeout_ms < 0 || timeout_ms > 1 ? 1 : timeout_ms);
+		return result < 0 ? result : 1;
+	}
+	result = wait_link(subscriber, timeout_ms);
+	if (result > 0)
+		subscriber->woken = true;
+	return result;
+}
+
+void wait_turn(struct tb_subscriber *subscriber)
+{
+	subscriber->in_poll = true;
+	turn_take(subscriber);
+	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
+		struct tb_source *source = subscriber->table[i];
+
+		if (source && (source->state == SOURCE_HEADER || source->state == SOURCE_START))
+			advance_settle(source);
+	}
+	subscriber->in_poll = false;
+}
+
+int wait_more(struct tb_subscriber *subscriber, uint64_t until_ms)
+{
+	if (clock_coarse_ms() >= until_ms)
+		return -ETIMEDOUT;
+	wait_link(subscriber, 1);
+	wait_turn(subscriber);
+	return 0;
+}

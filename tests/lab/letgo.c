@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lets go of removed devices, loaded before libibverbs.
+ *
+ * The drivers of software devices cannot take a device from its users: `rdma link del` waits until
+ * every process has closed it. librdmacm keeps a device open after its last id, and has no call
+ * that closes it. Here a removed device in which no protection domain is left (librdmacm holds one
+ * while an id is bound) gets /dev/null in the place of its descriptors. The drivers of hardware
+ * need none of this, so the library does nothing like it. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEVICES_MAX 64
+#define EXPORTED    __attribute__((visibility("default")))
+
+static struct open_device {
+	const struct ibv_context *verbs; /* librdmacm may have freed it, and the device */
+	const struct ibv_device *device;
+	int command, async;
+	struct stat known; /* the file that `command` was */
+	unsigned int domains;
+} devices[DEVICES_MAX];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The entry of a context, or NULL. Without a context: a free entry. */
+static struct open_device *entry_of(const struct ibv_context *verbs)
+{
+	for (size_t i = 0; i < DEVICES_MAX; i++)
+		if (devices[i].verbs == verbs)
+			return &devices[i];
+	return NULL;
+}
+
+static bool is_listed(struct ibv_device **list, const struct ibv_device *device)
+{
+	for (; *list; list++)
+		if (*list == device)
+			return true;
+	return false;
+}
+
+/* librdmacm may have closed the device meanwhile: then the number is another file's by now. */
+static void let_go(const struct open_device *entry)
+{
+	const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct stat now;
+
+	if (nothing < 0)
+		return;
+	if (fstat(entry->command, &now) == 0 && now.st_ino == entry->known.st_ino &&
+	    now.st_dev == entry->known.st_dev && now.st_rdev == entry->known.st_rdev) {
+		dup2(nothing, entry->command);
+		dup2(nothing, entry->async);
+	}
+	close(nothing);
+}
+
+/* Under the lock: a device that is in the table and not in an older list may have come since. */
+static void devices_check(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	for (size_t i = 0; list && i < DEVICES_MAX; i++) {
+		struct open_device *entry = &devices[i];
+
+		if (entry->verbs && entry->domains == 0 && !is_listed(list, entry->device)) {
+			let_go(entry);
+			entry->verbs = NULL;
+		}
+	}
+	if (list)
+		ibv_free_device_list(list);
+}
+
+/* ISO C has no cast from an object's pointer to a function's. */
+static void next_of(const char *name, void *next, size_t bytes)
+{
+	void *const found = dlsym(RTLD_NEXT, name);
+
+	memcpy(next, &found, bytes);
+}
+
+EXPORTED struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
+{
+	struct ibv_pd *(*next)(struct ibv_context *);
+	struct open_device *entry;
+	struct ibv_pd *pd;
+
+	next_of("ibv_alloc_pd", &next, sizeof(next));
+	pd = next(verbs);
+	if (!pd)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	entry = entry_of(verbs);
+	if (!entry)
+		entry = entry_of(NULL);
+	if (entry && entry->domains++ == 0) {
+		entry->verbs = verbs;
+		entry->device = verbs->device;
+		entry->command = verbs->cmd_fd;
+		entry->async = verbs->async_fd;
+		fstat(verbs->cmd_fd, &entry->known);
+	}
+	pthread_mutex_unlock(&lock);
+	return pd;
+}
+
+EXPORTED int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	const struct ibv_context *verbs = pd->context;
+	int (*next)(struct ibv_pd *);
+	struct open_device *entry;
+	int result;
+
+	next_of("ibv_dealloc_pd", &next, sizeof(next));
+	result = next(pd);
+	pthread_mutex_lock(&lock);
+	entry = entry_of(verbs);
+	if (result == 0 && entry && entry->domains > 0 && --entry->domains == 0)
+		devices_check();
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* A device may be removed while nothing is made of it: the next connection finds out. */
+EXPORTED void rdma_destroy_event_channel(struct rdma_event_channel *events)
+{
+	void (*next)(struct rdma_event_channel *);
+
+	next_of("rdma_destroy_event_channel", &next, sizeof(next));
+	next(events);
+	pthread_mutex_lock(&lock);
+	devices_check();
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A topic that begins a new epoch while its old one is not read to the end, or not begun. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "publisher/state.h"
+#include "subscriber/fetch.h"
+#include "subscriber/state.h"
+#include "subscriber/tag.h"
+#include "tests/support/clock.h"
+#include "tests/support/deadline.h"
+#include "tests/support/scene.h"
+#include "tests/unit/subscriber/net.h"
+
+TestSuite(restarts, .init = net_enter, .fini = net_leave, .timeout = 60);
+
+Test(restarts, slow_old_epoch_is_read_to_its_end)
+{
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 1024, 0);
+	struct tb_source *source = net_read_on(false);
+
+	scene_publish(topic, 1, 100);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	net.held = READ_HEADER;
+	UNTIL(source->has_successor, 100);
+	for (int i = 0; i < 1000; i++)
+		cr_assert_eq(tb_poll(subscriber, 100), 0, "%s", notes.text);
+	cr_assert_not(notes.restarted, "left after %u records", (unsigned int)notes.records);
+	net.held = READ_NONE;
+	UNTIL(notes.restarted, 100);
+	cr_expect(strstr(notes.text, "100 B update 100\nrestart 100 100\n"), "%s", notes.text);
+}
+
+Test(restarts, topic_restarted_before_first_read_appears_in_new_epoch)
+{
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
+
+	scene_publish(topic, 1, 2);
+	net_subscribe_unread(READ_HEADER);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	scene_publish(topic, 1, 3);
+	UNTIL(subscriber->table[0]->mapping.shape.epoch == topic->shape.epoch, 100);
+	net.held = READ_NONE;
+	UNTIL(notes.events == 1, 100);
+	scene_publish(topic, 4, 4);
+	UNTIL(notes.records == 1, 100);
+	cr_expect_str_eq(notes.text, "appeared t 4\n4 B update 4\n");
+}
+
+Test(restarts, topic_that_has_not_appeared_never_goes_stale)
+{
+	scene_topic(net.publisher, "t", 64, 0);
+	net_subscribe_unread(READ_PROGRESS);
+	UNTIL(subscriber->table[0]->state == SOURCE_START, 100);
+	tb_publisher_close(net.publisher);
+	net.publisher = NULL;
+	UNTIL(subscriber->lost, 100);
+	for (int i = 0; i < 100; i++) {
+		subscriber->page_ms = 0; /* look whether it lives */
+		subscriber->turn_ms = 0;
+		clock_pass(POLL_PAGE_MS); /* and once more for the line, which is gone as well */
+		cr_assert_geq(tb_poll(subscriber, 100), 0);
+	}
+	cr_expect_eq(notes.events, 0, "%s", notes.text);
+}

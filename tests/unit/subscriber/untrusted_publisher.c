@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A publisher that lies, in each message it sends and in the memory it hands over: the subscriber
+ * refuses with words, never waits for ever, never delivers anything. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bus/bus_page.h"
+#include "bus/control.h"
+#include "bus/directory.h"
+#include "bus/fabric.h"
+#include "tests/support/deadline.h"
+#include "bus/bounds.h"
+#include "tests/support/scene.h"
+
+#define EPOCH      UINT64_C(0x1122334455667788)
+#define BUS_ID     77
+#define TOPICS_MAX 4
+#define CUT_MS     3000 /* what was cut off is waited for */
+
+enum lie {
+	NO_LIE,
+	WELCOME_CUT,
+	WELCOME_VERSION,
+	WELCOME_NO_PAGE,
+	WELCOME_PAGE_SHORT,
+	TOPICS_CUT,
+	TOPICS_NONE_AND_MORE,
+	TOPICS_OTHERS_FOR_EVER,
+	TOPICS_SAME_FOR_EVER,
+	SCHEMA_OF_ANOTHER_TOPIC,
+	SCHEMA_ANOTHER_PLACE,
+	SCHEMA_ANOTHER_TOTAL,
+	SCHEMA_EMPTY_PART,
+	SCHEMA_ANOTHER,
+	SCHEMA_NONSENSE,
+	GRANT_ANOTHER_NAME,
+	GRANT_ANOTHER_EPOCH,
+	GRANT_ANOTHER_FINGERPRINT,
+	GRANT_SLOTS,
+	GRANT_CAPACITY,
+	GRANT_SLOT_BYTES,
+	GRANT_FLAGS,
+	GRANT_BYTES,
+	GRANT_NO_MEMORY,
+	GRANT_SHORT_MEMORY,
+	GRANT_KEY,
+	GRANT_ANSWERED_TOPICS,
+	HEADER_ANOTHER_NAME,
+	HEADER_NONSENSE,
+	TOPIC_ANOTHER_LAYOUT,
+	NEWS_NOBODY_ASKED_FOR,
+	LIES
+};
+
+static struct liar {
+	enum lie lie;
+	const struct fabric_ops *ops;
+	const char *place;
+	struct listener *listener;
+	struct memory page, region, scrap;
+	struct exposure *page_given, *region_given, *scrap_given;
+	struct control_topic topic;
+	struct bus_pulse pulse;
+	char schema[256];
+	pthread_t thread;
+	_Atomic bool stop;
+	unsigned int asked; /* for the catalogue */
+	_Atomic int joined; /* grants without a leave */
+} liar;
+
+/* -- what it says -------------------------------------------------------------------------------
+ */
+
+static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
+		    size_t *welcome_bytes, struct exposure **given,
+		    char reason[FABRIC_REASON_BYTES])
+{
+	struct control_welcome answer = { .version = CONTROL_VERSION_HIGH,
+					  .bus_id = BUS_ID,
+					  .stale_ms = 1000,
+					  .topics_max = TOPICS_MAX,
+					  .name = "liar" };
+
+	(void)user;
+	(void)peer;
+	(void)hello;
+	(void)bytes;
+	(void)reason;
+	*given = liar.page_given;
+	if (liar.lie == WELCOME_VERSION)
+		answer.version = 9;
+	if (liar.lie == WELCOME_NO_PAGE)
+		*given = NULL;
+	if (liar.lie == WELCOME_PAGE_SHORT)
+		answer.topics_max = BOUND_TOPICS_MAX;
+	*welcome_bytes = control_welcome_encode(&answer, welcome);
+	if (liar.lie == WELCOME_CUT)
+		*welcome_bytes = 4; /* its mark alone */
+	return 0;
+}
+
+static void catalogue_fill(const struct control_message *asked, struct control_message *answer)
+{
+	answer->type = CONTROL_TOPICS;
+	answer->topics.topic[0] = liar.topic;
+	answer->topics.count = asked->catalogue.after == 0;
+	if (liar.lie == TOPICS_NONE_AND_MORE) {
+		answer->topics.count = 0;
+		answer->topics.more = 1;
+	} else if (liar.lie == TOPICS_OTHERS_FOR_EVER) {
+		strcpy(answer->topics.topic[0].name, "another");
+		answer->topics.topic[0].shape.topic_id = 1 + liar.asked++ % BOUND_TOPICS_MAX;
+		answer->topics.count = answer->topics.more = 1;
+	} else if (liar.lie == TOPICS_SAME_FOR_EVER) {
+		answer->topics.count = answer->topics.more = 1;
+	}
+}
+
+static void schema_fill(const struct control_message *asked, struct control_message *answer)
+{
+	const uint32_t total = (uint32_t)strlen(liar.schema);
+
+	answer->type = CONTROL_SCHEMA_BYTES;
+	answer->schema_bytes.topic_id =
+		asked->schema.topic_id + (liar.lie == SCHEMA_OF_ANOTHER_TOPIC);
+	answer->schema_bytes.total = total + (liar.lie == SCHEMA_ANOTHER_TOTAL);
+	answer->schema_bytes.offset = asked->schema.offset + (liar.lie == SCHEMA_ANOTHER_PLACE);
+	answer->schema_bytes.bytes =
+		liar.lie == SCHEMA_EMPTY_PART ? 0 : total - answer->schema_bytes.offset;
+	memcpy(answer->schema_bytes.part, liar.schema + answer->schema_bytes.offset,
+	       answer->schema_bytes.bytes);
+}
+
+/* What is handed over with it. */
+static struct exposure *grant_fill(struct control_message *answer)
+{
+	struct region_layout layout;
+
+	answer->type = CONTROL_GRANT;
+	answer->grant.topic = liar.topic;
+	switch (liar.lie) {
+	case GRANT_ANOTHER_NAME:
+		strcpy(answer->grant.topic.name, "u");
+		break;
+	case GRANT_ANOTHER_EPOCH:
+		answer->grant.topic.shape.epoch++;
+		break;
+	case GRANT_ANOTHER_FINGERPRINT:
+		answer->grant.topic.shape.fingerprint++;
+		break;
+	case GRANT_SLOTS:
+		answer->grant.topic.shape.slots = 65;
+		break;
+	case GRANT_CAPACITY:
+		answer->grant.topic.shape.capacity = UINT32_MAX;
+		break;
+	case GRANT_SLOT_BYTES:
+		answer->grant.topic.shape.slot_bytes = 128;
+		break;
+	case GRANT_FLAGS:
+		answer->grant.topic.shape.flags |= 0x100;
+		break;
+	case GRANT_KEY:
+		answer->grant.key.rkey = 1;
+		break;
+	case GRANT_ANSWERED_TOPICS:
+		answer->type = CONTROL_TOPICS;
+		memset(&answer->topics, 0, sizeof(answer->topics));
+		return NULL;
+	default:
+		break;
+	}
+	if (region_layout(&answer->grant.topic.shape, &layout) == 0)
+		answer->grant.region_bytes = layout.bytes;
+	if (liar.lie == GRANT_BYTES)
+		answer->grant.region_bytes += 8;
+	if (liar.lie == GRANT_NO_MEMORY)
+		return NULL;
+	return liar.lie == GRANT_SHORT_MEMORY ? liar.scrap_given : liar.region_given;
+}
+
+/* News of topics that nobody joined, answers that nobody waits for. */
+static void gossip(struct peer *peer)
+{
+	static const enum control_type types[] = { CONTROL_WAKE,   CONTROL_REVOKE, CONTROL_ENDING,
+						   CONTROL_TOPICS, CONTROL_VALUES, CONTROL_LEAVE };
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct control_message message = { .type = types[i], .request = 12345 };
+
+		if (types[i] != CONTROL_TOPICS && types[i] != CONTROL_VALUES) {
+			message.topic.topic_id = (uint32_t)(i * 1000);
+			message.topic.epoch = EPOCH + i % 2;
+			message.topic.head = UINT64_MAX;
+		}
+		liar.ops->send(peer, bytes, control_encode(&message, bytes), liar.scrap_given);
+	}
+}
+
+static void on_message(void *user, struct peer *peer, const void *message, size_t length)
+{
+	static struct control_message asked, answer;
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	struct exposure *given = NULL;
+
+	(void)user;
+	if (control_decode(message, length, &asked) < 0)
+		abort();
+	memset(&answer, 0, sizeof(answer));
+	answer.request = asked.request;
+	if (asked.type == CONTROL_CATALOGUE)
+		catalogue_fill(&asked, &answer);
+	else if (asked.type == CONTROL_SCHEMA)
+		schema_fill(&asked, &answer);
+	else if (asked.type == CONTROL_JOIN)
+		given = grant_fill(&answer);
+	if (asked.type == CONTROL_LEAVE)
+		atomic_fetch_sub(&liar.joined, 1);
+	if (answer.type == CONTROL_GRANT)
+		atomic_fetch_add(&liar.joined, 1);
+	if (answer.type == 0)
+		return;
+	if (liar.lie == NEWS_NOBODY_ASKED_FOR)
+		gossip(peer);
+	length = control_encode(&answer, bytes);
+	if (liar.lie == TOPICS_CUT)
+		length--;
+	liar.ops->send(peer, bytes, length, given);
+}
+
+static void on_gone(void *user, struct peer *peer, const char *why)
+{
+	(void)user;
+	(void)peer;
+	(void)why;
+}
+
+static void on_log(void *user, enum fabric_log kind, const char *words)
+{
+	(void)kind;
+	(void)user;
+	(void)words;
+}
+
+static const struct listener_calls calls = {
+	.hello = on_hello, .message = on_message, .gone = on_gone, .log = on_log
+};
+
+static void *lie_on(void *user)
+{
+	struct pollfd ready = { .fd = liar.ops->listener_fd(liar.listener), .events = POLLIN };
+
+	while (!atomic_load(&liar.stop)) {
+		liar.pulse.count++;
+		bus_page_store_pulse(liar.page.base, &liar.pulse);
+		if (liar.ops->listener_poll(liar.listener) == 0)
+			poll(&ready, 1, 5);
+	}
+	return user;
+}
+
+/* -- what it has --------------------------------------------------------------------------------
+ */
+
+static void record_add(uint64_t sequence)
+{
+	const struct region_shape *shape = &liar.topic.shape;
+	struct progress progress = { .head = sequence,
+				     .reserved = 4,
+				     .first = 1,
+				     .epoch = EPOCH,
+				     .instruments = 1,
+				     .state = TOPIC_LIVE };
+	struct record record = {
+		.sequence = sequence, .time_ns = 1, .length = 8, .kind = TB_KIND_UPDATE
+	};
+	struct region_layout layout;
+	char *base = liar.region.base;
+
+	cr_assert_eq(region_layout(shape, &layout), 0, "%s", tb_error());
+	record.payload[0] = (uint8_t)sequence;
+	record_store((struct slot *)(base + layout.ring + sequence * shape->slot_bytes), &record,
+		     true, record_salt(EPOCH, shape->topic_id, TAG_RECORD));
+	progress_store((struct progress_line *)(base + layout.progress), &progress, true,
+		       record_salt(EPOCH, shape->topic_id, TAG_PROGRESS));
+}
+
+/* A region with one record, as an honest publisher would write it. */
+static void region_make(void)
+{
+	const struct region_shape *shape = &liar.topic.shape;
+	struct region_layout layout;
+	char *base;
+
+	cr_assert_eq(region_layout(shape, &layout), 0, "%s", tb_error());
+	cr_assert_eq(memory_create(&liar.region, "liar", layout.bytes), 0);
+	base = liar.region.base;
+	region_header_write(base, shape, liar.lie == HEADER_ANOTHER_NAME ? "u" : "t");
+	directory_store(base + layout.directory, 0, "A",
+			record_salt(EPOCH, shape->topic_id, TAG_DIRECTORY));
+	record_add(1);
+	if (liar.lie == HEADER_NONSENSE)
+		memset(base, 0x5a, sizeof(struct region_header));
+}
+
+static void topic_make(void)
+{
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	struct tb_schema *another = scene_schema("x", 1, "- {name: y, type: u64, doc: d}\n");
+	size_t length;
+	const char *text = tb_schema_text(liar.lie == SCHEMA_ANOTHER ? another : schema, &length);
+
+	snprintf(liar.schema, sizeof(liar.schema), "%s",
+		 liar.lie == SCHEMA_NONSENSE ? "this: is\nnot: one\n" : text);
+	liar.topic = (struct control_topic){
+		.shape = { .epoch = EPOCH,
+			   .fingerprint = tb_schema_fingerprint(schema),
+			   .slots = liar.lie == TOPIC_ANOTHER_LAYOUT ? 128 : 64,
+			   .slot_bytes = 64,
+			   .capacity = 16,
+			   .topic_id = 1,
+			   .flags = REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE },
+		.state = TOPIC_LIVE,
+		.name = "t",
+		.schema = "x",
+		.schema_version = 1,
+		.schema_bytes = (uint32_t)strlen(liar.schema),
+	};
+	tb_schema_free(schema);
+	tb_schema_free(another);
+}
+
+static void liar_open(enum lie lie)
+{
+	struct fabric_listen how = { .peers_max = 8 };
+
+	memset(&liar, 0, sizeof(liar));
+	liar.lie = lie;
+	liar.ops = fabric_find("shm:test", &liar.place);
+	how.address = liar.place;
+	topic_make();
+	region_make();
+	cr_assert_eq(memory_create(&liar.page, "page", bus_page_bytes(TOPICS_MAX)), 0);
+	cr_assert_eq(memory_create(&liar.scrap, "scrap", 4096), 0);
+	liar.pulse = (struct bus_pulse){ .bus_id = BUS_ID };
+	bus_page_store_pulse(liar.page.base, &liar.pulse);
+	cr_assert_eq(liar.ops->listen(&liar.listener, &how, &calls, NULL), 0, "%s", tb_error());
+	cr_assert_eq(liar.ops->expose(liar.listener, &liar.page, 0, &liar.page_given), 0);
+	cr_assert_eq(liar.ops->expose(liar.listener, &liar.region, 0, &liar.region_given), 0);
+	cr_assert_eq(liar.ops->expose(liar.listener, &liar.scrap, 0, &liar.scrap_given), 0);
+	cr_assert_eq(pthread_create(&liar.thread, NULL, lie_on, NULL), 0);
+}
+
+static void liar_close(void)
+{
+	atomic_store(&liar.stop, true);
+	pthread_join(liar.thread, NULL);
+	liar.ops->withdraw(liar.page_given);
+	liar.ops->withdraw(liar.region_given);
+	liar.ops->withdraw(liar.scrap_given);
+	liar.ops->listener_close(liar.listener);
+	memory_free(&liar.page);
+	memory_free(&liar.region);
+	memory_free(&liar.scrap);
+}
+
+/* -- what comes of it ---------------------------------------------------------------------------
+ */
+
+TestSuite(untrusted_publisher, .init = scene_enter, .fini = scene_leave, .timeout = 60);
+
+/* Opens, subscribes to "t", polls for so many records: what failed, or 0 with what was told in
+ * notes. */
+static int attempt(struct notes *notes, uint64_t records)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "shm:test",
+						       .connect_ms = liar.lie == TOPICS_CUT
+									     ? CUT_MS
+									     : deadline_ms() };
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = notes,
+						     .from = TB_FROM_OLDEST };
+	struct tb_subscriber *subscriber = NULL;
+	struct tb_subscription *subscription = NULL;
+	int result = tb_subscriber_open(&subscriber, &options);
+
+	if (result == 0)
+		result = tb_subscribe(subscriber, "t", &how, &subscription);
+	if (result == 0)
+		scene_poll_until(subscriber, &notes->records, records);
+	if (subscriber)
+		tb_subscriber_close(subscriber);
+	return result;
+}
+
+/* What a subscriber joined it has left, which may still be on its way. */
+static bool all_left(void)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	while (atomic_load(&liar.joined) != 0 && scene_now_ms() < until_ms)
+		sched_yield();
+	return atomic_load(&liar.joined) == 0;
+}
+
+#define PART    "the publisher sent another part of a schema than asked for"
+#define ANOTHER "topic t: the publisher granted another topic than asked for"
+
+static const struct {
+	enum lie lie;
+	int code;
+	const char *words;
+} cases[] = {
+	{ WELCOME_CUT, EPROTO, "shm:test: welcome message of 4 bytes: ends too early at byte 4" },
+	{ WELCOME_VERSION, EPROTO, "shm:test: the publisher chose a version we do not speak" },
+	{ WELCOME_NO_PAGE, EPROTO,
+	  "shm:test: bus page: memory handed over: found no descriptor with the message" },
+	{ WELCOME_PAGE_SHORT, EPROTO,
+	  "shm:test: bus page: memory handed over: found 4096 bytes, expected 45056" },
+	{ TOPICS_CUT, ETIMEDOUT, "shm:test: topic t: no answer within 3000 ms" },
+	{ TOPICS_NONE_AND_MORE, ENOENT,
+	  "shm:test: bus liar has no topic t, or not without a ticket" },
+	{ TOPICS_OTHERS_FOR_EVER, ENOENT,
+	  "shm:test: bus liar has no topic t, or not without a ticket" },
+	{ SCHEMA_OF_ANOTHER_TOPIC, EPROTO, PART },
+	{ SCHEMA_ANOTHER_PLACE, EPROTO, PART },
+	{ SCHEMA_ANOTHER_TOTAL, EPROTO, PART },
+	{ SCHEMA_EMPTY_PART, EPROTO, PART },
+	{ SCHEMA_ANOTHER, EPROTO,
+	  "topic t: found a schema of fingerprint 24f80b5fa5b51878, expected 0fcffaaa7f874599" },
+	{ SCHEMA_NONSENSE, EPROTO,
+	  "schema of topic t:1:1: this: found an unknown key\nschema of topic t:2:1: not: found an "
+	  "unknown key\nschema of topic t:1:1: name: found nothing, expected the schema's "
+	  "name\nschema of topic t:1:1: version: found nothing, expected a whole number from 1 to "
+	  "65535\nschema of topic t:1:1: fields: found nothing, expected a list of fields" },
+	{ GRANT_ANOTHER_NAME, EPROTO, ANOTHER },
+	{ GRANT_ANOTHER_EPOCH, EPROTO, ANOTHER },
+	{ GRANT_ANOTHER_FINGERPRINT, EPROTO, ANOTHER },
+	{ GRANT_SLOTS, EPROTO,
+	  "topic t: the publisher's grant: slots: found 65, expected a power of two from 64 to "
+	  "16777216" },
+	{ GRANT_CAPACITY, EPROTO,
+	  "topic t: the publisher's grant: instruments: found 4294967295, expected 1 to 1048576" },
+	{ GRANT_SLOT_BYTES, EPROTO,
+	  "topic t: the publisher's grant: found slots of 128 bytes, expected 64 for schema x" },
+	{ GRANT_FLAGS, EPROTO,
+	  "topic t: the publisher's grant: flags: found 0x103, expected none but 0x3" },
+	{ GRANT_BYTES, EPROTO,
+	  "topic t: the publisher's grant: found 20488 bytes of memory, expected 20480" },
+	{ GRANT_NO_MEMORY, EPROTO,
+	  "topic t: memory handed over: found no descriptor with the message" },
+	{ GRANT_SHORT_MEMORY, EPROTO,
+	  "topic t: memory handed over: found 4096 bytes, expected 20480" },
+	{ GRANT_KEY, EPROTO, "topic t: memory handed over: found an rkey, expected none over shm" },
+	{ GRANT_ANSWERED_TOPICS, EPROTO, "the publisher answered something else than was asked" },
+	{ HEADER_ANOTHER_NAME, EPROTO,
+	  "topic t: the header of its memory (epoch 1122334455667788, 64 slots of 64 bytes, 20480 "
+	  "bytes in all) contradicts the grant (epoch 1122334455667788, 64 slots of 64 bytes, "
+	  "20480 bytes)" },
+	{ HEADER_NONSENSE, EPROTO,
+	  "topic t: memory begins with 0x5a5a5a5a5a5a5a5a, expected the mark of a tickbus topic" },
+};
+
+Test(untrusted_publisher, false_answer_is_refused_and_delivers_nothing)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct notes notes = { 0 };
+		int result;
+
+		liar_open(cases[i].lie);
+		result = attempt(&notes, 0);
+		cr_expect_eq(result, -cases[i].code, "lie %d: %d", cases[i].lie, result);
+		cr_expect_str_eq(tb_error(), cases[i].words);
+		cr_expect_eq(notes.records, 0);
+		cr_expect(result == 0 || all_left(),
+			  "lie %d: a join that was of no use is still counted", cases[i].lie);
+		liar_close();
+		notes_free(&notes);
+	}
+}
+
+static const struct {
+	enum lie lie;
+	const char *words;
+} later[] = {
+	{ TOPIC_ANOTHER_LAYOUT,
+	  "refused t 71 topic t: the publisher grants epoch 1122334455667788 with another layout "
+	  "than before" },
+	{ HEADER_ANOTHER_NAME,
+	  "refused t 71 topic t: the header of its memory (epoch 1122334455667788, " },
+	{ HEADER_NONSENSE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
+};
+
+/* It had told the truth; its words and its memory are looked at again when it is connected to
+ * again, though it says that nothing began anew. */
+Test(untrusted_publisher, false_answer_after_reconnect_is_refused)
+{
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		const uint64_t until_ms = scene_now_ms() + deadline_ms();
+		struct notes notes = { 0 };
+		struct tb_subscriber *subscriber;
+
+		liar_open(NO_LIE);
+		subscriber = scene_subscriber("shm", 0);
+		scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+		cr_assert(scene_poll_until(subscriber, &notes.records, 1));
+		liar_close();
+		liar_open(later[i].lie);
+		record_add(2);
+		while (!notes.refused) {
+			cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+			cr_assert_eq(notes.records, 1, "lie %d is believed", later[i].lie);
+			cr_assert_lt(scene_now_ms(), until_ms);
+		}
+		cr_expect(strstr(notes.text, later[i].words), "%s", notes.text);
+		cr_expect(all_left());
+		tb_subscriber_close(subscriber);
+		liar_close();
+		notes_free(&notes);
+	}
+}
+
+/* The same memory and messages without a lie are taken: so it was the lie that was refused. */
+Test(untrusted_publisher, true_answers_deliver_the_record)
+{
+	const enum lie harmless[] = { NO_LIE, TOPICS_SAME_FOR_EVER, NEWS_NOBODY_ASKED_FOR };
+
+	for (size_t i = 0; i < 3; i++) {
+		struct notes notes = { 0 };
+
+		liar_open(harmless[i]);
+		cr_expect_eq(attempt(&notes, 1), 0, "%s", tb_error());
+		cr_expect_str_eq(notes.text, "appeared t 1\n1 A update 1\n");
+		liar_close();
+		notes_free(&notes);
+	}
+}
