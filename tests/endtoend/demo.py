@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: what it shows, with a terminal and without, and how it ends when something is wrong.
+"""The demo: its output with and without a terminal, and how it ends after an error.
 
     demo.py SCRIPT BUILD TICKBUS
 """
@@ -48,28 +48,28 @@ class Demo(unittest.TestCase):
     def run_demo(self, *args, **more):
         process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
         out, err = process.communicate(timeout=PATIENCE_S)
-        self.nothing_is_left()
+        self.expect_no_files()
         return process.returncode, out, err
 
-    def nothing_is_left(self):
+    def expect_no_files(self):
         self.assertEqual(os.listdir(self.folder / "tmp"), [])
 
     def day(self, name):
-        """Of a made-up exchange, some two seconds of trading."""
+        """A day of the synthetic exchange: some two seconds of trading."""
         path = self.folder / name
         subprocess.run([TICKBUS, "synth", "--messages=10000", "--symbols=100", "--rate=5000",
                         path], check=True)
         return path
 
     def begun(self, *args):
-        """A demo that shows its lines, and the first of them."""
+        """A demo that has printed its first line."""
         process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for line in process.stdout:
             if re.match(LINE, line):
                 return process
-        self.fail("it ended without a line of the market")
+        self.fail("the demo ended without a line of the market")
 
-    # -- what it shows ----------------------------------------------------------------------------
+    # -- output -----------------------------------------------------------------------------------
 
     def test_demo_without_a_terminal_prints_lines_and_summary(self):
         status, out, err = self.run_demo("--seconds", 1)
@@ -90,7 +90,7 @@ class Demo(unittest.TestCase):
         while True:
             try:
                 more = os.read(keeper, 65536)
-            except OSError:  # the last one closed the terminal
+            except OSError:  # the last process has closed the terminal
                 more = b""
             if not more:
                 break
@@ -105,7 +105,7 @@ class Demo(unittest.TestCase):
         self.assertRegex(plain, r"symbol +size +bid +ask +size +last +size\r\n")
         self.assertRegex(plain, r"\n[A-Z]+ +\d+ +[\d.]+ +[\d.]+ +\d+ +[\d.-]+ +\d+\r\n")
         self.assertRegex(plain, r"records/s   gaps \d+  lost \d+   latency p50 .* p99 .*   total")
-        self.nothing_is_left()
+        self.expect_no_files()
 
     def test_file_of_any_name_is_shown_from_its_first_trade(self):
         day = self.day("it's a day")
@@ -130,7 +130,7 @@ class Demo(unittest.TestCase):
             self.assertEqual((status, err), (1, f"scripts/demo: {name}: no records from "
                                              "16:30:00 on\n"))
 
-    # -- what is wrong ----------------------------------------------------------------------------
+    # -- errors -----------------------------------------------------------------------------------
 
     def test_wrong_arguments_exit_2_with_what_was_expected(self):
         unreadable = self.folder / "20191230"
@@ -146,9 +146,9 @@ class Demo(unittest.TestCase):
                  ([SCRIPT, "--date", "2019-12-30", "--from", "9"], 'found "9", expected a time')]
         if os.geteuid() != 0:
             cases.append(([unreadable], "cannot read it, expected an ITCH 5.0 file"))
-        for args, words in cases:
+        for args, message in cases:
             status, _, err = self.run_demo(*args)
-            self.assertIn(words, err)
+            self.assertIn(message, err)
             self.assertEqual(status, 2, err)
 
     def test_file_without_a_feed_is_reported_with_its_location(self):
@@ -167,7 +167,7 @@ class Demo(unittest.TestCase):
         self.assertRegex(err, r"^pubd: \S+ error feed market: .*20200102\.itch: .*stopped after")
         self.assertEqual(status, 1)
 
-    # -- how it ends ------------------------------------------------------------------------------
+    # -- end --------------------------------------------------------------------------------------
 
     def test_interrupt_ends_the_demo_with_its_summary(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -176,7 +176,7 @@ class Demo(unittest.TestCase):
             out, _ = process.communicate(timeout=PATIENCE_S)
             self.assertIn("publish to receive", out)
             self.assertIn(process.returncode, (0, 128 + number))
-            self.nothing_is_left()
+            self.expect_no_files()
 
     @staticmethod
     def daemon(process):
@@ -199,7 +199,7 @@ class Demo(unittest.TestCase):
         self.assertEqual(process.returncode, 1)
         self.assertIn("publish to receive", out)
         self.assertIn("scripts/demo: SIGKILL ended pubd\n", err)
-        self.nothing_is_left()
+        self.expect_no_files()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A subscriber written from docs/protocol.md alone: no code of ours, the system's XXH3 as its hash.
+"""A subscriber written from docs/protocol.md alone: no code of the project, the system's XXH3 as its hash.
 
     protocol.py TICKBUS TOOLS_BUS
 
-What it finds in the memory and in the messages of a bus of which every byte is known is compared
-with what `tickbus cat` prints, and with the words of the protocol.
+It reads the memory and the messages of a bus whose every byte is known. They are compared with the output of
+`tickbus cat` and with the protocol.
 """
 import errno
 import fcntl
@@ -49,13 +49,13 @@ class Subscriber(Requests):
     def welcome(self):
         kind, reader, fd = self.frame()
         assert kind == 2, kind
-        told = welcome(reader.data)
-        self.bus_id, self.stale_ms, self.name = told["bus_id"], told["stale_ms"], told["name"]
-        assert (told["address"], told["rkey"]) == (0, 0)
-        assert (told["notices"], told["notice_bytes"], told["group"], told["port"]) == (
-            0, 0, bytes(16), 0), told
+        fields = welcome(reader.data)
+        self.bus_id, self.stale_ms, self.name = fields["bus_id"], fields["stale_ms"], fields["name"]
+        assert (fields["address"], fields["rkey"]) == (0, 0)
+        assert (fields["notices"], fields["notice_bytes"], fields["group"], fields["port"]) == (
+            0, 0, bytes(16), 0), fields
         self.page_fd = fd
-        self.page = mmap.mmap(fd, page_up(64 + 40 * told["topics_max"]), mmap.MAP_SHARED,
+        self.page = mmap.mmap(fd, page_up(64 + 40 * fields["topics_max"]), mmap.MAP_SHARED,
                               mmap.PROT_READ)
         return self
 
@@ -83,7 +83,7 @@ class Subscriber(Requests):
         return pulse(self.page, self.bus_id)
 
 
-@unittest.skipUnless(LIBRARY, "libxxhash is not there as a shared library")
+@unittest.skipUnless(LIBRARY, "libxxhash is missing as a shared library")
 class Protocol(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tickbus-protocol-")
@@ -189,7 +189,7 @@ class Protocol(unittest.TestCase):
         self.assertEqual(list(self.topics), ["t.quote", "t.small", "t.hole", "t.empty", "t.live"])
         names = [topic["name"] for topic in self.subscriber.catalogue("t.*l*")]
         self.assertEqual(names, ["t.small", "t.hole", "t.live"])
-        for topic in self.topics.values():  # over shared memory there are no notices
+        for topic in self.topics.values():  # shared memory has no notices
             self.assertEqual([topic[key] for key in ("notices", "notice_bytes", "group", "port")],
                              [0, 0, bytes(16), 0])
 
@@ -197,13 +197,13 @@ class Protocol(unittest.TestCase):
         topic = self.join("t.live")
         self.subscriber.send(ARM, struct.pack("<IQQ", 5, topic.shape["epoch"], 0))
         self.bus.ask("publish 1")
-        self.assertEqual(self.subscriber.told(), (WAKE, (5, topic.shape["epoch"], 1)))
+        self.assertEqual(self.subscriber.notification(), (WAKE, (5, topic.shape["epoch"], 1)))
         self.bus.ask("publish 2")
         self.subscriber.send(ARM, struct.pack("<IQQ", 5, topic.shape["epoch"], 1))
-        self.assertEqual(self.subscriber.told(), (WAKE, (5, topic.shape["epoch"], 3)))
+        self.assertEqual(self.subscriber.notification(), (WAKE, (5, topic.shape["epoch"], 3)))
         self.assertEqual(topic.slot(3)["sequence"], 3)
         self.bus.ask("end")
-        self.assertEqual(self.subscriber.told(), (ENDING, (5, topic.shape["epoch"], 3)))
+        self.assertEqual(self.subscriber.notification(), (ENDING, (5, topic.shape["epoch"], 3)))
         self.assertEqual(topic.progress(), dict(head=3, instruments=1, state=2, oldest=1))
 
     def test_restart_revokes_and_keeps_old_memory_readable(self):
@@ -211,7 +211,7 @@ class Protocol(unittest.TestCase):
         changes = self.subscriber.pulse()[1]
         self.bus.ask("publish 2")
         self.bus.ask("restart")
-        self.assertEqual(self.subscriber.told()[:1] + self.subscriber.pulse()[1:2],
+        self.assertEqual(self.subscriber.notification()[:1] + self.subscriber.pulse()[1:2],
                          (REVOKE, changes + 1))
         self.assertEqual(topic.progress(), dict(head=2, instruments=1, state=1, oldest=1))
         refusal = self.subscriber.refused(JOIN, struct.pack("<IQ", 5, topic.shape["epoch"]))
@@ -235,19 +235,19 @@ class Protocol(unittest.TestCase):
         reader.end()
 
     def test_refusals_have_a_code_and_text(self):
-        topic_id, code, words = self.subscriber.refused(JOIN, struct.pack("<IQ", 9, 1))
+        topic_id, code, message = self.subscriber.refused(JOIN, struct.pack("<IQ", 9, 1))
         self.assertEqual((topic_id, code), (9, errno.ENOENT))
-        self.assertIn("found topic id 9, expected an id from the catalogue", words)
+        self.assertIn("found topic id 9, expected an id from the catalogue", message)
 
     def test_second_hello_is_refused_with_text(self):
-        for first, words in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),
+        for first, message in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),
                              (hello(ticket=b"t" * 32), "ticket"), (hello(magic=b"HTTP"), "tickbus")):
             subscriber = self.connect(first)
             kind, reader, _ = subscriber.frame()
             self.assertEqual(kind, 3)
             code = reader.take("I")
             self.assertIn(code, (errno.EPROTO, errno.EACCES))
-            self.assertIn(words, reader.raw(len(reader.data) - 4).decode("ascii"))
+            self.assertIn(message, reader.raw(len(reader.data) - 4).decode("ascii"))
             self.assertEqual(subscriber.frame()[0], None)
 
     def test_higher_version_range_gets_the_common_version(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""pubd and the tickbus command, end to end: what is fed in comes out, whatever happens meanwhile.
+"""pubd and the tickbus command, end to end: every message of a feed reaches its readers as a row.
 
     pubd.py PUBD TICKBUS ORACLE CLASS
 
@@ -45,7 +45,7 @@ def itch(path, more=""):
 
 
 class Bench(unittest.TestCase):
-    """A folder, processes that end with the test, and waiting for what they say."""
+    """A folder, processes that end with the test, and waiting for their messages."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tickbus-pubd-"))
@@ -61,7 +61,7 @@ class Bench(unittest.TestCase):
         return path
 
     def begin(self, *command, out=None):
-        """Starts a program; its standard output and error go to files."""
+        """Starts a program with its standard output and error in files."""
         self.counter += 1
         paths = [self.folder / f"{self.counter}.{kind}" for kind in ("out", "err")]
         with open(out or paths[0], "w") as stdout, open(paths[1], "w") as stderr:
@@ -80,7 +80,7 @@ class Bench(unittest.TestCase):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > deadline:
-                self.fail(f"never: {what}\n{process.err.read_text() if process else ''}")
+                self.fail(f"not reached in {PATIENCE_S} s: {what}\n{process.err.read_text() if process else ''}")
             time.sleep(0.005)
 
     def says(self, process, pattern):
@@ -147,7 +147,7 @@ class Rows(Bench):
     """Every reader gets the rows that an independent program derives from the same file."""
 
     def compare(self, path, select, readers=1, plain=None):
-        """Reads a topic from its first record to its end. plain: the file, if path is compressed."""
+        """Reads a topic from its first record to its end. `plain`: the uncompressed file of `path`."""
         more = f", at_end: exit, start: {{ subscribers: {readers} }}"
         pubd = self.pubd(settings(itch(path, more), [select], ", slots: 1048576"))
         cats = [self.cat(f"nasdaq.{select}", "--until-end") for _ in range(readers)]
@@ -183,7 +183,7 @@ class Rows(Bench):
         self.compare(self.file("day.zst", gzip.compress(plain.read_bytes())), "quote", plain=plain)
 
     def stopped_reader(self, path):
-        """A reader that was stopped while a small ring went round: its rows and its gaps."""
+        """A reader that was stopped for more than a lap of a small ring."""
         more = ", start: { subscribers: 2 }"
         pubd = self.pubd(settings(itch(path, more), ["quote"], ", slots: 64"))
         slow = self.cat("nasdaq.quote", "--until-end")
@@ -211,7 +211,7 @@ class Rows(Bench):
         self.assertEqual(sorted(seen), list(range(1, head + 1)))
         self.assertGreaterEqual(len(rows), 64)
         self.assertGreater(sum(last - first + 1 for first, last in lost), 0)
-        # The rows are the whole stream's, at their sequences.
+        # The rows equal those of the whole stream at the same sequences.
         more = ", at_end: exit, start: { subscribers: 1 }"
         pubd = self.pubd(settings(itch(path, more), ["quote"], ", slots: 65536"))
         whole = self.cat("nasdaq.quote", "--until-end")
@@ -230,20 +230,20 @@ class Rows(Bench):
             outputs = {form: self.ends(self.cat(f"nasdaq.{select}", "--until-end", form=form), 0)
                        for form in ("csv", "json", "text")}
             rows = list(csv.DictReader(outputs["csv"].splitlines()))
-            told = [json.loads(line) for line in outputs["json"].splitlines()]
-            told = [one for one in told if "event" not in one]
+            objects = [json.loads(line) for line in outputs["json"].splitlines()]
+            objects = [record for record in objects if "event" not in record]
             lines = outputs["text"].splitlines()
-            self.assertEqual((len(told), len(lines)), (len(rows), len(rows)))
-            for row, one, line in zip(rows, told, lines):
-                self.assertEqual({name: str(value) for name, value in one.items()}, row)
+            self.assertEqual((len(objects), len(lines)), (len(rows), len(rows)))
+            for row, record, line in zip(rows, objects, lines):
+                self.assertEqual({name: str(value) for name, value in record.items()}, row)
                 self.assertEqual(self.from_text(line), row)
         self.stop(pubd)
 
     def from_text(self, line):
-        """A text row as its CSV row; times are ISO 8601 there."""
-        words = line.split(" ")
-        row = dict(zip(("sequence", "time_ns", "instrument", "kind"), words))
-        row.update(word.split("=", 1) for word in words[4:])
+        """Converts a text row, which has ISO 8601 times, to its CSV row."""
+        columns = line.split(" ")
+        row = dict(zip(("sequence", "time_ns", "instrument", "kind"), columns))
+        row.update(word.split("=", 1) for word in columns[4:])
         for name in ("time_ns", "source_time"):
             moment, fraction = re.fullmatch(r"(.{19})\.(\d{9})Z", row[name]).groups()
             since = datetime.datetime.fromisoformat(moment + "+00:00").timestamp()
@@ -264,7 +264,7 @@ class Rows(Bench):
 
 
 class Feeds(Bench):
-    """Files that are wrong, feeds that wait, begin again, run out of room."""
+    """Wrong files, and feeds that wait, restart, or run out of instruments."""
 
     def test_truncated_file_is_published_to_its_last_whole_message(self):
         whole = add(1) + add(2, b"S", 100, 2_0000)
@@ -282,9 +282,9 @@ class Feeds(Bench):
                          + add(2, b"S", 100, 2_0000))
         pubd = self.pubd(settings(itch(path), ["quote"]))
         self.says(pubd, "to the end")
-        words = pubd.err.read_text()
-        self.assertRegex(words, rf"warning feed nasdaq: .*odd\.bin.*\b{len(first)}\b")
-        self.assertRegex(words, rf"warning feed nasdaq: .*odd\.bin.*\b{len(first) + 15}\b")
+        message = pubd.err.read_text()
+        self.assertRegex(message, rf"warning feed nasdaq: .*odd\.bin.*\b{len(first)}\b")
+        self.assertRegex(message, rf"warning feed nasdaq: .*odd\.bin.*\b{len(first) + 15}\b")
         counters = self.counters()
         self.assertEqual((counters["unknown_type"], counters["wrong_length"]), (1, 1))
         self.stop(pubd)
@@ -304,7 +304,7 @@ class Feeds(Bench):
         self.says(pubd, "to the end")
         self.assertEqual(pubd.err.read_text().count("cannot add instrument"), 1)
         for topic, names in (("nasdaq.trade", ["S1", "S2"]),
-                             ("wide", ["S1", "S2", "S3", "S4", "S4"])):  # loses nothing by it
+                             ("wide", ["S1", "S2", "S3", "S4", "S4"])):  # not affected
             rows = self.ends(self.cat(topic, "--until-end"), 0).splitlines()
             self.assertEqual([row.split(",")[2] for row in rows[1:]], names)
         self.counters()
@@ -329,7 +329,7 @@ class Feeds(Bench):
                 self.assertEqual(line["old_epoch"], epochs[-1])
                 epochs.append(line["epoch"])
                 following = 1
-            elif "sequence" in line:  # each epoch has the same market from its begin
+            elif "sequence" in line:  # each epoch begins with the same market
                 self.assertEqual(line["sequence"], following)
                 following += 1
                 row = {**line, "time_ns": 0}
@@ -357,7 +357,7 @@ class Feeds(Bench):
         self.stop(pubd)
 
     def test_quiet_topics_and_waiting_feeds_are_not_stale(self):
-        """Orders every 10 ms for four times the stale bound, and no trade; a feed that waits."""
+        """A feed has orders every 10 ms for four times the stale bound, and no trade. Another feed waits."""
         path = self.file("quiet.bin", b"".join(
             add(i, time_ns=OPEN_NS + i * 10**7) for i in range(1, 401)))
         pubd = self.pubd(f"""bus: {{ name: b }}
@@ -380,7 +380,7 @@ topics:
         self.stop(pubd)
 
     def test_messages_before_from_are_unpaced_and_later_ones_paced(self):
-        """A factor of 1000 makes three seconds of every hour; half a day before is not waited for."""
+        """A factor of 1000 turns an hour into three seconds. The half day before `from` is not paced."""
         path = self.file("day.bin", b"".join(
             add(i, time_ns=time_s * 10**9) for i, time_s in enumerate((1, 20000, 39599, 39600, 43200), 1)))
         pubd = self.pubd(settings(itch(path, ", speed: 1000x, from: '11:00', at_end: exit, start: "
@@ -397,7 +397,7 @@ topics:
 
     @staticmethod
     def processors(pubd):
-        """Where each of its threads may run, by their names."""
+        """The allowed processors of each thread, by its name."""
         found = {}
         for task in pathlib.Path(f"/proc/{pubd.pid}/task").iterdir():
             status = (task / "status").read_text()
@@ -428,11 +428,11 @@ topics:
             maps = pathlib.Path(f"/proc/{pubd.pid}/numa_maps").read_text()
             self.assertRegex(maps, r"(?m)^\S+ prefer:0 file=/memfd:nasdaq\.quote")
         self.stop(pubd)
-        for wrong, words in (("cpu: 1000", "publisher options: cpu: found processor 1000, expected one of "),
+        for wrong, message in (("cpu: 1000", "publisher options: cpu: found processor 1000, expected one of "),
                              ("numa: 777", "publisher options: numa: found node 777, expected one of ")):
             pubd = self.pubd(settings(itch(path, ""), ["quote"], bus=f", {wrong}"), "wrong.yaml", None)
             self.ends(pubd, 1)
-            self.assertIn(words, pubd.err.read_text())
+            self.assertIn(message, pubd.err.read_text())
 
     def test_paced_feed_can_be_stopped_while_it_waits(self):
         path = self.file("slow.bin", add(1) + message(b"D", struct.pack(">Q", 1), 50000 * 10**9))
@@ -475,7 +475,7 @@ fields:
 
 
 class Schemas(Bench):
-    """A schema that a user wrote works from YAML to rows, and grows at its end."""
+    """A user's schema works from YAML to rows, and can be extended at its end."""
 
     def publish(self, schema, select="quote"):
         self.file("own.yaml", schema)
@@ -514,7 +514,7 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
         self.stop(pubd)
 
     def test_any_other_change_is_refused_at_join_naming_both_sides(self):
-        for version, kind, more, words in (
+        for version, kind, more, message in (
                 (2, "decimal64(5)", "", r"wide.*ask_price.*decimal64"),
                 (2, "i64", "", r"wide.*ask_price.*i64"),
                 (1, "decimal64(4)", APPENDED, r"wide.*bid_size")):
@@ -522,7 +522,7 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
             pubd = self.publish(OWN.format(version=1, type="decimal64(4)", more=""))
             cat = self.cat("t", "--schema", str(other))
             self.ends(cat, 3)
-            self.assertRegex(cat.err.read_text(), words)
+            self.assertRegex(cat.err.read_text(), message)
             self.stop(pubd)
 
     def test_unfit_schema_is_refused_before_anything_runs(self):
@@ -552,11 +552,11 @@ topics: [ {{ name: t, feed: f, select: quote, schema: quote }} ]
 """)
             pubd = self.begin(PUBD, *options, settings_file)
             self.ends(pubd, 2)
-            words = pubd.err.read_text()
+            message = pubd.err.read_text()
             self.assertIn('pubd.yaml:4:20: bus.access.users[1]: found "nobody-of-this-name", '
-                          'expected the name of a user of this machine\n', words)
+                          'expected the name of a user of this machine\n', message)
             self.assertIn('pubd.yaml:5:15: bus.access.groups[0]: found "no-such-group", '
-                          'expected the name of a group of this machine\n', words)
+                          'expected the name of a group of this machine\n', message)
 
 
 if __name__ == "__main__":

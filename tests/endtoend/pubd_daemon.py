@@ -18,7 +18,6 @@ from pubd import PATIENCE_S, PUBD, TICKBUS, Bench, add, itch, settings  # it rea
 
 
 class Daemon(Bench):
-    """pubd as a process: its exit statuses, signals, addresses, users."""
 
     def quiet(self, bus=""):
         return settings("type: synthetic, messages: 5000, symbols: 10, date: 2024-01-02", ["quote"],
@@ -71,9 +70,9 @@ topics:
         self.prefix = [sys.executable, "-c", pending]
         pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
         self.ends(pubd, 0)
-        words = pubd.err.read_text()
-        self.assertRegex(words, r"info makes 1 topics, \d+ bytes\n.*Terminated from pid \d+; ends\n$")
-        self.assertEqual(words.count("\n"), 2, words)
+        message = pubd.err.read_text()
+        self.assertRegex(message, r"info makes 1 topics, \d+ bytes\n.*Terminated from pid \d+; ends\n$")
+        self.assertEqual(message.count("\n"), 2, message)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
     def test_second_sigterm_waits_for_no_subscriber(self):
@@ -176,7 +175,7 @@ topics:
         self.stop(pubd)
 
     def as_user(self, user):
-        """What follows is run by another user, with 8 MiB of lockable memory."""
+        """Runs later programs as another user with 8 MiB of lockable memory."""
         os.chmod(self.folder, 0o755)
         limit = ["prlimit", f"--memlock={8 << 20}"]
         self.prefix = [*limit, "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
@@ -247,11 +246,11 @@ topics:
         self.ends(self.begin(PUBD, "--check", path), 0)
 
     def test_feature_left_out_of_the_build_is_a_plain_error(self):
-        for line, words in ((', listen: [ "rdma:10.0.0.1" ]', r'found "rdma:10\.0\.0\.1", expected'),
+        for line, message in ((', listen: [ "rdma:10.0.0.1" ]', r'found "rdma:10\.0\.0\.1", expected'),
                             (', hop_limit: 3', "hop_limit: found an unknown key")):
             pubd = self.pubd(self.quiet(line), expect=None)
             self.ends(pubd, 2)
-            self.assertRegex(pubd.err.read_text(), words)
+            self.assertRegex(pubd.err.read_text(), message)
         cat = self.begin(TICKBUS, "cat", "tcp:10.0.0.1:7471", "a.b")
         self.ends(cat, 2)
         self.assertIn("expected shm:NAME or rdma:HOST:PORT", cat.err.read_text())

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tickbus command against a bus of which every byte is known: its output, its exit statuses.
+"""The tickbus command against a bus whose every byte is known: its output and its exit statuses.
 
     tools.py TICKBUS TOOLS_BUS
 """
@@ -150,35 +150,35 @@ class Tools(unittest.TestCase):
     def test_client_without_a_valid_ticket_is_refused_with_3(self):
         self.bus(self.ticket("desk", "5a" * 32))
         other = self.ticket("other", "5b" * 32)
-        for shown, words in (([], "has no ticket"), (["--ticket", other], "ticket is not known")):
+        for shown, message in (([], "has no ticket"), (["--ticket", other], "ticket is not known")):
             for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"]):
                 result = self.run_tool(*args, *shown)
                 self.assertEqual((result.returncode, result.stdout), (3, ""), args)
-                self.assertIn(words, result.stderr, args)
+                self.assertIn(message, result.stderr, args)
 
     def test_client_refused_by_the_next_publisher_ends_with_3(self):
         bus = Bus("b", self.folder)
         readers = [self.begin("cat", "shm:b", what, "--from=oldest") for what in ("t.quote", "t.*", ">")]
-        for reader in readers:  # a record is printed when all topics that are there were joined
+        for reader in readers:  # a record is printed once all present topics are joined
             self.assertTrue(reader.stdout.readline())
         bus.close()
         self.bus(self.ticket("desk", "5a" * 32))
         for reader in readers:
-            words = reader.communicate(timeout=PATIENCE_S)[1]
-            self.assertEqual(reader.returncode, 3, words)
-            self.assertIn("has no ticket", words.splitlines()[-1])
+            message = reader.communicate(timeout=PATIENCE_S)[1]
+            self.assertEqual(reader.returncode, 3, message)
+            self.assertIn("has no ticket", message.splitlines()[-1])
 
     def test_unreadable_ticket_is_reported_before_connecting(self):
         good = "5a" * 32
-        for name, text, mode, words in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "found 63 hexadecimal digits, expected 64")):
+        for name, text, mode, message in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "found 63 hexadecimal digits, expected 64")):
             path = self.ticket(name, text, mode)
             for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
                 result = self.run_tool(*args, "--ticket", path)
                 self.assertEqual((result.returncode, result.stdout), (1, ""), args)
-                self.assertIn(words, result.stderr)
+                self.assertIn(message, result.stderr)
                 self.assertNotIn(good[1:], result.stderr)
 
-    # -- who cannot be asked ----------------------------------------------------------------------
+    # -- missing or silent publishers -------------------------------------------------------------
 
     def test_without_a_publisher_the_status_is_4(self):
         for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
@@ -202,13 +202,13 @@ class Tools(unittest.TestCase):
                 self.assertIn("no answer within 3000 ms", self.run_tool(*args).stderr)
 
     def test_options_of_one_name_have_the_same_text(self):
-        told = {}
+        texts = {}
         for command in ("topics", "cat", "stat", "doctor"):
-            for option, words in re.findall(r"^  --(\S+) +(.*)$", self.done(command, "--help"), re.M):
-                told.setdefault(option, {})[command] = words
+            for option, message in re.findall(r"^  --(\S+) +(.*)$", self.done(command, "--help"), re.M):
+                texts.setdefault(option, {})[command] = message
         for option in ("timeout=MS", "ticket=FILE"):
-            self.assertEqual(set(told[option]), {"topics", "cat", "stat", "doctor"})
-            self.assertEqual(len(set(told[option].values())), 1, option)
+            self.assertEqual(set(texts[option]), {"topics", "cat", "stat", "doctor"})
+            self.assertEqual(len(set(texts[option].values())), 1, option)
 
     def test_unknown_topic_is_refused_with_3(self):
         self.bus()
@@ -221,10 +221,10 @@ class Tools(unittest.TestCase):
         ticket = self.ticket("desk", "5a" * 32)
         self.bus(ticket, "t.small")
         for command in ("cat", "topics"):
-            for shown, topic, words in (([], "t.quote", "without a ticket"), (["--ticket", ticket], "t.small", "for this ticket")):
+            for shown, topic, message in (([], "t.quote", "without a ticket"), (["--ticket", ticket], "t.small", "for this ticket")):
                 result = self.run_tool(command, "shm:b", topic, *shown)
                 self.assertEqual((result.returncode, result.stdout), (3, ""), command)
-                self.assertTrue(result.stderr.endswith(f"no topic {topic}, or not {words}\n"), result.stderr)
+                self.assertTrue(result.stderr.endswith(f"no topic {topic}, or not {message}\n"), result.stderr)
         rows = self.done("topics", "shm:b", "--format=csv").splitlines()[1:]
         self.assertEqual([row.split(",")[0] for row in rows], ["t.small"])
 
@@ -318,8 +318,8 @@ class Tools(unittest.TestCase):
         out, _ = self.events("shm:b", "t.small", "--from=940", "--count=3", "--format=csv")
         self.assertEqual([row.split(",")[0] for row in out.splitlines()[1:]],
                          ["940", "941", "942"])
-        told = self.run_tool("cat", "shm:b", "t.small", "--from=940", "--count=1").stderr
-        epoch = re.search("epoch=([0-9a-f]{16})", told)[1]
+        events = self.run_tool("cat", "shm:b", "t.small", "--from=940", "--count=1").stderr
+        epoch = re.search("epoch=([0-9a-f]{16})", events)[1]
         out, _ = self.events("shm:b", "t.small", f"--from={epoch}:941", "--count=1", "--format=csv")
         self.assertEqual(out.splitlines()[1].split(",")[0], "941")
         another = f"{int(epoch, 16) ^ 1:016x}"
@@ -398,7 +398,7 @@ class Tools(unittest.TestCase):
         with open(path, "w", encoding="ascii") as file:
             process = self.begin("cat", "shm:b", "t.live", "--format=csv", stdout=file)
         process.stderr.readline()
-        # Who is lapped often has much to tell: a full pipe would hold it up.
+        # A reader that is lapped often prints many events: a full pipe would block it.
         reader = threading.Thread(target=lambda: list(process.stderr))
         reader.start()
         self.addCleanup(reader.join)
@@ -471,12 +471,12 @@ class Tools(unittest.TestCase):
         self.assertNotIn("waits", result.stderr)
 
     def test_contradictory_address_is_a_usage_error(self):
-        for knobs, words in (("retries=2,retries=3", "found retries= twice"),
+        for knobs, message in (("retries=2,retries=3", "found retries= twice"),
                              ("read_bytes=100", "expected a multiple of 64"),
                              ("batch_bytes=65536,read_bytes=64", "found 64, expected 2048 to 65536")):
             for command in ["topics"], ["stat"], ["cat", "t"]:
                 result = self.run_tool(command[0], f"rdma:192.0.2.1:7471,{knobs}", *command[1:])
-                self.assertIn(words, result.stderr)
+                self.assertIn(message, result.stderr)
                 self.assertEqual(result.returncode, 2, result.stderr)
 
     def test_pattern_without_a_match_reports_that_it_waits(self):
@@ -620,10 +620,10 @@ class Tools(unittest.TestCase):
         result = self.run_tool("synth", "--messages=1000", "--symbols=8000", path)
         self.assertEqual(result.returncode, 2)
         self.assertIn("expected at least", result.stderr)
-        for place in (os.path.join(path, "none"), "/dev/full"):
-            result = self.run_tool("synth", "--messages=1000", place)
-            self.assertEqual(result.returncode, 1, place)
-            self.assertIn(place, result.stderr)
+        for target in (os.path.join(path, "none"), "/dev/full"):
+            result = self.run_tool("synth", "--messages=1000", target)
+            self.assertEqual(result.returncode, 1, target)
+            self.assertIn(target, result.stderr)
         self.assertFalse(os.path.exists(path))
 
     # -- schemas ----------------------------------------------------------------------------------

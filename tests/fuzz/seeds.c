@@ -203,7 +203,7 @@ static void greetings(void)
 /* -- over RDMA ----------------------------------------------------------------------------------
  */
 
-static void told(void)
+static void private_data(void)
 {
 	const struct verbs_private_data welcome = { VERBS_MARK, 5, "hello" };
 	const struct verbs_private_data refusal = { VERBS_MARK, 13, "no permission" };
@@ -306,7 +306,7 @@ int main(int argc, char **argv)
 	notices();
 	messages();
 	greetings();
-	told();
+	private_data();
 	conversation();
 	days();
 	return 0;

@@ -11,7 +11,7 @@
 
 #define BACKLOG_BYTES 65536
 
-static void told(const uint8_t *data, size_t size)
+static void private_data(const uint8_t *data, size_t size)
 {
 	struct verbs_private_data welcome;
 	char why[FABRIC_REASON_BYTES + 1];
@@ -226,6 +226,6 @@ FUZZ_TARGET(data, size)
 	if (*data % 2)
 		conversation(data + 1, size - 1);
 	else
-		told(data + 1, size - 1);
+		private_data(data + 1, size - 1);
 	return 0;
 }

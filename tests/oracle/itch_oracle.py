@@ -261,7 +261,7 @@ class Day:
             if self.select == "trade":
                 self.row(locate, "cancel", [decimal(0), fields[0], time, 0, "", ""])
         else:
-            self.tell(kind, locate, time, fields)
+            self.announce(kind, locate, time, fields)
 
     def execute(self, kind, time, fields):
         reference, shares, match = fields[:3]
@@ -275,7 +275,7 @@ class Day:
         elif fields[3] == b"Y":
             self.trade(owner, fields[4], match, time, taken, aggressor)
 
-    def tell(self, kind, locate, time, fields):
+    def announce(self, kind, locate, time, fields):
         if kind == b"H":
             self.status(locate, time, "H", state=word(fields[1]), reason=word(fields[3]))
         elif kind == b"h":

@@ -21,8 +21,9 @@ enum manner {
 /* The writer goes on until this much has happened while records were written. */
 #define FRESH_MIN     100 /* last values read, each newer than the last */
 #define DELIVERED_MIN 500 /* records delivered to each other reader */
-#define REFUSED_MIN   10 /* copies refused, by all readers; not required of strict readers by READ \
-			  */
+#define REFUSED_MIN                                                                                \
+	10 /* copies refused, by all readers; not required of strict readers by READ               \
+	    */
 
 struct variant {
 	const char *name;
