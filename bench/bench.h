@@ -68,7 +68,7 @@ int lines_stream(const struct shape *, unsigned int ms);   /* lines in bulk, one
 int hiccups_watch(const struct shape *, unsigned int cores, unsigned int ms);
 
 /* machine.c */
-void machine_pin(unsigned int place); /* pins the calling thread to the place-th core that the
+void machine_pin(unsigned int index); /* pins the calling thread to the index-th core that the
 					 process may use */
 void *machine_share(const char *folder, const char *name, size_t bytes); /* file mapped, or exit */
 double machine_ticks_per_ns(void);

@@ -42,14 +42,14 @@ static void core_watch(struct core *core, uint64_t ticks, double scale)
 }
 
 /* Begins when all loops run on their cores. */
-static void watch_together(struct watch *watch, unsigned int place, unsigned int cores,
+static void watch_together(struct watch *watch, unsigned int index, unsigned int cores,
 			   uint64_t ticks, double scale)
 {
-	machine_pin(place);
+	machine_pin(index);
 	atomic_fetch_add(&watch->ready, 1);
 	while (atomic_load(&watch->ready) < cores)
 		machine_pause();
-	core_watch(&watch->cores[place], ticks, scale);
+	core_watch(&watch->cores[index], ticks, scale);
 }
 
 int hiccups_watch(const struct shape *shape, unsigned int cores, unsigned int ms)

@@ -27,16 +27,16 @@ void machine_fail(const char *format, ...)
 	exit(1);
 }
 
-void machine_pin(unsigned int place)
+void machine_pin(unsigned int index)
 {
 	cpu_set_t usable, one;
 
 	CPU_ZERO(&one);
 	if (sched_getaffinity(0, sizeof(usable), &usable) < 0)
 		machine_fail("cannot list the cores: %s", strerror(errno));
-	place %= (unsigned int)CPU_COUNT(&usable);
+	index %= (unsigned int)CPU_COUNT(&usable);
 	for (unsigned int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &usable) && place-- == 0)
+		if (CPU_ISSET(cpu, &usable) && index-- == 0)
 			CPU_SET(cpu, &one);
 	if (sched_setaffinity(0, sizeof(one), &one) < 0)
 		machine_fail("cannot pin to a core: %s", strerror(errno));

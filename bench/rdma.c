@@ -197,7 +197,7 @@ static void on_event(void *user, const struct tb_event *event)
 		machine_fail("found event %d between records", (int)event->kind);
 }
 
-static size_t counter_place(const char *name)
+static size_t counter_index(const char *name)
 {
 	size_t count;
 	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
@@ -226,7 +226,7 @@ static void pulled_open(struct pulled *pulled, const struct plan *plan, enum tb_
 	snprintf(address, sizeof(address), "rdma:%s:%d,source=%s", plan->publisher, PORT,
 		 plan->subscriber);
 	pulled->words = plan->words;
-	pulled->reads = counter_place("reads");
+	pulled->reads = counter_index("reads");
 	expect(tb_subscriber_open(&pulled->subscriber, &bus), "subscriber");
 	expect(tb_subscribe(pulled->subscriber, "t", &how, &pulled->subscription), "subscribe");
 	machine_pin(1);

@@ -171,8 +171,8 @@ ParameterizedTest(size_t *which, fields, bytes_after_the_header_are_ignored)
 /* -- last values --------------------------------------------------------------------------------
  */
 
-static struct record
-	landing; /* where a READ puts the slot; the bytes behind it stay as they were */
+/* Where a READ puts the slot. The bytes behind it keep their values. */
+static struct record landing;
 
 /* Reads a last value both ways: in place by its sequence, and from a copy by its check. Both must
  * agree. */

@@ -108,47 +108,47 @@ static void victim_end(struct victim *victim)
 /* -- stepping -----------------------------------------------------------------------------------
  */
 
-static const struct mapping *place_of(const struct tb_subscriber *subscriber)
+static const struct mapping *mapping_of(const struct tb_subscriber *subscriber)
 {
 	cr_assert_not_null(subscriber->table[0], "no topic was joined");
 	return &subscriber->table[0]->mapping;
 }
 
 /* Whether the progress line's head is `head` or more. *broken: the line is being written. */
-static bool line_reached(const struct mapping *place, uint64_t head, bool *broken)
+static bool line_reached(const struct mapping *mapping, uint64_t head, bool *broken)
 {
 	struct progress progress;
 
-	progress_load(
-		(const struct progress_line *)(const void *)(place->view + place->layout.progress),
-		&progress);
-	*broken = progress_verify(&progress, place->shape.epoch, place->shape.slots,
-				  place->shape.capacity, true, place->progress_salt) < 0;
+	progress_load((const struct progress_line *)(const void *)(mapping->view +
+								   mapping->layout.progress),
+		      &progress);
+	*broken = progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
+				  mapping->shape.capacity, true, mapping->progress_salt) < 0;
 	return progress.head >= head;
 }
 
-static const _Atomic uint64_t *slot_words(const struct mapping *place, uint64_t sequence)
+static const _Atomic uint64_t *slot_words(const struct mapping *mapping, uint64_t sequence)
 {
-	return (const _Atomic uint64_t *)(const void *)(place->view + place->layout.ring +
-							(sequence & (place->shape.slots - 1)) *
-								place->shape.slot_bytes);
+	return (const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.ring +
+							(sequence & (mapping->shape.slots - 1)) *
+								mapping->shape.slot_bytes);
 }
 
 /* Whether a slot behind `head` has part of a record but no sequence yet. */
-static bool slot_is_busy(const struct mapping *place, uint64_t head)
+static bool slot_is_busy(const struct mapping *mapping, uint64_t head)
 {
 	for (uint64_t n = head + 1; n < head + 3; n++)
-		if (slot_words(place, n)[0] == 0 && slot_words(place, n)[1] != 0)
+		if (slot_words(mapping, n)[0] == 0 && slot_words(mapping, n)[1] != 0)
 			return true;
 	return false;
 }
 
 /* How many 8-byte words of a busy slot's record differ from what the slot held. UINT32_MAX: the
  * slot is not busy. */
-static unsigned int slot_words_new(const struct mapping *place, uint64_t sequence,
+static unsigned int slot_words_new(const struct mapping *mapping, uint64_t sequence,
 				   const uint64_t held[SLOT_WORDS])
 {
-	const _Atomic uint64_t *words = slot_words(place, sequence);
+	const _Atomic uint64_t *words = slot_words(mapping, sequence);
 	unsigned int count = 0;
 
 	for (size_t i = 1; i < SLOT_WORDS && words[0] == 0; i++)
@@ -163,7 +163,8 @@ static void step_begin(const struct victim *victim, uint64_t to)
 }
 
 /* Steps the publishing thread into the middle of a write, at a random sequence. */
-static void step_into(const struct victim *victim, const struct mapping *place, enum position where)
+static void step_into(const struct victim *victim, const struct mapping *mapping,
+		      enum position where)
 {
 	const uint64_t from = 1 + random_below(&state, 20);
 	bool broken = false, reached = false;
@@ -171,8 +172,8 @@ static void step_into(const struct victim *victim, const struct mapping *place, 
 	step_begin(victim, RECORDS);
 	for (int i = 0; i < STEPS_MAX && !reached; i++) {
 		trace_step(victim->pid);
-		if (line_reached(place, from, &broken))
-			reached = where == IN_LINE ? broken : slot_is_busy(place, from);
+		if (line_reached(mapping, from, &broken))
+			reached = where == IN_LINE ? broken : slot_is_busy(mapping, from);
 	}
 	cr_assert(reached, "the publisher was not in the middle of a write in %d steps", STEPS_MAX);
 }
@@ -183,17 +184,17 @@ static void step_into(const struct victim *victim, const struct mapping *place, 
 static void step_over(const struct victim *victim, struct tb_subscriber *reads, uint64_t sequence,
 		      unsigned int words)
 {
-	const struct mapping *place = place_of(reads);
+	const struct mapping *mapping = mapping_of(reads);
 	uint64_t held[SLOT_WORDS];
 	bool reached = false;
 
-	words_load(held, slot_words(place, sequence), sizeof(held));
+	words_load(held, slot_words(mapping, sequence), sizeof(held));
 	cr_assert_eq(held[0], sequence - LAP);
 	step_begin(victim, LAP + LATER);
 	for (int i = 0; i < STEPS_MAX && !reached; i++) {
 		trace_step(victim->pid);
 		cr_assert_geq(tb_poll(reads, 1), 0);
-		reached = slot_words_new(place, sequence, held) == words;
+		reached = slot_words_new(mapping, sequence, held) == words;
 	}
 	cr_assert(reached, "the slot did not have %u new words in %d steps", words, STEPS_MAX);
 }
@@ -216,11 +217,11 @@ static void victim_finish(struct victim *victim)
 }
 
 /* The last record whose slot is complete. */
-static uint64_t whole_slots(const struct mapping *place)
+static uint64_t whole_slots(const struct mapping *mapping)
 {
 	uint64_t n = 0;
 
-	while (n < RECORDS && slot_words(place, n + 1)[0] == n + 1)
+	while (n < RECORDS && slot_words(mapping, n + 1)[0] == n + 1)
 		n++;
 	return n;
 }
@@ -265,7 +266,7 @@ static void stop_and_go_on(enum position where)
 
 	victim_begin(&victim, SLOTS);
 	subscriber = join(&notes);
-	step_into(&victim, place_of(subscriber), where);
+	step_into(&victim, mapping_of(subscriber), where);
 	stop(&victim);
 	expect_stale_in_time(subscriber, &notes);
 	kill(victim.pid, SIGCONT);
@@ -288,8 +289,8 @@ static void kill_and_begin_again(enum position where)
 
 	victim_begin(&victim, SLOTS);
 	subscriber = join(&notes);
-	step_into(&victim, place_of(subscriber), where);
-	whole = whole_slots(place_of(subscriber));
+	step_into(&victim, mapping_of(subscriber), where);
+	whole = whole_slots(mapping_of(subscriber));
 	victim_end(&victim);
 	expect_stale_in_time(subscriber, &notes);
 	cr_expect_eq(notes.records, whole);
@@ -356,15 +357,15 @@ static void expect_notes(const struct reader *reader, uint64_t first, uint64_t l
 
 /* The oldest record that is left. Reserved slots are given up too: at most a step beyond the record
  * that is being overwritten. */
-static uint64_t oldest(const struct mapping *place, uint64_t busy)
+static uint64_t oldest(const struct mapping *mapping, uint64_t busy)
 {
 	struct progress progress;
 
-	progress_load(
-		(const struct progress_line *)(const void *)(place->view + place->layout.progress),
-		&progress);
-	cr_assert_eq(progress_verify(&progress, place->shape.epoch, place->shape.slots,
-				     place->shape.capacity, true, place->progress_salt),
+	progress_load((const struct progress_line *)(const void *)(mapping->view +
+								   mapping->layout.progress),
+		      &progress);
+	cr_assert_eq(progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
+				     mapping->shape.capacity, true, mapping->progress_salt),
 		     0);
 	cr_assert_eq(progress.head, busy - 1);
 	cr_assert(progress.reserved >= busy && progress.reserved < busy + LAP / 8);
@@ -398,7 +399,7 @@ static void overwrite(struct overwritten *over, unsigned int words, bool killed)
 	reader_join(&over->reads, LAP);
 	reader_join(&over->wants, over->old - 1);
 	step_over(&over->victim, over->reads.subscriber, over->busy, words);
-	over->gap_last = oldest(place_of(over->reads.subscriber), over->busy) - 1;
+	over->gap_last = oldest(mapping_of(over->reads.subscriber), over->busy) - 1;
 	if (killed)
 		victim_end(&over->victim);
 	else

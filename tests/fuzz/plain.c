@@ -356,12 +356,12 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
-	const char *given = getenv("TICKBUS_TEST_SEED");
+	const char *chosen = getenv("TICKBUS_TEST_SEED");
 	uint64_t only = ALL_ROUNDS, rounds = 1, least = 0;
 	double seconds = 0;
 
 	program = argv[0];
-	seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+	seed = chosen ? strtoull(chosen, NULL, 0) : (uint64_t)time(NULL);
 	for (int i = 1; i < argc; i++) {
 		if (argv[i][0] != '-')
 			inputs_read(argv[i]);

@@ -81,7 +81,7 @@ static void lines(void)
 	_Alignas(64) uint8_t page[4096] = { 0 };
 	struct bus_pulse pulse = { .count = 5, .bus_id = 9, .topics = 2 };
 	struct bus_entry entry = { .epoch = 7, .head = 100, .topic_id = 1, .state = 1, .beat = 4 };
-	const uint8_t place[5] = { 4, 0, 0, 0, 3 };
+	const uint8_t prefix[5] = { 4, 0, 0, 0, 3 };
 	struct directory_entry names[3];
 	const uint8_t stored = 1;
 
@@ -89,7 +89,7 @@ static void lines(void)
 	save_behind("progress", "live", code, sizeof(code), &line, sizeof(line));
 	bus_page_store_entry(page, 0, &entry, 9);
 	bus_page_store_pulse(page, &pulse);
-	save_behind("bus_page", "one", place, sizeof(place), page, sizeof(pulse) + sizeof(entry));
+	save_behind("bus_page", "one", prefix, sizeof(prefix), page, sizeof(pulse) + sizeof(entry));
 	directory_store(names, 2, "AAPL", record_salt(7, 1, TAG_DIRECTORY));
 	save_behind("directory", "aapl", &stored, 1, &names[2], sizeof(names[2]));
 }

@@ -41,7 +41,7 @@ static void private_data(const uint8_t *data, size_t size)
 
 static struct {
 	struct ibv_recv_wr receives[VERBS_RECEIVES];
-	struct ibv_sge places[VERBS_RECEIVES];
+	struct ibv_sge buffers[VERBS_RECEIVES];
 	unsigned int receive_first, receive_count;
 	uint64_t works[VERBS_WORKS]; /* SENDs that ask for a completion */
 	unsigned int work_first, work_count;
@@ -64,7 +64,7 @@ static int on_receive(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_re
 	(void)bad;
 	FUZZ_EXPECT(device.receive_count <= VERBS_RECEIVES);
 	device.receives[at] = *work;
-	device.places[at] = *work->sg_list;
+	device.buffers[at] = *work->sg_list;
 	return 0;
 }
 
@@ -96,7 +96,7 @@ static int on_poll(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 static void frame_arrives(const uint8_t **data, size_t *size, size_t length)
 {
 	const unsigned int at = device.receive_first;
-	struct verbs_frame *frame = (struct verbs_frame *)(uintptr_t)device.places[at].addr;
+	struct verbs_frame *frame = (struct verbs_frame *)(uintptr_t)device.buffers[at].addr;
 
 	length = length <= sizeof(*frame) ? length : sizeof(*frame);
 	if (device.receive_count == 0)
@@ -202,8 +202,8 @@ static void conversation(const uint8_t *data, size_t size)
 	channel.backlog = malloc(BACKLOG_BYTES);
 	FUZZ_EXPECT(channel.frames && channel.backlog);
 	for (uint32_t i = 0; i < VERBS_RECEIVES; i++) {
-		struct ibv_sge place = { .addr = (uintptr_t)&channel.frames[i] };
-		struct ibv_recv_wr work = { .wr_id = RECEIVE | i, .sg_list = &place }, *bad;
+		struct ibv_sge buffer = { .addr = (uintptr_t)&channel.frames[i] };
+		struct ibv_recv_wr work = { .wr_id = RECEIVE | i, .sg_list = &buffer }, *bad;
 
 		on_receive(&qp, &work, &bad);
 	}
