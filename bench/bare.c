@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bare ring: the yardstick. As little as moves messages from one writer to many readers.
+/* The bare ring, which is the yardstick: the least that moves messages from a writer to many
+ * readers.
  *
- * One writer; a sequence in each slot, 0 while it is written; the slot 32 places ahead is fetched
- * for writing; a reader that finds nothing pauses; it copies and looks at the sequence again. No
- * check, no time, no names, no joining, no progress line: who is lapped goes on where the writer
- * is. Everything is inlined into the loop that is measured. */
+ * Each slot has a sequence, which is 0 while the slot is written. The writer prefetches the slot 32
+ * positions ahead. A reader that finds no message pauses; otherwise it copies the message and
+ * checks the sequence again. There is no check, time, name, join or progress line. A lapped reader
+ * goes on at the writer's position. Everything is inlined into the measured loop. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "bench/bench.h"
 
 #define AHEAD 32
-#define LOOK  256 /* messages a reader takes at a time */
+#define LOOK  256 /* messages that a reader takes at a time */
 
 struct bare {
 	_Atomic uint64_t *ring;
@@ -66,7 +67,7 @@ static void bare_write(void *writer, const uint64_t *payloads, unsigned int coun
 		put(bare, payloads);
 }
 
-/* Whether a message was got; *found is what the slot held. */
+/* Whether a message was copied. *found: the sequence in the slot. */
 static inline int get(struct bare *bare, uint64_t *payload, uint64_t *found)
 {
 	const _Atomic uint64_t *slot = bare->ring + (bare->next & bare->mask) * bare->slot_words;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the measuring program and the transports share.
+/* Shared by the measuring program and the transports.
  *
- * A transport moves messages from one writer process to reader processes, through a ring of
- * `slots` slots of `slot_bytes`. Each transport is one file that fills one table; to compare with
- * another bus, add a file and a line in transports[].
+ * A transport moves messages from a writer process to reader processes, through a ring of `slots`
+ * slots of `slot_bytes`. Each transport is a file that fills a table. To compare with another bus,
+ * add a file and a line in transports[].
  *
- * Every message is made of words that its number decides, and a reader checks every word. Of a
- * timed shape the first word is the moment at which the message was due, which decides the others.
- */
+ * The words of a message follow from its number, and a reader checks every word. In a timed shape,
+ * the first word is the time at which the message was due, and the others follow from it. */
 #ifndef TICKBUS_BENCH_H
 #define TICKBUS_BENCH_H
 
@@ -16,15 +15,17 @@
 #include <stdint.h>
 #include <time.h>
 
-#define HEADER_BYTES  32     /* of a slot that are not payload, for all transports alike */
+#define HEADER_BYTES  32     /* bytes of a slot without payload, the same for all transports */
 #define PAYLOAD_WORDS 508    /* at most */
 #define RING_BYTES    262144 /* fits a second-level cache */
 #define READERS_MAX   15
 #define LINE_BYTES    64
-#define BATCH         64 /* messages that a feed has at once: one flush, one look at the clock */
+#define BATCH                                                                                      \
+	64 /* messages that a feed has at once, with a single flush and a single clock read        \
+	    */
 
 struct shape {
-	const char *folder; /* for files and sockets, gone afterwards */
+	const char *folder; /* for files and sockets, removed afterwards */
 	uint32_t slot_bytes;
 	uint32_t payload_words;
 	uint32_t slots;
@@ -33,43 +34,45 @@ struct shape {
 
 struct tally {
 	uint64_t received, lost, wrong;
-	/* Of a timed shape: ticks from when each message was due to when it was read; of one that
-	 * was lost, to when the next one was. */
+	/* In a timed shape: ticks from the time a message was due until it was read. A lost message
+	 * counts until the next message was read. */
 	double *late;
 	size_t late_count, late_max;
-	uint64_t due, interval; /* of the next message; 0: of any */
+	uint64_t due, interval; /* of the next message; 0: any message */
 };
 
 struct transport {
 	const char *name;
-	/* The writer of a channel, 0 or 1, made before its readers. 0, or -1 after words on stderr.
+	/* Opens the writer of channel 0 or 1, before its readers. 0, or -1 after a message on
+	 * stderr.
 	 */
 	int (*writer_open)(void **writer, const struct shape *, unsigned int channel);
-	/* Writes the next `count` messages as one batch, and makes them known. Their payloads are
-	 * there, one behind the other: making them is not what is measured. */
+	/* Writes the next `count` messages as a batch and flushes them. The payloads are made
+	 * before, in a row, so that making them is not measured. */
 	void (*write)(void *writer, const uint64_t *payloads, unsigned int count);
 	void (*writer_close)(void *writer);
-	/* Ready to get every message that is written after it returned. */
+	/* Opens a reader, which gets every message that is written after this returns. */
 	int (*reader_open)(void **reader, const struct shape *, unsigned int channel);
-	/* One look for messages, without waiting; adds to the tally. */
+	/* Polls once for messages, without waiting, and adds them to the tally. */
 	void (*read)(void *reader, struct tally *);
 	void (*reader_close)(void *reader);
 };
 
 extern const struct transport bare_transport, local_transport, checked_transport;
 
-/* lines.c: what the machine itself can do, between two cores. */
-int lines_transfer(const struct shape *, unsigned int ms); /* two lines, to and fro */
+/* lines.c: the machine's own limits between two cores. */
+int lines_transfer(const struct shape *, unsigned int ms); /* two lines, back and forth */
 int lines_stream(const struct shape *, unsigned int ms);   /* lines in bulk, one way */
 
-/* hiccups.c: what a loop is kept away from each of the first cores. */
+/* hiccups.c: how long a loop is interrupted on each of the first cores. */
 int hiccups_watch(const struct shape *, unsigned int cores, unsigned int ms);
 
 /* machine.c */
-void machine_pin(unsigned int place); /* the calling thread, to the place-th core we may use */
+void machine_pin(unsigned int index); /* pins the calling thread to the index-th core that the
+					 process may use */
 void *machine_share(const char *folder, const char *name, size_t bytes); /* file mapped, or exit */
 double machine_ticks_per_ns(void);
-/* The middle of values, which it sorts. */
+/* A quantile of the values, which it sorts. */
 double machine_quantile(double *values, size_t count, double quantile);
 _Noreturn void machine_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -85,7 +88,7 @@ static inline uint64_t machine_ticks(void)
 #endif
 }
 
-/* The same, when all that was loaded before is there. */
+/* The same, after all earlier loads. */
 static inline uint64_t machine_ticks_behind(void)
 {
 #if defined(__x86_64__)

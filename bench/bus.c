@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus as its users use it: installed headers, the shared library, one handler per record.
+/* tickbus as users use it: installed headers, the shared library, a handler call per record.
  *
- *   local    no check, the caller passes the time it has
+ *   local    no check, the caller passes a time
  *   checked  check and time in every record, every delivered record checked
  *
- * Both without a last-value cache, which no ring has to compare with. */
+ * Both without a last-value cache, which the other rings lack. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of a core we really have: a loop that reads the counter, on each core that is measured,
- * all at the same time. What it was kept away for is what interrupts, the host and others took.
+/* How much of a core the measurements really have. A loop on each measured core reads the counter.
+ * Its gaps show the time that interrupts, the host and other processes took.
  *
- * Prints the share of its time of the core that was away most, in percent, and the longest gap of
- * all cores, in ns. */
+ * Prints the largest share of time lost by a core, in percent, and the longest gap in ns. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 
 #include "bench/bench.h"
 
-#define GAP_NS 1000.0 /* the shortest that counts */
+#define GAP_NS 1000.0 /* the shortest gap that counts */
 
 struct core {
 	_Alignas(128) _Atomic uint64_t all; /* so far */
@@ -42,15 +41,15 @@ static void core_watch(struct core *core, uint64_t ticks, double scale)
 	}
 }
 
-/* From when all of them are on their cores. */
-static void watch_together(struct watch *watch, unsigned int place, unsigned int cores,
+/* Begins when all loops run on their cores. */
+static void watch_together(struct watch *watch, unsigned int index, unsigned int cores,
 			   uint64_t ticks, double scale)
 {
-	machine_pin(place);
+	machine_pin(index);
 	atomic_fetch_add(&watch->ready, 1);
 	while (atomic_load(&watch->ready) < cores)
 		machine_pause();
-	core_watch(&watch->cores[place], ticks, scale);
+	core_watch(&watch->cores[index], ticks, scale);
 }
 
 int hiccups_watch(const struct shape *shape, unsigned int cores, unsigned int ms)
@@ -64,7 +63,7 @@ int hiccups_watch(const struct shape *shape, unsigned int cores, unsigned int ms
 		const pid_t child = fork();
 
 		if (child < 0)
-			machine_fail("no process");
+			machine_fail("cannot start a process");
 		if (child == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			watch_together(watch, i, cores, ticks, scale);

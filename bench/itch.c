@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus-bench-itch: what a day of ITCH costs. One measurement, one line of JSON.
+/* tickbus-bench-itch: what a day of ITCH costs. Each run is a measurement and a line of JSON.
  *
- *   tickbus-bench-itch books FILE     decode and keep the books; count: of messages
- *   tickbus-bench-itch publish FILE   the same, and publish quotes and trades as pubd's feed does;
- *                                     count: of records
- *   tickbus-bench-itch memory FILE    books, and bytes of memory for each order when most were live
+ *   tickbus-bench-itch books FILE
+ *   tickbus-bench-itch publish FILE
+ *   tickbus-bench-itch memory FILE
  *
- * Topics are pubd's defaults: checked, with a last-value cache, 65,536 slots, flushed every
- * FEED_BATCH messages. */
+ * - books: decodes messages and builds the order books; counts messages
+ * - publish: also publishes quotes and trades as pubd does; counts records
+ * - memory: books, and bytes of memory per order at the most live orders
+ *
+ * Topics have pubd's defaults: checked, with a last-value cache, 65,536 slots. They are flushed
+ * every FEED_BATCH messages. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +23,7 @@
 #include "tickbus/publisher.h"
 
 #define SAMPLE_MESSAGES 65536
-#define ORDERS_LEAST    10000 /* fewer tell nothing of an order */
+#define ORDERS_LEAST    10000 /* too few give no memory per order */
 
 static void expect(int result, const char *what)
 {
@@ -47,19 +50,19 @@ static void nothing(void *user, const struct market_output *output)
 	(void)output;
 }
 
-/* Bytes of memory that are really there. */
+/* Bytes of resident memory. */
 static uint64_t resident(void)
 {
 	unsigned long long size, pages = 0;
 	FILE *file = fopen("/proc/self/statm", "r");
 
 	if (!file || fscanf(file, "%llu %llu", &size, &pages) != 2)
-		machine_fail("/proc/self/statm cannot be read");
+		machine_fail("cannot read /proc/self/statm");
 	fclose(file);
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Reads all messages into the books; *memory is set to bytes per order, unless NULL. */
+/* Reads all messages into the books. *memory: bytes per order, unless NULL. */
 static uint64_t books(char *path, double *memory)
 {
 	const struct market_options options = { .output = nothing };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machine itself can do between two cores: no ring can be better than this.
+/* The machine's own limits between two cores, which no ring can beat.
  *
- *   transfer  one word in a cache line goes to the other core, one in another line comes back
- *   stream    a block of lines is written by one core while the other reads the block before it;
- *             the cores meet once per block */
+ *   transfer  a word in a cache line goes to the other core, a word in another line comes back
+ *   stream    a core writes a block of lines while the other reads the block before it; the cores
+ *             synchronise once per block */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct line {
 };
 
 struct lines {
-	struct word there, back;
+	struct word forth, back;
 	struct line block[BLOCKS][BLOCK_LINES];
 };
 
@@ -37,18 +37,18 @@ static void await(const struct word *word, uint64_t value)
 		machine_pause();
 }
 
-static void tell(struct word *word, uint64_t value)
+static void store(struct word *word, uint64_t value)
 {
 	atomic_store_explicit(&word->value, value, memory_order_release);
 }
 
-/* Runs `other` in a process of its own on the second core. */
-static pid_t beside(struct lines *lines, void (*other)(struct lines *))
+/* Runs `other` in a second process on the second core. */
+static pid_t run_on_second_core(struct lines *lines, void (*other)(struct lines *))
 {
 	pid_t child = fork();
 
 	if (child < 0)
-		machine_fail("no process");
+		machine_fail("cannot start a process");
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		machine_pin(1);
@@ -62,8 +62,8 @@ static pid_t beside(struct lines *lines, void (*other)(struct lines *))
 static void echo(struct lines *lines)
 {
 	for (uint64_t n = 1;; n++) {
-		await(&lines->there, n);
-		tell(&lines->back, n);
+		await(&lines->forth, n);
+		store(&lines->back, n);
 	}
 }
 
@@ -72,19 +72,19 @@ int lines_transfer(const struct shape *shape, unsigned int ms)
 	struct lines *lines = machine_share(shape->folder, "lines", sizeof(*lines));
 	double *samples = calloc(SAMPLES_MAX, sizeof(*samples));
 	const double scale = machine_ticks_per_ns();
-	const pid_t child = beside(lines, echo);
+	const pid_t child = run_on_second_core(lines, echo);
 	uint64_t warm, until, from, to;
 	size_t count = 0;
 
 	if (!samples)
 		machine_fail("no memory");
-	tell(&lines->there, 1);
+	store(&lines->forth, 1);
 	await(&lines->back, 1); /* the other side runs */
 	from = machine_ticks();
 	warm = from + (uint64_t)(scale * 1e6 * ms / 4);
 	until = warm + (uint64_t)(scale * 1e6 * ms);
 	for (uint64_t n = 2; (from < until || count == 0) && count < SAMPLES_MAX; n++, from = to) {
-		tell(&lines->there, n);
+		store(&lines->forth, n);
 		await(&lines->back, n);
 		to = machine_ticks();
 		if (from >= warm)
@@ -97,19 +97,19 @@ int lines_transfer(const struct shape *shape, unsigned int ms)
 	return 0;
 }
 
-/* Reads each block when it is there, and says so. */
+/* Reads each block once it is written, and confirms it. */
 static void take(struct lines *lines)
 {
 	for (uint64_t n = 1;; n++) {
 		uint64_t wrong = 0;
 
-		await(&lines->there, n);
+		await(&lines->forth, n);
 		for (size_t i = 0; i < BLOCK_LINES; i++)
 			wrong |= n ^ atomic_load_explicit(&lines->block[n % BLOCKS][i].value,
 							  memory_order_relaxed);
 		if (wrong)
 			_exit(1);
-		tell(&lines->back, n);
+		store(&lines->back, n);
 	}
 }
 
@@ -117,14 +117,14 @@ static void fill(struct lines *lines, uint64_t n)
 {
 	for (size_t i = 0; i < BLOCK_LINES; i++)
 		atomic_store_explicit(&lines->block[n % BLOCKS][i].value, n, memory_order_relaxed);
-	tell(&lines->there, n);
+	store(&lines->forth, n);
 }
 
 int lines_stream(const struct shape *shape, unsigned int ms)
 {
 	struct lines *lines = machine_share(shape->folder, "lines", sizeof(*lines));
 	const double scale = machine_ticks_per_ns();
-	const pid_t child = beside(lines, take);
+	const pid_t child = run_on_second_core(lines, take);
 	uint64_t n = 1, now, from, until, before;
 
 	fill(lines, n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cores, clocks and memory of the machine that is measured. */
+/* Cores, clocks and shared memory of the measured machine. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -27,22 +27,22 @@ void machine_fail(const char *format, ...)
 	exit(1);
 }
 
-void machine_pin(unsigned int place)
+void machine_pin(unsigned int index)
 {
 	cpu_set_t usable, one;
 
 	CPU_ZERO(&one);
 	if (sched_getaffinity(0, sizeof(usable), &usable) < 0)
-		machine_fail("no list of cores: %s", strerror(errno));
-	place %= (unsigned int)CPU_COUNT(&usable);
+		machine_fail("cannot list the cores: %s", strerror(errno));
+	index %= (unsigned int)CPU_COUNT(&usable);
 	for (unsigned int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &usable) && place-- == 0)
+		if (CPU_ISSET(cpu, &usable) && index-- == 0)
 			CPU_SET(cpu, &one);
 	if (sched_setaffinity(0, sizeof(one), &one) < 0)
-		machine_fail("not pinned to a core: %s", strerror(errno));
+		machine_fail("cannot pin to a core: %s", strerror(errno));
 	if (getenv("TICKBUS_BENCH_REALTIME") &&
 	    sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 }) < 0)
-		machine_fail("no real-time priority: %s", strerror(errno));
+		machine_fail("cannot get real-time priority: %s", strerror(errno));
 }
 
 void *machine_share(const char *folder, const char *name, size_t bytes)
@@ -91,7 +91,7 @@ static int compare(const void *left, const void *right)
 double machine_quantile(double *values, size_t count, double quantile)
 {
 	if (count == 0)
-		machine_fail("nothing was measured");
+		machine_fail("found no samples");
 	qsort(values, count, sizeof(*values), compare);
 	return values[(size_t)((double)(count - 1) * quantile)];
 }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus-bench: one measurement, one line of JSON. scripts/bench runs many of them and compares.
+/* tickbus-bench: a measurement, printed as a line of JSON. scripts/bench runs and compares many.
  *
  *   tickbus-bench FOLDER MEASURE TRANSPORT SLOT_BYTES READERS MS
  *
- *   transfer, stream, hiccups  the machine's own limits (TRANSPORT is not looked at)
- *   publish     ns per message of a batch, while readers spin on the next slot: they had the time
- *               to read everything before. The middle of all batches.
+ *   transfer, stream, hiccups  the machine's own limits (TRANSPORT is ignored)
+ *   publish     ns per message of a batch, while readers spin on the next slot, having read all
+ *               earlier messages. Median of all batches.
  *   each        the same with a flush after each message
- *   throughput  a writer that never waits: million messages a second that the slowest reader got,
- *               and the share that it lost
+ *   throughput  a writer that never waits: million messages per second of the slowest reader, and
+ *               the share that it lost
  *   latency     ns one way: half of a round trip through two rings between two processes
- *   open        ns from when a message was due, one each INTERVAL_NS, to when it was read: what
- *               was due while the writer stood still is late by what it waited, and what was
- *               lost until the next one came.
+ *   open        ns from the time a message was due, every INTERVAL_NS, until it was read. Messages
+ *               due while the writer stood still are late. A lost message is late until the next
+ *               message comes.
  *   count       MS thousand messages written inside bench_counted(), for callgrind
  *
- * The writer is on the first core, the readers on the next ones, each a process of its own. */
+ * The writer runs on the first core, the readers on the next cores, each in a process of its own.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
@@ -32,10 +33,10 @@
 
 #define SAMPLES_MAX 1000000
 #define GIVE_UP_S   120
-#define REST_NS     10000.0 /* between two batches: readers are idle again */
+#define REST_NS     10000.0 /* between two batches, so that readers are idle again */
 #define WINDOW_NS   100000.0
 #define WINDOWS_MAX 100000
-#define INTERVAL_NS 2000.0 /* of an open loop: a tenth of what these transports can do, or less */
+#define INTERVAL_NS 2000.0 /* of an open loop: at most a tenth of these transports' capacity */
 
 enum phase { WARM, MEASURE, DONE };
 
@@ -44,12 +45,12 @@ static const double lates[] = { 0.5, 0.99, 0.999, 1 }; /* quantiles */
 
 struct outcome {
 	_Alignas(128) struct tally tally;
-	double rate; /* million messages a second, the middle of all windows */
+	double rate; /* million messages per second, median of all windows */
 	double late_ns[LATES];
 };
 
-/* A machine that others use takes the core away now and then: in few windows, while a mean over all
- * time would measure how often. */
+/* A shared machine takes the core away now and then. That affects few windows and so not the
+ * median; a mean would measure it. */
 struct window {
 	uint64_t from, received;
 	bool open;
@@ -57,12 +58,12 @@ struct window {
 	double rates[WINDOWS_MAX];
 };
 
-/* Shared by the processes of one measurement. */
+/* Shared by the processes of a measurement. */
 struct desk {
 	_Alignas(128) _Atomic uint32_t ready;
 	_Alignas(128) _Atomic uint32_t phase;
-	uint64_t sent; /* before the phase is DONE */
-	double scale;  /* of all of them */
+	uint64_t sent; /* set before the phase is DONE */
+	double scale;  /* for all processes */
 	struct outcome outcomes[READERS_MAX];
 };
 
@@ -79,7 +80,7 @@ struct run {
 static const struct transport *const transports[] = { &bare_transport, &local_transport,
 						      &checked_transport };
 
-/* -- what is written ----------------------------------------------------------------------------
+/* -- messages -----------------------------------------------------------------------------------
  */
 
 /* The payloads of the next messages, made before they are written. */
@@ -108,7 +109,7 @@ static const uint64_t *make(struct maker *maker, unsigned int count)
 	return maker->payloads;
 }
 
-/* Pages that are there: the first touch of one would be in what is measured. */
+/* Touches all pages, so that page faults are not measured. */
 static double *samples_make(void)
 {
 	double *samples = malloc(SAMPLES_MAX * sizeof(*samples));
@@ -142,10 +143,10 @@ static void spawn(struct run *run, const char *role)
 	}
 	while (atomic_load_explicit(&run->desk->ready, memory_order_acquire) < run->readers) {
 		if (waitpid(-1, NULL, WNOHANG) > 0)
-			machine_fail("a reader ended before it began");
+			machine_fail("a reader ended before it was ready");
 		usleep(200);
 	}
-	machine_pin(0); /* after the library's threads were started: they go where there is room */
+	machine_pin(0); /* after the library has started its threads, which thus are not pinned */
 }
 
 static void phase_set(struct run *run, enum phase phase)
@@ -153,7 +154,7 @@ static void phase_set(struct run *run, enum phase phase)
 	atomic_store_explicit(&run->desk->phase, phase, memory_order_release);
 }
 
-/* Waits for the readers; fails when one saw a word that nobody wrote. */
+/* Waits for the readers. Fails if a reader saw a word that was never written. */
 static void join(struct run *run)
 {
 	phase_set(run, DONE);
@@ -169,7 +170,7 @@ static void join(struct run *run)
 	}
 }
 
-/* Notes the rate of the window that is over, and begins the next. */
+/* Records the rate of the window if it is over, and begins the next. */
 static void window_close(const struct run *run, struct window *window, const struct tally *tally)
 {
 	const uint64_t now = machine_ticks();
@@ -213,13 +214,13 @@ static int reader_main(struct run *run)
 	return 0;
 }
 
-/* Ticks from one message of an open loop to the next. */
+/* Ticks between two messages of an open loop. */
 static uint64_t interval(const struct run *run)
 {
 	return (uint64_t)(INTERVAL_NS * run->scale);
 }
 
-/* Notes how late they were. */
+/* Records the quantiles of the delays. */
 static void lates_note(const struct run *run, struct outcome *outcome, const struct tally *tally)
 {
 	for (size_t i = 0; i < LATES; i++)
@@ -231,7 +232,7 @@ static void lates_note(const struct run *run, struct outcome *outcome, const str
 			     -tally->late[0] / run->scale);
 }
 
-/* The reader of an open loop: to the last message that was sent. */
+/* The reader of an open loop. It reads up to the last message sent. */
 static int late_main(struct run *run)
 {
 	struct outcome *outcome = &run->desk->outcomes[run->readers];
@@ -402,7 +403,8 @@ static int latency_main(struct run *run)
 	return 0;
 }
 
-/* Writes each message when it is due, or as soon as can be; *due is of the next one. */
+/* Writes each message when it is due, or as soon as possible. *due: the time of the next message.
+ */
 static void write_due(struct run *run, struct maker *maker, void *writer, uint64_t *due,
 		      uint64_t until)
 {
@@ -443,7 +445,7 @@ static int open_main(struct run *run)
 	return 0;
 }
 
-/* Has a name of its own that callgrind can be told. */
+/* A function of its own, so that callgrind can select it by name. */
 __attribute__((noinline)) void bench_counted(const struct transport *transport, void *writer,
 					     const uint64_t *payloads);
 
@@ -525,7 +527,7 @@ int main(int argc, char **argv)
 		      stderr);
 		return 2;
 	}
-	alarm(GIVE_UP_S); /* also where a peer of ours never comes */
+	alarm(GIVE_UP_S); /* ends the program even if the other process never starts */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	run_fill(&run, argv);
 	if (strcmp(run.measure, "transfer") == 0)

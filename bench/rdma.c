@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus-bench-rdma: records pulled over RDMA, measured once. bench/rdma.py runs it in turns with
- * the device's own tools.
+/* tickbus-bench-rdma: a measurement of records over RDMA. bench/rdma.py alternates it with
+ * perftest's tools.
  *
  *   tickbus-bench-rdma MEASURE PUBLISHER SUBSCRIBER SLOT_BYTES COUNT
  *
- *   notice  COUNT records, one at a time, so that a READ fetches nothing else. Microseconds to its
- *           delivery: from the call of tb_poll that posted the READ (record), and from before
- *           tb_publish (notice). Middles.
- *   known   records that are known to be there, in COUNT READs of READ_BYTES, each posted when the
- *           one before it was delivered. Microseconds from delivery to delivery, the middle.
- *   bulk    the same with READ_DEPTH of them under way at once: MiB a second, from the call that
- *           posts the first to the last delivery.
+ *   notice  COUNT records, each by a READ of its own. Microseconds to its delivery: from the
+ * tb_poll that posted the READ (record), and from before tb_publish (notice). Medians. known COUNT
+ * READs of READ_BYTES, of records known to be published. Each READ is posted when the last is
+ * delivered. Microseconds from delivery to delivery. Median. bulk    the same with READ_DEPTH READs
+ * at once: MiB per second, from the call that posts the first READ to the last delivery.
  *
- * PUBLISHER and SUBSCRIBER are addresses of this machine's devices. The publisher is a process of
- * its own on the first core, which sleeps until it is asked for a record, as the peer of
- * ib_read_lat sleeps; the subscriber polls on the second. */
+ * PUBLISHER and SUBSCRIBER are addresses of this machine's devices. The publisher is a second
+ * process on the first core. It sleeps until it is asked for a record, like the peer of
+ * ib_read_lat. The subscriber polls on the second core. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,10 +27,10 @@
 #include "tickbus/subscriber.h"
 
 #define PORT       7476
-#define READ_BYTES 8192 /* what the library makes of a batch of up to READ_DEPTH of them */
+#define READ_BYTES 8192 /* READs that the library posts for a batch, up to READ_DEPTH */
 #define READ_DEPTH 32
-#define WARM       50    /* records: the first one also fetches its instrument's name */
-#define REST_NS    20000 /* the publisher has woken up, when it publishes */
+#define WARM       50    /* records: the first also fetches its instrument's name */
+#define REST_NS    20000 /* enough for the publisher to be awake when it publishes */
 #define GIVE_UP_S  100
 #define COUNTS_MAX 64
 #define COUNT_MAX  65536
@@ -40,7 +38,7 @@
 struct plan {
 	const char *publisher, *subscriber;
 	uint32_t words, slots, batch_bytes;
-	uint64_t filled; /* records before anyone joins */
+	uint64_t filled; /* records before the subscriber joins */
 	int asks[2];     /* pipes: a byte asks for a record */
 	int ready[2];
 };
@@ -49,7 +47,7 @@ struct pulled {
 	struct tb_subscriber *subscriber;
 	struct tb_subscription *subscription;
 	uint32_t words;
-	size_t reads; /* the counter's place */
+	size_t reads; /* the counter's index */
 	uint64_t next, posted_ns, delivered_ns, published_ns;
 };
 
@@ -126,12 +124,12 @@ static void publisher_main(const struct plan *plan)
 	snprintf(address, sizeof(address), "rdma:%s:%d", plan->publisher, PORT);
 	expect(tb_publisher_open(&publisher, &how), "publisher");
 	topic = topic_make(publisher, plan);
-	machine_pin(0); /* after the library's thread was started: it goes where there is room */
+	machine_pin(0); /* after the library has started its thread, which thus is not pinned */
 	for (uint64_t i = 1; i <= plan->filled; i++)
 		record_write(topic, plan, i);
 	tb_flush(topic);
 	if (write(plan->ready[1], "", 1) != 1)
-		machine_fail("the subscriber is gone");
+		machine_fail("the subscriber has ended");
 	for (uint64_t i = plan->filled + 1; read(plan->asks[0], &ask, 1) == 1; i++) {
 		const uint64_t until = now_ns() + REST_NS;
 
@@ -143,14 +141,14 @@ static void publisher_main(const struct plan *plan)
 	tb_publisher_close(publisher);
 }
 
-/* Before anything of the library is used: what it has of devices does not survive a fork. */
+/* Forks before the library is used: its device resources do not survive a fork. */
 static pid_t publisher_start(struct plan *plan)
 {
 	pid_t child;
 	char byte;
 
 	if (pipe(plan->asks) < 0 || pipe(plan->ready) < 0 || (child = fork()) < 0)
-		machine_fail("no process for the publisher");
+		machine_fail("cannot start the publisher's process");
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(plan->asks[1]);
@@ -159,7 +157,7 @@ static pid_t publisher_start(struct plan *plan)
 	}
 	close(plan->ready[1]);
 	if (read(plan->ready[0], &byte, 1) != 1)
-		machine_fail("the publisher ended before it began");
+		machine_fail("the publisher ended before it was ready");
 	return child;
 }
 
@@ -188,7 +186,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 		machine_fail("record %llu is wrong", (unsigned long long)record->sequence);
 }
 
-/* An emulated machine may stand still for a while, which is no fault of what is measured. */
+/* An emulated machine may stop for a while, which must not end the measurement. */
 static void on_event(void *user, const struct tb_event *event)
 {
 	struct pulled *pulled = user;
@@ -196,10 +194,10 @@ static void on_event(void *user, const struct tb_event *event)
 	if (event->kind == TB_EVENT_APPEARED)
 		pulled->next = event->first;
 	else if (event->kind != TB_EVENT_STALE && event->kind != TB_EVENT_LIVE)
-		machine_fail("event %d between records", (int)event->kind);
+		machine_fail("found event %d between records", (int)event->kind);
 }
 
-static size_t counter_place(const char *name)
+static size_t counter_index(const char *name)
 {
 	size_t count;
 	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
@@ -228,7 +226,7 @@ static void pulled_open(struct pulled *pulled, const struct plan *plan, enum tb_
 	snprintf(address, sizeof(address), "rdma:%s:%d,source=%s", plan->publisher, PORT,
 		 plan->subscriber);
 	pulled->words = plan->words;
-	pulled->reads = counter_place("reads");
+	pulled->reads = counter_index("reads");
 	expect(tb_subscriber_open(&pulled->subscriber, &bus), "subscriber");
 	expect(tb_subscribe(pulled->subscriber, "t", &how, &pulled->subscription), "subscribe");
 	machine_pin(1);
@@ -242,7 +240,7 @@ static uint64_t reads(const struct pulled *pulled)
 	return values[pulled->reads];
 }
 
-/* One look, noting when the one began that posted the last READ. */
+/* Polls once. Keeps the begin of the poll that posted the last READ. */
 static void look(struct pulled *pulled)
 {
 	const uint64_t before = reads(pulled), from = now_ns();
@@ -285,7 +283,7 @@ static int notice_main(struct plan *plan, size_t count)
 		const size_t at = i < WARM ? 0 : i - WARM;
 
 		if (write(plan->asks[1], "", 1) != 1)
-			machine_fail("the publisher is gone");
+			machine_fail("the publisher has ended");
 		while (pulled.next == next)
 			look(&pulled);
 		record[at] = (double)(pulled.delivered_ns - pulled.posted_ns) / 1e3;
@@ -298,7 +296,8 @@ static int notice_main(struct plan *plan, size_t count)
 	return pulled_close(&pulled, plan, child);
 }
 
-/* Fills a ring with what so many READs fetch; twice as large, so that none is overwritten. */
+/* Fills a ring with the records of so many READs. The ring is twice as large, so that no record is
+ * overwritten. */
 static pid_t ring_fill(struct plan *plan, struct pulled *pulled, size_t count)
 {
 	pid_t child;
@@ -376,7 +375,7 @@ int main(int argc, char **argv)
 		      stderr);
 		return 2;
 	}
-	alarm(GIVE_UP_S); /* also where the publisher hangs */
+	alarm(GIVE_UP_S); /* ends the program even if the publisher hangs */
 	plan.publisher = argv[2];
 	plan.subscriber = argv[3];
 	plan.words = (number(argv[4], 64, 4096) / 64 * 64 - HEADER_BYTES) / 8;

@@ -4,10 +4,10 @@
 
   rdma.py [--tiny] BUILD PUBLISHER SUBSCRIBER ROUNDS MEASURE...
 
-PUBLISHER and SUBSCRIBER are addresses of RoCE devices here, and may be the same one. MEASURE is what rdma.c
-measures, a slash, and the bytes of a slot. What is compared is measured one after the other, in shuffled
-order. Says which round it is in, and prints a line of JSON at the end: whether the devices are software,
-and a list of rounds, each a dictionary of values, by MEASURE/NAME. scripts/bench makes rows of them.
+PUBLISHER and SUBSCRIBER are addresses of RoCE devices of this machine, which may be the same. MEASURE is a measure of
+rdma.c, a slash, and the bytes of a slot. Compared values are measured in turn, in shuffled order. Prints the number
+of each round, and a line of JSON at the end: whether the devices are software, and a list of rounds. A round is a
+dictionary of values by MEASURE/NAME. scripts/bench makes rows of them.
 """
 import ipaddress
 import json
@@ -22,7 +22,7 @@ import time
 PORT = 7477
 NOTICE_BYTES = 64  # of a notice about one topic
 READ_BYTES, READ_DEPTH = 8192, 32  # as in rdma.c
-OUTSTANDING = 16  # READs that the library lets the device have under way
+OUTSTANDING = 16  # READs that the library has outstanding at most
 SECONDS = 60
 
 
@@ -31,20 +31,20 @@ class Failed(Exception):
 
 
 class Device:
-    """The RoCE device that has an address."""
+    """The RoCE device with this address."""
 
     def __init__(self, address):
         self.address = address
         parsed = ipaddress.ip_address(address)
-        words = (b"\0" * 10 + b"\xff\xff" + parsed.packed if parsed.version == 4 else parsed.packed).hex()
+        gid = (b"\0" * 10 + b"\xff\xff" + parsed.packed if parsed.version == 4 else parsed.packed).hex()
         for path in sorted(pathlib.Path("/sys/class/infiniband").glob("*/ports/*/gids/*")):
             port = path.parent.parent
             kind = port / "gid_attrs/types" / path.name
             try:
-                if path.read_text().strip().replace(":", "") == words and kind.read_text().strip() == "RoCE v2":
+                if path.read_text().strip().replace(":", "") == gid and kind.read_text().strip() == "RoCE v2":
                     self.name, self.port, self.index = port.parent.parent.name, port.name, path.name
                     break
-            except OSError:  # an entry of the table that is not in use
+            except OSError:  # an unused entry of the table
                 continue
         else:
             raise Failed(f"found no RoCE v2 device with the address {address}")
@@ -56,9 +56,9 @@ def listening():
     return re.search(rf":{PORT:04X} [0-9A-F]+:0000 0A ", tables)
 
 
-def pinned(place):
+def pinned(index):
     cores = sorted(os.sched_getaffinity(0))
-    return ["taskset", "-c", str(cores[place % len(cores)])]
+    return ["taskset", "-c", str(cores[index % len(cores)])]
 
 
 class Bench:
@@ -70,9 +70,9 @@ class Bench:
         self.reads = 64 if tiny else 1024 if self.software else 16384
 
     def perftest(self, column, tool, *options):
-        """Runs the tool on both sides, on the cores that tickbus has; the value in a column of its row."""
-        def command(place, device):
-            return [*pinned(place), tool, "-F", "-p", str(PORT), "-d", device.name, "-i", device.port,
+        """Runs the tool on both sides, on the same cores as tickbus. Returns the value in a column of its row."""
+        def command(index, device):
+            return [*pinned(index), tool, "-F", "-p", str(PORT), "-d", device.name, "-i", device.port,
                     "-x", device.index, *map(str, options)]
         server = subprocess.Popen(command(0, self.server), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
@@ -103,12 +103,12 @@ class Bench:
         return {tool: self.perftest(4, tool, "-s", size, "-n", self.records, *options)}
 
     def bandwidth(self):
-        """Without moderation of completions: its queue of READs is kept full."""
+        """Without completion moderation, so that the queue of READs stays full."""
         return {"ib_read_bw": self.perftest(3, "ib_read_bw", "-s", READ_BYTES, "-t", READ_DEPTH, "-o", OUTSTANDING,
                                             "-Q", 1, "-n", self.reads)}
 
     def group(self, measure, slot_bytes):
-        """What is compared, as calls that return values by name."""
+        """The calls to compare. Each returns values by name."""
         yardsticks = {
             "notice": [lambda: self.latency("ib_read_lat", slot_bytes),
                        lambda: self.latency("ib_send_lat", NOTICE_BYTES, "-c", "UD")],

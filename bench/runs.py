@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one tiny round of scripts/bench and looks at the form of its JSON; judges no speed. Stops measuring
-programs for a while, which must show in what they print.
+"""Runs a tiny round of scripts/bench and checks the form of its JSON, not its speed. Stops measuring programs for a
+while, which must show in their output.
 
   runs.py SCRIPT BUILD
 """
@@ -21,11 +21,11 @@ KEYS = {"name": str, "value": (int, float), "unit": str, "yardstick": (str, type
         "holds": (bool, type(None))}
 STALL_S = 0.3
 MEASURE_MS = 1500  # of which the stall is a fifth
-SIGN = slice(128, 136)  # where the phase is in the desk, and how long the first core was watched
+SIGN = slice(128, 136)  # nonzero once measuring has begun: the phase of the desk, or the time watched so far
 
 
 def stalled(build, measure, transport, file):
-    """What a program printed that was stopped while it measured, as a word that it shares then says."""
+    """The output of a program that was stopped while it measured, which its shared file shows."""
     with tempfile.TemporaryDirectory() as folder:
         with subprocess.Popen([f"{build}/bench/tickbus-bench", folder, measure, transport, "64", "1",
                                str(MEASURE_MS)], stdout=subprocess.PIPE, text=True) as running:
@@ -43,7 +43,7 @@ def stalled(build, measure, transport, file):
 
 
 def stalls(build):
-    """A writer that stood still made late what was due meanwhile, not one message; a core was away."""
+    """A stopped writer delays all messages due meanwhile. A stopped core shows as a gap."""
     for transport in ("bare", "checked"):
         found = stalled(build, "open", transport, "desk")
         assert found["longest"] >= STALL_S * 1e9 * 0.99, found
@@ -61,7 +61,7 @@ def main(script, build):
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
     assert "publish/64/checked/0" in names and "idle/pubd" in names, names
-    many = len(os.sched_getaffinity(0)) > 1  # with one core nothing is measured between two
+    many = len(os.sched_getaffinity(0)) > 1  # a single core allows no measurement between two cores
     assert not many or {"limit/hiccups", "latency/64/local"} <= set(names), names
     assert {name for name in names if name.startswith("open")} == (
         {"open/256/local", "open/256/checked"} if many and counters_agree() else set()), names

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Topics with groups of their own, over a network that loses what one group was sent, or refuses
- * one: each topic's notices live and die for themselves, and no record is missed. */
+/* Topics with groups of their own, over a network that loses or refuses a group. A topic without
+ * notices polls; the other topic keeps its notices. No record is lost. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,31 +96,31 @@ static void publish(uint64_t from, uint64_t to)
 
 static void poll_once(uint64_t until_ms)
 {
-	cr_assert_lt(scene_now_ms(), until_ms, "it did not come to that");
+	cr_assert_lt(scene_now_ms(), until_ms, "the expected state was not reached in time");
 	cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
 }
 
-/* Polls until `which` looked at its progress line 50 times by itself, while notices of the other
- * came, which on a busy machine are late at times; how often the other looked meanwhile. */
+/* Polls until topic `which` has made 50 READs by itself, and returns the READs of the other topic.
+ * Counts only while the other topic's notices arrive: a busy machine may delay them. */
 static uint64_t looks_of_the_other(int which)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t looks[TOPICS] = { 0 };
 
 	while (looks[which] < 50) {
-		const bool heard = notices_alive(subscriptions[!which]->sources);
+		const bool receives = notices_alive(subscriptions[!which]->sources);
 		uint64_t before[TOPICS];
 
 		for (int i = 0; i < TOPICS; i++)
 			before[i] = counter(i, SUBSCRIPTION_READS);
 		poll_once(until_ms);
-		for (int i = 0; i < TOPICS && heard; i++)
+		for (int i = 0; i < TOPICS && receives; i++)
 			looks[i] += counter(i, SUBSCRIPTION_READS) - before[i];
 	}
 	return looks[!which];
 }
 
-/* A busy machine may make both stale for a while, but not one alone. */
+/* A busy machine may make both topics stale for a while, but not a single topic. */
 static void expect_whole(uint64_t records)
 {
 	for (int i = 0; i < TOPICS; i++) {
@@ -130,8 +130,8 @@ static void expect_whole(uint64_t records)
 	cr_expect_eq(notes[LOUD].stale, notes[QUIET].stale);
 }
 
-/* Polling, the one that hears nothing looks; the other has no need to. */
-Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
+/* The topic without notices polls its progress line; the other topic does not. */
+Test(groups, lost_group_leaves_other_group_working)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before;
@@ -143,16 +143,17 @@ Test(groups, of_which_one_is_lost_leave_the_others_notices_alone)
 		poll_once(until_ms);
 	multicast_lose(groups[QUIET], true);
 	before = counter(QUIET, SUBSCRIPTION_NOTICES);
-	looks_of_the_other(QUIET); /* until it is found silent */
+	looks_of_the_other(QUIET); /* until the loss of its notices is noticed */
 	cr_expect_lt(looks_of_the_other(QUIET), 25);
 	for (uint64_t x = 11; x <= 60; x++)
 		publish(x, x);
-	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), before, "it was not lost");
+	cr_expect_eq(counter(QUIET, SUBSCRIPTION_NOTICES), before,
+		     "a notice of the lost group arrived");
 	cr_expect_geq(
 		counter(LOUD, SUBSCRIPTION_NOTICES) + counter(LOUD, SUBSCRIPTION_NOTICES_LOST), 50);
 	multicast_lose(groups[QUIET], false);
 	for (uint64_t x = 61; counter(QUIET, SUBSCRIPTION_NOTICES) == before; x++) {
-		cr_assert_lt(scene_now_ms(), until_ms, "it was not heard again");
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice arrived after the loss");
 		publish(x, x);
 	}
 	expect_whole(notes[LOUD].last);
@@ -172,7 +173,7 @@ static void on_topic(void *user, const struct tb_topic_info *info)
 	epochs[strcmp(info->name, "quiet") == 0 ? QUIET : LOUD] = info->epoch;
 }
 
-/* What a stranger says of topic QUIET: a head that is behind. */
+/* A forged notice of topic QUIET, with a head before the topic's own. */
 static size_t behind(uint8_t bytes[BOUND_NOTICE_BYTES_MIN])
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
@@ -188,8 +189,8 @@ static size_t behind(uint8_t bytes[BOUND_NOTICE_BYTES_MIN])
 	return notice_finish(&writer);
 }
 
-/* LOUD counts the stranger's datagrams as others': they did come. */
-Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
+/* The forged datagrams do arrive: LOUD counts them as notices of other topics. */
+Test(groups, forged_heads_do_not_hide_a_lost_group)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
@@ -218,7 +219,7 @@ Test(groups, of_which_one_is_lost_are_not_thought_to_come_for_a_strangers_heads)
 	cr_expect_gt(counter(LOUD, SUBSCRIPTION_NOTICES_OTHERS), others + 10);
 }
 
-Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
+Test(groups, unreceivable_group_falls_back_to_polling)
 {
 	multicast_refuse(groups[QUIET], true);
 	subscribe();
@@ -231,7 +232,7 @@ Test(groups, of_which_one_cannot_be_received_leave_its_topic_to_look_by_itself)
 	expect_whole(50);
 }
 
-/* Publishes until a notice of each topic came. */
+/* Publishes until a notice of each topic arrives. */
 static void until_noticed(uint64_t from)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -242,12 +243,12 @@ static void until_noticed(uint64_t from)
 	for (uint64_t x = from; counter(LOUD, SUBSCRIPTION_NOTICES) == before[LOUD] ||
 				counter(QUIET, SUBSCRIPTION_NOTICES) == before[QUIET];
 	     x++) {
-		cr_assert_lt(scene_now_ms(), until_ms, "no notice of one");
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice of a topic arrived");
 		publish(x, x);
 	}
 }
 
-Test(groups, that_could_not_be_received_are_tried_again)
+Test(groups, unreceivable_group_is_retried)
 {
 	multicast_refuse(groups[QUIET], true);
 	subscribe();
@@ -258,7 +259,7 @@ Test(groups, that_could_not_be_received_are_tried_again)
 	until_noticed(51);
 }
 
-Test(groups, that_are_received_no_more_are_tried_again)
+Test(groups, group_whose_receiver_ended_is_retried)
 {
 	subscribe();
 	until_noticed(1);
@@ -266,8 +267,8 @@ Test(groups, that_are_received_no_more_are_tried_again)
 	until_noticed(notes[LOUD].last + 1);
 }
 
-/* The publisher is another one, and so is the link. */
-Test(groups, are_joined_again_by_a_new_connection)
+/* A new publisher, hence a new link. */
+Test(groups, new_connection_joins_groups_again)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before[TOPICS];
@@ -299,7 +300,7 @@ Test(groups, are_joined_again_by_a_new_connection)
 	}
 }
 
-Test(groups, are_kept_by_a_topic_that_begins_again)
+Test(groups, restarted_topic_keeps_its_group)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t before;

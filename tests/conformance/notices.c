@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices over a network: they come and are used, one can do without, and nobody is harmed by what
- * strangers send. Built once for each fabric that has notices, with SCHEME. */
+/* Notices over a network: they arrive and are used, both sides work without them, and forged
+ * notices do no harm. Built once for each fabric that has notices, with SCHEME. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -21,7 +21,7 @@
 #include "bus/bounds.h"
 #include "tests/support/scene.h"
 
-#define PUBLISH_MS 40 /* while strangers talk */
+#define PUBLISH_MS 40 /* between records while forged notices arrive */
 
 static struct tb_publisher *publisher;
 static struct tb_topic *topic, *quiet;
@@ -35,7 +35,7 @@ static int port(void)
 	return 20000 + (int)getpid() % 40000;
 }
 
-/* On whose interface notices are heard. */
+/* The address of the interface that receives notices. */
 static const char *host(void)
 {
 	return strcmp(SCHEME, "rdma") == 0 ? getenv("TICKBUS_TEST_RDMA") : "127.0.0.1";
@@ -44,7 +44,7 @@ static const char *host(void)
 static void enter(void)
 {
 	if (!scene_has(SCHEME))
-		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
+		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
 	bytewise_add(scene_seed());
 	multicast_add();
@@ -52,7 +52,7 @@ static void enter(void)
 		snprintf(address, sizeof(address), "rdma:%s:%d", host(), port());
 	else
 		snprintf(address, sizeof(address), SCHEME ":test");
-	/* Devices know groups by their addresses alone, and tests run side by side. */
+	/* Tests run side by side, and devices distinguish groups by address only. */
 	snprintf(group, sizeof(group), "239.78.%d.%d:%d", (int)getpid() >> 8 & 255,
 		 (int)getpid() & 255, port());
 	snprintf(own_group, sizeof(own_group), "239.79.%d.%d:%d", (int)getpid() >> 8 & 255,
@@ -112,13 +112,14 @@ static void publish(uint64_t from, uint64_t to)
 	tb_flush(topic);
 }
 
-/* Publishes behind `last` until a notice came: the group was joined on both sides. The last. */
+/* Publishes from last + 1 on until a notice arrives, so both sides have joined the group. Returns
+ * the last sequence. */
 static uint64_t first_notice(uint64_t last)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (counter(SUBSCRIPTION_NOTICES) == 0) {
-		cr_assert_lt(scene_now_ms(), until_ms, "no notice came");
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice arrived");
 		publish(last + 1, last + 1);
 		last++;
 		cr_assert(scene_poll_until(subscriber, &notes.last, last));
@@ -126,7 +127,7 @@ static uint64_t first_notice(uint64_t last)
 	return last;
 }
 
-static void tell_of_records(enum tb_notice notice)
+static void notices_announce(enum tb_notice notice)
 {
 	uint64_t last, before;
 
@@ -144,30 +145,30 @@ static void tell_of_records(enum tb_notice notice)
 	cr_expect_eq(counter(SUBSCRIPTION_FALSE_HINTS), 0);
 }
 
-Test(notices, come_with_each_pulse_while_nothing_is_published)
+Test(notices, idle_publisher_sends_a_notice_with_each_pulse)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	begin(TB_NOTICE_AUTO, "");
 	while (counter(SUBSCRIPTION_HEARTBEATS) < 2) {
-		cr_assert_lt(scene_now_ms(), until_ms, "none came");
+		cr_assert_lt(scene_now_ms(), until_ms, "no heartbeat arrived");
 		tb_poll(subscriber, 16);
 		tb_wait(subscriber, 10);
 	}
-	cr_expect_eq(counter(SUBSCRIPTION_NOTICES), 0, "there was no record to tell of");
+	cr_expect_eq(counter(SUBSCRIPTION_NOTICES), 0, "a notice announced a record");
 }
 
-Test(notices, tell_of_records_as_the_device_can)
+Test(notices, automatic_notices_announce_records)
 {
-	tell_of_records(TB_NOTICE_AUTO);
+	notices_announce(TB_NOTICE_AUTO);
 }
 
-Test(notices, tell_of_records_over_udp)
+Test(notices, udp_notices_announce_records)
 {
-	tell_of_records(TB_NOTICE_UDP);
+	notices_announce(TB_NOTICE_UDP);
 }
 
-static void come_without(enum tb_notice notice, const char *knobs)
+static void records_arrive_without_notices(enum tb_notice notice, const char *knobs)
 {
 	begin(notice, knobs);
 	for (uint64_t last = 0; last < 100; last += 10) {
@@ -178,14 +179,14 @@ static void come_without(enum tb_notice notice, const char *knobs)
 	cr_expect_eq(notes.records, 100);
 }
 
-Test(notices, are_not_needed_by_a_subscriber)
+Test(notices, subscriber_without_notices_gets_all_records)
 {
-	come_without(TB_NOTICE_AUTO, ",notices=0");
+	records_arrive_without_notices(TB_NOTICE_AUTO, ",notices=0");
 }
 
-Test(notices, are_not_needed_by_a_publisher)
+Test(notices, publisher_without_notices_delivers_all_records)
 {
-	come_without(TB_NOTICE_NONE, "");
+	records_arrive_without_notices(TB_NOTICE_NONE, "");
 }
 
 static unsigned int descriptors(void)
@@ -200,9 +201,8 @@ static unsigned int descriptors(void)
 	return count;
 }
 
-/* A queue pair that was not taken from its group first cannot be destroyed, and holds all the rest.
- */
-Test(notices, that_a_subscriber_received_leave_nothing_behind_when_it_goes)
+/* A queue pair that is still attached to its group cannot be destroyed, nor can what it uses. */
+Test(notices, closed_subscriber_leaves_no_descriptors)
 {
 	struct tb_subscriber_options how = { .size = sizeof(how),
 					     .address = address,
@@ -216,11 +216,12 @@ Test(notices, that_a_subscriber_received_leave_nothing_behind_when_it_goes)
 		subscriber = NULL;
 		if (i == 0)
 			before = descriptors();
-		/* The publisher's own end goes when it finds out. */
+		/* The publisher closes its end of the connection some time later. */
 		for (uint64_t until_ms = scene_now_ms() + deadline_ms();
 		     descriptors() > before && scene_now_ms() < until_ms;)
 			sched_yield();
-		cr_expect_leq(descriptors(), before, "after %llu", (unsigned long long)i + 1);
+		cr_expect_leq(descriptors(), before, "more descriptors after %llu rounds",
+			      (unsigned long long)i + 1);
 		notes_free(&notes);
 		cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
 		subscription = scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
@@ -262,7 +263,7 @@ static uint64_t first_quiet_notice(uint64_t last)
 	const uint64_t before = counter(SUBSCRIPTION_NOTICES);
 
 	while (counter(SUBSCRIPTION_NOTICES) == before) {
-		cr_assert_lt(scene_now_ms(), until_ms, "no notice came");
+		cr_assert_lt(scene_now_ms(), until_ms, "no notice arrived");
 		publish_quiet(last + 1, last + 1);
 		last++;
 		cr_assert(scene_poll_until(subscriber, &notes.last, last));
@@ -270,13 +271,13 @@ static uint64_t first_quiet_notice(uint64_t last)
 	return last;
 }
 
-Test(notices, of_other_topics_do_not_come_to_who_reads_one_with_a_group_of_its_own)
+Test(notices, reader_of_topic_with_own_group_gets_no_other_notices)
 {
 	uint64_t last, others;
 
 	begin_quiet();
 	last = first_quiet_notice(0);
-	others = counter(SUBSCRIPTION_NOTICES_OTHERS); /* under way when "t" was left */
+	others = counter(SUBSCRIPTION_NOTICES_OTHERS); /* in flight when "t" was left */
 	for (uint64_t x = 1; x <= 500; x++) {
 		publish(x, x);
 		if (x % 100 == 0) {
@@ -289,8 +290,8 @@ Test(notices, of_other_topics_do_not_come_to_who_reads_one_with_a_group_of_its_o
 	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
 }
 
-/* Two subscriptions of the one group, and one of the other. */
-Test(notices, of_a_group_come_until_the_last_reader_left_it)
+/* Two subscriptions of the group of "quiet", and one of the group of "t". */
+Test(notices, group_is_received_until_its_last_reader_leaves)
 {
 	struct notes more = { 0 }, busy = { 0 };
 	struct tb_subscription *second, *third;
@@ -300,7 +301,8 @@ Test(notices, of_a_group_come_until_the_last_reader_left_it)
 	second = scene_subscribe(subscriber, "quiet", TB_FROM_OLDEST, &more);
 	third = scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &busy);
 	last = first_quiet_notice(0);
-	cr_expect_gt(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), 0, "the link is one");
+	cr_expect_gt(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), 0,
+		     "found no notice of the other group on the shared link");
 	tb_unsubscribe(second);
 	last = first_quiet_notice(last); /* once more */
 	tb_unsubscribe(subscription);
@@ -308,14 +310,15 @@ Test(notices, of_a_group_come_until_the_last_reader_left_it)
 		publish(x + 1, x + 1);
 		cr_assert(scene_poll_until(subscriber, &busy.last, ++x));
 	}
-	seen = counter_of(third, SUBSCRIPTION_NOTICES_OTHERS); /* what was under way is here */
+	seen = counter_of(third, SUBSCRIPTION_NOTICES_OTHERS); /* those in flight have arrived */
 	publish_quiet(last + 1, last + 100);
 	for (int i = 0; i < 50; i++, x++) {
 		publish_quiet(last + 101 + (uint64_t)i, last + 101 + (uint64_t)i);
 		publish(x + 1, x + 1);
 		cr_assert(scene_poll_until(subscriber, &busy.last, x + 1));
 	}
-	cr_expect_eq(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), seen, "they still come");
+	cr_expect_eq(counter_of(third, SUBSCRIPTION_NOTICES_OTHERS), seen,
+		     "notices of the group that was left still arrive");
 	notes_free(&notes);
 	subscription = scene_subscribe(subscriber, "quiet", TB_FROM_OLDEST, &notes);
 	first_quiet_notice(last + 150);
@@ -323,32 +326,32 @@ Test(notices, of_a_group_come_until_the_last_reader_left_it)
 	notes_free(&busy);
 }
 
-static char told_group[64];
-static const char *told_kind;
+static char shown_group[64];
+static const char *shown_kind;
 
-static void on_told(void *user, const struct tb_topic_info *info)
+static void on_shown(void *user, const struct tb_topic_info *info)
 {
 	(void)user;
-	snprintf(told_group, sizeof(told_group), "%s", info->multicast);
-	told_kind = strcmp(info->notice, "none") == 0 ? "none" : "some";
+	snprintf(shown_group, sizeof(shown_group), "%s", info->multicast);
+	shown_kind = strcmp(info->notice, "none") == 0 ? "none" : "some";
 }
 
-Test(notices, of_a_topic_are_told_with_their_group_before_it_is_joined)
+Test(notices, inspection_shows_group_before_any_join)
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
 						    .address = address,
 						    .timeout_ms = 20000 };
 
 	begin_quiet();
-	cr_assert_eq(tb_inspect_topics(&inspect, "quiet", NULL, on_told, NULL), 1, "%s",
+	cr_assert_eq(tb_inspect_topics(&inspect, "quiet", NULL, on_shown, NULL), 1, "%s",
 		     tb_error());
-	cr_expect_str_eq(told_group, own_group);
-	cr_expect_str_eq(told_kind, "some");
-	cr_assert_eq(tb_inspect_topics(&inspect, "t", NULL, on_told, NULL), 1, "%s", tb_error());
-	cr_expect_str_eq(told_group, group);
+	cr_expect_str_eq(shown_group, own_group);
+	cr_expect_str_eq(shown_kind, "some");
+	cr_assert_eq(tb_inspect_topics(&inspect, "t", NULL, on_shown, NULL), 1, "%s", tb_error());
+	cr_expect_str_eq(shown_group, group);
 }
 
-/* -- strangers ----------------------------------------------------------------------------------
+/* -- forged notices -----------------------------------------------------------------------------
  */
 
 static uint64_t bus_id, epoch;
@@ -365,7 +368,7 @@ static void on_topic(void *user, const struct tb_topic_info *info)
 	epoch = info->epoch;
 }
 
-/* What anyone on the network can see and send: good marks, and whatever heads. */
+/* A notice as any host on the network can forge it: valid marks, and false heads. */
 static size_t forge(uint8_t bytes[BOUND_NOTICE_BYTES_MAX], uint64_t *random, uint64_t head)
 {
 	const uint64_t heads[] = { head + 1, head + 100, head + 100000, UINT64_MAX, 0, head };
@@ -385,7 +388,7 @@ static size_t forge(uint8_t bytes[BOUND_NOTICE_BYTES_MAX], uint64_t *random, uin
 	return length;
 }
 
-Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_record)
+Test(notices, forged_notices_cost_one_look_per_interval_and_no_record)
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
 						    .address = address,
@@ -416,7 +419,7 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 			publish_ms = scene_now_ms() + PUBLISH_MS;
 		}
 	}
-	cr_expect_gt(notes.last + 50, last, "strangers kept us from reading: %llu of %llu",
+	cr_expect_gt(notes.last + 50, last, "forged notices delayed records: read %llu of %llu",
 		     (unsigned long long)notes.last, (unsigned long long)last);
 	reads = counter(SUBSCRIPTION_READS) - reads;
 	looks = counter(SUBSCRIPTION_LOOKS) - looks;
@@ -427,11 +430,11 @@ Test(notices, of_strangers_cost_a_look_per_interval_and_never_a_gap_or_a_wrong_r
 	close(fd);
 	cr_expect_eq(notes.records, last);
 	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
-	cr_expect_gt(counter(SUBSCRIPTION_FALSE_HINTS), 0, "the strangers were not even heard");
+	cr_expect_gt(counter(SUBSCRIPTION_FALSE_HINTS), 0, "no forged notice arrived");
 	cr_expect_leq(counter(SUBSCRIPTION_NOTICES_LOST), 65536 * sent,
-		      "a number of a stranger counted for more than a burst");
-	/* Per interval of a millisecond one READ of slots for a hint, and one to look it up; per
-	 * record published the same. */
-	cr_expect_leq(reads, 2 * (scene_now_ms() - began_ms) + 4 * last, "%llu READs",
+		      "a forged number counted for more lost notices than a burst has");
+	/* Per millisecond a READ of slots for a hint, and a READ of the progress line. Per record
+	 * published the same. */
+	cr_expect_leq(reads, 2 * (scene_now_ms() - began_ms) + 4 * last, "found %llu READs",
 		      (unsigned long long)reads);
 }

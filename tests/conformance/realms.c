@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may read what, over each fabric alike: two realms with a ticket each, and one for those who
- * have none. Built once per fabric, with SCHEME. */
+/* Access by realm: two realms with a ticket each, and an anonymous realm. Built once per fabric,
+ * with SCHEME. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void bus_open(size_t realm_count)
 static void enter(void)
 {
 	if (!scene_has(SCHEME))
-		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
+		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
 	bytewise_add(scene_seed());
 	scene_address(SCHEME, address, sizeof(address));
@@ -82,27 +82,27 @@ static bool is_among(const char *const *names, size_t count, const char *name)
 	return false;
 }
 
-/* One topic by its name: there, or as if there were no such topic. */
-static void expect_topic(struct tb_subscriber *subscriber, const char *name, bool there)
+/* A topic by its name: visible, or refused as a topic that does not exist. */
+static void expect_topic(struct tb_subscriber *subscriber, const char *name, bool visible)
 {
 	const struct tb_subscription_options how = { .size = sizeof(how),
 						     .on_record = notes_record,
 						     .user = &notes };
 	struct tb_subscription *subscription;
-	char words[64];
+	char expected[64];
 
-	cr_expect_eq(tb_subscribe(subscriber, name, &how, &subscription), there ? 0 : -ENOENT,
+	cr_expect_eq(tb_subscribe(subscriber, name, &how, &subscription), visible ? 0 : -ENOENT,
 		     "%s: %s", name, tb_error());
-	snprintf(words, sizeof(words), "has no topic %s", name);
-	if (!there)
-		cr_expect(strstr(tb_error(), words), "%s", tb_error());
+	snprintf(expected, sizeof(expected), "has no topic %s", name);
+	if (!visible)
+		cr_expect(strstr(tb_error(), expected), "%s", tb_error());
 }
 
-/* By a pattern and by their names: these topics, and none of the others. */
+/* Exactly these topics are visible, by a pattern and by name. */
 static void expect_topics(const uint8_t *ticket, const char *const *names, size_t count)
 {
 	struct tb_subscriber *subscriber;
-	char words[64];
+	char expected[64];
 
 	cr_assert_eq(subscriber_open(&subscriber, ticket), 0, "%s", tb_error());
 	scene_subscribe(subscriber, ">", TB_FROM_OLDEST, &notes);
@@ -110,18 +110,18 @@ static void expect_topics(const uint8_t *ticket, const char *const *names, size_
 	cr_expect_eq(notes.records, 3 * count, "%s", notes.text);
 	cr_expect_not(notes.refused, "%s", notes.text);
 	for (size_t i = 0; i < 4; i++) {
-		const bool there = is_among(names, count, every[i]);
+		const bool visible = is_among(names, count, every[i]);
 
-		snprintf(words, sizeof(words), "appeared %s 1\n", every[i]);
-		cr_expect_eq(strstr(notes.text, words) != NULL, there, "%s", notes.text);
-		expect_topic(subscriber, every[i], there);
+		snprintf(expected, sizeof(expected), "appeared %s 1\n", every[i]);
+		cr_expect_eq(strstr(notes.text, expected) != NULL, visible, "%s", notes.text);
+		expect_topic(subscriber, every[i], visible);
 	}
 	expect_topic(subscriber, "none", false);
 	tb_subscriber_close(subscriber);
 	notes_free(&notes);
 }
 
-Test(realms, each_ticket_shows_the_topics_of_its_realm_and_no_others)
+Test(realms, ticket_shows_only_topics_of_its_realm)
 {
 	bus_open(3);
 	expect_topics(desk, desk_topics, 2);
@@ -129,29 +129,29 @@ Test(realms, each_ticket_shows_the_topics_of_its_realm_and_no_others)
 	expect_topics(NULL, &open_topic, 1);
 }
 
-static void expect_refused(const uint8_t *ticket, const char *words)
+static void expect_refused(const uint8_t *ticket, const char *reason)
 {
 	struct tb_subscriber *subscriber;
 
 	cr_expect_eq(subscriber_open(&subscriber, ticket), -EACCES, "%s", tb_error());
 	cr_expect_null(subscriber);
-	cr_expect(strstr(tb_error(), words), "%s", tb_error());
+	cr_expect(strstr(tb_error(), reason), "%s", tb_error());
 }
 
-Test(realms, a_ticket_of_none_is_refused_in_words)
+Test(realms, unknown_ticket_is_refused_with_reason)
 {
 	bus_open(3);
 	expect_refused(unknown, "the subscriber's ticket is not known to the publisher");
 }
 
-Test(realms, where_none_is_anonymous_a_ticket_is_asked_for)
+Test(realms, bus_without_anonymous_realm_asks_for_a_ticket)
 {
 	bus_open(2);
 	expect_refused(NULL, "the subscriber has no ticket, the publisher requires one");
 	expect_topics(desk, desk_topics, 2);
 }
 
-Test(realms, where_there_are_none_all_is_read_without_a_ticket_and_one_is_refused)
+Test(realms, bus_without_realms_shows_all_topics_and_refuses_tickets)
 {
 	bus_open(0);
 	expect_topics(NULL, every, 4);
@@ -165,7 +165,7 @@ static void count_refusals(void *user, const struct tb_counter_value *counter)
 		*(uint64_t *)user = counter->value;
 }
 
-/* How many connections the bus refused; asked for without a ticket. */
+/* How many connections the bus refused, by its own counter. Asks without a ticket. */
 static uint64_t refusals(void)
 {
 	const struct tb_inspect_options options = { .size = sizeof(options),
@@ -178,7 +178,7 @@ static uint64_t refusals(void)
 	return count;
 }
 
-/* Who waits for a bus, with a ticket. */
+/* A subscriber with a ticket that waits for a bus. */
 static struct tb_subscriber *waiting(void)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
@@ -192,19 +192,19 @@ static struct tb_subscriber *waiting(void)
 	return subscriber;
 }
 
-/* Polls until it was refused so often. */
+/* Polls until the bus has refused `times` connections. */
 static void until_refused(struct tb_subscriber *subscriber, uint64_t times)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	while (refusals() < times) {
-		cr_assert_lt(scene_now_ms(), until_ms, "it does not ask again");
+		cr_assert_lt(scene_now_ms(), until_ms, "the subscriber does not try again");
 		cr_assert_geq(tb_poll(subscriber, 1), 0);
 	}
 }
 
-/* It would wait for ever. */
-Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_bus_again)
+/* Without the event the subscriber would wait for ever, silently. */
+Test(realms, waiting_subscriber_reports_refusal_once_per_bus)
 {
 	struct tb_subscriber *subscriber = waiting();
 
@@ -225,9 +225,9 @@ Test(realms, who_waits_is_told_once_that_its_ticket_is_refused_and_by_the_next_b
 	tb_subscriber_close(subscriber);
 }
 
-/* With pauses of 100, 200, 400 and 800 ms between five refusals. From before the first until behind
- * the fifth the time is no shorter on a machine that is late. */
-Test(realms, who_is_refused_asks_less_and_less_often)
+/* Pauses of 100, 200, 400 and 800 ms lie between five refusals. A late machine makes the time from
+ * the first to the fifth longer, never shorter. */
+Test(realms, refused_subscriber_waits_longer_before_each_retry)
 {
 	struct tb_subscriber *subscriber = waiting();
 	uint64_t began_ms;
@@ -239,8 +239,8 @@ Test(realms, who_is_refused_asks_less_and_less_often)
 	tb_subscriber_close(subscriber);
 }
 
-/* Topics come later, and begin again: that changes nothing of who may read them. */
-Test(realms, topics_that_appear_or_begin_again_are_told_in_their_realm_alone)
+/* A topic that appears later or restarts stays in its realm. */
+Test(realms, later_topics_and_restarts_show_only_in_their_realm)
 {
 	struct tb_subscriber *subscriber;
 	struct tb_topic *mine, *foreign;
@@ -285,7 +285,7 @@ static void show_counter(void *user, const struct tb_counter_value *counter)
 		show(user, counter->block);
 }
 
-Test(realms, who_looks_from_outside_sees_the_same)
+Test(realms, inspection_shows_only_topics_of_its_ticket)
 {
 	struct tb_inspect_options options = {
 		.size = sizeof(options), .address = address, .timeout_ms = 20000, .ticket = risk
@@ -294,7 +294,7 @@ Test(realms, who_looks_from_outside_sees_the_same)
 	struct shown shown = { 0 };
 
 	bus_open(3);
-	do { /* heads are a quarter of the bound old at most */
+	do { /* heads are at most a quarter of the stale bound old */
 		cr_assert_lt(scene_now_ms(), until_ms, "%llu records",
 			     (unsigned long long)shown.heads);
 		shown = (struct shown){ 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a subscriber is told of a topic, over each fabric alike: built once per fabric, with SCHEME.
- */
+/* What a subscriber receives of a topic: records, gaps, restarts, the end. Built once per fabric,
+ * with SCHEME. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static struct notes notes;
 static void enter(void)
 {
 	if (!scene_has(SCHEME))
-		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
+		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
 	bytewise_add(scene_seed());
 	multicast_add();
@@ -40,7 +40,7 @@ static void leave(void)
 
 TestSuite(stream, .init = enter, .fini = leave, .timeout = 60);
 
-Test(stream, from_oldest_every_record_comes_once_in_order_and_then_the_end)
+Test(stream, oldest_start_delivers_every_record_in_order_then_end)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber;
@@ -58,7 +58,7 @@ Test(stream, from_oldest_every_record_comes_once_in_order_and_then_the_end)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, from_newest_only_what_comes_after_the_join)
+Test(stream, newest_start_delivers_only_records_after_join)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -79,7 +79,7 @@ static void *publish_when_joined(void *topic)
 	return NULL;
 }
 
-Test(stream, the_newest_begins_where_the_publisher_counted_the_join)
+Test(stream, newest_start_begins_where_publisher_counted_the_join)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -94,7 +94,7 @@ Test(stream, the_newest_begins_where_the_publisher_counted_the_join)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, what_was_overwritten_before_the_join_is_a_gap_and_the_rest_is_exact)
+Test(stream, records_overwritten_before_join_are_one_exact_gap)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber;
@@ -112,7 +112,7 @@ Test(stream, what_was_overwritten_before_the_join_is_a_gap_and_the_rest_is_exact
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_reader_that_slept_too_long_is_told_the_exact_gap)
+Test(stream, lapped_reader_gets_exact_gap)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -130,9 +130,8 @@ Test(stream, a_reader_that_slept_too_long_is_told_the_exact_gap)
 	tb_subscriber_close(subscriber);
 }
 
-/* The proof by the progress line: the same stream, the same gaps, and over a network a look at the
- * line for each batch. */
-Test(stream, a_strict_subscription_is_told_the_same_and_proves_each_batch)
+/* A strict subscription reads the progress line after each batch, and delivers the same stream. */
+Test(stream, strict_subscription_gets_same_records_and_gaps)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -157,7 +156,7 @@ Test(stream, a_strict_subscription_is_told_the_same_and_proves_each_batch)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_strict_subscription_loses_nothing_of_a_long_stream_that_it_keeps_up_with)
+Test(stream, strict_subscription_that_keeps_up_loses_nothing)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -180,7 +179,7 @@ Test(stream, a_strict_subscription_loses_nothing_of_a_long_stream_that_it_keeps_
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_sequence_start_begins_there_or_tells_what_is_gone)
+Test(stream, sequence_start_begins_there_or_reports_a_gap)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -213,8 +212,8 @@ Test(stream, a_sequence_start_begins_there_or_tells_what_is_gone)
 	tb_subscriber_close(subscriber);
 }
 
-/* What a schema or a start is worth is found out before the publisher counts anything. */
-Test(stream, a_topic_of_another_schema_is_refused_and_not_joined)
+/* Schema and start are checked before the publisher counts a join. */
+Test(stream, topic_with_another_schema_is_refused_before_join)
 {
 	struct tb_schema *another = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -236,7 +235,7 @@ Test(stream, a_topic_of_another_schema_is_refused_and_not_joined)
 	tb_schema_free(another);
 }
 
-Test(stream, a_start_at_sequence_0_is_refused)
+Test(stream, start_at_sequence_0_is_refused)
 {
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
 	const struct tb_subscription_options how = { .size = sizeof(how),
@@ -249,12 +248,12 @@ Test(stream, a_start_at_sequence_0_is_refused)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_kind_without_a_meaning_is_not_published)
+Test(stream, undefined_kind_is_not_published)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	const uint64_t word = 1;
 	struct tb_update update = { .size = sizeof(update), .length = 8, .data = &word };
-	char words[128];
+	char expected[128];
 
 	cr_assert_eq(tb_instrument(topic, "A"), 0);
 	for (unsigned int kind = 0; kind < 256; kind++) {
@@ -262,14 +261,14 @@ Test(stream, a_kind_without_a_meaning_is_not_published)
 
 		update.kind = (uint8_t)kind;
 		cr_expect_eq(tb_publish(topic, &update), known ? 0 : -EINVAL, "kind %u", kind);
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "topic t: found kind %u, expected 1 to 6, or 128 to 255", kind);
 		if (!known)
-			cr_expect_str_eq(tb_error(), words);
+			cr_expect_str_eq(tb_error(), expected);
 	}
 }
 
-Test(stream, holes_are_told_as_one_gap_with_cause_upstream)
+Test(stream, consecutive_holes_are_one_gap_with_cause_upstream)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -286,7 +285,7 @@ Test(stream, holes_are_told_as_one_gap_with_cause_upstream)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_pattern_joins_topics_that_are_there_and_those_that_appear)
+Test(stream, pattern_joins_present_and_later_topics)
 {
 	struct tb_topic *one = scene_topic(publisher, "a.quote", 64, 0), *two, *other;
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -304,7 +303,7 @@ Test(stream, a_pattern_joins_topics_that_are_there_and_those_that_appear)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_topic_that_begins_again_is_read_to_its_old_end_and_then_from_its_new_start)
+Test(stream, restarted_topic_is_read_to_old_end_then_from_new_start)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -325,8 +324,8 @@ Test(stream, a_topic_that_begins_again_is_read_to_its_old_end_and_then_from_its_
 	tb_subscriber_close(subscriber);
 }
 
-/* Nothing is reserved behind the last record of an epoch that was left, and none is held back. */
-Test(stream, of_an_epoch_that_was_left_only_what_was_overwritten_is_lost)
+/* An epoch that ended has no reserved slots behind its last record, and holds no record back. */
+Test(stream, previous_epoch_loses_only_overwritten_records)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, TB_TOPIC_MANUAL_FLUSH);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -350,7 +349,7 @@ Test(stream, of_an_epoch_that_was_left_only_what_was_overwritten_is_lost)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_publisher_that_went_is_told_stale_and_its_successor_is_found_with_a_restart)
+Test(stream, successor_of_closed_publisher_is_read_after_a_restart)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -361,8 +360,8 @@ Test(stream, a_publisher_that_went_is_told_stale_and_its_successor_is_found_with
 	cr_assert(scene_poll_until(subscriber, &notes.last, 3));
 	tb_publisher_close(publisher);
 	publisher = NULL;
-	/* Who reads through a mapping can still read the end; who needs the publisher for that
-	 * cannot. */
+	/* A mapping outlives the publisher, so the end can still be read; over a network it cannot.
+	 */
 	if (strcmp(SCHEME, "shm") == 0)
 		cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
 	while (!notes.ended && !notes.stale && scene_now_ms() < until_ms)
@@ -379,8 +378,8 @@ Test(stream, a_publisher_that_went_is_told_stale_and_its_successor_is_found_with
 	tb_subscriber_close(subscriber);
 }
 
-/* A hundred thousand; or as many as can be made in a minute where a device is slow. */
-Test(stream, many_records_through_a_small_ring_are_all_accounted_for)
+/* TICKBUS_TEST_RECORDS sets fewer records for a slow device. */
+Test(stream, records_through_small_ring_are_all_accounted_for)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 1024, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -398,11 +397,11 @@ Test(stream, many_records_through_a_small_ring_are_all_accounted_for)
 	cr_assert(scene_poll_while(subscriber, &notes.ended), "%s", notes.text);
 	cr_expect_eq(notes.records + notes.lost, total);
 	cr_expect_eq(notes.wrong, 0);
-	cr_expect_geq(notes.records, 1024 - 128); /* but for a step that was reserved once */
+	cr_expect_geq(notes.records, 1024 - 128); /* without the slots reserved in one step */
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, the_descriptor_is_readable_when_there_is_a_record)
+Test(stream, descriptor_is_readable_when_a_record_arrives)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -433,7 +432,7 @@ static void close_in_handler(void *user, const struct tb_source *source,
 	tb_subscriber_close(user);
 }
 
-Test(stream, a_handler_may_close_its_subscriber)
+Test(stream, handler_can_close_its_subscriber)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -452,12 +451,12 @@ Test(stream, a_handler_may_close_its_subscriber)
 	cr_expect_eq(result, -ECANCELED);
 }
 
-/* Two subscriptions of the same four topics; the first record after `armed` ends one of them. */
+/* Two subscriptions of the same four topics. The first record after `armed` ends one of them. */
 #define TOPICS 4
 
 static struct endings {
 	struct tb_subscription *subscriptions[2];
-	int ended; /* which one a handler is to end */
+	int ended; /* the subscription that a handler is to end */
 	bool armed, over;
 	uint64_t records[2], after;
 } endings;
@@ -503,13 +502,14 @@ static void end_in_handler(int ended, bool both)
 	cr_assert_eq(tb_subscribe(subscriber, "*", &first, &endings.subscriptions[0]), 0);
 	if (both)
 		cr_assert_eq(tb_subscribe(subscriber, "*", &second, &endings.subscriptions[1]), 0);
-	/* One by one, until all have some that are there at once. */
+	/* Record by record, until each topic has several left to deliver. */
 	for (uint64_t few = 8 * TOPICS; endings.records[0] + endings.records[1] < few;)
 		cr_assert_geq(tb_poll(subscriber, 1), 0);
 	endings.armed = true;
 	left = endings.records[!ended];
 	cr_assert(scene_poll_while(subscriber, &endings.over));
-	cr_expect_eq(endings.after, 0, "%" PRIu64 " records after its end", endings.after);
+	cr_expect_eq(endings.after, 0, "%" PRIu64 " records came after the subscription's end",
+		     endings.after);
 	if (both) {
 		cr_assert(scene_poll_until(subscriber, &endings.records[!ended], all));
 		cr_expect_lt(left, all);
@@ -518,12 +518,12 @@ static void end_in_handler(int ended, bool both)
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_subscription_that_its_handler_ends_is_told_nothing_more_of_its_other_topics)
+Test(stream, subscription_ended_by_its_handler_gets_no_more_records)
 {
 	end_in_handler(0, false);
 }
 
-Test(stream, a_subscription_that_another_one_s_handler_ends_is_told_nothing_more)
+Test(stream, subscription_ended_by_another_handler_gets_no_more_records)
 {
 	end_in_handler(0, true);
 }
@@ -537,7 +537,7 @@ static void end_when_it_appears(void *user, const struct tb_event *event)
 		tb_unsubscribe(*subscription);
 }
 
-Test(stream, a_subscription_that_is_ended_when_a_topic_appears_is_told_none_of_its_records)
+Test(stream, subscription_ended_on_appearance_gets_no_records)
 {
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
 	struct tb_subscription_options options = { .size = sizeof(options),
@@ -573,7 +573,7 @@ static bool joins_become(struct tb_subscriber *subscriber, size_t joins)
 	return tb_publisher_joins(publisher, NULL, 0) == joins;
 }
 
-Test(stream, a_subscription_that_is_ended_when_an_ended_topic_begins_again_has_left_it)
+Test(stream, subscription_ended_on_restart_leaves_the_topic)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
@@ -590,11 +590,11 @@ Test(stream, a_subscription_that_is_ended_when_an_ended_topic_begins_again_has_l
 	cr_assert(joins_become(subscriber, 0));
 	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
 	cr_assert(scene_poll_while(subscriber, &notes.restarted), "%s", notes.text);
-	cr_expect(joins_become(subscriber, 0), "it is joined for nobody");
+	cr_expect(joins_become(subscriber, 0), "the topic is joined without a subscription");
 	tb_subscriber_close(subscriber);
 }
 
-Test(stream, a_child_that_is_forked_takes_nothing_from_its_parent)
+Test(stream, forked_child_leaves_subscriptions_of_parent_working)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0), *other;
@@ -626,7 +626,7 @@ Test(stream, a_child_that_is_forked_takes_nothing_from_its_parent)
 	notes_free(&seen);
 }
 
-Test(stream, who_opens_without_what_is_needed_is_told)
+Test(stream, open_without_required_arguments_fails)
 {
 	static const char *const lists[] = { "shm:somewhere", NULL };
 	const struct tb_publisher_options bus = { .size = sizeof(bus), .name = "other" };
@@ -649,7 +649,7 @@ Test(stream, who_opens_without_what_is_needed_is_told)
 	cr_expect_eq(tb_subscriber_open(&subscriber, NULL), -EINVAL);
 }
 
-Test(stream, a_payload_that_is_not_there_is_refused)
+Test(stream, null_payload_is_refused)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_update update = { .size = sizeof(update),
@@ -664,7 +664,7 @@ Test(stream, a_payload_that_is_not_there_is_refused)
 	cr_expect_eq(tb_topic_sequence(topic), 1);
 }
 
-Test(stream, an_address_is_listened_at_once)
+Test(stream, duplicate_listen_address_is_refused)
 {
 	static const char *const lists[][2] = {
 		{ "shm:a", "shm:a" },
@@ -675,14 +675,14 @@ Test(stream, an_address_is_listened_at_once)
 						.name = "a",
 						.listen_count = 2 };
 	struct tb_publisher *other;
-	char words[128];
+	char expected[128];
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		options.listen = lists[i];
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "publisher options: listen[1]: found %s, which listen[0] has already",
 			 lists[i][1]);
 		cr_expect_eq(tb_publisher_open(&other, &options), -EADDRINUSE);
-		cr_expect_str_eq(tb_error(), words);
+		cr_expect_str_eq(tb_error(), expected);
 	}
 }

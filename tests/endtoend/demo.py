@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: what it shows, with a terminal and without, and how it ends when something is wrong.
+"""The demo: its output with and without a terminal, and how it ends after an error.
 
     demo.py SCRIPT BUILD TICKBUS
 """
@@ -48,30 +48,30 @@ class Demo(unittest.TestCase):
     def run_demo(self, *args, **more):
         process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
         out, err = process.communicate(timeout=PATIENCE_S)
-        self.nothing_is_left()
+        self.expect_no_files()
         return process.returncode, out, err
 
-    def nothing_is_left(self):
+    def expect_no_files(self):
         self.assertEqual(os.listdir(self.folder / "tmp"), [])
 
     def day(self, name):
-        """Of a made-up exchange, some two seconds of trading."""
+        """A day of the synthetic exchange: some two seconds of trading."""
         path = self.folder / name
         subprocess.run([TICKBUS, "synth", "--messages=10000", "--symbols=100", "--rate=5000",
                         path], check=True)
         return path
 
     def begun(self, *args):
-        """A demo that shows its lines, and the first of them."""
+        """A demo that has printed its first line."""
         process = self.begin(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for line in process.stdout:
             if re.match(LINE, line):
                 return process
-        self.fail("it ended without a line of the market")
+        self.fail("the demo ended without a line of the market")
 
-    # -- what it shows ----------------------------------------------------------------------------
+    # -- output -----------------------------------------------------------------------------------
 
-    def test_without_a_terminal_it_prints_lines_and_a_summary(self):
+    def test_demo_without_a_terminal_prints_lines_and_summary(self):
         status, out, err = self.run_demo("--seconds", 1)
         self.assertEqual((status, err), (0, ""))
         lines = out.splitlines()
@@ -81,7 +81,7 @@ class Demo(unittest.TestCase):
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
             self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, ended")
 
-    def test_on_a_terminal_it_draws_the_market_and_gives_the_screen_back(self):
+    def test_demo_on_a_terminal_draws_the_market_and_restores_it(self):
         keeper, terminal = pty.openpty()
         termios.tcsetwinsize(terminal, (24, 100))
         process = self.begin("--seconds", 1, stdin=terminal, stdout=terminal, stderr=terminal)
@@ -90,7 +90,7 @@ class Demo(unittest.TestCase):
         while True:
             try:
                 more = os.read(keeper, 65536)
-            except OSError:  # the last one closed the terminal
+            except OSError:  # the last process has closed the terminal
                 more = b""
             if not more:
                 break
@@ -105,9 +105,9 @@ class Demo(unittest.TestCase):
         self.assertRegex(plain, r"symbol +size +bid +ask +size +last +size\r\n")
         self.assertRegex(plain, r"\n[A-Z]+ +\d+ +[\d.]+ +[\d.]+ +\d+ +[\d.-]+ +\d+\r\n")
         self.assertRegex(plain, r"records/s   gaps \d+  lost \d+   latency p50 .* p99 .*   total")
-        self.nothing_is_left()
+        self.expect_no_files()
 
-    def test_a_file_of_any_name_is_shown_from_its_first_trade(self):
+    def test_file_of_any_name_is_shown_from_its_first_trade(self):
         day = self.day("it's a day")
         status, out, err = self.run_demo(day, "--date", "2020-01-02", "--seconds", 1)
         self.assertEqual((status, err), (0, ""))
@@ -116,12 +116,12 @@ class Demo(unittest.TestCase):
         self.assertRegex(out.splitlines()[1], r"^paced from 09:\d\d:\d\d on, message \d+$")
         self.assertIn("publish to receive", out)
 
-    def test_a_path_is_one_from_the_folder_that_it_is_called_in(self):
+    def test_relative_path_starts_at_the_working_folder(self):
         name = self.day("20200102.itch").name
         status, out, err = self.run_demo(name, "--from", "16:30", cwd=self.folder)
         self.assertEqual((status, out), (1, f"reading {name} of 2020-01-02, at full speed to 16:30 ...\n"), err)
 
-    def test_the_date_is_taken_from_the_name_and_the_time_from_the_command(self):
+    def test_date_comes_from_the_name_and_time_from_the_command(self):
         for name, date in (("12302019.NASDAQ_ITCH50.zst", "2019-12-30"),
                            ("S081321-v50.txt.zst", "2021-08-13"),
                            ("20191230.BX_ITCH_50.zst", "2019-12-30")):
@@ -130,9 +130,9 @@ class Demo(unittest.TestCase):
             self.assertEqual((status, err), (1, f"scripts/demo: {name}: no records from "
                                              "16:30:00 on\n"))
 
-    # -- what is wrong ----------------------------------------------------------------------------
+    # -- errors -----------------------------------------------------------------------------------
 
-    def test_wrong_arguments_exit_2_and_say_what_was_expected(self):
+    def test_wrong_arguments_exit_2_with_what_was_expected(self):
         unreadable = self.folder / "20191230"
         unreadable.touch(mode=0)
         cases = [(["--what"], "unknown option --what"), (["--seconds"], "--seconds N"),
@@ -146,19 +146,19 @@ class Demo(unittest.TestCase):
                  ([SCRIPT, "--date", "2019-12-30", "--from", "9"], 'found "9", expected a time')]
         if os.geteuid() != 0:
             cases.append(([unreadable], "cannot read it, expected an ITCH 5.0 file"))
-        for args, words in cases:
+        for args, message in cases:
             status, _, err = self.run_demo(*args)
-            self.assertIn(words, err)
+            self.assertIn(message, err)
             self.assertEqual(status, 2, err)
 
-    def test_what_is_no_feed_is_said_with_its_place(self):
+    def test_file_without_a_feed_is_reported_with_its_location(self):
         garbage = self.folder / "20191230"
         garbage.write_bytes(b"X" * 1000)
         status, _, err = self.run_demo(garbage)
         self.assertEqual(status, 1)
         self.assertIn("20191230: offset 0 of the uncompressed stream: found a message length", err)
 
-    def test_a_day_that_is_cut_is_said_at_the_end(self):
+    def test_truncated_day_is_reported_at_the_end(self):
         whole = self.day("whole").read_bytes()
         cut = self.folder / "20200102.itch"
         cut.write_bytes(whole[:len(whole) // 2])
@@ -167,16 +167,16 @@ class Demo(unittest.TestCase):
         self.assertRegex(err, r"^pubd: \S+ error feed market: .*20200102\.itch: .*stopped after")
         self.assertEqual(status, 1)
 
-    # -- how it ends ------------------------------------------------------------------------------
+    # -- end --------------------------------------------------------------------------------------
 
-    def test_an_interrupt_ends_it_with_the_summary(self):
+    def test_interrupt_ends_the_demo_with_its_summary(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.begun()
             os.killpg(process.pid, number)
             out, _ = process.communicate(timeout=PATIENCE_S)
             self.assertIn("publish to receive", out)
             self.assertIn(process.returncode, (0, 128 + number))
-            self.nothing_is_left()
+            self.expect_no_files()
 
     @staticmethod
     def daemon(process):
@@ -185,21 +185,21 @@ class Demo(unittest.TestCase):
                  if pathlib.Path(f"/proc/{pid}/comm").read_text() == "pubd\n"]
         return pubd
 
-    def test_a_daemon_does_not_outlive_a_demo_that_was_killed(self):
+    def test_daemon_ends_when_its_demo_is_killed(self):
         process = self.begun()
         pubd = os.pidfd_open(self.daemon(process))
         self.addCleanup(os.close, pubd)
         process.kill()
         self.assertTrue(select.select([pubd], [], [], PATIENCE_S)[0])
 
-    def test_a_daemon_that_dies_is_said(self):
+    def test_death_of_the_daemon_is_reported(self):
         process = self.begun()
         os.kill(self.daemon(process), signal.SIGKILL)
         out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, 1)
         self.assertIn("publish to receive", out)
         self.assertIn("scripts/demo: SIGKILL ended pubd\n", err)
-        self.nothing_is_left()
+        self.expect_no_files()
 
 
 if __name__ == "__main__":

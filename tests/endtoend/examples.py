@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example programs and configurations do what they say, as they are in the tree.
+"""The example programs and configurations of the tree do what they say.
 
     examples.py PUBD TICKBUS ORACLE EXAMPLES SOURCE
 
-EXAMPLES is the folder the programs were built in, SOURCE that of the sources.
+EXAMPLES is the folder of the built programs, SOURCE the folder of the sources.
 """
 import fcntl
 import gzip
@@ -26,7 +26,7 @@ import pubd  # it reads the same arguments
 
 EXAMPLES, SOURCE = map(pathlib.Path, sys.argv[4:6])
 ROWS, COLUMNS = 12, 60
-# Who looks at the time of day a second time is told one of an hour before.
+# From the second call on, the time of day is an hour back.
 LEAP = """
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -58,8 +58,8 @@ def other(reference):
 
 class Examples(pubd.Bench):
     def market(self, readers):
-        """A bus whose feed has five quotes of AAA, one of BBB and two trades, all at once, as
-        soon as its readers have joined."""
+        """A bus whose feed publishes five quotes of AAA, one of BBB and two trades, all at once, when
+        its readers have joined."""
         path = self.file("day.bin", b"".join((
             pubd.add(1), pubd.add(2, b"S", 7, 2_0001), pubd.add(3, b"B", 50),
             other(4), trade(1_9999, 30, 1), trade(2_0000, 31, 2),
@@ -67,7 +67,7 @@ class Examples(pubd.Bench):
         return self.pubd(pubd.settings(pubd.itch(path, ENDING % readers + ", speed: realtime"),
                                        ["quote", "trade"]))
 
-    def test_best_quotes_tells_when_a_watched_price_moves(self):
+    def test_best_quotes_prints_when_a_watched_price_moves(self):
         daemon = self.market(1)
         watch = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA", "ZZZ")
         self.assertEqual(self.ends(watch, 0).splitlines(), [
@@ -75,9 +75,9 @@ class Examples(pubd.Bench):
             "AAA bid 1.0001 x 1 ask 2.0001 x 7", "AAA bid 1.0001 x 1 ask 1.9000 x 3"])
         self.assertEqual(watch.err.read_text(), "")
         self.ends(daemon, 0)
-        nobody = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA")
-        self.ends(nobody, 1)
-        self.assertIn("nobody listens", nobody.err.read_text())
+        late = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA")
+        self.ends(late, 1)
+        self.assertIn("nobody listens", late.err.read_text())
 
     def view(self):
         return [EXAMPLES / "market_view", "shm:b", "--quotes", "nasdaq.quote", "--trades",
@@ -89,8 +89,8 @@ class Examples(pubd.Bench):
                                r"nasdaq\.quote: 6 records, 0 lost in 0 gaps, ended\s+"
                                r"nasdaq\.trade: 2 records, 0 lost in 0 gaps, ended\s+$")
 
-    def test_market_view_prints_plain_lines_where_there_is_no_terminal(self):
-        view = self.begin(*self.view())  # before there is a publisher
+    def test_market_view_prints_plain_lines_without_a_terminal(self):
+        view = self.begin(*self.view())  # before the publisher starts
         daemon = self.market(2)
         output = self.ends(view, 0)
         self.assertNotIn("\033", output)
@@ -112,7 +112,7 @@ class Examples(pubd.Bench):
         self.assertLess(int(re.search(r"records in (\d+)", output)[1]), 2 * pubd.PATIENCE_S)
         self.ends(daemon, 0)
 
-    def test_market_view_draws_on_a_terminal_within_its_width_and_gives_it_back(self):
+    def test_market_view_draws_in_the_terminal_and_restores_it(self):
         feed = "type: synthetic, symbols: 50, rate: 2000, seconds: 2, speed: realtime" + ENDING % 2
         daemon = self.pubd(pubd.settings(feed, ["quote", "trade"]))
         ours, theirs = pty.openpty()
@@ -144,7 +144,7 @@ class Examples(pubd.Bench):
         self.assertRegex(frames[-1].replace("\033[0m\033[7m", ""), r"symbol +size +bid +ask +size")
         self.assertRegex(frames[-1], r"\033\[1m[A-Z]{1,5} +\033\[0m +\d+")
 
-    def test_each_configuration_runs_and_is_read_as_it_says(self):
+    def test_each_configuration_runs_and_serves_its_topics(self):
         folder = self.folder / "pubd"
         shutil.copytree(SOURCE / "examples/pubd", folder)
         day = self.synth("--seed", 4, "--symbols", 20, "--messages", 3000)

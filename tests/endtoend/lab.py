@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's command line, where no guest is needed: what it refuses, what it returns, and that docs/lab.md
-names all there is.
+"""The lab's command line without guests: refused options and exit statuses. docs/lab.md must name every
+scenario and option.
 
     lab.py SOURCE
 """
@@ -29,46 +29,46 @@ def run(*arguments):
 
 
 class Usage(unittest.TestCase):
-    def test_what_cannot_be_is_told_in_one_line_before_anything_is_done(self):
+    def test_wrong_options_are_reported_in_one_line_before_any_work(self):
         hosts = "expected a number from 1 to 99"
-        for arguments, words in ((["--hosts", "0"], f"--hosts: found '0', {hosts}"),
-                                 (["--hosts", "x", "--run", "true"], f"--hosts: found 'x', {hosts}"),
-                                 (["--hosts", "100", "--run", "true"], f"--hosts: found '100', {hosts}"),
-                                 (["--hosts", "2", "devices"], "--hosts: found 2, expected 4 or more for scenarios"),
-                                 (["--build", "/nowhere", "torn"], "--build: found no build in /nowhere, expected a "),
-                                 (["--lanes", "0"], "--lanes: found '0', expected a number from 1 to 64"),
-                                 (["--limit", "nan"], "--limit: found 'nan', expected a number from 1 to "),
-                                 (["--shell", "5"], "--shell: found host 5, expected one from 1 to 4"),
-                                 (["--shell", "0"], f"--shell: found '0', {hosts}"),
-                                 (["--shell"], "--shell: found no terminal as standard input, expected one"),
-                                 (["--shell", "--run", "true"], "found --run beside --shell, expected one of the two"),
-                                 (["--run", "true", "torn"], "found --run beside torn, expected one of the two"),
-                                 (["nothing"], "found no scenario nothing, expected one of: bench ")):
+        for arguments, message in ((["--hosts", "0"], f"--hosts: found '0', {hosts}"),
+                                   (["--hosts", "x", "--run", "true"], f"--hosts: found 'x', {hosts}"),
+                                   (["--hosts", "100", "--run", "true"], f"--hosts: found '100', {hosts}"),
+                                   (["--hosts", "2", "devices"], "--hosts: found 2, expected 4 or more for scenarios"),
+                                   (["--build", "/nowhere", "torn"], "--build: found no build in /nowhere, expected a "),
+                                   (["--lanes", "0"], "--lanes: found '0', expected a number from 1 to 64"),
+                                   (["--limit", "nan"], "--limit: found 'nan', expected a number from 1 to "),
+                                   (["--shell", "5"], "--shell: found host 5, expected a host from 1 to 4"),
+                                   (["--shell", "0"], f"--shell: found '0', {hosts}"),
+                                   (["--shell"], "--shell: found no terminal as standard input, expected a terminal"),
+                                   (["--shell", "--run", "true"], "found --run with --shell, expected only one of them"),
+                                   (["--run", "true", "torn"], "found --run with torn, expected only one of them"),
+                                   (["nothing"], "found no scenario nothing, expected one of: bench ")):
             result = run(*arguments)
             self.assertEqual((result.returncode, result.stdout), (2, ""), (arguments, result.stderr))
             self.assertRegex(result.stderr, r"\Alab: [^\n]*\n\Z", arguments)
-            self.assertIn(words, result.stderr, arguments)
+            self.assertIn(message, result.stderr, arguments)
 
-    def test_an_option_without_its_value_is_named(self):
+    def test_option_without_its_value_is_named(self):
         for option in ("--run", "--hosts", "--limit", "--lanes", "--build"):
             result = run(option)
             self.assertEqual(result.returncode, 2)
             self.assertTrue(result.stderr.startswith(f"scripts/lab: option {option} needs a value, "), result.stderr)
 
-    def test_guests_that_do_not_come_up_are_begun_once_more_in_a_folder_of_their_own(self):
+    def test_guests_that_fail_to_boot_are_retried_in_a_new_folder(self):
         import guests
-        place = pathlib.Path("/nowhere")
+        path = pathlib.Path("/nowhere")
         for failures, boots in ((0, 1), (1, 2), (2, 2)):
             outcomes = [guests.Failed("no")] * failures + ["up"]
             with mock.patch.object(guests, "Topology", side_effect=outcomes) as topology:
                 if failures < 2:
-                    self.assertEqual(guests.boot("kind", 4, guests.folders(place)), "up")
+                    self.assertEqual(guests.boot("kind", 4, guests.folders(path)), "up")
                 else:
-                    self.assertRaises(guests.Failed, guests.boot, "kind", 4, guests.folders(place))
+                    self.assertRaises(guests.Failed, guests.boot, "kind", 4, guests.folders(path))
             self.assertEqual([call.args for call in topology.call_args_list],
-                             [("kind", 4, place / f"boot{number}") for number in range(1, boots + 1)])
+                             [("kind", 4, path / f"boot{number}") for number in range(1, boots + 1)])
 
-    def test_a_shells_exit_status_is_the_labs(self):
+    def test_exit_status_of_a_shell_is_that_of_the_lab(self):
         import lab
         for status in (0, 3, 130):
             self.assertEqual(self.shell(lab, status), status)
@@ -76,7 +76,7 @@ class Usage(unittest.TestCase):
             self.shell(lab, None)
 
     def shell(self, lab, status):
-        """A shell on a guest that prints, and ends with this status; None: its guest dies."""
+        """A shell on a guest that prints and ends with this status. None: its guest dies."""
         with tempfile.TemporaryDirectory(prefix="tickbus-lab-") as folder, \
                 socket.socket(socket.AF_UNIX) as terminal, mock.patch.object(lab, "boot") as boot, \
                 mock.patch.object(lab, "Lab") as hosts, mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO()))), \
@@ -105,16 +105,16 @@ class Usage(unittest.TestCase):
                 self.assertEqual(out.buffer.getvalue(), b"host 2:")
 
 
-@unittest.skipUnless(shutil.which("cpio"), "cpio is not there")
+@unittest.skipUnless(shutil.which("cpio"), "cpio is missing")
 class Packed(unittest.TestCase):
-    """What guests have in memory from the beginning (tests/lab/hot.py)."""
+    """Files that guests have in memory from the start (tests/lab/hot.py)."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tickbus-lab-")
         self.addCleanup(folder.cleanup)
         self.here = pathlib.Path(folder.name).resolve()
 
-    def test_a_file_is_there_at_its_path_with_the_links_that_lead_to_it(self):
+    def test_packed_file_keeps_its_path_and_links(self):
         import hot
         (self.here / "real").mkdir()
         (self.here / "real/program.1").write_bytes(b"\0program")
@@ -128,33 +128,33 @@ class Packed(unittest.TestCase):
         out = self.here / "out"
         out.mkdir()
         subprocess.run(["cpio", "--quiet", "-id"], input=archive.end(), cwd=out, check=True)
-        there = out / "hot" / self.here.relative_to("/")
-        self.assertEqual(sorted(str(path.relative_to(there)) for path in there.rglob("*")),
+        unpacked = out / "hot" / self.here.relative_to("/")
+        self.assertEqual(sorted(str(path.relative_to(unpacked)) for path in unpacked.rglob("*")),
                          ["none", "none/made", "place", "real", "real/program", "real/program.1"])
-        self.assertEqual((there / "place").readlink(), pathlib.Path("real"))
-        self.assertEqual((there / "real/program").readlink(), pathlib.Path("program.1"))
-        self.assertEqual((there / "place/program").read_bytes(), b"\0program")
-        self.assertEqual((there / "real/program.1").stat().st_mode & 0o777, 0o755)
-        self.assertEqual((there / "none/made").read_bytes(), b"odd")
+        self.assertEqual((unpacked / "place").readlink(), pathlib.Path("real"))
+        self.assertEqual((unpacked / "real/program").readlink(), pathlib.Path("program.1"))
+        self.assertEqual((unpacked / "place/program").read_bytes(), b"\0program")
+        self.assertEqual((unpacked / "real/program.1").stat().st_mode & 0o777, 0o755)
+        self.assertEqual((unpacked / "none/made").read_bytes(), b"odd")
 
 
 class Page(unittest.TestCase):
-    """docs/lab.md beside what there is."""
+    """docs/lab.md against the lab."""
 
     def setUp(self):
         self.text = (SOURCE / "docs/lab.md").read_text()
 
-    def test_it_names_each_scenario_and_no_other(self):
+    def test_page_names_exactly_the_scenarios(self):
         result = run("--list")
         self.assertEqual(result.returncode, 0, result.stderr)
-        there = set(re.findall(r"^(\w+) +\S", result.stdout, re.M))
-        self.assertEqual(there, {path.stem for path in (SOURCE / "tests/lab/scenarios").glob("*.py")})
+        listed = set(re.findall(r"^(\w+) +\S", result.stdout, re.M))
+        self.assertEqual(listed, {path.stem for path in (SOURCE / "tests/lab/scenarios").glob("*.py")})
         table = "".join(re.findall(r"^\| (`.*?) \|", self.text, re.M))
         on_demand = re.search(r"^On demand, .*?\n\n", self.text, re.M | re.S).group()
-        self.assertEqual(there - set(re.findall(r"`(\w+)`", table + on_demand)), set())
-        self.assertEqual(set(re.findall(r"`(\w+)`", table)) - there, set())
+        self.assertEqual(listed - set(re.findall(r"`(\w+)`", table + on_demand)), set())
+        self.assertEqual(set(re.findall(r"`(\w+)`", table)) - listed, set())
 
-    def test_it_shows_each_option_and_no_other(self):
+    def test_page_shows_exactly_the_options(self):
         usage = run("--help").stdout
         block = re.search(r"^```\n(scripts/lab .*?)^```$", self.text, re.M | re.S).group(1)
         self.assertEqual(set(re.findall(r"--[a-z]+", block)), set(re.findall(r"--[a-z]+", usage)))

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A subscriber written from docs/protocol.md alone: no code of ours, the system's XXH3 as its hash.
+"""A subscriber written from docs/protocol.md alone: no code of the project, the system's XXH3 as its hash.
 
     protocol.py TICKBUS TOOLS_BUS
 
-What it finds in the memory and in the messages of a bus of which every byte is known is compared
-with what `tickbus cat` prints, and with the words of the protocol.
+It reads the memory and the messages of a bus whose every byte is known. They are compared with the output of
+`tickbus cat` and with the protocol.
 """
 import errno
 import fcntl
@@ -49,13 +49,13 @@ class Subscriber(Requests):
     def welcome(self):
         kind, reader, fd = self.frame()
         assert kind == 2, kind
-        told = welcome(reader.data)
-        self.bus_id, self.stale_ms, self.name = told["bus_id"], told["stale_ms"], told["name"]
-        assert (told["address"], told["rkey"]) == (0, 0)
-        assert (told["notices"], told["notice_bytes"], told["group"], told["port"]) == (
-            0, 0, bytes(16), 0), told
+        fields = welcome(reader.data)
+        self.bus_id, self.stale_ms, self.name = fields["bus_id"], fields["stale_ms"], fields["name"]
+        assert (fields["address"], fields["rkey"]) == (0, 0)
+        assert (fields["notices"], fields["notice_bytes"], fields["group"], fields["port"]) == (
+            0, 0, bytes(16), 0), fields
         self.page_fd = fd
-        self.page = mmap.mmap(fd, page_up(64 + 40 * told["topics_max"]), mmap.MAP_SHARED,
+        self.page = mmap.mmap(fd, page_up(64 + 40 * fields["topics_max"]), mmap.MAP_SHARED,
                               mmap.PROT_READ)
         return self
 
@@ -83,7 +83,7 @@ class Subscriber(Requests):
         return pulse(self.page, self.bus_id)
 
 
-@unittest.skipUnless(LIBRARY, "libxxhash is not there as a shared library")
+@unittest.skipUnless(LIBRARY, "libxxhash is missing as a shared library")
 class Protocol(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tickbus-protocol-")
@@ -112,7 +112,7 @@ class Protocol(unittest.TestCase):
 
     # -- memory -----------------------------------------------------------------------------------
 
-    def test_the_welcome_and_the_bus_page(self):
+    def test_welcome_and_bus_page_are_as_specified(self):
         self.assertEqual((self.subscriber.name, self.subscriber.stale_ms), ("b", 200))
         count, _, entries = self.subscriber.pulse()
         while self.subscriber.pulse()[0] == count:
@@ -122,7 +122,7 @@ class Protocol(unittest.TestCase):
                           for topic in self.topics.values()])
         self.assertEqual([entry[1] for entry in entries], [4, 1000, 4, 0, 0])
 
-    def test_headers_are_what_was_granted(self):
+    def test_headers_equal_the_grant(self):
         for name in self.topics:
             topic = self.join(name)
             shape = topic.shape
@@ -132,7 +132,7 @@ class Protocol(unittest.TestCase):
                 4096, topic.directory, topic.last_value, topic.ring, topic.size,
                 name.encode().ljust(64, b"\0")))
 
-    def test_records_are_those_that_tickbus_cat_prints(self):
+    def test_records_equal_the_output_of_tickbus_cat(self):
         kinds = {1: "update", 2: "correction", 3: "cancel"}
         for name in ("t.quote", "t.small", "t.hole"):
             topic, rows = self.join(name), []
@@ -148,18 +148,18 @@ class Protocol(unittest.TestCase):
             self.assertEqual(rows, shown)
             self.assertEqual(progress["state"], 2)
 
-    def test_payloads_are_the_schemas_fields(self):
+    def test_payloads_hold_the_fields_of_the_schema(self):
         record = self.join("t.quote").slot(1)
         self.assertEqual(struct.unpack("<qqIIQ", record["payload"]),
                          (2866701, -5, 1, 2 ** 32 - 1, 1577716500000000000))
 
-    def test_last_values_are_the_last_records_that_are_values(self):
+    def test_last_values_equal_the_last_value_records(self):
         topic = self.join("t.quote")
         self.assertEqual([topic.last(i)["sequence"] for i in range(3)], [3, 2, 0])
         self.assertEqual(topic.last(0), topic.slot(3))
         self.assertEqual(self.join("t.small").last(0)["sequence"], 1000)
 
-    def test_a_changed_byte_anywhere_is_found(self):
+    def test_any_changed_byte_fails_the_check(self):
         topic = self.join("t.quote")
         slot = bytearray(topic.memory[topic.ring + 64:topic.ring + 64 + 64])
         self.assertTrue(check(bytes(slot), 24, topic.salt(RECORD)))
@@ -168,7 +168,7 @@ class Protocol(unittest.TestCase):
             self.assertFalse(check(bytes(slot), 24, topic.salt(RECORD)), at)
             slot[at] ^= 1
 
-    def test_what_is_handed_over_cannot_be_written(self):
+    def test_joined_memory_cannot_be_written(self):
         _, fd = self.subscriber.join(self.topics["t.live"])
         self.addCleanup(os.close, fd)
         for one in (fd, self.subscriber.page_fd):
@@ -178,40 +178,40 @@ class Protocol(unittest.TestCase):
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def test_the_schema_is_what_its_fingerprint_says(self):
+    def test_schema_matches_its_fingerprint(self):
         topic = self.topics["t.quote"]
         schema = self.subscriber.schema(topic).decode()
         self.assertTrue(schema.startswith("name: quote\nversion: 1\n"))
         meaning = re.sub(r"^ *(version|doc):.*\n", "", schema, flags=re.M)
         self.assertEqual(xxh3(meaning.encode()), topic["fingerprint"])
 
-    def test_a_catalogue_comes_in_pages_and_by_pattern(self):
+    def test_catalogue_comes_in_pages_and_by_pattern(self):
         self.assertEqual(list(self.topics), ["t.quote", "t.small", "t.hole", "t.empty", "t.live"])
         names = [topic["name"] for topic in self.subscriber.catalogue("t.*l*")]
         self.assertEqual(names, ["t.small", "t.hole", "t.live"])
-        for topic in self.topics.values():  # over shared memory there are no notices
+        for topic in self.topics.values():  # shared memory has no notices
             self.assertEqual([topic[key] for key in ("notices", "notice_bytes", "group", "port")],
                              [0, 0, bytes(16), 0])
 
-    def test_an_arm_is_answered_by_one_wake(self):
+    def test_arm_is_answered_by_one_wake(self):
         topic = self.join("t.live")
         self.subscriber.send(ARM, struct.pack("<IQQ", 5, topic.shape["epoch"], 0))
         self.bus.ask("publish 1")
-        self.assertEqual(self.subscriber.told(), (WAKE, (5, topic.shape["epoch"], 1)))
+        self.assertEqual(self.subscriber.notification(), (WAKE, (5, topic.shape["epoch"], 1)))
         self.bus.ask("publish 2")
         self.subscriber.send(ARM, struct.pack("<IQQ", 5, topic.shape["epoch"], 1))
-        self.assertEqual(self.subscriber.told(), (WAKE, (5, topic.shape["epoch"], 3)))
+        self.assertEqual(self.subscriber.notification(), (WAKE, (5, topic.shape["epoch"], 3)))
         self.assertEqual(topic.slot(3)["sequence"], 3)
         self.bus.ask("end")
-        self.assertEqual(self.subscriber.told(), (ENDING, (5, topic.shape["epoch"], 3)))
+        self.assertEqual(self.subscriber.notification(), (ENDING, (5, topic.shape["epoch"], 3)))
         self.assertEqual(topic.progress(), dict(head=3, instruments=1, state=2, oldest=1))
 
-    def test_a_restart_revokes_and_leaves_the_old_memory_readable(self):
+    def test_restart_revokes_and_keeps_old_memory_readable(self):
         topic = self.join("t.live")
         changes = self.subscriber.pulse()[1]
         self.bus.ask("publish 2")
         self.bus.ask("restart")
-        self.assertEqual(self.subscriber.told()[:1] + self.subscriber.pulse()[1:2],
+        self.assertEqual(self.subscriber.notification()[:1] + self.subscriber.pulse()[1:2],
                          (REVOKE, changes + 1))
         self.assertEqual(topic.progress(), dict(head=2, instruments=1, state=1, oldest=1))
         refusal = self.subscriber.refused(JOIN, struct.pack("<IQ", 5, topic.shape["epoch"]))
@@ -234,26 +234,26 @@ class Protocol(unittest.TestCase):
                          (UNPUBLISHED_NAMES, (3, 1, 1), "LOST", 3))
         reader.end()
 
-    def test_refusals_have_a_code_and_words(self):
-        topic_id, code, words = self.subscriber.refused(JOIN, struct.pack("<IQ", 9, 1))
+    def test_refusals_have_a_code_and_text(self):
+        topic_id, code, message = self.subscriber.refused(JOIN, struct.pack("<IQ", 9, 1))
         self.assertEqual((topic_id, code), (9, errno.ENOENT))
-        self.assertIn("found topic id 9, expected an id from the catalogue", words)
+        self.assertIn("found topic id 9, expected an id from the catalogue", message)
 
-    def test_another_hello_is_refused_with_words(self):
-        for first, words in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),
+    def test_second_hello_is_refused_with_text(self):
+        for first, message in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),
                              (hello(ticket=b"t" * 32), "ticket"), (hello(magic=b"HTTP"), "tickbus")):
             subscriber = self.connect(first)
             kind, reader, _ = subscriber.frame()
             self.assertEqual(kind, 3)
             code = reader.take("I")
             self.assertIn(code, (errno.EPROTO, errno.EACCES))
-            self.assertIn(words, reader.raw(len(reader.data) - 4).decode("ascii"))
+            self.assertIn(message, reader.raw(len(reader.data) - 4).decode("ascii"))
             self.assertEqual(subscriber.frame()[0], None)
 
-    def test_a_higher_version_range_is_answered_with_what_both_speak(self):
+    def test_higher_version_range_gets_the_common_version(self):
         self.assertEqual(self.connect(hello(high=9)).welcome().name, "b")
 
-    def test_what_is_no_request_ends_the_connection(self):
+    def test_invalid_request_ends_the_connection(self):
         for body in (struct.pack("<IHHI", 4, 99, 0, 1), struct.pack("<IHHI", 4, JOIN, 0, 1),
                      struct.pack("<IHHIIQ", 4, JOIN, 1, 1, 1, 1),
                      struct.pack("<IHHIIQB", 4, JOIN, 0, 1, 1, 1, 0),

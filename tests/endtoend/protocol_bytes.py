@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of docs/protocol.md, read and written by what is said there alone: no code of ours, the
-system's XXH3 as its hash. How they travel is its users' business: shared memory or RDMA.
+"""The bytes of docs/protocol.md, read and written from that page alone: no code of the project, the system's XXH3 as
+its hash. Its users carry them over shared memory or RDMA.
 """
 import ctypes
 import ctypes.util
@@ -39,7 +39,7 @@ def page_up(size):
 
 
 class Reader:
-    """A message's fields, one after the other."""
+    """Reads the fields of a message in order."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -69,8 +69,8 @@ def description(reader):
     return topic
 
 
-def text(words):
-    return struct.pack("<H", len(words)) + words.encode("ascii")
+def text(string):
+    return struct.pack("<H", len(string)) + string.encode("ascii")
 
 
 def hello(low=1, high=1, features=0, ticket=bytes(32), magic=b"TBUS", nonce=12345):
@@ -78,7 +78,7 @@ def hello(low=1, high=1, features=0, ticket=bytes(32), magic=b"TBUS", nonce=1234
 
 
 def welcome(data):
-    """Its fields by name."""
+    """The fields of a welcome, by name."""
     reader = Reader(data)
     names = "magic version bus_id stale_ms topics_max address rkey notices notice_bytes group port zero"
     fields = dict(zip(names.split(), reader.take("4sB3xQIIQIII16sHH")))
@@ -89,8 +89,8 @@ def welcome(data):
 
 
 def pulse(page, bus_id):
-    """(count, changes, entries) of a bus page; read again while it is being written: the check tells. Topics of other
-    realms have an entry of zeros."""
+    """(count, changes, entries) of a bus page. Reads again while the check fails, since the page is being written.
+    Topics of other realms have an entry of zeros."""
     for _ in range(1000000):
         line = page[:64]
         count, found, topics, changes = struct.unpack_from("<QQII", line)
@@ -99,11 +99,11 @@ def pulse(page, bus_id):
                 not any(entry) or check(entry, 32, salt(bus_id, i + 1, ENTRY)) for i, entry in enumerate(entries)):
             assert found == bus_id
             return count, changes, [struct.unpack_from("<QQIIQ", entry) for entry in entries]
-    raise AssertionError("a bus page that never is whole")
+    raise AssertionError("found no bus page with a valid check")
 
 
 class Topic:
-    """A granted topic's memory: anything that gives bytes for a slice."""
+    """A granted topic. Its memory is any object that gives bytes for a slice."""
 
     def __init__(self, shape, region_bytes, memory):
         self.shape = shape
@@ -125,13 +125,13 @@ class Topic:
         return struct.unpack_from("<8sIIQIIQIIQQQQQQ64s", header)
 
     def progress(self):
-        """Read again while it is being written: the check tells."""
+        """The progress line. Reads again while the check fails, since the line is being written."""
         for _ in range(1000000):
             line = self.memory[4096:4160]
             if check(line, 56, self.salt(PROGRESS)):
                 break
         else:
-            raise AssertionError("a progress line that never is whole")
+            raise AssertionError("found no progress line with a valid check")
         head, reserved, first, epoch, instruments, state = struct.unpack_from("<QQQQII", line)
         assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
         assert head <= reserved <= head + self.shape["slots"]
@@ -163,20 +163,20 @@ class Topic:
 
 
 class Requests:
-    """What a subscriber asks for. Its heirs know how messages travel: send(kind, body, request) and
-    message(), which gives type, request, fields, and what came along with them."""
+    """A subscriber's requests. Subclasses carry messages: send(kind, body, request), and message(), which
+    returns type, request, fields and an attachment."""
     asked = 0
 
     def ask(self, kind, body):
-        """The answer's type, its fields, and what came along."""
+        """Sends a request. Returns the answer's type, fields and attachment."""
         self.asked += 1
         self.send(kind, body, self.asked)
         kind, request, reader, fd = self.message()
         assert request == self.asked
         return kind, reader, fd
 
-    def told(self):
-        """A message about a topic that nobody asked for."""
+    def notification(self):
+        """An unrequested message about a topic: type and fields."""
         kind, request, reader, _ = self.message()
         assert request == 0
         fields = reader.take("IQQ")
@@ -187,9 +187,9 @@ class Requests:
         kind, reader, _ = self.ask(kind, body)
         assert kind == REFUSE, kind
         topic_id, code = reader.take("II")
-        words = reader.text()
+        text = reader.text()
         reader.end()
-        return topic_id, code, words
+        return topic_id, code, text
 
     def catalogue(self, pattern):
         topics, more = [], 1
@@ -215,7 +215,7 @@ class Requests:
         return whole
 
     def grant(self, topic):
-        """The topic as it was granted, bytes of the region, head, address, rkey, and what came along."""
+        """Joins. Returns the granted topic, bytes of the region, head, address, rkey and attachment."""
         kind, reader, more = self.ask(JOIN, struct.pack("<IQ", topic["topic_id"], topic["epoch"]))
         assert kind == GRANT, kind
         shape = description(reader)

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed is whole: the examples build against it with pkg-config alone, and run.
+"""The installation is complete: the examples build against it with pkg-config alone, and run.
 
     staging.py MESON SOURCE BUILD
 
-Installs into a folder of its own, copies the examples out of the tree, builds them against the
-shared and against the static library, and lets publisher and subscriber meet.
+Installs into a folder of its own, and copies the examples out of the tree. Builds them against the shared and the
+static library, and runs publishers with subscribers.
 """
 import json
 import os
@@ -52,13 +52,13 @@ def environment(stage, work):
     return dict(os.environ, **{key: str(value) for key, value in paths.items()})
 
 
-def expect(words, condition):
+def expect(what, condition):
     if not condition:
-        sys.exit("expected: " + words)
+        sys.exit("expected: " + what)
 
 
 def meet(examples, env, publisher, subscriber, expected):
-    """Runs the publisher, then the subscriber against it; the subscriber's lines."""
+    """Runs the publisher, then the subscriber against it. Returns the subscriber's lines."""
     process = subprocess.Popen(publisher, cwd=examples, env=env, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     try:
@@ -92,7 +92,7 @@ def build(stage, work, env, name, *options):
 
 
 def headers(stage, work, env):
-    """Each header stands alone, in C and in C++; the schemas' are what the command prints."""
+    """Each header compiles alone, in C and in C++. Headers of schemas equal the command's output."""
     flags = run(["pkg-config", "--cflags", "tickbus"], env=env).split()
     installed = [f"tickbus/{name}.h" for name in HEADERS]
     for path in sorted(one(stage, "tickbus/schemas/quote.h").parent.glob("*.h")):
@@ -110,7 +110,7 @@ def headers(stage, work, env):
 
 
 def exported(stage):
-    """The shared library exports what its map names, the static one defines nothing else."""
+    """The shared library exports exactly the names of its map, and so does the static library."""
     named = set(re.findall(r"^\t(tb_[a-z_0-9]+);$", (SOURCE / "lib/libtickbus.map").read_text(),
                            re.M))
     shared = run(["nm", "-D", "--defined-only", str(one(stage, "libtickbus.so"))])
@@ -127,11 +127,11 @@ def needs(*programs):
         skip("a library with sanitizers needs programs with them")
     for program in programs:
         if not shutil.which(program):
-            skip(f"{program} is not there")
+            skip(f"{program} is missing")
 
 
 def install(work):
-    """Into work/stage; the environment in which programs there are found and find the library."""
+    """Installs into work/stage. Returns an environment with its programs and library in the search paths."""
     stage = work / "stage"
     run([*MESON, "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(stage)])
     return environment(stage, work)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tickbus command against a bus of which every byte is known: its output, its exit statuses.
+"""The tickbus command against a bus whose every byte is known: its output and its exit statuses.
 
     tools.py TICKBUS TOOLS_BUS
 """
@@ -85,7 +85,7 @@ class Tools(unittest.TestCase):
 
     # -- usage ------------------------------------------------------------------------------------
 
-    def test_usage_errors_exit_2_and_say_the_usage(self):
+    def test_usage_errors_exit_2_and_print_the_usage(self):
         for args in ([], ["nothing"], ["cat"], ["cat", "shm:b"], ["cat", "shm:b", "t", "more"],
                      ["cat", "--nothing", "shm:b", "t"], ["cat", "-z", "shm:b", "t"],
                      ["cat", "shm:b", "t", "--count"], ["cat", "--count=0", "shm:b", "t"],
@@ -108,7 +108,7 @@ class Tools(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""), args)
             self.assertIn("usage: tickbus", result.stderr, args)
 
-    def test_a_wrong_address_or_pattern_exits_2(self):
+    def test_wrong_address_or_pattern_exits_2(self):
         self.bus()
         for args in (["topics", "tcp:b"], ["stat", "b"], ["cat", "tcp:b", "t"], ["doctor", "b"],
                      ["cat", "shm:b", "T"], ["topics", "shm:b", "a..b"]):
@@ -132,7 +132,7 @@ class Tools(unittest.TestCase):
         os.chmod(path, mode)
         return path
 
-    def test_who_shows_the_ticket_sees_the_topics_of_its_realm(self):
+    def test_client_with_a_ticket_sees_topics_of_its_realm(self):
         ticket = self.ticket("desk", "5a" * 32 + "\n")
         self.bus(ticket)
         show = "--ticket=" + ticket
@@ -147,38 +147,38 @@ class Tools(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (3, ""))
         self.assertIn("no topic t.small", result.stderr)
 
-    def test_who_shows_none_or_another_is_refused_with_3(self):
+    def test_client_without_a_valid_ticket_is_refused_with_3(self):
         self.bus(self.ticket("desk", "5a" * 32))
         other = self.ticket("other", "5b" * 32)
-        for shown, words in (([], "has no ticket"), (["--ticket", other], "ticket is not known")):
+        for shown, message in (([], "has no ticket"), (["--ticket", other], "ticket is not known")):
             for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"]):
                 result = self.run_tool(*args, *shown)
                 self.assertEqual((result.returncode, result.stdout), (3, ""), args)
-                self.assertIn(words, result.stderr, args)
+                self.assertIn(message, result.stderr, args)
 
-    def test_who_is_refused_by_the_next_publisher_ends_with_3_a_pattern_too(self):
+    def test_client_refused_by_the_next_publisher_ends_with_3(self):
         bus = Bus("b", self.folder)
         readers = [self.begin("cat", "shm:b", what, "--from=oldest") for what in ("t.quote", "t.*", ">")]
-        for reader in readers:  # a record is printed when all topics that are there were joined
+        for reader in readers:  # a record is printed once all present topics are joined
             self.assertTrue(reader.stdout.readline())
         bus.close()
         self.bus(self.ticket("desk", "5a" * 32))
         for reader in readers:
-            words = reader.communicate(timeout=PATIENCE_S)[1]
-            self.assertEqual(reader.returncode, 3, words)
-            self.assertIn("has no ticket", words.splitlines()[-1])
+            message = reader.communicate(timeout=PATIENCE_S)[1]
+            self.assertEqual(reader.returncode, 3, message)
+            self.assertIn("has no ticket", message.splitlines()[-1])
 
-    def test_a_ticket_that_cannot_be_taken_is_told_and_nobody_is_asked(self):
+    def test_unreadable_ticket_is_reported_before_connecting(self):
         good = "5a" * 32
-        for name, text, mode, words in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "found 63 hexadecimal digits, expected 64")):
+        for name, text, mode, message in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "found 63 hexadecimal digits, expected 64")):
             path = self.ticket(name, text, mode)
             for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
                 result = self.run_tool(*args, "--ticket", path)
                 self.assertEqual((result.returncode, result.stdout), (1, ""), args)
-                self.assertIn(words, result.stderr)
+                self.assertIn(message, result.stderr)
                 self.assertNotIn(good[1:], result.stderr)
 
-    # -- who cannot be asked ----------------------------------------------------------------------
+    # -- missing or silent publishers -------------------------------------------------------------
 
     def test_without_a_publisher_the_status_is_4(self):
         for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
@@ -186,7 +186,7 @@ class Tools(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (4, ""), args)
             self.assertIn("nobody listens there", result.stderr)
 
-    def test_a_publisher_that_does_not_answer_is_waited_for_as_long_as_was_said(self):
+    def test_silent_publisher_is_waited_for_as_long_as_given(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind(os.path.join(self.folder, "b.sock"))
             silent.listen(16)
@@ -201,35 +201,35 @@ class Tools(unittest.TestCase):
             for args in (["topics", "shm:b"], ["cat", "shm:b", "t"]):
                 self.assertIn("no answer within 3000 ms", self.run_tool(*args).stderr)
 
-    def test_options_of_one_name_have_the_same_words(self):
-        told = {}
+    def test_options_of_one_name_have_the_same_text(self):
+        texts = {}
         for command in ("topics", "cat", "stat", "doctor"):
-            for option, words in re.findall(r"^  --(\S+) +(.*)$", self.done(command, "--help"), re.M):
-                told.setdefault(option, {})[command] = words
+            for option, message in re.findall(r"^  --(\S+) +(.*)$", self.done(command, "--help"), re.M):
+                texts.setdefault(option, {})[command] = message
         for option in ("timeout=MS", "ticket=FILE"):
-            self.assertEqual(set(told[option]), {"topics", "cat", "stat", "doctor"})
-            self.assertEqual(len(set(told[option].values())), 1, option)
+            self.assertEqual(set(texts[option]), {"topics", "cat", "stat", "doctor"})
+            self.assertEqual(len(set(texts[option].values())), 1, option)
 
-    def test_an_unknown_topic_is_refused_with_3(self):
+    def test_unknown_topic_is_refused_with_3(self):
         self.bus()
         for command in ("cat", "topics"):
             result = self.run_tool(command, "shm:b", "t.none")
             self.assertEqual((result.returncode, result.stdout), (3, ""), command)
             self.assertIn("no topic t.none for clients without a ticket\n", result.stderr)
 
-    def test_a_topic_of_another_realm_may_want_a_ticket_or_another_one(self):
+    def test_topic_of_another_realm_suggests_a_ticket(self):
         ticket = self.ticket("desk", "5a" * 32)
         self.bus(ticket, "t.small")
         for command in ("cat", "topics"):
-            for shown, topic, words in (([], "t.quote", "for clients without a ticket"),
-                                        (["--ticket", ticket], "t.small", "for this ticket")):
+            for shown, topic, message in (([], "t.quote", "for clients without a ticket"),
+                                          (["--ticket", ticket], "t.small", "for this ticket")):
                 result = self.run_tool(command, "shm:b", topic, *shown)
                 self.assertEqual((result.returncode, result.stdout), (3, ""), command)
-                self.assertTrue(result.stderr.endswith(f"no topic {topic} {words}\n"), result.stderr)
+                self.assertTrue(result.stderr.endswith(f"no topic {topic} {message}\n"), result.stderr)
         rows = self.done("topics", "shm:b", "--format=csv").splitlines()[1:]
         self.assertEqual([row.split(",")[0] for row in rows], ["t.small"])
 
-    def test_a_schema_that_does_not_fit_is_refused_with_3(self):
+    def test_unfit_schema_is_refused_with_3(self):
         self.bus()
         result = self.run_tool("cat", "shm:b", "t.quote", "--schema", "trade")
         self.assertEqual((result.returncode, result.stdout), (3, ""))
@@ -295,7 +295,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(lines[4]["bid_price"], None)
         self.assertEqual(lines[5:], [{"event": "ended", "head": 4}])
 
-    def test_what_was_overwritten_before_the_join_is_a_gap(self):
+    def test_records_overwritten_before_the_join_are_a_gap(self):
         self.bus()
         out, events = self.events("shm:b", "t.small", "--from=oldest", "--until-end",
                                   "--format=csv")
@@ -306,7 +306,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(out.splitlines()[1],
                          '{"event":"gap","first":1,"last":936,"cause":"before_join"}')
 
-    def test_holes_are_gaps_at_their_place(self):
+    def test_holes_are_gaps_in_order(self):
         self.bus()
         out = self.done("cat", "shm:b", "t.hole", "--from=oldest", "--until-end", "--format=json")
         lines = [json.loads(line) for line in out.splitlines()][1:]
@@ -319,8 +319,8 @@ class Tools(unittest.TestCase):
         out, _ = self.events("shm:b", "t.small", "--from=940", "--count=3", "--format=csv")
         self.assertEqual([row.split(",")[0] for row in out.splitlines()[1:]],
                          ["940", "941", "942"])
-        told = self.run_tool("cat", "shm:b", "t.small", "--from=940", "--count=1").stderr
-        epoch = re.search("epoch=([0-9a-f]{16})", told)[1]
+        events = self.run_tool("cat", "shm:b", "t.small", "--from=940", "--count=1").stderr
+        epoch = re.search("epoch=([0-9a-f]{16})", events)[1]
         out, _ = self.events("shm:b", "t.small", f"--from={epoch}:941", "--count=1", "--format=csv")
         self.assertEqual(out.splitlines()[1].split(",")[0], "941")
         another = f"{int(epoch, 16) ^ 1:016x}"
@@ -331,7 +331,7 @@ class Tools(unittest.TestCase):
         out, events = self.events("shm:b", "t.small", "--until-end")
         self.assertEqual((out, events[1:]), ("", ["ended topic=t.small head=1000"]))
 
-    def test_a_pattern_reads_several_topics_and_names_them(self):
+    def test_pattern_reads_several_topics_and_names_them(self):
         self.bus()
         process = self.begin("cat", "shm:b", "t.*", "--from=oldest", "--count=70", "--format=json")
         out, _ = process.communicate(timeout=PATIENCE_S)
@@ -345,7 +345,7 @@ class Tools(unittest.TestCase):
 
     # -- while it runs ----------------------------------------------------------------------------
 
-    def test_records_are_printed_as_they_come_until_the_end(self):
+    def test_records_are_printed_on_arrival_until_the_end(self):
         bus = self.bus()
         process = self.begin("cat", "shm:b", "t.live", "--until-end")
         self.assertIn("appeared", process.stderr.readline())
@@ -357,7 +357,7 @@ class Tools(unittest.TestCase):
         self.assertEqual((process.returncode, out), (0, ""))
         self.assertIn("ended topic=t.live head=3", err)
 
-    def test_the_doctor_tells_what_is_bad_by_its_exit_status(self):
+    def test_doctor_reports_trouble_by_its_exit_status(self):
         self.bus()
         for address, bad in (([], 0), (["shm:b"], 0), (["shm:nobody"], 1)):
             found = self.run_tool("doctor", "--format=json", *address)
@@ -369,7 +369,7 @@ class Tools(unittest.TestCase):
             some = any(row["verdict"] == "bad" for row in rows)
             self.assertEqual((found.returncode, found.stderr), (int(some), ""))
 
-    def test_to_the_doctor_a_bus_that_asks_for_a_ticket_answers(self):
+    def test_doctor_accepts_a_bus_that_asks_for_a_ticket(self):
         ticket, other = self.ticket("desk", "5a" * 32), self.ticket("other", "5b" * 32)
         self.bus(ticket)
         for shown, expected in (([], ("advice", "shm:b: the subscriber has no ticket, the publisher requires one")),
@@ -382,7 +382,7 @@ class Tools(unittest.TestCase):
             some = any(row["verdict"] == "bad" for row in rows)
             self.assertEqual((found.returncode, found.stderr), (int(some), ""))
 
-    def test_an_interrupt_ends_it_with_whole_rows(self):
+    def test_interrupt_ends_cat_with_whole_rows(self):
         bus = self.bus()
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.begin("cat", "shm:b", "t.live")
@@ -393,13 +393,13 @@ class Tools(unittest.TestCase):
             self.assertEqual((process.wait(PATIENCE_S), process.stdout.read()), (0, ""))
             self.assertTrue(all(row.endswith("Z\n") for row in rows), rows)
 
-    def test_an_interrupt_in_a_running_stream_ends_it_with_whole_rows(self):
+    def test_interrupt_in_a_running_stream_ends_with_whole_rows(self):
         bus = self.bus()
         path = os.path.join(self.folder, "rows")
         with open(path, "w", encoding="ascii") as file:
             process = self.begin("cat", "shm:b", "t.live", "--format=csv", stdout=file)
         process.stderr.readline()
-        # Who is lapped often has much to tell: a full pipe would hold it up.
+        # A reader that is lapped often prints many events: a full pipe would block it.
         reader = threading.Thread(target=lambda: list(process.stderr))
         reader.start()
         self.addCleanup(reader.join)
@@ -416,7 +416,7 @@ class Tools(unittest.TestCase):
         self.assertTrue(text.startswith(HEADER) and text.endswith("\n"))
         self.assertEqual({row.count(",") for row in text.splitlines()}, {8})
 
-    def test_a_reader_that_is_too_slow_is_told_exactly_what_it_lost(self):
+    def test_slow_reader_gets_its_exact_gap(self):
         bus = self.bus()
         process = self.begin("cat", "shm:b", "t.live", "--until-end", "--format=json")
         self.assertIn("appeared", process.stdout.readline())
@@ -435,7 +435,7 @@ class Tools(unittest.TestCase):
         self.assertTrue(gaps and all(gap["cause"] == "overrun" for gap in gaps), rows[:3])
         self.assertEqual((following, rows[-1]), (1001, {"event": "ended", "head": 1000}))
 
-    def test_a_topic_that_begins_again_is_read_on(self):
+    def test_restarted_topic_is_read_on(self):
         bus = self.bus()
         process = self.begin("cat", "shm:b", "t.live", "--until-end", "--format=json")
         self.assertIn("appeared", process.stdout.readline())
@@ -452,7 +452,7 @@ class Tools(unittest.TestCase):
         process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, 0)
 
-    def test_wait_begins_before_the_publisher_and_says_so_once(self):
+    def test_wait_without_a_publisher_reports_it_once(self):
         process = self.begin("cat", "shm:b", "t.quote", "--wait", "--from=oldest", "--count=1")
         self.assertEqual(process.stderr.readline(), "tickbus cat: waits: address shm:b: nobody listens there "
                                                     f"(no b.sock in {self.folder})\n")
@@ -461,7 +461,7 @@ class Tools(unittest.TestCase):
         self.assertEqual((process.returncode, out[:2]), (0, "1 "))
         self.assertRegex(err, r"\Atickbus cat: appeared topic=t\.quote epoch=\w+ first=1\n\Z")
 
-    def test_wait_for_a_topic_says_which_and_for_one_that_is_there_nothing(self):
+    def test_wait_names_a_missing_topic_and_no_present_topic(self):
         self.bus()
         process = self.begin("cat", "shm:b", "t.none", "--wait")
         self.assertEqual(process.stderr.readline(),
@@ -471,16 +471,16 @@ class Tools(unittest.TestCase):
         result = self.run_tool("cat", "shm:b", "t.quote", "--wait", "--from=oldest", "--count=1")
         self.assertNotIn("waits", result.stderr)
 
-    def test_an_address_that_contradicts_itself_is_the_user_s_mistake(self):
-        for knobs, words in (("retries=2,retries=3", "found retries= twice"),
+    def test_contradictory_address_is_a_usage_error(self):
+        for knobs, message in (("retries=2,retries=3", "found retries= twice"),
                              ("read_bytes=100", "expected a multiple of 64"),
                              ("batch_bytes=65536,read_bytes=64", "found 64, expected 2048 to 65536")):
             for command in ["topics"], ["stat"], ["cat", "t"]:
                 result = self.run_tool(command[0], f"rdma:192.0.2.1:7471,{knobs}", *command[1:])
-                self.assertIn(words, result.stderr)
+                self.assertIn(message, result.stderr)
                 self.assertEqual(result.returncode, 2, result.stderr)
 
-    def test_a_pattern_that_nothing_matches_says_that_it_waits(self):
+    def test_pattern_without_a_match_reports_that_it_waits(self):
         self.bus()
         for more in [], ["--wait"]:
             process = self.begin("cat", "shm:b", "none.*", *more)
@@ -491,7 +491,7 @@ class Tools(unittest.TestCase):
             result = self.run_tool("cat", "shm:b", "t.*", "--from=oldest", "--count=1", *more)
             self.assertNotIn("waits", result.stderr)
 
-    def test_a_publisher_that_is_gone_is_told_as_stale(self):
+    def test_killed_publisher_is_reported_stale(self):
         bus = Bus("b", self.folder)
         process = self.begin("cat", "shm:b", "t.live")
         process.stderr.readline()
@@ -503,7 +503,7 @@ class Tools(unittest.TestCase):
 
     # -- standard output fails --------------------------------------------------------------------
 
-    def test_a_full_disk_is_said_and_exits_1(self):
+    def test_full_disk_is_reported_and_exits_1(self):
         self.bus()
         for args in (["--help"], ["--version"], ["cat", "--help"], ["topics", "shm:b"],
                      ["stat", "shm:b"], ["schema", "header", "quote"],
@@ -515,7 +515,7 @@ class Tools(unittest.TestCase):
             self.assertEqual(result.returncode, 1, args)
             self.assertIn("standard output: No space left on device", result.stderr)
 
-    def test_a_file_that_may_not_grow_is_said_and_exits_1(self):
+    def test_file_size_limit_is_reported_and_exits_1(self):
         self.bus()
 
         def limit():
@@ -535,7 +535,7 @@ class Tools(unittest.TestCase):
             self.assertIn(f"{name}: cannot write: File too large", result.stderr)
         self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("day")])
 
-    def test_a_closed_standard_output_is_said_and_exits_1(self):
+    def test_closed_standard_output_is_reported_and_exits_1(self):
         self.bus()
         for args in ("--help", "topics shm:b", "cat shm:b t.quote --from=oldest --until-end"):
             result = subprocess.run(["sh", "-c", f'exec "$0" {args} >&-', TICKBUS], env=self.env,
@@ -543,7 +543,7 @@ class Tools(unittest.TestCase):
             self.assertEqual(result.returncode, 1, args)
             self.assertIn("standard output: Bad file descriptor", result.stderr)
 
-    def test_a_reader_that_leaves_ends_it_though_nothing_comes(self):
+    def test_closed_pipe_ends_cat_without_any_record(self):
         self.bus()
         process = self.begin("cat", "shm:b", "t.live")
         process.stderr.readline()
@@ -554,7 +554,7 @@ class Tools(unittest.TestCase):
 
     # -- tables -----------------------------------------------------------------------------------
 
-    def test_topics_are_the_same_in_all_formats(self):
+    def test_topics_are_equal_in_all_formats(self):
         self.bus()
         names = ("topic schema schema_version head slots slot_bytes instruments checked last_value "
                  "state epoch fingerprint").split()
@@ -583,7 +583,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(names("t.live"), ["t.live"])
         self.assertEqual(names("x.>"), [])
 
-    def test_stat_shows_bus_topics_feeds_and_what_was_not_published(self):
+    def test_stat_shows_bus_topics_feeds_and_unpublished_messages(self):
         self.bus()
         out = self.done("stat", "shm:b", "--format=csv").splitlines()
         self.assertEqual(out[0], "scope,name,counter,value,unit")
@@ -616,15 +616,15 @@ class Tools(unittest.TestCase):
             count += 1
         self.assertEqual((at, count), (len(first), 2000))
 
-    def test_synth_tells_what_it_cannot_do(self):
+    def test_synth_reports_wrong_arguments(self):
         path = os.path.join(self.folder, "f")
         result = self.run_tool("synth", "--messages=1000", "--symbols=8000", path)
         self.assertEqual(result.returncode, 2)
         self.assertIn("expected at least", result.stderr)
-        for place in (os.path.join(path, "none"), "/dev/full"):
-            result = self.run_tool("synth", "--messages=1000", place)
-            self.assertEqual(result.returncode, 1, place)
-            self.assertIn(place, result.stderr)
+        for target in (os.path.join(path, "none"), "/dev/full"):
+            result = self.run_tool("synth", "--messages=1000", target)
+            self.assertEqual(result.returncode, 1, target)
+            self.assertIn(target, result.stderr)
         self.assertFalse(os.path.exists(path))
 
     # -- schemas ----------------------------------------------------------------------------------
@@ -643,7 +643,7 @@ class Tools(unittest.TestCase):
         self.assertRegex(self.done("schema", "check", "quote"),
                          r"^quote: version 1, 5 fields, 32 bytes, fingerprint [0-9a-f]{16}\n$")
 
-    def test_a_wrong_schema_is_told_with_every_place_and_exits_1(self):
+    def test_wrong_schema_reports_every_location_and_exits_1(self):
         path = os.path.join(self.folder, "wrong.yaml")
         with open(path, "w", encoding="ascii") as file:
             file.write("name: wrong\nversion: x\nfields:\n  - name: a\n    type: u33\n    doc: a\n")

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bus of which every byte is known, for the tests of the tickbus command.
+/* A bus whose every byte is known, for the tests of the tickbus command.
  *
  *   tools_bus NAME [TICKET [PATTERN]]
  *
- * With a ticket's file: who shows it sees t.quote and t.live, and who shows none is refused, or
- * sees the topics of the pattern. Says "ready" when its topics are there, then does what lines on
- * standard input ask, each answered by "ok": `publish N` adds N records to t.live, `end` ends it,
- * `restart` begins it again. Ends with standard input. */
+ * TICKET is the file of a ticket. Clients with the ticket see t.quote and t.live. Clients without a
+ * ticket are refused, or see the topics of PATTERN.
+ *
+ * Prints "ready" when its topics are complete. Then it runs commands from standard input and
+ * answers each by "ok": `publish N` adds N records to t.live, `end` ends it, `restart` restarts it.
+ * Ends with standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* allocations FABRIC
  *
- * Every single allocation of open, subscribe and join fails once, then from there on all of them;
- * then every descriptor: an error with words comes back, nothing leaks, and the next attempt works.
- */
+ * Resources run out during open, subscribe and join. Each allocation fails once, then all from
+ * there on, then each descriptor. Every failure is an error with a message, nothing leaks, and the
+ * next attempt works. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #define ATTEMPTS_MAX 20000
 #define DEADLINE_S   20
 
-/* -- what is attempted --------------------------------------------------------------------------
+/* -- attempts -----------------------------------------------------------------------------------
  */
 
 static const char schema_text[] = "name: pair\n"
@@ -160,11 +160,10 @@ static int subscriber_attempt(void)
 struct attempt {
 	const char *name;
 	int (*run)(void);
-	bool no_memory_is_told; /* by -ENOMEM and nothing else */
+	bool only_enomem; /* the only error for lack of memory is -ENOMEM */
 };
 
-/* An attempt may also do without the memory (libc reads a file without a buffer, if it must); then
- * all of it has to have worked. */
+/* An attempt may also succeed without the memory: libc can read a file without a buffer. */
 static void fail_allocations(const struct attempt *attempt, bool all_after)
 {
 	const char *how = all_after ? "all allocations from" : "allocation";
@@ -181,23 +180,23 @@ static void fail_allocations(const struct attempt *attempt, bool all_after)
 		held_as_before(&before, attempt->name, how, number);
 		if (!failed && result == 0) {
 			printf("%s: %ld errors of %ld failed %s\n", attempt->name, errors, number,
-			       all_after ? "from one on" : "one by one");
+			       all_after ? "with all that follow" : "one at a time");
 			if (errors == 0)
 				wrong(attempt->name, how, number);
 			return;
 		}
 		errors += result < 0;
 		if (!failed)
-			wrong(attempt->name, "an error without a failed", number);
-		if (result < 0 && attempt->no_memory_is_told && result != -ENOMEM)
-			wrong(attempt->name, "expected ENOMEM of failed", number);
+			wrong(attempt->name, "found an error without a failed allocation,", number);
+		if (result < 0 && attempt->only_enomem && result != -ENOMEM)
+			wrong(attempt->name, "expected -ENOMEM, allocation", number);
 		if (result < 0 && !*tb_error())
-			wrong(attempt->name, "no words for failed", number);
+			wrong(attempt->name, "found no error message, allocation", number);
 	}
-	wrong(attempt->name, "never without a failure up to", ATTEMPTS_MAX);
+	wrong(attempt->name, "fails at any allocation, up to", ATTEMPTS_MAX);
 }
 
-/* The same with a limit of descriptors that goes up until the attempt works. */
+/* Raises the limit of descriptors until the attempt works. */
 static void fail_descriptors(const struct attempt *attempt)
 {
 	struct held before = held_now();
@@ -276,7 +275,7 @@ int main(int argc, char **argv)
 	if (publisher_make("standing", standing_address, &standing) < 0)
 		wrong("standing publisher", "attempt", 0);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		if (all[i]->run() < 0) /* once, for what libc keeps */
+		if (all[i]->run() < 0) /* once first, as libc keeps some memory */
 			wrong(all[i]->name, "attempt", 0);
 		fail_allocations(all[i], false);
 		fail_allocations(all[i], true);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A publisher of a given number of records, for those who count its instructions or its time.
+/* A publisher of a given number of records, for tests that count its instructions or its time.
  *
  *   counted RECORDS ROUNDS
  *
- * Opens bus b with topic t, says "ready", and for each line on standard input publishes RECORDS and
- * says how many nanoseconds they took. Ends after ROUNDS, or with standard input. */
+ * Opens bus b with topic t and prints "ready". For each line on standard input it publishes RECORDS
+ * records and prints how many nanoseconds they took. Ends after ROUNDS, or with standard input. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every single field of a region's header, and every bit of a last-value slot, changed one at a
- * time: raw (its check does not match any more) and sealed (it does: a publisher that went mad). A
- * header that is not what the grant says is refused in words; of a last value, whose readers use
- * what bus/record.c has for them, nothing is taken that was not written, and nothing read that is
- * not in the slot. */
+/* Each byte of a region's header and each bit of a last-value slot is changed. A raw change makes
+ * the check fail; a sealed change has a valid check, as by a faulty publisher. A header that
+ * differs from the grant is refused with a reason. A last value is read as bus/record.c does it: a
+ * value that was not written is rejected, and no read goes past the slot. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
@@ -18,7 +17,7 @@
 
 #define SLOTS   64
 #define RECORDS 10
-#define ROOM    (SLOT_BYTES_MIN - RECORD_HEADER_BYTES) /* for a payload */
+#define ROOM    (SLOT_BYTES_MIN - RECORD_HEADER_BYTES) /* bytes for a payload */
 
 static const char *const schemes[] = { "shm", "bytewise" };
 
@@ -124,21 +123,22 @@ static void attack(const char *scheme, const struct field *field)
 			(uint8_t)(1 + random_below(&state, 255));
 		expect_refused(scheme, &damaged, field);
 		header_seal(&damaged);
-		if (memcmp(&damaged, &kept, sizeof(kept)) != 0) /* the check itself is mended so */
+		if (memcmp(&damaged, &kept, sizeof(kept)) !=
+		    0) /* sealing repairs the check itself */
 			expect_refused(scheme, &damaged, field);
 	}
 	words_store(topic->memory.base, &kept, sizeof(kept));
 	expect_read(scheme);
 }
 
-ParameterizedTestParameters(fields, each_byte_of_a_header_that_is_not_as_granted_is_refused)
+ParameterizedTestParameters(fields, header_with_any_changed_byte_is_refused)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, fields, each_byte_of_a_header_that_is_not_as_granted_is_refused)
+ParameterizedTest(size_t *which, fields, header_with_any_changed_byte_is_refused)
 {
 	size_t bytes = 0;
 
@@ -152,14 +152,14 @@ ParameterizedTest(size_t *which, fields, each_byte_of_a_header_that_is_not_as_gr
 	tb_publisher_close(publisher);
 }
 
-ParameterizedTestParameters(fields, what_follows_the_header_in_its_page_is_of_no_matter)
+ParameterizedTestParameters(fields, bytes_after_the_header_are_ignored)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, fields, what_follows_the_header_in_its_page_is_of_no_matter)
+ParameterizedTest(size_t *which, fields, bytes_after_the_header_are_ignored)
 {
 	begin(schemes[*which]);
 	random_fill(&state, (char *)topic->memory.base + sizeof(struct region_header),
@@ -171,10 +171,11 @@ ParameterizedTest(size_t *which, fields, what_follows_the_header_in_its_page_is_
 /* -- last values --------------------------------------------------------------------------------
  */
 
-static struct record landing; /* of a READ: behind the slot it holds what it held before */
+/* Where a READ puts the slot. The bytes behind it keep their values. */
+static struct record landing;
 
-/* Takes a last value as its readers have to: in place by the sequence that is found there, and of a
- * copy that came in any order by its check, whatever its sequence. Both agree. */
+/* Reads a last value both ways: in place by its sequence, and from a copy by its check. Both must
+ * agree. */
 static bool value_take(const struct slot *slot, struct record *copy)
 {
 	const uint64_t sequence = atomic_load(&slot->word[0]);
@@ -201,7 +202,7 @@ static void flip(struct slot *slot, size_t bit)
 	slot->word[bit / 64] ^= UINT64_C(1) << bit % 64;
 }
 
-Test(fields, a_last_value_with_any_bit_flipped_is_not_taken)
+Test(fields, last_value_with_any_flipped_bit_is_rejected)
 {
 	const size_t bits = 8 * (RECORD_HEADER_BYTES + sizeof(uint64_t));
 	struct record copy;
@@ -222,12 +223,12 @@ Test(fields, a_last_value_with_any_bit_flipped_is_not_taken)
 				  copy.instrument == instrument);
 		}
 	}
-	cr_expect_not(value_take(value_slot(2), &copy), "of this one there is none yet");
+	cr_expect_not(value_take(value_slot(2), &copy),
+		      "found a last value of an unused instrument");
 	tb_publisher_close(publisher);
 }
 
-/* Any record, with the check that belongs to it, in the last slot before memory that nobody may
- * read. */
+/* Puts a record with a valid check in the last slot before a guard page, and reads it. */
 static bool sealed_is_taken(struct guard *guard, struct record *record, struct record *copy)
 {
 	const struct slot *slot;
@@ -240,7 +241,7 @@ static bool sealed_is_taken(struct guard *guard, struct record *record, struct r
 	return value_take(slot, copy);
 }
 
-Test(fields, a_sealed_last_value_of_any_length_kind_and_sequence_is_bounded)
+Test(fields, sealed_last_value_with_any_fields_is_bounded)
 {
 	struct record record = { .sequence = 9, .time_ns = 1, .kind = TB_KIND_UPDATE };
 	struct record copy;
@@ -261,15 +262,15 @@ Test(fields, a_sealed_last_value_of_any_length_kind_and_sequence_is_bounded)
 	}
 	record.kind = TB_KIND_UPDATE;
 	record.sequence = 0;
-	cr_expect_not(sealed_is_taken(&guard, &record, &copy), "it is being written");
+	cr_expect_not(sealed_is_taken(&guard, &record, &copy), "a busy slot was read");
 	record.sequence = UINT64_MAX;
 	cr_expect(sealed_is_taken(&guard, &record, &copy));
 	guard_close(&guard);
 	tb_publisher_close(publisher);
 }
 
-/* Without checks its bounds are all that is looked at. */
-Test(fields, a_last_value_of_an_unchecked_topic_is_bounded)
+/* Without checks, only the bounds are verified. */
+Test(fields, last_value_of_unchecked_topic_is_bounded)
 {
 	struct record record = { .sequence = 9, .kind = TB_KIND_UPDATE };
 	struct record copy;

@@ -9,7 +9,7 @@
 void *__real_mmap64(void *where, size_t bytes, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *where, size_t bytes, int protection, int flags, int fd, off_t offset);
 
-/* Walls are never taken down: they cost addresses and no memory, and a test is a process. */
+/* Guard pages are never unmapped: they cost addresses but no memory, and each test is a process. */
 void *__wrap_mmap64(void *where, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
 	char *room;
@@ -23,7 +23,7 @@ void *__wrap_mmap64(void *where, size_t bytes, int protection, int flags, int fd
 	return __real_mmap64(room + GUARD_BYTES, bytes, protection, flags | MAP_FIXED, fd, offset);
 }
 
-/* The system looks for us, and does not die. */
+/* Lets the kernel read the byte: write() fails instead of faulting. */
 static bool readable(int out, const char *byte)
 {
 	const ssize_t written = write(out, byte, 1);
@@ -36,14 +36,14 @@ bool guard_pages_hold(const void *memory, size_t bytes)
 {
 	const char *first = memory;
 	int pipes[2];
-	bool stand;
+	bool hold;
 
 	cr_assert_eq(pipe(pipes), 0);
-	stand = readable(pipes[1], first) && readable(pipes[1], first + bytes - 1) &&
-		!readable(pipes[1], first - 1) && !readable(pipes[1], first - GUARD_BYTES) &&
-		!readable(pipes[1], first + bytes) &&
-		!readable(pipes[1], first + bytes + GUARD_BYTES - 1);
+	hold = readable(pipes[1], first) && readable(pipes[1], first + bytes - 1) &&
+	       !readable(pipes[1], first - 1) && !readable(pipes[1], first - GUARD_BYTES) &&
+	       !readable(pipes[1], first + bytes) &&
+	       !readable(pipes[1], first + bytes + GUARD_BYTES - 1);
 	close(pipes[0]);
 	close(pipes[1]);
-	return stand;
+	return hold;
 }

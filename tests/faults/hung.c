@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A publisher that is stopped, or killed, between two given instructions of a publish: in the
- * middle of a slot, of one that holds an older record still, or of the progress line. It is stepped
- * there, and the shared memory is looked at after each step, so the moment is exact.
+/* A publisher that is stopped or killed while it writes a slot, a slot that still holds an older
+ * record, or the progress line. The test steps the publisher instruction by instruction and reads
+ * the shared memory after each step, so the moment is exact.
  *
- * Stopped: stale within the bound, live when it goes on, nothing lost that the ring has. Killed:
- * what was published is delivered, stale, and its successor is found with a restart. */
+ * Stopped: the topic is stale within the bound and live afterwards; no record that the ring holds
+ * is lost. Killed: published records are delivered, the topic is stale, and the successor's records
+ * follow a restart. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
@@ -23,17 +24,17 @@
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define RECORDS    300 /* all of which the ring holds */
+#define RECORDS    300 /* fit in the ring */
 #define SLOTS      512
 #define LAP        64 /* slots of a small ring */
 #define LATER      24 /* records of its second lap */
 #define LOOKS      1000
 #define STEPS_MAX  4000000
-#define STALE_MS   1000 /* has to be told by then, where the reader is not late itself */
+#define STALE_MS   1000 /* the bound, for a reader that polls in time */
 #define SLOT_WORDS (SLOT_BYTES_MIN / 8)
-#define TIMES      4 /* each place, at random sequences */
+#define TIMES      4 /* rounds for each position, at random sequences */
 
-enum place_in_publish { IN_SLOT, IN_LINE };
+enum position { IN_SLOT, IN_LINE };
 
 static uint64_t state;
 
@@ -51,7 +52,7 @@ TestSuite(hung, .init = enter, .fini = scene_leave, .timeout = 120);
 struct victim {
 	pid_t pid;
 	int go;    /* a number: publish up to it; closed: end */
-	int ready; /* a byte: the topic is there */
+	int ready; /* a byte: the topic exists */
 };
 
 static void victim_live(int go, int ready, uint32_t slots)
@@ -77,7 +78,7 @@ static void victim_begin(struct victim *victim, uint32_t slots)
 	victim->pid = fork();
 	cr_assert_geq(victim->pid, 0);
 	if (victim->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* an assertion may end the test before us */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* an assertion may end the test first */
 		close(go[1]);
 		close(ready[0]);
 		victim_live(go[0], ready[1], slots);
@@ -107,46 +108,47 @@ static void victim_end(struct victim *victim)
 /* -- stepping -----------------------------------------------------------------------------------
  */
 
-static const struct mapping *place_of(const struct tb_subscriber *subscriber)
+static const struct mapping *mapping_of(const struct tb_subscriber *subscriber)
 {
-	cr_assert_not_null(subscriber->table[0], "nothing was joined");
+	cr_assert_not_null(subscriber->table[0], "no topic was joined");
 	return &subscriber->table[0]->mapping;
 }
 
-/* Whether the line says `head` or more; *broken: it is being written. */
-static bool line_reached(const struct mapping *place, uint64_t head, bool *broken)
+/* Whether the progress line's head is `head` or more. *broken: the line is being written. */
+static bool line_reached(const struct mapping *mapping, uint64_t head, bool *broken)
 {
 	struct progress progress;
 
-	progress_load(
-		(const struct progress_line *)(const void *)(place->view + place->layout.progress),
-		&progress);
-	*broken = progress_verify(&progress, place->shape.epoch, place->shape.slots,
-				  place->shape.capacity, true, place->progress_salt) < 0;
+	progress_load((const struct progress_line *)(const void *)(mapping->view +
+								   mapping->layout.progress),
+		      &progress);
+	*broken = progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
+				  mapping->shape.capacity, true, mapping->progress_salt) < 0;
 	return progress.head >= head;
 }
 
-static const _Atomic uint64_t *slot_words(const struct mapping *place, uint64_t sequence)
+static const _Atomic uint64_t *slot_words(const struct mapping *mapping, uint64_t sequence)
 {
-	return (const _Atomic uint64_t *)(const void *)(place->view + place->layout.ring +
-							(sequence & (place->shape.slots - 1)) *
-								place->shape.slot_bytes);
+	return (const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.ring +
+							(sequence & (mapping->shape.slots - 1)) *
+								mapping->shape.slot_bytes);
 }
 
-/* Whether a slot behind `head` has a part of its body and no sequence yet. */
-static bool slot_is_busy(const struct mapping *place, uint64_t head)
+/* Whether a slot behind `head` has part of a record but no sequence yet. */
+static bool slot_is_busy(const struct mapping *mapping, uint64_t head)
 {
 	for (uint64_t n = head + 1; n < head + 3; n++)
-		if (slot_words(place, n)[0] == 0 && slot_words(place, n)[1] != 0)
+		if (slot_words(mapping, n)[0] == 0 && slot_words(mapping, n)[1] != 0)
 			return true;
 	return false;
 }
 
-/* How many words of its body differ from what the slot held: of a slot that says it is busy. */
-static unsigned int slot_words_new(const struct mapping *place, uint64_t sequence,
+/* How many 8-byte words of a busy slot's record differ from what the slot held. UINT32_MAX: the
+ * slot is not busy. */
+static unsigned int slot_words_new(const struct mapping *mapping, uint64_t sequence,
 				   const uint64_t held[SLOT_WORDS])
 {
-	const _Atomic uint64_t *words = slot_words(place, sequence);
+	const _Atomic uint64_t *words = slot_words(mapping, sequence);
 	unsigned int count = 0;
 
 	for (size_t i = 1; i < SLOT_WORDS && words[0] == 0; i++)
@@ -160,43 +162,44 @@ static void step_begin(const struct victim *victim, uint64_t to)
 	victim_publish(victim, to);
 }
 
-/* Steps the publishing thread until it is in the middle of writing, at a random sequence. */
-static void step_into(const struct victim *victim, const struct mapping *place,
-		      enum place_in_publish where)
+/* Steps the publishing thread into the middle of a write, at a random sequence. */
+static void step_into(const struct victim *victim, const struct mapping *mapping,
+		      enum position where)
 {
 	const uint64_t from = 1 + random_below(&state, 20);
-	bool broken = false, there = false;
+	bool broken = false, reached = false;
 
 	step_begin(victim, RECORDS);
-	for (int i = 0; i < STEPS_MAX && !there; i++) {
+	for (int i = 0; i < STEPS_MAX && !reached; i++) {
 		trace_step(victim->pid);
-		if (line_reached(place, from, &broken))
-			there = where == IN_LINE ? broken : slot_is_busy(place, from);
+		if (line_reached(mapping, from, &broken))
+			reached = where == IN_LINE ? broken : slot_is_busy(mapping, from);
 	}
-	cr_assert(there, "no such moment in %d steps", STEPS_MAX);
+	cr_assert(reached, "the publisher was not in the middle of a write in %d steps", STEPS_MAX);
 }
 
-/* The same to the slot of a record that replaces another, with so many words of it written. One
- * reads all the while, and so comes to that slot, not to a batch that ends before it. */
+/* Steps the publishing thread into the overwriting of a slot, until `words` words of it are new.
+ * `reads` polls after each step, so that it reaches that slot and not the end of an earlier batch.
+ */
 static void step_over(const struct victim *victim, struct tb_subscriber *reads, uint64_t sequence,
 		      unsigned int words)
 {
-	const struct mapping *place = place_of(reads);
+	const struct mapping *mapping = mapping_of(reads);
 	uint64_t held[SLOT_WORDS];
-	bool there = false;
+	bool reached = false;
 
-	words_load(held, slot_words(place, sequence), sizeof(held));
+	words_load(held, slot_words(mapping, sequence), sizeof(held));
 	cr_assert_eq(held[0], sequence - LAP);
 	step_begin(victim, LAP + LATER);
-	for (int i = 0; i < STEPS_MAX && !there; i++) {
+	for (int i = 0; i < STEPS_MAX && !reached; i++) {
 		trace_step(victim->pid);
 		cr_assert_geq(tb_poll(reads, 1), 0);
-		there = slot_words_new(place, sequence, held) == words;
+		reached = slot_words_new(mapping, sequence, held) == words;
 	}
-	cr_assert(there, "no such moment in %d steps", STEPS_MAX);
+	cr_assert(reached, "the slot did not have %u new words in %d steps", words, STEPS_MAX);
 }
 
-/* It stops before its next instruction, and its other thread with it. */
+/* Both threads of the publisher stop. */
 static void stop(const struct victim *victim)
 {
 	int status;
@@ -206,19 +209,19 @@ static void stop(const struct victim *victim)
 	cr_assert(WIFSTOPPED(status));
 }
 
-/* It has published all that it was told to, and ends the topic. */
+/* The publisher finishes what it was asked to publish, and ends the topic. */
 static void victim_finish(struct victim *victim)
 {
 	close(victim->go);
 	victim->go = -1;
 }
 
-/* The last record whose slot is whole. */
-static uint64_t whole_slots(const struct mapping *place)
+/* The last record whose slot is complete. */
+static uint64_t whole_slots(const struct mapping *mapping)
 {
 	uint64_t n = 0;
 
-	while (n < RECORDS && slot_words(place, n + 1)[0] == n + 1)
+	while (n < RECORDS && slot_words(mapping, n + 1)[0] == n + 1)
 		n++;
 	return n;
 }
@@ -231,9 +234,8 @@ static struct tb_subscriber *join(struct notes *notes)
 	return subscriber;
 }
 
-/* The publisher was stopped just before this. That its count moved for the last time is seen at the
- * first look, that it stands still at the first one that is late enough: each of these two was late
- * by no more than the longest time between two polls. */
+/* Called just after the publisher was stopped. One poll sees the last pulse, a later poll finds
+ * that the pulse has stopped. Each is late by at most the longest time between two polls. */
 static void expect_stale_in_time(struct tb_subscriber *subscriber, const struct notes *notes)
 {
 	const uint64_t since_ms = scene_now_ms();
@@ -249,14 +251,14 @@ static void expect_stale_in_time(struct tb_subscriber *subscriber, const struct 
 	}
 	cr_assert(notes->stale);
 	cr_expect_leq(now_ms - since_ms, STALE_MS + 2 * gap_ms,
-		      "stale after %" PRIu64 " ms, %" PRIu64 " between two polls",
+		      "stale after %" PRIu64 " ms, longest time between two polls %" PRIu64 " ms",
 		      now_ms - since_ms, gap_ms);
 }
 
-/* -- what holds ---------------------------------------------------------------------------------
+/* -- stopped or killed while writing ------------------------------------------------------------
  */
 
-static void stop_and_go_on(enum place_in_publish where)
+static void stop_and_go_on(enum position where)
 {
 	struct notes notes = { .quiet = true };
 	struct victim victim;
@@ -264,7 +266,7 @@ static void stop_and_go_on(enum place_in_publish where)
 
 	victim_begin(&victim, SLOTS);
 	subscriber = join(&notes);
-	step_into(&victim, place_of(subscriber), where);
+	step_into(&victim, mapping_of(subscriber), where);
 	stop(&victim);
 	expect_stale_in_time(subscriber, &notes);
 	kill(victim.pid, SIGCONT);
@@ -278,7 +280,7 @@ static void stop_and_go_on(enum place_in_publish where)
 	notes_free(&notes);
 }
 
-static void kill_and_begin_again(enum place_in_publish where)
+static void kill_and_begin_again(enum position where)
 {
 	struct notes notes = { .quiet = true };
 	struct victim victim, successor;
@@ -287,8 +289,8 @@ static void kill_and_begin_again(enum place_in_publish where)
 
 	victim_begin(&victim, SLOTS);
 	subscriber = join(&notes);
-	step_into(&victim, place_of(subscriber), where);
-	whole = whole_slots(place_of(subscriber));
+	step_into(&victim, mapping_of(subscriber), where);
+	whole = whole_slots(mapping_of(subscriber));
 	victim_end(&victim);
 	expect_stale_in_time(subscriber, &notes);
 	cr_expect_eq(notes.records, whole);
@@ -305,7 +307,6 @@ static void kill_and_begin_again(enum place_in_publish where)
 /* -- over an older record -----------------------------------------------------------------------
  */
 
-/* A reader, and what it must have been told. */
 struct reader {
 	struct notes notes;
 	struct tb_subscriber *subscriber;
@@ -329,15 +330,15 @@ static void reader_leave(struct reader *reader)
 	notes_free(&reader->notes);
 }
 
-/* Every record from 1 to `to` in order, but for those that were lost, first to last, told as one
- * gap in their place. When it was told stale, and live, depends on time. */
-static void expect_told(const struct reader *reader, uint64_t first, uint64_t last, uint64_t to)
+/* Expects every record from 1 to `to` in order, with one gap in place of the records `first` to
+ * `last`. Leaves the stale event out: its position depends on time. */
+static void expect_notes(const struct reader *reader, uint64_t first, uint64_t last, uint64_t to)
 {
-	char *expected = NULL, *told = strdup(reader->notes.text), *stale;
+	char *expected = NULL, *found = strdup(reader->notes.text), *stale;
 	size_t bytes;
 	FILE *stream = open_memstream(&expected, &bytes);
 
-	cr_assert(stream && told);
+	cr_assert(stream && found);
 	fprintf(stream, "appeared t 1\n");
 	for (uint64_t n = 1; n <= to; n++) {
 		if (n < first || n > last)
@@ -346,39 +347,39 @@ static void expect_told(const struct reader *reader, uint64_t first, uint64_t la
 			fprintf(stream, "gap %" PRIu64 " %" PRIu64 " overrun\n", first, last);
 	}
 	fclose(stream);
-	stale = strstr(told, "stale\n");
+	stale = strstr(found, "stale\n");
 	if (stale)
 		memmove(stale, stale + 6, strlen(stale + 6) + 1);
-	cr_expect_str_eq(told, expected);
+	cr_expect_str_eq(found, expected);
 	free(expected);
-	free(told);
+	free(found);
 }
 
-/* What was reserved is given up, a step at most beyond the record that is being replaced. */
-static uint64_t oldest(const struct mapping *place, uint64_t busy)
+/* The oldest record that is left. Reserved slots are given up too: at most a step beyond the record
+ * that is being overwritten. */
+static uint64_t oldest(const struct mapping *mapping, uint64_t busy)
 {
 	struct progress progress;
 
-	progress_load(
-		(const struct progress_line *)(const void *)(place->view + place->layout.progress),
-		&progress);
-	cr_assert_eq(progress_verify(&progress, place->shape.epoch, place->shape.slots,
-				     place->shape.capacity, true, place->progress_salt),
+	progress_load((const struct progress_line *)(const void *)(mapping->view +
+								   mapping->layout.progress),
+		      &progress);
+	cr_assert_eq(progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
+				     mapping->shape.capacity, true, mapping->progress_salt),
 		     0);
 	cr_assert_eq(progress.head, busy - 1);
 	cr_assert(progress.reserved >= busy && progress.reserved < busy + LAP / 8);
 	return progress.reserved - LAP + 1;
 }
 
-/* One that wants the record whose slot is being written over, and one that has read up to the head,
- * which is behind that slot. */
+/* `wants` waits for the record whose slot is being overwritten. `reads` has read up to the head. */
 struct overwritten {
 	struct victim victim;
 	struct reader wants, reads;
 	uint64_t old, busy, gap_last;
 };
 
-/* Until it was told that the publisher is stale, and looked at the slot many times more. */
+/* Polls until the topic is stale, and then many times more. */
 static void reader_looks(struct reader *reader, uint64_t last)
 {
 	cr_assert(scene_poll_until(reader->subscriber, &reader->notes.last, last));
@@ -387,7 +388,8 @@ static void reader_looks(struct reader *reader, uint64_t last)
 		cr_assert_geq(tb_poll(reader->subscriber, 1000), 0);
 }
 
-/* Until the publisher hangs in the middle of it, and both were told all there is to tell. */
+/* Stops or kills the publisher while it overwrites a slot, and lets both readers read what is left.
+ */
 static void overwrite(struct overwritten *over, unsigned int words, bool killed)
 {
 	victim_begin(&over->victim, LAP);
@@ -397,15 +399,15 @@ static void overwrite(struct overwritten *over, unsigned int words, bool killed)
 	reader_join(&over->reads, LAP);
 	reader_join(&over->wants, over->old - 1);
 	step_over(&over->victim, over->reads.subscriber, over->busy, words);
-	over->gap_last = oldest(place_of(over->reads.subscriber), over->busy) - 1;
+	over->gap_last = oldest(mapping_of(over->reads.subscriber), over->busy) - 1;
 	if (killed)
 		victim_end(&over->victim);
 	else
 		stop(&over->victim);
 	reader_looks(&over->wants, over->busy - 1);
 	reader_looks(&over->reads, over->busy - 1);
-	expect_told(&over->wants, over->old, over->gap_last, over->busy - 1);
-	expect_told(&over->reads, 0, 0, over->busy - 1);
+	expect_notes(&over->wants, over->old, over->gap_last, over->busy - 1);
+	expect_notes(&over->reads, 0, 0, over->busy - 1);
 }
 
 static void reader_sees_the_end(struct reader *reader, uint64_t lost)
@@ -424,15 +426,14 @@ static void reader_sees_the_successor(struct reader *reader, uint64_t lost)
 	reader_leave(reader);
 }
 
-ParameterizedTestParameters(hung, in_the_middle_of_a_publish_is_stale_then_live_and_nothing_is_lost)
+ParameterizedTestParameters(hung, publisher_stopped_in_publish_is_stale_then_live)
 {
-	static enum place_in_publish where[] = { IN_SLOT, IN_LINE };
+	static enum position where[] = { IN_SLOT, IN_LINE };
 
-	return cr_make_param_array(enum place_in_publish, where, 2);
+	return cr_make_param_array(enum position, where, 2);
 }
 
-ParameterizedTest(enum place_in_publish *where, hung,
-		  in_the_middle_of_a_publish_is_stale_then_live_and_nothing_is_lost)
+ParameterizedTest(enum position *where, hung, publisher_stopped_in_publish_is_stale_then_live)
 {
 	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
@@ -440,15 +441,14 @@ ParameterizedTest(enum place_in_publish *where, hung,
 		stop_and_go_on(*where);
 }
 
-ParameterizedTestParameters(hung, killed_in_the_middle_of_a_publish_its_successor_is_found)
+ParameterizedTestParameters(hung, publisher_killed_in_publish_is_succeeded)
 {
-	static enum place_in_publish where[] = { IN_SLOT, IN_LINE };
+	static enum position where[] = { IN_SLOT, IN_LINE };
 
-	return cr_make_param_array(enum place_in_publish, where, 2);
+	return cr_make_param_array(enum position, where, 2);
 }
 
-ParameterizedTest(enum place_in_publish *where, hung,
-		  killed_in_the_middle_of_a_publish_its_successor_is_found)
+ParameterizedTest(enum position *where, hung, publisher_killed_in_publish_is_succeeded)
 {
 	if (!trace_may())
 		cr_skip("this user may not step its own processes (ptrace)");
@@ -456,9 +456,8 @@ ParameterizedTest(enum place_in_publish *where, hung,
 		kill_and_begin_again(*where);
 }
 
-/* Of the words that the old and the new record differ in, payload and check, so many are written.
- */
-ParameterizedTestParameters(hung, over_an_older_record_books_are_right_and_nothing_else_is_lost)
+/* How many of the two words in which the records differ, payload and check, are written. */
+ParameterizedTestParameters(hung, publisher_stopped_while_overwriting_loses_old_records_only)
 {
 	static unsigned int words[] = { 0, 1, 2 };
 
@@ -466,7 +465,7 @@ ParameterizedTestParameters(hung, over_an_older_record_books_are_right_and_nothi
 }
 
 ParameterizedTest(unsigned int *words, hung,
-		  over_an_older_record_books_are_right_and_nothing_else_is_lost)
+		  publisher_stopped_while_overwriting_loses_old_records_only)
 {
 	struct overwritten over;
 
@@ -484,14 +483,15 @@ ParameterizedTest(unsigned int *words, hung,
 	}
 }
 
-ParameterizedTestParameters(hung, killed_over_an_older_record_books_are_right)
+ParameterizedTestParameters(hung, publisher_killed_while_overwriting_loses_old_records_only)
 {
 	static unsigned int words[] = { 0, 1, 2 };
 
 	return cr_make_param_array(unsigned int, words, 3);
 }
 
-ParameterizedTest(unsigned int *words, hung, killed_over_an_older_record_books_are_right)
+ParameterizedTest(unsigned int *words, hung,
+		  publisher_killed_while_overwriting_loses_old_records_only)
 {
 	struct overwritten over;
 	struct victim successor;

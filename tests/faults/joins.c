@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* joins FABRIC
  *
- * Joins that are made while polling, of a topic that appears, of a new epoch, of another publisher
- * in the place of one that went, and over a connection that is made anew: every single allocation
- * of them fails once, then from there on several in a row, in our thread, which begins and polls,
- * and then in the publisher's own. The join comes right by itself, and what was refused on the way
- * was told so; nothing leaks, and another subscriber misses nothing. */
+ * Memory runs out during a join: of a topic that appears, of a new epoch, of a successor's topic,
+ * and over a new connection. Each allocation fails once, then several fail in a row. First those of
+ * the test's own thread fail, which polls; then those of the publisher's thread. The subscriber
+ * retries until the join works, and each refusal is an event. Nothing leaks, and another subscriber
+ * loses nothing. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,13 +22,13 @@
 #include "tickbus/publisher.h"
 
 #define ALLOCATIONS_MAX 2000
-#define IN_A_ROW        4 /* failures, until there is memory again */
+#define IN_A_ROW        4 /* failures until there is memory again */
 #define STALE_MS        40
 #define DEADLINE_S      20
-#define RECORDS         5 /* at once */
+#define RECORDS         5 /* of each publish */
 
-/* What one subscription was told. */
-struct heard {
+/* What a subscription received. */
+struct received {
 	uint64_t records;
 	uint64_t next; /* the sequence that must come next */
 	unsigned int refused, restarts;
@@ -41,44 +41,45 @@ static bool network;
 static struct scene {
 	struct tb_publisher *publisher;
 	struct tb_topic *topic, *calm;
-	struct tb_subscriber *own, *witness;
-	struct heard heard, seen;
+	struct tb_subscriber *own, *other; /* the other has memory all the time */
+	struct received received, others;
 } scene;
 
-/* -- what is told -------------------------------------------------------------------------------
+/* -- handlers -----------------------------------------------------------------------------------
  */
 
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
-	struct heard *heard = user;
+	struct received *received = user;
 	uint64_t x;
 
 	memcpy(&x, record->data, sizeof(x));
-	if (record->sequence != heard->next || x != record->sequence)
-		snprintf(heard->wrong, sizeof(heard->wrong),
+	if (record->sequence != received->next || x != record->sequence)
+		snprintf(received->wrong, sizeof(received->wrong),
 			 "%s: found record %" PRIu64 " with %" PRIu64 ", expected %" PRIu64,
-			 tb_source_topic(source), record->sequence, x, heard->next);
-	heard->next++;
-	heard->records++;
+			 tb_source_topic(source), record->sequence, x, received->next);
+	received->next++;
+	received->records++;
 }
 
 static void on_event(void *user, const struct tb_event *event)
 {
-	struct heard *heard = user;
+	struct received *received = user;
 
 	if (event->kind == TB_EVENT_APPEARED) {
-		heard->next = event->first;
+		received->next = event->first;
 	} else if (event->kind == TB_EVENT_RESTART) {
-		heard->next = 1;
-		heard->restarts++;
+		received->next = 1;
+		received->restarts++;
 	} else if (event->kind == TB_EVENT_GAP) {
-		snprintf(heard->wrong, sizeof(heard->wrong), "%s: a gap from %" PRIu64,
+		snprintf(received->wrong, sizeof(received->wrong), "%s: a gap from %" PRIu64,
 			 event->topic, event->first);
 	} else if (event->kind == TB_EVENT_REFUSED) {
-		heard->refused++;
+		received->refused++;
 		if (event->code != ENOMEM || !*event->words)
-			snprintf(heard->wrong, sizeof(heard->wrong), "%s: refused with %d: %s",
-				 event->topic, event->code, event->words);
+			snprintf(received->wrong, sizeof(received->wrong),
+				 "%s: refused with %d: %s", event->topic, event->code,
+				 event->words);
 	}
 }
 
@@ -139,7 +140,8 @@ static int publisher_make(void)
 	return result < 0 ? result : publish(scene.topic, RECORDS);
 }
 
-static int subscribe(const char *pattern, struct tb_subscriber **subscriber, struct heard *heard)
+static int subscribe(const char *pattern, struct tb_subscriber **subscriber,
+		     struct received *received)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
 						       .address = address,
@@ -147,7 +149,7 @@ static int subscribe(const char *pattern, struct tb_subscriber **subscriber, str
 	const struct tb_subscription_options how = { .size = sizeof(how),
 						     .on_record = on_record,
 						     .on_event = on_event,
-						     .user = heard,
+						     .user = received,
 						     .from = TB_FROM_OLDEST };
 	struct tb_subscription *subscription;
 	int result = tb_subscriber_open(subscriber, &options);
@@ -165,10 +167,10 @@ static int scene_open(void)
 	if (result == 0)
 		result = topic_make("calm", "x", &scene.calm);
 	if (result == 0)
-		result = subscribe("calm", &scene.witness, &scene.seen);
+		result = subscribe("calm", &scene.other, &scene.others);
 	if (result == 0)
-		result = subscribe("t.*", &scene.own, &scene.heard);
-	while (result >= 0 && scene.heard.records < RECORDS)
+		result = subscribe("t.*", &scene.own, &scene.received);
+	while (result >= 0 && scene.received.records < RECORDS)
 		result = time(NULL) > until ? -ETIMEDOUT : tb_poll(scene.own, 100);
 	return result < 0 ? result : 0;
 }
@@ -176,14 +178,14 @@ static int scene_open(void)
 static void scene_close(void)
 {
 	tb_subscriber_close(scene.own);
-	tb_subscriber_close(scene.witness);
+	tb_subscriber_close(scene.other);
 	tb_publisher_close(scene.publisher);
 }
 
-/* -- what makes it join -------------------------------------------------------------------------
+/* -- reasons to join ----------------------------------------------------------------------------
  */
 
-/* With a schema that is not known yet. */
+/* Its schema is new to the subscriber. */
 static int topic_appears(void)
 {
 	int result = topic_make("t.later", "y", &scene.topic);
@@ -202,10 +204,10 @@ static int publisher_succeeds(void)
 {
 	int result;
 
-	tb_subscriber_close(scene.witness); /* which would be concerned */
-	scene.witness = NULL;
+	tb_subscriber_close(scene.other); /* it would be affected too */
+	scene.other = NULL;
 	tb_publisher_close(scene.publisher);
-	scarce_spare(true); /* allocations.c has what it needs itself */
+	scarce_spare(true); /* allocations.c covers the publisher's own */
 	result = publisher_make();
 	scarce_spare(false);
 	return result;
@@ -219,7 +221,8 @@ static int connection_goes(void)
 		return -errno;
 	while (scene.own->welcomed) {
 		if (time(NULL) > until)
-			wrong("a connection that was shut down stays up", "seconds", DEADLINE_S);
+			wrong("the connection that was shut down is still up", "seconds",
+			      DEADLINE_S);
 		tb_poll(scene.own, 100);
 	}
 	return publish(scene.topic, RECORDS);
@@ -232,7 +235,7 @@ static const struct situation {
 } situations[] = {
 	{ "a topic that appears", topic_appears, 0 },
 	{ "a new epoch", epoch_begins, 1 },
-	{ "another publisher", publisher_succeeds, 1 },
+	{ "a successor", publisher_succeeds, 1 },
 	{ "a new connection", connection_goes, 0 },
 };
 #define SITUATIONS (sizeof(situations) / sizeof(situations[0]))
@@ -240,38 +243,38 @@ static const struct situation {
 /* -- what must hold -----------------------------------------------------------------------------
  */
 
-static bool witness_has_all(void)
+static bool other_has_all(void)
 {
-	return !scene.witness || scene.seen.records == tb_topic_sequence(scene.calm);
+	return !scene.other || scene.others.records == tb_topic_sequence(scene.calm);
 }
 
-/* Another subscriber, which has all the memory that it wants. */
-static bool witness_turn(void)
+/* Lets the other subscriber read on, without failures. */
+static bool other_turn(void)
 {
 	int result = 0;
 
-	if (!scene.witness)
+	if (!scene.other)
 		return true;
 	scarce_spare(true);
-	if (witness_has_all())
+	if (other_has_all())
 		result = publish(scene.calm, 1);
 	if (result == 0)
-		result = tb_poll(scene.witness, 100);
+		result = tb_poll(scene.other, 100);
 	scarce_spare(false);
 	return result >= 0;
 }
 
-/* All records came, and each topic is joined. */
+/* All records arrived, and each topic is joined. */
 static bool is_right(void)
 {
 	const struct tb_source *source = scene.own->subscriptions->sources;
 
 	while (source && !source->orphan && !source->has_successor)
 		source = source->next_source;
-	return !source && scene.own->welcomed && scene.heard.records == 2 * RECORDS;
+	return !source && scene.own->welcomed && scene.received.records == 2 * RECORDS;
 }
 
-/* What fails for want of memory works when it is done again. */
+/* A call that fails for lack of memory works when repeated. */
 static int begin(const struct situation *situation, long in_a_row)
 {
 	int result = -ENOMEM;
@@ -284,17 +287,17 @@ static int begin(const struct situation *situation, long in_a_row)
 	return result;
 }
 
-/* Polls until all is right; false when it is too late. */
+/* Polls until all is right. False: not in time. */
 static bool comes_right(long in_a_row)
 {
 	const time_t until = time(NULL) + DEADLINE_S;
 
-	while (!is_right() || !witness_has_all()) {
+	while (!is_right() || !other_has_all()) {
 		const int count = tb_poll(scene.own, 100);
 
 		if (scarce_failures() >= in_a_row)
 			scarce_no_more();
-		if (count < 0 || !witness_turn() || time(NULL) > until)
+		if (count < 0 || !other_turn() || time(NULL) > until)
 			return false;
 		if (count == 0)
 			tb_wait(scene.own, 1);
@@ -303,34 +306,35 @@ static bool comes_right(long in_a_row)
 	return true;
 }
 
-/* Whether an allocation failed; counts what was told of it. */
+/* Whether an allocation failed. Counts the refusals that were reported. */
 static bool attempt(const struct situation *situation, long number, long in_a_row,
 		    unsigned long *refused)
 {
 	struct held before = held_now();
 
 	if (scene_open() < 0)
-		wrong(situation->name, "no scene for allocation", number);
+		wrong(situation->name, "cannot begin the scene, allocation", number);
 	scarce_from(number, in_a_row > 1);
 	if (begin(situation, in_a_row) < 0)
-		wrong(situation->name, "did not begin, allocation", number);
+		wrong(situation->name, "cannot be caused, allocation", number);
 	if (!comes_right(in_a_row)) {
 		fprintf(stderr, "%" PRIu64 " records of %d, refused %u times\n",
-			scene.heard.records, 2 * RECORDS, scene.heard.refused);
-		wrong(situation->name, "did not come right, allocation", number);
+			scene.received.records, 2 * RECORDS, scene.received.refused);
+		wrong(situation->name, "did not recover, allocation", number);
 	}
-	if (scene.heard.wrong[0] || scene.heard.restarts != situation->restarts)
-		wrong(scene.heard.wrong, situation->name, number);
-	if (scene.seen.wrong[0] || scene.seen.refused > 0)
-		wrong(scene.seen.wrong, "a subscriber that was not concerned, allocation", number);
-	*refused += scene.heard.refused;
+	if (scene.received.wrong[0] || scene.received.restarts != situation->restarts)
+		wrong(scene.received.wrong, situation->name, number);
+	if (scene.others.wrong[0] || scene.others.refused > 0)
+		wrong(scene.others.wrong, "the other subscriber was affected, allocation", number);
+	*refused += scene.received.refused;
 	scene_close();
 	held_as_before(&before, situation->name, "allocation", number);
 	return scarce_failures() > 0;
 }
 
-/* Memory of a new epoch is shown to a network by who begins it, not for who joins it. */
-static bool none_expected(const struct situation *situation, bool others)
+/* Over a network, memory of a new epoch is registered by the thread that restarts the topic. The
+ * publisher's own thread then allocates nothing. */
+static bool no_failure_expected(const struct situation *situation, bool others)
 {
 	return network && others && situation->begin == epoch_begins;
 }
@@ -342,11 +346,11 @@ static void fail_allocations(const struct situation *situation, bool others, lon
 
 	while (number < ALLOCATIONS_MAX && attempt(situation, number, in_a_row, &refused))
 		number++;
-	printf("%s: %ld allocations of %s thread failed, %s: %lu refusals were told\n",
-	       situation->name, number, others ? "the publisher's" : "our",
-	       in_a_row > 1 ? "with those after it" : "one by one", refused);
-	if ((number == 0) != none_expected(situation, others) || number == ALLOCATIONS_MAX)
-		wrong(situation->name, "allocations that failed:", number);
+	printf("%s: %ld allocations of %s thread failed, %s: %lu refusals were reported\n",
+	       situation->name, number, others ? "the publisher's" : "the test's",
+	       in_a_row > 1 ? "several in a row" : "one at a time", refused);
+	if ((number == 0) != no_failure_expected(situation, others) || number == ALLOCATIONS_MAX)
+		wrong(situation->name, "failed allocations,", number);
 }
 
 int main(int argc, char **argv)
@@ -357,7 +361,7 @@ int main(int argc, char **argv)
 	snprintf(address, sizeof(address), "%s:test", argv[1]);
 	network = strcmp(argv[1], "shm") != 0;
 	bytewise_add(random_seed());
-	if (scene_open() < 0) /* once, for what libc keeps */
+	if (scene_open() < 0) /* once first, as libc keeps some memory */
 		wrong("scene", "attempt", 0);
 	scene_close();
 	for (size_t i = 0; i < SITUATIONS; i++) {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon's whole life: what it holds in the middle of it, and that nothing is left at its end.
+"""A daemon's whole life: no growth while it runs, and no leak at its end.
 
     life.py PUBD TICKBUS CONTROL [CASE...]
 """
@@ -14,15 +14,15 @@ import unittest
 import wire
 from scene import PUBD, Scene, growth_kb, main, settings, synthetic
 
-CONNECTIONS = 2500  # whatever one of them leaves behind is more than memory may grow
-EACH = 4  # joins
+CONNECTIONS = 2500  # so many that a leak of each exceeds the allowed growth
+EACH = 4  # joins per connection
 FEED = synthetic(", rate: 2000, speed: realtime")
 
 
 class Joins(Scene):
     def rounds(self, connections):
         """Connections that join and leave a topic, a few times each."""
-        peer = self.heard()
+        peer = self.settled_peer()
         epoch, topic = peer.first_topic()
         peer.close()
         join = wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch))
@@ -38,12 +38,12 @@ class Joins(Scene):
             peer.close()
         self.until(lambda: self.counters()["joins"] == 0, "no join left")
 
-    def test_ten_thousand_joins_and_leaves_leave_nothing(self):
+    def test_ten_thousand_joins_and_leaves_keep_no_resource(self):
         pubd = self.pubd(settings(FEED))
         self.rounds(CONNECTIONS // 10)
         before = self.descriptors(pubd), pubd.memory_kb()
         self.rounds(CONNECTIONS)
-        self.assertEqual(self.counters()["subscribers"], 1)  # who asks
+        self.assertEqual(self.counters()["subscribers"], 1)  # `tickbus stat` itself
         self.until(lambda: self.descriptors(pubd) == before[0], "as few descriptors as before", pubd)
         self.assertLess(pubd.memory_kb() - before[1], growth_kb(64))
         pubd.stop()
@@ -51,7 +51,7 @@ class Joins(Scene):
 
 @unittest.skipUnless(shutil.which("valgrind"), "valgrind is not there")
 class Valgrind(Scene):
-    """Start, serve, open the log anew, begin again, end: no error, nothing lost."""
+    """Start, serve, reopen the log, restart a feed, end: no error, and no leak."""
 
     def setUp(self):
         super().setUp()
@@ -69,20 +69,20 @@ class Valgrind(Scene):
             "--track-fds=yes", "--error-exitcode=99", f"--log-file={self.report}"])
         self.logs("info bus b: ")
 
-    def logs(self, words):
-        self.until(lambda: self.log.exists() and words in self.log.read_text(), words, self.bus)
+    def logs(self, text):
+        self.until(lambda: self.log.exists() and text in self.log.read_text(), text, self.bus)
 
     def end_life(self):
         self.bus.signal(signal.SIGTERM)
         status = self.bus.popen.wait(120)
-        words = self.report.read_text()
-        self.assertEqual(status, 0, words + self.log.read_text())
-        self.assertIn("ERROR SUMMARY: 0 errors", words)
-        self.assertRegex(words, r"FILE DESCRIPTORS: \d+ open \(3 std\) at exit")
-        left = re.findall(r"(Open .*)\n==\d+==(?! +<inherited from parent>)", words)
-        self.assertEqual(left, [], words)
+        report = self.report.read_text()
+        self.assertEqual(status, 0, report + self.log.read_text())
+        self.assertIn("ERROR SUMMARY: 0 errors", report)
+        self.assertRegex(report, r"FILE DESCRIPTORS: \d+ open \(3 std\) at exit")
+        left = re.findall(r"(Open .*)\n==\d+==(?! +<inherited from parent>)", report)
+        self.assertEqual(left, [], report)
 
-    def test_start_serve_reopen_end(self):
+    def test_daemon_with_log_reopened_has_no_error_and_no_leak(self):
         self.begin_life(FEED, ("t", "u"))
         control = self.control("u")
         control.reads_on(100)
@@ -97,7 +97,7 @@ class Valgrind(Scene):
         self.end_life()
         control.ends(0)
 
-    def test_a_feed_that_begins_again_and_again(self):
+    def test_feed_that_restarts_has_no_error_and_no_leak(self):
         self.begin_life(synthetic(", messages: 2000, at_end: restart"))
         control = self.control()
         control.sees("restart", 3)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A topic's memory may hold anything: random bytes, or one field that is not what it was. The
- * subscriber goes on: each call ends, nothing is delivered that fails its check, nothing is read
- * beside that memory, which lies between walls, and when it is good again everything is accounted
- * for. Header and last values field by field: fields.c.
+/* A topic's memory is damaged: a single field, or random bytes. The subscriber works on: each call
+ * returns, and no record that fails its check is delivered. No read goes past the memory, which
+ * lies between guard pages. Once the memory is intact again, every record is accounted for.
+ * fields.c damages header and last values field by field.
  *
- * Damage is done through the writer's own mapping, raw (the checks do not match any more) and
- * sealed (they do: a publisher that went mad). Sealed damage may be believed; it must do no harm.
- */
+ * Damage goes through the writer's own mapping: raw (its check fails) or sealed (its check is
+ * valid, as by a faulty publisher). Sealed damage may be believed, but must do no harm. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
@@ -29,11 +28,11 @@
 #include "tests/support/scene.h"
 
 #define SLOTS           64
-#define STAGES          20 /* names are fetched once: each begins without them */
+#define STAGES          20 /* names are fetched once per stage */
 #define ROUNDS          80
-#define TAKEN_LEAST     1000 /* records, while others scribble */
-#define REFUSED_LEAST   100  /* copies, meanwhile */
-#define PAUSE_US        300  /* between two scribbles, at most */
+#define TAKEN_LEAST     1000 /* records delivered during damage */
+#define REFUSED_LEAST   100  /* copies refused during damage */
+#define PAUSE_US        300  /* longest pause between two damages */
 #define POLLS           6    /* after each damage: READs complete later than they are posted */
 #define POLL_EVENTS_MAX 2048
 
@@ -41,10 +40,10 @@ static const char *const schemes[] = { "shm", "bytewise" };
 
 enum { RAW = 0, SEALED = 1 };
 
-/* What a handler was told, and whether all of it could be right. */
+/* What a handler received, and whether it is possible. */
 struct seen {
 	uint64_t records, lost, overrun, wrong, events;
-	_Atomic uint64_t last; /* the sequence that was last accounted for */
+	_Atomic uint64_t last; /* sequence accounted for, delivered or lost */
 	bool ended, stale, live, refused, backward, impossible;
 };
 
@@ -99,7 +98,7 @@ struct stage {
 	struct tb_subscriber *subscriber;
 	struct region_layout layout;
 	struct seen seen;
-	_Atomic uint64_t published; /* read, as seen.last is, by who does damage meanwhile */
+	_Atomic uint64_t published; /* the thread that does damage reads it and seen.last */
 };
 
 static void stage_open(struct stage *stage, const char *scheme, uint32_t flags, uint32_t how)
@@ -154,14 +153,14 @@ static void poll_some(struct stage *stage)
 	}
 }
 
-ParameterizedTestParameters(memory, each_mapping_lies_between_walls)
+ParameterizedTestParameters(memory, each_mapping_lies_between_guard_pages)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, each_mapping_lies_between_walls)
+ParameterizedTest(size_t *which, memory, each_mapping_lies_between_guard_pages)
 {
 	const struct tb_subscriber *subscriber;
 	struct stage stage;
@@ -194,7 +193,7 @@ static struct structure slot_of(const struct stage *stage, uint64_t sequence)
 				   offsetof(struct record, check), stage->topic->salt };
 }
 
-/* Nobody who reads records looks there. */
+/* A last value: subscribers to records never read it. */
 static struct structure value_of(const struct stage *stage, uint64_t instrument)
 {
 	return (struct structure){ stage->layout.last_value +
@@ -222,13 +221,13 @@ static struct structure structure_draw(const struct stage *stage)
 		return value_of(stage, random_below(&state, 3));
 	case 3:
 		return slot_of(stage, random_draw(&state));
-	default: /* one that is about to be read */
+	default: /* a slot that is about to be read */
 		return slot_of(stage,
 			       stage->published - (unread ? random_draw(&state) % unread : 0));
 	}
 }
 
-/* A value that is small, large, or anything. */
+/* A small, a large, or any value. */
 static uint64_t value_draw(void)
 {
 	switch (random_below(&state, 4)) {
@@ -262,7 +261,7 @@ static void damage(const struct stage *stage, const struct structure *what, int 
 	words_store(base, copy, what->bytes);
 }
 
-/* One field at a time is damaged, looked at, and put back. */
+/* Damages a field, polls, and repairs the field, again and again. */
 static void attack(struct stage *stage, int sealed)
 {
 	_Alignas(8) char kept[SLOT_BYTES_MAX];
@@ -294,15 +293,14 @@ static void read_to_the_end(struct stage *stage)
 	cr_expect_eq(stage->seen.wrong, 0);
 }
 
-ParameterizedTestParameters(memory, one_changed_field_is_never_delivered_and_all_is_accounted_for)
+ParameterizedTestParameters(memory, changed_field_is_never_delivered_and_is_accounted_for)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory,
-		  one_changed_field_is_never_delivered_and_all_is_accounted_for)
+ParameterizedTest(size_t *which, memory, changed_field_is_never_delivered_and_is_accounted_for)
 {
 	uint64_t taken = 0, caught = 0;
 
@@ -314,25 +312,26 @@ ParameterizedTest(size_t *which, memory,
 		taken += stage.seen.records;
 		caught += refused(&stage);
 		cr_expect_eq(stage.seen.wrong, 0);
-		/* In place nobody is too slow; by READ it is, the line is seldom looked at. */
+		/* A reader in place is never lapped here. A reader by READ may be: it seldom reads
+		 * the progress line. */
 		cr_expect(*which != 0 || stage.seen.overrun == 0);
 		cr_expect_not(stage.seen.ended);
 		read_to_the_end(&stage);
 		stage_close(&stage);
 	}
-	/* Else nothing was read while it was damaged. */
+	/* Otherwise nothing was read during damage. */
 	cr_expect(taken >= STAGES * 50 && caught >= STAGES,
-		  "%" PRIu64 " taken, %" PRIu64 " refused", taken, caught);
+		  "%" PRIu64 " records delivered, %" PRIu64 " copies refused", taken, caught);
 }
 
-ParameterizedTestParameters(memory, a_changed_field_with_a_right_check_does_no_harm)
+ParameterizedTestParameters(memory, changed_field_with_valid_check_is_harmless)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_changed_field_with_a_right_check_does_no_harm)
+ParameterizedTest(size_t *which, memory, changed_field_with_valid_check_is_harmless)
 {
 	for (int i = 0; i < STAGES; i++) {
 		struct stage stage;
@@ -343,7 +342,7 @@ ParameterizedTest(size_t *which, memory, a_changed_field_with_a_right_check_does
 	}
 }
 
-Test(memory, a_changed_field_of_an_unchecked_topic_does_no_harm)
+Test(memory, changed_field_of_unchecked_topic_is_harmless)
 {
 	for (int i = 0; i < STAGES; i++) {
 		struct stage stage;
@@ -354,14 +353,14 @@ Test(memory, a_changed_field_of_an_unchecked_topic_does_no_harm)
 	}
 }
 
-ParameterizedTestParameters(memory, a_record_that_stays_damaged_is_one_gap)
+ParameterizedTestParameters(memory, record_that_stays_damaged_is_one_gap)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_record_that_stays_damaged_is_one_gap)
+ParameterizedTest(size_t *which, memory, record_that_stays_damaged_is_one_gap)
 {
 	struct stage stage;
 	struct structure what;
@@ -378,10 +377,10 @@ ParameterizedTest(size_t *which, memory, a_record_that_stays_damaged_is_one_gap)
 	stage_close(&stage);
 }
 
-/* -- damage while it is read --------------------------------------------------------------------
+/* -- damage during reads ------------------------------------------------------------------------
  */
 
-/* All that is random while it runs, it draws. */
+/* The thread that does damage. While it runs, only it draws random numbers. */
 struct vandal {
 	const struct stage *stage;
 	int sealed;
@@ -401,7 +400,7 @@ static void *vandal_run(void *user)
 	return NULL;
 }
 
-/* Names are not written again by themselves. */
+/* The publisher writes names only once. */
 static void names_mend(const struct stage *stage)
 {
 	directory_store(stage->topic->directory, 0, "A", stage->topic->directory_salt);
@@ -423,7 +422,7 @@ static const struct manner {
 };
 #define MANNERS (sizeof(manners) / sizeof(manners[0]))
 
-/* What was delivered, and refused, while it was damaged. */
+/* Records delivered and copies refused during damage. */
 struct sum {
 	uint64_t taken, refused;
 };
@@ -438,8 +437,8 @@ static struct sum sum_with(const struct sum *sum, const struct stage *stage)
 	return (struct sum){ sum->taken + stage->seen.records, sum->refused + refused(stage) };
 }
 
-/* Reads until there is enough, or until nothing more can come: where what is changed may be
- * believed, it may say that the topic has ended, or that all of this was read long ago. */
+/* Reads until there is enough. Believed damage may end the topic, or give it a head beyond what was
+ * published: then no more records can come. */
 static void read_meanwhile(struct stage *stage, bool believed, const struct sum *before,
 			   uint64_t until_ms)
 {
@@ -454,8 +453,9 @@ static void read_meanwhile(struct stage *stage, bool believed, const struct sum 
 		if (believed && (stage->seen.ended || stage->seen.last > stage->published))
 			return;
 		now = sum_with(before, stage);
-		cr_assert_lt(scene_now_ms(), until_ms, "%" PRIu64 " taken, %" PRIu64 " refused",
-			     now.taken, now.refused);
+		cr_assert_lt(scene_now_ms(), until_ms,
+			     "%" PRIu64 " records delivered, %" PRIu64 " copies refused", now.taken,
+			     now.refused);
 	}
 }
 
@@ -482,15 +482,15 @@ static void attack_meanwhile(const struct manner *manner, struct sum *sum, uint6
 	stage_close(&stage);
 }
 
-ParameterizedTestParameters(memory, fields_that_change_while_they_are_read_do_no_harm)
+ParameterizedTestParameters(memory, fields_that_change_during_reads_are_harmless)
 {
 	static size_t which[] = { 0, 1, 2, 3, 4, 5, 6 };
 
-	static_assert(sizeof(which) / sizeof(which[0]) == MANNERS, "each of them");
+	static_assert(sizeof(which) / sizeof(which[0]) == MANNERS, "an index for each manner");
 	return cr_make_param_array(size_t, which, MANNERS);
 }
 
-ParameterizedTest(size_t *which, memory, fields_that_change_while_they_are_read_do_no_harm)
+ParameterizedTest(size_t *which, memory, fields_that_change_during_reads_are_harmless)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct sum sum = { 0, 0 };
@@ -511,14 +511,14 @@ static void scramble(void *memory, size_t bytes)
 	}
 }
 
-ParameterizedTestParameters(memory, random_bytes_are_no_records)
+ParameterizedTestParameters(memory, random_bytes_yield_no_records)
 {
 	static size_t which[] = { 0, 1, 2 };
 
 	return cr_make_param_array(size_t, which, 3);
 }
 
-ParameterizedTest(size_t *which, memory, random_bytes_are_no_records)
+ParameterizedTest(size_t *which, memory, random_bytes_yield_no_records)
 {
 	const bool unchecked = *which == 2;
 	struct stage stage;
@@ -538,14 +538,14 @@ ParameterizedTest(size_t *which, memory, random_bytes_are_no_records)
 	stage_close(&stage);
 }
 
-ParameterizedTestParameters(memory, a_header_of_random_bytes_is_refused_in_words)
+ParameterizedTestParameters(memory, random_header_is_refused_with_reason)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_header_of_random_bytes_is_refused_in_words)
+ParameterizedTest(size_t *which, memory, random_header_is_refused_with_reason)
 {
 	struct tb_publisher *publisher = scene_publisher(schemes[*which]);
 	struct tb_topic *topic = scene_topic(publisher, "t", SLOTS, 0);
@@ -563,7 +563,7 @@ ParameterizedTest(size_t *which, memory, a_header_of_random_bytes_is_refused_in_
 	tb_publisher_close(publisher);
 }
 
-/* Not before that: who was connected has compared it. */
+/* Cuts the connection: a subscriber compares the header after each connect. */
 static void cut(const struct stage *stage)
 {
 	const struct tb_subscriber *subscriber = stage->subscriber;
@@ -579,16 +579,15 @@ static bool is_read(const struct tb_source *source)
 	return source && !source->orphan && source->state == SOURCE_RUNNING;
 }
 
-ParameterizedTestParameters(memory, a_header_of_random_bytes_is_refused_over_the_next_connection)
+ParameterizedTestParameters(memory, random_header_is_refused_on_the_next_connection)
 {
 	static size_t which[] = { 0, 1, 2 };
 
 	return cr_make_param_array(size_t, which, 3);
 }
 
-/* Of an unchecked topic nothing else says that it is the memory that was read before. */
-ParameterizedTest(size_t *which, memory,
-		  a_header_of_random_bytes_is_refused_over_the_next_connection)
+/* For an unchecked topic the header alone identifies the memory. */
+ParameterizedTest(size_t *which, memory, random_header_is_refused_on_the_next_connection)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct stage stage;
@@ -607,7 +606,8 @@ ParameterizedTest(size_t *which, memory,
 	cut(&stage);
 	while (!stage.seen.refused) {
 		cr_assert_geq(tb_poll(stage.subscriber, 1000), 0);
-		cr_assert_not(is_read(stage.subscriber->table[0]), "it is taken for the topic's");
+		cr_assert_not(is_read(stage.subscriber->table[0]),
+			      "memory with a random header is read");
 		cr_assert_lt(scene_now_ms(), until_ms);
 	}
 	publish(&stage, 5);
@@ -617,14 +617,14 @@ ParameterizedTest(size_t *which, memory,
 	stage_close(&stage);
 }
 
-ParameterizedTestParameters(memory, a_bus_page_of_random_bytes_is_stale_and_heals)
+ParameterizedTestParameters(memory, random_bus_page_is_stale_until_it_is_valid_again)
 {
 	static size_t which[] = { 0, 1 };
 
 	return cr_make_param_array(size_t, which, 2);
 }
 
-ParameterizedTest(size_t *which, memory, a_bus_page_of_random_bytes_is_stale_and_heals)
+ParameterizedTest(size_t *which, memory, random_bus_page_is_stale_until_it_is_valid_again)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct stage stage;

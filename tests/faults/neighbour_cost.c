@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What subscribers that are stopped cost one that sleeps beside them: nothing that can be counted.
+/* What stopped subscribers cost a sleeping neighbour: no system call, and few instructions.
  *
- * The control thread, which wakes it, is followed (ptrace) from one sleep of its own to the next:
- * when it hears that the subscriber sleeps, and when a flush has something for it. Beside stopped
- * ones it makes the same system calls, one by one: as many turns, as many sends, and waits for
- * nothing. And it has sent the wake after as many instructions, but for a look at each of them: a
- * measure of their pace that is the same on any machine.
+ * The control thread wakes sleepers. The test follows it (ptrace) from one sleep to the next: when
+ * the subscriber announces its sleep, and when a flush has records for it. With stopped neighbours
+ * the control thread makes the same system calls in the same order: as many turns and sends. It
+ * sends the wake after as many instructions, plus a look at each neighbour. Instructions are a
+ * measure of pace that is the same on any machine.
  *
- * To a publisher, stopped is who joined and is not heard of: so they are subscribers that nobody
- * polls. */
+ * The publisher sees a stopped subscriber as a subscriber that joined and stays silent. So the
+ * stopped subscribers here are never polled. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <dirent.h>
@@ -30,13 +30,13 @@
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
-#define SLOTS       8192  /* so that no record of these takes a step, and each is one flush */
-#define STALE_MS    60000 /* nobody does anything by itself */
+#define SLOTS       8192  /* so many that no record here reserves a step: each is one flush */
+#define STALE_MS    60000 /* so long that no timer runs meanwhile */
 #define STOPPED_MAX 4
 #define CALLS_MAX   64
 #define STEPS_MAX   4000000
-#define WARM        2 /* rounds, in which symbols are bound and who was asleep is woken */
-#define PERCENT     5 /* of the instructions: what each that is stopped may cost at most */
+#define WARM        2 /* first rounds, not counted: symbols are bound, sleepers woken */
+#define PERCENT     5 /* of the instructions: what a stopped neighbour may cost at most */
 
 static pid_t process, control;
 static int go; /* a byte: publish one more record */
@@ -53,7 +53,7 @@ static void publisher_live(int orders, int ready)
 	char byte;
 
 	scene_publish(topic, 1, 1);
-	/* A pulse in the middle would be counted, too. */
+	/* Without pulses: their system calls would be counted. */
 	if (timerfd_settime(publisher->timer_fd, 0, &never, NULL) < 0 || write(ready, "r", 1) != 1)
 		_exit(1);
 	for (; read(orders, &byte, 1) == 1; sequence++)
@@ -61,7 +61,7 @@ static void publisher_live(int orders, int ready)
 	pause();
 }
 
-/* The one thread that is not the first. */
+/* The control thread: a process's only other thread. */
 static pid_t other_thread(pid_t of)
 {
 	char path[64];
@@ -76,7 +76,7 @@ static pid_t other_thread(pid_t of)
 		const pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (thread > 0 && thread != of) {
-			cr_assert_eq(found, 0, "expected one control thread");
+			cr_assert_eq(found, 0, "found two threads, expected one control thread");
 			found = thread;
 		}
 	}
@@ -115,7 +115,7 @@ static void leave(void)
 {
 	if (process > 0) {
 		kill(process, SIGKILL);
-		waitpid(control, NULL, __WALL); /* where the test ended while it was followed */
+		waitpid(control, NULL, __WALL); /* needed if the test ended while following it */
 		waitpid(process, NULL, 0);
 		close(go);
 	}
@@ -132,7 +132,7 @@ struct reader {
 	struct notes notes;
 };
 
-static bool was_sent_something(const struct reader *reader)
+static bool has_message(const struct reader *reader)
 {
 	struct pollfd link = { .fd = reader->subscriber->ops->link_fd(reader->subscriber->link),
 			       .events = POLLIN };
@@ -140,12 +140,12 @@ static bool was_sent_something(const struct reader *reader)
 	return poll(&link, 1, 0) == 1;
 }
 
-/* Records and messages; without a sleep in between, which would be heard of. */
+/* Reads records and messages without sleeping: a sleep would send a message. */
 static void read_to(struct reader *reader, uint64_t last)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
-	while (reader->notes.last < last || was_sent_something(reader)) {
+	while (reader->notes.last < last || has_message(reader)) {
 		cr_assert_geq(tb_poll(reader->subscriber, 1000), 0, "%s", tb_error());
 		cr_assert_lt(scene_now_ms(), until_ms);
 	}
@@ -175,45 +175,46 @@ struct calls {
 	unsigned int count;
 };
 
-/* Looking whether there is something is no sleep. */
-static bool sleeps(uint64_t call, const uint64_t given[6])
+/* A wait with timeout 0 is no sleep. */
+static bool sleeps(uint64_t call, const uint64_t arguments[6])
 {
 #ifdef SYS_epoll_wait
 	if (call == SYS_epoll_wait)
-		return (int)given[3] != 0;
+		return (int)arguments[3] != 0;
 #endif
-	return call == SYS_epoll_pwait && (int)given[3] != 0;
+	return call == SYS_epoll_pwait && (int)arguments[3] != 0;
 }
 
-/* Up to where it is about to sleep again. */
+/* Follows the control thread until it is about to sleep. */
 static void follow(struct calls *calls)
 {
-	uint64_t call, given[6];
+	uint64_t call, arguments[6];
 
 	do {
-		call = trace_call(control, given);
-		cr_assert_lt(calls->count, CALLS_MAX, "it never sleeps");
+		call = trace_call(control, arguments);
+		cr_assert_lt(calls->count, CALLS_MAX, "the control thread never sleeps");
 		calls->number[calls->count++] = call;
-	} while (!sleeps(call, given));
+	} while (!sleeps(call, arguments));
 }
 
 static void expect_same(const struct calls *a, const struct calls *b, const char *when)
 {
-	char words[CALLS_MAX * 8] = "";
+	char found[CALLS_MAX * 8] = "";
 	size_t used = 0;
 
 	for (unsigned int i = 0; i < b->count; i++)
-		used += (size_t)snprintf(words + used, sizeof(words) - used, " %" PRIu64,
+		used += (size_t)snprintf(found + used, sizeof(found) - used, " %" PRIu64,
 					 b->number[i]);
 	cr_expect(a->count == b->count &&
 			  memcmp(a->number, b->number, a->count * sizeof(a->number[0])) == 0,
-		  "other system calls %s: %u, alone %u:%s", when, b->count, a->count, words);
+		  "found other system calls %s: %u, %u without neighbours:%s", when, b->count,
+		  a->count, found);
 }
 
-/* What a round took: the calls of either turn; the steps of the second until the wake was sent,
- * where they are counted instead of its calls. */
+/* The system calls of the two turns of a round. In a stepped round, the instructions of the second
+ * turn until the wake is sent. */
 struct round {
-	struct calls hears, wakes;
+	struct calls arms, wakes;
 	unsigned int steps;
 };
 
@@ -222,48 +223,48 @@ static void publish(void)
 	cr_assert_eq(write(go, "p", 1), 1);
 }
 
-/* The one that is not stopped sleeps, is woken, and reads what there is. */
+/* The reader sleeps, is woken, and reads. */
 static void go_round(struct reader *reader, bool stepped, struct round *round)
 {
 	const uint64_t next = reader->notes.last + 1;
 
 	*round = (struct round){ .steps = 0 };
 	cr_assert_geq(tb_wait(reader->subscriber, 0), 0, "%s", tb_error());
-	follow(&round->hears);
-	cr_assert_not(was_sent_something(reader), "woken for nothing");
+	follow(&round->arms);
+	cr_assert_not(has_message(reader), "woken without a record");
 	publish();
 	if (stepped) {
 		trace_called(control);
-		for (; !was_sent_something(reader) && round->steps < STEPS_MAX; round->steps++)
+		for (; !has_message(reader) && round->steps < STEPS_MAX; round->steps++)
 			trace_step(control);
 	}
 	follow(&round->wakes);
-	cr_assert(was_sent_something(reader), "it was not woken in this turn");
+	cr_assert(has_message(reader), "the reader was not woken in this turn");
 	read_to(reader, next);
 }
 
-/* With these subscribers and no others; the last of rounds with calls, then one with steps. */
+/* Rounds with the present subscribers: the last of those that count calls, then a stepped round. */
 static void go_rounds(struct reader *reader, struct round *called, struct round *stepped)
 {
 	struct calls first = { .count = 0 };
 
 	trace_begin(control);
-	follow(&first); /* it was asleep when it was interrupted */
+	follow(&first); /* the sleep that the trace interrupted */
 	for (int i = 0; i <= WARM; i++)
 		go_round(reader, false, called);
 	go_round(reader, true, stepped);
 	trace_end(control, 0);
 }
 
-/* -- what holds ---------------------------------------------------------------------------------
+/* -- what must hold -----------------------------------------------------------------------------
  */
 
+/* How many neighbours are stopped while awake, and while asleep. */
 struct stopped {
-	unsigned int awake, asleep; /* when they were stopped */
+	unsigned int awake, asleep;
 };
 
-ParameterizedTestParameters(neighbour_cost,
-			    stopped_ones_a_sleeper_is_woken_with_the_same_turns_and_sends)
+ParameterizedTestParameters(neighbour_cost, stopped_neighbours_add_no_turns_or_sends_to_a_wake)
 {
 	static struct stopped stopped[] = { { 1, 0 }, { 0, 1 }, { 2, 2 } };
 
@@ -271,21 +272,22 @@ ParameterizedTestParameters(neighbour_cost,
 }
 
 ParameterizedTest(struct stopped *stopped, neighbour_cost,
-		  stopped_ones_a_sleeper_is_woken_with_the_same_turns_and_sends)
+		  stopped_neighbours_add_no_turns_or_sends_to_a_wake)
 {
 	const unsigned int count = stopped->awake + stopped->asleep;
 	struct reader reader = { .subscriber = NULL }, others[STOPPED_MAX] = { 0 };
-	struct round alone, alone_stepped, beside, stepped;
+	struct round alone, alone_stepped, neighboured, stepped;
 
 	reader_join(&reader, 1, false);
 	go_rounds(&reader, &alone, &alone_stepped);
 	for (unsigned int i = 0; i < count; i++)
 		reader_join(&others[i], reader.notes.last, i < stopped->asleep);
-	go_rounds(&reader, &beside, &stepped);
-	expect_same(&alone.hears, &beside.hears, "when it hears of the sleeper");
-	expect_same(&alone.wakes, &beside.wakes, "when it wakes it");
+	go_rounds(&reader, &neighboured, &stepped);
+	expect_same(&alone.arms, &neighboured.arms, "when a subscriber sleeps");
+	expect_same(&alone.wakes, &neighboured.wakes, "when it is woken");
 	cr_expect_leq(stepped.steps * 100, alone_stepped.steps * (100 + PERCENT * count),
-		      "%u instructions to the wake, alone %u", stepped.steps, alone_stepped.steps);
+		      "found %u instructions to the wake, %u without neighbours", stepped.steps,
+		      alone_stepped.steps);
 	for (unsigned int i = 0; i < count; i++)
 		reader_leave(&others[i]);
 	reader_leave(&reader);

@@ -1,16 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A subscriber that is stopped costs nobody anything.
+"""A stopped subscriber slows neither the publisher nor other subscribers.
 
-    pace.py PUBD TICKBUS CONTROL COUNTED            exact: instructions of the publishing thread,
-                                                    and its wakes
-    pace.py PUBD TICKBUS CONTROL COUNTED --measure  times, paired and interleaved: on demand
+    pace.py PUBD TICKBUS CONTROL COUNTED            counts the publishing thread's instructions and wakes
+    pace.py PUBD TICKBUS CONTROL COUNTED --measure  measures times, on demand
 
-Times belong to a quiet machine, so the tests count instructions, which are the same on any. The
-measurement publishes in pairs of rounds, one with and one without a stopped subscriber beside one that
-spins and one that sleeps, and takes the median of the pairs' ratios: of the publisher's time, and of
-theirs from the first to the last record. A round fits in the ring: they get all of it. What a stopped one
-costs those who sleep is counted by neighbour_cost.c.
+The tests count instructions, which are the same on every machine; times need a quiet machine. The
+measurement publishes in pairs of rounds: with and without a stopped subscriber. A spinning and a
+sleeping subscriber read both rounds. Each round fits in the ring, so they get every record. The result
+is the median of the pairs' ratios: of the publisher's time, and of each reader's time from its first
+record to its last. neighbour_cost.c counts what a stopped subscriber costs sleepers.
 """
 import re
 import shutil
@@ -32,7 +31,7 @@ BOUND = 1.05
 
 
 class Counted(Scene):
-    """The counted publisher, and subscribers of it."""
+    """The publisher whose work is counted, and its subscribers."""
 
     def counted(self, records, rounds, prefix=()):
         process = subprocess.Popen([*prefix, COUNTED, str(records), str(rounds)], env=self.env,
@@ -49,7 +48,7 @@ class Counted(Scene):
 
     @staticmethod
     def publish(process):
-        """A round; the nanoseconds it took."""
+        """Publishes a round. Returns the nanoseconds it took."""
         process.stdin.write("\n")
         process.stdin.flush()
         return int(process.stdout.readline())
@@ -60,7 +59,7 @@ class Counted(Scene):
         return control
 
     def asleep(self, count):
-        """So many have said that they sleep: the next flush has to wake them."""
+        """Waits until this many subscribers have announced their sleep. The next flush has to wake them."""
         self.until(lambda: self.counters("topic")["sleepers"] == count, f"{count} sleepers")
 
     def stop(self, controls):
@@ -79,14 +78,14 @@ class Instructions(Counted):
                           + (probe.stderr.splitlines() or ["no reason given"])[0])
 
     def count(self, subscribers):
-        """Instructions in tb_publish for RECORDS records, with these subscribers."""
+        """Instructions in tb_publish for RECORDS records, with these subscribers: (wait or spin, stopped)."""
         report = self.folder / "callgrind"
         process = self.counted(RECORDS, 1, [
             "valgrind", "-q", "--tool=callgrind", "--toggle-collect=tb_publish",
             f"--callgrind-out-file={report}"])
         controls = [self.join(how) for how, _ in subscribers]
         self.asleep(sum(how == "wait" for how, _ in subscribers))
-        self.stop(one for one, (_, stopped) in zip(controls, subscribers) if stopped)
+        self.stop(control for control, (_, stopped) in zip(controls, subscribers) if stopped)
         self.publish(process)
         self.assertEqual(process.wait(60), 0)
         for control in controls:
@@ -95,12 +94,12 @@ class Instructions(Counted):
         self.assertGreater(count, 50 * RECORDS)
         return count
 
-    def test_not_one_more_for_subscribers_running_or_stopped(self):
+    def test_spinning_and_stopped_subscribers_cost_no_instruction(self):
         alone = self.count([])
         self.assertEqual(self.count([("spin", True)]), alone)
         self.assertEqual(self.count([("spin", True), ("spin", False), ("spin", False)]), alone)
 
-    def test_those_that_were_stopped_in_their_sleep_cost_what_a_wake_costs(self):
+    def test_subscribers_stopped_in_their_sleep_cost_at_most_a_wake(self):
         alone = self.count([])
         more = self.count([("wait", True), ("wait", True)]) - alone
         self.assertGreater(more, 0)
@@ -109,13 +108,13 @@ class Instructions(Counted):
 
 class Wakes(Counted):
     def counts(self):
-        """Flushes, wakes by the publishing thread, sleepers that were woken."""
+        """Flushes, wakes by the publishing thread, and sleepers that were woken."""
         topic = self.counters("topic")
         return topic["flushes"], topic["signals"], self.counters()["wakes"]
 
-    def test_two_that_were_stopped_in_their_sleep_cost_exactly_one_wake(self):
+    def test_two_subscribers_stopped_in_their_sleep_cost_one_wake(self):
         process = self.counted(RECORDS, SLEEPS + 2)  # it ends with its last round
-        self.publish(process)  # what is reserved with the first record is a flush of its own
+        self.publish(process)  # the first record also reserves slots, which is a flush of its own
         controls = [self.join("wait") for _ in range(2)]
         for number in range(1, SLEEPS + 1):
             self.asleep(2)
@@ -143,37 +142,37 @@ class Measured(Counted):
             sums.append(other.sum())
             return sums[-1]["total"] == end
         self.until(all_read, "all of a round", other)
-        return sums[-1]["last_ns"] - next(one["first_ns"] for one in sums if one["first_ns"])
+        return sums[-1]["last_ns"] - next(account["first_ns"] for account in sums if account["first_ns"])
 
     def round(self, process, others):
-        """Nanoseconds of a round: the publisher's, and those of who reads it."""
+        """Nanoseconds of a round: the publisher's, then each reader's."""
         ends = [other.sum()["total"] + ROUND_RECORDS for other in others]
         took = self.publish(process)
         return took, *map(self.reads, others, ends)
 
-    def test_pace_of_the_publisher_and_of_the_others(self):
+    def test_stopped_subscriber_slows_no_other(self):
         if not MEASURE:
             self.skipTest("a measurement: on demand, --measure, on a quiet machine")
         chance = seed()
-        process = self.counted(ROUND_RECORDS, 2 * ROUNDS + 1)  # it ends with its last round
+        process = self.counted(ROUND_RECORDS, 2 * ROUNDS + 1)  # the program ends with its last round
         others = [self.join("spin"), self.join("wait")]
         pairs = []
         for _ in range(ROUNDS // 2):
             pair = {}
-            for beside in chance.sample([True, False], 2):
-                slow = self.join("spin")  # in both, for what starting one costs
+            for with_stopped in chance.sample([True, False], 2):
+                slow = self.join("spin")  # in both rounds, as its start costs something
                 self.stop([slow])
-                if not beside:
+                if not with_stopped:
                     slow.kill()
                 self.round(process, others)  # warms up
-                pair[beside] = self.round(process, others)
+                pair[with_stopped] = self.round(process, others)
                 slow.kill()
             pairs.append(pair)
-        for which, who in enumerate(("publisher", "who spins", "who sleeps")):
-            ns = {beside: statistics.median(pair[beside][which] for pair in pairs) / ROUND_RECORDS
-                  for beside in (True, False)}
+        for which, name in enumerate(("publisher", "spinning subscriber", "sleeping subscriber")):
+            ns = {with_stopped: statistics.median(pair[with_stopped][which] for pair in pairs) / ROUND_RECORDS
+                  for with_stopped in (True, False)}
             ratio = statistics.median(pair[True][which] / pair[False][which] for pair in pairs)
-            print(f"{who}, ns a record: {ns[True]:.2f} beside a stopped subscriber, {ns[False]:.2f} "
+            print(f"{name}, ns per record: {ns[True]:.2f} with a stopped subscriber, {ns[False]:.2f} "
                   f"without, ratio of pairs {ratio:.3f}, bound {BOUND}")
             self.assertLess(ratio, BOUND)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does what a sanitizer has to report, so that a run whose reports get lost is noticed.
+/* Provokes a sanitizer's report. scripts/test checks with it that reports are not lost.
  *
  *   provoke address|undefined|leak|race */
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A subscriber that joined a topic cannot write to its memory, nor to the bus page: all ways are
- * tried with the very descriptors that a join hands over, taken as they arrive, and with the
- * mappings that the library made of them. By the publisher's own user, be it root: nobody else may
- * do more. tests/unit/bus/memory.c tries a memory made there. */
+/* A subscriber cannot write to the memory of a topic that it joined, nor to the bus page. Every way
+ * is tried, with the descriptors that a join hands over and with the library's own mappings of
+ * them. The test runs as the publisher's own user, which may do the most. tests/unit/bus/memory.c
+ * tries memory without a publisher. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
@@ -39,23 +39,23 @@ static struct tb_topic *topic;
 static struct tb_subscriber *subscriber;
 static struct notes notes;
 
-/* What is tried: a descriptor, and the mapping that its subscriber reads. */
+/* What the test attacks: a descriptor, and the mapping that its subscriber reads. */
 static int fd;
 static void *view;
-static size_t bytes, quiet_from; /* the rest nobody writes while it is tried */
-static void *kept;               /* as it was */
+static size_t bytes, quiet_from; /* the publisher writes only before quiet_from */
+static void *kept;               /* a copy of the memory before the attack */
 
 /* -- descriptors as they arrive -----------------------------------------------------------------
  */
 
-static int given[2];
-static size_t given_count;
+static int received[2];
+static size_t received_count;
 
 ssize_t __real_recvmsg(int socket, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags);
 
-/* The linker puts it between the library and the system. The library closes what it was given when
- * it has mapped it; these stay. */
+/* The linker puts this between the library and the system. It duplicates the descriptors, as the
+ * library closes its own after mapping them. */
 ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags)
 {
 	const ssize_t got = __real_recvmsg(socket, message, flags);
@@ -66,26 +66,28 @@ ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags)
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		cr_assert_eq(c->cmsg_len, CMSG_LEN(sizeof(arrived)));
-		cr_assert_lt(given_count, 2, "expected the bus page and a topic's memory alone");
+		cr_assert_lt(
+			received_count, 2,
+			"found a third descriptor, expected the bus page and a topic's memory");
 		memcpy(&arrived, CMSG_DATA(c), sizeof(arrived));
-		given[given_count] = fcntl(arrived, F_DUPFD_CLOEXEC, 0);
-		cr_assert_geq(given[given_count++], 0);
+		received[received_count] = fcntl(arrived, F_DUPFD_CLOEXEC, 0);
+		cr_assert_geq(received[received_count++], 0);
 	}
 	return got;
 }
 
-static int given_of(const struct memory *memory)
+static int received_of(const struct memory *memory)
 {
 	struct stat theirs, status;
 
-	cr_assert_eq(given_count, 2);
+	cr_assert_eq(received_count, 2);
 	cr_assert_eq(fstat(memory->fd, &theirs), 0);
-	for (size_t i = 0; i < given_count; i++) {
-		cr_assert_eq(fstat(given[i], &status), 0);
+	for (size_t i = 0; i < received_count; i++) {
+		cr_assert_eq(fstat(received[i], &status), 0);
 		if (status.st_ino == theirs.st_ino && status.st_dev == theirs.st_dev)
-			return given[i];
+			return received[i];
 	}
-	cr_assert_fail("this memory was not handed over");
+	cr_assert_fail("no descriptor of this memory was received");
 	return -1;
 }
 
@@ -109,19 +111,19 @@ static void aim(enum whose whose)
 	const struct memory *memory =
 		whose == A_TOPIC ? &topic->memory : &publisher->realms[0].page;
 
-	fd = given_of(memory);
+	fd = received_of(memory);
 	view = (void *)(uintptr_t)(whose == A_TOPIC ? subscriber->table[0]->mapping.view
 						    : subscriber->page_view);
 	bytes = memory->bytes;
-	/* The page is written all the while: its pulse, and the entry of the one topic. */
+	/* The publisher keeps writing the page's pulse and the topic's entry. */
 	quiet_from = whose == A_TOPIC ? 0 : sizeof(struct bus_pulse) + sizeof(struct bus_entry);
 	kept = malloc(bytes);
 	cr_assert_not_null(kept);
 	memcpy(kept, view, bytes);
 }
 
-/* Nothing of it is changed, and who reads it reads on. Called by each test: what Criterion is told
- * in .fini it does not count. */
+/* The memory is unchanged, and its subscriber reads on. Each test calls this itself: Criterion
+ * ignores failures in .fini. */
 static void expect_unchanged(void)
 {
 	cr_expect(kept && memcmp((char *)view + quiet_from, (char *)kept + quiet_from,
@@ -136,8 +138,8 @@ static void leave(void)
 {
 	tb_subscriber_close(subscriber);
 	tb_publisher_close(publisher);
-	for (size_t i = 0; i < given_count; i++)
-		close(given[i]);
+	for (size_t i = 0; i < received_count; i++)
+		close(received[i]);
 	free(kept);
 	scene_leave();
 }
@@ -161,10 +163,10 @@ TestSuite(readonly, .init = enter, .fini = leave, .timeout = 60);
 			  #call, strerror(code), strerror(errno));                                 \
 	} while (0)
 
-/* -- what is tried ------------------------------------------------------------------------------
+/* -- attacks ------------------------------------------------------------------------------------
  */
 
-/* A descriptor that were open for reading alone would prove nothing of the seals. */
+/* The descriptor is open for writing, so only the seals can refuse these calls. */
 static void attack(int theirs)
 {
 	char text[64] = "overwritten";
@@ -192,14 +194,14 @@ static void attack(int theirs)
 	close(pipes[1]);
 }
 
-EITHER(what_a_join_hands_over_cannot_be_written_to)
+EITHER(joined_memory_cannot_be_written)
 {
 	aim(*whose);
 	attack(fd);
 	expect_unchanged();
 }
 
-EITHER(what_a_join_hands_over_gives_nothing_more_when_it_is_opened_anew)
+EITHER(joined_memory_opened_again_cannot_be_written)
 {
 	char path[64];
 	int again;
@@ -215,7 +217,7 @@ EITHER(what_a_join_hands_over_gives_nothing_more_when_it_is_opened_anew)
 	expect_unchanged();
 }
 
-/* But the one that the kernel may have put there itself (vm.memfd_noexec). */
+/* Without the seal that the kernel may have added itself (vm.memfd_noexec). */
 static int seals_of(int theirs)
 {
 	const int seals = fcntl(theirs, F_GET_SEALS);
@@ -223,7 +225,7 @@ static int seals_of(int theirs)
 	return seals < 0 ? seals : seals & ~F_SEAL_EXEC;
 }
 
-EITHER(the_seals_of_what_a_join_hands_over_are_all_there_and_stay)
+EITHER(joined_memory_keeps_all_its_seals)
 {
 	static const int more[] = { F_SEAL_WRITE, F_SEAL_SEAL, 0 };
 	const int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -232,14 +234,14 @@ EITHER(the_seals_of_what_a_join_hands_over_are_all_there_and_stay)
 	cr_expect_eq(seals_of(fd), seals);
 	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
 		FAILS(fcntl(fd, F_ADD_SEALS, more[i]), EPERM);
-	/* Kernels before 6.3 do not know this one. */
+	/* Kernels before 6.3 do not know F_SEAL_EXEC. */
 	cr_expect(fcntl(fd, F_ADD_SEALS, F_SEAL_EXEC) == -1 && (errno == EPERM || errno == EINVAL),
 		  "found %s", strerror(errno));
 	cr_expect_eq(seals_of(fd), seals);
 	expect_unchanged();
 }
 
-/* The mapping that the library reads, and one of our own. */
+/* Attacks a mapping: the library's, or the test's own. */
 static void attack_mapping(void *base)
 {
 	char text[64] = "overwritten";
@@ -256,7 +258,7 @@ static void attack_mapping(void *base)
 	close(self);
 }
 
-EITHER(no_mapping_of_what_a_join_hands_over_becomes_writable)
+EITHER(joined_memory_cannot_be_mapped_writable)
 {
 	void *own;
 

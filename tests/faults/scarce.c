@@ -20,9 +20,9 @@
 #define NEVER      (-1)
 #define DEADLINE_S 10
 
-/* A sanitizer brings an allocator of its own. There the linker puts ours between it and the objects
- * that are linked here (--wrap): what libc takes for itself goes by, so nothing is counted, and
- * what is not freed the sanitizer tells. */
+/* A sanitizer has an allocator of its own. Then the linker puts this one between it and the objects
+ * linked here (--wrap). libc's own allocations bypass it, so nothing is counted; the sanitizer
+ * itself reports leaks. */
 #ifdef SANITIZED
 #define HERE(name)  __wrap_##name
 #define BELOW(name) __real_##name
@@ -32,7 +32,7 @@
 #define __libc_aligned_alloc __libc_memalign
 #endif
 
-/* The libraries below us use them too. */
+/* Visible, so that the libraries below use these functions too. */
 #define OPEN __attribute__((visibility("default")))
 
 void *HERE(malloc)(size_t);
@@ -48,25 +48,25 @@ void *BELOW(aligned_alloc)(size_t, size_t);
 static _Atomic long live;
 static _Atomic long countdown = NEVER; /* allocations until one fails */
 static _Atomic long failures;
-static _Atomic bool for_good; /* and all after it */
+static _Atomic bool for_good; /* all that follow fail too */
 static _Atomic bool of_others, spared;
 static pthread_t mine;
 
-/* -- an allocator that fails when it is told to -------------------------------------------------
+/* -- an allocator that fails on request ---------------------------------------------------------
  */
 
-static bool is_concerned(void)
+static bool may_fail(void)
 {
 	const bool is_mine = pthread_equal(pthread_self(), mine);
 
 	return is_mine ? !of_others && !spared : of_others;
 }
 
-static bool may_have(void)
+static bool allowed(void)
 {
 	const long left = atomic_load(&countdown);
 
-	if (left == NEVER || !is_concerned())
+	if (left == NEVER || !may_fail())
 		return true;
 	if (left > 0) {
 		atomic_store(&countdown, left - 1);
@@ -88,31 +88,31 @@ static void *count_in(void *memory)
 
 OPEN void *HERE(malloc)(size_t size)
 {
-	return may_have() ? count_in(BELOW(malloc)(size)) : NULL;
+	return allowed() ? count_in(BELOW(malloc)(size)) : NULL;
 }
 
 OPEN void *HERE(calloc)(size_t count, size_t size)
 {
-	return may_have() ? count_in(BELOW(calloc)(count, size)) : NULL;
+	return allowed() ? count_in(BELOW(calloc)(count, size)) : NULL;
 }
 
 OPEN void *HERE(realloc)(void *old, size_t size)
 {
 	if (!old)
 		return HERE(malloc)(size);
-	return may_have() ? BELOW(realloc)(old, size) : NULL;
+	return allowed() ? BELOW(realloc)(old, size) : NULL;
 }
 
 OPEN void *HERE(aligned_alloc)(size_t alignment, size_t size)
 {
-	return may_have() ? count_in(BELOW(aligned_alloc)(alignment, size)) : NULL;
+	return allowed() ? count_in(BELOW(aligned_alloc)(alignment, size)) : NULL;
 }
 
 OPEN void *HERE(mmap64)(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
 	void *memory;
 
-	if (!may_have())
+	if (!allowed())
 		return MAP_FAILED;
 	memory = (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
 	if (memory != MAP_FAILED)
@@ -128,12 +128,12 @@ char *BELOW(strndup)(const char *, size_t);
 
 OPEN char *HERE(strdup)(const char *text)
 {
-	return may_have() ? BELOW(strdup)(text) : NULL;
+	return allowed() ? BELOW(strdup)(text) : NULL;
 }
 
 OPEN char *HERE(strndup)(const char *text, size_t length)
 {
-	return may_have() ? BELOW(strndup)(text, length) : NULL;
+	return allowed() ? BELOW(strndup)(text, length) : NULL;
 }
 
 static long allocations(void)
@@ -199,10 +199,10 @@ void scarce_no_more(void)
 	atomic_store(&countdown, NEVER);
 }
 
-/* -- what is held -------------------------------------------------------------------------------
+/* -- what the process holds ---------------------------------------------------------------------
  */
 
-/* Of memory that is handed over: whatever way it was made and unmade. */
+/* Mappings of shared memory, as the kernel lists them. */
 static int mappings(void)
 {
 	char line[512];
@@ -257,7 +257,7 @@ void held_as_before(struct held *before, const char *what, const char *how, long
 		now = held_now();
 	}
 	if (no_more(before, &now)) {
-		/* One that a publisher keeps in reserve may be given up for a moment. */
+		/* A publisher may give up its reserve descriptor for a moment. */
 		now.descriptors = before->descriptors;
 		*before = now;
 		return;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that runs out when it is told to: malloc and mmap in the place of libc's, so that those of
- * the libraries below us are among them, and a count of all that the process holds. */
+/* Memory that runs out on request, and a count of what the process holds. Replaces libc's malloc
+ * and mmap, also for the libraries below. */
 #ifndef TICKBUS_TESTS_SCARCE_H
 #define TICKBUS_TESTS_SCARCE_H
 
 #include <stdbool.h>
 
-/* Whose allocations fail: those of the thread that calls this, or of all others (the library's). */
+/* Chooses the allocations that fail: the calling thread's, or those of all other threads. */
 void scarce_mine(void);
 void scarce_others(void);
-/* Meanwhile the calling thread has what it wants. */
+/* While true, the calling thread's allocations work. */
 void scarce_spare(bool);
 
-/* After so many more of them one fails, or all from there on. */
+/* After `number` more allocations an allocation fails, or all that follow fail. */
 void scarce_from(long number, bool all_after);
-/* How many have failed since. */
+/* How many have failed since scarce_from(). */
 long scarce_failures(void);
-/* There is enough again. */
+/* Allocations work again. */
 void scarce_no_more(void);
 
 struct held {
@@ -25,12 +25,11 @@ struct held {
 };
 
 struct held held_now(void);
-/* Ends the program if there is more than there was, for some seconds: the publisher's thread frees
- * a session when it learns that its subscriber went. What was on its way when `before` was counted
- * is taken off it. */
+/* Ends the program if the process still holds more than before after some seconds. The publisher's
+ * thread frees a session some time after its subscriber closes. Updates `before`. */
 void held_as_before(struct held *before, const char *what, const char *how, long number);
 
-/* Ends the program with these words and tb_error()'s. */
+/* Ends the program with this message and tb_error(). */
 __attribute__((noreturn)) void wrong(const char *what, const char *how, long number);
 
 #endif

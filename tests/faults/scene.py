@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of faults share: a folder, processes that end with the test, waiting for what they
-say, and a control that keeps the books of what it received.
+"""Shared by the fault tests: a folder, processes that end with the test, and waiting for what they do.
+The control subscriber accounts for every record.
 
     PROGRAM PUBD TICKBUS CONTROL [CASE...]
 """
@@ -25,14 +25,14 @@ SANITIZED = os.environ.get("TICKBUS_SANITIZED") == "1"
 
 
 def seed():
-    """A seed for all that is random in a test, told so that it can be had again."""
+    """The seed of a test's random numbers, printed so that a run can be repeated."""
     value = int(os.environ.get("TICKBUS_TEST_SEED") or time.time_ns())
     print(f"seed: TICKBUS_TEST_SEED={value}", file=sys.stderr)
     return random.Random(value)
 
 
 def synthetic(more=""):
-    """A feed without an end, as fast as it goes."""
+    """A synthetic feed without an end, at full speed."""
     return f"type: synthetic, seed: 1, symbols: 10, date: 2024-01-02{more}"
 
 
@@ -50,7 +50,7 @@ topics:
 
 
 def growth_kb(limit):
-    """How much memory may have grown: a sanitizer keeps what was freed."""
+    """The allowed growth of memory in KiB. A sanitizer keeps freed memory."""
     return limit + (64 << 10 if SANITIZED else 0)
 
 
@@ -77,34 +77,34 @@ class Process:
         self.popen.wait()
 
     def began(self):
-        """Whether it says that its bus is there."""
-        return re.search("info bus b: [0-9]+ topics", self.words())
+        """Whether it has logged that its bus is open."""
+        return re.search("info bus b: [0-9]+ topics", self.messages())
 
     def running(self):
         return self.popen.poll() is None
 
-    def words(self):
+    def messages(self):
         return self.err.read_text(errors="replace")
 
     def says(self, pattern):
         """Waits until standard error has the pattern."""
-        self.scene.until(lambda: re.search(pattern, self.words()), pattern, self)
+        self.scene.until(lambda: re.search(pattern, self.messages()), pattern, self)
 
     def ends(self, status):
-        self.scene.assertEqual(self.popen.wait(PATIENCE_S), status, self.words())
+        self.scene.assertEqual(self.popen.wait(PATIENCE_S), status, self.messages())
         return self.out.read_text()
 
     def stop(self, status=0):
         self.signal(signal.SIGTERM)
         self.ends(status)
 
-    # -- what /proc says
+    # -- from /proc
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def memory_kb(self):
-        """Memory of its own that it holds: what is shared with subscribers is not in it."""
+        """Its private memory in KiB, without the memory shared with subscribers."""
         text = pathlib.Path(f"/proc/{self.pid}/smaps_rollup").read_text()
         return next(int(line.split()[1]) for line in text.splitlines()
                     if line.startswith("Anonymous:"))
@@ -114,23 +114,23 @@ class Process:
 
 
 class Control(Process):
-    """The control program: its events, and its books."""
+    """The control subscriber: its events and its account."""
 
     def __init__(self, *args):
         super().__init__(*args)
         self.read_to, self.read, self.state_now = 0, {}, None
 
     def events(self, kind):
-        """All of one kind until now."""
+        """All events of a kind so far."""
         with open(self.out, "rb") as file:
             file.seek(self.read_to)
             fresh = file.read()
         whole = fresh[:fresh.rfind(b"\n") + 1]
         self.read_to += len(whole)
-        for one in map(json.loads, whole.splitlines()):
-            self.read.setdefault(one["event"], []).append(one)
-            if one["event"] in ("appeared", "live", "restart", "stale"):
-                self.state_now = one
+        for event in map(json.loads, whole.splitlines()):
+            self.read.setdefault(event["event"], []).append(event)
+            if event["event"] in ("appeared", "live", "restart", "stale"):
+                self.state_now = event
         return self.read.get(kind, [])
 
     def sees(self, kind, count=1):
@@ -139,18 +139,18 @@ class Control(Process):
         return self.events(kind)[count - 1]
 
     def becomes(self, state):
-        """Waits until the publisher is live or stale to it; the event."""
+        """Waits until it sees the publisher live or stale. Returns the event."""
         self.scene.until(lambda: self.events(state) and self.state_now["event"] == state, state, self)
         return self.state_now
 
     def sum(self):
-        """The books as they are now."""
+        """The account as it is now."""
         before = len(self.events("sum"))
         self.signal(signal.SIGUSR1)
         return self.sees("sum", before + 1)
 
     def reads_on(self, records=1):
-        """Waits until it was given more records than now; the books then."""
+        """Waits until it has received this many more records. Returns the account then."""
         begun = self.sum()["total"]
         self.scene.until(lambda: self.sum()["total"] >= begun + records, f"{records} records", self)
         return self.events("sum")[-1]
@@ -177,22 +177,22 @@ class Scene(unittest.TestCase):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > deadline:
-                words = process.words() + process.out.read_text()[-2000:] if process else ""
-                self.fail(f"never: {what}\n{words}")
+                output = process.messages() + process.out.read_text()[-2000:] if process else ""
+                self.fail(f"not reached in {PATIENCE_S} s: {what}\n{output}")
             time.sleep(0.002)
 
     def pubd(self, text, name="pubd.yaml", prefix=()):
-        """pubd, when it is there."""
+        """A pubd whose bus is open."""
         pubd = self.begin(PUBD, self.file(name, text), prefix=prefix)
-        self.until(lambda: pubd.began() or not pubd.running(), "a bus", pubd)
-        self.assertTrue(pubd.began(), pubd.words())
+        self.until(lambda: pubd.began() or not pubd.running(), "an open bus", pubd)
+        self.assertTrue(pubd.began(), pubd.messages())
         return pubd
 
     def refused(self, text, status=1, prefix=()):
-        """The words of a pubd that cannot begin."""
+        """The messages of a pubd that cannot start."""
         pubd = self.begin(PUBD, self.file("refused.yaml", text), prefix=prefix)
         pubd.ends(status)
-        return pubd.words()
+        return pubd.messages()
 
     def control(self, topic="t", start="newest", how="wait", more=0):
         control = self.begin(CONTROL, "shm:b", topic, start, how, more, kind=Control)
@@ -201,14 +201,14 @@ class Scene(unittest.TestCase):
         return control
 
     def peer(self):
-        """A connection of which this test says every byte."""
+        """A connection whose every byte the test sends."""
         peer = Peer(self.folder)
         self.addCleanup(peer.close)
         return peer
 
-    def heard(self):
-        """The bus has heard what others said before, and seen who went: the second answer comes from
-        a later look at its connections. The connection that asked."""
+    def settled_peer(self):
+        """A connection made after the bus has handled all earlier messages and closed connections.
+        Its second answer comes from a later turn of the control thread."""
         peer = self.peer()
         peer.greet()
         for _ in range(2):
@@ -216,8 +216,8 @@ class Scene(unittest.TestCase):
         return peer
 
     def descriptors(self, pubd):
-        """How many pubd has beside a connection of ours, when nobody else comes or goes."""
-        peer = self.heard()
+        """How many descriptors pubd has, with this test's connection and no other change."""
+        peer = self.settled_peer()
         count = pubd.descriptors()
         peer.close()
         return count
@@ -236,37 +236,37 @@ class Scene(unittest.TestCase):
             self.skipTest("needs root and setpriv to become another user")
 
 
-class Told(unittest.TextTestResult):
-    """Keeps a line of TAP for each case, so that a skip among others is seen with its reason."""
+class TapResult(unittest.TextTestResult):
+    """Writes a TAP line for each case, so that a skipped case shows its reason."""
 
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
         self.lines = []
 
-    def tell(self, good, test, why=""):
+    def add_line(self, good, test, why=""):
         name = test.id().removeprefix("__main__.")
         self.lines.append(f"{good} {len(self.lines) + 1} - {name}{why}")
 
     def addSuccess(self, test):
         super().addSuccess(test)
-        self.tell("ok", test)
+        self.add_line("ok", test)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.tell("ok", test, f" # SKIP {reason}")
+        self.add_line("ok", test, f" # SKIP {reason}")
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.tell("not ok", test)
+        self.add_line("not ok", test)
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.tell("not ok", test)
+        self.add_line("not ok", test)
 
 
 def main():
-    """Runs the cases named on the command line, and tells of each in TAP."""
-    runner = unittest.TextTestRunner(verbosity=2, resultclass=Told)
+    """Runs the cases named on the command line, and reports them in TAP."""
+    runner = unittest.TextTestRunner(verbosity=2, resultclass=TapResult)
     result = unittest.main(argv=[sys.argv[0], *sys.argv[4:]], module="__main__", exit=False,
                            testRunner=runner).result
     print("TAP version 13", *result.lines, f"1..{len(result.lines)}", sep="\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that do what no subscriber does: refused or dropped with a logged reason, bounded memory,
-nobody else harmed.
+"""Peers that break the protocol: they are refused or dropped with a logged reason. Memory stays
+bounded, and other subscribers are not affected.
 
     strangers.py PUBD TICKBUS CONTROL [CASE...]
 """
@@ -19,11 +19,11 @@ FEED = synthetic(", rate: 5000, speed: realtime")
 
 
 class Strangers(Scene):
-    """A bus with a subscriber that must not feel anything."""
+    """A bus with a subscriber that must not be affected."""
 
     def setUp(self):
         super().setUp()
-        # A machine that is late for a second or two is no stranger's doing.
+        # A bound so long that a late machine does not look like a peer's effect.
         self.bus = self.pubd(settings(FEED, bus=", stale_ms: 10000",
                                       more="slots: 65536, instruments: 64"))
         self.other = self.control()
@@ -31,16 +31,16 @@ class Strangers(Scene):
         self.until(lambda: self.counters()["subscribers"] == 2, "two subscribers", self.bus)
         self.before = self.bus.descriptors(), self.bus.memory_kb()
 
-    def nobody_is_harmed(self, more_kb=256):
-        """All is as it was, and the subscriber lost nothing."""
-        self.until(lambda: self.counters()["subscribers"] == 2, "only who was there", self.bus)
+    def expect_no_harm(self, more_kb=256):
+        """The bus holds what it held before, and the subscriber lost nothing."""
+        self.until(lambda: self.counters()["subscribers"] == 2, "two subscribers", self.bus)
         self.until(lambda: self.bus.descriptors() <= self.before[0], "as few descriptors", self.bus)
         self.assertLess(self.bus.memory_kb() - self.before[1], growth_kb(more_kb))
         self.other.reads_on(100)
         self.bus.stop()
         self.other.ends(0)
-        books = self.other.events("sum")[-1]
-        self.assertEqual((books["lost"], books["wrong"]), (0, 0))
+        account = self.other.events("sum")[-1]
+        self.assertEqual((account["lost"], account["wrong"]), (0, 0))
         self.assertEqual(self.other.events("stale"), [])
 
     def test_garbage_instead_of_a_hello_is_refused(self):
@@ -50,23 +50,23 @@ class Strangers(Scene):
             data = chance.randbytes(chance.choice([0, 1, 3, 4, 5, 59, 60, 61, 1028, 1029, 5000]))
             if number % 2:
                 data = struct.pack("<I", wire.HELLO) + data
-            empty += not data  # on this socket the same as an end
+            empty += not data  # on this socket an empty message looks like an end
             peer.raw(data)
-            peer.refusal()  # it ends, whatever the words
+            peer.refusal()  # the connection ends, with any reason
             peer.close()
-        words, counters = self.bus.words(), self.counters()
-        self.assertIn("was dropped: it sent a frame of", words)
+        log, counters = self.bus.messages(), self.counters()
+        self.assertIn("was dropped: it sent a frame of", log)
         for kind in ("dropped", "refused"):
-            self.assertEqual(counters[kind], words.count(f" was {kind}: "))
+            self.assertEqual(counters[kind], log.count(f" was {kind}: "))
         self.assertEqual(counters["dropped"] + counters["refused"], 500 - empty)
-        self.assertRegex(words, "was refused: hello message of [0-9]+ bytes: ")
-        self.assertLessEqual(len(words.splitlines()), 500 + 10)
-        self.nobody_is_harmed()
+        self.assertRegex(log, "was refused: hello message of [0-9]+ bytes: ")
+        self.assertLessEqual(len(log.splitlines()), 500 + 10)
+        self.expect_no_harm()
 
-    def test_more_lines_than_anyone_reads_are_counted_and_not_written(self):
+    def test_log_lines_beyond_the_rate_are_counted_not_written(self):
         sent = 0
-        while "more lines" not in self.bus.words():
-            self.bus.signal(signal.SIGSTOP)  # so that they come at once
+        while "more lines" not in self.bus.messages():
+            self.bus.signal(signal.SIGSTOP)  # so that they all arrive at once
             for _ in range(1020):
                 peer = wire.Peer(self.folder)
                 peer.raw(b"garbage")
@@ -75,11 +75,11 @@ class Strangers(Scene):
             self.bus.signal(signal.SIGCONT)
             self.until(lambda: self.counters()["dropped"] == sent, "all dropped", self.bus)
         more = re.compile("([0-9]+) more lines about clients were left out")
-        self.until(lambda: self.bus.words().count("was dropped: ") +
-                   sum(map(int, more.findall(self.bus.words()))) == sent, "all counted", self.bus)
-        self.nobody_is_harmed()
+        self.until(lambda: self.bus.messages().count("was dropped: ") +
+                   sum(map(int, more.findall(self.bus.messages()))) == sent, "all counted", self.bus)
+        self.expect_no_harm()
 
-    def test_a_hello_with_any_field_wrong_is_refused_in_words(self):
+    def test_hello_with_any_wrong_field_is_refused_with_reason(self):
         for how, expected in (({"magic": 1}, "has no tickbus magic"),
                               ({"low": 2, "high": 9}, "no common version: the subscriber speaks 2 "
                                                       "to 9, the publisher 1 to 1"),
@@ -90,15 +90,15 @@ class Strangers(Scene):
             peer = self.peer()
             peer.send(wire.HELLO, wire.hello(**how))
             self.assertIn(expected, peer.refusal())
-            self.assertIn(expected, self.bus.words())
+            self.assertIn(expected, self.bus.messages())
             peer.close()
         peer = self.peer()
         peer.send(wire.HELLO, wire.hello()[:24] + b"x" * 32)
         self.assertIn("has a ticket, but the bus has no realm", peer.refusal())
         peer.close()
-        self.nobody_is_harmed()
+        self.expect_no_harm()
 
-    def test_half_messages_and_huge_lengths_drop_the_peer_with_a_reason(self):
+    def test_cut_messages_and_huge_lengths_drop_the_peer(self):
         whole = [wire.catalogue(), wire.request(wire.SCHEMA, struct.pack("<II", 1, 0)),
                  wire.request(wire.JOIN, struct.pack("<IQ", 1, 5)),
                  wire.request(wire.ARM, struct.pack("<IQQ", 1, 5, 9))]
@@ -116,11 +116,11 @@ class Strangers(Scene):
             peer.close()
         counters = self.counters()
         self.assertEqual((counters["malformed"], counters["dropped"]), (len(wrong),) * 2)
-        self.assertEqual(self.bus.words().count("was dropped: "), len(wrong))
-        self.assertRegex(self.bus.words(), "was dropped: control message of [0-9]+ bytes: ")
-        self.nobody_is_harmed()
+        self.assertEqual(self.bus.messages().count("was dropped: "), len(wrong))
+        self.assertRegex(self.bus.messages(), "was dropped: control message of [0-9]+ bytes: ")
+        self.expect_no_harm()
 
-    def test_numbers_that_name_nothing_are_refused_and_the_connection_goes_on(self):
+    def test_unknown_ids_are_refused_and_the_connection_stays(self):
         peer = self.peer()
         peer.greet()
         epoch, topic = peer.first_topic()
@@ -133,9 +133,9 @@ class Strangers(Scene):
             self.assertEqual(peer.ask(message)[0], wire.REFUSED)
         self.assertEqual(peer.first_topic(), (epoch, topic))
         peer.close()
-        self.nobody_is_harmed()
+        self.expect_no_harm()
 
-    def test_replays_join_once_and_a_second_hello_drops(self):
+    def test_replayed_joins_count_once_and_a_second_hello_drops(self):
         peer = self.peer()
         peer.greet()
         epoch, topic = peer.first_topic()
@@ -150,11 +150,11 @@ class Strangers(Scene):
         peer.send(wire.HELLO, wire.hello())
         self.assertEqual(peer.refusal(), "")
         self.assertIn("it sent a frame of another kind, expected a control message",
-                      self.bus.words())
+                      self.bus.messages())
         peer.close()
-        self.nobody_is_harmed()
+        self.expect_no_harm()
 
-    def test_descriptors_that_nobody_asked_for_are_closed(self):
+    def test_descriptors_sent_by_a_peer_are_closed(self):
         given = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
         for count in (1, 4, 20):
             for _ in range(20):
@@ -166,9 +166,9 @@ class Strangers(Scene):
                 peer.close()
         for descriptor in given:
             os.close(descriptor)
-        self.nobody_is_harmed()
+        self.expect_no_harm()
 
-    def test_a_socket_whose_close_would_wait_is_not_waited_for(self):
+    def test_close_of_a_lingering_socket_does_not_block(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             stuck = socket.create_connection(server.getsockname())
             other, _ = server.accept()
@@ -180,40 +180,40 @@ class Strangers(Scene):
             pass
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 50))
         first, second = self.peer(), self.peer()
-        self.bus.signal(signal.SIGSTOP)  # so that the last one to close it is not us
+        self.bus.signal(signal.SIGSTOP)  # so that the bus closes the socket last
         self.until(lambda: self.bus.state() == "T", "stopped", self.bus)
         sent = [first.raw(struct.pack("<I", wire.HELLO) + wire.hello(), [stuck.fileno()]),
                 second.raw(b"garbage", [stuck.fileno()])]
-        if not any(sent):  # where none can be sent, ours would wait
+        if not any(sent):  # if no descriptor could be sent, the close below would wait
             stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stuck.close()
         self.bus.signal(signal.SIGCONT)
         self.other.reads_on(100)
         for peer in (first, second):
             peer.close()
-        self.nobody_is_harmed()
+        self.expect_no_harm()
         other.close()
 
-    def test_who_says_nothing_is_refused_in_time(self):
+    def test_silent_peer_is_refused_after_the_timeout(self):
         peers = [self.peer() for _ in range(20)]
         for peer in peers:
             self.assertIn("it connected and said nothing", peer.refusal())
             peer.close()
         self.assertEqual(self.counters()["refused"], len(peers))
-        self.nobody_is_harmed()
+        self.expect_no_harm()
 
-    def test_a_thousand_connections_at_once(self):
+    def test_a_thousand_connections_at_once_are_bounded(self):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most < 2000:
             self.skipTest(f"the hard limit of descriptors is {most}, expected 2000 or more")
         resource.setrlimit(resource.RLIMIT_NOFILE, (2000, most))
-        self.bus.stop()  # the one that setUp began has the limit of before
+        self.bus.stop()  # setUp began it with the old limit
         self.other.ends(0)
         self.setUp()
         peers = []
         for _ in range(1000):
             peers.append(self.peer())
-            peers[-1].send(wire.HELLO, wire.hello())  # it has two seconds for it
+            peers[-1].send(wire.HELLO, wire.hello())  # at once: a hello is due within two seconds
         for peer in peers:
             self.assertEqual(peer.receive()[0], wire.WELCOME)
         epoch, topic = peers[0].first_topic()
@@ -222,7 +222,7 @@ class Strangers(Scene):
             self.assertEqual(kind, wire.GRANT)
         self.assertLess(self.bus.memory_kb() - self.before[1], growth_kb(4096))
         self.assertEqual(self.counters()["joins"], 1001)
-        # The limit is that of the settings, 1,024.
+        # The settings allow 1,024 subscribers.
         more = [self.peer() for _ in range(40)]
         for peer in more:
             peer.raw(struct.pack("<I", wire.HELLO) + wire.hello())
@@ -230,30 +230,30 @@ class Strangers(Scene):
         self.assertEqual(len(refused), 40 - (1024 - 1001))
         for peer in peers + more:
             peer.close()
-        self.nobody_is_harmed(more_kb=1024)
+        self.expect_no_harm(more_kb=1024)
 
-    def test_who_never_reads_its_answers_is_dropped_and_costs_nothing(self):
+    def test_peer_that_never_reads_its_answers_is_dropped(self):
         for message in (wire.catalogue(), wire.request(wire.SCHEMA, struct.pack("<II", 1, 0))):
             peer = self.peer()
             peer.greet()
             while peer.raw(struct.pack("<I", wire.MESSAGE) + message):
                 pass
             peer.close()
-        self.assertEqual(self.bus.words().count("was dropped: it does not read its messages"), 2)
-        self.nobody_is_harmed()
+        self.assertEqual(self.bus.messages().count("was dropped: it does not read its messages"), 2)
+        self.expect_no_harm()
 
 
 class Sleepers(Scene):
-    """Who never reads its wakes costs the publishing thread nothing."""
+    """A subscriber that leaves its wakes unread costs the publishing thread nothing."""
 
     def signals(self):
-        """Calls that the publishing thread made to wake somebody, and its flushes."""
+        """The publishing thread's wakes, and its flushes."""
         topic = self.counters("topic")
         return topic["signals"], topic["flushes"]
 
-    def test_a_full_queue_is_not_woken_at_every_flush(self):
+    def test_sleeper_with_a_full_queue_is_not_woken_at_every_flush(self):
         bus = self.pubd(settings(FEED, more="slots: 65536, instruments: 64"))
-        other = self.control(how="spin")  # it never sleeps
+        other = self.control(how="spin")  # never sleeps
         other.reads_on()
         peer = self.peer()
         peer.greet()
@@ -262,11 +262,11 @@ class Sleepers(Scene):
         arm = wire.request(wire.ARM, struct.pack("<IQQ", topic, epoch, 0))
         for _ in range(2000):
             peer.raw(struct.pack("<I", wire.MESSAGE) + arm)
-        self.until(lambda: self.counters()["messages"] > 2000, "all of it was read", bus)
+        self.until(lambda: self.counters()["messages"] > 2000, "all messages read", bus)
         before = self.signals()
         self.until(lambda: self.signals()[1] > before[1] + 2000, "2000 flushes", bus)
         self.assertLess(self.signals()[0] - before[0], 200)
-        self.assertEqual(self.counters("topic")["sleepers"], 1)  # it never could be woken
+        self.assertEqual(self.counters("topic")["sleepers"], 1)  # its wake cannot be sent
         other.reads_on(100)
         bus.stop()
         other.ends(0)

@@ -31,7 +31,7 @@ static void stopped(pid_t thread)
 	int status;
 
 	cr_assert_eq(waitpid(thread, &status, __WALL), thread);
-	cr_assert(WIFSTOPPED(status), "the publisher ended under the test");
+	cr_assert(WIFSTOPPED(status), "the traced process ended");
 }
 
 void trace_begin(pid_t thread)
@@ -47,7 +47,7 @@ void trace_step(pid_t thread)
 	stopped(thread);
 }
 
-/* To where it enters or leaves a system call. */
+/* Runs the thread until it enters or leaves a system call. */
 static struct __ptrace_syscall_info border(pid_t thread)
 {
 	struct __ptrace_syscall_info info = { .op = PTRACE_SYSCALL_INFO_NONE };
@@ -58,14 +58,14 @@ static struct __ptrace_syscall_info border(pid_t thread)
 	return info;
 }
 
-uint64_t trace_call(pid_t thread, uint64_t given[6])
+uint64_t trace_call(pid_t thread, uint64_t arguments[6])
 {
 	struct __ptrace_syscall_info info;
 
 	do
 		info = border(thread);
 	while (info.op != PTRACE_SYSCALL_INFO_ENTRY);
-	memcpy(given, info.entry.args, 6 * sizeof(given[0]));
+	memcpy(arguments, info.entry.args, 6 * sizeof(arguments[0]));
 	return info.entry.nr;
 }
 

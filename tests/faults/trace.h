@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another process's thread, instruction by instruction (ptrace). */
+/* Steps a thread of another process, instruction by instruction (ptrace). */
 #ifndef TICKBUS_TESTS_TRACE_H
 #define TICKBUS_TESTS_TRACE_H
 
@@ -7,18 +7,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Whether this user may do so with processes of its own. */
+/* Whether this user may trace its own processes. */
 bool trace_may(void);
 
-/* Each stops the thread, or finds it stopped, or fails the test. */
+/* After each call the thread is stopped. A failure fails the test. */
 void trace_begin(pid_t thread);
 void trace_step(pid_t thread);
-/* To the next system call: its number, before it is made; what it is given. */
-uint64_t trace_call(pid_t thread, uint64_t given[6]);
-/* Behind the call that trace_call came to. */
+/* Runs to the next system call and stops before it. Returns its number and arguments. */
+uint64_t trace_call(pid_t thread, uint64_t arguments[6]);
+/* Runs to the end of that system call. */
 void trace_called(pid_t thread);
 
-/* It goes on by itself, or stays stopped by the signal. */
+/* Lets the thread go on, with this signal unless 0. */
 void trace_end(pid_t thread, int signal);
 
 #endif

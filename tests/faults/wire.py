@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shm fabric's socket, spoken by hand: frames of any kind and content, and what answers.
+"""The protocol of the shm fabric's socket, by hand: any frame can be sent, and answers are read.
 
 A frame is one SOCK_SEQPACKET message: kind (u32), then the body. See docs/protocol.md.
 """
@@ -21,8 +21,8 @@ def request(kind, body=b"", number=1):
     return struct.pack("<HHI", kind, 0, number) + body
 
 
-def text(words):
-    return struct.pack("<H", len(words)) + words.encode()
+def text(string):
+    return struct.pack("<H", len(string)) + string.encode()
 
 
 def catalogue(pattern=">", after=0):
@@ -44,8 +44,7 @@ class Peer:
         self.socket.send(struct.pack("<I", kind) + body)
 
     def raw(self, data, descriptors=()):
-        """Sends bytes as they are; False when the other side went already, or takes no descriptors
-        (Linux 6.16)."""
+        """Sends these bytes. False: the other side has closed, or takes no descriptors (Linux 6.16)."""
         try:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             self.socket.sendmsg([data], rights if descriptors else [])
@@ -54,8 +53,8 @@ class Peer:
         return True
 
     def receive(self):
-        """One frame: its kind and body, None at the end. Descriptors are closed."""
-        for _ in range(2):  # after the reset, what was sent before it is still to be had
+        """The next frame's kind and body, or None at the end. Descriptors are closed."""
+        for _ in range(2):  # frames sent before a reset can still be received after it
             try:
                 data, descriptors, _, _ = socket.recv_fds(self.socket, FRAME_MAX, 4)
                 break
@@ -66,19 +65,19 @@ class Peer:
         return (struct.unpack_from("<I", data)[0], data[4:]) if data else None
 
     def refusal(self):
-        """The words with which it was refused, at the end of what it was sent; "" without."""
-        words = ""
+        """Reads to the end. Returns the reason of the refusal, or "" if it was not refused."""
+        reason = ""
         while (frame := self.receive()) is not None:
             if frame[0] == REFUSE:
-                words = frame[1][4:].decode()
-        return words
+                reason = frame[1][4:].decode()
+        return reason
 
     def greet(self):
         self.send(HELLO, hello())
         return self.receive()
 
     def ask(self, message):
-        """Sends a request; the answer's type and body."""
+        """Sends a request. Returns the answer's type and body."""
         self.send(MESSAGE, message)
         kind, body = self.receive()
         assert kind == MESSAGE, kind

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pulse or an entry of the bus page that is believed stays within the page. */
+/* A valid pulse or entry of the bus page stays within the page. */
 #include <string.h>
 
 #include "bus/bus_page.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages: what can be read is written back to the very same bytes, so nothing of it was
- * dropped, cut or made up. */
+/* Control messages: a message that can be decoded is encoded to the same bytes again, so no byte
+ * was dropped, cut or invented. */
 #include <string.h>
 
 #include "bus/control.h"

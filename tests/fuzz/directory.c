@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory entry that is believed has a name that may be printed, at its own index. */
+/* A valid directory entry has a printable name, at its own index. */
 #include <string.h>
 
 #include "bus/directory.h"
@@ -16,7 +16,7 @@ FUZZ_TARGET(data, size)
 	fuzz_take(&data, &size, &entry, sizeof(entry));
 	memcpy(name, entry.name, sizeof(entry.name));
 	name[sizeof(entry.name)] = '\0';
-	if (as_stored & 1) { /* the check is right, whatever the name */
+	if (as_stored & 1) { /* makes the check valid for any name */
 		directory_store(stored, 2, name, salt);
 		entry = stored[2];
 		FUZZ_EXPECT(directory_verify(&entry, 1, salt, again) < 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz targets: one function that takes any bytes, and stops the program where something does not
- * hold.
+/* Fuzz targets: a function that takes any bytes, and ends the program if an expectation fails.
  *
  *   FUZZ_TARGET(data, size)
  *   {
@@ -8,8 +7,8 @@
  *           return 0;
  *   }
  *
- * The same file is a libFuzzer target where it is linked with -fsanitize=fuzzer (scripts/fuzz), and
- * else, with plain.c, a program that replays files and runs seeded mutations of them. */
+ * Linked with -fsanitize=fuzzer (scripts/fuzz), the file is a libFuzzer target. Linked with
+ * plain.c, it is a program that replays files and runs seeded mutations of them. */
 #ifndef TICKBUS_TESTS_FUZZ_H
 #define TICKBUS_TESTS_FUZZ_H
 
@@ -32,11 +31,11 @@
 		}                                                                                  \
 	} while (0)
 
-/* Set by a target whose input got past the first check: inputs that are all refused at the door
- * show nothing of what is behind it. */
+/* Set by a target whose input passes the first check. Inputs that are all refused by it do not test
+ * the code behind it. */
 extern bool fuzz_deep;
 
-/* The next count bytes of the input, zeros where it is too short. */
+/* The next count bytes of the input, filled up with zeros. */
 static inline void fuzz_take(const uint8_t **data, size_t *size, void *into, size_t count)
 {
 	uint8_t *bytes = into;
@@ -47,7 +46,7 @@ static inline void fuzz_take(const uint8_t **data, size_t *size, void *into, siz
 	*size -= count < *size ? count : *size;
 }
 
-/* The input as a file that has a path; closed by fuzz_file_close. */
+/* The input as a file with a path, until fuzz_file_close. */
 int fuzz_file_open(const uint8_t *data, size_t size, char path[32]);
 void fuzz_file_close(int fd);
 

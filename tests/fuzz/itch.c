@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any file gives whole messages, then its end or an error; any message is taken or counted; what is
- * decoded is encoded back to the same bytes. */
+/* Any file yields whole messages, then its end or an error. Any message is used or counted. A
+ * decoded message is encoded to the same bytes. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,15 +14,15 @@ static void on_output(void *user, const struct market_output *made)
 
 	FUZZ_EXPECT(made->symbol < MARKET_SYMBOLS && made->select < MARKET_SELECTS);
 	FUZZ_EXPECT(made->kind != 0 && made->name && *made->name);
-	for (size_t i = 0; i < made->length; i++) /* all of it is there */
+	for (size_t i = 0; i < made->length; i++) /* reads every byte of the message */
 		*sum += bytes[i];
 }
 
-static void on_malformed(void *user, uint64_t offset, const char *words)
+static void on_malformed(void *user, uint64_t offset, const char *reason)
 {
 	(void)user;
 	(void)offset;
-	FUZZ_EXPECT(*words);
+	FUZZ_EXPECT(*reason);
 }
 
 static void decode(const struct source_message *raw)
@@ -64,7 +64,8 @@ FUZZ_TARGET(data, size)
 			FUZZ_EXPECT(market_message(market, &message) == 0);
 		}
 		FUZZ_EXPECT(result == 0 || *tb_error());
-		FUZZ_EXPECT(source_next(source, &message) == result); /* it stays */
+		FUZZ_EXPECT(source_next(source, &message) ==
+			    result); /* and the state does not change */
 		source_close(source);
 		market_clear(market);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A datagram of a stranger: all of it is within its bounds, or none of it is used. */
+/* A forged datagram is used only if all of it is within its bounds. */
 #include <string.h>
 
 #include "bus/notice.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a fuzz target without libFuzzer: each file once as it is, then mutations of them.
+/* Runs a fuzz target without libFuzzer: first each file unchanged, then mutations of the files.
  *
  *   PROGRAM [--seconds N] [--least N] [--seed S] [--round R] FILE|FOLDER...
  *
- * Round R of seed S is the same input wherever the files are the same: --round runs it alone, and a
- * failure says which one it was. It goes on until --least mutations got past the target's first
- * check; that they do not is a failure, too: of a target that hangs, or that nothing reaches. */
+ * Round R of seed S is the same input as long as the files are the same. A failure prints its
+ * round, and --round repeats it. The program goes on until --least mutations have passed the
+ * target's first check. If they do not, it fails: the target hangs, or no mutation reaches it. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -25,9 +25,9 @@
 #define HANG_S       60
 #define ALL_ROUNDS   UINT64_MAX
 #define INTERESTING  (sizeof(interesting) / sizeof(interesting[0]))
-#define LATE_S       45 /* for --least, where a machine is slow or has much else to do */
+#define LATE_S       45 /* for --least, on a slow or busy machine */
 #define LOOK_EVERY   16 /* rounds between two looks at the clock */
-#define REPLAY_ROUND 0  /* of the files as they are; mutations count from 1 */
+#define REPLAY_ROUND 0  /* of the unchanged files; mutations count from 1 */
 
 struct input {
 	char *name;
@@ -50,7 +50,7 @@ static const uint64_t interesting[] = { 0,          1,          2,         7,   
 					1ull << 32, 1ull << 63, UINT64_MAX };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-/* There only where a sanitizer is. */
+/* Defined only by a sanitizer. */
 void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
 
 static void say_where(void)
@@ -67,7 +67,7 @@ static void on_signal(int number)
 {
 	say_where();
 	if (number == SIGALRM)
-		dprintf(STDERR_FILENO, "it ran for more than %d seconds\n", HANG_S);
+		dprintf(STDERR_FILENO, "found a run of more than %d seconds\n", HANG_S);
 	signal(number, SIG_DFL);
 	raise(number);
 }
@@ -145,7 +145,7 @@ static void inputs_free(void)
 /* -- mutations ----------------------------------------------------------------------------------
  */
 
-/* splitmix64: any state is a good one, so a round's number can be its seed. */
+/* splitmix64: any state is a good seed, also a round's number. */
 static uint64_t draw(uint64_t *state)
 {
 	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -160,7 +160,7 @@ static size_t below(uint64_t *state, size_t limit)
 	return limit ? (size_t)(draw(state) % limit) : 0;
 }
 
-/* Puts count bytes in the place of gone ones at `at`. */
+/* Replaces `gone` bytes at `at` by count bytes. */
 static void splice(struct input *input, size_t at, size_t gone, const uint8_t *fresh, size_t count)
 {
 	if (input->size - gone + count > BYTES_MAX)
@@ -231,7 +231,7 @@ static void change(struct input *input, uint64_t *state)
 	}
 }
 
-/* The line that the byte at `at` is in, its end included: where it begins, and its length. */
+/* The line of the byte at `at`: its begin, and its length with the line end. */
 static size_t line_at(const struct input *input, size_t at, size_t *length)
 {
 	size_t first = at, end = at;
@@ -268,7 +268,7 @@ static void change_digit(struct input *input, uint64_t *state)
 	}
 }
 
-/* What leaves a text one that is not refused at its first strange byte. */
+/* A mutation that keeps a text readable, so that it is not refused at its first byte. */
 static void change_text(struct input *input, uint64_t *state)
 {
 	size_t length, first;
@@ -292,7 +292,7 @@ static void change_text(struct input *input, uint64_t *state)
 /* -- running ------------------------------------------------------------------------------------
  */
 
-/* In memory of exactly its size, so that a sanitizer sees a read beyond it. */
+/* Runs the input in memory of exactly its size, so that a sanitizer sees a read beyond it. */
 static void run(const struct input *input)
 {
 	uint8_t *exact = malloc(input->size ? input->size : 1);
@@ -356,12 +356,12 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
-	const char *given = getenv("TICKBUS_TEST_SEED");
+	const char *chosen = getenv("TICKBUS_TEST_SEED");
 	uint64_t only = ALL_ROUNDS, rounds = 1, least = 0;
 	double seconds = 0;
 
 	program = argv[0];
-	seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+	seed = chosen ? strtoull(chosen, NULL, 0) : (uint64_t)time(NULL);
 	for (int i = 1; i < argc; i++) {
 		if (argv[i][0] != '-')
 			inputs_read(argv[i]);

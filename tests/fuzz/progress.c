@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A progress line that is believed does not contradict itself, nor the topic. */
+/* A valid progress line contradicts neither itself nor the topic. */
 #include <string.h>
 
 #include "bus/progress.h"
@@ -35,10 +35,10 @@ FUZZ_TARGET(data, size)
 	FUZZ_EXPECT(copy.epoch == EPOCH && copy.first > 0 && copy.instruments <= capacity);
 	FUZZ_EXPECT(copy.state == TOPIC_LIVE || copy.state == TOPIC_ENDED);
 	FUZZ_EXPECT(progress_oldest(&copy, slots) >= copy.first);
-	/* Neither the head nor what is told as a gap is where counting on by two rings wraps. */
+	/* Head and gaps are so small that adding two rings cannot wrap. */
 	FUZZ_EXPECT(copy.head + 2 * slots >= copy.head);
 	FUZZ_EXPECT(progress_oldest(&copy, slots) + 2 * slots >= 2 * slots);
-	if (code[2] & CHECKED) { /* no gap is ever told beyond the head */
+	if (code[2] & CHECKED) { /* no gap goes beyond the head */
 		FUZZ_EXPECT(copy.head <= copy.reserved && copy.reserved - copy.head <= slots);
 		FUZZ_EXPECT(progress_oldest(&copy, slots) - 1 <= copy.head);
 	}

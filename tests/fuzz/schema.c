@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text is a whole schema or refused in words; a schema's own text means the same, and any
- * payload can be rendered by it. */
+/* Any text is a whole schema or refused with a message. A schema's canonical text has the same
+ * meaning, and any payload can be rendered with it. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,22 +10,22 @@
 
 static void render(const struct tb_schema *schema, const uint8_t *payload, size_t bytes)
 {
-	static char words[65536];
+	static char text[65536];
 	const size_t lengths[] = { 0, bytes / 2, bytes };
 
 	for (int format = TB_FORMAT_TEXT; format <= TB_FORMAT_JSON; format++)
 		for (size_t i = 0; i < 3; i++) {
 			const size_t whole =
 				tb_schema_render(schema, (enum tb_format)format, payload,
-						 lengths[i], words, sizeof(words));
+						 lengths[i], text, sizeof(text));
 
-			FUZZ_EXPECT(strlen(words) ==
-				    (whole < sizeof(words) ? whole : sizeof(words) - 1));
-			/* The same length where there is no room for it. */
+			FUZZ_EXPECT(strlen(text) ==
+				    (whole < sizeof(text) ? whole : sizeof(text) - 1));
+			/* The length is the same with too little room. */
 			FUZZ_EXPECT(tb_schema_render(schema, (enum tb_format)format, payload,
-						     lengths[i], words, 5) == whole);
+						     lengths[i], text, 5) == whole);
 		}
-	(void)tb_schema_columns(schema, words, sizeof(words));
+	(void)tb_schema_columns(schema, text, sizeof(text));
 }
 
 FUZZ_TARGET(data, size)

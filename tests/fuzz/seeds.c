@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the corpus of those targets whose inputs are bytes: what our own encoders make.
+/* Writes the corpus of targets with binary inputs, by the project's own encoders.
  *
  *   seeds FOLDER       makes FOLDER/TARGET/NAME
  *
- * The files in tests/fuzz/corpus that begin with "made-" come from here; those that begin with
- * "reached-" scripts/fuzz has found, and the others were written by hand. */
+ * Files in tests/fuzz/corpus that begin with "made-" come from here. scripts/fuzz found those that
+ * begin with "reached-". The others were written by hand. */
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ static void save(const char *target, const char *name, const void *bytes, size_t
 	FUZZ_EXPECT(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
-/* A prefix that the target takes, then the bytes. */
+/* The target's prefix, then the bytes. */
 static void save_behind(const char *target, const char *name, const void *prefix, size_t before,
 			const void *bytes, size_t size)
 {
@@ -81,7 +81,7 @@ static void lines(void)
 	_Alignas(64) uint8_t page[4096] = { 0 };
 	struct bus_pulse pulse = { .count = 5, .bus_id = 9, .topics = 2 };
 	struct bus_entry entry = { .epoch = 7, .head = 100, .topic_id = 1, .state = 1, .beat = 4 };
-	const uint8_t place[5] = { 4, 0, 0, 0, 3 };
+	const uint8_t prefix[5] = { 4, 0, 0, 0, 3 };
 	struct directory_entry names[3];
 	const uint8_t stored = 1;
 
@@ -89,7 +89,7 @@ static void lines(void)
 	save_behind("progress", "live", code, sizeof(code), &line, sizeof(line));
 	bus_page_store_entry(page, 0, &entry, 9);
 	bus_page_store_pulse(page, &pulse);
-	save_behind("bus_page", "one", place, sizeof(place), page, sizeof(pulse) + sizeof(entry));
+	save_behind("bus_page", "one", prefix, sizeof(prefix), page, sizeof(pulse) + sizeof(entry));
 	directory_store(names, 2, "AAPL", record_salt(7, 1, TAG_DIRECTORY));
 	save_behind("directory", "aapl", &stored, 1, &names[2], sizeof(names[2]));
 }
@@ -203,7 +203,7 @@ static void greetings(void)
 /* -- over RDMA ----------------------------------------------------------------------------------
  */
 
-static void told(void)
+static void private_data(void)
 {
 	const struct verbs_private_data welcome = { VERBS_MARK, 5, "hello" };
 	const struct verbs_private_data refusal = { VERBS_MARK, 13, "no permission" };
@@ -213,7 +213,7 @@ static void told(void)
 	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_PRIVATE_DATA_HEADER + 13);
 }
 
-/* Frames with and without a message, what we send, and what the device finishes. */
+/* Frames with and without a message, SENDs, and completions. */
 static void conversation(void)
 {
 	static const uint8_t send[3] = { 3, 7, 0 }, finish[3] = { 2, 0, 0 }, take[3] = { 4, 0, 0 },
@@ -242,7 +242,7 @@ static void conversation(void)
 /* -- feeds --------------------------------------------------------------------------------------
  */
 
-/* One message of each type, about the same few orders. */
+/* A message of each type, about the same few orders. */
 static size_t day(uint8_t *bytes)
 {
 	size_t size = 0;
@@ -264,7 +264,7 @@ static size_t day(uint8_t *bytes)
 		} else if (message.type == 'R') {
 			memcpy(message.directory.stock, "AAPL    ", 8);
 		} else {
-			message.executed.reference = 10; /* the A's; of others it is any number */
+			message.executed.reference = 10; /* of type A; any number for others */
 		}
 		length = itch_encode(&message, bytes + size + 2);
 		FUZZ_EXPECT(length > 0);
@@ -306,7 +306,7 @@ int main(int argc, char **argv)
 	notices();
 	messages();
 	greetings();
-	told();
+	private_data();
 	conversation();
 	days();
 	return 0;

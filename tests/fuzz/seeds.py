@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The corpus is what today's encoders make: seeds.py FUZZ_SEEDS CORPUS
+"""Checks that the corpus is what the present encoders write: seeds.py FUZZ_SEEDS CORPUS
 
-What is compressed is not compared: its bytes are the compressor's, the day in it is compared plain.
+Compressed files are not compared, as their bytes depend on the compressor. Their content is compared uncompressed.
 """
 import pathlib
 import subprocess
@@ -13,7 +13,7 @@ COMPRESSED = (".gz", ".zst")
 
 
 def made(folder):
-    """Bytes by name of all that is said to be made."""
+    """The bytes of all "made-" files, by name."""
     return {str(path.relative_to(folder)): b"" if path.suffix in COMPRESSED else path.read_bytes()
             for path in pathlib.Path(folder).glob("*/made-*")}
 
@@ -23,6 +23,6 @@ with tempfile.TemporaryDirectory(prefix="tickbus-seeds-") as fresh:
     now, kept = made(fresh), made(sys.argv[2])
 differ = [name for name in sorted(now.keys() | kept.keys()) if now.get(name) != kept.get(name)]
 for name in differ:
-    print(f"{name}: not what fuzz-seeds makes")
-print(f"{len(now)} files made, {len(differ)} differ")
+    print(f"{name}: differs from the file that fuzz-seeds writes")
+print(f"{len(now)} files written, {len(differ)} differ")
 sys.exit(bool(differ) or not now)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A slot may hold any bytes: what is copied out of it is within it, and what is taken for a record
- * is one. */
+/* A slot may hold any bytes: a copy stays within the slot, and an accepted record is valid. */
 #include <string.h>
 
 #include "bus/record.h"
@@ -22,7 +21,7 @@ static void seal(uint8_t *slot, size_t slot_bytes, uint64_t salt)
 	memcpy(slot + offsetof(struct record, check), &record.check, sizeof(record.check));
 }
 
-/* What a copy that was taken for record `sequence` has to be. */
+/* A copy that was accepted as record `sequence` must be valid. */
 static void expect_record(const struct record *record, const uint8_t *slot, size_t slot_bytes,
 			  uint64_t sequence)
 {
@@ -58,7 +57,7 @@ FUZZ_TARGET(data, size)
 	    record_verify(&record, slot_bytes, sequence, code[1] & CHECKED, salt) == 0)
 		expect_record(&record, slot, slot_bytes, sequence);
 
-	/* As a READ brings it. */
+	/* A copy as a READ delivers it. */
 	memcpy(&record, slot, slot_bytes);
 	if (record_verify(&record, slot_bytes, sequence, true, salt) == 0) {
 		expect_record(&record, slot, slot_bytes, sequence);

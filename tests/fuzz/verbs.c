@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What strangers send over RDMA: the bytes of an accept and of a reject, and frames of control
- * messages, in any order with what we send and the device finishes. The device is made here: two
- * queues, and memory that frames arrive in. */
+/* Any bytes over RDMA: private data of an accept and of a reject, and frames of control messages.
+ * They come in any order with SENDs and completions. The device is simulated here: two queues, and
+ * memory for frames. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 #define BACKLOG_BYTES 65536
 
-static void told(const uint8_t *data, size_t size)
+static void private_data(const uint8_t *data, size_t size)
 {
 	struct verbs_private_data welcome;
 	char why[FABRIC_REASON_BYTES + 1];
@@ -41,15 +41,15 @@ static void told(const uint8_t *data, size_t size)
 
 static struct {
 	struct ibv_recv_wr receives[VERBS_RECEIVES];
-	struct ibv_sge places[VERBS_RECEIVES];
+	struct ibv_sge buffers[VERBS_RECEIVES];
 	unsigned int receive_first, receive_count;
-	uint64_t works[VERBS_WORKS]; /* those that ask for a completion */
+	uint64_t works[VERBS_WORKS]; /* SENDs that ask for a completion */
 	unsigned int work_first, work_count;
 	struct ibv_wc done[VERBS_RECEIVES + VERBS_WORKS];
 	unsigned int done_count;
 } device;
 
-/* What arrived and was not taken yet. */
+/* Frames that have arrived and were not taken yet. */
 static struct {
 	uint8_t body[FABRIC_MESSAGE_BYTES];
 	size_t bytes;
@@ -64,7 +64,7 @@ static int on_receive(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_re
 	(void)bad;
 	FUZZ_EXPECT(device.receive_count <= VERBS_RECEIVES);
 	device.receives[at] = *work;
-	device.places[at] = *work->sg_list;
+	device.buffers[at] = *work->sg_list;
 	return 0;
 }
 
@@ -96,11 +96,11 @@ static int on_poll(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 static void frame_arrives(const uint8_t **data, size_t *size, size_t length)
 {
 	const unsigned int at = device.receive_first;
-	struct verbs_frame *frame = (struct verbs_frame *)(uintptr_t)device.places[at].addr;
+	struct verbs_frame *frame = (struct verbs_frame *)(uintptr_t)device.buffers[at].addr;
 
 	length = length <= sizeof(*frame) ? length : sizeof(*frame);
 	if (device.receive_count == 0)
-		return; /* a device keeps it back */
+		return; /* a device may delay the completion */
 	fuzz_take(data, size, frame, length);
 	if (length > VERBS_FRAME_HEADER) {
 		const unsigned int last = (arrived_first + arrived_count++) % VERBS_RECEIVES;
@@ -181,7 +181,7 @@ static void turn(struct verbs_channel *channel, const uint8_t **data, size_t *si
 		break;
 	default:
 		verbs_channel_progress(channel);
-		channel->done_count = 0; /* all reaped */
+		channel->done_count = 0; /* all completions were reaped */
 		break;
 	}
 }
@@ -202,8 +202,8 @@ static void conversation(const uint8_t *data, size_t size)
 	channel.backlog = malloc(BACKLOG_BYTES);
 	FUZZ_EXPECT(channel.frames && channel.backlog);
 	for (uint32_t i = 0; i < VERBS_RECEIVES; i++) {
-		struct ibv_sge place = { .addr = (uintptr_t)&channel.frames[i] };
-		struct ibv_recv_wr work = { .wr_id = RECEIVE | i, .sg_list = &place }, *bad;
+		struct ibv_sge buffer = { .addr = (uintptr_t)&channel.frames[i] };
+		struct ibv_recv_wr work = { .wr_id = RECEIVE | i, .sg_list = &buffer }, *bad;
 
 		on_receive(&qp, &work, &bad);
 	}
@@ -226,6 +226,6 @@ FUZZ_TARGET(data, size)
 	if (*data % 2)
 		conversation(data + 1, size - 1);
 	else
-		told(data + 1, size - 1);
+		private_data(data + 1, size - 1);
 	return 0;
 }

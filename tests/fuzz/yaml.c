@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text gives a tree in which every node has its place, or errors. */
+/* Any text gives errors, or a tree in which every node has its location. */
 #include <string.h>
 
 #include "config/yaml/located.h"
 #include "tests/fuzz/fuzz.h"
 
-/* The nodes below one, itself included. A key that is there twice is an error already. */
+/* Counts a node and all nodes below it. A duplicate key is an error already. */
 static size_t walk(struct located_errors *errors, const struct located_node *node, unsigned depth)
 {
 	static const char *const words[] = { "one", "two", NULL };

@@ -22,15 +22,17 @@ TOPIC = "  - {{ name: nasdaq.{0}, feed: nasdaq, select: {0}, schema: {0}, slots:
 
 
 def address(host, kind):
-    """How a subscriber on any host, or with `shm` on this one, calls the bus on `host`."""
+    """The address of the bus on `host`: for a subscriber on any host, or on the same host with `shm`."""
     return "shm:lab" if kind == "shm" else f"rdma:{host.address(kind)}:{PORT}"
 
 
 def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw"), more="", level="info",
          prefix="", group=GROUP, groups=None, also=(), feeds="", below="", stale_ms=1000):
-    """Starts pubd, and waits until it listens. `more`: further keys of the bus; `level`: of its log; `prefix`:
-    the program that runs it; `group`: the bus's, None is that of its name; `groups`: of topics that have their own;
-    `also`: further addresses; `feeds`: further lines of its feeds, `below`: of its topics."""
+    """Starts pubd, and waits until it listens.
+
+    `more`: further keys of the bus. `level`: of the log. `prefix`: a program that runs pubd. `group`: of the bus;
+    None: the group that follows from its name. `groups`: groups of topics. `also`: further addresses. `feeds`:
+    further lines of feeds. `below`: further lines after the topics."""
     own = {topic: f', multicast: "{group}:7472"' for topic, group in (groups or {}).items()}
     addresses = [address(host, kind) for kind in kinds if kind in ("shm", *host.lab.kinds)]
     listen = ", ".join(f'"{where}"' for where in (*addresses, *also))
@@ -44,31 +46,32 @@ def pubd(host, feed, topics=("quote",), slots=65536, kinds=("shm", "rxe", "siw")
 
 
 def address_on(host, source, kind):
-    """The bus of `source` as a subscriber on `host` calls it: in one guest, the address it speaks from is what
-    puts it on a host."""
+    """The address of the bus on `source` for a subscriber on `host`. With all hosts in one guest, source= puts the
+    subscriber on its host."""
     if kind == "shm" or host.alone:
         return address(source, kind)
     return f"{address(source, kind)},source={host.address(kind)}"
 
 
 def cat(host, source, kind, topic, *options, out=None):
-    """Starts `tickbus cat` of the topic; its rows go to the file `out` in the run's folder, once it ended: it writes
-    them as they come, and each write to that folder is a request to this machine."""
+    """Starts `tickbus cat` of the topic. At the end its rows are copied to the file `out` in the run's folder: each
+    write there is a request to this machine."""
     where = address_on(host, source, kind)
-    words = " ".join(("tickbus cat", where, f"nasdaq.{topic}", "--format csv", "--from oldest", "--wait", *options))
+    command = " ".join(("tickbus cat", where, f"nasdaq.{topic}", "--format csv", "--from oldest", "--wait", *options))
     if not out:
-        return host.start(f"exec {words}")
+        return host.start(f"exec {command}")
     rows = f"/tmp/$$.{out}"
-    return host.start(f"{words} >{rows}\nstatus=$?\ncp {rows} $OUT/{out} && rm {rows}\nexit $status")
+    return host.start(f"{command} >{rows}\nstatus=$?\ncp {rows} $OUT/{out} && rm {rows}\nexit $status")
 
 
 def stat(host):
-    """What `tickbus stat` says of the bus on that host. Its second is not always enough on an emulated processor."""
+    """What `tickbus stat` prints for the bus on that host. On an emulated processor its timeout may be too short, so it
+    is repeated."""
     return host.run("until text=$(tickbus stat shm:lab --format csv 2>&1); do :; done; echo \"$text\"")
 
 
 def counter(host, name):
-    """A counter of the bus on that host, the asking connection not counted."""
+    """A counter of the bus on that host, without the connection of `tickbus stat` itself."""
     found = re.search(rf"^bus,lab,{name},(\d+)", stat(host), re.M)
     return int(found[1]) - (name in ("subscribers", "connections"))
 
@@ -98,8 +101,8 @@ def synthetic_file(lab, messages, symbols=8000):
 
 
 def market(rate=500):
-    """A small market at its own pace, for minutes. A record is some milliseconds of an emulated processor: no more of
-    them than what is shown needs."""
+    """A small market at its own pace, for minutes. The rate is low, as a record takes milliseconds of an emulated
+    processor."""
     return f"type: synthetic, seed: 1, symbols: 100, rate: {rate}, seconds: 600, speed: realtime"
 
 

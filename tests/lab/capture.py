@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what crosses an interface by what the packets are, until SIGTERM: capture.py INTERFACE [FILE]
+"""Counts the packets of an interface by kind, until SIGTERM: capture.py INTERFACE [FILE]
 
-RoCEv2 is UDP to port 4791; the first byte behind its header is the InfiniBand opcode. FILE takes the packets
-as they are, in pcap's format.
+RoCEv2 is UDP to port 4791; the first byte after its header is the InfiniBand opcode. The packets are written to
+FILE in pcap's format.
 """
 import collections
 import json
@@ -18,7 +18,7 @@ OPCODES = {12: "read request", 13: "read response", 14: "read response", 15: "re
 
 
 def kind(frame):
-    """The words for one Ethernet frame."""
+    """The kind of an Ethernet frame."""
     protocol, = struct.unpack_from(">H", frame, 12)
     if protocol != 0x0800:
         return "not IPv4"
@@ -29,10 +29,10 @@ def kind(frame):
     if port != ROCE_PORT:
         return f"UDP port {port} from {socket.inet_ntoa(frame[26:30])}"
     opcode = frame[udp + 8]
-    words = OPCODES.get(opcode, "send" if opcode < 6 else "write" if opcode < 12 else f"opcode {opcode}")
-    if words == "datagram":
+    name = OPCODES.get(opcode, "send" if opcode < 6 else "write" if opcode < 12 else f"opcode {opcode}")
+    if name == "datagram":
         return "multicast datagram" if 224 <= frame[30] < 240 else "unicast datagram"
-    return words
+    return name
 
 
 def write(path, frames):
@@ -52,7 +52,7 @@ def main():
         sys.exit(0)
     signal.signal(signal.SIGTERM, end)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as tap:
-        tap.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE: none is missed
+        tap.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE: room for all packets
         tap.bind((sys.argv[1], 0))
         print("capturing", flush=True)
         while True:

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance suite, as built for every fabric, over one kind of device."""
+"""The fabric conformance suite over a kind of device."""
 import re
 
 from guests import Failed
 from hosts import Skipped
 
 
-CONNECTIONS, RECORDS = 100, 5000  # where the suite has a thousand, and a hundred thousand: emulation is slow
+CONNECTIONS, RECORDS = 100, 5000  # instead of 1000 and 100000, as emulation is slow
 
 
 def suite(lab, kind):
-    """Runs each program of the suite to its end; a case that was skipped there is a failure here."""
+    """Runs each program of the suite. A skipped case is a failure here."""
     host = lab.host(1)
     programs = sorted(path.name for path in (lab.build / "tests/conformance").glob("test-rdma-*") if path.is_file())
     if not programs:
         raise Skipped(f"{lab.build} holds no conformance suite (tests are disabled)")
     for name in programs:
-        # Cases that run at once have buses of one name, and so one group: each would hear the other's notices.
+        # Cases that run side by side have buses of the same name, hence the same group and each other's notices.
         cases = 1 if name.endswith("notices") else 2
         process = host.start(f"TICKBUS_TEST_RDMA={host.address(kind)} TICKBUS_TEST_CONNECTIONS={CONNECTIONS} "
                              f"TICKBUS_TEST_RECORDS={RECORDS} "
@@ -25,4 +25,4 @@ def suite(lab, kind):
         text = process.wait()
         passed = len(re.findall(r"^ok (?!.*# SKIP)", text, re.M))
         if passed == 0 or re.search(r"^not ok|# SKIP", text, re.M):
-            raise Failed(process.words(f"{passed} cases passed, but not all did"))
+            raise Failed(process.report(f"found {passed} cases passed, expected all"))

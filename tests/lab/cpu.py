@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a record costs the publishing thread, with some number of remote subscribers: its time, its instructions.
+"""What a record costs the publishing thread with remote subscribers: time and instructions.
 
-The time is that in user mode (utime in /proc of the task called feed). Software devices work in the kernel,
-also in the name of who sends, and that is not ours. Emulated processors have no counter of instructions:
-callgrind counts those of tb_publish and tb_flush, for the same records in two threads.
+The time is user time: utime in /proc of the task called feed. Software devices work in the kernel, partly in the
+sender's name. Emulated processors have no instruction counter, so callgrind counts the instructions of
+tb_publish and tb_flush, for the same records in two threads.
 """
 import re
 
@@ -15,10 +15,10 @@ MESSAGES = 1000
 
 
 def readers_start(lab, count, *options):
-    """Subscribers on three hosts, two of them on one, over each kind of device in turn."""
-    places = [(lab.host(number), lab.kinds[number % len(lab.kinds)]) for number in (2, 3, 4, 2)]
+    """Starts `count` subscribers on hosts 2, 3, 4 and 2, over each kind of device in turn."""
+    hosts = [(lab.host(number), lab.kinds[number % len(lab.kinds)]) for number in (2, 3, 4, 2)]
     return [bus.cat(host, lab.host(1), kind, "quote", *options, out=f"cpu.{i}")
-            for i, (host, kind) in enumerate(places[:count])]
+            for i, (host, kind) in enumerate(hosts[:count])]
 
 
 def all_joined(lab, count):
@@ -33,7 +33,7 @@ def ticks(daemon):
 
 
 def user_us(lab, subscribers):
-    """User time for a record at RATE, in microseconds."""
+    """User time per record at RATE, in microseconds."""
     daemon = bus.pubd(lab.host(1), bus.market(RATE))
     readers = readers_start(lab, subscribers, "--from newest")
     all_joined(lab, subscribers)
@@ -48,8 +48,8 @@ def user_us(lab, subscribers):
 
 
 def instructions(lab, subscribers):
-    """User instructions for all records of a file, of the threads of two feeds that publish it: beside each other the
-    one that nobody reads and the one with so many subscribers, the fewer first."""
+    """User instructions of two feeds' threads that publish the same file at the same time: a feed without subscribers,
+    and a feed with this many. The smaller number first."""
     host = lab.host(1)
     path = bus.synthetic_file(lab, MESSAGES, symbols=50)
     daemon = bus.pubd(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subscriber whose request asks for 7 retries, which to some devices means for ever; it says its hello and
-nothing more: dead_peer.py SOURCE HOST PORT
+"""A subscriber that connects with 7 retries, which some devices take for "for ever", and then stays silent:
+dead_peer.py SOURCE HOST PORT
 """
 import signal
 import sys

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What failures have in common: a bus on host 1 with a reader on each kind of fabric, and the bound in which
-each of them has to be told."""
+"""Shared by the failure scenarios: a bus on host 1 with a reader over each fabric. Each reader must see the failure
+within a bound."""
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from guests import Failed, TooLate
 from hosts import Skipped
 
-STALE_MS = 1000  # pubd's setting, where a scenario has no other
-SLACK_MS = 300   # a READ and a turn of each program, under emulation
-LATE_MS = 1000   # where the machine stood still for longer, nothing can be said
+STALE_MS = 1000  # pubd's setting, unless a scenario has another.
+SLACK_MS = 300   # A READ and a turn of each program, under emulation.
+LATE_MS = 1000   # A machine that stood still for longer allows no verdict.
 
 
 class Lateness:
-    """How long the processors of a guest did not do what they should have (late.c)."""
+    """How late the processors of a guest were (late.c)."""
 
     def __init__(self, host):
         self.process = host.start("exec $BUILD/tests/lab/lab-late")
         self.process.wait_for("ticking")
 
     def ms(self, from_ms, to_ms):
-        """Of the processor that was latest in that time."""
+        """The lateness of the latest processor in that time."""
         found = {}
         for line in self.process.output().splitlines()[1:]:
             cpu, due, late = line.split()
@@ -29,11 +29,11 @@ class Lateness:
 
 
 def within(took_ms, bound_ms, late_ms):
-    """Whether what took so long on a machine that was so late would have been within the bound on another one."""
+    """Whether an event was within the bound, less the time by which the machine was late."""
     over = took_ms - bound_ms - SLACK_MS
     if over > 0 and late_ms > LATE_MS:
-        raise TooLate(f"{took_ms:.0f} ms on a machine that was {late_ms:.0f} ms late: nothing can be said of a bound "
-                      f"of {bound_ms} ms")
+        raise TooLate(f"{took_ms:.0f} ms on a machine that was {late_ms:.0f} ms late: no verdict on a bound of "
+                      f"{bound_ms} ms")
     return over <= max(late_ms, 0)
 
 
@@ -44,18 +44,18 @@ class Scene:
             raise Skipped(f"the hosts have no {missing[0]} device each")
         self.lab, self.publisher, self.slots, self.rate, self.stale_ms = lab, lab.host(1), slots, rate, stale_ms
         self.pubd = self.publish()
-        places = {"shm": lab.host(1), "rxe": lab.host(2), "siw": lab.host(3)}
+        hosts = {"shm": lab.host(1), "rxe": lab.host(2), "siw": lab.host(3)}
         kinds = kinds or ("shm", *lab.kinds)
         self.lateness = {guest: Lateness(host) for guest, host in
-                         {places[kind].guest: places[kind] for kind in kinds}.items()}
-        self.readers = {kind: self.reader(places[kind], kind) for kind in kinds}
+                         {hosts[kind].guest: hosts[kind] for kind in kinds}.items()}
+        self.readers = {kind: self.reader(hosts[kind], kind) for kind in kinds}
         self.all_read_on()
 
     def publish(self):
         return bus.pubd(self.publisher, bus.market(self.rate), slots=self.slots, stale_ms=self.stale_ms)
 
     def reader(self, host, kind):
-        return Books(host, self.publisher, kind)
+        return ControlSubscriber(host, self.publisher, kind)
 
     def all_read_on(self, kinds=None):
         for kind, reader in self.readers.items():
@@ -64,35 +64,35 @@ class Scene:
                 reader.reads_on()
 
     @staticmethod
-    def told(reader, event, since_ms):
-        """The first such event since then: a machine that was late may have brought others before."""
-        return reader.sees(event, sum(one["ms"] < since_ms for one in reader.events(event)) + 1)
+    def event_since(reader, event, since_ms):
+        """The first event of this kind since then: a late machine may have caused earlier events."""
+        return reader.sees(event, sum(earlier["ms"] < since_ms for earlier in reader.events(event)) + 1)
 
-    def all_told(self, event, since_ms, kinds=None, silent=False, done_ms=None):
-        """Every reader is told the event within the bound, which grows by what the machine was late meanwhile;
-        returns after how many ms. `done_ms`: what causes it was begun at since_ms, and done by then. `silent`: and not
-        long before the bound either, since nothing but the missing pulse tells."""
+    def all_see(self, event, since_ms, kinds=None, silent=False, done_ms=None):
+        """Every reader sees the event within the bound, which grows by the lateness of the machine. Returns after
+        how many ms each did. The cause began at since_ms and was done at `done_ms`. `silent`: only the missing
+        pulse shows the failure, so the event must not come long before the bound either."""
         took, from_ms = [], done_ms or since_ms
         for kind, reader in self.readers.items():
             if kinds is not None and kind not in kinds:
                 continue
-            found = max(self.told(reader, event, since_ms)["ms"] - from_ms, 0)
+            found = max(self.event_since(reader, event, since_ms)["ms"] - from_ms, 0)
             late = self.lateness[reader.host.guest].ms(from_ms, from_ms + found)
-            words = f"over {kind}: {event} after {found:.0f} ms, on a machine that was {late:.0f} ms late"
-            self.lab.note(words)
+            text = f"over {kind}: {event} after {found:.0f} ms, on a machine that was {late:.0f} ms late"
+            self.lab.note(text)
             if not within(found, self.stale_ms, late):
-                raise Failed(reader.process.words(f"{words}; expected {self.stale_ms} at most"))
+                raise Failed(reader.process.report(f"{text}; expected {self.stale_ms} at most"))
             if silent and found + late + SLACK_MS < self.stale_ms / 2:
-                raise Failed(reader.process.words(f"{words}; expected {self.stale_ms}, less a pulse"))
+                raise Failed(reader.process.report(f"{text}; expected {self.stale_ms}, less a pulse"))
             took.append(found)
         return took
 
     def all_restarted(self):
-        """Every reader is told of another epoch, and reads it from its first record."""
+        """Every reader sees another epoch, and reads it from its first record."""
         for reader in self.readers.values():
             restart = reader.sees("restart")
             if restart["epoch"] == restart["old_epoch"] or restart["next"] != 1:
-                raise Failed(reader.process.words("expected another epoch, from 1 on"))
+                raise Failed(reader.process.report("found no restart at sequence 1 of another epoch"))
         self.all_read_on()
 
     def end(self, lost=0):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends what anyone on the segment can send to a bus's group, until SIGTERM: forger.py SOURCE HOST PORT TOPIC SEED
+"""Sends forged notices to a bus's group, until SIGTERM: forger.py SOURCE HOST PORT TOPIC SEED
 
-Heads that are not there yet or never will be, other epochs, other buses, real notices again and cut short,
-records that were never published, headers that lie. It takes all it needs to know from the bus, as anyone
-can. Prints where the progress line is, then how many datagrams it sent.
+It forges heads, epochs, buses, records and headers, replays real notices and cuts them short. It learns what it
+needs from the bus, as any client can. Prints the address of the progress line, then the number of datagrams sent.
 """
 import random
 import signal
@@ -24,28 +23,28 @@ class Forger:
                       self.foreign_bus, self.replayed, self.truncated, self.record_forged, self.lies, self.noise,
                       self.long]
 
-    def says(self, head, epoch=None, bus_id=None, records=(), **lies):
+    def forged(self, head, epoch=None, bus_id=None, records=(), **lies):
         self.number += 1
         entry = (self.shape["topic_id"], epoch or self.shape["epoch"], head, list(records))
         return notice_bytes(bus_id or self.bus_id, self.shape["topic_id"], self.number, [entry], **lies)
 
     def head_near(self):
-        return self.says(self.topic.progress()["head"] + self.random.randint(1, 64))
+        return self.forged(self.topic.progress()["head"] + self.random.randint(1, 64))
 
     def head_beyond(self):
-        return self.says(self.topic.progress()["head"] + self.shape["slots"] * self.random.randint(1, 9))
+        return self.forged(self.topic.progress()["head"] + self.shape["slots"] * self.random.randint(1, 9))
 
     def head_absurd(self):
-        return self.says(self.random.choice((2 ** 64 - 1, 2 ** 63, 2 ** 32)))
+        return self.forged(self.random.choice((2 ** 64 - 1, 2 ** 63, 2 ** 32)))
 
     def head_back(self):
-        return self.says(self.random.randint(0, 1))
+        return self.forged(self.random.randint(0, 1))
 
     def foreign_epoch(self):
-        return self.says(10 ** 6, epoch=self.shape["epoch"] ^ self.random.randint(1, 2 ** 32))
+        return self.forged(10 ** 6, epoch=self.shape["epoch"] ^ self.random.randint(1, 2 ** 32))
 
     def foreign_bus(self):
-        return self.says(10 ** 6, bus_id=self.bus_id ^ self.random.randint(1, 2 ** 32))
+        return self.forged(10 ** 6, bus_id=self.bus_id ^ self.random.randint(1, 2 ** 32))
 
     def replayed(self):
         return self.random.choice(self.seen)
@@ -55,20 +54,20 @@ class Forger:
         return whole[:self.random.randint(1, len(whole) - 1)]
 
     def record_forged(self):
-        """The slots that come next, filled with a record that was another one."""
+        """A notice with an earlier record, under the next sequence."""
         head = self.topic.progress()["head"]
         fake = (head + 1).to_bytes(8, "little") + self.record[8:]
-        return self.says(head + 1, records=[fake])
+        return self.forged(head + 1, records=[fake])
 
     def lies(self):
-        return self.says(10 ** 6, **self.random.choice(
+        return self.forged(10 ** 6, **self.random.choice(
             ({"size": 41}, {"size": 2 ** 32 - 1}, {"count": 2 ** 16 - 1}, {"count": 0}, {"version": 2})))
 
     def noise(self):
         return self.random.randbytes(self.random.randint(1, self.bytes_max))
 
     def long(self):
-        """Longer than any notice of the bus: as long as a datagram may be."""
+        """Longer than any notice of the bus: the longest datagram."""
         return self.random.randbytes(NOTICE_MAX)
 
 
@@ -85,7 +84,7 @@ def main():
     while not stopped:
         try:
             forger.group.send(forger.kinds[count % len(forger.kinds)]())
-        except Late:  # or interrupted
+        except Late:  # or interrupted by SIGTERM
             if not stopped:
                 raise
         count += 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer that does everything wrong: garbage.py SOURCE HOST PORT SEED WHAT=COUNT...
+"""A peer that breaks the protocol: garbage.py SOURCE HOST PORT SEED WHAT=COUNT...
 
-WHAT is hellos, messages or greedy: each prints how many connections were refused or dropped, as they all must
-be: with an exit status of 1 where one was not. Those of `silent` are held until SIGTERM, when it ends.
+WHAT is hellos, messages, greedy or silent. Each prints how many connections were refused or dropped. The exit
+status is 1 if a connection was accepted that must not be. `silent` connections stay open until SIGTERM.
 """
 import faulthandler
 import functools
@@ -13,12 +13,12 @@ import sys
 
 from verbs_peer import FRAME, Gone, Peer, Refused, protocol
 
-LONGEST = 56  # of private data, where the connection manager has no more room
+LONGEST = 56  # bytes of private data that the connection manager can carry
 HELD = []
 
 
 def bad_hellos(rng, exact):
-    """Wrong in one field, or cut, or noise. Where a hello arrives without padding: shorter and longer ones too."""
+    """Hellos with a wrong field, cut hellos, and noise. `exact`: hellos arrive without padding, so also wrong lengths."""
     good = protocol.hello()
     for which in (dict(low=2, high=9), dict(features=4), dict(ticket=b"t" * 32), dict(magic=b"HTTP"),
                   dict(low=0, high=0)):
@@ -40,17 +40,17 @@ def hellos(connect, rng, count, exact):
             sys.exit(f"garbage: {first!r} was welcomed")
         except Refused as refused:
             reasons.add(refused.args)
-    for code, words in sorted(reasons):
-        print(f"    {code}: {words}")
+    for code, text in sorted(reasons):
+        print(f"    {code}: {text}")
     same = protocol.hello(nonce=rng.getrandbits(64))
-    for again in [connect(first=same) for _ in range(3)]:  # no secret, so nothing is won by saying it again
+    for again in [connect(first=same) for _ in range(3)]:  # a repeated hello is legal, as it holds no secret
         again.catalogue("nasdaq.*")
         again.close()
     return count
 
 
 def bad_message(rng, number):
-    """What is SENT on a good connection: noise, a frame that lies, a message that is none; each in its turn."""
+    """What is SENT on a good connection, in turn: noise, a false frame, an invalid message."""
     kinds = (
         lambda: rng.randbytes(rng.randint(1, 7)),
         lambda: rng.randbytes(rng.randint(8, FRAME)),
@@ -68,14 +68,14 @@ def messages(connect, rng, count, _):
         try:
             peer.post(bad_message(rng, number))
         except Gone:
-            pass  # it was dropped before its device was told that the SEND arrived
+            pass  # the bus dropped it before the SEND was acknowledged
         peer.wait_dropped()
         peer.close()
     return count
 
 
 def greedy(connect, _, count, __):
-    """Asks and asks, and takes no answer."""
+    """Sends requests and takes no answer."""
     for _ in range(count):
         peer = connect()
         body = struct.pack("<IIHHI", 0, 0, protocol.CATALOGUE, 0, 1) + struct.pack("<I", 0) + protocol.text(">")
@@ -97,7 +97,7 @@ def silent(connect, _, count, __):
 def main():
     source, host, port, seed = sys.argv[1:5]
     print(f"seed {seed}", flush=True)
-    faulthandler.dump_traceback_later(200, exit=True)  # where it hangs, if it does
+    faulthandler.dump_traceback_later(200, exit=True)  # shows where it hangs
     connect, exact = functools.partial(Peer, source, host, port), source.startswith("10.9.1.")
     for what, _, count in (word.partition("=") for word in sys.argv[5:]):
         done = {"hellos": hellos, "messages": messages, "greedy": greedy, "silent": silent}[what](

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests under QEMU, and the network between them.
 
-A guest runs commands as tests/lab/guest says. All its files are in the run's folder, which it sees under
-the same path. No network of this machine is touched: guests are joined by Unix sockets.
+tests/lab/guest runs commands in a guest. A guest's files are in the run's folder, which it sees under the
+same path. Guests are connected by Unix sockets and use no network of this machine.
 """
 import itertools
 import os
@@ -18,27 +18,27 @@ HERE = pathlib.Path(__file__).resolve().parent
 BOOT_SECONDS = 120
 ONE, BYTEWISE, SEVERAL = "one guest", "one guest, bytewise", "several guests"
 ALL_MB, ALONE_MB = 2048, 1024
-APART = 3  # hosts of several guests: a publisher, and two others
+APART = 3  # guests with a host each: a publisher and two others
 CORES = len(os.sched_getaffinity(0))
 LEAN = "init_on_alloc=0 hardened_usercopy=off audit=0 lsm= psi=0 cgroup_disable=memory randomize_kstack_offset=off"
 
 
 class Failed(Exception):
-    """The lab or a scenario did not do what it should."""
+    """The lab or a scenario failed."""
 
 
 class TooLate(Failed):
-    """The machine itself was so late that nothing can be said of what runs on it."""
+    """The machine itself was too late for a verdict."""
 
 
 def qemu(arguments, cwd, **pipes):
-    """A lab that was killed leaves no guest behind."""
+    """Starts QEMU. The guest dies with the lab, also when the lab is killed."""
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-display", "none", "-no-reboot",
                              "-nodefaults", *arguments], cwd=cwd, start_new_session=True, **pipes)
 
 
 def wait_until(condition, seconds, what, every=0.02):
-    """Returns the first true value of condition(); fails once so many seconds passed."""
+    """Returns the first true value of condition(). Fails after so many seconds."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -50,13 +50,14 @@ def wait_until(condition, seconds, what, every=0.02):
 
 
 class Guest:
-    """One virtual machine. Number 0 holds all hosts, any other is the host of that number.
+    """A virtual machine. Number 0 has all hosts in it; any other number is a single host.
 
-    Under emulation, page tables of four levels and a kernel without mitigations are more than twice as fast, and
-    so is copying in words: where a processor says that its string instructions are fast, the kernel uses them, and
-    the emulator executes them byte by byte. That is what a guest is for that shall copy so. A processor that does not
-    come at all for seconds, as on a busy machine, is nothing for the kernel to warn of, nor a timer that comes late a
-    broken one. Its ciphers need no test here; what hardens a kernel, or accounts for its users, costs a tenth.
+    Settings for speed under emulation: page tables of four levels and no mitigations more than double it. The
+    emulator executes string instructions byte by byte, so the kernel must not find them. A bytewise
+    guest has them, as torn copies need them. Hardening, accounting and cipher tests would cost a tenth.
+
+    On a busy machine a processor may stop for seconds. So the kernel must not warn of stalls, nor give up a late
+    timer as broken.
     """
 
     def __init__(self, folder, ready, accel, number, network=(), processors=1, bytewise=False, spent=0):
@@ -65,14 +66,14 @@ class Guest:
         self.ended, self.when_ms, self.over, self.cpu = {}, {}, False, spent
         self.news = threading.Condition()
         emulated = "max,la57=off" + ("" if bytewise else ",erms=off,fsrm=off")
-        words = "" if bytewise else "clearcpuid=rep_good "
+        wordwise = "" if bytewise else "clearcpuid=rep_good "
         self.began = time.monotonic()
         self.process = qemu(
             ["-machine", "q35", "-accel", accel, "-cpu", emulated if accel.startswith("tcg") else "host",
              "-smp", str(processors), "-m", str(ALL_MB if number == 0 else ALONE_MB),
              "-kernel", f"{ready}/vmlinux", "-initrd", f"{ready}/initramfs",
              "-append", f"console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests "
-             f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {words}lab.guest={number}",
+             f"rcupdate.rcu_cpu_stall_suppress=1 {LEAN} {wordwise}lab.guest={number}",
              "-serial", f"file:console{number}", "-chardev", "stdio,id=agent,signal=off",
              "-serial", "chardev:agent",
              "-serial", f"unix:terminal{number},server=on,wait=off",
@@ -97,29 +98,29 @@ class Guest:
     def alive(self):
         return not self.over
 
-    def tell(self, *words):
-        self.process.stdin.write(" ".join(words).encode() + b"\n")
+    def send(self, *parts):
+        self.process.stdin.write(" ".join(parts).encode() + b"\n")
         self.process.stdin.flush()
 
     def signal(self, name, signal, pid, seconds):
-        """Signals a command's processes without starting a program; returns (status, when), as Host.now does."""
-        self.tell(name, signal, pid)
+        """Signals a command's processes without starting a program. Returns (status, time as of Host.now)."""
+        self.send(name, signal, pid)
         return self.status(name, seconds), self.when_ms.get(name)
 
     def cpu_seconds(self):
-        """Of this machine, so far; with what was spent on those that were this host before."""
+        """Processor time of this machine so far, with that of earlier guests for the same host."""
         if self.process.poll() is None:
-            words = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-            self.cpu = self.spent + (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            self.cpu = self.spent + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         return self.cpu
 
     def pid(self, name):
-        """A command's process and group, once it has them; nothing before."""
+        """The process and group id of a command, or nothing before it has started."""
         path = self.folder / f"{name}.pid"
         return path.exists() and path.read_text().strip()
 
     def status(self, name, seconds):
-        """The exit status of a command; None where the guest died first or the time is over."""
+        """The exit status of a command. None: the guest died first, or the time is over."""
         with self.news:
             self.news.wait_for(lambda: name in self.ended or not self.alive(), seconds)
             return self.ended.get(name)
@@ -132,15 +133,15 @@ class Guest:
         self.clock_check()
 
     def clock_check(self):
-        """The kernel finds out how fast its clock runs by another one, in milliseconds of its start in which a busy
-        machine may do something else: then its seconds are too short, and everything in it is late for good."""
+        """At boot the kernel calibrates its clock within milliseconds. On a busy machine that may fail: the guest's
+        seconds are too short, and everything in it is late for good."""
         lived, found = time.monotonic() - self.began, self.when_ms["up"] / 1000
         if found > lived:
-            raise Failed(f"guest {self.number} says that it is up for {found:.1f} s, {lived:.1f} s after its start: its "
-                         "clock is fast")
+            raise Failed(f"guest {self.number}: found an uptime of {found:.1f} s, {lived:.1f} s after its start: its "
+                         "clock is too fast")
 
     def log(self):
-        """The last lines of QEMU's words and the guest's."""
+        """The last lines that QEMU and the guest printed."""
         paths = (self.folder / f"qemu{self.number}.log", self.console)
         lines = [line for path in paths if path.exists() for line in path.read_text(errors="replace").splitlines()]
         return "\n".join(lines[-20:])
@@ -152,8 +153,8 @@ class Guest:
 
 
 class Switch:
-    """Joins guests: a QEMU without a machine, so that any guest may be killed. A cable is pulled here,
-    where the guest does not see it."""
+    """Connects guests: a QEMU process without a machine, so that any guest may be killed. It also pulls cables
+    without the guest seeing it."""
 
     def __init__(self, folder, hosts):
         self.folder = folder
@@ -170,9 +171,10 @@ class Switch:
     @staticmethod
     def cables(number):
         """QEMU's arguments for the two interfaces of a host."""
-        for place, kind in enumerate("hw"):
+        for index, kind in enumerate("hw"):
             yield from ["-netdev", f"stream,id={kind},server=off,addr.type=unix,addr.path=cable{number}{kind}",
-                        "-device", f"virtio-net-pci,netdev={kind},host_mtu=4200,mac=52:54:00:09:{place:02x}:{number:02x}"]
+                        "-device", f"virtio-net-pci,netdev={kind},host_mtu=4200,"
+                        f"mac=52:54:00:09:{index:02x}:{number:02x}"]
 
     def monitor(self, command):
         with socket.socket(socket.AF_UNIX) as link:
@@ -198,7 +200,8 @@ class Switch:
 
 
 class Topology:
-    """Guests that are up: one with several hosts in it, or several with a host each; of so many lanes."""
+    """Running guests: one guest with several hosts, or several guests with a host each. `lanes` of them run at
+    the same time."""
 
     def __init__(self, kind, hosts, folder, ready, accel, lanes=1):
         self.kind, self.hosts, self.folder = kind, APART if kind == SEVERAL else hosts, folder
@@ -227,18 +230,19 @@ class Topology:
         return Guest(self.folder, self.ready, self.accel, number, Switch.cables(number), spent=spent)
 
     def cables_check(self):
-        """Guests have come up of whom one heard nothing of the others over either cable, for minutes."""
+        """Checks that guests reach each other: a guest was seen to boot without any connection for minutes."""
         (self.folder / "cables.sh").write_text("for net in 0 1; do busybox ping -c 1 -W 10 10.9.$net.1 || exit; done\n")
         for guest in self.guests[1:]:
-            guest.tell("cables")
+            guest.send("cables")
             if guest.status("cables", BOOT_SECONDS) != 0:
-                raise Failed(f"guest {guest.number} does not reach the first:\n{(self.folder / 'cables.out').read_text()}")
+                raise Failed(f"guest {guest.number} does not reach the first:\n"
+                             f"{(self.folder / 'cables.out').read_text()}")
 
     def guest(self, number):
         return self.guests[number - 1 if self.kind == SEVERAL else 0]
 
     def boot_again(self, number):
-        """A host that lost its power comes back: a guest with its cables, and nothing of what it was."""
+        """Power returns to a host: a new guest with the same cables, and no state."""
         self.guests[number - 1] = self.alone(number, self.guest(number).cpu_seconds())
         self.guest(number).wait_up()
 
@@ -247,15 +251,15 @@ class Topology:
             part.close()
 
 
-def folders(place):
-    """For one topology after another, whoever asks: each has its own."""
-    return map(lambda number: place / f"boot{number}", itertools.count(1))
+def folders(path):
+    """Folders for one topology after another."""
+    return map(lambda number: path / f"boot{number}", itertools.count(1))
 
 
-def boot(kind, hosts, places, *how):
-    """A topology in the next of these folders. On a busy machine a guest's timer may come so late that its kernel
-    takes it for broken: once more, in the one behind it."""
+def boot(kind, hosts, paths, *how):
+    """A topology in the next of these folders. On a busy machine a guest may fail to boot, as its kernel
+    takes a late timer for broken. Then a second try follows."""
     try:
-        return Topology(kind, hosts, next(places), *how)
+        return Topology(kind, hosts, next(paths), *how)
     except Failed:
-        return Topology(kind, hosts, next(places), *how)
+        return Topology(kind, hosts, next(paths), *how)

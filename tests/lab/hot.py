@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that guests open all the time, packed for them to have in memory from the beginning.
+"""Packs the files that guests open often, so that guests have them in memory from the start.
 
-Each file that is opened over 9p is five requests to this machine, and a link that leads there one more: 57 in a
-start of `tickbus`, hundreds where Python starts. So programs that scenarios start, their libraries and Python's modules
-are in a second archive behind the initramfs, and the lab's own modules are there compiled. All else comes over 9p.
+Each file opened over 9p is five requests to this machine, and each link on its path is a further request. A start of
+`tickbus` makes 57, a start of Python hundreds. So a second archive behind the initramfs has the programs of scenarios,
+their libraries, Python's modules, and the lab's own modules compiled. All other files come over 9p.
 """
 import os
 import pathlib
@@ -41,7 +41,7 @@ def needed(programs):
 
 
 def found(build):
-    """Absolute paths of these files, as programs call them; what is not there is not needed."""
+    """Absolute paths of these files, without the missing files."""
     programs = [path for name in PROGRAMS if (path := shutil.which(name))]
     programs += [str(build / name) for name in BUILT] + list(map(str, pathlib.Path("/").glob(DRIVERS)))
     modules = printed(PYTHON, "-B", "-c", MODULES, str(HERE)).splitlines()
@@ -50,7 +50,7 @@ def found(build):
 
 
 def compiled(folder):
-    """The lab's modules of Python, which have no compiled ones beside them: (path, bytes)."""
+    """The lab's Python modules, compiled: (path, bytes)."""
     sources = [*HERE.glob("*.py"), *(HERE.parent / "endtoend").glob("protocol_*.py")]
     subprocess.run([PYTHON, "-m", "compileall", "-q", *sources], env=os.environ | {"PYTHONPYCACHEPREFIX": str(folder)})
     for path in folder.rglob("*.pyc"):
@@ -58,7 +58,7 @@ def compiled(folder):
 
 
 class Archive:
-    """A cpio archive, as the kernel unpacks it; each path is below `hot`, and its folders and links come with it."""
+    """A cpio archive for the kernel. Each path is below `hot`, with its folders and links."""
 
     def __init__(self):
         self.data, self.seen = bytearray(), set()
@@ -71,7 +71,7 @@ class Archive:
         self.seen.add(name)
 
     def add(self, path, data=None):
-        """A file that is there, or one with this data; returns where it really is."""
+        """Adds an existing file, or a file with this data. Returns its real path."""
         if path == path.parent:
             return path
         path = self.add(path.parent) / path.name
@@ -81,12 +81,12 @@ class Archive:
         return self.add(pathlib.Path(os.path.normpath(path.parent / link))) if link else path
 
     def new(self, path, data):
-        """A path that is not there is that of the data, or a folder on its way."""
-        there = path.lstat() if path.is_symlink() or path.exists() else None
-        mode = there.st_mode if there else stat.S_IFDIR | 0o755 if data is None else stat.S_IFREG | 0o644
+        """Adds a path: an existing path as it is, else a file with the data, or a folder without data."""
+        status = path.lstat() if path.is_symlink() or path.exists() else None
+        mode = status.st_mode if status else stat.S_IFDIR | 0o755 if data is None else stat.S_IFREG | 0o644
         if data is None and stat.S_ISREG(mode):
             data = path.read_bytes()
-        self.entry(f"hot{path}", mode, data or b"", int(there.st_mtime) if there else 0)
+        self.entry(f"hot{path}", mode, data or b"", int(status.st_mtime) if status else 0)
 
     def end(self):
         self.entry("TRAILER!!!", 0)
@@ -94,7 +94,7 @@ class Archive:
 
 
 def boot_files(folder, ready, build):
-    """Makes a folder with what a guest boots from: that of `ready`, and these files behind its initramfs."""
+    """Makes a folder to boot guests from: the files of `ready`, with these files behind its initramfs."""
     folder.mkdir()
     archive = Archive()
     for path in found(build):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs commands and scenarios on hosts with real verbs. scripts/lab says how it is called."""
+"""Runs commands and scenarios on hosts with real verbs, for scripts/lab."""
 import argparse
 import pathlib
 import re
@@ -24,11 +24,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 FOREVER = 1e9
 HOSTS = 4  # that scenarios need
 LANES_MAX = 4
-HOSTS_MAX = 99  # addresses and routing tables are numbered by them
+HOSTS_MAX = 99  # host numbers are part of addresses and of routing tables' numbers
 
 
 def run_command(options, folder):
-    """Runs one command on host 1, its output as it comes; returns its exit status."""
+    """Runs a command on host 1 and shows its output as it comes. Returns its exit status."""
     topology = boot(ONE, options.hosts, folders(folder), options.ready, options.accel)
     try:
         lab = Lab(topology, options.source, options.build, options.limit or FOREVER)
@@ -45,7 +45,7 @@ def run_command(options, folder):
             time.sleep(0.02)
         status = topology.guests[0].status(process.name, 0.1)
         if status is None:
-            print("lab: " + ("the time is over" if not over else "the guest died:\n" + topology.guests[0].log()),
+            print("lab: " + ("the time limit is over" if not over else "the guest died:\n" + topology.guests[0].log()),
                   file=sys.stderr)
         return 1 if status is None else status
     finally:
@@ -75,11 +75,11 @@ def hang_up(shell, link):
     try:
         link.shutdown(socket.SHUT_RDWR)
     except OSError:
-        pass  # QEMU was first
+        pass  # QEMU has closed it already
 
 
 def run_shell(options, folder):
-    """A shell on one host, with the environment that a scenario's commands have; returns its exit status."""
+    """Runs a shell on a host, with the environment of a scenario's commands. Returns its exit status."""
     topology = boot(ONE, options.hosts, folders(folder), options.ready, options.accel)
     saved = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     link = socket.socket(socket.AF_UNIX)
@@ -114,13 +114,14 @@ def run_scenarios(options, folder):
     finally:
         keep_logs(folder, options)
     guests = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"in {time.monotonic() - began:.0f} s; the guests took {guests.ru_utime + guests.ru_stime:.0f} s of processors")
+    print(f"in {time.monotonic() - began:.0f} s; the guests used {guests.ru_utime + guests.ru_stime:.0f} s of "
+          "processor time")
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return 1 if count["failed"] else 0
 
 
 def keep_logs(folder, options):
-    """What every command and console printed, for the one who wants to know why."""
+    """Keeps the output of every command and console, to find out why a scenario failed."""
     logs = options.build / "lab-logs"
     shutil.rmtree(logs, ignore_errors=True)
     for path in folder.glob("*/*"):
@@ -130,7 +131,7 @@ def keep_logs(folder, options):
 
 
 def number(kind, low, high):
-    """For an option's value."""
+    """Reads an option's value."""
     def read(text):
         try:
             value = kind(text)
@@ -143,7 +144,8 @@ def number(kind, low, high):
 
 
 def lanes_usual():
-    """One more than processors, since scenarios wait as well; as many as have the memory for three guests each."""
+    """One lane more than processors, since scenarios also wait. At most as many as there is memory for three guests
+    each."""
     found = re.search(r"^MemAvailable: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)
     return max(1, min(CORES + 1, LANES_MAX, int(found[1]) // (APART * ALONE_MB * 1024)))
 
@@ -175,12 +177,12 @@ def parse():
 
 
 def wrong(options):
-    """What cannot be done as it was asked for, in words; nothing: all of it can."""
+    """A message about wrong options, or None."""
     known, usual = lanes.scenarios(), options.source / "build/gcc"
     unknown = [name for name in options.scenarios if name not in known]
     alone = [f"--{name}" for name in ("run", "shell") if getattr(options, name) is not None]
     if len(alone) > 1 or (alone and options.scenarios):
-        return f"found {alone[0]} beside {(alone + options.scenarios)[1]}, expected one of the two"
+        return f"found {alone[0]} with {(alone + options.scenarios)[1]}, expected only one of them"
     if unknown:
         return f"found no scenario {unknown[0]}, expected one of: {' '.join(known)}"
     if options.build != usual and not options.ssh and not (options.build / "build.ninja").exists():
@@ -190,15 +192,16 @@ def wrong(options):
     if options.shell is None:
         return None
     if options.shell > options.hosts:
-        return f"--shell: found host {options.shell}, expected one from 1 to {options.hosts}"
-    return None if sys.stdin.isatty() else "--shell: found no terminal as standard input, expected one; --run needs none"
+        return f"--shell: found host {options.shell}, expected a host from 1 to {options.hosts}"
+    return None if sys.stdin.isatty() else ("--shell: found no terminal as standard input, expected a terminal; "
+                                            "--run works without")
 
 
 def main():
     options = parse()
-    words = wrong(options)
-    if words:
-        print(f"lab: {words}", file=sys.stderr)
+    message = wrong(options)
+    if message:
+        print(f"lab: {message}", file=sys.stderr)
         return 2
     if options.check:
         return 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs scenarios side by side: each lane has guests of its own, in which it runs one scenario after another.
+"""Runs scenarios side by side: each lane has guests of its own, in which it runs a scenario after another.
 
-So a scenario shares its guests with no other, and what it leaves behind is its own. What the lanes do share is
-this machine's processors, which is what they are for: most scenarios wait most of the time.
+So scenarios that run at the same time do not share guests. Lanes share this machine's processors: most scenarios
+wait most of the time.
 """
 import importlib.util
 import pathlib
@@ -15,9 +15,9 @@ from hosts import Lab, Skipped
 from ssh import Machines
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS = 60  # for a scenario that says nothing
+SECONDS = 60  # the default limit of a scenario
 LATE_TIMES = 2
-END_SECONDS = 120  # for what it left to be ended and looked at: each command takes seconds on a busy machine
+END_SECONDS = 120  # to end what it left running, and to check the state: each command may take seconds
 
 
 def scenarios():
@@ -32,33 +32,33 @@ def scenarios():
 
 
 def state_left(lab):
-    """What is not as it was when the hosts came up, in words; nothing: all is well."""
-    words = []
+    """A report of what differs from the state at boot. "": no difference."""
+    found = []
     seen = set()
     for host in lab.hosts:
         if host.guest in seen:
             continue
         seen.add(host.guest)
         if not host.guest.alive():
-            words.append(f"host {host.number} is off")
+            found.append(f"host {host.number} is off")
             continue
         mine = [h.number for h in lab.hosts if h.guest is host.guest]
-        words.append(host.run(f"exec bash $SOURCE/tests/lab/state {' '.join(map(str, mine))}").strip())
-    return "\n".join(filter(None, words))
+        found.append(host.run(f"exec bash $SOURCE/tests/lab/state {' '.join(map(str, mine))}").strip())
+    return "\n".join(filter(None, found))
 
 
 def run_scenario(scenario, topology, options):
     """Returns (outcome, why, notes). A scenario that leaves something behind has failed."""
     if options.ssh and getattr(scenario, "GUESTS_ONLY", False):
-        return "skipped", "it is about guests", []
+        return "skipped", "it needs guests", []
     lab = Lab(topology, options.source, options.build, options.limit or getattr(scenario, "SECONDS", SECONDS))
     try:
         scenario.run(lab)
         outcome, why = "passed", ""
     except Skipped as reason:
         outcome, why = "skipped", str(reason)
-    except TooLate as words:
-        outcome, why = "late", str(words)
+    except TooLate as reason:
+        outcome, why = "late", str(reason)
     except Failed as failure:
         outcome, why = "failed", str(failure)
     except Exception:
@@ -75,8 +75,7 @@ def run_scenario(scenario, topology, options):
 
 
 class Lane:
-    """A thread with one topology at a time, which is booted anew after a failure: the next scenario is not to
-    suffer from it."""
+    """A thread with a topology. After a failure it boots a new topology, so that the next scenario is not affected."""
 
     def __init__(self, lanes):
         self.lanes, self.options, self.topology = lanes, lanes.options, None
@@ -86,7 +85,7 @@ class Lane:
     def run(self):
         try:
             while name := self.lanes.take(self):
-                self.one(name, self.lanes.chosen[name])
+                self.run_named(name, self.lanes.chosen[name])
         except BaseException:
             self.lanes.broken = True
             raise
@@ -109,9 +108,9 @@ class Lane:
             self.topology = self.lanes.open(scenario)
             self.lanes.say("booted", time.monotonic() - began, self.cpu_seconds(), self.topology.kind)
 
-    def one(self, name, scenario, late=0, again=False):
-        """Where the machine was too late for anything to be said, again, on hosts that nothing was begun on; and with
-        --again once more where it failed."""
+    def run_named(self, name, scenario, late=0, again=False):
+        """Runs a scenario. Repeats it on new hosts if the machine was too late for a verdict, and with --again once if
+        it failed."""
         began, before, notes = time.monotonic(), 0, []
         try:
             self.enter(scenario)
@@ -127,14 +126,14 @@ class Lane:
         if outcome in ("failed", "late", "unsteady") or getattr(scenario, "KILLS_HOSTS", False):
             self.leave()
         if outcome in ("late", "unsteady"):
-            self.one(name, scenario, late + (outcome == "late"), again or outcome == "unsteady")
+            self.run_named(name, scenario, late + (outcome == "late"), again or outcome == "unsteady")
 
 
 class Lanes:
     def __init__(self, chosen, folder, options):
         self.options, self.broken = options, False
         self.chosen, self.owners = chosen, {}
-        # Those that kill hosts last of their kind; else those that may take long first.
+        # Long scenarios first, but those that kill hosts last of their kind.
         self.waiting = sorted(chosen, key=lambda name: (
             chosen[name].TOPOLOGY == ONE, getattr(chosen[name], "KILLS_HOSTS", False),
             -getattr(chosen[name], "SECONDS", SECONDS)))
@@ -144,8 +143,8 @@ class Lanes:
         self.count = {"passed": 0, "failed": 0, "skipped": 0}
 
     def take(self, lane):
-        """The next scenario for a lane: of the kind that it has; else of one that is nobody else's, or of the one
-        that any may boot."""
+        """The next scenario for a lane: of the kind that it has booted. Else of a kind that no other lane owns, or of
+        the kind that any lane may boot."""
         with self.lock:
             kind = lane.topology and lane.topology.kind
             mine = [name for name in self.waiting
@@ -161,7 +160,8 @@ class Lanes:
     def open(self, scenario):
         if self.options.ssh:
             return Machines(next(self.folders), self.options.ssh, self.options.hosts)
-        return boot(scenario.TOPOLOGY, self.options.hosts, self.folders, self.options.ready, self.options.accel, self.lanes)
+        return boot(scenario.TOPOLOGY, self.options.hosts, self.folders, self.options.ready, self.options.accel,
+                    self.lanes)
 
     def say(self, outcome, seconds, cpu_seconds, name, why="", notes=()):
         with self.lock:
@@ -169,14 +169,14 @@ class Lanes:
                 self.count[outcome] += 1
             for note in notes:
                 print(f"         {note}")
-            words = f"{name}: {why}" if why else name
-            print(f"{outcome:8} {seconds:6.1f} s {cpu_seconds:6.1f} s  {words}", flush=True)
+            text = f"{name}: {why}" if why else name
+            print(f"{outcome:8} {seconds:6.1f} s {cpu_seconds:6.1f} s  {text}", flush=True)
 
     def run(self):
-        """Returns how many had which outcome."""
+        """Returns the number of scenarios by outcome."""
         lanes = [Lane(self) for _ in range(self.lanes)]
         for lane in lanes:
             lane.thread.join()
         if self.broken:
-            raise Failed("a lane broke, see above")
+            raise Failed("a lane failed, see above")
         return self.count

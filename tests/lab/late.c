@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How late this machine is: a thread on each processor sleeps for a few milliseconds again and
- * again. What it oversleeps, any program here may oversleep: the processor had other work, or was
- * itself emulated by a processor that had. Prints a line for each time: from when (CLOCK_MONOTONIC,
- * ms), and by how many ms. */
+/* Measures how late this machine is. A thread on each processor sleeps for 10 ms again and again.
+ * Any other program may oversleep by as much: the processor was busy, or its emulator was. Prints a
+ * line for each delay of 2 ms or more: processor, due time (CLOCK_MONOTONIC, ms), and delay in ms.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>

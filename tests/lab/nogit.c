@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the place of libgit2, which Criterion links for the diffs of its messages, and with it
- * fourteen more libraries: each case is a process of its own, whose start they make twice as long
- * under emulation. */
+/* Replaces libgit2, which Criterion links for diffs in its messages, and which loads fourteen more
+ * libraries. Each case is a process; under emulation they would double the time of its start. */
 #define SHOWN __attribute__((visibility("default")))
 
 SHOWN int git_libgit2_init(void);

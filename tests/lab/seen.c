@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linked in front of record_verify and pull_read_landed. With UNCHECKED, copies are taken without
- * comparing their check: a program that has this must deliver wrong records, else it could not see
- * any. */
+/* Wraps record_verify and pull_read_landed. With UNCHECKED, copies are accepted without comparing
+ * their check. Then wrong records must be delivered, or the test could not find any. */
 #include "tests/lab/seen.h"
 
 #include "bus/record.h"

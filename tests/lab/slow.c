@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A slow clock, loaded before libc: a millisecond of the program's takes SLOWNESS of them. What it
- * promises to do once in a millisecond is then far from what an emulated machine does at most. */
+/* A slow clock, loaded before libc: a millisecond of the program takes SLOWNESS real milliseconds.
+ * A bound per millisecond is then far below what an emulated machine could do. */
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real hosts, reached over ssh, in the place of guests: the same scenarios run on them.
+"""Real hosts over ssh instead of guests: the same scenarios run on them.
 
-A host is given as NAME=ADDRESS[,ADDRESS]: what ssh calls it, the address of a device that knows UD multicast
-(RoCE, InfiniBand), and one of an iWARP device; either may be empty. The first is host 1, and where a scenario
-wants more hosts than there are, the last one is all the others. The source tree and its build are at the
-same path on each. TICKBUS_SSH is run in the place of ssh, with the name and a command.
+A host is given as NAME=ADDRESS[,ADDRESS]. NAME is its name for ssh. The first address is of a device with UD multicast
+(RoCE, InfiniBand), the second of an iWARP device. Either may be empty. The first is host 1. If a scenario
+needs more hosts than given, the last host stands for all the others. The source tree and its build are at the same
+path on each host. TICKBUS_SSH replaces ssh; it is run with the name and a command.
 """
 import io
 import os
@@ -18,13 +18,13 @@ from hosts import Host, Skipped
 
 
 def ssh(name, command, **pipes):
-    words = shlex.split(os.environ.get("TICKBUS_SSH", "ssh -o BatchMode=yes"))
-    return subprocess.Popen([*words, name, command], **pipes)
+    program = shlex.split(os.environ.get("TICKBUS_SSH", "ssh -o BatchMode=yes"))
+    return subprocess.Popen([*program, name, command], **pipes)
 
 
 class Machine:
-    """What a guest is to a scenario. The run's folder is at the same path there; files that are new on either
-    side are copied when a command starts or ends."""
+    """A real host with the interface of a guest. The run's folder has the same path there. New files on either side
+    are copied when a command starts or ends."""
 
     def __init__(self, folder, text):
         self.folder = folder
@@ -58,14 +58,14 @@ class Machine:
         self.pushed |= fresh
 
     def pull(self, name):
-        """What the command wrote into the folder. Other commands may write there still, of which tar warns by 1."""
+        """Copies what the command wrote into the folder. tar exits 1 if other commands write there meanwhile."""
         data = self.done(f"cd {self.folder} && find . -maxdepth 1 -type f -newer {name}.pid ! -name '*.pid' -print0 |"
                          " tar --null -T - -cf - || [ $? = 1 ]")
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             archive.extractall(self.folder)
         self.pushed |= {path: path.stat().st_mtime_ns for path in self.folder.iterdir()}
 
-    def tell(self, name):
+    def send(self, name):
         self.push()
         threading.Thread(target=self.run, args=(name,), daemon=True).start()
 
@@ -105,12 +105,12 @@ class Machine:
 
 
 class MachineHost(Host):
-    """Its cables and its power are not ours: scenarios that want to pull them are skipped."""
+    """A host whose cables, devices and power are left alone: scenarios that need them are skipped."""
     alone = False
 
     def address(self, kind):
         if kind not in self.guest.addresses:
-            raise Skipped(f"{self.guest.name} was given no address of kind {kind}")
+            raise Skipped(f"{self.guest.name} has no address of kind {kind}")
         return self.guest.addresses[kind]
 
     def environment(self):
@@ -119,10 +119,11 @@ class MachineHost(Host):
     def interface(self, kind):
         return self.run(f"ip -o addr show to {self.address(kind)} | awk '{{print $2}}'").strip()
 
-    def not_ours(self, *_):
-        raise Skipped(f"{self.guest.name} is a real host: its cables, devices and power are not ours")
+    def left_alone(self, *_):
+        raise Skipped(f"{self.guest.name} is a real host: its cables, devices and power are left alone")
 
-    unplug = plug = shape = deafen = undeafen = remove_device = return_device = power_off = power_on = not_ours
+    unplug = plug = shape = block_multicast = unblock_multicast = left_alone
+    remove_device = return_device = power_off = power_on = left_alone
 
 
 class Machines:
@@ -133,7 +134,7 @@ class Machines:
         self.folder, self.hosts = folder, hosts
         folder.mkdir(parents=True)
         self.guests = [Machine(folder, text) for text in texts]
-        self.kinds = tuple(kind for kind in ("rxe", "siw") if all(kind in one.addresses for one in self.guests))
+        self.kinds = tuple(kind for kind in ("rxe", "siw") if all(kind in guest.addresses for guest in self.guests))
 
     def guest(self, number):
         return self.guests[min(number, len(self.guests)) - 1]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects to a bus and leaves again, so many times: storm SOURCE HOST PORT COUNT row|held
- * One connection after the other, or each held until the last one is there. Says a good hello
- * (docs/protocol.md, 4.2) and nothing else; prints how often it was welcomed. */
+/* Connects to a bus COUNT times: storm SOURCE HOST PORT COUNT row|held
+ * row: closes each connection before the next. held: closes all at the end. Sends a valid hello
+ * (docs/protocol.md, 4.2) and nothing else. Prints how often it was welcomed. */
 #include <rdma/rdma_cma.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define HELLO_BYTES 56
 
-/* NULL: welcomed; else what failed, for perror. */
+/* NULL: welcomed. Otherwise the call that failed, for perror. */
 static const char *join(struct rdma_addrinfo *where, struct rdma_cm_id **id)
 {
 	uint8_t hello[HELLO_BYTES] = { 'T', 'B', 'U', 'S', 1, 1, HELLO_BYTES };

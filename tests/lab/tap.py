@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capture of what crosses a host's interface (capture.py), and what tshark, which nobody here wrote, sees in it."""
+"""Captures the packets of a host's interface (capture.py), and counts them independently with tshark."""
 import collections
 import json
 import re
@@ -9,7 +9,7 @@ import subprocess
 from guests import Failed
 from hosts import Skipped
 
-# What tshark calls the opcodes: of RoCE by infiniband.bth.opcode, of iWARP by iwarp_rdma.opcode.
+# Names of opcodes: tshark's infiniband.bth.opcode for RoCE, iwarp_rdma.opcode for iWARP.
 ROCE = {12: "read request", 13: "read response", 14: "read response", 15: "read response", 16: "read response",
         17: "acknowledge"}
 IWARP = {1: "read request", 2: "read response"}
@@ -18,16 +18,16 @@ NOTICES_PORT = "7472"
 
 
 def must_be_software(host, kind):
-    """What devices of hardware send and receive never passes the kernel, where it could be captured."""
+    """Skips for a hardware device, whose packets bypass the kernel and cannot be captured."""
     interface = re.escape(host.interface(kind))
     found = re.search(rf"^link ([^/ ]+)/.* netdev {interface} *$", host.run("rdma link show"), re.M)
     if not found or "/virtual/" not in host.run(f"readlink -f /sys/class/infiniband/{found[1]}"):
-        raise Skipped(f"host {host.number}: what its {kind} device sends cannot be captured: it is not one of software")
+        raise Skipped(f"host {host.number}: its {kind} device is hardware, whose packets cannot be captured")
 
 
 class Tap:
     def __init__(self, host, kind, pcap=""):
-        """`pcap`: the name of a file in the run's folder that takes all that is captured."""
+        """`pcap`: the name of a file in the run's folder for the packets."""
         must_be_software(host, kind)
         self.path = host.lab.topology.folder / pcap
         self.process = host.start(f"exec python3 -B $SOURCE/tests/lab/capture.py {host.interface(kind)} "
@@ -35,13 +35,13 @@ class Tap:
         self.process.wait_for("capturing")
 
     def end(self):
-        """How many packets there were of each kind."""
+        """Ends the capture. Returns the number of packets by kind."""
         self.process.signal("TERM")
         return json.loads(self.process.wait().splitlines()[-1])
 
 
 def kinds_of(roce, iwarp, port, to, tcp_bytes, later):
-    """The words for one frame, by what tshark says of it: one for each message of iWARP that ends in it."""
+    """The kinds of a frame by tshark's fields: a kind for each iWARP message that ends in it."""
     multicast = to and 224 <= int(to.split(".")[0]) < 240
     if iwarp:
         return [IWARP.get(int(opcode, 0), f"iWARP opcode {opcode}") for opcode in iwarp.split(",")]
@@ -54,9 +54,9 @@ def kinds_of(roce, iwarp, port, to, tcp_bytes, later):
 
 
 def tshark(path):
-    """How many packets of each kind tshark finds in a capture."""
+    """The number of packets by kind that tshark finds in a capture."""
     if not shutil.which("tshark"):
-        raise Skipped("tshark is not there")
+        raise Skipped("tshark is missing")
     done = subprocess.run(["tshark", "-n", "-2", "-r", path, "-T", "fields", "-E", "separator=;",
                            *(word for field in FIELDS for word in ("-e", field))], capture_output=True, text=True)
     if done.returncode:

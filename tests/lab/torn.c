@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records whose every byte follows from their sequence, written at full speed into a ring so small
- * that the writer comes around before it was read, and a reader that looks at every byte.
+/* A writer at full speed into a ring so small that it laps its readers, and a reader that checks
+ * every byte. Every byte of a record follows from its sequence.
  *
- *   torn publish SLOT_BYTES ADDRESS...                    until SIGTERM
- *   torn read READ_BYTES BATCH_BYTES READS ADDRESS...     until so many READs of records were
- *                        answered, or over each address a wrong record was delivered
+ *   torn publish SLOT_BYTES ADDRESS...
+ *   torn read READ_BYTES BATCH_BYTES READS ADDRESS...
  *
- * Without notices, the writer does nothing but write. The reader prints its books as a line of JSON
- * for each address: what was delivered, how much of it was wrong, what was caught, and whether each
- * sequence was delivered or told as lost. */
+ * The writer ends with SIGTERM. It sends no notices, so that it only writes. The reader ends after
+ * READS completed READs of records, or when it has a wrong record over each address. It prints its
+ * account as a line of JSON for each address. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -27,16 +26,16 @@
 #define COUNTS_MAX    64
 #define ADDRESSES_MAX 8
 
-struct books {
-	uint64_t next; /* what has to come next; 0: not known yet */
+struct account {
+	uint64_t next; /* the sequence that must come next; 0: not known yet */
 	uint64_t records, wrong, lost, astray;
 };
 
-/* Over one address. */
+/* A subscriber over an address. */
 struct reader {
 	struct tb_subscriber *subscriber;
 	struct tb_subscription *subscription;
-	struct books books;
+	struct account account;
 	struct seen seen;
 };
 
@@ -54,10 +53,10 @@ static int fail(const char *what)
 	return 1;
 }
 
-/* Neighbours in one slot differ in every byte, and so do two records in the same slot. */
-static uint64_t word_of(uint64_t sequence, unsigned int place)
+/* Adjacent words of a slot differ in every byte, and so do two records of the same slot. */
+static uint64_t word_of(uint64_t sequence, unsigned int index)
 {
-	uint64_t x = sequence * UINT64_C(0x9e3779b97f4a7c15) + place;
+	uint64_t x = sequence * UINT64_C(0x9e3779b97f4a7c15) + index;
 
 	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -126,7 +125,7 @@ static int publish(unsigned int words, char **addresses, int count)
 
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
-	struct books *books = user;
+	struct account *account = user;
 	const uint64_t *payload = record->data;
 	bool right = record->time_ns == word_of(record->sequence, WORDS_MAX) &&
 		     record->instrument == 0 && record->kind == TB_KIND_UPDATE &&
@@ -134,23 +133,23 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 	for (unsigned int i = 0; right && i < record->length / 8; i++)
 		right = payload[i] == word_of(record->sequence, i);
-	books->records++;
-	books->wrong += !right;
-	books->astray += record->sequence != books->next;
-	books->next = record->sequence + 1;
+	account->records++;
+	account->wrong += !right;
+	account->astray += record->sequence != account->next;
+	account->next = record->sequence + 1;
 }
 
 static void on_event(void *user, const struct tb_event *event)
 {
-	struct books *books = user;
+	struct account *account = user;
 
 	if (event->kind == TB_EVENT_APPEARED)
-		books->next = event->first;
+		account->next = event->first;
 	if (event->kind != TB_EVENT_GAP)
 		return;
-	books->astray += event->first != books->next || event->last < event->first;
-	books->lost += event->last - event->first + 1;
-	books->next = event->last + 1;
+	account->astray += event->first != account->next || event->last < event->first;
+	account->lost += event->last - event->first + 1;
+	account->next = event->last + 1;
 }
 
 static uint64_t counter(const struct tb_subscription *subscription, const char *name)
@@ -177,7 +176,7 @@ static int reader_open(struct reader *reader, char **sizes, const char *address)
 	const struct tb_subscription_options what = { .size = sizeof(what),
 						      .on_record = on_record,
 						      .on_event = on_event,
-						      .user = &reader->books,
+						      .user = &reader->account,
 						      .flags = TB_WAIT };
 	int result = tb_subscriber_open(&reader->subscriber, &how);
 
@@ -189,11 +188,11 @@ static int reader_open(struct reader *reader, char **sizes, const char *address)
 static void reader_print(const struct reader *reader)
 {
 	static const char *const shown[] = { "torn", "lost_corrupt" };
-	const struct books *books = &reader->books;
+	const struct account *account = &reader->account;
 
 	printf("{\"reads\":%" PRIu64 ",\"records\":%" PRIu64 ",\"wrong\":%" PRIu64
 	       ",\"lost\":%" PRIu64 ",\"astray\":%" PRIu64 ",\"mixed\":%" PRIu64,
-	       reader->seen.reads, books->records, books->wrong, books->lost, books->astray,
+	       reader->seen.reads, account->records, account->wrong, account->lost, account->astray,
 	       reader->seen.mixed);
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
 		printf(",\"%s\":%" PRIu64, shown[i], counter(reader->subscription, shown[i]));
@@ -207,7 +206,7 @@ static bool over(const struct reader *readers, int count, uint64_t reads_max)
 
 	for (int i = 0; i < count; i++) {
 		reads += readers[i].seen.reads;
-		wrong += readers[i].books.wrong > 0;
+		wrong += readers[i].account.wrong > 0;
 	}
 	return stopped || reads >= reads_max || wrong == count;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A peer of a bus over RDMA, written from docs/protocol.md alone: no code of ours, librdmacm and
-libibverbs by way of pyverbs. It does what a subscriber does, or the opposite.
+"""A peer of a bus over RDMA, written from docs/protocol.md alone. It uses pyverbs, without the project's code. It
+behaves like a subscriber, or breaks the protocol.
 """
 import contextlib
 import os
@@ -30,19 +30,19 @@ COMPLETION_SECONDS, DROP_SECONDS = 30, 5
 
 
 class Refused(Exception):
-    """With the code and the words of the refusal."""
+    """The bus refused the connection: code and text."""
 
 
 class Gone(Exception):
-    """The connection broke; says at what."""
+    """The connection broke, at the named operation."""
 
 
 class Late(Gone):
-    """Nothing came, for a long time."""
+    """Nothing arrived for a long time."""
 
 
 def event(channel, *expected):
-    """The next event of the connection manager, which has to be one of these."""
+    """The next event of the connection manager, which must be among the expected."""
     found = CMEvent(channel)
     if found.event_type not in expected:
         name, status = found.event_str(), found.event_type
@@ -52,12 +52,12 @@ def event(channel, *expected):
 
 
 def late(*_):
-    raise Late("nothing came")
+    raise Late("nothing arrived")
 
 
 @contextlib.contextmanager
 def at_most(seconds):
-    """Raises Late where what is waited for takes longer."""
+    """Raises Late if the block takes longer."""
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -68,15 +68,15 @@ def at_most(seconds):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def told(data):
-    """(number, bytes behind it) of what an accept or a reject carries."""
+def private_data(data):
+    """(number, bytes after it) in the private data of an accept or a reject."""
     mark, number = struct.unpack_from("<2sH", data)
     assert mark == b"TB", data
     return number, data[4:]
 
 
 class Memory:
-    """Somebody else's memory: a slice of it is a READ."""
+    """Remote memory: taking a slice is a READ."""
 
     def __init__(self, peer, address, rkey):
         self.peer, self.address, self.rkey = peer, address, rkey
@@ -91,7 +91,7 @@ class Memory:
 
 
 class Peer(protocol.Requests):
-    """A connection. `first` is what is said instead of the hello; a silent one has receives, and nothing else."""
+    """A connection. `first` replaces the hello. A silent connection posts receives and does nothing else."""
 
     def __init__(self, source, host, port, first=None, silent=False):
         self.channel = CMEventChannel()
@@ -119,7 +119,7 @@ class Peer(protocol.Requests):
         self.taken = self.said = self.sent = self.acknowledged = 0
 
     def close(self):
-        """Lets go of everything, in the order that verbs ask for."""
+        """Releases all resources in the order that verbs require."""
         self.id.disconnect()
         for part in [*getattr(self, "receives", ()), getattr(self, "out", None), getattr(self, "landing", None)]:
             if part:
@@ -131,7 +131,7 @@ class Peer(protocol.Requests):
         how.set_private_data(first)
         self.id.connect(how)
         answer = event(self.channel, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED)
-        number, data = told(answer.private_data)
+        number, data = private_data(answer.private_data)
         kind = answer.event_type
         answer.ack_cm_event()
         if kind == RDMA_CM_EVENT_REJECTED:
@@ -141,8 +141,8 @@ class Peer(protocol.Requests):
         self.page = Memory(self, self.welcome["address"], self.welcome["rkey"])
 
     def wait_dropped(self):
-        """It may have been dropped before its side of the handshake was over. Soft-iWARP was seen to leave what had
-        arrived unread until more came: so more comes."""
+        """Waits until the bus drops the connection, perhaps during its handshake. Soft-iWARP may leave arrived data
+        unread until more arrives: so this sends more."""
         while True:
             try:
                 with at_most(DROP_SECONDS):
@@ -150,18 +150,18 @@ class Peer(protocol.Requests):
                 return
             except Late:
                 print("not dropped yet: sends more", flush=True)
-                with contextlib.suppress(PyverbsError):  # meanwhile it was
+                with contextlib.suppress(PyverbsError):  # dropped meanwhile
                     self.id.post_send(self.out, IBV_SEND_SIGNALED, 1)
 
     def completion(self):
-        """Of what was posted. Where a connection ends, Soft-iWARP was seen not to tell of the last one."""
+        """The next send completion's status. Soft-iWARP may omit the last completion when a connection ends."""
         with at_most(COMPLETION_SECONDS):
             return self.id.get_send_comp().status
 
     # -- messages ---------------------------------------------------------------------------------
 
     def post(self, data):
-        """SENDs bytes as they are."""
+        """SENDs these bytes."""
         self.out.write(data, len(data))
         self.id.post_send(self.out, IBV_SEND_SIGNALED, len(data))
         status = self.completion()
@@ -178,7 +178,7 @@ class Peer(protocol.Requests):
         self.frame(struct.pack("<HHI", kind, 0, request) + body)
 
     def message(self):
-        """Frames without a message only tell what was taken."""
+        """The next message. Frames without a message only acknowledge."""
         while True:
             done = self.id.get_recv_comp()
             if done.status != IBV_WC_SUCCESS:
@@ -198,7 +198,7 @@ class Peer(protocol.Requests):
                 kind, zero, request = reader.take("HHI")
                 assert zero == 0
                 if kind == protocol.WAKE and data[16:20] == bytes(4):
-                    self.frame()  # it says nothing; and what Soft-iWARP left unread there is read when more comes
+                    self.frame()  # a keep-alive; the answer makes Soft-iWARP read data that it left unread
                     continue
                 return kind, request, reader, None
 
@@ -221,7 +221,7 @@ class Peer(protocol.Requests):
         return bytes(self.landing.read(length, 0))
 
     def write(self, address, rkey):
-        """Tries to write 8 bytes; raises Gone where that is not permitted, as it should."""
+        """Tries to write 8 bytes. Raises Gone, as a WRITE must not be permitted."""
         self.id.post_write(self.landing, 8, address, rkey, IBV_SEND_SIGNALED)
         status = self.completion()
         if status != IBV_WC_SUCCESS:
@@ -229,13 +229,13 @@ class Peer(protocol.Requests):
 
 
 class Group:
-    """A topic's multicast group, or the bus's: what is sent there, by whomever; and a sender of anything."""
+    """The multicast group of a topic or of the bus: receives all datagrams, and sends any."""
 
-    def __init__(self, told, source):
-        self.kind, self.source = told["notices"], source
-        self.address = socket.inet_ntoa(told["group"][12:])
-        assert told["group"][:12] == bytes(10) + b"\xff\xff", told["group"]
-        self.port = told["port"]
+    def __init__(self, description, source):
+        self.kind, self.source = description["notices"], source
+        self.address = socket.inet_ntoa(description["group"][12:])
+        assert description["group"][:12] == bytes(10) + b"\xff\xff", description["group"]
+        self.port = description["port"]
         {UD: self.open_ud, UDP: self.open_udp}[self.kind]()
 
     def open_ud(self):
@@ -308,7 +308,7 @@ def notice(data):
 
 
 def notice_bytes(bus_id, sender, number, entries, version=1, size=None, count=None):
-    """A datagram that says so; size and count may be lies."""
+    """A datagram with these fields. size and count may be false."""
     body = b"".join(struct.pack("<IHHQQ", topic_id, len(records), 0, epoch, head) +
                     b"".join(record + bytes(-len(record) % 8) for record in records)
                     for topic_id, epoch, head, records in entries)

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows that the market makes of ITCH files what the oracle does:
-itch_compare.py MARKET-ROWS made-up | synthetic SYNTHETIC-WRITE | real
+"""Compares the market's rows of ITCH files with the oracle's:
+itch_compare.py MARKET-ROWS random | synthetic SYNTHETIC-WRITE | real
 
-made-up: days of random messages, seeded: few symbols and references, so that references are met that
-are live, gone or were never there, sizes and prices collide, saturate, and books empty and cross;
-and messages of unknown types, wrong lengths and impossible values.
+random: days of seeded random messages. With few symbols and references, messages meet live, removed and unknown
+orders; sizes and prices collide and saturate; books empty and cross. There are also unknown types, wrong lengths and
+impossible values.
 synthetic: days of the synthetic exchange, as SYNTHETIC-WRITE writes them, compressed or not.
-real: every *.bin in the folder itch/ of TICKBUS_TEST_DATA; exit status 77 (skipped) without one.
+real: every *.bin in the folder itch/ of TICKBUS_TEST_DATA. Without a file, the exit status is 77 (skipped).
 """
 import io
 import os
@@ -31,8 +31,8 @@ NAMES = {letter: name for letter, name in zip(
     "direct_listing".split())}
 
 
-class MadeUp:
-    """A stream of messages that no exchange would send, but that a file can hold."""
+class RandomDay:
+    """A stream of random messages, which a file can hold though no exchange would send them."""
 
     WEIGHTS = {"A": 30, "F": 3, "E": 10, "C": 4, "X": 6, "D": 14, "U": 14}
 
@@ -117,7 +117,7 @@ def counters(text):
 
 
 def fires(day, select, text):
-    """A wrong byte in the last row, a row too few, and one too many are found."""
+    """Checks that the comparison finds a wrong byte in the last row, a missing row, and a row too many."""
     last = text.rstrip("\n").rsplit("\n", 1)[-1]
     wrong = last[:-1] + ("8" if last[-1] != "8" else "9")
     return all(oracle.compare(day, select, io.StringIO(changed)) for changed in
@@ -150,21 +150,21 @@ def differences(program, path, data, totals):
 def check(program, name, path, totals):
     data = oracle.read_all(path)
     found = list(differences(program, path, data, totals))
-    print(f"# {name}: {len(data)} bytes, {'as the oracle says' if not found else 'DIFFERENT'}")
+    print(f"# {name}: {len(data)} bytes, {'equal to the oracle' if not found else 'DIFFERENT'}")
     for difference in found:
         print(f"# {difference}")
     return not found
 
 
-def made_up(program, seeds):
+def random_days(program, seeds):
     good, totals = True, {}
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "made-up.bin")
+        path = os.path.join(folder, "random.bin")
         for seed in seeds:
-            pathlib.Path(path).write_bytes(MadeUp(seed).file(3000))
+            pathlib.Path(path).write_bytes(RandomDay(seed).file(3000))
             good &= check(program, f"seed {seed}", path, totals)
     never = [name for name, count in totals.items() if not count]
-    print(f"# all was met: {totals}" if not never else f"# never met: {never}")
+    print(f"# all cases covered: {totals}" if not never else f"# cases not covered: {never}")
     return good and not never
 
 
@@ -180,7 +180,7 @@ def synthetic(program, writer):
     wrong = {name: totals[name] for name in ("unknown_type", "wrong_length", "bad_value",
                                              "unknown_reference", "clamped", "live_reference",
                                              "name_conflict") if totals[name]}
-    print(f"# not as an exchange would: {wrong or 'nothing'}")
+    print(f"# messages no exchange would send: {wrong or 0}")
     return good and not wrong
 
 
@@ -188,9 +188,9 @@ def main():
     program, what = sys.argv[1:3]
     if what == "synthetic":
         return 0 if synthetic(program, sys.argv[3]) else 1
-    if what == "made-up":
+    if what == "random":
         first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-        return 0 if made_up(program, range(first, first + 12)) else 1
+        return 0 if random_days(program, range(first, first + 12)) else 1
     folder = os.environ.get("TICKBUS_TEST_DATA")
     files = sorted(pathlib.Path(folder, "itch").glob("*.bin")) if folder else []
     if not files:

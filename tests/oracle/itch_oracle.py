@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `tickbus cat --format csv --from oldest` has to print of an ITCH 5.0 file.
+"""Derives the output of `tickbus cat --format csv --from oldest` for an ITCH 5.0 file.
 
-Written from the exchange's message layouts and the rules of the feed alone, with books that are as
-simple as can be: a dictionary of orders, a dictionary of levels, sorted anew for each message. It
-shares no line with the feed handler, so that an error would have to be made twice.
+Written only from the exchange's message layouts and the rules of the feed. The books are as simple as possible: a
+dictionary of orders and a dictionary of levels, sorted for each message. It shares no code with the feed handler, so
+an error would have to be made twice.
 
-    itch_oracle.py FILE --select quote --date 2019-12-30            prints the rows without time_ns
-    itch_oracle.py FILE --select quote --date ... --compare ROWS    compares: - is standard input
-    itch_oracle.py FILE --summary                                   prints what was counted, as JSON
+    itch_oracle.py FILE --select quote --date 2019-12-30            prints the rows without time_ns.
+    itch_oracle.py FILE --select quote --date ... --compare ROWS    compares: - is standard input.
+    itch_oracle.py FILE --summary                                   prints the counters as JSON.
 
-When a record was published cannot be known here: the column time_ns is not compared.
+The column time_ns, the time of publication, is not compared.
 Exit status: 0 done or equal, 1 a difference, 2 usage.
 """
 import argparse
@@ -26,7 +26,7 @@ import zoneinfo
 U32 = 2**32 - 1
 DAY_NS = 86400 * 10**9
 
-# type -> length, and the struct format of what follows the 11 bytes all messages begin with
+# type -> length, and the struct format of the fields after the 11 bytes that all messages begin with
 LAYOUT = {
     b"S": (12, "c"),
     b"R": (39, "8sccIcc2scccccIc"),
@@ -80,7 +80,7 @@ def read_all(path):
 
 
 def frames(data):
-    """The messages of a BinaryFILE, up to the first thing that is none."""
+    """The messages of a BinaryFILE, up to the first invalid message."""
     at = 0
     while at + 2 <= len(data):
         length = int.from_bytes(data[at:at + 2], "big")
@@ -99,13 +99,13 @@ def word(raw):
 
 
 class Day:
-    """One day of messages; every row goes to rows as (instrument, kind, fields)."""
+    """A day of messages. Each row goes to rows as (instrument, kind, fields)."""
 
     def __init__(self, select, midnight_ns):
         self.select = select
         self.midnight_ns = midnight_ns
         self.rows = []
-        self.names = {}     # locate -> the 8 bytes first seen
+        self.names = {}     # locate -> the 8 bytes first seen.
         self.orders = {}    # reference -> [locate, side, price, shares]
         self.levels = {}    # (locate, side) -> {price: [size, orders]}
         self.shown = {}     # locate -> what the last evaluation saw
@@ -127,7 +127,7 @@ class Day:
             self.touched.append(locate)
 
     def take(self, reference, shares):
-        """Takes shares off an order that is there; the shares there were to take."""
+        """Takes shares off an existing order. Returns the shares that were taken."""
         order = self.orders[reference]
         if shares > order[3]:
             self.counts["clamped"] += 1
@@ -153,7 +153,7 @@ class Day:
         return False
 
     def best(self, locate, side):
-        """Levels of one side as (price, size, orders), the best first."""
+        """Levels of a side as (price, size, orders), the best first."""
         levels = self.levels.get((locate, side), {})
         prices = sorted(levels, reverse=side == b"B")[:10]
         return tuple((price, *levels[price]) for price in prices)
@@ -220,7 +220,7 @@ class Day:
                 self.evaluate(changed, self.midnight_ns + nanoseconds)
 
     def learn(self, locate, stock):
-        """The first symbol seen with a locate is its name. False: the symbol is no word."""
+        """The first symbol seen with a locate is its name. False: the symbol is invalid."""
         if stock is None:
             return True
         if locate in self.names:
@@ -261,7 +261,7 @@ class Day:
             if self.select == "trade":
                 self.row(locate, "cancel", [decimal(0), fields[0], time, 0, "", ""])
         else:
-            self.tell(kind, locate, time, fields)
+            self.announce(kind, locate, time, fields)
 
     def execute(self, kind, time, fields):
         reference, shares, match = fields[:3]
@@ -275,7 +275,7 @@ class Day:
         elif fields[3] == b"Y":
             self.trade(owner, fields[4], match, time, taken, aggressor)
 
-    def tell(self, kind, locate, time, fields):
+    def announce(self, kind, locate, time, fields):
         if kind == b"H":
             self.status(locate, time, "H", state=word(fields[1]), reason=word(fields[3]))
         elif kind == b"h":
@@ -309,7 +309,7 @@ def run(data, select, begin_ns):
 
 
 def compare(day, select, file):
-    """The first difference between the rows there should be and a CSV, in words; or None."""
+    """A message about the first difference between the expected rows and a CSV, or None."""
     reader = csv.reader(file)
     header = ["sequence", "time_ns", "instrument", "kind"] + COLUMNS[select]
     found = next(reader, None)
@@ -350,7 +350,7 @@ def main():
     if difference:
         print(f"{options.compare}: {difference}")
         return 1
-    print(f"{len(day.rows)} rows of {options.select}, all as they should be")
+    print(f"{len(day.rows)} rows of {options.select}, all equal")
     return 0
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Judges synthetic days: decodes the ITCH 5.0 files by itself, replays every book as a matching
-engine would, and names each property that does not hold.
+"""Judges synthetic days: decodes the ITCH 5.0 files, replays every book like a matching engine, and names the properties
+that do not hold.
 
-    synthetic_properties.py FILE...         judges files
-    synthetic_properties.py --make WRITER   lets WRITER make days of several seeds and sizes first
-    synthetic_properties.py --spoil WRITER  spoils a day in many ways, and judges that each is seen
+    synthetic_properties.py FILE...         judges files.
+    synthetic_properties.py --make WRITER   lets WRITER write days of several seeds and sizes, and judges them.
+    synthetic_properties.py --spoil WRITER  spoils a day in many ways, and checks that each fault is found.
 """
 import collections
 import itertools
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# type: (what follows type, locate, tracking and time, names)
+# type: (the fields after type, locate, tracking and time, names)
 LAYOUTS = {
     "S": ("c", "event"),
     "R": ("8scc I cc2s ccccc I c", "stock category financial lot lots_only classification subtype "
@@ -45,7 +45,7 @@ LAYOUTS = {
 STRUCTS = {ord(kind): struct.Struct(">" + layout) for kind, (layout, _) in LAYOUTS.items()}
 TUPLES = {ord(kind): collections.namedtuple("type_" + kind, names)
           for kind, (_, names) in LAYOUTS.items()}
-# Of 49,947 messages of one real symbol.
+# Counted in 49,947 messages of a real symbol.
 REAL = {kind: count / 49947 for kind, count in
         {"A": 22121, "D": 24150, "E": 2162, "U": 1130, "P": 281, "X": 98}.items()}
 LOT = 100
@@ -56,9 +56,9 @@ class Broken(Exception):
     """A property that does not hold."""
 
 
-def require(holds, *words):
+def require(holds, *parts):
     if not holds:
-        raise Broken(" ".join(str(word) for word in words))
+        raise Broken(" ".join(str(part) for part in parts))
 
 
 def messages(data):
@@ -76,7 +76,7 @@ def messages(data):
 
 
 class Book:
-    """A symbol: price -> {reference: shares}, each level in the order of arrival."""
+    """The book of a symbol: price -> {reference: shares}, each level in order of arrival."""
 
     def __init__(self, stock):
         self.stock = stock
@@ -353,7 +353,7 @@ def frames(data):
 
 
 def edit(kind, place, layout, change, which=0):
-    """Changes one field of the which-th message of that kind; change gives None: drops it."""
+    """Changes a field of the which-th message of that kind. If change returns None, drops the message."""
     def spoil(day):
         found = [i for i, frame in enumerate(day) if frame[2] == ord(kind)][which]
         frame = bytearray(day[found])
@@ -374,13 +374,13 @@ def drop_all(kind):
 
 
 def even_pace(day):
-    """Each message a microsecond after the one before."""
+    """Puts each message a microsecond after the last."""
     return [frame[:7] + (34200 * 10**9 + 1000 * number).to_bytes(6, "big") + frame[13:]
             for number, frame in enumerate(day)]
 
 
 def swap(kind):
-    """The first two of that kind change places and times."""
+    """Swaps the first two messages of that kind, with their times."""
     def spoil(day):
         one, two = [i for i, frame in enumerate(day) if frame[2] == ord(kind)][:2]
         day = list(day)
@@ -391,7 +391,7 @@ def swap(kind):
 
 
 def later(kind):
-    """The first of that kind comes once more at the end of trading, its time changed to fit."""
+    """Repeats the first message of that kind at the end of trading, with a fitting time."""
     def spoil(day):
         end = [i for i, frame in enumerate(day) if frame[2] == ord("S")][3]
         frame = next(frame for frame in day if frame[2] == ord(kind))
@@ -400,7 +400,8 @@ def later(kind):
 
 
 def another_order(which):
-    """An execution hits another order of its side: which gives it, or None to try the next."""
+    """Lets an execution hit another order of its side. If `which` finds no order, the next execution is
+    tried."""
     def spoil(day):
         market = Day()
         for i, message in enumerate(messages(b"".join(day))):
@@ -417,7 +418,7 @@ def another_order(which):
 
 
 def halted_before(day):
-    """The symbol of the first execution is halted right before it."""
+    """Halts the symbol of the first execution just before it."""
     at = next(i for i, frame in enumerate(day) if frame[2] == ord("E"))
     head = day[at][3:13]
     about = next(f for f in day if f[2] == ord("H") and f[3:5] == head[:2])
@@ -432,7 +433,7 @@ def second(levels, best):
     return next(itertools.islice(levels[best], 1, None), None)
 
 
-# what is done to a day: how, and what the judge is to say
+# how a day is spoiled: the change, and the judge's verdict
 SPOILT = {
     "length": (lambda day: [b"\0\x0d" + day[0][2:] + b"\0"] + day[1:], "has length 13"),
     "unknown type": (edit("A", 0, "B", lambda _: ord("Z")), "unknown type"),
@@ -473,20 +474,20 @@ SPOILT.update({"no " + kind: (drop_all(kind), f"no {{'{kind}'}}") for kind in "P
 
 
 def prove(writer, folder):
-    """Each way of spoiling a day must be seen for what it is; the day itself must be sound."""
+    """The judge must find each fault for what it is, and no fault in the day itself."""
     path = pathlib.Path(folder, "day.bin")
     subprocess.run([writer, "4", "3000", "0", "0", "0", "0", str(path)], check=True)
     day = list(frames(path.read_bytes()))
     judge(b"".join(day), 3000)
     unseen = 0
-    for words, (spoil, expected) in SPOILT.items():
+    for name, (spoil, expected) in SPOILT.items():
         try:
             judge(b"".join(spoil(day)))
             said = "nothing"
         except Broken as broken:
             said = str(broken)
         unseen += expected not in said
-        print(f"{words}: {'seen' if expected in said else 'NOT SEEN'}: {said}")
+        print(f"{name}: {'found' if expected in said else 'NOT FOUND'}: {said}")
     return unseen
 
 
@@ -499,12 +500,12 @@ def main(arguments):
             days = made(arguments[1], folder)
         else:
             days = ((path, path, (None,) * 5) for path in arguments)
-        for words, path, day in days:
+        for name, path, day in days:
             try:
-                print(words + ": " + judge(pathlib.Path(path).read_bytes(), day[1], day[4]))
+                print(name + ": " + judge(pathlib.Path(path).read_bytes(), day[1], day[4]))
             except Broken as broken:
                 failed += 1
-                print(f"{words}: BROKEN: {broken}")
+                print(f"{name}: BROKEN: {broken}")
     return 1 if failed or not arguments else 0
 
 

@@ -14,19 +14,19 @@ struct kept {
 };
 
 static struct kept kept[2][KEPT_MAX];
-static unsigned int counts[2], at, steps; /* at: the processor that runs */
-static const struct kept_plan *plan;      /* NULL: nothing runs, and all is visible at once */
+static unsigned int counts[2], at, steps; /* at: the running processor */
+static const struct kept_plan *plan;      /* NULL: stores are visible at once */
 static void (*inside)(void);
 
 static void show(unsigned int processor)
 {
 	for (unsigned int i = 0; i < counts[processor]; i++) {
-		const struct kept *one = &kept[processor][i];
+		const struct kept *store = &kept[processor][i];
 
-		if (one->bytes == sizeof(uint64_t))
-			*(volatile uint64_t *)one->object = one->value;
+		if (store->bytes == sizeof(uint64_t))
+			*(volatile uint64_t *)store->object = store->value;
 		else
-			*(volatile uint32_t *)one->object = (uint32_t)one->value;
+			*(volatile uint32_t *)store->object = (uint32_t)store->value;
 	}
 	counts[processor] = 0;
 }
@@ -69,7 +69,7 @@ unsigned int kept_run(const struct kept_plan *how, unsigned int processor, void 
 	return steps;
 }
 
-/* Who stored it finds it, visible to the other or not. */
+/* A processor always loads its own stores, visible to the other or not. */
 uint64_t kept_load(const volatile void *object, size_t bytes)
 {
 	step();

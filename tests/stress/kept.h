@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine of two processors that keep their stores back: until a full fence of their own, a
- * barrier that the system puts on both (membarrier), or until they happen to become visible. Run by
- * the library's own code for waking sleepers: included in front of it, built once more for tests.
- * Each load, store and fence is a step, and the other processor may run in front of any.
+/* A machine of two processors that delay their stores. A store becomes visible at a full fence, at
+ * a barrier on both processors (membarrier), or at any time before. The library's code for waking
+ * sleepers runs on it: a second build for tests includes this header first. Each load, store and
+ * fence is a step, and the other processor may run before any step.
  *
- * Of what a machine may reorder, this is what matters there: a store and a later load. */
+ * A store and a later load are the only reordering that matters for wakes. */
 #ifndef TICKBUS_TESTS_KEPT_H
 #define TICKBUS_TESTS_KEPT_H
 
@@ -13,25 +13,26 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
-#include <unistd.h> /* before what they declare is something else */
+#include <unistd.h> /* before the macros below replace what they declare */
 
-/* When things happen: in front of which step, counted from 1; 0: at the end. */
+/* The step before which each event happens, counted from 1. 0: at the end. */
 struct kept_plan {
 	unsigned int inside;     /* the other processor's call runs */
-	unsigned int visible[2]; /* what each of them has kept becomes visible */
+	unsigned int visible[2]; /* a processor's delayed stores become visible */
 };
 
-/* Runs a call on processor 0 or 1, and the other's in it or behind it: how many steps it took. */
+/* Runs a call on processor 0 or 1, and the other processor's call inside or after it. Returns the
+ * number of steps. */
 unsigned int kept_run(const struct kept_plan *, unsigned int processor, void (*call)(void),
 		      void (*others)(void));
 
 uint64_t kept_load(const volatile void *object, size_t bytes);
 void kept_store(volatile void *object, size_t bytes, uint64_t value);
-/* Visible at once; what was stored before it is, if the order says so. */
+/* Visible at once, with all earlier stores if the order is a release. */
 uint64_t kept_add(volatile void *object, size_t bytes, uint64_t more, memory_order order);
 void kept_fence(memory_order order);
 long kept_syscall(long number, long command);
-/* Whoever reads it sees what was stored before. */
+/* Makes all earlier stores visible to the reader of the event. */
 int kept_signal(int fd, uint64_t count);
 
 #ifdef KEPT

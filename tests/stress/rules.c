@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules that no race is needed to see: what a reader may believe, how often it may look, when it
- * gives up. */
+/* Rules that need no race: what a reader believes, how often it polls, when it gives up, and when
+ * it is woken. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -47,15 +47,14 @@ static struct tb_topic *topic_on(const char *scheme, uint32_t flags)
 	return scene_topic(publisher, "t", 64, flags);
 }
 
-/* Whatever the control thread tells with each pulse comes too late to count: it has none for 15
- * seconds. */
+/* A publisher without a pulse for 15 seconds, so that what comes with a pulse comes too late. */
 static struct tb_topic *topic_without_pulse(const char *scheme, uint32_t flags)
 {
 	publisher = scene_publisher_of(scheme, 60000);
 	return scene_topic(publisher, "t", 64, flags);
 }
 
-/* With its descriptor in use, every poll that finds nothing collects what was read. */
+/* Uses the descriptor: then every poll that finds nothing collects completed READs. */
 static void read_on(const char *scheme)
 {
 	subscriber = scene_subscriber(scheme, 0);
@@ -72,11 +71,11 @@ static uint64_t counted(enum subscription_counter counter)
 	return value[counter];
 }
 
-/* -- what is reserved ---------------------------------------------------------------------------
+/* -- reserved slots -----------------------------------------------------------------------------
  */
 
-/* Slots 1 to 3 are overwritten, and no flush has told of it. */
-static void join_after_an_untold_lap(const char *scheme)
+/* Slots 1 to 3 are overwritten without a flush. */
+static void join_after_an_unflushed_lap(const char *scheme)
 {
 	struct tb_topic *topic = topic_on(scheme, TB_TOPIC_MANUAL_FLUSH);
 
@@ -90,21 +89,21 @@ static void join_after_an_untold_lap(const char *scheme)
 	cr_expect_eq(notes.wrong, 0);
 }
 
-Test(rules, slots_are_reserved_before_they_are_written_over_shm)
+Test(rules, slots_are_reserved_before_writing_shm)
 {
-	join_after_an_untold_lap("shm");
+	join_after_an_unflushed_lap("shm");
 }
 
-Test(rules, slots_are_reserved_before_they_are_written_over_bytewise)
+Test(rules, slots_are_reserved_before_writing_bytewise)
 {
-	join_after_an_untold_lap("bytewise");
+	join_after_an_unflushed_lap("bytewise");
 }
 
-/* -- what is given up ---------------------------------------------------------------------------
+/* -- records given up ---------------------------------------------------------------------------
  */
 
-/* Record 5 is not what its check says, or has a length that cannot be: the one before and the one
- * after are delivered, and it was tried TRIES_MAX times. */
+/* Record 5 fails its check, or has an invalid length. It is tried TRIES_MAX times; its neighbours
+ * are delivered. */
 static void damage_one(const char *scheme, uint32_t flags, size_t offset)
 {
 	struct tb_topic *topic = topic_on(scheme, flags);
@@ -116,29 +115,29 @@ static void damage_one(const char *scheme, uint32_t flags, size_t offset)
 	while (notes.last < 8 && counted(SUBSCRIPTION_TORN) <= TRIES_MAX &&
 	       scene_now_ms() < until_ms)
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
-	cr_expect_eq(counted(SUBSCRIPTION_TORN), TRIES_MAX,
-		     "%" PRIu64 " copies of record 5 were tried", counted(SUBSCRIPTION_TORN));
+	cr_expect_eq(counted(SUBSCRIPTION_TORN), TRIES_MAX, "found %" PRIu64 " copies of record 5",
+		     counted(SUBSCRIPTION_TORN));
 	cr_expect(strstr(notes.text, "4 B update 4\ngap 5 5 corrupt\n6 B update 6\n"), "%s",
 		  notes.text);
 	cr_expect_eq(notes.wrong, 0);
 }
 
-Test(rules, a_record_that_is_never_right_is_given_up_after_8_copies_over_shm)
+Test(rules, bad_record_is_given_up_after_8_copies_shm)
 {
 	damage_one("shm", 0, RECORD_HEADER_BYTES);
 }
 
-Test(rules, a_record_that_is_never_right_is_given_up_after_8_copies_over_bytewise)
+Test(rules, bad_record_is_given_up_after_8_copies_bytewise)
 {
 	damage_one("bytewise", 0, RECORD_HEADER_BYTES);
 }
 
-Test(rules, a_length_that_cannot_be_is_given_up_after_8_copies_over_shm)
+Test(rules, bad_length_is_given_up_after_8_copies_shm)
 {
 	damage_one("shm", TB_TOPIC_UNCHECKED, offsetof(struct record, length) + 1);
 }
 
-Test(rules, a_length_that_cannot_be_is_given_up_after_8_copies_over_bytewise)
+Test(rules, bad_length_is_given_up_after_8_copies_bytewise)
 {
 	damage_one("bytewise", 0, offsetof(struct record, length) + 1);
 }
@@ -146,8 +145,8 @@ Test(rules, a_length_that_cannot_be_is_given_up_after_8_copies_over_bytewise)
 /* -- hints --------------------------------------------------------------------------------------
  */
 
-/* Each poll is hinted at; what it may cost is one READ of the progress line per POLL_PAGE_MS. */
-Test(rules, hints_cost_one_look_in_a_millisecond_at_most)
+/* Every poll has a hint. It may cost a READ of the progress line per POLL_PAGE_MS. */
+Test(rules, hints_cost_at_most_one_look_per_millisecond)
 {
 	struct tb_topic *topic = topic_on("bytewise", 0);
 	uint64_t began_ms, reads;
@@ -167,8 +166,8 @@ Test(rules, hints_cost_one_look_in_a_millisecond_at_most)
 		      scene_now_ms() - began_ms);
 }
 
-/* Someone on the network says all the time that records are there, some near, some far. */
-Test(rules, false_notices_cost_two_reads_in_a_millisecond_at_most_and_lose_nothing)
+/* Forged notices announce records all the time, some near, some far. */
+Test(rules, false_notices_cost_at_most_two_reads_per_millisecond)
 {
 	struct tb_topic *topic = topic_on("bytewise", 0);
 	uint64_t began_ms, reads;
@@ -192,9 +191,9 @@ Test(rules, false_notices_cost_two_reads_in_a_millisecond_at_most_and_lose_nothi
 	cr_expect_eq(notes.records, 12);
 }
 
-/* Each pause is twice the one before: nine of them take a quarter of a second on any machine, but
- * for what the clock is coarse. */
-Test(rules, false_notices_are_ignored_for_longer_and_longer)
+/* Each pause is twice as long as the last. Nine pauses take at least a quarter of a second,
+ * less the error of the coarse clock. */
+Test(rules, repeated_false_notices_are_ignored_longer_each_time)
 {
 	struct tb_topic *topic = topic_on("bytewise", 0);
 	uint64_t began_ms, took_ms;
@@ -209,10 +208,10 @@ Test(rules, false_notices_are_ignored_for_longer_and_longer)
 		cr_assert_lt(scene_now_ms(), began_ms + deadline_ms());
 	}
 	took_ms = scene_now_ms() - began_ms;
-	cr_expect_geq(took_ms, 200, "9 false hints were followed in %" PRIu64 " ms", took_ms);
+	cr_expect_geq(took_ms, 200, "found 9 false hints followed in %" PRIu64 " ms", took_ms);
 }
 
-/* A bus page that is valid, and whose head is a lie. */
+/* A valid bus page with a false head. */
 static void forge_head(uint64_t count, uint64_t head)
 {
 	struct bus_pulse pulse = { .count = count,
@@ -245,9 +244,9 @@ static void believe_nothing(const char *scheme)
 			count++;
 			forge_head(count, 1000 + count);
 			cr_assert_eq(tb_poll(subscriber, 100), 0, "%s", notes.text);
-			cr_assert_lt(scene_now_ms(), until_ms, "the page was not looked at");
+			cr_assert_lt(scene_now_ms(), until_ms, "the bus page was not read");
 		}
-		for (int i = 0; i < 2000; i++) /* as often as its consequences need */
+		for (int i = 0; i < 2000; i++) /* polls enough to follow the false head */
 			cr_assert_eq(tb_poll(subscriber, 100), 0, "%s", notes.text);
 	}
 	scene_publish(topic, 9, 12);
@@ -257,12 +256,12 @@ static void believe_nothing(const char *scheme)
 	cr_expect_eq(source->head, 12);
 }
 
-Test(rules, a_head_that_is_a_lie_is_not_believed_over_shm)
+Test(rules, false_head_is_not_believed_shm)
 {
 	believe_nothing("shm");
 }
 
-Test(rules, a_head_that_is_a_lie_is_not_believed_over_bytewise)
+Test(rules, false_head_is_not_believed_bytewise)
 {
 	believe_nothing("bytewise");
 }
@@ -270,7 +269,7 @@ Test(rules, a_head_that_is_a_lie_is_not_believed_over_bytewise)
 /* -- the bus page -------------------------------------------------------------------------------
  */
 
-/* The publisher has no pulse for 15 seconds, the subscriber a bound of its own. */
+/* A subscriber with a bound of its own. The publisher has no pulse for 15 seconds. */
 static void subscriber_of(uint32_t stale_ms)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
@@ -294,15 +293,15 @@ static bool poll_for(const bool *flag, uint64_t deadline_ms)
 	return *flag;
 }
 
-Test(rules, a_pulse_that_stands_still_is_no_sign_of_life)
+Test(rules, stopped_pulse_is_no_sign_of_life)
 {
 	scene_publish(topic_without_pulse("shm", 0), 1, 3);
 	subscriber_of(100);
 	cr_assert(poll_for(&notes.stale, deadline_ms() / 4),
-		  "a pulse that stands still was taken for a sign of life");
+		  "a stopped pulse was taken for a sign of life");
 }
 
-/* The count moved so long ago, for all that the subscriber knows; it looks once. */
+/* Lets the subscriber believe that the pulse moved this long ago, and looks at the page once. */
 static void look_after(uint32_t ms)
 {
 	uint64_t count;
@@ -311,35 +310,35 @@ static void look_after(uint32_t ms)
 		count = subscriber->pulse_count;
 		subscriber->pulse_ms = clock_coarse_ms() - ms;
 		pulse_look(subscriber);
-	} while (subscriber->pulse_count != count); /* it did move */
+	} while (subscriber->pulse_count != count); /* it moved meanwhile: again */
 }
 
-/* The bound is a minute, so that nothing happens by itself, and a test that is late is not too
- * late. */
-Test(rules, a_pulse_that_stands_still_is_told_at_three_quarters_of_the_bound_and_not_before)
+/* The bound of a minute leaves a late test enough time. */
+Test(rules, stopped_pulse_is_reported_at_three_quarters_of_the_bound)
 {
 	scene_publish(topic_without_pulse("shm", 0), 1, 3);
 	subscriber_of(60000);
 	cr_assert(scene_poll_until(subscriber, &notes.last, 3), "%s", notes.text);
 	look_after(40000);
-	cr_expect_not(notes.stale, "told before three quarters of the bound");
+	cr_expect_not(notes.stale, "stale before three quarters of the bound");
 	look_after(45000);
-	cr_expect(notes.stale, "not told at three quarters of the bound");
+	cr_expect(notes.stale, "not stale at three quarters of the bound");
 }
 
-Test(rules, a_writer_that_is_silent_is_told_stale_under_a_pulse_that_moves)
+Test(rules, silent_writer_is_stale_while_the_pulse_moves)
 {
 	struct tb_topic *topic = topic_on("shm", TB_TOPIC_WATCHED);
 
 	scene_publish(topic, 1, 3);
 	read_on("shm");
-	cr_assert(poll_for(&notes.stale, deadline_ms() / 4), "its silence was not told");
+	cr_assert(poll_for(&notes.stale, deadline_ms() / 4),
+		  "the silent writer's topic did not become stale");
 	scene_publish(topic, 4, 4);
 	cr_assert(poll_for(&notes.live, deadline_ms()), "%s", notes.text);
 }
 
-/* Of a topic that the page has no entry for there is nothing to be looked at. */
-Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
+/* The page has no entry for the topic, so a read would go past the page. */
+Test(rules, entry_beyond_the_page_is_not_read)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct guard guard;
@@ -355,7 +354,7 @@ Test(rules, an_entry_that_the_page_does_not_have_is_not_looked_at)
 	seen = subscriber->pulse_count;
 	while (subscriber->pulse_count < seen + 2) {
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
-		cr_assert_lt(scene_now_ms(), until_ms, "the page was not looked at");
+		cr_assert_lt(scene_now_ms(), until_ms, "the bus page was not read");
 	}
 }
 
@@ -376,13 +375,13 @@ static bool armed_in_time(const struct tb_topic *topic)
 	return atomic_load(&topic->wakeup.armed);
 }
 
-/* The reader has read so many records, and sleeps; the publisher has heard of it. */
+/* The reader has read this many records and sleeps, and the publisher has armed it. */
 static void sleep_having_read(const struct tb_topic *topic, int records)
 {
 	cr_assert_eq(tb_poll(subscriber, 100), records);
 	cr_assert_geq(tb_wait(subscriber, 0), 0, "%s", tb_error());
-	cr_assert(armed_in_time(topic), "the sleeper was not heard of");
-	/* Takes the lock that the control thread holds for as long as it looks. */
+	cr_assert(armed_in_time(topic), "the sleeper was not armed");
+	/* Waits for the control thread: it holds this lock while it visits sleepers. */
 	cr_assert_eq(tb_publisher_joins(publisher, NULL, 0), 1);
 }
 
@@ -407,9 +406,10 @@ static struct tb_topic *sleep_after(uint64_t records, uint32_t flags)
 	return topic;
 }
 
-Test(rules, a_sleeper_is_woken_by_the_next_flush)
+Test(rules, sleeper_is_woken_by_the_next_flush)
 {
-	struct tb_topic *topic = sleep_after(9, 0); /* record 10 takes no step: one flush */
+	struct tb_topic *topic =
+		sleep_after(9, 0); /* record 10 reserves no slots: a single flush */
 
 	sleep_having_read(topic, 9);
 	scene_publish(topic, 10, 10);
@@ -417,7 +417,7 @@ Test(rules, a_sleeper_is_woken_by_the_next_flush)
 	must_wake();
 }
 
-Test(rules, a_sleeper_is_woken_by_what_came_before_it_was_heard_of)
+Test(rules, sleeper_is_woken_by_records_from_before_its_arming)
 {
 	struct tb_topic *topic = sleep_after(8, 0);
 
@@ -427,8 +427,8 @@ Test(rules, a_sleeper_is_woken_by_what_came_before_it_was_heard_of)
 	must_wake();
 }
 
-/* It has read record 9 before its flush, which therefore brings nothing new. */
-Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
+/* The reader has read record 9 before its flush, which therefore brings nothing new. */
+Test(rules, sleeper_stays_armed_through_a_flush_without_news)
 {
 	struct tb_topic *topic = sleep_after(8, TB_TOPIC_MANUAL_FLUSH);
 
@@ -436,7 +436,7 @@ Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
 	sleep_having_read(topic, 9);
 	tb_flush(topic);
 	cr_assert(armed_in_time(topic), "the sleeper was not armed again");
-	cr_assert_eq(wakes(), 0, "woken for what it has read");
+	cr_assert_eq(wakes(), 0, "the sleeper was woken for a record that it has read");
 	scene_publish(topic, 10, 10);
 	tb_flush(topic);
 	must_wake();
@@ -444,17 +444,17 @@ Test(rules, a_sleeper_stays_armed_through_a_flush_that_has_nothing_for_it)
 
 static bool end_sent(const struct tb_topic *topic)
 {
-	bool told;
+	bool sent;
 
 	publisher_lock(publisher);
-	told = topic->end_sent;
+	sent = topic->end_sent;
 	publisher_unlock(publisher);
-	return told;
+	return sent;
 }
 
-/* There may be a thousand topics, each with hundreds of sleepers. So neither a message nor the
- * signal of another topic leads to what was published with no signal. */
-Test(rules, sleepers_of_a_topic_that_did_not_signal_are_not_looked_at)
+/* There may be a thousand topics with hundreds of sleepers each. So neither a message nor another
+ * topic's signal makes the control thread visit a topic without a signal. */
+Test(rules, sleepers_are_visited_only_when_their_topic_signals)
 {
 	struct tb_topic *topic = sleep_after(9, 0), *other = scene_topic(publisher, "u", 64, 0);
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -464,14 +464,14 @@ Test(rules, sleepers_of_a_topic_that_did_not_signal_are_not_looked_at)
 	scene_publish(topic, 10, 10);
 	cr_assert_eq(tb_topic_end(other), 0);
 	while (!end_sent(other))
-		cr_assert_lt(scene_now_ms(), until_ms, "the end was not told");
-	cr_assert_eq(wakes(), 0, "it was looked at");
+		cr_assert_lt(scene_now_ms(), until_ms, "the end was not sent");
+	cr_assert_eq(wakes(), 0, "the sleepers of a silent topic were visited");
 	wakeup_signal(&topic->wakeup);
 	must_wake();
 }
 
-/* Its end is seen in the look that finds the overrun, when there is still something to read. */
-Test(rules, the_end_is_told_when_the_last_record_is_read_not_with_the_next_pulse)
+/* The look that finds the overrun also finds the end, while there are still records to read. */
+Test(rules, end_is_reported_with_the_last_record_not_the_next_pulse)
 {
 	struct tb_topic *topic = topic_without_pulse("bytewise", 0);
 	uint64_t until_ms;
@@ -480,11 +480,11 @@ Test(rules, the_end_is_told_when_the_last_record_is_read_not_with_the_next_pulse
 	read_on("bytewise");
 	cr_assert(scene_poll_until(subscriber, &notes.last, 8), "%s", notes.text);
 	scene_publish(topic, 9, 200);
-	reader_head(source, 200); /* as if it had looked before it was lapped */
+	reader_head(source, 200); /* as if it had read the head before it was lapped */
 	cr_assert_eq(tb_topic_end(topic), 0);
 	until_ms = scene_now_ms() + deadline_ms() / 8;
 	while (!notes.ended && scene_now_ms() < until_ms)
 		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
-	cr_expect(notes.ended, "the end was not told");
+	cr_expect(notes.ended, "found no end without a pulse");
 	cr_expect_eq(notes.records + notes.lost, 200);
 }

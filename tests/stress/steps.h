@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Included in front of files of the library, built once more for tests: each load and store of a
- * shared word is a step, and a test may have something happen between any two of them.
- *
- * The product itself has nothing of this. */
+/* A second build of library files for tests includes this header first. Each load and store of a
+ * shared word then is a step, and a test can run code between any two steps. */
 #ifndef TICKBUS_TESTS_STEPS_H
 #define TICKBUS_TESTS_STEPS_H
 
 #include <stdatomic.h>
 
-extern _Thread_local unsigned int steps_left; /* of this thread; 0: nothing is due */
+extern _Thread_local unsigned int steps_left; /* of this thread, until steps_due(); 0: never */
 
-/* Called by the step that was due, before it is taken. */
+/* Called before the step that is due. */
 void steps_due(void);
 
 static inline void steps_take(void)

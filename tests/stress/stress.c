@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stress [--records N] [--seconds N] [--seed N] [--stalls N] [VARIANT...]
  *
- * Publishes N records in all, shared out among the variants, or as many as each variant's seconds
- * allow, and reports in TAP. Every record that any reader was given is right, every record that was
- * published is delivered or told as lost, exactly once, to each reader; and each reader has had
- * enough of them, and of copies that it refused, while they were written. */
+ * Publishes N records in all, shared among the variants, or as many as fit in each variant's
+ * seconds. Reports in TAP. Every delivered record is right. Every published record is delivered or
+ * reported lost exactly once to each reader. While records are written, each reader gets enough of
+ * them, and refuses enough copies. */
 #include "tests/stress/stress.h"
 
 #include <inttypes.h>
@@ -18,12 +18,12 @@
 #include "tests/support/bytewise.h"
 #include "tests/support/random.h"
 
-#define BATCH   16    /* records to a flush where the writer flushes */
-#define LATE_MS 60000 /* for readers that have not had enough */
+#define BATCH   16    /* records per flush in the variants with batches */
+#define LATE_MS 60000 /* more time for readers that have not received enough */
 
 #define SMALL TRUTH_PAYLOAD_SMALL, 1024
 #define LARGE TRUTH_PAYLOAD_LARGE, 256
-#define LONG  TRUTH_PAYLOAD_SMALL, 16384 /* a READ needs some time */
+#define LONG  TRUTH_PAYLOAD_SMALL, 16384 /* so that a READ returns before it is lapped */
 
 static const struct variant variants[] = {
 	{ "shm-64-unchecked", "shm", SMALL, TB_TOPIC_UNCHECKED, 250, 0 },
@@ -43,9 +43,9 @@ static const struct variant variants[] = {
 
 struct options {
 	uint64_t records, seconds, seed;
-	uint64_t stalls; /* fewer in a variant are a failure */
+	uint64_t stalls; /* the least in each variant */
 	bool chosen[VARIANTS];
-	uint64_t published; /* in all */
+	uint64_t published; /* in all variants */
 };
 
 _Thread_local struct party *stress_me;
@@ -77,7 +77,7 @@ void stress_await(struct party *party, uint64_t n)
 	atomic_fetch_sub(&stress->waiting, 1);
 }
 
-/* -- one variant --------------------------------------------------------------------------------
+/* -- a variant ----------------------------------------------------------------------------------
  */
 
 static bool go_on(const struct stress *stress, uint64_t n)
@@ -101,8 +101,8 @@ static uint64_t refused(const struct stress *stress)
 	return must_refuse(stress->variant) ? sum : REFUSED_MIN;
 }
 
-/* Whether there was not enough yet of what there is only while records are written. Nobody finishes
- * before they are, but who was given a wrong one. */
+/* Whether readers still need records to be written: they have received or refused too few. A reader
+ * that finishes before has found a wrong record. */
 static bool go_on_for_readers(struct stress *stress, uint64_t n, uint64_t *late_ms)
 {
 	const bool content =
@@ -122,10 +122,9 @@ static bool is_up_to(const struct party *party, uint64_t n)
 	       atomic_load(&party->content);
 }
 
-/* Who is lapped all the time is given nothing, however long it lasts: once as many records as were
- * asked for have been written, more come in bursts, and between them the writer rests until the
- * readers are there. Who is never lapped refuses nothing: what more is written when all were given
- * enough comes without a rest. */
+/* A reader that is lapped all the time receives nothing. So after the requested records the writer
+ * writes more in bursts, and rests in between until the readers have caught up. A reader refuses
+ * copies only when it is lapped. So once all have received enough, the writer does not rest. */
 static uint64_t rest(struct stress *stress, uint64_t n, uint64_t late_ms)
 {
 	tb_flush(stress->topic);
@@ -300,7 +299,7 @@ static int options_read(struct options *options, int argc, char **argv)
 	return count ? count : (int)VARIANTS;
 }
 
-/* As many as were asked for, as the topics themselves have counted them. */
+/* Whether the topics have counted as many records as requested. */
 static bool all_published(const struct options *options, int number)
 {
 	uint64_t expected = 0;
@@ -309,7 +308,7 @@ static bool all_published(const struct options *options, int number)
 	for (size_t i = 0; i < VARIANTS && !options->seconds; i++)
 		expected += options->chosen[i] ? options->records * variants[i].share / 1000 : 0;
 	good = options->published >= expected;
-	printf("%sok %d - as many as were asked for\n# %" PRIu64
+	printf("%sok %d - as many records as requested\n# %" PRIu64
 	       " records in all, expected %" PRIu64 " or more\n",
 	       good ? "" : "not ", number, options->published, expected);
 	return good;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One writer at full speed and readers of different manners on their own threads, all held against
- * the truth. Linked with files built for steps (steps.h), each of them is also stalled on purpose,
- * anywhere inside a copy or a store; linked with the library as it is, none is. */
+/* A writer at full speed and readers of several manners, each on its own thread. All records are
+ * compared with the truth. Linked with files built for steps (steps.h), the threads are also
+ * stalled on purpose, anywhere inside a copy or a store. */
 #ifndef TICKBUS_TESTS_STRESS_H
 #define TICKBUS_TESTS_STRESS_H
 
@@ -18,10 +18,12 @@ enum manner {
 	WRITER = READERS
 };
 
-/* What there has to have been while records were written; the writer goes on until then. */
-#define FRESH_MIN     100 /* last values, one newer than the other */
-#define DELIVERED_MIN 500 /* records, to each of the others */
-#define REFUSED_MIN   10  /* copies, by all of them; strict ones by READ are not even looked at */
+/* The writer goes on until this much has happened while records were written. */
+#define FRESH_MIN     100 /* last values read, each newer than the last */
+#define DELIVERED_MIN 500 /* records delivered to each other reader */
+#define REFUSED_MIN                                                                                \
+	10 /* copies refused, by all readers; not required of strict readers by READ               \
+	    */
 
 struct variant {
 	const char *name;
@@ -38,13 +40,13 @@ struct party {
 	uint64_t random;
 	struct tally tally;
 	uint64_t values; /* accepted copies of last values */
-	uint64_t fresh;  /* of them, while they were written, newer than the one before */
+	uint64_t fresh;  /* those newer than the value before, while records were written */
 	uint64_t stalls;
-	_Alignas(64) _Atomic uint64_t looks; /* how often it looked */
-	_Atomic uint64_t refused; /* copies that were caught: torn, stale or being written */
-	_Atomic uint64_t next;    /* of its tally */
-	_Atomic uint64_t awaits;  /* so many written; 0: none */
-	_Atomic bool content;     /* it had enough while records were written */
+	_Alignas(64) _Atomic uint64_t looks; /* polls */
+	_Atomic uint64_t refused;            /* copies: torn, stale or being written */
+	_Atomic uint64_t next;               /* of its tally */
+	_Atomic uint64_t awaits;             /* the sequence it waits for; 0: does not wait */
+	_Atomic bool content;                /* received enough while records were written */
 };
 
 struct stress {
@@ -53,12 +55,12 @@ struct stress {
 	struct tb_topic *topic;
 	struct truth truth;
 	const char *address;
-	uint64_t records, until_ms; /* whichever comes first; 0: not bounded by it */
+	uint64_t records, until_ms; /* the bound that is reached first; 0: no bound */
 	_Alignas(64) _Atomic uint64_t written;
-	_Alignas(64) _Atomic bool over;     /* nothing more is written */
+	_Alignas(64) _Atomic bool over;     /* the writer has finished */
 	_Atomic uint32_t waiting, finished; /* readers */
-	_Atomic uint32_t content;           /* readers, and those that gave up */
-	_Atomic bool late;                  /* what is written is written for those that are not */
+	_Atomic uint32_t content;           /* readers that have enough or gave up */
+	_Atomic bool late; /* records are written for those readers that lack some */
 	pthread_barrier_t joined;
 	struct party party[READERS + 1];
 };
@@ -68,13 +70,13 @@ extern _Thread_local struct party *stress_me;
 uint64_t stress_draw(struct party *);
 uint64_t stress_now_ms(void);
 
-/* Waits until `written` has come to n, or nothing more comes. */
+/* Waits until record n is written, or the writer has finished. */
 void stress_await(struct party *, uint64_t n);
 
 /* stress_reader.c: a reader's thread. */
 void *stress_read(void *party);
 
-/* stress_stall.c: from now on the calling thread is stalled now and then; not any more. */
+/* stress_stall.c: begins and ends random stalls of the calling thread. */
 void stress_stall(struct party *);
 void stress_stall_no_more(void);
 

@@ -8,7 +8,7 @@
 #include "publisher/state.h"
 #include "tests/stress/stress.h"
 
-#define END_MS 60000 /* a reader that has not come to the end by then never will */
+#define END_MS 60000 /* the time in which a reader must reach the end */
 
 static bool in_place(const struct stress *stress)
 {
@@ -20,7 +20,7 @@ static void looked(struct party *party)
 	counter_add(&party->looks, 1);
 }
 
-static void be_content(struct party *party)
+static void set_content(struct party *party)
 {
 	if (!atomic_exchange(&party->content, true))
 		atomic_fetch_add(&party->stress->content, 1);
@@ -44,8 +44,8 @@ static void pause_after(struct party *party, struct tb_subscriber *subscriber, i
 		sched_yield();
 }
 
-/* What it has come to, for the writer. */
-static void tell(struct party *party, const struct tb_subscription *subscription)
+/* Shows the writer how far the reader is. */
+static void show_state(struct party *party, const struct tb_subscription *subscription)
 {
 	uint64_t counter[SUBSCRIPTION_COUNTERS];
 
@@ -54,7 +54,7 @@ static void tell(struct party *party, const struct tb_subscription *subscription
 	atomic_store(&party->next, party->tally.next);
 	looked(party);
 	if (party->tally.delivered >= DELIVERED_MIN && !atomic_load(&party->stress->over))
-		be_content(party);
+		set_content(party);
 }
 
 static void read_records(struct party *party, struct tb_subscriber *subscriber,
@@ -70,14 +70,14 @@ static void read_records(struct party *party, struct tb_subscriber *subscriber,
 
 		if (count < 0)
 			tally_complain(tally, "tb_poll: %s", tb_error());
-		tell(party, subscription);
+		show_state(party, subscription);
 		pause_after(party, subscriber, count);
 		if (!atomic_load(&party->stress->over))
 			continue;
 		if (end_by_ms == 0)
 			end_by_ms = stress_now_ms() + END_MS;
 		else if (stress_now_ms() > end_by_ms)
-			tally_complain(tally, "came to %" PRIu64 " of %" PRIu64 " and no further",
+			tally_complain(tally, "stopped at %" PRIu64 " of %" PRIu64 " records",
 				       tally->next - 1, atomic_load(tally->written));
 	}
 }
@@ -96,14 +96,14 @@ static void account(struct party *party, const struct tb_subscription *subscript
 	if (counter[SUBSCRIPTION_RECORDS] != tally->delivered ||
 	    counter[SUBSCRIPTION_LOST_OVERRUN] != tally->lost)
 		tally_complain(&party->tally,
-			       "counted %" PRIu64 " and %" PRIu64 " lost, told %" PRIu64
-			       " and %" PRIu64,
+			       "found counters of %" PRIu64 " delivered and %" PRIu64
+			       " lost, expected %" PRIu64 " and %" PRIu64,
 			       counter[SUBSCRIPTION_RECORDS], counter[SUBSCRIPTION_LOST_OVERRUN],
 			       tally->delivered, tally->lost);
 	if (!atomic_load(&party->content))
 		tally_complain(&party->tally,
 			       "found %" PRIu64 " records delivered in all, expected %d or more "
-			       "while they were written",
+			       "while records are written",
 			       tally->delivered, DELIVERED_MIN);
 }
 
@@ -125,7 +125,7 @@ static void subscribe_and_read(struct party *party)
 	    tb_subscribe(subscriber, "t", &how, &subscription) < 0)
 		tally_complain(&party->tally, "%s", tb_error());
 	else if (!in_place(party->stress))
-		tb_subscriber_fd(subscriber); /* from now on each idle poll collects READs */
+		tb_subscriber_fd(subscriber); /* after this, each idle poll collects READs */
 	pthread_barrier_wait(&party->stress->joined);
 	stress_stall(party);
 	if (subscription)
@@ -138,7 +138,7 @@ static void subscribe_and_read(struct party *party)
 /* -- last values --------------------------------------------------------------------------------
  */
 
-/* Byte by byte in an order that is no order, as a device may that knows none of our rules. */
+/* Copies byte by byte in a random order, as a device may. */
 __attribute__((no_sanitize_thread)) static void copy_bytewise(struct party *party, const void *slot,
 							      struct record *copy, uint32_t bytes)
 {
@@ -180,7 +180,7 @@ static void value_check(struct party *party, uint32_t instrument, uint64_t least
 	if (wrong)
 		tally_complain(&party->tally, "last value %" PRIu64 ": %s", copy->sequence, wrong);
 	else if (copy->instrument != instrument || !truth_is_value(copy->sequence))
-		tally_complain(&party->tally, "record %" PRIu64 " is no value of I%" PRIu32,
+		tally_complain(&party->tally, "record %" PRIu64 " is not a last value of I%" PRIu32,
 			       copy->sequence, instrument);
 	else if (copy->sequence < least)
 		tally_complain(&party->tally,
@@ -189,7 +189,7 @@ static void value_check(struct party *party, uint32_t instrument, uint64_t least
 			       instrument, copy->sequence, least);
 }
 
-/* The value is at least as new as the head that was seen before, and never goes back. */
+/* The last value is at least as new as the head seen before, and never gets older. */
 static void read_value(struct party *party, uint32_t instrument, uint64_t *seen)
 {
 	const struct tb_topic *topic = party->stress->topic;
@@ -208,7 +208,7 @@ static void read_value(struct party *party, uint32_t instrument, uint64_t *seen)
 	party->fresh += *seen != 0 && copy.sequence > *seen && !atomic_load(&party->stress->over);
 	*seen = copy.sequence;
 	if (party->fresh == FRESH_MIN)
-		be_content(party);
+		set_content(party);
 	party->values++;
 }
 
@@ -227,13 +227,14 @@ static void read_values(struct party *party)
 	} while (!over && !party->tally.wrong[0]);
 	if (party->fresh < FRESH_MIN)
 		tally_complain(&party->tally,
-			       "found %" PRIu64 " last values while they were written, expected "
+			       "found %" PRIu64 " last values while records are written, expected "
 			       "%d or more",
 			       party->fresh, FRESH_MIN);
 	for (uint32_t i = 0; i < TRUTH_INSTRUMENTS && !party->tally.wrong[0]; i++)
 		if (seen[i] != truth_last_value(atomic_load(&stress->written), i))
-			tally_complain(&party->tally, "at the end I%" PRIu32 " has value %" PRIu64,
-				       i, seen[i]);
+			tally_complain(&party->tally,
+				       "the final last value of I%" PRIu32 " is %" PRIu64, i,
+				       seen[i]);
 }
 
 void *stress_read(void *user)
@@ -246,7 +247,7 @@ void *stress_read(void *user)
 	else
 		subscribe_and_read(party);
 	stress_stall_no_more();
-	be_content(party); /* or it never will be */
+	set_content(party); /* so that the writer does not wait for it */
 	atomic_fetch_add(&party->stress->finished, 1);
 	return NULL;
 }

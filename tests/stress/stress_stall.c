@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stalls: at a step drawn at random, a reader waits until the writer went on, up to twice around
- * the ring; the writer waits until readers have looked. If all of the readers wait, the writer does
- * not.
- */
+/* Stalls at random steps. A reader waits until the writer has gone on, by up to two laps. The
+ * writer waits until readers have polled, unless all readers wait. */
 #include <sched.h>
 
 #include "tests/stress/steps.h"
 #include "tests/stress/stress.h"
 
-#define READER_STEPS 6000 /* between two stalls, on average half of it */
+#define READER_STEPS 6000 /* at most between two stalls; half of it on average */
 #define WRITER_STEPS 3000
 
 _Thread_local unsigned int steps_left;

@@ -22,22 +22,22 @@ void tally_record(void *user, const struct tb_source *source, const struct tb_re
 	const char *wrong = truth_wrong(&tally->truth, tally->next, record);
 
 	if (wrong)
-		tally_complain(tally, "record %" PRIu64 " (told as %" PRIu64 "): %s", tally->next,
-			       record->sequence, wrong);
+		tally_complain(tally, "record %" PRIu64 " (delivered as %" PRIu64 "): %s",
+			       tally->next, record->sequence, wrong);
 	tally->source = (struct tb_source *)(uintptr_t)source;
 	tally->next++;
 	tally->delivered++;
 }
 
-/* The publisher reserves at most slots / 8 ahead: what is younger than that must not be given up.
- */
-static void gap_told(struct tally *tally, const struct tb_event *event)
+/* The publisher reserves at most slots / 8 ahead. Younger records must not be given up. */
+static void gap_reported(struct tally *tally, const struct tb_event *event)
 {
 	const uint64_t written = atomic_load_explicit(tally->written, memory_order_acquire);
 	const uint64_t step = tally->slots / 8 < 1024 ? tally->slots / 8 : 1024;
 
 	if (event->first != tally->next || event->last < event->first)
-		tally_complain(tally, "gap %" PRIu64 " to %" PRIu64 ", expected one from %" PRIu64,
+		tally_complain(tally,
+			       "gap %" PRIu64 " to %" PRIu64 ", expected a gap from %" PRIu64,
 			       event->first, event->last, tally->next);
 	else if (event->cause != TB_CAUSE_OVERRUN && event->cause != TB_CAUSE_BEFORE_JOIN)
 		tally_complain(tally, "gap %" PRIu64 " to %" PRIu64 " with cause %s", event->first,
@@ -46,7 +46,7 @@ static void gap_told(struct tally *tally, const struct tb_event *event)
 	else if (event->last + tally->slots > written + step)
 		tally_complain(tally,
 			       "gap %" PRIu64 " to %" PRIu64 " was not overwritten: %" PRIu64
-			       " were written into %" PRIu64 " slots",
+			       " records were written into %" PRIu64 " slots",
 			       event->first, event->last, written, tally->slots);
 	tally->lost += event->last - event->first + 1;
 	tally->gaps++;
@@ -63,7 +63,7 @@ void tally_event(void *user, const struct tb_event *event)
 		tally->next = event->first;
 		break;
 	case TB_EVENT_GAP:
-		gap_told(tally, event);
+		gap_reported(tally, event);
 		break;
 	case TB_EVENT_ENDED:
 		tally->ended = true;
@@ -82,6 +82,6 @@ void tally_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_LIVE:
-		break; /* a machine under load may hold the pulse up */
+		break; /* a machine under load may delay the pulse */
 	}
 }

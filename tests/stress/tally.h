@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one subscription was told, held against the truth as it comes: every sequence delivered or
- * told as a gap, exactly once, in order; every record right; no gap that the ring does not explain.
- */
+/* Checks what a subscription delivers. Every sequence is delivered or in a gap, exactly once and in
+ * order. Every record is right, and every gap was really overwritten. */
 #ifndef TICKBUS_TESTS_TALLY_H
 #define TICKBUS_TESTS_TALLY_H
 
@@ -12,13 +11,13 @@
 
 struct tally {
 	struct truth truth;
-	const _Atomic uint64_t *written; /* the last sequence that tb_publish has returned from */
+	const _Atomic uint64_t *written; /* the last sequence for which tb_publish has returned */
 	uint64_t slots;
 	uint64_t next; /* the sequence that must come next */
 	uint64_t delivered, lost, gaps;
-	struct tb_source *source; /* as the last record's handler was given it */
+	struct tb_source *source; /* of the last record */
 	bool appeared, ended, restarted;
-	char wrong[192]; /* "", or what was wrong first */
+	char wrong[192]; /* "", or the first complaint */
 };
 
 void tally_record(void *tally, const struct tb_source *, const struct tb_record *);

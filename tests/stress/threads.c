@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything at once that the API allows to be at once: topics written, ended and begun again by a
- * thread each, subscribers that come, join all of them and go, others that look on, a publisher
- * that is asked meanwhile. A plain program, for the thread sanitizer above all: it says which of
- * the threads' memory is shared without a rule. */
+/* Everything that the API allows at the same time. A thread per topic publishes, ends and restarts
+ * it. Subscribers open, join all topics and close. Other threads inspect the bus, and ask the
+ * publisher. A plain program, above all for the thread sanitizer, which finds data races. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +17,7 @@
 #include "tickbus/subscriber.h"
 
 #define TOPICS      3
-#define VISITS      40 /* of subscribers, and of who looks on */
+#define VISITS      40 /* of subscribers and of inspecting threads */
 #define RECORDS     300
 #define SUBSCRIBERS 2
 #define ADDRESS     "shm:threads"

@@ -118,7 +118,7 @@ static const char *payload_wrong(const struct truth *truth, uint64_t n, const vo
 		expected = seed + at / 8 * GOLDEN;
 		memcpy(&word, (const char *)data + at, bytes);
 		if (memcmp(&word, &expected, bytes) != 0)
-			return "its payload is not its own";
+			return "its payload is wrong";
 	}
 	return NULL;
 }
@@ -126,17 +126,17 @@ static const char *payload_wrong(const struct truth *truth, uint64_t n, const vo
 const char *truth_wrong(const struct truth *truth, uint64_t n, const struct tb_record *record)
 {
 	if (record->sequence != n)
-		return "its sequence is another";
+		return "its sequence is wrong";
 	if (record->instrument != truth_instrument(n))
-		return "its instrument is another's";
+		return "its instrument is wrong";
 	if (record->length != truth_length(truth, n))
-		return "its length is another's";
+		return "its length is wrong";
 	if (record->kind != truth_kind(n) || record->flags != (uint8_t)(n >> 3))
-		return "its kind or flags are another's";
+		return "its kind or flags are wrong";
 	if (record->time_ns != truth_time(n))
-		return "its time is another's";
+		return "its time is wrong";
 	if (record->name &&
 	    (record->name[0] != 'I' || record->name[1] != (char)('0' + record->instrument)))
-		return "its name is another's";
+		return "its name is wrong";
 	return payload_wrong(truth, n, record->data);
 }

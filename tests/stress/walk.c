@@ -49,7 +49,7 @@ void walk_open(struct walk *walk, const char *scheme, uint32_t flags, uint64_t s
 	walk->tally.slots = WALK_SLOTS;
 	walk->tally.written = &walk->written;
 	walk->publisher = scene_publisher(scheme);
-	if (STRICT) /* which says nothing of last values */
+	if (STRICT) /* strict subscriptions do not read last values */
 		flags |= TB_TOPIC_NO_LAST_VALUE;
 	cr_assert_eq(truth_topic(walk->publisher, "t", TRUTH_PAYLOAD_SMALL, WALK_SLOTS, flags,
 				 &walk->topic),
@@ -91,7 +91,7 @@ static void poll_until(struct walk *walk, bool (*done)(const struct walk *))
 		if (count == 0 && walk->tally.source)
 			walk_hint(walk);
 		cr_assert_lt(scene_now_ms(), until_ms,
-			     "%" PRIu64 " were written, but only %" PRIu64 " are accounted for",
+			     "%" PRIu64 " records were written, only %" PRIu64 " accounted for",
 			     atomic_load(&walk->written), walk->tally.next - 1);
 	}
 }
@@ -153,7 +153,8 @@ bool walk_step(struct walk *walk, unsigned int k, void (*call)(struct walk *))
 
 void walk_was_stepped(const struct walk *walk)
 {
-	cr_assert_gt(walk->steps, 10, "%" PRIu64 " steps were taken", walk->steps);
+	cr_assert_gt(walk->steps, 10, "found %" PRIu64 " steps, expected more than 10",
+		     walk->steps);
 }
 
 void walk_check(const struct walk *walk, const char *where, uint64_t a, uint64_t b, unsigned int k)
@@ -182,7 +183,7 @@ static void value_check(struct walk *walk, uint32_t instrument, const struct rec
 	else if (copy->instrument != instrument || !truth_is_value(copy->sequence))
 		tally_complain(&walk->tally,
 			       "last value of I%" PRIu32 ": record %" PRIu64 " of I%" PRIu32
-			       " and kind %u is none of its values",
+			       " and kind %u is not its last value",
 			       instrument, copy->sequence, copy->instrument, copy->kind);
 }
 
@@ -191,12 +192,12 @@ static char *value_slot(const struct walk *walk, uint32_t instrument)
 	return walk->topic->last_value + (size_t)instrument * walk->topic->slot_bytes;
 }
 
-/* What is at a place of the writer's, in the mapping that readers have. */
-static const void *for_readers(const struct walk *walk, const void *place)
+/* An address of the writer's mapping, in the readers' mapping. */
+static const void *for_readers(const struct walk *walk, const void *address)
 {
 	const char *view = shm_view(walk->tally.source->mapping.remote);
 
-	return view + ((const char *)place - (const char *)walk->topic->memory.base);
+	return view + ((const char *)address - (const char *)walk->topic->memory.base);
 }
 
 static uint64_t head_seen(const struct walk *walk)
@@ -217,7 +218,7 @@ void walk_values(struct walk *walk)
 		uint64_t now, found;
 
 		record_copy(slot, walk->topic->slot_bytes, 0, &copy, &now);
-		if (now == 0) /* being written, or none yet */
+		if (now == 0) /* being written, or not written yet */
 			continue;
 		if (now < truth_last_value(head, i))
 			tally_complain(&walk->tally,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One topic, its writer and a subscriber, all in one thread: one of them runs inside a call of the
- * other, between any two steps (steps.h). What a race would need luck for happens here every time,
- * at every place. */
+/* A topic, its writer and a subscriber in a single thread. One runs inside a call of the other,
+ * between any two steps (steps.h). So every interleaving happens in every run, without luck. */
 #ifndef TICKBUS_TESTS_WALK_H
 #define TICKBUS_TESTS_WALK_H
 
@@ -16,42 +15,41 @@ struct walk {
 	struct tally tally;
 	_Atomic uint64_t written;
 	uint64_t random;
-	uint64_t steps;                /* that were taken: something ran inside */
+	uint64_t steps;                /* how often `inside` ran */
 	void (*inside)(struct walk *); /* at the step that is due */
-	uint64_t burst;                /* what it publishes */
-	unsigned int polls;            /* how often it polls */
+	uint64_t burst;                /* records that `inside` publishes */
+	unsigned int polls;            /* how often `inside` polls */
 	uint64_t words[TRUTH_PAYLOAD_SMALL / 8];
 	/* Copies of last values begun inside the writer's call and finished after it. */
 	uint8_t value[TRUTH_INSTRUMENTS][64];
 	uint64_t taken[TRUTH_INSTRUMENTS]; /* a bit for each byte */
 };
 
-/* flags as of a topic; the ring is full and the reader has read it all. */
+/* Flags of a topic. Afterwards the ring is full, and the reader has read it all. */
 void walk_open(struct walk *, const char *scheme, uint32_t flags, uint64_t seed);
 void walk_close(struct walk *);
 
 void walk_publish(struct walk *, uint64_t count);
-/* Polls until all that was written is accounted for. */
+/* Polls until every written record is accounted for. */
 void walk_drain(struct walk *);
-/* A reader by READ knows the head, as if it had looked, but has not fetched what is before it. */
+/* Makes the head known to a reader by READ, which has not fetched the records before it yet. */
 void walk_know_head(struct walk *);
-/* The topic has ended, or soon has for the reader: as if it had not, for both. A restart would do
- * too, but takes so long that little could be tried. */
+/* Undoes the end of the topic, for writer and reader. A restart would take too long for so many
+ * rounds. */
 void walk_revive(struct walk *);
-/* As hints do: the progress line is to be looked at, a record more is said to be there; and the
- * last hint was long ago. */
+/* Gives the reader a hint of one more record, as if the last hint was long ago. It then reads the
+ * progress line. */
 void walk_hint(struct walk *);
-/* Runs call with walk->inside at its k-th step; false when it has fewer. */
+/* Runs `call`, and walk->inside at its k-th step. False: it has fewer steps. */
 bool walk_step(struct walk *, unsigned int k, void (*call)(struct walk *));
-/* Fails the test if hardly any step was taken: files that were not built for steps prove nothing.
- */
+/* Fails the test if too few steps were taken, as in a file that was not built for steps. */
 void walk_was_stepped(const struct walk *);
-/* Fails the test if anything told so far was wrong. */
+/* Fails the test if the tally has a complaint. `where`, a, b and k say what was tried. */
 void walk_check(const struct walk *, const char *where, uint64_t a, uint64_t b, unsigned int k);
 
-/* Last values, read in place: each is being written, or right and no older than head says. */
+/* Checks last values in place: each is being written, or is right and as new as the head. */
 void walk_values(struct walk *);
-/* Last values, copied bytewise in two parts: each fails its check, or is right. */
+/* Checks last values copied bytewise in two parts: each fails its check, or is right. */
 void walk_values_begin(struct walk *);
 void walk_values_finish(struct walk *);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writer runs between any two loads of the reader: one record, a few, exactly one lap, more.
- * Whatever it does there, the reader delivers only what is right, and accounts for all of it; and
- * where it writes what no publisher would, nothing is read or written beside the slot. */
+/* The writer runs between any two loads of the reader: by one record, a few, exactly one lap, more.
+ * The reader delivers only right records, and accounts for all of them. Where the writer writes
+ * what no publisher would, no access goes past the slot. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void write_and_end(struct walk *w)
 	cr_assert_eq(tb_topic_end(w->topic), 0);
 }
 
-/* From each lead that the writer may have when the reader looks. */
+/* For each lead that the writer may have when the reader polls. */
 static void overtake(uint64_t lead, uint64_t burst, bool hinted)
 {
 	bool taken = true;
@@ -67,22 +67,22 @@ static void overtake_all(uint32_t flags)
 	walk_was_stepped(&walk);
 }
 
-Test(reader, is_overtaken_at_any_load_of_an_unchecked_topic)
+Test(reader, lapped_at_any_load_of_unchecked_topic_stays_exact)
 {
 	overtake_all(TB_TOPIC_UNCHECKED);
 }
 
-Test(reader, is_overtaken_at_any_load_of_a_checked_topic)
+Test(reader, lapped_at_any_load_of_checked_topic_stays_exact)
 {
 	overtake_all(0);
 }
 
-Test(reader, is_overtaken_at_any_load_by_records_not_flushed)
+Test(reader, lapped_at_any_load_by_unflushed_records_stays_exact)
 {
 	overtake_all(TB_TOPIC_UNCHECKED | TB_TOPIC_MANUAL_FLUSH);
 }
 
-/* The end must not be told before the last records, wherever the reader is when they come. */
+/* The end comes after the last records, at whatever load they are written. */
 static void end_at_any_load(uint32_t flags)
 {
 	walk_open(&walk, "shm", flags, 1);
@@ -101,17 +101,17 @@ static void end_at_any_load(uint32_t flags)
 	walk_was_stepped(&walk);
 }
 
-Test(reader, is_told_the_end_after_the_last_record_of_an_unchecked_topic)
+Test(reader, gets_end_after_last_record_of_unchecked_topic)
 {
 	end_at_any_load(TB_TOPIC_UNCHECKED | TB_TOPIC_MANUAL_FLUSH);
 }
 
-Test(reader, is_told_the_end_after_the_last_record_of_a_checked_topic)
+Test(reader, gets_end_after_last_record_of_checked_topic)
 {
 	end_at_any_load(TB_TOPIC_MANUAL_FLUSH);
 }
 
-/* -- a word of the slot that is read changes between any two loads ------------------------------
+/* -- a word of the slot changes between any two loads -------------------------------------------
  */
 
 static struct {
@@ -126,7 +126,7 @@ static void make_change(struct walk *w)
 	atomic_store(&change.slot->word[change.word], change.value);
 }
 
-/* It is refused or, without a check, may be taken for what it is not; then it is as it was. */
+/* With a check, the record is refused; without, it may be delivered. Then the word is restored. */
 static void change_at_any_load(size_t word, uint64_t bits, bool checked)
 {
 	const size_t slot_bytes = walk.topic->slot_bytes;
@@ -161,16 +161,17 @@ static void change_any_word(uint32_t flags)
 		for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
 			change_at_any_load(word, bits[i], !(flags & TB_TOPIC_UNCHECKED));
 	walk_was_stepped(&walk);
-	walk_close(&walk); /* here, where it counts: what was written beside a copy is found now */
+	walk_close(&walk); /* frees memory, which finds writes past a copy, while the test can still
+			      fail */
 	memset(&walk, 0, sizeof(walk));
 }
 
-Test(reader, sees_any_word_change_at_any_load_of_a_checked_topic)
+Test(reader, word_changed_at_any_load_of_checked_topic_is_harmless)
 {
 	change_any_word(0);
 }
 
-Test(reader, sees_any_word_change_at_any_load_of_an_unchecked_topic)
+Test(reader, word_changed_at_any_load_of_unchecked_topic_is_harmless)
 {
 	change_any_word(TB_TOPIC_UNCHECKED);
 }

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No wake-up is lost: a flush, an arming and a look that meet at every place, with every store
- * visible at once, late, or not before a fence (kept.h). What tests/unit/publisher/wakeup.c leaves
- * to luck, on the machine there is, happens here each time. */
+/* No wake-up is lost when a flush, an arming and a look meet at any step. Stores become visible at
+ * once, late, or only at a fence (kept.h). tests/unit/publisher/wakeup.c needs luck for this. */
 #include <criterion/criterion.h>
 #include <sys/eventfd.h>
 
 #include "publisher/wakeup.h"
 
-#define STEPS 24 /* more than any of these takes */
+#define STEPS 24 /* more than any run here takes */
 
 enum processor { WRITER, CONTROL };
 
 static struct wakeup wakeup;
 static _Atomic uint64_t head;
 static uint64_t wanted; /* the head that the sleeper is to be woken for */
-static bool seen;       /* by the control thread, which then wakes it */
+static bool seen;       /* the control thread has seen it, and wakes the sleeper */
 static unsigned int runs, seen_at_once, signalled;
 
 static void flush(void)
@@ -36,7 +35,7 @@ static void arm(void)
 	seen |= atomic_load_explicit(&head, memory_order_relaxed) >= wanted; /* A2 */
 }
 
-/* As the control thread looks at a topic's sleepers: it sets no word that is set. */
+/* How the control thread visits a topic's sleepers. It does not set `armed` again. */
 static void look(void)
 {
 	seen |= atomic_load_explicit(&head, memory_order_relaxed) >= wanted;
@@ -47,9 +46,8 @@ static void look(void)
 	seen |= atomic_load_explicit(&head, memory_order_relaxed) >= wanted; /* A2 */
 }
 
-/* What the control thread does whenever it was signalled, by whatever topic: one that was not
- * signalled for is not looked at. */
-static void hear(void)
+/* What the control thread does at a signal, of any topic: it visits only topics that signalled. */
+static void handle_signal(void)
 {
 	eventfd_t count;
 
@@ -73,8 +71,8 @@ static void begin(bool fence_in_flush, uint64_t until)
 static void end(const struct kept_plan *plan, const char *what)
 {
 	seen_at_once += seen;
-	hear(); /* as it does sooner or later */
-	cr_assert(seen, "lost: %s, the other at step %u, stores visible at %u and %u", what,
+	handle_signal(); /* at the latest */
+	cr_assert(seen, "lost: %s at step %u, stores visible at steps %u and %u", what,
 		  plan->inside, plan->visible[WRITER], plan->visible[CONTROL]);
 	runs++;
 }
@@ -92,20 +90,21 @@ static void leave(void)
 
 TestSuite(wake, .init = enter, .fini = leave, .timeout = 60);
 
-/* Every plan there is; `one` runs a scene by it. */
-static void walk(void (*one)(const struct kept_plan *, bool), bool fence_in_flush)
+/* Runs the scene for every plan. */
+static void walk(void (*scene)(const struct kept_plan *, bool), bool fence_in_flush)
 {
 	struct kept_plan plan;
 
 	for (plan.inside = 0; plan.inside < STEPS; plan.inside++)
 		for (plan.visible[0] = 0; plan.visible[0] < STEPS; plan.visible[0]++)
 			for (plan.visible[1] = 0; plan.visible[1] < STEPS; plan.visible[1]++)
-				one(&plan, fence_in_flush);
+				scene(&plan, fence_in_flush);
 	cr_assert(seen_at_once > 0 && signalled > 0 && seen_at_once < runs,
-		  "both ways have to be met");
+		  "found %u wakes at once and %u by a signal in %u runs, expected both kinds",
+		  seen_at_once, signalled, runs);
 }
 
-/* A sleeper is heard of while a flush has something for it: either may come inside the other. */
+/* A sleeper is armed while a flush has a record for it: either may run inside the other. */
 static void meet(const struct kept_plan *plan, bool fence_in_flush)
 {
 	begin(fence_in_flush, 1);
@@ -116,61 +115,61 @@ static void meet(const struct kept_plan *plan, bool fence_in_flush)
 	end(plan, "a flush in an arming");
 }
 
-/* It is armed, and has read what the first flush tells: the signal of that one comes to nothing. */
+/* The sleeper is armed, and has read the record of the first flush, whose signal finds nothing new.
+ */
 static void meet_again(const struct kept_plan *plan, bool fence_in_flush)
 {
-	static const struct kept_plan none;
+	static const struct kept_plan no_plan;
 
 	begin(fence_in_flush, 2);
-	kept_run(&none, CONTROL, arm, hear);
-	cr_assert_lt(kept_run(plan, WRITER, flush_twice, hear), STEPS);
-	end(plan, "a signal heard in two flushes");
+	kept_run(&no_plan, CONTROL, arm, handle_signal);
+	cr_assert_lt(kept_run(plan, WRITER, flush_twice, handle_signal), STEPS);
+	end(plan, "a signal handled in two flushes");
 	begin(fence_in_flush, 2);
 	arm();
 	flush();
-	cr_assert_lt(kept_run(plan, CONTROL, hear, flush), STEPS);
+	cr_assert_lt(kept_run(plan, CONTROL, handle_signal, flush), STEPS);
 	end(plan, "a flush in a look at the sleepers");
 }
 
-/* The same where another topic's signal is heard as well: a look may come before the own one. */
+/* Another topic's signal is handled as well, so a look may come before the topic's own signal. */
 static void meet_early(const struct kept_plan *plan, bool fence_in_flush)
 {
-	static const struct kept_plan none;
+	static const struct kept_plan no_plan;
 
 	begin(fence_in_flush, 2);
-	kept_run(&none, CONTROL, arm, hear);
+	kept_run(&no_plan, CONTROL, arm, handle_signal);
 	eventfd_write(wakeup.event_fd, 1);
-	cr_assert_lt(kept_run(plan, WRITER, flush_twice, hear), STEPS);
-	end(plan, "another topic's signal heard in two flushes");
+	cr_assert_lt(kept_run(plan, WRITER, flush_twice, handle_signal), STEPS);
+	end(plan, "another topic's signal handled in two flushes");
 }
 
-Test(wake, none_is_lost_where_flush_and_arming_meet_with_membarrier)
+Test(wake, flush_during_arming_wakes_with_membarrier)
 {
 	walk(meet, false);
 }
 
-Test(wake, none_is_lost_where_flush_and_arming_meet_with_the_fence_in_the_flush)
+Test(wake, flush_during_arming_wakes_with_fence_in_flush)
 {
 	walk(meet, true);
 }
 
-Test(wake, one_that_a_signal_had_nothing_for_is_signalled_again_with_membarrier)
+Test(wake, empty_signal_is_followed_by_another_with_membarrier)
 {
 	walk(meet_again, false);
 }
 
-Test(wake, one_that_a_signal_had_nothing_for_is_signalled_again_with_the_fence_in_the_flush)
+Test(wake, empty_signal_is_followed_by_another_with_fence_in_flush)
 {
 	walk(meet_again, true);
 }
 
-Test(wake, a_look_that_comes_before_its_signal_is_as_good_as_one_after_it_with_membarrier)
+Test(wake, look_before_its_signal_loses_no_wake_with_membarrier)
 {
 	walk(meet_early, false);
 }
 
-Test(wake,
-     a_look_that_comes_before_its_signal_is_as_good_as_one_after_it_with_the_fence_in_the_flush)
+Test(wake, look_before_its_signal_loses_no_wake_with_fence_in_flush)
 {
 	walk(meet_early, true);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writer and reader on a machine that keeps no order but what the barriers give (weak.h), over each
- * fabric: built once per fabric, with SCHEME. */
+/* Writer and reader on a machine that keeps only the order of barriers (weak.h). Built once per
+ * fabric, with SCHEME. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "tests/support/scene.h"
 
 #define IN_PLACE (strcmp(SCHEME, "shm") == 0)
-#define GIVE_UP  (IN_PLACE ? 20 : 200) /* polls, and it has tried a slot as often as it will */
+#define GIVE_UP  (IN_PLACE ? 20 : 200) /* polls after which it gives a slot up */
 
 static struct walk walk;
 static uint64_t seed;
@@ -61,7 +61,7 @@ static void lag_behind(uint64_t records)
 	walk_know_head(&walk);
 }
 
-/* From some store on, the reader polls between any two that become visible. */
+/* From a random store on, the reader polls after each store that becomes visible. */
 static void write_weakly(uint64_t records, unsigned int polls)
 {
 	const uint64_t from = draw(16);
@@ -76,11 +76,11 @@ static void write_weakly(uint64_t records, unsigned int polls)
 			read_once();
 	}
 	weak_end();
-	cr_assert_geq(stores, records, "%" PRIu64 " stores were seen", stores);
+	cr_assert_geq(stores, records, "found %" PRIu64 " stores", stores);
 	walk_drain(&walk);
 }
 
-/* It polls once, or until it gives up. */
+/* The reader polls once after each store, or until it gives up. */
 static void weak_stores(uint32_t flags, unsigned int rounds)
 {
 	walk_open(&walk, SCHEME, flags, seed);
@@ -94,19 +94,19 @@ static void weak_stores(uint32_t flags, unsigned int rounds)
 	}
 }
 
-Test(weak, stores_of_a_checked_topic)
+Test(weak, reordered_stores_of_checked_topic_stay_exact)
 {
 	weak_stores(0, IN_PLACE ? 700 : 300);
 }
 
-Test(weak, stores_of_a_topic_that_is_flushed_by_hand)
+Test(weak, reordered_stores_of_manually_flushed_topic_stay_exact)
 {
 	weak_stores(TB_TOPIC_MANUAL_FLUSH | (IN_PLACE ? TB_TOPIC_UNCHECKED : 0),
 		    IN_PLACE ? 700 : 300);
 }
 
-/* The reader wants the very slot that the next record takes, and that no line has reserved yet. */
-Test(weak, stores_of_the_next_step)
+/* The reader wants the slot that the next record takes, which no progress line has reserved yet. */
+Test(weak, reordered_stores_of_next_step_stay_exact)
 {
 	walk_open(&walk, SCHEME, 0, seed);
 	for (unsigned int round = 0; round < 60; round++) {
@@ -119,8 +119,8 @@ Test(weak, stores_of_the_next_step)
 	}
 }
 
-/* The reader wants the record that is written, and gives it up if it is not there by its line. */
-Test(weak, stores_of_a_flush)
+/* The reader wants the record being written, and gives it up if the progress line precedes it. */
+Test(weak, reordered_stores_of_flush_stay_exact)
 {
 	walk_open(&walk, SCHEME, TB_TOPIC_NO_LAST_VALUE, seed);
 	for (unsigned int round = 0; round < 60; round++) {
@@ -129,7 +129,7 @@ Test(weak, stores_of_a_flush)
 	}
 }
 
-/* The end comes with records before it that no flush has told of. */
+/* The end comes with unflushed records before it. */
 static void weak_end_of_topic(uint32_t flags, bool loads_too)
 {
 	walk_open(&walk, SCHEME, flags | TB_TOPIC_MANUAL_FLUSH | TB_TOPIC_NO_LAST_VALUE, seed);
@@ -146,14 +146,14 @@ static void weak_end_of_topic(uint32_t flags, bool loads_too)
 	}
 }
 
-Test(weak, stores_of_the_end)
+Test(weak, reordered_stores_of_end_stay_exact)
 {
 	weak_end_of_topic(IN_PLACE ? TB_TOPIC_UNCHECKED : 0, false);
 }
 
-#ifdef LOADS /* where the reader loads words of the region itself */
+#ifdef LOADS /* where the reader loads words from the region itself */
 
-/* Both at once: loads find what was there before, while stores become visible. */
+/* Loads find earlier values while stores become visible. */
 static void weak_loads(uint32_t flags)
 {
 	walk_open(&walk, SCHEME, flags, seed);
@@ -173,17 +173,17 @@ static void weak_loads(uint32_t flags)
 	}
 }
 
-Test(weak, loads_of_an_unchecked_topic)
+Test(weak, reordered_loads_of_unchecked_topic_stay_exact)
 {
 	weak_loads(TB_TOPIC_UNCHECKED);
 }
 
-Test(weak, loads_of_a_checked_topic)
+Test(weak, reordered_loads_of_checked_topic_stay_exact)
 {
 	weak_loads(0);
 }
 
-Test(weak, loads_of_the_end)
+Test(weak, reordered_loads_of_end_stay_exact)
 {
 	weak_end_of_topic(TB_TOPIC_UNCHECKED, true);
 }

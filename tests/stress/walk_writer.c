@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader polls between any two stores of the writer, once or until it gives up, over each
- * fabric: built once per fabric, with SCHEME. Whatever the writer has left half done there, the
- * reader delivers only what is right, and accounts for all of it. */
+/* The reader polls between any two stores of the writer, once or until it gives up. It delivers
+ * only right records, and accounts for all of them. Built once per fabric, with SCHEME. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -78,7 +77,7 @@ static void interrupt_all(uint32_t flags)
 	walk_open(&walk, SCHEME, flags, seed);
 	walk.inside = read_inside;
 	for (size_t i = 0; i < sizeof(lags) / sizeof(lags[0]); i++) {
-		/* Once, so that a copy is begun inside and finished after; or to the last try. */
+		/* A single poll begins a copy inside and finishes it after. 60 polls give up. */
 		interrupt(lags[i], 1, write_one);
 		interrupt(lags[i], 60, write_one);
 		if (flags & TB_TOPIC_MANUAL_FLUSH)
@@ -87,26 +86,26 @@ static void interrupt_all(uint32_t flags)
 	walk_was_stepped(&walk);
 }
 
-Test(writer, is_watched_at_any_store_of_a_checked_topic)
+Test(writer, reader_at_any_store_of_checked_topic_stays_exact)
 {
 	interrupt_all(0);
 }
 
-Test(writer, is_watched_at_any_store_between_flushes)
+Test(writer, reader_at_any_store_between_flushes_stays_exact)
 {
 	interrupt_all(TB_TOPIC_MANUAL_FLUSH);
 }
 
-Test(writer, is_watched_at_any_store_of_an_unchecked_topic)
+Test(writer, reader_at_any_store_of_unchecked_topic_stays_exact)
 {
-	if (strcmp(SCHEME, "shm") == 0) /* no other fabric serves one */
+	if (strcmp(SCHEME, "shm") == 0) /* other fabrics serve checked topics only */
 		interrupt_all(TB_TOPIC_UNCHECKED);
 	else
 		interrupt_all(TB_TOPIC_NO_LAST_VALUE);
 }
 
-/* All that the reader knows to be there is overwritten before it asks for it. */
-Test(writer, laps_a_reader_that_has_learnt_the_head)
+/* Every record that the reader knows of is overwritten before it fetches it. */
+Test(writer, reader_lapped_after_learning_the_head_stays_exact)
 {
 	walk_open(&walk, SCHEME, 0, seed);
 	for (uint64_t burst = 50; burst < 200; burst++) {
@@ -118,31 +117,31 @@ Test(writer, laps_a_reader_that_has_learnt_the_head)
 	}
 }
 
-/* The end, with records before it that no flush has told of. */
+/* The end, with unflushed records before it. */
 static void end_at_any_store(uint32_t flags)
 {
 	walk_open(&walk, SCHEME, flags | TB_TOPIC_MANUAL_FLUSH, seed);
 	walk.inside = read_inside;
 	walk.polls = 1;
-	for (uint64_t untold = 0; untold < 3; untold++) {
+	for (uint64_t unflushed = 0; unflushed < 3; unflushed++) {
 		bool taken = true;
 
 		for (unsigned int k = 1; taken; k++) {
-			walk_publish(&walk, untold);
+			walk_publish(&walk, unflushed);
 			taken = walk_step(&walk, k, end);
 			walk_revive(&walk);
-			walk_check(&walk, "untold before the end", untold, 0, k);
+			walk_check(&walk, "unflushed before the end", unflushed, 0, k);
 		}
 	}
 	walk_was_stepped(&walk);
 }
 
-Test(writer, is_watched_at_any_store_of_the_end)
+Test(writer, reader_at_any_store_of_end_stays_exact)
 {
 	end_at_any_store(0);
 }
 
-Test(writer, is_watched_at_any_store_of_the_end_of_an_unchecked_topic)
+Test(writer, reader_at_any_store_of_unchecked_end_stays_exact)
 {
 	end_at_any_store(strcmp(SCHEME, "shm") == 0 ? TB_TOPIC_UNCHECKED : 0);
 }

@@ -11,7 +11,7 @@
 struct weak_event {
 	uint32_t word;
 	uint32_t group;
-	uint64_t value; /* pending: the new one; seen: the one before */
+	uint64_t value; /* of a pending store: the new value; of an event: the value before */
 };
 
 static _Thread_local bool weak_on;
@@ -23,9 +23,9 @@ static uint64_t random_state;
 
 static struct weak_event pending[PENDING_MAX];
 static size_t pending_count;
-static uint32_t group; /* stores of a lower one are visible before those of a higher one */
+static uint32_t group; /* stores of a lower group are visible before those of a higher group */
 
-static struct weak_event events[EVENTS_MAX]; /* stores that became visible, in that order */
+static struct weak_event events[EVENTS_MAX]; /* stores in the order in which they became visible */
 static uint32_t now, floor_, latest;         /* times are counts of events */
 static uint32_t seen[WORDS_MAX];             /* when each word was last loaded */
 
@@ -65,7 +65,7 @@ void weak_end(void)
 	weak_on = false;
 }
 
-/* Whether an object is a word of the region, and which. */
+/* Whether an object is a word of the region. *word: its index. */
 static bool word_of(const volatile void *object, uint32_t *word)
 {
 	const uintptr_t at = (uintptr_t)object,
@@ -84,7 +84,7 @@ static _Atomic uint64_t *memory(uint32_t word)
 	return (_Atomic uint64_t *)(void *)writers + word;
 }
 
-/* Any store of the lowest group, but for one that an earlier store of its word must precede. */
+/* A random store of the lowest group. Stores of the same word stay in order. */
 static size_t choose(void)
 {
 	size_t count = 0, chosen;
@@ -135,7 +135,7 @@ void weak_store(volatile void *object, size_t bytes, uint64_t value)
 	}
 }
 
-/* What the word held at a time. */
+/* The word's value at a time. */
 static uint64_t value_at(uint32_t word, uint32_t time)
 {
 	for (uint32_t i = time; i < now; i++)
@@ -151,7 +151,7 @@ static uint64_t weak_load_word(uint32_t word, memory_order order)
 	for (uint64_t stores = draw(4) ? draw(2) : draw(24); stores > 0 && weak_apply(); stores--)
 		;
 	time = seen[word] > floor_ ? seen[word] : floor_;
-	if (time > now) /* time began again */
+	if (time > now) /* time has restarted */
 		time = now;
 	time = draw(2) ? now : time + (uint32_t)draw(now - time + 1);
 	seen[word] = time;
@@ -162,7 +162,7 @@ static uint64_t weak_load_word(uint32_t word, memory_order order)
 	return value_at(word, time);
 }
 
-/* The writer finds what it has stored itself, visible to others or not. */
+/* The writer always loads its own last store, visible to others or not. */
 static uint64_t own_word(uint32_t word)
 {
 	for (size_t i = pending_count; i-- > 0;)

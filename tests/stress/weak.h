@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine that keeps no order of stores and loads but what barriers give, run by the library's
- * own code: included in front of its files, built once more for tests. What x86 hides shows itself
- * here.
+/* A machine that orders stores and loads by barriers only. A second build of library files for
+ * tests includes this header first. It shows errors that x86 hides.
  *
- * Stores   are kept back, and become visible one by one, in any order that the barriers between
- *          them and the coherence of each word allow.
- * Loads    are satisfied at any time since the last load that an acquire orders before them, so
- *          they may find what was there before something that an earlier load has already seen;
- *          but the writer's own find what it stored last.
+ * Stores are delayed. They become visible one at a time, in any order that barriers and the
+ * coherence of each word allow.
  *
- * That is as weak as the machines we run on are (aarch64); C11 would allow some more. */
+ * Loads take a value of any time since the last load that an acquire orders before them. So a load
+ * may find an older state than an earlier load. The writer always loads its own last store.
+ *
+ * That is as weak as aarch64. C11 would allow slightly more. */
 #ifndef TICKBUS_TESTS_WEAK_H
 #define TICKBUS_TESTS_WEAK_H
 
@@ -18,10 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From now on for this thread and this region, which the writer and the readers have mapped each
- * for itself; loads_too: loads are weak as well, and stores become visible between them. */
+/* Begins for this thread and this region, of which the writer and the readers have a mapping each.
+ * loads_too: loads are weak as well, and stores become visible between them. */
 void weak_begin(void *writers, const void *readers, size_t bytes, bool loads_too);
-/* Makes one more store visible; false when none is left. */
+/* Makes the next store visible. False: all are visible. */
 bool weak_apply(void);
 /* Makes all of them visible. */
 void weak_end(void);

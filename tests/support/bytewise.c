@@ -13,10 +13,10 @@
 #define DEPTH         16
 #define LINKS_MAX     64
 #define LISTENERS_MAX 16
-#define REAP_BYTES    256 /* copied by one reap, on average */
+#define REAP_BYTES    256 /* copied per reap, on average */
 
-/* Whose calls a listener's go to. */
-struct ear {
+/* The shm listener that serves this listener's calls. */
+struct proxy {
 	const struct listener *listener;
 	bool taken;
 	struct listener_calls calls;
@@ -32,7 +32,7 @@ struct exposure_of_realm {
 struct pending {
 	struct fabric_read read;
 	const volatile uint8_t *from;
-	uint32_t at, step, left; /* byte `at` is next; a walk that meets each byte once */
+	uint32_t at, step, left; /* the next byte is `at`; the steps visit each byte once */
 	bool broken;
 };
 
@@ -44,7 +44,7 @@ struct state {
 
 static struct fabric_ops bytewise_ops;
 static struct state states[LINKS_MAX];
-static struct ear ears[LISTENERS_MAX];
+static struct proxy proxies[LISTENERS_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t random_state;
 
@@ -72,7 +72,7 @@ static struct state *state_of(const struct link *link)
 	return found;
 }
 
-/* -- realms: what a peer is given of another one than its own, does not reach it --------------
+/* -- realms: a peer does not receive memory that is exposed in another realm ------------------
  */
 
 static struct exposure *reachable(const struct peer *peer, struct exposure *given)
@@ -125,9 +125,9 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 		    size_t *welcome_bytes, struct exposure **given,
 		    char reason[FABRIC_REASON_BYTES])
 {
-	const struct ear *ear = user;
-	const int result = ear->calls.hello(ear->user, peer, hello, bytes, welcome, welcome_bytes,
-					    given, reason);
+	const struct proxy *proxy = user;
+	const int result = proxy->calls.hello(proxy->user, peer, hello, bytes, welcome,
+					      welcome_bytes, given, reason);
 
 	if (result == 0)
 		*given = reachable(peer, *given);
@@ -136,63 +136,63 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 
 static void on_message(void *user, struct peer *peer, const void *message, size_t bytes)
 {
-	const struct ear *ear = user;
+	const struct proxy *proxy = user;
 
-	ear->calls.message(ear->user, peer, message, bytes);
+	proxy->calls.message(proxy->user, peer, message, bytes);
 }
 
 static void on_gone(void *user, struct peer *peer, const char *why)
 {
-	const struct ear *ear = user;
+	const struct proxy *proxy = user;
 
-	ear->calls.gone(ear->user, peer, why);
+	proxy->calls.gone(proxy->user, peer, why);
 }
 
-static void on_log(void *user, enum fabric_log kind, const char *words)
+static void on_log(void *user, enum fabric_log kind, const char *text)
 {
-	const struct ear *ear = user;
+	const struct proxy *proxy = user;
 
-	ear->calls.log(ear->user, kind, words);
+	proxy->calls.log(proxy->user, kind, text);
 }
 
 static const struct listener_calls realm_calls = {
 	.hello = on_hello, .message = on_message, .gone = on_gone, .log = on_log
 };
 
-static struct ear *ear_take(const struct listener_calls *calls, void *user)
+static struct proxy *proxy_take(const struct listener_calls *calls, void *user)
 {
-	struct ear *ear = ears;
+	struct proxy *proxy = proxies;
 
 	pthread_mutex_lock(&lock);
-	while (ear < ears + LISTENERS_MAX && ear->taken)
-		ear++;
-	if (ear == ears + LISTENERS_MAX)
+	while (proxy < proxies + LISTENERS_MAX && proxy->taken)
+		proxy++;
+	if (proxy == proxies + LISTENERS_MAX)
 		abort();
-	*ear = (struct ear){ .taken = true, .calls = *calls, .user = user };
+	*proxy = (struct proxy){ .taken = true, .calls = *calls, .user = user };
 	pthread_mutex_unlock(&lock);
-	return ear;
+	return proxy;
 }
 
-static void ear_free(const struct listener *listener)
+static void proxy_free(const struct listener *listener)
 {
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < LISTENERS_MAX; i++)
-		if (ears[i].taken && ears[i].listener == listener)
-			ears[i].taken = false;
+		if (proxies[i].taken && proxies[i].listener == listener)
+			proxies[i].taken = false;
 	pthread_mutex_unlock(&lock);
 }
 
 static int bytewise_listen(struct listener **out, const struct fabric_listen *listen,
 			   const struct listener_calls *calls, void *user)
 {
-	struct ear *ear = ear_take(calls, user);
-	int result = shm_listen(out, listen, &realm_calls, ear);
+	struct proxy *proxy = proxy_take(calls, user);
+	int result = shm_listen(out, listen, &realm_calls, proxy);
 
 	if (result == 0) {
 		(*out)->ops = &bytewise_ops;
-		ear->listener = *out;
+		proxy->listener = *out;
 	} else {
-		ear->taken = false;
+		proxy->taken = false;
 	}
 	return result;
 }
@@ -200,7 +200,7 @@ static int bytewise_listen(struct listener **out, const struct fabric_listen *li
 static void bytewise_listener_close(struct listener *listener)
 {
 	if (listener)
-		ear_free(listener);
+		proxy_free(listener);
 	shm_listener_close(listener);
 }
 

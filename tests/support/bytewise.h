@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fabric for tests, "bytewise:NAME": control as in shm, but a READ copies byte by byte in random
- * order, some when it is posted and some later, and READs complete in any order. Nothing that leans
- * on the order or the wholeness of shared memory survives it. What a peer is given that was exposed
- * in another realm than its own does not reach it, as with a device's protection domains. */
+/* A fabric for tests, "bytewise:NAME". Control messages go as in shm. A READ copies byte by byte in
+ * random order, partly when it is posted and partly later, and READs complete in any order. So code
+ * that relies on the order or atomicity of shared memory fails. As with a device's protection
+ * domains, a peer does not receive memory that is exposed in another realm. */
 #ifndef TICKBUS_TESTS_BYTEWISE_H
 #define TICKBUS_TESTS_BYTEWISE_H
 
 #include <stdint.h>
 
-/* Adds the fabric; the seed decides all orders. Before any thread uses a fabric. */
+/* Adds the fabric, before any thread uses a fabric. The seed determines all orders. */
 void bytewise_add(uint64_t seed);
 
 #endif

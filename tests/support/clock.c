@@ -8,8 +8,8 @@
 #include "bus/clock.h"
 
 static _Atomic bool stopped;
-static _Atomic uint64_t ms_there; /* where it stands */
-static _Atomic uint64_t ms_ahead; /* of the machine's own, while it goes */
+static _Atomic uint64_t stopped_ms; /* the stopped clock's time */
+static _Atomic uint64_t ahead_ms;   /* added to the machine's clock while it runs */
 
 static uint64_t machine_ms(void)
 {
@@ -25,7 +25,7 @@ static int read_clock(clockid_t clock, struct timespec *now)
 
 	if (clock != CLOCK_MONOTONIC_COARSE)
 		return clock_gettime(clock, now);
-	ms = stopped ? ms_there : machine_ms() + ms_ahead;
+	ms = stopped ? stopped_ms : machine_ms() + ahead_ms;
 	now->tv_sec = (time_t)(ms / 1000);
 	now->tv_nsec = (long)(ms % 1000) * 1000000;
 	return 0;
@@ -33,14 +33,14 @@ static int read_clock(clockid_t clock, struct timespec *now)
 
 void clock_stop(void)
 {
-	ms_there = machine_ms() + ms_ahead;
+	stopped_ms = machine_ms() + ahead_ms;
 	stopped = true;
 	clock_replace(read_clock);
 }
 
 void clock_pass(uint64_t ms)
 {
-	ms_there += ms;
-	ms_ahead += ms;
+	stopped_ms += ms;
+	ahead_ms += ms;
 	clock_replace(read_clock);
 }

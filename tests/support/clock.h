@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's coarse clock under a test's control: it stands still while a busy machine keeps the
- * test from its processor, and a long time passes at once. */
+/* The library's coarse clock under a test's control. It can be stopped, so that a busy machine
+ * makes no difference, and set forward by a long time at once. */
 #ifndef TICKBUS_TESTS_CLOCK_H
 #define TICKBUS_TESTS_CLOCK_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long tests wait for what has to happen. It never takes that long: what has not happened by
- * then never will. TICKBUS_TEST_DEADLINE_MS is for who runs many tests that must fail
- * (scripts/mutants). */
+/* How long tests wait for an expected event: so long that a later event counts as missing.
+ * TICKBUS_TEST_DEADLINE_MS shortens it for many tests that must fail (scripts/mutants). */
 #ifndef TICKBUS_TESTS_DEADLINE_H
 #define TICKBUS_TESTS_DEADLINE_H
 

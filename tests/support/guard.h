@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes whose end is the end of the readable memory: who reads one more dies of it, in every build.
- */
+/* A buffer that ends at a guard page: reading past it faults, in every build. */
 #ifndef TICKBUS_TESTS_GUARD_H
 #define TICKBUS_TESTS_GUARD_H
 
@@ -14,7 +13,7 @@
 
 struct guard {
 	uint8_t *base;
-	size_t room; /* whole pages; one that nobody may touch follows */
+	size_t room; /* in whole pages, without the guard page that follows */
 };
 
 static inline void guard_open(struct guard *guard, size_t room)
@@ -26,7 +25,7 @@ static inline void guard_open(struct guard *guard, size_t room)
 	cr_assert_eq(mprotect(guard->base + guard->room, GUARD_PAGE, PROT_NONE), 0);
 }
 
-/* A copy of bytes at the very end. */
+/* A copy of the bytes at the end of the buffer. */
 static inline uint8_t *guard_copy(struct guard *guard, const void *bytes, size_t count)
 {
 	cr_assert_leq(count, guard->room);

@@ -35,7 +35,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sockaddr_storage lost_group, refused_group;
 static _Atomic bool lost;
 
-/* The place of an owner; of NULL, a free one. */
+/* The entry of an owner. Of NULL: a free entry. */
 static struct place *place_of(const void *owner)
 {
 	struct place *place = places;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers that can be had again: splitmix64 from a seed that is printed. */
+/* Reproducible random numbers: splitmix64 from a seed that is printed. */
 #ifndef TICKBUS_TESTS_RANDOM_H
 #define TICKBUS_TESTS_RANDOM_H
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* TICKBUS_TEST_SEED, else the clock's; printed. */
+/* TICKBUS_TEST_SEED, or a seed from the clock. It is printed. */
 static inline uint64_t random_seed(void)
 {
 	const char *given = getenv("TICKBUS_TEST_SEED");

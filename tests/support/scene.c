@@ -55,11 +55,11 @@ uint64_t scene_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-void scene_log(void *user, enum tb_log_level level, const char *words)
+void scene_log(void *user, enum tb_log_level level, const char *text)
 {
 	(void)user;
 	if (getenv("TICKBUS_TEST_LOG"))
-		fprintf(stderr, "log %d: %s\n", level, words);
+		fprintf(stderr, "log %d: %s\n", level, text);
 }
 
 bool scene_has(const char *scheme)
@@ -67,7 +67,7 @@ bool scene_has(const char *scheme)
 	return strcmp(scheme, "rdma") != 0 || getenv("TICKBUS_TEST_RDMA");
 }
 
-/* Tests run side by side: each process has a port of its own. */
+/* Tests run side by side, so each process uses a port of its own. */
 void scene_address(const char *scheme, char *address, size_t bytes)
 {
 	if (strcmp(scheme, "rdma") == 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/bench rdma on existing devices: each row has a ratio, and reports no speed of a software device.
-The open loop is skipped if the counters of two cores cannot be compared, as on an emulated processor."""
+"""scripts/bench rdma on the lab's devices: each row has a ratio, and no speed of a software device is printed. The
+open loop is skipped on processors whose counters cannot be compared, such as emulated processors."""
 import json
 import math
 
@@ -17,13 +17,13 @@ def run(lab):
     printed = lab.host(1).run(f"$SOURCE/scripts/bench --tiny --build $BUILD --device {','.join(devices)} "
                               f"--json $OUT/bench.json {' '.join(names)}")
     if ("open: skipped" in printed) != ("open" in names):
-        raise Failed(f"open loop: found a skip where a run was expected, or the reverse:\n{printed}")
+        raise Failed(f"expected the open loop {'skipped' if 'open' in names else 'unmentioned'}:\n{printed}")
     rows = json.loads((lab.topology.folder / "bench.json").read_text())["results"]
     if [row["name"] for row in rows] != ROWS:
         raise Failed(f"found {rows}, expected rows {ROWS}")
     for row in rows:
         if not (math.isfinite(row["ratio"]) and row["ratio"] > 0) or row["holds"] is None:
-            raise Failed(f"no ratio that is judged: {row}")
+                raise Failed(f"found a row without a judged ratio: {row}")
         software = "software" in row["more"]
         if software and any(row[key] is not None for key in ("value", "yardstick_value", "range")):
             raise Failed(f"a speed of a software device: {row}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fabric's conformance suite, unchanged, over iWARP."""
+"""The fabric conformance suite over iWARP."""
 import conformance
 
 TOPOLOGY = "one guest"
-SECONDS = 400  # on a machine that others use as well
+SECONDS = 400  # on a busy machine
 
 
 def run(lab):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribers that had the publisher's device ask for ever whether they are there, and died: their places are free
-again. Those that only stopped keep theirs.
-"""
+"""Dead subscribers are removed and their places freed, although the publisher's device would retry for ever. Stopped
+subscribers keep their places."""
 import bus
 
 TOPOLOGY = "one guest"
 SECONDS = 150
 GUESTS_ONLY = True
-GIVES_UP = "/proc/sys/net/ipv4/tcp_retries2"  # after so many tries, TCP does: minutes as it is, seconds with a few
+TCP_RETRIES = "/proc/sys/net/ipv4/tcp_retries2"  # TCP gives up after minutes by default, after seconds with 3
 
 
 def dead_peers(host, publisher):
@@ -24,7 +23,7 @@ def subscribers(lab, count):
 
 def run(lab):
     publisher, gone, stopped = lab.host(1), lab.host(4), lab.host(3)
-    usual = publisher.run(f"cat {GIVES_UP}; echo 3 >{GIVES_UP}")
+    usual = publisher.run(f"cat {TCP_RETRIES}; echo 3 >{TCP_RETRIES}")
     daemon = bus.pubd(publisher, bus.market(50))
     dying, staying = dead_peers(gone, publisher), dead_peers(stopped, publisher)
     subscribers(lab, 2 * len(lab.kinds))
@@ -39,4 +38,4 @@ def run(lab):
         process.signal("CONT")
     daemon.signal("TERM")
     daemon.wait()
-    publisher.run(f"echo {usual.strip()} >{GIVES_UP}")
+    publisher.run(f"echo {usual.strip()} >{TCP_RETRIES}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every host has an active RoCE and an active iWARP device; only RoCE knows multicast."""
+"""Every host has an active RoCE and an active iWARP device. Only RoCE supports multicast."""
 import re
 
 from guests import Failed

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tickbus doctor finds nothing bad on a healthy host, and tells what is broken, with its remedy: an interface that is
-down, too little memory that may be locked, nobody at an address, notices that do not arrive."""
+"""tickbus doctor finds no fault on a healthy host, and reports each fault with a remedy. The faults: an interface
+down, too little lockable memory, no listener at an address, and lost notices."""
 import json
 import re
 
@@ -18,7 +18,7 @@ def doctor(host, address="", before="", status=0):
     rows = [json.loads(line) for line in text.splitlines()]
     bad = [row for row in rows if row["verdict"] == "bad"]
     if bool(bad) != bool(status):
-        raise Failed(f"found {len(bad)} bad of these rows, and exit status {status}:\n{text}")
+        raise Failed(f"found {len(bad)} bad rows with exit status {status}:\n{text}")
     return rows
 
 
@@ -49,7 +49,7 @@ def run(lab):
     address = bus.address_on(reader, publisher, "rxe")
     down = broken.interface("rxe")
     expect(doctor(reader, address, f"ip link set {down} down\nulimit -l 1024", 1),
-           ("advice", "rxe3 port 1", "is down"),  # siw3 will do
+           ("advice", "rxe3 port 1", "is down"),  # siw3 is enough
            ("bad", "locked memory", "at most 1048576 bytes: .*"),
            ("bad", address, f"rdma:.*: nobody listens there"))
     broken.run(f"ip link set {down} up\n" + "".join(
@@ -60,8 +60,8 @@ def run(lab):
         where = bus.address_on(reader, publisher, kind)
         expect(doctor(reader, where), ("good", where, "a bus with 1 topics answers"),
                ("good", where, rf"notices arrive from 239\.10\.0\.1:7472 \({notice}\)"))
-    reader.deafen()
+    reader.block_multicast()
     expect(doctor(reader, address), ("advice", address, r"no notice arrived from 239\.10\.0\.1:7472 \(ud\) in \d+ ms: .*"))
-    reader.undeafen()
+    reader.unblock_multicast()
     daemon.signal("TERM")
     daemon.wait()

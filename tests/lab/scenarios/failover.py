@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bond that goes over to its other interface, under a publisher and under its subscriber: what was made by it ends in
-words, and is made again by what is there now; notices come again, nothing is lost."""
+"""A bond fails over to its other interface, under a publisher and under its subscriber. The old addresses and
+connections end with a message and are made again. Notices resume, and no record is lost."""
 import bus
-from books import Books
+from control_subscriber import ControlSubscriber
 from hosts import Host
 
 TOPOLOGY = "one guest"
@@ -40,7 +40,7 @@ END"""
 
 
 class Bonded(Host):
-    """A host by its bond."""
+    """A host at the address of its bond."""
 
     def __init__(self, host):
         super().__init__(host.lab, host.number)
@@ -54,19 +54,19 @@ def run(lab):
     publisher, bonded = lab.host(1), Bonded(lab.host(1))
     publisher.run(f"modprobe bonding max_bonds=0\n{MAKE}")
     daemon = bus.pubd(publisher, bus.market(50), kinds=("shm", "rxe"), also=[bus.address(bonded, "rxe")], level="debug")
-    readers = (Books(lab.host(2), bonded, "rxe"), Books(bonded, publisher, "rxe"))
+    readers = (ControlSubscriber(lab.host(2), bonded, "rxe"), ControlSubscriber(bonded, publisher, "rxe"))
     for reader in readers:
         reader.sees("appeared")
-        reader.hears()
+        reader.receives_notice()
     publisher.run("ip link set b1 down")
     daemon.wait_for(rf"address rdma:{ADDRESS}:\d+: the interface has another hardware address")
     daemon.wait_for(rf"{lab.host(2).rxe}:\d+ left: the interface has another hardware address")
-    # What its subscriber sends to say so may be sent by what is not there any more.
+    # The subscriber's disconnect may be lost, as it leaves through the old interface.
     daemon.wait_for(rf"{ADDRESS}:\d+ left: (it closed the connection|the other side does not answer any more)")
     daemon.wait_for(rf"address rdma:{ADDRESS}:\d+: its device is there again")
     for reader in readers:
         reader.reads_on()
-        reader.hears()
+        reader.receives_notice()
         reader.end(lost=0)
     daemon.signal("TERM")
     daemon.wait()

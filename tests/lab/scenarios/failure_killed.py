@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pubd killed: told within the bound over every fabric, and its successor is found and read from its start."""
+"""pubd is killed: stale within the bound over every fabric. Its successor is found and read from its start."""
 import failures
 
 TOPOLOGY = "one guest"
@@ -9,7 +9,7 @@ SECONDS = 120
 def run(lab):
     scene = failures.Scene(lab)
     when = scene.pubd.signal("KILL")
-    scene.all_told("stale", when)
+    scene.all_see("stale", when)
     scene.pubd = scene.publish()
     scene.all_restarted()
     scene.end()

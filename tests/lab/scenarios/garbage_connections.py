@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Garbage from strangers, silence, good connects in a row: refused or dropped with a reason, memory is bounded, others
-unaffected."""
+"""Garbage, silence and many good connections from strangers: each is refused or dropped with a reason, memory is
+bounded, and other subscribers are not affected."""
 import strangers
 
 TOPOLOGY = "one guest"
@@ -8,4 +8,4 @@ SECONDS = 240
 
 
 def run(lab):
-    strangers.affect_nobody(lab, 100)
+    strangers.others_unaffected(lab, 100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers again, with a thousand good connects in a row."""
+"""As garbage_connections, with a thousand good connections in a row."""
 import strangers
 
 TOPOLOGY = "one guest"
@@ -8,4 +8,4 @@ ON_DEMAND = True
 
 
 def run(lab):
-    strangers.affect_nobody(lab, 1000)
+    strangers.others_unaffected(lab, 1000)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The publishing threads' user instructions of two feeds for the same records, with 0 and with 4 remote subscribers."""
+"""The publishing threads of two feeds need the same number of user instructions for the same records, with 0 and with
+4 remote subscribers."""
 import cpu
 from guests import Failed
 from hosts import Skipped
@@ -12,8 +13,9 @@ BOUND = 1.02  # how many records one flush covers depends on time, and callgrind
 
 def run(lab):
     if not lab.host(1).run("command -v valgrind", status=None):
-        raise Skipped("valgrind is not there")
+        raise Skipped("valgrind is missing")
     fewer, more = cpu.instructions(lab, SUBSCRIBERS)
-    lab.note(f"{fewer} and {more} instructions of two feeds with the same records, one with {SUBSCRIBERS} subscribers")
+    lab.note(f"{fewer} and {more} instructions of two feeds with the same records, {SUBSCRIBERS} subscribers to one "
+             "of the two")
     if more > fewer * BOUND or not fewer:
         raise Failed(f"found {fewer} and {more} instructions, expected at most {BOUND} times as many")

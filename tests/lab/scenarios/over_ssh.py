@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/lab-ssh runs scenarios on hosts that it knows by name only, with no file in common but the build: with
-devices of both kinds, of one, and of hardware as far as a capture is concerned."""
+"""scripts/lab-ssh runs scenarios on hosts that it knows by name only and that share only the build. They have devices
+of both kinds, of a single kind, and devices that look like hardware."""
 import shlex
 
 from guests import Failed
 
 TOPOLOGY = "one guest"
-SECONDS, LIMIT = 4000, 800  # each command is a program more
+SECONDS, LIMIT = 4000, 800  # so long because each command starts further programs
 READS = 20000  # torn
 ON_DEMAND = True
 GUESTS_ONLY = True
-# A host is a place of its own for the run's files; all else of ssh is that it runs a command.
+# Stands for ssh: runs a command, with a folder of its own for the run's files on each host.
 SSH = """unshare -m sh -c 'mkdir -p /run/ssh-$0 && mount --bind /run/ssh-$0 /run/lab && {}exec bash -c "$1"'"""
-UNSEEN = "mount -t tmpfs none /sys/class/infiniband && "  # where it says that a device is of software
+UNSEEN = "mount -t tmpfs none /sys/class/infiniband && "  # hides that a device is a software device
 CALLS = (
-    (("rxe", "siw"), UNSEEN, ("only_reads", "notices_again"), "0 passed, 0 failed, 2 skipped"),
+    (("rxe", "siw"), UNSEEN, ("only_reads", "notices_resume"), "0 passed, 0 failed, 2 skipped"),
     (("rxe",), "", ("topic_groups", "only_reads"), "2 passed, 0 failed, 0 skipped"),
     (("siw",), "", ("forged_notices", "only_reads"), "2 passed, 0 failed, 0 skipped"),
-    (("rxe", "siw"), "", ("witness_protocol", "failure_killed", "device_let_go"), "2 passed, 0 failed, 1 skipped"),
+    (("rxe", "siw"), "", ("protocol_client", "failure_killed", "device_released"), "2 passed, 0 failed, 1 skipped"),
     (("rxe", "siw"), "", ("slow_reader", "torn"), "2 passed, 0 failed, 0 skipped"),
 )
 
@@ -31,9 +31,9 @@ def call(lab, kinds, more, scenarios, expected):
         f"$SOURCE/scripts/lab-ssh {hosts} --build $BUILD --limit {LIMIT} {' '.join(scenarios)}", status=None)
     lab.note(f"{' '.join(scenarios)}: {text.splitlines()[-1]}")
     if expected not in text:
-        raise Failed(f"found, expected {expected}:\n{text}")
+        raise Failed(f"expected {expected}, found:\n{text}")
 
 
 def run(lab):
-    for one in CALLS:
-        call(lab, *one)
+    for arguments in CALLS:
+        call(lab, *arguments)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The publisher's host loses power: told within the bound on the other hosts, though nothing says goodbye; it comes
-back with a pubd that knows nothing of the last one: found by itself, and read from its start."""
+"""The publisher's host loses power: stale within the bound on the other hosts, although no packet reports it. It
+returns with a new pubd, which is found and read from its start."""
 import failures
 
 TOPOLOGY = "several guests"
@@ -13,7 +13,7 @@ def run(lab):
     when = {kind: reader.host.now() for kind, reader in scene.readers.items()}
     scene.publisher.power_off()
     for kind in scene.readers:
-        scene.all_told("stale", when[kind], kinds=(kind,))
+        scene.all_see("stale", when[kind], kinds=(kind,))
     scene.publisher.power_on()
     scene.pubd = scene.publish()
     scene.all_restarted()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key of another realm is refused by the device, whoever told it; listeners on a device share registrations."""
+"""The device refuses a key of another realm to a peer that knows it. Listeners on a device share registrations."""
 import secrets
 
 import bus
@@ -24,7 +24,7 @@ def run(lab):
                       also=[f"rdma:{publisher.address(kind)}:{SECOND}" for kind in lab.kinds],
                       below=REALMS.format(publisher.environment()["TICKBUS_RUNTIME_DIR"]))
     for kind, host in readers.items():
-        print(host.run(f"/usr/bin/python3 -B $SOURCE/tests/lab/realms_witness.py {host.address(kind)} "
+        print(host.run(f"/usr/bin/python3 -B $SOURCE/tests/lab/realms_client.py {host.address(kind)} "
                        f"{publisher.address(kind)} {bus.PORT} {SECOND} {tickets['desk']} {tickets['risk']}"), end="")
         bus.cat(host, publisher, kind, "trade", "--count 20", "--ticket $TICKBUS_RUNTIME_DIR/risk.ticket").wait()
         refused = bus.cat(host, publisher, kind, "trade")

@@ -6,7 +6,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 150
-SYMBOLS, MESSAGES = 8000, 64512  # no day of so many symbols is shorter
+SYMBOLS, MESSAGES = 8000, 64512  # the shortest day of so many symbols
 
 
 def run(lab):
@@ -15,4 +15,4 @@ def run(lab):
     column = lines[0].split(",").index("instrument")
     found = len({line.split(",")[column] for line in lines[1:]})
     if found != SYMBOLS:
-        raise Failed(f"rows of {found} instruments, expected {SYMBOLS}")
+        raise Failed(f"found rows of {found} instruments, expected {SYMBOLS}")

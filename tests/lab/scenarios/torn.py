@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""READs that meet the writer: torn copies occur, none is delivered; without the check's compare some are."""
+"""READs that meet the writer: torn copies occur, and no torn copy is delivered. Without comparing the check, some
+are."""
 import torn_reads
 
 TOPOLOGY = "one guest, bytewise"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A million READs that meet the writer, or as many as TICKBUS_LAB_READS says, and not one wrong record."""
+"""A million READs that meet the writer, or as many as TICKBUS_LAB_READS says: no wrong record."""
 import torn_reads
 
 TOPOLOGY = "one guest, bytewise"

@@ -3,7 +3,7 @@
 import witness
 
 TOPOLOGY = "one guest"
-ON_DEMAND = True  # hosts_apart has it, too
+ON_DEMAND = True  # separate_hosts includes it
 GUESTS_ONLY = True
 
 

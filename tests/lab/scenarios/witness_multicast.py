@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UD multicast by mckey, from one host to all others."""
+"""UD multicast by mckey, from a host to all others."""
 import witness
 
 TOPOLOGY = "one guest"
-ON_DEMAND = True  # hosts_apart has it, too
+ON_DEMAND = True  # separate_hosts includes it
 
 
 def run(lab):

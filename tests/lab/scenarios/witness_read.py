@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""READ and WRITE by rping, both ways between two hosts, over RoCE and over iWARP."""
+"""READ and WRITE by rping, both ways between two hosts, over RoCE and iWARP."""
 import witness
 
 TOPOLOGY = "one guest"
-ON_DEMAND = True  # hosts_apart has it, too
+ON_DEMAND = True  # separate_hosts includes it
 
 
 def run(lab):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the doctor says of a bus whose notices go to several groups, some of which cannot be had:
- * the bus is made here. */
+/* What the doctor reports of a bus whose notices go to several groups, some of which cannot be
+ * received. The bus is simulated here. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,8 +21,9 @@
 
 static const struct {
 	const char *name, *group;
-	bool ended, ends; /* once it is joined */
-	bool heard;
+	bool ended;   /* the topic has ended */
+	bool ends;    /* the topic ends once it is joined */
+	bool notices; /* notices arrive */
 	int result;
 } topics[] = {
 	{ .name = "a.went", .group = "239.10.0.1:7472", .result = -ENOENT },
@@ -30,7 +31,7 @@ static const struct {
 	{ .name = "a.large", .group = "239.10.0.3:7472", .result = -ENOMEM },
 	{ .name = "a.old", .group = "239.10.0.4:7472", .ended = true },
 	{ .name = "a.over", .group = "239.10.0.5:7472", .ended = true },
-	{ .name = "a.live", .group = "239.10.0.4:7472", .heard = true },
+	{ .name = "a.live", .group = "239.10.0.4:7472", .notices = true },
 	{ .name = "a.deaf", .group = "239.10.0.6:7472" },
 	{ .name = "a.ends", .group = "239.10.0.7:7472", .ends = true },
 };
@@ -128,20 +129,20 @@ size_t tb_subscription_counters(const struct tb_subscription *subscription, uint
 
 	cr_assert_leq(count, max);
 	for (size_t i = 0; i < count; i++)
-		values[i] = topics[subscription->topic].heard &&
+		values[i] = topics[subscription->topic].notices &&
 			    strcmp(counters[i].name, "heartbeats") == 0;
 	return count;
 }
 
-/* -- what is said of it -------------------------------------------------------------------------
+/* -- the report ---------------------------------------------------------------------------------
  */
 
-/* Runs the doctor, and gives what it printed. */
+/* Runs the doctor and returns its output. */
 static int run(char *text, size_t room)
 {
 	char name[] = "doctor", format[] = "--format=csv", timeout[] = "--timeout=20";
-	char where[] = "rdma:there", *words[] = { name, format, timeout, where, NULL };
-	struct command_call call = { .command = &doctor_command, .argc = 4, .argv = words };
+	char where[] = "rdma:there", *arguments[] = { name, format, timeout, where, NULL };
+	struct command_call call = { .command = &doctor_command, .argc = 4, .argv = arguments };
 	FILE *file = tmpfile();
 	const int out = dup(STDOUT_FILENO);
 	size_t bytes;
@@ -160,7 +161,7 @@ static int run(char *text, size_t room)
 	return status;
 }
 
-Test(doctor, tells_of_each_group_by_itself_and_what_to_do_about_it)
+Test(doctor, each_group_is_reported_with_its_remedy)
 {
 	static const char *const rows[] = {
 		"verdict,about,found,remedy\n",
@@ -184,7 +185,7 @@ Test(doctor, tells_of_each_group_by_itself_and_what_to_do_about_it)
 	cr_expect_str_eq(text, expected);
 }
 
-Test(doctor, says_of_a_bus_that_went_meanwhile_where_to_look)
+Test(doctor, bus_lost_during_check_names_where_to_look)
 {
 	static const char row[] = "\nbad,rdma:there,rdma:there: nobody listens there,\"check "
 				  "that pubd runs there, and check its log\"\n";

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a topic of quotes by docs/protocol.md alone, and prints it as `tickbus cat --format csv` does.
+"""A subscriber written from docs/protocol.md alone: reads quotes and prints them like `tickbus cat --format csv`.
 
-    protocol_witness.py SOURCE HOST PORT TOPIC COUNT NOTICES
+    protocol_client.py SOURCE HOST PORT TOPIC COUNT NOTICES
 
-The records from the oldest on, as they come, COUNT of them: told of by NOTICES notices at least. What is
-found anywhere is compared with what the protocol says of it.
+Prints COUNT records from the oldest on, as they come, and waits for at least NOTICES notices. Everything found is
+compared with the protocol.
 """
 import re
 import struct
@@ -18,7 +18,7 @@ COLUMNS = "sequence,time_ns,instrument,kind,bid_price,ask_price,bid_size,ask_siz
 
 def require(condition, what):
     if not condition:
-        sys.exit(f"protocol_witness: {what}")
+        sys.exit(f"protocol_client: {what}")
 
 
 def decimal(number):
@@ -36,17 +36,17 @@ def row(topic, record, names):
 
 
 def check_shape(peer, wanted, topic):
-    """Catalogue, schema, grant, header and bus page say the same."""
+    """Catalogue, schema, grant, header and bus page agree."""
     shape = topic.shape
     text = peer.schema(wanted).decode("ascii")
     meaning = re.sub(r"^ *(version|doc):.*\n", "", text, flags=re.M)
-    require(protocol.xxh3(meaning.encode()) == shape["fingerprint"], "the schema is not its fingerprint's")
+    require(protocol.xxh3(meaning.encode()) == shape["fingerprint"], "the schema does not match its fingerprint")
     require(shape["flags"] & 1, "the topic is not checked")
     require(topic.header() == (
         b"tickbus1", 1, shape["flags"], shape["epoch"], shape["topic_id"], shape["slot_bytes"], shape["slots"],
         shape["capacity"], 0, shape["fingerprint"], 4096, topic.directory,
         topic.last_value if shape["flags"] & 2 else 0, topic.ring, topic.size,
-        shape["name"].encode().ljust(64, b"\0")), "the header is not what was granted")
+        shape["name"].encode().ljust(64, b"\0")), "the header differs from the grant")
     count, _, entries = peer.pulse()
     require(entries[shape["topic_id"] - 1][0] == shape["epoch"], "the bus page names another epoch")
     while peer.pulse()[0] == count:
@@ -54,7 +54,7 @@ def check_shape(peer, wanted, topic):
 
 
 class Notices:
-    """Checks each datagram, and knows how far the topic is said to be."""
+    """Checks each datagram, and keeps the highest head announced."""
 
     def __init__(self, peer, topic):
         self.group, self.peer, self.topic = Group(topic.shape, peer.source), peer, topic
@@ -75,7 +75,7 @@ class Notices:
 
 
 def deliver(topic, first, last, names):
-    """Prints records first to last; each proves itself."""
+    """Checks and prints records first to last."""
     for sequence in range(first, last + 1):
         record = topic.slot(sequence)
         require(record["sequence"] == sequence, f"found {record['sequence']} in the slot of {sequence}")
@@ -83,7 +83,7 @@ def deliver(topic, first, last, names):
 
 
 def only_reading_is_permitted(source, host, port, name):
-    """Each try ends its connection: what was granted is for READs of the region, and nothing else."""
+    """The grant allows only READs of the region: each other access ends its connection."""
     for forbidden in (lambda topic, peer: peer.write(topic.address + 4096, topic.rkey),
                       lambda topic, peer: peer.read(topic.address + topic.size - 64, 128, topic.rkey),
                       lambda topic, peer: peer.read(topic.address, 64, topic.rkey ^ 1)):
@@ -93,8 +93,8 @@ def only_reading_is_permitted(source, host, port, name):
         topic.header()
         try:
             forbidden(topic, peer)
-            topic.header()  # over TCP the answer to a WRITE is the end of the connection
-            require(False, "memory was touched that was not granted")
+            topic.header()  # over iWARP a WRITE is refused by ending the connection
+            require(False, "an access outside the grant succeeded")
         except Gone:
             pass
 
@@ -112,7 +112,7 @@ def main():
         if at > head:
             notices.take()
             head = max(head, notices.head)
-            require(notices.head <= topic.progress()["head"], "a notice says more than the progress line")
+            require(notices.head <= topic.progress()["head"], "a notice's head is beyond the progress line's")
         last = min(head, int(count))
         deliver(topic, at, last, names)
         at = max(at, last + 1)
@@ -121,7 +121,7 @@ def main():
     require(topic.progress()["oldest"] == 1, "the ring was lapped: make the test shorter")
     peer.send(protocol.LEAVE, struct.pack("<IQQ", topic.shape["topic_id"], topic.shape["epoch"], 0))
     only_reading_is_permitted(source, host, port, name)
-    print(f"protocol_witness: {notices.count} notices", file=sys.stderr)
+    print(f"protocol_client: {notices.count} notices", file=sys.stderr)
 
 
 main()

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same records to come, by `tickbus cat` over each fabric: rows over RDMA are those over shared memory."""
+"""Reads the same records by `tickbus cat` over each fabric: rows over RDMA equal those over shared memory."""
 import bus
 from guests import Failed
 
 
 class SameRows:
-    """Begun when its readers have joined, on a machine that is not too slow before the first record was published."""
+    """Starts its readers and waits until they have joined; usually before the first of the records is published."""
 
-    def __init__(self, lab, reader, ahead, count, places, name="rows"):
-        """From the record on that is so far ahead of what `reader` has; `places`: hosts' numbers by kind of device."""
+    def __init__(self, lab, reader, ahead, count, hosts, name="rows"):
+        """Reads `count` records, from `ahead` records after the next of `reader`. `hosts`: host numbers by kind."""
         self.lab, self.count, self.name = lab, count, name
         first = reader.sum()["next"] + ahead
         joins = bus.counter(lab.host(1), "joins")
         self.cats = {kind: bus.cat(lab.host(number), lab.host(1), kind, "quote", f"--from {first} --count {count}",
-                                   out=f"{name}.{kind}") for kind, number in {"shm": 1, **places}.items()}
-        lab.wait_until(lambda: bus.counter(lab.host(1), "joins") - joins + self.ended() >= len(self.cats), "cats to join",
-                       every=0.2)
+                                   out=f"{name}.{kind}") for kind, number in {"shm": 1, **hosts}.items()}
+        lab.wait_until(lambda: bus.counter(lab.host(1), "joins") - joins + self.ended() >= len(self.cats),
+                       "cats to join", every=0.2)
 
     def ended(self):
         return sum(not cat.running() for cat in self.cats.values())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each host a guest: rows over RoCE and iWARP on one other host, then on two, equal those over shared memory."""
+"""Each host is a guest: rows over RoCE and iWARP, on one other host and then on two, equal those over shared
+memory."""
 import bus
 import replay
 

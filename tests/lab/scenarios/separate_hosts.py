@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each host a guest: READ over RoCE and iWARP, multicast; a cable pulled."""
+"""Each host is a guest: READ over RoCE and iWARP, multicast, and a pulled cable."""
 import witness
 
 TOPOLOGY = "several guests"

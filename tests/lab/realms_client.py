@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two peers of different realms, who tell each other all they know: by docs/protocol.md alone.
+"""Two peers of different realms that share their keys, written from docs/protocol.md alone.
 
-    realms_witness.py SOURCE HOST PORT SECOND_PORT OWN_TICKET OTHER_TICKET
+    realms_client.py SOURCE HOST PORT SECOND_PORT OWN_TICKET OTHER_TICKET
 
-The bus has nasdaq.quote in the realm of the one ticket, nasdaq.trade in that of the other, and nasdaq.depth10
-in both. SECOND_PORT is another address of the publisher on the same device. Prints how the device answered
-each READ with a key of another realm.
+The bus has nasdaq.quote in the realm of the first ticket, nasdaq.trade in that of the other, and nasdaq.depth10 in
+both. SECOND_PORT is another address of the publisher on the same device. Prints how the device answered each READ
+with a key of another realm.
 """
 import errno
 import sys
@@ -17,25 +17,25 @@ QUOTE, TRADE, DEPTH = ("nasdaq." + name for name in ("quote", "trade", "depth10"
 
 def require(condition, what):
     if not condition:
-        sys.exit(f"realms_witness: {what}")
+        sys.exit(f"realms_client: {what}")
 
 
 def expect_refused(connect, ticket):
     try:
         connect(ticket)
-        require(False, "a ticket that nobody gave was welcomed")
+        require(False, "an unknown ticket was welcomed")
     except Refused as refused:
-        code, words = refused.args
-        require(code == errno.EACCES and "ticket" in words, f"{code}: {words}")
+        code, text = refused.args
+        require(code == errno.EACCES and "ticket" in text, f"{code}: {text}")
 
 
 def join_all(peer, names):
-    """Joins these topics, which are all that is there for it, on the bus page too."""
+    """Joins these topics, which must be all that the peer sees, also on the bus page."""
     found = peer.catalogue(">")
     require([topic["name"] for topic in found] == names, f"found {found}, expected {names}")
     joined = {topic["name"]: peer.join(topic) for topic in found}
     for topic in joined.values():
-        topic.header()  # which proves itself
+        topic.header()  # verifies its check
     ids = {topic["topic_id"] for topic in found}
     _, _, entries = peer.pulse()
     require(len(entries) == max(ids), f"the bus page has {len(entries)} topics")
@@ -44,7 +44,7 @@ def join_all(peer, names):
 
 
 def expect_unreadable(connect, ticket, topic):
-    """A peer that was told a key of another realm, and where: it reads with its own, and not with that one."""
+    """A peer with key and address of another realm's topic can read only its own topics."""
     peer = connect(ticket)
     peer.join(peer.catalogue(DEPTH)[0]).header()
     try:
@@ -65,14 +65,15 @@ def main():
         expect_refused(connect, wrong)
     peers = [connect(ticket) for ticket in tickets]
     joined = [join_all(peers[0], [QUOTE, DEPTH]), join_all(peers[1], [TRADE, DEPTH])]
-    require(joined[0][DEPTH].address == joined[1][DEPTH].address, "one memory at two addresses")
-    require(joined[0][DEPTH].rkey != joined[1][DEPTH].rkey, "one key for two realms")
+    require(joined[0][DEPTH].address == joined[1][DEPTH].address, "found two addresses for the same memory")
+    require(joined[0][DEPTH].rkey != joined[1][DEPTH].rkey, "found the same key in two realms")
     for ticket, foreign in zip(tickets, reversed(joined)):
         for topic in foreign.values():
-            print(f"         {topic.shape['name']} by a key of another realm: {expect_unreadable(connect, ticket, topic)}")
+            found = expect_unreadable(connect, ticket, topic)
+            print(f"         {topic.shape['name']} by a key of another realm: {found}")
     for topics in joined:
         for topic in topics.values():
-            topic.header()  # whose key it is reads on
+            topic.header()  # with its own key it is still readable
     again = join_all(connect(tickets[0], second), [QUOTE, DEPTH])
     for name, topic in again.items():
         require((topic.address, topic.rkey) == (joined[0][name].address, joined[0][name].rkey),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody keeps a device that was removed: no subscriber that waits for a publisher, and no publisher on the only
-device there is, whose two addresses share what is registered."""
+"""Every process releases a removed device: a subscriber that waits for a publisher, and a publisher with two
+addresses on its only device."""
 import bus
 
 TOPOLOGY = "one guest"
@@ -20,15 +20,15 @@ def run(lab):
     waiting.kill()
 
     daemon = bus.pubd(publisher, bus.market(50), kinds=("rxe",), also=[f"rdma:{publisher.rxe}:{bus.PORT + 2}"])
-    others = [(one, kind) for one in lab.hosts for kind in ("rxe", "siw") if (one, kind) != (publisher, "rxe")]
-    for one, kind in others:
-        one.remove_device(kind).wait()
+    others = [(host, kind) for host in lab.hosts for kind in ("rxe", "siw") if (host, kind) != (publisher, "rxe")]
+    for host, kind in others:
+        host.remove_device(kind).wait()
     publisher.remove_device("rxe").wait()
     publisher.return_device("rxe")
     daemon.wait_for("(?s)its device is there again.*its device is there again")
-    for one, kind in others:
-        one.return_device(kind)
-    reader = bus.cat(host, publisher, "rxe", "quote", "--count 10")
+    for host, kind in others:
+        host.return_device(kind)
+    reader = bus.cat(lab.host(2), publisher, "rxe", "quote", "--count 10")
     reader.wait()
     daemon.signal("TERM")
     daemon.wait()
