@@ -935,7 +935,8 @@ Test(fabric, more_peers_than_agreed_are_refused_and_the_others_do_not_feel_it)
 
 		cr_assert_eq(result, 0, "%s", tb_error());
 		UNTIL(guests[i].gones == 1);
-		cr_expect(strstr(guests[i].why, "as many"), "%d %s", guests[i].code, guests[i].why);
+		cr_expect(strstr(guests[i].why, "maximum number"), "%d %s", guests[i].code,
+			  guests[i].why);
 	}
 	UNTIL(host.logged == 4);
 	expect_reads(&guests[0]);

@@ -302,12 +302,12 @@ class Place(Limited):
         place.mkdir(0o555)
         self.env["TICKBUS_RUNTIME_DIR"] = str(place)
         words = self.refused(settings(FEED))
-        self.assertRegex(words, r"error address shm:b: no socket can be made in \S+: Permission "
+        self.assertRegex(words, r"error address shm:b: cannot create a socket in \S+: Permission "
                                 r"denied; set TICKBUS_RUNTIME_DIR to a folder of yours")
 
     def test_a_folder_that_is_not_there(self):
         self.env["TICKBUS_RUNTIME_DIR"] = str(self.folder / "nowhere")
-        self.assertRegex(self.refused(settings(FEED)), "error address shm:b: no socket can be made "
+        self.assertRegex(self.refused(settings(FEED)), "error address shm:b: cannot create a socket "
                                                        "in .*nowhere: No such file")
 
 

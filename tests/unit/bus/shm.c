@@ -342,7 +342,7 @@ Test(shm, a_wrong_frame_ends_its_connection_and_is_told)
 	} wrong[] = {
 		{ 0, 0, 8, "it sent a frame of another kind, expected a hello" },
 		{ 0, SHM_WELCOME, 8, "it sent a frame of another kind, expected a hello" },
-		{ 0, SHM_REFUSE, 8, "it sent a frame of another kind, expected a hello" },
+		{ 0, SHM_REFUSAL, 8, "it sent a frame of another kind, expected a hello" },
 		{ 0, SHM_MESSAGE, 8, "it sent a frame of another kind, expected a hello" },
 		{ 0, UINT32_MAX, 8, "it sent a frame of another kind, expected a hello" },
 		{ 0, SHM_HELLO, 0, "it sent a frame of a wrong size, expected a hello" },
@@ -487,11 +487,11 @@ Test(shm, who_connects_and_says_nothing_is_sent_away_in_words)
 	for (size_t i = 0; i < 30; i++)
 		fds[i] = stranger();
 	UNTIL(host.logged == 30);
-	cr_expect(strstr(host.log, "was refused: it connected and said nothing"), "%s", host.log);
+	cr_expect(strstr(host.log, "was refused: it connected and sent no hello"), "%s", host.log);
 	cr_expect_eq(host.kind, FABRIC_LOG_REFUSED);
 	for (size_t i = 0; i < 30; i++) {
-		cr_assert_eq(take(fds[i], body, sizeof(body)), SHM_REFUSE);
-		cr_expect_str_eq(body + 4, "it connected and said nothing");
+		cr_assert_eq(take(fds[i], body, sizeof(body)), SHM_REFUSAL);
+		cr_expect_str_eq(body + 4, "it connected and sent no hello");
 		cr_assert_eq(take(fds[i], body, sizeof(body)), 0);
 		close(fds[i]);
 	}
@@ -521,7 +521,7 @@ static void crowd(unsigned int count, int tell, int go)
 
 		/* Those that are taken and were silent hear nothing for some time. */
 		if (poll(&ready, 1, i % 2 ? DEADLINE_MS : 0) == 1)
-			refused += take(fds[i], body, sizeof(body)) == SHM_REFUSE;
+			refused += take(fds[i], body, sizeof(body)) == SHM_REFUSAL;
 	}
 	if (write(tell, &refused, sizeof(refused)) < 0 || read(go, body, 1) < 0)
 		_exit(1);
@@ -972,7 +972,7 @@ Test(shm, that_others_are_named_and_cannot_look_into_the_folder_is_told)
 	host_open(8, access);
 	cr_expect_eq(host.logged, 1);
 	cr_expect_eq(host.kind, FABRIC_LOG_NEWS);
-	cr_expect(strstr(host.log, "but no other user can look into /"), "%s", host.log);
+	cr_expect(strstr(host.log, "but other users cannot enter /"), "%s", host.log);
 	host_close();
 	host_open(8, nobody_else);
 	cr_expect_eq(host.logged, 0, "%s", host.log);
@@ -1047,7 +1047,7 @@ Test(shm, a_wrong_frame_from_a_publisher_ends_the_link_with_words)
 		int code;
 		const char *why;
 	} wrong[] = {
-#define UNEXPECTED "the publisher sent a frame that was not expected then"
+#define UNEXPECTED "the publisher sent an unexpected frame"
 #define SIZE       "the publisher sent a frame of a wrong size"
 		{ false, "\4\0\0\0message", 11, EPROTO, UNEXPECTED },
 		{ false, "\1\0\0\0hello", 9, EPROTO, UNEXPECTED },
@@ -1064,7 +1064,7 @@ Test(shm, a_wrong_frame_from_a_publisher_ends_the_link_with_words)
 		{ false, "\3\0\0\0\xff\xff\xff\xff!", 9, EPROTO, "!" },
 	};
 	int listening = liar_listen();
-	uint8_t longest[4 + FABRIC_MESSAGE_BYTES + 1] = { SHM_REFUSE, 0, 0, 0, EACCES };
+	uint8_t longest[4 + FABRIC_MESSAGE_BYTES + 1] = { SHM_REFUSAL, 0, 0, 0, EACCES };
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		int fd = liar_accept(listening);
@@ -1168,7 +1168,7 @@ Test(shm, a_folder_that_will_not_do_is_named)
 
 	setenv("TICKBUS_RUNTIME_DIR", "/nonexistent/folder", 1);
 	expect_no_listening("test", ENOENT,
-			    "address shm:test: no socket can be made in /nonexistent/folder: No "
+			    "address shm:test: cannot create a socket in /nonexistent/folder: No "
 			    "such file or directory; set TICKBUS_RUNTIME_DIR to a folder of yours");
 	for (int length = 80; length <= 160; length += 80) {
 		snprintf(path, sizeof(path), "%s/%0*d", folder, length, 0);
@@ -1346,7 +1346,7 @@ Test(shm, a_socket_that_nobody_else_may_connect_to_is_not_replaced_by_others)
 	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
 	snprintf(words, sizeof(words),
 		 "address shm:test: %s is a socket of user 0 that user %u has no permission to "
-		 "connect to: a process may listen there; if none does, remove it",
+		 "connect to: a process may listen there; if no process does, remove it",
 		 at.sun_path, SOMEONE);
 	host_open(4, nobody_else);
 	socket = inode(at.sun_path);

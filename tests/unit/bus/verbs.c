@@ -32,18 +32,18 @@ Test(told, a_welcome_has_a_mark_and_the_bytes_that_it_counts)
 	uint8_t data[256] = { 'T', 'B', 3, 0, 'a', 'b', 'c' };
 	struct verbs_private_data told;
 
-	cr_assert_eq(private_data_welcome(data, sizeof(data), &told), 0);
+	cr_assert_eq(verbs_private_data_welcome(data, sizeof(data), &told), 0);
 	cr_expect_eq(told.number, 3);
 	cr_expect_arr_eq(told.body, "abc", 3);
-	cr_expect_eq(private_data_welcome(data, 7, &told), 0);
-	cr_expect_eq(private_data_welcome(data, 6, &told), -EPROTO);
-	cr_expect_eq(private_data_welcome(data, 0, &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, 7, &told), 0);
+	cr_expect_eq(verbs_private_data_welcome(data, 6, &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, 0, &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES + 1;
-	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, sizeof(data), &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES;
-	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), 0);
+	cr_expect_eq(verbs_private_data_welcome(data, sizeof(data), &told), 0);
 	data[1] = 'X';
-	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, sizeof(data), &told), -EPROTO);
 }
 
 Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
@@ -51,18 +51,18 @@ Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
 	uint8_t data[256] = { 'T', 'B', EACCES, 0, 'n', 'o', '\033', '!' };
 	char why[FABRIC_REASON_BYTES + 1];
 
-	cr_assert_eq(private_data_refusal(data, sizeof(data), why), EACCES);
+	cr_assert_eq(verbs_private_data_refusal(data, sizeof(data), why), EACCES);
 	cr_expect_str_eq(why, "no?!");
-	cr_assert_eq(private_data_refusal(data, 6, why), EACCES);
+	cr_assert_eq(verbs_private_data_refusal(data, 6, why), EACCES);
 	cr_expect_str_eq(why, "no");
-	cr_expect_eq(private_data_refusal(data, VERBS_PRIVATE_DATA_HEADER, why), 0);
+	cr_expect_eq(verbs_private_data_refusal(data, VERBS_PRIVATE_DATA_HEADER, why), 0);
 	data[2] = data[3] = 0xff;
-	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
+	cr_expect_eq(verbs_private_data_refusal(data, sizeof(data), why), EPROTO);
 	memset(data + VERBS_PRIVATE_DATA_HEADER, 'w', sizeof(data) - VERBS_PRIVATE_DATA_HEADER);
-	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
+	cr_expect_eq(verbs_private_data_refusal(data, sizeof(data), why), EPROTO);
 	cr_expect_eq(strlen(why), FABRIC_REASON_BYTES);
 	data[0] = 'X';
-	cr_expect_eq(private_data_refusal(data, sizeof(data), why), 0);
+	cr_expect_eq(verbs_private_data_refusal(data, sizeof(data), why), 0);
 }
 
 Test(told, the_failures_of_librdmacm_itself_are_no_errno)
@@ -274,8 +274,8 @@ Test(channel, a_send_that_is_too_long_is_the_senders_fault)
 		int code;
 		const char *why;
 	} cases[] = {
-		{ IBV_WC_LOC_LEN_ERR, EPROTO, "it sent a frame that is longer than any of ours" },
-		{ IBV_WC_LOC_QP_OP_ERR, EPROTO, "it sent a frame that is longer than any of ours" },
+		{ IBV_WC_LOC_LEN_ERR, EPROTO, "it sent a frame that is too long" },
+		{ IBV_WC_LOC_QP_OP_ERR, EPROTO, "it sent a frame that is too long" },
 		{ IBV_WC_WR_FLUSH_ERR, ECONNRESET, "the other side closed the connection" },
 	};
 
@@ -437,8 +437,7 @@ Test(receiver, joins_no_group_of_another_kind_of_addresses_than_its_own)
 		notices.kind = i ? FABRIC_NOTICES_UDP : FABRIC_NOTICES_UD;
 		cr_expect_null(verbs_receiver_join(&receiver, &ud_how, &notices));
 		cr_expect_eq(errno, EPROTO);
-		cr_expect_str_eq(tb_error(),
-				 "notices: found a group of IPv6, expected one of IPv4");
+		cr_expect_str_eq(tb_error(), "notices: found an IPv6 group, expected IPv4");
 	}
 	expect_nothing_left();
 }
@@ -505,8 +504,8 @@ Test(receiver, joins_as_many_groups_as_a_bus_may_have_and_says_which_is_too_many
 	notices = a_group(BOUND_NOTICE_GROUPS_MAX + 1);
 	cr_expect_null(verbs_receiver_join(&receiver, &how, &notices));
 	cr_expect_eq(errno, ENOSPC);
-	cr_expect_str_eq(tb_error(), "notices: found a 65th group, expected 64 at most");
-	verbs_receiver_leave(&receiver, &receiver.members[7].where);
+	cr_expect_str_eq(tb_error(), "notices: found a 65th group, expected at most 64");
+	verbs_receiver_leave(&receiver, &receiver.members[7].group);
 	cr_expect_not_null(verbs_receiver_join(&receiver, &how, &notices), "%s", tb_error());
 	verbs_receiver_close(&receiver);
 }
@@ -560,7 +559,7 @@ Test(sender, without_a_group_says_so_before_it_looks_at_the_group)
 /* What the address says holds for every group. */
 Test(sender, to_any_group_has_the_hops_and_the_traffic_class_of_its_listener)
 {
-	struct verbs_group groups[2] = { { .asked = a_group(1) }, { .asked = a_group(2) } };
+	struct verbs_group groups[2] = { { .wish = a_group(1) }, { .wish = a_group(2) } };
 	struct address address;
 
 	cr_assert_eq(address_parse("127.0.0.1:7471,hop_limit=7,traffic_class=72", &address), 0);

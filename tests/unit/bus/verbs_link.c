@@ -120,13 +120,13 @@ static void expect_told(enum rdma_cm_event_type type, int status, int code, cons
 /* What passes by itself is told from what does not: who was not answered may ask again. */
 Test(verbs_link, no_answer_is_told_from_no_way)
 {
-	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
-	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
-	expect_told(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
+	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
+	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
+	expect_told(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, ETIMEDOUT, "no answer");
 	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH, EHOSTUNREACH,
-		    "no way there: No route to host");
+		    "no route: No route to host");
 	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ENETUNREACH, EHOSTUNREACH,
-		    "no way there: Network is unreachable");
+		    "no route: Network is unreachable");
 	expect_told(RDMA_CM_EVENT_REJECTED, 8, ECONNREFUSED, "nobody listens there");
 	expect_told(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED, "nobody listens there");
 }
