@@ -125,11 +125,11 @@ class Descriptors(Limited):
         for peer in greedy:
             for _ in range(15):  # as many as it may leave unread
                 peer.raw(struct.pack("<I", wire.MESSAGE) + join)
-        pubd.says("was dropped: too many descriptors are on their way to subscribers that do not "
+        pubd.says("was dropped: too many descriptors are in flight to subscribers that do not "
                   r"read \(see ulimit -n\)")
         late = self.begin(TICKBUS, "topics", "shm:b")
         late.ends(1)
-        self.assertIn("too many descriptors are on their way", late.words())
+        self.assertIn("too many descriptors are in flight", late.words())
         for peer in greedy:
             peer.close()
         self.control().reads_on()

@@ -834,7 +834,7 @@ Test(shm, too_many_descriptors_on_their_way_are_told_as_that)
 		while (host.logged == 0 && shm_send(host.last, "grant", 5, host.exposure) == 0)
 			;
 	}
-	cr_expect(strstr(host.log, "was dropped: too many descriptors are on their way to "
+	cr_expect(strstr(host.log, "was dropped: too many descriptors are in flight to "
 				   "subscribers that do not read (see ulimit -n)"),
 		  "%s", host.log);
 	cr_expect_eq(host.kind, FABRIC_LOG_DROPPED);
@@ -842,7 +842,7 @@ Test(shm, too_many_descriptors_on_their_way_are_told_as_that)
 		     tb_error());
 	UNTIL(guest.gones == 1);
 	cr_expect_eq(guest.code, EAGAIN); /* who waits for its publisher tries again */
-	cr_expect_str_eq(guest.why, "too many descriptors are on their way to subscribers that do "
+	cr_expect_str_eq(guest.why, "too many descriptors are in flight to subscribers that do "
 				    "not read (see ulimit -n)");
 }
 
@@ -1057,7 +1057,7 @@ Test(shm, a_wrong_frame_from_a_publisher_ends_the_link_with_words)
 		{ false, "\2\0\0\0", 4, EPROTO, SIZE },
 		{ false, "\2", 1, EPROTO, SIZE },
 		{ true, "\4\0\0", 3, EPROTO, SIZE },
-		{ false, "\3\0\0\0\1\0", 6, EPROTO, "refused, without a reason that can be read" },
+		{ false, "\3\0\0\0\1\0", 6, EPROTO, "refused without a valid reason" },
 		{ false, "\3\0\0\0\15\0\0\0no~\n\xff", 13, EACCES, "no~??" },
 		{ true, "\3\0\0\0\15\0\0\0enough", 14, EACCES, "enough" },
 		{ false, "\3\0\0\0\0\0\0\0nothing", 15, EPROTO, "nothing" },
@@ -1088,7 +1088,7 @@ Test(shm, a_wrong_frame_from_a_publisher_ends_the_link_with_words)
 		if (length == 4 + 4 + FABRIC_REASON_BYTES)
 			cr_expect_eq(strlen(guest.why), FABRIC_REASON_BYTES);
 		else if (length < sizeof(longest))
-			cr_expect_str_eq(guest.why, "refused, without a reason that can be read");
+			cr_expect_str_eq(guest.why, "refused without a valid reason");
 		else
 			cr_expect_str_eq(guest.why, SIZE);
 		close(fd);
