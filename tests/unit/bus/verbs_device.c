@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that is lost, goes away and returns, and an address that changes, over a fake device. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 #include "bus/address.h"
 #include "bus/clock.h"

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notice groups and their senders, at a publisher over a fake device. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 
-#include "bus/address.h"
-#include "bus/clock.h"
 #include "bus/verbs/verbs.h"
-#include "bus/verbs/verbs_events.h"
 #include "bus/verbs/verbs_group.h"
-#include "tests/support/deadline.h"
 #include "tests/unit/bus/verbs_scene.h"
-#include "tickbus/error.h"
 
 Test(group, lost_group_is_joined_again_and_logged_once)
 {

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subscribers of a publisher: accepted, refused, probed, kept alive; over a fake device. */
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <poll.h>
-#include <string.h>
 
-#include "bus/address.h"
-#include "bus/clock.h"
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_channel.h"
-#include "bus/verbs/verbs_private_data.h"
-#include "tests/support/deadline.h"
 #include "tests/unit/bus/verbs_scene.h"
-#include "tickbus/error.h"
 
 static void expect_rejected(const char *words)
 {

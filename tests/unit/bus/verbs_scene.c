@@ -4,7 +4,6 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "bus/address.h"
