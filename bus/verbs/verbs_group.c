@@ -21,7 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bus/bounds.h"
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/verbs/notice_udp.h"
