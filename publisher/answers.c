@@ -42,9 +42,9 @@ static void join_refused(struct session *session, uint32_t topic_id, const char 
 
 	if (refused_before(session, topic_id, true))
 		return;
-	session->peer->ops->peer_words(session->peer, who, sizeof(who));
+	session->peer->ops->peer_text(session->peer, who, sizeof(who));
 	snprintf(line, sizeof(line), "%s was refused a join: %s", who, words);
-	server_calls.log(&session->publisher->endpoints[session->listener], FABRIC_LOG_NEWS, line);
+	server_calls.log(&session->publisher->endpoints[session->listener], FABRIC_LOG_INFO, line);
 }
 
 static int refuse(struct session *session, const struct control_message *asked, uint32_t topic_id,

@@ -144,7 +144,7 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	struct tb_publisher *publisher = ((struct endpoint *)user)->publisher;
 	char who[64];
 
-	peer->ops->peer_words(peer, who, sizeof(who));
+	peer->ops->peer_text(peer, who, sizeof(who));
 	publisher_log(publisher, TB_LOG_DEBUG, "%s left: %s", who, why);
 	session_close(peer->user);
 }
@@ -173,7 +173,7 @@ static void on_log(void *user, enum fabric_log kind, const char *words)
 	struct endpoint *endpoint = user;
 	struct tb_publisher *publisher = endpoint->publisher;
 
-	if (kind != FABRIC_LOG_NEWS)
+	if (kind != FABRIC_LOG_INFO)
 		counter_add(&publisher->counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED
 									    : BUS_DROPPED],
 			    1);
@@ -320,7 +320,7 @@ static void closing_tell(struct tb_publisher *publisher)
 	     session = session->next) {
 		if (!session->joins)
 			continue;
-		session->peer->ops->peer_words(session->peer, who, sizeof(who));
+		session->peer->ops->peer_text(session->peer, who, sizeof(who));
 		publisher_log(publisher, TB_LOG_WARNING,
 			      "%s had not read to the end of topic %s when the bus closed", who,
 			      session->joins->topic->name);

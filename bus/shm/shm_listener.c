@@ -77,7 +77,7 @@ static void folder_look(struct shm_listener *listener)
 	*strrchr(folder, '/') = '\0';
 	if (stat(folder, &status) == 0 && !(status.st_mode & (S_IXGRP | S_IXOTH)))
 		peers_log(
-			&listener->peers, FABRIC_LOG_NEWS,
+			&listener->peers, FABRIC_LOG_INFO,
 			"address shm:%s: users and groups are named, but other users cannot enter "
 			"%s; set TICKBUS_RUNTIME_DIR, for the publisher and its subscribers, to a "
 			"folder that they can enter",
@@ -326,7 +326,7 @@ static bool accept_exhausted(struct shm_listener *listener)
 		return fd >= 0;
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
 	listener->paused = true;
-	peers_log(&listener->peers, FABRIC_LOG_NEWS,
+	peers_log(&listener->peers, FABRIC_LOG_INFO,
 		  "connections wait: no descriptor is left (see ulimit -n)");
 	return false;
 }

@@ -102,7 +102,7 @@ static void device_close(struct verbs_listener *listener)
 /* Destroys all that is made of the device. The timer tries it again. */
 static void device_lost(struct verbs_listener *listener, const char *why)
 {
-	peers_log(&listener->peers, FABRIC_LOG_NEWS, "address rdma:%s: %s", listener->text, why);
+	peers_log(&listener->peers, FABRIC_LOG_INFO, "address rdma:%s: %s", listener->text, why);
 	while (listener->peers.first)
 		peers_lost(listener->peers.first, why);
 	device_close(listener);
@@ -133,12 +133,12 @@ static void device_return(struct verbs_listener *listener)
 		return;
 	}
 	if (result < 0 && result != listener->away)
-		peers_log(&listener->peers, FABRIC_LOG_NEWS, "%s; will retry", tb_error());
+		peers_log(&listener->peers, FABRIC_LOG_INFO, "%s; will retry", tb_error());
 	listener->away = result;
 	if (result < 0)
 		device_close(listener);
 	else
-		peers_log(&listener->peers, FABRIC_LOG_NEWS, "address rdma:%s: the device is back",
+		peers_log(&listener->peers, FABRIC_LOG_INFO, "address rdma:%s: the device is back",
 			  listener->text);
 }
 

@@ -27,14 +27,14 @@ static void group_result(struct verbs_listener *listener, struct verbs_group *gr
 	address_words((const struct sockaddr *)&group->wish.group, text);
 	if (result < 0) {
 		if (-result != group->lost)
-			peers_log(&listener->peers, FABRIC_LOG_NEWS,
+			peers_log(&listener->peers, FABRIC_LOG_INFO,
 				  "address rdma:%s: no notices to %s: %s; will retry",
 				  listener->text, text, tb_error());
 		group->lost = -result;
 		verbs_group_close(group);
 	} else if (group->lost && verbs_group_ready(group)) {
 		group->lost = 0;
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address rdma:%s: notices go to %s again", listener->text, text);
 	}
 }
@@ -48,18 +48,18 @@ static void senders_result(struct verbs_listener *listener, struct verbs_group *
 		verbs_timer_soon(&listener->timer); /* L3 */
 	address_words((const struct sockaddr *)&group->wish.group, text);
 	if (result < 0 && !group->missing)
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address rdma:%s: cannot create a sender to %s: %s; will retry",
 			  listener->text, text, tb_error());
 	if (result > 0)
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address rdma:%s: notices: a sender failed and was started again",
 			  listener->text);
 	if (result < 0) {
 		group->missing = -result;
 	} else if (group->missing && verbs_group_complete(group)) {
 		group->missing = 0;
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address rdma:%s: notices: all senders to %s work again", listener->text,
 			  text);
 	}
@@ -146,7 +146,7 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 	if (where->ss_family != listener->address.host.ss_family) {
 		if (where == &listener->notices.group)
 			peers_log(
-				&listener->peers, FABRIC_LOG_NEWS,
+				&listener->peers, FABRIC_LOG_INFO,
 				"address rdma:%s: no notices: the bus's group is an IPv%d address",
 				listener->text, where->ss_family == AF_INET ? 4 : 6);
 		return 0;

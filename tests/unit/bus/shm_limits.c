@@ -166,7 +166,7 @@ Test(shm, without_the_reserve_connections_wait)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	UNTIL(host.logged > 0);
 	cr_expect_str_eq(host.log, "connections wait: no descriptor is left (see ulimit -n)");
-	cr_expect_eq(host.kind, FABRIC_LOG_NEWS);
+	cr_expect_eq(host.kind, FABRIC_LOG_INFO);
 	UNTIL(poll(&ready, 1, 0) == 0);
 	expect_guest_well();
 	cr_expect_eq(host.hellos, 1);
