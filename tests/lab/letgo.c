@@ -81,8 +81,10 @@ static void devices_check(void)
 /* ISO C has no cast from an object's pointer to a function's. */
 static void next_of(const char *name, void *next, size_t bytes)
 {
-	void *const found = dlsym(RTLD_NEXT, name);
+	void *found = dlsym(RTLD_NEXT, name);
 
+	if (!found) /* Python loads librdmacm for its module only */
+		found = dlsym(dlopen("librdmacm.so.1", RTLD_LAZY | RTLD_NOLOAD), name);
 	memcpy(next, &found, bytes);
 }
 
