@@ -14,17 +14,17 @@
 #include "bus/error.h"
 
 #define TEXT_MAX   255
-#define LINE_BYTES 64 /* slots are whole lines */
+#define LINE_BYTES 64 /* slot sizes are multiples of it */
 #define BATCH_PAGE 4096
 
-/* The usual ACK timeout and retries bring an error after about 120 ms of silence on a software
- * device, and at most four times that on hardware, which may round up: within a stale bound of a
- * second. 7 retries would mean "for ever" to some devices, so 6 are the most. A usual value of 0
- * that is out of range says nothing: whoever uses it has its own. */
+/* The default ACK timeout and retries report an error after about 120 ms of silence on a software
+ * device. Hardware may round up to four times that, still within a stale bound of a second. The
+ * maximum is 6 retries: some devices take 7 as "for ever". A default of 0 outside the bounds leaves
+ * the choice to the part that uses the option. */
 static const struct knob {
 	const char *name;
 	size_t offset;
-	uint32_t low, high, usual;
+	uint32_t low, high, default_value;
 } knobs[] = {
 	{ "ack_timeout", offsetof(struct address, ack_timeout), 8, 20, 12 },
 	{ "retries", offsetof(struct address, retries), 1, 6, 6 },
@@ -34,8 +34,10 @@ static const struct knob {
 	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
 	{ "notices", offsetof(struct address, notices), 0, 1, 1 },
 	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
-	{ "batch_bytes", offsetof(struct address, batch_bytes), 8192, 16777216, 0 },
-	{ "read_bytes", offsetof(struct address, read_bytes), 64, 16777216, 0 },
+	{ "batch_bytes", offsetof(struct address, batch_bytes), BOUND_BATCH_BYTES_MIN,
+	  BOUND_BATCH_BYTES_MAX, 0 },
+	{ "read_bytes", offsetof(struct address, read_bytes), LINE_BYTES, BOUND_BATCH_BYTES_MAX,
+	  0 },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
 
@@ -118,7 +120,7 @@ static bool is_wildcard(const struct sockaddr_storage *host)
 
 static bool has_port(const struct sockaddr_storage *host)
 {
-	/* Both kinds have the port at the same place. */
+	/* IPv4 and IPv6 have the port at the same offset. */
 	return ((const struct sockaddr_in *)host)->sin_port != 0;
 }
 
@@ -143,7 +145,7 @@ int address_parse_group(const char *text, struct sockaddr_storage *out)
 {
 	if (address_parse_host(text, out) == 0 && address_is_group(out) && !is_link_control(out))
 		return 0;
-	return error_set(EINVAL, "found \"%.100s\", expected " ADDRESS_GROUP_WORDS, text);
+	return error_set(EINVAL, "found \"%.100s\", expected " ADDRESS_GROUP_EXPECTED, text);
 }
 
 bool address_same_host(const struct sockaddr *a, const struct sockaddr_storage *b)
@@ -162,7 +164,8 @@ bool address_same(const struct sockaddr_storage *a, const struct sockaddr_storag
 {
 	return address_same_host((const struct sockaddr *)a, b) &&
 	       ((const struct sockaddr_in *)a)->sin_port ==
-		       ((const struct sockaddr_in *)b)->sin_port; /* both have it there */
+		       ((const struct sockaddr_in *)b)
+			       ->sin_port; /* at the same offset in both families */
 }
 
 static int source_parse(const char *text, const char *value, struct address *address)
@@ -176,7 +179,7 @@ static int source_parse(const char *text, const char *value, struct address *add
 			 text, value, address->host.ss_family == AF_INET ? 4 : 6);
 }
 
-/* given: a bit for each that was. */
+/* given: a bit for each option that was given. */
 static int once_check(const char *text, const char *name, size_t bit, uint32_t *given)
 {
 	if (*given >> bit & 1)
@@ -217,7 +220,8 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 		text, knob);
 }
 
-/* A batch that is not said may be the program's own, and is looked at with that. */
+/* Without batch_bytes the program's own batch size applies; read_bytes is checked against that
+ * later. */
 static int read_bytes_check(const char *text, const struct address *address)
 {
 	const uint32_t read = address->read_bytes;
@@ -226,7 +230,7 @@ static int read_bytes_check(const char *text, const struct address *address)
 	if (read % LINE_BYTES != 0)
 		return error_set(EINVAL,
 				 "address rdma:%s: read_bytes: found %" PRIu32
-				 ", expected a multiple of %d: slots are",
+				 ", expected a multiple of %d, the unit of slot sizes",
 				 text, read, LINE_BYTES);
 	if (read && most && (read < most / BOUND_READS_OF_A_BATCH || read > most))
 		return error_set(EINVAL,
@@ -245,22 +249,24 @@ int address_parse(const char *text, struct address *address)
 
 	memset(address, 0, sizeof(*address));
 	for (size_t i = 0; i < KNOBS; i++)
-		memcpy((char *)address + knobs[i].offset, &knobs[i].usual, sizeof(uint32_t));
+		memcpy((char *)address + knobs[i].offset, &knobs[i].default_value,
+		       sizeof(uint32_t));
 	if (strlen(text) > TEXT_MAX)
 		return error_set(EINVAL,
-				 "address rdma:%.40s...: found %zu bytes, expected %d at most",
+				 "address rdma:%.40s...: found %zu bytes, expected at most %d",
 				 text, strlen(text), TEXT_MAX);
 	strcpy(copy, text);
 	part = strsep(&rest, ",");
 	if (address_parse_host(part, &address->host) < 0 || !has_port(&address->host))
-		return error_set(EINVAL,
-				 "address rdma:%s: found \"%s\", expected HOST:PORT: an IPv4 "
-				 "address, or an IPv6 address in brackets, and 1 to 65535",
-				 text, part);
+		return error_set(
+			EINVAL,
+			"address rdma:%s: found \"%s\", expected HOST:PORT: an IPv4 "
+			"address, or an IPv6 address in brackets, and a port from 1 to 65535",
+			text, part);
 	if (is_wildcard(&address->host))
 		return error_set(EINVAL,
-				 "address rdma:%s: found the address of any device, expected that "
-				 "of one",
+				 "address rdma:%s: found the wildcard address, expected the "
+				 "address of one device",
 				 text);
 	while (result == 0 && (part = strsep(&rest, ",")))
 		result = knob_parse(text, part, address, &given);
@@ -274,11 +280,12 @@ int address_parse_listen(const char *text, struct address *address)
 	if (result < 0 || address->source.ss_family == AF_UNSPEC)
 		return result;
 	return error_set(EINVAL,
-			 "address rdma:%s: found source=, expected none: who listens has HOST",
+			 "address rdma:%s: found source=, expected HOST:PORT without it: HOST is "
+			 "the address to listen at",
 			 text);
 }
 
-void address_words(const struct sockaddr *address, char words[ADDRESS_WORDS])
+void address_text(const struct sockaddr *address, char text[ADDRESS_TEXT_BYTES])
 {
 	const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
@@ -286,12 +293,12 @@ void address_words(const struct sockaddr *address, char words[ADDRESS_WORDS])
 
 	if (address->sa_family == AF_INET) {
 		inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host));
-		snprintf(words, ADDRESS_WORDS, "%s:%u", host, ntohs(four->sin_port));
+		snprintf(text, ADDRESS_TEXT_BYTES, "%s:%u", host, ntohs(four->sin_port));
 	} else if (address->sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host));
-		snprintf(words, ADDRESS_WORDS, "[%s]:%u", host, ntohs(six->sin6_port));
+		snprintf(text, ADDRESS_TEXT_BYTES, "[%s]:%u", host, ntohs(six->sin6_port));
 	} else {
-		snprintf(words, ADDRESS_WORDS, "nowhere");
+		snprintf(text, ADDRESS_TEXT_BYTES, "nowhere");
 	}
 }
 

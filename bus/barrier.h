@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one barrier that C11 does not have: stores of ours, as a device that reads our memory over
- * the bus sees them.
+/* The barrier that C11 lacks: it orders stores for a device that reads this memory over the bus.
  *
- * x86 keeps stores in order for devices too; the compiler alone has to be held. On aarch64 a C11
+ * x86 keeps stores in order for devices too, so only the compiler must be held. On aarch64 a C11
  * fence orders the inner shareable domain only, and a NIC may be outside of it. */
 #ifndef TICKBUS_BUS_BARRIER_H
 #define TICKBUS_BUS_BARRIER_H
 
 #include <stdatomic.h>
 
-/* Stores before it are seen before stores after it, by other threads (as a C11 release fence) and
- * by devices. */
+/* Other threads (as with a C11 release fence) and devices see stores before it before stores after
+ * it. */
 static inline void barrier_store(void)
 {
 	atomic_thread_fence(memory_order_release);
@@ -21,19 +20,19 @@ static inline void barrier_store(void)
 #endif
 }
 
-/* Asks for a line that is going to be written, so that no other core has it by then. */
+/* Requests a cache line for writing, so that no other core has it by then. */
 static inline void barrier_prefetch_write(const void *line)
 {
 #if defined(__x86_64__)
-	/* Compilers take a plain prefetch, which shares the line, where they know of no better one;
-	 * processors that know of none do nothing. */
+	/* Without this instruction compilers emit a plain prefetch, which leaves the line shared.
+	 * Processors that do not know prefetchw ignore it. */
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
 	__builtin_prefetch(line, 1);
 #endif
 }
 
-/* Waiting in a loop: lets the core's other half work, and the line's owner keep it. */
+/* For waiting loops: frees the core's other hyperthread, and leaves the line with its owner. */
 static inline void barrier_pause(void)
 {
 #if defined(__x86_64__)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds and defaults that options, settings and the wire share. Each is stated here and nowhere
- * else; the files that lay out bytes assert that these fit. */
+/* Bounds and defaults that options, settings and the wire share. Each is stated only here. Files
+ * that lay out bytes assert that these fit. */
 #ifndef TICKBUS_BUS_BOUNDS_H
 #define TICKBUS_BUS_BOUNDS_H
 
 /* A number as text, for tables that print it. */
 #define BOUND_TEXT(number)  BOUND_TEXT_(number)
 #define BOUND_TEXT_(number) #number
+
+#define BOUND_NAME_MAX 63 /* bytes in the name of a bus, a feed or a realm */
 
 /* A bus */
 #define BOUND_STALE_MS_MIN       20
@@ -40,12 +42,20 @@
 #define BOUND_INSTRUMENTS_MAX 1048576
 #define BOUND_INSTRUMENTS     16384
 
+/* A synthetic feed */
+#define BOUND_SYNTHETIC_SYMBOLS_MAX 65535
+#define BOUND_SYNTHETIC_RATE_MAX    10000000 /* messages per second */
+#define BOUND_SYNTHETIC_SECONDS_MAX 23400    /* a trading day */
+#define BOUND_SYNTHETIC_BURST_MIN   10
+#define BOUND_SYNTHETIC_BURST_MAX   100
+#define BOUND_SYNTHETIC_BURST       20
+
 /* A subscriber */
 #define BOUND_CONNECT_MS_MAX   60000
 #define BOUND_CONNECT_MS       1000
 #define BOUND_BATCH_BYTES_MIN  8192
 #define BOUND_BATCH_BYTES_MAX  16777216
 #define BOUND_BATCH_BYTES      65536
-#define BOUND_READS_OF_A_BATCH 32 /* read_bytes is at least this part of a batch */
+#define BOUND_READS_OF_A_BATCH 32 /* read_bytes is at least this fraction of a batch */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bus page: lines that are stored alone, and checked alone. */
+/* The bus page. The pulse and each entry are stored and checked on their own. */
 #include "bus/bus_page.h"
 
 #include <errno.h>

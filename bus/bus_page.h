@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bus page of a realm: the pulse of one publisher process and a line for each of the realm's
- * topics. Written under the publisher's lock, by the control thread every quarter of the stale
- * bound and when one of these topics ends or begins again, by the creator of one when it appears.
- * An idle subscriber reads it alone.
+/* The bus page of a realm: the pulse of one publisher process, and a line for each of the realm's
+ * topics. It is written under the publisher's lock. The control thread writes it every quarter of
+ * the stale bound, and when one of these topics ends or restarts. The creator of a topic writes it
+ * when the topic appears. An idle subscriber reads only this page.
  *
  *   offset  0  pulse, 64 bytes
  *   offset 64  topics_max entries of 40 bytes, in order of topic id (1, 2, 3 ...)
  *
- * B-I1  The pulse count goes up by one with each write: a count that stands still for the stale
+ * B-I1  The pulse count goes up by one with each write. A count that stands still for the stale
  *       bound, on the reader's own clock, means that the publisher is dead, hung or unreachable.
- * B-I2  pulse.topics never goes back within a bus id, and there are entries of ids up to it. They
- *       and the pulse are stored in no order that a reader could rely on: each proves itself. */
+ * B-I2  pulse.topics never decreases within a bus id, and entries with ids up to it exist. Readers
+ *       cannot rely on the order in which entries and pulse are stored: each proves itself by its
+ *       check. */
 #ifndef TICKBUS_BUS_BUS_PAGE_H
 #define TICKBUS_BUS_BUS_PAGE_H
 
@@ -31,7 +32,7 @@ struct bus_entry {
 	uint64_t head;
 	uint32_t topic_id;
 	uint32_t state; /* enum topic_state */
-	uint64_t beat;  /* the pulse count when the topic's writer was last seen well */
+	uint64_t beat;  /* the pulse count when the topic's writer last showed that it lives */
 	uint64_t check;
 };
 static_assert(sizeof(struct bus_entry) == 40, "layout 1");

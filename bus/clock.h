@@ -18,7 +18,7 @@ uint64_t clock_real_ns(void);
 
 typedef int clock_reader(clockid_t, struct timespec *);
 
-/* All of the above read this from now on; NULL: clock_gettime(). For tests and simulations. */
+/* Replaces the clock of all functions above; NULL: clock_gettime(). For tests and simulations. */
 void clock_replace(clock_reader *);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages, each described once for both directions (bus/wire.h).
+/* Control messages. Each is described once, for both directions (bus/wire.h).
  *
  *   message: type u16, zero u16, request u32, then the fields in the order of the code below */
 #include "bus/control.h"
@@ -29,7 +29,7 @@ static_assert(HEADER_BYTES + 8 + CONTROL_TOPICS_PAGE * TOPIC_BYTES <= FABRIC_MES
 	      "topics");
 static_assert(HEADER_BYTES + 16 + CONTROL_SCHEMA_PART <= FABRIC_MESSAGE_BYTES, "schema_bytes");
 static_assert(HEADER_BYTES + 28 + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
-static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_WORDS_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
+static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_TEXT_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
 static_assert(HEADER_BYTES + 20 + TEXT_BYTES(TB_TOPIC_NAME_MAX) +
 			      CONTROL_COUNTERS_PAGE * VALUE_BYTES <=
 		      FABRIC_MESSAGE_BYTES,
@@ -53,14 +53,14 @@ static void describe_hello(struct wire *wire, struct control_hello *hello)
 	uint32_t magic = CONTROL_MAGIC;
 	uint16_t length = FABRIC_HELLO_BYTES;
 
-	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "is not from a tickbus");
+	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "has no tickbus magic");
 	wire_u8(wire, &hello->version_low);
 	wire_u8(wire, &hello->version_high);
 	if (hello->version_low == 0 || hello->version_low > hello->version_high)
-		wire_wrong(wire, 2, "tells no range of versions");
+		wire_wrong(wire, 2, "has no valid range of versions");
 	wire_u16(wire, &length);
 	if (length != FABRIC_HELLO_BYTES)
-		wire_wrong(wire, sizeof(length), "tells a length other than 56");
+		wire_wrong(wire, sizeof(length), "has a length other than 56");
 	wire_u64(wire, &hello->features);
 	wire_u64(wire, &hello->nonce);
 	wire_bytes(wire, hello->ticket, sizeof(hello->ticket));
@@ -87,13 +87,13 @@ int control_hello_decode(const void *bytes, size_t length, struct control_hello 
 	return wire_result(&wire, "hello");
 }
 
-/* An address as its 16 bytes, an IPv4 one mapped into IPv6, and its port. */
+/* An address as 16 bytes, IPv4 mapped into IPv6, and its port. */
 static void describe_address(struct wire *wire, struct sockaddr_storage *address)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	struct sockaddr_in *four = (struct sockaddr_in *)address;
 	struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
-	uint16_t port = ntohs(four->sin_port); /* both families have it there */
+	uint16_t port = ntohs(four->sin_port); /* at the same offset in both families */
 	uint8_t bytes[16] = { 0 };
 
 	if (!wire->reading && address->ss_family == AF_INET) {
@@ -122,13 +122,13 @@ static void describe_notices(struct wire *wire, struct fabric_notices *notices)
 	uint32_t kind = (uint32_t)notices->kind;
 
 	wire_u32_within(wire, &kind, FABRIC_NOTICES_NONE, FABRIC_NOTICES_UDP,
-			"tells no known kind of notices");
+			"has an unknown kind of notices");
 	notices->kind = (enum fabric_notices_kind)kind;
 	wire_u32_within(wire, &notices->bytes, 0, BOUND_NOTICE_BYTES_MAX,
-			"tells no valid length of notices");
+			"has no valid notice size");
 	describe_address(wire, &notices->group);
 	if (notices->kind != FABRIC_NOTICES_NONE && !address_is_group(&notices->group))
-		wire_wrong(wire, GROUP_BYTES, "tells no multicast group of notices");
+		wire_wrong(wire, GROUP_BYTES, "has no multicast group for notices");
 	wire_zero(wire, 2);
 }
 
@@ -136,13 +136,13 @@ static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
 {
 	uint32_t magic = CONTROL_MAGIC;
 
-	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "is not from a tickbus");
+	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "has no tickbus magic");
 	wire_u8(wire, &welcome->version);
 	wire_zero(wire, 3);
 	wire_u64(wire, &welcome->bus_id);
-	wire_u32_within(wire, &welcome->stale_ms, 1, 600000, "tells no stale bound");
+	wire_u32_within(wire, &welcome->stale_ms, 1, 600000, "has no valid stale bound");
 	wire_u32_within(wire, &welcome->topics_max, 1, BOUND_TOPICS_MAX,
-			"tells no bound of topics");
+			"has no valid bound of topics");
 	wire_u64(wire, &welcome->key.address);
 	wire_u32(wire, &welcome->key.rkey);
 	describe_notices(wire, &welcome->notices);
@@ -187,7 +187,7 @@ static void describe_topic(struct wire *wire, struct control_topic *topic)
 	wire_u32_within(wire, &topic->state, TOPIC_LIVE, TOPIC_ENDED, "has no valid topic state");
 	wire_u32(wire, &topic->schema_version);
 	wire_u32_within(wire, &topic->schema_bytes, 1, CONTROL_SCHEMA_MAX,
-			"has no valid length of a schema");
+			"has no valid schema length");
 	describe_notices(wire, &topic->notices);
 	wire_text(wire, topic->name, TB_TOPIC_NAME_MAX, "has no valid topic name");
 	wire_text(wire, topic->schema, CONTROL_NAME_MAX, "has no valid schema name");
@@ -197,7 +197,7 @@ static void describe_topics(struct wire *wire, struct control_message *message)
 {
 	wire_u32_within(wire, &message->topics.count, 0, CONTROL_TOPICS_PAGE,
 			"has too many topics");
-	wire_u32_within(wire, &message->topics.more, 0, 1, "does not tell whether there is more");
+	wire_u32_within(wire, &message->topics.more, 0, 1, "has no valid mark for more topics");
 	for (uint32_t i = 0; i < message->topics.count && !wire->wrong; i++)
 		describe_topic(wire, &message->topics.topic[i]);
 }
@@ -206,9 +206,9 @@ static void describe_schema_bytes(struct wire *wire, struct control_message *mes
 {
 	wire_u32(wire, &message->schema_bytes.topic_id);
 	wire_u32_within(wire, &message->schema_bytes.total, 1, CONTROL_SCHEMA_MAX,
-			"has no valid length of a schema");
+			"has no valid schema length");
 	wire_u32_within(wire, &message->schema_bytes.offset, 0, CONTROL_SCHEMA_MAX,
-			"has no valid place in a schema");
+			"has no valid offset in a schema");
 	wire_u32_within(wire, &message->schema_bytes.bytes, 0, CONTROL_SCHEMA_PART,
 			"has too many bytes of a schema");
 	if (message->schema_bytes.offset > message->schema_bytes.total ||
@@ -257,7 +257,7 @@ static void describe_plain(struct wire *wire, struct control_message *message)
 	case CONTROL_SCHEMA:
 		wire_u32(wire, &message->schema.topic_id);
 		wire_u32_within(wire, &message->schema.offset, 0, CONTROL_SCHEMA_MAX,
-				"has no valid place in a schema");
+				"has no valid offset in a schema");
 		break;
 	case CONTROL_JOIN:
 		wire_u32(wire, &message->join.topic_id);
@@ -307,8 +307,8 @@ static void describe_body(struct wire *wire, struct control_message *message)
 		break;
 	case CONTROL_REFUSE:
 		wire_u32(wire, &message->refuse.topic_id);
-		wire_u32_within(wire, &message->refuse.code, 1, 4095, "has no valid code");
-		wire_text(wire, message->refuse.words, CONTROL_WORDS_MAX, "has no valid words");
+		wire_u32_within(wire, &message->refuse.code, 1, 4095, "has no valid error code");
+		wire_text(wire, message->refuse.text, CONTROL_TEXT_MAX, "has no valid text");
 		break;
 	case CONTROL_VALUES:
 		describe_values(wire, message);
@@ -328,7 +328,7 @@ static void describe(struct wire *wire, struct control_message *message)
 
 	wire_u16(wire, &type);
 	if (type < CONTROL_CATALOGUE || type > CONTROL_ENDING)
-		wire_wrong(wire, sizeof(type), "is of no known type");
+		wire_wrong(wire, sizeof(type), "has an unknown type");
 	wire_zero(wire, 2);
 	wire_u32(wire, &message->request);
 	if (wire->wrong)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages: what a subscriber and a publisher say to each other beside the memory.
+/* Control messages between subscriber and publisher.
  *
- * Encoders write little-endian bytes into a buffer of FABRIC_MESSAGE_BYTES and return the length;
- * decoders take bytes of a stranger and return 0, or -EPROTO with words; every length, count,
- * number and name is bounded before it is stored, reserved bytes must be zero, and bytes after the
- * end of a message are an error. Names come out NUL-terminated.
+ * Encoders write little-endian bytes into a buffer of FABRIC_MESSAGE_BYTES and return the length.
+ * Decoders take untrusted bytes and return 0, or -EPROTO with a message. They bound every length,
+ * count, number and name before they store it. Reserved bytes must be zero, and bytes after the end
+ * of a message are an error. Decoded names are NUL-terminated.
  *
  *   subscriber                          publisher
  *   hello (connection request)      ->
- *                                   <-  welcome (accept), or a reason in words (reject)
+ *                                   <-  welcome (accept), or a reason as text (reject)
  *   catalogue(pattern, after)       ->
  *                                   <-  topics (a page of them) or refuse
  *   schema(topic, offset)           ->
@@ -25,25 +25,26 @@
  *                                   <-  revoke(topic): that epoch's memory is not written any more
  *                                   <-  ending(topic, head): the topic has ended at head
  *
- * Every request carries a number that its answer repeats. */
+ * Every request carries a number, and its answer repeats it. */
 #ifndef TICKBUS_BUS_CONTROL_H
 #define TICKBUS_BUS_CONTROL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bus/bounds.h"
 #include "bus/fabric.h"
 #include "bus/region.h"
 
 #define CONTROL_MAGIC            0x53554254u /* "TBUS" */
 #define CONTROL_VERSION_LOW      1
 #define CONTROL_VERSION_HIGH     1
-#define CONTROL_WORDS_MAX        800 /* a refusal's words */
+#define CONTROL_TEXT_MAX         800 /* the text of a refusal */
 #define CONTROL_SCHEMA_MAX       65536
 #define CONTROL_SCHEMA_PART      896
-#define CONTROL_NAME_MAX         63 /* schema, bus and feed names */
-#define CONTROL_TOPICS_PAGE      4  /* topics in one message */
-#define CONTROL_COUNTERS_PAGE    14 /* counters in one message */
+#define CONTROL_NAME_MAX         BOUND_NAME_MAX /* schema, bus and feed names */
+#define CONTROL_TOPICS_PAGE      4              /* topics in one message */
+#define CONTROL_COUNTERS_PAGE    14             /* counters in one message */
 #define CONTROL_COUNTER_NAME_MAX 39
 #define CONTROL_COUNTER_UNIT_MAX 11
 #define CONTROL_UNPUBLISHED_PAGE 24
@@ -70,18 +71,18 @@ enum control_type {
 /* hello: 56 bytes. */
 struct control_hello {
 	uint8_t version_low, version_high;
-	uint64_t features; /* none yet: must be 0 */
+	uint64_t features; /* must be 0: no feature exists yet */
 	uint64_t nonce;
-	uint8_t ticket[32]; /* of a realm; zeros: none is shown */
+	uint8_t ticket[32]; /* of a realm; zeros: no ticket */
 };
 
-/* welcome: the publisher's side, and the bus page. */
+/* welcome: the publisher and its bus page. */
 struct control_welcome {
 	uint8_t version;
 	uint64_t bus_id; /* random per process start */
 	uint32_t stale_ms;
 	uint32_t topics_max;   /* gives the bus page's size */
-	struct fabric_key key; /* of the bus page, which is handed over with the welcome */
+	struct fabric_key key; /* of the bus page, which comes with the welcome */
 	struct fabric_notices notices;
 	char name[CONTROL_NAME_MAX + 1];
 };
@@ -93,13 +94,13 @@ struct control_topic {
 	char schema[CONTROL_NAME_MAX + 1];
 	uint32_t schema_version;
 	uint32_t schema_bytes;         /* of its canonical text */
-	struct fabric_notices notices; /* of its own, as they travel where this is told */
+	struct fabric_notices notices; /* of its own group, for the transport of this connection */
 };
 
-/* One structure for every message after the hello: type tells which member is meant. */
+/* One structure for every message after the hello; type selects the member. */
 struct control_message {
 	enum control_type type;
-	uint32_t request; /* repeated by the answer; 0 in messages nobody asked for */
+	uint32_t request; /* repeated by the answer; 0 in messages without a request */
 	union {
 		struct { /* CATALOGUE: topics with id > after that match */
 			uint32_t after;
@@ -123,7 +124,7 @@ struct control_message {
 		} schema_bytes;
 		struct { /* JOIN */
 			uint32_t topic_id;
-			uint64_t epoch; /* as the catalogue told it */
+			uint64_t epoch; /* from the catalogue */
 		} join;
 		struct { /* GRANT */
 			struct control_topic topic;
@@ -132,9 +133,9 @@ struct control_message {
 			struct fabric_key key;
 		} grant;
 		struct {                   /* REFUSE: code is an errno value */
-			uint32_t topic_id; /* 0: not about one */
+			uint32_t topic_id; /* 0: not about a topic */
 			uint32_t code;
-			char words[CONTROL_WORDS_MAX + 1];
+			char text[CONTROL_TEXT_MAX + 1];
 		} refuse;
 		struct { /* LEAVE, ARM (head seen), WAKE, REVOKE, ENDING (last head) */
 			uint32_t topic_id;
@@ -147,8 +148,7 @@ struct control_message {
 			uint32_t index;
 			uint32_t after;
 		} counters;
-		struct { /* VALUES: names and units travel along, so that any tool shows any counter
-			  */
+		struct { /* VALUES: with names and units, so that any tool shows any counter */
 			uint32_t scope;
 			uint32_t index;
 			uint32_t blocks; /* of this scope */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library counts, as numbers of the tables in counters.c, which give name, unit, meaning.
- */
+/* The library's counters, as indexes into the tables of counters.c, which have name, unit and
+ * meaning. */
 #ifndef TICKBUS_BUS_COUNTERS_H
 #define TICKBUS_BUS_COUNTERS_H
 
@@ -58,7 +58,7 @@ enum subscription_counter {
 	SUBSCRIPTION_COUNTERS
 };
 
-/* For words that one thread counts and others read. */
+/* For a counter that one thread writes and other threads read. */
 static inline void counter_add(_Atomic uint64_t *counter, uint64_t more)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of a topic's directory. W5: an entry is written before the progress line that counts it
- * (progress_store's W3 is the barrier between); R5: it is read after such a line (R3). */
+/* Entries of a topic's directory.
+ *
+ * W5  entry, then the progress line that counts it (progress_store's W3 is the barrier between).
+ * R5  a progress line (R3), then the entries that it counts. */
 #include "bus/directory.h"
 
 #include <errno.h>
@@ -9,7 +11,7 @@
 #include "bus/error.h"
 #include "bus/words.h"
 
-/* Two entries of one name would otherwise pass for each other. */
+/* Without the index, entries with equal names would be interchangeable. */
 static uint64_t directory_salt(uint64_t salt, uint32_t index)
 {
 	return salt ^ (UINT64_C(0x9e3779b97f4a7c15) * ((uint64_t)index + 1));

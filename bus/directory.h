@@ -15,7 +15,7 @@ struct directory_entry {
 };
 static_assert(sizeof(struct directory_entry) == DIRECTORY_ENTRY_BYTES, "layout 1");
 
-/* 0, or -EINVAL with words: 1 to 24 bytes, printable ASCII without space at either end. */
+/* 0, or -EINVAL with a message: 1 to 24 bytes, printable ASCII without a space at either end. */
 int directory_name_check(const char *name);
 
 /* Writes entry `index` of the directory at base. The index is part of the check. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calling thread's last words on a failure. */
+/* The calling thread's last error message. */
 #include "bus/error.h"
 
 #include <stdio.h>
@@ -7,16 +7,14 @@
 
 #include "tickbus/error.h"
 
-#define ERROR_WORDS_BYTES 2048
-
-static _Thread_local char words[ERROR_WORDS_BYTES];
+static _Thread_local char message[ERROR_BYTES];
 
 int error_setv(int code, const char *format, va_list args)
 {
-	char fresh[ERROR_WORDS_BYTES]; /* the arguments may point into words */
+	char fresh[ERROR_BYTES]; /* the arguments may point into message */
 
 	vsnprintf(fresh, sizeof(fresh), format, args);
-	memcpy(words, fresh, strlen(fresh) + 1);
+	memcpy(message, fresh, strlen(fresh) + 1);
 	return -code;
 }
 
@@ -32,7 +30,7 @@ int error_set(int code, const char *format, ...)
 
 int error_prefix(int result, const char *format, ...)
 {
-	char fresh[ERROR_WORDS_BYTES];
+	char fresh[ERROR_BYTES];
 	va_list args;
 	int used;
 
@@ -40,12 +38,12 @@ int error_prefix(int result, const char *format, ...)
 	used = vsnprintf(fresh, sizeof(fresh), format, args);
 	va_end(args);
 	if (used >= 0 && (size_t)used < sizeof(fresh))
-		snprintf(fresh + used, sizeof(fresh) - (size_t)used, "%s", words);
-	memcpy(words, fresh, strlen(fresh) + 1);
+		snprintf(fresh + used, sizeof(fresh) - (size_t)used, "%s", message);
+	memcpy(message, fresh, strlen(fresh) + 1);
 	return result;
 }
 
 TB_API const char *tb_error(void)
 {
-	return words;
+	return message;
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One error language: a call returns 0 or a count, or -errno; the words for a person are kept for
- * the calling thread until its next failure and read with tb_error(). */
+/* A call returns 0 or a count, or -errno. The message for a person is kept for the calling thread
+ * until its next failure; tb_error() returns it. */
 #ifndef TICKBUS_BUS_ERROR_H
 #define TICKBUS_BUS_ERROR_H
 
 #include <stdarg.h>
 
-/* Keeps the words and returns -code, so that a failure is one line: return error_set(EINVAL, ...).
- */
+#define ERROR_BYTES 2048 /* of the longest message, with its NUL */
+
+/* Keeps the message and returns -code, so that a failure is one line: return error_set(EINVAL,
+ * ...). */
 int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int error_setv(int code, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
-/* Puts words in front of those that a lower layer left ("topic nasdaq.quote: ..."); returns result.
- */
+/* Puts text before the message of a lower layer ("topic nasdaq.quote: ..."); returns result. */
 int error_prefix(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -10,10 +10,10 @@
 #include "bus/bounds.h"
 #include "bus/error.h"
 
-#define PORT 7472 /* of groups that are made of a name */
+#define PORT 7472 /* of groups that are made from a name */
 
-/* Buses on one network need not agree on any group, and two that meet in one are told apart by
- * their ids. */
+/* Buses on one network need not agree on groups. If two buses share a group, subscribers
+ * distinguish them by their ids. */
 static void group_make(const char *bus, sa_family_t family, struct sockaddr_storage *group)
 {
 	struct sockaddr_in *four = (struct sockaddr_in *)group;
@@ -24,7 +24,7 @@ static void group_make(const char *bus, sa_family_t family, struct sockaddr_stor
 		hash = (hash ^ (uint8_t)*bus) * 16777619u;
 	if (family == AF_INET6) {
 		*six = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(PORT) };
-		six->sin6_addr.s6_addr[0] = 0xff; /* ff15::/16: for a time, of a site */
+		six->sin6_addr.s6_addr[0] = 0xff; /* ff15::/16: transient, site-local */
 		six->sin6_addr.s6_addr[1] = 0x15;
 		six->sin6_addr.s6_addr32[3] = htonl(hash);
 		return;
@@ -42,7 +42,7 @@ const struct sockaddr_storage *groups_listen(struct groups *groups, const char *
 	struct address where;
 
 	if (address_parse(address, &where) < 0)
-		where.host.ss_family = AF_UNSPEC; /* of a fabric that has others */
+		where.host.ss_family = AF_UNSPEC; /* another fabric's address */
 	groups->four |= where.host.ss_family == AF_INET;
 	groups->six |= where.host.ss_family == AF_INET6;
 	*own = *given;
@@ -51,17 +51,17 @@ const struct sockaddr_storage *groups_listen(struct groups *groups, const char *
 	return own;
 }
 
-/* Q3. */
-static const char *useless(const struct groups *groups, bool checked)
+/* J3. */
+static const char *no_notices_reason(const struct groups *groups, bool checked)
 {
 	if (!checked)
-		return "an unchecked topic is for shared memory alone";
+		return "an unchecked topic is served over shared memory only";
 	if (groups->own_count == 0)
-		return "the bus listens at shared memory alone";
+		return "the bus listens at shared memory only";
 	return groups->silent ? "the bus sends no notices" : NULL;
 }
 
-/* Q2. */
+/* J2. */
 static int kind_check(const struct groups *groups, const char *text,
 		      const struct sockaddr_storage *wanted)
 {
@@ -69,22 +69,23 @@ static int kind_check(const struct groups *groups, const char *text,
 
 	if ((!groups->four && !groups->six) || (four ? groups->four : groups->six))
 		return 0;
-	return error_set(EINVAL,
-			 "found \"%s\", expected a group of IPv%d, as the addresses are that the "
-			 "bus listens at",
-			 text, four ? 6 : 4);
+	return error_set(
+		EINVAL,
+		"found \"%s\", expected an IPv%d group, like the addresses that the bus listens at",
+		text, four ? 6 : 4);
 }
 
-/* Q1. topic: who has the known group, or NULL, the bus. */
+/* J1. topic: the topic that uses the known group; NULL: the bus. */
 static int port_check(const char *text, const struct sockaddr_storage *wanted,
 		      const struct sockaddr_storage *known, const char *topic)
 {
-	const in_port_t port = ((const struct sockaddr_in *)known)->sin_port; /* of either kind */
+	const in_port_t port = ((const struct sockaddr_in *)known)
+				       ->sin_port; /* at the same offset in both families */
 
 	if (!address_same_host((const struct sockaddr *)wanted, known) ||
 	    address_same(wanted, known))
 		return 0;
-	return error_set(EINVAL, "found \"%s\", expected port %u, which %s%s has for this group",
+	return error_set(EINVAL, "found \"%s\", expected port %u, which %s%s uses for this group",
 			 text, ntohs(port), topic ? "topic " : "the bus", topic ? topic : "");
 }
 
@@ -101,7 +102,7 @@ static int group_check(const struct groups *groups, const char *text,
 	return result;
 }
 
-/* Whether notices go there anyway, from each address. */
+/* True if notices go to this group anyway, from each address. */
 static bool is_own(const struct groups *groups, const struct sockaddr_storage *wanted)
 {
 	for (unsigned int i = 0; i < groups->own_count; i++)
@@ -112,12 +113,12 @@ static bool is_own(const struct groups *groups, const struct sockaddr_storage *w
 
 int groups_take(struct groups *groups, const char *text, const char *topic, bool checked)
 {
-	const char *why = useless(groups, checked);
+	const char *why = no_notices_reason(groups, checked);
 	struct sockaddr_storage wanted;
 	int result = address_parse_group(text, &wanted);
 
 	if (result == 0 && why)
-		result = error_set(EINVAL, "found \"%s\", expected none: %s", text, why);
+		result = error_set(EINVAL, "found \"%s\", expected no group: %s", text, why);
 	if (result == 0)
 		result = group_check(groups, text, &wanted);
 	if (result < 0 || is_own(groups, &wanted))
@@ -125,9 +126,10 @@ int groups_take(struct groups *groups, const char *text, const char *topic, bool
 	for (unsigned int i = 0; i < groups->count; i++)
 		if (address_same(&wanted, &groups->others[i].where))
 			return (int)i + 1;
-	if (groups->count == BOUND_NOTICE_GROUPS_MAX - 1) /* Q4 */
-		return error_set(ENOSPC, "found \"%s\", expected one of the bus's %d groups", text,
-				 BOUND_NOTICE_GROUPS_MAX);
+	if (groups->count == BOUND_NOTICE_GROUPS_MAX - 1) /* J4 */
+		return error_set(ENOSPC,
+				 "found \"%s\", expected one of the %d groups in use, the maximum",
+				 text, BOUND_NOTICE_GROUPS_MAX);
 	groups->others[groups->count].where = wanted;
 	snprintf(groups->others[groups->count].topic, sizeof(groups->others[0].topic), "%s", topic);
 	return (int)++groups->count;

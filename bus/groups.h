@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The multicast groups that notices of a bus go to: its own, at each network address that it
- * listens at, and those that its topics ask for. One set of rules, for settings that are read as
- * for a publisher that runs.
+/* The multicast groups of a bus's notices: its own group for each network address that it listens
+ * at, and the groups that its topics request. Settings and a running publisher apply the same
+ * rules.
  *
- * Q1  A group has one port: devices know it by its address alone.
- * Q2  It is of a kind of addresses that the bus listens at.
- * Q3  Notices go to it: only a checked topic has any, at a network's address, of a bus that sends
- *     them.
- * Q4  There are BOUND_NOTICE_GROUPS_MAX of them, one of these for the bus's own. */
+ * J1  A group has a single port: devices know the group by its address alone.
+ * J2  The bus listens at an address of the group's family.
+ * J3  Notices go to it: the topic is checked, the bus listens at a network address and sends
+ *     notices.
+ * J4  A bus has at most BOUND_NOTICE_GROUPS_MAX groups, its own included. */
 #ifndef TICKBUS_BUS_GROUPS_H
 #define TICKBUS_BUS_GROUPS_H
 
@@ -22,24 +22,24 @@ struct groups {
 	struct sockaddr_storage own[BOUND_LISTENERS_MAX]; /* at each network address */
 	struct {
 		struct sockaddr_storage where;
-		char topic[TB_TOPIC_NAME_MAX + 1]; /* that asked for it first */
+		char topic[TB_TOPIC_NAME_MAX + 1]; /* the first that requested it */
 	} others[BOUND_NOTICE_GROUPS_MAX - 1];
 	unsigned int own_count, count;
-	bool four, six; /* kinds of addresses that the bus listens at */
+	bool four, six; /* address families that the bus listens at */
 	bool silent;    /* it sends no notices */
 };
 
-/* The bus of this name listens at a network's address, without its scheme; at most
- * BOUND_LISTENERS_MAX times. Where notices go from there unless a topic asks otherwise: to
- * `given`, or, where that is of no family, to a group made of the name. */
+/* Adds a network address, without its scheme, that the bus of this name listens at; at most
+ * BOUND_LISTENERS_MAX times. Returns the group that notices go to from this address: `given`, or a
+ * group made from the bus's name if `given` has no family. A topic may request another. */
 const struct sockaddr_storage *groups_listen(struct groups *, const char *bus, const char *address,
 					     const struct sockaddr_storage *given);
 
-/* A topic asks for "GROUP:PORT": 0, it is the bus's own; or n, it is others[n - 1], which may be
- * new. -EINVAL; -ENOSPC: they are as many as there may be. */
+/* A topic requests "GROUP:PORT". 0: it is the bus's own group; n: it is others[n - 1], which may be
+ * new. -EINVAL; -ENOSPC: no room for another group. */
 int groups_take(struct groups *, const char *text, const char *topic, bool checked);
 
-/* Takes back the one that was new last. */
+/* Removes the group that groups_take added last. */
 void groups_drop(struct groups *);
 
 #endif

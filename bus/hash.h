@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XXH3-64 inlined: the lengths are small, and a call would cost as much as the hash. Only the files
- * that make or prove checks, or compare words, include this. */
+/* XXH3-64, inlined: the inputs are short, and a call would cost as much as the hash. Only files
+ * that make or verify checks, or compare words, include this. */
 #ifndef TICKBUS_BUS_HASH_H
 #define TICKBUS_BUS_HASH_H
 

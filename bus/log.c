@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line, one write, that never waits. A file is replaced under its writers by dup3 onto the same
- * descriptor, so that nobody ever holds a closed one. */
+/* Each line is one write that never waits. log_reopen() replaces the file by dup3 onto the same
+ * descriptor, so no writer ever holds a closed descriptor. */
 #include "bus/log.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 
-/* Standard error may be a pipe or a terminal that nobody reads. It is opened anew, since O_NONBLOCK
- * on the one that is there would be everyone's that has it. */
+/* Standard error may be a pipe or a terminal without a reader. It is opened again, since O_NONBLOCK
+ * on the existing description would affect every process that shares it. */
 static int stderr_open(void)
 {
 	struct stat status;
@@ -38,8 +38,8 @@ static void stderr_close(int fd)
 		close(fd);
 }
 
-/* What can be written now. A socket (the journal's) takes it at once or not at all; another user's
- * pipe, that cannot be opened anew, is asked for room first. */
+/* Writes as much as fits now. A socket (the journal's) takes a line at once or not at all. Another
+ * user's pipe cannot be opened again, so poll(2) checks first that it has room. */
 static ssize_t write_now(int fd, const struct iovec *parts, size_t count)
 {
 	const struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts,
@@ -98,7 +98,8 @@ int log_reopen(struct log *log)
 		int code = errno;
 
 		close(fd);
-		return error_set(code, "log file %s: %s", log->path, strerror(code));
+		return error_set(code, "log file %s: cannot replace the old file: %s", log->path,
+				 strerror(code));
 	}
 	close(fd);
 	return 0;
@@ -117,21 +118,21 @@ static int log_stamp(char *line, size_t bytes, enum log_level level)
 				    (unsigned int)(now_ns / 1000 % 1000000), log_level_name(level));
 }
 
-static void stderr_tell(const char *path, const char *why)
+static void stderr_report(const char *path, const char *why)
 {
 	const int fd = stderr_open();
-	char words[LOG_LINE_BYTES];
-	struct iovec part = { .iov_base = words };
+	char text[LOG_LINE_BYTES];
+	struct iovec part = { .iov_base = text };
 
-	snprintf(words, sizeof(words), "%s: log file %s: cannot be written: %s\n",
+	snprintf(text, sizeof(text), "%s: log file %s: cannot be written: %s\n",
 		 program_invocation_short_name, path, why);
-	part.iov_len = strlen(words);
+	part.iov_len = strlen(text);
 	write_now(fd, &part, 1);
 	stderr_close(fd);
 }
 
-/* A line of which only the beginning could be written gets its end with the next one. What cannot
- * be written to a file is told where the program's errors go, once until it can be again. */
+/* A line that was written in part is ended before the next line. The first line that a file did not
+ * take is reported on standard error, once until a line is written again. */
 static bool log_put(struct log *log, char *line, int used)
 {
 	const struct iovec parts[] = { { (char *)(uintptr_t) "\n", 1 }, { line, (size_t)used } };
@@ -145,7 +146,7 @@ static bool log_put(struct log *log, char *line, int used)
 	if (written < 1 ? broken : written > broken)
 		atomic_store(&log->broken, true);
 	if (atomic_fetch_add(&log->lost, 1) == 0 && log->path)
-		stderr_tell(log->path, written < 0 ? strerror(code) : "no room for a whole line");
+		stderr_report(log->path, written < 0 ? strerror(code) : "no room for a whole line");
 	return false;
 }
 
@@ -161,7 +162,7 @@ static void log_emit(struct log *log, char *line, int used)
 		return;
 	used = log_stamp(line, LOG_LINE_BYTES, LOG_LEVEL_ERROR);
 	used += snprintf(line + used, (size_t)(LOG_LINE_BYTES - used),
-			 "%" PRIu64 " lines before the last could not be written\n", lost);
+			 "%" PRIu64 " lines before the previous line could not be written\n", lost);
 	if (!log_put(log, line, used))
 		atomic_fetch_add(&log->lost, lost);
 }
@@ -170,18 +171,18 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
 {
 	char line[LOG_LINE_BYTES + 1];
 	va_list args;
-	int used, words;
+	int used, length;
 
 	if (level > log->level || log->fd < 0)
 		return;
 	used = log_stamp(line, LOG_LINE_BYTES, level);
 	va_start(args, format);
-	words = vsnprintf(line + used, (size_t)(LOG_LINE_BYTES - used), format, args);
+	length = vsnprintf(line + used, (size_t)(LOG_LINE_BYTES - used), format, args);
 	va_end(args);
-	if (words < 0)
+	if (length < 0)
 		return;
-	used = used + words < LOG_LINE_BYTES ? used + words : LOG_LINE_BYTES - 1;
-	for (int i = 0; i < used; i++) /* one line stays one line, whatever a stranger sent */
+	used = used + length < LOG_LINE_BYTES ? used + length : LOG_LINE_BYTES - 1;
+	for (int i = 0; i < used; i++) /* one line stays one line, whatever a peer sent */
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
 	log_emit(log, line, used);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A log: lines "2026-11-21T09:30:00.123456Z warning words" to a file or to standard error.
+/* A log: lines "2026-11-21T09:30:00.123456Z warning text" to a file or to standard error.
  *
- * Threads  log_write by any; a line is one write(2), so lines of several threads never mix.
- *          log_reopen by any; writers go on meanwhile.
- * A line that cannot be written (a full disk, a pipe that nobody reads) is counted, never waited
- * for; standard error is told of the first that a file did not take, with the program's name; the
- * first line that can be written again says how many were lost. */
+ * Threads  log_write by any thread. A line is one write(2), so lines of several threads never mix.
+ *          log_reopen by any thread, while others write.
+ * A line that cannot be written (full disk, pipe without a reader) is counted; log_write never
+ * waits.
+ * Standard error reports the first line that a file did not take, with the program's name. The next
+ * line that can be written is followed by the number of lost lines. */
 #ifndef TICKBUS_BUS_LOG_H
 #define TICKBUS_BUS_LOG_H
 
@@ -26,10 +27,10 @@ struct log {
 	_Atomic bool broken; /* the last line in the file has no end */
 };
 
-/* path NULL: standard error. 0, or -errno with words that name the file. */
+/* path NULL: standard error. 0, or -errno with a message that names the file. */
 int log_open(struct log *, const char *path, enum log_level level);
 
-/* Opens the path anew (the file was moved away). On failure the old file is written on. */
+/* Opens the path again, after the file was moved away. On failure, lines go on to the old file. */
 int log_reopen(struct log *);
 
 void log_write(struct log *, enum log_level level, const char *format, ...)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our writable mapping is made before the seal FUTURE_WRITE: from then on no other one can be, not
- * even by reopening the file through /proc. SHRINK protects readers from SIGBUS, GROW and SEAL keep
- * what was promised as it is. */
+/* The writable mapping is made before the seal FUTURE_WRITE. After the seal no process can make
+ * another writable mapping, not even by reopening the file through /proc. SHRINK protects readers
+ * from SIGBUS; GROW and SEAL keep size and seals as promised. */
 #include "bus/memory.h"
 
 #include <errno.h>
@@ -32,24 +32,24 @@ static size_t round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* What the kernel says can be had without harm to others. Asked for more it does not refuse, but
- * kills a process to make room. */
+/* Bytes that the kernel says can be allocated without harm to other processes. If more is
+ * requested, the kernel does not refuse: it kills a process to make room. */
 static size_t memory_available(void)
 {
-	FILE *told = fopen("/proc/meminfo", "re");
+	FILE *meminfo = fopen("/proc/meminfo", "re");
 	size_t kib = SIZE_MAX / 1024;
 	char line[128];
 
-	while (told && fgets(line, sizeof(line), told))
+	while (meminfo && fgets(line, sizeof(line), meminfo))
 		if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
 			break;
-	if (told)
-		fclose(told);
+	if (meminfo)
+		fclose(meminfo);
 	return kib * 1024;
 }
 
-/* What a file may hold at most (ulimit -f) holds for memory too. Its signal would end a program
- * that knows of no file here: it is taken away again, and the error tells. */
+/* The file size limit (ulimit -f) applies to a memfd too. Its signal would end a program that knows
+ * of no file here. The signal is consumed, and the call returns the error. */
 static int size_set(int fd, size_t bytes)
 {
 	const struct timespec now = { 0 };
@@ -69,9 +69,9 @@ static int size_set(int fd, size_t bytes)
 	return result;
 }
 
-/* All pages, whatever signals come: a profiler's timer would end the call each time (EINTR), and on
- * some kernels undo it. */
-static int pages_take(int fd, size_t bytes)
+/* Allocates all pages with signals blocked: a profiler's timer would interrupt the call each time
+ * (EINTR), and some kernels then undo it. */
+static int pages_allocate(int fd, size_t bytes)
 {
 	sigset_t all, before;
 	int result;
@@ -83,8 +83,8 @@ static int pages_take(int fd, size_t bytes)
 	return result;
 }
 
-/* Before there are any: where is told through a mapping, and kept with the file. */
-static int pages_place(int fd, size_t bytes, int node)
+/* Sets the node before pages exist: through a mapping, and the file keeps it. */
+static int pages_bind(int fd, size_t bytes, int node)
 {
 	void *base;
 	int result;
@@ -99,7 +99,7 @@ static int pages_place(int fd, size_t bytes, int node)
 	return result;
 }
 
-/* A sealed memfd of whole pages, every one of them there: 0 or -errno. */
+/* Makes a sealed memfd of whole pages, all of them allocated: 0 or -errno. */
 static int memory_try(struct memory *memory, const char *name, size_t bytes, int node,
 		      unsigned int huge)
 {
@@ -112,8 +112,8 @@ static int memory_try(struct memory *memory, const char *name, size_t bytes, int
 		return -errno;
 	if (size_set(fd, mapped) < 0)
 		goto fail;
-	code = -pages_place(fd, mapped, node);
-	if (code || pages_take(fd, mapped) < 0)
+	code = -pages_bind(fd, mapped, node);
+	if (code || pages_allocate(fd, mapped) < 0)
 		goto fail;
 	base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (base == MAP_FAILED || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
@@ -146,14 +146,14 @@ int memory_create_on(struct memory *memory, const char *name, size_t bytes, int 
 		result = memory_try(memory, name, bytes, node, MFD_HUGETLB | MFD_HUGE_2MB);
 	if (result < 0 && bytes > available)
 		return error_set(ENOMEM,
-				 "memory %s: %zu bytes cannot be had: %zu bytes are available",
+				 "memory %s: cannot allocate %zu bytes: %zu bytes are available",
 				 name, bytes, available);
 	if (result < 0)
 		result = memory_try(memory, name, bytes, node, 0);
 	if (result < 0)
-		return error_set(-result, "memory %s: %zu bytes cannot be had: %s%s", name, bytes,
+		return error_set(-result, "memory %s: cannot allocate %zu bytes: %s%s", name, bytes,
 				 strerror(-result), result == -EFBIG ? " (see ulimit -f)" : "");
-	/* Advice only: where it is not taken, pages stay small. */
+	/* Advice only: if the kernel ignores it, pages stay small. */
 	madvise(memory->base, memory->mapped, MADV_HUGEPAGE);
 	return 0;
 }
@@ -194,16 +194,17 @@ int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped)
 			EPROTO, "memory handed over: found a descriptor that is no memfd, expected "
 				"sealed memory");
 	if (!(seals & F_SEAL_SHRINK))
-		return error_set(EPROTO,
-				 "memory handed over: found seals 0x%x, expected one against "
-				 "shrinking among them",
-				 (unsigned int)seals);
+		return error_set(
+			EPROTO,
+			"memory handed over: found seals 0x%x, expected F_SEAL_SHRINK among them",
+			(unsigned int)seals);
 	if (fstat(fd, &status) < 0)
 		return error_set(errno, "memory handed over: %s", strerror(errno));
 	if (bytes == 0 || status.st_size < 0 || (size_t)status.st_size < bytes)
-		return error_set(EPROTO, "memory handed over: found %lld bytes, expected %zu",
+		return error_set(EPROTO,
+				 "memory handed over: found %lld bytes, expected at least %zu",
 				 (long long)status.st_size, bytes);
-	*mapped = round_up(bytes, (size_t)status.st_blksize); /* of its pages, huge ones too */
+	*mapped = round_up(bytes, (size_t)status.st_blksize); /* whole pages, which may be huge */
 	memory = mmap(NULL, *mapped, PROT_READ, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 		return error_set(errno, "memory handed over: %zu bytes cannot be mapped: %s", bytes,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that other processes are let read: a memfd, shared, sealed against everything but reading
- * by those who are given the descriptor, on huge pages where there are any. */
+/* Memory that other processes may read: a shared memfd, on huge pages if available. Its seals let
+ * processes that get the descriptor read it, and nothing else. */
 #ifndef TICKBUS_BUS_MEMORY_H
 #define TICKBUS_BUS_MEMORY_H
 
@@ -8,27 +8,28 @@
 #include <stdint.h>
 
 struct memory {
-	void *base;    /* zeroed, page-aligned, writable by us alone */
-	size_t bytes;  /* as asked */
+	void *base;    /* zeroed, page-aligned, writable by this process only */
+	size_t bytes;  /* as requested */
 	size_t mapped; /* whole (huge) pages */
 	int fd;        /* sealed FUTURE_WRITE, SHRINK, GROW and SEAL */
 };
 
-/* 0, or -errno with words that name the size; -ENOMEM also where it would take what others need.
- * Every page is there after it: writing never faults for want of memory. */
+/* 0, or -errno with a message that names the size. -ENOMEM also if the memory is available only at
+ * the cost of other processes. Every page is allocated: a later write never faults for lack of
+ * memory. */
 int memory_create(struct memory *, const char *name, size_t bytes);
-/* The same, of a NUMA node's as far as that has any (numa.h). */
+/* The same, from a NUMA node as long as it has free memory (numa.h). */
 int memory_create_on(struct memory *, const char *name, size_t bytes, int node);
 
 /* Takes a zeroed structure. */
 void memory_free(struct memory *);
 
-/* Pins the pages: 0, or -errno with words that name the bytes needed and the limit. */
+/* Pins the pages: 0, or -errno with a message that names the bytes needed and the limit. */
 int memory_pin(const struct memory *);
 
-/* Maps for reading a descriptor that another process gave. It must be a memfd sealed against
- * shrinking with at least `bytes` in it (else -EPROTO: it could vanish under a reader). *mapped is
- * what is to be unmapped: whole pages, which may be huge. */
+/* Maps a descriptor of another process for reading. It must be a memfd of at least `bytes`, sealed
+ * against shrinking; otherwise -EPROTO, since it could vanish under a reader. *mapped is the size
+ * to unmap: whole pages, which may be huge. */
 int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped);
 void memory_unmap_foreign(const void *base, size_t mapped);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: written in place, and read only after the whole datagram was bounded. */
+/* Notices are written in place. They are read only after the whole datagram was bounded. */
 #include "bus/notice.h"
 
 #include <assert.h>
@@ -99,7 +99,7 @@ size_t notice_finish(struct notice_writer *writer)
 	return writer->used;
 }
 
-/* The length of the record at `at`, bounded by the datagram: 0, or -EPROTO. */
+/* The length of the record at `at`, bounded by the datagram: 0, or -EPROTO without a message. */
 static int record_at(const struct notice_reader *reader, size_t at, uint16_t *length)
 {
 	const size_t left = reader->length - at;
@@ -112,7 +112,7 @@ static int record_at(const struct notice_reader *reader, size_t at, uint16_t *le
 	return 0;
 }
 
-/* Walks every entry and record, so that reading them later cannot leave the datagram. */
+/* Walks every entry and record, so that later reads cannot leave the datagram. */
 static int notice_walk(const struct notice_reader *reader)
 {
 	size_t at = reader->at;
@@ -126,8 +126,10 @@ static int notice_walk(const struct notice_reader *reader)
 					 reader->length, i);
 		memcpy(&entry, reader->bytes + at, sizeof(entry));
 		if (entry.zero != 0)
-			return error_set(EPROTO, "notice: entry %u has 0x%04x where 0 is expected",
-					 i, entry.zero);
+			return error_set(
+				EPROTO,
+				"notice: entry %u has 0x%04x in its reserved field, expected 0", i,
+				entry.zero);
 		at += sizeof(entry);
 		for (uint16_t n = 0; n < entry.records; n++) {
 			if (record_at(reader, at, &length) < 0)
@@ -154,14 +156,15 @@ int notice_open(struct notice_reader *reader, const void *bytes, size_t length,
 				 sizeof(header), BOUND_NOTICE_BYTES_MAX);
 	memcpy(&header, bytes, sizeof(header));
 	if (header.magic != NOTICE_MAGIC || header.version != NOTICE_VERSION)
-		return error_set(EPROTO,
-				 "notice: found mark 0x%08x version %u, expected 0x%08x version %d",
-				 header.magic, header.version, NOTICE_MAGIC, NOTICE_VERSION);
+		return error_set(
+			EPROTO, "notice: found magic 0x%08x version %u, expected 0x%08x version %d",
+			header.magic, header.version, NOTICE_MAGIC, NOTICE_VERSION);
 	if (header.bytes != length || header.flags)
-		return error_set(EPROTO,
-				 "notice: tells %u bytes and flags 0x%02x, expected the datagram's "
-				 "%zu bytes and no flags",
-				 header.bytes, header.flags, length);
+		return error_set(
+			EPROTO,
+			"notice: header has %u bytes and flags 0x%02x, expected the datagram's "
+			"%zu bytes and no flags",
+			header.bytes, header.flags, length);
 	*reader = (struct notice_reader){
 		.bytes = bytes, .length = length, .at = sizeof(header), .entries_left = header.count
 	};
@@ -173,7 +176,7 @@ int notice_open(struct notice_reader *reader, const void *bytes, size_t length,
 	return notice_walk(reader);
 }
 
-/* Goes beyond the entry's next record: where that is, or NULL. */
+/* Advances past the entry's next record. Returns where that record is, or NULL. */
 static const uint8_t *record_pass(struct notice_reader *reader, uint16_t *length)
 {
 	const uint8_t *bytes = reader->bytes + reader->at;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A notice: the multicast datagram that says what changed.
+/* A notice: the multicast datagram that announces new heads.
  *
  *   header   40 bytes: magic u32, version u8, flags u8, count u16, bus_id u64, send_time_ns u64,
  *            bytes u32 (of the whole datagram), sender u32, number u64
- *   entries  24 bytes each: topic id u32, inline count u16, reserved u16, epoch u64, head u64;
- *            each followed by its inline records (32 + length bytes each, padded to 8)
+ *   entries  24 bytes each: topic id u32, inline count u16, reserved u16, epoch u64, head u64.
+ *            Each is followed by its inline records (32 + length bytes each, padded to 8).
  *
- * A sender (the id of the topic whose writer it is; 0: the control thread) numbers its datagrams 1,
- * 2, 3 ..., so that a receiver knows how many it lost. A head in a notice is a hint: losing or
- * forging one costs latency, never data. An inline record proves itself by its check, like any
- * other copy. */
+ * A sender is the topic whose writer sends (its id), or the control thread (0). It numbers its
+ * datagrams 1, 2, 3 ..., so that a receiver can count lost datagrams. A head in a notice is a hint:
+ * a lost or forged notice costs latency, never data. An inline record proves itself by its check,
+ * like any other copy. */
 #ifndef TICKBUS_BUS_NOTICE_H
 #define TICKBUS_BUS_NOTICE_H
 
@@ -21,7 +21,7 @@
 #define NOTICE_HEADER  40
 #define NOTICE_ENTRY   24
 
-/* Building one: begin, then for each topic entry and its records, then finish. */
+/* Building a notice: begin, then each topic's entry and its records, then finish. */
 struct notice_writer {
 	uint8_t *bytes;
 	size_t limit;
@@ -64,12 +64,12 @@ struct notice_reader {
 	uint16_t records_left;
 };
 
-/* Checks the whole datagram, every entry and record's bounds, before anything of it is used: 0, or
- * -EPROTO with words. */
+/* Checks the bounds of every entry and record before anything is used: 0, or -EPROTO with a
+ * message. */
 int notice_open(struct notice_reader *, const void *bytes, size_t length, struct notice *);
-/* 1 and the next entry (records of the one before are skipped), 0 at the end. */
+/* 1 and the next entry (skips unread records of the previous entry), 0 at the end. */
 int notice_next(struct notice_reader *, struct notice_entry *);
-/* 1 and a copy of the entry's next record (still to be proven by record_verify), 0 at the end. */
+/* 1 and a copy of the entry's next record, to be checked with record_verify; 0 at the end. */
 int notice_next_record(struct notice_reader *, struct record *);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call of the kernel and three files: a library for it would be one more that has to be there.
- */
+/* NUMA by one system call and three sysfs files. This avoids a dependency on a library. */
 #include "bus/numa.h"
 
 #include <errno.h>
@@ -58,7 +57,7 @@ bool numa_list(const char *text, cpu_set_t *set)
 	return text[-1] == '\0';
 }
 
-static int place_try(int node)
+static int node_try(int node)
 {
 	void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int result;
@@ -80,8 +79,8 @@ int numa_check(int node)
 	if (node < 0 || node >= NODES_MAX || !numa_list(text, &nodes) ||
 	    !CPU_ISSET((size_t)node, &nodes))
 		return error_set(EINVAL, "found node %d, expected one of %.256s", node,
-				 text[0] ? text : "those in " NODES ", which is not there");
-	result = place_try(node);
+				 text[0] ? text : "the nodes in " NODES ", which cannot be read");
+	result = node_try(node);
 	if (result < 0)
 		return error_set(-result, "memory cannot be placed on node %d: %s", node,
 				 strerror(-result));
@@ -103,7 +102,7 @@ int numa_prefer(void *base, size_t bytes, int node)
 	unsigned long nodes[NODES_MAX / (8 * sizeof(unsigned long))] = { 0 };
 
 	nodes[(size_t)node / word] = 1ul << ((size_t)node % word);
-	/* The kernel takes one bit less than it is told. */
+	/* The kernel uses one bit less than this number. */
 	if (syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, nodes, (unsigned long)NODES_MAX + 1,
 		    0ul) < 0)
 		return -errno;

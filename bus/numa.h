@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NUMA nodes, as sysfs tells of them. */
+/* NUMA nodes, from sysfs. */
 #ifndef TICKBUS_BUS_NUMA_H
 #define TICKBUS_BUS_NUMA_H
 
@@ -9,19 +9,19 @@
 
 #define NUMA_ANY (-1)
 
-/* Whether memory can be placed on a node: 0; -EINVAL with words that name those there are; what
- * the kernel refuses it with. */
+/* Checks that memory can be placed on a node: 0; -EINVAL with a message that names the existing
+ * nodes; or the kernel's error. */
 int numa_check(int node);
-/* The processors near a node; false where none are told. */
+/* The processors of a node; false if sysfs does not list them. */
 bool numa_cpus(int node, cpu_set_t *);
-/* Pages of a mapping that are not there yet are taken from the node while it has any; of shared
- * memory that holds for every mapping. 0 or -errno. */
+/* New pages of a mapping come from the node while it has free memory. For shared memory this
+ * applies to every mapping of it. 0 or -errno. */
 int numa_prefer(void *base, size_t bytes, int node);
 
-/* A list as the kernel writes it, "0-3,8": false where it is none or has numbers from CPU_SETSIZE
- * on. */
+/* Parses a list in the kernel's form, "0-3,8". False for other texts and for numbers from
+ * CPU_SETSIZE on. */
 bool numa_list(const char *text, cpu_set_t *);
-/* A file's only line, without its end; "" where there is none. */
+/* Reads the single line of a file, without its end; "" if there is no line. */
 void numa_line(const char *path, char *text, size_t bytes);
 
 #endif

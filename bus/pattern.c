@@ -12,8 +12,8 @@ static bool name_byte(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-/* Parts that are not empty, of bytes that are allowed. */
-static int parts_check(const char *text, size_t max, const char *what, const char *more)
+/* Accepts non-empty parts made of the allowed bytes. */
+static int parts_check(const char *text, size_t max, const char *what, const char *wildcards)
 {
 	const size_t length = strnlen(text, max + 1);
 
@@ -23,12 +23,12 @@ static int parts_check(const char *text, size_t max, const char *what, const cha
 	for (size_t i = 0; i < length; i++) {
 		const bool edge = i == 0 || i == length - 1 || text[i - 1] == '.';
 
-		if (text[i] == '.' ? edge : !name_byte(text[i]) && !strchr(more, text[i]))
+		if (text[i] == '.' ? edge : !name_byte(text[i]) && !strchr(wildcards, text[i]))
 			return error_set(EINVAL,
 					 "%s: found \"%s\", expected parts of a-z, 0-9, '_', '-'%s "
 					 "with single dots between",
 					 what, text,
-					 *more ? ", '*' (or '>' as the last part)" : "");
+					 *wildcards ? ", '*' (or '>' as the last part)" : "");
 	}
 	return 0;
 }
@@ -58,7 +58,7 @@ bool pattern_is_name(const char *pattern)
 	return !strpbrk(pattern, "*>");
 }
 
-/* `*` matches greedily with one place to come back to: within a part that is enough. */
+/* `*` matches greedily, with one position to return to: enough within a part. */
 bool pattern_match(const char *pattern, const char *name)
 {
 	const char *star = NULL, *resume = NULL;

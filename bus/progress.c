@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The progress line: written by the topic's writer, read by everyone.
+/* The progress line: written by the topic's writer, read by all readers.
  *
- * W3  records, barrier, line.  Pairs with R3: who sees head n finds records up to n complete, or
- *     overwritten by later ones.
- * W4  line, barrier, next slot.  Pairs with R4: who sees a word of record n in a slot and then
- *     reads the line finds reserved >= n.
+ * W3  records, barrier, line.  Pairs with R3: a reader that sees head n finds records up to n
+ *     complete, or overwritten by later records.
+ * W4  line, barrier, next slot.  Pairs with R4: a reader that sees a word of record n in a slot and
+ *     then reads the line finds reserved >= n.
  * W7  the line with the last head, barrier, the line that says ended (tb_topic_end).  Pairs with
- *     R7: who sees the end finds the last head.
+ *     R7: a reader that sees the end finds the last head.
  * R3  line, acquire fence, then slots.
  * R4  slots, acquire fence, then the line.
  * R7  the state, acquire fence, then head: a line that says ended is loaded again.
  *
- * The words of one line are not stored together: over any fabric the check tells whether a copy is
- * one line. Without a check (shared memory only) each word alone is right. */
+ * The words of a line are not stored together. Over any fabric the check proves that a copy is one
+ * line. Without a check (shared memory only) each word is right on its own. */
 #include "bus/progress.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ void progress_load(const struct progress_line *line, struct progress *copy)
 	atomic_thread_fence(memory_order_acquire); /* R3 */
 }
 
-/* Readers count on from what a line says, by a ring and more. */
+/* Readers add up to two rings to these counts; the sums must not wrap. */
 static bool counts_wrap(const struct progress *copy, uint64_t slots)
 {
 	const uint64_t last = UINT64_MAX - 2 * slots;

@@ -3,8 +3,8 @@
  *
  * P-I1  head counts records that are complete in their slots.
  * P-I2  No slot of record n is touched before a line with reserved >= n is written.
- * P-I3  Within an epoch head and instruments never go back, reserved only to head, when the topic
- *       ends or leaves the epoch; first never changes. */
+ * P-I3  Within an epoch, head and instruments never decrease, and first never changes. reserved
+ *       decreases only to head, when the topic ends or leaves the epoch. */
 #ifndef TICKBUS_BUS_PROGRESS_H
 #define TICKBUS_BUS_PROGRESS_H
 
@@ -12,7 +12,7 @@
 
 enum topic_state { TOPIC_LIVE = 1, TOPIC_ENDED = 2 };
 
-/* A private copy. The line in shared memory is these words, each _Atomic. */
+/* A private copy. The line in shared memory has the same fields, as _Atomic words. */
 struct progress {
 	uint64_t head;
 	uint64_t reserved;
@@ -32,14 +32,15 @@ struct progress_line {
 void progress_store(struct progress_line *line, struct progress *progress, bool checked,
 		    uint64_t salt);
 
-/* Loads the words of a shared line, whole words but not together: progress_verify decides. */
+/* Loads the words of a shared line: each word whole, but not all together. progress_verify decides.
+ */
 void progress_load(const struct progress_line *line, struct progress *copy);
 
-/* 0, or -EAGAIN: the copy is torn, of another epoch, or contradicts itself (head > reserved,
- * reserved beyond head + slots, first beyond head + 1, more instruments than capacity, unknown
- * state), or counts so far that readers, who count on from it, would wrap. An unchecked line
- * (shared memory only) proves nothing about words belonging together; each word alone is right, and
- * every use must hold with that. */
+/* 0; or -EAGAIN if the copy is torn, from another epoch, or contradicts itself. Contradictions are
+ * head > reserved, reserved beyond head + slots, first beyond head + 1, more instruments than
+ * capacity, and an unknown state. -EAGAIN also for counts so high that a reader's sums would wrap.
+ * An unchecked line (shared memory only) does not prove that its words belong together. Each word
+ * is right on its own, and every use must hold with that. */
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
 		    bool checked, uint64_t salt);
 

@@ -14,7 +14,7 @@ int random_u64(uint64_t *);
 
 typedef ssize_t random_reader(void *, size_t bytes, unsigned int flags);
 
-/* random_u64() reads this from now on; NULL: getrandom(). For tests and simulations. */
+/* Replaces the source of random_u64(); NULL: getrandom(). For tests and simulations. */
 void random_replace(random_reader *);
 
 #endif

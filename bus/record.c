@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying a slot and proving the copy: the only place where a record becomes trusted. Writing one
- * is in bus/record_put.h.
+/* Copies a slot and verifies the copy: the only place where a record becomes trusted.
+ * bus/record_put.h writes records.
  *
- * One thread writes a slot; any number of processes read it, through shared memory (record_copy) or
- * over a network that promises no order at all.
+ * One thread writes a slot. Any number of processes read it, through shared memory (record_copy) or
+ * over a network that promises no order.
  *
  * R1  acquire the sequence, then copy. Pairs with W2.
  * R2  copy, acquire fence, then the sequence again. Pairs with W1.
- * Neither holds for a copy made by a NIC: there only the check proves. */
+ * Neither applies to a copy made by a NIC: there only the check proves. */
 #include "bus/record.h"
 
 #include <errno.h>
@@ -47,8 +47,8 @@ void record_store(struct slot *slot, const struct record *record, bool checked, 
 	record_put(slot, &head, record->payload, record->length, checked ? &salt : NULL);
 }
 
-/* Two words, stored as one: whoever loads more than a word of the copy at a time, the hash does,
- * would wait for two stores to reach the cache. */
+/* Stores two words in a single store. The hash loads more than a word at a time, and would wait for
+ * two stores to reach the cache. */
 RECORD_INLINE void pair_store(void *to, uint64_t first, uint64_t second)
 {
 	typedef uint64_t pair __attribute__((vector_size(16)));
@@ -88,7 +88,7 @@ RECORD_INLINE int slot_copy(const struct slot *slot, size_t slot_bytes, uint64_t
 		return -EAGAIN;
 
 	copy->sequence = sequence;
-	/* Its length bounds what follows: no word is read a second time. */
+	/* The copied length bounds what follows: no word is read a second time. */
 	_Pragma("GCC unroll 4") for (size_t i = 1; i < PAYLOAD_WORD; i++)
 	{
 		word = atomic_load_explicit(&slot->word[i], memory_order_relaxed);

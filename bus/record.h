@@ -10,13 +10,13 @@
  *   offset 24  u64  check
  *   offset 32  payload
  *
- * A slot lives in memory that another process reads while we write it: it is words, each stored
- * and loaded whole. A record is a private copy of one. The compiler keeps the two apart.
+ * Another process reads a slot while it is written, so a slot is words, each stored and loaded
+ * whole. A record is a private copy of a slot. The compiler keeps the two types apart.
  *
- * R-I1  A slot whose sequence word is n holds record n whole, or record n is being replaced and a
- *       reader finds that out by reading the sequence word again (edges W1/R1, W2/R2).
- * R-I2  Over a network no order of the words is promised: there the check alone is the proof.
- * R-I3  Nothing of a copy is used before record_verify() bounded its length. */
+ * R-I1  A slot whose sequence word is n holds record n whole. Or record n is being replaced, and a
+ *       reader notices when it reads the sequence word again (edges W1/R1, W2/R2).
+ * R-I2  A network promises no order of the words: there the check alone is the proof.
+ * R-I3  record_verify() bounds the length of a copy before anything of the copy is used. */
 #ifndef TICKBUS_BUS_RECORD_H
 #define TICKBUS_BUS_RECORD_H
 
@@ -39,7 +39,7 @@ struct slot {
 	_Atomic uint64_t word[1]; /* as many as the topic's slots have */
 };
 
-/* A private copy, or one about to be written. */
+/* A private copy, or a record about to be written. */
 struct record {
 	uint64_t sequence;
 	uint64_t time_ns;
@@ -61,8 +61,8 @@ static_assert(offsetof(struct record, payload) == RECORD_HEADER_BYTES, "layout 1
 static_assert(sizeof(struct record) == SLOT_BYTES_MAX, "the largest slot");
 static_assert(sizeof(_Atomic uint64_t) == 8, "a word is a word");
 
-/* What a check is salted with, so that bytes of another epoch, topic, layout or structure never
- * pass for this one's. */
+/* A check is salted with these, so that bytes of another epoch, topic, layout or structure never
+ * pass. */
 enum record_tag {
 	TAG_RECORD = 0,
 	TAG_PROGRESS,
@@ -75,27 +75,27 @@ enum record_tag {
 uint64_t record_salt(uint64_t epoch, uint32_t topic_id, enum record_tag tag);
 
 /* XXH3-64, seed 0, of bytes in which the 8-byte field at check_offset holds the salt. Restores the
- * field's place; bytes is private memory of at most SLOT_BYTES_MAX. */
+ * field. bytes is private memory of at most SLOT_BYTES_MAX. */
 uint64_t record_hash(void *bytes, size_t length, size_t check_offset, uint64_t salt);
 
-/* Writes a whole record as record_put of bus/record_put.h does. Its check is made here when
- * checked, else 0 is stored. */
+/* Writes a whole record as record_put of bus/record_put.h does. With checked it computes the check,
+ * otherwise it stores 0. */
 void record_store(struct slot *slot, const struct record *record, bool checked, uint64_t salt);
 
 /* Copies a slot of shared memory under the sequence lock, header and payload in use, if its
- * sequence is `sequence`. 0; -EAGAIN if it holds another or changed meanwhile; *found tells which
- * sequence was seen first. The length in use is bounded by slot_bytes before anything is sized. */
+ * sequence is `sequence`. 0; -EAGAIN if it holds another sequence or changed meanwhile. *found is
+ * the sequence seen first. slot_bytes bounds the length in use before anything is sized by it. */
 int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
 		uint64_t *found);
 
-/* Proves a private copy: 0, or -EAGAIN when it is not record `sequence`, whole, of this topic.
- * sequence 0 accepts any but 0 (last-value slots). Without checked, the check is not compared:
+/* Verifies a private copy: 0, or -EAGAIN if it is not record `sequence`, whole, of this topic.
+ * sequence 0 accepts any but 0 (last-value slots). Without checked the check is not compared:
  * allowed only for copies made by record_copy. */
 int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
 		  uint64_t salt);
 
-/* Both, for record `sequence` of shared memory; salt NULL: not checked. *found as of record_copy.
- */
+/* Copies and verifies record `sequence` of shared memory; salt NULL: not checked. *found as in
+ * record_copy. */
 int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
 		uint64_t *found, const uint64_t *salt);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a slot. Inlined into whoever publishes: what a publisher pays for each record are stores,
- * and calls would double them.
+/* Writes a slot. Inlined into the publisher's code: it costs a few stores for each record, and
+ * calls would double that.
  *
  * W1  sequence 0, barrier, body.   Pairs with R2 (bus/record.c): a reader that saw one word of the
- *     new body finds the sequence changed when it looks again.
+ *     new body finds the sequence changed when it reads it again.
  * W2  body, barrier, sequence n.   Pairs with R1: a reader that saw n first sees the whole body of
  *     n, or of a later record. */
 #ifndef TICKBUS_BUS_RECORD_PUT_H
@@ -24,12 +24,12 @@
 static_assert(offsetof(struct record, instrument) == META_WORD * 8, "the word that has the length");
 static_assert(offsetof(struct record, check) == CHECK_WORD * 8, "the word that holds the salt");
 
-/* The payload that fills the smallest slot. Where it is a constant length for the compiler, the
- * words go from the caller's memory to the slot in registers, and so does their hash. */
+/* The payload that fills the smallest slot. If its length is a compile-time constant, its words go
+ * from the caller's memory to the slot in registers, and so does their hash. */
 #define RECORD_SMALL (SLOT_BYTES_MIN - RECORD_HEADER_BYTES)
 
-/* What a record begins with, as the slot's words: made in registers, since a word that is stored in
- * parts and loaded whole waits until the parts have reached the cache. */
+/* The first words of a record, made in registers. A word that is stored in parts and loaded whole
+ * would wait until the parts reach the cache. */
 struct record_head {
 	uint64_t sequence;
 	uint64_t time_ns;
@@ -50,7 +50,7 @@ RECORD_INLINE uint64_t record_word(const void *bytes, size_t i)
 	return word;
 }
 
-/* What is left of a payload behind its whole words, and zeros. */
+/* The bytes of a payload after its whole words, padded with zeros. */
 RECORD_INLINE uint64_t record_last_word(const void *payload, size_t length)
 {
 	uint64_t word = 0;
@@ -59,7 +59,7 @@ RECORD_INLINE uint64_t record_last_word(const void *payload, size_t length)
 	return word;
 }
 
-/* A record as its check sees it: with the salt in the check's place. */
+/* The bytes that the check covers: the record, with the salt in place of the check. */
 RECORD_INLINE void record_image(uint64_t *image, const struct record_head *head,
 				const void *payload, size_t length, uint64_t salt)
 {
@@ -71,7 +71,7 @@ RECORD_INLINE void record_image(uint64_t *image, const struct record_head *head,
 		memcpy(&image[PAYLOAD_WORD], payload, length);
 }
 
-/* The check of a record whose payload has RECORD_SMALL bytes, all of it in registers. */
+/* The check of a record with a payload of RECORD_SMALL bytes, computed in registers. */
 RECORD_INLINE uint64_t record_check_small(const struct record_head *head, const void *payload,
 					  uint64_t salt)
 {
@@ -106,11 +106,11 @@ RECORD_INLINE void slot_put(struct slot *slot, size_t i, uint64_t word)
 }
 
 /* Writes a record into a slot: sequence 0, body, sequence. The payload is `length` private bytes,
- * as head says; the rest of their last word is written as zeros. salt NULL: no check.
+ * as head says; the rest of their last word is zero. salt NULL: no check.
  *
- * The check is made when the rest of the body is written. Of a small payload it is made from what
- * is in registers, and needs most of them; any other is hashed from its image, which has reached
- * the cache by then. */
+ * The check is computed after the rest of the body is written. For a small payload it is computed
+ * in registers, and needs most of them. Any other payload is hashed from its image, which has
+ * reached the cache by then. */
 RECORD_INLINE void record_put(struct slot *slot, const struct record_head *head,
 			      const void *payload, size_t length, const uint64_t *salt)
 {
@@ -133,7 +133,7 @@ RECORD_INLINE void record_put(struct slot *slot, const struct record_head *head,
 	slot_end(slot, head->sequence);
 }
 
-/* Writes into a second slot what the same thread has put into another: the same bytes. */
+/* Copies a slot that this thread wrote into a second slot. */
 RECORD_INLINE void record_repeat(struct slot *slot, const struct slot *from, size_t length)
 {
 	const size_t words = PAYLOAD_WORD + (length + 7) / 8;

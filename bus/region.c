@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the parts of a topic's memory are. Both sides compute it from the shape; a header that says
- * otherwise is refused. */
+/* Layout of a topic's memory. Both sides compute it from the shape; a header that differs is
+ * refused. */
 #include "bus/region.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static int shape_check(const struct region_shape *shape)
 		return error_set(EINVAL, "flags: found 0x%" PRIx32 ", expected none but 0x%x",
 				 shape->flags, REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE);
 	if (shape->epoch == 0 || shape->topic_id == 0)
-		return error_set(EINVAL, "epoch and topic id: found 0, expected another number");
+		return error_set(EINVAL, "epoch and topic id: found 0, expected a number above 0");
 	return 0;
 }
 
@@ -67,7 +67,7 @@ int region_layout(const struct region_shape *shape, struct region_layout *layout
 	layout->bytes = layout->ring + page_up(shape->slots * shape->slot_bytes);
 	if (layout->bytes > REGION_BYTES_MAX)
 		return error_set(EINVAL,
-				 "memory: slots, instruments and slot bytes ask for %" PRIu64
+				 "memory: slots, instruments and slot bytes need %" PRIu64
 				 " bytes, expected at most %" PRIu64,
 				 layout->bytes, (uint64_t)REGION_BYTES_MAX);
 	return 0;
@@ -108,7 +108,7 @@ int region_header_verify(struct region_header *copy, const struct region_shape *
 	if (copy->magic != REGION_MAGIC)
 		return error_set(EPROTO,
 				 "topic %s: memory begins with 0x%016" PRIx64
-				 ", expected the mark of a tickbus topic",
+				 ", expected the magic of a tickbus topic",
 				 name, copy->magic);
 	if (copy->layout_version != LAYOUT_VERSION)
 		return error_set(EPROTO,
@@ -117,10 +117,11 @@ int region_header_verify(struct region_header *copy, const struct region_shape *
 	region_header_write(&expected, shape, name);
 	if (memcmp(copy, &expected, sizeof(expected)) != 0)
 		return error_set(EPROTO,
-				 "topic %s: the header of its memory (epoch %016" PRIx64
-				 ", %" PRIu64 " slots of %" PRIu32 " bytes, %" PRIu64
-				 " bytes in all) contradicts the grant (epoch %016" PRIx64
-				 ", %" PRIu64 " slots of %" PRIu32 " bytes, %" PRIu64 " bytes)",
+				 "topic %s: the memory's header contradicts the grant. "
+				 "Found epoch %016" PRIx64 ", %" PRIu64 " slots of %" PRIu32
+				 " bytes, %" PRIu64 " bytes in all. "
+				 "Expected epoch %016" PRIx64 ", %" PRIu64 " slots of %" PRIu32
+				 " bytes, %" PRIu64 " bytes in all",
 				 name, copy->epoch, copy->slots, copy->slot_bytes,
 				 copy->region_bytes, expected.epoch, expected.slots,
 				 expected.slot_bytes, expected.region_bytes);

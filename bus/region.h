@@ -7,7 +7,7 @@
  *   last-value  capacity x slot bytes (optional)
  *   ring        slots x slot bytes, slots a power of two
  *
- * Every part begins at a page boundary, so that a part can be read alone. */
+ * Every part begins at a page boundary, so that it can be read on its own. */
 #ifndef TICKBUS_BUS_REGION_H
 #define TICKBUS_BUS_REGION_H
 
@@ -19,7 +19,7 @@
 #define REGION_FLAG_LAST_VALUE 0x2u
 #define REGION_BYTES_MAX       (UINT64_C(1) << 36) /* 64 GiB */
 
-/* What a topic is, as its creator asks for it and as a grant tells it. */
+/* The shape of a topic: its creator requests it, and a grant repeats it. */
 struct region_shape {
 	uint64_t epoch;
 	uint64_t fingerprint; /* of the schema */
@@ -30,11 +30,12 @@ struct region_shape {
 	uint32_t flags;
 };
 
-/* Where the parts are; computed from the shape by both sides, never taken from the other. */
+/* Offsets of the parts. Both sides compute them from the shape, and never take them from the other.
+ */
 struct region_layout {
 	uint64_t progress;
 	uint64_t directory;
-	uint64_t last_value; /* 0 if there is none */
+	uint64_t last_value; /* 0: no last values */
 	uint64_t ring;
 	uint64_t bytes;
 };
@@ -61,16 +62,16 @@ struct region_header {
 static_assert(sizeof(struct region_header) == 168, "layout 1");
 static_assert(offsetof(struct region_header, name) == 96, "layout 1");
 
-/* The smallest slot that takes payload_bytes, 0 if none does. */
+/* The smallest slot for payload_bytes, 0 if they exceed TB_PAYLOAD_MAX. */
 uint32_t region_slot_bytes(size_t payload_bytes);
 
-/* 0, or -EINVAL with words that name the field, the value and the bounds. */
+/* 0, or -EINVAL with a message that names the field, the value and the bounds. */
 int region_layout(const struct region_shape *shape, struct region_layout *layout);
 
 /* Fills the header page of fresh memory. */
 void region_header_write(void *page, const struct region_shape *shape, const char *name);
 
-/* Compares a private copy of the header with what the grant said: 0 or -EPROTO with words. */
+/* Compares a private copy of the header with the grant: 0, or -EPROTO with a message. */
 int region_header_verify(struct region_header *copy, const struct region_shape *shape,
 			 const char *name);
 

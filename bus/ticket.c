@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets in files. A file that others may read is refused: its ticket is nobody's secret. */
+/* Loads a ticket from a file. A file that other users may read is refused: its ticket is no secret.
+ */
 #include "tickbus/ticket.h"
 
 #include <ctype.h>
@@ -20,13 +21,14 @@ static int file_check(const char *path, int fd)
 	if (fstat(fd, &status) < 0)
 		return error_set(errno, "ticket %s: %s", path, strerror(errno));
 	if (!S_ISREG(status.st_mode))
-		return error_set(EINVAL, "ticket %s: found something else, expected a file", path);
+		return error_set(EINVAL,
+				 "ticket %s: found no regular file, expected a file with a ticket",
+				 path);
 	if (status.st_mode & (S_IRWXG | S_IRWXO))
-		return error_set(
-			EACCES,
-			"ticket %s: found permissions %03o, expected a file that its owner "
-			"alone may read (chmod 600)",
-			path, status.st_mode & 0777u);
+		return error_set(EACCES,
+				 "ticket %s: found permissions %03o, expected a file that only its "
+				 "owner can read (chmod 600)",
+				 path, status.st_mode & 0777u);
 	return 0;
 }
 
@@ -35,7 +37,8 @@ static uint8_t digit(char c)
 	return (uint8_t)(isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
-/* Digits, and an end of line at most. What is told of others is where they stop being that. */
+/* Accepts digits and at most a newline. An error for other content gives the position only, so that
+ * no ticket gets into a log. */
 static int text_check(const char *path, const char *text, size_t length)
 {
 	size_t digits = 0, end;
@@ -45,8 +48,8 @@ static int text_check(const char *path, const char *text, size_t length)
 	end = digits + (digits < length && text[digits] == '\n');
 	if (end < length)
 		return error_set(EINVAL,
-				 "ticket %s: found a byte at place %zu that does not belong there, "
-				 "expected %d hexadecimal digits and an end of line at most",
+				 "ticket %s: found an unexpected byte at position %zu, expected %d "
+				 "hexadecimal digits and at most a newline",
 				 path, end + 1, DIGITS);
 	if (digits < DIGITS)
 		return error_set(EINVAL, "ticket %s: found %zu hexadecimal digits, expected %d",
@@ -71,7 +74,7 @@ static int text_take(const char *path, const char *text, size_t length, uint8_t 
 
 TB_API int tb_ticket_load(const char *path, uint8_t ticket[TB_TICKET_BYTES])
 {
-	char text[DIGITS + 2]; /* one more than there may be */
+	char text[DIGITS + 2]; /* one byte more than a valid file has */
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t length;
 	int result;

@@ -76,7 +76,7 @@ void wire_zero(struct wire *wire, size_t count)
 	}
 }
 
-/* Of the text just written, what a reader would refuse the whole message for. */
+/* Replaces bytes of the written text for which a reader would refuse the message. */
 static void text_ascii(struct wire *wire, size_t length)
 {
 	for (uint8_t *byte = wire->bytes + wire->at - length; length > 0; byte++, length--)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of a message, little-endian, in one description for both directions: the same calls write
- * a structure into bytes or read it out of them, so that the two cannot differ.
+/* Fields of a message, little-endian. One description serves both directions: the same calls write
+ * a structure into bytes or read it from bytes, so the two cannot differ.
  *
- * Nothing is ever written or read outside `limit`. What is wrong first is kept in `wrong`, with
- * `at` where it is; calls after it do nothing. */
+ * No access ever goes beyond `limit`. `wrong` keeps the first error, and `at` its position; later
+ * calls then do nothing. */
 #ifndef TICKBUS_BUS_WIRE_H
 #define TICKBUS_BUS_WIRE_H
 
@@ -16,10 +16,10 @@ struct wire {
 	size_t limit;
 	size_t at;
 	bool reading;
-	const char *wrong; /* NULL, or what is not as expected */
+	const char *wrong; /* NULL, or the first error */
 };
 
-/* Something is not as expected: where it begins, `back` bytes ago. */
+/* Records an error that begins `back` bytes ago. */
 void wire_wrong(struct wire *, size_t back, const char *what);
 
 void wire_u8(struct wire *, uint8_t *value);
@@ -28,12 +28,12 @@ void wire_u32(struct wire *, uint32_t *value);
 void wire_u64(struct wire *, uint64_t *value);
 /* A value that must be from low to high. */
 void wire_u32_within(struct wire *, uint32_t *value, uint32_t low, uint32_t high, const char *what);
-/* Bytes as they are. */
+/* Bytes without conversion. */
 void wire_bytes(struct wire *, void *bytes, size_t count);
 /* Bytes that must be zero. */
 void wire_zero(struct wire *, size_t count);
-/* A text of 0 to max bytes behind its length (u16); text has room for max + 1. What is read must be
- * printable ASCII; what is not is written as '?', whatever names and words were given. */
+/* A text of 0 to max bytes after its length (u16); text has room for max + 1. A read text must be
+ * printable ASCII. When a text is written, other bytes become '?'. */
 void wire_text(struct wire *, char *text, size_t max, const char *what);
 /* A message must end where its bytes end. */
 void wire_end(struct wire *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structures in memory that another process reads while we write, as words stored and loaded
- * whole. What belongs together is proven by a check over the copy, not by these. */
+/* Copies of structures that another process reads while this one writes, word by word, each word
+ * whole. A check over the copy proves that its words belong together; these functions do not. */
 #ifndef TICKBUS_BUS_WORDS_H
 #define TICKBUS_BUS_WORDS_H
 

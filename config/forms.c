@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forms of texts. Nothing here depends on a locale. */
+/* Forms of texts. Nothing here depends on a locale. */
 #include "config/forms.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "bus/address.h"
+#include "bus/bounds.h"
 #include "bus/pattern.h"
 #include "tickbus/error.h"
 
-#define NAME_BYTES    63
 #define ACCOUNT_BYTES 255
 #define SPEED_MAX     1000 /* times the market's own pace */
 
@@ -35,7 +35,7 @@ static bool keep(struct reading *reading, const char *text, void *field)
 
 static bool is_name(const char *text)
 {
-	return text[0] != '.' && made_of(text, LOWER UPPER DIGITS "._-", NAME_BYTES);
+	return text[0] != '.' && made_of(text, LOWER UPPER DIGITS "._-", BOUND_NAME_MAX);
 }
 
 static bool name_read(struct reading *reading, const char *text, void *field)
@@ -44,8 +44,9 @@ static bool name_read(struct reading *reading, const char *text, void *field)
 }
 
 const struct form forms_name = {
-	.expected = "a name of 1 to 63 letters, digits, '.', '_' and '-' that does not begin with "
-		    "'.'",
+	.expected = "a name of 1 to " BOUND_TEXT(
+		BOUND_NAME_MAX) " letters, digits, '.', '_' and '-' that does not begin with "
+				"'.'",
 	.read = name_read,
 };
 
@@ -60,7 +61,8 @@ static bool topic_read(struct reading *reading, const char *text, void *field)
 }
 
 const struct form forms_topic = {
-	.expected = "parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes",
+	.expected = "parts of a-z, 0-9, '_' and '-' with dots between, at most " BOUND_TEXT(
+		TB_TOPIC_NAME_MAX) " bytes",
 	.read = topic_read,
 };
 
@@ -70,7 +72,7 @@ static bool account_read(struct reading *reading, const char *text, void *field)
 }
 
 const struct form forms_account = {
-	.expected = "a name of 1 to 255 bytes",
+	.expected = "a name of 1 to " BOUND_TEXT(ACCOUNT_BYTES) " bytes",
 	.read = account_read,
 };
 
@@ -87,7 +89,7 @@ static bool address_read(struct reading *reading, const char *text, void *field)
 
 		if (address_parse_listen(text + 5, &address) == 0)
 			return keep(reading, text, field);
-		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+		snprintf(reading->reason, sizeof(reading->reason), "%s", tb_error());
 		return false;
 	}
 	return strncmp(text, "shm:", 4) == 0 && is_name(text + 4) && keep(reading, text, field);
@@ -106,7 +108,7 @@ static bool group_read(struct reading *reading, const char *text, void *field)
 }
 
 const struct form forms_group = {
-	.expected = ADDRESS_GROUP_WORDS,
+	.expected = ADDRESS_GROUP_EXPECTED,
 	.read = group_read,
 };
 
@@ -132,13 +134,13 @@ static bool file_read(struct reading *reading, const char *text, void *field)
 		return false;
 	path = *(const char **)field;
 	if (!path)
-		return true; /* no memory: told already */
+		return true; /* no memory: reported already */
 	if (access(path, R_OK) < 0 || stat(path, &status) < 0)
-		snprintf(reading->why, sizeof(reading->why), "%s: %s", path, strerror(errno));
+		snprintf(reading->reason, sizeof(reading->reason), "%s: %s", path, strerror(errno));
 	else if (!S_ISREG(status.st_mode))
-		snprintf(reading->why, sizeof(reading->why), "%s: not a regular file", path);
+		snprintf(reading->reason, sizeof(reading->reason), "%s: not a regular file", path);
 	else if (status.st_size == 0)
-		snprintf(reading->why, sizeof(reading->why), "%s: an empty file", path);
+		snprintf(reading->reason, sizeof(reading->reason), "%s: an empty file", path);
 	else
 		return true;
 	return false;
@@ -149,7 +151,7 @@ const struct form forms_file = {
 	.read = file_read,
 };
 
-/* Whoever wrote the ticket where its file belongs must not find it in a log. */
+/* If a user wrote the ticket itself in place of its path, it must not get into a log. */
 static bool is_ticket(const char *text)
 {
 	const size_t digits = strspn(text, DIGITS "abcdefABCDEF");
@@ -165,21 +167,21 @@ static bool ticket_read(struct reading *reading, const char *text, void *field)
 	if (!path_read(reading, text, &ticket->path))
 		return false;
 	if (!ticket->path || tb_ticket_load(ticket->path, ticket->bytes) == 0)
-		return true; /* no memory: told already */
+		return true; /* no memory: reported already */
 	if (is_ticket(text))
-		reading->instead = "64 hexadecimal digits";
+		reading->shown = "64 hexadecimal digits";
 	else
-		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
-	ticket->path = NULL; /* there is nothing to compare with others */
+		snprintf(reading->reason, sizeof(reading->reason), "%s", tb_error());
+	ticket->path = NULL; /* no ticket to compare with other realms */
 	return false;
 }
 
 const struct form forms_ticket = {
-	.expected = "the file of a ticket",
+	.expected = "the path of a ticket file",
 	.read = ticket_read,
 };
 
-/* Whether there is data for it: a compiled zone (RFC 8536) begins with "TZif". */
+/* Checks that the zone has data: a compiled zone (RFC 8536) begins with "TZif". */
 static bool zone_read(struct reading *reading, const char *text, void *field)
 {
 	const char *folder = getenv("TZDIR");
@@ -187,12 +189,12 @@ static bool zone_read(struct reading *reading, const char *text, void *field)
 	FILE *file;
 	bool found;
 
-	if (!made_of(text, LOWER UPPER DIGITS "_+/-", NAME_BYTES) || text[0] == '/')
+	if (!made_of(text, LOWER UPPER DIGITS "_+/-", BOUND_NAME_MAX) || text[0] == '/')
 		return false;
 	if (!folder || !*folder)
 		folder = "/usr/share/zoneinfo";
 	snprintf(path, sizeof(path), "%s/%s", folder, text);
-	snprintf(reading->why, sizeof(reading->why), "none in %s", folder);
+	snprintf(reading->reason, sizeof(reading->reason), "no zone of this name in %s", folder);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
@@ -207,7 +209,7 @@ const struct form forms_zone = {
 	.read = zone_read,
 };
 
-/* Reads digits: exactly so many, up to a value. */
+/* Reads exactly `count` digits, with a value of at most max. */
 static bool digits_read(const char **text, unsigned int count, uint32_t max, uint32_t *value)
 {
 	*value = 0;
@@ -244,7 +246,7 @@ static bool date_read(struct reading *reading, const char *text, void *field)
 	if (date.year < 1970 || date.month < 1 || date.day < 1 ||
 	    date.day > days_in(date.year, date.month))
 		return false;
-	/* East of Greenwich the first day of 1970 began before time did. */
+	/* East of Greenwich 1970-01-01 began before 1970 UTC. */
 	if (date.year == 1970 && date.month == 1 && date.day == 1)
 		return false;
 	memcpy(field, &date, sizeof(date));
@@ -299,11 +301,11 @@ const struct form forms_time = {
 	.write = time_write,
 };
 
-/* "10x", "0.125x": at most three digits behind the point. */
+/* "10x", "0.125x": at most three digits after the point. */
 static bool factor_read(const char *text, uint32_t *milli)
 {
 	uint32_t value = 0, digit;
-	unsigned int places = 0;
+	unsigned int decimals = 0;
 
 	if (*text < '0' || *text > '9')
 		return false;
@@ -313,12 +315,12 @@ static bool factor_read(const char *text, uint32_t *milli)
 			return false;
 	}
 	if (*text == '.') {
-		for (text++; places < 3 && digits_read(&text, 1, 9, &digit); places++)
+		for (text++; decimals < 3 && digits_read(&text, 1, 9, &digit); decimals++)
 			value = value * 10 + digit;
-		if (places == 0)
+		if (decimals == 0)
 			return false;
 	}
-	for (; places < 3; places++)
+	for (; decimals < 3; decimals++)
 		value *= 10;
 	*milli = value;
 	return strcmp(text, "x") == 0 && value > 0 && value <= SPEED_MAX * 1000;
@@ -350,13 +352,13 @@ static void speed_write(const void *field, char *buffer, size_t size)
 }
 
 const struct form forms_speed = {
-	.expected = "max, realtime, or a factor from 0.001x to 1000x",
+	.expected = "max, realtime, or a factor from 0.001x to " BOUND_TEXT(SPEED_MAX) "x",
 	.read = speed_read,
 	.write = speed_write,
 };
 
-/* Points the field at the item of that name, with which each item begins. One whose own name is
- * wrong may be the one that is meant: its error is enough. */
+/* Points the field at the item of that name. Each item begins with its name. If an item's own name
+ * is wrong, the text may mean that item: the error at the item is enough. */
 static bool item_read(const void *items, size_t item_bytes, size_t count, const char *text,
 		      void *field)
 {
@@ -375,14 +377,14 @@ static bool item_read(const void *items, size_t item_bytes, size_t count, const 
 	return nameless && *text;
 }
 
-/* One that no topic matches is a slip of the pen. A topic whose name is wrong may be meant. */
+/* A pattern without a matching topic is a mistake. A topic whose own name is wrong may match. */
 static bool pattern_read(struct reading *reading, const char *text, void *field)
 {
 	const struct settings *settings = reading->settings;
 	bool matched = settings->topic_count == 0;
 
 	if (pattern_check(text) < 0) {
-		snprintf(reading->why, sizeof(reading->why), "%s", tb_error());
+		snprintf(reading->reason, sizeof(reading->reason), "%s", tb_error());
 		return false;
 	}
 	for (size_t i = 0; i < settings->topic_count && !matched; i++)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a text in the settings must look like: one form each, with the way in and the way out. */
+/* Forms of texts in the settings: how a text is checked, read and written. Each key names its form.
+ */
 #ifndef TICKBUS_CONFIG_FORMS_H
 #define TICKBUS_CONFIG_FORMS_H
 
 #include "config/reading.h"
 
 struct form {
-	const char *expected; /* the words of an error */
-	/* Fills the field, or returns false and may say why. Never takes the empty text. */
+	const char *expected; /* for the error message */
+	/* Fills the field. Or returns false, and may give the reason in reading->reason. Refuses
+	 * the empty text. */
 	bool (*read)(struct reading *, const char *text, void *field);
-	/* The text again; NULL: the field is it. */
+	/* Writes the text again; NULL: the field is the text. */
 	void (*write)(const void *field, char *buffer, size_t size);
 };
 
-#define FORMS_TEXT_BYTES 256 /* that write needs */
+#define FORMS_TEXT_BYTES 256 /* the buffer of write */
 
 extern const struct form forms_name;    /* const char *: of a bus, of a feed */
 extern const struct form forms_topic;   /* const char * */

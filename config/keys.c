@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys from the file into structures. */
+/* Reads keys of the file into structures. */
 #include "config/keys.h"
 
 #include <assert.h>
@@ -57,14 +57,13 @@ static void text_read(struct reading *reading, const struct located_node *node,
 {
 	char found[FOUND_MAX];
 
-	reading->why[0] = '\0';
-	reading->instead = NULL;
+	reading->reason[0] = '\0';
+	reading->shown = NULL;
 	if (node->kind == YAML_SCALAR && form->read(reading, node->text, field))
 		return;
 	located_error(&reading->errors, node, "found %s, expected %s%s%s",
-		      reading->instead ? reading->instead
-				       : located_found(node, found, sizeof(found)),
-		      form->expected, reading->why[0] ? ": " : "", reading->why);
+		      reading->shown ? reading->shown : located_found(node, found, sizeof(found)),
+		      form->expected, reading->reason[0] ? ": " : "", reading->reason);
 }
 
 static bool listed(const char *const *texts, size_t count, const char *text)
@@ -78,7 +77,7 @@ static bool listed(const char *const *texts, size_t count, const char *text)
 static void list_read(struct reading *reading, const struct located_node *node,
 		      const struct key *key, struct settings_list *list)
 {
-	struct settings_place *places;
+	struct settings_location *locations;
 	const char **texts;
 
 	if (!located_is_sequence(&reading->errors, node, "a list"))
@@ -89,11 +88,11 @@ static void list_read(struct reading *reading, const struct located_node *node,
 		return;
 	}
 	texts = reading_keep(reading, node->count * sizeof(*texts));
-	places = reading_keep(reading, node->count * sizeof(*places));
-	if (!texts || !places)
+	locations = reading_keep(reading, node->count * sizeof(*locations));
+	if (!texts || !locations)
 		return;
 	list->texts = texts;
-	list->places = places;
+	list->locations = locations;
 	for (const struct located_node *child = node->first; child; child = child->next) {
 		const char *text = NULL;
 
@@ -102,7 +101,8 @@ static void list_read(struct reading *reading, const struct located_node *node,
 			located_error(&reading->errors, child,
 				      "found \"%s\" again, expected each once", text);
 		else if (text) {
-			places[list->count] = (struct settings_place){ child->line, child->column };
+			locations[list->count] =
+				(struct settings_location){ child->line, child->column };
 			texts[list->count++] = text;
 		}
 	}
@@ -137,17 +137,17 @@ static void value_read(struct reading *reading, const struct located_node *node,
 	}
 }
 
-/* What is read where a key is missing: the default, or nothing, whose error is that of the kind.
- * It has the place of the mapping. */
-static void usual_read(struct reading *reading, const struct located_node *mapping,
-		       const struct key *key, void *field)
+/* Reads a missing key: its default, or an empty value, for which the key's kind reports the error.
+ * The error's position is that of the mapping. */
+static void default_read(struct reading *reading, const struct located_node *mapping,
+			 const struct key *key, void *field)
 {
 	struct located_node node = *mapping, only;
 
 	node.key = key->name;
 	node.parent = mapping;
 	node.kind = YAML_SCALAR;
-	node.text = key->usual ? key->usual : "";
+	node.text = key->default_text ? key->default_text : "";
 	node.quoted = false;
 	node.first = NULL;
 	node.count = 0;
@@ -158,8 +158,8 @@ static void usual_read(struct reading *reading, const struct located_node *mappi
 		only.next = NULL;
 		only.parent = &node;
 		node.kind = YAML_SEQUENCE;
-		node.first = key->usual ? &only : NULL;
-		node.count = key->usual ? 1 : 0;
+		node.first = key->default_text ? &only : NULL;
+		node.count = key->default_text ? 1 : 0;
 	}
 	value_read(reading, &node, key, field);
 }
@@ -174,6 +174,6 @@ void keys_read(struct reading *reading, const struct located_node *mapping, cons
 		if (node)
 			value_read(reading, node, key, field);
 		else if (!key->optional)
-			usual_read(reading, mapping, key, field);
+			default_read(reading, mapping, key, field);
 	}
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys from structures into YAML that reads back to the same. */
+/* Prints keys as YAML that reads back to the same settings. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "config/keys.h"
 
-/* Texts are UTF-8 without control characters but these two: the reader saw to it. */
+/* The reader accepts UTF-8 without control characters other than newline and tab. */
 void keys_print_text(FILE *file, const char *text)
 {
 	fputc('"', file);
@@ -73,7 +73,7 @@ static void value_print(FILE *file, const struct key *key, const void *field)
 	}
 }
 
-/* An optional key is an integer from 1 or a text. */
+/* An optional key is an integer from 1, or a text. */
 static bool absent(const struct key *key, const void *field)
 {
 	if (key->kind == KEY_ELSEWHERE)

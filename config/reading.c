@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of settings: blocks that are freed together. */
+/* Memory of settings: blocks that are freed together. */
 #include "config/reading.h"
 
 #include <stdarg.h>
@@ -51,7 +51,7 @@ const char *reading_path(struct reading *reading, const char *path)
 	return reading_text(reading, "%s/%s", reading->folder, path);
 }
 
-void reading_forget(struct settings *settings)
+void reading_free(struct settings *settings)
 {
 	for (struct settings_block *block = settings->blocks, *next; block; block = next) {
 		next = block->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes along while a settings file is read: the settings so far, the errors so far. */
+/* The state of reading a settings file: the settings and the errors so far. */
 #ifndef TICKBUS_CONFIG_READING_H
 #define TICKBUS_CONFIG_READING_H
 
@@ -10,21 +10,21 @@
 struct reading {
 	struct settings *settings;
 	struct located_errors errors;
-	const char *folder;   /* of the file: paths in it begin there; kept */
-	char why[512];        /* a form's further words on what is wrong, or "" */
-	const char *instead;  /* told in place of a text that is to be told to nobody; NULL: none */
-	struct groups groups; /* that topics asked for so far, and the bus's own */
+	const char *folder;   /* of the file: relative paths begin there; kept */
+	char reason[512];     /* a form's reason why the text is wrong, or "" */
+	const char *shown;    /* printed instead of a secret text; NULL: print the text */
+	struct groups groups; /* of the bus, and those that topics requested so far */
 };
 
-/* Memory that lives as long as the settings, zeroed. NULL is noted as an error. */
+/* Zeroed memory that lives as long as the settings. NULL is reported as an error. */
 void *reading_keep(struct reading *, size_t bytes);
 const char *reading_text(struct reading *, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A path of the file, made absolute. */
+/* Makes a path of the file absolute. */
 const char *reading_path(struct reading *, const char *path);
 
-/* Frees what was kept. */
-void reading_forget(struct settings *);
+/* Frees all memory of reading_keep. */
+void reading_free(struct settings *);
 
 #endif

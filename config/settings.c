@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings: what their tables of keys say, and what holds between them. Schemas and feeds are
- * read before the topics that name them. */
+/* Reads the settings: the tables of keys, then the rules between keys. Schemas and feeds are read
+ * before the topics that name them. */
 #include "config/settings.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 
 #define FOUND_MAX 80
 
-/* A feed's keys beside those of every feed. */
+/* The keys of each type of feed, besides those of every feed. */
 static const struct key *const further_keys[] = {
 	[SETTINGS_ITCH50] = tables_itch50,
 	[SETTINGS_SYNTHETIC] = tables_synthetic,
 };
 
-/* A list of the file, with as many entries as there may be; NULL with an error. */
+/* A list of the file with 1 to max entries; otherwise NULL and an error. */
 static const struct located_node *section(struct reading *reading, const struct located_node *root,
 					  const char *key, const char *expected, uint32_t max)
 {
@@ -55,8 +55,8 @@ static void expect_new_name(struct reading *reading, const struct located_node *
 	}
 }
 
-/* A schema's own errors, each with its own place. */
-static void errors_pass_on(struct reading *reading, const char *lines)
+/* Adds a schema's own errors, each with its own position. */
+static void errors_append(struct reading *reading, const char *lines)
 {
 	while (*lines) {
 		const size_t length = strcspn(lines, "\n");
@@ -82,7 +82,7 @@ static void schema_read(struct reading *reading, const struct located_node *node
 
 	if (!located_string(&reading->errors, node, 1, PATH_MAX, &text))
 		return;
-	/* What looks like a name is not searched for as a file. */
+	/* A text that looks like a name is not opened as a file. */
 	if (!is_built_in(text) && !strpbrk(text, "./")) {
 		located_error(&reading->errors, node,
 			      "found %s, expected a built-in schema or the path of a .yaml file",
@@ -96,7 +96,7 @@ static void schema_read(struct reading *reading, const struct located_node *node
 	if (tb_schema_load(&schema->schema, schema->source) < 0) {
 		located_error(&reading->errors, node, "found %s, expected a schema without errors:",
 			      located_found(node, found, sizeof(found)));
-		errors_pass_on(reading, tb_error());
+		errors_append(reading, tb_error());
 		return;
 	}
 	schema->name = tb_schema_name(schema->schema);
@@ -132,7 +132,7 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 	if (feed->type) {
 		tables[1] = further_keys[feed->type];
 	} else {
-		/* The type is wrong: keys of any type are known. */
+		/* The type is wrong: keys of every type are accepted. */
 		tables[1] = tables_itch50;
 		tables[2] = tables_synthetic;
 	}
@@ -143,7 +143,7 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 	if (feed->type == SETTINGS_SYNTHETIC && located_get(node, "messages") &&
 	    located_get(node, "seconds"))
 		located_error(&reading->errors, located_get(node, "seconds"),
-			      "found it beside messages, expected one of the two");
+			      "found seconds together with messages, expected one of the two");
 }
 
 static void feeds_read(struct reading *reading, const struct located_node *root)
@@ -164,7 +164,7 @@ static void feeds_read(struct reading *reading, const struct located_node *root)
 	}
 }
 
-/* The memory it takes, by the same arithmetic that will lay it out. */
+/* The memory that the topic needs, computed like its layout. */
 static void topic_measure(struct reading *reading, const struct located_node *node,
 			  struct settings_topic *topic)
 {
@@ -185,7 +185,7 @@ static void topic_measure(struct reading *reading, const struct located_node *no
 		topic->bytes = layout.bytes;
 }
 
-/* What the groups of topics are measured by. */
+/* The bus's own groups, against which groups of topics are checked. */
 static void networks_read(struct reading *reading)
 {
 	const struct settings_bus *bus = &reading->settings->bus;
@@ -248,7 +248,7 @@ static void topics_read(struct reading *reading, const struct located_node *root
 	}
 }
 
-/* A ticket that was forgotten must not open a realm to everyone: the one that needs none has a name
+/* A forgotten ticket must not open a realm to all clients. So the realm without a ticket has a name
  * of its own. */
 static void expect_ticket(struct reading *reading, const struct located_node *node,
 			  const struct settings_realm *realm)
@@ -260,16 +260,15 @@ static void expect_ticket(struct reading *reading, const struct located_node *no
 		return;
 	if (strcmp(realm->name, "anonymous") == 0) {
 		if (file)
-			located_error(
-				&reading->errors, file,
-				"found it for anonymous, expected none: that is for those who "
-				"have none");
+			located_error(&reading->errors, file,
+				      "found a ticket for anonymous, expected no ticket_file: this "
+				      "realm is for clients without a ticket");
 		return;
 	}
 	if (!file)
-		located_error(
-			&reading->errors, node,
-			"found no ticket_file, expected one: only the realm anonymous has none");
+		located_error(&reading->errors, node,
+			      "found no ticket_file, expected its path: only the realm anonymous "
+			      "needs no ticket");
 	if (!realm->ticket.path)
 		return;
 	for (const struct settings_realm *other = settings->realms; other < realm; other++)
@@ -280,7 +279,7 @@ static void expect_ticket(struct reading *reading, const struct located_node *no
 				      other->name ? other->name : "?");
 }
 
-/* After the topics, which their patterns are of. */
+/* Read after the topics, since its patterns must match them. */
 static void realms_read(struct reading *reading, const struct located_node *root)
 {
 	struct settings *settings = reading->settings;
@@ -306,7 +305,7 @@ static void realms_read(struct reading *reading, const struct located_node *root
 	}
 }
 
-/* The folder of the file, absolute, so that printed settings mean the same anywhere. */
+/* The folder of the file, absolute, so that printed settings mean the same in any folder. */
 static bool folder_find(struct reading *reading, const char *path)
 {
 	char *copy = strdup(path), *folder = copy ? realpath(dirname(copy), NULL) : NULL;
@@ -378,7 +377,7 @@ void settings_free(struct settings *settings)
 		tb_schema_free(settings->schemas[i].schema);
 	for (size_t i = 0; i < settings->realm_count; i++)
 		explicit_bzero(settings->realms[i].ticket.bytes, TB_TICKET_BYTES);
-	reading_forget(settings);
+	reading_free(settings);
 	free(settings);
 }
 

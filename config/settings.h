@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pubd's settings, as its YAML file says them and with defaults filled in.
+/* pubd's settings: the content of its YAML file, with defaults filled in.
  *
- * All that is here was checked: names are unique, references lead somewhere, numbers are within
- * their bounds, schemas are loaded, an ITCH file was there and could be read. Paths are absolute.
- * A word's enum begins at 1. What pointers lead to belongs to the settings. */
+ * Everything here was checked. Names are unique, references resolve, numbers are within their
+ * bounds, schemas are loaded. An ITCH file existed and was readable. Paths are absolute. Enums
+ * begin at 1. The settings own the memory that pointers refer to. */
 #ifndef TICKBUS_CONFIG_SETTINGS_H
 #define TICKBUS_CONFIG_SETTINGS_H
 
@@ -15,13 +15,13 @@
 #include "tickbus/publisher.h"
 #include "tickbus/schema.h"
 
-struct settings_place {
+struct settings_location {
 	unsigned int line, column;
 };
 
 struct settings_list {
 	const char *const *texts;
-	const struct settings_place *places; /* of the texts */
+	const struct settings_location *locations; /* in the file */
 	size_t count;
 };
 
@@ -36,12 +36,12 @@ struct settings_bus {
 	const char *name;
 	struct settings_list listen; /* "shm:NAME" or "rdma:HOST:PORT" each, at least one */
 	struct settings_list users, groups;
-	const char *multicast; /* NULL: made of the name */
+	const char *multicast; /* NULL: made from the name */
 	uint32_t notice;       /* enum settings_notice */
 	uint32_t notice_bytes;
-	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: not at all */
+	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: no wait */
 	uint32_t topics_max, subscribers_max;
-	int32_t cpu, numa; /* -1: any; where the first RDMA device is */
+	int32_t cpu, numa; /* -1: any (cpu), the node of the first RDMA device (numa) */
 };
 
 struct settings_log {
@@ -75,7 +75,7 @@ struct settings_date {
 struct settings_feed {
 	const char *name;
 	enum settings_type type;
-	uint32_t speed_milli;       /* thousandths of the market's own pace; 0: as fast as it can */
+	uint32_t speed_milli; /* thousandths of the market's own pace; 0: as fast as possible */
 	uint32_t start_subscribers; /* joins on the feed's topics before it begins */
 	enum settings_at_end at_end;
 	int32_t cpu; /* -1: any */
@@ -84,14 +84,15 @@ struct settings_feed {
 	const char *time_zone;
 	/* itch50 */
 	const char *path;
-	uint32_t from_s; /* since midnight, or SETTINGS_FIRST_TRADE; what is before is not paced */
+	uint32_t from_s; /* since midnight, or SETTINGS_FIRST_TRADE; earlier messages are not paced
+			  */
 	/* synthetic */
 	uint64_t seed;
-	uint32_t symbols;           /* 0: as many as suit the messages */
-	uint64_t messages, seconds; /* at most one; both 0: without an end */
-	uint32_t rate;         /* messages per second of market time, the mean; 0: as symbols */
-	uint32_t burst;        /* the busiest millisecond, as a multiple of the mean */
-	uint32_t line, column; /* where it begins, for errors that are found later */
+	uint32_t symbols;           /* 0: derived from the messages */
+	uint64_t messages, seconds; /* at most one of them; both 0: without an end */
+	uint32_t rate;              /* mean messages per second of market time; 0: as symbols */
+	uint32_t burst;             /* the busiest millisecond, as a multiple of the mean */
+	uint32_t line, column;      /* of the feed, for later errors */
 };
 
 struct settings_topic {
@@ -103,7 +104,7 @@ struct settings_topic {
 	bool last_value, checked;
 	const char *multicast; /* NULL: the bus's own group */
 	uint64_t bytes;        /* of memory it takes */
-	uint32_t line, column; /* where it names its schema, for an error about the two */
+	uint32_t line, column; /* of its schema, for later errors */
 };
 
 struct settings_ticket {
@@ -113,12 +114,12 @@ struct settings_ticket {
 
 struct settings_realm {
 	const char *name;
-	struct settings_ticket ticket; /* none: of anonymous, and of no other */
-	struct settings_list topics;   /* patterns, each of which some topic matches */
+	struct settings_ticket ticket; /* only the realm anonymous has no ticket */
+	struct settings_list topics;   /* patterns; each matches a topic */
 };
 
 struct settings {
-	const char *path; /* of the file, as it was given */
+	const char *path; /* of the file, as given */
 	struct settings_bus bus;
 	struct settings_log log;
 	struct settings_schema *schemas;
@@ -127,15 +128,15 @@ struct settings {
 	size_t feed_count;
 	struct settings_topic *topics;
 	size_t topic_count;
-	struct settings_realm *realms; /* none: everything is for anyone who connects */
+	struct settings_realm *realms; /* without realms every client sees all topics */
 	size_t realm_count;
-	struct settings_block *blocks; /* the memory of all this */
+	struct settings_block *blocks; /* the memory of the settings */
 };
 
-/* Reads a file. 0; or -EINVAL (-ENOMEM), with a line in `errors` for everything that is wrong. */
+/* Reads a file. 0; or -EINVAL (-ENOMEM), with a line in `errors` for each error. */
 int settings_load(struct settings **settings, const char *path, FILE *errors);
 
-/* Prints all settings as YAML that reads back to the same, wherever it is put. */
+/* Prints all settings as YAML that reads back to the same settings, in any folder. */
 void settings_print(const struct settings *settings, FILE *file);
 
 /* Takes NULL. */

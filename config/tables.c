@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every key that there is: its kind, its bounds, its default. Keys are read in this order. */
+/* All keys: kind, bounds, default. Keys are read in this order. */
 #include "config/tables.h"
 
 #include "bus/bounds.h"
+
+#define MESSAGES_MAX ((int64_t)BOUND_SYNTHETIC_RATE_MAX * BOUND_SYNTHETIC_SECONDS_MAX)
 
 #define FIELD(type, member)                                                                        \
 	.offset = offsetof(struct type, member), .bytes = sizeof(((struct type *)0)->member)
@@ -28,28 +30,29 @@ static const struct key access_keys[] = {
 
 static const struct key bus_keys[] = {
 	{ "name", KEY_TEXT, BUS(name), .form = &forms_name },
-	{ "listen", KEY_LIST, BUS(listen), .form = &forms_address, .low = 1, .high = BOUND_LISTENERS_MAX, .usual = "shm:" },
+	{ "listen", KEY_LIST, BUS(listen), .form = &forms_address, .low = 1, .high = BOUND_LISTENERS_MAX,
+	  .default_text = "shm:" },
 	{ "access", KEY_MAPPING, .keys = access_keys },
 	{ "multicast", KEY_TEXT, BUS(multicast), .form = &forms_group, .optional = true },
-	{ "notice", KEY_WORD, BUS(notice), .words = notices, .usual = "auto" },
+	{ "notice", KEY_WORD, BUS(notice), .words = notices, .default_text = "auto" },
 	{ "notice_bytes", KEY_INTEGER, BUS(notice_bytes), .low = BOUND_NOTICE_BYTES_MIN, .high = BOUND_NOTICE_BYTES_MAX,
-	  .usual = BOUND_TEXT(BOUND_NOTICE_BYTES) },
+	  .default_text = BOUND_TEXT(BOUND_NOTICE_BYTES) },
 	{ "stale_ms", KEY_INTEGER, BUS(stale_ms), .low = BOUND_STALE_MS_MIN, .high = BOUND_STALE_MS_MAX,
-	  .usual = BOUND_TEXT(BOUND_STALE_MS) },
+	  .default_text = BOUND_TEXT(BOUND_STALE_MS) },
 	{ "exit_wait_ms", KEY_INTEGER, BUS(exit_wait_ms), .high = BOUND_EXIT_WAIT_MS_MAX,
-	  .usual = BOUND_TEXT(BOUND_EXIT_WAIT_MS) },
+	  .default_text = BOUND_TEXT(BOUND_EXIT_WAIT_MS) },
 	{ "topics_max", KEY_INTEGER, BUS(topics_max), .low = 1, .high = BOUND_TOPICS_MAX,
-	  .usual = BOUND_TEXT(BOUND_TOPICS) },
+	  .default_text = BOUND_TEXT(BOUND_TOPICS) },
 	{ "subscribers_max", KEY_INTEGER, BUS(subscribers_max), .low = 1, .high = BOUND_SUBSCRIBERS_MAX,
-	  .usual = BOUND_TEXT(BOUND_SUBSCRIBERS) },
-	{ "cpu", KEY_INTEGER, BUS(cpu), .low = -1, .high = BOUND_CPU_MAX, .usual = "-1" },
-	{ "numa", KEY_INTEGER, BUS(numa), .low = -1, .high = BOUND_NODE_MAX, .usual = "-1" },
+	  .default_text = BOUND_TEXT(BOUND_SUBSCRIBERS) },
+	{ "cpu", KEY_INTEGER, BUS(cpu), .low = -1, .high = BOUND_CPU_MAX, .default_text = "-1" },
+	{ "numa", KEY_INTEGER, BUS(numa), .low = -1, .high = BOUND_NODE_MAX, .default_text = "-1" },
 	{ 0 },
 };
 
 static const struct key log_keys[] = {
 	{ "file", KEY_TEXT, LOG(file), .form = &forms_path, .optional = true },
-	{ "level", KEY_WORD, LOG(level), .words = levels, .usual = "info" },
+	{ "level", KEY_WORD, LOG(level), .words = levels, .default_text = "info" },
 	{ 0 },
 };
 
@@ -64,41 +67,41 @@ const struct key tables_root[] = {
 };
 
 static const struct key start_keys[] = {
-	{ "subscribers", KEY_INTEGER, FEED(start_subscribers), .high = 1000000, .usual = "0" },
+	{ "subscribers", KEY_INTEGER, FEED(start_subscribers), .high = 1000000, .default_text = "0" },
 	{ 0 },
 };
 
 const struct key tables_feed[] = {
 	{ "name", KEY_TEXT, FEED(name), .form = &forms_name },
 	{ "type", KEY_WORD, FEED(type), .words = types },
-	{ "speed", KEY_TEXT, FEED(speed_milli), .form = &forms_speed, .usual = "max" },
+	{ "speed", KEY_TEXT, FEED(speed_milli), .form = &forms_speed, .default_text = "max" },
 	{ "start", KEY_MAPPING, .keys = start_keys },
-	{ "at_end", KEY_WORD, FEED(at_end), .words = at_ends, .usual = "linger" },
-	{ "cpu", KEY_INTEGER, FEED(cpu), .low = -1, .high = BOUND_CPU_MAX, .usual = "-1" },
-	{ "wait", KEY_WORD, FEED(wait), .words = waits, .usual = "backoff" },
+	{ "at_end", KEY_WORD, FEED(at_end), .words = at_ends, .default_text = "linger" },
+	{ "cpu", KEY_INTEGER, FEED(cpu), .low = -1, .high = BOUND_CPU_MAX, .default_text = "-1" },
+	{ "wait", KEY_WORD, FEED(wait), .words = waits, .default_text = "backoff" },
 	{ 0 },
 };
 
 const struct key tables_itch50[] = {
 	{ "path", KEY_TEXT, FEED(path), .form = &forms_file },
 	{ "date", KEY_TEXT, FEED(date), .form = &forms_date },
-	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .usual = "America/New_York" },
-	{ "from", KEY_TEXT, FEED(from_s), .form = &forms_time, .usual = "00:00" },
+	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .default_text = "America/New_York" },
+	{ "from", KEY_TEXT, FEED(from_s), .form = &forms_time, .default_text = "00:00" },
 	{ 0 },
 };
 
-/* The date is fixed by default, so that the same seed gives the same records on any day. Limits are
- * those of the exchange: its trading day has 23,400 seconds. What it takes for symbols and rate
- * depends on the messages, so it is left to it. */
+/* The default date is fixed, so that a seed gives the same records on any day. The exchange chooses
+ * symbols and rate from the messages if they are not given. */
 const struct key tables_synthetic[] = {
-	{ "seed", KEY_INTEGER, FEED(seed), .high = INT64_MAX, .usual = "1" },
-	{ "symbols", KEY_INTEGER, FEED(symbols), .low = 1, .high = 65535, .optional = true },
-	{ "messages", KEY_INTEGER, FEED(messages), .low = 1, .high = 234000000000, .optional = true },
-	{ "seconds", KEY_INTEGER, FEED(seconds), .low = 1, .high = 23400, .optional = true },
-	{ "rate", KEY_INTEGER, FEED(rate), .low = 1, .high = 10000000, .optional = true },
-	{ "burst", KEY_INTEGER, FEED(burst), .low = 10, .high = 100, .usual = "20" },
-	{ "date", KEY_TEXT, FEED(date), .form = &forms_date, .usual = "2020-01-02" },
-	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .usual = "America/New_York" },
+	{ "seed", KEY_INTEGER, FEED(seed), .high = INT64_MAX, .default_text = "1" },
+	{ "symbols", KEY_INTEGER, FEED(symbols), .low = 1, .high = BOUND_SYNTHETIC_SYMBOLS_MAX, .optional = true },
+	{ "messages", KEY_INTEGER, FEED(messages), .low = 1, .high = MESSAGES_MAX, .optional = true },
+	{ "seconds", KEY_INTEGER, FEED(seconds), .low = 1, .high = BOUND_SYNTHETIC_SECONDS_MAX, .optional = true },
+	{ "rate", KEY_INTEGER, FEED(rate), .low = 1, .high = BOUND_SYNTHETIC_RATE_MAX, .optional = true },
+	{ "burst", KEY_INTEGER, FEED(burst), .low = BOUND_SYNTHETIC_BURST_MIN, .high = BOUND_SYNTHETIC_BURST_MAX,
+	  .default_text = BOUND_TEXT(BOUND_SYNTHETIC_BURST) },
+	{ "date", KEY_TEXT, FEED(date), .form = &forms_date, .default_text = "2020-01-02" },
+	{ "time_zone", KEY_TEXT, FEED(time_zone), .form = &forms_zone, .default_text = "America/New_York" },
 	{ 0 },
 };
 
@@ -108,11 +111,11 @@ const struct key tables_topic[] = {
 	{ "select", KEY_WORD, TOPIC(select), .words = selects },
 	{ "schema", KEY_TEXT, TOPIC(schema), .form = &forms_schema },
 	{ "slots", KEY_POWER, TOPIC(slots), .low = BOUND_SLOTS_MIN, .high = BOUND_SLOTS_MAX,
-	  .usual = BOUND_TEXT(BOUND_SLOTS) },
+	  .default_text = BOUND_TEXT(BOUND_SLOTS) },
 	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = BOUND_INSTRUMENTS_MAX,
-	  .usual = BOUND_TEXT(BOUND_INSTRUMENTS) },
-	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .usual = "true" },
-	{ "checked", KEY_BOOLEAN, TOPIC(checked), .usual = "true" },
+	  .default_text = BOUND_TEXT(BOUND_INSTRUMENTS) },
+	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .default_text = "true" },
+	{ "checked", KEY_BOOLEAN, TOPIC(checked), .default_text = "true" },
 	{ "multicast", KEY_TEXT, TOPIC(multicast), .form = &forms_group, .optional = true },
 	{ 0 },
 };

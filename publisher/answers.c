@@ -45,7 +45,7 @@ static bool refused_before(struct session *session, uint32_t topic_id, bool refu
 /* Logs once until a join succeeds: a subscriber asks again with each pulse. */
 static void join_refused(struct session *session, uint32_t topic_id, const char *text)
 {
-	char name[64], line[sizeof(name) + CONTROL_WORDS_MAX + 32];
+	char name[64], line[sizeof(name) + CONTROL_TEXT_MAX + 32];
 
 	if (refused_before(session, topic_id, true))
 		return;
@@ -66,11 +66,11 @@ static int refuse(struct session *session, const struct control_message *asked, 
 	answer.refuse.topic_id = topic_id;
 	answer.refuse.code = (uint32_t)code;
 	va_start(args, format);
-	vsnprintf(answer.refuse.words, sizeof(answer.refuse.words), format, args);
+	vsnprintf(answer.refuse.text, sizeof(answer.refuse.text), format, args);
 	va_end(args);
 	counter_add(&session->publisher->counters[BUS_REFUSALS], 1);
 	if (asked->type == CONTROL_JOIN && code != ESTALE) /* ESTALE is normal after a restart */
-		join_refused(session, topic_id, answer.refuse.words);
+		join_refused(session, topic_id, answer.refuse.text);
 	return session_send(session, &answer, NULL);
 }
 

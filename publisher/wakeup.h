@@ -18,10 +18,11 @@
  *
  * After a signal the control thread checks every join that is still armed. If any sleeps on (a
  * subscriber may have read past the head it was woken for), it arms the word again and checks head
- * again. One eventfd serves all topics; a count per topic says which topics signalled. S1: released
- * by the publishing thread; pairs with S2, acquired by the control thread. A thread that sees the
- * count also sees the head (F1) and the cleared word, so a check just before the signal is as good
- * as one after it. */
+ * again. One eventfd serves all topics; a count per topic says which topics signalled.
+ *
+ *   S1  the publishing thread counts a signal, release. Pairs with S2.
+ *   S2  the control thread loads the count, acquire: it then also sees the head (F1) and the
+ *       cleared word, so a check just before the signal is as good as one after it. */
 #ifndef TICKBUS_PUBLISHER_WAKEUP_H
 #define TICKBUS_PUBLISHER_WAKEUP_H
 

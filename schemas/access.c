@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a schema says of itself. */
+/* Getters of a schema. */
 #include "schemas/schema.h"
 
 TB_API const char *tb_schema_name(const struct tb_schema *schema)

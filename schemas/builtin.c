@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in schemas: their texts are part of the library, so no installed file is needed. */
+/* The built-in schemas. Their texts are part of the library, so no file needs to be installed. */
 #include "schemas/builtin.h"
 
 #include <errno.h>
@@ -32,7 +32,8 @@ static int builtin_not_found(const char *path, int result)
 	for (size_t i = 0; builtin_names[i] && used < sizeof(names); i++)
 		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
 					 builtin_names[i]);
-	error_set(-result, "found no such file, expected one or a built-in schema: %s", names);
+	error_set(-result, "found no file of this name, expected a file or a built-in schema: %s",
+		  names);
 	return error_prefix(result, "%s: ", path);
 }
 
@@ -43,7 +44,8 @@ TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
 
 	*schema = NULL;
 	if (!name_or_path)
-		return error_set(EINVAL, "schema: found no name");
+		return error_set(EINVAL,
+				 "schema: found no name, expected a built-in schema or a path");
 	builtin = builtin_find(name_or_path);
 	if (builtin)
 		return tb_schema_parse(schema, builtin->text, builtin->length, name_or_path);
@@ -51,12 +53,12 @@ TB_API int tb_schema_load(struct tb_schema **schema, const char *name_or_path)
 	return result == -ENOENT ? builtin_not_found(name_or_path, result) : result;
 }
 
-/* The structs of built-in schemas belong to tickbus and are called so; a user's are the user's. */
+/* Structs of built-in schemas have the prefix "tb_"; structs of a user's schema have no prefix. */
 TB_API char *tb_schema_header(const struct tb_schema *schema)
 {
 	const struct builtin *builtin = builtin_find(schema->name);
-	bool ours = builtin && builtin->length == schema->text_length &&
-		    !memcmp(builtin->text, schema->text, schema->text_length);
+	bool is_builtin = builtin && builtin->length == schema->text_length &&
+			  !memcmp(builtin->text, schema->text, schema->text_length);
 	char *text = NULL;
 	size_t length;
 	FILE *file = open_memstream(&text, &length);
@@ -66,7 +68,7 @@ TB_API char *tb_schema_header(const struct tb_schema *schema)
 		error_set(ENOMEM, "schema %s: no memory for its header", schema->name);
 		return NULL;
 	}
-	result = header_print(schema, ours ? "tb_" : "", file);
+	result = header_print(schema, is_builtin ? "tb_" : "", file);
 	if (fclose(file) == 0 && result == 0)
 		return text;
 	free(text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts of the built-in schemas; `generate` prints the tables from the files of this folder. */
+/* Texts of the built-in schemas. `generate` prints these tables from the YAML files of this folder.
+ */
 #ifndef TICKBUS_SCHEMAS_BUILTIN_H
 #define TICKBUS_SCHEMAS_BUILTIN_H
 

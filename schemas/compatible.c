@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a program written for one schema may read records of another.
+/* Checks whether a program written for one schema may read records of another.
  *
- * It may if the fields are the same, or if the publisher's version is newer and begins with all of
- * the subscriber's fields. A version number that stands for two sets of fields is refused like any
- * other difference: who appends a field counts the version up. */
+ * It may if the fields are equal. It also may if the publisher's version is newer and begins with
+ * all fields of the subscriber's. Equal version numbers with different fields are refused: a schema
+ * that gains a field gets a higher version. */
 #include "schemas/schema.h"
 
 #include <errno.h>
@@ -12,35 +12,35 @@
 
 #include "bus/error.h"
 
-#define WORDS_BYTES (TB_SCHEMA_NAME_MAX + TYPE_WORDS_BYTES + 64)
+#define FIELD_TEXT_BYTES (TB_SCHEMA_NAME_MAX + TYPE_TEXT_BYTES + 64)
 
 struct difference {
 	char path[2 * TB_SCHEMA_NAME_MAX + 32];
-	char publisher[WORDS_BYTES];
-	char subscriber[WORDS_BYTES];
+	char publisher[FIELD_TEXT_BYTES];
+	char subscriber[FIELD_TEXT_BYTES];
 };
 
-static void describe(const struct tb_field *field, char words[WORDS_BYTES])
+static void describe(const struct tb_field *field, char text[FIELD_TEXT_BYTES])
 {
-	char type[TYPE_WORDS_BYTES];
+	char type[TYPE_TEXT_BYTES];
 
 	if (!field)
-		snprintf(words, WORDS_BYTES, "nothing");
+		snprintf(text, FIELD_TEXT_BYTES, "nothing");
 	else if (field->type == TB_TYPE_PAD)
-		snprintf(words, WORDS_BYTES, "%s", type_format(field, type));
+		snprintf(text, FIELD_TEXT_BYTES, "%s", type_format(field, type));
 	else
-		snprintf(words, WORDS_BYTES, "%s %s%s%s", field->name, type_format(field, type),
+		snprintf(text, FIELD_TEXT_BYTES, "%s %s%s%s", field->name, type_format(field, type),
 			 field->role[0] ? " as " : "", field->role);
 }
 
-static bool same_alone(const struct tb_field *a, const struct tb_field *b)
+static bool same_field(const struct tb_field *a, const struct tb_field *b)
 {
 	return !strcmp(a->name, b->name) && a->type == b->type && a->scale == b->scale &&
 	       (a->type == TB_TYPE_GROUP || a->bytes == b->bytes) && a->count == b->count &&
 	       a->array == b->array && !strcmp(a->role, b->role);
 }
 
-/* The number of equal fields both begin with; `where` tells of the first that is not. */
+/* The number of equal fields that both begin with; `where` describes the first difference. */
 static size_t compare(const struct tb_field *a, size_t a_count, const struct tb_field *b,
 		      size_t b_count, const char *group, struct difference *where)
 {
@@ -48,7 +48,7 @@ static size_t compare(const struct tb_field *a, size_t a_count, const struct tb_
 		const struct tb_field *x = i < a_count ? &a[i] : NULL;
 		const struct tb_field *y = i < b_count ? &b[i] : NULL;
 
-		if (x && y && same_alone(x, y)) {
+		if (x && y && same_field(x, y)) {
 			if (x->type != TB_TYPE_GROUP ||
 			    (compare(x->members, x->member_count, y->members, y->member_count,
 				     x->name, where) == x->member_count &&

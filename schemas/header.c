@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints a schema as a C header that C11 and C++17 compile without a warning: a struct with the
- * payload's layout, assertions that it has it, and constants. */
+/* Prints a schema as a C header, which C11 and C++17 compile without a warning. It has a struct
+ * with the payload's layout, assertions of that layout, and constants. */
 #include "schemas/schema.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static struct upper upper(const char *name)
 	return result;
 }
 
-/* A doc line must not end the comment it stands in, nor seem to begin another. */
+/* Keeps a doc line from ending its comment, or from seeming to begin another. */
 static void print_doc(FILE *file, const char *doc)
 {
 	for (; *doc; doc++) {
@@ -77,7 +77,7 @@ static void print_scales(const struct header *header, const char *group,
 static void print_member(const struct header *header, const struct tb_field *field)
 {
 	FILE *file = header->file;
-	char words[TYPE_WORDS_BYTES];
+	char type[TYPE_TEXT_BYTES];
 
 	if (field->type == TB_TYPE_PAD) {
 		fprintf(file, "\tuint8_t _pad%u[%u];\n", field->offset, field->bytes);
@@ -85,7 +85,7 @@ static void print_member(const struct header *header, const struct tb_field *fie
 	}
 	fputs("\t/* ", file);
 	print_doc(file, field->doc);
-	fprintf(file, " (%s%s%s) */\n\t", type_format(field, words), field->role[0] ? ", " : "",
+	fprintf(file, " (%s%s%s) */\n\t", type_format(field, type), field->role[0] ? ", " : "",
 		field->role);
 	if (field->type == TB_TYPE_GROUP)
 		fprintf(file, "struct %s_%s %s", header->name, field->name, field->name);
@@ -98,7 +98,7 @@ static void print_member(const struct header *header, const struct tb_field *fie
 	fputs(";\n", file);
 }
 
-/* group "": the payload itself. */
+/* group "": the payload. */
 static void print_struct(const struct header *header, const char *group,
 			 const struct tb_field *fields, size_t count, uint32_t bytes)
 {
@@ -159,5 +159,6 @@ int header_print(const struct tb_schema *schema, const char *prefix, FILE *file)
 	      file);
 	print_table(&header, "", schema->fields, schema->field_count);
 	fputs("\n#endif\n", file);
-	return ferror(file) ? error_set(EIO, "schema %s: header not printed", schema->name) : 0;
+	return ferror(file) ? error_set(EIO, "schema %s: cannot print the header", schema->name)
+			    : 0;
 }

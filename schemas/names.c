@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names a schema may use: what C and C++ programs, CSV columns and JSON keys can all bear. */
+/* Names that a schema may use: valid in C and C++ programs, as CSV columns and as JSON keys. */
 #include "schemas/schema.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* The lower-case words of C and C++ that no member of a struct can be called, and the macros of
- * Linux compilers and headers that would replace it. */
-static const char *const taken_by_c[] = {
+#include "bus/bounds.h"
+
+/* Lower-case keywords of C and C++, which cannot name a member of a struct. Then macros of Linux
+ * compilers and headers that would replace a member's name. */
+static const char *const reserved_in_c[] = {
 	/* C */
 	"auto",
 	"break",
@@ -114,8 +116,8 @@ static const char *const taken_by_c[] = {
 	"unix",
 };
 
-/* What a row of every topic begins with, and what tells an event from a record. */
-static const char *const taken_by_rows[] = {
+/* Columns that every row begins with, and the names that mark events. */
+static const char *const reserved_in_rows[] = {
 	"sequence", "time_ns", "instrument", "kind", "topic", "event",
 };
 
@@ -135,9 +137,10 @@ const char *names_check(const char *name)
 
 	if (length < 1 || length > TB_SCHEMA_NAME_MAX || name[0] < 'a' || name[0] > 'z' ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)
-		return "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter";
-	if (NAMES_IN(name, taken_by_c))
-		return "a name that is no word of C or C++";
+		return "a name of 1 to " BOUND_TEXT(
+			TB_SCHEMA_NAME_MAX) " of a-z, 0-9 and _ that begins with a letter";
+	if (NAMES_IN(name, reserved_in_c))
+		return "a name that is no keyword of C or C++";
 	return NULL;
 }
 
@@ -145,8 +148,8 @@ const char *names_check_field(const char *name)
 {
 	const char *expected = names_check(name);
 
-	if (!expected && NAMES_IN(name, taken_by_rows))
-		return "a name that no row has already: sequence, time_ns, instrument, kind, "
+	if (!expected && NAMES_IN(name, reserved_in_rows))
+		return "a name that rows do not use already: sequence, time_ns, instrument, kind, "
 		       "topic, event";
 	return expected;
 }

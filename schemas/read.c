@@ -22,10 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bus/bounds.h"
 #include "bus/error.h"
 #include "config/yaml/located.h"
-
-#define WORDS_MAX 2047 /* bytes that tb_error() gives */
 
 static const char *const schema_keys[] = { "name", "version", "doc", "fields", NULL };
 static const char *const field_keys[] = { "name", "type", "doc", "role", "fields", NULL };
@@ -56,7 +55,8 @@ static const char *read_doc(struct reading *reading, const struct located_node *
 	const char *doc = "";
 
 	if (located_string(&reading->errors, node, 0, SCHEMA_DOC_MAX, &doc) && strchr(doc, '\n'))
-		located_error(&reading->errors, node, "found several lines, expected one");
+		located_error(&reading->errors, node,
+			      "found several lines, expected a single line");
 	return copy(reading, doc);
 }
 
@@ -84,10 +84,10 @@ static void read_role(struct reading *reading, const struct located_node *node,
 	if (!located_word(&reading->errors, node, roles, &role))
 		return;
 	if ((field->type != TB_TYPE_U64 && field->type != TB_TYPE_U32) || field->array || member)
-		located_error(
-			&reading->errors, node,
-			"found it at %s, expected it at a u32 or u64 outside arrays and groups",
-			tb_type_name(field->type));
+		located_error(&reading->errors, node,
+			      "found this role for %s, expected it for a u32 or u64 outside arrays "
+			      "and groups",
+			      tb_type_name(field->type));
 	else if (reading->source_sequence)
 		located_error(&reading->errors, node,
 			      "found a second source_sequence, expected one (first on line %u)",
@@ -99,25 +99,26 @@ static void read_role(struct reading *reading, const struct located_node *node,
 static bool read_type(struct reading *reading, const struct located_node *node,
 		      struct tb_field *field)
 {
-	const char *words = NULL, *expected;
+	const char *text = NULL, *expected;
 	char found[80];
 
-	if (!located_string(&reading->errors, node, 1, TYPE_WORDS_BYTES - 1, &words))
+	if (!located_string(&reading->errors, node, 1, TYPE_TEXT_BYTES - 1, &text))
 		return false;
-	expected = type_parse(words, field);
+	expected = type_parse(text, field);
 	if (expected)
 		located_error(&reading->errors, node, "found %s, expected %s",
 			      located_found(node, found, sizeof(found)), expected);
 	return !expected;
 }
 
-static void none_of(struct reading *reading, const struct located_node *field, const char *key,
-		    const char *where)
+static void expect_absent(struct reading *reading, const struct located_node *field,
+			  const char *key, const char *where)
 {
 	const struct located_node *node = located_get(field, key);
 
 	if (node)
-		located_error(&reading->errors, node, "found it at %s, expected none there", where);
+		located_error(&reading->errors, node,
+			      "found this key for type %s, which does not take it", where);
 }
 
 static uint32_t read_fields(struct reading *reading, const struct located_node *list,
@@ -137,7 +138,7 @@ static void read_group(struct reading *reading, const struct located_node *node,
 	field->member_count = (uint32_t)count;
 }
 
-/* The words of a field but its place. */
+/* Reads all of a field but its offset. */
 static bool read_field(struct reading *reading, const struct located_node *node,
 		       struct tb_field *field, bool member)
 {
@@ -152,8 +153,8 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 		return false;
 	}
 	if (field->type == TB_TYPE_PAD) {
-		none_of(reading, node, "name", kind);
-		none_of(reading, node, "doc", kind);
+		expect_absent(reading, node, "name", kind);
+		expect_absent(reading, node, "doc", kind);
 		field->name = copy(reading, "");
 		field->doc = copy(reading, "");
 	} else {
@@ -166,19 +167,19 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 	read_role(reading, located_get(node, "role"), field, member);
 	if (field->type == TB_TYPE_GROUP && member) {
 		located_error(&reading->errors, type,
-			      "found a group inside a group, expected none there");
+			      "found a group inside a group, expected a field that is no group");
 		return false;
 	}
 	if (field->type == TB_TYPE_GROUP)
 		read_group(reading, node, field);
 	else
-		none_of(reading, node, "fields", tb_type_name(field->type));
+		expect_absent(reading, node, "fields", tb_type_name(field->type));
 	return field->bytes > 0;
 }
 
-/* Gives a field its place behind `end`; the new end. */
-static uint32_t place_field(struct reading *reading, const struct located_node *node,
-			    struct tb_field *field, uint32_t end)
+/* Sets a field's offset to `end`, and returns the new end. */
+static uint32_t offset_field(struct reading *reading, const struct located_node *node,
+			     struct tb_field *field, uint32_t end)
 {
 	const uint32_t alignment = type_alignment(field), over = end % alignment;
 	const uint64_t bytes = (uint64_t)field->bytes * field->count;
@@ -186,7 +187,8 @@ static uint32_t place_field(struct reading *reading, const struct located_node *
 	field->offset = end;
 	if (over)
 		located_error(&reading->errors, node,
-			      "found it at byte %u, expected a multiple of %u: put pad[%u] before "
+			      "found this field at byte %u, expected a multiple of %u: put pad[%u] "
+			      "before "
 			      "it",
 			      end, alignment, alignment - over);
 	if (bytes > TB_PAYLOAD_MAX - end) {
@@ -211,7 +213,7 @@ static bool name_again(struct reading *reading, const struct located_node *node,
 	return false;
 }
 
-/* What a compiler would add behind the last field. */
+/* Requires the padding that a compiler would add after the last field. */
 static void expect_full(struct reading *reading, const struct located_node *owner,
 			const struct tb_field *fields, size_t count, uint32_t end)
 {
@@ -226,7 +228,7 @@ static void expect_full(struct reading *reading, const struct located_node *owne
 			      end, alignment, alignment - end % alignment);
 }
 
-/* The bytes of all; 0 with errors. What was allocated is in *fields in any case. */
+/* Returns the bytes of all fields; 0 with errors. *fields has what was allocated in any case. */
 static uint32_t read_fields(struct reading *reading, const struct located_node *list,
 			    const struct located_node *owner, struct tb_field **fields,
 			    size_t *count, bool members)
@@ -252,9 +254,9 @@ static uint32_t read_fields(struct reading *reading, const struct located_node *
 		if (!read_field(reading, node, field, members) ||
 		    name_again(reading, node, *fields, field))
 			continue;
-		/* Places behind a wrong field would all be wrong. */
+		/* After a wrong field, all offsets would be wrong. */
 		if (reading->errors.count == errors)
-			end = place_field(reading, node, field, end);
+			end = offset_field(reading, node, field, end);
 	}
 	if (reading->errors.count == errors)
 		expect_full(reading, owner, *fields, *count, end);
@@ -275,7 +277,7 @@ static void expect_macros_apart(struct reading *reading, const struct located_no
 				if (strcmp(schema->fields[i].name, name) == 0)
 					located_error(&reading->errors, list,
 						      "found a field %s and a member %s of %s, "
-						      "expected names that stay apart in C",
+						      "expected names whose macros in C differ",
 						      name, schema->fields[g].members[m].name,
 						      schema->fields[g].name);
 		}
@@ -306,10 +308,11 @@ static void read_schema(struct reading *reading, const struct located_node *root
 	schema->name = read_name(reading,
 				 located_need(&reading->errors, root, "name", "the schema's name"),
 				 names_check);
-	if (located_integer(&reading->errors,
-			    located_need(&reading->errors, root, "version",
-					 "a whole number from 1 to 65535"),
-			    1, SCHEMA_VERSION_MAX, &version))
+	if (located_integer(
+		    &reading->errors,
+		    located_need(&reading->errors, root, "version",
+				 "a whole number from 1 to " BOUND_TEXT(SCHEMA_VERSION_MAX)),
+		    1, SCHEMA_VERSION_MAX, &version))
 		schema->version = (uint32_t)version;
 	schema->doc = read_doc(reading, located_get(root, "doc"));
 	list = located_need(&reading->errors, root, "fields", "a list of fields");
@@ -321,28 +324,28 @@ static void read_schema(struct reading *reading, const struct located_node *root
 		make_text(reading, root);
 }
 
-/* As many errors as tb_error() has room for, a line each, and how many more there are. */
+/* Sets as many errors as tb_error() can hold, a line each, and the number of the others. */
 static int errors_set(const struct reading *reading)
 {
-	const size_t room = WORDS_MAX - sizeof("and 4294967295 more errors");
+	const size_t room = ERROR_BYTES - 1 - sizeof("and 4294967295 more errors");
 	const char *text = reading->errors.text ? reading->errors.text : "";
 	const int code = reading->errors.no_memory ? ENOMEM : EINVAL;
-	unsigned int told = 0;
+	unsigned int shown = 0;
 	size_t used = 0;
 
 	if (!*text)
 		return error_set(code, "a schema: no memory to say what is wrong with it");
 	while (text[used] && used + strcspn(text + used, "\n") < room) {
 		used += strcspn(text + used, "\n") + 1;
-		told++;
+		shown++;
 	}
-	if (told && told == reading->errors.count)
+	if (shown && shown == reading->errors.count)
 		return error_set(code, "%.*s", (int)used - 1, text);
 	return error_set(code, "%.*sand %u more errors", (int)used, text,
-			 reading->errors.count - told);
+			 reading->errors.count - shown);
 }
 
-/* Takes the document; keeps nothing of it. */
+/* Frees the document, and keeps no pointer into it. */
 static int read_document(struct tb_schema **result, struct located_document *document,
 			 struct reading *reading)
 {

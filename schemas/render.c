@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads for people and programs: text, CSV and JSON.
+/* Prints payloads as text, CSV and JSON.
  *
- * All bytes pass through put(), which counts what there would be and writes what fits; a value is
- * read from the payload only after it was found to end within the payload's length. Nothing here
- * depends on the locale. */
+ * All bytes pass through put(). It counts the bytes of the whole output, and writes those that fit.
+ * A value is read from the payload only after a check that it ends within the payload's length.
+ * Nothing here depends on the locale. */
 #include "schemas/schema.h"
 
 #include <inttypes.h>
@@ -16,14 +16,14 @@
 struct row {
 	char *buffer;
 	size_t size;
-	size_t used; /* bytes there would be */
+	size_t used; /* bytes of the whole output */
 	enum tb_format format;
-	const uint8_t *payload; /* NULL: the names of columns are wanted */
+	const uint8_t *payload; /* NULL: prints column names */
 	size_t length;
 	bool begun;
 };
 
-/* The way from the schema to a value: "bids[3]" then "price". */
+/* The path from the schema to a value: "bids[3]", then "price". */
 struct path {
 	const struct path *up;
 	const struct tb_field *field;
@@ -126,8 +126,8 @@ static void put_time(struct row *row, uint64_t time_ns)
 	put(row, 'Z');
 }
 
-/* A row is one line of printable ASCII whatever a publisher wrote: other bytes are \xNN in text and
- * CSV, where a backslash is doubled for it, and \u00NN in JSON. */
+/* A row is one line of printable ASCII, whatever the publisher wrote. Other bytes are printed as
+ * \xNN in text and CSV, and as \u00NN in JSON. Text and CSV double a backslash for that. */
 static void put_byte(struct row *row, uint8_t byte)
 {
 	static const char hex[] = "0123456789abcdef";

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A schema in memory, for the files of this folder.
  *
- * I1  Once tb_schema_parse returned it, nothing of a schema changes.
- * I2  Fields lie one behind the other without a hole, each at a multiple of its alignment; the last
- *     one ends at `bytes`, at most TB_PAYLOAD_MAX. A group's members lie in its element likewise.
- * I3  Groups are not nested: no member is a group. */
+ * S-I1  A schema never changes after tb_schema_parse returned it.
+ * S-I2  Fields follow each other without a hole, each at a multiple of its alignment. The last ends
+ *     at `bytes`, at most TB_PAYLOAD_MAX. The members of a group follow each other in its element
+ *     in the same way.
+ * S-I3  Groups are not nested: no member is a group. */
 #ifndef TICKBUS_SCHEMAS_SCHEMA_H
 #define TICKBUS_SCHEMAS_SCHEMA_H
 
@@ -20,7 +21,7 @@
 
 struct tb_schema {
 	const char *name;
-	const char *doc; /* "" where there is none */
+	const char *doc; /* "" without a doc line */
 	uint32_t version;
 	uint32_t bytes;
 	struct tb_field *fields;
@@ -30,28 +31,28 @@ struct tb_schema {
 	uint64_t fingerprint;
 };
 
-/* type.c: the words for types, read and written. */
+/* type.c: texts of types, read and written. */
 
-/* Fills type, scale, bytes, count and array from words like "decimal64(4)[10]". NULL, or what was
- * expected instead. A group's bytes are 0 until its members are known. */
-const char *type_parse(const char *words, struct tb_field *field);
+/* Fills type, scale, bytes, count and array from a text like "decimal64(4)[10]". Returns NULL, or
+ * what was expected. A group's bytes are 0 until its members are known. */
+const char *type_parse(const char *text, struct tb_field *field);
 
-#define TYPE_WORDS_BYTES 48
-const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTES]);
+#define TYPE_TEXT_BYTES 48
+const char *type_format(const struct tb_field *field, char text[TYPE_TEXT_BYTES]);
 
 /* "int64_t"; NULL for a group. */
 const char *type_c_name(enum tb_type type);
 
 uint32_t type_alignment(const struct tb_field *field);
 
-/* names.c: NULL, or what was expected instead. */
+/* names.c: return NULL, or what was expected. */
 const char *names_check(const char *name);
 const char *names_check_field(const char *name);
 
 /* text.c: fills text, text_length and fingerprint. 0 or -ENOMEM. */
 int text_make(struct tb_schema *schema);
 
-/* header.c: prefix stands before the names of structs, in upper case of macros. 0 or -ENOMEM. */
+/* header.c: prefix begins the names of structs and, in upper case, of macros. 0 or -ENOMEM. */
 int header_print(const struct tb_schema *schema, const char *prefix, FILE *file);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The canonical text, and the fingerprint over it.
+/* The canonical text, and its fingerprint.
  *
- * The fingerprint is XXH3-64, seed 0, of the canonical text without its `version` and `doc` lines:
- * what is left changes exactly when the meaning of some byte changes. Offsets need not be in it,
- * they follow from the types. */
+ * The fingerprint is XXH3-64, seed 0, of the canonical text without its `version` and `doc` lines.
+ * What remains changes exactly when the meaning of a byte changes. Offsets are left out, since they
+ * follow from the types. */
 #include "schemas/schema.h"
 
 #include <errno.h>
@@ -27,12 +27,12 @@ static void text_doc(FILE *file, const char *indent, const char *doc)
 static void text_fields(FILE *file, const char *indent, const struct tb_field *fields, size_t count,
 			bool all)
 {
-	char words[TYPE_WORDS_BYTES], deeper[16];
+	char type[TYPE_TEXT_BYTES], deeper[16];
 
 	snprintf(deeper, sizeof(deeper), "%s    ", indent);
 	fprintf(file, "%sfields:\n", indent);
 	for (const struct tb_field *field = fields; field < fields + count; field++) {
-		fprintf(file, "%s  - type: %s\n", indent, type_format(field, words));
+		fprintf(file, "%s  - type: %s\n", indent, type_format(field, type));
 		if (field->type == TB_TYPE_PAD)
 			continue;
 		fprintf(file, "%sname: %s\n", deeper, field->name);
@@ -45,7 +45,7 @@ static void text_fields(FILE *file, const char *indent, const struct tb_field *f
 	}
 }
 
-/* all: with what changes no meaning. NULL: no memory. */
+/* all: with the lines that change no meaning. NULL: no memory. */
 static char *text_print(const struct tb_schema *schema, bool all, size_t *length)
 {
 	char *text = NULL;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for types: a name, what it needs in brackets, and "[n]" where it is an array.
+/* Texts of types: a name, its parameter in brackets, and "[n]" for an array.
  *
  *   i8 i16 i32 i64 u8 u16 u32 u64 f64 time   char[n]   decimal64(scale)   pad[n]   group[n]
  *
- * Words are read and written in one form only, so equal types have equal words. */
+ * A type has exactly one text, so equal types have equal texts. */
 #include "schemas/schema.h"
 
 #include <stdbool.h>
 #include <string.h>
+
+#include "bus/bounds.h"
+
+#define DECIMAL_SCALE_MAX 18
 
 static const struct {
 	const char *name;
@@ -54,7 +58,7 @@ uint32_t type_alignment(const struct tb_field *field)
 	return alignment;
 }
 
-/* A number in brackets; one way to write it, so no leading zeros. */
+/* Parses a number in brackets. A number has one form: no leading zeros. */
 static bool type_number(const char **at, const char brackets[2], uint32_t low, uint32_t high,
 			uint32_t *value)
 {
@@ -74,20 +78,20 @@ static bool type_number(const char **at, const char brackets[2], uint32_t low, u
 	return *value >= low && *value <= high;
 }
 
-static enum tb_type type_find(const char *words, size_t length)
+static enum tb_type type_find(const char *text, size_t length)
 {
 	for (size_t i = 1; i < TYPES; i++)
-		if (strlen(types[i].name) == length && !memcmp(types[i].name, words, length))
+		if (strlen(types[i].name) == length && !memcmp(types[i].name, text, length))
 			return (enum tb_type)i;
 	return 0;
 }
 
-const char *type_parse(const char *words, struct tb_field *field)
+const char *type_parse(const char *text, struct tb_field *field)
 {
-	const char *at = words + strcspn(words, "([");
+	const char *at = text + strcspn(text, "([");
 	uint32_t scale = 0;
 
-	field->type = type_find(words, (size_t)(at - words));
+	field->type = type_find(text, (size_t)(at - text));
 	if (!field->type)
 		return "i8 to i64, u8 to u64, f64, char[n], decimal64(scale), time, pad[n] or "
 		       "group[n]";
@@ -96,25 +100,26 @@ const char *type_parse(const char *words, struct tb_field *field)
 	field->array = 0;
 	if (field->type == TB_TYPE_CHAR &&
 	    !type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->bytes))
-		return "char[1] to char[4064]";
+		return "char[1] to char[" BOUND_TEXT(TB_PAYLOAD_MAX) "]";
 	if (field->type == TB_TYPE_PAD && !type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->bytes))
-		return "pad[1] to pad[4064]";
-	if (field->type == TB_TYPE_DECIMAL64 && !type_number(&at, "()", 0, 18, &scale))
-		return "decimal64(0) to decimal64(18)";
+		return "pad[1] to pad[" BOUND_TEXT(TB_PAYLOAD_MAX) "]";
+	if (field->type == TB_TYPE_DECIMAL64 &&
+	    !type_number(&at, "()", 0, DECIMAL_SCALE_MAX, &scale))
+		return "decimal64(0) to decimal64(" BOUND_TEXT(DECIMAL_SCALE_MAX) ")";
 	field->scale = (uint8_t)scale;
 	if (field->type == TB_TYPE_GROUP || (*at && field->type != TB_TYPE_PAD)) {
 		if (!type_number(&at, "[]", 1, TB_PAYLOAD_MAX, &field->count))
-			return "[1] to [4064] for an array";
+			return "[1] to [" BOUND_TEXT(TB_PAYLOAD_MAX) "] for an array";
 		field->array = 1;
 	}
-	return *at ? "nothing behind the type" : NULL;
+	return *at ? "nothing after the type" : NULL;
 }
 
-const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTES])
+const char *type_format(const struct tb_field *field, char text[TYPE_TEXT_BYTES])
 {
-	int used = snprintf(words, TYPE_WORDS_BYTES, "%s", tb_type_name(field->type));
-	char *at = words + used;
-	size_t left = TYPE_WORDS_BYTES - (size_t)used;
+	int used = snprintf(text, TYPE_TEXT_BYTES, "%s", tb_type_name(field->type));
+	char *at = text + used;
+	size_t left = TYPE_TEXT_BYTES - (size_t)used;
 
 	if (field->type == TB_TYPE_CHAR || field->type == TB_TYPE_PAD)
 		used = snprintf(at, left, "[%u]", field->bytes);
@@ -124,5 +129,5 @@ const char *type_format(const struct tb_field *field, char words[TYPE_WORDS_BYTE
 		used = 0;
 	if (field->array)
 		snprintf(at + used, left - (size_t)used, "[%u]", field->count);
-	return words;
+	return text;
 }

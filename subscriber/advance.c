@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joined topic's way: the header is compared, the start is found, records are read, and the epoch
- * after this one is switched to. */
+/* Moves a joined topic forward: compares the header, finds the start, reads records, and switches
+ * to the next epoch. */
 #include "subscriber/advance.h"
 
 #include <errno.h>
@@ -21,10 +21,9 @@
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 
-#define SWITCH_TRIES 64 /* looks at an old epoch whose progress line is not valid any more */
+#define SWITCH_TRIES 64 /* invalid lines of an old epoch before it is left */
 
-/* -- what was fetched ----------------------------------------------------------------------------
- */
+/* -- fetched parts ---------------------------------------------------------------------------- */
 
 static void header_fetched(struct tb_source *source)
 {
@@ -78,7 +77,7 @@ static void progress_fetched(struct tb_source *source)
 		reader_failed(source);
 }
 
-/* A record without a name is as good as torn. */
+/* A record without a name is treated as torn. */
 static void name_missing(struct tb_source *source)
 {
 	pull_read_drop(source);
@@ -98,8 +97,7 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 		name_missing(source);
 }
 
-/* -- the way -------------------------------------------------------------------------------------
- */
+/* -- steps ------------------------------------------------------------------------------------ */
 
 static void source_begin(struct tb_source *source)
 {
@@ -122,8 +120,9 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 	return 0;
 }
 
-/* Whether the old epoch was read as far as it goes: its writer may have died in the middle of the
- * line that would say how far that is. Where nothing was begun there is nothing to end. */
+/* Whether the old epoch was read to its end. Its writer may have died while it wrote the line that
+ * has the end; so many invalid lines end it too. An epoch without a start has no end to wait for.
+ */
 static bool source_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
@@ -132,8 +131,8 @@ static bool source_drained(const struct tb_source *source)
 	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
 }
 
-/* Who had begun reads the new epoch from its oldest record; who had not begins there as was asked,
- * and is not told of the old one. */
+/* A source that had begun reads the new epoch from its oldest record. A source without a start
+ * begins where the caller asked to, and does not report the old epoch. */
 static void source_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->mapping.shape.epoch;
@@ -152,7 +151,8 @@ static void source_switch(struct tb_source *source)
 	source->batched = false;
 	source->tries = source->idle = source->invalid = 0;
 	pull_read_drop(source);
-	source->state = SOURCE_HEADER; /* a handler that leaves, leaves the new epoch's join */
+	source->state =
+		SOURCE_HEADER; /* a handler that ends the source ends the new epoch's join */
 	if (begun)
 		deliver_restart(source, old_epoch, delivered, head);
 	if (!deliver_stopped(source))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joined topic's way: the header is compared, the start is found, records are read, and the epoch
- * after this one is switched to. */
+/* Moves a joined topic forward: compares the header, finds the start, reads records, and switches
+ * to the next epoch. */
 #ifndef TICKBUS_SUBSCRIBER_ADVANCE_H
 #define TICKBUS_SUBSCRIBER_ADVANCE_H
 
@@ -8,14 +8,14 @@
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
 
-/* Takes a grant, and begins to read what it is for. */
+/* Uses a grant and begins to read its topic. May call on_event. 0 or -errno. */
 int advance_grant(struct tb_subscription *, const struct tb_schema *,
 		  const struct control_message *grant);
-/* A READ that fetch() posted has completed. */
+/* A READ that fetch() posted has completed. May call on_event. */
 void advance_fetched(struct tb_source *, enum read_kind, int status);
-/* Goes on with joining, as far as it goes now; delivers no record. */
+/* Continues a join as far as possible now. May call on_event, never on_record. */
 void advance_settle(struct tb_source *);
-/* Delivers up to max records; the number. */
+/* Delivers at most max records. Returns how many. */
 int advance_poll(struct tb_source *, int max);
 
 #endif

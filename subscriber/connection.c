@@ -8,8 +8,8 @@
 #include "bus/error.h"
 #include "bus/fabric.h"
 
-/* One place in the queue is the bus page's: else topics that are caught up would keep it from the
- * publisher's sign of life, and when nothing is answered any more, for good. */
+/* One place in the queue is reserved for the bus page. Otherwise READs of topics could fill the
+ * queue, and the pulse would not be read. */
 int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;

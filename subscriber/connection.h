@@ -7,8 +7,9 @@
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 
-/* Posts READs of a topic: the number, 0 there is no room now, or -errno. */
+/* Posts READs of a topic. Returns how many were posted, 0 if there is no room now, or -errno. */
 int connection_read(struct tb_source *, const struct fabric_read *, unsigned int count);
+/* 0 or -errno. */
 int connection_send(struct tb_subscriber *, const struct control_message *);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a subscription's handlers are told: records, gaps and events, in the order of the sequences.
+/* Calls a subscription's handlers: records, gaps and events, in the order of the sequences.
  *
- * A handler may close the subscriber or end its subscription; whoever calls one looks at
- * deliver_stopped() before touching the position again. */
+ * A handler may close the subscriber or end its subscription. After each call of a handler, the
+ * caller checks deliver_stopped() before it uses the position again. */
 #include "subscriber/deliver.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ void deliver_refused(struct tb_subscription *subscription, const char *topic, in
 	event_deliver(subscription, &event);
 }
 
-/* The last word stands, but that there is no room for all topics, which ends the call. */
+/* The last refusal stands. ENOSPC is kept, since it ends the call. */
 void deliver_outcome(struct tb_subscription *subscription, int code, const char *text)
 {
 	if (!subscription->fresh || subscription->error == -ENOSPC)
@@ -119,7 +119,6 @@ void deliver_holes(struct tb_source *source)
 	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM);
 }
 
-/* A hole, or the first record after some, or the first of its instrument. */
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	int result;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving a record to its handler: inlined where records are read, since this is done for each. */
+/* Calls a subscription's handlers. Delivery of a record is inlined, since each record takes this
+ * path. */
 #ifndef TICKBUS_SUBSCRIBER_DELIVER_H
 #define TICKBUS_SUBSCRIBER_DELIVER_H
 
@@ -13,18 +14,19 @@
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
 
+/* Reports the holes before `next` as a gap, once. */
 void deliver_holes(struct tb_source *);
 void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
 void deliver_event(struct tb_source *, enum tb_event_kind);
-/* Of a topic that was told stale: why it stays so, once, and again when it is for another code: the
- * words may differ from try to try. */
+/* Reports why a stale topic stays stale, once for each change of the code. The text may differ from
+ * try to try. */
 void deliver_stale_reason(struct tb_source *, int code, const char *text);
 void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
 void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *text);
-/* What tb_subscribe will know of a refusal, when it ends; code 0: none stands any more. */
+/* Sets what tb_subscribe() returns for a refusal; code 0 clears it. */
 void deliver_outcome(struct tb_subscription *, int code, const char *text);
 
-/* Whether a handler closed or ended what is being read. */
+/* Whether a handler has closed the subscriber, or ended the subscription or the source. */
 static inline bool deliver_stopped(const struct tb_source *source)
 {
 	return __builtin_expect(source->subscription->subscriber->untidy, 0) &&
@@ -32,7 +34,7 @@ static inline bool deliver_stopped(const struct tb_source *source)
 		source->state == SOURCE_DEAD);
 }
 
-/* What a slot has as one word is one word for the handler. */
+/* Four fields are copied as one 64-bit word. */
 static_assert(offsetof(struct tb_record, flags) - offsetof(struct tb_record, instrument) ==
 			      offsetof(struct record, flags) -
 				      offsetof(struct record, instrument) &&
@@ -43,10 +45,10 @@ static_assert(offsetof(struct tb_record, flags) - offsetof(struct tb_record, ins
 			      offsetof(struct record, kind) - offsetof(struct record, instrument),
 	      "instrument, length, kind, flags");
 
-/* A hole, or the first record after some, or the first of its instrument. */
+/* A hole, the first record after holes, or the first record of an instrument. */
 int deliver_unusual(struct tb_source *, const struct record *);
-/* 1 delivered or taken as a hole, 0 not now (its name is being fetched), -EAGAIN not a valid
- * record. */
+/* Returns 1 if the record was delivered or counted as a hole, 0 if its name must be fetched first.
+ * Returns -EAGAIN if it is not a valid record. */
 static inline int deliver_record(struct tb_source *source, const struct record *copy)
 {
 	struct tb_subscription *subscription = source->subscription;

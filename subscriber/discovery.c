@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding and joining topics: catalogue, schema, join, one request at a time.
+/* Finds and joins topics: catalogue, schema, join, one request at a time.
  *
- * A subscription with `discover` set is served next. Each topic that matches its pattern and is not
- * joined yet, or has a new epoch, or lost its connection, is joined; a schema that is not known yet
- * by its fingerprint is fetched first. */
+ * A subscription with `discover` set is served next. A topic that matches its pattern is joined if
+ * it is not joined yet, has a new epoch, or lost its connection. If its schema is not known by its
+ * fingerprint, the schema is fetched first. */
 #include "subscriber/discovery.h"
 
 #include <errno.h>
@@ -55,8 +55,7 @@ void discovery_reset(struct tb_subscriber *subscriber)
 	discovery->subscription = NULL;
 }
 
-/* -- requests -----------------------------------------------------------------------------------
- */
+/* -- requests --------------------------------------------------------------------------------- */
 
 static void request(struct tb_subscriber *subscriber, enum discovery_phase phase,
 		    struct control_message *message)
@@ -66,7 +65,7 @@ static void request(struct tb_subscriber *subscriber, enum discovery_phase phase
 	message->request = ++discovery->request;
 	discovery->phase = phase;
 	if (connection_send(subscriber, message) < 0)
-		discovery_reset(subscriber); /* asked again with the next step */
+		discovery_reset(subscriber); /* requested again with the next step */
 }
 
 static void ask_catalogue(struct tb_subscriber *subscriber)
@@ -100,20 +99,20 @@ static void ask_join(struct tb_subscriber *subscriber)
 	request(subscriber, DISCOVERY_JOIN, &message);
 }
 
-/* Here or there; by the next pulse there may be enough again. */
+/* A shortage here or at the publisher; it may be over with the next pulse. */
 static bool is_shortage(int code)
 {
 	return code == ENOMEM || code == EMFILE || code == ENFILE || code == EAGAIN;
 }
 
-/* The topic that is asked for now; NULL: the catalogue is. */
+/* The topic of the outstanding request; NULL: it is for the catalogue. */
 static const struct control_topic *asked_for(const struct discovery *discovery)
 {
 	return discovery->phase == DISCOVERY_CATALOGUE ? NULL : &discovery->topics[discovery->at];
 }
 
-/* Whether it is told now. While one topic's shortage lasts, the others' refusals are met with each
- * pulse, too. */
+/* Whether a refusal is reported now. While a shortage lasts, each pulse meets all refusals again.
+ */
 static bool is_news(const struct discovery *discovery, uint32_t topic_id, int code,
 		    const char *text)
 {
@@ -124,7 +123,7 @@ static bool is_news(const struct discovery *discovery, uint32_t topic_id, int co
 	return *hash != before || (discovery->changed && !is_shortage(code));
 }
 
-/* topic NULL: the catalogue is refused. */
+/* topic: NULL if the catalogue is refused. */
 static void refused(struct tb_subscriber *subscriber, const struct control_topic *topic, int code,
 		    const char *text)
 {
@@ -135,14 +134,14 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 	subscription->retry |= is_shortage(code);
 	deliver_outcome(subscription, code, text);
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
-		return; /* tb_subscribe tells it */
+		return; /* tb_subscribe() returns it */
 	if (news)
 		deliver_refused(subscription, topic ? topic->name : subscription->pattern, code,
 				text);
 }
 
-/* Whether its records are what the caller was written for. Asked before the join, which the
- * publisher would count. */
+/* Whether the topic's schema fits the caller's. Checked before the join, which the publisher
+ * counts. */
 static bool topic_fits(struct tb_subscriber *subscriber, const struct control_topic *topic,
 		       const struct tb_schema *schema)
 {
@@ -163,7 +162,7 @@ static bool is_listed(const struct discovery *discovery, const char *name)
 	return false;
 }
 
-/* What was read over a connection before, and the publisher does not have now. */
+/* Reports topics that an earlier connection had and the publisher does not have now. */
 static void missing_report(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
 {
 	char text[CONTROL_NAME_MAX + TB_TOPIC_NAME_MAX + 32];
@@ -178,7 +177,7 @@ static void missing_report(struct tb_subscriber *subscriber, struct tb_subscript
 	}
 }
 
-/* The next topic of the catalogue that has to be joined; none left: the subscription is served. */
+/* Joins the next topic of the catalogue. If no topic is left, the subscription is served. */
 static void next_topic(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;
@@ -235,7 +234,7 @@ void discovery_step(struct tb_subscriber *subscriber)
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		if (!s->discover || s->closing)
 			continue;
-		if (!s->retry) /* a join that is asked for with each pulse needs its schema */
+		if (!s->retry) /* a join that is tried with each pulse needs its schema */
 			schemas_forget(subscriber);
 		discovery->changed = s->changed;
 		s->discover = s->changed = s->retry = false;
@@ -246,8 +245,7 @@ void discovery_step(struct tb_subscriber *subscriber)
 	}
 }
 
-/* -- answers ------------------------------------------------------------------------------------
- */
+/* -- answers ---------------------------------------------------------------------------------- */
 
 static void catalogue_answered(struct tb_subscriber *subscriber,
 			       const struct control_message *message)
@@ -258,7 +256,7 @@ static void catalogue_answered(struct tb_subscriber *subscriber,
 	for (uint32_t i = 0; i < message->topics.count; i++) {
 		const struct control_topic *topic = &message->topics.topic[i];
 
-		/* Ids only go up, so a page cannot repeat: each topic is asked for once. */
+		/* Ids only rise, so no page repeats: each topic is taken once. */
 		if (topic->shape.topic_id <= discovery->after)
 			continue;
 		discovery->after = topic->shape.topic_id;
@@ -286,7 +284,7 @@ static void schema_answered(struct tb_subscriber *subscriber, const struct contr
 	    message->schema_bytes.total != topic->schema_bytes ||
 	    message->schema_bytes.bytes == 0) {
 		refused(subscriber, topic, EPROTO,
-			"the publisher sent another part of a schema than asked for");
+			"the publisher sent a different part of the schema than requested");
 		skip_topic(subscriber);
 		return;
 	}
@@ -303,7 +301,7 @@ static void schema_answered(struct tb_subscriber *subscriber, const struct contr
 		skip_topic(subscriber);
 		return;
 	}
-	next_topic(subscriber); /* this one still, with its schema known */
+	next_topic(subscriber); /* the same topic, now with its schema */
 }
 
 static void grant_answered(struct tb_subscriber *subscriber, const struct control_message *message)
@@ -319,9 +317,9 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct contro
 	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
 	    message->grant.topic.shape.epoch != topic->shape.epoch ||
 	    message->grant.topic.shape.fingerprint != topic->shape.fingerprint)
-		result = error_set(EPROTO,
-				   "topic %s: the publisher granted another topic than asked for",
-				   topic->name);
+		result = error_set(
+			EPROTO, "topic %s: the publisher granted a different topic than requested",
+			topic->name);
 	else
 		result = advance_grant(subscription, schema, message);
 	if (result < 0) {
@@ -333,7 +331,7 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct contro
 	skip_topic(subscriber);
 }
 
-/* The request under way has no good answer: its topic is passed over. */
+/* The outstanding request failed: its topic is skipped. */
 static void request_over(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;
@@ -346,8 +344,8 @@ static void request_over(struct tb_subscriber *subscriber)
 	skip_topic(subscriber);
 }
 
-/* What the publisher is short of passes by itself; tb_subscribe waits for it as tb_subscriber_open
- * does. */
+/* A shortage of the publisher is transient; tb_subscribe() waits for its end as
+ * tb_subscriber_open() does. */
 static bool is_waited_for(const struct tb_subscription *subscription, int code)
 {
 	return is_shortage(code) && pattern_is_name(subscription->pattern) &&
@@ -362,9 +360,9 @@ static void refusal_answered(struct tb_subscriber *subscriber,
 	const int code = (int)message->refuse.code;
 
 	if (discovery->phase == DISCOVERY_JOIN && code == ESTALE) {
-		subscription->discover = true; /* it began again: the catalogue knows */
+		subscription->discover = true; /* it began a new epoch, which the catalogue has */
 	} else {
-		refused(subscriber, asked_for(discovery), code, message->refuse.words);
+		refused(subscriber, asked_for(discovery), code, message->refuse.text);
 		subscription->waits = is_waited_for(subscription, code);
 	}
 	request_over(subscriber);
@@ -377,7 +375,7 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 		discovery->phase != DISCOVERY_IDLE && message->request == discovery->request;
 
 	if (!ours || discovery->subscription->closing) {
-		if (message->type == CONTROL_GRANT) /* who asked for it is gone */
+		if (message->type == CONTROL_GRANT) /* its subscription has ended */
 			source_decline(subscriber, &message->grant.topic);
 		if (ours) {
 			discovery->phase = DISCOVERY_IDLE;
@@ -395,7 +393,7 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 		grant_answered(subscriber, message);
 	} else {
 		refused(subscriber, asked_for(discovery), EPROTO,
-			"the publisher answered something else than was asked");
+			"the publisher's answer does not match the request");
 		request_over(subscriber);
 	}
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetching a part of a topic's memory that is not a slot: header, progress line, names. */
+/* Fetches a part of a topic's memory other than slots: header, progress line, names. */
 #include "subscriber/fetch.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ int fetch(struct tb_source *source, enum read_kind kind, uint64_t offset, uint32
 	int result;
 
 	if (!source->mapping.view && (!subscriber->link || !read.remote))
-		return -ENOTCONN; /* and what it would land in went with the connection */
+		return -ENOTCONN; /* its landing was lost with the connection */
 	read.into = landing_page(source);
 	if (source->mapping.view) {
 		if (kind == READ_PROGRESS)

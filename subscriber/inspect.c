@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at a bus over a connection of its own: asks, waits for the answer, tells the caller. */
+/* Inspects a bus over a connection of its own: requests, waits for the answer, calls the caller's
+ * functions. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -23,8 +24,8 @@
 #include "tickbus/inspect.h"
 
 #define LOOK_MS            100
-#define AGAIN_MS           2000 /* an answer to wait for, before it is asked again */
-#define INSPECT_BLOCKS_MAX 4096 /* of one scope; more is no publisher of ours */
+#define AGAIN_MS           2000 /* how long an answer is awaited before the request is sent again */
+#define INSPECT_BLOCKS_MAX 4096 /* blocks of one scope */
 
 struct inspection {
 	const char *address;
@@ -53,7 +54,7 @@ static void inspect_welcome(void *user, const void *bytes, size_t length)
 		return;
 	}
 	inspection->page_bytes = bus_page_bytes(inspection->welcome.topics_max);
-	/* Without the page heads are not known, and told as 0. */
+	/* Without the page, heads are not known and reported as 0. */
 	inspection->ops->remote_open(inspection->link, inspection->welcome.key,
 				     inspection->page_bytes, &inspection->page);
 	inspection->welcomed = true;
@@ -96,8 +97,8 @@ static int time_over(const struct inspection *inspection)
 			 inspection->timeout_ms);
 }
 
-/* Sleeps until the link has something, and takes it. Not for long: that it has waited for too long
- * a link finds out when it is looked at. */
+/* Sleeps until the link has something, and processes it. At most LOOK_MS: a link notices its own
+ * timeouts only when it is polled. */
 static int inspect_turn(struct inspection *inspection)
 {
 	struct pollfd ready = { .fd = inspection->ops->link_fd(inspection->link),
@@ -116,7 +117,7 @@ static int inspect_turn(struct inspection *inspection)
 	return 0;
 }
 
-/* Turns until *done, the link goes, or the time is over; -EAGAIN: none of it by again_ms. */
+/* Takes turns until *done, the end of the link, or the timeout. -EAGAIN if again_ms comes first. */
 static int inspect_until(struct inspection *inspection, const bool *done, uint64_t again_ms)
 {
 	while (!*done && inspection->gone_code == 0) {
@@ -158,7 +159,7 @@ static void inspect_close(struct inspection *inspection)
 		inspection->ops->link_close(inspection->link);
 }
 
-/* Until it is answered, one way or the other, or the time is over: what is sent may be lost. */
+/* Tries until an answer or the timeout: a request to connect may be lost. */
 static int inspect_connect(struct inspection *inspection, const char *location,
 			   const uint8_t *ticket)
 {
@@ -202,10 +203,10 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	return inspect_connect(inspection, location, options->ticket);
 }
 
-/* Sends inspection->asked and waits for its answer, of this type. -ENOENT and others: refused. It
- * is sent again where no answer comes: Soft-iWARP was seen to leave what arrived with the
- * connection's beginning unread until more came. A second answer is to nothing that is asked by
- * then. */
+/* Sends inspection->asked and waits for an answer of this type; -ENOENT and others if it is
+ * refused. A request without an answer is sent again: Soft-iWARP was seen to leave what arrives at
+ * the beginning of a connection unread until more arrives. A second answer matches no later
+ * request. */
 static int inspect_ask(struct inspection *inspection, enum control_type expected)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -225,17 +226,16 @@ static int inspect_ask(struct inspection *inspection, enum control_type expected
 		return result;
 	if (inspection->answer.type == CONTROL_REFUSE)
 		return error_set((int)inspection->answer.refuse.code, "%s: %s", inspection->address,
-				 inspection->answer.refuse.words);
+				 inspection->answer.refuse.text);
 	if (inspection->answer.type != expected)
 		return error_set(EPROTO, "%s: found a message of type %d, expected %d",
 				 inspection->address, inspection->answer.type, expected);
 	return 0;
 }
 
-/* -- topics -------------------------------------------------------------------------------------
- */
+/* -- topics ----------------------------------------------------------------------------------- */
 
-/* The bus page, as its publisher last wrote it; NULL: it could not be read. */
+/* The bus page, or NULL if it cannot be read. */
 static const char *inspect_page(struct inspection *inspection)
 {
 	const struct fabric_ops *ops = inspection->ops;
@@ -254,7 +254,7 @@ static const char *inspect_page(struct inspection *inspection)
 		return NULL;
 	while (ops->reap(inspection->link, &done, 1) == 0)
 		if (ops->link_state(inspection->link) == LINK_GONE || inspect_turn(inspection) < 0)
-			return NULL; /* the landing stays until the link is closed */
+			return NULL; /* the landing is kept until the link is closed */
 	return done.status == 0 ? inspection->bus_page : NULL;
 }
 
@@ -267,17 +267,17 @@ static const char *notice_name(enum fabric_notices_kind kind)
 	return text[kind];
 }
 
-/* A port of 0 is no group's. */
-static void group_text(const struct fabric_notices *notices, char text[ADDRESS_WORDS])
+/* Port 0: no group. */
+static void group_text(const struct fabric_notices *notices, char text[ADDRESS_TEXT_BYTES])
 {
 	text[0] = '\0';
 	if (((const struct sockaddr_in *)&notices->group)->sin_port != 0)
-		address_words((const struct sockaddr *)&notices->group, text);
+		address_text((const struct sockaddr *)&notices->group, text);
 }
 
 static void inspect_topic(const struct inspection *inspection, const char *page,
 			  const struct control_topic *topic, struct tb_topic_info *info,
-			  char group[ADDRESS_WORDS])
+			  char group[ADDRESS_TEXT_BYTES])
 {
 	struct bus_entry entry;
 
@@ -325,7 +325,7 @@ static void inspect_bus(struct inspection *inspection, uint32_t topics,
 			void (*bus)(void *, const struct tb_bus_info *), void *user)
 {
 	const struct fabric_notices *notices = &inspection->welcome.notices;
-	char group[ADDRESS_WORDS];
+	char group[ADDRESS_TEXT_BYTES];
 	const struct tb_bus_info info = {
 		.size = sizeof(info),
 		.name = inspection->welcome.name,
@@ -342,7 +342,7 @@ static void inspect_bus(struct inspection *inspection, uint32_t topics,
 		bus(user, &info);
 }
 
-/* Collects the topics of all pages; their number or -errno. */
+/* Collects the topics of all pages. Returns how many, or -errno. */
 static int inspect_collect(struct inspection *inspection, const char *pattern,
 			   struct control_topic *topics)
 {
@@ -388,7 +388,7 @@ TB_API int tb_inspect_topics(const struct tb_inspect_options *options, const cha
 	inspect_bus(&inspection, (uint32_t)count, bus, user);
 	for (int i = 0; i < count && topic; i++) {
 		struct tb_topic_info info;
-		char group[ADDRESS_WORDS];
+		char group[ADDRESS_TEXT_BYTES];
 
 		inspect_topic(&inspection, page, &topics[i], &info, group);
 		topic(user, &info);
@@ -399,10 +399,9 @@ out:
 	return count;
 }
 
-/* -- counters -----------------------------------------------------------------------------------
- */
+/* -- counters --------------------------------------------------------------------------------- */
 
-/* One block; the number of blocks in its scope, or -errno. */
+/* Reports one block. Returns the number of blocks in its scope, or -errno. */
 static int inspect_block(struct inspection *inspection, enum tb_scope scope, uint32_t index,
 			 void (*counter)(void *, const struct tb_counter_value *), void *user)
 {
@@ -468,7 +467,7 @@ static int inspect_unpublished(struct inspection *inspection, const struct contr
 	return 0;
 }
 
-/* All blocks of a scope: none at all is no error. */
+/* Reports all blocks of a scope, which may be empty. Returns how many, or -errno. */
 static int inspect_scope(struct inspection *inspection, enum tb_scope scope,
 			 void (*counter)(void *, const struct tb_counter_value *), void *user)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that a source's READs land in: halves for batches of slots, then one page for the rest. */
+/* Memory that a source's READs land in: halves for batches of slots, then one page for everything
+ * else. */
 #include "subscriber/landing.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@ static size_t landing_bytes(const struct tb_source *source)
 	return source->halves * source->half_bytes + REGION_PAGE;
 }
 
-/* Memory for what is fetched: of the link where READs land in it. */
 int landing_open(struct tb_source *source, bool local)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that a source's READs land in: halves for batches of slots, then one page for the rest. */
+/* Memory that a source's READs land in: halves for batches of slots, then one page for everything
+ * else. */
 #ifndef TICKBUS_SUBSCRIBER_LANDING_H
 #define TICKBUS_SUBSCRIBER_LANDING_H
 
 #include "subscriber/state.h"
 
-/* Memory for what is fetched: of the link where READs land in it. */
+/* Allocates the landing unless the source has it. local: plain memory of one page, for a topic with
+ * a view; else memory of the link. 0 or -ENOMEM. */
 int landing_open(struct tb_source *, bool local);
 void landing_close(struct tb_source *);
+/* The page behind the halves. */
 char *landing_page(const struct tb_source *);
 
 #endif

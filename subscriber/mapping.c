@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A topic's memory, opened from a grant.
  *
- * Nothing of a grant is believed: the layout is computed from the shape, and the region's size must
- * be the layout's. */
+ * A grant is not trusted: the layout is computed from its shape, and the region must have that
+ * layout's size. The header in the memory is compared later (advance.c). */
 #include "subscriber/mapping.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ int mapping_open(struct tb_subscriber *subscriber, const struct tb_schema *schem
 	if (subscriber->ops->network && !mapping->checked)
 		return error_set(
 			EPROTO,
-			"topic %s: its records have no check: only shared memory can serve it",
+			"topic %s: its records have no check, so only shared memory serves it",
 			topic->name);
 	mapping->names = calloc(mapping->shape.capacity, sizeof(*mapping->names));
 	if (!mapping->names)

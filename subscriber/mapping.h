@@ -6,8 +6,10 @@
 #include "bus/control.h"
 #include "subscriber/state.h"
 
+/* Checks the grant and opens its memory. 0 or -errno. */
 int mapping_open(struct tb_subscriber *, const struct tb_schema *,
 		 const struct control_message *grant, struct mapping *);
+/* Takes a mapping that is zeroed or half open, too. */
 void mapping_close(struct tb_subscriber *, struct mapping *);
 
 #endif

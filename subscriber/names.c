@@ -31,7 +31,6 @@ bool names_take(struct tb_source *source)
 	return mapping->names[source->name_wanted][0] != '\0';
 }
 
-/* The instrument's name, from the cache or the directory: 1 there, 0 not now, -EAGAIN none. */
 int names_fetch(struct tb_source *source, uint32_t instrument)
 {
 	const uint32_t capacity = source->mapping.shape.capacity;
@@ -50,7 +49,7 @@ int names_fetch(struct tb_source *source, uint32_t instrument)
 	result = fetch(source, READ_NAMES,
 		       source->mapping.layout.directory + (uint64_t)from * DIRECTORY_ENTRY_BYTES,
 		       entries * DIRECTORY_ENTRY_BYTES);
-	if (result != 1) /* a READ, or no room for one: nothing is known of the record */
+	if (result != 1) /* a READ is outstanding, or the queue is full: try the record again */
 		return 0;
 	return names_take(source) ? 1 : -EAGAIN;
 }

@@ -5,10 +5,11 @@
 
 #include "subscriber/state.h"
 
-/* The instrument's name, from the cache or the directory: 1 there, 0 not now, -EAGAIN none. */
+/* Returns 1 if the name is in the cache now, 0 if it comes later. Returns -EAGAIN if the directory
+ * has no valid name for the instrument. */
 int names_fetch(struct tb_source *, uint32_t instrument);
-/* Takes the entries that were fetched into the landing's page; whether the name that was wanted is
- * one of them. */
+/* Adds the fetched entries in the landing's page to the cache. Returns whether the name that
+ * names_fetch() wanted is in it. */
 bool names_take(struct tb_source *);
 
 #endif

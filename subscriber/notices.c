@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: datagrams that say how far topics are. Anyone on the network may have sent them.
+/* Notices: datagrams that say how far topics are. Any host on the network may have sent them.
  *
- * M1  A head of a notice is a hint. It may make us READ slots that are not written yet, never
- *     deliver anything: copies prove themselves.
- * M2  A hint that turned out false is dropped, and further ones are ignored for a pause that
- *     doubles; meanwhile, and when no notices come, the bus page tells what moved. So whatever is
- *     sent, there is at most one READ of a progress line for it per POLL_PAGE_MS.
- * M3  Heads only go up within an epoch. Other buses and epochs are none of ours.
- * M4  A head below the one that is known says nothing, and so not that the publisher's come: or a
- *     stranger who sends 0 could keep a topic from looking by itself. */
+ * M1  The head in a notice is a hint. It may cause READs of slots that are not written yet. It
+ *     never causes a delivery: copies prove themselves.
+ * M2  A false hint is dropped, and further hints are ignored for a pause that doubles. Meanwhile,
+ *     and when no notices come, the bus page shows what moved. Whatever is sent, it causes at most
+ *     one READ of a progress line per POLL_PAGE_MS.
+ * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
+ * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
+ *     stranger could send 0 and keep a topic from polling. */
 #include "subscriber/notices.h"
 
 #include "bus/address.h"
@@ -21,10 +21,9 @@
 
 #define DATAGRAMS_PER_POLL 64
 #define PAUSE_MAX_MS       1024
-#define LOST_MAX           65536 /* a longer jump of the numbers is a new beginning, or a lie */
+#define LOST_MAX           65536 /* a longer jump of the numbers is a restart, or forged */
 
-/* -- groups: each is received once, for all sources that need it ---------------------------------
- */
+/* -- groups: received once, for all sources that need them ------------------------------------ */
 
 static bool same_notices(const struct fabric_notices *a, const struct fabric_notices *b)
 {
@@ -46,8 +45,7 @@ static bool is_needed(const struct tb_source *source)
 	       (source->state != SOURCE_ENDED || source->has_successor);
 }
 
-/* What cannot be received is tried again with the next pulse; until then its sources look by
- * themselves. */
+/* A group that is not received is tried again with the next pulse; until then its sources poll. */
 void notices_join(struct tb_source *source, const struct fabric_notices *notices)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -64,7 +62,7 @@ void notices_join(struct tb_source *source, const struct fabric_notices *notices
 	subscriber->ops->receive(subscriber->link, notices);
 }
 
-/* Whether a group is received, the fabric knows: it may have been lost since. */
+/* The fabric knows whether a group is received; the group may have been lost since. */
 void notices_keep(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->group_count; i++)
@@ -89,28 +87,27 @@ void notices_leave(const struct tb_source *left)
 	*group = subscriber->groups[--subscriber->group_count];
 }
 
-/* The publisher sends each head with each pulse, four times in the bound. */
+/* The publisher sends each head with each pulse, four times in the stale bound. */
 bool notices_alive(const struct tb_source *source)
 {
 	return source->noticed_ms != 0 &&
 	       clock_coarse_ms() - source->noticed_ms < source->subscription->subscriber->stale_ms;
 }
 
-/* -- hints --------------------------------------------------------------------------------------
- */
+/* -- hints ------------------------------------------------------------------------------------ */
 
 bool notices_hint(struct tb_source *source, uint64_t head)
 {
 	const uint64_t now = clock_coarse_ms();
 
 	if (source->hint != 0 && source->hint <= source->head)
-		source->hint_pause_ms = 0; /* the last one was true */
+		source->hint_pause_ms = 0; /* the last hint was true */
 	if (head <= source->head)
 		return true;
 	if (source->state != SOURCE_RUNNING || source->mapping.view || now < source->hint_after_ms)
 		return false;
 	if (head - source->next >= source->mapping.shape.slots)
-		source->look = true; /* what it would mean for us only the progress line can say */
+		source->look = true; /* a whole lap ahead: only the progress line can judge it */
 	else if (head > source->hint)
 		source->hint = head;
 	return true;
@@ -127,13 +124,13 @@ void notices_false(struct tb_source *source)
 	source->subscription->counters[SUBSCRIPTION_FALSE_HINTS]++;
 }
 
-/* How many notices came to nobody's knowledge between two numbers; none before the first. */
+/* How many notices were lost between two numbers; 0 before the first notice. */
 static uint64_t numbers_lost(uint64_t last, uint64_t number)
 {
 	return last != 0 && number > last && number - last <= LOST_MAX ? number - last - 1 : 0;
 }
 
-/* One topic's entry, for each source that reads it. */
+/* Uses a topic's entry for each source of that topic. */
 static void entry_use(struct tb_subscriber *subscriber, const struct notice *notice,
 		      const struct notice_entry *entry)
 {
@@ -161,8 +158,8 @@ static void entry_use(struct tb_subscriber *subscriber, const struct notice *not
 	}
 }
 
-/* What came with a pulse; and what says nothing of a subscription's topics: others' on the same
- * group, or strangers'. */
+/* Counts notices that came with a pulse, and notices without an entry for the subscription's
+ * topics. */
 static void datagram_count(struct tb_subscriber *subscriber, const struct notice *notice)
 {
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {

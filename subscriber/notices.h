@@ -6,17 +6,20 @@
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 
-/* A source was granted, and needs the group that the grant told; it needs it no more. */
+/* A source was granted: receives the group of its notices. */
 void notices_join(struct tb_source *, const struct fabric_notices *);
+/* A source needs its group no longer; the last source leaves the group. */
 void notices_leave(const struct tb_source *);
-/* With each pulse: groups that are needed and not received are tried again. */
+/* With each pulse: tries again to receive groups that are not received. */
 void notices_keep(struct tb_subscriber *);
+/* Processes datagrams that have arrived, at most 64. */
 void notices_take(struct tb_subscriber *);
-/* Whether a topic's come, so that nobody needs to look or to be woken for it. */
+/* True while notices arrive for this topic; the topic then needs no polling and no wake-up. */
 bool notices_alive(const struct tb_source *);
-/* Somebody says that head was reached; false when that should be looked at. */
+/* A notice or a wake-up claims that this head was reached. False if the claim is ignored for now.
+ */
 bool notices_hint(struct tb_source *, uint64_t head);
-/* The progress line says that it was not. */
+/* The progress line shows that the hint was false: drops it, and pauses further hints. */
 void notices_false(struct tb_source *);
 
 #endif

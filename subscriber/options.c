@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a subscriber is opened with: options, and what its address says; defaults and bounds. */
+/* What a subscriber is opened with: its options and what its address says, with defaults and
+ * bounds. */
 #include "subscriber/options.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@
 #include "subscriber/pull_read.h"
 #include "tickbus/subscriber.h"
 
-#define READ_BYTES 8192 /* of one READ, or what a batch has for each of READS_MAX */
+#define READ_BYTES 8192 /* default size of a READ */
 
 static_assert(READS_MAX * HALVES_MAX == BOUND_READS_OF_A_BATCH, "addresses are held to the same");
 
@@ -44,8 +45,8 @@ static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t from_addr
 	return range_check("batch_bytes", bytes, BOUND_BATCH_BYTES_MIN, BOUND_BATCH_BYTES_MAX);
 }
 
-/* Not so few that READS_MAX READs would leave a part of their half empty. A program's own number
- * gives way to an address that says how large a batch is. */
+/* READS_MAX READs must be able to fill a half. A batch size in the address limits the option's
+ * value. */
 static int read_bytes_take(struct tb_subscriber *subscriber, const struct address *from_address,
 			   uint32_t option)
 {
@@ -58,8 +59,8 @@ static int read_bytes_take(struct tb_subscriber *subscriber, const struct addres
 	return range_check("read_bytes", subscriber->read_bytes, least, most);
 }
 
-/* What an address says of them stands over what a program was written with. One that cannot be read
- * is told of when it is connected to. */
+/* Sizes in the address replace those of the options. An address that is not valid is refused by
+ * connect. */
 static int sizes_take(struct tb_subscriber *subscriber, const char *location,
 		      const struct tb_subscriber_options *options)
 {
@@ -97,8 +98,7 @@ int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_o
 	if (!options->address)
 		return error_set(EINVAL, "subscriber options: found no address");
 	if (options->flags & ~TB_WAIT)
-		return error_set(EINVAL,
-				 "subscriber options: found flags 0x%x, expected none but 0x%x",
+		return error_set(EINVAL, "subscriber options: found flags 0x%x, expected only 0x%x",
 				 options->flags, TB_WAIT);
 	subscriber->ops = fabric_find(options->address, &location);
 	if (!subscriber->ops)

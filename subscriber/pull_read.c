@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling by READ: given a head H, [next, H] comes in few READs, several under way, into the
- * landing; each copy is checked and delivered in order. The landing has two halves that take turns,
- * so that READs into one are under way while what landed in the other is delivered; where it has no
- * room for two READs, it is one half.
+/* Delivers records by READ. Up to the known head, records come in few READs, several of them
+ * outstanding. Each copy is checked, and delivered in order. The landing has two halves: while
+ * records of one half are delivered, READs into the other half are outstanding. A landing without
+ * room for two READs is one half.
  *
- * N1  Copies of a batch are looked at only when all its READs have completed, and nothing is posted
- *     into its half before they have and all of it was delivered or thrown away: nothing lands
- *     there any more.
- * N2  What learns of new heads is the progress line alone, read at most once in POLL_PAGE_MS while
- *     there is nothing else to do; no hint can make it more often.
- * N3  No order among READs is relied on: a copy is what its own check says.
- * N4  Strict: head was READ before the batch was posted, and the progress line is READ again when
- *     it has landed. No slot of record m is touched before a line with reserved >= m was written,
- *     so a copy of record n >= reserved - slots + 1 was made of a slot that held n all the while.
- *     What is below that is told as overrun, whole or not.
- * N5  Batches that are held follow each other without a gap, and the first of them holds next: a
- *     batch is posted from the end of the last one on, and with one that failed go all.
- * N6  While the landing's page is READ into (the line, names) nothing is delivered and nothing
- *     posted: a copy that failed is judged by a line that was asked for afterwards. */
+ * N1  Copies of a batch are used only when all its READs have completed. A half is used again only
+ *     when all READs into it have completed, and all its records were delivered or discarded.
+ * N2  New heads come from the progress line alone. While there is nothing else to do, it is READ
+ *     at most once per POLL_PAGE_MS; no hint makes it more often.
+ * N3  The order of READs does not matter: a copy is valid if its own check is.
+ * N4  Strict: the head was READ before the batch was posted, and the progress line is READ again
+ *     when the batch has landed. The writer changes the slot of record m only after it has written
+ *     a line with reserved >= m. So the slot of a record n >= reserved - slots + 1 held n during
+ *     the whole READ. Records below that are reported as overrun, whole or not.
+ * N5  Held batches follow each other without a gap, and the first holds next. A batch begins where
+ *     the last batch ends; if a batch fails, all are discarded.
+ * N6  While a READ into the landing's page (line, names) is outstanding, nothing is delivered or
+ *     posted. So a failed copy is judged by a line that was requested afterwards. */
 #include "subscriber/pull_read.h"
 
 #include "bus/clock.h"
@@ -38,8 +37,8 @@ static bool is_strict(const struct tb_source *source)
 	return source->subscription->options.flags & TB_STRICT;
 }
 
-/* How far records are said to be: what is only hinted at is read as well (M1), but not under N4.
- * Beyond the ring they are in slots of those that are wanted first. */
+/* The last record to READ: up to the head, and up to the hint (M1) unless strict (N4). Records more
+ * than a ring ahead lie in slots of records that are wanted first. */
 static uint64_t target(const struct tb_source *source)
 {
 	const uint64_t window = source->next + source->mapping.shape.slots - 1;
@@ -50,15 +49,14 @@ static uint64_t target(const struct tb_source *source)
 	return last < window ? last : window;
 }
 
-/* -- batches ------------------------------------------------------------------------------------
- */
+/* -- batches ---------------------------------------------------------------------------------- */
 
 static bool batch_held(const struct tb_source *source, const struct batch *batch)
 {
 	return batch->end > source->next;
 }
 
-/* The one that holds next (N5), or NULL. */
+/* The batch that holds next (N5), or NULL. */
 static const struct batch *batch_oldest(const struct tb_source *source)
 {
 	const struct batch *oldest = NULL;
@@ -94,10 +92,9 @@ void pull_read_proven(struct tb_source *source)
 		source->batches[i].proven = source->batches[i].asked;
 }
 
-/* -- posting ------------------------------------------------------------------------------------
- */
+/* -- posting ---------------------------------------------------------------------------------- */
 
-/* Where what was neither delivered nor asked for begins. */
+/* The first record that was neither delivered nor requested. */
 static uint64_t posted_end(const struct tb_source *source)
 {
 	uint64_t end = source->next;
@@ -108,7 +105,7 @@ static uint64_t posted_end(const struct tb_source *source)
 	return end;
 }
 
-/* Where the copy of a record of this half's batch is. */
+/* The copy of a record of the batch in this half. */
 static char *slot_copy(const struct tb_source *source, unsigned int half, uint64_t sequence)
 {
 	return source->landing + half * source->half_bytes +
@@ -130,8 +127,8 @@ static struct fabric_read slots_read(const struct tb_source *source, unsigned in
 	};
 }
 
-/* Posts a list of READs for as much of [posted_end, target] as the half takes and the fabric has
- * room for; false: for nothing. */
+/* Posts READs for as much of [posted_end, target] as the half and the queue take. False: no READ
+ * was posted. */
 static bool batch_post(struct tb_source *source, unsigned int half)
 {
 	const struct region_shape *shape = &source->mapping.shape;
@@ -166,8 +163,8 @@ static bool batch_post(struct tb_source *source, unsigned int half)
 	return true;
 }
 
-/* The half for the next batch (N1), -1: none is free, or there is nothing to be READ. */
-static int half_due(const struct tb_source *source)
+/* The half for the next batch (N1); -1: no half is free, or no record is to be READ. */
+static inline int half_due(const struct tb_source *source)
 {
 	if (source->copy_failed || posted_end(source) > target(source))
 		return -1;
@@ -193,18 +190,18 @@ static void look_post(struct tb_source *source)
 	fetch(source, READ_PROGRESS, source->mapping.layout.progress, sizeof(struct progress));
 }
 
-/* What waits for the line asks at once. But not again at once for one that was not valid, whose
- * writer may hang in it, nor where nobody but a notice said that there is something: a stranger
- * who is always a little ahead of the records would have us ask for each of them. */
+/* What waits for the line requests it at once, with two exceptions. After an invalid line its
+ * writer may hang in it. And after a hint alone, a stranger whose hints stay ahead of the records
+ * would cause a READ for each of them. */
 static bool line_due(const struct tb_source *source)
 {
 	return (source->invalid == 0 && source->next <= source->head) ||
 	       clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
-/* N2. A copy that failed is looked into at once. Whom notices or the publisher wake need not look
- * by itself: the bus page tells, too, if a topic moved. What a hint is worth under N4 only the line
- * says. */
+/* N2. A failed copy is judged at once. A reader that notices or the publisher wake needs no
+ * polling: the bus page also shows a topic that moved. Under N4 only the line can confirm a hint.
+ */
 static bool look_due(const struct tb_source *source)
 {
 	if (source->copy_failed)
@@ -215,10 +212,9 @@ static bool look_due(const struct tb_source *source)
 	return clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
-/* -- delivering ---------------------------------------------------------------------------------
- */
+/* -- delivering ------------------------------------------------------------------------------- */
 
-/* The copies that have landed, in order from `next` on. */
+/* Delivers copies that have landed, in order from `next`. */
 static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
 {
 	const struct mapping *mapping = &source->mapping;
@@ -242,7 +238,7 @@ static int batch_deliver(struct tb_source *source, const struct batch *batch, in
 		source->subscription->counters[SUBSCRIPTION_TORN]++;
 		pull_read_drop(source);
 		source->look = true;
-		source->copy_failed = true; /* the look decides: overrun, or one more failed try */
+		source->copy_failed = true; /* the line decides: overrun, or one more failed try */
 	}
 	deliver_holes(source);
 	return count;
@@ -286,7 +282,7 @@ int pull_read(struct tb_source *source, int max)
 			return count;
 		batches_post(source);
 	}
-	/* What is known to be there comes first: else hints could keep us looking for ever. */
+	/* Known records come first: otherwise hints could cause looks for ever. */
 	if ((source->copy_failed || source->next > target(source)) && look_due(source)) {
 		look_post(source);
 		if (is_strict(source) && source->page_under_way)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling by READ, in batches. */
+/* Delivers records by READ, in batches. */
 #ifndef TICKBUS_SUBSCRIBER_PULL_READ_H
 #define TICKBUS_SUBSCRIBER_PULL_READ_H
 
@@ -7,17 +7,17 @@
 
 #define READS_MAX 16 /* READs of one batch */
 
-/* Records in order from `next`; the number delivered. */
+/* Delivers records in order from `next`, at most max. Returns how many. */
 int pull_read(struct tb_source *, int max);
-/* Whether pull_read would deliver or READ at once. */
+/* Whether pull_read() would deliver a record or post a READ at once. */
 bool pull_read_due(const struct tb_source *);
-/* One of a batch's READs has completed. */
+/* A READ of the batch in this half has completed. */
 void pull_read_landed(struct tb_source *, unsigned int half, int status);
-/* Whether there are records that were READ, or are under way, and were not delivered. */
+/* Whether some records were requested and are not delivered yet. */
 bool pull_read_holds(const struct tb_source *);
-/* Throws them away. */
+/* Discards them. */
 void pull_read_drop(struct tb_source *);
-/* The progress line that was asked for is valid. */
+/* The progress line that was requested is valid: it proves what had landed before (N4). */
 void pull_read_proven(struct tb_source *);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling where the ring can be looked at in mapping.
+/* Delivers records from a ring that is mapped in place.
  *
- * Where records come one by one, the slot of the next sequence is watched itself: nothing tells of
- * a record sooner. Where they come in batches, the head is watched, which is written once for each:
- * who looks at slots while they are written takes their lines away from the writer.
+ * Where records come one by one, the slot of the next sequence is watched: it shows a record first.
+ * Where records come in batches, the head is watched, which is written once for each batch. Looking
+ * at slots while they are written takes their cache lines away from the writer.
  *
- * The copy is made under the sequence lock (bus/record.c: R1, R2) and then proven like any other. A
- * slot that stays busy is left for the next call: nothing spins inside one. */
+ * The copy is made under the sequence lock (bus/record.c: R1, R2), then it is proven as after a
+ * READ. A slot that stays busy is left for the next call; no call spins on it. */
 #include "subscriber/pull_view.h"
 
 #include <errno.h>
@@ -19,15 +19,15 @@
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 
-#define COPY_TRIES 64 /* a line or slot that changes under the copy */
-#define IDLE_LOOKS 16 /* empty looks at a busy slot between two looks at the progress line */
-#define MOVES_MAX  8  /* of the position past lost records in one call: handlers may be slow */
+#define COPY_TRIES 64 /* copies of a line or slot that changes meanwhile */
+#define IDLE_LOOKS 16 /* looks at a busy slot for each read of the progress line */
+#define MOVES_MAX  8  /* moves past lost records in one call: handlers may be slow */
 #define LINE_BYTES 64
-#define AHEAD      2  /* slots fetched ahead of the one that is read */
-#define HEAD_EVERY 16 /* records between two looks at the head, where the slot is watched */
-#define BATCH      4  /* records that one move of the head tells, where it is watched */
+#define AHEAD      2  /* slots that are prefetched ahead of slot `next` */
+#define HEAD_EVERY 16 /* records between two reads of the head, while the slot is watched */
+#define BATCH      4  /* records in one move of the head, from which on it is watched */
 
-/* Reads the progress line whole; false when its writer did not let us. */
+/* Reads the progress line whole. False if its writer kept changing it. */
 static bool line_read(struct tb_source *source, struct progress *progress)
 {
 	const struct mapping *mapping = &source->mapping;
@@ -45,8 +45,8 @@ static bool line_read(struct tb_source *source, struct progress *progress)
 	return reader_line(source, false);
 }
 
-/* The slot does not hold `next`: true when the position moved and it is worth looking again. A copy
- * that failed counts against its slot only when a valid line says that the record is there (Q3). */
+/* The slot does not hold `next`. Returns true if the position moved and reading goes on. A failed
+ * copy counts against its slot only if a valid line shows the record as present (Q3). */
 static bool look(struct tb_source *source, bool failed)
 {
 	struct progress progress;
@@ -66,8 +66,8 @@ static bool look(struct tb_source *source, bool failed)
 	return failed && reader_failed(source);
 }
 
-/* A slot that is behind us or busy says nothing new; one that is ahead says that we were lapped,
- * one that holds `next` and yet was not copied has a length that cannot be. */
+/* A slot behind `next` or a busy slot is not written yet. A slot ahead of it means that the reader
+ * was lapped. A slot that holds `next` and was not copied has an invalid length. */
 static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 {
 	if (found >= source->next) {
@@ -77,7 +77,7 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 	if (source->look)
 		return look(source, false);
 	if (found == 0) {
-		/* In the first lap a slot that was never written looks the same. */
+		/* In the first lap, a slot that was never written looks busy. */
 		if (source->next > source->mapping.shape.slots)
 			source->subscription->counters[SUBSCRIPTION_BUSY]++;
 		if (++source->idle % IDLE_LOOKS == 0)
@@ -86,7 +86,7 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 	return false;
 }
 
-/* The slot held `next`, but its copy did not prove itself: it may have changed meanwhile. */
+/* The slot held `next`, but its copy is not valid: the slot may have changed meanwhile. */
 static __attribute__((noinline)) int take_again(struct tb_source *source, const struct slot *slot,
 						uint64_t *found, const uint64_t *salt)
 {
@@ -98,8 +98,8 @@ static __attribute__((noinline)) int take_again(struct tb_source *source, const 
 	return result;
 }
 
-/* Fetches the lines of a slot that will be read soon, if it is written: those at the head of the
- * ring are the writer's, and taking them away from it would make it wait. */
+/* Prefetches a slot that will be read soon, if it is written. Slots at the head of the ring belong
+ * to the writer; a prefetch there would make it wait. */
 static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence)
 {
 	const struct mapping *mapping = &source->mapping;
@@ -112,9 +112,9 @@ static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence
 		__builtin_prefetch(slot + at);
 }
 
-/* Whether slot `next` is to be looked at. The head as it stands in the line is a hint: what a slot
- * holds is decided by the slot. A writer that is in the middle of a batch, or far ahead, is one
- * whose head is watched, until it moves by less than a batch. */
+/* Whether to look at slot `next`. The head in the line is only a hint; the slot decides what it
+ * holds. The head is watched while its writer is inside a batch or far ahead, until it moves by
+ * less than a batch. */
 static inline bool slot_due(struct tb_source *source)
 {
 	const struct mapping *mapping = &source->mapping;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling where the ring can be looked at in mapping. */
+/* Delivers records from a ring that is mapped in place. */
 #ifndef TICKBUS_SUBSCRIBER_PULL_VIEW_H
 #define TICKBUS_SUBSCRIBER_PULL_VIEW_H
 
 #include "subscriber/state.h"
 
-/* Records in order from `next`; the number delivered. */
+/* Delivers records in order from `next`, at most max. Returns how many. */
 int pull_view(struct tb_source *, int max);
 
 #endif

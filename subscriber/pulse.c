@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the publisher lives: its pulse on the bus page, on our own clock.
+/* Whether the publisher is alive: its pulse on the bus page, by our own clock.
  *
- * A count that stands still is a publisher that is dead, hung or unreachable. A page that stays
- * invalid counts as standing still. */
+ * If the count stands still, the publisher is dead, hung or unreachable. A page that stays invalid
+ * counts as standing still. */
 #include "subscriber/pulse.h"
 
 #include <errno.h>
@@ -55,15 +55,15 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page_asked_ms = 0;
 }
 
-/* How long is too long. The count moves four times in the stale bound and is looked at ten times,
- * up to sixteen by who never sleeps: when it last moved was seen a tenth late at most, and so is
- * that it stands still, which is told within the bound. */
+/* How long the count may stand still. It moves four times in the stale bound and is read ten times,
+ * or up to sixteen times without sleep. Its last move and its standstill are each seen at most a
+ * tenth of the bound late. So a standstill is reported within the bound. */
 static uint32_t still_ms(const struct tb_subscriber *subscriber)
 {
 	return subscriber->stale_ms - subscriber->stale_ms / 4;
 }
 
-/* A topic that was not begun did not appear yet. */
+/* A topic without a start has not appeared yet. */
 static void source_stale(struct tb_source *source, bool stale)
 {
 	if (source->stale == stale || source->state == SOURCE_DEAD ||
@@ -74,8 +74,8 @@ static void source_stale(struct tb_source *source, bool stale)
 	deliver_event(source, stale ? TB_EVENT_STALE : TB_EVENT_LIVE);
 }
 
-/* What can still be read is read first: its end may be in it. But only while the position moves: a
- * writer that died in the middle of the progress line leaves one that never says how far it was. */
+/* Whether readable records come first; the end may be among them. Only while the position moves: a
+ * writer that died inside the progress line leaves a line that never shows the last head. */
 static bool source_readable(struct tb_source *source)
 {
 	const bool moved = source->next != source->next_when_lost;
@@ -111,9 +111,9 @@ void pulse_lost(struct tb_subscriber *subscriber)
 		}
 }
 
-/* A line that was looked at again and again and stays invalid for so long: nothing new is known of
- * the topic, however well its publisher is. But where records came meanwhile, and slots that are
- * read without the line may be all that is looked at since, it was written again. */
+/* A line that was read often and stays invalid: the topic is stale even if its publisher is alive.
+ * If records came meanwhile, the line was written again: a reader of slots may not have read it
+ * since. */
 static bool line_lost(struct tb_source *source)
 {
 	if (source->next != source->next_when_invalid)
@@ -122,8 +122,8 @@ static bool line_lost(struct tb_source *source)
 	       clock_coarse_ms() - source->invalid_ms >= still_ms(source->subscription->subscriber);
 }
 
-/* What the page says of one topic. An entry that is not valid says nothing. The page has as many as
- * a pulse may tell. */
+/* Uses a topic's entry of the page; an invalid entry is ignored. The pulse's topic count is bounded
+ * by the page. */
 static void entry_look(struct tb_subscriber *subscriber, struct tb_source *source,
 		       const struct bus_pulse *pulse)
 {
@@ -144,7 +144,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 	if (entry.head > source->head || entry.state == TOPIC_ENDED)
 		source->look = true;
 	source->next_when_lost = 0;
-	/* Four pulses make the stale bound; one more, since the beat is taken between two. */
+	/* Four pulses are the stale bound; a fifth, since the beat is taken between two pulses. */
 	source_stale(source, pulse->count > entry.beat + 5 || line_lost(source));
 }
 
@@ -176,7 +176,7 @@ static void page_use(struct tb_subscriber *subscriber)
 	}
 }
 
-/* Whether the count had stood still for too long when the page was last looked at. */
+/* Reports topics stale if the count stood still for too long when the page was last read. */
 static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
 {
 	if (subscriber->lost ||
@@ -184,8 +184,8 @@ static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
 		all_stale(subscriber);
 }
 
-/* A page that does not come for twice the bound: where no device says so by itself, the connection
- * is given up for a new one. By then the topics were told stale. */
+/* After twice the bound without a page the connection is replaced: some devices report no error. By
+ * then the topics were reported stale. */
 bool pulse_unanswered(const struct tb_subscriber *subscriber)
 {
 	return subscriber->page_asked_ms &&
@@ -198,14 +198,14 @@ void pulse_fetched(struct tb_subscriber *subscriber, int status)
 
 	subscriber->page_under_way = false;
 	if (status < 0 || !subscriber->page_copy)
-		return; /* it is asked for again, and did not come so far */
+		return; /* it is requested again, and counts as not arrived */
 	subscriber->page_asked_ms = 0;
 	page_use(subscriber);
 	stale_judge(subscriber, asked_ms);
 }
 
-/* Asks for the page, unless it is on its way; whether this was the first time since it came. A READ
- * that cannot be posted is as good as one that is not answered. */
+/* Requests the page, unless its READ is outstanding. Returns whether this is the first request
+ * since a page arrived. A READ that cannot be posted counts as not answered. */
 static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_elsewhere)
 {
 	const bool first = subscriber->page_asked_ms == 0;
@@ -223,9 +223,8 @@ static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_el
 	return first;
 }
 
-/* A page that does not come is one that stands still. But time that went by without a look is no
- * sign of the publisher's: where the caller was elsewhere, a READ that may be behind many others is
- * given half of the bound. */
+/* A page that does not arrive counts as a standstill. Time during which the caller was away does
+ * not. The READ may then be behind many others, and gets half of the bound as a grace period. */
 void pulse_look(struct tb_subscriber *subscriber)
 {
 	const uint64_t now = clock_coarse_ms();

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the publisher lives. */
+/* Whether the publisher is alive: its pulse on the bus page. */
 #ifndef TICKBUS_SUBSCRIBER_PULSE_H
 #define TICKBUS_SUBSCRIBER_PULSE_H
 
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 
+/* Opens the bus page of a new connection. 0 or -errno. */
 int pulse_open(struct tb_subscriber *, struct fabric_key);
 void pulse_close(struct tb_subscriber *);
+/* Reads the bus page, at once where there is a view, else by a READ, and judges the pulse. */
 void pulse_look(struct tb_subscriber *);
+/* The READ of the bus page has completed. */
 void pulse_fetched(struct tb_subscriber *, int status);
+/* Whether the bus page has not arrived for twice the stale bound. */
 bool pulse_unanswered(const struct tb_subscriber *);
+/* The connection was lost. */
 void pulse_lost(struct tb_subscriber *);
-/* The publisher is there, and does not have this topic: stale, with the words. False: what can
- * still be read is read first, of an epoch that was granted before, too. */
+/* The publisher is alive but does not have this topic: reports it stale, with the text. Returns
+ * false if readable records come first, of this epoch or of the next. */
 bool pulse_topic_missing(struct tb_source *, const char *text);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The position in a topic: where it begins, and what a slot that could not be read means.
+/* The position in a topic: where it begins, and what a slot without a valid record means.
  *
- * Q1  next - 1 is accounted for: each sequence before it, from the start on, was delivered or told
- * as a gap, exactly once. Q2  next never goes back within an epoch. Q3  A gap is told only on the
- * word of a valid progress line (overrun), or after TRIES_MAX copies failed while that line said
- * that the record should be there (corrupt). */
+ * Q1  Each sequence from the start to next - 1 was delivered or reported in a gap, exactly once.
+ * Q2  next never goes back within an epoch.
+ * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
+ *     it shows a record as present while TRIES_MAX copies of it failed (corrupt). */
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
@@ -42,7 +42,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
-	/* An ended topic is looked at again when the rest of it was read. */
+	/* The line of an ended topic is read again when its last record was read. */
 	source->look = progress->state == TOPIC_ENDED && source->next <= progress->head;
 	reader_head(source, progress->head);
 	if (oldest > source->next)
@@ -66,7 +66,7 @@ bool reader_failed(struct tb_source *source)
 	return true;
 }
 
-/* Where the caller asked to begin. What is lost there is told by reader_start(). */
+/* Where the caller asked to begin. reader_start() reports what is lost there. */
 static uint64_t start_of(const struct tb_source *source, uint64_t head, bool other_epoch)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The position in a topic: where it begins, and what a slot that could not be read means. */
+/* The position in a topic: where it begins, and what a slot without a valid record means. */
 #ifndef TICKBUS_SUBSCRIBER_READER_H
 #define TICKBUS_SUBSCRIBER_READER_H
 
@@ -8,22 +8,25 @@
 
 /* What a progress line says of slot `next`. */
 enum reader_verdict {
-	READER_WAITS,  /* the record is not there yet, or it is and its copy failed */
-	READER_LAPPED, /* it was overwritten: reader_skip */
-	READER_ENDED,  /* all was read of a topic that ended: source_end */
+	READER_WAITS,  /* the record is not there yet, or its copy failed */
+	READER_LAPPED, /* the record was overwritten: call reader_skip() */
+	READER_ENDED,  /* the topic ended and was read to its end: call source_end() */
 };
 
-#define TRIES_MAX 8 /* copies of one slot, with the window unmoved, before it is called corrupt */
+#define TRIES_MAX 8 /* failed copies of a slot before its record is reported as corrupt */
 
-/* Takes the head, and decides by a fresh progress line; calls no handler. */
+/* Takes the line's head and judges slot `next`. Calls no handler; the caller acts. */
 enum reader_verdict reader_look(struct tb_source *, const struct progress *);
-/* Moves past what the line says was overwritten, and delivers the gap. */
+/* Moves past the records that the line shows as overwritten, and reports the gap. */
 void reader_skip(struct tb_source *, const struct progress *);
-/* A copy of slot `next` failed though the window did not move: true when it was given up. */
+/* Counts a failed copy of slot `next` while the window did not move. After TRIES_MAX copies it
+ * reports the record as corrupt, moves past it and returns true. */
 bool reader_failed(struct tb_source *);
+/* Decides where reading begins. Reports that the topic appeared, and what was lost before. */
 void reader_start(struct tb_source *, const struct progress *);
+/* Raises the known head. */
 void reader_head(struct tb_source *, uint64_t head);
-/* Keeps count of looks at the progress line that found no valid one; valid. */
+/* Counts reads of the progress line in a row that found it invalid. Returns valid. */
 bool reader_line(struct tb_source *, bool valid);
 
 #endif

@@ -23,7 +23,7 @@ static bool schema_used(const struct tb_subscriber *subscriber, const struct tb_
 	return false;
 }
 
-/* Those of topics that are joined are kept: others may be without end. */
+/* Schemas of joined topics are kept. Others may be endless. */
 void schemas_forget(struct tb_subscriber *subscriber)
 {
 	struct schema_cache **link = &subscriber->schemas;
@@ -50,8 +50,8 @@ const struct tb_schema *schemas_find(const struct tb_subscriber *subscriber, uin
 	return NULL;
 }
 
-/* The text is a stranger's: it is parsed with the loader's limits, and must be what its fingerprint
- * says. */
+/* The text is not trusted: it is parsed with the loader's limits, and must have the announced
+ * fingerprint. */
 int schemas_learn(struct tb_subscriber *subscriber, const struct control_topic *topic)
 {
 	struct schema_cache *cache = calloc(1, sizeof(*cache));
@@ -65,7 +65,7 @@ int schemas_learn(struct tb_subscriber *subscriber, const struct control_topic *
 				 subscriber->discovery.text_bytes, origin);
 	if (result == 0 && tb_schema_fingerprint(cache->schema) != topic->shape.fingerprint) {
 		result = error_set(EPROTO,
-				   "topic %s: found a schema of fingerprint %016" PRIx64
+				   "topic %s: found a schema with fingerprint %016" PRIx64
 				   ", expected %016" PRIx64,
 				   topic->name, tb_schema_fingerprint(cache->schema),
 				   topic->shape.fingerprint);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One joined topic, from the grant until it is left: who needs its join, and what becomes of it
- * when the connection goes. */
+/* One joined topic, from its grant until it is left: whether its join is needed, and what remains
+ * of it when the connection is lost. */
 #include "subscriber/source.h"
 
 #include <errno.h>
@@ -53,10 +53,9 @@ void source_reap(struct tb_source *source)
 	source_free(source);
 }
 
-/* -- the join of an epoch ------------------------------------------------------------------------
- */
+/* -- the join of an epoch --------------------------------------------------------------------- */
 
-/* Whether a source needs the join that this connection has of an epoch. */
+/* Whether a source needs this connection's join of an epoch. */
 static bool source_holds(const struct tb_source *source, uint64_t epoch)
 {
 	if (source->orphan || source->state == SOURCE_DEAD)
@@ -66,7 +65,7 @@ static bool source_holds(const struct tb_source *source, uint64_t epoch)
 	return source->state != SOURCE_ENDED && source->mapping.shape.epoch == epoch;
 }
 
-/* Ends the join that this subscriber's subscriptions have in common, unless one of them needs it.
+/* Ends the join of an epoch, which all subscriptions share, unless another source needs it.
  */
 static void join_end(struct tb_subscriber *subscriber, const struct region_shape *shape)
 {
@@ -120,7 +119,7 @@ void source_orphan(struct tb_source *source)
 	source->noticed_ms = 0;
 	if (source->mapping.view)
 		return;
-	/* Where only READs reach it, the memory went with the connection. */
+	/* Memory that only READs reach was lost with the connection. */
 	if (source->mapping.remote)
 		source->subscription->subscriber->ops->remote_close(source->mapping.remote);
 	source->mapping.remote = NULL;
@@ -130,8 +129,7 @@ void source_orphan(struct tb_source *source)
 	landing_close(source);
 }
 
-/* -- grants --------------------------------------------------------------------------------------
- */
+/* -- grants ----------------------------------------------------------------------------------- */
 
 static int source_new(struct tb_subscription *subscription, const char *name, bool local,
 		      struct tb_source **out)
@@ -145,7 +143,8 @@ static int source_new(struct tb_subscription *subscription, const char *name, bo
 		slot++;
 	if (slot == subscriber->topics_max)
 		return error_set(ENOSPC,
-				 "topic %s: %" PRIu32 " topics are joined, which is topics_max",
+				 "topic %s: %" PRIu32
+				 " topics are joined already, as many as topics_max allows",
 				 name, subscriber->topics_max);
 	source = calloc(1, sizeof(*source));
 	if (!source)
@@ -167,8 +166,8 @@ static int source_new(struct tb_subscription *subscription, const char *name, bo
 	return 0;
 }
 
-/* The same epoch again, over a new connection: the position is kept, and the memory is compared as
- * any other. What was read to its end meanwhile needs no join. */
+/* The same epoch over a new connection: the position is kept, and the header is compared again. An
+ * epoch that was read to its end meanwhile needs no join. */
 static int source_adopt(struct tb_source *source, struct mapping *mapping)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -177,7 +176,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 		mapping_close(subscriber, mapping);
 		return error_set(EPROTO,
 				 "topic %s: the publisher grants epoch %016" PRIx64
-				 " with another layout than before",
+				 " with a different layout than before",
 				 source->name, source->mapping.shape.epoch);
 	}
 	if (source->state == SOURCE_ENDED) {

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One joined topic, from the grant until it is left. */
+/* One joined topic, from its grant until it is left. */
 #ifndef TICKBUS_SUBSCRIBER_SOURCE_H
 #define TICKBUS_SUBSCRIBER_SOURCE_H
 
 #include "bus/control.h"
 #include "subscriber/state.h"
 
-/* Takes a grant: *out is the source that it is for. Returns 1 if the header is to be fetched next,
- * 0 if nothing is to be done, or -errno. */
+/* Uses a grant; *out is its source. Returns 1 if the header is to be fetched next, 0 if nothing
+ * more is to be done, or -errno. */
 int source_grant(struct tb_subscription *, const struct tb_schema *,
 		 const struct control_message *grant, struct tb_source **out);
-/* Takes back a join whose grant was of no use, or came for nobody any more. */
+/* Returns a join that no source uses: its grant was wrong, or its subscription has ended. */
 void source_decline(struct tb_subscriber *, const struct control_topic *);
+/* The subscription's source of this topic, or NULL. */
 struct tb_source *source_find(const struct tb_subscription *, const char *name);
+/* Ends the source; source_reap() frees it later. */
 void source_leave(struct tb_source *);
-/* It was read to its end: ends the join, and delivers the event. */
+/* The topic was read to its end: ends the join, and reports the end. */
 void source_end(struct tb_source *);
-void source_reap(struct tb_source *); /* frees a dead one when nothing is under way */
+/* Frees a dead source, unless a READ is outstanding. */
+void source_reap(struct tb_source *);
+/* The connection was lost: what it owned is released, the position is kept. */
 void source_orphan(struct tb_source *);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subscriber's public calls, and the order in which its parts get their turn. */
+/* The subscriber's public calls: open, poll, wait, close. */
 #include "subscriber/subscriber.h"
 
 #include <errno.h>
@@ -22,8 +22,7 @@
 #include "tickbus/error.h"
 #include "tickbus/subscriber.h"
 
-/* -- closing -------------------------------------------------------------------------------------
- */
+/* -- closing ---------------------------------------------------------------------------------- */
 
 static void subscription_free(struct tb_subscription *subscription)
 {
@@ -40,7 +39,6 @@ static void subscription_free(struct tb_subscription *subscription)
 	free(subscription);
 }
 
-/* Frees what was ended: sources whose READs are done, subscriptions without sources. */
 void subscriber_cleanup(struct tb_subscriber *subscriber)
 {
 	subscriber->untidy = false;
@@ -66,7 +64,7 @@ void subscriber_free(struct tb_subscriber *subscriber)
 	if (subscriber->table)
 		for (uint32_t i = 0; i < subscriber->topics_max; i++)
 			if (subscriber->table[i])
-				subscriber->table[i]->under_way = 0; /* the link is gone */
+				subscriber->table[i]->under_way = 0; /* the link is closed */
 	subscriber_cleanup(subscriber);
 	discovery_close(subscriber);
 	if (subscriber->epoll_fd >= 0)
@@ -80,8 +78,6 @@ void subscriber_free(struct tb_subscriber *subscriber)
 	free(subscriber);
 }
 
-/* A child that was forked shares the connection, and what sleeps on it: ending something here would
- * end it there. */
 bool subscriber_in_forked_child(const struct tb_subscriber *subscriber)
 {
 	return subscriber->process != getpid();
@@ -96,8 +92,7 @@ TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 		subscriber_free(subscriber);
 }
 
-/* -- opening -------------------------------------------------------------------------------------
- */
+/* -- opening ---------------------------------------------------------------------------------- */
 
 static int memory_open(struct tb_subscriber *subscriber)
 {
@@ -115,11 +110,11 @@ static int descriptors_open(struct tb_subscriber *subscriber)
 	subscriber->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (subscriber->epoll_fd < 0 || subscriber->timer_fd < 0 ||
 	    epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->timer_fd, &event) < 0)
-		return error_set(errno, "subscriber: no descriptors: %s", strerror(errno));
+		return error_set(errno, "subscriber: cannot open descriptors: %s", strerror(errno));
 	return turn_timer_set(subscriber, 0);
 }
 
-/* A connection that was not answered is tried again: what is sent may be lost. */
+/* A request to connect without an answer is repeated: it may be lost. */
 static bool open_done(const struct tb_subscriber *subscriber)
 {
 	return subscriber->welcomed ||
@@ -158,7 +153,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	int result;
 
 	if (!out)
-		return error_set(EINVAL, "subscriber: found no place for it");
+		return error_set(EINVAL,
+				 "tb_subscriber_open: found no pointer to store the subscriber in");
 	*out = NULL;
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL, "subscriber options: found size %zu, expected %zu or more",
@@ -176,10 +172,10 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	if (result == 0)
 		result = open_connect(subscriber);
 	if (result == 0 && (options->flags & TB_WAIT))
-		error_set(0, "%s", ""); /* nothing is waited for */
+		error_set(0, "%s", ""); /* no reason to wait */
 	if (result < 0 && (options->flags & TB_WAIT) && is_transient(result) &&
 	    subscriber->epoll_fd >= 0)
-		result = 0; /* the words say why */
+		result = 0; /* tb_error() says why */
 	if (result < 0) {
 		subscriber_free(subscriber);
 		return result;
@@ -188,11 +184,10 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	return 0;
 }
 
-/* -- polling -------------------------------------------------------------------------------------
- */
+/* -- polling ---------------------------------------------------------------------------------- */
 
-/* In the time between two records, but not between a READ and the record that it brings, unless
- * topics wait to be joined: there may be many, and one is asked for at a time. */
+/* Turns are taken between records. While a READ is outstanding they are postponed, unless topics
+ * wait to be joined: there may be many, and they are joined one by one. */
 static bool turn_due(const struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t since = clock_coarse_ms() - subscriber->turn_ms;
@@ -251,8 +246,8 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 	if (subscriber->untidy)
 		subscriber_cleanup(subscriber);
 	if (count == 0)
-		barrier_pause(); /* a caller that polls again at once, takes the line from the
-				    writer */
+		barrier_pause(); /* polling again at once would take the cache line from the writer
+				  */
 	return count;
 }
 

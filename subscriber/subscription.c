@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subscribing: the public calls for it, and what tb_subscribe waits for and returns. */
+/* Subscriptions: their public calls, and what tb_subscribe() waits for and returns. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 		return error_set(EINVAL, "subscription options: found no on_record");
 	if (options->flags & ~(TB_WAIT | TB_STRICT))
 		return error_set(EINVAL,
-				 "subscription options: found flags 0x%x, expected none but 0x%x",
+				 "subscription options: found flags 0x%x, expected only 0x%x",
 				 options->flags, TB_WAIT | TB_STRICT);
 	if (!pattern)
 		return error_set(EINVAL, "subscription: found no pattern");
@@ -39,8 +39,8 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 	return pattern_check(pattern);
 }
 
-/* One of a pattern's topics may be refused, which is told by an event; that there is no room for
- * all of them, or a name's only topic is refused for what is not waited for, ends it. */
+/* A refused topic of a pattern is reported by an event. The call fails if there is no room for all
+ * topics. It also fails if a single named topic is refused, unless its shortage is waited out. */
 static bool subscribe_failed(const struct tb_subscription *subscription)
 {
 	return subscription->error == -ENOSPC ||
@@ -48,7 +48,7 @@ static bool subscribe_failed(const struct tb_subscription *subscription)
 		!subscription->waits);
 }
 
-/* Everything that the catalogue had was joined, and every join knows where it begins. */
+/* Every matching topic of the catalogue is joined, and every join has its start. */
 static bool subscribe_done(const struct tb_subscriber *subscriber,
 			   const struct tb_subscription *subscription)
 {
@@ -74,7 +74,7 @@ static int subscribe_wait(struct tb_subscriber *subscriber,
 	return result;
 }
 
-/* Topics of a realm are not there for others, so a name that is known may want a ticket. */
+/* A topic of another realm is answered as a missing topic: a correct name may need a ticket. */
 static int topic_missing(const struct tb_subscriber *subscriber,
 			 const struct tb_subscription *subscription)
 {
@@ -82,13 +82,14 @@ static int topic_missing(const struct tb_subscriber *subscriber,
 	const bool shown = memcmp(subscriber->ticket, none, sizeof(none)) != 0;
 	const bool exact = pattern_is_name(subscription->pattern);
 
-	return error_set(ENOENT, "%s: bus %s has no topic %s%s, or not %s", subscriber->address,
+	return error_set(ENOENT, "%s: bus %s has no topic %s%s %s", subscriber->address,
 			 subscriber->welcome.name, exact ? "" : "that matches ",
-			 subscription->pattern, shown ? "for this ticket" : "without a ticket");
+			 subscription->pattern,
+			 shown ? "for this ticket" : "for clients without a ticket");
 }
 
-/* What a subscription that may wait waits for, or "": where there are topics, and where each of
- * a pattern's was refused, which was told. */
+/* Sets tb_error() to what a waiting subscription waits for. It is "" if topics are joined, or if
+ * all topics of a pattern were refused, which events reported. */
 static void wait_report(const struct tb_subscriber *subscriber,
 			const struct tb_subscription *subscription, int pumped)
 {
@@ -144,7 +145,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	subscription->discover = subscription->fresh = true;
 	subscription->next_subscription = subscriber->subscriptions;
 	subscriber->subscriptions = subscription;
-	*out = subscription; /* handlers may be called from here on */
+	*out = subscription; /* from here on, handlers may be called */
 	if (subscriber->welcomed || !(subscriber->flags & TB_WAIT))
 		result = subscribe_wait(subscriber, subscription);
 	subscription->fresh = false;

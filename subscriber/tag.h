@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tag of a READ: what it is for, the source's slot in the table, and the half of the landing
- * that it lands in. Packed where READs are posted, unpacked where they complete. */
+/* The tag of a READ: its kind, the source's slot in the table, and the half of the landing. Packed
+ * where READs are posted, unpacked where they complete. */
 #ifndef TICKBUS_SUBSCRIBER_TAG_H
 #define TICKBUS_SUBSCRIBER_TAG_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One turn of all that is not delivering: messages, completed READs, requests, the pulse, and the
- * connection, which is begun, lost and begun again. */
+/* One turn of everything but delivery: messages, completed READs, requests, the pulse, and the
+ * connection, which is opened, lost and opened again. */
 #include "subscriber/turn.h"
 
 #include <errno.h>
@@ -25,10 +25,9 @@
 #include "subscriber/tag.h"
 
 #define RECONNECT_MS 50
-#define REFUSED_MS   1000 /* the longest pause after refusals, which double it */
+#define REFUSED_MS   1000 /* longest pause between tries; each refusal doubles the pause */
 
-/* -- messages ------------------------------------------------------------------------------------
- */
+/* -- messages --------------------------------------------------------------------------------- */
 
 static void gone_keep(struct tb_subscriber *subscriber, int code, const char *text)
 {
@@ -47,7 +46,9 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 		return;
 	}
 	if (welcome.version < CONTROL_VERSION_LOW || welcome.version > CONTROL_VERSION_HIGH) {
-		gone_keep(subscriber, EPROTO, "the publisher chose a version we do not speak");
+		gone_keep(subscriber, EPROTO,
+			  "the publisher chose a protocol version that this library does not "
+			  "support");
 		return;
 	}
 	subscriber->welcome = welcome;
@@ -119,8 +120,7 @@ static const struct link_calls calls = {
 	.gone = on_gone,
 };
 
-/* -- completed READs -----------------------------------------------------------------------------
- */
+/* -- completed READs -------------------------------------------------------------------------- */
 
 void turn_reap(struct tb_subscriber *subscriber)
 {
@@ -151,8 +151,7 @@ void turn_reap(struct tb_subscriber *subscriber)
 	} while (count == READS_MAX);
 }
 
-/* -- connecting ----------------------------------------------------------------------------------
- */
+/* -- connecting ------------------------------------------------------------------------------- */
 
 int turn_connect(struct tb_subscriber *subscriber)
 {
@@ -177,7 +176,8 @@ int turn_connect(struct tb_subscriber *subscriber)
 	subscriber->link_fd = subscriber->ops->link_fd(subscriber->link);
 	if (epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_ADD, subscriber->link_fd, &event) < 0) {
 		subscriber->link_fd = -1;
-		result = error_set(errno, "epoll: %s", strerror(errno));
+		result = error_set(errno, "subscriber: cannot watch the connection: %s",
+				   strerror(errno));
 		turn_disconnect(subscriber);
 	}
 	return result;
@@ -191,7 +191,7 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 		epoll_ctl(subscriber->epoll_fd, EPOLL_CTL_DEL, subscriber->link_fd, NULL);
 	subscriber->link_fd = -1;
 	subscriber->ops->link_break(subscriber->link);
-	turn_reap(subscriber); /* all of them: nothing is under way after this */
+	turn_reap(subscriber); /* all of them: no READ is outstanding after this */
 	pulse_close(subscriber);
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
 		if (subscriber->table[i])
@@ -199,19 +199,18 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 	subscriber->ops->link_close(subscriber->link);
 	subscriber->link = NULL;
 	subscriber->welcomed = false;
-	subscriber->group_count = 0; /* they went with the link */
+	subscriber->group_count = 0; /* they ended with the link */
 	discovery_reset(subscriber);
 }
 
-/* Whether what was received shows that the connection is of no use any more. */
-static bool connection_lost(const struct tb_subscriber *subscriber)
+/* Whether the connection is lost. */
+static bool link_is_lost(const struct tb_subscriber *subscriber)
 {
 	return subscriber->gone_code != 0 || pulse_unanswered(subscriber) ||
 	       subscriber->ops->link_state(subscriber->link) == LINK_GONE;
 }
 
-/* A refusal that waiting does not help against, of a ticket for one, is told once, and again when
- * there was a welcome since. */
+/* Reports a permanent refusal, of a ticket for example: once, and again after the next welcome. */
 static void refusal_report(struct tb_subscriber *subscriber)
 {
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
@@ -222,8 +221,8 @@ static void refusal_report(struct tb_subscriber *subscriber)
 	}
 }
 
-/* The publisher is there and has no room, or its socket is closed to us, which may be for a moment
- * of its start: each topic that was told stale is told so once more, with the reason. */
+/* The publisher is alive but has no room, or its socket refuses us, perhaps only while it starts.
+ * Reports each stale topic once more, with this reason. */
 static void stale_reason_report(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
@@ -232,7 +231,7 @@ static void stale_reason_report(struct tb_subscriber *subscriber)
 					     subscriber->gone_text);
 }
 
-/* A publisher that does not want us, or has no room, is asked less and less often. */
+/* A publisher that refuses is tried less and less often. */
 static uint64_t pause_ms(const struct tb_subscriber *subscriber)
 {
 	const uint64_t doubled = (uint64_t)RECONNECT_MS << subscriber->refusals;
@@ -240,7 +239,7 @@ static uint64_t pause_ms(const struct tb_subscriber *subscriber)
 	return doubled < REFUSED_MS ? doubled : REFUSED_MS;
 }
 
-static void connection_ended(struct tb_subscriber *subscriber)
+static void link_ended(struct tb_subscriber *subscriber)
 {
 	const bool was_welcomed = subscriber->welcomed;
 	const int code = was_welcomed ? 0 : subscriber->gone_code;
@@ -262,7 +261,7 @@ static void connection_ended(struct tb_subscriber *subscriber)
 		subscriber->refusals++;
 }
 
-static void connection_keep(struct tb_subscriber *subscriber)
+static void link_keep(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link) {
 		if (clock_coarse_ms() - subscriber->tried_ms < pause_ms(subscriber))
@@ -277,15 +276,12 @@ static void connection_keep(struct tb_subscriber *subscriber)
 	if (subscriber->gone_code == 0)
 		subscriber->ops->link_poll(subscriber->link);
 	turn_reap(subscriber);
-	if (connection_lost(subscriber))
-		connection_ended(subscriber);
+	if (link_is_lost(subscriber))
+		link_ended(subscriber);
 }
 
-/* -- turns ---------------------------------------------------------------------------------------
- */
+/* -- turns ------------------------------------------------------------------------------------ */
 
-/* The timer wakes a sleeper for its pulse, and often enough to connect again; the first time after
- * first_ns, if that is not 0. */
 int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 {
 	const long pace_ms = subscriber->welcomed ? (subscriber->stale_ms + 9) / 10 : RECONNECT_MS;
@@ -294,11 +290,10 @@ int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 	const struct itimerspec timer = { pace, first_ns ? first : pace };
 
 	if (timerfd_settime(subscriber->timer_fd, 0, &timer, NULL) < 0)
-		return error_set(errno, "subscriber: timer: %s", strerror(errno));
+		return error_set(errno, "subscriber: cannot set the timer: %s", strerror(errno));
 	return 0;
 }
 
-/* Everything that is not delivering: messages, requests, the pulse. */
 void turn_take(struct tb_subscriber *subscriber)
 {
 	const bool was_welcomed = subscriber->welcomed;
@@ -306,11 +301,12 @@ void turn_take(struct tb_subscriber *subscriber)
 
 	subscriber->turn_ms = clock_coarse_ms();
 	subscriber->woken = false;
-	connection_keep(subscriber);
+	link_keep(subscriber);
 	if (subscriber->welcomed != was_welcomed)
 		turn_timer_set(subscriber, 0);
 	discovery_step(subscriber);
-	/* Sooner than the timer's pace: the clock is coarse, and must not cost a sleeper a look. */
+	/* Sooner than the timer's pace: with a coarse clock, a sleeper would otherwise miss a look.
+	 */
 	if (subscriber->turn_ms - subscriber->page_ms >= subscriber->stale_ms / 16)
 		pulse_look(subscriber);
 	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One turn of all that is not delivering: messages, completed READs, requests, the pulse, and the
- * connection, which is begun, lost and begun again. */
+/* One turn of everything but delivery: messages, completed READs, requests, the pulse, and the
+ * connection, which is opened, lost and opened again.
+ *
+ * The link's calls (struct link_calls) come up here and nowhere else; from here all calls go down.
+ */
 #ifndef TICKBUS_SUBSCRIBER_TURN_H
 #define TICKBUS_SUBSCRIBER_TURN_H
 
 #include "subscriber/state.h"
 
-#define TURN_MS 50 /* a turn comes as often while records flow, or are waited for */
+#define TURN_MS 50 /* pace of turns while records flow or a READ is outstanding */
 
+/* Begins to connect. 0 or -errno. */
 int turn_connect(struct tb_subscriber *);
+/* Ends the connection. No READ is outstanding afterwards. */
 void turn_disconnect(struct tb_subscriber *);
-/* Collects completed READs. */
+/* Hands completed READs to the source or the pulse that posted them. May call on_event. */
 void turn_reap(struct tb_subscriber *);
-/* The timer wakes a sleeper for its pulse, and often enough to connect again; the first time after
- * first_ns, if that is not 0. */
+/* Sets the timer that wakes a sleeper for the pulse and for the next try to connect. first_ns: time
+ * of the first expiry; 0: as the others. 0 or -errno. */
 int turn_timer_set(struct tb_subscriber *, long first_ns);
+/* May call on_event, never on_record. */
 void turn_take(struct tb_subscriber *);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping until there is something to do: what is there already is not slept over. */
+/* Sleeps until there is work. Work that is pending already is never slept over. */
 #include "subscriber/wait.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 
 #define SOON_NS 1000000
 
-/* A sleeper whom no notice would wake tells the publisher what it has seen of each topic; not while
- * its line is not valid: it would be woken at once for records that it cannot have. */
+/* Asks the publisher for a wake-up beyond the position in each topic, unless notices arrive. Not
+ * while a line is invalid: the publisher would wake us at once for records that we cannot read. */
 static void arm_all(struct tb_subscriber *subscriber)
 {
 	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
@@ -36,8 +36,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 	}
 }
 
-/* Whether what is there already would be slept over. What is unfinished is looked at again soon,
- * but not in a tight loop. */
+/* Work that a sleeper would miss. Unfinished work is tried again soon, but not in a tight loop. */
 enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
 
 static bool unfinished(const struct tb_source *source)
@@ -64,7 +63,6 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
 	return found;
 }
 
-/* Before somebody sleeps on the descriptor: what is there already must make it readable. */
 void wait_prepare(struct tb_subscriber *subscriber)
 {
 	enum pending pending;
@@ -87,7 +85,9 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 		return 1;
 	count = epoll_wait(subscriber->epoll_fd, &event, 1, timeout_ms);
 	if (count < 0)
-		return errno == EINTR ? -EINTR : error_set(errno, "epoll: %s", strerror(errno));
+		return errno == EINTR
+			       ? -EINTR
+			       : error_set(errno, "subscriber: cannot wait: %s", strerror(errno));
 	return count;
 }
 

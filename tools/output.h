@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffered output to a descriptor.
  *
- * I1  Bytes are written in order, each once.
- * I2  The first failure is kept in `error`, and nothing is written after it. Printing loops check
+ * T-I1  Bytes are written in order, each once.
+ * T-I2  The first failure is kept in `error`, and nothing is written after it. Printing loops check
  *     `error` once per turn. output_close() reports it. */
 #ifndef TICKBUS_TOOLS_OUTPUT_H
 #define TICKBUS_TOOLS_OUTPUT_H

@@ -48,8 +48,8 @@ static int topics_print(const struct command *command, const char *address, cons
 		return command_failed(command, count);
 	}
 	if (count == 0 && pattern && !strpbrk(pattern, "*>")) {
-		fprintf(stderr, "tickbus topics: %s: no topic %s, or not %s\n", address, pattern,
-			look->ticket ? "for this ticket" : "without a ticket");
+		fprintf(stderr, "tickbus topics: %s: no topic %s %s\n", address, pattern,
+			look->ticket ? "for this ticket" : "for clients without a ticket");
 		return COMMAND_REFUSED;
 	}
 	return table_print(&table, look->format, command->name);

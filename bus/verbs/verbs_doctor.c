@@ -336,9 +336,9 @@ static bool is_first_there(const struct doctor *doctor, const struct port *port,
 static void address_look(struct doctor *doctor, const struct port *port, const struct place *place)
 {
 	const int index = gid_index(port->verbs, place);
-	char words[ADDRESS_WORDS], gid[32] = "";
+	char words[ADDRESS_TEXT_BYTES], gid[32] = "";
 
-	address_words((const struct sockaddr *)&place->local, words);
+	address_text((const struct sockaddr *)&place->local, words);
 	*strrchr(words, ':') = '\0'; /* its port, which is none */
 	if (index >= 0)
 		snprintf(gid, sizeof(gid), ", GID %d", index);

@@ -22,9 +22,9 @@
  * error, and one line however often it is tried again (J1). */
 static void group_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
-	char words[ADDRESS_WORDS];
+	char words[ADDRESS_TEXT_BYTES];
 
-	address_words((const struct sockaddr *)&group->asked.group, words);
+	address_text((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0) {
 		if (-result != group->lost)
 			peers_log(&listener->peers, FABRIC_LOG_NEWS,
@@ -42,11 +42,11 @@ static void group_result(struct verbs_listener *listener, struct verbs_group *gr
 /* What became of its senders, in one line likewise, whatever else others of them lack. */
 static void senders_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
-	char words[ADDRESS_WORDS];
+	char words[ADDRESS_TEXT_BYTES];
 
 	if (group->round)
 		verbs_timer_soon(&listener->timer); /* L3 */
-	address_words((const struct sockaddr *)&group->asked.group, words);
+	address_text((const struct sockaddr *)&group->asked.group, words);
 	if (result < 0 && !group->missing)
 		peers_log(&listener->peers, FABRIC_LOG_NEWS,
 			  "address rdma:%s: %s; a sender to %s is missing until it can be had",

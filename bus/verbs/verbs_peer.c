@@ -23,7 +23,7 @@
 #define PROBE_LATE_MS 30000
 #define KEEP_ALIVE_MS 30000
 
-static_assert(PEER_TEXT >= ADDRESS_WORDS, "an address names a peer");
+static_assert(PEER_TEXT >= ADDRESS_TEXT_BYTES, "an address names a peer");
 
 struct verbs_peer {
 	struct peers_entry base;
@@ -55,9 +55,9 @@ static void reject(struct rdma_cm_id *id, int code, const char *why)
 static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
 		   const char *why)
 {
-	char who[ADDRESS_WORDS];
+	char who[ADDRESS_TEXT_BYTES];
 
-	address_words(rdma_get_peer_addr(id), who);
+	address_text(rdma_get_peer_addr(id), who);
 	reject(id, code, why);
 	peers_log_refused(&listener->peers, who, why);
 	rdma_destroy_id(id);
@@ -72,7 +72,7 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	peer->id = id;
 	peer->probed_ms = clock_ms();
 	id->context = peer;
-	address_words(rdma_get_peer_addr(id), peer->base.text);
+	address_text(rdma_get_peer_addr(id), peer->base.text);
 	peers_add(&listener->peers, &peer->base);
 	return peer;
 }

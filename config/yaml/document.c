@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From libyaml's events to a tree. The tree is walked with an explicit path (no recursion on
- * input), bounded in bytes, depth and nodes. */
+/* Builds a tree from libyaml's events. The open collections are an explicit path, so input causes
+ * no recursion. Bytes, depth and nodes are bounded. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,14 @@
 #include <sys/stat.h>
 #include <yaml.h>
 
+#include "bus/bounds.h"
 #include "config/yaml/located.h"
 #include "config/yaml/tree.h"
 
 #define UNPRINTABLE "found a control character, expected printable text"
 
-/* What is being built: the open collections, innermost last, and a key that waits for its value. */
+/* The state of building: the open collections, innermost last, and a key that waits for its value.
+ */
 struct builder {
 	struct located_document *document;
 	struct located_errors *errors;
@@ -22,13 +24,13 @@ struct builder {
 	char *key;
 	uint32_t key_line, key_column;
 	unsigned int documents;
-	bool failed; /* what follows makes no sense */
+	bool failed; /* the rest of the file cannot be understood */
 };
 
-static void wrong(struct builder *builder, yaml_mark_t mark, const char *words)
+static void wrong(struct builder *builder, yaml_mark_t mark, const char *message)
 {
 	located_error_line(builder->errors, "%s:%zu:%zu: %s", builder->document->origin,
-			   mark.line + 1, mark.column + 1, words);
+			   mark.line + 1, mark.column + 1, message);
 	builder->failed = true;
 }
 
@@ -38,8 +40,8 @@ static void no_memory(struct builder *builder)
 	builder->failed = true;
 }
 
-/* Whether text begins with something that is no character to be shown: C0 but tab and newline, DEL,
- * C1, the line separators U+2028 and U+2029, and U+FFFE and U+FFFF. */
+/* True if text begins with a character that must not be printed. These are C0 except tab and
+ * newline, DEL, C1, the line separators U+2028 and U+2029, U+FFFE and U+FFFF. */
 static bool unprintable(const unsigned char *text, size_t length)
 {
 	if (text[0] < ' ')
@@ -53,7 +55,7 @@ static bool unprintable(const unsigned char *text, size_t length)
 	return text[0] == 0x7f;
 }
 
-/* libyaml has checked the file's bytes; what escapes like "\0" stand for is checked here. */
+/* libyaml checks the file's bytes. This checks the characters that escapes like "\0" stand for. */
 static bool printable(const yaml_event_t *event)
 {
 	const unsigned char *text = event->data.scalar.value;
@@ -79,7 +81,7 @@ static struct located_node *inside(const struct builder *builder)
 	return builder->depth ? builder->open[builder->depth - 1] : NULL;
 }
 
-/* Hangs a fresh node into the innermost open collection. */
+/* Adds a new node to the innermost open collection. */
 static void node_attach(struct builder *builder, struct located_node *node)
 {
 	struct located_node *parent = inside(builder);
@@ -109,7 +111,8 @@ static struct located_node *node_new(struct builder *builder, const yaml_event_t
 	struct located_node *node;
 
 	if (++builder->document->nodes > YAML_NODES_MAX) {
-		wrong(builder, event->start_mark, "found too many nodes, expected at most 100000");
+		wrong(builder, event->start_mark,
+		      "found too many nodes, expected at most " BOUND_TEXT(YAML_NODES_MAX));
 		return NULL;
 	}
 	node = calloc(1, sizeof(*node));
@@ -124,7 +127,7 @@ static struct located_node *node_new(struct builder *builder, const yaml_event_t
 	return node;
 }
 
-/* An anchor or a tag is told; the value beside it is taken. */
+/* Reports an anchor or a tag; the value itself is used. */
 static void expect_plain(struct builder *builder, const struct located_node *node,
 			 const yaml_char_t *anchor, const yaml_char_t *tag)
 {
@@ -151,7 +154,8 @@ static void key_take(struct builder *builder, const yaml_event_t *event)
 		wrong(builder, event->start_mark, UNPRINTABLE);
 	else if (mapping->count == YAML_KEYS_MAX)
 		wrong(builder, event->start_mark,
-		      "found too many keys in one mapping, expected at most 1000");
+		      "found too many keys in one mapping, expected at most " BOUND_TEXT(
+			      YAML_KEYS_MAX));
 	else if (before)
 		located_error(builder->errors, &again,
 			      "found this key again, expected it once (first on line %u)",
@@ -170,13 +174,13 @@ static bool key_expected(const struct builder *builder)
 	return parent && parent->kind == YAML_MAPPING && !builder->key;
 }
 
-/* A text that nobody can use, and an error that says why: told once. */
-static char *text_wrong(struct builder *builder, struct located_node *node, const char *words)
+/* An empty text in place of an unusable value. The error is reported here, once. */
+static char *text_wrong(struct builder *builder, struct located_node *node, const char *message)
 {
 	char *text = strdup("");
 
-	located_error(builder->errors, node, "%s", words);
-	node->told = true;
+	located_error(builder->errors, node, "%s", message);
+	node->reported = true;
 	if (!text)
 		no_memory(builder);
 	return text;
@@ -226,7 +230,8 @@ static void collection_take(struct builder *builder, const yaml_event_t *event,
 		return;
 	}
 	if (builder->depth == YAML_DEPTH_MAX) {
-		wrong(builder, event->start_mark, "found more than 32 levels, expected fewer");
+		wrong(builder, event->start_mark,
+		      "found too many levels, expected at most " BOUND_TEXT(YAML_DEPTH_MAX));
 		return;
 	}
 	node = node_new(builder, event, kind);
@@ -242,7 +247,8 @@ static void event_take(struct builder *builder, const yaml_event_t *event)
 	switch (event->type) {
 	case YAML_DOCUMENT_START_EVENT:
 		if (++builder->documents > 1)
-			wrong(builder, event->start_mark, "found a second document, expected one");
+			wrong(builder, event->start_mark,
+			      "found a second document, expected a single document");
 		break;
 	case YAML_ALIAS_EVENT:
 		alias_take(builder, event);
@@ -267,7 +273,7 @@ static void event_take(struct builder *builder, const yaml_event_t *event)
 	}
 }
 
-/* libyaml tells where a byte is that it cannot take, not on which line. */
+/* libyaml gives the offset of a byte that it refuses; this finds its line and column. */
 static void byte_error(struct builder *builder, const yaml_parser_t *parser, const char *text)
 {
 	size_t line = 1, column = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Located errors: collected, so that one run tells them all. */
+/* Errors with positions, collected so that one run reports all of them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@ static void line_add(struct located_errors *errors, const char *line)
 	text = realloc(errors->text, errors->used + length + 2);
 	errors->no_memory |= !text;
 	if (!text)
-		return; /* it is counted */
+		return; /* the error is counted */
 	memcpy(text + errors->used, line, length);
-	/* A key or a file name may hold a newline; an error is one line. */
+	/* An error is one line, but a key or a file name may hold a newline. */
 	for (char *c = text + errors->used; c < text + errors->used + length; c++)
 		if (*c == '\n' || *c == '\t')
 			*c = ' ';
@@ -66,7 +66,7 @@ void located_error(struct located_errors *errors, const struct located_node *nod
 	va_list args;
 	int used;
 
-	if (node->told)
+	if (node->reported)
 		return;
 	path_write(node, path, sizeof(path));
 	used = snprintf(line, sizeof(line), "%s:%u:%u: %s%s", located_origin(node->document),
@@ -89,7 +89,7 @@ void located_error_line(struct located_errors *errors, const char *format, ...)
 	line_add(errors, line);
 }
 
-/* Not more than fits, and no half character at the end. */
+/* The bytes of text that fit, without half a character at the end. */
 static int shown(const char *text, size_t room)
 {
 	size_t length = strnlen(text, room + 1);

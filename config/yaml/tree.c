@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree of a document: looking up nodes, freeing them. */
+/* The tree of a document: lookup and freeing. */
 #include "config/yaml/tree.h"
 
 #include <stdlib.h>

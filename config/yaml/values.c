@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of nodes: looked up, checked, converted. */
+/* Looks up, checks and converts values of nodes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "config/yaml/located.h"
 
 #define FOUND_MAX  80
-#define WORD_BYTES 32 /* of keys that are compared to find the one that was meant */
+#define WORD_BYTES 32 /* of keys that are compared to find a similar key */
 
 const struct located_node *located_need(struct located_errors *errors,
 					const struct located_node *mapping, const char *key,
@@ -27,7 +27,7 @@ static size_t least_of(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Letters changed, missing, too many, or swapped with the next. */
+/* Counts letters that are changed, missing, extra, or swapped with the next. */
 static size_t edits_between(const char *a, const char *b)
 {
 	size_t table[WORD_BYTES + 1][WORD_BYTES + 1];
@@ -49,7 +49,7 @@ static size_t edits_between(const char *a, const char *b)
 	return table[height][width];
 }
 
-/* One edit in a short word, two in a longer one: else it is another word. */
+/* Allows one edit in a short word, two in a longer word. */
 static const char *nearest(const char *key, const char *const *known)
 {
 	const char *best = NULL;
@@ -118,13 +118,13 @@ bool located_is_sequence(struct located_errors *errors, const struct located_nod
 	return false;
 }
 
-/* "5" and 5 look alike in an error. */
+/* Distinguishes "5" from 5 in an error. */
 static const char *in_quotes(const struct located_node *node)
 {
 	return node->kind == YAML_SCALAR && node->quoted ? " in quotes" : "";
 }
 
-/* No octal, no sign but minus, nothing behind. */
+/* Refuses octal numbers, signs other than minus, and text after the digits. */
 static bool number_parse(const struct located_node *node, int64_t low, int64_t high,
 			 int64_t *number)
 {

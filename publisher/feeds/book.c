@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A side's levels are an array with the best at its end: most changes are there, where looking and
- * moving are short.
+/* The levels of a side are an array with the best level at its end. Most changes happen there,
+ * where searching and moving are short.
  *
- * B-I1  A level is there if and only if a live order has its price; its size and orders are their
- *       sums. */
+ * K-I1  A level exists if and only if a live order has its price. Its size and order count are sums
+ *       over those orders. */
 #include "publisher/feeds/book.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 #include "bus/error.h"
 
 #define LEVELS_FIRST 8
-#define NEAR         8 /* levels looked at one by one from the best, before a binary search */
+#define NEAR         8 /* levels searched one by one from the best, before a binary search */
 
 static_assert(sizeof(struct book_level) == 16, "compared bytewise: no padding");
 
@@ -49,8 +49,8 @@ void book_clear(struct book *book)
 	book->touched_count = 0;
 }
 
-/* Two are enough: an added order is of one symbol, a live one that goes first of one other, and a
- * replaced order is of the symbol of the new one. */
+/* At most two symbols change. An added order touches its own symbol, and the symbol of a live order
+ * that it replaces. A replaced order touches the symbol of the new order. */
 static void touch(struct book *book, uint16_t locate, uint32_t depth)
 {
 	for (unsigned i = 0; i < book->touched_count; i++) {
@@ -73,8 +73,8 @@ static uint32_t rank_of(const struct book_order *order)
 	return order->side == BOOK_BUY ? order->price : ~order->price;
 }
 
-/* The number of levels that are worse than rank: where it is, or would be. */
-static uint32_t place_of(const struct book_side *side, uint32_t rank)
+/* The number of levels that are worse than rank: the index of its level, existing or not. */
+static uint32_t index_of(const struct book_side *side, uint32_t rank)
 {
 	uint32_t high = side->count, low = high > NEAR ? high - NEAR : 0;
 
@@ -110,10 +110,10 @@ static int reserve_level(struct book_side *side)
 }
 
 /* After reserve_level. */
-static void enter(struct book *book, const struct book_order *order)
+static void level_add(struct book *book, const struct book_order *order)
 {
 	struct book_side *side = side_of(book, order);
-	uint32_t rank = rank_of(order), i = place_of(side, rank);
+	uint32_t rank = rank_of(order), i = index_of(side, rank);
 
 	if (i == side->count || side->levels[i].rank != rank) {
 		memmove(&side->levels[i + 1], &side->levels[i],
@@ -126,11 +126,12 @@ static void enter(struct book *book, const struct book_order *order)
 	touch(book, order->locate, side->count - 1 - i);
 }
 
-/* Takes shares of an order off its level, and the order too when it is gone. */
-static void leave(struct book *book, const struct book_order *order, uint32_t shares, bool gone)
+/* Takes an order's shares off its level, and removes the level if it has no order left. */
+static void level_take(struct book *book, const struct book_order *order, uint32_t shares,
+		       bool gone)
 {
 	struct book_side *side = side_of(book, order);
-	uint32_t i = place_of(side, rank_of(order));
+	uint32_t i = index_of(side, rank_of(order));
 	struct book_level *level = &side->levels[i];
 
 	touch(book, order->locate, side->count - 1 - i);
@@ -142,9 +143,9 @@ static void leave(struct book *book, const struct book_order *order, uint32_t sh
 	memmove(level, level + 1, (side->count - i) * sizeof(*level));
 }
 
-static void take_out(struct book *book, struct book_order *order)
+static void order_remove(struct book *book, struct book_order *order)
 {
-	leave(book, order, order->shares, true);
+	level_take(book, order, order->shares, true);
 	book_orders_remove(&book->orders, order);
 }
 
@@ -154,7 +155,7 @@ static int add(struct book *book, const struct book_order *order)
 	int flags = 0, result;
 
 	if (old) {
-		take_out(book, old);
+		order_remove(book, old);
 		flags = BOOK_LIVE;
 	}
 	result = reserve_level(side_of(book, order));
@@ -162,7 +163,7 @@ static int add(struct book *book, const struct book_order *order)
 		result = book_orders_reserve(&book->orders);
 	if (result < 0)
 		return result;
-	enter(book, order);
+	level_add(book, order);
 	book_orders_add(&book->orders, order);
 	return flags;
 }
@@ -185,11 +186,11 @@ int book_reduce(struct book *book, uint64_t reference, uint32_t shares, struct b
 	if (shares > order->shares)
 		flags = BOOK_CLAMPED;
 	if (shares >= order->shares) {
-		take_out(book, order);
+		order_remove(book, order);
 		return flags;
 	}
 	taken->shares = shares;
-	leave(book, order, shares, false);
+	level_take(book, order, shares, false);
 	order->shares -= shares;
 	return flags;
 }
@@ -201,7 +202,7 @@ int book_delete(struct book *book, uint64_t reference)
 	book->touched_count = 0;
 	if (!order)
 		return BOOK_UNKNOWN;
-	take_out(book, order);
+	order_remove(book, order);
 	return 0;
 }
 
@@ -217,6 +218,6 @@ int book_replace(struct book *book, uint64_t reference, uint64_t new_reference, 
 	new.reference = new_reference;
 	new.shares = shares;
 	new.price = price;
-	take_out(book, order);
+	order_remove(book, order);
 	return add(book, &new);
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order books of all symbols of one feed, a symbol being its stock locate. Knows nothing of
- * messages, names or records.
+/* The order books of all symbols of one feed; a symbol is its stock locate. This file is
+ * independent of messages, names and records.
  *
- * Rules: an unknown reference has no effect. More than remains is clamped to what remains. An order
- * with nothing left is gone. When a reference is added that is live, the old order goes first.
+ * Rules: an unknown reference has no effect. A quantity above the remaining shares is clamped to
+ * them. An order without remaining shares is removed. If an added reference is live already, the
+ * old order is removed first.
  *
- * After a change, `touched` tells whose books it changed and how near to the best price, so that a
- * caller evaluates only those. It is one symbol's, two when an added reference was live elsewhere.
+ * After a change, `touched` lists the symbols whose books changed, and how near to the best price,
+ * so that a caller evaluates only those. It lists two symbols if an added reference was live in
+ * another symbol's book, otherwise one symbol.
  *
- * Memory   grows with the orders and levels there are, doubling; nothing is given back before
- *          book_close. Nothing else allocates. */
+ * Memory   grows with orders and levels, doubling. Nothing is freed before book_close, and nothing
+ *          else allocates. */
 #ifndef TICKBUS_FEEDS_BOOK_H
 #define TICKBUS_FEEDS_BOOK_H
 
@@ -23,13 +25,13 @@
 
 struct book_level {
 	uint64_t size;
-	uint32_t rank; /* of two levels of a side the greater is the better: the price to buy at,
-			* the complement of the price to sell at; book_price gives the price */
+	uint32_t rank; /* the greater rank of a side is the better level: the price to buy at, the
+			  complement of the price to sell at. book_price gives the price */
 	uint32_t orders;
 };
 
 struct book_side {
-	struct book_level *levels; /* ranks ascend: the best level is the last */
+	struct book_level *levels; /* ranks ascend; the best level is the last */
 	uint32_t count, capacity;
 };
 
@@ -39,7 +41,8 @@ struct book_symbol {
 
 struct book_touch {
 	uint16_t locate;
-	uint32_t depth; /* levels better than the best one that changed; 0: the best changed */
+	uint32_t depth; /* number of levels better than the best changed level; 0: the best changed
+			 */
 };
 
 struct book {
@@ -49,8 +52,8 @@ struct book {
 	unsigned touched_count; /* of the last change */
 };
 
-/* What a change met, beside -ENOMEM: no memory for the new order; the order
- * it replaces is gone then. */
+/* Flags that a change returns. Or -ENOMEM: no memory for the new order, and the order that it
+ * replaces is removed. */
 #define BOOK_UNKNOWN 0x1
 #define BOOK_CLAMPED 0x2
 #define BOOK_LIVE    0x4
@@ -66,16 +69,16 @@ void book_clear(struct book *);
 
 int book_add(struct book *, const struct book_order *order);
 
-/* Takes shares from an order; *taken is that order, with the shares that were taken. */
+/* Takes shares from an order. *taken is that order, with the shares that were taken. */
 int book_reduce(struct book *, uint64_t reference, uint32_t shares, struct book_order *taken);
 
 int book_delete(struct book *, uint64_t reference);
 
-/* The new order has the side and the symbol of the old one. */
+/* The new order keeps side and symbol of the old order. */
 int book_replace(struct book *, uint64_t reference, uint64_t new_reference, uint32_t shares,
 		 uint32_t price);
 
-/* The level with `depth` better ones before it, or NULL. */
+/* The level with `depth` better levels before it, or NULL. */
 static inline const struct book_level *book_level(const struct book_side *side, uint32_t depth)
 {
 	return depth < side->count ? &side->levels[side->count - 1 - depth] : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* O-I1  Between the place an order's reference hashes to and the place it is in, no place is empty.
- */
+/* O-I1  Between the entry that a reference hashes to and the entry that holds it, no entry is
+ *       empty. */
 #include "publisher/feeds/book_orders.h"
 
 #include <assert.h>
@@ -23,8 +23,8 @@ static size_t home(const struct book_orders *orders, uint64_t reference)
 int book_orders_open(struct book_orders *orders)
 {
 	memset(orders, 0, sizeof(*orders));
-	orders->places = calloc((size_t)1 << BITS_FIRST, sizeof(*orders->places));
-	if (!orders->places)
+	orders->entries = calloc((size_t)1 << BITS_FIRST, sizeof(*orders->entries));
+	if (!orders->entries)
 		return error_set(ENOMEM, "order book: no memory");
 	orders->mask = ((size_t)1 << BITS_FIRST) - 1;
 	orders->shift = 64 - BITS_FIRST;
@@ -33,21 +33,22 @@ int book_orders_open(struct book_orders *orders)
 
 void book_orders_close(struct book_orders *orders)
 {
-	free(orders->places);
+	free(orders->entries);
 	memset(orders, 0, sizeof(*orders));
 }
 
 void book_orders_clear(struct book_orders *orders)
 {
-	memset(orders->places, 0, (orders->mask + 1) * sizeof(*orders->places));
+	memset(orders->entries, 0, (orders->mask + 1) * sizeof(*orders->entries));
 	orders->count = 0;
 }
 
 struct book_order *book_orders_find(const struct book_orders *orders, uint64_t reference)
 {
-	for (size_t i = home(orders, reference); orders->places[i].live; i = (i + 1) & orders->mask)
-		if (orders->places[i].reference == reference)
-			return &orders->places[i];
+	for (size_t i = home(orders, reference); orders->entries[i].live;
+	     i = (i + 1) & orders->mask)
+		if (orders->entries[i].reference == reference)
+			return &orders->entries[i];
 	return NULL;
 }
 
@@ -55,10 +56,10 @@ void book_orders_add(struct book_orders *orders, const struct book_order *order)
 {
 	size_t i = home(orders, order->reference);
 
-	while (orders->places[i].live)
+	while (orders->entries[i].live)
 		i = (i + 1) & orders->mask;
-	orders->places[i] = *order;
-	orders->places[i].live = 1;
+	orders->entries[i] = *order;
+	orders->entries[i].live = 1;
 	orders->count++;
 }
 
@@ -71,31 +72,31 @@ int book_orders_reserve(struct book_orders *orders)
 	grown.mask = orders->mask * 2 + 1;
 	grown.shift--;
 	grown.count = 0;
-	grown.places = calloc(grown.mask + 1, sizeof(*grown.places));
-	if (!grown.places)
+	grown.entries = calloc(grown.mask + 1, sizeof(*grown.entries));
+	if (!grown.entries)
 		return error_set(ENOMEM, "order book: no memory for %zu orders", grown.mask + 1);
 	for (size_t i = 0; i <= orders->mask; i++)
-		if (orders->places[i].live)
-			book_orders_add(&grown, &orders->places[i]);
-	free(orders->places);
+		if (orders->entries[i].live)
+			book_orders_add(&grown, &orders->entries[i]);
+	free(orders->entries);
 	*orders = grown;
 	return 0;
 }
 
-/* Each order after the hole that may stand in it (its home is not behind the hole) moves there, and
- * leaves a hole itself: keeps O-I1 without a mark for removed orders. */
+/* Moves each later order that may stand in the hole into it (its home is not behind the hole),
+ * which makes the next hole. This keeps O-I1 without a mark for removed orders. */
 void book_orders_remove(struct book_orders *orders, struct book_order *order)
 {
-	size_t mask = orders->mask, hole = (size_t)(order - orders->places);
+	size_t mask = orders->mask, hole = (size_t)(order - orders->entries);
 
-	for (size_t i = (hole + 1) & mask; orders->places[i].live; i = (i + 1) & mask) {
-		size_t from_home = (i - home(orders, orders->places[i].reference)) & mask;
+	for (size_t i = (hole + 1) & mask; orders->entries[i].live; i = (i + 1) & mask) {
+		size_t from_home = (i - home(orders, orders->entries[i].reference)) & mask;
 
 		if (from_home < ((i - hole) & mask))
 			continue;
-		orders->places[hole] = orders->places[i];
+		orders->entries[hole] = orders->entries[i];
 		hole = i;
 	}
-	orders->places[hole].live = 0;
+	orders->entries[hole].live = 0;
 	orders->count--;
 }

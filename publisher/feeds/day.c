@@ -12,15 +12,15 @@
 #include "bus/error.h"
 #include "publisher/feeds/day_zone.h"
 
-#define DATA_BYTES  65536 /* the largest zone's data is a tenth of that */
+#define DATA_BYTES  65536 /* ten times the largest zone's data */
 #define YEAR_FIRST  1970
 #define YEAR_LAST   2399
 #define DAY_S       86400
 #define SECOND_NS   UINT64_C(1000000000)
 #define ZONE_FOLDER "/usr/share/zoneinfo"
 
-/* Days since 1970-01-01, 1 and up (the 1st itself begins before 1970 UTC in half of the world), or
- * -EINVAL. */
+/* Days since 1970-01-01, from 1, or -EINVAL. Day 0 is refused: it begins before 1970 UTC in half of
+ * the world. */
 static int64_t parse_date(const char *date)
 {
 	static const int lengths[] = { 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
@@ -34,20 +34,21 @@ static int64_t parse_date(const char *date)
 		days = day_rule_days(year, month, day);
 	if (days > 0 && month == 2 && day == 29 && days == day_rule_days(year, 3, 1))
 		days = 0;
-	return days > 0
-		       ? days
-		       : error_set(EINVAL,
-				   "date \"%s\", expected YYYY-MM-DD from 1970-01-02 to 2399-12-31",
-				   date);
+	return days > 0 ? days
+			: error_set(EINVAL,
+				    "date: found \"%s\", expected YYYY-MM-DD from 1970-01-02 to "
+				    "2399-12-31",
+				    date);
 }
 
-/* A name is a path below the zone folder: nothing in it may lead out of that. */
+/* A name is a path below the zone folder, and must not lead out of it. */
 static int check_zone(const char *zone)
 {
 	if (!zone[0] || zone[0] == '/' || strstr(zone, "..") || strlen(zone) > 255 ||
 	    zone[strspn(zone,
 			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-_/")])
-		return error_set(EINVAL, "time zone \"%s\", expected a name as America/New_York",
+		return error_set(EINVAL,
+				 "time zone: found \"%s\", expected a name like America/New_York",
 				 zone);
 	return 0;
 }
@@ -92,14 +93,14 @@ static int load(struct day_zone *zone, const char *name)
 	size = read_file(path, data, DATA_BYTES);
 	result = size < 0 ? (int)size : day_zone_parse(zone, data, (size_t)size);
 	if (result < 0)
-		error_prefix(result, "time zone %s: %s", name, size < 0 ? "" : "its data ");
+		error_prefix(result, "time zone %s: %s", name, size < 0 ? "" : "data: ");
 done:
 	free(data);
 	return result;
 }
 
-/* Where the clock is set at that midnight, it may come twice: the first counts; or never: then the
- * day begins when it is set, which is what the offset before that gives. */
+/* If a change of the clock repeats that midnight, the first counts. If the change skips it, the day
+ * begins at the change, which the offset before it gives. */
 static int64_t first_moment(const struct day_zone *zone, int64_t local_s)
 {
 	int32_t before = day_zone_offset(zone, local_s - DAY_S);

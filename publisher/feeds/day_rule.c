@@ -14,7 +14,7 @@ static bool leap(int64_t year)
 	return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 }
 
-/* Counted from 1 March, so that the day a leap year has more is a year's last. */
+/* Years are counted from 1 March, so that a leap day is the last day of a year. */
 int64_t day_rule_days(int64_t year, int month, int day)
 {
 	int64_t from_march = (month + 9) % 12, years = month < 3 ? year - 1 : year;
@@ -24,7 +24,7 @@ int64_t day_rule_days(int64_t year, int month, int day)
 	       (from_march * 153 + 2) / 5 + day - 1 - 719468;
 }
 
-/* The year a moment is in, where 1970-01-01 is day 0. */
+/* The year of a day, where 1970-01-01 is day 0. */
 static int64_t year_of(int64_t days)
 {
 	int64_t year = 1970 + days / 366;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rule at the end of a time zone's data, written as POSIX's TZ is ("EST5EDT,M3.2.0,M11.1.0").
+/* The rule at the end of a time zone's data, in the form of POSIX's TZ ("EST5EDT,M3.2.0,M11.1.0").
  */
 #ifndef TICKBUS_FEEDS_DAY_RULE_H
 #define TICKBUS_FEEDS_DAY_RULE_H
 
 #include <stdint.h>
 
-/* When in a year something changes. */
+/* The day and time of a change within a year. */
 struct day_change {
 	char form;                /* 'M' month, week, weekday; 'J' day 1 to 365 without 29 February;
 				   * '0' day 0 to 365 */
@@ -21,7 +21,7 @@ struct day_rule {
 	struct day_change begin, end; /* of summer time */
 };
 
-/* Parses a rule: 0 or -EINVAL, without words. */
+/* Parses a rule: 0, or -EINVAL without a message. */
 int day_rule_parse(struct day_rule *, const char *text);
 
 /* Seconds to add to UTC, at a moment in seconds since 1970 UTC. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RFC 8536. Data of version 2 and up comes twice, first with times of 32 bits, then of 64, and ends
- * with a rule between two newlines. Data of version 1 has the first part alone. */
+/* RFC 8536. Data of version 2 and up comes twice, first with times of 32 bits, then of 64 bits. It
+ * ends with a rule between two newlines. Data of version 1 has the first part only. */
 #include "publisher/feeds/day_zone.h"
 
 #include <endian.h>
@@ -49,11 +49,11 @@ static size_t body_bytes(const struct part *part)
 	       part->leaps * (part->time_bytes + 4) + part->isstd + part->isut;
 }
 
-/* Reads a part's header and sees to it that its body is there: 0 or -EBADMSG. */
+/* Reads a part's header and checks that its body is complete: 0 or -EBADMSG. */
 static int part_parse(struct part *part, const uint8_t *data, size_t size, size_t time_bytes)
 {
 	if (size < HEADER_BYTES || memcmp(data, "TZif", 4) != 0)
-		return error_set(EBADMSG, "no TZif header, expected one");
+		return error_set(EBADMSG, "found no TZif header, expected TZif data");
 	*part = (struct part){
 		.body = data + HEADER_BYTES,
 		.isut = count_at(data + 20),
@@ -65,7 +65,7 @@ static int part_parse(struct part *part, const uint8_t *data, size_t size, size_
 		.time_bytes = time_bytes,
 	};
 	if (body_bytes(part) > size - HEADER_BYTES)
-		return error_set(EBADMSG, "ends after %zu bytes, expected %zu", size,
+		return error_set(EBADMSG, "found %zu bytes, expected %zu", size,
 				 HEADER_BYTES + body_bytes(part));
 	return 0;
 }
@@ -76,9 +76,9 @@ static int take_transitions(struct day_zone *zone, const struct part *part)
 	const uint8_t *types = indexes + part->times;
 
 	if (!part->types)
-		return error_set(EBADMSG, "no local time types, expected at least 1");
+		return error_set(EBADMSG, "found no local time types, expected at least 1");
 	if (part->leaps)
-		return error_set(EBADMSG, "counts leap seconds, expected data that does not");
+		return error_set(EBADMSG, "found leap seconds, expected data without them");
 	zone->times = calloc(part->times + 1, sizeof(*zone->times));
 	zone->offsets = calloc(part->times + 1, sizeof(*zone->offsets));
 	if (!zone->times || !zone->offsets)
@@ -86,23 +86,27 @@ static int take_transitions(struct day_zone *zone, const struct part *part)
 	zone->count = part->times;
 	for (size_t i = 0; i < part->types; i++)
 		if (abs(get32(types + i * TYPE_BYTES) / 2) > OFFSET_MAX / 2)
-			return error_set(EBADMSG, "offset of type %zu is above a day", i);
+			return error_set(EBADMSG, "found an offset above a day in type %zu", i);
 	zone->first = get32(types);
 	for (size_t i = 0; i < part->times; i++) {
 		const uint8_t *time = part->body + i * part->time_bytes;
 
 		if (indexes[i] >= part->types)
-			return error_set(EBADMSG, "transition %zu: type %u, expected below %zu", i,
+			return error_set(EBADMSG,
+					 "transition %zu: found type %u, expected below %zu", i,
 					 indexes[i], part->types);
 		zone->times[i] = part->time_bytes == 8 ? get64(time) : get32(time);
 		zone->offsets[i] = get32(types + indexes[i] * TYPE_BYTES);
 		if (i && zone->times[i] <= zone->times[i - 1])
-			return error_set(EBADMSG, "transition %zu: not after the one before", i);
+			return error_set(EBADMSG,
+					 "transition %zu: found a time at or before the last, "
+					 "expected a later time",
+					 i);
 	}
 	return 0;
 }
 
-/* "\nrule\n"; an empty one says that the last transition's offset stays. */
+/* "\nrule\n"; an empty rule means that the last transition's offset stays. */
 static int take_rule(struct day_zone *zone, const uint8_t *data, size_t size)
 {
 	const uint8_t *end = size > 1 && data[0] == '\n' ? memchr(data + 1, '\n', size - 1) : NULL;
@@ -110,18 +114,19 @@ static int take_rule(struct day_zone *zone, const uint8_t *data, size_t size)
 	size_t length;
 
 	if (!end)
-		return error_set(EBADMSG, "no rule at the end, expected one between newlines");
+		return error_set(EBADMSG, "found no rule at the end, expected a line with a rule");
 	length = (size_t)(end - data) - 1;
 	if (!length)
 		return 0;
 	if (length >= sizeof(text) || memchr(data, 0, length + 1))
-		return error_set(EBADMSG, "rule of %zu bytes, expected text below %zu", length,
+		return error_set(EBADMSG, "found a rule of %zu bytes, expected below %zu", length,
 				 sizeof(text));
 	memcpy(text, data + 1, length);
 	text[length] = 0;
 	zone->has_rule = 1;
 	if (day_rule_parse(&zone->rule, text) < 0)
-		return error_set(EBADMSG, "rule \"%s\", expected one as in POSIX's TZ", text);
+		return error_set(EBADMSG, "found rule \"%s\", expected the form of POSIX's TZ",
+				 text);
 	return 0;
 }
 

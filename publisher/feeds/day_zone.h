@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A time zone's data: how far local time is from UTC, at any moment. */
+/* A time zone's data: the offset of local time from UTC at any moment. */
 #ifndef TICKBUS_FEEDS_DAY_ZONE_H
 #define TICKBUS_FEEDS_DAY_ZONE_H
 
@@ -9,15 +9,15 @@
 #include "publisher/feeds/day_rule.h"
 
 struct day_zone {
-	int64_t *times; /* ascending: since times[i], offsets[i] */
+	int64_t *times; /* ascending: from times[i] on, offsets[i] */
 	int32_t *offsets;
 	size_t count;
 	int32_t first; /* the offset before all of them */
 	struct day_rule rule;
-	int has_rule; /* the rule stands after the last of them */
+	int has_rule; /* the rule applies after the last transition */
 };
 
-/* Parses TZif data, all that is there of it. 0, -EBADMSG with words, -ENOMEM. */
+/* Parses TZif data. 0, -EBADMSG with a message, -ENOMEM. */
 int day_zone_parse(struct day_zone *, const uint8_t *data, size_t size);
 
 /* Takes a zeroed structure. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* F-I1  Between two batches every record that was made is flushed.
- * F-I2  Each topic is flushed after each batch, and every touch_ms while the feed waits, whatever
- *       for: to a topic that has no new record this is the sign of life that keeps it from being
- *       stale. */
+/* F-I1  Between two batches every record made so far is flushed.
+ * F-I2  Each topic is flushed after each batch, and every touch_ms while the feed waits for any
+ *       reason. For a topic without a new record, this flush is the sign of life that keeps it from
+ *       being stale. */
 #include "publisher/feeds/feed.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define NS_PER_MS       1000000u
 #define START_LOOK_MS   10
 #define INSTRUMENT_NEW  (-1)
-#define INSTRUMENT_NONE (-2) /* no room for it */
+#define INSTRUMENT_NONE (-2) /* the topic has no room for it */
 
 struct output {
 	struct feed_topic to;
@@ -38,9 +38,9 @@ struct feed {
 	struct market *market;
 	struct source *source;
 	struct pace pace;
-	uint64_t message;  /* number of the message at hand, from 1 */
-	uint64_t now_ns;   /* of our clock, for the batch at hand; 0: not read yet */
-	int publish_error; /* of the message at hand */
+	uint64_t message;  /* number of the current message, from 1 */
+	uint64_t now_ns;   /* of clock_ns, for the current batch; 0: not read yet */
+	int publish_error; /* of the current message */
 	bool paced;        /* the pace has begun */
 	pthread_t thread;
 	bool started;
@@ -48,20 +48,20 @@ struct feed {
 	_Atomic bool over;
 };
 
-static void say(const struct feed *feed, enum tb_log_level level, const char *format, ...)
+static void feed_log(const struct feed *feed, enum tb_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void say(const struct feed *feed, enum tb_log_level level, const char *format, ...)
+static void feed_log(const struct feed *feed, enum tb_log_level level, const char *format, ...)
 {
-	char words[1024];
+	char line[1024];
 	va_list args;
-	int used = snprintf(words, sizeof(words), "feed %s: ", feed->name);
+	int used = snprintf(line, sizeof(line), "feed %s: ", feed->name);
 
 	va_start(args, format);
-	vsnprintf(words + used, sizeof(words) - (size_t)used, format, args);
+	vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
 	va_end(args);
 	if (feed->options.log)
-		feed->options.log(feed->options.user, level, words);
+		feed->options.log(feed->options.user, level, line);
 }
 
 /* -- publishing ---------------------------------------------------------------------------------
@@ -81,8 +81,8 @@ static int32_t instrument_of(struct feed *feed, struct output *output,
 		*instrument = index >= 0 ? index : INSTRUMENT_NONE;
 		if (index < 0 && !output->full_told) {
 			output->full_told = true;
-			say(feed, TB_LOG_WARNING, "%s; `tickbus stat` counts what is left out",
-			    tb_error());
+			feed_log(feed, TB_LOG_WARNING,
+				 "%s; `tickbus stat` counts the skipped messages", tb_error());
 		}
 	}
 	if (*instrument == INSTRUMENT_NONE)
@@ -119,12 +119,12 @@ static void on_output(void *user, const struct market_output *made)
 			publish(feed, &feed->outputs[i], made);
 }
 
-static void on_malformed(void *user, uint64_t offset, const char *words)
+static void on_malformed(void *user, uint64_t offset, const char *message)
 {
 	const struct feed *feed = user;
 
-	say(feed, TB_LOG_WARNING, "%s: message at byte %llu: %s; left out", feed->source->name,
-	    (unsigned long long)offset, words);
+	feed_log(feed, TB_LOG_WARNING, "%s: message at byte %llu: %s; skipped", feed->source->name,
+		 (unsigned long long)offset, message);
 }
 
 static void flush(struct feed *feed)
@@ -159,7 +159,7 @@ static bool wait_for_subscribers(struct feed *feed)
 	const uint32_t wanted = feed->options.start_subscribers;
 
 	if (wanted)
-		say(feed, TB_LOG_INFO, "waits for %u subscribers", wanted);
+		feed_log(feed, TB_LOG_INFO, "waits for %u subscribers", wanted);
 	while (tb_publisher_joins(feed->options.publisher, feed->joined,
 				  feed->options.topic_count) < wanted)
 		if (!wait_until(feed, PACE_SLEEP, clock_ns() + START_LOOK_MS * (uint64_t)NS_PER_MS))
@@ -181,7 +181,7 @@ static bool is_trade(const struct itch_message *message)
 	       message->type == 'Q';
 }
 
-/* Whether the pace begins with this message, or has begun. */
+/* True if the pace begins with this message, or has begun. */
 static bool is_paced(struct feed *feed, const struct itch_message *message)
 {
 	const uint64_t from_ns = feed->options.from_ns, time_s = message->time_ns / 1000000000u;
@@ -191,9 +191,9 @@ static bool is_paced(struct feed *feed, const struct itch_message *message)
 	if (from_ns == FEED_FIRST_TRADE ? !is_trade(message) : message->time_ns < from_ns)
 		return false;
 	feed->paced = true;
-	say(feed, TB_LOG_INFO, "paced from %02u:%02u:%02u on, message %llu",
-	    (unsigned int)(time_s / 3600), (unsigned int)(time_s / 60 % 60),
-	    (unsigned int)(time_s % 60), (unsigned long long)feed->message + 1);
+	feed_log(feed, TB_LOG_INFO, "paced from %02u:%02u:%02u on, message %llu",
+		 (unsigned int)(time_s / 3600), (unsigned int)(time_s / 60 % 60),
+		 (unsigned int)(time_s % 60), (unsigned long long)feed->message + 1);
 	return true;
 }
 
@@ -211,7 +211,7 @@ static bool await_message(struct feed *feed, const struct source_message *raw)
 	return wait_until(feed, feed->options.wait, due_ns);
 }
 
-/* Reads the source to its end: 0, -EINTR when the feed is to end, or why it cannot go on. */
+/* Reads the source to its end: 0; -EINTR if the feed must end; or the error that stopped it. */
 static int read_source(struct feed *feed)
 {
 	struct source_message message;
@@ -242,8 +242,8 @@ static int read_source(struct feed *feed)
 	return result;
 }
 
-/* Everything empty, and the source from its begin. */
-static int begin_again(struct feed *feed)
+/* Empties topics and books, and opens the source again. */
+static int restart(struct feed *feed)
 {
 	int result = 0;
 
@@ -271,7 +271,8 @@ static void set_cpu(const struct feed *feed)
 	CPU_ZERO(&set);
 	CPU_SET((unsigned int)feed->options.cpu, &set);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
-		say(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any", feed->options.cpu);
+		feed_log(feed, TB_LOG_WARNING, "cannot run on cpu %d; runs on any",
+			 feed->options.cpu);
 }
 
 static int run(struct feed *feed)
@@ -281,15 +282,15 @@ static int run(struct feed *feed)
 	if (!wait_for_subscribers(feed))
 		return -EINTR;
 	for (;;) {
-		say(feed, TB_LOG_INFO, "reads %s", feed->source->name);
+		feed_log(feed, TB_LOG_INFO, "reads %s", feed->source->name);
 		result = read_source(feed);
 		if (result == 0)
-			say(feed, TB_LOG_INFO, "read %llu messages, to the end",
-			    (unsigned long long)feed->message);
+			feed_log(feed, TB_LOG_INFO, "read %llu messages, to the end",
+				 (unsigned long long)feed->message);
 		if (result != 0 || feed->options.at_end != FEED_RESTART)
 			return result;
 		/* A source may be shorter than a batch. */
-		result = interrupted(feed) ? -EINTR : begin_again(feed);
+		result = interrupted(feed) ? -EINTR : restart(feed);
 		if (result < 0)
 			return result;
 	}
@@ -303,8 +304,8 @@ static void *thread_run(void *user)
 	set_cpu(feed);
 	feed->result = run(feed);
 	if (feed->result < 0 && feed->result != -EINTR)
-		say(feed, TB_LOG_ERROR, "%s; stopped after %llu messages", tb_error(),
-		    (unsigned long long)feed->message);
+		feed_log(feed, TB_LOG_ERROR, "%s; stopped after %llu messages", tb_error(),
+			 (unsigned long long)feed->message);
 	if (feed->result == -EINTR)
 		feed->result = 0;
 	for (size_t i = 0; i < feed->options.topic_count; i++)
@@ -399,7 +400,8 @@ int feed_start(struct feed *feed)
 	int code = pthread_create(&feed->thread, NULL, thread_run, feed);
 
 	if (code != 0)
-		return error_set(code, "feed %s: no thread: %s", feed->name, strerror(code));
+		return error_set(code, "feed %s: cannot create a thread: %s", feed->name,
+				 strerror(code));
 	feed->started = true;
 	return 0;
 }

@@ -8,30 +8,30 @@
 
 #include "bus/error.h"
 
-#define NAME(code, length, member, fields, words) { code, length, words },
+#define NAME(code, length, member, fields, name) { code, length, name },
 const struct itch_type itch_types[ITCH_TYPE_COUNT] = { ITCH_TYPES(NAME) };
 
-/* Every field list fills its message, and no message is longer than ITCH_LENGTH_MAX. Together with
- * ascending offsets (a wrong one would overlap) that leaves no byte unaccounted for. */
+/* Every field list fills its message, and no message is longer than ITCH_LENGTH_MAX. With ascending
+ * offsets (a wrong offset would overlap) every byte is accounted for. */
 #define BYTES_INT(type, name, offset)   +sizeof(type)
 #define BYTES_CODE(name, offset)        +1
 #define BYTES_TEXT(name, offset, bytes) +bytes
-#define CHECK(code, length, member, fields, words)                                                 \
-	static_assert(ITCH_HEAD_BYTES fields(BYTES_INT, BYTES_CODE, BYTES_TEXT) == length, words); \
-	static_assert(length <= ITCH_LENGTH_MAX, words);
+#define CHECK(code, length, member, fields, name)                                                  \
+	static_assert(ITCH_HEAD_BYTES fields(BYTES_INT, BYTES_CODE, BYTES_TEXT) == length, name);  \
+	static_assert(length <= ITCH_LENGTH_MAX, name);
 ITCH_TYPES(CHECK)
 
-/* One more than the place in itch_types; 0: no such type. */
+/* 1 + the index in itch_types; 0: unknown type. */
 enum {
-#define NUMBER(code, length, member, fields, words) NUMBER_##member,
+#define NUMBER(code, length, member, fields, name) NUMBER_##member,
 	ITCH_TYPES(NUMBER)
 };
-#define PLACE(code, length, member, fields, words) [(uint8_t) code] = NUMBER_##member + 1,
-static const uint8_t places[256] = { ITCH_TYPES(PLACE) };
+#define NUMBER_OF(code, length, member, fields, name) [(uint8_t) code] = NUMBER_##member + 1,
+static const uint8_t numbers[256] = { ITCH_TYPES(NUMBER_OF) };
 
 int itch_index(char type)
 {
-	return places[(uint8_t)type] - 1;
+	return numbers[(uint8_t)type] - 1;
 }
 
 static uint16_t get_uint16_t(const uint8_t *bytes)
@@ -83,7 +83,7 @@ static void put_uint64_t(uint8_t *bytes, uint64_t value)
 #define PUT_CODE(name, offset)         bytes[offset] = (uint8_t)from->name;
 #define PUT_TEXT(name, offset, length) memcpy(bytes + (offset), from->name, length);
 
-#define BOTH_WAYS(code, length, member, fields, words)                                             \
+#define BOTH_WAYS(code, length, member, fields, name)                                              \
 	static void get_##member(const uint8_t *bytes, struct itch_##member *to)                   \
 	{                                                                                          \
 		fields(GET_INT, GET_CODE, GET_TEXT)                                                \
@@ -99,12 +99,13 @@ static int bad_frame(const uint8_t *bytes, size_t length)
 	const struct itch_type *type;
 
 	if (!length)
-		return error_set(EMSGSIZE, "message of 0 bytes, expected at least %d",
+		return error_set(EMSGSIZE, "found a message of 0 bytes, expected at least %d",
 				 ITCH_HEAD_BYTES);
-	if (!places[bytes[0]])
-		return error_set(ENOMSG, "message type 0x%02x, expected one of ITCH 5.0", bytes[0]);
-	type = &itch_types[places[bytes[0]] - 1];
-	return error_set(EMSGSIZE, "message %c (%s) of %zu bytes, expected %u", type->code,
+	if (!numbers[bytes[0]])
+		return error_set(ENOMSG, "found message type 0x%02x, expected a type of ITCH 5.0",
+				 bytes[0]);
+	type = &itch_types[numbers[bytes[0]] - 1];
+	return error_set(EMSGSIZE, "found message %c (%s) of %zu bytes, expected %u", type->code,
 			 type->name, length, type->length);
 }
 
@@ -112,17 +113,17 @@ static int bad_value(const struct itch_message *message)
 {
 	if (message->time_ns >= ITCH_DAY_NS)
 		return error_set(EBADMSG,
-				 "message %c: time of day %llu ns, expected below 24 hours",
+				 "message %c: found time of day %llu ns, expected below 24 hours",
 				 message->type, (unsigned long long)message->time_ns);
-	return error_set(EBADMSG, "message %c: side 0x%02x, expected B or S", message->type,
+	return error_set(EBADMSG, "message %c: found side 0x%02x, expected B or S", message->type,
 			 (uint8_t)message->add.side);
 }
 
 int itch_decode(const uint8_t *bytes, size_t length, struct itch_message *message)
 {
-	unsigned place = length ? places[bytes[0]] : 0;
+	unsigned number = length ? numbers[bytes[0]] : 0;
 
-	if (!place || itch_types[place - 1].length != length)
+	if (!number || itch_types[number - 1].length != length)
 		return bad_frame(bytes, length);
 	message->type = (char)bytes[0];
 	message->locate = get_uint16_t(bytes + 1);
@@ -131,7 +132,7 @@ int itch_decode(const uint8_t *bytes, size_t length, struct itch_message *messag
 	if (message->time_ns >= ITCH_DAY_NS)
 		return bad_value(message);
 	switch (message->type) {
-#define GET(code, size, member, fields, words)                                                     \
+#define GET(code, size, member, fields, name)                                                      \
 	case code:                                                                                 \
 		get_##member(bytes, &message->member);                                             \
 		break;
@@ -145,10 +146,10 @@ int itch_decode(const uint8_t *bytes, size_t length, struct itch_message *messag
 
 int itch_encode(const struct itch_message *message, uint8_t *bytes)
 {
-	unsigned place = places[(uint8_t)message->type];
+	unsigned number = numbers[(uint8_t)message->type];
 
-	if (!place)
-		return error_set(ENOMSG, "message type 0x%02x, expected one of ITCH 5.0",
+	if (!number)
+		return error_set(ENOMSG, "found message type 0x%02x, expected a type of ITCH 5.0",
 				 (uint8_t)message->type);
 	bytes[0] = (uint8_t)message->type;
 	put_uint16_t(bytes + 1, message->locate);
@@ -156,11 +157,11 @@ int itch_encode(const struct itch_message *message, uint8_t *bytes)
 	put_uint16_t(bytes + 5, (uint16_t)(message->time_ns >> 32));
 	put_uint32_t(bytes + 7, (uint32_t)message->time_ns);
 	switch (message->type) {
-#define PUT(code, size, member, fields, words)                                                     \
+#define PUT(code, size, member, fields, name)                                                      \
 	case code:                                                                                 \
 		put_##member(bytes, &message->member);                                             \
 		break;
 		ITCH_TYPES(PUT)
 	}
-	return itch_types[place - 1].length;
+	return itch_types[number - 1].length;
 }

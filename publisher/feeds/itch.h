@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of NASDAQ TotalView-ITCH 5.0, each described once: its structure, its decoder and
- * its encoder are made from the same list of fields.
+/* The messages of NASDAQ TotalView-ITCH 5.0. Each is described once: its structure, decoder and
+ * encoder come from one list of fields.
  *
- * A list names each field and its offset in the message: INT(type, name, offset) is an unsigned
+ * A list has each field with its offset in the message. INT(type, name, offset) is an unsigned
  * big-endian number, CODE(name, offset) one character, TEXT(name, offset, bytes) characters padded
  * with spaces. All messages begin with the same 11 bytes: type, stock locate, tracking number, and
- * nanoseconds since midnight in 48 bits. Prices are units of 1/10,000, those of V of 1/10^8. */
+ * nanoseconds since midnight in 48 bits. Prices are in units of 1/10,000, those of V in units of
+ * 1/10^8. */
 #ifndef TICKBUS_FEEDS_ITCH_H
 #define TICKBUS_FEEDS_ITCH_H
 
@@ -78,7 +79,7 @@
 	TEXT(stock, 24, 8)                                                                         \
 	INT(uint32_t, price, 32)
 
-/* Begins as ITCH_ADD_FIELDS do: `add` of the union may be read where `add_mpid` was stored. */
+/* Begins like ITCH_ADD_FIELDS: `add` of the union may be read where `add_mpid` was stored. */
 #define ITCH_ADD_MPID_FIELDS(INT, CODE, TEXT) ITCH_ADD_FIELDS(INT, CODE, TEXT) TEXT(mpid, 36, 4)
 
 #define ITCH_EXECUTED_FIELDS(INT, CODE, TEXT)                                                      \
@@ -170,7 +171,7 @@
 #define ITCH_STRUCT_INT(type, name, offset)   type name;
 #define ITCH_STRUCT_CODE(name, offset)        char name;
 #define ITCH_STRUCT_TEXT(name, offset, bytes) char name[bytes];
-#define ITCH_STRUCT(code, length, member, fields, words)                                           \
+#define ITCH_STRUCT(code, length, member, fields, name)                                            \
 	struct itch_##member {                                                                     \
 		fields(ITCH_STRUCT_INT, ITCH_STRUCT_CODE, ITCH_STRUCT_TEXT)                        \
 	};
@@ -182,7 +183,7 @@ struct itch_message {
 	uint16_t tracking;
 	uint64_t time_ns; /* since midnight */
 	union {
-#define ITCH_MEMBER(code, length, member, fields, words) struct itch_##member member;
+#define ITCH_MEMBER(code, length, member, fields, name) struct itch_##member member;
 		ITCH_TYPES(ITCH_MEMBER)
 #undef ITCH_MEMBER
 	};
@@ -200,15 +201,15 @@ struct itch_type {
 /* In the order of ITCH_TYPES. */
 extern const struct itch_type itch_types[ITCH_TYPE_COUNT];
 
-/* A type's place in itch_types, or -1 where there is no such type. */
+/* A type's index in itch_types, or -1 for an unknown type. */
 int itch_index(char type);
 
-/* Decodes one message. 0, or with words that say what was found and what was expected: -ENOMSG
- * unknown type; -EMSGSIZE length is not that of the type; -EBADMSG a value that no message has: a
- * time of day beyond 24 hours, or a side of A or F that is neither B nor S. */
+/* Decodes one message. 0, or with a message that says what was found and expected: -ENOMSG unknown
+ * type; -EMSGSIZE wrong length for the type; -EBADMSG an impossible value: a time of day beyond 24
+ * hours, or a side of A or F other than B and S. */
 int itch_decode(const uint8_t *bytes, size_t length, struct itch_message *message);
 
-/* Writes at most ITCH_LENGTH_MAX bytes. Their number, or -ENOMSG: unknown type. */
+/* Writes at most ITCH_LENGTH_MAX bytes. Returns their number, or -ENOMSG: unknown type. */
 int itch_encode(const struct itch_message *message, uint8_t *bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* M-I1  Between messages, best and shown of every symbol are what its books show: one comparison
- *       after a message tells what it changed. */
+/* M-I1  Between messages, `best` and `shown` of every symbol equal its books. So one comparison
+ *       after a message finds what it changed. */
 #include "publisher/feeds/market.h"
 
 #include <assert.h>
@@ -27,19 +27,18 @@ const char *const market_selects[MARKET_SELECTS] = { "quote", "trade", "depth10"
 						     "imbalance" };
 
 static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
-#define TYPE(code, length, member, fields, words)                                                  \
-	{ words, "messages", "messages of the type that gives it its name" },
-#define OTHER(what, name, unit, meaning) { name, unit, meaning },
+#define TYPE(code, length, member, fields, name) { name, "messages", "messages of this type" },
+#define OTHER(what, name, unit, meaning)         { name, unit, meaning },
 	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
 };
 
-/* The best of one side; zeros where nobody is. */
+/* The best level of one side; zeros for an empty side. */
 struct best {
 	uint64_t size;
 	uint32_t price;
 };
 
-/* The ten best levels of both sides as they were given out last. */
+/* The ten best levels of both sides, as last given out. */
 struct shown {
 	uint32_t counts[2];
 	struct book_level levels[2][DEPTH];
@@ -47,21 +46,21 @@ struct shown {
 
 struct symbol {
 	char stock[ITCH_STOCK_BYTES];    /* as in messages */
-	char name[ITCH_STOCK_BYTES + 1]; /* "" until a message gave it */
+	char name[ITCH_STOCK_BYTES + 1]; /* "" until a message gives it */
 	struct best best[2];
-	struct shown *shown; /* where depth10 is wanted and there was a level */
+	struct shown *shown; /* set if depth10 is wanted and the symbol had a level */
 };
 
 struct market {
 	struct market_options options;
 	struct book book;
 	struct symbol *symbols; /* MARKET_SYMBOLS */
-	uint64_t now_ns;        /* of the message at hand */
+	uint64_t now_ns;        /* of the current message */
 	uint64_t malformed;
 	uint64_t counters[MARKET_COUNTER_COUNT];
 };
 
-/* Other threads read counters: each is one word, stored whole. */
+/* Other threads read counters: each is a word, stored whole. */
 static void set(struct market *market, unsigned counter, uint64_t value)
 {
 	__atomic_store_n(&market->counters[counter], value, __ATOMIC_RELAXED);
@@ -85,8 +84,8 @@ static bool wanted(const struct market *market, enum market_select select)
 	return market->options.wanted & 1u << select;
 }
 
-static void give(struct market *market, enum market_select select, uint32_t symbol, uint8_t kind,
-		 const void *data, size_t length)
+static void output_record(struct market *market, enum market_select select, uint32_t symbol,
+			  uint8_t kind, const void *data, size_t length)
 {
 	struct market_output output = {
 		.select = select,
@@ -127,11 +126,11 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 		.ask_size = saturate(market, symbol->best[BOOK_SELL].size),
 		.source_time = market->now_ns,
 	};
-	give(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
+	output_record(market, MARKET_QUOTE, locate, TB_KIND_UPDATE, &quote, sizeof(quote));
 }
 
-/* Takes over the ten best levels of a side; whether they are others. */
-static bool show(struct shown *shown, unsigned i, const struct book_side *side)
+/* Copies the ten best levels of a side; true if they changed. */
+static bool depth_copy(struct shown *shown, unsigned i, const struct book_side *side)
 {
 	uint32_t levels = side->count < DEPTH ? side->count : DEPTH;
 	const struct book_level *first = levels ? side->levels + (side->count - levels) : NULL;
@@ -166,19 +165,19 @@ static int evaluate_depth(struct market *market, uint32_t locate)
 		symbol->shown = calloc(1, sizeof(*symbol->shown));
 	if (!symbol->shown)
 		return error_set(ENOMEM, "symbol %s: no memory for ten levels", symbol->name);
-	changed = show(symbol->shown, BOOK_BUY, &books->sides[BOOK_BUY]);
-	changed |= show(symbol->shown, BOOK_SELL, &books->sides[BOOK_SELL]);
+	changed = depth_copy(symbol->shown, BOOK_BUY, &books->sides[BOOK_BUY]);
+	changed |= depth_copy(symbol->shown, BOOK_SELL, &books->sides[BOOK_SELL]);
 	if (!changed)
 		return 0;
 	memset(&depth, 0, sizeof(depth));
 	depth.source_time = market->now_ns;
 	FILL_LEVELS(market, depth.bids, symbol->shown, BOOK_BUY)
 	FILL_LEVELS(market, depth.asks, symbol->shown, BOOK_SELL)
-	give(market, MARKET_DEPTH10, locate, TB_KIND_UPDATE, &depth, sizeof(depth));
+	output_record(market, MARKET_DEPTH10, locate, TB_KIND_UPDATE, &depth, sizeof(depth));
 	return 0;
 }
 
-/* Whatever happened in the book since the message before. */
+/* Gives out all changes of the books since the previous message. */
 static int evaluate(struct market *market)
 {
 	int result = 0;
@@ -196,15 +195,15 @@ static int evaluate(struct market *market)
 	return result;
 }
 
-static void give_trade(struct market *market, uint32_t symbol, struct tb_trade *trade)
+static void output_trade(struct market *market, uint32_t symbol, struct tb_trade *trade)
 {
 	trade->source_time = market->now_ns;
 	if (wanted(market, MARKET_TRADE))
-		give(market, MARKET_TRADE, symbol, TB_KIND_UPDATE, trade, sizeof(*trade));
+		output_record(market, MARKET_TRADE, symbol, TB_KIND_UPDATE, trade, sizeof(*trade));
 }
 
-/* Counts what the book met; 0 or -errno. */
-static int note(struct market *market, int flags)
+/* Counts the flags of a book change; 0 or -errno. */
+static int count_flags(struct market *market, int flags)
 {
 	if (flags <= 0)
 		return flags;
@@ -227,10 +226,10 @@ static int on_add(struct market *market, uint16_t locate, const struct itch_add 
 		.side = add->side == 'B' ? BOOK_BUY : BOOK_SELL,
 	};
 
-	return note(market, book_add(&market->book, &order));
+	return count_flags(market, book_add(&market->book, &order));
 }
 
-/* price NULL: at that of the resting order. */
+/* price NULL: the price of the resting order. */
 static int on_executed(struct market *market, uint64_t reference, uint32_t shares, uint64_t match,
 		       const uint32_t *price, bool printed)
 {
@@ -246,9 +245,9 @@ static int on_executed(struct market *market, uint64_t reference, uint32_t share
 			.aggressor = { taken.side == BOOK_BUY ? 'S' : 'B' },
 			.condition = { ' ', ' ', ' ' },
 		};
-		give_trade(market, taken.locate, &trade);
+		output_trade(market, taken.locate, &trade);
 	}
-	return note(market, flags);
+	return count_flags(market, flags);
 }
 
 static void on_trade(struct market *market, uint16_t locate, const struct itch_trade *message)
@@ -261,7 +260,7 @@ static void on_trade(struct market *market, uint16_t locate, const struct itch_t
 		.condition = { ' ', ' ', ' ' },
 	};
 
-	give_trade(market, locate, &trade);
+	output_trade(market, locate, &trade);
 }
 
 static void on_cross(struct market *market, uint16_t locate, const struct itch_cross *message)
@@ -276,7 +275,7 @@ static void on_cross(struct market *market, uint16_t locate, const struct itch_c
 	if (!message->shares || !wanted(market, MARKET_TRADE))
 		return;
 	trade.size = saturate(market, message->shares);
-	give_trade(market, locate, &trade);
+	output_trade(market, locate, &trade);
 }
 
 static void on_broken(struct market *market, uint16_t locate, const struct itch_broken *message)
@@ -284,7 +283,7 @@ static void on_broken(struct market *market, uint16_t locate, const struct itch_
 	struct tb_trade trade = { .match_id = message->match, .source_time = market->now_ns };
 
 	if (wanted(market, MARKET_TRADE))
-		give(market, MARKET_TRADE, locate, TB_KIND_CANCEL, &trade, sizeof(trade));
+		output_record(market, MARKET_TRADE, locate, TB_KIND_CANCEL, &trade, sizeof(trade));
 }
 
 static void on_status(struct market *market, const struct itch_message *message)
@@ -316,7 +315,7 @@ static void on_status(struct market *market, const struct itch_message *message)
 		status.level[0] = message->breach.level;
 		symbol = MARKET_WIDE;
 	}
-	give(market, MARKET_STATUS, symbol, TB_KIND_UPDATE, &status, sizeof(status));
+	output_record(market, MARKET_STATUS, symbol, TB_KIND_UPDATE, &status, sizeof(status));
 }
 
 static void on_imbalance(struct market *market, uint16_t locate,
@@ -335,8 +334,8 @@ static void on_imbalance(struct market *market, uint16_t locate,
 	};
 
 	if (wanted(market, MARKET_IMBALANCE))
-		give(market, MARKET_IMBALANCE, locate, TB_KIND_UPDATE, &imbalance,
-		     sizeof(imbalance));
+		output_record(market, MARKET_IMBALANCE, locate, TB_KIND_UPDATE, &imbalance,
+			      sizeof(imbalance));
 }
 
 static int apply(struct market *market, const struct itch_message *message)
@@ -356,14 +355,15 @@ static int apply(struct market *market, const struct itch_message *message)
 				   message->priced.match, &message->priced.price,
 				   message->priced.printable == ITCH_PRINTABLE);
 	case 'X':
-		return note(market, book_reduce(book, message->cancel.reference,
-						message->cancel.shares, &taken));
+		return count_flags(market, book_reduce(book, message->cancel.reference,
+						       message->cancel.shares, &taken));
 	case 'D':
-		return note(market, book_delete(book, message->deleted.reference));
+		return count_flags(market, book_delete(book, message->deleted.reference));
 	case 'U':
-		return note(market, book_replace(book, message->replace.reference,
-						 message->replace.new_reference,
-						 message->replace.shares, message->replace.price));
+		return count_flags(market,
+				   book_replace(book, message->replace.reference,
+						message->replace.new_reference,
+						message->replace.shares, message->replace.price));
 	case 'P':
 		on_trade(market, message->locate, &message->trade);
 		break;
@@ -413,8 +413,8 @@ static const char *stock_of(const struct itch_message *message)
 	return NULL;
 }
 
-/* Gives a locate its name, the first time it is met with one. */
-static int learn(struct market *market, uint16_t locate, const char *stock)
+/* Gives a locate its name, from the first message that has one for it. */
+static int name_set(struct market *market, uint16_t locate, const char *stock)
 {
 	struct symbol *symbol = &market->symbols[locate];
 	size_t length = ITCH_STOCK_BYTES;
@@ -429,10 +429,12 @@ static int learn(struct market *market, uint16_t locate, const char *stock)
 		length--;
 	for (size_t i = 0; i < length; i++)
 		if (stock[i] <= ' ' || stock[i] > '~')
-			return error_set(EBADMSG, "symbol: byte 0x%02x, expected a character",
-					 (unsigned char)stock[i]);
+			return error_set(
+				EBADMSG,
+				"symbol: found byte 0x%02x, expected a printable character",
+				(unsigned char)stock[i]);
 	if (!length)
-		return error_set(EBADMSG, "symbol: only spaces, expected a name");
+		return error_set(EBADMSG, "symbol: found only spaces, expected a name");
 	memcpy(symbol->stock, stock, ITCH_STOCK_BYTES);
 	memcpy(symbol->name, stock, length);
 	count(market, MARKET_COUNTER_SYMBOLS);
@@ -444,7 +446,7 @@ static void malformed(struct market *market, int result, uint64_t offset)
 	count(market, result == -ENOMSG     ? MARKET_COUNTER_UNKNOWN_TYPE
 		      : result == -EMSGSIZE ? MARKET_COUNTER_WRONG_LENGTH
 					    : MARKET_COUNTER_BAD_VALUE);
-	if (market->malformed++ < MARKET_MALFORMED_TOLD && market->options.malformed)
+	if (market->malformed++ < MARKET_MALFORMED_REPORTED && market->options.malformed)
 		market->options.malformed(market->options.user, offset, tb_error());
 }
 
@@ -455,7 +457,7 @@ int market_message(struct market *market, const struct source_message *raw)
 	int result = itch_decode(raw->bytes, raw->length, &message);
 
 	if (!result && (stock = stock_of(&message)))
-		result = learn(market, message.locate, stock);
+		result = name_set(market, message.locate, stock);
 	if (result < 0) {
 		malformed(market, result, raw->offset);
 		return 0;
@@ -466,7 +468,7 @@ int market_message(struct market *market, const struct source_message *raw)
 	return result < 0 ? result : evaluate(market);
 }
 
-static void forget(struct market *market)
+static void symbols_clear(struct market *market)
 {
 	for (uint32_t i = 0; market->symbols && i < MARKET_SYMBOLS; i++) {
 		free(market->symbols[i].shown);
@@ -477,7 +479,7 @@ static void forget(struct market *market)
 void market_clear(struct market *market)
 {
 	book_clear(&market->book);
-	forget(market);
+	symbols_clear(market);
 	strcpy(market->symbols[MARKET_WIDE].name, MARKET_WIDE_NAME);
 	set(market, MARKET_COUNTER_ORDERS, 0);
 	set(market, MARKET_COUNTER_SYMBOLS, 0);
@@ -508,7 +510,7 @@ void market_close(struct market *market)
 {
 	if (!market)
 		return;
-	forget(market);
+	symbols_clear(market);
 	free(market->symbols);
 	book_close(&market->book);
 	free(market);

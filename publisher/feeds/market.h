@@ -2,25 +2,25 @@
 /* From messages of an exchange to records: keeps the books, and gives out what each message
  * changed.
  *
- * One evaluation for each message, in this order:
+ * Each message is evaluated once, in this order:
  *
- *   trade     E, C with printable Y, P, Q with shares: one. E at the price of the resting order,
- *             the others at the message's own. The aggressor is the side opposite to the resting
- *             order for E and C, space for P and Q. B takes one back: kind cancel, all but match
- *             and time 0.
+ *   trade     E, C with printable Y, P, Q with shares: a trade. E has the price of the resting
+ *             order, the others their own price. The aggressor is the side opposite to the resting
+ *             order for E and C, space for P and Q. B takes a trade back: kind cancel, everything
+ *             but match and time is 0.
  *   status    H, h, Y, J, W.
  *   imbalance I.
- *   quote     the best bid or ask price, or the total size at it, is another.
- *   depth10   any of the ten best levels of a side is another.
+ *   quote     the best bid or ask price, or the total size at it, has changed.
+ *   depth10   any of the ten best levels of a side has changed.
  *
- * A symbol is a stock locate; its name is the first that a message gave it, be it R or another that
- * carries the stock. What no symbol's name is known for (W, and B of a symbol never seen) is told
- * of the symbol MARKET_WIDE.
+ * A symbol is a stock locate. Its name is the first that a message gives it, R or another message
+ * with a stock. Messages without a known symbol (W, and B for an unseen symbol) go to the symbol
+ * MARKET_WIDE.
  *
- * Errors   a malformed message is none: it is counted, the first ones are told with their place,
- *          and it has no effect.
- * Threads  used by one thread at a time; the counters may be read by any.
- * Memory   as that of the books, and 64 bytes for a symbol, 392 with depth10. */
+ * Errors   a malformed message is counted and has no effect; the first few are reported with their
+ *          offset.
+ * Threads  one thread at a time; any thread may read the counters.
+ * Memory   that of the books, plus 64 bytes per symbol, 392 with depth10. */
 #ifndef TICKBUS_FEEDS_MARKET_H
 #define TICKBUS_FEEDS_MARKET_H
 
@@ -40,17 +40,17 @@ enum market_select {
 	MARKET_SELECTS
 };
 
-/* The words of a configuration, by enum market_select; each is the name of a built-in schema too.
- */
+/* The values of `select` in a configuration, by enum market_select. Each is also the name of a
+ * built-in schema. */
 extern const char *const market_selects[MARKET_SELECTS];
 
-#define MARKET_WIDE      65536    /* the symbol that stands for all */
+#define MARKET_WIDE      65536    /* the symbol of messages for the whole market */
 #define MARKET_WIDE_NAME "market" /* lower case: no exchange names a symbol so */
 #define MARKET_SYMBOLS   65537
 
 struct market_output {
 	enum market_select select;
-	uint32_t symbol;  /* below MARKET_SYMBOLS; the same as long as the name */
+	uint32_t symbol;  /* below MARKET_SYMBOLS; fixed as long as the name */
 	const char *name; /* valid until market_clear */
 	uint64_t time_ns; /* the exchange's time, nanoseconds since 1970 UTC */
 	const void *data; /* a structure of the built-in schema, in the callback only */
@@ -58,13 +58,13 @@ struct market_output {
 	uint8_t kind; /* enum tb_kind */
 };
 
-#define MARKET_MALFORMED_TOLD 8 /* malformed messages that are told; all are counted */
+#define MARKET_MALFORMED_REPORTED 8 /* malformed messages that are reported; all are counted */
 
 struct market_options {
-	uint32_t wanted;      /* bits 1 << enum market_select: what output is called for */
+	uint32_t wanted;      /* bits 1 << enum market_select: the outputs to call */
 	uint64_t midnight_ns; /* of the messages' day, nanoseconds since 1970 UTC */
 	void (*output)(void *user, const struct market_output *);
-	void (*malformed)(void *user, uint64_t offset, const char *words); /* or NULL */
+	void (*malformed)(void *user, uint64_t offset, const char *message); /* or NULL */
 	void *user;
 };
 
@@ -75,34 +75,35 @@ int market_open(struct market **, const struct market_options *);
 /* Takes NULL. */
 void market_close(struct market *);
 
-/* Takes in one message. 0, or -ENOMEM: the books are not right any more. */
+/* Processes one message. 0, or -ENOMEM: the books are no longer right. */
 int market_message(struct market *, const struct source_message *message);
 
-/* Begins again: no orders, no names. Counters go on. */
+/* Removes all orders and names. Counters go on. */
 void market_clear(struct market *);
 
-/* How many there are of what, and the table that tells what each is; both stay where they are. */
+/* The counters, and the table that describes them. Both addresses stay valid. */
 const uint64_t *market_counters(const struct market *);
 const struct tb_counter *market_counter_table(size_t *count);
 
 /* X(what, name, unit, meaning): the counters that come after those of ITCH_TYPES. */
 #define MARKET_COUNTERS(X)                                                                         \
-	X(UNKNOWN_TYPE, "unknown_type", "messages", "messages of a type that ITCH 5.0 lacks")      \
-	X(WRONG_LENGTH, "wrong_length", "messages", "messages not as long as their type")          \
+	X(UNKNOWN_TYPE, "unknown_type", "messages", "messages of a type that is not in ITCH 5.0")  \
+	X(WRONG_LENGTH, "wrong_length", "messages",                                                \
+	  "messages whose length is wrong for their type")                                         \
 	X(BAD_VALUE, "bad_value", "messages", "messages with an impossible time, side or symbol")  \
 	X(UNKNOWN_REFERENCE, "unknown_reference", "messages",                                      \
-	  "changes of an order that is not there; without effect")                                 \
-	X(CLAMPED, "clamped", "messages", "more executed or cancelled than was left")              \
+	  "changes of unknown orders; without effect")                                             \
+	X(CLAMPED, "clamped", "messages", "executions or cancels of more than was left")           \
 	X(LIVE_REFERENCE, "live_reference", "messages",                                            \
-	  "orders added under the reference of a live one, which went first")                      \
+	  "orders added under the reference of a live order, which was removed first")             \
 	X(NAME_CONFLICT, "name_conflict", "messages",                                              \
-	  "messages whose symbol is not the one first seen with their stock locate")               \
-	X(SATURATED, "saturated", "sizes", "sizes above 4294967295, published as that")            \
+	  "messages whose symbol differs from the first seen with their stock locate")             \
+	X(SATURATED, "saturated", "sizes", "sizes above 4294967295, published as 4294967295")      \
 	X(ORDERS, "orders", "orders", "live orders now")                                           \
-	X(SYMBOLS, "symbols", "symbols", "symbols named now")
+	X(SYMBOLS, "symbols", "symbols", "symbols with a name now")
 
 enum market_counter {
-#define MARKET_TYPE_COUNTER(code, length, member, fields, words) MARKET_COUNTER_##member,
+#define MARKET_TYPE_COUNTER(code, length, member, fields, name) MARKET_COUNTER_##member,
 	ITCH_TYPES(MARKET_TYPE_COUNTER)
 #undef MARKET_TYPE_COUNTER
 #define MARKET_OTHER_COUNTER(what, name, unit, meaning) MARKET_COUNTER_##what,

@@ -11,9 +11,9 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 
-#define SPIN_NS      100000         /* of PACE_BACKOFF: what a sleep may be late */
-#define JUMP_BACK_NS 3600000000000u /* less is the disorder of a market, not a new day */
-#define SLEEP_MAX_NS 3600000000000u /* ppoll is called again */
+#define SPIN_NS      100000         /* of PACE_BACKOFF: how late a sleep may end */
+#define JUMP_BACK_NS 3600000000000u /* smaller jumps are disorder within a day */
+#define SLEEP_MAX_NS 3600000000000u /* a longer wait calls ppoll again */
 
 int pace_open(struct pace *pace, uint32_t speed_milli)
 {
@@ -21,7 +21,7 @@ int pace_open(struct pace *pace, uint32_t speed_milli)
 	pace->speed_milli = speed_milli;
 	pace->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (pace->event_fd < 0)
-		return error_set(errno, "no descriptor to wait on: %s", strerror(errno));
+		return error_set(errno, "cannot create an eventfd: %s", strerror(errno));
 	return 0;
 }
 

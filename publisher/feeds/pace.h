@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pace of a feed: when a message of the market's own clock is due on ours.
+/* The pace of a feed: maps the market's clock to the time when a message is due.
  *
- * The first message that is paced is due at once; the others as much later as they are on the
- * market's clock, divided by the speed. A market's clock that jumps back (a day begins again)
- * begins a new pace.
+ * The first paced message is due at once. Later messages follow at their distance on the market's
+ * clock, divided by the speed. If the market's clock jumps back (a new day), a new pace begins.
  *
- * Threads  one; pace_interrupt by any. */
+ * Threads  a single thread; pace_interrupt by any thread. */
 #ifndef TICKBUS_FEEDS_PACE_H
 #define TICKBUS_FEEDS_PACE_H
 
@@ -14,17 +13,17 @@
 #include <stdint.h>
 
 enum pace_wait {
-	PACE_SPIN = 1, /* reads the clock until it is time: exact, and a core's whole work */
+	PACE_SPIN = 1, /* reads the clock until the time: exact, uses a whole core */
 	PACE_BACKOFF,  /* sleeps until shortly before, then spins */
-	PACE_SLEEP,    /* sleeps until it is time: some 50 microseconds late */
+	PACE_SLEEP,    /* sleeps until the time: about 50 microseconds late */
 };
 
 struct pace {
-	uint32_t speed_milli; /* thousandths of the market's own pace; 0: as fast as it can */
+	uint32_t speed_milli; /* thousandths of the market's own pace; 0: as fast as possible */
 	int event_fd;
 	_Atomic bool interrupted;
 	bool begun;
-	uint64_t market_ns, own_ns; /* where the pace began, on both clocks */
+	uint64_t market_ns, own_ns; /* the beginning of the pace, on both clocks */
 	uint64_t last_ns;           /* of the market's clock */
 };
 
@@ -32,13 +31,13 @@ struct pace {
 int pace_open(struct pace *, uint32_t speed_milli);
 void pace_close(struct pace *);
 
-/* When a message of this time is due, in nanoseconds of clock_ns; 0: at once. */
+/* The time when a message is due, in nanoseconds of clock_ns; 0: at once. */
 uint64_t pace_due(struct pace *, uint64_t market_ns);
 
-/* Waits until then; false when interrupted. */
+/* Waits until due_ns; false when interrupted. */
 bool pace_until(struct pace *, enum pace_wait, uint64_t due_ns);
 
-/* Ends all waiting, now and later. */
+/* Ends current and later waits. */
 void pace_interrupt(struct pace *);
 
 #endif

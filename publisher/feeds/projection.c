@@ -8,7 +8,7 @@
 
 #include "bus/error.h"
 
-#define DIGITS_MAX 9 /* 2^32 - 1, the greatest price of ITCH, with as many more fits an i64 */
+#define DIGITS_MAX 9 /* 2^32 - 1, the highest price of ITCH, times 10^9 fits an i64 */
 
 static const struct tb_field *find(const struct tb_field *fields, size_t count, const char *name)
 {

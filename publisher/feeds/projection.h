@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the payload that a feed makes to the payload of a topic's own schema, field by field.
+/* Maps the payload that a feed makes to the payload of a topic's own schema, field by field.
  *
- * A topic's schema may pick and order the fields of what its feed selects as it likes. Each of its
- * fields takes the value of the field of the same name, which must be of the same type; a decimal
- * may have up to 9 more digits (so that no price overflows), an array fewer elements. The field
- * with the role source_sequence takes the number of the message within the feed, from 1. */
+ * A topic's schema may pick and order the fields of its feed's output. Each field takes the value
+ * of the feed's field with the same name and type. A decimal may have up to 9 more digits (so that
+ * no price overflows), an array fewer elements. A field with the role source_sequence takes the
+ * number of the message within the feed, from 1. */
 #ifndef TICKBUS_FEEDS_PROJECTION_H
 #define TICKBUS_FEEDS_PROJECTION_H
 
@@ -18,23 +18,23 @@
 
 struct projection_move {
 	uint16_t from, to, bytes;
-	uint32_t factor; /* 0: bytes as they are; else one i64 times this */
+	uint32_t factor; /* 0: copies bytes; otherwise multiplies one i64 */
 };
 
 struct projection {
 	struct projection_move *moves;
 	size_t count;
 	uint32_t bytes;      /* of the topic's payload */
-	bool same;           /* nothing to move */
+	bool same;           /* the payloads are equal */
 	int32_t sequence_at; /* -1: none */
 	uint8_t sequence_bytes;
 };
 
-/* 0; -EPROTO in words that name the field; -ENOMEM. */
+/* 0; -EPROTO with a message that names the field; -ENOMEM. */
 int projection_open(struct projection *, const struct tb_schema *from, const struct tb_schema *to);
 void projection_close(struct projection *);
 
-/* The payload to publish: either `from` or made in `to` (8-byte aligned). */
+/* The payload to publish: `from` itself, or made in `to` (8-byte aligned). */
 const void *projection_apply(const struct projection *, const void *from, uint64_t sequence,
 			     void *to);
 

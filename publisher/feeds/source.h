@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a feed's raw messages come from: a file, a synthetic exchange, later a capture or a socket.
+/* A source of a feed's raw messages: a file or a synthetic exchange.
  *
- * Errors   as everywhere: -errno, and words that name the source and the place in it.
+ * Errors   -errno, and a message with the source's name and the offset.
  * Threads  a source is used by one thread at a time.
  * Memory   bounded, and allocated when the source is opened.
- * An implementation's structure begins with struct source; to read again, open it again. */
+ * An implementation's structure begins with struct source. To read a source again, open it again.
+ */
 #ifndef TICKBUS_FEEDS_SOURCE_H
 #define TICKBUS_FEEDS_SOURCE_H
 
@@ -20,8 +21,8 @@ struct source_message {
 };
 
 struct source_operations {
-	/* Gives the next message: 1; 0 at the end; -errno where the stream cannot be read on, which
-	 * comes after all that was whole before it. An end and an error stay. */
+	/* Gives the next message: 1; 0 at the end; -errno if the stream cannot be read on. All
+	 * whole messages come before an error. The end and an error stay. */
 	int (*next)(struct source *, struct source_message *);
 	/* Frees everything. Takes a half-opened source, not NULL. */
 	void (*close)(struct source *);
@@ -29,7 +30,7 @@ struct source_operations {
 
 struct source {
 	const struct source_operations *operations;
-	const char *name; /* for a person: the path, or what is generated */
+	const char *name; /* for people: the path, or what is generated */
 };
 
 static inline int source_next(struct source *source, struct source_message *message)
@@ -44,13 +45,12 @@ static inline void source_close(struct source *source)
 		source->operations->close(source);
 }
 
-/* Opens a BinaryFILE: frames of a big-endian u16 length and a message; a last frame without a
- * message (the end of the session) is no message. Plain, gzip or zstd is told by the content, never
- * by the name. -ENOENT and others as open gives them; -EISDIR; -EINVAL: a pipe or a device;
- * -ENODATA: empty. Reading: -EBADMSG
- * with the offset: a length of 0 before the end or one beyond any ITCH message, an end in the
- * middle of a frame, corrupt or truncated compressed data; -ENODATA: no message at all; -EIO and
- * others as read gives them. */
+/* Opens a BinaryFILE: frames of a big-endian u16 length and a message. A last frame of length 0
+ * ends the session. The content decides between plain, gzip and zstd, never the name. Opening:
+ * -ENOENT and others from open(2); -EISDIR; -EINVAL: a pipe or a device; -ENODATA: empty.
+ * Reading: -EBADMSG with the offset for a length of 0 before the end, and for a length beyond any
+ * ITCH message. -EBADMSG also for an end in the middle of a frame, and for corrupt or truncated
+ * compressed data. -ENODATA: no message at all. -EIO and others from read(2). */
 int source_file_open(struct source **source, const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One buffer of raw bytes lies between the file and a decoder; decoders write straight to where the
- * caller wants it. Places in messages are offsets in the file as it is on disk. */
+/* One buffer of raw bytes lies between the file and a decoder. Decoders write directly to the
+ * caller's memory. Offsets in messages are those of the file on disk. */
 #include "publisher/feeds/source_bytes.h"
 
 #include <errno.h>
@@ -19,16 +19,15 @@
 #include "bus/error.h"
 #include "tickbus/error.h"
 
-#define RAW_BYTES   131072
-#define WORDS_BYTES 2048 /* all that tb_error() may give */
+#define RAW_BYTES 131072
 
 struct source_bytes {
 	int fd;
-	int error; /* the -errno that stays, and its words */
-	char words[WORDS_BYTES];
+	int error; /* the -errno that stays, and its message */
+	char message[ERROR_BYTES];
 	bool raw_end;       /* the file was read to its end */
-	bool inside;        /* a gzip member or zstd frame has begun and not ended */
-	bool more;          /* the decoder may hold bytes that had no room */
+	bool inside;        /* a gzip member or zstd frame has begun, and not ended */
+	bool more;          /* the decoder may hold bytes without room so far */
 	uint64_t raw_total; /* read from the file */
 	uint64_t size;      /* of the file when it was opened */
 	size_t raw_next, raw_count;
@@ -39,7 +38,7 @@ struct source_bytes {
 	uint8_t raw[RAW_BYTES];
 };
 
-/* Keeps the failure, for what was decoded before it may have to be given first. */
+/* Keeps the failure: bytes decoded before it are given first. */
 __attribute__((format(printf, 3, 4))) static int fail(struct source_bytes *bytes, int code,
 						      const char *format, ...)
 {
@@ -48,12 +47,12 @@ __attribute__((format(printf, 3, 4))) static int fail(struct source_bytes *bytes
 	va_start(args, format);
 	bytes->error = error_setv(code, format, args);
 	va_end(args);
-	snprintf(bytes->words, sizeof(bytes->words), "%s", tb_error());
+	snprintf(bytes->message, sizeof(bytes->message), "%s", tb_error());
 	return bytes->error;
 }
 
-/* Where the next raw byte is in the file. */
-static unsigned long long place(const struct source_bytes *bytes)
+/* The offset of the next raw byte in the file. */
+static unsigned long long position(const struct source_bytes *bytes)
 {
 	return bytes->raw_total - (bytes->raw_count - bytes->raw_next);
 }
@@ -69,10 +68,11 @@ static int fill(struct source_bytes *bytes)
 		if (count < 0 && errno == EINTR)
 			continue;
 		if (count < 0 && bytes->raw_count)
-			return 0; /* what was read comes first; the next call meets the error */
+			return 0; /* bytes read so far come first; the next call returns the error
+				   */
 		if (count < 0)
 			return fail(bytes, errno, "reading at byte %llu of the file: %s",
-				    place(bytes), strerror(errno));
+				    position(bytes), strerror(errno));
 		bytes->raw_end = count == 0;
 		bytes->raw_count += (size_t)count;
 		bytes->raw_total += (size_t)count;
@@ -80,11 +80,11 @@ static int fill(struct source_bytes *bytes)
 	if (!bytes->raw_count && bytes->raw_total < bytes->size)
 		return fail(bytes, EBADMSG,
 			    "the file ends at byte %llu, expected %llu bytes as when it was opened",
-			    place(bytes), (unsigned long long)bytes->size);
+			    position(bytes), (unsigned long long)bytes->size);
 	return 0;
 }
 
-/* Makes sure a decoder has something to do: 1; 0 at a proper end; -errno. */
+/* Ensures input or pending output for a decoder: 1; 0 at a proper end; -errno. */
 static int feed(struct source_bytes *bytes, const char *format)
 {
 	int result;
@@ -99,7 +99,7 @@ static int feed(struct source_bytes *bytes, const char *format)
 	if (bytes->inside)
 		return fail(bytes, EBADMSG,
 			    "the file ends at byte %llu in the middle of %s data, expected more",
-			    place(bytes), format);
+			    position(bytes), format);
 	return 0;
 }
 
@@ -138,7 +138,7 @@ static ssize_t gzip_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 		fail(bytes, ENOMEM, "no memory to decompress");
 	} else if (result != Z_OK && result != Z_BUF_ERROR) {
 		fail(bytes, EBADMSG, "gzip data, bad before byte %llu of the file: %s",
-		     place(bytes), gzip->msg ? gzip->msg : "needs a dictionary");
+		     position(bytes), gzip->msg ? gzip->msg : "needs a dictionary");
 	}
 	return (ssize_t)(size - gzip->avail_out);
 }
@@ -152,14 +152,13 @@ static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 	bytes->raw_next = in.pos;
 	if (ZSTD_isError(result))
 		fail(bytes, EBADMSG, "zstd data, bad before byte %llu of the file: %s",
-		     place(bytes), ZSTD_getErrorName(result));
+		     position(bytes), ZSTD_getErrorName(result));
 	bytes->inside = result != 0;
 	bytes->more = out.pos == size && result != 0;
 	return (ssize_t)out.pos;
 }
 
-/* What was decoded before corrupt data is given first: the step keeps the error for the next call.
- */
+/* Bytes decoded before corrupt data come first: the step keeps the error for the next call. */
 static ssize_t read_steps(struct source_bytes *bytes, uint8_t *to, size_t size, const char *format,
 			  ssize_t (*step)(struct source_bytes *, uint8_t *, size_t))
 {
@@ -186,8 +185,8 @@ static ssize_t read_zstd(struct source_bytes *bytes, uint8_t *to, size_t size)
 	return read_steps(bytes, to, size, "zstd", zstd_step);
 }
 
-/* A valid plain file begins with a zero byte (no message is longer than 255), so that neither magic
- * can be mistaken. A zstd file may begin with a frame that is to be skipped. */
+/* A valid plain file begins with a zero byte (no message is longer than 255), unlike both magics. A
+ * zstd file may begin with a skippable frame. */
 static int choose(struct source_bytes *bytes)
 {
 	static const uint8_t gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd },
@@ -246,7 +245,7 @@ int source_bytes_open(struct source_bytes **result_bytes, const char *path)
 		goto fail;
 	}
 	if (!bytes->raw_count) {
-		result = error_set(ENODATA, "%s: is empty, expected messages", path);
+		result = error_set(ENODATA, "%s: found no bytes, expected messages", path);
 		goto fail;
 	}
 	if (choose(bytes) < 0) {
@@ -262,7 +261,7 @@ fail:
 
 ssize_t source_bytes_read(struct source_bytes *bytes, uint8_t *to, size_t size)
 {
-	return bytes->error ? error_set(-bytes->error, "%s", bytes->words)
+	return bytes->error ? error_set(-bytes->error, "%s", bytes->message)
 			    : bytes->read(bytes, to, size);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BinaryFILE: u16 length, message, and again. A length of 0 with nothing behind it may end it.
- * Offsets are of the uncompressed stream.
+/* BinaryFILE: u16 length, message, repeated. A length of 0 at the very end may end it. Offsets are
+ * those of the uncompressed stream.
  *
- * F-I1  buffer[next, count) holds the bytes that follow those of the last message given; the first
- *       of them is at `offset` of the stream. */
+ * X-I1  buffer[next, count) holds the bytes after the last message given; the first of them is at
+ *       `offset` of the stream. */
 #include "publisher/feeds/source.h"
 
 #include <errno.h>
@@ -24,13 +24,13 @@ struct source_file {
 	char *path;
 	uint64_t offset;
 	size_t next, count;
-	bool end;    /* nothing follows what is in the buffer */
-	bool broken; /* because the bytes could not be read on */
+	bool end;    /* the stream ends after the buffer */
+	bool broken; /* the end is a failure to read */
 	uint8_t buffer[BUFFER_BYTES];
 };
 
-/* Makes the buffer hold a whole frame, if there is one. Little is moved, and seldom: less than a
- * frame is left when a buffer is used up. */
+/* Fills the buffer with a whole frame, if there is one left. It moves less than a frame, and only
+ * when a buffer is used up. */
 static void fill(struct source_file *file)
 {
 	size_t left = file->count - file->next;
@@ -48,14 +48,14 @@ static void fill(struct source_file *file)
 	}
 }
 
-/* Puts the place in front of the words. */
+/* Puts the file's name and the offset before the message. */
 static int locate(const struct source_file *file, int result)
 {
 	return error_prefix(result, "%s: offset %llu of the uncompressed stream: ", file->path,
 			    (unsigned long long)file->offset);
 }
 
-/* Fewer bytes are left than a frame has: 0 at a proper end, else -errno. */
+/* Fewer bytes than a frame are left: 0 at a proper end, otherwise -errno. */
 static int end(struct source_file *file, size_t left, size_t frame)
 {
 	if (file->broken)
@@ -65,10 +65,12 @@ static int end(struct source_file *file, size_t left, size_t frame)
 					      "ends in the middle of a message, found %zu bytes, "
 					      "expected %zu",
 					      left, frame));
-	return file->offset ? 0 : error_set(ENODATA, "%s: holds no message", file->path);
+	return file->offset ? 0
+			    : error_set(ENODATA, "%s: found no message, expected at least 1",
+					file->path);
 }
 
-/* A failure leaves everything as it is, and so the next call meets it again. */
+/* A failure changes nothing, so the next call fails in the same way. */
 static int next(struct source *source, struct source_message *message)
 {
 	struct source_file *file = (struct source_file *)source;
@@ -86,8 +88,9 @@ static int next(struct source *source, struct source_message *message)
 	if (!length && left == FRAME_BYTES)
 		return end(file, 0, 0);
 	if (!length || length > ITCH_LENGTH_MAX)
-		return locate(file, error_set(EBADMSG, "length of a message %zu, expected 1 to %d",
-					      length, ITCH_LENGTH_MAX));
+		return locate(file,
+			      error_set(EBADMSG, "found a message length of %zu, expected 1 to %d",
+					length, ITCH_LENGTH_MAX));
 	if (left < FRAME_BYTES + length)
 		return end(file, left, FRAME_BYTES + length);
 	message->bytes = frame + FRAME_BYTES;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The synthetic exchange's day: a list of phases, each taken step by step until it is done.
+/* The day of the synthetic exchange: a list of phases, each taken step by step until it is done.
  *
- * A stream of exactly N messages ends its trading when what is left is just enough to take every
- * order out of the books and to close. */
+ * A stream of exactly N messages stops trading in time: the rest is just enough to remove every
+ * order from the books and to close. */
 #include "publisher/feeds/synthetic.h"
 
 #include "bus/error.h"
@@ -14,7 +14,7 @@
 
 #define INCIDENT_STEPS     15
 #define INCIDENT_SPACING   12 /* messages between two steps of an incident */
-#define INCIDENT_PAUSE_MIN 64 /* messages to the first incident; each is four times as far */
+#define INCIDENT_PAUSE_MIN 64 /* messages to the first incident; then four times as many */
 #define INCIDENT_PAUSE_MAX 65536
 
 struct synthetic {
@@ -23,19 +23,19 @@ struct synthetic {
 	uint32_t *rank_of;
 	uint32_t crosses; /* the most active symbols have an opening and a closing cross */
 	uint32_t phase, step;
-	uint32_t incident; /* 0: none; else the next step of it */
+	uint32_t incident; /* 0: no incident; else its next step */
 	uint64_t incident_due, incident_pause;
 	struct synthetic_symbol *halted, *paused;
-	uint64_t mistake; /* the match number of a cross that is to be broken */
+	uint64_t mistake; /* the match number of a cross to break */
 };
 
-/* Messages that may still be said; without a limit, any number. */
+/* The messages left; without a limit, UINT64_MAX. */
 static uint64_t left(const struct synthetic *s)
 {
 	return s->settings.messages ? s->settings.messages - s->market.tape.messages : UINT64_MAX;
 }
 
-/* Before the open there are fewer than 5 messages a symbol and 16. */
+/* Before the open there are fewer than 16 messages and 5 per symbol. */
 static void begin_day(struct synthetic *s)
 {
 	synthetic_clock_begin(&s->market.tape.clock, s->settings.rate,
@@ -49,7 +49,7 @@ static bool phase_begin(struct synthetic *s)
 	return false;
 }
 
-/* In the order of the alphabet, as are the locates. */
+/* In alphabetical order, like the locates. */
 static bool phase_directory(struct synthetic *s)
 {
 	uint32_t rank = s->rank_of[s->step];
@@ -72,7 +72,7 @@ static bool phase_status(struct synthetic *s)
 	return ++s->step < s->market.count;
 }
 
-/* The least active symbol goes public today, and the one before it is listed directly. */
+/* The least active symbol goes public today; the symbol before it is listed directly. */
 static bool phase_system_hours(struct synthetic *s)
 {
 	struct synthetic_tape *tape = &s->market.tape;
@@ -129,8 +129,8 @@ static void resume(struct synthetic *s, struct synthetic_symbol *symbol)
 	symbol->halted = false;
 }
 
-/* Any symbol but the most active one, which has to carry the market meanwhile. */
-static struct synthetic_symbol *victim(struct synthetic *s)
+/* Any symbol except the most active, which carries the market meanwhile. */
+static struct synthetic_symbol *symbol_draw(struct synthetic *s)
 {
 	uint32_t others = s->market.count - 1;
 	uint32_t rank = others ? 1 + synthetic_random_below(&s->market.random, others) : 0;
@@ -139,7 +139,7 @@ static struct synthetic_symbol *victim(struct synthetic *s)
 }
 
 /* A halt for news, a volatility pause whose cross was a mistake, a halt of this exchange alone, and
- * a sign of retail interest. One message each. */
+ * a sign of retail interest. Each step is one message. */
 static void incident_step(struct synthetic *s)
 {
 	struct synthetic_market *market = &s->market;
@@ -147,8 +147,8 @@ static void incident_step(struct synthetic *s)
 
 	switch (s->incident++) {
 	case 0:
-		s->halted = victim(s);
-		s->paused = victim(s);
+		s->halted = symbol_draw(s);
+		s->paused = symbol_draw(s);
 		stop(s, s->halted, 'H', "T1  ");
 		break;
 	case 1:
@@ -213,7 +213,7 @@ static void incident_next(struct synthetic *s)
 	s->incident_due = s->market.tape.messages + pause;
 }
 
-/* Whether the close is due once `reserve` more messages were said. */
+/* True if the close is due after `reserve` more messages. */
 static bool closing_due(const struct synthetic *s, uint64_t reserve)
 {
 	uint64_t seconds = s->settings.seconds ? s->settings.seconds : SYNTHETIC_DAY_SECONDS;
@@ -224,8 +224,8 @@ static bool closing_due(const struct synthetic *s, uint64_t reserve)
 	return s->market.tape.clock.now >= SYNTHETIC_OPEN + seconds * SYNTHETIC_SECOND;
 }
 
-/* An event takes one message and adds at most one order, or takes a few and adds none. An incident
- * takes a message a step; once begun it is brought to its end before the close. */
+/* An event is one message that adds at most one order, or a few messages that add no order. An
+ * incident takes one message per step, and is completed before the close. */
 static bool phase_trading(struct synthetic *s)
 {
 	const uint64_t event = SYNTHETIC_FILLS_MAX;
@@ -239,14 +239,14 @@ static bool phase_trading(struct synthetic *s)
 	return s->incident || !closing_due(s, event);
 }
 
-/* So late in the day a decline of the first level halts nothing any more. */
+/* So late in the day, a decline of the first level no longer halts trading. */
 static bool phase_late(struct synthetic *s)
 {
 	synthetic_status_breach(&s->market.tape, '1');
 	return false;
 }
 
-/* Repeated until what is left is what the close needs. */
+/* Repeats until the rest is what the close needs. */
 static bool phase_closing_imbalance(struct synthetic *s)
 {
 	uint64_t rest = s->market.live + s->crosses + 3;
@@ -285,7 +285,7 @@ static bool phase_end(struct synthetic *s)
 	return false;
 }
 
-/* Each takes one step, and tells whether there is another. */
+/* Each takes one step, and returns true while there is another step. */
 static bool (*const day[])(struct synthetic *) = {
 	phase_begin,
 	phase_directory,
@@ -306,7 +306,7 @@ static bool (*const day[])(struct synthetic *) = {
 
 #define PHASES (sizeof(day) / sizeof(day[0]))
 
-/* Goes on with the day until the tape is full, or the day or the stream is at its end. */
+/* Continues the day until the tape is full, or the day or the stream ends. */
 static bool fill(struct synthetic *s)
 {
 	struct synthetic_tape *tape = &s->market.tape;

@@ -6,14 +6,14 @@
 #define LETTERS 26u
 #define CODES   (LETTERS * LETTERS * LETTERS * LETTERS)
 
-/* One of the four-letter words, by its number in the alphabet. */
+/* The four-letter name with this number in alphabetical order. */
 static void spell(char letters[4], uint32_t code)
 {
 	for (int i = 3; i >= 0; i--, code /= LETTERS)
 		letters[i] = (char)('A' + code % LETTERS);
 }
 
-/* Most have four letters: shorter ones are nearly all taken by somebody. */
+/* Most names have four letters, since few shorter names are free. */
 static uint32_t name_length(struct synthetic_random *random)
 {
 	uint32_t draw = synthetic_random_below(random, 64);
@@ -21,8 +21,8 @@ static uint32_t name_length(struct synthetic_random *random)
 	return draw < 1 ? 1 : draw < 3 ? 2 : draw < 11 ? 3 : draw < 54 ? 4 : 5;
 }
 
-/* A word is cut short only where no name before it begins with the same letters: the words ascend,
- * so the names stay unique and in the order of the alphabet. */
+/* A name is cut short only if no earlier name begins with the same letters. Names ascend, so they
+ * stay unique and in alphabetical order. */
 static void name_symbol(struct synthetic_symbol *symbol, const char word[4], const char before[4],
 			struct synthetic_random *random)
 {
@@ -125,7 +125,7 @@ void synthetic_book_wander(struct synthetic_symbol *symbol, struct synthetic_ran
 
 	if (synthetic_random_below(random, 8))
 		return;
-	/* The distance is at most the range and a step: up is never drawn from below nothing. */
+	/* The fair price stays within the range and a step of its base. */
 	if (synthetic_random_below(random, 2 * range) + symbol->fair < range + symbol->base)
 		symbol->fair += symbol->step;
 	else

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A symbol of the synthetic exchange, and the orders that rest in its book.
+/* A symbol of the synthetic exchange, and the orders in its book.
  *
- * I1  Each side lists its orders as they would match: best price first, then the oldest.
- * I2  The best bid is below the best ask.
- * I3  From its first two orders to the close neither side is empty: a market maker is always there.
+ * Y-I1  Each side lists its orders in matching order: best price first, then the oldest.
+ * Y-I2  The best bid is below the best ask.
+ * Y-I3  From its first two orders to the close neither side is empty: a market maker is always
+ *     present.
  *
  * Prices are in cents, sizes are round lots. */
 #ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_BOOK_H
@@ -30,22 +31,21 @@ struct synthetic_symbol {
 	char name[8]; /* padded with spaces, as in the messages */
 	uint16_t locate;
 	bool halted;
-	uint8_t depth;   /* orders a side has in the mean; never more than twice that */
-	uint32_t base;   /* the fair price wanders around it */
-	uint32_t fair;   /* what the market thinks it is worth now; seen in no message */
-	uint32_t step;   /* by which prices move: cents, more of them for high prices */
-	uint32_t paired; /* shares that the next cross will trade */
+	uint8_t depth;   /* mean number of orders per side; at most twice that */
+	uint32_t base;   /* the fair price moves around it */
+	uint32_t fair;   /* the current fair price; it is in no message */
+	uint32_t step;   /* by which prices move, in cents; larger for high prices */
+	uint32_t paired; /* shares that the next cross trades */
 	uint32_t count[2];
 	struct synthetic_order orders[2][SYNTHETIC_ORDERS];
 };
 
-/* Lists `count` symbols by falling activity; rank_of[i] is the place in there of the i-th name of
- * the alphabet, whose locate is i + 1. Likeness of a
- * name with a listed one is chance. */
+/* Lists `count` symbols by falling activity. rank_of[i] is the index in that list of the i-th name
+ * in alphabetical order, whose locate is i + 1. Any likeness to a listed name is chance. */
 void synthetic_book_list(struct synthetic_symbol *, uint32_t *rank_of, uint32_t count,
 			 struct synthetic_random *);
 
-/* Where an order on this side would be placed now, not crossing the other. */
+/* The price of a new order on this side now; it never crosses the other side. */
 uint32_t synthetic_book_price(const struct synthetic_symbol *, unsigned side,
 			      struct synthetic_random *);
 
@@ -55,7 +55,7 @@ uint32_t synthetic_book_middle(const struct synthetic_symbol *);
 void synthetic_book_insert(struct synthetic_symbol *, unsigned side, struct synthetic_order);
 void synthetic_book_remove(struct synthetic_symbol *, unsigned side, uint32_t index);
 
-/* Now and then the fair price moves a step, the sooner towards the base the farther it is away. */
+/* Sometimes moves the fair price a step; more likely towards the base, the farther away it is. */
 void synthetic_book_wander(struct synthetic_symbol *, struct synthetic_random *);
 
 /* The octave of a rank: 0, 1 1, 2 2 2 2, 3 ... */

@@ -9,10 +9,10 @@ void synthetic_clock_init(struct synthetic_clock *clock, uint64_t seed, uint64_t
 {
 	uint64_t in_burst = burst * rate / 1000;
 
-	in_burst += in_burst / 16; /* no burst falls short by chance */
+	in_burst += in_burst / 16; /* so that no burst falls short by chance */
 	if (in_burst < 16)
 		in_burst = 16;
-	if (in_burst > MS) /* then the clock would stand still */
+	if (in_burst > MS) /* otherwise the clock would stand still */
 		in_burst = MS;
 	synthetic_random_seed(&clock->random, seed);
 	clock->burst_gap = MS / in_burst;
@@ -45,13 +45,13 @@ static void next_period(struct synthetic_clock *clock)
 	clock->burst_start = clock->period_start + within * MS;
 }
 
-/* 0 to four times the mean, short ones more often: the product of two dice. */
+/* 0 to four times the mean, small values more often: the product of two random numbers. */
 static uint64_t uneven(struct synthetic_clock *clock, uint64_t mean)
 {
 	uint64_t word = synthetic_random_next(&clock->random);
 	uint64_t product = (word & 0xffff) * (word >> 16 & 0xffff);
 
-	/* 14 bits of the product are kept: a mean of an hour still fits. */
+	/* Keeps 14 bits of the product: a mean of an hour still fits. */
 	return mean * (product >> 18) >> 12;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The synthetic stream as a BinaryFILE: frames of a big-endian u16 length and a message.
  *
- * A regular file is written under another name beside it and renamed when it is whole. */
+ * A regular file is written under another name beside it, and renamed when it is complete. */
 #include "publisher/feeds/synthetic.h"
 
 #include "bus/error.h"
@@ -19,12 +19,12 @@
 #define ZSTD_LEVEL 3
 
 struct output {
-	const char *path;  /* where the words of an error point */
+	const char *path;  /* the path that errors name */
 	char *partial;     /* the name while it is being written; NULL: path itself */
 	ZSTD_CCtx *zstd;   /* NULL: plain */
 	uint8_t *gathered; /* frames, GATHER bytes */
 	size_t used;
-	uint8_t *packed; /* what zstd made of them, packed_bytes */
+	uint8_t *packed; /* the compressed frames, packed_bytes */
 	size_t packed_bytes;
 	int fd;
 };
@@ -92,7 +92,8 @@ static int put_frame(struct output *output, const uint8_t *message, size_t lengt
 	return 0;
 }
 
-/* The name is this process's own: a file of that name was left behind by one that is gone. */
+/* The name is this process's own: an existing file of that name was left by a process that is gone.
+ */
 static int open_file(struct output *output)
 {
 	const char *name = output->path;
@@ -135,7 +136,7 @@ static int open_output(struct output *output, const char *path)
 	return open_file(output);
 }
 
-/* Network file systems may tell only now that the disk is full. */
+/* Network file systems may report a full disk only now. */
 static int finish(struct output *output)
 {
 	int result = flush(output, ZSTD_e_end);
@@ -154,7 +155,7 @@ static int finish(struct output *output)
 	return 0;
 }
 
-/* A partial file that is still there was not finished. */
+/* A remaining partial file is incomplete. */
 static void close_output(struct output *output)
 {
 	if (output->fd >= 0)
@@ -179,9 +180,8 @@ int synthetic_write(const struct synthetic_settings *settings, const char *path)
 		return result;
 	if (!settings->messages && !settings->seconds) {
 		synthetic_close(synthetic);
-		return error_set(EINVAL,
-				 "synthetic: neither messages nor seconds: expected a limit "
-				 "for a file");
+		return error_set(EINVAL, "synthetic: found neither messages nor seconds, expected "
+					 "a limit for a file");
 	}
 	result = open_output(&output, path);
 	while (result == 0 && synthetic_next(synthetic, &message, &length) == 1)

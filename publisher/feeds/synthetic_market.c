@@ -6,7 +6,7 @@
 /* A turn adds or deletes an order, whichever keeps the book at its depth. */
 enum { TURN, TRADE, REPLACE, CANCEL, HIDDEN, KINDS };
 
-/* How many of the cards; the rest are turns. A trade is one execution or more. */
+/* The number of cards of each kind; the others are turns. A trade is one or more executions. */
 static const uint8_t cards[KINDS] = { [TRADE] = 6, [REPLACE] = 5, [CANCEL] = 1, [HIDDEN] = 1 };
 
 void synthetic_market_init(struct synthetic_market *market, uint64_t expected_messages)
@@ -61,7 +61,7 @@ const char *synthetic_market_maker(struct synthetic_market *market)
 	return makers[below(market, sizeof(makers) / sizeof(makers[0]))];
 }
 
-/* Some orders say whose they are. */
+/* Some orders name their market maker. */
 void synthetic_market_add(struct synthetic_market *market, struct synthetic_symbol *symbol,
 			  unsigned side)
 {
@@ -76,7 +76,7 @@ void synthetic_market_add(struct synthetic_market *market, struct synthetic_symb
 	memcpy(add->stock, symbol->name, sizeof(add->stock));
 	if (message.type == 'F')
 		memcpy(add->mpid, synthetic_market_maker(market), sizeof(add->mpid));
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	synthetic_book_insert(symbol, side, order);
 	market->live++;
 }
@@ -89,7 +89,7 @@ void synthetic_market_delete(struct synthetic_market *market, struct synthetic_s
 		.deleted = { symbol->orders[side][index].ref },
 	};
 
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	synthetic_book_remove(symbol, side, index);
 	market->live--;
 }
@@ -109,7 +109,7 @@ void synthetic_market_imbalance(struct synthetic_market *market, struct syntheti
 	imbalance->far_price = imbalance->near_price = imbalance->reference_price = price;
 	imbalance->cross = cross;
 	imbalance->variation = 'L';
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 }
 
 void synthetic_market_cross(struct synthetic_market *market, const struct synthetic_symbol *symbol,
@@ -122,7 +122,7 @@ void synthetic_market_cross(struct synthetic_market *market, const struct synthe
 	message.cross.price = synthetic_book_middle(symbol);
 	message.cross.match = ++market->last_match;
 	message.cross.cross = cross;
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 }
 
 void synthetic_market_broken(struct synthetic_market *market, const struct synthetic_symbol *symbol,
@@ -130,7 +130,7 @@ void synthetic_market_broken(struct synthetic_market *market, const struct synth
 {
 	struct itch_message message = { .type = 'B', .broken = { match } };
 
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 }
 
 static bool play_turn(struct synthetic_market *market, struct synthetic_symbol *symbol)
@@ -156,13 +156,13 @@ static bool play_replace(struct synthetic_market *market, struct synthetic_symbo
 	message.replace.new_reference = order.ref;
 	message.replace.shares = order.shares;
 	message.replace.price = order.price * 100;
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	synthetic_book_remove(symbol, side, index);
 	synthetic_book_insert(symbol, side, order);
 	return true;
 }
 
-/* Takes a part of an order off; what is left keeps its place. */
+/* Cancels part of an order; the rest keeps its priority. */
 static bool play_cancel(struct synthetic_market *market, struct synthetic_symbol *symbol)
 {
 	unsigned side = below(market, 2);
@@ -177,13 +177,13 @@ static bool play_cancel(struct synthetic_market *market, struct synthetic_symbol
 		message.cancel.reference = order->ref;
 		message.cancel.shares = SYNTHETIC_LOT * (1 + below(market, lots - 1));
 		order->shares -= message.cancel.shares;
-		synthetic_tape_say(&market->tape, symbol->locate, &message);
+		synthetic_tape_put(&market->tape, symbol->locate, &message);
 		return true;
 	}
 	return false;
 }
 
-/* Two that nobody saw meet in the middle: the book stays as it is, and the message has neither a
+/* Two hidden orders meet in the middle. The book stays unchanged, and the message has neither a
  * reference nor the true side. */
 static bool play_hidden(struct synthetic_market *market, struct synthetic_symbol *symbol)
 {
@@ -195,11 +195,11 @@ static bool play_hidden(struct synthetic_market *market, struct synthetic_symbol
 	memcpy(message.trade.stock, symbol->name, sizeof(message.trade.stock));
 	message.trade.price = synthetic_book_middle(symbol);
 	message.trade.match = ++market->last_match;
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	return true;
 }
 
-/* Trades go against whoever was left behind by the fair price; else either way. */
+/* Trades hit the side that the fair price has moved past; otherwise either side. */
 static unsigned side_hit(struct synthetic_market *market, const struct synthetic_symbol *symbol)
 {
 	if (symbol->fair >= symbol->orders[SYNTHETIC_ASK][0].price)
@@ -209,8 +209,8 @@ static unsigned side_hit(struct synthetic_market *market, const struct synthetic
 	return below(market, 2);
 }
 
-/* The first in line is executed; now and then at a better price than its own, and of those every
- * second is printed elsewhere. */
+/* Executes the first order of a side. Sometimes the price is better than the order's own; of these
+ * trades every second is printed elsewhere. */
 static void execute(struct synthetic_market *market, struct synthetic_symbol *symbol, unsigned side,
 		    uint32_t shares)
 {
@@ -230,7 +230,7 @@ static void execute(struct synthetic_market *market, struct synthetic_symbol *sy
 		message.executed.shares = shares;
 		message.executed.match = ++market->last_match;
 	}
-	synthetic_tape_say(&market->tape, symbol->locate, &message);
+	synthetic_tape_put(&market->tape, symbol->locate, &message);
 	order->shares -= shares;
 	if (!order->shares) {
 		synthetic_book_remove(symbol, side, 0);
@@ -238,7 +238,7 @@ static void execute(struct synthetic_market *market, struct synthetic_symbol *sy
 	}
 }
 
-/* An order that takes what is there, best first. The last lot of a side stays (I3). */
+/* An aggressive order takes resting orders, best first. The last lot of a side stays (Y-I3). */
 static bool play_trade(struct synthetic_market *market, struct synthetic_symbol *symbol)
 {
 	unsigned side, fills = 0;

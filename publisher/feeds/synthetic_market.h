@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens in the synthetic market: people place orders, think again, and trade.
+/* Events of the synthetic market: orders are added, changed, deleted and executed.
  *
- * Symbols are drawn by octaves of their rank, each octave as often as any other: the first symbol,
- * the next two, the next four ... That is Zipf's law in steps. What happens is dealt from a deck,
- * so that every 256 events have each kind in its share. */
+ * Symbols are drawn by octaves of their rank, each octave with equal probability: the first symbol,
+ * the next two, the next four ... This is Zipf's law in steps. Kinds of events are dealt from a
+ * deck, so that every 256 events have each kind in its share. */
 #ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_MARKET_H
 #define TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_MARKET_H
 
@@ -11,7 +11,7 @@
 #include "publisher/feeds/synthetic_tape.h"
 
 #define SYNTHETIC_CARDS     256
-#define SYNTHETIC_FILLS_MAX 4 /* no event says more messages than that */
+#define SYNTHETIC_FILLS_MAX 4 /* messages of one event, at most */
 
 struct synthetic_market {
 	struct synthetic_random random;
@@ -22,22 +22,22 @@ struct synthetic_market {
 	uint64_t last_ref, last_match;
 	uint64_t adds, executions;
 	uint32_t dealt;
-	uint8_t held; /* a card that the last symbol could not play */
+	uint8_t held; /* a card that did not fit the last symbol */
 	uint8_t deck[SYNTHETIC_CARDS];
 };
 
-/* Books are as deep as their share of the expected messages can fill. */
+/* Sets the depth of each book to what its share of the expected messages can fill. */
 void synthetic_market_init(struct synthetic_market *, uint64_t expected_messages);
 
-/* 1 to SYNTHETIC_FILLS_MAX messages about a symbol drawn by its activity. */
+/* Writes 1 to SYNTHETIC_FILLS_MAX messages about a symbol drawn by its activity. */
 void synthetic_market_event(struct synthetic_market *);
 
-/* A new order on the given side, and the end of one. */
+/* Adds a new order on a side; deletes an order. */
 void synthetic_market_add(struct synthetic_market *, struct synthetic_symbol *, unsigned side);
 void synthetic_market_delete(struct synthetic_market *, struct synthetic_symbol *, unsigned side,
 			     uint32_t index);
 
-/* Before a cross it is said how much is paired; the cross then trades that. */
+/* Before a cross, a message says how much is paired; the cross then trades that. */
 void synthetic_market_imbalance(struct synthetic_market *, struct synthetic_symbol *, char cross);
 void synthetic_market_cross(struct synthetic_market *, const struct synthetic_symbol *, char cross);
 
@@ -45,7 +45,7 @@ void synthetic_market_cross(struct synthetic_market *, const struct synthetic_sy
 void synthetic_market_broken(struct synthetic_market *, const struct synthetic_symbol *,
 			     uint64_t match);
 
-/* The name of a market maker, of four letters. */
+/* The name of a market maker: four letters. */
 const char *synthetic_market_maker(struct synthetic_market *);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The synthetic exchange's dice: xoshiro256**, seeded through splitmix64, both by Blackman and
- * Vigna. In here because the C library's differ from machine to machine. */
+/* Random numbers of the synthetic exchange: xoshiro256**, seeded through splitmix64, both by
+ * Blackman and Vigna. The C library's generators differ from machine to machine. */
 #ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_RANDOM_H
 #define TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_RANDOM_H
 
@@ -41,13 +41,13 @@ static inline uint64_t synthetic_random_next(struct synthetic_random *random)
 	return result;
 }
 
-/* 0 to bound - 1; the bias of bound / 2^32 is of no matter here. */
+/* 0 to bound - 1; the bias of bound / 2^32 does not matter here. */
 static inline uint32_t synthetic_random_below(struct synthetic_random *random, uint32_t bound)
 {
 	return (uint32_t)((synthetic_random_next(random) >> 32) * bound >> 32);
 }
 
-/* 0 to bound - 1, small ones more often: the mean is a quarter of the bound. */
+/* 0 to bound - 1, small values more often: the mean is a quarter of the bound. */
 static inline uint32_t synthetic_random_small(struct synthetic_random *random, uint32_t bound)
 {
 	return synthetic_random_below(random, 1 + synthetic_random_below(random, bound));

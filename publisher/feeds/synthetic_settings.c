@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a synthetic day can be made of, and what is taken where nothing was said. */
+/* Bounds and defaults of a synthetic day. */
 #include "publisher/feeds/synthetic.h"
 
 #include "bus/error.h"
@@ -9,10 +9,9 @@
 
 #define RATE         100000
 #define SYMBOLS      8000
-#define BURST        20
-#define PER_SYMBOL   64  /* messages, where the number of symbols is not given */
-#define LEAST        512 /* messages in which all types find their place */
-#define LEAST_SYMBOL 8   /* and so many more for each symbol */
+#define PER_SYMBOL   64  /* messages per symbol, by default */
+#define LEAST        512 /* messages of a whole day, without its symbols */
+#define LEAST_SYMBOL 8   /* further messages for each symbol */
 
 static void fill_in(struct synthetic_settings *settings)
 {
@@ -30,54 +29,56 @@ static void fill_in(struct synthetic_settings *settings)
 						    : (uint32_t)((expected - LEAST) / PER_SYMBOL);
 	}
 	if (!settings->burst)
-		settings->burst = BURST;
+		settings->burst = BOUND_SYNTHETIC_BURST;
 }
 
 static int check_ranges(const struct synthetic_settings *settings)
 {
 	if (settings->messages && settings->seconds)
 		return error_set(EINVAL,
-				 "synthetic: both messages %" PRIu64 " and seconds %" PRIu64
+				 "synthetic: found both messages %" PRIu64 " and seconds %" PRIu64
 				 ", expected at most one limit",
 				 settings->messages, settings->seconds);
 	if (settings->seconds > SYNTHETIC_DAY_SECONDS)
 		return error_set(EINVAL,
-				 "synthetic: seconds %" PRIu64
+				 "synthetic: found seconds %" PRIu64
 				 ", expected at most %d, a trading day",
 				 settings->seconds, SYNTHETIC_DAY_SECONDS);
 	if (settings->rate > SYNTHETIC_RATE_MAX)
-		return error_set(EINVAL, "synthetic: rate %" PRIu64 ", expected at most %d",
+		return error_set(EINVAL, "synthetic: found rate %" PRIu64 ", expected at most %d",
 				 settings->rate, SYNTHETIC_RATE_MAX);
 	if (settings->symbols > SYNTHETIC_SYMBOLS_MAX)
-		return error_set(EINVAL, "synthetic: symbols %" PRIu32 ", expected at most %d",
+		return error_set(EINVAL,
+				 "synthetic: found symbols %" PRIu32 ", expected at most %d",
 				 settings->symbols, SYNTHETIC_SYMBOLS_MAX);
 	if (settings->burst &&
 	    (settings->burst < SYNTHETIC_BURST_MIN || settings->burst > SYNTHETIC_BURST_MAX))
-		return error_set(EINVAL, "synthetic: burst %" PRIu32 ", expected %d to %d",
+		return error_set(EINVAL, "synthetic: found burst %" PRIu32 ", expected %d to %d",
 				 settings->burst, SYNTHETIC_BURST_MIN, SYNTHETIC_BURST_MAX);
 	return 0;
 }
 
-/* What the settings, complete now, amount to. */
+/* Checks the complete settings together. */
 static int check_size(const struct synthetic_settings *settings)
 {
 	uint64_t least = LEAST + LEAST_SYMBOL * (uint64_t)settings->symbols;
 
 	if (settings->messages && settings->messages < least)
 		return error_set(EINVAL,
-				 "synthetic: messages %" PRIu64 ", expected at least %" PRIu64
+				 "synthetic: found messages %" PRIu64 ", expected at least %" PRIu64
 				 " for a day of %" PRIu32 " symbols",
 				 settings->messages, least, settings->symbols);
 	if (settings->messages / settings->rate > SYNTHETIC_DAY_SECONDS)
 		return error_set(EINVAL,
-				 "synthetic: messages %" PRIu64 " at a rate of %" PRIu64
-				 " last %" PRIu64 " seconds, expected at most %d, a trading day",
+				 "synthetic: found messages %" PRIu64 " at rate %" PRIu64
+				 ", which last %" PRIu64
+				 " seconds, expected at most %d, a trading day",
 				 settings->messages, settings->rate,
 				 settings->messages / settings->rate, SYNTHETIC_DAY_SECONDS);
 	if (settings->seconds && settings->seconds * settings->rate < LEAST)
 		return error_set(EINVAL,
-				 "synthetic: seconds %" PRIu64 " at a rate of %" PRIu64
-				 " hold %" PRIu64 " messages, expected at least %d",
+				 "synthetic: found seconds %" PRIu64 " at rate %" PRIu64
+				 ", which hold %" PRIu64 " messages, expected at least %d",
 				 settings->seconds, settings->rate,
 				 settings->seconds * settings->rate, LEAST);
 	return 0;

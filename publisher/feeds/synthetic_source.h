@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The synthetic exchange as a source of messages, in the place of a file. */
+/* The synthetic exchange as a source of messages. */
 #ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_SOURCE_H
 #define TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_SOURCE_H
 

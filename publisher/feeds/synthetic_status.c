@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A broad index of 5,000 points; levels are told in units of 1/10^8. */
+/* A broad index of 5,000 points; levels are in units of 1/10^8. */
 #define INDEX UINT64_C(500000000000)
 
 static void name(char stock[ITCH_STOCK_BYTES], const struct synthetic_symbol *symbol)
@@ -15,10 +15,10 @@ void synthetic_status_event(struct synthetic_tape *tape, char event)
 {
 	struct itch_message message = { .type = 'S', .event = { event } };
 
-	synthetic_tape_say(tape, 0, &message);
+	synthetic_tape_put(tape, 0, &message);
 }
 
-/* The levels that the rules name: 7, 13 and 20 per cent down. */
+/* The levels of the market-wide rules: 7, 13 and 20 per cent down. */
 void synthetic_status_declines(struct synthetic_tape *tape)
 {
 	struct itch_message message = { .type = 'V' };
@@ -26,14 +26,14 @@ void synthetic_status_declines(struct synthetic_tape *tape)
 	message.decline.level1 = INDEX / 100 * 93;
 	message.decline.level2 = INDEX / 100 * 87;
 	message.decline.level3 = INDEX / 100 * 80;
-	synthetic_tape_say(tape, 0, &message);
+	synthetic_tape_put(tape, 0, &message);
 }
 
 void synthetic_status_breach(struct synthetic_tape *tape, char level)
 {
 	struct itch_message message = { .type = 'W', .breach = { level } };
 
-	synthetic_tape_say(tape, 0, &message);
+	synthetic_tape_put(tape, 0, &message);
 }
 
 void synthetic_status_directory(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -57,7 +57,7 @@ void synthetic_status_directory(struct synthetic_tape *tape, const struct synthe
 	directory->etp = fund ? 'Y' : 'N';
 	directory->etp_leverage = fund;
 	directory->inverse = 'N';
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_action(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -68,7 +68,7 @@ void synthetic_status_action(struct synthetic_tape *tape, const struct synthetic
 
 	name(message.action.stock, symbol);
 	memcpy(message.action.reason, reason, sizeof(message.action.reason));
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_short_sale(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -77,7 +77,7 @@ void synthetic_status_short_sale(struct synthetic_tape *tape, const struct synth
 	struct itch_message message = { .type = 'Y', .reg_sho = { .action = action } };
 
 	name(message.reg_sho.stock, symbol);
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_maker(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -90,7 +90,7 @@ void synthetic_status_maker(struct synthetic_tape *tape, const struct synthetic_
 
 	memcpy(message.participant.mpid, maker, sizeof(message.participant.mpid));
 	name(message.participant.stock, symbol);
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_ipo(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -100,7 +100,7 @@ void synthetic_status_ipo(struct synthetic_tape *tape, const struct synthetic_sy
 
 	name(message.ipo.stock, symbol);
 	message.ipo.release_s = (uint32_t)(SYNTHETIC_OPEN / SYNTHETIC_SECOND);
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_listing(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -120,7 +120,7 @@ void synthetic_status_listing(struct synthetic_tape *tape, const struct syntheti
 	};
 
 	name(message.listing.stock, symbol);
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_collar(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -136,7 +136,7 @@ void synthetic_status_collar(struct synthetic_tape *tape, const struct synthetic
 	};
 
 	name(message.collar.stock, symbol);
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_halt(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -145,7 +145,7 @@ void synthetic_status_halt(struct synthetic_tape *tape, const struct synthetic_s
 	struct itch_message message = { .type = 'h', .halt = { .market = 'Q', .action = action } };
 
 	name(message.halt.stock, symbol);
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }
 
 void synthetic_status_retail(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
@@ -154,5 +154,5 @@ void synthetic_status_retail(struct synthetic_tape *tape, const struct synthetic
 	struct itch_message message = { .type = 'N', .retail = { .interest = side } };
 
 	name(message.retail.stock, symbol);
-	synthetic_tape_say(tape, symbol->locate, &message);
+	synthetic_tape_put(tape, symbol->locate, &message);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the synthetic exchange says beside orders and trades: about the day, and about a symbol.
- * Prices are in a message's units. */
+/* Messages of the synthetic exchange about the day and about symbols. Prices are in a message's
+ * units. */
 #ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_STATUS_H
 #define TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_STATUS_H
 

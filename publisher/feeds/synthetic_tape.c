@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/feeds/synthetic_tape.h"
 
-void synthetic_tape_say(struct synthetic_tape *tape, uint16_t locate, struct itch_message *message)
+void synthetic_tape_put(struct synthetic_tape *tape, uint16_t locate, struct itch_message *message)
 {
 	uint8_t *frame = tape->bytes + tape->used;
 	int length;

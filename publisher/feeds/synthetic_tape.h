@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the synthetic exchange says: messages, stamped, framed as in a BinaryFILE, and gathered
- * until they are read. */
+/* The messages of the synthetic exchange, stamped, framed as in a BinaryFILE, and gathered until
+ * they are read. */
 #ifndef TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_TAPE_H
 #define TICKBUS_PUBLISHER_FEEDS_SYNTHETIC_TAPE_H
 
@@ -11,16 +11,16 @@
 #include <stdint.h>
 
 #define SYNTHETIC_TAPE_BYTES 32768
-#define SYNTHETIC_TAPE_STEP  2048 /* more than one step of the day says at once */
+#define SYNTHETIC_TAPE_STEP  2048 /* room for one step of the day */
 
 struct synthetic_tape {
 	struct synthetic_clock clock;
-	uint64_t messages; /* said since the beginning */
+	uint64_t messages; /* written since the beginning */
 	size_t used, read;
 	uint8_t bytes[SYNTHETIC_TAPE_BYTES];
 };
 
-/* Says it now, about the symbol of that locate (0: about none); the clock goes on. */
-void synthetic_tape_say(struct synthetic_tape *, uint16_t locate, struct itch_message *);
+/* Writes a message now, about the symbol of that locate (0: no symbol), and ticks the clock. */
+void synthetic_tape_put(struct synthetic_tape *, uint16_t locate, struct itch_message *);
 
 #endif

@@ -14,7 +14,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* What is handed on as a number is the same word on both sides. */
+/* Enums that are passed on as numbers have equal values on both sides. */
 static_assert((int)SETTINGS_LINGER == FEED_LINGER && (int)SETTINGS_EXIT == FEED_EXIT &&
 		      (int)SETTINGS_RESTART == FEED_RESTART,
 	      "at_end");
@@ -30,24 +30,24 @@ static_assert((int)TB_LOG_ERROR == LOG_LEVEL_ERROR && (int)TB_LOG_DEBUG == LOG_L
 struct daemon {
 	const struct settings *settings;
 	struct log *log;
-	bool (*ends)(void);    /* whether the end was asked for already */
-	pthread_mutex_t lines; /* of feeds, held back until the bus has said that it is there */
+	bool (*end_requested)(void); /* true once the end was requested */
+	pthread_mutex_t lines;       /* delays lines of feeds until the bus is logged */
 	struct tb_publisher *publisher;
-	struct feed_topic *topics; /* as in the settings, but grouped by feed */
+	struct feed_topic *topics; /* as in the settings, grouped by feed */
 	struct feed **feeds;       /* as in the settings; NULL: not opened */
 };
 
-static void daemon_log(void *user, enum tb_log_level level, const char *words)
+static void daemon_log(void *user, enum tb_log_level level, const char *text)
 {
-	log_write(user, (enum log_level)level, "%s", words);
+	log_write(user, (enum log_level)level, "%s", text);
 }
 
-static void feed_log(void *user, enum tb_log_level level, const char *words)
+static void feed_log(void *user, enum tb_log_level level, const char *text)
 {
 	struct daemon *daemon = user;
 
 	pthread_mutex_lock(&daemon->lines);
-	log_write(daemon->log, (enum log_level)level, "%s", words);
+	log_write(daemon->log, (enum log_level)level, "%s", text);
 	pthread_mutex_unlock(&daemon->lines);
 }
 
@@ -77,7 +77,8 @@ static int bus_open(struct daemon *daemon)
 		.stale_ms = bus->stale_ms,
 		.topics_max = bus->topics_max,
 		.subscribers_max = bus->subscribers_max,
-		.exit_wait_ms = UINT32_MAX, /* main waits, who can be told not to */
+		.exit_wait_ms = UINT32_MAX, /* main() waits instead, so that a second signal can end
+					       the wait */
 		.log = daemon_log,
 		.user = daemon->log,
 		.multicast = bus->multicast,
@@ -158,7 +159,7 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 			  : feed_open(made, &options);
 }
 
-/* Feeds are over before this thread has said that the bus is there: their lines wait. */
+/* A feed may be over before this thread logs the bus: its lines wait. */
 static int feeds_start(struct daemon *daemon)
 {
 	const struct settings *settings = daemon->settings;
@@ -175,32 +176,32 @@ static int feeds_start(struct daemon *daemon)
 	return result;
 }
 
-/* Memory takes its time: who waits for the bus meanwhile can see how much of it. */
-static void sizes_tell(const struct daemon *daemon)
+/* Allocating memory takes time: the log shows how much is being allocated. */
+static void sizes_log(const struct daemon *daemon)
 {
 	const struct settings *settings = daemon->settings;
 	uint64_t bytes = 0;
 
 	for (size_t t = 0; t < settings->topic_count; t++)
 		bytes += settings->topics[t].bytes;
-	log_write(daemon->log, LOG_LEVEL_INFO, "makes %zu topics, %" PRIu64 " bytes",
+	log_write(daemon->log, LOG_LEVEL_INFO, "creating %zu topics, %" PRIu64 " bytes",
 		  settings->topic_count, bytes);
 }
 
-/* Every topic is there before anyone is answered and any feed begins. Where the end is asked for
- * before, nothing begins. */
+/* Creates every topic before a client gets an answer and a feed starts. If the end is requested
+ * earlier, no feed starts. */
 static int feeds_open(struct daemon *daemon, int done_fd)
 {
 	const struct settings *settings = daemon->settings;
 	size_t made = 0;
 	int result = 0;
 
-	sizes_tell(daemon);
+	sizes_log(daemon);
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++) {
 		const size_t first = made;
 
 		for (size_t t = 0; t < settings->topic_count && result == 0; t++) {
-			if (daemon->ends())
+			if (daemon->end_requested())
 				return 0;
 			if (settings->topics[t].feed == &settings->feeds[f])
 				result = topic_make(daemon, &settings->topics[t],
@@ -210,11 +211,11 @@ static int feeds_open(struct daemon *daemon, int done_fd)
 			result = feed_make(daemon, &settings->feeds[f], &daemon->topics[first],
 					   made - first, done_fd, &daemon->feeds[f]);
 	}
-	return result < 0 || daemon->ends() ? result : feeds_start(daemon);
+	return result < 0 || daemon->end_requested() ? result : feeds_start(daemon);
 }
 
 int daemon_open(struct daemon **out, const struct settings *settings, struct log *log,
-		bool (*ends)(void), int done_fd)
+		bool (*end_requested)(void), int done_fd)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 	int result;
@@ -224,7 +225,7 @@ int daemon_open(struct daemon **out, const struct settings *settings, struct log
 		return error_set(ENOMEM, "no memory");
 	daemon->settings = settings;
 	daemon->log = log;
-	daemon->ends = ends;
+	daemon->end_requested = end_requested;
 	pthread_mutex_init(&daemon->lines, NULL);
 	daemon->topics = calloc(settings->topic_count + 1, sizeof(*daemon->topics));
 	daemon->feeds = calloc(settings->feed_count + 1, sizeof(struct feed *));
@@ -260,7 +261,7 @@ void daemon_end(struct daemon *daemon)
 			tb_topic_end(daemon->topics[t].topic);
 }
 
-bool daemon_left(const struct daemon *daemon)
+bool daemon_readers_left(const struct daemon *daemon)
 {
 	return tb_publisher_joins(daemon->publisher, NULL, 0) == 0;
 }

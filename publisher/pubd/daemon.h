@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pubd runs: a bus with its topics, and the feeds that write them, from its settings. */
+/* The bus, its topics and its feeds that pubd runs, from its settings. */
 #ifndef TICKBUS_PUBD_DAEMON_H
 #define TICKBUS_PUBD_DAEMON_H
 
@@ -10,24 +10,24 @@
 
 struct daemon;
 
-/* Opens the bus, makes the topics, opens the feeds and starts them; `ends` is asked between topics
- * whether to leave it at what there is, and no feed starts then. The settings, which were fitted
- * (fit.h), and the log must outlive it; done_fd is an eventfd that is written when a feed is over.
- * 0, or -errno as tb_publisher_open, tb_topic_create and feed_open give it. */
-int daemon_open(struct daemon **, const struct settings *, struct log *, bool (*ends)(void),
-		int done_fd);
+/* Opens the bus, creates the topics, opens the feeds and starts them. `end_requested` is asked
+ * between topics: if it returns true, nothing more is created and no feed starts. Settings (checked
+ * by fit.h) and log must outlive the daemon. done_fd is an eventfd that is written when a feed is
+ * over. 0, or -errno from tb_publisher_open, tb_topic_create or feed_open. */
+int daemon_open(struct daemon **, const struct settings *, struct log *,
+		bool (*end_requested)(void), int done_fd);
 
-/* Whether every feed is over and all of them said `at_end: exit`. */
+/* True if every feed is over and has `at_end: exit`. */
 bool daemon_done(const struct daemon *);
 
-/* Stops the feeds and ends the topics; subscribers are served on. */
+/* Stops the feeds and ends the topics; subscribers can still read them. */
 void daemon_end(struct daemon *);
 
-/* Whether every subscriber has left its topics, as those do who read to the end. */
-bool daemon_left(const struct daemon *);
+/* True if every subscriber has left its topics, as subscribers do at the end of a topic. */
+bool daemon_readers_left(const struct daemon *);
 
-/* Stops the feeds, logs who has not read to the end, frees. Whether every feed that was over had
- * come to its end. Takes NULL. */
+/* Stops the feeds, logs the subscribers that have not read to the end, frees. True if no feed ended
+ * with an error. Takes NULL. */
 bool daemon_close(struct daemon *);
 
 #endif

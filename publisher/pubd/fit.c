@@ -60,7 +60,7 @@ static bool topic_fits(const struct settings *settings, const struct settings_to
 	return false;
 }
 
-/* Fills in what is left to the exchange, so that --print-effective shows it. */
+/* Fills in the exchange's defaults, so that --print-effective shows them. */
 static int exchange_resolve(struct settings_feed *feed)
 {
 	const struct synthetic_settings asked = fit_exchange(feed);
@@ -117,7 +117,7 @@ static bool accounts_fit(const struct settings *settings, const struct settings_
 		fprintf(errors,
 			"%s:%u:%u: bus.access.%ss[%zu]: found \"%s\", expected the name of a %s of "
 			"this machine\n",
-			settings->path, list->places[i].line, list->places[i].column, what, i,
+			settings->path, list->locations[i].line, list->locations[i].column, what, i,
 			list->texts[i], what);
 	}
 	return good;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only the feeds can say of settings: whether a topic's schema fits what it selects, when the
- * day begins there, and what a synthetic exchange can be made of. */
+/* Checks of settings that need the feeds. A topic's schema must fit its select; the day must have a
+ * beginning; the synthetic exchange must accept its settings. */
 #ifndef TICKBUS_PUBD_FIT_H
 #define TICKBUS_PUBD_FIT_H
 
@@ -11,15 +11,15 @@
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/synthetic.h"
 
-/* Whether all fits; else a line in `errors` for each that does not. Fills in the symbols and the
- * rate of synthetic feeds that were left to the exchange. */
+/* True if all settings fit; otherwise a line in `errors` for each error. Fills in symbols and rate
+ * of synthetic feeds if they are not given. */
 bool fit_check(struct settings *, FILE *errors);
 
-/* The words of the settings as the feeds have them. */
+/* Values of the settings as the feeds' types. */
 enum market_select fit_select(const struct settings_topic *);
 struct synthetic_settings fit_exchange(const struct settings_feed *);
 
-/* When the feed's day begins, in nanoseconds since 1970 UTC. 0, or what day_begin gives. */
+/* The beginning of the feed's day, in nanoseconds since 1970 UTC. 0, or the error of day_begin. */
 int fit_midnight(const struct settings_feed *, uint64_t *midnight_ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pubd: the publisher as a daemon, in the foreground, run by its YAML file.
+/* pubd: the publisher as a daemon in the foreground, configured by a YAML file.
  *
- * The main thread waits for signals and for feeds that are over; the library's thread answers
- * subscribers; each feed writes its topics on a thread of its own. */
+ * The main thread waits for signals and for feeds that are over. The library's thread answers
+ * subscribers. Each feed writes its topics on its own thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -34,23 +34,23 @@ static const char help[] = "usage: pubd FILE\n"
 			   "\n"
 			   "Publishes the feeds that FILE (YAML, see pubd.yaml(5)) describes.\n"
 			   "\n"
-			   "  --check            tells what is wrong in FILE, and runs nothing\n"
+			   "  --check            checks FILE, prints every error, runs nothing\n"
 			   "  --print-effective  prints all settings, with defaults, as YAML\n"
 			   "  --help             prints this\n"
 			   "  --version          prints the version\n"
 			   "\n"
-			   "SIGTERM and SIGINT end it cleanly; SIGHUP opens the log file anew.\n"
+			   "SIGTERM and SIGINT end it cleanly; SIGHUP reopens the log file.\n"
 			   "Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
 
-static int say(const char *words)
+static int text_print(const char *text)
 {
-	if (fputs(words, stdout) != EOF && fflush(stdout) == 0)
+	if (fputs(text, stdout) != EOF && fflush(stdout) == 0)
 		return EXIT_DONE;
 	fprintf(stderr, "pubd: standard output: %s\n", strerror(errno));
 	return EXIT_FAILED;
 }
 
-/* What the command line asks for; -1: go on, else the exit status. */
+/* Parses the command line. -1: go on, otherwise the exit status. */
 static int arguments_parse(int argc, char **argv, enum mode *mode, const char **path)
 {
 	static const struct option options[] = {
@@ -68,12 +68,12 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 			*mode = *mode == MODE_RUN ? MODE_CHECK : *mode;
 			break;
 		case 'p':
-			*mode = MODE_PRINT; /* which checks as well */
+			*mode = MODE_PRINT; /* includes the check */
 			break;
 		case 'h':
-			return say(help);
+			return text_print(help);
 		case 'v':
-			return say("pubd " TICKBUS_VERSION "\n");
+			return text_print("pubd " TICKBUS_VERSION "\n");
 		default:
 			fputs(help, stderr);
 			return EXIT_SETTINGS;
@@ -87,8 +87,8 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 	return -1;
 }
 
-/* Without this a socket would get the number of a closed standard error, and the log with it. What
- * is written to a standard output that was closed is an error as ever. */
+/* Otherwise a socket would get the number of a closed standard error, and the log would go to the
+ * socket. Writing to a closed standard output still fails. */
 static void standard_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -96,8 +96,8 @@ static void standard_descriptors(void)
 			open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
 }
 
-/* Each subscriber costs descriptors, and each grant that it has not read yet; what the usual limit
- * keeps small is for programs that use select(2). */
+/* Each subscriber needs descriptors, and so does each unread grant. The usual soft limit is low
+ * only for programs that use select(2). */
 static void descriptors_raise(void)
 {
 	struct rlimit limit;
@@ -108,7 +108,7 @@ static void descriptors_raise(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Signals come as reads, to the main thread alone. */
+/* Signals arrive as reads, in the main thread only. */
 static int signals_open(void)
 {
 	sigset_t set;
@@ -119,12 +119,12 @@ static int signals_open(void)
 	sigaddset(&set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
+	signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is an error, not the end */
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Whether a signal that ends it has come and was not read yet. */
-static bool signals_end(void)
+/* True if a signal that ends pubd is pending. */
+static bool signals_pending_end(void)
 {
 	sigset_t set;
 
@@ -132,7 +132,7 @@ static bool signals_end(void)
 	return sigismember(&set, SIGTERM) || sigismember(&set, SIGINT);
 }
 
-/* Reads a signal. Whether it is one that ends, which is logged with what follows from it. */
+/* Reads a signal. True for a signal that ends pubd; the log says what follows. */
 static bool signal_take(struct log *log, int signal_fd, const char *what)
 {
 	struct signalfd_siginfo info;
@@ -145,13 +145,13 @@ static bool signal_take(struct log *log, int signal_fd, const char *what)
 		return true;
 	}
 	if (log_reopen(log) < 0)
-		log_write(log, LOG_LEVEL_ERROR, "%s; goes on in the old one", tb_error());
+		log_write(log, LOG_LEVEL_ERROR, "%s; continuing with the old log file", tb_error());
 	else
-		log_write(log, LOG_LEVEL_INFO, "log opened anew");
+		log_write(log, LOG_LEVEL_INFO, "log file reopened");
 	return false;
 }
 
-/* Until a signal ends it or the feeds are done. */
+/* Waits until a signal ends pubd or the feeds are done. */
 static void wait_for_end(const struct daemon *daemon, struct log *log, int signal_fd, int done_fd)
 {
 	struct pollfd ready[2] = { { .fd = signal_fd, .events = POLLIN },
@@ -160,21 +160,21 @@ static void wait_for_end(const struct daemon *daemon, struct log *log, int signa
 
 	for (;;) {
 		if (poll(ready, 2, -1) < 0)
-			continue; /* a debugger came or went */
+			continue; /* a debugger attached or detached */
 		if (ready[1].revents) {
 			eventfd_read(done_fd, &count);
 			if (daemon_done(daemon)) {
-				log_write(log, LOG_LEVEL_INFO, "every feed is done; ends");
+				log_write(log, LOG_LEVEL_INFO, "all feeds are done; exiting");
 				return;
 			}
 		}
-		if ((ready[0].revents & POLLIN) && signal_take(log, signal_fd, "ends"))
+		if ((ready[0].revents & POLLIN) && signal_take(log, signal_fd, "exiting"))
 			return;
 	}
 }
 
-/* Until subscribers have read to the end and left, the time for it is over, or another signal. Who
- * was about to join has a turn to do so. */
+/* Waits until subscribers have read to the end and left, until the time is over, or until another
+ * signal. A subscriber that is about to join gets its turn. */
 static void wait_for_readers(const struct daemon *daemon, struct log *log, uint32_t wait_ms,
 			     int signal_fd)
 {
@@ -183,9 +183,9 @@ static void wait_for_readers(const struct daemon *daemon, struct log *log, uint3
 
 	while (clock_ms() < late_ms) {
 		if (poll(&ready, 1, LEAVING_POLL_MS) > 0 &&
-		    signal_take(log, signal_fd, "waits for no subscriber"))
+		    signal_take(log, signal_fd, "exiting without waiting for subscribers"))
 			return;
-		if (daemon_left(daemon))
+		if (daemon_readers_left(daemon))
 			return;
 	}
 }
@@ -201,8 +201,9 @@ static int run(const struct settings *settings)
 	if (log_open(&log, settings->log.file, (enum log_level)settings->log.level) < 0) {
 		fprintf(stderr, "pubd: %s\n", tb_error());
 	} else if (signal_fd < 0 || done_fd < 0) {
-		log_write(&log, LOG_LEVEL_ERROR, "no descriptors: %s", strerror(errno));
-	} else if (daemon_open(&daemon, settings, &log, signals_end, done_fd) < 0) {
+		log_write(&log, LOG_LEVEL_ERROR, "cannot create a signalfd or an eventfd: %s",
+			  strerror(errno));
+	} else if (daemon_open(&daemon, settings, &log, signals_pending_end, done_fd) < 0) {
 		log_write(&log, LOG_LEVEL_ERROR, "%s", tb_error());
 		if (settings->log.file)
 			fprintf(stderr, "pubd: %s\n", tb_error());

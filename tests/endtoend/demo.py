@@ -156,7 +156,7 @@ class Demo(unittest.TestCase):
         garbage.write_bytes(b"X" * 1000)
         status, _, err = self.run_demo(garbage)
         self.assertEqual(status, 1)
-        self.assertIn("20191230: offset 0 of the uncompressed stream: length of a message", err)
+        self.assertIn("20191230: offset 0 of the uncompressed stream: found a message length", err)
 
     def test_truncated_day_is_reported_at_the_end(self):
         whole = self.day("whole").read_bytes()

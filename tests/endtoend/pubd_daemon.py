@@ -44,7 +44,7 @@ class Daemon(Bench):
         for name in feeds:
             self.says(pubd, f"feed {name}: .*to the end")
         lines = re.findall(r"^\S+ info (\w+)", pubd.err.read_text(), re.M)
-        self.assertEqual((lines[:2], lines.count("bus")), (["makes", "bus"], 1))
+        self.assertEqual((lines[:2], lines.count("bus")), (["creating", "bus"], 1))
         self.stop(pubd)
 
     def test_client_during_the_start_is_answered_with_all_topics(self):
@@ -71,7 +71,7 @@ topics:
         pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
         self.ends(pubd, 0)
         message = pubd.err.read_text()
-        self.assertRegex(message, r"info makes 1 topics, \d+ bytes\n.*Terminated from pid \d+; ends\n$")
+        self.assertRegex(message, r"info creating 1 topics, \d+ bytes\n.*Terminated from pid \d+; exiting\n$")
         self.assertEqual(message.count("\n"), 2, message)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
@@ -82,10 +82,10 @@ topics:
         self.says(cat, "appeared")
         cat.send_signal(signal.SIGSTOP)
         pubd.send_signal(signal.SIGTERM)
-        self.says(pubd, "; ends\n")
+        self.says(pubd, "; exiting\n")
         pubd.send_signal(signal.SIGTERM)
         self.ends(pubd, 0)
-        self.assertRegex(pubd.err.read_text(), r"; waits for no subscriber\n.*had not read to the end")
+        self.assertRegex(pubd.err.read_text(), r"; exiting without waiting for subscribers\n.*had not read to the end")
         cat.send_signal(signal.SIGCONT)
 
     def test_closed_standard_output_is_an_error(self):
@@ -112,7 +112,7 @@ topics:
         self.until(lambda: log.exists() and "bus b" in log.read_text(), "a log", pubd)
         log.rename(self.folder / "old.log")
         pubd.send_signal(signal.SIGHUP)
-        self.until(lambda: log.exists() and "log opened anew" in log.read_text(), "a new log", pubd)
+        self.until(lambda: log.exists() and "log file reopened" in log.read_text(), "a new log", pubd)
         self.stop(pubd)
 
     def test_killed_pubd_leaves_no_files_and_is_succeeded(self):

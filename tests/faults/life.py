@@ -88,7 +88,7 @@ class Valgrind(Scene):
         control.reads_on(100)
         self.log.rename(self.folder / "old")
         self.bus.signal(signal.SIGHUP)
-        self.logs("opened anew")
+        self.logs("log file reopened")
         peer = self.peer()
         peer.raw(b"garbage")
         peer.refusal()

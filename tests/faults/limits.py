@@ -146,7 +146,7 @@ class Memory(Limited):
 
     def test_too_little_memory_for_a_topic_is_an_error_with_bytes(self):
         log = self.refused(settings(FEED, more=self.BIG), prefix=["prlimit", f"--as={60 << 20}"])
-        self.assertRegex(log, r"error topic t: memory t: [0-9]{8} bytes cannot be had: ")
+        self.assertRegex(log, r"error topic t: memory t: cannot allocate [0-9]{8} bytes: ")
 
     def test_too_little_memory_for_a_subscriber_harms_no_other(self):
         pubd = self.pubd(settings(FEED, more=self.BIG))
@@ -169,7 +169,7 @@ class Memory(Limited):
             if "loading shared libraries" not in log:
                 errors += 1
                 self.assertEqual(status, 1, log)
-                self.assertRegex(log, "memory|Cannot allocate|no thread|control thread")
+                self.assertRegex(log, "memory|Cannot allocate|create a thread|control thread")
         else:
             self.fail("no limit was enough")
         self.assertGreater(errors, 2)
@@ -232,7 +232,7 @@ class Disk(Limited):
         self.assertEqual(log.stat().st_size, size)
         self.may_grow_to(pubd, "unlimited")
         self.complain(1)
-        self.until(lambda: "5 lines before the last could not be written" in log.read_text(),
+        self.until(lambda: "5 lines before the previous line could not be written" in log.read_text(),
                    "a report of lost lines", pubd)
         pubd.stop()
         control.ends(0)
@@ -266,7 +266,7 @@ class Disk(Limited):
         self.goes_on(control)
         (inside / "filler").unlink()
         self.complain(1)
-        self.until(lambda: "before the last could not be written" in (inside / "log").read_text(),
+        self.until(lambda: "before the previous line could not be written" in (inside / "log").read_text(),
                    "a report of lost lines", pubd)
         pubd.stop()
         control.ends(0)
@@ -283,7 +283,7 @@ class Disk(Limited):
         control.reads_on(100)
         text = os.read(reading, 1 << 20)
         self.complain(1)
-        while b" lines before the last could not be written" not in text:
+        while b" lines before the previous line could not be written" not in text:
             self.assertTrue(select.select([reading], [], [], PATIENCE_S)[0], "no report of lost lines")
             text += os.read(reading, 1 << 16)
         pubd.stop()
@@ -292,7 +292,7 @@ class Disk(Limited):
 
     def test_file_size_limit_below_a_topic_is_an_error(self):
         log = self.refused(settings(FEED), prefix=["prlimit", "--fsize=65536"])
-        self.assertRegex(log, r"error topic t: memory t: [0-9]+ bytes cannot be had: File too large "
+        self.assertRegex(log, r"error topic t: memory t: cannot allocate [0-9]+ bytes: File too large "
                                 r"\(see ulimit -f\)")
 
 

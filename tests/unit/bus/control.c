@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages: the bytes are the published ones, in both directions; what is cut, too long or
- * changed is refused with its place, and whatever is taken is exactly what would be sent. */
+/* Control messages equal the published bytes, in both directions. Truncated, longer or changed
+ * messages are refused with the offset. An accepted message encodes to the same bytes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const char welcome_golden[] =
 #define NOTICES "010000000004000000000000000000000000ffffef0a0002301d0000"
 #define THREE   "04030201050000008877665544332211e803000000000000"
 
-/* By type; written down from the description of the protocol, not by the encoder. */
+/* By type; written from the description of the protocol, not by the encoder. */
 static const char *const golden[TYPES] = {
 	[CONTROL_CATALOGUE] = "01000000040302010700000007002a2e71756f7465",
 	[CONTROL_TOPICS] = "02000000040302010100000001000000887766554433221100ffeeddccbbaa99"
@@ -69,7 +69,7 @@ static size_t unhex(const char *text, uint8_t *bytes)
 	return count;
 }
 
-/* Copied as bytes, so that what lies between the members is zero in every copy. */
+/* Copied as bytes, so that padding is zero in every copy. */
 static struct control_topic a_topic = { .shape = { .epoch = EPOCH,
 						   .fingerprint = 0x99aabbccddeeff00,
 						   .slots = 65536,
@@ -84,7 +84,7 @@ static struct control_topic a_topic = { .shape = { .epoch = EPOCH,
 					.schema_bytes = 300,
 					.notices = { FABRIC_NOTICES_UD, 1024, { 0 } } };
 
-/* What golden[type] says. */
+/* The message that golden[type] encodes. */
 static void fill(enum control_type type, struct control_message *message)
 {
 	cr_assert_eq(address_parse_host("239.10.0.2:7472", &a_topic.notices.group), 0);
@@ -125,7 +125,7 @@ static void fill(enum control_type type, struct control_message *message)
 	case CONTROL_REFUSE:
 		message->refuse.topic_id = 5;
 		message->refuse.code = ENOENT;
-		strcpy(message->refuse.words, "no such topic");
+		strcpy(message->refuse.text, "no such topic");
 		break;
 	case CONTROL_COUNTERS:
 		message->counters.scope = 2;
@@ -190,7 +190,7 @@ static struct control_welcome a_welcome(void)
 					 .name = "equities" };
 }
 
-/* The three forms, as the tests of damage see them. */
+/* The three forms of messages, for the tests of damage. */
 enum form { HELLO, WELCOME, MESSAGE };
 
 static const char *form_golden(enum form form, unsigned int type)
@@ -203,7 +203,7 @@ static const char *form_name(enum form form)
 	return form == HELLO ? "hello" : form == WELCOME ? "welcome" : "control";
 }
 
-/* Decodes, and encodes what came out: the length of that, or what decoding returned. */
+/* Decodes, and encodes the result: the encoded length, or the error of decoding. */
 static int again(enum form form, const void *bytes, size_t length, uint8_t *encoded)
 {
 	static struct control_message message;
@@ -223,7 +223,7 @@ static int again(enum form form, const void *bytes, size_t length, uint8_t *enco
 	return result < 0 ? result : (int)control_encode(&message, encoded);
 }
 
-Test(control, every_message_is_the_published_bytes_and_back)
+Test(control, message_encodes_to_published_bytes_and_back)
 {
 	static struct control_message message, copy;
 	uint8_t expected[FABRIC_MESSAGE_BYTES], bytes[FABRIC_MESSAGE_BYTES];
@@ -240,7 +240,7 @@ Test(control, every_message_is_the_published_bytes_and_back)
 	}
 }
 
-Test(control, hello_and_welcome_are_the_published_bytes_and_back)
+Test(control, hello_and_welcome_encode_to_published_bytes_and_back)
 {
 	const struct control_hello hello = a_hello();
 	const struct control_welcome welcome = a_welcome();
@@ -259,11 +259,11 @@ Test(control, hello_and_welcome_are_the_published_bytes_and_back)
 	cr_assert_arr_eq(bytes, expected, length);
 }
 
-Test(control, every_truncation_is_told_where_the_bytes_end_and_one_more_byte_too)
+Test(control, truncated_or_longer_message_is_refused_at_its_end)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES + 1] = { 0 }, encoded[FABRIC_MESSAGE_BYTES];
 	struct guard guard;
-	char words[200];
+	char expected[200];
 
 	guard_open(&guard, sizeof(bytes));
 	for (unsigned int type = 0; type < TYPES + 1; type++) {
@@ -273,59 +273,59 @@ Test(control, every_truncation_is_told_where_the_bytes_end_and_one_more_byte_too
 		for (size_t cut = 0; cut < length; cut++) {
 			cr_assert_eq(again(form, guard_copy(&guard, bytes, cut), cut, encoded),
 				     -EPROTO, "type %u cut to %zu", type, cut);
-			snprintf(words, sizeof(words), "%s message of %zu bytes: ends too early",
-				 form_name(form), cut);
-			cr_assert_eq(strncmp(tb_error(), words, strlen(words)), 0, "%s not %s",
-				     tb_error(), words);
+			snprintf(expected, sizeof(expected),
+				 "%s message of %zu bytes: ends too early", form_name(form), cut);
+			cr_assert_eq(strncmp(tb_error(), expected, strlen(expected)), 0,
+				     "%s not %s", tb_error(), expected);
 		}
 		bytes[length] = 0;
 		cr_assert_eq(
 			again(form, guard_copy(&guard, bytes, length + 1), length + 1, encoded),
 			-EPROTO, "type %u and one more", type);
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "%s message of %zu bytes: has bytes after its end at byte %zu",
 			 form_name(form), length + 1, length);
-		cr_assert_str_eq(tb_error(), words);
+		cr_assert_str_eq(tb_error(), expected);
 	}
 	guard_close(&guard);
 }
 
-/* One field of a good message made wrong: its place, its bytes, and the words. */
+/* A valid message with one wrong field: its offset, its bytes, and the error. */
 static const struct {
 	enum form form;
 	unsigned int type;
 	size_t at;
-	const char *bytes, *words;
+	const char *bytes, *expected;
 } wrong[] = {
-	{ HELLO, 0, 0, "55", "is not from a tickbus at byte 0" },
-	{ HELLO, 0, 3, "00", "is not from a tickbus at byte 0" },
-	{ HELLO, 0, 4, "00", "tells no range of versions at byte 4" },
-	{ HELLO, 0, 4, "0403", "tells no range of versions at byte 4" },
-	{ HELLO, 0, 6, "37", "tells a length other than 56 at byte 6" },
-	{ HELLO, 0, 6, "3801", "tells a length other than 56 at byte 6" },
-	{ WELCOME, 0, 1, "43", "is not from a tickbus at byte 0" },
+	{ HELLO, 0, 0, "55", "has no tickbus magic at byte 0" },
+	{ HELLO, 0, 3, "00", "has no tickbus magic at byte 0" },
+	{ HELLO, 0, 4, "00", "has no valid range of versions at byte 4" },
+	{ HELLO, 0, 4, "0403", "has no valid range of versions at byte 4" },
+	{ HELLO, 0, 6, "37", "has a length other than 56 at byte 6" },
+	{ HELLO, 0, 6, "3801", "has a length other than 56 at byte 6" },
+	{ WELCOME, 0, 1, "43", "has no tickbus magic at byte 0" },
 	{ WELCOME, 0, 5, "01", "has a reserved byte that is not zero at byte 5" },
 	{ WELCOME, 0, 7, "80", "has a reserved byte that is not zero at byte 7" },
-	{ WELCOME, 0, 16, "00000000", "tells no stale bound at byte 16" },
-	{ WELCOME, 0, 16, "c1270900", "tells no stale bound at byte 16" }, /* 600,001 */
-	{ WELCOME, 0, 20, "00000000", "tells no bound of topics at byte 20" },
-	{ WELCOME, 0, 20, "01040000", "tells no bound of topics at byte 20" }, /* 1,025 */
-	{ WELCOME, 0, 36, "03", "tells no known kind of notices at byte 36" },
-	{ WELCOME, 0, 36, "ffffffff", "tells no known kind of notices at byte 36" },
-	{ WELCOME, 0, 40, "01100000", "tells no valid length of notices at byte 40" }, /* 4,097 */
-	{ WELCOME, 0, 56, "7f", "tells no multicast group of notices at byte 44" },
-	{ WELCOME, 0, 56, "df", "tells no multicast group of notices at byte 44" },
-	{ WELCOME, 0, 44, "01", "tells no multicast group of notices at byte 44" }, /* IPv6 */
-	{ WELCOME, 0, 60, "0000", "tells no multicast group of notices at byte 44" },
+	{ WELCOME, 0, 16, "00000000", "has no valid stale bound at byte 16" },
+	{ WELCOME, 0, 16, "c1270900", "has no valid stale bound at byte 16" }, /* 600,001 */
+	{ WELCOME, 0, 20, "00000000", "has no valid bound of topics at byte 20" },
+	{ WELCOME, 0, 20, "01040000", "has no valid bound of topics at byte 20" }, /* 1,025 */
+	{ WELCOME, 0, 36, "03", "has an unknown kind of notices at byte 36" },
+	{ WELCOME, 0, 36, "ffffffff", "has an unknown kind of notices at byte 36" },
+	{ WELCOME, 0, 40, "01100000", "has no valid notice size at byte 40" }, /* 4,097 */
+	{ WELCOME, 0, 56, "7f", "has no multicast group for notices at byte 44" },
+	{ WELCOME, 0, 56, "df", "has no multicast group for notices at byte 44" },
+	{ WELCOME, 0, 44, "01", "has no multicast group for notices at byte 44" }, /* IPv6 */
+	{ WELCOME, 0, 60, "0000", "has no multicast group for notices at byte 44" },
 	{ WELCOME, 0, 62, "01", "has a reserved byte that is not zero at byte 62" },
 	{ WELCOME, 0, 64, "4000", "has no valid bus name at byte 64" },
 	{ WELCOME, 0, 66, "0a", "has no valid bus name at byte 66" },
 	{ WELCOME, 0, 73, "7f", "has no valid bus name at byte 73" },
 	{ WELCOME, 0, 72, "00", "has no valid bus name at byte 72" },
 	{ WELCOME, 0, 72, "e9", "has no valid bus name at byte 72" },
-	{ MESSAGE, 1, 0, "0000", "is of no known type at byte 0" },
-	{ MESSAGE, 1, 0, "1100", "is of no known type at byte 0" },
-	{ MESSAGE, 1, 0, "0101", "is of no known type at byte 0" },
+	{ MESSAGE, 1, 0, "0000", "has an unknown type at byte 0" },
+	{ MESSAGE, 1, 0, "1100", "has an unknown type at byte 0" },
+	{ MESSAGE, 1, 0, "0101", "has an unknown type at byte 0" },
 	{ MESSAGE, 1, 2, "01", "has a reserved byte that is not zero at byte 2" },
 	{ MESSAGE, 16, 3, "01", "has a reserved byte that is not zero at byte 3" },
 	{ MESSAGE, CONTROL_LEAVE, 20, "01", "has a reserved byte that is not zero at byte 20" },
@@ -335,39 +335,38 @@ static const struct {
 	{ MESSAGE, CONTROL_CATALOGUE, 20, "1f", "has no valid pattern at byte 20" },
 	{ MESSAGE, CONTROL_TOPICS, 8, "05", "has too many topics at byte 8" },
 	{ MESSAGE, CONTROL_TOPICS, 8, "ffffffff", "has too many topics at byte 8" },
-	{ MESSAGE, CONTROL_TOPICS, 12, "02", "does not tell whether there is more at byte 12" },
+	{ MESSAGE, CONTROL_TOPICS, 12, "02", "has no valid mark for more topics at byte 12" },
 	{ MESSAGE, CONTROL_TOPICS, 36, "01", "has a reserved byte that is not zero at byte 36" },
 	{ MESSAGE, CONTROL_TOPICS, 39, "01", "has a reserved byte that is not zero at byte 39" },
 	{ MESSAGE, CONTROL_TOPICS, 48, "00", "has no valid topic id at byte 48" },
 	{ MESSAGE, CONTROL_TOPICS, 48, "0104", "has no valid topic id at byte 48" },
 	{ MESSAGE, CONTROL_TOPICS, 56, "00", "has no valid topic state at byte 56" },
 	{ MESSAGE, CONTROL_TOPICS, 56, "03", "has no valid topic state at byte 56" },
-	{ MESSAGE, CONTROL_TOPICS, 64, "0000", "has no valid length of a schema at byte 64" },
-	{ MESSAGE, CONTROL_TOPICS, 64, "010001", "has no valid length of a schema at byte 64" },
-	{ MESSAGE, CONTROL_TOPICS, 68, "03", "tells no known kind of notices at byte 68" },
-	{ MESSAGE, CONTROL_TOPICS, 72, "01100000", "tells no valid length of notices at byte 72" },
-	{ MESSAGE, CONTROL_TOPICS, 88, "0a", "tells no multicast group of notices at byte 76" },
+	{ MESSAGE, CONTROL_TOPICS, 64, "0000", "has no valid schema length at byte 64" },
+	{ MESSAGE, CONTROL_TOPICS, 64, "010001", "has no valid schema length at byte 64" },
+	{ MESSAGE, CONTROL_TOPICS, 68, "03", "has an unknown kind of notices at byte 68" },
+	{ MESSAGE, CONTROL_TOPICS, 72, "01100000", "has no valid notice size at byte 72" },
+	{ MESSAGE, CONTROL_TOPICS, 88, "0a", "has no multicast group for notices at byte 76" },
 	{ MESSAGE, CONTROL_TOPICS, 94, "01", "has a reserved byte that is not zero at byte 94" },
 	{ MESSAGE, CONTROL_TOPICS, 96, "4000", "has no valid topic name at byte 96" },
 	{ MESSAGE, CONTROL_TOPICS, 109, "80", "has no valid topic name at byte 109" },
 	{ MESSAGE, CONTROL_TOPICS, 110, "4000", "has no valid schema name at byte 110" },
 	{ MESSAGE, CONTROL_TOPICS, 112, "09", "has no valid schema name at byte 112" },
-	{ MESSAGE, CONTROL_SCHEMA, 12, "010001", "has no valid place in a schema at byte 12" },
-	{ MESSAGE, CONTROL_SCHEMA_BYTES, 12, "00", "has no valid length of a schema at byte 12" },
-	{ MESSAGE, CONTROL_SCHEMA_BYTES, 12, "010001",
-	  "has no valid length of a schema at byte 12" },
+	{ MESSAGE, CONTROL_SCHEMA, 12, "010001", "has no valid offset in a schema at byte 12" },
+	{ MESSAGE, CONTROL_SCHEMA_BYTES, 12, "00", "has no valid schema length at byte 12" },
+	{ MESSAGE, CONTROL_SCHEMA_BYTES, 12, "010001", "has no valid schema length at byte 12" },
 	{ MESSAGE, CONTROL_SCHEMA_BYTES, 16, "010001",
-	  "has no valid place in a schema at byte 16" },
+	  "has no valid offset in a schema at byte 16" },
 	{ MESSAGE, CONTROL_SCHEMA_BYTES, 20, "8103", "has too many bytes of a schema at byte 20" },
 	{ MESSAGE, CONTROL_SCHEMA_BYTES, 20, "ffffffff",
 	  "has too many bytes of a schema at byte 20" },
 	{ MESSAGE, CONTROL_SCHEMA_BYTES, 20, "07", "has bytes beyond the schema's end at byte 20" },
 	{ MESSAGE, CONTROL_SCHEMA_BYTES, 16, "0b", "has bytes beyond the schema's end at byte 20" },
 	{ MESSAGE, CONTROL_GRANT, 40, "00", "has no valid topic id at byte 40" },
-	{ MESSAGE, CONTROL_REFUSE, 12, "00", "has no valid code at byte 12" },
-	{ MESSAGE, CONTROL_REFUSE, 12, "0010", "has no valid code at byte 12" },
-	{ MESSAGE, CONTROL_REFUSE, 16, "2103", "has no valid words at byte 16" },
-	{ MESSAGE, CONTROL_REFUSE, 20, "0a", "has no valid words at byte 20" },
+	{ MESSAGE, CONTROL_REFUSE, 12, "00", "has no valid error code at byte 12" },
+	{ MESSAGE, CONTROL_REFUSE, 12, "0010", "has no valid error code at byte 12" },
+	{ MESSAGE, CONTROL_REFUSE, 16, "2103", "has no valid text at byte 16" },
+	{ MESSAGE, CONTROL_REFUSE, 20, "0a", "has no valid text at byte 20" },
 	{ MESSAGE, CONTROL_VALUES, 24, "0f", "has too many counters at byte 24" },
 	{ MESSAGE, CONTROL_VALUES, 28, "4000", "has no valid block name at byte 28" },
 	{ MESSAGE, CONTROL_VALUES, 33, "2800", "has no valid counter name at byte 33" },
@@ -378,24 +377,24 @@ static const struct {
 	{ MESSAGE, CONTROL_UNPUBLISHED_NAMES, 24, "1b", "has no valid instrument name at byte 24" },
 };
 
-Test(control, every_wrong_field_is_told_with_its_place)
+Test(control, wrong_field_is_refused_with_its_offset)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES], encoded[FABRIC_MESSAGE_BYTES];
-	char words[200];
+	char expected[200];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		const size_t length = unhex(form_golden(wrong[i].form, wrong[i].type), bytes);
 
 		cr_assert_gt(unhex(wrong[i].bytes, bytes + wrong[i].at), 0);
 		cr_assert_eq(again(wrong[i].form, bytes, length, encoded), -EPROTO, "%zu: %s", i,
-			     wrong[i].words);
-		snprintf(words, sizeof(words), "%s message of %zu bytes: %s",
-			 form_name(wrong[i].form), length, wrong[i].words);
-		cr_assert_str_eq(tb_error(), words);
+			     wrong[i].expected);
+		snprintf(expected, sizeof(expected), "%s message of %zu bytes: %s",
+			 form_name(wrong[i].form), length, wrong[i].expected);
+		cr_assert_str_eq(tb_error(), expected);
 	}
 }
 
-Test(control, the_end_of_a_schema_may_be_told_with_no_bytes)
+Test(control, last_schema_part_may_be_empty)
 {
 	static struct control_message message, copy;
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -408,7 +407,7 @@ Test(control, the_end_of_a_schema_may_be_told_with_no_bytes)
 	cr_expect_eq(copy.schema_bytes.offset, 10);
 }
 
-Test(control, what_may_not_be_sent_is_not_encoded)
+Test(control, invalid_message_is_not_encoded)
 {
 	static struct control_message message;
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -432,9 +431,9 @@ Test(control, what_may_not_be_sent_is_not_encoded)
 	cr_expect_eq(control_encode(&message, bytes), 0);
 }
 
-/* Names, units and a system's words in any language: one reader that refused them would refuse all
- * else in the message, too. */
-Test(control, a_text_that_is_not_ascii_is_sent_so_that_it_is)
+/* Names, units and error texts in any language: a reader that refused them would refuse the whole
+ * message. */
+Test(control, text_beyond_ascii_is_encoded_as_question_marks)
 {
 	static struct control_message message, copy;
 	uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -448,14 +447,14 @@ Test(control, a_text_that_is_not_ascii_is_sent_so_that_it_is)
 	cr_expect_str_eq(copy.values.entry[0].unit, "??s");
 	cr_expect_str_eq(message.values.entry[0].unit, "\xc2\xb5s", "what was given stays");
 	fill(CONTROL_REFUSE, &message);
-	strcpy(message.refuse.words, "\x01 ~\x7f\xff\n");
+	strcpy(message.refuse.text, "\x01 ~\x7f\xff\n");
 	cr_assert_eq(control_decode(bytes, control_encode(&message, bytes), &copy), 0, "%s",
 		     tb_error());
-	cr_expect_str_eq(copy.refuse.words, "? ~???");
+	cr_expect_str_eq(copy.refuse.text, "? ~???");
 }
 
-/* Texts of the greatest length, pages full: they fit, and nothing of them is cut. */
-Test(control, the_longest_messages_fit_and_come_back)
+/* Texts of maximum length and full pages: they fit, uncut. */
+Test(control, longest_messages_fit_and_read_back)
 {
 	static struct control_message message, copy;
 	static uint8_t bytes[FABRIC_MESSAGE_BYTES];
@@ -489,8 +488,8 @@ Test(control, the_longest_messages_fit_and_come_back)
 			memset(message.grant.topic.schema, 's', CONTROL_NAME_MAX);
 			break;
 		case CONTROL_REFUSE:
-			memset(message.refuse.words, '~',
-			       CONTROL_WORDS_MAX); /* the last byte of ASCII */
+			memset(message.refuse.text, '~',
+			       CONTROL_TEXT_MAX); /* the last byte of ASCII */
 			break;
 		case CONTROL_VALUES:
 			message.values.count = CONTROL_COUNTERS_PAGE;
@@ -513,7 +512,7 @@ Test(control, the_longest_messages_fit_and_come_back)
 	}
 }
 
-/* Some bytes of a good message changed, some cut off or added; now and then all of them random. */
+/* Some bytes of a valid message are changed, cut off or added; sometimes all are random. */
 static size_t damage(uint64_t *state, uint8_t *bytes, size_t length)
 {
 	if (random_below(state, 16) == 0) {
@@ -530,7 +529,7 @@ static size_t damage(uint64_t *state, uint8_t *bytes, size_t length)
 	return length;
 }
 
-Test(control, random_bytes_are_refused_or_are_a_whole_message)
+Test(control, random_bytes_are_refused_or_a_whole_message)
 {
 	uint8_t bytes[FABRIC_MESSAGE_BYTES + 1], encoded[FABRIC_MESSAGE_BYTES];
 	uint64_t state = random_seed();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of counters can be shown as they are: every row has a name of its own, a unit and a
- * meaning, of lengths that travel. */
+/* Every row of the counters' tables has a name of its own, a unit and a meaning, of lengths that
+ * fit a message. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void row_check(const struct tb_counter *row)
 		cr_assert(*c >= ' ' && *c <= '~', "%s", row->name);
 }
 
-Test(counters, every_row_can_be_shown)
+Test(counters, every_row_has_name_unit_and_meaning)
 {
 	for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
 		size_t count = 0;
@@ -46,7 +46,7 @@ Test(counters, every_row_can_be_shown)
 	}
 }
 
-Test(counters, a_scope_without_a_table_is_empty)
+Test(counters, scope_without_table_is_empty)
 {
 	size_t count = 99;
 
@@ -62,6 +62,6 @@ Test(counters, adding_counts_up_and_down)
 	_Atomic uint64_t counter = 0;
 
 	counter_add(&counter, 3);
-	counter_add(&counter, UINT64_MAX); /* how what there is now is counted down */
+	counter_add(&counter, UINT64_MAX); /* counts down */
 	cr_expect_eq(counter, 2);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress, directory and bus page: what was stored is proven, what was changed is not. */
+/* Progress, directory and bus page: stored bytes verify, changed bytes do not. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static struct progress stored(struct progress progress)
 	return copy;
 }
 
-Test(progress, comes_back)
+Test(progress, line_reads_back)
 {
 	struct progress copy = stored(live(10, 14));
 
@@ -44,7 +44,7 @@ Test(progress, comes_back)
 	cr_assert_eq(copy.instruments, 3);
 }
 
-Test(progress, any_changed_bit_fails)
+Test(progress, line_with_a_changed_bit_fails)
 {
 	for (unsigned int bit = 0; bit < 512; bit++) {
 		struct progress copy = stored(live(10, 14));
@@ -69,7 +69,7 @@ Test(progress, contradictions_fail_even_with_a_right_check)
 	cr_assert_eq(progress_verify(&copy, EPOCH + 1, 64, 8, true, 99), -EAGAIN, "epoch");
 }
 
-/* Sequences are counted on from what a line says, by a ring and more: that must not wrap. */
+/* Readers add up to two rings to a line's counts: the sums must not wrap. */
 Test(progress, counts_that_could_wrap_fail)
 {
 	const uint64_t last = UINT64_MAX - 2 * 64;
@@ -95,13 +95,13 @@ Test(progress, counts_that_could_wrap_fail)
 	}
 }
 
-Test(progress, what_is_just_within_its_bounds_is_taken)
+Test(progress, values_at_their_bounds_pass)
 {
 	struct progress copy, made = live(14, 14);
 
 	made.state = TOPIC_ENDED;
-	made.first = 15;                      /* nothing held yet, as after a relay's begin */
-	made.zero[0] = made.zero[1] = 0xdead; /* and what is not in use is zero */
+	made.first = 15;                      /* an empty ring, as after a relay's begin */
+	made.zero[0] = made.zero[1] = 0xdead; /* unused bytes are zero */
 	copy = stored(made);
 	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), 0);
 	cr_expect(copy.zero[0] == 0 && copy.zero[1] == 0);
@@ -134,7 +134,7 @@ Test(progress, oldest_follows_reserved_and_first)
 	cr_assert_eq(progress_oldest(&copy, 64), 50);
 }
 
-Test(directory, names_come_back_at_their_index_only)
+Test(directory, name_reads_back_only_at_its_index)
 {
 	static _Alignas(64) unsigned char base[4 * DIRECTORY_ENTRY_BYTES];
 	struct directory_entry copy;
@@ -152,7 +152,7 @@ Test(directory, names_come_back_at_their_index_only)
 	cr_assert_str_eq(name, "ABCDEFGHIJKLMNOPQRSTUVWX");
 }
 
-Test(directory, bad_names_are_refused_in_words)
+Test(directory, bad_name_is_refused_with_message)
 {
 	cr_assert_eq(directory_name_check(""), -EINVAL);
 	cr_assert_str_eq(tb_error(), "instrument name: found \"\", expected 1 to 24 bytes");
@@ -166,7 +166,7 @@ Test(directory, bad_names_are_refused_in_words)
 	cr_assert_eq(directory_name_check("\x7f"), -EINVAL);
 }
 
-Test(bus_page, pulse_and_entries_prove_themselves)
+Test(bus_page, pulse_and_entries_verify_only_unchanged)
 {
 	static _Alignas(64) unsigned char page[4096];
 	struct bus_pulse pulse = { .count = 5, .bus_id = 77, .topics = 2, .changes = 2 };
@@ -197,7 +197,7 @@ Test(bus_page, pulse_and_entries_prove_themselves)
 	}
 }
 
-Test(bus_page, an_entry_has_a_state_that_there_is)
+Test(bus_page, entry_with_unknown_state_is_refused)
 {
 	static _Alignas(64) unsigned char page[4096];
 
@@ -212,7 +212,7 @@ Test(bus_page, an_entry_has_a_state_that_there_is)
 	}
 }
 
-Test(bus_page, takes_the_whole_pages_that_its_entries_need)
+Test(bus_page, page_bytes_are_whole_pages_for_all_entries)
 {
 	cr_expect_eq(bus_page_bytes(1), 4096);
 	cr_expect_eq(bus_page_bytes(100), 4096, "64 + 4,000 bytes");

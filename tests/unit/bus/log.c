@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines arrive whole, in the file that is there now, and lost ones are counted. */
+/* Lines arrive whole, in the current file, and lost lines are counted. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static const char *content(const char *of)
 
 TestSuite(log, .init = set_up, .fini = tear_down, .timeout = 60);
 
-Test(log, writes_lines_of_its_level_and_above)
+Test(log, lines_of_its_level_and_above_are_written)
 {
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "hello %d", 7);
@@ -61,14 +61,14 @@ Test(log, writes_lines_of_its_level_and_above)
 	cr_assert_null(strstr(content(path), "not this"));
 }
 
-Test(log, a_stranger_cannot_begin_a_line)
+Test(log, peer_text_cannot_begin_a_line)
 {
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "peer said %s", "x\n2026-01-01 error forged");
 	cr_assert(strstr(content(path), "x?2026-01-01 error forged\n"));
 }
 
-Test(log, follows_a_moved_file_when_reopened)
+Test(log, reopened_log_follows_a_moved_file)
 {
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "one");
@@ -81,7 +81,7 @@ Test(log, follows_a_moved_file_when_reopened)
 	cr_assert_null(strstr(content(path), "two\n"));
 }
 
-Test(log, counts_what_a_full_disk_refused)
+Test(log, lines_that_a_full_disk_refused_are_counted)
 {
 	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "one");
@@ -89,8 +89,8 @@ Test(log, counts_what_a_full_disk_refused)
 	cr_assert_eq(atomic_load(&journal.lost), 2);
 }
 
-/* A file that may not grow beyond the middle of the second line. */
-Test(log, a_line_that_was_cut_is_not_glued_to_the_next)
+/* A file whose size limit is in the middle of the second line. */
+Test(log, cut_line_does_not_join_the_next)
 {
 	struct rlimit limit;
 	rlim_t before;
@@ -114,11 +114,12 @@ Test(log, a_line_that_was_cut_is_not_glued_to_the_next)
 		end--;
 	cr_expect_eq(end[-1], '\n');
 	cr_expect(strncmp(end, "20", 2) == 0, "%s", content(path));
-	cr_expect(strstr(content(path), "Z error 2 lines before the last could not be written\n"));
+	cr_expect(strstr(content(path),
+			 "Z error 2 lines before the previous line could not be written\n"));
 }
 
-/* The disk has room again: the next line is there, and how many are not. */
-Test(log, says_how_many_lines_were_lost_when_it_can_write_again)
+/* The disk has room again: the next line is written, and the number of lost lines. */
+Test(log, lost_lines_are_reported_after_recovery)
 {
 	int file;
 
@@ -133,11 +134,12 @@ Test(log, says_how_many_lines_were_lost_when_it_can_write_again)
 	cr_assert_eq(atomic_load(&journal.lost), 0);
 	cr_assert_null(strstr(content(path), "one"));
 	cr_assert(strstr(content(path), "Z info three\n"));
-	cr_assert(strstr(content(path), "Z error 2 lines before the last could not be written\n"));
+	cr_assert(strstr(content(path),
+			 "Z error 2 lines before the previous line could not be written\n"));
 	cr_assert(strstr(content(path), "Z info four\n"));
 }
 
-/* Puts it in the place of standard error: the one that was there. */
+/* Replaces standard error; returns the old descriptor. */
 static int stderr_replace(int by)
 {
 	const int before = dup(STDERR_FILENO);
@@ -147,20 +149,20 @@ static int stderr_replace(int by)
 	return before;
 }
 
-/* Standard error is `by`, of which `reader` gets what was written: lines until one is lost, and
- * then the next and how many were. A terminal hands over later than at once. */
-static void expect_lost_lines_told(int by, int reader)
+/* Standard error is `by`, and `reader` is its other end. Writes lines until a line is lost; then
+ * expects the next line and the count. A terminal delivers with a delay. */
+static void expect_lost_lines_reported(int by, int reader)
 {
-	static char words[1000], text[1 << 20];
+	static char line[1000], text[1 << 20];
 	struct pollfd ready = { .fd = reader, .events = POLLIN };
 	const int flags = fcntl(by, F_GETFL), before = stderr_replace(by);
 	size_t used = 0;
 	ssize_t got;
 
-	memset(words, 'x', sizeof(words) - 1);
+	memset(line, 'x', sizeof(line) - 1);
 	cr_assert_eq(log_open(&journal, NULL, LOG_LEVEL_INFO), 0);
 	for (unsigned int i = 0; i < 2000; i++)
-		log_write(&journal, LOG_LEVEL_INFO, "%s", words);
+		log_write(&journal, LOG_LEVEL_INFO, "%s", line);
 	cr_assert_gt(atomic_load(&journal.lost), 0);
 	do {
 		cr_assert_eq(poll(&ready, 1, PATIENCE_MS), 1);
@@ -174,31 +176,31 @@ static void expect_lost_lines_told(int by, int reader)
 		got = read(reader, text + used, sizeof(text) - 1 - used);
 		used += got > 0 ? (size_t)got : 0;
 		text[used] = '\0';
-	} while (!strstr(text, " lines before the last could not be written"));
+	} while (!strstr(text, " lines before the previous line could not be written"));
 	stderr_replace(before);
 	cr_expect(strstr(text, "Z info there again"), "%s", text);
 	close(reader);
 }
 
-Test(log, a_pipe_that_nobody_reads_is_not_waited_for)
+Test(log, unread_pipe_never_blocks)
 {
 	int ends[2];
 
 	cr_assert_eq(pipe(ends), 0);
 	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
-	expect_lost_lines_told(ends[1], ends[0]);
+	expect_lost_lines_reported(ends[1], ends[0]);
 }
 
-Test(log, a_journal_that_nobody_reads_is_not_waited_for)
+Test(log, unread_journal_socket_never_blocks)
 {
 	int ends[2];
 
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
-	expect_lost_lines_told(ends[1], ends[0]);
+	expect_lost_lines_reported(ends[1], ends[0]);
 }
 
-Test(log, a_terminal_that_nobody_reads_is_not_waited_for)
+Test(log, unread_terminal_never_blocks)
 {
 	const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
 	int terminal;
@@ -207,11 +209,11 @@ Test(log, a_terminal_that_nobody_reads_is_not_waited_for)
 		cr_skip("no terminal can be had here");
 	terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
 	cr_assert_geq(terminal, 0);
-	expect_lost_lines_told(terminal, master);
+	expect_lost_lines_reported(terminal, master);
 }
 
-/* It cannot be opened anew. */
-Test(log, a_pipe_of_another_user_that_nobody_reads_is_not_waited_for)
+/* It cannot be opened again. */
+Test(log, unread_pipe_of_another_user_never_blocks)
 {
 	int ends[2];
 
@@ -221,12 +223,12 @@ Test(log, a_pipe_of_another_user_that_nobody_reads_is_not_waited_for)
 	cr_assert_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
 	cr_assert_eq(rmdir(folder), 0);
 	cr_assert_eq(setresuid(65534, 65534, 65534), 0);
-	expect_lost_lines_told(ends[1], ends[0]);
+	expect_lost_lines_reported(ends[1], ends[0]);
 }
 
-Test(log, that_a_file_is_full_is_told_to_nobody_who_does_not_read)
+Test(log, full_file_report_never_blocks_on_unread_stderr)
 {
-	char words[100], expected[160];
+	char text[100], expected[160];
 	int ends[2], before;
 	ssize_t got;
 
@@ -234,26 +236,26 @@ Test(log, that_a_file_is_full_is_told_to_nobody_who_does_not_read)
 	before = stderr_replace(dup(ends[1]));
 	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
 	log_write(&journal, LOG_LEVEL_INFO, "one");
-	got = read(ends[0], words, sizeof(words) - 1);
+	got = read(ends[0], text, sizeof(text) - 1);
 	cr_assert_gt(got, 0);
-	words[got] = '\0';
+	text[got] = '\0';
 	cr_assert_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
-	while (write(ends[1], words, sizeof(words)) > 0)
+	while (write(ends[1], text, sizeof(text)) > 0)
 		;
 	cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
 	log_close(&journal);
 	cr_assert_eq(log_open(&journal, "/dev/full", LOG_LEVEL_INFO), 0);
-	log_write(&journal, LOG_LEVEL_INFO, "two"); /* it returns */
+	log_write(&journal, LOG_LEVEL_INFO, "two"); /* it must return */
 	stderr_replace(before);
 	snprintf(expected, sizeof(expected),
 		 "%s: log file /dev/full: cannot be written: No space left on device\n",
 		 program_invocation_short_name);
-	cr_expect_str_eq(words, expected);
+	cr_expect_str_eq(text, expected);
 	close(ends[0]);
 	close(ends[1]);
 }
 
-/* time() may be behind the clock that lines have. */
+/* time() may be behind the clock of the lines. */
 static time_t now_s(void)
 {
 	struct timespec now;
@@ -262,7 +264,7 @@ static time_t now_s(void)
 	return now.tv_sec;
 }
 
-Test(log, a_line_begins_with_the_time_in_utc_and_its_level)
+Test(log, line_begins_with_utc_time_and_level)
 {
 	const char *const names[] = { "error", "warning", "info", "debug" };
 	char expected[64];
@@ -292,12 +294,12 @@ Test(log, a_line_begins_with_the_time_in_utc_and_its_level)
 	cr_assert_str_eq(log_level_name((enum log_level)5), "?");
 }
 
-Test(log, what_cannot_be_reopened_is_written_on_and_nothing_is_left_open)
+Test(log, failed_reopen_keeps_the_old_file_and_leaks_no_fd)
 {
 	const int next = dup(0);
 	int fd;
 
-	close(next); /* the lowest that is free */
+	close(next); /* the lowest free descriptor */
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
 	fd = journal.fd;
 	cr_assert_eq(fd, next);
@@ -318,23 +320,23 @@ Test(log, what_cannot_be_reopened_is_written_on_and_nothing_is_left_open)
 	cr_assert_geq(fcntl(STDERR_FILENO, F_GETFD), 0, "standard error is not ours to close");
 }
 
-Test(log, a_long_line_is_cut_not_split)
+Test(log, long_line_is_cut_not_split)
 {
-	static char words[2 * LOG_LINE_BYTES];
+	static char line[2 * LOG_LINE_BYTES];
 
-	memset(words, 'x', sizeof(words) - 1);
+	memset(line, 'x', sizeof(line) - 1);
 	cr_assert_eq(log_open(&journal, path, LOG_LEVEL_INFO), 0);
-	log_write(&journal, LOG_LEVEL_INFO, "%s", words);
+	log_write(&journal, LOG_LEVEL_INFO, "%s", line);
 	cr_assert_eq(strlen(content(path)), LOG_LINE_BYTES);
 }
 
-Test(log, a_place_that_cannot_be_written_is_named)
+Test(log, unwritable_path_is_named)
 {
-	char words[200];
+	char text[200];
 
 	snprintf(moved, sizeof(moved), "%s/no/log", folder);
 	cr_assert_eq(log_open(&journal, moved, LOG_LEVEL_INFO), -ENOENT);
-	snprintf(words, sizeof(words),
+	snprintf(text, sizeof(text),
 		 "log file %s: cannot be opened for writing: No such file or directory", moved);
-	cr_assert_str_eq(tb_error(), words);
+	cr_assert_str_eq(tb_error(), text);
 }

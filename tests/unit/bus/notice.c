@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: the bytes are the published ones; what was written is read; what is cut, too long or
- * changed is refused in words; nothing outside the datagram is ever looked at. */
+/* Notices equal the published bytes, and read back. Truncated, longer or changed datagrams are
+ * refused with a message. Nothing outside the datagram is read. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define SENT   UINT64_C(0x3132333435363738)
 #define ROUNDS 100000
 
-/* Two topics: 5 with its head alone, 6 with one record; written down from the description. */
+/* Two topics: 5 with its head only, 6 with one record; written from the description. */
 static const char golden[] =
 	"5442554e0100020028272625242322213837363534333231800000006463626178777675"
 	"7473727105000000000000008877665544332211e8030000000000000600000001000000"
@@ -51,7 +51,7 @@ static struct record a_record(void)
 				 .flags = 1,
 				 .check = 0x5152535455565758 };
 
-	memset(record.payload, 0xee, sizeof(record.payload)); /* none of it may travel */
+	memset(record.payload, 0xee, sizeof(record.payload)); /* these bytes must not be sent */
 	memcpy(record.payload, "hello", 5);
 	return record;
 }
@@ -70,7 +70,7 @@ static size_t write_golden(uint8_t *bytes)
 	return notice_finish(&writer);
 }
 
-Test(notice, is_the_published_bytes)
+Test(notice, notice_encodes_to_published_bytes)
 {
 	uint8_t expected[BOUND_NOTICE_BYTES_MAX], bytes[BOUND_NOTICE_BYTES_MAX];
 	const size_t length = unhex(golden, expected);
@@ -79,7 +79,7 @@ Test(notice, is_the_published_bytes)
 	cr_assert_arr_eq(bytes, expected, length);
 }
 
-Test(notice, gives_what_was_put_in)
+Test(notice, notice_reads_back_entries_and_records)
 {
 	const struct record expected = a_record();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -106,7 +106,7 @@ Test(notice, gives_what_was_put_in)
 	cr_assert_eq(notice_next(&reader, &entry), 0);
 }
 
-Test(notice, records_that_are_not_asked_for_are_skipped)
+Test(notice, unread_records_are_skipped)
 {
 	const struct record record = a_record();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -129,7 +129,7 @@ Test(notice, records_that_are_not_asked_for_are_skipped)
 	cr_assert_eq(notice_next(&reader, &entry), 0);
 }
 
-Test(notice, without_an_entry_there_is_nothing_to_send)
+Test(notice, notice_without_entries_has_no_bytes)
 {
 	const struct record record = a_record();
 	uint8_t bytes[BOUND_NOTICE_BYTES_MIN];
@@ -140,7 +140,7 @@ Test(notice, without_an_entry_there_is_nothing_to_send)
 	cr_expect_eq(notice_finish(&writer), 0);
 }
 
-Test(notice, the_shortest_and_the_longest_are_read)
+Test(notice, shortest_and_longest_notices_are_read)
 {
 	static struct record record;
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
@@ -148,11 +148,11 @@ Test(notice, the_shortest_and_the_longest_are_read)
 	struct notice_reader reader;
 	struct notice_entry entry;
 	struct notice notice;
-	const uint32_t told = NOTICE_HEADER;
+	const uint32_t stated = NOTICE_HEADER;
 
 	unhex(golden, bytes);
 	memset(bytes + 6, 0, 2); /* no entry */
-	memcpy(bytes + 24, &told, sizeof(told));
+	memcpy(bytes + 24, &stated, sizeof(stated));
 	cr_assert_eq(notice_open(&reader, bytes, NOTICE_HEADER, &notice), 0, "%s", tb_error());
 	cr_expect_eq(notice_next(&reader, &entry), 0);
 	record = a_record();
@@ -166,8 +166,8 @@ Test(notice, the_shortest_and_the_longest_are_read)
 	cr_expect_eq(entry.records, 1);
 }
 
-/* What does not fit is refused whole: what was written before stays a notice, within its limit. */
-Test(notice, no_limit_is_ever_passed)
+/* An entry or record without room is refused whole; the notice stays valid, within its limit. */
+Test(notice, writer_never_exceeds_its_limit)
 {
 	static struct record record;
 	struct notice_writer writer;
@@ -201,53 +201,53 @@ Test(notice, no_limit_is_ever_passed)
 	guard_close(&guard);
 }
 
-Test(notice, every_truncation_and_every_addition_is_refused)
+Test(notice, every_truncation_or_addition_is_refused)
 {
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX + 1] = { 0 };
 	const size_t length = unhex(golden, bytes);
 	struct notice_reader reader;
 	struct notice notice;
 	struct guard guard;
-	uint32_t told;
+	uint32_t stated;
 
 	guard_open(&guard, sizeof(bytes));
 	for (size_t cut = 0; cut < sizeof(bytes); cut++) {
 		if (cut == length)
 			continue;
-		/* As it was sent and cut, and as a liar would send it. */
+		/* As truncated in transit, and as a malicious sender would send it. */
 		cr_assert_eq(notice_open(&reader, guard_copy(&guard, bytes, cut), cut, &notice),
 			     -EPROTO, "%zu bytes", cut);
 		if (cut < NOTICE_HEADER)
 			continue;
-		told = (uint32_t)cut;
-		memcpy(guard_copy(&guard, bytes, cut) + 24, &told, sizeof(told));
+		stated = (uint32_t)cut;
+		memcpy(guard_copy(&guard, bytes, cut) + 24, &stated, sizeof(stated));
 		cr_assert_eq(notice_open(&reader, guard.base + guard.room - cut, cut, &notice),
-			     -EPROTO, "%zu bytes, told so", cut);
+			     -EPROTO, "%zu bytes, stated so", cut);
 	}
 	guard_close(&guard);
 }
 
-/* One field made wrong: its place, its bytes, the datagram's length if another, and the words. */
+/* One wrong field: its offset, its bytes, the datagram's length if changed, and the error. */
 static const struct {
 	size_t at;
 	const char *bytes;
 	size_t length;
-	const char *words;
+	const char *error;
 } wrong[] = {
 	{ 0, "", 39, "found 39 bytes, expected 40 to 4096" },
 	{ 0, "", 4097, "found 4097 bytes, expected 40 to 4096" },
-	{ 0, "55", 0, "found mark 0x4e554255 version 1, expected 0x4e554254 version 1" },
-	{ 4, "02", 0, "found mark 0x4e554254 version 2, expected 0x4e554254 version 1" },
+	{ 0, "55", 0, "found magic 0x4e554255 version 1, expected 0x4e554254 version 1" },
+	{ 4, "02", 0, "found magic 0x4e554254 version 2, expected 0x4e554254 version 1" },
 	{ 5, "80", 0,
-	  "tells 128 bytes and flags 0x80, expected the datagram's 128 bytes and no flags" },
+	  "header has 128 bytes and flags 0x80, expected the datagram's 128 bytes and no flags" },
 	{ 24, "81", 0,
-	  "tells 129 bytes and flags 0x00, expected the datagram's 128 bytes and no flags" },
+	  "header has 129 bytes and flags 0x00, expected the datagram's 128 bytes and no flags" },
 	{ 6, "01", 0, "has 64 bytes after its last entry" },
 	{ 6, "00", 0, "has 88 bytes after its last entry" },
 	{ 6, "03", 0, "ends at byte 128 inside entry 2" },
 	{ 6, "ffff", 0, "ends at byte 128 inside entry 2" },
-	{ 46, "01", 0, "entry 0 has 0x0001 where 0 is expected" },
-	{ 71, "80", 0, "entry 1 has 0x8000 where 0 is expected" },
+	{ 46, "01", 0, "entry 0 has 0x0001 in its reserved field, expected 0" },
+	{ 71, "80", 0, "entry 1 has 0x8000 in its reserved field, expected 0" },
 	{ 68, "02", 0, "record 1 of entry 1 at byte 128 goes beyond the datagram's 128 bytes" },
 	{ 68, "ffff", 0, "record 1 of entry 1 at byte 128 goes beyond the datagram's 128 bytes" },
 	{ 68, "00", 0, "has 40 bytes after its last entry" },
@@ -257,7 +257,7 @@ static const struct {
 	{ 108, "00", 0, "has 8 bytes after its last entry" },
 };
 
-Test(notice, every_wrong_field_is_told)
+Test(notice, every_wrong_field_is_refused_with_message)
 {
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		uint8_t bytes[BOUND_NOTICE_BYTES_MAX + 1] = { 0 };
@@ -268,13 +268,13 @@ Test(notice, every_wrong_field_is_told)
 		unhex(wrong[i].bytes, bytes + wrong[i].at);
 		cr_assert_eq(notice_open(&reader, bytes, wrong[i].length ? wrong[i].length : length,
 					 &notice),
-			     -EPROTO, "%zu: %s", i, wrong[i].words);
+			     -EPROTO, "%zu: %s", i, wrong[i].error);
 		cr_assert_eq(strncmp(tb_error(), "notice: ", 8), 0, "%s", tb_error());
-		cr_expect_str_eq(tb_error() + 8, wrong[i].words);
+		cr_expect_str_eq(tb_error() + 8, wrong[i].error);
 	}
 }
 
-/* Reads all there is: the bytes of entries and records, as the datagram must have had them. */
+/* Reads everything: returns the bytes of entries and records that the datagram must have. */
 static size_t read_all(struct notice_reader *reader, const struct notice *notice)
 {
 	size_t bytes = NOTICE_HEADER, entries = 0;
@@ -297,7 +297,7 @@ static size_t read_all(struct notice_reader *reader, const struct notice *notice
 	return bytes;
 }
 
-Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
+Test(notice, random_bytes_are_refused_or_read_to_the_exact_end)
 {
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
 	uint64_t state = random_seed();
@@ -309,7 +309,7 @@ Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
 		struct notice_reader reader;
 		struct notice notice;
 		size_t length = unhex(golden, bytes);
-		uint32_t told;
+		uint32_t stated;
 
 		for (size_t changes = random_below(&state, 4); changes > 0; changes--)
 			bytes[random_below(&state, length)] = (uint8_t)random_draw(&state);
@@ -319,9 +319,9 @@ Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
 			random_fill(&state, bytes + length, more);
 			length += more;
 		}
-		told = (uint32_t)length; /* or nearly all would fail there */
+		stated = (uint32_t)length; /* otherwise nearly all would fail there */
 		if (random_below(&state, 8) != 0)
-			memcpy(bytes + 24, &told, sizeof(told));
+			memcpy(bytes + 24, &stated, sizeof(stated));
 		if (notice_open(&reader, guard_copy(&guard, bytes, length), length, &notice) < 0)
 			continue;
 		taken++;
@@ -334,7 +334,7 @@ Test(notice, random_bytes_are_refused_or_read_to_their_exact_end)
 /* -- groups -------------------------------------------------------------------------------------
  */
 
-/* An IPv6 address of an interface that can have groups: its index, 0 none. */
+/* Finds an IPv6 address of an interface with multicast. Returns its index, or 0. */
 static unsigned int interface_find(struct sockaddr_storage *local)
 {
 	struct ifaddrs *all, *at;
@@ -351,7 +351,7 @@ static unsigned int interface_find(struct sockaddr_storage *local)
 	return index;
 }
 
-Test(notice, an_ipv6_group_of_any_scope_is_received)
+Test(notice, ipv6_group_of_any_scope_is_received)
 {
 	static const char *const groups[] = { "ff02::4d:7", "ff15::4d:7" };
 	struct sockaddr_storage local = { 0 };
@@ -361,13 +361,13 @@ Test(notice, an_ipv6_group_of_any_scope_is_received)
 		cr_skip("no interface has an IPv6 address and multicast");
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		struct sockaddr_in6 group = { .sin6_family = AF_INET6, .sin6_port = htons(7486) };
-		struct sockaddr_storage told = { 0 };
+		struct sockaddr_storage address = { 0 };
 		struct pollfd ready = { .events = POLLIN };
 		int sender = socket(AF_INET6, SOCK_DGRAM, 0);
 
 		cr_assert_eq(inet_pton(AF_INET6, groups[i], &group.sin6_addr), 1);
-		memcpy(&told, &group, sizeof(group));
-		ready.fd = notice_udp_receiver(&local, &told, 65536);
+		memcpy(&address, &group, sizeof(group));
+		ready.fd = notice_udp_receiver(&local, &address, 65536);
 		cr_assert_geq(ready.fd, 0, "%s: %s", groups[i], tb_error());
 		group.sin6_scope_id = interface;
 		cr_assert_eq(setsockopt(sender, IPPROTO_IPV6, IPV6_MULTICAST_IF, &interface,

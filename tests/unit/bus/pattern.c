@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns match what their definition says: compared with it for every short name and pattern. */
+/* Patterns match their definition: compared with it for every short name and pattern. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 #define LENGTH_MAX 6
 
-/* The definition: `*` is any run of characters within one part, a last part `>` one or more parts.
- */
+/* The definition: `*` is any run of characters within one part, a last part `>` is one or more
+ * parts. */
 static bool matches(const char *pattern, const char *name)
 {
 	if (pattern[0] == '>')
@@ -25,7 +25,7 @@ static bool matches(const char *pattern, const char *name)
 	return pattern[0] == '\0' || matches(pattern + 1, name + 1);
 }
 
-/* Parts that are not empty, with single dots between. */
+/* Non-empty parts with single dots between. */
 static bool has_parts(const char *text)
 {
 	const size_t length = strlen(text);
@@ -33,7 +33,7 @@ static bool has_parts(const char *text)
 	return length > 0 && text[0] != '.' && text[length - 1] != '.' && !strstr(text, "..");
 }
 
-/* A `>` is the whole last part, or there is none. */
+/* A `>` is the whole last part, or absent. */
 static bool is_pattern(const char *text)
 {
 	const char *rest = strchr(text, '>');
@@ -41,7 +41,7 @@ static bool is_pattern(const char *text)
 	return has_parts(text) && (!rest || (rest[1] == '\0' && (rest == text || rest[-1] == '.')));
 }
 
-/* The index-th text over an alphabet; all texts of up to LENGTH_MAX bytes have one. */
+/* The text with this index over an alphabet; every text of up to LENGTH_MAX bytes has an index. */
 static void text_of(unsigned int index, const char *alphabet, char text[LENGTH_MAX + 1])
 {
 	const unsigned int letters = (unsigned int)strlen(alphabet) + 1;
@@ -56,7 +56,7 @@ static void text_of(unsigned int index, const char *alphabet, char text[LENGTH_M
 #define NAMES    729   /* 3^6: of 'a' and '.' */
 #define PATTERNS 15625 /* 5^6: of 'a', '.', '*' and '>' */
 
-Test(pattern, matches_as_defined_for_every_short_name_and_pattern)
+Test(pattern, short_names_and_patterns_match_as_defined)
 {
 	static char names[NAMES][LENGTH_MAX + 1];
 	unsigned int count = 0, patterns = 0, matched = 0;
@@ -112,7 +112,7 @@ static const struct {
 	{ "az09_-.*", "az09_-.zero", true },
 };
 
-Test(pattern, examples_of_the_manual)
+Test(pattern, examples_of_the_manual_match)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cr_expect_eq(pattern_check(cases[i].pattern), 0, "%s", tb_error());
@@ -122,26 +122,26 @@ Test(pattern, examples_of_the_manual)
 	}
 }
 
-Test(pattern, wrong_names_and_patterns_are_refused_in_words)
+Test(pattern, wrong_name_or_pattern_is_refused_with_message)
 {
 	static const char *const names[] = { "A",  "a b", ".a",  "a.",      "a..b",
 					     "a*", ">",   "a/b", "\xc3\xa9" };
 	static const char *const patterns[] = { "a>", ">.a", "a.>.b", "A.*", ".>", "a..*", "a.>b" };
-	char text[256], words[512];
+	char text[256], expected[512];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		cr_expect_eq(pattern_name_check(names[i]), -EINVAL, "\"%s\"", names[i]);
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "topic name: found \"%s\", expected parts of a-z, 0-9, '_', '-' with "
 			 "single dots between",
 			 names[i]);
-		cr_expect_str_eq(tb_error(), words);
+		cr_expect_str_eq(tb_error(), expected);
 	}
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
 		cr_expect_eq(pattern_check(patterns[i]), -EINVAL, "\"%s\"", patterns[i]);
-		snprintf(words, sizeof(words), "topic pattern: found \"%s\", expected ",
+		snprintf(expected, sizeof(expected), "topic pattern: found \"%s\", expected ",
 			 patterns[i]);
-		cr_expect_eq(strncmp(tb_error(), words, strlen(words)), 0, "%s", tb_error());
+		cr_expect_eq(strncmp(tb_error(), expected, strlen(expected)), 0, "%s", tb_error());
 	}
 	cr_expect_eq(pattern_name_check(""), -EINVAL);
 	cr_expect_str_eq(tb_error(), "topic name: found \"\", expected 1 to 63 bytes");
@@ -151,10 +151,10 @@ Test(pattern, wrong_names_and_patterns_are_refused_in_words)
 	text[TB_TOPIC_NAME_MAX] = 'a';
 	text[TB_PATTERN_MAX] = '\0';
 	cr_expect_eq(pattern_name_check(text), -EINVAL);
-	snprintf(words, sizeof(words),
+	snprintf(expected, sizeof(expected),
 		 "topic name: found \"%.63s\" and more, expected 1 to 63 bytes", text);
-	cr_expect_str_eq(tb_error(), words);
+	cr_expect_str_eq(tb_error(), expected);
 	cr_expect_eq(pattern_check(text), 0);
-	text[TB_PATTERN_MAX] = 'a'; /* and no end in sight */
+	text[TB_PATTERN_MAX] = 'a'; /* without a NUL */
 	cr_expect_eq(pattern_check(text), -EINVAL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A record that was stored is read back; anything else is not taken for a record. */
+/* A stored record is read back; other bytes are refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +42,7 @@ static struct record stored_copy(uint64_t sequence, uint16_t length)
 	return copy;
 }
 
-Test(record, every_length_comes_back_whole)
+Test(record, record_of_any_length_reads_back_whole)
 {
 	for (unsigned int length = 0; length <= TB_PAYLOAD_MAX; length++) {
 		struct record copy = stored_copy(length + 1, (uint16_t)length);
@@ -60,7 +60,7 @@ Test(record, every_length_comes_back_whole)
 	}
 }
 
-Test(record, the_layout_in_memory_is_the_published_one)
+Test(record, layout_in_memory_is_the_published_layout)
 {
 	const unsigned char *bytes = (const unsigned char *)memory;
 	struct record record = make(0x0807060504030201, 2);
@@ -77,7 +77,7 @@ Test(record, the_layout_in_memory_is_the_published_one)
 		cr_assert_eq(bytes[i], 0, "padding up to the word is zero");
 }
 
-Test(record, any_changed_bit_fails_the_check)
+Test(record, record_with_a_changed_bit_fails_its_check)
 {
 	const uint64_t salt = record_salt(EPOCH, 1, TAG_RECORD);
 
@@ -90,7 +90,7 @@ Test(record, any_changed_bit_fails_the_check)
 	}
 }
 
-Test(record, a_check_of_another_epoch_topic_or_tag_fails)
+Test(record, check_of_another_epoch_topic_or_tag_fails)
 {
 	struct record copy = stored_copy(5, 32);
 
@@ -102,7 +102,7 @@ Test(record, a_check_of_another_epoch_topic_or_tag_fails)
 		     -EAGAIN);
 }
 
-Test(record, a_length_beyond_the_slot_is_refused_before_it_is_used)
+Test(record, length_beyond_the_slot_is_refused_before_use)
 {
 	struct record copy;
 	uint64_t found;
@@ -114,7 +114,7 @@ Test(record, a_length_beyond_the_slot_is_refused_before_it_is_used)
 	cr_assert_eq(record_verify(&copy, 64, 9, false, 0), -EAGAIN);
 }
 
-Test(record, another_sequence_is_told_and_not_copied)
+Test(record, slot_with_another_sequence_is_not_copied)
 {
 	struct record copy;
 	uint64_t found;
@@ -124,7 +124,7 @@ Test(record, another_sequence_is_told_and_not_copied)
 	cr_assert_eq(found, 41);
 }
 
-Test(record, kind_zero_and_sequence_zero_are_no_records)
+Test(record, record_of_kind_or_sequence_zero_is_refused)
 {
 	struct record copy = make(1, 8);
 
@@ -134,7 +134,7 @@ Test(record, kind_zero_and_sequence_zero_are_no_records)
 	cr_assert_eq(record_verify(&copy, 64, 0, false, 0), -EAGAIN);
 }
 
-Test(record, an_unchecked_record_has_no_check)
+Test(record, unchecked_record_has_no_check)
 {
 	struct record record = make(3, 32), copy;
 	uint64_t found;
@@ -145,7 +145,8 @@ Test(record, an_unchecked_record_has_no_check)
 	cr_assert_eq(record_verify(&copy, 64, 3, false, 0), 0);
 }
 
-/* The writer laps one slot; each payload repeats its sequence, so a torn copy shows itself. */
+/* The writer overwrites one slot again and again. Each payload repeats its sequence, so a torn copy
+ * shows. */
 #define COPIES 200000
 
 static _Atomic bool enough;
@@ -165,7 +166,7 @@ static void *lap(void *user)
 	return NULL;
 }
 
-Test(record, the_sequence_lock_alone_lets_no_torn_copy_through)
+Test(record, sequence_lock_alone_detects_torn_copies)
 {
 	struct record copy;
 	uint64_t found, words[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a region's parts are, and that a header that says otherwise is refused. */
+/* The layout of a region; a header that contradicts it is refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -36,7 +36,7 @@ Test(region, parts_follow_each_other_at_page_boundaries)
 	cr_assert_eq(layout.ring, 12288);
 }
 
-Test(region, bounds_are_told)
+Test(region, value_outside_bounds_is_reported)
 {
 	struct region_shape s = shape();
 	struct region_layout layout;
@@ -63,7 +63,7 @@ Test(region, bounds_are_told)
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL, "64 GiB are the limit");
 }
 
-Test(region, what_is_just_within_its_bounds_is_taken)
+Test(region, values_at_their_bounds_are_accepted)
 {
 	struct region_shape s = shape();
 	struct region_layout layout;
@@ -86,7 +86,7 @@ Test(region, what_is_just_within_its_bounds_is_taken)
 	cr_expect_eq(region_layout(&s, &layout), -EINVAL, "a topic id is never 0");
 }
 
-Test(region, the_smallest_slot_for_a_payload)
+Test(region, payload_gets_the_smallest_slot)
 {
 	cr_assert_eq(region_slot_bytes(0), 64);
 	cr_assert_eq(region_slot_bytes(32), 64);
@@ -95,7 +95,7 @@ Test(region, the_smallest_slot_for_a_payload)
 	cr_assert_eq(region_slot_bytes(TB_PAYLOAD_MAX + 1), 0);
 }
 
-Test(region, a_header_with_any_other_bit_is_refused)
+Test(region, header_with_a_changed_bit_is_refused)
 {
 	struct region_shape s = shape();
 	struct region_header header, copy;

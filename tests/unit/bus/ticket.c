@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets in files: what is one, and what is refused without a word of what was in it. */
+/* Tickets in files: valid files, and files that are refused without printing their content. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -39,17 +39,17 @@ static void file_make(const char *text, mode_t mode)
 	cr_assert_eq(chmod(path, mode), 0);
 }
 
-static void expect_refused(int code, const char *words)
+static void expect_refused(int code, const char *message)
 {
 	char expected[256];
 	uint8_t ticket[TB_TICKET_BYTES];
 
-	snprintf(expected, sizeof(expected), "ticket %s: %s", path, words);
+	snprintf(expected, sizeof(expected), "ticket %s: %s", path, message);
 	cr_expect_eq(tb_ticket_load(path, ticket), -code);
 	cr_expect_str_eq(tb_error(), expected);
 }
 
-Test(ticket, is_64_digits_with_or_without_an_end_of_line)
+Test(ticket, file_with_64_digits_is_loaded)
 {
 	static const uint8_t expected[TB_TICKET_BYTES] = {
 		0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa,
@@ -69,11 +69,11 @@ Test(ticket, is_64_digits_with_or_without_an_end_of_line)
 	cr_expect_eq(tb_ticket_load(path, ticket), 0, "%s", tb_error());
 }
 
-Test(ticket, that_is_something_else_is_refused)
+Test(ticket, file_with_other_content_is_refused)
 {
 	static const struct {
 		const char *text;
-		int digits, place; /* all that is told */
+		int digits, place; /* the whole message */
 	} others[] = {
 		{ "", 0, 0 },
 		{ "\n", 0, 0 },
@@ -87,47 +87,47 @@ Test(ticket, that_is_something_else_is_refused)
 		{ "g0112233445566778899aabbccddeeffFEDCBA98765432100123456789abcdef", 0, 1 },
 		{ "00112233\n5566778899aabbccddeeffFEDCBA98765432100123456789abcdef", 0, 10 },
 	};
-	char words[128];
+	char message[128];
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		if (others[i].place)
-			snprintf(words, sizeof(words),
-				 "found a byte at place %d that does not belong there, expected 64 "
-				 "hexadecimal digits and an end of line at most",
+			snprintf(message, sizeof(message),
+				 "found an unexpected byte at position %d, expected 64 hexadecimal "
+				 "digits and at most a newline",
 				 others[i].place);
 		else
-			snprintf(words, sizeof(words), "found %d hexadecimal digits, expected 64",
-				 others[i].digits);
+			snprintf(message, sizeof(message),
+				 "found %d hexadecimal digits, expected 64", others[i].digits);
 		file_make(others[i].text, 0600);
-		expect_refused(EINVAL, words);
+		expect_refused(EINVAL, message);
 	}
 	file_make("0000000000000000000000000000000000000000000000000000000000000000", 0600);
 	expect_refused(EINVAL, "found zeros, expected random digits");
 }
 
-Test(ticket, that_others_may_read_or_write_is_refused)
+Test(ticket, file_open_to_others_is_refused)
 {
 	static const mode_t modes[] = { 0604, 0640, 0602, 0620, 0644, 0660, 0777 };
-	char words[128];
+	char message[128];
 
 	file_make(DIGITS, 0600);
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		cr_assert_eq(chmod(path, modes[i]), 0);
-		snprintf(words, sizeof(words),
-			 "found permissions %03o, expected a file that its owner alone may read "
+		snprintf(message, sizeof(message),
+			 "found permissions %03o, expected a file that only its owner can read "
 			 "(chmod 600)",
 			 modes[i]);
-		expect_refused(EACCES, words);
+		expect_refused(EACCES, message);
 	}
 }
 
-Test(ticket, that_is_no_file_is_refused_and_not_waited_for)
+Test(ticket, path_that_is_no_file_is_refused_at_once)
 {
 	expect_refused(ENOENT, "No such file or directory");
 	cr_assert_eq(mkfifo(path, 0600), 0);
-	expect_refused(EINVAL, "found something else, expected a file");
+	expect_refused(EINVAL, "found no regular file, expected a file with a ticket");
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(mkdir(path, 0700), 0);
-	expect_refused(EINVAL, "found something else, expected a file");
+	expect_refused(EINVAL, "found no regular file, expected a file with a ticket");
 	cr_assert_eq(rmdir(path), 0);
 }

@@ -157,6 +157,7 @@ Test(verbs_link, who_listens_has_no_other_source)
 	struct listener *listener;
 
 	cr_expect_eq(verbs_listen(&listener, &how, &calls, NULL), -EINVAL);
-	cr_expect_str_eq(tb_error(), "address rdma:10.9.0.1:7471,source=10.9.0.1: found source=, "
-				     "expected none: who listens has HOST");
+	cr_expect_str_eq(tb_error(),
+			 "address rdma:10.9.0.1:7471,source=10.9.0.1: found source=, expected "
+			 "HOST:PORT without it: HOST is the address to listen at");
 }

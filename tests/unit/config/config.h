@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of settings share: a folder of their own, texts in which '@' marks the place of an
- * error, and loading them. */
+/* Helpers for tests of settings: a folder of their own, texts in which '@' marks an error's
+ * position, and loading them. */
 #ifndef TICKBUS_TESTS_CONFIG_H
 #define TICKBUS_TESTS_CONFIG_H
 
@@ -25,7 +25,7 @@ static inline void file_write(const char *path, const void *text, size_t length)
 	cr_assert_eq(fclose(file), 0);
 }
 
-/* 64 times one digit. */
+/* 64 equal digits. */
 static inline void ticket_write(const char *path, char digit, mode_t mode)
 {
 	char text[64];
@@ -52,7 +52,7 @@ static inline void folder_leave(void)
 		rmdir(folder);
 }
 
-/* The text without its mark, and "t.yaml:LINE:COLUMN: " of where it was; without a mark "". */
+/* Returns the text without its mark, and "t.yaml:LINE:COLUMN: " of the mark; "" without a mark. */
 static inline char *unmarked(const char *marked, char place[64])
 {
 	const char *mark = strchr(marked, '@');

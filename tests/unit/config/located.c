@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The located reader: what it takes, what it refuses and where, and its bounds. */
+/* The YAML reader: what it accepts, what it refuses at which position, and its bounds. */
 #include "config.h"
 
 #include "config/yaml/located.h"
 
 TestSuite(located, .init = folder_enter, .fini = folder_leave);
 
-/* A text with a mark at its only error, and the error's words. */
+/* A text with a mark at its only error, and the error's message. */
 static const char *const refused[][2] = {
 	/* syntax */
 	{ "a: [\n@", "YAML syntax: did not find expected node content, while parsing a flow node" },
@@ -16,7 +16,7 @@ static const char *const refused[][2] = {
 	  "YAML syntax: found unexpected end of stream, while scanning a quoted scalar" },
 	/* one plain document */
 	{ "@", "found nothing, expected a mapping" },
-	{ "a: 1\n@---\nb: 2\n", "found a second document, expected one" },
+	{ "a: 1\n@---\nb: 2\n", "found a second document, expected a single document" },
 	{ "@*x : 1\n", "found an alias as a key, expected a word" },
 	{ "? @[ a ]\n: 1\n", "found a collection as a key, expected a word" },
 	/* characters */
@@ -29,7 +29,7 @@ static const char *const refused[][2] = {
 	{ "a: @\xc3", "incomplete UTF-8 octet sequence, expected printable UTF-8" },
 };
 
-/* The same, with the path; what stands around it is read on. */
+/* The same, with the path. The rest of the document is read. */
 static const char *const wrong[][2] = {
 	{ "a: @&x 1\n", "a: found an anchor, expected a plain value" },
 	{ "a: @&x [ 1 ]\n", "a: found an anchor, expected a plain value" },
@@ -50,8 +50,8 @@ static const char *const wrong[][2] = {
 	{ "a: @\"\\uFFFE\"\n", "a: found a control character, expected printable text" },
 };
 
-/* The document, where there is one in spite of the error. */
-static struct located_document *expect_error(const char *marked, const char *words)
+/* The document, if there is one in spite of the error. */
+static struct located_document *expect_error(const char *marked, const char *message)
 {
 	struct located_errors errors = { 0 };
 	struct located_document *document;
@@ -63,20 +63,20 @@ static struct located_document *expect_error(const char *marked, const char *wor
 	cr_assert_not_null(errors.text);
 	cr_expect(strncmp(errors.text, place, strlen(place)) == 0, "%s\n  found    %s  expected %s",
 		  marked, errors.text, place);
-	cr_expect(strstr(errors.text, words), "%s\n  found    %s  expected %s", marked, errors.text,
-		  words);
+	cr_expect(strstr(errors.text, message), "%s\n  found    %s  expected %s", marked,
+		  errors.text, message);
 	located_errors_free(&errors);
 	free(text);
 	return document;
 }
 
-Test(located, every_refusal_names_its_place)
+Test(located, refusals_name_file_line_and_column)
 {
 	for (size_t i = 0; i < COUNT(refused); i++)
 		cr_expect_null(expect_error(refused[i][0], refused[i][1]), "%s", refused[i][0]);
 }
 
-Test(located, what_is_wrong_with_a_value_is_told_with_its_path_and_the_rest_is_read)
+Test(located, wrong_value_is_reported_with_path_and_rest_is_read)
 {
 	for (size_t i = 0; i < COUNT(wrong); i++) {
 		struct located_document *document;
@@ -90,7 +90,7 @@ Test(located, what_is_wrong_with_a_value_is_told_with_its_path_and_the_rest_is_r
 	}
 }
 
-Test(located, a_value_that_was_told_wrong_is_not_told_again)
+Test(located, wrong_value_is_reported_once)
 {
 	static const char text[] = "a: *x\nb: \"\\0\"\n";
 	struct located_errors errors = { 0 };
@@ -109,7 +109,7 @@ Test(located, a_value_that_was_told_wrong_is_not_told_again)
 	located_errors_free(&errors);
 }
 
-Test(located, a_nul_byte_is_refused_where_it_is)
+Test(located, nul_byte_is_refused_at_its_position)
 {
 	static const char text[] = "a: 1\nb: x\0y\n";
 	struct located_errors errors = { 0 };
@@ -120,7 +120,7 @@ Test(located, a_nul_byte_is_refused_where_it_is)
 	located_errors_free(&errors);
 }
 
-Test(located, a_key_again_is_told_with_its_path_and_the_rest_is_read)
+Test(located, duplicate_key_is_reported_with_path_and_rest_is_read)
 {
 	static const char text[] = "a:\n  - { b: 1, b: 2 }\nc: 3\na: 4\n";
 	struct located_errors errors = { 0 };
@@ -136,7 +136,7 @@ Test(located, a_key_again_is_told_with_its_path_and_the_rest_is_read)
 	located_errors_free(&errors);
 }
 
-Test(located, an_error_is_one_line_whatever_a_key_holds)
+Test(located, error_with_any_key_is_a_single_line)
 {
 	static const char text[] = "\"a\\nb: found\": { c: 1 }\n";
 	static const char *const known[] = { "d", NULL };
@@ -151,9 +151,9 @@ Test(located, an_error_is_one_line_whatever_a_key_holds)
 	located_errors_free(&errors);
 }
 
-/* Whether a text of `count` times `piece` between two others is taken. */
+/* True if a text with `count` times `piece` between two others is accepted. */
 static bool taken(const char *before, const char *piece, size_t count, const char *after,
-		  const char *words)
+		  const char *message)
 {
 	struct located_errors errors = { 0 };
 	struct located_document *document;
@@ -169,7 +169,7 @@ static bool taken(const char *before, const char *piece, size_t count, const cha
 	document = located_parse(&errors, text, length, "t.yaml");
 	cr_expect(!document == (errors.count > 0));
 	if (!document)
-		cr_expect(strstr(errors.text, words), "%s", errors.text);
+		cr_expect(strstr(errors.text, message), "%s", errors.text);
 	located_free(document);
 	located_errors_free(&errors);
 	free(text);
@@ -178,10 +178,11 @@ static bool taken(const char *before, const char *piece, size_t count, const cha
 
 Test(located, depth_nodes_keys_and_bytes_are_bounded_exactly)
 {
-	/* The root is one level and one node. */
+	/* The root is a level and a node. */
 	cr_expect(taken("a: ", "[", 31, "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", ""));
-	cr_expect_not(taken("a: ", "[", 32, "", "t.yaml:1:35: found more than 32 levels"));
-	cr_expect_not(taken("a: ", "[", 500000, "", "found more than 32 levels"));
+	cr_expect_not(taken("a: ", "[", 32, "",
+			    "t.yaml:1:35: found too many levels, expected at most 32"));
+	cr_expect_not(taken("a: ", "[", 500000, "", "found too many levels, expected at most 32"));
 	cr_expect(taken("", "- 1\n", YAML_NODES_MAX - 1, "", ""));
 	cr_expect_not(taken("", "- 1\n", YAML_NODES_MAX, "", "t.yaml:100000:3: found too many"));
 	cr_expect(taken("", "k%zu: 1\n", YAML_KEYS_MAX, "", ""));
@@ -192,7 +193,7 @@ Test(located, depth_nodes_keys_and_bytes_are_bounded_exactly)
 			    "t.yaml: found 1048577 bytes, expected at most 1048576"));
 }
 
-Test(located, files_that_cannot_be_read_are_named)
+Test(located, unreadable_file_is_named)
 {
 	struct located_errors errors = { 0 };
 	const char *const cases[][2] = {
@@ -260,11 +261,11 @@ static bool take_word(struct located_errors *errors, const struct located_node *
 #define STRING  "expected a text of 1 to 4 bytes"
 #define WORD    "expected one, two or three"
 
-/* A value, who takes it, and the words if it is refused. */
+/* A value, its reader, and the message if it is refused. */
 static const struct {
 	const char *text;
 	bool (*take)(struct located_errors *, const struct located_node *);
-	const char *words;
+	const char *message;
 } values[] = {
 	{ "-5", take_integer, NULL },
 	{ "0", take_integer, NULL },
@@ -309,7 +310,7 @@ static const struct {
 	{ "{}", take_word, "found a mapping, " WORD },
 };
 
-Test(located, values_are_taken_or_refused_with_words)
+Test(located, value_is_read_or_refused_with_message)
 {
 	for (size_t i = 0; i < COUNT(values); i++) {
 		struct located_errors errors = { 0 };
@@ -321,10 +322,10 @@ Test(located, values_are_taken_or_refused_with_words)
 		document = located_parse(&errors, text, strlen(text), "t.yaml");
 		node = located_get(located_root(document), "a");
 		cr_assert_not_null(node, "%s", text);
-		cr_expect_eq(values[i].take(&errors, node), !values[i].words, "%s", text);
-		if (values[i].words) {
+		cr_expect_eq(values[i].take(&errors, node), !values[i].message, "%s", text);
+		if (values[i].message) {
 			snprintf(expected, sizeof(expected), "t.yaml:%u:%u: a: %s\n", node->line,
-				 node->column, values[i].words);
+				 node->column, values[i].message);
 			cr_expect_str_eq(errors.text, expected);
 		} else {
 			cr_expect_null(errors.text, "%s", errors.text);
@@ -335,7 +336,7 @@ Test(located, values_are_taken_or_refused_with_words)
 	}
 }
 
-Test(located, a_long_text_is_cut_between_characters)
+Test(located, long_text_is_cut_between_characters)
 {
 	static const char text[] = "a: ab\xe2\x82\xac\xe2\x82\xac\n";
 	struct located_errors errors = { 0 };
@@ -351,7 +352,7 @@ Test(located, a_long_text_is_cut_between_characters)
 	located_free(document);
 }
 
-Test(located, an_unknown_key_names_the_nearest_known_one_or_none)
+Test(located, unknown_key_suggests_the_nearest_known_key)
 {
 	static const char *const known[] = { "slots", "instruments", NULL };
 	static const char text[] = "slot: 1\ninstrumnest: 2\ncolour: 3\nsolts: 4\nslow: 5\n";
@@ -371,7 +372,7 @@ Test(located, an_unknown_key_names_the_nearest_known_one_or_none)
 	located_errors_free(&errors);
 }
 
-Test(located, a_byte_order_mark_and_quoted_keys_are_taken)
+Test(located, byte_order_mark_and_quoted_keys_are_accepted)
 {
 	static const char text[] = "\xef\xbb\xbf\"a b\": 'it''s'\n";
 	struct located_errors errors = { 0 };

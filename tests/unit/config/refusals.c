@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every key of the settings: missing, of a wrong type, below and above its bounds, unknown, twice,
- * leading nowhere. Each text has one error, and a mark where it must be. */
+/* Every key of the settings: missing, of a wrong type, outside its bounds, unknown, duplicate,
+ * without a target. Each text has one error, and a mark at its position. */
 #include "config.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@
 	"bus: { name: b, listen: [ 'rdma:[fd00::1]:7471', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS
 #define IN_REALMS(list) BUS SCHEMAS FEEDS TOPICS "realms: " list "\n"
 #define A_REALM(keys)   IN_REALMS("[ { name: r, " keys " } ]")
-#define TICKET          "expected the file of a ticket"
+#define TICKET          "expected the path of a ticket file"
 #define HEX16           "5a5A0123456789ef"
 #define PATTERN         "expected a pattern that one of the topics matches"
 #define AGAIN           "found this key again, expected it once (first on line "
@@ -39,17 +39,19 @@
 	"'.'"
 #define ACCOUNT "expected a name of 1 to 255 bytes"
 #define ADDRESS "expected shm:NAME, shm: alone for the name of the bus, or rdma:HOST:PORT"
-#define HOST    "expected HOST:PORT: an IPv4 address, or an IPv6 address in brackets, and 1 to 65535"
+#define HOST                                                                                       \
+	"expected HOST:PORT: an IPv4 address, or an IPv6 address in brackets, and a port from 1 "  \
+	"to 65535"
 #define GROUP                                                                                      \
-	"expected GROUP:PORT of a multicast group like 239.10.0.1:7472, but none of "              \
-	"224.0.0.0/24, which is of the link's own protocols"
+	"expected GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "    \
+	"which belongs to link protocols"
 #define NUMBER(from_to) "expected a whole number from " from_to
 #define BOOLEAN         "expected true or false"
 #define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
 #define DATE            "expected a day as YYYY-MM-DD, from 1970-01-02 to 2199-12-31"
 #define TIME            "expected a time of day as HH:MM or HH:MM:SS, or first_trade"
 #define ZONE            "expected the name of a time zone like America/New_York"
-#define NONE_IN         ": none in /usr/share/zoneinfo"
+#define NONE_IN         ": no zone of this name in /usr/share/zoneinfo"
 #define FILE_           "expected a regular file that can be read and is not empty"
 #define TOPIC           "expected parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes"
 #define LEVEL           "expected error, warning, info or debug"
@@ -110,10 +112,10 @@ static const char *const cases[][2] = {
 	{ IN_BUS("notice: auto, @notice: auto"), "bus.notice: " AGAIN "1)" },
 	{ IN_BUS("notice_bytes: 256, @notice_bytes: 256"), "bus.notice_bytes: " AGAIN "1)" },
 	{ IN_BUS("notice_bytes: @many"), "bus.notice_bytes: found \"many\", " NUMBER("256 to 4096") },
-	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: found \"rdma:0.0.0.0:1\", " ADDRESS ": address rdma:0.0.0.0:1: found the address of any device, expected that of one" },
+	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: found \"rdma:0.0.0.0:1\", " ADDRESS ": address rdma:0.0.0.0:1: found the wildcard address, expected the address of one device" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,retries=7\", " ADDRESS ": address rdma:1.2.3.4:1,retries=7: retries: found \"7\", expected 1 to 6" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, receives=, notices=, hop_limit=, batch_bytes= or read_bytes=" },
-	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,source=1.2.3.4' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,source=1.2.3.4\", " ADDRESS ": address rdma:1.2.3.4:1,source=1.2.3.4: found source=, expected none: who listens has HOST" },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,source=1.2.3.4' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,source=1.2.3.4\", " ADDRESS ": address rdma:1.2.3.4:1,source=1.2.3.4: found source=, expected HOST:PORT without it: HOST is the address to listen at" },
 	{ IN_BUS("listen: [ @'shm:a/b' ]"), "bus.listen[0]: found \"shm:a/b\", " ADDRESS },
 	{ IN_BUS("listen: [ 'shm:b', @'shm:' ]"), "bus.listen[1]: found \"shm:b\" again, expected each once" },
 	{ IN_BUS("listen: [ 'shm:' ], @listen: [ 'shm:' ]"), "bus.listen: " AGAIN "1)" },
@@ -275,7 +277,7 @@ static const char *const cases[][2] = {
 	{ IN_FEED("seconds: @23401"), "feeds[0].seconds: found \"23401\", " NUMBER("1 to 23400") },
 	{ IN_FEED("seconds: @{}"), "feeds[0].seconds: found a mapping, " NUMBER("1 to 23400") },
 	{ IN_FEED("seconds: 1, @seconds: 1"), "feeds[0].seconds: " AGAIN "3)" },
-	{ IN_FEED("messages: 1, seconds: @1"), "feeds[0].seconds: found it beside messages, expected one of the two" },
+	{ IN_FEED("messages: 1, seconds: @1"), "feeds[0].seconds: found seconds together with messages, expected one of the two" },
 	{ IN_FEED("rate: @0"), "feeds[0].rate: found \"0\", " NUMBER("1 to 10000000") },
 	{ IN_FEED("rate: @10000001"), "feeds[0].rate: found \"10000001\", " NUMBER("1 to 10000000") },
 	{ IN_FEED("rate: @max"), "feeds[0].rate: found \"max\", " NUMBER("1 to 10000000") },
@@ -347,13 +349,13 @@ static const char *const cases[][2] = {
 	{ IN_REALMS("[ { name: @a/b, ticket_file: a.ticket, topics: [ t ] } ]"), "realms[0].name: found \"a/b\", " NAME },
 	{ A_REALM("@name: r, ticket_file: a.ticket, topics: [ t ]"), "realms[0].name: " AGAIN "5)" },
 	{ IN_REALMS("[ { name: r, ticket_file: a.ticket, topics: [ t ] }, { name: @r, ticket_file: b.ticket, topics: [ t ] } ]"), "realms[1].name: found r again, expected each name once" },
-	{ IN_REALMS("[ @{ name: r, topics: [ t ] } ]"), "realms[0]: found no ticket_file, expected one: only the realm anonymous has none" },
-	{ IN_REALMS("[ { name: anonymous, ticket_file: @a.ticket, topics: [ t ] } ]"), "realms[0].ticket_file: found it for anonymous, expected none: that is for those who have none" },
+	{ IN_REALMS("[ @{ name: r, topics: [ t ] } ]"), "realms[0]: found no ticket_file, expected its path: only the realm anonymous needs no ticket" },
+	{ IN_REALMS("[ { name: anonymous, ticket_file: @a.ticket, topics: [ t ] } ]"), "realms[0].ticket_file: found a ticket for anonymous, expected no ticket_file: this realm is for clients without a ticket" },
 	{ IN_REALMS("[ { name: r, ticket_file: a.ticket, topics: [ t ] }, { name: s, ticket_file: @./a.ticket, topics: [ t ] } ]"), "realms[1].ticket_file: found the ticket of realm r again, expected each once" },
 	{ A_REALM("ticket_file: @[], topics: [ t ]"), "realms[0].ticket_file: found a sequence, " TICKET },
 	{ A_REALM("ticket_file: @'', topics: [ t ]"), "realms[0].ticket_file: found \"\", " TICKET },
 	{ A_REALM("ticket_file: @/none.ticket, topics: [ t ]"), "realms[0].ticket_file: found \"/none.ticket\", " TICKET ": ticket /none.ticket: No such file or directory" },
-	{ A_REALM("ticket_file: @/, topics: [ t ]"), "realms[0].ticket_file: found \"/\", " TICKET ": ticket /: found something else, expected a file" },
+	{ A_REALM("ticket_file: @/, topics: [ t ]"), "realms[0].ticket_file: found \"/\", " TICKET ": ticket /: found no regular file, expected a file with a ticket" },
 	{ A_REALM("ticket_file: @" HEX16 HEX16 HEX16 HEX16 ", topics: [ t ]"), "realms[0].ticket_file: found 64 hexadecimal digits, " TICKET },
 	{ A_REALM("ticket_file: @\"" HEX16 HEX16 HEX16 HEX16 "\\n\", topics: [ t ]"), "realms[0].ticket_file: found 64 hexadecimal digits, " TICKET },
 	{ A_REALM("ticket_file: a.ticket, @ticket_file: a.ticket, topics: [ t ]"), "realms[0].ticket_file: " AGAIN "5)" },
@@ -368,22 +370,22 @@ static const char *const cases[][2] = {
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @topics: [ t ]"), "realms[0].topics: " AGAIN "5)" },
 	/* between them */
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
-	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which the bus has for this group" },
-	{ IN_TOPIC("checked: false, multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected none: an unchecked topic is for shared memory alone" },
-	{ IN_TOPIC("multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected none: the bus listens at shared memory alone" },
+	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which the bus uses for this group" },
+	{ IN_TOPIC("checked: false, multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: an unchecked topic is served over shared memory only" },
+	{ IN_TOPIC("multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: the bus listens at shared memory only" },
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], notice: none }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7472' } ]\n",
-	  "topics[0].multicast: found \"239.1.1.1:7472\", expected none: the bus sends no notices" },
-	/* A bus called b has this group, without a word. */
-	{ A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.77.202.233:1' } ]\n", "topics[0].multicast: found \"239.77.202.233:1\", expected port 7472, which the bus has for this group" },
-	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topic t has for this group" },
+	  "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: the bus sends no notices" },
+	/* A bus with the name b has this group by default. */
+	{ A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.77.202.233:1' } ]\n", "topics[0].multicast: found \"239.77.202.233:1\", expected port 7472, which the bus uses for this group" },
+	{ TWO_TOPICS("'239.1.1.1:7472'", "@'239.1.1.1:1'"), "topics[1].multicast: found \"239.1.1.1:1\", expected port 7472, which topic t uses for this group" },
 	{ "bus: { name: b, listen: [ 'shm:', 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'[ff15::1]:7472' } ]\n",
-	  "topics[0].multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as the addresses are that the bus listens at" },
+	  "topics[0].multicast: found \"[ff15::1]:7472\", expected an IPv4 group, like the addresses that the bus listens at" },
 	{ "bus: { name: b, listen: [ 'rdma:[fd00::1]:7471,hop_limit=2' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7472' } ]\n",
-	  "topics[0].multicast: found \"239.1.1.1:7472\", expected a group of IPv6, as the addresses are that the bus listens at" },
+	  "topics[0].multicast: found \"239.1.1.1:7472\", expected an IPv6 group, like the addresses that the bus listens at" },
 	{ "bus: { name: b, topics_max: 1 }\n" SCHEMAS FEEDS "topics: @[ { name: t, feed: f, select: quote, schema: quote }, { name: u, feed: f, select: trade, schema: trade } ]\n",
 	  "topics: found 2 topics, expected at most bus.topics_max, 1" },
 	{ BUS "schemas: [ mine.yaml ]\n" FEEDS "topics: [ @{ name: t, feed: f, select: quote, schema: mine, slots: 16777216 } ]\n",
-	  "topics[0]: memory: slots, instruments and slot bytes ask for 68787118080 bytes, expected at most 68719476736" },
+	  "topics[0]: memory: slots, instruments and slot bytes need 68787118080 bytes, expected at most 68719476736" },
 };
 /* clang-format on */
 
@@ -402,49 +404,50 @@ static void enter(void)
 
 TestSuite(refusals, .init = enter, .fini = folder_leave);
 
-/* What is said about a text. */
+/* The errors of a text. */
 static char *load(const char *text, int expected)
 {
 	struct settings *settings;
-	char *words = NULL;
+	char *errors = NULL;
 	size_t length = 0;
-	FILE *stream = open_memstream(&words, &length);
+	FILE *stream = open_memstream(&errors, &length);
 
 	file_write("t.yaml", text, strlen(text));
 	cr_expect_eq(settings_load(&settings, "t.yaml", stream), expected, "%s", text);
 	fclose(stream);
 	cr_expect(!settings == (expected != 0));
 	settings_free(settings);
-	return words;
+	return errors;
 }
 
-Test(refusals, every_wrong_key_is_told_with_place_path_found_and_expected)
+Test(refusals, wrong_key_is_reported_with_position_path_and_expected)
 {
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char place[64], expected[1024];
-		char *text, *words;
+		char *text, *errors;
 
 		text = unmarked(cases[i][0], place);
-		words = load(text, -EINVAL);
+		errors = load(text, -EINVAL);
 		cr_assert(*place, "%s", text);
 		snprintf(expected, sizeof(expected), "%s%s\n", place, cases[i][1]);
-		cr_expect_str_eq(words, expected, "%s\n  found    %s  expected %s", cases[i][0],
-				 words, expected);
+		cr_expect_str_eq(errors, expected, "%s\n  found    %s  expected %s", cases[i][0],
+				 errors, expected);
 		free(text);
-		free(words);
+		free(errors);
 	}
 }
 
-Test(refusals, all_errors_are_told_in_one_run)
+Test(refusals, several_errors_are_reported_in_one_run)
 {
-	char *words = load("bus: { name: /, stale_ms: 1 }\nschemas: [ quote, x ]\n"
-			   "feeds: [ { name: f, type: itch50, speed: 0x } ]\n"
-			   "topics: [ { name: T, feed: g, select: all, schema: none, slots: 1 } ]\n"
-			   "more: 1\n",
-			   -EINVAL);
+	char *errors =
+		load("bus: { name: /, stale_ms: 1 }\nschemas: [ quote, x ]\n"
+		     "feeds: [ { name: f, type: itch50, speed: 0x } ]\n"
+		     "topics: [ { name: T, feed: g, select: all, schema: none, slots: 1 } ]\n"
+		     "more: 1\n",
+		     -EINVAL);
 
 	cr_expect_str_eq(
-		words,
+		errors,
 		"t.yaml:5:1: more: found an unknown key\n"
 		"t.yaml:1:14: bus.name: found \"/\", " NAME "\n"
 		"t.yaml:1:27: bus.stale_ms: found \"1\", " NUMBER(
@@ -462,65 +465,65 @@ Test(refusals, all_errors_are_told_in_one_run)
 				       "t.yaml:4:65: topics[0].slots: found \"1\", expected a "
 				       "power of two from 64 to "
 				       "16777216\n",
-		"%s", words);
+		"%s", errors);
 	cr_expect_str_eq(tb_error(), "t.yaml: found 11 errors, expected none");
-	free(words);
+	free(errors);
 }
 
-Test(refusals, errors_of_a_schema_are_passed_on_with_their_own_places)
+Test(refusals, schema_errors_keep_their_own_positions)
 {
 	static const char bad[] = "name: bad\nversion: 0\nfields:\n"
 				  "- { name: x, type: u7, doc: d }\n";
 	char expected[1024];
-	char *words;
+	char *errors;
 
 	file_write("bad.yaml", bad, sizeof(bad) - 1);
-	words = load(BUS "schemas: [ quote, bad.yaml, ./none.yaml ]\n" FEEDS TOPICS, -EINVAL);
+	errors = load(BUS "schemas: [ quote, bad.yaml, ./none.yaml ]\n" FEEDS TOPICS, -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:2:19: schemas[1]: found \"bad.yaml\", expected a schema without errors:\n"
 		 "%s/bad.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
 		 "%s/bad.yaml:4:20: fields[0].type: found \"u7\", expected ",
 		 folder, folder);
-	cr_expect(strncmp(words, expected, strlen(expected)) == 0, "%s", words);
+	cr_expect(strncmp(errors, expected, strlen(expected)) == 0, "%s", errors);
 	snprintf(expected, sizeof(expected),
 		 "\nt.yaml:2:29: schemas[2]: found \"./none.yaml\", expected a schema without "
 		 "errors:\n%s/none.yaml: ",
 		 folder);
-	cr_expect(strstr(words, expected), "%s", words);
-	free(words);
+	cr_expect(strstr(errors, expected), "%s", errors);
+	free(errors);
 }
 
-Test(refusals, a_ticket_that_others_may_read_is_told_with_its_permissions)
+Test(refusals, readable_ticket_is_refused_with_its_permissions)
 {
 	char expected[512];
-	char *words;
+	char *errors;
 
 	ticket_write("open.ticket", 'c', 0644);
-	words = load(A_REALM("ticket_file: open.ticket, topics: [ t ]"), -EINVAL);
+	errors = load(A_REALM("ticket_file: open.ticket, topics: [ t ]"), -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:5:35: realms[0].ticket_file: found \"open.ticket\", " TICKET
-		 ": ticket %s/open.ticket: found permissions 644, expected a file that its owner "
-		 "alone may read (chmod 600)\n",
+		 ": ticket %s/open.ticket: found permissions 644, expected a file that only its "
+		 "owner can read (chmod 600)\n",
 		 folder);
-	cr_expect_str_eq(words, expected, "%s", words);
-	free(words);
+	cr_expect_str_eq(errors, expected, "%s", errors);
+	free(errors);
 }
 
-Test(refusals, tickets_that_were_not_read_are_not_compared)
+Test(refusals, unread_tickets_are_not_compared)
 {
-	char *words = load(IN_REALMS("[ { name: r, ticket_file: /none, topics: [ t ] }, "
-				     "{ name: s, ticket_file: /none, topics: [ t ] } ]"),
-			   -EINVAL);
+	char *errors = load(IN_REALMS("[ { name: r, ticket_file: /none, topics: [ t ] }, "
+				      "{ name: s, ticket_file: /none, topics: [ t ] } ]"),
+			    -EINVAL);
 
-	cr_expect(strstr(words, "realms[0].ticket_file: found \"/none\", "), "%s", words);
-	cr_expect(strstr(words, "realms[1].ticket_file: found \"/none\", "), "%s", words);
-	cr_expect_str_eq(tb_error(), "t.yaml: found 2 errors, expected none", "%s", words);
-	free(words);
+	cr_expect(strstr(errors, "realms[0].ticket_file: found \"/none\", "), "%s", errors);
+	cr_expect(strstr(errors, "realms[1].ticket_file: found \"/none\", "), "%s", errors);
+	cr_expect_str_eq(tb_error(), "t.yaml: found 2 errors, expected none", "%s", errors);
+	free(errors);
 }
 
-Test(refusals, a_hundred_errors_are_told_and_the_others_counted)
+Test(refusals, first_100_errors_are_printed_and_others_counted)
 {
-	char *text = NULL, *words;
+	char *text = NULL, *errors;
 	size_t length = 0;
 	FILE *stream = open_memstream(&text, &length);
 
@@ -528,40 +531,40 @@ Test(refusals, a_hundred_errors_are_told_and_the_others_counted)
 	for (int i = 0; i < 150; i++)
 		fprintf(stream, "colour%d: 1\n", i);
 	fclose(stream);
-	words = load(text, -EINVAL);
-	cr_expect(strstr(words, ":104:1: colour99: found"), "%s", words);
-	cr_expect_null(strstr(words, "colour100"));
-	cr_expect(strstr(words, "\nand 50 more errors\n"), "%s", words);
-	free(words);
+	errors = load(text, -EINVAL);
+	cr_expect(strstr(errors, ":104:1: colour99: found"), "%s", errors);
+	cr_expect_null(strstr(errors, "colour100"));
+	cr_expect(strstr(errors, "\nand 50 more errors\n"), "%s", errors);
+	free(errors);
 	free(text);
 }
 
-Test(refusals, a_default_that_this_machine_does_not_have_is_told_at_the_mapping)
+Test(refusals, default_missing_on_this_machine_is_reported_at_mapping)
 {
 	char expected[512];
-	char *words;
+	char *errors;
 
 	setenv("TZDIR", folder, 1);
-	words = load(BUS SCHEMAS FEEDS TOPICS, -EINVAL);
+	errors = load(BUS SCHEMAS FEEDS TOPICS, -EINVAL);
 	snprintf(expected, sizeof(expected),
 		 "t.yaml:3:10: feeds[0].time_zone: found \"America/New_York\", " ZONE
-		 ": none in %s\n",
+		 ": no zone of this name in %s\n",
 		 folder);
-	cr_expect_str_eq(words, expected);
-	free(words);
+	cr_expect_str_eq(errors, expected);
+	free(errors);
 }
 
-Test(refusals, a_file_that_is_not_there_is_named)
+Test(refusals, missing_file_is_named)
 {
 	struct settings *settings;
-	char *words = NULL;
+	char *errors = NULL;
 	size_t length = 0;
-	FILE *stream = open_memstream(&words, &length);
+	FILE *stream = open_memstream(&errors, &length);
 
 	cr_expect_eq(settings_load(&settings, "none.yaml", stream), -EINVAL);
 	fclose(stream);
-	cr_expect_str_eq(words, "none.yaml: cannot be read: No such file or directory\n");
-	free(words);
+	cr_expect_str_eq(errors, "none.yaml: cannot be read: No such file or directory\n");
+	free(errors);
 }
 
 #define TWO_GROUPED                                                                                \
@@ -569,7 +572,7 @@ Test(refusals, a_file_that_is_not_there_is_named)
 	"'239.1.1.1:7472' }, { name: u, feed: f, select: trade, schema: trade, multicast: "        \
 	"'[ff15::1]:7472' } ]\n"
 
-/* At a bound, or in a way that might be mistaken for an error. */
+/* At a bound, or similar to an error. */
 static const char *const good[] = {
 	BUS SCHEMAS FEEDS TOPICS,
 	"bus: { name: " NAME_63 " }\n" SCHEMAS FEEDS TOPICS,
@@ -611,22 +614,22 @@ static const char *const good[] = {
 		"b.ticket, topics: [ t ] } ]"),
 };
 
-Test(refusals, what_is_at_its_bound_is_taken)
+Test(refusals, values_at_their_bounds_are_accepted)
 {
 	for (size_t i = 0; i < COUNT(good); i++) {
-		char *words = load(good[i], 0);
+		char *errors = load(good[i], 0);
 
-		cr_expect_str_empty(words, "%s\n%s", good[i], words);
-		free(words);
+		cr_expect_str_empty(errors, "%s\n%s", good[i], errors);
+		free(errors);
 	}
 }
 
-/* Topics in a group each: as many as a bus may have beside its own, and one more. */
-Test(refusals, a_group_too_many_is_told_at_the_topic_that_asks_for_it)
+/* Topics with a group each: as many as a bus may have besides its own, and one more. */
+Test(refusals, group_beyond_the_maximum_is_reported_at_its_topic)
 {
 	for (int topics = 63; topics <= 64; topics++) {
 		size_t length = 0;
-		char *text = NULL, *words;
+		char *text = NULL, *errors;
 		FILE *stream = open_memstream(&text, &length);
 
 		fputs(A_NETWORK "topics:\n", stream);
@@ -636,12 +639,12 @@ Test(refusals, a_group_too_many_is_told_at_the_topic_that_asks_for_it)
 				"instruments: 1, multicast: '239.1.1.%d:7472' }\n",
 				i, i);
 		fclose(stream);
-		words = load(text, topics == 63 ? 0 : -EINVAL);
-		cr_expect_str_eq(words, topics == 63 ? ""
-						     : "t.yaml:68:93: topics[63].multicast: found "
-						       "\"239.1.1.63:7472\", expected one of the "
-						       "bus's 64 groups\n");
-		free(words);
+		errors = load(text, topics == 63 ? 0 : -EINVAL);
+		cr_expect_str_eq(errors, topics == 63 ? ""
+						      : "t.yaml:68:93: topics[63].multicast: found "
+							"\"239.1.1.63:7472\", expected one of the "
+							"64 groups in use, the maximum\n");
+		free(errors);
 		free(text);
 	}
 }

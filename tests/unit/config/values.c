@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was loaded is what was written, defaults are what the manual says, and what is printed reads
- * back to the same. */
+/* Loaded values equal the file, defaults equal the manual, and printed settings read back equal. */
 #include "config.h"
 
 #include <time.h>
@@ -179,7 +178,7 @@ static void expect_full_topics(const struct settings *settings)
 	cr_expect_not(topic->last_value);
 	cr_expect_not(topic->checked);
 	cr_expect_null(topic->multicast);
-	/* header, progress and directory a page each; 128 slots of 64 bytes */
+	/* header, progress and directory: a page each; 128 slots of 64 bytes */
 	cr_expect_eq(topic->bytes, 3 * 4096 + 128 * 64);
 	topic++;
 	cr_expect_str_eq(topic->multicast, "239.1.2.4:7472");
@@ -216,7 +215,7 @@ static void expect_full(const struct settings *settings)
 	expect_full_realms(settings);
 }
 
-Test(values, what_is_written_is_what_is_loaded)
+Test(values, written_values_are_loaded)
 {
 	struct settings *settings = load(full);
 	const char *place = full;
@@ -229,7 +228,7 @@ Test(values, what_is_written_is_what_is_loaded)
 	settings_free(settings);
 }
 
-Test(values, what_is_printed_reads_back_to_the_same)
+Test(values, printed_settings_read_back_equal)
 {
 	struct settings *settings = load(full), *again;
 	char *text = print(settings), *text_again;
@@ -244,7 +243,7 @@ Test(values, what_is_printed_reads_back_to_the_same)
 	settings_free(again);
 }
 
-Test(values, defaults_are_those_of_the_manual)
+Test(values, defaults_equal_the_manual)
 {
 	struct settings *settings =
 		load("bus: { name: b }\nschemas: [ quote ]\n"
@@ -301,7 +300,7 @@ Test(values, defaults_are_those_of_the_manual)
 	settings_free(settings);
 }
 
-Test(values, an_itch_feed_has_new_york_and_midnight_by_default)
+Test(values, itch_feed_defaults_to_new_york_and_midnight)
 {
 	struct settings *settings =
 		load("bus: { name: b }\nschemas: [ quote ]\n"
@@ -313,8 +312,8 @@ Test(values, an_itch_feed_has_new_york_and_midnight_by_default)
 	settings_free(settings);
 }
 
-/* The file broken at random: it is refused with words, or taken, and then it prints and reads. */
-Test(values, broken_files_are_refused_with_words_or_mean_something)
+/* A randomly damaged file is refused with a message, or accepted; then it prints and reads. */
+Test(values, damaged_file_is_refused_or_valid)
 {
 	static const char bytes[] = " \n\t-:,[]{}\"'#&*!|>%?0129axz\x80\xc3\0";
 	const char *given = getenv("TICKBUS_TEST_SEED");

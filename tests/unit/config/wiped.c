@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is given back has no ticket in it: neither that of settings, nor that of a publisher
- * and a subscriber. Linked with free wrapped, so that each block is looked at. */
+/* Freed memory holds no ticket: neither that of settings, nor that of a publisher and a subscriber.
+ * free is wrapped, so that each block is checked. */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -38,9 +38,9 @@ static void leave(void)
 
 TestSuite(wiped, .init = enter, .fini = leave, .timeout = 60);
 
-Test(wiped, a_ticket_that_is_left_is_found)
+Test(wiped, leftover_ticket_in_memory_is_found)
 {
-	char *volatile block = calloc(1, 100); /* its compiler must not know what is freed */
+	char *volatile block = calloc(1, 100); /* the compiler must not know what is freed */
 
 	cr_assert_not_null(block);
 	memcpy(block + 50, ticket, sizeof(ticket));
@@ -48,7 +48,7 @@ Test(wiped, a_ticket_that_is_left_is_found)
 	cr_expect_eq(found, 1);
 }
 
-Test(wiped, is_what_settings_had_of_tickets)
+Test(wiped, settings_wipe_tickets)
 {
 	static const char text[] =
 		"bus: { name: b }\n"
@@ -66,7 +66,7 @@ Test(wiped, is_what_settings_had_of_tickets)
 	cr_expect_eq(found, 0);
 }
 
-Test(wiped, is_what_publisher_and_subscriber_had_of_tickets)
+Test(wiped, publisher_and_subscriber_wipe_tickets)
 {
 	static const char *const all = ">";
 	const struct tb_realm realm = { sizeof(realm), "r", ticket, &all, 1 };

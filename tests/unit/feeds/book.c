@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The books are those that a reference makes which sorts all orders anew after each change; what is
- * not told as touched did not change; memory stays within its bound. */
+/* Books equal a reference that sorts all orders again after each change. Every changed symbol is
+ * touched. Memory stays within its bound. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static uint64_t below(uint64_t *state, uint64_t bound)
 }
 
 struct reference {
-	struct book_order orders[POOL]; /* live where live is set */
+	struct book_order orders[POOL]; /* valid if live is set */
 	size_t count;
 };
 
@@ -54,7 +54,7 @@ static int by_price(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* The levels of one side, worst first; how many. */
+/* Writes the levels of one side, worst first; returns their number. */
 static uint32_t levels_of(const struct reference *reference, uint16_t locate, unsigned side,
 			  struct book_level *levels)
 {
@@ -114,7 +114,7 @@ static void check_books(const struct book *book, const struct reference *referen
 	}
 }
 
-/* Levels at least as good as this one are the same: how many, from the best. */
+/* The number of equal levels from the best, for levels at least as good as this. */
 static uint32_t same_from_best(const struct side_copy *before, const struct book_side *after)
 {
 	uint32_t same = 0;
@@ -131,17 +131,17 @@ static void check_touched(const struct book *book, const struct copy *before)
 	for (unsigned i = 0; i < SYMBOLS * 2; i++) {
 		const struct book_side *after = &book->symbols[locates[i / 2]].sides[i % 2];
 		uint32_t same = same_from_best(&before->sides[i / 2][i % 2], after);
-		uint32_t told = UINT32_MAX;
+		uint32_t touched = UINT32_MAX;
 
 		for (unsigned j = 0; j < book->touched_count; j++)
 			if (book->touched[j].locate == locates[i / 2])
-				told = book->touched[j].depth;
-		cr_assert_leq(told, same, "symbol %u side %u: told %u, changed at %u", i / 2, i % 2,
-			      told, same);
+				touched = book->touched[j].depth;
+		cr_assert_leq(touched, same, "symbol %u side %u: touched %u, changed at %u", i / 2,
+			      i % 2, touched, same);
 	}
 }
 
-/* What the rules say, done to the reference; the flags the book has to give. */
+/* Applies the rules to the reference; returns the flags that the book must return. */
 
 static int reference_add(struct reference *reference, const struct book_order *order)
 {
@@ -184,8 +184,8 @@ static int reference_replace(struct reference *reference, const struct book_orde
 	return reference_add(reference, &new);
 }
 
-/* References that all belong into the last and the first places of the smallest table: as close
- * together as can be, around its end. */
+/* References that all hash to the last and first entries of the smallest table: as crowded as
+ * possible, around its end. */
 static void choose_references(uint64_t *references, uint64_t *seed, bool close)
 {
 	for (unsigned i = 0; i < POOL;) {
@@ -201,7 +201,7 @@ struct run {
 	struct book book;
 	struct reference reference;
 	uint64_t references[POOL];
-	unsigned met[8]; /* how often each combination of flags came */
+	unsigned met[8]; /* how often each combination of flags occurred */
 };
 
 static void step(struct run *run, uint64_t *seed, uint32_t prices, uint32_t sizes)
@@ -275,13 +275,13 @@ static void run_once(uint64_t seed)
 	book_close(&run.book);
 }
 
-Test(book, random_changes_make_the_books_a_naive_reference_makes)
+Test(book, random_changes_match_a_naive_reference_book)
 {
 	for (uint64_t seed = 1; seed <= 12; seed++)
 		run_once(seed);
 }
 
-Test(book, an_order_replaced_by_its_own_reference_is_no_live_one)
+Test(book, order_replaced_by_its_own_reference_is_not_counted_live)
 {
 	struct book_order order = { .reference = 5, .price = 10, .shares = 3, .side = BOOK_SELL };
 	struct book book;
@@ -295,8 +295,8 @@ Test(book, an_order_replaced_by_its_own_reference_is_no_live_one)
 	book_close(&book);
 }
 
-/* Live orders are shared out over few levels in one book and have a level each in the other, which
- * no market has. Doubling holds the old table beside the new one. */
+/* In one book, live orders share a few levels; in the other, which no market has, each has its own
+ * level. Doubling holds the old table beside the new. */
 static size_t bytes_of(const struct book *book)
 {
 	size_t bytes = (book->orders.mask + 1) * sizeof(struct book_order) * 3 / 2;
@@ -306,7 +306,7 @@ static size_t bytes_of(const struct book *book)
 	return bytes + BOOK_SYMBOLS * sizeof(struct book_symbol);
 }
 
-Test(book, a_live_order_takes_less_than_200_bytes)
+Test(book, live_order_takes_less_than_200_bytes)
 {
 	struct book book;
 
@@ -329,7 +329,7 @@ Test(book, a_live_order_takes_less_than_200_bytes)
 	}
 }
 
-Test(book, what_was_never_opened_can_be_closed)
+Test(book, unopened_book_can_be_closed)
 {
 	struct book book = { 0 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A day begins where the C library says it does; damaged zone data is refused. */
+/* A day begins at the C library's time; damaged zone data is refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static uint64_t draw(uint64_t *state)
 	return value ^ value >> 31;
 }
 
-/* The C library's date at a moment in the zone it was set to. */
+/* The C library's date at a moment in the current zone. */
 static const char *date_at(time_t time, char *text, size_t size)
 {
 	struct tm fields;
@@ -34,7 +34,7 @@ static const char *date_at(time_t time, char *text, size_t size)
 	return text;
 }
 
-/* The first moment of a date: it is that date then, and was not a second before. */
+/* The first moment of a date: it has that date, and the second before has not. */
 static void check_day(const char *zone, const char *date)
 {
 	char text[32];
@@ -48,10 +48,10 @@ static void check_day(const char *zone, const char *date)
 	cr_assert_str_neq(date_at(begin - 1, text, sizeof(text)), date, "%s in %s", date, zone);
 }
 
-/* Zones on both sides, with changes at midnight (Beirut, Havana, Santiago, Asuncion), of half hours
- * (Lord Howe), summer time over the new year (Sydney), negative summer time (Dublin), changes far
- * from Sunday (Gaza, Casablanca), and none. */
-Test(day, days_begin_where_the_c_library_says)
+/* Zones on both sides of UTC: changes at midnight (Beirut, Havana, Santiago, Asuncion) and of half
+ * hours (Lord Howe). Summer time over the new year (Sydney), negative summer time (Dublin). Changes
+ * far from Sunday (Gaza, Casablanca), and zones without changes. */
+Test(day, day_begins_where_the_c_library_says)
 {
 	static const char *const zones[] = {
 		NEW_YORK,
@@ -94,7 +94,7 @@ Test(day, days_begin_where_the_c_library_says)
 	}
 }
 
-Test(day, a_known_day_begins_when_it_is_known_to)
+Test(day, known_days_begin_at_known_times)
 {
 	uint64_t begin_ns;
 
@@ -102,14 +102,14 @@ Test(day, a_known_day_begins_when_it_is_known_to)
 		cr_skip("no time zone data in /usr/share/zoneinfo");
 	cr_assert_eq(day_begin("2019-12-30", NEW_YORK, &begin_ns), 0);
 	cr_assert_eq(begin_ns, UINT64_C(1577682000000000000));
-	/* Clocks went forward at 2 on that morning: the day began in winter. */
+	/* Clocks went forward at 2 on that morning, so the day began in winter time. */
 	cr_assert_eq(day_begin("2020-03-08", NEW_YORK, &begin_ns), 0);
 	cr_assert_eq(begin_ns, UINT64_C(1583643600000000000));
 	cr_assert_eq(day_begin("2020-03-09", NEW_YORK, &begin_ns), 0);
 	cr_assert_eq(begin_ns, UINT64_C(1583726400000000000));
 }
 
-Test(day, what_is_no_date_is_refused)
+Test(day, invalid_date_is_refused)
 {
 	static const char *const dates[] = {
 		"",           "2019",       "2019-12-3",   "2019-13-01",  "2019-00-01",
@@ -125,7 +125,7 @@ Test(day, what_is_no_date_is_refused)
 	}
 }
 
-Test(day, what_is_no_zone_is_refused)
+Test(day, invalid_zone_is_refused)
 {
 	static const char *const zones[] = { "",          "/etc/passwd", "../passwd",
 					     "a/../../b", "a b",         "EST5EDT,M3.2.0,M11.1.0",
@@ -141,7 +141,7 @@ Test(day, what_is_no_zone_is_refused)
 	cr_assert(strstr(tb_error(), "/nonexistent/" NEW_YORK));
 }
 
-/* Zone data by hand: no transition but one, then a rule. */
+/* Zone data by hand: a single transition, then a rule. */
 
 struct data {
 	uint8_t bytes[512];
@@ -198,7 +198,7 @@ static struct data zone_data(const char *rule)
 	return data;
 }
 
-Test(day, the_rule_stands_after_the_last_transition)
+Test(day, rule_applies_after_the_last_transition)
 {
 	static const char *const rules[] = {
 		"EST5EDT,M3.2.0,M11.1.0",
@@ -232,7 +232,7 @@ Test(day, the_rule_stands_after_the_last_transition)
 	}
 }
 
-Test(day, without_a_rule_the_last_offset_stays)
+Test(day, last_offset_stays_without_a_rule)
 {
 	struct data data = zone_data("");
 	struct day_zone zone;
@@ -244,13 +244,13 @@ Test(day, without_a_rule_the_last_offset_stays)
 	day_zone_close(&zone);
 }
 
-Test(day, zone_data_cut_at_any_byte_is_refused)
+Test(day, truncated_zone_data_is_refused)
 {
 	struct data data = zone_data("EST5EDT,M3.2.0,M11.1.0");
 	struct day_zone zone;
 
 	for (size_t size = 0; size < data.size; size++) {
-		uint8_t *exact = malloc(size + 1); /* an overrun is seen by the sanitizer */
+		uint8_t *exact = malloc(size + 1); /* the sanitizer sees an overrun */
 
 		memcpy(exact, data.bytes, size);
 		cr_assert_eq(day_zone_parse(&zone, exact, size), -EBADMSG, "%zu", size);
@@ -259,7 +259,7 @@ Test(day, zone_data_cut_at_any_byte_is_refused)
 	}
 }
 
-Test(day, zone_data_with_any_byte_changed_is_refused_or_harmless)
+Test(day, damaged_zone_data_is_refused_or_harmless)
 {
 	struct data data = zone_data("EST5EDT,M3.2.0,M11.1.0");
 	unsigned refused = 0;
@@ -283,7 +283,7 @@ Test(day, zone_data_with_any_byte_changed_is_refused_or_harmless)
 	cr_assert_gt(refused, 100);
 }
 
-Test(day, what_is_no_rule_is_refused)
+Test(day, invalid_rule_is_refused)
 {
 	static const char *const rules[] = {
 		"E5",

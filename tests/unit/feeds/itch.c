@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages are decoded to what was encoded, by places written out here a second time; and nothing
- * that is no message passes. */
+/* Decoding an encoded message gives the same fields, at offsets repeated here. Other bytes are
+ * refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "publisher/feeds/itch.h"
 #include "tickbus/error.h"
 
-/* What a field is called in example rows, where it is decoded to, and where it is in the message.
+/* The name of a field in example rows, its offset in the structure, and its offset in the message.
  */
 struct field {
 	char type;
@@ -76,7 +76,7 @@ static const struct field fields[] = {
 	FIELD('A', "sh", NUMBER, add.shares, 20, 4),
 	FIELD('A', "stk", TEXT, add.stock, 24, 8),
 	FIELD('A', "px", PRICE, add.price, 32, 4),
-	/* By the names of A: both kinds of orders are read alike. */
+	/* By the names of A: both kinds of orders are read in the same way. */
 	FIELD('F', "ref", NUMBER, add.reference, 11, 8),
 	FIELD('F', "side", TEXT, add.side, 19, 1),
 	FIELD('F', "sh", NUMBER, add.shares, 20, 4),
@@ -133,7 +133,7 @@ static const struct field fields[] = {
 
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
-/* A message of that type in which every byte differs from its neighbours. */
+/* A message of that type, in which every byte differs from its neighbours. */
 static void make_up(const struct itch_type *type, uint8_t *bytes)
 {
 	for (unsigned i = 0; i < type->length; i++)
@@ -162,7 +162,7 @@ static uint64_t number_of(const struct itch_message *message, const struct field
 	return value;
 }
 
-Test(itch, each_field_of_each_type_is_decoded_from_its_place)
+Test(itch, every_field_is_decoded_from_its_offset)
 {
 	unsigned checked = 0;
 
@@ -198,7 +198,7 @@ Test(itch, each_field_of_each_type_is_decoded_from_its_place)
 	cr_assert_eq(checked, FIELD_COUNT);
 }
 
-Test(itch, encoding_gives_the_bytes_that_were_decoded)
+Test(itch, decoded_message_encodes_to_the_same_bytes)
 {
 	cr_assert_eq(ITCH_TYPE_COUNT, 23);
 	for (unsigned i = 0; i < ITCH_TYPE_COUNT; i++) {
@@ -213,7 +213,7 @@ Test(itch, encoding_gives_the_bytes_that_were_decoded)
 	}
 }
 
-Test(itch, every_length_but_its_own_is_refused_for_every_type)
+Test(itch, wrong_length_is_refused_for_every_type)
 {
 	uint8_t bytes[70000] = { 0 };
 	struct itch_message message;
@@ -229,7 +229,7 @@ Test(itch, every_length_but_its_own_is_refused_for_every_type)
 	}
 }
 
-Test(itch, every_other_type_is_refused)
+Test(itch, unknown_type_is_refused)
 {
 	uint8_t bytes[ITCH_LENGTH_MAX] = { 0 };
 	struct itch_message message = { 0 };
@@ -248,7 +248,7 @@ Test(itch, every_other_type_is_refused)
 	cr_assert_eq(refused, 256 - 23);
 }
 
-Test(itch, a_time_beyond_the_day_and_a_side_that_is_none_are_refused)
+Test(itch, impossible_time_or_side_is_refused)
 {
 	uint8_t bytes[ITCH_LENGTH_MAX];
 	struct itch_message message = { .type = 'D', .time_ns = ITCH_DAY_NS - 1 };
@@ -268,7 +268,7 @@ Test(itch, a_time_beyond_the_day_and_a_side_that_is_none_are_refused)
 	}
 }
 
-/* Example rows of the exchange: hex of a message, then what it says, as key=value. */
+/* Example rows of the exchange: hex of a message, then its fields as key=value. */
 
 static size_t from_hex(const char *text, uint8_t *bytes, size_t size)
 {
@@ -320,7 +320,7 @@ static void check_value(const struct itch_message *message, const char *key, con
 		cr_assert_fail("%c: no field for %s=%s", message->type, key, value);
 }
 
-/* Values may be quoted, with spaces inside: "stk='A       ' cat=N". The number of them. */
+/* Splits values, which may be quoted with spaces inside: "stk='A ' cat=N". Returns their number. */
 static unsigned check_values(const struct itch_message *message, const char *row)
 {
 	unsigned hours, minutes, values = 0;
@@ -348,7 +348,7 @@ static unsigned check_values(const struct itch_message *message, const char *row
 	return values;
 }
 
-Test(itch, example_rows_of_the_exchange_say_what_was_decoded)
+Test(itch, decoded_messages_equal_example_rows_of_the_exchange)
 {
 	const char *folder = getenv("TICKBUS_TEST_DATA");
 	char path[4096], line[512], row[512];

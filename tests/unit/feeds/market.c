@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rule by which messages make records, by a few messages that show it. */
+/* Each rule of how messages make records, shown by a few messages. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +33,13 @@ struct record {
 	};
 };
 
-/* What the last message made. */
+/* The output of the last message. */
 static struct record records[RECORDS];
-static unsigned record_count;
+static unsigned record_count, reported;
 
 static struct market *market;
 static uint64_t time_ns;
-static unsigned told;
-static char told_words[256];
+static char report[256];
 
 static void keep(void *user, const struct market_output *output)
 {
@@ -61,11 +60,11 @@ static void keep(void *user, const struct market_output *output)
 	memcpy(&record->quote, output->data, output->length);
 }
 
-static void keep_malformed(void *user, uint64_t offset, const char *words)
+static void keep_malformed(void *user, uint64_t offset, const char *message)
 {
 	(void)user;
-	told++;
-	snprintf(told_words, sizeof(told_words), "%llu %s", (unsigned long long)offset, words);
+	reported++;
+	snprintf(report, sizeof(report), "%llu %s", (unsigned long long)offset, message);
 }
 
 static void open_market(uint32_t wanted)
@@ -153,7 +152,7 @@ static uint64_t counter(enum market_counter which)
 	return market_counters(market)[which];
 }
 
-/* The record of that selection the last message made, which has to be one, or none. */
+/* The last message's record of that selection, or NULL; at most one is allowed. */
 static const struct record *made(enum market_select select)
 {
 	const struct record *found = NULL;
@@ -197,7 +196,7 @@ static void check_trade(int64_t price, uint32_t size, uint64_t match, char aggre
 	cr_assert_arr_eq(record->trade.condition, condition, 3);
 }
 
-Test(market, a_quote_comes_when_the_best_price_or_its_size_changes)
+Test(market, quote_follows_a_change_of_best_price_or_size)
 {
 	add(1, 'B', 100, 10000);
 	check_quote(10000, 100, 0, 0);
@@ -217,14 +216,14 @@ Test(market, a_quote_comes_when_the_best_price_or_its_size_changes)
 	check_quote(0, 0, 0, 0);
 }
 
-Test(market, a_crossed_book_is_published_as_it_is)
+Test(market, crossed_book_is_published_unchanged)
 {
 	add(1, 'B', 1, 10000);
 	add(2, 'S', 2, 9000);
 	check_quote(10000, 1, 9000, 2);
 }
 
-Test(market, a_replacement_is_evaluated_once)
+Test(market, replacement_is_evaluated_once)
 {
 	add(1, 'B', 100, 10000);
 	add(2, 'B', 30, 9900);
@@ -241,7 +240,7 @@ Test(market, a_replacement_is_evaluated_once)
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 2);
 }
 
-Test(market, depth_comes_when_any_of_the_ten_best_levels_changes)
+Test(market, depth_follows_a_change_of_any_of_ten_levels)
 {
 	for (uint32_t i = 0; i < 11; i++) {
 		add(i + 1, 'S', 10 + i, 10000 + i * 100);
@@ -255,7 +254,7 @@ Test(market, depth_comes_when_any_of_the_ten_best_levels_changes)
 	add(21, 'S', 4, 10300);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].orders, 2);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].size, 17);
-	/* The same size by another number of orders is another level. */
+	/* The same size from another number of orders is another level. */
 	replace(21, 22, 3, 10300);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.asks[3].size, 16);
 	delete (1);
@@ -269,7 +268,7 @@ Test(market, depth_comes_when_any_of_the_ten_best_levels_changes)
 	}
 }
 
-Test(market, the_same_size_in_other_orders_changes_the_depth_and_not_the_quote)
+Test(market, equal_size_in_other_orders_changes_depth_not_quote)
 {
 	add(1, 'B', 10, 10000);
 	add(2, 'B', 20, 9000);
@@ -281,7 +280,7 @@ Test(market, the_same_size_in_other_orders_changes_the_depth_and_not_the_quote)
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].size, 10);
 }
 
-Test(market, an_execution_is_a_trade_at_the_price_of_the_resting_order)
+Test(market, execution_is_a_trade_at_the_resting_price)
 {
 	add(1, 'B', 100, 10000);
 	add(2, 'S', 100, 10100);
@@ -305,7 +304,7 @@ static void execute_priced(uint64_t reference, char printable)
 	});
 }
 
-Test(market, a_priced_execution_is_a_trade_at_its_own_price_where_it_is_printable)
+Test(market, printable_priced_execution_trades_at_its_own_price)
 {
 	add(1, 'S', 100, 10100);
 	execute_priced(1, 'Y');
@@ -316,7 +315,7 @@ Test(market, a_priced_execution_is_a_trade_at_its_own_price_where_it_is_printabl
 	check_quote(0, 0, 10100, 80);
 }
 
-Test(market, a_trade_with_a_hidden_order_leaves_the_book_alone)
+Test(market, hidden_trade_leaves_the_book_unchanged)
 {
 	struct itch_message message = {
 		.type = 'P',
@@ -343,7 +342,7 @@ static void cross(uint64_t shares, char type)
 	send(message);
 }
 
-Test(market, a_cross_is_a_trade_where_it_has_shares)
+Test(market, cross_with_shares_is_a_trade)
 {
 	cross(0, 'O');
 	cr_assert_eq(record_count, 0);
@@ -354,7 +353,7 @@ Test(market, a_cross_is_a_trade_where_it_has_shares)
 	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
 }
 
-Test(market, a_broken_trade_is_a_cancel_with_match_and_time_alone)
+Test(market, broken_trade_is_a_cancel_with_match_and_time)
 {
 	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
 	struct tb_trade expected = { .match_id = 99 };
@@ -368,7 +367,7 @@ Test(market, a_broken_trade_is_a_cancel_with_match_and_time_alone)
 	cr_assert_eq(memcmp(&records[0].trade, &expected, sizeof(expected)), 0);
 }
 
-Test(market, an_unknown_reference_has_no_effect)
+Test(market, unknown_reference_has_no_effect)
 {
 	add(1, 'B', 100, 10000);
 	execute(2, 10, 1);
@@ -385,7 +384,7 @@ Test(market, an_unknown_reference_has_no_effect)
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 1);
 }
 
-Test(market, more_than_remains_is_clamped)
+Test(market, quantity_above_the_rest_is_clamped)
 {
 	add(1, 'B', 100, 10000);
 	execute(1, 101, 3);
@@ -398,7 +397,7 @@ Test(market, more_than_remains_is_clamped)
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
 }
 
-Test(market, an_order_that_is_live_goes_first_when_its_reference_is_added)
+Test(market, live_order_is_removed_when_its_reference_is_added)
 {
 	struct itch_message other = {
 		.type = 'F',
@@ -448,7 +447,7 @@ static const struct tb_status *status_of(struct itch_message message, char *stoc
 	return &records[0].status;
 }
 
-Test(market, each_status_message_tells_what_it_tells_and_nothing_else)
+Test(market, status_message_fills_only_its_own_fields)
 {
 	struct itch_message halt = { .halt = { STOCK, 'Q', 'H' } };
 	struct itch_message action = { .action = { STOCK, 'P', ' ', "LUDP" } };
@@ -479,7 +478,7 @@ Test(market, each_status_message_tells_what_it_tells_and_nothing_else)
 	cr_assert_eq(records[0].symbol, MARKET_WIDE);
 }
 
-Test(market, an_imbalance_is_given_out_whole)
+Test(market, imbalance_is_published_whole)
 {
 	const struct itch_message message = {
 		.type = 'I',
@@ -510,7 +509,7 @@ Test(market, an_imbalance_is_given_out_whole)
 	cr_assert_eq(imbalance->price_variation[0], 'L');
 }
 
-Test(market, a_symbol_keeps_the_first_name_it_was_met_with)
+Test(market, symbol_keeps_its_first_name)
 {
 	struct itch_message directory = { .type = 'R',
 					  .locate = 5,
@@ -527,7 +526,7 @@ Test(market, a_symbol_keeps_the_first_name_it_was_met_with)
 	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 2);
 }
 
-Test(market, what_is_about_no_known_symbol_is_about_the_market)
+Test(market, message_without_known_symbol_goes_to_market)
 {
 	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
 
@@ -537,7 +536,7 @@ Test(market, what_is_about_no_known_symbol_is_about_the_market)
 	cr_assert_eq(records[0].symbol, MARKET_WIDE);
 }
 
-Test(market, malformed_messages_are_counted_the_first_ones_told_and_none_has_an_effect)
+Test(market, malformed_messages_are_counted_and_have_no_effect)
 {
 	static const char *const names[] = { "        ", "\0\0\0\0\0\0\0\0", "AB\nC    ",
 					     " ABC    ", "\xff       " };
@@ -547,8 +546,8 @@ Test(market, malformed_messages_are_counted_the_first_ones_told_and_none_has_an_
 
 	add(1, 'B', 100, 10000);
 	send_bytes(unknown, sizeof(unknown), 12345);
-	cr_assert_eq(told, 1);
-	cr_assert(!strncmp(told_words, "12345 message type 0x7a", 23), "%s", told_words);
+	cr_assert_eq(reported, 1);
+	cr_assert(!strncmp(report, "12345 found message type 0x7a", 29), "%s", report);
 	send_bytes((const uint8_t[]){ 'D', 0 }, 2, 1);
 	send_bytes(unknown, 0, 2);
 	directory.locate = 9;
@@ -557,10 +556,10 @@ Test(market, malformed_messages_are_counted_the_first_ones_told_and_none_has_an_
 		send(directory);
 		cr_assert_eq(counter(MARKET_COUNTER_BAD_VALUE), ++bad);
 	}
-	cr_assert_eq(told, MARKET_MALFORMED_TOLD);
+	cr_assert_eq(reported, MARKET_MALFORMED_REPORTED);
 	for (unsigned i = 0; i < 100; i++)
 		send_bytes(unknown, sizeof(unknown), i);
-	cr_assert_eq(told, MARKET_MALFORMED_TOLD);
+	cr_assert_eq(reported, MARKET_MALFORMED_REPORTED);
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_TYPE), 101);
 	cr_assert_eq(counter(MARKET_COUNTER_WRONG_LENGTH), 2);
 	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 1);
@@ -579,7 +578,7 @@ static unsigned selects(void)
 	return seen;
 }
 
-Test(market, only_what_is_wanted_is_given)
+Test(market, only_wanted_selects_are_output)
 {
 	for (unsigned wanted = 0; wanted < 1u << MARKET_SELECTS; wanted++) {
 		unsigned seen = 0;
@@ -602,7 +601,7 @@ Test(market, only_what_is_wanted_is_given)
 	}
 }
 
-Test(market, cleared_it_begins_again_and_counts_on)
+Test(market, cleared_market_restarts_and_keeps_counting)
 {
 	add(1, 'B', 100, 10000);
 	market_clear(market);
@@ -617,7 +616,7 @@ Test(market, cleared_it_begins_again_and_counts_on)
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 1);
 }
 
-Test(market, every_counter_has_a_name_a_unit_and_a_meaning_that_a_bus_can_show)
+Test(market, every_counter_fits_a_bus)
 {
 	size_t count;
 	const struct tb_counter *table = market_counter_table(&count);
@@ -635,8 +634,8 @@ Test(market, every_counter_has_a_name_a_unit_and_a_meaning_that_a_bus_can_show)
 	cr_assert_str_eq(table[MARKET_COUNTER_ORDERS].name, "orders");
 }
 
-/* Bytes drawn at random, and messages with random bytes behind a valid type. */
-Test(market, no_bytes_bring_it_down)
+/* Random bytes, and messages with random bytes after a valid type. */
+Test(market, random_bytes_never_crash_the_market)
 {
 	uint64_t state = 7;
 	uint8_t bytes[256];
@@ -666,7 +665,7 @@ Test(market, no_bytes_bring_it_down)
 	cr_assert_gt(counter(MARKET_COUNTER_UNKNOWN_TYPE), 0);
 }
 
-Test(market, a_real_minute_ends_with_the_book_that_is_known)
+Test(market, real_minute_ends_with_the_known_book)
 {
 	const char *folder = getenv("TICKBUS_TEST_DATA");
 	struct source_message message;

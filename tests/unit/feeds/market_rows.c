@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what the market makes of an ITCH file as `tickbus cat --format csv` would, without a bus:
- * market-rows FILE SELECT DATE ZONE. On standard error: the counters, a line each. */
+/* Prints the market's records of an ITCH file as `tickbus cat --format csv` would, without a bus:
+ * market-rows FILE SELECT DATE ZONE. Standard error has the counters, a line each. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,10 +35,10 @@ static void print_header(const struct rows *rows)
 	printf("sequence,time_ns,instrument,kind,%s\n", text);
 }
 
-static void print_malformed(void *user, uint64_t offset, const char *words)
+static void print_malformed(void *user, uint64_t offset, const char *message)
 {
 	(void)user;
-	fprintf(stderr, "malformed %" PRIu64 " %s\n", offset, words);
+	fprintf(stderr, "malformed %" PRIu64 " %s\n", offset, message);
 }
 
 static void print_counters(const struct market *market)
@@ -65,7 +65,7 @@ static int run(struct market *market, struct source *source)
 	return result;
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
 	struct rows rows = { NULL, 0 };
 	struct market_options options = { .output = print_row,
@@ -78,10 +78,10 @@ int main(int count, char **words)
 	if (count != 5)
 		return 2;
 	for (unsigned i = 0; i < MARKET_SELECTS; i++)
-		options.wanted |= strcmp(words[2], market_selects[i]) ? 0 : 1u << i;
-	if (tb_schema_load(&rows.schema, words[2]) < 0 ||
-	    day_begin(words[3], words[4], &options.midnight_ns) < 0 ||
-	    market_open(&market, &options) < 0 || source_file_open(&source, words[1]) < 0)
+		options.wanted |= strcmp(arguments[2], market_selects[i]) ? 0 : 1u << i;
+	if (tb_schema_load(&rows.schema, arguments[2]) < 0 ||
+	    day_begin(arguments[3], arguments[4], &options.midnight_ns) < 0 ||
+	    market_open(&market, &options) < 0 || source_file_open(&source, arguments[1]) < 0)
 		goto done;
 	print_header(&rows);
 	result = run(market, source);

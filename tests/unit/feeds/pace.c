@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When messages are due, exactly; that nothing is let through before; that waiting can be ended. */
+/* Messages are due at exact times, never pass earlier, and a wait can be ended. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ static void tear_down(void)
 
 TestSuite(pace, .fini = tear_down, .timeout = 30);
 
-/* How long after the first message one is due that comes market_ns later. */
+/* The time after the first message at which a message is due that comes market_ns later. */
 static uint64_t due_after(uint32_t speed_milli, uint64_t market_ns)
 {
 	uint64_t due_ns;
@@ -37,7 +37,7 @@ static uint64_t due_after(uint32_t speed_milli, uint64_t market_ns)
 	return due_ns;
 }
 
-Test(pace, messages_are_due_as_much_later_as_they_are_on_the_markets_clock)
+Test(pace, messages_are_due_at_their_market_distance)
 {
 	cr_expect_eq(due_after(1000, 1), 1);
 	cr_expect_eq(due_after(1000, 250 * SECOND), 250 * SECOND);
@@ -45,13 +45,13 @@ Test(pace, messages_are_due_as_much_later_as_they_are_on_the_markets_clock)
 	cr_expect_eq(due_after(100, 250 * SECOND), 2500 * SECOND);
 	cr_expect_eq(due_after(1500, 3 * SECOND), 2 * SECOND);
 	cr_expect_eq(due_after(3000, 1), 0);
-	/* A whole day at the slowest and at the fastest there is. */
+	/* A whole day at the slowest and at the fastest speed. */
 	cr_expect_eq(due_after(1, 24 * HOUR - OPEN), (24 * HOUR - OPEN) * 1000);
 	cr_expect_eq(due_after(UINT32_MAX, 24 * HOUR - OPEN),
 		     (24 * HOUR - OPEN) * 1000 / UINT32_MAX);
 }
 
-Test(pace, the_pace_begins_on_our_clock_when_the_first_message_comes)
+Test(pace, pace_begins_with_the_first_message)
 {
 	uint64_t before, after;
 
@@ -62,7 +62,7 @@ Test(pace, the_pace_begins_on_our_clock_when_the_first_message_comes)
 	cr_expect(pace.own_ns >= before && pace.own_ns <= after);
 }
 
-Test(pace, without_a_speed_all_is_due_at_once)
+Test(pace, zero_speed_makes_messages_due_at_once)
 {
 	cr_assert_eq(pace_open(&pace, 0), 0);
 	for (uint64_t hour = 0; hour < 24; hour++)
@@ -70,8 +70,8 @@ Test(pace, without_a_speed_all_is_due_at_once)
 	cr_expect(pace_until(&pace, PACE_SPIN, 0));
 }
 
-/* The disorder of a market is late by itself; a day that begins again begins a new pace. */
-Test(pace, a_clock_that_goes_back_a_little_keeps_the_pace_and_by_more_begins_another)
+/* Disordered messages are late anyway; a day that begins again begins a new pace. */
+Test(pace, only_a_large_jump_back_begins_a_new_pace)
 {
 	uint64_t own_ns;
 
@@ -89,7 +89,7 @@ Test(pace, a_clock_that_goes_back_a_little_keeps_the_pace_and_by_more_begins_ano
 	cr_expect_eq(pace_due(&pace, OPEN + 1), pace.own_ns + 2);
 }
 
-Test(pace, nothing_is_let_through_before_it_is_due)
+Test(pace, message_never_passes_before_it_is_due)
 {
 	const enum pace_wait waits[] = { PACE_SPIN, PACE_BACKOFF, PACE_SLEEP };
 
@@ -115,7 +115,7 @@ static uint64_t worked_ns(void)
 	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-Test(pace, who_sleeps_does_not_work)
+Test(pace, sleeping_pace_uses_no_processor)
 {
 	const enum pace_wait waits[] = { PACE_BACKOFF, PACE_SLEEP };
 
@@ -139,7 +139,7 @@ static void *wait_for_ever(void *result)
 	return NULL;
 }
 
-Test(pace, an_interrupt_ends_all_waiting_now_and_later)
+Test(pace, interrupt_ends_current_and_later_waits)
 {
 	const enum pace_wait waits[] = { PACE_SPIN, PACE_BACKOFF, PACE_SLEEP };
 

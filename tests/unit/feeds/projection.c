@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A topic's own schema takes each field's value from where its feed puts it, and nothing else; what
- * cannot be taken is refused with the field's name. */
+/* A topic's own schema takes each field's value from its offset in the feed's payload. A field
+ * without a source is refused with its name. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static void apply(uint64_t sequence)
 		cr_assert_eq(target[i], 0xee, "byte %zu is beyond the payload", i);
 }
 
-Test(projection, of_the_same_schema_is_the_payload_itself)
+Test(projection, equal_schemas_use_the_payload_itself)
 {
 	struct tb_schema *same = NULL;
 
@@ -104,7 +104,7 @@ Test(projection, of_the_same_schema_is_the_payload_itself)
 	tb_schema_free(same);
 }
 
-Test(projection, picks_and_orders_fields_by_name_and_zeroes_the_rest)
+Test(projection, fields_are_picked_by_name_and_the_rest_is_zero)
 {
 	cr_assert_eq(open_from("quote", "- {name: ask_size, type: u32, doc: d}\n"
 					"- {type: \"pad[4]\"}\n"
@@ -120,7 +120,7 @@ Test(projection, picks_and_orders_fields_by_name_and_zeroes_the_rest)
 	cr_expect_eq(u64_at(16), 1234500);
 }
 
-Test(projection, more_digits_multiply_exactly_up_to_the_greatest_price)
+Test(projection, more_digits_multiply_exactly_up_to_highest_price)
 {
 	static const uint64_t powers[] = { 1,      10,      100,      1000,      10000,
 					   100000, 1000000, 10000000, 100000000, 1000000000 };
@@ -145,7 +145,7 @@ Test(projection, more_digits_multiply_exactly_up_to_the_greatest_price)
 	}
 }
 
-Test(projection, the_field_with_the_role_takes_the_number_of_the_message)
+Test(projection, sequence_field_takes_the_message_number)
 {
 	cr_assert_eq(open_from("quote",
 			       "- {name: bid_size, type: u32, doc: d}\n"
@@ -165,7 +165,7 @@ Test(projection, the_field_with_the_role_takes_the_number_of_the_message)
 	}
 }
 
-Test(projection, the_field_with_the_role_may_be_the_first)
+Test(projection, sequence_field_may_be_first)
 {
 	cr_assert_eq(open_from("quote",
 			       "- {name: number, type: u64, role: source_sequence, doc: d}\n"
@@ -178,7 +178,7 @@ Test(projection, the_field_with_the_role_may_be_the_first)
 }
 
 /* source_time 0; bids from 8 and asks from 168: price, size, orders, 16 bytes each */
-Test(projection, arrays_of_groups_may_be_shorter_and_pick_members)
+Test(projection, group_arrays_may_be_shorter_and_pick_members)
 {
 	cr_assert_eq(open_from("depth10", "- name: asks\n  type: group[3]\n  doc: d\n  fields:\n"
 					  "  - {name: orders, type: u32, doc: d}\n"
@@ -204,8 +204,8 @@ Test(projection, arrays_of_groups_may_be_shorter_and_pick_members)
 	cr_expect_eq(u64_at(32), 99900);
 }
 
-/* With every field of every schema a feed makes, in another order: each value is found again. */
-Test(projection, every_field_of_every_feeds_schema_can_be_taken)
+/* Every field of every built-in schema, in another order: each value is found again. */
+Test(projection, every_field_of_built_in_schemas_can_be_picked)
 {
 	static const char *const made[] = { "quote", "trade", "depth10", "status", "imbalance" };
 	uint64_t state = random_seed();
@@ -246,7 +246,7 @@ Test(projection, every_field_of_every_feeds_schema_can_be_taken)
 }
 
 static const struct {
-	const char *builtin, *fields, *words;
+	const char *builtin, *fields, *message;
 } refused[] = {
 	{ "quote", "- {name: last_price, type: decimal64(4), doc: d}\n",
 	  "found field last_price, expected any of: bid_price, ask_price, bid_size, ask_size, "
@@ -280,16 +280,16 @@ static const struct {
 	  "field bids: found u32 of 4 bytes and scale 0, expected group of 16 bytes and scale 0" },
 };
 
-Test(projection, what_cannot_be_taken_is_refused_with_its_name)
+Test(projection, field_without_source_is_refused_by_name)
 {
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		cr_expect_eq(open_from(refused[i].builtin, refused[i].fields), -EPROTO, "%zu", i);
-		cr_expect_str_eq(tb_error(), refused[i].words);
+		cr_expect_str_eq(tb_error(), refused[i].message);
 		cr_expect_null(projection.moves);
 	}
 }
 
-/* Nine digits more are the most that no price overflows, whatever it had before. */
+/* Nine more digits are the most for which no price overflows, at any scale. */
 Test(projection, digits_that_could_overflow_are_refused)
 {
 	from = parse("- {name: price, type: decimal64(0), doc: d}\n");
@@ -305,7 +305,7 @@ Test(projection, digits_that_could_overflow_are_refused)
 	cr_expect_eq(u64_at(0), UINT32_MAX * UINT64_C(1000000000));
 }
 
-Test(projection, fields_that_follow_each_other_are_moved_at_once)
+Test(projection, adjacent_fields_are_moved_together)
 {
 	cr_assert_eq(open_from("quote",
 			       "- {name: bid_price, type: decimal64(4), doc: d}\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file gives each of its messages, in every form it may have, or all of them up to the first
- * place that is damaged, and then an error that names it. */
+/* A file gives all its messages, in every form. A damaged file gives all messages up to the damage,
+ * and then an error that names the offset. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 struct content {
 	uint8_t bytes[BYTES];
 	size_t size;
-	size_t ends[MESSAGES]; /* of frame i, in the plain form */
+	size_t ends[MESSAGES]; /* of frame i in the plain form */
 };
 
 enum form { PLAIN, GZIP, ZSTD, FORMS };
@@ -45,7 +45,7 @@ static void end(void)
 
 TestSuite(source, .init = begin, .fini = end);
 
-/* Messages of all types, one after the other. */
+/* Messages of all types in turn. */
 static void make_up(struct content *content)
 {
 	content->size = 0;
@@ -92,7 +92,7 @@ static size_t compress_zstd(const uint8_t *from, size_t size, uint8_t *to)
 	return length;
 }
 
-/* Appends bytes in a form; the number of bytes written. */
+/* Appends bytes in a form; returns the number of bytes written. */
 static size_t put(enum form form, const uint8_t *from, size_t size, uint8_t *to)
 {
 	if (form == GZIP)
@@ -112,14 +112,14 @@ static void write_file(const uint8_t *bytes, size_t size)
 	close(fd);
 }
 
-/* Reads the file and checks each message it gives: how many, and in *result how it ended, which has
- * to stay so. */
+/* Reads the file and checks each message. Returns their number, and in *result the end or error,
+ * which must stay. */
 static unsigned read_file(const struct content *content, int *result)
 {
 	struct source_message message;
 	struct source *source;
 	unsigned count = 0;
-	char words[512];
+	char first_error[512];
 
 	*result = source_file_open(&source, path);
 	if (*result < 0)
@@ -132,15 +132,15 @@ static unsigned read_file(const struct content *content, int *result)
 		cr_assert_arr_eq(message.bytes, content->bytes + offset + 2, message.length);
 		count++;
 	}
-	snprintf(words, sizeof(words), "%s", tb_error());
+	snprintf(first_error, sizeof(first_error), "%s", tb_error());
 	cr_assert_eq(source_next(source, &message), *result);
 	if (*result < 0)
-		cr_assert_str_eq(words, tb_error());
+		cr_assert_str_eq(first_error, tb_error());
 	source_close(source);
 	return count;
 }
 
-/* What of the plain form is whole in its first bytes. */
+/* The number of whole messages in the first bytes of the plain form. */
 static unsigned whole(const struct content *content, size_t size)
 {
 	unsigned count = 0;
@@ -150,7 +150,7 @@ static unsigned whole(const struct content *content, size_t size)
 	return count;
 }
 
-Test(source, every_form_gives_every_message)
+Test(source, plain_gzip_and_zstd_give_every_message)
 {
 	static struct content content;
 	static uint8_t file[3 * BYTES];
@@ -164,7 +164,7 @@ Test(source, every_form_gives_every_message)
 	}
 }
 
-Test(source, members_and_frames_that_follow_one_another_are_one_stream)
+Test(source, consecutive_members_and_frames_are_one_stream)
 {
 	static struct content content;
 	static uint8_t file[4 * BYTES];
@@ -189,7 +189,7 @@ Test(source, members_and_frames_that_follow_one_another_are_one_stream)
 	}
 }
 
-Test(source, a_stream_much_longer_than_the_buffers_is_read_whole)
+Test(source, stream_longer_than_buffers_is_read_whole)
 {
 	static struct content content;
 	static uint8_t packed[BYTES];
@@ -208,7 +208,7 @@ Test(source, a_stream_much_longer_than_the_buffers_is_read_whole)
 	}
 }
 
-Test(source, a_file_cut_at_any_byte_gives_what_is_whole_and_then_an_error)
+Test(source, truncated_file_gives_whole_messages_then_error)
 {
 	static struct content content;
 	char expected[64];
@@ -230,7 +230,7 @@ Test(source, a_file_cut_at_any_byte_gives_what_is_whole_and_then_an_error)
 	}
 }
 
-Test(source, compressed_data_cut_at_any_byte_is_an_error)
+Test(source, truncated_compressed_data_is_an_error)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -251,7 +251,7 @@ Test(source, compressed_data_cut_at_any_byte_is_an_error)
 	}
 }
 
-/* Whether every message is given as it was put in, and the stream then ends well. */
+/* True if every message is equal and the stream ends without an error. */
 static bool unharmed(const struct content *content)
 {
 	struct source_message message;
@@ -272,9 +272,9 @@ static bool unharmed(const struct content *content)
 	return result == 0;
 }
 
-/* Some bits say nothing about the data, as those for the time and the system in a gzip header.
- * Before an error wrong messages may come: checksums are at the end. */
-Test(source, compressed_data_with_any_byte_changed_is_an_error_or_as_before)
+/* Some bits do not affect the data, like time and system in a gzip header. Wrong messages may come
+ * before an error: checksums are at the end. */
+Test(source, damaged_compressed_data_is_an_error_or_equal)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -297,7 +297,7 @@ Test(source, compressed_data_with_any_byte_changed_is_an_error_or_as_before)
 	cr_assert_gt(harmed, 50 * unchanged, "%u %u", harmed, unchanged);
 }
 
-Test(source, bytes_after_the_compressed_data_are_an_error)
+Test(source, bytes_after_compressed_data_are_an_error)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -314,7 +314,7 @@ Test(source, bytes_after_the_compressed_data_are_an_error)
 	}
 }
 
-Test(source, a_length_that_no_message_has_is_an_error_at_its_place)
+Test(source, impossible_length_is_an_error_at_its_offset)
 {
 	static struct content content;
 	const unsigned lengths[] = { 0, ITCH_LENGTH_MAX + 1, 255, 256, 65535 };
@@ -339,7 +339,7 @@ Test(source, a_length_that_no_message_has_is_an_error_at_its_place)
 	}
 }
 
-Test(source, a_last_frame_without_a_message_ends_the_session)
+Test(source, empty_last_frame_ends_the_session)
 {
 	static struct content content;
 	static uint8_t file[BYTES];
@@ -357,7 +357,7 @@ Test(source, a_last_frame_without_a_message_ends_the_session)
 	write_file((const uint8_t[]){ 0, 0 }, 2);
 	cr_assert_eq(read_file(&content, &result), 0);
 	cr_assert_eq(result, -ENODATA);
-	/* Two of them, or half of one, are none. */
+	/* Two empty frames are no end of session, nor is half a frame. */
 	content.bytes[content.size + 2] = content.bytes[content.size + 3] = 0;
 	for (size_t more = 1; more <= 4; more += more == 1 ? 2 : 1) {
 		write_file(content.bytes, content.size + more);
@@ -366,7 +366,7 @@ Test(source, a_last_frame_without_a_message_ends_the_session)
 	}
 }
 
-Test(source, a_file_without_a_message_is_an_error)
+Test(source, file_without_messages_is_an_error)
 {
 	static struct content content;
 	uint8_t file[64] = { 0 };
@@ -386,7 +386,7 @@ Test(source, a_file_without_a_message_is_an_error)
 	}
 }
 
-Test(source, what_is_no_file_is_an_error)
+Test(source, directory_pipe_or_device_is_an_error)
 {
 	struct source *source;
 
@@ -402,8 +402,8 @@ Test(source, what_is_no_file_is_an_error)
 	source_close(NULL);
 }
 
-/* A file that shrinks while it is read is one that ends early. */
-Test(source, a_file_truncated_while_it_is_read_is_an_error)
+/* A file that shrinks while it is read ends early. */
+Test(source, file_truncated_while_read_is_an_error)
 {
 	static struct content content;
 	struct source_message message;
@@ -424,8 +424,8 @@ Test(source, a_file_truncated_while_it_is_read_is_an_error)
 	source_close(source);
 }
 
-/* A suite of its own: a skipped test does not come to the end that removes the folder. */
-Test(real, days_have_as_many_messages_as_are_known)
+/* A suite of its own: a skipped test does not reach the end that removes the folder. */
+Test(real, real_days_have_known_message_counts)
 {
 	static const struct {
 		const char *name, *counts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The synthetic exchange from its callers' side: determinism, limits, files, settings. Whether the
- * market is a market, an oracle judges: tests/oracle/synthetic_properties.py. */
+/* The synthetic exchange from its callers' side: determinism, limits, files, settings.
+ * tests/oracle/synthetic_properties.py judges whether the market is plausible. */
 #include "bus/hash.h"
 #include "publisher/feeds/itch.h"
 #include "publisher/feeds/synthetic.h"
@@ -54,7 +54,7 @@ static bool equal(struct stream one, struct stream other)
 	return one.length == other.length && !memcmp(one.bytes, other.bytes, one.length);
 }
 
-Test(synthetic, same_seed_same_bytes_another_seed_others)
+Test(synthetic, equal_seeds_give_equal_bytes)
 {
 	struct synthetic_settings settings = { .seed = 42, .messages = 20000 };
 	struct stream one = stream_of(&settings), again = stream_of(&settings), other;
@@ -68,8 +68,8 @@ Test(synthetic, same_seed_same_bytes_another_seed_others)
 	free(other.bytes);
 }
 
-/* Changes here only where the stream is meant to change: files that others made would, too. */
-Test(synthetic, stream_is_the_one_it_was)
+/* Change this only if the stream is meant to change: files of users change too. */
+Test(synthetic, stream_equals_earlier_releases)
 {
 	struct synthetic_settings settings = { .seed = 1, .messages = 10000 };
 	struct stream stream = stream_of(&settings);
@@ -85,7 +85,7 @@ static void wipe_times(struct stream stream)
 		memset(stream.bytes + at + 2 + 5, 0, 6);
 }
 
-Test(synthetic, another_pace_changes_times_only)
+Test(synthetic, pace_changes_only_times)
 {
 	struct synthetic_settings settings = { .seed = 5, .messages = 20000, .rate = 1000 };
 	struct stream slow = stream_of(&settings), fast;
@@ -101,7 +101,7 @@ Test(synthetic, another_pace_changes_times_only)
 	free(fast.bytes);
 }
 
-Test(synthetic, smallest_days_of_any_seed_have_every_type_and_the_exact_size)
+Test(synthetic, smallest_days_have_every_type_and_exact_size)
 {
 	for (uint64_t seed = 0; seed < 300; seed++) {
 		struct synthetic_settings settings = { .seed = seed };
@@ -128,7 +128,7 @@ Test(synthetic, smallest_days_of_any_seed_have_every_type_and_the_exact_size)
 }
 
 /* Without a limit: the books are empty when the day ends, and the clock begins again. */
-Test(synthetic, unlimited_goes_on_with_another_day)
+Test(synthetic, unlimited_stream_continues_with_another_day)
 {
 	struct synthetic_settings settings = { .seed = 3, .rate = 10, .symbols = 10 };
 	struct synthetic *synthetic;
@@ -160,7 +160,7 @@ Test(synthetic, unlimited_goes_on_with_another_day)
 	synthetic_close(synthetic);
 }
 
-Test(synthetic, source_gives_messages_with_their_offsets_in_the_file)
+Test(synthetic, source_gives_messages_with_file_offsets)
 {
 	struct synthetic_settings settings = { .seed = 9, .messages = 3000 };
 	struct stream stream = stream_of(&settings);
@@ -234,7 +234,7 @@ static struct stream read_file(const char *name)
 	return stream;
 }
 
-Test(synthetic_file, plain_and_zstd_hold_the_stream)
+Test(synthetic_file, plain_and_zstd_files_hold_the_stream)
 {
 	struct synthetic_settings settings = { .seed = 11, .messages = 50000 };
 	struct stream stream = stream_of(&settings), plain, packed, again, unpacked;
@@ -266,7 +266,7 @@ Test(synthetic_file, plain_and_zstd_hold_the_stream)
 	free(unpacked.bytes);
 }
 
-/* A bound on the size of files fails a write in the middle, as a full disk does. */
+/* A file size limit fails a write in the middle, like a full disk. */
 static void bound_files(rlim_t bytes)
 {
 	struct rlimit limit = { bytes, bytes };
@@ -275,7 +275,7 @@ static void bound_files(rlim_t bytes)
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-Test(synthetic_file, write_that_fails_leaves_nothing)
+Test(synthetic_file, failed_write_leaves_no_file)
 {
 	struct synthetic_settings settings = { .seed = 1, .messages = 100000 };
 
@@ -286,7 +286,7 @@ Test(synthetic_file, write_that_fails_leaves_nothing)
 	cr_assert_eq(remove_entries(), 0);
 }
 
-Test(synthetic_file, write_that_fails_leaves_the_file_from_before)
+Test(synthetic_file, failed_write_keeps_the_earlier_file)
 {
 	struct synthetic_settings settings = { .seed = 1, .messages = 1000 };
 	struct stream stream = stream_of(&settings), kept;
@@ -302,7 +302,7 @@ Test(synthetic_file, write_that_fails_leaves_the_file_from_before)
 	free(kept.bytes);
 }
 
-Test(synthetic_file, full_device_is_told_and_stays)
+Test(synthetic_file, full_device_is_reported_and_kept)
 {
 	struct synthetic_settings settings = { .seed = 1, .messages = 100000 };
 
@@ -313,7 +313,7 @@ Test(synthetic_file, full_device_is_told_and_stays)
 	cr_assert_eq(access("/dev/full", W_OK), 0);
 }
 
-Test(synthetic_file, missing_folder_and_missing_limit_are_told)
+Test(synthetic_file, missing_folder_or_limit_is_reported)
 {
 	struct synthetic_settings settings = { .seed = 1, .messages = 1000 };
 
@@ -327,7 +327,7 @@ Test(synthetic_file, missing_folder_and_missing_limit_are_told)
 
 static const struct {
 	struct synthetic_settings settings;
-	const char *words; /* NULL: nothing is wrong */
+	const char *message; /* NULL: no error */
 } checked[] = {
 	{ { .seed = 0 }, NULL },
 	{ { .messages = 520 }, NULL },
@@ -352,15 +352,17 @@ static const struct {
 	{ { .burst = 101 }, "burst 101, expected 10 to 100" },
 };
 
-Test(synthetic, settings_that_make_no_day_are_refused_with_words)
+Test(synthetic, impossible_settings_are_refused_with_message)
 {
 	for (size_t i = 0; i < sizeof(checked) / sizeof(checked[0]); i++) {
 		int result = synthetic_check(&checked[i].settings);
-		const char *words = checked[i].words;
+		const char *message = checked[i].message;
 
-		cr_expect_eq(result, words ? -EINVAL : 0, "row %zu: %d, %s", i, result, tb_error());
-		if (words && result < 0)
-			cr_expect_not_null(strstr(tb_error(), words), "row %zu: %s", i, tb_error());
+		cr_expect_eq(result, message ? -EINVAL : 0, "row %zu: %d, %s", i, result,
+			     tb_error());
+		if (message && result < 0)
+			cr_expect_not_null(strstr(tb_error(), message), "row %zu: %s", i,
+					   tb_error());
 	}
 }
 

@@ -283,7 +283,7 @@ Test(answers, malformed_message_ends_connection_and_is_logged)
 	expect_dropped("control message of 3 bytes: ends too early at byte 2");
 	client_open(&client);
 	cr_assert_eq(ops->link_send(client.link, "\x7f\0\0\0\0\0\0\0", 8), 0);
-	expect_dropped("control message of 8 bytes: is of no known type at byte 0");
+	expect_dropped("control message of 8 bytes: has an unknown type at byte 0");
 	cr_expect_eq(bus_counter(BUS_MALFORMED), 2);
 }
 

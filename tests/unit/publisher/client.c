@@ -172,7 +172,7 @@ void expect_refusal(const struct control_message *answer, uint32_t topic_id, int
 	cr_assert_eq(answer->type, CONTROL_REFUSE, "type %d", answer->type);
 	cr_expect_eq(answer->refuse.code, (uint32_t)code, "%u", answer->refuse.code);
 	cr_expect_eq(answer->refuse.topic_id, topic_id);
-	cr_expect_str_eq(answer->refuse.words, text);
+	cr_expect_str_eq(answer->refuse.text, text);
 }
 
 const struct control_message *catalogue(const char *pattern, uint32_t after)

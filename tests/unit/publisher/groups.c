@@ -111,7 +111,7 @@ Test(groups, configured_group_is_used_unchanged)
 struct write_announcer {
 	struct announcer base;
 	const struct listener *from;
-	char group[ADDRESS_WORDS];
+	char group[ADDRESS_TEXT_BYTES];
 };
 
 struct write_listener {
@@ -124,7 +124,7 @@ struct write_listener {
 #define SENT_MAX 4096
 
 static struct {
-	char group[ADDRESS_WORDS];
+	char group[ADDRESS_TEXT_BYTES];
 	uint32_t sender, topics[8], topic_count;
 	uint64_t number;
 	const struct listener *from;
@@ -187,7 +187,7 @@ static int write_announcer_open(struct listener *base, const struct sockaddr_sto
 	write_notices(base, where, &notices);
 	announcer->base.ops = &writing;
 	announcer->from = base;
-	address_words((struct sockaddr *)&notices.group, announcer->group);
+	address_text((struct sockaddr *)&notices.group, announcer->group);
 	*out = &announcer->base;
 	return 0;
 }
@@ -206,7 +206,7 @@ static int write_announce(struct announcer *base, const void *datagram, size_t b
 	struct notice notice;
 
 	cr_assert_eq(notice_open(&reader, datagram, bytes, &notice), 0, "%s", tb_error());
-	memcpy(sent[at].group, ((struct write_announcer *)base)->group, ADDRESS_WORDS);
+	memcpy(sent[at].group, ((struct write_announcer *)base)->group, ADDRESS_TEXT_BYTES);
 	sent[at].sender = notice.sender;
 	sent[at].number = notice.number;
 	sent[at].from = ((struct write_announcer *)base)->from;
@@ -348,21 +348,21 @@ Test(topic_groups, invalid_group_is_refused_with_reason)
 	cr_assert_eq(topic_add("a", "239.9.9.2:7472", &topic), 0, "%s", tb_error());
 	expect_refused(
 		"10.9.0.1:7472", -EINVAL,
-		"topic z: multicast: found \"10.9.0.1:7472\", expected " ADDRESS_GROUP_WORDS);
+		"topic z: multicast: found \"10.9.0.1:7472\", expected " ADDRESS_GROUP_EXPECTED);
 	expect_refused("239.9.9.3", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.3\", expected " ADDRESS_GROUP_WORDS);
+		       "topic z: multicast: found \"239.9.9.3\", expected " ADDRESS_GROUP_EXPECTED);
 	expect_refused(
 		"224.0.0.5:7472", -EINVAL,
-		"topic z: multicast: found \"224.0.0.5:7472\", expected " ADDRESS_GROUP_WORDS);
+		"topic z: multicast: found \"224.0.0.5:7472\", expected " ADDRESS_GROUP_EXPECTED);
 	expect_refused("239.9.9.1:7473", -EINVAL,
 		       "topic z: multicast: found \"239.9.9.1:7473\", expected port 7472, which "
-		       "the bus has for this group");
+		       "the bus uses for this group");
 	expect_refused("239.9.9.2:1", -EINVAL,
 		       "topic z: multicast: found \"239.9.9.2:1\", expected port 7472, which topic "
-		       "a has for this group");
+		       "a uses for this group");
 	expect_refused("[ff15::1]:7472", -EINVAL,
-		       "topic z: multicast: found \"[ff15::1]:7472\", expected a group of IPv4, as "
-		       "the addresses are that the bus listens at");
+		       "topic z: multicast: found \"[ff15::1]:7472\", expected an IPv4 group, like "
+		       "the addresses that the bus listens at");
 	cr_assert_eq(topic_add("z", "239.9.9.3:7472", &topic), 0, "none of it was left behind");
 }
 
@@ -376,8 +376,8 @@ Test(topic_groups, group_without_notices_is_refused)
 	scene_enter();
 	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	expect_refused("239.9.9.3:7472", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.3:7472\", expected none: the bus "
-		       "listens at shared memory alone");
+		       "topic z: multicast: found \"239.9.9.3:7472\", expected no group: the bus "
+		       "listens at shared memory only");
 	tb_publisher_close(publisher);
 	scene_leave();
 	open_writing("writing:10.9.0.1:7471", NULL);
@@ -386,7 +386,7 @@ Test(topic_groups, group_without_notices_is_refused)
 	options.notice = TB_NOTICE_NONE;
 	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	expect_refused("239.9.9.3:7472", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.3:7472\", expected none: the bus "
+		       "topic z: multicast: found \"239.9.9.3:7472\", expected no group: the bus "
 		       "sends no notices");
 }
 
@@ -400,7 +400,7 @@ Test(groups, link_local_control_group_is_refused)
 
 	cr_expect_eq(tb_publisher_open(&none, &options), -EINVAL);
 	cr_expect_str_eq(tb_error(), "publisher options: multicast: found \"224.0.0.5:7472\", "
-				     "expected " ADDRESS_GROUP_WORDS);
+				     "expected " ADDRESS_GROUP_EXPECTED);
 }
 
 /* The bus has a group of each family, and the topic names one of the two. */
@@ -408,7 +408,7 @@ Test(topic_groups, group_shared_with_the_bus_has_one_numbering)
 {
 	struct tb_topic *topic;
 	uint64_t last = 0, found = 0;
-	char own[ADDRESS_WORDS];
+	char own[ADDRESS_TEXT_BYTES];
 
 	bus_multicast = NULL;
 	open_writing("writing:10.9.0.1:7471", "writing:[fd00::1]:7471");
@@ -449,8 +449,8 @@ Test(topic_groups, topics_without_network_readers_send_nothing)
 	flush(unread);
 	cr_expect_eq(atomic_load(&sent_count), from);
 	expect_refused("239.9.9.2:7472", -EINVAL,
-		       "topic z: multicast: found \"239.9.9.2:7472\", expected none: an "
-		       "unchecked topic is for shared memory alone");
+		       "topic z: multicast: found \"239.9.9.2:7472\", expected no group: an "
+		       "unchecked topic is served over shared memory only");
 	cr_assert_eq(topic_add("b", NULL, &topic), 0, "a pulse");
 	cr_expect_eq(count(from, 0, "239.9.9.1:7472", "1 "), 1);
 	cr_expect_eq(atomic_load(&sent_count), from + 1, "nothing else");
@@ -477,7 +477,7 @@ Test(topic_groups, surplus_group_is_refused)
 		cr_assert_eq(topic_add(name, multicast, &topic), 0, "%s", tb_error());
 	}
 	expect_refused("239.9.7.1:7472", -ENOSPC,
-		       "topic z: multicast: found \"239.9.7.1:7472\", expected one of the bus's "
-		       "64 groups");
+		       "topic z: multicast: found \"239.9.7.1:7472\", expected one of the 64 "
+		       "groups in use, the maximum");
 	cr_expect_eq(topic_add("shares", "239.9.8.5:7472", &topic), 0, "%s", tb_error());
 }

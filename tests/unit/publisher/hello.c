@@ -22,7 +22,7 @@ Test(hello, unsupported_hello_is_refused_with_reason)
 		EACCES, "the subscriber has a ticket, but the bus has no realm that needs one");
 	client_connect(&client, "hello", 5);
 	cr_expect_eq(client.code, EPROTO);
-	cr_expect_str_eq(client.why, "hello message of 5 bytes: is not from a tickbus at byte 0");
+	cr_expect_str_eq(client.why, "hello message of 5 bytes: has no tickbus magic at byte 0");
 	client_close(&client);
 	client_open(&other);
 	cr_expect_eq(bus_counter(BUS_REFUSED), 4);

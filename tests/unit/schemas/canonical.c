@@ -39,7 +39,7 @@ static void expect_round_trip(const struct tb_schema *schema)
 	tb_schema_free(again);
 }
 
-Test(canonical, built_in_schemas_survive_the_wire)
+Test(canonical, built_in_schema_reads_back_from_its_text)
 {
 	const char *const *names = tb_schema_builtins();
 	struct tb_schema *schema;
@@ -53,7 +53,7 @@ Test(canonical, built_in_schemas_survive_the_wire)
 	}
 }
 
-Test(canonical, every_type_and_awkward_words_survive_the_wire)
+Test(canonical, every_type_and_awkward_docs_read_back)
 {
 	struct tb_schema *schema = brief(
 		"all", 65535,
@@ -70,7 +70,7 @@ Test(canonical, every_type_and_awkward_words_survive_the_wire)
 	tb_schema_free(schema);
 }
 
-Test(canonical, the_text_of_a_schema_is_this)
+Test(canonical, canonical_text_is_as_documented)
 {
 	struct tb_schema *schema = parse(
 		"version: 3\nfields:\n- {name: bids, doc: Levels., type: 'group[2]', fields: [\n"
@@ -107,7 +107,7 @@ static uint64_t fingerprint(const char *name, unsigned version, const char *fiel
 	return value;
 }
 
-Test(canonical, the_fingerprint_changes_with_each_part_of_the_meaning)
+Test(canonical, fingerprint_changes_with_each_part_of_the_meaning)
 {
 	static const char *const fields[] = {
 		BASE,
@@ -139,7 +139,7 @@ Test(canonical, the_fingerprint_changes_with_each_part_of_the_meaning)
 			cr_expect_neq(found[i], found[k], "%zu and %zu", i, k);
 }
 
-Test(canonical, the_fingerprint_stays_where_only_words_change)
+Test(canonical, fingerprint_ignores_version_and_docs)
 {
 	struct tb_schema *a =
 		parse("name: t\nversion: 1\nfields:\n- {name: x, type: u8, doc: a}\n");
@@ -152,8 +152,8 @@ Test(canonical, the_fingerprint_stays_where_only_words_change)
 	tb_schema_free(b);
 }
 
-/* Peers of another release, and recordings, know a schema by this number. */
-Test(canonical, the_fingerprint_is_the_same_in_every_release)
+/* Peers of another release, and recordings, identify a schema by this number. */
+Test(canonical, fingerprints_are_those_of_the_first_release)
 {
 	cr_expect_eq(fingerprint("t", 1, "x u8"), UINT64_C(0x1cb4c326170ce1a1), "%#" PRIx64,
 		     fingerprint("t", 1, "x u8"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which publishers a program written for a schema may read, and the words where it may not. */
+/* Publishers that a program written for a schema may read, and the messages for the others. */
 #include <errno.h>
 
 #include "schemas.h"
@@ -14,7 +14,7 @@ static const struct {
 	const char *subscriber_name;
 	unsigned subscriber_version;
 	const char *subscriber;
-	const char *words; /* NULL: compatible */
+	const char *message; /* NULL: compatible */
 } cases[] = {
 	{ "q", 1, QUOTE, "q", 1, QUOTE, NULL },
 	{ "q", 2, QUOTE, "q", 1, QUOTE, NULL },
@@ -73,7 +73,7 @@ static const struct {
 	  "field 2 of bids: publisher has nothing, subscriber expects size u64" },
 };
 
-Test(compatible, a_newer_version_may_append_and_nothing_else)
+Test(compatible, newer_version_may_only_append_fields)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tb_schema *publisher = brief(cases[i].publisher_name,
@@ -82,15 +82,15 @@ Test(compatible, a_newer_version_may_append_and_nothing_else)
 			cases[i].subscriber_name, cases[i].subscriber_version, cases[i].subscriber);
 		int result = tb_schema_compatible(publisher, subscriber);
 
-		cr_expect_eq(result, cases[i].words ? -EPROTO : 0, "case %zu: %d", i, result);
-		if (cases[i].words)
-			cr_expect_str_eq(tb_error(), cases[i].words, "%s", tb_error());
+		cr_expect_eq(result, cases[i].message ? -EPROTO : 0, "case %zu: %d", i, result);
+		if (cases[i].message)
+			cr_expect_str_eq(tb_error(), cases[i].message, "%s", tb_error());
 		tb_schema_free(publisher);
 		tb_schema_free(subscriber);
 	}
 }
 
-Test(compatible, built_in_schemas_are_each_their_own)
+Test(compatible, built_in_schema_is_compatible_only_with_itself)
 {
 	const char *const *names = tb_schema_builtins();
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The printed header compiles without a warning as C11 and C++17, with every compiler there is, and
- * the struct lies exactly as the schema says. */
+/* The printed header compiles without a warning as C11 and C++17, with every installed compiler,
+ * and the struct has exactly the schema's layout. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,7 +65,7 @@ static void expect_scales(FILE *file, const struct tb_field *fields, size_t coun
 	}
 }
 
-/* A program that prints what a compiler makes of the table: name, offset and bytes of each. */
+/* A program that prints the compiler's view of the table: name, offset and bytes of each field. */
 static void write_program(FILE *file, const struct tb_schema *schema, const char *tag,
 			  const char *macro)
 {
@@ -207,7 +207,7 @@ Test(header, compiles_with_clang_as_cpp17)
 	expect_all(4);
 }
 
-Test(header, a_user_s_schema_that_borrows_a_built_in_name_keeps_out_of_our_names)
+Test(header, user_schema_with_builtin_name_has_no_tb_prefix)
 {
 	struct tb_schema *schema = brief("quote", 1, "x u8");
 	char *header = tb_schema_header(schema);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong in a schema is said with its place, what was found and what was expected. */
+/* Errors of a schema give the position, what was found and what was expected. */
 #include <errno.h>
 
 #include "schemas.h"
@@ -10,13 +10,13 @@
 #define TYPES         "i8 to i64, u8 to u64, f64, char[n], decimal64(scale), time, pad[n] or group[n]"
 #define NAME_EXPECTED "a name of 1 to 63 of a-z, 0-9 and _ that begins with a letter"
 #define ROW_NAMES                                                                                  \
-	"a name that no row has already: sequence, time_ns, instrument, kind, topic, event"
+	"a name that rows do not use already: sequence, time_ns, instrument, kind, topic, event"
 
 #define AGAIN_4 "found this key again, expected it once (first on line 4)"
 #define DOC_77  "ddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
 #define DOC_201 DOC_77 DOC_77 "ddddddddddddddddddddddddddddddddddddddddddddddd"
 
-/* A text, and all that is said about it. */
+/* A text, and all its errors. */
 static const char *const cases[][2] = {
 	/* the schema */
 	{ "[]\n", "t.yaml:1:1: found a sequence, expected a mapping" },
@@ -36,7 +36,7 @@ static const char *const cases[][2] = {
 	{ "name: Quote\nversion: 1\nfields:\n" X,
 	  "t.yaml:1:7: name: found \"Quote\", expected " NAME_EXPECTED },
 	{ "name: struct\nversion: 1\nfields:\n" X,
-	  "t.yaml:1:7: name: found \"struct\", expected a name that is no word of C or C++" },
+	  "t.yaml:1:7: name: found \"struct\", expected a name that is no keyword of C or C++" },
 	{ HEAD X "name: t\n",
 	  "t.yaml:5:1: name: found this key again, expected it once (first on line 1)" },
 	/* version */
@@ -53,7 +53,8 @@ static const char *const cases[][2] = {
 	/* doc */
 	{ "doc: {}\n" HEAD X,
 	  "t.yaml:1:6: doc: found a mapping, expected a text of 0 to 200 bytes" },
-	{ "doc: |\n  a\n  b\n" HEAD X, "t.yaml:1:6: doc: found several lines, expected one" },
+	{ "doc: |\n  a\n  b\n" HEAD X,
+	  "t.yaml:1:6: doc: found several lines, expected a single line" },
 	{ "doc: a\ndoc: b\n" HEAD X,
 	  "t.yaml:2:1: doc: found this key again, expected it once (first on line 1)" },
 	/* fields */
@@ -114,17 +115,18 @@ static const char *const cases[][2] = {
 	{ HEAD "- {name: x, type: 'u8[01]', doc: d}\n",
 	  "t.yaml:4:19: fields[0].type: found \"u8[01]\", expected [1] to [4064] for an array" },
 	{ HEAD "- {name: x, type: 'u8[2][2]', doc: d}\n",
-	  "t.yaml:4:19: fields[0].type: found \"u8[2][2]\", expected nothing behind the type" },
+	  "t.yaml:4:19: fields[0].type: found \"u8[2][2]\", expected nothing after the type" },
 	/* pad */
 	{ HEAD X "- {type: 'pad[1]', name: y}\n",
-	  "t.yaml:5:26: fields[1].name: found it at pad, expected none there" },
+	  "t.yaml:5:26: fields[1].name: found this key for type pad, which does not take it" },
 	{ HEAD X "- {type: 'pad[1]', doc: y}\n",
-	  "t.yaml:5:25: fields[1].doc: found it at pad, expected none there" },
+	  "t.yaml:5:25: fields[1].doc: found this key for type pad, which does not take it" },
 	/* role */
 	{ HEAD "- {name: x, type: u64, doc: d, role: sequence}\n",
 	  "t.yaml:4:38: fields[0].role: found \"sequence\", expected source_sequence" },
 	{ HEAD "- {name: x, type: i8, doc: d, role: source_sequence}\n",
-	  "t.yaml:4:37: fields[0].role: found it at i8, expected it at a u32 or u64 outside arrays "
+	  "t.yaml:4:37: fields[0].role: found this role for i8, expected it for a u32 or u64 "
+	  "outside arrays "
 	  "and groups" },
 	{ HEAD "- {name: x, type: u64, doc: d, role: source_sequence}\n"
 	       "- {name: y, type: u64, doc: d, role: source_sequence}\n",
@@ -148,21 +150,22 @@ static const char *const cases[][2] = {
 	{ HEAD "- {name: x, type: 'group[2]', doc: d}\n",
 	  "t.yaml:4:3: fields[0]: fields: found nothing, expected the fields of the group" },
 	{ HEAD "- {name: x, type: u8, doc: d, fields: []}\n",
-	  "t.yaml:4:39: fields[0].fields: found it at u8, expected none there" },
+	  "t.yaml:4:39: fields[0].fields: found this key for type u8, which does not take it" },
 	{ HEAD
 	  "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: 'group[2]', doc: d}]}\n",
-	  "t.yaml:4:64: fields[0].fields[0].type: found a group inside a group, expected none "
-	  "there" },
+	  "t.yaml:4:64: fields[0].fields[0].type: found a group inside a group, expected a field "
+	  "that is no group" },
 	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u8}]}\n",
 	  "t.yaml:4:48: fields[0].fields[0]: doc: found nothing, expected a line that says what it "
 	  "means" },
 	{ HEAD "- {name: x, type: 'group[2]', doc: d, fields: [{name: y, type: u8, doc: d}]}\n"
 	       "- {name: x_y, type: u8, doc: d}\n",
-	  "t.yaml:4:1: fields: found a field x_y and a member y of x, expected names that stay "
-	  "apart in C" },
+	  "t.yaml:4:1: fields: found a field x_y and a member y of x, expected names whose macros "
+	  "in C differ" },
 	/* places */
 	{ HEAD X "- {name: y, type: u64, doc: d}\n",
-	  "t.yaml:5:3: fields[1]: found it at byte 1, expected a multiple of 8: put pad[7] before "
+	  "t.yaml:5:3: fields[1]: found this field at byte 1, expected a multiple of 8: put pad[7] "
+	  "before "
 	  "it" },
 	{ HEAD "- {name: y, type: u64, doc: d}\n" X,
 	  "t.yaml:1:1: found 9 bytes, expected a multiple of 8: put pad[7] at the end" },
@@ -179,7 +182,7 @@ static const char *const cases[][2] = {
 	  "t.yaml:1:7: name: found \"T\", expected " NAME_EXPECTED "\n"
 	  "t.yaml:2:10: version: found \"0\", expected a whole number from 1 to 65535\n"
 	  "t.yaml:4:19: fields[0].type: found \"u7\", expected " TYPES },
-	/* what the reader refuses */
+	/* refusals of the YAML reader */
 	{ "name: *a\nversion: 1\nfields:\n- {name: x, type: u8, doc: &d d}\n",
 	  "t.yaml:1:7: name: found an alias, expected a plain value\n"
 	  "t.yaml:4:28: fields[0].doc: found an anchor, expected a plain value" },
@@ -190,7 +193,7 @@ static const char *const cases[][2] = {
 		       "a flow node" },
 };
 
-Test(read, every_error_says_where_what_was_found_and_what_was_expected)
+Test(read, error_says_position_found_and_expected)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tb_schema *schema;
@@ -203,7 +206,7 @@ Test(read, every_error_says_where_what_was_found_and_what_was_expected)
 	}
 }
 
-Test(read, fields_are_1_to_1024)
+Test(read, fields_below_1_or_above_1024_are_refused)
 {
 	static char text[65536];
 	struct tb_schema *schema;
@@ -219,7 +222,7 @@ Test(read, fields_are_1_to_1024)
 	cr_expect_str_eq(tb_error(), "t.yaml:4:1: fields: found 1025 fields, expected 1 to 1024");
 }
 
-Test(read, a_doc_line_of_200_bytes_fits_and_one_of_201_does_not)
+Test(read, doc_line_above_200_bytes_is_refused)
 {
 	char text[512];
 	struct tb_schema *schema;
@@ -231,7 +234,7 @@ Test(read, a_doc_line_of_200_bytes_fits_and_one_of_201_does_not)
 	cr_expect_eq(tb_schema_parse(&schema, text, strlen(text), "t.yaml"), -EINVAL);
 }
 
-/* A schema of 600 fields, the last line of doc so long. */
+/* A schema of 600 fields, with a last doc line of this length. */
 static int parse_long(struct tb_schema **schema, int last_doc)
 {
 	static char text[100000];
@@ -244,7 +247,7 @@ static int parse_long(struct tb_schema **schema, int last_doc)
 	return tb_schema_parse(schema, text, used, "t.yaml");
 }
 
-Test(read, a_canonical_text_of_65535_bytes_fits_and_one_of_65536_does_not)
+Test(read, canonical_text_above_65535_bytes_is_refused)
 {
 	struct tb_schema *schema;
 	size_t length;
@@ -265,12 +268,12 @@ Test(read, a_canonical_text_of_65535_bytes_fits_and_one_of_65536_does_not)
 			 "fewer fields or shorter lines of doc");
 }
 
-Test(read, errors_that_do_not_fit_are_counted_and_no_line_is_cut)
+Test(read, errors_without_room_are_counted_and_lines_stay_whole)
 {
 	char text[8192] = HEAD;
 	size_t used = strlen(text);
 	struct tb_schema *schema;
-	unsigned int told = 0, more = 0;
+	unsigned int shown = 0, more = 0;
 
 	for (int i = 0; i < 150; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
@@ -282,28 +285,29 @@ Test(read, errors_that_do_not_fit_are_counted_and_no_line_is_cut)
 		snprintf(expected, sizeof(expected),
 			 "t.yaml:%u:10: fields[%u].name: found \"X%u\", expected " NAME_EXPECTED
 			 "\n",
-			 4 + told, told, told);
+			 4 + shown, shown, shown);
 		cr_assert(strncmp(at, expected, strlen(expected)) == 0, "%s", at);
 		at += strlen(expected);
-		told++;
+		shown++;
 	}
-	cr_expect(told > 10 && told + more == 150, "%u and %u", told, more);
+	cr_expect(shown > 10 && shown + more == 150, "%u and %u", shown, more);
 }
 
-Test(read, a_name_that_is_neither_a_file_nor_built_in_says_what_is)
+Test(read, unknown_name_lists_the_built_in_schemas)
 {
 	struct tb_schema *schema;
 
 	cr_expect_eq(tb_schema_load(&schema, "quotes"), -ENOENT);
-	cr_expect_str_eq(tb_error(),
-			 "quotes: found no such file, expected one or a built-in schema: quote, "
-			 "trade, depth10, status, imbalance, quote_seq, trade_seq",
-			 "%s", tb_error());
+	cr_expect_str_eq(
+		tb_error(),
+		"quotes: found no file of this name, expected a file or a built-in schema: quote, "
+		"trade, depth10, status, imbalance, quote_seq, trade_seq",
+		"%s", tb_error());
 	cr_expect_eq(tb_schema_load(&schema, "/"), -EINVAL);
 	cr_expect_str_eq(tb_error(), "/: found a folder, expected a file", "%s", tb_error());
 }
 
-Test(read, offsets_follow_from_the_order)
+Test(read, offsets_follow_from_field_order)
 {
 	struct tb_schema *schema =
 		brief("t", 1, "a u32; b char[3]; pad[1]; c group[3] {; d u16; e u8[2] }; f u32");

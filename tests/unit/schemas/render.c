@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads are rendered exactly, bounded, and safely whatever bytes they hold. */
+/* Payloads are printed exactly, bounded, and safely for any bytes. */
 #include <locale.h>
 
 #include "schemas.h"
@@ -36,7 +36,7 @@ static void expect_one(const char *type, const void *payload, const char *text, 
 	tb_schema_free(schema);
 }
 
-Test(render, extremes_of_integers_to_the_last_digit)
+Test(render, extreme_integers_print_to_the_last_digit)
 {
 	static const struct {
 		const char *type;
@@ -66,7 +66,7 @@ Test(render, extremes_of_integers_to_the_last_digit)
 			   cases[i].words);
 }
 
-Test(render, decimals_have_all_digits_of_their_scale)
+Test(render, decimals_print_all_digits_of_their_scale)
 {
 	static const struct {
 		const char *type;
@@ -97,7 +97,7 @@ Test(render, decimals_have_all_digits_of_their_scale)
 	}
 }
 
-Test(render, times_are_nanoseconds_and_in_text_iso_8601)
+Test(render, times_print_as_nanoseconds_and_iso_8601)
 {
 	uint64_t zero = 0, real = 1577716500000155705, last = UINT64_MAX;
 
@@ -108,7 +108,7 @@ Test(render, times_are_nanoseconds_and_in_text_iso_8601)
 		   "18446744073709551615");
 }
 
-Test(render, every_day_until_2554_is_the_date_that_gmtime_says)
+Test(render, dates_until_2554_equal_gmtime)
 {
 	struct tb_schema *schema = brief("t", 1, "x time");
 
@@ -153,12 +153,12 @@ static void expect_doubles(void)
 	}
 }
 
-Test(render, floating_point_survives_the_way_through_text)
+Test(render, floats_read_back_equal)
 {
 	expect_doubles();
 }
 
-/* Compiled into a folder of the test's own: a small machine has none installed. */
+/* Compiled into a folder of the test's own: a small machine may have no locale installed. */
 static bool locale_with_comma(const char *folder)
 {
 	char command[256];
@@ -169,7 +169,7 @@ static bool locale_with_comma(const char *folder)
 	       setlocale(LC_ALL, "de_DE.UTF-8");
 }
 
-Test(render, a_locale_with_a_decimal_comma_changes_nothing)
+Test(render, locale_with_decimal_comma_changes_nothing)
 {
 	char folder[] = "/tmp/tickbus-locale-XXXXXX", command[64], words[8];
 	bool there;
@@ -185,7 +185,7 @@ Test(render, a_locale_with_a_decimal_comma_changes_nothing)
 	expect_doubles();
 }
 
-Test(render, characters_come_without_padding_and_escaped)
+Test(render, characters_print_escaped_without_padding)
 {
 	static const struct {
 		const char *type;
@@ -239,7 +239,7 @@ static const struct nested nested = {
 	.z = 9,
 };
 
-Test(render, arrays_and_groups_in_columns_and_in_json)
+Test(render, arrays_and_groups_print_as_columns_and_json)
 {
 	struct tb_schema *schema = nested_schema();
 	char columns[512];
@@ -261,7 +261,7 @@ Test(render, arrays_and_groups_in_columns_and_in_json)
 	tb_schema_free(schema);
 }
 
-Test(render, fields_beyond_the_length_are_missing)
+Test(render, fields_beyond_the_payload_are_missing)
 {
 	struct tb_schema *schema = nested_schema();
 
@@ -278,8 +278,8 @@ Test(render, fields_beyond_the_length_are_missing)
 	tb_schema_free(schema);
 }
 
-/* The payload lies at the end of what was allocated, so that ASan sees a read beyond the length. */
-Test(render, nothing_beyond_the_length_is_read)
+/* The payload lies at the end of its allocation, so that ASan sees a read beyond the length. */
+Test(render, bytes_beyond_the_payload_are_never_read)
 {
 	struct tb_schema *schema = nested_schema();
 
@@ -295,7 +295,7 @@ Test(render, nothing_beyond_the_length_is_read)
 	tb_schema_free(schema);
 }
 
-Test(render, a_small_buffer_holds_the_beginning)
+Test(render, small_buffer_holds_the_beginning)
 {
 	struct tb_schema *schema = nested_schema();
 	char whole[512], part[512];
@@ -323,7 +323,7 @@ Test(render, a_small_buffer_holds_the_beginning)
 	tb_schema_free(schema);
 }
 
-/* Reads back what put_chars wrote; the number of bytes. */
+/* Reads back the output of put_chars; returns the number of bytes. */
 static size_t unescape(enum tb_format format, const char *words, uint8_t *bytes)
 {
 	size_t count = 0, length = strlen(words);
@@ -352,7 +352,7 @@ static size_t unescape(enum tb_format format, const char *words, uint8_t *bytes)
 	return count;
 }
 
-Test(render, any_bytes_become_one_line_that_reads_back)
+Test(render, any_bytes_print_as_one_line_that_reads_back)
 {
 	static const size_t skip[] = {
 		[TB_FORMAT_TEXT] = 2, [TB_FORMAT_CSV] = 0, [TB_FORMAT_JSON] = 4

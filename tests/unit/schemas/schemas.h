@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of schemas share: schemas in a line, and random numbers that can be had again. */
+/* Helpers for tests of schemas: schemas in one line, and repeatable random numbers. */
 #ifndef TICKBUS_TESTS_SCHEMAS_H
 #define TICKBUS_TESTS_SCHEMAS_H
 
@@ -23,8 +23,8 @@ static inline struct tb_schema *parse(const char *text)
 	return schema;
 }
 
-/* Schema `name` whose lines in between are given: "price decimal64(4); bids group[2] {; size u32;
- * orders u32 }; pad[4]", with role words behind a type. */
+/* Makes schema `name` from a line of fields: "price decimal64(4); bids group[2] {; size u32; orders
+ * u32 }; pad[4]". A role may follow a type. */
 static inline struct tb_schema *brief(const char *name, unsigned version, const char *fields)
 {
 	char text[8192], words[2048], field[64], type[64], role[64];
@@ -58,11 +58,12 @@ static inline struct tb_schema *brief(const char *name, unsigned version, const 
 	return parse(text);
 }
 
-/* TICKBUS_TEST_SEED if it is set, else the clock; printed, so that a failure can be had again. */
+/* TICKBUS_TEST_SEED, or the clock if it is not set. The seed is printed, so that a failure can be
+ * repeated. */
 static inline uint64_t seed(void)
 {
-	const char *words = getenv("TICKBUS_TEST_SEED");
-	uint64_t value = words ? strtoull(words, NULL, 0) : (uint64_t)time(NULL);
+	const char *seed = getenv("TICKBUS_TEST_SEED");
+	uint64_t value = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
 
 	fprintf(stderr, "seed: TICKBUS_TEST_SEED=%" PRIu64 "\n", value);
 	return value;

@@ -45,7 +45,7 @@ Test(double_buffer, one_half_is_read_while_the_other_is_delivered)
 Test(double_buffer, halves_that_land_out_of_order_are_delivered_in_order)
 {
 	late_both_under_way(1000, 0);
-	late_land_half(READS_OF_HALF); /* the second one */
+	late_land_half(READS_OF_HALF); /* the second half */
 	for (int i = 0; i < 10; i++)
 		late_poll_once();
 	cr_expect_eq(notes.records, 2);
@@ -74,7 +74,7 @@ Test(double_buffer, hint_posts_second_half_while_first_is_under_way)
 	late_expect_all(5);
 }
 
-/* What it costs to keep house is not between a READ and its record, unless that does not come. */
+/* Periodic work is postponed while a READ is outstanding, for TURN_MS at most. */
 Test(double_buffer, periodic_work_waits_for_outstanding_reads)
 {
 	late_two_read(0);
@@ -104,7 +104,7 @@ Test(double_buffer, periodic_work_waits_for_outstanding_reads)
 	cr_expect_eq(late.polls, 2);
 }
 
-/* But 256 topics that are joined one by one would be long in coming. */
+/* Joining 256 topics one by one would take long otherwise. */
 Test(double_buffer, joins_do_not_wait_for_outstanding_reads)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -133,7 +133,7 @@ Test(double_buffer, lapped_reader_reads_at_most_one_ring)
 	uint32_t bytes = 0;
 
 	late_read_on(64, 64, 0);
-	reader_head(source, 1000); /* it was lapped since it looked */
+	reader_head(source, 1000); /* it was lapped since it read the line */
 	for (int i = 0; i < 10; i++)
 		late_poll_once();
 	for (unsigned int i = 0; i < late.count; i++)
@@ -141,8 +141,7 @@ Test(double_buffer, lapped_reader_reads_at_most_one_ring)
 	cr_expect_eq(bytes, 64 * 64);
 }
 
-/* -- how much a READ fetches --------------------------------------------------------------------
- */
+/* -- how much a READ fetches ------------------------------------------------------------------ */
 
 static int open_with(uint32_t batch_bytes, uint32_t read_bytes)
 {
@@ -170,7 +169,7 @@ Test(double_buffer, read_bytes_out_of_bounds_are_refused)
 	cr_expect_eq(subscriber->read_bytes, 1 << 19);
 }
 
-/* A landing that has no room for two of them is not halved. */
+/* A landing with room for one READ is a single half. */
 Test(double_buffer, landing_that_one_read_fills_is_not_halved)
 {
 	scene_publish(topic = scene_topic(late.publisher, "t", 1024, 0), 1, 500);
@@ -217,8 +216,7 @@ Test(double_buffer, slots_larger_than_a_read_are_read_one_by_one)
 	late_expect_all(20);
 }
 
-/* -- ends ---------------------------------------------------------------------------------------
- */
+/* -- ends ------------------------------------------------------------------------------------- */
 
 Test(double_buffer, outstanding_batches_are_read_again_after_reconnect)
 {
@@ -271,10 +269,9 @@ Test(double_buffer, old_epoch_is_read_to_its_end_before_the_next)
 	cr_expect(notes.lost == 0 && notes.wrong == 0);
 }
 
-/* -- anything -----------------------------------------------------------------------------------
- */
+/* -- random completions ----------------------------------------------------------------------- */
 
-/* READs land in any order, late, or fail; the writer goes on and laps; polls take few or many.
+/* READs land in any order, late, or fail. The writer goes on and laps. Polls take few or many.
  */
 static void anything(uint32_t slots, uint32_t flags, uint64_t *random)
 {

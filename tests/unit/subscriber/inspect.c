@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at a bus over a network that loses what is sent: a link's descriptor stays silent, and
- * the link tells that nobody answered when it is looked at. */
+/* Inspecting a bus over a network that loses requests: the link's descriptor stays silent, and the
+ * link reports the missing answer when it is polled. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "bus/fabric.h"
 #include "tickbus/inspect.h"
 
-#define LOOKS      2 /* at a link before it is given up */
-#define ANSWERED   3 /* which request is */
+#define LOOKS      2 /* polls of a link before it ends */
+#define ANSWERED   3 /* the request that is answered */
 #define TIMEOUT_MS 10000
 
 struct lossy_link {

@@ -53,7 +53,8 @@ Test(joins, subscription_ended_in_handler_leaves_its_joins)
 	cr_expect_null(ended_inside);
 	UNTIL(net_joined(0), 100);
 
-	/* Refused one topic, and then the other one's join is under way: its schema is known of t.
+	/* One topic is refused while the join of the other topic is outstanding; its schema is
+	 * known from t.
 	 */
 	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
 	how.schema = x;
@@ -68,7 +69,7 @@ Test(joins, subscription_ended_in_handler_leaves_its_joins)
 	tb_schema_free(y);
 }
 
-/* While the publisher does not answer the second one's join, the call is not over. */
+/* The call waits while the publisher does not answer the join of the second topic. */
 Test(joins, refused_topic_does_not_block_rest_of_pattern)
 {
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
@@ -103,7 +104,7 @@ Test(joins, refused_topic_does_not_block_rest_of_pattern)
 	tb_schema_free(y);
 }
 
-/* As when it is opened: what the publisher is short of, is. */
+/* Only a shortage of the publisher is waited out, as in tb_subscriber_open(). */
 Test(joins, own_shortage_fails_subscribe_at_once)
 {
 	const struct tb_subscription_options how = { .size = sizeof(how),
@@ -118,7 +119,7 @@ Test(joins, own_shortage_fails_subscribe_at_once)
 	cr_expect_str_eq(tb_error(), "no memory to land in");
 }
 
-/* The publisher is short at the first join, and the second is asked for in the same call. */
+/* The publisher has a shortage at the first join; the second is requested in the same call. */
 static int subscribe_twice(bool landless, const struct tb_schema *wanted)
 {
 	const struct tb_subscription_options how = { .size = sizeof(how),
@@ -132,7 +133,8 @@ static int subscribe_twice(bool landless, const struct tb_schema *wanted)
 
 	net.short_once = true;
 	subscriber = scene_subscriber("net", 0);
-	subscriber->page_ms = 0; /* it is asked for at once, and comes behind the first join */
+	subscriber->page_ms =
+		0; /* the page is requested at once, and arrives after the first join */
 	net.landless = landless;
 	return tb_subscribe(subscriber, "t", &how, &subscription);
 }
@@ -152,7 +154,8 @@ Test(joins, shortage_of_replaced_publisher_is_not_waited_for)
 	scene_topic(net.publisher, "t", 64, 0);
 	net.succeeded = true;
 	cr_expect_eq(subscribe_twice(false, NULL), 0);
-	cr_expect_str_eq(tb_error(), "net:test: bus test has no topic t, or not without a ticket");
+	cr_expect_str_eq(tb_error(),
+			 "net:test: bus test has no topic t for clients without a ticket");
 }
 
 Test(joins, own_shortage_after_publishers_fails_subscribe)
@@ -178,7 +181,7 @@ Test(joins, schema_mismatch_after_shortage_fails_subscribe)
 	tb_schema_free(x);
 }
 
-/* In its own name, and not in the pattern's, which would be the connection's. */
+/* The event has the topic's name. The pattern would stand for the connection. */
 Test(joins, refusal_with_known_schema_names_the_topic)
 {
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
@@ -229,7 +232,7 @@ static unsigned int times_noted(const char *words)
 	return times;
 }
 
-/* Beside a shortage, for which the catalogue is asked with each pulse. */
+/* During a shortage, which requests the catalogue with each pulse. */
 Test(joins, refusal_is_repeated_on_topic_change_only)
 {
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
@@ -270,7 +273,7 @@ Test(joins, first_of_two_readers_at_end_keeps_the_join)
 	net_read_on(true);
 	second = scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &newest);
 	tb_topic_end(topic);
-	second->sources->look = true; /* as soon as it is told */
+	second->sources->look = true; /* at once */
 	UNTIL(newest.ended, 1);
 	cr_assert_not(notes.ended);
 	cr_expect_eq(net.leaves, 0);

@@ -35,7 +35,6 @@ static void note(char slots, char line, const struct fabric_read *read)
 		late.story[length] = kind == READ_SLOTS ? slots : line;
 }
 
-/* The i-th that is held completes now: it is what the memory is now, or failed. */
 void late_land(unsigned int i, int status)
 {
 	const struct fabric_read read = late.held[i];
@@ -173,7 +172,6 @@ void late_leave(void)
 	scene_leave();
 }
 
-/* A reader of a topic with so many slots, in which so many records are. */
 void late_read_on(uint32_t slots, uint64_t records, uint32_t flags)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
@@ -215,7 +213,6 @@ unsigned int late_slots_held(void)
 	return late_held(READ_SLOTS);
 }
 
-/* Two records were read, so that the names of their instruments are known. */
 void late_two_read(uint32_t flags)
 {
 	late_read_on(4096, 2, flags);
@@ -224,7 +221,6 @@ void late_two_read(uint32_t flags)
 	late.at_once = false;
 }
 
-/* READs of both halves are under way. */
 void late_both_under_way(uint64_t records, uint32_t flags)
 {
 	late_two_read(flags);

@@ -20,15 +20,15 @@
 extern struct late {
 	struct tb_publisher *publisher;
 	struct fabric_read held[HELD_MAX]; /* in the order in which they were posted */
-	unsigned int count, places;        /* places: READs that the queue takes */
+	unsigned int count, places;        /* places: size of the queue */
 	struct fabric_completion done[HELD_MAX];
 	unsigned int done_count;
 	bool at_once;    /* READs complete when they are collected */
-	bool page_held;  /* those of the line and of names do not, as those of slots */
-	char story[512]; /* s: slots posted, S: have landed, l, L: the line */
-	bool cut;        /* the connection is gone, once */
-	bool silent;     /* nothing is answered, the bus page's neither */
-	bool page_fails; /* the bus page's fail */
+	bool page_held;  /* READs of the line and of names are held, as those of slots */
+	char story[512]; /* s: slots posted, S: landed; l, L: the line */
+	bool cut;        /* the connection is lost, once */
+	bool silent;     /* no READ completes, the bus page's included */
+	bool page_fails; /* READs of the bus page fail */
 	unsigned int polls, breaks;
 } late;
 
@@ -38,18 +38,18 @@ extern struct tb_subscription *subscription;
 extern struct tb_source *source;
 extern struct notes notes;
 
-/* The i-th READ that is held completes now, with what the memory is now, or with an error. */
+/* Completes the i-th held READ with the memory of this moment, or with an error. */
 void late_land(unsigned int i, int status);
 void late_enter(void);
 void late_leave(void);
-/* A reader of a topic with so many slots, in which so many records are. */
+/* A reader of a topic with these many slots and records. */
 void late_read_on(uint32_t slots, uint64_t records, uint32_t flags);
 void late_poll_once(void);
 unsigned int late_held(enum read_kind kind);
 unsigned int late_slots_held(void);
-/* Two records were read, so that the names of their instruments are known. */
+/* Two records are read: the names of their instruments are known. */
 void late_two_read(uint32_t flags);
-/* READs of both halves are under way. */
+/* READs into both halves are outstanding. */
 void late_both_under_way(uint64_t records, uint32_t flags);
 void late_land_half(unsigned int first);
 uint64_t late_counted(enum subscription_counter counter);

@@ -19,7 +19,7 @@ Test(liveness, reader_away_for_the_bound_looks_before_stale)
 	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(false);
 	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
-	/* As if it had looked last ten seconds ago. */
+	/* As if its last look was ten seconds ago. */
 	subscriber->pulse_count--;
 	moved_ms = subscriber->pulse_ms -= 10000;
 	subscriber->page_ms = subscriber->turn_ms = 0;
@@ -39,7 +39,7 @@ Test(liveness, late_bus_page_is_a_sign_of_life)
 	subscriber->page_ms = subscriber->turn_ms = 0;
 	UNTIL(subscriber->page_under_way, 100);
 	subscriber->page_asked_ms -= 10;
-	subscriber->pulse_count--; /* so that it brings news */
+	subscriber->pulse_count--; /* so that the page is new */
 	moved_ms = subscriber->pulse_ms -= 20;
 	net.unanswered = false;
 	UNTIL(subscriber->pulse_ms != moved_ms, 100);
@@ -65,14 +65,14 @@ Test(liveness, unreadable_pulse_after_reconnect_goes_stale)
 	net_publisher_again(SCENE_HASTY_MS);
 	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(true);
-	subscriber->page_ms = clock_coarse_ms(); /* so that it connects before it looks */
+	subscriber->page_ms = clock_coarse_ms(); /* so that it connects before it reads the page */
 	net.landless = net.cut = true;
 	UNTIL(notes.stale, 100);
 	net.landless = false;
 	UNTIL(notes.live, 100);
 }
 
-/* The line says that record 9 is there, and is not valid; the pulse goes on. */
+/* The line shows record 9 but is invalid, while the pulse goes on. */
 static void damage_line(bool viewed)
 {
 	struct tb_topic *topic;
@@ -84,7 +84,7 @@ static void damage_line(bool viewed)
 	UNTIL(notes.last == 8, 100);
 	atomic_store(&topic->line->word[0], 9);
 	UNTIL(notes.stale, 100);
-	scene_publish(topic, 9, 9); /* writes the line anew */
+	scene_publish(topic, 9, 9); /* writes the line again */
 	UNTIL(notes.live && notes.last == 9, 100);
 	cr_expect_eq(notes.lost, 0);
 }
@@ -94,7 +94,7 @@ Test(liveness, invalid_line_in_place_goes_stale)
 	damage_line(true);
 }
 
-/* Who reads batches looks at slots and the head alone, and what a page says is known by then. */
+/* A reader of batches reads slots and the head alone, and knows already what the page shows. */
 Test(liveness, line_once_invalid_does_not_keep_batch_reader_stale)
 {
 	struct tb_topic *topic;

@@ -39,8 +39,8 @@ static enum link_state net_state(const struct link *link)
 	return cut ? LINK_GONE : shm_link_state(link);
 }
 
-/* Of this process, until the catalogue is asked for again. No page comes meanwhile: the first one
- * that does has it asked for within the same call. */
+/* Takes this process's descriptors away until the catalogue is requested again. No bus page comes
+ * meanwhile: the first page requests the catalogue within the same call. */
 static void publisher_short(const struct control_message *said)
 {
 	static struct rlimit before;
@@ -217,7 +217,6 @@ bool net_joined(size_t joins)
 	return tb_publisher_joins(net.publisher, NULL, 0) == joins;
 }
 
-/* Connected, and every topic that is to be joined has been. */
 bool net_served(void)
 {
 	bool asked = subscriber->welcomed && subscriber->discovery.phase == DISCOVERY_IDLE;
@@ -245,11 +244,10 @@ struct tb_topic *net_topic(const char *name, struct tb_schema *schema)
 	return topic;
 }
 
-/* A subscription to t, of which nothing of this kind was READ yet. */
 void net_subscribe_unread(enum read_kind kind)
 {
 	subscriber = scene_subscriber("net", 0);
-	subscriber->connect_ms = 1; /* nor will be before it returns */
+	subscriber->connect_ms = 1; /* and so it is when the call returns */
 	net.held = kind;
 	scene_subscribe(subscriber, "t", TB_FROM_NEWEST, &notes);
 	UNTIL(net_joined(1) && subscriber->table[0], 100);

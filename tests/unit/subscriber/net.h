@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A publisher and a subscriber over a fabric that can be stopped at any point, "net:NAME": shared
- * memory that only READs reach, unless it is viewed. */
+/* A publisher and a subscriber over a fabric that can be stopped at any point, "net:NAME". Its
+ * shared memory is reached by READs only, unless it is viewed. */
 #ifndef TICKBUS_TESTS_NET_H
 #define TICKBUS_TESTS_NET_H
 
@@ -13,26 +13,26 @@
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
-#define NET_QUEUE 16 /* notices that are received and not taken yet */
+#define NET_QUEUE 16 /* received notices that are not processed yet */
 
 extern struct net {
 	struct tb_publisher *publisher;
-	bool viewed;         /* memory can be looked at in place */
-	enum read_kind held; /* READs of this kind and later ones are not taken; 0: all are */
-	bool landless;       /* there is no memory for READs to land in */
-	bool unanswered;     /* READs are taken, and never complete */
-	bool short_once;     /* the publisher has no descriptor for the first join */
-	bool succeeded;      /* and then another one takes its place */
-	struct tb_schema *successor; /* of that one's topic t; NULL: it has none */
-	uint32_t hold_join; /* of this topic id: the publisher is held until net_release() */
+	bool viewed;                 /* memory has a view */
+	enum read_kind held;         /* READs of this and later kinds are refused; 0: no READ is */
+	bool landless;               /* landings cannot be allocated */
+	bool unanswered;             /* READs never complete */
+	bool short_once;             /* the publisher has no descriptor for the first join */
+	bool succeeded;              /* then another publisher replaces it */
+	struct tb_schema *successor; /* schema of its topic t; NULL: it has no topic */
+	uint32_t hold_join; /* topic id whose join stops the publisher until net_release() */
 	bool holding;
-	uint32_t held_ms; /* pass at once when it is held */
-	bool cut;         /* the connection is gone, once */
-	bool away;        /* nobody listens */
+	uint32_t held_ms; /* pass on the clock when it is stopped */
+	bool cut;         /* the connection is lost, once */
+	bool away;        /* no publisher listens */
 	unsigned int leaves, reaps, tries;
-	unsigned int schemas, joins; /* that were asked for */
-	const char *landing;         /* of records */
-	size_t landed;               /* up to here */
+	unsigned int schemas, joins; /* requests */
+	const char *landing;         /* the first that a READ of records used */
+	size_t landed;               /* bytes of it that were used */
 	uint8_t notices[NET_QUEUE][BOUND_NOTICE_BYTES_MAX];
 	size_t notice_bytes[NET_QUEUE];
 	unsigned int first_notice, notice_count;
@@ -48,11 +48,11 @@ void net_publisher_again(uint32_t stale_ms);
 struct tb_source *net_read_on(bool viewed);
 uint64_t net_counted(const struct tb_subscription *subscription, enum subscription_counter counter);
 bool net_joined(size_t joins);
-/* Connected, and every topic that is to be joined has been. */
+/* Connected, and every matching topic is joined. */
 bool net_served(void);
 void net_reconnect(void);
 struct tb_topic *net_topic(const char *name, struct tb_schema *schema);
-/* A subscription to t, of which nothing of this kind was READ yet. */
+/* Subscribes to t and holds back READs of this kind and later kinds. */
 void net_subscribe_unread(enum read_kind kind);
 
 /* Polls, at most `records` each time, until it is so. */

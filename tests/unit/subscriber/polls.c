@@ -17,10 +17,10 @@
 
 TestSuite(polls, .init = net_enter, .fini = net_leave, .timeout = 60);
 
-#define STILL_MS 60000               /* the bound of a publisher that has a pulse every 15 s */
+#define STILL_MS 60000               /* stale bound of a publisher with a pulse every 15 s */
 #define SOON_MS  (deadline_ms() / 2) /* before that */
 
-/* By the descriptor, at a publisher that is still. */
+/* Waits by the descriptor, while the publisher is idle. */
 static void wait_for_records(uint64_t records)
 {
 	struct pollfd ready = { .fd = tb_subscriber_fd(subscriber), .events = POLLIN };
@@ -63,13 +63,13 @@ Test(polls, descriptor_is_readable_for_landed_records)
 	source = net_read_on(false);
 	for (uint64_t round = 1; round <= 5; round++) {
 		scene_publish(topic, round, round);
-		source->noticed_ms = clock_coarse_ms(); /* so that nobody wakes it */
+		source->noticed_ms = clock_coarse_ms(); /* so that no wake-up is requested */
 		cr_assert(notices_hint(source, round));
 		wait_for_records(round);
 	}
 }
 
-/* A strict reader READs nothing on a hint's word, but looks at once how far the topic is. */
+/* A strict reader READs no record on a hint alone, but reads the progress line at once. */
 Test(polls, hint_makes_strict_reader_read_the_line)
 {
 	const struct tb_subscription_options strict = { .size = sizeof(strict),
@@ -91,14 +91,14 @@ Test(polls, hint_makes_strict_reader_read_the_line)
 		cr_assert(notices_hint(subscription->sources, round));
 		wait_for_records(round);
 	}
-	/* Of a false one it is told by the line, and no more is made of it. */
+	/* The line refutes a false hint, which then has no effect. */
 	cr_assert(notices_hint(subscription->sources, 20));
 	UNTIL(subscription->sources->hint == 0 && subscription->sources->under_way == 0, 100);
 	cr_expect_eq(subscription->sources->head, 5);
 	cr_expect_eq(notes.events, 1, "%s", notes.text);
 }
 
-/* The number-th notice of the topic; true: it was received, false: the queue was full. */
+/* Sends the topic's notice of this number. False: the queue is full. */
 static bool notice_send(const struct tb_source *source, uint64_t number, uint64_t head)
 {
 	const unsigned int at = (net.first_notice + net.notice_count) % NET_QUEUE;
@@ -148,7 +148,7 @@ Test(polls, notices_beyond_the_queue_cost_only_time)
 static struct tb_topic *lapping;
 static unsigned int laps;
 
-/* While the handler of a gap runs, the writer laps the reader again. */
+/* In the handler of a gap, the writer laps the reader again. */
 static void lap_in_handler(void *user, const struct tb_event *event)
 {
 	const uint64_t head = event->kind == TB_EVENT_GAP ? tb_topic_sequence(lapping) : 0;
@@ -198,7 +198,7 @@ Test(polls, large_batch_uses_its_whole_landing)
 	cr_expect_leq(net.landed, bytes);
 }
 
-Test(polls, slot_never_written_is_not_counted_busy)
+Test(polls, unwritten_slot_does_not_count_as_busy)
 {
 	const struct tb_source *source;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* READs that fail, land late or never, and copies that are not what they should be. */
+/* READs that fail or land late, READs that never land, and invalid copies. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,10 +20,9 @@
 
 TestSuite(read_faults, .init = late_enter, .fini = late_leave, .timeout = 60);
 
-/* -- signs of life ------------------------------------------------------------------------------
- */
+/* -- liveness --------------------------------------------------------------------------------- */
 
-/* Nothing is heard from here on, by a clock that goes with the polls. */
+/* No answer comes from here on; the clock advances with the polls. */
 static void expect_stale_in_time(void)
 {
 	uint64_t passed = 0;
@@ -44,7 +43,7 @@ static void expect_stale_in_time(void)
 	cr_expect_eq(late.breaks, 1, "the connection was not given up");
 }
 
-/* However much there is to be read: else nobody would hear that the publisher is gone. */
+/* However much there is to read: otherwise a dead publisher would go undetected. */
 Test(read_faults, topic_reads_leave_one_queue_slot_for_the_bus_page)
 {
 	late_two_read(0);
@@ -76,7 +75,7 @@ Test(read_faults, answered_reads_do_not_hide_a_failing_bus_page)
 	expect_stale_in_time();
 }
 
-/* As behind READs that take long, asked for by someone who was elsewhere before. */
+/* As behind long READs, requested after the caller was away. */
 Test(read_faults, bus_page_behind_other_reads_does_not_go_stale)
 {
 	uint64_t passed = 0;
@@ -93,7 +92,7 @@ Test(read_faults, bus_page_behind_other_reads_does_not_go_stale)
 	}
 	cr_expect_eq(late_held(READ_PAGE), 1);
 	late.silent = false;
-	subscriber->pulse_count--; /* so that it brings news */
+	subscriber->pulse_count--; /* so that the page is new */
 	late_poll_once();
 	cr_expect_eq(late_held(READ_PAGE), 0);
 	cr_expect_not(notes.stale);
@@ -107,8 +106,7 @@ Test(read_faults, bus_page_behind_other_reads_does_not_go_stale)
 	cr_expect(notes.stale, "it was waited for for more than half of the bound");
 }
 
-/* -- what goes wrong ----------------------------------------------------------------------------
- */
+/* -- failures --------------------------------------------------------------------------------- */
 
 Test(read_faults, failed_reads_are_repeated_and_delivered_once)
 {
@@ -123,8 +121,8 @@ Test(read_faults, failed_reads_are_repeated_and_delivered_once)
 	cr_expect_eq(late_counted(SUBSCRIPTION_TORN), 0, "what did not land was looked at");
 }
 
-/* The second half was posted behind a record that is none: it is thrown away, and its place is not
- * used before it has landed. */
+/* The second half was posted behind an invalid record. It is discarded, and used again only after
+ * it has landed. */
 Test(read_faults, failed_copy_discards_the_batches_behind_it)
 {
 	uint64_t before;
@@ -144,7 +142,7 @@ Test(read_faults, failed_copy_discards_the_batches_behind_it)
 	cr_expect_eq(late_counted(SUBSCRIPTION_TORN), 1);
 }
 
-/* Nothing is posted nor delivered until that READ has landed; then all comes. */
+/* No READ is posted and no record delivered until that READ lands; then all records come. */
 static void wait_for_the_page(enum read_kind kind, uint64_t records)
 {
 	const uint64_t before = notes.records;
@@ -189,7 +187,7 @@ Test(read_faults, strict_batches_wait_while_the_line_is_read)
 	wait_for_the_page(READ_PROGRESS, 1000);
 }
 
-/* By a line that was asked for when it had failed: before anything is READ anew. */
+/* The line is requested after the failure, and before records are READ again. */
 Test(read_faults, failed_copy_is_judged_by_a_line_requested_later)
 {
 	late_both_under_way(1000, 0);
@@ -205,7 +203,7 @@ Test(read_faults, failed_copy_is_judged_by_a_line_requested_later)
 	cr_expect_eq(late_counted(SUBSCRIPTION_TORN), 1);
 }
 
-/* That the name cannot be asked for now says nothing of its record. */
+/* A full queue delays the name's READ; the record stays valid. */
 Test(read_faults, name_waits_while_the_queue_is_full)
 {
 	uint64_t before;
@@ -224,7 +222,7 @@ Test(read_faults, name_waits_while_the_queue_is_full)
 	cr_expect_eq(late_counted(SUBSCRIPTION_TORN), 0);
 }
 
-/* A publisher that hangs in the middle of its line, while what has landed waits for it. */
+/* The publisher hangs inside its line, and records that have landed wait for the line. */
 static void wait_for_the_line(void)
 {
 	_Atomic uint64_t *check = &topic->line->word[7];
@@ -236,12 +234,12 @@ static void wait_for_the_line(void)
 	UNTIL(source->invalid > 2);
 	clock_stop();
 	for (int i = 0; i < 4; i++)
-		late_poll_once(); /* what was asked for before has landed */
+		late_poll_once(); /* earlier READs have landed */
 	for (int looks = 0; looks < 100; looks++) {
 		clock_pass(POLL_PAGE_MS);
 		reads = late_counted(SUBSCRIPTION_READS);
 		cr_expect(pull_read_due(source));
-		late_poll_once(); /* asks */
+		late_poll_once(); /* requests the line */
 		for (int i = 0; i < 100; i++) {
 			late_poll_once();
 			cr_expect_not(pull_read_due(source), "who waits for it may sleep");
@@ -272,8 +270,8 @@ Test(read_faults, invalid_line_for_strict_batch_is_read_at_its_pace)
 	late_expect_all(1000);
 }
 
-/* Someone on the network is always a little ahead of the records, which come all the while: what a
- * hint says is there is not when it is READ, and is when the line is looked at. */
+/* Hints are always a little ahead of the records, which keep coming. The hinted record is missing
+ * when it is READ, and present when the line is read. */
 Test(read_faults, false_hints_cost_one_look_per_millisecond)
 {
 	uint64_t looks;
@@ -302,7 +300,7 @@ Test(read_faults, false_hints_cost_one_look_per_millisecond)
 	late_expect_all(102);
 }
 
-/* Strict: only the line says what a hint is worth. Nobody else asks for it. */
+/* Strict: only the line can confirm a hint, and only the hint causes its READ. */
 Test(read_faults, strict_hint_is_kept_until_the_line_can_be_read)
 {
 	uint64_t asked_ms;
@@ -325,7 +323,7 @@ Test(read_faults, overwritten_batches_give_an_exact_gap)
 {
 	late_both_under_way(1000, 0);
 	late_land_half(0);
-	scene_publish(topic, 1001, 4200); /* up to slots of the second one */
+	scene_publish(topic, 1001, 4200); /* up to slots of the second half */
 	tb_topic_end(topic);
 	late.at_once = true;
 	UNTIL(notes.ended);

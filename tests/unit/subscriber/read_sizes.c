@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an address says of READs, over a network that nobody is reached by. */
+/* Sizes of READs in an address, over a network that reaches no publisher. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ Test(read_sizes, contradicting_sizes_are_refused_before_connecting)
 		{ "1.2.3.4:5,source=1.2.3.4,source=1.2.3.5",
 		  "found source= twice, expected it once" },
 		{ "1.2.3.4:5,read_bytes=2047",
-		  "read_bytes: found 2047, expected a multiple of 64: slots are" },
+		  "read_bytes: found 2047, expected a multiple of 64, the unit of slot sizes" },
 		{ "1.2.3.4:5,read_bytes=1984,batch_bytes=65536",
 		  "read_bytes: found 1984, expected 2048 to 65536 with batch_bytes=65536" },
 		{ "1.2.3.4:5,batch_bytes=9000,read_bytes=8256",

@@ -13,7 +13,7 @@
 
 TestSuite(reconnect, .init = net_enter, .fini = net_leave, .timeout = 60);
 
-/* Not joined again, and not lost: its next epoch is. */
+/* An ended topic is not joined again, but its next epoch is. */
 static void end_and_connect_again(bool viewed)
 {
 	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
@@ -50,13 +50,13 @@ Test(reconnect, epoch_begun_while_disconnected_is_joined_again)
 	scene_publish(topic, 1, 60);
 	source = net_read_on(true);
 	cr_assert_eq(tb_topic_restart(topic), 0);
-	/* Of the old epoch one record is read with each poll. */
+	/* Each poll reads one record of the old epoch. */
 	scene_publish(topic, 1, 2);
 	for (int i = 0; i < 50 && !source->has_successor; i++) {
 		const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
 		cr_assert_eq(tb_poll(subscriber, 1), 1);
-		subscriber->turn_ms = 0; /* keep house with the next one */
+		subscriber->turn_ms = 0; /* the next poll takes a turn */
 		while (!tb_wait(subscriber, 20) && scene_now_ms() < late_ms)
 			;
 	}
@@ -69,7 +69,7 @@ Test(reconnect, epoch_begun_while_disconnected_is_joined_again)
 	UNTIL(net_joined(1) && !source->orphan, 100);
 }
 
-/* Its successor may be there before the topic was told stale. */
+/* The next publisher may be there before the topic is reported stale. */
 Test(reconnect, topic_missing_at_next_publisher_is_stale_with_reason)
 {
 	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 2);
@@ -88,7 +88,7 @@ Test(reconnect, topic_missing_at_next_publisher_is_stale_with_reason)
 		  "%s", notes.text);
 }
 
-/* The words are not those of what a handler does before they are told. */
+/* The reason survives an error that a handler causes before it is reported. */
 static void fails_when_stale(void *user, const struct tb_event *event)
 {
 	notes_event(user, event);
@@ -136,7 +136,7 @@ Test(reconnect, epoch_read_to_its_end_during_rejoin_is_left)
 	cr_expect(end && !strstr(end + 1, "ended"), "%s", notes.text);
 }
 
-/* Five tries to connect take as many times 50 ms; of each a timer tells, once or twice. */
+/* Five tries to connect take 50 ms each; a timer wakes for each of them, once or twice. */
 Test(reconnect, reader_without_a_start_sleeps_while_disconnected)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();

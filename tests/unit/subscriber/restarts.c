@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A topic that begins a new epoch while its old one is not read to the end, or not begun. */
+/* A topic that begins a new epoch before its reader has begun the old epoch, or read it to the end.
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ Test(restarts, topic_restarted_before_first_read_appears_in_new_epoch)
 	cr_expect_str_eq(notes.text, "appeared t 4\n4 B update 4\n");
 }
 
-Test(restarts, topic_that_has_not_appeared_never_goes_stale)
+Test(restarts, topic_before_its_appearance_does_not_go_stale)
 {
 	scene_topic(net.publisher, "t", 64, 0);
 	net_subscribe_unread(READ_PROGRESS);
@@ -56,9 +57,9 @@ Test(restarts, topic_that_has_not_appeared_never_goes_stale)
 	net.publisher = NULL;
 	UNTIL(subscriber->lost, 100);
 	for (int i = 0; i < 100; i++) {
-		subscriber->page_ms = 0; /* look whether it lives */
+		subscriber->page_ms = 0; /* read the pulse */
 		subscriber->turn_ms = 0;
-		clock_pass(POLL_PAGE_MS); /* and once more for the line, which is gone as well */
+		clock_pass(POLL_PAGE_MS); /* the line, which is gone too, is due again */
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
 	}
 	cr_expect_eq(notes.events, 0, "%s", notes.text);

@@ -30,7 +30,7 @@ static unsigned int schemas_kept(void)
 	return count;
 }
 
-/* Whatever a publisher has to tell, only what is read of it stays. */
+/* Only schemas of topics that are read are kept. */
 Test(schemas, schemas_of_refused_topics_are_forgotten)
 {
 	struct tb_subscription_options how = { .size = sizeof(how),
@@ -59,7 +59,7 @@ Test(schemas, schemas_of_refused_topics_are_forgotten)
 	tb_schema_free(wanted);
 }
 
-/* Of topics that cannot be joined for now, and are asked for with each pulse. */
+/* The topics cannot be joined for now, and are requested with each pulse. */
 Test(schemas, schema_is_requested_once_during_a_shortage)
 {
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
@@ -73,7 +73,7 @@ Test(schemas, schema_is_requested_once_during_a_shortage)
 	net.landless = true;
 	scene_subscribe(subscriber, "t*", TB_FROM_OLDEST, &notes);
 	scene_subscribe(subscriber, "u*", TB_FROM_OLDEST, &notes);
-	UNTIL(net.joins >= 4, 100); /* each of them with a pulse, too */
+	UNTIL(net.joins >= 4, 100); /* each topic, with each pulse */
 	before = net.schemas;
 	UNTIL(net.joins >= 16, 100);
 	net.landless = false;
@@ -81,7 +81,7 @@ Test(schemas, schema_is_requested_once_during_a_shortage)
 	cr_expect_eq(net.schemas, before, "%u schemas for %u joins", net.schemas, net.joins);
 }
 
-/* Though there may be others without end, and a shortage that never is over. */
+/* Even if schemas are endless and a shortage never ends. */
 Test(schemas, endless_schemas_during_a_shortage_stay_bounded)
 {
 	const unsigned int count = SCHEMAS_KEPT + 8;
@@ -108,7 +108,7 @@ Test(schemas, endless_schemas_during_a_shortage_stay_bounded)
 		cr_expect(schema_known(tb_source_schema(subscriber->table[i])));
 }
 
-Test(schemas, schema_of_next_epoch_is_kept_while_old_one_is_read)
+Test(schemas, schema_of_next_epoch_is_kept_while_the_old_is_read)
 {
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
 	struct tb_source *source;
@@ -121,7 +121,7 @@ Test(schemas, schema_of_next_epoch_is_kept_while_old_one_is_read)
 	tb_schema_free(y);
 	for (int i = 0; i < 50 && !source->has_successor; i++) {
 		cr_assert_eq(tb_poll(subscriber, 1), 1);
-		subscriber->turn_ms = 0; /* keep house with the next one */
+		subscriber->turn_ms = 0; /* the next poll takes a turn */
 		tb_wait(subscriber, 20);
 	}
 	cr_assert(source->has_successor && !notes.restarted, "%s", notes.text);

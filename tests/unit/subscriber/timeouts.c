@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long who asks is patient, and what is told of that, over a fabric that loses requests to
- * connect: "lossy:NAME". */
+/* Timeouts and TB_WAIT, and what tb_error() says of them. The fabric "lossy:NAME" loses requests to
+ * connect. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 static struct fabric_ops lossy;
 static unsigned int to_lose, asked;
-static int code; /* of what is told of a lost one, and its words */
+static int code; /* the error of a lost request, and its text */
 static const char *lost_words;
 static bool refuses_connects;
 static struct link_calls calls;
@@ -127,8 +127,7 @@ Test(timeouts, timeout_above_one_minute_is_refused)
 	cr_expect_eq(asked, 0);
 }
 
-/* -- who waits ----------------------------------------------------------------------------------
- */
+/* -- TB_WAIT ---------------------------------------------------------------------------------- */
 
 static void expect_words(struct tb_subscriber *subscriber, const char *pattern, const char *words)
 {
@@ -159,9 +158,10 @@ Test(timeouts, waiting_subscribe_returns_its_reason)
 	cr_expect_str_empty(tb_error());
 	expect_words(subscriber, "t", "");
 	expect_words(subscriber, "u",
-		     "lossy:test: bus test has no topic u, or not without a ticket");
-	expect_words(subscriber, "u.*",
-		     "lossy:test: bus test has no topic that matches u.*, or not without a ticket");
+		     "lossy:test: bus test has no topic u for clients without a ticket");
+	expect_words(
+		subscriber, "u.*",
+		"lossy:test: bus test has no topic that matches u.* for clients without a ticket");
 	tb_subscriber_close(subscriber);
 }
 
@@ -180,8 +180,8 @@ Test(timeouts, waiting_open_returns_its_reason)
 	tb_subscriber_close(subscriber);
 }
 
-/* With pauses of 100, 200, 400 and 800 ms between five refusals: no shorter where a machine is
- * late.
+/* With pauses of 100, 200, 400 and 800 ms between five refusals; a slow machine only makes them
+ * longer.
  */
 static void expect_less_and_less(int why)
 {
@@ -227,7 +227,7 @@ static void poll_until_told(struct tb_subscriber *subscriber, const struct notes
 	}
 }
 
-/* The connection goes, and again and again there is no room for another one. */
+/* The connection is lost, and there is no room for a new connection. */
 Test(timeouts, stale_topic_reports_a_full_publisher_once)
 {
 	struct notes notes = { 0 };
@@ -259,7 +259,7 @@ Test(timeouts, stale_topic_reports_a_full_publisher_once)
 	tb_subscriber_close(subscriber);
 }
 
-/* As at a socket that only its owner may connect to. */
+/* As with a socket that only its owner may connect to. */
 Test(timeouts, stale_topic_reports_lost_permission)
 {
 	struct notes notes = { 0 };
@@ -281,10 +281,9 @@ Test(timeouts, stale_topic_reports_lost_permission)
 	notes_free(&notes);
 }
 
-/* -- a shortage ---------------------------------------------------------------------------------
- */
+/* -- shortages -------------------------------------------------------------------------------- */
 
-/* How many requests the publisher was sent. */
+/* How many requests the publisher got. */
 static uint64_t requests(void)
 {
 	return atomic_load(&publisher->counters[BUS_MESSAGES]);
@@ -292,7 +291,7 @@ static uint64_t requests(void)
 
 static struct rlimit limit;
 
-/* Memory gets no descriptor below 3, so there is none for a join. */
+/* Memory gets no descriptor below 3, so a join fails. */
 static void limit_descriptors(void)
 {
 	struct rlimit none;
@@ -302,13 +301,13 @@ static void limit_descriptors(void)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 }
 
-/* Criterion needs some itself. */
+/* Criterion needs descriptors. */
 static void unlimit_descriptors(void)
 {
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* There is no descriptor for the join of either topic, which is asked for with each pulse. */
+/* No descriptor is left for the join of either topic, which is requested with each pulse. */
 Test(timeouts, shortage_is_reported_once_per_topic)
 {
 	static const char words[] =
@@ -328,7 +327,7 @@ Test(timeouts, shortage_is_reported_once_per_topic)
 	subscriber = scene_subscriber("shm", 0);
 	limit_descriptors();
 	scene_subscribe(subscriber, ">", TB_FROM_OLDEST, &notes);
-	enough = requests() + 20; /* three with each pulse, and a schema's before */
+	enough = requests() + 20; /* three with each pulse, after a request for the schema */
 	while (requests() < enough && scene_now_ms() < until_ms)
 		tb_poll(subscriber, 1);
 	unlimit_descriptors();
@@ -362,7 +361,7 @@ static void subscribe_to_none(uint32_t flags, uint32_t subscription_flags)
 	limit_descriptors();
 	result = tb_subscribe(subscriber, "t", &options, &subscription);
 	snprintf(words, sizeof(words), "%s", tb_error());
-	enough = requests() + (result == 0 ? 6 : 0); /* it is asked for again, three times */
+	enough = requests() + (result == 0 ? 6 : 0); /* it is requested again, three times */
 	while (requests() < enough && scene_now_ms() < until_ms)
 		tb_poll(subscriber, 1);
 	unlimit_descriptors();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A publisher that lies, in each message it sends and in the memory it hands over: the subscriber
- * refuses with words, never waits for ever, never delivers anything. */
+/* A publisher with a false message, or false memory. The subscriber refuses it with an error, ends
+ * its wait and delivers no record. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 #define EPOCH      UINT64_C(0x1122334455667788)
 #define BUS_ID     77
 #define TOPICS_MAX 4
-#define CUT_MS     3000 /* what was cut off is waited for */
+#define CUT_MS     3000 /* how long a cut message is awaited */
 
 enum lie {
 	NO_LIE,
@@ -75,8 +75,7 @@ static struct liar {
 	_Atomic int joined; /* grants without a leave */
 } liar;
 
-/* -- what it says -------------------------------------------------------------------------------
- */
+/* -- messages --------------------------------------------------------------------------------- */
 
 static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
 		    size_t *welcome_bytes, struct exposure **given,
@@ -102,7 +101,7 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 		answer.topics_max = BOUND_TOPICS_MAX;
 	*welcome_bytes = control_welcome_encode(&answer, welcome);
 	if (liar.lie == WELCOME_CUT)
-		*welcome_bytes = 4; /* its mark alone */
+		*welcome_bytes = 4; /* its magic number alone */
 	return 0;
 }
 
@@ -138,7 +137,7 @@ static void schema_fill(const struct control_message *asked, struct control_mess
 	       answer->schema_bytes.bytes);
 }
 
-/* What is handed over with it. */
+/* The memory that is handed over with a message. */
 static struct exposure *grant_fill(struct control_message *answer)
 {
 	struct region_layout layout;
@@ -186,7 +185,7 @@ static struct exposure *grant_fill(struct control_message *answer)
 	return liar.lie == GRANT_SHORT_MEMORY ? liar.scrap_given : liar.region_given;
 }
 
-/* News of topics that nobody joined, answers that nobody waits for. */
+/* Messages about topics that were not joined, and answers without a request. */
 static void gossip(struct peer *peer)
 {
 	static const enum control_type types[] = { CONTROL_WAKE,   CONTROL_REVOKE, CONTROL_ENDING,
@@ -267,8 +266,7 @@ static void *lie_on(void *user)
 	return user;
 }
 
-/* -- what it has --------------------------------------------------------------------------------
- */
+/* -- memory ----------------------------------------------------------------------------------- */
 
 static void record_add(uint64_t sequence)
 {
@@ -372,13 +370,12 @@ static void liar_close(void)
 	memory_free(&liar.scrap);
 }
 
-/* -- what comes of it ---------------------------------------------------------------------------
- */
+/* -- tests ------------------------------------------------------------------------------------ */
 
 TestSuite(untrusted_publisher, .init = scene_enter, .fini = scene_leave, .timeout = 60);
 
-/* Opens, subscribes to "t", polls for so many records: what failed, or 0 with what was told in
- * notes. */
+/* Opens, subscribes to "t" and polls for these many records. Returns the first error, or 0; events
+ * are in notes. */
 static int attempt(struct notes *notes, uint64_t records)
 {
 	const struct tb_subscriber_options options = { .size = sizeof(options),
@@ -404,7 +401,7 @@ static int attempt(struct notes *notes, uint64_t records)
 	return result;
 }
 
-/* What a subscriber joined it has left, which may still be on its way. */
+/* Waits until the subscriber has left what it joined. */
 static bool all_left(void)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -414,8 +411,8 @@ static bool all_left(void)
 	return atomic_load(&liar.joined) == 0;
 }
 
-#define PART    "the publisher sent another part of a schema than asked for"
-#define ANOTHER "topic t: the publisher granted another topic than asked for"
+#define PART    "the publisher sent a different part of the schema than requested"
+#define ANOTHER "topic t: the publisher granted a different topic than requested"
 
 static const struct {
 	enum lie lie;
@@ -423,22 +420,23 @@ static const struct {
 	const char *words;
 } cases[] = {
 	{ WELCOME_CUT, EPROTO, "shm:test: welcome message of 4 bytes: ends too early at byte 4" },
-	{ WELCOME_VERSION, EPROTO, "shm:test: the publisher chose a version we do not speak" },
+	{ WELCOME_VERSION, EPROTO,
+	  "shm:test: the publisher chose a protocol version that this library does not support" },
 	{ WELCOME_NO_PAGE, EPROTO,
 	  "shm:test: bus page: memory handed over: found no descriptor with the message" },
 	{ WELCOME_PAGE_SHORT, EPROTO,
-	  "shm:test: bus page: memory handed over: found 4096 bytes, expected 45056" },
+	  "shm:test: bus page: memory handed over: found 4096 bytes, expected at least 45056" },
 	{ TOPICS_CUT, ETIMEDOUT, "shm:test: topic t: no answer within 3000 ms" },
 	{ TOPICS_NONE_AND_MORE, ENOENT,
-	  "shm:test: bus liar has no topic t, or not without a ticket" },
+	  "shm:test: bus liar has no topic t for clients without a ticket" },
 	{ TOPICS_OTHERS_FOR_EVER, ENOENT,
-	  "shm:test: bus liar has no topic t, or not without a ticket" },
+	  "shm:test: bus liar has no topic t for clients without a ticket" },
 	{ SCHEMA_OF_ANOTHER_TOPIC, EPROTO, PART },
 	{ SCHEMA_ANOTHER_PLACE, EPROTO, PART },
 	{ SCHEMA_ANOTHER_TOTAL, EPROTO, PART },
 	{ SCHEMA_EMPTY_PART, EPROTO, PART },
 	{ SCHEMA_ANOTHER, EPROTO,
-	  "topic t: found a schema of fingerprint 24f80b5fa5b51878, expected 0fcffaaa7f874599" },
+	  "topic t: found a schema with fingerprint 24f80b5fa5b51878, expected 0fcffaaa7f874599" },
 	{ SCHEMA_NONSENSE, EPROTO,
 	  "schema of topic t:1:1: this: found an unknown key\nschema of topic t:2:1: not: found an "
 	  "unknown key\nschema of topic t:1:1: name: found nothing, expected the schema's "
@@ -461,15 +459,15 @@ static const struct {
 	{ GRANT_NO_MEMORY, EPROTO,
 	  "topic t: memory handed over: found no descriptor with the message" },
 	{ GRANT_SHORT_MEMORY, EPROTO,
-	  "topic t: memory handed over: found 4096 bytes, expected 20480" },
+	  "topic t: memory handed over: found 4096 bytes, expected at least 20480" },
 	{ GRANT_KEY, EPROTO, "topic t: memory handed over: found an rkey, expected none over shm" },
-	{ GRANT_ANSWERED_TOPICS, EPROTO, "the publisher answered something else than was asked" },
+	{ GRANT_ANSWERED_TOPICS, EPROTO, "the publisher's answer does not match the request" },
 	{ HEADER_ANOTHER_NAME, EPROTO,
-	  "topic t: the header of its memory (epoch 1122334455667788, 64 slots of 64 bytes, 20480 "
-	  "bytes in all) contradicts the grant (epoch 1122334455667788, 64 slots of 64 bytes, "
-	  "20480 bytes)" },
+	  "topic t: the memory's header contradicts the grant. Found epoch 1122334455667788, 64 "
+	  "slots of 64 bytes, 20480 bytes in all. Expected epoch 1122334455667788, 64 slots of 64 "
+	  "bytes, 20480 bytes in all" },
 	{ HEADER_NONSENSE, EPROTO,
-	  "topic t: memory begins with 0x5a5a5a5a5a5a5a5a, expected the mark of a tickbus topic" },
+	  "topic t: memory begins with 0x5a5a5a5a5a5a5a5a, expected the magic of a tickbus topic" },
 };
 
 Test(untrusted_publisher, false_answer_is_refused_and_delivers_nothing)
@@ -494,16 +492,16 @@ static const struct {
 	enum lie lie;
 	const char *words;
 } later[] = {
-	{ TOPIC_ANOTHER_LAYOUT,
-	  "refused t 71 topic t: the publisher grants epoch 1122334455667788 with another layout "
-	  "than before" },
+	{ TOPIC_ANOTHER_LAYOUT, "refused t 71 topic t: the publisher grants epoch 1122334455667788 "
+				"with a different layout "
+				"than before" },
 	{ HEADER_ANOTHER_NAME,
-	  "refused t 71 topic t: the header of its memory (epoch 1122334455667788, " },
+	  "refused t 71 topic t: the memory's header contradicts the grant. Found epoch " },
 	{ HEADER_NONSENSE, "refused t 71 topic t: memory begins with 0x5a5a5a5a5a5a5a5a, " },
 };
 
-/* It had told the truth; its words and its memory are looked at again when it is connected to
- * again, though it says that nothing began anew. */
+/* The first connection was honest. The next connection's messages and memory are checked again,
+ * even for the same epoch. */
 Test(untrusted_publisher, false_answer_after_reconnect_is_refused)
 {
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
@@ -531,7 +529,8 @@ Test(untrusted_publisher, false_answer_after_reconnect_is_refused)
 	}
 }
 
-/* The same memory and messages without a lie are taken: so it was the lie that was refused. */
+/* The same memory and messages are accepted if they are true: so the tests above refuse what is
+ * false. */
 Test(untrusted_publisher, true_answers_deliver_the_record)
 {
 	const enum lie harmless[] = { NO_LIE, TOPICS_SAME_FOR_EVER, NEWS_NOBODY_ASKED_FOR };

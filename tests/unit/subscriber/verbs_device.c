@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A subscriber over the verbs fabric, all of it, with a device and a connection manager that are
- * made here. What it sends goes to a publisher over shared memory, what it is given is told as an
- * address of this process, and a READ copies from there when completions are asked for, one at a
- * time. Of the READs of a subscriber the device refuses one. */
+/* A subscriber over the whole verbs fabric, with a fake device and a fake connection manager. Its
+ * messages go to a publisher over shared memory. A region's address is an address of this process.
+ * A READ copies from there when completions are polled, one at a time. The device refuses a single
+ * READ of a subscriber. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -22,20 +22,20 @@
 #include "tests/support/fake_verbs.h"
 #include "tests/support/scene.h"
 
-#define QUEUE   128 /* of each kind */
+#define QUEUE   128 /* entries of each queue */
 #define REMOTES 4
 #define RECORDS 300
 
 static int ids, queue_pairs, registered;
-static unsigned int reads, refused_read, refusals, connections; /* refused_read 0: none is */
+static unsigned int reads, refusals, connections;
+static unsigned int refused_read; /* 0: no READ is refused */
 
-/* -- the publisher, over shared memory ----------------------------------------------------------
- */
+/* -- the publisher, over shared memory -------------------------------------------------------- */
 
 static struct link *inner;
 static struct remote *remotes[REMOTES];
 static unsigned int remote_count;
-static uint32_t taken; /* messages, by the publisher */
+static uint32_t taken; /* messages from the publisher */
 
 static struct rdma_cm_id *connected;
 static struct rdma_cm_event events[QUEUE];
@@ -64,7 +64,7 @@ static void is_done(struct ibv_wc what)
 	done[(first_done + done_count++) % QUEUE] = what;
 }
 
-/* What was handed over, as a network's publisher tells it. */
+/* The region that was handed over, as a publisher over a network announces it. */
 static struct fabric_key key_of(uint64_t bytes)
 {
 	struct remote **remote = &remotes[remote_count++];
@@ -130,8 +130,7 @@ static void publisher_leave(void)
 	event_count = done_count = receive_count = work_count = 0;
 }
 
-/* -- the connection manager ---------------------------------------------------------------------
- */
+/* -- the connection manager ------------------------------------------------------------------- */
 
 static struct ibv_context context;
 
@@ -227,8 +226,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	publisher_leave();
 }
 
-/* -- the device ---------------------------------------------------------------------------------
- */
+/* -- the device ------------------------------------------------------------------------------- */
 
 static void read_land(void)
 {
@@ -285,7 +283,7 @@ static int message_send(const struct ibv_send_wr *work)
 	return 0;
 }
 
-/* Of a list what comes before the READ that is refused was taken. */
+/* The READs of a list in front of the refused READ are posted. */
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
 	(void)qp;
@@ -359,8 +357,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return 0;
 }
 
-/* -- the subscriber -----------------------------------------------------------------------------
- */
+/* -- the subscriber --------------------------------------------------------------------------- */
 
 static struct tb_publisher *publisher;
 static struct notes notes;
@@ -383,7 +380,7 @@ static void leave(void)
 
 TestSuite(verbs_device, .init = enter, .fini = leave, .timeout = 120);
 
-/* A subscriber of its own takes all records, each once; whether a READ of it was refused. */
+/* A new subscriber reads all records, each once. Returns whether a READ of it was refused. */
 static bool read_all(uint32_t flags)
 {
 	const uint64_t end_ms = scene_now_ms() + deadline_ms();
@@ -406,7 +403,7 @@ static bool read_all(uint32_t flags)
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "READ %u refused: %s",
 		     refused_read, tb_error());
-	/* The READ that is refused may be the bus page's, when all records have come. */
+	/* The refused READ may be of the bus page, after all records have come. */
 	while (notes.last < RECORDS || connections < 1 + refusals) {
 		cr_assert_lt(scene_now_ms(), end_ms, "READ %u refused, then nothing came: %s",
 			     refused_read, notes.text);
@@ -426,8 +423,8 @@ static bool read_all(uint32_t flags)
 	return refusals > 0;
 }
 
-/* One after the other: the bus page's, the header's, the line's, those of names and of records, in
- * front of a list, in the middle of it and behind others that are under way. */
+/* Each READ in turn: of the bus page, the header, the line, names and records. The refused READ may
+ * begin a list, stand inside it, or follow outstanding READs. */
 static void refuse_each(uint32_t flags)
 {
 	cr_assert_not(read_all(flags));
