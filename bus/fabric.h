@@ -115,7 +115,7 @@ struct fabric_listen {
 	size_t keep_alive_bytes;
 };
 
-enum fabric_log { FABRIC_LOG_NEWS, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
+enum fabric_log { FABRIC_LOG_INFO, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
 
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
@@ -190,7 +190,7 @@ struct fabric_ops {
 	 * does not take its messages; drop it or try later. -ENOTCONN: it is gone. */
 	int (*send)(struct peer *, const void *message, size_t bytes, struct exposure *given);
 	/* Names a peer for a line in the log ("pid 12 of user 1000"): at most bytes, terminated. */
-	void (*peer_words)(const struct peer *, char *text, size_t bytes);
+	void (*peer_text)(const struct peer *, char *text, size_t bytes);
 	/* Ends a peer. No gone call follows. */
 	void (*drop)(struct peer *, const char *why);
 

@@ -35,7 +35,7 @@ int no_notices_announce(struct announcer *announcer, const void *datagram, size_
 int no_notices_receive(struct link *link, const struct fabric_notices *notices)
 {
 	(void)link, (void)notices;
-	return error_set(ENOTSUP, "notices: this fabric has none");
+	return error_set(ENOTSUP, "this fabric has no notices");
 }
 
 void no_notices_receive_end(struct link *link, const struct fabric_notices *notices)

@@ -49,7 +49,7 @@ static void join_refused(struct session *session, uint32_t topic_id, const char 
 
 	if (refused_before(session, topic_id, true))
 		return;
-	session->peer->ops->peer_words(session->peer, name, sizeof(name));
+	session->peer->ops->peer_text(session->peer, name, sizeof(name));
 	snprintf(line, sizeof(line), "%s was refused a join: %s", name, text);
 	endpoint_log(&session->publisher->endpoints[session->listener], line);
 }

@@ -56,7 +56,7 @@ static void on_gone(void *user, struct peer *peer, const char *why)
 	struct tb_publisher *publisher = ((struct endpoint *)user)->publisher;
 	char name[64];
 
-	peer->ops->peer_words(peer, name, sizeof(name));
+	peer->ops->peer_text(peer, name, sizeof(name));
 	publisher_log(publisher, TB_LOG_DEBUG, "%s left: %s", name, why);
 	session_close(peer->user);
 }
@@ -66,7 +66,7 @@ static void on_log(void *user, enum fabric_log kind, const char *text)
 	struct endpoint *endpoint = user;
 	_Atomic uint64_t *counters = endpoint->publisher->counters;
 
-	if (kind != FABRIC_LOG_NEWS)
+	if (kind != FABRIC_LOG_INFO)
 		counter_add(&counters[kind == FABRIC_LOG_REFUSED ? BUS_REFUSED : BUS_DROPPED], 1);
 	endpoint_log(endpoint, text);
 }
@@ -155,7 +155,7 @@ static void closing_log(struct tb_publisher *publisher)
 	     session = session->next) {
 		if (!session->joins)
 			continue;
-		session->peer->ops->peer_words(session->peer, name, sizeof(name));
+		session->peer->ops->peer_text(session->peer, name, sizeof(name));
 		publisher_log(publisher, TB_LOG_WARNING,
 			      "%s had not read to the end of topic %s when the bus closed", name,
 			      session->joins->topic->name);

@@ -8,11 +8,11 @@
 
 #include "bus/error.h"
 
-/* Of one frame, SCM_MAX_FD: what finds no room is closed by the kernel, which may wait for that. */
+/* SCM_MAX_FD of one frame. With less room the kernel would close the rest, which may wait. */
 #define DESCRIPTORS_MAX 253
-#define QUEUE_MAX       1024 /* frames that may wait in a socket */
+#define QUEUE_MAX       1024 /* frames that a socket may queue */
 
-/* A TCP socket may have been made to linger for years: its close would wait in this thread. */
+/* A stranger's TCP socket may linger for years: its close would wait in this thread. */
 static void stray_close(int fd)
 {
 	const struct linger none = { .l_onoff = 1, .l_linger = 0 };
@@ -21,7 +21,7 @@ static void stray_close(int fd)
 	close(fd);
 }
 
-/* Keeps the first descriptor of a received frame, if one is wanted, and closes the others. */
+/* Keeps the first descriptor of a received frame, if it is wanted, and closes the others. */
 static int take_descriptor(struct msghdr *header, bool wanted)
 {
 	int kept = -1, fd;
@@ -40,7 +40,7 @@ static int take_descriptor(struct msghdr *header, bool wanted)
 	return kept;
 }
 
-int shm_receive(int socket, struct shm_frame *frame, int *fd)
+int shm_frame_receive(int socket, struct shm_frame *frame, int *fd)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
 	struct iovec part = { .iov_base = frame, .iov_len = sizeof(*frame) };
@@ -68,7 +68,7 @@ int shm_receive(int socket, struct shm_frame *frame, int *fd)
 	if ((header.msg_flags & MSG_TRUNC) || got <= (ssize_t)sizeof(frame->kind)) {
 		if (kept >= 0)
 			stray_close(kept);
-		if (got == 0) /* or an empty frame: there is no telling them apart */
+		if (got == 0) /* or an empty frame, which looks the same */
 			return error_set(ECONNRESET, "the other side closed the connection");
 		return error_set(EPROTO, "found a frame of %zd bytes%s, expected %zu to %zu", got,
 				 header.msg_flags & MSG_TRUNC ? " and more" : "",
@@ -79,7 +79,7 @@ int shm_receive(int socket, struct shm_frame *frame, int *fd)
 	return (int)((size_t)got - sizeof(frame->kind));
 }
 
-int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int fd)
+int shm_frame_send(int socket, uint32_t kind, const void *body, size_t bytes, int fd)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec parts[2] = { { .iov_base = &kind, .iov_len = sizeof(kind) },
@@ -105,15 +105,15 @@ int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int 
 	if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR)
 		return error_set(EAGAIN, "the other side does not take its messages");
 	if (errno == ETOOMANYREFS)
-		return error_set(ETOOMANYREFS, "too many descriptors are on their way to "
+		return error_set(ETOOMANYREFS, "too many descriptors are in flight to "
 					       "subscribers that do not read (see ulimit -n)");
 	return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
 }
 
-/* Where no descriptor can be sent none can wait. Elsewhere close would meet them, so all that waits
- * is taken out before. Its end is not to be seen: an empty frame looks like that of the connection.
- */
-void shm_hang_up(int socket)
+/* With SO_PASSRIGHTS off no descriptor can be queued. Without that option close() would close
+ * queued descriptors and may wait, so the queue is read empty first. Reading cannot stop at an
+ * empty frame, which looks like the end of the connection. */
+void shm_frame_close(int socket)
 {
 	struct shm_frame frame;
 	socklen_t length = sizeof(int);
@@ -121,7 +121,7 @@ void shm_hang_up(int socket)
 
 	if (getsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &may_come, &length) < 0)
 		may_come = 1; /* Linux before 6.16 */
-	while (may_come && left-- > 0 && shm_receive(socket, &frame, NULL) != -EAGAIN)
+	while (may_come && left-- > 0 && shm_frame_receive(socket, &frame, NULL) != -EAGAIN)
 		;
 	close(socket);
 }

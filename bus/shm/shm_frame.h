@@ -15,20 +15,23 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-enum shm_frame_kind { SHM_HELLO = 1, SHM_WELCOME, SHM_REFUSE, SHM_MESSAGE };
+enum shm_frame_kind { SHM_HELLO = 1, SHM_WELCOME, SHM_REFUSAL, SHM_MESSAGE };
 
 struct shm_frame {
 	uint32_t kind;
 	uint8_t body[FABRIC_MESSAGE_BYTES];
 };
 
-/* One frame in, with at most one descriptor (*fd, -1 for none; others are closed, all of them where
- * fd is NULL). The body's length; -EMFILE no descriptor was left for it; -EAGAIN nothing there,
- * -ECONNRESET the other side went, -EPROTO a frame too long or too short. */
-int shm_receive(int socket, struct shm_frame *, int *fd);
-/* One frame out, fd -1 for none. 0; -EAGAIN not taken now; -ETOOMANYREFS; -ECONNRESET. */
-int shm_transmit(int socket, uint32_t kind, const void *body, size_t bytes, int fd);
-/* Closes a connection, and without waiting whatever descriptors wait in it. */
-void shm_hang_up(int socket);
+/* Receives one frame, with at most one descriptor (*fd, or -1). Other descriptors are closed; if fd
+ * is NULL, all are. Returns the body's length; -EAGAIN: no frame; -EMFILE: no descriptor is left
+ * for the one that came; -ECONNRESET: the connection ended; -EPROTO: the frame is too long or too
+ * short.
+ */
+int shm_frame_receive(int socket, struct shm_frame *, int *fd);
+/* Sends one frame, with a descriptor unless fd is -1. 0; -EAGAIN: the queue is full; -ETOOMANYREFS;
+ * -ECONNRESET. */
+int shm_frame_send(int socket, uint32_t kind, const void *body, size_t bytes, int fd);
+/* Closes a connection without waiting for the descriptors that are queued in it. */
+void shm_frame_close(int socket);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subscriber's side of the shm fabric: a socket, and mappings that are read in place or copied.
  *
- * A read is done when it is posted, word by word without any order that a network would not give;
- * its completion is collected like any other. */
+ * A read is done when it is posted, word by word, with no more order than a network gives. Its
+ * completion is collected as over any fabric. */
 #include "bus/shm/shm.h"
 
 #include <errno.h>
@@ -39,34 +39,35 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 		const struct link_calls *calls, void *user)
 {
 	struct shm_link *link = calloc(1, sizeof(*link));
-	struct shm_location place;
+	struct shm_location location;
 	int result;
 
 	*out = NULL;
 	if (!link)
 		return error_set(ENOMEM, "address shm:%s: no memory", address);
 	*link = (struct shm_link){ .calls = *calls, .user = user, .fd = -1, .given = -1 };
-	result = shm_location_connect(address, &place);
+	result = shm_location_connect(address, &location);
 	if (result < 0)
 		goto fail;
 	link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (link->fd < 0) {
-		result = error_set(errno, "address shm:%s: no socket can be had: %s", address,
+		result = error_set(errno, "address shm:%s: cannot create a socket: %s", address,
 				   strerror(errno));
 		goto fail;
 	}
-	if (connect(link->fd, (struct sockaddr *)&place.address, sizeof(place.address)) < 0) {
+	if (connect(link->fd, (struct sockaddr *)&location.address, sizeof(location.address)) < 0) {
 		result = errno == ENOENT ? ECONNREFUSED : errno;
 		error_set(result, "address shm:%s: %s (%s)", address,
 			  result == ECONNREFUSED ? "nobody listens there"
 			  : result == EACCES     ? "no permission to connect"
 						 : strerror(result),
-			  place.address.sun_path);
+			  location.address.sun_path);
 		result = -result;
 		goto fail;
 	}
-	result = shm_transmit(link->fd, SHM_HELLO, hello, bytes, -1);
-	if (result < 0 && result != -ECONNRESET) /* if it was refused already, poll tells why */
+	result = shm_frame_send(link->fd, SHM_HELLO, hello, bytes, -1);
+	if (result < 0 &&
+	    result != -ECONNRESET) /* if it was refused already, link_poll reports the reason */
 		goto fail;
 	link->state = LINK_CONNECTING;
 	*out = &link->base;
@@ -100,7 +101,7 @@ static void link_refused(struct shm_link *link, const uint8_t *body, size_t byte
 	uint32_t code = EPROTO;
 
 	if (bytes < sizeof(code) || bytes > sizeof(code) + FABRIC_REASON_BYTES) {
-		link_gone(link, EPROTO, "refused, without a reason that can be read");
+		link_gone(link, EPROTO, "refused without a valid reason");
 		return;
 	}
 	memcpy(&code, body, sizeof(code));
@@ -116,7 +117,7 @@ static void link_frame(struct shm_link *link, const struct shm_frame *frame, siz
 {
 	const bool connecting = link->state == LINK_CONNECTING;
 
-	if (frame->kind == SHM_REFUSE) {
+	if (frame->kind == SHM_REFUSAL) {
 		link_refused(link, frame->body, bytes);
 	} else if (frame->kind == SHM_WELCOME && connecting) {
 		link->state = LINK_UP;
@@ -124,7 +125,7 @@ static void link_frame(struct shm_link *link, const struct shm_frame *frame, siz
 	} else if (frame->kind == SHM_MESSAGE && !connecting) {
 		link->calls.message(link->user, frame->body, bytes);
 	} else {
-		link_gone(link, EPROTO, "the publisher sent a frame that was not expected then");
+		link_gone(link, EPROTO, "the publisher sent an unexpected frame");
 	}
 	if (link->given >= 0)
 		close(link->given);
@@ -140,12 +141,12 @@ int shm_link_poll(struct link *base)
 
 	link->polling = true;
 	while (count < FRAMES_PER_POLL && link->state != LINK_GONE && !link->closed) {
-		bytes = shm_receive(link->fd, &frame, &link->given);
+		bytes = shm_frame_receive(link->fd, &frame, &link->given);
 		if (bytes == -EAGAIN)
 			break;
 		count++;
 		if (bytes == -ECONNRESET && !reset) {
-			reset = true; /* what was sent before the reset is still to be had */
+			reset = true; /* frames from before the reset can still be read */
 			continue;
 		}
 		if (bytes < 0)
@@ -168,7 +169,7 @@ int shm_link_send(struct link *base, const void *message, size_t bytes)
 
 	if (link->state != LINK_UP)
 		return error_set(ENOTCONN, "not connected");
-	return shm_transmit(link->fd, SHM_MESSAGE, message, bytes, -1);
+	return shm_frame_send(link->fd, SHM_MESSAGE, message, bytes, -1);
 }
 
 void shm_link_break(struct link *base)
@@ -213,7 +214,7 @@ int shm_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, st
 				 "memory handed over: found no descriptor with the message");
 	remote = calloc(1, sizeof(*remote));
 	if (!remote)
-		return error_set(ENOMEM, "memory handed over: no memory for its description");
+		return error_set(ENOMEM, "memory handed over: no memory");
 	result = memory_map_foreign(link->given, bytes, &remote->memory, &remote->mapped);
 	if (result < 0) {
 		free(remote);
@@ -247,7 +248,7 @@ void *shm_landing(struct link *base, size_t bytes)
 	(void)base;
 	if (memory != MAP_FAILED)
 		return memory;
-	error_set(errno, "%zu bytes for reads to land in cannot be had: %s", bytes,
+	error_set(errno, "cannot allocate %zu bytes for reads to land in: %s", bytes,
 		  strerror(errno));
 	return NULL;
 }
@@ -289,7 +290,7 @@ int shm_read(struct link *base, const struct fabric_read *reads, unsigned int co
 			   (const char *)((const struct shm_remote *)read->remote)->memory +
 				   read->offset,
 			   read->bytes);
-		/* What is posted after this completes samples the memory later. */
+		/* A read that is posted after this one completes samples the memory later. */
 		atomic_thread_fence(memory_order_acquire);
 		link->done[(link->done_first + link->done_count++) % DEPTH] = read->tag;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher's side of the shm fabric: one socket, its peers, and descriptors handed to them.
  *
- * H1  A stranger costs one descriptor for HELLO_MS at most, and never more than PEERS_MAX of them.
- * H2  No descriptor is taken from anyone: closing it could wait for as long as its sender likes.
+ * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer.
+ * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
  */
 #include "bus/shm/shm.h"
 
@@ -34,7 +34,7 @@
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
 #define CLOSED          "it closed the connection"
-#define GIVEN_MAX       (2 * FABRIC_UNANSWERED) /* descriptors to a peer that reads none */
+#define GIVEN_MAX       (2 * FABRIC_UNANSWERED) /* descriptors to a peer that does not read */
 
 struct shm_exposure {
 	struct exposure base;
@@ -46,47 +46,48 @@ struct shm_peer {
 	int fd;
 	unsigned int given; /* descriptors since its queue was seen empty */
 	uint64_t connected_ms;
-	struct ucred who;
+	struct ucred credentials;
 };
 
 struct shm_listener {
 	struct listener base;
 	struct peers peers;
-	struct shm_location place;
+	struct shm_location location;
 	char *name;
 	struct shm_lock lock;
 	int socket, epoll, timer;
-	int reserve; /* given up to accept, and close, when descriptors run out */
+	int reserve; /* closed to accept one connection when descriptors run out */
 	uid_t *users;
 	gid_t *groups;
 	size_t user_count, group_count;
 	bool bound;
-	bool paused; /* no descriptor is left: the socket is not looked at */
+	bool paused; /* no descriptor is left: the socket is not polled */
 };
 
 /* -- opening ------------------------------------------------------------------------------------
  */
 
-/* Permission to connect is of no use to who cannot reach the socket. */
+/* Permission to connect does not help a user that cannot reach the socket. */
 static void folder_look(struct shm_listener *listener)
 {
-	char folder[sizeof(listener->place.address.sun_path)];
+	char folder[sizeof(listener->location.address.sun_path)];
 	struct stat status;
 
-	snprintf(folder, sizeof(folder), "%s", listener->place.address.sun_path);
+	snprintf(folder, sizeof(folder), "%s", listener->location.address.sun_path);
 	*strrchr(folder, '/') = '\0';
 	if (stat(folder, &status) == 0 && !(status.st_mode & (S_IXGRP | S_IXOTH)))
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
-			  "address shm:%s: users and groups are named, but no other user can look "
-			  "into %s; set TICKBUS_RUNTIME_DIR, here and there, to a folder that they "
-			  "can",
-			  listener->name, folder);
+		peers_log(
+			&listener->peers, FABRIC_LOG_INFO,
+			"address shm:%s: users and groups are named, but other users cannot enter "
+			"%s; set TICKBUS_RUNTIME_DIR, for the publisher and its subscribers, to a "
+			"folder that they can enter",
+			listener->name, folder);
 }
 
 static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
-	const char *path = listener->place.address.sun_path;
+	const char *path = listener->location.address.sun_path;
 	const int no = 0;
 	struct stat there;
 	int result;
@@ -94,19 +95,19 @@ static int socket_open(struct shm_listener *listener)
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
 		goto fail;
-	/* H2. Linux before 6.16 does not know it: there shm_receive and shm_hang_up take care. */
+	/* H2. Linux before 6.16 has no SO_PASSRIGHTS: see shm_frame_close. */
 	setsockopt(listener->socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
 		return error_set(EEXIST,
 				 "address shm:%s: found something else at %s, expected a socket or "
 				 "nothing",
 				 listener->name, path);
-	result = shm_lock_check_socket(listener->name, &listener->place);
+	result = shm_lock_check_socket(listener->name, &listener->location);
 	if (result < 0)
 		return result;
-	unlink(path); /* of a publisher that was killed: the lock is ours */
-	if (bind(listener->socket, (struct sockaddr *)&listener->place.address,
-		 sizeof(listener->place.address)) < 0)
+	unlink(path); /* a killed publisher left it: we hold the lock */
+	if (bind(listener->socket, (struct sockaddr *)&listener->location.address,
+		 sizeof(listener->location.address)) < 0)
 		goto fail;
 	listener->bound = true;
 	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)
@@ -115,8 +116,8 @@ static int socket_open(struct shm_listener *listener)
 		folder_look(listener);
 	return 0;
 fail:
-	return error_set(errno, "address shm:%s: no socket at %s: %s", listener->name, path,
-			 strerror(errno));
+	return error_set(errno, "address shm:%s: cannot create a socket at %s: %s", listener->name,
+			 path, strerror(errno));
 }
 
 static int watch(struct shm_listener *listener, int fd, void *what)
@@ -147,7 +148,7 @@ static int access_copy(struct shm_listener *listener, const struct fabric_access
 static int listener_open(struct shm_listener *listener, const struct fabric_listen *how)
 {
 	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
-	int result = shm_location_listen(how->address, &listener->place);
+	int result = shm_location_listen(how->address, &listener->location);
 
 	if (result < 0)
 		return result;
@@ -156,7 +157,7 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 		return error_set(ENOMEM, "address shm:%s: no memory", how->address);
 	result = access_copy(listener, &how->access);
 	if (result == 0)
-		result = shm_lock_take(&listener->lock, listener->name, &listener->place);
+		result = shm_lock_take(&listener->lock, listener->name, &listener->location);
 	if (result == 0)
 		result = socket_open(listener);
 	if (result < 0)
@@ -166,7 +167,7 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->epoll < 0 || listener->timer < 0 || listener->reserve < 0 ||
 	    timerfd_settime(listener->timer, 0, &twice_a_second, NULL) < 0)
-		return error_set(errno, "address shm:%s: no descriptors to watch it with: %s",
+		return error_set(errno, "address shm:%s: cannot create descriptors: %s",
 				 listener->name, strerror(errno));
 	result = watch(listener, listener->socket, &listener->socket);
 	return result < 0 ? result : watch(listener, listener->timer, &listener->timer);
@@ -180,7 +181,7 @@ static void peer_end(struct peers_entry *entry)
 	/* A child of this process may hold the descriptor too: closing alone would not end the
 	 * events. */
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
-	shm_hang_up(fd);
+	shm_frame_close(fd);
 }
 
 int shm_listen(struct listener **out, const struct fabric_listen *how,
@@ -229,14 +230,14 @@ static bool peer_allowed(const struct shm_listener *listener, const struct shm_p
 	gid_t groups[GROUPS_MAX];
 	socklen_t length = sizeof(groups);
 
-	if (peer->who.uid == geteuid() || peer->who.uid == 0)
+	if (peer->credentials.uid == geteuid() || peer->credentials.uid == 0)
 		return true;
 	for (size_t i = 0; i < listener->user_count; i++)
-		if (listener->users[i] == peer->who.uid)
+		if (listener->users[i] == peer->credentials.uid)
 			return true;
 	if (listener->group_count == 0)
 		return false;
-	if (group_listed(listener, peer->who.gid))
+	if (group_listed(listener, peer->credentials.gid))
 		return true;
 	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length) < 0)
 		return false;
@@ -256,10 +257,10 @@ static void refuse(int fd, uint32_t code, const char *why)
 
 	memcpy(body, &code, sizeof(code));
 	memcpy(body + sizeof(code), why, length);
-	shm_transmit(fd, SHM_REFUSE, body, sizeof(code) + length, -1);
+	shm_frame_send(fd, SHM_REFUSAL, body, sizeof(code) + length, -1);
 }
 
-/* Drops a peer that has not been accepted, with words for it and for the log. */
+/* Drops a peer before it is accepted, and sends it the reason. */
 static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, uint32_t code,
 			const char *why)
 {
@@ -268,46 +269,45 @@ static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, ui
 	peers_remove(&peer->base);
 }
 
-/* A user without permission is sent away at once, or its silence could keep the places of others.
- */
+/* A user without permission is refused at once: silent, it would take the place of others. */
 static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 {
 	char why[FABRIC_REASON_BYTES];
 
 	if (!peer_allowed(listener, peer)) {
 		snprintf(why, sizeof(why), "user %u has no permission to read the bus at shm:%s",
-			 (unsigned int)peer->who.uid, listener->name);
+			 (unsigned int)peer->credentials.uid, listener->name);
 		peer_refuse(listener, peer, EACCES, why);
 	} else if (listener->peers.count > listener->peers.max) {
 		peer_refuse(listener, peer, EUSERS,
-			    "the publisher has as many subscribers as it may have");
+			    "the publisher has its maximum number of subscribers");
 	}
 }
 
 static void peer_accept(struct shm_listener *listener, int fd)
 {
 	struct shm_peer *peer = calloc(1, sizeof(*peer));
-	socklen_t length = sizeof(peer->who);
+	socklen_t length = sizeof(peer->credentials);
 
-	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->who, &length) < 0 ||
+	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->credentials, &length) < 0 ||
 	    watch(listener, fd, peer) < 0) {
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
 			  strerror(errno));
 		free(peer);
-		shm_hang_up(fd);
+		shm_frame_close(fd);
 		return;
 	}
 	peer->fd = fd;
 	peer->connected_ms = clock_ms();
-	snprintf(peer->base.text, sizeof(peer->base.text), "pid %d of user %u", (int)peer->who.pid,
-		 (unsigned int)peer->who.uid);
+	snprintf(peer->base.text, sizeof(peer->base.text), "pid %d of user %u",
+		 (int)peer->credentials.pid, (unsigned int)peer->credentials.uid);
 	peers_add(&listener->peers, &peer->base);
 	peer_admit(listener, peer);
 }
 
-/* No descriptor is left: the connection is taken with the one in reserve and closed, else it would
- * keep the listener awake for ever. Where another thread was faster and took that, connections wait
- * for the timer. False when accepting is over for now. */
+/* No descriptor is left. The reserve is closed to accept the connection and refuse it; otherwise
+ * the pending connection would keep the listener busy. If another thread took the descriptor
+ * meanwhile, connections wait for the timer. False: stop accepting for now. */
 static bool accept_exhausted(struct shm_listener *listener)
 {
 	int fd;
@@ -317,7 +317,7 @@ static bool accept_exhausted(struct shm_listener *listener)
 	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		refuse(fd, EAGAIN, "the publisher has no descriptor left");
-		shm_hang_up(fd);
+		shm_frame_close(fd);
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED,
 			  "a connection was refused: no descriptor is left (see ulimit -n)");
 	}
@@ -326,7 +326,7 @@ static bool accept_exhausted(struct shm_listener *listener)
 		return fd >= 0;
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
 	listener->paused = true;
-	peers_log(&listener->peers, FABRIC_LOG_NEWS,
+	peers_log(&listener->peers, FABRIC_LOG_INFO,
 		  "connections wait: no descriptor is left (see ulimit -n)");
 	return false;
 }
@@ -379,21 +379,20 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 		return;
 	}
 	peer->base.up = true;
-	result = shm_transmit(peer->fd, SHM_WELCOME, welcome, length,
-			      given ? ((struct shm_exposure *)given)->fd : -1);
+	result = shm_frame_send(peer->fd, SHM_WELCOME, welcome, length,
+				given ? ((struct shm_exposure *)given)->fd : -1);
 	if (result == -ECONNRESET) {
 		peers_lost(&peer->base, CLOSED);
 	} else if (result < 0) {
 		snprintf(why, sizeof(why), "%s", tb_error());
-		refuse(peer->fd, EAGAIN, why); /* what is missing here may come back */
+		refuse(peer->fd, EAGAIN, why); /* the client may try again */
 		peer_dropped(listener, peer, why);
 	}
 }
 
-/* Descriptors on their way count against the limit of our user until they are received. Whose queue
- * is never seen empty has more of them than it can have requests under way, and must not be what
- * others are refused for. */
-static void given_look(struct shm_peer *peer)
+/* Descriptors in flight count against our user's limit until they are received. A peer whose queue
+ * is never seen empty has more of them than it can have requests, and must not use up the limit. */
+static void given_check(struct shm_peer *peer)
 {
 	int unread = 0;
 
@@ -408,10 +407,10 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 	int bytes;
 
 	for (int i = 0; i < FRAMES_PER_PEER && !peer->base.dead; i++) {
-		bytes = shm_receive(peer->fd, &frame, NULL);
+		bytes = shm_frame_receive(peer->fd, &frame, NULL);
 		if (bytes == -EAGAIN)
 			return;
-		given_look(peer);
+		given_check(peer);
 		if (bytes == -ECONNRESET) {
 			peers_lost(&peer->base, CLOSED);
 		} else if (bytes < 0 || frame.kind != (peer->base.up ? SHM_MESSAGE : SHM_HELLO)) {
@@ -440,7 +439,7 @@ static void on_timer(struct shm_listener *listener)
 
 		next = entry->next;
 		if (!peer->base.up && now - peer->connected_ms > HELLO_MS)
-			peer_refuse(listener, peer, ETIMEDOUT, "it connected and said nothing");
+			peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");
 	}
 	if (listener->paused)
 		accept_resume(listener);
@@ -475,10 +474,10 @@ void shm_listener_close(struct listener *base)
 	if (!listener)
 		return;
 	peers_close(&listener->peers);
-	if (listener->lock.taken && shm_lock_holds(&listener->lock, &listener->place)) {
+	if (listener->lock.taken && shm_lock_holds(&listener->lock, &listener->location)) {
 		if (listener->bound)
-			unlink(listener->place.address.sun_path);
-		unlink(listener->place.lock);
+			unlink(listener->location.address.sun_path);
+		unlink(listener->location.lock);
 	}
 	if (listener->socket >= 0)
 		close(listener->socket);
@@ -498,7 +497,7 @@ void shm_listener_close(struct listener *base)
 /* -- what peers are given -----------------------------------------------------------------------
  */
 
-/* Who is given no descriptor can read nothing: a realm needs no more than that. */
+/* A peer without the descriptor can read nothing: realms need no more. */
 int shm_expose(struct listener *base, const struct memory *memory, uint32_t realm,
 	       struct exposure **out)
 {
@@ -507,7 +506,7 @@ int shm_expose(struct listener *base, const struct memory *memory, uint32_t real
 	(void)realm;
 	*out = NULL;
 	if (!exposure)
-		return error_set(ENOMEM, "no memory to describe shared memory");
+		return error_set(ENOMEM, "no memory for an exposure");
 	exposure->base.ops = base->ops;
 	exposure->fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
 	if (exposure->fd < 0) {
@@ -544,17 +543,17 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 	if (peer->base.dead || !peer->base.up)
 		return error_set(ENOTCONN, "the subscriber is gone");
 	if (given) {
-		given_look(peer);
+		given_check(peer);
 		if (peer->given >= GIVEN_MAX)
-			return error_set(EAGAIN, "it does not read what it asked for");
+			return error_set(EAGAIN, "it does not read what it requested");
 		peer->given++;
 	}
-	result = shm_transmit(peer->fd, SHM_MESSAGE, message, bytes,
-			      given ? ((struct shm_exposure *)given)->fd : -1);
+	result = shm_frame_send(peer->fd, SHM_MESSAGE, message, bytes,
+				given ? ((struct shm_exposure *)given)->fd : -1);
 	if (result != -ECONNRESET)
 		return result;
-	/* Who closed did nothing wrong: its end is read behind what it sent before, and told as
-	 * gone. Who only stopped receiving has the same end. */
+	/* The peer closed, or shut down receiving. Its end is read after the frames that it sent
+	 * before, and reported as gone. */
 	shutdown(peer->fd, SHUT_RDWR);
 	return 0;
 }

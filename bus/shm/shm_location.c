@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where shm:NAME is: NAME.sock in $TICKBUS_RUNTIME_DIR, and nowhere else where that is set; else in
- * the first that will do of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and /tmp/tickbus-UID. The last
- * is used only while it is a folder of this user that nobody else may write to. */
+/* The location of shm:NAME. If TICKBUS_RUNTIME_DIR is set, it is NAME.sock in that folder.
+ * Otherwise it is in the first usable folder of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and
+ * /tmp/tickbus-UID. A folder of this user is used only if no other user may write to it. */
 #include "bus/shm/shm_location.h"
 
 #include <ctype.h>
@@ -22,8 +22,8 @@
 #define SYSTEM_FOLDER  "/run/tickbus"
 
 struct folder {
-	char path[PATH_MAX]; /* whole, or another one might be taken for it */
-	bool own;            /* made by the user who needs it, for that user */
+	char path[PATH_MAX]; /* a cut path might name another folder */
+	bool own;            /* of this user, made when it is needed */
 };
 
 static int name_check(const char *name)
@@ -43,14 +43,15 @@ wrong:
 			 name, NAME_MAX_BYTES);
 }
 
-static int place_fill(struct shm_location *place, const char *folder, const char *name)
+static int location_fill(struct shm_location *location, const char *folder, const char *name)
 {
-	const size_t room = sizeof(place->address.sun_path);
+	const size_t room = sizeof(location->address.sun_path);
 
-	memset(place, 0, sizeof(*place));
-	place->address.sun_family = AF_UNIX;
-	if ((size_t)snprintf(place->address.sun_path, room, "%s/%s.sock", folder, name) >= room ||
-	    (size_t)snprintf(place->lock, room, "%s/%s.lock", folder, name) >= room)
+	memset(location, 0, sizeof(*location));
+	location->address.sun_family = AF_UNIX;
+	if ((size_t)snprintf(location->address.sun_path, room, "%s/%s.sock", folder, name) >=
+		    room ||
+	    (size_t)snprintf(location->lock, room, "%s/%s.lock", folder, name) >= room)
 		return error_set(ENAMETOOLONG,
 				 "address shm:%s: the socket's path %s/%s.sock is longer than %zu "
 				 "bytes; set TICKBUS_RUNTIME_DIR to a shorter folder",
@@ -58,7 +59,7 @@ static int place_fill(struct shm_location *place, const char *folder, const char
 	return 0;
 }
 
-/* The folders to look in, best first. */
+/* The folders to try, best first. */
 static size_t folders(struct folder list[FOLDERS_MAX])
 {
 	const char *given = getenv("TICKBUS_RUNTIME_DIR"), *session = getenv("XDG_RUNTIME_DIR");
@@ -81,7 +82,7 @@ static size_t folders(struct folder list[FOLDERS_MAX])
 	return count;
 }
 
-/* A folder in a place where anyone may put one: is it ours alone? */
+/* In /tmp anyone may make a folder: this user must own it, and no other may write to it. */
 static bool folder_is_ours(const char *path)
 {
 	struct stat status;
@@ -102,7 +103,7 @@ static bool folder_listen(const struct folder *folder)
 	return access(folder->path, W_OK | X_OK) == 0;
 }
 
-int shm_location_listen(const char *name, struct shm_location *place)
+int shm_location_listen(const char *name, struct shm_location *location)
 {
 	struct folder list[FOLDERS_MAX];
 	const size_t count = folders(list);
@@ -112,16 +113,16 @@ int shm_location_listen(const char *name, struct shm_location *place)
 		return result;
 	for (size_t i = 0; i < count; i++)
 		if (folder_listen(&list[i]))
-			return place_fill(place, list[i].path, name);
+			return location_fill(location, list[i].path, name);
 	result = access(list[count - 1].path, W_OK | X_OK) < 0 ? errno : EACCES;
 	return error_set(
 		result,
-		"address shm:%s: no socket can be made in %s: %s; set TICKBUS_RUNTIME_DIR to "
+		"address shm:%s: cannot create a socket in %s: %s; set TICKBUS_RUNTIME_DIR to "
 		"a folder of yours",
 		name, list[count - 1].path, strerror(result));
 }
 
-int shm_location_connect(const char *name, struct shm_location *place)
+int shm_location_connect(const char *name, struct shm_location *location)
 {
 	struct folder list[FOLDERS_MAX];
 	const size_t count = folders(list);
@@ -132,16 +133,15 @@ int shm_location_connect(const char *name, struct shm_location *place)
 	for (size_t i = 0; i < count; i++) {
 		if (list[i].own && !folder_is_ours(list[i].path))
 			continue;
-		result = place_fill(place, list[i].path, name);
+		result = location_fill(location, list[i].path, name);
 		if (result < 0)
 			return result;
-		if (access(place->address.sun_path, F_OK) == 0)
+		if (access(location->address.sun_path, F_OK) == 0)
 			return 0;
 		if (errno == EACCES)
-			return error_set(
-				EACCES,
-				"address shm:%s: no permission to look into %s (as user %u)", name,
-				list[i].path, (unsigned int)geteuid());
+			return error_set(EACCES,
+					 "address shm:%s: no permission to search %s (as user %u)",
+					 name, list[i].path, (unsigned int)geteuid());
 	}
 	return error_set(ECONNREFUSED,
 			 "address shm:%s: nobody listens there (no %s.sock in %s%s%s%s%s)", name,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the socket of shm:NAME is. */
+/* The location of the socket of shm:NAME. */
 #ifndef TICKBUS_BUS_SHM_LOCATION_H
 #define TICKBUS_BUS_SHM_LOCATION_H
 
@@ -11,9 +11,9 @@ struct shm_location {
 	char lock[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* FOLDER/NAME.lock */
 };
 
-/* Where a publisher's socket is to be: the first folder that can be used. */
+/* The location of a new publisher's socket: the first folder that can be used. */
 int shm_location_listen(const char *name, struct shm_location *);
-/* Where a publisher's socket is: the first folder that has one. */
+/* The location of a publisher's socket: the first folder that has the file. */
 int shm_location_connect(const char *name, struct shm_location *);
 
 #endif

@@ -20,9 +20,8 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 
-#define ENDING_MS 200 /* for a killed publisher, to be gone altogether */
+#define ENDING_MS 200 /* for a killed publisher to end */
 
-/* Whether the file that is locked is the one that the path names: who removed it let others in. */
 bool shm_lock_holds(const struct shm_lock *lock, const struct shm_location *location)
 {
 	struct stat held, there;
@@ -31,7 +30,6 @@ bool shm_lock_holds(const struct shm_lock *lock, const struct shm_location *loca
 	       held.st_ino == there.st_ino && held.st_dev == there.st_dev;
 }
 
-/* Locks NAME.lock, by its name. */
 int shm_lock_take(struct shm_lock *lock, const char *name, const struct shm_location *location)
 {
 	char pid[32] = "";
@@ -56,7 +54,7 @@ int shm_lock_take(struct shm_lock *lock, const char *name, const struct shm_loca
 		}
 		if (shm_lock_holds(lock, location))
 			break;
-		close(lock->fd); /* its holder removed it on leaving: again */
+		close(lock->fd); /* its holder removed it on closing: try again */
 	}
 	lock->taken = true;
 	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
@@ -66,35 +64,34 @@ int shm_lock_take(struct shm_lock *lock, const char *name, const struct shm_loca
 	return 0;
 }
 
-/* Connects to the socket that is there. -ECONNREFUSED, -ENOENT: nobody listens; -ECONNRESET: it
- * hung up, as a process does that ends; -EAGAIN: it listens, and says nothing to who says nothing.
- */
-static int socket_probe(const struct sockaddr_un *there, struct ucred *who)
+/* Connects to the socket. -ECONNREFUSED, -ENOENT: no process listens. -ECONNRESET: it closed the
+ * connection, as a process that ends does. -EAGAIN: a server is listening; it sends nothing before
+ * a hello. */
+static int socket_probe(const struct sockaddr_un *address, struct ucred *credentials)
 {
 	const struct timeval patience = { .tv_usec = ENDING_MS * 1000L };
-	socklen_t length = sizeof(*who);
+	socklen_t length = sizeof(*credentials);
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	ssize_t got;
 	int result;
-	char word;
+	char byte;
 
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (const struct sockaddr *)there, sizeof(*there)) < 0) {
+	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
 		result = -errno;
 	} else {
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &length);
-		got = recv(fd, &word, sizeof(word), 0);
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, credentials, &length);
+		got = recv(fd, &byte, sizeof(byte), 0);
 		result = got > 0 ? -EAGAIN : got == 0 ? -ECONNRESET : -errno;
 	}
 	close(fd);
 	return result;
 }
 
-/* Who may not connect is refused the same way by a publisher that lives and by one that was killed.
- */
+/* connect() gives EACCES for live and stale sockets alike. */
 static int no_permission(const char *name, const struct shm_location *location)
 {
 	const char *path = location->address.sun_path;
@@ -105,21 +102,21 @@ static int no_permission(const char *name, const struct shm_location *location)
 		snprintf(owner, sizeof(owner), " of user %u", (unsigned int)there.st_uid);
 	return error_set(EACCES,
 			 "address shm:%s: %s is a socket%s that user %u has no permission to "
-			 "connect to: a process may listen there; if none does, remove it",
+			 "connect to: a process may listen there; if no process does, remove it",
 			 name, path, owner, (unsigned int)geteuid());
 }
 
-/* The lock may have been removed under a publisher that lives, or the socket be a stranger's. */
+/* The lock may have been removed under a live publisher, or a stranger may own the socket. */
 int shm_lock_check_socket(const char *name, const struct shm_location *location)
 {
-	const struct sockaddr_un *there = &location->address;
+	const struct sockaddr_un *address = &location->address;
 	const uint64_t until = clock_ms() + ENDING_MS;
-	struct ucred who = { 0 };
+	struct ucred credentials = { 0 };
 	char pid[32] = "";
 	int result;
 
 	do
-		result = socket_probe(there, &who);
+		result = socket_probe(address, &credentials);
 	while ((result == -ECONNRESET || result == -EINTR) && clock_ms() < until);
 	switch (-result) {
 	case ECONNREFUSED:
@@ -133,13 +130,13 @@ int shm_lock_check_socket(const char *name, const struct shm_location *location)
 	case EPROTOTYPE:
 		break;
 	default:
-		return error_set(-result, "address shm:%s: %s cannot be looked at: %s", name,
-				 there->sun_path, strerror(-result));
+		return error_set(-result, "address shm:%s: %s cannot be checked: %s", name,
+				 address->sun_path, strerror(-result));
 	}
-	if (who.pid > 0)
-		snprintf(pid, sizeof(pid), " (pid %d)", (int)who.pid);
+	if (credentials.pid > 0)
+		snprintf(pid, sizeof(pid), " (pid %d)", (int)credentials.pid);
 	return error_set(EADDRINUSE, "address shm:%s: another process%s listens there (%s)", name,
-			 pid, there->sun_path);
+			 pid, address->sun_path);
 }
 
 void shm_lock_close(struct shm_lock *lock)

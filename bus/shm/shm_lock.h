@@ -19,7 +19,7 @@ int shm_lock_take(struct shm_lock *, const char *name, const struct shm_location
 bool shm_lock_holds(const struct shm_lock *, const struct shm_location *);
 /* Whether the socket may be replaced: 0, or -errno with a text where a process listens, or may. */
 int shm_lock_check_socket(const char *name, const struct shm_location *);
-/* Takes one with fd -1. */
+/* Takes a lock with fd -1. */
 void shm_lock_close(struct shm_lock *);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PFC is asked for by DCB's netlink messages, which the kernel answers to anyone; ECN stands in
- * files of the driver. */
+/* PFC is queried by DCB netlink messages, which need no permission. ECN is in files of the driver.
+ */
 #include "bus/verbs/congestion.h"
 
 #include <dirent.h>
@@ -53,7 +53,7 @@ struct span {
 	size_t bytes;
 };
 
-/* What an attribute has in it; NULL: there is none of that type, or it is cut short. */
+/* The content of an attribute; NULL: there is no attribute of that type, or it is cut short. */
 static struct span attribute(struct span in, uint16_t type)
 {
 	struct nlattr head;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an Ethernet interface tells of congestion: PFC, by which a full queue stops one priority
- * instead of losing it, and ECN of RoCE, by which a sender is told to slow down. */
+/* The congestion control of an Ethernet interface: PFC stops one priority when a queue is full,
+ * instead of losing packets; ECN of RoCE signals a sender to slow down. */
 #ifndef TICKBUS_BUS_CONGESTION_H
 #define TICKBUS_BUS_CONGESTION_H
 
@@ -9,16 +9,17 @@
 
 #define CONGESTION_PRIORITIES 8
 
-/* The interface that has them: itself, or what a VLAN or a bond (of several the first by name)
- * stands on. root: "/sys/class/net" */
+/* The interface that has PFC and ECN: itself, or the one below a VLAN or a bond (of several, the
+ * first by name). root: "/sys/class/net" */
 void congestion_interface(const char *root, const char *interface, char found[IF_NAMESIZE]);
 
-/* Bit n: priority n has PFC. -errno: the interface does not tell (-EOPNOTSUPP: by no means). */
+/* Bit n: priority n has PFC. -errno: not known; -EOPNOTSUPP: the driver does not report it. */
 int congestion_pfc(const char *interface);
-/* The same of what the kernel answered. */
+/* The same, from the kernel's answer. */
 int congestion_pfc_of(const void *answer, size_t bytes);
 
-/* Bit n: priority n has ECN. -ENOENT: the driver does not tell. folder: "/sys/class/net/eth0" */
+/* Bit n: priority n has ECN. -ENOENT: the driver does not report it. folder: "/sys/class/net/eth0"
+ */
 int congestion_ecn(const char *folder);
 
 #endif

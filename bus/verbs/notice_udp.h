@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices over ordinary UDP multicast, for devices that have no datagrams of their own (iWARP) and
- * where it was asked for: sockets on the interface that has `local`. */
+/* Notices over ordinary UDP multicast, for devices without UD (iWARP) and where the publisher
+ * wishes it: sockets on the interface that has the address `local`. */
 #ifndef TICKBUS_BUS_NOTICE_UDP_H
 #define TICKBUS_BUS_NOTICE_UDP_H
 
@@ -11,11 +11,12 @@
 /* A socket that sends to the group and never waits; or -errno. */
 int notice_udp_sender(const struct sockaddr_storage *local, const struct sockaddr_storage *group,
 		      uint32_t hop_limit, uint32_t traffic_class);
-/* What a datagram to the group may have without being sent in fragments; 0: it cannot be told. */
+/* The maximum size of a datagram to the group that is sent in one piece; 0: not known. */
 uint32_t notice_udp_bytes(const struct sockaddr_storage *local,
 			  const struct sockaddr_storage *group);
-/* A socket that receives what is sent to the group on that interface, with room for so many bytes;
- * or -errno. */
+/* A socket that receives from the group on that interface, with a buffer of `room` bytes; or
+ * -errno.
+ */
 int notice_udp_receiver(const struct sockaddr_storage *local, const struct sockaddr_storage *group,
 			size_t room);
 

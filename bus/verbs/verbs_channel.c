@@ -10,8 +10,8 @@
 #include "bus/error.h"
 
 #define BACKLOG_BYTES 65536
-/* A work's id: of a receive, with the frame's number; of a SEND; of a probe; else a READ's number.
- */
+/* The id of a work request: a receive with its frame's number, a SEND, a probe, or the number of a
+ * READ. */
 #define RECEIVE      (UINT64_C(1) << 63)
 #define SEND         (UINT64_C(1) << 62)
 #define PROBE        (UINT64_C(1) << 61)
@@ -55,14 +55,14 @@ int verbs_channel_open(struct verbs_channel *channel, struct rdma_cm_id *id, str
 		return error_set(ENOMEM, "no memory for a connection");
 	channel->mr = ibv_reg_mr(pd, channel->frames, FRAMES_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	if (!channel->mr)
-		return error_set(errno, "%zu bytes for messages cannot be registered: %s",
-				 FRAMES_BYTES, strerror(errno));
+		return error_set(errno, "cannot register %zu bytes for messages: %s", FRAMES_BYTES,
+				 strerror(errno));
 	channel->cq = ibv_create_cq(id->verbs, VERBS_WORKS + VERBS_RECEIVES, owner, completions, 0);
 	if (!channel->cq)
-		return error_set(errno, "no completion queue: %s", strerror(errno));
+		return error_set(errno, "cannot create a completion queue: %s", strerror(errno));
 	how.send_cq = how.recv_cq = channel->cq;
 	if (rdma_create_qp(id, pd, &how) < 0)
-		return error_set(errno, "no queue pair: %s", strerror(errno));
+		return error_set(errno, "cannot create a queue pair: %s", strerror(errno));
 	channel->qp = id->qp;
 	for (uint32_t i = 0; i < VERBS_RECEIVES && result == 0; i++)
 		result = receive_post(channel, i);
@@ -80,7 +80,7 @@ unsigned int verbs_channel_reads(const struct verbs_channel *channel)
 	       channel->done_count;
 }
 
-/* The oldest READ is over. */
+/* Completes the oldest READ. */
 static void read_finish(struct verbs_channel *channel, int status)
 {
 	const uint64_t tag = channel->tags[channel->reads_finished++ % VERBS_READS];
@@ -91,7 +91,7 @@ static void read_finish(struct verbs_channel *channel, int status)
 
 void verbs_channel_break(struct verbs_channel *channel)
 {
-	channel_broken(channel, ECONNRESET, "it was broken off");
+	channel_broken(channel, ECONNRESET, "the connection was ended");
 	if (channel->qp)
 		rdma_destroy_qp(channel->id);
 	channel->qp = NULL;
@@ -112,8 +112,8 @@ void verbs_channel_close(struct verbs_channel *channel)
 	memset(channel, 0, sizeof(*channel));
 }
 
-/* Posts works that were described; on failure the connection is of no use any more, since what was
- * posted of a list may never ask for its completion. */
+/* Posts work requests. A failure breaks the connection: of a list that was posted in part, the last
+ * request, which asks for the completion, may be missing. */
 static int works_post(struct verbs_channel *channel, struct ibv_send_wr *list)
 {
 	struct ibv_send_wr *bad;
@@ -121,7 +121,7 @@ static int works_post(struct verbs_channel *channel, struct ibv_send_wr *list)
 
 	if (code == 0)
 		return 0;
-	channel_broken(channel, code, "its send queue takes no more");
+	channel_broken(channel, code, "its send queue failed");
 	return error_set(code, "the send queue: %s", strerror(code));
 }
 
@@ -141,7 +141,7 @@ int verbs_channel_read(struct verbs_channel *channel, struct ibv_send_wr *list,
 	}
 	result = works_post(channel, list);
 	if (result < 0)
-		channel->reads_posted -= count; /* none was taken: nobody counts on their ends */
+		channel->reads_posted -= count; /* the caller expects no completion of them */
 	return result < 0 ? result : (int)count;
 }
 
@@ -170,7 +170,7 @@ static bool has_credit(const struct verbs_channel *channel)
 	return channel->sent - channel->acknowledged < VERBS_CREDITS && frame_free(channel);
 }
 
-/* Sends a frame, with or without a message; there must be a free one. */
+/* Sends a frame, with or without a message. A frame must be free. */
 static int frame_send(struct verbs_channel *channel, const void *message, size_t bytes)
 {
 	struct verbs_frame *frame =
@@ -184,7 +184,7 @@ static int frame_send(struct verbs_channel *channel, const void *message, size_t
 				    .opcode = IBV_WR_SEND,
 				    .send_flags = IBV_SEND_SIGNALED };
 
-	frame->taken = channel->told = channel->taken;
+	frame->taken = channel->reported = channel->taken;
 	frame->zero = 0;
 	if (bytes) {
 		memcpy(frame->body, message, bytes);
@@ -236,10 +236,10 @@ void verbs_channel_keep_alive(struct verbs_channel *channel, const void *message
 		frame_send(channel, message, bytes);
 }
 
-/* Says what was taken, when half of the credit is owed and no message carries it. */
+/* Reports what was taken when half of the credit is owed and no message carries it. */
 static void credit_send(struct verbs_channel *channel)
 {
-	if (channel->taken - channel->told >= VERBS_CREDITS / 2 && frame_free(channel) &&
+	if (channel->taken - channel->reported >= VERBS_CREDITS / 2 && frame_free(channel) &&
 	    !channel->broken)
 		frame_send(channel, NULL, 0);
 }
@@ -255,14 +255,14 @@ size_t verbs_channel_take(struct verbs_channel *channel, uint8_t message[FABRIC_
 		channel->arrived_count--;
 		if (bytes < VERBS_FRAME_HEADER || frame->zero ||
 		    frame->taken - channel->acknowledged > channel->sent - channel->acknowledged) {
-			channel_broken(channel, EPROTO, "it sent a frame that is not one of ours");
+			channel_broken(channel, EPROTO, "it sent a frame that is not valid");
 			return 0;
 		}
 		channel->acknowledged = frame->taken;
 		if (bytes > VERBS_FRAME_HEADER)
 			memcpy(message, frame->body, bytes - VERBS_FRAME_HEADER);
 		if (receive_post(channel, index) < 0)
-			channel_broken(channel, EIO, "its receive queue takes no more");
+			channel_broken(channel, EIO, "its receive queue failed");
 		backlog_send(channel);
 		if (bytes == VERBS_FRAME_HEADER)
 			continue;
@@ -276,15 +276,15 @@ size_t verbs_channel_take(struct verbs_channel *channel, uint8_t message[FABRIC_
 /* -- completions --------------------------------------------------------------------------------
  */
 
-/* What went wrong, in our words. Devices differ in what they call a SEND that is longer than the
- * receive which it met; nothing else can be wrong with a receive of ours. */
+/* Devices differ in the status for a SEND that is longer than its receive. A receive of ours can
+ * fail for no other reason. */
 static void completion_failed(struct verbs_channel *channel, const struct ibv_wc *wc)
 {
 	char why[128];
 
 	snprintf(why, sizeof(why), "%s", ibv_wc_status_str(wc->status));
 	if ((wc->wr_id & RECEIVE) && wc->status != IBV_WC_WR_FLUSH_ERR) {
-		channel_broken(channel, EPROTO, "it sent a frame that is longer than any of ours");
+		channel_broken(channel, EPROTO, "it sent a frame that is too long");
 		return;
 	}
 	switch (wc->status) {
@@ -292,10 +292,10 @@ static void completion_failed(struct verbs_channel *channel, const struct ibv_wc
 		channel_broken(channel, ECONNRESET, "the other side closed the connection");
 		break;
 	case IBV_WC_RETRY_EXC_ERR:
-		channel_broken(channel, ETIMEDOUT, "the other side does not answer any more");
+		channel_broken(channel, ETIMEDOUT, "the other side no longer answers");
 		break;
 	case IBV_WC_REM_ACCESS_ERR:
-		channel_broken(channel, ECONNRESET, "the memory is not offered any more");
+		channel_broken(channel, ECONNRESET, "the memory is no longer exposed");
 		break;
 	default:
 		channel_broken(channel, ECONNRESET, why);
@@ -303,8 +303,8 @@ static void completion_failed(struct verbs_channel *channel, const struct ibv_wc
 	}
 }
 
-/* READs up to this one are over (C2); those before one that failed are not believed either. Some
- * devices tell twice of what they flush. */
+/* Completes READs up to this one (C2). READs before a failed one fail too. Some devices report a
+ * flushed request twice. */
 static void reads_finish(struct verbs_channel *channel, uint64_t last, int status)
 {
 	if (last >= channel->reads_posted)
@@ -357,9 +357,9 @@ void verbs_channel_progress(struct verbs_channel *channel)
 		credit_send(channel);
 }
 
-uint8_t verbs_reads(uint32_t said, uint32_t usual, int device)
+uint8_t verbs_channel_depth(uint32_t setting, uint32_t usual, int device)
 {
-	const uint32_t wanted = said ? said : usual;
+	const uint32_t wanted = setting ? setting : usual;
 	const uint32_t most = device > 0 ? (uint32_t)device : VERBS_DEPTH_UNKNOWN;
 
 	return (uint8_t)(wanted < most ? wanted : most);

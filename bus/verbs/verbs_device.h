@@ -6,8 +6,8 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
-/* The NUMA node of a device, -1: it tells none, and the processors near it ("" where it does not
- * say). */
+/* The NUMA node of a device, or -1 if it is not known; and the processors near it, "" if they are
+ * not known. */
 int verbs_device_node(const struct ibv_device *, char *cpus, size_t bytes);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Protection domains, one for each device and realm, and the memory that may be read in each.
  *
- * The listeners of one owner share them: memory is registered once for a device and a realm, at
- * however many addresses of that device it is offered. All of it is under the owner's lock.
+ * The listeners of one owner share them, under its lock: memory is registered once for a device and
+ * a realm, even if several addresses of that device expose it.
  *
- * D1  A device takes a key in the domain of the queue pair that it came by, and in no other: so a
- *     key of another realm is none, whoever told it.
- * D2  A registration keeps its pages, not their mapping. Once one user said that the memory is to
- *     be unmapped, other memory may come to lie at its address: it gets no new users.
- * D3  librdmacm has one context for a device, and keeps it while an id is bound to it: as long as
- *     there is a user, its address means this device. */
+ * D1  A device accepts a key only in the domain of the queue pair that the request came by. So a
+ *     key of another realm does not work, even if a peer learns it.
+ * D2  A registration keeps its pages, not their mapping. When one user says that the memory is to
+ *     be unmapped, other memory may get its address: the registration gets no new users.
+ * D3  librdmacm has one context for a device, and keeps it while an id is bound to it. So the
+ *     context's address identifies the device while the domain has a user. */
 #include "bus/verbs/verbs_domain.h"
 
 #include <errno.h>

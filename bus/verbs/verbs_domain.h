@@ -16,7 +16,7 @@ struct verbs_registration {
 	const void *memory;
 	struct ibv_mr *mr;
 	unsigned int users;
-	bool retired; /* it gets no new users (D2) */
+	bool retired; /* gets no new users (D2) */
 };
 
 struct verbs_domain {
@@ -28,15 +28,14 @@ struct verbs_domain {
 	struct verbs_registration *registrations;
 };
 
-/* The domain of a device and a realm, made when it is not there yet; NULL with errno. */
+/* The domain of a device and a realm, made if there is none yet; NULL with errno. */
 struct verbs_domain *verbs_domain_use(struct fabric_common *, struct ibv_context *, uint32_t realm);
-/* When all that was made in it for this user is gone. */
+/* When this user has destroyed all that it made in the domain. */
 void verbs_domain_leave(struct verbs_domain *);
-/* Memory's registration for remote READ alone, the one that is there or a new one; NULL with errno.
- */
+/* The registration of memory for remote READ alone, made if there is none yet; NULL with errno. */
 struct verbs_registration *verbs_registration_use(struct verbs_domain *, void *memory,
 						  size_t bytes);
-/* The memory is about to be unmapped: who has the key can read on until all users left. */
+/* The memory is about to be unmapped. Peers with the key may read until all users left. */
 void verbs_registration_retire(struct verbs_registration *);
 void verbs_registration_leave(struct verbs_registration *);
 

@@ -39,15 +39,15 @@ int verbs_error(int code, const char *address, const char *what)
 				 "address rdma:%s: %s: this host does not have the address",
 				 address, what);
 	case EADDRINUSE:
-		return error_set(EADDRINUSE, "address rdma:%s: %s: somebody listens there already",
+		return error_set(EADDRINUSE, "address rdma:%s: %s: another process listens there",
 				 address, what);
 	case ENOMEM:
 		getrlimit(RLIMIT_MEMLOCK, &limit);
 		return error_set(
 			ENOMEM,
-			"address rdma:%s: %s: no memory, or none that may be locked: the "
-			"limit is %llu bytes (ulimit -l, LimitMEMLOCK=); a topic that begins "
-			"again needs its bytes twice for a while",
+			"address rdma:%s: %s: no memory, or the limit of locked memory is reached: "
+			"%llu bytes (ulimit -l, LimitMEMLOCK=); a topic that is recreated "
+			"needs its bytes twice for a while",
 			address, what, (unsigned long long)limit.rlim_cur);
 	default:
 		return error_set(code ? code : EIO, "address rdma:%s: %s: %s", address, what,
@@ -95,7 +95,7 @@ struct rdma_event_channel *verbs_events_open(const char *address)
 	if (result == 0)
 		return events;
 	rdma_destroy_event_channel(events);
-	verbs_error(-result, address, "its event channel");
+	verbs_error(-result, address, "creating an event channel");
 	errno = -result;
 	return NULL;
 }

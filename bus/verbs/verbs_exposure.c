@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is registered for remote READ alone.
  *
- * X1  Withdrawn memory stays registered for WITHDRAWN_MS, so that who holds its key can read it to
- *     the end; the registration keeps the pages, not our mapping of them. */
+ * X1  Withdrawn memory stays registered for WITHDRAWN_MS, so that peers with its key can read it to
+ *     the end. The registration keeps the pages, not their mapping. */
 #include "bus/verbs/verbs_exposure.h"
 
 #include <errno.h>
@@ -27,14 +27,13 @@ struct verbs_exposure {
 	uint64_t withdrawn_ms;
 };
 
-/* Sees to it that the listener uses the domain of a realm. */
 int verbs_exposure_domain(struct verbs_listener *listener, uint32_t realm)
 {
 	struct verbs_domain **domain = &listener->domains[realm];
 
 	if (!*domain)
 		*domain = verbs_domain_use(listener->common, listener->device, realm);
-	return *domain ? 0 : verbs_error(errno, listener->text, "a protection domain");
+	return *domain ? 0 : verbs_error(errno, listener->text, "creating a protection domain");
 }
 
 static int exposure_register(struct verbs_exposure *exposure)
@@ -49,7 +48,7 @@ static int exposure_register(struct verbs_exposure *exposure)
 							exposure->memory, exposure->bytes);
 	if (exposure->registration)
 		return 0;
-	snprintf(what, sizeof(what), "%zu bytes to be registered", exposure->bytes);
+	snprintf(what, sizeof(what), "registering %zu bytes", exposure->bytes);
 	return verbs_error(errno, listener->text, what);
 }
 
@@ -110,7 +109,7 @@ struct fabric_key verbs_key(const struct exposure *base)
 {
 	const struct verbs_exposure *exposure = (const struct verbs_exposure *)base;
 
-	/* Without a registration nobody can be connected to use the key. */
+	/* Without a registration no peer is connected that could use the key. */
 	return (struct fabric_key){ .address = (uintptr_t)exposure->memory,
 				    .rkey = exposure->registration
 						    ? exposure->registration->mr->rkey

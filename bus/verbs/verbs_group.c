@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher's side of a notice group: UD multicast, or UDP where the device has no UD.
  *
- * G1  A sender belongs to a publishing thread, which must never wait for the control thread; the
- *     control thread must be able to take its queue pair away when the device goes. Both hold
- *     `busy` while they touch it; a sender that finds it taken does not send: a notice lost costs
- *     latency only. What a sender reads of its group is written while none of the group's runs.
+ * G1  A sender belongs to a publishing thread, which must never wait for the control thread. The
+ *     control thread must be able to destroy the sender's queue pair when the device goes. Both
+ *     hold `busy` while they use the sender. If a sender finds it taken it does not send: a lost
+ *     notice costs latency only. The group's fields that senders read are written only while all
+ *     its senders are stopped.
  * G2  A datagram is never longer than the path MTU: a device may drop a longer one and report
- *     success, and of UDP it would be lost with any of its fragments.
- * G3  The group is joined when its event says so. Until then, and where it cannot be joined,
- *     nothing is sent, and subscribers poll.
+ *     success. Over UDP a longer one would be lost with any of its fragments.
+ * G3  The group is joined when its event says so. Until then nothing is sent, and subscribers poll.
  * G4  A send that failed ends its queue pair. The control thread checks for that, since a sender
  *     may have nothing more to send, and makes another queue pair. A sender that cannot be created
  *     is retried on its own, and the round continues with the next: otherwise many failing senders
@@ -21,7 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bus/bounds.h"
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/verbs/notice_udp.h"
@@ -31,52 +30,8 @@
 #define SEND_DEPTH   64
 #define SIGNAL_EVERY 16  /* sends: one completion for so many */
 #define INLINE_BYTES 64  /* a notice of one topic; some devices refuse more than 96 */
-#define AGAIN_MS     500 /* the first pause of a sender that could not be had, then the longest */
-#define AGAIN_MAX_MS 64000
-
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Notices over UD multicast, or over UDP where the device has no UD.
- *
- * G1  A sender belongs to a publishing thread, which must never wait for the control thread; the
- *     control thread must be able to take its queue pair away when the device goes. Both hold
- *     `busy` while they touch it; a sender that finds it taken does not send: a notice lost costs
- *     latency only. What a sender reads of its group is written while none of the group's runs.
- * G2  A datagram is never longer than the path MTU: a device may drop a longer one and report
- *     success, and of UDP it would be lost with any of its fragments.
- * G3  The 40 bytes in front of a received datagram are the GRH, or nothing. They prove nothing, and
- *     are not looked at.
- * G4  The group is joined when its event says so. Until then, and where it cannot be joined,
- *     nothing is sent, and subscribers look by themselves.
- * G5  A send that failed ends its queue pair. The control thread looks for that, since a sender
- *     may have nothing more to send, and makes another one. A sender that cannot be had is missing
- *     alone, and tried again by itself; the round goes on behind it, or so many that are tried
- *     again would keep the others waiting. One is tried in one go: there may be one for each of a
- *     thousand topics, and who makes them has a pulse to beat.
- * G6  Anyone may send to a group, and no path MTU is above BOUND_NOTICE_BYTES_MAX: every receive
- * takes as much, whatever a publisher told of its notices. One that is too short would end the
- * queue pair, and with it all groups. G7  A receiver whose queue pair ended all the same has no
- * groups any more. They may be joined again. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "bus/error.h"
-#include "bus/notice.h"
-#include "bus/verbs/notice_udp.h"
-#include "bus/verbs/verbs.h"
-#include "bus/clock.h"
-#include "bus/bounds.h"
-#include "tickbus/error.h"
-
-#define GRH_BYTES     40
-#define SEND_DEPTH    64
-#define SIGNAL_EVERY  16 /* sends: one completion for so many */
-#define INLINE_BYTES  64 /* a notice of one topic; some devices refuse more than 96 */
-#define RECEIVE_BYTES (GRH_BYTES + BOUND_NOTICE_BYTES_MAX)
-#define AGAIN_MS      500 /* the first pause of a sender that could not be had, then the longest */
-#define AGAIN_MAX_MS  64000
+#define RETRY_MS     500 /* the first pause of a sender that could not start; it doubles */
+#define RETRY_MAX_MS 64000
 
 static bool device_has_ud(struct ibv_context *verbs)
 {
@@ -86,7 +41,7 @@ static bool device_has_ud(struct ibv_context *verbs)
 	       ibv_query_device(verbs, &device) == 0 && device.max_mcast_grp > 0;
 }
 
-/* The bytes that a datagram may have here. */
+/* The maximum size of a datagram here. */
 static uint32_t datagram_bytes(struct rdma_cm_id *id, uint32_t most)
 {
 	struct ibv_port_attr port = { 0 };
@@ -99,30 +54,31 @@ static uint32_t datagram_bytes(struct rdma_cm_id *id, uint32_t most)
 
 static void group_use_udp(struct verbs_group *group)
 {
-	const uint32_t most = notice_udp_bytes(&group->address->host, &group->asked.group);
+	const uint32_t most = notice_udp_bytes(&group->address->host, &group->wish.group);
 
 	group->kind = FABRIC_NOTICES_UDP;
 	if (most && most < group->bytes)
 		group->bytes = most; /* G2 */
 }
 
-/* Where it is for us to choose, UDP does what the device cannot. */
+/* The wish is AUTO, and the device cannot join. */
 static void group_choose_udp(struct verbs_group *group)
 {
 	rdma_destroy_id(group->id);
 	group->id = NULL;
-	group->bytes = group->asked.bytes;
+	group->bytes = group->wish.bytes;
 	group_use_udp(group);
 }
 
-/* Who only sends need not be a full member, where the kernel and the subnet manager know such. */
+/* A sender need not be a full member, if the kernel and the subnet manager know send-only members.
+ */
 static int group_join_with_fallback(struct verbs_group *group)
 {
 	group->send_only = true;
-	if (verbs_multicast_join(group->id, &group->asked.group, true, NULL) == 0)
+	if (verbs_multicast_join(group->id, &group->wish.group, true, NULL) == 0)
 		return 0;
 	group->send_only = false;
-	return verbs_multicast_join(group->id, &group->asked.group, false, NULL);
+	return verbs_multicast_join(group->id, &group->wish.group, false, NULL);
 }
 
 int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, struct ibv_pd *pd,
@@ -131,8 +87,8 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	group->pd = pd;
 	group->events = events;
 	group->address = address;
-	group->bytes = group->asked.bytes;
-	group->kind = group->asked.kind;
+	group->bytes = group->wish.bytes;
+	group->kind = group->wish.kind;
 	if (group->kind == FABRIC_NOTICES_AUTO)
 		group->kind =
 			device_has_ud(listening->verbs) ? FABRIC_NOTICES_UD : FABRIC_NOTICES_UDP;
@@ -140,14 +96,15 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 		group_use_udp(group);
 	if (group->kind != FABRIC_NOTICES_UD)
 		return 0;
-	group->bytes = datagram_bytes(listening, group->asked.bytes); /* G2 */
+	group->bytes = datagram_bytes(listening, group->wish.bytes); /* G2 */
 	group->id = verbs_multicast_id(events, &address->host, address->traffic_class);
 	if (!group->id)
-		return error_set(errno, "notices: no id for the group: %s", strerror(errno));
+		return error_set(errno, "notices: cannot create an id for the group: %s",
+				 strerror(errno));
 	if (group_join_with_fallback(group) == 0)
 		return 0;
-	if (errno != VERBS_NOT_IN_KERNEL || group->asked.kind != FABRIC_NOTICES_AUTO)
-		return error_set(errno, "notices: the group cannot be joined: %s",
+	if (errno != VERBS_UNSUPPORTED || group->wish.kind != FABRIC_NOTICES_AUTO)
+		return error_set(errno, "notices: cannot join the group: %s",
 				 verbs_multicast_text(errno));
 	group_choose_udp(group);
 	return 0;
@@ -187,12 +144,12 @@ static void announcer_stop(struct verbs_announcer *announcer)
 	announcer_give(announcer);
 }
 
-/* Until the group is joined, again perhaps, nobody sends. */
+/* Nothing is sent until the group is joined (again). */
 static void group_stop(struct verbs_group *group)
 {
 	for (struct verbs_announcer *a = group->announcers; a; a = a->next) {
 		announcer_stop(a);
-		a->pause_ms = a->again_ms = 0;
+		a->pause_ms = a->retry_ms = 0;
 	}
 	if (group->ah)
 		ibv_destroy_ah(group->ah);
@@ -205,7 +162,7 @@ void verbs_group_close(struct verbs_group *group)
 {
 	group_stop(group);
 	if (group->id) {
-		verbs_multicast_leave(group->id, &group->asked.group);
+		verbs_multicast_leave(group->id, &group->wish.group);
 		rdma_destroy_id(group->id);
 	}
 	group->id = NULL;
@@ -245,28 +202,29 @@ static int ud_start(struct verbs_announcer *announcer)
 	announcer->id = verbs_multicast_id(group->events, &group->address->host,
 					   group->address->traffic_class);
 	if (!announcer->id)
-		return error_set(errno, "notices: no id for a sender: %s", strerror(errno));
+		return error_set(errno, "notices: cannot create an id: %s", strerror(errno));
 	announcer->mr = ibv_reg_mr(group->pd, announcer->buffers, SEND_DEPTH * announcer->bytes,
 				   IBV_ACCESS_LOCAL_WRITE);
 	if (!announcer->mr)
-		return error_set(errno, "notices: %zu bytes cannot be registered: %s",
+		return error_set(errno, "notices: cannot register %zu bytes: %s",
 				 SEND_DEPTH * announcer->bytes, strerror(errno));
 	announcer->cq = ibv_create_cq(announcer->id->verbs, SEND_DEPTH, NULL, NULL, 0);
 	if (!announcer->cq)
-		return error_set(errno, "notices: no completion queue: %s", strerror(errno));
+		return error_set(errno, "notices: cannot create a completion queue: %s",
+				 strerror(errno));
 	if (ud_create(announcer, INLINE_BYTES) < 0 && ud_create(announcer, 0) < 0)
-		return error_set(errno, "notices: no queue pair: %s", strerror(errno));
+		return error_set(errno, "notices: cannot create a queue pair: %s", strerror(errno));
 	return 0;
 }
 
-static void again_set(struct verbs_announcer *announcer, int result)
+static void retry_set(struct verbs_announcer *announcer, int result)
 {
-	uint64_t pause_ms = announcer->pause_ms ? 2 * announcer->pause_ms : AGAIN_MS;
+	uint64_t pause_ms = announcer->pause_ms ? 2 * announcer->pause_ms : RETRY_MS;
 
 	if (result == 0)
 		pause_ms = 0;
-	announcer->pause_ms = pause_ms < AGAIN_MAX_MS ? pause_ms : AGAIN_MAX_MS;
-	announcer->again_ms = clock_ms() + announcer->pause_ms;
+	announcer->pause_ms = pause_ms < RETRY_MAX_MS ? pause_ms : RETRY_MAX_MS;
+	announcer->retry_ms = clock_ms() + announcer->pause_ms;
 }
 
 static bool announcer_runs(const struct verbs_announcer *announcer)
@@ -283,7 +241,7 @@ static int announcer_start(struct verbs_announcer *announcer)
 	announcer_take(announcer);
 	if (group->kind == FABRIC_NOTICES_UDP) {
 		result =
-			notice_udp_sender(&group->address->host, &group->asked.group,
+			notice_udp_sender(&group->address->host, &group->wish.group,
 					  group->address->hop_limit, group->address->traffic_class);
 		announcer->socket = result < 0 ? -1 : result;
 		result = result < 0 ? result : 0;
@@ -293,7 +251,7 @@ static int announcer_start(struct verbs_announcer *announcer)
 	announcer_give(announcer);
 	if (result < 0)
 		announcer_stop(announcer);
-	again_set(announcer, result);
+	retry_set(announcer, result);
 	return result;
 }
 
@@ -346,7 +304,7 @@ static void sends_collect(struct verbs_announcer *announcer)
 	}
 }
 
-/* Whether a send failed. Where the sender is sending now, the next look tells. */
+/* Whether a send failed. If the sender is sending now, the next check finds out. */
 static bool announcer_failed(struct verbs_announcer *announcer)
 {
 	bool failed;
@@ -360,10 +318,10 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 	return failed;
 }
 
-int verbs_group_mend(struct verbs_group *group)
+int verbs_group_repair(struct verbs_group *group)
 {
 	struct verbs_announcer *a = group->round;
-	bool news = false, failed;
+	bool first = false, failed;
 	int result;
 
 	if (!verbs_group_ready(group))
@@ -375,17 +333,17 @@ int verbs_group_mend(struct verbs_group *group)
 	}
 	for (; a; a = a->next) {
 		failed = announcer_failed(a);
-		news |= failed && !group->failing && !group->failed;
+		first |= failed && !group->failing && !group->failed;
 		group->failing |= failed;
-		if (failed || (!announcer_runs(a) && clock_ms() >= a->again_ms))
+		if (failed || (!announcer_runs(a) && clock_ms() >= a->retry_ms))
 			break;
 	}
 	result = a ? announcer_start(a) : 0; /* G4 */
 	group->round = a ? a->next : NULL;
-	return result < 0 ? result : news;
+	return result < 0 ? result : first;
 }
 
-bool verbs_group_whole(const struct verbs_group *group)
+bool verbs_group_complete(const struct verbs_group *group)
 {
 	const struct verbs_announcer *announcer = group->announcers;
 
@@ -435,7 +393,7 @@ int verbs_announce(struct announcer *base, const void *datagram, size_t bytes)
 	if (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
 		return -EAGAIN; /* G1 */
 	if (!announcer->qp && announcer->socket < 0)
-		result = -ENOTCONN; /* the group is the control thread's */
+		result = -ENOTCONN; /* the control thread may be writing the group */
 	else if (bytes > announcer->group->bytes || bytes > announcer->bytes)
 		result = -EMSGSIZE; /* G2 */
 	else if (announcer->qp)
@@ -454,17 +412,17 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 	const int code = verbs_event_code(event);
 	const bool joined = group->ah;
 
-	group_stop(group); /* a group may be left by the network, and joined once more */
+	group_stop(group); /* the network may lose a group and join it again */
 	if (event->type != RDMA_CM_EVENT_MULTICAST_JOIN) {
-		/* A subnet manager may not know send-only members: be one that could receive. */
+		/* A subnet manager may not know send-only members: join as a full member. */
 		if (group->send_only && !joined) {
 			group->send_only = false;
-			verbs_multicast_leave(group->id, &group->asked.group);
-			if (verbs_multicast_join(group->id, &group->asked.group, false, NULL) == 0)
+			verbs_multicast_leave(group->id, &group->wish.group);
+			if (verbs_multicast_join(group->id, &group->wish.group, false, NULL) == 0)
 				return 0;
 		}
-		return error_set(code, "notices: the group %s: %s",
-				 joined ? "was lost" : "cannot be joined",
+		return error_set(code, "notices: %s: %s",
+				 joined ? "lost the group" : "cannot join the group",
 				 verbs_multicast_text(code));
 	}
 	attributes.grh.hop_limit = (uint8_t)group->address->hop_limit;
@@ -472,7 +430,8 @@ int verbs_group_event(struct verbs_group *group, const struct verbs_event *event
 		attributes.grh.traffic_class = (uint8_t)group->address->traffic_class;
 	group->ah = ibv_create_ah(group->pd, &attributes);
 	if (!group->ah)
-		return error_set(errno, "notices: no address handle: %s", strerror(errno));
+		return error_set(errno, "notices: cannot create an address handle: %s",
+				 strerror(errno));
 	group->qp_num = event->ud.qp_num;
 	group->qkey = event->ud.qkey;
 	return 0;

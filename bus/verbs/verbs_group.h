@@ -21,22 +21,22 @@ struct verbs_announcer {
 	atomic_flag busy;
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
-	struct ibv_qp *qp; /* NULL: not now */
+	struct ibv_qp *qp; /* NULL: not started, or over UDP */
 	struct ibv_mr *mr;
 	char *buffers;
-	size_t bytes; /* of each */
+	size_t bytes; /* of each buffer */
 	uint32_t inline_bytes;
 	uint64_t posted, finished;
-	bool failed;                 /* a send did, and nothing is sent any more */
-	int socket;                  /* -1: none */
-	uint64_t pause_ms, again_ms; /* when it could not be had: it is tried then */
+	bool failed;                 /* a send failed: nothing is sent any more */
+	int socket;                  /* -1: not started, or over UD */
+	uint64_t pause_ms, retry_ms; /* when the next try is due, if it could not start */
 };
 
 /* A group that a listener's notices go to. */
 struct verbs_group {
 	struct verbs_group *next;
-	struct fabric_notices asked;
-	enum fabric_notices_kind kind; /* as it is now; NONE while the device is away */
+	struct fabric_notices wish;
+	enum fabric_notices_kind kind; /* the result; NONE while the device is away */
 	uint32_t bytes;
 	const struct address *address;
 	struct rdma_event_channel *events;
@@ -46,32 +46,31 @@ struct verbs_group {
 	struct ibv_ah *ah; /* NULL: not joined yet */
 	uint32_t qp_num, qkey;
 	struct verbs_announcer *announcers;
-	struct verbs_announcer *round; /* who is looked at next; NULL: all were */
-	bool failing, failed;          /* a sender did in this round, in the one before */
-	int lost;    /* why it is not joined, as it was told last: an errno value, or 0 */
-	int missing; /* why a sender could not be had, likewise */
+	struct verbs_announcer *round; /* the next in this round; NULL: the round is over */
+	bool failing, failed;          /* a sender failed in this round, in the one before */
+	int lost;    /* why it is not joined, as logged last: an errno value, or 0 */
+	int missing; /* why a sender could not start, as logged last: an errno value, or 0 */
 	uint64_t tried_ms;
 };
 
-/* Begins to join what was asked for; the event that ends it goes to verbs_group_event. -errno: no
- * notices. The senders are started by verbs_group_mend. */
+/* Begins to join the group; the event that ends the join goes to verbs_group_event. -errno: no
+ * notices. verbs_group_repair starts the senders. */
 int verbs_group_open(struct verbs_group *, struct rdma_cm_id *listening, struct ibv_pd *,
 		     struct rdma_event_channel *, const struct address *);
-/* Stops the senders, which live on and start again with the group. Takes a zeroed one. */
+/* Stops the senders; they start again with the group. Takes a zeroed group. */
 void verbs_group_close(struct verbs_group *);
-/* An event of the group's id: 0, or -errno with words: there are no notices. */
+/* An event of the group's id: 0, or -errno with a text: no notices. */
 int verbs_group_event(struct verbs_group *, const struct verbs_event *);
-/* Whether what is sent to it leaves. */
+/* Whether the group can be sent to. */
 bool verbs_group_ready(const struct verbs_group *);
-/* Starts the senders that are not, once the group is joined, and those anew whose queue pair
- * failed, as when there was no route to the group for a moment: one a call, in rounds that go on
- * while `round` says so, whether it could be had or not. 1 when the first of a round had failed and
- * none had in the round before, 0, or -errno with words: one cannot be had, which costs the others
- * nothing. It is tried again after a pause that grows. */
-int verbs_group_mend(struct verbs_group *);
-/* Whether all senders of a group that is joined are there. */
-bool verbs_group_whole(const struct verbs_group *);
-/* -errno with the sender: it is tried again by verbs_group_mend. */
+/* Starts one sender: one that is not started, or one whose queue pair failed (for example while
+ * there was no route to the group). Rounds over all senders continue while `round` is set. Returns
+ * 1 when a sender had failed and none had in the round before; 0; or -errno with a text when the
+ * sender could not start. The next try of that sender comes after a pause that grows. */
+int verbs_group_repair(struct verbs_group *);
+/* Whether the group is joined and all its senders are started. */
+bool verbs_group_complete(const struct verbs_group *);
+/* -errno with a sender: verbs_group_repair tries it again. -errno without: no memory. */
 int verbs_announcer_open(struct verbs_group *, size_t bytes, struct verbs_announcer **);
 
 #endif

@@ -36,7 +36,7 @@ static int room_make(struct verbs_landings *landings)
 		return 0;
 	list = realloc(landings->list, room * sizeof(*list));
 	if (!list)
-		return error_set(ENOMEM, "no memory to describe where reads land");
+		return error_set(ENOMEM, "no memory for the list of landings");
 	landings->list = list;
 	landings->room = room;
 	return 0;
@@ -56,7 +56,7 @@ void *verbs_landings_add(struct verbs_landings *landings, struct ibv_pd *pd, con
 	landing.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (landing.memory == MAP_FAILED) {
-		error_set(errno, "%zu bytes for reads to land in cannot be had: %s", bytes,
+		error_set(errno, "cannot allocate %zu bytes for reads to land in: %s", bytes,
 			  strerror(errno));
 		return NULL;
 	}

@@ -2,13 +2,12 @@
 /* The subscriber's side of the verbs fabric: a connection that is made step by step inside
  * link_poll, and READs over it.
  *
- * K1  A connection that is not there after CONNECT_MS is given up, and its owner may try again: the
- *     connection manager repeats a request that was lost after four seconds only, and goes on for a
- *     minute where nobody is.
- * K2  Any error completion ends the link, since a dead host raises no event. It is found by whoever
- *     collects completions, and told by link_poll.
- *     Whether the device is lost is checked each LOOK_MS.
- * K3  READs land in landings only: the key of the landing is looked up for each. */
+ * K1  A connection that is not up after CONNECT_MS is given up, and its owner may try again. The
+ *     connection manager would repeat a lost request only after four seconds, and for a minute if
+ *     there is no host.
+ * K2  Any error completion ends the link, since a dead host raises no event. link_poll reports it,
+ *     whoever collected the completion. A lost device is found within DEVICE_CHECK_MS.
+ * K3  READs land in landings only: the key of the landing is looked up for each READ. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,9 +30,9 @@
 
 #define CONNECT_MS      1500
 #define RESOLVE_MS      1000
-#define LOOK_MS         100
+#define DEVICE_CHECK_MS 100
 #define EVENTS_PER_POLL 16
-#define REJECTED_IB     8 /* status of a reject: no such service, that is, nobody listens */
+#define REJECTED_IB     8 /* status of a reject: no process listens */
 
 struct verbs_remote {
 	struct remote base;
@@ -50,11 +49,11 @@ struct verbs_link {
 	bool polling, closed;
 	uint8_t hello[FABRIC_HELLO_BYTES];
 	size_t hello_bytes;
-	uint64_t begun_ms, looked_ms;
+	uint64_t begun_ms, checked_ms;
 
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
-	struct ibv_context *device; /* NULL: none yet */
+	struct ibv_context *device; /* NULL: not known yet */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *completions;
 	struct verbs_async async; /* of the device */
@@ -101,8 +100,8 @@ static int resolve(struct verbs_link *link)
 	uint8_t class = (uint8_t)link->address.traffic_class;
 
 	if (rdma_create_id(link->events, &link->id, link, RDMA_PS_TCP) < 0)
-		return verbs_error(errno, link->text, "an id");
-	/* Refused where the link layer has no such timeout: TCP brings its own. */
+		return verbs_error(errno, link->text, "creating an id");
+	/* Fails if the link layer has no acknowledgement timeout: TCP has its own. */
 	rdma_set_option(link->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			sizeof(timeout));
 	if (class)
@@ -110,7 +109,7 @@ static int resolve(struct verbs_link *link)
 				sizeof(class));
 	if (rdma_resolve_addr(link->id, source->sa_family ? source : NULL,
 			      (struct sockaddr *)&link->address.host, RESOLVE_MS) < 0)
-		return verbs_error(errno, link->text, "no way there");
+		return verbs_error(errno, link->text, "resolving the address");
 	return 0;
 }
 
@@ -132,10 +131,10 @@ int verbs_connect(struct link **out, const char *address, const void *hello, siz
 	memcpy(link->hello, hello, bytes < sizeof(link->hello) ? bytes : sizeof(link->hello));
 	result = bytes <= sizeof(link->hello)
 			 ? address_parse(address, &link->address)
-			 : error_set(EMSGSIZE, "found a hello of %zu bytes, expected %zu at most",
+			 : error_set(EMSGSIZE, "found a hello of %zu bytes, expected at most %zu",
 				     bytes, sizeof(link->hello));
 	if (result == 0 && (!link->text || link->epoll < 0))
-		result = verbs_error(errno, address, "a descriptor");
+		result = verbs_error(errno, address, "creating a descriptor");
 	if (result == 0) {
 		link->events = verbs_events_open(address);
 		result = link->events ? watch(link, link->events->fd) : -errno;
@@ -150,7 +149,7 @@ int verbs_connect(struct link **out, const char *address, const void *hello, siz
 	return 0;
 }
 
-/* The route is known, and with it the device: what is made of it, and the request. */
+/* The route is known, and with it the device: makes the queue pair and sends the request. */
 static int request(struct verbs_link *link)
 {
 	struct rdma_conn_param how = { .private_data = link->hello,
@@ -162,15 +161,15 @@ static int request(struct verbs_link *link)
 	int result;
 
 	if (ibv_query_device(link->id->verbs, &device) != 0)
-		return verbs_error(EIO, link->text, "the device's properties");
-	how.initiator_depth =
-		verbs_reads(link->address.reads, VERBS_DEPTH_ASKED, device.max_qp_init_rd_atom);
+		return verbs_error(EIO, link->text, "querying the device");
+	how.initiator_depth = verbs_channel_depth(link->address.reads, VERBS_DEPTH_ASKED,
+						  device.max_qp_init_rd_atom);
 	link->pd = ibv_alloc_pd(link->id->verbs);
 	if (!link->pd)
-		return verbs_error(errno, link->text, "a protection domain");
+		return verbs_error(errno, link->text, "creating a protection domain");
 	link->completions = ibv_create_comp_channel(link->id->verbs);
 	if (!link->completions)
-		return verbs_error(errno, link->text, "a completion channel");
+		return verbs_error(errno, link->text, "creating a completion channel");
 	result = verbs_nonblocking(link->completions->fd);
 	if (result == 0)
 		result = watch(link, link->completions->fd);
@@ -185,20 +184,21 @@ static int request(struct verbs_link *link)
 
 static void on_established(struct verbs_link *link, const struct verbs_event *event)
 {
-	struct verbs_private_data told;
+	struct verbs_private_data data;
 
-	if (private_data_welcome(event->data, event->bytes, &told) < 0) {
-		link_gone(link, EPROTO, "what listens there is no tickbus publisher");
+	if (verbs_private_data_welcome(event->data, event->bytes, &data) < 0) {
+		link_gone(link, EPROTO,
+			  "the process that listens there is not a tickbus publisher");
 		return;
 	}
 	link->state = LINK_UP;
-	link->calls.welcome(link->user, told.body, told.number);
+	link->calls.welcome(link->user, data.body, data.number);
 }
 
 static void on_rejected(struct verbs_link *link, const struct verbs_event *event)
 {
 	char why[FABRIC_REASON_BYTES + 1];
-	const int code = private_data_refusal(event->data, event->bytes, why);
+	const int code = verbs_private_data_refusal(event->data, event->bytes, why);
 
 	if (code)
 		link_gone(link, code, "%s", why);
@@ -222,7 +222,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		verbs_async_watch(&link->async, link->device = link->id->verbs);
 		if (rdma_resolve_route(link->id, RESOLVE_MS) < 0)
-			link_gone(link, EHOSTUNREACH, "no route there: %s", strerror(errno));
+			link_gone(link, EHOSTUNREACH, "no route: %s", strerror(errno));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		result = request(link);
@@ -237,10 +237,10 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		if (event->status == -ETIMEDOUT) /* of who was asked for the way */
-			link_gone(link, ETIMEDOUT, "no answer from there");
+		if (event->status == -ETIMEDOUT) /* address or route resolution */
+			link_gone(link, ETIMEDOUT, "no answer");
 		else
-			link_gone(link, EHOSTUNREACH, "no way there: %s",
+			link_gone(link, EHOSTUNREACH, "no route: %s",
 				  strerror(verbs_event_code(event)));
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -248,7 +248,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 		if (event->status == -ECONNREFUSED)
 			link_gone(link, ECONNREFUSED, "nobody listens there");
 		else
-			link_gone(link, ETIMEDOUT, "no answer from there");
+			link_gone(link, ETIMEDOUT, "no answer");
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		link_gone(link, ECONNRESET, "the publisher closed the connection");
@@ -256,7 +256,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		link_gone(link, ENODEV, "the RDMA device was removed");
 		break;
-	case RDMA_CM_EVENT_ADDR_CHANGE: /* the next connection is made by what is there now */
+	case RDMA_CM_EVENT_ADDR_CHANGE: /* the next connection uses the new address */
 		link_gone(link, ECONNRESET, "the interface has another hardware address");
 		break;
 	default: /* TIMEWAIT_EXIT: nothing to do */
@@ -293,13 +293,13 @@ static int messages_take(struct verbs_link *link)
 	return count;
 }
 
-static void device_look(struct verbs_link *link)
+static void device_check(struct verbs_link *link)
 {
 	const uint64_t now = clock_ms();
 
-	if (!link->device || now - link->looked_ms < LOOK_MS)
+	if (!link->device || now - link->checked_ms < DEVICE_CHECK_MS)
 		return;
-	link->looked_ms = now;
+	link->checked_ms = now;
 	verbs_async_take(link->device);
 	if (verbs_async_lost(&link->async))
 		link_gone(link, ENODEV, "the RDMA device is lost");
@@ -312,12 +312,12 @@ int verbs_link_poll(struct link *base)
 	int count = 0;
 
 	link->polling = true;
-	device_look(link);
+	device_check(link);
 	verbs_channel_progress(&link->channel);
 	while (count < EVENTS_PER_POLL && link->state != LINK_GONE && !link->closed &&
 	       verbs_event_take(link->events, &event) == 1) {
 		if (event.type == RDMA_CM_EVENT_DISCONNECTED)
-			count += messages_take(link); /* what was sent before */
+			count += messages_take(link); /* sent before the end */
 		if (!link->closed)
 			on_event(link, &event);
 		count++;
@@ -327,7 +327,7 @@ int verbs_link_poll(struct link *base)
 		link_gone(link, link->channel.broken, "%s", link->channel.why); /* K2 */
 	if (!link->closed && link->state == LINK_CONNECTING &&
 	    clock_ms() - link->begun_ms >= CONNECT_MS)
-		link_gone(link, ETIMEDOUT, "no answer from there"); /* K1 */
+		link_gone(link, ETIMEDOUT, "no answer"); /* K1 */
 	link->polling = false;
 	if (link->closed)
 		verbs_link_close(base);
@@ -348,7 +348,7 @@ void verbs_link_break(struct link *base)
 	struct verbs_link *link = (struct verbs_link *)base;
 
 	if (link->channel.qp) {
-		rdma_disconnect(link->id); /* tells the publisher, if it can be told */
+		rdma_disconnect(link->id); /* reaches the publisher, if it can be reached */
 		verbs_channel_break(&link->channel);
 	}
 	link->state = LINK_GONE;
@@ -395,7 +395,7 @@ int verbs_sleep(struct link *base)
 		ibv_req_notify_cq(link->channel.cq, 0);
 		if (link->receiver.cq)
 			ibv_req_notify_cq(link->receiver.cq, 0);
-		verbs_channel_progress(&link->channel); /* what came before it was armed */
+		verbs_channel_progress(&link->channel); /* completions from before the arming */
 	}
 	return link->channel.done_count > 0 || link->channel.arrived_count > 0 ||
 	       link->channel.broken || link->state == LINK_GONE ||
@@ -414,7 +414,7 @@ int verbs_receive(struct link *base, const struct fabric_notices *notices)
 	int result = 0;
 
 	if (!link->address.notices)
-		return error_set(ENOTSUP, "notices: not wanted");
+		return error_set(ENOTSUP, "notices: disabled by the address");
 	if (link->state != LINK_UP)
 		return error_set(EINVAL, "notices: not connected");
 	memcpy(&how.local, from,
@@ -454,7 +454,7 @@ int verbs_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, 
 			(unsigned long long)bytes, (unsigned long long)key.address);
 	remote = calloc(1, sizeof(*remote));
 	if (!remote)
-		return error_set(ENOMEM, "memory handed over: no memory for its description");
+		return error_set(ENOMEM, "memory handed over: no memory");
 	remote->base = (struct remote){ .ops = base->ops, .link = base, .bytes = bytes };
 	remote->key = key;
 	*out = &remote->base;
@@ -493,10 +493,10 @@ void verbs_landing_free(struct link *base, void *memory, size_t bytes)
 unsigned int verbs_depth(const struct link *base)
 {
 	(void)base;
-	return VERBS_READS; /* more than the device works on at once wait in its send queue */
+	return VERBS_READS; /* READs beyond the device's depth wait in its send queue */
 }
 
-/* Describes one READ: 0 or -ERANGE. */
+/* Fills one work request: 0 or -ERANGE. */
 static int work_fill(const struct verbs_link *link, const struct fabric_read *read,
 		     struct ibv_send_wr *work, struct ibv_sge *part)
 {
@@ -506,12 +506,13 @@ static int work_fill(const struct verbs_link *link, const struct fabric_read *re
 
 	if (read->bytes == 0 || read->offset > remote->base.bytes ||
 	    read->bytes > remote->base.bytes - read->offset)
-		return error_set(ERANGE,
-				 "read of %u bytes at %llu: expected some within the region's %llu",
-				 read->bytes, (unsigned long long)read->offset,
-				 (unsigned long long)remote->base.bytes);
+		return error_set(
+			ERANGE,
+			"read of %u bytes at %llu: expected 1 or more within the region's %llu",
+			read->bytes, (unsigned long long)read->offset,
+			(unsigned long long)remote->base.bytes);
 	if (!landing)
-		return error_set(ERANGE, "read of %u bytes: they would not land in a landing",
+		return error_set(ERANGE, "read of %u bytes: expected a landing that holds them",
 				 read->bytes);
 	*part = (struct ibv_sge){ .addr = (uintptr_t)read->into,
 				  .length = read->bytes,

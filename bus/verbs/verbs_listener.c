@@ -46,7 +46,7 @@ static int device_bind(struct verbs_listener *listener)
 	return 0;
 }
 
-/* What is made of a device before the memory; what fails is taken apart by device_close. */
+/* Makes what comes before the memory. After a failure device_close destroys it. */
 static int device_open(struct verbs_listener *listener)
 {
 	struct ibv_device_attr device = { 0 };
@@ -55,18 +55,18 @@ static int device_open(struct verbs_listener *listener)
 	if (result < 0)
 		return result;
 	if (ibv_query_device(listener->id->verbs, &device) != 0)
-		return verbs_error(EIO, listener->text, "its device's properties");
-	listener->responder_resources =
-		verbs_reads(listener->address.reads, VERBS_DEPTH_MOST, device.max_qp_rd_atom);
+		return verbs_error(EIO, listener->text, "querying the device");
+	listener->responder_resources = verbs_channel_depth(
+		listener->address.reads, VERBS_DEPTH_MOST, device.max_qp_rd_atom);
 	listener->pd = ibv_alloc_pd(listener->id->verbs);
 	if (!listener->pd)
-		return verbs_error(errno, listener->text, "a protection domain");
+		return verbs_error(errno, listener->text, "creating a protection domain");
 	listener->completions = ibv_create_comp_channel(listener->id->verbs);
 	if (!listener->completions)
-		return verbs_error(errno, listener->text, "a completion channel");
+		return verbs_error(errno, listener->text, "creating a completion channel");
 	result = verbs_nonblocking(listener->completions->fd);
 	if (result < 0)
-		return verbs_error(-result, listener->text, "a completion channel");
+		return verbs_error(-result, listener->text, "creating a completion channel");
 	return watch(listener, listener->completions->fd);
 }
 
@@ -99,18 +99,18 @@ static void device_close(struct verbs_listener *listener)
 	listener->id = NULL;
 }
 
-/* Nothing that is made of it is of any use. It is tried again by the timer. */
+/* Destroys all that is made of the device. The timer tries it again. */
 static void device_lost(struct verbs_listener *listener, const char *why)
 {
-	peers_log(&listener->peers, FABRIC_LOG_NEWS, "address rdma:%s: %s", listener->text, why);
+	peers_log(&listener->peers, FABRIC_LOG_INFO, "address rdma:%s: %s", listener->text, why);
 	while (listener->peers.first)
 		peers_lost(listener->peers.first, why);
 	device_close(listener);
 	listener->away = -ENODEV;
 }
 
-/* The device, then its memory piece by piece, then it is listened at: 1 there is more to do, 0, or
- * -errno with words. */
+/* One step: opens the device, registers one piece of memory, or listens. 1: there is more to do; 0;
+ * or -errno with a text. */
 static int return_step(struct verbs_listener *listener)
 {
 	int result;
@@ -123,7 +123,7 @@ static int return_step(struct verbs_listener *listener)
 	return result != 0 ? result : device_listen(listener);
 }
 
-/* What keeps the address from being listened on is said when it changes, not at each try. */
+/* The reason for a failure is logged when it changes, not at each try. */
 static void device_return(struct verbs_listener *listener)
 {
 	const int result = return_step(listener);
@@ -133,13 +133,13 @@ static void device_return(struct verbs_listener *listener)
 		return;
 	}
 	if (result < 0 && result != listener->away)
-		peers_log(&listener->peers, FABRIC_LOG_NEWS, "%s; it is tried again", tb_error());
+		peers_log(&listener->peers, FABRIC_LOG_INFO, "%s; will retry", tb_error());
 	listener->away = result;
 	if (result < 0)
 		device_close(listener);
 	else
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
-			  "address rdma:%s: its device is there again", listener->text);
+		peers_log(&listener->peers, FABRIC_LOG_INFO, "address rdma:%s: the device is back",
+			  listener->text);
 }
 
 int verbs_listen(struct listener **out, const struct fabric_listen *how,
@@ -173,7 +173,7 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	listener->epoll = epoll_create1(EPOLL_CLOEXEC);
 	result = verbs_timer_open(&listener->timer);
 	if (!listener->text || listener->epoll < 0 || result < 0) {
-		result = verbs_error(errno, how->address, "descriptors");
+		result = verbs_error(errno, how->address, "creating descriptors");
 		goto fail;
 	}
 	listener->events = verbs_events_open(listener->text);
@@ -217,7 +217,7 @@ void verbs_listener_close(struct listener *base)
 	free(listener);
 }
 
-/* Of an id of the listener's own, all of them are; a peer's is its own. */
+/* The listener's own ids concern all peers; a peer's id only that peer. */
 static void on_lost(struct verbs_listener *listener, const struct verbs_event *event,
 		    const char *why)
 {
@@ -256,7 +256,7 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 		verbs_peer_read(listener, (struct verbs_peer *)peer); /* what it sent before */
 		peers_lost(peer, event->type == RDMA_CM_EVENT_DISCONNECTED
 					 ? "it closed the connection"
-					 : "its connection was never completed");
+					 : "its connection was not completed");
 		break;
 	default: /* ESTABLISHED, TIMEWAIT_EXIT: nothing to do */
 		break;

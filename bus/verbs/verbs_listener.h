@@ -27,19 +27,19 @@ struct verbs_listener {
 	char *text;
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id; /* NULL while the device is away */
-	bool listening;        /* all that is made of the device is there */
+	bool listening;        /* all that is made of the device exists */
 	struct ibv_context *device;
 	struct verbs_async async;                       /* of the device */
-	struct ibv_pd *pd;                              /* of notices */
+	struct ibv_pd *pd;                              /* for notices */
 	struct verbs_domain *domains[BOUND_REALMS_MAX]; /* NULL: not used yet */
-	struct fabric_common *common, own;              /* own: where the owner has none */
+	struct fabric_common *common, own;              /* own: if the owner gave no common */
 	struct ibv_comp_channel *completions;
 	uint32_t responder_resources;
 	int epoll;
 	struct verbs_timer timer;
-	int away; /* why the device could not be opened again, as it was told last: -errno */
+	int away; /* why the device could not be opened, as logged last: -errno */
 	struct verbs_exposure *exposures;
-	struct fabric_notices notices; /* as they were asked for */
+	struct fabric_notices notices; /* the owner's wish */
 	uint8_t keep_alive[FABRIC_MESSAGE_BYTES];
 	size_t keep_alive_bytes;
 	struct verbs_group *groups;

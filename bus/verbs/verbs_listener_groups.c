@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The groups that a listener sends notices to.
  *
- * J1  A group that was lost, or could not be joined, is joined again each GROUP_RETRY_MS: a subnet
- *     manager that gave way to another one says nothing when it knows it again. A join that is
- *     under way may take it some seconds, and is given up after JOIN_LATE_MS. */
+ * J1  A group that was lost, or could not be joined, is tried again each GROUP_RETRY_MS: nothing
+ *     reports that a new subnet manager knows the group again. A join may take some seconds, and is
+ *     given up after JOIN_LATE_MS. */
 #include "bus/verbs/verbs_listener_groups.h"
 
 #include <errno.h>
@@ -18,50 +18,50 @@
 #define GROUP_RETRY_MS 1000
 #define JOIN_LATE_MS   10000
 
-/* What became of a group. Without notices subscribers look by themselves: that is worth a line, no
- * error, and one line however often it is tried again (J1). */
+/* Logs a change of a group, one line per outage (J1). It is no error: without notices subscribers
+ * poll. */
 static void group_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
-	char words[ADDRESS_TEXT_BYTES];
+	char text[ADDRESS_TEXT_BYTES];
 
-	address_text((const struct sockaddr *)&group->asked.group, words);
+	address_text((const struct sockaddr *)&group->wish.group, text);
 	if (result < 0) {
 		if (-result != group->lost)
-			peers_log(&listener->peers, FABRIC_LOG_NEWS,
-				  "address rdma:%s: %s; no notices go to %s until it can be joined",
-				  listener->text, tb_error(), words);
+			peers_log(&listener->peers, FABRIC_LOG_INFO,
+				  "address rdma:%s: no notices to %s: %s; will retry",
+				  listener->text, text, tb_error());
 		group->lost = -result;
 		verbs_group_close(group);
 	} else if (group->lost && verbs_group_ready(group)) {
 		group->lost = 0;
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
-			  "address rdma:%s: notices go to %s again", listener->text, words);
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "address rdma:%s: notices go to %s again", listener->text, text);
 	}
 }
 
-/* What became of its senders, in one line likewise, whatever else others of them lack. */
+/* Logs a change in the group's senders, one line per outage, whatever else other senders lack. */
 static void senders_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
-	char words[ADDRESS_TEXT_BYTES];
+	char text[ADDRESS_TEXT_BYTES];
 
 	if (group->round)
 		verbs_timer_soon(&listener->timer); /* L3 */
-	address_text((const struct sockaddr *)&group->asked.group, words);
+	address_text((const struct sockaddr *)&group->wish.group, text);
 	if (result < 0 && !group->missing)
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
-			  "address rdma:%s: %s; a sender to %s is missing until it can be had",
-			  listener->text, tb_error(), words);
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "address rdma:%s: cannot create a sender to %s: %s; will retry",
+			  listener->text, text, tb_error());
 	if (result > 0)
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
-			  "address rdma:%s: notices: a sender failed and was started anew",
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "address rdma:%s: notices: a sender failed and was started again",
 			  listener->text);
 	if (result < 0) {
 		group->missing = -result;
-	} else if (group->missing && verbs_group_whole(group)) {
+	} else if (group->missing && verbs_group_complete(group)) {
 		group->missing = 0;
-		peers_log(&listener->peers, FABRIC_LOG_NEWS,
-			  "address rdma:%s: notices: all senders to %s are there again",
-			  listener->text, words);
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "address rdma:%s: notices: all senders to %s work again", listener->text,
+			  text);
 	}
 }
 
@@ -71,11 +71,11 @@ static void group_open(struct verbs_listener *listener, struct verbs_group *grou
 	group_result(listener, group,
 		     verbs_group_open(group, listener->id, listener->pd, listener->events,
 				      &listener->address));
-	senders_result(listener, group, verbs_group_mend(group));
+	senders_result(listener, group, verbs_group_repair(group));
 }
 
 /* J1 */
-static bool is_to_be_joined(const struct verbs_group *group)
+static bool is_join_due(const struct verbs_group *group)
 {
 	const uint64_t since_ms = clock_ms() - group->tried_ms;
 
@@ -83,21 +83,21 @@ static bool is_to_be_joined(const struct verbs_group *group)
 	       since_ms >= (group->id ? JOIN_LATE_MS : GROUP_RETRY_MS);
 }
 
-static void group_again(struct verbs_listener *listener, struct verbs_group *group)
+static void group_reopen(struct verbs_listener *listener, struct verbs_group *group)
 {
 	verbs_group_close(group);
 	group_open(listener, group);
 }
 
-/* Of NULL: of the bus's own. NULL: there is none yet. */
-static struct verbs_group *group_of(const struct verbs_listener *listener,
-				    const struct sockaddr_storage *where)
+/* The listener's group of an address (NULL: the bus's own), or NULL. */
+static struct verbs_group *group_find(const struct verbs_listener *listener,
+				      const struct sockaddr_storage *where)
 {
 	struct verbs_group *group = listener->groups;
 
 	if (!where)
 		where = &listener->notices.group;
-	while (group && !address_same(&group->asked.group, where))
+	while (group && !address_same(&group->wish.group, where))
 		group = group->next;
 	return group;
 }
@@ -113,8 +113,8 @@ static struct verbs_group *group_add(struct verbs_listener *listener,
 	while (*link)
 		link = &(*link)->next;
 	*link = group;
-	group->asked = listener->notices;
-	group->asked.group = *where;
+	group->wish = listener->notices;
+	group->wish.group = *where;
 	if (listener->listening)
 		group_open(listener, group);
 	return group;
@@ -123,20 +123,20 @@ static struct verbs_group *group_add(struct verbs_listener *listener,
 void verbs_notices(const struct listener *base, const struct sockaddr_storage *where,
 		   struct fabric_notices *notices)
 {
-	const struct verbs_group *group = group_of((const struct verbs_listener *)base, where);
+	const struct verbs_group *group = group_find((const struct verbs_listener *)base, where);
 
 	memset(notices, 0, sizeof(*notices));
 	if (group)
 		*notices = (struct fabric_notices){ .kind = group->kind,
 						    .bytes = group->bytes,
-						    .group = group->asked.group };
+						    .group = group->wish.group };
 }
 
 int verbs_announcer(struct listener *base, const struct sockaddr_storage *where, size_t bytes,
 		    struct announcer **out)
 {
 	struct verbs_listener *listener = (struct verbs_listener *)base;
-	struct verbs_group *group = group_of(listener, where);
+	struct verbs_group *group = group_find(listener, where);
 	struct verbs_announcer *announcer;
 	int result;
 
@@ -145,9 +145,10 @@ int verbs_announcer(struct listener *base, const struct sockaddr_storage *where,
 		where = &listener->notices.group;
 	if (where->ss_family != listener->address.host.ss_family) {
 		if (where == &listener->notices.group)
-			peers_log(&listener->peers, FABRIC_LOG_NEWS,
-				  "address rdma:%s: notices: none, the bus's group is of IPv%d",
-				  listener->text, where->ss_family == AF_INET ? 4 : 6);
+			peers_log(
+				&listener->peers, FABRIC_LOG_INFO,
+				"address rdma:%s: no notices: the bus's group is an IPv%d address",
+				listener->text, where->ss_family == AF_INET ? 4 : 6);
 		return 0;
 	}
 	if (!group)
@@ -168,19 +169,18 @@ void verbs_listener_groups_event(struct verbs_listener *listener, const struct v
 	for (struct verbs_group *group = listener->groups; group; group = group->next)
 		if (event->id == group->id) {
 			group_result(listener, group, verbs_group_event(group, event));
-			senders_result(listener, group, verbs_group_mend(group));
+			senders_result(listener, group, verbs_group_repair(group));
 		}
 }
 
-/* going_on: with rounds that were begun, and with nothing else. A sender that fails as soon as it
- * is there is started twice a second, not all the time. */
+/* A sender that fails as soon as it is started is started twice a second, not all the time. */
 void verbs_listener_groups_repair(struct verbs_listener *listener, bool going_on)
 {
 	for (struct verbs_group *group = listener->groups; group; group = group->next) {
-		if (is_to_be_joined(group))
-			group_again(listener, group);
+		if (is_join_due(group))
+			group_reopen(listener, group);
 		else if (group->round || !going_on)
-			senders_result(listener, group, verbs_group_mend(group));
+			senders_result(listener, group, verbs_group_repair(group));
 	}
 }
 

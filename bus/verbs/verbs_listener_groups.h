@@ -14,8 +14,9 @@ void verbs_listener_groups_stop(struct verbs_listener *);
 void verbs_listener_groups_close(struct verbs_listener *);
 /* An event of a group's id. */
 void verbs_listener_groups_event(struct verbs_listener *, const struct verbs_event *);
-/* Joins lost groups again and starts senders again. going_on: goes on with rounds that were begun,
- * and does nothing else. */
+/* Joins lost groups again and starts senders again. going_on: only continues rounds that have
+ * begun.
+ */
 void verbs_listener_groups_repair(struct verbs_listener *, bool going_on);
 
 #endif

@@ -38,6 +38,6 @@ void verbs_multicast_leave(struct rdma_cm_id *id, const struct sockaddr_storage 
 
 const char *verbs_multicast_text(int code)
 {
-	return code == VERBS_NOT_IN_KERNEL ? "the kernel cannot on this kind of device"
-					   : strerror(code);
+	return code == VERBS_UNSUPPORTED ? "the kernel does not support it on this kind of device"
+					 : strerror(code);
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* An id for datagrams, bound to an address of this host whatever its port; NULL with errno. */
+/* An id for datagrams, bound to an address of this host with any port; NULL with errno. */
 struct rdma_cm_id *verbs_multicast_id(struct rdma_event_channel *,
 				      const struct sockaddr_storage *local, uint32_t traffic_class);
 /* Begins to join: an event with `context` ends it. 0, or -1 with errno. */

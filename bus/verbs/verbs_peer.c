@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subscribers of a listener.
  *
- * Q1  A peer's queue pair is made in the domain of its realm, once its hello said which: it cannot
- *     be moved to another. */
+ * Q1  A peer's queue pair is made in the domain of its realm, after the hello, which names the
+ *     realm: a queue pair cannot be moved to another domain. */
 #include "bus/verbs/verbs_peer.h"
 
 #include <assert.h>
@@ -36,30 +36,29 @@ void verbs_peer_end(struct peers_entry *entry)
 {
 	struct verbs_peer *peer = (struct verbs_peer *)entry;
 
-	rdma_disconnect(peer->id); /* tells the other side, where that is still to be done */
+	rdma_disconnect(peer->id); /* reaches the other side, if it is still connected */
 	verbs_channel_close(&peer->channel);
 	rdma_destroy_id(peer->id);
 }
 
-/* Answers a request for a connection with a reason. */
+/* Answers a connection request with a reason. */
 static void reject(struct rdma_cm_id *id, int code, const char *why)
 {
-	struct verbs_private_data told = { .mark = VERBS_MARK, .number = (uint16_t)code };
+	struct verbs_private_data data = { .mark = VERBS_MARK, .number = (uint16_t)code };
 	const size_t length = strnlen(why, FABRIC_REASON_BYTES);
 
-	memcpy(told.body, why, length);
-	rdma_reject(id, &told, (uint8_t)(VERBS_PRIVATE_DATA_HEADER + length));
+	memcpy(data.body, why, length);
+	rdma_reject(id, &data, (uint8_t)(VERBS_PRIVATE_DATA_HEADER + length));
 }
 
-/* And forgets it. */
 static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
 		   const char *why)
 {
-	char who[ADDRESS_TEXT_BYTES];
+	char text[ADDRESS_TEXT_BYTES];
 
-	address_text(rdma_get_peer_addr(id), who);
+	address_text(rdma_get_peer_addr(id), text);
 	reject(id, code, why);
-	peers_log_refused(&listener->peers, who, why);
+	peers_log_refused(&listener->peers, text, why);
 	rdma_destroy_id(id);
 }
 
@@ -79,12 +78,12 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 
 /* The queue pair, and the accept that carries the welcome. */
 static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
-		       const struct verbs_event *event, const struct verbs_private_data *told)
+		       const struct verbs_event *event, const struct verbs_private_data *data)
 {
 	const uint32_t asked = event->conn.responder_resources;
 	struct rdma_conn_param how = {
-		.private_data = told,
-		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + told->number),
+		.private_data = data,
+		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + data->number),
 		.responder_resources = (uint8_t)(asked < listener->responder_resources
 							 ? asked
 							 : listener->responder_resources),
@@ -98,13 +97,13 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 					    listener->domains[peer->base.base.realm]->pd,
 					    listener->completions, peer);
 	if (result == 0 && rdma_accept(peer->id, &how) < 0)
-		result = error_set(errno, "it cannot be accepted: %s", strerror(errno));
+		result = error_set(errno, "cannot accept the connection: %s", strerror(errno));
 	return result;
 }
 
 void verbs_peer_request(struct verbs_listener *listener, const struct verbs_event *event)
 {
-	struct verbs_private_data told = { .mark = VERBS_MARK };
+	struct verbs_private_data data = { .mark = VERBS_MARK };
 	char why[FABRIC_REASON_BYTES] = "the publisher has no memory for another subscriber";
 	struct exposure *given = NULL;
 	struct verbs_peer *peer;
@@ -113,7 +112,7 @@ void verbs_peer_request(struct verbs_listener *listener, const struct verbs_even
 
 	if (listener->peers.count >= listener->peers.max) {
 		refuse(listener, event->id, EUSERS,
-		       "the publisher has as many subscribers as it may have");
+		       "the publisher has its maximum number of subscribers");
 		return;
 	}
 	peer = peer_new(listener, event->id);
@@ -122,7 +121,7 @@ void verbs_peer_request(struct verbs_listener *listener, const struct verbs_even
 		return;
 	}
 	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, event->data,
-					     event->bytes, told.body, &length, &given, why);
+					     event->bytes, data.body, &length, &given, why);
 	if (peer->base.dead)
 		return;
 	if (result < 0) {
@@ -133,18 +132,16 @@ void verbs_peer_request(struct verbs_listener *listener, const struct verbs_even
 		return;
 	}
 	peer->base.up = true;
-	told.number = (uint16_t)length;
-	result = peer_accept(listener, peer, event, &told);
+	data.number = (uint16_t)length;
+	result = peer_accept(listener, peer, event, &data);
 	if (result < 0) {
-		reject(peer->id, EAGAIN, tb_error()); /* what is missing here may come back */
+		reject(peer->id, EAGAIN, tb_error()); /* the client may try again */
 		peers_log(&listener->peers, FABRIC_LOG_DROPPED, "%s: %s", peer->base.text,
 			  tb_error());
 		peers_lost(&peer->base, tb_error());
 	}
 }
 
-/* Takes what a peer sent. Its receives are posted again as they are taken, but what arrives on them
- * makes an event of its own. */
 void verbs_peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 {
 	uint8_t message[FABRIC_MESSAGE_BYTES];
@@ -172,29 +169,28 @@ int verbs_send(struct peer *base, const void *message, size_t bytes, struct expo
 {
 	struct verbs_peer *peer = (struct verbs_peer *)base;
 
-	(void)given; /* its key is in the message, and that is the permission */
+	(void)given; /* the key in the message is the permission */
 	if (peer->base.dead || !peer->base.up)
 		return error_set(ENOTCONN, "the subscriber is gone");
 	return verbs_channel_send(&peer->channel, message, bytes);
 }
 
-/* A subscriber whose host died says nothing and asks nothing: only a WRITE that is not acknowledged
- * tells. How often the device tries it again was said by the subscriber's request, and may be for
- * ever. */
+/* Only a WRITE without an acknowledgement shows that a subscriber's host is dead. The subscriber's
+ * request set how often our device repeats the WRITE: perhaps for ever. */
 static void peer_probe(struct verbs_peer *peer)
 {
 	const uint64_t since_ms = clock_ms() - peer->probed_ms;
 
 	if (peer->channel.broken || (peer->channel.probing && since_ms >= PROBE_LATE_MS)) {
-		peers_lost(&peer->base, "it does not answer any more");
+		peers_lost(&peer->base, "it no longer answers");
 	} else if (!peer->channel.probing && since_ms >= PROBE_MS) {
 		peer->probed_ms = clock_ms();
 		verbs_channel_probe(&peer->channel);
 	}
 }
 
-/* iWARP does not acknowledge a WRITE. TCP gives up what it sent after some minutes, and then the
- * connection ends; so something is sent now and then. */
+/* iWARP does not acknowledge a WRITE. TCP gives up a message after some minutes, and then the
+ * connection ends; so a keep-alive is sent. */
 static void peer_keep_alive(struct verbs_listener *listener, struct verbs_peer *peer)
 {
 	if (listener->keep_alive_bytes == 0 || clock_ms() - peer->probed_ms < KEEP_ALIVE_MS)

@@ -10,8 +10,8 @@ struct verbs_peer;
 
 /* A connection request: accepts or refuses it. */
 void verbs_peer_request(struct verbs_listener *, const struct verbs_event *);
-/* Takes what a peer sent. Its receives are posted again as they are taken, but what arrives on them
- * makes an event of its own. */
+/* Takes the messages of a peer, at most as many as it has receives. Later messages make an event of
+ * their own. */
 void verbs_peer_read(struct verbs_listener *, struct verbs_peer *);
 /* Probes each peer, or sends it a keep-alive, and removes those that do not answer. */
 void verbs_peers_check(struct verbs_listener *);

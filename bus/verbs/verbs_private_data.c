@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an accept and a reject carry, from whoever listens there. */
 #include "bus/verbs/verbs_private_data.h"
 
 #include <errno.h>
@@ -7,34 +6,34 @@
 
 #define CODE_MAX 4095
 
-static void told_copy(const uint8_t *data, size_t bytes, struct verbs_private_data *told)
+static void data_copy(const uint8_t *data, size_t bytes, struct verbs_private_data *out)
 {
-	memset(told, 0, sizeof(*told));
-	memcpy(told, data, bytes < sizeof(*told) ? bytes : sizeof(*told));
+	memset(out, 0, sizeof(*out));
+	memcpy(out, data, bytes < sizeof(*out) ? bytes : sizeof(*out));
 }
 
-int private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *told)
+int verbs_private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *out)
 {
-	told_copy(data, bytes, told);
-	return told->mark == VERBS_MARK && told->number <= FABRIC_WELCOME_BYTES &&
-			       bytes >= (size_t)VERBS_PRIVATE_DATA_HEADER + told->number
+	data_copy(data, bytes, out);
+	return out->mark == VERBS_MARK && out->number <= FABRIC_WELCOME_BYTES &&
+			       bytes >= (size_t)VERBS_PRIVATE_DATA_HEADER + out->number
 		       ? 0
 		       : -EPROTO;
 }
 
-int private_data_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1])
+int verbs_private_data_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1])
 {
-	struct verbs_private_data told;
+	struct verbs_private_data out;
 
-	told_copy(data, bytes, &told);
-	if (told.mark != VERBS_MARK || bytes <= VERBS_PRIVATE_DATA_HEADER)
+	data_copy(data, bytes, &out);
+	if (out.mark != VERBS_MARK || bytes <= VERBS_PRIVATE_DATA_HEADER)
 		return 0;
 	bytes -= VERBS_PRIVATE_DATA_HEADER;
 	bytes = bytes < FABRIC_REASON_BYTES ? bytes : FABRIC_REASON_BYTES;
-	memcpy(why, told.body, bytes);
+	memcpy(why, out.body, bytes);
 	why[bytes] = '\0';
 	for (char *c = why; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
-	return told.number > 0 && told.number <= CODE_MAX ? told.number : EPROTO;
+	return out.number > 0 && out.number <= CODE_MAX ? out.number : EPROTO;
 }

@@ -20,9 +20,10 @@ struct verbs_private_data {
 static_assert(VERBS_PRIVATE_DATA_HEADER + FABRIC_REASON_BYTES <= 148, "private data of a reject");
 static_assert(sizeof(struct verbs_private_data) <= 196, "private data of an accept");
 
-/* An accept's: 0, or -EPROTO: not one of ours. */
-int private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *);
-/* A reject's: an errno value and words that may be printed; 0: nothing of ours is in it. */
-int private_data_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1]);
+/* Of an accept: 0, or -EPROTO: not from a tickbus publisher. */
+int verbs_private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *);
+/* Of a reject: an errno value and a printable reason; 0: not from a tickbus publisher. */
+int verbs_private_data_refusal(const uint8_t *data, size_t bytes,
+			       char why[FABRIC_REASON_BYTES + 1]);
 
 #endif

@@ -34,13 +34,13 @@ static int receive_post(struct verbs_receiver *receiver, uint64_t index)
 	return ibv_post_recv(receiver->qp, &work, &bad) == 0 ? 0 : -EIO;
 }
 
-/* Something of a device could not be had. */
+/* Of a call that may not set errno. */
 static int failure(void)
 {
 	return errno ? -errno : -EIO;
 }
 
-/* The queue pair for all groups. -errno: what there is of it is to be closed. */
+/* Makes the queue pair for all groups. -errno: the caller closes what was made. */
 static int ud_listen(struct verbs_receiver *receiver, const struct verbs_receive *how)
 {
 	struct ibv_qp_init_attr qp = { .cap = { .max_send_wr = 1,
@@ -103,21 +103,22 @@ static int ud_join(struct verbs_receiver *receiver, const struct verbs_receive *
 		if (result < 0)
 			ud_close(receiver);
 	}
-	if (result == 0 && verbs_multicast_join(receiver->id, &member->where, false, member) < 0)
+	if (result == 0 && verbs_multicast_join(receiver->id, &member->group, false, member) < 0)
 		result = failure();
 	if (result < 0)
-		return error_set(-result, "notices cannot be received: %s", strerror(-result));
+		return error_set(-result, "notices: cannot receive from the group: %s",
+				 strerror(-result));
 	return 0;
 }
 
 static struct verbs_member *member_of(struct verbs_receiver *receiver,
-				      const struct sockaddr_storage *where)
+				      const struct sockaddr_storage *group)
 {
 	for (size_t i = 0; i < BOUND_NOTICE_GROUPS_MAX; i++) {
 		struct verbs_member *member = &receiver->members[i];
 
-		if (where ? member->kind != FABRIC_NOTICES_NONE &&
-				    address_same(&member->where, where)
+		if (group ? member->kind != FABRIC_NOTICES_NONE &&
+				    address_same(&member->group, group)
 			  : member->kind == FABRIC_NOTICES_NONE)
 			return member;
 	}
@@ -132,14 +133,14 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
 	int result;
 
 	if (!member) {
-		error_set(ENOSPC, "notices: found a %dth group, expected %d at most",
+		error_set(ENOSPC, "notices: found a %dth group, expected at most %d",
 			  BOUND_NOTICE_GROUPS_MAX + 1, BOUND_NOTICE_GROUPS_MAX);
 		errno = ENOSPC;
 		return NULL;
 	}
-	member->where = notices->group;
+	member->group = notices->group;
 	if (notices->group.ss_family != how->local.ss_family) {
-		result = error_set(EPROTO, "notices: found a group of IPv%d, expected one of IPv%d",
+		result = error_set(EPROTO, "notices: found an IPv%d group, expected IPv%d",
 				   notices->group.ss_family == AF_INET ? 4 : 6,
 				   how->local.ss_family == AF_INET ? 4 : 6);
 	} else if (member_of(receiver, &notices->group)) {
@@ -165,22 +166,21 @@ struct verbs_member *verbs_receiver_join(struct verbs_receiver *receiver,
 static void member_leave(struct verbs_receiver *receiver, struct verbs_member *member)
 {
 	if (member->kind == FABRIC_NOTICES_UD)
-		verbs_multicast_leave(receiver->id, &member->where);
+		verbs_multicast_leave(receiver->id, &member->group);
 	else if (member->kind == FABRIC_NOTICES_UDP)
 		close(member->socket);
 	receiver->sockets -= member->kind == FABRIC_NOTICES_UDP;
 	member->kind = FABRIC_NOTICES_NONE;
 }
 
-void verbs_receiver_leave(struct verbs_receiver *receiver, const struct sockaddr_storage *where)
+void verbs_receiver_leave(struct verbs_receiver *receiver, const struct sockaddr_storage *group)
 {
-	struct verbs_member *member = member_of(receiver, where);
+	struct verbs_member *member = member_of(receiver, group);
 
 	if (member)
 		member_leave(receiver, member);
 }
 
-/* Without a group there are none of its notices, and that is all. */
 void verbs_receiver_event(struct verbs_receiver *receiver, const struct verbs_event *event)
 {
 	if (event->type != RDMA_CM_EVENT_MULTICAST_ERROR)
@@ -219,7 +219,7 @@ bool verbs_receiver_has(struct verbs_receiver *receiver)
 	return count > 0;
 }
 
-/* Sockets in turn; empty datagrams are passed over, but no more than so many at once. */
+/* Reads the sockets in turn, and skips a bounded number of empty datagrams. */
 static size_t udp_take(struct verbs_receiver *receiver, void *datagram, size_t room)
 {
 	uint32_t left = VERBS_COLLECT;

@@ -18,8 +18,8 @@
 
 /* A group that is received. */
 struct verbs_member {
-	enum fabric_notices_kind kind; /* NONE: a free place */
-	struct sockaddr_storage where;
+	enum fabric_notices_kind kind; /* NONE: this member is free */
+	struct sockaddr_storage group;
 	int socket; /* UDP */
 };
 
@@ -34,9 +34,9 @@ struct verbs_receiver {
 	struct ibv_wc wc[VERBS_COLLECT]; /* collected, not taken yet */
 	unsigned int wc_at, wc_count;
 	struct verbs_member members[BOUND_NOTICE_GROUPS_MAX];
-	uint32_t used;    /* no member from here on was ever joined */
+	uint32_t used;    /* members from here on were never joined */
 	uint32_t sockets; /* of members */
-	uint32_t turn;    /* whose socket is looked at next */
+	uint32_t turn;    /* the member whose socket is read next */
 };
 
 /* What receivers of a link are made of. */
@@ -45,20 +45,20 @@ struct verbs_receive {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *completions;
 	struct sockaddr_storage local;
-	uint32_t count; /* of datagrams that may wait */
+	uint32_t count; /* of datagrams that may be queued */
 };
 
-/* Begins to join a group: its member, or NULL with errno and words. */
+/* Begins to join a group: its member, or NULL with errno and a text. */
 struct verbs_member *verbs_receiver_join(struct verbs_receiver *, const struct verbs_receive *,
 					 const struct fabric_notices *);
-/* Takes one that is not joined. */
-void verbs_receiver_leave(struct verbs_receiver *, const struct sockaddr_storage *where);
-/* An event of the receiver's id: a group that failed is left. */
+/* Takes a group that is not joined. */
+void verbs_receiver_leave(struct verbs_receiver *, const struct sockaddr_storage *group);
+/* An event of the receiver's id. A group that failed is left. */
 void verbs_receiver_event(struct verbs_receiver *, const struct verbs_event *);
-/* Takes a zeroed one. */
+/* Takes a zeroed receiver. */
 void verbs_receiver_close(struct verbs_receiver *);
 bool verbs_receiver_has(struct verbs_receiver *);
-/* A datagram's length, or 0. Where the queue pair ended, its groups are left. */
+/* The next datagram: its length, or 0. If the queue pair failed, its groups are left. */
 size_t verbs_receiver_take(struct verbs_receiver *, void *datagram, size_t room);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a listener is polled next: twice a second, or at once to go on with what a poll began. */
+/* When a listener is polled next: twice a second, or at once to continue what a poll began. */
 #ifndef TICKBUS_BUS_VERBS_TIMER_H
 #define TICKBUS_BUS_VERBS_TIMER_H
 
@@ -14,11 +14,11 @@ enum verbs_timer_due { VERBS_TIMER_NOT_DUE, VERBS_TIMER_DUE, VERBS_TIMER_GO_ON }
 
 /* 0, or -errno. */
 int verbs_timer_open(struct verbs_timer *);
-/* The next poll is due at once, and goes on with what this one began. */
+/* Makes the next poll due at once, to continue what this one began. */
 void verbs_timer_soon(struct verbs_timer *);
-/* Why a poll is due, if it is. */
+/* Whether a poll is due: GO_ON after verbs_timer_soon. */
 enum verbs_timer_due verbs_timer_take(struct verbs_timer *);
-/* Takes one with fd -1. */
+/* Takes a timer with fd -1. */
 void verbs_timer_close(struct verbs_timer *);
 
 #endif

@@ -142,12 +142,12 @@ topics:
         other = self.cat("nasdaq.quote", form="json", start="newest")
         self.until(lambda: other.out.exists() and other.out.stat().st_size > 1000, "rows", other)
         cat.send_signal(signal.SIGCONT)
-        why = (f'{{"event":"stale","code":{errno.EUSERS},"words":"the publisher has as many '
-               'subscribers as it may have"}\n')
+        why = (f'{{"event":"stale","code":{errno.EUSERS},"words":"the publisher has its '
+               'maximum number of subscribers"}\n')
         self.until(lambda: why in cat.out.read_text(), "why", cat)
         doctor = self.begin(TICKBUS, "doctor", "shm:b", "--format", "csv")
         doctor.wait(PATIENCE_S)
-        self.assertRegex(doctor.out.read_text(), '(?m)^advice,"?shm:b"?,.*as many subscribers as it may have.*subscribers_max')
+        self.assertRegex(doctor.out.read_text(), '(?m)^advice,"?shm:b"?,.*its maximum number of subscribers.*subscribers_max')
         other.kill()
         self.until(lambda: '"event":"restart"' in cat.out.read_text(), "restart", cat)
         self.assertEqual(cat.out.read_text().count(why), 1)

@@ -125,11 +125,11 @@ class Descriptors(Limited):
         for peer in greedy:
             for _ in range(15):  # as many as it may leave unread
                 peer.raw(struct.pack("<I", wire.MESSAGE) + join)
-        pubd.says("was dropped: too many descriptors are on their way to subscribers that do not "
+        pubd.says("was dropped: too many descriptors are in flight to subscribers that do not "
                   r"read \(see ulimit -n\)")
         late = self.begin(TICKBUS, "topics", "shm:b")
         late.ends(1)
-        self.assertIn("too many descriptors are on their way", late.messages())
+        self.assertIn("too many descriptors are in flight", late.messages())
         for peer in greedy:
             peer.close()
         self.control().reads_on()
@@ -302,12 +302,12 @@ class RuntimeFolder(Limited):
         folder.mkdir(0o555)
         self.env["TICKBUS_RUNTIME_DIR"] = str(folder)
         log = self.refused(settings(FEED))
-        self.assertRegex(log, r"error address shm:b: no socket can be made in \S+: Permission "
+        self.assertRegex(log, r"error address shm:b: cannot create a socket in \S+: Permission "
                                 r"denied; set TICKBUS_RUNTIME_DIR to a folder of yours")
 
     def test_missing_runtime_folder_is_an_error(self):
         self.env["TICKBUS_RUNTIME_DIR"] = str(self.folder / "nowhere")
-        self.assertRegex(self.refused(settings(FEED)), "error address shm:b: no socket can be made "
+        self.assertRegex(self.refused(settings(FEED)), "error address shm:b: cannot create a socket "
                                                        "in .*nowhere: No such file")
 
 

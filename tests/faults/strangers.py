@@ -197,7 +197,7 @@ class Strangers(Scene):
     def test_silent_peer_is_refused_after_the_timeout(self):
         peers = [self.peer() for _ in range(20)]
         for peer in peers:
-            self.assertIn("it connected and said nothing", peer.refusal())
+            self.assertIn("it connected and sent no hello", peer.refusal())
             peer.close()
         self.assertEqual(self.counters()["refused"], len(peers))
         self.expect_no_harm()

@@ -17,14 +17,14 @@ static void private_data(const uint8_t *data, size_t size)
 	char why[FABRIC_REASON_BYTES + 1];
 	int code;
 
-	if (private_data_welcome(data, size, &welcome) == 0) {
+	if (verbs_private_data_welcome(data, size, &welcome) == 0) {
 		fuzz_deep = true;
 		FUZZ_EXPECT(welcome.number <= FABRIC_WELCOME_BYTES);
 		FUZZ_EXPECT(size >= VERBS_PRIVATE_DATA_HEADER + (size_t)welcome.number);
 		FUZZ_EXPECT(memcmp(welcome.body, data + VERBS_PRIVATE_DATA_HEADER,
 				   welcome.number) == 0);
 	}
-	code = private_data_refusal(data, size, why);
+	code = verbs_private_data_refusal(data, size, why);
 	FUZZ_EXPECT(code >= 0 && code < 4096);
 	if (code == 0)
 		return;

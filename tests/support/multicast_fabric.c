@@ -94,7 +94,7 @@ static struct verbs_group *group_of(const struct place *place, const struct sock
 {
 	struct verbs_group *group = place->groups;
 
-	while (group && !address_same(&group->asked.group, where ? where : &place->notices.group))
+	while (group && !address_same(&group->wish.group, where ? where : &place->notices.group))
 		group = group->next;
 	return group;
 }
@@ -106,7 +106,7 @@ static void multicast_notices(const struct listener *listener, const struct sock
 
 	memset(notices, 0, sizeof(*notices));
 	if (group) {
-		*notices = group->asked;
+		*notices = group->wish;
 		notices->kind = group->kind;
 	}
 }
@@ -124,10 +124,10 @@ static int multicast_announcer_open(struct listener *listener, const struct sock
 		group = calloc(1, sizeof(*group));
 		if (!group)
 			return error_set(ENOMEM, "no memory");
-		group->asked = place->notices;
-		group->asked.kind = FABRIC_NOTICES_UDP;
+		group->wish = place->notices;
+		group->wish.kind = FABRIC_NOTICES_UDP;
 		if (where)
-			group->asked.group = *where;
+			group->wish.group = *where;
 		group->next = place->groups;
 		place->groups = group;
 		verbs_group_open(group, NULL, NULL, NULL, &loopback);
@@ -144,7 +144,7 @@ static int multicast_announce(struct announcer *base, const void *datagram, size
 {
 	const struct verbs_announcer *announcer = (struct verbs_announcer *)base;
 
-	if (atomic_load(&lost) && address_same(&announcer->group->asked.group, &lost_group))
+	if (atomic_load(&lost) && address_same(&announcer->group->wish.group, &lost_group))
 		return 0;
 	return verbs_announce(base, datagram, bytes);
 }

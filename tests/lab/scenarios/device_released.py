@@ -25,7 +25,7 @@ def run(lab):
         host.remove_device(kind).wait()
     publisher.remove_device("rxe").wait()
     publisher.return_device("rxe")
-    daemon.wait_for("(?s)its device is there again.*its device is there again")
+    daemon.wait_for("(?s)the device is back.*the device is back")
     for host, kind in others:
         host.return_device(kind)
     reader = bus.cat(lab.host(2), publisher, "rxe", "quote", "--count 10")

@@ -62,8 +62,8 @@ def run(lab):
     daemon.wait_for(rf"address rdma:{ADDRESS}:\d+: the interface has another hardware address")
     daemon.wait_for(rf"{lab.host(2).rxe}:\d+ left: the interface has another hardware address")
     # The subscriber's disconnect may be lost, as it leaves through the old interface.
-    daemon.wait_for(rf"{ADDRESS}:\d+ left: (it closed the connection|the other side does not answer any more)")
-    daemon.wait_for(rf"address rdma:{ADDRESS}:\d+: its device is there again")
+    daemon.wait_for(rf"{ADDRESS}:\d+ left: (it closed the connection|the other side no longer answers)")
+    daemon.wait_for(rf"address rdma:{ADDRESS}:\d+: the device is back")
     for reader in readers:
         reader.reads_on()
         reader.receives_notice()

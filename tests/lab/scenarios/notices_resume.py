@@ -33,11 +33,11 @@ def run(lab):
     for count, kind in enumerate(("siw", "rxe"), 1):
         publisher.remove_device(kind).wait()
         publisher.return_device(kind)
-        daemon.wait_for("(?s)" + ".*".join(["its device is there again"] * count))
+        daemon.wait_for("(?s)" + ".*".join(["the device is back"] * count))
         notices_reach(lab, kind, reader)
     interface = publisher.interface("rxe")
     publisher.run(f"ip link set {interface} down")
-    daemon.wait_for("a sender failed and was started anew")
+    daemon.wait_for("a sender failed and was started again")
     publisher.run(f"ip link set {interface} up\n" + "".join(
         f"ip route add {route} dev {interface} src {publisher.rxe} table 101\n" for route in ROUTES))
     notices_reach(lab, "rxe", reader)

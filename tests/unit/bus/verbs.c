@@ -27,45 +27,45 @@
 /* -- what an accept and a reject carry ----------------------------------------------------------
  */
 
-Test(told, a_welcome_has_a_mark_and_the_bytes_that_it_counts)
+Test(private_data, welcome_needs_mark_and_counted_bytes)
 {
 	uint8_t data[256] = { 'T', 'B', 3, 0, 'a', 'b', 'c' };
 	struct verbs_private_data told;
 
-	cr_assert_eq(private_data_welcome(data, sizeof(data), &told), 0);
+	cr_assert_eq(verbs_private_data_welcome(data, sizeof(data), &told), 0);
 	cr_expect_eq(told.number, 3);
 	cr_expect_arr_eq(told.body, "abc", 3);
-	cr_expect_eq(private_data_welcome(data, 7, &told), 0);
-	cr_expect_eq(private_data_welcome(data, 6, &told), -EPROTO);
-	cr_expect_eq(private_data_welcome(data, 0, &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, 7, &told), 0);
+	cr_expect_eq(verbs_private_data_welcome(data, 6, &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, 0, &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES + 1;
-	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, sizeof(data), &told), -EPROTO);
 	data[2] = FABRIC_WELCOME_BYTES;
-	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), 0);
+	cr_expect_eq(verbs_private_data_welcome(data, sizeof(data), &told), 0);
 	data[1] = 'X';
-	cr_expect_eq(private_data_welcome(data, sizeof(data), &told), -EPROTO);
+	cr_expect_eq(verbs_private_data_welcome(data, sizeof(data), &told), -EPROTO);
 }
 
-Test(told, a_refusal_has_a_code_and_words_that_may_be_printed)
+Test(private_data, refusal_has_code_and_printable_text)
 {
 	uint8_t data[256] = { 'T', 'B', EACCES, 0, 'n', 'o', '\033', '!' };
 	char why[FABRIC_REASON_BYTES + 1];
 
-	cr_assert_eq(private_data_refusal(data, sizeof(data), why), EACCES);
+	cr_assert_eq(verbs_private_data_refusal(data, sizeof(data), why), EACCES);
 	cr_expect_str_eq(why, "no?!");
-	cr_assert_eq(private_data_refusal(data, 6, why), EACCES);
+	cr_assert_eq(verbs_private_data_refusal(data, 6, why), EACCES);
 	cr_expect_str_eq(why, "no");
-	cr_expect_eq(private_data_refusal(data, VERBS_PRIVATE_DATA_HEADER, why), 0);
+	cr_expect_eq(verbs_private_data_refusal(data, VERBS_PRIVATE_DATA_HEADER, why), 0);
 	data[2] = data[3] = 0xff;
-	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
+	cr_expect_eq(verbs_private_data_refusal(data, sizeof(data), why), EPROTO);
 	memset(data + VERBS_PRIVATE_DATA_HEADER, 'w', sizeof(data) - VERBS_PRIVATE_DATA_HEADER);
-	cr_expect_eq(private_data_refusal(data, sizeof(data), why), EPROTO);
+	cr_expect_eq(verbs_private_data_refusal(data, sizeof(data), why), EPROTO);
 	cr_expect_eq(strlen(why), FABRIC_REASON_BYTES);
 	data[0] = 'X';
-	cr_expect_eq(private_data_refusal(data, sizeof(data), why), 0);
+	cr_expect_eq(verbs_private_data_refusal(data, sizeof(data), why), 0);
 }
 
-Test(told, the_failures_of_librdmacm_itself_are_no_errno)
+Test(private_data, librdmacm_failures_become_EIO)
 {
 	cr_expect_eq(verbs_event_code(&(struct verbs_event){ .status = -EHOSTUNREACH }),
 		     EHOSTUNREACH);
@@ -254,7 +254,7 @@ static int one_failed_receive(struct ibv_cq *queue, int max, struct ibv_wc *wc)
 	return 1;
 }
 
-Test(channel, reads_that_cannot_be_posted_are_not_under_way)
+Test(channel, failed_posts_are_not_outstanding_reads)
 {
 	struct verbs_channel channel = { .cq = &cq, .qp = &qp, .mr = &mr };
 	struct ibv_send_wr list[2] = { 0 };
@@ -267,15 +267,15 @@ Test(channel, reads_that_cannot_be_posted_are_not_under_way)
 }
 
 /* Soft-RoCE and Soft-iWARP have different names for it; a flush is nobody's fault. */
-Test(channel, a_send_that_is_too_long_is_the_senders_fault)
+Test(channel, too_long_send_blames_the_sender)
 {
 	static const struct {
 		enum ibv_wc_status status;
 		int code;
 		const char *why;
 	} cases[] = {
-		{ IBV_WC_LOC_LEN_ERR, EPROTO, "it sent a frame that is longer than any of ours" },
-		{ IBV_WC_LOC_QP_OP_ERR, EPROTO, "it sent a frame that is longer than any of ours" },
+		{ IBV_WC_LOC_LEN_ERR, EPROTO, "it sent a frame that is too long" },
+		{ IBV_WC_LOC_QP_OP_ERR, EPROTO, "it sent a frame that is too long" },
 		{ IBV_WC_WR_FLUSH_ERR, ECONNRESET, "the other side closed the connection" },
 	};
 
@@ -291,7 +291,7 @@ Test(channel, a_send_that_is_too_long_is_the_senders_fault)
 	}
 }
 
-Test(receiver, is_not_kept_by_empty_datagrams)
+Test(receiver, empty_datagrams_do_not_keep_it_busy)
 {
 	static char buffers[40 + BOUND_NOTICE_BYTES_MAX];
 	struct verbs_receiver receiver = {
@@ -308,7 +308,7 @@ Test(receiver, is_not_kept_by_empty_datagrams)
 	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 4);
 }
 
-Test(receiver, takes_what_is_behind_an_empty_datagram_of_a_socket)
+Test(receiver, datagram_after_an_empty_one_is_taken)
 {
 	struct verbs_receiver receiver = { .cq = NULL };
 	char datagram[16];
@@ -360,7 +360,7 @@ static int nothing_came(struct ibv_cq *queue, int max, struct ibv_wc *wc)
 }
 
 /* What a publisher tells of its own says nothing of what strangers send. */
-Test(receiver, of_ud_has_room_for_the_longest_datagram_whatever_its_groups_are_said_to_have)
+Test(receiver, receives_hold_the_longest_datagram)
 {
 	static const uint32_t told[] = { 0, 4096, 256 };
 	struct verbs_receiver receiver = { .cq = NULL };
@@ -378,7 +378,7 @@ Test(receiver, of_ud_has_room_for_the_longest_datagram_whatever_its_groups_are_s
 	expect_nothing_left();
 }
 
-Test(receiver, of_ud_whose_queue_pair_ended_leaves_its_groups_and_joins_them_again)
+Test(receiver, failed_queue_pair_leaves_groups_and_rejoins)
 {
 	static const enum ibv_wc_status ends[] = { IBV_WC_LOC_LEN_ERR, IBV_WC_WR_FLUSH_ERR };
 	const struct fabric_notices first = ud_group(1, 1024), second = ud_group(2, 1024);
@@ -404,7 +404,7 @@ Test(receiver, of_ud_whose_queue_pair_ended_leaves_its_groups_and_joins_them_aga
 	verbs_receiver_close(&receiver);
 }
 
-Test(receiver, of_ud_that_cannot_be_made_is_not_kept_by_half)
+Test(receiver, half_made_receiver_is_destroyed)
 {
 	const struct fabric_notices notices = ud_group(1, 1024);
 	struct verbs_receiver receiver = { .cq = NULL };
@@ -427,7 +427,7 @@ Test(receiver, of_ud_that_cannot_be_made_is_not_kept_by_half)
 	expect_nothing_left();
 }
 
-Test(receiver, joins_no_group_of_another_kind_of_addresses_than_its_own)
+Test(receiver, group_of_other_family_is_refused)
 {
 	struct fabric_notices notices = ud_group(1, 1024);
 	struct verbs_receiver receiver = { .cq = NULL };
@@ -437,8 +437,7 @@ Test(receiver, joins_no_group_of_another_kind_of_addresses_than_its_own)
 		notices.kind = i ? FABRIC_NOTICES_UDP : FABRIC_NOTICES_UD;
 		cr_expect_null(verbs_receiver_join(&receiver, &ud_how, &notices));
 		cr_expect_eq(errno, EPROTO);
-		cr_expect_str_eq(tb_error(),
-				 "notices: found a group of IPv6, expected one of IPv4");
+		cr_expect_str_eq(tb_error(), "notices: found an IPv6 group, expected IPv4");
 	}
 	expect_nothing_left();
 }
@@ -456,7 +455,7 @@ static void tell(int number, const char *what)
 	close(fd);
 }
 
-Test(receiver, takes_of_every_group_that_it_joined_and_of_no_other)
+Test(receiver, only_joined_groups_are_received)
 {
 	struct verbs_receiver receiver = { .cq = NULL };
 	struct verbs_receive how = { .count = 16 };
@@ -490,7 +489,7 @@ Test(receiver, takes_of_every_group_that_it_joined_and_of_no_other)
 	verbs_receiver_close(&receiver);
 }
 
-Test(receiver, joins_as_many_groups_as_a_bus_may_have_and_says_which_is_too_many)
+Test(receiver, one_group_too_many_is_refused)
 {
 	struct verbs_receiver receiver = { .cq = NULL };
 	struct verbs_receive how = { .count = 16 };
@@ -505,8 +504,8 @@ Test(receiver, joins_as_many_groups_as_a_bus_may_have_and_says_which_is_too_many
 	notices = a_group(BOUND_NOTICE_GROUPS_MAX + 1);
 	cr_expect_null(verbs_receiver_join(&receiver, &how, &notices));
 	cr_expect_eq(errno, ENOSPC);
-	cr_expect_str_eq(tb_error(), "notices: found a 65th group, expected 64 at most");
-	verbs_receiver_leave(&receiver, &receiver.members[7].where);
+	cr_expect_str_eq(tb_error(), "notices: found a 65th group, expected at most 64");
+	verbs_receiver_leave(&receiver, &receiver.members[7].group);
 	cr_expect_not_null(verbs_receiver_join(&receiver, &how, &notices), "%s", tb_error());
 	verbs_receiver_close(&receiver);
 }
@@ -528,7 +527,7 @@ static void sender_make(void)
 	context.ops.poll_cq = one_for_each_signal;
 }
 
-Test(sender, goes_on_for_ever_while_what_it_sends_is_sent)
+Test(sender, completed_sends_never_stop_it)
 {
 	sender_make();
 	for (int i = 0; i < 1000; i++)
@@ -537,7 +536,7 @@ Test(sender, goes_on_for_ever_while_what_it_sends_is_sent)
 }
 
 /* Once a queue pair failed, nothing leaves it, and nothing else says so. */
-Test(sender, counts_nothing_as_sent_once_its_queue_pair_failed)
+Test(sender, failed_queue_pair_sends_nothing)
 {
 	int good = 0;
 
@@ -549,7 +548,7 @@ Test(sender, counts_nothing_as_sent_once_its_queue_pair_failed)
 	cr_expect_eq(verbs_announce(&announcer.base, "head", 4), -EIO);
 }
 
-Test(sender, without_a_group_says_so_before_it_looks_at_the_group)
+Test(sender, stopped_sender_does_not_read_its_group)
 {
 	sender_make();
 	announcer.qp = NULL;
@@ -558,9 +557,9 @@ Test(sender, without_a_group_says_so_before_it_looks_at_the_group)
 }
 
 /* What the address says holds for every group. */
-Test(sender, to_any_group_has_the_hops_and_the_traffic_class_of_its_listener)
+Test(sender, hops_and_traffic_class_come_from_the_listener)
 {
-	struct verbs_group groups[2] = { { .asked = a_group(1) }, { .asked = a_group(2) } };
+	struct verbs_group groups[2] = { { .wish = a_group(1) }, { .wish = a_group(2) } };
 	struct address address;
 
 	cr_assert_eq(address_parse("127.0.0.1:7471,hop_limit=7,traffic_class=72", &address), 0);
@@ -582,7 +581,7 @@ Test(sender, to_any_group_has_the_hops_and_the_traffic_class_of_its_listener)
 	}
 }
 
-Test(sender, over_udp_has_the_traffic_class_and_the_hops_of_the_address)
+Test(sender, udp_has_hops_and_traffic_class_of_the_address)
 {
 	struct sockaddr_storage local, to;
 	socklen_t bytes = sizeof(int);
@@ -614,7 +613,7 @@ static void line_write(const char *folder, const char *name, const char *text)
 	fclose(file);
 }
 
-Test(place, of_a_device_is_what_sysfs_tells)
+Test(device, numa_node_comes_from_sysfs)
 {
 	char folder[] = "/tmp/tickbus-device-XXXXXX", path[128], cpus[16];
 	struct ibv_device device = { 0 };

@@ -268,7 +268,7 @@ static int look(void)
 	return bad;
 }
 
-Test(doctor, binds_each_address_once_and_tells_of_each_interface_once)
+Test(doctor, address_and_interface_are_reported_once)
 {
 	cr_assert_geq(look(), 0);
 	cr_expect_eq(binds, ADDRESSES);
@@ -277,16 +277,16 @@ Test(doctor, binds_each_address_once_and_tells_of_each_interface_once)
 	cr_expect_eq(findings_of("fine made0 port 1: listen at rdma:10.9.0.2:PORT (tbnone0)"), 1);
 	cr_expect_eq(findings_of("fine made0 port 2: listen at rdma:10.9.1.1:PORT (tbnone1)"), 1);
 	cr_expect_eq(findings_of("fine made0 port 1: listen"), 2);
-	cr_expect_eq(findings_of("fine made0 port 1: PFC or ECN cannot be seen at tbnone0"), 1);
-	cr_expect_eq(findings_of("fine made0 port 2: PFC or ECN cannot be seen at tbnone1"), 1);
+	cr_expect_eq(findings_of("fine made0 port 1: PFC or ECN is not known at tbnone0"), 1);
+	cr_expect_eq(findings_of("fine made0 port 2: PFC or ECN is not known at tbnone1"), 1);
 	cr_expect_eq(findings_of("bad made0"), 0);
 }
 
-Test(doctor, does_not_say_of_ports_what_the_host_cannot_do)
+Test(doctor, host_failures_are_not_blamed_on_ports)
 {
-	static const char manager[] = "bad connection manager: cannot be asked which addresses "
-				      "lead to a device: No such device";
-	static const char listing[] = "bad addresses: of this host cannot be listed: "
+	static const char manager[] = "bad connection manager: cannot find the addresses of "
+				      "devices: No such device";
+	static const char listing[] = "bad addresses: cannot list the addresses of this host: "
 				      "Too many open files";
 
 	channel_errno = ENOENT;
@@ -301,7 +301,7 @@ Test(doctor, does_not_say_of_ports_what_the_host_cannot_do)
 }
 
 /* As of a card with two ports and one cable. */
-Test(doctor, finds_a_port_bad_that_has_no_cable_or_address_where_no_other_will_do)
+Test(doctor, unusable_port_is_bad_only_without_another)
 {
 	const int others = look(); /* of the host */
 
@@ -318,15 +318,15 @@ Test(doctor, finds_a_port_bad_that_has_no_cable_or_address_where_no_other_will_d
 	states[1] = states[2] = IBV_PORT_ACTIVE;
 	addresses_shown = 2;
 	cr_expect_eq(look(), others);
-	cr_expect_eq(findings_of("fine made0 port 2: no IP address leads to it"), 1);
+	cr_expect_eq(findings_of("fine made0 port 2: has no IP address"), 1);
 	found = 0;
 	states[1] = IBV_PORT_DOWN;
 	cr_expect_eq(look(), others + 2);
 	cr_expect_eq(findings_of("bad made0 port 1: is down"), 1);
-	cr_expect_eq(findings_of("bad made0 port 2: no IP address leads to it"), 1);
+	cr_expect_eq(findings_of("bad made0 port 2: has no IP address"), 1);
 }
 
-Test(doctor, waits_for_a_group_through_a_signal)
+Test(doctor, signal_does_not_end_the_wait_for_a_group)
 {
 	groups_of_device = 8;
 	cr_assert_geq(look(), 0);

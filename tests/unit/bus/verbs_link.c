@@ -118,15 +118,15 @@ static void expect_told(enum rdma_cm_event_type type, int status, int code, cons
 }
 
 /* What passes by itself is told from what does not: who was not answered may ask again. */
-Test(verbs_link, no_answer_is_told_from_no_way)
+Test(verbs_link, no_answer_and_no_route_differ)
 {
-	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
-	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
-	expect_told(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, ETIMEDOUT, "no answer from there");
+	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
+	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
+	expect_told(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, ETIMEDOUT, "no answer");
 	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH, EHOSTUNREACH,
-		    "no way there: No route to host");
+		    "no route: No route to host");
 	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ENETUNREACH, EHOSTUNREACH,
-		    "no way there: Network is unreachable");
+		    "no route: Network is unreachable");
 	expect_told(RDMA_CM_EVENT_REJECTED, 8, ECONNREFUSED, "nobody listens there");
 	expect_told(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED, "nobody listens there");
 }
@@ -134,7 +134,7 @@ Test(verbs_link, no_answer_is_told_from_no_way)
 /* -- addresses ----------------------------------------------------------------------------------
  */
 
-Test(verbs_link, speaks_from_an_address_of_the_others_kind)
+Test(verbs_link, source_has_the_family_of_the_host)
 {
 	const struct link_calls calls = { .gone = on_gone };
 	struct link *link;
@@ -150,7 +150,7 @@ Test(verbs_link, speaks_from_an_address_of_the_others_kind)
 				     "\"fd00::2\", expected an IPv4 address of this host");
 }
 
-Test(verbs_link, who_listens_has_no_other_source)
+Test(verbs_link, listening_address_takes_no_source)
 {
 	const struct fabric_listen how = { .address = "10.9.0.1:7471,source=10.9.0.1" };
 	const struct listener_calls calls = { 0 };

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connecting, refusals, messages, and bounds of peers, over any fabric. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+
+#include "tests/support/random.h"
+#include "tests/support/scene.h"
+#include "tests/conformance/fabric_scene.h"
+
+TestSuite(fabric, .init = enter, .fini = leave, .timeout = 60);
+
+Test(fabric, hello_and_welcome_arrive_unchanged)
+{
+	uint8_t hello[FABRIC_HELLO_BYTES];
+
+	host_open(4);
+	host.pad_to = FABRIC_WELCOME_BYTES;
+	random_fill(&random_state, hello, sizeof(hello));
+	cr_assert_eq(guest_try(&guests[0], hello, sizeof(hello)), 0, "%s", tb_error());
+	cr_expect_eq(ops->link_state(guests[0].link), LINK_CONNECTING);
+	cr_expect_eq(ops->link_send(guests[0].link, "early", 5), -ENOTCONN);
+	UNTIL(guests[0].welcomes == 1);
+	cr_expect_eq(ops->link_state(guests[0].link), LINK_UP);
+	cr_assert_eq(host.last_bytes, sizeof(hello));
+	cr_expect_arr_eq(host.last, hello, sizeof(hello));
+	cr_assert_eq(guests[0].last_bytes, FABRIC_WELCOME_BYTES);
+	for (size_t i = sizeof(struct offer); i < FABRIC_WELCOME_BYTES; i++)
+		cr_assert_eq(guests[0].last[i], 'w');
+	cr_expect_eq(host.logged + host.gones + guests[0].gones, 0);
+}
+
+Test(fabric, refusal_arrives_with_code_and_reason)
+{
+	const int codes[] = { EPROTO, EACCES };
+	char reason[FABRIC_REASON_BYTES] = "";
+
+	host_open(4);
+	memset(reason, 'r', sizeof(reason) - 1);
+	for (size_t i = 0; i < 2; i++) {
+		host.refuse = codes[i];
+		cr_assert_eq(guest_try(&guests[i], "hello", 5), 0, "%s", tb_error());
+		UNTIL(guests[i].gones == 1);
+		cr_expect_eq(guests[i].code, codes[i]);
+		cr_expect_str_eq(guests[i].why, reason);
+		cr_expect_eq(ops->link_state(guests[i].link), LINK_GONE);
+		cr_expect_eq(ops->link_send(guests[i].link, "late", 4), -ENOTCONN);
+		UNTIL(host.logged == i + 1);
+		cr_expect(strstr(host.log, reason), "%s", host.log);
+	}
+	host.refuse = 0;
+	guest_enter(&guests[2]);
+	expect_reads(&guests[2]);
+	cr_expect_eq(host.gones, 0, "who was never taken is not told gone");
+}
+
+Test(fabric, address_without_listener_refuses)
+{
+	const int result = guest_try(&guests[0], "hello", 5);
+
+	if (result == 0) {
+		UNTIL(guests[0].gones == 1);
+		cr_expect_eq(guests[0].code, ECONNREFUSED, "%s", guests[0].why);
+	} else {
+		cr_expect_eq(result, -ECONNREFUSED, "%s", tb_error());
+		cr_expect_null(guests[0].link);
+	}
+}
+
+Test(fabric, address_has_one_publisher_at_a_time)
+{
+	struct listener *first;
+
+	host_open(4);
+	first = host.listener;
+	cr_expect_eq(host_try(&host.listener, 4), -EADDRINUSE);
+	cr_expect(strstr(tb_error(), place), "%s", tb_error());
+	cr_expect_null(host.listener);
+	host.listener = first;
+	guest_enter(&guests[0]);
+	host_close();
+	UNTIL(guests[0].gones == 1);
+	host_open(4);
+	guest_enter(&guests[1]);
+	expect_reads(&guests[1]);
+}
+
+Test(fabric, messages_of_every_length_arrive_in_order)
+{
+	uint8_t message[FABRIC_MESSAGE_BYTES];
+
+	host_open(4);
+	guest_enter(&guests[0]);
+	for (size_t bytes = 1; bytes <= sizeof(message); bytes++) {
+		random_fill(&random_state, message, bytes);
+		cr_assert_eq(ops->link_send(guests[0].link, message, bytes), 0, "%s", tb_error());
+		cr_assert_eq(ops->send(host.peers[0], message, bytes, NULL), 0, "%s", tb_error());
+		UNTIL(host.messages == bytes && guests[0].messages == bytes);
+		cr_assert(host.last_bytes == bytes && guests[0].last_bytes == bytes);
+		cr_assert_arr_eq(host.last, message, bytes);
+		cr_assert_arr_eq(guests[0].last, message, bytes);
+	}
+}
+
+Test(fabric, empty_or_too_long_message_is_not_sent)
+{
+	uint8_t message[FABRIC_MESSAGE_BYTES + 1] = { 1 };
+
+	host_open(4);
+	guest_enter(&guests[0]);
+	cr_expect_eq(ops->link_send(guests[0].link, message, sizeof(message)), -EMSGSIZE);
+	cr_expect_eq(ops->link_send(guests[0].link, message, 0), -EMSGSIZE);
+	cr_expect_eq(ops->send(host.peers[0], message, sizeof(message), NULL), -EMSGSIZE);
+	cr_expect_eq(ops->send(host.peers[0], message, 0, NULL), -EMSGSIZE);
+	expect_message(&guests[0]);
+	cr_expect_eq(guests[0].messages, 0);
+}
+
+/* What was taken is kept and comes in order; what is too much is told, at once, to its sender. */
+Test(fabric, full_queue_gives_EAGAIN_and_loses_nothing)
+{
+	uint8_t message[FABRIC_MESSAGE_BYTES] = { 0 };
+	uint32_t sent;
+	int result = 0;
+
+	host_open(4);
+	guest_enter(&guests[0]);
+	for (int round = 0; round < 3; round++) {
+		for (sent = 0; sent < FLOOD_MAX && result == 0; sent += result == 0) {
+			const uint32_t number = guests[0].expected + sent;
+
+			memcpy(message, &number, sizeof(number));
+			result = ops->send(host.peers[0], message, sizeof(message), NULL);
+		}
+		cr_assert_eq(result, -EAGAIN, "%d after %u messages", result, sent);
+		cr_assert_geq(sent, FABRIC_UNANSWERED);
+		sent += guests[0].expected;
+		UNTIL(guests[0].expected == sent);
+		result = 0;
+		for (sent = 0; sent < FLOOD_MAX && result == 0; sent += result == 0) {
+			const uint32_t number = host.expected + sent;
+
+			memcpy(message, &number, sizeof(number));
+			result = ops->link_send(guests[0].link, message, sizeof(message));
+		}
+		cr_assert_eq(result, -EAGAIN, "%d after %u messages", result, sent);
+		cr_assert_geq(sent, FABRIC_UNANSWERED);
+		sent += host.expected;
+		UNTIL(host.expected == sent);
+		result = 0;
+	}
+	cr_expect_eq(host.messages, host.expected);
+	cr_expect_eq(guests[0].messages, guests[0].expected);
+}
+
+Test(fabric, peers_beyond_the_maximum_are_refused)
+{
+	host_open(2);
+	guest_enter(&guests[0]);
+	guest_enter(&guests[1]);
+	for (size_t i = 2; i < 6; i++) {
+		const int result = guest_try(&guests[i], "hello", 5);
+
+		cr_assert_eq(result, 0, "%s", tb_error());
+		UNTIL(guests[i].gones == 1);
+		cr_expect(strstr(guests[i].why, "maximum number"), "%d %s", guests[i].code,
+			  guests[i].why);
+	}
+	UNTIL(host.logged == 4);
+	expect_reads(&guests[0]);
+	expect_message(&guests[1]);
+	guest_leave(&guests[0]);
+	UNTIL(host.gones == 1);
+	guest_enter(&guests[6]);
+	expect_reads(&guests[6]);
+}
+
+static unsigned int descriptors(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	while (list && readdir(list))
+		count++;
+	if (list)
+		closedir(list);
+	return count;
+}
+
+static unsigned int mappings(void)
+{
+	FILE *list = fopen("/proc/self/maps", "r");
+	unsigned int count = 0;
+	int c;
+
+	while (list && (c = fgetc(list)) != EOF)
+		count += c == '\n';
+	if (list)
+		fclose(list);
+	return count;
+}
+
+/* A thousand; or as many as can be made in a minute where a device is slow. */
+Test(fabric, repeated_connections_leave_nothing)
+{
+	const char *wanted = getenv("TICKBUS_TEST_CONNECTIONS");
+	const unsigned int count = wanted ? (unsigned int)atoi(wanted) : 1000;
+	unsigned int before, mapped;
+
+	cr_assert(count >= 100 && count <= 1000, "found %u, expected 100 to 1000", count);
+	host_open(4);
+	guest_enter(&guests[0]);
+	guest_enter(&guests[1]);
+	guest_leave(&guests[1]);
+	UNTIL(host.gones == 1);
+	before = descriptors();
+	mapped = mappings();
+	for (unsigned int i = 0; i < count; i++) {
+		guest_enter(&guests[1]);
+		guest_leave(&guests[1]);
+		UNTIL(host.gones == i + 2);
+	}
+	cr_expect_eq(descriptors(), before);
+	cr_expect_lt(mappings(), mapped + 50, "memory that was handed over stays mapped");
+	expect_reads(&guests[0]);
+}

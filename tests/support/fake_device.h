@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device and a connection manager in the place of libibverbs and librdmacm, for tests of the
+ * verbs fabric: the test makes events, sets limits and failures, and counts what was made. */
+#ifndef TICKBUS_TESTS_SUPPORT_FAKE_DEVICE_H
+#define TICKBUS_TESTS_SUPPORT_FAKE_DEVICE_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bus/verbs/verbs_private_data.h"
+
+#define FAKE_IDS_MAX 64
+
+extern struct fake_device {
+	struct ibv_device device;
+	struct ibv_context context;
+
+	/* What was made and not destroyed. */
+	struct rdma_cm_id *made[FAKE_IDS_MAX]; /* in their order; NULL: destroyed */
+	unsigned int made_count;
+	int ids, queue_pairs, registered, handles;
+	/* What was called. */
+	unsigned int listens, joins;
+	struct rdma_conn_param accepted, requested;
+	struct verbs_private_data rejected;
+	unsigned int posted; /* to send queues */
+	struct ibv_send_wr last_posted;
+	struct ibv_sge last_sge;
+	unsigned int events, events_taken, events_acked; /* asynchronous ones */
+
+	/* Failures: errno values, 0 for success. */
+	int join_errno, accept_errno, register_errno;
+	bool refuses_send_only; /* joins of send-only members */
+	/* Limits. */
+	int queue_pairs_max;
+	unsigned int refused_pairs; /* beyond queue_pairs_max, and when: */
+	uint64_t refused_ms[FAKE_IDS_MAX];
+	uint32_t inline_max;
+	size_t refused_bytes; /* regions of this size are refused, so often: */
+	unsigned int refused_regions;
+	enum ibv_mtu mtu;
+	int udp_mtu; /* of the interface */
+	int reads;   /* at once */
+
+	bool completes;               /* each post, at once */
+	struct ibv_cq *completion_of; /* the last post completes in this queue */
+	enum ibv_wc_status completion_status;
+	int64_t later_s; /* ahead of the machine's clock */
+} fake;
+
+/* Opens the device's descriptors, and makes the library read its clock. */
+void fake_device_make(void);
+/* Queues an event of the connection manager. */
+void fake_cm_event(struct rdma_event_channel *, struct rdma_cm_event);
+/* Queues an asynchronous event of the device. */
+void fake_async_event(struct ibv_async_event);
+/* The which-th id of a port space that is not destroyed. */
+struct rdma_cm_id *fake_id(enum rdma_port_space, unsigned int which);
+
+#endif

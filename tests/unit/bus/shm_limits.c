@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clients that are silent or too many, and a publisher that runs out of descriptors. */
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "bus/shm/shm_frame.h"
+#include "tests/unit/bus/shm_scene.h"
+
+TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
+
+Test(shm, silent_connection_is_refused_with_a_reason)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fds[30], greeted;
+
+	host_open(64, nobody_else);
+	guest_enter();
+	greeted = stranger();
+	put_frame(greeted, SHM_HELLO, 8);
+	for (size_t i = 0; i < 30; i++)
+		fds[i] = stranger();
+	UNTIL(host.logged == 30);
+	cr_expect(strstr(host.log, "was refused: it connected and sent no hello"), "%s", host.log);
+	cr_expect_eq(host.kind, FABRIC_LOG_REFUSED);
+	for (size_t i = 0; i < 30; i++) {
+		cr_assert_eq(take(fds[i], body, sizeof(body)), SHM_REFUSAL);
+		cr_expect_str_eq(body + 4, "it connected and sent no hello");
+		cr_assert_eq(take(fds[i], body, sizeof(body)), 0);
+		close(fds[i]);
+	}
+	cr_expect_eq(host.gones, 0, "silence after the hello is no fault");
+	close(greeted);
+	UNTIL(host.gones == 1);
+	guest_leave();
+	guest_enter();
+	expect_guest_well();
+}
+
+/* A crowd that connects at once, half of it with a hello. Says how many were refused, then waits
+ * until it may go. */
+static void crowd(unsigned int count, int tell, int go)
+{
+	static int fds[CROWD];
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	unsigned int refused = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		fds[i] = stranger();
+		if (i % 2)
+			put(fds[i], "\1\0\0\0hello", 9, 0);
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		struct pollfd ready = { .fd = fds[i], .events = POLLIN };
+
+		/* Those that are taken and were silent hear nothing for some time. */
+		if (poll(&ready, 1, i % 2 ? DEADLINE_MS : 0) == 1)
+			refused += take(fds[i], body, sizeof(body)) == SHM_REFUSAL;
+	}
+	if (write(tell, &refused, sizeof(refused)) < 0 || read(go, body, 1) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+static pid_t crowd_begin(unsigned int count, int *told, int *go)
+{
+	int tell[2], wait[2];
+	pid_t child;
+
+	cr_assert(pipe2(tell, O_NONBLOCK) == 0 && pipe(wait) == 0);
+	child = fork();
+	if (child == 0) {
+		close(wait[1]);
+		crowd(count, tell[1], wait[0]);
+	}
+	close(tell[1]);
+	close(wait[0]);
+	*told = tell[0];
+	*go = wait[1];
+	return child;
+}
+
+static void crowd_end(pid_t child, int told, int go)
+{
+	int status;
+
+	close(go);
+	close(told);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+}
+
+Test(shm, thousand_connections_cost_a_bounded_amount)
+{
+	const unsigned int places = 64;
+	unsigned int refused = 0, before;
+	size_t memory;
+	int told, go;
+	pid_t child;
+
+	host_open(places, nobody_else);
+	guest_enter();
+	before = descriptors();
+	memory = mallinfo2().uordblks;
+	child = crowd_begin(CROWD, &told, &go);
+	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
+	UNTIL(host.logged >= CROWD - (places - 1)); /* who was too late, who was silent */
+	cr_expect(refused >= CROWD / 2 - places && refused <= CROWD, "%u refused", refused);
+	cr_expect_lt(mallinfo2().uordblks, memory + places * 1024);
+	expect_guest_well();
+	crowd_end(child, told, go);
+	UNTIL(host.gones == host.hellos - 1 && descriptors() == before);
+	cr_expect_lt(mallinfo2().uordblks, memory + 2048); /* malloc caches seven freed peers */
+	guest_leave();
+	guest_enter();
+	expect_guest_well();
+}
+
+Test(shm, without_descriptors_new_peers_are_refused)
+{
+	struct rlimit limit, little;
+	unsigned int refused = 0;
+	int told, go;
+	pid_t child;
+
+	host_open(256, nobody_else);
+	guest_enter();
+	child = crowd_begin(100, &told, &go);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	little = limit;
+	little.rlim_cur = descriptors() + 8;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &little), 0);
+	UNTIL(host.logged > 50);
+	cr_expect_str_eq(host.log, "a connection was refused: no descriptor is left (see "
+				   "ulimit -n)");
+	cr_expect_eq(host.kind, FABRIC_LOG_REFUSED);
+	expect_guest_well();
+	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
+	cr_expect_geq(refused, 30);
+	crowd_end(child, told, go);
+	UNTIL(host.gones == host.hellos - 1);
+	guest_leave();
+	guest_enter();
+	expect_guest_well();
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* What another thread does in the moment when the reserve is given up: there is nothing. */
+Test(shm, without_the_reserve_connections_wait)
+{
+	struct pollfd ready = { .events = POLLIN };
+	struct rlimit limit, none;
+	unsigned int refused = 0;
+	int told, go;
+	pid_t child;
+
+	host_open(256, nobody_else);
+	guest_enter();
+	ready.fd = shm_listener_fd(host.listener);
+	child = crowd_begin(20, &told, &go);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ .rlim_cur = 3, .rlim_max = limit.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	UNTIL(host.logged > 0);
+	cr_expect_str_eq(host.log, "connections wait: no descriptor is left (see ulimit -n)");
+	cr_expect_eq(host.kind, FABRIC_LOG_INFO);
+	UNTIL(poll(&ready, 1, 0) == 0);
+	expect_guest_well();
+	cr_expect_eq(host.hellos, 1);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	UNTIL(host.hellos == 1 + 10);
+	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
+	cr_expect_eq(refused, 0);
+	crowd_end(child, told, go);
+	UNTIL(host.gones == host.hellos - 1);
+	expect_guest_well();
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Subscribers of a publisher: accepted, refused, probed, kept alive; over a fake device. */
+#include <criterion/criterion.h>
+
+#include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_channel.h"
+#include "tests/unit/bus/verbs_scene.h"
+
+static void expect_rejected(const char *words)
+{
+	memset(&fake.rejected, 0, sizeof(fake.rejected));
+	connection_request();
+	cr_expect_eq(fake.rejected.mark, VERBS_MARK);
+	cr_expect_eq(fake.rejected.number, EAGAIN); /* a waiting client tries again */
+	cr_expect_str_eq((const char *)fake.rejected.body, words);
+	cr_expect_not_null(strstr(news, words), "%s", news);
+}
+
+Test(subscriber, failed_accept_sends_the_reason)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	fake.register_errno = ENOMEM;
+	expect_rejected("cannot register 41280 bytes for messages: Cannot allocate "
+			"memory");
+	fake.register_errno = 0;
+	fake.accept_errno = EMFILE;
+	expect_rejected("cannot accept the connection: Too many open files");
+	publisher_end();
+}
+
+static unsigned int posted_awaited;
+
+static bool is_posted(void)
+{
+	return fake.posted >= posted_awaited;
+}
+
+static void wait_for_probe(void)
+{
+	posted_awaited = fake.posted + 1;
+	fake.later_s += 1;
+	poll_until(is_posted, "a question whether it is there");
+	cr_expect_eq(fake.last_posted.opcode, IBV_WR_RDMA_WRITE);
+	cr_expect_eq(fake.last_posted.num_sge, 0);
+	verbs_listener_poll(listener);
+}
+
+Test(subscriber, unanswered_probe_removes_the_subscriber)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	connection_request();
+	fake.completes = true;
+	for (int i = 0; i < 3; i++)
+		wait_for_probe();
+	fake.completes = false;
+	wait_for_probe();
+	fake.later_s += 25;
+	wait_for_groups_check();
+	cr_expect_str_empty(gone);
+	fake.later_s += 10;
+	poll_until_logged("it no longer answers");
+	publisher_end();
+}
+
+static void pass_half_a_minute(void)
+{
+	fake.later_s += 31;
+	wait_for_timer();
+	verbs_listener_poll(listener);
+}
+
+/* iWARP acknowledges no WRITE, and Soft-iWARP would end the connection for it: a message is what
+ * TCP may fail to deliver. One that is stopped has receives for some of them, and for those that
+ * say something. */
+Test(subscriber, idle_iwarp_subscriber_gets_bounded_keep_alives)
+{
+	const struct verbs_frame *frame;
+
+	fake.device.transport_type = IBV_TRANSPORT_IWARP;
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	connection_request();
+	fake.completes = true;
+	fake.later_s += 25;
+	wait_for_groups_check();
+	cr_expect_eq(fake.posted, 0, "it is sent something all the time");
+	pass_half_a_minute();
+	cr_assert_eq(fake.posted, 1);
+	cr_expect_eq(fake.last_posted.opcode, IBV_WR_SEND);
+	frame = (const struct verbs_frame *)(uintptr_t)fake.last_sge.addr;
+	cr_expect(fake.last_sge.length == VERBS_FRAME_HEADER + strlen(KEEP_ALIVE) &&
+		  memcmp(frame->body, KEEP_ALIVE, strlen(KEEP_ALIVE)) == 0);
+	for (int i = 0; i < VERBS_CREDITS / 2; i++)
+		pass_half_a_minute();
+	cr_expect_eq(fake.posted, VERBS_CREDITS / 2);
+	cr_expect_str_empty(gone);
+	publisher_end();
+}
+
+Test(reads, address_and_device_bound_answered_reads)
+{
+	static const struct {
+		const char *address;
+		int device;
+		uint8_t expected;
+	} cases[] = {
+		{ PLACE, 100, 64 }, /* as it was asked for */
+		{ PLACE, 32, 32 },
+		{ PLACE, 0, 16 },
+		{ PLACE, 1000, 64 },
+		{ PLACE ",reads=4", 100, 4 },
+		{ PLACE ",reads=128", 32, 32 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake.reads = cases[i].device;
+		publisher_begin(cases[i].address, FABRIC_NOTICES_NONE);
+		connection_request();
+		cr_expect_eq(fake.accepted.responder_resources, cases[i].expected, "%s on %d: %d",
+			     cases[i].address, cases[i].device, fake.accepted.responder_resources);
+		publisher_end();
+	}
+}
+
+Test(reads, address_and_device_bound_requested_reads)
+{
+	subscriber_begin(PLACE);
+	cr_expect_eq(fake.requested.initiator_depth, 16);
+	subscriber_end();
+	subscriber_begin(PLACE ",reads=64");
+	cr_expect_eq(fake.requested.initiator_depth, 64);
+	subscriber_end();
+	fake.reads = 8;
+	subscriber_begin(PLACE ",reads=64");
+	cr_expect_eq(fake.requested.initiator_depth, 8);
+	subscriber_end();
+}
