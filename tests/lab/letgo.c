@@ -3,9 +3,9 @@
  *
  * The drivers of software devices cannot take a device from its users: `rdma link del` waits until
  * every process has closed it. librdmacm keeps a device open after its last id, and has no call
- * that closes it. Here a removed device in which no protection domain is left (librdmacm holds one
- * while an id is bound) gets /dev/null in the place of its descriptors. The drivers of hardware
- * need none of this, so the library does nothing like it. */
+ * that closes it. librdmacm holds a protection domain while an id is bound. When a removed
+ * device has no protection domain left, its descriptors are replaced by /dev/null. The library does
+ * not do this, as drivers of hardware do not need it. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -81,8 +81,10 @@ static void devices_check(void)
 /* ISO C has no cast from an object's pointer to a function's. */
 static void next_of(const char *name, void *next, size_t bytes)
 {
-	void *const found = dlsym(RTLD_NEXT, name);
+	void *found = dlsym(RTLD_NEXT, name);
 
+	if (!found) /* Python loads librdmacm for its module only */
+		found = dlsym(dlopen("librdmacm.so.1", RTLD_LAZY | RTLD_NOLOAD), name);
 	memcpy(next, &found, bytes);
 }
 
