@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fabrics there are, by the scheme of an address. */
+/* Finds the fabric of an address by its scheme. */
 #include "bus/fabric.h"
 
 #include <errno.h>
@@ -47,5 +47,6 @@ int fabric_add(const struct fabric_ops *ops)
 			return 0;
 		}
 	}
-	return error_set(ENOSPC, "fabric %s: there are %d others already", ops->scheme, ADDED_MAX);
+	return error_set(ENOSPC, "fabric %s: found %d added fabrics already, expected fewer",
+			 ops->scheme, ADDED_MAX);
 }

@@ -51,7 +51,7 @@ Test(fabric, refusal_arrives_with_code_and_reason)
 	host.refuse = 0;
 	guest_enter(&guests[2]);
 	expect_reads(&guests[2]);
-	cr_expect_eq(host.gones, 0, "who was never taken is not told gone");
+	cr_expect_eq(host.gones, 0, "gone was called for a refused peer");
 }
 
 Test(fabric, address_without_listener_refuses)
@@ -116,7 +116,7 @@ Test(fabric, empty_or_too_long_message_is_not_sent)
 	cr_expect_eq(guests[0].messages, 0);
 }
 
-/* What was taken is kept and comes in order; what is too much is told, at once, to its sender. */
+/* Accepted messages arrive in order; the sender of one too many gets an error at once. */
 Test(fabric, full_queue_gives_EAGAIN_and_loses_nothing)
 {
 	uint8_t message[FABRIC_MESSAGE_BYTES] = { 0 };

@@ -29,7 +29,7 @@ Test(fabric, broken_link_returns_its_outstanding_reads)
 	expect_reads(&guests[1]);
 	for (size_t i = 0; i < LANDING; i++)
 		cr_assert_eq(guests[0].landing[i], 0xee, "landed at %zu", i);
-	cr_expect_eq(guests[0].gones, 0, "who broke it is not told");
+	cr_expect_eq(guests[0].gones, 0, "gone was called after link_break");
 	cr_expect_eq(guests[0].tally, posted);
 }
 
@@ -42,7 +42,7 @@ Test(fabric, link_can_be_broken_inside_a_callback)
 	cr_assert_eq(ops->send(host.peers[0], "one", 3, NULL), 0);
 	cr_assert_eq(ops->send(host.peers[0], "two", 3, NULL), 0);
 	UNTIL(host.gones == 1);
-	cr_expect_eq(guests[0].messages, 1, "nothing is told after the break");
+	cr_expect_eq(guests[0].messages, 1, "a call after the break");
 	cr_expect_eq(guests[0].gones, 0);
 }
 
@@ -55,7 +55,7 @@ Test(fabric, link_can_be_closed_inside_a_callback)
 	cr_assert_eq(ops->send(host.peers[0], "one", 3, NULL), 0);
 	cr_assert_eq(ops->send(host.peers[0], "two", 3, NULL), 0);
 	UNTIL(host.gones == 1);
-	cr_expect_eq(guests[0].messages, 1, "nothing is told after the close");
+	cr_expect_eq(guests[0].messages, 1, "a call after the close");
 	cr_expect_null(guests[0].link);
 	expect_reads(&guests[1]);
 }
@@ -79,7 +79,7 @@ Test(fabric, dropped_peer_is_gone_once_and_gets_its_reads)
 	cr_expect_eq(guests[0].tally, posted);
 	expect_reads(&guests[1]);
 	expect_message(&guests[1]);
-	cr_expect_eq(host.gones, 0, "who dropped it is not told");
+	cr_expect_eq(host.gones, 0, "gone was called after drop");
 }
 
 Test(fabric, peer_can_be_dropped_inside_a_callback)
@@ -90,7 +90,7 @@ Test(fabric, peer_can_be_dropped_inside_a_callback)
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(ops->link_send(guests[0].link, "drop me", 7), 0);
 	UNTIL(guests[0].gones == 1);
-	cr_expect_eq(host.messages, 1, "nothing is told after the drop");
+	cr_expect_eq(host.messages, 1, "a call after the drop");
 	cr_expect_eq(host.gones, 0);
 	host.drop = false;
 	guest_enter(&guests[1]);
@@ -128,7 +128,7 @@ Test(fabric, messages_before_a_drop_arrive)
 	cr_expect_eq(guests[0].expected, 4);
 }
 
-/* A process that begins when it is told to, made before this one has used the fabric. Criterion
+/* A process that begins at a signal, made before this one has used the fabric. Criterion
  * does not know it: a check that failed there would end this one, by a signal and without words. */
 static pid_t process(void (*run)(void), int *begin)
 {

@@ -74,7 +74,7 @@ void on_message(void *user, struct peer *peer, const void *message, size_t bytes
 void on_peer_gone(void *user, struct peer *peer, const char *why)
 {
 	cr_assert_eq(user, &host);
-	cr_assert_eq(*(struct peer **)peer->user, peer, "gone is told once");
+	cr_assert_eq(*(struct peer **)peer->user, peer, "gone is called once");
 	*(struct peer **)peer->user = NULL;
 	host.gones++;
 	snprintf(host.why, sizeof(host.why), "%s", why);
@@ -183,7 +183,7 @@ void on_link_gone(void *user, int code, const char *why)
 {
 	struct guest *guest = user;
 
-	cr_assert_eq(guest->gones++, 0, "gone is told once");
+	cr_assert_eq(guest->gones++, 0, "gone is called once");
 	guest->code = code;
 	snprintf(guest->why, sizeof(guest->why), "%s", why);
 }

@@ -20,7 +20,7 @@
 #define LANDING      32768
 #define FLOOD_MAX    1000000
 
-/* What the host tells of the region that it hands over. */
+/* What the host says of a region that it hands over. */
 struct offer {
 	struct fabric_key key;
 	uint64_t bytes;
@@ -39,9 +39,9 @@ struct host {
 	uint32_t expected; /* number of the next message of a flood */
 	char why[256], log[512];
 	int refuse;            /* with this code */
-	bool drop;             /* who sends a message */
-	uint32_t realm;        /* of who comes */
-	struct exposure *told; /* the welcome says its key, and hands nothing over */
+	bool drop;             /* the sender of a message */
+	uint32_t realm;        /* of new peers */
+	struct exposure *told; /* the welcome carries its key, and hands nothing over */
 	size_t pad_to;         /* the welcome's length */
 };
 extern struct host host;
@@ -58,7 +58,7 @@ struct guest {
 	char why[256];
 	int opened;         /* what remote_open returned */
 	uint64_t more;      /* bytes claimed beyond what there is */
-	bool forge;         /* opens with a key that nobody gave */
+	bool forge;         /* opens with a forged key */
 	bool stranger;      /* opens what is for others */
 	bool breaks;        /* the link, when a message comes */
 	bool opens;         /* what comes with a message */

@@ -130,7 +130,8 @@ Test(fabric, forged_key_or_length_reads_nothing)
 	guest_enter(&guests[0]);
 	guests[1].forge = true;
 	expect_no_reading(&guests[1], 0);
-	guest_leave(&guests[1]); /* a network ends a connection for it, and tells the host later */
+	guest_leave(&guests[1]); /* a network ends the connection for it, and the host learns of it
+				    later */
 	UNTIL(host.gones == 1);
 	guests[2].more = 1 << 24;
 	expect_no_reading(&guests[2], REGION_BYTES + (1 << 23));

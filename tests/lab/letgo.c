@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #define DEVICES_MAX 64
+#define VERBS       "libibverbs.so.1"
+#define MANAGER     "librdmacm.so.1"
 #define EXPORTED    __attribute__((visibility("default")))
 
 static struct open_device {
@@ -61,11 +63,27 @@ static void let_go(const struct open_device *entry)
 	close(nothing);
 }
 
+/* The library's own function; the library is loaded, perhaps not for all to see. ISO C has no cast
+ * from an object's pointer to a function's. */
+static void original(const char *library, const char *name, void *function, size_t bytes)
+{
+	void *const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+	void *const found = dlsym(handle, name);
+
+	memcpy(function, &found, bytes);
+	dlclose(handle);
+}
+
 /* Under the lock: a device that is in the table and not in an older list may have come since. */
 static void devices_check(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_device **(*list_get)(int *);
+	void (*list_free)(struct ibv_device **);
+	struct ibv_device **list;
 
+	original(VERBS, "ibv_get_device_list", &list_get, sizeof(list_get));
+	original(VERBS, "ibv_free_device_list", &list_free, sizeof(list_free));
+	list = list_get(NULL);
 	for (size_t i = 0; list && i < DEVICES_MAX; i++) {
 		struct open_device *entry = &devices[i];
 
@@ -75,17 +93,7 @@ static void devices_check(void)
 		}
 	}
 	if (list)
-		ibv_free_device_list(list);
-}
-
-/* ISO C has no cast from an object's pointer to a function's. */
-static void next_of(const char *name, void *next, size_t bytes)
-{
-	void *found = dlsym(RTLD_NEXT, name);
-
-	if (!found) /* Python loads librdmacm for its module only */
-		found = dlsym(dlopen("librdmacm.so.1", RTLD_LAZY | RTLD_NOLOAD), name);
-	memcpy(next, &found, bytes);
+		list_free(list);
 }
 
 EXPORTED struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
@@ -94,7 +102,7 @@ EXPORTED struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
 	struct open_device *entry;
 	struct ibv_pd *pd;
 
-	next_of("ibv_alloc_pd", &next, sizeof(next));
+	original(VERBS, "ibv_alloc_pd", &next, sizeof(next));
 	pd = next(verbs);
 	if (!pd)
 		return NULL;
@@ -120,7 +128,7 @@ EXPORTED int ibv_dealloc_pd(struct ibv_pd *pd)
 	struct open_device *entry;
 	int result;
 
-	next_of("ibv_dealloc_pd", &next, sizeof(next));
+	original(VERBS, "ibv_dealloc_pd", &next, sizeof(next));
 	result = next(pd);
 	pthread_mutex_lock(&lock);
 	entry = entry_of(verbs);
@@ -135,7 +143,7 @@ EXPORTED void rdma_destroy_event_channel(struct rdma_event_channel *events)
 {
 	void (*next)(struct rdma_event_channel *);
 
-	next_of("rdma_destroy_event_channel", &next, sizeof(next));
+	original(MANAGER, "rdma_destroy_event_channel", &next, sizeof(next));
 	next(events);
 	pthread_mutex_lock(&lock);
 	devices_check();

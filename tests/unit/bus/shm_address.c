@@ -74,7 +74,7 @@ Test(shm, killed_publisher_is_replaced)
 	char lock[128], words[256];
 	int left = liar_listen();
 
-	close(left); /* its socket stays, and answers nobody */
+	close(left); /* its socket stays and answers no client */
 	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
 	close(open(lock, O_RDWR | O_CREAT, 0600));
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL),
@@ -188,13 +188,13 @@ Test(shm, listening_stranger_is_not_replaced)
 		cr_expect_eq(access(at.sun_path, F_OK), 0);
 		close(fill);
 		close(fd);
-		host_open(1, nobody_else); /* nobody listens any more */
+		host_open(1, nobody_else); /* no process listens any more */
 		host_close();
 	}
 }
 
-/* Tries to listen as SOMEONE, who may write into the folder: 0, or what it failed with, in these
- * words; then it is not said whether somebody listens. */
+/* Tries to listen as SOMEONE, who may write to the folder: 0, or the error, which must have this
+ * text. */
 static int listened_as_someone(const char *words)
 {
 	const struct fabric_listen how = { .address = "test", .peers_max = 1 };
@@ -214,7 +214,7 @@ static int listened_as_someone(const char *words)
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFEXITED(status), "status %x", status);
-	cr_assert_neq(WEXITSTATUS(status), 200, "another user cannot be had");
+	cr_assert_neq(WEXITSTATUS(status), 200, "cannot become another user");
 	cr_assert_neq(WEXITSTATUS(status), 201, "other words");
 	return WEXITSTATUS(status);
 }
@@ -243,7 +243,7 @@ Test(shm, socket_without_permission_is_not_replaced)
 	guest_leave();
 }
 
-/* Where its owner, or anybody, may connect, that nobody listens is known. */
+/* With permission to connect, a stale socket is recognised. */
 Test(shm, stale_socket_is_replaced_with_permission)
 {
 	const struct sockaddr_un at = socket_address();
@@ -282,7 +282,7 @@ Test(shm, ending_publisher_is_replaced)
 	pthread_join(ending, NULL);
 }
 
-/* Only what a publisher can have left is replaced; whoever finds something else leaves nothing. */
+/* Only a socket is replaced. A publisher that finds another file leaves nothing. */
 Test(shm, file_at_the_path_is_not_replaced)
 {
 	char path[128], lock[128], words[300];

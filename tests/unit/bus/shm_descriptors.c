@@ -25,7 +25,7 @@ static int listening_socket(void)
 		    domain == AF_UNIX)
 			return fd;
 	}
-	cr_assert_fail("nobody listens");
+	cr_assert_fail("no process listens");
 	return -1;
 }
 
@@ -58,7 +58,8 @@ Test(shm, publisher_accepts_no_descriptor)
 	expect_guest_well();
 }
 
-/* A socket whose close waits for LINGER_S, when it is the last: nobody reads what it has to send.
+/* A socket whose close waits for LINGER_S, when it is the last: no process reads what it has to
+ * send.
  */
 static int lingering(int *other)
 {
@@ -209,7 +210,7 @@ Test(shm, too_many_descriptors_in_flight_are_named)
 	cr_assert_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), 0, "%s",
 		     tb_error());
 	UNTIL(guest.gones == 1);
-	cr_expect_eq(guest.code, EAGAIN); /* who waits for its publisher tries again */
+	cr_expect_eq(guest.code, EAGAIN); /* a waiting client tries again */
 	cr_expect_str_eq(guest.why, "too many descriptors are in flight to subscribers that do "
 				    "not read (see ulimit -n)");
 }

@@ -57,11 +57,11 @@ Test(shm, wrong_frame_ends_the_connection_and_is_logged)
 		cr_expect_eq(take(fd, body, sizeof(body)), 0);
 		close(fd);
 	}
-	cr_expect_eq(host.gones, host.hellos - 1, "gone is told for each that was taken");
+	cr_expect_eq(host.gones, host.hellos - 1, "gone is called for each accepted peer");
 	expect_guest_well();
 }
 
-/* What a program does that has read enough: nobody is to look for what it did wrong. */
+/* A program that has read enough closes: that is no error in the log. */
 Test(shm, peer_that_closed_before_a_message_is_gone)
 {
 	char body[FABRIC_MESSAGE_BYTES + 1];
@@ -90,7 +90,7 @@ Test(shm, peer_that_closed_before_a_message_is_gone)
 	cr_expect_eq(host.logged, 0, "%s", host.log);
 }
 
-/* The welcome finds nobody. */
+/* The welcome finds a closed socket. */
 Test(shm, peer_that_closed_after_its_hello_is_gone)
 {
 	int fd;
@@ -233,7 +233,7 @@ Test(shm, random_publisher_frames_leave_nothing)
 		}
 		for (size_t frames = random_below(&random_state, 4); frames > 0; frames--)
 			put(fd, "", 0, 3); /* descriptors with nothing at all */
-		cr_assert_leq(descriptors(), before + 2 + 3 * 4, "kept what nobody asked for");
+		cr_assert_leq(descriptors(), before + 2 + 3 * 4, "kept an unwanted descriptor");
 		close(fd);
 		UNTIL(guest.gones == 1);
 		cr_assert(guest.opened < 0 || guest.welcomes == 0, "no memory came with it");

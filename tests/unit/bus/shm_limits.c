@@ -107,7 +107,7 @@ Test(shm, thousand_connections_cost_a_bounded_amount)
 	memory = mallinfo2().uordblks;
 	child = crowd_begin(CROWD, &told, &go);
 	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
-	UNTIL(host.logged >= CROWD - (places - 1)); /* who was too late, who was silent */
+	UNTIL(host.logged >= CROWD - (places - 1)); /* too late, or silent */
 	cr_expect(refused >= CROWD / 2 - places && refused <= CROWD, "%u refused", refused);
 	cr_expect_lt(mallinfo2().uordblks, memory + places * 1024);
 	expect_guest_well();

@@ -308,7 +308,7 @@ int as_someone(uid_t user, gid_t group, gid_t more)
 	while (waitpid(child, &status, WNOHANG) == 0)
 		turn();
 	cr_assert(WIFEXITED(status), "status %x", status);
-	cr_assert_neq(WEXITSTATUS(status), 200, "another user cannot be had");
+	cr_assert_neq(WEXITSTATUS(status), 200, "cannot become another user");
 	cr_assert_neq(WEXITSTATUS(status), 201, "other words");
 	return WEXITSTATUS(status);
 }

@@ -79,7 +79,7 @@ void turn(void);
 
 void guest_enter(void);
 
-/* Who did nothing wrong is served as ever. */
+/* The well-behaved subscriber still gets answers. */
 void expect_guest_well(void);
 
 struct sockaddr_un socket_address(void);

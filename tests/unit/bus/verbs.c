@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs fabric, where it can be seen without a device: what an accept and a reject carry, and
- * senders and receivers of notices over a device that is made here. */
+/* Parts of the verbs fabric without a device: private data, a connection, senders and receivers of
+ * notices over a device that is made here. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -85,7 +85,7 @@ static bool signaled;
 static int endless(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
 	(void)cq;
-	cr_assert_lt(polls++, 1000, "whoever took these would take them for ever");
+	cr_assert_lt(polls++, 1000, "these would be taken for ever");
 	for (int i = 0; i < max; i++)
 		wc[i] = (struct ibv_wc){ .status = status, .byte_len = byte_len };
 	return max;
@@ -184,7 +184,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 {
 	(void)how;
 	(void)user;
-	cr_assert_not_null(id, "a group is joined by nobody");
+	cr_assert_not_null(id, "a join without an id");
 	joined++;
 	return 0;
 }
@@ -192,7 +192,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
 {
 	(void)address;
-	cr_assert(id && id->qp, "a group is left by nobody");
+	cr_assert(id && id->qp, "a leave without an id");
 	joined--;
 	return 0;
 }
@@ -266,7 +266,7 @@ Test(channel, failed_posts_are_not_outstanding_reads)
 	cr_expect_eq(channel.broken, EINVAL);
 }
 
-/* Soft-RoCE and Soft-iWARP have different names for it; a flush is nobody's fault. */
+/* Soft-RoCE and Soft-iWARP have different statuses for it; a flush is no fault. */
 Test(channel, too_long_send_blames_the_sender)
 {
 	static const struct {
@@ -359,7 +359,7 @@ static int nothing_came(struct ibv_cq *queue, int max, struct ibv_wc *wc)
 	return 0;
 }
 
-/* What a publisher tells of its own says nothing of what strangers send. */
+/* The publisher's maximum does not bound what strangers send. */
 Test(receiver, receives_hold_the_longest_datagram)
 {
 	static const uint32_t told[] = { 0, 4096, 256 };
@@ -535,7 +535,7 @@ Test(sender, completed_sends_never_stop_it)
 	cr_expect_eq(posted, 1000);
 }
 
-/* Once a queue pair failed, nothing leaves it, and nothing else says so. */
+/* A failed queue pair sends nothing, and only its completions show it. */
 Test(sender, failed_queue_pair_sends_nothing)
 {
 	int good = 0;
@@ -556,7 +556,7 @@ Test(sender, stopped_sender_does_not_read_its_group)
 	cr_expect_eq(verbs_announce(&announcer.base, "head", 4), -ENOTCONN);
 }
 
-/* What the address says holds for every group. */
+/* The address's settings hold for every group. */
 Test(sender, hops_and_traffic_class_come_from_the_listener)
 {
 	struct verbs_group groups[2] = { { .wish = a_group(1) }, { .wish = a_group(2) } };

@@ -196,7 +196,7 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *group)
 	return 0;
 }
 
-/* For who waits for a group a signal comes before the event does; Criterion's own is the system's.
+/* A signal arrives before the group's event does; Criterion's own poll() is the system's.
  */
 int poll(struct pollfd *ready, nfds_t count, int timeout_ms)
 {

@@ -48,7 +48,7 @@ Test(group, failed_join_is_retried)
 	publisher_end();
 }
 
-/* By a kernel that knows no such members, or not at this moment. */
+/* The kernel does not support send-only members, or fails now. */
 Test(group, refused_send_only_join_falls_back_to_full_member)
 {
 	fake.refuses_send_only = true;
@@ -175,7 +175,7 @@ Test(sender, failing_sender_is_retried_alone_with_growing_pauses)
 	cr_expect_str_eq(news, "address rdma:" PLACE ": cannot create a sender to " GROUP
 			       ": notices: cannot create a queue pair: Cannot allocate memory; "
 			       "will retry\n");
-	/* A group that is joined again has those that can be had, and is not left for the other. */
+	/* A group that is joined again starts the senders that it can, despite the failing one. */
 	cm_event(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
 	joins_awaited = before + 1;
 	poll_until(has_joined, "a new try");

@@ -117,7 +117,7 @@ static void expect_told(enum rdma_cm_event_type type, int status, int code, cons
 	verbs_link_close(link);
 }
 
-/* What passes by itself is told from what does not: who was not answered may ask again. */
+/* Transient failures differ from lasting ones: a client without an answer may try again. */
 Test(verbs_link, no_answer_and_no_route_differ)
 {
 	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
