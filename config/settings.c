@@ -22,6 +22,7 @@ static const struct key *const further_keys[] = {
 	[SETTINGS_ITCH50] = tables_itch50,
 	[SETTINGS_SYNTHETIC] = tables_synthetic,
 };
+#define FEED_TYPES (sizeof(further_keys) / sizeof(*further_keys) - 1)
 
 /* A list of the file with 1 to max entries; otherwise NULL and an error. */
 static const struct located_node *section(struct reading *reading, const struct located_node *root,
@@ -123,19 +124,16 @@ static void schemas_read(struct reading *reading, const struct located_node *roo
 static void feed_read(struct reading *reading, const struct located_node *node,
 		      struct settings_feed *feed)
 {
-	const struct key *tables[] = { tables_feed, NULL, NULL, NULL };
+	const struct key *tables[FEED_TYPES + 2] = { tables_feed };
 
 	feed->line = node->line;
 	feed->column = node->column;
 	if (node->kind == YAML_MAPPING)
 		keys_read(reading, node, tables_feed, feed);
-	if (feed->type) {
+	if (feed->type)
 		tables[1] = further_keys[feed->type];
-	} else {
-		/* The type is wrong: keys of every type are accepted. */
-		tables[1] = tables_itch50;
-		tables[2] = tables_synthetic;
-	}
+	else /* the type is wrong: keys of every type are accepted */
+		memcpy(&tables[1], &further_keys[1], FEED_TYPES * sizeof(*tables));
 	if (!keys_known(reading, node, tables))
 		return;
 	if (feed->type)

@@ -23,7 +23,8 @@ static int hello_check(const struct control_hello *hello, char reason[FABRIC_REA
 	}
 	if (hello->features != 0) {
 		snprintf(reason, FABRIC_REASON_BYTES,
-			 "the subscriber needs features 0x%" PRIx64 ", the publisher has none",
+			 "no common features: the subscriber needs 0x%" PRIx64
+			 ", the publisher supports 0x0",
 			 hello->features);
 		return -EPROTO;
 	}
@@ -41,10 +42,10 @@ static int realm_choose(const struct tb_publisher *publisher, const struct contr
 	if (*realm)
 		return 0;
 	if (memcmp(hello->ticket, none, sizeof(none)) == 0)
-		why = "the subscriber has no ticket, the publisher requires one";
+		why = "the subscriber has no ticket, but the publisher requires a ticket";
 	else if (publisher->realm_count == 1 &&
 		 memcmp(publisher->realms[0].ticket, none, sizeof(none)) == 0)
-		why = "the subscriber has a ticket, but the bus has no realm that needs one";
+		why = "the subscriber has a ticket, but no realm of the bus has a ticket";
 	snprintf(reason, FABRIC_REASON_BYTES, "%s", why);
 	return -EACCES;
 }

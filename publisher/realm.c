@@ -30,11 +30,11 @@ static int ticket_check(size_t i, const struct tb_realm *asked)
 			"a ticket for each realm but " ANONYMOUS,
 			i, asked->name);
 	if (asked->ticket && strcmp(asked->name, ANONYMOUS) == 0)
-		return error_set(
-			EINVAL,
-			"publisher options: realms[%zu]: found " ANONYMOUS
-			" with a ticket, expected no ticket: this realm is for clients without one",
-			i);
+		return error_set(EINVAL,
+				 "publisher options: realms[%zu]: found " ANONYMOUS
+				 " with a ticket, expected no ticket: it is the realm of clients "
+				 "without a ticket",
+				 i);
 	if (asked->ticket && memcmp(asked->ticket, no_ticket, sizeof(no_ticket)) == 0)
 		return error_set(
 			EINVAL,

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """No check is made in a .fini function: Criterion prints it when it fails, and the test passes all the
-same. Follows what such a function calls, in its own file and among the functions that files share.
+same. Follows what that function calls, in its own file and among the functions that files share.
 """
 import pathlib
 import re

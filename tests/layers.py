@@ -12,9 +12,9 @@ the object that defines it. Edges to another folder keep to MAY_USE as well; wit
 form no cycle. An include check alone would not notice a cycle behind one big header.
 
 Callbacks: a call that goes up does so through a function pointer, which no symbol shows. So each header
-that declares one is in CALLBACKS, with the reason.
+that declares a function pointer is in CALLBACKS, with the reason.
 
-Prints every breach; the exit status is 1 if there is one.
+Prints every breach; the exit status is 1 if there is a breach.
 """
 import json
 import pathlib

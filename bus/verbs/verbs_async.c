@@ -2,11 +2,11 @@
 /* Finds out that a device is lost: the one asynchronous event that nothing else shows. A queue
  * pair that failed shows in its completions.
  *
- * A1  librdmacm has one context for a device, and a context has one descriptor for its events: a
+ * E1  librdmacm has one context for a device, and a context has one descriptor for its events: a
  *     reader takes events that are meant for others. So an event that a device is lost marks every
  *     async of that device, under one lock. Owners check their marks when it suits them.
- * A2  An async in the list belongs to an owner that lives: it is unwatched before it is freed.
- * A3  Nobody waits here. Whoever finds the lock taken checks again the next time, and an event is
+ * E2  An async in the list belongs to an owner that lives: it is unwatched before it is freed.
+ * E3  Nobody waits here. Whoever finds the lock taken checks again the next time, and an event is
  *     read only when there is one: reading may block. */
 #include "bus/verbs/verbs_async.h"
 
@@ -54,7 +54,7 @@ static bool event_take(struct ibv_context *device)
 	struct pollfd fd = { .fd = device->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
 
-	if (poll(&fd, 1, 0) != 1 || ibv_get_async_event(device, &event) != 0) /* A3 */
+	if (poll(&fd, 1, 0) != 1 || ibv_get_async_event(device, &event) != 0) /* E3 */
 		return false;
 	for (struct verbs_async *async = watched; async; async = async->next)
 		if (event.event_type == IBV_EVENT_DEVICE_FATAL && async->device == device)
@@ -65,7 +65,7 @@ static bool event_take(struct ibv_context *device)
 
 void verbs_async_take(struct ibv_context *device)
 {
-	if (pthread_mutex_trylock(&lock) != 0) /* A3 */
+	if (pthread_mutex_trylock(&lock) != 0) /* E3 */
 		return;
 	for (int i = 0; i < EVENTS_PER_CALL && event_take(device); i++)
 		;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The groups that a listener sends notices to.
  *
- * J1  A group that was lost, or could not be joined, is tried again each GROUP_RETRY_MS: nothing
+ * Y1  A group that was lost, or could not be joined, is tried again each GROUP_RETRY_MS: nothing
  *     reports that a new subnet manager knows the group again. A join may take some seconds, and is
  *     given up after JOIN_LATE_MS. */
 #include "bus/verbs/verbs_listener_groups.h"
@@ -18,7 +18,7 @@
 #define GROUP_RETRY_MS 1000
 #define JOIN_LATE_MS   10000
 
-/* Logs a change of a group, one line per outage (J1). It is no error: without notices subscribers
+/* Logs a change of a group, one line per outage (Y1). It is no error: without notices subscribers
  * poll. */
 static void group_result(struct verbs_listener *listener, struct verbs_group *group, int result)
 {
@@ -74,7 +74,7 @@ static void group_open(struct verbs_listener *listener, struct verbs_group *grou
 	senders_result(listener, group, verbs_group_repair(group));
 }
 
-/* J1 */
+/* Y1 */
 static bool is_join_due(const struct verbs_group *group)
 {
 	const uint64_t since_ms = clock_ms() - group->tried_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subscribers of a listener.
  *
- * Q1  A peer's queue pair is made in the domain of its realm, after the hello, which names the
+ * B1  A peer's queue pair is made in the domain of its realm, after the hello, which names the
  *     realm: a queue pair cannot be moved to another domain. */
 #include "bus/verbs/verbs_peer.h"
 
@@ -92,7 +92,7 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 	};
 	int result = verbs_exposure_domain(listener, peer->base.base.realm);
 
-	if (result == 0) /* Q1 */
+	if (result == 0) /* B1 */
 		result = verbs_channel_open(&peer->channel, peer->id,
 					    listener->domains[peer->base.base.realm]->pd,
 					    listener->completions, peer);

@@ -4,10 +4,10 @@
 
     man.py SOURCE TICKBUS PUBD PAGE...
 
-Each page passes mandoc's lint and has lines that fit on a screen; each command's page has exactly
-the options of its --help; each call of the library is named by a page of section 3, and no other
-is; pubd.yaml(5) has exactly the keys of its tables, tickbus(1) what an address may have behind its
-commas; each reference among our pages leads to one.
+Each page passes mandoc's lint and has lines that fit on a screen. Each command's page has exactly
+the options of its --help. Section 3 names each call of the library, and no other call. pubd.yaml(5)
+has exactly the keys of its tables. tickbus(1) has what an address may have behind its commas. Each
+reference among our pages leads to a page.
 """
 import pathlib
 import re
@@ -84,7 +84,7 @@ def addresses():
     differ("tickbus.1", "knob", set(named), set(there) | {"source"})
     for name, (low, high, usual) in there.items():
         words = " ".join(named.get(name, "").split())
-        default = f"Default {usual}." if int(low) <= int(usual) else "Default "  # whoever uses it has its own
+        default = f"Default {usual}." if int(low) <= int(usual) else "Default "  # each program has its own default
         if f"{low} to {high}" not in words or default not in words:
             FOUND.append(f"tickbus.1: {name}: expected {low} to {high}, {default}")
 

@@ -372,7 +372,7 @@ class Tools(unittest.TestCase):
     def test_doctor_accepts_a_bus_that_asks_for_a_ticket(self):
         ticket, other = self.ticket("desk", "5a" * 32), self.ticket("other", "5b" * 32)
         self.bus(ticket)
-        for shown, expected in (([], ("advice", "shm:b: the subscriber has no ticket, the publisher requires one")),
+        for shown, expected in (([], ("advice", "shm:b: the subscriber has no ticket, but the publisher requires a ticket")),
                                 (["--ticket", other], ("advice", "shm:b: the subscriber's ticket is not known to the publisher")),
                                 (["--ticket", ticket], ("good", "a bus with 2 topics answers"))):
             found = self.run_tool("doctor", "--format=json", *shown, "shm:b")

@@ -86,7 +86,7 @@ class Strangers(Scene):
                               ({"low": 0}, "has no valid range of versions"),
                               ({"low": 3, "high": 2}, "has no valid range of versions"),
                               ({"length": 55}, "has a length other than 56"),
-                              ({"features": 5}, "the subscriber needs features 0x5")):
+                              ({"features": 5}, "no common features: the subscriber needs 0x5")):
             peer = self.peer()
             peer.send(wire.HELLO, wire.hello(**how))
             self.assertIn(expected, peer.refusal())

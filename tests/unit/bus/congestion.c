@@ -52,7 +52,7 @@ Test(pfc, is_the_mask_of_priorities_that_the_kernel_answers)
 	cr_expect_eq(congestion_pfc_of(&answer, sizeof(answer)), 0);
 }
 
-Test(pfc, is_not_told_where_a_driver_has_none)
+Test(pfc, driver_without_dcb_reports_no_pfc)
 {
 	struct {
 		struct nlmsghdr head;
@@ -68,7 +68,7 @@ Test(pfc, is_not_told_where_a_driver_has_none)
 	cr_expect_eq(congestion_pfc_of(&answer, sizeof(answer)), -EOPNOTSUPP);
 }
 
-Test(pfc, is_read_from_nothing_that_is_cut_short_or_lies_about_its_length)
+Test(pfc, truncated_or_wrong_length_answer_gives_nothing)
 {
 	static const uint16_t lies[] = { 0, 3, 0xffff };
 	struct answer whole = an_answer(0x18), answer;
@@ -112,7 +112,7 @@ static void line_write(const char *folder, int priority, const char *text)
 	fclose(file);
 }
 
-Test(ecn, is_what_the_driver_s_files_tell)
+Test(ecn, equals_the_files_of_the_driver)
 {
 	static const char *const below[] = { "", "/ecn", "/ecn/roce_np", "/ecn/roce_np/enable" };
 	char folder[] = "/tmp/tickbus-interface-XXXXXX", path[128];

@@ -154,7 +154,7 @@ Test(shm, all_descriptors_of_a_frame_are_closed)
 }
 
 /* Each counts against the limit of the publisher's user until it is received. */
-Test(shm, peer_that_does_not_read_gets_no_more_regions)
+Test(shm, stalled_peer_gets_a_bounded_number_of_regions)
 {
 	char body[FABRIC_MESSAGE_BYTES + 1];
 	unsigned int sent = 0;

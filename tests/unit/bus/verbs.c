@@ -308,7 +308,7 @@ Test(receiver, empty_datagrams_do_not_keep_it_busy)
 	cr_expect_eq(verbs_receiver_take(&receiver, datagram, sizeof(datagram)), 4);
 }
 
-Test(receiver, datagram_after_an_empty_one_is_taken)
+Test(receiver, datagram_after_an_empty_datagram_is_taken)
 {
 	struct verbs_receiver receiver = { .cq = NULL };
 	char datagram[16];

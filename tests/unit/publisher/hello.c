@@ -16,10 +16,11 @@ Test(hello, unsupported_hello_is_refused_with_reason)
 		"no common version: the subscriber speaks 2 to 7, the publisher 1 to 1");
 	expect_refused_hello(
 		(struct control_hello){ .version_low = 1, .version_high = 1, .features = 0x10 },
-		EPROTO, "the subscriber needs features 0x10, the publisher has none");
+		EPROTO,
+		"no common features: the subscriber needs 0x10, the publisher supports 0x0");
 	expect_refused_hello(
 		(struct control_hello){ .version_low = 1, .version_high = 1, .ticket = { 0, 1 } },
-		EACCES, "the subscriber has a ticket, but the bus has no realm that needs one");
+		EACCES, "the subscriber has a ticket, but no realm of the bus has a ticket");
 	client_connect(&client, "hello", 5);
 	cr_expect_eq(client.code, EPROTO);
 	cr_expect_str_eq(client.why, "hello message of 5 bytes: has no tickbus magic at byte 0");

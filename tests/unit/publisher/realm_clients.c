@@ -46,7 +46,7 @@ Test(realms, missing_or_wrong_ticket_is_refused)
 	struct control_hello hello = { .version_low = 1, .version_high = 1 };
 
 	expect_refused_hello(hello, EACCES,
-			     "the subscriber has no ticket, the publisher requires one");
+			     "the subscriber has no ticket, but the publisher requires a ticket");
 	for (size_t bit = 1; bit < 8 * TB_TICKET_BYTES; bit += 17) {
 		memcpy(hello.ticket, desk, TB_TICKET_BYTES);
 		hello.ticket[bit / 8] ^= (uint8_t)(1 << bit % 8);
