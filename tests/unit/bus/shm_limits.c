@@ -40,11 +40,11 @@ Test(shm, silent_connection_is_refused_with_a_reason)
 	expect_guest_well();
 }
 
-/* A crowd that connects at once, half of it with a hello. Says how many were refused, then waits
- * until it may go. */
-static void crowd(unsigned int count, int tell, int go)
+/* Many clients that connect at once, half of them with a hello. Reports how many were refused, then
+ * waits until it may go. */
+static void flood(unsigned int count, int tell, int go)
 {
-	static int fds[CROWD];
+	static int fds[FLOOD];
 	char body[FABRIC_MESSAGE_BYTES + 1];
 	unsigned int refused = 0;
 
@@ -65,7 +65,7 @@ static void crowd(unsigned int count, int tell, int go)
 	_exit(0);
 }
 
-static pid_t crowd_begin(unsigned int count, int *told, int *go)
+static pid_t flood_begin(unsigned int count, int *told, int *go)
 {
 	int tell[2], wait[2];
 	pid_t child;
@@ -74,7 +74,7 @@ static pid_t crowd_begin(unsigned int count, int *told, int *go)
 	child = fork();
 	if (child == 0) {
 		close(wait[1]);
-		crowd(count, tell[1], wait[0]);
+		flood(count, tell[1], wait[0]);
 	}
 	close(tell[1]);
 	close(wait[0]);
@@ -83,7 +83,7 @@ static pid_t crowd_begin(unsigned int count, int *told, int *go)
 	return child;
 }
 
-static void crowd_end(pid_t child, int told, int go)
+static void flood_end(pid_t child, int told, int go)
 {
 	int status;
 
@@ -105,13 +105,13 @@ Test(shm, thousand_connections_cost_a_bounded_amount)
 	guest_enter();
 	before = descriptors();
 	memory = mallinfo2().uordblks;
-	child = crowd_begin(CROWD, &told, &go);
+	child = flood_begin(FLOOD, &told, &go);
 	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
-	UNTIL(host.logged >= CROWD - (places - 1)); /* too late, or silent */
-	cr_expect(refused >= CROWD / 2 - places && refused <= CROWD, "%u refused", refused);
+	UNTIL(host.logged >= FLOOD - (places - 1)); /* too late, or silent */
+	cr_expect(refused >= FLOOD / 2 - places && refused <= FLOOD, "%u refused", refused);
 	cr_expect_lt(mallinfo2().uordblks, memory + places * 1024);
 	expect_guest_well();
-	crowd_end(child, told, go);
+	flood_end(child, told, go);
 	UNTIL(host.gones == host.hellos - 1 && descriptors() == before);
 	cr_expect_lt(mallinfo2().uordblks, memory + 2048); /* malloc caches seven freed peers */
 	guest_leave();
@@ -128,7 +128,7 @@ Test(shm, without_descriptors_new_peers_are_refused)
 
 	host_open(256, nobody_else);
 	guest_enter();
-	child = crowd_begin(100, &told, &go);
+	child = flood_begin(100, &told, &go);
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	little = limit;
 	little.rlim_cur = descriptors() + 8;
@@ -140,7 +140,7 @@ Test(shm, without_descriptors_new_peers_are_refused)
 	expect_guest_well();
 	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
 	cr_expect_geq(refused, 30);
-	crowd_end(child, told, go);
+	flood_end(child, told, go);
 	UNTIL(host.gones == host.hellos - 1);
 	guest_leave();
 	guest_enter();
@@ -160,7 +160,7 @@ Test(shm, without_the_reserve_connections_wait)
 	host_open(256, nobody_else);
 	guest_enter();
 	ready.fd = shm_listener_fd(host.listener);
-	child = crowd_begin(20, &told, &go);
+	child = flood_begin(20, &told, &go);
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = (struct rlimit){ .rlim_cur = 3, .rlim_max = limit.rlim_max };
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -174,7 +174,7 @@ Test(shm, without_the_reserve_connections_wait)
 	UNTIL(host.hellos == 1 + 10);
 	UNTIL(read(told, &refused, sizeof(refused)) == sizeof(refused));
 	cr_expect_eq(refused, 0);
-	crowd_end(child, told, go);
+	flood_end(child, told, go);
 	UNTIL(host.gones == host.hellos - 1);
 	expect_guest_well();
 }

@@ -17,7 +17,7 @@
 
 #define DEADLINE_MS  20000
 #define REGION_BYTES 8192
-#define CROWD        1000
+#define FLOOD        1000
 #define KINDS        6 /* of frames; those from 1 to 4 are known */
 #define LINGER_S     50
 #define SOMEONE      65421 /* a user that no other test is */
