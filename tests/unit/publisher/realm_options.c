@@ -55,8 +55,8 @@ Test(options, wrong_realms_are_refused)
 		  WHAT "[1]: found risk without a ticket, expected a ticket for each realm but "
 		       "anonymous" },
 		{ { DESK, { REALM, "anonymous", two, all, 1 } },
-		  WHAT "[1]: found anonymous with a ticket, expected no ticket: this realm is for "
-		       "clients without one" },
+		  WHAT "[1]: found anonymous with a ticket, expected no ticket: it is the realm "
+		       "of clients without a ticket" },
 		{ { DESK, { REALM, "risk", zeros, all, 1 } },
 		  WHAT "[1]: found a ticket of zeros, expected random bytes" },
 		{ { DESK, { REALM, "risk", two, all, 0 } },
