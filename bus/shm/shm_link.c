@@ -58,7 +58,7 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	if (connect(link->fd, (struct sockaddr *)&location.address, sizeof(location.address)) < 0) {
 		result = errno == ENOENT ? ECONNREFUSED : errno;
 		error_set(result, "address shm:%s: %s (%s)", address,
-			  result == ECONNREFUSED ? "nobody listens there"
+			  result == ECONNREFUSED ? "no publisher listens there"
 			  : result == EACCES     ? "no permission to connect"
 						 : strerror(result),
 			  location.address.sun_path);

@@ -76,12 +76,12 @@ static void folder_look(struct shm_listener *listener)
 	snprintf(folder, sizeof(folder), "%s", listener->location.address.sun_path);
 	*strrchr(folder, '/') = '\0';
 	if (stat(folder, &status) == 0 && !(status.st_mode & (S_IXGRP | S_IXOTH)))
-		peers_log(
-			&listener->peers, FABRIC_LOG_INFO,
-			"address shm:%s: users and groups are named, but other users cannot enter "
-			"%s; set TICKBUS_RUNTIME_DIR, for the publisher and its subscribers, to a "
-			"folder that they can enter",
-			listener->name, folder);
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "address shm:%s: other users are allowed, but cannot enter %s; set "
+			  "TICKBUS_RUNTIME_DIR for the publisher and its subscribers to a folder "
+			  "that "
+			  "they can enter",
+			  listener->name, folder);
 }
 
 static int socket_open(struct shm_listener *listener)

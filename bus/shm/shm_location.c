@@ -144,7 +144,8 @@ int shm_location_connect(const char *name, struct shm_location *location)
 					 name, list[i].path, (unsigned int)geteuid());
 	}
 	return error_set(ECONNREFUSED,
-			 "address shm:%s: nobody listens there (no %s.sock in %s%s%s%s%s)", name,
-			 name, list[0].path, count > 1 ? ", " : "", count > 1 ? list[1].path : "",
-			 count > 2 ? ", " : "", count > 2 ? list[2].path : "");
+			 "address shm:%s: no publisher listens there (no %s.sock in %s%s%s%s%s)",
+			 name, name, list[0].path, count > 1 ? ", " : "",
+			 count > 1 ? list[1].path : "", count > 2 ? ", " : "",
+			 count > 2 ? list[2].path : "");
 }

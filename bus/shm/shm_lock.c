@@ -102,7 +102,7 @@ static int no_permission(const char *name, const struct shm_location *location)
 		snprintf(owner, sizeof(owner), " of user %u", (unsigned int)there.st_uid);
 	return error_set(EACCES,
 			 "address shm:%s: %s is a socket%s that user %u has no permission to "
-			 "connect to: a process may listen there; if no process does, remove it",
+			 "connect to; if no process listens there, remove it",
 			 name, path, owner, (unsigned int)geteuid());
 }
 

@@ -448,7 +448,7 @@ static void node_check(struct doctor *doctor, const struct ibv_device *device)
 		finding_add(doctor, TB_VERDICT_GOOD, name, "", "reports no NUMA node");
 	else if (numa_check(1) < 0 && numa_check(0) == 0)
 		finding_add(doctor, TB_VERDICT_GOOD, name, "",
-			    "is on NUMA node %d, the only one, near processors %s", node, cpus);
+			    "is on NUMA node %d, the only node, near processors %s", node, cpus);
 	else
 		finding_add(doctor, TB_VERDICT_ADVICE, name,
 			    "bus.cpu and feeds[].cpu: processors near it; bus.numa is its node by "
@@ -485,7 +485,7 @@ TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), voi
 	struct ibv_device **devices;
 
 	if (!finding)
-		return error_set(EINVAL, "tb_doctor: found no callback, expected one");
+		return error_set(EINVAL, "tb_doctor: found no callback, expected a function");
 	devices = ibv_get_device_list(NULL);
 	if (devices && *devices)
 		locations_find(&doctor);

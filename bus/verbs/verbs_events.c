@@ -45,9 +45,9 @@ int verbs_error(int code, const char *address, const char *what)
 		getrlimit(RLIMIT_MEMLOCK, &limit);
 		return error_set(
 			ENOMEM,
-			"address rdma:%s: %s: no memory, or the limit of locked memory is reached: "
-			"%llu bytes (ulimit -l, LimitMEMLOCK=); a topic that is recreated "
-			"needs its bytes twice for a while",
+			"address rdma:%s: %s: no memory, or beyond the limit of locked memory, "
+			"%llu "
+			"bytes (ulimit -l, LimitMEMLOCK=); a recreated topic needs its bytes twice",
 			address, what, (unsigned long long)limit.rlim_cur);
 	default:
 		return error_set(code ? code : EIO, "address rdma:%s: %s: %s", address, what,

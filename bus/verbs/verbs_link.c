@@ -177,8 +177,9 @@ static int request(struct verbs_link *link)
 		result = verbs_channel_open(&link->channel, link->id, link->pd, link->completions,
 					    link);
 	if (result == 0 && rdma_connect(link->id, &how) < 0)
-		result = errno == ECONNREFUSED ? error_set(ECONNREFUSED, "nobody listens there")
-					       : verbs_error(errno, link->text, "connecting");
+		result = errno == ECONNREFUSED
+				 ? error_set(ECONNREFUSED, "no publisher listens there")
+				 : verbs_error(errno, link->text, "connecting");
 	return result;
 }
 
@@ -203,7 +204,7 @@ static void on_rejected(struct verbs_link *link, const struct verbs_event *event
 	if (code)
 		link_gone(link, code, "%s", why);
 	else if (event->status == REJECTED_IB || event->status == -ECONNREFUSED)
-		link_gone(link, ECONNREFUSED, "nobody listens there");
+		link_gone(link, ECONNREFUSED, "no publisher listens there");
 	else
 		link_gone(link, ECONNRESET, "the connection was refused (status %d)",
 			  event->status);
@@ -246,7 +247,7 @@ static void on_event(struct verbs_link *link, const struct verbs_event *event)
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 		if (event->status == -ECONNREFUSED)
-			link_gone(link, ECONNREFUSED, "nobody listens there");
+			link_gone(link, ECONNREFUSED, "no publisher listens there");
 		else
 			link_gone(link, ETIMEDOUT, "no answer");
 		break;

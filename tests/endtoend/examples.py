@@ -77,7 +77,7 @@ class Examples(pubd.Bench):
         self.ends(daemon, 0)
         late = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA")
         self.ends(late, 1)
-        self.assertIn("nobody listens", late.err.read_text())
+        self.assertIn("no publisher listens", late.err.read_text())
 
     def view(self):
         return [EXAMPLES / "market_view", "shm:b", "--quotes", "nasdaq.quote", "--trades",

@@ -167,7 +167,7 @@ topics:
     def test_no_publisher_is_status_4_and_unknown_topic_3(self):
         cat = self.begin(TICKBUS, "cat", "shm:b", "nasdaq.quote")
         self.ends(cat, 4)
-        self.assertIn("nobody listens", cat.err.read_text())
+        self.assertIn("no publisher listens", cat.err.read_text())
         pubd = self.pubd(self.quiet())
         cat = self.begin(TICKBUS, "cat", "shm:b", "nasdaq.quotes")
         self.ends(cat, 3)

@@ -184,7 +184,7 @@ class Tools(unittest.TestCase):
         for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
             result = self.run_tool(*args)
             self.assertEqual((result.returncode, result.stdout), (4, ""), args)
-            self.assertIn("nobody listens there", result.stderr)
+            self.assertIn("no publisher listens there", result.stderr)
 
     def test_silent_publisher_is_waited_for_as_long_as_given(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
@@ -454,7 +454,7 @@ class Tools(unittest.TestCase):
 
     def test_wait_without_a_publisher_reports_it_once(self):
         process = self.begin("cat", "shm:b", "t.quote", "--wait", "--from=oldest", "--count=1")
-        self.assertEqual(process.stderr.readline(), "tickbus cat: waits: address shm:b: nobody listens there "
+        self.assertEqual(process.stderr.readline(), "tickbus cat: waits: address shm:b: no publisher listens there "
                                                     f"(no b.sock in {self.folder})\n")
         self.bus()
         out, err = process.communicate(timeout=PATIENCE_S)

@@ -51,7 +51,7 @@ def run(lab):
     expect(doctor(reader, address, f"ip link set {down} down\nulimit -l 1024", 1),
            ("advice", "rxe3 port 1", "is down"),  # siw3 is enough
            ("bad", "locked memory", "at most 1048576 bytes: .*"),
-           ("bad", address, f"rdma:.*: nobody listens there"))
+           ("bad", address, f"rdma:.*: no publisher listens there"))
     broken.run(f"ip link set {down} up\n" + "".join(
         f"ip route add {route} dev {down} src {broken.rxe} table 103\n" for route in ("10.9.0.0/24", "224.0.0.0/4")))
 

@@ -79,7 +79,7 @@ Test(shm, killed_publisher_is_replaced)
 	close(open(lock, O_RDWR | O_CREAT, 0600));
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL),
 		     -ECONNREFUSED);
-	snprintf(words, sizeof(words), "address shm:test: nobody listens there (%s)", at.sun_path);
+	snprintf(words, sizeof(words), "address shm:test: no publisher listens there (%s)", at.sun_path);
 	cr_expect_str_eq(tb_error(), words);
 	host_open(4, nobody_else);
 	guest_enter();
@@ -91,7 +91,7 @@ Test(shm, killed_publisher_is_replaced)
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL),
 		     -ECONNREFUSED);
 	snprintf(words, sizeof(words),
-		 "address shm:test: nobody listens there (no test.sock in %s)", folder);
+		 "address shm:test: no publisher listens there (no test.sock in %s)", folder);
 	cr_expect_str_eq(tb_error(), words);
 }
 
@@ -231,7 +231,7 @@ Test(shm, socket_without_permission_is_not_replaced)
 	snprintf(lock, sizeof(lock), "%s/test.lock", folder);
 	snprintf(words, sizeof(words),
 		 "address shm:test: %s is a socket of user 0 that user %u has no permission to "
-		 "connect to: a process may listen there; if no process does, remove it",
+		 "connect to; if no process listens there, remove it",
 		 at.sun_path, SOMEONE);
 	host_open(4, nobody_else);
 	socket = inode(at.sun_path);

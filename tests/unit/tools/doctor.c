@@ -76,7 +76,7 @@ int tb_subscriber_open(struct tb_subscriber **out, const struct tb_subscriber_op
 {
 	*out = NULL;
 	if (opened_result < 0)
-		return error_set(-opened_result, "%s: nobody listens there", options->address);
+		return error_set(-opened_result, "%s: no publisher listens there", options->address);
 	*out = (struct tb_subscriber *)&subscribers;
 	subscribers++;
 	return 0;
@@ -187,7 +187,7 @@ Test(doctor, each_group_is_reported_with_its_remedy)
 
 Test(doctor, bus_lost_during_check_names_where_to_look)
 {
-	static const char row[] = "\nbad,rdma:there,rdma:there: nobody listens there,\"check "
+	static const char row[] = "\nbad,rdma:there,rdma:there: no publisher listens there,\"check "
 				  "that pubd runs there, and check its log\"\n";
 	char text[4096];
 
