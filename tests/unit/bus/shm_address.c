@@ -79,7 +79,8 @@ Test(shm, killed_publisher_is_replaced)
 	close(open(lock, O_RDWR | O_CREAT, 0600));
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL),
 		     -ECONNREFUSED);
-	snprintf(words, sizeof(words), "address shm:test: no publisher listens there (%s)", at.sun_path);
+	snprintf(words, sizeof(words), "address shm:test: no publisher listens there (%s)",
+		 at.sun_path);
 	cr_expect_str_eq(tb_error(), words);
 	host_open(4, nobody_else);
 	guest_enter();

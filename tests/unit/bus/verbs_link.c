@@ -128,7 +128,8 @@ Test(verbs_link, no_answer_and_no_route_differ)
 	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ENETUNREACH, EHOSTUNREACH,
 		    "no route: Network is unreachable");
 	expect_told(RDMA_CM_EVENT_REJECTED, 8, ECONNREFUSED, "no publisher listens there");
-	expect_told(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED, "no publisher listens there");
+	expect_told(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED,
+		    "no publisher listens there");
 }
 
 /* -- addresses ----------------------------------------------------------------------------------

@@ -76,7 +76,8 @@ int tb_subscriber_open(struct tb_subscriber **out, const struct tb_subscriber_op
 {
 	*out = NULL;
 	if (opened_result < 0)
-		return error_set(-opened_result, "%s: no publisher listens there", options->address);
+		return error_set(-opened_result, "%s: no publisher listens there",
+				 options->address);
 	*out = (struct tb_subscriber *)&subscribers;
 	subscribers++;
 	return 0;
