@@ -28,10 +28,11 @@ struct address {
 	uint32_t rnr_retries;           /* of a SEND that found no posted receive */
 	uint32_t reads;                 /* initiator depth, responder resources; 0: the default */
 	uint32_t traffic_class;
-	uint32_t receives;                /* posted receives for notices */
-	uint32_t notices;                 /* 0: the subscriber receives no notices */
-	uint32_t hop_limit;               /* of notices */
-	uint32_t batch_bytes, read_bytes; /* of a topic's landing, of one READ; 0: the default */
+	uint32_t receives;  /* posted receives for notices */
+	uint32_t notices;   /* 0: the subscriber receives no notices */
+	uint32_t hop_limit; /* of notices */
+	uint32_t batch_bytes,
+		read_bytes; /* of a topic's landing, of one READ; 0: the address names no size */
 };
 
 /* Parses an address of a publisher. 0, or -EINVAL with a message: what was found, what was

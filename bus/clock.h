@@ -18,7 +18,8 @@ uint64_t clock_real_ns(void);
 
 typedef int clock_reader(clockid_t, struct timespec *);
 
-/* Replaces the clock of all functions above; NULL: clock_gettime(). For tests and simulations. */
+/* Replaces the clock of all functions above; NULL: clock_gettime(). For tests and simulations. No
+ * clock may return the time 0, which means "not set" in the library. */
 void clock_replace(clock_reader *);
 
 #endif

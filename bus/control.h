@@ -12,16 +12,16 @@
  *   catalogue(pattern, after)       ->
  *                                   <-  topics (a page of them) or refuse
  *   schema(topic, offset)           ->
- *                                   <-  schema_part
+ *                                   <-  schema_bytes
  *   join(topic)                     ->
  *                                   <-  grant (with the region) or refuse
  *   leave(topic)                    ->
  *   arm(topic, head seen)           ->
  *                                   <-  wake(topic, head): once per arm, when head moved
  *   counters(scope, index, after)   ->
- *                                   <-  counter_values or refuse
+ *                                   <-  values or refuse
  *   unpublished(topic, after)       ->
- *                                   <-  unpublished_page or refuse
+ *                                   <-  unpublished_names or refuse
  *                                   <-  revoke(topic): that epoch's memory is not written any more
  *                                   <-  ending(topic, head): the topic has ended at head
  *

@@ -39,6 +39,8 @@
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
 #define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
 
+#define FABRIC_NO_DEVICE (-2) /* NUMA nodes are from 0 on; -1 is NUMA_ANY */
+
 struct fabric_ops;
 struct verbs_domain;
 
@@ -166,7 +168,8 @@ struct fabric_ops {
 
 	/* -- publisher ------------------------------------------------------------------------- */
 
-	/* The NUMA node of an address's device; -1: not known, or no device. */
+	/* The NUMA node of an address's device; NUMA_ANY: the device reports no node;
+	 * FABRIC_NO_DEVICE: the address has no device. */
 	int (*node)(const char *address);
 
 	/* Begins to listen. -EADDRINUSE: another publisher has the address. */

@@ -200,7 +200,11 @@ int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped)
 			(unsigned int)seals);
 	if (fstat(fd, &status) < 0)
 		return error_set(errno, "memory handed over: %s", strerror(errno));
-	if (bytes == 0 || status.st_size < 0 || (size_t)status.st_size < bytes)
+	if (bytes == 0)
+		return error_set(
+			EPROTO,
+			"memory handed over: found a claim of 0 bytes, expected at least 1");
+	if (status.st_size < 0 || (size_t)status.st_size < bytes)
 		return error_set(EPROTO,
 				 "memory handed over: found %lld bytes, expected at least %zu",
 				 (long long)status.st_size, bytes);

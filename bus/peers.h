@@ -33,7 +33,7 @@ struct peers {
 	unsigned int count, max;
 };
 
-/* Adds a zeroed entry from malloc(), which peers frees. */
+/* Adds a zeroed entry from calloc(), which peers frees. */
 void peers_add(struct peers *, struct peers_entry *);
 /* Ends its connection and calls nothing. */
 void peers_remove(struct peers_entry *);

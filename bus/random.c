@@ -18,8 +18,12 @@ void random_replace(random_reader *replacement)
 int random_u64(uint64_t *number)
 {
 	random_reader *fill = atomic_load_explicit(&reader, memory_order_relaxed);
+	const ssize_t bytes = fill(number, sizeof(*number), 0);
 
-	if (fill(number, sizeof(*number), 0) != sizeof(*number))
+	if (bytes < 0)
 		return error_set(errno, "getrandom: %s", strerror(errno));
+	if (bytes != sizeof(*number))
+		return error_set(EIO, "getrandom: found %zd bytes, expected %zu", bytes,
+				 sizeof(*number));
 	return 0;
 }

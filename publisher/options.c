@@ -115,9 +115,9 @@ static int node_default(const struct tb_publisher_options *options)
 	for (size_t i = 0; options->listen && i < options->listen_count; i++) {
 		const char *address;
 		const struct fabric_ops *ops = fabric_find(options->listen[i], &address);
-		const int node = ops ? ops->node(address) : NUMA_ANY;
+		const int node = ops ? ops->node(address) : FABRIC_NO_DEVICE;
 
-		if (node != NUMA_ANY)
+		if (node != FABRIC_NO_DEVICE)
 			return node;
 	}
 	return NUMA_ANY;

@@ -77,8 +77,8 @@ int publisher_open(struct tb_publisher **out, const struct tb_publisher_options 
 	int result;
 
 	if (!out)
-		return error_set(
-			EINVAL, "publisher: found NULL, expected an address for the new publisher");
+		return error_set(EINVAL,
+				 "tb_publisher_open: found no pointer to store the publisher in");
 	*out = NULL;
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL, "publisher options: found size %zu, expected %zu or more",

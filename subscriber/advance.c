@@ -66,7 +66,7 @@ static void progress_fetched(struct tb_source *source)
 	case READER_ENDED:
 		source_end(source);
 		return;
-	case READER_WAITS:
+	case READER_STAYS:
 		break;
 	}
 	if (!copy_failed)

@@ -60,7 +60,7 @@ static bool look(struct tb_source *source, bool failed)
 	case READER_ENDED:
 		source_end(source);
 		return true;
-	case READER_WAITS:
+	case READER_STAYS:
 		break;
 	}
 	return failed && reader_failed(source);

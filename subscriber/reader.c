@@ -50,7 +50,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	if (progress->state == TOPIC_ENDED && source->next > progress->head &&
 	    source->state == SOURCE_RUNNING && !source->has_successor)
 		return READER_ENDED;
-	return READER_WAITS;
+	return READER_STAYS;
 }
 
 void reader_skip(struct tb_source *source, const struct progress *progress)

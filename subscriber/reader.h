@@ -8,14 +8,15 @@
 
 /* What a progress line says of slot `next`. */
 enum reader_verdict {
-	READER_WAITS,  /* the record is not there yet, or its copy failed */
+	READER_STAYS,  /* the position does not move: read the slot, now or later */
 	READER_LAPPED, /* the record was overwritten: call reader_skip() */
 	READER_ENDED,  /* the topic ended and was read to its end: call source_end() */
 };
 
 #define TRIES_MAX 8 /* failed copies of a slot before its record is reported as corrupt */
 
-/* Takes the line's head and judges slot `next`. Calls no handler; the caller acts. */
+/* Takes the line's head and judges slot `next`. Sets `look` if the line has to be read again.
+ * Calls no handler; the caller acts. */
 enum reader_verdict reader_look(struct tb_source *, const struct progress *);
 /* Moves past the records that the line shows as overwritten, and reports the gap. */
 void reader_skip(struct tb_source *, const struct progress *);

@@ -114,7 +114,7 @@ static int descriptors_open(struct tb_subscriber *subscriber)
 	return turn_timer_set(subscriber, 0);
 }
 
-/* A request to connect without an answer is repeated: it may be lost. */
+/* An unanswered request to connect is sent again: it may have been lost. */
 static bool open_done(const struct tb_subscriber *subscriber)
 {
 	return subscriber->welcomed ||
@@ -123,8 +123,9 @@ static bool open_done(const struct tb_subscriber *subscriber)
 
 static int open_connect(struct tb_subscriber *subscriber)
 {
-	const uint64_t until_ms = clock_coarse_ms() + subscriber->connect_ms;
 	int result = turn_connect(subscriber);
+	const uint64_t until_ms =
+		clock_coarse_ms() + subscriber->connect_ms; /* connecting may block */
 
 	if (result == 0)
 		wait_turn(subscriber);

@@ -3,13 +3,12 @@
 #include "bus/shm/shm.h"
 
 #include "bus/no_notices.h"
-#include "bus/numa.h"
 #include "bus/peers.h"
 
 static int no_device(const char *address)
 {
 	(void)address;
-	return NUMA_ANY;
+	return FABRIC_NO_DEVICE;
 }
 
 static int listen_here(struct listener **listener, const struct fabric_listen *how,

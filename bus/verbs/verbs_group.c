@@ -13,7 +13,9 @@
  *     may have nothing more to send, and makes another queue pair. A sender that cannot be created
  *     is retried on its own, and the round continues with the next: otherwise many failing senders
  *     would keep the others waiting. Each call starts one sender: there may be one for each of a
- *     thousand topics, and the control thread has a pulse to write. */
+ *     thousand topics, and the control thread has a pulse to write.
+ * G5  A completion queue that broke gives no completions. So a sender also failed if its send
+ *     queue was full at two checks in a row, with no completion between them. */
 #include "bus/verbs/verbs_group.h"
 
 #include <errno.h>
@@ -140,7 +142,7 @@ static void announcer_stop(struct verbs_announcer *announcer)
 	announcer->mr = NULL;
 	announcer->socket = -1;
 	announcer->posted = announcer->finished = 0;
-	announcer->failed = false;
+	announcer->failed = announcer->was_full = false;
 	announcer_give(announcer);
 }
 
@@ -298,10 +300,16 @@ static void sends_collect(struct verbs_announcer *announcer)
 	struct ibv_wc wc[SEND_DEPTH / SIGNAL_EVERY];
 	const int count = ibv_poll_cq(announcer->cq, SEND_DEPTH / SIGNAL_EVERY, wc);
 
+	announcer->failed |= count < 0;
 	for (int i = 0; i < count; i++) {
 		announcer->finished = wc[i].wr_id + 1;
 		announcer->failed |= wc[i].status != IBV_WC_SUCCESS;
 	}
+}
+
+static bool sends_full(const struct verbs_announcer *announcer)
+{
+	return announcer->posted - announcer->finished >= SEND_DEPTH - 1;
 }
 
 /* Whether a send failed. If the sender is sending now, the next check finds out. */
@@ -311,8 +319,13 @@ static bool announcer_failed(struct verbs_announcer *announcer)
 
 	if (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
 		return false;
-	if (announcer->qp)
+	if (announcer->qp) {
 		sends_collect(announcer);
+		announcer->failed |= sends_full(announcer) && announcer->was_full &&
+				     announcer->finished == announcer->was_finished; /* G5 */
+		announcer->was_full = sends_full(announcer);
+		announcer->was_finished = announcer->finished;
+	}
 	failed = announcer->failed;
 	announcer_give(announcer);
 	return failed;
@@ -369,7 +382,7 @@ static int ud_send(struct verbs_announcer *announcer, const void *datagram, uint
 		sends_collect(announcer);
 	if (announcer->failed)
 		return -EIO;
-	if (number - announcer->finished >= SEND_DEPTH - 1)
+	if (sends_full(announcer))
 		return -EAGAIN;
 	memcpy(buffer, datagram, bytes);
 	if (bytes <= announcer->inline_bytes)

@@ -28,6 +28,8 @@ struct verbs_announcer {
 	uint32_t inline_bytes;
 	uint64_t posted, finished;
 	bool failed;                 /* a send failed: nothing is sent any more */
+	bool was_full;               /* at the last check (G5) */
+	uint64_t was_finished;       /* at the last check */
 	int socket;                  /* -1: not started, or over UD */
 	uint64_t pause_ms, retry_ms; /* when the next try is due, if it could not start */
 };

@@ -216,6 +216,8 @@ bool verbs_receiver_has(struct verbs_receiver *receiver)
 	count = ibv_poll_cq(receiver->cq, VERBS_COLLECT, receiver->wc);
 	receiver->wc_at = 0;
 	receiver->wc_count = count > 0 ? (unsigned int)count : 0;
+	if (count < 0)
+		ud_end(receiver);
 	return count > 0;
 }
 

@@ -57,6 +57,7 @@ void verbs_receiver_leave(struct verbs_receiver *, const struct sockaddr_storage
 void verbs_receiver_event(struct verbs_receiver *, const struct verbs_event *);
 /* Takes a zeroed receiver. */
 void verbs_receiver_close(struct verbs_receiver *);
+/* Whether datagrams over UD have arrived. If the completion queue broke, its groups are left. */
 bool verbs_receiver_has(struct verbs_receiver *);
 /* The next datagram: its length, or 0. If the queue pair failed, its groups are left. */
 size_t verbs_receiver_take(struct verbs_receiver *, void *datagram, size_t room);

@@ -94,7 +94,7 @@ class Strangers(Scene):
             peer.close()
         peer = self.peer()
         peer.send(wire.HELLO, wire.hello()[:24] + b"x" * 32)
-        self.assertIn("has a ticket, but the bus has no realm", peer.refusal())
+        self.assertIn("has a ticket, but no realm of the bus", peer.refusal())
         peer.close()
         self.expect_no_harm()
 

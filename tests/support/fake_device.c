@@ -191,6 +191,8 @@ static struct ibv_async_event events[FAKE_IDS_MAX];
 static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
 	(void)max;
+	if (cq == fake.broken_queue)
+		return -1;
 	if (!fake.completion_of || cq != fake.completion_of)
 		return 0;
 	wc[0] = (struct ibv_wc){ .wr_id = fake.last_posted.wr_id,

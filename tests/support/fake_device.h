@@ -45,8 +45,9 @@ extern struct fake_device {
 	int udp_mtu; /* of the interface */
 	int reads;   /* at once */
 
-	bool completes;               /* each post, at once */
-	struct ibv_cq *completion_of; /* the last post completes in this queue */
+	bool completes;                    /* each post, at once */
+	struct ibv_cq *completion_of;      /* the last post completes in this queue */
+	const struct ibv_cq *broken_queue; /* polling it fails */
 	enum ibv_wc_status completion_status;
 	int64_t later_s; /* ahead of the machine's clock */
 } fake;

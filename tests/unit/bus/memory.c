@@ -278,7 +278,8 @@ Test(memory, only_sealed_memory_of_full_size_is_mapped)
 		       "memory handed over: found 20000 bytes, expected at least 20001");
 	expect_refused(memory.fd, memory.mapped + 1,
 		       "memory handed over: found 20480 bytes, expected at least 20481");
-	expect_refused(memory.fd, 0, "memory handed over: found 20480 bytes, expected at least 0");
+	expect_refused(memory.fd, 0,
+		       "memory handed over: found a claim of 0 bytes, expected at least 1");
 	expect_refused(
 		memory.fd, SIZE_MAX,
 		"memory handed over: found 20480 bytes, expected at least 18446744073709551615");

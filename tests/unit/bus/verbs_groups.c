@@ -299,6 +299,29 @@ Test(group, udp_datagrams_are_sent_in_one_piece)
 	cr_expect_eq(bytes_by_udp("127.0.0.1:7471", FABRIC_NOTICES_AUTO, 576), 576 - 28);
 }
 
+/* The fake device completes no send. */
+Test(sender, full_queue_without_completions_starts_it_again)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	while (is_sent())
+		;
+	poll_until_logged("a sender failed and was started again");
+	poll_until(is_sent, "a notice");
+	cr_expect_eq(lines, 1, "%s", news);
+	publisher_end();
+}
+
+Test(sender, broken_completion_queue_starts_it_again)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	publisher_joined();
+	fake.broken_queue = ((struct verbs_announcer *)announcer)->cq;
+	poll_until_logged("a sender failed and was started again");
+	poll_until(is_sent, "a notice");
+	publisher_end();
+}
+
 Test(sender, failed_send_starts_the_sender_again)
 {
 	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);

@@ -32,6 +32,12 @@ static int node(const char *address)
 	return device_node;
 }
 
+static int node_unknown(const char *address)
+{
+	(void)address;
+	return NUMA_ANY;
+}
+
 static void log_keep(void *user, enum tb_log_level level, const char *text)
 {
 	(void)user;
@@ -41,13 +47,17 @@ static void log_keep(void *user, enum tb_log_level level, const char *text)
 
 static void enter(void)
 {
-	static struct fabric_ops device_ops;
+	static struct fabric_ops device_ops, unknown_ops;
 
 	scene_enter();
 	device_ops = shm_ops;
 	device_ops.scheme = "device";
 	device_ops.node = node;
 	cr_assert_eq(fabric_add(&device_ops), 0);
+	unknown_ops = shm_ops;
+	unknown_ops.scheme = "unknown";
+	unknown_ops.node = node_unknown;
+	cr_assert_eq(fabric_add(&unknown_ops), 0);
 }
 
 static void leave(void)
@@ -352,6 +362,20 @@ Test(affinity, number_out_of_range_is_refused_before_any_device)
 			 high[i] - 1);
 		cr_expect_str_eq(tb_error(), text);
 	}
+	cr_expect_eq(devices_asked, 0);
+}
+
+Test(affinity, first_device_of_unknown_node_decides)
+{
+	static const char *const addresses[] = { "shm:test1", "unknown:test2", "device:test3" };
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .listen = addresses,
+						      .listen_count = 3,
+						      .exit_wait_ms = UINT32_MAX };
+
+	device_node = 777;
+	cr_assert_eq(tb_publisher_open(&publisher, &options), 0, "%s", tb_error());
 	cr_expect_eq(devices_asked, 0);
 }
 

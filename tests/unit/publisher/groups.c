@@ -38,7 +38,7 @@ static int look(struct listener **listener, const struct fabric_listen *how,
 static int no_device(const char *address)
 {
 	(void)address;
-	return -1;
+	return FABRIC_NO_DEVICE;
 }
 
 static const struct fabric_ops looking = {
