@@ -57,8 +57,8 @@ static void let_go(const struct open_device *entry)
 		return;
 	if (fstat(entry->command, &now) == 0 && now.st_ino == entry->known.st_ino &&
 	    now.st_dev == entry->known.st_dev && now.st_rdev == entry->known.st_rdev) {
-		dup2(nothing, entry->command);
-		dup2(nothing, entry->async);
+		dup3(nothing, entry->command, O_CLOEXEC);
+		dup3(nothing, entry->async, O_CLOEXEC);
 	}
 	close(nothing);
 }

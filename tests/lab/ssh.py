@@ -114,7 +114,9 @@ class MachineHost(Host):
         return self.guest.addresses[kind]
 
     def environment(self):
-        return super().environment() | {"TICKBUS_RUNTIME_DIR": f"{self.lab.topology.folder}/host{self.number}"}
+        """Without the preload: only software devices need their descriptors replaced."""
+        own = super().environment() | {"TICKBUS_RUNTIME_DIR": f"{self.lab.topology.folder}/host{self.number}"}
+        return {key: value for key, value in own.items() if key != "LD_PRELOAD"}
 
     def interface(self, kind):
         return self.run(f"ip -o addr show to {self.address(kind)} | awk '{{print $2}}'").strip()

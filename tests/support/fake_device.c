@@ -357,7 +357,6 @@ void fake_device_make(void)
 {
 	fake.context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE); /* reading it may block */
 	clock_replace(read_clock);
-	fake.context.cmd_fd = fake.context.async_fd;
 }
 
 struct rdma_cm_id *fake_id(enum rdma_port_space space, unsigned int which)

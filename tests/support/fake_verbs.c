@@ -27,11 +27,6 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	return 0;
 }
 
-void ibv_free_device_list(struct ibv_device **list)
-{
-	(void)list;
-}
-
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
 {
 	struct ibv_pd *pd = calloc(1, sizeof(*pd));

@@ -56,7 +56,7 @@ void publisher_begin(const char *address, enum fabric_notices_kind kind)
 	fake_device_make();
 	how.notices = (struct fabric_notices){ .kind = kind, .bytes = 1024 };
 	cr_assert_eq(address_parse_group(GROUP, &how.notices.group), 0);
-	cr_assert_eq(verbs_listen(&listener, &how, &calls, NULL), 0, "%s", tb_error());
+	cr_assert_eq(verbs_ops.listen(&listener, &how, &calls, NULL), 0, "%s", tb_error());
 	cr_assert_eq(verbs_announcer(listener, NULL, 1024, &announcer), 0, "%s", tb_error());
 }
 
@@ -188,8 +188,8 @@ const struct link_calls subscriber_calls = { .welcome = on_welcome, .gone = on_l
 void subscriber_begin(const char *address)
 {
 	fake_device_make();
-	cr_assert_eq(verbs_connect(&subscriber, address, "hello", 5, &subscriber_calls, NULL), 0,
-		     "%s", tb_error());
+	cr_assert_eq(verbs_ops.connect(&subscriber, address, "hello", 5, &subscriber_calls, NULL),
+		     0, "%s", tb_error());
 	verbs_link_poll(subscriber);
 	cr_assert_eq(verbs_link_state(subscriber), LINK_UP, "%s", gone);
 }

@@ -318,14 +318,6 @@ static struct ibv_context context = { .device = &device,
 					       .post_send = post_send,
 					       .req_notify_cq = notify } };
 
-struct ibv_device **ibv_get_device_list(int *count)
-{
-	static struct ibv_device *devices[] = { &device, NULL };
-
-	(void)count;
-	return devices;
-}
-
 int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attributes)
 {
 	(void)verbs;
@@ -365,7 +357,7 @@ static struct notes notes;
 static void enter(void)
 {
 	scene_enter();
-	context.cmd_fd = context.async_fd = eventfd(0, EFD_CLOEXEC);
+	context.async_fd = eventfd(0, EFD_CLOEXEC);
 	publisher = scene_publisher("shm");
 	scene_publish(scene_topic(publisher, "t", 512, 0), 1, RECORDS);
 }
