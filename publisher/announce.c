@@ -159,7 +159,7 @@ void announce_topic(struct tb_topic *topic)
  */
 
 /* The number of the last datagram of heads that an endpoint sent to a group. If a topic names the
- * endpoint's own group, both share one row of numbers there. */
+ * endpoint's own group, both use the same numbers there. */
 static uint64_t *heads_number(struct endpoint *endpoint, struct notice_group *notice_group)
 {
 	if (notice_group->where && address_same(notice_group->where, endpoint->group))

@@ -181,11 +181,12 @@ static int answer_join(struct session *session, const struct control_message *as
 	if (result < 0)
 		return refuse(session, asked, asked->join.topic_id, -result,
 			      "topic %s: at the publisher: %s", topic->name, tb_error());
-	/* Head before join: a program that waits for joins then publishes what this client reads
-	 * first. */
+	/* The head is taken before the join counts. A program that waits for the join and then
+	 * publishes knows that this client reads those records. */
 	answer.grant.head = topic_head(topic);
 	join = session_find(session, topic);
-	/* A second grant of the same memory is for another reader, and the first may sleep. */
+	/* A second grant of the same memory serves another reader of this client. The first reader
+	 * may sleep, so its arming stays. */
 	if (join && join->epoch != topic->shape.epoch)
 		join->armed = false;
 	if (!join)

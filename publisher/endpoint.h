@@ -15,8 +15,8 @@ int endpoints_watch(struct tb_publisher *);
 /* Closes all listeners and withdraws the bus pages. */
 void endpoints_close(struct tb_publisher *);
 
-/* Makes a topic's memory readable in its realms over each network, before its first record: all of
- * it, or -errno with a message and nothing. Under the lock. */
+/* Makes a topic's memory readable in its realms over each network, before its first record. 0;
+ * or -errno with a message, and the memory is readable nowhere. Under the lock. */
 int endpoints_expose(struct tb_publisher *, const struct region_shape *, const struct memory *,
 		     uint32_t realms, struct exposures *);
 /* Withdraws a topic's exposures; under the lock, or while no control thread runs. */

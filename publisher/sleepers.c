@@ -20,7 +20,7 @@ int sleepers_wake_join(struct join *join)
 	message.topic.head = join->epoch == topic->shape.epoch ? topic_head(topic) : 0;
 	result = session_offer(join->session, &message);
 	if (result == -EAGAIN)
-		return 0; /* its full queue wakes it; the next pulse sends this wake */
+		return 0; /* its queue is full, so it is awake; the next pulse tries again */
 	if (result < 0)
 		return result;
 	join->armed = false;
@@ -47,9 +47,9 @@ static bool wake_due(struct tb_topic *topic)
 	return sleepers;
 }
 
-/* Arming interrupts the publishing thread (membarrier), so a word that is still set is left alone:
- * no flush has cleared it since. A flush that clears it after this load signals, and the signal
- * brings another check. */
+/* Arming interrupts the publishing thread (membarrier). If the word is still set, no flush has
+ * cleared it, and arming again is not needed. A flush that clears it after this load signals, and
+ * the signal brings another check. */
 void sleepers_arm(struct tb_topic *topic)
 {
 	if (atomic_load_explicit(&topic->wakeup.armed, memory_order_relaxed) == 0)

@@ -6,7 +6,7 @@
  * joins; tb_publish and tb_flush never take it.
  *
  * T1  The hot fields belong to the writing thread. No other thread reads or writes them.
- * T2  memory, exposures, shape and what hangs on them change only under the publisher's lock: at
+ * T2  memory, exposures, shape and what depends on them change only under the publisher's lock: at
  *     creation and at a restart. The control thread reads them under the lock.
  * T3  The control thread sees the writer's work through the progress line's head word and through
  *     the atomics in `wakeup`, `touched`, `restarts` and `end_due`. */

@@ -131,8 +131,8 @@ static bool source_drained(const struct tb_source *source)
 	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
 }
 
-/* A source that had begun reads the new epoch from its oldest record. A source without a start
- * begins where the caller asked to, and does not report the old epoch. */
+/* A source that had begun reads the new epoch from its oldest record. A source that had not
+ * begun starts where the subscription asked, and does not report the old epoch. */
 static void source_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->mapping.shape.epoch;

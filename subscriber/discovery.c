@@ -111,8 +111,8 @@ static const struct control_topic *asked_for(const struct discovery *discovery)
 	return discovery->phase == DISCOVERY_CATALOGUE ? NULL : &discovery->topics[discovery->at];
 }
 
-/* Whether a refusal is reported now. While a shortage lasts, each pulse meets all refusals again.
- */
+/* Whether a refusal is reported now. While a shortage lasts, requests are refused again with each
+ * pulse. */
 static bool is_news(const struct discovery *discovery, uint32_t topic_id, int code,
 		    const char *text)
 {

@@ -45,8 +45,8 @@ static int batch_bytes_take(struct tb_subscriber *subscriber, uint32_t from_addr
 	return range_check("batch_bytes", bytes, BOUND_BATCH_BYTES_MIN, BOUND_BATCH_BYTES_MAX);
 }
 
-/* READS_MAX READs must be able to fill a half. A batch size in the address limits the option's
- * value. */
+/* READS_MAX READs must be able to fill a half. If the address has a batch size, the option is
+ * clamped to what that batch allows. */
 static int read_bytes_take(struct tb_subscriber *subscriber, const struct address *from_address,
 			   uint32_t option)
 {

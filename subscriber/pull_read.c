@@ -37,8 +37,8 @@ static bool is_strict(const struct tb_source *source)
 	return source->subscription->options.flags & TB_STRICT;
 }
 
-/* The last record to READ: up to the head, and up to the hint (M1) unless strict (N4). Records more
- * than a ring ahead lie in slots of records that are wanted first. */
+/* The last record to READ: up to the head, and up to the hint (M1) unless strict (N4). At most
+ * a ring ahead: further records would be in slots that still hold records not read yet. */
 static uint64_t target(const struct tb_source *source)
 {
 	const uint64_t window = source->next + source->mapping.shape.slots - 1;
@@ -190,17 +190,17 @@ static void look_post(struct tb_source *source)
 	fetch(source, READ_PROGRESS, source->mapping.layout.progress, sizeof(struct progress));
 }
 
-/* What waits for the line requests it at once, with two exceptions. After an invalid line its
- * writer may hang in it. And after a hint alone, a stranger whose hints stay ahead of the records
- * would cause a READ for each of them. */
+/* A reader that needs the line requests it at once, with two exceptions, which are paced. After an
+ * invalid line, its writer may hang while writing it. After a hint alone, a stranger's hints ahead
+ * of the records would cause a READ each. */
 static bool line_due(const struct tb_source *source)
 {
 	return (source->invalid == 0 && source->next <= source->head) ||
 	       clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
 }
 
-/* N2. A failed copy is judged at once. A reader that notices or the publisher wake needs no
- * polling: the bus page also shows a topic that moved. Under N4 only the line can confirm a hint.
+/* N2. A failed copy is judged at once. If notices or the publisher wake a reader, it need
+ * not poll: the bus page also shows a topic that moved. Under N4 only the line can confirm a hint.
  */
 static bool look_due(const struct tb_source *source)
 {

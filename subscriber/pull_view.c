@@ -25,7 +25,7 @@
 #define LINE_BYTES 64
 #define AHEAD      2  /* slots that are prefetched ahead of slot `next` */
 #define HEAD_EVERY 16 /* records between two reads of the head, while the slot is watched */
-#define BATCH      4  /* records in one move of the head, from which on it is watched */
+#define BATCH      4  /* the head is watched once it moves by at least this many records */
 
 /* Reads the progress line whole. False if its writer kept changing it. */
 static bool line_read(struct tb_source *source, struct progress *progress)

@@ -55,9 +55,9 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page_asked_ms = 0;
 }
 
-/* How long the count may stand still. It moves four times in the stale bound and is read ten times,
- * or up to sixteen times without sleep. Its last move and its standstill are each seen at most a
- * tenth of the bound late. So a standstill is reported within the bound. */
+/* How long the count may stand still. It moves 4 times in the stale bound. A subscriber reads it
+ * 10 times in the bound, or up to 16 times if it never sleeps. Its last move and its standstill are
+ * each seen at most a tenth of the bound late. So a standstill is reported within the bound. */
 static uint32_t still_ms(const struct tb_subscriber *subscriber)
 {
 	return subscriber->stale_ms - subscriber->stale_ms / 4;
@@ -144,7 +144,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 	if (entry.head > source->head || entry.state == TOPIC_ENDED)
 		source->look = true;
 	source->next_when_lost = 0;
-	/* Four pulses are the stale bound; a fifth, since the beat is taken between two pulses. */
+	/* 4 pulses are the stale bound. The beat is taken between two pulses, so allow a fifth. */
 	source_stale(source, pulse->count > entry.beat + 5 || line_lost(source));
 }
 
@@ -223,8 +223,8 @@ static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_el
 	return first;
 }
 
-/* A page that does not arrive counts as a standstill. Time during which the caller was away does
- * not. The READ may then be behind many others, and gets half of the bound as a grace period. */
+/* A page that does not arrive counts as a standstill, but not while the caller was away. After its
+ * return the READ may be behind many others, and gets half of the bound as a grace period. */
 void pulse_look(struct tb_subscriber *subscriber)
 {
 	const uint64_t now = clock_coarse_ms();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeps until there is work. Work that is pending already is never slept over. */
+/* Sleeps until there is work. If work is pending, it returns at once. */
 #ifndef TICKBUS_SUBSCRIBER_WAIT_H
 #define TICKBUS_SUBSCRIBER_WAIT_H
 
