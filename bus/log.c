@@ -162,7 +162,7 @@ static void log_emit(struct log *log, char *line, int used)
 		return;
 	used = log_stamp(line, LOG_LINE_BYTES, LOG_LEVEL_ERROR);
 	used += snprintf(line + used, (size_t)(LOG_LINE_BYTES - used),
-			 "%" PRIu64 " lines before the previous line could not be written\n", lost);
+			 "lines missing above the previous line: %" PRIu64 "\n", lost);
 	if (!log_put(log, line, used))
 		atomic_fetch_add(&log->lost, lost);
 }

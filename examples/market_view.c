@@ -137,7 +137,7 @@ static void draw_symbol(struct view *view, struct symbol *symbol)
 	cell(view, "", "%9" PRIu32, symbol->ask_size);
 	cell(view, tick_colour(symbol->last, symbol->shown_last), "%13s",
 	     price(text, symbol->last));
-	cell(view, "", "%9" PRIu32, symbol->last_size);
+	cell(view, "", "%10" PRIu32, symbol->last_size);
 	line_end(view);
 	symbol->shown_bid = symbol->bid;
 	symbol->shown_ask = symbol->ask;
@@ -164,8 +164,8 @@ static void draw_head(struct view *view)
 	static const struct {
 		const char *word;
 		int width;
-	} columns[] = { { "size", 9 }, { "bid", 13 },  { "ask", 13 },
-			{ "size", 9 }, { "last", 13 }, { "size", 9 } };
+	} columns[] = { { "bid size", 9 }, { "bid", 13 },  { "ask", 13 },
+			{ "ask size", 9 }, { "last", 13 }, { "last size", 10 } };
 	const struct market *market = &view->market;
 	char p50[32], p99[32];
 

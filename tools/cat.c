@@ -228,7 +228,7 @@ static int schema_take(struct cat *cat, const char *path)
 	tb_schema_free(cat->schema);
 	if (tb_schema_load(&cat->schema, path) == 0)
 		return 0;
-	fprintf(stderr, "%s\n", tb_error());
+	fprintf(stderr, "tickbus cat: --schema: %s\n", tb_error());
 	return COMMAND_FAILED;
 }
 

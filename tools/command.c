@@ -165,7 +165,7 @@ int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYT
 {
 	if (tb_ticket_load(call->value, ticket) == 0)
 		return 0;
-	fprintf(stderr, "tickbus %s: %s\n", call->command->name, tb_error());
+	fprintf(stderr, "tickbus %s: --ticket: %s\n", call->command->name, tb_error());
 	return COMMAND_FAILED;
 }
 

@@ -253,7 +253,8 @@ static int bus_look(struct table *table, const char *address, const struct comma
 
 	if (topics == -EINVAL)
 		return topics;
-	snprintf(found, sizeof(found), "a bus with %d topics answers", topics);
+	snprintf(found, sizeof(found), "a bus with %d topic%s answers", topics,
+		 topics == 1 ? "" : "s");
 	finding.found = topics < 0 ? tb_error() : found;
 	if (topics == -EACCES) {
 		finding.verdict = TB_VERDICT_ADVICE;
@@ -266,6 +267,9 @@ static int bus_look(struct table *table, const char *address, const struct comma
 	} else if (topics == -EAGAIN) {
 		finding.verdict = TB_VERDICT_ADVICE;
 		finding.remedy = "the publisher reached a limit: check its log";
+	} else if (topics == -ENODEV) {
+		finding.verdict = TB_VERDICT_BAD;
+		finding.remedy = "see the rows about this host's devices";
 	} else if (topics < 0) {
 		finding.verdict = TB_VERDICT_BAD;
 		finding.remedy = "check that pubd runs there, and check its log";

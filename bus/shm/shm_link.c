@@ -57,11 +57,15 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	}
 	if (connect(link->fd, (struct sockaddr *)&location.address, sizeof(location.address)) < 0) {
 		result = errno == ENOENT ? ECONNREFUSED : errno;
-		error_set(result, "address shm:%s: %s (%s)", address,
-			  result == ECONNREFUSED ? "no publisher listens there"
-			  : result == EACCES     ? "no permission to connect"
-						 : strerror(result),
-			  location.address.sun_path);
+		if (result == EACCES)
+			error_set(result,
+				  "address shm:%s: no permission to connect to %s (as user %u)",
+				  address, location.address.sun_path, (unsigned int)geteuid());
+		else
+			error_set(result, "address shm:%s: %s (%s)", address,
+				  result == ECONNREFUSED ? "no publisher listens there"
+							 : strerror(result),
+				  location.address.sun_path);
 		result = -result;
 		goto fail;
 	}

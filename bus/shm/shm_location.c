@@ -103,6 +103,24 @@ static bool folder_listen(const struct folder *folder)
 	return access(folder->path, W_OK | X_OK) == 0;
 }
 
+/* Reports that no folder can be used. TICKBUS_RUNTIME_DIR, if set, is the last folder. */
+static int listen_failed(const char *name, const struct folder *last)
+{
+	const int result = access(last->path, W_OK | X_OK) < 0 ? errno : EACCES;
+	struct stat status;
+
+	if (!last->own &&
+	    (stat(last->path, &status) < 0 ? errno != EACCES : !S_ISDIR(status.st_mode)))
+		return error_set(result,
+				 "address shm:%s: TICKBUS_RUNTIME_DIR: found %s, expected a folder",
+				 name, last->path);
+	return error_set(
+		result,
+		"address shm:%s: cannot create a socket in %s: %s; set TICKBUS_RUNTIME_DIR to "
+		"a folder of yours",
+		name, last->path, strerror(result));
+}
+
 int shm_location_listen(const char *name, struct shm_location *location)
 {
 	struct folder list[FOLDERS_MAX];
@@ -114,12 +132,7 @@ int shm_location_listen(const char *name, struct shm_location *location)
 	for (size_t i = 0; i < count; i++)
 		if (folder_listen(&list[i]))
 			return location_fill(location, list[i].path, name);
-	result = access(list[count - 1].path, W_OK | X_OK) < 0 ? errno : EACCES;
-	return error_set(
-		result,
-		"address shm:%s: cannot create a socket in %s: %s; set TICKBUS_RUNTIME_DIR to "
-		"a folder of yours",
-		name, list[count - 1].path, strerror(result));
+	return listen_failed(name, &list[count - 1]);
 }
 
 int shm_location_connect(const char *name, struct shm_location *location)

@@ -107,7 +107,7 @@ const char *located_found(const struct located_node *node, char *buffer, size_t 
 	else if (node->kind == YAML_MAPPING)
 		snprintf(buffer, size, "a mapping");
 	else if (node->kind == YAML_SEQUENCE)
-		snprintf(buffer, size, "a sequence");
+		snprintf(buffer, size, "a list");
 	else
 		snprintf(buffer, size, "\"%.*s\"", shown(node->text, size > 3 ? size - 3 : 0),
 			 node->text);

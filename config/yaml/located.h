@@ -76,7 +76,7 @@ void located_error_line(struct located_errors *, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Adds "WHAT: no memory". */
 void located_no_memory(struct located_errors *, const char *what);
-/* Describes a node after "found": `"text"` (cut to the buffer), `a mapping`, `a sequence`,
+/* Describes a node after "found": `"text"` (cut to the buffer), `a mapping`, `a list`,
  * `nothing`. */
 const char *located_found(const struct located_node *, char *buffer, size_t size);
 

@@ -17,8 +17,9 @@ extern "C" {
 #endif
 
 /* The message for the call that just failed on the calling thread, at most 2,047 bytes. After a
- * call that succeeded it has no meaning, except with TB_WAIT (subscriber.h). The library owns the
- * text, which stays valid until the same thread's next call. */
+ * call that succeeded it has no meaning, with two exceptions: tb_subscriber_open with TB_WAIT, and
+ * tb_subscribe with TB_WAIT or a pattern (subscriber.h). The library owns the text, which stays
+ * valid until the same thread's next call. */
 TB_API const char *tb_error(void);
 
 #ifdef __cplusplus

@@ -191,7 +191,7 @@ static bool is_paced(struct feed *feed, const struct itch_message *message)
 	if (from_ns == FEED_FIRST_TRADE ? !is_trade(message) : message->time_ns < from_ns)
 		return false;
 	feed->paced = true;
-	feed_log(feed, TB_LOG_INFO, "paced from %02u:%02u:%02u on, message %llu",
+	feed_log(feed, TB_LOG_INFO, "runs at the set speed from %02u:%02u:%02u (message %llu)",
 		 (unsigned int)(time_s / 3600), (unsigned int)(time_s / 60 % 60),
 		 (unsigned int)(time_s % 60), (unsigned long long)feed->message + 1);
 	return true;

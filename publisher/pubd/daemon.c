@@ -170,8 +170,9 @@ static int feeds_start(struct daemon *daemon)
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++)
 		result = feed_start(daemon->feeds[f]);
 	if (result == 0)
-		log_write(daemon->log, LOG_LEVEL_INFO, "bus %s: %zu topics, pid %d",
-			  settings->bus.name, settings->topic_count, getpid());
+		log_write(daemon->log, LOG_LEVEL_INFO, "bus %s: %zu topic%s, pid %d",
+			  settings->bus.name, settings->topic_count,
+			  settings->topic_count == 1 ? "" : "s", getpid());
 	pthread_mutex_unlock(&daemon->lines);
 	return result;
 }
@@ -184,8 +185,8 @@ static void sizes_log(const struct daemon *daemon)
 
 	for (size_t t = 0; t < settings->topic_count; t++)
 		bytes += settings->topics[t].bytes;
-	log_write(daemon->log, LOG_LEVEL_INFO, "creating %zu topics, %" PRIu64 " bytes",
-		  settings->topic_count, bytes);
+	log_write(daemon->log, LOG_LEVEL_INFO, "creating %zu topic%s, %" PRIu64 " bytes",
+		  settings->topic_count, settings->topic_count == 1 ? "" : "s", bytes);
 }
 
 /* Creates every topic before a client gets an answer and a feed starts. If the end is requested

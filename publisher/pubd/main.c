@@ -140,8 +140,8 @@ static bool signal_take(struct log *log, int signal_fd, const char *what)
 	if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
 		return false;
 	if (info.ssi_signo != SIGHUP) {
-		log_write(log, LOG_LEVEL_INFO, "%s from pid %u; %s", strsignal((int)info.ssi_signo),
-			  info.ssi_pid, what);
+		log_write(log, LOG_LEVEL_INFO, "SIG%s from pid %u; %s",
+			  sigabbrev_np((int)info.ssi_signo), info.ssi_pid, what);
 		return true;
 	}
 	if (log_reopen(log) < 0)

@@ -102,7 +102,7 @@ class Demo(unittest.TestCase):
         self.assertLess(shown.index("\033[?1049l"), shown.index("publish to receive"))
         self.assertLess(shown.count("\n"), 24 * shown.count("\033[H") + 10)
         plain = re.sub(r"\033\[[0-9;?]*[a-zA-Z]", "", shown)
-        self.assertRegex(plain, r"symbol +size +bid +ask +size +last +size\r\n")
+        self.assertRegex(plain, r"symbol +bid size +bid +ask +ask size +last +last size\r\n")
         self.assertRegex(plain, r"\n[A-Z]+ +\d+ +[\d.]+ +[\d.]+ +\d+ +[\d.-]+ +\d+\r\n")
         self.assertRegex(plain, r"records/s   gaps \d+  lost \d+   latency p50 .* p99 .*   total")
         self.expect_no_files()
@@ -113,7 +113,7 @@ class Demo(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         self.assertEqual(out.splitlines()[0], "reading it's a day of 2020-01-02, at full speed to "
                          "the first trade ...")
-        self.assertRegex(out.splitlines()[1], r"^paced from 09:\d\d:\d\d on, message \d+$")
+        self.assertRegex(out.splitlines()[1], r"^runs at the set speed from 09:\d\d:\d\d \(message \d+\)$")
         self.assertIn("publish to receive", out)
 
     def test_relative_path_starts_at_the_working_folder(self):
@@ -127,7 +127,7 @@ class Demo(unittest.TestCase):
                            ("20191230.BX_ITCH_50.zst", "2019-12-30")):
             status, out, err = self.run_demo(self.day(name), "--from", "16:30:00")
             self.assertEqual(out, f"reading {name} of {date}, at full speed to 16:30:00 ...\n")
-            self.assertEqual((status, err), (1, f"scripts/demo: {name}: no records from "
+            self.assertEqual((status, err), (1, f"scripts/demo: {name}: found no records from "
                                              "16:30:00 on\n"))
 
     # -- errors -----------------------------------------------------------------------------------
@@ -135,17 +135,18 @@ class Demo(unittest.TestCase):
     def test_wrong_arguments_exit_2_with_what_was_expected(self):
         unreadable = self.folder / "20191230"
         unreadable.touch(mode=0)
-        cases = [(["--what"], "unknown option --what"), (["--seconds"], "--seconds N"),
+        no_file = "found no readable, non-empty file, expected an ITCH 5.0 file"
+        cases = [(["--what"], "unknown option --what"), (["--seconds"], "--seconds: the value is missing"),
+                 ([SCRIPT, "x"], "found a second file \"x\""), (["--from", "09:35"], "found no file, expected FILE"),
                  (["--seconds", "0"], 'found "0", expected a whole number from 1'),
-                 (["--seconds", "30000"], 'seconds: found "30000"'),
-                 (["/nowhere"], "cannot read it, expected an ITCH 5.0 file"),
-                 ([self.folder], "cannot read it, expected an ITCH 5.0 file"),
+                 (["--seconds", "30000"], '--seconds: found "30000", expected at most 23400'),
+                 (["/nowhere"], no_file), ([self.folder], no_file), (["/dev/null"], no_file),
                  ([SCRIPT], "found no date in the name, expected --date YYYY-MM-DD"),
                  ([SCRIPT, "--date", "2019-13-30"], 'found the day "2019-13-30", expected --date YYYY-MM-DD'),
                  ([SCRIPT, "--date", "2019-2-3"], 'found the day "2019-2-3", expected --date'),
-                 ([SCRIPT, "--date", "2019-12-30", "--from", "9"], 'found "9", expected a time')]
+                 ([SCRIPT, "--date", "2019-12-30", "--from", "25:00"], '--from: found "25:00", expected HH:MM')]
         if os.geteuid() != 0:
-            cases.append(([unreadable], "cannot read it, expected an ITCH 5.0 file"))
+            cases.append(([unreadable], no_file))
         for args, message in cases:
             status, _, err = self.run_demo(*args)
             self.assertIn(message, err)

@@ -69,7 +69,7 @@ def pubd():
     differ("pubd.8", "option", set(re.findall(r"^\.It Fl -([a-z-]+)", pages["pubd.8"], re.M)), there)
     tables = (SOURCE / "config/tables.c").read_text()
     keys = set(re.findall(r'\{ (?:\.name = )?"([a-z0-9_]+)",(?: \.kind =)? KEY_', tables))
-    named = set(re.findall(r"^\.It Ic ([a-z0-9_]+)", pages["pubd.yaml.5"], re.M))
+    named = set(re.findall(r"^\.It Ic (?:[a-z_]+\.)?([a-z0-9_]+)", pages["pubd.yaml.5"], re.M))
     differ("pubd.yaml.5", "key", named, keys)
 
 

@@ -388,7 +388,7 @@ topics:
         cat = self.cat("nasdaq.quote", "--until-end")
         self.ends(cat, 0)
         self.ends(pubd, 0)
-        self.assertRegex(pubd.err.read_text(), "paced from 11:00:00 on, message 4\n")
+        self.assertRegex(pubd.err.read_text(), r"runs at the set speed from 11:00:00 \(message 4\)\n")
         with open(cat.out) as file:
             times = [int(row["time_ns"]) for row in csv.DictReader(file)]
         self.assertEqual(len(times), 5)
@@ -410,7 +410,7 @@ topics:
         path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
         for more, expected in ((f", cpu: {cpu}", {str(cpu)}), ("", set())):
             pubd = self.pubd(settings(itch(path, ", speed: realtime" + more), ["quote"]))
-            self.says(pubd, "paced from")
+            self.says(pubd, "at the set speed from")
             found = self.processors(pubd)
             others = found[pathlib.Path(f"/proc/{pubd.pid}/comm").read_text().strip()]
             self.assertEqual(found["feed"], expected.pop() if expected else others)
@@ -422,7 +422,7 @@ topics:
         path = self.file("slow.bin", add(1) + add(2, time_ns=50000 * 10**9))
         numa = ", numa: 0" if nodes.exists() and os.path.exists("/proc/self/numa_maps") else ""
         pubd = self.pubd(settings(itch(path, ", speed: realtime"), ["quote"], bus=f", cpu: {cpu}{numa}"))
-        self.says(pubd, "paced from")
+        self.says(pubd, "at the set speed from")
         self.assertEqual(self.processors(pubd)["tickbus-control"], str(cpu))
         if numa:
             maps = pathlib.Path(f"/proc/{pubd.pid}/numa_maps").read_text()

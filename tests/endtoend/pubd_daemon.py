@@ -71,7 +71,7 @@ topics:
         pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
         self.ends(pubd, 0)
         message = pubd.err.read_text()
-        self.assertRegex(message, r"info creating 1 topics, \d+ bytes\n.*Terminated from pid \d+; exiting\n$")
+        self.assertRegex(message, r"info creating 1 topic, \d+ bytes\n.*SIGTERM from pid \d+; exiting\n$")
         self.assertEqual(message.count("\n"), 2, message)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 

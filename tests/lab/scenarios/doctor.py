@@ -58,7 +58,7 @@ def run(lab):
     daemon = bus.pubd(publisher, bus.market(20))
     for kind, notice in (("rxe", "ud"), ("siw", "udp")):
         where = bus.address_on(reader, publisher, kind)
-        expect(doctor(reader, where), ("good", where, "a bus with 1 topics answers"),
+        expect(doctor(reader, where), ("good", where, "a bus with 1 topic answers"),
                ("good", where, rf"notices arrive from 239\.10\.0\.1:7472 \({notice}\)"))
     reader.block_multicast()
     expect(doctor(reader, address), ("advice", address, r"no notice arrived from 239\.10\.0\.1:7472 \(ud\) in \d+ ms: .*"))

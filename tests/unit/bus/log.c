@@ -114,8 +114,7 @@ Test(log, cut_line_does_not_join_the_next)
 		end--;
 	cr_expect_eq(end[-1], '\n');
 	cr_expect(strncmp(end, "20", 2) == 0, "%s", content(path));
-	cr_expect(strstr(content(path),
-			 "Z error 2 lines before the previous line could not be written\n"));
+	cr_expect(strstr(content(path), "Z error lines missing above the previous line: 2\n"));
 }
 
 /* The disk has room again: the next line is written, and the number of lost lines. */
@@ -134,8 +133,7 @@ Test(log, lost_lines_are_reported_after_recovery)
 	cr_assert_eq(atomic_load(&journal.lost), 0);
 	cr_assert_null(strstr(content(path), "one"));
 	cr_assert(strstr(content(path), "Z info three\n"));
-	cr_assert(strstr(content(path),
-			 "Z error 2 lines before the previous line could not be written\n"));
+	cr_assert(strstr(content(path), "Z error lines missing above the previous line: 2\n"));
 	cr_assert(strstr(content(path), "Z info four\n"));
 }
 
@@ -176,7 +174,7 @@ static void expect_lost_lines_reported(int by, int reader)
 		got = read(reader, text + used, sizeof(text) - 1 - used);
 		used += got > 0 ? (size_t)got : 0;
 		text[used] = '\0';
-	} while (!strstr(text, " lines before the previous line could not be written"));
+	} while (!strstr(text, " lines missing above the previous line: "));
 	stderr_replace(before);
 	cr_expect(strstr(text, "Z info there again"), "%s", text);
 	close(reader);

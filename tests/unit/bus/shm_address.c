@@ -53,8 +53,12 @@ Test(shm, unusable_folder_is_named)
 
 	setenv("TICKBUS_RUNTIME_DIR", "/nonexistent/folder", 1);
 	expect_no_listening("test", ENOENT,
-			    "address shm:test: cannot create a socket in /nonexistent/folder: No "
-			    "such file or directory; set TICKBUS_RUNTIME_DIR to a folder of yours");
+			    "address shm:test: TICKBUS_RUNTIME_DIR: found /nonexistent/folder, "
+			    "expected a folder");
+	setenv("TICKBUS_RUNTIME_DIR", "/etc/passwd", 1);
+	expect_no_listening("test", EACCES,
+			    "address shm:test: TICKBUS_RUNTIME_DIR: found /etc/passwd, "
+			    "expected a folder");
 	for (int length = 80; length <= 160; length += 80) {
 		snprintf(path, sizeof(path), "%s/%0*d", folder, length, 0);
 		cr_assert_eq(mkdir(path, 0700), 0);

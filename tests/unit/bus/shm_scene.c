@@ -282,7 +282,7 @@ int as_someone(uid_t user, gid_t group, gid_t more)
 	const pid_t child = fork();
 
 	if (child == 0) {
-		char words[128];
+		char words[192];
 		int result;
 
 		host = (struct host){ 0 }; /* the parent's */
@@ -298,7 +298,8 @@ int as_someone(uid_t user, gid_t group, gid_t more)
 		if (guest.gones && strcmp(guest.why, words) != 0)
 			_exit(201);
 		snprintf(words, sizeof(words),
-			 "address shm:test: no permission to connect (%s/test.sock)", folder);
+			 "address shm:test: no permission to connect to %s/test.sock (as user %u)",
+			 folder, (unsigned int)user);
 		if (result < 0 && strcmp(tb_error(), words) != 0)
 			_exit(201);
 		if (result == 0 && !guest.welcomes && !guest.gones)

@@ -19,7 +19,7 @@
 /* A text, and all its errors. */
 static const char *const cases[][2] = {
 	/* the schema */
-	{ "[]\n", "t.yaml:1:1: found a sequence, expected a mapping" },
+	{ "[]\n", "t.yaml:1:1: found a list, expected a mapping" },
 	{ "hello\n", "t.yaml:1:1: found \"hello\", expected a mapping" },
 	{ "", "t.yaml:1:1: found nothing, expected a mapping" },
 	{ HEAD X "colour: red\n", "t.yaml:5:1: colour: found an unknown key" },
@@ -28,7 +28,7 @@ static const char *const cases[][2] = {
 	{ "version: 1\nfields:\n" X,
 	  "t.yaml:1:1: name: found nothing, expected the schema's name" },
 	{ "name: [a]\nversion: 1\nfields:\n" X,
-	  "t.yaml:1:7: name: found a sequence, expected a text of 1 to 63 bytes" },
+	  "t.yaml:1:7: name: found a list, expected a text of 1 to 63 bytes" },
 	{ "name: ''\nversion: 1\nfields:\n" X,
 	  "t.yaml:1:7: name: found \"\", expected a text of 1 to 63 bytes" },
 	{ "name: " NAME_63 "x\nversion: 1\nfields:\n" X,
@@ -81,7 +81,7 @@ static const char *const cases[][2] = {
 	{ HEAD "- {name: x, type: u8}\n",
 	  "t.yaml:4:3: fields[0]: doc: found nothing, expected a line that says what it means" },
 	{ HEAD "- {name: x, type: u8, doc: []}\n",
-	  "t.yaml:4:28: fields[0].doc: found a sequence, expected a text of 0 to 200 bytes" },
+	  "t.yaml:4:28: fields[0].doc: found a list, expected a text of 0 to 200 bytes" },
 	{ HEAD "- {name: x, name: y, type: u8, doc: d}\n",
 	  "t.yaml:4:13: fields[0].name: " AGAIN_4 },
 	{ HEAD "- {name: x, type: u8, type: u8, doc: d}\n",
@@ -95,7 +95,7 @@ static const char *const cases[][2] = {
 	{ HEAD "- {name: x, doc: d}\n",
 	  "t.yaml:4:3: fields[0]: type: found nothing, expected a type" },
 	{ HEAD "- {name: x, type: [], doc: d}\n",
-	  "t.yaml:4:19: fields[0].type: found a sequence, expected a text of 1 to 47 bytes" },
+	  "t.yaml:4:19: fields[0].type: found a list, expected a text of 1 to 47 bytes" },
 	{ HEAD "- {name: x, type: int, doc: d}\n",
 	  "t.yaml:4:19: fields[0].type: found \"int\", expected " TYPES },
 	{ HEAD "- {name: x, type: 'char[0]', doc: d}\n",
@@ -133,7 +133,7 @@ static const char *const cases[][2] = {
 	  "t.yaml:5:38: fields[1].role: found a second source_sequence, expected one (first on "
 	  "line 4)" },
 	{ HEAD "- {name: x, type: u64, doc: d, role: []}\n",
-	  "t.yaml:4:38: fields[0].role: found a sequence, expected source_sequence" },
+	  "t.yaml:4:38: fields[0].role: found a list, expected source_sequence" },
 	{ HEAD "- {name: x, type: u64, doc: d, role: source_sequence, role: source_sequence}\n",
 	  "t.yaml:4:55: fields[0].role: " AGAIN_4 },
 	/* groups */
