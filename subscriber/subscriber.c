@@ -187,8 +187,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 
 /* -- polling ---------------------------------------------------------------------------------- */
 
-/* Periodic work is postponed while a READ is outstanding, unless topics wait to be joined: there
- * may be many, and they are joined one by one. */
+/* Periodic work is postponed while a READ is outstanding. It is not if topics wait to be joined:
+ * there may be many, and they are joined one by one. */
 static bool turn_due(const struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t since = clock_coarse_ms() - subscriber->turn_ms;
