@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared-memory fabric, "shm:NAME": its operations. shm_location.h says where its socket is,
  * shm_frame.h what crosses it, shm_lock.h how a publisher takes an address. */
-#ifndef TICKBUS_BUS_SHM_OPS_H
-#define TICKBUS_BUS_SHM_OPS_H
+#ifndef TICKBUS_BUS_SHM_H
+#define TICKBUS_BUS_SHM_H
 
 #include <stddef.h>
 

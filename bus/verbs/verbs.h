@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs fabric, "rdma:HOST:PORT": its operations. Each part has a header of its own.
+/* The verbs fabric, "rdma:HOST:PORT": its operations. Each part has a file of its own.
  *
- *   verbs_private_data.h    the private data of an accept and of a reject
- *   verbs_events.h          events, ids and errors of the connection manager
- *   verbs_device.h          where a device is
- *   verbs_async.h           whether a device is lost
- *   verbs_domain.h          protection domains, one for each realm, and memory registered in them
- *   verbs_channel.h         one reliable connection: messages under credit, READs
- *   verbs_multicast.h       membership in a UD multicast group
- *   verbs_group.h           publisher: a notice group and its senders
- *   verbs_receiver.h        subscriber: the notice groups that are received
- *   verbs_timer.h           publisher: when a listener is polled next
- *   verbs_listener.h        publisher: an address of a device
- *   verbs_exposure.h        publisher: memory registered for remote READ
- *   verbs_peer.h            publisher: its subscribers
- *   verbs_listener_groups.h publisher: the groups that a listener sends to
- *   verbs_landings.h        subscriber: memory that READs land in
- *   verbs_link.c            subscriber: a connection
+ *   verbs_private_data    the private data of an accept and of a reject
+ *   verbs_events          events, ids and errors of the connection manager
+ *   verbs_device          where a device is
+ *   verbs_async           whether a device is lost
+ *   verbs_domain          protection domains, one for each realm, and memory registered in them
+ *   verbs_channel         one reliable connection: messages under credit, READs
+ *   verbs_multicast       membership in a UD multicast group
+ *   verbs_group           publisher: a notice group and its senders
+ *   verbs_receiver        subscriber: the notice groups that are received
+ *   verbs_timer           publisher: when a listener is polled next
+ *   verbs_listener        publisher: an address of a device
+ *   verbs_exposure        publisher: memory registered for remote READ
+ *   verbs_peer            publisher: its subscribers
+ *   verbs_listener_groups publisher: the groups that a listener sends to
+ *   verbs_landings        subscriber: memory that READs land in
+ *   verbs_link            subscriber: a connection
  *
  * Only librdmacm knows whether the link layer is InfiniBand, Ethernet (RoCE) or iWARP. The dialects
  * of both libraries (positive errno; -1 with errno; NULL with errno) end in these files. */
-#ifndef TICKBUS_BUS_VERBS_OPS_H
-#define TICKBUS_BUS_VERBS_OPS_H
+#ifndef TICKBUS_BUS_VERBS_H
+#define TICKBUS_BUS_VERBS_H
 
 #include "bus/fabric.h"
 
