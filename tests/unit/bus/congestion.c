@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What interfaces tell of PFC and ECN: by answers and files that are made here. */
+/* PFC and ECN of interfaces, read from answers and files that the tests make. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/dcbnl.h>
@@ -16,7 +16,7 @@
 
 #define HEAD sizeof(struct nlattr)
 
-/* As the kernel answers: the interface's name, and within what 802.1Qaz has, ETS and PFC. */
+/* The kernel's answer: the interface's name, then the attributes of 802.1Qaz, ETS and PFC. */
 struct answer {
 	struct nlmsghdr head;
 	struct dcbmsg dcb;
@@ -43,7 +43,7 @@ static struct answer an_answer(uint8_t enabled)
 	};
 }
 
-Test(pfc, is_the_mask_of_priorities_that_the_kernel_answers)
+Test(pfc, kernel_answer_gives_mask_of_priorities)
 {
 	struct answer answer = an_answer(0x18);
 
@@ -74,7 +74,7 @@ Test(pfc, truncated_or_wrong_length_answer_gives_nothing)
 	struct answer whole = an_answer(0x18), answer;
 
 	for (size_t bytes = 0; bytes < sizeof(answer); bytes++) {
-		uint8_t *copy = malloc(bytes ? bytes : 1); /* what is read behind it is seen */
+		uint8_t *copy = malloc(bytes ? bytes : 1); /* a sanitizer sees reads behind it */
 
 		memcpy(copy, &whole, bytes);
 		cr_expect_lt(congestion_pfc_of(copy, bytes), 0, "%zu bytes", bytes);
@@ -94,7 +94,7 @@ Test(pfc, truncated_or_wrong_length_answer_gives_nothing)
 	}
 }
 
-Test(pfc, of_an_interface_that_is_not_there_is_an_error)
+Test(pfc, missing_or_loopback_interface_is_an_error)
 {
 	cr_expect_lt(congestion_pfc("nosuchinterface"), 0);
 	cr_expect_lt(congestion_pfc("lo"), 0);
@@ -112,7 +112,7 @@ static void line_write(const char *folder, int priority, const char *text)
 	fclose(file);
 }
 
-Test(ecn, equals_the_files_of_the_driver)
+Test(ecn, driver_files_give_mask_of_priorities)
 {
 	static const char *const below[] = { "", "/ecn", "/ecn/roce_np", "/ecn/roce_np/enable" };
 	char folder[] = "/tmp/tickbus-interface-XXXXXX", path[128];
@@ -139,7 +139,7 @@ Test(ecn, equals_the_files_of_the_driver)
 	}
 }
 
-Test(congestion, is_of_the_interface_that_others_stand_on)
+Test(congestion, vlan_over_bond_gives_lowest_interface)
 {
 	static const char *const there[] = { "bond0.5",
 					     "bond0.5/lower_bond0",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subscriber's side of the verbs fabric without a device: what the connection manager says of a
- * request, and what is told of it. */
+/* The subscriber's side of the verbs fabric, without a device: how a link reports the connection
+ * manager's events. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -13,7 +13,7 @@
 #include "bus/verbs/verbs.h"
 #include "tickbus/error.h"
 
-/* The connection manager that is asked, instead of the library's own: it has one event. */
+/* A fake connection manager with a single event. */
 static struct rdma_cm_event event;
 static struct rdma_cm_id *asking;
 static bool taken;
@@ -87,48 +87,48 @@ int rdma_ack_cm_event(struct rdma_cm_event *acknowledged)
 	return 0;
 }
 
-/* -- what is told -------------------------------------------------------------------------------
+/* -- reasons ------------------------------------------------------------------------------------
  */
 
-static int told_code;
-static char told_why[256];
+static int gone_code;
+static char gone_why[256];
 
 static void on_gone(void *user, int code, const char *why)
 {
 	(void)user;
-	told_code = code;
-	snprintf(told_why, sizeof(told_why), "%s", why);
+	gone_code = code;
+	snprintf(gone_why, sizeof(gone_why), "%s", why);
 }
 
-static void expect_told(enum rdma_cm_event_type type, int status, int code, const char *why)
+static void expect_gone(enum rdma_cm_event_type type, int status, int code, const char *why)
 {
 	const struct link_calls calls = { .gone = on_gone };
 	struct link *link;
 
 	event = (struct rdma_cm_event){ .event = type, .status = status };
 	taken = false;
-	told_code = 0;
+	gone_code = 0;
 	cr_assert_eq(verbs_connect(&link, "10.9.0.1:7471", "hello", 5, &calls, NULL), 0, "%s",
 		     tb_error());
 	verbs_link_poll(link);
-	cr_expect_eq(told_code, code, "event %d with %d: %d", type, status, told_code);
-	cr_expect_str_eq(told_why, why);
+	cr_expect_eq(gone_code, code, "event %d with %d: %d", type, status, gone_code);
+	cr_expect_str_eq(gone_why, why);
 	cr_expect_eq(verbs_link_state(link), LINK_GONE);
 	verbs_link_close(link);
 }
 
-/* Transient failures differ from lasting ones: a client without an answer may try again. */
+/* Transient failures differ from lasting failures: a client without an answer may try again. */
 Test(verbs_link, no_answer_and_no_route_differ)
 {
-	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
-	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
-	expect_told(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, ETIMEDOUT, "no answer");
-	expect_told(RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH, EHOSTUNREACH,
+	expect_gone(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
+	expect_gone(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, ETIMEDOUT, "no answer");
+	expect_gone(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, ETIMEDOUT, "no answer");
+	expect_gone(RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH, EHOSTUNREACH,
 		    "no route: No route to host");
-	expect_told(RDMA_CM_EVENT_ROUTE_ERROR, -ENETUNREACH, EHOSTUNREACH,
+	expect_gone(RDMA_CM_EVENT_ROUTE_ERROR, -ENETUNREACH, EHOSTUNREACH,
 		    "no route: Network is unreachable");
-	expect_told(RDMA_CM_EVENT_REJECTED, 8, ECONNREFUSED, "no publisher listens there");
-	expect_told(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED,
+	expect_gone(RDMA_CM_EVENT_REJECTED, 8, ECONNREFUSED, "no publisher listens there");
+	expect_gone(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED,
 		    "no publisher listens there");
 }
 
