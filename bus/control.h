@@ -22,6 +22,7 @@
  *                                   <-  values or refuse
  *   unpublished(topic, after)       ->
  *                                   <-  unpublished_names or refuse
+ *
  *                                   <-  revoke(topic): that epoch's memory is not written any more
  *                                   <-  ending(topic, head): the topic has ended at head
  *

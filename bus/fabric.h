@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fabric carries control messages and reads the memory of another process.
+/* A fabric connects subscribers to a publisher. It carries their control messages, and lets
+ * subscribers read the publisher's memory. There are two: shared memory (bus/shm) and RDMA verbs
+ * (bus/verbs). Each fills every operation of struct fabric_ops.
  *
- * A fabric moves bytes and knows nothing of their meaning. Whether a copy is whole is decided in
- * one place for every fabric (bus/record.c, bus/progress.c, bus/bus_page.c).
+ * A fabric moves bytes and does not interpret them. Whether a copy is whole is decided above it, by
+ * the same code for every fabric (bus/record.c, bus/progress.c, bus/bus_page.c).
  *
- * A publisher listens. Peers connect with a hello, which it accepts or refuses. It exposes regions
- * of memory, and hands them to peers together with a message. A subscriber connects, opens the
- * regions that it was handed, and reads them. Reads are posted with a tag and land in memory that
- * the fabric made. Several reads may be outstanding; they complete in any order, and may fail.
+ *   listener   publisher: an address where it accepts subscribers
+ *   peer       publisher: a connected subscriber
+ *   exposure   publisher: a region of its memory that peers may read
+ *   announcer  publisher: a sender of notices to a group
+ *   link       subscriber: its connection to a publisher
+ *   remote     subscriber: a region that it opened
+ *   landing    subscriber: memory that the fabric made, for reads to land in
  *
- * Threads  One thread at a time uses a listener and its peers: the control thread, or a thread that
- *          exposes or withdraws memory, under the owner's lock. One thread uses a link with its
- *          remotes and landings: the subscriber's. Nothing here blocks; connecting and accepting
- *          continue inside poll.
+ * A subscriber connects with a hello, and the publisher accepts or refuses it. The publisher
+ * exposes a region and hands it to the peer together with a message. The subscriber opens the
+ * region and posts reads of it, each with a tag. Several reads may be outstanding; they complete in
+ * any order, and may fail.
+ *
+ * Threads  Under the owner's lock, one thread at a time uses a listener and its peers. It is the
+ *          control thread, or a thread that exposes or withdraws memory. Only the subscriber's
+ *          thread uses a link with its remotes and landings. Nothing here blocks; connecting and
+ *          accepting continue inside poll.
  * Memory   All queues are bounded. A message is valid inside the callback.
  * Errors   0 or a count, or -errno with the text of error_set(). A peer or a link that fails
  *          reports `gone` once, with a reason. Its outstanding reads complete before that, with an
  *          error.
  *
- * Every operation is filled. Over verbs, a realm is a protection domain, an exposure is a
- * registration in that domain, a message carries its address and rkey, and a read is a list of
+ * Over verbs, a realm is a protection domain, and an exposure is a registration in that domain. The
+ * message that hands over the region carries its address and rkey. A call of read posts a list of
  * IBV_WR_RDMA_READ with one doorbell. */
 #ifndef TICKBUS_BUS_FABRIC_H
 #define TICKBUS_BUS_FABRIC_H
@@ -122,7 +132,7 @@ enum fabric_log { FABRIC_LOG_INFO, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
 	/* A connection request with its hello. To accept: set peer->realm, fill welcome and its
-	 * length, set *given if the welcome hands over a region, and return 0; the peer then lives
+	 * length, and return 0. Set *given if the welcome hands over a region. The peer then lives
 	 * until gone. To refuse: fill reason, which travels to the peer, and return -errno. */
 	int (*hello)(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
 		     size_t *welcome_bytes, struct exposure **given,
@@ -143,9 +153,9 @@ struct link_calls {
 	/* A region that came with a message or a welcome is opened by remote_open inside the
 	 * callback; otherwise it is dropped. */
 	void (*message)(void *user, const void *message, size_t bytes);
-	/* The last call. code is ECONNREFUSED (no publisher listens), ECONNRESET (the connection
-	 * ended), the publisher's own when it refused (EACCES: no permission; why is its reason),
-	 * or another errno. */
+	/* The last call. code is an errno value. ECONNREFUSED: no publisher listens. ECONNRESET:
+	 * the connection ended. If the publisher refused, code and why are the publisher's
+	 * (EACCES: no permission). */
 	void (*gone)(void *user, int code, const char *why);
 };
 

@@ -2,8 +2,8 @@
 /* The peers of a listener, for every fabric: their list, their removal, and the log lines of peers
  * that were refused or dropped.
  *
- * P1  A peer that callbacks may still name is freed only when the poll that called them is over:
- *     until then it is in the list of dead peers. */
+ * P1  A peer that callbacks may still name is freed only after the poll that called them. Until
+ *     then it is in the list of dead peers. */
 #ifndef TICKBUS_BUS_PEERS_H
 #define TICKBUS_BUS_PEERS_H
 

@@ -3,7 +3,8 @@
  * sends the heads of all topics: this repairs lost notices and shows that an idle bus is alive.
  *
  * All notices of a topic, heads included, go to one group. A subscriber of the topic receives only
- * that group, and so knows whether notices reach it. Topics that no network serves have none. */
+ * that group, and so knows whether notices reach it. A topic has notices only if network clients
+ * can read it. */
 #include "publisher/announce.h"
 
 #include <string.h>

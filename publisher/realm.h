@@ -4,7 +4,7 @@
  * A client's hello has a ticket. The client is in the realm of that ticket until it disconnects,
  * and sees only topics of this realm. For other topics it gets the same answers as for topics that
  * do not exist. Each realm has its own bus page, with only its topics. Without realms in the
- * options there is one, anonymous: all topics, for clients without a ticket. */
+ * options there is one anonymous realm: all topics, for clients without a ticket. */
 #ifndef TICKBUS_PUBLISHER_REALM_H
 #define TICKBUS_PUBLISHER_REALM_H
 

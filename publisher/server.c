@@ -2,8 +2,9 @@
 /* The control thread: accepts clients, answers them, writes the pulse, wakes sleepers, reports ends
  * and restarts of topics.
  *
- * It waits in epoll for the listeners, for one eventfd (a flush found a sleeper, a topic ended or
- * restarted, the publisher closes) and for a timer of a quarter of the stale bound. */
+ * It waits in epoll for the listeners, an eventfd and a timer. The eventfd signals that a flush
+ * found a sleeper, a topic ended or restarted, or the publisher closes. The timer runs at a quarter
+ * of the stale bound. */
 #include "publisher/server.h"
 
 #include <errno.h>

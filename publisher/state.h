@@ -3,7 +3,7 @@
  *
  * The lock guards the list of topics and what T2 names. The control thread holds it for each turn.
  * Other threads take it to create or restart a topic, to add a block of counters and to count
- * joins; tb_publish and tb_flush never take it.
+ * joins. tb_publish and tb_flush never take it.
  *
  * T1  The hot fields belong to the writing thread. No other thread reads or writes them.
  * T2  memory, exposures, shape and what depends on them change only under the publisher's lock: at

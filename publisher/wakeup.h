@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wakes sleeping subscribers for the cost of one load per flush.
  *
- * The publishing thread and the control thread share, per topic, the progress line's head (written
- * by the first) and the armed word (set by the second, cleared by the first).
+ * The publishing thread and the control thread share two words per topic. The publishing thread
+ * writes the progress line's head. The control thread sets the armed word, and the publishing
+ * thread clears it.
  *
  *   flush (publishing thread)            arm (control thread)
  *   F1  store head                       A1  store armed = 1
@@ -21,8 +22,8 @@
  * again. One eventfd serves all topics; a count per topic says which topics signalled.
  *
  *   S1  the publishing thread counts a signal, release. Pairs with S2.
- *   S2  the control thread loads the count, acquire: it then also sees the head (F1) and the
- *       cleared word, so a check just before the signal is as good as one after it. */
+ *   S2  the control thread loads the count, acquire. It then also sees the head (F1) and the
+ *       cleared word. So a check just before the signal is as good as a check after it. */
 #ifndef TICKBUS_PUBLISHER_WAKEUP_H
 #define TICKBUS_PUBLISHER_WAKEUP_H
 
@@ -38,8 +39,8 @@ struct wakeup {
 	bool fence_in_flush;
 };
 
-/* Registers the process for membarrier: true if the kernel has none, so that flushes need a fence.
- * Calling it again is harmless. */
+/* Registers the process for membarrier: true if the kernel has no membarrier, so that flushes need
+ * a fence. Calling it again is harmless. */
 bool wakeup_needs_fence(void);
 
 /* By the publishing thread, after head was stored. */

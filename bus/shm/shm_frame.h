@@ -23,10 +23,9 @@ struct shm_frame {
 };
 
 /* Receives one frame, with at most one descriptor (*fd, or -1). Other descriptors are closed; if fd
- * is NULL, all are. Returns the body's length; -EAGAIN: no frame; -EMFILE: no descriptor is left
- * for the one that came; -ECONNRESET: the connection ended; -EPROTO: the frame is too long or too
- * short.
- */
+ * is NULL, all are. Returns the body's length; -EAGAIN: no frame; -EMFILE: a descriptor came, but
+ * the process is at its limit of descriptors; -ECONNRESET: the connection ended; -EPROTO: the frame
+ * is too long or too short. */
 int shm_frame_receive(int socket, struct shm_frame *, int *fd);
 /* Sends one frame, with a descriptor unless fd is -1. 0; -EAGAIN: the queue is full; -ETOOMANYREFS;
  * -ECONNRESET. */

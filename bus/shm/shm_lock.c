@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking an address, also one that a killed publisher left.
+/* Takes an address, also an address that a killed publisher left.
  *
  * A publisher holds a lock on NAME.lock. The next holder of the lock, and only it, replaces the
- * socket of a killed publisher. If somebody removed the lock, the files that are there now belong
- * to another publisher, and stay. A socket also stays where a process still listens, or may listen:
+ * socket of a killed publisher. If NAME.lock was removed, the files that are there now belong to
+ * another publisher, and stay. A socket also stays where a process still listens, or may listen:
  * connect() gives EACCES for live and stale sockets alike. */
 #include "bus/shm/shm_lock.h"
 

@@ -14,8 +14,8 @@ struct shm_lock {
 
 /* Locks NAME.lock. 0; -EADDRINUSE: another publisher holds it; or -errno, with a text. */
 int shm_lock_take(struct shm_lock *, const char *name, const struct shm_location *);
-/* Whether the locked file is still the one that the path names: if somebody removed it, another
- * publisher may have locked the next. */
+/* Whether the path still names the locked file. If the file was removed, another publisher may have
+ * created and locked the next. */
 bool shm_lock_holds(const struct shm_lock *, const struct shm_location *);
 /* Whether the socket may be replaced: 0, or -errno with a text where a process listens, or may. */
 int shm_lock_check_socket(const char *name, const struct shm_location *);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The congestion control of an Ethernet interface: PFC stops one priority when a queue is full,
- * instead of losing packets; ECN of RoCE signals a sender to slow down. */
+/* The congestion control of an Ethernet interface. PFC stops one priority when a queue is full,
+ * instead of losing packets. ECN of RoCE signals a sender to slow down. */
 #ifndef TICKBUS_BUS_CONGESTION_H
 #define TICKBUS_BUS_CONGESTION_H
 

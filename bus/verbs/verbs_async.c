@@ -2,12 +2,12 @@
 /* Finds out that a device is lost: the one asynchronous event that nothing else shows. A queue
  * pair that failed shows in its completions.
  *
- * E1  librdmacm has one context for a device, and a context has one descriptor for its events: a
- *     reader takes events that are meant for others. So an event that a device is lost marks every
- *     async of that device, under one lock. Owners check their marks when it suits them.
+ * E1  librdmacm has one context for a device, and a context has one descriptor for its events. So a
+ *     reader takes events that are meant for others. An event that a device is lost therefore marks
+ *     every async of that device, under one lock. Owners check their marks when it suits them.
  * E2  An async in the list belongs to an owner that lives: it is unwatched before it is freed.
- * E3  Nobody waits here. Whoever finds the lock taken checks again the next time, and an event is
- *     read only when there is one: reading may block. */
+ * E3  Taking events never waits. A thread that finds the lock taken tries again at its next call.
+ *     An event is read only when poll() reports it, since reading may block. */
 #include "bus/verbs/verbs_async.h"
 
 #include <poll.h>

@@ -19,8 +19,8 @@ void verbs_async_watch(struct verbs_async *, const struct ibv_context *);
 /* Before the device is left. Takes a zeroed async. */
 void verbs_async_unwatch(struct verbs_async *);
 bool verbs_async_lost(const struct verbs_async *);
-/* Takes the events of a device and marks every async of a lost one. Never waits: does nothing while
- * another thread is in it. */
+/* Takes the events of a device. If it is lost, marks every async of the device. Never waits: does
+ * nothing while another thread holds the lock. */
 void verbs_async_take(struct ibv_context *);
 
 #endif

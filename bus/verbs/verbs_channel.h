@@ -30,11 +30,10 @@
 #define VERBS_WORKS        (VERBS_READS + VERBS_SENDS + 1)
 #define VERBS_FRAME_HEADER 8
 
-/* Outstanding READs of a connection: what a subscriber asks for, what a device without a stated
- * bound is assumed to answer, the maximum that a request can carry. */
-#define VERBS_DEPTH_ASKED   16
-#define VERBS_DEPTH_UNKNOWN 16
-#define VERBS_DEPTH_MOST    255
+/* Outstanding READs of a connection. */
+#define VERBS_DEPTH_ASKED   16  /* what a subscriber asks for */
+#define VERBS_DEPTH_UNKNOWN 16  /* assumed of a device that states no bound */
+#define VERBS_DEPTH_MOST    255 /* the maximum that a request can carry */
 
 struct verbs_frame {
 	uint32_t taken; /* messages its sender took so far */
@@ -78,7 +77,7 @@ int verbs_channel_open(struct verbs_channel *, struct rdma_cm_id *, struct ibv_p
 		       struct ibv_comp_channel *, void *owner);
 /* Ends the queue pair: nothing lands after it, outstanding READs complete with an error. */
 void verbs_channel_break(struct verbs_channel *);
-/* Takes a zeroed channel and a half-built one. */
+/* Takes a zeroed or half-built channel. */
 void verbs_channel_close(struct verbs_channel *);
 /* Collects completions, a bounded number. Sets `broken` when the connection failed. */
 void verbs_channel_progress(struct verbs_channel *);
@@ -99,8 +98,8 @@ unsigned int verbs_channel_reads(const struct verbs_channel *);
 int verbs_channel_read(struct verbs_channel *, struct ibv_send_wr *list, const uint64_t *tags,
 		       unsigned int count);
 
-/* The number of READs that may be outstanding: the address's setting, or the usual number if it has
- * none (0), bounded by the device's. */
+/* The number of READs that may be outstanding: the address's setting, or the usual number if the
+ * setting is 0. Bounded by the device's. */
 uint8_t verbs_channel_depth(uint32_t setting, uint32_t usual, int device);
 
 #endif

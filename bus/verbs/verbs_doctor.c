@@ -32,7 +32,7 @@ struct doctor {
 	void *user;
 	int bad;
 	int devices;
-	int ports; /* usable ones */
+	int ports; /* usable */
 	struct location *locations;
 	size_t location_count;
 	bool locations_known;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Protection domains, one for each device and realm, and the memory that may be read in each.
  *
- * The listeners of one owner share them, under its lock: memory is registered once for a device and
+ * The listeners of one owner share them, under its lock. Memory is registered once for a device and
  * a realm, even if several addresses of that device expose it.
  *
  * D1  A device accepts a key only in the domain of the queue pair that the request came by. So a

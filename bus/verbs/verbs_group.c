@@ -11,7 +11,7 @@
  * G3  The group is joined when its event says so. Until then nothing is sent, and subscribers poll.
  * G4  A send that failed ends its queue pair. The control thread checks for that, since a sender
  *     may have nothing more to send, and makes another queue pair. A sender that cannot be created
- *     is retried on its own, and the round continues with the next: otherwise many failing senders
+ *     is retried on its own, and the round continues with the next. Otherwise many failing senders
  *     would keep the others waiting. Each call starts one sender: there may be one for each of a
  *     thousand topics, and the control thread has a pulse to write.
  * G5  A completion queue that broke gives no completions. So a sender also failed if its send

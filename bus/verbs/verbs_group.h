@@ -49,7 +49,7 @@ struct verbs_group {
 	uint32_t qp_num, qkey;
 	struct verbs_announcer *announcers;
 	struct verbs_announcer *round; /* the next in this round; NULL: the round is over */
-	bool failing, failed;          /* a sender failed in this round, in the one before */
+	bool failing, failed;          /* a sender failed in this round, in the round before */
 	int lost;    /* why it is not joined, as logged last: an errno value, or 0 */
 	int missing; /* why a sender could not start, as logged last: an errno value, or 0 */
 	uint64_t tried_ms;
@@ -65,10 +65,11 @@ void verbs_group_close(struct verbs_group *);
 int verbs_group_event(struct verbs_group *, const struct verbs_event *);
 /* Whether the group can be sent to. */
 bool verbs_group_ready(const struct verbs_group *);
-/* Starts one sender: one that is not started, or one whose queue pair failed (for example while
- * there was no route to the group). Rounds over all senders continue while `round` is set. Returns
- * 1 when a sender had failed and none had in the round before; 0; or -errno with a text when the
- * sender could not start. The next try of that sender comes after a pause that grows. */
+/* Starts at most one sender: it was not started, or its queue pair failed (for example while there
+ * was no route to the group). Rounds over all senders continue while `round` is set. Returns 1 for
+ * the first failed sender of a round, if all senders worked in the round before. Otherwise 0, or
+ * -errno with a text when the sender could not start. The next try of that sender comes after a
+ * pause that grows. */
 int verbs_group_repair(struct verbs_group *);
 /* Whether the group is joined and all its senders are started. */
 bool verbs_group_complete(const struct verbs_group *);

@@ -6,7 +6,7 @@
  *     connection manager would repeat a lost request only after four seconds, and for a minute if
  *     there is no host.
  * K2  Any error completion ends the link, since a dead host raises no event. link_poll reports it,
- *     whoever collected the completion. A lost device is found within DEVICE_CHECK_MS.
+ *     also if another call collected the completion. A lost device is found within DEVICE_CHECK_MS.
  * K3  READs land in landings only: the key of the landing is looked up for each READ. */
 #include <errno.h>
 #include <stdarg.h>

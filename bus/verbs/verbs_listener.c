@@ -2,10 +2,10 @@
 /* The publisher's side of the verbs fabric: one address of one device, and its loop.
  *
  * L1  An event is acknowledged before anything is done about it: destroying an id waits for that.
- * L2  When the device goes, so does everything made of it, but not the exposures: they are
- *     registered again when it returns, and have new keys then.
- * L3  A device that returns gets its memory and its senders one by one, with a poll between them:
- *     pinning gigabytes takes seconds, and the control thread has a pulse to write. */
+ * L2  When the device goes, everything made of it goes, except the exposures. They are registered
+ *     again when it returns, and have new keys then.
+ * L3  A device that returns gets its memory and its senders one by one, with a poll between them.
+ *     Pinning gigabytes takes seconds, and the control thread has a pulse to write. */
 #include "bus/verbs/verbs_listener.h"
 
 #include <errno.h>

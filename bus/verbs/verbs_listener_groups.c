@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The groups that a listener sends notices to.
  *
- * Y1  A group that was lost, or could not be joined, is tried again each GROUP_RETRY_MS: nothing
+ * Y1  A group that was lost, or could not be joined, is tried again each GROUP_RETRY_MS. No event
  *     reports that a new subnet manager knows the group again. A join may take some seconds, and is
  *     given up after JOIN_LATE_MS. */
 #include "bus/verbs/verbs_listener_groups.h"

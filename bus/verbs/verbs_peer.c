@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subscribers of a listener.
  *
- * B1  A peer's queue pair is made in the domain of its realm, after the hello, which names the
- *     realm: a queue pair cannot be moved to another domain. */
+ * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
+ *     queue pair cannot be moved to another domain. */
 #include "bus/verbs/verbs_peer.h"
 
 #include <assert.h>

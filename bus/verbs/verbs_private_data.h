@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The private data of an accept and of a reject: a mark, then the length of ours (accept) or a code
- * (reject), since some link layers pad private data with zeros. */
+/* The private data of an accept and of a reject: a mark, a number, the body. Some link layers pad
+ * private data with zeros, so the number of an accept is the body's length. The number of a reject
+ * is an errno value. */
 #ifndef TICKBUS_BUS_VERBS_PRIVATE_DATA_H
 #define TICKBUS_BUS_VERBS_PRIVATE_DATA_H
 
@@ -20,9 +21,10 @@ struct verbs_private_data {
 static_assert(VERBS_PRIVATE_DATA_HEADER + FABRIC_REASON_BYTES <= 148, "private data of a reject");
 static_assert(sizeof(struct verbs_private_data) <= 196, "private data of an accept");
 
-/* Of an accept: 0, or -EPROTO: not from a tickbus publisher. */
+/* Reads the private data of an accept. 0, or -EPROTO: not from a tickbus publisher. */
 int verbs_private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_private_data *);
-/* Of a reject: an errno value and a printable reason; 0: not from a tickbus publisher. */
+/* Reads the private data of a reject: an errno value, with a printable reason. 0: not from a
+ * tickbus publisher. */
 int verbs_private_data_refusal(const uint8_t *data, size_t bytes,
 			       char why[FABRIC_REASON_BYTES + 1]);
 

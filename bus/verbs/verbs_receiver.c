@@ -3,9 +3,9 @@
  *
  * V1  The 40 bytes in front of a received datagram are the GRH, or nothing. They prove nothing, and
  *     are not read.
- * V2  Anyone may send to a group, and no path MTU is above BOUND_NOTICE_BYTES_MAX: every receive
- *     takes as much, whatever the publisher said of its notices. A longer datagram would end the
- *     queue pair, and with it all groups.
+ * V2  Anyone may send to a group, and no path MTU is above BOUND_NOTICE_BYTES_MAX. So every receive
+ *     has room for that many bytes, whatever maximum the publisher states. A longer datagram would
+ *     end the queue pair, and with it all groups.
  * V3  A receiver whose queue pair ended has no groups any more. They may be joined again. */
 #include "bus/verbs/verbs_receiver.h"
 
@@ -34,7 +34,7 @@ static int receive_post(struct verbs_receiver *receiver, uint64_t index)
 	return ibv_post_recv(receiver->qp, &work, &bad) == 0 ? 0 : -EIO;
 }
 
-/* Of a call that may not set errno. */
+/* The error of a failed call that may not have set errno. */
 static int failure(void)
 {
 	return errno ? -errno : -EIO;

@@ -122,14 +122,15 @@ Test(fabric, messages_before_a_drop_arrive)
 	for (uint32_t number = 0; number < 4; number++)
 		cr_assert_eq(ops->send(host.peers[0], &number, sizeof(number), NULL), 0);
 	if (ops->network)
-		UNTIL(guests[0].expected == 4); /* a network may lose what was not taken yet */
+		UNTIL(guests[0].expected == 4); /* a network may lose untaken messages */
 	ops->drop(host.peers[0], "the test says so");
 	UNTIL(guests[0].gones == 1);
 	cr_expect_eq(guests[0].expected, 4);
 }
 
-/* A process that begins at a signal, made before this one has used the fabric. Criterion
- * does not know it: a check that failed there would end this one, by a signal and without words. */
+/* Forks a child that calls run when a byte is written to *begin. Call it before this process uses
+ * the fabric. Criterion does not know the child: a check that fails there ends this process by a
+ * signal, without a message. */
 static pid_t process(void (*run)(void), int *begin)
 {
 	int pipes[2];

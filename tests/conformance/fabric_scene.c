@@ -259,8 +259,7 @@ void turn(void)
 		poll(ready, count, 20);
 }
 
-/* Everybody works until it is so. */
-
+/* Host and guests take turns until the guest is connected. */
 void guest_enter(struct guest *guest)
 {
 	const unsigned int gones = host.gones;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a fabric owes, as its header says it: built once per fabric, with SCHEME. One publisher, the
- * host, and its subscribers, the guests, mostly in one thread; where one is killed, in processes.
- */
+/* Tests what bus/fabric.h promises: built once per fabric, with its SCHEME. The publisher is the
+ * host, its subscribers are the guests. They mostly run in one thread; tests that kill a side use
+ * processes. */
 #ifndef TICKBUS_TESTS_CONFORMANCE_FABRIC_SCENE_H
 #define TICKBUS_TESTS_CONFORMANCE_FABRIC_SCENE_H
 
@@ -27,7 +27,7 @@ struct offer {
 };
 
 struct host {
-	struct listener *listener, *second; /* second: NULL but where a test has one */
+	struct listener *listener, *second; /* second: NULL in most tests */
 	struct fabric_common common;
 	struct memory memory;
 	struct exposure *exposure;
@@ -120,7 +120,7 @@ void guest_enter(struct guest *guest);
 
 void guest_leave(struct guest *guest);
 
-/* One turn of everybody's work; where there is none, waits for some, shortly. */
+/* Polls the host and all guests once. If they had no work, waits up to 20 ms for it. */
 void turn(void);
 
 int guest_read(struct guest *guest, uint64_t offset, uint32_t bytes, size_t into, uint64_t tag);

@@ -143,7 +143,8 @@ Test(fabric, forged_key_or_length_reads_nothing)
 	expect_reads(&guests[3]);
 }
 
-/* Each is read by those of its own realm; of the other one a peer may know all there is to know. */
+/* A peer reads the region of its own realm. It cannot read that of the other realm, even with its
+ * address and key. */
 Test(fabric, region_of_another_realm_is_unreadable)
 {
 	host_open(8);
@@ -164,7 +165,7 @@ Test(fabric, region_of_another_realm_is_unreadable)
 	}
 }
 
-/* What they share, each may let go of at any time. */
+/* The addresses share the exposed memory, and either may withdraw its exposure at any time. */
 Test(fabric, two_addresses_of_one_owner_are_both_readable)
 {
 	const bool registers = strcmp(SCHEME, "rdma") == 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device and a connection manager in the place of libibverbs and librdmacm, for tests of the
- * verbs fabric: the test makes events, sets limits and failures, and counts what was made. */
+/* A fake device and connection manager for tests of the verbs fabric, in the place of libibverbs
+ * and librdmacm. The test makes events, sets limits and failures, and counts objects. */
 #ifndef TICKBUS_TESTS_SUPPORT_FAKE_DEVICE_H
 #define TICKBUS_TESTS_SUPPORT_FAKE_DEVICE_H
 
@@ -29,7 +29,7 @@ extern struct fake_device {
 	unsigned int posted; /* to send queues */
 	struct ibv_send_wr last_posted;
 	struct ibv_sge last_sge;
-	unsigned int events, events_taken, events_acked; /* asynchronous ones */
+	unsigned int events, events_taken, events_acked; /* asynchronous events */
 
 	/* Failures: errno values, 0 for success. */
 	int join_errno, accept_errno, register_errno;

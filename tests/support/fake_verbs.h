@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device that a test makes gives out, in the place of libibverbs and librdmacm: the same for
- * every one of them. How much of it was not given back yet is counted. */
+/* The calls of libibverbs and librdmacm that are the same for every fake device. Counts the objects
+ * that were made and are not destroyed yet. */
 #ifndef TICKBUS_TESTS_SUPPORT_FAKE_VERBS_H
 #define TICKBUS_TESTS_SUPPORT_FAKE_VERBS_H
 

@@ -65,7 +65,7 @@ Test(shm, closed_folder_is_logged_if_others_are_named)
 	cr_expect_eq(host.logged, 0, "%s", host.log);
 }
 
-/* All silent: they would have their places for some time. */
+/* The refused users send no hello: as peers they would keep their places for some time. */
 Test(shm, refused_users_do_not_count_as_peers)
 {
 	const uid_t users[] = { 65533 };

@@ -198,8 +198,8 @@ Test(shm, listening_stranger_is_not_replaced)
 	}
 }
 
-/* Tries to listen as SOMEONE, who may write to the folder: 0, or the error, which must have this
- * text. */
+/* Tries to listen as the user SOMEONE, with permission to write to the folder. Returns 0, or the
+ * error, which must have this text. */
 static int listened_as_someone(const char *words)
 {
 	const struct fabric_listen how = { .address = "test", .peers_max = 1 };
@@ -224,7 +224,7 @@ static int listened_as_someone(const char *words)
 	return WEXITSTATUS(status);
 }
 
-/* Whoever is refused by it cannot know whether it is listened at. */
+/* A user without permission to connect cannot find out whether a process listens. */
 Test(shm, socket_without_permission_is_not_replaced)
 {
 	const struct sockaddr_un at = socket_address();
@@ -331,7 +331,7 @@ static const char *folder_of(struct shm_location *place)
 	return place->lock;
 }
 
-/* Of a user with a session folder: 0 when each expectation holds, else its number. */
+/* Runs as a user with a session folder. Returns 0, or the number of the failed expectation. */
 static int session_folders(void)
 {
 	char own[128], elsewhere[128];

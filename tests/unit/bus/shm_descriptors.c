@@ -13,7 +13,7 @@
 
 TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
 
-/* Our own socket, to have it as an older kernel has it. */
+/* Finds the host's listening socket, so that a test can make it accept descriptors. */
 static int listening_socket(void)
 {
 	for (int fd = 3; fd < 1024; fd++) {
@@ -34,7 +34,7 @@ static void let_descriptors_in(void)
 	const int yes = 1;
 
 	if (setsockopt(listening_socket(), SOL_SOCKET, SO_PASSRIGHTS, &yes, sizeof(yes)) < 0)
-		cr_assert_eq(errno, ENOPROTOOPT); /* they come in anyway */
+		cr_assert_eq(errno, ENOPROTOOPT); /* an older kernel accepts them anyway */
 }
 
 Test(shm, publisher_accepts_no_descriptor)
@@ -54,7 +54,7 @@ Test(shm, publisher_accepts_no_descriptor)
 	cr_expect(put(fd, "\1\0\0\0hello", 9, 0));
 	UNTIL(host.hellos == 1);
 	close(fd);
-	guest_enter(); /* they go the other way as ever */
+	guest_enter(); /* descriptors still reach the subscriber */
 	expect_guest_well();
 }
 
@@ -83,8 +83,8 @@ static int lingering(int *other)
 	return fd;
 }
 
-/* Sends it so that ours is the last, with `others` before it in the same frame, and behind a frame
- * that ends the connection or not. */
+/* Sends a descriptor whose close lingers, after a frame with `others` other descriptors. With
+ * `behind`, a frame that ends the connection goes first. */
 static void send_lingering(unsigned int others, bool behind)
 {
 	const unsigned int before = host.logged;
@@ -172,7 +172,7 @@ Test(shm, stalled_peer_gets_a_bounded_number_of_regions)
 	cr_expect_eq(take(fd, body, sizeof(body)), SHM_WELCOME);
 	for (unsigned int i = 0; i <= sent; i++)
 		cr_expect_eq(take(fd, body, sizeof(body)), SHM_MESSAGE);
-	for (unsigned int i = 0; i < 1000; i++) { /* an honest one */
+	for (unsigned int i = 0; i < 1000; i++) { /* messages are taken */
 		cr_assert_eq(shm_send(host.last, "grant", 5, host.exposure), 0, "%s", tb_error());
 		cr_assert_eq(take(fd, body, sizeof(body)), SHM_MESSAGE);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames at the socket of shared memory: wrong ones, random ones, from clients and from a
- * publisher. */
+/* Wrong and random frames at the socket of shared memory, from clients and from a publisher. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <unistd.h>

@@ -148,7 +148,7 @@ Test(shm, without_descriptors_new_peers_are_refused)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* What another thread does in the moment when the reserve is given up: there is nothing. */
+/* The low limit acts like a thread that takes the reserve's descriptor as soon as it is closed. */
 Test(shm, without_the_reserve_connections_wait)
 {
 	struct pollfd ready = { .events = POLLIN };

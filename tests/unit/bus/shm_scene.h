@@ -84,7 +84,7 @@ void expect_guest_well(void);
 
 struct sockaddr_un socket_address(void);
 
-/* A connection that our code knows nothing of. */
+/* A plain connection to the host's socket, made without the fabric. */
 int stranger(void);
 
 /* Bytes as one frame, with copies of a descriptor; whether they could be sent. */

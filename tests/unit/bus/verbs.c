@@ -102,7 +102,7 @@ static int one_for_each_signal(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 	return 1;
 }
 
-static unsigned int receives, receives_fail_at; /* 0: none does */
+static unsigned int receives, receives_fail_at; /* 0: all succeed */
 static uint32_t receive_bytes;
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
@@ -113,7 +113,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_rec
 	return ++receives == receives_fail_at ? ENOMEM : 0;
 }
 
-static int send_fails_with; /* 0: it does not */
+static int send_fails_with; /* 0: sends succeed */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
@@ -134,8 +134,7 @@ static struct ibv_qp qp = { .context = &context };
 static struct ibv_cq cq = { .context = &context };
 static struct ibv_mr mr;
 
-/* The calls that a receiver of UD is made and ended with, instead of the libraries' own: how many
- * there are of each thing that they make. */
+/* Fakes of the calls that make and destroy a UD receiver. They count the objects that exist. */
 static int ids, queue_pairs, queues, registered, joined;
 static bool without_device;
 

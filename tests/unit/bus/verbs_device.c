@@ -25,7 +25,8 @@ Test(device, lost_device_ends_all_and_is_retried)
 	publisher_end();
 }
 
-/* So many at most in a poll: between two of them its owner beats the pulse. */
+/* Polls until the count is reached. A poll may add only a few, since the owner writes the pulse
+ * between polls. */
 static unsigned int poll_until_count(const int *count, int wanted, int most)
 {
 	struct pollfd fd = { .fd = verbs_listener_fd(listener), .events = POLLIN };
@@ -107,8 +108,8 @@ Test(device, additions_during_the_return_are_made_once)
 	publisher_end();
 }
 
-/* It would read how long a datagram may be while the group is opened anew, or keep what was true of
- * the device before. */
+/* A sender that remains would read the maximum datagram size while the group is opened again, or
+ * keep the size of the lost device. */
 Test(device, absent_device_has_no_udp_senders)
 {
 	static const char datagram[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doctor over a device and a connection manager that are made here: what it says of a host with
- * several ports and addresses, and where one of them cannot be asked. */
+/* The doctor over a fake device and connection manager. The host has several ports and addresses,
+ * and some queries fail. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <ifaddrs.h>

@@ -13,7 +13,7 @@ Test(group, lost_group_is_joined_again_and_logged_once)
 	publisher_joined();
 	cm_event(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
 	poll_until(is_not_sent, "an end of notices");
-	for (int i = 0; i < 2; i++) { /* a send-only member, then a full one, of each new try */
+	for (int i = 0; i < 2; i++) { /* each new try: send-only member, full member */
 		const unsigned int before = fake.joins;
 
 		joins_awaited = before + 1;
@@ -95,7 +95,7 @@ Test(group, pending_join_is_given_up_after_ten_seconds)
 	publisher_end();
 }
 
-/* Such a sender would be tried for ever, and the welcome would name the group. */
+/* Otherwise that sender would be retried for ever, and the welcome would name the group. */
 Test(group, group_of_other_family_gets_no_sender)
 {
 	struct sockaddr_storage six;
@@ -120,7 +120,7 @@ Test(group, group_of_other_family_gets_no_sender)
 	publisher_end();
 }
 
-/* Some devices send no more than 96 bytes inline, or none, and refuse the queue pair that asks. */
+/* Some devices send at most 96 bytes inline, or 0. They refuse a queue pair that asks for more. */
 Test(sender, small_inline_limit_still_gives_a_sender)
 {
 	static const char notice[128];
@@ -175,7 +175,8 @@ Test(sender, failing_sender_is_retried_alone_with_growing_pauses)
 	cr_expect_str_eq(news, "address rdma:" PLACE ": cannot create a sender to " GROUP
 			       ": notices: cannot create a queue pair: Cannot allocate memory; "
 			       "will retry\n");
-	/* A group that is joined again starts the senders that it can, despite the failing one. */
+	/* A group that is joined again starts the senders that it can, despite the sender that
+	 * fails. */
 	cm_event(member(), RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
 	joins_awaited = before + 1;
 	poll_until(has_joined, "a new try");
@@ -191,7 +192,7 @@ Test(sender, failing_sender_is_retried_alone_with_growing_pauses)
 	publisher_end();
 }
 
-/* Whenever the list is looked at, another try of those in front is due. */
+/* At each check of the list, the senders at its front are due for another try. */
 Test(sender, failing_sender_does_not_delay_the_next)
 {
 	struct pollfd fd;
@@ -199,7 +200,7 @@ Test(sender, failing_sender_does_not_delay_the_next)
 
 	publisher_begin(PLACE, FABRIC_NOTICES_UD);
 	fd = (struct pollfd){ .fd = verbs_listener_fd(listener), .events = POLLIN };
-	fake.refused_bytes = 64 * 128; /* of the one that is made last, and comes first */
+	fake.refused_bytes = 64 * 128; /* of the sender made last, the first in the list */
 	cr_assert_eq(verbs_announcer(listener, NULL, 128, &second), 0);
 	cm_event(member(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	for (tries = 0; !is_sent() && tries < 4; tries = fake.refused_regions) {

@@ -69,9 +69,9 @@ static void pass_half_a_minute(void)
 	verbs_listener_poll(listener);
 }
 
-/* iWARP acknowledges no WRITE, and Soft-iWARP would end the connection for it: a message is what
- * TCP may fail to deliver. One that is stopped has receives for some of them, and for those that
- * say something. */
+/* iWARP acknowledges no WRITE, and Soft-iWARP would end the connection for it. So the keep-alive is
+ * a message, and TCP reports that it could not be delivered. A stopped subscriber has receives for
+ * a few keep-alives, and still for other messages. */
 Test(subscriber, idle_iwarp_subscriber_gets_bounded_keep_alives)
 {
 	const struct verbs_frame *frame;

@@ -287,7 +287,7 @@ Test(answers, malformed_message_ends_connection_and_is_logged)
 	cr_expect_eq(bus_counter(BUS_MALFORMED), 2);
 }
 
-/* A random request, often a valid one. */
+/* A random request, often valid. */
 static void send_random(uint64_t *state, uint64_t epoch)
 {
 	static const enum control_type types[] = { CONTROL_CATALOGUE,  CONTROL_SCHEMA,

@@ -60,7 +60,7 @@ extern void (*client_meanwhile)(void);
 
 void client_turn(struct client *);
 void client_connect(struct client *, const void *hello, size_t bytes);
-/* With a hello without a ticket, or with this one; fails the test if it is refused. */
+/* Connects with a hello without a ticket, or with this ticket. Fails the test if it is refused. */
 void client_open(struct client *);
 void client_open_realm(struct client *, const uint8_t ticket[TB_TICKET_BYTES]);
 void client_close(struct client *);

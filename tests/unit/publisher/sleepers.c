@@ -53,7 +53,7 @@ Test(sleepers, sleeper_is_woken_once_when_head_moves)
 	cr_expect_leq(client.wakes, 102, "a join of the next epoch starts awake");
 }
 
-/* Two readers of one subscriber: one has read a record before its flush. */
+/* Two readers of one subscriber. The second has read a record before its flush. */
 Test(sleepers, shared_join_is_woken_for_its_lowest_head)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
