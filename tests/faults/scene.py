@@ -78,7 +78,7 @@ class Process:
 
     def began(self):
         """Whether it has logged that its bus is open."""
-        return re.search("info bus b: [0-9]+ topics", self.messages())
+        return re.search("info bus b: [0-9]+ topics?", self.messages())
 
     def running(self):
         return self.popen.poll() is None
