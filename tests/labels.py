@@ -25,27 +25,34 @@ def comments(text):
         yield found.start(), found.group()
 
 
-def places(pattern, path):
-    text = path.read_text()
-    file = path.relative_to(ROOT)
+def places(pattern, text, file):
+    """(label, file:line) of each match in the comments of a text."""
     for offset, comment in comments(text):
         for found in pattern.finditer(comment):
             yield found.group(1), f"{file}:{text.count(chr(10), 0, offset + found.start()) + 1}"
 
 
-def main():
-    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.[ch]"))]
-    defined, breaches = {}, []
-    for path in paths:
-        for label, where in places(DEFINITION, path):
+def breaches(texts):
+    """What is wrong with the labels of these files, {name: text}; and the number of labels."""
+    defined, wrong = {}, []
+    for file, text in texts.items():
+        for label, where in places(DEFINITION, text, file):
             if label in defined:
-                breaches.append(f"{where}: defines {label}, which {defined[label]} defines too")
+                wrong.append(f"{where}: defines {label}, which {defined[label]} defines too")
             defined.setdefault(label, where)
-    for path in paths:
-        breaches += [f"{where}: names {label}, found no definition of it"
-                     for label, where in places(USE, path) if label not in defined]
-    print("\n".join(breaches) if breaches else f"{len(defined)} labels have one meaning each")
-    return 1 if breaches else 0
+    for file, text in texts.items():
+        wrong += [f"{where}: names {label}, found no definition of it"
+                  for label, where in places(USE, text, file) if label not in defined]
+    return wrong, len(defined)
 
 
-sys.exit(main())
+def main():
+    texts = {path.relative_to(ROOT): path.read_text() for folder in FOLDERS
+             for path in sorted((ROOT / folder).glob("*.[ch]"))}
+    wrong, count = breaches(texts)
+    print("\n".join(wrong) if wrong else f"{count} labels have one meaning each")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
