@@ -45,6 +45,7 @@ struct shm_peer {
 	struct peers_entry base;
 	int fd;
 	unsigned int given; /* descriptors since its queue was seen empty */
+	int queue_bytes;    /* that the kernel queues for it */
 	uint64_t connected_ms;
 	struct ucred credentials;
 };
@@ -287,9 +288,10 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 static void peer_accept(struct shm_listener *listener, int fd)
 {
 	struct shm_peer *peer = calloc(1, sizeof(*peer));
-	socklen_t length = sizeof(peer->credentials);
+	socklen_t length = sizeof(peer->credentials), number = sizeof(peer->queue_bytes);
 
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->credentials, &length) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &peer->queue_bytes, &number) < 0 ||
 	    watch(listener, fd, peer) < 0) {
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
 			  strerror(errno));
@@ -299,6 +301,9 @@ static void peer_accept(struct shm_listener *listener, int fd)
 	}
 	peer->fd = fd;
 	peer->connected_ms = clock_ms();
+	memcpy(peer->base.base.origin, &peer->credentials.uid, 4);
+	memcpy(peer->base.base.origin + 4, &peer->credentials.pid, 4);
+	peer->base.base.origin_bytes = 8;
 	snprintf(peer->base.text, sizeof(peer->base.text), "pid %d of user %u",
 		 (int)peer->credentials.pid, (unsigned int)peer->credentials.uid);
 	peers_add(&listener->peers, &peer->base);
@@ -556,4 +561,17 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 	 * before, and reported as gone. */
 	shutdown(peer->fd, SHUT_RDWR);
 	return 0;
+}
+
+/* SIOCOUTQ counts what the kernel compares with SO_SNDBUF: the bytes of its buffers. */
+int shm_offer(struct peer *base, const void *message, size_t bytes)
+{
+	const struct shm_peer *peer = (const struct shm_peer *)base;
+	int unread = 0;
+
+	if (peer->base.dead || !peer->base.up)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	if (ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread >= peer->queue_bytes / 2)
+		return error_set(EAGAIN, "it does not read its messages");
+	return shm_send(base, message, bytes, NULL);
 }
