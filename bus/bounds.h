@@ -21,6 +21,7 @@
 #define BOUND_SUBSCRIBERS_MAX    65536
 #define BOUND_SUBSCRIBERS        1024
 #define BOUND_LISTENERS_MAX      8
+#define BOUND_PEERS_OF_A_TURN    16 /* a listener accepts, probes, removes: so many of each */
 #define BOUND_REALMS_MAX         32
 #define BOUND_REALM_PATTERNS_MAX 256
 #define BOUND_ACCOUNTS_MAX       256 /* users; groups */

@@ -3,6 +3,8 @@
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer.
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
+ * H3  A poll accepts at most BOUND_PEERS_OF_A_TURN peers, refuses as many silent ones, and removes
+ *     as many that are gone. The rest keeps the listener's descriptor readable.
  */
 #include "bus/shm/shm.h"
 
@@ -346,7 +348,7 @@ static void accept_resume(struct shm_listener *listener)
 
 static void listener_accept(struct shm_listener *listener)
 {
-	for (int count = 0; count < EVENTS_PER_POLL; count++) {
+	for (int count = 0; count < BOUND_PEERS_OF_A_TURN; count++) { /* H3 */
 		int fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
@@ -405,7 +407,8 @@ static void given_check(struct shm_peer *peer)
 		peer->given = 0;
 }
 
-static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
+/* closed: the client closed the connection. If it has no answer to its hello yet, it gave up. */
+static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool closed)
 {
 	struct shm_frame frame;
 	char why[128];
@@ -426,35 +429,58 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 		} else if (peer->base.up) {
 			listener->peers.calls.message(listener->peers.user, &peer->base.base,
 						      frame.body, (size_t)bytes);
+		} else if (closed) {
+			peers_lost(&peer->base, CLOSED);
 		} else {
 			peer_hello(listener, peer, frame.body, (size_t)bytes);
 		}
 	}
 }
 
-static void on_timer(struct shm_listener *listener)
+/* Whether none is left. */
+static bool silent_refuse(struct shm_listener *listener)
 {
 	const uint64_t now = clock_ms();
-	uint64_t ticks;
+	int refused = 0;
 
-	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
-		return;
 	for (struct peers_entry *entry = listener->peers.first, *next; entry; entry = next) {
 		struct shm_peer *peer = (struct shm_peer *)entry;
 
 		next = entry->next;
-		if (!peer->base.up && now - peer->connected_ms > HELLO_MS)
-			peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");
+		if (peer->base.up || now - peer->connected_ms <= HELLO_MS)
+			continue;
+		if (refused++ == BOUND_PEERS_OF_A_TURN) /* H3 */
+			return false;
+		peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");
 	}
+	return true;
+}
+
+/* A tick that is not read keeps the timer readable, so the next poll goes on. */
+static void on_timer(struct shm_listener *listener)
+{
+	uint64_t ticks;
+
+	if (!silent_refuse(listener) || read(listener->timer, &ticks, sizeof(ticks)) < 0)
+		return;
 	if (listener->paused)
 		accept_resume(listener);
+}
+
+/* Whether it is gone now. */
+static bool peer_event(struct shm_listener *listener, struct shm_peer *peer, uint32_t events)
+{
+	if (peer->base.dead)
+		return false;
+	peer_read(listener, peer, events & EPOLLHUP);
+	return peer->base.dead;
 }
 
 int shm_listener_poll(struct listener *base)
 {
 	struct shm_listener *listener = (struct shm_listener *)base;
 	struct epoll_event events[EVENTS_PER_POLL];
-	int count = epoll_wait(listener->epoll, events, EVENTS_PER_POLL, 0);
+	int count = epoll_wait(listener->epoll, events, EVENTS_PER_POLL, 0), gone = 0;
 
 	if (count < 0)
 		return errno == EINTR ? 0 : error_set(errno, "epoll: %s", strerror(errno));
@@ -465,8 +491,8 @@ int shm_listener_poll(struct listener *base)
 			on_timer(listener);
 		else if (what == &listener->socket)
 			listener_accept(listener);
-		else if (!((struct shm_peer *)what)->base.dead)
-			peer_read(listener, what);
+		else if (gone < BOUND_PEERS_OF_A_TURN) /* H3 */
+			gone += peer_event(listener, what, events[i].events);
 	}
 	peers_free_dead(&listener->peers); /* P1 */
 	return count;

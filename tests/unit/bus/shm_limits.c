@@ -7,8 +7,12 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "bus/bounds.h"
+#include "bus/clock.h"
 #include "bus/shm/shm_frame.h"
 #include "tests/unit/bus/shm_scene.h"
+
+#define CROWD 100u
 
 TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
 
@@ -38,6 +42,104 @@ Test(shm, silent_connection_is_refused_with_a_reason)
 	guest_leave();
 	guest_enter();
 	expect_guest_well();
+}
+
+/* -- a crowd ------------------------------------------------------------------------------------
+ */
+
+static uint64_t ahead_ms;
+
+static int read_ahead(clockid_t clock, struct timespec *now)
+{
+	const int result = clock_gettime(clock, now);
+
+	now->tv_sec += (time_t)(ahead_ms / 1000);
+	return result;
+}
+
+/* Polls once, while the listener's descriptor says that there is work. */
+static void poll_once(unsigned int left)
+{
+	struct pollfd ready = { .fd = shm_listener_fd(host.listener), .events = POLLIN };
+
+	cr_assert_eq(poll(&ready, 1, DEADLINE_MS), 1, "%u peers wait, and no poll is due", left);
+	cr_assert_geq(shm_listener_poll(host.listener), 0);
+}
+
+/* Polls until all are done, and expects that no poll does more than it may. */
+static void expect_steps(const unsigned int *done, unsigned int first)
+{
+	while (*done < first + CROWD) {
+		const unsigned int before = *done;
+
+		poll_once(first + CROWD - before);
+		cr_assert_leq(*done - before, BOUND_PEERS_OF_A_TURN);
+	}
+	cr_expect_eq(*done, first + CROWD);
+}
+
+static void crowd_enter(int fds[CROWD], const char *hello)
+{
+	const unsigned int first = descriptors() + CROWD;
+	unsigned int before = first;
+
+	for (size_t i = 0; i < CROWD; i++) {
+		fds[i] = stranger();
+		if (hello)
+			put(fds[i], hello, 9, 0);
+	}
+	while (before < first + CROWD) {
+		poll_once(first + CROWD - before);
+		cr_assert_leq(descriptors() - before, BOUND_PEERS_OF_A_TURN);
+		before = descriptors();
+	}
+}
+
+Test(shm, crowd_is_accepted_and_removed_in_steps)
+{
+	int fds[CROWD];
+
+	host_open(2 * CROWD, nobody_else);
+	guest_enter();
+	crowd_enter(fds, "\1\0\0\0hello");
+	UNTIL(host.hellos == 1 + CROWD);
+	for (size_t i = 0; i < CROWD; i++)
+		close(fds[i]);
+	expect_steps(&host.gones, 0);
+	expect_guest_well();
+}
+
+Test(shm, silent_crowd_is_refused_in_steps)
+{
+	int fds[CROWD];
+
+	host_open(2 * CROWD, nobody_else);
+	guest_enter();
+	crowd_enter(fds, NULL);
+	ahead_ms = 60000;
+	clock_replace(read_ahead);
+	expect_steps(&host.logged, 0);
+	clock_replace(NULL);
+	expect_guest_well();
+	for (size_t i = 0; i < CROWD; i++)
+		close(fds[i]);
+}
+
+Test(shm, abandoned_request_is_not_answered)
+{
+	int fd;
+
+	host_open(64, nobody_else);
+	guest_enter();
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	close(fd);
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8); /* accepted after the abandoned request */
+	UNTIL(host.hellos == 2);
+	expect_guest_well();
+	cr_expect_eq(host.hellos, 2, "a hello of a closed connection was answered");
+	close(fd);
 }
 
 /* Many clients that connect at once, half of them with a hello. Reports how many were refused, then
