@@ -158,6 +158,18 @@ static int exposure_of(struct session *session, struct tb_topic *topic, struct e
 	return result;
 }
 
+/* The join is of the present epoch now. A second grant of the same memory serves another reader of
+ * this client. The first reader may sleep, and may have to learn of an end: both stay. */
+static void join_begin(struct join *join)
+{
+	if (join->epoch == join->topic->shape.epoch)
+		return;
+	join->epoch = join->topic->shape.epoch;
+	join->armed = false;
+	/* The grant says that the topic has ended. */
+	join->told = join->topic->end_sent ? JOIN_TOLD_ENDING : JOIN_TOLD_NOTHING;
+}
+
 static int answer_join(struct session *session, const struct control_message *asked)
 {
 	struct tb_topic *topic = topic_of(session, asked->join.topic_id);
@@ -185,17 +197,13 @@ static int answer_join(struct session *session, const struct control_message *as
 	 * publishes knows that this client reads those records. */
 	answer.grant.head = topic_head(topic);
 	join = session_find(session, topic);
-	/* A second grant of the same memory serves another reader of this client. The first reader
-	 * may sleep, so its arming stays. */
-	if (join && join->epoch != topic->shape.epoch)
-		join->armed = false;
 	if (!join)
 		join = session_join(session, topic);
 	if (!join)
 		return refuse(session, asked, asked->join.topic_id, ENOMEM,
 			      "topic %s: the publisher has no memory for another join",
 			      topic->name);
-	join->epoch = topic->shape.epoch;
+	join_begin(join);
 	refused_before(session, topic->shape.topic_id, false);
 	topic_describe(session, topic, &answer.grant.topic);
 	answer.grant.region_bytes = topic->memory.bytes;
@@ -221,13 +229,16 @@ static int answer_arm(struct session *session, const struct control_message *ask
 
 	if (!join || join->epoch != asked->topic.epoch)
 		return 0; /* the arm crossed a revoke */
+	/* Nobody read what is not reserved: this sleeper would never wake, and cost each flush. */
+	if (asked->topic.head > topic_reserved(topic))
+		return error_set(EPROTO,
+				 "topic %s: found an arm at record %" PRIu64
+				 ", expected at most %" PRIu64 ", the last that may be written",
+				 topic->name, asked->topic.head, topic_reserved(topic));
 	/* A client's subscriptions share a join: keep the lowest head that any has read. */
 	if (!join->armed || asked->topic.head < join->head_seen)
 		join->head_seen = asked->topic.head;
-	join->armed = true;
-	sleepers_arm(topic);
-	if (topic_head(topic) > join->head_seen || join->epoch != topic->shape.epoch)
-		return sleepers_wake_join(join);
+	sleepers_add(join);
 	return 0;
 }
 

@@ -86,6 +86,9 @@ int publisher_open(struct tb_publisher **out, const struct tb_publisher_options 
 	publisher = calloc(1, sizeof(*publisher));
 	if (!publisher)
 		return error_set(ENOMEM, "publisher: no memory");
+	TAILQ_INIT(&publisher->ready);
+	TAILQ_INIT(&publisher->full);
+	TAILQ_INIT(&publisher->late);
 	publisher->process = getpid();
 	publisher->epoll_fd = publisher->event_fd = publisher->timer_fd = -1;
 	pthread_mutex_init(&publisher->lock, NULL);
