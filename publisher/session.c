@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "publisher/quota.h"
 
 #define TABLE_STEP 64 /* topics */
 
@@ -22,6 +23,10 @@ struct session *session_open(struct endpoint *endpoint, struct peer *peer,
 	session->realm = realm;
 	session->listener = endpoint->index;
 	TAILQ_INIT(&session->owed);
+	if (quota_take(session) < 0) {
+		free(session);
+		return NULL;
+	}
 	session->next = publisher->sessions;
 	session->link = &publisher->sessions;
 	if (publisher->sessions)
@@ -112,6 +117,7 @@ void session_close(struct session *session)
 		if (session->joins[i])
 			session_leave(session->joins[i]);
 	free(session->joins);
+	quota_give(session);
 	if (session->offering)
 		TAILQ_REMOVE(session->offering, session, place);
 	*session->link = session->next;

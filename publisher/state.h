@@ -36,7 +36,10 @@
 
 #define TOPIC_UNPUBLISHED_MAX 16384 /* names; further names only count in the total */
 
+#define ENDPOINT_HOST_LISTS 256
+
 struct session;
+struct quota_host;
 TAILQ_HEAD(join_list, join);
 TAILQ_HEAD(session_list, session);
 
@@ -45,8 +48,9 @@ struct realm {
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: for clients without a ticket */
 	char (*patterns)[TB_PATTERN_MAX + 1];
 	size_t pattern_count;
-	uint32_t index; /* the realm's number in a fabric */
-	bool whole;     /* includes all topics */
+	uint32_t index;           /* the realm's number in a fabric */
+	uint32_t subscribers_max; /* at each address */
+	bool whole;               /* includes all topics */
 	struct memory page;
 	struct bus_pulse pulse; /* counts intervals and changes of this realm's topics */
 };
@@ -127,6 +131,7 @@ struct session {
 	struct tb_publisher *publisher;
 	struct peer *peer;
 	const struct realm *realm;
+	struct quota_host *host; /* counts its place */
 	struct session *next, **link;
 	struct join **joins; /* by topic id - 1; NULL: not joined */
 	uint32_t joins_room, join_count;
@@ -155,6 +160,8 @@ struct endpoint {
 	uint64_t second;                          /* on CLOCK_MONOTONIC, of `lines` */
 	uint32_t lines;                           /* logged or left out in this second */
 	uint32_t index;
+	uint32_t subscribers[BOUND_REALMS_MAX];        /* sessions of each realm */
+	struct quota_host *hosts[ENDPOINT_HOST_LISTS]; /* that have sessions */
 };
 
 /* A multicast group, at each endpoint that has notices. */
@@ -189,8 +196,9 @@ struct tb_publisher {
 	uint64_t bus_id;
 	char name[CONTROL_NAME_MAX + 1];
 	uint32_t stale_ms, exit_wait_ms;
-	struct fabric_notices notices; /* as the options want them */
-	int cpu, node;                 /* -1: any */
+	uint32_t subscribers_max, subscribers_per_host; /* at each address */
+	struct fabric_notices notices;                  /* as the options want them */
+	int cpu, node;                                  /* -1: any */
 	bool fence_in_flush;
 	bool pin_warned;
 	bool held; /* its listeners are not in epoll yet */

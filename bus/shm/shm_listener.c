@@ -3,8 +3,6 @@
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer.
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
- * H3  A poll accepts at most BOUND_PEERS_OF_A_TURN peers, refuses as many silent ones, and removes
- *     as many that are gone. The rest keeps the listener's descriptor readable.
  */
 #include "bus/shm/shm.h"
 
@@ -348,7 +346,7 @@ static void accept_resume(struct shm_listener *listener)
 
 static void listener_accept(struct shm_listener *listener)
 {
-	for (int count = 0; count < BOUND_PEERS_OF_A_TURN; count++) { /* H3 */
+	for (int count = 0; count < BOUND_PEERS_OF_A_TURN; count++) { /* P2 */
 		int fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
@@ -449,7 +447,7 @@ static bool silent_refuse(struct shm_listener *listener)
 		next = entry->next;
 		if (peer->base.up || now - peer->connected_ms <= HELLO_MS)
 			continue;
-		if (refused++ == BOUND_PEERS_OF_A_TURN) /* H3 */
+		if (refused++ == BOUND_PEERS_OF_A_TURN) /* P2 */
 			return false;
 		peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");
 	}
@@ -491,7 +489,7 @@ int shm_listener_poll(struct listener *base)
 			on_timer(listener);
 		else if (what == &listener->socket)
 			listener_accept(listener);
-		else if (gone < BOUND_PEERS_OF_A_TURN) /* H3 */
+		else if (gone < BOUND_PEERS_OF_A_TURN) /* P2 */
 			gone += peer_event(listener, what, events[i].events);
 	}
 	peers_free_dead(&listener->peers); /* P1 */

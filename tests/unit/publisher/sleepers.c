@@ -43,7 +43,7 @@ Test(sleepers, sleeper_is_woken_once_when_head_moves)
 		     CONTROL_GRANT); /* for another reader of the client */
 	scene_publish(topic, 111, 111);
 	UNTIL(&client, client.wakes == 101);
-	arm.topic.head = 120;
+	arm.topic.head = 111;
 	client_send(&client, &arm);
 	cr_assert_eq(tb_topic_restart(topic), 0);
 	epoch = epoch_of("t");
