@@ -73,7 +73,8 @@ static void expect_steps(const unsigned int *done, unsigned int first)
 		const unsigned int before = *done;
 
 		poll_once(first + CROWD - before);
-		cr_assert_leq(*done - before, BOUND_PEERS_OF_A_TURN);
+		cr_assert_leq(*done - before, BOUND_PEERS_OF_A_TURN, "%u peers at once",
+			      *done - before);
 	}
 	cr_expect_eq(*done, first + CROWD);
 }
@@ -81,7 +82,7 @@ static void expect_steps(const unsigned int *done, unsigned int first)
 static void crowd_enter(int fds[CROWD], const char *hello)
 {
 	const unsigned int first = descriptors() + CROWD;
-	unsigned int before = first;
+	unsigned int before = first, now;
 
 	for (size_t i = 0; i < CROWD; i++) {
 		fds[i] = stranger();
@@ -90,8 +91,10 @@ static void crowd_enter(int fds[CROWD], const char *hello)
 	}
 	while (before < first + CROWD) {
 		poll_once(first + CROWD - before);
-		cr_assert_leq(descriptors() - before, BOUND_PEERS_OF_A_TURN);
-		before = descriptors();
+		now = descriptors();
+		cr_assert_leq(now - before, BOUND_PEERS_OF_A_TURN, "%u peers at once",
+			      now - before);
+		before = now;
 	}
 }
 
@@ -136,7 +139,7 @@ Test(shm, abandoned_request_is_not_answered)
 	close(fd);
 	fd = stranger();
 	put_frame(fd, SHM_HELLO, 8); /* accepted after the abandoned request */
-	UNTIL(host.hellos == 2);
+	UNTIL(host.hellos >= 2);
 	expect_guest_well();
 	cr_expect_eq(host.hellos, 2, "a hello of a closed connection was answered");
 	close(fd);
