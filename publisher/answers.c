@@ -229,8 +229,8 @@ static int answer_arm(struct session *session, const struct control_message *ask
 
 	if (!join || join->epoch != asked->topic.epoch)
 		return 0; /* the arm crossed a revoke */
-	/* Nobody read what is not reserved: this sleeper would never wake, and cost each flush. */
-	if (asked->topic.head > topic_reserved(topic))
+	/* Every record that was read is reserved. A sleeper further ahead would cost each flush. */
+	if (join->epoch == topic->shape.epoch && asked->topic.head > topic_reserved(topic))
 		return error_set(EPROTO,
 				 "topic %s: found an arm at record %" PRIu64
 				 ", expected at most %" PRIu64 ", the last that may be written",

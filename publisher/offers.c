@@ -6,7 +6,7 @@
 #include "bus/counters.h"
 #include "publisher/session.h"
 
-/* Moves a session to a list; NULL: to none. */
+/* Moves a session to a list; NULL: it leaves its list. */
 static void place_in(struct session *session, struct session_list *list)
 {
 	if (session->offering)
@@ -47,8 +47,8 @@ bool offers_left(const struct tb_publisher *publisher)
 /* -- one join -----------------------------------------------------------------------------------
  */
 
-/* What the client must learn of its join; false: nothing. A quick client may have joined the new
- * epoch before the revoke of the old one was offered: then none is due. */
+/* What the client must learn of its join; false: nothing. A quick client may join the new epoch
+ * before the revoke of the old epoch is offered, and then needs no revoke. */
 static bool is_due(const struct join *join, struct control_message *message)
 {
 	const struct tb_topic *topic = join->topic;
@@ -81,8 +81,8 @@ static void told(struct join *join, enum control_type type)
 /* -- all ----------------------------------------------------------------------------------------
  */
 
-/* Offers a session's messages until its queue is full, all are sent, or none is left of the turn.
- */
+/* Offers a session's messages until its queue is full, all are sent, or the turn has made its
+ * offers. */
 static void session_offers(struct session *session, int *left)
 {
 	struct control_message message;

@@ -6,7 +6,7 @@
  * next pulse, or after its next message, which shows that it reads. By the control thread, under
  * the lock.
  *
- * J1  A join with something due is in its session's list `owed`, and that session in one of the
+ * O1  A join with something due is in its session's list `owed`, and that session in one of the
  *     publisher's lists `ready` and `full`. */
 #ifndef TICKBUS_PUBLISHER_OFFERS_H
 #define TICKBUS_PUBLISHER_OFFERS_H

@@ -9,7 +9,7 @@
 struct session *session_open(struct endpoint *, struct peer *, const struct realm *);
 
 struct join *session_find(const struct session *, const struct tb_topic *);
-/* Any of its joins; NULL: it has none. */
+/* Any of its joins; NULL: it has no join. */
 struct join *session_any(const struct session *);
 struct join *session_join(struct session *, struct tb_topic *);
 void session_leave(struct join *);

@@ -135,7 +135,7 @@ struct session {
 	struct session *next, **link;
 	struct join **joins; /* by topic id - 1; NULL: not joined */
 	uint32_t joins_room, join_count;
-	struct join_list owed;         /* joins whose client must learn something (J1) */
+	struct join_list owed;         /* joins whose client must learn something (O1) */
 	struct session_list *offering; /* the publisher's list that it is in; NULL: none */
 	TAILQ_ENTRY(session) place;
 	struct interrupts interrupts; /* on account of its sleepers */

@@ -435,7 +435,7 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool
 	}
 }
 
-/* Whether none is left. */
+/* Whether all are refused. */
 static bool silent_refuse(struct shm_listener *listener)
 {
 	const uint64_t now = clock_ms();

@@ -12,7 +12,7 @@
 #include "bus/shm/shm_frame.h"
 #include "tests/unit/bus/shm_scene.h"
 
-#define CROWD 100u
+#define MANY 100u
 
 TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
 
@@ -44,7 +44,8 @@ Test(shm, silent_connection_is_refused_with_a_reason)
 	expect_guest_well();
 }
 
-/* -- a crowd ------------------------------------------------------------------------------------
+/* -- many at once
+ * ------------------------------------------------------------------------------------
  */
 
 static uint64_t ahead_ms;
@@ -69,28 +70,28 @@ static void poll_once(unsigned int left)
 /* Polls until all are done, and expects that no poll does more than it may. */
 static void expect_steps(const unsigned int *done, unsigned int first)
 {
-	while (*done < first + CROWD) {
+	while (*done < first + MANY) {
 		const unsigned int before = *done;
 
-		poll_once(first + CROWD - before);
+		poll_once(first + MANY - before);
 		cr_assert_leq(*done - before, BOUND_PEERS_OF_A_TURN, "%u peers at once",
 			      *done - before);
 	}
-	cr_expect_eq(*done, first + CROWD);
+	cr_expect_eq(*done, first + MANY);
 }
 
-static void crowd_enter(int fds[CROWD], const char *hello)
+static void many_enter(int fds[MANY], const char *hello)
 {
-	const unsigned int first = descriptors() + CROWD;
+	const unsigned int first = descriptors() + MANY;
 	unsigned int before = first, now;
 
-	for (size_t i = 0; i < CROWD; i++) {
+	for (size_t i = 0; i < MANY; i++) {
 		fds[i] = stranger();
 		if (hello)
 			put(fds[i], hello, 9, 0);
 	}
-	while (before < first + CROWD) {
-		poll_once(first + CROWD - before);
+	while (before < first + MANY) {
+		poll_once(first + MANY - before);
 		now = descriptors();
 		cr_assert_leq(now - before, BOUND_PEERS_OF_A_TURN, "%u peers at once",
 			      now - before);
@@ -98,33 +99,33 @@ static void crowd_enter(int fds[CROWD], const char *hello)
 	}
 }
 
-Test(shm, crowd_is_accepted_and_removed_in_steps)
+Test(shm, many_peers_are_accepted_and_removed_in_steps)
 {
-	int fds[CROWD];
+	int fds[MANY];
 
-	host_open(2 * CROWD, nobody_else);
+	host_open(2 * MANY, nobody_else);
 	guest_enter();
-	crowd_enter(fds, "\1\0\0\0hello");
-	UNTIL(host.hellos == 1 + CROWD);
-	for (size_t i = 0; i < CROWD; i++)
+	many_enter(fds, "\1\0\0\0hello");
+	UNTIL(host.hellos == 1 + MANY);
+	for (size_t i = 0; i < MANY; i++)
 		close(fds[i]);
 	expect_steps(&host.gones, 0);
 	expect_guest_well();
 }
 
-Test(shm, silent_crowd_is_refused_in_steps)
+Test(shm, many_silent_peers_are_refused_in_steps)
 {
-	int fds[CROWD];
+	int fds[MANY];
 
-	host_open(2 * CROWD, nobody_else);
+	host_open(2 * MANY, nobody_else);
 	guest_enter();
-	crowd_enter(fds, NULL);
+	many_enter(fds, NULL);
 	ahead_ms = 60000;
 	clock_replace(read_ahead);
 	expect_steps(&host.logged, 0);
 	clock_replace(NULL);
 	expect_guest_well();
-	for (size_t i = 0; i < CROWD; i++)
+	for (size_t i = 0; i < MANY; i++)
 		close(fds[i]);
 }
 

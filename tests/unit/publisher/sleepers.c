@@ -74,7 +74,7 @@ Test(sleepers, shared_join_is_woken_for_its_lowest_head)
 	UNTIL(&client, client.wakes == 1);
 }
 
-/* No reader has read what is not reserved yet. Its sleeper would cost each flush until then. */
+/* Every record that a reader has read is reserved. A sleeper further ahead costs each flush. */
 Test(sleepers, arm_above_reserved_drops_the_client)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);

@@ -271,6 +271,21 @@ Test(turns, turn_makes_a_bounded_number_of_offers)
 	cr_expect_not(offers_left(publisher));
 }
 
+/* Its head is of the old memory, and higher than what the new memory reserves. */
+Test(turns, arm_that_crosses_a_restart_is_valid)
+{
+	struct control_message arm;
+
+	topics_make(1);
+	join_all(&client, 1);
+	scene_publish(topics[0], 1, 50);
+	arm = topic_message(CONTROL_ARM, 1, topics[0]->shape.epoch, 50);
+	cr_assert_eq(tb_topic_restart(topics[0]), 0);
+	client_send(&client, &arm);
+	UNTIL(&client, (client.revokes == 1 && client.wakes == 1) || client.gones);
+	cr_expect_eq(client.gones, 0, "%s", client.why);
+}
+
 /* -- how often sleepers interrupt ---------------------------------------------------------------
  */
 
