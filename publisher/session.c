@@ -8,7 +8,7 @@
 #include "bus/counters.h"
 #include "publisher/quota.h"
 
-#define TABLE_STEP 64 /* topics */
+#define TABLE_ROOM 8 /* topics, at first */
 
 struct session *session_open(struct endpoint *endpoint, struct peer *peer,
 			     const struct realm *realm)
@@ -57,10 +57,12 @@ struct join *session_any(const struct session *session)
 /* The place of a topic in the table, which grows to the highest id that the client joins. */
 static struct join **session_place(struct session *session, uint32_t topic_id)
 {
-	const uint32_t room = (topic_id + TABLE_STEP - 1) / TABLE_STEP * TABLE_STEP;
 	struct join **joins = session->joins;
+	uint32_t room = TABLE_ROOM;
 
 	if (topic_id > session->joins_room) {
+		while (room < topic_id)
+			room *= 2;
 		joins = reallocarray(joins, room, sizeof(struct join *));
 		if (!joins)
 			return NULL;
