@@ -18,6 +18,7 @@
 #include "publisher/realm.h"
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
+#include "publisher/topic_names.h"
 
 /* NULL for topics of other realms too: both get the same answer. */
 static struct tb_topic *topic_of(const struct session *session, uint32_t id)
@@ -97,15 +98,33 @@ static void topic_describe(const struct session *session, const struct tb_topic 
 	snprintf(out->schema, sizeof(out->schema), "%s", tb_schema_name(topic->schema));
 }
 
+/* The indexes of the topics that a pattern may match: all, or the topic that it names. */
+static void catalogue_range(const struct tb_publisher *publisher,
+			    const struct control_message *asked, uint32_t *first, uint32_t *end)
+{
+	const char *pattern = asked->catalogue.pattern;
+	const struct tb_topic *named;
+
+	*first = asked->catalogue.after;
+	*end = publisher->topic_count;
+	if (!pattern_is_name(pattern))
+		return;
+	named = topic_names_find(publisher, pattern);
+	*end = named ? named->shape.topic_id : 0;
+	if (*first < *end)
+		*first = *end - 1;
+}
+
 static int answer_catalogue(struct session *session, const struct control_message *asked)
 {
 	const struct tb_publisher *publisher = session->publisher;
 	struct control_message answer = { .type = CONTROL_TOPICS, .request = asked->request };
-	uint32_t count = 0;
+	uint32_t count = 0, first, end;
 
 	if (pattern_check(asked->catalogue.pattern) < 0)
 		return refuse(session, asked, 0, EINVAL, "%s", tb_error());
-	for (uint32_t i = asked->catalogue.after; i < publisher->topic_count; i++) {
+	catalogue_range(publisher, asked, &first, &end);
+	for (uint32_t i = first; i < end; i++) {
 		if (!realm_has(session->realm, publisher->topics[i]) ||
 		    !pattern_match(asked->catalogue.pattern, publisher->topics[i]->name))
 			continue;

@@ -37,6 +37,7 @@
 #define TOPIC_UNPUBLISHED_MAX 16384 /* names; further names only count in the total */
 
 #define ENDPOINT_HOST_LISTS 256
+#define TOPIC_NAME_LISTS    1024
 
 struct session;
 struct quota_host;
@@ -96,6 +97,7 @@ struct tb_topic {
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
+	struct tb_topic *next_named;
 	uint32_t flags;
 
 	/* Under their own lock, held at most for the copy of a page. */
@@ -173,7 +175,8 @@ struct notice_group {
 
 struct tb_publisher {
 	pthread_mutex_t lock;
-	struct tb_topic **topics; /* id - 1 */
+	struct tb_topic **topics;                 /* id - 1 */
+	struct tb_topic *named[TOPIC_NAME_LISTS]; /* the same, by name */
 	uint32_t topic_count, topics_max;
 	struct endpoint endpoints[BOUND_LISTENERS_MAX];
 	uint32_t endpoint_count;
