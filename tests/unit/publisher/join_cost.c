@@ -17,8 +17,8 @@
 #include "tests/unit/publisher/client.h"
 
 #define FEW       8
-#define MANY      512
-#define PERCENT   20 /* that may be more: one more digit in a name, another page of a table */
+#define MANY      1000
+#define PERCENT   5 /* that may be more */
 #define STEPS_MAX 4000000
 
 enum phase { BEFORE, READY, JOINING, DONE };
