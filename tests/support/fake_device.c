@@ -271,7 +271,9 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int acc
 {
 	static struct ibv_mr mr;
 
-	(void)pd, (void)memory, (void)access;
+	(void)pd;
+	fake.last_access = access;
+	fake.last_memory = memory;
 	errno = fake.register_errno;
 	if (bytes == fake.refused_bytes) {
 		fake.refused_regions++;

@@ -29,6 +29,8 @@ extern struct fake_device {
 	unsigned int posted; /* to send queues */
 	struct ibv_send_wr last_posted;
 	struct ibv_sge last_sge;
+	int last_access; /* of a registration, and its memory */
+	const void *last_memory;
 	unsigned int events, events_taken, events_acked; /* asynchronous events */
 
 	/* Failures: errno values, 0 for success. */

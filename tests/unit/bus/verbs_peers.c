@@ -5,6 +5,7 @@
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_channel.h"
 #include "tests/unit/bus/verbs_scene.h"
+#include "tickbus/error.h"
 
 static void expect_rejected(const char *words)
 {
@@ -133,4 +134,39 @@ Test(reads, address_and_device_bound_requested_reads)
 	subscriber_begin(PLACE ",reads=64");
 	cr_expect_eq(fake.requested.initiator_depth, 8);
 	subscriber_end();
+}
+
+/* Some iWARP devices bound the other side's READs by this offer. */
+Test(reads, request_offers_to_answer_reads)
+{
+	subscriber_begin(PLACE);
+	cr_expect_geq(fake.requested.responder_resources, 1);
+	subscriber_end();
+}
+
+static void expect_landing(enum ibv_transport_type transport, int access)
+{
+	void *landings[2];
+
+	fake.device.transport_type = transport;
+	subscriber_begin(PLACE);
+	for (int i = 0; i < 2; i++) {
+		landings[i] = verbs_landing(subscriber, 100);
+		cr_assert_not_null(landings[i], "%s", tb_error());
+		cr_expect_eq(fake.last_memory, landings[i]);
+		cr_expect_eq(fake.last_access, access, "found %#x, expected %#x", fake.last_access,
+			     access);
+		cr_expect_eq((uintptr_t)landings[i] % 4096, 0, "it shares its first page");
+	}
+	cr_expect_neq((uintptr_t)landings[0] / 4096, (uintptr_t)landings[1] / 4096);
+	for (int i = 0; i < 2; i++)
+		verbs_landing_free(subscriber, landings[i], 100);
+	subscriber_end();
+}
+
+/* The answer to a READ over iWARP is a message that writes. */
+Test(reads, landing_permits_remote_writes_over_iwarp_alone)
+{
+	expect_landing(IBV_TRANSPORT_IB, IBV_ACCESS_LOCAL_WRITE);
+	expect_landing(IBV_TRANSPORT_IWARP, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
