@@ -13,6 +13,7 @@
  *   verbs_timer           publisher: when a listener is polled next
  *   verbs_listener        publisher: an address of a device
  *   verbs_exposure        publisher: memory registered for remote READ
+ *   verbs_requests        publisher: connection requests that wait for an answer
  *   verbs_peer            publisher: its subscribers
  *   verbs_listener_groups publisher: the groups that a listener sends to
  *   verbs_landings        subscriber: memory that READs land in

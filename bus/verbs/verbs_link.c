@@ -32,8 +32,8 @@
 #define DEVICE_CHECK_MS 100
 #define EVENTS_PER_POLL 16
 /* The publisher makes no READs, but some iWARP devices bound its answers to READs by this. */
-#define READS_OFFERED   1
-#define REJECTED_IB     8 /* status of a reject: no process listens */
+#define READS_OFFERED 1
+#define REJECTED_IB   8 /* status of a reject: no process listens */
 
 struct verbs_remote {
 	struct remote base;

@@ -92,6 +92,14 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 	return 0;
 }
 
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attributes, int *mask)
+{
+	(void)attributes;
+	*mask = 0;
+	errno = EINVAL;
+	return id == fake.given_up ? -1 : 0;
+}
+
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *how)
 {
 	(void)id;

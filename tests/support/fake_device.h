@@ -12,7 +12,7 @@
 
 #include "bus/verbs/verbs_private_data.h"
 
-#define FAKE_IDS_MAX 64
+#define FAKE_IDS_MAX 2048
 
 extern struct fake_device {
 	struct ibv_device device;
@@ -32,6 +32,8 @@ extern struct fake_device {
 	int last_access; /* of a registration, and its memory */
 	const void *last_memory;
 	unsigned int events, events_taken, events_acked; /* asynchronous events */
+
+	struct rdma_cm_id *given_up; /* its other side gave up the request */
 
 	/* Failures: errno values, 0 for success. */
 	int join_errno, accept_errno, register_errno;

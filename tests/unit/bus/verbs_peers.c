@@ -49,7 +49,7 @@ static void wait_for_probe(void)
 Test(subscriber, unanswered_probe_removes_the_subscriber)
 {
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
-	connection_request();
+	connection();
 	fake.completes = true;
 	for (int i = 0; i < 3; i++)
 		wait_for_probe();
@@ -60,6 +60,36 @@ Test(subscriber, unanswered_probe_removes_the_subscriber)
 	cr_expect_str_empty(gone);
 	fake.later_s += 10;
 	poll_until_logged("it no longer answers");
+	publisher_end();
+}
+
+/* Before that, its device need not answer. */
+Test(subscriber, probe_begins_with_the_established_connection)
+{
+	struct rdma_cm_id *id;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	id = connection_request();
+	fake.completes = true;
+	fake.later_s += 60;
+	wait_for_groups_check();
+	cr_expect_eq(fake.posted, 0, "it is probed before its connection is established");
+	cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	verbs_listener_poll(listener);
+	wait_for_probe();
+	publisher_end();
+}
+
+/* The connection manager gives it up. */
+Test(subscriber, connection_that_is_not_established_ends)
+{
+	struct rdma_cm_id *id;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	id = connection_request();
+	cm_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	verbs_listener_poll(listener);
+	cr_expect_str_eq(gone, "its connection was not completed");
 	publisher_end();
 }
 
@@ -79,7 +109,7 @@ Test(subscriber, idle_iwarp_subscriber_gets_bounded_keep_alives)
 
 	fake.device.transport_type = IBV_TRANSPORT_IWARP;
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
-	connection_request();
+	connection();
 	fake.completes = true;
 	fake.later_s += 25;
 	wait_for_groups_check();
