@@ -451,9 +451,10 @@ int verbs_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, 
 	struct verbs_remote *remote;
 
 	*out = NULL;
-	if (key.address == 0 || key.address + bytes < key.address)
+	if (key.address + bytes < key.address)
 		return error_set(
-			EPROTO, "memory handed over: found %llu bytes at %llu, expected an address",
+			EPROTO,
+			"memory handed over: found %llu bytes at %llu, expected less than 2^64",
 			(unsigned long long)bytes, (unsigned long long)key.address);
 	remote = calloc(1, sizeof(*remote));
 	if (!remote)

@@ -10,6 +10,7 @@
 #include "bus/verbs/verbs_listener.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,12 +22,14 @@
 #include "bus/verbs/verbs_events.h"
 #include "bus/verbs/verbs_exposure.h"
 #include "bus/verbs/verbs_listener_groups.h"
+#include "bus/verbs/verbs_own.h"
 #include "bus/verbs/verbs_peer.h"
 #include "bus/verbs/verbs_requests.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
 #define BACKLOG         1024
+#define REGIONS_A_TURN  16 /* registrations of ended connections that are ended */
 
 static int watch(struct verbs_listener *listener, int fd)
 {
@@ -85,6 +88,7 @@ static void device_close(struct verbs_listener *listener)
 {
 	verbs_requests_close(listener);
 	verbs_listener_groups_stop(listener);
+	verbs_own_free_ended(&listener->ended, UINT_MAX);
 	verbs_exposures_unregister(listener); /* L2 */
 	if (listener->completions) {
 		epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->completions->fd, NULL);
@@ -336,12 +340,16 @@ static void on_settled(struct verbs_listener *listener)
 int verbs_listener_poll(struct listener *base)
 {
 	struct verbs_listener *listener = (struct verbs_listener *)base;
+	bool settled;
 	int count;
 
 	count = events_take(listener);
 	count += completions_take(listener);
 	on_timer(listener);
-	if (verbs_peers_end_lost(listener)) /* L4 */
+	settled = verbs_peers_end_lost(listener);
+	if (verbs_own_free_ended(&listener->ended, REGIONS_A_TURN) == 0)
+		verbs_timer_soon(&listener->timer);
+	if (settled) /* L4 */
 		on_settled(listener);
 	peers_free_dead(&listener->peers); /* P1 */
 	return count;

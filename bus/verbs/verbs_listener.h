@@ -19,6 +19,7 @@
 #include "bus/verbs/verbs_timer.h"
 
 struct verbs_exposure;
+struct verbs_own;
 struct verbs_peer;
 struct verbs_request;
 
@@ -51,6 +52,7 @@ struct verbs_listener {
 	struct verbs_timer timer;
 	int away; /* why the device could not be opened, as logged last: -errno */
 	struct verbs_exposure *exposures;
+	struct verbs_own *ended;       /* of peers whose connection ended, not freed yet */
 	struct fabric_notices notices; /* the owner's wish */
 	uint8_t keep_alive[FABRIC_MESSAGE_BYTES];
 	size_t keep_alive_bytes;

@@ -2,7 +2,7 @@
 /* The subscribers of a listener.
  *
  * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
- *     queue pair cannot be moved to another domain.
+ *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (A1).
  * B2  Ending a connection takes long, and many may be lost at once. So a lost peer waits, and a
  * turn ends at most BOUND_PEERS_A_TURN. A peer that waits gets no message and reads none. B3  A
  * peer is probed from the established connection on: before that its device need not answer. The
@@ -21,6 +21,7 @@
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_channel.h"
 #include "bus/verbs/verbs_exposure.h"
+#include "bus/verbs/verbs_own.h"
 #include "bus/verbs/verbs_private_data.h"
 #include "tickbus/error.h"
 
@@ -34,6 +35,7 @@ struct verbs_peer {
 	struct peers_entry base;
 	struct rdma_cm_id *id;
 	struct verbs_channel channel;
+	struct verbs_own *own; /* over iWARP, from the first key or the accept on */
 	bool established;
 	uint64_t probed_ms;
 	struct verbs_peer *lost_next, **lost_link; /* lost_link NULL: not lost */
@@ -88,6 +90,7 @@ void verbs_peer_end(struct peers_entry *entry)
 	rdma_disconnect(peer->id); /* reaches the other side, if it is still connected */
 	verbs_channel_close(&peer->channel);
 	rdma_destroy_id(peer->id);
+	verbs_own_end(peer->own, &listener->ended);
 }
 
 /* Answers a connection request with a reason. */
@@ -124,6 +127,40 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	return peer;
 }
 
+static int peer_own(const struct verbs_listener *listener, struct verbs_peer *peer)
+{
+	if (!peer->own)
+		peer->own = verbs_own_open(listener->device);
+	return peer->own ? 0 : verbs_error(errno, listener->text, "creating a protection domain");
+}
+
+/* The domain of a peer's queue pair. */
+static int peer_domain(struct verbs_listener *listener, struct verbs_peer *peer, struct ibv_pd **pd)
+{
+	const bool shared = verbs_exposure_shared(listener);
+	const uint32_t realm = peer->base.base.realm;
+	const int result =
+		shared ? verbs_exposure_domain(listener, realm) : peer_own(listener, peer);
+
+	if (result == 0)
+		*pd = shared ? listener->domains[realm]->pd : peer->own->pd;
+	return result;
+}
+
+int verbs_key(struct exposure *exposure, struct peer *base, struct fabric_key *key)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)base->listener;
+	struct verbs_peer *peer = (struct verbs_peer *)base;
+	int result;
+
+	if (peer->base.dead)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	if (verbs_exposure_shared(listener))
+		return verbs_exposure_key(exposure, key);
+	result = peer_own(listener, peer);
+	return result < 0 ? result : verbs_exposure_own_key(exposure, peer->own, key);
+}
+
 /* The queue pair, and the accept that carries the welcome. */
 static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 		       const struct verbs_event *event, const struct verbs_private_data *data)
@@ -138,12 +175,12 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 		.flow_control = 1,
 		.rnr_retry_count = (uint8_t)listener->address.rnr_retries,
 	};
-	int result = verbs_exposure_domain(listener, peer->base.base.realm);
+	struct ibv_pd *pd;
+	int result = peer_domain(listener, peer, &pd);
 
 	if (result == 0) /* B1 */
-		result = verbs_channel_open(&peer->channel, peer->id,
-					    listener->domains[peer->base.base.realm]->pd,
-					    listener->completions, peer);
+		result = verbs_channel_open(&peer->channel, peer->id, pd, listener->completions,
+					    peer);
 	if (result == 0 && rdma_accept(peer->id, &how) < 0)
 		result = error_set(errno, "cannot accept the connection: %s", strerror(errno));
 	return result;

@@ -149,7 +149,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *how)
 {
-	(void)pd;
+	fake.last_domain = pd;
 	if (how->cap.max_inline_data > fake.inline_max ||
 	    (how->cap.max_inline_data && fake.queue_pairs == fake.queue_pairs_max)) {
 		errno = ENOMEM;
@@ -274,12 +274,13 @@ int ibv_get_cq_event(struct ibv_comp_channel *completions, struct ibv_cq **cq, v
 	return 0;
 }
 
-#undef ibv_reg_mr
-struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int access)
+static struct ibv_mr *register_at(struct ibv_pd *pd, void *memory, size_t bytes, uint64_t address,
+				  int access)
 {
-	static struct ibv_mr mr;
+	static uint32_t keys;
+	struct ibv_mr *mr;
 
-	(void)pd;
+	fake.last_address = address;
 	fake.last_access = access;
 	fake.last_memory = memory;
 	errno = fake.register_errno;
@@ -290,12 +291,29 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int acc
 	if (errno)
 		return NULL;
 	fake.registered++;
-	return &mr;
+	mr = calloc(1, sizeof(*mr));
+	*mr = (struct ibv_mr){ .pd = pd, .addr = memory, .length = bytes, .rkey = ++keys };
+	pd->handle++; /* registrations in it */
+	return mr;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int access)
+{
+	return register_at(pd, memory, bytes, (uintptr_t)memory, access);
+}
+
+#undef ibv_reg_mr_iova
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *memory, size_t bytes, uint64_t address,
+			       int access)
+{
+	return register_at(pd, memory, bytes, address, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	(void)mr;
+	mr->pd->handle--;
+	free(mr);
 	fake.registered--;
 	return 0;
 }

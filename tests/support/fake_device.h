@@ -29,8 +29,10 @@ extern struct fake_device {
 	unsigned int posted; /* to send queues */
 	struct ibv_send_wr last_posted;
 	struct ibv_sge last_sge;
-	int last_access; /* of a registration, and its memory */
+	int last_access; /* of a registration, its memory, and where it begins for a reader */
 	const void *last_memory;
+	uint64_t last_address;
+	const struct ibv_pd *last_domain;                /* of a queue pair */
 	unsigned int events, events_taken, events_acked; /* asynchronous events */
 
 	struct rdma_cm_id *given_up; /* its other side gave up the request */
