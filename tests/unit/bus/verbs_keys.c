@@ -172,3 +172,32 @@ Test(keys, turn_ends_a_bounded_number_of_keys_of_one_memory)
 	turns(PIECES);
 	publisher_end();
 }
+
+/* -- subscriber ---------------------------------------------------------------------------------
+ */
+
+static void expect_open(struct fabric_key key, uint64_t length, const char *why)
+{
+	struct remote *remote;
+	const int result = verbs_remote_open(subscriber, key, length, &remote);
+
+	cr_expect_eq(result, why ? -EPROTO : 0, "%s", tb_error());
+	if (why)
+		cr_expect_str_eq(tb_error(), why);
+	else
+		verbs_remote_close(remote);
+}
+
+Test(keys, any_address_and_rkey_of_32_bits_is_opened)
+{
+	subscriber_begin(PLACE);
+	expect_open((struct fabric_key){ 0, 0 }, 4096, NULL);
+	expect_open((struct fabric_key){ 0, UINT32_MAX }, 4096, NULL);
+	expect_open((struct fabric_key){ UINT64_MAX - 4096, 1 }, 4096, NULL);
+	expect_open((struct fabric_key){ 0, UINT64_C(1) << 32 }, 4096,
+		    "memory handed over: found key 0x100000000, expected an rkey of 32 bits");
+	expect_open((struct fabric_key){ UINT64_MAX - 4095, 1 }, 4096,
+		    "memory handed over: found 4096 bytes at 18446744073709547520, expected less "
+		    "than 2^64");
+	subscriber_end();
+}
