@@ -55,7 +55,8 @@
 #define BOUND_ATTEMPT_MS_MAX 60000
 #define BOUND_ATTEMPT_MS     1500
 
-/* Connections that a listener accepts, checks or ends in one turn under the lock; of each so many */
+/* Connections that a listener accepts, checks and ends in one turn under the lock: of each so many
+ */
 #define BOUND_PEERS_A_TURN 16
 
 /* A subscriber */

@@ -10,7 +10,7 @@
 
 #include "bus/fabric.h"
 
-/* Where a registration begins, for those who READ it. */
+/* The address at which a registration begins for its readers. */
 #define VERBS_REGISTRATION_ADDRESS 0
 
 /* Memory that peers of a domain may READ; held by each exposure of it. */

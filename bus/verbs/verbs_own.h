@@ -9,7 +9,7 @@
 
 struct verbs_own_region;
 
-/* Of a connection. */
+/* What a connection has. */
 struct verbs_own {
 	struct verbs_own *next; /* among those whose connection ended */
 	struct ibv_pd *pd;

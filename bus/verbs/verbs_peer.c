@@ -2,7 +2,7 @@
 /* The subscribers of a listener.
  *
  * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
- *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (A1).
+ *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (I1).
  * B2  Ending a connection takes long, and many may be lost at once. So a lost peer waits, and a
  * turn ends at most BOUND_PEERS_A_TURN. A peer that waits gets no message and reads none. B3  A
  * peer is probed from the established connection on: before that its device need not answer. The

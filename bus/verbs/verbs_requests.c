@@ -2,7 +2,7 @@
 /* Connection requests that wait for the listener's answer, the oldest first.
  *
  * U1  A turn under the owner's lock answers at most BOUND_PEERS_A_TURN requests. An answer may
- *     build a queue pair, and a crowd of subscribers must not delay the pulse.
+ *     build a queue pair, and many subscribers at once must not delay the pulse.
  * U2  Nothing is built for a request that its subscriber gave up. No event says so: the kernel
  *     keeps the events of an id from the program until the program has accepted it. But the
  *     connection manager of InfiniBand and RoCE then has no attributes for a queue pair. iWARP does

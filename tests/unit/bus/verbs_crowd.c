@@ -161,7 +161,7 @@ Test(crowd, turn_ends_a_bounded_number_of_lost_subscribers)
 	turn();
 	cr_expect_eq(gones, BOUND_PEERS_A_TURN);
 	cr_expect_eq(fake.queue_pairs, CROWD - BOUND_PEERS_A_TURN);
-	/* Lost subscribers still have their places, so nobody is refused meanwhile. */
+	/* Lost subscribers still have their places, so no subscriber is refused meanwhile. */
 	request_arrives();
 	turn();
 	cr_expect_eq(hellos, CROWD);
