@@ -83,7 +83,7 @@ int verbs_expose(struct listener *base, const struct memory *memory, uint32_t re
 {
 	struct verbs_listener *listener = (struct verbs_listener *)base;
 	struct verbs_exposure *exposure = calloc(1, sizeof(*exposure));
-	int result;
+	int result = 0;
 
 	*out = NULL;
 	if (!exposure)
@@ -93,8 +93,8 @@ int verbs_expose(struct listener *base, const struct memory *memory, uint32_t re
 	exposure->memory = memory->base;
 	exposure->bytes = memory->bytes;
 	exposure->realm = realm;
-	result = listener->device && verbs_exposure_shared(listener) ? exposure_register(exposure)
-								     : 0;
+	if (listener->device && !listener->leaving && verbs_exposure_shared(listener))
+		result = exposure_register(exposure);
 	if (result < 0) {
 		free(exposure);
 		return result;

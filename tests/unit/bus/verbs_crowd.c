@@ -224,9 +224,19 @@ Test(crowd, probes_continue_when_a_subscriber_goes)
 
 Test(crowd, lost_device_ends_a_bounded_number_in_a_turn)
 {
+	static char bytes[64];
+	const struct memory memory = { .base = bytes, .bytes = sizeof(bytes) };
+	struct exposure *exposure;
+
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
 	crowd_connects();
 	cm_event(listening(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	turn();
+	cr_expect_eq(gones, BOUND_PEERS_A_TURN);
+	/* A topic that is made meanwhile waits for the device's return. */
+	fake.register_errno = EIO;
+	cr_expect_eq(verbs_expose(listener, &memory, 0, &exposure), 0);
+	fake.register_errno = 0;
 	turns(&gones, CROWD);
 	cr_expect_str_eq(gone, "the device was removed");
 	poll_until_logged("the device is back");
