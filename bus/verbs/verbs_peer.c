@@ -3,8 +3,8 @@
  *
  * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
  *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (I1).
- * B2  Ending a connection takes long, and many may be lost at once. So a lost peer waits, and a
- * turn ends at most BOUND_PEERS_A_TURN. A peer that waits gets no message and reads none. B3  A
+ * B3  Ending a connection takes long, and many may be lost at once. So a lost peer waits, and a
+ * turn ends at most BOUND_PEERS_OF_A_TURN. A peer that waits gets no message and reads none. B3  A
  * peer is probed from the established connection on: before that its device need not answer. The
  * connection manager reports a connection that does not become established. Over InfiniBand and
  * RoCE it repeats the accept for about a minute. Over iWARP the accept establishes it. */
@@ -65,7 +65,7 @@ void verbs_peer_lose(struct verbs_listener *listener, struct verbs_peer *peer, c
 
 bool verbs_peers_end_lost(struct verbs_listener *listener)
 {
-	for (int i = 0; i < BOUND_PEERS_A_TURN && listener->lost_first; i++) /* B2 */
+	for (int i = 0; i < BOUND_PEERS_OF_A_TURN && listener->lost_first; i++) /* B3 */
 		peers_lost(&listener->lost_first->base, listener->lost_first->why);
 	if (listener->lost_first)
 		verbs_timer_soon(&listener->timer);
@@ -233,7 +233,7 @@ void verbs_peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 	size_t bytes;
 
 	if (peer->lost_link)
-		return; /* B2 */
+		return; /* B3 */
 	ibv_req_notify_cq(peer->channel.cq, 0);
 	verbs_channel_progress(&peer->channel);
 	for (int i = 0; i < VERBS_RECEIVES && !peer->base.dead; i++) {
@@ -287,7 +287,7 @@ static void peer_keep_alive(struct verbs_listener *listener, struct verbs_peer *
 static void peer_check(struct verbs_listener *listener, struct verbs_peer *peer)
 {
 	if (!peer->established || peer->lost_link)
-		return; /* B2, B3 */
+		return; /* B3, B4 */
 	if (listener->device->device->transport_type == IBV_TRANSPORT_IB)
 		peer_probe(listener, peer);
 	else
@@ -302,7 +302,7 @@ void verbs_peers_check(struct verbs_listener *listener, bool going_on)
 
 	if (!listener->check_next && !going_on)
 		listener->check_next = listener->peers.first;
-	for (int i = 0; i < BOUND_PEERS_A_TURN && (entry = listener->check_next); i++) {
+	for (int i = 0; i < BOUND_PEERS_OF_A_TURN && (entry = listener->check_next); i++) {
 		listener->check_next = entry->next;
 		peer_check(listener, (struct verbs_peer *)entry);
 	}

@@ -13,7 +13,7 @@
 void verbs_requests_add(struct verbs_listener *, const struct verbs_event *);
 /* Forgets the request of an id, if it waits: its subscriber gave it up. */
 void verbs_requests_forget(struct verbs_listener *, const struct rdma_cm_id *);
-/* Answers the oldest requests, at most BOUND_PEERS_A_TURN. The timer continues with the rest. */
+/* Answers the oldest requests, at most BOUND_PEERS_OF_A_TURN. The timer continues with the rest. */
 void verbs_requests_answer(struct verbs_listener *);
 /* Forgets all requests, before their device goes. */
 void verbs_requests_close(struct verbs_listener *);

@@ -11,7 +11,7 @@
 #include "tests/support/deadline.h"
 #include "tests/unit/bus/verbs_scene.h"
 
-#define CROWD         (2 * BOUND_PEERS_A_TURN + 8)
+#define CROWD         (2 * BOUND_PEERS_OF_A_TURN + 8)
 #define REQUESTS_MAX  1024
 #define EVENTS_A_TURN 64
 
@@ -26,7 +26,7 @@ static void turn(void)
 	verbs_listener_poll(listener);
 }
 
-/* Turns until a count reached its end: at most BOUND_PEERS_A_TURN in each turn. */
+/* Turns until a count reached its end: at most BOUND_PEERS_OF_A_TURN in each turn. */
 static void turns(const unsigned int *count, unsigned int wanted)
 {
 	const uint64_t end = clock_ms() + deadline_ms();
@@ -36,7 +36,7 @@ static void turns(const unsigned int *count, unsigned int wanted)
 		cr_assert_lt(clock_ms(), end, "found %u, expected %u", *count, wanted);
 		before = *count;
 		turn();
-		cr_assert_leq(*count - before, BOUND_PEERS_A_TURN, "%u in one turn",
+		cr_assert_leq(*count - before, BOUND_PEERS_OF_A_TURN, "%u in one turn",
 			      *count - before);
 	}
 	cr_expect_eq(*count, wanted);
@@ -58,10 +58,10 @@ Test(crowd, turn_answers_a_bounded_number_of_requests)
 	for (int i = 0; i < CROWD; i++)
 		request_arrives();
 	turn();
-	cr_expect_eq(hellos, BOUND_PEERS_A_TURN);
-	cr_expect_eq(fake.queue_pairs, BOUND_PEERS_A_TURN);
+	cr_expect_eq(hellos, BOUND_PEERS_OF_A_TURN);
+	cr_expect_eq(fake.queue_pairs, BOUND_PEERS_OF_A_TURN);
 	turn();
-	cr_expect_eq(hellos, 2 * BOUND_PEERS_A_TURN);
+	cr_expect_eq(hellos, 2 * BOUND_PEERS_OF_A_TURN);
 	turns(&hellos, CROWD);
 	publisher_end();
 }
@@ -110,9 +110,9 @@ static void expect_old_requests_refused(const char *address, int64_t seconds)
 	turn();
 	cr_expect_not_null(strstr(news, "the connection request waited too long for an answer"));
 	cr_expect_eq(fake.rejected.number, EAGAIN);
-	cr_expect_eq(fake.ids, 1 + BOUND_PEERS_A_TURN);
-	cr_expect_eq(hellos, BOUND_PEERS_A_TURN);
-	cr_expect_eq(fake.queue_pairs, BOUND_PEERS_A_TURN);
+	cr_expect_eq(fake.ids, 1 + BOUND_PEERS_OF_A_TURN);
+	cr_expect_eq(hellos, BOUND_PEERS_OF_A_TURN);
+	cr_expect_eq(fake.queue_pairs, BOUND_PEERS_OF_A_TURN);
 	publisher_end();
 }
 
@@ -159,8 +159,8 @@ Test(crowd, turn_ends_a_bounded_number_of_lost_subscribers)
 	for (int i = 0; i < CROWD; i++)
 		cm_event(ids[i], RDMA_CM_EVENT_DISCONNECTED, 0);
 	turn();
-	cr_expect_eq(gones, BOUND_PEERS_A_TURN);
-	cr_expect_eq(fake.queue_pairs, CROWD - BOUND_PEERS_A_TURN);
+	cr_expect_eq(gones, BOUND_PEERS_OF_A_TURN);
+	cr_expect_eq(fake.queue_pairs, CROWD - BOUND_PEERS_OF_A_TURN);
 	/* Lost subscribers still have their places, so no subscriber is refused meanwhile. */
 	request_arrives();
 	turn();
@@ -210,10 +210,10 @@ Test(crowd, probes_continue_when_a_subscriber_goes)
 	fake.later_s += 1;
 	while (fake.posted == 0)
 		turn();
-	cr_assert_eq(fake.posted, BOUND_PEERS_A_TURN);
+	cr_assert_eq(fake.posted, BOUND_PEERS_OF_A_TURN);
 	/* The newest is probed first. */
-	cm_event(ids[CROWD - BOUND_PEERS_A_TURN - 1], RDMA_CM_EVENT_DISCONNECTED, 0);
-	cm_event(ids[CROWD - BOUND_PEERS_A_TURN - 2], RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_event(ids[CROWD - BOUND_PEERS_OF_A_TURN - 1], RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_event(ids[CROWD - BOUND_PEERS_OF_A_TURN - 2], RDMA_CM_EVENT_DISCONNECTED, 0);
 	while (gones < 2)
 		turn();
 	while (fake.posted < CROWD - 2)
@@ -232,7 +232,7 @@ Test(crowd, lost_device_ends_a_bounded_number_in_a_turn)
 	crowd_connects();
 	cm_event(listening(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 	turn();
-	cr_expect_eq(gones, BOUND_PEERS_A_TURN);
+	cr_expect_eq(gones, BOUND_PEERS_OF_A_TURN);
 	/* A topic that is made meanwhile waits for the device's return. */
 	fake.register_errno = EIO;
 	cr_expect_eq(verbs_expose(listener, &memory, 0, &exposure), 0);

@@ -168,6 +168,8 @@ Test(keys, turn_ends_a_bounded_number_of_keys_of_one_memory)
 	}
 	cr_expect_eq(fake.registered, 2 * PIECES);
 	verbs_withdraw(exposures[0]);
+	wait_for_timer();
+	cr_expect_eq(fake.registered, 2 * PIECES);
 	fake.later_s += 3;
 	turns(PIECES);
 	publisher_end();
