@@ -4,7 +4,7 @@
  * X1  Withdrawn memory stays registered for WITHDRAWN_MS, so that peers with its key can read it to
  *     the end. The registration keeps the pages, not their mapping.
  * X2  Over InfiniBand and RoCE a listener's peers share the registration. Over iWARP each peer has
- *     its own registration, made when the peer gets the key (I1).
+ *     its own registration, made when the peer gets the key (D5).
  * X3  A turn under the owner's lock ends at most WITHDRAWN_A_TURN registrations of withdrawn
  * memory.
  */

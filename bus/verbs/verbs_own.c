@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a connection over iWARP has to itself.
  *
- * I1  Over iWARP a SEND may invalidate any registration in the protection domain of its queue pair.
+ * D5  Over iWARP a SEND may invalidate any registration in the protection domain of its queue pair.
  *     The device does so before the program sees the message, and Soft-iWARP never reports it. So
  *     domain and registrations belong to one connection, and a peer can end only its own keys.
- * I2  Unpinning memory takes long. A turn under the owner's lock ends a bounded number of
+ * D6  Unpinning memory takes long. A turn under the owner's lock ends a bounded number of
  *     registrations. */
 #include "bus/verbs/verbs_own.h"
 
@@ -102,7 +102,7 @@ unsigned int verbs_own_free_ended(struct verbs_own **ended, unsigned int most)
 		for (; own->regions && most > 0; most--)
 			region_free(own->regions);
 		if (own->regions)
-			break; /* I2 */
+			break; /* D6 */
 		*ended = own->next;
 		ibv_dealloc_pd(own->pd);
 		free(own);

@@ -2,12 +2,12 @@
 /* The subscribers of a listener.
  *
  * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
- *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (I1).
- * B3  Ending a connection takes long, and many may be lost at once. So a lost peer waits, and a
- * turn ends at most BOUND_PEERS_OF_A_TURN. A peer that waits gets no message and reads none. B3  A
- * peer is probed from the established connection on: before that its device need not answer. The
- * connection manager reports a connection that does not become established. Over InfiniBand and
- * RoCE it repeats the accept for about a minute. Over iWARP the accept establishes it. */
+ *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (D5).
+ * B3  Ending a connection takes long, and many may be lost at once. So a lost peer waits. A turn
+ *     ends at most BOUND_PEERS_OF_A_TURN. A peer that waits gets no message and reads none.
+ * B4  A peer is probed from the established connection on: before that its device need not answer.
+ *     The connection manager reports a connection that is not established. Over InfiniBand and
+ *     RoCE it repeats the accept for about a minute. Over iWARP the accept establishes it. */
 #include "bus/verbs/verbs_peer.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connection requests that wait for the listener's answer, the oldest first.
  *
- * U1  A turn under the owner's lock answers at most BOUND_PEERS_OF_A_TURN requests. An answer may
+ * L5  A turn under the owner's lock answers at most BOUND_PEERS_OF_A_TURN requests. An answer may
  *     build a queue pair, and many subscribers at once must not delay the pulse.
- * U2  Nothing is built for a request that its subscriber gave up. No event says so: the kernel
+ * L6  Nothing is built for a request that its subscriber gave up. No event says so: the kernel
  *     keeps the events of an id from the program until the program has accepted it. But the
  *     connection manager of InfiniBand and RoCE then has no attributes for a queue pair. iWARP does
  *     not know, so a request that waited for attempt_ms= counts as given up too. */
@@ -104,7 +104,7 @@ void verbs_requests_answer(struct verbs_listener *listener)
 {
 	struct verbs_requests *requests = &listener->requests;
 
-	for (int i = 0; i < BOUND_PEERS_OF_A_TURN && requests->first; i++) /* U1 */
+	for (int i = 0; i < BOUND_PEERS_OF_A_TURN && requests->first; i++) /* L5 */
 		request_answer(listener, request_remove(requests, NULL));
 	if (requests->first)
 		verbs_timer_soon(&listener->timer);
