@@ -174,6 +174,23 @@ Test(verbs_link, attempt_lasts_as_long_as_the_address_says)
 	expect_attempt_ms("10.9.0.1:7471,attempt_ms=60000", BOUND_ATTEMPT_MS_MAX);
 }
 
+Test(verbs_link, attempt_outside_its_bounds_is_refused)
+{
+	static const char *const wrong[] = { "99", "60001", "-1", "1s" };
+	const struct link_calls calls = { .gone = on_gone };
+	char address[64], why[256];
+	struct link *link;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(address, sizeof(address), "10.9.0.1:7471,attempt_ms=%s", wrong[i]);
+		cr_expect_eq(verbs_connect(&link, address, "hello", 5, &calls, NULL), -EINVAL);
+		snprintf(why, sizeof(why),
+			 "address rdma:%s: attempt_ms: found \"%s\", expected 100 to 60000",
+			 address, wrong[i]);
+		cr_expect_str_eq(tb_error(), why);
+	}
+}
+
 /* -- addresses ----------------------------------------------------------------------------------
  */
 
