@@ -204,7 +204,9 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 	if (!fake.completion_of || cq != fake.completion_of)
 		return 0;
 	wc[0] = (struct ibv_wc){ .wr_id = fake.last_posted.wr_id,
-				 .status = fake.completion_status };
+				 .status = fake.completion_status,
+				 .opcode = fake.completion_opcode,
+				 .wc_flags = fake.completion_flags };
 	fake.completion_of = NULL;
 	return 1;
 }

@@ -55,6 +55,8 @@ extern struct fake_device {
 	struct ibv_cq *completion_of;      /* the last post completes in this queue */
 	const struct ibv_cq *broken_queue; /* polling it fails */
 	enum ibv_wc_status completion_status;
+	enum ibv_wc_opcode completion_opcode;
+	unsigned int completion_flags;
 	int64_t later_s; /* ahead of the machine's clock */
 } fake;
 

@@ -93,6 +93,36 @@ Test(subscriber, connection_that_is_not_established_ends)
 	publisher_end();
 }
 
+/* A SEND with invalidate arrives over the connection of an id. */
+static void key_is_invalidated(const struct rdma_cm_id *id)
+{
+	fake.last_posted.wr_id = UINT64_C(1) << 63; /* the first receive */
+	fake.completion_opcode = IBV_WC_RECV;
+	fake.completion_flags = IBV_WC_WITH_INV;
+	fake.completion_of = id->qp->send_cq;
+}
+
+Test(subscriber, invalidated_key_drops_the_subscriber_with_a_line)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	key_is_invalidated(connection());
+	verbs_listener_poll(listener);
+	cr_expect_str_eq(gone, "it sent a message that invalidates a key");
+	cr_expect_not_null(strstr(news, "was dropped: it sent a message that invalidates a key"),
+			   "%s", news);
+	publisher_end();
+}
+
+Test(subscriber, invalidated_key_ends_the_link)
+{
+	subscriber_begin(PLACE);
+	key_is_invalidated(fake_id(RDMA_PS_TCP, 0));
+	verbs_link_poll(subscriber);
+	cr_expect_str_eq(gone, "it sent a message that invalidates a key");
+	cr_expect_eq(verbs_link_state(subscriber), LINK_GONE);
+	subscriber_end();
+}
+
 static void pass_half_a_minute(void)
 {
 	fake.later_s += 31;
