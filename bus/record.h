@@ -94,8 +94,8 @@ int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, s
 int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, bool checked,
 		  uint64_t salt);
 
-/* Copies and verifies record `sequence` of shared memory; salt NULL: not checked. *found as in
- * record_copy. */
+/* Copies and verifies record `sequence` of shared memory, or of a landing that another process may
+ * write to; salt NULL: not checked. *found as in record_copy. */
 int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
 		uint64_t *found, const uint64_t *salt);
 

@@ -10,6 +10,7 @@
 #include "bus/error.h"
 #include "bus/progress.h"
 #include "bus/region.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/landing.h"
@@ -120,6 +121,12 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 	return 0;
 }
 
+/* Whether an old epoch's memory counts as gone (Y1). What was not read of it is lost. */
+static bool source_gone(const struct tb_source *source)
+{
+	return source->has_successor && source->under_way == 0 && !connection_may_read(source);
+}
+
 /* Whether the old epoch was read to its end. Its writer may have died while it wrote the line that
  * has the end; so many invalid lines end it too. An epoch without a start has no end to wait for.
  */
@@ -127,8 +134,9 @@ static bool source_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
-	return source->state == SOURCE_ENDED || !source->mapping.remote || source->next == 0 ||
-	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
+	return source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
+	       source->next == 0 || source->invalid > SWITCH_TRIES ||
+	       (source->next > source->head && !source->look);
 }
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
@@ -185,5 +193,7 @@ int advance_poll(struct tb_source *source, int max)
 		advance_settle(source);
 	if (source->state == SOURCE_RUNNING)
 		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+	if (count == 0 && source_gone(source))
+		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is registered for remote READ alone.
  *
- * X1  Withdrawn memory stays registered for WITHDRAWN_MS, so that peers with its key can read it to
- *     the end. The registration keeps the pages, not their mapping. */
+ * X1  Withdrawn memory stays registered for the listener's withdrawn_ms, so that peers with its key
+ *     can read it to the end. The time begins when the listener's thread first finds the memory
+ *     withdrawn: while that thread hangs, no peer can learn that the memory goes. The registration
+ *     keeps the pages, not their mapping. */
 #include "bus/verbs/verbs_exposure.h"
 
 #include <errno.h>
@@ -14,8 +16,6 @@
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_events.h"
 
-#define WITHDRAWN_MS 2000
-
 struct verbs_exposure {
 	struct exposure base;
 	struct verbs_exposure *next;
@@ -24,7 +24,8 @@ struct verbs_exposure {
 	size_t bytes;
 	uint32_t realm;
 	struct verbs_registration *registration; /* NULL while the device is away */
-	uint64_t withdrawn_ms;
+	bool withdrawn;
+	uint64_t withdrawn_ms; /* when the listener's thread found it withdrawn; 0: not yet */
 };
 
 int verbs_exposure_domain(struct verbs_listener *listener, uint32_t realm)
@@ -100,7 +101,7 @@ void verbs_withdraw(struct exposure *base)
 
 	if (!exposure)
 		return;
-	exposure->withdrawn_ms = clock_ms();
+	exposure->withdrawn = true;
 	if (exposure->registration)
 		verbs_registration_retire(exposure->registration);
 }
@@ -120,11 +121,16 @@ void verbs_exposures_free_withdrawn(struct verbs_listener *listener)
 {
 	const uint64_t now = clock_ms();
 
-	for (struct verbs_exposure **link = &listener->exposures; *link;)
-		if ((*link)->withdrawn_ms && now - (*link)->withdrawn_ms >= WITHDRAWN_MS)
+	for (struct verbs_exposure **link = &listener->exposures; *link;) {
+		struct verbs_exposure *exposure = *link;
+
+		if (exposure->withdrawn && exposure->withdrawn_ms == 0)
+			exposure->withdrawn_ms = now;
+		if (exposure->withdrawn && now - exposure->withdrawn_ms >= listener->withdrawn_ms)
 			exposure_free(link); /* X1 */
 		else
-			link = &(*link)->next;
+			link = &exposure->next;
+	}
 }
 
 int verbs_exposures_register_next(struct verbs_listener *listener)
@@ -132,7 +138,7 @@ int verbs_exposures_register_next(struct verbs_listener *listener)
 	struct verbs_exposure *exposure = listener->exposures;
 	int result;
 
-	while (exposure && (exposure->registration || exposure->withdrawn_ms))
+	while (exposure && (exposure->registration || exposure->withdrawn))
 		exposure = exposure->next;
 	if (!exposure)
 		return 0;

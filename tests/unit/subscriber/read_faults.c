@@ -54,7 +54,7 @@ Test(read_faults, topic_reads_leave_one_queue_slot_for_the_bus_page)
 	late.silent = true;
 	subscriber->page_ms = subscriber->turn_ms = 0;
 	late_poll_once();
-	cr_assert_eq(late_held(READ_PAGE), 1, "there was no place for the bus page");
+	cr_assert_eq(late_held(READ_PULSE), 1, "there was no place for the bus page");
 	cr_expect_eq(late_slots_held(), late.places - 1);
 	expect_stale_in_time();
 }
@@ -89,11 +89,11 @@ Test(read_faults, bus_page_behind_other_reads_does_not_go_stale)
 		cr_assert_not(notes.stale, "stale although the page was only just requested");
 		clock_pass(50);
 	}
-	cr_expect_eq(late_held(READ_PAGE), 1);
+	cr_expect_eq(late_held(READ_PULSE), 1);
 	late.silent = false;
 	subscriber->pulse_count--; /* so that the page is new */
 	late_poll_once();
-	cr_expect_eq(late_held(READ_PAGE), 0);
+	cr_expect_eq(late_held(READ_PULSE), 0);
 	cr_expect_not(notes.stale);
 	late.silent = true;
 	clock_pass(10 * subscriber->stale_ms);
