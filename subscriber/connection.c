@@ -4,8 +4,8 @@
  * Y1  A topic's memory is READ only if a grant or an entry of the bus page that showed its epoch
  * was requested in the last half of bus_page_kept_ms(). A READ of memory that is gone would end the
  *     connection, and all its topics with it. After it was away, a reader looks at the page first.
- *     A reader that is away between all its looks would never read: after two looks that arrived
- *     too late it reads all the same.
+ *     A reader that is away between all its looks would never read: after two looks that came too
+ *     long after the look before, it reads all the same.
  * Y2  READs of topics and entries leave one place of the queue to the READ of the pulse. If topics
  *     fill all other places, a single READ of entries takes that place, and a READ of the pulse
  *     that comes due follows it. */
@@ -19,32 +19,34 @@
 #include "bus/error.h"
 #include "bus/fabric.h"
 
-#define LATE_LOOKS 2
+#define RARE_LOOKS 2
 
-static bool is_recent(const struct tb_source *source, uint64_t shown_ms)
+/* How old a look may be that allows READs of an epoch's memory. */
+static uint32_t look_ms_max(const struct tb_source *source)
 {
-	const uint32_t stale_ms = source->subscription->subscriber->welcome.stale_ms;
-
-	return clock_coarse_ms() - shown_ms < bus_page_kept_ms(stale_ms) / 2;
+	return bus_page_kept_ms(source->subscription->subscriber->welcome.stale_ms) / 2;
 }
 
 bool connection_may_read(const struct tb_source *source)
 {
 	const struct mapping *mapping = &source->mapping;
 
-	return mapping->view || mapping->shown_late >= LATE_LOOKS ||
-	       is_recent(source, mapping->shown_ms);
+	return mapping->view || mapping->shown_rarely >= RARE_LOOKS ||
+	       clock_coarse_ms() - mapping->shown_ms < look_ms_max(source);
 }
 
 static void mapping_shown(const struct tb_source *source, struct mapping *mapping, uint64_t epoch,
 			  uint64_t asked_ms)
 {
-	if (epoch != mapping->shape.epoch || is_recent(source, asked_ms))
-		mapping->shown_late = 0;
+	if (epoch != mapping->shape.epoch) {
+		mapping->shown_rarely = 0;
+		return;
+	}
+	if (asked_ms - mapping->shown_ms < look_ms_max(source))
+		mapping->shown_rarely = 0;
 	else
-		mapping->shown_late++;
-	if (epoch == mapping->shape.epoch)
-		mapping->shown_ms = asked_ms;
+		mapping->shown_rarely++;
+	mapping->shown_ms = asked_ms;
 }
 
 void connection_shown(struct tb_source *source, uint64_t epoch, uint64_t asked_ms)
