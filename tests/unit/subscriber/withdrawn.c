@@ -8,6 +8,7 @@
 #include "bus/bus_page.h"
 #include "publisher/state.h"
 #include "subscriber/state.h"
+#include "subscriber/wait.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
@@ -120,6 +121,7 @@ Test(withdrawn, look_from_before_the_stall_proves_nothing)
  */
 Test(withdrawn, landed_records_are_delivered_before_the_restart)
 {
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	struct tb_source *source;
 
 	read_two_topics();
@@ -129,6 +131,11 @@ Test(withdrawn, landed_records_are_delivered_before_the_restart)
 	UNTIL(source->batches[0].under_way + source->batches[1].under_way > 0, 100);
 	cr_assert_eq(notes.last, 2);
 	stall_over_a_restart(10, 1);
+	while (!source->has_successor) {
+		cr_assert_lt(scene_now_ms(), until_ms);
+		wait_turn(subscriber); /* delivers nothing */
+		clock_pass(10);
+	}
 	UNTIL(notes.records == 10 && others.last == 40, 100);
 	expect_one_connection();
 	cr_expect(strstr(notes.text, "9 A update 9\nrestart 9 9\n1 A update 1\n"), "%s",
