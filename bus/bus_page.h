@@ -29,7 +29,7 @@ struct bus_pulse {
 	uint64_t zero[4];
 	uint64_t check;
 };
-static_assert(sizeof(struct bus_pulse) == 64, "layout 1");
+static_assert(sizeof(struct bus_pulse) == 64, "layout 2");
 
 struct bus_entry {
 	uint64_t epoch;
@@ -39,7 +39,7 @@ struct bus_entry {
 	uint64_t beat;  /* the pulse count when the topic's writer last showed that it lives */
 	uint64_t check;
 };
-static_assert(sizeof(struct bus_entry) == 40, "layout 1");
+static_assert(sizeof(struct bus_entry) == 40, "layout 2");
 
 #define BUS_PAGE_KEPT_MS 2000 /* memory of an epoch that was left is kept for this time or longer  \
 			       */
