@@ -222,13 +222,11 @@ static int batch_deliver(struct tb_source *source, const struct batch *batch, in
 	const struct mapping *mapping = &source->mapping;
 	const unsigned int half = (unsigned int)(batch - source->batches);
 	int count = 0, result = 1;
-	uint64_t found;
 
 	while (count < max && batch_held(source, batch)) {
-		const struct slot *slot = (const void *)slot_landing(source, half, source->next);
-
-		result = record_take(slot, mapping->shape.slot_bytes, source->next, &source->record,
-				     &found, &mapping->record_salt);
+		result = record_take_landed(slot_landing(source, half, source->next),
+					    mapping->shape.slot_bytes, source->next,
+					    &source->record, mapping->record_salt);
 		if (result == 0)
 			result = deliver_record(source, &source->record);
 		if (result != 1)
