@@ -24,6 +24,7 @@
 #include "subscriber/pulse.h"
 #include "subscriber/source.h"
 #include "subscriber/tag.h"
+#include "subscriber/topic_index.h"
 
 #define RECONNECT_MS     50   /* the longest first pause before a try to connect */
 #define RECONNECT_MAX_MS 2000 /* each failed try doubles the longest pause, up to this */
@@ -72,11 +73,9 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 
 static void topic_message(struct tb_subscriber *subscriber, const struct control_message *message)
 {
-	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-		struct tb_source *source = subscriber->table[i];
-
-		if (!source || source->state == SOURCE_DEAD ||
-		    source->mapping.shape.topic_id != message->topic.topic_id ||
+	for (struct tb_source *source = topic_index_first(subscriber, message->topic.topic_id);
+	     source; source = source->next_of_id) {
+		if (source->state == SOURCE_DEAD ||
 		    source->mapping.shape.epoch != message->topic.epoch)
 			continue;
 		if (message->type == CONTROL_WAKE)
