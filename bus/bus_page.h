@@ -41,8 +41,8 @@ struct bus_entry {
 };
 static_assert(sizeof(struct bus_entry) == 40, "layout 2");
 
-#define BUS_PAGE_KEPT_MS 2000 /* memory of an epoch that was left is kept for this time or longer  \
-			       */
+/* The shortest time of bus_page_kept_ms(). */
+#define BUS_PAGE_KEPT_MS 2000
 
 static inline uint32_t bus_page_kept_ms(uint32_t stale_ms)
 {

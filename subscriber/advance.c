@@ -121,7 +121,7 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 	return 0;
 }
 
-/* Whether an old epoch's memory counts as gone (Y1). What was not read of it is lost. */
+/* Whether an old epoch's memory counts as gone (U1). The rest of it is lost. */
 static bool source_gone(const struct tb_source *source)
 {
 	return source->has_successor && source->under_way == 0 && !connection_may_read(source);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes out over the connection: READs are posted, control messages are sent.
  *
- * Y1  A topic's memory is READ only if a grant or an entry of the bus page that showed its epoch
- * was requested in the last half of bus_page_kept_ms(). A READ of memory that is gone would end the
- *     connection, and all its topics with it. After it was away, a reader looks at the page first.
- *     A reader that is away between all its looks would never read: after two looks that came too
- *     long after the look before, it reads all the same.
- * Y2  READs of topics and entries leave one place of the queue to the READ of the pulse. If topics
+ * U1  The bus page shows a topic's epoch, and so does its grant. The topic's memory is READ for
+ *     half of bus_page_kept_ms() after the request of an entry or a grant that showed it. A READ
+ *     of memory that is gone would end the connection, and all its topics with it. After it was
+ *     away, a reader looks at the page first. A program may be away between all its looks. After
+ *     two looks that came too long after the look before, it reads all the same.
+ * U2  READs of topics and entries leave one place of the queue to the READ of the pulse. If topics
  *     fill all other places, a single READ of entries takes that place, and a READ of the pulse
  *     that comes due follows it. */
 #include "subscriber/connection.h"
@@ -55,7 +55,7 @@ void connection_shown(struct tb_source *source, uint64_t epoch, uint64_t asked_m
 	mapping_shown(source, &source->successor, epoch, asked_ms);
 }
 
-/* Places of the queue beside those of outstanding READs and the pulse's own (Y2). */
+/* Places of the queue beside those of outstanding READs and the pulse's own (U2). */
 static unsigned int room_of(const struct tb_subscriber *subscriber)
 {
 	const unsigned int depth = subscriber->ops->depth(subscriber->link);

@@ -9,9 +9,9 @@
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 
-/* Whether a topic's memory is certainly still readable (Y1). Always true where there is a view. */
+/* Whether a topic's memory is certainly still readable (U1). Always true where there is a view. */
 bool connection_may_read(const struct tb_source *);
-/* An entry of the bus page showed this epoch, and was requested at that time (Y1). */
+/* An entry of the bus page showed this epoch, and was requested at that time (U1). */
 void connection_shown(struct tb_source *, uint64_t epoch, uint64_t asked_ms);
 /* How many READs of entries of the bus page may be posted now. */
 unsigned int connection_entries_room(const struct tb_subscriber *);

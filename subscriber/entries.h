@@ -24,7 +24,7 @@ void entries_want(struct entries *, uint32_t index);
 bool entries_have(const struct entries *, uint32_t index);
 /* Finds the next runs, in order, at most max. They stay wanted. Returns how many. */
 unsigned int entries_runs(const struct entries *, struct entry_run *, unsigned int max);
-/* The READ of this run was posted: none of its entries is wanted any more. */
+/* The READ of this run was posted: its entries are not wanted any more. */
 void entries_posted(struct entries *, const struct entry_run *);
 
 #endif

@@ -251,7 +251,7 @@ bool pull_read_due(const struct tb_source *source)
 
 	if (source->state != SOURCE_RUNNING || !source->mapping.remote || source->page_under_way)
 		return false;
-	if (!connection_may_read(source)) /* Y1 */
+	if (!connection_may_read(source)) /* U1 */
 		return oldest && oldest->under_way == 0 && !is_strict(source);
 	if (source->copy_failed)
 		return line_due(source);

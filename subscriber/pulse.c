@@ -2,9 +2,9 @@
 /* Whether the publisher is alive: its pulse on the bus page, by our own clock.
  *
  * If the count stands still, the publisher is dead, hung or unreachable. A pulse that stays invalid
- * counts as standing still. Of the page only the pulse and the entries of joined topics are read.
+ * counts as standing still. Only the pulse and the entries of joined topics are read.
  * Over a network a look is a READ of the pulse, which alone decides life, then READs of the
- * entries. While a pulse is awaited, no READ of entries is posted (Y2). */
+ * entries. While a pulse is awaited, no READ of entries is posted (U2). */
 #include "subscriber/pulse.h"
 
 #include <errno.h>

@@ -39,7 +39,7 @@ struct mapping {
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
 	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
-	unsigned int shown_rarely; /* such entries in a row, each too long after the last */
+	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
 enum source_state {

@@ -293,8 +293,8 @@ static void link_keep(struct tb_subscriber *subscriber)
 
 /* -- turns ------------------------------------------------------------------------------------ */
 
-/* Looks at the bus page are paced by the stale bound. Over a network the caller's own bound may be
- * longer than withdrawn memory is kept, and a look is needed within half of that time (Y1). */
+/* Looks at the bus page are paced by the stale bound. The caller's own bound may be longer than
+ * withdrawn memory is kept. Over a network a look is needed within half of that time (U1). */
 static uint32_t pace_bound_ms(const struct tb_subscriber *subscriber)
 {
 	const uint32_t kept_ms = bus_page_kept_ms(subscriber->welcome.stale_ms);

@@ -225,8 +225,8 @@ Test(realms, waiting_subscriber_reports_refusal_once_per_bus)
 	tb_subscriber_close(subscriber);
 }
 
-/* Pauses of at least half of 50, 100, 200 and 400 ms lie between five refusals. A late machine makes
- * the time from the first to the fifth longer, never shorter. */
+/* Pauses of at least half of 50, 100, 200 and 400 ms lie between five refusals. A late machine
+ * makes the time from the first to the fifth longer, never shorter. */
 Test(realms, refused_subscriber_waits_longer_before_each_retry)
 {
 	struct tb_subscriber *subscriber = waiting();
