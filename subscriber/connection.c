@@ -68,7 +68,7 @@ unsigned int connection_entries_room(const struct tb_subscriber *subscriber)
 {
 	const unsigned int room = room_of(subscriber);
 
-	return room > 0 || subscriber->pulse_under_way ? room : 1;
+	return room > 0 ? room : 1;
 }
 
 int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)

@@ -13,7 +13,8 @@
 bool connection_may_read(const struct tb_source *);
 /* An entry of the bus page showed this epoch, and was requested at that time (U1). */
 void connection_shown(struct tb_source *, uint64_t epoch, uint64_t asked_ms);
-/* How many READs of entries of the bus page may be posted now. */
+/* How many READs of entries of the bus page may be posted now, at least 1. No other READ of the
+ * page may be outstanding. */
 unsigned int connection_entries_room(const struct tb_subscriber *);
 /* Posts READs of a topic. Returns how many were posted, 0 if there is no room now or the memory may
  * not be READ now, or -errno. */
