@@ -159,8 +159,8 @@ static void pause_begin(struct tb_subscriber *subscriber)
 {
 	uint64_t longest_ms = RECONNECT_MAX_MS, chance, pause_ms;
 
-	if (RECONNECT_MS << subscriber->failures < RECONNECT_MAX_MS)
-		longest_ms = RECONNECT_MS << subscriber->failures++;
+	if ((uint64_t)RECONNECT_MS << subscriber->failures < RECONNECT_MAX_MS)
+		longest_ms = (uint64_t)RECONNECT_MS << subscriber->failures++;
 	if (random_u64(&chance) < 0)
 		chance = 0;
 	pause_ms = longest_ms - chance % (longest_ms / 2 + 1);
