@@ -4,13 +4,16 @@
 #include <stdio.h>
 
 #include "bus/bus_page.h"
+#include "bus/words.h"
 #include "subscriber/entries.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
+#include "tests/support/guard.h"
 #include "tests/support/scene.h"
 #include "tests/unit/subscriber/net.h"
+#include "tickbus/error.h"
 
 TestSuite(bus_page, .init = net_enter, .fini = net_leave, .timeout = 60);
 
@@ -84,4 +87,29 @@ Test(bus_page, scattered_entries_are_read_in_several_lists)
 {
 	topics_make(40, ENTRIES_HOLE_MAX + 1);
 	expect_reads_of_a_look("a.*", 40, 40, 40 * sizeof(struct bus_entry));
+}
+
+/* The view has a guard behind its first page, where entries of other topics would be. */
+Test(bus_page, reader_in_place_copies_pulse_and_joined_entries)
+{
+	struct guard guard;
+	const void *view;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	uint64_t seen;
+
+	net_publisher_for(BOUND_TOPICS_MAX);
+	topics_make(3, 0);
+	net.viewed = true;
+	subscriber = scene_subscriber("net", 0);
+	scene_subscribe(subscriber, "a.2", TB_FROM_NEWEST, &notes);
+	guard_open(&guard, GUARD_PAGE);
+	view = subscriber->page_view;
+	subscriber->page_view = (const char *)guard.base;
+	seen = subscriber->pulse_count;
+	do {
+		words_load(guard.base, view, GUARD_PAGE);
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		cr_assert_lt(scene_now_ms(), until_ms, "the bus page was not read");
+	} while (subscriber->pulse_count < seen + 2);
+	cr_expect_eq(subscriber->table[0]->entry_count, subscriber->pulse_count);
 }
