@@ -10,6 +10,7 @@
 #include "bus/error.h"
 #include "bus/progress.h"
 #include "bus/region.h"
+#include "bus/words.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -30,7 +31,7 @@ static void header_fetched(struct tb_source *source)
 {
 	struct region_header header;
 
-	memcpy(&header, landing_page(source), sizeof(header));
+	words_load(&header, landing_page(source), sizeof(header));
 	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
 		struct tb_subscription *subscription = source->subscription;
 
@@ -49,7 +50,7 @@ static void progress_fetched(struct tb_source *source)
 	const bool copy_failed = source->copy_failed;
 	struct progress progress;
 
-	memcpy(&progress, landing_page(source), sizeof(progress));
+	words_load(&progress, landing_page(source), sizeof(progress));
 	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
 						 mapping->shape.slots, mapping->shape.capacity,
 						 mapping->checked, mapping->progress_salt) == 0))

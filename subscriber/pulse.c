@@ -201,8 +201,9 @@ static void entries_arrived(struct tb_subscriber *subscriber)
 		if (!entry_exists(subscriber, source) ||
 		    !entries_have(&subscriber->landed, entry_index(source)))
 			continue;
-		memcpy(&entry, subscriber->page_copy + bus_page_entry_offset(entry_index(source)),
-		       sizeof(entry));
+		words_load(&entry,
+			   subscriber->page_copy + bus_page_entry_offset(entry_index(source)),
+			   sizeof(entry));
 		entry_use(subscriber, source, &entry, subscriber->entries_ms);
 	}
 	memset(&subscriber->landed, 0, sizeof(subscriber->landed));
@@ -310,7 +311,7 @@ static void pulse_arrived(struct tb_subscriber *subscriber, int status)
 	if (status < 0)
 		return; /* it is requested again, and counts as not arrived */
 	subscriber->page_asked_ms = 0;
-	memcpy(&pulse, subscriber->page_copy, sizeof(pulse));
+	words_load(&pulse, subscriber->page_copy, sizeof(pulse));
 	pulse_use(subscriber, &pulse);
 	stale_judge(subscriber, asked_ms);
 	for (uint32_t i = 0; i < subscriber->table_used; i++)
