@@ -180,7 +180,7 @@ int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
 
 	memcpy(copy, landed, RECORD_HEADER_BYTES);
 	copy_is_made();
-	if (copy->sequence != sequence || copy->length > slot_bytes - RECORD_HEADER_BYTES)
+	if (copy->length > slot_bytes - RECORD_HEADER_BYTES)
 		return -EAGAIN;
 	if (copy->length == RECORD_SMALL)
 		memcpy(copy->payload, payload, RECORD_SMALL);
