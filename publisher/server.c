@@ -29,6 +29,7 @@
 #include "publisher/realm.h"
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
+#include "publisher/tickets.h"
 #include "publisher/wakeup.h"
 
 #define CLOSING_POLL_MS 20
@@ -174,6 +175,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	server_signalled(publisher);
 	if (!pulse_due(publisher))
 		return;
+	tickets_expire(publisher);
 	pulse_count_silence(publisher);
 	pulse_write(publisher, REALMS_ALL);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)

@@ -14,7 +14,6 @@
 #include "bus/control.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
-#include "bus/random.h"
 #include "subscriber/advance.h"
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
@@ -36,20 +35,23 @@ static void gone_keep(struct tb_subscriber *subscriber, int code, const char *te
 	strncpy(subscriber->gone_text, text, sizeof(subscriber->gone_text) - 1);
 }
 
+static int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	struct tb_subscriber *subscriber = user;
+
+	return handshake_answer(&subscriber->handshake, challenge, hello);
+}
+
 static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	struct tb_subscriber *subscriber = user;
 	struct control_welcome welcome;
 	int result;
 
-	if (control_welcome_decode(bytes, length, &welcome) < 0) {
-		gone_keep(subscriber, EPROTO, tb_error());
-		return;
-	}
-	if (welcome.version < CONTROL_VERSION_LOW || welcome.version > CONTROL_VERSION_HIGH) {
-		gone_keep(subscriber, EPROTO,
-			  "the publisher chose a protocol version that this library does not "
-			  "support");
+	result = handshake_welcome(&subscriber->handshake, bytes, length, &welcome);
+	if (result < 0) {
+		gone_keep(subscriber, -result, tb_error());
 		return;
 	}
 	subscriber->welcome = welcome;
@@ -114,6 +116,7 @@ static void on_gone(void *user, int code, const char *why)
 }
 
 static const struct link_calls calls = {
+	.challenge = on_challenge,
 	.welcome = on_welcome,
 	.message = on_message,
 	.gone = on_gone,
@@ -154,22 +157,15 @@ void turn_reap(struct tb_subscriber *subscriber)
 
 int turn_connect(struct tb_subscriber *subscriber)
 {
-	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
-				       .version_high = CONTROL_VERSION_HIGH };
 	uint8_t bytes[FABRIC_HELLO_BYTES];
-	uint64_t part;
 	struct epoll_event event = { .events = EPOLLIN };
 	int result;
 
 	subscriber->tried_ms = clock_coarse_ms();
-	for (size_t i = 0; i < sizeof(hello.nonce); i += sizeof(part)) {
-		result = random_u64(&part);
-		if (result < 0)
-			return result;
-		memcpy(hello.nonce + i, &part, sizeof(part));
-	}
-	memcpy(hello.ticket, subscriber->ticket, sizeof(hello.ticket));
-	control_hello_encode(&hello, bytes);
+	result = handshake_begin(&subscriber->handshake, subscriber->ops, subscriber->location,
+				 subscriber->ticket, bytes);
+	if (result < 0)
+		return result;
 	result = subscriber->ops->connect(&subscriber->link, subscriber->location, bytes,
 					  sizeof(bytes), &calls, subscriber);
 	if (result < 0) {

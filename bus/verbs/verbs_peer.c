@@ -2,7 +2,9 @@
 /* The subscribers of a listener.
  *
  * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
- *     queue pair cannot be moved to another domain. */
+ *     queue pair cannot be moved to another domain.
+ * B2  A challenge is a reject. Nothing is kept of the request that it answers, and no queue pair
+ *     is made for it. */
 #include "bus/verbs/verbs_peer.h"
 
 #include <assert.h>
@@ -41,6 +43,15 @@ void verbs_peer_end(struct peers_entry *entry)
 	rdma_destroy_id(peer->id);
 }
 
+/* Answers a connection request with a challenge. */
+static void challenge(struct rdma_cm_id *id, const uint8_t bytes[FABRIC_CHALLENGE_BYTES])
+{
+	struct verbs_private_data data = { .mark = VERBS_MARK };
+
+	memcpy(data.body, bytes, FABRIC_CHALLENGE_BYTES);
+	rdma_reject(id, &data, VERBS_PRIVATE_DATA_HEADER + FABRIC_CHALLENGE_BYTES);
+}
+
 /* Answers a connection request with a reason. */
 static void reject(struct rdma_cm_id *id, int code, const char *why)
 {
@@ -62,6 +73,22 @@ static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int c
 	rdma_destroy_id(id);
 }
 
+/* The host that asks: its IP address, IPv4 mapped into IPv6. */
+static void origin_take(struct peer *peer, const struct sockaddr *from)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	peer->origin_bytes = FABRIC_ORIGIN_BYTES;
+	if (from->sa_family == AF_INET6) {
+		memcpy(peer->origin, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr,
+		       FABRIC_ORIGIN_BYTES);
+		return;
+	}
+	memcpy(peer->origin, mapped, sizeof(mapped));
+	memcpy(peer->origin + sizeof(mapped),
+	       &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+}
+
 static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_cm_id *id)
 {
 	struct verbs_peer *peer = calloc(1, sizeof(*peer));
@@ -72,18 +99,21 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	peer->probed_ms = clock_ms();
 	id->context = peer;
 	address_text(rdma_get_peer_addr(id), peer->base.text);
+	origin_take(&peer->base.base, rdma_get_peer_addr(id));
 	peers_add(&listener->peers, &peer->base);
 	return peer;
 }
 
 /* The queue pair, and the accept that carries the welcome. */
 static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
-		       const struct verbs_event *event, const struct verbs_private_data *data)
+		       const struct verbs_event *event, const struct fabric_answer *answer)
 {
 	const uint32_t asked = event->conn.responder_resources;
+	struct verbs_private_data data = { .mark = VERBS_MARK,
+					   .number = (uint16_t)answer->welcome_bytes };
 	struct rdma_conn_param how = {
-		.private_data = data,
-		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + data->number),
+		.private_data = &data,
+		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + data.number),
 		.responder_resources = (uint8_t)(asked < listener->responder_resources
 							 ? asked
 							 : listener->responder_resources),
@@ -92,6 +122,7 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 	};
 	int result = verbs_exposure_domain(listener, peer->base.base.realm);
 
+	memcpy(data.body, answer->welcome, answer->welcome_bytes);
 	if (result == 0) /* B1 */
 		result = verbs_channel_open(&peer->channel, peer->id,
 					    listener->domains[peer->base.base.realm]->pd,
@@ -103,11 +134,8 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 
 void verbs_peer_request(struct verbs_listener *listener, const struct verbs_event *event)
 {
-	struct verbs_private_data data = { .mark = VERBS_MARK };
-	char why[FABRIC_REASON_BYTES] = "the publisher has no memory for another subscriber";
-	struct exposure *given = NULL;
+	struct fabric_answer answer = { 0 };
 	struct verbs_peer *peer;
-	size_t length = 0;
 	int result;
 
 	if (listener->peers.count >= listener->peers.max) {
@@ -117,23 +145,28 @@ void verbs_peer_request(struct verbs_listener *listener, const struct verbs_even
 	}
 	peer = peer_new(listener, event->id);
 	if (!peer) {
-		refuse(listener, event->id, EAGAIN, why);
+		refuse(listener, event->id, EAGAIN,
+		       "the publisher has no memory for another subscriber");
 		return;
 	}
 	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, event->data,
-					     event->bytes, data.body, &length, &given, why);
+					     event->bytes, &answer);
 	if (peer->base.dead)
 		return;
+	if (result > 0) { /* B2 */
+		challenge(peer->id, answer.challenge);
+		peers_remove(&peer->base);
+		return;
+	}
 	if (result < 0) {
-		why[sizeof(why) - 1] = '\0';
-		reject(peer->id, -result, why);
-		peers_log_refused(&listener->peers, peer->base.text, why);
+		answer.reason[sizeof(answer.reason) - 1] = '\0';
+		reject(peer->id, -result, answer.reason);
+		peers_log_refused(&listener->peers, peer->base.text, answer.reason);
 		peers_remove(&peer->base);
 		return;
 	}
 	peer->base.up = true;
-	data.number = (uint16_t)length;
-	result = peer_accept(listener, peer, event, &data);
+	result = peer_accept(listener, peer, event, &answer);
 	if (result < 0) {
 		reject(peer->id, EAGAIN, tb_error()); /* the client may try again */
 		peers_log(&listener->peers, FABRIC_LOG_DROPPED, "%s: %s", peer->base.text,

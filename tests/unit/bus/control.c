@@ -175,8 +175,10 @@ static struct control_hello a_hello(void)
 
 	for (unsigned int i = 0; i < sizeof(hello.nonce); i++)
 		hello.nonce[i] = (uint8_t)(0x10 + i);
-	for (unsigned int i = 0; i < sizeof(hello.ticket); i++)
-		hello.ticket[i] = (uint8_t)(0x40 + i);
+	for (unsigned int i = 0; i < sizeof(hello.cookie); i++) {
+		hello.cookie[i] = (uint8_t)(0x40 + i);
+		hello.proof[i] = (uint8_t)(0x50 + i);
+	}
 	return hello;
 }
 

@@ -21,6 +21,8 @@ extern const struct link_calls subscriber_calls;
 extern char news[4096], gone[256]; /* log lines; why a peer or the link is gone */
 extern unsigned int lines;         /* in the log */
 extern unsigned int joins_awaited; /* for has_joined */
+/* What the publisher answers to each hello: a challenge (1), -errno, or a welcome (0). */
+extern int answered;
 
 void publisher_begin(const char *address, enum fabric_notices_kind);
 /* The group is joined: waits until a notice is sent. */
