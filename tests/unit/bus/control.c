@@ -249,6 +249,26 @@ Test(control, message_encodes_to_published_bytes_and_back)
 	}
 }
 
+/* Another version may have another length, and other fields behind the versions. */
+Test(control, hello_of_another_version_names_both_versions)
+{
+	uint8_t bytes[FABRIC_HELLO_BYTES] = { 'T', 'B', 'U', 'S', 0, 0, 99, 99, 1 };
+	struct control_hello hello;
+	char expected[128];
+
+	for (uint8_t version = 1; version < 5; version++) {
+		bytes[4] = bytes[5] = version;
+		snprintf(expected, sizeof(expected),
+			 "no common version: the subscriber speaks %u to %u, the publisher 2 to 2",
+			 version, version);
+		for (size_t length = 6; length <= sizeof(bytes); length++) {
+			cr_assert_eq(control_hello_decode(bytes, length, &hello), -EPROTO);
+			cr_expect_eq(strcmp(tb_error(), expected) == 0, version != 2, "%s",
+				     tb_error());
+		}
+	}
+}
+
 Test(control, hello_and_welcome_encode_to_published_bytes_and_back)
 {
 	const struct control_hello hello = a_hello();
