@@ -14,10 +14,11 @@
  *   remote     subscriber: a region that it opened
  *   landing    subscriber: memory that the fabric made, for reads to land in
  *
- * A subscriber connects with a hello, and the publisher accepts or refuses it. The publisher
- * exposes a region and hands it to the peer together with a message. The subscriber opens the
- * region and posts reads of it, each with a tag. Several reads may be outstanding; they complete in
- * any order, and may fail.
+ * A subscriber connects with a hello. The publisher accepts it, refuses it, or answers with a
+ * challenge. The subscriber answers a challenge with a second hello. The publisher exposes a region
+ * and hands it to the peer together with a message. The subscriber opens the region and posts reads
+ * of it, each with a tag. Several reads may be outstanding; they complete in any order, and may
+ * fail.
  *
  * Threads  Under the owner's lock, one thread at a time uses a listener and its peers. It is the
  *          control thread, or a thread that exposes or withdraws memory. Only the subscriber's
@@ -43,12 +44,14 @@
 #include "bus/bounds.h"
 #include "bus/memory.h"
 
-#define FABRIC_HELLO_BYTES   56   /* private data of a connection request on InfiniBand and RoCE */
-#define FABRIC_WELCOME_BYTES 192  /* private data of an accept */
-#define FABRIC_REASON_BYTES  144  /* private data of a reject */
-#define FABRIC_ORIGIN_BYTES  16   /* a peer's address */
-#define FABRIC_MESSAGE_BYTES 1024 /* one control message */
-#define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
+#define FABRIC_HELLO_BYTES     56  /* private data of a connection request on InfiniBand and RoCE */
+#define FABRIC_WELCOME_BYTES   192 /* private data of an accept */
+#define FABRIC_REASON_BYTES    144 /* private data of a reject */
+#define FABRIC_CHALLENGE_BYTES 16  /* answers a first hello */
+#define FABRIC_IDENTITY_BYTES  64  /* text of a dialled address, terminated */
+#define FABRIC_ORIGIN_BYTES    16  /* a peer's address */
+#define FABRIC_MESSAGE_BYTES   1024 /* one control message */
+#define FABRIC_UNANSWERED      8    /* messages a side may have sent without an answer */
 
 #define FABRIC_NO_DEVICE (-2) /* NUMA nodes are from 0 on; -1 is NUMA_ANY */
 
@@ -135,14 +138,24 @@ struct fabric_listen {
 
 enum fabric_log { FABRIC_LOG_INFO, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
 
+/* The answer to a hello: zeroed, and one part of it is filled. */
+struct fabric_answer {
+	uint8_t welcome[FABRIC_WELCOME_BYTES];
+	size_t welcome_bytes;
+	struct exposure *given; /* a region that the welcome hands over, or NULL */
+	uint8_t challenge[FABRIC_CHALLENGE_BYTES];
+	char reason[FABRIC_REASON_BYTES];
+};
+
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
-	/* A connection request with its hello. To accept: set peer->realm, fill welcome and its
-	 * length, and return 0. Set *given if the welcome hands over a region. The peer then lives
-	 * until gone. To refuse: fill reason, which travels to the peer, and return -errno. */
-	int (*hello)(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-		     size_t *welcome_bytes, struct exposure **given,
-		     char reason[FABRIC_REASON_BYTES]);
+	/* A connection request with its hello. Returns what the fabric does:
+	 *   0       accepts it with the welcome; peer->realm is set. The peer lives until gone.
+	 *   1       answers with the challenge and keeps nothing of the request. At most one
+	 *           further hello of the peer follows, over verbs as a new peer.
+	 *   -errno  refuses it; the reason travels to the peer. */
+	int (*hello)(void *user, struct peer *peer, const void *hello, size_t bytes,
+		     struct fabric_answer *);
 	void (*message)(void *user, struct peer *peer, const void *message, size_t bytes);
 	/* The last call for this peer. */
 	void (*gone)(void *user, struct peer *peer, const char *why);
@@ -155,6 +168,10 @@ enum link_state { LINK_CONNECTING, LINK_UP, LINK_GONE };
 
 /* What a link calls from inside link_poll. */
 struct link_calls {
+	/* The publisher's challenge, at most once: fills the second hello, as long as the first.
+	 * -errno, with a text, ends the link. */
+	int (*challenge)(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			 uint8_t hello[FABRIC_HELLO_BYTES]);
 	void (*welcome)(void *user, const void *welcome, size_t bytes);
 	/* A region that came with a message or a welcome is opened by remote_open inside the
 	 * callback; otherwise it is dropped. */
@@ -181,6 +198,10 @@ struct fabric_completion {
 struct fabric_ops {
 	const char *scheme; /* "shm" */
 	bool network; /* a copy is proven only by its check, so only checked topics are served */
+
+	/* The text that both sides have for an address (without its scheme): what a subscriber
+	 * dials is what the publisher listens at. 0 or -errno. */
+	int (*identity)(const char *address, char text[FABRIC_IDENTITY_BYTES]);
 
 	/* -- publisher ------------------------------------------------------------------------- */
 

@@ -42,6 +42,7 @@ struct settings_bus {
 	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: no wait */
 	uint32_t topics_max, subscribers_max;
 	uint32_t subscribers_per_host; /* 0: derived from subscribers_max */
+	uint32_t ticket_overlap_s;     /* for which an old ticket stays valid */
 	int32_t cpu, numa;             /* -1: any (cpu), the node of the first RDMA device (numa) */
 };
 

@@ -47,6 +47,8 @@ static const struct key bus_keys[] = {
 	  .default_text = BOUND_TEXT(BOUND_SUBSCRIBERS) },
 	{ "subscribers_per_host", KEY_INTEGER, BUS(subscribers_per_host), .low = 1, .high = BOUND_SUBSCRIBERS_MAX,
 	  .optional = true },
+	{ "ticket_overlap_s", KEY_INTEGER, BUS(ticket_overlap_s), .high = BOUND_TICKET_OVERLAP_S_MAX,
+	  .default_text = BOUND_TEXT(BOUND_TICKET_OVERLAP_S) },
 	{ "cpu", KEY_INTEGER, BUS(cpu), .low = -1, .high = BOUND_CPU_MAX, .default_text = "-1" },
 	{ "numa", KEY_INTEGER, BUS(numa), .low = -1, .high = BOUND_NODE_MAX, .default_text = "-1" },
 	{ 0 },

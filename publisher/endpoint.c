@@ -35,6 +35,9 @@ static int endpoint_open(struct tb_publisher *publisher, const char *address,
 						&publisher->notices.group);
 		how.notices.group = *endpoint->group;
 	}
+	result = ops->identity(how.address, endpoint->identity);
+	if (result < 0)
+		return result;
 	endpoint->publisher = publisher;
 	endpoint->index = publisher->endpoint_count;
 	result = ops->listen(&endpoint->listener, &how, calls, endpoint);

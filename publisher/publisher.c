@@ -42,6 +42,7 @@ void publisher_free(struct tb_publisher *publisher)
 	realms_close(publisher);
 	server_close(publisher);
 	pthread_mutex_destroy(&publisher->lock);
+	explicit_bzero(publisher->secret, sizeof(publisher->secret));
 	free(publisher);
 }
 
@@ -53,6 +54,8 @@ static int publisher_build(struct tb_publisher *publisher,
 	if (result < 0)
 		return result;
 	result = random_u64(&publisher->bus_id);
+	if (result == 0)
+		result = random_bytes(publisher->secret, sizeof(publisher->secret));
 	if (result < 0)
 		return result;
 	publisher->fence_in_flush = wakeup_needs_fence();

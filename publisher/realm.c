@@ -185,29 +185,13 @@ void realms_close(struct tb_publisher *publisher)
 		memory_free(&publisher->realms[i].page);
 		free(publisher->realms[i].patterns);
 		explicit_bzero(publisher->realms[i].ticket, TB_TICKET_BYTES);
+		explicit_bzero(publisher->realms[i].old_ticket, TB_TICKET_BYTES);
 	}
 	free(publisher->realms);
 }
 
 /* -- membership ---------------------------------------------------------------------------------
  */
-
-const struct realm *realms_find(const struct tb_publisher *publisher,
-				const uint8_t ticket[TB_TICKET_BYTES])
-{
-	const struct realm *found = NULL;
-
-	/* Compares all bytes of all tickets, so that the time it takes reveals nothing. */
-	for (uint32_t i = 0; i < publisher->realm_count; i++) {
-		volatile uint8_t differ = 0;
-
-		for (size_t b = 0; b < TB_TICKET_BYTES; b++)
-			differ = (uint8_t)(differ | (publisher->realms[i].ticket[b] ^ ticket[b]));
-		if (differ == 0)
-			found = &publisher->realms[i];
-	}
-	return found;
-}
 
 uint32_t realms_of(const struct tb_publisher *publisher, const char *topic)
 {

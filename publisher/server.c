@@ -30,6 +30,7 @@
 #include "publisher/realm.h"
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
+#include "publisher/tickets.h"
 #include "publisher/wakeup.h"
 
 #define CLOSING_POLL_MS 20
@@ -165,6 +166,7 @@ static void closing_log(struct tb_publisher *publisher)
 
 static void server_pulse(struct tb_publisher *publisher)
 {
+	tickets_expire(publisher);
 	pulse_count_silence(publisher);
 	pulse_write(publisher, REALMS_ALL);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)

@@ -2,8 +2,8 @@
 /* The structures that the files of the publisher share: a bus, its topics, endpoints, sessions.
  *
  * The lock guards the list of topics and what T2 names. The control thread holds it for each turn.
- * Other threads take it to create or restart a topic, to add a block of counters and to count
- * joins. tb_publish and tb_flush never take it.
+ * Other threads take it to create or restart a topic, to add a block of counters, to count joins
+ * and to change a ticket. tb_publish and tb_flush never take it.
  *
  * T1  The hot fields belong to the writing thread. No other thread reads or writes them.
  * T2  memory, exposures, shape and what depends on them change only under the publisher's lock: at
@@ -28,6 +28,7 @@
 #include "bus/groups.h"
 #include "bus/memory.h"
 #include "bus/progress.h"
+#include "bus/proof.h"
 #include "bus/region.h"
 #include "publisher/interrupts.h"
 #include "publisher/names.h"
@@ -47,6 +48,8 @@ TAILQ_HEAD(session_list, session);
 struct realm {
 	char name[CONTROL_NAME_MAX + 1];
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: for clients without a ticket */
+	uint8_t old_ticket[TB_TICKET_BYTES];
+	uint64_t old_until_ms; /* of the old ticket, on clock_coarse_ms(); 0: no old ticket */
 	char (*patterns)[TB_PATTERN_MAX + 1];
 	size_t pattern_count;
 	uint32_t index;           /* the realm's number in a fabric */
@@ -164,6 +167,7 @@ struct endpoint {
 	uint32_t index;
 	uint32_t subscribers[BOUND_REALMS_MAX];        /* sessions of each realm */
 	struct quota_host *hosts[ENDPOINT_HOST_LISTS]; /* that have sessions */
+	char identity[FABRIC_IDENTITY_BYTES]; /* the address, as clients dial it */
 };
 
 /* A multicast group, at each endpoint that has notices. */
@@ -197,6 +201,7 @@ struct tb_publisher {
 	uint32_t realm_count;
 	struct fabric_common common;
 	uint64_t bus_id;
+	uint8_t secret[PROOF_SECRET_BYTES]; /* of the cookies; random at each start */
 	char name[CONTROL_NAME_MAX + 1];
 	uint32_t stale_ms, exit_wait_ms;
 	uint32_t subscribers_max, subscribers_per_host; /* at each address */

@@ -22,6 +22,7 @@
 #include "bus/record.h"
 #include "bus/region.h"
 #include "subscriber/entries.h"
+#include "subscriber/handshake.h"
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
@@ -167,8 +168,9 @@ struct schema_cache {
 struct tb_subscriber {
 	const struct fabric_ops *ops;
 	char *address;
-	char *location;    /* the address without its scheme */
-	struct link *link; /* NULL between two tries to connect */
+	char *location;             /* the address without its scheme */
+	struct link *link;          /* NULL between two tries to connect */
+	struct handshake handshake; /* of the link */
 	struct control_welcome welcome;
 	bool welcomed;
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;

@@ -37,20 +37,23 @@ static void gone_keep(struct tb_subscriber *subscriber, int code, const char *te
 	strncpy(subscriber->gone_text, text, sizeof(subscriber->gone_text) - 1);
 }
 
+static int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	struct tb_subscriber *subscriber = user;
+
+	return handshake_answer(&subscriber->handshake, challenge, hello);
+}
+
 static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	struct tb_subscriber *subscriber = user;
 	struct control_welcome welcome;
 	int result;
 
-	if (control_welcome_decode(bytes, length, &welcome) < 0) {
-		gone_keep(subscriber, EPROTO, tb_error());
-		return;
-	}
-	if (welcome.version < CONTROL_VERSION_LOW || welcome.version > CONTROL_VERSION_HIGH) {
-		gone_keep(subscriber, EPROTO,
-			  "the publisher chose a protocol version that this library does not "
-			  "support");
+	result = handshake_welcome(&subscriber->handshake, bytes, length, &welcome);
+	if (result < 0) {
+		gone_keep(subscriber, -result, tb_error());
 		return;
 	}
 	subscriber->welcome = welcome;
@@ -115,6 +118,7 @@ static void on_gone(void *user, int code, const char *why)
 }
 
 static const struct link_calls calls = {
+	.challenge = on_challenge,
 	.welcome = on_welcome,
 	.message = on_message,
 	.gone = on_gone,
@@ -170,21 +174,14 @@ static void pause_begin(struct tb_subscriber *subscriber)
 
 static int link_open(struct tb_subscriber *subscriber)
 {
-	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
-				       .version_high = CONTROL_VERSION_HIGH };
 	uint8_t bytes[FABRIC_HELLO_BYTES];
-	uint64_t part;
 	struct epoll_event event = { .events = EPOLLIN };
 	int result;
 
-	for (size_t i = 0; i < sizeof(hello.nonce); i += sizeof(part)) {
-		result = random_u64(&part);
-		if (result < 0)
-			return result;
-		memcpy(hello.nonce + i, &part, sizeof(part));
-	}
-	memcpy(hello.ticket, subscriber->ticket, sizeof(hello.ticket));
-	control_hello_encode(&hello, bytes);
+	result = handshake_begin(&subscriber->handshake, subscriber->ops, subscriber->location,
+				 subscriber->ticket, bytes);
+	if (result < 0)
+		return result;
 	result = subscriber->ops->connect(&subscriber->link, subscriber->location, bytes,
 					  sizeof(bytes), &calls, subscriber);
 	if (result < 0) {

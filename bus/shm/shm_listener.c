@@ -47,6 +47,7 @@ struct shm_peer {
 	unsigned int given; /* descriptors since its queue was seen empty */
 	int queue_bytes;    /* that the kernel queues for it */
 	uint64_t connected_ms;
+	bool challenged; /* its second hello is awaited */
 	struct ucred credentials;
 };
 
@@ -368,24 +369,35 @@ static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, c
 static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, const uint8_t *hello,
 		       size_t bytes)
 {
-	uint8_t welcome[FABRIC_WELCOME_BYTES];
-	char why[FABRIC_REASON_BYTES] = "";
-	struct exposure *given = NULL;
-	size_t length = 0;
+	struct fabric_answer answer = { 0 };
+	const struct shm_exposure *given;
+	char why[FABRIC_REASON_BYTES];
 	int result;
 
 	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, hello, bytes,
-					     welcome, &length, &given, why);
+					     &answer);
 	if (peer->base.dead)
 		return;
+	given = (const struct shm_exposure *)answer.given;
 	if (result < 0) {
-		why[sizeof(why) - 1] = '\0';
-		peer_refuse(listener, peer, (uint32_t)-result, why);
+		answer.reason[sizeof(answer.reason) - 1] = '\0';
+		peer_refuse(listener, peer, (uint32_t)-result, answer.reason);
 		return;
 	}
-	peer->base.up = true;
-	result = shm_frame_send(peer->fd, SHM_WELCOME, welcome, length,
-				given ? ((struct shm_exposure *)given)->fd : -1);
+	if (result > 0 && peer->challenged) {
+		peer_refuse(listener, peer, EPROTO,
+			    "it sent a first hello again, expected an answer to the challenge");
+		return;
+	}
+	if (result > 0) {
+		peer->challenged = true;
+		result = shm_frame_send(peer->fd, SHM_CHALLENGE, answer.challenge,
+					sizeof(answer.challenge), -1);
+	} else {
+		peer->base.up = true;
+		result = shm_frame_send(peer->fd, SHM_WELCOME, answer.welcome, answer.welcome_bytes,
+					given ? given->fd : -1);
+	}
 	if (result == -ECONNRESET) {
 		peers_lost(&peer->base, CLOSED);
 	} else if (result < 0) {

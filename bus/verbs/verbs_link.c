@@ -7,7 +7,9 @@
  *     there is no host.
  * K2  Any error completion ends the link, since a dead host raises no event. link_poll reports it,
  *     also if another call collected the completion. A lost device is found within DEVICE_CHECK_MS.
- * K3  READs land in landings only: the key of the landing is looked up for each READ. */
+ * K3  READs land in landings only: the key of the landing is looked up for each READ.
+ * K4  A challenge ends the first request with its id and its queue pair. The second request has an
+ *     id of its own, and both share the time of K1. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,6 +50,7 @@ struct verbs_link {
 	struct address address;
 	enum link_state state;
 	bool polling, closed;
+	bool challenged; /* the second request was made, or is being made */
 	uint8_t hello[FABRIC_HELLO_BYTES];
 	size_t hello_bytes;
 	uint64_t begun_ms, checked_ms;
@@ -198,11 +201,55 @@ static void on_established(struct verbs_link *link, const struct verbs_event *ev
 	link->calls.welcome(link->user, data.body, data.number);
 }
 
+/* Destroys what request() made, and the id. */
+static void request_end(struct verbs_link *link)
+{
+	verbs_async_unwatch(&link->async);
+	verbs_channel_close(&link->channel);
+	if (link->completions) {
+		epoll_ctl(link->epoll, EPOLL_CTL_DEL, link->completions->fd, NULL);
+		ibv_destroy_comp_channel(link->completions);
+	}
+	if (link->pd)
+		ibv_dealloc_pd(link->pd);
+	if (link->id)
+		rdma_destroy_id(link->id);
+	link->device = NULL;
+	link->completions = NULL;
+	link->pd = NULL;
+	link->id = NULL;
+}
+
+static void on_challenge(struct verbs_link *link, const uint8_t challenge[FABRIC_CHALLENGE_BYTES])
+{
+	int result;
+
+	if (link->challenged) {
+		link_gone(link, EPROTO, "the publisher sent an invalid challenge");
+		return;
+	}
+	link->challenged = true;
+	result = link->calls.challenge(link->user, challenge, link->hello);
+	link->hello_bytes = sizeof(link->hello);
+	if (result == 0) {
+		request_end(link); /* K4 */
+		result = resolve(link);
+	}
+	if (result < 0)
+		link_gone(link, -result, "%s", tb_error());
+}
+
 static void on_rejected(struct verbs_link *link, const struct verbs_event *event)
 {
+	uint8_t challenge[FABRIC_CHALLENGE_BYTES];
 	char why[FABRIC_REASON_BYTES + 1];
-	const int code = verbs_private_data_refusal(event->data, event->bytes, why);
+	int code;
 
+	if (verbs_private_data_challenge(event->data, event->bytes, challenge)) {
+		on_challenge(link, challenge);
+		return;
+	}
+	code = verbs_private_data_refusal(event->data, event->bytes, why);
 	if (code)
 		link_gone(link, code, "%s", why);
 	else if (event->status == REJECTED_IB || event->status == -ECONNREFUSED)
@@ -368,15 +415,8 @@ void verbs_link_close(struct link *base)
 		return;
 	}
 	verbs_link_break(base);
-	verbs_async_unwatch(&link->async);
 	verbs_receiver_close(&link->receiver);
-	verbs_channel_close(&link->channel);
-	if (link->completions)
-		ibv_destroy_comp_channel(link->completions);
-	if (link->pd)
-		ibv_dealloc_pd(link->pd);
-	if (link->id)
-		rdma_destroy_id(link->id);
+	request_end(link);
 	if (link->events)
 		rdma_destroy_event_channel(link->events);
 	if (link->epoll >= 0)

@@ -3,6 +3,8 @@
  *
  * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
  *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (D5).
+ * B2  A challenge is a reject. Nothing is kept of the request that it answers, and no queue pair
+ *     is made for it.
  * B3  Ending a connection takes long, and many may be lost at once. So a lost peer waits. A turn
  *     ends at most BOUND_PEERS_OF_A_TURN. A peer that waits gets no message and reads none.
  * B4  A peer is probed from the established connection on: before that its device need not answer.
@@ -94,6 +96,15 @@ void verbs_peer_end(struct peers_entry *entry)
 	verbs_own_end(peer->own, &listener->ended);
 }
 
+/* Answers a connection request with a challenge. */
+static void challenge(struct rdma_cm_id *id, const uint8_t bytes[FABRIC_CHALLENGE_BYTES])
+{
+	struct verbs_private_data data = { .mark = VERBS_MARK };
+
+	memcpy(data.body, bytes, FABRIC_CHALLENGE_BYTES);
+	rdma_reject(id, &data, VERBS_PRIVATE_DATA_HEADER + FABRIC_CHALLENGE_BYTES);
+}
+
 /* Answers a connection request with a reason. */
 static void reject(struct rdma_cm_id *id, int code, const char *why)
 {
@@ -166,12 +177,14 @@ int verbs_key(struct exposure *exposure, struct peer *base, struct fabric_key *k
 
 /* The queue pair, and the accept that carries the welcome. */
 static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
-		       const struct verbs_event *event, const struct verbs_private_data *data)
+		       const struct verbs_event *event, const struct fabric_answer *answer)
 {
 	const uint32_t asked = event->conn.responder_resources;
+	struct verbs_private_data data = { .mark = VERBS_MARK,
+					   .number = (uint16_t)answer->welcome_bytes };
 	struct rdma_conn_param how = {
-		.private_data = data,
-		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + data->number),
+		.private_data = &data,
+		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + data.number),
 		.responder_resources = (uint8_t)(asked < listener->responder_resources
 							 ? asked
 							 : listener->responder_resources),
@@ -181,6 +194,7 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 	struct ibv_pd *pd;
 	int result = peer_domain(listener, peer, &pd);
 
+	memcpy(data.body, answer->welcome, answer->welcome_bytes);
 	if (result == 0) /* B1 */
 		result = verbs_channel_open(&peer->channel, peer->id, pd, listener->completions,
 					    peer);
@@ -191,11 +205,8 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 
 void verbs_peer_request(struct verbs_listener *listener, const struct verbs_event *event)
 {
-	struct verbs_private_data data = { .mark = VERBS_MARK };
-	char why[FABRIC_REASON_BYTES] = "the publisher has no memory for another subscriber";
-	struct exposure *given = NULL;
+	struct fabric_answer answer = { 0 };
 	struct verbs_peer *peer;
-	size_t length = 0;
 	int result;
 
 	if (listener->peers.count >= listener->peers.max) {
@@ -205,23 +216,28 @@ void verbs_peer_request(struct verbs_listener *listener, const struct verbs_even
 	}
 	peer = peer_new(listener, event->id);
 	if (!peer) {
-		verbs_peer_refuse(listener, event->id, EAGAIN, why);
+		verbs_peer_refuse(listener, event->id, EAGAIN,
+				  "the publisher has no memory for another subscriber");
 		return;
 	}
 	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, event->data,
-					     event->bytes, data.body, &length, &given, why);
+					     event->bytes, &answer);
 	if (peer->base.dead)
 		return;
+	if (result > 0) { /* B2 */
+		challenge(peer->id, answer.challenge);
+		peers_remove(&peer->base);
+		return;
+	}
 	if (result < 0) {
-		why[sizeof(why) - 1] = '\0';
-		reject(peer->id, -result, why);
-		peers_log_refused(&listener->peers, peer->base.text, why);
+		answer.reason[sizeof(answer.reason) - 1] = '\0';
+		reject(peer->id, -result, answer.reason);
+		peers_log_refused(&listener->peers, peer->base.text, answer.reason);
 		peers_remove(&peer->base);
 		return;
 	}
 	peer->base.up = true;
-	data.number = (uint16_t)length;
-	result = peer_accept(listener, peer, event, &data);
+	result = peer_accept(listener, peer, event, &answer);
 	if (result < 0) {
 		reject(peer->id, EAGAIN, tb_error()); /* the client may try again */
 		peers_log(&listener->peers, FABRIC_LOG_DROPPED, "%s: %s", peer->base.text,

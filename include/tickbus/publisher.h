@@ -44,7 +44,7 @@ enum tb_notice {
 	TB_NOTICE_UDP,
 };
 
-/* A realm is a set of topics for subscribers that show its ticket. Topics of other realms do not
+/* A realm is a set of topics for subscribers that know its ticket. Topics of other realms do not
  * exist for them. */
 struct tb_realm {
 	size_t size;           /* sizeof(struct tb_realm), in each element of an array */
@@ -196,6 +196,16 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
  * -EINVAL: arguments. -ENOSPC: the bus has 64 blocks. */
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 			      const struct tb_counter *table, const uint64_t *values, size_t count);
+
+/* Changes the ticket of a realm, by any thread. The new ticket, of TB_TICKET_BYTES, is valid at
+ * once. The old ticket stays valid for old_valid_ms, at most 86,400,000; with 0 it ends at once. A
+ * realm has one old ticket: a further change ends it early. Connections that exist stay. Returns 1,
+ * or 0 if this is the realm's ticket already, and then changes nothing.
+ *
+ * -ENOENT: the bus has no realm of this name. -EINVAL: arguments, or the realm of clients without a
+ * ticket. -EEXIST: another realm has this ticket, or had it and still accepts it. */
+TB_API int tb_publisher_ticket(struct tb_publisher *publisher, const char *realm,
+			       const uint8_t *ticket, uint32_t old_valid_ms);
 
 /* Ends all topics, waits until subscribers have read them to the end and left, at most
  * exit_wait_ms, logs the subscribers that have not, and frees. Takes NULL. */

@@ -11,7 +11,7 @@ with a key of another realm.
 import errno
 import sys
 
-from verbs_peer import Gone, Peer, Refused, protocol
+from verbs_peer import Gone, Peer, Refused
 
 QUOTE, TRADE, DEPTH = ("nasdaq." + name for name in ("quote", "trade", "depth10"))
 
@@ -61,7 +61,7 @@ def main():
     own_keys = sys.argv[7:] == ["own-keys"]
 
     def connect(ticket, at=port):
-        return Peer(source, host, at, first=protocol.hello(ticket=ticket))
+        return Peer(source, host, at, ticket=ticket)
 
     for wrong in (bytes(32), bytes([1] * 32), tickets[0][:31] + bytes([tickets[0][31] ^ 1])):
         expect_refused(connect, wrong)

@@ -112,6 +112,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t bytes)
 {
 	(void)id;
 	memcpy(&fake.rejected, data, bytes);
+	fake.rejected_bytes = bytes;
 	return 0;
 }
 
@@ -135,12 +136,24 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 }
 
 static const uint8_t welcome[8] = { 'T', 'B', 4, 0, 'h', 'i', '!', '!' };
+static const uint8_t challenge[20] = "TB\0\0sixteen bytes...";
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
 {
 	struct rdma_cm_event up = { .event = RDMA_CM_EVENT_ESTABLISHED, .id = id };
 
 	fake.requested = *how;
+	memcpy(fake.hellos[0], fake.hellos[1], FABRIC_HELLO_BYTES);
+	memcpy(fake.hellos[1], how->private_data, how->private_data_len);
+	if (fake.challenges > 0) {
+		fake.challenges--;
+		up.event = RDMA_CM_EVENT_REJECTED;
+		up.status = 28;
+		up.param.conn.private_data = challenge;
+		up.param.conn.private_data_len = sizeof(challenge);
+		fake_cm_event(id->channel, up);
+		return 0;
+	}
 	up.param.conn.private_data = welcome;
 	up.param.conn.private_data_len = sizeof(welcome);
 	fake_cm_event(id->channel, up);
@@ -165,6 +178,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	id->qp->context = &fake.context;
 	id->qp->send_cq = how->send_cq;
 	fake.queue_pairs++;
+	fake.pairs_made++;
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* Wrong and random frames at the socket of shared memory, from clients and from a publisher. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "bus/shm/shm_frame.h"
@@ -57,6 +58,33 @@ Test(shm, wrong_frame_ends_the_connection_and_is_logged)
 		close(fd);
 	}
 	cr_expect_eq(host.gones, host.hellos - 1, "gone is called for each accepted peer");
+	expect_guest_well();
+}
+
+/* At most two hellos, within the time of the first. */
+Test(shm, second_first_hello_is_refused)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fd;
+
+	host_open(8, nobody_else);
+	host.challenging = true;
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0) == 1);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_CHALLENGE);
+	for (size_t i = 0; i < FABRIC_CHALLENGE_BYTES; i++)
+		cr_expect_eq(body[i], 'c');
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(host.logged == 1);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_REFUSAL);
+	cr_expect_str_eq(body + 4,
+			 "it sent a first hello again, expected an answer to the challenge");
+	cr_assert_eq(take(fd, body, sizeof(body)), 0);
+	close(fd);
+	cr_expect_eq(host.gones + host.hellos, 0);
+	host.challenging = false;
+	guest_enter();
 	expect_guest_well();
 }
 

@@ -44,6 +44,23 @@ Test(shm, silent_connection_is_refused_with_a_reason)
 	expect_guest_well();
 }
 
+Test(shm, silence_after_a_challenge_is_refused_with_a_reason)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fd;
+
+	host_open(64, nobody_else);
+	host.challenging = true;
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(host.logged == 1);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_CHALLENGE);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_REFUSAL);
+	cr_expect_str_eq(body + 4, "it connected and sent no hello");
+	cr_assert_eq(take(fd, body, sizeof(body)), 0);
+	close(fd);
+}
+
 /* -- many at once
  * ------------------------------------------------------------------------------------
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subscribers of a publisher: accepted, refused, probed, kept alive; over a fake device. */
 #include <criterion/criterion.h>
+#include <errno.h>
 
 #include "bus/address.h"
 #include "bus/verbs/verbs.h"
@@ -73,6 +74,70 @@ Test(subscriber, address_of_its_host_is_its_origin)
 	cr_expect_eq(peer->origin_bytes, FABRIC_ORIGIN_BYTES);
 	cr_expect_arr_eq(peer->origin, from, sizeof(from));
 	publisher_end();
+}
+
+/* More requests than the listener has places for peers. */
+Test(subscriber, challenged_request_gets_no_queue_pair_and_no_place)
+{
+	static const uint8_t origin[FABRIC_ORIGIN_BYTES] = {
+		[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 9, [15] = 2
+	};
+	int ids;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	ids = fake.ids;
+	answered = 1;
+	for (int i = 0; i < 6; i++) {
+		connection_request();
+		cr_expect_eq(fake.rejected.mark, VERBS_MARK);
+		cr_expect_eq(fake.rejected.number, 0);
+		cr_expect_eq(fake.rejected_bytes,
+			     VERBS_PRIVATE_DATA_HEADER + FABRIC_CHALLENGE_BYTES);
+		for (size_t b = 0; b < FABRIC_CHALLENGE_BYTES; b++)
+			cr_expect_eq(fake.rejected.body[b], 'c');
+		cr_expect_eq(fake.ids, ids);
+	}
+	cr_expect_eq(lines, 0, "%s", news);
+	answered = -EACCES;
+	connection_request();
+	cr_expect_eq(fake.rejected.number, EACCES);
+	cr_expect_eq(fake.ids, ids);
+	cr_expect_eq(fake.pairs_made, 0, "a queue pair before the proof");
+	answered = 0;
+	connection_request();
+	cr_expect_eq(fake.pairs_made, 1);
+	cr_expect_eq(peer->origin_bytes, FABRIC_ORIGIN_BYTES);
+	cr_expect_arr_eq(peer->origin, origin, sizeof(origin));
+	publisher_end();
+}
+
+/* With an id and a queue pair of its own; nothing of the first request stays. */
+Test(subscriber, challenged_link_sends_a_second_request)
+{
+	fake.challenges = 1;
+	subscriber_begin(PLACE);
+	cr_expect_eq(fake.made_count, 2);
+	cr_expect_null(fake.made[0]);
+	cr_expect_eq(fake.ids, 1);
+	cr_expect_eq(fake.pairs_made, 2);
+	cr_expect_eq(fake.queue_pairs, 1);
+	cr_expect_str_eq((const char *)fake.hellos[0], "hello");
+	cr_expect_arr_eq(fake.hellos[1], "sixteen bytes...", FABRIC_CHALLENGE_BYTES);
+	cr_expect_eq(fake.hellos[1][FABRIC_HELLO_BYTES - 1], 'h');
+	cr_expect_eq(fake.requested.private_data_len, FABRIC_HELLO_BYTES);
+	subscriber_end();
+}
+
+Test(subscriber, second_challenge_ends_the_link)
+{
+	fake_device_make();
+	fake.challenges = 2;
+	cr_assert_eq(verbs_ops.connect(&subscriber, PLACE, "hello", 5, &subscriber_calls, NULL), 0);
+	verbs_link_poll(subscriber);
+	cr_expect_eq(verbs_link_state(subscriber), LINK_GONE);
+	cr_expect_str_eq(gone, "the publisher sent an invalid challenge");
+	cr_expect_eq(fake.made_count, 2);
+	subscriber_end();
 }
 
 static unsigned int posted_awaited;

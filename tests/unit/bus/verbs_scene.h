@@ -23,6 +23,8 @@ extern char news[4096], gone[256]; /* log lines; why a peer or the link is gone 
 extern unsigned int lines;         /* in the log */
 extern unsigned int joins_awaited; /* for has_joined */
 extern unsigned int hellos, gones; /* calls of the listener */
+/* What the publisher answers to each hello: a challenge (1), -errno, or a welcome (0). */
+extern int answered;
 
 void publisher_begin(const char *address, enum fabric_notices_kind);
 /* The group is joined: waits until a notice is sent. */

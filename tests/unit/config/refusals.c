@@ -133,6 +133,9 @@ static const char *const cases[][2] = {
 	{ IN_BUS("access: { groups: [ g, @g ] }"), "bus.access.groups[1]: found \"g\" again, expected each once" },
 	{ IN_BUS("access: { groups: [], @groups: [] }"), "bus.access.groups: " AGAIN "1)" },
 	/* numbers of the bus */
+	{ IN_BUS("ticket_overlap_s: @-1"), "bus.ticket_overlap_s: found \"-1\", " NUMBER("0 to 86400") },
+	{ IN_BUS("ticket_overlap_s: @86401"), "bus.ticket_overlap_s: found \"86401\", " NUMBER("0 to 86400") },
+	{ IN_BUS("ticket_overlap_s: 1, @ticket_overlap_s: 1"), "bus.ticket_overlap_s: " AGAIN "1)" },
 	{ IN_BUS("stale_ms: @19"), "bus.stale_ms: found \"19\", " NUMBER("20 to 60000") },
 	{ IN_BUS("stale_ms: @60001"), "bus.stale_ms: found \"60001\", " NUMBER("20 to 60000") },
 	{ IN_BUS("stale_ms: @1s"), "bus.stale_ms: found \"1s\", " NUMBER("20 to 60000") },
@@ -585,6 +588,8 @@ static const char *const good[] = {
 	IN_BUS("subscribers_per_host: 65536"),
 	IN_BUS("access: { users: [], groups: [] }"),
 	IN_BUS("notice: none, notice_bytes: 256"),
+	IN_BUS("ticket_overlap_s: 0"),
+	IN_BUS("ticket_overlap_s: 86400"),
 	IN_BUS("cpu: 1023, numa: 0"),
 	IN_BUS("cpu: -1, numa: -1"),
 	IN_BUS("multicast: '239.255.255.255:65535', notice: udp, notice_bytes: 4096"),

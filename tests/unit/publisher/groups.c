@@ -43,9 +43,17 @@ static int no_device(const char *address)
 	return FABRIC_NO_DEVICE;
 }
 
-static const struct fabric_ops looking = {
-	.scheme = "looking", .network = true, .node = no_device, .listen = look
-};
+static int any_identity(const char *address, char text[FABRIC_IDENTITY_BYTES])
+{
+	snprintf(text, FABRIC_IDENTITY_BYTES, "%.40s", address);
+	return 0;
+}
+
+static const struct fabric_ops looking = { .scheme = "looking",
+					   .network = true,
+					   .identity = any_identity,
+					   .node = no_device,
+					   .listen = look };
 
 /* The group of a bus of this name at an address, as text. */
 static void group_of(const char *name, const char *address, const char *multicast,
@@ -269,6 +277,7 @@ static void open_writing(const char *first, const char *second)
 
 	writing = (struct fabric_ops){ .scheme = "writing",
 				       .network = true,
+				       .identity = any_identity,
 				       .node = no_device,
 				       .listen = write_listen,
 				       .listener_fd = write_fd,
