@@ -29,9 +29,10 @@ struct address {
 	uint32_t rnr_retries;           /* of a SEND that found no posted receive */
 	uint32_t reads;                 /* initiator depth, responder resources; 0: the default */
 	uint32_t traffic_class;
-	uint32_t receives;  /* posted receives for notices */
-	uint32_t notices;   /* 0: the subscriber receives no notices */
-	uint32_t hop_limit; /* of notices */
+	uint32_t attempt_ms; /* of one attempt to connect */
+	uint32_t receives;   /* posted receives for notices */
+	uint32_t notices;    /* 0: the subscriber receives no notices */
+	uint32_t hop_limit;  /* of notices */
 	uint32_t batch_bytes,
 		read_bytes; /* of a topic's landing, of one READ; 0: the address names no size */
 };

@@ -51,6 +51,11 @@
 #define BOUND_SYNTHETIC_BURST_MAX   100
 #define BOUND_SYNTHETIC_BURST       20
 
+/* One attempt to connect over RDMA */
+#define BOUND_ATTEMPT_MS_MIN 100
+#define BOUND_ATTEMPT_MS_MAX 60000
+#define BOUND_ATTEMPT_MS     1500
+
 /* A subscriber */
 #define BOUND_CONNECT_MS_MAX   60000
 #define BOUND_CONNECT_MS       1000

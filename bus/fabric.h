@@ -202,8 +202,9 @@ struct fabric_ops {
 	int (*expose)(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 	/* Peers that hold the region may read it until they let go of it. Takes NULL. */
 	void (*withdraw)(struct exposure *);
-	/* What a message that gives this exposure must carry. */
-	struct fabric_key (*key)(const struct exposure *);
+	/* What a message that gives this exposure to a peer must carry; the peer's realm is set.
+	 * -errno with a text: the exposure cannot be given. */
+	int (*key)(struct exposure *, struct peer *, struct fabric_key *);
 	/* Sends a message, and with it the right to read `given` unless NULL. -EAGAIN: the peer
 	 * does not take its messages; drop it or try later. -ENOTCONN: it is gone. */
 	int (*send)(struct peer *, const void *message, size_t bytes, struct exposure *given);

@@ -209,6 +209,8 @@ static int answer_join(struct session *session, const struct control_message *as
 			      "topic %s: unchecked topics are served over shared memory only",
 			      topic->name);
 	result = exposure_of(session, topic, &exposure);
+	if (result == 0)
+		result = exposure->ops->key(exposure, session->peer, &answer.grant.key);
 	if (result < 0)
 		return refuse(session, asked, asked->join.topic_id, -result,
 			      "topic %s: at the publisher: %s", topic->name, tb_error());
@@ -226,7 +228,6 @@ static int answer_join(struct session *session, const struct control_message *as
 	refused_before(session, topic->shape.topic_id, false);
 	topic_describe(session, topic, &answer.grant.topic);
 	answer.grant.region_bytes = topic->memory.bytes;
-	answer.grant.key = exposure->ops->key(exposure);
 	return session_send(session, &answer, exposure);
 }
 

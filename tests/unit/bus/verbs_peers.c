@@ -6,6 +6,7 @@
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_channel.h"
 #include "tests/unit/bus/verbs_scene.h"
+#include "tickbus/error.h"
 
 static void expect_rejected(const char *words)
 {
@@ -94,7 +95,7 @@ static void wait_for_probe(void)
 Test(subscriber, unanswered_probe_removes_the_subscriber)
 {
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
-	connection_request();
+	connection();
 	fake.completes = true;
 	for (int i = 0; i < 3; i++)
 		wait_for_probe();
@@ -106,6 +107,66 @@ Test(subscriber, unanswered_probe_removes_the_subscriber)
 	fake.later_s += 10;
 	poll_until_logged("it no longer answers");
 	publisher_end();
+}
+
+/* Before that, its device need not answer. */
+Test(subscriber, probe_begins_with_the_established_connection)
+{
+	struct rdma_cm_id *id;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	id = connection_request();
+	fake.completes = true;
+	fake.later_s += 60;
+	wait_for_groups_check();
+	cr_expect_eq(fake.posted, 0, "it is probed before its connection is established");
+	cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	verbs_listener_poll(listener);
+	wait_for_probe();
+	publisher_end();
+}
+
+/* The connection manager gives it up. */
+Test(subscriber, connection_that_is_not_established_ends)
+{
+	struct rdma_cm_id *id;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	id = connection_request();
+	cm_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	verbs_listener_poll(listener);
+	cr_expect_str_eq(gone, "its connection was not completed");
+	publisher_end();
+}
+
+/* A SEND with invalidate arrives over the connection of an id. */
+static void key_is_invalidated(const struct rdma_cm_id *id)
+{
+	fake.last_posted.wr_id = UINT64_C(1) << 63; /* the first receive */
+	fake.completion_opcode = IBV_WC_RECV;
+	fake.completion_flags = IBV_WC_WITH_INV;
+	fake.completion_of = id->qp->send_cq;
+}
+
+Test(subscriber, invalidated_key_drops_the_subscriber_with_a_line)
+{
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	key_is_invalidated(connection());
+	verbs_listener_poll(listener);
+	cr_expect_str_eq(gone, "it sent a message that invalidates a key");
+	cr_expect_not_null(strstr(news, "was dropped: it sent a message that invalidates a key"),
+			   "%s", news);
+	publisher_end();
+}
+
+Test(subscriber, invalidated_key_ends_the_link)
+{
+	subscriber_begin(PLACE);
+	key_is_invalidated(fake_id(RDMA_PS_TCP, 0));
+	verbs_link_poll(subscriber);
+	cr_expect_str_eq(gone, "it sent a message that invalidates a key");
+	cr_expect_eq(verbs_link_state(subscriber), LINK_GONE);
+	subscriber_end();
 }
 
 static void pass_half_a_minute(void)
@@ -124,7 +185,7 @@ Test(subscriber, idle_iwarp_subscriber_gets_bounded_keep_alives)
 
 	fake.device.transport_type = IBV_TRANSPORT_IWARP;
 	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
-	connection_request();
+	connection();
 	fake.completes = true;
 	fake.later_s += 25;
 	wait_for_groups_check();
@@ -179,4 +240,39 @@ Test(reads, address_and_device_bound_requested_reads)
 	subscriber_begin(PLACE ",reads=64");
 	cr_expect_eq(fake.requested.initiator_depth, 8);
 	subscriber_end();
+}
+
+/* Some iWARP devices bound the other side's READs by this offer. */
+Test(reads, request_offers_to_answer_reads)
+{
+	subscriber_begin(PLACE);
+	cr_expect_geq(fake.requested.responder_resources, 1);
+	subscriber_end();
+}
+
+static void expect_landing(enum ibv_transport_type transport, int access)
+{
+	void *landings[2];
+
+	fake.device.transport_type = transport;
+	subscriber_begin(PLACE);
+	for (int i = 0; i < 2; i++) {
+		landings[i] = verbs_landing(subscriber, 100);
+		cr_assert_not_null(landings[i], "%s", tb_error());
+		cr_expect_eq(fake.last_memory, landings[i]);
+		cr_expect_eq(fake.last_access, access, "found %#x, expected %#x", fake.last_access,
+			     access);
+		cr_expect_eq((uintptr_t)landings[i] % 4096, 0, "it shares its first page");
+	}
+	cr_expect_neq((uintptr_t)landings[0] / 4096, (uintptr_t)landings[1] / 4096);
+	for (int i = 0; i < 2; i++)
+		verbs_landing_free(subscriber, landings[i], 100);
+	subscriber_end();
+}
+
+/* The answer to a READ over iWARP is a message that writes. */
+Test(reads, landing_permits_remote_writes_over_iwarp_alone)
+{
+	expect_landing(IBV_TRANSPORT_IB, IBV_ACCESS_LOCAL_WRITE);
+	expect_landing(IBV_TRANSPORT_IWARP, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
