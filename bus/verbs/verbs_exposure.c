@@ -8,8 +8,7 @@
  * X2  Over InfiniBand and RoCE a listener's peers share the registration. Over iWARP each peer has
  *     its own registration, made when the peer gets the key (D5).
  * X3  A turn under the owner's lock ends at most WITHDRAWN_A_TURN registrations of withdrawn
- * memory.
- */
+ *     memory. */
 #include "bus/verbs/verbs_exposure.h"
 
 #include <errno.h>
