@@ -163,8 +163,7 @@ void verbs_exposures_free_withdrawn(struct verbs_listener *listener)
 
 		if (exposure->withdrawn && exposure->withdrawn_ms == 0)
 			exposure->withdrawn_ms = now;
-		if (!exposure->withdrawn ||
-		    now - exposure->withdrawn_ms < listener->withdrawn_ms) {
+		if (!exposure->withdrawn || now - exposure->withdrawn_ms < listener->withdrawn_ms) {
 			link = &exposure->next; /* X1 */
 			continue;
 		}

@@ -11,7 +11,7 @@
 
 #define PLACE        "10.9.0.1:7471"
 #define GROUP        "239.77.251.9:7472"
-#define WITHDRAWN_MS 3000
+#define WITHDRAWN_MS 2000
 #define KEEP_ALIVE   "alive"
 
 extern struct listener *listener;
