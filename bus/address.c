@@ -162,6 +162,19 @@ bool address_same_host(const struct sockaddr *a, const struct sockaddr_storage *
 		      &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
+void address_host_bytes(const struct sockaddr *address, uint8_t bytes[ADDRESS_HOST_BYTES])
+{
+	memset(bytes, 0, ADDRESS_HOST_BYTES);
+	if (address->sa_family == AF_INET) {
+		bytes[10] = bytes[11] = 0xff;
+		memcpy(bytes + 12, &((const struct sockaddr_in *)(const void *)address)->sin_addr,
+		       sizeof(struct in_addr));
+	} else if (address->sa_family == AF_INET6) {
+		memcpy(bytes, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr,
+		       ADDRESS_HOST_BYTES);
+	}
+}
+
 bool address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	return address_same_host((const struct sockaddr *)a, b) &&

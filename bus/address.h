@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #define ADDRESS_TEXT_BYTES 64
+#define ADDRESS_HOST_BYTES 16
 #define ADDRESS_GROUP_EXPECTED                                                                     \
 	"GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "             \
 	"which belongs to link protocols"
@@ -57,6 +58,9 @@ bool address_is_group(const struct sockaddr_storage *);
 /* True if family and host are equal; address_same() compares the port too. */
 bool address_same_host(const struct sockaddr *, const struct sockaddr_storage *);
 bool address_same(const struct sockaddr_storage *, const struct sockaddr_storage *);
+
+/* The host as 16 bytes, IPv4 mapped into IPv6; zeros for another family. */
+void address_host_bytes(const struct sockaddr *, uint8_t bytes[ADDRESS_HOST_BYTES]);
 
 /* Writes "10.9.0.1:7471", "[fd00::1]:7471". */
 void address_text(const struct sockaddr *, char text[ADDRESS_TEXT_BYTES]);

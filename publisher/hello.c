@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bus/control.h"
+#include "publisher/quota.h"
 #include "publisher/realm.h"
 #include "publisher/session.h"
 
@@ -60,6 +61,8 @@ int hello_answer(void *user, struct peer *peer, const void *hello, size_t bytes,
 		result = hello_check(&asked, reason);
 	if (result == 0)
 		result = realm_choose(publisher, &asked, &realm, reason);
+	if (result == 0)
+		result = quota_check(endpoint, peer, realm, reason);
 	if (result == 0 && !session_open(endpoint, peer, realm)) {
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the publisher has no memory for another subscriber");

@@ -46,6 +46,7 @@ int verbs_expose(struct listener *, const struct memory *, uint32_t realm, struc
 void verbs_withdraw(struct exposure *);
 int verbs_key(struct exposure *, struct peer *, struct fabric_key *);
 int verbs_send(struct peer *, const void *message, size_t bytes, struct exposure *given);
+int verbs_offer(struct peer *, const void *message, size_t bytes);
 
 int verbs_connect(struct link **, const char *address, const void *hello, size_t bytes,
 		  const struct link_calls *, void *user);

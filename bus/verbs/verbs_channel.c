@@ -229,6 +229,13 @@ int verbs_channel_send(struct verbs_channel *channel, const void *message, size_
 	return 0;
 }
 
+int verbs_channel_offer(struct verbs_channel *channel, const void *message, size_t bytes)
+{
+	if (channel->backlog_used >= BACKLOG_BYTES / 2)
+		return error_set(EAGAIN, "the other side does not take its messages");
+	return verbs_channel_send(channel, message, bytes);
+}
+
 void verbs_channel_keep_alive(struct verbs_channel *channel, const void *message, size_t bytes)
 {
 	if (!channel->broken && channel->qp && frame_free(channel) &&

@@ -90,6 +90,9 @@ void verbs_channel_progress(struct verbs_channel *);
 size_t verbs_channel_take(struct verbs_channel *, uint8_t message[FABRIC_MESSAGE_BYTES]);
 /* 0; -EAGAIN: the backlog is full; -ENOTCONN. */
 int verbs_channel_send(struct verbs_channel *, const void *message, size_t bytes);
+/* Sends a message that can wait: -EAGAIN if half of the backlog is in use, else as
+ * verbs_channel_send. */
+int verbs_channel_offer(struct verbs_channel *, const void *message, size_t bytes);
 /* Checks that the other side's device still answers, by a WRITE of no bytes, which needs no
  * permission and no receive. A missing answer breaks the channel. */
 void verbs_channel_probe(struct verbs_channel *);

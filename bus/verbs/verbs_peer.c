@@ -29,6 +29,7 @@
 #define PROBE_LATE_MS 30000
 #define KEEP_ALIVE_MS 30000
 
+static_assert(FABRIC_ORIGIN_BYTES == ADDRESS_HOST_BYTES, "an address is a peer's origin");
 static_assert(PEER_TEXT >= ADDRESS_TEXT_BYTES, "an address names a peer");
 
 struct verbs_peer {
@@ -123,6 +124,8 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	peer->id = id;
 	id->context = peer;
 	address_text(rdma_get_peer_addr(id), peer->base.text);
+	address_host_bytes(rdma_get_peer_addr(id), peer->base.base.origin);
+	peer->base.base.origin_bytes = ADDRESS_HOST_BYTES;
 	peers_add(&listener->peers, &peer->base);
 	return peer;
 }
@@ -258,6 +261,15 @@ int verbs_send(struct peer *base, const void *message, size_t bytes, struct expo
 	if (peer->base.dead || !peer->base.up || peer->lost_link)
 		return error_set(ENOTCONN, "the subscriber is gone");
 	return verbs_channel_send(&peer->channel, message, bytes);
+}
+
+int verbs_offer(struct peer *base, const void *message, size_t bytes)
+{
+	struct verbs_peer *peer = (struct verbs_peer *)base;
+
+	if (peer->base.dead || !peer->base.up)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	return verbs_channel_offer(&peer->channel, message, bytes);
 }
 
 /* Only a WRITE without an acknowledgement shows that a subscriber's host is dead. The subscriber's

@@ -2,6 +2,7 @@
 /* Subscribers of a publisher: accepted, refused, probed, kept alive; over a fake device. */
 #include <criterion/criterion.h>
 
+#include "bus/address.h"
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_channel.h"
 #include "tests/unit/bus/verbs_scene.h"
@@ -26,6 +27,51 @@ Test(subscriber, failed_accept_sends_the_reason)
 	fake.register_errno = 0;
 	fake.accept_errno = EMFILE;
 	expect_rejected("cannot accept the connection: Too many open files");
+	publisher_end();
+}
+
+/* A subscriber that takes nothing: messages beyond the credit wait in the backlog. */
+Test(subscriber, offers_leave_half_of_the_backlog_for_answers)
+{
+	static const uint8_t message[FABRIC_MESSAGE_BYTES] = { 1 };
+	int offered = 0, result;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	connection_request();
+	do
+		result = verbs_offer(peer, message, sizeof(message));
+	while (result == 0 && offered++ < 1000);
+	cr_assert_eq(result, -EAGAIN);
+	cr_assert_gt(offered, VERBS_CREDITS);
+	for (int i = 0; i < FABRIC_UNANSWERED; i++)
+		cr_assert_eq(verbs_send(peer, message, sizeof(message), NULL), 0,
+			     "no room for answer %d", i);
+	cr_expect_eq(verbs_offer(peer, message, sizeof(message)), -EAGAIN);
+	publisher_end();
+}
+
+Test(subscriber, address_of_its_host_is_its_origin)
+{
+	static const uint8_t four[FABRIC_ORIGIN_BYTES] = { [10] = 0xff, 0xff, 10, 9, 0, 1 };
+	static const uint8_t six[FABRIC_ORIGIN_BYTES] = { 0xfd, [15] = 0x17 };
+	static const uint8_t from[FABRIC_ORIGIN_BYTES] = { [10] = 0xff, 0xff, 10, 9, 0, 2 };
+	static const uint8_t none[FABRIC_ORIGIN_BYTES];
+	struct sockaddr_storage host = { 0 };
+	uint8_t bytes[FABRIC_ORIGIN_BYTES];
+
+	cr_assert_eq(address_parse_host("10.9.0.1:7471", &host), 0);
+	address_host_bytes((const struct sockaddr *)&host, bytes);
+	cr_expect_arr_eq(bytes, four, sizeof(four));
+	cr_assert_eq(address_parse_host("[fd00::17]:7471", &host), 0);
+	address_host_bytes((const struct sockaddr *)&host, bytes);
+	cr_expect_arr_eq(bytes, six, sizeof(six));
+	host.ss_family = AF_UNIX;
+	address_host_bytes((const struct sockaddr *)&host, bytes);
+	cr_expect_arr_eq(bytes, none, sizeof(none));
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	connection_request();
+	cr_expect_eq(peer->origin_bytes, FABRIC_ORIGIN_BYTES);
+	cr_expect_arr_eq(peer->origin, from, sizeof(from));
 	publisher_end();
 }
 

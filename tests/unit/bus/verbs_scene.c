@@ -166,6 +166,8 @@ struct rdma_cm_id *request_arrives(void)
 
 	rdma_create_id(listening()->channel, &request.id, NULL, RDMA_PS_TCP);
 	request.id->verbs = &fake.context;
+	request.id->route.addr.dst_sin =
+		(struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a090002) };
 	request.param.conn.responder_resources = 64; /* of READs that it would like to make */
 	fake_cm_event(listening()->channel, request);
 	return request.id;
