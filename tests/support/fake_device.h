@@ -38,7 +38,7 @@ extern struct fake_device {
 	struct rdma_cm_id *given_up; /* its other side gave up the request */
 
 	/* Failures: errno values, 0 for success. */
-	int join_errno, accept_errno, register_errno;
+	int join_errno, accept_errno, register_errno, post_errno;
 	bool refuses_send_only; /* joins of send-only members */
 	/* Limits. */
 	int queue_pairs_max;

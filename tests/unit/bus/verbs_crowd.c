@@ -183,11 +183,31 @@ Test(crowd, lost_subscriber_gets_no_message)
 	for (int i = 0; i < CROWD; i++)
 		cm_event(ids[i], RDMA_CM_EVENT_DISCONNECTED, 0);
 	turn();
-	cr_expect_eq(verbs_send(last, "news", 4, NULL), -ENOTCONN);
+	cr_expect_eq(verbs_send(last, "news", 4, NULL), 0, "its owner would drop it at once");
+	cr_expect_eq(verbs_offer(last, "news", 4), 0);
 	cr_expect_eq(fake.posted, 0);
 	/* It may be dropped before its turn comes. */
 	verbs_ops.drop(last, "the test drops it");
 	turns(&gones, CROWD - 1);
+	publisher_end();
+}
+
+/* The owner sends to each of them at once. */
+Test(crowd, failed_sends_lose_a_bounded_number_in_a_turn)
+{
+	struct peer *peers[CROWD];
+
+	publisher_begin(PATIENT, FABRIC_NOTICES_NONE);
+	for (int i = 0; i < CROWD; i++) {
+		connection();
+		peers[i] = peer;
+	}
+	fake.post_errno = EIO;
+	for (int i = 0; i < CROWD; i++)
+		cr_expect_eq(verbs_send(peers[i], "news", 4, NULL), 0);
+	cr_expect_eq(fake.queue_pairs, CROWD);
+	turns(&gones, CROWD);
+	cr_expect_str_eq(gone, "its send queue failed");
 	publisher_end();
 }
 
