@@ -228,7 +228,8 @@ struct fabric_ops {
 	 * -errno with a text: the exposure cannot be given. */
 	int (*key)(struct exposure *, struct peer *, struct fabric_key *);
 	/* Sends a message, and with it the right to read `given` unless NULL. -EAGAIN: the peer
-	 * does not take its messages; drop it or try later. -ENOTCONN: it is gone. */
+	 * does not take its messages; drop it or try later. -ENOTCONN: it is gone. A connection
+	 * that failed may lose the message: gone follows. */
 	int (*send)(struct peer *, const void *message, size_t bytes, struct exposure *given);
 	/* Sends a message that can wait: -EAGAIN if half of the peer's queue is in use, else as
 	 * send. The other half is for answers: a peer has at most FABRIC_UNANSWERED requests. */

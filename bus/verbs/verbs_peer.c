@@ -6,7 +6,8 @@
  * B2  A challenge is a reject. Nothing is kept of the request that it answers, and no queue pair
  *     is made for it.
  * B3  Ending a connection takes long, and many may be lost at once. So a lost peer waits. A turn
- *     ends at most BOUND_PEERS_OF_A_TURN. A peer that waits gets no message and reads none.
+ *     ends at most BOUND_PEERS_OF_A_TURN. A peer that waits gets no message and reads none. For its
+ *     owner it is still there: messages to it are lost, as those on their way are.
  * B4  A peer is probed from the established connection on: before that its device need not answer.
  *     The connection manager reports a connection that is not established. Over InfiniBand and
  *     RoCE it repeats the accept for about a minute. Over iWARP the accept establishes it. */
@@ -269,23 +270,44 @@ void verbs_peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 	verbs_peer_lose(listener, peer, peer->channel.why);
 }
 
+static bool is_gone(const struct verbs_peer *peer)
+{
+	return peer->base.dead || !peer->base.up;
+}
+
+/* What a call that sends returns. If the connection failed, the peer is lost (B3). */
+static int peer_sent(struct verbs_peer *peer, int result)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)peer->base.base.listener;
+
+	if (result == 0 || !peer->channel.broken)
+		return result;
+	verbs_peer_lose(listener, peer, peer->channel.why);
+	verbs_timer_soon(&listener->timer);
+	return 0;
+}
+
 int verbs_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
 {
 	struct verbs_peer *peer = (struct verbs_peer *)base;
 
 	(void)given; /* the key in the message is the permission */
-	if (peer->base.dead || !peer->base.up || peer->lost_link)
+	if (is_gone(peer))
 		return error_set(ENOTCONN, "the subscriber is gone");
-	return verbs_channel_send(&peer->channel, message, bytes);
+	if (peer->lost_link)
+		return 0; /* B3 */
+	return peer_sent(peer, verbs_channel_send(&peer->channel, message, bytes));
 }
 
 int verbs_offer(struct peer *base, const void *message, size_t bytes)
 {
 	struct verbs_peer *peer = (struct verbs_peer *)base;
 
-	if (peer->base.dead || !peer->base.up)
+	if (is_gone(peer))
 		return error_set(ENOTCONN, "the subscriber is gone");
-	return verbs_channel_offer(&peer->channel, message, bytes);
+	if (peer->lost_link)
+		return 0; /* B3 */
+	return peer_sent(peer, verbs_channel_offer(&peer->channel, message, bytes));
 }
 
 /* Only a WRITE without an acknowledgement shows that a subscriber's host is dead. The subscriber's

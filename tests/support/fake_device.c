@@ -234,6 +234,8 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *work, struct ibv_rec
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
 	(void)bad;
+	if (fake.post_errno)
+		return fake.post_errno;
 	fake.last_posted = *work;
 	if (work->num_sge)
 		fake.last_sge = *work->sg_list;

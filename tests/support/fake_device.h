@@ -42,7 +42,7 @@ extern struct fake_device {
 	unsigned int challenges; /* requests that are answered with a challenge */
 
 	/* Failures: errno values, 0 for success. */
-	int join_errno, accept_errno, register_errno;
+	int join_errno, accept_errno, register_errno, post_errno;
 	bool refuses_send_only; /* joins of send-only members */
 	/* Limits. */
 	int queue_pairs_max;
