@@ -38,6 +38,7 @@ static const struct knob {
 	  BOUND_BATCH_BYTES_MAX, 0 },
 	{ "read_bytes", offsetof(struct address, read_bytes), LINE_BYTES, BOUND_BATCH_BYTES_MAX,
 	  0 },
+	{ "poll_us", offsetof(struct address, poll_us), 0, BOUND_POLL_US_MAX, ADDRESS_NO_POLL_US },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
 
@@ -216,7 +217,7 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 		EINVAL,
 		"address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
 		"retries=, rnr_retries=, reads=, traffic_class=, receives=, notices=, hop_limit=, "
-		"batch_bytes= or read_bytes=",
+		"batch_bytes=, read_bytes= or poll_us=",
 		text, knob);
 }
 

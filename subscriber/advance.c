@@ -39,7 +39,7 @@ static void header_fetched(struct tb_source *source)
 		return;
 	}
 	source->state = source->next == 0 ? SOURCE_START : SOURCE_RUNNING;
-	source->fetched_ms = 0;
+	source->fetched_ns = 0;
 }
 
 static void progress_fetched(struct tb_source *source)
@@ -161,11 +161,14 @@ static void source_switch(struct tb_source *source)
 
 void advance_settle(struct tb_source *source)
 {
-	const uint64_t now = clock_coarse_ms();
+	uint64_t now;
 
-	if (source->under_way > 0 || now - source->fetched_ms < POLL_PAGE_MS)
+	if (source->under_way > 0)
 		return;
-	source->fetched_ms = now;
+	now = clock_ns();
+	if (now - source->fetched_ns < RETRY_NS)
+		return;
+	source->fetched_ns = now;
 	if (source->state == SOURCE_HEADER)
 		source_begin(source);
 	else if (fetch(source, READ_PROGRESS, source->mapping.layout.progress,

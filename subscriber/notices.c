@@ -20,6 +20,7 @@
 #include "subscriber/fetch.h"
 
 #define DATAGRAMS_PER_POLL 64
+#define PAUSE_MIN_MS       1
 #define PAUSE_MAX_MS       1024
 #define LOST_MAX           65536 /* a longer jump of the numbers is a restart, or forged */
 
@@ -117,7 +118,7 @@ void notices_false(struct tb_source *source)
 {
 	uint32_t pause_ms = 2 * source->hint_pause_ms;
 
-	pause_ms = pause_ms < POLL_PAGE_MS ? POLL_PAGE_MS : pause_ms;
+	pause_ms = pause_ms < PAUSE_MIN_MS ? PAUSE_MIN_MS : pause_ms;
 	source->hint_pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
 	source->hint_after_ms = clock_coarse_ms() + source->hint_pause_ms;
 	source->hint = 0;

@@ -103,7 +103,7 @@ struct tb_source {
 	struct batch batches[HALVES_MAX]; /* by half */
 	unsigned int under_way;           /* outstanding READs, all kinds */
 	bool page_under_way;              /* a READ into the landing's page is outstanding */
-	uint64_t fetched_ms;              /* when the header or the line was last requested */
+	uint64_t fetched_ns;              /* when the header or the line was last requested */
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
@@ -160,6 +160,7 @@ struct tb_subscriber {
 	struct control_welcome welcome;
 	bool welcomed;
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;
+	uint64_t poll_ns;                /* polling interval; 0: READ after READ */
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: no ticket */
 	uint32_t stale_asked_ms;         /* the caller's stale bound; 0: the publisher's */
 	uint32_t stale_ms; /* the stale bound; 0: not known before the first welcome */
