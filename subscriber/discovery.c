@@ -21,6 +21,7 @@
 #include "subscriber/pulse.h"
 #include "subscriber/schemas.h"
 #include "subscriber/source.h"
+#include "subscriber/topic_index.h"
 #include "tickbus/record.h"
 #include "tickbus/schema.h"
 #include "tickbus/subscriber.h"
@@ -184,7 +185,8 @@ static void next_topic(struct tb_subscriber *subscriber)
 
 	for (; discovery->at < discovery->count; discovery->at++) {
 		const struct control_topic *topic = &discovery->topics[discovery->at];
-		const struct tb_source *source = source_find(discovery->subscription, topic->name);
+		const struct tb_source *source =
+			topic_index_find(discovery->subscription, topic->name);
 		const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
 
 		if (source && (!source->orphan || source->state == SOURCE_ENDED) &&

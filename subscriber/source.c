@@ -16,15 +16,8 @@
 #include "subscriber/mapping.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
+#include "subscriber/topic_index.h"
 #include "tickbus/subscriber.h"
-
-struct tb_source *source_find(const struct tb_subscription *subscription, const char *name)
-{
-	for (struct tb_source *source = subscription->sources; source; source = source->next_source)
-		if (source->state != SOURCE_DEAD && strcmp(source->name, name) == 0)
-			return source;
-	return NULL;
-}
 
 static void source_free(struct tb_source *source)
 {
@@ -33,7 +26,10 @@ static void source_free(struct tb_source *source)
 	mapping_close(subscriber, &source->mapping);
 	mapping_close(subscriber, &source->successor);
 	landing_close(source);
+	topic_index_remove(source);
 	subscriber->table[source->slot] = NULL;
+	if (subscriber->slots_full > source->slot)
+		subscriber->slots_full = source->slot;
 	free(source);
 }
 
@@ -65,14 +61,14 @@ static bool source_holds(const struct tb_source *source, uint64_t epoch)
 	return source->state != SOURCE_ENDED && source->mapping.shape.epoch == epoch;
 }
 
-/* Ends the join of an epoch, which all subscriptions share, unless another source needs it.
- */
+/* Ends the join of an epoch, which all subscriptions share, unless another source needs it. */
 static void join_end(struct tb_subscriber *subscriber, const struct region_shape *shape)
 {
 	struct control_message leave = { .type = CONTROL_LEAVE };
 
-	for (uint32_t i = 0; i < subscriber->topics_max; i++)
-		if (subscriber->table[i] && source_holds(subscriber->table[i], shape->epoch))
+	for (const struct tb_source *s = topic_index_first(subscriber, shape->topic_id); s;
+	     s = s->next_of_id)
+		if (source_holds(s, shape->epoch))
 			return;
 	leave.topic.topic_id = shape->topic_id;
 	leave.topic.epoch = shape->epoch;
@@ -131,32 +127,34 @@ void source_orphan(struct tb_source *source)
 
 /* -- grants ----------------------------------------------------------------------------------- */
 
-static int source_new(struct tb_subscription *subscription, const char *name, bool local,
-		      struct tb_source **out)
+static int source_new(struct tb_subscription *subscription, const struct control_topic *topic,
+		      bool local, struct tb_source **out)
 {
 	struct tb_subscriber *subscriber = subscription->subscriber;
 	struct tb_source *source;
-	uint32_t slot = 0;
+	uint32_t slot = subscriber->slots_full;
 	int result;
 
 	while (slot < subscriber->topics_max && subscriber->table[slot])
 		slot++;
+	subscriber->slots_full = slot;
 	if (slot == subscriber->topics_max)
 		return error_set(ENOSPC,
 				 "topic %s: %" PRIu32
 				 " topics are joined already, as many as topics_max allows",
-				 name, subscriber->topics_max);
+				 topic->name, subscriber->topics_max);
 	source = calloc(1, sizeof(*source));
 	if (!source)
-		return error_set(ENOMEM, "topic %s: no memory", name);
+		return error_set(ENOMEM, "topic %s: no memory", topic->name);
 	source->subscription = subscription;
 	source->slot = slot;
-	memcpy(source->name, name, strlen(name) + 1);
+	memcpy(source->name, topic->name, sizeof(source->name));
 	result = landing_open(source, local);
 	if (result < 0) {
 		free(source);
 		return result;
 	}
+	topic_index_add(source, topic->shape.topic_id);
 	subscriber->table[slot] = source;
 	if (subscriber->table_used <= slot)
 		subscriber->table_used = slot + 1;
@@ -197,7 +195,8 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		 const struct control_message *grant, struct tb_source **out)
 {
 	struct tb_subscriber *subscriber = subscription->subscriber;
-	struct tb_source *source = source_find(subscription, grant->grant.topic.name);
+	const struct control_topic *topic = &grant->grant.topic;
+	struct tb_source *source = topic_index_find(subscription, topic->name);
 	struct mapping mapping;
 	int result = mapping_open(subscriber, schema, grant, &mapping);
 
@@ -209,6 +208,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 			mapping_close(subscriber, &mapping);
 			return result;
 		}
+		topic_index_renumber(source, topic->shape.topic_id);
 	}
 	*out = source;
 	if (source && source->mapping.shape.epoch == mapping.shape.epoch)
@@ -223,7 +223,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		source->look = true;
 		return 0;
 	}
-	result = source_new(subscription, grant->grant.topic.name, mapping.view != NULL, &source);
+	result = source_new(subscription, topic, mapping.view != NULL, &source);
 	if (result < 0) {
 		mapping_close(subscriber, &mapping);
 		return result;

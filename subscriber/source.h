@@ -12,8 +12,6 @@ int source_grant(struct tb_subscription *, const struct tb_schema *,
 		 const struct control_message *grant, struct tb_source **out);
 /* Returns a join that no source uses: its grant was wrong, or its subscription has ended. */
 void source_decline(struct tb_subscriber *, const struct control_topic *);
-/* The subscription's source of this topic, or NULL. */
-struct tb_source *source_find(const struct tb_subscription *, const char *name);
 /* Ends the source; source_reap() frees it later. */
 void source_leave(struct tb_source *);
 /* The topic was read to its end: ends the join, and reports the end. */

@@ -60,6 +60,8 @@ struct batch {
 struct tb_source {
 	struct tb_subscription *subscription;
 	struct tb_source *next_source;
+	struct tb_source *next_of_id, **link_of_id;     /* in the index, by topic id */
+	struct tb_source *next_of_name, **link_of_name; /* and by name */
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t slot; /* in the subscriber's table */
 	enum source_state state;
@@ -146,6 +148,12 @@ struct discovery {
 	uint32_t text_bytes;
 };
 
+/* Sources by the topic id of their last grant, and by a hash of their name. */
+struct topic_index {
+	struct tb_source *by_id[BOUND_TOPICS_MAX + 1];
+	struct tb_source *by_name[BOUND_TOPICS_MAX];
+};
+
 struct schema_cache {
 	struct schema_cache *next;
 	uint64_t fingerprint;
@@ -170,8 +178,10 @@ struct tb_subscriber {
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */
 	uint32_t table_used;      /* slots below this were used at some time */
-	uint32_t first_polled;    /* the slot that the last poll began with */
-	bool untidy;              /* something ended and is not freed yet */
+	uint32_t slots_full;      /* slots below this are in use */
+	struct topic_index index;
+	uint32_t first_polled; /* the slot that the last poll began with */
+	bool untidy;           /* something ended and is not freed yet */
 	struct discovery discovery;
 	struct schema_cache *schemas;
 	unsigned int schemas_learned; /* since unused schemas were forgotten */

@@ -23,6 +23,7 @@
 #include "subscriber/pulse.h"
 #include "subscriber/source.h"
 #include "subscriber/tag.h"
+#include "subscriber/topic_index.h"
 
 #define RECONNECT_MS 50
 #define REFUSED_MS   1000 /* longest pause between tries; each refusal doubles the pause */
@@ -71,11 +72,9 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 
 static void topic_message(struct tb_subscriber *subscriber, const struct control_message *message)
 {
-	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-		struct tb_source *source = subscriber->table[i];
-
-		if (!source || source->state == SOURCE_DEAD ||
-		    source->mapping.shape.topic_id != message->topic.topic_id ||
+	for (struct tb_source *source = topic_index_first(subscriber, message->topic.topic_id);
+	     source; source = source->next_of_id) {
+		if (source->state == SOURCE_DEAD ||
 		    source->mapping.shape.epoch != message->topic.epoch)
 			continue;
 		if (message->type == CONTROL_WAKE)
