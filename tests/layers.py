@@ -56,6 +56,7 @@ ALSO = {
 CLAIMED = {
     "yaml.h": ["config/yaml"],
     "xxhash.h": ["bus", "schemas"],
+    "sodium.h": ["bus"],
     "zlib.h": ["publisher/feeds"],
     "zstd.h": ["publisher/feeds"],
     "rdma/": ["bus/verbs"],
