@@ -127,7 +127,7 @@ class Protocol(unittest.TestCase):
             topic = self.join(name)
             shape = topic.shape
             self.assertEqual(topic.header(), (
-                b"tickbus1", 1, shape["flags"], shape["epoch"], shape["topic_id"],
+                b"tickbus2", 2, shape["flags"], shape["epoch"], shape["topic_id"],
                 shape["slot_bytes"], shape["slots"], shape["capacity"], 0, shape["fingerprint"],
                 4096, topic.directory, topic.last_value, topic.ring, topic.size,
                 name.encode().ljust(64, b"\0")))
@@ -240,7 +240,7 @@ class Protocol(unittest.TestCase):
         self.assertIn("found topic id 9, expected an id from the catalogue", message)
 
     def test_second_hello_is_refused_with_text(self):
-        for first, message in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),
+        for first, message in ((hello(low=3, high=9), "version"), (hello(low=1, high=1), "version"),
                              (hello(ticket=b"t" * 32), "ticket"), (hello(magic=b"HTTP"), "tickbus")):
             subscriber = self.connect(first)
             kind, reader, _ = subscriber.frame()
