@@ -114,8 +114,10 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 
 	if (result < 0)
 		return result;
-	if (result == 1)
+	if (result == 1) {
+		notices_begin(source);
 		source_begin(source);
+	}
 	notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -147,7 +149,8 @@ static void source_switch(struct tb_source *source)
 	source->copy_failed = source->stale = false;
 	source->look = true;
 	source->next = begun ? 1 : 0;
-	source->head = source->written = source->hint = source->notice_number = 0;
+	source->head = source->written = source->hint = 0;
+	notices_begin(source);
 	source->batched = false;
 	source->tries = source->idle = source->invalid = 0;
 	pull_read_drop(source);
