@@ -10,13 +10,15 @@
  *     millisecond, the shorter of them.
  * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
  * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
- *     client could send 0 and keep a topic from polling.
+ *     client could send 0 and keep a topic from polling. Neither does a head of sender 0 that no
+ *     notice said before: the writer's own notice of it is missing.
  * M5  An entry counts only if its tag was made with the topic's key of this epoch.
  * M6  Each sender's numbers rise, from the numbers in the grant. An entry with an old number is a
  *     replay: no hint, and no sign that notices arrive. If it has a higher head than the entry with
  *     the last number, a client forges numbers: as after a false hint, the reader polls.
  * M7  If more than 1 in 100 of the last 1,000 numbers of the writer are missing, notices do not
- * count as arriving. Heads are numbered for all topics of a group, so their numbers show no loss.
+ *     count as arriving. Numbers since the grant count. Heads are numbered for all topics of a
+ *     group, so their numbers show no loss.
  * M8  A poll processes at most WORK_MAX entries, and uses a topic's sources at most once for a
  *     datagram. Datagrams that wait are taken by later polls, or are lost and missing by number. */
 #include "subscriber/notices.h"
@@ -107,6 +109,7 @@ void notices_begin(struct tb_source *source)
 			(struct last_notice){ .number = source->mapping.notice_numbers[sender],
 					      .head = UINT64_MAX };
 	source->noticed_writer = false;
+	source->noticed_head = source->joined;
 }
 
 /* The publisher sends each head with each pulse, four times in the stale bound. */
@@ -156,18 +159,17 @@ static bool is_reading(const struct tb_source *source, const struct notice_entry
 }
 
 /* A notice of the topic's writer, whose last notice had the number `last`. Before the first, the
- * subscriber may not have received the group yet. */
+ * subscriber may not have received the group yet: the network did not lose those notices, but they
+ * are missing (M7). */
 static void writer_count(struct tb_source *source, uint64_t last, uint64_t number)
 {
 	uint64_t *counters = source->subscription->counters;
 
 	counters[SUBSCRIPTION_NOTICES]++;
-	if (source->noticed_writer) {
-		if (number - last <= LOST_MAX)
-			counters[SUBSCRIPTION_NOTICES_LOST] += number - last - 1;
-		loss_window_pass(&source->losses, number - last);
-	}
+	if (source->noticed_writer && number - last <= LOST_MAX)
+		counters[SUBSCRIPTION_NOTICES_LOST] += number - last - 1;
 	source->noticed_writer = true;
+	loss_window_pass(&source->losses, number - last);
 }
 
 /* Counts a datagram once for each subscription that it names. */
@@ -206,8 +208,10 @@ static void entry_use(struct tb_source *source, const struct notice *notice, uin
 	else
 		heads_count(source->subscription, source->subscription->subscriber->datagrams);
 	*last = (struct last_notice){ notice->number, head };
-	if (head >= source->head) /* M4 */
-		source->noticed_ms = clock_coarse_ms();
+	if (head >= source->head && (sender == NOTICE_WRITER || head <= source->noticed_head))
+		source->noticed_ms = clock_coarse_ms(); /* M4 */
+	if (source->noticed_head < head)
+		source->noticed_head = head;
 	notices_hint(source, head);
 }
 

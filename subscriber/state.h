@@ -108,6 +108,7 @@ struct tb_source {
 	uint64_t hint_after_ns; /* hints before this are ignored; 0: all hints were true */
 	uint32_t hint_pause_ms;
 	struct last_notice last_notice[NOTICE_SENDERS];
+	uint64_t noticed_head;         /* the highest head of a notice, or of the grant */
 	bool noticed_writer;           /* a notice of the writer came since the grant */
 	struct loss_window losses;     /* of the writer's notices */
 	uint64_t noticed_in;           /* the datagram that named the topic last */
