@@ -25,7 +25,7 @@ sys.dont_write_bytecode = True
 import tools  # it reads the same arguments
 from protocol_bytes import (ARM, COUNTERS, ENDING, JOIN, LIBRARY, RECORD, REVOKE, UNPUBLISHED,
                             UNPUBLISHED_NAMES, VALUES, WAKE, Reader, Requests, Topic, check, hello,
-                            page_up, pulse, welcome, xxh3)
+                            page_up, pulse, schema_fields, welcome, xxh3)
 
 ALL_SEALS_BUT_WRITE = 0x10 | 0x4 | 0x2 | 0x1  # FUTURE_WRITE, GROW, SHRINK, SEAL
 
@@ -147,6 +147,16 @@ class Protocol(unittest.TestCase):
                      for row in self.cat(name) if "sequence" in row]
             self.assertEqual(rows, shown)
             self.assertEqual(progress["state"], 2)
+
+    def test_text_of_a_schema_gives_the_layout_of_payloads(self):
+        for topic in self.topics.values():
+            lines = self.subscriber.schema(topic).decode().splitlines()
+            fields, size = schema_fields(lines[lines.index("fields:") + 1:])
+            self.assertEqual(topic["slot_bytes"], (32 + size + 63) // 64 * 64, topic["name"])
+            if topic["name"] == "t.quote":
+                self.assertEqual([(name, *where) for name, where in fields.items()], [
+                    ("bid_price", "decimal64(4)", 0, 8), ("ask_price", "decimal64(4)", 8, 8), ("bid_size", "u32", 16, 4),
+                    ("ask_size", "u32", 20, 4), ("source_time", "time", 24, 8)])
 
     def test_payloads_hold_the_fields_of_the_schema(self):
         record = self.join("t.quote").slot(1)

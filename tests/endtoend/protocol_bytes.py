@@ -5,6 +5,7 @@ its hash. Its users carry them over shared memory or RDMA.
 import ctypes
 import ctypes.util
 import functools
+import re
 import struct
 
 LIBRARY = ctypes.util.find_library("xxhash")
@@ -162,6 +163,33 @@ class Topic:
 
     def last(self, instrument):
         return self.record(self.last_value + instrument * self.shape["slot_bytes"])
+
+
+SIZES = dict(i8=1, i16=2, i32=4, i64=8, u8=1, u16=2, u32=4, u64=8, f64=8, time=8, decimal64=8, char=1, pad=1)
+
+
+def schema_fields(lines, indent=""):
+    """The fields below the line `fields:` of a canonical text, by name: (type, offset, bytes). Takes their lines, and
+    returns the bytes of all fields too."""
+    fields, offset = {}, 0
+    while lines and lines[0].startswith(f"{indent}  - type: "):
+        kind = lines.pop(0)[len(indent) + len("  - type: "):]
+        attributes = {}
+        while lines and lines[0].startswith(f"{indent}    ") and lines[0] != f"{indent}    fields:":
+            key, _, value = lines.pop(0).strip().partition(": ")
+            attributes[key] = value
+        counts = [int(part.rstrip("]")) for part in kind.split("[")[1:]]
+        name = re.split(r"[\[(]", kind)[0]
+        size = SIZES.get(name)
+        if name == "group":
+            assert lines.pop(0) == f"{indent}    fields:"
+            _, size = schema_fields(lines, indent + "    ")
+        for count in counts:
+            size *= count
+        if name != "pad":
+            fields[attributes["name"]] = kind, offset, size
+        offset += size
+    return fields, offset
 
 
 class Requests:
