@@ -365,3 +365,209 @@ Test(lost_notices, stranger_does_not_make_the_reader_poll)
 	cr_expect_gt(counter(&readers[NOTICED], SUBSCRIPTION_NOTICES_REPLAYED), 1000);
 	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_FALSE_HINTS), 0);
 }
+
+/* -- repeats --------------------------------------------------------------------------------------
+ */
+
+static uint64_t pulses(void)
+{
+	return publisher->realms[0].pulse.count;
+}
+
+/* Notices arrive, all is read and repeated, and the next pulse is far away. */
+static void rest(void)
+{
+	uint64_t count;
+
+	for (int i = 0; i < 20; i++) {
+		publish();
+		steps(1);
+	}
+	for (count = pulses(); pulses() == count;)
+		step();
+	steps(10);
+	cr_assert_eq(readers[NOTICED].next, written);
+	cr_assert(notices_alive(source_of(&readers[NOTICED])));
+}
+
+static void expect_repair(const char *what)
+{
+	const uint64_t looks = counter(&readers[NOTICED], SUBSCRIPTION_LOOKS), count = pulses(),
+		       heads = counter(&readers[NOTICED], SUBSCRIPTION_HEARTBEATS);
+	uint64_t begun_ns = now_ns;
+
+	publish();
+	while (readers[NOTICED].next < written && pulses() == count)
+		step();
+	cr_expect_eq(pulses(), count, "%s: repaired by the pulse after %llu ms, not by the repeat",
+		     what, (unsigned long long)((now_ns - begun_ns) / MS));
+	cr_expect_leq(now_ns - begun_ns, 4 * MS + 4 * STEP_NS);
+	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_LOOKS), looks, "%s: by a look", what);
+	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_HEARTBEATS), heads + 1);
+	cr_expect(notices_alive(source_of(&readers[NOTICED])));
+}
+
+Test(lost_notices, lost_last_notice_is_repaired_by_the_repeat)
+{
+	rest();
+	lossy_lose_next(1);
+	expect_repair("lost");
+}
+
+Test(lost_notices, flush_with_a_busy_sender_is_repaired_by_the_repeat)
+{
+	rest();
+	lossy_busy_next(1);
+	expect_repair("busy");
+}
+
+Test(lost_notices, last_flush_is_repeated_once)
+{
+	uint64_t sent;
+
+	rest();
+	sent = lossy_seen_count;
+	publish();
+	steps(50);
+	cr_expect_eq(lossy_seen_count, sent + 2, "%llu datagrams for one flush",
+		     (unsigned long long)(lossy_seen_count - sent));
+}
+
+Test(lost_notices, flush_that_another_follows_is_not_repeated)
+{
+	uint64_t sent;
+
+	rest();
+	sent = lossy_seen_count;
+	for (int i = 0; i < 50; i++) {
+		publish();
+		steps(1);
+	}
+	cr_expect_eq(lossy_seen_count, sent + 50, "%llu datagrams for 50 flushes",
+		     (unsigned long long)(lossy_seen_count - sent));
+}
+
+/* A new epoch has another key and no records. */
+Test(lost_notices, restarted_topic_has_notices_of_its_new_key)
+{
+	uint8_t key[NOTICE_KEY_BYTES];
+	uint64_t notices;
+
+	rest();
+	memcpy(key, topic->notice_key, sizeof(key));
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	cr_expect_neq(memcmp(key, topic->notice_key, sizeof(key)), 0);
+	written = readers[NOTICED].next = readers[POLLING].next = 0;
+	for (int i = 0;
+	     i < 10000 && source_of(&readers[NOTICED])->mapping.shape.epoch != topic->shape.epoch;
+	     i++)
+		step();
+	steps(10);
+	notices = counter(&readers[NOTICED], SUBSCRIPTION_NOTICES);
+	publish();
+	steps(1);
+	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_NOTICES), notices + 1);
+	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_NOTICES_FORGED), 0);
+	cr_expect_eq(readers[NOTICED].next, 1);
+}
+
+/* -- replays --------------------------------------------------------------------------------------
+ */
+
+/* A stranger sends what it heard before this subscriber joined. */
+Test(lost_notices, notice_from_before_the_join_is_a_replay)
+{
+	struct lossy_seen heard[2];
+	uint64_t noticed_ms, replayed;
+
+	rest();
+	lossy_lose(100);
+	publish();
+	steps(10); /* the repeat too */
+	for (unsigned int i = 0; i < 2; i++)
+		heard[i] = lossy_seen[(lossy_seen_count - 2 + i) % LOSSY_SEEN];
+	tb_subscriber_close(readers[NOTICED].subscriber);
+	readers[NOTICED] = (struct reader){ .next = written };
+	reader_open(&readers[NOTICED], "lossy:test");
+	while (!is_reading(&readers[NOTICED]))
+		step();
+	noticed_ms = source_of(&readers[NOTICED])->noticed_ms;
+	replayed = counter(&readers[NOTICED], SUBSCRIPTION_NOTICES_REPLAYED);
+	for (unsigned int i = 0; i < 2; i++)
+		lossy_forge(heard[i].bytes, heard[i].length);
+	steps(1);
+	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_NOTICES_REPLAYED), replayed + 2);
+	cr_expect_eq(source_of(&readers[NOTICED])->noticed_ms, noticed_ms,
+		     "a replay was taken for a sign that notices arrive");
+}
+
+/* No real notice arrives any more, and a stranger repeats the last that did. */
+Test(lost_notices, replays_do_not_keep_a_reader_from_polling)
+{
+	struct lossy_seen last;
+	uint64_t looks;
+
+	rest();
+	last = lossy_seen[(lossy_seen_count - 1) % LOSSY_SEEN];
+	lossy_lose(100);
+	for (int ms = 0; ms < 2 * STALE_MS; ms++) {
+		lossy_forge(last.bytes, last.length);
+		steps(1);
+	}
+	looks = counter(&readers[NOTICED], SUBSCRIPTION_LOOKS);
+	for (int ms = 0; ms < 100; ms++) {
+		lossy_forge(last.bytes, last.length);
+		steps(1);
+	}
+	looks = counter(&readers[NOTICED], SUBSCRIPTION_LOOKS) - looks;
+	cr_expect_geq(looks, 99, "%llu looks in 100 ms without a notice",
+		      (unsigned long long)looks);
+}
+
+/* -- work -----------------------------------------------------------------------------------------
+ */
+
+#define ENTRIES ((LOSSY_BYTES - NOTICE_HEADER) / NOTICE_ENTRY)
+
+/* A datagram that names these topics, the first of them last. */
+static void forge_many(uint32_t first, uint32_t each)
+{
+	uint8_t bytes[LOSSY_BYTES];
+	struct notice_writer writer;
+
+	notice_begin(&writer, bytes, sizeof(bytes), publisher->bus_id, clock_real_ns());
+	notice_number(&writer, 0, UINT64_MAX);
+	for (uint32_t i = 0; notice_entry(&writer, first + i * each, topic->shape.epoch, 1) == 0;
+	     i++)
+		;
+	lossy_forge(bytes, notice_finish(&writer));
+}
+
+/* A train of datagrams must not keep the caller's thread. */
+Test(lost_notices, poll_takes_a_bounded_number_of_entries)
+{
+	struct tb_subscriber *subscriber = readers[NOTICED].subscriber;
+	uint64_t before, most = 0, polls = 0;
+	const uint64_t begun = (rest(), subscriber->datagrams);
+
+	for (int i = 0; i < 500; i++)
+		forge_many(1, 1);
+	for (; subscriber->datagrams < begun + 500 && polls < 500; polls++) {
+		before = subscriber->datagrams;
+		cr_assert_geq(tb_poll(subscriber, 100), 0);
+		if (subscriber->datagrams - before > most)
+			most = subscriber->datagrams - before;
+	}
+	cr_expect_eq(subscriber->datagrams, begun + 500, "later polls take what is left");
+	cr_expect_leq(most * ENTRIES, 256, "%llu entries in a poll",
+		      (unsigned long long)(most * ENTRIES));
+	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_NOTICES_FORGED), 500);
+}
+
+Test(lost_notices, topic_is_used_once_in_a_datagram)
+{
+	rest();
+	forge_many(1, 0);
+	steps(1);
+	cr_expect_eq(counter(&readers[NOTICED], SUBSCRIPTION_NOTICES_FORGED), 1);
+}
