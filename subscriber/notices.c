@@ -10,17 +10,17 @@
  *     millisecond, the shorter of them.
  * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
  * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
- *     client could send 0 and keep a topic from polling. Neither does a head of sender 0 that no
- *     notice said before: the writer's own notice of it is missing.
- * M5  An entry counts only if its tag was made with the topic's key of this epoch.
- * M6  Each sender's numbers rise, from the numbers in the grant. An entry with an old number is a
- *     replay: no hint, and no sign that notices arrive. If it has a higher head than the entry with
- *     the last number, a client forges numbers: as after a false hint, the reader polls.
- * M7  If more than 1 in 100 of the last 1,000 numbers of the writer are missing, notices do not
- *     count as arriving. Numbers since the grant count. Heads are numbered for all topics of a
- *     group, so their numbers show no loss.
- * M8  A poll processes at most WORK_MAX entries, and uses a topic's sources at most once for a
- *     datagram. Datagrams that wait are taken by later polls, or are lost and missing by number. */
+ *     client could send 0 and keep a topic from polling. A head of sender 0 that no notice said
+ *     before shows that the writer's notice is missing: the reader polls until another notice
+ * comes. M5  An entry counts only if its tag was made with the topic's key of this epoch. M6  Each
+ * sender's numbers rise, from the numbers in the grant. An entry with an old number is a replay: no
+ * hint, and no sign that notices arrive. If it has a higher head than the entry with the last
+ * number, a client forges numbers: as after a false hint, the reader polls. M7  If more than 1 in
+ * 100 of the last 1,000 numbers of the writer are missing, notices do not count as arriving.
+ * Numbers since the grant count. Heads are numbered for all topics of a group, so their numbers
+ * show no loss. M8  A poll processes at most WORK_MAX entries, and uses a topic's sources at most
+ * once for a datagram. Datagrams that wait are taken by later polls, or are lost and missing by
+ * number. */
 #include "subscriber/notices.h"
 
 #include "bus/address.h"
@@ -208,8 +208,10 @@ static void entry_use(struct tb_source *source, const struct notice *notice, uin
 	else
 		heads_count(source->subscription, source->subscription->subscriber->datagrams);
 	*last = (struct last_notice){ notice->number, head };
-	if (head >= source->head && (sender == NOTICE_WRITER || head <= source->noticed_head))
-		source->noticed_ms = clock_coarse_ms(); /* M4 */
+	if (sender == NOTICE_HEADS && head > source->noticed_head)
+		source->noticed_ms = 0; /* M4 */
+	else if (head >= source->head)
+		source->noticed_ms = clock_coarse_ms();
 	if (source->noticed_head < head)
 		source->noticed_head = head;
 	notices_hint(source, head);
