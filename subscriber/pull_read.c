@@ -192,10 +192,9 @@ static void look_post(struct tb_source *source)
 	fetch(source, READ_PROGRESS, source->mapping.layout.progress, sizeof(struct progress));
 }
 
-/* The shortest time between two looks. With a cause (a hint, a failed copy, the bus page) there is
- * something to find, so a long polling interval does not delay the look. If the line stays invalid,
- * its writer may hang while writing it, so a short interval does not repeat the look all the time.
- */
+/* The shortest time between two looks. A long polling interval does not delay a look with a cause:
+ * a hint, a failed copy, the bus page. A short interval does not repeat the look all the time if
+ * the line stays invalid: its writer may hang while writing it. */
 static uint64_t pace_ns(const struct tb_source *source, bool has_cause)
 {
 	const uint64_t poll_ns = source->subscription->subscriber->poll_ns;

@@ -29,7 +29,7 @@
 
 #define HALVES_MAX 2 /* batches of one topic at once, each in its half of the landing */
 
-/* Who sends a topic's notices. */
+/* The senders of a topic's notices: its writer; the control thread, as sender 0. */
 enum notice_sender { NOTICE_WRITER, NOTICE_HEADS, NOTICE_SENDERS };
 
 /* The last notice of a sender that named the topic. */

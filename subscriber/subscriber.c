@@ -195,8 +195,8 @@ static uint64_t turn_pace_ms(const struct tb_subscriber *subscriber)
 	return subscriber->stale_ms && look_ms < TURN_MS ? look_ms : TURN_MS;
 }
 
-/* Periodic work is postponed while a READ is outstanding; a reader that spins always has one. It is
- * not if topics wait to be joined: there may be many, and they are joined one by one. */
+/* Periodic work is postponed while a READ is outstanding, as it always is for a reader that spins.
+ * It is not if topics wait to be joined: there may be many, and they are joined one by one. */
 static bool turn_due(const struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t since = clock_coarse_ms() - subscriber->turn_ms;
