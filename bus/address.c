@@ -19,8 +19,8 @@
 
 /* The default ACK timeout and retries report an error after about 120 ms of silence on a software
  * device. Hardware may round up to four times that, still within a stale bound of a second. The
- * maximum is 6 retries: some devices take 7 as "for ever". A default of 0 outside the bounds leaves
- * the choice to the part that uses the option. */
+ * maximum is 6 retries: some devices take 7 as "for ever". A default outside the bounds leaves the
+ * choice to the part that uses the option. */
 static const struct knob {
 	const char *name;
 	size_t offset;

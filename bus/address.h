@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 
 #define ADDRESS_TEXT_BYTES 64
-#define ADDRESS_NO_POLL_US UINT32_MAX /* the address names no polling interval */
+#define ADDRESS_NO_POLL_US 4294967295 /* the address names no polling interval */
 #define ADDRESS_GROUP_EXPECTED                                                                     \
 	"GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "             \
 	"which belongs to link protocols"
