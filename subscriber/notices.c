@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: datagrams that say how far topics are. Any host on the network may have sent them; any
+/* Notices: datagrams that say how far topics are. Any host on the network may have sent them. Any
  * client that has joined the topic may have sent a notice with a valid tag.
  *
  * M1  The head in a notice is a hint. It may cause READs of slots that are not written yet. It
  *     never causes a delivery: copies prove themselves.
  * M2  A false hint is dropped, and further hints are ignored for a pause that doubles. From the
- * false hint until the first look after the pause, notices do not count as arriving: the reader
- * polls. Whatever is sent, it causes at most one READ of a progress line per polling interval or
- *     millisecond, the shorter of them.
+ *     false hint until the first look after the pause, notices do not count as arriving: the
+ *     reader polls. Whatever is sent, it causes at most one READ of a progress line per polling
+ *     interval or millisecond, the shorter of them.
  * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
  * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
- *     client could send 0 and keep a topic from polling. A head of sender 0 that no notice said
- *     before shows that the writer's notice is missing: the reader polls until another notice
- * comes. M5  An entry counts only if its tag was made with the topic's key of this epoch. M6  Each
- * sender's numbers rise, from the numbers in the grant. An entry with an old number is a replay: no
- * hint, and no sign that notices arrive. If it has a higher head than the entry with the last
- * number, a client forges numbers: as after a false hint, the reader polls. M7  If more than 1 in
- * 100 of the last 1,000 numbers of the writer are missing, notices do not count as arriving.
- * Numbers since the grant count. Heads are numbered for all topics of a group, so their numbers
- * show no loss. M8  A poll processes at most WORK_MAX entries, and uses a topic's sources at most
- * once for a datagram. Datagrams that wait are taken by later polls, or are lost and missing by
- * number. */
+ *     client could send 0 and keep a topic from polling. A head of sender 0, or of the bus page,
+ *     that no notice said before shows that the writer's notice is missing: the reader polls
+ *     until another notice comes.
+ * M5  An entry counts only if its tag was made with the topic's key of this epoch.
+ * M6  Each sender's numbers rise, from the numbers in the grant. An entry with an old number is a
+ *     replay: no hint, and no sign that notices arrive. If it has a higher head than the entry
+ *     with the last number, a client forges numbers: as after a false hint, the reader polls.
+ * M7  If more than 1 in 100 of the last 1,000 numbers of the writer are missing, notices do not
+ *     count as arriving. Numbers since the grant count. Heads are numbered for all topics of a
+ *     group, so their numbers show no loss.
+ * M8  A poll processes at most WORK_MAX entries, and uses a topic's sources at most once for a
+ *     datagram. Datagrams that wait are taken by later polls, or are lost and missing by number. */
 #include "subscriber/notices.h"
 
 #include "bus/address.h"
@@ -147,6 +148,12 @@ void notices_false(struct tb_source *source)
 	source->hint_after_ns = clock_ns() + UINT64_C(1000000) * source->hint_pause_ms;
 	source->hint = 0;
 	source->subscription->counters[SUBSCRIPTION_FALSE_HINTS]++;
+}
+
+void notices_missed(struct tb_source *source, uint64_t head)
+{
+	if (head > source->noticed_head)
+		source->noticed_ms = 0; /* M4 */
 }
 
 /* -- datagrams -------------------------------------------------------------------------------- */

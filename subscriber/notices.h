@@ -22,6 +22,9 @@ bool notices_alive(const struct tb_source *);
 /* A notice or a wake-up claims that this head was reached. False if the claim is ignored for now.
  */
 bool notices_hint(struct tb_source *, uint64_t head);
+/* The bus page shows this head. If no notice said it, notices are missing, and the reader polls
+ * until another comes. */
+void notices_missed(struct tb_source *, uint64_t head);
 /* The progress line shows that the hint was false: drops it, and pauses further hints. */
 void notices_false(struct tb_source *);
 

@@ -143,6 +143,7 @@ static void entry_look(struct tb_subscriber *subscriber, struct tb_source *sourc
 	}
 	if (entry.head > source->head || entry.state == TOPIC_ENDED)
 		source->look = true;
+	notices_missed(source, entry.head);
 	source->next_when_lost = 0;
 	/* 4 pulses are the stale bound. The beat is taken between two pulses, so allow a fifth. */
 	source_stale(source, pulse->count > entry.beat + 5 || line_lost(source));

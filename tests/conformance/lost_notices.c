@@ -586,6 +586,22 @@ Test(lost_notices, reader_that_gets_heads_alone_polls)
 		      (unsigned long long)looks);
 }
 
+/* All notices end at once. The bus page is written four times in the stale bound. */
+Test(lost_notices, bus_page_shows_soon_that_notices_are_missing)
+{
+	const uint64_t looks = (rest(), counter(&readers[NOTICED], SUBSCRIPTION_LOOKS));
+
+	lossy_lose(100);
+	for (int ms = 0; ms < STALE_MS * 3 / 4; ms += 5) {
+		publish();
+		steps(5);
+	}
+	cr_expect_geq(counter(&readers[NOTICED], SUBSCRIPTION_LOOKS) - looks, STALE_MS / 4,
+		      "%llu looks in %d ms without a notice",
+		      (unsigned long long)(counter(&readers[NOTICED], SUBSCRIPTION_LOOKS) - looks),
+		      STALE_MS * 3 / 4);
+}
+
 /* -- work -----------------------------------------------------------------------------------------
  */
 
