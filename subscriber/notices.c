@@ -10,8 +10,8 @@
  *     interval or millisecond, the shorter of them.
  * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
  * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
- *     client could send 0 and keep a topic from polling. A head of sender 0, or of the bus page,
- *     that no notice said before shows that the writer's notice is missing: the reader polls
+ *     client could send 0 and keep a topic from polling. If sender 0 or the bus page brings a
+ *     head that no notice said before, the writer's notice is missing. Then the reader polls
  *     until another notice comes.
  * M5  An entry counts only if its tag was made with the topic's key of this epoch.
  * M6  Each sender's numbers rise, from the numbers in the grant. An entry with an old number is a
