@@ -134,6 +134,7 @@ class Protocol(unittest.TestCase):
         for name in self.topics:
             topic = self.join(name)
             shape = topic.shape
+            self.assertEqual([shape[key] for key in ("notice_key", "topic_notices", "heads_notices")], [bytes(16), 0, 0])
             self.assertEqual(topic.header(), (
                 b"tickbus2", 2, shape["flags"], shape["epoch"], shape["topic_id"],
                 shape["slot_bytes"], shape["slots"], shape["capacity"], 0, shape["fingerprint"],
