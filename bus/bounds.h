@@ -21,6 +21,7 @@
 #define BOUND_SUBSCRIBERS_MAX    65536
 #define BOUND_SUBSCRIBERS        1024
 #define BOUND_LISTENERS_MAX      8
+#define BOUND_PEERS_OF_A_TURN    16 /* a listener accepts, probes, removes: so many of each */
 #define BOUND_REALMS_MAX         32
 #define BOUND_REALM_PATTERNS_MAX 256
 #define BOUND_ACCOUNTS_MAX       256 /* users; groups */
@@ -49,6 +50,11 @@
 #define BOUND_SYNTHETIC_BURST_MIN   10
 #define BOUND_SYNTHETIC_BURST_MAX   100
 #define BOUND_SYNTHETIC_BURST       20
+
+/* One attempt to connect over RDMA */
+#define BOUND_ATTEMPT_MS_MIN 100
+#define BOUND_ATTEMPT_MS_MAX 60000
+#define BOUND_ATTEMPT_MS     1500
 
 /* A subscriber */
 #define BOUND_CONNECT_MS_MAX   60000

@@ -17,6 +17,8 @@ static const struct tb_counter bus_table[] = {
 	[BUS_WAKES] = { "wakes", "messages", "sleeping subscribers woken" },
 	[BUS_NOTICES] = { "notices", "datagrams",
 			  "notices of heads sent: with each pulse, and once after the last flush" },
+	[BUS_INTERRUPTS] = { "interrupts", "interrupts",
+			     "interrupts of publishing threads on account of sleepers" },
 };
 static_assert(sizeof(bus_table) / sizeof(bus_table[0]) == BUS_COUNTERS, "one row each");
 

@@ -46,6 +46,7 @@
 #define FABRIC_HELLO_BYTES   56   /* private data of a connection request on InfiniBand and RoCE */
 #define FABRIC_WELCOME_BYTES 192  /* private data of an accept */
 #define FABRIC_REASON_BYTES  144  /* private data of a reject */
+#define FABRIC_ORIGIN_BYTES  16   /* a peer's address */
 #define FABRIC_MESSAGE_BYTES 1024 /* one control message */
 #define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
 
@@ -63,6 +64,10 @@ struct peer {
 	struct listener *listener;
 	void *user;     /* the owner's */
 	uint32_t realm; /* below BOUND_REALMS_MAX: the peer may be given exposures of this realm */
+	/* Where it connects from; set before the hello. rdma: its IP address, IPv4 mapped into
+	 * IPv6. shm: user id and process id, u32 each, from the socket's peer credentials. */
+	uint8_t origin[FABRIC_ORIGIN_BYTES];
+	uint8_t origin_bytes;
 };
 struct exposure {
 	const struct fabric_ops *ops;
@@ -197,11 +202,15 @@ struct fabric_ops {
 	int (*expose)(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 	/* Peers that hold the region may read it until they let go of it. Takes NULL. */
 	void (*withdraw)(struct exposure *);
-	/* What a message that gives this exposure must carry. */
-	struct fabric_key (*key)(const struct exposure *);
+	/* What a message that gives this exposure to a peer must carry; the peer's realm is set.
+	 * -errno with a text: the exposure cannot be given. */
+	int (*key)(struct exposure *, struct peer *, struct fabric_key *);
 	/* Sends a message, and with it the right to read `given` unless NULL. -EAGAIN: the peer
 	 * does not take its messages; drop it or try later. -ENOTCONN: it is gone. */
 	int (*send)(struct peer *, const void *message, size_t bytes, struct exposure *given);
+	/* Sends a message that can wait: -EAGAIN if half of the peer's queue is in use, else as
+	 * send. The other half is for answers: a peer has at most FABRIC_UNANSWERED requests. */
+	int (*offer)(struct peer *, const void *message, size_t bytes);
 	/* Names a peer for a line in the log ("pid 12 of user 1000"): at most bytes, terminated. */
 	void (*peer_text)(const struct peer *, char *text, size_t bytes);
 	/* Ends a peer. No gone call follows. */
@@ -266,6 +275,10 @@ struct fabric_ops {
 	/* The next datagram of any group: its length, or 0. Anyone may have sent it. */
 	size_t (*datagram)(struct link *, void *datagram, size_t room);
 };
+
+/* The part of a peer's origin that names its host: the IP address, or over shared memory the user
+ * id. The rest is zeros. */
+void fabric_host_of(const struct peer *, uint8_t host[FABRIC_ORIGIN_BYTES]);
 
 /* The fabric for an address "SCHEME:REST", *rest set behind the colon; NULL with a text. */
 const struct fabric_ops *fabric_find(const char *address, const char **rest);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bus/control.h"
+#include "publisher/quota.h"
 #include "publisher/realm.h"
 #include "publisher/session.h"
 
@@ -60,6 +61,8 @@ int hello_answer(void *user, struct peer *peer, const void *hello, size_t bytes,
 		result = hello_check(&asked, reason);
 	if (result == 0)
 		result = realm_choose(publisher, &asked, &realm, reason);
+	if (result == 0)
+		result = quota_check(endpoint, peer, realm, reason);
 	if (result == 0 && !session_open(endpoint, peer, realm)) {
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the publisher has no memory for another subscriber");
@@ -71,7 +74,12 @@ int hello_answer(void *user, struct peer *peer, const void *hello, size_t bytes,
 								   : CONTROL_VERSION_HIGH;
 	memcpy(answer.name, publisher->name, sizeof(answer.name));
 	*given = endpoint->pages[realm->index];
-	answer.key = (*given)->ops->key(*given);
+	result = (*given)->ops->key(*given, peer, &answer.key);
+	if (result < 0) {
+		snprintf(reason, FABRIC_REASON_BYTES, "%s", tb_error());
+		session_close(peer->user);
+		return -EAGAIN; /* the subscriber may try again */
+	}
 	if (publisher->notice_groups[0].announcers[endpoint->index])
 		endpoint->listener->ops->notices(endpoint->listener, NULL, &answer.notices);
 	*welcome_bytes = control_welcome_encode(&answer, welcome);

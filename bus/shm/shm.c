@@ -43,6 +43,7 @@ const struct fabric_ops shm_ops = {
 	.withdraw = shm_withdraw,
 	.key = shm_key,
 	.send = shm_send,
+	.offer = shm_offer,
 	.peer_text = peers_text,
 	.drop = peers_drop,
 	.connect = connect_there,

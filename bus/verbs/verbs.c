@@ -36,6 +36,7 @@ const struct fabric_ops verbs_ops = {
 	.withdraw = verbs_withdraw,
 	.key = verbs_key,
 	.send = verbs_send,
+	.offer = verbs_offer,
 	.peer_text = peers_text,
 	.drop = peers_drop,
 	.connect = connect_there,

@@ -2,7 +2,7 @@
 /* The subscriber's side of the verbs fabric: a connection that is made step by step inside
  * link_poll, and READs over it.
  *
- * K1  A connection that is not up after CONNECT_MS is given up, and its owner may try again. The
+ * K1  A connection that is not up after attempt_ms= is given up, and its owner may try again. The
  *     connection manager would repeat a lost request only after four seconds, and for a minute if
  *     there is no host.
  * K2  Any error completion ends the link, since a dead host raises no event. link_poll reports it,
@@ -28,11 +28,12 @@
 #include "bus/verbs/verbs_receiver.h"
 #include "tickbus/error.h"
 
-#define CONNECT_MS      1500
 #define RESOLVE_MS      1000
 #define DEVICE_CHECK_MS 100
 #define EVENTS_PER_POLL 16
-#define REJECTED_IB     8 /* status of a reject: no process listens */
+/* The publisher makes no READs, but some iWARP devices bound its answers to READs by this. */
+#define READS_OFFERED 1
+#define REJECTED_IB   8 /* status of a reject: no process listens */
 
 struct verbs_remote {
 	struct remote base;
@@ -154,6 +155,7 @@ static int request(struct verbs_link *link)
 {
 	struct rdma_conn_param how = { .private_data = link->hello,
 				       .private_data_len = (uint8_t)link->hello_bytes,
+				       .responder_resources = READS_OFFERED,
 				       .flow_control = 1,
 				       .retry_count = (uint8_t)link->address.retries,
 				       .rnr_retry_count = (uint8_t)link->address.rnr_retries };
@@ -327,7 +329,7 @@ int verbs_link_poll(struct link *base)
 	if (!link->closed && link->channel.broken && link->state == LINK_UP)
 		link_gone(link, link->channel.broken, "%s", link->channel.why); /* K2 */
 	if (!link->closed && link->state == LINK_CONNECTING &&
-	    clock_ms() - link->begun_ms >= CONNECT_MS)
+	    clock_ms() - link->begun_ms >= link->address.attempt_ms)
 		link_gone(link, ETIMEDOUT, "no answer"); /* K1 */
 	link->polling = false;
 	if (link->closed)
@@ -453,9 +455,11 @@ int verbs_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, 
 		return error_set(
 			EPROTO, "memory handed over: found key 0x%llx, expected an rkey of 32 bits",
 			(unsigned long long)key.rkey);
-	if (key.address == 0 || key.address + bytes < key.address)
+	/* Address 0 is usual, and any number may be an rkey. */
+	if (key.address + bytes < key.address)
 		return error_set(
-			EPROTO, "memory handed over: found %llu bytes at %llu, expected an address",
+			EPROTO,
+			"memory handed over: found %llu bytes at %llu, expected less than 2^64",
 			(unsigned long long)bytes, (unsigned long long)key.address);
 	remote = calloc(1, sizeof(*remote));
 	if (!remote)

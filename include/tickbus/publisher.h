@@ -53,6 +53,9 @@ struct tb_realm {
 				* ticket; its name must be "anonymous" */
 	const char *const *topics; /* patterns as in tb_subscribe, 1 to 256 */
 	size_t topic_count;
+	uint32_t subscribers_max; /* connections of this realm to each address, 1 to 65,536.
+				   * Default: three quarters of the bus's subscribers_max, rounded
+				   * up; all if the bus has one realm */
 };
 
 /* A processor or node number for the options cpu and numa, in which 0 means "not set". */
@@ -95,6 +98,9 @@ struct tb_publisher_options {
 			 * it. 0: the node of the first RDMA address's device, or any node if
 			 * that is unknown */
 	uint32_t flags; /* TB_PUBLISHER_... */
+	uint32_t subscribers_per_host; /* connections of one host to each address, 1 to 65,536. A
+					* host is an IP address, over shared memory a user.
+					* Default: three quarters of subscribers_max, rounded up */
 };
 
 /* Flags of a topic. Subscribers of a watched topic get a stale event when its writer made no call

@@ -57,7 +57,8 @@ static struct tb_realm realm_of(const struct settings_realm *realm)
 				  .name = realm->name,
 				  .ticket = realm->ticket.path ? realm->ticket.bytes : NULL,
 				  .topics = realm->topics.texts,
-				  .topic_count = realm->topics.count };
+				  .topic_count = realm->topics.count,
+				  .subscribers_max = realm->subscribers_max };
 }
 
 static int bus_open(struct daemon *daemon)
@@ -77,6 +78,7 @@ static int bus_open(struct daemon *daemon)
 		.stale_ms = bus->stale_ms,
 		.topics_max = bus->topics_max,
 		.subscribers_max = bus->subscribers_max,
+		.subscribers_per_host = bus->subscribers_per_host,
 		.exit_wait_ms = UINT32_MAX, /* main() waits instead, so that a second signal can end
 					       the wait */
 		.log = daemon_log,

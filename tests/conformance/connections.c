@@ -116,6 +116,32 @@ Test(fabric, empty_or_too_long_message_is_not_sent)
 	cr_expect_eq(guests[0].messages, 0);
 }
 
+/* What can wait takes half of a queue, so the answers to all requests still have room. */
+Test(fabric, offers_fill_half_a_queue_and_answers_go_on)
+{
+	uint8_t message[FABRIC_MESSAGE_BYTES] = { 0 };
+	uint32_t sent = 0;
+	int result = 0;
+
+	host_open(4);
+	guest_enter(&guests[0]);
+	for (int round = 0; round < 3; round++) {
+		for (result = 0; result == 0 && sent < FLOOD_MAX; sent += result == 0) {
+			memcpy(message, &sent, sizeof(sent));
+			result = ops->offer(host.peers[0], message, sizeof(message));
+		}
+		cr_assert_eq(result, -EAGAIN, "%d after %u messages", result, sent);
+		for (int i = 0; i < FABRIC_UNANSWERED; i++, sent++) {
+			memcpy(message, &sent, sizeof(sent));
+			cr_assert_eq(ops->send(host.peers[0], message, sizeof(message), NULL), 0,
+				     "no room for answer %d: %s", i, tb_error());
+		}
+		cr_assert_geq(sent, 2 * FABRIC_UNANSWERED);
+		UNTIL(guests[0].expected == sent);
+	}
+	cr_expect_eq(guests[0].gones, 0, "%s", guests[0].why);
+}
+
 /* Accepted messages arrive in order; the sender of one too many gets an error at once. */
 Test(fabric, full_queue_gives_EAGAIN_and_loses_nothing)
 {

@@ -38,10 +38,13 @@ int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, voi
 {
 	struct exposure *own =
 		host.realm || peer->listener == host.second ? host.another : host.exposure;
-	struct offer offer = { .key = ops->key(host.told ? host.told : own),
-			       .bytes = REGION_BYTES };
+	struct offer offer = { .bytes = REGION_BYTES };
 
 	cr_assert_eq(user, &host);
+	peer->realm = host.realm;
+	cr_assert_eq(
+		ops->key(host.told ? host.told : own, host.told ? host.told_to : peer, &offer.key),
+		0, "%s", tb_error());
 	keep(host.last, &host.last_bytes, hello, bytes);
 	if (host.refuse) {
 		memset(reason, 'r', FABRIC_REASON_BYTES - 1);
@@ -51,7 +54,6 @@ int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, voi
 	memcpy(welcome, &offer, sizeof(offer));
 	*welcome_bytes = host.pad_to ? host.pad_to : sizeof(offer);
 	*given = host.told ? NULL : own;
-	peer->realm = host.realm;
 	peer->user = &host.peers[host.hellos];
 	host.peers[host.hellos++] = peer;
 	return 0;

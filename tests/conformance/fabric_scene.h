@@ -42,6 +42,7 @@ struct host {
 	bool drop;             /* the sender of a message */
 	uint32_t realm;        /* of new peers */
 	struct exposure *told; /* the welcome carries its key, and hands nothing over */
+	struct peer *told_to;  /* whose key it is */
 	size_t pad_to;         /* the welcome's length */
 };
 extern struct host host;

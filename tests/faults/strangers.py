@@ -24,7 +24,7 @@ class Strangers(Scene):
     def setUp(self):
         super().setUp()
         # A bound so long that a late machine does not look like a peer's effect.
-        self.bus = self.pubd(settings(FEED, bus=", stale_ms: 10000",
+        self.bus = self.pubd(settings(FEED, bus=", stale_ms: 10000, subscribers_per_host: 1024",
                                       more="slots: 65536, instruments: 64"))
         self.other = self.control()
         self.other.reads_on()

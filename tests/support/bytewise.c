@@ -110,9 +110,9 @@ static void bytewise_withdraw(struct exposure *base)
 	free(exposure);
 }
 
-static struct fabric_key bytewise_key(const struct exposure *exposure)
+static int bytewise_key(struct exposure *exposure, struct peer *peer, struct fabric_key *key)
 {
-	return shm_key(((const struct exposure_of_realm *)exposure)->shared);
+	return shm_key(((struct exposure_of_realm *)exposure)->shared, peer, key);
 }
 
 static int bytewise_send(struct peer *peer, const void *message, size_t bytes,

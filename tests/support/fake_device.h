@@ -12,7 +12,7 @@
 
 #include "bus/verbs/verbs_private_data.h"
 
-#define FAKE_IDS_MAX 64
+#define FAKE_IDS_MAX 2048
 
 extern struct fake_device {
 	struct ibv_device device;
@@ -29,7 +29,13 @@ extern struct fake_device {
 	unsigned int posted; /* to send queues */
 	struct ibv_send_wr last_posted;
 	struct ibv_sge last_sge;
+	int last_access; /* of a registration, its memory, and where it begins for a reader */
+	const void *last_memory;
+	uint64_t last_address;
+	const struct ibv_pd *last_domain;                /* of a queue pair */
 	unsigned int events, events_taken, events_acked; /* asynchronous events */
+
+	struct rdma_cm_id *given_up; /* its other side gave up the request */
 
 	/* Failures: errno values, 0 for success. */
 	int join_errno, accept_errno, register_errno;
@@ -49,6 +55,8 @@ extern struct fake_device {
 	struct ibv_cq *completion_of;      /* the last post completes in this queue */
 	const struct ibv_cq *broken_queue; /* polling it fails */
 	enum ibv_wc_status completion_status;
+	enum ibv_wc_opcode completion_opcode;
+	unsigned int completion_flags;
 	int64_t later_s; /* ahead of the machine's clock */
 } fake;
 

@@ -89,18 +89,19 @@ Test(shm, peer_that_closed_before_a_message_is_gone)
 	cr_expect_eq(host.logged, 0, "%s", host.log);
 }
 
-/* The welcome finds a closed socket. */
-Test(shm, peer_that_closed_after_its_hello_is_gone)
+/* The welcome finds a socket that takes nothing. */
+Test(shm, peer_that_receives_nothing_after_its_hello_is_gone)
 {
 	int fd;
 
 	host_open(8, nobody_else);
 	fd = stranger();
 	put_frame(fd, SHM_HELLO, 8);
-	close(fd);
+	cr_assert_eq(shutdown(fd, SHUT_RD), 0);
 	UNTIL(host.gones == 1);
 	cr_expect_eq(host.hellos, 1);
 	cr_expect_eq(host.logged, 0, "%s", host.log);
+	close(fd);
 }
 
 /* A frame of any length and kind, with some descriptors. */

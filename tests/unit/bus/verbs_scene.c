@@ -18,7 +18,7 @@ struct announcer *announcer;
 struct peer *peer;
 char news[4096], gone[256];
 struct link *subscriber;
-unsigned int lines, joins_awaited;
+unsigned int lines, joins_awaited, hellos, gones;
 
 static int on_hello(void *user, struct peer *who, const void *hello, size_t bytes, void *answer,
 		    size_t *answer_bytes, struct exposure **page, char reason[FABRIC_REASON_BYTES])
@@ -26,12 +26,14 @@ static int on_hello(void *user, struct peer *who, const void *hello, size_t byte
 	(void)user, (void)hello, (void)bytes, (void)answer, (void)page, (void)reason;
 	*answer_bytes = 0;
 	peer = who;
+	hellos++;
 	return 0;
 }
 
 static void on_gone(void *user, struct peer *who, const char *why)
 {
 	(void)user, (void)who;
+	gones++;
 	snprintf(gone, sizeof(gone), "%s", why);
 }
 
@@ -49,7 +51,7 @@ static const struct listener_calls calls = { .hello = on_hello, .gone = on_gone,
 void publisher_begin(const char *address, enum fabric_notices_kind kind)
 {
 	struct fabric_listen how = { .address = address,
-				     .peers_max = 4,
+				     .peers_max = 1024,
 				     .keep_alive = KEEP_ALIVE,
 				     .keep_alive_bytes = strlen(KEEP_ALIVE) };
 
@@ -158,18 +160,38 @@ void wait_for_groups_check(void)
 	wait_for_timer();
 }
 
-void connection_request(void)
+struct rdma_cm_id *request_arrives(void)
 {
 	struct rdma_cm_event request = { .event = RDMA_CM_EVENT_CONNECT_REQUEST };
 
 	rdma_create_id(listening()->channel, &request.id, NULL, RDMA_PS_TCP);
 	request.id->verbs = &fake.context;
+	request.id->route.addr.dst_sin =
+		(struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a090002) };
 	request.param.conn.responder_resources = 64; /* of READs that it would like to make */
+	fake_cm_event(listening()->channel, request);
+	return request.id;
+}
+
+struct rdma_cm_id *connection_request(void)
+{
+	struct rdma_cm_id *id;
+
 	peer = NULL;
 	gone[0] = '\0';
-	fake_cm_event(listening()->channel, request);
+	id = request_arrives();
 	verbs_listener_poll(listener);
 	cr_assert_not_null(peer);
+	return id;
+}
+
+struct rdma_cm_id *connection(void)
+{
+	struct rdma_cm_id *id = connection_request();
+
+	cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	verbs_listener_poll(listener);
+	return id;
 }
 
 static void on_welcome(void *user, const void *bytes, size_t length)

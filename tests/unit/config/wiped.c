@@ -69,7 +69,8 @@ Test(wiped, settings_wipe_tickets)
 Test(wiped, publisher_and_subscriber_wipe_tickets)
 {
 	static const char *const all = ">";
-	const struct tb_realm realm = { sizeof(realm), "r", ticket, &all, 1 };
+	const struct tb_realm realm = { sizeof(realm), .name = "r", .ticket = ticket,
+					.topics = &all, .topic_count = 1 };
 	const struct tb_publisher_options offered = { .size = sizeof(offered),
 						      .name = "test",
 						      .exit_wait_ms = UINT32_MAX,

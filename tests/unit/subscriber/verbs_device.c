@@ -104,6 +104,7 @@ static void on_message(void *user, const void *bytes, size_t length)
 	frame->taken = taken;
 	frame->zero = 0;
 	is_done((struct ibv_wc){
+		.opcode = IBV_WC_RECV,
 		.wr_id = receives[first_receive].wr_id,
 		.byte_len = (uint32_t)(VERBS_FRAME_HEADER + control_encode(&said, frame->body)) });
 	first_receive = (first_receive + 1) % QUEUE;
