@@ -125,6 +125,7 @@ struct fabric_listen {
 	struct fabric_common *common; /* outlives the listener; NULL: nothing is shared */
 	struct fabric_access access;
 	unsigned int peers_max;
+	uint32_t withdrawn_ms;         /* how long withdrawn memory stays readable by READs */
 	struct fabric_notices notices; /* ignored by a fabric without notices */
 	/* A message that peers ignore. A fabric sends it where only an unanswered message shows
 	 * that a peer is dead. Copied. 0 bytes: no keep-alive. */

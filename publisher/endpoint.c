@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "bus/bus_page.h"
 #include "bus/error.h"
 #include "publisher/announce.h"
 #include "publisher/options.h"
@@ -19,6 +20,7 @@ static int endpoint_open(struct tb_publisher *publisher, const char *address,
 	struct fabric_listen how = { .common = &publisher->common,
 				     .access = *access,
 				     .peers_max = publisher->subscribers_max,
+				     .withdrawn_ms = bus_page_kept_ms(publisher->stale_ms),
 				     .notices = publisher->notices,
 				     .keep_alive = keep_alive_bytes,
 				     .keep_alive_bytes =

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is registered for remote READ alone.
  *
- * X1  Withdrawn memory stays registered for WITHDRAWN_MS, so that peers with its key can read it to
- *     the end. The registration keeps the pages, not their mapping.
+ * X1  Withdrawn memory stays registered for the listener's withdrawn_ms, so that peers with its key
+ *     can read it to the end. The time begins when the listener's thread first finds the memory
+ *     withdrawn: while that thread hangs, no peer can learn that the memory goes. The registration
+ *     keeps the pages, not their mapping.
  * X2  Over InfiniBand and RoCE a listener's peers share the registration. Over iWARP each peer has
  *     its own registration, made when the peer gets the key (D5).
  * X3  A turn under the owner's lock ends at most WITHDRAWN_A_TURN registrations of withdrawn
- * memory.
- */
+ *     memory. */
 #include "bus/verbs/verbs_exposure.h"
 
 #include <errno.h>
@@ -21,7 +22,6 @@
 #include "bus/verbs/verbs_events.h"
 #include "bus/verbs/verbs_own.h"
 
-#define WITHDRAWN_MS     2000
 #define WITHDRAWN_A_TURN 16
 
 struct verbs_exposure {
@@ -33,7 +33,8 @@ struct verbs_exposure {
 	uint32_t realm;
 	struct verbs_registration *registration; /* X2: shared; NULL while the device is away */
 	struct verbs_own_regions own;            /* X2: of each peer */
-	uint64_t withdrawn_ms;
+	bool withdrawn;
+	uint64_t withdrawn_ms; /* when the listener's thread found it withdrawn; 0: not yet */
 };
 
 bool verbs_exposure_shared(const struct verbs_listener *listener)
@@ -121,7 +122,7 @@ void verbs_withdraw(struct exposure *base)
 
 	if (!exposure)
 		return;
-	exposure->withdrawn_ms = clock_ms();
+	exposure->withdrawn = true;
 	if (exposure->registration)
 		verbs_registration_retire(exposure->registration);
 }
@@ -160,7 +161,10 @@ void verbs_exposures_free_withdrawn(struct verbs_listener *listener)
 	while (*link && left > 0) {
 		struct verbs_exposure *exposure = *link;
 
-		if (!exposure->withdrawn_ms || now - exposure->withdrawn_ms < WITHDRAWN_MS) {
+		if (exposure->withdrawn && exposure->withdrawn_ms == 0)
+			exposure->withdrawn_ms = now;
+		if (!exposure->withdrawn ||
+		    now - exposure->withdrawn_ms < listener->withdrawn_ms) {
 			link = &exposure->next; /* X1 */
 			continue;
 		}
@@ -181,7 +185,7 @@ int verbs_exposures_register_next(struct verbs_listener *listener)
 
 	if (!verbs_exposure_shared(listener))
 		return 0;
-	while (exposure && (exposure->registration || exposure->withdrawn_ms))
+	while (exposure && (exposure->registration || exposure->withdrawn))
 		exposure = exposure->next;
 	if (!exposure)
 		return 0;

@@ -172,6 +172,7 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	*listener = (struct verbs_listener){ .address = address,
 					     .text = strdup(how->address),
 					     .notices = how->notices,
+					     .withdrawn_ms = how->withdrawn_ms,
 					     .keep_alive_bytes = how->keep_alive_bytes };
 	if (how->keep_alive_bytes)
 		memcpy(listener->keep_alive, how->keep_alive, how->keep_alive_bytes);

@@ -52,6 +52,7 @@ void publisher_begin(const char *address, enum fabric_notices_kind kind)
 {
 	struct fabric_listen how = { .address = address,
 				     .peers_max = 1024,
+				     .withdrawn_ms = WITHDRAWN_MS,
 				     .keep_alive = KEEP_ALIVE,
 				     .keep_alive_bytes = strlen(KEEP_ALIVE) };
 

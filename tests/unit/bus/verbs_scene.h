@@ -9,9 +9,10 @@
 #include "bus/fabric.h"
 #include "tests/support/fake_device.h"
 
-#define PLACE      "10.9.0.1:7471"
-#define GROUP      "239.77.251.9:7472"
-#define KEEP_ALIVE "alive"
+#define PLACE        "10.9.0.1:7471"
+#define GROUP        "239.77.251.9:7472"
+#define WITHDRAWN_MS 3000
+#define KEEP_ALIVE   "alive"
 
 extern struct listener *listener;
 extern struct announcer *announcer; /* to the listener's group */
