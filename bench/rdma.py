@@ -20,7 +20,7 @@ import sys
 import time
 
 PORT = 7477
-NOTICE_BYTES = 64  # of a notice about one topic
+NOTICE_BYTES = 72  # of a notice about one topic
 READ_BYTES, READ_DEPTH = 8192, 32  # as in rdma.c
 OUTSTANDING = 16  # READs that the library has outstanding at most
 SECONDS = 60

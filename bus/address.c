@@ -19,8 +19,8 @@
 
 /* The default ACK timeout and retries report an error after about 120 ms of silence on a software
  * device. Hardware may round up to four times that, still within a stale bound of a second. The
- * maximum is 6 retries: some devices take 7 as "for ever". A default of 0 outside the bounds leaves
- * the choice to the part that uses the option. */
+ * maximum is 6 retries: some devices take 7 as "for ever". A default outside the bounds leaves the
+ * choice to the part that uses the option. */
 static const struct knob {
 	const char *name;
 	size_t offset;
@@ -40,6 +40,7 @@ static const struct knob {
 	  BOUND_BATCH_BYTES_MAX, 0 },
 	{ "read_bytes", offsetof(struct address, read_bytes), LINE_BYTES, BOUND_BATCH_BYTES_MAX,
 	  0 },
+	{ "poll_us", offsetof(struct address, poll_us), 0, BOUND_POLL_US_MAX, ADDRESS_NO_POLL_US },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
 
@@ -231,7 +232,7 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 			 "address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
 			 "retries=, rnr_retries=, reads=, traffic_class=, attempt_ms=, receives=, "
 			 "notices=, hop_limit=, "
-			 "batch_bytes= or read_bytes=",
+			 "batch_bytes=, read_bytes= or poll_us=",
 			 text, knob);
 }
 

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #define ADDRESS_TEXT_BYTES 64
+#define ADDRESS_NO_POLL_US 4294967295 /* the address names no polling interval */
 #define ADDRESS_HOST_BYTES 16
 #define ADDRESS_GROUP_EXPECTED                                                                     \
 	"GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "             \
@@ -35,6 +36,7 @@ struct address {
 	uint32_t hop_limit;  /* of notices */
 	uint32_t batch_bytes,
 		read_bytes; /* of a topic's landing, of one READ; 0: the address names no size */
+	uint32_t poll_us;   /* polling interval; 0: READ after READ; or ADDRESS_NO_POLL_US */
 };
 
 /* Parses an address of a publisher. 0, or -EINVAL with a message: what was found, what was

@@ -65,5 +65,7 @@
 #define BOUND_BATCH_BYTES_MAX  16777216
 #define BOUND_BATCH_BYTES      65536
 #define BOUND_READS_OF_A_BATCH 32 /* read_bytes is at least this fraction of a batch */
+#define BOUND_POLL_US_MAX      1000000
+#define BOUND_POLL_US          1000
 
 #endif

@@ -15,7 +15,8 @@ static const struct tb_counter bus_table[] = {
 	[BUS_REFUSALS] = { "refusals", "messages", "requests refused with a reason" },
 	[BUS_JOINS] = { "joins", "joins", "joins now, one for each subscriber and topic" },
 	[BUS_WAKES] = { "wakes", "messages", "sleeping subscribers woken" },
-	[BUS_NOTICES] = { "notices", "datagrams", "heartbeat notices sent, with each pulse" },
+	[BUS_NOTICES] = { "notices", "datagrams",
+			  "notices of heads sent: with each pulse, and once after the last flush" },
 	[BUS_INTERRUPTS] = { "interrupts", "interrupts",
 			     "interrupts of publishing threads on account of sleepers" },
 };
@@ -59,12 +60,16 @@ static const struct tb_counter subscription_table[] = {
 	[SUBSCRIPTION_NOTICES_LOST] = { "notices_lost", "datagrams",
 					"notices that never arrived, by gaps in their numbers" },
 	[SUBSCRIPTION_HEARTBEATS] = { "heartbeats", "datagrams",
-				      "heartbeat notices received for its topics" },
+				      "notices of heads received for its topics" },
 	[SUBSCRIPTION_NOTICES_OTHERS] = { "notices_others", "datagrams",
 					  "datagrams received for other topics only" },
 	[SUBSCRIPTION_FALSE_HINTS] = { "false_hints", "heads",
 				       "heads in notices that the progress line did not confirm" },
 	[SUBSCRIPTION_LOOKS] = { "looks", "reads", "posted READs of a progress line" },
+	[SUBSCRIPTION_NOTICES_FORGED] = { "notices_forged", "entries",
+					  "entries of notices without the topic's tag" },
+	[SUBSCRIPTION_NOTICES_REPLAYED] = { "notices_replayed", "entries",
+					    "entries of notices that came before" },
 };
 static_assert(sizeof(subscription_table) / sizeof(subscription_table[0]) == SUBSCRIPTION_COUNTERS,
 	      "one row each");

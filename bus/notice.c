@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sodium.h>
 #include <string.h>
 
 #include "bus/bounds.h"
@@ -31,6 +32,29 @@ struct notice_entry_bytes {
 	uint64_t tag;
 };
 static_assert(sizeof(struct notice_entry_bytes) == NOTICE_ENTRY, "as it crosses the wire");
+
+/* What an entry's tag covers: 52 bytes, without padding. */
+#define TAGGED_ENTRY offsetof(struct notice_entry_bytes, tag)
+#define TAGGED       (8 + 4 + 8 + 8 + TAGGED_ENTRY)
+static_assert(TAGGED == 52, "as docs/protocol.md says");
+static_assert(crypto_shorthash_BYTES == 8 && crypto_shorthash_KEYBYTES == NOTICE_KEY_BYTES,
+	      "SipHash-2-4");
+
+static uint64_t notice_tag(const struct notice_header_bytes *header,
+			   const struct notice_entry_bytes *entry, const uint8_t *key)
+{
+	uint8_t bytes[TAGGED], tag[crypto_shorthash_BYTES];
+	uint64_t result;
+
+	memcpy(bytes, &header->bus_id, 8);
+	memcpy(bytes + 8, &header->sender, 4);
+	memcpy(bytes + 12, &header->number, 8);
+	memcpy(bytes + 20, &header->send_time_ns, 8);
+	memcpy(bytes + 28, entry, TAGGED_ENTRY);
+	crypto_shorthash(tag, bytes, sizeof(bytes), key);
+	memcpy(&result, tag, sizeof(result));
+	return result;
+}
 
 static size_t record_bytes(uint16_t length)
 {
@@ -86,6 +110,17 @@ int notice_record(struct notice_writer *writer, const struct record *record)
 	memcpy(writer->bytes + writer->used, record, RECORD_HEADER_BYTES + record->length);
 	writer->used += bytes;
 	return 0;
+}
+
+void notice_seal(struct notice_writer *writer, const uint8_t key[NOTICE_KEY_BYTES])
+{
+	struct notice_header_bytes header;
+	struct notice_entry_bytes entry;
+
+	memcpy(&header, writer->bytes, sizeof(header));
+	memcpy(&entry, writer->bytes + writer->entry, sizeof(entry));
+	entry.tag = notice_tag(&header, &entry, key);
+	memcpy(writer->bytes + writer->entry, &entry, sizeof(entry));
 }
 
 size_t notice_finish(struct notice_writer *writer)
@@ -208,6 +243,21 @@ int notice_next(struct notice_reader *reader, struct notice_entry *entry)
 					.head = bytes.head,
 					.tag = bytes.tag };
 	return 1;
+}
+
+bool notice_proven(const struct notice *notice, const struct notice_entry *entry,
+		   const uint8_t key[NOTICE_KEY_BYTES])
+{
+	const struct notice_header_bytes header = { .bus_id = notice->bus_id,
+						    .send_time_ns = notice->send_time_ns,
+						    .sender = notice->sender,
+						    .number = notice->number };
+	const struct notice_entry_bytes bytes = { .topic_id = entry->topic_id,
+						  .records = entry->records,
+						  .epoch = entry->epoch,
+						  .head = entry->head };
+
+	return entry->tag == notice_tag(&header, &bytes, key);
 }
 
 int notice_next_record(struct notice_reader *reader, struct record *record)

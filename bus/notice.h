@@ -7,11 +7,14 @@
  *            tag u64. Each is followed by its inline records (32 + length bytes each, padded to 8).
  *
  * A sender is the topic whose writer sends (its id), or the control thread (0). It numbers its
- * datagrams 1, 2, 3 ..., so that a receiver can count lost datagrams. A head in a notice is a hint:
- * a lost or forged notice costs latency, never data. An inline record proves itself by its check,
+ * datagrams 1, 2, 3 ..., so that a receiver can count lost datagrams. The tag shows that the sender
+ * knows the topic's key of this epoch. A head in a notice is a hint: a lost or forged notice costs
+ * latency, never data. An inline record proves itself by its check,
  * like any other copy. */
 #ifndef TICKBUS_BUS_NOTICE_H
 #define TICKBUS_BUS_NOTICE_H
+
+#include <stdbool.h>
 
 #include "bus/bounds.h"
 #include "bus/record.h"
@@ -35,10 +38,12 @@ struct notice_writer {
 void notice_begin(struct notice_writer *, void *bytes, size_t limit, uint64_t bus_id,
 		  uint64_t send_time_ns);
 void notice_number(struct notice_writer *, uint32_t sender, uint64_t number);
-/* 0, or -ENOSPC: finish this datagram and begin another. */
+/* An entry with tag 0. 0, or -ENOSPC: finish this datagram and begin another. */
 int notice_entry(struct notice_writer *, uint32_t topic_id, uint64_t epoch, uint64_t head);
 /* Adds a whole record to the open entry: 0 or -ENOSPC. */
 int notice_record(struct notice_writer *, const struct record *);
+/* Gives the open entry its tag; after notice_number() and the entry's records. */
+void notice_seal(struct notice_writer *, const uint8_t key[NOTICE_KEY_BYTES]);
 /* The datagram's length; 0 when it has no entry. */
 size_t notice_finish(struct notice_writer *);
 
@@ -71,6 +76,9 @@ struct notice_reader {
 int notice_open(struct notice_reader *, const void *bytes, size_t length, struct notice *);
 /* 1 and the next entry (skips unread records of the previous entry), 0 at the end. */
 int notice_next(struct notice_reader *, struct notice_entry *);
+/* Whether the entry's tag was made with this key. */
+bool notice_proven(const struct notice *, const struct notice_entry *,
+		   const uint8_t key[NOTICE_KEY_BYTES]);
 /* 1 and a copy of the entry's next record, to be checked with record_verify; 0 at the end. */
 int notice_next_record(struct notice_reader *, struct record *);
 

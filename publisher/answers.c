@@ -227,6 +227,7 @@ static int answer_join(struct session *session, const struct control_message *as
 	join_begin(join);
 	refused_before(session, topic->shape.topic_id, false);
 	topic_describe(session, topic, &answer.grant.topic);
+	announce_grant(&session->publisher->endpoints[session->listener], topic, &answer);
 	answer.grant.region_bytes = topic->memory.bytes;
 	return session_send(session, &answer, exposure);
 }

@@ -161,6 +161,8 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 				  &topic->exposures);
 	if (result == 0)
 		result = announce_open(topic, options->multicast);
+	if (result == 0 && topic->announcer_count > 0)
+		result = server_tick(publisher);
 	if (result == 0) {
 		pin_memory(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;

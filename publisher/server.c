@@ -4,7 +4,7 @@
  *
  * It waits in epoll for the listeners, an eventfd and a timer. The eventfd signals that a flush
  * found a sleeper, a topic ended or restarted, or the publisher closes. The timer runs at a quarter
- * of the stale bound. */
+ * of the stale bound. Once a topic has notices, it runs at the tick that repeats heads: 2 ms. */
 #include "publisher/server.h"
 
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/numa.h"
+#include "publisher/announce.h"
 #include "publisher/answers.h"
 #include "publisher/hello.h"
 #include "publisher/log.h"
@@ -185,6 +186,8 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 			endpoint->listener->ops->listener_poll(endpoint->listener);
 	}
 	server_signalled(publisher);
+	if (announce_due(publisher))
+		announce_repeat(publisher);
 	if (pulse_due(publisher))
 		server_pulse(publisher);
 	if (atomic_load_explicit(&publisher->closing, memory_order_acquire))
@@ -241,11 +244,28 @@ static void *server_run(void *user)
 /* -- the thread ---------------------------------------------------------------------------------
  */
 
+/* The timer wakes the control thread each period_ms. */
+static int timer_pace(const struct tb_publisher *publisher, long period_ms)
+{
+	const struct timespec period = { period_ms / 1000, period_ms % 1000 * 1000000 };
+	const struct itimerspec pace = { period, period };
+
+	return timerfd_settime(publisher->timer_fd, 0, &pace, NULL);
+}
+
+int server_tick(struct tb_publisher *publisher)
+{
+	if (publisher->tick_due_ns)
+		return 0;
+	announce_begin(publisher);
+	return timer_pace(publisher, ANNOUNCE_TICK_MS) < 0
+		       ? error_set(errno, "bus %s: cannot set the control thread's timer: %s",
+				   publisher->name, strerror(errno))
+		       : 0;
+}
+
 int server_open(struct tb_publisher *publisher)
 {
-	const long quarter_ms = PULSE_QUARTER_MS(publisher);
-	const struct timespec quarter = { quarter_ms / 1000, quarter_ms % 1000 * 1000000 };
-	const struct itimerspec pace = { quarter, quarter };
 	struct epoll_event event = { .events = EPOLLIN };
 
 	publisher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -253,7 +273,7 @@ int server_open(struct tb_publisher *publisher)
 	publisher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	pulse_begin(publisher); /* before the timer starts: at each tick a pulse is due */
 	if (publisher->epoll_fd < 0 || publisher->event_fd < 0 || publisher->timer_fd < 0 ||
-	    timerfd_settime(publisher->timer_fd, 0, &pace, NULL) < 0 ||
+	    timer_pace(publisher, PULSE_QUARTER_MS(publisher)) < 0 ||
 	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->event_fd, &event) < 0 ||
 	    epoll_ctl(publisher->epoll_fd, EPOLL_CTL_ADD, publisher->timer_fd, &event) < 0)
 		return error_set(errno,

@@ -15,6 +15,9 @@ bool server_turn(struct tb_publisher *);
 
 /* Makes the descriptors that the control thread waits for, and starts the pulse. */
 int server_open(struct tb_publisher *);
+/* A topic has notices: the timer runs at the tick that repeats heads. Under the lock. 0 or -errno.
+ */
+int server_tick(struct tb_publisher *);
 void server_close(struct tb_publisher *);
 /* Starts the control thread, which waits and takes turns until one returns true. */
 int server_start(struct tb_publisher *);

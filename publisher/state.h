@@ -27,6 +27,7 @@
 #include "bus/fabric.h"
 #include "bus/groups.h"
 #include "bus/memory.h"
+#include "bus/notice.h"
 #include "bus/progress.h"
 #include "bus/proof.h"
 #include "bus/region.h"
@@ -82,7 +83,7 @@ struct tb_topic {
 	struct wakeup wakeup;
 	struct announcer *announcers[BOUND_LISTENERS_MAX];
 	uint32_t announcer_count;
-	uint64_t notices;
+	_Atomic uint64_t notices; /* number of the last; grants load it */
 	_Atomic uint64_t announced, unannounced;
 	_Atomic uint64_t flushes;
 	_Atomic uint32_t touched; /* set by each call, cleared by the control thread */
@@ -94,9 +95,10 @@ struct tb_topic {
 	/* Under the publisher's lock (T2). */
 	struct tb_publisher *publisher;
 	struct memory memory;
-	struct exposures exposures; /* shm: made at the first join, for all realms */
-	uint32_t realms;            /* that include it, a bit for each */
-	uint32_t notice_group;      /* that its notices go to */
+	struct exposures exposures;           /* shm: made at the first join, for all realms */
+	uint32_t realms;                      /* that include it, a bit for each */
+	uint32_t notice_group;                /* that its notices go to */
+	uint8_t notice_key[NOTICE_KEY_BYTES]; /* of this epoch; the writing thread reads it too */
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
@@ -113,7 +115,9 @@ struct tb_topic {
 	uint32_t join_count;
 	uint64_t silent; /* quarters of the stale bound without a call of the writer */
 	uint64_t restarts_sent;
-	bool end_sent; /* the pages say that it ended, so its joins are owed an ending */
+	bool end_sent;          /* the pages say that it ended, so its joins are owed an ending */
+	uint64_t head_ticked;   /* the head at the last tick */
+	uint64_t head_repeated; /* the head that was repeated last */
 };
 
 /* The last that a client learned of its granted epoch. */
@@ -220,6 +224,8 @@ struct tb_publisher {
 	_Atomic bool closing;
 	uint64_t close_by_ms;  /* on CLOCK_MONOTONIC, set before closing */
 	uint64_t pulse_due_ns; /* on CLOCK_MONOTONIC, the control thread's */
+	uint64_t tick_due_ns;  /* the same; 0: no topic has notices */
+	uint32_t tick_first;   /* index of the topic that the next tick begins with */
 };
 
 static inline void publisher_lock(struct tb_publisher *publisher)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/topic.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,18 @@ static int random_epoch(uint64_t *epoch)
 	do
 		result = random_u64(epoch);
 	while (result == 0 && *epoch == 0);
+	return result;
+}
+
+static int random_key(uint8_t key[NOTICE_KEY_BYTES])
+{
+	uint64_t halves[2];
+	int result = random_u64(&halves[0]);
+
+	static_assert(sizeof(halves) == NOTICE_KEY_BYTES, "two numbers are a key");
+	if (result == 0)
+		result = random_u64(&halves[1]);
+	memcpy(key, halves, sizeof(halves));
 	return result;
 }
 
@@ -140,6 +153,8 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 	shape_fill(&topic->shape, options, id);
 	result = random_epoch(&topic->shape.epoch);
 	if (result == 0)
+		result = random_key(topic->notice_key);
+	if (result == 0)
 		result = topic_schema_copy(options->schema, &topic->schema);
 	if (result == 0)
 		result = topic_memory(publisher, &topic->shape, topic->name, &topic->memory);
@@ -190,7 +205,8 @@ TB_API int tb_topic_end(struct tb_topic *topic)
 /* Under the publisher's lock. Readers of the old memory find its last head there, and nothing
  * reserved behind it. */
 static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
-		       const struct memory *memory, const struct exposures *exposures)
+		       const struct memory *memory, const struct exposures *exposures,
+		       const uint8_t notice_key[NOTICE_KEY_BYTES])
 {
 	topic->progress.reserved = topic->sequence;
 	writer_line(topic);
@@ -203,6 +219,8 @@ static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
 	topic_aim(topic);
 	atomic_store_explicit(&topic->end_due, 0, memory_order_relaxed);
 	topic->end_sent = false;
+	memcpy(topic->notice_key, notice_key, sizeof(topic->notice_key));
+	topic->head_ticked = topic->head_repeated = 0;
 	counter_add(&topic->restarts, 1);
 }
 
@@ -211,8 +229,11 @@ TB_API int tb_topic_restart(struct tb_topic *topic)
 	struct region_shape shape = topic->shape; /* written by this thread only */
 	struct exposures exposures = { 0 };
 	struct memory fresh = { .fd = -1 }, old = { .fd = -1 };
+	uint8_t notice_key[NOTICE_KEY_BYTES] = { 0 };
 	int result = random_epoch(&shape.epoch);
 
+	if (result == 0)
+		result = random_key(notice_key);
 	if (result == 0)
 		result = topic_memory(topic->publisher, &shape, topic->name, &fresh);
 	if (result < 0)
@@ -221,7 +242,7 @@ TB_API int tb_topic_restart(struct tb_topic *topic)
 	result = endpoints_expose(topic->publisher, &shape, &fresh, topic->realms, &exposures);
 	if (result == 0) {
 		old = topic->memory;
-		epoch_swap(topic, &shape, &fresh, &exposures);
+		epoch_swap(topic, &shape, &fresh, &exposures, notice_key);
 	}
 	publisher_unlock(topic->publisher);
 	memory_free(result < 0 ? &fresh : &old);

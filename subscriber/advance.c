@@ -41,7 +41,7 @@ static void header_fetched(struct tb_source *source)
 		return;
 	}
 	source->state = source->next == 0 ? SOURCE_START : SOURCE_RUNNING;
-	source->fetched_ms = 0;
+	source->fetched_ns = 0;
 }
 
 static void progress_fetched(struct tb_source *source)
@@ -116,8 +116,10 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 
 	if (result < 0)
 		return result;
-	if (result == 1)
+	if (result == 1) {
+		notices_begin(source);
 		source_begin(source);
+	}
 	notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -156,7 +158,8 @@ static void source_switch(struct tb_source *source)
 	source->copy_failed = source->stale = false;
 	source->look = true;
 	source->next = begun ? 1 : 0;
-	source->head = source->written = source->hint = source->notice_number = 0;
+	source->head = source->written = source->hint = 0;
+	notices_begin(source);
 	source->batched = false;
 	source->tries = source->idle = source->invalid = 0;
 	pull_read_drop(source);
@@ -170,11 +173,14 @@ static void source_switch(struct tb_source *source)
 
 void advance_settle(struct tb_source *source)
 {
-	const uint64_t now = clock_coarse_ms();
+	uint64_t now;
 
-	if (source->under_way > 0 || now - source->fetched_ms < POLL_PAGE_MS)
+	if (source->under_way > 0)
 		return;
-	source->fetched_ms = now;
+	now = clock_ns();
+	if (now - source->fetched_ns < RETRY_NS)
+		return;
+	source->fetched_ns = now;
 	if (source->state == SOURCE_HEADER)
 		source_begin(source);
 	else if (fetch(source, READ_PROGRESS, source->mapping.layout.progress,

@@ -6,7 +6,7 @@
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
 
-#define POLL_PAGE_MS 1 /* shortest time between two READs of an idle topic's progress line */
+#define RETRY_NS 1000000 /* pause before a fetch that was not possible or not valid is repeated */
 
 /* Copies bytes of the region into the landing's page, at once where there is a view, else by a
  * READ. Returns 1 if the bytes are there: the caller goes on. Returns 0 if a READ brings them:

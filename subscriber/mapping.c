@@ -32,6 +32,9 @@ int mapping_open(struct tb_subscriber *subscriber, const struct tb_schema *schem
 	memset(mapping, 0, sizeof(*mapping));
 	mapping->shape = topic->shape;
 	mapping->schema = schema;
+	memcpy(mapping->notice_key, grant->grant.notice_key, sizeof(mapping->notice_key));
+	mapping->notice_numbers[NOTICE_WRITER] = grant->grant.topic_notices;
+	mapping->notice_numbers[NOTICE_HEADS] = grant->grant.heads_notices;
 	mapping->checked = topic->shape.flags & REGION_FLAG_CHECKED;
 	mapping->shown_ms = subscriber->heard_ms;
 	result = region_layout(&mapping->shape, &mapping->layout);

@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices: datagrams that say how far topics are. Any host on the network may have sent them.
+/* Notices: datagrams that say how far topics are. Any host on the network may have sent them. Any
+ * client that has joined the topic may have sent a notice with a valid tag.
  *
  * M1  The head in a notice is a hint. It may cause READs of slots that are not written yet. It
  *     never causes a delivery: copies prove themselves.
- * M2  A false hint is dropped, and further hints are ignored for a pause that doubles. Meanwhile,
- *     and when no notices come, the bus page shows what moved. Whatever is sent, it causes at most
- *     one READ of a progress line per POLL_PAGE_MS.
+ * M2  A false hint is dropped, and further hints are ignored for a pause that doubles. From the
+ *     false hint until the first look after the pause, notices do not count as arriving: the
+ *     reader polls. Whatever is sent, it causes at most one READ of a progress line per polling
+ *     interval or millisecond, the shorter of them.
  * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
  * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
- *     stranger could send 0 and keep a topic from polling. */
+ *     client could send 0 and keep a topic from polling. If sender 0 or the bus page brings a
+ *     head that no notice said before, the writer's notice is missing. Then the reader polls
+ *     until another notice comes.
+ * M5  An entry counts only if its tag was made with the topic's key of this epoch.
+ * M6  Each sender's numbers rise, from the numbers in the grant. An entry with an old number is a
+ *     replay: no hint, and no sign that notices arrive. If it has a higher head than the entry
+ *     with the last number, a client forges numbers: as after a false hint, the reader polls.
+ * M7  If more than 1 in 100 of the last 1,000 numbers of the writer are missing, notices do not
+ *     count as arriving. Numbers since the grant count. Heads are numbered for all topics of a
+ *     group, so their numbers show no loss.
+ * M8  A poll processes at most WORK_MAX entries, and uses a topic's sources at most once for a
+ *     datagram. Datagrams that wait are taken by later polls, or are lost and missing by number. */
 #include "subscriber/notices.h"
 
 #include "bus/address.h"
@@ -17,9 +30,12 @@
 #include "bus/counters.h"
 #include "bus/fabric.h"
 #include "bus/notice.h"
-#include "subscriber/fetch.h"
+#include "subscriber/topic_index.h"
 
 #define DATAGRAMS_PER_POLL 64
+#define WORK_MAX           256 /* entries in a poll */
+#define ENTRIES_MAX        ((BOUND_NOTICE_BYTES_MAX - NOTICE_HEADER) / NOTICE_ENTRY)
+#define PAUSE_MIN_MS       1
 #define PAUSE_MAX_MS       1024
 #define LOST_MAX           65536 /* a longer jump of the numbers is a restart, or forged */
 
@@ -87,10 +103,21 @@ void notices_leave(const struct tb_source *left)
 	*group = subscriber->groups[--subscriber->group_count];
 }
 
+void notices_begin(struct tb_source *source)
+{
+	for (int sender = 0; sender < NOTICE_SENDERS; sender++)
+		source->last_notice[sender] =
+			(struct last_notice){ .number = source->mapping.notice_numbers[sender],
+					      .head = UINT64_MAX };
+	source->noticed_writer = false;
+	source->noticed_head = source->joined;
+}
+
 /* The publisher sends each head with each pulse, four times in the stale bound. */
 bool notices_alive(const struct tb_source *source)
 {
-	return source->noticed_ms != 0 &&
+	return source->noticed_ms != 0 && source->fetched_ns >= source->hint_after_ns && /* M2 */
+	       !loss_window_lossy(&source->losses) &&                                    /* M7 */
 	       clock_coarse_ms() - source->noticed_ms < source->subscription->subscriber->stale_ms;
 }
 
@@ -98,13 +125,12 @@ bool notices_alive(const struct tb_source *source)
 
 bool notices_hint(struct tb_source *source, uint64_t head)
 {
-	const uint64_t now = clock_coarse_ms();
-
 	if (source->hint != 0 && source->hint <= source->head)
 		source->hint_pause_ms = 0; /* the last hint was true */
 	if (head <= source->head)
 		return true;
-	if (source->state != SOURCE_RUNNING || source->mapping.view || now < source->hint_after_ms)
+	if (source->state != SOURCE_RUNNING || source->mapping.view ||
+	    (source->hint_after_ns != 0 && clock_ns() < source->hint_after_ns))
 		return false;
 	if (head - source->next >= source->mapping.shape.slots)
 		source->look = true; /* a whole lap ahead: only the progress line can judge it */
@@ -117,74 +143,144 @@ void notices_false(struct tb_source *source)
 {
 	uint32_t pause_ms = 2 * source->hint_pause_ms;
 
-	pause_ms = pause_ms < POLL_PAGE_MS ? POLL_PAGE_MS : pause_ms;
+	pause_ms = pause_ms < PAUSE_MIN_MS ? PAUSE_MIN_MS : pause_ms;
 	source->hint_pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
-	source->hint_after_ms = clock_coarse_ms() + source->hint_pause_ms;
+	source->hint_after_ns = clock_ns() + UINT64_C(1000000) * source->hint_pause_ms;
 	source->hint = 0;
 	source->subscription->counters[SUBSCRIPTION_FALSE_HINTS]++;
 }
 
-/* How many notices were lost between two numbers; 0 before the first notice. */
-static uint64_t numbers_lost(uint64_t last, uint64_t number)
+void notices_missed(struct tb_source *source, uint64_t head)
 {
-	return last != 0 && number > last && number - last <= LOST_MAX ? number - last - 1 : 0;
+	if (head > source->noticed_head)
+		source->noticed_ms = 0; /* M4 */
 }
 
-/* Uses a topic's entry for each source of that topic. */
-static void entry_use(struct tb_subscriber *subscriber, const struct notice *notice,
-		      const struct notice_entry *entry)
+/* -- datagrams -------------------------------------------------------------------------------- */
+
+static bool is_reading(const struct tb_source *source, const struct notice_entry *entry)
 {
-	const uint64_t now = clock_coarse_ms();
+	return !source->orphan && source->state != SOURCE_DEAD &&
+	       source->mapping.shape.topic_id == entry->topic_id &&
+	       source->mapping.shape.epoch == entry->epoch;
+}
 
-	for (uint32_t i = 0; i < subscriber->table_used; i++) {
-		struct tb_source *source = subscriber->table[i];
-		uint64_t *counters;
+/* A notice of the topic's writer, whose last notice had the number `last`. Before the first, the
+ * subscriber may not have received the group yet: the network did not lose those notices, but they
+ * are missing (M7). */
+static void writer_count(struct tb_source *source, uint64_t last, uint64_t number)
+{
+	uint64_t *counters = source->subscription->counters;
 
-		if (!source || source->orphan || source->state == SOURCE_DEAD ||
-		    source->mapping.shape.topic_id != entry->topic_id ||
-		    source->mapping.shape.epoch != entry->epoch)
+	counters[SUBSCRIPTION_NOTICES]++;
+	if (source->noticed_writer && number - last <= LOST_MAX)
+		counters[SUBSCRIPTION_NOTICES_LOST] += number - last - 1;
+	source->noticed_writer = true;
+	loss_window_pass(&source->losses, number - last);
+}
+
+/* Counts a datagram once for each subscription that it names. */
+static void subscription_count(struct tb_subscription *subscription, uint64_t datagram)
+{
+	subscription->datagrams_named += subscription->named_in != datagram;
+	subscription->named_in = datagram;
+}
+
+static void heads_count(struct tb_subscription *subscription, uint64_t datagram)
+{
+	subscription->counters[SUBSCRIPTION_HEARTBEATS] += subscription->beaten_in != datagram;
+	subscription->beaten_in = datagram;
+}
+
+/* M6. An honest sender's heads rise with its numbers. */
+static void replay_use(struct tb_source *source, const struct last_notice *last, uint64_t head)
+{
+	source->subscription->counters[SUBSCRIPTION_NOTICES_REPLAYED]++;
+	if (head > last->head)
+		notices_false(source);
+}
+
+/* Uses an entry whose tag is valid. */
+static void entry_use(struct tb_source *source, const struct notice *notice, uint64_t head)
+{
+	const enum notice_sender sender = notice->sender == 0 ? NOTICE_HEADS : NOTICE_WRITER;
+	struct last_notice *last = &source->last_notice[sender];
+
+	if (notice->number <= last->number) {
+		replay_use(source, last, head);
+		return;
+	}
+	if (sender == NOTICE_WRITER)
+		writer_count(source, last->number, notice->number);
+	else
+		heads_count(source->subscription, source->subscription->subscriber->datagrams);
+	*last = (struct last_notice){ notice->number, head };
+	if (sender == NOTICE_HEADS && head > source->noticed_head)
+		source->noticed_ms = 0; /* M4 */
+	else if (head >= source->head)
+		source->noticed_ms = clock_coarse_ms();
+	if (source->noticed_head < head)
+		source->noticed_head = head;
+	notices_hint(source, head);
+}
+
+/* Gives an entry to each source of its topic. Their keys are of the same epoch, so the same.
+ * Returns how many sources were visited. */
+static unsigned int entry_take(struct tb_subscriber *subscriber, const struct notice *notice,
+			       const struct notice_entry *entry)
+{
+	struct tb_source *source = topic_index_first(subscriber, entry->topic_id);
+	bool checked = false, proven = false;
+	unsigned int visited = 0;
+
+	if (!source || source->noticed_in == subscriber->datagrams)
+		return 0; /* M8: a publisher names a topic once in a datagram */
+	source->noticed_in = subscriber->datagrams;
+	for (; source; source = source->next_of_id, visited++) {
+		if (!is_reading(source, entry))
 			continue;
-		if (entry->head >= source->head) /* M4 */
-			source->noticed_ms = now;
-		source->subscription->named = true;
-		counters = source->subscription->counters;
-		if (notice->sender == entry->topic_id) {
-			counters[SUBSCRIPTION_NOTICES]++;
-			counters[SUBSCRIPTION_NOTICES_LOST] +=
-				numbers_lost(source->notice_number, notice->number);
-			source->notice_number = notice->number;
-		}
-		notices_hint(source, entry->head);
+		if (!checked)
+			proven = (notice->sender == 0 || notice->sender == entry->topic_id) &&
+				 notice_proven(notice, entry, source->mapping.notice_key);
+		checked = true;
+		subscription_count(source->subscription, subscriber->datagrams);
+		if (proven)
+			entry_use(source, notice, entry->head);
+		else /* M5 */
+			source->subscription->counters[SUBSCRIPTION_NOTICES_FORGED]++;
 	}
+	return visited;
 }
 
-/* Counts notices that came with a pulse, and notices without an entry for the subscription's
- * topics. */
-static void datagram_count(struct tb_subscriber *subscriber, const struct notice *notice)
+/* Returns the work: the entries that the datagram may have, and the sources that it named. */
+static unsigned int datagram_take(struct tb_subscriber *subscriber, const uint8_t *bytes,
+				  size_t length)
 {
-	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
-		s->counters[SUBSCRIPTION_HEARTBEATS] += s->named && notice->sender == 0;
-		s->counters[SUBSCRIPTION_NOTICES_OTHERS] += !s->named;
-		s->named = false;
-	}
+	unsigned int work =
+		length > NOTICE_HEADER ? (unsigned int)(length - NOTICE_HEADER) / NOTICE_ENTRY : 0;
+	struct notice_reader reader;
+	struct notice_entry entry;
+	struct notice notice;
+
+	subscriber->datagrams++;
+	if (notice_open(&reader, bytes, length, &notice) < 0 ||
+	    notice.bus_id != subscriber->welcome.bus_id)
+		return work;
+	while (notice_next(&reader, &entry) == 1)
+		work += entry_take(subscriber, &notice, &entry);
+	return work;
 }
 
 void notices_take(struct tb_subscriber *subscriber)
 {
 	uint8_t bytes[BOUND_NOTICE_BYTES_MAX];
-	struct notice_reader reader;
-	struct notice_entry entry;
-	struct notice notice = { 0 };
+	unsigned int work = 0;
 	size_t length;
 
-	for (int i = 0; i < DATAGRAMS_PER_POLL; i++) {
+	for (int i = 0; i < DATAGRAMS_PER_POLL && work + ENTRIES_MAX <= WORK_MAX; i++) {
 		length = subscriber->ops->datagram(subscriber->link, bytes, sizeof(bytes));
 		if (length == 0)
 			return;
-		if (notice_open(&reader, bytes, length, &notice) == 0 &&
-		    notice.bus_id == subscriber->welcome.bus_id)
-			while (notice_next(&reader, &entry) == 1)
-				entry_use(subscriber, &notice, &entry);
-		datagram_count(subscriber, &notice);
+		work += datagram_take(subscriber, bytes, length);
 	}
 }

@@ -10,15 +10,21 @@
 void notices_join(struct tb_source *, const struct fabric_notices *);
 /* A source needs its group no longer; the last source leaves the group. */
 void notices_leave(const struct tb_source *);
+/* The source has a new mapping: its notices are numbered from those of the grant on. */
+void notices_begin(struct tb_source *);
 /* With each pulse: tries again to receive groups that are not received. */
 void notices_keep(struct tb_subscriber *);
-/* Processes datagrams that have arrived, at most 64. */
+/* Processes datagrams that have arrived: at most 64, and a bounded number of entries. */
 void notices_take(struct tb_subscriber *);
-/* True while notices arrive for this topic; the topic then needs no polling and no wake-up. */
+/* True while notices arrive for this topic, few are lost and no hint was false; the topic then
+ * needs no polling and no wake-up. */
 bool notices_alive(const struct tb_source *);
 /* A notice or a wake-up claims that this head was reached. False if the claim is ignored for now.
  */
 bool notices_hint(struct tb_source *, uint64_t head);
+/* The bus page shows this head. If no notice said it, notices are missing, and the reader polls
+ * until another comes. */
+void notices_missed(struct tb_source *, uint64_t head);
 /* The progress line shows that the hint was false: drops it, and pauses further hints. */
 void notices_false(struct tb_source *);
 

@@ -78,6 +78,24 @@ static int sizes_take(struct tb_subscriber *subscriber, const char *location,
 	return result < 0 ? error_prefix(result, "subscriber options: ") : 0;
 }
 
+/* The interval in the address replaces the option. */
+static int poll_take(struct tb_subscriber *subscriber, const char *location, uint32_t option)
+{
+	struct address from_address;
+	uint32_t poll_us = option == TB_POLL_SPIN ? 0 : first_set(option, 0, BOUND_POLL_US);
+
+	if (subscriber->ops->network && address_parse(location, &from_address) == 0 &&
+	    from_address.poll_us != ADDRESS_NO_POLL_US)
+		poll_us = from_address.poll_us;
+	else if (option > BOUND_POLL_US_MAX && option != TB_POLL_SPIN)
+		return error_set(EINVAL,
+				 "subscriber options: poll_us: found %u, expected 1 to %u, or "
+				 "TB_POLL_SPIN",
+				 option, BOUND_POLL_US_MAX);
+	subscriber->poll_ns = UINT64_C(1000) * poll_us;
+	return 0;
+}
+
 static int ranges_check(const struct tb_subscriber *subscriber)
 {
 	int result = range_check("connect_ms", subscriber->connect_ms, 1, BOUND_CONNECT_MS_MAX);
@@ -112,6 +130,8 @@ int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_o
 	result = ranges_check(subscriber);
 	if (result == 0)
 		result = sizes_take(subscriber, location, options);
+	if (result == 0)
+		result = poll_take(subscriber, location, options->poll_us);
 	if (result < 0)
 		return result;
 	subscriber->address = strdup(options->address);

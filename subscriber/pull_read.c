@@ -7,7 +7,8 @@
  * N1  Copies of a batch are used only when all its READs have completed. A half is used again only
  *     when all READs into it have completed, and all its records were delivered or discarded.
  * N2  New heads come from the progress line alone. While there is nothing else to do, it is READ
- *     at most once per POLL_PAGE_MS; no hint makes it more often.
+ *     at most once per polling interval. A hint, a failed copy or the bus page makes it at most
+ *     once per millisecond, or per polling interval if that is shorter.
  * N3  The order of READs does not matter: a copy is valid if its own check is.
  * N4  Strict: the head was READ before the batch was posted, and the progress line is READ again
  *     when the batch has landed. The writer changes the slot of record m only after it has written
@@ -31,6 +32,7 @@
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/notices.h"
+#include "subscriber/reader.h"
 #include "subscriber/tag.h"
 #include "tickbus/subscriber.h"
 
@@ -188,8 +190,25 @@ static void look_post(struct tb_source *source)
 {
 	for (unsigned int i = 0; i < source->halves; i++)
 		source->batches[i].asked = source->batches[i].under_way == 0;
-	source->fetched_ms = clock_coarse_ms();
+	source->fetched_ns = clock_ns();
 	fetch(source, READ_PROGRESS, source->mapping.layout.progress, sizeof(struct progress));
+}
+
+/* The shortest time between two looks. A long polling interval does not delay a look with a cause:
+ * a hint, a failed copy, the bus page. A short interval does not repeat the look all the time if
+ * the line stays invalid: its writer may hang while writing it. */
+static uint64_t pace_ns(const struct tb_source *source, bool has_cause)
+{
+	const uint64_t poll_ns = source->subscription->subscriber->poll_ns;
+
+	if (source->invalid > TRIES_MAX)
+		return RETRY_NS;
+	return (has_cause || source->invalid > 0) && poll_ns > RETRY_NS ? RETRY_NS : poll_ns;
+}
+
+static bool pace_passed(const struct tb_source *source, bool has_cause)
+{
+	return clock_ns() - source->fetched_ns >= pace_ns(source, has_cause);
 }
 
 /* A reader that needs the line requests it at once, with two exceptions, which are paced. After an
@@ -197,8 +216,7 @@ static void look_post(struct tb_source *source)
  * of the records would cause a READ each. */
 static bool line_due(const struct tb_source *source)
 {
-	return (source->invalid == 0 && source->next <= source->head) ||
-	       clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
+	return (source->invalid == 0 && source->next <= source->head) || pace_passed(source, true);
 }
 
 /* N2. A failed copy is judged at once. If notices or the publisher wake a reader, it need
@@ -206,12 +224,13 @@ static bool line_due(const struct tb_source *source)
  */
 static bool look_due(const struct tb_source *source)
 {
+	const bool has_cause = source->look || source->hint > source->head;
+
 	if (source->copy_failed)
 		return line_due(source);
-	if (!source->look && source->hint <= source->head &&
-	    (source->armed || notices_alive(source)))
+	if (!has_cause && (source->armed || notices_alive(source)))
 		return false;
-	return clock_coarse_ms() - source->fetched_ms >= POLL_PAGE_MS;
+	return pace_passed(source, has_cause);
 }
 
 /* -- delivering ------------------------------------------------------------------------------- */

@@ -167,6 +167,7 @@ static void entry_use(struct tb_subscriber *subscriber, struct tb_source *source
 	}
 	if (entry->head > source->head || entry->state == TOPIC_ENDED)
 		source->look = true;
+	notices_missed(source, entry->head);
 	source->next_when_lost = 0;
 	if (asked_ms >= subscriber->pulse_ms + still_ms(subscriber))
 		return; /* the publisher is stale, and its topics with it */

@@ -19,15 +19,26 @@
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
+#include "bus/notice.h"
 #include "bus/record.h"
 #include "bus/region.h"
 #include "subscriber/entries.h"
 #include "subscriber/handshake.h"
+#include "subscriber/loss_window.h"
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
 
 #define HALVES_MAX 2 /* batches of one topic at once, each in its half of the landing */
+
+/* The senders of a topic's notices: its writer; the control thread, as sender 0. */
+enum notice_sender { NOTICE_WRITER, NOTICE_HEADS, NOTICE_SENDERS };
+
+/* The last notice of a sender that named the topic. */
+struct last_notice {
+	uint64_t number;
+	uint64_t head;
+};
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
 struct mapping {
@@ -39,6 +50,9 @@ struct mapping {
 	bool checked;
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
+	uint8_t notice_key[NOTICE_KEY_BYTES];
+	uint64_t
+		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
@@ -95,10 +109,14 @@ struct tb_source {
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
 
 	/* Notices. */
-	uint64_t hint; /* a head that a notice claims; 0: no hint, or it was false */
-	uint64_t hint_after_ms;
+	uint64_t hint;          /* a head that a notice claims; 0: no hint, or it was false */
+	uint64_t hint_after_ns; /* hints before this are ignored; 0: all hints were true */
 	uint32_t hint_pause_ms;
-	uint64_t notice_number;
+	struct last_notice last_notice[NOTICE_SENDERS];
+	uint64_t noticed_head;         /* the highest head of a notice, or of the grant */
+	bool noticed_writer;           /* a notice of the writer came since the grant */
+	struct loss_window losses;     /* of the writer's notices */
+	uint64_t noticed_in;           /* the datagram that named the topic last */
 	uint64_t noticed_ms;           /* when a notice last had a head that may be true */
 	struct fabric_notices notices; /* how notices travel, from the grant */
 
@@ -110,7 +128,7 @@ struct tb_source {
 	struct batch batches[HALVES_MAX]; /* by half */
 	unsigned int under_way;           /* outstanding READs, all kinds */
 	bool page_under_way;              /* a READ into the landing's page is outstanding */
-	uint64_t fetched_ms;              /* when the header or the line was last requested */
+	uint64_t fetched_ns;              /* when the header or the line was last requested */
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
@@ -130,8 +148,10 @@ struct tb_subscription {
 	bool fresh;    /* tb_subscribe has not returned yet */
 	bool waits;    /* TB_WAIT: the publisher's shortage is waited out */
 	bool closing;
-	bool named; /* by the notice that is being processed */
-	int error;  /* the last refusal while fresh, with error_text; 0: no refusal */
+	uint64_t datagrams_before;    /* of the subscriber, when the subscription began */
+	uint64_t datagrams_named;     /* that named one of its topics */
+	uint64_t named_in, beaten_in; /* the last of them; the last with heads */
+	int error; /* the last refusal while fresh, with error_text; 0: no refusal */
 	char error_text[1024];
 	/* Hash of the last refusal's text, by topic id, 0 for the catalogue. 0: no refusal. */
 	uint64_t refusal_hash[BOUND_TOPICS_MAX + 1];
@@ -174,6 +194,7 @@ struct tb_subscriber {
 	struct control_welcome welcome;
 	bool welcomed;
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;
+	uint64_t poll_ns;                /* polling interval; 0: READ after READ */
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: no ticket */
 	uint32_t stale_asked_ms;         /* the caller's stale bound; 0: the publisher's */
 	uint32_t stale_ms; /* the stale bound; 0: not known before the first welcome */
@@ -209,6 +230,7 @@ struct tb_subscriber {
 	uint64_t entries_ms;            /* when these were posted */
 	struct fabric_notices groups[BOUND_NOTICE_GROUPS_MAX]; /* that sources need, each once */
 	uint32_t group_count;
+	uint64_t datagrams;    /* processed */
 	uint64_t page_ms;      /* of the last pulse_look */
 	uint64_t heard_ms;     /* of the turn before the last: messages that come now are younger */
 	uint64_t retry_ms;     /* when to try to connect again */

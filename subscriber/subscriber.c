@@ -187,13 +187,21 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 
 /* -- polling ---------------------------------------------------------------------------------- */
 
-/* Periodic work is postponed while a READ is outstanding. It is not if topics wait to be joined:
- * there may be many, and they are joined one by one. */
+/* How long periodic work is postponed: the bus page is looked at in it. */
+static uint64_t turn_pace_ms(const struct tb_subscriber *subscriber)
+{
+	const uint64_t look_ms = subscriber->stale_ms / 16;
+
+	return subscriber->stale_ms && look_ms < TURN_MS ? look_ms : TURN_MS;
+}
+
+/* Periodic work is postponed while a READ is outstanding, as it always is for a reader that spins.
+ * It is not if topics wait to be joined: there may be many, and they are joined one by one. */
 static bool turn_due(const struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t since = clock_coarse_ms() - subscriber->turn_ms;
 
-	if (since >= TURN_MS)
+	if (since >= turn_pace_ms(subscriber))
 		return true;
 	if (count == 0 && since > 0 && discovery_waits(subscriber))
 		return true;

@@ -140,6 +140,7 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	if (!subscription)
 		return error_set(ENOMEM, "subscription %s: no memory", pattern);
 	subscription->subscriber = subscriber;
+	subscription->datagrams_before = subscriber->datagrams;
 	subscription->options = *options;
 	strncpy(subscription->pattern, pattern, TB_PATTERN_MAX);
 	subscription->discover = subscription->fresh = true;
@@ -178,6 +179,10 @@ TB_API size_t tb_subscription_counters(const struct tb_subscription *subscriptio
 	const size_t count = max < SUBSCRIPTION_COUNTERS ? max : SUBSCRIPTION_COUNTERS;
 
 	memcpy(values, subscription->counters, count * sizeof(*values));
+	if (count > SUBSCRIPTION_NOTICES_OTHERS) /* it grows with each datagram for others */
+		values[SUBSCRIPTION_NOTICES_OTHERS] = subscription->subscriber->datagrams -
+						      subscription->datagrams_before -
+						      subscription->datagrams_named;
 	return count;
 }
 

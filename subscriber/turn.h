@@ -9,7 +9,7 @@
 
 #include "subscriber/state.h"
 
-#define TURN_MS 50 /* pace of turns while records flow or a READ is outstanding */
+#define TURN_MS 50 /* slowest pace of turns while records flow or a READ is outstanding */
 
 /* Begins to connect. 0, or -errno: it is tried again after a pause. */
 int turn_connect(struct tb_subscriber *);

@@ -35,6 +35,11 @@ struct tb_subscription;
  * what it waits for, or is "" if there is nothing to wait for. */
 #define TB_WAIT 0x1u
 
+/* A polling interval of 0: tb_poll READs a topic's progress line again as soon as the last READ has
+ * completed. The polling interval is the time between two looks at a topic for which no notices
+ * arrive. */
+#define TB_POLL_SPIN UINT32_MAX
+
 struct tb_subscriber_options {
 	size_t size;           /* sizeof(struct tb_subscriber_options) */
 	const char *address;   /* "shm:NAME" or "rdma:HOST:PORT"; required */
@@ -47,6 +52,9 @@ struct tb_subscriber_options {
 				* batch_bytes / 32 to batch_bytes. Default 8,192, or batch_bytes /
 				* 32 if that is more */
 	const uint8_t *ticket; /* TB_TICKET_BYTES, of the realm to enter. NULL: no ticket */
+	uint32_t poll_us;      /* polling interval over a network, 1 to 1,000,000 us, or
+				* TB_POLL_SPIN. Default 1,000. Has no effect over shared memory,
+				* where each tb_poll looks at the memory itself */
 };
 
 /* A flag of a subscription: over a network, READ the progress line before and after each batch. The

@@ -173,19 +173,26 @@ static void on_topic(void *user, const struct tb_topic_info *info)
 	epochs[strcmp(info->name, "quiet") == 0 ? QUIET : LOUD] = info->epoch;
 }
 
-/* A forged notice of topic QUIET, with a head before the topic's own. */
-static size_t behind(uint8_t bytes[BOUND_NOTICE_BYTES_MIN])
+static void inspect_topics(void)
 {
 	const struct tb_inspect_options inspect = { .size = sizeof(inspect),
 						    .address = "multicast:test",
 						    .timeout_ms = 20000 };
-	struct notice_writer writer;
 
 	cr_assert_eq(tb_inspect_topics(&inspect, NULL, on_bus, on_topic, NULL), TOPICS, "%s",
 		     tb_error());
+}
+
+/* A notice of topic QUIET that a member forged, with a head before the topic's own. */
+static size_t behind(uint8_t bytes[BOUND_NOTICE_BYTES_MIN])
+{
+	static uint64_t number = UINT64_C(1) << 40;
+	struct notice_writer writer;
+
 	notice_begin(&writer, bytes, BOUND_NOTICE_BYTES_MIN, bus_id, 0);
-	notice_number(&writer, 0, 1);
+	notice_number(&writer, 0, number++);
 	notice_entry(&writer, QUIET + 1, epochs[QUIET], 9);
+	notice_seal(&writer, subscriptions[QUIET]->sources->mapping.notice_key);
 	return notice_finish(&writer);
 }
 
@@ -203,7 +210,7 @@ Test(groups, forged_heads_do_not_hide_a_lost_group)
 	publish(1, 10);
 	while (counter(QUIET, SUBSCRIPTION_NOTICES) == 0)
 		poll_once(until_ms);
-	length = behind(bytes);
+	inspect_topics();
 	cr_assert_eq(address_parse_host("127.0.0.1", &local), 0);
 	cr_assert_eq(address_parse_group(groups[QUIET], &to), 0);
 	fd = notice_udp_sender(&local, &to, 1, 0);
@@ -212,6 +219,7 @@ Test(groups, forged_heads_do_not_hide_a_lost_group)
 	from = counter(QUIET, SUBSCRIPTION_READS);
 	others = counter(LOUD, SUBSCRIPTION_NOTICES_OTHERS);
 	while (counter(QUIET, SUBSCRIPTION_READS) < from + 50) {
+		length = behind(bytes);
 		send(fd, bytes, length, 0);
 		poll_once(until_ms);
 	}

@@ -14,6 +14,7 @@
 #include "bus/counters.h"
 #include "bus/notice.h"
 #include "bus/verbs/notice_udp.h"
+#include "subscriber/state.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/multicast_fabric.h"
@@ -368,17 +369,21 @@ static void on_topic(void *user, const struct tb_topic_info *info)
 	epoch = info->epoch;
 }
 
-/* A notice as any host on the network can forge it: valid marks, and false heads. */
+/* A notice with valid marks and false heads. Half of them are as any host on the network can forge
+ * them, half as a client that has joined the topic can. */
 static size_t forge(uint8_t bytes[BOUND_NOTICE_BYTES_MAX], uint64_t *random, uint64_t head)
 {
+	static uint64_t number = UINT64_C(1) << 40;
 	const uint64_t heads[] = { head + 1, head + 100, head + 100000, UINT64_MAX, 0, head };
 	struct notice_writer writer;
 	uint64_t draw = random_draw(random);
 	size_t length;
 
 	notice_begin(&writer, bytes, BOUND_NOTICE_BYTES_MAX, draw % 16 ? bus_id : draw, draw);
-	notice_number(&writer, 1, draw % 3 ? draw : 7);
+	notice_number(&writer, 1, draw % 3 ? number++ : 7);
 	notice_entry(&writer, 1, draw % 8 ? epoch : epoch + 1, heads[draw % 6]);
+	if (draw >> 63)
+		notice_seal(&writer, subscription->sources->mapping.notice_key);
 	notice_entry(&writer, (uint32_t)(draw >> 32), epoch, heads[draw % 5]);
 	length = notice_finish(&writer);
 	if (draw % 32 == 0)
@@ -430,7 +435,8 @@ Test(notices, forged_notices_cost_one_look_per_interval_and_no_record)
 	close(fd);
 	cr_expect_eq(notes.records, last);
 	cr_expect(notes.lost == 0 && notes.wrong == 0, "%s", notes.text);
-	cr_expect_gt(counter(SUBSCRIPTION_FALSE_HINTS), 0, "no forged notice arrived");
+	cr_expect_gt(counter(SUBSCRIPTION_FALSE_HINTS), 0, "no member's notice arrived");
+	cr_expect_gt(counter(SUBSCRIPTION_NOTICES_FORGED), 0, "no stranger's notice arrived");
 	cr_expect_leq(counter(SUBSCRIPTION_NOTICES_LOST), 65536 * sent,
 		      "a forged number counted for more lost notices than a burst has");
 	/* Per millisecond a READ of slots for a hint, and a READ of the progress line. Per record

@@ -76,7 +76,8 @@ def pubd():
 def addresses():
     """What may stand behind the commas of an address, with its bounds and its default."""
     code = (SOURCE / "bus/address.c").read_text()
-    constants = dict(re.findall(r"^#define (\w+) +(\d+)", (SOURCE / "bus/bounds.h").read_text() + code, re.M))
+    constants = dict(re.findall(r"^#define (\w+) +(\d+)", (SOURCE / "bus/bounds.h").read_text() +
+                                (SOURCE / "bus/address.h").read_text() + code, re.M))
     there = {name: [constants.get(number, number) for number in numbers] for name, *numbers in re.findall(
         r'\{ "(\w+)",\s+offsetof\(struct address, \w+\),\s+(\w+),\s+(\w+),\s+(\w+) \}', code)}
     text = next(page for page in PAGES if page.name == "tickbus.1").read_text()
@@ -84,7 +85,7 @@ def addresses():
     differ("tickbus.1", "knob", set(named), set(there) | {"source"})
     for name, (low, high, usual) in there.items():
         words = " ".join(named.get(name, "").split())
-        default = f"Default {usual}." if int(low) <= int(usual) else "Default "  # each program has its own default
+        default = f"Default {usual}." if int(low) <= int(usual) <= int(high) else "Default "  # of each program
         if f"{low} to {high}" not in words or default not in words:
             FOUND.append(f"tickbus.1: {name}: expected {low} to {high}, {default}")
 

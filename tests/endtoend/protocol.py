@@ -13,6 +13,7 @@ import hmac
 import json
 import mmap
 import os
+import pathlib
 import re
 import shutil
 import socket
@@ -26,7 +27,7 @@ sys.dont_write_bytecode = True
 import tools  # it reads the same arguments
 from protocol_bytes import (ARM, COUNTERS, ENDING, JOIN, LIBRARY, RECORD, REVOKE, UNPUBLISHED,
                             UNPUBLISHED_NAMES, VALUES, WAKE, Handshake, Reader, Requests, Topic, check,
-                            hello, page_up, pulse, schema_fields, welcome, xxh3)
+                            hello, notice_tag, page_up, pulse, schema_fields, siphash, welcome, xxh3)
 
 ALL_SEALS_BUT_WRITE = 0x10 | 0x4 | 0x2 | 0x1  # FUTURE_WRITE, GROW, SHRINK, SEAL
 
@@ -134,10 +135,18 @@ class Protocol(unittest.TestCase):
                           for topic in self.topics.values()])
         self.assertEqual([entry[1] for entry in entries], [4, 1000, 4, 0, 0])
 
+    def test_tag_of_the_documented_notice_is_computed(self):
+        self.assertEqual(siphash(bytes(range(16)), bytes(range(15))), 0xa129ca6149be45e5)  # the paper's example
+        page = (pathlib.Path(__file__).parents[2] / "docs/protocol.md").read_text(encoding="utf-8")
+        data, tag = re.search(r"the bytes `([0-9a-f\s]+)` have the tag `(0x[0-9a-f]+)`", page).groups()
+        data = bytes.fromhex(re.sub(r"\s", "", data))
+        self.assertEqual(notice_tag(bytes(range(16)), *struct.unpack_from("<QIQQ", data), data[28:]), int(tag, 16))
+
     def test_headers_equal_the_grant(self):
         for name in self.topics:
             topic = self.join(name)
             shape = topic.shape
+            self.assertEqual([shape[key] for key in ("notice_key", "topic_notices", "heads_notices")], [bytes(16), 0, 0])
             self.assertEqual(topic.header(), (
                 b"tickbus2", 2, shape["flags"], shape["epoch"], shape["topic_id"],
                 shape["slot_bytes"], shape["slots"], shape["capacity"], 0, shape["fingerprint"],

@@ -11,6 +11,7 @@ import re
 import struct
 
 LIBRARY = ctypes.util.find_library("xxhash")
+WORD = 2 ** 64 - 1
 RECORD, PROGRESS, DIRECTORY, PULSE, ENTRY, HEADER = range(6)
 (CATALOGUE, TOPICS, SCHEMA, SCHEMA_PART, JOIN, GRANT, REFUSE, LEAVE, ARM, WAKE, COUNTERS, VALUES,
  UNPUBLISHED, UNPUBLISHED_NAMES, REVOKE, ENDING) = range(1, 17)
@@ -35,6 +36,40 @@ def check(data, at, with_salt):
     """Whether the check at `at` is that of data."""
     found, = struct.unpack_from("<Q", data, at)
     return found == xxh3(data[:at] + struct.pack("<Q", with_salt) + data[at + 8:])
+
+
+def siphash(key, data):
+    """SipHash-2-4, from the paper (Aumasson, Bernstein 2012)."""
+    def rotated(word, by):
+        return (word << by | word >> (64 - by)) & WORD
+
+    def turn():
+        for a, b, by in ((0, 1, 13), (2, 3, 16)):
+            v[a] = (v[a] + v[b]) & WORD
+            v[b] = rotated(v[b], by) ^ v[a]
+        v[0] = rotated(v[0], 32)
+        for a, b, by in ((0, 3, 21), (2, 1, 17)):
+            v[a] = (v[a] + v[b]) & WORD
+            v[b] = rotated(v[b], by) ^ v[a]
+        v[2] = rotated(v[2], 32)
+
+    keys = struct.unpack("<QQ", key) * 2
+    v = [word ^ part for word, part in zip(struct.unpack(">4Q", b"somepseudorandomlygeneratedbytes"), keys)]
+    padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) % 256])
+    for word, in struct.iter_unpack("<Q", padded):
+        v[3] ^= word
+        turn()
+        turn()
+        v[0] ^= word
+    v[2] ^= 0xff
+    for _ in range(4):
+        turn()
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def notice_tag(key, bus_id, sender, number, sent_ns, entry):
+    """The tag of an entry of a notice; the entry's 24 bytes before the tag."""
+    return siphash(key, struct.pack("<QIQQ", bus_id, sender, number, sent_ns) + entry)
 
 
 def page_up(size):

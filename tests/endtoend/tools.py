@@ -474,7 +474,8 @@ class Tools(unittest.TestCase):
     def test_contradictory_address_is_a_usage_error(self):
         for knobs, message in (("retries=2,retries=3", "found retries= twice"),
                              ("read_bytes=100", "expected a multiple of 64"),
-                             ("batch_bytes=65536,read_bytes=64", "found 64, expected 2048 to 65536")):
+                             ("batch_bytes=65536,read_bytes=64", "found 64, expected 2048 to 65536"),
+                             ("poll_us=1000001", "poll_us: found \"1000001\", expected 0 to 1000000")):
             for command in ["topics"], ["stat"], ["cat", "t"]:
                 result = self.run_tool(command[0], f"rdma:192.0.2.1:7471,{knobs}", *command[1:])
                 self.assertIn(message, result.stderr)

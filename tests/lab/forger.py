@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends forged notices to a bus's group, until SIGTERM: forger.py SOURCE HOST PORT TOPIC SEED
 
-It forges heads, epochs, buses, records and headers, replays real notices and cuts them short. It learns what it
-needs from the bus, as any client can. Prints the address of the progress line, then the number of datagrams sent.
+It forges heads, epochs, buses, records and headers, replays real notices and cuts them short. Every second forgery
+has a valid tag, as a client that has joined the topic can make it; the others are a stranger's. It learns what it needs
+from the bus, as any client can. Prints the address of the progress line, then the number of datagrams sent.
 """
 import random
 import signal
@@ -25,8 +26,9 @@ class Forger:
 
     def forged(self, head, epoch=None, bus_id=None, records=(), **lies):
         self.number += 1
+        key = self.shape["notice_key"] if self.number % 2 else bytes(16)
         entry = (self.shape["topic_id"], epoch or self.shape["epoch"], head, list(records))
-        return notice_bytes(bus_id or self.bus_id, self.shape["topic_id"], self.number, [entry], **lies)
+        return notice_bytes(bus_id or self.bus_id, self.shape["topic_id"], self.number, [entry], key, **lies)
 
     def head_near(self):
         return self.forged(self.topic.progress()["head"] + self.random.randint(1, 64))

@@ -58,7 +58,9 @@ class Notices:
 
     def __init__(self, peer, topic):
         self.group, self.peer, self.topic = Group(topic.shape, peer.source), peer, topic
-        self.numbers, self.count, self.head = {}, 0, 0
+        shape = topic.shape
+        self.numbers = {shape["topic_id"]: shape["topic_notices"], 0: shape["heads_notices"]}
+        self.count, self.head = 0, 0
 
     def take(self):
         data = self.group.take()
@@ -67,8 +69,9 @@ class Notices:
         require(found["bus_id"] == self.peer.welcome["bus_id"], "a notice of another bus")
         require(found["number"] > self.numbers.get(found["sender"], 0), "a notice's number goes back")
         self.numbers[found["sender"]] = found["number"]
-        for topic_id, epoch, head, _ in found["entries"]:
+        for topic_id, epoch, head, _, tag, tagged in found["entries"]:
             if topic_id == self.topic.shape["topic_id"]:
+                require(tag == protocol.notice_tag(self.topic.shape["notice_key"], *tagged), "a notice's tag is wrong")
                 require(epoch == self.topic.shape["epoch"], "a notice of another epoch")
                 self.head = max(self.head, head)
                 self.count += 1

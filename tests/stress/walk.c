@@ -135,7 +135,7 @@ void walk_hint(struct walk *walk)
 	struct tb_source *source = walk->tally.source;
 
 	source->look = true;
-	source->fetched_ms = source->hint_after_ms = 0;
+	source->fetched_ns = source->hint_after_ns = 0;
 	notices_hint(source, atomic_load(&walk->written) + 1);
 }
 

@@ -7,40 +7,51 @@
 
 #include "bus/clock.h"
 
-static _Atomic bool stopped;
-static _Atomic uint64_t stopped_ms; /* the stopped clock's time */
-static _Atomic uint64_t ahead_ms;   /* added to the machine's clock while it runs */
+#define MS UINT64_C(1000000)
 
-static uint64_t machine_ms(void)
+static _Atomic bool stopped;
+static _Atomic uint64_t stopped_ns; /* the stopped clock's time */
+static _Atomic uint64_t ahead_ns;   /* added to the machine's clock while it runs */
+/* The fine clock of other threads stays the machine's: a publisher in this process keeps its pulse.
+ */
+static _Thread_local bool is_mine;
+
+static uint64_t machine_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
 }
 
 static int read_clock(clockid_t clock, struct timespec *now)
 {
-	uint64_t ms;
+	uint64_t ns;
 
-	if (clock != CLOCK_MONOTONIC_COARSE)
+	if (clock != CLOCK_MONOTONIC_COARSE && !(clock == CLOCK_MONOTONIC && is_mine))
 		return clock_gettime(clock, now);
-	ms = stopped ? stopped_ms : machine_ms() + ahead_ms;
-	now->tv_sec = (time_t)(ms / 1000);
-	now->tv_nsec = (long)(ms % 1000) * 1000000;
+	ns = stopped ? stopped_ns : machine_ns(clock) + ahead_ns;
+	now->tv_sec = (time_t)(ns / (1000 * MS));
+	now->tv_nsec = (long)(ns % (1000 * MS));
 	return 0;
 }
 
 void clock_stop(void)
 {
-	stopped_ms = machine_ms() + ahead_ms;
-	stopped = true;
+	stopped_ns = machine_ns(CLOCK_MONOTONIC) + ahead_ns;
+	stopped = is_mine = true;
 	clock_replace(read_clock);
 }
 
 void clock_pass(uint64_t ms)
 {
-	stopped_ms += ms;
-	ahead_ms += ms;
+	clock_pass_ns(ms * MS);
+}
+
+void clock_pass_ns(uint64_t ns)
+{
+	stopped_ns += ns;
+	ahead_ns += ns;
+	is_mine = true;
 	clock_replace(read_clock);
 }

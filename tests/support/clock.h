@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's coarse clock under a test's control. It can be stopped, so that a busy machine
- * makes no difference, and set forward by a long time at once. */
+/* The library's monotonic clocks under a test's control: the coarse clock of all threads, and the
+ * fine clock of the thread that calls. They can be stopped, so that a busy machine makes no
+ * difference, and set forward by a long time at once. */
 #ifndef TICKBUS_TESTS_CLOCK_H
 #define TICKBUS_TESTS_CLOCK_H
 
@@ -8,5 +9,6 @@
 
 void clock_stop(void);
 void clock_pass(uint64_t ms);
+void clock_pass_ns(uint64_t ns);
 
 #endif

@@ -106,6 +106,139 @@ Test(notice, notice_reads_back_entries_and_records)
 	cr_assert_eq(notice_next(&reader, &entry), 0);
 }
 
+/* -- tags: SipHash-2-4, written from the paper (Aumasson, Bernstein 2012) ---------------------- */
+
+static uint64_t rotated(uint64_t word, unsigned int by)
+{
+	return word << by | word >> (64 - by);
+}
+
+static void sip_round(uint64_t v[4])
+{
+	v[0] += v[1];
+	v[1] = rotated(v[1], 13) ^ v[0];
+	v[0] = rotated(v[0], 32);
+	v[2] += v[3];
+	v[3] = rotated(v[3], 16) ^ v[2];
+	v[0] += v[3];
+	v[3] = rotated(v[3], 21) ^ v[0];
+	v[2] += v[1];
+	v[1] = rotated(v[1], 17) ^ v[2];
+	v[2] = rotated(v[2], 32);
+}
+
+static uint64_t word_at(const uint8_t *bytes, size_t count)
+{
+	uint64_t word = 0;
+
+	for (size_t i = 0; i < count; i++)
+		word |= (uint64_t)bytes[i] << 8 * i;
+	return word;
+}
+
+static uint64_t siphash(const uint8_t *bytes, size_t length, const uint8_t key[16])
+{
+	const uint64_t k0 = word_at(key, 8), k1 = word_at(key + 8, 8);
+	uint64_t v[4] = { k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
+			  k1 ^ 0x7465646279746573 };
+
+	for (size_t at = 0; at <= length; at += 8) {
+		const size_t left = length - at;
+		const uint64_t word = left >= 8
+					      ? word_at(bytes + at, 8)
+					      : word_at(bytes + at, left) | (uint64_t)length << 56;
+
+		v[3] ^= word;
+		sip_round(v);
+		sip_round(v);
+		v[0] ^= word;
+	}
+	v[2] ^= 0xff;
+	for (int i = 0; i < 4; i++)
+		sip_round(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static const uint8_t key[NOTICE_KEY_BYTES] = {
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+};
+
+/* The example of the paper's appendix. */
+Test(notice, siphash_of_this_test_gives_the_published_value)
+{
+	uint8_t bytes[15];
+
+	for (uint8_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = i;
+	cr_expect_eq(siphash(bytes, sizeof(bytes), key), UINT64_C(0xa129ca6149be45e5));
+}
+
+/* The bytes as docs/protocol.md lays them out: bus, sender, number, time, then 24 of the entry. */
+static const char tagged[] = "2827262524232221"
+			     "64636261"
+			     "7877767574737271"
+			     "3837363534333231"
+			     "060000000100000089776655443322114d00000000000000";
+static const uint64_t known_tag = UINT64_C(0x3e00d516e911fb91);
+
+static size_t write_sealed(uint8_t *bytes)
+{
+	const struct record record = a_record();
+	struct notice_writer writer;
+
+	notice_begin(&writer, bytes, 1024, BUS, SENT);
+	notice_number(&writer, 0x61626364, 0x7172737475767778);
+	notice_entry(&writer, 6, EPOCH + 1, 77);
+	notice_record(&writer, &record);
+	notice_seal(&writer, key);
+	return notice_finish(&writer);
+}
+
+Test(notice, tag_is_siphash_of_the_published_layout)
+{
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX], expected[64];
+	uint64_t tag;
+
+	cr_assert_eq(unhex(tagged, expected), 52);
+	cr_expect_eq(siphash(expected, 52, key), known_tag, "0x%llx",
+		     (unsigned long long)siphash(expected, 52, key));
+	write_sealed(bytes);
+	memcpy(&tag, bytes + NOTICE_HEADER + 24, sizeof(tag));
+	cr_expect_eq(tag, known_tag, "0x%llx", (unsigned long long)tag);
+}
+
+/* Each bit that the tag covers, and each bit of the tag and of the key. */
+Test(notice, tag_proves_bus_sender_number_time_and_entry)
+{
+	uint8_t bytes[BOUND_NOTICE_BYTES_MAX], other[NOTICE_KEY_BYTES];
+	const size_t length = write_sealed(bytes);
+	struct notice_reader reader;
+	struct notice_entry entry;
+	struct notice notice;
+	unsigned int proven = 0, flips = 0;
+
+	cr_assert_eq(notice_open(&reader, bytes, length, &notice), 0, "%s", tb_error());
+	cr_assert_eq(notice_next(&reader, &entry), 1);
+	cr_assert(notice_proven(&notice, &entry, key));
+	for (size_t bit = 0; bit < 8 * NOTICE_KEY_BYTES; bit++) {
+		memcpy(other, key, sizeof(other));
+		other[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		cr_expect_not(notice_proven(&notice, &entry, other));
+	}
+	for (size_t bit = 64; bit < 8 * (NOTICE_HEADER + NOTICE_ENTRY); bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		if (notice_open(&reader, bytes, length, &notice) == 0 &&
+		    notice_next(&reader, &entry) == 1) {
+			flips++;
+			proven += notice_proven(&notice, &entry, key);
+		}
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	cr_expect_eq(proven, 0);
+	cr_expect_eq(flips, 8 * (8 + 8 + 4 + 8 + 4 + 8 + 8 + 8),
+		     "all but counts and reserved words");
+}
+
 Test(notice, unread_records_are_skipped)
 {
 	const struct record record = a_record();

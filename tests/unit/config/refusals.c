@@ -114,7 +114,7 @@ static const char *const cases[][2] = {
 	{ IN_BUS("notice_bytes: @many"), "bus.notice_bytes: found \"many\", " NUMBER("256 to 4096") },
 	{ IN_BUS("listen: [ @'rdma:0.0.0.0:1' ]"), "bus.listen[0]: found \"rdma:0.0.0.0:1\", " ADDRESS ": address rdma:0.0.0.0:1: found the wildcard address, expected the address of one device" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,retries=7\", " ADDRESS ": address rdma:1.2.3.4:1,retries=7: retries: found \"7\", expected 1 to 6" },
-	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, attempt_ms=, receives=, notices=, hop_limit=, batch_bytes= or read_bytes=" },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, attempt_ms=, receives=, notices=, hop_limit=, batch_bytes=, read_bytes= or poll_us=" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,source=1.2.3.4' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,source=1.2.3.4\", " ADDRESS ": address rdma:1.2.3.4:1,source=1.2.3.4: found source=, expected HOST:PORT without it: HOST is the address to listen at" },
 	{ IN_BUS("listen: [ @'shm:a/b' ]"), "bus.listen[0]: found \"shm:a/b\", " ADDRESS },
 	{ IN_BUS("listen: [ 'shm:b', @'shm:' ]"), "bus.listen[1]: found \"shm:b\" again, expected each once" },

@@ -110,6 +110,7 @@ static bool notice_send(const struct tb_source *source, uint64_t number, uint64_
 		     number);
 	notice_number(&writer, source->mapping.shape.topic_id, number);
 	notice_entry(&writer, source->mapping.shape.topic_id, source->mapping.shape.epoch, head);
+	notice_seal(&writer, source->mapping.notice_key);
 	net.notice_bytes[at] = notice_finish(&writer);
 	net.notice_count++;
 	return true;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "bus/clock.h"
 #include "bus/record.h"
 #include "publisher/state.h"
 #include "subscriber/fetch.h"
@@ -283,7 +284,7 @@ static void wait_for_the_line(void)
 	for (int i = 0; i < 4; i++)
 		late_poll_once(); /* earlier READs have landed */
 	for (int looks = 0; looks < 100; looks++) {
-		clock_pass(POLL_PAGE_MS);
+		clock_pass(1);
 		reads = late_counted(SUBSCRIPTION_READS);
 		cr_expect(pull_read_due(source));
 		late_poll_once(); /* requests the line */
@@ -294,7 +295,7 @@ static void wait_for_the_line(void)
 		cr_expect_eq(late_counted(SUBSCRIPTION_READS) - reads, 1);
 	}
 	atomic_store(check, right);
-	clock_pass(POLL_PAGE_MS);
+	clock_pass(1);
 }
 
 Test(read_faults, invalid_line_after_failed_copy_is_read_at_its_pace)
@@ -317,6 +318,117 @@ Test(read_faults, invalid_line_for_strict_batch_is_read_at_its_pace)
 	late_expect_all(1000);
 }
 
+/* The looks of this many polls, with so much time between them. */
+static uint64_t looks_of(unsigned int polls, uint64_t step_ns)
+{
+	const uint64_t before = late_counted(SUBSCRIPTION_LOOKS);
+
+	for (unsigned int i = 0; i < polls; i++) {
+		clock_pass_ns(step_ns);
+		late_poll_once();
+	}
+	return late_counted(SUBSCRIPTION_LOOKS) - before;
+}
+
+/* An idle reader with nothing outstanding, and a stopped clock. */
+static void read_idle(void)
+{
+	late_two_read(0);
+	UNTIL(late_is_discovered());
+	late.at_once = true;
+	clock_stop();
+	clock_pass(1);
+	for (int i = 0; i < 4; i++)
+		late_poll_once();
+}
+
+Test(read_faults, idle_line_is_read_once_per_polling_interval)
+{
+	static const unsigned int intervals_us[] = { 100, 130, 250, 1000, 5000 };
+
+	read_idle();
+	for (size_t i = 0; i < sizeof(intervals_us) / sizeof(intervals_us[0]); i++) {
+		const unsigned int steps = intervals_us[i] / 10;
+		uint64_t looks;
+
+		subscriber->poll_ns = UINT64_C(1000) * intervals_us[i];
+		looks_of(steps, 10000);
+		looks = looks_of(20 * steps, 10000);
+		cr_expect(looks >= 19 && looks <= 21, "%u us: %" PRIu64 " looks in 20 intervals",
+			  intervals_us[i], looks);
+	}
+}
+
+Test(read_faults, spinning_reader_reads_the_line_again_at_once)
+{
+	read_idle();
+	subscriber->poll_ns = 0;
+	looks_of(1, 0);
+	cr_expect_eq(looks_of(500, 0), 500);
+	scene_publish(topic, 3, 3);
+	late_poll_once(); /* requests the line */
+	late_poll_once(); /* finds the head and requests the record */
+	late_poll_once();
+	cr_expect_eq(notes.records, 3);
+	late_expect_all(3);
+}
+
+/* A READ is always outstanding. The publisher's pulse comes each second, by another clock. */
+Test(read_faults, spinning_reader_with_a_short_bound_reports_stale_in_time)
+{
+	uint64_t passed = 0;
+
+	read_idle();
+	subscriber->poll_ns = 0;
+	subscriber->stale_ms = 80;
+	subscriber->pulse_ms = subscriber->page_ms = subscriber->turn_ms = clock_coarse_ms();
+	late.page_fails = true;
+	for (; passed <= 80 && !notes.stale; passed++) {
+		clock_pass(1);
+		late_poll_once();
+		late_poll_once();
+	}
+	cr_expect(notes.stale, "not stale after %" PRIu64 " ms", passed);
+	cr_expect_geq(passed, 60);
+}
+
+/* The writer may hang inside its line for long. */
+Test(read_faults, spinning_reader_reads_an_invalid_line_once_a_millisecond)
+{
+	_Atomic uint64_t *check;
+	uint64_t looks;
+
+	read_idle();
+	subscriber->poll_ns = 0;
+	check = &topic->line->word[7];
+	atomic_store(check, atomic_load(check) ^ 1);
+	looks_of(100, 0);
+	looks = looks_of(2000, 10000);
+	cr_expect_leq(looks, 20 + 1, "%" PRIu64 " looks in 20 ms", looks);
+	cr_expect_geq(looks, 20 - 1, "%" PRIu64 " looks in 20 ms", looks);
+	atomic_store(check, atomic_load(check) ^ 1);
+	scene_publish(topic, 3, 3);
+	looks_of(4, 1000000);
+	late_expect_all(3);
+}
+
+/* A hint that is true is followed at once; a head that the bus page shows, within a millisecond. */
+Test(read_faults, long_polling_interval_delays_no_look_with_a_cause)
+{
+	read_idle();
+	subscriber->poll_ns = UINT64_C(1000000000);
+	cr_expect_eq(looks_of(100, 100000), 0);
+	scene_publish(topic, 3, 3);
+	cr_assert(notices_hint(source, 3));
+	looks_of(3, 0);
+	cr_expect_eq(notes.records, 3);
+	scene_publish(topic, 4, 4);
+	source->look = true;
+	looks_of(4, 1000000);
+	cr_expect_eq(notes.records, 4);
+	late_expect_all(4);
+}
+
 /* Hints are always a little ahead of the records, which keep coming. The hinted record is missing
  * when it is READ, and present when the line is read. */
 Test(read_faults, false_hints_cost_one_look_per_millisecond)
@@ -336,12 +448,12 @@ Test(read_faults, false_hints_cost_one_look_per_millisecond)
 		scene_publish(topic, n, n);
 		late_poll_once();
 		if (n % 20 == 0)
-			clock_pass(POLL_PAGE_MS);
+			clock_pass(1);
 	}
 	looks = late_counted(SUBSCRIPTION_LOOKS) - looks;
 	cr_expect_leq(looks, 100 / 20 + 2, "%" PRIu64 " looks in 5 ms", looks);
 	for (int ms = 0; ms < 1000 && notes.last < 102; ms++) {
-		clock_pass(POLL_PAGE_MS);
+		clock_pass(1);
 		late_poll_once();
 	}
 	late_expect_all(102);
@@ -350,16 +462,16 @@ Test(read_faults, false_hints_cost_one_look_per_millisecond)
 /* Strict: only the line can confirm a hint, and only the hint causes its READ. */
 Test(read_faults, strict_hint_is_kept_until_the_line_can_be_read)
 {
-	uint64_t asked_ms;
+	uint64_t asked_ns;
 
 	late_two_read(TB_STRICT);
 	source->armed = true;
 	UNTIL(late_is_discovered() && late.count == 0 && !source->look);
 	late.places = 0;
-	asked_ms = source->fetched_ms;
+	asked_ns = source->fetched_ns;
 	scene_publish(topic, 3, 3);
 	cr_assert(notices_hint(source, 3));
-	UNTIL(source->fetched_ms > asked_ms);
+	UNTIL(source->fetched_ns > asked_ns);
 	cr_expect_eq(source->hint, 3);
 	late.places = HELD_MAX;
 	late_expect_all(3);

@@ -103,6 +103,52 @@ Test(read_sizes, address_sizes_have_the_bounds_of_the_options)
 				     "to 16777216");
 }
 
+/* The polling interval in ns, or -EINVAL. */
+static int64_t interval(const char *address, uint32_t poll_us)
+{
+	const struct tb_subscriber_options options = {
+		.size = sizeof(options), .address = address, .flags = TB_WAIT, .poll_us = poll_us
+	};
+	struct tb_subscriber *subscriber;
+	int64_t found = tb_subscriber_open(&subscriber, &options);
+
+	if (found < 0)
+		return found;
+	found = (int64_t)subscriber->poll_ns;
+	tb_subscriber_close(subscriber);
+	return found;
+}
+
+Test(read_sizes, polling_interval_comes_from_option_or_address)
+{
+	static const struct {
+		const char *address;
+		uint32_t poll_us;
+		int64_t expected_ns;
+	} cases[] = {
+		{ "absent:10.9.0.1:7471", 0, 1000000 },
+		{ "absent:10.9.0.1:7471", 100, 100000 },
+		{ "absent:10.9.0.1:7471", 1, 1000 },
+		{ "absent:10.9.0.1:7471", 1000000, 1000000000 },
+		{ "absent:10.9.0.1:7471", TB_POLL_SPIN, 0 },
+		{ "absent:10.9.0.1:7471", 1000001, -EINVAL },
+		{ "absent:10.9.0.1:7471,poll_us=0", 100, 0 },
+		{ "absent:10.9.0.1:7471,poll_us=250", TB_POLL_SPIN, 250000 },
+		{ "absent:10.9.0.1:7471,poll_us=1000000", 0, 1000000000 },
+		{ "here:10.9.0.1:7471,poll_us=250", 100, 100000 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const int64_t found = interval(cases[i].address, cases[i].poll_us);
+
+		cr_expect_eq(found, cases[i].expected_ns, "%s and %u: %lld", cases[i].address,
+			     cases[i].poll_us, (long long)found);
+	}
+	cr_expect_eq(interval("absent:10.9.0.1:7471", 1000001), -EINVAL);
+	cr_expect_str_eq(tb_error(), "subscriber options: poll_us: found 1000001, expected 1 to "
+				     "1000000, or TB_POLL_SPIN");
+}
+
 Test(read_sizes, contradicting_sizes_are_refused_before_connecting)
 {
 	static const struct {
