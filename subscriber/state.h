@@ -69,6 +69,7 @@ struct tb_source {
 	struct mapping successor; /* the next epoch, once it is granted */
 	bool has_successor;       /* the source switches when the old epoch is read to its end */
 	bool orphan;              /* the connection was lost; the topic is to be joined again */
+	uint32_t listed;          /* the last pass of the discovery whose catalogue has the topic */
 	bool armed;               /* the publisher will wake the subscriber */
 	bool stale;
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
@@ -133,18 +134,30 @@ struct tb_subscription {
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
 
-/* The requests that find and join topics, one at a time. */
-enum discovery_phase { DISCOVERY_IDLE, DISCOVERY_CATALOGUE, DISCOVERY_SCHEMA, DISCOVERY_JOIN };
+/* A request that is not answered yet. number 0: the place is free. */
+struct discovery_request {
+	uint32_t number;
+	enum control_type type;
+	uint32_t pass;                  /* of the discovery that made it */
+	uint32_t index;                 /* of its topic in the catalogue */
+	const struct tb_schema *schema; /* of its topic; JOIN */
+};
 
+/* The requests that find and join topics. */
 struct discovery {
-	enum discovery_phase phase;
-	struct tb_subscription *subscription; /* the requests are for */
-	uint32_t request;
-	uint32_t after;               /* the last topic id of the catalogue so far */
-	uint32_t count, at;           /* topics that match, and the topic that is joined now */
+	struct tb_subscription *subscription; /* that is served; NULL: no subscription */
+	struct discovery_request requests[FABRIC_UNANSWERED];
+	uint32_t outstanding;
+	uint32_t number;              /* of the last request */
+	uint32_t pass;                /* counts catalogues */
+	bool catalogued;              /* all pages have come; or the catalogue was refused */
+	bool refused;                 /* the catalogue was */
 	bool changed;                 /* the catalogue was requested because the topics changed */
+	uint32_t after;               /* the last topic id of the catalogue so far */
+	uint32_t count;               /* topics that match */
+	uint32_t at;                  /* the topic that is requested next */
 	struct control_topic *topics; /* BOUND_TOPICS_MAX */
-	char *text;                   /* of the schema that is being fetched */
+	char *text;                   /* of the schema of topic `at` so far */
 	uint32_t text_bytes;
 };
 

@@ -29,10 +29,8 @@ static void subscription_free(struct tb_subscription *subscription)
 	struct tb_subscriber *subscriber = subscription->subscriber;
 	struct tb_subscription **link = &subscriber->subscriptions;
 
-	if (subscriber->discovery.subscription == subscription) {
-		subscriber->discovery.phase = DISCOVERY_IDLE;
+	if (subscriber->discovery.subscription == subscription)
 		subscriber->discovery.subscription = NULL;
-	}
 	while (*link != subscription)
 		link = &(*link)->next_subscription;
 	*link = subscription->next_subscription;
