@@ -19,6 +19,34 @@
 #include "subscriber/topic_index.h"
 #include "tickbus/subscriber.h"
 
+bool source_is_settling(const struct tb_source *source)
+{
+	return source->state == SOURCE_HEADER || source->state == SOURCE_START;
+}
+
+void source_settling(struct tb_source *source)
+{
+	struct tb_source **first = &source->subscription->subscriber->settling;
+
+	if (source->link_of_settling)
+		return;
+	source->next_settling = *first;
+	source->link_of_settling = first;
+	if (*first)
+		(*first)->link_of_settling = &source->next_settling;
+	*first = source;
+}
+
+void source_settled(struct tb_source *source)
+{
+	if (!source->link_of_settling)
+		return;
+	*source->link_of_settling = source->next_settling;
+	if (source->next_settling)
+		source->next_settling->link_of_settling = source->link_of_settling;
+	source->link_of_settling = NULL;
+}
+
 static void source_free(struct tb_source *source)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -27,6 +55,7 @@ static void source_free(struct tb_source *source)
 	mapping_close(subscriber, &source->successor);
 	landing_close(source);
 	topic_index_remove(source);
+	source_settled(source);
 	subscriber->table[source->slot] = NULL;
 	if (subscriber->slots_full > source->slot)
 		subscriber->slots_full = source->slot;

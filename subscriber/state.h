@@ -60,8 +60,9 @@ struct batch {
 struct tb_source {
 	struct tb_subscription *subscription;
 	struct tb_source *next_source;
-	struct tb_source *next_of_id, **link_of_id;     /* in the index, by topic id */
-	struct tb_source *next_of_name, **link_of_name; /* and by name */
+	struct tb_source *next_of_id, **link_of_id;          /* in the index, by topic id */
+	struct tb_source *next_of_name, **link_of_name;      /* and by name */
+	struct tb_source *next_settling, **link_of_settling; /* link NULL: not in the list */
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t slot; /* in the subscriber's table */
 	enum source_state state;
@@ -192,8 +193,9 @@ struct tb_subscriber {
 	uint32_t table_used;      /* slots below this were used at some time */
 	uint32_t slots_full;      /* slots below this are in use */
 	struct topic_index index;
-	uint32_t first_polled; /* the slot that the last poll began with */
-	bool untidy;           /* something ended and is not freed yet */
+	struct tb_source *settling; /* sources whose header or start was not known lately */
+	uint32_t first_polled;      /* the slot that the last poll began with */
+	bool untidy;                /* something ended and is not freed yet */
 	struct discovery discovery;
 	struct schema_cache *schemas;
 	unsigned int schemas_learned; /* since unused schemas were forgotten */

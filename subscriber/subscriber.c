@@ -185,8 +185,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 
 /* -- polling ---------------------------------------------------------------------------------- */
 
-/* Periodic work is postponed while a READ is outstanding. It is not if topics wait to be joined:
- * there may be many, and they are joined one by one. */
+/* Periodic work is postponed while a READ is outstanding. It is not if topics wait to be joined. */
 static bool turn_due(const struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t since = clock_coarse_ms() - subscriber->turn_ms;
@@ -234,6 +233,8 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 	if (!subscriber->closing) {
 		if (turn_due(subscriber, count))
 			turn_take(subscriber);
+		else
+			turn_answers(subscriber);
 		if (count == 0 && subscriber->descriptor_mode)
 			wait_prepare(subscriber);
 	}

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/barrier.h"
 #include "bus/clock.h"
 #include "bus/control.h"
 #include "bus/error.h"
@@ -26,7 +27,11 @@
 #include "subscriber/topic_index.h"
 
 #define RECONNECT_MS 50
-#define REFUSED_MS   1000 /* longest pause between tries; each refusal doubles the pause */
+/* A poll looks at all joined topics, which takes longer than many answers. So it takes more answers
+ * at once while they come. */
+#define ANSWERS_MAX 128
+#define LOOKS_MAX   64   /* without an answer */
+#define REFUSED_MS  1000 /* longest pause between tries; each refusal doubles the pause */
 
 /* -- messages --------------------------------------------------------------------------------- */
 
@@ -291,6 +296,33 @@ int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 	if (timerfd_settime(subscriber->timer_fd, 0, &timer, NULL) < 0)
 		return error_set(errno, "subscriber: cannot set the timer: %s", strerror(errno));
 	return 0;
+}
+
+/* Returns how many messages came. */
+static int answers_take(struct tb_subscriber *subscriber)
+{
+	int count = 0;
+
+	if (subscriber->discovery.outstanding > 0 && subscriber->gone_code == 0 &&
+	    !subscriber->closing)
+		count = subscriber->ops->link_poll(subscriber->link);
+	if (count > 0)
+		discovery_step(subscriber);
+	return count;
+}
+
+void turn_answers(struct tb_subscriber *subscriber)
+{
+	int taken = answers_take(subscriber), count;
+
+	for (int looks = 0; taken > 0 && taken < ANSWERS_MAX && looks < LOOKS_MAX; looks++) {
+		count = answers_take(subscriber);
+		taken += count;
+		if (count > 0)
+			looks = 0;
+		else
+			barrier_pause();
+	}
 }
 
 void turn_take(struct tb_subscriber *subscriber)
