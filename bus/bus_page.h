@@ -25,7 +25,7 @@ struct bus_pulse {
 	uint64_t zero[4];
 	uint64_t check;
 };
-static_assert(sizeof(struct bus_pulse) == 64, "layout 1");
+static_assert(sizeof(struct bus_pulse) == 64, "layout 2");
 
 struct bus_entry {
 	uint64_t epoch;
@@ -35,7 +35,7 @@ struct bus_entry {
 	uint64_t beat;  /* the pulse count when the topic's writer last showed that it lives */
 	uint64_t check;
 };
-static_assert(sizeof(struct bus_entry) == 40, "layout 1");
+static_assert(sizeof(struct bus_entry) == 40, "layout 2");
 
 size_t bus_page_bytes(uint32_t topics_max); /* whole pages */
 void bus_page_store_pulse(void *page, struct bus_pulse *pulse);

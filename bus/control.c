@@ -28,7 +28,7 @@
 static_assert(HEADER_BYTES + 8 + CONTROL_TOPICS_PAGE * TOPIC_BYTES <= FABRIC_MESSAGE_BYTES,
 	      "topics");
 static_assert(HEADER_BYTES + 16 + CONTROL_SCHEMA_PART <= FABRIC_MESSAGE_BYTES, "schema_bytes");
-static_assert(HEADER_BYTES + 28 + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
+static_assert(HEADER_BYTES + 48 + NOTICE_KEY_BYTES + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
 static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_TEXT_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
 static_assert(HEADER_BYTES + 20 + TEXT_BYTES(TB_TOPIC_NAME_MAX) +
 			      CONTROL_COUNTERS_PAGE * VALUE_BYTES <=
@@ -38,7 +38,7 @@ static_assert(HEADER_BYTES + 12 +
 			      CONTROL_UNPUBLISHED_PAGE * (8 + TEXT_BYTES(TB_INSTRUMENT_NAME_MAX)) <=
 		      FABRIC_MESSAGE_BYTES,
 	      "unpublished_names");
-static_assert(68 + TEXT_BYTES(CONTROL_NAME_MAX) <= FABRIC_WELCOME_BYTES, "welcome");
+static_assert(84 + TEXT_BYTES(CONTROL_NAME_MAX) <= FABRIC_WELCOME_BYTES, "welcome");
 
 static int wire_result(const struct wire *wire, const char *message)
 {
@@ -61,8 +61,7 @@ static void describe_hello(struct wire *wire, struct control_hello *hello)
 	wire_u16(wire, &length);
 	if (length != FABRIC_HELLO_BYTES)
 		wire_wrong(wire, sizeof(length), "has a length other than 56");
-	wire_u64(wire, &hello->features);
-	wire_u64(wire, &hello->nonce);
+	wire_bytes(wire, hello->nonce, sizeof(hello->nonce));
 	wire_bytes(wire, hello->ticket, sizeof(hello->ticket));
 	wire_end(wire);
 }
@@ -138,14 +137,18 @@ static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
 
 	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "has no tickbus magic");
 	wire_u8(wire, &welcome->version);
-	wire_zero(wire, 3);
+	wire_u8(wire, &welcome->features);
+	if (welcome->features)
+		wire_wrong(wire, 1, "has features that version 2 does not define");
+	wire_zero(wire, 2);
 	wire_u64(wire, &welcome->bus_id);
 	wire_u32_within(wire, &welcome->stale_ms, 1, 600000, "has no valid stale bound");
 	wire_u32_within(wire, &welcome->topics_max, 1, BOUND_TOPICS_MAX,
 			"has no valid bound of topics");
 	wire_u64(wire, &welcome->key.address);
-	wire_u32(wire, &welcome->key.rkey);
+	wire_u64(wire, &welcome->key.rkey);
 	describe_notices(wire, &welcome->notices);
+	wire_bytes(wire, welcome->proof, sizeof(welcome->proof));
 	wire_text(wire, welcome->name, CONTROL_NAME_MAX, "has no valid bus name");
 	wire_end(wire);
 }
@@ -179,7 +182,7 @@ static void describe_topic(struct wire *wire, struct control_topic *topic)
 	wire_u64(wire, &topic->shape.fingerprint);
 	wire_u32(wire, &slots);
 	topic->shape.slots = slots;
-	wire_zero(wire, 4);
+	wire_u32(wire, &topic->shape.group);
 	wire_u32(wire, &topic->shape.slot_bytes);
 	wire_u32(wire, &topic->shape.capacity);
 	wire_u32_within(wire, &topic->shape.topic_id, 1, BOUND_TOPICS_MAX, "has no valid topic id");
@@ -303,7 +306,10 @@ static void describe_body(struct wire *wire, struct control_message *message)
 		wire_u64(wire, &message->grant.region_bytes);
 		wire_u64(wire, &message->grant.head);
 		wire_u64(wire, &message->grant.key.address);
-		wire_u32(wire, &message->grant.key.rkey);
+		wire_u64(wire, &message->grant.key.rkey);
+		wire_bytes(wire, message->grant.notice_key, NOTICE_KEY_BYTES);
+		wire_u64(wire, &message->grant.topic_notices);
+		wire_u64(wire, &message->grant.heads_notices);
 		break;
 	case CONTROL_REFUSE:
 		wire_u32(wire, &message->refuse.topic_id);

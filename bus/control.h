@@ -35,11 +35,14 @@
 
 #include "bus/bounds.h"
 #include "bus/fabric.h"
+#include "bus/notice.h"
 #include "bus/region.h"
 
 #define CONTROL_MAGIC            0x53554254u /* "TBUS" */
-#define CONTROL_VERSION_LOW      1
-#define CONTROL_VERSION_HIGH     1
+#define CONTROL_VERSION_LOW      2
+#define CONTROL_VERSION_HIGH     2
+#define CONTROL_NONCE_BYTES      16
+#define CONTROL_PROOF_BYTES      16
 #define CONTROL_TEXT_MAX         800 /* the text of a refusal */
 #define CONTROL_SCHEMA_MAX       65536
 #define CONTROL_SCHEMA_PART      896
@@ -72,19 +75,20 @@ enum control_type {
 /* hello: 56 bytes. */
 struct control_hello {
 	uint8_t version_low, version_high;
-	uint64_t features; /* must be 0: no feature exists yet */
-	uint64_t nonce;
+	uint8_t nonce[CONTROL_NONCE_BYTES];
 	uint8_t ticket[32]; /* of a realm; zeros: no ticket */
 };
 
 /* welcome: the publisher and its bus page. */
 struct control_welcome {
 	uint8_t version;
-	uint64_t bus_id; /* random per process start */
+	uint8_t features; /* a bit for each; must be 0: no feature exists yet */
+	uint64_t bus_id;  /* random per process start */
 	uint32_t stale_ms;
 	uint32_t topics_max;   /* gives the bus page's size */
 	struct fabric_key key; /* of the bus page, which comes with the welcome */
 	struct fabric_notices notices;
+	uint8_t proof[CONTROL_PROOF_BYTES];
 	char name[CONTROL_NAME_MAX + 1];
 };
 
@@ -132,6 +136,10 @@ struct control_message {
 			uint64_t region_bytes;
 			uint64_t head; /* when the join was counted */
 			struct fabric_key key;
+			uint8_t notice_key[NOTICE_KEY_BYTES]; /* of this epoch */
+			uint64_t
+				topic_notices; /* number of the last notice of the topic's writer */
+			uint64_t heads_notices; /* of the last notice of heads to its group */
 		} grant;
 		struct {                   /* REFUSE: code is an errno value */
 			uint32_t topic_id; /* 0: not about a topic */

@@ -13,7 +13,7 @@ struct directory_entry {
 	char name[TB_INSTRUMENT_NAME_MAX]; /* zero-padded */
 	uint64_t check;
 };
-static_assert(sizeof(struct directory_entry) == DIRECTORY_ENTRY_BYTES, "layout 1");
+static_assert(sizeof(struct directory_entry) == DIRECTORY_ENTRY_BYTES, "layout 2");
 
 /* 0, or -EINVAL with a message: 1 to 24 bytes, printable ASCII without a space at either end. */
 int directory_name_check(const char *name);

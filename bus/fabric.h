@@ -83,7 +83,7 @@ struct remote {
  * publisher, and the key to READ it. shm: both 0, a descriptor goes with the message. */
 struct fabric_key {
 	uint64_t address;
-	uint32_t rkey;
+	uint64_t rkey; /* 64 bits for fabrics with longer keys; verbs has 32 */
 };
 
 /* The users and groups that may connect. Only shm checks this, by the socket's peer credentials.

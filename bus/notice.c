@@ -28,6 +28,7 @@ struct notice_entry_bytes {
 	uint16_t zero;
 	uint64_t epoch;
 	uint64_t head;
+	uint64_t tag;
 };
 static_assert(sizeof(struct notice_entry_bytes) == NOTICE_ENTRY, "as it crosses the wire");
 
@@ -204,7 +205,8 @@ int notice_next(struct notice_reader *reader, struct notice_entry *entry)
 	*entry = (struct notice_entry){ .topic_id = bytes.topic_id,
 					.records = bytes.records,
 					.epoch = bytes.epoch,
-					.head = bytes.head };
+					.head = bytes.head,
+					.tag = bytes.tag };
 	return 1;
 }
 

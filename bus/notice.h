@@ -3,8 +3,8 @@
  *
  *   header   40 bytes: magic u32, version u8, flags u8, count u16, bus_id u64, send_time_ns u64,
  *            bytes u32 (of the whole datagram), sender u32, number u64
- *   entries  24 bytes each: topic id u32, inline count u16, reserved u16, epoch u64, head u64.
- *            Each is followed by its inline records (32 + length bytes each, padded to 8).
+ *   entries  32 bytes each: topic id u32, inline count u16, reserved u16, epoch u64, head u64,
+ *            tag u64. Each is followed by its inline records (32 + length bytes each, padded to 8).
  *
  * A sender is the topic whose writer sends (its id), or the control thread (0). It numbers its
  * datagrams 1, 2, 3 ..., so that a receiver can count lost datagrams. A head in a notice is a hint:
@@ -16,10 +16,11 @@
 #include "bus/bounds.h"
 #include "bus/record.h"
 
-#define NOTICE_MAGIC   0x4e554254u /* "TBUN" */
-#define NOTICE_VERSION 1
-#define NOTICE_HEADER  40
-#define NOTICE_ENTRY   24
+#define NOTICE_MAGIC     0x4e554254u /* "TBUN" */
+#define NOTICE_VERSION   2
+#define NOTICE_HEADER    40
+#define NOTICE_ENTRY     32
+#define NOTICE_KEY_BYTES 16 /* of a topic and epoch */
 
 /* Building a notice: begin, then each topic's entry and its records, then finish. */
 struct notice_writer {
@@ -54,6 +55,7 @@ struct notice_entry {
 	uint16_t records;
 	uint64_t epoch;
 	uint64_t head;
+	uint64_t tag; /* proves the entry */
 };
 
 struct notice_reader {

@@ -23,7 +23,6 @@
 void progress_store(struct progress_line *line, struct progress *progress, bool checked,
 		    uint64_t salt)
 {
-	progress->zero[0] = progress->zero[1] = 0;
 	progress->check = checked ? record_hash(progress, sizeof(*progress),
 						offsetof(struct progress, check), salt)
 				  : 0;
@@ -51,11 +50,18 @@ static bool counts_wrap(const struct progress *copy, uint64_t slots)
 	return copy->head > last || copy->reserved > last || copy->first > last;
 }
 
+/* Fields that have no meaning yet. */
+static bool has_unused(const struct progress *copy)
+{
+	return copy->quality || copy->zero || copy->complete_ns || copy->whole;
+}
+
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
 		    bool checked, uint64_t salt)
 {
 	if (copy->epoch != epoch || copy->first == 0 || copy->instruments > capacity ||
-	    (copy->state != TOPIC_LIVE && copy->state != TOPIC_ENDED) || counts_wrap(copy, slots))
+	    (copy->state != TOPIC_LIVE && copy->state != TOPIC_ENDED) || has_unused(copy) ||
+	    counts_wrap(copy, slots))
 		return -EAGAIN;
 	if (!checked)
 		return 0;

@@ -19,11 +19,16 @@ struct progress {
 	uint64_t first; /* the lowest sequence this memory ever held */
 	uint64_t epoch;
 	uint32_t instruments;
-	uint32_t state;
-	uint64_t zero[2];
+	uint8_t state;   /* enum topic_state */
+	uint8_t quality; /* 0: no publisher states a quality yet */
+	uint16_t zero;
+	uint64_t complete_ns; /* 0: no publisher states it yet */
+	uint64_t whole;       /* 0: no publisher states it yet */
 	uint64_t check;
 };
 static_assert(sizeof(struct progress) == 64, "one cache line");
+static_assert(offsetof(struct progress, state) == 36, "layout 2");
+static_assert(offsetof(struct progress, complete_ns) == 40, "layout 2");
 
 struct progress_line {
 	_Atomic uint64_t word[8];
@@ -38,9 +43,10 @@ void progress_load(const struct progress_line *line, struct progress *copy);
 
 /* 0; or -EAGAIN if the copy is torn, from another epoch, or contradicts itself. Contradictions are
  * head > reserved, reserved beyond head + slots, first beyond head + 1, more instruments than
- * capacity, and an unknown state. -EAGAIN also for counts so high that a reader's sums would wrap.
- * An unchecked line (shared memory only) does not prove that its words belong together. Each word
- * is right on its own, and every use must hold with that. */
+ * capacity, an unknown state. A field without a meaning yet must be zero. -EAGAIN
+ * also for counts so high that a reader's sums would wrap. An unchecked line (shared memory only)
+ * does not prove that its words belong together. Each word is right on its own, and every use must
+ * hold with that. */
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
 		    bool checked, uint64_t salt);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record and its slot, layout 1.
+/* The record and its slot, layout 2.
  *
  *   offset  0  u64  sequence   0 while the slot is being written
  *   offset  8  u64  time_ns    when published, nanoseconds since 1970
@@ -32,7 +32,7 @@
 #define SLOT_BYTES_MIN      64
 #define SLOT_BYTES_MAX      4096
 #define SLOT_WORDS_MAX      (SLOT_BYTES_MAX / 8)
-#define LAYOUT_VERSION      1
+#define LAYOUT_VERSION      2
 
 /* A slot in memory that changes under the reader. */
 struct slot {
@@ -51,13 +51,13 @@ struct record {
 	uint8_t payload[TB_PAYLOAD_MAX];
 };
 
-static_assert(offsetof(struct record, time_ns) == 8, "layout 1");
-static_assert(offsetof(struct record, instrument) == 16, "layout 1");
-static_assert(offsetof(struct record, length) == 20, "layout 1");
-static_assert(offsetof(struct record, kind) == 22, "layout 1");
-static_assert(offsetof(struct record, flags) == 23, "layout 1");
-static_assert(offsetof(struct record, check) == 24, "layout 1");
-static_assert(offsetof(struct record, payload) == RECORD_HEADER_BYTES, "layout 1");
+static_assert(offsetof(struct record, time_ns) == 8, "layout 2");
+static_assert(offsetof(struct record, instrument) == 16, "layout 2");
+static_assert(offsetof(struct record, length) == 20, "layout 2");
+static_assert(offsetof(struct record, kind) == 22, "layout 2");
+static_assert(offsetof(struct record, flags) == 23, "layout 2");
+static_assert(offsetof(struct record, check) == 24, "layout 2");
+static_assert(offsetof(struct record, payload) == RECORD_HEADER_BYTES, "layout 2");
 static_assert(sizeof(struct record) == SLOT_BYTES_MAX, "the largest slot");
 static_assert(sizeof(_Atomic uint64_t) == 8, "a word is a word");
 

@@ -44,6 +44,8 @@ static int shape_check(const struct region_shape *shape)
 	if (shape->flags & ~(REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE))
 		return error_set(EINVAL, "flags: found 0x%" PRIx32 ", expected none but 0x%x",
 				 shape->flags, REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE);
+	if (shape->group != 0)
+		return error_set(EINVAL, "group: found %" PRIu32 ", expected 0", shape->group);
 	if (shape->epoch == 0 || shape->topic_id == 0)
 		return error_set(EINVAL, "epoch and topic id: found 0, expected a number above 0");
 	return 0;
@@ -88,6 +90,7 @@ void region_header_write(void *page, const struct region_shape *shape, const cha
 		.slot_bytes = shape->slot_bytes,
 		.slots = shape->slots,
 		.capacity = shape->capacity,
+		.group = shape->group,
 		.fingerprint = shape->fingerprint,
 		.progress_offset = layout.progress,
 		.directory_offset = layout.directory,

@@ -13,11 +13,14 @@
 
 #include "bus/record.h"
 
-#define REGION_MAGIC           UINT64_C(0x317375626b636974) /* "tickbus1" */
+#define REGION_MAGIC           UINT64_C(0x327375626b636974) /* "tickbus2" */
 #define REGION_PAGE            4096
 #define REGION_FLAG_CHECKED    0x1u
 #define REGION_FLAG_LAST_VALUE 0x2u
-#define REGION_BYTES_MAX       (UINT64_C(1) << 36) /* 64 GiB */
+/* Not set by any publisher yet, and refused: */
+#define REGION_FLAG_MARKS_MESSAGES 0x4u                /* TB_FLAG_LAST ends each input message */
+#define REGION_FLAG_TIME_RISES     0x8u                /* time_ns never goes back */
+#define REGION_BYTES_MAX           (UINT64_C(1) << 36) /* 64 GiB */
 
 /* The shape of a topic: its creator requests it, and a grant repeats it. */
 struct region_shape {
@@ -28,6 +31,7 @@ struct region_shape {
 	uint32_t capacity; /* instruments */
 	uint32_t topic_id;
 	uint32_t flags;
+	uint32_t group; /* of topics that one thread writes in order; 0: no group */
 };
 
 /* Offsets of the parts. Both sides compute them from the shape, and never take them from the other.
@@ -49,7 +53,7 @@ struct region_header {
 	uint32_t slot_bytes;
 	uint64_t slots;
 	uint32_t capacity;
-	uint32_t zero;
+	uint32_t group;
 	uint64_t fingerprint;
 	uint64_t progress_offset;
 	uint64_t directory_offset;
@@ -59,8 +63,8 @@ struct region_header {
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint64_t check;
 };
-static_assert(sizeof(struct region_header) == 168, "layout 1");
-static_assert(offsetof(struct region_header, name) == 96, "layout 1");
+static_assert(sizeof(struct region_header) == 168, "layout 2");
+static_assert(offsetof(struct region_header, name) == 96, "layout 2");
 
 /* The smallest slot for payload_bytes, 0 if they exceed TB_PAYLOAD_MAX. */
 uint32_t region_slot_bytes(size_t payload_bytes);

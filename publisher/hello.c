@@ -2,7 +2,6 @@
 #include "publisher/hello.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,13 +18,6 @@ static int hello_check(const struct control_hello *hello, char reason[FABRIC_REA
 			"no common version: the subscriber speaks %u to %u, the publisher %d to %d",
 			hello->version_low, hello->version_high, CONTROL_VERSION_LOW,
 			CONTROL_VERSION_HIGH);
-		return -EPROTO;
-	}
-	if (hello->features != 0) {
-		snprintf(reason, FABRIC_REASON_BYTES,
-			 "no common features: the subscriber needs 0x%" PRIx64
-			 ", the publisher supports 0x0",
-			 hello->features);
 		return -EPROTO;
 	}
 	return 0;

@@ -82,6 +82,9 @@ static int update_refused(const struct tb_topic *topic, const struct tb_update *
 		return error_set(EINVAL,
 				 "topic %s: found instrument %u, expected a number below %u",
 				 topic->name, update->instrument, topic->names.count);
+	if (update->flags > TB_FLAG_LAST)
+		return error_set(EINVAL, "topic %s: found flags 0x%02x, expected 0 or TB_FLAG_LAST",
+				 topic->name, update->flags);
 	if (!update->data && update->length > 0)
 		return error_set(EINVAL, "topic %s: found a payload of %u bytes at NULL",
 				 topic->name, update->length);
@@ -166,6 +169,7 @@ static bool update_right(const struct tb_topic *topic, const struct tb_update *u
 {
 	return update->size >= sizeof(*update) && update->instrument < topic->names.count &&
 	       update->length <= topic->payload_max && (update->data || update->length == 0) &&
+	       update->flags <= TB_FLAG_LAST &&
 	       (kind_ours(update->kind) || update->kind >= TB_KIND_USER);
 }
 
@@ -185,12 +189,12 @@ static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 /* All unusual cases go elsewhere, so that this function saves no registers. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 {
-	if (__builtin_expect(update->size < sizeof(*update) || !kind_ours(update->kind) ||
-				     update->instrument >= topic->names.count ||
-				     update->length != topic->payload_max ||
-				     topic->sequence >= topic->progress.reserved ||
-				     update->time_ns == 0,
-			     0))
+	if (__builtin_expect(
+		    update->size < sizeof(*update) || !kind_ours(update->kind) ||
+			    update->instrument >= topic->names.count ||
+			    update->length != topic->payload_max || update->flags > TB_FLAG_LAST ||
+			    topic->sequence >= topic->progress.reserved || update->time_ns == 0,
+		    0))
 		return publish_unusual(topic, update);
 	if (update->length != RECORD_SMALL)
 		return publish_any(topic, update);

@@ -162,13 +162,17 @@ int turn_connect(struct tb_subscriber *subscriber)
 	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
 				       .version_high = CONTROL_VERSION_HIGH };
 	uint8_t bytes[FABRIC_HELLO_BYTES];
+	uint64_t part;
 	struct epoll_event event = { .events = EPOLLIN };
 	int result;
 
 	subscriber->tried_ms = clock_coarse_ms();
-	result = random_u64(&hello.nonce);
-	if (result < 0)
-		return result;
+	for (size_t i = 0; i < sizeof(hello.nonce); i += sizeof(part)) {
+		result = random_u64(&part);
+		if (result < 0)
+			return result;
+		memcpy(hello.nonce + i, &part, sizeof(part));
+	}
 	memcpy(hello.ticket, subscriber->ticket, sizeof(hello.ticket));
 	control_hello_encode(&hello, bytes);
 	result = subscriber->ops->connect(&subscriber->link, subscriber->location, bytes,

@@ -449,6 +449,10 @@ int verbs_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, 
 	struct verbs_remote *remote;
 
 	*out = NULL;
+	if (key.rkey > UINT32_MAX)
+		return error_set(
+			EPROTO, "memory handed over: found key 0x%llx, expected an rkey of 32 bits",
+			(unsigned long long)key.rkey);
 	if (key.address == 0 || key.address + bytes < key.address)
 		return error_set(
 			EPROTO, "memory handed over: found %llu bytes at %llu, expected an address",
@@ -520,7 +524,7 @@ static int work_fill(const struct verbs_link *link, const struct fabric_read *re
 				  .lkey = landing->mr->lkey };
 	*work = (struct ibv_send_wr){ .sg_list = part, .num_sge = 1 };
 	work->wr.rdma.remote_addr = remote->key.address + read->offset;
-	work->wr.rdma.rkey = remote->key.rkey;
+	work->wr.rdma.rkey = (uint32_t)remote->key.rkey;
 	return 0;
 }
 

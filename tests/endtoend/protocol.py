@@ -25,7 +25,7 @@ sys.dont_write_bytecode = True
 import tools  # it reads the same arguments
 from protocol_bytes import (ARM, COUNTERS, ENDING, JOIN, LIBRARY, RECORD, REVOKE, UNPUBLISHED,
                             UNPUBLISHED_NAMES, VALUES, WAKE, Reader, Requests, Topic, check, hello,
-                            page_up, pulse, welcome, xxh3)
+                            page_up, pulse, schema_fields, welcome, xxh3)
 
 ALL_SEALS_BUT_WRITE = 0x10 | 0x4 | 0x2 | 0x1  # FUTURE_WRITE, GROW, SHRINK, SEAL
 
@@ -127,7 +127,7 @@ class Protocol(unittest.TestCase):
             topic = self.join(name)
             shape = topic.shape
             self.assertEqual(topic.header(), (
-                b"tickbus1", 1, shape["flags"], shape["epoch"], shape["topic_id"],
+                b"tickbus2", 2, shape["flags"], shape["epoch"], shape["topic_id"],
                 shape["slot_bytes"], shape["slots"], shape["capacity"], 0, shape["fingerprint"],
                 4096, topic.directory, topic.last_value, topic.ring, topic.size,
                 name.encode().ljust(64, b"\0")))
@@ -147,6 +147,16 @@ class Protocol(unittest.TestCase):
                      for row in self.cat(name) if "sequence" in row]
             self.assertEqual(rows, shown)
             self.assertEqual(progress["state"], 2)
+
+    def test_text_of_a_schema_gives_the_layout_of_payloads(self):
+        for topic in self.topics.values():
+            lines = self.subscriber.schema(topic).decode().splitlines()
+            fields, size = schema_fields(lines[lines.index("fields:") + 1:])
+            self.assertEqual(topic["slot_bytes"], (32 + size + 63) // 64 * 64, topic["name"])
+            if topic["name"] == "t.quote":
+                self.assertEqual([(name, *where) for name, where in fields.items()], [
+                    ("bid_price", "decimal64(4)", 0, 8), ("ask_price", "decimal64(4)", 8, 8), ("bid_size", "u32", 16, 4),
+                    ("ask_size", "u32", 20, 4), ("source_time", "time", 24, 8)])
 
     def test_payloads_hold_the_fields_of_the_schema(self):
         record = self.join("t.quote").slot(1)
@@ -240,7 +250,7 @@ class Protocol(unittest.TestCase):
         self.assertIn("found topic id 9, expected an id from the catalogue", message)
 
     def test_second_hello_is_refused_with_text(self):
-        for first, message in ((hello(low=2, high=9), "version"), (hello(features=4), "features"),
+        for first, message in ((hello(low=3, high=9), "version"), (hello(low=1, high=1), "version"),
                              (hello(ticket=b"t" * 32), "ticket"), (hello(magic=b"HTTP"), "tickbus")):
             subscriber = self.connect(first)
             kind, reader, _ = subscriber.frame()

@@ -5,6 +5,7 @@ its hash. Its users carry them over shared memory or RDMA.
 import ctypes
 import ctypes.util
 import functools
+import re
 import struct
 
 LIBRARY = ctypes.util.find_library("xxhash")
@@ -25,7 +26,7 @@ def xxh3(data):
 
 
 def salt(identity, topic_id, tag):
-    return xxh3(struct.pack("<QQQ", identity, topic_id, 1 | tag << 32))
+    return xxh3(struct.pack("<QQQ", identity, topic_id, 2 | tag << 32))
 
 
 def check(data, at, with_salt):
@@ -61,10 +62,10 @@ class Reader:
 
 
 def description(reader):
-    names = ("epoch fingerprint slots zero slot_bytes capacity topic_id flags state version text_bytes "
+    names = ("epoch fingerprint slots group_id slot_bytes capacity topic_id flags state version text_bytes "
              "notices notice_bytes group port more_zero")
     topic = dict(zip(names.split(), reader.take("QQ9III16sHH")))
-    assert topic["zero"] == topic["more_zero"] == 0
+    assert topic["group_id"] == topic["more_zero"] == 0 and topic["flags"] < 4
     topic["name"], topic["schema"] = reader.text(), reader.text()
     return topic
 
@@ -73,18 +74,18 @@ def text(string):
     return struct.pack("<H", len(string)) + string.encode("ascii")
 
 
-def hello(low=1, high=1, features=0, ticket=bytes(32), magic=b"TBUS", nonce=12345):
-    return struct.pack("<4sBBHQQ32s", magic, low, high, 56, features, nonce, ticket)
+def hello(low=2, high=2, ticket=bytes(32), magic=b"TBUS", nonce=b"sixteen bytes..."):
+    return struct.pack("<4sBBH16s32s", magic, low, high, 56, nonce, ticket)
 
 
 def welcome(data):
     """The fields of a welcome, by name."""
     reader = Reader(data)
-    names = "magic version bus_id stale_ms topics_max address rkey notices notice_bytes group port zero"
-    fields = dict(zip(names.split(), reader.take("4sB3xQIIQIII16sHH")))
+    names = "magic version features bus_id stale_ms topics_max address rkey notices notice_bytes group port zero proof"
+    fields = dict(zip(names.split(), reader.take("4sBB2xQIIQQII16sHH16s")))
     fields["name"] = reader.text()
     reader.end()
-    assert (fields["magic"], fields["version"], fields["zero"]) == (b"TBUS", 1, 0), fields
+    assert (fields["magic"], fields["version"], fields["features"], fields["zero"]) == (b"TBUS", 2, 0, 0), fields
     return fields
 
 
@@ -132,7 +133,9 @@ class Topic:
                 break
         else:
             raise AssertionError("found no progress line with a valid check")
-        head, reserved, first, epoch, instruments, state = struct.unpack_from("<QQQQII", line)
+        head, reserved, first, epoch, instruments, state, quality, zero, complete, whole = struct.unpack_from(
+            "<QQQQIBBHQQ", line)
+        assert (quality, zero, complete, whole) == (0, 0, 0, 0)
         assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
         assert head <= reserved <= head + self.shape["slots"]
         assert max(reserved, first) <= 2**64 - 1 - 2 * self.shape["slots"]
@@ -160,6 +163,33 @@ class Topic:
 
     def last(self, instrument):
         return self.record(self.last_value + instrument * self.shape["slot_bytes"])
+
+
+SIZES = dict(i8=1, i16=2, i32=4, i64=8, u8=1, u16=2, u32=4, u64=8, f64=8, time=8, decimal64=8, char=1, pad=1)
+
+
+def schema_fields(lines, indent=""):
+    """The fields below the line `fields:` of a canonical text, by name: (type, offset, bytes). Takes their lines, and
+    returns the bytes of all fields too."""
+    fields, offset = {}, 0
+    while lines and lines[0].startswith(f"{indent}  - type: "):
+        kind = lines.pop(0)[len(indent) + len("  - type: "):]
+        attributes = {}
+        while lines and lines[0].startswith(f"{indent}    ") and lines[0] != f"{indent}    fields:":
+            key, _, value = lines.pop(0).strip().partition(": ")
+            attributes[key] = value
+        counts = [int(part.rstrip("]")) for part in kind.split("[")[1:]]
+        name = re.split(r"[\[(]", kind)[0]
+        size = SIZES.get(name)
+        if name == "group":
+            assert lines.pop(0) == f"{indent}    fields:"
+            _, size = schema_fields(lines, indent + "    ")
+        for count in counts:
+            size *= count
+        if name != "pad":
+            fields[attributes["name"]] = kind, offset, size
+        offset += size
+    return fields, offset
 
 
 class Requests:
@@ -219,7 +249,8 @@ class Requests:
         kind, reader, more = self.ask(JOIN, struct.pack("<IQ", topic["topic_id"], topic["epoch"]))
         assert kind == GRANT, kind
         shape = description(reader)
-        region_bytes, head, address, rkey = reader.take("QQQI")
+        region_bytes, head, address, rkey = reader.take("QQQQ")
+        shape["notice_key"], shape["topic_notices"], shape["heads_notices"] = reader.take("16sQQ")
         reader.end()
         assert (shape["name"], shape["epoch"]) == (topic["name"], topic["epoch"])
         return shape, region_bytes, head, address, rkey, more

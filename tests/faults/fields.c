@@ -62,7 +62,7 @@ static const struct field {
 	FIELD(slot_bytes),
 	FIELD(slots),
 	FIELD(capacity),
-	FIELD(zero),
+	FIELD(group),
 	FIELD(fingerprint),
 	FIELD(progress_offset),
 	FIELD(directory_offset),

@@ -13,8 +13,8 @@ CATALOGUE, TOPICS, SCHEMA, SCHEMA_BYTES, JOIN, GRANT, REFUSED, LEAVE, ARM, WAKE 
 FRAME_MAX = 4 + 1024
 
 
-def hello(magic=0x53554254, low=1, high=1, length=56, features=0):
-    return struct.pack("<IBBHQQ32s", magic, low, high, length, features, 7, bytes(32))
+def hello(magic=0x53554254, low=2, high=2, length=56):
+    return struct.pack("<IBBH16s32s", magic, low, high, length, b"a client's nonce", bytes(32))
 
 
 def request(kind, body=b"", number=1):

@@ -188,7 +188,7 @@ static void messages(void)
 
 static void greetings(void)
 {
-	const struct control_hello hello = { .version_low = 1, .version_high = 1, .nonce = 5 };
+	const struct control_hello hello = { .version_low = 2, .version_high = 2, .nonce = { 5 } };
 	const struct control_welcome welcome = {
 		.version = 1, .bus_id = 9, .stale_ms = 1000, .topics_max = 256, .name = "b"
 	};

@@ -61,7 +61,7 @@ class Forger:
 
     def lies(self):
         return self.forged(10 ** 6, **self.random.choice(
-            ({"size": 41}, {"size": 2 ** 32 - 1}, {"count": 2 ** 16 - 1}, {"count": 0}, {"version": 2})))
+            ({"size": 41}, {"size": 2 ** 32 - 1}, {"count": 2 ** 16 - 1}, {"count": 0}, {"version": 1})))
 
     def noise(self):
         return self.random.randbytes(self.random.randint(1, self.bytes_max))

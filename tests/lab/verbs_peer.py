@@ -291,12 +291,12 @@ HEADER = "<4sBBHQQIIQ"
 def notice(data):
     """The fields of a datagram, and its entries: (topic id, epoch, head, records)."""
     magic, version, flags, count, bus_id, sent_ns, size, sender, number = struct.unpack_from(HEADER, data)
-    assert (magic, version, flags, size) == (b"TBUN", 1, 0, len(data)), data
+    assert (magic, version, flags, size) == (b"TBUN", 2, 0, len(data)), data
     entries, at = [], 40
     for _ in range(count):
-        topic_id, records, zero, epoch, head = struct.unpack_from("<IHHQQ", data, at)
+        topic_id, records, zero, epoch, head, _ = struct.unpack_from("<IHHQQQ", data, at)
         assert zero == 0
-        at += 24
+        at += 32
         carried = []
         for _ in range(records):
             length, = struct.unpack_from("<H", data, at + 20)
@@ -307,9 +307,9 @@ def notice(data):
     return dict(bus_id=bus_id, sent_ns=sent_ns, sender=sender, number=number, entries=entries)
 
 
-def notice_bytes(bus_id, sender, number, entries, version=1, size=None, count=None):
+def notice_bytes(bus_id, sender, number, entries, version=2, size=None, count=None):
     """A datagram with these fields. size and count may be false."""
-    body = b"".join(struct.pack("<IHHQQ", topic_id, len(records), 0, epoch, head) +
+    body = b"".join(struct.pack("<IHHQQQ", topic_id, len(records), 0, epoch, head, 0) +
                     b"".join(record + bytes(-len(record) % 8) for record in records)
                     for topic_id, epoch, head, records in entries)
     return struct.pack(HEADER, b"TBUN", version, 0, len(entries) if count is None else count, bus_id, 0,

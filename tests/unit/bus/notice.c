@@ -26,10 +26,10 @@
 
 /* Two topics: 5 with its head only, 6 with one record; written from the description. */
 static const char golden[] =
-	"5442554e0100020028272625242322213837363534333231800000006463626178777675"
-	"7473727105000000000000008877665544332211e8030000000000000600000001000000"
-	"89776655443322114d000000000000004d00000000000000484746454443424103000000"
-	"05000101585756555453525168656c6c6f000000";
+	"5442554e0200020028272625242322213837363534333231900000006463626178777675"
+	"7473727105000000000000008877665544332211e8030000000000000000000000000000"
+	"060000000100000089776655443322114d0000000000000000000000000000004d000000"
+	"0000000048474645444342410300000005000101585756555453525168656c6c6f000000";
 
 static size_t unhex(const char *text, uint8_t *bytes)
 {
@@ -236,25 +236,25 @@ static const struct {
 } wrong[] = {
 	{ 0, "", 39, "found 39 bytes, expected 40 to 4096" },
 	{ 0, "", 4097, "found 4097 bytes, expected 40 to 4096" },
-	{ 0, "55", 0, "found magic 0x4e554255 version 1, expected 0x4e554254 version 1" },
-	{ 4, "02", 0, "found magic 0x4e554254 version 2, expected 0x4e554254 version 1" },
+	{ 0, "55", 0, "found magic 0x4e554255 version 2, expected 0x4e554254 version 2" },
+	{ 4, "01", 0, "found magic 0x4e554254 version 1, expected 0x4e554254 version 2" },
 	{ 5, "80", 0,
-	  "header has 128 bytes and flags 0x80, expected the datagram's 128 bytes and no flags" },
-	{ 24, "81", 0,
-	  "header has 129 bytes and flags 0x00, expected the datagram's 128 bytes and no flags" },
-	{ 6, "01", 0, "has 64 bytes after its last entry" },
-	{ 6, "00", 0, "has 88 bytes after its last entry" },
-	{ 6, "03", 0, "ends at byte 128 inside entry 2" },
-	{ 6, "ffff", 0, "ends at byte 128 inside entry 2" },
+	  "header has 144 bytes and flags 0x80, expected the datagram's 144 bytes and no flags" },
+	{ 24, "91", 0,
+	  "header has 145 bytes and flags 0x00, expected the datagram's 144 bytes and no flags" },
+	{ 6, "01", 0, "has 72 bytes after its last entry" },
+	{ 6, "00", 0, "has 104 bytes after its last entry" },
+	{ 6, "03", 0, "ends at byte 144 inside entry 2" },
+	{ 6, "ffff", 0, "ends at byte 144 inside entry 2" },
 	{ 46, "01", 0, "entry 0 has 0x0001 in its reserved field, expected 0" },
-	{ 71, "80", 0, "entry 1 has 0x8000 in its reserved field, expected 0" },
-	{ 68, "02", 0, "record 1 of entry 1 at byte 128 goes beyond the datagram's 128 bytes" },
-	{ 68, "ffff", 0, "record 1 of entry 1 at byte 128 goes beyond the datagram's 128 bytes" },
-	{ 68, "00", 0, "has 40 bytes after its last entry" },
-	{ 44, "03", 0, "record 1 of entry 0 at byte 96 goes beyond the datagram's 128 bytes" },
-	{ 108, "09", 0, "record 0 of entry 1 at byte 88 goes beyond the datagram's 128 bytes" },
-	{ 108, "ffff", 0, "record 0 of entry 1 at byte 88 goes beyond the datagram's 128 bytes" },
-	{ 108, "00", 0, "has 8 bytes after its last entry" },
+	{ 79, "80", 0, "entry 1 has 0x8000 in its reserved field, expected 0" },
+	{ 76, "02", 0, "record 1 of entry 1 at byte 144 goes beyond the datagram's 144 bytes" },
+	{ 76, "ffff", 0, "record 1 of entry 1 at byte 144 goes beyond the datagram's 144 bytes" },
+	{ 76, "00", 0, "has 40 bytes after its last entry" },
+	{ 44, "03", 0, "record 2 of entry 0 at byte 144 goes beyond the datagram's 144 bytes" },
+	{ 124, "09", 0, "record 0 of entry 1 at byte 104 goes beyond the datagram's 144 bytes" },
+	{ 124, "ffff", 0, "record 0 of entry 1 at byte 104 goes beyond the datagram's 144 bytes" },
+	{ 124, "00", 0, "has 8 bytes after its last entry" },
 };
 
 Test(notice, every_wrong_field_is_refused_with_message)

@@ -108,7 +108,7 @@ void client_connect(struct client *at, const void *hello, size_t bytes)
 
 void client_open(struct client *at)
 {
-	const struct control_hello hello = { .version_low = 1, .version_high = 1 };
+	const struct control_hello hello = { .version_low = 2, .version_high = 2 };
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 
 	client_connect(at, bytes, control_hello_encode(&hello, bytes));
@@ -117,7 +117,7 @@ void client_open(struct client *at)
 
 void client_open_realm(struct client *at, const uint8_t ticket[TB_TICKET_BYTES])
 {
-	struct control_hello hello = { .version_low = 1, .version_high = 1 };
+	struct control_hello hello = { .version_low = 2, .version_high = 2 };
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 
 	memcpy(hello.ticket, ticket, TB_TICKET_BYTES);

@@ -12,14 +12,13 @@ TestSuite(hello, .init = client_enter, .fini = client_leave, .timeout = 60);
 Test(hello, unsupported_hello_is_refused_with_reason)
 {
 	expect_refused_hello(
-		(struct control_hello){ .version_low = 2, .version_high = 7 }, EPROTO,
-		"no common version: the subscriber speaks 2 to 7, the publisher 1 to 1");
+		(struct control_hello){ .version_low = 3, .version_high = 7 }, EPROTO,
+		"no common version: the subscriber speaks 3 to 7, the publisher 2 to 2");
 	expect_refused_hello(
-		(struct control_hello){ .version_low = 1, .version_high = 1, .features = 0x10 },
-		EPROTO,
-		"no common features: the subscriber needs 0x10, the publisher supports 0x0");
+		(struct control_hello){ .version_low = 1, .version_high = 1 }, EPROTO,
+		"no common version: the subscriber speaks 1 to 1, the publisher 2 to 2");
 	expect_refused_hello(
-		(struct control_hello){ .version_low = 1, .version_high = 1, .ticket = { 0, 1 } },
+		(struct control_hello){ .version_low = 2, .version_high = 2, .ticket = { 0, 1 } },
 		EACCES, "the subscriber has a ticket, but no realm of the bus has a ticket");
 	client_connect(&client, "hello", 5);
 	cr_expect_eq(client.code, EPROTO);
@@ -38,7 +37,7 @@ Test(hello, wider_version_range_gets_common_version)
 
 	client_connect(&client, bytes, control_hello_encode(&hello, bytes));
 	cr_assert_eq(client.welcomes, 1, "%s", client.why);
-	cr_expect_eq(client.welcome.version, 1);
+	cr_expect_eq(client.welcome.version, 2);
 	cr_expect_eq(client.welcome.stale_ms, 400);
 	cr_expect_eq(client.welcome.topics_max, 1024);
 	cr_expect_str_eq(client.welcome.name, "test");

@@ -43,7 +43,7 @@ TestSuite(realms, .init = enter_realms, .fini = client_leave, .timeout = 60);
 
 Test(realms, missing_or_wrong_ticket_is_refused)
 {
-	struct control_hello hello = { .version_low = 1, .version_high = 1 };
+	struct control_hello hello = { .version_low = 2, .version_high = 2 };
 
 	expect_refused_hello(hello, EACCES,
 			     "the subscriber has no ticket, but the publisher requires a ticket");

@@ -233,7 +233,7 @@ static void join_at_once(const struct memory *memory)
 
 Test(topic, join_of_a_new_epoch_gets_no_revoke)
 {
-	const struct control_hello hello = { .version_low = 1, .version_high = 1 };
+	const struct control_hello hello = { .version_low = 2, .version_high = 2 };
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	const uint64_t epoch = topic->shape.epoch;
 	uint8_t bytes[FABRIC_HELLO_BYTES];
