@@ -220,6 +220,23 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	return 1;
 }
 
+/* The same memory over a new connection: it is mapped and compared already. A position that was
+ * not known is looked for again. */
+static bool source_keep(struct tb_source *source, const struct control_topic *topic)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const struct mapping *mapping = &source->mapping;
+
+	if (!source->orphan || source->state > SOURCE_RUNNING || source->has_successor ||
+	    !mapping->view || memcmp(&mapping->shape, &topic->shape, sizeof(topic->shape)) != 0 ||
+	    !subscriber->ops->remote_keep(subscriber->link, mapping->remote))
+		return false;
+	source->orphan = false;
+	source->look = true;
+	source->stale_code = 0;
+	return true;
+}
+
 int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
 		 const struct control_message *grant, struct tb_source **out)
 {
@@ -227,8 +244,14 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	const struct control_topic *topic = &grant->grant.topic;
 	struct tb_source *source = topic_index_find(subscription, topic->name);
 	struct mapping mapping;
-	int result = mapping_open(subscriber, schema, grant, &mapping);
+	int result;
 
+	if (source && source_keep(source, topic)) {
+		topic_index_renumber(source, topic->shape.topic_id);
+		*out = source;
+		return 0;
+	}
+	result = mapping_open(subscriber, schema, grant, &mapping);
 	if (result < 0)
 		return result;
 	if (source) {

@@ -197,6 +197,7 @@ struct tb_subscriber {
 	uint32_t first_polled;      /* the slot that the last poll began with */
 	bool untidy;                /* something ended and is not freed yet */
 	struct discovery discovery;
+	uint32_t answers; /* since the topics were looked at */
 	struct schema_cache *schemas;
 	unsigned int schemas_learned; /* since unused schemas were forgotten */
 

@@ -198,6 +198,19 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
 	       (since > 0 || subscriber->woken || subscriber->descriptor_mode);
 }
 
+/* A look at all joined topics takes longer than many answers. While topics are joined and answers
+ * come, the topics are looked at once in TURN_ANSWERS answers. */
+static bool answers_first(struct tb_subscriber *subscriber)
+{
+	const int count = turn_answers(subscriber);
+
+	subscriber->answers += (uint32_t)count;
+	if (count > 0 && subscriber->answers < TURN_ANSWERS)
+		return true;
+	subscriber->answers = 0;
+	return false;
+}
+
 static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 {
 	const uint32_t sources = subscriber->table_used;
@@ -217,7 +230,7 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 {
-	int count;
+	int count = 0;
 
 	if (records_max < 1)
 		return error_set(EINVAL, "tb_poll: found records_max %d, expected 1 or more",
@@ -229,12 +242,11 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 		turn_reap(subscriber);
 	if (subscriber->group_count > 0 && !subscriber->closing)
 		notices_take(subscriber);
-	count = deliver_all(subscriber, records_max);
+	if (!answers_first(subscriber))
+		count = deliver_all(subscriber, records_max);
 	if (!subscriber->closing) {
 		if (turn_due(subscriber, count))
 			turn_take(subscriber);
-		else
-			turn_answers(subscriber);
 		if (count == 0 && subscriber->descriptor_mode)
 			wait_prepare(subscriber);
 	}

@@ -27,11 +27,8 @@
 #include "subscriber/topic_index.h"
 
 #define RECONNECT_MS 50
-/* A poll looks at all joined topics, which takes longer than many answers. So it takes more answers
- * at once while they come. */
-#define ANSWERS_MAX 128
-#define LOOKS_MAX   64   /* without an answer */
-#define REFUSED_MS  1000 /* longest pause between tries; each refusal doubles the pause */
+#define LOOKS_MAX    64   /* for the next answer */
+#define REFUSED_MS   1000 /* longest pause between tries; each refusal doubles the pause */
 
 /* -- messages --------------------------------------------------------------------------------- */
 
@@ -315,11 +312,11 @@ static int answers_take(struct tb_subscriber *subscriber)
 	return count;
 }
 
-void turn_answers(struct tb_subscriber *subscriber)
+int turn_answers(struct tb_subscriber *subscriber)
 {
 	int taken = answers_take(subscriber), count;
 
-	for (int looks = 0; taken > 0 && taken < ANSWERS_MAX && looks < LOOKS_MAX; looks++) {
+	for (int looks = 0; taken > 0 && taken < TURN_ANSWERS && looks < LOOKS_MAX; looks++) {
 		count = answers_take(subscriber);
 		taken += count;
 		if (count > 0)
@@ -327,6 +324,7 @@ void turn_answers(struct tb_subscriber *subscriber)
 		else
 			barrier_pause();
 	}
+	return taken;
 }
 
 void turn_take(struct tb_subscriber *subscriber)

@@ -20,9 +20,11 @@ void turn_reap(struct tb_subscriber *);
 /* Sets the timer that wakes a sleeper for the pulse and for the next try to connect. first_ns: time
  * of the first expiry; 0: as the others. 0 or -errno. */
 int turn_timer_set(struct tb_subscriber *, long first_ns);
-/* Takes the answers that came while topics are joined, and makes the next requests. May call
+#define TURN_ANSWERS 128
+/* Takes about TURN_ANSWERS answers that come while topics are joined, and makes the next requests.
+ * Returns how many came. May call
  * on_event, never on_record; so does turn_take(). */
-void turn_answers(struct tb_subscriber *);
+int turn_answers(struct tb_subscriber *);
 void turn_take(struct tb_subscriber *);
 
 #endif
