@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <linux/sockios.h>
 
 #include "bus/error.h"
 
@@ -108,6 +111,29 @@ int shm_frame_send(int socket, uint32_t kind, const void *body, size_t bytes, in
 		return error_set(ETOOMANYREFS, "too many descriptors are in flight to "
 					       "subscribers that do not read (see ulimit -n)");
 	return error_set(ECONNRESET, "connection lost: %s", strerror(errno));
+}
+
+void shm_frame_costs_find(struct shm_frame_costs *costs)
+{
+	const size_t count = sizeof(costs->of) / sizeof(costs->of[0]);
+	static const uint8_t body[FABRIC_MESSAGE_BYTES];
+	struct shm_frame frame;
+	int sockets[2], queued;
+
+	memset(costs, 0, sizeof(*costs));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return;
+	for (size_t n = 0; n < count; n++) {
+		const size_t bytes = n > 0 ? n * SHM_COST_STEP : 1;
+
+		if (shm_frame_send(sockets[0], SHM_MESSAGE, body, bytes, -1) == 0 &&
+		    ioctl(sockets[0], SIOCOUTQ, &queued) == 0 && queued > 0)
+			costs->of[n] = (uint32_t)queued;
+		if (shm_frame_receive(sockets[1], &frame, NULL) < 0)
+			break;
+	}
+	close(sockets[0]);
+	close(sockets[1]);
 }
 
 /* With SO_PASSRIGHTS off no descriptor can be queued. Without that option close() would close

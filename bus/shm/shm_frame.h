@@ -30,6 +30,14 @@ int shm_frame_receive(int socket, struct shm_frame *, int *fd);
 /* Sends one frame, with a descriptor unless fd is -1. 0; -EAGAIN: the queue is full; -ETOOMANYREFS;
  * -ECONNRESET. */
 int shm_frame_send(int socket, uint32_t kind, const void *body, size_t bytes, int fd);
+/* The bytes that frames of each length occupy in a socket's queue (SIOCOUTQ), which depend on the
+ * kernel. of[n] is for bodies of n * SHM_COST_STEP bytes and more. All 0 if they cannot be found.
+ */
+#define SHM_COST_STEP 64
+struct shm_frame_costs {
+	uint32_t of[FABRIC_MESSAGE_BYTES / SHM_COST_STEP + 1];
+};
+void shm_frame_costs_find(struct shm_frame_costs *);
 /* Closes a connection without waiting for the descriptors that are queued in it. */
 void shm_frame_close(int socket);
 

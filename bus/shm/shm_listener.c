@@ -3,7 +3,9 @@
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer.
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
- */
+ * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
+ *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
+ *     kernel says how many bytes are queued: so frames sent before those bytes were received. */
 #include "bus/shm/shm.h"
 
 #include <errno.h>
@@ -44,7 +46,9 @@ struct shm_exposure {
 struct shm_peer {
 	struct peers_entry base;
 	int fd;
-	unsigned int given; /* descriptors since its queue was seen empty */
+	uint64_t queued;                 /* bytes of its queue that all frames to it took, H3 */
+	uint64_t given_at[GIVEN_MAX];    /* `queued` before each frame with a descriptor */
+	unsigned int given_first, given; /* of them: the oldest, and how many may be untaken */
 	uint64_t connected_ms;
 	struct ucred credentials;
 };
@@ -55,6 +59,7 @@ struct shm_listener {
 	struct shm_location location;
 	char *name;
 	struct shm_lock lock;
+	struct shm_frame_costs costs;
 	int socket, epoll, timer;
 	int reserve; /* closed to accept one connection when descriptors run out */
 	uid_t *users;
@@ -205,6 +210,7 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 		shm_listener_close(&listener->base);
 		return result;
 	}
+	shm_frame_costs_find(&listener->costs);
 	*out = &listener->base;
 	return 0;
 }
@@ -360,6 +366,41 @@ static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, c
 	peers_lost(&peer->base, why);
 }
 
+/* Forgets descriptors that the peer has taken (H3). */
+static void given_check(struct shm_peer *peer)
+{
+	int unread = 0;
+
+	if (ioctl(peer->fd, SIOCOUTQ, &unread) < 0)
+		return;
+	while (peer->given > 0 && (unread == 0 || peer->queued - peer->given_at[peer->given_first] >
+							  (uint64_t)unread)) {
+		peer->given_first = (peer->given_first + 1) % GIVEN_MAX;
+		peer->given--;
+	}
+}
+
+/* Sends a frame to an accepted peer. */
+static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, size_t bytes,
+		     const struct exposure *given)
+{
+	const struct shm_listener *listener = (const struct shm_listener *)peer->base.base.listener;
+	int result;
+
+	if (given && peer->given == GIVEN_MAX)
+		given_check(peer);
+	if (given && peer->given == GIVEN_MAX)
+		return error_set(EAGAIN, "it does not read what it requested");
+	result = shm_frame_send(peer->fd, kind, body, bytes,
+				given ? ((const struct shm_exposure *)given)->fd : -1);
+	if (result < 0)
+		return result;
+	if (given)
+		peer->given_at[(peer->given_first + peer->given++) % GIVEN_MAX] = peer->queued;
+	peer->queued += listener->costs.of[bytes / SHM_COST_STEP];
+	return 0;
+}
+
 static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, const uint8_t *hello,
 		       size_t bytes)
 {
@@ -379,8 +420,7 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 		return;
 	}
 	peer->base.up = true;
-	result = shm_frame_send(peer->fd, SHM_WELCOME, welcome, length,
-				given ? ((struct shm_exposure *)given)->fd : -1);
+	result = peer_send(peer, SHM_WELCOME, welcome, length, given);
 	if (result == -ECONNRESET) {
 		peers_lost(&peer->base, CLOSED);
 	} else if (result < 0) {
@@ -388,16 +428,6 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 		refuse(peer->fd, EAGAIN, why); /* the client may try again */
 		peer_dropped(listener, peer, why);
 	}
-}
-
-/* Descriptors in flight count against our user's limit until they are received. A peer whose queue
- * is never seen empty has more of them than it can have requests, and must not use up the limit. */
-static void given_check(struct shm_peer *peer)
-{
-	int unread = 0;
-
-	if (peer->given > 0 && ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread == 0)
-		peer->given = 0;
 }
 
 static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
@@ -410,7 +440,6 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 		bytes = shm_frame_receive(peer->fd, &frame, NULL);
 		if (bytes == -EAGAIN)
 			return;
-		given_check(peer);
 		if (bytes == -ECONNRESET) {
 			peers_lost(&peer->base, CLOSED);
 		} else if (bytes < 0 || frame.kind != (peer->base.up ? SHM_MESSAGE : SHM_HELLO)) {
@@ -542,14 +571,7 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 
 	if (peer->base.dead || !peer->base.up)
 		return error_set(ENOTCONN, "the subscriber is gone");
-	if (given) {
-		given_check(peer);
-		if (peer->given >= GIVEN_MAX)
-			return error_set(EAGAIN, "it does not read what it requested");
-		peer->given++;
-	}
-	result = shm_frame_send(peer->fd, SHM_MESSAGE, message, bytes,
-				given ? ((struct shm_exposure *)given)->fd : -1);
+	result = peer_send(peer, SHM_MESSAGE, message, bytes, given);
 	if (result != -ECONNRESET)
 		return result;
 	/* The peer closed, or shut down receiving. Its end is read after the frames that it sent

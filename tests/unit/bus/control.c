@@ -341,7 +341,7 @@ static const struct {
 	{ MESSAGE, CONTROL_CATALOGUE, 12, "8000", "has no valid pattern at byte 12" },
 	{ MESSAGE, CONTROL_CATALOGUE, 12, "ffff", "has no valid pattern at byte 12" },
 	{ MESSAGE, CONTROL_CATALOGUE, 20, "1f", "has no valid pattern at byte 20" },
-	{ MESSAGE, CONTROL_TOPICS, 8, "05", "has too many topics at byte 8" },
+	{ MESSAGE, CONTROL_TOPICS, 8, "0d", "has too many topics at byte 8" },
 	{ MESSAGE, CONTROL_TOPICS, 8, "ffffffff", "has too many topics at byte 8" },
 	{ MESSAGE, CONTROL_TOPICS, 12, "02", "has no valid mark for more topics at byte 12" },
 	{ MESSAGE, CONTROL_TOPICS, 48, "00", "has no valid topic id at byte 48" },
@@ -482,7 +482,8 @@ Test(control, page_of_topics_is_filled_and_not_overfilled)
 	} pages[] = { { 1, 1, 11 }, { 21, 5, 9 }, { TB_TOPIC_NAME_MAX, CONTROL_NAME_MAX, 4 } };
 
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-		message = (struct control_message){ .type = CONTROL_TOPICS };
+		fill(CONTROL_TOPICS, &message);
+		message.topics.count = 0;
 		page_fill(&message, pages[i].name, pages[i].schema);
 		cr_expect_eq(message.topics.count, pages[i].count, "page %zu: %u", i,
 			     message.topics.count);

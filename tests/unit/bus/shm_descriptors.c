@@ -179,6 +179,29 @@ Test(shm, stalled_peer_gets_a_bounded_number_of_regions)
 	close(fd);
 }
 
+/* The peer takes in order, and always has as many regions untaken as it may have requests. Its
+ * queue is never empty, and holds messages of all lengths. */
+Test(shm, peer_that_takes_regions_in_order_gets_all)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	const char text[FABRIC_MESSAGE_BYTES] = "grant";
+	unsigned int untaken = 1; /* the welcome */
+	int fd;
+
+	host_open(4, nobody_else);
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(host.hellos == 1);
+	for (unsigned int i = 0; i < 1000; i++) {
+		cr_assert_eq(shm_send(host.last, text, 1 + i * 7 % 1024, host.exposure), 0,
+			     "region %u: %s", i, tb_error());
+		cr_assert_eq(shm_send(host.last, "wake", 4, NULL), 0, "%s", tb_error());
+		for (untaken += 2; untaken > 2 * FABRIC_UNANSWERED; untaken--)
+			cr_assert_neq(take(fd, body, sizeof(body)), 0);
+	}
+	close(fd);
+}
+
 /* The limit is that of a user without privileges: a child's, whose hello cannot be answered with
  * the bus page. */
 Test(shm, too_many_descriptors_in_flight_are_named)
