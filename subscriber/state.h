@@ -198,6 +198,7 @@ struct tb_subscriber {
 	bool untidy;                /* something ended and is not freed yet */
 	struct discovery discovery;
 	uint32_t answers; /* since the topics were looked at */
+	bool quiet;       /* no topic had a record then */
 	struct schema_cache *schemas;
 	unsigned int schemas_learned; /* since unused schemas were forgotten */
 

@@ -198,14 +198,14 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
 	       (since > 0 || subscriber->woken || subscriber->descriptor_mode);
 }
 
-/* A look at all joined topics takes longer than many answers. While topics are joined and answers
- * come, the topics are looked at once in TURN_ANSWERS answers. */
+/* A look at all joined topics takes longer than many answers. While topics are joined, answers come
+ * and the last look found no record, the topics are looked at once in TURN_ANSWERS answers. */
 static bool answers_first(struct tb_subscriber *subscriber)
 {
 	const int count = turn_answers(subscriber);
 
 	subscriber->answers += (uint32_t)count;
-	if (count > 0 && subscriber->answers < TURN_ANSWERS)
+	if (count > 0 && subscriber->quiet && subscriber->answers < TURN_ANSWERS)
 		return true;
 	subscriber->answers = 0;
 	return false;
@@ -242,8 +242,10 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 		turn_reap(subscriber);
 	if (subscriber->group_count > 0 && !subscriber->closing)
 		notices_take(subscriber);
-	if (!answers_first(subscriber))
+	if (!answers_first(subscriber)) {
 		count = deliver_all(subscriber, records_max);
+		subscriber->quiet = count == 0;
+	}
 	if (!subscriber->closing) {
 		if (turn_due(subscriber, count))
 			turn_take(subscriber);
