@@ -236,8 +236,6 @@ static bool topic_request(struct tb_subscriber *subscriber)
 				ask_schema(subscriber);
 			return false;
 		}
-		if (discovery->outstanding == FABRIC_UNANSWERED)
-			return false; /* before a schema that does not fit is reported again */
 		if (topic_fits(subscriber, topic, schema) && !ask_join(subscriber, schema))
 			return false;
 	}
