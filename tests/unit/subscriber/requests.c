@@ -422,7 +422,7 @@ Test(requests, ended_subscription_keeps_the_bound_and_returns_grants)
 		grant_open(0);
 	PUMP_UNTIL(times("appeared") == TOPICS);
 	PUMP_UNTIL(is_served());
-	cr_expect_eq(fake.leaves, FABRIC_UNANSWERED, "%u", fake.leaves);
+	cr_expect_eq(fake.leaves, FABRIC_UNANSWERED, "%u joins were left", fake.leaves);
 }
 
 /* -- an untrusted publisher ------------------------------------------------------------------- */
