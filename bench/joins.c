@@ -2,12 +2,12 @@
 /* tickbus-bench-joins: what joining many topics over shared memory costs. Prints a line of JSON.
  *
  *   tickbus-bench-joins rejoin TOPICS ROUNDS
- *   tickbus-bench-joins crowd TOPICS SUBSCRIBERS
+ *   tickbus-bench-joins many TOPICS SUBSCRIBERS
  *
  * - rejoin: the connection of a subscriber of TOPICS topics is lost. us from its connect() until
  *   the last topic is joined again, while records flow and while none flow. The yardstick
  *   alternates with it: a bare loop that passes and maps as many memfds of the same size.
- * - crowd: SUBSCRIBERS processes subscribe to all topics at the same time. us until the last of
+ * - many: SUBSCRIBERS processes subscribe to all topics at the same time. us until the last of
  *   them has joined all.
  *
  * The publisher is a process of its own, on the second core. This program's connect() and
@@ -33,7 +33,7 @@
 #define TOPICS_MAX   1024
 #define SLOTS        64
 #define NAMES        64
-#define REGION_BYTES ((size_t)5 * 4096) /* of such a topic: five parts of a page */
+#define REGION_BYTES ((size_t)5 * 4096) /* of a topic: five parts of a page */
 #define BACKLOG      65536 /* records that wait for the subscriber, so that they flow */
 #define POLL_RECORDS 4
 #define GIVE_UP_S    120
@@ -354,7 +354,7 @@ struct desk {
 	_Atomic bool start;
 };
 
-static _Noreturn void crowd_main(struct desk *desk)
+static _Noreturn void many_main(struct desk *desk)
 {
 	struct tb_subscriber *subscriber;
 
@@ -371,7 +371,7 @@ static _Noreturn void crowd_main(struct desk *desk)
 	_exit(0);
 }
 
-static void crowd_await(const _Atomic unsigned int *count, unsigned int wanted)
+static void many_await(const _Atomic unsigned int *count, unsigned int wanted)
 {
 	while (atomic_load(count) < wanted) {
 		if (waitpid(-1, NULL, WNOHANG) > 0)
@@ -380,7 +380,7 @@ static void crowd_await(const _Atomic unsigned int *count, unsigned int wanted)
 	}
 }
 
-static void crowd(unsigned int topics, unsigned int subscribers)
+static void many(unsigned int topics, unsigned int subscribers)
 {
 	struct desk *desk = mmap(NULL, sizeof(*desk), PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -396,12 +396,12 @@ static void crowd(unsigned int topics, unsigned int subscribers)
 		if (pid < 0)
 			machine_fail("fork: %s", strerror(errno));
 		if (pid == 0)
-			crowd_main(desk);
+			many_main(desk);
 	}
-	crowd_await(&desk->ready, subscribers);
+	many_await(&desk->ready, subscribers);
 	from = now_us();
 	atomic_store(&desk->start, true);
-	crowd_await(&desk->joined, subscribers);
+	many_await(&desk->joined, subscribers);
 	printf("{\"value\": %.1f}\n", now_us() - from);
 	atomic_store(&desk->start, false);
 	for (unsigned int i = 0; i < subscribers; i++)
@@ -424,9 +424,9 @@ int main(int argc, char **argv)
 {
 	if (argc == 4 && strcmp(argv[1], "rejoin") == 0)
 		rejoin(number(argv[2], 2, TOPICS_MAX), number(argv[3], 1, 1000));
-	else if (argc == 4 && strcmp(argv[1], "crowd") == 0)
-		crowd(number(argv[2], 2, TOPICS_MAX), number(argv[3], 1, 1000));
+	else if (argc == 4 && strcmp(argv[1], "many") == 0)
+		many(number(argv[2], 2, TOPICS_MAX), number(argv[3], 1, 1000));
 	else
-		machine_fail("expected rejoin TOPICS ROUNDS, or crowd TOPICS SUBSCRIBERS");
+		machine_fail("expected rejoin TOPICS ROUNDS, or many TOPICS SUBSCRIBERS");
 	return 0;
 }

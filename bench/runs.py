@@ -60,7 +60,7 @@ def main(script, build):
         found = json.loads(path.read_text())
     names = [row["name"] for row in found["results"]]
     assert names and len(names) == len(set(names)), names
-    assert {"publish/64/checked/0", "joins/again/idle", "joins/crowd", "idle/pubd"} <= set(names), names
+    assert {"publish/64/checked/0", "joins/again/idle", "joins/many", "idle/pubd"} <= set(names), names
     many = len(os.sched_getaffinity(0)) > 1  # a single core allows no measurement between two cores
     assert not many or {"limit/hiccups", "latency/64/local"} <= set(names), names
     assert {name for name in names if name.startswith("open")} == (
