@@ -31,6 +31,8 @@ static const struct knob {
 	{ "rnr_retries", offsetof(struct address, rnr_retries), 0, 6, 3 },
 	{ "reads", offsetof(struct address, reads), 1, 128, 0 },
 	{ "traffic_class", offsetof(struct address, traffic_class), 0, 255, 0 },
+	{ "attempt_ms", offsetof(struct address, attempt_ms), BOUND_ATTEMPT_MS_MIN,
+	  BOUND_ATTEMPT_MS_MAX, BOUND_ATTEMPT_MS },
 	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
 	{ "notices", offsetof(struct address, notices), 0, 1, 1 },
 	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
@@ -160,6 +162,19 @@ bool address_same_host(const struct sockaddr *a, const struct sockaddr_storage *
 		      &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
+void address_host_bytes(const struct sockaddr *address, uint8_t bytes[ADDRESS_HOST_BYTES])
+{
+	memset(bytes, 0, ADDRESS_HOST_BYTES);
+	if (address->sa_family == AF_INET) {
+		bytes[10] = bytes[11] = 0xff;
+		memcpy(bytes + 12, &((const struct sockaddr_in *)(const void *)address)->sin_addr,
+		       sizeof(struct in_addr));
+	} else if (address->sa_family == AF_INET6) {
+		memcpy(bytes, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr,
+		       ADDRESS_HOST_BYTES);
+	}
+}
+
 bool address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	return address_same_host((const struct sockaddr *)a, b) &&
@@ -212,12 +227,12 @@ static int knob_parse(const char *text, const char *knob, struct address *addres
 				 " to %" PRIu32,
 				 text, knobs[i].name, value + 1, knobs[i].low, knobs[i].high);
 	}
-	return error_set(
-		EINVAL,
-		"address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
-		"retries=, rnr_retries=, reads=, traffic_class=, receives=, notices=, hop_limit=, "
-		"batch_bytes= or read_bytes=",
-		text, knob);
+	return error_set(EINVAL,
+			 "address rdma:%s: found \"%s\", expected source=, ack_timeout=, "
+			 "retries=, rnr_retries=, reads=, traffic_class=, attempt_ms=, receives=, "
+			 "notices=, hop_limit=, "
+			 "batch_bytes= or read_bytes=",
+			 text, knob);
 }
 
 /* Without batch_bytes the program's own batch size applies; read_bytes is checked against that

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #define ADDRESS_TEXT_BYTES 64
+#define ADDRESS_HOST_BYTES 16
 #define ADDRESS_GROUP_EXPECTED                                                                     \
 	"GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "             \
 	"which belongs to link protocols"
@@ -28,9 +29,10 @@ struct address {
 	uint32_t rnr_retries;           /* of a SEND that found no posted receive */
 	uint32_t reads;                 /* initiator depth, responder resources; 0: the default */
 	uint32_t traffic_class;
-	uint32_t receives;  /* posted receives for notices */
-	uint32_t notices;   /* 0: the subscriber receives no notices */
-	uint32_t hop_limit; /* of notices */
+	uint32_t attempt_ms; /* of one attempt to connect */
+	uint32_t receives;   /* posted receives for notices */
+	uint32_t notices;    /* 0: the subscriber receives no notices */
+	uint32_t hop_limit;  /* of notices */
 	uint32_t batch_bytes,
 		read_bytes; /* of a topic's landing, of one READ; 0: the address names no size */
 };
@@ -56,6 +58,9 @@ bool address_is_group(const struct sockaddr_storage *);
 /* True if family and host are equal; address_same() compares the port too. */
 bool address_same_host(const struct sockaddr *, const struct sockaddr_storage *);
 bool address_same(const struct sockaddr_storage *, const struct sockaddr_storage *);
+
+/* The host as 16 bytes, IPv4 mapped into IPv6; zeros for another family. */
+void address_host_bytes(const struct sockaddr *, uint8_t bytes[ADDRESS_HOST_BYTES]);
 
 /* Writes "10.9.0.1:7471", "[fd00::1]:7471". */
 void address_text(const struct sockaddr *, char text[ADDRESS_TEXT_BYTES]);

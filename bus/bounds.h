@@ -11,23 +11,26 @@
 #define BOUND_NAME_MAX 63 /* bytes in the name of a bus, a feed or a realm */
 
 /* A bus */
-#define BOUND_STALE_MS_MIN       20
-#define BOUND_STALE_MS_MAX       60000
-#define BOUND_STALE_MS           1000
-#define BOUND_EXIT_WAIT_MS_MAX   600000
-#define BOUND_EXIT_WAIT_MS       5000
-#define BOUND_TOPICS_MAX         1024
-#define BOUND_TOPICS             256
-#define BOUND_SUBSCRIBERS_MAX    65536
-#define BOUND_SUBSCRIBERS        1024
-#define BOUND_LISTENERS_MAX      8
-#define BOUND_REALMS_MAX         32
-#define BOUND_REALM_PATTERNS_MAX 256
-#define BOUND_ACCOUNTS_MAX       256 /* users; groups */
-#define BOUND_FEEDS_MAX          64  /* each has a block of counters */
-#define BOUND_SCHEMAS_MAX        1024
-#define BOUND_CPU_MAX            1023
-#define BOUND_NODE_MAX           1023
+#define BOUND_STALE_MS_MIN         20
+#define BOUND_STALE_MS_MAX         60000
+#define BOUND_STALE_MS             1000
+#define BOUND_EXIT_WAIT_MS_MAX     600000
+#define BOUND_EXIT_WAIT_MS         5000
+#define BOUND_TOPICS_MAX           1024
+#define BOUND_TOPICS               256
+#define BOUND_SUBSCRIBERS_MAX      65536
+#define BOUND_SUBSCRIBERS          1024
+#define BOUND_LISTENERS_MAX        8
+#define BOUND_PEERS_OF_A_TURN      16 /* a listener accepts, probes, removes: so many of each */
+#define BOUND_REALMS_MAX           32
+#define BOUND_REALM_PATTERNS_MAX   256
+#define BOUND_ACCOUNTS_MAX         256   /* users; groups */
+#define BOUND_TICKET_OVERLAP_S_MAX 86400 /* for which an old ticket stays valid */
+#define BOUND_TICKET_OVERLAP_S     60
+#define BOUND_FEEDS_MAX            64 /* each has a block of counters */
+#define BOUND_SCHEMAS_MAX          1024
+#define BOUND_CPU_MAX              1023
+#define BOUND_NODE_MAX             1023
 
 /* Notices */
 #define BOUND_NOTICE_BYTES_MIN  256
@@ -49,6 +52,11 @@
 #define BOUND_SYNTHETIC_BURST_MIN   10
 #define BOUND_SYNTHETIC_BURST_MAX   100
 #define BOUND_SYNTHETIC_BURST       20
+
+/* One attempt to connect over RDMA */
+#define BOUND_ATTEMPT_MS_MIN 100
+#define BOUND_ATTEMPT_MS_MAX 60000
+#define BOUND_ATTEMPT_MS     1500
 
 /* A subscriber */
 #define BOUND_CONNECT_MS_MAX   60000

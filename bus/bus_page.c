@@ -7,14 +7,14 @@
 #include "bus/region.h"
 #include "bus/words.h"
 
-static size_t entry_offset(uint32_t index)
+size_t bus_page_entry_offset(uint32_t index)
 {
 	return sizeof(struct bus_pulse) + (size_t)index * sizeof(struct bus_entry);
 }
 
 size_t bus_page_bytes(uint32_t topics_max)
 {
-	return (entry_offset(topics_max) + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE;
+	return (bus_page_entry_offset(topics_max) + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE;
 }
 
 void bus_page_store_pulse(void *page, struct bus_pulse *pulse)
@@ -28,7 +28,7 @@ void bus_page_store_entry(void *page, uint32_t index, struct bus_entry *entry, u
 {
 	entry->check = record_hash(entry, sizeof(*entry), offsetof(struct bus_entry, check),
 				   record_salt(bus_id, entry->topic_id, TAG_BUS_ENTRY));
-	words_store((char *)page + entry_offset(index), entry, sizeof(*entry));
+	words_store((char *)page + bus_page_entry_offset(index), entry, sizeof(*entry));
 }
 
 int bus_page_verify_pulse(struct bus_pulse *copy, uint64_t bus_id, uint32_t topics_max)

@@ -11,7 +11,11 @@
  *       bound, on the reader's own clock, means that the publisher is dead, hung or unreachable.
  * B-I2  pulse.topics never decreases within a bus id, and entries with ids up to it exist. Readers
  *       cannot rely on the order in which entries and pulse are stored: each proves itself by its
- *       check. */
+ *       check.
+ * B-I3  Over a network, memory of an epoch that was left stays readable for bus_page_kept_ms(). The
+ *       page shows another epoch before that time begins, or right after. So a reader may READ the
+ *       memory for half of that time after it requested an entry that showed the epoch. The other
+ *       half is for the page to be written and for the READ to arrive. */
 #ifndef TICKBUS_BUS_BUS_PAGE_H
 #define TICKBUS_BUS_BUS_PAGE_H
 
@@ -37,7 +41,16 @@ struct bus_entry {
 };
 static_assert(sizeof(struct bus_entry) == 40, "layout 2");
 
-size_t bus_page_bytes(uint32_t topics_max); /* whole pages */
+/* The shortest time of bus_page_kept_ms(). */
+#define BUS_PAGE_KEPT_MS 2000
+
+static inline uint32_t bus_page_kept_ms(uint32_t stale_ms)
+{
+	return stale_ms > BUS_PAGE_KEPT_MS ? stale_ms : BUS_PAGE_KEPT_MS;
+}
+
+size_t bus_page_bytes(uint32_t topics_max);   /* whole pages */
+size_t bus_page_entry_offset(uint32_t index); /* of the topic with id index + 1 */
 void bus_page_store_pulse(void *page, struct bus_pulse *pulse);
 void bus_page_store_entry(void *page, uint32_t index, struct bus_entry *entry, uint64_t bus_id);
 

@@ -38,7 +38,9 @@ static_assert(HEADER_BYTES + 12 +
 			      CONTROL_UNPUBLISHED_PAGE * (8 + TEXT_BYTES(TB_INSTRUMENT_NAME_MAX)) <=
 		      FABRIC_MESSAGE_BYTES,
 	      "unpublished_names");
-static_assert(84 + TEXT_BYTES(CONTROL_NAME_MAX) <= FABRIC_WELCOME_BYTES, "welcome");
+static_assert(CONTROL_WELCOME_PROOF + CONTROL_PROOF_BYTES + TEXT_BYTES(CONTROL_NAME_MAX) <=
+		      FABRIC_WELCOME_BYTES,
+	      "welcome");
 
 static int wire_result(const struct wire *wire, const char *message)
 {
@@ -62,7 +64,8 @@ static void describe_hello(struct wire *wire, struct control_hello *hello)
 	if (length != FABRIC_HELLO_BYTES)
 		wire_wrong(wire, sizeof(length), "has a length other than 56");
 	wire_bytes(wire, hello->nonce, sizeof(hello->nonce));
-	wire_bytes(wire, hello->ticket, sizeof(hello->ticket));
+	wire_bytes(wire, hello->cookie, sizeof(hello->cookie));
+	wire_bytes(wire, hello->proof, sizeof(hello->proof));
 	wire_end(wire);
 }
 
@@ -75,6 +78,14 @@ size_t control_hello_encode(const struct control_hello *hello, uint8_t bytes[FAB
 	return wire.wrong ? 0 : wire.at;
 }
 
+/* Whatever the rest of the hello is: another version may have another rest. */
+static bool versions_differ(const struct control_hello *hello)
+{
+	return hello->version_low > 0 && hello->version_low <= hello->version_high &&
+	       (hello->version_low > CONTROL_VERSION_HIGH ||
+		hello->version_high < CONTROL_VERSION_LOW);
+}
+
 int control_hello_decode(const void *bytes, size_t length, struct control_hello *hello)
 {
 	struct wire wire = { .bytes = (uint8_t *)(uintptr_t)bytes,
@@ -83,6 +94,12 @@ int control_hello_decode(const void *bytes, size_t length, struct control_hello 
 
 	memset(hello, 0, sizeof(*hello));
 	describe_hello(&wire, hello);
+	if (versions_differ(hello))
+		return error_set(
+			EPROTO,
+			"no common version: the subscriber speaks %u to %u, the publisher %d to %d",
+			hello->version_low, hello->version_high, CONTROL_VERSION_LOW,
+			CONTROL_VERSION_HIGH);
 	return wire_result(&wire, "hello");
 }
 

@@ -7,8 +7,10 @@
  * of a message are an error. Decoded names are NUL-terminated.
  *
  *   subscriber                          publisher
- *   hello (connection request)      ->
- *                                   <-  welcome (accept), or a reason as text (reject)
+ *   hello                           ->
+ *                                   <-  challenge, or a reason
+ *   hello, proven                   ->
+ *                                   <-  welcome, or a reason
  *   catalogue(pattern, after)       ->
  *                                   <-  topics (a page of them) or refuse
  *   schema(topic, offset)           ->
@@ -44,6 +46,7 @@
 #define CONTROL_VERSION_HIGH     2
 #define CONTROL_NONCE_BYTES      16
 #define CONTROL_PROOF_BYTES      16
+#define CONTROL_WELCOME_PROOF    68  /* offset of the proof in a welcome */
 #define CONTROL_TEXT_MAX         800 /* the text of a refusal */
 #define CONTROL_SCHEMA_MAX       65536
 #define CONTROL_SCHEMA_PART      896
@@ -77,7 +80,9 @@ enum control_type {
 struct control_hello {
 	uint8_t version_low, version_high;
 	uint8_t nonce[CONTROL_NONCE_BYTES];
-	uint8_t ticket[32]; /* of a realm; zeros: no ticket */
+	/* Both are zeros in the first hello, which asks for a challenge (bus/proof.h). */
+	uint8_t cookie[CONTROL_PROOF_BYTES];
+	uint8_t proof[CONTROL_PROOF_BYTES];
 };
 
 /* welcome: the publisher and its bus page. */
@@ -187,6 +192,8 @@ struct control_message {
 	};
 };
 
+/* Without a version in common, whatever the rest is, decoding a hello gives -EPROTO and a message
+ * that names the versions of both sides. */
 size_t control_hello_encode(const struct control_hello *, uint8_t bytes[FABRIC_HELLO_BYTES]);
 int control_hello_decode(const void *bytes, size_t length, struct control_hello *);
 size_t control_welcome_encode(const struct control_welcome *, uint8_t bytes[FABRIC_WELCOME_BYTES]);

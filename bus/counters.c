@@ -16,6 +16,8 @@ static const struct tb_counter bus_table[] = {
 	[BUS_JOINS] = { "joins", "joins", "joins now, one for each subscriber and topic" },
 	[BUS_WAKES] = { "wakes", "messages", "sleeping subscribers woken" },
 	[BUS_NOTICES] = { "notices", "datagrams", "heartbeat notices sent, with each pulse" },
+	[BUS_INTERRUPTS] = { "interrupts", "interrupts",
+			     "interrupts of publishing threads on account of sleepers" },
 };
 static_assert(sizeof(bus_table) / sizeof(bus_table[0]) == BUS_COUNTERS, "one row each");
 

@@ -20,6 +20,7 @@ enum bus_counter {
 	BUS_JOINS,
 	BUS_WAKES,
 	BUS_NOTICES,
+	BUS_INTERRUPTS,
 	BUS_COUNTERS
 };
 

@@ -13,6 +13,15 @@
 
 static const struct fabric_ops *added[ADDED_MAX];
 
+#define USER_BYTES 4 /* of an origin that goes on with a process id */
+
+void fabric_host_of(const struct peer *peer, uint8_t host[FABRIC_ORIGIN_BYTES])
+{
+	memset(host, 0, FABRIC_ORIGIN_BYTES);
+	memcpy(host, peer->origin,
+	       peer->origin_bytes == FABRIC_ORIGIN_BYTES ? FABRIC_ORIGIN_BYTES : USER_BYTES);
+}
+
 static bool scheme_is(const struct fabric_ops *ops, const char *address, size_t length)
 {
 	return ops && strlen(ops->scheme) == length && memcmp(ops->scheme, address, length) == 0;

@@ -14,10 +14,11 @@
  *   remote     subscriber: a region that it opened
  *   landing    subscriber: memory that the fabric made, for reads to land in
  *
- * A subscriber connects with a hello, and the publisher accepts or refuses it. The publisher
- * exposes a region and hands it to the peer together with a message. The subscriber opens the
- * region and posts reads of it, each with a tag. Several reads may be outstanding; they complete in
- * any order, and may fail.
+ * A subscriber connects with a hello. The publisher accepts it, refuses it, or answers with a
+ * challenge. The subscriber answers a challenge with a second hello. The publisher exposes a region
+ * and hands it to the peer together with a message. The subscriber opens the region and posts reads
+ * of it, each with a tag. Several reads may be outstanding; they complete in any order, and may
+ * fail.
  *
  * Threads  Under the owner's lock, one thread at a time uses a listener and its peers. It is the
  *          control thread, or a thread that exposes or withdraws memory. Only the subscriber's
@@ -43,11 +44,14 @@
 #include "bus/bounds.h"
 #include "bus/memory.h"
 
-#define FABRIC_HELLO_BYTES   56   /* private data of a connection request on InfiniBand and RoCE */
-#define FABRIC_WELCOME_BYTES 192  /* private data of an accept */
-#define FABRIC_REASON_BYTES  144  /* private data of a reject */
-#define FABRIC_MESSAGE_BYTES 1024 /* one control message */
-#define FABRIC_UNANSWERED    8    /* messages a side may have sent without an answer */
+#define FABRIC_HELLO_BYTES     56  /* private data of a connection request on InfiniBand and RoCE */
+#define FABRIC_WELCOME_BYTES   192 /* private data of an accept */
+#define FABRIC_REASON_BYTES    144 /* private data of a reject */
+#define FABRIC_CHALLENGE_BYTES 16  /* answers a first hello */
+#define FABRIC_IDENTITY_BYTES  64  /* text of a dialled address, terminated */
+#define FABRIC_ORIGIN_BYTES    16  /* a peer's address */
+#define FABRIC_MESSAGE_BYTES   1024 /* one control message */
+#define FABRIC_UNANSWERED      8    /* messages a side may have sent without an answer */
 
 #define FABRIC_NO_DEVICE (-2) /* NUMA nodes are from 0 on; -1 is NUMA_ANY */
 
@@ -63,6 +67,10 @@ struct peer {
 	struct listener *listener;
 	void *user;     /* the owner's */
 	uint32_t realm; /* below BOUND_REALMS_MAX: the peer may be given exposures of this realm */
+	/* Where it connects from; set before the hello. rdma: its IP address, IPv4 mapped into
+	 * IPv6. shm: user id and process id, u32 each, from the socket's peer credentials. */
+	uint8_t origin[FABRIC_ORIGIN_BYTES];
+	uint8_t origin_bytes;
 };
 struct exposure {
 	const struct fabric_ops *ops;
@@ -120,6 +128,7 @@ struct fabric_listen {
 	struct fabric_common *common; /* outlives the listener; NULL: nothing is shared */
 	struct fabric_access access;
 	unsigned int peers_max;
+	uint32_t withdrawn_ms;         /* how long withdrawn memory stays readable by READs */
 	struct fabric_notices notices; /* ignored by a fabric without notices */
 	/* A message that peers ignore. A fabric sends it where only an unanswered message shows
 	 * that a peer is dead. Copied. 0 bytes: no keep-alive. */
@@ -129,14 +138,24 @@ struct fabric_listen {
 
 enum fabric_log { FABRIC_LOG_INFO, FABRIC_LOG_REFUSED, FABRIC_LOG_DROPPED };
 
+/* The answer to a hello: zeroed, and one part of it is filled. */
+struct fabric_answer {
+	uint8_t welcome[FABRIC_WELCOME_BYTES];
+	size_t welcome_bytes;
+	struct exposure *given; /* a region that the welcome hands over, or NULL */
+	uint8_t challenge[FABRIC_CHALLENGE_BYTES];
+	char reason[FABRIC_REASON_BYTES];
+};
+
 /* What a listener calls from inside listener_poll. */
 struct listener_calls {
-	/* A connection request with its hello. To accept: set peer->realm, fill welcome and its
-	 * length, and return 0. Set *given if the welcome hands over a region. The peer then lives
-	 * until gone. To refuse: fill reason, which travels to the peer, and return -errno. */
-	int (*hello)(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-		     size_t *welcome_bytes, struct exposure **given,
-		     char reason[FABRIC_REASON_BYTES]);
+	/* A connection request with its hello. Returns what the fabric does:
+	 *   0       accepts it with the welcome; peer->realm is set. The peer lives until gone.
+	 *   1       answers with the challenge and keeps nothing of the request. At most one
+	 *           further hello of the peer follows, over verbs as a new peer.
+	 *   -errno  refuses it; the reason travels to the peer. */
+	int (*hello)(void *user, struct peer *peer, const void *hello, size_t bytes,
+		     struct fabric_answer *);
 	void (*message)(void *user, struct peer *peer, const void *message, size_t bytes);
 	/* The last call for this peer. */
 	void (*gone)(void *user, struct peer *peer, const char *why);
@@ -149,6 +168,10 @@ enum link_state { LINK_CONNECTING, LINK_UP, LINK_GONE };
 
 /* What a link calls from inside link_poll. */
 struct link_calls {
+	/* The publisher's challenge, at most once: fills the second hello, as long as the first.
+	 * -errno, with a text, ends the link. */
+	int (*challenge)(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			 uint8_t hello[FABRIC_HELLO_BYTES]);
 	void (*welcome)(void *user, const void *welcome, size_t bytes);
 	/* A region that came with a message or a welcome is opened by remote_open inside the
 	 * callback; otherwise it is dropped. */
@@ -176,6 +199,10 @@ struct fabric_ops {
 	const char *scheme; /* "shm" */
 	bool network; /* a copy is proven only by its check, so only checked topics are served */
 
+	/* The text that both sides have for an address (without its scheme): what a subscriber
+	 * dials is what the publisher listens at. 0 or -errno. */
+	int (*identity)(const char *address, char text[FABRIC_IDENTITY_BYTES]);
+
 	/* -- publisher ------------------------------------------------------------------------- */
 
 	/* The NUMA node of an address's device; NUMA_ANY: the device reports no node;
@@ -197,11 +224,15 @@ struct fabric_ops {
 	int (*expose)(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 	/* Peers that hold the region may read it until they let go of it. Takes NULL. */
 	void (*withdraw)(struct exposure *);
-	/* What a message that gives this exposure must carry. */
-	struct fabric_key (*key)(const struct exposure *);
+	/* What a message that gives this exposure to a peer must carry; the peer's realm is set.
+	 * -errno with a text: the exposure cannot be given. */
+	int (*key)(struct exposure *, struct peer *, struct fabric_key *);
 	/* Sends a message, and with it the right to read `given` unless NULL. -EAGAIN: the peer
 	 * does not take its messages; drop it or try later. -ENOTCONN: it is gone. */
 	int (*send)(struct peer *, const void *message, size_t bytes, struct exposure *given);
+	/* Sends a message that can wait: -EAGAIN if half of the peer's queue is in use, else as
+	 * send. The other half is for answers: a peer has at most FABRIC_UNANSWERED requests. */
+	int (*offer)(struct peer *, const void *message, size_t bytes);
 	/* Names a peer for a line in the log ("pid 12 of user 1000"): at most bytes, terminated. */
 	void (*peer_text)(const struct peer *, char *text, size_t bytes);
 	/* Ends a peer. No gone call follows. */
@@ -270,6 +301,10 @@ struct fabric_ops {
 	/* The next datagram of any group: its length, or 0. Anyone may have sent it. */
 	size_t (*datagram)(struct link *, void *datagram, size_t room);
 };
+
+/* The part of a peer's origin that names its host: the IP address, or over shared memory the user
+ * id. The rest is zeros. */
+void fabric_host_of(const struct peer *, uint8_t host[FABRIC_ORIGIN_BYTES]);
 
 /* The fabric for an address "SCHEME:REST", *rest set behind the colon; NULL with a text. */
 const struct fabric_ops *fabric_find(const char *address, const char **rest);

@@ -3,7 +3,10 @@
  * that were refused or dropped.
  *
  * P1  A peer that callbacks may still name is freed only after the poll that called them. Until
- *     then it is in the list of dead peers. */
+ *     then it is in the list of dead peers.
+ * P2  A poll accepts, probes, refuses for silence, and removes at most BOUND_PEERS_OF_A_TURN peers
+ *     each, since the owner's lock is held meanwhile. The rest keeps the listener's descriptor
+ *     readable. */
 #ifndef TICKBUS_BUS_PEERS_H
 #define TICKBUS_BUS_PEERS_H
 

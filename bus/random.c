@@ -15,15 +15,19 @@ void random_replace(random_reader *replacement)
 	atomic_store_explicit(&reader, replacement ? replacement : getrandom, memory_order_relaxed);
 }
 
-int random_u64(uint64_t *number)
+int random_bytes(void *out, size_t bytes)
 {
 	random_reader *fill = atomic_load_explicit(&reader, memory_order_relaxed);
-	const ssize_t bytes = fill(number, sizeof(*number), 0);
+	const ssize_t found = fill(out, bytes, 0);
 
-	if (bytes < 0)
+	if (found < 0)
 		return error_set(errno, "getrandom: %s", strerror(errno));
-	if (bytes != sizeof(*number))
-		return error_set(EIO, "getrandom: found %zd bytes, expected %zu", bytes,
-				 sizeof(*number));
+	if (found != (ssize_t)bytes)
+		return error_set(EIO, "getrandom: found %zd bytes, expected %zu", found, bytes);
 	return 0;
+}
+
+int random_u64(uint64_t *number)
+{
+	return random_bytes(number, sizeof(*number));
 }

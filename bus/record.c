@@ -167,6 +167,29 @@ int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, s
 		    : slot_take(slot, slot_bytes, sequence, copy, found, false, 0);
 }
 
+/* The compiler reads the copy from here on, and not again what it was made of (R-I4). */
+RECORD_INLINE void copy_is_made(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
+		       struct record *copy, uint64_t salt)
+{
+	const char *payload = (const char *)landed + RECORD_HEADER_BYTES;
+
+	memcpy(copy, landed, RECORD_HEADER_BYTES);
+	copy_is_made();
+	if (copy->length > slot_bytes - RECORD_HEADER_BYTES)
+		return -EAGAIN;
+	if (copy->length == RECORD_SMALL)
+		memcpy(copy->payload, payload, RECORD_SMALL);
+	else
+		memcpy(copy->payload, payload, ((size_t)copy->length + 7) / 8 * 8);
+	copy_is_made();
+	return copy_verify(copy, slot_bytes, sequence, true, salt);
+}
+
 TB_API const char *tb_kind_name(uint8_t kind)
 {
 	static const char *const names[] = {

@@ -16,7 +16,9 @@
  * R-I1  A slot whose sequence word is n holds record n whole. Or record n is being replaced, and a
  *       reader notices when it reads the sequence word again (edges W1/R1, W2/R2).
  * R-I2  A network promises no order of the words: there the check alone is the proof.
- * R-I3  record_verify() bounds the length of a copy before anything of the copy is used. */
+ * R-I3  record_verify() bounds the length of a copy before anything of the copy is used.
+ * R-I4  Memory that another process may write to is read once. What is judged and used afterwards
+ * is a private copy. */
 #ifndef TICKBUS_BUS_RECORD_H
 #define TICKBUS_BUS_RECORD_H
 
@@ -98,5 +100,11 @@ int record_verify(struct record *copy, size_t slot_bytes, uint64_t sequence, boo
  * record_copy. */
 int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
 		uint64_t *found, const uint64_t *salt);
+
+/* Copies and verifies record `sequence` of a slot that was READ into `landed`: 0 or -EAGAIN.
+ * Another host may write there meanwhile: each byte is read once, and only the copy is judged
+ * (R-I4). */
+int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
+		       struct record *copy, uint64_t salt);
 
 #endif

@@ -41,7 +41,9 @@ struct settings_bus {
 	uint32_t notice_bytes;
 	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: no wait */
 	uint32_t topics_max, subscribers_max;
-	int32_t cpu, numa; /* -1: any (cpu), the node of the first RDMA device (numa) */
+	uint32_t subscribers_per_host; /* 0: derived from subscribers_max */
+	uint32_t ticket_overlap_s;     /* for which an old ticket stays valid */
+	int32_t cpu, numa;             /* -1: any (cpu), the node of the first RDMA device (numa) */
 };
 
 struct settings_log {
@@ -116,6 +118,7 @@ struct settings_realm {
 	const char *name;
 	struct settings_ticket ticket; /* only the realm anonymous has no ticket */
 	struct settings_list topics;   /* patterns; each matches a topic */
+	uint32_t subscribers_max;      /* 0: derived from the bus's */
 };
 
 struct settings {

@@ -45,6 +45,10 @@ static const struct key bus_keys[] = {
 	  .default_text = BOUND_TEXT(BOUND_TOPICS) },
 	{ "subscribers_max", KEY_INTEGER, BUS(subscribers_max), .low = 1, .high = BOUND_SUBSCRIBERS_MAX,
 	  .default_text = BOUND_TEXT(BOUND_SUBSCRIBERS) },
+	{ "subscribers_per_host", KEY_INTEGER, BUS(subscribers_per_host), .low = 1, .high = BOUND_SUBSCRIBERS_MAX,
+	  .optional = true },
+	{ "ticket_overlap_s", KEY_INTEGER, BUS(ticket_overlap_s), .high = BOUND_TICKET_OVERLAP_S_MAX,
+	  .default_text = BOUND_TEXT(BOUND_TICKET_OVERLAP_S) },
 	{ "cpu", KEY_INTEGER, BUS(cpu), .low = -1, .high = BOUND_CPU_MAX, .default_text = "-1" },
 	{ "numa", KEY_INTEGER, BUS(numa), .low = -1, .high = BOUND_NODE_MAX, .default_text = "-1" },
 	{ 0 },
@@ -124,6 +128,8 @@ const struct key tables_realm[] = {
 	{ "name", KEY_TEXT, REALM(name), .form = &forms_name },
 	{ "ticket_file", KEY_TEXT, REALM(ticket), .form = &forms_ticket, .optional = true },
 	{ "topics", KEY_LIST, REALM(topics), .form = &forms_pattern, .low = 1, .high = BOUND_REALM_PATTERNS_MAX },
+	{ "subscribers_max", KEY_INTEGER, REALM(subscribers_max), .low = 1, .high = BOUND_SUBSCRIBERS_MAX,
+	  .optional = true },
 	{ 0 },
 };
 /* clang-format on */

@@ -18,6 +18,7 @@
 #include "publisher/realm.h"
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
+#include "publisher/topic_names.h"
 
 /* NULL for topics of other realms too: both get the same answer. */
 static struct tb_topic *topic_of(const struct session *session, uint32_t id)
@@ -97,15 +98,34 @@ static void topic_describe(const struct session *session, const struct tb_topic 
 	snprintf(out->schema, sizeof(out->schema), "%s", tb_schema_name(topic->schema));
 }
 
+/* The indexes of the topics that a pattern may match: all, or the topic that it names. */
+static void catalogue_range(const struct tb_publisher *publisher,
+			    const struct control_message *asked, uint32_t *first, uint32_t *end)
+{
+	const char *pattern = asked->catalogue.pattern;
+	const struct tb_topic *named;
+
+	*first = asked->catalogue.after;
+	*end = publisher->topic_count;
+	if (!pattern_is_name(pattern))
+		return;
+	named = topic_names_find(publisher, pattern);
+	*end = named ? named->shape.topic_id : 0;
+	if (*first < *end)
+		*first = *end - 1;
+}
+
 static int answer_catalogue(struct session *session, const struct control_message *asked)
 {
 	const struct tb_publisher *publisher = session->publisher;
 	struct control_message answer = { .type = CONTROL_TOPICS, .request = asked->request };
+	uint32_t first, end;
 	struct control_topic topic = { 0 };
 
 	if (pattern_check(asked->catalogue.pattern) < 0)
 		return refuse(session, asked, 0, EINVAL, "%s", tb_error());
-	for (uint32_t i = asked->catalogue.after; i < publisher->topic_count; i++) {
+	catalogue_range(publisher, asked, &first, &end);
+	for (uint32_t i = first; i < end; i++) {
 		if (!realm_has(session->realm, publisher->topics[i]) ||
 		    !pattern_match(asked->catalogue.pattern, publisher->topics[i]->name))
 			continue;
@@ -157,6 +177,18 @@ static int exposure_of(struct session *session, struct tb_topic *topic, struct e
 	return result;
 }
 
+/* The join is of the present epoch now. A second grant of the same memory serves another reader of
+ * this client. The first reader may sleep, and may have to learn of an end: both stay. */
+static void join_begin(struct join *join)
+{
+	if (join->epoch == join->topic->shape.epoch)
+		return;
+	join->epoch = join->topic->shape.epoch;
+	join->armed = false;
+	/* The grant says that the topic has ended. */
+	join->told = join->topic->end_sent ? JOIN_TOLD_ENDING : JOIN_TOLD_NOTHING;
+}
+
 static int answer_join(struct session *session, const struct control_message *asked)
 {
 	struct tb_topic *topic = topic_of(session, asked->join.topic_id);
@@ -177,6 +209,8 @@ static int answer_join(struct session *session, const struct control_message *as
 			      "topic %s: unchecked topics are served over shared memory only",
 			      topic->name);
 	result = exposure_of(session, topic, &exposure);
+	if (result == 0)
+		result = exposure->ops->key(exposure, session->peer, &answer.grant.key);
 	if (result < 0)
 		return refuse(session, asked, asked->join.topic_id, -result,
 			      "topic %s: at the publisher: %s", topic->name, tb_error());
@@ -184,21 +218,16 @@ static int answer_join(struct session *session, const struct control_message *as
 	 * publishes knows that this client reads those records. */
 	answer.grant.head = topic_head(topic);
 	join = session_find(session, topic);
-	/* A second grant of the same memory serves another reader of this client. The first reader
-	 * may sleep, so its arming stays. */
-	if (join && join->epoch != topic->shape.epoch)
-		join->armed = false;
 	if (!join)
 		join = session_join(session, topic);
 	if (!join)
 		return refuse(session, asked, asked->join.topic_id, ENOMEM,
 			      "topic %s: the publisher has no memory for another join",
 			      topic->name);
-	join->epoch = topic->shape.epoch;
+	join_begin(join);
 	refused_before(session, topic->shape.topic_id, false);
 	topic_describe(session, topic, &answer.grant.topic);
 	answer.grant.region_bytes = topic->memory.bytes;
-	answer.grant.key = exposure->ops->key(exposure);
 	return session_send(session, &answer, exposure);
 }
 
@@ -220,13 +249,16 @@ static int answer_arm(struct session *session, const struct control_message *ask
 
 	if (!join || join->epoch != asked->topic.epoch)
 		return 0; /* the arm crossed a revoke */
+	/* Every record that was read is reserved. A sleeper further ahead would cost each flush. */
+	if (join->epoch == topic->shape.epoch && asked->topic.head > topic_reserved(topic))
+		return error_set(EPROTO,
+				 "topic %s: found an arm at record %" PRIu64
+				 ", expected at most %" PRIu64 ", the last that may be written",
+				 topic->name, asked->topic.head, topic_reserved(topic));
 	/* A client's subscriptions share a join: keep the lowest head that any has read. */
 	if (!join->armed || asked->topic.head < join->head_seen)
 		join->head_seen = asked->topic.head;
-	join->armed = true;
-	sleepers_arm(topic);
-	if (topic_head(topic) > join->head_seen || join->epoch != topic->shape.epoch)
-		return sleepers_wake_join(join);
+	sleepers_add(join);
 	return 0;
 }
 

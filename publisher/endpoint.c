@@ -6,20 +6,21 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "bus/bus_page.h"
 #include "bus/error.h"
 #include "publisher/announce.h"
 #include "publisher/options.h"
 
 static int endpoint_open(struct tb_publisher *publisher, const char *address,
-			 const struct fabric_access *access, uint32_t subscribers_max,
-			 const struct listener_calls *calls)
+			 const struct fabric_access *access, const struct listener_calls *calls)
 {
 	struct endpoint *endpoint = &publisher->endpoints[publisher->endpoint_count];
 	const struct control_message keep_alive = { .type = CONTROL_WAKE }; /* of no topic */
 	uint8_t keep_alive_bytes[FABRIC_MESSAGE_BYTES];
 	struct fabric_listen how = { .common = &publisher->common,
 				     .access = *access,
-				     .peers_max = subscribers_max,
+				     .peers_max = publisher->subscribers_max,
+				     .withdrawn_ms = bus_page_kept_ms(publisher->stale_ms),
 				     .notices = publisher->notices,
 				     .keep_alive = keep_alive_bytes,
 				     .keep_alive_bytes =
@@ -34,6 +35,9 @@ static int endpoint_open(struct tb_publisher *publisher, const char *address,
 						&publisher->notices.group);
 		how.notices.group = *endpoint->group;
 	}
+	result = ops->identity(how.address, endpoint->identity);
+	if (result < 0)
+		return result;
 	endpoint->publisher = publisher;
 	endpoint->index = publisher->endpoint_count;
 	result = ops->listen(&endpoint->listener, &how, calls, endpoint);
@@ -53,8 +57,6 @@ int endpoints_open(struct tb_publisher *publisher, const struct tb_publisher_opt
 	gid_t groups[BOUND_ACCOUNTS_MAX];
 	const struct fabric_access access = { users, options->user_count, groups,
 					      options->group_count };
-	const uint32_t subscribers =
-		options->subscribers_max ? options->subscribers_max : BOUND_SUBSCRIBERS;
 	char own[CONTROL_NAME_MAX + 8];
 	int result = options_users(options, users);
 
@@ -64,9 +66,9 @@ int endpoints_open(struct tb_publisher *publisher, const struct tb_publisher_opt
 		return result;
 	snprintf(own, sizeof(own), "shm:%s", publisher->name);
 	if (!options->listen || options->listen_count == 0)
-		return endpoint_open(publisher, own, &access, subscribers, calls);
+		return endpoint_open(publisher, own, &access, calls);
 	for (size_t i = 0; i < options->listen_count && result == 0; i++)
-		result = endpoint_open(publisher, options->listen[i], &access, subscribers, calls);
+		result = endpoint_open(publisher, options->listen[i], &access, calls);
 	return result;
 }
 

@@ -13,6 +13,7 @@
 #include "bus/error.h"
 #include "bus/numa.h"
 #include "publisher/log.h"
+#include "publisher/quota.h"
 
 static int range_check(const char *what, size_t found, uint32_t low, uint32_t high)
 {
@@ -166,6 +167,11 @@ int options_take(struct tb_publisher *publisher, const struct tb_publisher_optio
 	publisher->exit_wait_ms = options->exit_wait_ms == UINT32_MAX ? 0
 				  : options->exit_wait_ms             ? options->exit_wait_ms
 								      : BOUND_EXIT_WAIT_MS;
+	publisher->subscribers_max =
+		options->subscribers_max ? options->subscribers_max : BOUND_SUBSCRIBERS;
+	publisher->subscribers_per_host = options->subscribers_per_host
+						  ? options->subscribers_per_host
+						  : quota_default(publisher->subscribers_max);
 	publisher->log = options->log;
 	publisher->log_user = options->user;
 	if (result == 0)
@@ -177,6 +183,9 @@ int options_take(struct tb_publisher *publisher, const struct tb_publisher_optio
 		result = range_check("topics_max", publisher->topics_max, 1, BOUND_TOPICS_MAX);
 	if (result == 0)
 		result = range_check("subscribers_max", options->subscribers_max, 0,
+				     BOUND_SUBSCRIBERS_MAX);
+	if (result == 0)
+		result = range_check("subscribers_per_host", options->subscribers_per_host, 0,
 				     BOUND_SUBSCRIBERS_MAX);
 	if (result == 0)
 		result = listen_check(options);

@@ -21,6 +21,7 @@
 #include "publisher/server.h"
 #include "publisher/session.h"
 #include "publisher/topic.h"
+#include "publisher/topic_names.h"
 #include "publisher/wakeup.h"
 
 void publisher_free(struct tb_publisher *publisher)
@@ -41,6 +42,7 @@ void publisher_free(struct tb_publisher *publisher)
 	realms_close(publisher);
 	server_close(publisher);
 	pthread_mutex_destroy(&publisher->lock);
+	explicit_bzero(publisher->secret, sizeof(publisher->secret));
 	free(publisher);
 }
 
@@ -52,6 +54,8 @@ static int publisher_build(struct tb_publisher *publisher,
 	if (result < 0)
 		return result;
 	result = random_u64(&publisher->bus_id);
+	if (result == 0)
+		result = random_bytes(publisher->secret, sizeof(publisher->secret));
 	if (result < 0)
 		return result;
 	publisher->fence_in_flush = wakeup_needs_fence();
@@ -86,6 +90,9 @@ int publisher_open(struct tb_publisher **out, const struct tb_publisher_options 
 	publisher = calloc(1, sizeof(*publisher));
 	if (!publisher)
 		return error_set(ENOMEM, "publisher: no memory");
+	TAILQ_INIT(&publisher->ready);
+	TAILQ_INIT(&publisher->full);
+	TAILQ_INIT(&publisher->late);
 	publisher->process = getpid();
 	publisher->epoll_fd = publisher->event_fd = publisher->timer_fd = -1;
 	pthread_mutex_init(&publisher->lock, NULL);
@@ -125,10 +132,9 @@ TB_API int tb_publisher_begin(struct tb_publisher *publisher)
 /* One thread at a time adds topics and no thread removes any, so the result stays true. */
 static int publisher_room(struct tb_publisher *publisher, const char *name)
 {
-	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		if (strcmp(publisher->topics[i]->name, name) == 0)
-			return error_set(
-				EEXIST, "topic %s: the bus already has a topic of this name", name);
+	if (topic_names_find(publisher, name))
+		return error_set(EEXIST, "topic %s: the bus already has a topic of this name",
+				 name);
 	if (publisher->topic_count == publisher->topics_max)
 		return error_set(ENOSPC, "topic %s: the bus already has its maximum of %u topics",
 				 name, publisher->topics_max);
@@ -158,6 +164,7 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 	if (result == 0) {
 		pin_memory(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
+		topic_names_add(publisher, topic);
 		realms_change(publisher, topic);
 		pulse_write(publisher, topic->realms);
 	} else {

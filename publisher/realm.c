@@ -11,6 +11,7 @@
 #include "bus/pattern.h"
 #include "publisher/options.h"
 #include "publisher/pin.h"
+#include "publisher/quota.h"
 
 #define ANONYMOUS "anonymous"
 
@@ -87,6 +88,21 @@ static int patterns_take(struct realm *realm, const struct tb_realm *asked)
 	return 0;
 }
 
+/* A quota leaves places to others, so a single realm needs none. */
+static int subscribers_take(const struct tb_publisher *publisher, struct realm *realm,
+			    uint32_t asked, bool alone)
+{
+	if (asked > BOUND_SUBSCRIBERS_MAX)
+		return error_set(EINVAL,
+				 "publisher options: realms[%u]: found subscribers_max %u, "
+				 "expected 0 to %d",
+				 realm->index, asked, BOUND_SUBSCRIBERS_MAX);
+	realm->subscribers_max = asked   ? asked
+				 : alone ? publisher->subscribers_max
+					 : quota_default(publisher->subscribers_max);
+	return 0;
+}
+
 static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 		      const struct tb_realm *asked, size_t size)
 {
@@ -152,6 +168,9 @@ int realms_open(struct tb_publisher *publisher, const struct tb_publisher_option
 		realm->pulse.bus_id = publisher->bus_id;
 		result = realm_take(publisher, realm, realm_at(asked, i), asked->size);
 		if (result == 0)
+			result = subscribers_take(publisher, realm,
+						  realm_at(asked, i)->subscribers_max, count == 1);
+		if (result == 0)
 			result = memory_create(&realm->page, "tickbus-bus-page",
 					       bus_page_bytes(publisher->topics_max));
 		if (result == 0)
@@ -166,29 +185,13 @@ void realms_close(struct tb_publisher *publisher)
 		memory_free(&publisher->realms[i].page);
 		free(publisher->realms[i].patterns);
 		explicit_bzero(publisher->realms[i].ticket, TB_TICKET_BYTES);
+		explicit_bzero(publisher->realms[i].old_ticket, TB_TICKET_BYTES);
 	}
 	free(publisher->realms);
 }
 
 /* -- membership ---------------------------------------------------------------------------------
  */
-
-const struct realm *realms_find(const struct tb_publisher *publisher,
-				const uint8_t ticket[TB_TICKET_BYTES])
-{
-	const struct realm *found = NULL;
-
-	/* Compares all bytes of all tickets, so that the time it takes reveals nothing. */
-	for (uint32_t i = 0; i < publisher->realm_count; i++) {
-		volatile uint8_t differ = 0;
-
-		for (size_t b = 0; b < TB_TICKET_BYTES; b++)
-			differ = (uint8_t)(differ | (publisher->realms[i].ticket[b] ^ ticket[b]));
-		if (differ == 0)
-			found = &publisher->realms[i];
-	}
-	return found;
-}
 
 uint32_t realms_of(const struct tb_publisher *publisher, const char *topic)
 {

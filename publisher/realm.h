@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Realms: which clients may read which topics.
  *
- * A client's hello has a ticket. The client is in the realm of that ticket until it disconnects,
- * and sees only topics of this realm. For other topics it gets the same answers as for topics that
- * do not exist. Each realm has its own bus page, with only its topics. Without realms in the
- * options there is one anonymous realm: all topics, for clients without a ticket. */
+ * A client's handshake proves that it knows a ticket (publisher/tickets.h). The client is in the
+ * realm of that ticket until it disconnects, and sees only topics of this realm. For other topics
+ * it gets the same answers as for topics that do not exist. Each realm has its own bus page, with
+ * only its topics. Without realms in the options there is one anonymous realm: all topics, for
+ * clients without a ticket. */
 #ifndef TICKBUS_PUBLISHER_REALM_H
 #define TICKBUS_PUBLISHER_REALM_H
 
@@ -16,9 +17,6 @@
 int realms_open(struct tb_publisher *, const struct tb_publisher_options *);
 /* After the pages were withdrawn from all endpoints. */
 void realms_close(struct tb_publisher *);
-
-/* The realm of a ticket, or NULL. Takes the same time for each ticket. */
-const struct realm *realms_find(const struct tb_publisher *, const uint8_t ticket[TB_TICKET_BYTES]);
 
 /* The realms that include a topic of this name, a bit for each index. */
 uint32_t realms_of(const struct tb_publisher *, const char *topic);

@@ -25,10 +25,12 @@
 #include "publisher/answers.h"
 #include "publisher/hello.h"
 #include "publisher/log.h"
+#include "publisher/offers.h"
 #include "publisher/pulse.h"
 #include "publisher/realm.h"
 #include "publisher/session.h"
 #include "publisher/sleepers.h"
+#include "publisher/tickets.h"
 #include "publisher/wakeup.h"
 
 #define CLOSING_POLL_MS 20
@@ -45,8 +47,11 @@ static void on_message(void *user, struct peer *peer, const void *bytes, size_t 
 	counter_add(&publisher->counters[BUS_MESSAGES], 1);
 	if (result == 0)
 		result = answers_give(peer->user, &message);
-	if (result != -EPROTO)
+	if (result != -EPROTO) {
+		if (result != -ENOTCONN) /* it ended its session otherwise */
+			offers_again(peer->user);
 		return;
+	}
 	counter_add(&publisher->counters[BUS_MALFORMED], 1);
 	session_close(peer->user);
 	peer->ops->drop(peer, tb_error());
@@ -82,52 +87,46 @@ const struct listener_calls server_calls = {
 /* -- what writers signalled ---------------------------------------------------------------------
  */
 
-/* Joins of an old epoch get a revoke, joins of the present epoch an ending: a quick client may have
- * joined the new epoch already. */
-static void joins_send(struct tb_topic *topic, enum control_type type)
-{
-	for (struct join *join = topic->joins, *next; join; join = next) {
-		const bool gone = join->epoch != topic->shape.epoch;
-		struct control_message message = { .type = type };
-
-		next = join->next_of_topic;
-		if (gone != (type == CONTROL_REVOKE))
-			continue;
-		message.topic.topic_id = topic->shape.topic_id;
-		message.topic.epoch = join->epoch;
-		message.topic.head = gone ? 0 : topic_head(topic);
-		session_send(join->session, &message, NULL);
-	}
-}
-
-static void topic_signalled(struct tb_publisher *publisher, struct tb_topic *topic)
+/* Takes note of a restart and of an end. Returns the realms whose pages change. */
+static uint32_t topic_changed(struct tb_publisher *publisher, struct tb_topic *topic)
 {
 	const uint64_t restarts = atomic_load_explicit(&topic->restarts, memory_order_relaxed);
+	uint32_t realms = 0;
 
 	if (restarts != topic->restarts_sent) {
 		topic->restarts_sent = restarts;
 		realms_change(publisher, topic);
-		pulse_write(publisher, topic->realms);
-		joins_send(topic, CONTROL_REVOKE);
+		realms = topic->realms;
 	}
 	if (atomic_load_explicit(&topic->end_due, memory_order_acquire) && !topic->end_sent) {
 		topic->end_sent = true;
-		pulse_write(publisher, topic->realms);
-		joins_send(topic, CONTROL_ENDING);
+		realms = topic->realms;
 	}
-	sleepers_wake(topic);
+	return realms;
 }
 
 /* Only topics that signalled are looked at, so a client's message does not cost a scan of all. */
 static void server_signalled(struct tb_publisher *publisher)
 {
+	uint32_t realms = 0;
 	eventfd_t count;
 
 	if (eventfd_read(publisher->event_fd, &count) < 0)
 		return;
-	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		if (wakeup_signalled(&publisher->topics[i]->wakeup))
-			topic_signalled(publisher, publisher->topics[i]);
+	for (uint32_t i = 0; i < publisher->topic_count; i++) {
+		struct tb_topic *topic = publisher->topics[i];
+		uint32_t changed;
+
+		if (!wakeup_signalled(&topic->wakeup))
+			continue;
+		changed = topic_changed(publisher, topic);
+		for (struct join *join = topic->joins; changed && join; join = join->next_of_topic)
+			offers_owe(join);
+		sleepers_wake(topic);
+		realms |= changed;
+	}
+	if (realms)
+		pulse_write(publisher, realms);
 }
 
 /* -- the loop -----------------------------------------------------------------------------------
@@ -141,7 +140,7 @@ static bool closing_done(const struct tb_publisher *publisher)
 	if (clock_ms() >= publisher->close_by_ms)
 		return true;
 	for (const struct session *session = publisher->sessions; session; session = session->next)
-		if (session->joins)
+		if (session->join_count > 0)
 			return false;
 	return true;
 }
@@ -154,13 +153,27 @@ static void closing_log(struct tb_publisher *publisher)
 		endpoint_log_rest(&publisher->endpoints[i]);
 	for (const struct session *session = publisher->sessions; session;
 	     session = session->next) {
-		if (!session->joins)
+		const struct join *join = session_any(session);
+
+		if (!join)
 			continue;
 		session->peer->ops->peer_text(session->peer, name, sizeof(name));
 		publisher_log(publisher, TB_LOG_WARNING,
 			      "%s had not read to the end of topic %s when the bus closed", name,
-			      session->joins->topic->name);
+			      join->topic->name);
 	}
+}
+
+static void server_pulse(struct tb_publisher *publisher)
+{
+	tickets_expire(publisher);
+	pulse_count_silence(publisher);
+	pulse_write(publisher, REALMS_ALL);
+	for (uint32_t i = 0; i < publisher->topic_count; i++)
+		sleepers_wake(publisher->topics[i]);
+	offers_again_all(publisher);
+	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
+		endpoint_log_second(&publisher->endpoints[i]);
 }
 
 static void server_work(struct tb_publisher *publisher, const struct epoll_event *events, int count)
@@ -172,14 +185,12 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 			endpoint->listener->ops->listener_poll(endpoint->listener);
 	}
 	server_signalled(publisher);
-	if (!pulse_due(publisher))
-		return;
-	pulse_count_silence(publisher);
-	pulse_write(publisher, REALMS_ALL);
-	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		sleepers_wake(publisher->topics[i]);
-	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
-		endpoint_log_second(&publisher->endpoints[i]);
+	if (pulse_due(publisher))
+		server_pulse(publisher);
+	if (atomic_load_explicit(&publisher->closing, memory_order_acquire))
+		offers_again_all(publisher);
+	sleepers_look(publisher);
+	offers_make(publisher);
 }
 
 /* Waits at most wait_ms for something to do, -1 without a bound, then takes one turn. */
@@ -206,16 +217,24 @@ bool server_turn(struct tb_publisher *publisher)
 	return server_take(publisher, 0);
 }
 
+/* How long the thread may wait for a descriptor; -1: without a bound. */
+static int server_wait_ms(const struct tb_publisher *publisher)
+{
+	if (offers_left(publisher))
+		return 0;
+	if (!TAILQ_EMPTY(&publisher->late))
+		return LATE_MS;
+	return atomic_load_explicit(&publisher->closing, memory_order_acquire) ? CLOSING_POLL_MS
+									       : -1;
+}
+
 static void *server_run(void *user)
 {
 	struct tb_publisher *publisher = user;
 	bool done = false;
 
 	while (!done)
-		done = server_take(publisher,
-				   atomic_load_explicit(&publisher->closing, memory_order_acquire)
-					   ? CLOSING_POLL_MS
-					   : -1);
+		done = server_take(publisher, server_wait_ms(publisher));
 	return NULL;
 }
 

@@ -3,8 +3,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bus/counters.h"
+#include "publisher/quota.h"
+
+#define TABLE_ROOM 8 /* topics, at first */
 
 struct session *session_open(struct endpoint *endpoint, struct peer *peer,
 			     const struct realm *realm)
@@ -18,6 +22,11 @@ struct session *session_open(struct endpoint *endpoint, struct peer *peer,
 	session->peer = peer;
 	session->realm = realm;
 	session->listener = endpoint->index;
+	TAILQ_INIT(&session->owed);
+	if (quota_take(session) < 0) {
+		free(session);
+		return NULL;
+	}
 	session->next = publisher->sessions;
 	session->link = &publisher->sessions;
 	if (publisher->sessions)
@@ -32,67 +41,92 @@ struct session *session_open(struct endpoint *endpoint, struct peer *peer,
 
 struct join *session_find(const struct session *session, const struct tb_topic *topic)
 {
-	for (struct join *join = session->joins; join; join = join->next_of_session)
-		if (join->topic == topic)
-			return join;
+	const uint32_t index = topic->shape.topic_id - 1;
+
+	return index < session->joins_room ? session->joins[index] : NULL;
+}
+
+struct join *session_any(const struct session *session)
+{
+	for (uint32_t i = 0; session->join_count > 0 && i < session->joins_room; i++)
+		if (session->joins[i])
+			return session->joins[i];
 	return NULL;
+}
+
+/* The place of a topic in the table, which grows to the highest id that the client joins. */
+static struct join **session_place(struct session *session, uint32_t topic_id)
+{
+	struct join **joins = session->joins;
+	uint32_t room = TABLE_ROOM;
+
+	if (topic_id > session->joins_room) {
+		while (room < topic_id)
+			room *= 2;
+		joins = reallocarray(joins, room, sizeof(struct join *));
+		if (!joins)
+			return NULL;
+		memset(&joins[session->joins_room], 0,
+		       (room - session->joins_room) * sizeof(struct join *));
+		session->joins = joins;
+		session->joins_room = room;
+	}
+	return &joins[topic_id - 1];
 }
 
 struct join *session_join(struct session *session, struct tb_topic *topic)
 {
-	struct join *join = calloc(1, sizeof(*join));
+	struct join **place = session_place(session, topic->shape.topic_id);
+	struct join *join = place ? calloc(1, sizeof(*join)) : NULL;
 
 	if (!join)
 		return NULL;
 	join->session = session;
 	join->topic = topic;
-	join->epoch = topic->shape.epoch;
 	join->next_of_topic = topic->joins;
 	join->link_of_topic = &topic->joins;
 	if (topic->joins)
 		topic->joins->link_of_topic = &join->next_of_topic;
 	topic->joins = join;
 	topic->join_count++;
-	join->next_of_session = session->joins;
-	join->link_of_session = &session->joins;
-	if (session->joins)
-		session->joins->link_of_session = &join->next_of_session;
-	session->joins = join;
+	*place = join;
+	session->join_count++;
 	counter_add(&session->publisher->counters[BUS_JOINS], 1);
 	return join;
 }
 
 void session_leave(struct join *join)
 {
+	struct session *session = join->session;
+
 	*join->link_of_topic = join->next_of_topic;
 	if (join->next_of_topic)
 		join->next_of_topic->link_of_topic = join->link_of_topic;
-	*join->link_of_session = join->next_of_session;
-	if (join->next_of_session)
-		join->next_of_session->link_of_session = join->link_of_session;
+	if (join->is_owed)
+		TAILQ_REMOVE(&session->owed, join, owed);
+	if (join->is_late)
+		TAILQ_REMOVE(&session->publisher->late, join, late);
+	session->joins[join->topic->shape.topic_id - 1] = NULL;
+	session->join_count--;
 	join->topic->join_count--;
-	counter_add(&join->session->publisher->counters[BUS_JOINS], UINT64_MAX);
+	counter_add(&session->publisher->counters[BUS_JOINS], UINT64_MAX);
 	free(join);
 }
 
 void session_close(struct session *session)
 {
-	while (session->joins)
-		session_leave(session->joins);
+	for (uint32_t i = 0; i < session->joins_room; i++)
+		if (session->joins[i])
+			session_leave(session->joins[i]);
+	free(session->joins);
+	quota_give(session);
+	if (session->offering)
+		TAILQ_REMOVE(session->offering, session, place);
 	*session->link = session->next;
 	if (session->next)
 		session->next->link = session->link;
 	counter_add(&session->publisher->counters[BUS_SUBSCRIBERS], UINT64_MAX);
 	free(session);
-}
-
-static int session_try(struct session *session, const struct control_message *message,
-		       struct exposure *given)
-{
-	uint8_t bytes[FABRIC_MESSAGE_BYTES];
-	const size_t length = control_encode(message, bytes);
-
-	return session->peer->ops->send(session->peer, bytes, length, given);
 }
 
 static int session_drop(struct session *session, int result)
@@ -107,14 +141,18 @@ static int session_drop(struct session *session, int result)
 int session_send(struct session *session, const struct control_message *message,
 		 struct exposure *given)
 {
-	const int result = session_try(session, message, given);
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(message, bytes);
+	const int result = session->peer->ops->send(session->peer, bytes, length, given);
 
 	return result == 0 ? 0 : session_drop(session, result);
 }
 
 int session_offer(struct session *session, const struct control_message *message)
 {
-	const int result = session_try(session, message, NULL);
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(message, bytes);
+	const int result = session->peer->ops->offer(session->peer, bytes, length);
 
 	return result == 0 || result == -EAGAIN ? result : session_drop(session, result);
 }

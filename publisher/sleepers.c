@@ -1,67 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publisher/sleepers.h"
 
-#include <errno.h>
-
+#include "bus/clock.h"
 #include "bus/counters.h"
-#include "publisher/session.h"
+#include "publisher/interrupts.h"
+#include "publisher/offers.h"
 #include "publisher/wakeup.h"
 
-/* An old epoch has no head to report; the revoke follows. */
-int sleepers_wake_join(struct join *join)
-{
-	struct control_message message = { .type = CONTROL_WAKE };
-	struct tb_publisher *publisher = join->session->publisher;
-	const struct tb_topic *topic = join->topic;
-	int result;
+/* -- one sleeper --------------------------------------------------------------------------------
+ */
 
-	message.topic.topic_id = topic->shape.topic_id;
-	message.topic.epoch = join->epoch;
-	message.topic.head = join->epoch == topic->shape.epoch ? topic_head(topic) : 0;
-	result = session_offer(join->session, &message);
-	if (result == -EAGAIN)
-		return 0; /* its queue is full, so it is awake; the next pulse tries again */
-	if (result < 0)
-		return result;
-	join->armed = false;
-	counter_add(&publisher->counters[BUS_WAKES], 1);
-	return 0;
+static void late_add(struct join *join)
+{
+	if (join->is_late)
+		return;
+	join->is_late = true;
+	TAILQ_INSERT_TAIL(&join->session->publisher->late, join, late);
 }
 
-/* Wakes the sleepers that have something to read; returns whether others sleep on. A sleeper with a
- * full queue does not count: it may never read, and cost a system call per flush. */
+static void late_remove(struct join *join)
+{
+	join->is_late = false;
+	TAILQ_REMOVE(&join->session->publisher->late, join, late);
+}
+
+/* Makes the topic's writer signal its next flush, on a sleeper's account. If the word is still set,
+ * no flush has cleared it, and arming again is not needed. A flush that clears it after this load
+ * signals, and the signal brings another check. False: a bound of interrupts is reached. */
+static bool arm(const struct join *join)
+{
+	struct wakeup *wakeup = &join->topic->wakeup;
+	struct session *session = join->session;
+	struct tb_publisher *publisher = session->publisher;
+
+	if (atomic_load_explicit(&wakeup->armed, memory_order_relaxed) != 0)
+		return true;
+	if (!interrupts_take(&session->interrupts, &publisher->interrupts, clock_ms()))
+		return false;
+	counter_add(&publisher->counters[BUS_INTERRUPTS], 1);
+	wakeup_arm(wakeup);
+	return true;
+}
+
+void sleepers_add(struct join *join)
+{
+	join->armed = true;
+	if (!join_has_news(join) && !arm(join))
+		late_add(join);
+	if (join_has_news(join)) /* A2 */
+		offers_owe(join);
+}
+
+/* -- all sleepers of a topic --------------------------------------------------------------------
+ */
+
+/* Wakes the sleepers that have something to read; returns whether others sleep on. A sleeper whose
+ * wake waits in a full queue has something to read. */
 static bool wake_due(struct tb_topic *topic)
 {
-	const uint64_t head = topic_head(topic);
 	bool sleepers = false;
 
-	for (struct join *join = topic->joins, *next; join; join = next) {
-		next = join->next_of_topic; /* a failed send frees this join, not the next */
+	for (struct join *join = topic->joins; join; join = join->next_of_topic) {
 		if (!join->armed)
 			continue;
-		if (head > join->head_seen || join->epoch != topic->shape.epoch)
-			sleepers_wake_join(join);
+		if (join_has_news(join))
+			offers_owe(join);
 		else
 			sleepers = true;
 	}
 	return sleepers;
 }
 
-/* Arming interrupts the publishing thread (membarrier). If the word is still set, no flush has
- * cleared it, and arming again is not needed. A flush that clears it after this load signals, and
- * the signal brings another check. */
-void sleepers_arm(struct tb_topic *topic)
+static bool arm_any(const struct tb_topic *topic)
 {
-	if (atomic_load_explicit(&topic->wakeup.armed, memory_order_relaxed) == 0)
-		wakeup_arm(&topic->wakeup);
+	for (const struct join *join = topic->joins; join; join = join->next_of_topic)
+		if (join->armed && !join_has_news(join) && arm(join))
+			return true;
+	return false;
 }
 
 void sleepers_wake(struct tb_topic *topic)
 {
 	if (!wake_due(topic))
 		return;
-	sleepers_arm(topic);
+	if (!arm_any(topic)) /* S3 */
+		for (struct join *join = topic->joins; join; join = join->next_of_topic)
+			if (join->armed && !join_has_news(join))
+				late_add(join);
 	wake_due(topic);
+}
+
+/* A sleeper that is still late goes to the end of the list. */
+void sleepers_look(struct tb_publisher *publisher)
+{
+	struct join *last = TAILQ_LAST(&publisher->late, join_list), *join = NULL;
+	const uint64_t now = clock_ms();
+
+	if (!last || now < publisher->late_due_ms)
+		return;
+	publisher->late_due_ms = now + LATE_MS;
+	for (int looks = 0; join != last && looks < LATE_LOOKS; looks++) {
+		join = TAILQ_FIRST(&publisher->late);
+		late_remove(join);
+		if (join->armed)
+			sleepers_add(join);
+	}
 }
 
 uint64_t sleepers_count(const struct tb_topic *topic)

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wakes sleeping subscribers. By the control thread, under the lock. */
+/* Wakes sleeping subscribers. By the control thread, under the lock.
+ *
+ * S3  A sleeper that has nothing to read is in a topic whose armed word is set, or in the
+ *     publisher's list of late sleepers. It is late while a bound forbids to set the word
+ *     (interrupts.h). The control thread looks at late sleepers each LATE_MS. */
 #ifndef TICKBUS_PUBLISHER_SLEEPERS_H
 #define TICKBUS_PUBLISHER_SLEEPERS_H
 
 #include "publisher/state.h"
 
-/* Wakes a topic's sleepers that have something to read. If a client's queue is full, a later call
- * wakes it, at the latest with the next pulse. */
+#define LATE_MS    2
+#define LATE_LOOKS 256 /* at a time */
+
+/* Puts a join's client to sleep until the topic's head passes head_seen. */
+void sleepers_add(struct join *);
+/* Wakes a topic's sleepers that have something to read. */
 void sleepers_wake(struct tb_topic *);
-/* Makes the topic's writer signal its next flush. */
-void sleepers_arm(struct tb_topic *);
-/* Wakes one sleeper. 0; -ENOTCONN: its session has ended and is freed. */
-int sleepers_wake_join(struct join *);
+/* If it is time: wakes late sleepers that have something to read, or sets their topics' words. */
+void sleepers_look(struct tb_publisher *);
 uint64_t sleepers_count(const struct tb_topic *);
 
 #endif

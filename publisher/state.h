@@ -2,8 +2,8 @@
 /* The structures that the files of the publisher share: a bus, its topics, endpoints, sessions.
  *
  * The lock guards the list of topics and what T2 names. The control thread holds it for each turn.
- * Other threads take it to create or restart a topic, to add a block of counters and to count
- * joins. tb_publish and tb_flush never take it.
+ * Other threads take it to create or restart a topic, to add a block of counters, to count joins
+ * and to change a ticket. tb_publish and tb_flush never take it.
  *
  * T1  The hot fields belong to the writing thread. No other thread reads or writes them.
  * T2  memory, exposures, shape and what depends on them change only under the publisher's lock: at
@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "bus/bounds.h"
@@ -27,22 +28,33 @@
 #include "bus/groups.h"
 #include "bus/memory.h"
 #include "bus/progress.h"
+#include "bus/proof.h"
 #include "bus/region.h"
+#include "publisher/interrupts.h"
 #include "publisher/names.h"
 #include "publisher/wakeup.h"
 #include "tickbus/publisher.h"
 
 #define TOPIC_UNPUBLISHED_MAX 16384 /* names; further names only count in the total */
 
+#define ENDPOINT_HOST_LISTS 256
+#define TOPIC_NAME_LISTS    1024
+
 struct session;
+struct quota_host;
+TAILQ_HEAD(join_list, join);
+TAILQ_HEAD(session_list, session);
 
 struct realm {
 	char name[CONTROL_NAME_MAX + 1];
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: for clients without a ticket */
+	uint8_t old_ticket[TB_TICKET_BYTES];
+	uint64_t old_until_ms; /* of the old ticket, on clock_coarse_ms(); 0: no old ticket */
 	char (*patterns)[TB_PATTERN_MAX + 1];
 	size_t pattern_count;
-	uint32_t index; /* the realm's number in a fabric */
-	bool whole;     /* includes all topics */
+	uint32_t index;           /* the realm's number in a fabric */
+	uint32_t subscribers_max; /* at each address */
+	bool whole;               /* includes all topics */
 	struct memory page;
 	struct bus_pulse pulse; /* counts intervals and changes of this realm's topics */
 };
@@ -88,6 +100,7 @@ struct tb_topic {
 	struct region_shape shape;
 	struct tb_schema *schema;
 	char name[TB_TOPIC_NAME_MAX + 1];
+	struct tb_topic *next_named;
 	uint32_t flags;
 
 	/* Under their own lock, held at most for the copy of a page. */
@@ -100,18 +113,22 @@ struct tb_topic {
 	uint32_t join_count;
 	uint64_t silent; /* quarters of the stale bound without a call of the writer */
 	uint64_t restarts_sent;
-	bool end_sent;
+	bool end_sent; /* the pages say that it ended, so its joins are owed an ending */
 };
 
-/* A client's use of a topic. In two lists: the topic's and the session's. */
+/* The last that a client learned of its granted epoch. */
+enum join_told { JOIN_TOLD_NOTHING, JOIN_TOLD_ENDING, JOIN_TOLD_REVOKE };
+
+/* A client's use of a topic. In the topic's list and in the session's table. */
 struct join {
 	struct session *session;
 	struct tb_topic *topic;
 	struct join *next_of_topic, **link_of_topic;
-	struct join *next_of_session, **link_of_session;
-	uint64_t epoch;     /* of the memory that was granted */
-	uint64_t head_seen; /* what the client had read when it went to sleep */
-	bool armed;
+	TAILQ_ENTRY(join) owed, late; /* in those lists while is_owed, is_late */
+	uint64_t epoch;               /* of the memory that was granted */
+	uint64_t head_seen;           /* what the client had read when it went to sleep */
+	enum join_told told;
+	bool armed, is_owed, is_late;
 };
 
 /* A connected subscriber. */
@@ -119,9 +136,15 @@ struct session {
 	struct tb_publisher *publisher;
 	struct peer *peer;
 	const struct realm *realm;
+	struct quota_host *host; /* counts its place */
 	struct session *next, **link;
-	struct join *joins;
-	uint32_t listener; /* index */
+	struct join **joins; /* by topic id - 1; NULL: not joined */
+	uint32_t joins_room, join_count;
+	struct join_list owed;         /* joins whose client must learn something (O1) */
+	struct session_list *offering; /* the publisher's list that it is in; NULL: none */
+	TAILQ_ENTRY(session) place;
+	struct interrupts interrupts; /* on account of its sleepers */
+	uint32_t listener;            /* index */
 	uint64_t refused[BOUND_TOPICS_MAX / 64 +
 			 1]; /* a bit by topic id: the last join was refused */
 };
@@ -142,6 +165,9 @@ struct endpoint {
 	uint64_t second;                          /* on CLOCK_MONOTONIC, of `lines` */
 	uint32_t lines;                           /* logged or left out in this second */
 	uint32_t index;
+	uint32_t subscribers[BOUND_REALMS_MAX];        /* sessions of each realm */
+	struct quota_host *hosts[ENDPOINT_HOST_LISTS]; /* that have sessions */
+	char identity[FABRIC_IDENTITY_BYTES]; /* the address, as clients dial it */
 };
 
 /* A multicast group, at each endpoint that has notices. */
@@ -153,7 +179,8 @@ struct notice_group {
 
 struct tb_publisher {
 	pthread_mutex_t lock;
-	struct tb_topic **topics; /* id - 1 */
+	struct tb_topic **topics;                 /* id - 1 */
+	struct tb_topic *named[TOPIC_NAME_LISTS]; /* the same, by name */
 	uint32_t topic_count, topics_max;
 	struct endpoint endpoints[BOUND_LISTENERS_MAX];
 	uint32_t endpoint_count;
@@ -162,6 +189,10 @@ struct tb_publisher {
 		notice_groups[BOUND_NOTICE_GROUPS_MAX]; /* the bus's own, then groups.others */
 	uint32_t notice_group_count;
 	struct session *sessions;
+	struct session_list ready, full; /* with offers to make now; with a full queue */
+	struct join_list late;           /* sleepers whose topic's word is not set */
+	uint64_t late_due_ms;            /* the next look at them, on CLOCK_MONOTONIC */
+	struct interrupts interrupts;    /* on account of all sleepers */
 	struct feed_block feeds[BOUND_FEEDS_MAX];
 	size_t feed_count;
 	_Atomic uint64_t counters[BUS_COUNTERS]; /* the control thread's */
@@ -170,10 +201,12 @@ struct tb_publisher {
 	uint32_t realm_count;
 	struct fabric_common common;
 	uint64_t bus_id;
+	uint8_t secret[PROOF_SECRET_BYTES]; /* of the cookies; random at each start */
 	char name[CONTROL_NAME_MAX + 1];
 	uint32_t stale_ms, exit_wait_ms;
-	struct fabric_notices notices; /* as the options want them */
-	int cpu, node;                 /* -1: any */
+	uint32_t subscribers_max, subscribers_per_host; /* at each address */
+	struct fabric_notices notices;                  /* as the options want them */
+	int cpu, node;                                  /* -1: any */
 	bool fence_in_flush;
 	bool pin_warned;
 	bool held; /* its listeners are not in epoll yet */
@@ -199,10 +232,22 @@ static inline void publisher_unlock(struct tb_publisher *publisher)
 	pthread_mutex_unlock(&publisher->lock);
 }
 
+/* No reader has read beyond this. By any thread, under the lock. */
+static inline uint64_t topic_reserved(const struct tb_topic *topic)
+{
+	return atomic_load_explicit(&topic->line->word[1], memory_order_acquire);
+}
+
 /* The head that readers see. By any thread, under the lock. */
 static inline uint64_t topic_head(const struct tb_topic *topic)
 {
 	return atomic_load_explicit(&topic->line->word[0], memory_order_acquire);
+}
+
+/* Whether a sleeper has something to read. An old epoch is read to its end. */
+static inline bool join_has_news(const struct join *join)
+{
+	return join->epoch != join->topic->shape.epoch || topic_head(join->topic) > join->head_seen;
 }
 
 #endif

@@ -10,6 +10,8 @@
 #include "bus/error.h"
 #include "bus/progress.h"
 #include "bus/region.h"
+#include "bus/words.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/landing.h"
@@ -29,7 +31,7 @@ static void header_fetched(struct tb_source *source)
 {
 	struct region_header header;
 
-	memcpy(&header, landing_page(source), sizeof(header));
+	words_load(&header, landing_page(source), sizeof(header));
 	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
 		struct tb_subscription *subscription = source->subscription;
 
@@ -48,7 +50,7 @@ static void progress_fetched(struct tb_source *source)
 	const bool copy_failed = source->copy_failed;
 	struct progress progress;
 
-	memcpy(&progress, landing_page(source), sizeof(progress));
+	words_load(&progress, landing_page(source), sizeof(progress));
 	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
 						 mapping->shape.slots, mapping->shape.capacity,
 						 mapping->checked, mapping->progress_salt) == 0))
@@ -140,6 +142,12 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 	return 0;
 }
 
+/* Whether an old epoch's memory counts as gone (U1). The rest of it is lost. */
+static bool source_gone(const struct tb_source *source)
+{
+	return source->has_successor && source->under_way == 0 && !connection_may_read(source);
+}
+
 /* Whether the old epoch was read to its end. Its writer may have died while it wrote the line that
  * has the end; so many invalid lines end it too. An epoch without a start has no end to wait for.
  */
@@ -147,8 +155,9 @@ static bool source_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
-	return source->state == SOURCE_ENDED || !source->mapping.remote || source->next == 0 ||
-	       source->invalid > SWITCH_TRIES || (source->next > source->head && !source->look);
+	return source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
+	       source->next == 0 || source->invalid > SWITCH_TRIES ||
+	       (source->next > source->head && !source->look);
 }
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
@@ -213,5 +222,7 @@ int advance_poll(struct tb_source *source, int max)
 		advance_settle(source);
 	if (source->state == SOURCE_RUNNING)
 		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+	if (count == 0 && source_gone(source))
+		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;
 }

@@ -1,21 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes out over the connection: READs are posted, control messages are sent. */
+/* What goes out over the connection: READs are posted, control messages are sent.
+ *
+ * U1  The bus page shows a topic's epoch, and so does its grant. The topic's memory is READ for
+ *     half of bus_page_kept_ms() after the request of an entry or a grant that showed it. A READ
+ *     of memory that is gone would end the connection, and all its topics with it. After it was
+ *     away, a reader looks at the page first. A program may be away between all its looks. After
+ *     two looks that came too long after the look before, it reads all the same.
+ * U2  READs of topics and entries leave one place of the queue to the READ of the pulse. If topics
+ *     fill all other places, a single READ of entries takes that place, and a READ of the pulse
+ *     that comes due follows it. */
 #include "subscriber/connection.h"
 
 #include <errno.h>
 
+#include "bus/bus_page.h"
+#include "bus/clock.h"
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
 
-/* One place in the queue is reserved for the bus page. Otherwise READs of topics could fill the
- * queue, and the pulse would not be read. */
+#define RARE_LOOKS 2
+
+/* How old a look may be that allows READs of an epoch's memory. */
+static uint32_t look_ms_max(const struct tb_source *source)
+{
+	return bus_page_kept_ms(source->subscription->subscriber->welcome.stale_ms) / 2;
+}
+
+bool connection_may_read(const struct tb_source *source)
+{
+	const struct mapping *mapping = &source->mapping;
+
+	return mapping->view || mapping->shown_rarely >= RARE_LOOKS ||
+	       clock_coarse_ms() - mapping->shown_ms < look_ms_max(source);
+}
+
+static void mapping_shown(const struct tb_source *source, struct mapping *mapping, uint64_t epoch,
+			  uint64_t asked_ms)
+{
+	if (epoch != mapping->shape.epoch) {
+		mapping->shown_rarely = 0;
+		return;
+	}
+	if (asked_ms - mapping->shown_ms < look_ms_max(source))
+		mapping->shown_rarely = 0;
+	else
+		mapping->shown_rarely++;
+	mapping->shown_ms = asked_ms;
+}
+
+void connection_shown(struct tb_source *source, uint64_t epoch, uint64_t asked_ms)
+{
+	mapping_shown(source, &source->mapping, epoch, asked_ms);
+	mapping_shown(source, &source->successor, epoch, asked_ms);
+}
+
+/* Places of the queue beside those of outstanding READs and the pulse's own (U2). */
+static unsigned int room_of(const struct tb_subscriber *subscriber)
+{
+	const unsigned int depth = subscriber->ops->depth(subscriber->link);
+	const unsigned int taken = subscriber->under_way + subscriber->entries_under_way + 1;
+
+	return depth > taken ? depth - taken : 0;
+}
+
+unsigned int connection_entries_room(const struct tb_subscriber *subscriber)
+{
+	const unsigned int room = room_of(subscriber);
+
+	return room > 0 ? room : 1;
+}
+
 int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const unsigned int depth = subscriber->ops->depth(subscriber->link);
-	const unsigned int room =
-		depth > subscriber->under_way + 1 ? depth - subscriber->under_way - 1 : 0;
+	const unsigned int room = connection_may_read(source) ? room_of(subscriber) : 0;
 	int posted;
 
 	if (count > room)

@@ -3,11 +3,21 @@
 #ifndef TICKBUS_SUBSCRIBER_CONNECTION_H
 #define TICKBUS_SUBSCRIBER_CONNECTION_H
 
+#include <stdbool.h>
+
 #include "bus/control.h"
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 
-/* Posts READs of a topic. Returns how many were posted, 0 if there is no room now, or -errno. */
+/* Whether a topic's memory is certainly still readable (U1). Always true where there is a view. */
+bool connection_may_read(const struct tb_source *);
+/* An entry of the bus page showed this epoch, and was requested at that time (U1). */
+void connection_shown(struct tb_source *, uint64_t epoch, uint64_t asked_ms);
+/* How many READs of entries of the bus page may be posted now, at least 1. No other READ of the
+ * page may be outstanding. */
+unsigned int connection_entries_room(const struct tb_subscriber *);
+/* Posts READs of a topic. Returns how many were posted, 0 if there is no room now or the memory may
+ * not be READ now, or -errno. */
 int connection_read(struct tb_source *, const struct fabric_read *, unsigned int count);
 /* 0 or -errno. */
 int connection_send(struct tb_subscriber *, const struct control_message *);

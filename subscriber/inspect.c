@@ -19,9 +19,11 @@
 #include "bus/progress.h"
 #include "bus/region.h"
 #include "bus/words.h"
+#include "subscriber/handshake.h"
 #include "tickbus/counters.h"
 #include "tickbus/error.h"
 #include "tickbus/inspect.h"
+#include "tickbus/ticket.h"
 
 #define LOOK_MS            100
 #define AGAIN_MS           2000 /* how long an answer is awaited before the request is sent again */
@@ -31,6 +33,7 @@ struct inspection {
 	const char *address;
 	const struct fabric_ops *ops;
 	struct link *link;
+	struct handshake handshake;
 	uint32_t timeout_ms;
 	uint64_t by_ms;
 	bool welcomed, answered;
@@ -43,12 +46,23 @@ struct inspection {
 	size_t page_bytes;
 };
 
+static int inspect_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			     uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	struct inspection *inspection = user;
+
+	return handshake_answer(&inspection->handshake, challenge, hello);
+}
+
 static void inspect_welcome(void *user, const void *bytes, size_t length)
 {
 	struct inspection *inspection = user;
 
-	if (control_welcome_decode(bytes, length, &inspection->welcome) < 0) {
-		inspection->gone_code = EPROTO;
+	const int result =
+		handshake_welcome(&inspection->handshake, bytes, length, &inspection->welcome);
+
+	if (result < 0) {
+		inspection->gone_code = -result;
 		snprintf(inspection->gone_text, sizeof(inspection->gone_text), "%.200s",
 			 tb_error());
 		return;
@@ -86,6 +100,7 @@ static void inspect_gone(void *user, int code, const char *why)
 }
 
 static const struct link_calls inspect_calls = {
+	.challenge = inspect_challenge,
 	.welcome = inspect_welcome,
 	.message = inspect_message,
 	.gone = inspect_gone,
@@ -163,17 +178,17 @@ static void inspect_close(struct inspection *inspection)
 static int inspect_connect(struct inspection *inspection, const char *location,
 			   const uint8_t *ticket)
 {
-	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
-				       .version_high = CONTROL_VERSION_HIGH };
+	static const uint8_t no_ticket[TB_TICKET_BYTES];
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 	int result;
 
-	if (ticket)
-		memcpy(hello.ticket, ticket, sizeof(hello.ticket));
-	control_hello_encode(&hello, bytes);
 	do {
 		inspect_leave(inspection);
 		inspection->gone_code = 0;
+		result = handshake_begin(&inspection->handshake, inspection->ops, location,
+					 ticket ? ticket : no_ticket, bytes);
+		if (result < 0)
+			return result;
 		result = inspection->ops->connect(&inspection->link, location, bytes, sizeof(bytes),
 						  &inspect_calls, inspection);
 		if (result == 0)

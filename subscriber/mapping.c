@@ -33,6 +33,7 @@ int mapping_open(struct tb_subscriber *subscriber, const struct tb_schema *schem
 	mapping->shape = topic->shape;
 	mapping->schema = schema;
 	mapping->checked = topic->shape.flags & REGION_FLAG_CHECKED;
+	mapping->shown_ms = subscriber->heard_ms;
 	result = region_layout(&mapping->shape, &mapping->layout);
 	if (result < 0)
 		return error_prefix(-EPROTO, "topic %s: the publisher's grant: ", topic->name);

@@ -7,6 +7,7 @@
 
 #include "bus/directory.h"
 #include "bus/region.h"
+#include "bus/words.h"
 #include "subscriber/fetch.h"
 #include "subscriber/landing.h"
 #include "subscriber/tag.h"
@@ -22,7 +23,7 @@ bool names_take(struct tb_source *source)
 
 		if (index >= mapping->shape.capacity)
 			break;
-		memcpy(&entry, landing_page(source) + (size_t)i * sizeof(entry), sizeof(entry));
+		words_load(&entry, landing_page(source) + (size_t)i * sizeof(entry), sizeof(entry));
 		if (!mapping->names[index][0] &&
 		    directory_verify(&entry, index, mapping->directory_salt,
 				     mapping->names[index]) < 0)

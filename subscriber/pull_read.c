@@ -16,7 +16,9 @@
  * N5  Held batches follow each other without a gap, and the first holds next. A batch begins where
  *     the last batch ends; if a batch fails, all are discarded.
  * N6  While a READ into the landing's page (line, names) is outstanding, nothing is delivered or
- *     posted. So a failed copy is judged by a line that was requested afterwards. */
+ *     posted. So a failed copy is judged by a line that was requested afterwards.
+ * N7  A record is copied out of the landing before it is proven, and shown from that copy. Over
+ *     iWARP the publisher may write into landings, also after a check. */
 #include "subscriber/pull_read.h"
 
 #include "bus/clock.h"
@@ -105,8 +107,8 @@ static uint64_t posted_end(const struct tb_source *source)
 	return end;
 }
 
-/* The copy of a record of the batch in this half. */
-static char *slot_copy(const struct tb_source *source, unsigned int half, uint64_t sequence)
+/* Where the slot of a record of the batch in this half lands. */
+static char *slot_landing(const struct tb_source *source, unsigned int half, uint64_t sequence)
 {
 	return source->landing + half * source->half_bytes +
 	       (sequence - source->batches[half].first) * source->mapping.shape.slot_bytes;
@@ -122,7 +124,7 @@ static struct fabric_read slots_read(const struct tb_source *source, unsigned in
 		.offset = mapping->layout.ring +
 			  (first & (mapping->shape.slots - 1)) * mapping->shape.slot_bytes,
 		.bytes = (uint32_t)(count * mapping->shape.slot_bytes),
-		.into = slot_copy(source, half, first),
+		.into = slot_landing(source, half, first),
 		.tag = tag_pack(READ_SLOTS, source->slot, half),
 	};
 }
@@ -214,7 +216,7 @@ static bool look_due(const struct tb_source *source)
 
 /* -- delivering ------------------------------------------------------------------------------- */
 
-/* Delivers copies that have landed, in order from `next`. */
+/* Delivers records that have landed, in order from `next` (N7). */
 static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
 {
 	const struct mapping *mapping = &source->mapping;
@@ -222,12 +224,11 @@ static int batch_deliver(struct tb_source *source, const struct batch *batch, in
 	int count = 0, result = 1;
 
 	while (count < max && batch_held(source, batch)) {
-		struct record *copy = (void *)slot_copy(source, half, source->next);
-
-		result = record_verify(copy, mapping->shape.slot_bytes, source->next, true,
-				       mapping->record_salt);
+		result = record_take_landed(slot_landing(source, half, source->next),
+					    mapping->shape.slot_bytes, source->next,
+					    &source->record, mapping->record_salt);
 		if (result == 0)
-			result = deliver_record(source, copy);
+			result = deliver_record(source, &source->record);
 		if (result != 1)
 			break;
 		count++;
@@ -250,6 +251,8 @@ bool pull_read_due(const struct tb_source *source)
 
 	if (source->state != SOURCE_RUNNING || !source->mapping.remote || source->page_under_way)
 		return false;
+	if (!connection_may_read(source)) /* U1 */
+		return oldest && oldest->under_way == 0 && !is_strict(source);
 	if (source->copy_failed)
 		return line_due(source);
 	if (half_due(source) >= 0)

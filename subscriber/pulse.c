@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the publisher is alive: its pulse on the bus page, by our own clock.
  *
- * If the count stands still, the publisher is dead, hung or unreachable. A page that stays invalid
- * counts as standing still. */
+ * If the count stands still, the publisher is dead, hung or unreachable. A pulse that stays invalid
+ * counts as standing still. Only the pulse and the entries of joined topics are read.
+ * Over a network a look is a READ of the pulse, which alone decides life, then READs of the
+ * entries. While a pulse is awaited, no READ of entries is posted (U2). */
 #include "subscriber/pulse.h"
 
 #include <errno.h>
@@ -14,11 +16,15 @@
 #include "bus/fabric.h"
 #include "bus/progress.h"
 #include "bus/words.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
+#include "subscriber/entries.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
 #include "subscriber/tag.h"
 #include "tickbus/subscriber.h"
+
+#define ENTRY_READS_MAX 16 /* READs of entries in one list */
 
 int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 {
@@ -26,14 +32,17 @@ int pulse_open(struct tb_subscriber *subscriber, struct fabric_key key)
 
 	subscriber->page_bytes = bus_page_bytes(subscriber->welcome.topics_max);
 	subscriber->pulse_known = false;
+	subscriber->pulse_topics = 0;
 	subscriber->pulse_ms = clock_coarse_ms();
 	result = subscriber->ops->remote_open(subscriber->link, key, subscriber->page_bytes,
 					      &subscriber->page);
 	if (result < 0)
 		return error_prefix(result, "bus page: ");
 	subscriber->page_view = subscriber->ops->view(subscriber->page);
-	subscriber->page_copy = subscriber->ops->landing(subscriber->link, subscriber->page_bytes);
-	if (!subscriber->page_copy) {
+	if (!subscriber->page_view)
+		subscriber->page_copy =
+			subscriber->ops->landing(subscriber->link, subscriber->page_bytes);
+	if (!subscriber->page_view && !subscriber->page_copy) {
 		pulse_close(subscriber);
 		return error_prefix(-ENOMEM, "bus page: ");
 	}
@@ -51,8 +60,11 @@ void pulse_close(struct tb_subscriber *subscriber)
 	subscriber->page = NULL;
 	subscriber->page_view = NULL;
 	subscriber->page_copy = NULL;
-	subscriber->page_under_way = false;
+	subscriber->pulse_under_way = false;
 	subscriber->page_asked_ms = 0;
+	subscriber->entries_under_way = 0;
+	memset(&subscriber->entries, 0, sizeof(subscriber->entries));
+	memset(&subscriber->landed, 0, sizeof(subscriber->landed));
 }
 
 /* How long the count may stand still. It moves 4 times in the stale bound. A subscriber reads it
@@ -122,58 +134,104 @@ static bool line_lost(struct tb_source *source)
 	       clock_coarse_ms() - source->invalid_ms >= still_ms(source->subscription->subscriber);
 }
 
-/* Uses a topic's entry of the page; an invalid entry is ignored. The pulse's topic count is bounded
- * by the page. */
-static void entry_look(struct tb_subscriber *subscriber, struct tb_source *source,
-		       const struct bus_pulse *pulse)
-{
-	const uint32_t index = source->mapping.shape.topic_id - 1;
-	struct bus_entry entry;
+/* -- entries ---------------------------------------------------------------------------------- */
 
-	if (index >= pulse->topics || source->orphan)
+/* Whether the page has an entry for the source's topic. The pulse's topic count is bounded by the
+ * page. */
+static bool entry_exists(const struct tb_subscriber *subscriber, const struct tb_source *source)
+{
+	return source && !source->orphan && source->state != SOURCE_DEAD &&
+	       source->mapping.shape.topic_id <= subscriber->pulse_topics;
+}
+
+static uint32_t entry_index(const struct tb_source *source)
+{
+	return source->mapping.shape.topic_id - 1;
+}
+
+/* Uses a copy of a source's entry, requested at that time; an invalid entry is ignored. A count of
+ * the pulse that stands still brings nothing new. */
+static void entry_use(struct tb_subscriber *subscriber, struct tb_source *source,
+		      struct bus_entry *entry, uint64_t asked_ms)
+{
+	if (bus_page_verify_entry(entry, entry_index(source), subscriber->welcome.bus_id) < 0)
 		return;
-	memcpy(&entry, subscriber->page_copy + sizeof(*pulse) + (size_t)index * sizeof(entry),
-	       sizeof(entry));
-	if (bus_page_verify_entry(&entry, index, subscriber->welcome.bus_id) < 0)
+	connection_shown(source, entry->epoch, asked_ms);
+	if (source->entry_count == subscriber->pulse_count)
 		return;
-	if (entry.epoch != source->mapping.shape.epoch) {
+	source->entry_count = subscriber->pulse_count;
+	if (entry->epoch != source->mapping.shape.epoch) {
 		if (!source->has_successor)
 			source->subscription->discover = true;
 		return;
 	}
-	if (entry.head > source->head || entry.state == TOPIC_ENDED)
+	if (entry->head > source->head || entry->state == TOPIC_ENDED)
 		source->look = true;
 	source->next_when_lost = 0;
+	if (asked_ms >= subscriber->pulse_ms + still_ms(subscriber))
+		return; /* the publisher is stale, and its topics with it */
 	/* 4 pulses are the stale bound. The beat is taken between two pulses, so allow a fifth. */
-	source_stale(source, pulse->count > entry.beat + 5 || line_lost(source));
+	source_stale(source, subscriber->pulse_count > entry->beat + 5 || line_lost(source));
 }
 
-static void page_use(struct tb_subscriber *subscriber)
+static void entries_view(struct tb_subscriber *subscriber, uint64_t now)
 {
-	const uint64_t now = clock_coarse_ms();
-	struct bus_pulse pulse;
+	struct bus_entry entry;
 
-	memcpy(&pulse, subscriber->page_copy, sizeof(pulse));
-	if (bus_page_verify_pulse(&pulse, subscriber->welcome.bus_id,
-				  subscriber->welcome.topics_max) == 0 &&
-	    (!subscriber->pulse_known || pulse.count != subscriber->pulse_count)) {
-		const bool first = !subscriber->pulse_known;
-		const bool changed = !first && pulse.changes != subscriber->changes;
+	for (uint32_t i = 0; i < subscriber->table_used; i++) {
+		struct tb_source *source = subscriber->table[i];
 
-		subscriber->pulse_known = true;
-		subscriber->pulse_count = pulse.count;
-		subscriber->changes = pulse.changes;
-		subscriber->pulse_ms = now;
-		for (struct tb_subscription *s = subscriber->subscriptions; s;
-		     s = s->next_subscription) {
-			s->changed |= changed;
-			s->discover |= first || changed || s->retry;
-		}
-		for (uint32_t i = 0; i < subscriber->topics_max; i++)
-			if (subscriber->table[i])
-				entry_look(subscriber, subscriber->table[i], &pulse);
-		notices_keep(subscriber);
+		if (!entry_exists(subscriber, source))
+			continue;
+		words_load(&entry,
+			   subscriber->page_view + bus_page_entry_offset(entry_index(source)),
+			   sizeof(entry));
+		entry_use(subscriber, source, &entry, now);
 	}
+}
+
+/* All READs of a list have completed. */
+static void entries_arrived(struct tb_subscriber *subscriber)
+{
+	struct bus_entry entry;
+
+	for (uint32_t i = 0; i < subscriber->table_used; i++) {
+		struct tb_source *source = subscriber->table[i];
+
+		if (!entry_exists(subscriber, source) ||
+		    !entries_have(&subscriber->landed, entry_index(source)))
+			continue;
+		words_load(&entry,
+			   subscriber->page_copy + bus_page_entry_offset(entry_index(source)),
+			   sizeof(entry));
+		entry_use(subscriber, source, &entry, subscriber->entries_ms);
+	}
+	memset(&subscriber->landed, 0, sizeof(subscriber->landed));
+}
+
+/* -- the pulse -------------------------------------------------------------------------------- */
+
+/* Uses a copy of the pulse. Returns whether the count has moved. */
+static bool pulse_use(struct tb_subscriber *subscriber, struct bus_pulse *pulse)
+{
+	const bool first = !subscriber->pulse_known;
+	const bool changed = !first && pulse->changes != subscriber->changes;
+
+	if (bus_page_verify_pulse(pulse, subscriber->welcome.bus_id,
+				  subscriber->welcome.topics_max) < 0 ||
+	    (!first && pulse->count == subscriber->pulse_count))
+		return false;
+	subscriber->pulse_known = true;
+	subscriber->pulse_count = pulse->count;
+	subscriber->pulse_topics = pulse->topics;
+	subscriber->changes = pulse->changes;
+	subscriber->pulse_ms = clock_coarse_ms();
+	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
+		s->changed |= changed;
+		s->discover |= first || changed || s->retry;
+	}
+	notices_keep(subscriber);
+	return true;
 }
 
 /* Reports topics stale if the count stood still for too long when the page was last read. */
@@ -184,42 +242,111 @@ static void stale_judge(struct tb_subscriber *subscriber, uint64_t looked_ms)
 		all_stale(subscriber);
 }
 
-/* After twice the bound without a page the connection is replaced: some devices report no error. By
- * then the topics were reported stale. */
+/* After twice the bound without a pulse the connection is replaced: some devices report no error.
+ * By then the topics were reported stale. */
 bool pulse_unanswered(const struct tb_subscriber *subscriber)
 {
 	return subscriber->page_asked_ms &&
 	       clock_coarse_ms() - subscriber->page_asked_ms >= 2 * (uint64_t)subscriber->stale_ms;
 }
 
-void pulse_fetched(struct tb_subscriber *subscriber, int status)
-{
-	const uint64_t asked_ms = subscriber->page_asked_ms;
+/* -- READs ------------------------------------------------------------------------------------ */
 
-	subscriber->page_under_way = false;
-	if (status < 0 || !subscriber->page_copy)
-		return; /* it is requested again, and counts as not arrived */
-	subscriber->page_asked_ms = 0;
-	page_use(subscriber);
-	stale_judge(subscriber, asked_ms);
+static void pulse_post(struct tb_subscriber *subscriber)
+{
+	const struct fabric_read read = { .remote = subscriber->page,
+					  .bytes = sizeof(struct bus_pulse),
+					  .into = subscriber->page_copy,
+					  .tag = tag_pack(READ_PULSE, 0, 0) };
+
+	subscriber->pulse_under_way = subscriber->ops->read(subscriber->link, &read, 1) == 1;
 }
 
-/* Requests the page, unless its READ is outstanding. Returns whether this is the first request
- * since a page arrived. A READ that cannot be posted counts as not answered. */
+/* The list of READs: as many runs as there is room for. */
+static void entries_post(struct tb_subscriber *subscriber)
+{
+	struct fabric_read reads[ENTRY_READS_MAX];
+	struct entry_run runs[ENTRY_READS_MAX];
+	unsigned int count = connection_entries_room(subscriber);
+	int posted;
+
+	count = entries_runs(&subscriber->entries, runs,
+			     count < ENTRY_READS_MAX ? count : ENTRY_READS_MAX);
+	for (unsigned int i = 0; i < count; i++) {
+		const uint64_t offset = bus_page_entry_offset(runs[i].first);
+
+		reads[i] = (struct fabric_read){
+			.remote = subscriber->page,
+			.offset = offset,
+			.bytes = runs[i].count * (uint32_t)sizeof(struct bus_entry),
+			.into = subscriber->page_copy + offset,
+			.tag = tag_pack_entries(runs[i].first, runs[i].count),
+		};
+	}
+	posted = count > 0 ? subscriber->ops->read(subscriber->link, reads, count) : 0;
+	subscriber->entries_ms = clock_coarse_ms();
+	for (int i = 0; i < posted; i++)
+		entries_posted(&subscriber->entries, &runs[i]);
+	if (posted > 0)
+		subscriber->entries_under_way = (unsigned int)posted;
+}
+
+/* The pulse comes first. */
+static void page_post(struct tb_subscriber *subscriber)
+{
+	if (subscriber->page_asked_ms) {
+		if (!subscriber->pulse_under_way)
+			pulse_post(subscriber);
+	} else if (subscriber->entries_under_way == 0) {
+		entries_post(subscriber);
+	}
+}
+
+static void pulse_arrived(struct tb_subscriber *subscriber, int status)
+{
+	const uint64_t asked_ms = subscriber->page_asked_ms;
+	struct bus_pulse pulse;
+
+	subscriber->pulse_under_way = false;
+	if (status < 0)
+		return; /* it is requested again, and counts as not arrived */
+	subscriber->page_asked_ms = 0;
+	words_load(&pulse, subscriber->page_copy, sizeof(pulse));
+	pulse_use(subscriber, &pulse);
+	stale_judge(subscriber, asked_ms);
+	for (uint32_t i = 0; i < subscriber->table_used; i++)
+		if (entry_exists(subscriber, subscriber->table[i]))
+			entries_want(&subscriber->entries, entry_index(subscriber->table[i]));
+	page_post(subscriber);
+}
+
+void pulse_fetched(struct tb_subscriber *subscriber, struct tag tag, int status)
+{
+	if (!subscriber->page_copy)
+		return;
+	if (tag.kind == READ_PULSE) {
+		pulse_arrived(subscriber, status);
+		return;
+	}
+	for (uint32_t i = 0; i < tag_entry_count(tag) && status == 0; i++)
+		entries_want(&subscriber->landed, tag_first_entry(tag) + i);
+	if (--subscriber->entries_under_way == 0)
+		entries_arrived(subscriber);
+	if (status == 0)
+		page_post(subscriber);
+}
+
+/* Requests the pulse, unless its READ is outstanding. Returns whether this is the first request
+ * since a pulse arrived. A READ that cannot be posted counts as not answered. */
 static bool page_ask(struct tb_subscriber *subscriber, uint64_t now, bool was_elsewhere)
 {
 	const bool first = subscriber->page_asked_ms == 0;
-	const struct fabric_read read = { .remote = subscriber->page,
-					  .bytes = (uint32_t)subscriber->page_bytes,
-					  .into = subscriber->page_copy,
-					  .tag = tag_pack(READ_PAGE, 0, 0) };
 
 	if (first) {
 		subscriber->page_asked_ms = now;
 		subscriber->page_grace_ms = was_elsewhere ? subscriber->stale_ms / 2 : 0;
 	}
-	if (!subscriber->page_under_way)
-		subscriber->page_under_way = subscriber->ops->read(subscriber->link, &read, 1) == 1;
+	page_post(subscriber);
 	return first;
 }
 
@@ -229,11 +356,13 @@ void pulse_look(struct tb_subscriber *subscriber)
 {
 	const uint64_t now = clock_coarse_ms();
 	const bool was_elsewhere = now - subscriber->page_ms >= subscriber->stale_ms / 4;
+	struct bus_pulse pulse;
 
 	subscriber->page_ms = now;
 	if (subscriber->page_view) {
-		words_load(subscriber->page_copy, subscriber->page_view, subscriber->page_bytes);
-		page_use(subscriber);
+		words_load(&pulse, subscriber->page_view, sizeof(pulse));
+		if (pulse_use(subscriber, &pulse))
+			entries_view(subscriber, now);
 	} else if (subscriber->page) {
 		if (page_ask(subscriber, now, was_elsewhere) ||
 		    now - subscriber->page_asked_ms < subscriber->page_grace_ms)

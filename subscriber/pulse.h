@@ -5,15 +5,16 @@
 
 #include "bus/fabric.h"
 #include "subscriber/state.h"
+#include "subscriber/tag.h"
 
 /* Opens the bus page of a new connection. 0 or -errno. */
 int pulse_open(struct tb_subscriber *, struct fabric_key);
 void pulse_close(struct tb_subscriber *);
-/* Reads the bus page, at once where there is a view, else by a READ, and judges the pulse. */
+/* Looks at the bus page, at once where there is a view, else by READs, and judges the pulse. */
 void pulse_look(struct tb_subscriber *);
-/* The READ of the bus page has completed. */
-void pulse_fetched(struct tb_subscriber *, int status);
-/* Whether the bus page has not arrived for twice the stale bound. */
+/* A READ of the pulse or of entries has completed. */
+void pulse_fetched(struct tb_subscriber *, struct tag, int status);
+/* Whether the pulse has not arrived for twice the stale bound. */
 bool pulse_unanswered(const struct tb_subscriber *);
 /* The connection was lost. */
 void pulse_lost(struct tb_subscriber *);

@@ -21,6 +21,8 @@
 #include "bus/fabric.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/entries.h"
+#include "subscriber/handshake.h"
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
@@ -37,6 +39,8 @@ struct mapping {
 	bool checked;
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
+	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
+	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
 enum source_state {
@@ -73,6 +77,7 @@ struct tb_source {
 	uint32_t listed;          /* the last pass of the discovery whose catalogue has the topic */
 	bool armed;               /* the publisher will wake the subscriber */
 	bool stale;
+	uint64_t entry_count; /* the pulse count when its entry of the bus page was last used */
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
 
 	/* Position. */
@@ -111,7 +116,7 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
-	struct record record; /* the copy that is delivered, where there is a view */
+	struct record record; /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -177,8 +182,9 @@ struct schema_cache {
 struct tb_subscriber {
 	const struct fabric_ops *ops;
 	char *address;
-	char *location;    /* the address without its scheme */
-	struct link *link; /* NULL between two tries to connect */
+	char *location;             /* the address without its scheme */
+	struct link *link;          /* NULL between two tries to connect */
+	struct handshake handshake; /* of the link */
 	struct control_welcome welcome;
 	bool welcomed;
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;
@@ -202,25 +208,30 @@ struct tb_subscriber {
 	struct schema_cache *schemas;
 	unsigned int schemas_learned; /* since unused schemas were forgotten */
 
-	/* Pulse. */
+	/* The bus page. */
 	struct remote *page;
 	const char *page_view;
-	char *page_copy; /* a landing */
+	char *page_copy; /* a landing; NULL where there is a view */
 	size_t page_bytes;
-	bool page_under_way;
-	uint64_t page_asked_ms; /* since when the bus page is awaited; 0: it is not awaited */
+	bool pulse_under_way;   /* its READ is outstanding */
+	uint64_t page_asked_ms; /* since when the pulse is awaited; 0: it is not awaited */
 	uint32_t page_grace_ms; /* grace period after the caller was away */
 	bool lost;              /* the connection was lost, and is not back yet */
 	uint64_t pulse_count, pulse_ms;
-	uint32_t changes;
+	uint32_t changes, pulse_topics;
 	bool pulse_known;
+	struct entries entries;         /* those to be READ in this look */
+	struct entries landed;          /* those whose READs have completed */
+	unsigned int entries_under_way; /* their outstanding READs */
+	uint64_t entries_ms;            /* when these were posted */
 	struct fabric_notices groups[BOUND_NOTICE_GROUPS_MAX]; /* that sources need, each once */
 	uint32_t group_count;
-	uint64_t page_ms;       /* of the last pulse_look */
-	uint64_t tried_ms;      /* of the last try to connect */
-	uint64_t turn_ms;       /* of the last turn */
-	unsigned int refusals;  /* in a row, each of which doubled the pause */
-	bool woken;             /* perhaps by something other than a record: a turn is due */
+	uint64_t page_ms;      /* of the last pulse_look */
+	uint64_t heard_ms;     /* of the turn before the last: messages that come now are younger */
+	uint64_t retry_ms;     /* when to try to connect again */
+	uint64_t turn_ms;      /* of the last turn */
+	unsigned int failures; /* tries to connect that failed since the last welcome */
+	bool woken;            /* perhaps by something other than a record: a turn is due */
 	unsigned int under_way; /* outstanding READs of all sources */
 
 	pid_t process; /* that opened the subscriber; a forked child has a copy */

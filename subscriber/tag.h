@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tag of a READ: its kind, the source's slot in the table, and the half of the landing. Packed
- * where READs are posted, unpacked where they complete. */
+/* The tag of a READ: its kind, and the source's slot in the table with the half of the landing, or
+ * the run of entries. Packed where READs are posted, unpacked where they complete. */
 #ifndef TICKBUS_SUBSCRIBER_TAG_H
 #define TICKBUS_SUBSCRIBER_TAG_H
 
 #include <stdint.h>
 
-enum read_kind { READ_NONE = 0, READ_HEADER, READ_PROGRESS, READ_NAMES, READ_SLOTS, READ_PAGE };
+enum read_kind {
+	READ_NONE = 0,
+	READ_HEADER,
+	READ_PROGRESS,
+	READ_NAMES,
+	READ_SLOTS,
+	READ_PULSE,
+	READ_ENTRIES
+};
 
 struct tag {
 	enum read_kind kind;
@@ -24,6 +32,21 @@ static inline struct tag tag_unpack(uint64_t tag)
 	return (struct tag){ .kind = (enum read_kind)(tag & 0xff),
 			     .half = tag >> 8 & 0xff,
 			     .slot = tag >> 16 };
+}
+
+static inline uint64_t tag_pack_entries(uint32_t first, uint32_t count)
+{
+	return tag_pack(READ_ENTRIES, first << 16 | count, 0);
+}
+
+static inline uint32_t tag_first_entry(struct tag tag)
+{
+	return (uint32_t)tag.slot >> 16;
+}
+
+static inline uint32_t tag_entry_count(struct tag tag)
+{
+	return tag.slot & 0xffff;
 }
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bus/barrier.h"
+#include "bus/bus_page.h"
 #include "bus/clock.h"
 #include "bus/control.h"
 #include "bus/error.h"
@@ -26,9 +27,9 @@
 #include "subscriber/tag.h"
 #include "subscriber/topic_index.h"
 
-#define RECONNECT_MS 50
-#define LOOKS_MAX    64   /* for the next answer */
-#define REFUSED_MS   1000 /* longest pause between tries; each refusal doubles the pause */
+#define RECONNECT_MS     50   /* the longest first pause before a try to connect */
+#define RECONNECT_MAX_MS 2000 /* each failed try doubles the longest pause, up to this */
+#define LOOKS_MAX        64   /* for the next answer */
 
 /* -- messages --------------------------------------------------------------------------------- */
 
@@ -38,20 +39,23 @@ static void gone_keep(struct tb_subscriber *subscriber, int code, const char *te
 	strncpy(subscriber->gone_text, text, sizeof(subscriber->gone_text) - 1);
 }
 
+static int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	struct tb_subscriber *subscriber = user;
+
+	return handshake_answer(&subscriber->handshake, challenge, hello);
+}
+
 static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	struct tb_subscriber *subscriber = user;
 	struct control_welcome welcome;
 	int result;
 
-	if (control_welcome_decode(bytes, length, &welcome) < 0) {
-		gone_keep(subscriber, EPROTO, tb_error());
-		return;
-	}
-	if (welcome.version < CONTROL_VERSION_LOW || welcome.version > CONTROL_VERSION_HIGH) {
-		gone_keep(subscriber, EPROTO,
-			  "the publisher chose a protocol version that this library does not "
-			  "support");
+	result = handshake_welcome(&subscriber->handshake, bytes, length, &welcome);
+	if (result < 0) {
+		gone_keep(subscriber, -result, tb_error());
 		return;
 	}
 	subscriber->welcome = welcome;
@@ -64,7 +68,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 	}
 	subscriber->welcomed = true;
 	subscriber->gone_code = 0;
-	subscriber->refusals = 0;
+	subscriber->failures = 0;
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
 		s->discover = true;
 		s->refused = false;
@@ -116,6 +120,7 @@ static void on_gone(void *user, int code, const char *why)
 }
 
 static const struct link_calls calls = {
+	.challenge = on_challenge,
 	.welcome = on_welcome,
 	.message = on_message,
 	.gone = on_gone,
@@ -134,8 +139,8 @@ void turn_reap(struct tb_subscriber *subscriber)
 			const struct tag tag = tag_unpack(done[i].tag);
 			struct tb_source *source;
 
-			if (tag.kind == READ_PAGE) {
-				pulse_fetched(subscriber, done[i].status);
+			if (tag.kind == READ_PULSE || tag.kind == READ_ENTRIES) {
+				pulse_fetched(subscriber, tag, done[i].status);
 				continue;
 			}
 			source = tag.slot < subscriber->topics_max ? subscriber->table[tag.slot]
@@ -154,24 +159,31 @@ void turn_reap(struct tb_subscriber *subscriber)
 
 /* -- connecting ------------------------------------------------------------------------------- */
 
-int turn_connect(struct tb_subscriber *subscriber)
+/* The pause before the next try: half of the longest pause, and a random part of the other half. So
+ * the tries of many subscribers that lost one publisher do not meet. */
+static void pause_begin(struct tb_subscriber *subscriber)
 {
-	struct control_hello hello = { .version_low = CONTROL_VERSION_LOW,
-				       .version_high = CONTROL_VERSION_HIGH };
+	uint64_t longest_ms = RECONNECT_MAX_MS, chance, pause_ms;
+
+	if ((uint64_t)RECONNECT_MS << subscriber->failures < RECONNECT_MAX_MS)
+		longest_ms = (uint64_t)RECONNECT_MS << subscriber->failures++;
+	if (random_u64(&chance) < 0)
+		chance = 0;
+	pause_ms = longest_ms - chance % (longest_ms / 2 + 1);
+	subscriber->retry_ms = clock_coarse_ms() + pause_ms;
+	turn_timer_set(subscriber, (long)pause_ms * 1000000);
+}
+
+static int link_open(struct tb_subscriber *subscriber)
+{
 	uint8_t bytes[FABRIC_HELLO_BYTES];
-	uint64_t part;
 	struct epoll_event event = { .events = EPOLLIN };
 	int result;
 
-	subscriber->tried_ms = clock_coarse_ms();
-	for (size_t i = 0; i < sizeof(hello.nonce); i += sizeof(part)) {
-		result = random_u64(&part);
-		if (result < 0)
-			return result;
-		memcpy(hello.nonce + i, &part, sizeof(part));
-	}
-	memcpy(hello.ticket, subscriber->ticket, sizeof(hello.ticket));
-	control_hello_encode(&hello, bytes);
+	result = handshake_begin(&subscriber->handshake, subscriber->ops, subscriber->location,
+				 subscriber->ticket, bytes);
+	if (result < 0)
+		return result;
 	result = subscriber->ops->connect(&subscriber->link, subscriber->location, bytes,
 					  sizeof(bytes), &calls, subscriber);
 	if (result < 0) {
@@ -185,6 +197,15 @@ int turn_connect(struct tb_subscriber *subscriber)
 				   strerror(errno));
 		turn_disconnect(subscriber);
 	}
+	return result;
+}
+
+int turn_connect(struct tb_subscriber *subscriber)
+{
+	const int result = link_open(subscriber);
+
+	if (result < 0)
+		pause_begin(subscriber);
 	return result;
 }
 
@@ -236,44 +257,28 @@ static void stale_reason_report(struct tb_subscriber *subscriber)
 					     subscriber->gone_text);
 }
 
-/* A publisher that refuses is tried less and less often. */
-static uint64_t pause_ms(const struct tb_subscriber *subscriber)
-{
-	const uint64_t doubled = (uint64_t)RECONNECT_MS << subscriber->refusals;
-
-	return doubled < REFUSED_MS ? doubled : REFUSED_MS;
-}
-
 static void link_ended(struct tb_subscriber *subscriber)
 {
 	const bool was_welcomed = subscriber->welcomed;
 	const int code = was_welcomed ? 0 : subscriber->gone_code;
-	const bool unwanted = code == EACCES || code == EPROTO;
-	const bool no_room = code == EUSERS || code == EAGAIN;
 
 	turn_disconnect(subscriber);
 	if (was_welcomed)
 		pulse_lost(subscriber);
-	if (!unwanted && !no_room) {
-		subscriber->refusals = 0;
-		return;
-	}
-	if (unwanted)
+	if (code == EACCES || code == EPROTO)
 		refusal_report(subscriber);
-	else
+	else if (code == EUSERS || code == EAGAIN)
 		stale_reason_report(subscriber);
-	if (pause_ms(subscriber) < REFUSED_MS)
-		subscriber->refusals++;
+	pause_begin(subscriber);
 }
 
 static void link_keep(struct tb_subscriber *subscriber)
 {
 	if (!subscriber->link) {
-		if (clock_coarse_ms() - subscriber->tried_ms < pause_ms(subscriber))
+		if (clock_coarse_ms() < subscriber->retry_ms)
 			return;
 		subscriber->gone_code = 0;
-		if (turn_connect(subscriber) < 0)
-			subscriber->refusals = 0;
+		turn_connect(subscriber);
 		if (subscriber->gone_code == EACCES)
 			stale_reason_report(subscriber);
 		return;
@@ -287,11 +292,23 @@ static void link_keep(struct tb_subscriber *subscriber)
 
 /* -- turns ------------------------------------------------------------------------------------ */
 
+/* Looks at the bus page are paced by the stale bound. The caller's own bound may be longer than
+ * withdrawn memory is kept. Over a network a look is needed within half of that time (U1). */
+static uint32_t pace_bound_ms(const struct tb_subscriber *subscriber)
+{
+	const uint32_t kept_ms = bus_page_kept_ms(subscriber->welcome.stale_ms);
+
+	return subscriber->page && !subscriber->page_view && kept_ms < subscriber->stale_ms
+		       ? kept_ms
+		       : subscriber->stale_ms;
+}
+
 int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 {
-	const long pace_ms = subscriber->welcomed ? (subscriber->stale_ms + 9) / 10 : RECONNECT_MS;
+	const long pace_ms =
+		subscriber->welcomed ? (pace_bound_ms(subscriber) + 9) / 10 : RECONNECT_MS;
 	const struct timespec pace = { pace_ms / 1000, pace_ms % 1000 * 1000000 };
-	const struct timespec first = { 0, first_ns };
+	const struct timespec first = { first_ns / 1000000000, first_ns % 1000000000 };
 	const struct itimerspec timer = { pace, first_ns ? first : pace };
 
 	if (timerfd_settime(subscriber->timer_fd, 0, &timer, NULL) < 0)
@@ -332,15 +349,16 @@ void turn_take(struct tb_subscriber *subscriber)
 	const bool was_welcomed = subscriber->welcomed;
 	uint64_t ticks;
 
+	subscriber->heard_ms = subscriber->turn_ms;
 	subscriber->turn_ms = clock_coarse_ms();
 	subscriber->woken = false;
 	link_keep(subscriber);
-	if (subscriber->welcomed != was_welcomed)
+	if (subscriber->welcomed && !was_welcomed)
 		turn_timer_set(subscriber, 0);
 	discovery_step(subscriber);
 	/* Sooner than the timer's pace: with a coarse clock, a sleeper would otherwise miss a look.
 	 */
-	if (subscriber->turn_ms - subscriber->page_ms >= subscriber->stale_ms / 16)
+	if (subscriber->turn_ms - subscriber->page_ms >= pace_bound_ms(subscriber) / 16)
 		pulse_look(subscriber);
 	if (read(subscriber->timer_fd, &ticks, sizeof(ticks)) < 0)
 		return; /* not due */

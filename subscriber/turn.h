@@ -12,7 +12,7 @@
 #define TURN_ANSWERS 128
 #define TURN_MS      50 /* pace of turns while records flow or a READ is outstanding */
 
-/* Begins to connect. 0 or -errno. */
+/* Begins to connect. 0, or -errno: it is tried again after a pause. */
 int turn_connect(struct tb_subscriber *);
 /* Ends the connection. No READ is outstanding afterwards. */
 void turn_disconnect(struct tb_subscriber *);

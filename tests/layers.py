@@ -25,7 +25,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # A fabric moves bytes: control messages, records and pulses mean nothing to it.
-FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/bounds.h", "bus/clock.h", "bus/error.h", "bus/fabric.h",
+FABRIC_MAY_USE = ["tickbus", "bus/address.h", "bus/barrier.h", "bus/bounds.h", "bus/clock.h", "bus/error.h", "bus/fabric.h",
                   "bus/memory.h", "bus/no_notices.h", "bus/notice.h", "bus/numa.h", "bus/peers.h", "bus/words.h"]
 
 # folder -> folders and headers that it may include ("tickbus" is include/tickbus)
@@ -56,6 +56,7 @@ ALSO = {
 CLAIMED = {
     "yaml.h": ["config/yaml"],
     "xxhash.h": ["bus", "schemas"],
+    "sodium.h": ["bus"],
     "zlib.h": ["publisher/feeds"],
     "zstd.h": ["publisher/feeds"],
     "rdma/": ["bus/verbs"],

@@ -263,7 +263,8 @@ static int bus_look(struct table *table, const char *address, const struct comma
 	} else if (topics == -EUSERS) {
 		finding.verdict = TB_VERDICT_ADVICE;
 		finding.remedy =
-			"raise subscribers_max in pubd's settings, or run fewer subscribers";
+			"raise subscribers_max (or the quota that it names) in pubd's settings, "
+			"or run fewer subscribers";
 	} else if (topics == -EAGAIN) {
 		finding.verdict = TB_VERDICT_ADVICE;
 		finding.remedy = "the publisher reached a limit: check its log";

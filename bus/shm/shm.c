@@ -2,6 +2,8 @@
 /* The shared-memory fabric: its table of operations. */
 #include "bus/shm/shm.h"
 
+#include <stdio.h>
+
 #include "bus/no_notices.h"
 #include "bus/peers.h"
 
@@ -31,9 +33,17 @@ static int connect_there(struct link **link, const char *address, const void *he
 	return result;
 }
 
+/* The name alone, since both sides may reach its folder by other paths. */
+static int name_identity(const char *address, char text[FABRIC_IDENTITY_BYTES])
+{
+	snprintf(text, FABRIC_IDENTITY_BYTES, "%s", address);
+	return 0;
+}
+
 const struct fabric_ops shm_ops = {
 	.scheme = "shm",
 	.network = false,
+	.identity = name_identity,
 	.node = no_device,
 	.listen = listen_here,
 	.listener_fd = shm_listener_fd,
@@ -43,6 +53,7 @@ const struct fabric_ops shm_ops = {
 	.withdraw = shm_withdraw,
 	.key = shm_key,
 	.send = shm_send,
+	.offer = shm_offer,
 	.peer_text = peers_text,
 	.drop = peers_drop,
 	.connect = connect_there,

@@ -25,8 +25,9 @@ int shm_listener_poll(struct listener *);
 void shm_listener_close(struct listener *);
 int shm_expose(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 void shm_withdraw(struct exposure *);
-struct fabric_key shm_key(const struct exposure *);
+int shm_key(struct exposure *, struct peer *, struct fabric_key *);
 int shm_send(struct peer *, const void *message, size_t bytes, struct exposure *given);
+int shm_offer(struct peer *, const void *message, size_t bytes);
 
 int shm_connect(struct link **, const char *address, const void *hello, size_t bytes,
 		const struct link_calls *, void *user);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frames that cross a socket.
  *
- * A frame is one SOCK_SEQPACKET message: its kind (u32), then hello, welcome, refusal or control
- * message. The right to read memory is a descriptor that goes with the frame. */
+ * A frame is one SOCK_SEQPACKET message: its kind (u32), then hello, challenge, welcome, refusal
+ * or control message. The right to read memory is a descriptor that goes with the frame. */
 #ifndef TICKBUS_BUS_SHM_FRAME_H
 #define TICKBUS_BUS_SHM_FRAME_H
 
@@ -15,7 +15,7 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-enum shm_frame_kind { SHM_HELLO = 1, SHM_WELCOME, SHM_REFUSAL, SHM_MESSAGE };
+enum shm_frame_kind { SHM_HELLO = 1, SHM_WELCOME, SHM_REFUSAL, SHM_MESSAGE, SHM_CHALLENGE };
 
 struct shm_frame {
 	uint32_t kind;

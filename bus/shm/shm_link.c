@@ -30,6 +30,7 @@ struct shm_link {
 	int fd;
 	int given; /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
+	bool challenged; /* the second hello was sent */
 	bool polling;
 	bool closed; /* by a callback; freed when the poll is over */
 	unsigned int done_first, done_count;
@@ -118,12 +119,32 @@ static void link_refused(struct shm_link *link, const uint8_t *body, size_t byte
 	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, why);
 }
 
+/* The second hello goes over the same connection. */
+static void link_challenged(struct shm_link *link, const struct shm_frame *frame, size_t bytes)
+{
+	uint8_t hello[FABRIC_HELLO_BYTES];
+	int result;
+
+	if (bytes != FABRIC_CHALLENGE_BYTES || link->challenged) {
+		link_gone(link, EPROTO, "the publisher sent an invalid challenge");
+		return;
+	}
+	link->challenged = true;
+	result = link->calls.challenge(link->user, frame->body, hello);
+	if (result == 0)
+		result = shm_frame_send(link->fd, SHM_HELLO, hello, sizeof(hello), -1);
+	if (result < 0 && result != -ECONNRESET) /* the reason for a reset can still be read */
+		link_gone(link, -result, tb_error());
+}
+
 static void link_frame(struct shm_link *link, const struct shm_frame *frame, size_t bytes)
 {
 	const bool connecting = link->state == LINK_CONNECTING;
 
 	if (frame->kind == SHM_REFUSAL) {
 		link_refused(link, frame->body, bytes);
+	} else if (frame->kind == SHM_CHALLENGE && connecting) {
+		link_challenged(link, frame, bytes);
 	} else if (frame->kind == SHM_WELCOME && connecting) {
 		link->state = LINK_UP;
 		link->calls.welcome(link->user, frame->body, bytes);

@@ -49,7 +49,9 @@ struct shm_peer {
 	uint64_t queued;                 /* bytes of its queue that all frames to it took, H3 */
 	uint64_t given_at[GIVEN_MAX];    /* `queued` before each frame with a descriptor */
 	unsigned int given_first, given; /* of them: the oldest, and how many may be untaken */
+	int queue_bytes;                 /* that the kernel queues for it */
 	uint64_t connected_ms;
+	bool challenged; /* its second hello is awaited */
 	struct ucred credentials;
 };
 
@@ -293,9 +295,10 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 static void peer_accept(struct shm_listener *listener, int fd)
 {
 	struct shm_peer *peer = calloc(1, sizeof(*peer));
-	socklen_t length = sizeof(peer->credentials);
+	socklen_t length = sizeof(peer->credentials), number = sizeof(peer->queue_bytes);
 
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->credentials, &length) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &peer->queue_bytes, &number) < 0 ||
 	    watch(listener, fd, peer) < 0) {
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
 			  strerror(errno));
@@ -305,6 +308,9 @@ static void peer_accept(struct shm_listener *listener, int fd)
 	}
 	peer->fd = fd;
 	peer->connected_ms = clock_ms();
+	memcpy(peer->base.base.origin, &peer->credentials.uid, 4);
+	memcpy(peer->base.base.origin + 4, &peer->credentials.pid, 4);
+	peer->base.base.origin_bytes = 8;
 	snprintf(peer->base.text, sizeof(peer->base.text), "pid %d of user %u",
 		 (int)peer->credentials.pid, (unsigned int)peer->credentials.uid);
 	peers_add(&listener->peers, &peer->base);
@@ -347,7 +353,7 @@ static void accept_resume(struct shm_listener *listener)
 
 static void listener_accept(struct shm_listener *listener)
 {
-	for (int count = 0; count < EVENTS_PER_POLL; count++) {
+	for (int count = 0; count < BOUND_PEERS_OF_A_TURN; count++) { /* P2 */
 		int fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
@@ -404,23 +410,33 @@ static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, siz
 static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, const uint8_t *hello,
 		       size_t bytes)
 {
-	uint8_t welcome[FABRIC_WELCOME_BYTES];
-	char why[FABRIC_REASON_BYTES] = "";
-	struct exposure *given = NULL;
-	size_t length = 0;
+	struct fabric_answer answer = { 0 };
+	char why[FABRIC_REASON_BYTES];
 	int result;
 
 	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, hello, bytes,
-					     welcome, &length, &given, why);
+					     &answer);
 	if (peer->base.dead)
 		return;
 	if (result < 0) {
-		why[sizeof(why) - 1] = '\0';
-		peer_refuse(listener, peer, (uint32_t)-result, why);
+		answer.reason[sizeof(answer.reason) - 1] = '\0';
+		peer_refuse(listener, peer, (uint32_t)-result, answer.reason);
 		return;
 	}
-	peer->base.up = true;
-	result = peer_send(peer, SHM_WELCOME, welcome, length, given);
+	if (result > 0 && peer->challenged) {
+		peer_refuse(listener, peer, EPROTO,
+			    "it sent a first hello again, expected an answer to the challenge");
+		return;
+	}
+	if (result > 0) {
+		peer->challenged = true;
+		result = peer_send(peer, SHM_CHALLENGE, answer.challenge, sizeof(answer.challenge),
+				   NULL);
+	} else {
+		peer->base.up = true;
+		result = peer_send(peer, SHM_WELCOME, answer.welcome, answer.welcome_bytes,
+				   answer.given);
+	}
 	if (result == -ECONNRESET) {
 		peers_lost(&peer->base, CLOSED);
 	} else if (result < 0) {
@@ -430,7 +446,8 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 	}
 }
 
-static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
+/* closed: the client closed the connection. If it has no answer to its hello yet, it gave up. */
+static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool closed)
 {
 	struct shm_frame frame;
 	char why[128];
@@ -450,35 +467,58 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer)
 		} else if (peer->base.up) {
 			listener->peers.calls.message(listener->peers.user, &peer->base.base,
 						      frame.body, (size_t)bytes);
+		} else if (closed) {
+			peers_lost(&peer->base, CLOSED);
 		} else {
 			peer_hello(listener, peer, frame.body, (size_t)bytes);
 		}
 	}
 }
 
-static void on_timer(struct shm_listener *listener)
+/* Whether all are refused. */
+static bool silent_refuse(struct shm_listener *listener)
 {
 	const uint64_t now = clock_ms();
-	uint64_t ticks;
+	int refused = 0;
 
-	if (read(listener->timer, &ticks, sizeof(ticks)) < 0)
-		return;
 	for (struct peers_entry *entry = listener->peers.first, *next; entry; entry = next) {
 		struct shm_peer *peer = (struct shm_peer *)entry;
 
 		next = entry->next;
-		if (!peer->base.up && now - peer->connected_ms > HELLO_MS)
-			peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");
+		if (peer->base.up || now - peer->connected_ms <= HELLO_MS)
+			continue;
+		if (refused++ == BOUND_PEERS_OF_A_TURN) /* P2 */
+			return false;
+		peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");
 	}
+	return true;
+}
+
+/* A tick that is not read keeps the timer readable, so the next poll goes on. */
+static void on_timer(struct shm_listener *listener)
+{
+	uint64_t ticks;
+
+	if (!silent_refuse(listener) || read(listener->timer, &ticks, sizeof(ticks)) < 0)
+		return;
 	if (listener->paused)
 		accept_resume(listener);
+}
+
+/* Whether it is gone now. */
+static bool peer_event(struct shm_listener *listener, struct shm_peer *peer, uint32_t events)
+{
+	if (peer->base.dead)
+		return false;
+	peer_read(listener, peer, events & EPOLLHUP);
+	return peer->base.dead;
 }
 
 int shm_listener_poll(struct listener *base)
 {
 	struct shm_listener *listener = (struct shm_listener *)base;
 	struct epoll_event events[EVENTS_PER_POLL];
-	int count = epoll_wait(listener->epoll, events, EVENTS_PER_POLL, 0);
+	int count = epoll_wait(listener->epoll, events, EVENTS_PER_POLL, 0), gone = 0;
 
 	if (count < 0)
 		return errno == EINTR ? 0 : error_set(errno, "epoll: %s", strerror(errno));
@@ -489,8 +529,8 @@ int shm_listener_poll(struct listener *base)
 			on_timer(listener);
 		else if (what == &listener->socket)
 			listener_accept(listener);
-		else if (!((struct shm_peer *)what)->base.dead)
-			peer_read(listener, what);
+		else if (gone < BOUND_PEERS_OF_A_TURN) /* P2 */
+			gone += peer_event(listener, what, events[i].events);
 	}
 	peers_free_dead(&listener->peers); /* P1 */
 	return count;
@@ -558,10 +598,11 @@ void shm_withdraw(struct exposure *base)
 	free(exposure);
 }
 
-struct fabric_key shm_key(const struct exposure *exposure)
+int shm_key(struct exposure *exposure, struct peer *peer, struct fabric_key *key)
 {
-	(void)exposure;
-	return (struct fabric_key){ 0 };
+	(void)exposure, (void)peer;
+	*key = (struct fabric_key){ 0 };
+	return 0;
 }
 
 int shm_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
@@ -578,4 +619,17 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 	 * before, and reported as gone. */
 	shutdown(peer->fd, SHUT_RDWR);
 	return 0;
+}
+
+/* SIOCOUTQ counts what the kernel compares with SO_SNDBUF: the bytes of its buffers. */
+int shm_offer(struct peer *base, const void *message, size_t bytes)
+{
+	const struct shm_peer *peer = (const struct shm_peer *)base;
+	int unread = 0;
+
+	if (peer->base.dead || !peer->base.up)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	if (ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread >= peer->queue_bytes / 2)
+		return error_set(EAGAIN, "it does not read its messages");
+	return shm_send(base, message, bytes, NULL);
 }

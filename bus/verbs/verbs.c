@@ -2,7 +2,12 @@
 /* The verbs fabric: its table of operations. */
 #include "bus/verbs/verbs.h"
 
+#include <assert.h>
+
+#include "bus/address.h"
 #include "bus/peers.h"
+
+static_assert(FABRIC_IDENTITY_BYTES == ADDRESS_TEXT_BYTES, "an address is an identity");
 
 static int listen_here(struct listener **listener, const struct fabric_listen *how,
 		       const struct listener_calls *calls, void *user)
@@ -24,9 +29,20 @@ static int connect_there(struct link **link, const char *address, const void *he
 	return result;
 }
 
+static int host_identity(const char *text, char identity[FABRIC_IDENTITY_BYTES])
+{
+	struct address address;
+	const int result = address_parse(text, &address);
+
+	if (result == 0)
+		address_text((const struct sockaddr *)&address.host, identity);
+	return result;
+}
+
 const struct fabric_ops verbs_ops = {
 	.scheme = "rdma",
 	.network = true,
+	.identity = host_identity,
 	.node = verbs_node,
 	.listen = listen_here,
 	.listener_fd = verbs_listener_fd,
@@ -36,6 +52,7 @@ const struct fabric_ops verbs_ops = {
 	.withdraw = verbs_withdraw,
 	.key = verbs_key,
 	.send = verbs_send,
+	.offer = verbs_offer,
 	.peer_text = peers_text,
 	.drop = peers_drop,
 	.connect = connect_there,

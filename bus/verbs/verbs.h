@@ -6,6 +6,7 @@
  *   verbs_device          where a device is
  *   verbs_async           whether a device is lost
  *   verbs_domain          protection domains, one for each realm, and memory registered in them
+ *   verbs_own             publisher: a connection's own domain and memory, over iWARP
  *   verbs_channel         one reliable connection: messages under credit, READs
  *   verbs_multicast       membership in a UD multicast group
  *   verbs_group           publisher: a notice group and its senders
@@ -13,6 +14,7 @@
  *   verbs_timer           publisher: when a listener is polled next
  *   verbs_listener        publisher: an address of a device
  *   verbs_exposure        publisher: memory registered for remote READ
+ *   verbs_requests        publisher: connection requests that wait for an answer
  *   verbs_peer            publisher: its subscribers
  *   verbs_listener_groups publisher: the groups that a listener sends to
  *   verbs_landings        subscriber: memory that READs land in
@@ -42,8 +44,9 @@ int verbs_listener_poll(struct listener *);
 void verbs_listener_close(struct listener *);
 int verbs_expose(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
 void verbs_withdraw(struct exposure *);
-struct fabric_key verbs_key(const struct exposure *);
+int verbs_key(struct exposure *, struct peer *, struct fabric_key *);
 int verbs_send(struct peer *, const void *message, size_t bytes, struct exposure *given);
+int verbs_offer(struct peer *, const void *message, size_t bytes);
 
 int verbs_connect(struct link **, const char *address, const void *hello, size_t bytes,
 		  const struct link_calls *, void *user);

@@ -229,6 +229,13 @@ int verbs_channel_send(struct verbs_channel *channel, const void *message, size_
 	return 0;
 }
 
+int verbs_channel_offer(struct verbs_channel *channel, const void *message, size_t bytes)
+{
+	if (channel->backlog_used >= BACKLOG_BYTES / 2)
+		return error_set(EAGAIN, "the other side does not take its messages");
+	return verbs_channel_send(channel, message, bytes);
+}
+
 void verbs_channel_keep_alive(struct verbs_channel *channel, const void *message, size_t bytes)
 {
 	if (!channel->broken && channel->qp && frame_free(channel) &&
@@ -313,6 +320,28 @@ static void reads_finish(struct verbs_channel *channel, uint64_t last, int statu
 		read_finish(channel, status);
 }
 
+static void receive_finish(struct verbs_channel *channel, const struct ibv_wc *wc)
+{
+	const uint32_t at = (channel->arrived_first + channel->arrived_count) % VERBS_RECEIVES;
+
+	if (wc->wc_flags & IBV_WC_WITH_INV) { /* C4 */
+		channel_broken(channel, EPROTO, "it sent a message that invalidates a key");
+		return;
+	}
+	if (wc->wc_flags & IBV_WC_WITH_IMM || wc->opcode != IBV_WC_RECV) {
+		channel_broken(channel, EPROTO, "it sent immediate data");
+		return;
+	}
+	channel->received += wc->byte_len > VERBS_FRAME_HEADER;
+	if (channel->received - channel->reported > VERBS_CREDITS) { /* C1 */
+		channel_broken(channel, EPROTO, "it sent more messages than it had credit for");
+		return;
+	}
+	channel->arrived[at].frame = (uint16_t)(wc->wr_id & ~RECEIVE);
+	channel->arrived[at].bytes = wc->byte_len;
+	channel->arrived_count++;
+}
+
 static void completion(struct verbs_channel *channel, const struct ibv_wc *wc)
 {
 	const bool good = wc->status == IBV_WC_SUCCESS;
@@ -320,14 +349,8 @@ static void completion(struct verbs_channel *channel, const struct ibv_wc *wc)
 	if (!good)
 		completion_failed(channel, wc);
 	if (wc->wr_id & RECEIVE) {
-		const uint32_t at =
-			(channel->arrived_first + channel->arrived_count) % VERBS_RECEIVES;
-
-		if (!good)
-			return;
-		channel->arrived[at].frame = (uint16_t)(wc->wr_id & ~RECEIVE);
-		channel->arrived[at].bytes = wc->byte_len;
-		channel->arrived_count++;
+		if (good)
+			receive_finish(channel, wc);
 		return;
 	}
 	if (wc->wr_id == SEND) {

@@ -4,12 +4,16 @@
  *
  * C1  At most VERBS_CREDITS messages are sent beyond those that the other side reported as taken.
  *     Each side posts that many receives, and some more for frames without a message, so no SEND
- *     ever waits for a receive. Messages without credit wait in a backlog of bounded size.
+ *     ever waits for a receive. Messages without credit wait in a backlog of bounded size. The
+ *     receiver counts messages as they arrive, and a message beyond the credit breaks the
+ *     connection.
  * C2  READs complete in the order in which they were posted, and so do SENDs. But a SEND may
  *     complete before an earlier READ (Soft-iWARP). The completion of READ n completes the READs
  *     before it, so only the last READ of a list asks for a completion.
  * C3  Only verbs_channel_take posts receives again: the queues bound what one call collects,
- *     whatever the other side sends. */
+ *     whatever the other side sends.
+ * C4  Only plain SENDs arrive. A SEND with invalidate may end a key, and immediate data takes a
+ *     receive. Either breaks the connection. */
 #ifndef TICKBUS_BUS_VERBS_CHANNEL_H
 #define TICKBUS_BUS_VERBS_CHANNEL_H
 
@@ -59,6 +63,7 @@ struct verbs_channel {
 
 	/* Messages. */
 	uint32_t sent, acknowledged; /* by the other side */
+	uint32_t received;           /* from the other side */
 	uint32_t taken, reported;    /* to the other side */
 	struct {
 		uint16_t frame;
@@ -85,6 +90,9 @@ void verbs_channel_progress(struct verbs_channel *);
 size_t verbs_channel_take(struct verbs_channel *, uint8_t message[FABRIC_MESSAGE_BYTES]);
 /* 0; -EAGAIN: the backlog is full; -ENOTCONN. */
 int verbs_channel_send(struct verbs_channel *, const void *message, size_t bytes);
+/* Sends a message that can wait: -EAGAIN if half of the backlog is in use, else as
+ * verbs_channel_send. */
+int verbs_channel_offer(struct verbs_channel *, const void *message, size_t bytes);
 /* Checks that the other side's device still answers, by a WRITE of no bytes, which needs no
  * permission and no receive. A missing answer breaks the channel. */
 void verbs_channel_probe(struct verbs_channel *);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include "bus/address.h"
 #include "bus/clock.h"
@@ -94,6 +95,25 @@ static void locked_memory(struct doctor *doctor)
 			    "locked memory", remedy,
 			    "at most %llu bytes: all topics of a bus have to fit",
 			    (unsigned long long)limit.rlim_cur);
+}
+
+/* From Linux 5.12 on, a child process gets copies of pinned pages. Before that, a write by parent
+ * or child gives the writer another page, and the device keeps the old page. */
+static void fork_safety(struct doctor *doctor)
+{
+	struct utsname kernel = { 0 };
+
+	uname(&kernel);
+	if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED)
+		finding_add(doctor, TB_VERDICT_GOOD, "kernel", "",
+			    "Linux %s copies pinned pages for a child process", kernel.release);
+	else
+		finding_add(doctor, TB_VERDICT_ADVICE, "kernel",
+			    "Linux 5.12 or later; before that a program with rdma: addresses must "
+			    "not fork",
+			    "Linux %s shares pinned pages with a child process: after a fork, "
+			    "reads may land in the wrong process",
+			    kernel.release);
 }
 
 static long file_number(const char *path)
@@ -501,6 +521,8 @@ TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), voi
 			"a driver for the card; or a software device: rdma link add NAME type rxe "
 			"netdev INTERFACE",
 			"no RDMA device: this host has shared memory only");
+	if (doctor.devices > 0)
+		fork_safety(&doctor);
 	locked_memory(&doctor);
 	huge_pages(&doctor);
 	free(doctor.locations);

@@ -9,7 +9,9 @@
  * D2  A registration keeps its pages, not their mapping. When one user says that the memory is to
  *     be unmapped, other memory may get its address: the registration gets no new users.
  * D3  librdmacm has one context for a device, and keeps it while an id is bound to it. So the
- *     context's address identifies the device while the domain has a user. */
+ *     context's address identifies the device while the domain has a user.
+ * D4  A registration begins at address 0 for its readers. So a key shows no address of this
+ *     process. */
 #include "bus/verbs/verbs_domain.h"
 
 #include <errno.h>
@@ -73,7 +75,8 @@ struct verbs_registration *verbs_registration_use(struct verbs_domain *domain, v
 	registration = calloc(1, sizeof(*registration));
 	if (!registration)
 		return NULL;
-	registration->mr = ibv_reg_mr(domain->pd, memory, bytes, IBV_ACCESS_REMOTE_READ);
+	registration->mr = ibv_reg_mr_iova(domain->pd, memory, bytes, VERBS_REGISTRATION_ADDRESS,
+					   IBV_ACCESS_REMOTE_READ); /* D4 */
 	if (!registration->mr) {
 		const int code = errno;
 

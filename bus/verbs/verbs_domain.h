@@ -10,6 +10,9 @@
 
 #include "bus/fabric.h"
 
+/* The address at which a registration begins for its readers. */
+#define VERBS_REGISTRATION_ADDRESS 0
+
 /* Memory that peers of a domain may READ; held by each exposure of it. */
 struct verbs_registration {
 	struct verbs_registration *next, **link;

@@ -47,7 +47,9 @@ int verbs_error(int code, const char *address, const char *what)
 			ENOMEM,
 			"address rdma:%s: %s: no memory, or beyond the limit of locked memory, "
 			"%llu "
-			"bytes (ulimit -l, LimitMEMLOCK=); a recreated topic needs its bytes twice",
+			"bytes (ulimit -l, LimitMEMLOCK=); a recreated topic needs its bytes "
+			"twice. "
+			"Over iWARP each subscriber needs the bytes of its topics",
 			address, what, (unsigned long long)limit.rlim_cur);
 	default:
 		return error_set(code ? code : EIO, "address rdma:%s: %s: %s", address, what,

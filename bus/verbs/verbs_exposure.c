@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is registered for remote READ alone.
  *
- * X1  Withdrawn memory stays registered for WITHDRAWN_MS, so that peers with its key can read it to
- *     the end. The registration keeps the pages, not their mapping. */
+ * X1  Withdrawn memory stays registered for the listener's withdrawn_ms, so that peers with its key
+ *     can read it to the end. The time begins when the listener's thread first finds the memory
+ *     withdrawn: while that thread hangs, no peer can learn that the memory goes. The registration
+ *     keeps the pages, not their mapping.
+ * X2  Over InfiniBand and RoCE a listener's peers share the registration. Over iWARP each peer has
+ *     its own registration, made when the peer gets the key (D5).
+ * X3  A turn under the owner's lock ends at most WITHDRAWN_A_TURN registrations of withdrawn
+ *     memory. */
 #include "bus/verbs/verbs_exposure.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,8 +20,9 @@
 #include "bus/error.h"
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_events.h"
+#include "bus/verbs/verbs_own.h"
 
-#define WITHDRAWN_MS 2000
+#define WITHDRAWN_A_TURN 16
 
 struct verbs_exposure {
 	struct exposure base;
@@ -23,9 +31,16 @@ struct verbs_exposure {
 	void *memory;
 	size_t bytes;
 	uint32_t realm;
-	struct verbs_registration *registration; /* NULL while the device is away */
-	uint64_t withdrawn_ms;
+	struct verbs_registration *registration; /* X2: shared; NULL while the device is away */
+	struct verbs_own_regions own;            /* X2: of each peer */
+	bool withdrawn;
+	uint64_t withdrawn_ms; /* when the listener's thread found it withdrawn; 0: not yet */
 };
+
+bool verbs_exposure_shared(const struct verbs_listener *listener)
+{
+	return listener->device->device->transport_type != IBV_TRANSPORT_IWARP;
+}
 
 int verbs_exposure_domain(struct verbs_listener *listener, uint32_t realm)
 {
@@ -36,20 +51,25 @@ int verbs_exposure_domain(struct verbs_listener *listener, uint32_t realm)
 	return *domain ? 0 : verbs_error(errno, listener->text, "creating a protection domain");
 }
 
+static int register_error(const struct verbs_exposure *exposure)
+{
+	const int code = errno;
+	char what[64];
+
+	snprintf(what, sizeof(what), "registering %zu bytes", exposure->bytes);
+	return verbs_error(code, exposure->listener->text, what);
+}
+
 static int exposure_register(struct verbs_exposure *exposure)
 {
 	struct verbs_listener *listener = exposure->listener;
 	const int result = verbs_exposure_domain(listener, exposure->realm);
-	char what[64];
 
 	if (result < 0)
 		return result;
 	exposure->registration = verbs_registration_use(listener->domains[exposure->realm],
 							exposure->memory, exposure->bytes);
-	if (exposure->registration)
-		return 0;
-	snprintf(what, sizeof(what), "registering %zu bytes", exposure->bytes);
-	return verbs_error(errno, listener->text, what);
+	return exposure->registration ? 0 : register_error(exposure);
 }
 
 static void exposure_unregister(struct verbs_exposure *exposure)
@@ -64,7 +84,7 @@ int verbs_expose(struct listener *base, const struct memory *memory, uint32_t re
 {
 	struct verbs_listener *listener = (struct verbs_listener *)base;
 	struct verbs_exposure *exposure = calloc(1, sizeof(*exposure));
-	int result;
+	int result = 0;
 
 	*out = NULL;
 	if (!exposure)
@@ -74,7 +94,8 @@ int verbs_expose(struct listener *base, const struct memory *memory, uint32_t re
 	exposure->memory = memory->base;
 	exposure->bytes = memory->bytes;
 	exposure->realm = realm;
-	result = listener->device ? exposure_register(exposure) : 0;
+	if (listener->device && !listener->leaving && verbs_exposure_shared(listener))
+		result = exposure_register(exposure);
 	if (result < 0) {
 		free(exposure);
 		return result;
@@ -90,6 +111,7 @@ static void exposure_free(struct verbs_exposure **link)
 	struct verbs_exposure *exposure = *link;
 
 	*link = exposure->next;
+	verbs_own_withdraw(&exposure->own, UINT_MAX);
 	exposure_unregister(exposure);
 	free(exposure);
 }
@@ -100,31 +122,60 @@ void verbs_withdraw(struct exposure *base)
 
 	if (!exposure)
 		return;
-	exposure->withdrawn_ms = clock_ms();
+	exposure->withdrawn = true;
 	if (exposure->registration)
 		verbs_registration_retire(exposure->registration);
 }
 
-struct fabric_key verbs_key(const struct exposure *base)
+int verbs_exposure_key(const struct exposure *base, struct fabric_key *key)
 {
 	const struct verbs_exposure *exposure = (const struct verbs_exposure *)base;
 
-	/* Without a registration no peer is connected that could use the key. */
-	return (struct fabric_key){ .address = (uintptr_t)exposure->memory,
-				    .rkey = exposure->registration
-						    ? exposure->registration->mr->rkey
-						    : 0 };
+	if (!exposure->registration)
+		return error_set(ENODEV, "address rdma:%s: the device is away",
+				 exposure->listener->text);
+	*key = (struct fabric_key){ .address = VERBS_REGISTRATION_ADDRESS,
+				    .rkey = exposure->registration->mr->rkey };
+	return 0;
+}
+
+int verbs_exposure_own_key(struct exposure *base, struct verbs_own *own, struct fabric_key *key)
+{
+	struct verbs_exposure *exposure = (struct verbs_exposure *)base;
+	const struct ibv_mr *mr =
+		verbs_own_register(own, &exposure->own, exposure->memory, exposure->bytes);
+
+	if (!mr)
+		return register_error(exposure);
+	/* Soft-iWARP knows memory by its address alone. */
+	*key = (struct fabric_key){ .address = (uintptr_t)exposure->memory, .rkey = mr->rkey };
+	return 0;
 }
 
 void verbs_exposures_free_withdrawn(struct verbs_listener *listener)
 {
+	struct verbs_exposure **link = &listener->exposures;
 	const uint64_t now = clock_ms();
+	unsigned int left = WITHDRAWN_A_TURN; /* X3 */
 
-	for (struct verbs_exposure **link = &listener->exposures; *link;)
-		if ((*link)->withdrawn_ms && now - (*link)->withdrawn_ms >= WITHDRAWN_MS)
-			exposure_free(link); /* X1 */
-		else
-			link = &(*link)->next;
+	while (*link && left > 0) {
+		struct verbs_exposure *exposure = *link;
+
+		if (exposure->withdrawn && exposure->withdrawn_ms == 0)
+			exposure->withdrawn_ms = now;
+		if (!exposure->withdrawn ||
+		    now - exposure->withdrawn_ms < listener->withdrawn_ms) {
+			link = &exposure->next; /* X1 */
+			continue;
+		}
+		left = verbs_own_withdraw(&exposure->own, left);
+		if (left == 0)
+			break;
+		left -= exposure->registration != NULL;
+		exposure_free(link);
+	}
+	if (left == 0)
+		verbs_timer_soon(&listener->timer);
 }
 
 int verbs_exposures_register_next(struct verbs_listener *listener)
@@ -132,7 +183,9 @@ int verbs_exposures_register_next(struct verbs_listener *listener)
 	struct verbs_exposure *exposure = listener->exposures;
 	int result;
 
-	while (exposure && (exposure->registration || exposure->withdrawn_ms))
+	if (!verbs_exposure_shared(listener))
+		return 0;
+	while (exposure && (exposure->registration || exposure->withdrawn))
 		exposure = exposure->next;
 	if (!exposure)
 		return 0;

@@ -3,10 +3,20 @@
 #ifndef TICKBUS_BUS_VERBS_EXPOSURE_H
 #define TICKBUS_BUS_VERBS_EXPOSURE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "bus/fabric.h"
 #include "bus/verbs/verbs_listener.h"
 
+struct verbs_own;
+
+/* Whether the peers of a realm share domain and registrations. Otherwise each peer has its own. The
+ * device is there. */
+bool verbs_exposure_shared(const struct verbs_listener *);
+/* The key of the shared registration, or of that for one connection: 0, or -errno with a text. */
+int verbs_exposure_key(const struct exposure *, struct fabric_key *);
+int verbs_exposure_own_key(struct exposure *, struct verbs_own *, struct fabric_key *);
 /* Makes sure that the listener has the domain of a realm: 0, or -errno with a text. */
 int verbs_exposure_domain(struct verbs_listener *, uint32_t realm);
 /* Registers the next exposure that is not registered: 1, 0 when all are, or -errno with a text. */

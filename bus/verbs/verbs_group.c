@@ -19,10 +19,12 @@
 #include "bus/verbs/verbs_group.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "bus/barrier.h"
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/verbs/notice_udp.h"
@@ -34,6 +36,7 @@
 #define INLINE_BYTES 64  /* a notice of one topic; some devices refuse more than 96 */
 #define RETRY_MS     500 /* the first pause of a sender that could not start; it doubles */
 #define RETRY_MAX_MS 64000
+#define SPIN_TURNS   64 /* before the processor is given to another thread */
 
 static bool device_has_ud(struct ibv_context *verbs)
 {
@@ -112,10 +115,16 @@ int verbs_group_open(struct verbs_group *group, struct rdma_cm_id *listening, st
 	return 0;
 }
 
+/* G1. The other side holds it for one send, but its thread may be preempted meanwhile. */
 static void announcer_take(struct verbs_announcer *announcer)
 {
+	unsigned int turns = 0;
+
 	while (atomic_flag_test_and_set_explicit(&announcer->busy, memory_order_acquire))
-		; /* G1: the other side holds it for one send */
+		if (turns++ < SPIN_TURNS)
+			barrier_pause();
+		else
+			sched_yield();
 }
 
 static void announcer_give(struct verbs_announcer *announcer)

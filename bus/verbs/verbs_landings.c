@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Z1  Over iWARP the answer to a READ is a message that writes, so the landing permits remote
+ *     writes. The publisher learns the landing's key by the READ, and may then write there at any
+ *     time. A landing therefore has its pages to itself. A record is copied out of it before its
+ *     check. Over InfiniBand and RoCE a landing permits local writes alone. */
 #include "bus/verbs/verbs_landings.h"
 
 #include <errno.h>
@@ -42,6 +46,13 @@ static int room_make(struct verbs_landings *landings)
 	return 0;
 }
 
+static struct ibv_mr *landing_register(struct ibv_pd *pd, void *memory, size_t bytes)
+{
+	if (pd->context->device->transport_type != IBV_TRANSPORT_IWARP)
+		return ibv_reg_mr(pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+	return ibv_reg_mr(pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+}
+
 void *verbs_landings_add(struct verbs_landings *landings, struct ibv_pd *pd, const char *address,
 			 size_t bytes)
 {
@@ -60,7 +71,7 @@ void *verbs_landings_add(struct verbs_landings *landings, struct ibv_pd *pd, con
 			  strerror(errno));
 		return NULL;
 	}
-	landing.mr = ibv_reg_mr(pd, landing.memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+	landing.mr = landing_register(pd, landing.memory, bytes);
 	if (!landing.mr) {
 		const int code = errno;
 

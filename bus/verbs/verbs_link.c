@@ -2,12 +2,14 @@
 /* The subscriber's side of the verbs fabric: a connection that is made step by step inside
  * link_poll, and READs over it.
  *
- * K1  A connection that is not up after CONNECT_MS is given up, and its owner may try again. The
+ * K1  A connection that is not up after attempt_ms= is given up, and its owner may try again. The
  *     connection manager would repeat a lost request only after four seconds, and for a minute if
  *     there is no host.
  * K2  Any error completion ends the link, since a dead host raises no event. link_poll reports it,
  *     also if another call collected the completion. A lost device is found within DEVICE_CHECK_MS.
- * K3  READs land in landings only: the key of the landing is looked up for each READ. */
+ * K3  READs land in landings only: the key of the landing is looked up for each READ.
+ * K4  A challenge ends the first request with its id and its queue pair. The second request has an
+ *     id of its own, and both share the time of K1. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,11 +30,12 @@
 #include "bus/verbs/verbs_receiver.h"
 #include "tickbus/error.h"
 
-#define CONNECT_MS      1500
 #define RESOLVE_MS      1000
 #define DEVICE_CHECK_MS 100
 #define EVENTS_PER_POLL 16
-#define REJECTED_IB     8 /* status of a reject: no process listens */
+/* The publisher makes no READs, but some iWARP devices bound its answers to READs by this. */
+#define READS_OFFERED 1
+#define REJECTED_IB   8 /* status of a reject: no process listens */
 
 struct verbs_remote {
 	struct remote base;
@@ -47,6 +50,7 @@ struct verbs_link {
 	struct address address;
 	enum link_state state;
 	bool polling, closed;
+	bool challenged; /* the second request was made, or is being made */
 	uint8_t hello[FABRIC_HELLO_BYTES];
 	size_t hello_bytes;
 	uint64_t begun_ms, checked_ms;
@@ -154,6 +158,7 @@ static int request(struct verbs_link *link)
 {
 	struct rdma_conn_param how = { .private_data = link->hello,
 				       .private_data_len = (uint8_t)link->hello_bytes,
+				       .responder_resources = READS_OFFERED,
 				       .flow_control = 1,
 				       .retry_count = (uint8_t)link->address.retries,
 				       .rnr_retry_count = (uint8_t)link->address.rnr_retries };
@@ -196,11 +201,55 @@ static void on_established(struct verbs_link *link, const struct verbs_event *ev
 	link->calls.welcome(link->user, data.body, data.number);
 }
 
+/* Destroys what request() made, and the id. */
+static void request_end(struct verbs_link *link)
+{
+	verbs_async_unwatch(&link->async);
+	verbs_channel_close(&link->channel);
+	if (link->completions) {
+		epoll_ctl(link->epoll, EPOLL_CTL_DEL, link->completions->fd, NULL);
+		ibv_destroy_comp_channel(link->completions);
+	}
+	if (link->pd)
+		ibv_dealloc_pd(link->pd);
+	if (link->id)
+		rdma_destroy_id(link->id);
+	link->device = NULL;
+	link->completions = NULL;
+	link->pd = NULL;
+	link->id = NULL;
+}
+
+static void on_challenge(struct verbs_link *link, const uint8_t challenge[FABRIC_CHALLENGE_BYTES])
+{
+	int result;
+
+	if (link->challenged) {
+		link_gone(link, EPROTO, "the publisher sent an invalid challenge");
+		return;
+	}
+	link->challenged = true;
+	result = link->calls.challenge(link->user, challenge, link->hello);
+	link->hello_bytes = sizeof(link->hello);
+	if (result == 0) {
+		request_end(link); /* K4 */
+		result = resolve(link);
+	}
+	if (result < 0)
+		link_gone(link, -result, "%s", tb_error());
+}
+
 static void on_rejected(struct verbs_link *link, const struct verbs_event *event)
 {
+	uint8_t challenge[FABRIC_CHALLENGE_BYTES];
 	char why[FABRIC_REASON_BYTES + 1];
-	const int code = verbs_private_data_refusal(event->data, event->bytes, why);
+	int code;
 
+	if (verbs_private_data_challenge(event->data, event->bytes, challenge)) {
+		on_challenge(link, challenge);
+		return;
+	}
+	code = verbs_private_data_refusal(event->data, event->bytes, why);
 	if (code)
 		link_gone(link, code, "%s", why);
 	else if (event->status == REJECTED_IB || event->status == -ECONNREFUSED)
@@ -327,7 +376,7 @@ int verbs_link_poll(struct link *base)
 	if (!link->closed && link->channel.broken && link->state == LINK_UP)
 		link_gone(link, link->channel.broken, "%s", link->channel.why); /* K2 */
 	if (!link->closed && link->state == LINK_CONNECTING &&
-	    clock_ms() - link->begun_ms >= CONNECT_MS)
+	    clock_ms() - link->begun_ms >= link->address.attempt_ms)
 		link_gone(link, ETIMEDOUT, "no answer"); /* K1 */
 	link->polling = false;
 	if (link->closed)
@@ -366,15 +415,8 @@ void verbs_link_close(struct link *base)
 		return;
 	}
 	verbs_link_break(base);
-	verbs_async_unwatch(&link->async);
 	verbs_receiver_close(&link->receiver);
-	verbs_channel_close(&link->channel);
-	if (link->completions)
-		ibv_destroy_comp_channel(link->completions);
-	if (link->pd)
-		ibv_dealloc_pd(link->pd);
-	if (link->id)
-		rdma_destroy_id(link->id);
+	request_end(link);
 	if (link->events)
 		rdma_destroy_event_channel(link->events);
 	if (link->epoll >= 0)
@@ -453,9 +495,11 @@ int verbs_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, 
 		return error_set(
 			EPROTO, "memory handed over: found key 0x%llx, expected an rkey of 32 bits",
 			(unsigned long long)key.rkey);
-	if (key.address == 0 || key.address + bytes < key.address)
+	/* Address 0 is usual, and any number may be an rkey. */
+	if (key.address + bytes < key.address)
 		return error_set(
-			EPROTO, "memory handed over: found %llu bytes at %llu, expected an address",
+			EPROTO,
+			"memory handed over: found %llu bytes at %llu, expected less than 2^64",
 			(unsigned long long)bytes, (unsigned long long)key.address);
 	remote = calloc(1, sizeof(*remote));
 	if (!remote)

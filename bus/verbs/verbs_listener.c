@@ -5,10 +5,12 @@
  * L2  When the device goes, everything made of it goes, except the exposures. They are registered
  *     again when it returns, and have new keys then.
  * L3  A device that returns gets its memory and its senders one by one, with a poll between them.
- *     Pinning gigabytes takes seconds, and the control thread has a pulse to write. */
+ *     Pinning gigabytes takes seconds, and the control thread has a pulse to write.
+ * L4  Lost peers are ended before requests are answered: their places are free then. */
 #include "bus/verbs/verbs_listener.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,11 +22,14 @@
 #include "bus/verbs/verbs_events.h"
 #include "bus/verbs/verbs_exposure.h"
 #include "bus/verbs/verbs_listener_groups.h"
+#include "bus/verbs/verbs_own.h"
 #include "bus/verbs/verbs_peer.h"
+#include "bus/verbs/verbs_requests.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
 #define BACKLOG         1024
+#define REGIONS_A_TURN  16 /* registrations of ended connections that are ended */
 
 static int watch(struct verbs_listener *listener, int fd)
 {
@@ -81,7 +86,9 @@ static int device_listen(struct verbs_listener *listener)
 
 static void device_close(struct verbs_listener *listener)
 {
+	verbs_requests_close(listener);
 	verbs_listener_groups_stop(listener);
+	verbs_own_free_ended(&listener->ended, UINT_MAX);
 	verbs_exposures_unregister(listener); /* L2 */
 	if (listener->completions) {
 		epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->completions->fd, NULL);
@@ -92,20 +99,24 @@ static void device_close(struct verbs_listener *listener)
 	if (listener->id)
 		rdma_destroy_id(listener->id);
 	verbs_async_unwatch(&listener->async);
-	listener->listening = false;
+	listener->listening = listener->leaving = false;
 	listener->device = NULL;
 	listener->completions = NULL;
 	listener->pd = NULL;
 	listener->id = NULL;
 }
 
-/* Destroys all that is made of the device. The timer tries it again. */
+/* Loses all peers. When they are ended, all that is made of the device is destroyed, and the timer
+ * tries the device again (L2). */
 static void device_lost(struct verbs_listener *listener, const char *why)
 {
+	if (listener->leaving)
+		return;
 	peers_log(&listener->peers, FABRIC_LOG_INFO, "address rdma:%s: %s", listener->text, why);
-	while (listener->peers.first)
-		peers_lost(listener->peers.first, why);
-	device_close(listener);
+	for (struct peers_entry *entry = listener->peers.first; entry; entry = entry->next)
+		verbs_peer_lose(listener, (struct verbs_peer *)entry, why);
+	listener->leaving = true;
+	listener->listening = false;
 	listener->away = -ENODEV;
 }
 
@@ -161,6 +172,7 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 	*listener = (struct verbs_listener){ .address = address,
 					     .text = strdup(how->address),
 					     .notices = how->notices,
+					     .withdrawn_ms = how->withdrawn_ms,
 					     .keep_alive_bytes = how->keep_alive_bytes };
 	if (how->keep_alive_bytes)
 		memcpy(listener->keep_alive, how->keep_alive, how->keep_alive_bytes);
@@ -221,21 +233,25 @@ void verbs_listener_close(struct listener *base)
 static void on_lost(struct verbs_listener *listener, const struct verbs_event *event,
 		    const char *why)
 {
-	struct peers_entry *peer = event->id->context;
+	struct verbs_peer *peer = event->id->context;
 
 	if (event->id == listener->id || event->id->ps == RDMA_PS_UDP)
 		device_lost(listener, why);
 	else if (peer)
-		peers_lost(peer, why);
+		verbs_peer_lose(listener, peer, why);
 }
 
 static void on_event(struct verbs_listener *listener, const struct verbs_event *event)
 {
-	struct peers_entry *peer = event->id->context;
+	struct verbs_peer *peer = event->id->context;
 
 	switch (event->type) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		verbs_peer_request(listener, event);
+		verbs_requests_add(listener, event);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (peer)
+			verbs_peer_established(peer);
 		break;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
@@ -251,14 +267,17 @@ static void on_event(struct verbs_listener *listener, const struct verbs_event *
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
-		if (!peer)
+		if (!peer) {
+			verbs_requests_forget(listener, event->id);
 			break;
-		verbs_peer_read(listener, (struct verbs_peer *)peer); /* what it sent before */
-		peers_lost(peer, event->type == RDMA_CM_EVENT_DISCONNECTED
-					 ? "it closed the connection"
-					 : "its connection was not completed");
+		}
+		verbs_peer_read(listener, peer); /* what it sent before */
+		verbs_peer_lose(listener, peer,
+				event->type == RDMA_CM_EVENT_DISCONNECTED
+					? "it closed the connection"
+					: "its connection was not completed");
 		break;
-	default: /* ESTABLISHED, TIMEWAIT_EXIT: nothing to do */
+	default: /* TIMEWAIT_EXIT: nothing to do */
 		break;
 	}
 }
@@ -294,7 +313,7 @@ static void on_timer(struct verbs_listener *listener)
 {
 	const enum verbs_timer_due due = verbs_timer_take(&listener->timer);
 
-	if (due == VERBS_TIMER_NOT_DUE)
+	if (due == VERBS_TIMER_NOT_DUE || listener->leaving)
 		return;
 	verbs_exposures_free_withdrawn(listener);
 	if (!listener->listening) {
@@ -306,18 +325,33 @@ static void on_timer(struct verbs_listener *listener)
 		device_lost(listener, "the device is lost");
 		return;
 	}
-	verbs_peers_check(listener);
+	verbs_peers_check(listener, due == VERBS_TIMER_GO_ON);
 	verbs_listener_groups_repair(listener, due == VERBS_TIMER_GO_ON);
+}
+
+/* All lost peers are ended. */
+static void on_settled(struct verbs_listener *listener)
+{
+	if (listener->leaving)
+		device_close(listener);
+	else if (listener->listening)
+		verbs_requests_answer(listener);
 }
 
 int verbs_listener_poll(struct listener *base)
 {
 	struct verbs_listener *listener = (struct verbs_listener *)base;
+	bool settled;
 	int count;
 
 	count = events_take(listener);
 	count += completions_take(listener);
 	on_timer(listener);
+	settled = verbs_peers_end_lost(listener);
+	if (verbs_own_free_ended(&listener->ended, REGIONS_A_TURN) == 0)
+		verbs_timer_soon(&listener->timer);
+	if (settled) /* L4 */
+		on_settled(listener);
 	peers_free_dead(&listener->peers); /* P1 */
 	return count;
 }

@@ -2,7 +2,14 @@
 /* The subscribers of a listener.
  *
  * B1  A peer's queue pair is made in the domain of its realm, after the hello named the realm. A
- *     queue pair cannot be moved to another domain. */
+ *     queue pair cannot be moved to another domain. Over iWARP the domain is the peer's own (D5).
+ * B2  A challenge is a reject. Nothing is kept of the request that it answers, and no queue pair
+ *     is made for it.
+ * B3  Ending a connection takes long, and many may be lost at once. So a lost peer waits. A turn
+ *     ends at most BOUND_PEERS_OF_A_TURN. A peer that waits gets no message and reads none.
+ * B4  A peer is probed from the established connection on: before that its device need not answer.
+ *     The connection manager reports a connection that is not established. Over InfiniBand and
+ *     RoCE it repeats the accept for about a minute. Over iWARP the accept establishes it. */
 #include "bus/verbs/verbs_peer.h"
 
 #include <assert.h>
@@ -16,6 +23,7 @@
 #include "bus/verbs/verbs.h"
 #include "bus/verbs/verbs_channel.h"
 #include "bus/verbs/verbs_exposure.h"
+#include "bus/verbs/verbs_own.h"
 #include "bus/verbs/verbs_private_data.h"
 #include "tickbus/error.h"
 
@@ -23,22 +31,78 @@
 #define PROBE_LATE_MS 30000
 #define KEEP_ALIVE_MS 30000
 
+static_assert(FABRIC_ORIGIN_BYTES == ADDRESS_HOST_BYTES, "an address is a peer's origin");
 static_assert(PEER_TEXT >= ADDRESS_TEXT_BYTES, "an address names a peer");
 
 struct verbs_peer {
 	struct peers_entry base;
 	struct rdma_cm_id *id;
 	struct verbs_channel channel;
+	struct verbs_own *own; /* over iWARP, from the first key or the accept on */
+	bool established;
 	uint64_t probed_ms;
+	struct verbs_peer *lost_next, **lost_link; /* lost_link NULL: not lost */
+	char why[128];                             /* it was lost */
 };
+
+static void lost_remove(struct verbs_listener *listener, struct verbs_peer *peer)
+{
+	*peer->lost_link = peer->lost_next;
+	if (peer->lost_next)
+		peer->lost_next->lost_link = peer->lost_link;
+	else
+		listener->lost_end = peer->lost_link;
+	peer->lost_link = NULL;
+}
+
+void verbs_peer_lose(struct verbs_listener *listener, struct verbs_peer *peer, const char *why)
+{
+	if (peer->base.dead || peer->lost_link)
+		return;
+	snprintf(peer->why, sizeof(peer->why), "%s", why);
+	peer->lost_next = NULL;
+	peer->lost_link = listener->lost_first ? listener->lost_end : &listener->lost_first;
+	*peer->lost_link = peer;
+	listener->lost_end = &peer->lost_next;
+}
+
+bool verbs_peers_end_lost(struct verbs_listener *listener)
+{
+	for (int i = 0; i < BOUND_PEERS_OF_A_TURN && listener->lost_first; i++) /* B3 */
+		peers_lost(&listener->lost_first->base, listener->lost_first->why);
+	if (listener->lost_first)
+		verbs_timer_soon(&listener->timer);
+	return !listener->lost_first;
+}
+
+void verbs_peer_established(struct verbs_peer *peer)
+{
+	peer->established = true;
+	peer->probed_ms = clock_ms();
+}
 
 void verbs_peer_end(struct peers_entry *entry)
 {
+	struct verbs_listener *listener = (struct verbs_listener *)entry->base.listener;
 	struct verbs_peer *peer = (struct verbs_peer *)entry;
 
+	if (listener->check_next == entry)
+		listener->check_next = entry->next;
+	if (peer->lost_link)
+		lost_remove(listener, peer);
 	rdma_disconnect(peer->id); /* reaches the other side, if it is still connected */
 	verbs_channel_close(&peer->channel);
 	rdma_destroy_id(peer->id);
+	verbs_own_end(peer->own, &listener->ended);
+}
+
+/* Answers a connection request with a challenge. */
+static void challenge(struct rdma_cm_id *id, const uint8_t bytes[FABRIC_CHALLENGE_BYTES])
+{
+	struct verbs_private_data data = { .mark = VERBS_MARK };
+
+	memcpy(data.body, bytes, FABRIC_CHALLENGE_BYTES);
+	rdma_reject(id, &data, VERBS_PRIVATE_DATA_HEADER + FABRIC_CHALLENGE_BYTES);
 }
 
 /* Answers a connection request with a reason. */
@@ -51,8 +115,8 @@ static void reject(struct rdma_cm_id *id, int code, const char *why)
 	rdma_reject(id, &data, (uint8_t)(VERBS_PRIVATE_DATA_HEADER + length));
 }
 
-static void refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
-		   const char *why)
+void verbs_peer_refuse(struct verbs_listener *listener, struct rdma_cm_id *id, int code,
+		       const char *why)
 {
 	char text[ADDRESS_TEXT_BYTES];
 
@@ -69,33 +133,71 @@ static struct verbs_peer *peer_new(struct verbs_listener *listener, struct rdma_
 	if (!peer)
 		return NULL;
 	peer->id = id;
-	peer->probed_ms = clock_ms();
 	id->context = peer;
 	address_text(rdma_get_peer_addr(id), peer->base.text);
+	address_host_bytes(rdma_get_peer_addr(id), peer->base.base.origin);
+	peer->base.base.origin_bytes = ADDRESS_HOST_BYTES;
 	peers_add(&listener->peers, &peer->base);
 	return peer;
 }
 
+static int peer_own(const struct verbs_listener *listener, struct verbs_peer *peer)
+{
+	if (!peer->own)
+		peer->own = verbs_own_open(listener->device);
+	return peer->own ? 0 : verbs_error(errno, listener->text, "creating a protection domain");
+}
+
+/* The domain of a peer's queue pair. */
+static int peer_domain(struct verbs_listener *listener, struct verbs_peer *peer, struct ibv_pd **pd)
+{
+	const bool shared = verbs_exposure_shared(listener);
+	const uint32_t realm = peer->base.base.realm;
+	const int result =
+		shared ? verbs_exposure_domain(listener, realm) : peer_own(listener, peer);
+
+	if (result == 0)
+		*pd = shared ? listener->domains[realm]->pd : peer->own->pd;
+	return result;
+}
+
+int verbs_key(struct exposure *exposure, struct peer *base, struct fabric_key *key)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)base->listener;
+	struct verbs_peer *peer = (struct verbs_peer *)base;
+	int result;
+
+	if (peer->base.dead)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	if (verbs_exposure_shared(listener))
+		return verbs_exposure_key(exposure, key);
+	result = peer_own(listener, peer);
+	return result < 0 ? result : verbs_exposure_own_key(exposure, peer->own, key);
+}
+
 /* The queue pair, and the accept that carries the welcome. */
 static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
-		       const struct verbs_event *event, const struct verbs_private_data *data)
+		       const struct verbs_event *event, const struct fabric_answer *answer)
 {
 	const uint32_t asked = event->conn.responder_resources;
+	struct verbs_private_data data = { .mark = VERBS_MARK,
+					   .number = (uint16_t)answer->welcome_bytes };
 	struct rdma_conn_param how = {
-		.private_data = data,
-		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + data->number),
+		.private_data = &data,
+		.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + data.number),
 		.responder_resources = (uint8_t)(asked < listener->responder_resources
 							 ? asked
 							 : listener->responder_resources),
 		.flow_control = 1,
 		.rnr_retry_count = (uint8_t)listener->address.rnr_retries,
 	};
-	int result = verbs_exposure_domain(listener, peer->base.base.realm);
+	struct ibv_pd *pd;
+	int result = peer_domain(listener, peer, &pd);
 
+	memcpy(data.body, answer->welcome, answer->welcome_bytes);
 	if (result == 0) /* B1 */
-		result = verbs_channel_open(&peer->channel, peer->id,
-					    listener->domains[peer->base.base.realm]->pd,
-					    listener->completions, peer);
+		result = verbs_channel_open(&peer->channel, peer->id, pd, listener->completions,
+					    peer);
 	if (result == 0 && rdma_accept(peer->id, &how) < 0)
 		result = error_set(errno, "cannot accept the connection: %s", strerror(errno));
 	return result;
@@ -103,37 +205,39 @@ static int peer_accept(struct verbs_listener *listener, struct verbs_peer *peer,
 
 void verbs_peer_request(struct verbs_listener *listener, const struct verbs_event *event)
 {
-	struct verbs_private_data data = { .mark = VERBS_MARK };
-	char why[FABRIC_REASON_BYTES] = "the publisher has no memory for another subscriber";
-	struct exposure *given = NULL;
+	struct fabric_answer answer = { 0 };
 	struct verbs_peer *peer;
-	size_t length = 0;
 	int result;
 
 	if (listener->peers.count >= listener->peers.max) {
-		refuse(listener, event->id, EUSERS,
-		       "the publisher has its maximum number of subscribers");
+		verbs_peer_refuse(listener, event->id, EUSERS,
+				  "the publisher has its maximum number of subscribers");
 		return;
 	}
 	peer = peer_new(listener, event->id);
 	if (!peer) {
-		refuse(listener, event->id, EAGAIN, why);
+		verbs_peer_refuse(listener, event->id, EAGAIN,
+				  "the publisher has no memory for another subscriber");
 		return;
 	}
 	result = listener->peers.calls.hello(listener->peers.user, &peer->base.base, event->data,
-					     event->bytes, data.body, &length, &given, why);
+					     event->bytes, &answer);
 	if (peer->base.dead)
 		return;
+	if (result > 0) { /* B2 */
+		challenge(peer->id, answer.challenge);
+		peers_remove(&peer->base);
+		return;
+	}
 	if (result < 0) {
-		why[sizeof(why) - 1] = '\0';
-		reject(peer->id, -result, why);
-		peers_log_refused(&listener->peers, peer->base.text, why);
+		answer.reason[sizeof(answer.reason) - 1] = '\0';
+		reject(peer->id, -result, answer.reason);
+		peers_log_refused(&listener->peers, peer->base.text, answer.reason);
 		peers_remove(&peer->base);
 		return;
 	}
 	peer->base.up = true;
-	data.number = (uint16_t)length;
-	result = peer_accept(listener, peer, event, &data);
+	result = peer_accept(listener, peer, event, &answer);
 	if (result < 0) {
 		reject(peer->id, EAGAIN, tb_error()); /* the client may try again */
 		peers_log(&listener->peers, FABRIC_LOG_DROPPED, "%s: %s", peer->base.text,
@@ -145,9 +249,10 @@ void verbs_peer_request(struct verbs_listener *listener, const struct verbs_even
 void verbs_peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 {
 	uint8_t message[FABRIC_MESSAGE_BYTES];
-	char why[128];
 	size_t bytes;
 
+	if (peer->lost_link)
+		return; /* B3 */
 	ibv_req_notify_cq(peer->channel.cq, 0);
 	verbs_channel_progress(&peer->channel);
 	for (int i = 0; i < VERBS_RECEIVES && !peer->base.dead; i++) {
@@ -159,10 +264,9 @@ void verbs_peer_read(struct verbs_listener *listener, struct verbs_peer *peer)
 	}
 	if (peer->base.dead || !peer->channel.broken)
 		return;
-	snprintf(why, sizeof(why), "%s", peer->channel.why);
 	if (peer->channel.broken == EPROTO)
-		peers_log_dropped(&listener->peers, peer->base.text, why);
-	peers_lost(&peer->base, why);
+		peers_log_dropped(&listener->peers, peer->base.text, peer->channel.why);
+	verbs_peer_lose(listener, peer, peer->channel.why);
 }
 
 int verbs_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
@@ -170,19 +274,28 @@ int verbs_send(struct peer *base, const void *message, size_t bytes, struct expo
 	struct verbs_peer *peer = (struct verbs_peer *)base;
 
 	(void)given; /* the key in the message is the permission */
-	if (peer->base.dead || !peer->base.up)
+	if (peer->base.dead || !peer->base.up || peer->lost_link)
 		return error_set(ENOTCONN, "the subscriber is gone");
 	return verbs_channel_send(&peer->channel, message, bytes);
 }
 
+int verbs_offer(struct peer *base, const void *message, size_t bytes)
+{
+	struct verbs_peer *peer = (struct verbs_peer *)base;
+
+	if (peer->base.dead || !peer->base.up)
+		return error_set(ENOTCONN, "the subscriber is gone");
+	return verbs_channel_offer(&peer->channel, message, bytes);
+}
+
 /* Only a WRITE without an acknowledgement shows that a subscriber's host is dead. The subscriber's
  * request set how often our device repeats the WRITE: perhaps for ever. */
-static void peer_probe(struct verbs_peer *peer)
+static void peer_probe(struct verbs_listener *listener, struct verbs_peer *peer)
 {
 	const uint64_t since_ms = clock_ms() - peer->probed_ms;
 
 	if (peer->channel.broken || (peer->channel.probing && since_ms >= PROBE_LATE_MS)) {
-		peers_lost(&peer->base, "it no longer answers");
+		verbs_peer_lose(listener, peer, "it no longer answers");
 	} else if (!peer->channel.probing && since_ms >= PROBE_MS) {
 		peer->probed_ms = clock_ms();
 		verbs_channel_probe(&peer->channel);
@@ -199,23 +312,28 @@ static void peer_keep_alive(struct verbs_listener *listener, struct verbs_peer *
 	verbs_channel_keep_alive(&peer->channel, listener->keep_alive, listener->keep_alive_bytes);
 }
 
-void verbs_peers_check(struct verbs_listener *listener)
+static void peer_check(struct verbs_listener *listener, struct verbs_peer *peer)
 {
-	const bool probes = listener->device->device->transport_type == IBV_TRANSPORT_IB;
-	struct peers_entry *next;
-	char why[128];
+	if (!peer->established || peer->lost_link)
+		return; /* B3, B4 */
+	if (listener->device->device->transport_type == IBV_TRANSPORT_IB)
+		peer_probe(listener, peer);
+	else
+		peer_keep_alive(listener, peer);
+	if (peer->channel.broken)
+		verbs_peer_lose(listener, peer, peer->channel.why);
+}
 
-	for (struct peers_entry *entry = listener->peers.first; entry; entry = next) {
-		struct verbs_peer *peer = (struct verbs_peer *)entry;
+void verbs_peers_check(struct verbs_listener *listener, bool going_on)
+{
+	struct peers_entry *entry;
 
-		next = entry->next;
-		if (probes)
-			peer_probe(peer);
-		else if (peer->base.up)
-			peer_keep_alive(listener, peer);
-		if (peer->base.dead || !peer->channel.broken)
-			continue;
-		snprintf(why, sizeof(why), "%s", peer->channel.why);
-		peers_lost(&peer->base, why);
+	if (!listener->check_next && !going_on)
+		listener->check_next = listener->peers.first;
+	for (int i = 0; i < BOUND_PEERS_OF_A_TURN && (entry = listener->check_next); i++) {
+		listener->check_next = entry->next;
+		peer_check(listener, (struct verbs_peer *)entry);
 	}
+	if (listener->check_next)
+		verbs_timer_soon(&listener->timer);
 }

@@ -21,6 +21,19 @@ int verbs_private_data_welcome(const uint8_t *data, size_t bytes, struct verbs_p
 		       : -EPROTO;
 }
 
+bool verbs_private_data_challenge(const uint8_t *data, size_t bytes,
+				  uint8_t challenge[FABRIC_CHALLENGE_BYTES])
+{
+	struct verbs_private_data out;
+
+	data_copy(data, bytes, &out);
+	if (out.mark != VERBS_MARK || out.number != 0 ||
+	    bytes < VERBS_PRIVATE_DATA_HEADER + FABRIC_CHALLENGE_BYTES)
+		return false;
+	memcpy(challenge, out.body, FABRIC_CHALLENGE_BYTES);
+	return true;
+}
+
 int verbs_private_data_refusal(const uint8_t *data, size_t bytes, char why[FABRIC_REASON_BYTES + 1])
 {
 	struct verbs_private_data out;

@@ -29,8 +29,8 @@ struct tb_finding {
 	const char *remedy; /* what to do about it; "" if there is nothing to do */
 };
 
-/* Checks devices, their NUMA nodes, ports, addresses and multicast; PFC and ECN; locked memory and
- * huge pages. Calls `finding` for each result. */
+/* Checks devices, their NUMA nodes, ports, addresses and multicast; PFC and ECN; the kernel;
+ * locked memory and huge pages. Calls `finding` for each result. */
 TB_API int tb_doctor(void (*finding)(void *user, const struct tb_finding *), void *user);
 
 #ifdef __cplusplus

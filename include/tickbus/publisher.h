@@ -44,7 +44,7 @@ enum tb_notice {
 	TB_NOTICE_UDP,
 };
 
-/* A realm is a set of topics for subscribers that show its ticket. Topics of other realms do not
+/* A realm is a set of topics for subscribers that know its ticket. Topics of other realms do not
  * exist for them. */
 struct tb_realm {
 	size_t size;           /* sizeof(struct tb_realm), in each element of an array */
@@ -53,6 +53,9 @@ struct tb_realm {
 				* ticket; its name must be "anonymous" */
 	const char *const *topics; /* patterns as in tb_subscribe, 1 to 256 */
 	size_t topic_count;
+	uint32_t subscribers_max; /* connections of this realm to each address, 1 to 65,536.
+				   * Default: three quarters of the bus's subscribers_max, rounded
+				   * up; all if the bus has one realm */
 };
 
 /* A processor or node number for the options cpu and numa, in which 0 means "not set". */
@@ -95,6 +98,9 @@ struct tb_publisher_options {
 			 * it. 0: the node of the first RDMA address's device, or any node if
 			 * that is unknown */
 	uint32_t flags; /* TB_PUBLISHER_... */
+	uint32_t subscribers_per_host; /* connections of one host to each address, 1 to 65,536. A
+					* host is an IP address, over shared memory a user.
+					* Default: three quarters of subscribers_max, rounded up */
 };
 
 /* Flags of a topic. Subscribers of a watched topic get a stale event when its writer made no call
@@ -190,6 +196,16 @@ TB_API size_t tb_publisher_joins(struct tb_publisher *publisher, struct tb_topic
  * -EINVAL: arguments. -ENOSPC: the bus has 64 blocks. */
 TB_API int tb_publisher_count(struct tb_publisher *publisher, const char *name,
 			      const struct tb_counter *table, const uint64_t *values, size_t count);
+
+/* Changes the ticket of a realm, by any thread. The new ticket, of TB_TICKET_BYTES, is valid at
+ * once. The old ticket stays valid for old_valid_ms, at most 86,400,000; with 0 it ends at once. A
+ * realm has one old ticket: a further change ends it early. Connections that exist stay. Returns 1,
+ * or 0 if this is the realm's ticket already, and then changes nothing.
+ *
+ * -ENOENT: the bus has no realm of this name. -EINVAL: arguments, or the realm of clients without a
+ * ticket. -EEXIST: another realm has this ticket, or had it and still accepts it. */
+TB_API int tb_publisher_ticket(struct tb_publisher *publisher, const char *realm,
+			       const uint8_t *ticket, uint32_t old_valid_ms);
 
 /* Ends all topics, waits until subscribers have read them to the end and left, at most
  * exit_wait_ms, logs the subscribers that have not, and frees. Takes NULL. */

@@ -133,10 +133,11 @@ struct tb_subscription_options {
  *
  * -EINVAL: options. -ECONNREFUSED: nothing listens at the address. -ECONNRESET: the publisher went
  * away before it answered. -EACCES: no permission; or the ticket is of no realm; or a ticket is
- * required. -ETIMEDOUT: the publisher does not answer. -EHOSTUNREACH, -ENETUNREACH: no route.
- * -ENODEV: no RDMA device. -EPROTO: no version in common, or refused. -EUSERS: the publisher has as
- * many subscribers as it accepts. -EAGAIN: the publisher lacks memory or descriptors. -ENOMEM,
- * -EMFILE: we lack memory or descriptors. */
+ * required; or the publisher does not know the ticket. -ETIMEDOUT: the publisher
+ * does not answer. -EHOSTUNREACH, -ENETUNREACH: no route. -ENODEV: no RDMA device. -EPROTO: no
+ * version in common, or refused. -EUSERS: the publisher has as many subscribers as it accepts.
+ * -EAGAIN: the publisher lacks memory or descriptors. -ENOMEM, -EMFILE: we lack memory or
+ * descriptors. */
 TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 			      const struct tb_subscriber_options *options);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets: a subscriber shows a ticket to enter a realm of a bus.
+/* Tickets: a subscriber proves that it knows a ticket, to enter a realm of a bus.
  *
- * A ticket is 32 random bytes that a publisher and its subscribers share. It is sent as it is: it
- * keeps honest programs apart and limits what each can reach, but it is no encryption. A program
- * that can watch the network can copy it.
+ * A ticket is 32 random bytes that a publisher and its subscribers share. It is never sent: each
+ * side proves to the other that it knows the ticket. A program that watches the network, or that
+ * takes a publisher's address, learns nothing of it. Nothing is encrypted: a program between the
+ * two can pass the handshake on, and read and change what follows.
  *
  * Errors   0 or -errno; tb_error() has the message, which never contains a byte of the ticket.
  * Threads  any thread. */

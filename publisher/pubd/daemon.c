@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "bus/error.h"
@@ -57,7 +58,8 @@ static struct tb_realm realm_of(const struct settings_realm *realm)
 				  .name = realm->name,
 				  .ticket = realm->ticket.path ? realm->ticket.bytes : NULL,
 				  .topics = realm->topics.texts,
-				  .topic_count = realm->topics.count };
+				  .topic_count = realm->topics.count,
+				  .subscribers_max = realm->subscribers_max };
 }
 
 static int bus_open(struct daemon *daemon)
@@ -77,6 +79,7 @@ static int bus_open(struct daemon *daemon)
 		.stale_ms = bus->stale_ms,
 		.topics_max = bus->topics_max,
 		.subscribers_max = bus->subscribers_max,
+		.subscribers_per_host = bus->subscribers_per_host,
 		.exit_wait_ms = UINT32_MAX, /* main() waits instead, so that a second signal can end
 					       the wait */
 		.log = daemon_log,
@@ -240,6 +243,34 @@ int daemon_open(struct daemon **out, const struct settings *settings, struct log
 	}
 	*out = daemon;
 	return 0;
+}
+
+static void ticket_reload(struct daemon *daemon, const struct settings_realm *realm)
+{
+	const uint32_t overlap_s = daemon->settings->bus.ticket_overlap_s;
+	uint8_t ticket[TB_TICKET_BYTES];
+	int result = tb_ticket_load(realm->ticket.path, ticket);
+
+	if (result == 0)
+		result = tb_publisher_ticket(daemon->publisher, realm->name, ticket,
+					     overlap_s * 1000);
+	explicit_bzero(ticket, sizeof(ticket));
+	if (result < 0)
+		log_write(daemon->log, LOG_LEVEL_ERROR, "realm %s: %s; the ticket is not changed",
+			  realm->name, tb_error());
+	else if (result > 0)
+		log_write(daemon->log, LOG_LEVEL_INFO,
+			  "realm %s: has a new ticket; the old ticket stays valid for %u s",
+			  realm->name, overlap_s);
+}
+
+void daemon_reload_tickets(struct daemon *daemon)
+{
+	const struct settings *settings = daemon->settings;
+
+	for (size_t i = 0; i < settings->realm_count; i++)
+		if (settings->realms[i].ticket.path)
+			ticket_reload(daemon, &settings->realms[i]);
 }
 
 bool daemon_done(const struct daemon *daemon)

@@ -17,6 +17,10 @@ struct daemon;
 int daemon_open(struct daemon **, const struct settings *, struct log *,
 		bool (*end_requested)(void), int done_fd);
 
+/* Reads the ticket files of the realms, and changes the tickets that are different now. A file that
+ * is wrong leaves the realm's ticket as it is. The log says what changed and what is wrong. */
+void daemon_reload_tickets(struct daemon *);
+
 /* True if every feed is over and has `at_end: exit`. */
 bool daemon_done(const struct daemon *);
 

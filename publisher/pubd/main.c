@@ -28,19 +28,21 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SETTINGS = 2 };
 
 enum mode { MODE_RUN, MODE_CHECK, MODE_PRINT };
 
-static const char help[] = "usage: pubd FILE\n"
-			   "       pubd --check FILE\n"
-			   "       pubd --print-effective FILE\n"
-			   "\n"
-			   "Publishes the feeds that FILE (YAML, see pubd.yaml(5)) describes.\n"
-			   "\n"
-			   "  --check            checks FILE, prints every error, runs nothing\n"
-			   "  --print-effective  prints all settings, with defaults, as YAML\n"
-			   "  --help             prints this\n"
-			   "  --version          prints the version\n"
-			   "\n"
-			   "SIGTERM and SIGINT end it cleanly; SIGHUP reopens the log file.\n"
-			   "Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
+static const char help[] =
+	"usage: pubd FILE\n"
+	"       pubd --check FILE\n"
+	"       pubd --print-effective FILE\n"
+	"\n"
+	"Publishes the feeds that FILE (YAML, see pubd.yaml(5)) describes.\n"
+	"\n"
+	"  --check            checks FILE, prints every error, runs nothing\n"
+	"  --print-effective  prints all settings, with defaults, as YAML\n"
+	"  --help             prints this\n"
+	"  --version          prints the version\n"
+	"\n"
+	"SIGTERM and SIGINT end it cleanly. SIGHUP reopens the log file and reads the\n"
+	"ticket files of the realms again.\n"
+	"Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
 
 static int text_print(const char *text)
 {
@@ -133,7 +135,7 @@ static bool signals_pending_end(void)
 }
 
 /* Reads a signal. True for a signal that ends pubd; the log says what follows. */
-static bool signal_take(struct log *log, int signal_fd, const char *what)
+static bool signal_take(struct daemon *daemon, struct log *log, int signal_fd, const char *what)
 {
 	struct signalfd_siginfo info;
 
@@ -148,11 +150,12 @@ static bool signal_take(struct log *log, int signal_fd, const char *what)
 		log_write(log, LOG_LEVEL_ERROR, "%s; continuing with the old log file", tb_error());
 	else
 		log_write(log, LOG_LEVEL_INFO, "log file reopened");
+	daemon_reload_tickets(daemon);
 	return false;
 }
 
 /* Waits until a signal ends pubd or the feeds are done. */
-static void wait_for_end(const struct daemon *daemon, struct log *log, int signal_fd, int done_fd)
+static void wait_for_end(struct daemon *daemon, struct log *log, int signal_fd, int done_fd)
 {
 	struct pollfd ready[2] = { { .fd = signal_fd, .events = POLLIN },
 				   { .fd = done_fd, .events = POLLIN } };
@@ -168,14 +171,14 @@ static void wait_for_end(const struct daemon *daemon, struct log *log, int signa
 				return;
 			}
 		}
-		if ((ready[0].revents & POLLIN) && signal_take(log, signal_fd, "exiting"))
+		if ((ready[0].revents & POLLIN) && signal_take(daemon, log, signal_fd, "exiting"))
 			return;
 	}
 }
 
 /* Waits until subscribers have read to the end and left, until the time is over, or until another
  * signal. A subscriber that is about to join gets its turn. */
-static void wait_for_readers(const struct daemon *daemon, struct log *log, uint32_t wait_ms,
+static void wait_for_readers(struct daemon *daemon, struct log *log, uint32_t wait_ms,
 			     int signal_fd)
 {
 	const uint64_t late_ms = clock_ms() + wait_ms;
@@ -183,7 +186,7 @@ static void wait_for_readers(const struct daemon *daemon, struct log *log, uint3
 
 	while (clock_ms() < late_ms) {
 		if (poll(&ready, 1, LEAVING_POLL_MS) > 0 &&
-		    signal_take(log, signal_fd, "exiting without waiting for subscribers"))
+		    signal_take(daemon, log, signal_fd, "exiting without waiting for subscribers"))
 			return;
 		if (daemon_readers_left(daemon))
 			return;

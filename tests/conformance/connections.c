@@ -54,6 +54,91 @@ Test(fabric, refusal_arrives_with_code_and_reason)
 	cr_expect_eq(host.gones, 0, "gone was called for a refused peer");
 }
 
+/* One peer at a time: a request that was challenged holds no place. */
+Test(fabric, challenged_guest_enters_with_its_second_hello)
+{
+	const uint8_t none[FABRIC_ORIGIN_BYTES] = { 0 };
+	uint8_t origin[FABRIC_ORIGIN_BYTES];
+
+	host_open(1);
+	host.challenges = 1;
+	cr_assert_eq(guest_try(&guests[0], "hello", 5), 0, "%s", tb_error());
+	UNTIL(guests[0].challenges == 1);
+	cr_expect_eq(host.hellos, 0, "nothing is accepted before the second hello");
+	cr_expect_eq(ops->link_state(guests[0].link), LINK_CONNECTING);
+	memcpy(origin, host.origin, sizeof(origin));
+	cr_expect(host.origin_bytes > 0 && host.origin_bytes <= sizeof(origin));
+	cr_expect_neq(memcmp(origin, none, host.origin_bytes), 0);
+	UNTIL(guests[0].welcomes == 1);
+	cr_expect_eq(host.hellos, 1);
+	cr_assert_eq(host.last_bytes, FABRIC_HELLO_BYTES);
+	cr_expect_arr_eq(host.last, CHALLENGE, FABRIC_CHALLENGE_BYTES);
+	for (size_t i = FABRIC_CHALLENGE_BYTES; i < FABRIC_HELLO_BYTES; i++)
+		cr_assert_eq(host.last[i], 'h');
+	cr_expect_arr_eq(origin, host.origin, sizeof(origin));
+	guests[0].landing = ops->landing(guests[0].link, LANDING);
+	expect_reads(&guests[0]);
+	expect_message(&guests[0]);
+	cr_expect_eq(host.logged + host.gones + guests[0].gones, 0);
+}
+
+Test(fabric, second_challenge_ends_the_link)
+{
+	host_open(4);
+	host.challenges = 2;
+	cr_assert_eq(guest_try(&guests[0], "hello", 5), 0, "%s", tb_error());
+	UNTIL(guests[0].gones == 1);
+	cr_expect_eq(guests[0].code, EPROTO, "%s", guests[0].why);
+	cr_expect_eq(guests[0].challenges, 1);
+	guest_enter(&guests[1]);
+	expect_reads(&guests[1]);
+	cr_expect_eq(host.hellos, 1);
+}
+
+Test(fabric, refusal_of_a_second_hello_arrives)
+{
+	host_open(4);
+	host.challenges = 1;
+	host.refuse = EACCES;
+	cr_assert_eq(guest_try(&guests[0], "hello", 5), 0, "%s", tb_error());
+	UNTIL(guests[0].gones == 1);
+	cr_expect_eq(guests[0].challenges, 1);
+	cr_expect_eq(guests[0].code, EACCES, "%s", guests[0].why);
+	UNTIL(host.logged == 1);
+	cr_expect_eq(host.gones, 0);
+}
+
+Test(fabric, unanswered_challenge_leaves_no_peer)
+{
+	host_open(1);
+	host.challenges = 1;
+	guests[0].unwilling = EIO;
+	cr_assert_eq(guest_try(&guests[0], "hello", 5), 0, "%s", tb_error());
+	UNTIL(guests[0].gones == 1);
+	cr_expect_eq(guests[0].code, EIO);
+	cr_expect_str_eq(guests[0].why, "unwilling");
+	guest_leave(&guests[0]);
+	UNTIL((guests[1].link || guest_try(&guests[1], "hello", 5) == 0) &&
+	      (guests[1].welcomes || (guests[1].gones && (guest_leave(&guests[1]), false))));
+	cr_expect_eq(host.hellos, 1);
+	cr_expect_eq(host.gones, 0);
+}
+
+/* Both sides have a text for the address, and it is never that of another publisher. */
+Test(fabric, identity_is_the_text_of_the_address)
+{
+	char first[FABRIC_IDENTITY_BYTES], again[FABRIC_IDENTITY_BYTES];
+	char other[FABRIC_IDENTITY_BYTES];
+
+	cr_assert_eq(ops->identity(place, first), 0);
+	cr_assert_eq(ops->identity(place, again), 0);
+	cr_expect_str_eq(first, again);
+	cr_expect_str_eq(first, place);
+	place_second();
+	cr_assert_eq(ops->identity(place, other), 0);
+	cr_expect_str_neq(first, other);
+}
+
 Test(fabric, address_without_listener_refuses)
 {
 	const int result = guest_try(&guests[0], "hello", 5);
@@ -114,6 +199,32 @@ Test(fabric, empty_or_too_long_message_is_not_sent)
 	cr_expect_eq(ops->send(host.peers[0], message, 0, NULL), -EMSGSIZE);
 	expect_message(&guests[0]);
 	cr_expect_eq(guests[0].messages, 0);
+}
+
+/* What can wait takes half of a queue, so the answers to all requests still have room. */
+Test(fabric, offers_fill_half_a_queue_and_answers_go_on)
+{
+	uint8_t message[FABRIC_MESSAGE_BYTES] = { 0 };
+	uint32_t sent = 0;
+	int result = 0;
+
+	host_open(4);
+	guest_enter(&guests[0]);
+	for (int round = 0; round < 3; round++) {
+		for (result = 0; result == 0 && sent < FLOOD_MAX; sent += result == 0) {
+			memcpy(message, &sent, sizeof(sent));
+			result = ops->offer(host.peers[0], message, sizeof(message));
+		}
+		cr_assert_eq(result, -EAGAIN, "%d after %u messages", result, sent);
+		for (int i = 0; i < FABRIC_UNANSWERED; i++, sent++) {
+			memcpy(message, &sent, sizeof(sent));
+			cr_assert_eq(ops->send(host.peers[0], message, sizeof(message), NULL), 0,
+				     "no room for answer %d: %s", i, tb_error());
+		}
+		cr_assert_geq(sent, 2 * FABRIC_UNANSWERED);
+		UNTIL(guests[0].expected == sent);
+	}
+	cr_expect_eq(guests[0].gones, 0, "%s", guests[0].why);
 }
 
 /* Accepted messages arrive in order; the sender of one too many gets an error at once. */

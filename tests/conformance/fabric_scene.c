@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "bus/error.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
@@ -33,25 +34,34 @@ void keep(uint8_t last[FABRIC_MESSAGE_BYTES], size_t *last_bytes, const void *by
 	*last_bytes = length;
 }
 
-int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-	     size_t *welcome_bytes, struct exposure **given, char reason[FABRIC_REASON_BYTES])
+int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
+	     struct fabric_answer *answer)
 {
 	struct exposure *own =
 		host.realm || peer->listener == host.second ? host.another : host.exposure;
-	struct offer offer = { .key = ops->key(host.told ? host.told : own),
-			       .bytes = REGION_BYTES };
+	struct offer offer = { .bytes = REGION_BYTES };
 
 	cr_assert_eq(user, &host);
+	peer->realm = host.realm;
+	cr_assert_eq(
+		ops->key(host.told ? host.told : own, host.told ? host.told_to : peer, &offer.key),
+		0, "%s", tb_error());
 	keep(host.last, &host.last_bytes, hello, bytes);
+	memcpy(host.origin, peer->origin, sizeof(host.origin));
+	host.origin_bytes = peer->origin_bytes;
+	if (host.challenges > 0) {
+		host.challenges--;
+		memcpy(answer->challenge, CHALLENGE, FABRIC_CHALLENGE_BYTES);
+		return 1;
+	}
 	if (host.refuse) {
-		memset(reason, 'r', FABRIC_REASON_BYTES - 1);
+		memset(answer->reason, 'r', FABRIC_REASON_BYTES - 1);
 		return -host.refuse;
 	}
-	memset(welcome, 'w', FABRIC_WELCOME_BYTES);
-	memcpy(welcome, &offer, sizeof(offer));
-	*welcome_bytes = host.pad_to ? host.pad_to : sizeof(offer);
-	*given = host.told ? NULL : own;
-	peer->realm = host.realm;
+	memset(answer->welcome, 'w', FABRIC_WELCOME_BYTES);
+	memcpy(answer->welcome, &offer, sizeof(offer));
+	answer->welcome_bytes = host.pad_to ? host.pad_to : sizeof(offer);
+	answer->given = host.told ? NULL : own;
 	peer->user = &host.peers[host.hellos];
 	host.peers[host.hellos++] = peer;
 	return 0;
@@ -149,6 +159,18 @@ void offer_open(struct guest *guest, const void *bytes, size_t length)
 		ops->remote_open(guest->link, offer.key, offer.bytes + guest->more, &guest->remote);
 }
 
+/* The second hello repeats the challenge. */
+int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+		 uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	struct guest *guest = user;
+
+	cr_assert_eq(guest->challenges++, 0, "a link gets one challenge");
+	memset(hello, 'h', FABRIC_HELLO_BYTES);
+	memcpy(hello, challenge, FABRIC_CHALLENGE_BYTES);
+	return guest->unwilling ? error_set(guest->unwilling, "unwilling") : 0;
+}
+
 void on_welcome(void *user, const void *welcome, size_t bytes)
 {
 	struct guest *guest = user;
@@ -188,7 +210,8 @@ void on_link_gone(void *user, int code, const char *why)
 	snprintf(guest->why, sizeof(guest->why), "%s", why);
 }
 
-const struct link_calls guest_calls = { .welcome = on_welcome,
+const struct link_calls guest_calls = { .challenge = on_challenge,
+					.welcome = on_welcome,
 					.message = on_link_message,
 					.gone = on_link_gone };
 
@@ -197,6 +220,7 @@ int guest_try(struct guest *guest, const void *hello, size_t bytes)
 	const struct guest as_asked = { .more = guest->more,
 					.forge = guest->forge,
 					.stranger = guest->stranger,
+					.unwilling = guest->unwilling,
 					.breaks = guest->breaks };
 
 	*guest = as_asked;

@@ -19,6 +19,7 @@
 #define REGION_WORDS (REGION_BYTES / 8)
 #define LANDING      32768
 #define FLOOD_MAX    1000000
+#define CHALLENGE    "sixteen bytes..."
 
 /* What the host says of a region that it hands over. */
 struct offer {
@@ -38,10 +39,14 @@ struct host {
 	size_t last_bytes;
 	uint32_t expected; /* number of the next message of a flood */
 	char why[256], log[512];
-	int refuse;            /* with this code */
+	int refuse;                          /* with this code */
+	unsigned int challenges;             /* hellos to answer with CHALLENGE from now on */
+	uint8_t origin[FABRIC_ORIGIN_BYTES]; /* of the last hello */
+	uint8_t origin_bytes;
 	bool drop;             /* the sender of a message */
 	uint32_t realm;        /* of new peers */
 	struct exposure *told; /* the welcome carries its key, and hands nothing over */
+	struct peer *told_to;  /* whose key it is */
 	size_t pad_to;         /* the welcome's length */
 };
 extern struct host host;
@@ -50,7 +55,8 @@ struct guest {
 	struct link *link;
 	struct remote *remote;
 	uint8_t *landing;
-	unsigned int welcomes, messages, gones;
+	unsigned int welcomes, messages, gones, challenges;
+	int unwilling; /* the error that ends the link at a challenge */
 	uint8_t last[FABRIC_MESSAGE_BYTES];
 	size_t last_bytes;
 	uint32_t expected;
@@ -81,8 +87,11 @@ uint64_t word(uint64_t index);
 
 void keep(uint8_t last[FABRIC_MESSAGE_BYTES], size_t *last_bytes, const void *bytes, size_t length);
 
-int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-	     size_t *welcome_bytes, struct exposure **given, char reason[FABRIC_REASON_BYTES]);
+int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
+	     struct fabric_answer *answer);
+
+int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+		 uint8_t hello[FABRIC_HELLO_BYTES]);
 
 void on_message(void *user, struct peer *peer, const void *message, size_t bytes);
 

@@ -151,11 +151,14 @@ Test(fabric, region_of_another_realm_is_unreadable)
 	cr_assert_eq(ops->expose(host.listener, &host.memory, 1, &host.another), 0, "%s",
 		     tb_error());
 	for (host.realm = 0; host.realm < 2; host.realm++) {
+		guest_enter(&guests[2 * host.realm]);
+		expect_reads(&guests[2 * host.realm]);
+	}
+	for (host.realm = 0; host.realm < 2; host.realm++) {
 		struct guest *own = &guests[2 * host.realm], *other = own + 1;
 
-		guest_enter(own);
-		expect_reads(own);
 		host.told = host.realm ? host.exposure : host.another;
+		host.told_to = host.peers[!host.realm];
 		other->stranger = true;
 		expect_no_reading(other, 0);
 		guest_leave(other);
@@ -165,29 +168,40 @@ Test(fabric, region_of_another_realm_is_unreadable)
 	}
 }
 
+static uint64_t key_of(struct exposure *exposure, int peer)
+{
+	struct fabric_key key;
+
+	cr_assert_eq(ops->key(exposure, host.peers[peer], &key), 0, "%s", tb_error());
+	return key.rkey;
+}
+
 /* The addresses share the exposed memory, and either may withdraw its exposure at any time. */
 Test(fabric, two_addresses_of_one_owner_are_both_readable)
 {
-	const bool registers = strcmp(SCHEME, "rdma") == 0;
-	struct fabric_key first;
+	bool registers = strcmp(SCHEME, "rdma") == 0;
+	uint64_t first;
 
 	host_open(4);
 	guest_enter(&guests[0]);
+	guest_enter(&guests[3]);
 	place_second();
 	cr_assert_eq(host_try(&host.second, 4), 0, "%s", tb_error());
 	cr_assert_eq(ops->expose(host.second, &host.memory, 0, &host.another), 0, "%s", tb_error());
 	guest_enter(&guests[1]);
 	expect_reads(&guests[0]);
 	expect_reads(&guests[1]);
-	first = ops->key(host.another);
+	/* Over iWARP each peer has a registration of its own. */
+	registers &= key_of(host.exposure, 0) == key_of(host.exposure, 1);
+	first = key_of(host.another, 2);
 	if (registers)
-		cr_expect_eq(ops->key(host.exposure).rkey, first.rkey,
+		cr_expect_eq(key_of(host.exposure, 0), first,
 			     "it is registered twice with one device");
 	/* Memory that is withdrawn may be unmapped: what lies there then is other memory. */
 	ops->withdraw(host.another);
 	cr_assert_eq(ops->expose(host.second, &host.memory, 0, &host.another), 0, "%s", tb_error());
 	if (registers)
-		cr_expect_neq(ops->key(host.another).rkey, first.rkey);
+		cr_expect_neq(key_of(host.another, 2), first);
 	guest_enter(&guests[2]);
 	expect_reads(&guests[2]);
 	ops->withdraw(host.another);
@@ -204,7 +218,8 @@ Test(fabric, any_message_can_hand_over_a_region)
 
 	host_open(4);
 	guest_enter(&guests[0]);
-	offer = (struct offer){ .key = ops->key(host.exposure), .bytes = REGION_BYTES };
+	offer = (struct offer){ .bytes = REGION_BYTES };
+	cr_assert_eq(ops->key(host.exposure, host.peers[0], &offer.key), 0, "%s", tb_error());
 	ops->remote_close(guests[0].remote);
 	guests[0].remote = NULL;
 	/* Once let go, and once opened. */

@@ -155,7 +155,8 @@ Test(realms, bus_without_realms_shows_all_topics_and_refuses_tickets)
 {
 	bus_open(0);
 	expect_topics(NULL, every, 4);
-	expect_refused(desk, "the subscriber has a ticket, but no realm of the bus has a ticket");
+	expect_refused(desk, "no realm of the bus has a ticket, but the subscriber has; or it did "
+			     "not dial ");
 }
 
 static void count_refusals(void *user, const struct tb_counter_value *counter)
@@ -210,10 +211,11 @@ Test(realms, waiting_subscriber_reports_refusal_once_per_bus)
 	scene_subscribe(subscriber, "*.quote", TB_FROM_OLDEST, &notes);
 	bus_open(0);
 	until_refused(subscriber, 4);
-	cr_expect_str_eq(
-		notes.text,
-		"refused *.quote 13 the subscriber has a ticket, but no realm of the bus has "
-		"a ticket\n");
+	cr_expect(strstr(notes.text, "refused *.quote 13 no realm of the bus has a ticket, but the "
+				     "subscriber has; or it did not dial ") == notes.text,
+		  "%s", notes.text);
+	cr_expect_eq(strchr(notes.text, '\n') + 1, notes.text + strlen(notes.text), "%s",
+		     notes.text);
 	tb_publisher_close(publisher);
 	bus_open(2);
 	cr_assert(scene_poll_until(subscriber, &notes.records, 3), "%s", notes.text);
@@ -225,8 +227,8 @@ Test(realms, waiting_subscriber_reports_refusal_once_per_bus)
 	tb_subscriber_close(subscriber);
 }
 
-/* Pauses of 100, 200, 400 and 800 ms lie between five refusals. A late machine makes the time from
- * the first to the fifth longer, never shorter. */
+/* Pauses of at least half of 50, 100, 200 and 400 ms lie between five refusals. A late machine
+ * makes the time from the first to the fifth longer, never shorter. */
 Test(realms, refused_subscriber_waits_longer_before_each_retry)
 {
 	struct tb_subscriber *subscriber = waiting();
@@ -235,7 +237,7 @@ Test(realms, refused_subscriber_waits_longer_before_each_retry)
 	bus_open(0);
 	began_ms = scene_now_ms();
 	until_refused(subscriber, 5);
-	cr_expect_geq(scene_now_ms(), began_ms + 1400);
+	cr_expect_geq(scene_now_ms(), began_ms + 375);
 	tb_subscriber_close(subscriber);
 }
 

@@ -9,6 +9,7 @@ It reads the memory and the messages of a bus whose every byte is known. They ar
 """
 import errno
 import fcntl
+import hmac
 import json
 import mmap
 import os
@@ -24,18 +25,19 @@ import unittest
 sys.dont_write_bytecode = True
 import tools  # it reads the same arguments
 from protocol_bytes import (ARM, COUNTERS, ENDING, JOIN, LIBRARY, RECORD, REVOKE, UNPUBLISHED,
-                            UNPUBLISHED_NAMES, VALUES, WAKE, Reader, Requests, Topic, check, hello,
-                            page_up, pulse, schema_fields, welcome, xxh3)
+                            UNPUBLISHED_NAMES, VALUES, WAKE, Handshake, Reader, Requests, Topic, check,
+                            hello, page_up, pulse, schema_fields, welcome, xxh3)
 
 ALL_SEALS_BUT_WRITE = 0x10 | 0x4 | 0x2 | 0x1  # FUTURE_WRITE, GROW, SHRINK, SEAL
 
 
 class Subscriber(Requests):
-    def __init__(self, path, first=None):
+    def __init__(self, path, first=None, **handshake):
+        self.handshake = Handshake("b", **handshake)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(tools.PATIENCE_S)
         self.socket.connect(path)
-        self.socket.sendall(struct.pack("<I", 1) + (first or hello()))
+        self.socket.sendall(struct.pack("<I", 1) + (first or self.handshake.first()))
 
     def close(self):
         self.socket.close()
@@ -46,9 +48,19 @@ class Subscriber(Requests):
             return None, None, None
         return struct.unpack_from("<I", data)[0], Reader(data[4:]), fds[0] if fds else None
 
-    def welcome(self):
+    def challenge(self):
         kind, reader, fd = self.frame()
+        assert (kind, len(reader.data), fd) == (5, 16, None), kind
+        return reader.data
+
+    def prove(self):
+        self.socket.sendall(struct.pack("<I", 1) + self.handshake.second(self.challenge()))
+        return self.frame()
+
+    def welcome(self):
+        kind, reader, fd = self.prove()
         assert kind == 2, kind
+        self.handshake.check(reader.data)
         fields = welcome(reader.data)
         self.bus_id, self.stale_ms, self.name = fields["bus_id"], fields["stale_ms"], fields["name"]
         assert (fields["address"], fields["rkey"]) == (0, 0)
@@ -94,8 +106,8 @@ class Protocol(unittest.TestCase):
         self.subscriber = self.connect().welcome()
         self.topics = {topic["name"]: topic for topic in self.subscriber.catalogue("t.*")}
 
-    def connect(self, first=None):
-        subscriber = Subscriber(self.path, first)
+    def connect(self, first=None, **handshake):
+        subscriber = Subscriber(self.path, first, **handshake)
         self.addCleanup(subscriber.close)
         return subscriber
 
@@ -249,19 +261,47 @@ class Protocol(unittest.TestCase):
         self.assertEqual((topic_id, code), (9, errno.ENOENT))
         self.assertIn("found topic id 9, expected an id from the catalogue", message)
 
-    def test_second_hello_is_refused_with_text(self):
-        for first, message in ((hello(low=3, high=9), "version"), (hello(low=1, high=1), "version"),
-                             (hello(ticket=b"t" * 32), "ticket"), (hello(magic=b"HTTP"), "tickbus")):
+    def expect_refused(self, subscriber, frame, code, message):
+        kind, reader, _ = frame
+        self.assertEqual((kind, reader.take("I")), (3, code))
+        self.assertIn(message, reader.raw(len(reader.data) - 4).decode("ascii"))
+        self.assertEqual(subscriber.frame()[0], None)
+
+    def test_wrong_first_hello_is_refused_with_text(self):
+        for first, message in ((hello(low=3, high=9), "speaks 3 to 9, the publisher 2 to 2"),
+                               (hello(low=1, high=1), "speaks 1 to 1, the publisher 2 to 2"),
+                               (hello(magic=b"HTTP"), "tickbus")):
             subscriber = self.connect(first)
-            kind, reader, _ = subscriber.frame()
-            self.assertEqual(kind, 3)
-            code = reader.take("I")
-            self.assertIn(code, (errno.EPROTO, errno.EACCES))
-            self.assertIn(message, reader.raw(len(reader.data) - 4).decode("ascii"))
-            self.assertEqual(subscriber.frame()[0], None)
+            self.expect_refused(subscriber, subscriber.frame(), errno.EPROTO, message)
+
+    def test_wrong_second_hello_is_refused_with_text(self):
+        stranger = self.connect(ticket=b"t" * 32)
+        self.expect_refused(stranger, stranger.prove(), errno.EACCES, "no realm of the bus has a ticket")
+        elsewhere = self.connect()
+        elsewhere.handshake.address = b"c"
+        self.expect_refused(elsewhere, elsewhere.prove(), errno.EACCES, "did not dial b")
+        late = self.connect()
+        late.challenge()
+        late.socket.sendall(struct.pack("<I", 1) + late.handshake.second(bytes(15) + b"c"))
+        self.expect_refused(late, late.frame(), errno.ETIMEDOUT, "connect again")
+
+    def test_connection_takes_two_hellos(self):
+        subscriber = self.connect()
+        subscriber.challenge()
+        subscriber.socket.sendall(struct.pack("<I", 1) + hello())
+        self.expect_refused(subscriber, subscriber.frame(), errno.EPROTO, "first hello again")
+
+    def test_vector_of_the_document_holds(self):
+        handshake = Handshake("10.9.0.1:7471", bytes(range(32)), nonce=bytes(range(100, 116)))
+        secret, origin, now_ms = bytes(range(64, 96)), struct.pack("<II", 1000, 4321), 1234567890
+        cookie = hmac.digest(secret, handshake.nonce + struct.pack("<Q", now_ms // 10000) + origin, "sha256")[:16]
+        self.assertEqual(cookie.hex(), "c61897ecf5aa71ea0bbb0e1c01d0bc69")
+        self.assertEqual(handshake.second(cookie)[40:].hex(), "0a47a7373cdf33146a20f9eb84a933d3")
+        self.assertEqual(handshake.proof(handshake.PUBLISHER, bytes(i * 7 % 256 for i in range(100))).hex(),
+                         "422b89973cb27385c62fb5b8805337b2")
 
     def test_higher_version_range_gets_the_common_version(self):
-        self.assertEqual(self.connect(hello(high=9)).welcome().name, "b")
+        self.assertEqual(self.connect(high=9).welcome().name, "b")
 
     def test_invalid_request_ends_the_connection(self):
         for body in (struct.pack("<IHHI", 4, 99, 0, 1), struct.pack("<IHHI", 4, JOIN, 0, 1),

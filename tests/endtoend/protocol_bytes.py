@@ -5,6 +5,8 @@ its hash. Its users carry them over shared memory or RDMA.
 import ctypes
 import ctypes.util
 import functools
+import hmac
+import os
 import re
 import struct
 
@@ -74,8 +76,34 @@ def text(string):
     return struct.pack("<H", len(string)) + string.encode("ascii")
 
 
-def hello(low=2, high=2, ticket=bytes(32), magic=b"TBUS", nonce=b"sixteen bytes..."):
-    return struct.pack("<4sBBH16s32s", magic, low, high, 56, nonce, ticket)
+def hello(low=2, high=2, magic=b"TBUS", nonce=b"sixteen bytes...", cookie=bytes(16), proof=bytes(16)):
+    """A first hello, unless it has a cookie and a proof."""
+    return struct.pack("<4sBBH16s16s16s", magic, low, high, 56, nonce, cookie, proof)
+
+
+class Handshake:
+    """The subscriber's side of a handshake with the publisher at an address, which is a text without its scheme."""
+
+    CLIENT, PUBLISHER = 1, 2
+
+    def __init__(self, address, ticket=bytes(32), low=2, high=2, nonce=None):
+        self.address, self.ticket, self.low, self.high = address.encode("ascii"), ticket, low, high
+        self.nonce = os.urandom(16) if nonce is None else nonce
+
+    def proof(self, role, welcome=b""):
+        covered = struct.pack("<BBBB16s16s", role, self.low, self.high, len(self.address), self.nonce, self.cookie)
+        return hmac.digest(self.ticket, covered + self.address + welcome, "sha256")[:16]
+
+    def first(self):
+        return hello(self.low, self.high, nonce=self.nonce)
+
+    def second(self, challenge):
+        self.cookie = challenge
+        return hello(self.low, self.high, nonce=self.nonce, cookie=self.cookie, proof=self.proof(self.CLIENT))
+
+    def check(self, data):
+        """The publisher must prove that it knows the ticket, before the welcome is used."""
+        assert data[68:84] == self.proof(self.PUBLISHER, data[:68] + bytes(16) + data[84:]), "no proof of the publisher"
 
 
 def welcome(data):

@@ -238,6 +238,66 @@ topics:
         ticket.chmod(0o644)
         self.ends(self.begin(PUBD, "--check", self.folder / "pubd.yaml"), 2)
 
+    def ticket(self, name, digits):
+        path = self.file(name, digits * 8 + "\n")
+        path.chmod(0o600)
+        return path
+
+    def hang_up(self, pubd, message):
+        """SIGHUP, and what the log says then."""
+        before = pubd.err.read_text().count(message)
+        pubd.send_signal(signal.SIGHUP)
+        self.until(lambda: pubd.err.read_text().count(message) > before, message, pubd)
+
+    def expect_ticket(self, ticket, status):
+        """The status of a client that shows this ticket: 0, or 3 if it is refused."""
+        topics = self.begin(TICKBUS, "topics", "shm:b", "--ticket", ticket)
+        self.ends(topics, status)
+        if status:
+            self.assertIn("ticket is not known", topics.err.read_text())
+
+    def test_sighup_reads_the_ticket_files_again(self):
+        ticket, other = self.ticket("desk.ticket", "01234567"), self.ticket("risk.ticket", "89abcdef")
+        first, second = self.ticket("first", "01234567"), self.ticket("second", "fedcba98")
+        realms = ("realms: [ { name: desk, ticket_file: desk.ticket, topics: [ nasdaq.quote ] },\n"
+                  "          { name: risk, ticket_file: risk.ticket, topics: [ nasdaq.quote ] } ]\n")
+        pubd = self.pubd(self.quiet(", ticket_overlap_s: 86400") + realms)
+        self.expect_ticket(second, 3)
+        self.hang_up(pubd, "log file reopened")
+        self.assertNotIn("new ticket", pubd.err.read_text())
+        self.ticket("desk.ticket", "fedcba98")
+        self.hang_up(pubd, "info realm desk: has a new ticket; the old ticket stays valid for 86400 s")
+        for good in (first, second, other):
+            self.expect_ticket(good, 0)
+        self.assertNotIn("realm risk: has", pubd.err.read_text())
+        for spoil, message in ((lambda: ticket.write_text("fedcba98\n"), "found 8 hexadecimal digits, expected 64"),
+                               (lambda: ticket.chmod(0o644), "error realm desk: ticket .*desk.ticket: "),
+                               (lambda: ticket.unlink(), "No such file or directory"),
+                               (lambda: self.ticket("desk.ticket", "89abcdef"),
+                                "realm risk has the same ticket, expected a ticket of its own")):
+            spoil()
+            self.hang_up(pubd, "; the ticket is not changed")
+            self.assertRegex(pubd.err.read_text().splitlines()[-1], message)
+            for good in (first, second, other):
+                self.expect_ticket(good, 0)
+        self.stop(pubd)
+
+    def test_old_ticket_without_overlap_ends_at_once(self):
+        self.ticket("desk.ticket", "01234567")
+        first, second = self.ticket("first", "01234567"), self.ticket("second", "fedcba98")
+        realms = "realms: [ { name: desk, ticket_file: desk.ticket, topics: [ nasdaq.quote ] } ]\n"
+        feed = "type: synthetic, symbols: 10, rate: 20000, speed: realtime, date: 2024-01-02"
+        pubd = self.pubd(settings(feed, ["quote"], bus=", ticket_overlap_s: 0") + realms)
+        cat = self.cat("nasdaq.quote", "--until-end", "--ticket", first)
+        self.until(lambda: cat.out.stat().st_size > 1000, "rows", cat)
+        self.ticket("desk.ticket", "fedcba98")
+        self.hang_up(pubd, "the old ticket stays valid for 0 s")
+        self.expect_ticket(first, 3)
+        self.expect_ticket(second, 0)
+        self.assertIsNone(cat.poll())  # a connection stays
+        self.stop(pubd)
+        self.ends(cat, 0)
+
     def test_effective_settings_read_back_unchanged(self):
         path = self.file("pubd.yaml", self.quiet())
         once = self.ends(self.begin(PUBD, "--print-effective", path), 0)

@@ -119,8 +119,11 @@ int main(int argc, char **argv)
 	static const char *const seen[] = { "t.quote", "t.live" };
 	uint8_t ticket[TB_TICKET_BYTES];
 	const char *const *anyone = (const char *const *)&argv[argc > 3 ? 3 : 0];
-	const struct tb_realm realms[] = { { sizeof(realms[0]), "desk", ticket, seen, 2 },
-					   { sizeof(realms[0]), "anonymous", NULL, anyone, 1 } };
+	const struct tb_realm realms[] = {
+		{ sizeof(realms[0]), .name = "desk", .ticket = ticket, .topics = seen,
+		  .topic_count = 2 },
+		{ sizeof(realms[0]), .name = "anonymous", .topics = anyone, .topic_count = 1 },
+	};
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = argc > 1 ? argv[1] : "",
 						      .stale_ms = 200,

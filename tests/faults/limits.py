@@ -73,7 +73,7 @@ class Descriptors(Limited):
             peers.append(self.peer())
             peers[-1].raw(struct.pack("<I", wire.HELLO) + wire.hello())
         for peer in peers:
-            frame = peer.receive()
+            frame = peer.prove()
             if frame[0] == wire.REFUSE:
                 refused.append((*struct.unpack_from("<I", frame[1]), frame[1][4:].decode()))
         self.assertGreater(len(refused), 20)

@@ -24,7 +24,7 @@ class Strangers(Scene):
     def setUp(self):
         super().setUp()
         # A bound so long that a late machine does not look like a peer's effect.
-        self.bus = self.pubd(settings(FEED, bus=", stale_ms: 10000",
+        self.bus = self.pubd(settings(FEED, bus=", stale_ms: 10000, subscribers_per_host: 1024",
                                       more="slots: 65536, instruments: 64"))
         self.other = self.control()
         self.other.reads_on()
@@ -93,9 +93,18 @@ class Strangers(Scene):
             self.assertIn(expected, peer.refusal())
             self.assertIn(expected, self.bus.messages())
             peer.close()
+        for second, expected in ((wire.second(b"x" * 16), "the second hello is too late"),
+                                 (wire.hello(), "it sent a first hello again")):
+            peer = self.peer()
+            peer.send(wire.HELLO, wire.hello())
+            self.assertEqual(peer.receive()[0], wire.CHALLENGE)
+            peer.send(wire.HELLO, second)
+            self.assertIn(expected, peer.refusal())
+            peer.close()
         peer = self.peer()
-        peer.send(wire.HELLO, wire.hello()[:24] + b"x" * 32)
-        self.assertIn("has a ticket, but no realm of the bus", peer.refusal())
+        kind, body = peer.greet(ticket=b"t" * 32)
+        self.assertEqual(kind, wire.REFUSE)
+        self.assertIn(b"no realm of the bus has a ticket", body)
         peer.close()
         self.expect_no_harm()
 
@@ -162,8 +171,8 @@ class Strangers(Scene):
                 peer = self.peer()
                 if not peer.raw(struct.pack("<I", wire.HELLO) + wire.hello(), given[:count]):
                     peer.send(wire.HELLO, wire.hello())
+                self.assertEqual(peer.prove()[0], wire.WELCOME)
                 peer.raw(struct.pack("<I", wire.MESSAGE) + wire.catalogue(), given[:count])
-                self.assertEqual(peer.receive()[0], wire.WELCOME)
                 peer.close()
         for descriptor in given:
             os.close(descriptor)
@@ -216,7 +225,7 @@ class Strangers(Scene):
             peers.append(self.peer())
             peers[-1].send(wire.HELLO, wire.hello())  # at once: a hello is due within two seconds
         for peer in peers:
-            self.assertEqual(peer.receive()[0], wire.WELCOME)
+            self.assertEqual(peer.prove()[0], wire.WELCOME)
         epoch, topic = peers[0].first_topic()
         for peer in peers:
             kind, _ = peer.ask(wire.request(wire.JOIN, struct.pack("<IQ", topic, epoch)))
@@ -227,7 +236,7 @@ class Strangers(Scene):
         more = [self.peer() for _ in range(40)]
         for peer in more:
             peer.raw(struct.pack("<I", wire.HELLO) + wire.hello())
-        refused = [peer for peer in more if peer.receive()[0] == wire.REFUSE]
+        refused = [peer for peer in more if peer.prove()[0] == wire.REFUSE]
         self.assertEqual(len(refused), 40 - (1024 - 1001))
         for peer in peers + more:
             peer.close()

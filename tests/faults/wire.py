@@ -4,17 +4,25 @@
 A frame is one SOCK_SEQPACKET message: kind (u32), then the body. See docs/protocol.md.
 """
 import array
+import hmac
 import os
 import socket
 import struct
 
-HELLO, WELCOME, REFUSE, MESSAGE = 1, 2, 3, 4
+HELLO, WELCOME, REFUSE, MESSAGE, CHALLENGE = 1, 2, 3, 4, 5
+NONCE = b"a client's nonce"
 CATALOGUE, TOPICS, SCHEMA, SCHEMA_BYTES, JOIN, GRANT, REFUSED, LEAVE, ARM, WAKE = range(1, 11)
 FRAME_MAX = 4 + 1024
 
 
 def hello(magic=0x53554254, low=2, high=2, length=56):
-    return struct.pack("<IBBH16s32s", magic, low, high, length, b"a client's nonce", bytes(32))
+    return struct.pack("<IBBH16s32s", magic, low, high, length, NONCE, bytes(32))
+
+
+def second(cookie, ticket=bytes(32)):
+    """The hello that answers a challenge of the bus at shm:b."""
+    covered = bytes([1, 2, 2, 1]) + NONCE + cookie + b"b"
+    return hello()[:24] + cookie + hmac.digest(ticket, covered, "sha256")[:16]
 
 
 def request(kind, body=b"", number=1):
@@ -72,8 +80,17 @@ class Peer:
                 reason = frame[1][4:].decode()
         return reason
 
-    def greet(self):
+    def greet(self, ticket=bytes(32)):
+        """Both hellos. Returns the answer to the second."""
         self.send(HELLO, hello())
+        return self.prove(ticket)
+
+    def prove(self, ticket=bytes(32)):
+        """Answers the challenge. Returns the frame that follows, or what came instead of a challenge."""
+        frame = self.receive()
+        if frame is None or frame[0] != CHALLENGE:
+            return frame
+        self.send(HELLO, second(frame[1], ticket))
         return self.receive()
 
     def ask(self, message):

@@ -189,11 +189,16 @@ static void messages(void)
 static void greetings(void)
 {
 	const struct control_hello hello = { .version_low = 2, .version_high = 2, .nonce = { 5 } };
+	const struct control_hello second = {
+		.version_low = 2, .version_high = 2, .nonce = { 5 }, .cookie = { 6 }, .proof = { 7 }
+	};
 	const struct control_welcome welcome = {
-		.version = 1, .bus_id = 9, .stale_ms = 1000, .topics_max = 256, .name = "b"
+		.version = 2, .bus_id = 9, .stale_ms = 1000, .topics_max = 256, .name = "b"
 	};
 	uint8_t bytes[FABRIC_WELCOME_BYTES], which = 0;
 
+	save_behind("control", "second_hello", &which, 1, bytes,
+		    control_hello_encode(&second, bytes));
 	save_behind("control", "hello", &which, 1, bytes, control_hello_encode(&hello, bytes));
 	which = 1;
 	save_behind("control", "welcome", &which, 1, bytes,
@@ -206,10 +211,12 @@ static void greetings(void)
 static void private_data(void)
 {
 	const struct verbs_private_data welcome = { VERBS_MARK, 5, "hello" };
+	const struct verbs_private_data challenge = { VERBS_MARK, 0, "sixteen bytes..." };
 	const struct verbs_private_data refusal = { VERBS_MARK, 13, "no permission" };
 	const uint8_t which = 0;
 
 	save_behind("verbs", "welcome", &which, 1, &welcome, sizeof(welcome));
+	save_behind("verbs", "challenge", &which, 1, &challenge, VERBS_PRIVATE_DATA_HEADER + 16);
 	save_behind("verbs", "refusal", &which, 1, &refusal, VERBS_PRIVATE_DATA_HEADER + 13);
 }
 

@@ -14,6 +14,7 @@
 static void private_data(const uint8_t *data, size_t size)
 {
 	struct verbs_private_data welcome;
+	uint8_t challenge[FABRIC_CHALLENGE_BYTES];
 	char why[FABRIC_REASON_BYTES + 1];
 	int code;
 
@@ -23,6 +24,11 @@ static void private_data(const uint8_t *data, size_t size)
 		FUZZ_EXPECT(size >= VERBS_PRIVATE_DATA_HEADER + (size_t)welcome.number);
 		FUZZ_EXPECT(memcmp(welcome.body, data + VERBS_PRIVATE_DATA_HEADER,
 				   welcome.number) == 0);
+	}
+	if (verbs_private_data_challenge(data, size, challenge)) {
+		FUZZ_EXPECT(size >= VERBS_PRIVATE_DATA_HEADER + FABRIC_CHALLENGE_BYTES);
+		FUZZ_EXPECT(memcmp(challenge, data + VERBS_PRIVATE_DATA_HEADER,
+				   FABRIC_CHALLENGE_BYTES) == 0);
 	}
 	code = verbs_private_data_refusal(data, size, why);
 	FUZZ_EXPECT(code >= 0 && code < 4096);

@@ -20,8 +20,8 @@ HELD = []
 def bad_hellos(rng, exact):
     """Hellos with a wrong field, cut hellos, and noise. `exact`: hellos arrive without padding, so also wrong lengths."""
     good = protocol.hello()
-    for which in (dict(low=2, high=9), dict(features=4), dict(ticket=b"t" * 32), dict(magic=b"HTTP"),
-                  dict(low=0, high=0)):
+    for which in (dict(low=3, high=9), dict(low=1, high=1), dict(magic=b"HTTP"), dict(low=0, high=0),
+                  dict(cookie=rng.randbytes(16), proof=rng.randbytes(16))):
         yield protocol.hello(**which)
     yield good[:6] + struct.pack("<H", 57) + good[8:]
     yield good[:rng.randint(1, 6)]
@@ -32,18 +32,26 @@ def bad_hellos(rng, exact):
         yield rng.randbytes(rng.randint(1, LONGEST))
 
 
+def wrong_handshakes(rng, exact):
+    """What a Peer does with them is refused: the second hello, or the first."""
+    yield dict(second=protocol.hello(cookie=rng.randbytes(16), proof=rng.randbytes(16)))
+    yield dict(ticket=b"t" * 32)
+    for first in bad_hellos(rng, exact):
+        yield dict(first=first)
+
+
 def hellos(connect, rng, count, exact):
     reasons = set()
-    for _, first in zip(range(count), bad_hellos(rng, exact)):
+    for _, wrong in zip(range(count), wrong_handshakes(rng, exact)):
         try:
-            connect(first=first)
-            sys.exit(f"garbage: {first!r} was welcomed")
+            connect(**wrong)
+            sys.exit(f"garbage: {wrong} was welcomed")
         except Refused as refused:
             reasons.add(refused.args)
     for code, text in sorted(reasons):
         print(f"    {code}: {text}")
-    same = protocol.hello(nonce=rng.getrandbits(64))
-    for again in [connect(first=same) for _ in range(3)]:  # a repeated hello is legal, as it holds no secret
+    nonce = rng.randbytes(16)
+    for again in [connect(nonce=nonce) for _ in range(3)]:  # a repeated first hello is legal: nothing is kept of it
         again.catalogue("nasdaq.*")
         again.close()
     return count

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connects to a bus COUNT times: storm SOURCE HOST PORT COUNT row|held
- * row: closes each connection before the next. held: closes all at the end. Sends a valid hello
+ * row: closes each connection before the next. held: closes all at the end. Sends the two hellos
  * (docs/protocol.md, 4.2) and nothing else. Prints how often it was welcomed. */
 #include <rdma/rdma_cma.h>
+#include <sodium.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,29 @@
 
 #define HELLO_BYTES 56
 
-/* NULL: welcomed. Otherwise the call that failed, for perror. */
-static const char *join(struct rdma_addrinfo *where, struct rdma_cm_id **id)
+static char dialled[64];
+
+/* Answers a challenge with a proof for a client without a ticket. */
+static void prove(uint8_t hello[HELLO_BYTES], const uint8_t cookie[16])
 {
-	uint8_t hello[HELLO_BYTES] = { 'T', 'B', 'U', 'S', 1, 1, HELLO_BYTES };
+	static const uint8_t no_ticket[crypto_auth_hmacsha256_KEYBYTES];
+	const uint8_t head[] = { 1, 2, 2, (uint8_t)strlen(dialled) };
+	uint8_t proof[crypto_auth_hmacsha256_BYTES];
+	crypto_auth_hmacsha256_state state;
+
+	memcpy(hello + 24, cookie, 16);
+	crypto_auth_hmacsha256_init(&state, no_ticket, sizeof(no_ticket));
+	crypto_auth_hmacsha256_update(&state, head, sizeof(head));
+	crypto_auth_hmacsha256_update(&state, hello + 8, 32); /* nonce and cookie */
+	crypto_auth_hmacsha256_update(&state, (const uint8_t *)dialled, strlen(dialled));
+	crypto_auth_hmacsha256_final(&state, proof);
+	memcpy(hello + 40, proof, 16);
+}
+
+/* NULL: welcomed. Otherwise the call that failed, for perror. */
+static const char *request(struct rdma_addrinfo *where, struct rdma_cm_id **id,
+			   uint8_t hello[HELLO_BYTES])
+{
 	struct rdma_conn_param how = { .private_data = hello,
 				       .private_data_len = HELLO_BYTES,
 				       .initiator_depth = 1,
@@ -25,10 +45,28 @@ static const char *join(struct rdma_addrinfo *where, struct rdma_cm_id **id)
 
 	if (rdma_create_ep(id, where, NULL, &queues) != 0)
 		return "rdma_create_ep";
-	if (rdma_connect(*id, &how) == 0)
-		return NULL;
+	return rdma_connect(*id, &how) == 0 ? NULL : "rdma_connect";
+}
+
+static const char *join(struct rdma_addrinfo *where, struct rdma_cm_id **id)
+{
+	uint8_t hello[HELLO_BYTES] = { 'T', 'B', 'U', 'S', 2, 2, HELLO_BYTES };
+	const char *failed = request(where, id, hello);
+	const struct rdma_cm_event *event;
+
+	if (!failed)
+		return "a first hello was welcomed";
+	event = *id ? (*id)->event : NULL;
+	if (!event || event->event != RDMA_CM_EVENT_REJECTED ||
+	    event->param.conn.private_data_len < 20 ||
+	    memcmp(event->param.conn.private_data, "TB\0\0", 4) != 0)
+		return failed;
+	prove(hello, (const uint8_t *)event->param.conn.private_data + 4);
 	rdma_destroy_ep(*id);
-	return "rdma_connect";
+	failed = request(where, id, hello);
+	if (failed && *id)
+		rdma_destroy_ep(*id);
+	return failed;
 }
 
 static const char *leave(struct rdma_cm_id *id)
@@ -68,6 +106,8 @@ int main(int argc, char **argv)
 
 	if (argc != 6)
 		return 2;
+	snprintf(dialled, sizeof(dialled), strchr(argv[2], ':') ? "[%s]:%s" : "%s:%s", argv[2],
+		 argv[3]);
 	hints.ai_flags = RAI_PASSIVE;
 	if (rdma_getaddrinfo(argv[1], NULL, &hints, &source) != 0) {
 		perror(argv[1]);

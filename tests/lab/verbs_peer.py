@@ -91,13 +91,29 @@ class Memory:
 
 
 class Peer(protocol.Requests):
-    """A connection. `first` replaces the hello. A silent connection posts receives and does nothing else."""
+    """A connection. `first` replaces the first hello, `second` the second. A silent connection posts receives and does
+    nothing else."""
 
-    def __init__(self, source, host, port, first=None, silent=False):
+    def __init__(self, source, host, port, first=None, second=None, ticket=bytes(32), nonce=None, silent=False):
+        self.source, self.where = source, (host, str(port))
+        self.handshake = protocol.Handshake(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", ticket,
+                                            nonce=nonce)
+        self.request(silent)
+        challenge = self.connect(self.handshake.first() if first is None else first)
+        if challenge is None:
+            sys.exit("verbs_peer: a first hello was welcomed")
+        self.release()
+        self.request(silent)
+        proven = self.handshake.second(challenge)
+        if self.connect(proven if second is None else second) is not None:
+            sys.exit("verbs_peer: a second hello was challenged")
+
+    def request(self, silent):
+        """An id with a queue pair, for one request."""
+        host, port = self.where
         self.channel = CMEventChannel()
         self.id = CMID(creator=self.channel, port_space=RDMA_PS_TCP)
-        self.source = source
-        self.id.resolve_addr(AddrInfo(src=source, dst=host, dst_service=str(port), port_space=RDMA_PS_TCP))
+        self.id.resolve_addr(AddrInfo(src=self.source, dst=host, dst_service=port, port_space=RDMA_PS_TCP))
         event(self.channel, RDMA_CM_EVENT_ADDR_RESOLVED).ack_cm_event()
         self.id.resolve_route()
         event(self.channel, RDMA_CM_EVENT_ROUTE_RESOLVED).ack_cm_event()
@@ -108,7 +124,6 @@ class Peer(protocol.Requests):
                 self.id.post_recv(self.receives[0])
         else:
             self.prepare()
-        self.connect(protocol.hello() if first is None else first)
 
     def prepare(self):
         self.receives = [MR(self.id.pd, FRAME, IBV_ACCESS_LOCAL_WRITE) for _ in range(RECEIVES)]
@@ -119,26 +134,35 @@ class Peer(protocol.Requests):
         self.taken = self.said = self.sent = self.acknowledged = 0
 
     def close(self):
-        """Releases all resources in the order that verbs require."""
         self.id.disconnect()
+        self.release()
+
+    def release(self):
+        """Releases all resources in the order that verbs require."""
         for part in [*getattr(self, "receives", ()), getattr(self, "out", None), getattr(self, "landing", None)]:
             if part:
                 part.close()
         self.id.close()
 
-    def connect(self, first):
-        how = ConnParam(resources=0, depth=4, retry=3, rnr_retry=0, data_len=len(first))
-        how.set_private_data(first)
+    def connect(self, hello):
+        """Sends a request. Returns the challenge, or None after a welcome."""
+        how = ConnParam(resources=0, depth=4, retry=3, rnr_retry=0, data_len=len(hello))
+        how.set_private_data(hello)
         self.id.connect(how)
         answer = event(self.channel, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_REJECTED)
         number, data = private_data(answer.private_data)
         kind = answer.event_type
         answer.ack_cm_event()
+        if kind == RDMA_CM_EVENT_REJECTED and number == 0:
+            return data[:16]
         if kind == RDMA_CM_EVENT_REJECTED:
+            self.release()
             raise Refused(number, data.rstrip(b"\0").decode("ascii"))
         assert not any(data[number:]), "padding that is not zero"
+        self.handshake.check(data[:number])
         self.welcome = protocol.welcome(data[:number])
         self.page = Memory(self, self.welcome["address"], self.welcome["rkey"])
+        return None
 
     def wait_dropped(self):
         """Waits until the bus drops the connection, perhaps during its handshake. Soft-iWARP may leave arrived data

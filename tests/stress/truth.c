@@ -100,7 +100,7 @@ void truth_update(const struct truth *truth, uint64_t n, struct tb_update *updat
 	*update = (struct tb_update){ .size = sizeof(*update),
 				      .instrument = truth_instrument(n),
 				      .kind = truth_kind(n),
-				      .flags = (uint8_t)(n >> 3),
+				      .flags = n >> 3 & TB_FLAG_LAST,
 				      .length = length,
 				      .time_ns = truth_time(n),
 				      .data = words };
@@ -131,7 +131,7 @@ const char *truth_wrong(const struct truth *truth, uint64_t n, const struct tb_r
 		return "its instrument is wrong";
 	if (record->length != truth_length(truth, n))
 		return "its length is wrong";
-	if (record->kind != truth_kind(n) || record->flags != (uint8_t)(n >> 3))
+	if (record->kind != truth_kind(n) || record->flags != (n >> 3 & TB_FLAG_LAST))
 		return "its kind or flags are wrong";
 	if (record->time_ns != truth_time(n))
 		return "its time is wrong";

@@ -110,9 +110,9 @@ static void bytewise_withdraw(struct exposure *base)
 	free(exposure);
 }
 
-static struct fabric_key bytewise_key(const struct exposure *exposure)
+static int bytewise_key(struct exposure *exposure, struct peer *peer, struct fabric_key *key)
 {
-	return shm_key(((const struct exposure_of_realm *)exposure)->shared);
+	return shm_key(((struct exposure_of_realm *)exposure)->shared, peer, key);
 }
 
 static int bytewise_send(struct peer *peer, const void *message, size_t bytes,
@@ -121,16 +121,14 @@ static int bytewise_send(struct peer *peer, const void *message, size_t bytes,
 	return shm_send(peer, message, bytes, reachable(peer, given));
 }
 
-static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-		    size_t *welcome_bytes, struct exposure **given,
-		    char reason[FABRIC_REASON_BYTES])
+static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
+		    struct fabric_answer *answer)
 {
 	const struct proxy *proxy = user;
-	const int result = proxy->calls.hello(proxy->user, peer, hello, bytes, welcome,
-					      welcome_bytes, given, reason);
+	const int result = proxy->calls.hello(proxy->user, peer, hello, bytes, answer);
 
 	if (result == 0)
-		*given = reachable(peer, *given);
+		answer->given = reachable(peer, answer->given);
 	return result;
 }
 

@@ -92,6 +92,14 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 	return 0;
 }
 
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attributes, int *mask)
+{
+	(void)attributes;
+	*mask = 0;
+	errno = EINVAL;
+	return id == fake.given_up ? -1 : 0;
+}
+
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *how)
 {
 	(void)id;
@@ -104,6 +112,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t bytes)
 {
 	(void)id;
 	memcpy(&fake.rejected, data, bytes);
+	fake.rejected_bytes = bytes;
 	return 0;
 }
 
@@ -127,12 +136,24 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 }
 
 static const uint8_t welcome[8] = { 'T', 'B', 4, 0, 'h', 'i', '!', '!' };
+static const uint8_t challenge[20] = "TB\0\0sixteen bytes...";
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
 {
 	struct rdma_cm_event up = { .event = RDMA_CM_EVENT_ESTABLISHED, .id = id };
 
 	fake.requested = *how;
+	memcpy(fake.hellos[0], fake.hellos[1], FABRIC_HELLO_BYTES);
+	memcpy(fake.hellos[1], how->private_data, how->private_data_len);
+	if (fake.challenges > 0) {
+		fake.challenges--;
+		up.event = RDMA_CM_EVENT_REJECTED;
+		up.status = 28;
+		up.param.conn.private_data = challenge;
+		up.param.conn.private_data_len = sizeof(challenge);
+		fake_cm_event(id->channel, up);
+		return 0;
+	}
 	up.param.conn.private_data = welcome;
 	up.param.conn.private_data_len = sizeof(welcome);
 	fake_cm_event(id->channel, up);
@@ -141,7 +162,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *how)
 {
-	(void)pd;
+	fake.last_domain = pd;
 	if (how->cap.max_inline_data > fake.inline_max ||
 	    (how->cap.max_inline_data && fake.queue_pairs == fake.queue_pairs_max)) {
 		errno = ENOMEM;
@@ -157,6 +178,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	id->qp->context = &fake.context;
 	id->qp->send_cq = how->send_cq;
 	fake.queue_pairs++;
+	fake.pairs_made++;
 	return 0;
 }
 
@@ -196,7 +218,9 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 	if (!fake.completion_of || cq != fake.completion_of)
 		return 0;
 	wc[0] = (struct ibv_wc){ .wr_id = fake.last_posted.wr_id,
-				 .status = fake.completion_status };
+				 .status = fake.completion_status,
+				 .opcode = fake.completion_opcode,
+				 .wc_flags = fake.completion_flags };
 	fake.completion_of = NULL;
 	return 1;
 }
@@ -266,12 +290,15 @@ int ibv_get_cq_event(struct ibv_comp_channel *completions, struct ibv_cq **cq, v
 	return 0;
 }
 
-#undef ibv_reg_mr
-struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int access)
+static struct ibv_mr *register_at(struct ibv_pd *pd, void *memory, size_t bytes, uint64_t address,
+				  int access)
 {
-	static struct ibv_mr mr;
+	static uint32_t keys;
+	struct ibv_mr *mr;
 
-	(void)pd, (void)memory, (void)access;
+	fake.last_address = address;
+	fake.last_access = access;
+	fake.last_memory = memory;
 	errno = fake.register_errno;
 	if (bytes == fake.refused_bytes) {
 		fake.refused_regions++;
@@ -280,12 +307,29 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int acc
 	if (errno)
 		return NULL;
 	fake.registered++;
-	return &mr;
+	mr = calloc(1, sizeof(*mr));
+	*mr = (struct ibv_mr){ .pd = pd, .addr = memory, .length = bytes, .rkey = ++keys };
+	pd->handle++; /* registrations in it */
+	return mr;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes, int access)
+{
+	return register_at(pd, memory, bytes, (uintptr_t)memory, access);
+}
+
+#undef ibv_reg_mr_iova
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *memory, size_t bytes, uint64_t address,
+			       int access)
+{
+	return register_at(pd, memory, bytes, address, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	(void)mr;
+	mr->pd->handle--;
+	free(mr);
 	fake.registered--;
 	return 0;
 }

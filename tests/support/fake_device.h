@@ -12,7 +12,7 @@
 
 #include "bus/verbs/verbs_private_data.h"
 
-#define FAKE_IDS_MAX 64
+#define FAKE_IDS_MAX 2048
 
 extern struct fake_device {
 	struct ibv_device device;
@@ -23,13 +23,23 @@ extern struct fake_device {
 	unsigned int made_count;
 	int ids, queue_pairs, registered, handles;
 	/* What was called. */
+	unsigned int pairs_made; /* queue pairs, also those that are destroyed */
 	unsigned int listens, joins;
 	struct rdma_conn_param accepted, requested;
 	struct verbs_private_data rejected;
-	unsigned int posted; /* to send queues */
+	uint8_t rejected_bytes;
+	uint8_t hellos[2][FABRIC_HELLO_BYTES]; /* of the last requests */
+	unsigned int posted;                   /* to send queues */
 	struct ibv_send_wr last_posted;
 	struct ibv_sge last_sge;
+	int last_access; /* of a registration, its memory, and where it begins for a reader */
+	const void *last_memory;
+	uint64_t last_address;
+	const struct ibv_pd *last_domain;                /* of a queue pair */
 	unsigned int events, events_taken, events_acked; /* asynchronous events */
+
+	struct rdma_cm_id *given_up; /* its other side gave up the request */
+	unsigned int challenges; /* requests that are answered with a challenge */
 
 	/* Failures: errno values, 0 for success. */
 	int join_errno, accept_errno, register_errno;
@@ -49,6 +59,8 @@ extern struct fake_device {
 	struct ibv_cq *completion_of;      /* the last post completes in this queue */
 	const struct ibv_cq *broken_queue; /* polling it fails */
 	enum ibv_wc_status completion_status;
+	enum ibv_wc_opcode completion_opcode;
+	unsigned int completion_flags;
 	int64_t later_s; /* ahead of the machine's clock */
 } fake;
 

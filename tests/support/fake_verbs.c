@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/fake_verbs.h"
 
+#include <criterion/criterion.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	cr_expect_eq(pd->handle, 0, "a domain goes before its %u registrations", pd->handle);
 	free(pd);
 	fake_verbs.domains--;
 	return 0;

@@ -149,6 +149,13 @@ static int multicast_announce(struct announcer *base, const void *datagram, size
 	return verbs_announce(base, datagram, bytes);
 }
 
+/* The name, without what follows a comma. */
+static int multicast_identity(const char *address, char text[FABRIC_IDENTITY_BYTES])
+{
+	snprintf(text, FABRIC_IDENTITY_BYTES, "%.*s", (int)strcspn(address, ","), address);
+	return 0;
+}
+
 static int multicast_connect(struct link **out, const char *address, const void *hello,
 			     size_t bytes, const struct link_calls *calls, void *user)
 {
@@ -254,6 +261,7 @@ void multicast_add(void)
 	multicast_ops.scheme = "multicast";
 	multicast_ops.listen = multicast_listen;
 	multicast_ops.listener_close = multicast_listener_close;
+	multicast_ops.identity = multicast_identity;
 	multicast_ops.connect = multicast_connect;
 	multicast_ops.link_fd = multicast_link_fd;
 	multicast_ops.link_close = multicast_link_close;

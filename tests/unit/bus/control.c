@@ -175,8 +175,10 @@ static struct control_hello a_hello(void)
 
 	for (unsigned int i = 0; i < sizeof(hello.nonce); i++)
 		hello.nonce[i] = (uint8_t)(0x10 + i);
-	for (unsigned int i = 0; i < sizeof(hello.ticket); i++)
-		hello.ticket[i] = (uint8_t)(0x40 + i);
+	for (unsigned int i = 0; i < sizeof(hello.cookie); i++) {
+		hello.cookie[i] = (uint8_t)(0x40 + i);
+		hello.proof[i] = (uint8_t)(0x50 + i);
+	}
 	return hello;
 }
 
@@ -244,6 +246,26 @@ Test(control, message_encodes_to_published_bytes_and_back)
 		memset(&copy, 0xff, sizeof(copy));
 		cr_assert_eq(control_decode(bytes, length, &copy), 0, "%s", tb_error());
 		cr_assert_eq(memcmp(&copy, &message, sizeof(copy)), 0, "type %u", type);
+	}
+}
+
+/* Another version may have another length, and other fields behind the versions. */
+Test(control, hello_of_another_version_names_both_versions)
+{
+	uint8_t bytes[FABRIC_HELLO_BYTES] = { 'T', 'B', 'U', 'S', 0, 0, 99, 99, 1 };
+	struct control_hello hello;
+	char expected[128];
+
+	for (uint8_t version = 1; version < 5; version++) {
+		bytes[4] = bytes[5] = version;
+		snprintf(expected, sizeof(expected),
+			 "no common version: the subscriber speaks %u to %u, the publisher 2 to 2",
+			 version, version);
+		for (size_t length = 6; length <= sizeof(bytes); length++) {
+			cr_assert_eq(control_hello_decode(bytes, length, &hello), -EPROTO);
+			cr_expect_eq(strcmp(tb_error(), expected) == 0, version != 2, "%s",
+				     tb_error());
+		}
 	}
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bus/record.h"
+#include "tests/support/guard.h"
 
 #define EPOCH 0x1122334455667788u
 
@@ -112,6 +113,27 @@ Test(record, length_beyond_the_slot_is_refused_before_use)
 	copy = stored_copy(9, 33);
 	cr_assert_eq(record_verify(&copy, 64, 9, true, record_salt(EPOCH, 1, TAG_RECORD)), -EAGAIN);
 	cr_assert_eq(record_verify(&copy, 64, 9, false, 0), -EAGAIN);
+}
+
+/* The landing ends where the slot ends: a longer copy would fault. */
+Test(record, length_of_a_landed_record_is_bounded_before_use)
+{
+	struct record copy = stored_copy(9, 32), taken;
+	const uint64_t salt = record_salt(EPOCH, 1, TAG_RECORD);
+	struct guard guard;
+
+	guard_open(&guard, 64);
+	cr_expect_eq(record_take_landed(guard_copy(&guard, &copy, 64), 64, 9, &taken, salt), 0);
+	cr_expect_eq(memcmp(&taken, &copy, 64), 0);
+	cr_expect_eq(record_take_landed(guard_copy(&guard, &copy, 64), 64, 10, &taken, salt),
+		     -EAGAIN);
+	copy.payload[5] ^= 1;
+	cr_expect_eq(record_take_landed(guard_copy(&guard, &copy, 64), 64, 9, &taken, salt),
+		     -EAGAIN);
+	copy.length = TB_PAYLOAD_MAX;
+	cr_expect_eq(record_take_landed(guard_copy(&guard, &copy, 64), 64, 9, &taken, salt),
+		     -EAGAIN);
+	guard_close(&guard);
 }
 
 Test(record, slot_with_another_sequence_is_not_copied)

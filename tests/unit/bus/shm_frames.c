@@ -2,6 +2,7 @@
 /* Wrong and random frames at the socket of shared memory, from clients and from a publisher. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "bus/shm/shm_frame.h"
@@ -60,6 +61,33 @@ Test(shm, wrong_frame_ends_the_connection_and_is_logged)
 	expect_guest_well();
 }
 
+/* At most two hellos, within the time of the first. */
+Test(shm, second_first_hello_is_refused)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fd;
+
+	host_open(8, nobody_else);
+	host.challenging = true;
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0) == 1);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_CHALLENGE);
+	for (size_t i = 0; i < FABRIC_CHALLENGE_BYTES; i++)
+		cr_expect_eq(body[i], 'c');
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(host.logged == 1);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_REFUSAL);
+	cr_expect_str_eq(body + 4,
+			 "it sent a first hello again, expected an answer to the challenge");
+	cr_assert_eq(take(fd, body, sizeof(body)), 0);
+	close(fd);
+	cr_expect_eq(host.gones + host.hellos, 0);
+	host.challenging = false;
+	guest_enter();
+	expect_guest_well();
+}
+
 /* A program that has read enough closes: that is no error in the log. */
 Test(shm, peer_that_closed_before_a_message_is_gone)
 {
@@ -89,18 +117,19 @@ Test(shm, peer_that_closed_before_a_message_is_gone)
 	cr_expect_eq(host.logged, 0, "%s", host.log);
 }
 
-/* The welcome finds a closed socket. */
-Test(shm, peer_that_closed_after_its_hello_is_gone)
+/* The welcome finds a socket that takes nothing. */
+Test(shm, peer_that_receives_nothing_after_its_hello_is_gone)
 {
 	int fd;
 
 	host_open(8, nobody_else);
 	fd = stranger();
 	put_frame(fd, SHM_HELLO, 8);
-	close(fd);
+	cr_assert_eq(shutdown(fd, SHUT_RD), 0);
 	UNTIL(host.gones == 1);
 	cr_expect_eq(host.hellos, 1);
 	cr_expect_eq(host.logged, 0, "%s", host.log);
+	close(fd);
 }
 
 /* A frame of any length and kind, with some descriptors. */

@@ -7,8 +7,12 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "bus/bounds.h"
+#include "bus/clock.h"
 #include "bus/shm/shm_frame.h"
 #include "tests/unit/bus/shm_scene.h"
+
+#define MANY 100u
 
 TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
 
@@ -38,6 +42,125 @@ Test(shm, silent_connection_is_refused_with_a_reason)
 	guest_leave();
 	guest_enter();
 	expect_guest_well();
+}
+
+Test(shm, silence_after_a_challenge_is_refused_with_a_reason)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fd;
+
+	host_open(64, nobody_else);
+	host.challenging = true;
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(host.logged == 1);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_CHALLENGE);
+	cr_assert_eq(take(fd, body, sizeof(body)), SHM_REFUSAL);
+	cr_expect_str_eq(body + 4, "it connected and sent no hello");
+	cr_assert_eq(take(fd, body, sizeof(body)), 0);
+	close(fd);
+}
+
+/* -- many at once
+ * ------------------------------------------------------------------------------------
+ */
+
+static uint64_t ahead_ms;
+
+static int read_ahead(clockid_t clock, struct timespec *now)
+{
+	const int result = clock_gettime(clock, now);
+
+	now->tv_sec += (time_t)(ahead_ms / 1000);
+	return result;
+}
+
+/* Polls once, while the listener's descriptor says that there is work. */
+static void poll_once(unsigned int left)
+{
+	struct pollfd ready = { .fd = shm_listener_fd(host.listener), .events = POLLIN };
+
+	cr_assert_eq(poll(&ready, 1, DEADLINE_MS), 1, "%u peers wait, and no poll is due", left);
+	cr_assert_geq(shm_listener_poll(host.listener), 0);
+}
+
+/* Polls until all are done, and expects that no poll does more than it may. */
+static void expect_steps(const unsigned int *done, unsigned int first)
+{
+	while (*done < first + MANY) {
+		const unsigned int before = *done;
+
+		poll_once(first + MANY - before);
+		cr_assert_leq(*done - before, BOUND_PEERS_OF_A_TURN, "%u peers at once",
+			      *done - before);
+	}
+	cr_expect_eq(*done, first + MANY);
+}
+
+static void many_enter(int fds[MANY], const char *hello)
+{
+	const unsigned int first = descriptors() + MANY;
+	unsigned int before = first, now;
+
+	for (size_t i = 0; i < MANY; i++) {
+		fds[i] = stranger();
+		if (hello)
+			put(fds[i], hello, 9, 0);
+	}
+	while (before < first + MANY) {
+		poll_once(first + MANY - before);
+		now = descriptors();
+		cr_assert_leq(now - before, BOUND_PEERS_OF_A_TURN, "%u peers at once",
+			      now - before);
+		before = now;
+	}
+}
+
+Test(shm, many_peers_are_accepted_and_removed_in_steps)
+{
+	int fds[MANY];
+
+	host_open(2 * MANY, nobody_else);
+	guest_enter();
+	many_enter(fds, "\1\0\0\0hello");
+	UNTIL(host.hellos == 1 + MANY);
+	for (size_t i = 0; i < MANY; i++)
+		close(fds[i]);
+	expect_steps(&host.gones, 0);
+	expect_guest_well();
+}
+
+Test(shm, many_silent_peers_are_refused_in_steps)
+{
+	int fds[MANY];
+
+	host_open(2 * MANY, nobody_else);
+	guest_enter();
+	many_enter(fds, NULL);
+	ahead_ms = 60000;
+	clock_replace(read_ahead);
+	expect_steps(&host.logged, 0);
+	clock_replace(NULL);
+	expect_guest_well();
+	for (size_t i = 0; i < MANY; i++)
+		close(fds[i]);
+}
+
+Test(shm, abandoned_request_is_not_answered)
+{
+	int fd;
+
+	host_open(64, nobody_else);
+	guest_enter();
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	close(fd);
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8); /* accepted after the abandoned request */
+	UNTIL(host.hellos >= 2);
+	expect_guest_well();
+	cr_expect_eq(host.hellos, 2, "a hello of a closed connection was answered");
+	close(fd);
 }
 
 /* Many clients that connect at once, half of them with a hello. Reports how many were refused, then

@@ -39,16 +39,19 @@ unsigned int descriptors(void)
 	return count;
 }
 
-int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-	     size_t *welcome_bytes, struct exposure **given, char reason[FABRIC_REASON_BYTES])
+int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
+	     struct fabric_answer *answer)
 {
 	(void)user;
 	(void)hello;
-	(void)reason;
 	cr_assert(bytes >= 1 && bytes <= FABRIC_MESSAGE_BYTES);
-	memset(welcome, 'w', 8);
-	*welcome_bytes = 8;
-	*given = host.exposure;
+	if (host.challenging) {
+		memset(answer->challenge, 'c', sizeof(answer->challenge));
+		return 1;
+	}
+	memset(answer->welcome, 'w', 8);
+	answer->welcome_bytes = 8;
+	answer->given = host.exposure;
 	host.last = peer;
 	host.hellos++;
 	return 0;

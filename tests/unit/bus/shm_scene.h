@@ -18,7 +18,7 @@
 #define DEADLINE_MS  20000
 #define REGION_BYTES 8192
 #define FLOOD        1000
-#define KINDS        6 /* of frames; those from 1 to 4 are known */
+#define KINDS        7 /* of frames; those from 1 to 5 are known */
 #define LINGER_S     50
 #define SOMEONE      65421 /* a user that no other test is */
 
@@ -32,6 +32,7 @@ struct host {
 	struct exposure *exposure;
 	struct peer *last;
 	unsigned int hellos, messages, gones, logged;
+	bool challenging; /* answers each hello with a challenge */
 	enum fabric_log kind;
 	char log[512];
 };
@@ -50,8 +51,8 @@ uint64_t now_ms(void);
 
 unsigned int descriptors(void);
 
-int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-	     size_t *welcome_bytes, struct exposure **given, char reason[FABRIC_REASON_BYTES]);
+int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
+	     struct fabric_answer *answer);
 
 void on_message(void *user, struct peer *peer, const void *message, size_t bytes);
 

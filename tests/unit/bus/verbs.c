@@ -555,6 +555,30 @@ Test(sender, stopped_sender_does_not_read_its_group)
 	cr_expect_eq(verbs_announce(&announcer.base, "head", 4), -ENOTCONN);
 }
 
+static struct verbs_announcer *preempted;
+static unsigned int yields;
+
+/* The thread that sends runs on, and is done with its send. */
+int sched_yield(void)
+{
+	yields++;
+	atomic_flag_clear(&preempted->busy);
+	return 0;
+}
+
+Test(sender, stop_gives_the_processor_to_a_preempted_send, .timeout = 20)
+{
+	static struct verbs_group unjoined;
+	struct verbs_announcer *sender;
+
+	unjoined.kind = FABRIC_NOTICES_UD; /* not joined: the sender does not start */
+	cr_assert_eq(verbs_announcer_open(&unjoined, 64, &sender), 0);
+	preempted = sender;
+	atomic_flag_test_and_set(&sender->busy);
+	verbs_announcer_close(&sender->base);
+	cr_expect_eq(yields, 1);
+}
+
 /* The address's settings hold for every group. */
 Test(sender, hops_and_traffic_class_come_from_the_listener)
 {

@@ -6,6 +6,7 @@
 #include "bus/address.h"
 #include "bus/clock.h"
 #include "bus/verbs/verbs.h"
+#include "bus/verbs/verbs_exposure.h"
 #include "tests/support/deadline.h"
 #include "tests/unit/bus/verbs_scene.h"
 #include "tickbus/error.h"
@@ -78,6 +79,45 @@ Test(device, returning_device_gets_memory_and_senders_in_steps)
 		verbs_announcer_close(others[i]);
 		verbs_withdraw(exposures[i]);
 	}
+	publisher_end();
+}
+
+static _Atomic uint64_t passed_ms = 1000;
+
+static int test_clock(clockid_t clock, struct timespec *now)
+{
+	(void)clock;
+	now->tv_sec = (time_t)(passed_ms / 1000);
+	now->tv_nsec = (long)(passed_ms % 1000) * 1000000;
+	return 0;
+}
+
+/* The time begins when the listener's thread finds the memory withdrawn, however late. */
+Test(device, withdrawn_memory_stays_readable_for_its_time)
+{
+	static char bytes[4096];
+	const struct memory memory = { .base = bytes, .bytes = sizeof(bytes) };
+	struct verbs_listener *looked;
+	struct exposure *exposure;
+
+	publisher_begin(PLACE, FABRIC_NOTICES_AUTO);
+	looked = (struct verbs_listener *)listener;
+	cr_assert_eq(verbs_expose(listener, &memory, 0, &exposure), 0);
+	clock_replace(test_clock);
+	passed_ms += 10 * WITHDRAWN_MS;
+	verbs_exposures_free_withdrawn(looked);
+	cr_expect_eq(fake.registered, 1);
+	verbs_withdraw(exposure);
+	passed_ms += 10 * WITHDRAWN_MS;
+	verbs_exposures_free_withdrawn(looked);
+	cr_expect_eq(fake.registered, 1, "the listener had not seen the withdrawal");
+	passed_ms += WITHDRAWN_MS - 1;
+	verbs_exposures_free_withdrawn(looked);
+	cr_expect_eq(fake.registered, 1, "it ended before its time");
+	passed_ms += 1;
+	verbs_exposures_free_withdrawn(looked);
+	cr_expect_eq(fake.registered, 0, "it is still registered");
+	clock_replace(NULL);
 	publisher_end();
 }
 

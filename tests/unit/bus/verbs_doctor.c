@@ -61,6 +61,13 @@ int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attribut
 	return 0;
 }
 
+static enum ibv_fork_status fork_status = IBV_FORK_UNNEEDED;
+
+enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return fork_status;
+}
+
 static enum ibv_port_state states[1 + PORTS] = { [1] = IBV_PORT_ACTIVE, [2] = IBV_PORT_ACTIVE };
 
 #undef ibv_query_port
@@ -235,7 +242,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *acknowledged)
 /* -- what is found ------------------------------------------------------------------------------
  */
 
-static char findings[FINDINGS_MAX][512];
+static char findings[FINDINGS_MAX][512], remedies[8192];
 static int found;
 
 static void on_finding(void *user, const struct tb_finding *finding)
@@ -243,6 +250,7 @@ static void on_finding(void *user, const struct tb_finding *finding)
 	(void)user;
 	cr_assert_lt(found, FINDINGS_MAX);
 	cr_expect_eq(finding->verdict == TB_VERDICT_GOOD, finding->remedy[0] == '\0');
+	strncat(remedies, finding->remedy, sizeof(remedies) - strlen(remedies) - 1);
 	snprintf(findings[found++], sizeof(findings[0]), "%s %s: %s",
 		 finding->verdict == TB_VERDICT_BAD ? "bad" : "fine", finding->about,
 		 finding->found);
@@ -324,6 +332,19 @@ Test(doctor, unusable_port_is_bad_only_without_another)
 	cr_expect_eq(look(), others + 2);
 	cr_expect_eq(findings_of("bad made0 port 1: is down"), 1);
 	cr_expect_eq(findings_of("bad made0 port 2: has no IP address"), 1);
+}
+
+Test(doctor, kernel_that_shares_pinned_pages_is_reported)
+{
+	const int others = look();
+
+	cr_expect_eq(findings_of("fine kernel: Linux "), 1);
+	cr_expect_null(strstr(remedies, "Linux 5.12 or later"));
+	found = 0;
+	fork_status = IBV_FORK_DISABLED;
+	cr_expect_eq(look(), others);
+	cr_expect_eq(findings_of("fine kernel: Linux "), 1);
+	cr_expect_not_null(strstr(remedies, "Linux 5.12 or later"));
 }
 
 Test(doctor, signal_does_not_end_the_wait_for_a_group)

@@ -10,6 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bus/bounds.h"
+#include "bus/clock.h"
 #include "bus/verbs/verbs.h"
 #include "tickbus/error.h"
 
@@ -130,6 +132,63 @@ Test(verbs_link, no_answer_and_no_route_differ)
 	expect_gone(RDMA_CM_EVENT_REJECTED, 8, ECONNREFUSED, "no publisher listens there");
 	expect_gone(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, ECONNREFUSED,
 		    "no publisher listens there");
+}
+
+/* -- one attempt --------------------------------------------------------------------------------
+ */
+
+static uint64_t now_ms = 1000;
+
+static int stopped_clock(clockid_t clock, struct timespec *now)
+{
+	(void)clock;
+	*now = (struct timespec){ .tv_sec = (time_t)(now_ms / 1000),
+				  .tv_nsec = (long)(now_ms % 1000) * 1000000 };
+	return 0;
+}
+
+static void expect_attempt_ms(const char *address, uint64_t wanted_ms)
+{
+	const struct link_calls calls = { .gone = on_gone };
+	struct link *link;
+
+	clock_replace(stopped_clock);
+	taken = true; /* no event comes */
+	gone_code = 0;
+	cr_assert_eq(verbs_connect(&link, address, "hello", 5, &calls, NULL), 0, "%s", tb_error());
+	now_ms += wanted_ms - 1;
+	verbs_link_poll(link);
+	cr_expect_eq(verbs_link_state(link), LINK_CONNECTING);
+	now_ms++;
+	verbs_link_poll(link);
+	cr_expect_eq(verbs_link_state(link), LINK_GONE);
+	cr_expect_eq(gone_code, ETIMEDOUT);
+	cr_expect_str_eq(gone_why, "no answer");
+	verbs_link_close(link);
+}
+
+Test(verbs_link, attempt_lasts_as_long_as_the_address_says)
+{
+	expect_attempt_ms("10.9.0.1:7471", BOUND_ATTEMPT_MS);
+	expect_attempt_ms("10.9.0.1:7471,attempt_ms=100", BOUND_ATTEMPT_MS_MIN);
+	expect_attempt_ms("10.9.0.1:7471,attempt_ms=60000", BOUND_ATTEMPT_MS_MAX);
+}
+
+Test(verbs_link, attempt_outside_its_bounds_is_refused)
+{
+	static const char *const wrong[] = { "99", "60001", "-1", "1s" };
+	const struct link_calls calls = { .gone = on_gone };
+	char address[64], why[256];
+	struct link *link;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(address, sizeof(address), "10.9.0.1:7471,attempt_ms=%s", wrong[i]);
+		cr_expect_eq(verbs_connect(&link, address, "hello", 5, &calls, NULL), -EINVAL);
+		snprintf(why, sizeof(why),
+			 "address rdma:%s: attempt_ms: found \"%s\", expected 100 to 60000",
+			 address, wrong[i]);
+		cr_expect_str_eq(tb_error(), why);
+	}
 }
 
 /* -- addresses ----------------------------------------------------------------------------------

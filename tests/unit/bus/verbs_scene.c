@@ -18,20 +18,24 @@ struct announcer *announcer;
 struct peer *peer;
 char news[4096], gone[256];
 struct link *subscriber;
-unsigned int lines, joins_awaited;
+unsigned int lines, joins_awaited, hellos, gones;
+int answered;
 
-static int on_hello(void *user, struct peer *who, const void *hello, size_t bytes, void *answer,
-		    size_t *answer_bytes, struct exposure **page, char reason[FABRIC_REASON_BYTES])
+static int on_hello(void *user, struct peer *who, const void *hello, size_t bytes,
+		    struct fabric_answer *answer)
 {
-	(void)user, (void)hello, (void)bytes, (void)answer, (void)page, (void)reason;
-	*answer_bytes = 0;
+	(void)user, (void)hello, (void)bytes;
 	peer = who;
-	return 0;
+	hellos++;
+	memset(answer->challenge, 'c', sizeof(answer->challenge));
+	strcpy(answer->reason, "the ticket is not known");
+	return answered;
 }
 
 static void on_gone(void *user, struct peer *who, const char *why)
 {
 	(void)user, (void)who;
+	gones++;
 	snprintf(gone, sizeof(gone), "%s", why);
 }
 
@@ -49,7 +53,8 @@ static const struct listener_calls calls = { .hello = on_hello, .gone = on_gone,
 void publisher_begin(const char *address, enum fabric_notices_kind kind)
 {
 	struct fabric_listen how = { .address = address,
-				     .peers_max = 4,
+				     .peers_max = 1024,
+				     .withdrawn_ms = WITHDRAWN_MS,
 				     .keep_alive = KEEP_ALIVE,
 				     .keep_alive_bytes = strlen(KEEP_ALIVE) };
 
@@ -158,18 +163,48 @@ void wait_for_groups_check(void)
 	wait_for_timer();
 }
 
-void connection_request(void)
+struct rdma_cm_id *request_arrives(void)
 {
+	const struct sockaddr_in asking = { .sin_family = AF_INET,
+					    .sin_addr.s_addr = htonl(0x0a090002) };
 	struct rdma_cm_event request = { .event = RDMA_CM_EVENT_CONNECT_REQUEST };
 
 	rdma_create_id(listening()->channel, &request.id, NULL, RDMA_PS_TCP);
 	request.id->verbs = &fake.context;
+	memcpy(&request.id->route.addr.dst_addr, &asking, sizeof(asking));
 	request.param.conn.responder_resources = 64; /* of READs that it would like to make */
+	fake_cm_event(listening()->channel, request);
+	return request.id;
+}
+
+struct rdma_cm_id *connection_request(void)
+{
+	struct rdma_cm_id *id;
+
 	peer = NULL;
 	gone[0] = '\0';
-	fake_cm_event(listening()->channel, request);
+	id = request_arrives();
 	verbs_listener_poll(listener);
 	cr_assert_not_null(peer);
+	return id;
+}
+
+struct rdma_cm_id *connection(void)
+{
+	struct rdma_cm_id *id = connection_request();
+
+	cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	verbs_listener_poll(listener);
+	return id;
+}
+
+static int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	(void)user;
+	memset(hello, 'h', FABRIC_HELLO_BYTES);
+	memcpy(hello, challenge, FABRIC_CHALLENGE_BYTES);
+	return 0;
 }
 
 static void on_welcome(void *user, const void *bytes, size_t length)
@@ -183,7 +218,9 @@ static void on_link_gone(void *user, int code, const char *why)
 	snprintf(gone, sizeof(gone), "%s", why);
 }
 
-const struct link_calls subscriber_calls = { .welcome = on_welcome, .gone = on_link_gone };
+const struct link_calls subscriber_calls = { .challenge = on_challenge,
+					     .welcome = on_welcome,
+					     .gone = on_link_gone };
 
 void subscriber_begin(const char *address)
 {

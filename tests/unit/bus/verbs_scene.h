@@ -9,9 +9,10 @@
 #include "bus/fabric.h"
 #include "tests/support/fake_device.h"
 
-#define PLACE      "10.9.0.1:7471"
-#define GROUP      "239.77.251.9:7472"
-#define KEEP_ALIVE "alive"
+#define PLACE        "10.9.0.1:7471"
+#define GROUP        "239.77.251.9:7472"
+#define WITHDRAWN_MS 3000
+#define KEEP_ALIVE   "alive"
 
 extern struct listener *listener;
 extern struct announcer *announcer; /* to the listener's group */
@@ -21,14 +22,20 @@ extern const struct link_calls subscriber_calls;
 extern char news[4096], gone[256]; /* log lines; why a peer or the link is gone */
 extern unsigned int lines;         /* in the log */
 extern unsigned int joins_awaited; /* for has_joined */
+extern unsigned int hellos, gones; /* calls of the listener */
+/* What the publisher answers to each hello: a challenge (1), -errno, or a welcome (0). */
+extern int answered;
 
 void publisher_begin(const char *address, enum fabric_notices_kind);
 /* The group is joined: waits until a notice is sent. */
 void publisher_joined(void);
 /* Expects that nothing is left. */
 void publisher_end(void);
-/* A connection request that the publisher accepts. */
-void connection_request(void);
+/* A connection request: its id. The next poll takes it. */
+struct rdma_cm_id *request_arrives(void);
+/* A connection request that the publisher accepts, and a connection that is established. */
+struct rdma_cm_id *connection_request(void);
+struct rdma_cm_id *connection(void);
 
 void subscriber_begin(const char *address);
 void subscriber_end(void);

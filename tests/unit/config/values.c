@@ -21,6 +21,8 @@ static const char full[] =
 	"  exit_wait_ms: 0\n"
 	"  topics_max: 7\n"
 	"  subscribers_max: 9\n"
+	"  subscribers_per_host: 4\n"
+	"  ticket_overlap_s: 30\n"
 	"  cpu: 3\n"
 	"  numa: 1\n"
 	"log: { file: var/pubd.log, level: debug }\n"
@@ -115,6 +117,8 @@ static void expect_full_bus(const struct settings *settings)
 	cr_expect_eq(bus->exit_wait_ms, 0);
 	cr_expect_eq(bus->topics_max, 7);
 	cr_expect_eq(bus->subscribers_max, 9);
+	cr_expect_eq(bus->subscribers_per_host, 4);
+	cr_expect_eq(bus->ticket_overlap_s, 30);
 	cr_expect_eq(bus->cpu, 3);
 	cr_expect_eq(bus->numa, 1);
 	expect_path(settings->log.file, "var/pubd.log");
@@ -264,6 +268,7 @@ Test(values, defaults_equal_the_manual)
 			 "  exit_wait_ms: 5000\n"
 			 "  topics_max: 256\n"
 			 "  subscribers_max: 1024\n"
+			 "  ticket_overlap_s: 60\n"
 			 "  cpu: -1\n"
 			 "  numa: -1\n"
 			 "log:\n"

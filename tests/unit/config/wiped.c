@@ -68,8 +68,10 @@ Test(wiped, settings_wipe_tickets)
 
 Test(wiped, publisher_and_subscriber_wipe_tickets)
 {
+	static const uint8_t other[TB_TICKET_BYTES] = { 1 };
 	static const char *const all = ">";
-	const struct tb_realm realm = { sizeof(realm), "r", ticket, &all, 1 };
+	const struct tb_realm realm = { sizeof(realm), .name = "r", .ticket = ticket,
+					.topics = &all, .topic_count = 1 };
 	const struct tb_publisher_options offered = { .size = sizeof(offered),
 						      .name = "test",
 						      .exit_wait_ms = UINT32_MAX,
@@ -83,6 +85,7 @@ Test(wiped, publisher_and_subscriber_wipe_tickets)
 
 	cr_assert_eq(tb_publisher_open(&publisher, &offered), 0, "%s", tb_error());
 	cr_assert_eq(tb_subscriber_open(&subscriber, &asked), 0, "%s", tb_error());
+	cr_assert_eq(tb_publisher_ticket(publisher, "r", other, 60000), 1, "%s", tb_error());
 	tb_subscriber_close(subscriber);
 	tb_publisher_close(publisher);
 	cr_expect_eq(found, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/publisher/client.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@ const struct fabric_ops *ops;
 const char *address;
 struct client client, other;
 void (*client_meanwhile)(void);
+void (*client_hello)(struct client *, uint8_t hello[FABRIC_HELLO_BYTES]);
 char logged[1024];
 unsigned int warnings;
 
@@ -43,7 +45,8 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	struct client *at = user;
 
-	cr_assert_eq(control_welcome_decode(bytes, length, &at->welcome), 0, "%s", tb_error());
+	cr_assert_eq(handshake_welcome(&at->handshake, bytes, length, &at->welcome), 0, "%s",
+		     tb_error());
 	cr_assert_eq(ops->remote_open(at->link, at->welcome.key,
 				      bus_page_bytes(at->welcome.topics_max), &at->page),
 		     0, "%s", tb_error());
@@ -85,9 +88,24 @@ static void on_gone(void *user, int code, const char *why)
 	snprintf(at->why, sizeof(at->why), "%s", why);
 }
 
-static const struct link_calls calls = { .welcome = on_welcome,
-					 .message = on_message,
-					 .gone = on_gone };
+/* The second hello, which a test may change or replace. */
+static int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	struct client *at = user;
+
+	memcpy(at->challenge, challenge, sizeof(at->challenge));
+	if (handshake_answer(&at->handshake, challenge, hello) < 0)
+		return -EIO;
+	if (client_hello)
+		client_hello(at, hello);
+	memcpy(at->hello, hello, sizeof(at->hello));
+	return 0;
+}
+
+static const struct link_calls calls = {
+	.challenge = on_challenge, .welcome = on_welcome, .message = on_message, .gone = on_gone
+};
 
 void client_turn(struct client *at)
 {
@@ -106,23 +124,26 @@ void client_connect(struct client *at, const void *hello, size_t bytes)
 	UNTIL(at, at->welcomes || at->gones);
 }
 
-void client_open(struct client *at)
+void client_try_realm(struct client *at, const uint8_t ticket[TB_TICKET_BYTES])
 {
-	const struct control_hello hello = { .version_low = 2, .version_high = 2 };
-	uint8_t bytes[FABRIC_HELLO_BYTES];
+	uint8_t hello[FABRIC_HELLO_BYTES];
 
-	client_connect(at, bytes, control_hello_encode(&hello, bytes));
-	cr_assert_eq(at->welcomes, 1, "%s", at->why);
+	cr_assert_eq(handshake_begin(&at->handshake, ops, address, ticket, hello), 0, "%s",
+		     tb_error());
+	client_connect(at, hello, sizeof(hello));
 }
 
 void client_open_realm(struct client *at, const uint8_t ticket[TB_TICKET_BYTES])
 {
-	struct control_hello hello = { .version_low = 2, .version_high = 2 };
-	uint8_t bytes[FABRIC_HELLO_BYTES];
-
-	memcpy(hello.ticket, ticket, TB_TICKET_BYTES);
-	client_connect(at, bytes, control_hello_encode(&hello, bytes));
+	client_try_realm(at, ticket);
 	cr_assert_eq(at->welcomes, 1, "%s", at->why);
+}
+
+void client_open(struct client *at)
+{
+	static const uint8_t none[TB_TICKET_BYTES];
+
+	client_open_realm(at, none);
 }
 
 void client_close(struct client *at)
@@ -159,8 +180,13 @@ void expect_refused_hello(struct control_hello hello, int code, const char *text
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 
 	client_connect(&client, bytes, control_hello_encode(&hello, bytes));
-	cr_expect_eq(client.gones, 1);
-	cr_expect_eq(client.code, code);
+	expect_refused(code, text);
+}
+
+void expect_refused(int code, const char *text)
+{
+	cr_assert_eq(client.gones, 1);
+	cr_assert_eq(client.code, code);
 	cr_expect_str_eq(client.why, text);
 	UNTIL(&client, was_logged(text));
 	client_close(&client);

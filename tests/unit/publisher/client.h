@@ -12,6 +12,7 @@
 #include "bus/counters.h"
 #include "bus/fabric.h"
 #include "publisher/state.h"
+#include "subscriber/handshake.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
@@ -20,6 +21,9 @@
 struct client {
 	struct link *link;
 	struct remote *page, *region;
+	struct handshake handshake;
+	uint8_t challenge[FABRIC_CHALLENGE_BYTES];
+	uint8_t hello[FABRIC_HELLO_BYTES]; /* the second, as it was sent */
 	struct control_welcome welcome;
 	struct control_message last, answer;
 	unsigned int welcomes, gones, messages, wakes, revokes, endings;
@@ -45,6 +49,9 @@ bool was_logged(const char *text);
 void client_enter(void);
 void client_leave(void);
 
+/* Called with each second hello before it is sent, to change it; NULL: nothing. */
+extern void (*client_hello)(struct client *, uint8_t hello[FABRIC_HELLO_BYTES]);
+
 /* Called while a client waits; NULL: nothing. */
 extern void (*client_meanwhile)(void);
 
@@ -63,11 +70,15 @@ void client_connect(struct client *, const void *hello, size_t bytes);
 /* Connects with a hello without a ticket, or with this ticket. Fails the test if it is refused. */
 void client_open(struct client *);
 void client_open_realm(struct client *, const uint8_t ticket[TB_TICKET_BYTES]);
+/* The same, but a refusal is fine. */
+void client_try_realm(struct client *, const uint8_t ticket[TB_TICKET_BYTES]);
 void client_close(struct client *);
 void client_send(struct client *, struct control_message *);
 /* Sends a request and returns its answer. */
 const struct control_message *client_ask(struct client *, struct control_message);
 
+/* The client was refused: closes it. */
+void expect_refused(int code, const char *text);
 void expect_refused_hello(struct control_hello, int code, const char *text);
 void expect_refusal(const struct control_message *answer, uint32_t topic_id, int code,
 		    const char *text);

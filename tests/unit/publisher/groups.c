@@ -23,6 +23,7 @@
 
 static struct sockaddr_storage group;
 static struct control_message keep_alive;
+static uint32_t withdrawn_ms;
 
 static int look(struct listener **listener, const struct fabric_listen *how,
 		const struct listener_calls *calls, void *user)
@@ -31,6 +32,7 @@ static int look(struct listener **listener, const struct fabric_listen *how,
 	(void)user;
 	*listener = NULL;
 	group = how->notices.group;
+	withdrawn_ms = how->withdrawn_ms;
 	cr_expect_eq(control_decode(how->keep_alive, how->keep_alive_bytes, &keep_alive), 0);
 	return error_set(ENODEV, "test fabric: the group was seen");
 }
@@ -41,9 +43,17 @@ static int no_device(const char *address)
 	return FABRIC_NO_DEVICE;
 }
 
-static const struct fabric_ops looking = {
-	.scheme = "looking", .network = true, .node = no_device, .listen = look
-};
+static int any_identity(const char *address, char text[FABRIC_IDENTITY_BYTES])
+{
+	snprintf(text, FABRIC_IDENTITY_BYTES, "%.40s", address);
+	return 0;
+}
+
+static const struct fabric_ops looking = { .scheme = "looking",
+					   .network = true,
+					   .identity = any_identity,
+					   .node = no_device,
+					   .listen = look };
 
 /* The group of a bus of this name at an address, as text. */
 static void group_of(const char *name, const char *address, const char *multicast,
@@ -74,6 +84,29 @@ Test(keep_alive, is_a_wake_for_no_topic)
 	group_of("x", "looking:10.9.0.1:7471", NULL, text);
 	cr_expect_eq(keep_alive.type, CONTROL_WAKE);
 	cr_expect_eq(keep_alive.topic.topic_id, 0);
+}
+
+static uint32_t withdrawn_with(uint32_t stale_ms)
+{
+	static const char *const address = "looking:10.9.0.1:7471";
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "x",
+						      .listen = &address,
+						      .listen_count = 1,
+						      .stale_ms = stale_ms };
+	struct tb_publisher *publisher;
+
+	cr_assert_eq(tb_publisher_open(&publisher, &options), -ENODEV, "%s", tb_error());
+	return withdrawn_ms;
+}
+
+/* Readers count on it. */
+Test(withdrawn, memory_stays_for_the_stale_bound_and_two_seconds)
+{
+	cr_assert_eq(fabric_add(&looking), 0);
+	cr_expect_eq(withdrawn_with(BOUND_STALE_MS_MIN), 2000);
+	cr_expect_eq(withdrawn_with(2001), 2001);
+	cr_expect_eq(withdrawn_with(BOUND_STALE_MS_MAX), BOUND_STALE_MS_MAX);
 }
 
 /* One group for both addresses, another group for another name. */
@@ -244,6 +277,7 @@ static void open_writing(const char *first, const char *second)
 
 	writing = (struct fabric_ops){ .scheme = "writing",
 				       .network = true,
+				       .identity = any_identity,
 				       .node = no_device,
 				       .listen = write_listen,
 				       .listener_fd = write_fd,

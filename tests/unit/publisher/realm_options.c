@@ -34,7 +34,7 @@ static int bus_open(const struct tb_realm *realms, size_t count)
 #define REALM sizeof(struct tb_realm)
 #define DESK                                                                                       \
 	{                                                                                          \
-		REALM, "desk", one, all, 2                                                         \
+		REALM, "desk", one, all, 2, 0                                                      \
 	}
 #define WHAT "publisher options: realms"
 #define NAME "expected 1 to 63 letters, digits, '.', '_' and '-', not beginning with '.'"
@@ -45,27 +45,28 @@ Test(options, wrong_realms_are_refused)
 		struct tb_realm realms[2];
 		const char *text;
 	} cases[] = {
-		{ { DESK, { REALM, "a/b", two, all, 1 } }, WHAT "[1].name: found \"a/b\", " NAME },
-		{ { DESK, { REALM, NULL, two, all, 1 } }, WHAT "[1].name: found \"\", " NAME },
-		{ { DESK, { REALM, "desk", two, all, 1 } },
+		{ { DESK, { REALM, "a/b", two, all, 1, 0 } },
+		  WHAT "[1].name: found \"a/b\", " NAME },
+		{ { DESK, { REALM, NULL, two, all, 1, 0 } }, WHAT "[1].name: found \"\", " NAME },
+		{ { DESK, { REALM, "desk", two, all, 1, 0 } },
 		  WHAT "[1]: found the name desk again, expected each name once" },
-		{ { DESK, { REALM, "risk", one, all, 1 } },
+		{ { DESK, { REALM, "risk", one, all, 1, 0 } },
 		  WHAT "[1]: found the ticket of realm desk again, expected each ticket once" },
-		{ { DESK, { REALM, "risk", NULL, all, 1 } },
+		{ { DESK, { REALM, "risk", NULL, all, 1, 0 } },
 		  WHAT "[1]: found risk without a ticket, expected a ticket for each realm but "
 		       "anonymous" },
-		{ { DESK, { REALM, "anonymous", two, all, 1 } },
+		{ { DESK, { REALM, "anonymous", two, all, 1, 0 } },
 		  WHAT "[1]: found anonymous with a ticket, expected no ticket: it is the realm "
 		       "of clients without a ticket" },
-		{ { DESK, { REALM, "risk", zeros, all, 1 } },
+		{ { DESK, { REALM, "risk", zeros, all, 1, 0 } },
 		  WHAT "[1]: found a ticket of zeros, expected random bytes" },
-		{ { DESK, { REALM, "risk", two, all, 0 } },
+		{ { DESK, { REALM, "risk", two, all, 0, 0 } },
 		  WHAT "[1]: found 0 patterns of topics, expected 1 to 256" },
-		{ { DESK, { REALM, "risk", two, all, 257 } },
+		{ { DESK, { REALM, "risk", two, all, 257, 0 } },
 		  WHAT "[1]: found 257 patterns of topics, expected 1 to 256" },
-		{ { DESK, { REALM, "risk", two, NULL, 1 } },
+		{ { DESK, { REALM, "risk", two, NULL, 1, 0 } },
 		  WHAT "[1]: found 0 patterns of topics, expected 1 to 256" },
-		{ { DESK, { REALM, "risk", two, wrong, 2 } },
+		{ { DESK, { REALM, "risk", two, wrong, 2, 0 } },
 		  WHAT "[1].topics[1]: topic pattern: found \"A\", expected parts of a-z, 0-9, "
 		       "'_', '-', '*' (or '>' as the last part) with single dots between" },
 	};
@@ -99,7 +100,7 @@ Test(options, realms_of_a_wrong_size_are_refused)
 {
 	static const size_t sizes[] = { 0, 1, REALM - alignof(struct tb_realm), REALM + 1,
 					SIZE_MAX };
-	struct tb_realm realms[] = { DESK, { REALM, "risk", two, all, 2 } };
+	struct tb_realm realms[] = { DESK, { REALM, "risk", two, all, 2, 0 } };
 	char text[128];
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -127,7 +128,7 @@ Test(options, at_most_32_realms_are_accepted)
 	for (size_t i = 0; i < 33; i++) {
 		snprintf(names[i], sizeof(names[i]), "r%zu", i);
 		tickets[i][i % TB_TICKET_BYTES] = (uint8_t)(1 + i);
-		realms[i] = (struct tb_realm){ REALM, names[i], tickets[i], all, 2 };
+		realms[i] = (struct tb_realm){ REALM, names[i], tickets[i], all, 2, 0 };
 	}
 	cr_expect_eq(bus_open(realms, 32), 0, "%s", tb_error());
 	cr_expect_eq(bus_open(realms, 33), -EINVAL);

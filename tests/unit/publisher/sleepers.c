@@ -43,7 +43,7 @@ Test(sleepers, sleeper_is_woken_once_when_head_moves)
 		     CONTROL_GRANT); /* for another reader of the client */
 	scene_publish(topic, 111, 111);
 	UNTIL(&client, client.wakes == 101);
-	arm.topic.head = 120;
+	arm.topic.head = 111;
 	client_send(&client, &arm);
 	cr_assert_eq(tb_topic_restart(topic), 0);
 	epoch = epoch_of("t");
@@ -72,6 +72,38 @@ Test(sleepers, shared_join_is_woken_for_its_lowest_head)
 	cr_assert_eq(client.wakes, 0);
 	scene_publish(topic, 6, 6);
 	UNTIL(&client, client.wakes == 1);
+}
+
+/* Every record that a reader has read is reserved. A sleeper further ahead costs each flush. */
+Test(sleepers, arm_above_reserved_drops_the_client)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct control_message arm;
+	uint64_t epoch, reserved;
+
+	scene_publish(topic, 1, 5);
+	reserved = topic_reserved(topic);
+	cr_assert_gt(reserved, 5);
+	client_open(&other);
+	client_open(&client);
+	epoch = epoch_of("t");
+	cr_assert_eq(join(&client, 1, epoch)->type, CONTROL_GRANT);
+	arm = topic_message(CONTROL_ARM, 1, epoch, reserved);
+	client_send(&client, &arm);
+	cr_assert_eq(epoch_of("t"), epoch, "an arm at the last reserved record is valid");
+	arm = topic_message(CONTROL_ARM, 1, epoch + 1, UINT64_MAX);
+	client_send(&client, &arm);
+	cr_assert_eq(epoch_of("t"), epoch, "an arm of another epoch is ignored");
+	arm = topic_message(CONTROL_ARM, 1, epoch, reserved + 1);
+	client_send(&client, &arm);
+	bus_counter(BUS_MALFORMED); /* the arm was handled */
+	bus_counter(BUS_MALFORMED);
+	cr_assert_eq(bus_counter(BUS_JOINS), 0, "the client was not dropped");
+	UNTIL(&client, client.gones == 1);
+	cr_expect_eq(bus_counter(BUS_MALFORMED), 1);
+	cr_expect(was_logged("was dropped: topic t: found an arm at record 9, expected at most 8, "
+			     "the last that may be written"),
+		  "%s", logged);
 }
 
 /* A set word needs no second interruption of the publishing thread. The test sets 2, which a flush

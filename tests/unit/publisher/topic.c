@@ -12,6 +12,7 @@
 #include "bus/words.h"
 #include "bus/bus_page.h"
 #include "publisher/state.h"
+#include "subscriber/handshake.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
@@ -163,6 +164,7 @@ Test(topic, failed_restart_leaves_the_topic_unchanged)
 
 static struct {
 	struct link *link;
+	struct handshake handshake;
 	unsigned int welcomes, grants, revokes, answers;
 	uint64_t revoked;
 } client;
@@ -194,9 +196,16 @@ static void on_gone(void *user, int code, const char *why)
 	cr_assert(false, "gone: %d %s", code, why);
 }
 
-static const struct link_calls calls = { .welcome = on_welcome,
-					 .message = on_message,
-					 .gone = on_gone };
+static int on_challenge(void *user, const uint8_t challenge[FABRIC_CHALLENGE_BYTES],
+			uint8_t hello[FABRIC_HELLO_BYTES])
+{
+	(void)user;
+	return handshake_answer(&client.handshake, challenge, hello);
+}
+
+static const struct link_calls calls = {
+	.challenge = on_challenge, .welcome = on_welcome, .message = on_message, .gone = on_gone
+};
 
 static void client_send(struct control_message message)
 {
@@ -233,12 +242,12 @@ static void join_at_once(const struct memory *memory)
 
 Test(topic, join_of_a_new_epoch_gets_no_revoke)
 {
-	const struct control_hello hello = { .version_low = 2, .version_high = 2 };
+	static const uint8_t no_ticket[TB_TICKET_BYTES];
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	const uint64_t epoch = topic->shape.epoch;
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 
-	control_hello_encode(&hello, bytes);
+	cr_assert_eq(handshake_begin(&client.handshake, &shm_ops, "test", no_ticket, bytes), 0);
 	cr_assert_eq(shm_connect(&client.link, "test", bytes, sizeof(bytes), &calls, NULL), 0);
 	client_wait(&client.welcomes, 1);
 	exposing = join_at_once;

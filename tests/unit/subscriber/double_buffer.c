@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "bus/clock.h"
 #include "publisher/state.h"
@@ -39,6 +40,29 @@ Test(double_buffer, one_half_is_read_while_the_other_is_delivered)
 		cr_expect_eq(late_slots_held(), 2 * READS_OF_HALF, "turn %" PRIu64, turn);
 	}
 	cr_expect_eq(late_counted(SUBSCRIPTION_TORN), 0);
+	late_expect_all(1000);
+}
+
+/* The publisher writes into the landing of a record that its handler is about to use. */
+static void overwrite_landing(void *user, const struct tb_source *of,
+			      const struct tb_record *record)
+{
+	for (unsigned int half = 0; half < of->halves; half++) {
+		const struct batch *batch = &of->batches[half];
+
+		if (record->sequence >= batch->first && record->sequence < batch->end)
+			memset(of->landing + half * of->half_bytes +
+				       (record->sequence - batch->first) * 64,
+			       0x5a, 64);
+	}
+	notes_record(user, of, record);
+}
+
+Test(double_buffer, record_is_shown_from_a_copy_of_the_landing)
+{
+	late_two_read(0);
+	subscription->options.on_record = overwrite_landing;
+	scene_publish(topic, 3, 1000);
 	late_expect_all(1000);
 }
 

@@ -3,6 +3,7 @@
  * link reports the missing answer when it is polled. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -83,8 +84,15 @@ static void lossy_close(struct link *link)
 	free(link);
 }
 
+static int lossy_identity(const char *address, char text[FABRIC_IDENTITY_BYTES])
+{
+	snprintf(text, FABRIC_IDENTITY_BYTES, "%s", address);
+	return 0;
+}
+
 static struct fabric_ops lossy = { .scheme = "lossy",
 				   .network = true,
+				   .identity = lossy_identity,
 				   .connect = lossy_connect,
 				   .link_poll = lossy_poll,
 				   .link_fd = lossy_fd,

@@ -72,7 +72,8 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 		memset(read->into, 0xa5, read->bytes);
 		late.held[late.count++] = *read;
 		note('s', 'l', read);
-		if (kind_of(read) == READ_PAGE && !late.silent)
+		late.entries += kind_of(read) == READ_ENTRIES;
+		if (kind_of(read) >= READ_PULSE && !late.silent)
 			late_land(late.count - 1, late.page_fails ? -EIO : 0);
 	}
 	return (int)taken;

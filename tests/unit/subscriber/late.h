@@ -23,12 +23,13 @@ extern struct late {
 	unsigned int count, places;        /* places: size of the queue */
 	struct fabric_completion done[HELD_MAX];
 	unsigned int done_count;
-	bool at_once;    /* READs complete when they are collected */
-	bool page_held;  /* READs of the line and of names are held, as those of slots */
-	char story[512]; /* s: slots posted, S: landed; l, L: the line */
-	bool cut;        /* the connection is lost, once */
-	bool silent;     /* no READ completes, the bus page's included */
-	bool page_fails; /* READs of the bus page fail */
+	bool at_once;         /* READs complete when they are collected */
+	bool page_held;       /* READs of the line and of names are held, as those of slots */
+	char story[512];      /* s: slots posted, S: landed; l, L: the line */
+	bool cut;             /* the connection is lost, once */
+	bool silent;          /* no READ completes, the bus page's included */
+	bool page_fails;      /* READs of the bus page fail */
+	unsigned int entries; /* READs of entries of the bus page */
 	unsigned int polls, breaks;
 } late;
 

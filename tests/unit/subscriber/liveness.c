@@ -18,7 +18,7 @@ Test(liveness, reader_away_for_the_bound_looks_before_stale)
 
 	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(false);
-	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
+	UNTIL(subscriber->pulse_known && !subscriber->pulse_under_way, 100);
 	/* As if its last look was ten seconds ago. */
 	subscriber->pulse_count--;
 	moved_ms = subscriber->pulse_ms -= 10000;
@@ -34,10 +34,10 @@ Test(liveness, late_bus_page_is_a_sign_of_life)
 
 	scene_topic(net.publisher, "t", 64, 0);
 	net_read_on(false);
-	UNTIL(subscriber->pulse_known && !subscriber->page_under_way, 100);
+	UNTIL(subscriber->pulse_known && !subscriber->pulse_under_way, 100);
 	net.unanswered = true;
 	subscriber->page_ms = subscriber->turn_ms = 0;
-	UNTIL(subscriber->page_under_way, 100);
+	UNTIL(subscriber->pulse_under_way, 100);
 	subscriber->page_asked_ms -= 10;
 	subscriber->pulse_count--; /* so that the page is new */
 	moved_ms = subscriber->pulse_ms -= 20;
@@ -55,7 +55,7 @@ Test(liveness, unanswered_bus_page_goes_stale_before_disconnect)
 	UNTIL(notes.records == 1 && subscriber->pulse_known, 100);
 	net.unanswered = true;
 	UNTIL(notes.stale, 100);
-	cr_expect(subscriber->page_under_way && subscriber->welcomed && !subscriber->lost);
+	cr_expect(subscriber->pulse_under_way && subscriber->welcomed && !subscriber->lost);
 	net.unanswered = false;
 	UNTIL(notes.live, 100);
 }

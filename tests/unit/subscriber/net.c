@@ -9,6 +9,7 @@
 #include "bus/control.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
+#include "bus/region.h"
 #include "bus/shm/shm.h"
 #include "publisher/state.h"
 #include "subscriber/state.h"
@@ -94,6 +95,15 @@ static void *net_landing(struct link *link, size_t bytes)
 	return NULL;
 }
 
+static bool is_gone(const struct remote *remote)
+{
+	uint64_t epoch;
+
+	memcpy(&epoch, (const char *)shm_view(remote) + offsetof(struct region_header, epoch),
+	       sizeof(epoch));
+	return net.gone_epoch && epoch == net.gone_epoch;
+}
+
 static int net_read(struct link *link, const struct fabric_read *reads, unsigned int count)
 {
 	if (net.held && count > 0 && (reads[0].tag & 0xff) >= net.held)
@@ -101,6 +111,13 @@ static int net_read(struct link *link, const struct fabric_read *reads, unsigned
 	for (unsigned int i = 0; i < count; i++) {
 		const char *into = reads[i].into;
 
+		if ((reads[i].tag & 0xff) < READ_PULSE && is_gone(reads[i].remote)) {
+			net.cut = true;
+			net.gone_reads++;
+			return 0;
+		}
+		net.reads[reads[i].tag & 0xff]++;
+		net.read_bytes[reads[i].tag & 0xff] += reads[i].bytes;
 		if ((reads[i].tag & 0xff) != READ_SLOTS)
 			continue;
 		if (!net.landing)
@@ -189,6 +206,22 @@ void net_leave(void)
 	tb_publisher_close(net.publisher);
 	notes_free(&notes);
 	scene_leave();
+}
+
+void net_publisher_for(uint32_t topics_max)
+{
+	const char *listen[] = { "shm:test" };
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .listen = listen,
+						      .listen_count = 1,
+						      .stale_ms = SCENE_STALE_MS,
+						      .topics_max = topics_max,
+						      .exit_wait_ms = UINT32_MAX,
+						      .log = scene_log };
+
+	tb_publisher_close(net.publisher);
+	cr_assert_eq(tb_publisher_open(&net.publisher, &options), 0, "%s", tb_error());
 }
 
 void net_publisher_again(uint32_t stale_ms)

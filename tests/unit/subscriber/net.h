@@ -29,6 +29,10 @@ extern struct net {
 	uint32_t held_ms; /* pass on the clock when it is stopped */
 	bool cut;         /* the connection is lost, once */
 	bool away;        /* no publisher listens */
+	/* An epoch whose memory was withdrawn: a READ of it ends the connection, as over RC. */
+	uint64_t gone_epoch;
+	unsigned int gone_reads;
+	uint64_t reads[READ_ENTRIES + 1], read_bytes[READ_ENTRIES + 1]; /* by kind */
 	unsigned int leaves, reaps, tries;
 	unsigned int schemas, joins; /* requests */
 	const char *landing;         /* the first that a READ of records used */
@@ -45,6 +49,8 @@ void net_release(void);
 void net_enter(void);
 void net_leave(void);
 void net_publisher_again(uint32_t stale_ms);
+/* A publisher whose bus page has room for this many topics. */
+void net_publisher_for(uint32_t topics_max);
 struct tb_source *net_read_on(bool viewed);
 uint64_t net_counted(const struct tb_subscription *subscription, enum subscription_counter counter);
 bool net_joined(size_t joins);

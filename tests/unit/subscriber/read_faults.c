@@ -54,9 +54,57 @@ Test(read_faults, topic_reads_leave_one_queue_slot_for_the_bus_page)
 	late.silent = true;
 	subscriber->page_ms = subscriber->turn_ms = 0;
 	late_poll_once();
-	cr_assert_eq(late_held(READ_PAGE), 1, "there was no place for the bus page");
+	cr_assert_eq(late_held(READ_PULSE), 1, "there was no place for the bus page");
 	cr_expect_eq(late_slots_held(), late.places - 1);
 	expect_stale_in_time();
+}
+
+/* The queue stays full of READs of records. */
+Test(read_faults, entries_of_the_bus_page_are_read_from_a_full_queue)
+{
+	unsigned int before;
+
+	late_two_read(0);
+	scene_publish(topic, 3, 1000);
+	late.places = 2 * READS_OF_HALF;
+	source->look = true;
+	UNTIL(late_slots_held() == late.places - 1);
+	before = late.entries;
+	clock_stop();
+	for (int looks = 0; looks < 6; looks++) {
+		clock_pass(subscriber->stale_ms / 10);
+		late_poll_once(); /* requests the pulse */
+		late_poll_once(); /* uses it, requests the entry */
+		late_poll_once();
+		cr_expect_eq(late_slots_held(), late.places - 1);
+	}
+	cr_expect_eq(late.entries - before, 6, "%u READs", late.entries - before);
+	cr_expect_not(notes.stale);
+}
+
+/* The queue has a place for a single READ of the page. */
+Test(read_faults, pulse_waits_for_one_read_of_entries_at_most)
+{
+	late_two_read(0);
+	scene_publish(topic, 3, 1000);
+	late.places = 2 * READS_OF_HALF;
+	source->look = true;
+	UNTIL(late_slots_held() == late.places - 1);
+	clock_stop();
+	clock_pass(subscriber->stale_ms / 10);
+	late_poll_once(); /* requests the pulse, which lands */
+	late.silent = true;
+	while (late.done_count > 0)
+		late_poll_once(); /* requests the entry, which stays */
+	cr_assert_eq(late_held(READ_ENTRIES), 1);
+	entries_want(&subscriber->entries, 100); /* as of another topic */
+	clock_pass(subscriber->stale_ms / 10);
+	late_poll_once();
+	cr_expect_eq(late_held(READ_PULSE), 0, "more READs than the queue takes");
+	late_land(late.count - 1, 0);
+	late_poll_once();
+	cr_expect_eq(late_held(READ_PULSE), 1, "the pulse did not follow the entry");
+	cr_expect_eq(late_held(READ_ENTRIES), 0);
 }
 
 Test(read_faults, full_queue_does_not_hide_a_silent_publisher)
@@ -89,11 +137,11 @@ Test(read_faults, bus_page_behind_other_reads_does_not_go_stale)
 		cr_assert_not(notes.stale, "stale although the page was only just requested");
 		clock_pass(50);
 	}
-	cr_expect_eq(late_held(READ_PAGE), 1);
+	cr_expect_eq(late_held(READ_PULSE), 1);
 	late.silent = false;
 	subscriber->pulse_count--; /* so that the page is new */
 	late_poll_once();
-	cr_expect_eq(late_held(READ_PAGE), 0);
+	cr_expect_eq(late_held(READ_PULSE), 0);
 	cr_expect_not(notes.stale);
 	late.silent = true;
 	clock_pass(10 * subscriber->stale_ms);

@@ -13,6 +13,7 @@
 #include "subscriber/state.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
+#include "tests/support/prover.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -40,24 +41,23 @@ static struct tb_schema *schema;
 static struct tb_subscriber *subscriber;
 static struct notes notes;
 
-static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-		    size_t *welcome_bytes, struct exposure **given,
-		    char reason[FABRIC_REASON_BYTES])
+static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
+		    struct fabric_answer *said)
 {
-	const struct control_welcome answer = { .version = CONTROL_VERSION_HIGH,
-						.bus_id = BUS_ID,
-						.stale_ms = 60000,
-						.topics_max = TOPICS,
-						.name = "fake" };
+	const struct control_welcome welcome = { .version = CONTROL_VERSION_HIGH,
+						 .bus_id = BUS_ID,
+						 .stale_ms = 60000,
+						 .topics_max = TOPICS,
+						 .name = "fake" };
 
 	(void)user;
-	(void)hello;
-	(void)bytes;
-	(void)reason;
+	if (prover_is_first(hello, bytes))
+		return 1; /* the challenge is zeros */
 	fake.peer = peer;
 	fake.open = 0;
-	*given = fake.page_given;
-	*welcome_bytes = control_welcome_encode(&answer, welcome);
+	said->given = fake.page_given;
+	said->welcome_bytes = control_welcome_encode(&welcome, said->welcome);
+	prover_signs(hello, "test", NULL, said->welcome, said->welcome_bytes);
 	return 0;
 }
 

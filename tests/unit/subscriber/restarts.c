@@ -12,6 +12,7 @@
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 #include "tests/unit/subscriber/net.h"
+#include "tickbus/error.h"
 
 TestSuite(restarts, .init = net_enter, .fini = net_leave, .timeout = 60);
 
@@ -63,4 +64,45 @@ Test(restarts, topic_before_its_appearance_does_not_go_stale)
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
 	}
 	cr_expect_eq(notes.events, 0, "%s", notes.text);
+}
+
+static struct tb_subscription *left_inside;
+
+static void leave_at_restart(void *user, const struct tb_event *event)
+{
+	notes_event(user, event);
+	if (event->kind == TB_EVENT_RESTART)
+		tb_unsubscribe(left_inside);
+}
+
+/* The old epoch had ended, so its join was over; the handler ends the join of the new epoch. */
+static void leave_in_handler(bool viewed)
+{
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = leave_at_restart,
+						     .from = TB_FROM_OLDEST,
+						     .user = &notes };
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
+
+	net.viewed = viewed;
+	scene_publish(topic, 1, 2);
+	tb_topic_end(topic);
+	subscriber = scene_subscriber("net", 0);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &left_inside), 0, "%s", tb_error());
+	UNTIL(notes.ended && net_joined(0), 100);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	UNTIL(notes.restarted, 100);
+	UNTIL(net_joined(0), 100);
+	cr_expect_eq(net.leaves, 2, "%u leaves", net.leaves);
+}
+
+Test(restarts, subscription_ended_at_a_restart_leaves_its_view)
+{
+	leave_in_handler(true);
+}
+
+Test(restarts, subscription_ended_at_a_restart_leaves_its_reads)
+{
+	leave_in_handler(false);
 }

@@ -17,6 +17,7 @@
 #include "bus/fabric.h"
 #include "tests/support/deadline.h"
 #include "bus/bounds.h"
+#include "tests/support/prover.h"
 #include "tests/support/scene.h"
 
 #define EPOCH      UINT64_C(0x1122334455667788)
@@ -77,9 +78,8 @@ static struct fake {
 
 /* -- messages --------------------------------------------------------------------------------- */
 
-static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes, void *welcome,
-		    size_t *welcome_bytes, struct exposure **given,
-		    char reason[FABRIC_REASON_BYTES])
+static int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
+		    struct fabric_answer *said)
 {
 	struct control_welcome answer = { .version = CONTROL_VERSION_HIGH,
 					  .bus_id = BUS_ID,
@@ -89,19 +89,19 @@ static int on_hello(void *user, struct peer *peer, const void *hello, size_t byt
 
 	(void)user;
 	(void)peer;
-	(void)hello;
-	(void)bytes;
-	(void)reason;
-	*given = fake.page_given;
+	if (prover_is_first(hello, bytes))
+		return 1; /* the challenge is zeros */
+	said->given = fake.page_given;
 	if (fake.fault == WELCOME_VERSION)
 		answer.version = 9;
 	if (fake.fault == WELCOME_NO_PAGE)
-		*given = NULL;
+		said->given = NULL;
 	if (fake.fault == WELCOME_PAGE_SHORT)
 		answer.topics_max = BOUND_TOPICS_MAX;
-	*welcome_bytes = control_welcome_encode(&answer, welcome);
+	said->welcome_bytes = control_welcome_encode(&answer, said->welcome);
+	prover_signs(hello, "test", NULL, said->welcome, said->welcome_bytes);
 	if (fake.fault == WELCOME_CUT)
-		*welcome_bytes = 4; /* its magic number alone */
+		said->welcome_bytes = 4; /* its magic number alone */
 	return 0;
 }
 
@@ -419,9 +419,10 @@ static const struct {
 	int code;
 	const char *text;
 } cases[] = {
-	{ WELCOME_CUT, EPROTO, "shm:test: welcome message of 4 bytes: ends too early at byte 4" },
+	{ WELCOME_CUT, EPROTO, "shm:test: welcome message of 4 bytes: expected 84 to 192" },
 	{ WELCOME_VERSION, EPROTO,
-	  "shm:test: the publisher chose a protocol version that this library does not support" },
+	  "shm:test: the publisher chose protocol version 9, expected 2 to 2 as this library "
+	  "supports" },
 	{ WELCOME_NO_PAGE, EPROTO,
 	  "shm:test: bus page: memory handed over: found no descriptor with the message" },
 	{ WELCOME_PAGE_SHORT, EPROTO,

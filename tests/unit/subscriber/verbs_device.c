@@ -18,12 +18,15 @@
 #include "bus/verbs/verbs_channel.h"
 #include "bus/verbs/verbs_private_data.h"
 #include "bus/words.h"
+#include "subscriber/handshake.h"
 #include "tests/support/deadline.h"
 #include "tests/support/fake_verbs.h"
+#include "tests/support/prover.h"
 #include "tests/support/scene.h"
 
 #define QUEUE   128 /* entries of each queue */
 #define REMOTES 4
+#define PLACE   "10.9.0.1:7471"
 #define RECORDS 300
 
 static int ids, queue_pairs, registered;
@@ -33,6 +36,8 @@ static unsigned int refused_read; /* 0: no READ is refused */
 /* -- the publisher, over shared memory -------------------------------------------------------- */
 
 static struct link *inner;
+static struct handshake inner_handshake;
+static uint8_t hello[FABRIC_HELLO_BYTES]; /* the subscriber's second */
 static struct remote *remotes[REMOTES];
 static unsigned int remote_count;
 static uint32_t taken; /* messages from the publisher */
@@ -40,7 +45,7 @@ static uint32_t taken; /* messages from the publisher */
 static struct rdma_cm_id *connected;
 static struct rdma_cm_event events[QUEUE];
 static unsigned int first_event, event_count;
-static struct verbs_private_data welcome;
+static struct verbs_private_data welcome, challenge;
 
 static struct ibv_wc done[QUEUE];
 static unsigned int first_done, done_count;
@@ -56,6 +61,15 @@ static void happens(enum rdma_cm_event_type what)
 	cr_assert_lt(event_count, QUEUE);
 	events[(first_event + event_count++) % QUEUE] =
 		(struct rdma_cm_event){ .event = what, .id = connected };
+}
+
+/* The last event carries this. */
+static void private_data_set(const struct verbs_private_data *data, size_t body)
+{
+	struct rdma_cm_event *event = &events[(first_event + event_count - 1) % QUEUE];
+
+	event->param.conn.private_data = data;
+	event->param.conn.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + body);
 }
 
 static void is_done(struct ibv_wc what)
@@ -78,17 +92,15 @@ static struct fabric_key key_of(uint64_t bytes)
 static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	struct control_welcome said;
-	struct rdma_cm_event *event;
 
 	(void)user;
 	cr_assert_eq(control_welcome_decode(bytes, length, &said), 0, "%s", tb_error());
 	said.key = key_of(bus_page_bytes(said.topics_max));
 	welcome.mark = VERBS_MARK;
 	welcome.number = (uint16_t)control_welcome_encode(&said, welcome.body);
+	prover_signs(hello, PLACE, NULL, welcome.body, welcome.number);
 	happens(RDMA_CM_EVENT_ESTABLISHED);
-	event = &events[(first_event + event_count - 1) % QUEUE];
-	event->param.conn.private_data = &welcome;
-	event->param.conn.private_data_len = (uint8_t)(VERBS_PRIVATE_DATA_HEADER + welcome.number);
+	private_data_set(&welcome, welcome.number);
 }
 
 static void on_message(void *user, const void *bytes, size_t length)
@@ -104,6 +116,7 @@ static void on_message(void *user, const void *bytes, size_t length)
 	frame->taken = taken;
 	frame->zero = 0;
 	is_done((struct ibv_wc){
+		.opcode = IBV_WC_RECV,
 		.wr_id = receives[first_receive].wr_id,
 		.byte_len = (uint32_t)(VERBS_FRAME_HEADER + control_encode(&said, frame->body)) });
 	first_receive = (first_receive + 1) % QUEUE;
@@ -116,9 +129,16 @@ static void on_gone(void *user, int code, const char *why)
 	happens(RDMA_CM_EVENT_DISCONNECTED);
 }
 
-static const struct link_calls inner_calls = { .welcome = on_welcome,
-					       .message = on_message,
-					       .gone = on_gone };
+static int on_challenge(void *user, const uint8_t bytes[FABRIC_CHALLENGE_BYTES],
+			uint8_t second[FABRIC_HELLO_BYTES])
+{
+	(void)user;
+	return handshake_answer(&inner_handshake, bytes, second);
+}
+
+static const struct link_calls inner_calls = {
+	.challenge = on_challenge, .welcome = on_welcome, .message = on_message, .gone = on_gone
+};
 
 static void publisher_leave(void)
 {
@@ -201,10 +221,20 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *how)
 {
+	static const uint8_t no_ticket[TB_TICKET_BYTES];
+	uint8_t first[FABRIC_HELLO_BYTES];
+
 	(void)id;
+	if (prover_is_first(how->private_data, how->private_data_len)) {
+		challenge.mark = VERBS_MARK;
+		happens(RDMA_CM_EVENT_REJECTED);
+		private_data_set(&challenge, FABRIC_CHALLENGE_BYTES);
+		return 0;
+	}
 	connections++;
-	errno = -shm_connect(&inner, "test", how->private_data, how->private_data_len, &inner_calls,
-			     NULL);
+	memcpy(hello, how->private_data, sizeof(hello));
+	cr_assert_eq(handshake_begin(&inner_handshake, &shm_ops, "test", no_ticket, first), 0);
+	errno = -shm_connect(&inner, "test", first, sizeof(first), &inner_calls, NULL);
 	return errno ? -1 : 0;
 }
 
@@ -377,7 +407,7 @@ static bool read_all(uint32_t flags)
 {
 	const uint64_t end_ms = scene_now_ms() + deadline_ms();
 	const struct tb_subscriber_options options = { .size = sizeof(options),
-						       .address = "rdma:10.9.0.1:7471",
+						       .address = "rdma:" PLACE,
 						       .connect_ms = deadline_ms(),
 						       .batch_bytes = 8192,
 						       .read_bytes = 1024 };
