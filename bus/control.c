@@ -21,12 +21,12 @@
 #define HEADER_BYTES    8
 #define TEXT_BYTES(max) (2 + (max))
 #define GROUP_BYTES     18
-#define TOPIC_BYTES     (80 + TEXT_BYTES(TB_TOPIC_NAME_MAX) + TEXT_BYTES(CONTROL_NAME_MAX))
+#define TOPIC_TEXTS     80 /* of a topic's description, where its texts begin */
+#define TOPIC_BYTES     (TOPIC_TEXTS + TEXT_BYTES(TB_TOPIC_NAME_MAX) + TEXT_BYTES(CONTROL_NAME_MAX))
 #define VALUE_BYTES                                                                                \
 	(8 + TEXT_BYTES(CONTROL_COUNTER_NAME_MAX) + TEXT_BYTES(CONTROL_COUNTER_UNIT_MAX))
 
-static_assert(HEADER_BYTES + 8 + CONTROL_TOPICS_PAGE * TOPIC_BYTES <= FABRIC_MESSAGE_BYTES,
-	      "topics");
+static_assert(HEADER_BYTES + 8 + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "topics");
 static_assert(HEADER_BYTES + 16 + CONTROL_SCHEMA_PART <= FABRIC_MESSAGE_BYTES, "schema_bytes");
 static_assert(HEADER_BYTES + 48 + NOTICE_KEY_BYTES + TOPIC_BYTES <= FABRIC_MESSAGE_BYTES, "grant");
 static_assert(HEADER_BYTES + 8 + TEXT_BYTES(CONTROL_TEXT_MAX) <= FABRIC_MESSAGE_BYTES, "refuse");
@@ -220,6 +220,23 @@ static void describe_topics(struct wire *wire, struct control_message *message)
 	wire_u32_within(wire, &message->topics.more, 0, 1, "has no valid mark for more topics");
 	for (uint32_t i = 0; i < message->topics.count && !wire->wrong; i++)
 		describe_topic(wire, &message->topics.topic[i]);
+}
+
+static size_t topic_bytes(const struct control_topic *topic)
+{
+	return TOPIC_TEXTS + TEXT_BYTES(strlen(topic->name)) + TEXT_BYTES(strlen(topic->schema));
+}
+
+bool control_topics_add(struct control_message *message, const struct control_topic *topic)
+{
+	size_t bytes = HEADER_BYTES + 8 + topic_bytes(topic);
+
+	for (uint32_t i = 0; i < message->topics.count; i++)
+		bytes += topic_bytes(&message->topics.topic[i]);
+	if (message->topics.count == CONTROL_TOPICS_PAGE || bytes > FABRIC_MESSAGE_BYTES)
+		return false;
+	message->topics.topic[message->topics.count++] = *topic;
+	return true;
 }
 
 static void describe_schema_bytes(struct wire *wire, struct control_message *message)

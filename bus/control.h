@@ -32,6 +32,7 @@
 #ifndef TICKBUS_BUS_CONTROL_H
 #define TICKBUS_BUS_CONTROL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,7 +51,7 @@
 #define CONTROL_SCHEMA_MAX       65536
 #define CONTROL_SCHEMA_PART      896
 #define CONTROL_NAME_MAX         BOUND_NAME_MAX /* schema, bus and feed names */
-#define CONTROL_TOPICS_PAGE      4              /* topics in one message */
+#define CONTROL_TOPICS_PAGE      12             /* topics in one message, if they fit */
 #define CONTROL_COUNTERS_PAGE    14             /* counters in one message */
 #define CONTROL_COUNTER_NAME_MAX 39
 #define CONTROL_COUNTER_UNIT_MAX 11
@@ -197,6 +198,8 @@ size_t control_hello_encode(const struct control_hello *, uint8_t bytes[FABRIC_H
 int control_hello_decode(const void *bytes, size_t length, struct control_hello *);
 size_t control_welcome_encode(const struct control_welcome *, uint8_t bytes[FABRIC_WELCOME_BYTES]);
 int control_welcome_decode(const void *bytes, size_t length, struct control_welcome *);
+/* Adds a topic to a TOPICS message. False: the message has no room for it. */
+bool control_topics_add(struct control_message *, const struct control_topic *);
 size_t control_encode(const struct control_message *, uint8_t bytes[FABRIC_MESSAGE_BYTES]);
 int control_decode(const void *bytes, size_t length, struct control_message *);
 

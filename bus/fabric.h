@@ -258,6 +258,10 @@ struct fabric_ops {
 	/* Opens the region that came with the welcome or message now in the callback. bytes is the
 	 * message's claim; it is checked against the region's size (-EPROTO). */
 	int (*remote_open)(struct link *, struct fabric_key, uint64_t bytes, struct remote **);
+	/* Whether the region that came with the message now in the callback is this remote's. The
+	 * remote has a view and outlived an earlier link. If so, it belongs to this link from now
+	 * on, and the region need not be opened. */
+	bool (*remote_keep)(struct link *, struct remote *);
 	/* Its outstanding reads must have completed. Takes NULL. */
 	void (*remote_close)(struct remote *);
 	/* The region as words that change under the reader; NULL if only read can reach it. */

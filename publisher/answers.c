@@ -119,7 +119,8 @@ static int answer_catalogue(struct session *session, const struct control_messag
 {
 	const struct tb_publisher *publisher = session->publisher;
 	struct control_message answer = { .type = CONTROL_TOPICS, .request = asked->request };
-	uint32_t count = 0, first, end;
+	uint32_t first, end;
+	struct control_topic topic = { 0 };
 
 	if (pattern_check(asked->catalogue.pattern) < 0)
 		return refuse(session, asked, 0, EINVAL, "%s", tb_error());
@@ -128,13 +129,12 @@ static int answer_catalogue(struct session *session, const struct control_messag
 		if (!realm_has(session->realm, publisher->topics[i]) ||
 		    !pattern_match(asked->catalogue.pattern, publisher->topics[i]->name))
 			continue;
-		if (count == CONTROL_TOPICS_PAGE) {
+		topic_describe(session, publisher->topics[i], &topic);
+		if (!control_topics_add(&answer, &topic)) {
 			answer.topics.more = 1;
 			break;
 		}
-		topic_describe(session, publisher->topics[i], &answer.topics.topic[count++]);
 	}
-	answer.topics.count = count;
 	return session_send(session, &answer, NULL);
 }
 

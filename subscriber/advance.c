@@ -101,11 +101,31 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 
 /* -- steps ------------------------------------------------------------------------------------ */
 
+/* Fetches what a source lacks to be read. With a view it comes at once. -EAGAIN: the queue is
+ * full. */
+static int part_fetch(struct tb_source *source)
+{
+	int result;
+
+	if (source->state == SOURCE_HEADER) {
+		result = fetch(source, READ_HEADER, 0, sizeof(struct region_header));
+		if (result == 1)
+			header_fetched(source);
+	} else {
+		result = fetch(source, READ_PROGRESS, source->mapping.layout.progress,
+			       sizeof(struct progress));
+		if (result == 1)
+			progress_fetched(source);
+	}
+	return result;
+}
+
 static void source_begin(struct tb_source *source)
 {
 	source->state = SOURCE_HEADER;
-	if (fetch(source, READ_HEADER, 0, sizeof(struct region_header)) == 1)
-		header_fetched(source);
+	source_settling(source);
+	if (part_fetch(source) == 1 && source->state == SOURCE_START)
+		advance_settle(source);
 }
 
 int advance_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
@@ -181,11 +201,19 @@ void advance_settle(struct tb_source *source)
 	if (now - source->fetched_ns < RETRY_NS)
 		return;
 	source->fetched_ns = now;
-	if (source->state == SOURCE_HEADER)
-		source_begin(source);
-	else if (fetch(source, READ_PROGRESS, source->mapping.layout.progress,
-		       sizeof(struct progress)) == 1)
-		progress_fetched(source);
+	if (part_fetch(source) == -EAGAIN)
+		source->fetched_ns = 0; /* nothing was requested */
+}
+
+void advance_settle_all(struct tb_subscriber *subscriber)
+{
+	for (struct tb_source *source = subscriber->settling, *next; source; source = next) {
+		next = source->next_settling;
+		if (source_is_settling(source))
+			advance_settle(source);
+		if (!source_is_settling(source))
+			source_settled(source);
+	}
 }
 
 int advance_poll(struct tb_source *source, int max)
@@ -196,7 +224,7 @@ int advance_poll(struct tb_source *source, int max)
 		source_switch(source);
 		return 0;
 	}
-	if (source->state == SOURCE_HEADER || source->state == SOURCE_START)
+	if (source_is_settling(source))
 		advance_settle(source);
 	if (source->state == SOURCE_RUNNING)
 		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);

@@ -15,6 +15,8 @@ int advance_grant(struct tb_subscription *, const struct tb_schema *,
 void advance_fetched(struct tb_source *, enum read_kind, int status);
 /* Continues a join as far as possible now. May call on_event, never on_record. */
 void advance_settle(struct tb_source *);
+/* Continues all joins whose start is not known. */
+void advance_settle_all(struct tb_subscriber *);
 /* Delivers at most max records. Returns how many. */
 int advance_poll(struct tb_source *, int max);
 

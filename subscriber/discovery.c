@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds and joins topics: catalogue, schema, join, one request at a time.
+/* Finds and joins topics: catalogue, schema, join.
  *
  * A subscription with `discover` set is served next. A topic that matches its pattern is joined if
  * it is not joined yet, has a new epoch, or lost its connection. If its schema is not known by its
- * fingerprint, the schema is fetched first. */
+ * fingerprint, the schema is fetched first.
+ *
+ * O1  At most FABRIC_UNANSWERED requests are outstanding, each in a place of its own. Answers come
+ *     in any order and find their request by its number.
+ * O2  A request of a subscription that has ended keeps its place until its answer comes. A grant
+ *     that no subscription waits for is returned.
+ * O3  Topics are requested in the order of the catalogue, while its next page is awaited. A topic
+ *     whose schema is not known waits for the schema, and later topics wait behind it. */
 #include "subscriber/discovery.h"
 
 #include <errno.h>
@@ -48,56 +55,88 @@ void discovery_reset(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;
 
-	if (discovery->phase != DISCOVERY_IDLE && discovery->subscription) {
+	if (discovery->subscription) {
 		discovery->subscription->discover = true;
 		discovery->subscription->changed |= discovery->changed;
 	}
-	discovery->phase = DISCOVERY_IDLE;
 	discovery->subscription = NULL;
+	memset(discovery->requests, 0, sizeof(discovery->requests));
+	discovery->outstanding = 0;
 }
 
 /* -- requests --------------------------------------------------------------------------------- */
 
-static void request(struct tb_subscriber *subscriber, enum discovery_phase phase,
-		    struct control_message *message)
+/* The place of a request; number 0: a free place. NULL: there is none. */
+static struct discovery_request *place_of(struct discovery *discovery, uint32_t number)
 {
-	struct discovery *discovery = &subscriber->discovery;
-
-	message->request = ++discovery->request;
-	discovery->phase = phase;
-	if (connection_send(subscriber, message) < 0)
-		discovery_reset(subscriber); /* requested again with the next step */
+	for (unsigned int i = 0; i < FABRIC_UNANSWERED; i++)
+		if (discovery->requests[i].number == number)
+			return &discovery->requests[i];
+	return NULL;
 }
 
-static void ask_catalogue(struct tb_subscriber *subscriber)
+/* Whether a request of the present discovery is outstanding. */
+static bool is_asked(const struct discovery *discovery, enum control_type type)
+{
+	for (unsigned int i = 0; i < FABRIC_UNANSWERED; i++)
+		if (discovery->requests[i].number != 0 && discovery->requests[i].type == type &&
+		    discovery->requests[i].pass == discovery->pass)
+			return true;
+	return false;
+}
+
+/* O1. False: there is no place now, or the message was not sent. The next step tries again. */
+static bool request(struct tb_subscriber *subscriber, struct control_message *message,
+		    const struct tb_schema *schema)
 {
 	struct discovery *discovery = &subscriber->discovery;
+	struct discovery_request *place = place_of(discovery, 0);
+
+	if (!place)
+		return false;
+	if (++discovery->number == 0)
+		discovery->number = 1;
+	message->request = discovery->number;
+	if (connection_send(subscriber, message) < 0)
+		return false;
+	*place = (struct discovery_request){ .number = discovery->number,
+					     .type = message->type,
+					     .pass = discovery->pass,
+					     .index = discovery->at,
+					     .schema = schema };
+	discovery->outstanding++;
+	return true;
+}
+
+static bool ask_catalogue(struct tb_subscriber *subscriber)
+{
+	const struct discovery *discovery = &subscriber->discovery;
 	struct control_message message = { .type = CONTROL_CATALOGUE };
 
 	message.catalogue.after = discovery->after;
 	memcpy(message.catalogue.pattern, discovery->subscription->pattern,
 	       sizeof(message.catalogue.pattern));
-	request(subscriber, DISCOVERY_CATALOGUE, &message);
+	return request(subscriber, &message, NULL);
 }
 
-static void ask_schema(struct tb_subscriber *subscriber)
+static bool ask_schema(struct tb_subscriber *subscriber)
 {
-	struct discovery *discovery = &subscriber->discovery;
+	const struct discovery *discovery = &subscriber->discovery;
 	struct control_message message = { .type = CONTROL_SCHEMA };
 
 	message.schema.topic_id = discovery->topics[discovery->at].shape.topic_id;
 	message.schema.offset = discovery->text_bytes;
-	request(subscriber, DISCOVERY_SCHEMA, &message);
+	return request(subscriber, &message, NULL);
 }
 
-static void ask_join(struct tb_subscriber *subscriber)
+static bool ask_join(struct tb_subscriber *subscriber, const struct tb_schema *schema)
 {
-	struct discovery *discovery = &subscriber->discovery;
+	const struct discovery *discovery = &subscriber->discovery;
 	struct control_message message = { .type = CONTROL_JOIN };
 
 	message.join.topic_id = discovery->topics[discovery->at].shape.topic_id;
 	message.join.epoch = discovery->topics[discovery->at].shape.epoch;
-	request(subscriber, DISCOVERY_JOIN, &message);
+	return request(subscriber, &message, schema);
 }
 
 /* A shortage here or at the publisher; it may be over with the next pulse. */
@@ -106,10 +145,11 @@ static bool is_shortage(int code)
 	return code == ENOMEM || code == EMFILE || code == ENFILE || code == EAGAIN;
 }
 
-/* The topic of the outstanding request; NULL: it is for the catalogue. */
-static const struct control_topic *asked_for(const struct discovery *discovery)
+/* The topic of a request; NULL: it is for the catalogue. */
+static const struct control_topic *asked_for(const struct discovery *discovery,
+					     const struct discovery_request *asked)
 {
-	return discovery->phase == DISCOVERY_CATALOGUE ? NULL : &discovery->topics[discovery->at];
+	return asked->type == CONTROL_CATALOGUE ? NULL : &discovery->topics[asked->index];
 }
 
 /* Whether a refusal is reported now. While a shortage lasts, requests are refused again with each
@@ -155,14 +195,6 @@ static bool topic_fits(struct tb_subscriber *subscriber, const struct control_to
 	return false;
 }
 
-static bool is_listed(const struct discovery *discovery, const char *name)
-{
-	for (uint32_t i = 0; i < discovery->count; i++)
-		if (strcmp(discovery->topics[i].name, name) == 0)
-			return true;
-	return false;
-}
-
 /* Reports topics that an earlier connection had and the publisher does not have now. */
 static void missing_report(struct tb_subscriber *subscriber, struct tb_subscription *subscription)
 {
@@ -170,7 +202,7 @@ static void missing_report(struct tb_subscriber *subscriber, struct tb_subscript
 
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (!s->orphan || s->state >= SOURCE_ENDED ||
-		    is_listed(&subscriber->discovery, s->name))
+		    s->listed == subscriber->discovery.pass)
 			continue;
 		snprintf(text, sizeof(text), "bus %s has no topic %s", subscriber->welcome.name,
 			 s->name);
@@ -178,47 +210,66 @@ static void missing_report(struct tb_subscriber *subscriber, struct tb_subscript
 	}
 }
 
-/* Joins the next topic of the catalogue. If no topic is left, the subscription is served. */
-static void next_topic(struct tb_subscriber *subscriber)
+/* Whether a source has the topic's epoch, or does not need it. */
+static bool is_joined(const struct discovery *discovery, const struct control_topic *topic)
 {
-	struct discovery *discovery = &subscriber->discovery;
+	const struct tb_source *source = topic_index_find(discovery->subscription, topic->name);
+	const uint64_t epoch = topic->shape.epoch;
 
-	for (; discovery->at < discovery->count; discovery->at++) {
-		const struct control_topic *topic = &discovery->topics[discovery->at];
-		const struct tb_source *source =
-			topic_index_find(discovery->subscription, topic->name);
-		const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
-
-		if (source && (!source->orphan || source->state == SOURCE_ENDED) &&
-		    (source->mapping.shape.epoch == topic->shape.epoch ||
-		     (source->has_successor &&
-		      source->successor.shape.epoch == topic->shape.epoch)))
-			continue;
-		discovery->text_bytes = 0;
-		if (!schema)
-			ask_schema(subscriber);
-		else if (topic_fits(subscriber, topic, schema))
-			ask_join(subscriber);
-		else
-			continue;
-		return;
-	}
-	missing_report(subscriber, discovery->subscription);
-	discovery->phase = DISCOVERY_IDLE;
-	discovery->subscription = NULL;
+	if (!source || (source->orphan && source->state != SOURCE_ENDED))
+		return false;
+	return source->mapping.shape.epoch == epoch ||
+	       (source->has_successor && source->successor.shape.epoch == epoch);
 }
 
-static void skip_topic(struct tb_subscriber *subscriber)
+/* Requests what topic `at` lacks: its join, or first its schema. False: it waits for that. */
+static bool topic_request(struct tb_subscriber *subscriber)
 {
-	subscriber->discovery.at++;
-	next_topic(subscriber);
+	struct discovery *discovery = &subscriber->discovery;
+	const struct control_topic *topic = &discovery->topics[discovery->at];
+	const struct tb_schema *schema;
+
+	if (!is_joined(discovery, topic)) {
+		schema = schemas_find(subscriber, topic->shape.fingerprint);
+		if (!schema) {
+			if (!is_asked(discovery, CONTROL_SCHEMA))
+				ask_schema(subscriber);
+			return false;
+		}
+		if (topic_fits(subscriber, topic, schema) && !ask_join(subscriber, schema))
+			return false;
+	}
+	discovery->at++;
+	discovery->text_bytes = 0;
+	return true;
+}
+
+/* Makes all requests that can be made now. If nothing is left, the subscription is served. */
+static void requests_make(struct tb_subscriber *subscriber)
+{
+	struct discovery *discovery = &subscriber->discovery;
+	const struct tb_subscription *subscription = discovery->subscription;
+
+	if (!discovery->catalogued && !is_asked(discovery, CONTROL_CATALOGUE))
+		ask_catalogue(subscriber);
+	while (!subscription->closing && discovery->at < discovery->count &&
+	       topic_request(subscriber))
+		;
+	if (!subscription->closing) {
+		if (!discovery->catalogued || discovery->at < discovery->count ||
+		    is_asked(discovery, CONTROL_JOIN))
+			return;
+		if (!discovery->refused)
+			missing_report(subscriber, discovery->subscription);
+	}
+	discovery->subscription = NULL;
 }
 
 bool discovery_waits(const struct tb_subscriber *subscriber)
 {
 	if (!subscriber->welcomed)
 		return false;
-	if (subscriber->discovery.phase != DISCOVERY_IDLE)
+	if (subscriber->discovery.subscription)
 		return true;
 	for (const struct tb_subscription *s = subscriber->subscriptions; s;
 	     s = s->next_subscription)
@@ -227,24 +278,32 @@ bool discovery_waits(const struct tb_subscriber *subscriber)
 	return false;
 }
 
+static void subscription_begin(struct tb_subscriber *subscriber, struct tb_subscription *begun)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	if (!begun->retry) /* a join that is tried with each pulse needs its schema */
+		schemas_forget(subscriber);
+	discovery->changed = begun->changed;
+	begun->discover = begun->changed = begun->retry = false;
+	discovery->subscription = begun;
+	discovery->pass++;
+	discovery->catalogued = discovery->refused = false;
+	discovery->after = discovery->count = discovery->at = discovery->text_bytes = 0;
+}
+
 void discovery_step(struct tb_subscriber *subscriber)
 {
 	struct discovery *discovery = &subscriber->discovery;
 
-	if (discovery->phase != DISCOVERY_IDLE || !subscriber->welcomed)
+	if (!subscriber->welcomed)
 		return;
-	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {
-		if (!s->discover || s->closing)
-			continue;
-		if (!s->retry) /* a join that is tried with each pulse needs its schema */
-			schemas_forget(subscriber);
-		discovery->changed = s->changed;
-		s->discover = s->changed = s->retry = false;
-		discovery->subscription = s;
-		discovery->after = discovery->count = discovery->at = 0;
-		ask_catalogue(subscriber);
-		return;
-	}
+	for (struct tb_subscription *s = subscriber->subscriptions; s && !discovery->subscription;
+	     s = s->next_subscription)
+		if (s->discover && !s->closing)
+			subscription_begin(subscriber, s);
+	if (discovery->subscription)
+		requests_make(subscriber);
 }
 
 /* -- answers ---------------------------------------------------------------------------------- */
@@ -257,22 +316,33 @@ static void catalogue_answered(struct tb_subscriber *subscriber,
 
 	for (uint32_t i = 0; i < message->topics.count; i++) {
 		const struct control_topic *topic = &message->topics.topic[i];
+		struct tb_source *source;
 
 		/* Ids only rise, so no page repeats: each topic is taken once. */
 		if (topic->shape.topic_id <= discovery->after)
 			continue;
 		discovery->after = topic->shape.topic_id;
-		if (discovery->count < BOUND_TOPICS_MAX &&
-		    pattern_match(discovery->subscription->pattern, topic->name))
-			discovery->topics[discovery->count++] = *topic;
+		if (discovery->count == BOUND_TOPICS_MAX ||
+		    !pattern_match(discovery->subscription->pattern, topic->name))
+			continue;
+		discovery->topics[discovery->count++] = *topic;
+		source = topic_index_find(discovery->subscription, topic->name);
+		if (source)
+			source->listed = discovery->pass;
 	}
+	discovery->catalogued = !message->topics.more || discovery->after == before;
 	discovery->subscription->refusal_hash[0] = 0;
-	if (discovery->count == 0)
+	if (discovery->catalogued && discovery->count == 0)
 		deliver_outcome(discovery->subscription, 0, "");
-	if (message->topics.more && discovery->after > before)
-		ask_catalogue(subscriber);
-	else
-		next_topic(subscriber);
+}
+
+/* Leaves topic `at` out; its schema cannot be used. */
+static void schema_refused(struct tb_subscriber *subscriber, int code, const char *text)
+{
+	struct discovery *discovery = &subscriber->discovery;
+
+	refused(subscriber, &discovery->topics[discovery->at++], code, text);
+	discovery->text_bytes = 0;
 }
 
 static void schema_answered(struct tb_subscriber *subscriber, const struct control_message *message)
@@ -285,33 +355,26 @@ static void schema_answered(struct tb_subscriber *subscriber, const struct contr
 	    message->schema_bytes.offset != discovery->text_bytes ||
 	    message->schema_bytes.total != topic->schema_bytes ||
 	    message->schema_bytes.bytes == 0) {
-		refused(subscriber, topic, EPROTO,
-			"the publisher sent a different part of the schema than requested");
-		skip_topic(subscriber);
+		schema_refused(subscriber, EPROTO,
+			       "the publisher sent a different part of the schema than requested");
 		return;
 	}
 	memcpy(discovery->text + discovery->text_bytes, message->schema_bytes.part,
 	       message->schema_bytes.bytes); /* offset + bytes <= total <= CONTROL_SCHEMA_MAX */
 	discovery->text_bytes += message->schema_bytes.bytes;
-	if (discovery->text_bytes < topic->schema_bytes) {
-		ask_schema(subscriber);
+	if (discovery->text_bytes < topic->schema_bytes)
 		return;
-	}
 	result = schemas_learn(subscriber, topic);
-	if (result < 0) {
-		refused(subscriber, topic, result == -ENOMEM ? ENOMEM : EPROTO, tb_error());
-		skip_topic(subscriber);
-		return;
-	}
-	next_topic(subscriber); /* the same topic, now with its schema */
+	if (result < 0)
+		schema_refused(subscriber, result == -ENOMEM ? ENOMEM : EPROTO, tb_error());
 }
 
-static void grant_answered(struct tb_subscriber *subscriber, const struct control_message *message)
+static void grant_answered(struct tb_subscriber *subscriber, const struct discovery_request *asked,
+			   const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
 	struct tb_subscription *subscription = discovery->subscription;
-	const struct control_topic *topic = &discovery->topics[discovery->at];
-	const struct tb_schema *schema = schemas_find(subscriber, topic->shape.fingerprint);
+	const struct control_topic *topic = &discovery->topics[asked->index];
 	int result;
 
 	deliver_outcome(subscription, 0, "");
@@ -323,27 +386,28 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct contro
 			EPROTO, "topic %s: the publisher granted a different topic than requested",
 			topic->name);
 	else
-		result = advance_grant(subscription, schema, message);
+		result = advance_grant(subscription, asked->schema, message);
 	if (result < 0) {
 		refused(subscriber, topic, -result, tb_error());
 		source_decline(subscriber, topic);
 	} else {
 		subscription->refusal_hash[topic->shape.topic_id] = 0;
 	}
-	skip_topic(subscriber);
 }
 
-/* The outstanding request failed: its topic is skipped. */
-static void request_over(struct tb_subscriber *subscriber)
+/* Reports that a request failed, and goes on without it. */
+static void request_refused(struct tb_subscriber *subscriber, const struct discovery_request *asked,
+			    int code, const char *text)
 {
 	struct discovery *discovery = &subscriber->discovery;
 
-	if (discovery->phase == DISCOVERY_CATALOGUE) {
-		discovery->phase = DISCOVERY_IDLE;
-		discovery->subscription = NULL;
+	if (asked->type == CONTROL_SCHEMA) {
+		schema_refused(subscriber, code, text);
 		return;
 	}
-	skip_topic(subscriber);
+	if (asked->type == CONTROL_CATALOGUE)
+		discovery->catalogued = discovery->refused = true;
+	refused(subscriber, asked_for(discovery, asked), code, text);
 }
 
 /* A shortage of the publisher is transient; tb_subscribe() waits for its end as
@@ -355,48 +419,55 @@ static bool is_waited_for(const struct tb_subscription *subscription, int code)
 }
 
 static void refusal_answered(struct tb_subscriber *subscriber,
+			     const struct discovery_request *asked,
 			     const struct control_message *message)
 {
-	const struct discovery *discovery = &subscriber->discovery;
-	struct tb_subscription *subscription = discovery->subscription;
+	struct tb_subscription *subscription = subscriber->discovery.subscription;
 	const int code = (int)message->refuse.code;
 
-	if (discovery->phase == DISCOVERY_JOIN && code == ESTALE) {
+	if (asked->type == CONTROL_JOIN && code == ESTALE) {
 		subscription->discover = true; /* it began a new epoch, which the catalogue has */
-	} else {
-		refused(subscriber, asked_for(discovery), code, message->refuse.text);
-		subscription->waits = is_waited_for(subscription, code);
+		return;
 	}
-	request_over(subscriber);
+	request_refused(subscriber, asked, code, message->refuse.text);
+	subscription->waits = is_waited_for(subscription, code);
+}
+
+static void request_answered(struct tb_subscriber *subscriber,
+			     const struct discovery_request *asked,
+			     const struct control_message *message)
+{
+	if (message->type == CONTROL_REFUSE)
+		refusal_answered(subscriber, asked, message);
+	else if (message->type == CONTROL_TOPICS && asked->type == CONTROL_CATALOGUE)
+		catalogue_answered(subscriber, message);
+	else if (message->type == CONTROL_SCHEMA_BYTES && asked->type == CONTROL_SCHEMA)
+		schema_answered(subscriber, message);
+	else if (message->type == CONTROL_GRANT && asked->type == CONTROL_JOIN)
+		grant_answered(subscriber, asked, message);
+	else
+		request_refused(subscriber, asked, EPROTO,
+				"the publisher's answer does not match the request");
 }
 
 bool discovery_answer(struct tb_subscriber *subscriber, const struct control_message *message)
 {
 	struct discovery *discovery = &subscriber->discovery;
-	const bool ours =
-		discovery->phase != DISCOVERY_IDLE && message->request == discovery->request;
+	struct discovery_request *place =
+		message->request ? place_of(discovery, message->request) : NULL;
+	struct discovery_request asked = { 0 };
 
-	if (!ours || discovery->subscription->closing) {
-		if (message->type == CONTROL_GRANT) /* its subscription has ended */
+	if (place) {
+		asked = *place;
+		*place = (struct discovery_request){ 0 };
+		discovery->outstanding--;
+	}
+	if (!place || asked.pass != discovery->pass || !discovery->subscription ||
+	    discovery->subscription->closing) {
+		if (message->type == CONTROL_GRANT) /* O2 */
 			source_decline(subscriber, &message->grant.topic);
-		if (ours) {
-			discovery->phase = DISCOVERY_IDLE;
-			discovery->subscription = NULL;
-		}
-		return ours;
-	}
-	if (message->type == CONTROL_REFUSE) {
-		refusal_answered(subscriber, message);
-	} else if (message->type == CONTROL_TOPICS && discovery->phase == DISCOVERY_CATALOGUE) {
-		catalogue_answered(subscriber, message);
-	} else if (message->type == CONTROL_SCHEMA_BYTES && discovery->phase == DISCOVERY_SCHEMA) {
-		schema_answered(subscriber, message);
-	} else if (message->type == CONTROL_GRANT && discovery->phase == DISCOVERY_JOIN) {
-		grant_answered(subscriber, message);
 	} else {
-		refused(subscriber, asked_for(discovery), EPROTO,
-			"the publisher's answer does not match the request");
-		request_over(subscriber);
+		request_answered(subscriber, &asked, message);
 	}
-	return true;
+	return place;
 }

@@ -8,13 +8,13 @@
 
 int discovery_open(struct tb_subscriber *);
 void discovery_close(struct tb_subscriber *);
-/* Abandons the outstanding request. Its subscription is served again later. */
+/* Forgets all requests: the connection is lost. The subscription is served again later. */
 void discovery_reset(struct tb_subscriber *);
-/* Makes the next request, unless a request is outstanding. */
+/* Makes the requests that are due and have a place. */
 void discovery_step(struct tb_subscriber *);
-/* Whether a request is outstanding or due. */
+/* Whether an answer is awaited, or a request is due. */
 bool discovery_waits(const struct tb_subscriber *);
-/* Takes an answer. False if it does not belong to the outstanding request. May call on_event. */
+/* Takes an answer. False if it belongs to no outstanding request. May call on_event. */
 bool discovery_answer(struct tb_subscriber *, const struct control_message *);
 
 #endif

@@ -20,10 +20,13 @@ static bool schema_used(const struct tb_subscriber *subscriber, const struct tb_
 		    (source->mapping.schema == schema || source->successor.schema == schema))
 			return true;
 	}
+	for (unsigned int i = 0; i < FABRIC_UNANSWERED; i++)
+		if (subscriber->discovery.requests[i].schema == schema)
+			return true;
 	return false;
 }
 
-/* Schemas of joined topics are kept. Others may be endless. */
+/* Schemas of topics that are joined, or requested, are kept. Others may be endless. */
 void schemas_forget(struct tb_subscriber *subscriber)
 {
 	struct schema_cache **link = &subscriber->schemas;

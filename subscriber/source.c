@@ -19,6 +19,34 @@
 #include "subscriber/topic_index.h"
 #include "tickbus/subscriber.h"
 
+bool source_is_settling(const struct tb_source *source)
+{
+	return source->state == SOURCE_HEADER || source->state == SOURCE_START;
+}
+
+void source_settling(struct tb_source *source)
+{
+	struct tb_source **first = &source->subscription->subscriber->settling;
+
+	if (source->link_of_settling)
+		return;
+	source->next_settling = *first;
+	source->link_of_settling = first;
+	if (*first)
+		(*first)->link_of_settling = &source->next_settling;
+	*first = source;
+}
+
+void source_settled(struct tb_source *source)
+{
+	if (!source->link_of_settling)
+		return;
+	*source->link_of_settling = source->next_settling;
+	if (source->next_settling)
+		source->next_settling->link_of_settling = source->link_of_settling;
+	source->link_of_settling = NULL;
+}
+
 static void source_free(struct tb_source *source)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -27,6 +55,7 @@ static void source_free(struct tb_source *source)
 	mapping_close(subscriber, &source->successor);
 	landing_close(source);
 	topic_index_remove(source);
+	source_settled(source);
 	subscriber->table[source->slot] = NULL;
 	if (subscriber->slots_full > source->slot)
 		subscriber->slots_full = source->slot;
@@ -191,6 +220,23 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	return 1;
 }
 
+/* The same memory over a new connection: it is mapped and compared already. A position that was
+ * not known is looked for again. */
+static bool source_keep(struct tb_source *source, const struct control_topic *topic)
+{
+	struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const struct mapping *mapping = &source->mapping;
+
+	if (!source->orphan || source->state > SOURCE_RUNNING || source->has_successor ||
+	    !mapping->view || memcmp(&mapping->shape, &topic->shape, sizeof(topic->shape)) != 0 ||
+	    !subscriber->ops->remote_keep(subscriber->link, mapping->remote))
+		return false;
+	source->orphan = false;
+	source->look = true;
+	source->stale_code = 0;
+	return true;
+}
+
 int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
 		 const struct control_message *grant, struct tb_source **out)
 {
@@ -198,8 +244,14 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	const struct control_topic *topic = &grant->grant.topic;
 	struct tb_source *source = topic_index_find(subscription, topic->name);
 	struct mapping mapping;
-	int result = mapping_open(subscriber, schema, grant, &mapping);
+	int result;
 
+	if (source && source_keep(source, topic)) {
+		topic_index_renumber(source, topic->shape.topic_id);
+		*out = source;
+		return 0;
+	}
+	result = mapping_open(subscriber, schema, grant, &mapping);
 	if (result < 0)
 		return result;
 	if (source) {

@@ -12,6 +12,11 @@ int source_grant(struct tb_subscription *, const struct tb_schema *,
 		 const struct control_message *grant, struct tb_source **out);
 /* Returns a join that no source uses: its grant was wrong, or its subscription has ended. */
 void source_decline(struct tb_subscriber *, const struct control_topic *);
+/* Whether the source's header or start is not known yet. */
+bool source_is_settling(const struct tb_source *);
+/* Puts the source into the subscriber's list of settling sources, or takes it out. */
+void source_settling(struct tb_source *);
+void source_settled(struct tb_source *);
 /* Ends the source; source_reap() frees it later. */
 void source_leave(struct tb_source *);
 /* The topic was read to its end: ends the join, and reports the end. */

@@ -78,8 +78,9 @@ struct batch {
 struct tb_source {
 	struct tb_subscription *subscription;
 	struct tb_source *next_source;
-	struct tb_source *next_of_id, **link_of_id;     /* in the index, by topic id */
-	struct tb_source *next_of_name, **link_of_name; /* and by name */
+	struct tb_source *next_of_id, **link_of_id;          /* in the index, by topic id */
+	struct tb_source *next_of_name, **link_of_name;      /* and by name */
+	struct tb_source *next_settling, **link_of_settling; /* link NULL: not in the list */
 	char name[TB_TOPIC_NAME_MAX + 1];
 	uint32_t slot; /* in the subscriber's table */
 	enum source_state state;
@@ -87,6 +88,7 @@ struct tb_source {
 	struct mapping successor; /* the next epoch, once it is granted */
 	bool has_successor;       /* the source switches when the old epoch is read to its end */
 	bool orphan;              /* the connection was lost; the topic is to be joined again */
+	uint32_t listed;          /* the last pass of the discovery whose catalogue has the topic */
 	bool armed;               /* the publisher will wake the subscriber */
 	bool stale;
 	uint64_t entry_count; /* the pulse count when its entry of the bus page was last used */
@@ -158,18 +160,30 @@ struct tb_subscription {
 	uint64_t counters[SUBSCRIPTION_COUNTERS];
 };
 
-/* The requests that find and join topics, one at a time. */
-enum discovery_phase { DISCOVERY_IDLE, DISCOVERY_CATALOGUE, DISCOVERY_SCHEMA, DISCOVERY_JOIN };
+/* A request that is not answered yet. number 0: the place is free. */
+struct discovery_request {
+	uint32_t number;
+	enum control_type type;
+	uint32_t pass;                  /* of the discovery that made it */
+	uint32_t index;                 /* of its topic in the catalogue */
+	const struct tb_schema *schema; /* of its topic; JOIN */
+};
 
+/* The requests that find and join topics. */
 struct discovery {
-	enum discovery_phase phase;
-	struct tb_subscription *subscription; /* the requests are for */
-	uint32_t request;
-	uint32_t after;               /* the last topic id of the catalogue so far */
-	uint32_t count, at;           /* topics that match, and the topic that is joined now */
+	struct tb_subscription *subscription; /* that is served; NULL: no subscription */
+	struct discovery_request requests[FABRIC_UNANSWERED];
+	uint32_t outstanding;
+	uint32_t number;              /* of the last request */
+	uint32_t pass;                /* counts catalogues */
+	bool catalogued;              /* all pages have come; or the catalogue was refused */
+	bool refused;                 /* the catalogue was */
 	bool changed;                 /* the catalogue was requested because the topics changed */
+	uint32_t after;               /* the last topic id of the catalogue so far */
+	uint32_t count;               /* topics that match */
+	uint32_t at;                  /* the topic that is requested next */
 	struct control_topic *topics; /* BOUND_TOPICS_MAX */
-	char *text;                   /* of the schema that is being fetched */
+	char *text;                   /* of the schema of topic `at` so far */
 	uint32_t text_bytes;
 };
 
@@ -206,9 +220,12 @@ struct tb_subscriber {
 	uint32_t table_used;      /* slots below this were used at some time */
 	uint32_t slots_full;      /* slots below this are in use */
 	struct topic_index index;
-	uint32_t first_polled; /* the slot that the last poll began with */
-	bool untidy;           /* something ended and is not freed yet */
+	struct tb_source *settling; /* sources whose header or start was not known lately */
+	uint32_t first_polled;      /* the slot that the last poll began with */
+	bool untidy;                /* something ended and is not freed yet */
 	struct discovery discovery;
+	uint32_t answers; /* since the topics were looked at */
+	bool quiet;       /* no topic had a record then */
 	struct schema_cache *schemas;
 	unsigned int schemas_learned; /* since unused schemas were forgotten */
 

@@ -29,10 +29,8 @@ static void subscription_free(struct tb_subscription *subscription)
 	struct tb_subscriber *subscriber = subscription->subscriber;
 	struct tb_subscription **link = &subscriber->subscriptions;
 
-	if (subscriber->discovery.subscription == subscription) {
-		subscriber->discovery.phase = DISCOVERY_IDLE;
+	if (subscriber->discovery.subscription == subscription)
 		subscriber->discovery.subscription = NULL;
-	}
 	while (*link != subscription)
 		link = &(*link)->next_subscription;
 	*link = subscription->next_subscription;
@@ -196,7 +194,7 @@ static uint64_t turn_pace_ms(const struct tb_subscriber *subscriber)
 }
 
 /* Periodic work is postponed while a READ is outstanding, as it always is for a reader that spins.
- * It is not if topics wait to be joined: there may be many, and they are joined one by one. */
+ * It is not if topics wait to be joined. */
 static bool turn_due(const struct tb_subscriber *subscriber, int count)
 {
 	const uint64_t since = clock_coarse_ms() - subscriber->turn_ms;
@@ -207,6 +205,19 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
 		return true;
 	return count == 0 && subscriber->under_way == 0 &&
 	       (since > 0 || subscriber->woken || subscriber->descriptor_mode);
+}
+
+/* A look at all joined topics takes longer than many answers. While topics are joined, answers come
+ * and the last look found no record, the topics are looked at once in TURN_ANSWERS answers. */
+static bool answers_first(struct tb_subscriber *subscriber)
+{
+	const int count = turn_answers(subscriber);
+
+	subscriber->answers += (uint32_t)count;
+	if (count > 0 && subscriber->quiet && subscriber->answers < TURN_ANSWERS)
+		return true;
+	subscriber->answers = 0;
+	return false;
 }
 
 static int deliver_all(struct tb_subscriber *subscriber, int records_max)
@@ -228,7 +239,7 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 {
-	int count;
+	int count = 0;
 
 	if (records_max < 1)
 		return error_set(EINVAL, "tb_poll: found records_max %d, expected 1 or more",
@@ -240,7 +251,10 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 		turn_reap(subscriber);
 	if (subscriber->group_count > 0 && !subscriber->closing)
 		notices_take(subscriber);
-	count = deliver_all(subscriber, records_max);
+	if (!answers_first(subscriber)) {
+		count = deliver_all(subscriber, records_max);
+		subscriber->quiet = count == 0;
+	}
 	if (!subscriber->closing) {
 		if (turn_due(subscriber, count))
 			turn_take(subscriber);

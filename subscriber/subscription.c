@@ -8,6 +8,7 @@
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "subscriber/subscriber.h"
 #include "subscriber/wait.h"
@@ -56,8 +57,8 @@ static bool subscribe_done(const struct tb_subscriber *subscriber,
 		return true;
 	if (subscription->discover || subscriber->discovery.subscription == subscription)
 		return false;
-	for (const struct tb_source *s = subscription->sources; s; s = s->next_source)
-		if (s->state == SOURCE_HEADER || s->state == SOURCE_START)
+	for (const struct tb_source *s = subscriber->settling; s; s = s->next_settling)
+		if (s->subscription == subscription && source_is_settling(s))
 			return false;
 	return true;
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/barrier.h"
 #include "bus/bus_page.h"
 #include "bus/clock.h"
 #include "bus/control.h"
@@ -28,6 +29,7 @@
 
 #define RECONNECT_MS     50   /* the longest first pause before a try to connect */
 #define RECONNECT_MAX_MS 2000 /* each failed try doubles the longest pause, up to this */
+#define LOOKS_MAX        64   /* for the next answer */
 
 /* -- messages --------------------------------------------------------------------------------- */
 
@@ -312,6 +314,34 @@ int turn_timer_set(struct tb_subscriber *subscriber, long first_ns)
 	if (timerfd_settime(subscriber->timer_fd, 0, &timer, NULL) < 0)
 		return error_set(errno, "subscriber: cannot set the timer: %s", strerror(errno));
 	return 0;
+}
+
+/* Returns how many messages came. */
+static int answers_take(struct tb_subscriber *subscriber)
+{
+	int count = 0;
+
+	if (subscriber->discovery.outstanding > 0 && subscriber->gone_code == 0 &&
+	    !subscriber->closing)
+		count = subscriber->ops->link_poll(subscriber->link);
+	if (count > 0)
+		discovery_step(subscriber);
+	return count;
+}
+
+int turn_answers(struct tb_subscriber *subscriber)
+{
+	int taken = answers_take(subscriber), count;
+
+	for (int looks = 0; taken > 0 && taken < TURN_ANSWERS && looks < LOOKS_MAX; looks++) {
+		count = answers_take(subscriber);
+		taken += count;
+		if (count > 0)
+			looks = 0;
+		else
+			barrier_pause();
+	}
+	return taken;
 }
 
 void turn_take(struct tb_subscriber *subscriber)

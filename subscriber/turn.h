@@ -9,7 +9,8 @@
 
 #include "subscriber/state.h"
 
-#define TURN_MS 50 /* slowest pace of turns while records flow or a READ is outstanding */
+#define TURN_ANSWERS 128
+#define TURN_MS      50 /* slowest pace of turns while records flow or a READ is outstanding */
 
 /* Begins to connect. 0, or -errno: it is tried again after a pause. */
 int turn_connect(struct tb_subscriber *);
@@ -20,6 +21,9 @@ void turn_reap(struct tb_subscriber *);
 /* Sets the timer that wakes a sleeper for the pulse and for the next try to connect. first_ns: time
  * of the first expiry; 0: as the others. 0 or -errno. */
 int turn_timer_set(struct tb_subscriber *, long first_ns);
+/* Takes the answers that come while topics are joined, about TURN_ANSWERS at most, and makes the
+ * next requests. Returns how many came. May call on_event, never on_record. */
+int turn_answers(struct tb_subscriber *);
 /* May call on_event, never on_record. */
 void turn_take(struct tb_subscriber *);
 

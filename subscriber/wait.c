@@ -63,12 +63,20 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
 	return found;
 }
 
+/* While joins are outstanding, their answers come first: an arm for each topic would queue in front
+ * of the next joins. Records are looked for soon meanwhile. */
+static enum pending sleep_prepare(struct tb_subscriber *subscriber)
+{
+	if (subscriber->discovery.outstanding > 0)
+		return PENDING_SOON;
+	arm_all(subscriber);
+	return work_pending(subscriber);
+}
+
 void wait_prepare(struct tb_subscriber *subscriber)
 {
-	enum pending pending;
+	const enum pending pending = sleep_prepare(subscriber);
 
-	arm_all(subscriber);
-	pending = work_pending(subscriber);
 	if (pending == PENDING_NOW ||
 	    (subscriber->link && subscriber->ops->sleep(subscriber->link) != 0))
 		turn_timer_set(subscriber, 1);
@@ -93,11 +101,9 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 
 int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 {
-	enum pending pending;
+	const enum pending pending = sleep_prepare(subscriber);
 	int result;
 
-	arm_all(subscriber);
-	pending = work_pending(subscriber);
 	if (pending == PENDING_NOW)
 		return 1;
 	if (pending == PENDING_SOON) {
@@ -114,12 +120,7 @@ void wait_turn(struct tb_subscriber *subscriber)
 {
 	subscriber->in_poll = true;
 	turn_take(subscriber);
-	for (uint32_t i = 0; i < subscriber->topics_max; i++) {
-		struct tb_source *source = subscriber->table[i];
-
-		if (source && (source->state == SOURCE_HEADER || source->state == SOURCE_START))
-			advance_settle(source);
-	}
+	advance_settle_all(subscriber);
 	subscriber->in_poll = false;
 }
 

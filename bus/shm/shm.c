@@ -64,6 +64,7 @@ const struct fabric_ops shm_ops = {
 	.link_break = shm_link_break,
 	.link_close = shm_link_close,
 	.remote_open = shm_remote_open,
+	.remote_keep = shm_remote_keep,
 	.remote_close = shm_remote_close,
 	.view = shm_view,
 	.landing = shm_landing,

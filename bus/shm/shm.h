@@ -4,7 +4,9 @@
 #ifndef TICKBUS_BUS_SHM_H
 #define TICKBUS_BUS_SHM_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "bus/fabric.h"
 
@@ -12,6 +14,8 @@ struct shm_remote {
 	struct remote base;
 	const void *memory;
 	size_t mapped; /* bytes */
+	dev_t device;  /* of the memfd, with its inode: identify it while it is mapped */
+	ino_t inode;
 };
 
 int shm_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
@@ -34,6 +38,7 @@ int shm_link_send(struct link *, const void *message, size_t bytes);
 void shm_link_break(struct link *);
 void shm_link_close(struct link *);
 int shm_remote_open(struct link *, struct fabric_key, uint64_t bytes, struct remote **);
+bool shm_remote_keep(struct link *, struct remote *);
 void shm_remote_close(struct remote *);
 const void *shm_view(const struct remote *);
 void *shm_landing(struct link *, size_t bytes);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bus/error.h"
@@ -228,6 +229,7 @@ int shm_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, st
 {
 	struct shm_link *link = (struct shm_link *)base;
 	struct shm_remote *remote;
+	struct stat status;
 	int result;
 
 	*out = NULL;
@@ -245,9 +247,27 @@ int shm_remote_open(struct link *base, struct fabric_key key, uint64_t bytes, st
 		free(remote);
 		return result;
 	}
+	if (fstat(link->given, &status) == 0) {
+		remote->device = status.st_dev;
+		remote->inode = status.st_ino;
+	}
 	remote->base = (struct remote){ .ops = base->ops, .link = base, .bytes = bytes };
 	*out = &remote->base;
 	return 0;
+}
+
+/* A memfd's inode is used for no other memfd while it is mapped. */
+bool shm_remote_keep(struct link *base, struct remote *kept)
+{
+	const struct shm_link *link = (struct shm_link *)base;
+	struct shm_remote *remote = (struct shm_remote *)kept;
+	struct stat status;
+
+	if (link->given < 0 || fstat(link->given, &status) < 0 || remote->inode == 0 ||
+	    status.st_ino != remote->inode || status.st_dev != remote->device)
+		return false;
+	remote->base.link = base;
+	return true;
 }
 
 void shm_remote_close(struct remote *base)

@@ -63,6 +63,7 @@ const struct fabric_ops verbs_ops = {
 	.link_break = verbs_link_break,
 	.link_close = verbs_link_close,
 	.remote_open = verbs_remote_open,
+	.remote_keep = verbs_remote_keep,
 	.remote_close = verbs_remote_close,
 	.view = verbs_view,
 	.landing = verbs_landing,

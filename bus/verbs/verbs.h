@@ -58,6 +58,7 @@ void verbs_link_break(struct link *);
 void verbs_link_close(struct link *);
 int verbs_remote_open(struct link *, struct fabric_key, uint64_t bytes, struct remote **);
 void verbs_remote_close(struct remote *);
+bool verbs_remote_keep(struct link *, struct remote *);
 const void *verbs_view(const struct remote *);
 void *verbs_landing(struct link *, size_t bytes);
 void verbs_landing_free(struct link *, void *, size_t bytes);

@@ -363,7 +363,7 @@ static const struct {
 	{ MESSAGE, CONTROL_CATALOGUE, 12, "8000", "has no valid pattern at byte 12" },
 	{ MESSAGE, CONTROL_CATALOGUE, 12, "ffff", "has no valid pattern at byte 12" },
 	{ MESSAGE, CONTROL_CATALOGUE, 20, "1f", "has no valid pattern at byte 20" },
-	{ MESSAGE, CONTROL_TOPICS, 8, "05", "has too many topics at byte 8" },
+	{ MESSAGE, CONTROL_TOPICS, 8, "0d", "has too many topics at byte 8" },
 	{ MESSAGE, CONTROL_TOPICS, 8, "ffffffff", "has too many topics at byte 8" },
 	{ MESSAGE, CONTROL_TOPICS, 12, "02", "has no valid mark for more topics at byte 12" },
 	{ MESSAGE, CONTROL_TOPICS, 48, "00", "has no valid topic id at byte 48" },
@@ -481,6 +481,40 @@ Test(control, text_beyond_ascii_is_encoded_as_question_marks)
 	cr_expect_str_eq(copy.refuse.text, "? ~???");
 }
 
+/* Fills a page of the catalogue with topics whose texts have these lengths. */
+static void page_fill(struct control_message *message, size_t name, size_t schema)
+{
+	struct control_topic topic = a_topic;
+
+	memset(topic.name, 'n', name);
+	topic.name[name] = '\0';
+	memset(topic.schema, 's', schema);
+	topic.schema[schema] = '\0';
+	while (control_topics_add(message, &topic))
+		;
+}
+
+Test(control, page_of_topics_is_filled_and_not_overfilled)
+{
+	static struct control_message message, copy;
+	static uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const struct {
+		size_t name, schema;
+		uint32_t count;
+	} pages[] = { { 1, 1, 11 }, { 21, 5, 9 }, { TB_TOPIC_NAME_MAX, CONTROL_NAME_MAX, 4 } };
+
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		fill(CONTROL_TOPICS, &message);
+		message.topics.count = 0;
+		page_fill(&message, pages[i].name, pages[i].schema);
+		cr_expect_eq(message.topics.count, pages[i].count, "page %zu: %u", i,
+			     message.topics.count);
+		cr_assert_eq(control_decode(bytes, control_encode(&message, bytes), &copy), 0, "%s",
+			     tb_error());
+		cr_expect_eq(copy.topics.count, pages[i].count);
+	}
+}
+
 /* Texts of maximum length and full pages: they fit, uncut. */
 Test(control, longest_messages_fit_and_read_back)
 {
@@ -498,12 +532,8 @@ Test(control, longest_messages_fit_and_read_back)
 			memset(message.catalogue.pattern, '*', TB_PATTERN_MAX);
 			break;
 		case CONTROL_TOPICS:
-			message.topics.count = CONTROL_TOPICS_PAGE;
-			for (unsigned int n = 0; n < CONTROL_TOPICS_PAGE; n++) {
-				memcpy(&message.topics.topic[n], &a_topic, sizeof(a_topic));
-				memset(message.topics.topic[n].name, 'n', TB_TOPIC_NAME_MAX);
-				memset(message.topics.topic[n].schema, 's', CONTROL_NAME_MAX);
-			}
+			message.topics.count = 0;
+			page_fill(&message, TB_TOPIC_NAME_MAX, CONTROL_NAME_MAX);
 			break;
 		case CONTROL_SCHEMA_BYTES:
 			message.schema_bytes.total = CONTROL_SCHEMA_MAX;

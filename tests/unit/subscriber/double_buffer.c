@@ -146,7 +146,7 @@ Test(double_buffer, joins_do_not_wait_for_outstanding_reads)
 		cr_assert_lt(scene_now_ms(), until_ms, "no answer");
 		subscriber->turn_ms = clock_coarse_ms() - 1;
 		late_poll_once();
-		cr_assert_eq(late.polls, ++turns, "no turn was taken");
+		cr_assert_geq(late.polls, ++turns, "no turn was taken");
 	}
 	cr_expect_gt(turns, 1, "it was asked, and answered");
 	late_expect_all(3);

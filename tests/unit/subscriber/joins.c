@@ -38,7 +38,7 @@ Test(joins, subscription_ended_in_handler_leaves_its_joins)
 	struct tb_schema *y = scene_schema("y", 1, "- {name: y, type: u64, doc: d}\n");
 	struct tb_schema *x = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
 	const struct tb_topic_options unfit = {
-		.size = sizeof(unfit), .name = "z.a", .schema = y, .slots = 64
+		.size = sizeof(unfit), .name = "z.b", .schema = y, .slots = 64
 	};
 	struct tb_topic *topic;
 	struct tb_subscription_options how = { .size = sizeof(how),
@@ -53,18 +53,20 @@ Test(joins, subscription_ended_in_handler_leaves_its_joins)
 	cr_expect_null(ended_inside);
 	UNTIL(net_joined(0), 100);
 
-	/* One topic is refused while the join of the other topic is outstanding; its schema is
-	 * known from t.
+	/* One topic is refused while the join of the other topic is outstanding; both schemas are
+	 * known.
 	 */
+	net_topic("u", y);
 	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	scene_subscribe(subscriber, "u", TB_FROM_OLDEST, &notes);
 	how.schema = x;
+	scene_topic(net.publisher, "z.a", 64, 0);
 	cr_assert_eq(tb_topic_create(net.publisher, &unfit, &topic), 0, "%s", tb_error());
-	scene_topic(net.publisher, "z.b", 64, 0);
 	net.leaves = 0;
 	net.hold_join = 3;
 	cr_expect_eq(tb_subscribe(subscriber, "z.*", &how, &ended_inside), -ECANCELED);
 	net_release();
-	UNTIL(net.leaves == 1 && net_joined(1), 100);
+	UNTIL(net.leaves == 1 && net_joined(2), 100);
 	tb_schema_free(x);
 	tb_schema_free(y);
 }

@@ -252,7 +252,7 @@ bool net_joined(size_t joins)
 
 bool net_served(void)
 {
-	bool asked = subscriber->welcomed && subscriber->discovery.phase == DISCOVERY_IDLE;
+	bool asked = subscriber->welcomed && !subscriber->discovery.subscription;
 
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription)
 		asked = asked && !s->discover;
