@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher's side of the handshake.
  *
- * H3  Nothing of a first hello is kept: its cookie, which the second hello repeats, shows where it
+ * H4  Nothing of a first hello is kept: its cookie, which the second hello repeats, shows where it
  *     came from and when. Nothing is made for a client, and no ticket is tried, before its cookie
  *     was checked. */
 #include "publisher/hello.h"
@@ -27,7 +27,7 @@ static bool is_first(const struct control_hello *hello)
 	       memcmp(hello->proof, none, sizeof(none)) == 0;
 }
 
-/* H3. True if the cookie was made for this client, and not long ago. */
+/* H4. True if the cookie was made for this client, and not long ago. */
 static bool cookie_check(const struct tb_publisher *publisher, const struct proof_client *client,
 			 const struct control_hello *hello, char reason[FABRIC_REASON_BYTES])
 {

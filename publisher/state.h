@@ -171,7 +171,7 @@ struct endpoint {
 	uint32_t index;
 	uint32_t subscribers[BOUND_REALMS_MAX];        /* sessions of each realm */
 	struct quota_host *hosts[ENDPOINT_HOST_LISTS]; /* that have sessions */
-	char identity[FABRIC_IDENTITY_BYTES]; /* the address, as clients dial it */
+	char identity[FABRIC_IDENTITY_BYTES];          /* the address, as clients dial it */
 };
 
 /* A multicast group, at each endpoint that has notices. */

@@ -39,7 +39,7 @@ extern struct fake_device {
 	unsigned int events, events_taken, events_acked; /* asynchronous events */
 
 	struct rdma_cm_id *given_up; /* its other side gave up the request */
-	unsigned int challenges; /* requests that are answered with a challenge */
+	unsigned int challenges;     /* requests that are answered with a challenge */
 
 	/* Failures: errno values, 0 for success. */
 	int join_errno, accept_errno, register_errno, post_errno;
