@@ -125,6 +125,13 @@ static int lossy_announce(struct announcer *announcer, const void *bytes, size_t
 /* -- subscriber ---------------------------------------------------------------------------------
  */
 
+/* The name, without what follows a comma. */
+static int lossy_identity(const char *address, char text[FABRIC_IDENTITY_BYTES])
+{
+	snprintf(text, FABRIC_IDENTITY_BYTES, "%.*s", (int)strcspn(address, ","), address);
+	return 0;
+}
+
 static int lossy_connect(struct link **out, const char *address, const void *hello, size_t bytes,
 			 const struct link_calls *calls, void *user)
 {
@@ -224,6 +231,7 @@ void lossy_add(uint64_t seed)
 	lossy_ops = *below;
 	lossy_ops.scheme = "lossy";
 	lossy_ops.listen = lossy_listen;
+	lossy_ops.identity = lossy_identity;
 	lossy_ops.connect = lossy_connect;
 	lossy_ops.link_close = lossy_link_close;
 	lossy_ops.notices = lossy_notices;
