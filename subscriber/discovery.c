@@ -5,11 +5,11 @@
  * it is not joined yet, has a new epoch, or lost its connection. If its schema is not known by its
  * fingerprint, the schema is fetched first.
  *
- * O1  At most FABRIC_UNANSWERED requests are outstanding, each in a place of its own. Answers come
+ * D7  At most FABRIC_UNANSWERED requests are outstanding, each in a place of its own. Answers come
  *     in any order and find their request by its number.
- * O2  A request of a subscription that has ended keeps its place until its answer comes. A grant
+ * D8  A request of a subscription that has ended keeps its place until its answer comes. A grant
  *     that no subscription waits for is returned.
- * O3  Topics are requested in the order of the catalogue, while its next page is awaited. A topic
+ * D9  Topics are requested in the order of the catalogue, while its next page is awaited. A topic
  *     whose schema is not known waits for the schema, and later topics wait behind it. */
 #include "subscriber/discovery.h"
 
@@ -85,7 +85,7 @@ static bool is_asked(const struct discovery *discovery, enum control_type type)
 	return false;
 }
 
-/* O1. False: there is no place now, or the message was not sent. The next step tries again. */
+/* D7. False: there is no place now, or the message was not sent. The next step tries again. */
 static bool request(struct tb_subscriber *subscriber, struct control_message *message,
 		    const struct tb_schema *schema)
 {
@@ -464,7 +464,7 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 	}
 	if (!place || asked.pass != discovery->pass || !discovery->subscription ||
 	    discovery->subscription->closing) {
-		if (message->type == CONTROL_GRANT) /* O2 */
+		if (message->type == CONTROL_GRANT) /* D8 */
 			source_decline(subscriber, &message->grant.topic);
 	} else {
 		request_answered(subscriber, &asked, message);

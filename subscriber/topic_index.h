@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the sources of a subscriber by topic id and by topic name, without a walk of all sources.
  *
- * Z1  Each source that is not freed is in one list of each kind. Several subscriptions may have a
- *     source of the same topic.
- * Z2  The id is that of the last grant. A publisher that was replaced may have numbered its topics
- *     differently; messages and notices come from the publisher of the last grant only. */
+ * Each source that is not freed is in a list by id and in a list by name. Several subscriptions may
+ * have a source of the same topic.
+ *
+ * The id is that of the last grant. A publisher that was replaced may have numbered its topics
+ * differently; messages and notices come from the publisher of the last grant only. */
 #ifndef TICKBUS_SUBSCRIBER_TOPIC_INDEX_H
 #define TICKBUS_SUBSCRIBER_TOPIC_INDEX_H
 

@@ -3,7 +3,7 @@
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer.
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
- * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
+ * H4  Descriptors in flight count against our user's limit until they are received. A peer has at
  *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
  *     kernel says how many bytes are queued: so frames sent before those bytes were received. */
 #include "bus/shm/shm.h"
@@ -46,7 +46,7 @@ struct shm_exposure {
 struct shm_peer {
 	struct peers_entry base;
 	int fd;
-	uint64_t queued;                 /* bytes of its queue that all frames to it took, H3 */
+	uint64_t queued;                 /* bytes of its queue that all frames to it took, H4 */
 	uint64_t given_at[GIVEN_MAX];    /* `queued` before each frame with a descriptor */
 	unsigned int given_first, given; /* of them: the oldest, and how many may be untaken */
 	int queue_bytes;                 /* that the kernel queues for it */
@@ -372,7 +372,7 @@ static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, c
 	peers_lost(&peer->base, why);
 }
 
-/* Forgets descriptors that the peer has taken (H3). */
+/* Forgets descriptors that the peer has taken (H4). */
 static void given_check(struct shm_peer *peer)
 {
 	int unread = 0;
