@@ -220,8 +220,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	return 1;
 }
 
-/* The same memory over a new connection: it is mapped and compared already. A position that was
- * not known is looked for again. */
+/* The same memory over a new connection is mapped already. The header is compared again. */
 static bool source_keep(struct tb_source *source, const struct control_topic *topic)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -234,6 +233,7 @@ static bool source_keep(struct tb_source *source, const struct control_topic *to
 	source->orphan = false;
 	source->look = true;
 	source->stale_code = 0;
+	source->state = SOURCE_HEADER;
 	return true;
 }
 
@@ -249,7 +249,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	if (source && source_keep(source, topic)) {
 		topic_index_renumber(source, topic->shape.topic_id);
 		*out = source;
-		return 0;
+		return 1;
 	}
 	result = mapping_open(subscriber, schema, grant, &mapping);
 	if (result < 0)
