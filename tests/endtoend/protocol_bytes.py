@@ -291,7 +291,7 @@ class Requests:
                 "<I", topics[-1]["topic_id"] if topics else 0) + text(pattern))
             assert kind == TOPICS
             count, more = reader.take("II")
-            assert count <= 4
+            assert count <= 12
             topics += [description(reader) for _ in range(count)]
             reader.end()
         return topics
