@@ -184,7 +184,7 @@ static void join_begin(struct join *join)
 	if (join->epoch == join->topic->shape.epoch)
 		return;
 	join->epoch = join->topic->shape.epoch;
-	join->armed = false;
+	join_arm(join, false);
 	/* The grant says that the topic has ended. */
 	join->told = join->topic->end_sent ? JOIN_TOLD_ENDING : JOIN_TOLD_NOTHING;
 }

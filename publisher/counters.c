@@ -20,7 +20,7 @@ static void topic_counters(struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS
 	value[TOPIC_INSTRUMENTS] = progress.instruments;
 	value[TOPIC_CAPACITY] = topic->shape.capacity;
 	value[TOPIC_SUBSCRIBERS] = topic->join_count;
-	value[TOPIC_SLEEPERS] = sleepers_count(topic);
+	value[TOPIC_SLEEPERS] = topic->sleepers;
 	pthread_mutex_lock(&topic->unpublished_lock);
 	value[TOPIC_UNPUBLISHED] = topic->unpublished_total;
 	pthread_mutex_unlock(&topic->unpublished_lock);

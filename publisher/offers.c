@@ -71,7 +71,7 @@ static bool is_due(const struct join *join, struct control_message *message)
 static void told(struct join *join, enum control_type type)
 {
 	if (type == CONTROL_WAKE) {
-		join->armed = false;
+		join_arm(join, false);
 		counter_add(&join->session->publisher->counters[BUS_WAKES], 1);
 	} else {
 		join->told = type == CONTROL_REVOKE ? JOIN_TOLD_REVOKE : JOIN_TOLD_ENDING;

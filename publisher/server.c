@@ -106,28 +106,44 @@ static uint32_t topic_changed(struct tb_publisher *publisher, struct tb_topic *t
 	return realms;
 }
 
-/* Only topics that signalled are looked at, so a client's message does not cost a scan of all. */
+/* Only topics that signalled are looked at, so a client's message does not cost a scan of all. If
+ * the turn has seen its joins, further topics keep their signals for the next turn. */
 static void server_signalled(struct tb_publisher *publisher)
 {
-	uint32_t realms = 0;
+	uint32_t realms = 0, joins = 0, left = publisher->topic_count;
 	eventfd_t count;
 
-	if (eventfd_read(publisher->event_fd, &count) < 0)
+	if (eventfd_read(publisher->event_fd, &count) < 0 && !publisher->signals_left)
 		return;
-	for (uint32_t i = 0; i < publisher->topic_count; i++) {
-		struct tb_topic *topic = publisher->topics[i];
+	for (; left > 0 && joins < JOINS_OF_A_TURN; left--) {
+		struct tb_topic *topic =
+			publisher->topics[publisher->signals_first++ % publisher->topic_count];
 		uint32_t changed;
 
 		if (!wakeup_signalled(&topic->wakeup))
 			continue;
+		joins += topic->join_count;
 		changed = topic_changed(publisher, topic);
 		for (struct join *join = topic->joins; changed && join; join = join->next_of_topic)
 			offers_owe(join);
 		sleepers_wake(topic);
 		realms |= changed;
 	}
+	publisher->signals_left = left > 0;
 	if (realms)
 		pulse_write(publisher, realms);
+}
+
+/* After a pulse: looks at the sleepers of all topics, in as many turns as that takes. */
+static void server_sleepers(struct tb_publisher *publisher)
+{
+	for (uint32_t joins = 0; publisher->sleepers_left > 0 && joins < JOINS_OF_A_TURN;) {
+		struct tb_topic *topic = publisher->topics[--publisher->sleepers_left];
+
+		if (topic->sleepers > 0)
+			joins += topic->join_count;
+		sleepers_wake(topic);
+	}
 }
 
 /* -- the loop -----------------------------------------------------------------------------------
@@ -170,8 +186,8 @@ static void server_pulse(struct tb_publisher *publisher)
 	tickets_expire(publisher);
 	pulse_count_silence(publisher);
 	pulse_write(publisher, REALMS_ALL);
-	for (uint32_t i = 0; i < publisher->topic_count; i++)
-		sleepers_wake(publisher->topics[i]);
+	if (publisher->sleepers_left == 0)
+		publisher->sleepers_left = publisher->topic_count;
 	offers_again_all(publisher);
 	for (uint32_t i = 0; i < publisher->endpoint_count; i++)
 		endpoint_log_second(&publisher->endpoints[i]);
@@ -190,6 +206,7 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 		announce_repeat(publisher);
 	if (pulse_due(publisher))
 		server_pulse(publisher);
+	server_sleepers(publisher);
 	if (atomic_load_explicit(&publisher->closing, memory_order_acquire))
 		offers_again_all(publisher);
 	sleepers_look(publisher);
@@ -223,7 +240,7 @@ bool server_turn(struct tb_publisher *publisher)
 /* How long the thread may wait for a descriptor; -1: without a bound. */
 static int server_wait_ms(const struct tb_publisher *publisher)
 {
-	if (offers_left(publisher))
+	if (offers_left(publisher) || publisher->signals_left || publisher->sleepers_left)
 		return 0;
 	if (!TAILQ_EMPTY(&publisher->late))
 		return LATE_MS;

@@ -5,6 +5,9 @@
 
 #include "publisher/state.h"
 
+/* A turn looks at the joins of topics until it has seen so many, since it holds the lock. */
+#define JOINS_OF_A_TURN 16384
+
 /* The callbacks for endpoints_open: the only calls that go up, from a fabric's listener_poll. */
 extern const struct listener_calls server_calls;
 

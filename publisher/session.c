@@ -106,6 +106,7 @@ void session_leave(struct join *join)
 		TAILQ_REMOVE(&session->owed, join, owed);
 	if (join->is_late)
 		TAILQ_REMOVE(&session->publisher->late, join, late);
+	join_arm(join, false);
 	session->joins[join->topic->shape.topic_id - 1] = NULL;
 	session->join_count--;
 	join->topic->join_count--;

@@ -44,7 +44,7 @@ static bool arm(const struct join *join)
 
 void sleepers_add(struct join *join)
 {
-	join->armed = true;
+	join_arm(join, true);
 	if (!join_has_news(join) && !arm(join))
 		late_add(join);
 	if (join_has_news(join)) /* A2 */
@@ -81,7 +81,7 @@ static bool arm_any(const struct tb_topic *topic)
 
 void sleepers_wake(struct tb_topic *topic)
 {
-	if (!wake_due(topic))
+	if (topic->sleepers == 0 || !wake_due(topic))
 		return;
 	if (!arm_any(topic)) /* S3 */
 		for (struct join *join = topic->joins; join; join = join->next_of_topic)
@@ -105,13 +105,4 @@ void sleepers_look(struct tb_publisher *publisher)
 		if (join->armed)
 			sleepers_add(join);
 	}
-}
-
-uint64_t sleepers_count(const struct tb_topic *topic)
-{
-	uint64_t count = 0;
-
-	for (const struct join *join = topic->joins; join; join = join->next_of_topic)
-		count += join->armed;
-	return count;
 }

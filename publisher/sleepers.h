@@ -18,6 +18,5 @@ void sleepers_add(struct join *);
 void sleepers_wake(struct tb_topic *);
 /* If it is time: wakes late sleepers that have something to read, or sets their topics' words. */
 void sleepers_look(struct tb_publisher *);
-uint64_t sleepers_count(const struct tb_topic *);
 
 #endif

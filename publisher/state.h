@@ -112,7 +112,7 @@ struct tb_topic {
 
 	/* The control thread's, also under the lock. */
 	struct join *joins;
-	uint32_t join_count;
+	uint32_t join_count, sleepers; /* sleepers: joins that are armed */
 	uint64_t silent; /* quarters of the stale bound without a call of the writer */
 	uint64_t restarts_sent;
 	bool end_sent;          /* the pages say that it ended, so its joins are owed an ending */
@@ -132,7 +132,8 @@ struct join {
 	uint64_t epoch;               /* of the memory that was granted */
 	uint64_t head_seen;           /* what the client had read when it went to sleep */
 	enum join_told told;
-	bool armed, is_owed, is_late;
+	bool armed; /* set by join_arm() */
+	bool is_owed, is_late;
 };
 
 /* A connected subscriber. */
@@ -222,10 +223,13 @@ struct tb_publisher {
 	pthread_t thread;
 	int epoll_fd, timer_fd, event_fd;
 	_Atomic bool closing;
-	uint64_t close_by_ms;  /* on CLOCK_MONOTONIC, set before closing */
-	uint64_t pulse_due_ns; /* on CLOCK_MONOTONIC, the control thread's */
-	uint64_t tick_due_ns;  /* the same; 0: no topic has notices */
-	uint32_t tick_first;   /* index of the topic that the next tick begins with */
+	uint64_t close_by_ms;   /* on CLOCK_MONOTONIC, set before closing */
+	uint64_t pulse_due_ns;  /* on CLOCK_MONOTONIC, the control thread's */
+	uint64_t tick_due_ns;   /* the same; 0: no topic has notices */
+	uint32_t tick_first;    /* index of the topic that the next tick begins with */
+	uint32_t signals_first; /* the same, of the next look for signals */
+	bool signals_left;      /* the last look for signals did not reach all topics */
+	uint32_t sleepers_left; /* topics whose sleepers are not looked at since the pulse */
 };
 
 static inline void publisher_lock(struct tb_publisher *publisher)
@@ -248,6 +252,13 @@ static inline uint64_t topic_reserved(const struct tb_topic *topic)
 static inline uint64_t topic_head(const struct tb_topic *topic)
 {
 	return atomic_load_explicit(&topic->line->word[0], memory_order_acquire);
+}
+
+/* A client goes to sleep, or sleeps no longer; its topic counts sleepers. */
+static inline void join_arm(struct join *join, bool armed)
+{
+	join->topic->sleepers += (uint32_t)armed - join->armed;
+	join->armed = armed;
 }
 
 /* Whether a sleeper has something to read. An old epoch is read to its end. */
