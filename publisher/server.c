@@ -207,7 +207,9 @@ static void server_work(struct tb_publisher *publisher, const struct epoll_event
 	if (pulse_due(publisher))
 		server_pulse(publisher);
 	server_sleepers(publisher);
-	if (atomic_load_explicit(&publisher->closing, memory_order_acquire))
+	/* While other offers are left, full queues wait: else the thread would never rest. */
+	if (atomic_load_explicit(&publisher->closing, memory_order_acquire) &&
+	    !offers_left(publisher))
 		offers_again_all(publisher);
 	sleepers_look(publisher);
 	offers_make(publisher);

@@ -157,3 +157,22 @@ Test(turn_bounds, joins_that_leave_sleep_no_longer)
 	session_leave(session_find(sessions[1], topics[0]));
 	cr_expect_eq(topics[0]->sleepers, SESSIONS - 2);
 }
+
+/* Else the control thread would try their queues again and again until the exit wait is over. */
+Test(turn_bounds, closing_bus_rests_beside_many_full_clients)
+{
+	int turns = 0;
+
+	join_all(1);
+	offer_result = -EAGAIN;
+	publisher_end(publisher);
+	do
+		cr_assert_not(server_turn(publisher));
+	while (offers_left(publisher) && ++turns < SESSIONS);
+	cr_expect_lt(turns, SESSIONS, "the control thread does not rest");
+	offer_result = 0;
+	do
+		cr_assert_not(server_turn(publisher));
+	while (offers_left(publisher));
+	cr_expect_eq(offered, SESSIONS);
+}
