@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher's side of the shm fabric: one socket, its peers, and descriptors handed to them.
  *
- * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer.
+ * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer. If all
+ *     places are taken, a new connection takes the place of the oldest that was not accepted.
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
  * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
  *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -51,13 +53,16 @@ struct shm_peer {
 	uint64_t given_at[GIVEN_MAX];    /* `queued` before each frame with a descriptor */
 	unsigned int given_first, given; /* of them: the oldest, and how many may be untaken */
 	uint64_t connected_ms;
-	bool challenged; /* its second hello is awaited */
+	TAILQ_ENTRY(shm_peer) waiting; /* until its hello is accepted */
+	bool challenged;               /* its second hello is awaited */
 	struct ucred credentials;
 };
+TAILQ_HEAD(shm_waiting, shm_peer);
 
 struct shm_listener {
 	struct listener base;
 	struct peers peers;
+	struct shm_waiting waiting; /* peers that are not accepted yet, the oldest first */
 	struct shm_location location;
 	char *name;
 	struct shm_lock lock;
@@ -182,9 +187,12 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 
 static void peer_end(struct peers_entry *entry)
 {
-	const struct shm_listener *listener = (struct shm_listener *)entry->base.listener;
-	const int fd = ((struct shm_peer *)entry)->fd;
+	struct shm_listener *listener = (struct shm_listener *)entry->base.listener;
+	struct shm_peer *peer = (struct shm_peer *)entry;
+	const int fd = peer->fd;
 
+	if (!entry->up)
+		TAILQ_REMOVE(&listener->waiting, peer, waiting);
 	/* A child of this process may hold the descriptor too: closing alone would not end the
 	 * events. */
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
@@ -205,6 +213,7 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 					  .user = user,
 					  .end = peer_end,
 					  .max = how->peers_max };
+	TAILQ_INIT(&listener->waiting);
 	listener->socket = listener->lock.fd = listener->epoll = -1;
 	listener->timer = listener->reserve = -1;
 	result = listener_open(listener, how);
@@ -277,7 +286,8 @@ static void peer_refuse(struct shm_listener *listener, struct shm_peer *peer, ui
 	peers_remove(&peer->base);
 }
 
-/* A user without permission is refused at once: silent, it would take the place of others. */
+/* A user without permission is refused at once: silent, it would take the place of others. H1: the
+ * oldest may be this peer. */
 static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 {
 	char why[FABRIC_REASON_BYTES];
@@ -287,7 +297,7 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 			 (unsigned int)peer->credentials.uid, listener->name);
 		peer_refuse(listener, peer, EACCES, why);
 	} else if (listener->peers.count > listener->peers.max) {
-		peer_refuse(listener, peer, EUSERS,
+		peer_refuse(listener, TAILQ_FIRST(&listener->waiting), EUSERS,
 			    "the publisher has its maximum number of subscribers");
 	}
 }
@@ -314,6 +324,7 @@ static void peer_accept(struct shm_listener *listener, int fd)
 	snprintf(peer->base.text, sizeof(peer->base.text), "pid %d of user %u",
 		 (int)peer->credentials.pid, (unsigned int)peer->credentials.uid);
 	peers_add(&listener->peers, &peer->base);
+	TAILQ_INSERT_TAIL(&listener->waiting, peer, waiting);
 	peer_admit(listener, peer);
 }
 
@@ -433,6 +444,7 @@ static void peer_hello(struct shm_listener *listener, struct shm_peer *peer, con
 		result = peer_send(peer, SHM_CHALLENGE, answer.challenge, sizeof(answer.challenge),
 				   NULL);
 	} else {
+		TAILQ_REMOVE(&listener->waiting, peer, waiting);
 		peer->base.up = true;
 		result = peer_send(peer, SHM_WELCOME, answer.welcome, answer.welcome_bytes,
 				   answer.given);
@@ -479,14 +491,10 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool
 static bool silent_refuse(struct shm_listener *listener)
 {
 	const uint64_t now = clock_ms();
+	struct shm_peer *peer;
 	int refused = 0;
 
-	for (struct peers_entry *entry = listener->peers.first, *next; entry; entry = next) {
-		struct shm_peer *peer = (struct shm_peer *)entry;
-
-		next = entry->next;
-		if (peer->base.up || now - peer->connected_ms <= HELLO_MS)
-			continue;
+	while ((peer = TAILQ_FIRST(&listener->waiting)) && now - peer->connected_ms > HELLO_MS) {
 		if (refused++ == BOUND_PEERS_OF_A_TURN) /* P2 */
 			return false;
 		peer_refuse(listener, peer, ETIMEDOUT, "it connected and sent no hello");

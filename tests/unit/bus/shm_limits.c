@@ -146,6 +146,43 @@ Test(shm, many_silent_peers_are_refused_in_steps)
 		close(fds[i]);
 }
 
+/* A client that only connects shows no ticket, and must not take all places of others. */
+Test(shm, silent_connections_leave_a_place_to_others)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fds[MANY];
+
+	host_open(MANY, nobody_else);
+	many_enter(fds, NULL);
+	guest_enter();
+	cr_assert_eq(guest.gones, 0, "%s", guest.why);
+	expect_guest_well();
+	cr_assert_eq(host.logged, 1);
+	cr_assert_eq(take(fds[0], body, sizeof(body)), SHM_REFUSAL, "not the oldest was refused");
+	cr_expect_str_eq(body + 4, "the publisher has its maximum number of subscribers");
+	for (size_t i = 0; i < MANY; i++)
+		close(fds[i]);
+}
+
+/* Each connection that was accepted keeps its place. */
+Test(shm, accepted_connections_keep_their_places)
+{
+	char body[FABRIC_MESSAGE_BYTES + 1];
+	int fds[MANY], late;
+
+	host_open(MANY, nobody_else);
+	many_enter(fds, "\1\0\0\0hello");
+	UNTIL(host.hellos == MANY);
+	late = stranger();
+	UNTIL(host.logged == 1);
+	cr_assert_eq(take(late, body, sizeof(body)), SHM_REFUSAL);
+	cr_expect_str_eq(body + 4, "the publisher has its maximum number of subscribers");
+	cr_expect_eq(host.gones, 0);
+	close(late);
+	for (size_t i = 0; i < MANY; i++)
+		close(fds[i]);
+}
+
 Test(shm, abandoned_request_is_not_answered)
 {
 	int fd;
