@@ -367,14 +367,19 @@ int settings_load(struct settings **settings, const char *path, FILE *errors)
 	return result;
 }
 
+void settings_wipe_tickets(struct settings *settings)
+{
+	for (size_t i = 0; i < settings->realm_count; i++)
+		explicit_bzero(settings->realms[i].ticket.bytes, TB_TICKET_BYTES);
+}
+
 void settings_free(struct settings *settings)
 {
 	if (!settings)
 		return;
 	for (size_t i = 0; i < settings->schema_count; i++)
 		tb_schema_free(settings->schemas[i].schema);
-	for (size_t i = 0; i < settings->realm_count; i++)
-		explicit_bzero(settings->realms[i].ticket.bytes, TB_TICKET_BYTES);
+	settings_wipe_tickets(settings);
 	reading_free(settings);
 	free(settings);
 }

@@ -142,7 +142,10 @@ int settings_load(struct settings **settings, const char *path, FILE *errors);
 /* Prints all settings as YAML that reads back to the same settings, in any folder. */
 void settings_print(const struct settings *settings, FILE *file);
 
-/* Takes NULL. */
+/* After the bus has taken the tickets: a ticket that ended later would stay in memory. */
+void settings_wipe_tickets(struct settings *settings);
+
+/* Wipes the tickets too. Takes NULL. */
 void settings_free(struct settings *settings);
 
 #endif

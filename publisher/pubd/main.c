@@ -193,7 +193,7 @@ static void wait_for_readers(struct daemon *daemon, struct log *log, uint32_t wa
 	}
 }
 
-static int run(const struct settings *settings)
+static int run(struct settings *settings)
 {
 	struct log log = { 0 };
 	struct daemon *daemon = NULL;
@@ -211,6 +211,7 @@ static int run(const struct settings *settings)
 		if (settings->log.file)
 			fprintf(stderr, "pubd: %s\n", tb_error());
 	} else {
+		settings_wipe_tickets(settings);
 		wait_for_end(daemon, &log, signal_fd, done_fd);
 		daemon_end(daemon);
 		wait_for_readers(daemon, &log, settings->bus.exit_wait_ms, signal_fd);

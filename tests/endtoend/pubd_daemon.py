@@ -298,6 +298,33 @@ topics:
         self.stop(pubd)
         self.ends(cat, 0)
 
+    def in_memory(self, process, wanted):
+        """Whether the writable memory of a process holds these bytes."""
+        with open(f"/proc/{process.pid}/maps") as maps, open(f"/proc/{process.pid}/mem", "rb", 0) as memory:
+            for line in maps:
+                bounds, access = line.split()[:2]
+                begin, end = (int(bound, 16) for bound in bounds.split("-"))
+                if access.startswith("rw-p"):
+                    memory.seek(begin)
+                    if wanted in memory.read(end - begin):
+                        return True
+        return False
+
+    def test_ticket_that_ended_is_nowhere_in_memory(self):
+        self.ticket("desk.ticket", "01234567")
+        realms = "realms: [ { name: desk, ticket_file: desk.ticket, topics: [ nasdaq.quote ] } ]\n"
+        pubd = self.pubd(self.quiet(", ticket_overlap_s: 0") + realms)
+        first, second = bytes.fromhex("01234567" * 8), bytes.fromhex("fedcba98" * 8)
+        try:
+            self.assertTrue(self.in_memory(pubd, first))
+        except PermissionError:
+            self.skipTest("this user may not read the memory of its own processes")
+        self.ticket("desk.ticket", "fedcba98")
+        self.hang_up(pubd, "the old ticket stays valid for 0 s")
+        self.assertTrue(self.in_memory(pubd, second))
+        self.assertFalse(self.in_memory(pubd, first), "the old ticket is in memory")
+        self.stop(pubd)
+
     def test_effective_settings_read_back_unchanged(self):
         path = self.file("pubd.yaml", self.quiet())
         once = self.ends(self.begin(PUBD, "--print-effective", path), 0)
