@@ -2,6 +2,7 @@
 /* A bus without its control thread: the test takes the turns, and its clock alone passes time. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <sys/timerfd.h>
 #include <time.h>
 
 #include "bus/clock.h"
@@ -96,6 +97,17 @@ Test(turns, missed_quarters_make_one_pulse)
 	cr_expect_eq(pulses_after(10 * QUARTER_MS + 10), 1);
 	cr_expect_eq(pulses_after(QUARTER_MS - 11), 0);
 	cr_expect_eq(pulses_after(1), 1);
+}
+
+/* Ticks repeat notices, and shared memory has no notices: an idle bus rests. */
+Test(turns, bus_at_shared_memory_alone_has_no_ticks)
+{
+	struct itimerspec pace;
+
+	scene_topic(publisher, "t", 64, 0);
+	cr_assert_eq(timerfd_gettime(publisher->timer_fd, &pace), 0);
+	cr_expect_eq(pace.it_interval.tv_sec, 0);
+	cr_expect_eq(pace.it_interval.tv_nsec, QUARTER_MS * 1000000);
 }
 
 Test(turns, silence_is_counted_by_quarters)
