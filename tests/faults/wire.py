@@ -90,7 +90,7 @@ class Peer:
         frame = self.receive()
         if frame is None or frame[0] != CHALLENGE:
             return frame
-        self.send(HELLO, second(frame[1], ticket))
+        self.raw(struct.pack("<I", HELLO) + second(frame[1], ticket))  # may be refused meanwhile
         return self.receive()
 
     def ask(self, message):
