@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "tools/rows.h"
 #include "tools/stop.h"
+#include "tickbus/inspect.h"
 
 #define BATCH      4096 /* records between two checks of signals and output */
 #define TOPICS_MAX 1024
@@ -34,6 +35,7 @@ struct cat {
 	uint64_t left; /* records to print until the end */
 	struct joined *joined;
 	size_t joined_count;
+	bool ended; /* every joined topic has ended */
 	bool done;
 	int status;
 };
@@ -49,17 +51,32 @@ static struct joined *joined_find(struct cat *cat, const char *name)
 	return &cat->joined[cat->joined_count++];
 }
 
-/* --until-end is reached when every joined topic has ended. */
+/* A topic that is refused for good counts as ended: no record of it will come. */
 static void note_end(struct cat *cat, const struct tb_event *event)
 {
 	struct joined *joined = joined_find(cat, event->topic);
 
 	if (joined)
-		joined->ended = event->kind == TB_EVENT_ENDED;
+		joined->ended = event->kind == TB_EVENT_ENDED || event->kind == TB_EVENT_REFUSED;
+	cat->ended = true;
 	for (size_t i = 0; i < cat->joined_count; i++)
-		if (!cat->joined[i].ended)
-			return;
-	cat->done = cat->done || cat->until_end;
+		cat->ended &= cat->joined[i].ended;
+}
+
+/* --until-end is reached when every topic of the bus that matches has ended. The topics that are
+ * joined may be only some of them: short topics end while others wait to be joined. */
+static bool end_reached(struct cat *cat, const char *address)
+{
+	const struct tb_inspect_options how = { .size = sizeof(how),
+						.address = address,
+						.timeout_ms = cat->timeout_ms,
+						.ticket = cat->ticket };
+
+	if (!cat->until_end || !cat->ended)
+		return false;
+	cat->ended = false; /* until the next topic ends */
+	return cat->exact ||
+	       tb_inspect_topics(&how, cat->pattern, NULL, NULL, NULL) <= (int)cat->joined_count;
 }
 
 /* The library retries a join that failed for lack of memory or descriptors, on either side. */
@@ -85,7 +102,9 @@ static void on_event(void *user, const struct tb_event *event)
 		return;
 	rows_event(&cat->rows, event);
 	if (event->kind == TB_EVENT_APPEARED || event->kind == TB_EVENT_RESTART ||
-	    event->kind == TB_EVENT_ENDED)
+	    event->kind == TB_EVENT_ENDED ||
+	    (event->kind == TB_EVENT_REFUSED && !is_transient(event->code) &&
+	     strcmp(event->topic, cat->pattern) != 0))
 		note_end(cat, event);
 	if (event->kind == TB_EVENT_REFUSED && refused_all(cat, event)) {
 		cat->done = true;
@@ -113,7 +132,8 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 /* Polls while there are records. Then waits for the bus, a signal, or the close of standard output.
  */
-static int read_on(struct cat *cat, struct tb_subscriber *subscriber, int stop_fd)
+static int read_on(struct cat *cat, struct tb_subscriber *subscriber, const char *address,
+		   int stop_fd)
 {
 	struct pollfd ready[] = { { .fd = tb_subscriber_fd(subscriber), .events = POLLIN },
 				  { .fd = stop_fd, .events = POLLIN },
@@ -125,6 +145,7 @@ static int read_on(struct cat *cat, struct tb_subscriber *subscriber, int stop_f
 
 		if (count < 0)
 			return command_failed(cat->command, count);
+		cat->done |= end_reached(cat, address);
 		if (count > 0 || cat->done)
 			continue;
 		if (output_flush(&cat->rows.out) < 0)
@@ -184,7 +205,7 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 	if (result == 0 && patient && !waits)
 		wait_report();
 	result = result < 0 ? command_failed(cat->command, result)
-			    : read_on(cat, subscriber, stop_fd);
+			    : read_on(cat, subscriber, address, stop_fd);
 	tb_subscriber_close(subscriber);
 	return result;
 }

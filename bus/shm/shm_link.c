@@ -2,7 +2,10 @@
 /* The subscriber's side of the shm fabric: a socket, and mappings that are read in place or copied.
  *
  * A read is done when it is posted, word by word, with no more order than a network gives. Its
- * completion is collected as over any fabric. */
+ * completion is collected as over any fabric.
+ *
+ * H5  A connection that is not up after ATTEMPT_MS is given up, and its owner may try again. A
+ *     process that listens and stays silent must not hold the subscriber for ever. */
 #include "bus/shm/shm.h"
 
 #include <errno.h>
@@ -14,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/shm/shm_frame.h"
 #include "bus/shm/shm_location.h"
@@ -22,6 +26,7 @@
 
 #define DEPTH           64
 #define FRAMES_PER_POLL 32
+#define ATTEMPT_MS      3000
 
 struct shm_link {
 	struct link base;
@@ -30,6 +35,7 @@ struct shm_link {
 	int fd;
 	int given; /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
+	uint64_t begun_ms;
 	bool challenged; /* the second hello was sent */
 	bool polling;
 	bool closed; /* by a callback; freed when the poll is over */
@@ -47,7 +53,9 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*out = NULL;
 	if (!link)
 		return error_set(ENOMEM, "address shm:%s: no memory", address);
-	*link = (struct shm_link){ .calls = *calls, .user = user, .fd = -1, .given = -1 };
+	*link = (struct shm_link){
+		.calls = *calls, .user = user, .fd = -1, .given = -1, .begun_ms = clock_ms()
+	};
 	result = shm_location_connect(address, &location);
 	if (result < 0)
 		goto fail;
@@ -183,6 +191,9 @@ int shm_link_poll(struct link *base)
 		else
 			link_frame(link, &frame, (size_t)bytes);
 	}
+	if (!link->closed && link->state == LINK_CONNECTING &&
+	    clock_ms() - link->begun_ms >= ATTEMPT_MS)
+		link_gone(link, ETIMEDOUT, "no answer"); /* H5 */
 	link->polling = false;
 	if (link->closed)
 		shm_link_close(base);

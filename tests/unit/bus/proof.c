@@ -37,7 +37,7 @@ static struct proof_handshake a_handshake(void)
 	for (size_t i = 0; i < sizeof(ticket); i++)
 		ticket[i] = (uint8_t)i;
 	for (size_t i = 0; i < sizeof(welcome); i++)
-		welcome[i] = (uint8_t)(i * 7);
+		welcome[i] = i >= 68 && i < 84 ? 0 : (uint8_t)(i * 7); /* its proof is zeros */
 	memcpy(handshake.nonce, nonce, sizeof(nonce));
 	proof_cookie(secret, &client, NOW_MS, handshake.cookie);
 	return handshake;
@@ -62,7 +62,7 @@ Test(proof, known_input_gives_known_bytes)
 	proof_of_client(ticket, &handshake, proof);
 	expect_hex(proof, "0a47a7373cdf33146a20f9eb84a933d3");
 	proof_of_publisher(ticket, &handshake, welcome, sizeof(welcome), proof);
-	expect_hex(proof, "422b89973cb27385c62fb5b8805337b2");
+	expect_hex(proof, "747f7f9d12179cfc98b2dbcc9bc1a645");
 }
 
 /* -- cookies ----------------------------------------------------------------------------------
