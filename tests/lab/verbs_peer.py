@@ -109,8 +109,9 @@ class Peer(protocol.Requests):
             sys.exit("verbs_peer: a first hello was welcomed")
         self.release()
         self.request(silent)
-        proven = self.handshake.second(challenge)
-        if self.connect(proven if second is None else second) is not None:
+        self.proven = self.handshake.second(challenge) if second is None else second
+        self.handshake.cookie = self.proven[24:40]
+        if self.connect(self.proven) is not None:
             sys.exit("verbs_peer: a second hello was challenged")
 
     def request(self, silent):
