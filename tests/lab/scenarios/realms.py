@@ -15,6 +15,13 @@ REALMS = """realms:
 """
 
 
+def second_address(lab, host, kind):
+    """Another address of the machine that runs the host, or `-`. A guest has the addresses of all its hosts."""
+    other = lab.host(4)
+    found = other.address(kind)
+    return found if other.guest is host.guest and found != host.address(kind) else "-"
+
+
 def run(lab):
     publisher, readers = lab.host(1), dict(zip(lab.kinds, (lab.host(2), lab.host(3))))
     tickets = {name: secrets.token_hex(32) for name in NAMES}
@@ -25,7 +32,7 @@ def run(lab):
                       also=[f"rdma:{publisher.address(kind)}:{SECOND}" for kind in lab.kinds],
                       below=REALMS.format(publisher.environment()["TICKBUS_RUNTIME_DIR"]))
     for kind, host in readers.items():
-        other = "-" if host.alone else lab.host(4).address(kind)  # a guest has the addresses of its hosts
+        other = second_address(lab, host, kind)
         print(host.run(f"/usr/bin/python3 -B $SOURCE/tests/lab/realms_client.py {host.address(kind)} {other} "
                        f"{publisher.address(kind)} {bus.PORT} {SECOND} {tickets['desk']} {tickets['risk']} "
                        f"{'own-keys' if kind == 'siw' else ''}"), end="")
