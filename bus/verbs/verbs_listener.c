@@ -108,8 +108,8 @@ static void device_close(struct verbs_listener *listener)
 	listener->id = NULL;
 }
 
-/* Loses all peers. When they are ended, all that is made of the device is destroyed, and the timer
- * tries the device again (L2). */
+/* Loses all peers. When they and their registrations are ended, all that is made of the device is
+ * destroyed, and the timer tries the device again (L2). */
 static void device_lost(struct verbs_listener *listener, const char *why)
 {
 	if (listener->leaving)
@@ -335,7 +335,7 @@ static void on_timer(struct verbs_listener *listener)
 /* All lost peers are ended. */
 static void on_settled(struct verbs_listener *listener)
 {
-	if (listener->leaving)
+	if (listener->leaving && !listener->ended)
 		device_close(listener);
 	else if (listener->listening)
 		verbs_requests_answer(listener);

@@ -136,6 +136,27 @@ Test(keys, turn_ends_a_bounded_number_of_an_iwarp_peers_keys)
 	publisher_end();
 }
 
+Test(keys, lost_device_ends_a_bounded_number_of_keys_in_a_turn)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	two_peers(IBV_TRANSPORT_IWARP);
+	for (int i = 0; i < PIECES; i++)
+		key_of(exposed(i), first);
+	cm_event(listening(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	fd.fd = verbs_listener_fd(listener);
+	while (fake.registered > 0) {
+		const int before = fake.registered;
+
+		cr_assert_eq(poll(&fd, 1, (int)deadline_ms()), 1, "no turn is due");
+		verbs_listener_poll(listener);
+		cr_assert_leq(before - fake.registered, REGIONS_A_TURN + frames, "%d in one turn",
+			      before - fake.registered);
+	}
+	poll_until_logged("the device is back");
+	publisher_end();
+}
+
 static void expect_bounded_withdrawal(enum ibv_transport_type transport)
 {
 	two_peers(transport);
