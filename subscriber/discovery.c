@@ -469,5 +469,9 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 	} else {
 		request_answered(subscriber, &asked, message);
 	}
+	/* At once: while this side takes the other answers, the publisher has work and stays awake.
+	 */
+	if (place && discovery->subscription)
+		requests_make(subscriber);
 	return place;
 }
