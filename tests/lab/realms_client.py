@@ -11,7 +11,7 @@ key of another realm.
 import errno
 import sys
 
-from verbs_peer import Gone, Peer, Refused
+from verbs_peer import Gone, Peer, Refused, run
 
 QUOTE, TRADE, DEPTH = ("nasdaq." + name for name in ("quote", "trade", "depth10"))
 
@@ -103,4 +103,4 @@ def main():
             require(same and topic.address == 0, f"{name} is registered twice for one device and realm")
 
 
-main()
+run(main)

@@ -2,13 +2,13 @@
 """A peer of a bus over RDMA, written from docs/protocol.md alone. It uses pyverbs, without the project's code. It
 behaves like a subscriber, or breaks the protocol.
 """
-import atexit
 import contextlib
 import os
 import signal
 import socket
 import struct
 import sys
+import traceback
 
 from pyverbs.addr import AH
 from pyverbs.cm_enums import (RAI_PASSIVE, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_DISCONNECTED,
@@ -29,9 +29,23 @@ NOTICE_MAX, GRH = 4096, 40
 LANDING = 65536
 COMPLETION_SECONDS, DROP_SECONDS = 30, 5
 
-# At exit pyverbs may close a device before the memory that is registered with it, and then complains. The kernel frees
-# both.
-atexit.register(lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 2))
+
+def run(main):
+    """Runs a program and ends it without Python's cleanup: pyverbs may close a device before what it made of it, and
+    then complains or crashes. The kernel frees everything."""
+    status = 0
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 class Refused(Exception):
