@@ -6,7 +6,9 @@
  *     again when it returns, and have new keys then.
  * L3  A device that returns gets its memory and its senders one by one, with a poll between them.
  *     Pinning gigabytes takes seconds, and the control thread has a pulse to write.
- * L4  Lost peers are ended before requests are answered: their places are free then. */
+ * L4  Lost peers are ended before requests are answered: their places are free then.
+ * L7  A key for one connection may pin gigabytes. So a turn takes no messages of further peers once
+ *     it gave REGIONS_A_TURN keys. Their completions keep the listener's descriptor readable. */
 #include "bus/verbs/verbs_listener.h"
 
 #include <errno.h>
@@ -29,7 +31,7 @@
 
 #define EVENTS_PER_POLL 64
 #define BACKLOG         1024
-#define REGIONS_A_TURN  16 /* registrations of ended connections that are ended */
+#define REGIONS_A_TURN  16 /* registrations for connections that are made, and that are ended */
 
 static int watch(struct verbs_listener *listener, int fd)
 {
@@ -106,8 +108,8 @@ static void device_close(struct verbs_listener *listener)
 	listener->id = NULL;
 }
 
-/* Loses all peers. When they are ended, all that is made of the device is destroyed, and the timer
- * tries the device again (L2). */
+/* Loses all peers. When they and their registrations are ended, all that is made of the device is
+ * destroyed, and the timer tries the device again (L2). */
 static void device_lost(struct verbs_listener *listener, const char *why)
 {
 	if (listener->leaving)
@@ -301,6 +303,7 @@ static int completions_take(struct verbs_listener *listener)
 	int count = 0;
 
 	while (count < EVENTS_PER_POLL && listener->completions &&
+	       listener->keys_given < REGIONS_A_TURN && /* L7 */
 	       ibv_get_cq_event(listener->completions, &cq, &peer) == 0) {
 		ibv_ack_cq_events(cq, 1);
 		verbs_peer_read(listener, peer);
@@ -332,7 +335,7 @@ static void on_timer(struct verbs_listener *listener)
 /* All lost peers are ended. */
 static void on_settled(struct verbs_listener *listener)
 {
-	if (listener->leaving)
+	if (listener->leaving && !listener->ended)
 		device_close(listener);
 	else if (listener->listening)
 		verbs_requests_answer(listener);
@@ -344,6 +347,7 @@ int verbs_listener_poll(struct listener *base)
 	bool settled;
 	int count;
 
+	listener->keys_given = 0;
 	count = events_take(listener);
 	count += completions_take(listener);
 	on_timer(listener);

@@ -53,6 +53,7 @@ struct verbs_listener {
 	int away; /* why the device could not be opened, as logged last: -errno */
 	struct verbs_exposure *exposures;
 	struct verbs_own *ended; /* of peers whose connection ended, not freed yet */
+	unsigned int keys_given; /* in this turn, of registrations for one connection (L7) */
 	uint32_t withdrawn_ms;   /* how long they stay registered after their withdrawal (X1) */
 	struct fabric_notices notices; /* the owner's wish */
 	uint8_t keep_alive[FABRIC_MESSAGE_BYTES];

@@ -172,6 +172,7 @@ int verbs_key(struct exposure *exposure, struct peer *base, struct fabric_key *k
 		return error_set(ENOTCONN, "the subscriber is gone");
 	if (verbs_exposure_shared(listener))
 		return verbs_exposure_key(exposure, key);
+	listener->keys_given++; /* L7 */
 	result = peer_own(listener, peer);
 	return result < 0 ? result : verbs_exposure_own_key(exposure, peer->own, key);
 }

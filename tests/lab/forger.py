@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 
-from verbs_peer import NOTICE_MAX, Group, Late, Peer, notice_bytes
+from verbs_peer import NOTICE_MAX, Group, Late, Peer, notice_bytes, run
 
 
 class Forger:
@@ -93,4 +93,4 @@ def main():
     print(f"sent {count}", flush=True)
 
 
-main()
+run(main)

@@ -11,7 +11,7 @@ import signal
 import struct
 import sys
 
-from verbs_peer import FRAME, Gone, Peer, Refused, protocol
+from verbs_peer import FRAME, Gone, Peer, Refused, protocol, run
 
 LONGEST = 56  # bytes of private data that the connection manager can carry
 HELD = []
@@ -114,4 +114,4 @@ def main():
     signal.pause()
 
 
-main()
+run(main)

@@ -11,7 +11,7 @@ import struct
 import sys
 
 import verbs_peer
-from verbs_peer import Gone, Group, Peer, protocol
+from verbs_peer import Gone, Group, Peer, protocol, run
 
 COLUMNS = "sequence,time_ns,instrument,kind,bid_price,ask_price,bid_size,ask_size,source_time"
 
@@ -127,4 +127,4 @@ def main():
     print(f"protocol_client: {notices.count} notices", file=sys.stderr)
 
 
-main()
+run(main)

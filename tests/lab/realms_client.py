@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two peers of different realms that share their keys, written from docs/protocol.md alone.
 
-    realms_client.py SOURCE HOST PORT SECOND_PORT OWN_TICKET OTHER_TICKET [own-keys]
+    realms_client.py SOURCE OTHER_SOURCE HOST PORT SECOND_PORT OWN_TICKET OTHER_TICKET [own-keys]
 
 The bus has nasdaq.quote in the realm of the first ticket, nasdaq.trade in that of the other, and nasdaq.depth10 in
-both. SECOND_PORT is another address of the publisher on the same device. own-keys: over iWARP each connection has keys of
-its own. Prints how the device answered each READ
-with a key of another realm.
+both. OTHER_SOURCE is a second address of this machine, or `-`. SECOND_PORT is another address of the publisher on the
+same device. own-keys: over iWARP each connection has keys of its own. Prints how the device answered each READ with a
+key of another realm.
 """
 import errno
 import sys
 
-from verbs_peer import Gone, Peer, Refused
+from verbs_peer import Gone, Peer, Refused, run
 
 QUOTE, TRADE, DEPTH = ("nasdaq." + name for name in ("quote", "trade", "depth10"))
 
@@ -28,6 +28,22 @@ def expect_refused(connect, ticket):
     except Refused as refused:
         code, text = refused.args
         require(code == errno.EACCES and "ticket" in text, f"{code}: {text}")
+
+
+def expect_replay_refused(sources, host, port, ticket):
+    """A second hello works only from the address of the first. From there it may come again within the window."""
+    first, other = (Peer(source, host, port, ticket=ticket) for source in sources)
+    hello, nonce = first.proven, first.handshake.nonce
+    try:
+        Peer(sources[1], host, port, ticket=ticket, nonce=nonce, second=hello)
+        require(False, "a second hello was welcomed from another address")
+    except Refused as refused:
+        code, text = refused.args
+        require(code == errno.ETIMEDOUT and "another address" in text, f"{code}: {text}")
+    again = Peer(sources[0], host, port, ticket=ticket, nonce=nonce, second=hello)
+    for peer in (first, other, again):
+        peer.catalogue(">")
+        peer.close()
 
 
 def join_all(peer, names):
@@ -56,15 +72,17 @@ def expect_unreadable(connect, ticket, topic):
 
 
 def main():
-    source, host, port, second = sys.argv[1:5]
-    tickets = [bytes.fromhex(ticket) for ticket in sys.argv[5:7]]
-    own_keys = sys.argv[7:] == ["own-keys"]
+    source, other, host, port, second = sys.argv[1:6]
+    tickets = [bytes.fromhex(ticket) for ticket in sys.argv[6:8]]
+    own_keys = sys.argv[8:] == ["own-keys"]
 
     def connect(ticket, at=port):
         return Peer(source, host, at, ticket=ticket)
 
     for wrong in (bytes(32), bytes([1] * 32), tickets[0][:31] + bytes([tickets[0][31] ^ 1])):
         expect_refused(connect, wrong)
+    if other != "-":
+        expect_replay_refused((source, other), host, port, tickets[0])
     peers = [connect(ticket) for ticket in tickets]
     joined = [join_all(peers[0], [QUOTE, DEPTH]), join_all(peers[1], [TRADE, DEPTH])]
     require(joined[0][DEPTH].address == joined[1][DEPTH].address, "found two addresses for the same memory")
@@ -85,4 +103,4 @@ def main():
             require(same and topic.address == 0, f"{name} is registered twice for one device and realm")
 
 
-main()
+run(main)

@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import sys
+import traceback
 
 from pyverbs.addr import AH
 from pyverbs.cm_enums import (RAI_PASSIVE, RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_DISCONNECTED,
@@ -27,6 +28,24 @@ NO_NOTICES, UD, UDP = range(3)
 NOTICE_MAX, GRH = 4096, 40
 LANDING = 65536
 COMPLETION_SECONDS, DROP_SECONDS = 30, 5
+
+
+def run(main):
+    """Runs a program and ends it without Python's cleanup: pyverbs may close a device before what it made of it, and
+    then complains or crashes. The kernel frees everything."""
+    status = 0
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 class Refused(Exception):
@@ -104,8 +123,9 @@ class Peer(protocol.Requests):
             sys.exit("verbs_peer: a first hello was welcomed")
         self.release()
         self.request(silent)
-        proven = self.handshake.second(challenge)
-        if self.connect(proven if second is None else second) is not None:
+        self.proven = self.handshake.second(challenge) if second is None else second
+        self.handshake.cookie = self.proven[24:40]
+        if self.connect(self.proven) is not None:
             sys.exit("verbs_peer: a second hello was challenged")
 
     def request(self, silent):

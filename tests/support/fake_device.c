@@ -220,6 +220,7 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 	wc[0] = (struct ibv_wc){ .wr_id = fake.last_posted.wr_id,
 				 .status = fake.completion_status,
 				 .opcode = fake.completion_opcode,
+				 .byte_len = fake.completion_bytes,
 				 .wc_flags = fake.completion_flags };
 	fake.completion_of = NULL;
 	return 1;

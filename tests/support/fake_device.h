@@ -61,6 +61,7 @@ extern struct fake_device {
 	enum ibv_wc_status completion_status;
 	enum ibv_wc_opcode completion_opcode;
 	unsigned int completion_flags;
+	uint32_t completion_bytes;
 	int64_t later_s; /* ahead of the machine's clock */
 } fake;
 

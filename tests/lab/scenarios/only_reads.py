@@ -7,7 +7,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 120
-RECORDS, RATE = 500, 500
+RECORDS, RATE = 150, 150  # a subscriber joins the group before 1 in 100 of its first 1,000 notices is missing
 OTHER, OTHER_PER_SECOND = 50, 3  # allowed for connecting, and for keep-alives
 EXPECTED = {"read request", "read response", "multicast datagram"}
 BY_RECORD = {"rxe": EXPECTED, "siw": EXPECTED | {"acknowledge", "part of a message"}}  # of TCP

@@ -223,6 +223,25 @@ Test(crowd, turn_probes_a_bounded_number_of_subscribers)
 	publisher_end();
 }
 
+/* Requests that never end keep the listener at work. They must not hide a dead subscriber. */
+Test(crowd, flood_of_requests_does_not_stop_probes)
+{
+	publisher_begin(PATIENT, FABRIC_NOTICES_NONE);
+	connection();
+	answered = -EACCES;
+	for (int i = 0; i < BOUND_PEERS_OF_A_TURN; i++)
+		request_arrives();
+	fake.posted = 0;
+	for (int i = 0; i < 8; i++) {
+		for (int j = 0; j < BOUND_PEERS_OF_A_TURN; j++)
+			request_arrives();
+		fake.later_s += 1;
+		turn();
+	}
+	cr_expect_gt(fake.posted, 0);
+	publisher_end();
+}
+
 /* The subscriber whose turn is next may go meanwhile. */
 Test(crowd, probes_continue_when_a_subscriber_goes)
 {

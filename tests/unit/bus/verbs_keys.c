@@ -136,6 +136,27 @@ Test(keys, turn_ends_a_bounded_number_of_an_iwarp_peers_keys)
 	publisher_end();
 }
 
+Test(keys, lost_device_ends_a_bounded_number_of_keys_in_a_turn)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	two_peers(IBV_TRANSPORT_IWARP);
+	for (int i = 0; i < PIECES; i++)
+		key_of(exposed(i), first);
+	cm_event(listening(), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	fd.fd = verbs_listener_fd(listener);
+	while (fake.registered > 0) {
+		const int before = fake.registered;
+
+		cr_assert_eq(poll(&fd, 1, (int)deadline_ms()), 1, "no turn is due");
+		verbs_listener_poll(listener);
+		cr_assert_leq(before - fake.registered, REGIONS_A_TURN + frames, "%d in one turn",
+			      before - fake.registered);
+	}
+	poll_until_logged("the device is back");
+	publisher_end();
+}
+
 static void expect_bounded_withdrawal(enum ibv_transport_type transport)
 {
 	two_peers(transport);
@@ -172,6 +193,43 @@ Test(keys, turn_ends_a_bounded_number_of_keys_of_one_memory)
 	cr_expect_eq(fake.registered, 2 * PIECES);
 	fake.later_s += 3;
 	turns(PIECES);
+	publisher_end();
+}
+
+static void message_arrives(const struct rdma_cm_id *id)
+{
+	fake.last_posted.wr_id = UINT64_C(1) << 63; /* the first receive */
+	fake.completion_opcode = IBV_WC_RECV;
+	fake.completion_bytes = 64;
+	fake.completion_of = id->qp->send_cq;
+}
+
+static unsigned int joins;
+
+/* A message of the next peer has arrived already. */
+static void key_is_asked(struct peer *whose)
+{
+	key_of(exposures[0], whose);
+	if (++joins < PIECES)
+		message_arrives(fake_id(RDMA_PS_TCP, 1 + joins));
+}
+
+/* Each join may pin gigabytes, and the owner has a pulse to write. */
+Test(keys, turn_gives_a_bounded_number_of_iwarp_keys)
+{
+	fake.device.transport_type = IBV_TRANSPORT_IWARP;
+	publisher_begin(PLACE, FABRIC_NOTICES_NONE);
+	exposed(0);
+	for (int i = 0; i < PIECES; i++)
+		connection();
+	message_arrived = key_is_asked;
+	message_arrives(fake_id(RDMA_PS_TCP, 1));
+	for (unsigned int turn = 1; joins < PIECES; turn++) {
+		verbs_listener_poll(listener);
+		cr_assert_eq(joins,
+			     turn * REGIONS_A_TURN < PIECES ? turn * REGIONS_A_TURN : PIECES);
+	}
+	verbs_withdraw(exposures[0]);
 	publisher_end();
 }
 

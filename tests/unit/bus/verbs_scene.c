@@ -20,6 +20,7 @@ char news[4096], gone[256];
 struct link *subscriber;
 unsigned int lines, joins_awaited, hellos, gones;
 int answered;
+void (*message_arrived)(struct peer *);
 
 static int on_hello(void *user, struct peer *who, const void *hello, size_t bytes,
 		    struct fabric_answer *answer)
@@ -30,6 +31,12 @@ static int on_hello(void *user, struct peer *who, const void *hello, size_t byte
 	memset(answer->challenge, 'c', sizeof(answer->challenge));
 	strcpy(answer->reason, "the ticket is not known");
 	return answered;
+}
+
+static void on_message(void *user, struct peer *who, const void *message, size_t bytes)
+{
+	(void)user, (void)message, (void)bytes;
+	message_arrived(who);
 }
 
 static void on_gone(void *user, struct peer *who, const char *why)
@@ -48,7 +55,9 @@ static void on_log(void *user, enum fabric_log kind, const char *words)
 	snprintf(news + used, sizeof(news) - used, "%s\n", words);
 }
 
-static const struct listener_calls calls = { .hello = on_hello, .gone = on_gone, .log = on_log };
+static const struct listener_calls calls = {
+	.hello = on_hello, .message = on_message, .gone = on_gone, .log = on_log
+};
 
 void publisher_begin(const char *address, enum fabric_notices_kind kind)
 {

@@ -25,6 +25,7 @@ extern unsigned int joins_awaited; /* for has_joined */
 extern unsigned int hellos, gones; /* calls of the listener */
 /* What the publisher answers to each hello: a challenge (1), -errno, or a welcome (0). */
 extern int answered;
+extern void (*message_arrived)(struct peer *); /* to the publisher */
 
 void publisher_begin(const char *address, enum fabric_notices_kind);
 /* The group is joined: waits until a notice is sent. */
