@@ -141,7 +141,7 @@ void source_orphan(struct tb_source *source)
 	source->orphan = true;
 	source->armed = false;
 	source->look = true;
-	source->noticed_ms = source->entry_count = 0;
+	source->noticed_ms = source->entry_count = source->entry_lost_ms = 0;
 	if (source->mapping.view)
 		return;
 	/* Memory that only READs reach was lost with the connection. */

@@ -92,6 +92,7 @@ struct tb_source {
 	bool armed;               /* the publisher will wake the subscriber */
 	bool stale;
 	uint64_t entry_count; /* the pulse count when its entry of the bus page was last used */
+	uint64_t entry_lost_ms; /* since when the page has no valid entry of it; 0: it has */
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
 
 	/* Position. */
