@@ -90,23 +90,43 @@ static bool source_holds(const struct tb_source *source, uint64_t epoch)
 	return source->state != SOURCE_ENDED && source->mapping.shape.epoch == epoch;
 }
 
-/* Ends the join of an epoch, which all subscriptions share, unless another source needs it. */
-static void join_end(struct tb_subscriber *subscriber, const struct region_shape *shape)
+/* The outstanding request for the join of an epoch, or NULL. */
+static struct discovery_request *join_request(struct tb_subscriber *subscriber, uint32_t topic_id,
+					      uint64_t epoch)
+{
+	for (unsigned int i = 0; i < FABRIC_UNANSWERED; i++) {
+		struct discovery_request *request = &subscriber->discovery.requests[i];
+
+		if (request->number != 0 && request->type == CONTROL_JOIN &&
+		    request->topic_id == topic_id && request->epoch == epoch)
+			return request;
+	}
+	return NULL;
+}
+
+/* Ends the join of an epoch, which all subscriptions share, unless another source needs it. The
+ * publisher takes messages in order: a leave would end a join that is requested already. */
+static void join_end(struct tb_subscriber *subscriber, uint32_t topic_id, uint64_t epoch)
 {
 	struct control_message leave = { .type = CONTROL_LEAVE };
+	struct discovery_request *request = join_request(subscriber, topic_id, epoch);
 
-	for (const struct tb_source *s = topic_index_first(subscriber, shape->topic_id); s;
+	for (const struct tb_source *s = topic_index_first(subscriber, topic_id); s;
 	     s = s->next_of_id)
-		if (source_holds(s, shape->epoch))
+		if (source_holds(s, epoch))
 			return;
-	leave.topic.topic_id = shape->topic_id;
-	leave.topic.epoch = shape->epoch;
+	if (request) {
+		request->leave = true;
+		return;
+	}
+	leave.topic.topic_id = topic_id;
+	leave.topic.epoch = epoch;
 	connection_send(subscriber, &leave);
 }
 
-void source_decline(struct tb_subscriber *subscriber, const struct control_topic *topic)
+void source_decline(struct tb_subscriber *subscriber, uint32_t topic_id, uint64_t epoch)
 {
-	join_end(subscriber, &topic->shape);
+	join_end(subscriber, topic_id, epoch);
 }
 
 static void source_become(struct tb_source *source, enum source_state state)
@@ -118,7 +138,7 @@ static void source_become(struct tb_source *source, enum source_state state)
 	source->state = state;
 	if (!held || !subscriber->welcomed)
 		return;
-	join_end(subscriber, &last->shape);
+	join_end(subscriber, last->shape.topic_id, last->shape.epoch);
 	notices_leave(source);
 }
 
@@ -208,7 +228,8 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	}
 	if (source->state == SOURCE_ENDED) {
 		mapping_close(subscriber, mapping);
-		join_end(subscriber, &source->mapping.shape);
+		join_end(subscriber, source->mapping.shape.topic_id,
+			 source->mapping.shape.epoch);
 		return 0;
 	}
 	mapping_close(subscriber, &source->mapping);

@@ -11,7 +11,7 @@
 int source_grant(struct tb_subscription *, const struct tb_schema *,
 		 const struct control_message *grant, struct tb_source **out);
 /* Returns a join that no source uses: its grant was wrong, or its subscription has ended. */
-void source_decline(struct tb_subscriber *, const struct control_topic *);
+void source_decline(struct tb_subscriber *, uint32_t topic_id, uint64_t epoch);
 /* Whether the source's header or start is not known yet. */
 bool source_is_settling(const struct tb_source *);
 /* Puts the source into the subscriber's list of settling sources, or takes it out. */

@@ -168,6 +168,9 @@ struct discovery_request {
 	uint32_t pass;                  /* of the discovery that made it */
 	uint32_t index;                 /* of its topic in the catalogue */
 	const struct tb_schema *schema; /* of its topic; JOIN */
+	uint32_t topic_id;              /* JOIN */
+	uint64_t epoch;                 /* JOIN */
+	bool leave; /* the last reader left meanwhile; if the join is refused, it is ended */
 };
 
 /* The requests that find and join topics. */
