@@ -17,6 +17,13 @@
 
 #define SOON_NS 1000000
 
+/* A subscription may begin at a record that is not written yet. The publisher refuses to be armed
+ * beyond the records that it has reserved. */
+static uint64_t arm_head(const struct tb_source *source)
+{
+	return source->next - 1 < source->head ? source->next - 1 : source->head;
+}
+
 /* Asks the publisher for a wake-up beyond the position in each topic, unless notices arrive. Not
  * while a line is invalid: the publisher would wake us at once for records that we cannot read. */
 static void arm_all(struct tb_subscriber *subscriber)
@@ -30,7 +37,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 			continue;
 		arm.topic.topic_id = source->mapping.shape.topic_id;
 		arm.topic.epoch = source->mapping.shape.epoch;
-		arm.topic.head = source->next - 1;
+		arm.topic.head = arm_head(source);
 		if (connection_send(subscriber, &arm) == 0)
 			source->armed = true;
 	}
