@@ -6,10 +6,10 @@
  *     never causes a delivery: copies prove themselves.
  * M2  A false hint is dropped, and further hints are ignored for a pause that doubles. From the
  *     false hint until the first look after the pause, notices do not count as arriving: the
- *     reader polls. After a false hint, an ignored hint, or a head that is a whole lap ahead, it
- *     polls until another notice comes, with a head that is known or is READ at once. Whatever is
- *     sent, it causes at most one READ of a progress line per polling interval or millisecond, the
- *     shorter of them.
+ *     reader polls. It also polls after an ignored hint, and after a head that is a whole lap
+ *     ahead. That lasts until a notice comes with a head that is known or is READ at once.
+ *     Whatever is sent, it causes at most one READ of a progress line per polling interval or
+ *     millisecond, the shorter of them.
  * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
  * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
  *     client could send 0 and keep a topic from polling. If sender 0 or the bus page brings a

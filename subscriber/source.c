@@ -121,7 +121,29 @@ static void join_end(struct tb_subscriber *subscriber, uint32_t topic_id, uint64
 	}
 	leave.topic.topic_id = topic_id;
 	leave.topic.epoch = epoch;
-	connection_send(subscriber, &leave);
+	if (connection_send(subscriber, &leave) < 0)
+		subscriber->leaves[topic_id] = epoch;
+	subscriber->leaves_owed |= subscriber->leaves[topic_id] != 0;
+}
+
+void source_leaves_send(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->leaves_owed)
+		return;
+	subscriber->leaves_owed = false;
+	for (uint32_t id = 1; id <= BOUND_TOPICS_MAX; id++) {
+		const uint64_t epoch = subscriber->leaves[id];
+
+		subscriber->leaves[id] = 0;
+		if (epoch != 0)
+			join_end(subscriber, id, epoch);
+	}
+}
+
+void source_leaves_forget(struct tb_subscriber *subscriber)
+{
+	subscriber->leaves_owed = false;
+	memset(subscriber->leaves, 0, sizeof(subscriber->leaves));
 }
 
 void source_decline(struct tb_subscriber *subscriber, uint32_t topic_id, uint64_t epoch)
@@ -228,8 +250,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	}
 	if (source->state == SOURCE_ENDED) {
 		mapping_close(subscriber, mapping);
-		join_end(subscriber, source->mapping.shape.topic_id,
-			 source->mapping.shape.epoch);
+		join_end(subscriber, source->mapping.shape.topic_id, source->mapping.shape.epoch);
 		return 0;
 	}
 	mapping_close(subscriber, &source->mapping);

@@ -54,7 +54,7 @@ static bool unfinished(const struct tb_source *source)
 
 static enum pending work_pending(const struct tb_subscriber *subscriber)
 {
-	enum pending found = PENDING_NOTHING;
+	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
 
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];

@@ -258,8 +258,8 @@ static void forge_last_number(void)
 	forge_as_member(0, UINT64_MAX, written);
 }
 
-/* Takes numbers that the writer never reaches, so that real notices are replays. As soon as none of
- * these numbers is missing, claims a head this far ahead twice a second. */
+/* Takes numbers that the writer never reaches, so that real notices are replays. When these
+ * numbers fill the window of losses, claims a head this far ahead twice a second. */
 static void forge_rarely(uint64_t ahead, bool heads)
 {
 	static uint64_t next_ns, count;

@@ -486,6 +486,26 @@ Test(requests, refused_join_ends_the_join_of_the_ended_subscription)
 	cr_expect_eq(fake.left[0], 1);
 }
 
+Test(requests, leaves_that_meet_a_full_queue_are_sent_later)
+{
+	struct control_message arm = { .type = CONTROL_ARM };
+	struct tb_subscription *first;
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(&arm, bytes);
+
+	fake.prompt = true;
+	subscribe_to("z");
+	first = subscribe_more("t*");
+	PUMP_UNTIL(times("appeared") == TOPICS);
+	PUMP_UNTIL(is_served());
+	while (fake.ops->link_send(subscriber->link, bytes, length) == 0)
+		;
+	tb_unsubscribe(first);
+	PUMP_UNTIL(fake.leaves == TOPICS);
+	pump_idle();
+	cr_expect_eq(fake.leaves, TOPICS, "%u", fake.leaves);
+}
+
 /* -- an untrusted publisher ------------------------------------------------------------------- */
 
 Test(requests, second_answer_changes_nothing)
