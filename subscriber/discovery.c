@@ -481,5 +481,9 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 	}
 	if (asked.leave && message->type != CONTROL_GRANT) /* A6 */
 		source_decline(subscriber, asked.topic_id, asked.epoch);
+	/* At once: while this side takes the other answers, the publisher has work and stays awake.
+	 */
+	if (place && discovery->subscription)
+		requests_make(subscriber);
 	return place;
 }

@@ -87,8 +87,8 @@ struct later {
 
 Test(options, longer_realm_structures_are_accepted)
 {
-	struct later later[] = { { .realm = { sizeof(later[0]), "desk", one, all, 2 } },
-				 { .realm = { sizeof(later[0]), "risk", two, all, 2 } } };
+	struct later later[] = { { .realm = { sizeof(later[0]), "desk", one, all, 2, 0 } },
+				 { .realm = { sizeof(later[0]), "risk", two, all, 2, 0 } } };
 
 	cr_expect_eq(bus_open(&later[0].realm, 2), 0, "%s", tb_error());
 	later[1].realm.name = "a/b";
