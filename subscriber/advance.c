@@ -178,7 +178,7 @@ static void source_switch(struct tb_source *source)
 	source->copy_failed = source->stale = false;
 	source->look = true;
 	source->next = begun ? 1 : 0;
-	source->head = source->written = source->hint = 0;
+	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);
 	source->batched = false;
 	source->tries = source->idle = source->invalid = 0;

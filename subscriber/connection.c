@@ -42,6 +42,8 @@ static void mapping_shown(const struct tb_source *source, struct mapping *mappin
 		mapping->shown_rarely = 0;
 		return;
 	}
+	if (asked_ms < mapping->shown_ms)
+		return; /* requested before the grant */
 	if (asked_ms - mapping->shown_ms < look_ms_max(source))
 		mapping->shown_rarely = 0;
 	else

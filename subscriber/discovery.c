@@ -10,7 +10,10 @@
  * A4  A request of a subscription that has ended keeps its place until its answer comes. A grant
  *     that no subscription waits for is returned.
  * A5  Topics are requested in the order of the catalogue, while its next page is awaited. A topic
- *     whose schema is not known waits for the schema, and later topics wait behind it. */
+ *     whose schema is not known waits for the schema, and later topics wait behind it. A schema
+ * that comes when its topic was passed is ignored: a wrong catalogue may name a topic twice. A6  A
+ * join that is requested is not left: the publisher would take the leave after the request. If the
+ * request is refused and no source needs the join, it is left then. */
 #include "subscriber/discovery.h"
 
 #include <errno.h>
@@ -104,6 +107,10 @@ static bool request(struct tb_subscriber *subscriber, struct control_message *me
 					     .pass = discovery->pass,
 					     .index = discovery->at,
 					     .schema = schema };
+	if (message->type == CONTROL_JOIN) {
+		place->topic_id = message->join.topic_id;
+		place->epoch = message->join.epoch;
+	}
 	discovery->outstanding++;
 	return true;
 }
@@ -389,7 +396,7 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct discov
 		result = advance_grant(subscription, asked->schema, message);
 	if (result < 0) {
 		refused(subscriber, topic, -result, tb_error());
-		source_decline(subscriber, topic);
+		source_decline(subscriber, topic->shape.topic_id, topic->shape.epoch);
 	} else {
 		subscription->refusal_hash[topic->shape.topic_id] = 0;
 	}
@@ -437,6 +444,8 @@ static void request_answered(struct tb_subscriber *subscriber,
 			     const struct discovery_request *asked,
 			     const struct control_message *message)
 {
+	if (asked->type == CONTROL_SCHEMA && asked->index != subscriber->discovery.at)
+		return; /* A5 */
 	if (message->type == CONTROL_REFUSE)
 		refusal_answered(subscriber, asked, message);
 	else if (message->type == CONTROL_TOPICS && asked->type == CONTROL_CATALOGUE)
@@ -465,10 +474,13 @@ bool discovery_answer(struct tb_subscriber *subscriber, const struct control_mes
 	if (!place || asked.pass != discovery->pass || !discovery->subscription ||
 	    discovery->subscription->closing) {
 		if (message->type == CONTROL_GRANT) /* A4 */
-			source_decline(subscriber, &message->grant.topic);
+			source_decline(subscriber, message->grant.topic.shape.topic_id,
+				       message->grant.topic.shape.epoch);
 	} else {
 		request_answered(subscriber, &asked, message);
 	}
+	if (asked.leave && message->type != CONTROL_GRANT) /* A6 */
+		source_decline(subscriber, asked.topic_id, asked.epoch);
 	/* At once: while this side takes the other answers, the publisher has work and stays awake.
 	 */
 	if (place && discovery->subscription)

@@ -6,8 +6,10 @@
  *     never causes a delivery: copies prove themselves.
  * M2  A false hint is dropped, and further hints are ignored for a pause that doubles. From the
  *     false hint until the first look after the pause, notices do not count as arriving: the
- *     reader polls. Whatever is sent, it causes at most one READ of a progress line per polling
- *     interval or millisecond, the shorter of them.
+ *     reader polls. It also polls after an ignored hint, and after a head that is a whole lap
+ *     ahead. That lasts until a notice comes with a head that is known or is READ at once.
+ *     Whatever is sent, it causes at most one READ of a progress line per polling interval or
+ *     millisecond, the shorter of them.
  * M3  Heads only rise within an epoch. Notices of other buses and epochs are ignored.
  * M4  A head below the known head does not count as a sign that notices arrive. Otherwise a
  *     client could send 0 and keep a topic from polling. If sender 0 or the bus page brings a
@@ -16,7 +18,8 @@
  * M5  An entry counts only if its tag was made with the topic's key of this epoch.
  * M6  Each sender's numbers rise, from the numbers in the grant. An entry with an old number is a
  *     replay: no hint, and no sign that notices arrive. If it has a higher head than the entry
- *     with the last number, a client forges numbers: as after a false hint, the reader polls.
+ *     with the last number, a client forges numbers: as after a false hint, the reader polls. The
+ *     head of that entry counts at most as known, if it was false or ignored.
  * M7  If more than 1 in 100 of the last 1,000 numbers of the writer are missing, notices do not
  *     count as arriving. Numbers since the grant count. Heads are numbered for all topics of a
  *     group, so their numbers show no loss.
@@ -109,6 +112,7 @@ void notices_begin(struct tb_source *source)
 		source->last_notice[sender] =
 			(struct last_notice){ .number = source->mapping.notice_numbers[sender],
 					      .head = UINT64_MAX };
+	source->losses = (struct loss_window){ 0 };
 	source->noticed_writer = false;
 	source->noticed_head = source->joined;
 }
@@ -132,9 +136,11 @@ bool notices_hint(struct tb_source *source, uint64_t head)
 	if (source->state != SOURCE_RUNNING || source->mapping.view ||
 	    (source->hint_after_ns != 0 && clock_ns() < source->hint_after_ns))
 		return false;
-	if (head - source->next >= source->mapping.shape.slots)
+	if (head - source->next >= source->mapping.shape.slots) {
 		source->look = true; /* a whole lap ahead: only the progress line can judge it */
-	else if (head > source->hint)
+		return false;
+	}
+	if (head > source->hint)
 		source->hint = head;
 	return true;
 }
@@ -146,7 +152,11 @@ void notices_false(struct tb_source *source)
 	pause_ms = pause_ms < PAUSE_MIN_MS ? PAUSE_MIN_MS : pause_ms;
 	source->hint_pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
 	source->hint_after_ns = clock_ns() + UINT64_C(1000000) * source->hint_pause_ms;
-	source->hint = 0;
+	source->hint = source->noticed_ms = 0;
+	source->noticed_head = source->head;
+	for (int sender = 0; sender < NOTICE_SENDERS; sender++)
+		if (source->last_notice[sender].head > source->head)
+			source->last_notice[sender].head = source->head;
 	source->subscription->counters[SUBSCRIPTION_FALSE_HINTS]++;
 }
 
@@ -205,6 +215,7 @@ static void entry_use(struct tb_source *source, const struct notice *notice, uin
 {
 	const enum notice_sender sender = notice->sender == 0 ? NOTICE_HEADS : NOTICE_WRITER;
 	struct last_notice *last = &source->last_notice[sender];
+	bool believed;
 
 	if (notice->number <= last->number) {
 		replay_use(source, last, head);
@@ -214,14 +225,14 @@ static void entry_use(struct tb_source *source, const struct notice *notice, uin
 		writer_count(source, last->number, notice->number);
 	else
 		heads_count(source->subscription, source->subscription->subscriber->datagrams);
-	*last = (struct last_notice){ notice->number, head };
-	if (sender == NOTICE_HEADS && head > source->noticed_head)
-		source->noticed_ms = 0; /* M4 */
+	believed = notices_hint(source, head);
+	*last = (struct last_notice){ notice->number, believed ? head : source->head };
+	if (!believed || (sender == NOTICE_HEADS && head > source->noticed_head))
+		source->noticed_ms = 0; /* M2, M4 */
 	else if (head >= source->head)
 		source->noticed_ms = clock_coarse_ms();
-	if (source->noticed_head < head)
+	if (believed && source->noticed_head < head)
 		source->noticed_head = head;
-	notices_hint(source, head);
 }
 
 /* Gives an entry to each source of its topic. Their keys are of the same epoch, so the same.

@@ -19,8 +19,8 @@ void notices_take(struct tb_subscriber *);
 /* True while notices arrive for this topic, few are lost and no hint was false; the topic then
  * needs no polling and no wake-up. */
 bool notices_alive(const struct tb_source *);
-/* A notice or a wake-up claims that this head was reached. False if the claim is ignored for now.
- */
+/* A notice or a wake-up claims that this head was reached. False if the claim is ignored for now,
+ * or is a whole lap ahead, so that only the progress line can judge it. */
 bool notices_hint(struct tb_source *, uint64_t head);
 /* The bus page shows this head. If no notice said it, notices are missing, and the reader polls
  * until another comes. */

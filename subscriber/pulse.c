@@ -136,12 +136,16 @@ static bool line_lost(struct tb_source *source)
 
 /* -- entries ---------------------------------------------------------------------------------- */
 
+static bool entry_wanted(const struct tb_source *source)
+{
+	return source && !source->orphan && source->state != SOURCE_DEAD;
+}
+
 /* Whether the page has an entry for the source's topic. The pulse's topic count is bounded by the
  * page. */
 static bool entry_exists(const struct tb_subscriber *subscriber, const struct tb_source *source)
 {
-	return source && !source->orphan && source->state != SOURCE_DEAD &&
-	       source->mapping.shape.topic_id <= subscriber->pulse_topics;
+	return entry_wanted(source) && source->mapping.shape.topic_id <= subscriber->pulse_topics;
 }
 
 static uint32_t entry_index(const struct tb_source *source)
@@ -149,22 +153,39 @@ static uint32_t entry_index(const struct tb_source *source)
 	return source->mapping.shape.topic_id - 1;
 }
 
-/* Uses a copy of a source's entry, requested at that time; an invalid entry is ignored. A count of
- * the pulse that stands still brings nothing new. */
+/* The page shows nothing of the topic. If it stays so, the topic is stale even if its publisher is
+ * alive: over a network its memory is not READ (U1). An entry that is written just now is invalid
+ * once. */
+static void entry_lost(struct tb_subscriber *subscriber, struct tb_source *source,
+		       uint64_t asked_ms)
+{
+	if (source->entry_lost_ms == 0)
+		source->entry_lost_ms = asked_ms;
+	else if (asked_ms - source->entry_lost_ms >= still_ms(subscriber))
+		source_stale(source, true);
+}
+
+/* Uses a copy of a source's entry, requested at that time. A count of the pulse that stands still
+ * brings nothing new. */
 static void entry_use(struct tb_subscriber *subscriber, struct tb_source *source,
 		      struct bus_entry *entry, uint64_t asked_ms)
 {
-	if (bus_page_verify_entry(entry, entry_index(source), subscriber->welcome.bus_id) < 0)
+	if (bus_page_verify_entry(entry, entry_index(source), subscriber->welcome.bus_id) < 0) {
+		entry_lost(subscriber, source, asked_ms);
 		return;
+	}
 	connection_shown(source, entry->epoch, asked_ms);
 	if (source->entry_count == subscriber->pulse_count)
 		return;
 	source->entry_count = subscriber->pulse_count;
 	if (entry->epoch != source->mapping.shape.epoch) {
-		if (!source->has_successor)
-			source->subscription->discover = true;
+		if (source->has_successor)
+			return;
+		source->subscription->discover = true;
+		entry_lost(subscriber, source, asked_ms);
 		return;
 	}
+	source->entry_lost_ms = 0;
 	if (entry->head > source->head || entry->state == TOPIC_ENDED)
 		source->look = true;
 	notices_missed(source, entry->head);
@@ -182,6 +203,8 @@ static void entries_view(struct tb_subscriber *subscriber, uint64_t now)
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		struct tb_source *source = subscriber->table[i];
 
+		if (entry_wanted(source) && !entry_exists(subscriber, source))
+			entry_lost(subscriber, source, now);
 		if (!entry_exists(subscriber, source))
 			continue;
 		words_load(&entry,
@@ -318,6 +341,8 @@ static void pulse_arrived(struct tb_subscriber *subscriber, int status)
 	for (uint32_t i = 0; i < subscriber->table_used; i++)
 		if (entry_exists(subscriber, subscriber->table[i]))
 			entries_want(&subscriber->entries, entry_index(subscriber->table[i]));
+		else if (entry_wanted(subscriber->table[i]))
+			entry_lost(subscriber, subscriber->table[i], asked_ms);
 	page_post(subscriber);
 }
 

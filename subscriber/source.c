@@ -90,23 +90,65 @@ static bool source_holds(const struct tb_source *source, uint64_t epoch)
 	return source->state != SOURCE_ENDED && source->mapping.shape.epoch == epoch;
 }
 
-/* Ends the join of an epoch, which all subscriptions share, unless another source needs it. */
-static void join_end(struct tb_subscriber *subscriber, const struct region_shape *shape)
+/* The outstanding request for the join of an epoch, or NULL. */
+static struct discovery_request *join_request(struct tb_subscriber *subscriber, uint32_t topic_id,
+					      uint64_t epoch)
 {
-	struct control_message leave = { .type = CONTROL_LEAVE };
+	for (unsigned int i = 0; i < FABRIC_UNANSWERED; i++) {
+		struct discovery_request *request = &subscriber->discovery.requests[i];
 
-	for (const struct tb_source *s = topic_index_first(subscriber, shape->topic_id); s;
-	     s = s->next_of_id)
-		if (source_holds(s, shape->epoch))
-			return;
-	leave.topic.topic_id = shape->topic_id;
-	leave.topic.epoch = shape->epoch;
-	connection_send(subscriber, &leave);
+		if (request->number != 0 && request->type == CONTROL_JOIN &&
+		    request->topic_id == topic_id && request->epoch == epoch)
+			return request;
+	}
+	return NULL;
 }
 
-void source_decline(struct tb_subscriber *subscriber, const struct control_topic *topic)
+/* Ends the join of an epoch, which all subscriptions share, unless another source needs it. The
+ * publisher takes messages in order: a leave would end a join that is requested already. */
+static void join_end(struct tb_subscriber *subscriber, uint32_t topic_id, uint64_t epoch)
 {
-	join_end(subscriber, &topic->shape);
+	struct control_message leave = { .type = CONTROL_LEAVE };
+	struct discovery_request *request = join_request(subscriber, topic_id, epoch);
+
+	for (const struct tb_source *s = topic_index_first(subscriber, topic_id); s;
+	     s = s->next_of_id)
+		if (source_holds(s, epoch))
+			return;
+	if (request) {
+		request->leave = true;
+		return;
+	}
+	leave.topic.topic_id = topic_id;
+	leave.topic.epoch = epoch;
+	if (connection_send(subscriber, &leave) < 0)
+		subscriber->leaves[topic_id] = epoch;
+	subscriber->leaves_owed |= subscriber->leaves[topic_id] != 0;
+}
+
+void source_leaves_send(struct tb_subscriber *subscriber)
+{
+	if (!subscriber->leaves_owed)
+		return;
+	subscriber->leaves_owed = false;
+	for (uint32_t id = 1; id <= BOUND_TOPICS_MAX; id++) {
+		const uint64_t epoch = subscriber->leaves[id];
+
+		subscriber->leaves[id] = 0;
+		if (epoch != 0)
+			join_end(subscriber, id, epoch);
+	}
+}
+
+void source_leaves_forget(struct tb_subscriber *subscriber)
+{
+	subscriber->leaves_owed = false;
+	memset(subscriber->leaves, 0, sizeof(subscriber->leaves));
+}
+
+void source_decline(struct tb_subscriber *subscriber, uint32_t topic_id, uint64_t epoch)
+{
+	join_end(subscriber, topic_id, epoch);
 }
 
 static void source_become(struct tb_source *source, enum source_state state)
@@ -118,7 +160,7 @@ static void source_become(struct tb_source *source, enum source_state state)
 	source->state = state;
 	if (!held || !subscriber->welcomed)
 		return;
-	join_end(subscriber, &last->shape);
+	join_end(subscriber, last->shape.topic_id, last->shape.epoch);
 	notices_leave(source);
 }
 
@@ -141,7 +183,7 @@ void source_orphan(struct tb_source *source)
 	source->orphan = true;
 	source->armed = false;
 	source->look = true;
-	source->noticed_ms = source->entry_count = 0;
+	source->noticed_ms = source->entry_count = source->entry_lost_ms = 0;
 	if (source->mapping.view)
 		return;
 	/* Memory that only READs reach was lost with the connection. */
@@ -208,7 +250,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	}
 	if (source->state == SOURCE_ENDED) {
 		mapping_close(subscriber, mapping);
-		join_end(subscriber, &source->mapping.shape);
+		join_end(subscriber, source->mapping.shape.topic_id, source->mapping.shape.epoch);
 		return 0;
 	}
 	mapping_close(subscriber, &source->mapping);

@@ -11,7 +11,11 @@
 int source_grant(struct tb_subscription *, const struct tb_schema *,
 		 const struct control_message *grant, struct tb_source **out);
 /* Returns a join that no source uses: its grant was wrong, or its subscription has ended. */
-void source_decline(struct tb_subscriber *, const struct control_topic *);
+void source_decline(struct tb_subscriber *, uint32_t topic_id, uint64_t epoch);
+/* Sends the leaves that met a full queue, as far as there is room. */
+void source_leaves_send(struct tb_subscriber *);
+/* The connection was lost, and its joins with it. */
+void source_leaves_forget(struct tb_subscriber *);
 /* Whether the source's header or start is not known yet. */
 bool source_is_settling(const struct tb_source *);
 /* Puts the source into the subscriber's list of settling sources, or takes it out. */

@@ -91,7 +91,8 @@ struct tb_source {
 	uint32_t listed;          /* the last pass of the discovery whose catalogue has the topic */
 	bool armed;               /* the publisher will wake the subscriber */
 	bool stale;
-	uint64_t entry_count; /* the pulse count when its entry of the bus page was last used */
+	uint64_t entry_count;   /* the pulse count when its entry of the bus page was last used */
+	uint64_t entry_lost_ms; /* since when the page has no valid entry of it; 0: it has */
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
 
 	/* Position. */
@@ -167,6 +168,9 @@ struct discovery_request {
 	uint32_t pass;                  /* of the discovery that made it */
 	uint32_t index;                 /* of its topic in the catalogue */
 	const struct tb_schema *schema; /* of its topic; JOIN */
+	uint32_t topic_id;              /* JOIN */
+	uint64_t epoch;                 /* JOIN */
+	bool leave; /* the last reader left meanwhile; if the join is refused, it is ended */
 };
 
 /* The requests that find and join topics. */
@@ -220,6 +224,9 @@ struct tb_subscriber {
 	uint32_t table_used;      /* slots below this were used at some time */
 	uint32_t slots_full;      /* slots below this are in use */
 	struct topic_index index;
+	uint64_t
+		leaves[BOUND_TOPICS_MAX + 1]; /* epochs by topic id: leaves that are not sent yet */
+	bool leaves_owed;                     /* perhaps */
 	struct tb_source *settling; /* sources whose header or start was not known lately */
 	uint32_t first_polled;      /* the slot that the last poll began with */
 	bool untidy;                /* something ended and is not freed yet */

@@ -227,6 +227,7 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 	subscriber->welcomed = false;
 	subscriber->group_count = 0; /* they ended with the link */
 	discovery_reset(subscriber);
+	source_leaves_forget(subscriber);
 }
 
 /* Whether the connection is lost. */
@@ -355,6 +356,7 @@ void turn_take(struct tb_subscriber *subscriber)
 	link_keep(subscriber);
 	if (subscriber->welcomed && !was_welcomed)
 		turn_timer_set(subscriber, 0);
+	source_leaves_send(subscriber);
 	discovery_step(subscriber);
 	/* Sooner than the timer's pace: with a coarse clock, a sleeper would otherwise miss a look.
 	 */

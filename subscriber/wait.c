@@ -17,6 +17,13 @@
 
 #define SOON_NS 1000000
 
+/* A subscription may begin at a record that is not written yet. The publisher refuses to be armed
+ * beyond the records that it has reserved. */
+static uint64_t arm_head(const struct tb_source *source)
+{
+	return source->next - 1 < source->head ? source->next - 1 : source->head;
+}
+
 /* Asks the publisher for a wake-up beyond the position in each topic, unless notices arrive. Not
  * while a line is invalid: the publisher would wake us at once for records that we cannot read. */
 static void arm_all(struct tb_subscriber *subscriber)
@@ -30,7 +37,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 			continue;
 		arm.topic.topic_id = source->mapping.shape.topic_id;
 		arm.topic.epoch = source->mapping.shape.epoch;
-		arm.topic.head = source->next - 1;
+		arm.topic.head = arm_head(source);
 		if (connection_send(subscriber, &arm) == 0)
 			source->armed = true;
 	}
@@ -47,7 +54,7 @@ static bool unfinished(const struct tb_source *source)
 
 static enum pending work_pending(const struct tb_subscriber *subscriber)
 {
-	enum pending found = PENDING_NOTHING;
+	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
 
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];

@@ -81,7 +81,8 @@ enum tb_event_kind {
 	TB_EVENT_APPEARED = 1, /* the topic was joined: epoch; first is the next to be delivered */
 	TB_EVENT_GAP,          /* records first to last are lost: cause */
 	TB_EVENT_STALE,   /* for the stale bound: no sign of life from the publisher, or from the
-			   * writer of a watched topic, or no valid progress line. Comes again if
+			   * writer of a watched topic, or no valid progress line. Or the bus page
+			   * did not show the topic's epoch. Comes again if
 			   * the publisher is back but cannot serve us; words and code say why. No
 			   * room: EUSERS, EAGAIN. No access to its socket: EACCES. Topic unknown:
 			   * ENOENT */

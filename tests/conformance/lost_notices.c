@@ -12,6 +12,7 @@
 #include "publisher/announce.h"
 #include "publisher/publisher.h"
 #include "publisher/server.h"
+#include "subscriber/loss_window.h"
 #include "subscriber/notices.h"
 #include "subscriber/state.h"
 #include "tests/support/bytewise.h"
@@ -257,6 +258,33 @@ static void forge_last_number(void)
 	forge_as_member(0, UINT64_MAX, written);
 }
 
+/* Takes numbers that the writer never reaches, so that real notices are replays. When these
+ * numbers fill the window of losses, claims a head this far ahead twice a second. */
+static void forge_rarely(uint64_t ahead, bool heads)
+{
+	static uint64_t next_ns, count;
+	const bool claims = count > LOSS_WINDOW_NUMBERS;
+	const uint64_t number = UINT64_MAX / 2 + count, head = written + (claims ? ahead : 0);
+
+	if (claims && now_ns < next_ns)
+		return;
+	count++;
+	next_ns = now_ns + 500 * MS;
+	if (heads)
+		forge_as_member(0, number, head);
+	forge_as_member(topic->shape.topic_id, number, head);
+}
+
+static void forge_far_head(void)
+{
+	forge_rarely(UINT64_MAX / 2, true);
+}
+
+static void forge_near_head(void)
+{
+	forge_rarely(100, false);
+}
+
 static void forge_anything(void)
 {
 	static void (*const kinds[])(void) = { forge_false_heads, forge_silence,
@@ -349,6 +377,11 @@ BOUND(loss_of_100_percent_with_a_stranger_costs_at_most_polling, 100, RECORDS, f
 BOUND(member_that_claims_false_heads_costs_at_most_polling, 0, RECORDS, forge_false_heads)
 BOUND(member_that_hides_real_notices_costs_at_most_polling, 0, RECORDS, forge_silence)
 BOUND(member_that_takes_the_last_number_costs_at_most_polling, 0, RECORDS, forge_last_number)
+BOUND(member_that_hides_notices_behind_a_far_head_costs_at_most_polling, 0, RECORDS, forge_far_head)
+BOUND(member_that_hides_notices_behind_a_near_head_costs_at_most_polling, 0, RECORDS,
+      forge_near_head)
+BOUND(far_heads_instead_of_real_notices_cost_at_most_polling, 100, RECORDS, forge_far_head)
+BOUND(near_heads_instead_of_real_notices_cost_at_most_polling, 100, RECORDS, forge_near_head)
 BOUND(member_that_forges_anything_costs_at_most_polling, 1, RECORDS, forge_anything)
 
 /* Notices are relied on, whatever a stranger sends: the reader hardly polls. */

@@ -115,3 +115,38 @@ Test(liveness, invalid_line_by_read_goes_stale)
 {
 	damage_line(false);
 }
+
+/* The pulse goes on, and the topic's entry of the bus page stays invalid. */
+Test(liveness, invalid_entry_goes_stale)
+{
+	struct tb_topic *topic;
+
+	net_publisher_again(SCENE_HASTY_MS);
+	topic = scene_topic(net.publisher, "t", 64, 0);
+	scene_publish(topic, 1, 8);
+	net_read_on(false);
+	UNTIL(notes.last == 8, 100);
+	net.entries_damaged = true;
+	UNTIL(notes.stale, 100);
+	net.entries_damaged = false;
+	scene_publish(topic, 9, 9);
+	UNTIL(notes.live && notes.last == 9, 100);
+	cr_expect_eq(notes.lost, 0);
+}
+
+/* The page has fewer topics than were granted. */
+Test(liveness, missing_entry_goes_stale)
+{
+	net_publisher_again(SCENE_HASTY_MS);
+	scene_publish(scene_topic(net.publisher, "t", 64, 0), 1, 8);
+	net_read_on(true);
+	UNTIL(notes.last == 8, 100);
+	publisher_lock(net.publisher);
+	net.publisher->realms[0].pulse.topics = 0;
+	publisher_unlock(net.publisher);
+	UNTIL(notes.stale, 100);
+	publisher_lock(net.publisher);
+	net.publisher->realms[0].pulse.topics = 1;
+	publisher_unlock(net.publisher);
+	UNTIL(notes.live, 100);
+}

@@ -106,6 +106,8 @@ static bool is_gone(const struct remote *remote)
 
 static int net_read(struct link *link, const struct fabric_read *reads, unsigned int count)
 {
+	int result;
+
 	if (net.held && count > 0 && (reads[0].tag & 0xff) >= net.held)
 		return 0;
 	for (unsigned int i = 0; i < count; i++) {
@@ -125,7 +127,11 @@ static int net_read(struct link *link, const struct fabric_read *reads, unsigned
 		if ((size_t)(into - net.landing) + reads[i].bytes > net.landed)
 			net.landed = (size_t)(into - net.landing) + reads[i].bytes;
 	}
-	return shm_read(link, reads, count);
+	result = shm_read(link, reads, count);
+	for (int i = 0; i < result && net.entries_damaged; i++)
+		if ((reads[i].tag & 0xff) == READ_ENTRIES)
+			((char *)reads[i].into)[reads[i].bytes - 1] ^= 1;
+	return result;
 }
 
 static int net_reap(struct link *link, struct fabric_completion *done, unsigned int max)

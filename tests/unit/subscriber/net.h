@@ -21,6 +21,7 @@ extern struct net {
 	enum read_kind held;         /* READs of this and later kinds are refused; 0: no READ is */
 	bool landless;               /* landings cannot be allocated */
 	bool unanswered;             /* READs never complete */
+	bool entries_damaged;        /* READs bring entries of the bus page with a wrong check */
 	bool short_once;             /* the publisher has no descriptor for the first join */
 	bool succeeded;              /* then another publisher replaces it */
 	struct tb_schema *successor; /* schema of its topic t; NULL: it has no topic */

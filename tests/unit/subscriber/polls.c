@@ -245,3 +245,31 @@ Test(polls, inspection_sleeps_until_its_page_arrives)
 	cr_expect_eq(shown, 1);
 	cr_expect_lt(net.reaps, 100, "looked %u times", net.reaps);
 }
+
+/* An arm beyond `reserved` would end the connection. */
+Test(polls, sleeper_for_a_later_sequence_keeps_its_connection)
+{
+	const struct tb_subscription_options later = { .size = sizeof(later),
+						       .on_record = notes_record,
+						       .on_event = notes_event,
+						       .user = &notes,
+						       .from = TB_FROM_SEQUENCE,
+						       .sequence = 20 };
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
+	struct tb_subscription *subscription;
+
+	scene_publish(topic, 1, 5);
+	net.viewed = true;
+	subscriber = scene_subscriber("net", 0);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &later, &subscription), 0, "%s", tb_error());
+	scene_topic(net.publisher, "u", 64, 0);
+	while (!subscription->sources->armed) {
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		cr_assert_geq(tb_wait(subscriber, 1), 0, "%s", tb_error());
+	}
+	scene_subscribe(subscriber, "u", TB_FROM_NEWEST, &notes); /* answered after the arm */
+	scene_publish(topic, 6, 20);
+	UNTIL(notes.last == 20, 100);
+	cr_expect_eq(net.tries, 1, "%u connections", net.tries);
+	cr_expect_eq(notes.lost, 0);
+}

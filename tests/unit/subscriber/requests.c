@@ -33,6 +33,8 @@ static struct {
 	const char *schema;
 	bool prompt;                     /* joins are answered at once */
 	struct control_message asked[8]; /* joins without an answer */
+	struct control_message schema_asked;
+	uint32_t schema_held; /* topic whose schema the test sends itself */
 	unsigned int open, requests, leaves;
 	uint32_t left[2 * TOPICS]; /* topics */
 } fake;
@@ -145,6 +147,8 @@ static void on_message(void *user, struct peer *peer, const void *bytes, size_t 
 	}
 	if (asked.type == CONTROL_CATALOGUE)
 		catalogue_answer(&asked);
+	else if (asked.type == CONTROL_SCHEMA && asked.schema.topic_id == fake.schema_held)
+		fake.schema_asked = asked;
 	else if (asked.type == CONTROL_SCHEMA)
 		schema_answer(&asked);
 	else if (asked.type == CONTROL_JOIN && fake.prompt)
@@ -266,13 +270,13 @@ static void pump_idle(void)
 	}
 }
 
-static struct tb_subscription *subscribe_more(void)
+static struct tb_subscription *subscribe_more(const char *pattern)
 {
-	return scene_subscribe(subscriber, "t*", TB_FROM_OLDEST, &notes);
+	return scene_subscribe(subscriber, pattern, TB_FROM_OLDEST, &notes);
 }
 
 /* Connects only when the test pumps. */
-static struct tb_subscription *subscribe(void)
+static struct tb_subscription *subscribe_to(const char *pattern)
 {
 	const struct tb_subscriber_options how = {
 		.size = sizeof(how), .address = "shm:test", .flags = TB_WAIT, .connect_ms = 1
@@ -281,7 +285,12 @@ static struct tb_subscription *subscribe(void)
 	subscriber = NULL;
 	cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
 	clock_stop();
-	return subscribe_more();
+	return subscribe_more(pattern);
+}
+
+static struct tb_subscription *subscribe(void)
+{
+	return subscribe_to("t*");
 }
 
 static unsigned int times(const char *text)
@@ -410,7 +419,7 @@ Test(requests, ended_subscription_keeps_the_bound_and_returns_grants)
 	struct tb_subscription *subscription;
 
 	subscribe();
-	subscription = subscribe_more();
+	subscription = subscribe_more("t*");
 	PUMP_UNTIL(fake.open == FABRIC_UNANSWERED);
 	cr_assert_eq(subscriber->discovery.subscription, subscription);
 	tb_unsubscribe(subscription);
@@ -423,6 +432,78 @@ Test(requests, ended_subscription_keeps_the_bound_and_returns_grants)
 	PUMP_UNTIL(times("appeared") == TOPICS);
 	PUMP_UNTIL(is_served());
 	cr_expect_eq(fake.leaves, FABRIC_UNANSWERED, "%u joins were left", fake.leaves);
+}
+
+/* Two subscriptions ask for the same join, and the first ends. */
+Test(requests, ended_request_does_not_end_the_join_of_the_next)
+{
+	struct tb_subscription *first;
+
+	subscribe_to("t1");
+	first = subscribe_more("t1");
+	PUMP_UNTIL(fake.open == 1);
+	tb_unsubscribe(first);
+	PUMP_UNTIL(fake.open == 2);
+	grant_open(0);
+	grant_open(0);
+	PUMP_UNTIL(times("appeared") == 1);
+	PUMP_UNTIL(is_served());
+	cr_expect_eq(fake.leaves, 0, "the join is in use");
+}
+
+/* The first subscription has joined the topic, and ends while the next asks for the join. */
+static void end_first_of_two(void)
+{
+	struct tb_subscription *first;
+
+	subscribe_to("t1");
+	first = subscribe_more("t1");
+	PUMP_UNTIL(fake.open == 1);
+	grant_open(0);
+	PUMP_UNTIL(times("appeared") == 1 && fake.open == 1);
+	tb_unsubscribe(first);
+	pump_idle();
+	cr_expect_eq(fake.leaves, 0, "it would end the join that is asked for");
+}
+
+Test(requests, ended_subscription_does_not_end_a_join_that_is_asked_for)
+{
+	end_first_of_two();
+	grant_open(0);
+	PUMP_UNTIL(times("appeared") == 2);
+	PUMP_UNTIL(is_served());
+	cr_expect_eq(fake.leaves, 0, "the join is in use");
+}
+
+Test(requests, refused_join_ends_the_join_of_the_ended_subscription)
+{
+	struct control_message asked;
+
+	end_first_of_two();
+	asked = take(0);
+	refuse(asked.request, asked.join.topic_id, EACCES);
+	PUMP_UNTIL(fake.leaves == 1);
+	cr_expect_eq(fake.left[0], 1);
+}
+
+Test(requests, leaves_that_meet_a_full_queue_are_sent_later)
+{
+	struct control_message arm = { .type = CONTROL_ARM };
+	struct tb_subscription *first;
+	uint8_t bytes[FABRIC_MESSAGE_BYTES];
+	const size_t length = control_encode(&arm, bytes);
+
+	fake.prompt = true;
+	subscribe_to("z");
+	first = subscribe_more("t*");
+	PUMP_UNTIL(times("appeared") == TOPICS);
+	PUMP_UNTIL(is_served());
+	while (fake.ops->link_send(subscriber->link, bytes, length) == 0)
+		;
+	tb_unsubscribe(first);
+	PUMP_UNTIL(fake.leaves == TOPICS);
+	pump_idle();
+	cr_expect_eq(fake.leaves, TOPICS, "%u", fake.leaves);
 }
 
 /* -- an untrusted publisher ------------------------------------------------------------------- */
@@ -472,4 +553,26 @@ Test(requests, grant_of_another_request_is_refused)
 	cr_expect_eq(times("appeared"), 0, "%s", notes.text);
 	cr_expect_eq(times("the publisher granted a different topic than requested"), 2, "%s",
 		     notes.text);
+}
+
+/* Two topics of the catalogue have the same name. While the schema of the second is awaited, the
+ * first is granted, so the second needs neither. */
+Test(requests, schema_of_a_topic_that_was_passed_is_ignored)
+{
+	for (uint32_t i = 2; i < TOPICS - 1; i++)
+		fake.topics[i].name[0] = 'z';
+	strcpy(fake.topics[TOPICS - 1].name, "t1");
+	fake.topics[TOPICS - 1].shape.epoch = fake.topics[0].shape.epoch;
+	fake.topics[TOPICS - 1].shape.fingerprint++;
+	fake.schema_held = TOPICS;
+	subscribe();
+	PUMP_UNTIL(fake.open == 2 && fake.schema_asked.request != 0);
+	grant_open(0);
+	PUMP_UNTIL(times("appeared") == 1);
+	schema_answer(&fake.schema_asked);
+	pump_idle();
+	grant_open(0);
+	PUMP_UNTIL(is_served());
+	cr_expect_eq(times("appeared"), 2, "%s", notes.text);
+	cr_expect_eq(times("refused"), 0, "%s", notes.text);
 }
