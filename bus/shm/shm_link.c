@@ -4,7 +4,7 @@
  * A read is done when it is posted, word by word, with no more order than a network gives. Its
  * completion is collected as over any fabric.
  *
- * H5  A connection that is not up after ATTEMPT_MS is given up, and its owner may try again. A
+ * H5  A hello that is not answered for ATTEMPT_MS ends the attempt, and its owner may try again. A
  *     process that listens and stays silent must not hold the subscriber for ever. */
 #include "bus/shm/shm.h"
 
@@ -139,6 +139,7 @@ static void link_challenged(struct shm_link *link, const struct shm_frame *frame
 	}
 	link->challenged = true;
 	result = link->calls.challenge(link->user, frame->body, hello);
+	link->begun_ms = clock_ms();
 	if (result == 0)
 		result = shm_frame_send(link->fd, SHM_HELLO, hello, sizeof(hello), -1);
 	if (result < 0 && result != -ECONNRESET) /* the reason for a reset can still be read */

@@ -148,7 +148,7 @@ static bool signal_take(struct daemon *daemon, struct log *log, int signal_fd, c
 	}
 	if (log_reopen(log) < 0)
 		log_write(log, LOG_LEVEL_ERROR, "%s; continuing with the old log file", tb_error());
-	else if (log->path)
+	else
 		log_write(log, LOG_LEVEL_INFO, "log file reopened");
 	daemon_reload_tickets(daemon);
 	return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients that are silent or too many, and a publisher that runs out of descriptors. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -73,6 +74,21 @@ static int read_ahead(clockid_t clock, struct timespec *now)
 
 	now->tv_sec += (time_t)(ahead_ms / 1000);
 	return result;
+}
+
+/* The listener accepts nothing and answers nothing: it is not polled. */
+Test(shm, silent_publisher_is_given_up)
+{
+	host_open(64, nobody_else);
+	cr_assert_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), 0);
+	shm_link_poll(guest.link);
+	cr_expect_eq(shm_link_state(guest.link), LINK_CONNECTING);
+	ahead_ms = 60000;
+	clock_replace(read_ahead);
+	shm_link_poll(guest.link);
+	clock_replace(NULL);
+	cr_expect_eq(shm_link_state(guest.link), LINK_GONE);
+	cr_expect_eq(guest.code, ETIMEDOUT);
 }
 
 /* Polls once, while the listener's descriptor says that there is work. */
