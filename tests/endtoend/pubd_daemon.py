@@ -299,12 +299,13 @@ topics:
         self.ends(cat, 0)
 
     def in_memory(self, process, wanted):
-        """Whether the writable memory of a process holds these bytes."""
+        """Whether the writable memory of a process holds these bytes. The shadow memory of a sanitizer is one mapping
+        of terabytes, and has no data."""
         with open(f"/proc/{process.pid}/maps") as maps, open(f"/proc/{process.pid}/mem", "rb", 0) as memory:
             for line in maps:
                 bounds, access = line.split()[:2]
                 begin, end = (int(bound, 16) for bound in bounds.split("-"))
-                if access.startswith("rw-p"):
+                if access.startswith("rw-p") and end - begin < 2 ** 30:
                     memory.seek(begin)
                     if wanted in memory.read(end - begin):
                         return True
