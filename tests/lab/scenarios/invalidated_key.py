@@ -7,7 +7,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 120
-RECORDS = 200
+RECORDS = 60
 
 
 def run(lab):
