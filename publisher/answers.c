@@ -186,7 +186,7 @@ static void join_begin(struct join *join)
 	join->epoch = join->topic->shape.epoch;
 	join_arm(join, false);
 	/* The grant says that the topic has ended. */
-	join->told = join->topic->end_sent ? JOIN_TOLD_ENDING : JOIN_TOLD_NOTHING;
+	join->sent = join->topic->end_sent ? JOIN_SENT_ENDING : JOIN_SENT_NOTHING;
 }
 
 static int answer_join(struct session *session, const struct control_message *asked)

@@ -57,9 +57,9 @@ static bool is_due(const struct join *join, struct control_message *message)
 	*message = (struct control_message){ .topic = { .topic_id = topic->shape.topic_id,
 							.epoch = join->epoch,
 							.head = gone ? 0 : topic_head(topic) } };
-	if (gone && join->told < JOIN_TOLD_REVOKE)
+	if (gone && join->sent < JOIN_SENT_REVOKE)
 		message->type = CONTROL_REVOKE;
-	else if (!gone && topic->end_sent && join->told < JOIN_TOLD_ENDING)
+	else if (!gone && topic->end_sent && join->sent < JOIN_SENT_ENDING)
 		message->type = CONTROL_ENDING;
 	else if (join->armed && join_has_news(join))
 		message->type = CONTROL_WAKE;
@@ -68,13 +68,13 @@ static bool is_due(const struct join *join, struct control_message *message)
 	return true;
 }
 
-static void told(struct join *join, enum control_type type)
+static void offer_sent(struct join *join, enum control_type type)
 {
 	if (type == CONTROL_WAKE) {
 		join_arm(join, false);
 		counter_add(&join->session->publisher->counters[BUS_WAKES], 1);
 	} else {
-		join->told = type == CONTROL_REVOKE ? JOIN_TOLD_REVOKE : JOIN_TOLD_ENDING;
+		join->sent = type == CONTROL_REVOKE ? JOIN_SENT_REVOKE : JOIN_SENT_ENDING;
 	}
 }
 
@@ -101,7 +101,7 @@ static void session_offers(struct session *session, int *left)
 			place_in(session, &session->publisher->full);
 		if (result < 0)
 			return; /* full, or ended */
-		told(join, message.type);
+		offer_sent(join, message.type);
 	}
 	if (!join)
 		place_in(session, NULL);

@@ -121,7 +121,7 @@ struct tb_topic {
 };
 
 /* The last that a client learned of its granted epoch. */
-enum join_told { JOIN_TOLD_NOTHING, JOIN_TOLD_ENDING, JOIN_TOLD_REVOKE };
+enum join_sent { JOIN_SENT_NOTHING, JOIN_SENT_ENDING, JOIN_SENT_REVOKE };
 
 /* A client's use of a topic. In the topic's list and in the session's table. */
 struct join {
@@ -131,7 +131,7 @@ struct join {
 	TAILQ_ENTRY(join) owed, late; /* in those lists while is_owed, is_late */
 	uint64_t epoch;               /* of the memory that was granted */
 	uint64_t head_seen;           /* what the client had read when it went to sleep */
-	enum join_told told;
+	enum join_sent sent;
 	bool armed; /* set by join_arm() */
 	bool is_owed, is_late;
 };

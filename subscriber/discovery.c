@@ -11,9 +11,9 @@
  *     that no subscription waits for is returned.
  * A5  Topics are requested in the order of the catalogue, while its next page is awaited. A topic
  *     whose schema is not known waits for the schema, and later topics wait behind it. A schema
- * that comes when its topic was passed is ignored: a wrong catalogue may name a topic twice. A6  A
- * join that is requested is not left: the publisher would take the leave after the request. If the
- * request is refused and no source needs the join, it is left then. */
+ *     that comes after its topic was passed is ignored: a wrong catalogue may name a topic twice.
+ * A6  While a join is requested, its leave waits: the publisher would take the leave after the
+ *     request. If the request is refused and no source needs the join, the leave is sent then. */
 #include "subscriber/discovery.h"
 
 #include <errno.h>

@@ -98,7 +98,7 @@ static uint32_t joins_seen(void)
 
 	for (uint32_t t = 0; t < TOPICS; t++)
 		for (const struct join *join = topics[t]->joins; join; join = join->next_of_topic)
-			seen += join->is_owed && (join->armed || join->told == JOIN_TOLD_NOTHING);
+			seen += join->is_owed && (join->armed || join->sent == JOIN_SENT_NOTHING);
 	return seen;
 }
 
@@ -136,7 +136,7 @@ Test(turn_bounds, pulse_looks_at_all_sleepers_in_several_turns)
 
 			join_arm(join, true);
 			join->epoch++;
-			join->told = JOIN_TOLD_REVOKE;
+			join->sent = JOIN_SENT_REVOKE;
 		}
 	cr_expect_eq(topics[0]->sleepers, SESSIONS);
 	now_ms += QUARTER_MS;
