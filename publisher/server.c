@@ -276,11 +276,11 @@ int server_tick(struct tb_publisher *publisher)
 {
 	if (publisher->tick_due_ns)
 		return 0;
+	if (timer_pace(publisher, ANNOUNCE_TICK_MS) < 0)
+		return error_set(errno, "bus %s: cannot set the control thread's timer: %s",
+				 publisher->name, strerror(errno));
 	announce_begin(publisher);
-	return timer_pace(publisher, ANNOUNCE_TICK_MS) < 0
-		       ? error_set(errno, "bus %s: cannot set the control thread's timer: %s",
-				   publisher->name, strerror(errno))
-		       : 0;
+	return 0;
 }
 
 int server_open(struct tb_publisher *publisher)

@@ -137,12 +137,11 @@ static int lossy_connect(struct link **out, const char *address, const void *hel
 {
 	const char *knob = strchr(address, ',');
 	struct inbox *inbox;
-	char name[64];
+	char name[FABRIC_IDENTITY_BYTES];
 	size_t i = 0;
 	int result;
 
-	snprintf(name, sizeof(name), "%.*s", knob ? (int)(knob - address) : (int)sizeof(name) - 1,
-		 address);
+	lossy_identity(address, name);
 	result = below->connect(out, name, hello, bytes, calls, user);
 	if (result < 0)
 		return result;

@@ -160,11 +160,10 @@ static int multicast_connect(struct link **out, const char *address, const void 
 			     size_t bytes, const struct link_calls *calls, void *user)
 {
 	const char *knob = strchr(address, ',');
-	char name[64];
+	char name[FABRIC_IDENTITY_BYTES];
 	int result;
 
-	snprintf(name, sizeof(name), "%.*s", knob ? (int)(knob - address) : (int)sizeof(name) - 1,
-		 address);
+	multicast_identity(address, name);
 	result = below->connect(out, name, hello, bytes, calls, user);
 	if (result < 0)
 		return result;
