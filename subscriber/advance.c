@@ -177,7 +177,7 @@ static void source_switch(struct tb_source *source)
 	source->has_successor = source->armed = false;
 	source->copy_failed = source->stale = false;
 	source->look = true;
-	source->next = begun ? 1 : 0;
+	source->next = source->started = begun ? 1 : 0;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);
 	source->batched = false;

@@ -88,7 +88,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->state = SOURCE_RUNNING;
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
-	source->next = start_of(source, progress->head, other_epoch);
+	source->next = source->started = start_of(source, progress->head, other_epoch);
 	deliver_event(source, TB_EVENT_APPEARED);
 	if (other_epoch)
 		deliver_restart(source, options->epoch, options->sequence - 1, 0);

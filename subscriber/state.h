@@ -97,6 +97,7 @@ struct tb_source {
 
 	/* Position. */
 	uint64_t next;           /* the sequence to deliver next; 0: reading has not begun */
+	uint64_t started;        /* `next` at the start of this epoch: nothing was read before */
 	uint64_t head;           /* the last head that is known */
 	uint64_t written;        /* the head as last seen in the line: a hint */
 	bool batched;            /* the head is watched, instead of slot `next` */

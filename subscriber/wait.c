@@ -21,7 +21,9 @@
  * beyond the records that it has reserved. */
 static uint64_t arm_head(const struct tb_source *source)
 {
-	return source->next - 1 < source->head ? source->next - 1 : source->head;
+	if (source->next > source->started || source->next - 1 < source->head)
+		return source->next - 1;
+	return source->head;
 }
 
 /* Asks the publisher for a wake-up beyond the position in each topic, unless notices arrive. Not
