@@ -10,6 +10,7 @@ from guests import Failed
 HELLOS, MESSAGES, GREEDY, SILENT, RECORDS = 14, 14, 1, 10, 300
 SEED = 27
 GROWTH_KB = 5  # allowed per closed connection; an open connection has more than 20 KiB of receives.
+ROUNDS = 3     # A leak grows in each. Connections that end late on a busy machine raise the peak once.
 HELD = 60      # Connections at once, then in a row, before growth is measured: pubd may keep their memory
 
 
@@ -60,13 +61,15 @@ def others_unaffected(lab, connects):
     storm(lab, HELD, "held")
     storm(lab, HELD, "row")
     subscribers_left(lab, others)
-    before = resident_kb(daemon)
-    storm(lab, connects, "row")
-    subscribers_left(lab, others)
-    growth = resident_kb(daemon) - before
-    lab.note(f"{growth} KiB more after {connects} connects")
-    if growth > GROWTH_KB * connects:
-        raise Failed(f"pubd grew by {growth} KiB in {connects} connects, expected {GROWTH_KB} for each at most")
+    growths = []
+    while not growths or (growths[-1] > GROWTH_KB * connects and len(growths) < ROUNDS):
+        before = resident_kb(daemon)
+        storm(lab, connects, "row")
+        subscribers_left(lab, others)
+        growths.append(resident_kb(daemon) - before)
+    lab.note(f"{growths} KiB more after {connects} connects each")
+    if growths[-1] > GROWTH_KB * connects:
+        raise Failed(f"pubd grew by {growths} KiB in {connects} connects each, expected {GROWTH_KB} for each at most")
     for process in running:
         process.kill()
     subscribers_left(lab, len(readers))
