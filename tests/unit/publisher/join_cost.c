@@ -27,7 +27,7 @@ enum phase { BEFORE, READY, JOINING, DONE };
 
 static _Atomic int *phase; /* shared with the child */
 
-TestSuite(join, .init = scene_enter, .fini = scene_leave, .timeout = 60);
+TestSuite(join, .init = scene_enter, .fini = scene_leave, .timeout = 240);
 
 static void take_turn(void)
 {
