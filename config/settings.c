@@ -296,6 +296,18 @@ static void topic_group(struct reading *reading, const struct located_node *node
 		located_error(&reading->errors, node, "%s", tb_error());
 }
 
+/* Looks at the text, since another text than a boolean has an error already. */
+static void unchecked_check(struct reading *reading, const struct located_node *node)
+{
+	const struct settings_bus *bus = &reading->settings->bus;
+
+	if (node && node->kind == YAML_SCALAR && strcmp(node->text, "false") == 0 &&
+	    bus->listen.count && !has_address(bus, "shm:"))
+		located_error(&reading->errors, node,
+			      "found \"false\", expected true: an unchecked topic is served over "
+			      "shared memory only, and the bus has no shm: address");
+}
+
 static void topic_read(struct reading *reading, const struct located_node *node,
 		       struct settings_topic *topic)
 {
@@ -309,12 +321,7 @@ static void topic_read(struct reading *reading, const struct located_node *node,
 		topic->column = schema->column;
 	}
 	topic_group(reading, located_get(node, "multicast"), topic);
-	if (!topic->checked && located_get(node, "checked") &&
-	    !located_get(node, "checked")->reported && reading->settings->bus.listen.count &&
-	    !has_address(&reading->settings->bus, "shm:"))
-		located_error(&reading->errors, located_get(node, "checked"),
-			      "found \"false\", expected true: an unchecked topic is served over "
-			      "shared memory only, and the bus has no shm: address");
+	unchecked_check(reading, located_get(node, "checked"));
 	if (topic->schema && topic->slots && topic->instruments)
 		topic_measure(reading, node, topic);
 }

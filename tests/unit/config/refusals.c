@@ -403,6 +403,8 @@ static const char *const cases[][2] = {
 	{ IN_BUS("subscribers_per_host: @1025"), "bus.subscribers_per_host: found 1025, expected at most bus.subscribers_max, 1024" },
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, checked: @false } ]\n",
 	  "topics[0].checked: found \"false\", expected true: an unchecked topic is served over shared memory only, and the bus has no shm: address" },
+	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, checked: @no } ]\n",
+	  "topics[0].checked: found \"no\", " BOOLEAN },
 	{ A_FEED("{ name: f, type: synthetic }, @{ name: g, type: synthetic }"), "feeds[1]: found no topic with the feed g, expected at least one: add a topic, or leave out the feed" },
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
 	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which the bus uses for this group" },
