@@ -25,22 +25,24 @@ static const struct knob {
 	const char *name;
 	size_t offset;
 	uint32_t low, high, default_value;
+	bool connects; /* a publisher would ignore it */
 } knobs[] = {
-	{ "ack_timeout", offsetof(struct address, ack_timeout), 8, 20, 12 },
-	{ "retries", offsetof(struct address, retries), 1, 6, 6 },
-	{ "rnr_retries", offsetof(struct address, rnr_retries), 0, 6, 3 },
-	{ "reads", offsetof(struct address, reads), 1, 128, 0 },
-	{ "traffic_class", offsetof(struct address, traffic_class), 0, 255, 0 },
+	{ "ack_timeout", offsetof(struct address, ack_timeout), 8, 20, 12, true },
+	{ "retries", offsetof(struct address, retries), 1, 6, 6, true },
+	{ "rnr_retries", offsetof(struct address, rnr_retries), 0, 6, 3, false },
+	{ "reads", offsetof(struct address, reads), 1, 128, 0, false },
+	{ "traffic_class", offsetof(struct address, traffic_class), 0, 255, 0, false },
 	{ "attempt_ms", offsetof(struct address, attempt_ms), BOUND_ATTEMPT_MS_MIN,
-	  BOUND_ATTEMPT_MS_MAX, BOUND_ATTEMPT_MS },
-	{ "receives", offsetof(struct address, receives), 16, 4096, 512 },
-	{ "notices", offsetof(struct address, notices), 0, 1, 1 },
-	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1 },
+	  BOUND_ATTEMPT_MS_MAX, BOUND_ATTEMPT_MS, false },
+	{ "receives", offsetof(struct address, receives), 16, 4096, 512, true },
+	{ "notices", offsetof(struct address, notices), 0, 1, 1, true },
+	{ "hop_limit", offsetof(struct address, hop_limit), 1, 255, 1, false },
 	{ "batch_bytes", offsetof(struct address, batch_bytes), BOUND_BATCH_BYTES_MIN,
-	  BOUND_BATCH_BYTES_MAX, 0 },
-	{ "read_bytes", offsetof(struct address, read_bytes), LINE_BYTES, BOUND_BATCH_BYTES_MAX,
-	  0 },
-	{ "poll_us", offsetof(struct address, poll_us), 0, BOUND_POLL_US_MAX, ADDRESS_NO_POLL_US },
+	  BOUND_BATCH_BYTES_MAX, 0, true },
+	{ "read_bytes", offsetof(struct address, read_bytes), LINE_BYTES, BOUND_BATCH_BYTES_MAX, 0,
+	  true },
+	{ "poll_us", offsetof(struct address, poll_us), 0, BOUND_POLL_US_MAX, ADDRESS_NO_POLL_US,
+	  true },
 };
 #define KNOBS (sizeof(knobs) / sizeof(knobs[0]))
 
@@ -60,17 +62,25 @@ static bool number_parse(const char *text, uint32_t low, uint32_t high, uint32_t
 	return true;
 }
 
-static bool port_parse(const char *text, in_port_t *port)
+/* -ERANGE: a number, but no port. */
+static int port_parse(const char *text, in_port_t *port)
 {
 	uint32_t number = 0;
 
-	if (!number_parse(text, 1, 65535, &number))
-		return false;
-	*port = htons((uint16_t)number);
-	return true;
+	if (number_parse(text, 1, 65535, &number)) {
+		*port = htons((uint16_t)number);
+		return 0;
+	}
+	return *text && strspn(text, "0123456789") == strlen(text) ? -ERANGE : -EINVAL;
 }
 
-static bool host_fill(const char *host, const char *port, struct sockaddr_storage *out)
+static int port_error(const char *what, const char *text, const char *host)
+{
+	return error_set(EINVAL, "%s%s: port: found %s, expected 1 to 65535", what, text,
+			 strrchr(host, ':') + 1);
+}
+
+static int host_fill(const char *host, const char *port, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *four = (struct sockaddr_in *)out;
 	struct sockaddr_in6 *six = (struct sockaddr_in6 *)out;
@@ -78,13 +88,13 @@ static bool host_fill(const char *host, const char *port, struct sockaddr_storag
 	memset(out, 0, sizeof(*out));
 	if (inet_pton(AF_INET, host, &four->sin_addr) == 1) {
 		four->sin_family = AF_INET;
-		return !port || port_parse(port, &four->sin_port);
+		return port ? port_parse(port, &four->sin_port) : 0;
 	}
 	if (inet_pton(AF_INET6, host, &six->sin6_addr) == 1) {
 		six->sin6_family = AF_INET6;
-		return !port || port_parse(port, &six->sin6_port);
+		return port ? port_parse(port, &six->sin6_port) : 0;
 	}
-	return false;
+	return -EINVAL;
 }
 
 int address_parse_host(const char *text, struct sockaddr_storage *out)
@@ -108,7 +118,7 @@ int address_parse_host(const char *text, struct sockaddr_storage *out)
 	}
 	if (port)
 		*port++ = '\0';
-	return host_fill(host, port, out) ? 0 : -EINVAL;
+	return host_fill(host, port, out);
 }
 
 static bool is_wildcard(const struct sockaddr_storage *host)
@@ -146,8 +156,12 @@ static bool is_link_control(const struct sockaddr_storage *group)
 
 int address_parse_group(const char *text, struct sockaddr_storage *out)
 {
-	if (address_parse_host(text, out) == 0 && address_is_group(out) && !is_link_control(out))
+	const int result = address_parse_host(text, out);
+
+	if (result == 0 && address_is_group(out) && !is_link_control(out))
 		return 0;
+	if (result == -ERANGE)
+		return port_error("group ", text, text);
 	return error_set(EINVAL, "found \"%.100s\", expected " ADDRESS_GROUP_EXPECTED, text);
 }
 
@@ -257,12 +271,13 @@ static int read_bytes_check(const char *text, const struct address *address)
 	return 0;
 }
 
-int address_parse(const char *text, struct address *address)
+/* given: a bit for each option that was given. */
+static int parse(const char *text, struct address *address, uint32_t *given)
 {
 	char copy[TEXT_MAX + 1], *rest = copy, *part;
-	uint32_t given = 0;
 	int result = 0;
 
+	*given = 0;
 	memset(address, 0, sizeof(*address));
 	for (size_t i = 0; i < KNOBS; i++)
 		memcpy((char *)address + knobs[i].offset, &knobs[i].default_value,
@@ -273,7 +288,10 @@ int address_parse(const char *text, struct address *address)
 				 text, strlen(text), TEXT_MAX);
 	strcpy(copy, text);
 	part = strsep(&rest, ",");
-	if (address_parse_host(part, &address->host) < 0 || !has_port(&address->host))
+	result = address_parse_host(part, &address->host);
+	if (result == -ERANGE)
+		return port_error("address rdma:", text, part);
+	if (result < 0 || !has_port(&address->host))
 		return error_set(
 			EINVAL,
 			"address rdma:%s: found \"%s\", expected HOST:PORT: an IPv4 "
@@ -285,20 +303,35 @@ int address_parse(const char *text, struct address *address)
 				 "address of one device",
 				 text);
 	while (result == 0 && (part = strsep(&rest, ",")))
-		result = knob_parse(text, part, address, &given);
+		result = knob_parse(text, part, address, given);
 	return result < 0 ? result : read_bytes_check(text, address);
+}
+
+int address_parse(const char *text, struct address *address)
+{
+	uint32_t given;
+
+	return parse(text, address, &given);
 }
 
 int address_parse_listen(const char *text, struct address *address)
 {
-	int result = address_parse(text, address);
+	uint32_t given;
+	int result = parse(text, address, &given);
 
-	if (result < 0 || address->source.ss_family == AF_UNSPEC)
-		return result;
-	return error_set(EINVAL,
-			 "address rdma:%s: found source=, expected HOST:PORT without it: HOST is "
-			 "the address to listen at",
-			 text);
+	if (result == 0 && address->source.ss_family != AF_UNSPEC)
+		return error_set(EINVAL,
+				 "address rdma:%s: found source=, expected HOST:PORT without it: "
+				 "HOST is the address to listen at",
+				 text);
+	for (size_t i = 0; i < KNOBS && result == 0; i++)
+		if (knobs[i].connects && (given >> i & 1))
+			result = error_set(EINVAL,
+					   "address rdma:%s: found %s=, expected rnr_retries=, "
+					   "reads=, traffic_class=, attempt_ms= or hop_limit=: "
+					   "subscribers give the other options",
+					   text, knobs[i].name);
+	return result;
 }
 
 void address_text(const struct sockaddr *address, char text[ADDRESS_TEXT_BYTES])

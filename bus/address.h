@@ -43,11 +43,12 @@ struct address {
  * expected. */
 int address_parse(const char *text, struct address *);
 
-/* Parses an address to listen at: HOST is an address of this host, so source is refused. */
+/* Parses an address to listen at. Refuses source, since HOST is an address of this host, and the
+ * options that only the side that connects uses. */
 int address_parse_listen(const char *text, struct address *);
 
-/* Parses "HOST" or "HOST:PORT". The port is 0 if the text has no port. 0, or -EINVAL without a
- * message. */
+/* Parses "HOST" or "HOST:PORT". The port is 0 if the text has no port. Without a message: 0,
+ * -EINVAL, or -ERANGE for a port outside 1 to 65535. */
 int address_parse_host(const char *text, struct sockaddr_storage *);
 
 /* Parses "GROUP:PORT" of a multicast group. Refuses the groups that RFC 5771 reserves for link

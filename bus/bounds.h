@@ -32,6 +32,9 @@
 #define BOUND_CPU_MAX              1023
 #define BOUND_NODE_MAX             1023
 
+/* The default quota of a host or a realm: it leaves places to others. */
+#define BOUND_QUOTA(subscribers_max) ((subscribers_max) - (subscribers_max) / 4)
+
 /* Notices */
 #define BOUND_NOTICE_BYTES_MIN  256
 #define BOUND_NOTICE_BYTES_MAX  4096

@@ -159,7 +159,8 @@ static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
 		wire_wrong(wire, 1, "has features that version 2 does not define");
 	wire_zero(wire, 2);
 	wire_u64(wire, &welcome->bus_id);
-	wire_u32_within(wire, &welcome->stale_ms, 1, 600000, "has no valid stale bound");
+	wire_u32_within(wire, &welcome->stale_ms, BOUND_STALE_MS_MIN, BOUND_STALE_MS_MAX,
+			"has no valid stale bound");
 	wire_u32_within(wire, &welcome->topics_max, 1, BOUND_TOPICS_MAX,
 			"has no valid bound of topics");
 	wire_u64(wire, &welcome->key.address);

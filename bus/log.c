@@ -102,7 +102,7 @@ int log_reopen(struct log *log)
 				 strerror(code));
 	}
 	close(fd);
-	return 0;
+	return 1;
 }
 
 static int log_stamp(char *line, size_t bytes, enum log_level level)

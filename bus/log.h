@@ -30,7 +30,8 @@ struct log {
 /* path NULL: standard error. 0, or -errno with a message that names the file. */
 int log_open(struct log *, const char *path, enum log_level level);
 
-/* Opens the path again, after the file was moved away. On failure, lines go on to the old file. */
+/* Opens the path again, after the file was moved away. 1, or 0 for a log without a file. On
+ * failure, lines go on to the old file. */
 int log_reopen(struct log *);
 
 void log_write(struct log *, enum log_level level, const char *format, ...)

@@ -104,7 +104,11 @@ static bool group_read(struct reading *reading, const char *text, void *field)
 {
 	struct sockaddr_storage group;
 
-	return address_parse_group(text, &group) == 0 && keep(reading, text, field);
+	if (address_parse_group(text, &group) == 0)
+		return keep(reading, text, field);
+	if (address_parse_host(text, &group) == -ERANGE)
+		snprintf(reading->reason, sizeof(reading->reason), "%s", tb_error());
+	return false;
 }
 
 const struct form forms_group = {
@@ -357,16 +361,54 @@ const struct form forms_speed = {
 	.write = speed_write,
 };
 
-/* Points the field at the item of that name. Each item begins with its name. If an item's own name
- * is wrong, the text may mean that item: the error at the item is enough. */
-static bool item_read(const void *items, size_t item_bytes, size_t count, const char *text,
+#define SHOWN_MAX 8 /* names in an error */
+
+static const char *item_name(const struct items *items, size_t i)
+{
+	return *(const char *const *)(const void *)((const char *)items->first + i * items->bytes);
+}
+
+void forms_list(struct reading *reading, const struct items *items, const char *text)
+{
+	const char *meant = NULL;
+	size_t least = SIZE_MAX, used = 0, shown = 0, hidden = 0;
+
+	reading->reason[0] = '\0';
+	for (size_t i = 0; i < items->count; i++) {
+		const char *name = item_name(items, i);
+		const size_t edits = name ? located_distance(text, name) : SIZE_MAX;
+
+		if (edits < least) {
+			least = edits;
+			meant = name;
+		}
+		if (name && shown == SHOWN_MAX)
+			hidden++;
+		else if (name)
+			used += (size_t)snprintf(reading->reason + used,
+						 sizeof(reading->reason) - used, "%s%s",
+						 shown++ ? ", " : "", name);
+		if (used >= sizeof(reading->reason))
+			return;
+	}
+	if (hidden)
+		used += (size_t)snprintf(reading->reason + used, sizeof(reading->reason) - used,
+					 " and %zu more", hidden);
+	if (meant && used < sizeof(reading->reason))
+		snprintf(reading->reason + used, sizeof(reading->reason) - used,
+			 "; did you mean %s?", meant);
+}
+
+/* Points the field at the item of that name. If an item's own name is wrong, the text may mean that
+ * item: the error at the item is enough. */
+static bool item_read(struct reading *reading, const struct items *items, const char *text,
 		      void *field)
 {
-	bool nameless = count == 0;
+	bool nameless = items->count == 0;
 
-	for (size_t i = 0; i < count; i++) {
-		const void *item = (const char *)items + i * item_bytes;
-		const char *name = *(const char *const *)item;
+	for (size_t i = 0; i < items->count; i++) {
+		const void *item = (const char *)items->first + i * items->bytes;
+		const char *name = item_name(items, i);
 
 		if (name && strcmp(name, text) == 0) {
 			memcpy(field, &item, sizeof(item));
@@ -374,13 +416,18 @@ static bool item_read(const void *items, size_t item_bytes, size_t count, const 
 		}
 		nameless |= !name;
 	}
-	return nameless && *text;
+	if (nameless && *text)
+		return true;
+	forms_list(reading, items, text);
+	return false;
 }
 
 /* A pattern without a matching topic is a mistake. A topic whose own name is wrong may match. */
 static bool pattern_read(struct reading *reading, const char *text, void *field)
 {
 	const struct settings *settings = reading->settings;
+	const struct items topics = { settings->topics, sizeof(*settings->topics),
+				      settings->topic_count };
 	bool matched = settings->topic_count == 0;
 
 	if (pattern_check(text) < 0) {
@@ -390,7 +437,10 @@ static bool pattern_read(struct reading *reading, const char *text, void *field)
 	for (size_t i = 0; i < settings->topic_count && !matched; i++)
 		matched =
 			!settings->topics[i].name || pattern_match(text, settings->topics[i].name);
-	return matched && keep(reading, text, field);
+	if (matched)
+		return keep(reading, text, field);
+	forms_list(reading, &topics, text);
+	return false;
 }
 
 const struct form forms_pattern = {
@@ -401,9 +451,10 @@ const struct form forms_pattern = {
 static bool feed_read(struct reading *reading, const char *text, void *field)
 {
 	const struct settings *settings = reading->settings;
+	const struct items feeds = { settings->feeds, sizeof(*settings->feeds),
+				     settings->feed_count };
 
-	return item_read(settings->feeds, sizeof(*settings->feeds), settings->feed_count, text,
-			 field);
+	return item_read(reading, &feeds, text, field);
 }
 
 static void feed_write(const void *field, char *buffer, size_t size)
@@ -420,9 +471,10 @@ const struct form forms_feed = {
 static bool schema_read(struct reading *reading, const char *text, void *field)
 {
 	const struct settings *settings = reading->settings;
+	const struct items schemas = { settings->schemas, sizeof(*settings->schemas),
+				       settings->schema_count };
 
-	return item_read(settings->schemas, sizeof(*settings->schemas), settings->schema_count,
-			 text, field);
+	return item_read(reading, &schemas, text, field);
 }
 
 static void schema_write(const void *field, char *buffer, size_t size)

@@ -17,6 +17,16 @@ struct form {
 
 #define FORMS_TEXT_BYTES 256 /* the buffer of write */
 
+/* Things with a name. Every item begins with its name, which is NULL if it is wrong. */
+struct items {
+	const void *first;
+	size_t bytes, count;
+};
+
+/* Writes the reason why a name is wrong: the names of the first items, and the most similar name.
+ */
+void forms_list(struct reading *, const struct items *, const char *text);
+
 extern const struct form forms_name;    /* const char *: of a bus, of a feed */
 extern const struct form forms_topic;   /* const char * */
 extern const struct form forms_account; /* const char *: of a user, of a group */

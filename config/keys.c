@@ -8,19 +8,68 @@
 #define KNOWN_MAX 64
 #define FOUND_MAX 80
 
-bool keys_known(struct reading *reading, const struct located_node *node,
-		const struct key *const *tables)
+/* Lists the names of all keys, ended by NULL. */
+static void names_list(const struct key *const *tables, const char *names[KNOWN_MAX + 1])
 {
-	const char *known[KNOWN_MAX + 1];
 	size_t count = 0;
 
 	for (; *tables; tables++)
 		for (const struct key *key = *tables; key->name; key++) {
 			assert(count < KNOWN_MAX);
-			known[count++] = key->name;
+			names[count++] = key->name;
 		}
-	known[count] = NULL;
-	return located_keys(&reading->errors, node, known);
+	names[count] = NULL;
+}
+
+bool keys_known_besides(struct reading *reading, const struct located_node *node,
+			const struct key *const *tables, const struct key *const *others)
+{
+	const char *known[KNOWN_MAX + 1], *besides[KNOWN_MAX + 1];
+
+	names_list(tables, known);
+	names_list(others, besides);
+	return located_keys_besides(&reading->errors, node, known, besides);
+}
+
+bool keys_known(struct reading *reading, const struct located_node *node,
+		const struct key *const *tables)
+{
+	return keys_known_besides(reading, node, tables, &(const struct key *){ NULL });
+}
+
+static const struct key *key_find(const struct key *table, const char *name)
+{
+	for (const struct key *key = table; key->name; key++)
+		if (strcmp(key->name, name) == 0)
+			return key;
+	return NULL;
+}
+
+static const struct key *key_of(const struct key *const *tables, const char *name, size_t *table)
+{
+	const struct key *key = NULL;
+
+	for (*table = 0; tables[*table] && !key; (*table)++)
+		key = key_find(tables[*table], name);
+	*table -= key != NULL;
+	return key;
+}
+
+void keys_foreign(struct reading *reading, const struct located_node *node,
+		  const struct key *const *tables, const struct key *const *others,
+		  const char *const *types, const char *own)
+{
+	for (const struct located_node *child = node->first; child; child = child->next) {
+		struct located_node at_key = *child;
+		size_t table, other;
+
+		at_key.line = child->key_line;
+		at_key.column = child->key_column;
+		if (!key_of(tables, child->key, &table) && key_of(others, child->key, &other))
+			located_error(&reading->errors, &at_key,
+				      "found a key of type %s alone, expected keys of type %s",
+				      types[other], own);
+	}
 }
 
 static void integer_read(struct reading *reading, const struct located_node *node,
@@ -61,9 +110,10 @@ static void text_read(struct reading *reading, const struct located_node *node,
 	reading->shown = NULL;
 	if (node->kind == YAML_SCALAR && form->read(reading, node->text, field))
 		return;
-	located_error(&reading->errors, node, "found %s, expected %s%s%s",
+	located_error(&reading->errors, node, "found %s, expected %s%s%s%s",
 		      reading->shown ? reading->shown : located_found(node, found, sizeof(found)),
-		      form->expected, reading->reason[0] ? ": " : "", reading->reason);
+		      form->expected, reading->reason[0] ? ": " : "", reading->reason,
+		      located_hint(node));
 }
 
 static bool listed(const char *const *texts, size_t count, const char *text)
@@ -175,5 +225,17 @@ void keys_read(struct reading *reading, const struct located_node *mapping, cons
 			value_read(reading, node, key, field);
 		else if (!key->optional)
 			default_read(reading, mapping, key, field);
+	}
+}
+
+void keys_read_given(struct reading *reading, const struct located_node *mapping,
+		     const struct key *const *tables, void *structure)
+{
+	for (const struct located_node *child = mapping->first; child; child = child->next) {
+		size_t table;
+		const struct key *key = key_of(tables, child->key, &table);
+
+		if (key)
+			value_read(reading, child, key, (char *)structure + key->offset);
 	}
 }

@@ -31,12 +31,23 @@ struct key {
 };
 
 /* True if the node is a mapping. Adds an error for each key that is in no table; the tables are
- * ended by NULL. */
+ * ended by NULL. Keys of the other tables are no unknown keys: the caller reports them. */
+bool keys_known_besides(struct reading *, const struct located_node *,
+			const struct key *const *tables, const struct key *const *others);
 bool keys_known(struct reading *, const struct located_node *, const struct key *const *tables);
+
+/* Adds an error for each key that is missing in the tables and is in another, whose type is at the
+ * same place in `types`. Both lists of tables are ended by NULL. */
+void keys_foreign(struct reading *, const struct located_node *, const struct key *const *tables,
+		  const struct key *const *others, const char *const *types, const char *own);
 
 /* Reads a table's keys from a mapping into a zeroed structure. */
 void keys_read(struct reading *, const struct located_node *mapping, const struct key *table,
 	       void *structure);
+
+/* Reads the keys that the mapping has, each by the first table that has it. */
+void keys_read_given(struct reading *, const struct located_node *mapping,
+		     const struct key *const *tables, void *structure);
 
 /* Prints a table's keys, a line each: the first line begins with `first`, the others with `rest`.
  */

@@ -21,8 +21,9 @@
 static const struct key *const further_keys[] = {
 	[SETTINGS_ITCH50] = tables_itch50,
 	[SETTINGS_SYNTHETIC] = tables_synthetic,
+	NULL,
 };
-#define FEED_TYPES (sizeof(further_keys) / sizeof(*further_keys) - 1)
+#define FEED_TYPES (sizeof(further_keys) / sizeof(*further_keys) - 2)
 
 /* A list of the file with 1 to max entries; otherwise NULL and an error. */
 static const struct located_node *section(struct reading *reading, const struct located_node *root,
@@ -34,8 +35,11 @@ static const struct located_node *section(struct reading *reading, const struct 
 		return NULL;
 	if (list->count >= 1 && list->count <= max)
 		return list;
-	located_error(&reading->errors, list, "found %u entries, expected 1 to %u", list->count,
-		      max);
+	located_error(&reading->errors, list, "found %u entries, expected 1 to %u%s", list->count,
+		      max,
+		      strcmp(key, "realms") == 0 && list->count == 0
+			      ? ": without realms leave out the key"
+			      : "");
 	return NULL;
 }
 
@@ -75,6 +79,16 @@ static bool is_built_in(const char *name)
 	return false;
 }
 
+static void built_in_list(struct reading *reading, const char *text)
+{
+	const char *const *names = tb_schema_builtins();
+	struct items items = { names, sizeof(*names), 0 };
+
+	while (names[items.count])
+		items.count++;
+	forms_list(reading, &items, text);
+}
+
 static void schema_read(struct reading *reading, const struct located_node *node,
 			struct settings_schema *schema)
 {
@@ -85,9 +99,11 @@ static void schema_read(struct reading *reading, const struct located_node *node
 		return;
 	/* A text that looks like a name is not opened as a file. */
 	if (!is_built_in(text) && !strpbrk(text, "./")) {
-		located_error(&reading->errors, node,
-			      "found %s, expected a built-in schema or the path of a .yaml file",
-			      located_found(node, found, sizeof(found)));
+		built_in_list(reading, text);
+		located_error(
+			&reading->errors, node,
+			"found %s, expected the path of a .yaml file or a built-in schema: %s",
+			located_found(node, found, sizeof(found)), reading->reason);
 		return;
 	}
 	schema->source =
@@ -134,10 +150,15 @@ static void feed_read(struct reading *reading, const struct located_node *node,
 		tables[1] = further_keys[feed->type];
 	else /* the type is wrong: keys of every type are accepted */
 		memcpy(&tables[1], &further_keys[1], FEED_TYPES * sizeof(*tables));
-	if (!keys_known(reading, node, tables))
+	if (!keys_known_besides(reading, node, tables, &further_keys[1]))
 		return;
-	if (feed->type)
+	if (feed->type) {
+		keys_foreign(reading, node, tables, &further_keys[1], tables_types,
+			     tables_types[feed->type - 1]);
 		keys_read(reading, node, further_keys[feed->type], feed);
+	} else {
+		keys_read_given(reading, node, &further_keys[1], feed);
+	}
 	if (feed->type == SETTINGS_SYNTHETIC && located_get(node, "messages") &&
 	    located_get(node, "seconds"))
 		located_error(&reading->errors, located_get(node, "seconds"),
@@ -155,11 +176,43 @@ static void feeds_read(struct reading *reading, const struct located_node *root)
 	if (!settings->feeds)
 		return;
 	for (const struct located_node *node = list->first; node; node = node->next) {
+		const unsigned int errors = reading->errors.count;
+
 		feed_read(reading, node, &settings->feeds[settings->feed_count]);
+		settings->feeds[settings->feed_count].wrong = reading->errors.count > errors;
 		expect_new_name(reading, located_get(node, "name"), settings->feeds,
 				sizeof(*settings->feeds), settings->feed_count);
 		settings->feed_count++;
 	}
+}
+
+static bool has_topic(const struct settings *settings, const struct settings_feed *feed)
+{
+	for (size_t i = 0; i < settings->topic_count; i++) {
+		const struct settings_topic *topic = &settings->topics[i];
+
+		/* A topic whose feed is wrong may mean this feed. */
+		if (!topic->feed || !topic->feed->name ||
+		    strcmp(topic->feed->name, feed->name) == 0)
+			return true;
+	}
+	return settings->topic_count == 0;
+}
+
+/* A feed without a topic would run and publish nothing. Read after the topics. */
+static void feeds_expect_topics(struct reading *reading, const struct located_node *root)
+{
+	const struct located_node *list = located_get(root, "feeds");
+	const struct settings_feed *feed = reading->settings->feeds;
+
+	if (!feed)
+		return;
+	for (const struct located_node *node = list->first; node; node = node->next, feed++)
+		if (feed->name && !has_topic(reading->settings, feed))
+			located_error(&reading->errors, node,
+				      "found no topic with the feed %s, expected at least one: "
+				      "add a topic, or leave out the feed",
+				      feed->name);
 }
 
 /* The memory that the topic needs, computed like its layout. */
@@ -183,6 +236,16 @@ static void topic_measure(struct reading *reading, const struct located_node *no
 		topic->bytes = layout.bytes;
 }
 
+/* A quota above the maximum of the bus has no effect. */
+static void quota_check(struct reading *reading, const struct located_node *node, uint32_t quota)
+{
+	const uint32_t max = reading->settings->bus.subscribers_max;
+
+	if (max && quota > max)
+		located_error(&reading->errors, node,
+			      "found %u, expected at most bus.subscribers_max, %u", quota, max);
+}
+
 /* The bus's own groups, against which groups of topics are checked. */
 static void networks_read(struct reading *reading)
 {
@@ -198,12 +261,51 @@ static void networks_read(struct reading *reading)
 				      bus->listen.texts[i] + 5, &given);
 }
 
+static bool has_address(const struct settings_bus *bus, const char *scheme)
+{
+	for (size_t i = 0; i < bus->listen.count; i++)
+		if (strncmp(bus->listen.texts[i], scheme, strlen(scheme)) == 0)
+			return true;
+	return false;
+}
+
+/* Rules between keys of the bus. */
+static void bus_check(struct reading *reading, const struct located_node *node)
+{
+	struct settings_bus *bus = &reading->settings->bus;
+
+	if (bus->multicast && bus->listen.count && !has_address(bus, "rdma:"))
+		located_error(&reading->errors, located_get(node, "multicast"),
+			      "found \"%s\", expected no group: the bus listens at shared memory "
+			      "only",
+			      bus->multicast);
+	else if (bus->multicast && bus->notice == SETTINGS_NOTICE_NONE)
+		located_error(&reading->errors, located_get(node, "multicast"),
+			      "found \"%s\", expected no group: the bus sends no notices",
+			      bus->multicast);
+	quota_check(reading, located_get(node, "subscribers_per_host"), bus->subscribers_per_host);
+	if (!bus->subscribers_per_host)
+		bus->subscribers_per_host = BOUND_QUOTA(bus->subscribers_max);
+}
+
 static void topic_group(struct reading *reading, const struct located_node *node,
 			const struct settings_topic *topic)
 {
 	if (topic->multicast && groups_take(&reading->groups, topic->multicast,
 					    topic->name ? topic->name : "?", topic->checked) < 0)
 		located_error(&reading->errors, node, "%s", tb_error());
+}
+
+/* Looks at the text, since another text than a boolean has an error already. */
+static void unchecked_check(struct reading *reading, const struct located_node *node)
+{
+	const struct settings_bus *bus = &reading->settings->bus;
+
+	if (node && node->kind == YAML_SCALAR && strcmp(node->text, "false") == 0 &&
+	    bus->listen.count && !has_address(bus, "shm:"))
+		located_error(&reading->errors, node,
+			      "found \"false\", expected true: an unchecked topic is served over "
+			      "shared memory only, and the bus has no shm: address");
 }
 
 static void topic_read(struct reading *reading, const struct located_node *node,
@@ -219,6 +321,7 @@ static void topic_read(struct reading *reading, const struct located_node *node,
 		topic->column = schema->column;
 	}
 	topic_group(reading, located_get(node, "multicast"), topic);
+	unchecked_check(reading, located_get(node, "checked"));
 	if (topic->schema && topic->slots && topic->instruments)
 		topic_measure(reading, node, topic);
 }
@@ -277,6 +380,15 @@ static void expect_ticket(struct reading *reading, const struct located_node *no
 				      other->name ? other->name : "?");
 }
 
+/* As the publisher derives it: a single realm leaves no places to others. */
+static void quota_derive(const struct settings *settings, struct settings_realm *realm, bool alone)
+{
+	const uint32_t max = settings->bus.subscribers_max;
+
+	if (!realm->subscribers_max)
+		realm->subscribers_max = alone ? max : BOUND_QUOTA(max);
+}
+
 /* Read after the topics, since its patterns must match them. */
 static void realms_read(struct reading *reading, const struct located_node *root)
 {
@@ -295,6 +407,9 @@ static void realms_read(struct reading *reading, const struct located_node *root
 
 		if (keys_known(reading, node, (const struct key *const[]){ tables_realm, NULL })) {
 			keys_read(reading, node, tables_realm, realm);
+			quota_check(reading, located_get(node, "subscribers_max"),
+				    realm->subscribers_max);
+			quota_derive(settings, realm, list->count == 1);
 			expect_ticket(reading, node, realm);
 			expect_new_name(reading, located_get(node, "name"), settings->realms,
 					sizeof(*settings->realms), settings->realm_count);
@@ -327,9 +442,11 @@ static void file_read(struct reading *reading, const char *path)
 	if (document && folder_find(reading, path) &&
 	    keys_known(reading, root, (const struct key *const[]){ tables_root, NULL })) {
 		keys_read(reading, root, tables_root, reading->settings);
+		bus_check(reading, located_get(root, "bus"));
 		schemas_read(reading, root);
 		feeds_read(reading, root);
 		topics_read(reading, root);
+		feeds_expect_topics(reading, root);
 		realms_read(reading, root);
 	}
 	located_free(document);
@@ -345,7 +462,14 @@ static void errors_print(const struct located_errors *errors, FILE *file)
 
 int settings_load(struct settings **settings, const char *path, FILE *errors)
 {
+	return settings_load_checked(settings, path, NULL, errors);
+}
+
+int settings_load_checked(struct settings **settings, const char *path,
+			  unsigned int (*check)(struct settings *, FILE *errors), FILE *errors)
+{
 	struct reading reading = { .settings = calloc(1, sizeof(*reading.settings)) };
+	unsigned int found;
 	int result = 0;
 
 	*settings = NULL;
@@ -354,11 +478,13 @@ int settings_load(struct settings **settings, const char *path, FILE *errors)
 		return error_set(ENOMEM, "no memory for the settings");
 	}
 	file_read(&reading, path);
-	if (reading.errors.count) {
-		errors_print(&reading.errors, errors);
-		result =
-			error_set(reading.errors.no_memory ? ENOMEM : EINVAL,
-				  "%s: found %u errors, expected none", path, reading.errors.count);
+	errors_print(&reading.errors, errors);
+	found = reading.errors.count;
+	if (check && reading.settings->path && reading.folder)
+		found += check(reading.settings, errors);
+	if (found) {
+		result = error_set(reading.errors.no_memory ? ENOMEM : EINVAL,
+				   "%s: found %u errors, expected none", path, found);
 		settings_free(reading.settings);
 	} else {
 		*settings = reading.settings;

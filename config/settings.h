@@ -41,9 +41,9 @@ struct settings_bus {
 	uint32_t notice_bytes;
 	uint32_t stale_ms, exit_wait_ms; /* exit_wait_ms 0: no wait */
 	uint32_t topics_max, subscribers_max;
-	uint32_t subscribers_per_host; /* 0: derived from subscribers_max */
-	uint32_t ticket_overlap_s;     /* for which an old ticket stays valid */
-	int32_t cpu, numa;             /* -1: any (cpu), the node of the first RDMA device (numa) */
+	uint32_t subscribers_per_host;
+	uint32_t ticket_overlap_s; /* for which an old ticket stays valid */
+	int32_t cpu, numa;         /* -1: any (cpu), the node of the first RDMA device (numa) */
 };
 
 struct settings_log {
@@ -95,6 +95,7 @@ struct settings_feed {
 	uint32_t rate;              /* mean messages per second of market time; 0: as symbols */
 	uint32_t burst;             /* the busiest millisecond, as a multiple of the mean */
 	uint32_t line, column;      /* of the feed, for later errors */
+	bool wrong;                 /* at least one key has an error */
 };
 
 struct settings_topic {
@@ -118,7 +119,7 @@ struct settings_realm {
 	const char *name;
 	struct settings_ticket ticket; /* only the realm anonymous has no ticket */
 	struct settings_list topics;   /* patterns; each matches a topic */
-	uint32_t subscribers_max;      /* 0: derived from the bus's */
+	uint32_t subscribers_max;
 };
 
 struct settings {
@@ -138,6 +139,12 @@ struct settings {
 
 /* Reads a file. 0; or -EINVAL (-ENOMEM), with a line in `errors` for each error. */
 int settings_load(struct settings **settings, const char *path, FILE *errors);
+
+/* The same, with further checks: `check` prints a line for each error, and returns their number.
+ * It runs in spite of earlier errors, so that one run reports all. What has an error is 0 or NULL
+ * then, or missing. */
+int settings_load_checked(struct settings **settings, const char *path,
+			  unsigned int (*check)(struct settings *, FILE *errors), FILE *errors);
 
 /* Prints all settings as YAML that reads back to the same settings, in any folder. */
 void settings_print(const struct settings *settings, FILE *file);

@@ -17,7 +17,7 @@
 /* clang-format off */
 static const char *const notices[] = { "auto", "none", "ud", "udp", NULL };
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
-static const char *const types[] = { "itch50", "synthetic", NULL };
+const char *const tables_types[] = { "itch50", "synthetic", NULL };
 static const char *const at_ends[] = { "linger", "exit", "restart", NULL };
 static const char *const waits[] = { "spin", "backoff", "sleep", NULL };
 static const char *const selects[] = { "quote", "trade", "depth10", "status", "imbalance", NULL };
@@ -77,7 +77,7 @@ static const struct key start_keys[] = {
 
 const struct key tables_feed[] = {
 	{ "name", KEY_TEXT, FEED(name), .form = &forms_name },
-	{ "type", KEY_WORD, FEED(type), .words = types },
+	{ "type", KEY_WORD, FEED(type), .words = tables_types },
 	{ "speed", KEY_TEXT, FEED(speed_milli), .form = &forms_speed, .default_text = "max" },
 	{ "start", KEY_MAPPING, .keys = start_keys },
 	{ "at_end", KEY_WORD, FEED(at_end), .words = at_ends, .default_text = "linger" },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows a live market: a table on a terminal, otherwise one line per second.
+/* Shows a live market: a table on a terminal, otherwise one line per second. A terminal that cannot
+ * move its cursor (TERM=dumb) or has fewer than 6 rows gets lines too.
  *
  *   market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] [--symbols N]
  *               [--no-latency]
@@ -29,7 +30,8 @@
 #define CROWDED     50                 /* preemptions per second of a busy core */
 #define TURN        1024               /* records between two clock reads */
 #define SYMBOLS_MAX 200
-#define ABOVE       4 /* lines above the symbols */
+#define ABOVE       4           /* lines above the symbols */
+#define ROWS_MIN    (ABOVE + 2) /* for a symbol, and for the cursor below */
 
 struct view {
 	struct market market;
@@ -192,20 +194,38 @@ static void draw_head(struct view *view)
 	line_end(view);
 }
 
-static void draw(struct view *view)
+static struct winsize terminal_size(void)
 {
-	struct symbol *found[SYMBOLS_MAX];
 	struct winsize size = { 0 };
-	size_t rows, count;
 
 	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
 	if (size.ws_row == 0 || size.ws_col == 0) /* a terminal without a size */
 		size = (struct winsize){ .ws_row = 24, .ws_col = 80 };
+	return size;
+}
+
+static bool terminal_draws(void)
+{
+	const char *name = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) == 1 && name && *name && strcmp(name, "dumb") != 0 &&
+	       terminal_size().ws_row >= ROWS_MIN;
+}
+
+/* If the terminal became too small, only the rows that fit are drawn: a line beyond the last row
+ * would scroll the others. */
+static void draw(struct view *view)
+{
+	const struct winsize size = terminal_size();
+	struct symbol *found[SYMBOLS_MAX];
+	size_t rows, count;
+
 	view->width = view->left = size.ws_col;
-	rows = size.ws_row > ABOVE + 1 ? (size_t)size.ws_row - ABOVE - 1 : 1;
+	rows = size.ws_row >= ROWS_MIN ? (size_t)size.ws_row - ABOVE - 1 : 0;
 	count = market_active(&view->market, found, rows < view->symbols ? rows : view->symbols);
 	fputs("\033[H", stdout);
-	draw_head(view);
+	if (size.ws_row >= ROWS_MIN)
+		draw_head(view);
 	for (size_t i = 0; i < count; i++)
 		draw_symbol(view, found[i]);
 	fputs("\033[J", stdout);
@@ -407,7 +427,7 @@ int main(int argc, char **argv)
 	struct view view = { .symbols = SYMBOLS_MAX,
 			     .awake_ns = AWAKE_NS,
 			     .latency = true,
-			     .terminal = isatty(STDOUT_FILENO) == 1 };
+			     .terminal = terminal_draws() };
 	const char *quotes = NULL, *trades = NULL;
 	int letter, result;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/bounds.h"
 #include "bus/hash.h"
 
 struct quota_host {
@@ -16,7 +17,7 @@ struct quota_host {
 
 uint32_t quota_default(uint32_t subscribers_max)
 {
-	return subscribers_max - subscribers_max / 4;
+	return BOUND_QUOTA(subscribers_max);
 }
 
 /* The bus id is random, so no client knows which hosts share a list. */

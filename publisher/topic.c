@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,14 @@ int topic_options_check(const struct tb_topic_options *options)
 		return error_set(EINVAL, "topic options: found no name");
 	if (!options->schema)
 		return error_set(EINVAL, "topic %s: found no schema", options->name);
+	if (options->fingerprint && options->fingerprint != tb_schema_fingerprint(options->schema))
+		return error_set(EINVAL,
+				 "topic %s: found schema %s with fingerprint %016" PRIx64
+				 ", expected %016" PRIx64
+				 ", that of the program's struct: print the schema's header again "
+				 "(tickbus schema header) and compile",
+				 options->name, tb_schema_name(options->schema),
+				 tb_schema_fingerprint(options->schema), options->fingerprint);
 	if (options->flags & ~known)
 		return error_set(EINVAL, "topic %s: found flags 0x%x, expected flags of 0x%x only",
 				 options->name, options->flags, known);

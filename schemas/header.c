@@ -85,8 +85,8 @@ static void print_member(const struct header *header, const struct tb_field *fie
 	}
 	fputs("\t/* ", file);
 	print_doc(file, field->doc);
-	fprintf(file, " (%s%s%s) */\n\t", type_format(field, type), field->role[0] ? ", " : "",
-		field->role);
+	fprintf(file, "%s%s%s%s%s */\n\t", field->doc[0] ? " (" : "", type_format(field, type),
+		field->role[0] ? ", " : "", field->role, field->doc[0] ? ")" : "");
 	if (field->type == TB_TYPE_GROUP)
 		fprintf(file, "struct %s_%s %s", header->name, field->name, field->name);
 	else

@@ -5,8 +5,8 @@
  *   version: 1                  # 1 to 65535
  *   doc: One line.              # optional
  *   fields:
- *     - { name: bid_price, type: decimal64(4), doc: One line. }
- *     - { name: number, type: u64, role: source_sequence, doc: One line. }
+ *     - { name: bid_price, type: decimal64(4) }
+ *     - { name: number, type: u64, role: source_sequence, doc: One line. } # doc: optional
  *     - type: pad[4]            # bytes without a meaning: neither name nor doc
  *     - name: bids
  *       type: group[10]         # an array of several fields, which are no groups themselves
@@ -161,8 +161,7 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 		field->name = read_name(
 			reading, located_need(&reading->errors, node, "name", "a field's name"),
 			names_check_field);
-		field->doc = read_doc(reading, located_need(&reading->errors, node, "doc",
-							    "a line that says what it means"));
+		field->doc = read_doc(reading, located_get(node, "doc"));
 	}
 	read_role(reading, located_get(node, "role"), field, member);
 	if (field->type == TB_TYPE_GROUP && member) {

@@ -38,7 +38,7 @@ static void text_fields(FILE *file, const char *indent, const struct tb_field *f
 		fprintf(file, "%sname: %s\n", deeper, field->name);
 		if (field->role[0])
 			fprintf(file, "%srole: %s\n", deeper, field->role);
-		if (all)
+		if (all && field->doc[0])
 			text_doc(file, deeper, field->doc);
 		if (field->type == TB_TYPE_GROUP)
 			text_fields(file, deeper, field->members, field->member_count, all);

@@ -91,7 +91,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->next = source->started = start_of(source, progress->head, other_epoch);
 	deliver_event(source, TB_EVENT_APPEARED);
 	if (other_epoch)
-		deliver_restart(source, options->epoch, options->sequence - 1, 0);
+		deliver_restart(source, options->epoch, 0, 0); /* nothing of it was delivered */
 	if (oldest > source->next)
 		skip_to(source, oldest,
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN

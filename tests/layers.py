@@ -72,6 +72,7 @@ CALLBACKS = {
     "bus/fabric.h": "a fabric's operations; a listener and a link call their owner with what arrived",
     "bus/peers.h": "a fabric ends the connection of its own peer",
     "config/forms.h": "a key's own check, from the tables of keys",
+    "config/settings.h": "checks that need the feeds, which settings do not know",
     "include/tickbus/doctor.h": "each finding",
     "include/tickbus/inspect.h": "each topic and each counter that is found",
     "include/tickbus/publisher.h": "log lines",

@@ -10,9 +10,12 @@
 
 #include "bus/bounds.h"
 #include "config/yaml/located.h"
+#include "config/yaml/traps.h"
 #include "config/yaml/tree.h"
 
-#define UNPRINTABLE "found a control character, expected printable text"
+#define WORDS_BYTES       320
+#define QUOTED(character) ": put a text that begins with " character " in quotes"
+#define UNPRINTABLE       "found a control character, expected printable text"
 
 /* The state of building: the open collections, innermost last, and a key that waits for its value.
  */
@@ -132,9 +135,11 @@ static void expect_plain(struct builder *builder, const struct located_node *nod
 			 const yaml_char_t *anchor, const yaml_char_t *tag)
 {
 	if (anchor)
-		located_error(builder->errors, node, "found an anchor, expected a plain value");
+		located_error(builder->errors, node,
+			      "found an anchor, expected a plain value" QUOTED("&"));
 	else if (tag)
-		located_error(builder->errors, node, "found a tag, expected a plain value");
+		located_error(builder->errors, node,
+			      "found a tag, expected a plain value" QUOTED("!"));
 }
 
 static void key_take(struct builder *builder, const yaml_event_t *event)
@@ -209,14 +214,16 @@ static void alias_take(struct builder *builder, const yaml_event_t *event)
 	struct located_node *node;
 
 	if (key_expected(builder)) {
-		wrong(builder, event->start_mark, "found an alias as a key, expected a word");
+		wrong(builder, event->start_mark,
+		      "found an alias as a key, expected a word" QUOTED("*"));
 		return;
 	}
 	node = node_new(builder, event, YAML_SCALAR);
 	if (!node)
 		return;
 	node_attach(builder, node);
-	node->text = text_wrong(builder, node, "found an alias, expected a plain value");
+	node->text =
+		text_wrong(builder, node, "found an alias, expected a plain value" QUOTED("*"));
 }
 
 static void collection_take(struct builder *builder, const yaml_event_t *event,
@@ -293,10 +300,14 @@ static void byte_error(struct builder *builder, const yaml_parser_t *parser, con
 static void syntax_error(struct builder *builder, const yaml_parser_t *parser, const char *text,
 			 size_t length)
 {
+	char words[WORDS_BYTES];
+
 	builder->failed = true;
 	if (parser->error == YAML_READER_ERROR && parser->problem &&
 	    parser->problem_offset <= length)
 		byte_error(builder, parser, text);
+	else if (traps_explain(parser, text, length, words, sizeof(words)))
+		wrong(builder, parser->problem_mark, words);
 	else
 		located_error_line(builder->errors, "%s:%zu:%zu: YAML syntax: %s%s%s",
 				   builder->document->origin, parser->problem_mark.line + 1,
@@ -306,11 +317,28 @@ static void syntax_error(struct builder *builder, const yaml_parser_t *parser, c
 				   parser->context ? parser->context : "");
 }
 
+/* Skips a byte order mark, which counts for no column. Refuses the marks of other encodings. */
+static bool mark_skip(struct builder *builder, const char **text, size_t *length)
+{
+	if (*length >= 3 && memcmp(*text, "\xef\xbb\xbf", 3) == 0) {
+		*text += 3;
+		*length -= 3;
+	} else if (*length >= 2 &&
+		   (memcmp(*text, "\xff\xfe", 2) == 0 || memcmp(*text, "\xfe\xff", 2) == 0)) {
+		wrong(builder, (yaml_mark_t){ 0 },
+		      "found a file in UTF-16 or UTF-32, expected UTF-8: save it in that encoding");
+		return false;
+	}
+	return true;
+}
+
 static void build(struct builder *builder, const char *text, size_t length)
 {
 	yaml_parser_t parser;
 	bool end = false;
 
+	if (!mark_skip(builder, &text, &length))
+		return;
 	if (!yaml_parser_initialize(&parser)) {
 		no_memory(builder);
 		return;

@@ -80,6 +80,12 @@ void located_no_memory(struct located_errors *, const char *what);
  * `nothing`. */
 const char *located_found(const struct located_node *, char *buffer, size_t size);
 
+/* What to do about a node that is no text because its quotes are missing; or "". */
+const char *located_hint(const struct located_node *);
+/* The edits between a wrong text and a known text, if they are similar; otherwise SIZE_MAX. Similar
+ * are texts of 2 to 4 bytes with one edit, and longer texts with two. */
+size_t located_distance(const char *text, const char *known);
+
 /* The value of a key, or NULL. */
 const struct located_node *located_get(const struct located_node *mapping, const char *key);
 /* The same, with an error at the mapping if the key is missing. */
@@ -89,6 +95,9 @@ const struct located_node *located_need(struct located_errors *, const struct lo
 /* True if the node is a mapping. Adds an error for each key that is not in known (ended by NULL),
  * and suggests the most similar known key. */
 bool located_keys(struct located_errors *, const struct located_node *, const char *const *known);
+/* The same; keys of `others` are no errors, and are not suggested. */
+bool located_keys_besides(struct located_errors *, const struct located_node *,
+			  const char *const *known, const char *const *others);
 bool located_is_sequence(struct located_errors *, const struct located_node *,
 			 const char *expected);
 

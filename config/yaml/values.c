@@ -9,7 +9,7 @@
 #include "config/yaml/located.h"
 
 #define FOUND_MAX  80
-#define WORD_BYTES 32 /* of keys that are compared to find a similar key */
+#define WORD_BYTES 64 /* of words that are compared to find a similar word */
 
 const struct located_node *located_need(struct located_errors *errors,
 					const struct located_node *mapping, const char *key,
@@ -30,7 +30,7 @@ static size_t least_of(size_t a, size_t b)
 /* Counts letters that are changed, missing, extra, or swapped with the next. */
 static size_t edits_between(const char *a, const char *b)
 {
-	size_t table[WORD_BYTES + 1][WORD_BYTES + 1];
+	uint8_t table[WORD_BYTES + 1][WORD_BYTES + 1];
 	const size_t height = strlen(a), width = strlen(b);
 
 	if (height > WORD_BYTES || width > WORD_BYTES)
@@ -38,25 +38,34 @@ static size_t edits_between(const char *a, const char *b)
 	for (size_t i = 0; i <= height; i++)
 		for (size_t j = 0; j <= width; j++) {
 			if (i == 0 || j == 0) {
-				table[i][j] = i + j;
+				table[i][j] = (uint8_t)(i + j);
 				continue;
 			}
-			table[i][j] = least_of(least_of(table[i - 1][j], table[i][j - 1]) + 1,
-					       table[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+			table[i][j] = (uint8_t)least_of(
+				least_of(table[i - 1][j], table[i][j - 1]) + 1u,
+				table[i - 1][j - 1] + (a[i - 1] != b[j - 1] ? 1u : 0u));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				table[i][j] = least_of(table[i][j], table[i - 2][j - 2] + 1);
+				table[i][j] =
+					(uint8_t)least_of(table[i][j], table[i - 2][j - 2] + 1u);
 		}
 	return table[height][width];
 }
 
-/* Allows one edit in a short word, two in a longer word. */
-static const char *nearest(const char *key, const char *const *known)
+size_t located_distance(const char *text, const char *known)
+{
+	const size_t edits = edits_between(text, known), length = strlen(text);
+	const size_t most = length < 2 ? 0 : length < 5 ? 1 : 2;
+
+	return edits <= most ? edits : SIZE_MAX;
+}
+
+static const char *nearest(const char *text, const char *const *known)
 {
 	const char *best = NULL;
-	size_t least = strlen(key) < 5 ? 2 : 3;
+	size_t least = SIZE_MAX;
 
 	for (; *known; known++) {
-		const size_t edits = edits_between(key, *known);
+		const size_t edits = located_distance(text, *known);
 
 		if (edits < least) {
 			least = edits;
@@ -74,34 +83,72 @@ static bool listed(const char *key, const char *const *known)
 	return false;
 }
 
-bool located_keys(struct located_errors *errors, const struct located_node *node,
-		  const char *const *known)
+/* "key:value" without a space is a text, or a key without a value. "-item" is a text too. */
+static const char *space_missing(const struct located_node *node)
+{
+	if (node->kind != YAML_SCALAR || node->quoted)
+		return "";
+	if (node->text[0] == '-' && node->text[1])
+		return ": put a space after the dash";
+	return strchr(node->text, ':') ? ": put a space after the colon" : "";
+}
+
+const char *located_hint(const struct located_node *node)
+{
+	const struct located_node *only = node && node->kind == YAML_MAPPING ? node->first : NULL;
+
+	if (only && !only->next && only->kind == YAML_SCALAR && !only->quoted && !*only->text)
+		return ": put a text that ends with ':' in quotes";
+	return "";
+}
+
+static void key_unknown(struct located_errors *errors, const struct located_node *child,
+			const char *const *known)
+{
+	const char *meant = nearest(child->key, known);
+	struct located_node at_key = *child;
+
+	at_key.line = child->key_line;
+	at_key.column = child->key_column;
+	if (strchr(child->key, ':') && child->kind == YAML_SCALAR && !*child->text)
+		located_error(errors, &at_key, "found an unknown key: put a space after the colon");
+	else if (meant)
+		located_error(errors, &at_key, "found an unknown key, did you mean %s?", meant);
+	else
+		located_error(errors, &at_key, "found an unknown key");
+}
+
+bool located_keys_besides(struct located_errors *errors, const struct located_node *node,
+			  const char *const *known, const char *const *others)
 {
 	char found[FOUND_MAX];
 
 	if (!node)
 		return false;
 	if (node->kind != YAML_MAPPING) {
-		located_error(errors, node, "found %s, expected a mapping",
-			      located_found(node, found, sizeof(found)));
+		located_error(errors, node, "found %s, expected a mapping%s",
+			      located_found(node, found, sizeof(found)), space_missing(node));
 		return false;
 	}
-	for (const struct located_node *child = node->first; child; child = child->next) {
-		struct located_node at_key = *child;
-		const char *meant;
-
-		if (listed(child->key, known))
-			continue;
-		meant = nearest(child->key, known);
-		at_key.line = child->key_line;
-		at_key.column = child->key_column;
-		if (meant)
-			located_error(errors, &at_key, "found an unknown key, did you mean %s?",
-				      meant);
-		else
-			located_error(errors, &at_key, "found an unknown key");
-	}
+	for (const struct located_node *child = node->first; child; child = child->next)
+		if (!listed(child->key, known) && !listed(child->key, others))
+			key_unknown(errors, child, known);
 	return true;
+}
+
+bool located_keys(struct located_errors *errors, const struct located_node *node,
+		  const char *const *known)
+{
+	return located_keys_besides(errors, node, known, &(const char *){ NULL });
+}
+
+static const char *dash_missing(const struct located_node *node)
+{
+	const struct located_node *first = node->kind == YAML_MAPPING ? node->first : NULL;
+
+	if (first && first->key[0] == '-' && first->key[1])
+		return ": put a space after the dash";
+	return node->kind == YAML_SCALAR && node->text[0] == '-' ? space_missing(node) : "";
 }
 
 bool located_is_sequence(struct located_errors *errors, const struct located_node *node,
@@ -113,8 +160,8 @@ bool located_is_sequence(struct located_errors *errors, const struct located_nod
 		return false;
 	if (node->kind == YAML_SEQUENCE)
 		return true;
-	located_error(errors, node, "found %s, expected %s",
-		      located_found(node, found, sizeof(found)), expected);
+	located_error(errors, node, "found %s, expected %s%s",
+		      located_found(node, found, sizeof(found)), expected, dash_missing(node));
 	return false;
 }
 
@@ -141,6 +188,14 @@ static bool number_parse(const struct located_node *node, int64_t low, int64_t h
 	return *end == '\0' && errno == 0 && *number >= low && *number <= high;
 }
 
+static bool leading_zero(const struct located_node *node)
+{
+	const char *text = node->kind == YAML_SCALAR && !node->quoted ? node->text : "";
+
+	text += text[0] == '-';
+	return text[0] == '0' && text[1] && strspn(text, "0123456789") == strlen(text);
+}
+
 static bool number_take(struct located_errors *errors, const struct located_node *node, bool power,
 			int64_t low, int64_t high, int64_t *value)
 {
@@ -153,9 +208,10 @@ static bool number_take(struct located_errors *errors, const struct located_node
 		*value = number;
 		return true;
 	}
-	located_error(errors, node, "found %s%s, expected a %s from %" PRId64 " to %" PRId64,
+	located_error(errors, node, "found %s%s, expected a %s from %" PRId64 " to %" PRId64 "%s",
 		      located_found(node, found, sizeof(found)), in_quotes(node),
-		      power ? "power of two" : "whole number", low, high);
+		      power ? "power of two" : "whole number", low, high,
+		      leading_zero(node) ? ", without a 0 in front" : "");
 	return false;
 }
 
@@ -199,8 +255,9 @@ bool located_string(struct located_errors *errors, const struct located_node *no
 		*value = node->text;
 		return true;
 	}
-	located_error(errors, node, "found %s, expected a text of %zu to %zu bytes",
-		      located_found(node, found, sizeof(found)), min_bytes, max_bytes);
+	located_error(errors, node, "found %s, expected a text of %zu to %zu bytes%s",
+		      located_found(node, found, sizeof(found)), min_bytes, max_bytes,
+		      located_hint(node));
 	return false;
 }
 
@@ -208,6 +265,7 @@ bool located_word(struct located_errors *errors, const struct located_node *node
 		  const char *const *words, unsigned int *value)
 {
 	char found[FOUND_MAX], list[512] = "";
+	const char *meant;
 	size_t used = 0;
 
 	if (!node)
@@ -224,7 +282,9 @@ bool located_word(struct located_errors *errors, const struct located_node *node
 								: " or ",
 						 words[i]);
 	}
-	located_error(errors, node, "found %s, expected %s",
-		      located_found(node, found, sizeof(found)), list);
+	meant = node->kind == YAML_SCALAR ? nearest(node->text, words) : NULL;
+	located_error(errors, node, "found %s, expected %s%s%s%s",
+		      located_found(node, found, sizeof(found)), list,
+		      meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 	return false;
 }

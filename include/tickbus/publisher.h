@@ -118,6 +118,8 @@ struct tb_topic_options {
 	uint32_t instruments;  /* capacity of the directory, 1 to 2^20. Default 16,384 */
 	uint32_t flags;        /* TB_TOPIC_... */
 	const char *multicast; /* its own notice group, "GROUP:PORT". NULL: the bus's */
+	uint64_t fingerprint;  /* of the struct that the program publishes, NAME_FINGERPRINT in its
+				* header; must equal the schema's. 0: not checked */
 };
 
 struct tb_update {
@@ -145,8 +147,8 @@ TB_API int tb_publisher_begin(struct tb_publisher *publisher);
 
 /* Adds a topic, empty, in a new epoch.
  *
- * -EINVAL: options. -EEXIST: the name is taken. -ENOSPC: the bus has topics_max topics, or 64
- * notice groups. -ENOMEM: the message has the bytes asked for. */
+ * -EINVAL: options, or a schema with another fingerprint. -EEXIST: the name is taken. -ENOSPC: the
+ * bus has topics_max topics, or 64 notice groups. -ENOMEM: the message has the bytes asked for. */
 TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic_options *options,
 			   struct tb_topic **topic);
 

@@ -49,7 +49,7 @@ enum tb_type {
 /* A field, or a member of a group. */
 struct tb_field {
 	const char *name;
-	const char *doc;
+	const char *doc;  /* "" if the schema has no doc line here */
 	const char *role; /* "source_sequence", or "" */
 	enum tb_type type;
 	uint8_t scale;         /* DECIMAL64: digits after the decimal point, 0 to 18 */

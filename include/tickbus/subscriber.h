@@ -89,8 +89,9 @@ enum tb_event_kind {
 	TB_EVENT_LIVE,    /* a sign of life again, in the same epoch. Stale and live do not stop
 			   * delivery: records may come between them */
 	TB_EVENT_RESTART, /* a new epoch. old_epoch, delivered and head say where reading of the old
-			   * epoch ended. Several restarts between two looks are one event:
-			   * delivered plus lost adds up within each epoch that was joined */
+			   * epoch ended, 0 in an epoch that was never joined. Several restarts
+			   * between two looks are one event: delivered plus lost adds up within
+			   * each epoch that was joined */
 	TB_EVENT_ENDED,   /* the topic ended and was read to its end: head */
 	TB_EVENT_REFUSED, /* the publisher or the schema refuses: words and code. Comes again when
 			   * the bus's topics change. If memory or descriptors are short it comes

@@ -42,11 +42,15 @@ int fit_midnight(const struct settings_feed *feed, uint64_t *midnight_ns)
 static bool topic_fits(const struct settings *settings, const struct settings_topic *topic,
 		       FILE *errors)
 {
-	const char *select = market_selects[fit_select(topic)];
+	const char *select;
 	struct projection projection;
 	struct tb_schema *made;
-	int result = tb_schema_load(&made, select);
+	int result;
 
+	if (!topic->select || !topic->schema || !topic->schema->schema)
+		return true; /* reported already */
+	select = market_selects[fit_select(topic)];
+	result = tb_schema_load(&made, select);
 	if (result == 0)
 		result = projection_open(&projection, made, topic->schema->schema);
 	tb_schema_free(made);
@@ -77,9 +81,11 @@ static int exchange_resolve(struct settings_feed *feed)
 static bool feed_fits(const struct settings *settings, struct settings_feed *feed, FILE *errors)
 {
 	uint64_t midnight_ns;
-	int result = fit_midnight(feed, &midnight_ns);
+	int result = 0;
 
-	if (result == 0 && feed->type == SETTINGS_SYNTHETIC)
+	if (feed->date.year && feed->time_zone)
+		result = fit_midnight(feed, &midnight_ns);
+	if (result == 0 && !feed->wrong && feed->type == SETTINGS_SYNTHETIC)
 		result = exchange_resolve(feed);
 	if (result < 0)
 		fprintf(errors, "%s:%u:%u: feeds[%zu]: %s\n", settings->path, feed->line,
@@ -105,33 +111,34 @@ static bool is_group(const char *name)
 	return found;
 }
 
-static bool accounts_fit(const struct settings *settings, const struct settings_list *list,
-			 const char *what, bool (*is_one)(const char *name), FILE *errors)
+static unsigned int accounts_wrong(const struct settings *settings,
+				   const struct settings_list *list, const char *what,
+				   bool (*is_one)(const char *name), FILE *errors)
 {
-	bool good = true;
+	unsigned int wrong = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
 		if (is_one(list->texts[i]))
 			continue;
-		good = false;
+		wrong++;
 		fprintf(errors,
 			"%s:%u:%u: bus.access.%ss[%zu]: found \"%s\", expected the name of a %s of "
 			"this machine\n",
 			settings->path, list->locations[i].line, list->locations[i].column, what, i,
 			list->texts[i], what);
 	}
-	return good;
+	return wrong;
 }
 
-bool fit_check(struct settings *settings, FILE *errors)
+unsigned int fit_check(struct settings *settings, FILE *errors)
 {
-	bool good = accounts_fit(settings, &settings->bus.users, "user", is_user, errors);
+	unsigned int wrong =
+		accounts_wrong(settings, &settings->bus.users, "user", is_user, errors);
 
-	good &= accounts_fit(settings, &settings->bus.groups, "group", is_group, errors);
-
+	wrong += accounts_wrong(settings, &settings->bus.groups, "group", is_group, errors);
 	for (size_t t = 0; t < settings->topic_count; t++)
-		good &= topic_fits(settings, &settings->topics[t], errors);
+		wrong += !topic_fits(settings, &settings->topics[t], errors);
 	for (size_t f = 0; f < settings->feed_count; f++)
-		good &= feed_fits(settings, &settings->feeds[f], errors);
-	return good;
+		wrong += !feed_fits(settings, &settings->feeds[f], errors);
+	return wrong;
 }

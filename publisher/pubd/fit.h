@@ -11,9 +11,9 @@
 #include "publisher/feeds/market.h"
 #include "publisher/feeds/synthetic.h"
 
-/* True if all settings fit; otherwise a line in `errors` for each error. Fills in symbols and rate
- * of synthetic feeds if they are not given. */
-bool fit_check(struct settings *, FILE *errors);
+/* The number of errors, with a line in `errors` for each. Passes over what is 0 or NULL because of
+ * an earlier error. Fills in symbols and rate of synthetic feeds if they are not given. */
+unsigned int fit_check(struct settings *, FILE *errors);
 
 /* Values of the settings as the feeds' types. */
 enum market_select fit_select(const struct settings_topic *);

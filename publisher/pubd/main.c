@@ -138,6 +138,7 @@ static bool signals_pending_end(void)
 static bool signal_take(struct daemon *daemon, struct log *log, int signal_fd, const char *what)
 {
 	struct signalfd_siginfo info;
+	int reopened;
 
 	if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
 		return false;
@@ -146,10 +147,13 @@ static bool signal_take(struct daemon *daemon, struct log *log, int signal_fd, c
 			  sigabbrev_np((int)info.ssi_signo), info.ssi_pid, what);
 		return true;
 	}
-	if (log_reopen(log) < 0)
+	reopened = log_reopen(log);
+	if (reopened < 0)
 		log_write(log, LOG_LEVEL_ERROR, "%s; continuing with the old log file", tb_error());
 	else
-		log_write(log, LOG_LEVEL_INFO, "log file reopened");
+		log_write(log, LOG_LEVEL_INFO, "%s",
+			  reopened ? "log file reopened"
+				   : "SIGHUP: the log has no file that could be reopened");
 	daemon_reload_tickets(daemon);
 	return false;
 }
@@ -238,9 +242,8 @@ int main(int argc, char **argv)
 	status = arguments_parse(argc, argv, &mode, &path);
 	if (status >= 0)
 		return status;
-	status = settings_load(&settings, path, stderr) < 0 ? EXIT_SETTINGS : EXIT_DONE;
-	if (status == EXIT_DONE && !fit_check(settings, stderr))
-		status = EXIT_SETTINGS;
+	status = settings_load_checked(&settings, path, fit_check, stderr) < 0 ? EXIT_SETTINGS
+									       : EXIT_DONE;
 	if (status == EXIT_DONE && mode == MODE_PRINT) {
 		settings_print(settings, stdout);
 		if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -207,7 +207,7 @@ Test(stream, sequence_start_begins_there_or_reports_a_gap)
 	options.epoch = 77;
 	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0);
 	cr_assert(scene_poll_until(subscriber, &notes.last, 110));
-	cr_expect(strstr(notes.text, "restart 19 0\ngap 1 46 overrun\n47 A update 47\n"), "%s",
+	cr_expect(strstr(notes.text, "restart 0 0\ngap 1 46 overrun\n47 A update 47\n"), "%s",
 		  notes.text);
 	tb_subscriber_close(subscriber);
 }

@@ -81,9 +81,10 @@ class Demo(unittest.TestCase):
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
             self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, ended")
 
-    def test_demo_on_a_terminal_draws_the_market_and_restores_it(self):
+    def shown_on_a_terminal(self, rows):
+        """What a terminal of that many rows gets."""
         keeper, terminal = pty.openpty()
-        termios.tcsetwinsize(terminal, (24, 100))
+        termios.tcsetwinsize(terminal, (rows, 100))
         process = self.begin("--seconds", 1, stdin=terminal, stdout=terminal, stderr=terminal)
         os.close(terminal)
         shown = b""
@@ -97,7 +98,18 @@ class Demo(unittest.TestCase):
             shown += more
         os.close(keeper)
         self.assertEqual(process.wait(PATIENCE_S), 0)
-        shown = shown.decode("ascii")
+        self.expect_no_files()
+        return shown.decode("ascii")
+
+    def test_terminal_that_cannot_draw_gets_lines(self):
+        for name, rows in (("dumb", 24), ("xterm", 5)):
+            self.env["TERM"] = name
+            shown = self.shown_on_a_terminal(rows)
+            self.assertNotIn("\033", shown)
+            self.assertTrue(re.search(LINE, shown, re.M), shown)
+
+    def test_demo_on_a_terminal_draws_the_market_and_restores_it(self):
+        shown = self.shown_on_a_terminal(24)
         self.assertLess(shown.index("\033[?1049h"), shown.index("\033[?1049l"))
         self.assertLess(shown.index("\033[?1049l"), shown.index("publish to receive"))
         self.assertLess(shown.count("\n"), 24 * shown.count("\033[H") + 10)
@@ -105,7 +117,6 @@ class Demo(unittest.TestCase):
         self.assertRegex(plain, r"symbol +bid size +bid +ask +ask size +last +last size\r\n")
         self.assertRegex(plain, r"\n[A-Z]+ +\d+ +[\d.]+ +[\d.]+ +\d+ +[\d.-]+ +\d+\r\n")
         self.assertRegex(plain, r"records/s   gaps \d+  lost \d+   latency p50 .* p99 .*   total")
-        self.expect_no_files()
 
     def test_file_of_any_name_is_shown_from_its_first_trade(self):
         day = self.day("it's a day")

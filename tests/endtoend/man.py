@@ -79,7 +79,7 @@ def addresses():
     constants = dict(re.findall(r"^#define (\w+) +(\d+)", (SOURCE / "bus/bounds.h").read_text() +
                                 (SOURCE / "bus/address.h").read_text() + code, re.M))
     there = {name: [constants.get(number, number) for number in numbers] for name, *numbers in re.findall(
-        r'\{ "(\w+)",\s+offsetof\(struct address, \w+\),\s+(\w+),\s+(\w+),\s+(\w+) \}', code)}
+        r'\{ "(\w+)",\s+offsetof\(struct address, \w+\),\s+(\w+),\s+(\w+),\s+(\w+),\s+\w+ \}', code)}
     text = next(page for page in PAGES if page.name == "tickbus.1").read_text()
     named = dict(re.findall(r"^\.It Ic (\w+)\n(.*?)(?=^\.It|^\.El)", text, re.M | re.S))
     differ("tickbus.1", "knob", set(named), set(there) | {"source"})

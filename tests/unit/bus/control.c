@@ -337,7 +337,8 @@ static const struct {
 	{ WELCOME, 0, 6, "01", "has a reserved byte that is not zero at byte 6" },
 	{ WELCOME, 0, 7, "80", "has a reserved byte that is not zero at byte 7" },
 	{ WELCOME, 0, 16, "00000000", "has no valid stale bound at byte 16" },
-	{ WELCOME, 0, 16, "c1270900", "has no valid stale bound at byte 16" }, /* 600,001 */
+	{ WELCOME, 0, 16, "13000000", "has no valid stale bound at byte 16" }, /* 19 */
+	{ WELCOME, 0, 16, "61ea0000", "has no valid stale bound at byte 16" }, /* 60,001 */
 	{ WELCOME, 0, 20, "00000000", "has no valid bound of topics at byte 20" },
 	{ WELCOME, 0, 20, "01040000", "has no valid bound of topics at byte 20" }, /* 1,025 */
 	{ WELCOME, 0, 40, "03", "has an unknown kind of notices at byte 40" },

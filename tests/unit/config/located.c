@@ -6,14 +6,65 @@
 
 TestSuite(located, .init = folder_enter, .fini = folder_leave);
 
+#define QUOTES  "expected the text in quotes"
+#define BRACKET "found a bracket inside a text, " QUOTES ": "
+#define COLON   "found ':' inside a text, " QUOTES ": "
+#define LONG    "0123456789012345678901234567890123456789012345678901234567890"
+
 /* A text with a mark at its only error, and the error's message. */
 static const char *const refused[][2] = {
 	/* syntax */
 	{ "a: [\n@", "YAML syntax: did not find expected node content, while parsing a flow node" },
-	{ "a: b\n c@: d\n", "YAML syntax: mapping values are not allowed in this context" },
-	{ "a: 1\nb: 2@: 3\n", "YAML syntax: mapping values are not allowed in this context" },
-	{ "a: \"x@",
-	  "YAML syntax: found unexpected end of stream, while scanning a quoted scalar" },
+	{ "a: |@x\n", "YAML syntax: did not find expected comment or line break, while scanning a "
+		      "block scalar" },
+	/* quotes are missing */
+	{ "a: { type: char@[3] }\n", BRACKET "\"char[3]\"\n" },
+	{ "a: { x: group@[10], y: 1 }\n", BRACKET "\"group[10]\"\n" },
+	{ "a: { x: decimal64(4)@[2] }\n", BRACKET "\"decimal64(4)[2]\"\n" },
+	{ "a: [ rdma@:[fd00::1]:7471 ]\n", BRACKET "\"rdma:[fd00::1]:7471\"\n" },
+	{ "a: [ shm@:, x ]\n", "found ':' at the end of a text, " QUOTES ": \"shm:\"\n" },
+	{ "a: { b: the price@: best, c: 1 }\n", COLON "\"the price: best\"\n" },
+	{ "a: the price@: best # x\n", COLON "\"the price: best\"\n" },
+	{ "a: 1\nb: 2@: 3\n", COLON "\"2: 3\"\n" },
+	{ "a: [ *@ ]\n", "found * at the beginning of a text, " QUOTES ": \"*\"\n" },
+	{ "a: [ b, *@.quote ]\n", "found * at the beginning of a text, " QUOTES ": \"*.quote\"\n" },
+	{ "a: *@.quote\n", "found * at the beginning of a text, " QUOTES ": \"*.quote\"\n" },
+	{ "a: [ &@ ]\n", "found & at the beginning of a text, " QUOTES ": \"&\"\n" },
+	{ "a: [ @> ]\n", "found > at the beginning of a text, " QUOTES ": \">\"\n" },
+	{ "a: @%b\n", "found % at the beginning of a text, " QUOTES ": \"%b\"\n" },
+	{ "a: @`b`\n", "found ` at the beginning of a text, " QUOTES ": \"`b`\"\n" },
+	{ "a: [ @`\xc3\xa9 ]\n", "found ` at the beginning of a text, " QUOTES "\n" },
+	{ "a: [ @`" LONG " ]\n", "found ` at the beginning of a text, " QUOTES "\n" },
+	{ "%b@: 1\n", "found % at the beginning of a text, " QUOTES ": \"%b: 1\"\n" },
+	/* spaces are missing, or are tabs */
+	{ "a:\n@\tb: 1\n", "found a tab at the beginning of a line, expected spaces\n" },
+	{ "a: 1\n \tb@: 2\n", "found a tab at the beginning of a line, expected spaces\n" },
+	{ "a:b\nc@: 1\n", "found a:b on line 1, expected a space after the colon: a: b\n" },
+	{ "a: 1\nb:2\n@c: 3\n", "found b:2 on line 2, expected a space after the colon: b: 2\n" },
+	{ "a: b\n c@: d\n",
+	  "found a key below a value, expected the indentation of the keys above, "
+	  "or no value on the line above\n" },
+	{ "a:\n  b: 1\n @c: 2\n", "found another indentation, expected that of line 1, where this "
+				  "mapping begins\n" },
+	{ "a: @- b\n", "found '- ' after a key, expected the list on the lines below\n" },
+	/* quotes and brackets have no partner */
+	{ "a: \"x@", "found no closing quote for the quote on line 1, expected it\n" },
+	{ "a: 'it'@s'\n",
+	  "found text after a closing quote, expected the end of the line; write '' "
+	  "for ' inside single quotes\n" },
+	{ "a: { b: 'it'@s' }\n",
+	  "found text after a closing quote, expected ',' or a bracket; write "
+	  "'' for ' inside single quotes\n" },
+	{ "a: \"@\\p\"\n", "found an unknown escape in double quotes, expected \\\\ for \\, or "
+			   "single quotes\n" },
+	{ "a: { b: 1\nc@: 2\n",
+	  "found no ',' or '}' for the bracket that opens on line 1; expected it "
+	  "before this place\n" },
+	/* encodings */
+	{ "@\xff\xfe",
+	  "found a file in UTF-16 or UTF-32, expected UTF-8: save it in that encoding\n" },
+	{ "@\xfe\xff",
+	  "found a file in UTF-16 or UTF-32, expected UTF-8: save it in that encoding\n" },
 	/* one plain document */
 	{ "@", "found nothing, expected a mapping" },
 	{ "a: 1\n@---\nb: 2\n", "found a second document, expected a single document" },
@@ -31,17 +82,28 @@ static const char *const refused[][2] = {
 
 /* The same, with the path. The rest of the document is read. */
 static const char *const wrong[][2] = {
-	{ "a: @&x 1\n", "a: found an anchor, expected a plain value" },
-	{ "a: @&x [ 1 ]\n", "a: found an anchor, expected a plain value" },
-	{ "a: [ 1, @&x { b: 1 } ]\n", "a[1]: found an anchor, expected a plain value" },
-	{ "b:\n  @&x a: 1\n", "b.a: found an anchor, expected a plain value" },
-	{ "a: @*x\n", "a: found an alias, expected a plain value" },
-	{ "a: [ @*x ]\n", "a[0]: found an alias, expected a plain value" },
-	{ "<<: @*x\n", "<<: found an alias, expected a plain value" },
-	{ "a: @!!int 1\n", "a: found a tag, expected a plain value" },
-	{ "a: @!mine { b: 1 }\n", "a: found a tag, expected a plain value" },
-	{ "a: @! 1\n", "a: found a tag, expected a plain value" },
-	{ "@! a: 1\n", "a: found a tag, expected a plain value" },
+	{ "a: @&x 1\n",
+	  "a: found an anchor, expected a plain value: put a text that begins with & in quotes" },
+	{ "a: @&x [ 1 ]\n",
+	  "a: found an anchor, expected a plain value: put a text that begins with & in quotes" },
+	{ "a: [ 1, @&x { b: 1 } ]\n", "a[1]: found an anchor, expected a plain value: put a text "
+				      "that begins with & in quotes" },
+	{ "b:\n  @&x a: 1\n",
+	  "b.a: found an anchor, expected a plain value: put a text that begins with & in quotes" },
+	{ "a: @*x\n",
+	  "a: found an alias, expected a plain value: put a text that begins with * in quotes" },
+	{ "a: [ @*x ]\n",
+	  "a[0]: found an alias, expected a plain value: put a text that begins with * in quotes" },
+	{ "<<: @*x\n",
+	  "<<: found an alias, expected a plain value: put a text that begins with * in quotes" },
+	{ "a: @!!int 1\n",
+	  "a: found a tag, expected a plain value: put a text that begins with ! in quotes" },
+	{ "a: @!mine { b: 1 }\n",
+	  "a: found a tag, expected a plain value: put a text that begins with ! in quotes" },
+	{ "a: @! 1\n",
+	  "a: found a tag, expected a plain value: put a text that begins with ! in quotes" },
+	{ "@! a: 1\n",
+	  "a: found a tag, expected a plain value: put a text that begins with ! in quotes" },
 	{ "a: @\"\\0\"\n", "a: found a control character, expected printable text" },
 	{ "a: @\"b\\x1bc\"\n", "a: found a control character, expected printable text" },
 	{ "a: @\"\\x7f\"\n", "a: found a control character, expected printable text" },
@@ -138,15 +200,15 @@ Test(located, duplicate_key_is_reported_with_path_and_rest_is_read)
 
 Test(located, error_with_any_key_is_a_single_line)
 {
-	static const char text[] = "\"a\\nb: found\": { c: 1 }\n";
-	static const char *const known[] = { "d", NULL };
+	static const char text[] = "\"a\\nb: found\": { cat: 1 }\n";
+	static const char *const known[] = { "cut", NULL };
 	struct located_errors errors = { 0 };
 	struct located_document *document =
 		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
 
 	located_keys(&errors, located_root(document)->first, known);
 	cr_expect_str_eq(errors.text,
-			 "t.yaml:1:18: a b: found.c: found an unknown key, did you mean d?\n");
+			 "t.yaml:1:18: a b: found.cat: found an unknown key, did you mean cut?\n");
 	located_free(document);
 	located_errors_free(&errors);
 }
@@ -275,7 +337,9 @@ static const struct {
 	{ "\"5\"", take_integer, "found \"5\" in quotes, " INTEGER },
 	{ "'5'", take_integer, "found \"5\" in quotes, " INTEGER },
 	{ "|-\n  5", take_integer, "found \"5\" in quotes, " INTEGER },
-	{ "05", take_integer, "found \"05\", " INTEGER },
+	{ "05", take_integer, "found \"05\", " INTEGER ", without a 0 in front" },
+	{ "-05", take_integer, "found \"-05\", " INTEGER ", without a 0 in front" },
+	{ "'05'", take_integer, "found \"05\" in quotes, " INTEGER },
 	{ "+5", take_integer, "found \"+5\", " INTEGER },
 	{ "0x5", take_integer, "found \"0x5\", " INTEGER },
 	{ "5.0", take_integer, "found \"5.0\", " INTEGER },
@@ -306,7 +370,8 @@ static const struct {
 	{ "", take_string, "found nothing, " STRING },
 	{ "[]", take_string, "found a list, " STRING },
 	{ "two", take_word, NULL },
-	{ "Two", take_word, "found \"Two\", " WORD },
+	{ "Two", take_word, "found \"Two\", " WORD "; did you mean two?" },
+	{ "four", take_word, "found \"four\", " WORD },
 	{ "{}", take_word, "found a mapping, " WORD },
 };
 
@@ -372,6 +437,44 @@ Test(located, unknown_key_suggests_the_nearest_known_key)
 	located_errors_free(&errors);
 }
 
+/* Texts whose quotes or spaces are missing, but which are YAML. */
+Test(located, value_of_another_kind_says_what_is_missing)
+{
+	static const char *const known[] = { "name", NULL };
+	static const char text[] = "a: name:b\nb: { name:b }\nc:\n  -x\n  -y\nd: { -name: x }\n"
+				   "e: { shm: }\nf: -5\ng: [ shm: ]\n";
+	struct located_errors errors = { 0 };
+	struct located_document *document =
+		located_parse(&errors, text, sizeof(text) - 1, "t.yaml");
+	const struct located_node *root = located_root(document);
+	const char *value;
+
+	located_keys(&errors, located_get(root, "a"), known);
+	located_keys(&errors, located_get(root, "b"), known);
+	located_is_sequence(&errors, located_get(root, "c"), "a list");
+	located_is_sequence(&errors, located_get(root, "d"), "a list");
+	located_string(&errors, located_get(root, "e"), 1, 9, &value);
+	located_is_sequence(&errors, located_get(root, "f"), "a list");
+	located_string(&errors, located_get(root, "g")->first, 1, 9, &value);
+	cr_expect_str_eq(
+		errors.text,
+		"t.yaml:1:4: a: found \"name:b\", expected a mapping: put a space after the "
+		"colon\n"
+		"t.yaml:2:6: b.name:b: found an unknown key: put a space after the colon\n"
+		"t.yaml:4:3: c: found \"-x -y\", expected a list: put a space after the dash\n"
+		"t.yaml:6:4: d: found a mapping, expected a list: put a space after the dash\n"
+		"t.yaml:7:4: e: found a mapping, expected a text of 1 to 9 bytes: put a text that "
+		"ends "
+		"with ':' in quotes\n"
+		"t.yaml:8:4: f: found \"-5\", expected a list: put a space after the dash\n"
+		"t.yaml:9:6: g[0]: found a mapping, expected a text of 1 to 9 bytes: put a text "
+		"that "
+		"ends with ':' in quotes\n",
+		"%s", errors.text);
+	located_free(document);
+	located_errors_free(&errors);
+}
+
 Test(located, byte_order_mark_and_quoted_keys_are_accepted)
 {
 	static const char text[] = "\xef\xbb\xbf\"a b\": 'it''s'\n";
@@ -381,5 +484,6 @@ Test(located, byte_order_mark_and_quoted_keys_are_accepted)
 
 	cr_assert_not_null(document, "%s", errors.text);
 	cr_expect_str_eq(located_get(located_root(document), "a b")->text, "it's");
+	cr_expect_eq(located_get(located_root(document), "a b")->column, 8, "the mark has none");
 	located_free(document);
 }

@@ -45,6 +45,9 @@
 #define GROUP                                                                                      \
 	"expected GROUP:PORT of a multicast group like 239.10.0.1:7472, outside 224.0.0.0/24, "    \
 	"which belongs to link protocols"
+#define OF_A_PUBLISHER                                                                             \
+	"expected rnr_retries=, reads=, traffic_class=, attempt_ms= or hop_limit=: subscribers "   \
+	"give the other options"
 #define NUMBER(from_to) "expected a whole number from " from_to
 #define BOOLEAN         "expected true or false"
 #define SPEED           "expected max, realtime, or a factor from 0.001x to 1000x"
@@ -54,12 +57,15 @@
 #define NONE_IN         ": no zone of this name in /usr/share/zoneinfo"
 #define FILE_           "expected a regular file that can be read and is not empty"
 #define TOPIC           "expected parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes"
-#define LEVEL           "expected error, warning, info or debug"
-#define TYPE            "expected itch50 or synthetic"
-#define AT_END          "expected linger, exit or restart"
-#define WAIT            "expected spin, backoff or sleep"
-#define SELECT          "expected quote, trade, depth10, status or imbalance"
-#define NAME_63         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
+#define BUILT_IN                                                                                   \
+	"expected the path of a .yaml file or a built-in schema: quote, trade, depth10, status, "  \
+	"imbalance, quote_seq, trade_seq"
+#define LEVEL   "expected error, warning, info or debug"
+#define TYPE    "expected itch50 or synthetic"
+#define AT_END  "expected linger, exit or restart"
+#define WAIT    "expected spin, backoff or sleep"
+#define SELECT  "expected quote, trade, depth10, status or imbalance"
+#define NAME_63 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
 
 /* clang-format off */
 static const char *const cases[][2] = {
@@ -67,12 +73,12 @@ static const char *const cases[][2] = {
 	{ "@[]\n", "found a list, expected a mapping" },
 	{ "@hello\n", "found \"hello\", expected a mapping" },
 	{ BUS SCHEMAS FEEDS TOPICS "@colour: 1\n", "colour: found an unknown key" },
-	{ "bus: @&x { name: b }\n" SCHEMAS FEEDS TOPICS, "bus: found an anchor, expected a plain value" },
-	{ IN_BUS("stale_ms: @*x"), "bus.stale_ms: found an alias, expected a plain value" },
-	{ "bus: @*x\n" SCHEMAS FEEDS TOPICS, "bus: found an alias, expected a plain value" },
-	{ A_FEED("@*x"), "feeds[0]: found an alias, expected a plain value" },
-	{ A_TOPIC("{ name: @!t t, feed: f, select: quote, schema: quote }"), "topics[0].name: found a tag, expected a plain value" },
-	{ A_TOPIC("{ name: t, feed: @*f, select: quote, schema: quote }"), "topics[0].feed: found an alias, expected a plain value" },
+	{ "bus: @&x { name: b }\n" SCHEMAS FEEDS TOPICS, "bus: found an anchor, expected a plain value: put a text that begins with & in quotes" },
+	{ IN_BUS("stale_ms: @*x"), "bus.stale_ms: found an alias, expected a plain value: put a text that begins with * in quotes" },
+	{ "bus: @*x\n" SCHEMAS FEEDS TOPICS, "bus: found an alias, expected a plain value: put a text that begins with * in quotes" },
+	{ A_FEED("@*x"), "feeds[0]: found an alias, expected a plain value: put a text that begins with * in quotes" },
+	{ A_TOPIC("{ name: @!t t, feed: f, select: quote, schema: quote }"), "topics[0].name: found a tag, expected a plain value: put a text that begins with ! in quotes" },
+	{ A_TOPIC("{ name: t, feed: @*f, select: quote, schema: quote }"), "topics[0].feed: found an alias, expected a plain value: put a text that begins with * in quotes" },
 	{ BUS SCHEMAS FEEDS TOPICS "@feed: 1\n", "feed: found an unknown key, did you mean feeds?" },
 	/* bus */
 	{ "@" SCHEMAS FEEDS TOPICS, "bus.name: found nothing, " NAME },
@@ -93,9 +99,12 @@ static const char *const cases[][2] = {
 	{ IN_BUS("listen: @[]"), "bus.listen: found 0 entries, expected 1 to 8" },
 	{ IN_BUS("listen: @[ 'shm:1', 'shm:2', 'shm:3', 'shm:4', 'shm:5', 'shm:6', 'shm:7', 'shm:8', 'shm:9' ]"), "bus.listen: found 9 entries, expected 1 to 8" },
 	{ IN_BUS("listen: [ @{} ]"), "bus.listen[0]: found a mapping, " ADDRESS },
+	{ IN_BUS("listen: [ @shm: ]"), "bus.listen[0]: found a mapping, " ADDRESS ": put a text that ends with ':' in quotes" },
 	{ IN_BUS("listen: [ 'shm:', @'rdma:somewhere:7471' ]"), "bus.listen[1]: found \"rdma:somewhere:7471\", " ADDRESS ": address rdma:somewhere:7471: found \"somewhere:7471\", " HOST },
 	{ IN_BUS("listen: [ @'rdma:10.9.0.1' ]"), "bus.listen[0]: found \"rdma:10.9.0.1\", " ADDRESS ": address rdma:10.9.0.1: found \"10.9.0.1\", " HOST },
-	{ IN_BUS("listen: [ @'rdma:10.9.0.1:65536' ]"), "bus.listen[0]: found \"rdma:10.9.0.1:65536\", " ADDRESS ": address rdma:10.9.0.1:65536: found \"10.9.0.1:65536\", " HOST },
+	{ IN_BUS("listen: [ @'rdma:10.9.0.1:65536' ]"), "bus.listen[0]: found \"rdma:10.9.0.1:65536\", " ADDRESS ": address rdma:10.9.0.1:65536: port: found 65536, expected 1 to 65535" },
+	{ IN_BUS("listen: [ @'rdma:[fd00::1]:0,reads=1' ]"), "bus.listen[0]: found \"rdma:[fd00::1]:0,reads=1\", " ADDRESS ": address rdma:[fd00::1]:0,reads=1: port: found 0, expected 1 to 65535" },
+	{ IN_BUS("listen: [ @'rdma:10.9.0.1:7471x' ]"), "bus.listen[0]: found \"rdma:10.9.0.1:7471x\", " ADDRESS ": address rdma:10.9.0.1:7471x: found \"10.9.0.1:7471x\", " HOST },
 	{ IN_BUS("listen: [ @'rdma:[fd00::1:7471' ]"), "bus.listen[0]: found \"rdma:[fd00::1:7471\", " ADDRESS ": address rdma:[fd00::1:7471: found \"[fd00::1:7471\", " HOST },
 	{ IN_BUS("multicast: @[]"), "bus.multicast: found a list, " GROUP },
 	{ IN_BUS("multicast: @239.1.1.1"), "bus.multicast: found \"239.1.1.1\", " GROUP },
@@ -103,12 +112,15 @@ static const char *const cases[][2] = {
 	{ IN_BUS("multicast: @'224.0.0.1:7472'"), "bus.multicast: found \"224.0.0.1:7472\", " GROUP },
 	{ IN_BUS("multicast: @'224.0.0.255:7472'"), "bus.multicast: found \"224.0.0.255:7472\", " GROUP },
 	{ IN_TOPIC("multicast: @'224.0.0.9:7472'"), "topics[0].multicast: found \"224.0.0.9:7472\", " GROUP },
-	{ IN_BUS("multicast: @'239.1.1.1:0'"), "bus.multicast: found \"239.1.1.1:0\", " GROUP },
+	{ IN_BUS("multicast: @'239.1.1.1:0'"), "bus.multicast: found \"239.1.1.1:0\", " GROUP ": group 239.1.1.1:0: port: found 0, expected 1 to 65535" },
+	{ IN_BUS("multicast: @'[ff15::1]:99999'"), "bus.multicast: found \"[ff15::1]:99999\", " GROUP ": group [ff15::1]:99999: port: found 99999, expected 1 to 65535" },
+	{ IN_BUS("multicast: @'239.1.1.1:7472'"), "bus.multicast: found \"239.1.1.1:7472\", expected no group: the bus listens at shared memory only" },
+	{ IN_BUS("listen: [ 'rdma:10.9.0.1:7471' ], notice: none, multicast: @'239.1.1.1:7472'"), "bus.multicast: found \"239.1.1.1:7472\", expected no group: the bus sends no notices" },
 	{ IN_BUS("notice: @heads"), "bus.notice: found \"heads\", expected auto, none, ud or udp" },
 	{ IN_BUS("notice: @[]"), "bus.notice: found a list, expected auto, none, ud or udp" },
 	{ IN_BUS("notice_bytes: @255"), "bus.notice_bytes: found \"255\", " NUMBER("256 to 4096") },
 	{ IN_BUS("notice_bytes: @4097"), "bus.notice_bytes: found \"4097\", " NUMBER("256 to 4096") },
-	{ IN_BUS("multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1'"), "bus.multicast: " AGAIN "1)" },
+	{ IN_BUS("listen: [ 'rdma:10.9.0.1:7471' ], multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1'"), "bus.multicast: " AGAIN "1)" },
 	{ IN_BUS("notice: auto, @notice: auto"), "bus.notice: " AGAIN "1)" },
 	{ IN_BUS("notice_bytes: 256, @notice_bytes: 256"), "bus.notice_bytes: " AGAIN "1)" },
 	{ IN_BUS("notice_bytes: @many"), "bus.notice_bytes: found \"many\", " NUMBER("256 to 4096") },
@@ -116,6 +128,13 @@ static const char *const cases[][2] = {
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,retries=7\", " ADDRESS ": address rdma:1.2.3.4:1,retries=7: retries: found \"7\", expected 1 to 6" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,tries=7' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,tries=7\", " ADDRESS ": address rdma:1.2.3.4:1,tries=7: found \"tries=7\", expected source=, ack_timeout=, retries=, rnr_retries=, reads=, traffic_class=, attempt_ms=, receives=, notices=, hop_limit=, batch_bytes=, read_bytes= or poll_us=" },
 	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,source=1.2.3.4' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,source=1.2.3.4\", " ADDRESS ": address rdma:1.2.3.4:1,source=1.2.3.4: found source=, expected HOST:PORT without it: HOST is the address to listen at" },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,ack_timeout=14' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,ack_timeout=14\", " ADDRESS ": address rdma:1.2.3.4:1,ack_timeout=14: found ack_timeout=, " OF_A_PUBLISHER },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,retries=2' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,retries=2\", " ADDRESS ": address rdma:1.2.3.4:1,retries=2: found retries=, " OF_A_PUBLISHER },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,receives=16' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,receives=16\", " ADDRESS ": address rdma:1.2.3.4:1,receives=16: found receives=, " OF_A_PUBLISHER },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,notices=1' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,notices=1\", " ADDRESS ": address rdma:1.2.3.4:1,notices=1: found notices=, " OF_A_PUBLISHER },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,batch_bytes=65536' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,batch_bytes=65536\", " ADDRESS ": address rdma:1.2.3.4:1,batch_bytes=65536: found batch_bytes=, " OF_A_PUBLISHER },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,read_bytes=8192' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,read_bytes=8192\", " ADDRESS ": address rdma:1.2.3.4:1,read_bytes=8192: found read_bytes=, " OF_A_PUBLISHER },
+	{ IN_BUS("listen: [ @'rdma:1.2.3.4:1,poll_us=100' ]"), "bus.listen[0]: found \"rdma:1.2.3.4:1,poll_us=100\", " ADDRESS ": address rdma:1.2.3.4:1,poll_us=100: found poll_us=, " OF_A_PUBLISHER },
 	{ IN_BUS("listen: [ @'shm:a/b' ]"), "bus.listen[0]: found \"shm:a/b\", " ADDRESS },
 	{ IN_BUS("listen: [ 'shm:b', @'shm:' ]"), "bus.listen[1]: found \"shm:b\" again, expected each once" },
 	{ IN_BUS("listen: [ 'shm:' ], @listen: [ 'shm:' ]"), "bus.listen: " AGAIN "1)" },
@@ -180,7 +199,7 @@ static const char *const cases[][2] = {
 	{ IN_LIST("[ quote ]") "@schemas: []\n", "schemas: " AGAIN "2)" },
 	{ IN_LIST("[ quote, @{} ]"), "schemas[1]: found a mapping, expected a text of 1 to 4096 bytes" },
 	{ IN_LIST("[ quote, @'' ]"), "schemas[1]: found \"\", expected a text of 1 to 4096 bytes" },
-	{ IN_LIST("[ quote, @qoute ]"), "schemas[1]: found \"qoute\", expected a built-in schema or the path of a .yaml file" },
+	{ IN_LIST("[ quote, @qoute ]"), "schemas[1]: found \"qoute\", " BUILT_IN "; did you mean quote?" },
 	{ IN_LIST("[ quote, @quote ]"), "schemas[1]: found quote again, expected each name once" },
 	{ IN_LIST("[ quote, mine.yaml, @./mine.yaml ]"), "schemas[2]: found mine again, expected each name once" },
 	/* feeds */
@@ -190,15 +209,17 @@ static const char *const cases[][2] = {
 	{ BUS SCHEMAS FEEDS TOPICS "@feeds: []\n", "feeds: " AGAIN "3)" },
 	{ A_FEED("@f"), "feeds[0]: found \"f\", expected a mapping" },
 	{ IN_FEED("@colour: 1"), "feeds[0].colour: found an unknown key" },
-	{ IN_FEED("@path: data.bin"), "feeds[0].path: found an unknown key" },
-	{ IN_FILE("@seed: 1"), "feeds[0].seed: found an unknown key, did you mean speed?" },
+	{ IN_FEED("@path: data.bin"), "feeds[0].path: found a key of type itch50 alone, expected keys of type synthetic" },
+	{ IN_FILE("@seed: 1"), "feeds[0].seed: found a key of type synthetic alone, expected keys of type itch50" },
 	{ A_FEED("@{ type: synthetic }"), "feeds[0].name: found nothing, " NAME },
 	{ A_FEED("{ name: @[], type: synthetic }"), "feeds[0].name: found a list, " NAME },
 	{ A_FEED("{ name: @a b, type: synthetic }"), "feeds[0].name: found \"a b\", " NAME },
 	{ IN_FEED("@name: f"), "feeds[0].name: " AGAIN "3)" },
 	{ A_FEED("{ name: f, type: synthetic }, { name: @f, type: synthetic }"), "feeds[1].name: found f again, expected each name once" },
 	{ A_FEED("@{ name: f }"), "feeds[0].type: found nothing, " TYPE },
-	{ A_FEED("{ name: f, type: @csv, seed: 1, path: x }"), "feeds[0].type: found \"csv\", " TYPE },
+	{ A_FEED("{ name: f, type: @csv, seed: 1, path: data.bin, date: 2019-12-30 }"), "feeds[0].type: found \"csv\", " TYPE },
+	{ IN_FEED("@sead: 1"), "feeds[0].sead: found an unknown key, did you mean seed?" },
+	{ IN_FEED("@pth: x"), "feeds[0].pth: found an unknown key" },
 	{ A_FEED("{ name: f, type: @{} }"), "feeds[0].type: found a mapping, " TYPE },
 	{ IN_FEED("@type: synthetic"), "feeds[0].type: " AGAIN "3)" },
 	{ IN_FEED("speed: @fast"), "feeds[0].speed: found \"fast\", " SPEED },
@@ -295,7 +316,7 @@ static const char *const cases[][2] = {
 	{ IN_FEED("date: 2020-01-02, @date: 2020-01-02"), "feeds[0].date: " AGAIN "3)" },
 	{ IN_FEED("time_zone: @EDTX"), "feeds[0].time_zone: found \"EDTX\", " ZONE NONE_IN },
 	{ IN_FEED("time_zone: UTC, @time_zone: UTC"), "feeds[0].time_zone: " AGAIN "3)" },
-	{ IN_FEED("@from: 09:30"), "feeds[0].from: found an unknown key" },
+	{ IN_FEED("@from: 09:30"), "feeds[0].from: found a key of type itch50 alone, expected keys of type synthetic" },
 	/* topics */
 	{ "@" BUS SCHEMAS FEEDS, "topics: found nothing, expected a list of topics" },
 	{ BUS SCHEMAS FEEDS "topics: @all\n", "topics: found \"all\", expected a list of topics" },
@@ -313,16 +334,18 @@ static const char *const cases[][2] = {
 	{ A_TOPIC("{ name: @" NAME_63 "x, feed: f, select: quote, schema: quote }"), "topics[0].name: found \"" NAME_63 "x\", " TOPIC },
 	{ IN_TOPIC("@name: t"), "topics[0].name: " AGAIN "4)" },
 	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: quote }, { name: @t, feed: f, select: trade, schema: trade }"), "topics[1].name: found t again, expected each name once" },
-	{ A_TOPIC("@{ name: t, select: quote, schema: quote }"), "topics[0].feed: found nothing, expected the name of one of the feeds" },
-	{ A_TOPIC("{ name: t, feed: @g, select: quote, schema: quote }"), "topics[0].feed: found \"g\", expected the name of one of the feeds" },
+	{ A_TOPIC("@{ name: t, select: quote, schema: quote }"), "topics[0].feed: found nothing, expected the name of one of the feeds: f" },
+	{ A_TOPIC("{ name: t, feed: @g, select: quote, schema: quote }"), "topics[0].feed: found \"g\", expected the name of one of the feeds: f" },
 	{ A_TOPIC("{ name: t, feed: @{}, select: quote, schema: quote }"), "topics[0].feed: found a mapping, expected the name of one of the feeds" },
 	{ IN_TOPIC("@feed: f"), "topics[0].feed: " AGAIN "4)" },
 	{ A_TOPIC("@{ name: t, feed: f, schema: quote }"), "topics[0].select: found nothing, " SELECT },
 	{ A_TOPIC("{ name: t, feed: f, select: @all, schema: quote }"), "topics[0].select: found \"all\", " SELECT },
 	{ A_TOPIC("{ name: t, feed: f, select: @[], schema: quote }"), "topics[0].select: found a list, " SELECT },
 	{ IN_TOPIC("@select: quote"), "topics[0].select: " AGAIN "4)" },
-	{ A_TOPIC("@{ name: t, feed: f, select: quote }"), "topics[0].schema: found nothing, expected the name of one of the schemas" },
-	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: @depth10 }"), "topics[0].schema: found \"depth10\", expected the name of one of the schemas" },
+	{ A_TOPIC("@{ name: t, feed: f, select: quote }"), "topics[0].schema: found nothing, expected the name of one of the schemas: quote, trade" },
+	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: @depth10 }"), "topics[0].schema: found \"depth10\", expected the name of one of the schemas: quote, trade" },
+	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: @qoute }"), "topics[0].schema: found \"qoute\", expected the name of one of the schemas: quote, trade; did you mean quote?" },
+	{ A_TOPIC("{ name: t, feed: f, select: @trad, schema: quote }"), "topics[0].select: found \"trad\", " SELECT "; did you mean trade?" },
 	{ A_TOPIC("{ name: t, feed: f, select: quote, schema: @[] }"), "topics[0].schema: found a list, expected the name of one of the schemas" },
 	{ IN_TOPIC("@schema: quote"), "topics[0].schema: " AGAIN "4)" },
 	{ IN_TOPIC("slots: @32"), "topics[0].slots: found \"32\", expected a power of two from 64 to 16777216" },
@@ -346,7 +369,7 @@ static const char *const cases[][2] = {
 	{ A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: '239.1.1.1:1', @multicast: '239.1.1.1:1' } ]\n", "topics[0].multicast: " AGAIN "4)" },
 	/* realms */
 	{ IN_REALMS("@all"), "realms: found \"all\", expected a list of realms" },
-	{ IN_REALMS("@[]"), "realms: found 0 entries, expected 1 to 32" },
+	{ IN_REALMS("@[]"), "realms: found 0 entries, expected 1 to 32: without realms leave out the key" },
 	{ IN_REALMS("[ @r ]"), "realms[0]: found \"r\", expected a mapping" },
 	{ IN_REALMS("[ { name: anonymous, topics: [ t ] } ]") "@realms: []\n", "realms: " AGAIN "5)" },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @ticket: x"), "realms[0].ticket: found an unknown key" },
@@ -368,14 +391,21 @@ static const char *const cases[][2] = {
 	{ A_REALM("ticket_file: a.ticket, topics: @t"), "realms[0].topics: found \"t\", expected a list" },
 	{ A_REALM("ticket_file: a.ticket, topics: @[]"), "realms[0].topics: found 0 entries, expected 1 to 256" },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t, @t ]"), "realms[0].topics[1]: found \"t\" again, expected each once" },
-	{ A_REALM("ticket_file: a.ticket, topics: [ @u ]"), "realms[0].topics[0]: found \"u\", " PATTERN },
-	{ A_REALM("ticket_file: a.ticket, topics: [ @'t.*' ]"), "realms[0].topics[0]: found \"t.*\", " PATTERN },
+	{ A_REALM("ticket_file: a.ticket, topics: [ @u ]"), "realms[0].topics[0]: found \"u\", " PATTERN ": t" },
+	{ A_REALM("ticket_file: a.ticket, topics: [ @'t.*' ]"), "realms[0].topics[0]: found \"t.*\", " PATTERN ": t" },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t, @{} ]"), "realms[0].topics[1]: found a mapping, " PATTERN },
 	{ A_REALM("ticket_file: a.ticket, topics: [ @T ]"), "realms[0].topics[0]: found \"T\", " PATTERN ": topic pattern: found \"T\", expected parts of a-z, 0-9, '_', '-', '*' (or '>' as the last part) with single dots between" },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], subscribers_max: @0"), "realms[0].subscribers_max: found \"0\", " NUMBER("1 to 65536") },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], subscribers_max: @65537"), "realms[0].subscribers_max: found \"65537\", " NUMBER("1 to 65536") },
 	{ A_REALM("ticket_file: a.ticket, topics: [ t ], @topics: [ t ]"), "realms[0].topics: " AGAIN "5)" },
+	{ A_REALM("ticket_file: a.ticket, topics: [ t ], subscribers_max: @1025"), "realms[0].subscribers_max: found 1025, expected at most bus.subscribers_max, 1024" },
 	/* between them */
+	{ IN_BUS("subscribers_per_host: @1025"), "bus.subscribers_per_host: found 1025, expected at most bus.subscribers_max, 1024" },
+	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, checked: @false } ]\n",
+	  "topics[0].checked: found \"false\", expected true: an unchecked topic is served over shared memory only, and the bus has no shm: address" },
+	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ] }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, checked: @no } ]\n",
+	  "topics[0].checked: found \"no\", " BOOLEAN },
+	{ A_FEED("{ name: f, type: synthetic }, @{ name: g, type: synthetic }"), "feeds[1]: found no topic with the feed g, expected at least one: add a topic, or leave out the feed" },
 	{ "bus: { name: b, listen: [ 'rdma:10.9.0.1:7471' ], multicast: '239.1.1.1:7472' }\n" SCHEMAS FEEDS "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: @'239.1.1.1:7473' } ]\n",
 	  "topics[0].multicast: found \"239.1.1.1:7473\", expected port 7472, which the bus uses for this group" },
 	{ IN_TOPIC("checked: false, multicast: @'239.1.1.1:7472'"), "topics[0].multicast: found \"239.1.1.1:7472\", expected no group: an unchecked topic is served over shared memory only" },
@@ -459,21 +489,100 @@ Test(refusals, several_errors_are_reported_in_one_run)
 		"t.yaml:1:14: bus.name: found \"/\", " NAME "\n"
 		"t.yaml:1:27: bus.stale_ms: found \"1\", " NUMBER(
 			"20 to 60000") "\n"
-				       "t.yaml:2:19: schemas[1]: found \"x\", expected a built-in "
-				       "schema or the path of a "
-				       ".yaml file\n"
+				       "t.yaml:2:19: schemas[1]: found \"x\", " BUILT_IN "\n"
 				       "t.yaml:3:42: feeds[0].speed: found \"0x\", " SPEED "\n"
 				       "t.yaml:3:10: feeds[0].path: found nothing, " FILE_ "\n"
 				       "t.yaml:3:10: feeds[0].date: found nothing, " DATE "\n"
 				       "t.yaml:4:19: topics[0].name: found \"T\", " TOPIC "\n"
 				       "t.yaml:4:28: topics[0].feed: found \"g\", expected the "
-				       "name of one of the feeds\n"
+				       "name of one of the feeds: f\n"
 				       "t.yaml:4:39: topics[0].select: found \"all\", " SELECT "\n"
 				       "t.yaml:4:65: topics[0].slots: found \"1\", expected a "
 				       "power of two from 64 to "
 				       "16777216\n",
 		"%s", errors);
 	cr_expect_str_eq(tb_error(), "t.yaml: found 11 errors, expected none");
+	free(errors);
+}
+
+/* All errors come in one run. */
+Test(refusals, feed_of_a_wrong_type_has_its_other_errors_reported)
+{
+	char *errors =
+		load(A_FEED("{ name: f, type: itch5o, path: /none, date: 30.12.2019, from: noon }"),
+		     -EINVAL);
+
+	cr_expect_str_eq(errors,
+			 "t.yaml:3:27: feeds[0].type: found \"itch5o\", " TYPE
+			 "; did you mean itch50?\n"
+			 "t.yaml:3:41: feeds[0].path: found \"/none\", " FILE_
+			 ": /none: No such file or directory\n"
+			 "t.yaml:3:54: feeds[0].date: found \"30.12.2019\", " DATE "\n"
+			 "t.yaml:3:72: feeds[0].from: found \"noon\", " TIME "\n",
+			 "%s", errors);
+	free(errors);
+}
+
+static unsigned int checks;
+
+static unsigned int check_feeds(struct settings *settings, FILE *errors)
+{
+	checks++;
+	fprintf(errors, "%zu feeds of year %u, %s\n", settings->feed_count,
+		settings->feeds[0].date.year, settings->feeds[0].wrong ? "wrong" : "good");
+	return 2;
+}
+
+Test(refusals, further_checks_run_in_spite_of_errors)
+{
+	static const char *const texts[] = { IN_FEED("date: 2019-02-29, seed: 1"), IN_BUS("cpu: x"),
+					     "a: [" };
+	static const char *const ends[] = { "\n1 feeds of year 0, wrong\n",
+					    "\n1 feeds of year 2020, good\n", "" };
+
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		struct settings *settings;
+		char *errors = NULL;
+		size_t length = 0;
+		FILE *stream = open_memstream(&errors, &length);
+
+		file_write("t.yaml", texts[i], strlen(texts[i]));
+		cr_expect_eq(settings_load_checked(&settings, "t.yaml", check_feeds, stream),
+			     -EINVAL);
+		fclose(stream);
+		cr_expect_null(settings);
+		cr_expect(strlen(errors) >= strlen(ends[i]) &&
+				  strcmp(errors + strlen(errors) - strlen(ends[i]), ends[i]) == 0,
+			  "%s", errors);
+		cr_expect_str_eq(tb_error(), i < 2 ? "t.yaml: found 3 errors, expected none"
+						   : "t.yaml: found 1 errors, expected none");
+		free(errors);
+	}
+	cr_expect_eq(checks, 2, "a text that is no YAML has nothing to check");
+}
+
+/* A long list does not fill the screen. */
+Test(refusals, missing_reference_lists_eight_names_and_the_nearest)
+{
+	char text[2048], *errors;
+	int used = snprintf(text, sizeof(text), BUS SCHEMAS "feeds:\n");
+
+	for (int i = 0; i < 10; i++)
+		used += snprintf(text + used, sizeof(text) - (size_t)used,
+				 "- { name: feed-%c, type: synthetic }\n", 'a' + i);
+	used += snprintf(text + used, sizeof(text) - (size_t)used, "topics:\n");
+	for (int i = 0; i < 10; i++)
+		used += snprintf(text + used, sizeof(text) - (size_t)used,
+				 "- { name: t%d, feed: feed%c%c, select: quote, schema: quote, "
+				 "slots: 64, instruments: 1 }\n",
+				 i, i == 9 ? '_' : '-', 'a' + i);
+	errors = load(text, -EINVAL);
+	cr_expect_str_eq(
+		errors,
+		"t.yaml:24:21: topics[9].feed: found \"feed_j\", expected the name of one of "
+		"the feeds: feed-a, feed-b, feed-c, feed-d, feed-e, feed-f, feed-g, feed-h "
+		"and 2 more; did you mean feed-j?\n",
+		"%s", errors);
 	free(errors);
 }
 
@@ -585,14 +694,19 @@ static const char *const good[] = {
 	"bus: { name: " NAME_63 " }\n" SCHEMAS FEEDS TOPICS,
 	IN_BUS("stale_ms: 20, exit_wait_ms: 0, topics_max: 1, subscribers_max: 1"),
 	IN_BUS("stale_ms: 60000, exit_wait_ms: 600000, topics_max: 1024, subscribers_max: 65536"),
-	IN_BUS("subscribers_per_host: 65536"),
+	IN_BUS("subscribers_max: 65536, subscribers_per_host: 65536"),
+	IN_BUS("subscribers_max: 7, subscribers_per_host: 7"),
+	IN_BUS("listen: [ "
+	       "'rdma:1.2.3.4:65535,rnr_retries=2,reads=2,traffic_class=8,attempt_ms=200,hop_limit="
+	       "2' ]"),
 	IN_BUS("access: { users: [], groups: [] }"),
 	IN_BUS("notice: none, notice_bytes: 256"),
 	IN_BUS("ticket_overlap_s: 0"),
 	IN_BUS("ticket_overlap_s: 86400"),
 	IN_BUS("cpu: 1023, numa: 0"),
 	IN_BUS("cpu: -1, numa: -1"),
-	IN_BUS("multicast: '239.255.255.255:65535', notice: udp, notice_bytes: 4096"),
+	IN_BUS("listen: [ 'rdma:10.9.0.1:1' ], multicast: '239.255.255.255:65535', notice: udp, "
+	       "notice_bytes: 4096"),
 	IN_LOG(""),
 	IN_LIST("[ quote, mine.yaml ]"),
 	IN_FEED("speed: 0.001x"),
@@ -610,7 +724,7 @@ static const char *const good[] = {
 	IN_FILE("from: first_trade"),
 	IN_FILE("time_zone: UTC"),
 	IN_TOPIC("slots: 64, instruments: 1"),
-	IN_BUS("multicast: '224.0.1.0:1'"),
+	IN_BUS("listen: [ 'shm:', 'rdma:10.9.0.1:1' ], multicast: '224.0.1.0:1'"),
 	A_NETWORK "topics: [ { name: t, feed: f, select: quote, schema: quote, multicast: "
 		  "'[ff15::1]:1' } ]\n",
 	TWO_TOPICS("'239.1.1.1:7472'", "'239.1.1.1:7472'"),

@@ -48,6 +48,7 @@ static const char full[] =
 	"      instruments: 5, last_value: false, checked: false }\n"
 	"  - { name: made.trade, feed: made, select: imbalance, schema: mine,\n"
 	"      multicast: '239.1.2.4:7472' }\n"
+	"  - { name: timed.trade, feed: timed, select: trade, schema: trade }\n"
 	"realms:\n"
 	"  - { name: desk, ticket_file: desk.ticket, topics: [ 'nasdaq.*', made.trade ] }\n"
 	"  - { name: anonymous, topics: [ '>' ] }\n";
@@ -172,7 +173,7 @@ static void expect_full_topics(const struct settings *settings)
 {
 	const struct settings_topic *topic = settings->topics;
 
-	cr_assert_eq(settings->topic_count, 2);
+	cr_assert_eq(settings->topic_count, 3);
 	cr_expect_str_eq(topic->name, "nasdaq.quote");
 	cr_expect_eq(topic->feed, &settings->feeds[0]);
 	cr_expect_eq(topic->select, SETTINGS_QUOTE);
@@ -209,6 +210,22 @@ static void expect_full_realms(const struct settings *settings)
 	cr_expect_null(realm->ticket.path);
 	cr_assert_eq(realm->topics.count, 1);
 	cr_expect_str_eq(realm->topics.texts[0], ">");
+	cr_expect_eq(realm->subscribers_max, 7); /* three quarters of 9, rounded up */
+}
+
+Test(values, single_realm_has_all_places)
+{
+	struct settings *settings =
+		load("bus: { name: b, subscribers_max: 10 }\nschemas: [ quote ]\n"
+		     "feeds: [ { name: f, type: synthetic } ]\n"
+		     "topics: [ { name: t, feed: f, select: quote, schema: quote } ]\n"
+		     "realms: [ { name: anonymous, topics: [ t ] } ]\n");
+	char *text = print(settings);
+
+	cr_expect(strstr(text, "\n  subscribers_per_host: 8\n"), "%s", text);
+	cr_expect(strstr(text, "\n    subscribers_max: 10\n"), "%s", text);
+	free(text);
+	settings_free(settings);
 }
 
 static void expect_full(const struct settings *settings)
@@ -268,6 +285,7 @@ Test(values, defaults_equal_the_manual)
 			 "  exit_wait_ms: 5000\n"
 			 "  topics_max: 256\n"
 			 "  subscribers_max: 1024\n"
+			 "  subscribers_per_host: 768\n"
 			 "  ticket_overlap_s: 60\n"
 			 "  cpu: -1\n"
 			 "  numa: -1\n"

@@ -3,6 +3,7 @@
  * Over a test network, "net:NAME", that can refuse memory. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,6 +99,34 @@ Test(topic, duplicate_or_surplus_topic_allocates_nothing)
 	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -ENOSPC);
 	cr_expect_str_eq(tb_error(),
 			 "topic one-more: the bus already has its maximum of 21 topics");
+	tb_schema_free(schema);
+}
+
+/* A program whose header is older than the schema file would publish a struct of another layout. */
+Test(topic, schema_with_another_fingerprint_is_refused)
+{
+	static const char text[] = "name: moved\nversion: 1\nfields:\n- {name: x, type: u64}\n";
+	struct tb_topic_options options = { .size = sizeof(options), .name = "t" };
+	struct tb_schema *schema;
+	struct tb_topic *topic;
+	char expected[256];
+
+	cr_assert_eq(tb_schema_parse(&schema, text, sizeof(text) - 1, "moved"), 0, "%s",
+		     tb_error());
+	options.schema = schema;
+	options.fingerprint = tb_schema_fingerprint(schema) ^ 1;
+	cr_expect_eq(tb_topic_create(publisher, &options, &topic), -EINVAL);
+	snprintf(expected, sizeof(expected),
+		 "topic t: found schema moved with fingerprint %016" PRIx64 ", expected %016" PRIx64
+		 ", that of the program's struct: print the schema's header again (tickbus schema "
+		 "header) and compile",
+		 tb_schema_fingerprint(schema), options.fingerprint);
+	cr_expect_str_eq(tb_error(), expected);
+	options.fingerprint = tb_schema_fingerprint(schema);
+	cr_expect_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
+	options.name = "unchecked";
+	options.fingerprint = 0;
+	cr_expect_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
 	tb_schema_free(schema);
 }
 

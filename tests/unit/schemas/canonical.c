@@ -96,6 +96,38 @@ Test(canonical, canonical_text_is_as_documented)
 	tb_schema_free(schema);
 }
 
+Test(canonical, missing_doc_equals_empty_doc_and_leaves_its_line_out)
+{
+	struct tb_schema *with, *without, *empty;
+	size_t length;
+
+	with = parse("name: m\nversion: 1\nfields:\n- {name: x, type: u8, doc: X.}\n"
+		     "- {name: g, type: 'group[1]', doc: G., fields: [ {name: y, type: u8, doc: "
+		     "Y.} ]}\n");
+	without = parse("name: m\nversion: 1\nfields:\n- {name: x, type: u8}\n"
+			"- {name: g, type: 'group[1]', fields: [ {name: y, type: u8} ]}\n");
+	empty = parse("name: m\nversion: 1\ndoc: ''\nfields:\n- {name: x, type: u8, doc: ''}\n"
+		      "- {name: g, type: 'group[1]', doc: '', fields: [ {name: y, type: u8, doc: "
+		      "''} ]}\n");
+	cr_expect_str_eq(tb_schema_text(without, &length), "name: m\n"
+							   "version: 1\n"
+							   "fields:\n"
+							   "  - type: u8\n"
+							   "    name: x\n"
+							   "  - type: group[1]\n"
+							   "    name: g\n"
+							   "    fields:\n"
+							   "      - type: u8\n"
+							   "        name: y\n");
+	cr_expect_str_eq(tb_schema_text(empty, &length), tb_schema_text(without, &length));
+	cr_expect_eq(tb_schema_fingerprint(without), tb_schema_fingerprint(with));
+	cr_expect_str_eq(tb_schema_fields(without, &length)[0].doc, "");
+	expect_round_trip(without);
+	tb_schema_free(with);
+	tb_schema_free(without);
+	tb_schema_free(empty);
+}
+
 #define BASE "a u32; b u32; c decimal64(4); d group[2] {; e u64 }"
 
 static uint64_t fingerprint(const char *name, unsigned version, const char *fields)

@@ -25,8 +25,8 @@ static const char *const own =
 	"- {name: pad12, type: 'u32', doc: Called almost like padding.}\n"
 	"- {name: ratio, type: 'f64[2]', doc: a}\n"
 	"- {name: prize, type: 'decimal64(9)[3]', doc: a}\n"
-	"- {name: fields, type: time, doc: a}\n"
-	"- {name: seq, type: u64, role: source_sequence, doc: a}\n"
+	"- {name: fields, type: time}\n"
+	"- {name: seq, type: u64, role: source_sequence}\n"
 	"- {name: a8, type: i8, doc: a}\n"
 	"- {type: 'pad[7]'}\n";
 
@@ -180,6 +180,19 @@ static void expect_all(size_t compiler)
 		expect_compiles(schema, "tb_", compiler);
 		tb_schema_free(schema);
 	}
+}
+
+Test(header, field_without_doc_has_its_type_alone_as_comment)
+{
+	struct tb_schema *schema = parse(own);
+	char *header = tb_schema_header(schema);
+
+	cr_assert_not_null(header, "%s", tb_error());
+	cr_expect(strstr(header, "\t/* time */\n\tuint64_t fields;\n"), "%s", header);
+	cr_expect(strstr(header, "\t/* u64, source_sequence */\n\tuint64_t seq;\n"), "%s", header);
+	cr_expect(strstr(header, "\t/* a (i8) */\n\tint8_t a8;\n"), "%s", header);
+	free(header);
+	tb_schema_free(schema);
 }
 
 Test(header, compiles_with_gcc_as_c11)

@@ -159,6 +159,8 @@ Test(read_sizes, contradicting_sizes_are_refused_before_connecting)
 		  "found retries= twice, expected it once" },
 		{ "1.2.3.4:5,source=1.2.3.4,source=1.2.3.5",
 		  "found source= twice, expected it once" },
+		{ "1.2.3.4:99999", "port: found 99999, expected 1 to 65535" },
+		{ "[fd00::1]:0,retries=2", "port: found 0, expected 1 to 65535" },
 		{ "1.2.3.4:5,read_bytes=2047",
 		  "read_bytes: found 2047, expected a multiple of 64, the unit of slot sizes" },
 		{ "1.2.3.4:5,read_bytes=1984,batch_bytes=65536",
