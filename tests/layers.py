@@ -41,7 +41,7 @@ MAY_USE = {
     "publisher": ["bus", "schemas", "tickbus"],
     "subscriber": ["bus", "schemas", "tickbus"],
     "publisher/feeds": ["publisher", "subscriber", "schemas", "bus/bounds.h", "bus/error.h", "bus/clock.h",
-                        "tickbus"],
+                        "bus/keyed.h", "tickbus"],
     "publisher/pubd": ["publisher", "publisher/feeds", "config", "schemas", "bus/error.h", "bus/clock.h",
                        "bus/log.h", "tickbus"],
     "tools": ["tickbus"],
