@@ -34,7 +34,7 @@ MAY_USE = {
     "bus": ["tickbus"],
     "bus/shm": FABRIC_MAY_USE,
     "bus/verbs": FABRIC_MAY_USE,
-    "config/yaml": ["bus/bounds.h", "bus/error.h", "tickbus/error.h"],
+    "config/yaml": ["bus/bounds.h", "bus/clock.h", "bus/error.h", "tickbus/error.h"],
     "schemas": ["config/yaml", "bus/bounds.h", "bus/error.h", "tickbus"],
     "config": ["config/yaml", "schemas", "bus/error.h", "bus/bounds.h", "bus/region.h", "bus/address.h",
                "bus/groups.h", "bus/pattern.h", "tickbus"],

@@ -92,7 +92,8 @@ bool located_keys(struct located_errors *errors, const struct located_node *node
 
 		if (listed(child->key, known))
 			continue;
-		meant = nearest(child->key, known);
+		/* A suggestion that is not printed would cost the most of all. */
+		meant = errors->count < YAML_ERRORS_MAX ? nearest(child->key, known) : NULL;
 		at_key.line = child->key_line;
 		at_key.column = child->key_column;
 		if (meant)
