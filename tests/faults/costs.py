@@ -1,0 +1,54 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""An input of n messages or lines costs at most about n log n, whatever a stranger chooses: twice the
+input takes at most about twice the instructions. callgrind counts them, so a busy machine makes no
+difference.
+
+    costs.py COSTS
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# The logarithm adds a tenth at these sizes, and a table that doubles a fifth. A square would give 4.
+MOST = 2.4
+SKIPPED = 77
+
+
+def skip(why):
+    print(f"skipped: {why}", file=sys.stderr)
+    sys.exit(SKIPPED)
+
+
+def total(report):
+    return int(re.search(r"^(?:totals|summary): (\d+)", report.read_text(), re.M).group(1))
+
+
+def main():
+    if not shutil.which("valgrind"):
+        skip("valgrind is not there")
+    probe = subprocess.run(["valgrind", "-q", "--tool=none", sys.argv[1]], capture_output=True, text=True)
+    if probe.returncode:
+        skip(f"callgrind cannot read this build: {' '.join(probe.stderr.split()[:20])}")
+    with tempfile.TemporaryDirectory(prefix="tickbus-costs-") as folder:
+        report = pathlib.Path(folder) / "report"
+        names = subprocess.run(
+            ["valgrind", "-q", "--tool=callgrind", "--toggle-collect=counted", "--dump-after=counted",
+             f"--callgrind-out-file={report}", sys.argv[1]],
+            check=True, capture_output=True, text=True).stdout.splitlines()
+        counts = [total(report.with_suffix(f".{number}")) for number in range(1, 2 * len(names) + 1)]
+    wrong = []
+    for name, once, twice in zip(names, counts[::2], counts[1::2]):
+        if not once:
+            sys.exit(f"{name}: counted nothing")
+        line = f"{name}: {once} instructions, and {twice / once:.2f} times as many for twice the input"
+        print(line)
+        if twice > MOST * once:
+            wrong.append(f"{line}, expected at most {MOST}")
+    sys.exit("\n".join(wrong))
+
+
+main()
