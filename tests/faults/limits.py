@@ -405,7 +405,7 @@ class File(Limited):
         os.mkfifo(pipe)
         writer = os.open(pipe, os.O_RDWR)  # it writes nothing
         self.addCleanup(os.close, writer)
-        for command in ([PUBD, pipe], [TICKBUS, "schema", pipe]):
+        for command in ([PUBD, pipe], [TICKBUS, "schema", "check", pipe]):
             with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=self.env) as process:
                 self.until(lambda: str(pipe) in self.open_files(process.pid), "the pipe is open")
                 process.send_signal(signal.SIGTERM)

@@ -389,6 +389,14 @@ static void check_levels(const struct book *book)
 }
 
 /* A price has at most two orders, which its reference names. */
+static void order_delete(struct book *book, uint32_t price, unsigned which)
+{
+	if (book_delete(book, 2 * price + which) == BOOK_UNKNOWN)
+		return;
+	naive[price].size -= price + 1;
+	naive[price].orders--;
+}
+
 static void order_toggle(struct book *book, uint32_t price, unsigned which)
 {
 	const uint64_t reference = 2 * price + which;
@@ -408,7 +416,7 @@ static void order_toggle(struct book *book, uint32_t price, unsigned which)
 
 Test(book, many_levels_match_a_naive_side_in_any_order)
 {
-	static const char phases[] = "+-r-+brwrbw-";
+	static const char phases[] = "+d+-r-+brwrdbw-";
 	uint64_t state = 7;
 	struct book book;
 
@@ -425,8 +433,13 @@ Test(book, many_levels_match_a_naive_side_in_any_order)
 				price = PRICES - 1 - (uint32_t)below(&state, 40);
 			if (*phase == 'w')
 				price = (uint32_t)below(&state, 40);
-			order_toggle(&book, price, (unsigned)below(&state, 2));
-			if (i % 16 == 0 || i == PRICES - 1)
+			if (*phase == 'd') { /* the best first */
+				order_delete(&book, price, 0);
+				order_delete(&book, price, 1);
+			} else {
+				order_toggle(&book, price, (unsigned)below(&state, 2));
+			}
+			if (i % 7 == 0 || i == PRICES - 1)
 				check_levels(&book);
 		}
 	book_clear(&book);
