@@ -6,6 +6,7 @@ difference.
 
     costs.py COSTS
 """
+import os
 import pathlib
 import re
 import shutil
@@ -33,12 +34,14 @@ def main():
     probe = subprocess.run(["valgrind", "-q", "--tool=none", sys.argv[1]], capture_output=True, text=True)
     if probe.returncode:
         skip(f"callgrind cannot read this build: {' '.join(probe.stderr.split()[:20])}")
+    # Filling memory that is freed would count, too.
+    environment = {name: value for name, value in os.environ.items() if name != "MALLOC_PERTURB_"}
     with tempfile.TemporaryDirectory(prefix="tickbus-costs-") as folder:
         report = pathlib.Path(folder) / "report"
         names = subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", "--toggle-collect=counted", "--dump-after=counted",
              f"--callgrind-out-file={report}", sys.argv[1]],
-            check=True, capture_output=True, text=True).stdout.splitlines()
+            check=True, capture_output=True, text=True, env=environment).stdout.splitlines()
         counts = [total(report.with_suffix(f".{number}")) for number in range(1, 2 * len(names) + 1)]
     wrong = []
     for name, once, twice in zip(names, counts[::2], counts[1::2]):
@@ -48,7 +51,7 @@ def main():
         print(line)
         if twice > MOST * once:
             wrong.append(f"{line}, expected at most {MOST}")
-    sys.exit("\n".join(wrong))
+    sys.exit("\n".join(wrong) or 0)
 
 
 main()
