@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash for tables whose keys a stranger chooses: SipHash-2-4 with a random key of the table's
- * own. A stranger who does not know the key cannot find keys that collide. A fast unkeyed hash, or
- * a hash with a mere seed, gives no such promise.
+/* A hash for tables whose entries a stranger names: SipHash-2-4 with a random key of the table's
+ * own. Without the key, a stranger cannot find names that collide. A fast hash with a seed does not
+ * promise this.
  *
  * Threads  any; a key never changes. */
 #ifndef TICKBUS_BUS_KEYED_H

@@ -5,7 +5,7 @@
  * a hundred million orders.
  *
  * The feed's author chooses the references. The hash is fast, and good for the references of an
- * exchange. References that crowd it are found by the length of a search. From then on the table
+ * exchange. References that collide show by the length of a search. From then on the table
  * uses a hash with a random key, for which no choice of references is bad.
  *
  * Memory   24 bytes per entry. Once there are enough orders, 5/16 to 5/8 of the entries are in use.

@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""An input of n messages or lines costs at most about n log n, whatever a stranger chooses: twice the
-input takes at most about twice the instructions. callgrind counts them, so a busy machine makes no
-difference.
+"""Twice the messages or lines take about twice the instructions, whatever a stranger writes in them.
+callgrind counts instructions, so a busy machine makes no difference.
 
     costs.py COSTS
 """

@@ -213,7 +213,7 @@ static void socket_put(const char *path)
 	close(fd);
 }
 
-/* None of them makes the reader wait. */
+/* The reader waits for no file. */
 Test(located, unreadable_file_is_named)
 {
 	struct located_errors errors = { 0 };

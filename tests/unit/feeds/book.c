@@ -313,9 +313,8 @@ static size_t bytes_of(const struct book *book)
 	return bytes + BOOK_SYMBOLS * sizeof(struct book_symbol);
 }
 
-/* In one book, live orders share a few levels; in the others, which no market has, each has its own
- * level: of many symbols, and of a single symbol. */
-
+/* In the first book, live orders share a few levels. In the others, which no market has, each has
+ * its own level: of many symbols, and of a single symbol. */
 Test(book, live_order_takes_less_than_200_bytes)
 {
 	struct book book;
@@ -448,7 +447,7 @@ Test(book, many_levels_match_a_naive_side_in_any_order)
 	book_close(&book);
 }
 
-/* -- references that crowd the table ------------------------------------------------------------
+/* -- references that collide --------------------------------------------------------------------
  */
 
 #define CROWD   20000
@@ -485,7 +484,7 @@ static void find_crowd(struct book *book, uint64_t count, uint64_t step)
 }
 
 /* All have the same place by the fast hash. */
-Test(book, references_that_collide_do_not_crowd_the_table)
+Test(book, references_that_collide_make_no_long_row)
 {
 	struct book book;
 

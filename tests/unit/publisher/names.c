@@ -98,7 +98,7 @@ Test(names, overlong_name_stays_within_its_entry)
 	cr_assert_eq(names.entries[0].value, 1);
 }
 
-/* The hash that this table once had; anybody can find names with equal hashes. */
+/* A hash without a key: every program can find names with equal hashes. */
 static uint32_t fnv(const char *name)
 {
 	uint32_t value = 2166136261u;
@@ -108,7 +108,7 @@ static uint32_t fnv(const char *name)
 	return value ^ value >> 15;
 }
 
-Test(names, names_that_collide_do_not_crowd_the_table)
+Test(names, names_that_collide_make_no_long_row)
 {
 	uint32_t row = 0, longest = 0, number = 0;
 	char name[TB_INSTRUMENT_NAME_MAX + 1];
