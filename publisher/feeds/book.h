@@ -55,7 +55,7 @@ struct book {
 };
 
 /* Flags that a change returns. Or -ENOMEM: no memory for the new order, and the order that it
- * replaces is removed. */
+ * replaces is removed. -EOVERFLOW: there are BOOK_ORDERS_MAX orders. */
 #define BOOK_UNKNOWN 0x1
 #define BOOK_CLAMPED 0x2
 #define BOOK_LIVE    0x4

@@ -34,6 +34,7 @@ int book_orders_open(struct book_orders *orders)
 		return error_set(ENOMEM, "order book: no memory");
 	orders->mask = ((size_t)1 << BITS_FIRST) - 1;
 	orders->shift = 64 - BITS_FIRST;
+	orders->most = BOOK_ORDERS_MAX;
 	return 0;
 }
 
@@ -152,6 +153,12 @@ int book_orders_reserve(struct book_orders *orders)
 {
 	struct book_orders to = *orders;
 
+	if (orders->count >= orders->most)
+		return error_set(
+			EOVERFLOW,
+			"order book: found another order beside %zu live orders, expected at "
+			"most that many",
+			orders->count);
 	if (orders->count < (orders->mask + 1) / 8 * 5)
 		return 0;
 	to.mask = orders->mask * 2 + 1;

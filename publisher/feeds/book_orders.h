@@ -19,6 +19,10 @@
 
 #include "bus/keyed.h"
 
+/* Live orders of a feed. A large exchange has a few millions; a small file can decompress to any
+ * number.
+ */
+#define BOOK_ORDERS_MAX   20000000
 #define BOOK_ORDERS_STEPS 256 /* a longer search with the fast hash ends its use */
 
 struct book_order {
@@ -35,6 +39,7 @@ struct book_orders {
 	size_t mask;    /* number of entries, a power of two, less 1 */
 	unsigned shift; /* 64 less the bits of mask */
 	size_t count;
+	size_t most; /* BOOK_ORDERS_MAX, or less in a test */
 	struct keyed key;
 	bool keyed; /* the hash uses the key; it does so until book_orders_close */
 };
@@ -47,7 +52,7 @@ void book_orders_clear(struct book_orders *);
 /* The order, or NULL. Valid until the next find, add or remove. */
 struct book_order *book_orders_find(struct book_orders *, uint64_t reference);
 
-/* Makes room for one more order: 0 or -ENOMEM. */
+/* Makes room for one more order: 0, -ENOMEM, or -EOVERFLOW: there are BOOK_ORDERS_MAX. */
 int book_orders_reserve(struct book_orders *);
 
 /* Adds an order whose reference is not in the table, after book_orders_reserve. */

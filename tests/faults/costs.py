@@ -30,7 +30,8 @@ def total(report):
 def main():
     if not shutil.which("valgrind"):
         skip("valgrind is not there")
-    probe = subprocess.run(["valgrind", "-q", "--tool=none", sys.argv[1]], capture_output=True, text=True)
+    probe = subprocess.run(["valgrind", "-q", "--tool=none", sys.argv[1], "only-start"],
+                           capture_output=True, text=True)
     if probe.returncode:
         skip(f"callgrind cannot read this build: {' '.join(probe.stderr.split()[:20])}")
     # Filling memory that is freed would count, too.

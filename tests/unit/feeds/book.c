@@ -2,11 +2,13 @@
 /* Books equal a reference that sorts all orders again after each change. Every changed symbol is
  * touched. Memory stays within its bound. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "publisher/feeds/book.h"
+#include "tickbus/error.h"
 
 #define POOL    256 /* references of a run */
 #define SYMBOLS 3
@@ -552,4 +554,26 @@ Test(book, each_table_has_its_own_key)
 	cr_assert_neq(memcmp(&books[0].orders.key, &books[1].orders.key, KEYED_BYTES), 0);
 	book_close(&books[0]);
 	book_close(&books[1]);
+}
+
+/* A file that decompresses to terabytes of new orders ends the feed, not the machine's memory. */
+Test(book, live_orders_have_a_bound)
+{
+	struct book book;
+
+	cr_assert_eq(book_open(&book), 0);
+	cr_assert_eq(book.orders.most, BOOK_ORDERS_MAX);
+	book.orders.most = 100;
+	for (uint64_t i = 0; i < 103; i++) {
+		const struct book_order order = { .reference = i, .price = 1, .shares = 1 };
+
+		cr_assert_eq(book_add(&book, &order), i < 100 ? 0 : -EOVERFLOW);
+	}
+	cr_assert_str_eq(tb_error(), "order book: found another order beside 100 live orders, "
+				     "expected at most that many");
+	cr_assert_eq(book_level(&book.symbols[0].sides[BOOK_BUY], 0)->orders, 100);
+	cr_assert_eq(book_delete(&book, 50), 0);
+	cr_assert_eq(book_replace(&book, 51, 51, 2, 2), 0);
+	cr_assert_eq(book.orders.count, 99);
+	book_close(&book);
 }
