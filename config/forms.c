@@ -3,6 +3,7 @@
 #include "config/forms.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -190,8 +191,8 @@ static bool zone_read(struct reading *reading, const char *text, void *field)
 {
 	const char *folder = getenv("TZDIR");
 	char path[4096], magic[4] = "";
-	FILE *file;
-	bool found;
+	ssize_t count;
+	int fd;
 
 	if (!made_of(text, LOWER UPPER DIGITS "_+/-", BOUND_NAME_MAX) || text[0] == '/')
 		return false;
@@ -199,13 +200,13 @@ static bool zone_read(struct reading *reading, const char *text, void *field)
 		folder = "/usr/share/zoneinfo";
 	snprintf(path, sizeof(path), "%s/%s", folder, text);
 	snprintf(reading->reason, sizeof(reading->reason), "no zone of this name in %s", folder);
-	file = fopen(path, "re");
-	if (!file)
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* waits for no pipe */
+	if (fd < 0)
 		return false;
-	found = fread(magic, 1, sizeof(magic), file) == sizeof(magic) &&
-		memcmp(magic, "TZif", sizeof(magic)) == 0;
-	fclose(file);
-	return found && keep(reading, text, field);
+	count = read(fd, magic, sizeof(magic));
+	close(fd);
+	return count == sizeof(magic) && memcmp(magic, "TZif", sizeof(magic)) == 0 &&
+	       keep(reading, text, field);
 }
 
 const struct form forms_zone = {
@@ -374,7 +375,8 @@ void forms_list(struct reading *reading, const struct items *items, const char *
 	size_t least = SIZE_MAX, used = 0, shown = 0, hidden = 0;
 
 	reading->reason[0] = '\0';
-	for (size_t i = 0; i < items->count; i++) {
+	/* A list that is not printed would cost the most of all. */
+	for (size_t i = 0; i < items->count && reading->errors.count < YAML_ERRORS_MAX; i++) {
 		const char *name = item_name(items, i);
 		const size_t edits = name ? located_distance(text, name) : SIZE_MAX;
 

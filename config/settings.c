@@ -108,7 +108,9 @@ static void schema_read(struct reading *reading, const struct located_node *node
 	}
 	schema->source =
 		is_built_in(text) ? reading_text(reading, "%s", text) : reading_path(reading, text);
-	if (!schema->source)
+	/* A file that is listed again and again is an error each time, and is read at most so
+	 * often. */
+	if (!schema->source || reading->errors.count >= YAML_ERRORS_MAX)
 		return;
 	if (tb_schema_load(&schema->schema, schema->source) < 0) {
 		located_error(&reading->errors, node, "found %s, expected a schema without errors:",

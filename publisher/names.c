@@ -11,6 +11,7 @@
 int names_open(struct names *names, uint32_t capacity)
 {
 	uint32_t buckets = 16;
+	int result;
 
 	while (buckets < capacity * 2)
 		buckets *= 2;
@@ -21,7 +22,10 @@ int names_open(struct names *names, uint32_t capacity)
 		names_close(names);
 		return error_set(ENOMEM, "no memory for %u names", capacity);
 	}
-	return 0;
+	result = keyed_open(&names->key);
+	if (result < 0)
+		names_close(names);
+	return result;
 }
 
 void names_close(struct names *names)
@@ -37,20 +41,14 @@ void names_clear(struct names *names)
 	names->count = 0;
 }
 
-/* FNV-1a: keys are short, and no attacker chooses them. */
-static uint32_t hash(const char *name)
+static uint32_t place_of(const struct names *names, const char *name)
 {
-	uint32_t value = 2166136261u;
-
-	for (; *name; name++)
-		value = (value ^ (uint8_t)*name) * 16777619u;
-	return value ^ value >> 15;
+	return (uint32_t)keyed_hash(&names->key, name, strlen(name)) & names->mask;
 }
 
 int64_t names_find(const struct names *names, const char *name)
 {
-	for (uint32_t at = hash(name) & names->mask; names->buckets[at];
-	     at = (at + 1) & names->mask) {
+	for (uint32_t at = place_of(names, name); names->buckets[at]; at = (at + 1) & names->mask) {
 		const uint32_t index = names->buckets[at] - 1;
 
 		if (strcmp(names->entries[index].name, name) == 0)
@@ -61,7 +59,7 @@ int64_t names_find(const struct names *names, const char *name)
 
 int64_t names_add(struct names *names, const char *name, uint64_t value)
 {
-	uint32_t at = hash(name) & names->mask;
+	uint32_t at = place_of(names, name);
 
 	if (names->count == names->capacity)
 		return -1;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds a tree from libyaml's events. The open collections are an explicit path, so input causes
  * no recursion. Bytes, depth and nodes are bounded. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <yaml.h>
 
 #include "bus/bounds.h"
+#include "config/yaml/file.h"
 #include "config/yaml/located.h"
 #include "config/yaml/traps.h"
 #include "config/yaml/tree.h"
@@ -280,12 +279,13 @@ static void event_take(struct builder *builder, const yaml_event_t *event)
 	}
 }
 
-/* libyaml gives the offset of a byte that it refuses; this finds its line and column. */
-static void byte_error(struct builder *builder, const yaml_parser_t *parser, const char *text)
+/* An error at an offset of the text: finds its line and column. */
+static void place_error(struct builder *builder, const char *text, size_t offset,
+			const char *message)
 {
 	size_t line = 1, column = 1;
 
-	for (size_t i = 0; i < parser->problem_offset; i++) {
+	for (size_t i = 0; i < offset; i++) {
 		if (text[i] == '\n') {
 			line++;
 			column = 1;
@@ -293,8 +293,18 @@ static void byte_error(struct builder *builder, const yaml_parser_t *parser, con
 			column++;
 		}
 	}
-	located_error_line(builder->errors, "%s:%zu:%zu: %s, expected printable UTF-8",
-			   builder->document->origin, line, column, parser->problem);
+	located_error_line(builder->errors, "%s:%zu:%zu: %s", builder->document->origin, line,
+			   column, message);
+	builder->failed = true;
+}
+
+/* libyaml gives the offset of a byte that it refuses. */
+static void byte_error(struct builder *builder, const yaml_parser_t *parser, const char *text)
+{
+	char message[128];
+
+	snprintf(message, sizeof(message), "%s, expected printable UTF-8", parser->problem);
+	place_error(builder, text, parser->problem_offset, message);
 }
 
 static void syntax_error(struct builder *builder, const yaml_parser_t *parser, const char *text,
@@ -330,6 +340,37 @@ static bool mark_skip(struct builder *builder, const char **text, size_t *length
 		return false;
 	}
 	return true;
+}
+
+/* True at the beginning of a line, as libyaml counts lines. */
+static bool line_begins(const char *text, size_t at)
+{
+	static const char *const breaks[] = { "\n", "\r", "\xc2\x85", "\xe2\x80\xa8",
+					      "\xe2\x80\xa9" };
+
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		const size_t length = strlen(breaks[i]);
+
+		if (at >= length && memcmp(text + at - length, breaks[i], length) == 0)
+			return true;
+	}
+	return at == 0;
+}
+
+/* libyaml compares each %TAG with all before: the square of their number. Tags are errors in any
+ * case, so the first %TAG is an error before libyaml sees the text. */
+static void expect_no_directive(struct builder *builder, const char *text, size_t length)
+{
+	const char *found = text;
+
+	while ((found = memmem(found, length - (size_t)(found - text), "%TAG", 4))) {
+		if (line_begins(text, (size_t)(found - text))) {
+			place_error(builder, text, (size_t)(found - text),
+				    "found a %TAG directive, expected a text without tags");
+			return;
+		}
+		found += 4;
+	}
 }
 
 static void build(struct builder *builder, const char *text, size_t length)
@@ -386,42 +427,14 @@ struct located_document *located_parse(struct located_errors *errors, const char
 				   length, YAML_BYTES_MAX);
 		builder.failed = true;
 	} else {
-		build(&builder, text, length);
+		expect_no_directive(&builder, text, length);
+		if (!builder.failed)
+			build(&builder, text, length);
 	}
 	if (!builder.failed)
 		return document;
 	located_free(document);
 	return NULL;
-}
-
-static char *file_read(struct located_errors *errors, const char *path, size_t *length)
-{
-	FILE *file = fopen(path, "re");
-	struct stat status;
-	char *text = NULL;
-
-	if (!file) {
-		errors->no_memory |= errno == ENOMEM;
-		located_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
-		return NULL;
-	}
-	if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
-		located_error_line(errors, "%s: found a folder, expected a file", path);
-		fclose(file);
-		return NULL;
-	}
-	text = malloc(YAML_BYTES_MAX + 1);
-	if (!text)
-		located_no_memory(errors, path);
-	else
-		*length = fread(text, 1, YAML_BYTES_MAX + 1, file);
-	if (text && ferror(file)) {
-		located_error_line(errors, "%s: cannot be read: %s", path, strerror(errno));
-		free(text);
-		text = NULL;
-	}
-	fclose(file);
-	return text;
 }
 
 struct located_document *located_load(struct located_errors *errors, const char *path)

@@ -105,7 +105,8 @@ const char *located_hint(const struct located_node *node)
 static void key_unknown(struct located_errors *errors, const struct located_node *child,
 			const char *const *known)
 {
-	const char *meant = nearest(child->key, known);
+	/* A suggestion that is not printed would cost the most of all. */
+	const char *meant = errors->count < YAML_ERRORS_MAX ? nearest(child->key, known) : NULL;
 	struct located_node at_key = *child;
 
 	at_key.line = child->key_line;
@@ -282,7 +283,9 @@ bool located_word(struct located_errors *errors, const struct located_node *node
 								: " or ",
 						 words[i]);
 	}
-	meant = node->kind == YAML_SCALAR ? nearest(node->text, words) : NULL;
+	meant = node->kind == YAML_SCALAR && errors->count < YAML_ERRORS_MAX
+			? nearest(node->text, words)
+			: NULL;
 	located_error(errors, node, "found %s, expected %s%s%s%s",
 		      located_found(node, found, sizeof(found)), list,
 		      meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");

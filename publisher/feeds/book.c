@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The levels of a side are an array with the best level at its end. Most changes happen there,
- * where searching and moving are short.
+/* The near levels of a side are an array with the best level at its end. Most changes happen there,
+ * where searching and moving are short. When the array has reached its bound, its worse half moves
+ * to the far levels. When it is nearly used up, the best far levels move back. Many changes lie
+ * between two moves, so that a move costs each of them a few steps.
  *
  * K-I1  A level exists if and only if a live order has its price. Its size and order count are sums
- *       over those orders. */
+ *       over those orders.
+ * K-I2  Each near level is better than each far level.
+ * K-I3  If there is a far level, there are at least BOOK_NEAR_MIN near levels. */
 #include "publisher/feeds/book.h"
 
 #include <assert.h>
@@ -15,36 +19,48 @@
 #include "bus/error.h"
 
 #define LEVELS_FIRST 8
+#define HALF         (BOOK_NEAR_MAX / 2)
 #define NEAR         8 /* levels searched one by one from the best, before a binary search */
 
 static_assert(sizeof(struct book_level) == 16, "compared bytewise: no padding");
+static_assert(2 * BOOK_NEAR_MIN < HALF, "many changes between two moves");
 
 int book_open(struct book *book)
 {
 	memset(book, 0, sizeof(*book));
 	book->symbols = calloc(BOOK_SYMBOLS, sizeof(*book->symbols));
-	if (!book->symbols)
+	book->far = calloc(BOOK_SYMBOLS, sizeof(*book->far));
+	if (!book->symbols || !book->far)
 		return error_set(ENOMEM, "order book: no memory");
 	return book_orders_open(&book->orders);
 }
 
+static void levels_clear(struct book *book, unsigned locate, unsigned side)
+{
+	struct book_side *levels = &book->symbols[locate].sides[side];
+
+	levels->count = 0;
+	if (levels->far)
+		book_far_clear(&book->far[locate][side]);
+	levels->far = false;
+}
+
 void book_close(struct book *book)
 {
-	for (unsigned i = 0; book->symbols && i < BOOK_SYMBOLS; i++) {
-		free(book->symbols[i].sides[BOOK_BUY].levels);
-		free(book->symbols[i].sides[BOOK_SELL].levels);
+	for (unsigned i = 0; book->far && book->symbols && i < BOOK_SYMBOLS * 2; i++) {
+		levels_clear(book, i / 2, i % 2);
+		free(book->symbols[i / 2].sides[i % 2].levels);
 	}
 	free(book->symbols);
+	free(book->far);
 	book_orders_close(&book->orders);
 	memset(book, 0, sizeof(*book));
 }
 
 void book_clear(struct book *book)
 {
-	for (unsigned i = 0; i < BOOK_SYMBOLS; i++) {
-		book->symbols[i].sides[BOOK_BUY].count = 0;
-		book->symbols[i].sides[BOOK_SELL].count = 0;
-	}
+	for (unsigned i = 0; i < BOOK_SYMBOLS * 2; i++)
+		levels_clear(book, i / 2, i % 2);
 	book_orders_clear(&book->orders);
 	book->touched_count = 0;
 }
@@ -66,6 +82,11 @@ static void touch(struct book *book, uint16_t locate, uint32_t depth)
 static struct book_side *side_of(const struct book *book, const struct book_order *order)
 {
 	return &book->symbols[order->locate].sides[order->side];
+}
+
+static struct book_far *far_of(const struct book *book, const struct book_order *order)
+{
+	return &book->far[order->locate][order->side];
 }
 
 static uint32_t rank_of(const struct book_order *order)
@@ -94,27 +115,114 @@ static uint32_t index_of(const struct book_side *side, uint32_t rank)
 	return low;
 }
 
-static int reserve_level(struct book_side *side)
+static bool is_far(const struct book_side *side, uint32_t rank)
 {
-	uint32_t capacity = side->capacity ? side->capacity * 2 : LEVELS_FIRST;
-	struct book_level *levels;
+	return side->far && rank < side->levels[0].rank;
+}
 
-	if (side->count < side->capacity)
-		return 0;
-	levels = reallocarray(side->levels, capacity, sizeof(*levels));
+/* On an error, the levels that have moved stay far. */
+static __attribute__((noinline)) int move_out(struct book_side *side, struct book_far *far)
+{
+	uint32_t moved = 0;
+	int result = 0;
+
+	while (moved < HALF && result == 0) {
+		result = book_far_add(far, &side->levels[moved]);
+		moved += result == 0;
+	}
+	side->count = (uint16_t)(side->count - moved);
+	side->far = far->count;
+	memmove(side->levels, side->levels + moved, side->count * sizeof(*side->levels));
+	return result;
+}
+
+static __attribute__((noinline)) void move_back(struct book_side *side, struct book_far *far)
+{
+	const uint32_t room = HALF - side->count;
+	const uint32_t moved = far->count < room ? far->count : room;
+
+	memmove(side->levels + moved, side->levels, side->count * sizeof(*side->levels));
+	side->count = (uint16_t)(side->count + moved);
+	for (uint32_t i = moved; i--;) {
+		struct book_level *best = book_far_best(far);
+
+		side->levels[i] = *best;
+		book_far_remove(far, best);
+	}
+	side->far = far->count;
+}
+
+static __attribute__((noinline)) int reserve_near(struct book_side *side)
+{
+	const unsigned capacity = side->capacity ? side->capacity * 2u : LEVELS_FIRST;
+	struct book_level *levels = reallocarray(side->levels, capacity, sizeof(*levels));
+
 	if (!levels)
 		return error_set(ENOMEM, "order book: no memory for %u price levels", capacity);
 	side->levels = levels;
-	side->capacity = capacity;
+	side->capacity = (uint16_t)capacity;
 	return 0;
+}
+
+static __attribute__((noinline)) int reserve_far(struct book_far *far, uint32_t rank)
+{
+	const struct book_level empty = { .rank = rank };
+
+	return book_far_find(far, rank) ? 0 : book_far_add(far, &empty);
+}
+
+/* Makes room for an order. After 0, level_add has to follow (K-I1). */
+static int reserve_level(struct book *book, const struct book_order *order)
+{
+	struct book_side *side = side_of(book, order);
+	int result;
+
+	if (side->count == BOOK_NEAR_MAX) {
+		result = move_out(side, far_of(book, order));
+		if (result < 0)
+			return result;
+	}
+	if (is_far(side, rank_of(order)))
+		return reserve_far(far_of(book, order), rank_of(order));
+	return side->count < side->capacity ? 0 : reserve_near(side);
+}
+
+static __attribute__((noinline)) void far_add(struct book *book, const struct book_order *order)
+{
+	struct book_level *level = book_far_find(far_of(book, order), rank_of(order));
+
+	level->size += order->shares;
+	level->orders++;
+	touch(book, order->locate, side_of(book, order)->count);
+}
+
+static __attribute__((noinline)) void far_take(struct book *book, const struct book_order *order,
+					       uint32_t shares, bool gone)
+{
+	struct book_side *side = side_of(book, order);
+	struct book_far *far = far_of(book, order);
+	struct book_level *level = book_far_find(far, rank_of(order));
+
+	touch(book, order->locate, side->count);
+	level->size -= shares;
+	level->orders -= gone;
+	if (level->orders)
+		return;
+	book_far_remove(far, level);
+	side->far = far->count;
 }
 
 /* After reserve_level. */
 static void level_add(struct book *book, const struct book_order *order)
 {
 	struct book_side *side = side_of(book, order);
-	uint32_t rank = rank_of(order), i = index_of(side, rank);
+	uint32_t rank = rank_of(order), i;
 
+	if (is_far(side, rank)) {
+		far_add(book, order);
+		return;
+	}
+	i = index_of(side, rank);
 	if (i == side->count || side->levels[i].rank != rank) {
 		memmove(&side->levels[i + 1], &side->levels[i],
 			(side->count - i) * sizeof(*side->levels));
@@ -123,7 +231,7 @@ static void level_add(struct book *book, const struct book_order *order)
 	}
 	side->levels[i].size += order->shares;
 	side->levels[i].orders++;
-	touch(book, order->locate, side->count - 1 - i);
+	touch(book, order->locate, side->count - 1u - i);
 }
 
 /* Takes an order's shares off its level, and removes the level if it has no order left. */
@@ -131,16 +239,24 @@ static void level_take(struct book *book, const struct book_order *order, uint32
 		       bool gone)
 {
 	struct book_side *side = side_of(book, order);
-	uint32_t i = index_of(side, rank_of(order));
-	struct book_level *level = &side->levels[i];
+	struct book_level *level;
+	uint32_t i;
 
-	touch(book, order->locate, side->count - 1 - i);
+	if (is_far(side, rank_of(order))) {
+		far_take(book, order, shares, gone);
+		return;
+	}
+	i = index_of(side, rank_of(order));
+	level = &side->levels[i];
+	touch(book, order->locate, side->count - 1u - i);
 	level->size -= shares;
 	level->orders -= gone;
 	if (level->orders)
 		return;
 	side->count--;
 	memmove(level, level + 1, (side->count - i) * sizeof(*level));
+	if (side->far && side->count < BOOK_NEAR_MIN)
+		move_back(side, far_of(book, order));
 }
 
 static void order_remove(struct book *book, struct book_order *order)
@@ -158,9 +274,9 @@ static int add(struct book *book, const struct book_order *order)
 		order_remove(book, old);
 		flags = BOOK_LIVE;
 	}
-	result = reserve_level(side_of(book, order));
+	result = book_orders_reserve(&book->orders);
 	if (!result)
-		result = book_orders_reserve(&book->orders);
+		result = reserve_level(book, order);
 	if (result < 0)
 		return result;
 	level_add(book, order);

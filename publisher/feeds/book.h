@@ -10,29 +10,30 @@
  * so that a caller evaluates only those. It lists two symbols if an added reference was live in
  * another symbol's book, otherwise one symbol.
  *
- * Memory   grows with orders and levels, doubling. Nothing is freed before book_close, and nothing
- *          else allocates. */
+ * Cost     a change costs at most the logarithm of the number of levels, whatever references and
+ * prices the feed's author chooses.
+ *
+ * Memory   grows with orders and near levels, doubling, and is freed by book_close. Each far level
+ *          is allocated on its own. Nothing else allocates. */
 #ifndef TICKBUS_FEEDS_BOOK_H
 #define TICKBUS_FEEDS_BOOK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "publisher/feeds/book_far.h"
 #include "publisher/feeds/book_orders.h"
 
-#define BOOK_SYMBOLS 65536 /* a locate has 16 bits */
-#define BOOK_BUY     0
-#define BOOK_SELL    1
-
-struct book_level {
-	uint64_t size;
-	uint32_t rank; /* the greater rank of a side is the better level: the price to buy at, the
-			  complement of the price to sell at. book_price gives the price */
-	uint32_t orders;
-};
+#define BOOK_SYMBOLS  65536 /* a locate has 16 bits */
+#define BOOK_BUY      0
+#define BOOK_SELL     1
+#define BOOK_NEAR_MIN 16 /* near levels of a side that has far levels */
+#define BOOK_NEAR_MAX 256
 
 struct book_side {
-	struct book_level *levels; /* ranks ascend; the best level is the last */
-	uint32_t count, capacity;
+	struct book_level *levels; /* the near levels: ranks ascend; the best level is the last */
+	uint16_t count, capacity;
+	bool far; /* there are worse levels, which are in the book's `far` */
 };
 
 struct book_symbol {
@@ -41,19 +42,20 @@ struct book_symbol {
 
 struct book_touch {
 	uint16_t locate;
-	uint32_t depth; /* number of levels better than the best changed level; 0: the best changed
-			 */
+	uint32_t depth; /* number of levels better than the best changed level; 0: the best
+			   changed. For a far level, the number of near levels */
 };
 
 struct book {
 	struct book_orders orders;
 	struct book_symbol *symbols; /* by locate */
+	struct book_far (*far)[2];   /* by locate and side: the far levels */
 	struct book_touch touched[2];
 	unsigned touched_count; /* of the last change */
 };
 
 /* Flags that a change returns. Or -ENOMEM: no memory for the new order, and the order that it
- * replaces is removed. */
+ * replaces is removed. -EOVERFLOW: there are BOOK_ORDERS_MAX orders. */
 #define BOOK_UNKNOWN 0x1
 #define BOOK_CLAMPED 0x2
 #define BOOK_LIVE    0x4
@@ -78,7 +80,7 @@ int book_delete(struct book *, uint64_t reference);
 int book_replace(struct book *, uint64_t reference, uint64_t new_reference, uint32_t shares,
 		 uint32_t price);
 
-/* The level with `depth` better levels before it, or NULL. */
+/* The level with `depth` better levels before it, or NULL. Depth is below BOOK_NEAR_MIN. */
 static inline const struct book_level *book_level(const struct book_side *side, uint32_t depth)
 {
 	return depth < side->count ? &side->levels[side->count - 1 - depth] : NULL;

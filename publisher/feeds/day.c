@@ -56,7 +56,8 @@ static int check_zone(const char *zone)
 /* The number of bytes read, or -errno. */
 static ssize_t read_file(const char *path, uint8_t *data, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), code = errno;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK),
+	    code = errno; /* waits for no pipe */
 	size_t total = 0;
 	ssize_t count = 1;
 

@@ -242,6 +242,27 @@ static int read_source(struct feed *feed)
 	return result;
 }
 
+/* The topics hold what the file was. A reader of the log learns that its name now stands for
+ * something else. */
+static void report_change(const struct feed *feed)
+{
+	const char *change = source_changed(feed->source);
+
+	if (change)
+		feed_log(feed, TB_LOG_WARNING, "%s %s while it was read", feed->source->name,
+			 change);
+}
+
+/* Opens the source. A stop of the feed interrupts reading, even where there is no message. */
+static int open_source(struct feed *feed)
+{
+	int result = feed->options.open(feed->options.open_user, &feed->source);
+
+	if (result == 0)
+		feed->source->interrupted = &feed->pace.interrupted;
+	return result;
+}
+
 /* Empties topics and books, and opens the source again. */
 static int restart(struct feed *feed)
 {
@@ -249,7 +270,7 @@ static int restart(struct feed *feed)
 
 	source_close(feed->source);
 	feed->source = NULL;
-	result = feed->options.open(feed->options.open_user, &feed->source);
+	result = open_source(feed);
 	for (size_t i = 0; i < feed->options.topic_count && result == 0; i++) {
 		struct output *output = &feed->outputs[i];
 
@@ -287,6 +308,8 @@ static int run(struct feed *feed)
 		if (result == 0)
 			feed_log(feed, TB_LOG_INFO, "read %llu messages, to the end",
 				 (unsigned long long)feed->message);
+		if (result != -EINTR)
+			report_change(feed);
 		if (result != 0 || feed->options.at_end != FEED_RESTART)
 			return result;
 		/* A source may be shorter than a batch. */
@@ -384,7 +407,7 @@ int feed_open(struct feed **out, const struct feed_options *options)
 	if (result == 0)
 		result = market_open(&feed->market, &market);
 	if (result == 0)
-		result = options->open(options->open_user, &feed->source);
+		result = open_source(feed);
 	if (result == 0)
 		result = counters_show(feed);
 	if (result < 0) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "bus/error.h"
 #include "tickbus/error.h"
@@ -25,11 +27,12 @@ struct source_bytes {
 	int fd;
 	int error; /* the -errno that stays, and its message */
 	char message[ERROR_BYTES];
-	bool raw_end;       /* the file was read to its end */
-	bool inside;        /* a gzip member or zstd frame has begun, and not ended */
-	bool more;          /* the decoder may hold bytes without room so far */
-	uint64_t raw_total; /* read from the file */
-	uint64_t size;      /* of the file when it was opened */
+	bool raw_end;                    /* the file was read to its end */
+	bool inside;                     /* a gzip member or zstd frame has begun, and not ended */
+	bool more;                       /* the decoder may hold bytes without room so far */
+	uint64_t raw_total;              /* read from the file */
+	struct stat opened;              /* the file when it was opened */
+	const _Atomic bool *interrupted; /* of the current read */
 	size_t raw_next, raw_count;
 	ssize_t (*read)(struct source_bytes *, uint8_t *, size_t);
 	z_stream gzip;
@@ -57,13 +60,18 @@ static unsigned long long position(const struct source_bytes *bytes)
 	return bytes->raw_total - (bytes->raw_count - bytes->raw_next);
 }
 
-/* Fills the raw buffer, which is empty: 0 or -errno. */
+/* Fills the raw buffer, which is empty: 0 or -errno. An earlier end of the file is no end if it was
+ * appended to. */
 static int fill(struct source_bytes *bytes)
 {
+	ssize_t count = 1;
+
 	bytes->raw_next = bytes->raw_count = 0;
-	while (bytes->raw_count < RAW_BYTES && !bytes->raw_end) {
-		ssize_t count = read(bytes->fd, bytes->raw + bytes->raw_count,
-				     RAW_BYTES - bytes->raw_count);
+	if (bytes->interrupted && atomic_load_explicit(bytes->interrupted, memory_order_relaxed))
+		return fail(bytes, EINTR, "interrupted at byte %llu of the file", position(bytes));
+	while (bytes->raw_count < RAW_BYTES && count) {
+		count = read(bytes->fd, bytes->raw + bytes->raw_count,
+			     RAW_BYTES - bytes->raw_count);
 
 		if (count < 0 && errno == EINTR)
 			continue;
@@ -73,14 +81,13 @@ static int fill(struct source_bytes *bytes)
 		if (count < 0)
 			return fail(bytes, errno, "reading at byte %llu of the file: %s",
 				    position(bytes), strerror(errno));
-		bytes->raw_end = count == 0;
 		bytes->raw_count += (size_t)count;
 		bytes->raw_total += (size_t)count;
 	}
-	if (!bytes->raw_count && bytes->raw_total < bytes->size)
+	if (!bytes->raw_count && bytes->raw_total < (uint64_t)bytes->opened.st_size)
 		return fail(bytes, EBADMSG,
 			    "the file ends at byte %llu, expected %llu bytes as when it was opened",
-			    position(bytes), (unsigned long long)bytes->size);
+			    position(bytes), (unsigned long long)bytes->opened.st_size);
 	return 0;
 }
 
@@ -143,6 +150,18 @@ static ssize_t gzip_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 	return (ssize_t)(size - gzip->avail_out);
 }
 
+static void zstd_fail(struct source_bytes *bytes, size_t result)
+{
+	if (ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge)
+		fail(bytes, EBADMSG,
+		     "zstd data, before byte %llu of the file: found a window above %u MiB, "
+		     "expected at most that; compress it with --long=%d or less",
+		     position(bytes), 1u << (SOURCE_WINDOW_LOG - 20), SOURCE_WINDOW_LOG);
+	else
+		fail(bytes, EBADMSG, "zstd data, bad before byte %llu of the file: %s",
+		     position(bytes), ZSTD_getErrorName(result));
+}
+
 static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 {
 	ZSTD_inBuffer in = { bytes->raw, bytes->raw_count, bytes->raw_next };
@@ -151,8 +170,7 @@ static ssize_t zstd_step(struct source_bytes *bytes, uint8_t *to, size_t size)
 
 	bytes->raw_next = in.pos;
 	if (ZSTD_isError(result))
-		fail(bytes, EBADMSG, "zstd data, bad before byte %llu of the file: %s",
-		     position(bytes), ZSTD_getErrorName(result));
+		zstd_fail(bytes, result);
 	bytes->inside = result != 0;
 	bytes->more = out.pos == size && result != 0;
 	return (ssize_t)out.pos;
@@ -171,7 +189,7 @@ static ssize_t read_steps(struct source_bytes *bytes, uint8_t *to, size_t size, 
 		if (result)
 			return result;
 		if (bytes->error)
-			return source_bytes_read(bytes, to, size);
+			return source_bytes_read(bytes, to, size, bytes->interrupted);
 	}
 }
 
@@ -204,24 +222,26 @@ static int choose(struct source_bytes *bytes)
 	     (raw[0] >> 4 == 5 && !memcmp(raw + 1, skipped, sizeof(skipped))))) {
 		bytes->read = read_zstd;
 		bytes->zstd = ZSTD_createDStream();
-		return bytes->zstd ? 0 : -ENOMEM;
+		if (!bytes->zstd)
+			return -ENOMEM;
+		ZSTD_DCtx_setParameter(bytes->zstd, ZSTD_d_windowLogMax, SOURCE_WINDOW_LOG);
+		return 0;
 	}
 	return 0;
 }
 
 static int open_file(struct source_bytes *bytes, const char *path)
 {
-	struct stat status;
+	struct stat *status = &bytes->opened;
 
 	bytes->fd =
 		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for a writer */
-	if (bytes->fd < 0 || fstat(bytes->fd, &status) < 0)
+	if (bytes->fd < 0 || fstat(bytes->fd, status) < 0)
 		return error_set(errno, "%s: %s", path, strerror(errno));
-	if (S_ISDIR(status.st_mode))
+	if (S_ISDIR(status->st_mode))
 		return error_set(EISDIR, "%s: is a directory, expected a file", path);
-	if (!S_ISREG(status.st_mode))
+	if (!S_ISREG(status->st_mode))
 		return error_set(EINVAL, "%s: is a pipe or a device, expected a file", path);
-	bytes->size = (uint64_t)status.st_size;
 	posix_fadvise(bytes->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	return 0;
 }
@@ -259,10 +279,31 @@ fail:
 	return result;
 }
 
-ssize_t source_bytes_read(struct source_bytes *bytes, uint8_t *to, size_t size)
+ssize_t source_bytes_read(struct source_bytes *bytes, uint8_t *to, size_t size,
+			  const _Atomic bool *interrupted)
 {
+	bytes->interrupted = interrupted;
 	return bytes->error ? error_set(-bytes->error, "%s", bytes->message)
 			    : bytes->read(bytes, to, size);
+}
+
+const char *source_bytes_changed(const struct source_bytes *bytes, const char *path)
+{
+	const struct stat *opened = &bytes->opened;
+	struct stat now, named;
+
+	if (stat(path, &named) < 0)
+		return "was removed";
+	if (named.st_dev != opened->st_dev || named.st_ino != opened->st_ino)
+		return "was replaced by another file";
+	if (fstat(bytes->fd, &now) < 0)
+		return NULL;
+	if (now.st_size != opened->st_size)
+		return now.st_size > opened->st_size ? "was appended to" : "was truncated";
+	if (now.st_mtim.tv_sec != opened->st_mtim.tv_sec ||
+	    now.st_mtim.tv_nsec != opened->st_mtim.tv_nsec)
+		return "was written to";
+	return NULL;
 }
 
 void source_bytes_close(struct source_bytes *bytes)

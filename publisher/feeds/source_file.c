@@ -39,8 +39,9 @@ static void fill(struct source_file *file)
 	file->next = 0;
 	file->count = left;
 	while (!file->end && file->count < FRAME_BYTES + ITCH_LENGTH_MAX) {
-		ssize_t count = source_bytes_read(file->bytes, file->buffer + file->count,
-						  BUFFER_BYTES - file->count);
+		ssize_t count =
+			source_bytes_read(file->bytes, file->buffer + file->count,
+					  BUFFER_BYTES - file->count, file->source.interrupted);
 
 		file->broken = count < 0;
 		file->end = count <= 0;
@@ -59,7 +60,8 @@ static int locate(const struct source_file *file, int result)
 static int end(struct source_file *file, size_t left, size_t frame)
 {
 	if (file->broken)
-		return locate(file, (int)source_bytes_read(file->bytes, file->buffer, 1));
+		return locate(file, (int)source_bytes_read(file->bytes, file->buffer, 1,
+							   file->source.interrupted));
 	if (left)
 		return locate(file, error_set(EBADMSG,
 					      "ends in the middle of a message, found %zu bytes, "
@@ -101,6 +103,13 @@ static int next(struct source *source, struct source_message *message)
 	return 1;
 }
 
+static const char *changed(struct source *source)
+{
+	const struct source_file *file = (const struct source_file *)source;
+
+	return source_bytes_changed(file->bytes, file->path);
+}
+
 static void close_file(struct source *source)
 {
 	struct source_file *file = (struct source_file *)source;
@@ -112,7 +121,9 @@ static void close_file(struct source *source)
 
 int source_file_open(struct source **source, const char *path)
 {
-	static const struct source_operations operations = { .next = next, .close = close_file };
+	static const struct source_operations operations = { .next = next,
+							     .changed = changed,
+							     .close = close_file };
 	struct source_file *file = malloc(sizeof(*file));
 	int result;
 

@@ -35,7 +35,15 @@ static void close_source(struct source *source)
 	free(s);
 }
 
-static const struct source_operations operations = { .next = next, .close = close_source };
+static const char *changed(struct source *source)
+{
+	(void)source;
+	return NULL;
+}
+
+static const struct source_operations operations = { .next = next,
+						     .changed = changed,
+						     .close = close_source };
 
 int synthetic_source_open(struct source **source, const struct synthetic_settings *settings)
 {

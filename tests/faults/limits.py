@@ -4,6 +4,7 @@
 
     limits.py PUBD TICKBUS CONTROL [CASE...]
 """
+import contextlib
 import errno
 import gzip
 import os
@@ -358,6 +359,7 @@ class File(Limited):
         expected = self.whole()
         log, total, status = self.run_feed(self.day.unlink)
         self.assertIn("read 40000 messages, to the end", log)
+        self.assertRegex(log, r"warning feed f: \S+day\.bin was removed while it was read")
         self.assertEqual((total, status), (expected, 0))
 
     def test_replaced_file_is_read_as_it_was_opened(self):
@@ -365,7 +367,57 @@ class File(Limited):
         other = self.synth("other.bin", 6)
         log, total, status = self.run_feed(lambda: other.rename(self.day))
         self.assertIn("read 40000 messages, to the end", log)
+        self.assertRegex(log, r"warning feed f: \S+day\.bin was replaced by another file while it "
+                              "was read")
         self.assertEqual((total, status), (expected, 0))
+
+    def test_file_without_an_end_of_messages_is_left_at_once(self):
+        """A hundred frames that zstd skips, of 4 GiB each, all holes."""
+        frame = bytes.fromhex("502a4d18ffffffff")
+        with open(self.folder / "hollow.zst", "wb") as file:
+            for number in range(100):
+                file.seek(number * (0xffffffff + len(frame)))
+                file.write(frame)
+            file.truncate(100 * (0xffffffff + len(frame)))
+        pubd = self.pubd(settings(f"type: itch50, path: {self.folder}/hollow.zst, date: 2019-12-30"))
+        pubd.says("reads")
+        pubd.signal(signal.SIGTERM)
+        pubd.popen.wait(PATIENCE_S)
+        self.assertEqual(pubd.popen.returncode, 0, pubd.messages())
+        self.assertNotIn("stopped after", pubd.messages())
+
+    def test_pipe_in_place_of_any_file_is_an_error(self):
+        """Its other end is open, or is not: nothing waits for it."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        day = f"type: itch50, path: {pipe}, date: 2019-12-30"
+        self.assertRegex(self.refused(settings(day), 2), "feeds.0..path: .*not a regular file")
+        realm = f"realms:\n  - {{ name: r, topics: [ t ], ticket_file: {pipe} }}\n"
+        for changed in (settings(FEED).replace("[ quote", f"[ {pipe}, quote"), settings(FEED) + realm):
+            self.assertRegex(self.refused(changed, 2), "pipe: found a pipe without bytes|no regular file")
+        ended = subprocess.run([PUBD, pipe], capture_output=True, text=True, env=self.env,
+                               timeout=PATIENCE_S)
+        self.assertEqual(ended.returncode, 2, ended.stderr)
+        self.assertIn("pipe: found a pipe without bytes", ended.stderr)
+
+    def test_signal_ends_the_wait_for_a_pipe(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        writer = os.open(pipe, os.O_RDWR)  # it writes nothing
+        self.addCleanup(os.close, writer)
+        for command in ([PUBD, pipe], [TICKBUS, "schema", "check", pipe]):
+            with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=self.env) as process:
+                self.until(lambda: str(pipe) in self.open_files(process.pid), "the pipe is open")
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(PATIENCE_S), -signal.SIGTERM)
+
+    def open_files(self, pid):
+        """The names of the files that a process has open."""
+        names = set()
+        for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                names.add(os.readlink(link))
+        return names
 
     def cut(self, size):
         with open(self.day, "r+b") as file:

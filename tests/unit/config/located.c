@@ -2,6 +2,14 @@
 /* The YAML reader: what it accepts, what it refuses at which position, and its bounds. */
 #include "config.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "bus/clock.h"
 #include "config/yaml/located.h"
 
 TestSuite(located, .init = folder_enter, .fini = folder_leave);
@@ -70,6 +78,8 @@ static const char *const refused[][2] = {
 	{ "a: 1\n@---\nb: 2\n", "found a second document, expected a single document" },
 	{ "@*x : 1\n", "found an alias as a key, expected a word" },
 	{ "? @[ a ]\n: 1\n", "found a collection as a key, expected a word" },
+	{ "@%TAG ! x\n---\na: 1\n", "found a %TAG directive, expected a text without tags" },
+	{ "# %TAG\na: 1\n...\n@%TAG !a! x\n---\n", "found a %TAG directive, expected a text" },
 	/* characters */
 	{ "@\"a\\0\": 1\n", "found a control character, expected printable text" },
 	{ "a: 1\nb: @\x01\n", "control characters are not allowed, expected printable UTF-8" },
@@ -255,20 +265,96 @@ Test(located, depth_nodes_keys_and_bytes_are_bounded_exactly)
 			    "t.yaml: found 1048577 bytes, expected at most 1048576"));
 }
 
+static void socket_put(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	strcpy(address.sun_path, path);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+}
+
+/* The reader waits for no file. */
 Test(located, unreadable_file_is_named)
 {
 	struct located_errors errors = { 0 };
 	const char *const cases[][2] = {
 		{ "none.yaml", "none.yaml: cannot be read: No such file or directory\n" },
 		{ ".", ".: found a folder, expected a file\n" },
-		{ "/dev/zero", "/dev/zero: found 1048577 bytes, expected at most 1048576\n" },
+		{ "/dev/zero", "/dev/zero: found a device, expected a file\n" },
+		{ "long.yaml", "long.yaml: found 1048577 bytes, expected at most 1048576\n" },
+		{ "pipe", "pipe: found a pipe without bytes, expected a text\n" },
+		{ "socket", "socket: found a socket, expected a file\n" },
 	};
 
+	file_write("long.yaml", "a: 1 #", 6);
+	cr_assert_eq(truncate("long.yaml", INT64_C(1) << 32), 0); /* sparse */
+	cr_assert_eq(mkfifo("pipe", 0600), 0);
+	socket_put("socket");
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		cr_expect_null(located_load(&errors, cases[i][0]));
 		cr_expect_str_eq(errors.text, cases[i][1]);
 		located_errors_free(&errors);
 	}
+}
+
+/* As a shell's <(command) does; the text is longer than a pipe holds. */
+Test(located, text_of_a_pipe_is_read_to_its_end)
+{
+	static char text[200000];
+	struct located_errors errors = { 0 };
+	struct located_document *document;
+	char path[64];
+	int ends[2];
+
+	memset(text, '#', sizeof(text));
+	memcpy(text + sizeof(text) - 6, "\na: 1\n", 6);
+	cr_assert_eq(pipe(ends), 0);
+	if (fork() == 0)
+		_exit(write(ends[1], text, sizeof(text)) != sizeof(text));
+	close(ends[1]);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+	document = located_load(&errors, path);
+	cr_assert_not_null(document, "%s", errors.text);
+	cr_expect_str_eq(located_get(located_root(document), "a")->text, "1");
+	wait(NULL);
+	located_free(document);
+}
+
+static unsigned int reads;
+
+/* Each reading is a second after the last. */
+static int second_later(clockid_t clock, struct timespec *now)
+{
+	(void)clock;
+	*now = (struct timespec){ .tv_sec = 1000 + reads++ };
+	return 0;
+}
+
+static void alarmed(int number)
+{
+	(void)number;
+}
+
+/* Signals stand for time: each ends a wait, and the clock has moved on. */
+Test(located, pipe_that_stays_open_is_an_error_in_time)
+{
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	const struct sigaction action = { .sa_handler = alarmed };
+	struct located_errors errors = { 0 };
+
+	cr_assert_eq(mkfifo("pipe", 0600), 0);
+	cr_assert_geq(open("pipe", O_RDWR | O_CLOEXEC), 0);
+	clock_replace(second_later);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	cr_expect_null(located_load(&errors, "pipe"));
+	setitimer(ITIMER_REAL, &never, NULL);
+	cr_expect_str_eq(errors.text, "pipe: found a pipe that is still open after 5000 ms, "
+				      "expected its writer to end or a file\n");
+	cr_expect_leq(reads, 8);
+	located_errors_free(&errors);
 }
 
 static bool take_integer(struct located_errors *errors, const struct located_node *node)

@@ -655,6 +655,19 @@ Test(refusals, first_100_errors_are_printed_and_others_counted)
 	free(text);
 }
 
+/* So a file that is listed a thousand times is not read a thousand times. */
+Test(refusals, schema_file_behind_100_errors_is_not_read)
+{
+	char text[2048] = BUS "schemas: [ quote", *errors;
+
+	for (int i = 0; i < 100; i++)
+		strcat(text, ", x");
+	strcat(text, ", ./none.yaml ]\n" FEEDS TOPICS);
+	errors = load(text, -EINVAL);
+	cr_expect_str_eq(tb_error(), "t.yaml: found 100 errors, expected none", "%s", errors);
+	free(errors);
+}
+
 Test(refusals, default_missing_on_this_machine_is_reported_at_mapping)
 {
 	char expected[512];

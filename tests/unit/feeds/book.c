@@ -2,11 +2,13 @@
 /* Books equal a reference that sorts all orders again after each change. Every changed symbol is
  * touched. Memory stays within its bound. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "publisher/feeds/book.h"
+#include "tickbus/error.h"
 
 #define POOL    256 /* references of a run */
 #define SYMBOLS 3
@@ -295,34 +297,45 @@ Test(book, order_replaced_by_its_own_reference_is_not_counted_live)
 	book_close(&book);
 }
 
-/* In one book, live orders share a few levels; in the other, which no market has, each has its own
- * level. Doubling holds the old table beside the new. */
+/* A far level: itself and a node of three words, each with a word of malloc. */
+#define FAR_BYTES 64
+
+/* Doubling holds the old table beside the new. The book's array of far levels takes no memory
+ * before a symbol uses it, and then a page. */
 static size_t bytes_of(const struct book *book)
 {
 	size_t bytes = (book->orders.mask + 1) * sizeof(struct book_order) * 3 / 2;
 
-	for (unsigned i = 0; i < BOOK_SYMBOLS * 2; i++)
-		bytes += book->symbols[i / 2].sides[i % 2].capacity * sizeof(struct book_level);
+	for (unsigned i = 0; i < BOOK_SYMBOLS * 2; i++) {
+		const uint32_t far = book->far[i / 2][i % 2].count;
+
+		bytes += book->symbols[i / 2].sides[i % 2].capacity * sizeof(struct book_level) +
+			 far * FAR_BYTES + (far ? 4096 : 0);
+	}
 	return bytes + BOOK_SYMBOLS * sizeof(struct book_symbol);
 }
 
+/* In the first book, live orders share a few levels. In the others, which no market has, each has
+ * its own level: of many symbols, and of a single symbol. */
 Test(book, live_order_takes_less_than_200_bytes)
 {
 	struct book book;
 
-	for (uint32_t levels = 100; levels <= 100000000; levels *= 1000000) {
+	for (uint32_t run = 0; run < 3; run++) {
+		const uint32_t levels = run ? UINT32_MAX : 100, symbols = run < 2 ? 8000 : 1;
+
 		cr_assert_eq(book_open(&book), 0);
 		for (uint32_t i = 1; i <= 400000; i++) {
 			struct book_order order = {
 				.reference = i,
 				.price = i % levels,
 				.shares = 1,
-				.locate = (uint16_t)(i % 8000),
-				.side = i / 8000 % 2,
+				.locate = (uint16_t)(i % symbols),
+				.side = i / symbols % 2,
 			};
 
 			cr_assert_eq(book_add(&book, &order), 0);
-			if (i % 10000 == 0 && i >= 50000)
+			if (i % 10000 == 0 && i >= (run < 2 ? 50000 : 150000))
 				cr_assert_lt(bytes_of(&book), (size_t)i * 200);
 		}
 		book_close(&book);
@@ -334,5 +347,233 @@ Test(book, unopened_book_can_be_closed)
 	struct book book = { 0 };
 
 	book_close(&book);
+	book_close(&book);
+}
+
+/* -- many levels --------------------------------------------------------------------------------
+ */
+
+#define PRICES 1500
+
+static struct book_level
+	naive[PRICES]; /* of a symbol's buying side, by price; orders 0: no level */
+
+static uint32_t naive_count(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t price = 0; price < PRICES; price++)
+		count += naive[price].orders > 0;
+	return count;
+}
+
+/* The near levels are the best, in order; the others are far. */
+static void check_levels(const struct book *book)
+{
+	const struct book_side *side = &book->symbols[0].sides[BOOK_BUY];
+	const struct book_far *far = &book->far[0][BOOK_BUY];
+	uint32_t near = 0, all = naive_count();
+
+	cr_assert_eq(side->count + far->count, all);
+	cr_assert_eq(side->far, far->count > 0);
+	cr_assert_leq(side->count, BOOK_NEAR_MAX);
+	cr_assert(!far->count || side->count >= BOOK_NEAR_MIN, "%u near levels", side->count);
+	for (uint32_t price = PRICES; price--;) {
+		const struct book_level *level;
+
+		if (!naive[price].orders)
+			continue;
+		level = near < side->count ? book_level(side, near++) : book_far_find(far, price);
+		cr_assert(level && level->rank == price, "price %u", price);
+		cr_assert_eq(memcmp(level, &naive[price], sizeof(*level)), 0, "price %u", price);
+	}
+}
+
+/* A price has at most two orders, which its reference names. */
+static void order_delete(struct book *book, uint32_t price, unsigned which)
+{
+	if (book_delete(book, 2 * price + which) == BOOK_UNKNOWN)
+		return;
+	naive[price].size -= price + 1;
+	naive[price].orders--;
+}
+
+static void order_toggle(struct book *book, uint32_t price, unsigned which)
+{
+	const uint64_t reference = 2 * price + which;
+	const struct book_order order = { .reference = reference,
+					  .price = price,
+					  .shares = price + 1 };
+
+	if (book_delete(book, reference) == 0) {
+		naive[price].size -= order.shares;
+		naive[price].orders--;
+		return;
+	}
+	cr_assert_eq(book_add(book, &order), 0);
+	naive[price].size += order.shares;
+	naive[price].orders++;
+}
+
+Test(book, many_levels_match_a_naive_side_in_any_order)
+{
+	static const char phases[] = "+d+-r-+brwrdbw-";
+	uint64_t state = 7;
+	struct book book;
+
+	cr_assert_eq(book_open(&book), 0);
+	for (uint32_t price = 0; price < PRICES; price++)
+		naive[price] = (struct book_level){ .rank = price };
+	for (const char *phase = phases; *phase; phase++)
+		for (uint32_t i = 0; i < PRICES; i++) {
+			uint32_t price = *phase == '+' ? i : PRICES - 1 - i;
+
+			if (*phase == 'r') /* anywhere; at the best; at the worst */
+				price = (uint32_t)below(&state, PRICES);
+			if (*phase == 'b')
+				price = PRICES - 1 - (uint32_t)below(&state, 40);
+			if (*phase == 'w')
+				price = (uint32_t)below(&state, 40);
+			if (*phase == 'd') { /* the best first */
+				order_delete(&book, price, 0);
+				order_delete(&book, price, 1);
+			} else {
+				order_toggle(&book, price, (unsigned)below(&state, 2));
+			}
+			if (i % 7 == 0 || i == PRICES - 1)
+				check_levels(&book);
+		}
+	book_clear(&book);
+	cr_assert_eq(book.far[0][BOOK_BUY].count, 0);
+	cr_assert_eq(book.symbols[0].sides[BOOK_BUY].far, 0);
+	book_close(&book);
+}
+
+/* -- references that collide --------------------------------------------------------------------
+ */
+
+#define CROWD   20000
+#define INVERSE UINT64_C(0xf1de83e19937733d) /* times the golden ratio of the fast hash: 1 */
+
+/* The longest row of entries without an empty entry: what a search may have to pass. */
+static size_t longest_row(const struct book_orders *orders)
+{
+	size_t row = 0, longest = 0;
+
+	for (size_t i = 0; i <= 2 * orders->mask; i++) {
+		row = orders->entries[i & orders->mask].live ? row + 1 : 0;
+		longest = row > longest ? row : longest;
+	}
+	return longest;
+}
+
+static void add_crowd(struct book *book, uint64_t count, uint64_t step)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		const struct book_order order = { .reference = i * step, .shares = 1 };
+
+		cr_assert_eq(book_add(book, &order), 0);
+	}
+}
+
+static void find_crowd(struct book *book, uint64_t count, uint64_t step)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		const struct book_order *found = book_orders_find(&book->orders, i * step);
+
+		cr_assert(found && found->reference == i * step);
+	}
+}
+
+/* All have the same place by the fast hash. */
+Test(book, references_that_collide_make_no_long_row)
+{
+	struct book book;
+
+	cr_assert_eq(INVERSE * UINT64_C(0x9e3779b97f4a7c15), 1);
+	cr_assert_eq(book_open(&book), 0);
+	add_crowd(&book, CROWD, INVERSE);
+	cr_assert_lt(longest_row(&book.orders), 2 * BOOK_ORDERS_STEPS);
+	find_crowd(&book, CROWD, INVERSE);
+	book_clear(&book);
+	add_crowd(&book, CROWD, INVERSE);
+	cr_assert_lt(longest_row(&book.orders), 2 * BOOK_ORDERS_STEPS);
+	book_close(&book);
+}
+
+/* Each has the place after the last: no add is long, but the first search or removal in the row is.
+ */
+Test(book, references_in_a_row_do_not_stay_in_a_row)
+{
+	for (unsigned how = 0; how < 2; how++) {
+		struct book book;
+
+		cr_assert_eq(book_open(&book), 0);
+		add_crowd(&book, CROWD, 1); /* the table grows; it keeps its size */
+		for (uint64_t i = 0; i < CROWD; i++)
+			cr_assert_eq(book_delete(&book, i), 0);
+		add_crowd(&book, CROWD / 2, (INVERSE << book.orders.shift));
+		cr_assert_not(book.orders.keyed);
+		cr_assert_eq(longest_row(&book.orders), CROWD / 2);
+		if (how)
+			cr_assert_eq(book_delete(&book, 0), 0);
+		else
+			cr_assert_eq(book_delete(&book, INVERSE), BOOK_UNKNOWN);
+		cr_assert_lt(longest_row(&book.orders), 2 * BOOK_ORDERS_STEPS);
+		book_close(&book);
+	}
+}
+
+/* Exchanges number orders upwards, with gaps: these keep the fast hash. */
+Test(book, references_of_an_exchange_keep_the_fast_hash)
+{
+	uint64_t state = 1, reference = 0;
+	struct book book;
+
+	cr_assert_eq(book_open(&book), 0);
+	for (unsigned i = 0; i < 300000; i++) {
+		const struct book_order order = { .reference = (reference += 1 + below(&state, 5)),
+						  .shares = 1 };
+
+		cr_assert_eq(book_add(&book, &order), 0);
+	}
+	cr_assert_not(book.orders.keyed);
+	book_close(&book);
+}
+
+/* Equal keys would let a stranger learn the places of references from a table of its own. */
+Test(book, each_table_has_its_own_key)
+{
+	struct book books[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert_eq(book_open(&books[i]), 0);
+		add_crowd(&books[i], CROWD, INVERSE);
+		cr_assert(books[i].orders.keyed);
+	}
+	cr_assert_neq(memcmp(&books[0].orders.key, &books[1].orders.key, KEYED_BYTES), 0);
+	book_close(&books[0]);
+	book_close(&books[1]);
+}
+
+/* A file that decompresses to terabytes of new orders ends the feed, not the machine's memory. */
+Test(book, live_orders_have_a_bound)
+{
+	struct book book;
+
+	cr_assert_eq(book_open(&book), 0);
+	cr_assert_eq(book.orders.most, BOOK_ORDERS_MAX);
+	book.orders.most = 100;
+	for (uint64_t i = 0; i < 103; i++) {
+		const struct book_order order = { .reference = i, .price = 1, .shares = 1 };
+
+		cr_assert_eq(book_add(&book, &order), i < 100 ? 0 : -EOVERFLOW);
+	}
+	cr_assert_str_eq(tb_error(), "order book: found another order beside 100 live orders, "
+				     "expected at most that many");
+	cr_assert_eq(book_level(&book.symbols[0].sides[BOOK_BUY], 0)->orders, 100);
+	cr_assert_eq(book_delete(&book, 50), 0);
+	cr_assert_eq(book_replace(&book, 51, 51, 2, 2), 0);
+	cr_assert_eq(book.orders.count, 99);
 	book_close(&book);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -19,6 +20,12 @@
 
 #define MESSAGES 60
 #define BYTES    65536
+
+#if defined(__has_feature) && !defined(__SANITIZE_ADDRESS__) /* clang's name for it */
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 
 struct content {
 	uint8_t bytes[BYTES];
@@ -422,6 +429,226 @@ Test(source, file_truncated_while_read_is_an_error)
 		;
 	cr_assert_eq(result, -EBADMSG);
 	source_close(source);
+}
+
+/* A hole reads as zeros, which are no message. */
+Test(source, sparse_file_gives_messages_before_its_hole)
+{
+	static struct content content;
+	int result;
+
+	make_up(&content);
+	write_file(content.bytes, content.size);
+	cr_assert_eq(truncate(path, INT64_C(1) << 32), 0);
+	cr_assert_eq(read_file(&content, &result), MESSAGES);
+	cr_assert_eq(result, -EBADMSG);
+	cr_assert(strstr(tb_error(), "found a message length of 0"), "%s", tb_error());
+}
+
+/* -- bombs --------------------------------------------------------------------------------------
+ */
+
+#define BOMB_BYTES (64u << 20)
+#define BOMB_KIB   (8 << 10) /* what reading it may take */
+
+static long memory_kib(void)
+{
+	struct rusage usage;
+
+	cr_assert_eq(getrusage(RUSAGE_SELF, &usage), 0);
+	return usage.ru_maxrss;
+}
+
+/* Writes the content again and again, compressed by a program: its memory is not this one's. */
+static unsigned write_bomb(const struct content *content, const char *program)
+{
+	const unsigned times = BOMB_BYTES / (unsigned)content->size;
+	char command[256];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "%s > %s", program, path);
+	pipe = popen(command, "w");
+	cr_assert_not_null(pipe);
+	for (unsigned i = 0; i < times; i++)
+		fwrite(content->bytes, 1, content->size, pipe);
+	cr_assert_eq(pclose(pipe), 0, "%s", program);
+	return times * MESSAGES;
+}
+
+Test(source, bomb_is_read_with_bounded_memory)
+{
+	static const char *const programs[] = { "gzip -1 -c", "zstd -1 -q -c" };
+	static struct content content;
+	unsigned messages;
+	struct stat status;
+	long before;
+	int result;
+
+	make_up(&content);
+	for (size_t i = 0; i < 2; i++) {
+		messages = write_bomb(&content, programs[i]);
+		cr_assert_eq(stat(path, &status), 0);
+		cr_assert_lt(status.st_size, BOMB_BYTES / 50);
+		before = memory_kib();
+		cr_assert_eq(read_file(&content, &result), messages);
+		cr_assert_eq(result, 0, "%s", tb_error());
+#ifdef __SANITIZE_ADDRESS__ /* it keeps freed memory */
+		before += 256 << 10;
+#endif
+		cr_assert_lt(memory_kib() - before, BOMB_KIB);
+	}
+}
+
+/* A frame with a stored block; its header asks for a window of 1 << log bytes. */
+static size_t put_window(const struct content *content, unsigned log, uint8_t *to)
+{
+	const uint32_t block = (uint32_t)content->size << 3 | 1;
+	const uint8_t header[] = { 0x28,
+				   0xb5,
+				   0x2f,
+				   0xfd,
+				   0,
+				   (uint8_t)((log - 10) << 3),
+				   (uint8_t)block,
+				   (uint8_t)(block >> 8),
+				   (uint8_t)(block >> 16) };
+
+	memcpy(to, header, sizeof(header));
+	memcpy(to + sizeof(header), content->bytes, content->size);
+	return sizeof(header) + content->size;
+}
+
+Test(source, zstd_window_above_128_mib_is_an_error_with_remedy)
+{
+	static struct content content;
+	static uint8_t file[BYTES];
+	int result;
+
+	make_up(&content);
+	write_file(file, put_window(&content, 27, file));
+	cr_assert_eq(read_file(&content, &result), MESSAGES);
+	cr_assert_eq(result, 0, "%s", tb_error());
+	for (unsigned log = 28; log <= 41; log++) {
+		size_t size = put(ZSTD, content.bytes, content.size, file);
+
+		write_file(file, size + put_window(&content, log, file + size));
+		cr_assert_eq(read_file(&content, &result), MESSAGES);
+		cr_assert_eq(result, -EBADMSG);
+		cr_assert(strstr(tb_error(), "found a window above 128 MiB, expected at most "
+					     "that; compress it with --long=27 or less"),
+			  "%s", tb_error());
+	}
+}
+
+/* A frame that zstd skips, of 256 MiB; a file may have any number: no message comes for a long
+ * time. */
+Test(source, stretch_without_messages_can_be_interrupted)
+{
+	static const uint8_t skipped[] = { 0x53, 0x2a, 0x4d, 0x18, 0xff, 0xff, 0xff, 0x0f };
+	_Atomic bool interrupted = false;
+	struct source_message message;
+	struct source *source;
+
+	write_file(skipped, sizeof(skipped));
+	cr_assert_eq(truncate(path, 0x0fffffff + sizeof(skipped)), 0);
+	cr_assert_eq(source_file_open(&source, path), 0, "%s", tb_error());
+	source->interrupted = &interrupted;
+	interrupted = true;
+	cr_assert_eq(source_next(source, &message), -EINTR);
+	cr_assert_eq(source_next(source, &message), -EINTR);
+	source_close(source);
+}
+
+/* -- files that change while they are read ------------------------------------------------------
+ */
+
+static struct content more;
+
+static void nothing(void)
+{
+}
+
+static void append(void)
+{
+	FILE *file = fopen(path, "a");
+
+	cr_assert_eq(fwrite(more.bytes, 1, more.size, file), more.size);
+	cr_assert_eq(fclose(file), 0);
+}
+
+static void overwrite(void)
+{
+	const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+
+	cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void replace(void)
+{
+	char other[80];
+	FILE *file;
+
+	snprintf(other, sizeof(other), "%s.other", path);
+	file = fopen(other, "w");
+	cr_assert_eq(fclose(file), 0);
+	cr_assert_eq(rename(other, path), 0);
+}
+
+static void remove_it(void)
+{
+	cr_assert_eq(unlink(path), 0);
+}
+
+static void put_pipe(void)
+{
+	remove_it();
+	cr_assert_eq(mkfifo(path, 0600), 0);
+}
+
+static void cut(void)
+{
+	cr_assert_eq(truncate(path, 0), 0);
+}
+
+Test(source, change_of_a_file_is_reported_and_its_messages_are_read)
+{
+	static const struct {
+		void (*change)(void);
+		const char *reported;
+		unsigned messages;
+	} cases[] = {
+		{ nothing, NULL, MESSAGES },
+		{ append, "was appended to", 2 * MESSAGES },
+		{ overwrite, "was written to", MESSAGES },
+		{ replace, "was replaced by another file", MESSAGES },
+		{ remove_it, "was removed", MESSAGES },
+		{ put_pipe, "was replaced by another file", MESSAGES },
+		{ cut, "was truncated", MESSAGES },
+	};
+
+	make_up(&more);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct source_message message;
+		struct source *source;
+		const char *reported;
+		unsigned count = 0;
+		int result;
+
+		unlink(path);
+		write_file(more.bytes, more.size);
+		cr_assert_eq(source_file_open(&source, path), 0, "%s", tb_error());
+		cases[i].change();
+		while ((result = source_next(source, &message)) > 0)
+			count++;
+		reported = source_changed(source);
+		cr_assert_eq(result, 0, "case %zu: %s", i, tb_error());
+		cr_assert_eq(count, cases[i].messages, "case %zu: %u", i, count);
+		if (cases[i].reported)
+			cr_assert_str_eq(reported ? reported : "nothing", cases[i].reported);
+		else
+			cr_assert_null(reported);
+		source_close(source);
+	}
 }
 
 /* A suite of its own: a skipped test does not reach the end that removes the folder. */

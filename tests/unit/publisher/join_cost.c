@@ -111,6 +111,7 @@ Test(join, costs_the_same_beside_many_joins)
 	/* On a busy machine a pulse that is due may fall into the steps. */
 	for (int tries = 0; tries < TRIES && many > bound; tries++)
 		many = steps_of_a_join(MANY);
-	cr_expect_leq(many, bound, "%ld instructions beside %d joins, %ld beside %d", many, MANY, few, FEW);
+	cr_expect_leq(many, bound, "%ld instructions beside %d joins, %ld beside %d", many, MANY,
+		      few, FEW);
 	munmap(phase, sizeof(*phase));
 }
