@@ -20,7 +20,7 @@ struct progress {
 	uint64_t epoch;
 	uint32_t instruments;
 	uint8_t state;   /* enum topic_state */
-	uint8_t quality; /* 0: no publisher states a quality yet */
+	uint8_t quality; /* enum tb_quality, at least as new as head (K-I1) */
 	uint16_t zero;
 	uint64_t complete_ns; /* 0: no publisher states it yet */
 	uint64_t whole;       /* 0: no publisher states it yet */
@@ -43,7 +43,7 @@ void progress_load(const struct progress_line *line, struct progress *copy);
 
 /* 0; or -EAGAIN if the copy is torn, from another epoch, or contradicts itself. Contradictions are
  * head > reserved, reserved beyond head + slots, first beyond head + 1, more instruments than
- * capacity, an unknown state. A field without a meaning yet must be zero. -EAGAIN
+ * capacity, an unknown state or quality. A field without a meaning yet must be zero. -EAGAIN
  * also for counts so high that a reader's sums would wrap. An unchecked line (shared memory only)
  * does not prove that its words belong together. Each word is right on its own, and every use must
  * hold with that. */

@@ -80,6 +80,9 @@ void tally_event(void *user, const struct tb_event *event)
 	case TB_EVENT_REFUSED:
 		tally_complain(tally, "refused: %s", event->words);
 		break;
+	case TB_EVENT_QUALITY:
+		tally_complain(tally, "quality %u was stated", event->quality);
+		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_LIVE:
 		break; /* a machine under load may delay the pulse */
