@@ -46,7 +46,6 @@ static void quality_load(const struct progress_line *line, struct progress *copy
 {
 	struct progress again;
 
-	atomic_thread_fence(memory_order_acquire); /* R8 */
 	words_load((char *)&again + STATE_WORD * 8, &line->word[STATE_WORD], 8);
 	copy->quality = again.quality;
 }
@@ -59,8 +58,8 @@ void progress_load(const struct progress_line *line, struct progress *copy)
 		atomic_thread_fence(memory_order_acquire);
 		words_load(copy, line, sizeof(*copy));
 	}
+	atomic_thread_fence(memory_order_acquire); /* R3, R8 */
 	quality_load(line, copy);
-	atomic_thread_fence(memory_order_acquire); /* R3 */
 }
 
 /* Readers add up to two rings to these counts; the sums must not wrap. */

@@ -219,6 +219,7 @@ void notes_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_QUALITY:
 		notes->quality = event->quality;
+		notes->changes++;
 		if (event->first > 0)
 			notes->last = event->first;
 		note(notes, "quality %u %u at %" PRIu64 "\n", event->quality,
