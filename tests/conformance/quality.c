@@ -191,6 +191,19 @@ Test(quality, new_epoch_begins_good)
 			 "%s", notes.text);
 }
 
+Test(quality, new_epoch_forgets_the_state_of_the_old)
+{
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_NO_END);
+	join(TB_FROM_OLDEST);
+	read_to(1);
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	scene_publish(topic, 1, 1);
+	read_to_the_end();
+	cr_expect_str_eq(notes.text,
+			 "appeared t 1\nquality 1 2 at 1\nrestart 1 1\n1 A update 1\nended 1\n",
+			 "%s", notes.text);
+}
+
 Test(quality, holes_before_a_change_are_reported_first)
 {
 	const struct tb_update hole = { .size = sizeof(hole), .kind = TB_KIND_HOLE, .time_ns = 1 };
@@ -223,6 +236,7 @@ Test(quality, every_step_of_the_ring_can_hold_a_change)
 	join(TB_FROM_OLDEST);
 	for (uint32_t i = 1; i <= 300; i++) {
 		state(i % 2 ? TB_QUALITY_SUSPECT : TB_QUALITY_GOOD, 128);
+		cr_expect_geq(topic->progress.reserved, i, "record %u is not reserved", i);
 		read_to(i);
 		cr_expect_eq(notes.quality, i % 2);
 	}
