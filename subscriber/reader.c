@@ -83,7 +83,6 @@ bool reader_failed(struct tb_source *source)
 	if (++source->tries < TRIES_MAX)
 		return false;
 	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT);
-	source->look = true; /* the record may have stated a quality */
 	return true;
 }
 
