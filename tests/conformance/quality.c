@@ -163,6 +163,30 @@ Test(quality, lapped_subscriber_learns_good_state_at_the_head)
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + notes.lost, 200);
 }
 
+static void spoil(uint64_t sequence)
+{
+	struct slot *slot = (struct slot *)(void *)(topic->ring + (sequence & topic->slot_mask) *
+								      topic->slot_bytes);
+
+	atomic_store(&slot->word[3], atomic_load(&slot->word[3]) ^ 1);
+}
+
+/* Without an end, and without a sleep whose wake would cause a look. A corrupt record in between
+ * causes looks before the head is reached. */
+Test(quality, lapped_subscriber_of_a_resting_topic_learns_good_state)
+{
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	join(TB_FROM_OLDEST);
+	read_to(1);
+	state(TB_QUALITY_GOOD, TB_QUALITY_CAUSE_NONE);
+	scene_publish(topic, 3, 200);
+	spoil(180);
+	for (int i = 0; i < 200000 && notes.changes < 2; i++)
+		cr_assert_geq(tb_poll(subscriber, 1000), 0, "%s", tb_error());
+	cr_expect_eq(notes.changes, 2, "the state at the head was not reported");
+	cr_expect_eq(notes.quality, TB_QUALITY_GOOD);
+}
+
 Test(quality, lapped_subscriber_gets_change_ahead_at_its_place)
 {
 	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
@@ -377,14 +401,12 @@ Test(quality, record_of_an_instrument_is_corrupt)
 /* A corrupt record may have been the change: the line tells the state at the head. */
 Test(quality, state_of_a_corrupt_record_comes_from_the_line)
 {
-	struct slot *slot = (struct slot *)(void *)(topic->ring + (size_t)2 * topic->slot_bytes);
-
 	scene_publish(topic, 1, 1);
 	join(TB_FROM_OLDEST);
 	read_to(1);
 	topic->progress.quality = TB_QUALITY_SUSPECT; /* as if record 2 had stated it */
 	scene_publish(topic, 2, 2);
-	atomic_store(&slot->word[3], atomic_load(&slot->word[3]) ^ 1);
+	spoil(2);
 	scene_publish(topic, 3, 3);
 	read_to(3);
 	cr_assert(scene_poll_until(subscriber, &notes.changes, 1), "%s", notes.text);
