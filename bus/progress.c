@@ -40,8 +40,8 @@ void progress_store(struct progress_line *line, struct progress *progress, bool 
 
 static_assert(offsetof(struct progress, quality) / 8 == STATE_WORD, "one word");
 
-/* Only the quality: a newer state needs a newer head (R7). In a checked topic the check fails if the
- * quality changed meanwhile. */
+/* Only the quality: a newer state needs a newer head (R7). In a checked topic the check fails if
+ * the quality changed meanwhile. */
 static void quality_load(const struct progress_line *line, struct progress *copy)
 {
 	struct progress again;

@@ -4,7 +4,9 @@
  * P-I1  head counts records that are complete in their slots.
  * P-I2  No slot of record n is touched before a line with reserved >= n is written.
  * P-I3  Within an epoch, head and instruments never decrease, and first never changes. reserved
- *       decreases only to head, when the topic ends or leaves the epoch. */
+ *       decreases only to head, when the topic ends or leaves the epoch.
+ * P-I4  A line's quality is at least as new as its head: a line that counts the record of a change
+ *       has that change. */
 #ifndef TICKBUS_BUS_PROGRESS_H
 #define TICKBUS_BUS_PROGRESS_H
 
@@ -20,7 +22,7 @@ struct progress {
 	uint64_t epoch;
 	uint32_t instruments;
 	uint8_t state;   /* enum topic_state */
-	uint8_t quality; /* enum tb_quality, at least as new as head (K-I1) */
+	uint8_t quality; /* enum tb_quality, at least as new as head (P-I4) */
 	uint16_t zero;
 	uint64_t complete_ns; /* 0: no publisher states it yet */
 	uint64_t whole;       /* 0: no publisher states it yet */

@@ -7,10 +7,7 @@
  * The record belongs to no instrument: its instrument is QUALITY_INSTRUMENT, which no directory
  * has. So the check of a record's instrument leads a reader to it, and costs other records nothing.
  *
- * The progress line has the state too, for readers that did not read the record.
- *
- * K-I1  A line's state is at least as new as its head: if the line counts the record of a change, it
- *       has that change. */
+ * The progress line has the state too, for readers that did not read the record (P-I4). */
 #ifndef TICKBUS_BUS_QUALITY_H
 #define TICKBUS_BUS_QUALITY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes the quality of a topic: a record at the place of the change, and the progress line for
- * subscribers that do not read that record.
+/* Changes the quality of a topic. A record is the change at its place. The progress line has the
+ * state for subscribers that do not read that record.
  *
  * The line is written twice: with the new quality before the record, and with the new head after it
  * (W8). A line that counts the record then never has the old quality, even for a reader that loads
@@ -52,7 +52,7 @@ TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cau
 	topic->quality_cause = cause;
 	if (topic->sequence >= topic->progress.reserved)
 		topic->progress.reserved = topic->sequence + topic->step; /* P-I2 */
-	writer_line(topic);						  /* W8 */
+	writer_line(topic);                                               /* W8 */
 	record_write(topic, &quality);
 	return tb_flush(topic);
 }

@@ -5,8 +5,8 @@
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
- * Q4  The quality changes by its record. That record may be lost in a gap, or come before the start.
- *     So there a line's quality counts, at once if it is not good. A line that says good counts
+ * Q4  The quality changes by its record. That record may be lost in a gap, or come before the
+ * start. So there a line's quality counts, at once if it is not good. A line that says good counts
  *     when all records up to its head were read: the record of the change may still come. */
 #include "subscriber/reader.h"
 
@@ -45,10 +45,10 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
-	/* Read again when the last record was read: the line of an ended topic, and the line of a
-	 * topic whose quality the records up to there have to tell (Q4). */
-	source->look = source->next <= progress->head && (progress->state == TOPIC_ENDED ||
-							  progress->quality != source->quality);
+	/* The line is read again when all records up to its head were read, if it says ended. Or if
+	 * its quality differs: the record of the change may come until then (Q4). */
+	source->look = source->next <= progress->head &&
+		       (progress->state == TOPIC_ENDED || progress->quality != source->quality);
 	reader_head(source, progress->head);
 	if (oldest > source->next)
 		return READER_LAPPED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for the quality of a topic. */
+/* The quality of a topic as text. */
 #ifndef TICKBUS_TOOLS_QUALITY_H
 #define TICKBUS_TOOLS_QUALITY_H
 

@@ -176,8 +176,8 @@ static const char *const cause_words[] = {
 };
 
 static const char *const quality_causes[] = {
-	[TB_QUALITY_CAUSE_NONE] = "none",   [TB_QUALITY_NO_START] = "no_start",
-	[TB_QUALITY_NO_END] = "no_end",     [TB_QUALITY_DAMAGED] = "damaged",
+	[TB_QUALITY_CAUSE_NONE] = "none", [TB_QUALITY_NO_START] = "no_start",
+	[TB_QUALITY_NO_END] = "no_end",   [TB_QUALITY_DAMAGED] = "damaged",
 	[TB_QUALITY_MISSING] = "missing",
 };
 

@@ -39,12 +39,13 @@ enum tb_kind {
 
 /* The quality of a topic: whether its records can be trusted. A new epoch begins good. */
 enum tb_quality {
-	TB_QUALITY_GOOD = 0,       /* nothing is known to be missing or wrong */
-	TB_QUALITY_SUSPECT = 1,    /* something is missing or may be wrong */
+	TB_QUALITY_GOOD = 0,       /* the publisher knows of no missing or wrong record */
+	TB_QUALITY_SUSPECT = 1,    /* records are missing or may be wrong */
 	TB_QUALITY_REBUILDING = 2, /* the publisher is making the values right again */
 };
 
-/* Why the quality is what it is. 5 to 127 are reserved. 128 to 255 are for the program's own causes.
+/* Why the quality is what it is. 5 to 127 are reserved. 128 to 255 are for the program's own
+ * causes.
  */
 enum tb_quality_cause {
 	TB_QUALITY_CAUSE_NONE = 0, /* no cause is given, or it is not known */

@@ -98,24 +98,24 @@ enum tb_event_kind {
 			   * is refused, for its ticket say, it comes once, with the pattern */
 	TB_EVENT_QUALITY, /* the publisher states the quality of the topic's records from here on:
 			   * quality, quality_cause, first. Also after a join or a gap, if the
-			   * quality is not the one that the program knows */
+			   * program does not know the quality */
 };
 
 struct tb_event {
 	size_t size; /* of this structure, as the library fills it; it grows at its end */
 	enum tb_event_kind kind;
-	enum tb_cause cause;  /* GAP */
-	const char *topic;    /* name of the topic, or the pattern if it is about no topic */
-	uint64_t epoch;       /* the topic's epoch now */
-	uint64_t old_epoch;   /* RESTART */
-	uint64_t first, last; /* GAP: first and last lost record; APPEARED: first; QUALITY: first,
-			       * the record that states it, or 0 if that record was not read */
-	uint64_t delivered;   /* the last sequence delivered or reported as a gap */
-	uint64_t head;        /* the last head known; RESTART: of the old epoch */
-	int code;             /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
-			       * STALE: 0, or the reason as above */
-	const char *words;    /* the message for code; valid inside the handler */
-	uint32_t quality;     /* enum tb_quality: of the topic now; 0 if it is about no topic */
+	enum tb_cause cause;    /* GAP */
+	const char *topic;      /* name of the topic, or the pattern if it is about no topic */
+	uint64_t epoch;         /* the topic's epoch now */
+	uint64_t old_epoch;     /* RESTART */
+	uint64_t first, last;   /* GAP: first and last lost record; APPEARED: first; QUALITY: first,
+				 * the record that states it, or 0 if that record was not read */
+	uint64_t delivered;     /* the last sequence delivered or reported as a gap */
+	uint64_t head;          /* the last head known; RESTART: of the old epoch */
+	int code;               /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
+				 * STALE: 0, or the reason as above */
+	const char *words;      /* the message for code; valid inside the handler */
+	uint32_t quality;       /* enum tb_quality: of the topic now; 0 if it is about no topic */
 	uint32_t quality_cause; /* QUALITY: enum tb_quality_cause, or the program's own; 0 if first
 				 * is 0 */
 };

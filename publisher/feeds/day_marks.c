@@ -19,7 +19,6 @@ static bool is_event(const struct source_message *message, uint8_t event)
 	       message->bytes[EVENT_AT] == event;
 }
 
-
 bool day_marks_note(struct day_marks *marks, const struct source_message *message)
 {
 	const bool first = marks->end == 0;

@@ -39,9 +39,9 @@ struct feed {
 	struct market *market;
 	struct source *source;
 	struct pace pace;
-	uint64_t message;  /* number of the current message, from 1 */
+	uint64_t message; /* number of the current message, from 1 */
 	struct day_marks marks;
-	bool incomplete; /* a day lacked its beginning or its end */
+	bool incomplete;   /* a day lacked its beginning or its end */
 	uint64_t now_ns;   /* of clock_ns, for the current batch; 0: not read yet */
 	int publish_error; /* of the current message */
 	bool paced;        /* the pace has begun */

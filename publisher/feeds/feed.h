@@ -5,8 +5,8 @@
  *   source_next -> market_message -> feed's output -> projection -> tb_publish ... tb_flush
  *
  * Topics are flushed once for all messages that are due together, at most FEED_BATCH of them. A day
- * that lacks its beginning or its end makes the topics suspect from there on, and so does a source
- * that cannot be read on.
+ * without its beginning or its end makes the topics suspect from there on. So does a source that
+ * cannot be read on.
  * Threads  call these functions from the thread that opened the feed. The feed's own thread is the
  *          only writer of its topics.
  * Memory   allocated when the feed is opened, except for the growth of the books. */
@@ -32,7 +32,7 @@ enum feed_at_end {
 /* What a day without its beginning or its end means. Either way its topics are suspect. */
 enum feed_incomplete {
 	FEED_WARN = 1, /* a warning in the log */
-	FEED_FAIL,     /* an error in the log; the feed does not restart, and is over as incomplete */
+	FEED_FAIL, /* an error in the log; the feed does not restart, and is over as incomplete */
 };
 
 #define FEED_INCOMPLETE 1 /* the result of a feed that failed only for that */

@@ -130,9 +130,8 @@ Test(quality, start_at_sequence_behind_the_change_learns_state)
 	scene_publish(topic, 2, 3);
 	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
 	read_to(3);
-	cr_expect_str_eq(notes.text,
-			 "appeared t 2\nquality 1 0 at 0\n2 B update 2\n3 A update 3\n", "%s",
-			 notes.text);
+	cr_expect_str_eq(notes.text, "appeared t 2\nquality 1 0 at 0\n2 B update 2\n3 A update 3\n",
+			 "%s", notes.text);
 }
 
 Test(quality, lapped_subscriber_learns_bad_state_after_its_gap)
@@ -166,7 +165,7 @@ Test(quality, lapped_subscriber_learns_good_state_at_the_head)
 static void spoil(uint64_t sequence)
 {
 	struct slot *slot = (struct slot *)(void *)(topic->ring + (sequence & topic->slot_mask) *
-								      topic->slot_bytes);
+									  topic->slot_bytes);
 
 	atomic_store(&slot->word[3], atomic_load(&slot->word[3]) ^ 1);
 }
@@ -281,8 +280,7 @@ Test(quality, wrong_state_or_cause_and_ended_topic_are_refused)
 	cr_expect_str_eq(tb_error(), "topic t has ended");
 }
 
-static void quality_seen(void *user, const struct tb_source *source,
-			 const struct tb_record *record)
+static void quality_seen(void *user, const struct tb_source *source, const struct tb_record *record)
 {
 	uint32_t *seen = user;
 
@@ -398,7 +396,7 @@ Test(quality, record_of_an_instrument_is_corrupt)
 	expect_corrupt();
 }
 
-/* A corrupt record may have been the change: the line tells the state at the head. */
+/* A corrupt record may have been the change: the line has the state at the head. */
 Test(quality, state_of_a_corrupt_record_comes_from_the_line)
 {
 	scene_publish(topic, 1, 1);

@@ -7,8 +7,8 @@
  * ticket are refused, or see the topics of PATTERN.
  *
  * Prints "ready" when its topics are complete. Then it runs commands from standard input and
- * answers each by "ok": `publish N` adds N records to t.live, `quality STATE CAUSE` states its
- * quality, `end` ends it, `restart` restarts it. Ends with standard input. */
+ * answers each by "ok". `publish N` adds N records to t.live, `quality STATE CAUSE` states its
+ * quality. `end` ends it, `restart` restarts it. Ends with standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -143,7 +143,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 static void on_event(void *user, const struct tb_event *event)
 {
-	static const char *const names[] = { "",	"appeared", "gap",     "stale",	 "live",
+	static const char *const names[] = { "",        "appeared", "gap",     "stale",  "live",
 					     "restart", "ended",    "refused", "quality" };
 	struct account *account = user;
 

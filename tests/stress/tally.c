@@ -53,7 +53,7 @@ static void gap_reported(struct tally *tally, const struct tb_event *event)
 	tally->next = event->last + 1;
 }
 
-/* Its record has a sequence. Without a sequence, the line told it. */
+/* Its record has a sequence. Without a sequence, the state came from the line. */
 static void quality_reported(struct tally *tally, const struct tb_event *event)
 {
 	if (event->first == 0)

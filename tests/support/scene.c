@@ -222,8 +222,8 @@ void notes_event(void *user, const struct tb_event *event)
 		notes->changes++;
 		if (event->first > 0)
 			notes->last = event->first;
-		note(notes, "quality %u %u at %" PRIu64 "\n", event->quality,
-		     event->quality_cause, event->first);
+		note(notes, "quality %u %u at %" PRIu64 "\n", event->quality, event->quality_cause,
+		     event->first);
 		break;
 	}
 }

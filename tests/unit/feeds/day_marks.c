@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A day is whole if its first message is system event O and its last is system event C, wherever
- * the file was cut, in every form. */
+/* A whole day begins with system event O and ends with system event C. A cut between any two
+ * messages is found, in every form of a file. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,9 +129,8 @@ Test(day_marks, day_cut_before_any_message_lacks_its_start)
 
 	for (enum form form = PLAIN; form < FORMS; form++)
 		for (unsigned int first = 1; first < DAY; first++) {
-			const struct day_marks marks =
-				read_form(form, day + ends[first - 1], size - ends[first - 1],
-					  &count);
+			const struct day_marks marks = read_form(form, day + ends[first - 1],
+								 size - ends[first - 1], &count);
 
 			cr_expect_not(marks.started, "form %d, message %u", form, first);
 			cr_expect(marks.ended);
@@ -205,10 +204,11 @@ Test(day_marks, longest_texts_fit)
 /* A bounded number of messages or of seconds is a whole day of the exchange. */
 Test(day_marks, bounded_synthetic_stream_is_a_whole_day)
 {
-	static const struct synthetic_settings all[] = { { .seed = 3, .messages = 520 },
-							 { .seed = 4, .messages = 9001 },
-							 { .seed = 5, .seconds = 1, .rate = 2000,
-							   .symbols = 20 } };
+	static const struct synthetic_settings all[] = {
+		{ .seed = 3, .messages = 520 },
+		{ .seed = 4, .messages = 9001 },
+		{ .seed = 5, .seconds = 1, .rate = 2000, .symbols = 20 }
+	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		struct source *source;
