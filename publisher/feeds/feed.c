@@ -180,7 +180,7 @@ static void note_end(struct feed *feed, int result)
 	if (result == 0 && !feed->marks.ended)
 		report_incomplete(feed, TB_QUALITY_NO_END);
 	else if (result < 0 && result != -EINTR)
-		make_suspect(feed, TB_QUALITY_DAMAGED);
+		make_suspect(feed, result == -ENOMEM ? TB_QUALITY_MISSING : TB_QUALITY_DAMAGED);
 }
 
 /* -- waiting ------------------------------------------------------------------------------------
