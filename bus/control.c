@@ -15,6 +15,7 @@
 #include "bus/error.h"
 #include "bus/notice.h"
 #include "bus/progress.h"
+#include "bus/quality.h"
 #include "bus/bounds.h"
 #include "bus/wire.h"
 
@@ -192,6 +193,17 @@ int control_welcome_decode(const void *bytes, size_t length, struct control_welc
 	return wire_result(&wire, "welcome");
 }
 
+static void describe_state(struct wire *wire, struct control_topic *topic)
+{
+	wire_u8(wire, &topic->state);
+	if (topic->state != TOPIC_LIVE && topic->state != TOPIC_ENDED)
+		wire_wrong(wire, sizeof(topic->state), "has no valid topic state");
+	wire_u8(wire, &topic->quality);
+	if (topic->quality > QUALITY_STATE_MAX)
+		wire_wrong(wire, sizeof(topic->quality), "has no valid quality");
+	wire_zero(wire, 2);
+}
+
 static void describe_topic(struct wire *wire, struct control_topic *topic)
 {
 	uint32_t slots = (uint32_t)topic->shape.slots;
@@ -205,7 +217,7 @@ static void describe_topic(struct wire *wire, struct control_topic *topic)
 	wire_u32(wire, &topic->shape.capacity);
 	wire_u32_within(wire, &topic->shape.topic_id, 1, BOUND_TOPICS_MAX, "has no valid topic id");
 	wire_u32(wire, &topic->shape.flags);
-	wire_u32_within(wire, &topic->state, TOPIC_LIVE, TOPIC_ENDED, "has no valid topic state");
+	describe_state(wire, topic);
 	wire_u32(wire, &topic->schema_version);
 	wire_u32_within(wire, &topic->schema_bytes, 1, CONTROL_SCHEMA_MAX,
 			"has no valid schema length");

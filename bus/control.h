@@ -100,7 +100,8 @@ struct control_welcome {
 
 struct control_topic {
 	struct region_shape shape;
-	uint32_t state; /* enum topic_state */
+	uint8_t state;   /* enum topic_state */
+	uint8_t quality; /* enum tb_quality */
 	char name[TB_TOPIC_NAME_MAX + 1];
 	char schema[CONTROL_NAME_MAX + 1];
 	uint32_t schema_version;

@@ -38,11 +38,14 @@ static const struct tb_counter topic_table[] = {
 	[TOPIC_NOTICES_UNSENT] = { "notices_unsent", "datagrams",
 				   "notices that the network did not accept at once; subscribers "
 				   "learn later" },
+	[TOPIC_QUALITY] = { "quality", "state",
+			    "quality of the records: 0 good, 1 suspect, 2 rebuilding" },
 };
 static_assert(sizeof(topic_table) / sizeof(topic_table[0]) == TOPIC_COUNTERS, "one row each");
 
 static const struct tb_counter subscription_table[] = {
-	[SUBSCRIPTION_RECORDS] = { "records", "records", "records delivered" },
+	[SUBSCRIPTION_RECORDS] = { "records", "records",
+				   "records delivered, with those that state a quality" },
 	[SUBSCRIPTION_LOST_OVERRUN] = { "lost_overrun", "records",
 					"records overwritten before they were read" },
 	[SUBSCRIPTION_LOST_BEFORE_JOIN] = { "lost_before_join", "records",

@@ -10,6 +10,9 @@
  * R3  line, acquire fence, then slots.
  * R4  slots, acquire fence, then the line.
  * R7  the state, acquire fence, then head: a line that says ended is loaded again.
+ * W8  the line with a new quality, barrier, the line whose head counts the record of the change
+ *     (tb_topic_quality). Pairs with R8: the quality is at least as new as the head.
+ * R8  head, acquire fence, then the quality.
  *
  * The words of a line are not stored together. Over any fabric the check proves that a copy is one
  * line. Without a check (shared memory only) each word is right on its own. */
@@ -18,6 +21,7 @@
 #include <errno.h>
 
 #include "bus/barrier.h"
+#include "bus/quality.h"
 #include "bus/words.h"
 
 void progress_store(struct progress_line *line, struct progress *progress, bool checked,
@@ -31,6 +35,21 @@ void progress_store(struct progress_line *line, struct progress *progress, bool 
 	barrier_store(); /* W4 */
 }
 
+/* The word with instruments, state and quality. */
+#define STATE_WORD (offsetof(struct progress, instruments) / 8)
+
+static_assert(offsetof(struct progress, quality) / 8 == STATE_WORD, "one word");
+
+/* Only the quality: a newer state needs a newer head (R7). In a checked topic the check fails if
+ * the quality changed meanwhile. */
+static void quality_load(const struct progress_line *line, struct progress *copy)
+{
+	struct progress again;
+
+	words_load((char *)&again + STATE_WORD * 8, &line->word[STATE_WORD], 8);
+	copy->quality = again.quality;
+}
+
 void progress_load(const struct progress_line *line, struct progress *copy)
 {
 	atomic_thread_fence(memory_order_acquire); /* R4 */
@@ -39,7 +58,8 @@ void progress_load(const struct progress_line *line, struct progress *copy)
 		atomic_thread_fence(memory_order_acquire);
 		words_load(copy, line, sizeof(*copy));
 	}
-	atomic_thread_fence(memory_order_acquire); /* R3 */
+	atomic_thread_fence(memory_order_acquire); /* R3, R8 */
+	quality_load(line, copy);
 }
 
 /* Readers add up to two rings to these counts; the sums must not wrap. */
@@ -53,15 +73,15 @@ static bool counts_wrap(const struct progress *copy, uint64_t slots)
 /* Fields that have no meaning yet. */
 static bool has_unused(const struct progress *copy)
 {
-	return copy->quality || copy->zero || copy->complete_ns || copy->whole;
+	return copy->zero || copy->complete_ns || copy->whole;
 }
 
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
 		    bool checked, uint64_t salt)
 {
 	if (copy->epoch != epoch || copy->first == 0 || copy->instruments > capacity ||
-	    (copy->state != TOPIC_LIVE && copy->state != TOPIC_ENDED) || has_unused(copy) ||
-	    counts_wrap(copy, slots))
+	    (copy->state != TOPIC_LIVE && copy->state != TOPIC_ENDED) ||
+	    copy->quality > QUALITY_STATE_MAX || has_unused(copy) || counts_wrap(copy, slots))
 		return -EAGAIN;
 	if (!checked)
 		return 0;

@@ -4,7 +4,9 @@
  * P-I1  head counts records that are complete in their slots.
  * P-I2  No slot of record n is touched before a line with reserved >= n is written.
  * P-I3  Within an epoch, head and instruments never decrease, and first never changes. reserved
- *       decreases only to head, when the topic ends or leaves the epoch. */
+ *       decreases only to head, when the topic ends or leaves the epoch.
+ * P-I4  A line's quality is at least as new as its head: a line that counts the record of a change
+ *       has that change. */
 #ifndef TICKBUS_BUS_PROGRESS_H
 #define TICKBUS_BUS_PROGRESS_H
 
@@ -20,7 +22,7 @@ struct progress {
 	uint64_t epoch;
 	uint32_t instruments;
 	uint8_t state;   /* enum topic_state */
-	uint8_t quality; /* 0: no publisher states a quality yet */
+	uint8_t quality; /* enum tb_quality, at least as new as head (P-I4) */
 	uint16_t zero;
 	uint64_t complete_ns; /* 0: no publisher states it yet */
 	uint64_t whole;       /* 0: no publisher states it yet */
@@ -43,7 +45,7 @@ void progress_load(const struct progress_line *line, struct progress *copy);
 
 /* 0; or -EAGAIN if the copy is torn, from another epoch, or contradicts itself. Contradictions are
  * head > reserved, reserved beyond head + slots, first beyond head + 1, more instruments than
- * capacity, an unknown state. A field without a meaning yet must be zero. -EAGAIN
+ * capacity, an unknown state or quality. A field without a meaning yet must be zero. -EAGAIN
  * also for counts so high that a reader's sums would wrap. An unchecked line (shared memory only)
  * does not prove that its words belong together. Each word is right on its own, and every use must
  * hold with that. */

@@ -193,9 +193,10 @@ int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
 TB_API const char *tb_kind_name(uint8_t kind)
 {
 	static const char *const names[] = {
-		[TB_KIND_UPDATE] = "update", [TB_KIND_CORRECTION] = "correction",
-		[TB_KIND_CANCEL] = "cancel", [TB_KIND_CLEAR] = "clear",
-		[TB_KIND_STATUS] = "status", [TB_KIND_HOLE] = "hole",
+		[TB_KIND_UPDATE] = "update",   [TB_KIND_CORRECTION] = "correction",
+		[TB_KIND_CANCEL] = "cancel",   [TB_KIND_CLEAR] = "clear",
+		[TB_KIND_STATUS] = "status",   [TB_KIND_HOLE] = "hole",
+		[TB_KIND_QUALITY] = "quality",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : NULL;

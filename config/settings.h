@@ -59,6 +59,7 @@ struct settings_schema {
 
 enum settings_type { SETTINGS_ITCH50 = 1, SETTINGS_SYNTHETIC };
 enum settings_at_end { SETTINGS_LINGER = 1, SETTINGS_EXIT, SETTINGS_RESTART };
+enum settings_incomplete { SETTINGS_WARN = 1, SETTINGS_FAIL };
 enum settings_wait { SETTINGS_SPIN = 1, SETTINGS_BACKOFF, SETTINGS_SLEEP };
 enum settings_select {
 	SETTINGS_QUOTE = 1,
@@ -80,6 +81,7 @@ struct settings_feed {
 	uint32_t speed_milli; /* thousandths of the market's own pace; 0: as fast as possible */
 	uint32_t start_subscribers; /* joins on the feed's topics before it begins */
 	enum settings_at_end at_end;
+	enum settings_incomplete incomplete;
 	int32_t cpu; /* -1: any */
 	enum settings_wait wait;
 	struct settings_date date;

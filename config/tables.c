@@ -19,6 +19,7 @@ static const char *const notices[] = { "auto", "none", "ud", "udp", NULL };
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 const char *const tables_types[] = { "itch50", "synthetic", NULL };
 static const char *const at_ends[] = { "linger", "exit", "restart", NULL };
+static const char *const incompletes[] = { "warn", "fail", NULL };
 static const char *const waits[] = { "spin", "backoff", "sleep", NULL };
 static const char *const selects[] = { "quote", "trade", "depth10", "status", "imbalance", NULL };
 
@@ -81,6 +82,7 @@ const struct key tables_feed[] = {
 	{ "speed", KEY_TEXT, FEED(speed_milli), .form = &forms_speed, .default_text = "max" },
 	{ "start", KEY_MAPPING, .keys = start_keys },
 	{ "at_end", KEY_WORD, FEED(at_end), .words = at_ends, .default_text = "linger" },
+	{ "incomplete", KEY_WORD, FEED(incomplete), .words = incompletes, .default_text = "warn" },
 	{ "cpu", KEY_INTEGER, FEED(cpu), .low = -1, .high = BOUND_CPU_MAX, .default_text = "-1" },
 	{ "wait", KEY_WORD, FEED(wait), .words = waits, .default_text = "backoff" },
 	{ 0 },

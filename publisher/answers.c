@@ -91,6 +91,7 @@ static void topic_describe(const struct session *session, const struct tb_topic 
 	out->shape = topic->shape;
 	out->state = atomic_load_explicit(&topic->end_due, memory_order_acquire) ? TOPIC_ENDED
 										 : TOPIC_LIVE;
+	out->quality = (uint8_t)topic_quality(topic);
 	out->schema_version = tb_schema_version(topic->schema);
 	out->schema_bytes = (uint32_t)length;
 	announce_describe(&session->publisher->endpoints[session->listener], topic, &out->notices);

@@ -28,6 +28,7 @@ static void topic_counters(struct tb_topic *topic, uint64_t value[TOPIC_COUNTERS
 	value[TOPIC_NOTICES] = atomic_load_explicit(&topic->announced, memory_order_relaxed);
 	value[TOPIC_NOTICES_UNSENT] =
 		atomic_load_explicit(&topic->unannounced, memory_order_relaxed);
+	value[TOPIC_QUALITY] = progress.quality;
 }
 
 /* The block of the index-th topic that the session can see. */

@@ -87,6 +87,7 @@ struct tb_topic {
 	_Atomic uint64_t announced, unannounced;
 	_Atomic uint64_t flushes;
 	_Atomic uint32_t touched; /* set by each call, cleared by the control thread */
+	uint32_t quality_cause;   /* of the quality in `progress` */
 
 	/* Read by the control thread (T3). */
 	_Atomic uint32_t end_due;
@@ -252,6 +253,15 @@ static inline uint64_t topic_reserved(const struct tb_topic *topic)
 static inline uint64_t topic_head(const struct tb_topic *topic)
 {
 	return atomic_load_explicit(&topic->line->word[0], memory_order_acquire);
+}
+
+/* The quality that readers see. By any thread, under the lock. */
+static inline uint32_t topic_quality(const struct tb_topic *topic)
+{
+	struct progress progress;
+
+	progress_load(topic->line, &progress);
+	return progress.quality;
 }
 
 /* A client goes to sleep, or sleeps no longer; its topic counts sleepers. */

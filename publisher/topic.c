@@ -89,6 +89,7 @@ static void topic_aim(struct tb_topic *topic)
 	topic->progress =
 		(struct progress){ .epoch = shape->epoch, .first = 1, .state = TOPIC_LIVE };
 	topic->sequence = 0;
+	topic->quality_cause = TB_QUALITY_CAUSE_NONE;
 	topic->slot_mask = shape->slots - 1;
 	topic->slot_bytes = shape->slot_bytes;
 	topic->step = shape->slots / 8 < STEP_MAX ? shape->slots / 8 : STEP_MAX;

@@ -66,12 +66,15 @@ static void progress_fetched(struct tb_source *source)
 		reader_skip(source, &progress);
 		return;
 	case READER_ENDED:
-		source_end(source);
+		reader_quality(source, &progress);
+		if (!deliver_stopped(source))
+			source_end(source);
 		return;
 	case READER_STAYS:
+		reader_quality(source, &progress);
 		break;
 	}
-	if (!copy_failed)
+	if (!copy_failed || deliver_stopped(source))
 		return;
 	if (source->next > source->head)
 		notices_false(source);
@@ -181,6 +184,7 @@ static void source_switch(struct tb_source *source)
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);
 	source->batched = false;
+	source->quality = TB_QUALITY_GOOD;
 	source->tries = source->idle = source->invalid = 0;
 	pull_read_drop(source);
 	source->state =

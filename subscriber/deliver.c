@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/quality.h"
 #include "subscriber/names.h"
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
@@ -33,7 +34,8 @@ static struct tb_event event_of(const struct tb_source *source, enum tb_event_ki
 				  .topic = source->name,
 				  .epoch = source->mapping.shape.epoch,
 				  .delivered = source->next - 1,
-				  .head = source->head };
+				  .head = source->head,
+				  .quality = source->quality };
 }
 
 void deliver_event(struct tb_source *source, enum tb_event_kind kind)
@@ -119,6 +121,45 @@ void deliver_holes(struct tb_source *source)
 	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM);
 }
 
+static void quality_report(struct tb_source *source, const struct quality *quality, uint64_t first)
+{
+	struct tb_event event;
+
+	source->quality = quality->state;
+	event = event_of(source, TB_EVENT_QUALITY);
+	event.first = first;
+	event.quality_cause = quality->cause;
+	event_deliver(source->subscription, &event);
+}
+
+void deliver_quality(struct tb_source *source, uint32_t state)
+{
+	const struct quality quality = { state, TB_QUALITY_CAUSE_NONE };
+
+	if (state != source->quality)
+		quality_report(source, &quality, 0);
+}
+
+/* Counts as delivered, although the handler of records does not get it. */
+static int quality_record(struct tb_source *source, const struct record *copy)
+{
+	struct quality quality;
+	const int result = quality_take(copy, &quality);
+
+	if (result < 0)
+		return result;
+	deliver_holes(source);
+	if (deliver_stopped(source))
+		return 0;
+	source->next++;
+	if (source->head < copy->sequence)
+		source->head = copy->sequence;
+	source->tries = 0;
+	count(source, SUBSCRIPTION_RECORDS, 1);
+	quality_report(source, &quality, copy->sequence);
+	return 1;
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	int result;
@@ -130,9 +171,11 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 		source->tries = 0;
 		return 1;
 	}
+	if (copy->kind == TB_KIND_QUALITY)
+		return quality_record(source, copy);
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;
 	deliver_holes(source);
-	return deliver_stopped(source) ? 0 : deliver_record(source, copy);
+	return deliver_stopped(source) ? 0 : deliver_named(source, copy);
 }

@@ -21,6 +21,8 @@ void deliver_event(struct tb_source *, enum tb_event_kind);
 /* Reports why a stale topic stays stale, once for each change of the code. The text may differ from
  * try to try. */
 void deliver_stale_reason(struct tb_source *, int code, const char *text);
+/* Reports the quality that a progress line states, if the program does not know it. */
+void deliver_quality(struct tb_source *, uint32_t state);
 void deliver_restart(struct tb_source *, uint64_t old_epoch, uint64_t delivered, uint64_t head);
 void deliver_refused(struct tb_subscription *, const char *topic, int code, const char *text);
 /* Sets what tb_subscribe() returns for a refusal; code 0 clears it. */
@@ -45,20 +47,12 @@ static_assert(offsetof(struct tb_record, flags) - offsetof(struct tb_record, ins
 			      offsetof(struct record, kind) - offsetof(struct record, instrument),
 	      "instrument, length, kind, flags");
 
-/* A hole, the first record after holes, or the first record of an instrument. */
-int deliver_unusual(struct tb_source *, const struct record *);
-/* Returns 1 if the record was delivered or counted as a hole, 0 if its name must be fetched first.
- * Returns -EAGAIN if it is not a valid record. */
-static inline int deliver_record(struct tb_source *source, const struct record *copy)
+/* A record whose instrument has a name. */
+static inline int deliver_named(struct tb_source *source, const struct record *copy)
 {
 	struct tb_subscription *subscription = source->subscription;
 	struct tb_record record;
 
-	if (__builtin_expect(copy->kind == TB_KIND_HOLE || source->hole_first != 0 ||
-				     copy->instrument >= source->mapping.shape.capacity ||
-				     !source->mapping.names[copy->instrument][0],
-			     0))
-		return deliver_unusual(source, copy);
 	record = (struct tb_record){ .size = sizeof(record),
 				     .epoch = source->mapping.shape.epoch,
 				     .sequence = copy->sequence,
@@ -73,6 +67,28 @@ static inline int deliver_record(struct tb_source *source, const struct record *
 	subscription->counters[SUBSCRIPTION_RECORDS]++;
 	subscription->options.on_record(subscription->options.user, source, &record);
 	return 1;
+}
+
+/* A hole, a quality, a reserved kind, the first record after holes, or the first record of an
+ * instrument. */
+int deliver_unusual(struct tb_source *, const struct record *);
+
+/* One comparison for kinds 6 to 127: as a signed byte, the program's own kinds are negative. */
+static inline bool deliver_kind_is_unusual(uint8_t kind)
+{
+	return (int8_t)kind >= TB_KIND_HOLE;
+}
+
+/* Returns 1 if the record was delivered, counted as a hole or reported as a quality, 0 if its name
+ * must be fetched first. Returns -EAGAIN if it is not a valid record. */
+static inline int deliver_record(struct tb_source *source, const struct record *copy)
+{
+	if (__builtin_expect(deliver_kind_is_unusual(copy->kind) || source->hole_first != 0 ||
+				     copy->instrument >= source->mapping.shape.capacity ||
+				     !source->mapping.names[copy->instrument][0],
+			     0))
+		return deliver_unusual(source, copy);
+	return deliver_named(source, copy);
 }
 
 #endif

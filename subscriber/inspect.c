@@ -315,6 +315,7 @@ static void inspect_topic(const struct inspection *inspection, const char *page,
 		.notice = notice_name(topic->notices.kind),
 		.multicast = group,
 		.notice_bytes = topic->notices.bytes,
+		.quality = topic->quality,
 	};
 	if (!page || info->id < 1 || info->id > inspection->welcome.topics_max)
 		return;

@@ -58,12 +58,15 @@ static bool look(struct tb_source *source, bool failed)
 		reader_skip(source, &progress);
 		return true;
 	case READER_ENDED:
-		source_end(source);
+		reader_quality(source, &progress);
+		if (!deliver_stopped(source))
+			source_end(source);
 		return true;
 	case READER_STAYS:
+		reader_quality(source, &progress);
 		break;
 	}
-	return failed && reader_failed(source);
+	return failed && !deliver_stopped(source) && reader_failed(source);
 }
 
 /* A slot behind `next` or a busy slot is not written yet. A slot ahead of it means that the reader

@@ -4,7 +4,10 @@
  * Q1  Each sequence from the start to next - 1 was delivered or reported in a gap, exactly once.
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
- *     it shows a record as present while TRIES_MAX copies of it failed (corrupt). */
+ *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
+ * Q4  The quality changes by its record. That record may be lost in a gap, or come before the
+ * start. So there a line's quality counts, at once if it is not good. A line that says good counts
+ *     when all records up to its head were read: the record of the change may still come. */
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
@@ -42,8 +45,10 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
-	/* The line of an ended topic is read again when its last record was read. */
-	source->look = progress->state == TOPIC_ENDED && source->next <= progress->head;
+	/* The line is read again when all records up to its head were read, if it says ended. Or if
+	 * its quality differs: the record of the change may come until then (Q4). */
+	source->look = source->next <= progress->head &&
+		       (progress->state == TOPIC_ENDED || progress->quality != source->quality);
 	reader_head(source, progress->head);
 	if (oldest > source->next)
 		return READER_LAPPED;
@@ -53,9 +58,24 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	return READER_STAYS;
 }
 
+/* The record of a change may be lost, or still to come. */
+static void quality_guess(struct tb_source *source, const struct progress *progress)
+{
+	if (progress->quality != TB_QUALITY_GOOD)
+		deliver_quality(source, progress->quality);
+	source->look |= progress->quality != source->quality;
+}
+
+void reader_quality(struct tb_source *source, const struct progress *progress)
+{
+	if (source->next > progress->head)
+		deliver_quality(source, progress->quality);
+}
+
 void reader_skip(struct tb_source *source, const struct progress *progress)
 {
 	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN);
+	quality_guess(source, progress);
 }
 
 bool reader_failed(struct tb_source *source)
@@ -96,4 +116,6 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 		skip_to(source, oldest,
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
 								       : TB_CAUSE_BEFORE_JOIN);
+	if (source->next != 1)
+		quality_guess(source, progress);
 }

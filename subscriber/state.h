@@ -111,6 +111,7 @@ struct tb_source {
 	uint64_t invalid_ms;     /* when the first of them was */
 	uint64_t next_when_invalid;
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
+	uint32_t quality;               /* as the program knows it: enum tb_quality */
 
 	/* Notices. */
 	uint64_t hint;          /* a head that a notice claims; 0: no hint, or it was false */

@@ -197,6 +197,11 @@ TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source)
 	return source->mapping.schema;
 }
 
+TB_API uint32_t tb_source_quality(const struct tb_source *source)
+{
+	return source->quality;
+}
+
 TB_API uint64_t tb_source_epoch(const struct tb_source *source)
 {
 	return source->mapping.shape.epoch;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "tools/quality.h"
+
 #define PAYLOAD_ROOM 512 /* enough for most payloads; a longer payload is rendered twice */
 #define SECOND_NS    UINT64_C(1000000000)
 
@@ -163,7 +165,7 @@ static const char *const event_words[] = {
 	[TB_EVENT_APPEARED] = "appeared", [TB_EVENT_GAP] = "gap",
 	[TB_EVENT_STALE] = "stale",       [TB_EVENT_LIVE] = "live",
 	[TB_EVENT_RESTART] = "restart",   [TB_EVENT_ENDED] = "ended",
-	[TB_EVENT_REFUSED] = "refused",
+	[TB_EVENT_REFUSED] = "refused",   [TB_EVENT_QUALITY] = "quality",
 };
 
 static const char *const cause_words[] = {
@@ -171,6 +173,12 @@ static const char *const cause_words[] = {
 	[TB_CAUSE_BEFORE_JOIN] = "before_join",
 	[TB_CAUSE_UPSTREAM] = "upstream",
 	[TB_CAUSE_CORRUPT] = "corrupt",
+};
+
+static const char *const quality_causes[] = {
+	[TB_QUALITY_CAUSE_NONE] = "none", [TB_QUALITY_NO_START] = "no_start",
+	[TB_QUALITY_NO_END] = "no_end",   [TB_QUALITY_DAMAGED] = "damaged",
+	[TB_QUALITY_MISSING] = "missing",
 };
 
 /* A newer library may report kinds and causes that this program does not know. */
@@ -213,6 +221,19 @@ static void put_event_id(struct rows *rows, const char *key, uint64_t id)
 	put_event_text(rows, key, text);
 }
 
+/* A program's own cause is a number. Without a record there is no cause. */
+static void put_quality(struct rows *rows, const struct tb_event *event)
+{
+	put_event_text(rows, "quality", quality_word(event->quality));
+	if (event->first == 0)
+		return;
+	put_event_number(rows, "sequence", event->first);
+	if (event->quality_cause >= TB_QUALITY_USER)
+		put_event_number(rows, "cause", event->quality_cause);
+	else
+		put_event_text(rows, "cause", WORD_OF(quality_causes, event->quality_cause));
+}
+
 static void put_details(struct rows *rows, const struct tb_event *event)
 {
 	switch (event->kind) {
@@ -242,6 +263,9 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 			break;
 		put_event_number(rows, "code", (uint64_t)event->code);
 		put_event_text(rows, "words", event->words ? event->words : "");
+		break;
+	case TB_EVENT_QUALITY:
+		put_quality(rows, event);
 		break;
 	case TB_EVENT_LIVE:
 		break;

@@ -5,6 +5,7 @@
 
 #include "tickbus/inspect.h"
 #include "tools/command.h"
+#include "tools/quality.h"
 #include "tools/table.h"
 
 static const struct table_column columns[] = {
@@ -12,6 +13,7 @@ static const struct table_column columns[] = {
 	{ "head", TABLE_BARE },        { "slots", TABLE_BARE },   { "slot_bytes", TABLE_BARE },
 	{ "instruments", TABLE_BARE }, { "checked", TABLE_BARE }, { "last_value", TABLE_BARE },
 	{ "state", TABLE_TEXT },       { "epoch", TABLE_TEXT },   { "fingerprint", TABLE_TEXT },
+	{ "quality", TABLE_TEXT },
 };
 
 static void on_topic(void *user, const struct tb_topic_info *topic)
@@ -30,6 +32,7 @@ static void on_topic(void *user, const struct tb_topic_info *topic)
 	table_text(table, topic->ended ? "ended" : "live");
 	table_id(table, topic->epoch);
 	table_id(table, topic->fingerprint);
+	table_text(table, quality_word(topic->quality));
 }
 
 static int topics_print(const struct command *command, const char *address, const char *pattern,

@@ -37,6 +37,7 @@ struct tb_topic_info {
 	const char *notice;    /* how its notices travel at this address: "none", "ud" or "udp" */
 	const char *multicast; /* its notice group, "GROUP:PORT"; "" if there is no group */
 	uint32_t notice_bytes; /* maximum notice size */
+	uint8_t quality;       /* enum tb_quality, when the publisher answered */
 };
 
 struct tb_bus_info {

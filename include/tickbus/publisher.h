@@ -4,12 +4,12 @@
  * Errors   0 or a count, or -errno; tb_error() has the message.
  * Threads  One thread at a time calls tb_publisher_open, tb_publisher_begin, tb_topic_create,
  *          tb_topic_end and tb_publisher_close. One thread writes a topic (tb_instrument,
- *          tb_publish, tb_flush); each topic may have another thread. The library's control
- *          thread answers subscribers; writing threads never wait for it.
- * Memory   tb_topic_create allocates a topic's memory and touches its pages; publishing allocates
- *          nothing. Options, names and schemas are copied.
- * Lifetime A topic lives until its publisher is closed. A forked child must not use what its parent
- *          opened; only tb_publisher_close is allowed there, and does nothing. */
+ *          tb_publish, tb_flush, tb_topic_quality); each topic may have another thread. The
+ * library's control thread answers subscribers; writing threads never wait for it. Memory
+ * tb_topic_create allocates a topic's memory and touches its pages; publishing allocates nothing.
+ * Options, names and schemas are copied. Lifetime A topic lives until its publisher is closed. A
+ * forked child must not use what its parent opened; only tb_publisher_close is allowed there, and
+ * does nothing. */
 #ifndef TICKBUS_PUBLISHER_H
 #define TICKBUS_PUBLISHER_H
 
@@ -176,6 +176,15 @@ TB_API uint64_t tb_topic_sequence(const struct tb_topic *topic);
 /* Counts a record of this instrument that could not be published, for instance because the
  * directory is full. `tickbus stat` shows the counts by name. Any thread. */
 TB_API void tb_topic_unpublished(struct tb_topic *topic, const char *name);
+
+/* States the quality of a topic from here on: enum tb_quality, and why, enum tb_quality_cause or
+ * 128 to 255. Writes a record of kind quality, which subscribers get as an event at its place, and
+ * flushes. Subscribers that join later or were lapped learn the state from the progress line. If
+ * the topic has this state and cause already, only flushes. A new topic, and each epoch, begins
+ * good. Call it on the writing thread.
+ *
+ * -EINVAL: state or cause. -ESHUTDOWN: the topic has ended. */
+TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cause);
 
 /* Ends a topic: flushes, and announces to subscribers that no more records come. Call it on the
  * writing thread, or after that thread has stopped writing. */

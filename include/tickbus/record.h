@@ -23,7 +23,7 @@ extern "C" {
 #define TB_TOPIC_NAME_MAX      63   /* maximum bytes in the name of a topic, minimum 1 */
 #define TB_PATTERN_MAX         127  /* maximum bytes in a topic pattern */
 
-/* What a record means for its instrument's value. 0 is invalid. 7 to 127 are reserved: they cannot
+/* What a record means for its instrument's value. 0 is invalid. 8 to 127 are reserved: they cannot
  * be published; a subscriber delivers them unchanged, if a newer publisher writes them. 128 to 255
  * are for the program's own kinds. */
 enum tb_kind {
@@ -33,7 +33,27 @@ enum tb_kind {
 	TB_KIND_CLEAR = 4,      /* there is no value any more */
 	TB_KIND_STATUS = 5,     /* about the instrument or the market; not a value */
 	TB_KIND_HOLE = 6,       /* a record that the publisher never got; arrives as a gap event */
+	TB_KIND_QUALITY = 7,    /* tb_topic_quality writes it; arrives as a quality event */
 	TB_KIND_USER = 128,
+};
+
+/* The quality of a topic: whether its records can be trusted. A new epoch begins good. */
+enum tb_quality {
+	TB_QUALITY_GOOD = 0,       /* the publisher knows of no missing or wrong record */
+	TB_QUALITY_SUSPECT = 1,    /* records are missing or may be wrong */
+	TB_QUALITY_REBUILDING = 2, /* the publisher is making the values right again */
+};
+
+/* Why the quality is what it is. 5 to 127 are reserved. 128 to 255 are for the program's own
+ * causes.
+ */
+enum tb_quality_cause {
+	TB_QUALITY_CAUSE_NONE = 0, /* no cause is given, or it is not known */
+	TB_QUALITY_NO_START = 1,   /* the source lacks the beginning of its day */
+	TB_QUALITY_NO_END = 2,     /* the source lacks the end of its day */
+	TB_QUALITY_DAMAGED = 3,    /* the source is damaged, and cannot be read on */
+	TB_QUALITY_MISSING = 4,    /* input is missing in between */
+	TB_QUALITY_USER = 128,
 };
 
 /* Flags of a record. */

@@ -97,21 +97,28 @@ enum tb_event_kind {
 			   * the bus's topics change. If memory or descriptors are short it comes
 			   * once, until that works or the message changes. If the whole connection
 			   * is refused, for its ticket say, it comes once, with the pattern */
+	TB_EVENT_QUALITY, /* the publisher states the quality of the topic's records from here on:
+			   * quality, quality_cause, first. Also after a join or a gap, if the
+			   * program does not know the quality */
 };
 
 struct tb_event {
 	size_t size; /* of this structure, as the library fills it; it grows at its end */
 	enum tb_event_kind kind;
-	enum tb_cause cause;  /* GAP */
-	const char *topic;    /* name of the topic, or the pattern if it is about no topic */
-	uint64_t epoch;       /* the topic's epoch now */
-	uint64_t old_epoch;   /* RESTART */
-	uint64_t first, last; /* GAP: first and last lost record; APPEARED: first */
-	uint64_t delivered;   /* the last sequence delivered or reported as a gap */
-	uint64_t head;        /* the last head known; RESTART: of the old epoch */
-	int code;             /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
-			       * STALE: 0, or the reason as above */
-	const char *words;    /* the message for code; valid inside the handler */
+	enum tb_cause cause;    /* GAP */
+	const char *topic;      /* name of the topic, or the pattern if it is about no topic */
+	uint64_t epoch;         /* the topic's epoch now */
+	uint64_t old_epoch;     /* RESTART */
+	uint64_t first, last;   /* GAP: first and last lost record; APPEARED: first; QUALITY: first,
+				 * the record that states it, or 0 if that record was not read */
+	uint64_t delivered;     /* the last sequence delivered or reported as a gap */
+	uint64_t head;          /* the last head known; RESTART: of the old epoch */
+	int code;               /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
+				 * STALE: 0, or the reason as above */
+	const char *words;      /* the message for code; valid inside the handler */
+	uint32_t quality;       /* enum tb_quality: of the topic now; 0 if it is about no topic */
+	uint32_t quality_cause; /* QUALITY: enum tb_quality_cause, or the program's own; 0 if first
+				 * is 0 */
 };
 
 /* A joined topic, as handlers get it. Valid as long as its subscription. */
@@ -121,6 +128,10 @@ TB_API const char *tb_source_topic(const struct tb_source *source);
 /* The publisher's schema; valid until the topic's next RESTART. */
 TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source);
 TB_API uint64_t tb_source_epoch(const struct tb_source *source);
+
+/* The quality of the topic at this record, enum tb_quality. The last quality event said the same; a
+ * topic without a quality event is good. */
+TB_API uint32_t tb_source_quality(const struct tb_source *source);
 
 typedef void tb_record_handler(void *user, const struct tb_source *source,
 			       const struct tb_record *record);
@@ -175,8 +186,8 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 
 /* Delivers what is there by calling the handlers, at most records_max (1 or more) records. Never
  * blocks, and makes no system call while records flow. (Over Soft-iWARP, making a connection
- * blocks.) Returns the number of records delivered or reported as a gap of cause upstream. An
- * absent publisher is no error: events report it.
+ * blocks.) Returns the number of records delivered, reported as a gap of cause upstream, or
+ * reported as a quality event. An absent publisher is no error: events report it.
  *
  * -EINVAL: records_max. -EBUSY: called in a handler. -ECANCELED: a handler closed the subscriber.
  */

@@ -16,6 +16,7 @@
 
 #include "bus/error.h"
 #include "bus/clock.h"
+#include "publisher/feeds/day_marks.h"
 #include "publisher/feeds/projection.h"
 
 #define NS_PER_MS       1000000u
@@ -38,7 +39,9 @@ struct feed {
 	struct market *market;
 	struct source *source;
 	struct pace pace;
-	uint64_t message;  /* number of the current message, from 1 */
+	uint64_t message; /* number of the current message, from 1 */
+	struct day_marks marks;
+	bool incomplete;   /* a day lacked its beginning or its end */
 	uint64_t now_ns;   /* of clock_ns, for the current batch; 0: not read yet */
 	int publish_error; /* of the current message */
 	bool paced;        /* the pace has begun */
@@ -134,6 +137,52 @@ static void flush(struct feed *feed)
 	feed->now_ns = 0;
 }
 
+/* -- quality ------------------------------------------------------------------------------------
+ */
+
+static void make_suspect(struct feed *feed, enum tb_quality_cause cause)
+{
+	for (size_t i = 0; i < feed->options.topic_count; i++)
+		tb_topic_quality(feed->outputs[i].to.topic, TB_QUALITY_SUSPECT, cause);
+}
+
+/* Whether a day was incomplete, and that counts as a failure. */
+static bool feed_fails(const struct feed *feed)
+{
+	return feed->incomplete && feed->options.incomplete == FEED_FAIL;
+}
+
+/* Reports a day that lacks its beginning or its end. */
+static void report_incomplete(struct feed *feed, enum tb_quality_cause cause)
+{
+	char text[DAY_MARKS_TEXT_BYTES];
+
+	if (cause == TB_QUALITY_NO_START)
+		day_marks_no_start(&feed->marks, text);
+	else
+		day_marks_no_end(&feed->marks, text);
+	feed->incomplete = true;
+	feed_log(feed, feed_fails(feed) ? TB_LOG_ERROR : TB_LOG_WARNING,
+		 "%s: %s; the feed's topics are suspect", feed->source->name, text);
+	make_suspect(feed, cause);
+}
+
+static void note_message(struct feed *feed, const struct source_message *message)
+{
+	if (day_marks_note(&feed->marks, message) && !feed->marks.started)
+		report_incomplete(feed, TB_QUALITY_NO_START);
+}
+
+/* At the end of the source: result 0, or the error that stopped it. A feed that must end has no
+ * defect. */
+static void note_end(struct feed *feed, int result)
+{
+	if (result == 0 && !feed->marks.ended)
+		report_incomplete(feed, TB_QUALITY_NO_END);
+	else if (result < 0 && result != -EINTR)
+		make_suspect(feed, result == -ENOMEM ? TB_QUALITY_MISSING : TB_QUALITY_DAMAGED);
+}
+
 /* -- waiting ------------------------------------------------------------------------------------
  */
 
@@ -219,11 +268,13 @@ static int read_source(struct feed *feed)
 	int result;
 
 	feed->message = 0;
+	feed->marks = (struct day_marks){ 0 };
 	feed->pace.begun = feed->paced = false;
 	while ((result = source_next(feed->source, &message)) > 0) {
 		if (feed->pace.speed_milli && !await_message(feed, &message))
 			return -EINTR;
 		feed->message++;
+		note_message(feed, &message);
 		result = market_message(feed->market, &message);
 		if (result == 0)
 			result = feed->publish_error;
@@ -310,6 +361,9 @@ static int run(struct feed *feed)
 				 (unsigned long long)feed->message);
 		if (result != -EINTR)
 			report_change(feed);
+		note_end(feed, result);
+		if (result == 0 && feed_fails(feed))
+			result = FEED_INCOMPLETE;
 		if (result != 0 || feed->options.at_end != FEED_RESTART)
 			return result;
 		/* A source may be shorter than a batch. */
@@ -317,6 +371,15 @@ static int run(struct feed *feed)
 		if (result < 0)
 			return result;
 	}
+}
+
+static void report_stop(const struct feed *feed)
+{
+	char time[DAY_MARKS_TIME_BYTES];
+
+	day_marks_time(&feed->marks, time);
+	feed_log(feed, TB_LOG_ERROR, "%s; stopped after %llu messages, the last of %s", tb_error(),
+		 (unsigned long long)feed->message, time);
 }
 
 static void *thread_run(void *user)
@@ -327,10 +390,9 @@ static void *thread_run(void *user)
 	set_cpu(feed);
 	feed->result = run(feed);
 	if (feed->result < 0 && feed->result != -EINTR)
-		feed_log(feed, TB_LOG_ERROR, "%s; stopped after %llu messages", tb_error(),
-			 (unsigned long long)feed->message);
+		report_stop(feed);
 	if (feed->result == -EINTR)
-		feed->result = 0;
+		feed->result = feed_fails(feed) ? FEED_INCOMPLETE : 0;
 	for (size_t i = 0; i < feed->options.topic_count; i++)
 		tb_topic_end(feed->outputs[i].to.topic);
 	atomic_store_explicit(&feed->over, true, memory_order_release);

@@ -4,7 +4,9 @@
  *
  *   source_next -> market_message -> feed's output -> projection -> tb_publish ... tb_flush
  *
- * Topics are flushed once for all messages that are due together, at most FEED_BATCH of them.
+ * Topics are flushed once for all messages that are due together, at most FEED_BATCH of them. A day
+ * without its beginning or its end makes the topics suspect from there on. So does a source that
+ * cannot be read on.
  * Threads  call these functions from the thread that opened the feed. The feed's own thread is the
  *          only writer of its topics.
  * Memory   allocated when the feed is opened, except for the growth of the books. */
@@ -27,6 +29,14 @@ enum feed_at_end {
 	FEED_RESTART,    /* the topics restart empty, and the source is read again */
 };
 
+/* What a day without its beginning or its end means. Either way its topics are suspect. */
+enum feed_incomplete {
+	FEED_WARN = 1, /* a warning in the log */
+	FEED_FAIL, /* an error in the log; the feed does not restart, and is over as incomplete */
+};
+
+#define FEED_INCOMPLETE 1 /* the result of a feed that failed only for that */
+
 struct feed_topic {
 	enum market_select select;
 	struct tb_topic *topic;         /* created with TB_TOPIC_MANUAL_FLUSH */
@@ -43,6 +53,7 @@ struct feed_options {
 	enum pace_wait wait;
 	uint32_t start_subscribers;
 	enum feed_at_end at_end;
+	enum feed_incomplete incomplete;
 	int cpu; /* -1: any */
 	const struct feed_topic *topics;
 	size_t topic_count;
@@ -62,7 +73,8 @@ int feed_open(struct feed **, const struct feed_options *);
 /* Starts the thread. */
 int feed_start(struct feed *);
 
-/* True if its thread has ended. *result is then 0, or the -errno that ended it early. */
+/* True if its thread has ended. *result is then 0, FEED_INCOMPLETE, or the -errno that ended it
+ * early. */
 bool feed_over(const struct feed *, int *result);
 
 enum feed_at_end feed_at_end(const struct feed *);

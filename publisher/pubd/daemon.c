@@ -19,6 +19,7 @@
 static_assert((int)SETTINGS_LINGER == FEED_LINGER && (int)SETTINGS_EXIT == FEED_EXIT &&
 		      (int)SETTINGS_RESTART == FEED_RESTART,
 	      "at_end");
+static_assert((int)SETTINGS_WARN == FEED_WARN && (int)SETTINGS_FAIL == FEED_FAIL, "incomplete");
 static_assert((int)SETTINGS_SPIN == PACE_SPIN && (int)SETTINGS_BACKOFF == PACE_BACKOFF &&
 		      (int)SETTINGS_SLEEP == PACE_SLEEP,
 	      "wait");
@@ -147,6 +148,7 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		.wait = (enum pace_wait)feed->wait,
 		.start_subscribers = feed->start_subscribers,
 		.at_end = (enum feed_at_end)feed->at_end,
+		.incomplete = (enum feed_incomplete)feed->incomplete,
 		.cpu = feed->cpu,
 		.topics = topics,
 		.topic_count = count,
@@ -298,24 +300,32 @@ bool daemon_readers_left(const struct daemon *daemon)
 	return tb_publisher_joins(daemon->publisher, NULL, 0) == 0;
 }
 
-bool daemon_close(struct daemon *daemon)
+/* A failure counts more than an incomplete day. */
+static enum daemon_outcome outcome_of(const struct feed *feed, enum daemon_outcome so_far)
 {
-	bool good = true;
 	int result;
 
+	if (!feed || !feed_over(feed, &result) || result == 0 || so_far == DAEMON_FAILED)
+		return so_far;
+	return result < 0 ? DAEMON_FAILED : DAEMON_INCOMPLETE;
+}
+
+enum daemon_outcome daemon_close(struct daemon *daemon)
+{
+	enum daemon_outcome outcome = DAEMON_GOOD;
+
 	if (!daemon)
-		return true;
+		return outcome;
 	for (size_t f = 0; daemon->feeds && f < daemon->settings->feed_count; f++)
 		feed_stop(daemon->feeds[f]);
 	tb_publisher_close(daemon->publisher);
 	for (size_t f = 0; daemon->feeds && f < daemon->settings->feed_count; f++) {
-		if (daemon->feeds[f] && feed_over(daemon->feeds[f], &result) && result < 0)
-			good = false;
+		outcome = outcome_of(daemon->feeds[f], outcome);
 		feed_close(daemon->feeds[f]);
 	}
 	pthread_mutex_destroy(&daemon->lines);
 	free(daemon->feeds);
 	free(daemon->topics);
 	free(daemon);
-	return good;
+	return outcome;
 }

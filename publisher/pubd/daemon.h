@@ -30,8 +30,13 @@ void daemon_end(struct daemon *);
 /* True if every subscriber has left its topics, as subscribers do at the end of a topic. */
 bool daemon_readers_left(const struct daemon *);
 
-/* Stops the feeds, logs the subscribers that have not read to the end, frees. True if no feed ended
- * with an error. Takes NULL. */
-bool daemon_close(struct daemon *);
+enum daemon_outcome {
+	DAEMON_GOOD,
+	DAEMON_FAILED,     /* a feed ended with an error */
+	DAEMON_INCOMPLETE, /* a feed with `incomplete: fail` had an incomplete day */
+};
+
+/* Stops the feeds, logs the subscribers that have not read to the end, frees. Takes NULL. */
+enum daemon_outcome daemon_close(struct daemon *);
 
 #endif

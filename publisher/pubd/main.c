@@ -22,7 +22,7 @@
 #include "bus/clock.h"
 #include "publisher/pubd/fit.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SETTINGS = 2 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SETTINGS = 2, EXIT_INCOMPLETE = 3 };
 
 #define LEAVING_POLL_MS 20
 
@@ -42,7 +42,8 @@ static const char help[] =
 	"\n"
 	"SIGTERM and SIGINT end it cleanly. SIGHUP reopens the log file and reads the\n"
 	"ticket files of the realms again.\n"
-	"Exit status: 0 done, 2 wrong settings or usage, 1 anything else.\n";
+	"Exit status: 0 done, 2 wrong settings or usage, 3 a feed's day was incomplete\n"
+	"and the feed has incomplete: fail, 1 anything else.\n";
 
 static int text_print(const char *text)
 {
@@ -197,13 +198,25 @@ static void wait_for_readers(struct daemon *daemon, struct log *log, uint32_t wa
 	}
 }
 
+static int status_of(enum daemon_outcome outcome)
+{
+	switch (outcome) {
+	case DAEMON_GOOD:
+		return EXIT_DONE;
+	case DAEMON_INCOMPLETE:
+		return EXIT_INCOMPLETE;
+	case DAEMON_FAILED:
+		break;
+	}
+	return EXIT_FAILED;
+}
+
 static int run(struct settings *settings)
 {
 	struct log log = { 0 };
 	struct daemon *daemon = NULL;
 	int signal_fd = signals_open(), done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	int status = EXIT_FAILED;
-	bool good;
 
 	if (log_open(&log, settings->log.file, (enum log_level)settings->log.level) < 0) {
 		fprintf(stderr, "pubd: %s\n", tb_error());
@@ -219,8 +232,7 @@ static int run(struct settings *settings)
 		wait_for_end(daemon, &log, signal_fd, done_fd);
 		daemon_end(daemon);
 		wait_for_readers(daemon, &log, settings->bus.exit_wait_ms, signal_fd);
-		good = daemon_close(daemon);
-		status = good ? EXIT_DONE : EXIT_FAILED;
+		status = status_of(daemon_close(daemon));
 	}
 	if (signal_fd >= 0)
 		close(signal_fd);

@@ -235,7 +235,21 @@ class Protocol(unittest.TestCase):
         self.assertEqual(topic.slot(3)["sequence"], 3)
         self.bus.ask("end")
         self.assertEqual(self.subscriber.notification(), (ENDING, (5, topic.shape["epoch"], 3)))
-        self.assertEqual(topic.progress(), dict(head=3, instruments=1, state=2, oldest=1))
+        self.assertEqual(topic.progress(), dict(head=3, instruments=1, state=2, quality=0, oldest=1))
+
+    def test_quality_is_a_record_and_a_state(self):
+        topic = self.join("t.live")
+        self.bus.ask("publish 1")
+        self.bus.ask("quality 1 2")
+        record = topic.slot(2)
+        self.assertEqual((record["kind"], record["flags"], record["instrument"], record["payload"]),
+                         (7, 1, 2**32 - 1, struct.pack("<II", 1, 2)))
+        self.assertEqual(topic.progress(), dict(head=2, instruments=1, state=1, quality=1, oldest=1))
+        self.assertEqual(topic.last(0)["sequence"], 1)
+        described, = self.subscriber.catalogue("t.live")
+        self.assertEqual((described["state"], described["quality"]), (1, 1))
+        self.bus.ask("quality 0 0")
+        self.assertEqual(topic.progress(), dict(head=3, instruments=1, state=1, quality=0, oldest=1))
 
     def test_restart_revokes_and_keeps_old_memory_readable(self):
         topic = self.join("t.live")
@@ -244,14 +258,14 @@ class Protocol(unittest.TestCase):
         self.bus.ask("restart")
         self.assertEqual(self.subscriber.notification()[:1] + self.subscriber.pulse()[1:2],
                          (REVOKE, changes + 1))
-        self.assertEqual(topic.progress(), dict(head=2, instruments=1, state=1, oldest=1))
+        self.assertEqual(topic.progress(), dict(head=2, instruments=1, state=1, quality=0, oldest=1))
         refusal = self.subscriber.refused(JOIN, struct.pack("<IQ", 5, topic.shape["epoch"]))
         self.assertEqual(refusal[:2], (5, errno.ESTALE))
         fresh, = self.subscriber.catalogue("t.live")
         self.assertNotEqual(fresh["epoch"], topic.shape["epoch"])
         again, fd = self.subscriber.join(fresh)
         self.addCleanup(os.close, fd)
-        self.assertEqual(again.progress(), dict(head=0, instruments=0, state=1, oldest=1))
+        self.assertEqual(again.progress(), dict(head=0, instruments=0, state=1, quality=0, oldest=1))
 
     def test_counters_carry_their_names(self):
         kind, reader, _ = self.subscriber.ask(COUNTERS, struct.pack("<III", 3, 0, 0))

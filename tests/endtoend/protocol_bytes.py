@@ -99,9 +99,10 @@ class Reader:
 
 
 def description(reader):
-    names = ("epoch fingerprint slots group_id slot_bytes capacity topic_id flags state version text_bytes "
-             "notices notice_bytes group port more_zero")
-    topic = dict(zip(names.split(), reader.take("QQ9III16sHH")))
+    names = ("epoch fingerprint slots group_id slot_bytes capacity topic_id flags state quality version "
+             "text_bytes notices notice_bytes group port more_zero")
+    topic = dict(zip(names.split(), reader.take("QQ6IBB2x4I16sHH")))
+    assert topic["quality"] <= 2
     assert topic["group_id"] == topic["more_zero"] == 0 and topic["flags"] < 4
     topic["name"], topic["schema"] = reader.text(), reader.text()
     return topic
@@ -198,11 +199,11 @@ class Topic:
             raise AssertionError("found no progress line with a valid check")
         head, reserved, first, epoch, instruments, state, quality, zero, complete, whole = struct.unpack_from(
             "<QQQQIBBHQQ", line)
-        assert (quality, zero, complete, whole) == (0, 0, 0, 0)
+        assert quality <= 2 and (zero, complete, whole) == (0, 0, 0)
         assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
         assert head <= reserved <= head + self.shape["slots"]
         assert max(reserved, first) <= 2**64 - 1 - 2 * self.shape["slots"]
-        return dict(head=head, instruments=instruments, state=state,
+        return dict(head=head, instruments=instruments, state=state, quality=quality,
                     oldest=max(first, reserved - self.shape["slots"] + 1))
 
     def name(self, index):

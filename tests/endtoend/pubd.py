@@ -107,8 +107,10 @@ class Bench(unittest.TestCase):
         self.ends(pubd, status)
 
     def oracle(self, path, select, rows):
+        """A day without its beginning begins with the record that says so."""
+        first = 1 if path.read_bytes()[2:14:11] == b"SO" else 2
         result = subprocess.run([sys.executable, ORACLE, str(path), "--select", select, "--date",
-                                 "2019-12-30", "--compare", str(rows)], text=True,
+                                 "2019-12-30", "--compare", str(rows), "--first", str(first)], text=True,
                                 capture_output=True, timeout=600)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
@@ -141,6 +143,11 @@ def message(kind, body, time_ns=OPEN_NS, locate=1):
 def add(reference, side=b"B", shares=100, price=1_0000, stock=b"AAA     ", time_ns=OPEN_NS):
     return message(b"A", struct.pack(">Q", reference) + side + struct.pack(">I", shares) + stock
                    + struct.pack(">I", price), time_ns)
+
+
+def event(code, time_ns=OPEN_NS):
+    """A system event: O begins a day, C ends it."""
+    return message(b"S", code, time_ns, 0)
 
 
 class Rows(Bench):
@@ -261,6 +268,153 @@ class Rows(Bench):
         self.ends(pubd, 0)
         self.assertEqual(row.split(",")[2:], ["ZVZZT", "update", "1234.5678", "99",
                                               "1577716200123456789", "5", "", ""])
+
+
+class Days(Bench):
+    """A day without its beginning or its end is reported, and its topics are suspect."""
+
+    START, END = event(b"O", 11072057543747), event(b"C", 72000000000001)
+    NO_START = r"begins with a message of 09:30:00\.000000000, expected the start of the day's messages " \
+               r"\(system event O\); the feed's topics are suspect\n"
+    NO_END = r"ends at offset {} of the uncompressed stream, after a message of 09:30:00\.000000000, expected the " \
+             r"end of the day's messages \(system event C\); the feed's topics are suspect\n"
+
+    def publish(self, data, more="", at_end="exit", status=0):
+        """Publishes bytes as a day. Returns the log, and the lines of a reader of both topics."""
+        path = self.file("day.bin", data)
+        pubd = self.pubd(settings(itch(path, f", at_end: {at_end}, start: {{ subscribers: 2 }}{more}"),
+                                  ["quote", "trade"]))
+        cats = [self.cat(f"nasdaq.{select}", "--until-end", form="json") for select in ("quote", "trade")]
+        texts = [self.ends(cat, 0) for cat in cats]
+        self.stop(pubd, status) if at_end != "exit" else self.ends(pubd, status)
+        return pubd.err.read_text(), [[json.loads(line) for line in text.splitlines()] for text in texts]
+
+    @staticmethod
+    def qualities(lines):
+        return [(line["sequence"], line["quality"], line["cause"]) for line in lines
+                if line.get("event") == "quality"]
+
+    def expect(self, data, levels, more="", at_end="exit", status=0):
+        """Publishes a day of one order, and expects a report of this level at its beginning and at its end."""
+        log, readers = self.publish(data, more, at_end, status)
+        start, end = levels
+        order = 1 + bool(start)
+        for lines, records in zip(readers, (1, 0)):
+            expected = [(1, "suspect", "no_start")] * bool(start)
+            expected += [(1 + len(expected) + records, "suspect", "no_end")] * bool(end)
+            self.assertEqual(self.qualities(lines), expected)
+            self.assertEqual([line["sequence"] for line in lines if "instrument" in line], [order][:records])
+            self.assertEqual(lines[-1], {"event": "ended", "head": records + len(expected)})
+        for level, pattern in zip(levels, (self.NO_START, self.NO_END.format(len(data)))):
+            if level:
+                self.assertRegex(log, rf"{level} feed nasdaq: \S*day\.bin: {pattern}")
+            else:
+                self.assertNotRegex(log, pattern)
+        return log
+
+    def test_whole_day_is_good(self):
+        self.expect(self.START + add(1) + self.END, (None, None), ", incomplete: fail")
+
+    def test_day_cut_between_messages_is_reported(self):
+        self.expect(self.START + add(1), (None, "warning"))
+
+    def test_day_without_its_beginning_is_reported(self):
+        self.expect(add(1) + self.END, ("warning", None))
+
+    def test_day_without_both_is_reported_twice(self):
+        self.expect(add(1), ("warning", "warning"))
+
+    def test_frame_of_length_0_is_no_end_of_the_day(self):
+        log, readers = self.publish(self.START + add(1) + bytes(2))
+        self.assertEqual(self.qualities(readers[0]), [(2, "suspect", "no_end")])
+        self.assertRegex(log, self.NO_END.format(len(self.START + add(1))))
+
+    def test_incomplete_day_can_set_the_exit_status(self):
+        whole, fails = self.START + add(1) + self.END, ", incomplete: fail"
+        self.expect(self.START + add(1), (None, "error"), fails, status=3)
+        self.expect(add(1) + self.END, ("error", None), fails, status=3)
+        self.expect(self.START + add(1), (None, "error"), fails, at_end="linger", status=3)
+        self.expect(whole, (None, None), fails, at_end="linger")
+        self.expect(self.START + add(1), (None, "warning"), ", incomplete: warn", at_end="linger")
+
+    def test_incomplete_day_that_fails_does_not_restart(self):
+        log = self.expect(self.START + add(1), (None, "error"), ", incomplete: fail", at_end="restart", status=3)
+        self.assertEqual(log.count("to the end"), 1)
+
+    def test_incomplete_day_restarts_and_begins_good_again(self):
+        path = self.file("day.bin", self.START + add(1))
+        pubd = self.pubd(settings(itch(path, ", at_end: restart, start: { subscribers: 1 }"), ["quote"]))
+        lines = [json.loads(line) for line in
+                 self.ends(self.cat("nasdaq.quote", "--count", 3, form="json"), 0).splitlines()]
+        self.stop(pubd)
+        self.assertEqual(self.qualities(lines), [(2, "suspect", "no_end")] * 2)
+        self.assertEqual([line.get("event", "record") for line in lines],
+                         ["appeared", "record", "quality", "restart", "record", "quality", "restart", "record"])
+
+    def test_compressed_days_cut_between_messages_are_reported(self):
+        whole = self.START + add(1) + self.END
+        for name, pack in (("day.gz", gzip.compress), ("day.zst", self.zstd)):
+            cut = self.START + add(1)
+            log, readers = self.publish(pack(cut))
+            self.assertEqual(self.qualities(readers[0]), [(2, "suspect", "no_end")], name)
+            self.assertRegex(log, self.NO_END.format(len(cut)))
+            # Whole members, of which the last is missing.
+            log, readers = self.publish(pack(self.START) + pack(add(1)))
+            self.assertEqual(self.qualities(readers[0]), [(2, "suspect", "no_end")], name)
+            log, readers = self.publish(pack(whole))
+            self.assertEqual(self.qualities(readers[0]), [], name)
+
+    def zstd(self, data):
+        if not shutil.which("zstd"):
+            self.skipTest("needs the program zstd")
+        return subprocess.run(["zstd", "-qc"], input=data, check=True, capture_output=True).stdout
+
+    def test_damaged_days_are_suspect_and_fail_in_any_case(self):
+        good = self.START + add(1)
+        for data, words in ((good + add(2)[:-5], "ends in the middle of a message"),
+                            (good + struct.pack(">H", 300) + bytes(300), "found a message length of 300"),
+                            (gzip.compress(good + self.END)[:-9], "in the middle of gzip data")):
+            log, readers = self.publish(data, status=1)
+            self.assertRegex(log, rf"error feed nasdaq: .*{words}.*; stopped after \d messages, the last of \d\d:\d\d")
+            quality, = self.qualities(readers[1])
+            self.assertEqual(quality[1:], ("suspect", "damaged"))
+
+    def test_stop_in_mid_day_is_no_defect(self):
+        path = self.file("day.bin", self.START + add(1) + add(2, time_ns=OPEN_NS + 3600 * 10**9) + self.END)
+        pubd = self.pubd(settings(itch(path, ", speed: realtime, from: '09:30', incomplete: fail"), ["quote"]))
+        cat = self.cat("nasdaq.quote", "--until-end", form="json")
+        self.until(lambda: '"instrument"' in cat.out.read_text(), "a record", cat)
+        self.stop(pubd)
+        self.assertNotIn("quality", self.ends(cat, 0))
+
+    def test_real_files_lack_what_they_lack(self):
+        self.need_data()
+        for name, causes in (("itch50_aapl_20191230_0935", ["no_start", "no_end"]),
+                             ("itch50_start_of_day_1000", ["no_end"])):
+            data = (AAPL.parent / (name + ".bin")).read_bytes()
+            log, readers = self.publish(data)
+            self.assertEqual([quality[2] for quality in self.qualities(readers[1])], causes)
+            self.assertIn(f"ends at offset {len(data)} of the uncompressed stream", log)
+
+    def test_synthetic_feed_is_a_whole_day(self):
+        pubd = self.pubd(settings("type: synthetic, messages: 2000, at_end: exit, incomplete: fail, "
+                                  "start: { subscribers: 1 }", ["trade"]))
+        text = self.ends(self.cat("nasdaq.trade", "--until-end", form="json"), 0)
+        self.ends(pubd, 0)
+        self.assertNotIn("quality", text)
+        self.assertNotIn("suspect", pubd.err.read_text())
+
+    def test_late_reader_and_tables_show_the_state(self):
+        path = self.file("day.bin", self.START + add(1))
+        pubd = self.pubd(settings(itch(path), ["quote"]))
+        self.says(pubd, "to the end")
+        self.until(lambda: "suspect" in self.ends(self.begin(TICKBUS, "topics", "shm:b"), 0), "suspect")
+        counters = self.ends(self.begin(TICKBUS, "stat", "shm:b", "--format", "csv"), 0)
+        self.assertIn("topic,nasdaq.quote,quality,1,state\n", counters)
+        cat = self.cat("nasdaq.quote", "--until-end", start="newest", form="json")
+        lines = [json.loads(line) for line in self.ends(cat, 0).splitlines()]
+        self.assertEqual(lines[1:], [{"event": "quality", "quality": "suspect"}, {"event": "ended", "head": 2}])
+        self.stop(pubd)
 
 
 class Feeds(Bench):

@@ -306,6 +306,39 @@ class Tools(unittest.TestCase):
         self.assertEqual(out.splitlines()[1],
                          '{"event":"gap","first":1,"last":936,"cause":"before_join"}')
 
+    def test_quality_is_an_event_at_its_place_in_each_format(self):
+        bus = self.bus()
+        for line in ("publish 1", "quality 1 2", "publish 1", "quality 2 200", "quality 1 100", "quality 0 0", "end"):
+            bus.ask(line)
+        events = [{"quality": "suspect", "sequence": 2, "cause": "no_end"},
+                  {"quality": "rebuilding", "sequence": 4, "cause": 200},
+                  {"quality": "suspect", "sequence": 5, "cause": "unknown"},
+                  {"quality": "good", "sequence": 6, "cause": "none"}]
+        rows, _ = self.events("shm:b", "t.live", "--from=oldest", "--until-end", "--format=json")
+        lines = [json.loads(row) for row in rows.splitlines()]
+        self.assertEqual([line for line in lines if line.get("event") == "quality"],
+                         [{"event": "quality", **event} for event in events])
+        self.assertEqual([line["sequence"] for line in lines[1:-1]], [1, 2, 3, 4, 5, 6])
+        for form in ("text", "csv"):
+            out, found = self.events("shm:b", "t.live", "--from=oldest", "--until-end", "--format=" + form)
+            self.assertEqual(found[1:-1], [
+                f"quality topic=t.live quality={event['quality']} sequence={event['sequence']} cause={event['cause']}"
+                for event in events])
+            self.assertEqual([re.split("[ ,]", row)[0] for row in out.splitlines()],
+                             ["1", "3"] if form == "text" else ["sequence", "1", "3"])
+
+    def test_state_of_quality_is_shown_to_latecomers(self):
+        bus = self.bus()
+        bus.ask("quality 1 2")
+        rows = self.done("topics", "shm:b", "t.live", "--format=csv").splitlines()
+        self.assertEqual(rows[1].split(",")[-1], "suspect")
+        self.assertIn("topic,t.live,quality,1,state", self.done("stat", "shm:b", "--format=csv").splitlines())
+        bus.ask("end")
+        _, events = self.events("shm:b", "t.live", "--until-end")
+        self.assertEqual(events[1:], ["quality topic=t.live quality=suspect", "ended topic=t.live head=1"])
+        rows = self.done("topics", "shm:b", "t.live", "--format=csv").splitlines()
+        self.assertEqual(rows[1].split(",")[-1], "suspect")
+
     def test_holes_are_gaps_in_order(self):
         self.bus()
         out = self.done("cat", "shm:b", "t.hole", "--from=oldest", "--until-end", "--format=json")
@@ -558,7 +591,7 @@ class Tools(unittest.TestCase):
     def test_topics_are_equal_in_all_formats(self):
         self.bus()
         names = ("topic schema schema_version head slots slot_bytes instruments checked last_value "
-                 "state epoch fingerprint").split()
+                 "state epoch fingerprint quality").split()
         rows = [line.split(",") for line in self.done("topics", "shm:b", "--format=csv").split()]
         self.assertEqual(rows[0], names)
         self.assertEqual([row[:10] for row in rows[1:]], [
@@ -567,7 +600,7 @@ class Tools(unittest.TestCase):
                                        ("t.hole", 4, "ended"), ("t.empty", 0, "ended"),
                                        ("t.live", 0, "live"))])
         for row in rows[1:]:
-            self.assertRegex(" ".join(row[10:]), "^[0-9a-f]{16} [0-9a-f]{16}$")
+            self.assertRegex(" ".join(row[10:]), "^[0-9a-f]{16} [0-9a-f]{16} good$")
         text = [line.split() for line in self.done("topics", "shm:b").splitlines()]
         self.assertEqual(text, rows)
         for line, row in zip(self.done("topics", "shm:b", "--format=json").splitlines(), rows[1:]):

@@ -7,8 +7,8 @@
  * ticket are refused, or see the topics of PATTERN.
  *
  * Prints "ready" when its topics are complete. Then it runs commands from standard input and
- * answers each by "ok": `publish N` adds N records to t.live, `end` ends it, `restart` restarts it.
- * Ends with standard input. */
+ * answers each by "ok". `publish N` adds N records to t.live, `quality STATE CAUSE` states its
+ * quality. `end` ends it, `restart` restarts it. Ends with standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +98,13 @@ static void fill(struct tb_publisher *publisher, const struct tb_schema *schema)
 
 static void obey(struct tb_topic *live, const char *line)
 {
+	uint32_t quality, cause;
 	int count;
 
 	if (sscanf(line, "publish %d", &count) == 1)
 		publish_many(live, count);
+	else if (sscanf(line, "quality %u %u", &quality, &cause) == 2)
+		expect(tb_topic_quality(live, quality, cause));
 	else if (!strcmp(line, "end\n"))
 		expect(tb_topic_end(live));
 	else if (!strcmp(line, "restart\n"))

@@ -143,8 +143,8 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 static void on_event(void *user, const struct tb_event *event)
 {
-	static const char *const names[] = { "",     "appeared", "gap",   "stale",
-					     "live", "restart",  "ended", "refused" };
+	static const char *const names[] = { "",        "appeared", "gap",     "stale",  "live",
+					     "restart", "ended",    "refused", "quality" };
 	struct account *account = user;
 
 	switch (event->kind) {
@@ -170,6 +170,10 @@ static void on_event(void *user, const struct tb_event *event)
 		account->wrong += event->head != account->next - 1;
 		unended -= !account->ended;
 		account->ended = true;
+		break;
+	case TB_EVENT_QUALITY:
+		account->wrong += event->first > 0 && event->first != account->next;
+		account->next += event->first > 0;
 		break;
 	default:
 		break;

@@ -34,6 +34,7 @@ FUZZ_TARGET(data, size)
 	fuzz_deep = true;
 	FUZZ_EXPECT(copy.epoch == EPOCH && copy.first > 0 && copy.instruments <= capacity);
 	FUZZ_EXPECT(copy.state == TOPIC_LIVE || copy.state == TOPIC_ENDED);
+	FUZZ_EXPECT(copy.quality <= TB_QUALITY_REBUILDING);
 	FUZZ_EXPECT(progress_oldest(&copy, slots) >= copy.first);
 	/* Head and gaps are so small that adding two rings cannot wrap. */
 	FUZZ_EXPECT(copy.head + 2 * slots >= copy.head);

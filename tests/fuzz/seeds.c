@@ -15,6 +15,7 @@
 #include "bus/control.h"
 #include "bus/directory.h"
 #include "bus/notice.h"
+#include "bus/quality.h"
 #include "bus/verbs/verbs_channel.h"
 #include "bus/verbs/verbs_private_data.h"
 #include "publisher/feeds/itch.h"
@@ -71,6 +72,22 @@ static void slots(void)
 	}
 }
 
+static void quality_slot(void)
+{
+	const struct quality quality = { TB_QUALITY_SUSPECT, TB_QUALITY_NO_END };
+	struct record record = { .sequence = 7,
+				 .instrument = QUALITY_INSTRUMENT,
+				 .length = sizeof(quality),
+				 .kind = TB_KIND_QUALITY };
+	const uint8_t code[2] = { 0, 7 };
+	_Alignas(8) uint8_t slot[SLOT_BYTES_MIN] = { 0 };
+
+	memcpy(record.payload, &quality, sizeof(quality));
+	record_store((struct slot *)(void *)slot, &record, true, record_salt(7, 1, TAG_RECORD));
+	save_behind("slot", "quality", code, sizeof(code), slot,
+		    RECORD_HEADER_BYTES + sizeof(quality));
+}
+
 static void lines(void)
 {
 	struct progress progress = {
@@ -87,6 +104,9 @@ static void lines(void)
 
 	progress_store(&line, &progress, true, record_salt(7, 1, TAG_PROGRESS));
 	save_behind("progress", "live", code, sizeof(code), &line, sizeof(line));
+	progress.quality = TB_QUALITY_REBUILDING;
+	progress_store(&line, &progress, true, record_salt(7, 1, TAG_PROGRESS));
+	save_behind("progress", "rebuilding", code, sizeof(code), &line, sizeof(line));
 	bus_page_store_entry(page, 0, &entry, 9);
 	bus_page_store_pulse(page, &pulse);
 	save_behind("bus_page", "one", prefix, sizeof(prefix), page, sizeof(pulse) + sizeof(entry));
@@ -309,6 +329,7 @@ int main(int argc, char **argv)
 	folder = argv[1];
 	mkdir(folder, 0777);
 	slots();
+	quality_slot();
 	lines();
 	notices();
 	messages();

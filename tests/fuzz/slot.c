@@ -2,6 +2,7 @@
 /* A slot may hold any bytes: a copy stays within the slot, and an accepted record is valid. */
 #include <string.h>
 
+#include "bus/quality.h"
 #include "bus/record.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -21,6 +22,17 @@ static void seal(uint8_t *slot, size_t slot_bytes, uint64_t salt)
 	memcpy(slot + offsetof(struct record, check), &record.check, sizeof(record.check));
 }
 
+/* What a reader takes from a copy of kind quality is within its bounds. */
+static void expect_quality(const struct record *record)
+{
+	struct quality quality;
+
+	if (quality_take(record, &quality) < 0)
+		return;
+	FUZZ_EXPECT(record->instrument == QUALITY_INSTRUMENT);
+	FUZZ_EXPECT(quality.state <= TB_QUALITY_REBUILDING && quality.cause <= 255);
+}
+
 /* A copy that was accepted as record `sequence` must be valid. */
 static void expect_record(const struct record *record, const uint8_t *slot, size_t slot_bytes,
 			  uint64_t sequence)
@@ -30,6 +42,7 @@ static void expect_record(const struct record *record, const uint8_t *slot, size
 	FUZZ_EXPECT(sequence == 0 || record->sequence == sequence);
 	FUZZ_EXPECT(record->length <= slot_bytes - RECORD_HEADER_BYTES);
 	FUZZ_EXPECT(memcmp(record, slot, RECORD_HEADER_BYTES + record->length) == 0);
+	expect_quality(record);
 }
 
 FUZZ_TARGET(data, size)

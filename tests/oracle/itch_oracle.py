@@ -308,17 +308,17 @@ def run(data, select, begin_ns):
     return day
 
 
-def compare(day, select, file):
+def compare(day, select, file, first=1):
     """A message about the first difference between the expected rows and a CSV, or None."""
     reader = csv.reader(file)
     header = ["sequence", "time_ns", "instrument", "kind"] + COLUMNS[select]
     found = next(reader, None)
     if found != header:
         return f"header\n  found    {found}\n  expected {header}"
-    for sequence, expected in enumerate(day.rows, 1):
+    for sequence, expected in enumerate(day.rows, first):
         found = next(reader, None)
         if found is None:
-            return f"ends before row {sequence}, expected {len(day.rows)} rows"
+            return f"ends before row {sequence}, expected {len(day.rows)} rows from {first}"
         if len(found) < 2 or found[:1] + found[2:] != [str(sequence)] + expected:
             return f"row {sequence} without time_ns\n  found    {found[:1] + found[2:]}\n" \
                    f"  expected {[str(sequence)] + expected}"
@@ -333,6 +333,7 @@ def main():
     parser.add_argument("--date", type=datetime.date.fromisoformat, default="1970-01-02")
     parser.add_argument("--time-zone", default="America/New_York")
     parser.add_argument("--compare", metavar="ROWS")
+    parser.add_argument("--first", type=int, default=1, help="sequence of the first row to compare")
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     day = run(read_all(options.file), options.select,
@@ -346,7 +347,7 @@ def main():
             print(",".join([str(sequence)] + row))
         return 0
     with sys.stdin if options.compare == "-" else open(options.compare, newline="") as file:
-        difference = compare(day, options.select, file)
+        difference = compare(day, options.select, file, options.first)
     if difference:
         print(f"{options.compare}: {difference}")
         return 1

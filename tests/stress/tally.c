@@ -53,6 +53,18 @@ static void gap_reported(struct tally *tally, const struct tb_event *event)
 	tally->next = event->last + 1;
 }
 
+/* Its record has a sequence. Without a sequence, the state came from the line. */
+static void quality_reported(struct tally *tally, const struct tb_event *event)
+{
+	if (event->first == 0)
+		return;
+	if (event->first != tally->next)
+		tally_complain(tally, "quality at %" PRIu64 ", expected record %" PRIu64,
+			       event->first, tally->next);
+	tally->next = event->first + 1;
+	tally->delivered++;
+}
+
 void tally_event(void *user, const struct tb_event *event)
 {
 	struct tally *tally = user;
@@ -79,6 +91,10 @@ void tally_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_REFUSED:
 		tally_complain(tally, "refused: %s", event->words);
+		break;
+	case TB_EVENT_QUALITY:
+		tally->quality = event->quality;
+		quality_reported(tally, event);
 		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_LIVE:

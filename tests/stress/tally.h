@@ -15,6 +15,7 @@ struct tally {
 	uint64_t slots;
 	uint64_t next; /* the sequence that must come next */
 	uint64_t delivered, lost, gaps;
+	uint32_t quality;         /* of the last quality event */
 	struct tb_source *source; /* of the last record */
 	bool appeared, ended, restarted;
 	char wrong[192]; /* "", or the first complaint */

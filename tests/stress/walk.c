@@ -80,6 +80,15 @@ void walk_publish(struct walk *walk, uint64_t count)
 	}
 }
 
+void walk_state(struct walk *walk)
+{
+	walk->changed = atomic_load(&walk->written) + 1;
+	walk->quality ^= TB_QUALITY_SUSPECT;
+	cr_assert_eq(tb_topic_quality(walk->topic, walk->quality, TB_QUALITY_USER), 0, "%s",
+		     tb_error());
+	atomic_store(&walk->written, walk->changed);
+}
+
 static void poll_until(struct walk *walk, bool (*done)(const struct walk *))
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
@@ -206,6 +215,21 @@ static uint64_t head_seen(const struct walk *walk)
 
 	progress_load(for_readers(walk, walk->topic->line), &progress);
 	return progress.head;
+}
+
+void walk_line(struct walk *walk)
+{
+	struct progress progress;
+
+	progress_load(for_readers(walk, walk->topic->line), &progress);
+	if (progress_verify(&progress, walk->topic->shape.epoch, WALK_SLOTS,
+			    walk->topic->shape.capacity, walk->topic->checked,
+			    walk->topic->progress_salt) == 0 &&
+	    progress.head >= walk->changed && progress.quality != walk->quality)
+		tally_complain(&walk->tally,
+			       "a line with head %" PRIu64 " has quality %u, but record %" PRIu64
+			       " stated %u",
+			       progress.head, progress.quality, walk->changed, walk->quality);
 }
 
 void walk_values(struct walk *walk)

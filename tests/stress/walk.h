@@ -19,6 +19,8 @@ struct walk {
 	void (*inside)(struct walk *); /* at the step that is due */
 	uint64_t burst;                /* records that `inside` publishes */
 	unsigned int polls;            /* how often `inside` polls */
+	uint32_t quality;              /* that was stated last */
+	uint64_t changed;              /* the sequence of its record */
 	uint64_t words[TRUTH_PAYLOAD_SMALL / 8];
 	/* Copies of last values begun inside the writer's call and finished after it. */
 	uint8_t value[TRUTH_INSTRUMENTS][64];
@@ -30,6 +32,10 @@ void walk_open(struct walk *, const char *scheme, uint32_t flags, uint64_t seed)
 void walk_close(struct walk *);
 
 void walk_publish(struct walk *, uint64_t count);
+/* States the other of good and suspect. */
+void walk_state(struct walk *);
+/* Checks in place: a line that counts the record of the last change has its quality. */
+void walk_line(struct walk *);
 /* Polls until every written record is accounted for. */
 void walk_drain(struct walk *);
 /* Makes the head known to a reader by READ, which has not fetched the records before it yet. */

@@ -151,6 +151,30 @@ Test(weak, reordered_stores_of_end_stay_exact)
 	weak_end_of_topic(IN_PLACE ? TB_TOPIC_UNCHECKED : 0, false);
 }
 
+static void weak_quality(uint32_t flags, bool loads_too)
+{
+	walk_open(&walk, SCHEME, flags | TB_TOPIC_NO_LAST_VALUE, seed);
+	for (unsigned int round = 0; round < (IN_PLACE ? 3000 : 300); round++) {
+		begin(loads_too);
+		walk_state(&walk);
+		do {
+			walk_line(&walk);
+			read_once();
+		} while (weak_apply());
+		weak_end();
+		walk_drain(&walk);
+		if (walk.tally.quality != walk.quality)
+			tally_complain(&walk.tally, "found quality %u, expected %u",
+				       walk.tally.quality, walk.quality);
+		walk_check(&walk, "a quality in any order", 0, 0, round);
+	}
+}
+
+Test(weak, reordered_stores_of_quality_are_learnt)
+{
+	weak_quality(IN_PLACE ? TB_TOPIC_UNCHECKED : 0, false);
+}
+
 #ifdef LOADS /* where the reader loads words from the region itself */
 
 /* Loads find earlier values while stores become visible. */
@@ -186,6 +210,11 @@ Test(weak, reordered_loads_of_checked_topic_stay_exact)
 Test(weak, reordered_loads_of_end_stay_exact)
 {
 	weak_end_of_topic(TB_TOPIC_UNCHECKED, true);
+}
+
+Test(weak, reordered_loads_of_quality_are_learnt)
+{
+	weak_quality(TB_TOPIC_UNCHECKED, true);
 }
 
 #endif

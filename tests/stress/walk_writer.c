@@ -145,3 +145,45 @@ Test(writer, reader_at_any_store_of_unchecked_end_stays_exact)
 {
 	end_at_any_store(strcmp(SCHEME, "shm") == 0 ? TB_TOPIC_UNCHECKED : 0);
 }
+
+/* -- a change of the quality --------------------------------------------------------------------
+ */
+
+static void look_inside(struct walk *w)
+{
+	walk_line(w);
+	walk_hint(w);
+	cr_assert_geq(tb_poll(w->subscriber, 1000), 0, "%s", tb_error());
+}
+
+static void quality_at_any_store(uint32_t flags)
+{
+	walk_open(&walk, SCHEME, flags | TB_TOPIC_NO_LAST_VALUE, seed);
+	walk.inside = look_inside;
+	for (uint64_t lag = 0; lag < 3; lag++) {
+		bool taken = true;
+
+		for (unsigned int k = 1; taken; k++) {
+			walk_publish(&walk, lag);
+			tb_flush(walk.topic);
+			walk_know_head(&walk);
+			taken = walk_step(&walk, k, walk_state);
+			walk_drain(&walk);
+			if (walk.tally.quality != walk.quality)
+				tally_complain(&walk.tally, "found quality %u, expected %u",
+					       walk.tally.quality, walk.quality);
+			walk_check(&walk, "a change of the quality, lag", lag, 0, k);
+		}
+	}
+	walk_was_stepped(&walk);
+}
+
+Test(writer, reader_at_any_store_of_a_quality_learns_it)
+{
+	quality_at_any_store(0);
+}
+
+Test(writer, reader_at_any_store_of_an_unchecked_quality_learns_it)
+{
+	quality_at_any_store(strcmp(SCHEME, "shm") == 0 ? TB_TOPIC_UNCHECKED : 0);
+}

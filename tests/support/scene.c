@@ -217,6 +217,14 @@ void notes_event(void *user, const struct tb_event *event)
 		notes->refused = true;
 		note(notes, "refused %s %d %s\n", event->topic, event->code, event->words);
 		break;
+	case TB_EVENT_QUALITY:
+		notes->quality = event->quality;
+		notes->changes++;
+		if (event->first > 0)
+			notes->last = event->first;
+		note(notes, "quality %u %u at %" PRIu64 "\n", event->quality, event->quality_cause,
+		     event->first);
+		break;
 	}
 }
 

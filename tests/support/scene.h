@@ -46,8 +46,10 @@ struct notes {
 	char *text;
 	size_t used, size;
 	uint64_t records, events, lost;
-	uint64_t last; /* sequence */
-	bool quiet;    /* counts records without writing them down */
+	uint64_t last;    /* sequence */
+	uint32_t quality; /* of the last quality event */
+	uint64_t changes; /* quality events */
+	bool quiet;       /* counts records without writing them down */
 	bool ended, restarted, refused, stale, live;
 	uint64_t wrong; /* records whose payload is not their sequence */
 };

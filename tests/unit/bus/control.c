@@ -34,13 +34,13 @@ static const char welcome_golden[] =
 static const char *const golden[TYPES] = {
 	[CONTROL_CATALOGUE] = "01000000040302010700000007002a2e71756f7465",
 	[CONTROL_TOPICS] = "02000000040302010100000001000000887766554433221100ffeeddccbbaa99"
-			   "000001000d0c0b0a40000000004000000500000003000000010000000200000"
+			   "000001000d0c0b0a40000000004000000500000003000000010200000200000"
 			   "02c010000" NOTICES "0c006e61736461712e71756f7465050071756f7465",
 	[CONTROL_SCHEMA] = "03000000040302010500000080030000",
 	[CONTROL_SCHEMA_BYTES] = "0400000004030201050000000a0000000400000006000000616263646566",
 	[CONTROL_JOIN] = "0500000004030201050000008877665544332211",
 	[CONTROL_GRANT] = "0600000004030201887766554433221100ffeeddccbbaa99000001000d0c0b0a40"
-			  "00000000400000050000000300000001000000020000002c010000" NOTICES
+			  "00000000400000050000000300000001020000020000002c010000" NOTICES
 			  "0c006e61736461712e71756f7465050071756f7465000002000000000096959493929190"
 			  "00a7a6a5a4a3a2a1a0b7b6b5b4b3b2b1b0707172737475767778797a7b7c7d7e7f"
 			  "c7c6c5c4c3c2c1c0d7d6d5d4d3d2d1d0",
@@ -80,6 +80,7 @@ static struct control_topic a_topic = { .shape = { .epoch = EPOCH,
 						   .flags = 3,
 						   .group = 0x0a0b0c0d },
 					.state = TOPIC_LIVE,
+					.quality = TB_QUALITY_REBUILDING,
 					.name = "nasdaq.quote",
 					.schema = "quote",
 					.schema_version = 2,
@@ -371,6 +372,10 @@ static const struct {
 	{ MESSAGE, CONTROL_TOPICS, 48, "0104", "has no valid topic id at byte 48" },
 	{ MESSAGE, CONTROL_TOPICS, 56, "00", "has no valid topic state at byte 56" },
 	{ MESSAGE, CONTROL_TOPICS, 56, "03", "has no valid topic state at byte 56" },
+	{ MESSAGE, CONTROL_TOPICS, 57, "03", "has no valid quality at byte 57" },
+	{ MESSAGE, CONTROL_GRANT, 49, "ff", "has no valid quality at byte 49" },
+	{ MESSAGE, CONTROL_TOPICS, 58, "01", "has a reserved byte that is not zero at byte 58" },
+	{ MESSAGE, CONTROL_TOPICS, 59, "01", "has a reserved byte that is not zero at byte 59" },
 	{ MESSAGE, CONTROL_TOPICS, 64, "0000", "has no valid schema length at byte 64" },
 	{ MESSAGE, CONTROL_TOPICS, 64, "010001", "has no valid schema length at byte 64" },
 	{ MESSAGE, CONTROL_TOPICS, 68, "03", "has an unknown kind of notices at byte 68" },

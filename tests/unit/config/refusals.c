@@ -60,12 +60,13 @@
 #define BUILT_IN                                                                                   \
 	"expected the path of a .yaml file or a built-in schema: quote, trade, depth10, status, "  \
 	"imbalance, quote_seq, trade_seq"
-#define LEVEL   "expected error, warning, info or debug"
-#define TYPE    "expected itch50 or synthetic"
-#define AT_END  "expected linger, exit or restart"
-#define WAIT    "expected spin, backoff or sleep"
-#define SELECT  "expected quote, trade, depth10, status or imbalance"
-#define NAME_63 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
+#define LEVEL      "expected error, warning, info or debug"
+#define TYPE       "expected itch50 or synthetic"
+#define AT_END     "expected linger, exit or restart"
+#define INCOMPLETE "expected warn or fail"
+#define WAIT       "expected spin, backoff or sleep"
+#define SELECT     "expected quote, trade, depth10, status or imbalance"
+#define NAME_63    "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
 
 /* clang-format off */
 static const char *const cases[][2] = {
@@ -242,6 +243,8 @@ static const char *const cases[][2] = {
 	{ IN_FEED("start: { subscribers: 1, @subscribers: 1 }"), "feeds[0].start.subscribers: " AGAIN "3)" },
 	{ IN_FEED("at_end: @stop"), "feeds[0].at_end: found \"stop\", " AT_END },
 	{ IN_FEED("at_end: @[]"), "feeds[0].at_end: found a list, " AT_END },
+	{ IN_FEED("incomplete: @ignore"), "feeds[0].incomplete: found \"ignore\", " INCOMPLETE },
+	{ IN_FEED("incomplete: @true"), "feeds[0].incomplete: found \"true\", " INCOMPLETE },
 	{ IN_FEED("at_end: exit, @at_end: exit"), "feeds[0].at_end: " AGAIN "3)" },
 	{ IN_FEED("cpu: @-2"), "feeds[0].cpu: found \"-2\", " NUMBER("-1 to 1023") },
 	{ IN_FEED("cpu: @1024"), "feeds[0].cpu: found \"1024\", " NUMBER("-1 to 1023") },

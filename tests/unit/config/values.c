@@ -37,6 +37,7 @@ static const char full[] =
 	"    speed: 10.5x\n"
 	"    start: { subscribers: 3 }\n"
 	"    at_end: restart\n"
+	"    incomplete: fail\n"
 	"    cpu: 2\n"
 	"    wait: spin\n"
 	"  - { name: made, type: synthetic, seed: 9223372036854775807, symbols: 12, messages: 77,\n"
@@ -146,6 +147,7 @@ static void expect_full_feeds(const struct settings *settings)
 	cr_expect_eq(feed->speed_milli, 10500);
 	cr_expect_eq(feed->start_subscribers, 3);
 	cr_expect_eq(feed->at_end, SETTINGS_RESTART);
+	cr_expect_eq(feed->incomplete, SETTINGS_FAIL);
 	cr_expect_eq(feed->cpu, 2);
 	cr_expect_eq(feed->wait, SETTINGS_SPIN);
 	feed++;
@@ -161,6 +163,7 @@ static void expect_full_feeds(const struct settings *settings)
 	cr_expect_str_eq(feed->time_zone, "Europe/Zurich");
 	cr_expect_eq(feed->speed_milli, 1000);
 	cr_expect_eq(feed->at_end, SETTINGS_EXIT);
+	cr_expect_eq(feed->incomplete, SETTINGS_WARN);
 	cr_expect_eq(feed->wait, SETTINGS_SLEEP);
 	feed++;
 	cr_expect_eq(feed->seconds, 60);
@@ -300,6 +303,7 @@ Test(values, defaults_equal_the_manual)
 			 "    start:\n"
 			 "      subscribers: 0\n"
 			 "    at_end: linger\n"
+			 "    incomplete: warn\n"
 			 "    cpu: -1\n"
 			 "    wait: backoff\n"
 			 "    seed: 1\n"

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a source has a whole day. The exchange begins a day with system event O (start of
+ * messages), and ends it with system event C (end of messages). The framing of a file does not show
+ * that it was cut between two messages. */
+#ifndef TICKBUS_FEEDS_DAY_MARKS_H
+#define TICKBUS_FEEDS_DAY_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "publisher/feeds/source.h"
+
+/* Zeros before the first message. */
+struct day_marks {
+	uint64_t end;    /* the offset behind the last message */
+	bool started;    /* the first message is O */
+	bool ended;      /* the last message is C */
+	uint8_t time[6]; /* of the last message that has a time, as in the message */
+};
+
+/* Notes the next message of the source. True for the first message. */
+bool day_marks_note(struct day_marks *, const struct source_message *);
+
+#define DAY_MARKS_TEXT_BYTES 192
+
+/* The message about a source without its mark: where it begins or ends, and what was expected. */
+void day_marks_no_start(const struct day_marks *, char text[DAY_MARKS_TEXT_BYTES]);
+void day_marks_no_end(const struct day_marks *, char text[DAY_MARKS_TEXT_BYTES]);
+
+/* "09:39:36.663325325": the time of the last message. */
+#define DAY_MARKS_TIME_BYTES 32
+void day_marks_time(const struct day_marks *, char text[DAY_MARKS_TIME_BYTES]);
+
+#endif
