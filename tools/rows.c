@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "tools/command.h"
+
 #define PAYLOAD_ROOM 512 /* enough for most payloads; a longer payload is rendered twice */
 #define SECOND_NS    UINT64_C(1000000000)
 
@@ -213,6 +215,16 @@ static void put_event_id(struct rows *rows, const char *key, uint64_t id)
 	put_event_text(rows, key, text);
 }
 
+static void put_user(struct rows *rows, int64_t user)
+{
+	char name[COMMAND_USER_BYTES];
+
+	if (user < 0)
+		return;
+	put_event_text(rows, "user", command_user(user, name));
+	put_event_number(rows, "uid", (uint64_t)user);
+}
+
 static void put_details(struct rows *rows, const struct tb_event *event)
 {
 	switch (event->kind) {
@@ -221,6 +233,7 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_number(rows, "first", event->first);
 		if (event->first > event->head + 1) /* not written yet */
 			put_event_number(rows, "head", event->head);
+		put_user(rows, event->user);
 		break;
 	case TB_EVENT_GAP:
 		put_event_number(rows, "first", event->first);
@@ -232,6 +245,7 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_id(rows, "epoch", event->epoch);
 		put_event_number(rows, "delivered", event->delivered);
 		put_event_number(rows, "head", event->head);
+		put_user(rows, event->user);
 		break;
 	case TB_EVENT_ENDED:
 		put_event_number(rows, "head", event->head);

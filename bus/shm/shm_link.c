@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/shm/shm_frame.h"
-#include "bus/shm/shm_location.h"
+#include "bus/shm/shm_search.h"
 #include "bus/words.h"
 #include "tickbus/error.h"
 
@@ -33,6 +34,8 @@ struct shm_link {
 	struct link_calls calls;
 	void *user;
 	int fd;
+	uid_t listener; /* the user that listens */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int given; /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
 	uint64_t begun_ms;
@@ -47,7 +50,8 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 		const struct link_calls *calls, void *user)
 {
 	struct shm_link *link = calloc(1, sizeof(*link));
-	struct shm_location location;
+	struct shm_address parsed;
+	struct shm_found found;
 	int result;
 
 	*out = NULL;
@@ -56,29 +60,14 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*link = (struct shm_link){
 		.calls = *calls, .user = user, .fd = -1, .given = -1, .begun_ms = clock_ms()
 	};
-	result = shm_location_connect(address, &location);
+	result = shm_address_parse(address, &parsed);
+	if (result == 0)
+		result = shm_search(&parsed, &found);
 	if (result < 0)
 		goto fail;
-	link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (link->fd < 0) {
-		result = error_set(errno, "address shm:%s: cannot create a socket: %s", address,
-				   strerror(errno));
-		goto fail;
-	}
-	if (connect(link->fd, (struct sockaddr *)&location.address, sizeof(location.address)) < 0) {
-		result = errno == ENOENT ? ECONNREFUSED : errno;
-		if (result == EACCES)
-			error_set(result,
-				  "address shm:%s: no permission to connect to %s (as user %u)",
-				  address, location.address.sun_path, (unsigned int)geteuid());
-		else
-			error_set(result, "address shm:%s: %s (%s)", address,
-				  result == ECONNREFUSED ? "no publisher listens there"
-							 : strerror(result),
-				  location.address.sun_path);
-		result = -result;
-		goto fail;
-	}
+	link->fd = found.fd;
+	link->listener = found.user;
+	memcpy(link->path, found.location.address.sun_path, sizeof(link->path));
 	result = shm_frame_send(link->fd, SHM_HELLO, hello, bytes, -1);
 	if (result < 0 &&
 	    result != -ECONNRESET) /* if it was refused already, link_poll reports the reason */
@@ -103,6 +92,12 @@ int shm_link_fd(const struct link *base)
 	return ((const struct shm_link *)base)->fd;
 }
 
+int shm_link_user(const struct link *base, uid_t *user)
+{
+	*user = ((const struct shm_link *)base)->listener;
+	return 0;
+}
+
 static void link_gone(struct shm_link *link, int code, const char *why)
 {
 	link->state = LINK_GONE;
@@ -112,6 +107,7 @@ static void link_gone(struct shm_link *link, int code, const char *why)
 static void link_refused(struct shm_link *link, const uint8_t *body, size_t bytes)
 {
 	char why[FABRIC_REASON_BYTES + 1];
+	char where[sizeof(why) + sizeof(link->path) + 4];
 	uint32_t code = EPROTO;
 
 	if (bytes < sizeof(code) || bytes > sizeof(code) + FABRIC_REASON_BYTES) {
@@ -124,7 +120,10 @@ static void link_refused(struct shm_link *link, const uint8_t *body, size_t byte
 	for (char *c = why; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
-	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, why);
+	/* Without permission, the caller must know which folder has this bus. */
+	snprintf(where, sizeof(where), code == EACCES && !link->challenged ? "%s (%s)" : "%s", why,
+		 link->path);
+	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, where);
 }
 
 /* The second hello goes over the same connection. */

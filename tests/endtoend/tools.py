@@ -373,7 +373,7 @@ class Tools(unittest.TestCase):
         ticket, other = self.ticket("desk", "5a" * 32), self.ticket("other", "5b" * 32)
         self.bus(ticket)
         for shown, expected in (([], ("advice", "shm:b: the subscriber has no ticket, but the publisher requires a ticket")),
-                                (["--ticket", other], ("advice", "shm:b: the subscriber's ticket is not known to the publisher; or it did not dial b")),
+                                (["--ticket", other], ("advice", "shm:b: the publisher does not know the ticket, or the dialled address was not b")),
                                 (["--ticket", ticket], ("good", "a bus with 2 topics answers"))):
             found = self.run_tool("doctor", "--format=json", *shown, "shm:b")
             rows = [json.loads(line) for line in found.stdout.splitlines()]

@@ -311,8 +311,8 @@ Test(impostor, relay_from_another_name_is_refused_by_the_publisher)
 
 	impostor_begin(RELAY, "tesu");
 	cr_expect_eq(attempt("shm:tesu", ticket), -EACCES);
-	cr_expect_str_eq(tb_error(), "shm:tesu: the subscriber's ticket is not known to the "
-				     "publisher; or it did not dial test");
+	cr_expect_str_eq(tb_error(), "shm:tesu: the publisher does not know the ticket, or the "
+				     "dialled address was not test");
 	impostor_end("tesu", 2);
 	cr_expect_eq(impostor.relayed_welcomes, 0);
 	cr_expect_eq(attempt("shm:test", ticket), 0, "%s", tb_error());
