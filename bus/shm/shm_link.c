@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,8 +34,7 @@ struct shm_link {
 	void *user;
 	int fd;
 	uid_t listener; /* the user that listens */
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	int given; /* the descriptor that came with the frame now in a callback */
+	int given;      /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
 	uint64_t begun_ms;
 	bool challenged; /* the second hello was sent */
@@ -67,7 +65,6 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 		goto fail;
 	link->fd = found.fd;
 	link->listener = found.user;
-	memcpy(link->path, found.location.address.sun_path, sizeof(link->path));
 	result = shm_frame_send(link->fd, SHM_HELLO, hello, bytes, -1);
 	if (result < 0 &&
 	    result != -ECONNRESET) /* if it was refused already, link_poll reports the reason */
@@ -107,7 +104,6 @@ static void link_gone(struct shm_link *link, int code, const char *why)
 static void link_refused(struct shm_link *link, const uint8_t *body, size_t bytes)
 {
 	char why[FABRIC_REASON_BYTES + 1];
-	char where[sizeof(why) + sizeof(link->path) + 4];
 	uint32_t code = EPROTO;
 
 	if (bytes < sizeof(code) || bytes > sizeof(code) + FABRIC_REASON_BYTES) {
@@ -120,10 +116,7 @@ static void link_refused(struct shm_link *link, const uint8_t *body, size_t byte
 	for (char *c = why; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
-	/* Without permission, the caller must know which folder has this bus. */
-	snprintf(where, sizeof(where), code == EACCES && !link->challenged ? "%s (%s)" : "%s", why,
-		 link->path);
-	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, where);
+	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, why);
 }
 
 /* The second hello goes over the same connection. */

@@ -320,8 +320,8 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 	char why[FABRIC_REASON_BYTES];
 
 	if (!peer_allowed(listener, peer)) {
-		snprintf(why, sizeof(why), "user %u has no permission to read the bus at shm:%s",
-			 (unsigned int)peer->credentials.uid, listener->name);
+		snprintf(why, sizeof(why), "user %u has no permission to read the bus at %.90s",
+			 (unsigned int)peer->credentials.uid, listener->location.address.sun_path);
 		peer_refuse(listener, peer, EACCES, why);
 	} else if (listener->peers.count > listener->peers.max) {
 		peer_refuse(listener, TAILQ_FIRST(&listener->waiting), EUSERS,

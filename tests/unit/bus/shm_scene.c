@@ -290,7 +290,7 @@ int as_someone(uid_t user, gid_t group, gid_t more)
 
 		host = (struct host){ 0 }; /* the parent's */
 		snprintf(words, sizeof(words),
-			 "user %u has no permission to read the bus at shm:test (%s/test.sock)",
+			 "user %u has no permission to read the bus at %s/test.sock",
 			 (unsigned int)user, folder);
 		if (setgroups(more ? 1 : 0, &more) < 0 || setresgid(group, group, group) < 0 ||
 		    setresuid(user, user, user) < 0)
