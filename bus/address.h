@@ -45,7 +45,8 @@ struct address {
 int address_parse(const char *text, struct address *);
 
 /* Copies the text after "shm:". A user's name after user= becomes the user's id, so that connecting
- * looks nothing up. The caller frees the copy. 0, or -errno with a message; -EINVAL: no such user.
+ * looks nothing up. The caller frees the copy. 0, or -errno with a message; -EINVAL: an unknown
+ * user.
  */
 int address_settle(const char *text, char **settled);
 

@@ -49,7 +49,7 @@ static bool folder_check(const struct shm_folder *folder, struct stat *status,
 			finding_set(finding, EPERM, "user %u has no permission to enter it",
 				    (unsigned int)geteuid());
 		else
-			finding_set(finding, ENOENT, "no such folder");
+			finding_set(finding, ENOENT, "the folder does not exist");
 		return false;
 	}
 	if (!S_ISDIR(status->st_mode)) {

@@ -3,9 +3,9 @@
  * has. A publisher looks at the folders that subscribers search before its own.
  *
  * Y2  The kernel says which user listens at a socket. The subscriber goes on to the next folder if
- *     its address requires another user. Without such an address, a folder counts only if no other
- *     user may write to it, and it belongs to root, this user or the user who listens: any other
- *     user could put a socket there. Only the folder itself is checked. */
+ *     its address requires another user. Otherwise a folder counts only if no other user may write
+ *     to it. It belongs to root, to this user or to the user that listens. Any other user could put
+ *     a socket there. Only the folder itself is checked. */
 #ifndef TICKBUS_BUS_SHM_SEARCH_H
 #define TICKBUS_BUS_SHM_SEARCH_H
 

@@ -146,8 +146,8 @@ struct tb_subscription_options {
  *
  * -EINVAL: options. -ECONNREFUSED: nothing listens at the address. -ECONNRESET: the publisher went
  * away before it answered. -EACCES: no permission; or the ticket is of no realm; or a ticket is
- * required; or the publisher does not know the ticket; or another user listens than the address
- * requires; or other users may write to the folder of the socket. -ETIMEDOUT: the publisher
+ * required; or the publisher does not know the ticket. -EACCES too: another user listens than the
+ * address requires, or other users may write to the folder of the socket. -ETIMEDOUT: the publisher
  * does not answer. -ENOTDIR: TICKBUS_RUNTIME_DIR is no folder. -EHOSTUNREACH, -ENETUNREACH: no
  * route. -ENODEV: no RDMA device. -EPROTO: no version in common, or refused. -EUSERS: the publisher
  * has as many subscribers as it accepts. -EAGAIN: the publisher lacks memory or descriptors.

@@ -229,9 +229,9 @@ static void several_folders_remove(void)
 	rmdir(own);
 }
 
-static const char *what_system_has(const char *what, char words[400])
+static const char *what_system_has(const char *what, char words[600])
 {
-	snprintf(words, 400,
+	snprintf(words, 600,
 		 "address shm:test: subscribers look for %s/tickbus/test.sock after another folder "
 		 "has its name (/run/tickbus: %s)",
 		 folder, what);
@@ -240,7 +240,7 @@ static const char *what_system_has(const char *what, char words[400])
 
 Test(shm, next_folder_is_searched_after_a_socket_without_use)
 {
-	char what[200], words[400];
+	char what[200], words[600];
 	int fd;
 
 	if (!several_folders())
@@ -260,8 +260,9 @@ Test(shm, next_folder_is_searched_after_a_socket_without_use)
 		expect_bus("test", SOMEONE);
 		several_folders_remove();
 		snprintf(words, sizeof(words),
-			 "address shm:test: %s (/run/tickbus: %s; %s/tickbus: no such folder; "
-			 "/tmp/tickbus-%u: no such folder)",
+			 "address shm:test: %s (/run/tickbus: %s; %s/tickbus: the folder does not "
+			 "exist; "
+			 "/tmp/tickbus-%u: the folder does not exist)",
 			 i ? "no publisher listens there" : "no bus there for user 65421", what,
 			 folder, SOMEONE);
 		expect_no_bus("test", i ? ECONNREFUSED : EACCES, words);
@@ -278,7 +279,7 @@ Test(shm, publisher_behind_a_live_bus_is_refused)
 {
 	const struct fabric_listen how = { .address = "test", .peers_max = 1 };
 	struct listener *listener = NULL;
-	char words[400];
+	char words[600];
 	int fd;
 
 	if (!several_folders())
