@@ -48,8 +48,8 @@ Test(shm, file_as_runtime_folder_is_named)
 		"address shm:test: TICKBUS_RUNTIME_DIR: found /etc/passwd, expected a folder");
 	setenv("TICKBUS_RUNTIME_DIR", "/nonexistent/folder", 1);
 	expect_no_bus("test", ECONNREFUSED,
-		      "address shm:test: no publisher listens there (/nonexistent/folder: no such "
-		      "folder)");
+		      "address shm:test: no publisher listens there (/nonexistent/folder: the "
+		      "folder does not exist)");
 }
 
 Test(shm, directory_in_place_of_the_socket_is_named)
