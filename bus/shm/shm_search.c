@@ -268,7 +268,8 @@ int shm_search_before(const char *name, const struct shm_location *mine)
 	if (!*list)
 		return 0;
 	error_set(0,
-		  "address shm:%s: subscribers look for %s after another folder has its name (%s)",
+		  "address shm:%s: subscribers find this name in another folder first, and go on "
+		  "to %s (%s)",
 		  name, path, list);
 	return 1;
 }

@@ -323,7 +323,7 @@ class RuntimeFolder(Limited):
         self.until(lambda: hold.out.read_text() or not hold.running(), "a mount namespace", hold)
         if not hold.out.read_text():
             self.skipTest("needs permission for a mount namespace: " + hold.messages())
-        return ["nsenter", "-t", str(hold.pid), "-m"]
+        return ["nsenter", "-t", str(hold.pid), "-m", f"--wd={os.getcwd()}"]
 
     def topics(self, prefix):
         result = subprocess.run([*prefix, TICKBUS, "topics", "shm:b", "--format=json"], env=self.env,
@@ -337,8 +337,8 @@ class RuntimeFolder(Limited):
         roots.says("info address shm:b: listens at /run/tickbus/b.sock\n.*creating")
         self.until(roots.began, "root's bus", roots)
         own = self.begin(PUBD, text, prefix=inside)
-        own.says(rf"warning address shm:b: subscribers look for {self.folder}/tickbus/b.sock after another folder has "
-                 rf"its name \(/run/tickbus: user {self.user} has no permission to connect to b.sock of user 0\)")
+        own.says(rf"warning address shm:b: subscribers find this name in another folder first, and go on to "
+                 rf"{self.folder}/tickbus/b.sock \(/run/tickbus: user {self.user} has no permission to connect to b.sock of user 0\)")
         self.until(own.began, "the user's bus", own)
         self.assertEqual(self.topics(inside), (0, 0))
         self.assertEqual(self.topics([*inside, *self.as_user]), (0, self.user))

@@ -232,8 +232,8 @@ static void several_folders_remove(void)
 static const char *what_system_has(const char *what, char words[600])
 {
 	snprintf(words, 600,
-		 "address shm:test: subscribers look for %s/tickbus/test.sock after another folder "
-		 "has its name (/run/tickbus: %s)",
+		 "address shm:test: subscribers find this name in another folder first, and go on "
+		 "to %s/tickbus/test.sock (/run/tickbus: %s)",
 		 folder, what);
 	return words;
 }
