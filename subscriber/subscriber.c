@@ -171,8 +171,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 		result = descriptors_open(subscriber);
 	if (result == 0)
 		result = turn_connect(subscriber);
-	/* A socket, a folder or a listening user that is not the publisher's may change. */
-	passing = is_transient(result) || result == -EACCES;
+	/* Over shared memory, a socket, its folder or the user that listens may change. */
+	passing = is_transient(result) || (result == -EACCES && !subscriber->ops->network);
 	if (result == 0) {
 		result = open_connect(subscriber);
 		passing = is_transient(result);

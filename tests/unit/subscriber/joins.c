@@ -11,6 +11,16 @@
 
 TestSuite(joins, .init = net_enter, .fini = net_leave, .timeout = 60);
 
+Test(joins, user_that_listens_is_unknown_over_a_network)
+{
+	uint32_t user = 77;
+
+	subscriber = scene_subscriber("net", 0);
+	cr_expect_eq(tb_subscriber_user(subscriber, &user), -EOPNOTSUPP);
+	cr_expect_str_eq(tb_error(), "net:test: a network does not say which user listens");
+	cr_expect_eq(user, 77);
+}
+
 Test(joins, grant_after_unsubscribe_is_given_back)
 {
 	struct tb_subscription *subscription;
