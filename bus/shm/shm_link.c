@@ -44,12 +44,32 @@ struct shm_link {
 	uint64_t done[DEPTH];
 };
 
+/* Connects to a publisher. A socket that met a process which the address refuses is not used. */
+static int link_search(struct shm_link *link, const char *address)
+{
+	struct shm_address parsed;
+	struct shm_search search;
+	int result = shm_address_parse(address, &parsed);
+
+	if (result < 0)
+		return result;
+	shm_search_begin(&search, &parsed);
+	do {
+		if (link->fd >= 0)
+			shm_frame_close(link->fd);
+		link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (link->fd < 0)
+			return error_set(errno, "address shm:%s: cannot create a socket: %s",
+					 address, strerror(errno));
+		result = shm_search_connect(&search, link->fd, &link->listener);
+	} while (result > 0);
+	return result;
+}
+
 int shm_connect(struct link **out, const char *address, const void *hello, size_t bytes,
 		const struct link_calls *calls, void *user)
 {
 	struct shm_link *link = calloc(1, sizeof(*link));
-	struct shm_address parsed;
-	struct shm_found found;
 	int result;
 
 	*out = NULL;
@@ -58,25 +78,23 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*link = (struct shm_link){
 		.calls = *calls, .user = user, .fd = -1, .given = -1, .begun_ms = clock_ms()
 	};
-	result = shm_address_parse(address, &parsed);
-	if (result == 0)
-		result = shm_search(&parsed, &found);
-	if (result < 0)
-		goto fail;
-	link->fd = found.fd;
-	link->listener = found.user;
+	result = link_search(link, address);
+	if (result < 0) {
+		if (link->fd >= 0)
+			close(link->fd); /* not connected */
+		free(link);
+		return result;
+	}
 	result = shm_frame_send(link->fd, SHM_HELLO, hello, bytes, -1);
 	if (result < 0 &&
-	    result != -ECONNRESET) /* if it was refused already, link_poll reports the reason */
-		goto fail;
+	    result != -ECONNRESET) { /* if it was refused already, link_poll reports the reason */
+		close(link->fd);
+		free(link);
+		return result;
+	}
 	link->state = LINK_CONNECTING;
 	*out = &link->base;
 	return 0;
-fail:
-	if (link->fd >= 0)
-		close(link->fd);
-	free(link);
-	return result;
 }
 
 enum link_state shm_link_state(const struct link *base)

@@ -13,7 +13,6 @@
 #include "bus/error.h"
 
 #define WHAT_BYTES 200
-#define LIST_BYTES 1200
 
 /* What a folder has, for the text. */
 struct finding {
@@ -123,63 +122,56 @@ static bool listener_check(const struct shm_address *address, const struct stat 
 	return false;
 }
 
-static int socket_connect(const struct sockaddr_un *address, uid_t *user)
+/* 0 or an errno value. */
+static int socket_connect(int socket, const struct sockaddr_un *address, uid_t *user)
 {
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct ucred credentials;
 	socklen_t length = sizeof(credentials);
-	int code;
 
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 &&
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
-		*user = credentials.uid;
-		return fd;
-	}
-	code = errno;
-	close(fd);
-	return -code;
+	if (connect(socket, (const struct sockaddr *)address, sizeof(*address)) < 0 ||
+	    getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0)
+		return errno;
+	*user = credentials.uid;
+	return 0;
 }
 
-static void folder_try(const struct shm_address *address, const struct shm_folder *folder,
-		       struct shm_found *found, struct finding *finding)
+/* Returns whether the socket is connected, also to a process that the address refuses. */
+static bool folder_try(const struct shm_address *address, const struct shm_folder *folder,
+		       int socket, uid_t *user, struct finding *finding)
 {
-	struct stat there, socket;
+	struct shm_location location;
+	struct stat there, file;
+	int code;
 
-	found->fd = -1;
-	if (shm_location_fill(address->name, folder, &found->location) < 0) {
+	if (shm_location_fill(address->name, folder, &location) < 0) {
 		finding_set(finding, ENAMETOOLONG, "its path is too long");
-		return;
+		return false;
 	}
 	if (!folder_check(folder, &there, finding) ||
-	    !socket_check(address->name, found->location.address.sun_path, &socket, finding))
-		return;
+	    !socket_check(address->name, location.address.sun_path, &file, finding))
+		return false;
 	if (!address->requires_user && others_may_write(&there)) { /* Y2 */
 		finding_set(finding, EACCES,
 			    "found mode %04o, expected a folder that only its owner may write to, "
 			    "or user= in the address",
 			    (unsigned int)there.st_mode & 07777);
-		return;
+		return false;
 	}
-	found->fd = socket_connect(&found->location.address, &found->user);
-	if (found->fd < 0) {
-		connect_failed(address->name, -found->fd, &socket, finding);
-	} else if (!listener_check(address, &there, found->user, finding)) {
-		close(found->fd);
-		found->fd = -1;
-	} else {
-		finding_set(finding, 0, "a bus of user %u", (unsigned int)found->user);
-	}
+	code = socket_connect(socket, &location.address, user);
+	if (code != 0)
+		connect_failed(address->name, code, &file, finding);
+	else if (listener_check(address, &there, *user, finding))
+		finding_set(finding, 0, "a bus of user %u", (unsigned int)*user);
+	return code == 0;
 }
 
-static void list_add(char list[LIST_BYTES], const struct shm_folder *folder,
+static void list_add(char list[SHM_SEARCH_LIST_BYTES], const struct shm_folder *folder,
 		     const struct finding *finding)
 {
 	const size_t used = strlen(list);
 
-	snprintf(list + used, LIST_BYTES - used, "%s%.200s: %s", used ? "; " : "", folder->path,
-		 finding->what);
+	snprintf(list + used, SHM_SEARCH_LIST_BYTES - used, "%s%.200s: %s", used ? "; " : "",
+		 folder->path, finding->what);
 }
 
 static int search_failed(const struct shm_address *address, int code, const char *list)
@@ -193,40 +185,49 @@ static int search_failed(const struct shm_address *address, int code, const char
 	return error_set(code, "address shm:%s: cannot connect (%s)", address->name, list);
 }
 
-int shm_search(const struct shm_address *address, struct shm_found *found)
+void shm_search_begin(struct shm_search *search, const struct shm_address *address)
 {
-	struct shm_folder folders[SHM_FOLDERS_MAX];
-	const size_t count = shm_folders(folders);
-	char list[LIST_BYTES] = "";
-	int code = ECONNREFUSED;
+	memset(search, 0, sizeof(*search));
+	search->address = *address;
+	search->count = shm_folders(search->folders);
+	search->code = ECONNREFUSED;
+}
 
-	for (size_t i = 0; i < count; i++) {
+/* Takes what a folder has into account. True: the search goes on. */
+static bool finding_take(struct shm_search *search, const struct shm_folder *folder,
+			 const struct finding *finding)
+{
+	list_add(search->list, folder, finding);
+	if (finding->code == EPERM || finding->code == EACCES)
+		search->code = EACCES;
+	else if (finding->code != ENOENT && finding->code != ECONNREFUSED)
+		search->code = finding->code; /* this user or the publisher lacks something */
+	return search->code == ECONNREFUSED || search->code == EACCES;
+}
+
+int shm_search_connect(struct shm_search *search, int socket, uid_t *user)
+{
+	while (search->next < search->count) {
+		const struct shm_folder *folder = &search->folders[search->next++];
+		struct shm_location location;
 		struct finding finding;
+		const bool connected = folder_try(&search->address, folder, socket, user, &finding);
 
-		folder_try(address, &folders[i], found, &finding);
-		list_add(list, &folders[i], &finding);
-		switch (finding.code) {
-		case 0:
+		if (finding.code == 0)
 			return 0;
-		case ENOENT:
-		case ECONNREFUSED:
-			break;
-		case EPERM:
-		case EACCES:
-			code = EACCES;
-			break;
-		case ENAMETOOLONG:
-			return shm_location_fill(address->name, &folders[i], &found->location);
-		case ENOTDIR:
+		if (finding.code == ENAMETOOLONG)
+			return shm_location_fill(search->address.name, folder, &location);
+		if (finding.code == ENOTDIR)
 			return error_set(ENOTDIR,
 					 "address shm:%s: TICKBUS_RUNTIME_DIR: found %s, expected "
 					 "a folder",
-					 address->name, folders[i].path);
-		default: /* a publisher listens, but this user or the publisher lacks something */
-			return search_failed(address, finding.code, list);
-		}
+					 search->address.name, folder->path);
+		if (!finding_take(search, folder, &finding))
+			break;
+		if (connected)
+			return 1;
 	}
-	return search_failed(address, code, list);
+	return search_failed(&search->address, search->code, search->list);
 }
 
 /* A bus that subscribers of this user would take instead. */
@@ -239,27 +240,41 @@ static int bus_before(const struct shm_address *address, const char *mine,
 			 address->name, (unsigned int)geteuid(), folder->path, mine, finding->what);
 }
 
+/* What a folder has for this user. Nothing that the listener sends is received, so closing the
+ * socket never waits for what it sent. */
+static void folder_probe(const struct shm_address *address, const struct shm_folder *folder,
+			 struct finding *finding)
+{
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	uid_t user;
+
+	if (fd < 0) {
+		finding_set(finding, errno, "%s", strerror(errno));
+		return;
+	}
+	shutdown(fd, SHUT_RD);
+	folder_try(address, folder, fd, &user, finding);
+	close(fd);
+}
+
 int shm_search_before(const char *name, const struct shm_location *mine)
 {
 	struct shm_folder folders[SHM_FOLDERS_MAX];
 	const size_t count = shm_folders(folders);
 	const char *path = mine->address.sun_path;
 	struct shm_address address = { .requires_user = false };
-	char list[LIST_BYTES] = "";
+	char list[SHM_SEARCH_LIST_BYTES] = "";
 
 	snprintf(address.name, sizeof(address.name), "%s", name);
 	for (size_t i = 0; i < count; i++) {
 		struct shm_location there;
-		struct shm_found found;
 		struct finding finding;
 
 		if (shm_location_fill(name, &folders[i], &there) < 0)
 			continue;
 		if (strcmp(there.address.sun_path, path) == 0)
 			break;
-		folder_try(&address, &folders[i], &found, &finding);
-		if (found.fd >= 0)
-			close(found.fd);
+		folder_probe(&address, &folders[i], &finding);
 		if (finding.code == 0 || finding.code == EAGAIN)
 			return bus_before(&address, path, &folders[i], &finding);
 		if (finding.code == ECONNREFUSED || finding.code == EACCES)

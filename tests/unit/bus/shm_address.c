@@ -339,8 +339,9 @@ static int session_folders(void)
 {
 	char own[128], elsewhere[128];
 	const struct shm_address address = { .name = "test" };
+	struct shm_search search;
+	uid_t user;
 	struct shm_location place;
-	struct shm_found found;
 
 	unsetenv("TICKBUS_RUNTIME_DIR");
 	setenv("XDG_RUNTIME_DIR", folder, 1);
@@ -350,7 +351,8 @@ static int session_folders(void)
 		return 1;
 	if (access("/run/tickbus", W_OK) == 0)
 		return 77;
-	if (shm_search(&address, &found) != -ECONNREFUSED)
+	shm_search_begin(&search, &address);
+	if (shm_search_connect(&search, -1, &user) != -ECONNREFUSED)
 		return 2;
 	if (shm_location_listen("test", &place) < 0 || strcmp(folder_of(&place), own) != 0)
 		return 3;
