@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,9 @@
 #include "bus/error.h"
 
 #define TEXT_MAX   255
-#define LINE_BYTES 64 /* slot sizes are multiples of it */
+#define USER_MARK  ",user="
+#define USER_ROOM  16384 /* for what the system's list says of a user */
+#define LINE_BYTES 64    /* slot sizes are multiples of it */
 #define BATCH_PAGE 4096
 
 /* The default ACK timeout and retries report an error after about 120 ms of silence on a software
@@ -355,4 +358,42 @@ socklen_t address_bytes(const struct sockaddr_storage *address)
 {
 	return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					      : sizeof(struct sockaddr_in);
+}
+
+/* 0, or an errno value. */
+static int user_find(const char *name, uid_t *user)
+{
+	char *room = malloc(USER_ROOM);
+	struct passwd entry, *found = NULL;
+	int code = room ? getpwnam_r(name, &entry, room, USER_ROOM, &found) : ENOMEM;
+
+	if (found)
+		*user = found->pw_uid;
+	free(room);
+	return found ? 0 : code ? code : ENOENT;
+}
+
+int address_settle(const char *text, char **settled)
+{
+	const char *mark = strstr(text, USER_MARK);
+	const char *name = mark ? mark + strlen(USER_MARK) : "";
+	uid_t user = 0;
+	int code;
+
+	*settled = NULL;
+	if (*name && name[strspn(name, "0123456789")]) {
+		code = user_find(name, &user);
+		if (code)
+			return error_set(
+				EINVAL,
+				"address shm:%.100s: user: found \"%.40s\", expected a user "
+				"of this host, by name or id%s%s",
+				text, name, code == ENOENT ? "" : ": ",
+				code == ENOENT ? "" : strerror(code));
+		if (asprintf(settled, "%.*s%u", (int)(name - text), text, (unsigned int)user) < 0)
+			*settled = NULL;
+	} else {
+		*settled = strdup(text);
+	}
+	return *settled ? 0 : error_set(ENOMEM, "address shm:%.100s: no memory", text);
 }

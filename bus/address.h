@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An RDMA address, the text after "rdma:": HOST:PORT, then options of the connection after commas.
+/* Addresses. An RDMA address is the text after "rdma:": HOST:PORT, then options of the connection
+ * after commas.
  *
  *   10.9.0.1:7471
  *   [fd00::1]:7471,source=fd00::2,ack_timeout=14
@@ -42,6 +43,12 @@ struct address {
 /* Parses an address of a publisher. 0, or -EINVAL with a message: what was found, what was
  * expected. */
 int address_parse(const char *text, struct address *);
+
+/* Copies the text after "shm:". A user's name after user= becomes the user's id, so that connecting
+ * looks nothing up. The caller frees the copy. 0, or -errno with a message; -EINVAL: an unknown
+ * user.
+ */
+int address_settle(const char *text, char **settled);
 
 /* Parses an address to listen at. Refuses source, since HOST is an address of this host, and the
  * options that only the side that connects uses. */

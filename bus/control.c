@@ -156,7 +156,7 @@ static void describe_welcome(struct wire *wire, struct control_welcome *welcome)
 	wire_u32_within(wire, &magic, CONTROL_MAGIC, CONTROL_MAGIC, "has no tickbus magic");
 	wire_u8(wire, &welcome->version);
 	wire_u8(wire, &welcome->features);
-	if (welcome->features)
+	if (welcome->features & ~CONTROL_FEATURE_REALMS)
 		wire_wrong(wire, 1, "has features that version 2 does not define");
 	wire_zero(wire, 2);
 	wire_u64(wire, &welcome->bus_id);

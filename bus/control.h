@@ -85,10 +85,12 @@ struct control_hello {
 	uint8_t proof[CONTROL_PROOF_BYTES];
 };
 
+#define CONTROL_FEATURE_REALMS 0x01 /* tickets decide which topics a client sees */
+
 /* welcome: the publisher and its bus page. */
 struct control_welcome {
 	uint8_t version;
-	uint8_t features; /* a bit for each; must be 0: no feature exists yet */
+	uint8_t features; /* CONTROL_FEATURE_...; the other bits must be 0 */
 	uint64_t bus_id;  /* random per process start */
 	uint32_t stale_ms;
 	uint32_t topics_max;   /* gives the bus page's size */

@@ -214,6 +214,8 @@ struct fabric_ops {
 		      const struct listener_calls *, void *user);
 	/* A descriptor that is readable when listener_poll has work. */
 	int (*listener_fd)(const struct listener *);
+	/* Where it listens, for the log: the path of its socket, or HOST:PORT. */
+	void (*listener_text)(const struct listener *, char *text, size_t bytes);
 	/* Accepts, receives, finds peers that are gone; calls back. Bounded work per call. Returns
 	 * 0 when there was no work, more when there was, or -errno. */
 	int (*listener_poll)(struct listener *);
@@ -247,6 +249,8 @@ struct fabric_ops {
 	enum link_state (*link_state)(const struct link *);
 	/* Readable when link_poll or reap has work, after sleep returned 0. */
 	int (*link_fd)(const struct link *);
+	/* The user of the process that listens, as the kernel says. -EOPNOTSUPP: over a network. */
+	int (*link_user)(const struct link *, uid_t *user);
 	int (*link_poll)(struct link *);
 	int (*link_send)(struct link *, const void *message, size_t bytes);
 	/* Ends the connection. Outstanding reads complete with an error and can be reaped. No call

@@ -9,7 +9,18 @@
 #include "bus/bus_page.h"
 #include "bus/error.h"
 #include "publisher/announce.h"
+#include "publisher/log.h"
 #include "publisher/options.h"
+
+/* Which folder or device it is does not follow from the address alone. */
+static void endpoint_log_place(const struct endpoint *endpoint, const char *address)
+{
+	char where[256];
+
+	endpoint->listener->ops->listener_text(endpoint->listener, where, sizeof(where));
+	publisher_log(endpoint->publisher, TB_LOG_INFO, "address %s: listens at %s", address,
+		      where);
+}
 
 static int endpoint_open(struct tb_publisher *publisher, const char *address,
 			 const struct fabric_access *access, const struct listener_calls *calls)
@@ -44,6 +55,7 @@ static int endpoint_open(struct tb_publisher *publisher, const char *address,
 	if (result < 0)
 		return result;
 	publisher->endpoint_count++;
+	endpoint_log_place(endpoint, address);
 	for (uint32_t i = 0; i < publisher->realm_count && result == 0; i++)
 		result = ops->expose(endpoint->listener, &publisher->realms[i].page, i,
 				     &endpoint->pages[i]);

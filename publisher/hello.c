@@ -40,6 +40,15 @@ static bool cookie_check(const struct tb_publisher *publisher, const struct proo
 	return false;
 }
 
+/* A bus without realms has a single realm without a ticket. */
+static bool has_tickets(const struct tb_publisher *publisher)
+{
+	static const uint8_t none[TB_TICKET_BYTES];
+
+	return publisher->realm_count > 1 ||
+	       memcmp(publisher->realms[0].ticket, none, sizeof(none)) != 0;
+}
+
 /* The realm whose ticket the client proves to know, or NULL. A peer stays in it until it
  * disconnects. */
 static const struct realm *realm_choose(struct endpoint *endpoint,
@@ -47,7 +56,6 @@ static const struct realm *realm_choose(struct endpoint *endpoint,
 					const struct control_hello *hello, const uint8_t **ticket,
 					char reason[FABRIC_REASON_BYTES])
 {
-	static const uint8_t none[TB_TICKET_BYTES];
 	struct tb_publisher *publisher = endpoint->publisher;
 	const struct realm *realm = tickets_find(publisher, handshake, hello->proof, ticket);
 
@@ -56,17 +64,15 @@ static const struct realm *realm_choose(struct endpoint *endpoint,
 	if (tickets_absent(handshake, hello->proof))
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the subscriber has no ticket, but the publisher requires a ticket");
-	else if (publisher->realm_count == 1 &&
-		 memcmp(publisher->realms[0].ticket, none, sizeof(none)) == 0)
+	else if (!has_tickets(publisher))
 		snprintf(reason, FABRIC_REASON_BYTES,
-			 "no realm of the bus has a ticket, but the subscriber has; or it did not "
-			 "dial %s",
+			 "the bus takes no tickets, or the dialled address was not %s",
 			 endpoint->identity);
 	else
-		snprintf(reason, FABRIC_REASON_BYTES,
-			 "the subscriber's ticket is not known to the publisher; or it did not "
-			 "dial %s",
-			 endpoint->identity);
+		snprintf(
+			reason, FABRIC_REASON_BYTES,
+			"the publisher does not know the ticket, or the dialled address was not %s",
+			endpoint->identity);
 	return NULL;
 }
 
@@ -77,6 +83,9 @@ static int welcome_fill(struct endpoint *endpoint, struct peer *peer, const stru
 {
 	const struct tb_publisher *publisher = endpoint->publisher;
 	struct control_welcome welcome = { .bus_id = publisher->bus_id,
+					   .features = has_tickets(publisher)
+							       ? CONTROL_FEATURE_REALMS
+							       : 0,
 					   .stale_ms = publisher->stale_ms,
 					   .topics_max = publisher->topics_max };
 	int result;

@@ -25,6 +25,7 @@ static void event_deliver(struct tb_subscription *subscription, struct tb_event 
 	    subscription->subscriber->closing)
 		return;
 	event->size = sizeof(*event);
+	event->user = subscription->subscriber->user;
 	subscription->options.on_event(subscription->options.user, event);
 }
 

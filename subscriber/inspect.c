@@ -31,14 +31,16 @@
 
 struct inspection {
 	const char *address;
+	char *location; /* the address without its scheme */
 	const struct fabric_ops *ops;
 	struct link *link;
 	struct handshake handshake;
 	uint32_t timeout_ms;
 	uint64_t by_ms;
 	bool welcomed, answered;
+	int64_t user; /* that listens; -1: over a network */
 	int gone_code;
-	char gone_text[256];
+	char gone_text[640];
 	struct control_welcome welcome;
 	struct remote *page;
 	struct control_message asked, answer;
@@ -58,6 +60,7 @@ static void inspect_welcome(void *user, const void *bytes, size_t length)
 {
 	struct inspection *inspection = user;
 
+	uid_t listener;
 	const int result =
 		handshake_welcome(&inspection->handshake, bytes, length, &inspection->welcome);
 
@@ -72,6 +75,9 @@ static void inspect_welcome(void *user, const void *bytes, size_t length)
 	inspection->ops->remote_open(inspection->link, inspection->welcome.key,
 				     inspection->page_bytes, &inspection->page);
 	inspection->welcomed = true;
+	if (!inspection->ops->network &&
+	    inspection->ops->link_user(inspection->link, &listener) == 0)
+		inspection->user = (int64_t)listener;
 }
 
 static void inspect_message(void *user, const void *bytes, size_t length)
@@ -172,12 +178,13 @@ static void inspect_close(struct inspection *inspection)
 					      inspection->page_bytes);
 	if (inspection->link)
 		inspection->ops->link_close(inspection->link);
+	free(inspection->location);
 }
 
 /* Tries until an answer or the timeout: a request to connect may be lost. */
-static int inspect_connect(struct inspection *inspection, const char *location,
-			   const uint8_t *ticket)
+static int inspect_connect(struct inspection *inspection, const uint8_t *ticket)
 {
+	const char *location = inspection->location;
 	static const uint8_t no_ticket[TB_TICKET_BYTES];
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 	int result;
@@ -200,8 +207,10 @@ static int inspect_connect(struct inspection *inspection, const char *location,
 static int inspect_open(struct inspection *inspection, const struct tb_inspect_options *options)
 {
 	const char *location;
+	int result = 0;
 
 	memset(inspection, 0, sizeof(*inspection));
+	inspection->user = -1;
 	if (!options || options->size < sizeof(*options) || !options->address)
 		return error_set(EINVAL, "tb_inspect_options: found no size or no address, "
 					 "expected both");
@@ -215,7 +224,13 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	inspection->ops = fabric_find(options->address, &location);
 	if (!inspection->ops)
 		return -EINVAL;
-	return inspect_connect(inspection, location, options->ticket);
+	if (!inspection->ops->network)
+		result = address_settle(location, &inspection->location);
+	else
+		inspection->location = strdup(location);
+	if (result == 0 && !inspection->location)
+		result = error_set(ENOMEM, "%s: no memory", options->address);
+	return result < 0 ? result : inspect_connect(inspection, options->ticket);
 }
 
 /* Sends inspection->asked and waits for an answer of this type; -ENOENT and others if it is
@@ -351,6 +366,8 @@ static void inspect_bus(struct inspection *inspection, uint32_t topics,
 		.notice = notice_name(notices->kind),
 		.multicast = group,
 		.notice_bytes = notices->bytes,
+		.user = inspection->user,
+		.realms = (inspection->welcome.features & CONTROL_FEATURE_REALMS) != 0,
 	};
 
 	group_text(notices, group);

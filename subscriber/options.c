@@ -135,8 +135,11 @@ int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_o
 	if (result < 0)
 		return result;
 	subscriber->address = strdup(options->address);
-	subscriber->location = strdup(location);
-	if (!subscriber->address || !subscriber->location)
+	if (!subscriber->ops->network)
+		result = address_settle(location, &subscriber->location);
+	else
+		subscriber->location = strdup(location);
+	if (result == 0 && (!subscriber->address || !subscriber->location))
 		return error_set(ENOMEM, "subscriber: no memory");
-	return 0;
+	return result;
 }

@@ -213,13 +213,14 @@ struct tb_subscriber {
 	struct handshake handshake; /* of the link */
 	struct control_welcome welcome;
 	bool welcomed;
+	int64_t user; /* that listens; -1: not known */
 	uint32_t flags, connect_ms, topics_max, batch_bytes, read_bytes;
 	uint64_t poll_ns;                /* polling interval; 0: READ after READ */
 	uint8_t ticket[TB_TICKET_BYTES]; /* zeros: no ticket */
 	uint32_t stale_asked_ms;         /* the caller's stale bound; 0: the publisher's */
 	uint32_t stale_ms; /* the stale bound; 0: not known before the first welcome */
 	int gone_code;     /* why the last connection ended */
-	char gone_text[256];
+	char gone_text[640];
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */

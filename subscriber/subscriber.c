@@ -121,12 +121,11 @@ static bool open_done(const struct tb_subscriber *subscriber)
 
 static int open_connect(struct tb_subscriber *subscriber)
 {
-	int result = turn_connect(subscriber);
 	const uint64_t until_ms =
 		clock_coarse_ms() + subscriber->connect_ms; /* connecting may block */
+	int result = 0;
 
-	if (result == 0)
-		wait_turn(subscriber);
+	wait_turn(subscriber);
 	while (result == 0 && !open_done(subscriber))
 		result = wait_more(subscriber, until_ms);
 	if (result == -ETIMEDOUT)
@@ -149,6 +148,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 			      const struct tb_subscriber_options *options)
 {
 	struct tb_subscriber *subscriber;
+	bool passing;
 	int result;
 
 	if (!out)
@@ -162,6 +162,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	if (!subscriber)
 		return error_set(ENOMEM, "subscriber: no memory");
 	subscriber->process = getpid();
+	subscriber->user = -1;
 	subscriber->epoll_fd = subscriber->timer_fd = subscriber->link_fd = -1;
 	result = options_apply(subscriber, options);
 	if (result == 0)
@@ -169,11 +170,16 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	if (result == 0)
 		result = descriptors_open(subscriber);
 	if (result == 0)
+		result = turn_connect(subscriber);
+	/* Over shared memory, a socket, its folder or the user that listens may change. */
+	passing = is_transient(result) || (result == -EACCES && !subscriber->ops->network);
+	if (result == 0) {
 		result = open_connect(subscriber);
+		passing = is_transient(result);
+	}
 	if (result == 0 && (options->flags & TB_WAIT))
 		error_set(0, "%s", ""); /* no reason to wait */
-	if (result < 0 && (options->flags & TB_WAIT) && is_transient(result) &&
-	    subscriber->epoll_fd >= 0)
+	if (result < 0 && (options->flags & TB_WAIT) && passing && subscriber->epoll_fd >= 0)
 		result = 0; /* tb_error() says why */
 	if (result < 0) {
 		subscriber_free(subscriber);
@@ -279,6 +285,17 @@ TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 	if (subscriber->in_poll)
 		return error_set(EBUSY, "tb_wait: called from a handler");
 	return wait_work(subscriber, timeout_ms);
+}
+
+TB_API int tb_subscriber_user(const struct tb_subscriber *subscriber, uint32_t *user)
+{
+	if (subscriber->ops->network)
+		return error_set(EOPNOTSUPP, "%s: a network does not say which user listens",
+				 subscriber->address);
+	if (!subscriber->welcomed || subscriber->user < 0)
+		return error_set(ENOTCONN, "%s: not connected", subscriber->address);
+	*user = (uint32_t)subscriber->user;
+	return 0;
 }
 
 TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber)

@@ -81,12 +81,15 @@ static int topic_missing(const struct tb_subscriber *subscriber,
 {
 	static const uint8_t none[TB_TICKET_BYTES];
 	const bool shown = memcmp(subscriber->ticket, none, sizeof(none)) != 0;
+	const bool realms = subscriber->welcome.features & CONTROL_FEATURE_REALMS;
 	const bool exact = pattern_is_name(subscription->pattern);
 
-	return error_set(ENOENT, "%s: bus %s has no topic %s%s %s", subscriber->address,
+	return error_set(ENOENT, "%s: bus %s has no topic %s%s%s", subscriber->address,
 			 subscriber->welcome.name, exact ? "" : "that matches ",
 			 subscription->pattern,
-			 shown ? "for this ticket" : "for clients without a ticket");
+			 !realms ? ""
+			 : shown ? " for this ticket"
+				 : " for clients without a ticket");
 }
 
 /* Sets tb_error() to what a waiting subscription waits for. It is "" if topics are joined, or if

@@ -51,6 +51,7 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 {
 	struct tb_subscriber *subscriber = user;
 	struct control_welcome welcome;
+	uid_t listener;
 	int result;
 
 	result = handshake_welcome(&subscriber->handshake, bytes, length, &welcome);
@@ -67,6 +68,10 @@ static void on_welcome(void *user, const void *bytes, size_t length)
 		return;
 	}
 	subscriber->welcomed = true;
+	subscriber->user = -1;
+	if (!subscriber->ops->network &&
+	    subscriber->ops->link_user(subscriber->link, &listener) == 0)
+		subscriber->user = (int64_t)listener;
 	subscriber->gone_code = 0;
 	subscriber->failures = 0;
 	for (struct tb_subscription *s = subscriber->subscriptions; s; s = s->next_subscription) {

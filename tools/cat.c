@@ -94,6 +94,12 @@ static bool refused_all(const struct cat *cat, const struct tb_event *event)
 				    (event->code == EACCES || event->code == EPROTO);
 }
 
+/* Another process may have answered instead of the publisher, which may come back. */
+static bool refused_for_now(const struct cat *cat, const struct tb_event *event)
+{
+	return cat->wait && (event->code == EACCES || event->code == EPROTO);
+}
+
 static void on_event(void *user, const struct tb_event *event)
 {
 	struct cat *cat = user;
@@ -106,7 +112,8 @@ static void on_event(void *user, const struct tb_event *event)
 	    (event->kind == TB_EVENT_REFUSED && !is_transient(event->code) &&
 	     strcmp(event->topic, cat->pattern) != 0))
 		note_end(cat, event);
-	if (event->kind == TB_EVENT_REFUSED && refused_all(cat, event)) {
+	if (event->kind == TB_EVENT_REFUSED && refused_all(cat, event) &&
+	    !refused_for_now(cat, event)) {
 		cat->done = true;
 		cat->status = COMMAND_REFUSED;
 	}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +201,18 @@ int command_look(struct command_call *call, struct command_look *look)
 			return -1;
 	}
 	return letter;
+}
+
+const char *command_user(int64_t user, char name[COMMAND_USER_BYTES])
+{
+	const struct passwd *entry = user < 0 ? NULL : getpwuid((uid_t)user);
+
+	name[0] = '\0';
+	if (entry)
+		snprintf(name, COMMAND_USER_BYTES, "%s", entry->pw_name);
+	else if (user >= 0)
+		snprintf(name, COMMAND_USER_BYTES, "%u", (unsigned int)user);
+	return name;
 }
 
 int command_failed(const struct command *command, int result)

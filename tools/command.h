@@ -89,6 +89,10 @@ struct command_look {
 int command_look(struct command_call *call, struct command_look *look);
 extern const struct command_option command_look_options[];
 
+/* The name of a user id, its number if it has no name, or "" if it is negative. */
+#define COMMAND_USER_BYTES 64
+const char *command_user(int64_t user, char name[COMMAND_USER_BYTES]);
+
 /* Prints tb_error() on standard error. Returns the exit status for the -errno. */
 int command_failed(const struct command *command, int result);
 

@@ -50,6 +50,7 @@ static void on_finding(void *user, const struct tb_finding *finding)
 /* The multicast groups of a bus's notices, each with one of its topics. */
 struct groups {
 	uint32_t stale_ms, count;
+	int64_t user; /* that listens; -1: over a network */
 	struct group {
 		char notice[8], multicast[64], topic[64];
 		bool ended;                           /* the topic ended during the check */
@@ -62,6 +63,7 @@ static void on_bus(void *user, const struct tb_bus_info *bus)
 	struct groups *groups = user;
 
 	groups->stale_ms = bus->stale_ms;
+	groups->user = bus->user;
 }
 
 /* Ended topics send no notices. */
@@ -247,14 +249,15 @@ static int bus_look(struct table *table, const char *address, const struct comma
 						    .timeout_ms = look->timeout_ms,
 						    .ticket = look->ticket };
 	struct tb_finding finding = { sizeof(finding), TB_VERDICT_GOOD, address, NULL, "" };
-	char found[64];
-	struct groups groups = { 0 };
+	char found[64 + COMMAND_USER_BYTES], name[COMMAND_USER_BYTES];
+	struct groups groups = { .user = -1 };
 	const int topics = tb_inspect_topics(&options, NULL, on_bus, on_topic, &groups);
 
 	if (topics == -EINVAL)
 		return topics;
-	snprintf(found, sizeof(found), "a bus with %d topic%s answers", topics,
-		 topics == 1 ? "" : "s");
+	snprintf(found, sizeof(found), "a bus with %d topic%s answers%s%s", topics,
+		 topics == 1 ? "" : "s", groups.user < 0 ? "" : ", run by user ",
+		 command_user(groups.user, name));
 	finding.found = topics < 0 ? tb_error() : found;
 	if (topics == -EACCES) {
 		finding.verdict = TB_VERDICT_ADVICE;

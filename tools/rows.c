@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "tools/command.h"
 #include "tools/quality.h"
 
 #define PAYLOAD_ROOM 512 /* enough for most payloads; a longer payload is rendered twice */
@@ -234,6 +235,16 @@ static void put_quality(struct rows *rows, const struct tb_event *event)
 		put_event_text(rows, "cause", WORD_OF(quality_causes, event->quality_cause));
 }
 
+static void put_user(struct rows *rows, int64_t user)
+{
+	char name[COMMAND_USER_BYTES];
+
+	if (user < 0)
+		return;
+	put_event_text(rows, "user", command_user(user, name));
+	put_event_number(rows, "uid", (uint64_t)user);
+}
+
 static void put_details(struct rows *rows, const struct tb_event *event)
 {
 	switch (event->kind) {
@@ -242,6 +253,7 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_number(rows, "first", event->first);
 		if (event->first > event->head + 1) /* not written yet */
 			put_event_number(rows, "head", event->head);
+		put_user(rows, event->user);
 		break;
 	case TB_EVENT_GAP:
 		put_event_number(rows, "first", event->first);
@@ -253,6 +265,7 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_id(rows, "epoch", event->epoch);
 		put_event_number(rows, "delivered", event->delivered);
 		put_event_number(rows, "head", event->head);
+		put_user(rows, event->user);
 		break;
 	case TB_EVENT_ENDED:
 		put_event_number(rows, "head", event->head);

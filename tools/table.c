@@ -38,6 +38,11 @@ void table_number(struct table *table, uint64_t number)
 	table_text(table, text);
 }
 
+void table_none(struct table *table)
+{
+	table_text(table, "");
+}
+
 void table_flag(struct table *table, bool flag)
 {
 	table_text(table, flag ? "true" : "false");
@@ -82,7 +87,7 @@ static void print_json(const struct table *table, struct output *out)
 		output_text(out, table->columns[column].name);
 		output_text(out, "\":");
 		if (table->columns[column].kind == TABLE_BARE)
-			output_text(out, table->cells[i]);
+			output_text(out, *table->cells[i] ? table->cells[i] : "null");
 		else
 			output_value(out, TB_FORMAT_JSON, table->cells[i]);
 		if (column + 1 == table->column_count)

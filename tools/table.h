@@ -31,6 +31,8 @@ struct table {
 /* Each call adds a cell, row by row. */
 void table_text(struct table *table, const char *text);
 void table_number(struct table *table, uint64_t number);
+/* A number that does not exist: nothing in text and CSV, null in JSON. */
+void table_none(struct table *table);
 void table_flag(struct table *table, bool flag);
 void table_id(struct table *table, uint64_t id); /* random 64 bits: 16 hexadecimal digits */
 

@@ -13,12 +13,28 @@ static const struct table_column columns[] = {
 	{ "head", TABLE_BARE },        { "slots", TABLE_BARE },   { "slot_bytes", TABLE_BARE },
 	{ "instruments", TABLE_BARE }, { "checked", TABLE_BARE }, { "last_value", TABLE_BARE },
 	{ "state", TABLE_TEXT },       { "epoch", TABLE_TEXT },   { "fingerprint", TABLE_TEXT },
-	{ "quality", TABLE_TEXT },
+	{ "quality", TABLE_TEXT },     { "user", TABLE_TEXT },    { "uid", TABLE_BARE },
 };
+
+struct topics {
+	struct table table;
+	int64_t user; /* that listens; -1: over a network */
+	bool realms;
+};
+
+static void on_bus(void *user, const struct tb_bus_info *bus)
+{
+	struct topics *topics = user;
+
+	topics->user = bus->user;
+	topics->realms = bus->realms;
+}
 
 static void on_topic(void *user, const struct tb_topic_info *topic)
 {
-	struct table *table = user;
+	struct topics *topics = user;
+	struct table *table = &topics->table;
+	char name[COMMAND_USER_BYTES];
 
 	table_text(table, topic->name);
 	table_text(table, topic->schema);
@@ -33,6 +49,11 @@ static void on_topic(void *user, const struct tb_topic_info *topic)
 	table_id(table, topic->epoch);
 	table_id(table, topic->fingerprint);
 	table_text(table, quality_word(topic->quality));
+	table_text(table, command_user(topics->user, name));
+	if (topics->user < 0)
+		table_none(table);
+	else
+		table_number(table, (uint64_t)topics->user);
 }
 
 static int topics_print(const struct command *command, const char *address, const char *pattern,
@@ -42,20 +63,23 @@ static int topics_print(const struct command *command, const char *address, cons
 						    .address = address,
 						    .timeout_ms = look->timeout_ms,
 						    .ticket = look->ticket };
-	struct table table = { .columns = columns,
-			       .column_count = sizeof(columns) / sizeof(columns[0]) };
-	int count = tb_inspect_topics(&options, pattern, NULL, on_topic, &table);
+	struct topics topics = { .table = { .columns = columns,
+					    .column_count = sizeof(columns) / sizeof(columns[0]) },
+				 .user = -1 };
+	int count = tb_inspect_topics(&options, pattern, on_bus, on_topic, &topics);
 
 	if (count < 0) {
-		table_free(&table);
+		table_free(&topics.table);
 		return command_failed(command, count);
 	}
 	if (count == 0 && pattern && !strpbrk(pattern, "*>")) {
-		fprintf(stderr, "tickbus topics: %s: no topic %s %s\n", address, pattern,
-			look->ticket ? "for this ticket" : "for clients without a ticket");
+		fprintf(stderr, "tickbus topics: %s: no topic %s%s\n", address, pattern,
+			!topics.realms ? ""
+			: look->ticket ? " for this ticket"
+				       : " for clients without a ticket");
 		return COMMAND_REFUSED;
 	}
-	return table_print(&table, look->format, command->name);
+	return table_print(&topics.table, look->format, command->name);
 }
 
 static int topics_run(struct command_call *call)

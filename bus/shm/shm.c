@@ -3,6 +3,7 @@
 #include "bus/shm/shm.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "bus/no_notices.h"
 #include "bus/peers.h"
@@ -33,10 +34,10 @@ static int connect_there(struct link **link, const char *address, const void *he
 	return result;
 }
 
-/* The name alone, since both sides may reach its folder by other paths. */
+/* The name alone: both sides may reach its folder by other paths, and user= is the subscriber's. */
 static int name_identity(const char *address, char text[FABRIC_IDENTITY_BYTES])
 {
-	snprintf(text, FABRIC_IDENTITY_BYTES, "%s", address);
+	snprintf(text, FABRIC_IDENTITY_BYTES, "%.*s", (int)strcspn(address, ","), address);
 	return 0;
 }
 
@@ -47,6 +48,7 @@ const struct fabric_ops shm_ops = {
 	.node = no_device,
 	.listen = listen_here,
 	.listener_fd = shm_listener_fd,
+	.listener_text = shm_listener_text,
 	.listener_poll = shm_listener_poll,
 	.listener_close = shm_listener_close,
 	.expose = shm_expose,
@@ -59,6 +61,7 @@ const struct fabric_ops shm_ops = {
 	.connect = connect_there,
 	.link_state = shm_link_state,
 	.link_fd = shm_link_fd,
+	.link_user = shm_link_user,
 	.link_poll = shm_link_poll,
 	.link_send = shm_link_send,
 	.link_break = shm_link_break,

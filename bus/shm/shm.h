@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared-memory fabric, "shm:NAME": its operations. shm_location.h says where its socket is,
- * shm_frame.h what crosses it, shm_lock.h how a publisher takes an address. */
+ * shm_search.h how a subscriber finds it, shm_frame.h what crosses it, shm_lock.h how a publisher
+ * takes an address. */
 #ifndef TICKBUS_BUS_SHM_H
 #define TICKBUS_BUS_SHM_H
 
@@ -21,6 +22,7 @@ struct shm_remote {
 int shm_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
 	       void *user);
 int shm_listener_fd(const struct listener *);
+void shm_listener_text(const struct listener *, char *text, size_t bytes);
 int shm_listener_poll(struct listener *);
 void shm_listener_close(struct listener *);
 int shm_expose(struct listener *, const struct memory *, uint32_t realm, struct exposure **);
@@ -33,6 +35,7 @@ int shm_connect(struct link **, const char *address, const void *hello, size_t b
 		const struct link_calls *, void *user);
 enum link_state shm_link_state(const struct link *);
 int shm_link_fd(const struct link *);
+int shm_link_user(const struct link *, uid_t *user);
 int shm_link_poll(struct link *);
 int shm_link_send(struct link *, const void *message, size_t bytes);
 void shm_link_break(struct link *);

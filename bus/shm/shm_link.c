@@ -20,7 +20,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/shm/shm_frame.h"
-#include "bus/shm/shm_location.h"
+#include "bus/shm/shm_search.h"
 #include "bus/words.h"
 #include "tickbus/error.h"
 
@@ -33,7 +33,8 @@ struct shm_link {
 	struct link_calls calls;
 	void *user;
 	int fd;
-	int given; /* the descriptor that came with the frame now in a callback */
+	uid_t listener; /* the user that listens */
+	int given;      /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
 	uint64_t begun_ms;
 	bool challenged; /* the second hello was sent */
@@ -43,11 +44,32 @@ struct shm_link {
 	uint64_t done[DEPTH];
 };
 
+/* Connects to a publisher. A socket that met a process which the address refuses is not used. */
+static int link_search(struct shm_link *link, const char *address)
+{
+	struct shm_address parsed;
+	struct shm_search search;
+	int result = shm_address_parse(address, &parsed);
+
+	if (result < 0)
+		return result;
+	shm_search_begin(&search, &parsed);
+	do {
+		if (link->fd >= 0)
+			shm_frame_close(link->fd);
+		link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (link->fd < 0)
+			return error_set(errno, "address shm:%s: cannot create a socket: %s",
+					 address, strerror(errno));
+		result = shm_search_connect(&search, link->fd, &link->listener);
+	} while (result > 0);
+	return result;
+}
+
 int shm_connect(struct link **out, const char *address, const void *hello, size_t bytes,
 		const struct link_calls *calls, void *user)
 {
 	struct shm_link *link = calloc(1, sizeof(*link));
-	struct shm_location location;
 	int result;
 
 	*out = NULL;
@@ -56,41 +78,23 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*link = (struct shm_link){
 		.calls = *calls, .user = user, .fd = -1, .given = -1, .begun_ms = clock_ms()
 	};
-	result = shm_location_connect(address, &location);
-	if (result < 0)
-		goto fail;
-	link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (link->fd < 0) {
-		result = error_set(errno, "address shm:%s: cannot create a socket: %s", address,
-				   strerror(errno));
-		goto fail;
-	}
-	if (connect(link->fd, (struct sockaddr *)&location.address, sizeof(location.address)) < 0) {
-		result = errno == ENOENT ? ECONNREFUSED : errno;
-		if (result == EACCES)
-			error_set(result,
-				  "address shm:%s: no permission to connect to %s (as user %u)",
-				  address, location.address.sun_path, (unsigned int)geteuid());
-		else
-			error_set(result, "address shm:%s: %s (%s)", address,
-				  result == ECONNREFUSED ? "no publisher listens there"
-							 : strerror(result),
-				  location.address.sun_path);
-		result = -result;
-		goto fail;
+	result = link_search(link, address);
+	if (result < 0) {
+		if (link->fd >= 0)
+			close(link->fd); /* not connected */
+		free(link);
+		return result;
 	}
 	result = shm_frame_send(link->fd, SHM_HELLO, hello, bytes, -1);
 	if (result < 0 &&
-	    result != -ECONNRESET) /* if it was refused already, link_poll reports the reason */
-		goto fail;
+	    result != -ECONNRESET) { /* if it was refused already, link_poll reports the reason */
+		close(link->fd);
+		free(link);
+		return result;
+	}
 	link->state = LINK_CONNECTING;
 	*out = &link->base;
 	return 0;
-fail:
-	if (link->fd >= 0)
-		close(link->fd);
-	free(link);
-	return result;
 }
 
 enum link_state shm_link_state(const struct link *base)
@@ -101,6 +105,12 @@ enum link_state shm_link_state(const struct link *base)
 int shm_link_fd(const struct link *base)
 {
 	return ((const struct shm_link *)base)->fd;
+}
+
+int shm_link_user(const struct link *base, uid_t *user)
+{
+	*user = ((const struct shm_link *)base)->listener;
+	return 0;
 }
 
 static void link_gone(struct shm_link *link, int code, const char *why)

@@ -30,6 +30,7 @@
 #include "bus/shm/shm_frame.h"
 #include "bus/shm/shm_location.h"
 #include "bus/shm/shm_lock.h"
+#include "bus/shm/shm_search.h"
 #include "tickbus/error.h"
 
 #define EVENTS_PER_POLL 64
@@ -79,15 +80,23 @@ struct shm_listener {
 /* -- opening ------------------------------------------------------------------------------------
  */
 
-/* Permission to connect does not help a user that cannot reach the socket. */
-static void folder_look(struct shm_listener *listener)
+/* Permission to connect does not help a user that cannot reach the socket. A folder that others may
+ * write to is refused by subscribers (Y2). */
+static void folder_look(struct shm_listener *listener, bool others)
 {
 	char folder[sizeof(listener->location.address.sun_path)];
 	struct stat status;
 
 	snprintf(folder, sizeof(folder), "%s", listener->location.address.sun_path);
 	*strrchr(folder, '/') = '\0';
-	if (stat(folder, &status) == 0 && !(status.st_mode & (S_IXGRP | S_IXOTH)))
+	if (stat(folder, &status) < 0)
+		return;
+	if (status.st_mode & (S_IWGRP | S_IWOTH))
+		peers_log(&listener->peers, FABRIC_LOG_INFO,
+			  "address shm:%s: other users may write to %s, so subscribers refuse it "
+			  "unless their address has user=%u",
+			  listener->name, folder, (unsigned int)geteuid());
+	if (others && !(status.st_mode & (S_IXGRP | S_IXOTH)))
 		peers_log(&listener->peers, FABRIC_LOG_INFO,
 			  "address shm:%s: other users are allowed, but cannot enter %s; set "
 			  "TICKBUS_RUNTIME_DIR for the publisher and its subscribers to a folder "
@@ -124,8 +133,7 @@ static int socket_open(struct shm_listener *listener)
 	listener->bound = true;
 	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)
 		goto fail;
-	if (others)
-		folder_look(listener);
+	folder_look(listener, others);
 	return 0;
 fail:
 	return error_set(errno, "address shm:%s: cannot create a socket at %s: %s", listener->name,
@@ -157,6 +165,16 @@ static int access_copy(struct shm_listener *listener, const struct fabric_access
 	return 0;
 }
 
+/* A socket of this name that subscribers meet before ours. */
+static int before_look(struct shm_listener *listener)
+{
+	const int result = shm_search_before(listener->name, &listener->location);
+
+	if (result > 0)
+		peers_log(&listener->peers, FABRIC_LOG_INFO, "%s", tb_error());
+	return result < 0 ? result : 0;
+}
+
 static int listener_open(struct shm_listener *listener, const struct fabric_listen *how)
 {
 	const struct itimerspec twice_a_second = { { 0, 500000000 }, { 0, 500000000 } };
@@ -170,6 +188,8 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 	result = access_copy(listener, &how->access);
 	if (result == 0)
 		result = shm_lock_take(&listener->lock, listener->name, &listener->location);
+	if (result == 0)
+		result = before_look(listener);
 	if (result == 0)
 		result = socket_open(listener);
 	if (result < 0)
@@ -224,6 +244,13 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 	shm_frame_costs_find(&listener->costs);
 	*out = &listener->base;
 	return 0;
+}
+
+void shm_listener_text(const struct listener *base, char *text, size_t bytes)
+{
+	const struct shm_listener *listener = (const struct shm_listener *)base;
+
+	snprintf(text, bytes, "%s", listener->location.address.sun_path);
 }
 
 int shm_listener_fd(const struct listener *base)
@@ -293,8 +320,8 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 	char why[FABRIC_REASON_BYTES];
 
 	if (!peer_allowed(listener, peer)) {
-		snprintf(why, sizeof(why), "user %u has no permission to read the bus at shm:%s",
-			 (unsigned int)peer->credentials.uid, listener->name);
+		snprintf(why, sizeof(why), "user %u has no permission to read the bus at %.90s",
+			 (unsigned int)peer->credentials.uid, listener->location.address.sun_path);
 		peer_refuse(listener, peer, EACCES, why);
 	} else if (listener->peers.count > listener->peers.max) {
 		peer_refuse(listener, TAILQ_FIRST(&listener->waiting), EUSERS,

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The location of shm:NAME. If TICKBUS_RUNTIME_DIR is set, it is NAME.sock in that folder.
- * Otherwise it is in the first usable folder of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and
- * /tmp/tickbus-UID. A folder of this user is used only if no other user may write to it. */
+ * Otherwise it is in one of /run/tickbus, $XDG_RUNTIME_DIR/tickbus and /tmp/tickbus-UID. A folder
+ * of this user is used only if no other user may write to it. */
 #include "bus/shm/shm_location.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "bus/error.h"
 
-#define NAME_MAX_BYTES 63
-#define FOLDERS_MAX    3
+#define NAME_MAX_BYTES (SHM_NAME_BYTES - 1)
 #define SYSTEM_FOLDER  "/run/tickbus"
-
-struct folder {
-	char path[PATH_MAX]; /* a cut path might name another folder */
-	bool own;            /* of this user, made when it is needed */
-};
+#define USER_OPTION    "user="
+#define USER_MAX       4294967294 /* the highest user id: the next means no user */
 
 static int name_check(const char *name)
 {
@@ -43,9 +36,46 @@ wrong:
 			 name, NAME_MAX_BYTES);
 }
 
-static int location_fill(struct shm_location *location, const char *folder, const char *name)
+static int user_parse(const char *text, const char *value, struct shm_address *address)
+{
+	char *end = NULL;
+	const unsigned long long user =
+		strspn(value, "0123456789") <= 10 ? strtoull(value, &end, 10) : 0;
+
+	if (*value < '0' || *value > '9' || !end || *end || user > USER_MAX)
+		return error_set(EINVAL,
+				 "address shm:%.100s: user: found \"%.40s\", expected a user id "
+				 "from 0 to %llu",
+				 text, value, (unsigned long long)USER_MAX);
+	address->requires_user = true;
+	address->user = (uid_t)user;
+	return 0;
+}
+
+int shm_address_parse(const char *text, struct shm_address *address)
+{
+	const char *option = strchrnul(text, ',');
+	const size_t length = (size_t)(option - text);
+
+	*address = (struct shm_address){ .requires_user = false };
+	if (length > NAME_MAX_BYTES)
+		return name_check(text);
+	memcpy(address->name, text, length);
+	if (name_check(address->name) < 0)
+		return -EINVAL;
+	if (!*option)
+		return 0;
+	if (strncmp(option + 1, USER_OPTION, strlen(USER_OPTION)) != 0)
+		return error_set(EINVAL,
+				 "address shm:%.100s: found \"%.40s\", expected user=", text,
+				 option + 1);
+	return user_parse(text, option + 1 + strlen(USER_OPTION), address);
+}
+
+int shm_location_fill(const char *name, const struct shm_folder *in, struct shm_location *location)
 {
 	const size_t room = sizeof(location->address.sun_path);
+	const char *folder = in->path;
 
 	memset(location, 0, sizeof(*location));
 	location->address.sun_family = AF_UNIX;
@@ -59,16 +89,16 @@ static int location_fill(struct shm_location *location, const char *folder, cons
 	return 0;
 }
 
-/* The folders to try, best first. */
-static size_t folders(struct folder list[FOLDERS_MAX])
+size_t shm_folders(struct shm_folder list[SHM_FOLDERS_MAX])
 {
 	const char *given = getenv("TICKBUS_RUNTIME_DIR"), *session = getenv("XDG_RUNTIME_DIR");
 	const size_t room = sizeof(list[0].path);
 	size_t count = 0;
 
-	memset(list, 0, sizeof(*list) * FOLDERS_MAX);
+	memset(list, 0, sizeof(*list) * SHM_FOLDERS_MAX);
 	if (given && *given) {
 		snprintf(list[0].path, room, "%s", given);
+		list[0].given = true;
 		return 1;
 	}
 	snprintf(list[count++].path, room, "%s", SYSTEM_FOLDER);
@@ -83,7 +113,7 @@ static size_t folders(struct folder list[FOLDERS_MAX])
 }
 
 /* In /tmp anyone may make a folder: this user must own it, and no other may write to it. */
-static bool folder_is_ours(const char *path)
+bool shm_folder_is_ours(const char *path)
 {
 	struct stat status;
 
@@ -91,12 +121,12 @@ static bool folder_is_ours(const char *path)
 	       !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-static bool folder_listen(const struct folder *folder)
+static bool folder_listen(const struct shm_folder *folder)
 {
 	if (folder->own) {
 		if (mkdir(folder->path, 0700) < 0 && errno != EEXIST)
 			return false;
-		return folder_is_ours(folder->path) && access(folder->path, W_OK | X_OK) == 0;
+		return shm_folder_is_ours(folder->path) && access(folder->path, W_OK | X_OK) == 0;
 	}
 	if (geteuid() == 0 && strcmp(folder->path, SYSTEM_FOLDER) == 0)
 		mkdir(folder->path, 0755);
@@ -104,7 +134,7 @@ static bool folder_listen(const struct folder *folder)
 }
 
 /* Reports that no folder can be used. TICKBUS_RUNTIME_DIR, if set, is the last folder. */
-static int listen_failed(const char *name, const struct folder *last)
+static int listen_failed(const char *name, const struct shm_folder *last)
 {
 	const int result = access(last->path, W_OK | X_OK) < 0 ? errno : EACCES;
 	struct stat status;
@@ -123,42 +153,14 @@ static int listen_failed(const char *name, const struct folder *last)
 
 int shm_location_listen(const char *name, struct shm_location *location)
 {
-	struct folder list[FOLDERS_MAX];
-	const size_t count = folders(list);
+	struct shm_folder list[SHM_FOLDERS_MAX];
+	const size_t count = shm_folders(list);
 	int result = name_check(name);
 
 	if (result < 0)
 		return result;
 	for (size_t i = 0; i < count; i++)
 		if (folder_listen(&list[i]))
-			return location_fill(location, list[i].path, name);
+			return shm_location_fill(name, &list[i], location);
 	return listen_failed(name, &list[count - 1]);
-}
-
-int shm_location_connect(const char *name, struct shm_location *location)
-{
-	struct folder list[FOLDERS_MAX];
-	const size_t count = folders(list);
-	int result = name_check(name);
-
-	if (result < 0)
-		return result;
-	for (size_t i = 0; i < count; i++) {
-		if (list[i].own && !folder_is_ours(list[i].path))
-			continue;
-		result = location_fill(location, list[i].path, name);
-		if (result < 0)
-			return result;
-		if (access(location->address.sun_path, F_OK) == 0)
-			return 0;
-		if (errno == EACCES)
-			return error_set(EACCES,
-					 "address shm:%s: no permission to search %s (as user %u)",
-					 name, list[i].path, (unsigned int)geteuid());
-	}
-	return error_set(ECONNREFUSED,
-			 "address shm:%s: no publisher listens there (no %s.sock in %s%s%s%s%s)",
-			 name, name, list[0].path, count > 1 ? ", " : "",
-			 count > 1 ? list[1].path : "", count > 2 ? ", " : "",
-			 count > 2 ? list[2].path : "");
 }

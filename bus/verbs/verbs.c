@@ -3,8 +3,10 @@
 #include "bus/verbs/verbs.h"
 
 #include <assert.h>
+#include <errno.h>
 
 #include "bus/address.h"
+#include "bus/error.h"
 #include "bus/peers.h"
 
 static_assert(FABRIC_IDENTITY_BYTES == ADDRESS_TEXT_BYTES, "an address is an identity");
@@ -29,6 +31,12 @@ static int connect_there(struct link **link, const char *address, const void *he
 	return result;
 }
 
+static int no_user(const struct link *link, uid_t *user)
+{
+	(void)link, (void)user;
+	return error_set(EOPNOTSUPP, "a network does not say which user listens");
+}
+
 static int host_identity(const char *text, char identity[FABRIC_IDENTITY_BYTES])
 {
 	struct address address;
@@ -46,6 +54,7 @@ const struct fabric_ops verbs_ops = {
 	.node = verbs_node,
 	.listen = listen_here,
 	.listener_fd = verbs_listener_fd,
+	.listener_text = verbs_listener_text,
 	.listener_poll = verbs_listener_poll,
 	.listener_close = verbs_listener_close,
 	.expose = verbs_expose,
@@ -58,6 +67,7 @@ const struct fabric_ops verbs_ops = {
 	.connect = connect_there,
 	.link_state = verbs_link_state,
 	.link_fd = verbs_link_fd,
+	.link_user = no_user,
 	.link_poll = verbs_link_poll,
 	.link_send = verbs_link_send,
 	.link_break = verbs_link_break,

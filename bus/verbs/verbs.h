@@ -40,6 +40,7 @@ int verbs_node(const char *address);
 int verbs_listen(struct listener **, const struct fabric_listen *, const struct listener_calls *,
 		 void *user);
 int verbs_listener_fd(const struct listener *);
+void verbs_listener_text(const struct listener *, char *text, size_t bytes);
 int verbs_listener_poll(struct listener *);
 void verbs_listener_close(struct listener *);
 int verbs_expose(struct listener *, const struct memory *, uint32_t realm, struct exposure **);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -205,6 +206,15 @@ int verbs_listen(struct listener **out, const struct fabric_listen *how,
 fail:
 	verbs_listener_close(&listener->base);
 	return result;
+}
+
+void verbs_listener_text(const struct listener *base, char *text, size_t bytes)
+{
+	const struct verbs_listener *listener = (const struct verbs_listener *)base;
+	char host[ADDRESS_TEXT_BYTES];
+
+	address_text((const struct sockaddr *)&listener->address.host, host);
+	snprintf(text, bytes, "%s%s", host, listener->listening ? "" : " when its device is there");
 }
 
 int verbs_listener_fd(const struct listener *base)

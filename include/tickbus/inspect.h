@@ -49,6 +49,9 @@ struct tb_bus_info {
 	const char *notice; /* of the bus's own group, as are the next two */
 	const char *multicast;
 	uint32_t notice_bytes;
+	int64_t user;   /* id of the user whose process listens, as the kernel says; -1: not known,
+			 * as over a network */
+	uint8_t realms; /* tickets decide which topics a client sees */
 };
 
 /* One counter of one block. All counters of a block come before the next block. */

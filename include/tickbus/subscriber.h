@@ -42,7 +42,8 @@ struct tb_subscription;
 
 struct tb_subscriber_options {
 	size_t size;           /* sizeof(struct tb_subscriber_options) */
-	const char *address;   /* "shm:NAME" or "rdma:HOST:PORT"; required */
+	const char *address;   /* "shm:NAME" or "rdma:HOST:PORT", with parameters after commas;
+				* required. tickbus(1) describes them */
 	uint32_t flags;        /* TB_WAIT: open at once, connect when the publisher is there */
 	uint32_t connect_ms;   /* timeout of open and subscribe, 1 to 60,000. Default 1,000 */
 	uint32_t stale_ms;     /* stale bound, 20 to 60,000. Default: the publisher's */
@@ -119,6 +120,8 @@ struct tb_event {
 	uint32_t quality;       /* enum tb_quality: of the topic now; 0 if it is about no topic */
 	uint32_t quality_cause; /* QUALITY: enum tb_quality_cause, or the program's own; 0 if first
 				 * is 0 */
+	int64_t user;           /* id of the user whose process listens, or listened last; -1: not
+				 * known, as over a network */
 };
 
 /* A joined topic, as handlers get it. Valid as long as its subscription. */
@@ -150,15 +153,17 @@ struct tb_subscription_options {
 };
 
 /* Connects to the bus at options->address. With TB_WAIT, tb_poll and tb_wait retry after errors
- * that can pass: all but EINVAL, EACCES, EPROTO, ENOMEM and EMFILE.
+ * that can pass: all but EINVAL, EPROTO, ENOMEM, EMFILE, ENOTDIR, and EACCES from the publisher. An
+ * EACCES of the socket, its folder or its user can pass.
  *
  * -EINVAL: options. -ECONNREFUSED: nothing listens at the address. -ECONNRESET: the publisher went
  * away before it answered. -EACCES: no permission; or the ticket is of no realm; or a ticket is
- * required; or the publisher does not know the ticket. -ETIMEDOUT: the publisher
- * does not answer. -EHOSTUNREACH, -ENETUNREACH: no route. -ENODEV: no RDMA device. -EPROTO: no
- * version in common, or refused. -EUSERS: the publisher has as many subscribers as it accepts.
- * -EAGAIN: the publisher lacks memory or descriptors. -ENOMEM, -EMFILE: we lack memory or
- * descriptors. */
+ * required; or the publisher does not know the ticket. -EACCES too: another user listens than the
+ * address requires, or other users may write to the folder of the socket. -ETIMEDOUT: the publisher
+ * does not answer. -ENOTDIR: TICKBUS_RUNTIME_DIR is no folder. -EHOSTUNREACH, -ENETUNREACH: no
+ * route. -ENODEV: no RDMA device. -EPROTO: no version in common, or refused. -EUSERS: the publisher
+ * has as many subscribers as it accepts. -EAGAIN: the publisher lacks memory or descriptors.
+ * -ENOMEM, -EMFILE: we lack memory or descriptors. */
 TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 			      const struct tb_subscriber_options *options);
 
@@ -204,6 +209,12 @@ TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms);
  * wake-up. So wait for the descriptor, then call tb_poll until it returns 0. Do not read, write or
  * close it. */
 TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber);
+
+/* The id of the user whose process listens at the address, as the kernel says. "shm:NAME,user=U"
+ * requires a user.
+ *
+ * -ENOTCONN: not connected. -EOPNOTSUPP: over a network. */
+TB_API int tb_subscriber_user(const struct tb_subscriber *subscriber, uint32_t *user);
 
 /* Ends everything and frees it. Takes NULL. */
 TB_API void tb_subscriber_close(struct tb_subscriber *subscriber);

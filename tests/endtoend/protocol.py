@@ -299,10 +299,10 @@ class Protocol(unittest.TestCase):
 
     def test_wrong_second_hello_is_refused_with_text(self):
         stranger = self.connect(ticket=b"t" * 32)
-        self.expect_refused(stranger, stranger.prove(), errno.EACCES, "no realm of the bus has a ticket")
+        self.expect_refused(stranger, stranger.prove(), errno.EACCES, "the bus takes no tickets")
         elsewhere = self.connect()
         elsewhere.handshake.address = b"c"
-        self.expect_refused(elsewhere, elsewhere.prove(), errno.EACCES, "did not dial b")
+        self.expect_refused(elsewhere, elsewhere.prove(), errno.EACCES, "the dialled address was not b")
         late = self.connect()
         late.challenge()
         late.socket.sendall(struct.pack("<I", 1) + late.handshake.second(bytes(15) + b"c"))

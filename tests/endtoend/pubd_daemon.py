@@ -44,7 +44,7 @@ class Daemon(Bench):
         for name in feeds:
             self.says(pubd, f"feed {name}: .*to the end")
         lines = re.findall(r"^\S+ info (\w+)", pubd.err.read_text(), re.M)
-        self.assertEqual((lines[:2], lines.count("bus")), (["creating", "bus"], 1))
+        self.assertEqual((lines[:3], lines.count("bus")), (["address", "creating", "bus"], 1))
         self.stop(pubd)
 
     def test_client_during_the_start_is_answered_with_all_topics(self):
@@ -71,8 +71,9 @@ topics:
         pubd = self.begin(PUBD, self.file("pubd.yaml", self.quiet()))
         self.ends(pubd, 0)
         message = pubd.err.read_text()
-        self.assertRegex(message, r"info creating 1 topic, \d+ bytes\n.*SIGTERM from pid \d+; exiting\n$")
-        self.assertEqual(message.count("\n"), 2, message)
+        self.assertRegex(message, r"info address shm:b: listens at " + re.escape(str(self.folder)) +
+                         r"/b.sock\n.*info creating 1 topic, \d+ bytes\n.*SIGTERM from pid \d+; exiting\n$")
+        self.assertEqual(message.count("\n"), 3, message)
         self.assertEqual(list(self.folder.glob("b.*")), [])
 
     def test_second_sigterm_waits_for_no_subscriber(self):
@@ -254,7 +255,7 @@ topics:
         topics = self.begin(TICKBUS, "topics", "shm:b", "--ticket", ticket)
         self.ends(topics, status)
         if status:
-            self.assertIn("ticket is not known", topics.err.read_text())
+            self.assertIn("does not know the ticket", topics.err.read_text())
 
     def test_sighup_reads_the_ticket_files_again(self):
         ticket, other = self.ticket("desk.ticket", "01234567"), self.ticket("risk.ticket", "89abcdef")

@@ -176,8 +176,9 @@ def shell(block, work, env):
 
 
 def same_on_any_day(text):
-    """Hides epochs, fingerprints, times of today, and whether `tickbus cat` had to wait."""
+    """Hides epochs, fingerprints, times of today, the user, and whether `tickbus cat` had to wait."""
     text = re.sub(r"^tickbus cat: waits: .*\n", "", text, flags=re.M)
+    text = re.sub(r" user=\S+ uid=\d+$", " USER", text, flags=re.M)
     text = re.sub(r"\b20(?!20-)[0-9-]+T[0-9:.]+Z", "NOW", text)  # synthetic markets are of 2020
     return re.sub(r"\b[0-9a-f]{16}\b", "IDENTITY", text)
 

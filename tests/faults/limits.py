@@ -6,7 +6,9 @@
 """
 import contextlib
 import errno
+import grp
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -310,6 +312,55 @@ class RuntimeFolder(Limited):
         self.env["TICKBUS_RUNTIME_DIR"] = str(self.folder / "nowhere")
         self.assertRegex(self.refused(settings(FEED)), "error address shm:b: TICKBUS_RUNTIME_DIR: "
                                                        "found .*nowhere, expected a folder")
+
+
+    def other_system_folder(self):
+        """The prefix of commands that have a /run/tickbus of their own."""
+        self.need_root()
+        del self.env["TICKBUS_RUNTIME_DIR"]
+        self.env["XDG_RUNTIME_DIR"] = str(self.folder)
+        hold = Scene.begin(self, "unshare", "-m", "sh", "-c", "mount -t tmpfs none /run && mkdir /run/tickbus "
+                                                              "&& echo ready && exec sleep 600")
+        self.until(lambda: hold.out.read_text() or not hold.running(), "a mount namespace", hold)
+        if not hold.out.read_text():
+            self.skipTest("needs permission for a mount namespace: " + hold.messages())
+        return ["nsenter", "-t", str(hold.pid), "-m", f"--wd={os.getcwd()}"]
+
+    def topics(self, prefix):
+        result = subprocess.run([*prefix, TICKBUS, "topics", "shm:b", "--format=json"], env=self.env,
+                                capture_output=True, text=True, timeout=PATIENCE_S)
+        return result.returncode, json.loads(result.stdout)["uid"] if result.stdout else result.stderr
+
+    def test_bus_of_root_does_not_hide_the_bus_of_a_user(self):
+        inside = self.other_system_folder()
+        text = self.file("pubd.yaml", settings(FEED))
+        roots = Scene.begin(self, PUBD, text, prefix=inside)
+        roots.says("info address shm:b: listens at /run/tickbus/b.sock\n.*creating")
+        self.until(roots.began, "root's bus", roots)
+        own = self.begin(PUBD, text, prefix=inside)
+        own.says(rf"warning address shm:b: subscribers find this name in another folder first, and go on to "
+                 rf"{self.folder}/tickbus/b.sock \(/run/tickbus: user {self.user} has no permission to connect to b.sock of user 0\)")
+        self.until(own.began, "the user's bus", own)
+        self.assertEqual(self.topics(inside), (0, 0))
+        self.assertEqual(self.topics([*inside, *self.as_user]), (0, self.user))
+        roots.kill()
+        self.assertEqual(self.topics([*inside, *self.as_user]), (0, self.user))
+        status, words = self.topics(inside)
+        self.assertIn("no publisher listens there (/run/tickbus: no process listens at b.sock; ", words)
+        self.assertEqual(status, 4)
+        own.stop()
+
+    def test_bus_behind_a_bus_for_all_users_is_an_error(self):
+        inside = self.other_system_folder()
+        text = settings(FEED, bus=f", access: {{ groups: [ {grp.getgrgid(0).gr_name} ] }}")
+        roots = Scene.begin(self, PUBD, self.file("root.yaml", text), prefix=inside)
+        self.until(roots.began, "root's bus", roots)
+        log = self.refused(settings(FEED), prefix=inside)
+        self.assertRegex(log, rf"error address shm:b: subscribers of user {self.user} look into /run/tickbus before "
+                              rf"{self.folder}/tickbus/b.sock: found a bus of user 0, expected no bus there; choose another name")
+        status, words = self.topics([*inside, *self.as_user])
+        self.assertIn(f"user {self.user} has no permission to read the bus at /run/tickbus/b.sock", words)
+        self.assertEqual(status, 3)
 
 
 class File(Limited):

@@ -104,7 +104,7 @@ class Strangers(Scene):
         peer = self.peer()
         kind, body = peer.greet(ticket=b"t" * 32)
         self.assertEqual(kind, wire.REFUSE)
-        self.assertIn(b"no realm of the bus has a ticket", body)
+        self.assertIn(b"the bus takes no tickets", body)
         peer.close()
         self.expect_no_harm()
 

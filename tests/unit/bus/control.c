@@ -334,7 +334,7 @@ static const struct {
 	{ HELLO, 0, 6, "37", "has a length other than 56 at byte 6" },
 	{ HELLO, 0, 6, "3801", "has a length other than 56 at byte 6" },
 	{ WELCOME, 0, 1, "43", "has no tickbus magic at byte 0" },
-	{ WELCOME, 0, 5, "01", "has features that version 2 does not define at byte 5" },
+	{ WELCOME, 0, 5, "02", "has features that version 2 does not define at byte 5" },
 	{ WELCOME, 0, 6, "01", "has a reserved byte that is not zero at byte 6" },
 	{ WELCOME, 0, 7, "80", "has a reserved byte that is not zero at byte 7" },
 	{ WELCOME, 0, 16, "00000000", "has no valid stale bound at byte 16" },

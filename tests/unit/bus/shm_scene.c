@@ -290,8 +290,8 @@ int as_someone(uid_t user, gid_t group, gid_t more)
 
 		host = (struct host){ 0 }; /* the parent's */
 		snprintf(words, sizeof(words),
-			 "user %u has no permission to read the bus at shm:test",
-			 (unsigned int)user);
+			 "user %u has no permission to read the bus at %s/test.sock",
+			 (unsigned int)user, folder);
 		if (setgroups(more ? 1 : 0, &more) < 0 || setresgid(group, group, group) < 0 ||
 		    setresuid(user, user, user) < 0)
 			_exit(200);
@@ -301,8 +301,9 @@ int as_someone(uid_t user, gid_t group, gid_t more)
 		if (guest.gones && strcmp(guest.why, words) != 0)
 			_exit(201);
 		snprintf(words, sizeof(words),
-			 "address shm:test: no permission to connect to %s/test.sock (as user %u)",
-			 folder, (unsigned int)user);
+			 "address shm:test: no bus there for user %u (%s: user %u has no "
+			 "permission to connect to test.sock of user 0)",
+			 (unsigned int)user, folder, (unsigned int)user);
 		if (result < 0 && strcmp(tb_error(), words) != 0)
 			_exit(201);
 		if (result == 0 && !guest.welcomes && !guest.gones)

@@ -185,6 +185,12 @@ static int write_fd(const struct listener *base)
 	return ((const struct write_listener *)base)->event;
 }
 
+static void write_text(const struct listener *base, char *text, size_t bytes)
+{
+	(void)base;
+	snprintf(text, bytes, "here");
+}
+
 static int write_poll(struct listener *base)
 {
 	(void)base;
@@ -281,6 +287,7 @@ static void open_writing(const char *first, const char *second)
 				       .node = no_device,
 				       .listen = write_listen,
 				       .listener_fd = write_fd,
+				       .listener_text = write_text,
 				       .listener_poll = write_poll,
 				       .listener_close = write_close,
 				       .expose = write_expose,

@@ -13,7 +13,7 @@
 #define LATE                                                                                       \
 	"the second hello is too late, or comes from another address than the first; expected it " \
 	"within 10 s; connect again"
-#define UNKNOWN "no realm of the bus has a ticket, but the subscriber has; or it did not dial test"
+#define UNKNOWN "the bus takes no tickets, or the dialled address was not test"
 
 TestSuite(hello, .init = client_enter, .fini = client_leave, .timeout = 60);
 

@@ -11,7 +11,7 @@
 
 static const uint8_t desk[TB_TICKET_BYTES] = { [0] = 1 }, risk[TB_TICKET_BYTES] = { [31] = 1 };
 
-#define UNKNOWN "the subscriber's ticket is not known to the publisher; or it did not dial test"
+#define UNKNOWN "the publisher does not know the ticket, or the dialled address was not test"
 
 static void enter_realms(void)
 {

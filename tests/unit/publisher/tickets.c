@@ -9,7 +9,7 @@
 #include "tests/support/clock.h"
 #include "tests/unit/publisher/client.h"
 
-#define UNKNOWN "the subscriber's ticket is not known to the publisher; or it did not dial test"
+#define UNKNOWN "the publisher does not know the ticket, or the dialled address was not test"
 
 static const uint8_t first[TB_TICKET_BYTES] = { 1 }, second[TB_TICKET_BYTES] = { 2 };
 static const uint8_t third[TB_TICKET_BYTES] = { 3 }, others[TB_TICKET_BYTES] = { [31] = 4 };

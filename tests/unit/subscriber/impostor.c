@@ -24,7 +24,8 @@
 	"the process that listens there does not prove to be the publisher: found a welcome that " \
 	"does not fit this subscriber's ticket"
 #define SEEN_MAX 65536
-#define WINDOW   4 /* bytes of the ticket in a row that an impostor may not see */
+#define SOMEONE  65421 /* a user that no other test is */
+#define WINDOW   4     /* bytes of the ticket in a row that an impostor may not see */
 
 enum way {
 	HONEST,         /* knows the ticket, but hands no memory over */
@@ -165,16 +166,25 @@ static void *impostor_run(void *unused)
 	return NULL;
 }
 
-static void impostor_begin(enum way way, const char *name)
+/* The kernel shows the user that the process has in listen(). */
+static void impostor_begin_as(enum way way, const char *name, uid_t user)
 {
 	const struct sockaddr_un at = socket_at(name);
+	const uid_t own = geteuid();
 
 	memset(&impostor, 0, sizeof(impostor));
 	impostor.way = way;
 	impostor.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	cr_assert_eq(bind(impostor.listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(seteuid(user), 0);
 	cr_assert_eq(listen(impostor.listener, 8), 0);
+	cr_assert_eq(seteuid(own), 0);
 	cr_assert_eq(pthread_create(&impostor.thread, NULL, impostor_run, NULL), 0);
+}
+
+static void impostor_begin(enum way way, const char *name)
+{
+	impostor_begin_as(way, name, geteuid());
 }
 
 /* Expects that it saw this many hellos, and no part of the ticket. */
@@ -311,8 +321,8 @@ Test(impostor, relay_from_another_name_is_refused_by_the_publisher)
 
 	impostor_begin(RELAY, "tesu");
 	cr_expect_eq(attempt("shm:tesu", ticket), -EACCES);
-	cr_expect_str_eq(tb_error(), "shm:tesu: the subscriber's ticket is not known to the "
-				     "publisher; or it did not dial test");
+	cr_expect_str_eq(tb_error(), "shm:tesu: the publisher does not know the ticket, or the "
+				     "dialled address was not test");
 	impostor_end("tesu", 2);
 	cr_expect_eq(impostor.relayed_welcomes, 0);
 	cr_expect_eq(attempt("shm:test", ticket), 0, "%s", tb_error());
@@ -339,4 +349,69 @@ Test(impostor, impostor_after_a_restart_gives_an_event)
 	impostor_end("test", 2);
 	tb_subscriber_close(subscriber);
 	notes_free(&notes);
+}
+
+Test(impostor, listening_user_is_known_while_connected)
+{
+	struct tb_publisher *publisher = publisher_begin();
+	struct tb_subscriber *subscriber;
+	char address[64];
+	uint32_t user = 77;
+
+	snprintf(address, sizeof(address), "shm:test,user=%u", (unsigned int)geteuid());
+	cr_assert_eq(subscriber_open(&subscriber, address, ticket), 0, "%s", tb_error());
+	cr_expect_eq(tb_subscriber_user(subscriber, &user), 0);
+	cr_expect_eq(user, geteuid());
+	tb_publisher_close(publisher);
+	while (tb_subscriber_user(subscriber, &user) == 0)
+		cr_assert_geq(tb_poll(subscriber, 1), 0);
+	cr_expect_str_eq(strrchr(tb_error(), ':'), ": not connected");
+	tb_subscriber_close(subscriber);
+}
+
+static int waiting_open(struct tb_subscriber **subscriber, const char *address)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = address,
+						       .flags = TB_WAIT,
+						       .connect_ms = deadline_ms(),
+						       .ticket = ticket };
+
+	return tb_subscriber_open(subscriber, &options);
+}
+
+/* It sees no hello. A subscriber that waits goes on with the publisher. */
+Test(impostor, process_of_another_user_gets_no_hello)
+{
+	struct tb_publisher *publisher;
+	struct tb_subscriber *subscriber;
+	struct notes notes = { 0 };
+
+	if (geteuid() != 0)
+		cr_skip("only root can listen as another user");
+	impostor_begin_as(HONEST, "test", SOMEONE);
+	cr_expect_eq(attempt("shm:test,user=0", ticket), -EACCES);
+	cr_expect_eq(look("shm:test,user=0"), -EACCES);
+	cr_assert_eq(waiting_open(&subscriber, "shm:test,user=0"), 0, "%s", tb_error());
+	cr_expect(strstr(tb_error(), "user 65421 listens at test.sock, expected user 0"), "%s",
+		  tb_error());
+	impostor_end("test", 0);
+	cr_expect_eq(impostor.hellos, 0);
+	publisher = publisher_begin();
+	scene_subscribe(subscriber, "t", TB_FROM_OLDEST, &notes);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 2), "%s", notes.text);
+	tb_subscriber_close(subscriber);
+	tb_publisher_close(publisher);
+	notes_free(&notes);
+}
+
+/* A wrong ticket must not wait in silence. */
+Test(impostor, waiting_open_reports_a_process_without_the_ticket)
+{
+	struct tb_subscriber *subscriber;
+
+	impostor_begin(UNPROVEN_AFTER, "test");
+	cr_expect_eq(waiting_open(&subscriber, "shm:test"), -EACCES);
+	cr_expect_str_eq(tb_error(), "shm:test: " UNPROVEN);
+	impostor_end("test", 2);
 }

@@ -157,11 +157,8 @@ Test(timeouts, waiting_subscribe_returns_its_reason)
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0);
 	cr_expect_str_empty(tb_error());
 	expect_text(subscriber, "t", "");
-	expect_text(subscriber, "u",
-		    "lossy:test: bus test has no topic u for clients without a ticket");
-	expect_text(
-		subscriber, "u.*",
-		"lossy:test: bus test has no topic that matches u.* for clients without a ticket");
+	expect_text(subscriber, "u", "lossy:test: bus test has no topic u");
+	expect_text(subscriber, "u.*", "lossy:test: bus test has no topic that matches u.*");
 	tb_subscriber_close(subscriber);
 }
 

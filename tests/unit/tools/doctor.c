@@ -56,7 +56,7 @@ int tb_inspect_topics(const struct tb_inspect_options *options, const char *patt
 		      void (*bus)(void *user, const struct tb_bus_info *),
 		      void (*topic)(void *user, const struct tb_topic_info *), void *user)
 {
-	const struct tb_bus_info of_bus = { .size = sizeof(of_bus), .stale_ms = 20 };
+	const struct tb_bus_info of_bus = { .size = sizeof(of_bus), .stale_ms = 20, .user = -1 };
 
 	(void)options, (void)pattern;
 	bus(user, &of_bus);
