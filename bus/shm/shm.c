@@ -61,6 +61,7 @@ const struct fabric_ops shm_ops = {
 	.link_fd = shm_link_fd,
 	.link_poll = shm_link_poll,
 	.link_send = shm_link_send,
+	.link_left = shm_link_left,
 	.link_break = shm_link_break,
 	.link_close = shm_link_close,
 	.remote_open = shm_remote_open,

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers that are left by a jump, which is forbidden: the next call says so, and closing frees
+ * the subscriber. A handler that only closes its subscriber keeps its meaning. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include "tests/support/bytewise.h"
+#include "tests/support/deadline.h"
+#include "tests/support/scene.h"
+
+static struct tb_publisher *publisher;
+static jmp_buf out;
+
+static void enter(void)
+{
+	scene_enter();
+	if (!strcmp(SCHEME, "bytewise"))
+		bytewise_add(scene_seed());
+	if (!scene_has(SCHEME))
+		cr_skip_test("set TICKBUS_TEST_RDMA to the address of an RDMA device");
+	publisher = scene_publisher(SCHEME);
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+	scene_leave();
+}
+
+TestSuite(jumps, .init = enter, .fini = leave, .timeout = 60);
+
+static void jump_from_record(void *user, const struct tb_source *source,
+			     const struct tb_record *record)
+{
+	(void)user;
+	(void)source;
+	(void)record;
+	longjmp(out, 1);
+}
+
+static void jump_from_event(void *user, const struct tb_event *event)
+{
+	(void)user;
+	(void)event;
+	longjmp(out, 1);
+}
+
+static void ignore(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	(void)user;
+	(void)source;
+	(void)record;
+}
+
+static struct tb_subscriber *subscribed(tb_record_handler *handler, void *user)
+{
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = handler,
+							 .user = user ? user : subscriber,
+							 .from = TB_FROM_OLDEST };
+	struct tb_subscription *subscription;
+
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
+	return subscriber;
+}
+
+/* Polls until a handler jumps. False: none did. */
+static __attribute__((noinline)) bool poll_into_jump(struct tb_subscriber *subscriber)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	if (setjmp(out))
+		return true;
+	while (scene_now_ms() < until_ms)
+		tb_poll(subscriber, 100);
+	return false;
+}
+
+static __attribute__((noinline)) void close_deep(struct tb_subscriber *subscriber, int depth)
+{
+	volatile char untouched[512];
+
+	if (depth > 0)
+		close_deep(subscriber, depth - 1);
+	else
+		tb_subscriber_close(subscriber);
+	untouched[0] = 0;
+	(void)untouched[0];
+}
+
+static int descriptors_now(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(folder))
+		count++;
+	closedir(folder);
+	return count;
+}
+
+/* Once the publisher has no join: it ends a peer's joins and its descriptors together. */
+static int descriptors_quiet(void)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	while (tb_publisher_joins(publisher, NULL, 0) > 0 && scene_now_ms() < until_ms)
+		;
+	cr_expect_eq(tb_publisher_joins(publisher, NULL, 0), 0);
+	return descriptors_now();
+}
+
+/* After a first subscriber: the publisher opens some descriptors for the first join. */
+static int descriptors_before(void)
+{
+	tb_subscriber_close(subscribed(ignore, NULL));
+	return descriptors_quiet();
+}
+
+/* The publisher has no join, and this process no descriptor of the subscriber. */
+static void expect_freed(int before)
+{
+	cr_expect_eq(descriptors_quiet(), before);
+}
+
+Test(jumps, calls_after_a_jump_name_it)
+{
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = ignore };
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscription *subscription;
+	struct tb_subscriber *subscriber;
+
+	scene_publish(topic, 1, 5);
+	subscriber = subscribed(jump_from_record, NULL);
+	cr_assert(poll_into_jump(subscriber));
+	cr_expect_eq(tb_poll(subscriber, 1), -EDEADLK);
+	cr_expect(strstr(tb_error(), "tb_poll: a handler of this subscriber was left"), "%s",
+		  tb_error());
+	cr_expect_eq(tb_wait(subscriber, 0), -EDEADLK);
+	cr_expect_eq(tb_subscribe(subscriber, "t", &options, &subscription), -EDEADLK);
+	tb_subscriber_close(subscriber);
+}
+
+Test(jumps, close_after_a_jump_frees_at_any_depth)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = descriptors_before();
+
+	scene_publish(topic, 1, 5);
+	for (int depth = 0; depth < 100; depth = depth * 2 + 1) {
+		struct tb_subscriber *subscriber = subscribed(jump_from_record, NULL);
+
+		cr_assert(poll_into_jump(subscriber));
+		close_deep(subscriber, depth);
+		expect_freed(before);
+	}
+}
+
+/* The event comes while the fabric takes a message. */
+Test(jumps, jump_out_of_tb_subscribe_leaves_a_closable_subscriber)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = descriptors_before();
+	struct tb_subscriber *subscriber = scene_subscriber(SCHEME, 0);
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = ignore,
+							 .on_event = jump_from_event };
+	struct tb_subscription *subscription;
+
+	scene_publish(topic, 1, 1);
+	if (setjmp(out) == 0) {
+		tb_subscribe(subscriber, "t", &options, &subscription);
+		cr_assert_fail("no event came");
+	}
+	cr_expect_eq(tb_poll(subscriber, 1), -EDEADLK);
+	close_deep(subscriber, 3);
+	expect_freed(before);
+}
+
+/* -- calls that are inside a handler ---------------------------------------------------------- */
+
+static struct tb_subscriber *broken; /* left by a jump earlier */
+
+static void close_broken(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	(void)source;
+	(void)record;
+	if (broken)
+		close_deep(broken, 2);
+	broken = NULL;
+	cr_expect_eq(tb_poll(user, 1), -EBUSY);
+}
+
+/* The second call has the place on the stack that the first call had. */
+Test(jumps, handler_closes_another_broken_subscriber)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = descriptors_before();
+	struct tb_subscriber *all[2];
+
+	scene_publish(topic, 1, 5);
+	all[0] = broken = subscribed(jump_from_record, NULL);
+	all[1] = subscribed(close_broken, NULL);
+	for (int i = 0; i < 2; i++)
+		while (setjmp(out) == 0 && broken && tb_poll(all[i], 100) >= 0)
+			;
+	for (int i = 0; broken && i < 1000000; i++)
+		tb_poll(all[1], 100);
+	cr_expect_null(broken);
+	tb_subscriber_close(all[1]);
+	expect_freed(before);
+}
+
+static uint64_t seen;
+
+static void close_and_read_on(void *user, const struct tb_source *source,
+			      const struct tb_record *record)
+{
+	(void)source;
+	close_deep(user, 3);
+	memcpy(&seen, record->data, sizeof(seen));
+	cr_expect_eq(tb_poll(user, 1), -EBUSY);
+	cr_expect(strstr(tb_error(), "called from a handler"), "%s", tb_error());
+}
+
+Test(jumps, close_in_a_handler_waits_for_its_return)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = descriptors_before();
+	struct tb_subscriber *subscriber;
+	int result;
+
+	scene_publish(topic, 1, 1);
+	subscriber = subscribed(close_and_read_on, NULL);
+	do
+		result = tb_poll(subscriber, 100);
+	while (result == 0);
+	cr_expect_eq(result, -ECANCELED);
+	cr_expect_eq(seen, 1);
+	expect_freed(before);
+}
+
+static void *close_it(void *subscriber)
+{
+	tb_subscriber_close(subscriber);
+	return NULL;
+}
+
+static void close_by_thread(void *user, const struct tb_source *source,
+			    const struct tb_record *record)
+{
+	pthread_t thread;
+
+	(void)source;
+	cr_assert_eq(pthread_create(&thread, NULL, close_it, user), 0);
+	pthread_join(thread, NULL);
+	memcpy(&seen, record->data, sizeof(seen));
+}
+
+Test(jumps, close_by_a_thread_of_the_handler_waits_too)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = descriptors_before();
+	struct tb_subscriber *subscriber;
+	int result;
+
+	scene_publish(topic, 1, 1);
+	subscriber = subscribed(close_by_thread, NULL);
+	do
+		result = tb_poll(subscriber, 100);
+	while (result == 0);
+	cr_expect_eq(result, -ECANCELED);
+	cr_expect_eq(seen, 1);
+	expect_freed(before);
+}
+
+static void *jump_in_a_thread(void *subscriber)
+{
+	return poll_into_jump(subscriber) ? subscriber : NULL;
+}
+
+Test(jumps, close_after_the_thread_ended_frees)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = descriptors_before();
+	struct tb_subscriber *subscriber;
+	pthread_t thread;
+	void *jumped;
+
+	scene_publish(topic, 1, 1);
+	subscriber = subscribed(jump_from_record, NULL);
+	cr_assert_eq(pthread_create(&thread, NULL, jump_in_a_thread, subscriber), 0);
+	pthread_join(thread, &jumped);
+	cr_assert(jumped);
+	tb_subscriber_close(subscriber);
+	expect_freed(before);
+}
