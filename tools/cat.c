@@ -130,14 +130,13 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	cat->done = cat->left == 0;
 }
 
-/* Polls while there are records. Then waits for the bus, a signal, or the close of standard output.
- */
+/* Polls while there are records. Then waits for the bus, a signal, or the end of the reader. */
 static int read_on(struct cat *cat, struct tb_subscriber *subscriber, const char *address,
 		   int stop_fd)
 {
 	struct pollfd ready[] = { { .fd = tb_subscriber_fd(subscriber), .events = POLLIN },
 				  { .fd = stop_fd, .events = POLLIN },
-				  { .fd = cat->rows.out.fd } };
+				  output_watch(&cat->rows.out) };
 
 	while (!cat->done && !stop_asked() && !cat->rows.out.error) {
 		const int most = cat->left < BATCH ? (int)cat->left : BATCH;
@@ -154,8 +153,7 @@ static int read_on(struct cat *cat, struct tb_subscriber *subscriber, const char
 			fprintf(stderr, "tickbus cat: cannot wait: %s\n", strerror(errno));
 			return COMMAND_FAILED;
 		}
-		if (ready[2].revents & POLLERR)
-			cat->rows.out.error = EPIPE;
+		output_watched(&cat->rows.out, &ready[2]);
 	}
 	return cat->status;
 }

@@ -2,6 +2,7 @@
 #include "tools/output.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,20 +18,45 @@ void output_open(struct output *out, int fd)
 	*out = (struct output){ .fd = fd };
 }
 
+/* Waits until the descriptor has room. EPIPE: no room will come, because the reader has left. */
+static int room_await(int fd)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+
+	while (poll(&room, 1, -1) < 0)
+		if (errno != EINTR) /* a signal asks for a stop, which waits for whole rows */
+			return errno;
+	return room.revents & POLLOUT ? 0 : EPIPE;
+}
+
 int output_flush(struct output *out)
 {
 	size_t done = 0;
 
 	while (!out->error && done < out->used) {
-		ssize_t count = write(out->fd, out->bytes + done, out->used - done);
+		const ssize_t count = write(out->fd, out->bytes + done, out->used - done);
 
-		if (count < 0 && errno != EINTR)
-			out->error = errno;
 		if (count > 0)
 			done += (size_t)count;
+		else if (count < 0 && errno == EAGAIN)
+			out->error = room_await(out->fd);
+		else if (count < 0 && errno != EINTR)
+			out->error = errno == ECONNRESET ? EPIPE : errno;
 	}
 	out->used = 0;
 	return -out->error;
+}
+
+struct pollfd output_watch(const struct output *out)
+{
+	return (struct pollfd){ .fd = out->fd }; /* POLLERR and POLLHUP come without a request */
+}
+
+/* A pipe without a reader gives POLLERR, a socket or a terminal POLLHUP. */
+void output_watched(struct output *out, const struct pollfd *found)
+{
+	if (!out->error && found->revents & (POLLERR | POLLHUP | POLLNVAL))
+		out->error = EPIPE;
 }
 
 char *output_room(struct output *out, size_t bytes)
