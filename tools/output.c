@@ -141,15 +141,29 @@ static void escape(struct output *out, enum tb_format format, unsigned char byte
 	output_byte(out, hex[byte & 15]);
 }
 
+/* As tb_schema_render() does with TB_FORMAT_SPREADSHEET. */
+static bool is_formula(char before, char byte)
+{
+	return byte && strchr("=+-@", byte) && (before == '\0' || before == ';');
+}
+
 void output_value(struct output *out, enum tb_format format, const char *text)
 {
-	const bool quoted =
-		format == TB_FORMAT_JSON || (format == TB_FORMAT_CSV && strpbrk(text, ",\""));
+	const bool spreadsheet = format == TB_FORMAT_SPREADSHEET;
+	char before = '\0';
+	bool quoted;
+
+	if (spreadsheet)
+		format = TB_FORMAT_CSV;
+	quoted = format == TB_FORMAT_JSON || (format == TB_FORMAT_CSV && strpbrk(text, ",\""));
 
 	if (quoted)
 		output_byte(out, '"');
-	for (; *text; text++)
+	for (; *text; before = *text++) {
+		if (spreadsheet && is_formula(before, *text))
+			output_byte(out, '\'');
 		escape(out, format, (unsigned char)*text);
+	}
 	if (quoted)
 		output_byte(out, '"');
 }

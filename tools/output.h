@@ -34,8 +34,9 @@ void output_text(struct output *out, const char *text);
 void output_number(struct output *out, uint64_t number);
 void output_digits(struct output *out, uint64_t number, unsigned digits);
 
-/* Prints a publisher's text as one value of a row. Quotes it if the format needs that, and escapes
- * bytes that are not printable ASCII, as tb_schema_render() does. */
+/* Prints a publisher's text as one text value of a row. Quotes it if the format needs that, escapes
+ * bytes that are not printable ASCII, and puts an apostrophe before formulas for a spreadsheet, as
+ * tb_schema_render() does. */
 void output_value(struct output *out, enum tb_format format, const char *text);
 
 /* Writes the buffer, and waits for room where the descriptor has none: 0 or -errno. */

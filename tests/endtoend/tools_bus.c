@@ -7,7 +7,8 @@
  * ticket are refused, or see the topics of PATTERN.
  *
  * Prints "ready" when its topics are complete. Then it runs commands from standard input and
- * answers each by "ok": `publish N` adds N records to t.live, `end` ends it, `restart` restarts it.
+ * answers each by "ok": `publish N` adds N records to t.live, `name X` a record of instrument X,
+ * `lost X` counts a record of X as not published, `end` ends t.live, `restart` restarts it.
  * Ends with standard input. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,10 +99,15 @@ static void fill(struct tb_publisher *publisher, const struct tb_schema *schema)
 
 static void obey(struct tb_topic *live, const char *line)
 {
+	char name[32];
 	int count;
 
 	if (sscanf(line, "publish %d", &count) == 1)
 		publish_many(live, count);
+	else if (sscanf(line, "name %24[^\n]", name) == 1)
+		publish(live, name, TB_KIND_UPDATE, sizeof(struct quote));
+	else if (sscanf(line, "lost %24[^\n]", name) == 1)
+		tb_topic_unpublished(live, name);
 	else if (!strcmp(line, "end\n"))
 		expect(tb_topic_end(live));
 	else if (!strcmp(line, "restart\n"))
