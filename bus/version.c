@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tickbus/version.h"
 
-TB_API const char *tb_version(void)
-{
-	return TB_VERSION;
-}
+#include <stddef.h>
 
-TB_API uint32_t tb_version_number(void)
+TB_API const char *tb_version(uint32_t *number)
 {
-	return TB_VERSION_NUMBER;
+	if (number)
+		*number = TB_VERSION_NUMBER;
+	return TB_VERSION;
 }

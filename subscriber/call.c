@@ -4,13 +4,13 @@
  * "Still runs" is the safe answer: then closing waits for the handler to return. "Was left" frees
  * memory that a running call would use, so it needs a proof:
  *
- *   - The thread of the call has ended; or
- *   - the present call is on the same stack and above the frame of the call; or
- *   - the present call is below, and a walk over all frames in between did not meet that frame.
- *     The walk meets it if return address, position and owner agree.
+ *   - the thread of the call has ended; or
+ *   - a walk from the present call up to all callers passed the call's place on this thread's stack
+ *     and did not meet the call there. The walk meets it if position, return address and owner
+ *     agree.
  *
- * A walk that ends early, at code without unwind tables, proves nothing. Neither does a stack that
- * is not the thread's own, such as a coroutine's. */
+ * There is no proof if the walk ends early, at code without unwind tables. There is no proof on the
+ * stack of a coroutine. */
 #include "subscriber/call.h"
 
 #include <errno.h>
@@ -78,15 +78,12 @@ static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *user)
 
 static bool is_off_stack(const struct call *call)
 {
-	const uintptr_t here = (uintptr_t)__builtin_dwarf_cfa();
 	struct walk walk = { .call = call };
 
 	if (call->thread != thread_id(call->process))
 		return tgkill(call->process, call->thread, 0) < 0 && errno == ESRCH;
-	if (!on_this_stack(here, call->frame))
+	if (!on_this_stack((uintptr_t)__builtin_dwarf_cfa(), call->frame))
 		return false;
-	if (here >= call->frame)
-		return true;
 	_Unwind_Backtrace(on_frame, &walk);
 	return walk.passed;
 }

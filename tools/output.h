@@ -34,12 +34,12 @@ void output_text(struct output *out, const char *text);
 void output_number(struct output *out, uint64_t number);
 void output_digits(struct output *out, uint64_t number, unsigned digits);
 
-/* Prints a publisher's text as one text value of a row. Quotes it if the format needs that, escapes
- * bytes that are not printable ASCII, and puts an apostrophe before formulas for a spreadsheet, as
- * tb_schema_render() does. */
+/* Prints a publisher's text as one text value of a row, as tb_schema_render() does. Quotes it if
+ * the format needs that, and escapes bytes that are not printable ASCII. For a spreadsheet it puts
+ * an apostrophe before formulas. */
 void output_value(struct output *out, enum tb_format format, const char *text);
 
-/* Writes the buffer, and waits for room where the descriptor has none: 0 or -errno. */
+/* Writes the buffer, and waits while the descriptor has no room: 0 or -errno. */
 int output_flush(struct output *out);
 
 /* For a poll(2) with output_watch() among its descriptors, and what it found. Notices that the

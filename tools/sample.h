@@ -26,7 +26,7 @@ struct sample {
 enum sample_note {
 	SAMPLE_RATE,    /* the rate is known */
 	SAMPLE_NONE,    /* a property */
-	SAMPLE_FIRST,   /* the sample before has no such counter */
+	SAMPLE_FIRST,   /* the sample before lacks this counter */
 	SAMPLE_RESTART, /* another publisher answered the sample before */
 	SAMPLE_FELL,    /* the value is lower than before */
 };

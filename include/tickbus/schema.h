@@ -103,7 +103,7 @@ TB_API int tb_schema_compatible(const struct tb_schema *publisher,
 				const struct tb_schema *subscriber);
 
 /* A spreadsheet runs CSV fields that begin with = + - or @ as formulas, which may start programs.
- * TB_FORMAT_SPREADSHEET is CSV with an apostrophe before such text, at the start of a char field
+ * TB_FORMAT_SPREADSHEET is CSV with an apostrophe before this text, at the start of a char field
  * and behind a semicolon in it. Numbers are as in CSV. */
 enum tb_format { TB_FORMAT_TEXT = 1, TB_FORMAT_CSV, TB_FORMAT_JSON, TB_FORMAT_SPREADSHEET };
 

@@ -27,12 +27,9 @@ extern "C" {
 	((uint32_t)(major)*1000000u + (uint32_t)(minor)*1000u + (uint32_t)(patch))
 #define TB_VERSION_NUMBER TB_VERSION_OF(TB_VERSION_MAJOR, TB_VERSION_MINOR, TB_VERSION_PATCH)
 
-/* The version of the library as text, "MAJOR.MINOR.PATCH". Valid as long as the library is loaded.
- */
-TB_API const char *tb_version(void);
-
-/* The same version as a number, to compare with TB_VERSION_OF. */
-TB_API uint32_t tb_version_number(void);
+/* The version of the library as text, "MAJOR.MINOR.PATCH", valid as long as the library is loaded.
+ * If number is not NULL, *number becomes the version as a number, to compare with TB_VERSION_OF. */
+TB_API const char *tb_version(uint32_t *number);
 
 #ifdef __cplusplus
 }

@@ -55,7 +55,8 @@ static int text_print(const char *text)
 
 #define HINT "; 'pubd --help' shows the usage\n"
 
-/* `argument` is the last that was read, or the one before if it has further letters. */
+/* `argument` is the last argument that was read. Among several letters, it is the argument before.
+ */
 static int option_wrong(const char *argument)
 {
 	if (strncmp(argument, "--", 2) == 0)

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
@@ -276,6 +277,73 @@ Test(jumps, close_by_a_thread_of_the_handler_waits_too)
 		result = tb_poll(subscriber, 100);
 	while (result == 0);
 	cr_expect_eq(result, -ECANCELED);
+	cr_expect_eq(seen, 1);
+	expect_freed(before);
+}
+
+#define COROUTINE_BYTES 65536
+
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) ||                               \
+	__has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+static ucontext_t handler_context, coroutine_context;
+static struct tb_subscriber *closed_there;
+static char *coroutine_stack;
+
+static void close_in_coroutine(void)
+{
+	tb_subscriber_close(closed_there);
+}
+
+static void run_coroutine(void *user, const struct tb_source *source,
+			  const struct tb_record *record)
+{
+	(void)source;
+	closed_there = user;
+	getcontext(&coroutine_context);
+	coroutine_context.uc_stack.ss_sp = coroutine_stack;
+	coroutine_context.uc_stack.ss_size = COROUTINE_BYTES;
+	coroutine_context.uc_link = &handler_context;
+	makecontext(&coroutine_context, close_in_coroutine, 0);
+	swapcontext(&handler_context, &coroutine_context);
+	memcpy(&seen, record->data, sizeof(seen));
+}
+
+static void *poll_to_the_end(void *subscriber)
+{
+	static int result;
+
+	do
+		result = tb_poll(subscriber, 100);
+	while (result == 0);
+	return &result;
+}
+
+/* The coroutine's stack is above the stack of the thread that polls: it is in the frame of main. */
+Test(jumps, close_in_a_coroutine_of_the_handler_waits_too)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = descriptors_before();
+	char stack[COROUTINE_BYTES];
+	struct tb_subscriber *subscriber;
+	pthread_t thread;
+	void *result;
+
+	if (SANITIZED)
+		cr_skip_test("sanitizers do not know coroutines");
+	coroutine_stack = stack;
+	scene_publish(topic, 1, 1);
+	subscriber = subscribed(run_coroutine, NULL);
+	cr_assert_eq(pthread_create(&thread, NULL, poll_to_the_end, subscriber), 0);
+	pthread_join(thread, &result);
+	cr_expect_eq(*(int *)result, -ECANCELED);
 	cr_expect_eq(seen, 1);
 	expect_freed(before);
 }

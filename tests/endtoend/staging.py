@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 MESON, SOURCE, BUILD = sys.argv[1].split(), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-HEADERS = ("counters", "error", "inspect", "publisher", "record", "schema", "subscriber")
+HEADERS = ("counters", "error", "inspect", "publisher", "record", "schema", "subscriber", "version")
 PATIENCE_S = 120
 
 

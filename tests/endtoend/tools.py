@@ -774,7 +774,7 @@ class Tools(unittest.TestCase):
         process = self.begin_stat()
         what = ("t.live", "records")
         self.assertEqual(self.next_row(process, what, "first")["value"], "7")
-        bus.ask("restart")  # the topic alone: its records begin anew
+        bus.ask("restart")  # the topic alone: its records count from 0 again
         fell = self.next_row(process, what, "fell")
         self.assertEqual((fell["value"], fell["rate"]), ("0", ""))
         bus.close()

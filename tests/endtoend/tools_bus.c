@@ -7,8 +7,14 @@
  * ticket are refused, or see the topics of PATTERN.
  *
  * Prints "ready" when its topics are complete. Then it runs commands from standard input and
- * answers each by "ok": `publish N` adds N records to t.live, `name X` a record of instrument X,
- * `lost X` counts a record of X as not published, `end` ends t.live, `restart` restarts it.
+ * answers each by "ok".
+ *
+ * publish N  adds N records to t.live
+ * name X     adds a record of instrument X
+ * lost X     counts a record of X as not published
+ * end        ends t.live
+ * restart    restarts it
+ *
  * Ends with standard input. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -193,6 +193,45 @@ Test(output, socket_without_a_reader_is_noticed_without_a_write)
 	expect_noticed();
 }
 
+static void expect_value(enum tb_format format, const char *value, const char *expected)
+{
+	struct output out;
+
+	pipe_open();
+	received_bytes = 0;
+	output_open(&out, ends[1]);
+	output_value(&out, format, value);
+	cr_expect_eq(output_close(&out, "test"), COMMAND_DONE);
+	read_all();
+	received[received_bytes] = '\0';
+	cr_expect_str_eq(received, expected);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+Test(output, spreadsheet_value_runs_as_no_formula)
+{
+	static const struct {
+		const char *value, *csv, *spreadsheet;
+	} cases[] = {
+		{ "=1", "=1", "'=1" },
+		{ "+1", "+1", "'+1" },
+		{ "-1", "-1", "'-1" },
+		{ "@A1", "@A1", "'@A1" },
+		{ "\t=1", "\\x09=1", "\\x09=1" },
+		{ "\r\n=1", "\\x0d\\x0a=1", "\\x0d\\x0a=1" },
+		{ "=a,\"b\"", "\"=a,\"\"b\"\"\"", "\"'=a,\"\"b\"\"\"" },
+		{ "a;=1;b", "a;=1;b", "a;'=1;b" },
+		{ "a-1=2", "a-1=2", "a-1=2" },
+		{ "", "", "" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		expect_value(TB_FORMAT_CSV, cases[i].value, cases[i].csv);
+		expect_value(TB_FORMAT_SPREADSHEET, cases[i].value, cases[i].spreadsheet);
+	}
+}
+
 Test(output, full_disk_ends_at_the_first_failure)
 {
 	fill();
