@@ -69,9 +69,9 @@ static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *user)
 	const struct call *call = walk->call;
 	const uintptr_t frame = _Unwind_GetCFA(context);
 
+	/* With another owner, a call of another subscriber has taken the place. */
 	if (frame == call->frame && _Unwind_GetIP(context) == (uintptr_t)call->back)
-		walk->met =
-			*call->owner == call; /* else another subscriber's call took the place */
+		walk->met = *call->owner == call;
 	walk->passed = frame > call->frame;
 	return walk->met || walk->passed ? _URC_NORMAL_STOP : _URC_NO_REASON;
 }
