@@ -10,6 +10,7 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 import unittest
 
