@@ -4,8 +4,8 @@
 
     version.py SOURCE VERSION TICKBUS PUBD LIBRARY PAGE...
 
-VERSION is the version of meson.build. The header, the commands, their subcommands, the manual pages, the changelog and
-the loaded library must agree with it. Each symbol that the library exports has a version of its map.
+VERSION is the version of meson.build. The header, the commands, their subcommands, the scripts, the manual pages, the
+changelog and the loaded library must agree with it. Each symbol that the library exports has a version of its map.
 """
 import ctypes
 import pathlib
@@ -42,6 +42,11 @@ def commands():
     expect("whether tickbus has commands", bool(names), True)
     for name in names:
         expect(f"tickbus {name} --version", run(TICKBUS, name, "--version"), f"tickbus {VERSION}\n")
+
+
+def scripts():
+    for name in ("bench", "demo"):
+        expect(f"scripts/{name} --version", run(str(SOURCE / "scripts" / name), "--version"), f"scripts/{name} {VERSION}\n")
 
 
 def documents():
@@ -81,6 +86,7 @@ def main():
         return 77
     header()
     commands()
+    scripts()
     documents()
     library()
     symbols()
