@@ -64,11 +64,11 @@ char *output_room(struct output *out, size_t bytes)
 	size_t size = bytes > OUTPUT_BYTES ? bytes : OUTPUT_BYTES;
 	char *larger;
 
-	if (out->size - out->used >= bytes && !out->error)
+	if (out->bytes && out->size - out->used >= bytes && !out->error)
 		return out->bytes + out->used;
 	if (output_flush(out) < 0)
 		return NULL;
-	if (out->size < bytes) {
+	if (!out->bytes || out->size < bytes) {
 		larger = realloc(out->bytes, size);
 		if (!larger) {
 			out->error = ENOMEM;

@@ -174,7 +174,8 @@ static void time_print(const struct sample *sample, bool headed)
 	gmtime_r(&second, &day);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S.", &day);
 	output_open(&out, 1);
-	output_text(&out, headed ? "\n" : "");
+	if (headed)
+		output_byte(&out, '\n');
 	output_text(&out, text);
 	output_digits(&out, sample->time_ns % SECOND_NS / MS_NS, 3);
 	output_text(&out, "Z\n");
