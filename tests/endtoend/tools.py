@@ -520,7 +520,8 @@ class Tools(unittest.TestCase):
 
     def test_full_disk_is_reported_and_exits_1(self):
         self.bus()
-        for args in (["--help"], ["--version"], ["cat", "--help"], ["topics", "shm:b"],
+        for args in (["--help"], ["--version"], ["cat", "--help"], ["cat", "--version"], ["topics", "shm:b"],
+                     ["stat", "shm:b", "--interval=0.1"],
                      ["stat", "shm:b"], ["schema", "header", "quote"],
                      ["cat", "shm:b", "t.quote", "--from=oldest", "--until-end"],
                      ["cat", "shm:b", "t.small", "--from=oldest", "--until-end",
