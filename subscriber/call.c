@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -57,6 +59,32 @@ static bool on_this_stack(uintptr_t one, uintptr_t other)
 	return one - (uintptr_t)lowest < bytes && other - (uintptr_t)lowest < bytes;
 }
 
+#define EXITING 0x4u /* PF_EXITING among the flags in /proc/PID/stat */
+
+static bool thread_missing(const struct call *call)
+{
+	return tgkill(call->process, call->thread, 0) < 0 && errno == ESRCH;
+}
+
+/* A thread that was joined may exist for a moment longer, and is marked as exiting. */
+static bool thread_exiting(const struct call *call)
+{
+	char path[64], text[512] = "";
+	const char *end;
+	unsigned int flags = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", call->process, call->thread);
+	file = fopen(path, "re");
+	if (!file)
+		return thread_missing(call);
+	end = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL; /* of its name */
+	fclose(file);
+	if (!end || sscanf(end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
+		return thread_missing(call);
+	return flags & EXITING;
+}
+
 struct walk {
 	const struct call *call;
 	bool met, passed;
@@ -81,7 +109,7 @@ static bool is_off_stack(const struct call *call)
 	struct walk walk = { .call = call };
 
 	if (call->thread != thread_id(call->process))
-		return tgkill(call->process, call->thread, 0) < 0 && errno == ESRCH;
+		return thread_missing(call) || thread_exiting(call);
 	if (!on_this_stack((uintptr_t)__builtin_dwarf_cfa(), call->frame))
 		return false;
 	_Unwind_Backtrace(on_frame, &walk);
