@@ -253,6 +253,9 @@ struct fabric_ops {
 	int (*link_user)(const struct link *, uid_t *user);
 	int (*link_poll)(struct link *);
 	int (*link_send)(struct link *, const void *message, size_t bytes);
+	/* The running link_poll will not return: a call of its owner was left by a jump. After this
+	 * only link_break, reap and the calls that free may follow. */
+	void (*link_left)(struct link *);
 	/* Ends the connection. Outstanding reads complete with an error and can be reaped. No call
 	 * follows, and nothing lands after this. */
 	void (*link_break)(struct link *);

@@ -16,8 +16,9 @@
 struct row {
 	char *buffer;
 	size_t size;
-	size_t used; /* bytes of the whole output */
-	enum tb_format format;
+	size_t used;           /* bytes of the whole output */
+	enum tb_format format; /* never TB_FORMAT_SPREADSHEET, which is CSV here */
+	bool spreadsheet;
 	const uint8_t *payload; /* NULL: prints column names */
 	size_t length;
 	bool begun;
@@ -146,6 +147,13 @@ static void put_byte(struct row *row, uint8_t byte)
 	put(row, hex[byte & 15]);
 }
 
+/* Whether a spreadsheet would take the text for a formula. It may split fields at semicolons too,
+ * and drops no quotes then. Tabs and line ends are escaped, so no field begins with them. */
+static bool is_formula(const uint8_t *chars, size_t at)
+{
+	return strchr("=+-@", chars[at]) && chars[at] && (at == 0 || chars[at - 1] == ';');
+}
+
 static void put_chars(struct row *row, const uint8_t *chars, size_t count)
 {
 	bool quoted;
@@ -157,8 +165,11 @@ static void put_chars(struct row *row, const uint8_t *chars, size_t count)
 		  (memchr(chars, ',', count) || memchr(chars, '"', count)));
 	if (quoted)
 		put(row, '"');
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		if (row->spreadsheet && is_formula(chars, i))
+			put(row, '\'');
 		put_byte(row, chars[i]);
+	}
 	if (quoted)
 		put(row, '"');
 }
@@ -336,6 +347,10 @@ TB_API size_t tb_schema_render(const struct tb_schema *schema, enum tb_format fo
 			   .payload = payload ? payload : (const void *)"",
 			   .length = payload ? length : 0 };
 
+	if (format == TB_FORMAT_SPREADSHEET) {
+		row.format = TB_FORMAT_CSV;
+		row.spreadsheet = true;
+	}
 	if (format == TB_FORMAT_JSON)
 		put_json(&row, schema->fields, schema->field_count, 0);
 	else

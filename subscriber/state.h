@@ -22,6 +22,7 @@
 #include "bus/notice.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/call.h"
 #include "subscriber/entries.h"
 #include "subscriber/handshake.h"
 #include "subscriber/loss_window.h"
@@ -266,11 +267,11 @@ struct tb_subscriber {
 	bool woken;            /* perhaps by something other than a record: a turn is due */
 	unsigned int under_way; /* outstanding READs of all sources */
 
-	pid_t process; /* that opened the subscriber; a forked child has a copy */
 	int epoll_fd, timer_fd;
 	int link_fd; /* the link's descriptor in epoll; -1: not in epoll */
 	bool descriptor_mode;
-	bool in_poll, closing;
+	bool closing;
+	struct call call; /* that runs handlers now; a forked child has a copy */
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "subscriber/advance.h"
+#include "subscriber/call.h"
 #include "subscriber/discovery.h"
 #include "subscriber/notices.h"
 #include "subscriber/options.h"
@@ -78,7 +79,7 @@ void subscriber_free(struct tb_subscriber *subscriber)
 
 bool subscriber_in_forked_child(const struct tb_subscriber *subscriber)
 {
-	return subscriber->process != getpid();
+	return subscriber->call.process != getpid();
 }
 
 TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
@@ -86,8 +87,11 @@ TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 	if (!subscriber || subscriber_in_forked_child(subscriber))
 		return;
 	subscriber->closing = subscriber->untidy = true;
-	if (!subscriber->in_poll)
-		subscriber_free(subscriber);
+	if (subscriber->call.running && !call_left(&subscriber->call))
+		return; /* the call that runs frees it */
+	if (subscriber->call.left && subscriber->link)
+		subscriber->ops->link_left(subscriber->link);
+	subscriber_free(subscriber);
 }
 
 /* -- opening ---------------------------------------------------------------------------------- */
@@ -161,7 +165,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **out,
 	subscriber = calloc(1, sizeof(*subscriber));
 	if (!subscriber)
 		return error_set(ENOMEM, "subscriber: no memory");
-	subscriber->process = getpid();
+	subscriber->call.process = getpid();
 	subscriber->user = -1;
 	subscriber->epoll_fd = subscriber->timer_fd = subscriber->link_fd = -1;
 	result = options_apply(subscriber, options);
@@ -243,16 +247,12 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 	return count;
 }
 
-TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
+/* One turn of tb_poll: all that may call handlers. */
+static __attribute__((noinline)) int poll_turn(struct tb_subscriber *subscriber, int records_max)
 {
 	int count = 0;
 
-	if (records_max < 1)
-		return error_set(EINVAL, "tb_poll: found records_max %d, expected 1 or more",
-				 records_max);
-	if (subscriber->in_poll)
-		return error_set(EBUSY, "tb_poll: called from a handler");
-	subscriber->in_poll = true;
+	CALL_BEGIN(&subscriber->call);
 	if (subscriber->ops->network && subscriber->link)
 		turn_reap(subscriber);
 	if (subscriber->group_count > 0 && !subscriber->closing)
@@ -267,7 +267,20 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 		if (count == 0 && subscriber->descriptor_mode)
 			wait_prepare(subscriber);
 	}
-	subscriber->in_poll = false;
+	call_end(&subscriber->call);
+	return count;
+}
+
+TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
+{
+	int count;
+
+	if (records_max < 1)
+		return error_set(EINVAL, "tb_poll: found records_max %d, expected 1 or more",
+				 records_max);
+	if (subscriber->call.running)
+		return call_refuse(&subscriber->call, "tb_poll");
+	count = poll_turn(subscriber, records_max);
 	if (subscriber->closing) {
 		subscriber_free(subscriber);
 		return error_set(ECANCELED, "tb_poll: a handler closed the subscriber");
@@ -282,8 +295,8 @@ TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max)
 
 TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms)
 {
-	if (subscriber->in_poll)
-		return error_set(EBUSY, "tb_wait: called from a handler");
+	if (subscriber->call.running)
+		return call_refuse(&subscriber->call, "tb_wait");
 	return wait_work(subscriber, timeout_ms);
 }
 

@@ -8,6 +8,7 @@
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/pattern.h"
+#include "subscriber/call.h"
 #include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "subscriber/subscriber.h"
@@ -138,8 +139,8 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	*out = NULL;
 	if (result < 0)
 		return result;
-	if (subscriber->in_poll)
-		return error_set(EBUSY, "tb_subscribe: called from a handler");
+	if (subscriber->call.running)
+		return call_refuse(&subscriber->call, "tb_subscribe");
 	subscription = calloc(1, sizeof(*subscription));
 	if (!subscription)
 		return error_set(ENOMEM, "subscription %s: no memory", pattern);
@@ -173,7 +174,7 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription)
 	if (!subscription || subscriber_in_forked_child(subscription->subscriber))
 		return;
 	subscription->closing = subscription->subscriber->untidy = true;
-	if (!subscription->subscriber->in_poll)
+	if (!subscription->subscriber->call.running)
 		subscriber_cleanup(subscription->subscriber);
 }
 

@@ -10,6 +10,7 @@
 #include "bus/control.h"
 #include "bus/error.h"
 #include "subscriber/advance.h"
+#include "subscriber/call.h"
 #include "subscriber/connection.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
@@ -102,9 +103,10 @@ static int wait_link(struct tb_subscriber *subscriber, int timeout_ms)
 		return 1;
 	count = epoll_wait(subscriber->epoll_fd, &event, 1, timeout_ms);
 	if (count < 0)
-		return errno == EINTR
-			       ? -EINTR
-			       : error_set(errno, "subscriber: cannot wait: %s", strerror(errno));
+		return error_set(errno,
+				 errno == EINTR ? "subscriber: a signal interrupted the wait: %s"
+						: "subscriber: cannot wait: %s",
+				 strerror(errno));
 	return count;
 }
 
@@ -125,12 +127,12 @@ int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 	return result;
 }
 
-void wait_turn(struct tb_subscriber *subscriber)
+__attribute__((noinline)) void wait_turn(struct tb_subscriber *subscriber)
 {
-	subscriber->in_poll = true;
+	CALL_BEGIN(&subscriber->call);
 	turn_take(subscriber);
 	advance_settle_all(subscriber);
-	subscriber->in_poll = false;
+	call_end(&subscriber->call);
 }
 
 int wait_more(struct tb_subscriber *subscriber, uint64_t until_ms)

@@ -26,7 +26,7 @@ struct cat {
 	const char *pattern;
 	bool exact; /* the pattern is one topic's name */
 	bool until_end;
-	bool wait, strict;
+	bool wait, strict, spreadsheet;
 	uint32_t timeout_ms;
 	const uint8_t *ticket; /* NULL: no ticket */
 	uint8_t shown[TB_TICKET_BYTES];
@@ -137,14 +137,13 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	cat->done = cat->left == 0;
 }
 
-/* Polls while there are records. Then waits for the bus, a signal, or the close of standard output.
- */
+/* Polls while there are records. Then waits for the bus, a signal, or the end of the reader. */
 static int read_on(struct cat *cat, struct tb_subscriber *subscriber, const char *address,
 		   int stop_fd)
 {
 	struct pollfd ready[] = { { .fd = tb_subscriber_fd(subscriber), .events = POLLIN },
 				  { .fd = stop_fd, .events = POLLIN },
-				  { .fd = cat->rows.out.fd } };
+				  output_watch(&cat->rows.out) };
 
 	while (!cat->done && !stop_asked() && !cat->rows.out.error) {
 		const int most = cat->left < BATCH ? (int)cat->left : BATCH;
@@ -161,8 +160,7 @@ static int read_on(struct cat *cat, struct tb_subscriber *subscriber, const char
 			fprintf(stderr, "tickbus cat: cannot wait: %s\n", strerror(errno));
 			return COMMAND_FAILED;
 		}
-		if (ready[2].revents & POLLERR)
-			cat->rows.out.error = EPIPE;
+		output_watched(&cat->rows.out, &ready[2]);
 	}
 	return cat->status;
 }
@@ -276,6 +274,9 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	case 'x':
 		cat->strict = true;
 		return 0;
+	case 'p':
+		cat->spreadsheet = true;
+		return 0;
 	case 's':
 		return schema_take(cat, call->value);
 	case 't':
@@ -300,6 +301,8 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 				     "found pattern \"%s\" with --format csv, expected one "
 				     "topic's name: the CSV header fits one schema",
 				     pattern);
+	if (cat->spreadsheet && command_spreadsheet(call, &cat->rows.format) != 0)
+		return COMMAND_USAGE;
 	rows_open(&cat->rows, cat->rows.format, !cat->exact);
 	cat->status = subscribe(cat, call->operands[0], pattern);
 	if (rows_close(&cat->rows, call->command->name) != 0)
@@ -334,6 +337,7 @@ static const struct command_option options[] = {
 	{ "count", "N", "exit after N records", 'c' },
 	{ "until-end", NULL, "exit after the last record of an ended topic", 'u' },
 	{ "format", "text|csv|json", "output format (default text)", 'f' },
+	COMMAND_SPREADSHEET,
 	{ "strict", NULL, "verify each batch with a second progress READ", 'x' },
 	{ "wait", NULL, "wait for the publisher and the topic", 'w' },
 	{ "schema", "FILE|BUILTIN", "refuse topics that do not fit this schema", 's' },

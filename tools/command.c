@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "tickbus/error.h"
+#include "tickbus/version.h"
 #include "tools/output.h"
 
 #define OPTIONS_MAX    16
 #define LETTER_HELP    'h'
+#define LETTER_VERSION 'V'
 #define HELP_INDENT    36
 #define TIMEOUT_MS_MAX 60000 /* the library's limit */
 
@@ -46,7 +48,17 @@ static int help_print(const struct command *command)
 	output_text(&out, "\n\n");
 	for (const struct command_option *option = command->options; option->name; option++)
 		help_option(&out, option->name, option->argument, option->words);
-	help_option(&out, "help", NULL, "print this help");
+	help_option(&out, "help", NULL, "print this help (also -h)");
+	help_option(&out, "version", NULL, "print the version (also -V)");
+	return output_close(&out, command->name);
+}
+
+static int version_print(const struct command *command)
+{
+	struct output out;
+
+	output_open(&out, 1);
+	output_text(&out, "tickbus " TB_VERSION "\n");
 	return output_close(&out, command->name);
 }
 
@@ -59,10 +71,7 @@ int command_wrong(const struct command_call *call, const char *format, ...)
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
-	fprintf(stderr,
-		"\nusage: tickbus %s [OPTION...] %s\n"
-		"'tickbus %s --help' lists the options\n",
-		command->name, command->operands, command->name);
+	fprintf(stderr, "; 'tickbus %s --help' shows the usage\n", command->name);
 	return COMMAND_USAGE;
 }
 
@@ -85,7 +94,7 @@ static int operands_check(struct command_call *call)
 
 int command_next(struct command_call *call)
 {
-	struct option table[OPTIONS_MAX + 2] = { 0 };
+	struct option table[OPTIONS_MAX + 3] = { 0 };
 	int count = 0, letter;
 
 	for (const struct command_option *o = call->command->options; o->name; o++, count++)
@@ -93,15 +102,19 @@ int command_next(struct command_call *call)
 			(struct option){ .name = o->name,
 					 .has_arg = o->argument ? required_argument : no_argument,
 					 .val = o->letter };
-	table[count] = (struct option){ .name = "help", .val = LETTER_HELP };
+	table[count++] = (struct option){ .name = "help", .val = LETTER_HELP };
+	table[count] = (struct option){ .name = "version", .val = LETTER_VERSION };
 	opterr = 0;
-	letter = getopt_long(call->argc, call->argv, ":", table, NULL);
+	letter = getopt_long(call->argc, call->argv, ":hV", table, NULL);
 	call->value = optarg;
 	switch (letter) {
 	case -1:
 		return operands_check(call);
 	case LETTER_HELP:
 		call->status = help_print(call->command);
+		return -1;
+	case LETTER_VERSION:
+		call->status = version_print(call->command);
 		return -1;
 	case ':':
 		call->status =
@@ -170,16 +183,22 @@ int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYT
 	return COMMAND_FAILED;
 }
 
-const struct command_option command_look_options[] = {
-	{ "format", "text|csv|json", "output format (default text)", 'f' },
-	{ "ticket", "FILE", "use the ticket in this file", 't' },
-	COMMAND_TIMEOUT,
-	{ 0 },
-};
+int command_spreadsheet(const struct command_call *call, enum tb_format *format)
+{
+	if (*format != TB_FORMAT_CSV)
+		return command_wrong(call, "found --spreadsheet, expected --format csv with it");
+	*format = TB_FORMAT_SPREADSHEET;
+	return 0;
+}
 
-static int look_take(const struct command_call *call, struct command_look *look, int letter)
+const struct command_option command_look_options[] = { COMMAND_LOOK_OPTIONS, { 0 } };
+
+int command_look_take(const struct command_call *call, struct command_look *look, int letter)
 {
 	switch (letter) {
+	case 'p':
+		look->spreadsheet = true;
+		return 0;
 	case 't':
 		look->ticket = look->shown;
 		return command_ticket(call, look->shown);
@@ -196,11 +215,18 @@ int command_look(struct command_call *call, struct command_look *look)
 
 	*look = (struct command_look){ .format = TB_FORMAT_TEXT, .timeout_ms = COMMAND_TIMEOUT_MS };
 	while ((letter = command_next(call)) > 0) {
-		call->status = look_take(call, look, letter);
+		call->status = command_look_take(call, look, letter);
 		if (call->status != 0)
 			return -1;
 	}
-	return letter;
+	return letter < 0 ? letter : command_look_check(call, look);
+}
+
+int command_look_check(struct command_call *call, struct command_look *look)
+{
+	if (look->spreadsheet)
+		call->status = command_spreadsheet(call, &look->format);
+	return call->status ? -1 : 0;
 }
 
 const char *command_user(int64_t user, char name[COMMAND_USER_BYTES])
@@ -218,6 +244,11 @@ const char *command_user(int64_t user, char name[COMMAND_USER_BYTES])
 int command_failed(const struct command *command, int result)
 {
 	fprintf(stderr, "tickbus %s: %s\n", command->name, tb_error());
+	return command_status(result);
+}
+
+int command_status(int result)
+{
 	switch (-result) {
 	case ECONNREFUSED:
 	case ECONNRESET:

@@ -2,10 +2,11 @@
 /* A command of tickbus: its options, its operands and its exit status.
  *
  * A command's options are a table. getopt_long and --help use the same rows. Every command also has
- * --help. */
+ * --help, -h, --version and -V. */
 #ifndef TICKBUS_TOOLS_COMMAND_H
 #define TICKBUS_TOOLS_COMMAND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tickbus/schema.h"
@@ -54,7 +55,7 @@ extern const struct command topics_command, cat_command, stat_command, schema_co
  * call->status; help was printed or the usage is wrong. */
 int command_next(struct command_call *call);
 
-/* Prints the error and the usage on standard error. Returns COMMAND_USAGE. */
+/* Prints the error and how to get help on standard error, as one line. Returns COMMAND_USAGE. */
 int command_wrong(const struct command_call *call, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -64,6 +65,13 @@ int command_number(const struct command_call *call, const char *option, uint64_t
 
 /* The value as a format: 0, or COMMAND_USAGE. */
 int command_format(const struct command_call *call, enum tb_format *format);
+
+/* --spreadsheet: makes CSV safe to open in a spreadsheet. 0, or COMMAND_USAGE for other formats. */
+#define COMMAND_SPREADSHEET                                                                        \
+	{                                                                                          \
+		"spreadsheet", NULL, "CSV: put ' before text that a spreadsheet would run", 'p'    \
+	}
+int command_spreadsheet(const struct command_call *call, enum tb_format *format);
 
 /* Reads the ticket from the file in the value: 0, or COMMAND_FAILED with a message. */
 int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYTES]);
@@ -78,15 +86,24 @@ int command_ticket(const struct command_call *call, uint8_t ticket[TB_TICKET_BYT
 /* The value in milliseconds: 0, or COMMAND_USAGE. */
 int command_timeout(const struct command_call *call, uint32_t *timeout_ms);
 
-/* For commands that inspect a bus and have only command_look_options: 0, or -1 with call->status.
- */
+/* The options of commands that inspect a bus. */
+#define COMMAND_LOOK_OPTIONS                                                                       \
+	{ "format", "text|csv|json", "output format (default text)", 'f' }, COMMAND_SPREADSHEET,   \
+		{ "ticket", "FILE", "use the ticket in this file", 't' }, COMMAND_TIMEOUT
+
 struct command_look {
 	enum tb_format format;
+	bool spreadsheet;
 	uint32_t timeout_ms;
 	const uint8_t *ticket; /* NULL: no ticket */
 	uint8_t shown[TB_TICKET_BYTES];
 };
+/* For a command that has only these options: 0, or -1 with call->status. */
 int command_look(struct command_call *call, struct command_look *look);
+/* For a command with more options: takes an option, as a status. Then the check of all of them: 0,
+ * or -1 with call->status. */
+int command_look_take(const struct command_call *call, struct command_look *look, int letter);
+int command_look_check(struct command_call *call, struct command_look *look);
 extern const struct command_option command_look_options[];
 
 /* The name of a user id, its number if it has no name, or "" if it is negative. */
@@ -95,5 +112,7 @@ const char *command_user(int64_t user, char name[COMMAND_USER_BYTES]);
 
 /* Prints tb_error() on standard error. Returns the exit status for the -errno. */
 int command_failed(const struct command *command, int result);
+/* The exit status alone. */
+int command_status(int result);
 
 #endif

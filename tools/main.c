@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tickbus/version.h"
 #include "tools/command.h"
 #include "tools/output.h"
 
@@ -33,22 +35,36 @@ static void usage_print(struct output *out)
 		snprintf(line, sizeof(line), "  %-8s %s\n", commands[i]->name, commands[i]->words);
 		output_text(out, line);
 	}
-	output_text(out, "\n  --help      print this help; 'tickbus COMMAND --help' prints a "
+	output_text(out, "\n  --help, -h      print this help; 'tickbus COMMAND --help' prints a "
 			 "command's help\n"
-			 "  --version   print the version\n");
+			 "  --version, -V   print the version\n");
 }
 
+/* A wrong word gets one line. Without a word, the caller asks what there is. */
 static int main_wrong(const char *found)
 {
 	struct output err;
 
 	output_open(&err, 2);
-	output_text(&err, "tickbus: found ");
-	output_text(&err, found ? found : "nothing");
-	output_text(&err, ", expected a command\n");
-	usage_print(&err);
+	if (!found) {
+		usage_print(&err);
+	} else {
+		output_text(&err, "tickbus: found \"");
+		output_value(&err, TB_FORMAT_TEXT, found);
+		output_text(&err, "\", expected a command:");
+		for (size_t i = 0; i < COMMANDS; i++) {
+			output_text(&err, i ? ", " : " ");
+			output_text(&err, commands[i]->name);
+		}
+		output_text(&err, "; 'tickbus --help' describes them\n");
+	}
 	output_close(&err, NULL);
 	return COMMAND_USAGE;
+}
+
+static bool is_option(const char *word, const char *name, const char *letter)
+{
+	return !strcmp(word, name) || !strcmp(word, letter);
 }
 
 int main(int argc, char **argv)
@@ -67,12 +83,12 @@ int main(int argc, char **argv)
 
 			return commands[i]->run(&call);
 		}
-	if (!word || (strcmp(word, "--help") != 0 && strcmp(word, "--version") != 0))
-		return main_wrong(word);
 	output_open(&out, 1);
-	if (!strcmp(word, "--help"))
+	if (word && is_option(word, "--help", "-h"))
 		usage_print(&out);
+	else if (word && is_option(word, "--version", "-V"))
+		output_text(&out, "tickbus " TB_VERSION "\n");
 	else
-		output_text(&out, "tickbus " TICKBUS_VERSION "\n");
+		return main_wrong(word);
 	return output_close(&out, NULL);
 }

@@ -2,6 +2,7 @@
 #include "tools/output.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,20 +18,45 @@ void output_open(struct output *out, int fd)
 	*out = (struct output){ .fd = fd };
 }
 
+/* Waits until the descriptor has room. EPIPE: no room will come, because the reader has left. */
+static int room_await(int fd)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+
+	while (poll(&room, 1, -1) < 0)
+		if (errno != EINTR) /* a signal asks for a stop, which waits for whole rows */
+			return errno;
+	return room.revents & POLLOUT ? 0 : EPIPE;
+}
+
 int output_flush(struct output *out)
 {
 	size_t done = 0;
 
 	while (!out->error && done < out->used) {
-		ssize_t count = write(out->fd, out->bytes + done, out->used - done);
+		const ssize_t count = write(out->fd, out->bytes + done, out->used - done);
 
-		if (count < 0 && errno != EINTR)
-			out->error = errno;
 		if (count > 0)
 			done += (size_t)count;
+		else if (count < 0 && errno == EAGAIN)
+			out->error = room_await(out->fd);
+		else if (count < 0 && errno != EINTR)
+			out->error = errno == ECONNRESET ? EPIPE : errno;
 	}
 	out->used = 0;
 	return -out->error;
+}
+
+struct pollfd output_watch(const struct output *out)
+{
+	return (struct pollfd){ .fd = out->fd }; /* POLLERR and POLLHUP come without a request */
+}
+
+/* A pipe without a reader gives POLLERR, a socket or a terminal POLLHUP. */
+void output_watched(struct output *out, const struct pollfd *found)
+{
+	if (!out->error && found->revents & (POLLERR | POLLHUP | POLLNVAL))
+		out->error = EPIPE;
 }
 
 char *output_room(struct output *out, size_t bytes)
@@ -38,11 +64,11 @@ char *output_room(struct output *out, size_t bytes)
 	size_t size = bytes > OUTPUT_BYTES ? bytes : OUTPUT_BYTES;
 	char *larger;
 
-	if (out->size - out->used >= bytes && !out->error)
+	if (out->bytes && out->size - out->used >= bytes && !out->error)
 		return out->bytes + out->used;
 	if (output_flush(out) < 0)
 		return NULL;
-	if (out->size < bytes) {
+	if (!out->bytes || out->size < bytes) {
 		larger = realloc(out->bytes, size);
 		if (!larger) {
 			out->error = ENOMEM;
@@ -115,15 +141,29 @@ static void escape(struct output *out, enum tb_format format, unsigned char byte
 	output_byte(out, hex[byte & 15]);
 }
 
+/* As tb_schema_render() does with TB_FORMAT_SPREADSHEET. */
+static bool is_formula(char before, char byte)
+{
+	return byte && strchr("=+-@", byte) && (before == '\0' || before == ';');
+}
+
 void output_value(struct output *out, enum tb_format format, const char *text)
 {
-	const bool quoted =
-		format == TB_FORMAT_JSON || (format == TB_FORMAT_CSV && strpbrk(text, ",\""));
+	const bool spreadsheet = format == TB_FORMAT_SPREADSHEET;
+	char before = '\0';
+	bool quoted;
+
+	if (spreadsheet)
+		format = TB_FORMAT_CSV;
+	quoted = format == TB_FORMAT_JSON || (format == TB_FORMAT_CSV && strpbrk(text, ",\""));
 
 	if (quoted)
 		output_byte(out, '"');
-	for (; *text; text++)
+	for (; *text; before = *text++) {
+		if (spreadsheet && is_formula(before, *text))
+			output_byte(out, '\'');
 		escape(out, format, (unsigned char)*text);
+	}
 	if (quoted)
 		output_byte(out, '"');
 }

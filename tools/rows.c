@@ -14,7 +14,10 @@
 
 void rows_open(struct rows *rows, enum tb_format format, bool topics)
 {
-	*rows = (struct rows){ .format = format, .topics = topics, .second = UINT64_MAX };
+	*rows = (struct rows){ .format = format == TB_FORMAT_SPREADSHEET ? TB_FORMAT_CSV : format,
+			       .values = format,
+			       .topics = topics,
+			       .second = UINT64_MAX };
 	output_open(&rows->out, 1);
 	output_open(&rows->err, 2);
 }
@@ -127,7 +130,7 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 	struct output *out = &rows->out;
 
 	if (rows->topics) {
-		output_value(out, rows->format, tb_source_topic(source));
+		output_value(out, rows->values, tb_source_topic(source));
 		output_byte(out, between);
 	}
 	output_number(out, record->sequence);
@@ -137,11 +140,11 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 	else
 		put_time(rows, record->time_ns);
 	output_byte(out, between);
-	output_value(out, rows->format, record->name);
+	output_value(out, rows->values, record->name);
 	output_byte(out, between);
 	put_kind(rows, record->kind);
 	output_byte(out, between);
-	put_payload(out, rows->format, source, record);
+	put_payload(out, rows->values, source, record);
 	output_byte(out, '\n');
 }
 

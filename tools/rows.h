@@ -16,11 +16,12 @@
 
 struct rows {
 	struct output out, err;
-	enum tb_format format;
-	bool topics;          /* each row names its topic */
-	bool headed;          /* CSV: the header row was printed */
-	uint64_t fingerprint; /* CSV: of the header row's schema */
-	uint64_t second;      /* text: of the last printed time */
+	enum tb_format format; /* of the rows */
+	enum tb_format values; /* of names and payloads: format, or for a spreadsheet */
+	bool topics;           /* each row names its topic */
+	bool headed;           /* CSV: the header row was printed */
+	uint64_t fingerprint;  /* CSV: of the header row's schema */
+	uint64_t second;       /* text: of the last printed time */
 	char second_text[32];
 };
 

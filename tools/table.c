@@ -64,18 +64,20 @@ void table_free(struct table *table)
 	*table = (struct table){ 0 };
 }
 
-static void print_csv(const struct table *table, struct output *out)
+static void print_csv(const struct table *table, struct output *out, enum tb_format format)
 {
-	for (size_t i = 0; i < table->column_count; i++) {
-		if (i)
-			output_byte(out, ',');
+	for (size_t i = 0; i < table->column_count && !table->headless; i++) {
 		output_text(out, table->columns[i].name);
+		output_byte(out, i + 1 < table->column_count ? ',' : '\n');
 	}
 	for (size_t i = 0; i < table->cell_count; i++) {
-		output_byte(out, i % table->column_count ? ',' : '\n');
-		output_value(out, TB_FORMAT_CSV, table->cells[i]);
+		const size_t column = i % table->column_count;
+
+		output_value(out,
+			     table->columns[column].kind == TABLE_BARE ? TB_FORMAT_CSV : format,
+			     table->cells[i]);
+		output_byte(out, column + 1 < table->column_count ? ',' : '\n');
 	}
-	output_byte(out, '\n');
 }
 
 static void print_json(const struct table *table, struct output *out)
@@ -99,8 +101,12 @@ static void print_json(const struct table *table, struct output *out)
 static void print_cell(struct output *out, const struct table_column *column, const char *text,
 		       size_t width, bool last)
 {
-	const size_t length = strlen(text), fill = length < width ? width - length : 0;
+	size_t length, fill;
 
+	if (column->kind == TABLE_BARE && !*text)
+		text = "-";
+	length = strlen(text);
+	fill = length < width ? width - length : 0;
 	if (column->kind == TABLE_BARE)
 		for (size_t i = 0; i < fill; i++)
 			output_byte(out, ' ');
@@ -138,8 +144,8 @@ int table_print(struct table *table, enum tb_format format, const char *command)
 
 	output_open(&out, 1);
 	out.error = table->error;
-	if (format == TB_FORMAT_CSV)
-		print_csv(table, &out);
+	if (format == TB_FORMAT_CSV || format == TB_FORMAT_SPREADSHEET)
+		print_csv(table, &out, format);
 	else if (format == TB_FORMAT_JSON)
 		print_json(table, &out);
 	else

@@ -12,7 +12,7 @@
 
 enum table_kind {
 	TABLE_TEXT,
-	TABLE_BARE, /* a number, true or false: not quoted in JSON */
+	TABLE_BARE, /* a number, true or false: not quoted in JSON. "": not known */
 };
 
 struct table_column {
@@ -25,7 +25,8 @@ struct table {
 	size_t column_count;
 	char **cells;
 	size_t cell_count, room;
-	int error; /* errno value */
+	int error;     /* errno value */
+	bool headless; /* CSV: the header row was printed before */
 };
 
 /* Each call adds a cell, row by row. */

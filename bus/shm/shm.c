@@ -64,6 +64,7 @@ const struct fabric_ops shm_ops = {
 	.link_user = shm_link_user,
 	.link_poll = shm_link_poll,
 	.link_send = shm_link_send,
+	.link_left = shm_link_left,
 	.link_break = shm_link_break,
 	.link_close = shm_link_close,
 	.remote_open = shm_remote_open,

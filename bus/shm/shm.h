@@ -38,6 +38,7 @@ int shm_link_fd(const struct link *);
 int shm_link_user(const struct link *, uid_t *user);
 int shm_link_poll(struct link *);
 int shm_link_send(struct link *, const void *message, size_t bytes);
+void shm_link_left(struct link *);
 void shm_link_break(struct link *);
 void shm_link_close(struct link *);
 int shm_remote_open(struct link *, struct fabric_key, uint64_t bytes, struct remote **);

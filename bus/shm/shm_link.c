@@ -220,6 +220,11 @@ int shm_link_send(struct link *base, const void *message, size_t bytes)
 	return shm_frame_send(link->fd, SHM_MESSAGE, message, bytes, -1);
 }
 
+void shm_link_left(struct link *base)
+{
+	((struct shm_link *)base)->polling = false;
+}
+
 void shm_link_break(struct link *base)
 {
 	struct shm_link *link = (struct shm_link *)base;

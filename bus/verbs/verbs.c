@@ -70,6 +70,7 @@ const struct fabric_ops verbs_ops = {
 	.link_user = no_user,
 	.link_poll = verbs_link_poll,
 	.link_send = verbs_link_send,
+	.link_left = verbs_link_left,
 	.link_break = verbs_link_break,
 	.link_close = verbs_link_close,
 	.remote_open = verbs_remote_open,

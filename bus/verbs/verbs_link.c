@@ -393,6 +393,11 @@ int verbs_link_send(struct link *base, const void *message, size_t bytes)
 	return verbs_channel_send(&link->channel, message, bytes);
 }
 
+void verbs_link_left(struct link *base)
+{
+	((struct verbs_link *)base)->polling = false;
+}
+
 void verbs_link_break(struct link *base)
 {
 	struct verbs_link *link = (struct verbs_link *)base;

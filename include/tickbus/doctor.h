@@ -3,7 +3,8 @@
  *
  * Errors   the number of bad findings, or -errno; tb_error() has the message.
  * Threads  any thread. A call takes up to a second for each device.
- * Memory   a finding is valid inside the callback only. */
+ * Memory   a finding is valid inside the callback only. The callback must return: if it is left by
+ *          longjmp or an exception, memory and devices stay open. */
 #ifndef TICKBUS_DOCTOR_H
 #define TICKBUS_DOCTOR_H
 

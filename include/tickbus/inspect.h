@@ -4,7 +4,8 @@
  * Errors   the number of topics or counter blocks shown, or -errno as tb_subscriber_open returns;
  *          tb_error() has the message.
  * Threads  any thread. Each call opens and closes a connection of its own.
- * Memory   what a callback gets is valid inside it only. */
+ * Memory   what a callback gets is valid inside it only. A callback must return: if it is left by
+ *          longjmp or an exception, the call's connection and memory stay. */
 #ifndef TICKBUS_INSPECT_H
 #define TICKBUS_INSPECT_H
 

@@ -32,7 +32,8 @@ struct tb_topic;
 enum tb_log_level { TB_LOG_ERROR = 1, TB_LOG_WARNING, TB_LOG_INFO, TB_LOG_DEBUG };
 
 /* Called on the control thread and on threads that call the library. The bus makes no progress
- * meanwhile: a handler must not wait, and must not call its own publisher. */
+ * meanwhile: a handler must not wait, and must not call its own publisher. It must return: left by
+ * longjmp or an exception, the bus stands still for ever. */
 typedef void tb_log_handler(void *user, enum tb_log_level level, const char *words);
 
 /* How notices, the datagrams that announce new records, travel over networks. Shared memory needs

@@ -102,7 +102,10 @@ TB_API const char *tb_type_name(enum tb_type type);
 TB_API int tb_schema_compatible(const struct tb_schema *publisher,
 				const struct tb_schema *subscriber);
 
-enum tb_format { TB_FORMAT_TEXT = 1, TB_FORMAT_CSV, TB_FORMAT_JSON };
+/* A spreadsheet runs CSV fields that begin with = + - or @ as formulas, which may start programs.
+ * TB_FORMAT_SPREADSHEET is CSV with an apostrophe before this text, at the start of a char field
+ * and behind a semicolon in it. Numbers are as in CSV. */
+enum tb_format { TB_FORMAT_TEXT = 1, TB_FORMAT_CSV, TB_FORMAT_JSON, TB_FORMAT_SPREADSHEET };
 
 /* Writes the column names of a CSV row with commas between: `price` for a scalar, `level[0]` for an
  * array, `bids[0].price` for a group. Like snprintf, it writes at most size bytes with the NUL, and

@@ -9,6 +9,9 @@
  *          land is first touched by the calling thread: in tb_subscriber_open and tb_subscribe,
  *          and in tb_poll for a topic joined later. The kernel places it on that thread's NUMA
  *          node, so call from a thread near the device.
+ * Handlers A handler must return. If it is left by longjmp, pthread_exit or a C++ exception, the
+ *          subscriber is unusable: calls return -EDEADLK. tb_subscriber_close frees it, on the same
+ *          thread or after that thread has ended.
  * Lifetime A subscription lives until tb_unsubscribe or tb_subscriber_close. Called in a handler,
  *          both take effect when the handler returns. A forked child must not use what its parent
  *          opened; only these two calls are allowed there, and do nothing. */
@@ -181,6 +184,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  * topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
  * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
  * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
+ * -EDEADLK: a handler was left by a jump.
  * -ECANCELED: a handler ended the subscription meanwhile. */
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
@@ -194,14 +198,14 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription);
  * blocks.) Returns the number of records delivered, reported as a gap of cause upstream, or
  * reported as a quality event. An absent publisher is no error: events report it.
  *
- * -EINVAL: records_max. -EBUSY: called in a handler. -ECANCELED: a handler closed the subscriber.
- */
+ * -EINVAL: records_max. -EBUSY: called in a handler. -EDEADLK: a handler was left by a jump.
+ * -ECANCELED: a handler closed the subscriber. */
 TB_API int tb_poll(struct tb_subscriber *subscriber, int records_max);
 
 /* Sleeps until there may be something to poll, at most timeout_ms; -1: no limit. Returns 1 to poll,
  * or 0 after the timeout.
  *
- * -EINTR: interrupted by a signal; tb_error() is not set. -EBUSY: called in a handler. */
+ * -EINTR: interrupted by a signal. -EBUSY: called in a handler. -EDEADLK: as tb_poll. */
 TB_API int tb_wait(struct tb_subscriber *subscriber, int timeout_ms);
 
 /* A descriptor for poll or epoll. It is readable when tb_poll may have something to do, which
@@ -216,7 +220,7 @@ TB_API int tb_subscriber_fd(struct tb_subscriber *subscriber);
  * -ENOTCONN: not connected. -EOPNOTSUPP: over a network. */
 TB_API int tb_subscriber_user(const struct tb_subscriber *subscriber, uint32_t *user);
 
-/* Ends everything and frees it. Takes NULL. */
+/* Ends everything and frees it, even if a handler was left by a jump. Takes NULL. */
 TB_API void tb_subscriber_close(struct tb_subscriber *subscriber);
 
 /* Fills in the subscription's counters, at most max, in the order of

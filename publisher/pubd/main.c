@@ -21,6 +21,7 @@
 #include "publisher/pubd/daemon.h"
 #include "bus/clock.h"
 #include "publisher/pubd/fit.h"
+#include "tickbus/version.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_SETTINGS = 2, EXIT_INCOMPLETE = 3 };
 
@@ -37,8 +38,8 @@ static const char help[] =
 	"\n"
 	"  --check            checks FILE, prints every error, runs nothing\n"
 	"  --print-effective  prints all settings, with defaults, as YAML\n"
-	"  --help             prints this\n"
-	"  --version          prints the version\n"
+	"  --help, -h         prints this\n"
+	"  --version, -V      prints the version\n"
 	"\n"
 	"SIGTERM and SIGINT end it cleanly. SIGHUP reopens the log file and reads the\n"
 	"ticket files of the realms again.\n"
@@ -53,6 +54,19 @@ static int text_print(const char *text)
 	return EXIT_FAILED;
 }
 
+#define HINT "; 'pubd --help' shows the usage\n"
+
+/* `argument` is the last argument that was read. Among several letters, it is the argument before.
+ */
+static int option_wrong(const char *argument)
+{
+	if (strncmp(argument, "--", 2) == 0)
+		fprintf(stderr, "pubd: found %s, expected one of the options" HINT, argument);
+	else
+		fprintf(stderr, "pubd: unknown option -%c" HINT, optopt);
+	return EXIT_SETTINGS;
+}
+
 /* Parses the command line. -1: go on, otherwise the exit status. */
 static int arguments_parse(int argc, char **argv, enum mode *mode, const char **path)
 {
@@ -60,12 +74,13 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 		{ "check", no_argument, NULL, 'c' },
 		{ "print-effective", no_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'v' },
+		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	opterr = 0; /* the message is ours */
+	while ((option = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
 			*mode = *mode == MODE_RUN ? MODE_CHECK : *mode;
@@ -75,15 +90,14 @@ static int arguments_parse(int argc, char **argv, enum mode *mode, const char **
 			break;
 		case 'h':
 			return text_print(help);
-		case 'v':
-			return text_print("pubd " TICKBUS_VERSION "\n");
+		case 'V':
+			return text_print("pubd " TB_VERSION "\n");
 		default:
-			fputs(help, stderr);
-			return EXIT_SETTINGS;
+			return option_wrong(argv[optind - 1]);
 		}
 	}
 	if (argc - optind != 1) {
-		fprintf(stderr, "pubd: found %d files, expected 1\n%s", argc - optind, help);
+		fprintf(stderr, "pubd: found %d files, expected 1" HINT, argc - optind);
 		return EXIT_SETTINGS;
 	}
 	*path = argv[optind];

@@ -28,7 +28,7 @@ sys.dont_write_bytecode = True
 import staging  # it reads the same arguments
 
 HEADERS = ("counters", "doctor", "error", "inspect", "publisher", "record", "schema", "subscriber",
-           "ticket")
+           "ticket", "version")
 README_LINES_MAX = 200
 WHOLE_TREE = ("scripts/", "meson ", "ninja ", "ldconfig")
 WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]

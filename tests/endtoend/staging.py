@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 MESON, SOURCE, BUILD = sys.argv[1].split(), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-HEADERS = ("counters", "error", "inspect", "publisher", "record", "schema", "subscriber")
+HEADERS = ("counters", "error", "inspect", "publisher", "record", "schema", "subscriber", "version")
 PATIENCE_S = 120
 
 
@@ -109,6 +109,20 @@ def headers(stage, work, env):
                  "-fsyntax-only", *flags, str(source)])
 
 
+def exceptions(work, env):
+    """A C++ program throws out of a handler, with the shared library and with the static library."""
+    if not shutil.which("c++"):
+        return
+    source = SOURCE / "tests/endtoend/leaves_handler.cc"
+    for name, options in (("shared", []), ("static", ["--static"])):
+        flags = run(["pkg-config", *options, "--cflags", "--libs", "tickbus"], env=env).split()
+        flags = ["-l:libtickbus.a" if flag == "-ltickbus" and options else flag for flag in flags]
+        program = work / f"leaves-handler-{name}"
+        run(["c++", "-std=c++17", "-O2", "-Wall", "-Werror", "-o", str(program), str(source), *flags], env=env)
+        expect("a subscriber that closes after an exception",
+               run([str(program)], env=env) == "closed after each exception\n")
+
+
 def exported(stage):
     """The shared library exports exactly the names of its map, and so does the static library."""
     named = set(re.findall(r"^\t(tb_[a-z_0-9]+);$", (SOURCE / "lib/libtickbus.map").read_text(),
@@ -145,6 +159,7 @@ def main():
         env = install(work)
         headers(stage, work, env)
         exported(stage)
+        exceptions(work, env)
         build(stage, work, env, "shared")
         build(stage, work, env, "static", "STATIC=1")
         one(stage, "man1/tickbus.1*")

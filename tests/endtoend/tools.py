@@ -5,6 +5,7 @@
     tools.py TICKBUS TOOLS_BUS
 """
 import errno
+import fcntl
 import json
 import os
 import pwd
@@ -90,8 +91,8 @@ class Tools(unittest.TestCase):
 
     # -- usage ------------------------------------------------------------------------------------
 
-    def test_usage_errors_exit_2_and_print_the_usage(self):
-        for args in ([], ["nothing"], ["cat"], ["cat", "shm:b"], ["cat", "shm:b", "t", "more"],
+    def test_usage_errors_exit_2_in_one_line_with_a_hint(self):
+        for args in (["nothing"], ["-z"], ["cat"], ["cat", "shm:b"], ["cat", "shm:b", "t", "more"],
                      ["cat", "--nothing", "shm:b", "t"], ["cat", "-z", "shm:b", "t"],
                      ["cat", "shm:b", "t", "--count"], ["cat", "--count=0", "shm:b", "t"],
                      ["cat", "--count=-1", "shm:b", "t"], ["cat", "--count=1x", "shm:b", "t"],
@@ -105,13 +106,22 @@ class Tools(unittest.TestCase):
                      ["cat", "--from=7a060e162dabe845:0", "shm:b", "t"],
                      ["cat", "--from=0000000000000000:1", "shm:b", "t"],
                      ["cat", "--format=xml", "shm:b", "t"], ["cat", "--format=csv", "shm:b", ">"],
+                     ["cat", "--spreadsheet", "shm:b", "t"], ["topics", "--spreadsheet", "shm:b"],
+                     ["stat", "--spreadsheet", "--format=json", "shm:b"], ["stat", "--count=2", "shm:b"],
+                     ["stat", "--interval=0.09", "shm:b"], ["stat", "--interval=86400.1", "shm:b"],
+                     ["stat", "--interval=-1", "shm:b"], ["stat", "--interval=1s", "shm:b"],
+                     ["stat", "--interval=0.1234", "shm:b"], ["stat", "--interval=", "shm:b"],
                      ["topics"], ["stat", "shm:b", "t"], ["schema", "check"],
                      ["schema", "burn", "quote"],
                      ["synth", "f"], ["synth", "--messages=9", "--seconds=9", "f"],
                      ["synth", "--messages=1000", "--burst=1", "f"]):
             result = self.run_tool(*args)
             self.assertEqual((result.returncode, result.stdout), (2, ""), args)
-            self.assertIn("usage: tickbus", result.stderr, args)
+            self.assertRegex(result.stderr, r"\Atickbus[^\n]*'tickbus[^\n]* --help' [^\n]*\n\Z", args)
+
+    def test_no_command_exits_2_and_prints_the_usage(self):
+        result = self.run_tool()
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", self.done("--help")))
 
     def test_wrong_address_or_pattern_exits_2(self):
         self.bus()
@@ -127,6 +137,10 @@ class Tools(unittest.TestCase):
         self.assertEqual(commands, ["topics", "cat", "stat", "schema", "synth", "doctor"])
         for command in commands:
             self.assertRegex(self.done(command, "--help"), r"^usage: tickbus " + command)
+            self.assertEqual(self.done(command, "-h"), self.done(command, "--help"))
+            for option in "--version", "-V":
+                self.assertEqual(self.done(command, option), self.done("--version"))
+        self.assertEqual((self.done("-h"), self.done("-V")), (self.done("--help"), self.done("--version")))
 
     # -- tickets ----------------------------------------------------------------------------------
 
@@ -336,13 +350,13 @@ class Tools(unittest.TestCase):
         bus = self.bus()
         bus.ask("quality 1 2")
         rows = self.done("topics", "shm:b", "t.live", "--format=csv").splitlines()
-        self.assertEqual(rows[1].split(",")[-1], "suspect")
+        self.assertEqual(rows[1].split(",")[-3], "suspect")
         self.assertIn("topic,t.live,quality,1,state", self.done("stat", "shm:b", "--format=csv").splitlines())
         bus.ask("end")
         _, events = self.events("shm:b", "t.live", "--until-end")
         self.assertEqual(events[1:], ["quality topic=t.live quality=suspect", "ended topic=t.live head=1"])
         rows = self.done("topics", "shm:b", "t.live", "--format=csv").splitlines()
-        self.assertEqual(rows[1].split(",")[-1], "suspect")
+        self.assertEqual(rows[1].split(",")[-3], "suspect")
 
     def test_holes_are_gaps_in_order(self):
         self.bus()
@@ -606,7 +620,8 @@ class Tools(unittest.TestCase):
 
     def test_full_disk_is_reported_and_exits_1(self):
         self.bus()
-        for args in (["--help"], ["--version"], ["cat", "--help"], ["topics", "shm:b"],
+        for args in (["--help"], ["--version"], ["cat", "--help"], ["cat", "--version"], ["topics", "shm:b"],
+                     ["stat", "shm:b", "--interval=0.1"],
                      ["stat", "shm:b"], ["schema", "header", "quote"],
                      ["cat", "shm:b", "t.quote", "--from=oldest", "--until-end"],
                      ["cat", "shm:b", "t.small", "--from=oldest", "--until-end",
@@ -653,6 +668,121 @@ class Tools(unittest.TestCase):
         self.assertEqual(process.wait(PATIENCE_S), 1)
         self.assertIn("standard output: Broken pipe", process.stderr.read())
 
+    def test_reader_of_a_socket_that_left_ends_every_command(self):
+        self.bus()
+        for args in (["cat", "shm:b", "t.live"], ["cat", "shm:b", "t.small", "--from=oldest"],
+                     ["stat", "shm:b", "--interval=0.1"], ["topics", "shm:b"], ["schema", "header", "quote"]):
+            reader, writer = socket.socketpair()
+            if args[0] in ("topics", "schema"):  # they end by themselves
+                reader.close()
+            process = self.begin(*args, stdout=writer)
+            writer.close()
+            if args[:3] == ["cat", "shm:b", "t.live"]:
+                self.assertIn("appeared", process.stderr.readline())
+            reader.close()
+            self.assertEqual(process.wait(PATIENCE_S), 1, args)
+            self.assertIn("standard output: Broken pipe", process.stderr.read(), args)
+
+    def full_pipe(self):
+        """A pipe of a page that does not block, and has no room."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.assertEqual(fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096), 4096)
+        self.assertEqual(os.write(writer, b"x" * 4096), 4096)
+        return reader, writer
+
+    def wait_in_poll(self, process):
+        """Waits until the process sleeps in poll or ended. Without the right to look, until it sleeps."""
+        while process.poll() is None:
+            with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+                asleep = file.read().rpartition(") ")[2][0] == "S"
+            try:
+                with open(f"/proc/{process.pid}/syscall", encoding="ascii") as file:
+                    asleep = file.read().split()[0] in ("7", "271", "73")
+            except PermissionError:
+                pass
+            if asleep:
+                return
+
+    def read_to_end(self, reader):
+        found = b""
+        os.set_blocking(reader, True)
+        while part := os.read(reader, 65536):
+            found += part
+        os.close(reader)
+        self.assertEqual(found[:4096], b"x" * 4096)
+        return found[4096:].decode()
+
+    def test_full_pipe_that_does_not_block_gets_everything(self):
+        self.bus()
+        for args in (["cat", "shm:b", "t.small", "--from=oldest", "--until-end", "--format=csv"],
+                     ["cat", "shm:b", "t.small", "--from=oldest", "--count=30", "--format=csv"],
+                     ["topics", "shm:b", "--format=json"], ["schema", "header", "depth10"], ["cat", "--help"]):
+            reader, writer = self.full_pipe()
+            process = self.begin(*args, stdout=writer)
+            os.close(writer)
+            self.wait_in_poll(process)
+            found = self.read_to_end(reader)
+            self.assertEqual(process.wait(PATIENCE_S), 0, args)
+            self.assertEqual(found, self.done(*args) if args[0] != "cat" else self.run_tool(*args).stdout, args)
+
+    def test_interrupt_at_a_full_pipe_still_writes_whole_rows(self):
+        bus = self.bus()
+        reader, writer = self.full_pipe()
+        process = self.begin("cat", "shm:b", "t.live", "--format=csv", stdout=writer)
+        os.close(writer)
+        self.assertIn("appeared", process.stderr.readline())
+        bus.ask("publish 5")
+        self.wait_in_poll(process)
+        process.send_signal(signal.SIGTERM)
+        rows = self.read_to_end(reader)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertTrue(rows == "" or rows.startswith(HEADER) and rows.endswith("\n"), rows)
+        self.assertLessEqual({row.count(",") for row in rows.splitlines()}, {8})
+
+    def test_second_interrupt_ends_a_command_whose_reader_is_stuck(self):
+        bus = self.bus()
+        reader, writer = self.full_pipe()
+        process = self.begin("cat", "shm:b", "t.live", stdout=writer)
+        os.close(writer)
+        self.assertIn("appeared", process.stderr.readline())
+        bus.ask("publish 5")
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        self.assertIn(process.returncode, (0, -signal.SIGTERM))
+        os.close(reader)
+
+    # -- spreadsheets -----------------------------------------------------------------------------
+
+    FORMULAS = {"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "A;=1": "A;'=1",
+                "=A,B": "\"'=A,B\"", '="x"': "\"'=\"\"x\"\"\"", "A=1": "A=1", ";": ";"}
+
+    def test_spreadsheet_option_defuses_names_and_leaves_numbers(self):
+        bus = self.bus()
+        for name in self.FORMULAS:
+            bus.ask("name " + name)
+        bus.ask("end")
+        plain = self.done_rows("--format=csv")
+        safe = self.done_rows("--format=csv", "--spreadsheet")
+        quoted = {name: '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name for name in self.FORMULAS}
+        self.assertEqual([row[2] for row in plain], list(quoted.values()))
+        self.assertEqual([row[2] for row in safe], list(self.FORMULAS.values()))
+        self.assertEqual([row[:2] + row[3:] for row in safe], [row[:2] + row[3:] for row in plain])
+        self.assertTrue(all(row[5] == "-0.0005" for row in safe), safe)
+
+    def done_rows(self, *options):
+        result = self.run_tool("cat", "shm:b", "t.live", "--from=oldest", "--until-end", *options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [re.findall(r'("(?:[^"]|"")*"|[^,]*)(?:,|$)', row) for row in result.stdout.splitlines()[1:]]
+
+    def test_spreadsheet_option_defuses_tables(self):
+        bus = self.bus()
+        bus.ask("lost =cmd|' /C calc'!A0")
+        for options, name in (([], "=cmd|' /C calc'!A0"), (["--spreadsheet"], "'=cmd|' /C calc'!A0")):
+            rows = self.done("stat", "shm:b", "--format=csv", *options).splitlines()
+            self.assertIn(f"unpublished,t.live,{name},1,records", rows)
+        self.assertEqual(self.done("topics", "shm:b", "--format=csv", "--spreadsheet"),
+                         self.done("topics", "shm:b", "--format=csv"))
+
     # -- tables -----------------------------------------------------------------------------------
 
     def test_topics_are_equal_in_all_formats(self):
@@ -698,6 +828,76 @@ class Tools(unittest.TestCase):
         self.assertEqual(len(rows), len(out) - 1)
         self.assertIn({"scope": "feed", "name": "feed-1", "counter": "messages", "value": 42,
                        "unit": "messages"}, rows)
+
+    # -- rates ------------------------------------------------------------------------------------
+
+    RATED = "time_ns,scope,name,counter,value,unit,rate,note"
+
+    @staticmethod
+    def cell(row):
+        return dict(zip(Tools.RATED.split(","), row.split(",")))
+
+    def test_stat_repeats_with_rates_until_the_count(self):
+        self.bus()
+        rows = self.done("stat", "shm:b", "--interval=0.1", "--count=3", "--format=csv").splitlines()
+        self.assertEqual((rows[0], rows.count(rows[0])), (self.RATED, 1))
+        found = [self.cell(row) for row in rows[1:] if ",bus,b,connections," in row]
+        self.assertEqual([row["note"] for row in found], ["first", "", ""])
+        self.assertEqual(found[0]["rate"], "")
+        self.assertTrue(all(float(row["rate"]) > 0 for row in found[1:]), found)  # its own connections
+        quiet = [self.cell(row) for row in rows[1:] if ",topic,t.quote,records," in row]
+        self.assertEqual([(row["value"], row["rate"]) for row in quiet], [("4", ""), ("4", "0.0"), ("4", "0.0")])
+        lines = self.done("stat", "shm:b", "--interval=0.1", "--count=2", "--format=json").splitlines()
+        parsed = [json.loads(line) for line in lines if '"counter":"connections"' in line]
+        self.assertEqual([list(row) for row in parsed], [self.RATED.split(",")] * 2)
+        self.assertIsNone(parsed[0]["rate"])
+        text = self.done("stat", "shm:b", "--interval=0.1", "--count=2")
+        tables = text.split("\n\n")
+        self.assertEqual(len(tables), 2)
+        for table, last in zip(tables, (["-", "first"], [])):
+            time, head, *lines = table.splitlines()
+            self.assertRegex(time, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertEqual(head.split(), self.RATED.split(",")[1:])
+            self.assertEqual(lines[0].split()[6 if last else 7:], last[1:] if last else [])
+
+    def begin_stat(self):
+        process = self.begin("stat", "shm:b", "--interval=0.1", "--format=csv")
+        self.assertEqual(process.stdout.readline(), self.RATED + "\n")
+        return process
+
+    def next_row(self, process, what, note):
+        while line := process.stdout.readline():
+            row = self.cell(line.rstrip("\n"))
+            if (row["name"], row["counter"]) == what and row["note"] == note:
+                return row
+        self.fail(process.stderr.read())
+
+    def test_stat_shows_a_restarted_publisher_and_no_negative_rate(self):
+        bus = Bus("b", self.folder)
+        bus.ask("publish 7")
+        process = self.begin_stat()
+        what = ("t.live", "records")
+        self.assertEqual(self.next_row(process, what, "first")["value"], "7")
+        bus.ask("restart")  # the topic alone: its records count from 0 again
+        fell = self.next_row(process, what, "fell")
+        self.assertEqual((fell["value"], fell["rate"]), ("0", ""))
+        bus.close()
+        self.assertRegex(process.stderr.readline(), r"^tickbus stat: .*; will try again at each interval\n$")
+        bus = self.bus()
+        again = self.next_row(process, what, "restart")
+        self.assertEqual((again["value"], again["rate"]), ("0", ""))
+        bus.ask("publish 3")
+        while (row := self.next_row(process, what, ""))["value"] != "3":
+            self.assertEqual(row["rate"], "0.0")
+        self.assertGreater(float(row["rate"]), 0)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((process.returncode, errors), (0, ""))
+        self.assertTrue(rest == "" or rest.endswith("\n"))
+
+    def test_stat_without_a_first_answer_ends_at_once(self):
+        result = self.run_tool("stat", "shm:b", "--interval=0.1")
+        self.assertEqual((result.returncode, result.stdout), (4, ""))
 
     # -- synthetic days ---------------------------------------------------------------------------
 

@@ -7,8 +7,16 @@
  * ticket are refused, or see the topics of PATTERN.
  *
  * Prints "ready" when its topics are complete. Then it runs commands from standard input and
- * answers each by "ok". `publish N` adds N records to t.live, `quality STATE CAUSE` states its
- * quality. `end` ends it, `restart` restarts it. Ends with standard input. */
+ * answers each by "ok".
+ *
+ * publish N            adds N records to t.live
+ * name X               adds a record of instrument X
+ * lost X               counts a record of X as not published
+ * quality STATE CAUSE  states the quality of t.live
+ * end                  ends t.live
+ * restart              restarts it
+ *
+ * Ends with standard input. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,12 +107,17 @@ static void fill(struct tb_publisher *publisher, const struct tb_schema *schema)
 static void obey(struct tb_topic *live, const char *line)
 {
 	uint32_t quality, cause;
+	char name[32];
 	int count;
 
 	if (sscanf(line, "publish %d", &count) == 1)
 		publish_many(live, count);
 	else if (sscanf(line, "quality %u %u", &quality, &cause) == 2)
 		expect(tb_topic_quality(live, quality, cause));
+	else if (sscanf(line, "name %24[^\n]", name) == 1)
+		publish(live, name, TB_KIND_UPDATE, sizeof(struct quote));
+	else if (sscanf(line, "lost %24[^\n]", name) == 1)
+		tb_topic_unpublished(live, name);
 	else if (!strcmp(line, "end\n"))
 		expect(tb_topic_end(live));
 	else if (!strcmp(line, "restart\n"))

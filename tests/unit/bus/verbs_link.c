@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <rdma/rdma_cma.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,14 @@
 static struct rdma_cm_event event;
 static struct rdma_cm_id *asking;
 static bool taken;
+static int channels; /* that are open */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	struct rdma_event_channel *events = calloc(1, sizeof(*events));
 
 	events->fd = eventfd(0, EFD_CLOEXEC);
+	channels++;
 	return events;
 }
 
@@ -32,6 +35,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *events)
 {
 	close(events->fd);
 	free(events);
+	channels--;
 }
 
 int rdma_create_id(struct rdma_event_channel *events, struct rdma_cm_id **id, void *user,
@@ -220,4 +224,37 @@ Test(verbs_link, listening_address_takes_no_source)
 	cr_expect_str_eq(tb_error(),
 			 "address rdma:10.9.0.1:7471,source=10.9.0.1: found source=, expected "
 			 "HOST:PORT without it: HOST is the address to listen at");
+}
+
+/* -- polls that are left ------------------------------------------------------------------------
+ */
+
+static jmp_buf out;
+
+static void jump_when_gone(void *user, int code, const char *why)
+{
+	(void)user;
+	(void)code;
+	(void)why;
+	longjmp(out, 1);
+}
+
+/* A handler of the subscriber jumps out of link_poll, which then never returns. */
+Test(verbs_link, link_whose_poll_was_left_is_freed)
+{
+	static const struct link_calls calls = { .gone = jump_when_gone };
+	static struct link *link;
+
+	event = (struct rdma_cm_event){ .event = RDMA_CM_EVENT_ADDR_ERROR, .status = -ETIMEDOUT };
+	cr_assert_eq(verbs_connect(&link, "10.9.0.1:7471", "hello", 5, &calls, NULL), 0, "%s",
+		     tb_error());
+	cr_expect_eq(channels, 1);
+	if (setjmp(out) == 0) {
+		verbs_link_poll(link);
+		cr_assert_fail("the poll returned");
+	}
+	verbs_link_left(link);
+	verbs_link_break(link);
+	verbs_link_close(link);
+	cr_expect_eq(channels, 0);
 }

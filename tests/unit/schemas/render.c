@@ -323,6 +323,51 @@ Test(render, small_buffer_holds_the_beginning)
 	tb_schema_free(schema);
 }
 
+static void expect_spreadsheet(const char *type, const void *payload, const char *csv,
+			       const char *spreadsheet)
+{
+	char fields[64];
+	struct tb_schema *schema;
+
+	snprintf(fields, sizeof(fields), "x %s", type);
+	schema = brief("t", 1, fields);
+	cr_expect_str_eq(render(schema, TB_FORMAT_CSV, payload, tb_schema_bytes(schema)), csv);
+	cr_expect_str_eq(render(schema, TB_FORMAT_SPREADSHEET, payload, tb_schema_bytes(schema)),
+			 spreadsheet);
+	tb_schema_free(schema);
+}
+
+Test(render, spreadsheet_defuses_text_and_keeps_numbers)
+{
+	static const struct {
+		char text[8];
+		const char *csv, *spreadsheet;
+	} cases[] = {
+		{ "=1+1", "=1+1", "'=1+1" },
+		{ "+1", "+1", "'+1" },
+		{ "-1", "-1", "'-1" },
+		{ "@A1", "@A1", "'@A1" },
+		{ "\t=1", "\\x09=1", "\\x09=1" },
+		{ "\r=1", "\\x0d=1", "\\x0d=1" },
+		{ "\n-1", "\\x0a-1", "\\x0a-1" },
+		{ "=a,b", "\"=a,b\"", "\"'=a,b\"" },
+		{ "=\"a\"", "\"=\"\"a\"\"\"", "\"'=\"\"a\"\"\"" },
+		{ "\"=1", "\"\"\"=1\"", "\"\"\"=1\"" },
+		{ "a;=1", "a;=1", "a;'=1" },
+		{ ";;@1", ";;@1", ";;'@1" },
+		{ "a=1-b", "a=1-b", "a=1-b" },
+		{ "", "", "" },
+	};
+	static const int64_t minus = -5;
+	static const double infinite = -1.0 / 0.0;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		expect_spreadsheet("char[8]", cases[i].text, cases[i].csv, cases[i].spreadsheet);
+	expect_spreadsheet("i64", &minus, "-5", "-5");
+	expect_spreadsheet("decimal64(4)", &minus, "-0.0005", "-0.0005");
+	expect_spreadsheet("f64", &infinite, "-inf", "-inf");
+}
+
 /* Reads back the output of put_chars; returns the number of bytes. */
 static size_t unescape(enum tb_format format, const char *words, uint8_t *bytes)
 {

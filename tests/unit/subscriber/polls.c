@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Single calls: a descriptor is readable while work is pending, and a poll ends. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include "bus/bounds.h"
 #include "bus/clock.h"
@@ -272,4 +275,31 @@ Test(polls, sleeper_for_a_later_sequence_keeps_its_connection)
 	UNTIL(notes.last == 20, 100);
 	cr_expect_eq(net.tries, 1, "%u connections", net.tries);
 	cr_expect_eq(notes.lost, 0);
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+/* Signals come until the wait has ended. */
+Test(polls, interrupted_wait_replaces_the_error_text)
+{
+	const struct sigaction action = { .sa_handler = on_alarm };
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	int result;
+
+	net_publisher_again(STILL_MS);
+	scene_topic(net.publisher, "t", 64, 0);
+	net_read_on(true);
+	sigaction(SIGALRM, &action, NULL);
+	cr_expect_eq(tb_poll(subscriber, 0), -EINVAL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	do
+		result = tb_wait(subscriber, -1);
+	while (result >= 0);
+	setitimer(ITIMER_REAL, &never, NULL);
+	cr_expect_eq(result, -EINTR);
+	cr_expect_str_eq(tb_error(),
+			 "subscriber: a signal interrupted the wait: Interrupted system call");
 }
