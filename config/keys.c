@@ -110,6 +110,11 @@ static void text_read(struct reading *reading, const struct located_node *node,
 	reading->shown = NULL;
 	if (node->kind == YAML_SCALAR && form->read(reading, node->text, field))
 		return;
+	/* A reason that says what was expected stands alone. */
+	if (strstr(reading->reason, ", expected ")) {
+		located_error(&reading->errors, node, "%s%s", reading->reason, located_hint(node));
+		return;
+	}
 	located_error(&reading->errors, node, "found %s, expected %s%s%s%s",
 		      reading->shown ? reading->shown : located_found(node, found, sizeof(found)),
 		      form->expected, reading->reason[0] ? ": " : "", reading->reason,

@@ -349,7 +349,7 @@ topics:
         self.ends(self.begin(PUBD, "--check", path), 0)
 
     def test_feature_left_out_of_the_build_is_a_plain_error(self):
-        for line, message in ((', listen: [ "rdma:10.0.0.1" ]', r'found "rdma:10\.0\.0\.1", expected'),
+        for line, message in ((', listen: [ "rdma:10.0.0.1" ]', r'address rdma:10\.0\.0\.1: found "10\.0\.0\.1", expected'),
                             (', hop_limit: 3', "hop_limit: found an unknown key")):
             pubd = self.pubd(self.quiet(line), expect=None)
             self.ends(pubd, 2)
