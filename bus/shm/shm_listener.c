@@ -6,7 +6,9 @@
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
  * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
  *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
- *     kernel says how many bytes are queued: so frames sent before those bytes were received. */
+ *     kernel says how many bytes are queued: so frames sent before those bytes were received.
+ * H6  A peer gets a read-only open file that no other process has. Its flags, its locks and its
+ *     position would otherwise be shared, and its locks would stay when the peer is gone. */
 #include "bus/shm/shm.h"
 
 #include <errno.h>
@@ -40,9 +42,11 @@
 #define CLOSED          "it closed the connection"
 #define GIVEN_MAX       (2 * FABRIC_UNANSWERED) /* descriptors to a peer that does not read */
 
+/* H6. The descriptor that the next peer gets: each has an open file of its own. */
 struct shm_exposure {
 	struct exposure base;
-	int fd;
+	int memory; /* its descriptor, the publisher's own */
+	int fd;     /* -1: none could be opened */
 };
 
 struct shm_peer {
@@ -397,23 +401,41 @@ static void given_check(struct shm_peer *peer)
 	}
 }
 
+static int exposure_ready(struct shm_exposure *exposure)
+{
+	if (exposure->fd < 0)
+		exposure->fd = memory_reader(exposure->memory);
+	return exposure->fd < 0 ? exposure->fd : 0;
+}
+
+/* Opens the next peer's file now, so that a flood of connections cannot take its descriptor. */
+static void exposure_handed(struct shm_exposure *exposure)
+{
+	close(exposure->fd);
+	exposure->fd = memory_reader(exposure->memory);
+}
+
 /* Sends a frame to an accepted peer. */
 static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, size_t bytes,
-		     const struct exposure *given)
+		     struct exposure *given)
 {
 	const struct shm_listener *listener = (const struct shm_listener *)peer->base.base.listener;
-	int result;
+	struct shm_exposure *exposure = (struct shm_exposure *)given;
+	int result = exposure ? exposure_ready(exposure) : 0;
 
+	if (result < 0)
+		return result;
 	if (given && peer->given == GIVEN_MAX)
 		given_check(peer);
 	if (given && peer->given == GIVEN_MAX)
 		return error_set(EAGAIN, "it does not read what it requested");
-	result = shm_frame_send(peer->fd, kind, body, bytes,
-				given ? ((const struct shm_exposure *)given)->fd : -1);
+	result = shm_frame_send(peer->fd, kind, body, bytes, exposure ? exposure->fd : -1);
 	if (result < 0)
 		return result;
-	if (given)
+	if (given) {
 		peer->given_at[(peer->given_first + peer->given++) % GIVEN_MAX] = peer->queued;
+		exposure_handed(exposure);
+	}
 	peer->queued += listener->costs.of[bytes / SHM_COST_STEP];
 	return 0;
 }
@@ -579,21 +601,21 @@ int shm_expose(struct listener *base, const struct memory *memory, uint32_t real
 	       struct exposure **out)
 {
 	struct shm_exposure *exposure = calloc(1, sizeof(*exposure));
+	int result;
 
 	(void)realm;
 	*out = NULL;
 	if (!exposure)
 		return error_set(ENOMEM, "no memory for an exposure");
 	exposure->base.ops = base->ops;
-	exposure->fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
-	if (exposure->fd < 0) {
-		int code = errno;
-
+	exposure->memory = memory->fd;
+	exposure->fd = -1;
+	result = exposure_ready(exposure);
+	if (result == 0)
+		*out = &exposure->base;
+	else
 		free(exposure);
-		return error_set(code, "no descriptor for shared memory: %s", strerror(code));
-	}
-	*out = &exposure->base;
-	return 0;
+	return result;
 }
 
 void shm_withdraw(struct exposure *base)
@@ -602,15 +624,17 @@ void shm_withdraw(struct exposure *base)
 
 	if (!exposure)
 		return;
-	close(exposure->fd);
+	if (exposure->fd >= 0)
+		close(exposure->fd);
 	free(exposure);
 }
 
+/* The only failure is a lack of descriptors, which refuses a join and keeps its client. */
 int shm_key(struct exposure *exposure, struct peer *peer, struct fabric_key *key)
 {
-	(void)exposure, (void)peer;
+	(void)peer;
 	*key = (struct fabric_key){ 0 };
-	return 0;
+	return exposure_ready((struct shm_exposure *)exposure);
 }
 
 int shm_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
