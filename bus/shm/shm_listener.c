@@ -40,6 +40,7 @@
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
 #define CLOSED          "it closed the connection"
+#define UNTAKEN_MAX     (1 + FABRIC_UNANSWERED) /* with a welcome and answers, by a good peer */
 #define STALLED_S       10
 #define STALLED         "it has not read its messages for " BOUND_TEXT(STALLED_S) " s"
 
@@ -419,10 +420,9 @@ static bool is_half_full(const struct shm_peer *peer)
 	return ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread >= peer->queue_bytes / 2;
 }
 
-/* A good peer has at most its welcome and the answers to all its requests untaken. */
 static bool is_full(const struct shm_peer *peer)
 {
-	return peer->flight.count > 1 + FABRIC_UNANSWERED || is_half_full(peer);
+	return peer->flight.count > UNTAKEN_MAX || is_half_full(peer);
 }
 
 /* It may have stalled: it is looked at in STALLED_S (H8). */
@@ -455,7 +455,7 @@ static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, siz
 	shm_flight_sent(&peer->flight, listener->costs.of[bytes / SHM_COST_STEP], exposure);
 	if (exposure)
 		exposure_handed(exposure);
-	if (peer->flight.count > 1 + FABRIC_UNANSWERED)
+	if (peer->flight.count > UNTAKEN_MAX)
 		full_list(listener, peer);
 	return 0;
 }
