@@ -261,7 +261,7 @@ Test(shares, peer_that_left_its_last_descriptor_stays)
 	fd = client(&peer);
 	full_fd = client(&full);
 	take_one(fd);
-	for (unsigned int i = 0; i < FLIGHT_MAX; i++) {
+	for (unsigned int i = 0; i < FABRIC_UNANSWERED + 1; i++) {
 		if (i > 0)
 			take_one(fd);
 		cr_assert_eq(grants(peer, 1), 1);
