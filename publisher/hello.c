@@ -50,10 +50,11 @@ static const struct realm *realm_choose(struct endpoint *endpoint,
 	static const uint8_t none[TB_TICKET_BYTES];
 	struct tb_publisher *publisher = endpoint->publisher;
 	const struct realm *realm = tickets_find(publisher, handshake, hello->proof, ticket);
+	const bool absent = tickets_absent(handshake, hello->proof); /* the same work for each */
 
 	if (realm)
 		return realm;
-	if (tickets_absent(handshake, hello->proof))
+	if (absent)
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the subscriber has no ticket, but the publisher requires a ticket");
 	else if (publisher->realm_count == 1 &&
