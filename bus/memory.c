@@ -195,9 +195,8 @@ int memory_create_on(struct memory *memory, const char *name, size_t bytes, int 
 		result = memory_seal_try(memory, name, bytes, node, 0, &leave);
 	if (leave)
 		return error_set(EPERM,
-				 "memory %s: this kernel lets any process that is handed the "
-				 "memory %s in spite of its seals; expected a kernel that enforces "
-				 "F_SEAL_FUTURE_WRITE, as Linux 5.12 and later do",
+				 "memory %s: readers could %s: this kernel does not enforce its "
+				 "seals; expected Linux 5.12 or later",
 				 name, leave);
 	if (result < 0)
 		return error_set(-result, "memory %s: cannot allocate %zu bytes: %s%s", name, bytes,

@@ -30,14 +30,15 @@ void memory_free(struct memory *);
 int memory_pin(const struct memory *);
 
 /* Takes a memory's descriptor, and returns a descriptor to hand to another process, or -errno. The
- * caller closes it. It allows to read and to map for reading. It is an open file of its own, so nothing that its receiver sets or locks stays
- * with this process or reaches another receiver. Needs /proc. */
+ * caller closes it. It allows to read and to map for reading. It is an open file of its own, so
+ * nothing that its receiver sets or locks stays with this process or reaches another receiver.
+ * Needs /proc. */
 int memory_reader(int memory);
 
-/* Checks a descriptor of another process: 0, or -EPROTO if its memory could vanish under a reader
- * or its pages would be charged to a reader. It must be a memfd of allocated pages, sealed against
- * shrinking and against holes. *status is filled after success. Any file may be given: the call
- * does nothing that may block on a file that is no memfd. */
+/* Checks a descriptor of another process. It must be a memfd, sealed against shrinking and against
+ * holes, with all its pages allocated. 0, with *status filled in; or -EPROTO: its memory could
+ * vanish under a reader, or the reader would pay for its pages. Any file may be given: the call
+ * never blocks, because only a memfd has seals, and only a sealed file is looked at further. */
 int memory_check_foreign(int fd, struct stat *status);
 
 /* Maps a descriptor of another process for reading: it must pass the check above and have at least

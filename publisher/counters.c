@@ -53,8 +53,8 @@ bool counters_fill(const struct session *session, uint32_t scope, uint32_t index
 	const struct tb_publisher *publisher = session->publisher;
 
 	memset(block, 0, sizeof(*block));
-	/* Other blocks tell of all realms, or of feeds, which belong to none: only clients that see
-	 * all topics get them. */
+	/* Other blocks count for all realms, or for feeds, which belong to no realm: only clients
+	 * that see all topics get them. */
 	if (scope != TB_SCOPE_TOPIC && !session->realm->whole)
 		return false;
 	if (scope == TB_SCOPE_BUS && index == 0) {

@@ -24,8 +24,8 @@ static bool ticket_fits(const uint8_t ticket[TB_TICKET_BYTES],
 	return proof_same(expected, proof);
 }
 
-/* The work is the same for each proof, also for a realm without an old ticket: a refusal's time
- * shows neither which realms exist nor which changed their tickets. */
+/* The work is the same for each proof, also for a realm without an old ticket. So the time of a
+ * refusal does not show which realms changed their tickets. */
 const struct realm *tickets_find(struct tb_publisher *publisher,
 				 const struct proof_handshake *handshake,
 				 const uint8_t proof[PROOF_BYTES], const uint8_t **ticket)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors on their way to peers. They count against the open files of the publisher's user
- * until a peer receives them or closes its socket, also after the publisher ended the connection.
+ * until a peer receives them or closes its socket. The end of a connection does not change that.
  *
  * H3  A peer has at most FLIGHT_MAX of them, more than it can have requests. Frames are received
  *     in order, and the kernel says how many bytes are queued: so frames sent before those bytes

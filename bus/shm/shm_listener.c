@@ -6,8 +6,9 @@
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
  * H6  A peer gets a read-only open file that no other process has. Its flags, its locks and its
  *     position would otherwise be shared, and its locks would stay when the peer is gone.
- * H8  A peer that has more of the publisher's bytes or descriptors unread than a good peer needs
- *     room for, and takes nothing for STALLED_S, is dropped. A peer that is stopped has room. */
+ * H8  A good peer needs room for few bytes and descriptors. A peer that has more of them unread is
+ *     full. It is dropped if it takes nothing for STALLED_S. A good peer that is stopped has room.
+ */
 #include "bus/shm/shm.h"
 
 #include <errno.h>
