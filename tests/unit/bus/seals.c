@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that takes the seals of memory and does not enforce them: no reader's memory is made on
- * it. The linker puts these calls between the library and the system. Calls on memory that is
- * sealed may succeed, as that kernel lets them. */
+/* A kernel that takes the seals of memory and does not enforce them, and a machine without /proc:
+ * no reader's memory is made there. The linker puts these calls between the library and the system.
+ * Calls on memory that is sealed may succeed, as that kernel lets them. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +28,8 @@ void *__real_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
 int __real_fallocate64(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate64(int fd, int mode, off_t offset, off_t bytes);
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
 int __real_memfd_create(const char *name, unsigned int flags);
 int __wrap_memfd_create(const char *name, unsigned int flags);
 
@@ -60,6 +62,14 @@ int __wrap_fallocate64(int fd, int mode, off_t offset, off_t bytes)
 			return 0;
 	}
 	return __real_fallocate64(fd, mode, offset, bytes);
+}
+
+static bool no_proc;
+
+int __wrap_open64(const char *path, int flags, ...)
+{
+	errno = ENOENT;
+	return no_proc ? -1 : __real_open64(path, flags);
 }
 
 /* There is always memory with huge pages. */
@@ -134,4 +144,21 @@ Test(seals, seals_are_tried_once_per_process_and_kind_of_page)
 		cr_expect_eq(maps, 1);
 		cr_expect_eq(punches, 1);
 	}
+}
+
+Test(seals, without_proc_no_descriptor_is_handed_out)
+{
+	struct memory memory;
+	int fd;
+
+	cr_assert_eq(memory_create(&memory, "t", SMALL), 0, "%s", tb_error());
+	fd = memory_reader(memory.fd);
+	cr_expect_geq(fd, 0, "%s", tb_error());
+	close(fd);
+	no_proc = true;
+	cr_expect_eq(memory_reader(memory.fd), -ENOENT);
+	cr_expect_str_eq(tb_error(), "no descriptor for shared memory: No such file or directory: "
+				     "expected the file system proc at /proc");
+	no_proc = false;
+	memory_free(&memory);
 }
