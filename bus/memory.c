@@ -133,24 +133,30 @@ fail:
 	return -code;
 }
 
-/* What a process with the descriptor may still do to sealed memory; NULL: nothing. A hole loses no
- * data: the memory is not in use yet. */
-static const char *seals_leave(const struct memory *memory)
+/* Tries what the seals forbid, on the first page: 0 if both calls fail for the seals. -EPERM if a
+ * call succeeds; *leave says what readers could do. A hole loses no data: the memory is not in use
+ * yet. */
+static int seals_try(const struct memory *memory, size_t page, const char **leave)
 {
-	void *view = mmap(NULL, memory->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+	void *view = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
 
 	if (view != MAP_FAILED) {
-		munmap(view, memory->mapped);
-		return "write to it";
+		munmap(view, page);
+		*leave = "write to it";
+		return -EPERM;
 	}
-	if (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-		      (off_t)memory->mapped) == 0)
-		return "take its pages";
-	return NULL;
+	if (errno != EPERM)
+		return -errno;
+	if (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)page) ==
+	    0) {
+		*leave = "take its pages";
+		return -EPERM;
+	}
+	return errno == EPERM ? 0 : -errno;
 }
 
 /* Makes memory, and looks once per process and kind of pages whether the kernel enforces its
- * seals. Kernels before 5.13 do not with huge pages. *leave: what they let others do, or NULL. */
+ * seals. Kernels before 5.13 do not with huge pages. *leave: what they let readers do, or NULL. */
 static int memory_seal_try(struct memory *memory, const char *name, size_t bytes, int node,
 			   unsigned int huge, const char **leave)
 {
@@ -160,13 +166,12 @@ static int memory_seal_try(struct memory *memory, const char *name, size_t bytes
 	*leave = NULL;
 	if (result < 0 || atomic_load_explicit(&enforced[huge != 0], memory_order_relaxed))
 		return result;
-	*leave = seals_leave(memory);
-	if (*leave) {
+	result = seals_try(memory, huge ? HUGE_PAGE_BYTES : PAGE_BYTES, leave);
+	if (result < 0)
 		memory_free(memory);
-		return -EPERM;
-	}
-	atomic_store_explicit(&enforced[huge != 0], true, memory_order_relaxed);
-	return 0;
+	else
+		atomic_store_explicit(&enforced[huge != 0], true, memory_order_relaxed);
+	return result;
 }
 
 int memory_create(struct memory *memory, const char *name, size_t bytes)

@@ -22,6 +22,7 @@ enum kind { NORMAL, HUGE, KINDS };
 
 static bool lets_map[KINDS], lets_punch[KINDS];
 static unsigned int maps, punches; /* of sealed memory */
+static int code;                   /* a writable mapping of it fails with this; 0: as ever */
 static int huge_fd = -1;           /* stands for memory with huge pages */
 
 void *__real_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
@@ -47,6 +48,10 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 {
 	if (is_sealed(fd) && (protection & PROT_WRITE)) {
 		maps++;
+		if (code) {
+			errno = code;
+			return MAP_FAILED;
+		}
 		if (lets_map[kind_of(fd)])
 			return __real_mmap64(at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 					     0);
@@ -112,6 +117,21 @@ Test(seals, kernel_that_punches_sealed_memory_is_refused)
 	for (int i = 0; i < 2; i++)
 		expect_refused("memory t: readers could take its pages: this kernel does not "
 			       "enforce its seals; expected Linux 5.12 or later");
+}
+
+/* It says nothing of the seals, and the next memory is tried again. */
+Test(seals, trial_that_fails_for_another_reason_is_an_error)
+{
+	struct memory memory;
+
+	code = ENOMEM;
+	cr_expect_eq(memory_create(&memory, "t", SMALL), -ENOMEM);
+	cr_expect_str_eq(tb_error(),
+			 "memory t: cannot allocate 20000 bytes: Cannot allocate memory");
+	cr_expect_null(memory.base);
+	code = 0;
+	lets_map[NORMAL] = true;
+	cr_expect_eq(memory_create(&memory, "t", SMALL), -EPERM);
 }
 
 Test(seals, huge_pages_without_seals_give_way_to_normal_pages)
