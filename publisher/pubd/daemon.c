@@ -174,11 +174,13 @@ static void descriptors_check(const struct daemon *daemon)
 
 	if (in_use >= 0)
 		close(in_use);
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
 	for (size_t i = 0; i < settings->bus.listen.count; i++)
 		addresses += strncmp(settings->bus.listen.texts[i], "shm:", 4) == 0;
-	needed = (uint64_t)(in_use < 0 ? 0 : in_use) +
+	needed = (in_use < 0 ? limit.rlim_cur : (uint64_t)in_use) +
 		 addresses * (settings->topic_count + settings->bus.subscribers_max);
-	if (addresses == 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed)
+	if (addresses == 0 || limit.rlim_cur >= needed)
 		return;
 	log_write(daemon->log, LOG_LEVEL_WARNING,
 		  "the limit of open files is %" PRIu64 ", but %u subscribers (subscribers_max) "
