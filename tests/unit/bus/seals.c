@@ -119,7 +119,7 @@ Test(seals, kernel_that_punches_sealed_memory_is_refused)
 			       "enforce its seals; expected Linux 5.12 or later");
 }
 
-/* It says nothing of the seals, and the next memory is tried again. */
+/* The seals are not proven, so the next memory is tried again. */
 Test(seals, trial_that_fails_for_another_reason_is_an_error)
 {
 	struct memory memory;
