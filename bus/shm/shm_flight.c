@@ -10,7 +10,6 @@
 #include <linux/sockios.h>
 
 #include "bus/error.h"
-#include "bus/shm/shm_frame.h"
 
 #define LOOKS 64 /* connections that one look asks the kernel about */
 
@@ -18,6 +17,7 @@
 struct shm_flight_user {
 	uid_t id;
 	unsigned int count; /* descriptors of all its connections */
+	unsigned int ended; /* connections */
 	struct shm_flight_list flights;
 	TAILQ_ENTRY(shm_flight_user) next;
 };
@@ -135,6 +135,11 @@ int shm_flight_share(struct shm_flights *flights, struct shm_flight *flight)
 {
 	struct shm_flight_user *user = flight->user;
 
+	if (user->ended > 0 && flights->ended_count >= flights->ended_max)
+		return error_set(EAGAIN,
+				 "user %u left descriptors untaken in %u connections that ended; "
+				 "expected it to close them",
+				 (unsigned int)user->id, user->ended);
 	if (user->count >= flights->share)
 		user_check(user, flights->share);
 	if (user->count < flights->share)
@@ -148,70 +153,63 @@ int shm_flight_share(struct shm_flights *flights, struct shm_flight *flight)
 /* -- ended connections --------------------------------------------------------------------------
  */
 
-static void ended_close(struct shm_flights *flights, struct shm_flight *flight)
-{
-	TAILQ_REMOVE(&flights->ended, flight, of_ended);
-	user_leave(flights, flight);
-	shm_frame_close(flight->socket);
-	free(flight);
-}
-
-/* The peer's copy goes: another takes its place until the descriptors are received or gone. */
-void shm_flight_end(struct shm_flights *flights, struct shm_flight *flight)
+/* The peer's copy goes: another takes its place. */
+bool shm_flight_end(struct shm_flights *flights, struct shm_flight *flight)
 {
 	struct shm_flight *ended = NULL;
 
 	flight_check(flight);
-	if (flight->count > 0)
+	if (flight->count > 0 && flights->ended_count < flights->ended_max)
 		ended = malloc(sizeof(*ended));
 	if (!ended) {
 		user_leave(flights, flight);
-		shm_frame_close(flight->socket);
-		return;
+		return false;
 	}
 	*ended = *flight;
 	TAILQ_REMOVE(&flight->user->flights, flight, of_user);
 	TAILQ_INSERT_TAIL(&ended->user->flights, ended, of_user);
 	TAILQ_INSERT_TAIL(&flights->ended, ended, of_ended);
+	ended->user->ended++;
+	flights->ended_count++;
 	shutdown(ended->socket, SHUT_RDWR);
+	return true;
 }
 
-void shm_flights_look(struct shm_flights *flights)
+bool shm_flights_next(struct shm_flights *flights, int *left, bool all, struct shm_flight *gone)
 {
-	for (int i = 0; i < LOOKS; i++) {
-		struct shm_flight *flight = TAILQ_FIRST(&flights->ended);
+	struct shm_flight *flight;
 
-		if (!flight)
-			return;
+	while ((flight = TAILQ_FIRST(&flights->ended)) && (all || (*left)-- > 0)) {
+		TAILQ_REMOVE(&flights->ended, flight, of_ended);
 		flight_check(flight);
-		if (flight->count == 0) {
-			ended_close(flights, flight);
+		if (flight->count > 0 && !all) {
+			TAILQ_INSERT_TAIL(&flights->ended, flight, of_ended);
 			continue;
 		}
-		TAILQ_REMOVE(&flights->ended, flight, of_ended);
-		TAILQ_INSERT_TAIL(&flights->ended, flight, of_ended);
+		flight->user->ended--;
+		flights->ended_count--;
+		*gone = *flight;
+		user_leave(flights, flight);
+		free(flight);
+		return true;
 	}
+	return false;
 }
 
 /* -- a listener's -------------------------------------------------------------------------------
  */
 
-void shm_flights_open(struct shm_flights *flights)
+void shm_flights_open(struct shm_flights *flights, unsigned int ended_max)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
 	rlim_t share;
 
 	TAILQ_INIT(&flights->users);
 	TAILQ_INIT(&flights->ended);
+	flights->ended_max = ended_max;
 	getrlimit(RLIMIT_NOFILE, &limit);
 	share = limit.rlim_cur / FLIGHT_SHARES;
 	flights->share = share < FLIGHT_MAX           ? FLIGHT_MAX
 			 : share > (rlim_t)UINT32_MAX ? UINT32_MAX
 						      : (unsigned int)share;
-}
-
-void shm_flights_close(struct shm_flights *flights)
-{
-	while (!TAILQ_EMPTY(&flights->ended))
-		ended_close(flights, TAILQ_FIRST(&flights->ended));
 }

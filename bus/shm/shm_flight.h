@@ -37,22 +37,25 @@ TAILQ_HEAD(shm_flight_list, shm_flight);
 struct shm_flights {
 	TAILQ_HEAD(, shm_flight_user) users;
 	struct shm_flight_list ended;
+	unsigned int ended_count, ended_max;
 	unsigned int share; /* descriptors */
 };
 
-/* Takes the share from the limit of open files as it is now. */
-void shm_flights_open(struct shm_flights *);
-/* Closes the sockets of ended connections. */
-void shm_flights_close(struct shm_flights *);
-/* Twice a second: closes those whose descriptors were received or are gone. */
-void shm_flights_look(struct shm_flights *);
+/* Takes the share from the limit of open files as it is now. Keeps at most so many ended
+ * connections. */
+void shm_flights_open(struct shm_flights *, unsigned int ended_max);
+/* Looks at a bounded number of ended connections, from *left down. True: the descriptors of one
+ * were received or are gone, and the caller closes its socket. With `all`, any is. */
+bool shm_flights_next(struct shm_flights *, int *left, bool all, struct shm_flight *gone);
 
 /* Fills a zeroed structure for a connection of a user: 0 or -ENOMEM. */
 int shm_flight_begin(struct shm_flights *, struct shm_flight *, int socket, uid_t user);
-/* Ends the connection. Its socket is closed now, or when its descriptors are received or gone. */
-void shm_flight_end(struct shm_flights *, struct shm_flight *);
+/* Ends the connection. True: it has descriptors on their way, so a copy of the structure and the
+ * socket stay until shm_flights_next returns them. False: the caller closes the socket. */
+bool shm_flight_end(struct shm_flights *, struct shm_flight *);
 
-/* Whether another descriptor may be sent: 0, or -EAGAIN if the user has its share. */
+/* Whether another descriptor may be sent: 0, or -EAGAIN. The user has its share; or the listener
+ * keeps as many ended connections as it may, and the user has some of them. */
 int shm_flight_share(struct shm_flights *, struct shm_flight *);
 /* The same for the peer itself: -EAGAIN if it leaves FLIGHT_MAX untaken. */
 int shm_flight_room(struct shm_flight *);

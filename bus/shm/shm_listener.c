@@ -43,6 +43,7 @@
 #define CLOSED          "it closed the connection"
 #define UNTAKEN_MAX     (1 + FABRIC_UNANSWERED) /* with a welcome and answers, by a good peer */
 #define STALLED_S       10
+#define ENDED_LOOKS     64 /* twice a second */
 #define STALLED         "it has not read its messages for " BOUND_TEXT(STALLED_S) " s"
 
 /* H6. The descriptor that the next peer gets: each has an open file of its own. */
@@ -207,7 +208,19 @@ static void peer_end(struct peers_entry *entry)
 	/* A child of this process may hold the descriptor too: closing alone would not end the
 	 * events. */
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
-	shm_flight_end(&listener->flights, &peer->flight);
+	if (!shm_flight_end(&listener->flights, &peer->flight))
+		shm_frame_close(peer->fd);
+}
+
+/* Closes connections that ended while descriptors were on their way: all, or those without any now.
+ */
+static void ended_close(struct shm_listener *listener, bool all)
+{
+	struct shm_flight gone;
+	int left = ENDED_LOOKS;
+
+	while (shm_flights_next(&listener->flights, &left, all, &gone))
+		shm_frame_close(gone.socket);
 }
 
 int shm_listen(struct listener **out, const struct fabric_listen *how,
@@ -226,7 +239,7 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 					  .max = how->peers_max };
 	TAILQ_INIT(&listener->waiting);
 	TAILQ_INIT(&listener->full);
-	shm_flights_open(&listener->flights);
+	shm_flights_open(&listener->flights, how->peers_max);
 	listener->socket = listener->lock.fd = listener->epoll = -1;
 	listener->timer = listener->reserve = -1;
 	result = listener_open(listener, how);
@@ -577,7 +590,7 @@ static void on_timer(struct shm_listener *listener)
 	if (!silent_refuse(listener) || !stalled_drop(listener) ||
 	    read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
-	shm_flights_look(&listener->flights);
+	ended_close(listener, false);
 	if (listener->paused)
 		accept_resume(listener);
 }
@@ -620,7 +633,7 @@ void shm_listener_close(struct listener *base)
 	if (!listener)
 		return;
 	peers_close(&listener->peers);
-	shm_flights_close(&listener->flights);
+	ended_close(listener, true);
 	if (listener->lock.taken && shm_lock_holds(&listener->lock, &listener->location)) {
 		if (listener->bound)
 			unlink(listener->location.address.sun_path);

@@ -140,6 +140,33 @@ Test(shares, ended_connection_counts_until_its_client_closes_it)
 	UNTIL(descriptors() == before);
 }
 
+/* The listener keeps as many ended connections as it has places. */
+Test(shares, user_with_too_many_ended_connections_gets_no_more)
+{
+	struct peer *peer;
+	struct fabric_key key;
+	char expected[128];
+	int fds[4], fd;
+
+	host_open(4, nobody_else);
+	for (int i = 0; i < 4; i++) {
+		fds[i] = client(&peer);
+		peers_drop(peer, "the test says so");
+	}
+	fd = client(&peer);
+	cr_expect_eq(shm_key(host.exposure, peer, &key), -EAGAIN);
+	snprintf(expected, sizeof(expected),
+		 "user %u left descriptors untaken in 4 connections that ended; expected it to "
+		 "close them",
+		 (unsigned int)geteuid());
+	cr_expect_str_eq(tb_error(), expected);
+	close(fds[0]);
+	UNTIL(shm_key(host.exposure, peer, &key) == 0); /* with the timer */
+	for (int i = 1; i < 4; i++)
+		close(fds[i]);
+	close(fd);
+}
+
 Test(shares, other_user_gets_its_share)
 {
 	const uid_t users[] = { SOMEONE };
