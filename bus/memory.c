@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writable mapping is made before the seal FUTURE_WRITE. After the seal no process can make
- * another writable mapping, not even by reopening the file through /proc. SHRINK protects readers
- * from SIGBUS; GROW and SEAL keep size and seals as promised. */
+ * another writable mapping, not even by reopening the file through /proc. SHRINK keeps the pages in
+ * the file, and FUTURE_WRITE keeps holes out of it: both protect readers from SIGBUS. GROW and SEAL
+ * keep size and seals as promised. The mode keeps attributes and times from other users. */
 #include "bus/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +29,8 @@
 #define PAGE_BYTES      ((size_t)4096)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define SEALS           (F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define READERS_MODE    0444 /* the file's: no process writes through it, its owner neither */
+#define STAT_BLOCK      512  /* unit of st_blocks */
 
 static size_t round_up(size_t bytes, size_t unit)
 {
@@ -116,7 +121,7 @@ static int memory_try(struct memory *memory, const char *name, size_t bytes, int
 	if (code || pages_allocate(fd, mapped) < 0)
 		goto fail;
 	base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-	if (base == MAP_FAILED || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+	if (base == MAP_FAILED || fchmod(fd, READERS_MODE) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		goto fail;
 	*memory = (struct memory){ .base = base, .bytes = bytes, .mapped = mapped, .fd = fd };
 	return 0;
@@ -128,6 +133,47 @@ fail:
 	return -code;
 }
 
+/* Tries what the seals forbid, on the first page: 0 if both calls fail for the seals. -EPERM if a
+ * call succeeds; *leave says what readers could do. A hole loses no data: the memory is not in use
+ * yet. */
+static int seals_try(const struct memory *memory, size_t page, const char **leave)
+{
+	void *view = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+
+	if (view != MAP_FAILED) {
+		munmap(view, page);
+		*leave = "write to it";
+		return -EPERM;
+	}
+	if (errno != EPERM)
+		return -errno;
+	if (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)page) ==
+	    0) {
+		*leave = "take its pages";
+		return -EPERM;
+	}
+	return errno == EPERM ? 0 : -errno;
+}
+
+/* Makes memory, and looks once per process and kind of pages whether the kernel enforces its
+ * seals. Kernels before 5.13 do not with huge pages. *leave: what they let readers do, or NULL. */
+static int memory_seal_try(struct memory *memory, const char *name, size_t bytes, int node,
+			   unsigned int huge, const char **leave)
+{
+	static _Atomic bool enforced[2]; /* with normal pages; with huge pages */
+	int result = memory_try(memory, name, bytes, node, huge);
+
+	*leave = NULL;
+	if (result < 0 || atomic_load_explicit(&enforced[huge != 0], memory_order_relaxed))
+		return result;
+	result = seals_try(memory, huge ? HUGE_PAGE_BYTES : PAGE_BYTES, leave);
+	if (result < 0)
+		memory_free(memory);
+	else
+		atomic_store_explicit(&enforced[huge != 0], true, memory_order_relaxed);
+	return result;
+}
+
 int memory_create(struct memory *memory, const char *name, size_t bytes)
 {
 	return memory_create_on(memory, name, bytes, NUMA_ANY);
@@ -136,6 +182,7 @@ int memory_create(struct memory *memory, const char *name, size_t bytes)
 int memory_create_on(struct memory *memory, const char *name, size_t bytes, int node)
 {
 	const size_t available = memory_available();
+	const char *leave = NULL;
 	int result = -EINVAL;
 
 	memset(memory, 0, sizeof(*memory));
@@ -143,13 +190,19 @@ int memory_create_on(struct memory *memory, const char *name, size_t bytes, int 
 	if (bytes == 0)
 		return error_set(EINVAL, "memory %s: found 0 bytes, expected at least 1", name);
 	if (bytes >= HUGE_PAGE_BYTES)
-		result = memory_try(memory, name, bytes, node, MFD_HUGETLB | MFD_HUGE_2MB);
+		result = memory_seal_try(memory, name, bytes, node, MFD_HUGETLB | MFD_HUGE_2MB,
+					 &leave);
 	if (result < 0 && bytes > available)
 		return error_set(ENOMEM,
 				 "memory %s: cannot allocate %zu bytes: %zu bytes are available",
 				 name, bytes, available);
 	if (result < 0)
-		result = memory_try(memory, name, bytes, node, 0);
+		result = memory_seal_try(memory, name, bytes, node, 0, &leave);
+	if (leave)
+		return error_set(EPERM,
+				 "memory %s: readers could %s: this kernel does not enforce its "
+				 "seals; expected Linux 5.12 or later",
+				 name, leave);
 	if (result < 0)
 		return error_set(-result, "memory %s: cannot allocate %zu bytes: %s%s", name, bytes,
 				 strerror(-result), result == -EFBIG ? " (see ulimit -f)" : "");
@@ -183,28 +236,60 @@ int memory_pin(const struct memory *memory)
 			 memory->mapped, strerror(code), (unsigned long long)limit.rlim_cur);
 }
 
-int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped)
+int memory_reader(int memory)
 {
-	struct stat status;
-	void *memory;
-	int seals = fcntl(fd, F_GET_SEALS);
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	return error_set(errno, "no descriptor for shared memory: %s%s", strerror(errno),
+			 errno == ENOENT ? ": expected the file system proc at /proc" : "");
+}
+
+/* -- memory of other processes ------------------------------------------------------------------
+ */
+
+int memory_check_foreign(int fd, struct stat *status)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0)
 		return error_set(
 			EPROTO, "memory handed over: found a descriptor that is no memfd, expected "
 				"sealed memory");
-	if (!(seals & F_SEAL_SHRINK))
+	if (!(seals & F_SEAL_SHRINK) || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
 		return error_set(
 			EPROTO,
-			"memory handed over: found seals 0x%x, expected F_SEAL_SHRINK among them",
+			"memory handed over: found seals 0x%x, expected F_SEAL_SHRINK and one of "
+			"F_SEAL_WRITE and F_SEAL_FUTURE_WRITE among them",
 			(unsigned int)seals);
-	if (fstat(fd, &status) < 0)
+	if (fstat(fd, status) < 0)
 		return error_set(errno, "memory handed over: %s", strerror(errno));
+	if (status->st_size < 0 || status->st_blocks < status->st_size / STAT_BLOCK)
+		return error_set(EPROTO,
+				 "memory handed over: found %lld bytes of pages, expected all "
+				 "pages of its %lld bytes",
+				 (long long)status->st_blocks * STAT_BLOCK,
+				 (long long)status->st_size);
+	return 0;
+}
+
+int memory_map_foreign(int fd, size_t bytes, const void **base, size_t *mapped)
+{
+	struct stat status;
+	void *memory;
+	int result = memory_check_foreign(fd, &status);
+
+	if (result < 0)
+		return result;
 	if (bytes == 0)
 		return error_set(
 			EPROTO,
 			"memory handed over: found a claim of 0 bytes, expected at least 1");
-	if (status.st_size < 0 || (size_t)status.st_size < bytes)
+	if ((size_t)status.st_size < bytes)
 		return error_set(EPROTO,
 				 "memory handed over: found %lld bytes, expected at least %zu",
 				 (long long)status.st_size, bytes);

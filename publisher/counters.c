@@ -54,6 +54,10 @@ bool counters_fill(const struct session *session, uint32_t scope, uint32_t index
 	const struct tb_publisher *publisher = session->publisher;
 
 	memset(block, 0, sizeof(*block));
+	/* Other blocks count for all realms, or for feeds, which belong to no realm: only clients
+	 * that see all topics get them. */
+	if (scope != TB_SCOPE_TOPIC && !session->realm->whole)
+		return false;
 	if (scope == TB_SCOPE_BUS && index == 0) {
 		block->blocks = 1;
 		block->name = publisher->name;
@@ -65,8 +69,7 @@ bool counters_fill(const struct session *session, uint32_t scope, uint32_t index
 	}
 	if (scope == TB_SCOPE_TOPIC)
 		return topic_block(session, index, block);
-	/* Feeds belong to no realm: only clients that see all topics get their counters. */
-	if (scope == TB_SCOPE_FEED && session->realm->whole && index < publisher->feed_count) {
+	if (scope == TB_SCOPE_FEED && index < publisher->feed_count) {
 		const struct feed_block *feed = &publisher->feeds[index];
 
 		block->blocks = publisher->feed_count;

@@ -58,10 +58,11 @@ static const struct realm *realm_choose(struct endpoint *endpoint,
 {
 	struct tb_publisher *publisher = endpoint->publisher;
 	const struct realm *realm = tickets_find(publisher, handshake, hello->proof, ticket);
+	const bool absent = tickets_absent(handshake, hello->proof); /* the same work for each */
 
 	if (realm)
 		return realm;
-	if (tickets_absent(handshake, hello->proof))
+	if (absent)
 		snprintf(reason, FABRIC_REASON_BYTES,
 			 "the subscriber has no ticket, but the publisher requires a ticket");
 	else if (!has_tickets(publisher))

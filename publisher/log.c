@@ -7,7 +7,7 @@
 
 #include "bus/clock.h"
 
-#define LINES_PER_SECOND 1000
+#define LINES_MAX 1000
 
 void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level,
 		   const char *format, ...)
@@ -25,25 +25,30 @@ void publisher_log(const struct tb_publisher *publisher, enum tb_log_level level
 
 void endpoint_log_rest(struct endpoint *endpoint)
 {
-	if (endpoint->lines > LINES_PER_SECOND)
+	if (endpoint->left_out > 0)
 		publisher_log(endpoint->publisher, TB_LOG_WARNING,
 			      "%" PRIu32 " more lines about clients were left out",
-			      endpoint->lines - LINES_PER_SECOND);
-	endpoint->lines = 0;
+			      endpoint->left_out);
+	endpoint->left_out = 0;
 }
 
 void endpoint_log_second(struct endpoint *endpoint)
 {
-	const uint64_t second = clock_ms() / 1000;
+	const uint64_t second = clock_ms() / 1000, passed = second - endpoint->second;
 
-	if (second != endpoint->second)
+	if (passed > 0)
 		endpoint_log_rest(endpoint);
+	endpoint->lines -= passed < endpoint->lines ? (uint32_t)passed : endpoint->lines;
 	endpoint->second = second;
 }
 
 void endpoint_log(struct endpoint *endpoint, const char *text)
 {
 	endpoint_log_second(endpoint);
-	if (endpoint->lines++ < LINES_PER_SECOND)
-		publisher_log(endpoint->publisher, TB_LOG_WARNING, "%s", text);
+	if (endpoint->lines == LINES_MAX) {
+		endpoint->left_out++;
+		return;
+	}
+	endpoint->lines++;
+	publisher_log(endpoint->publisher, TB_LOG_WARNING, "%s", text);
 }

@@ -168,8 +168,9 @@ struct endpoint {
 	struct listener *listener;
 	struct exposure *pages[BOUND_REALMS_MAX]; /* the realms' bus pages */
 	const struct sockaddr_storage *group;     /* of notices by default; NULL: no notices */
-	uint64_t second;                          /* on CLOCK_MONOTONIC, of `lines` */
-	uint32_t lines;                           /* logged or left out in this second */
+	uint64_t second;                          /* on CLOCK_MONOTONIC, of the last look */
+	uint32_t lines;                           /* logged; each second takes one away */
+	uint32_t left_out; /* lines that were not logged, and not yet reported */
 	uint32_t index;
 	uint32_t subscribers[BOUND_REALMS_MAX];        /* sessions of each realm */
 	struct quota_host *hosts[ENDPOINT_HOST_LISTS]; /* that have sessions */

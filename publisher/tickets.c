@@ -24,6 +24,8 @@ static bool ticket_fits(const uint8_t ticket[TB_TICKET_BYTES],
 	return proof_same(expected, proof);
 }
 
+/* The work is the same for each proof, also for a realm without an old ticket. So the time of a
+ * refusal does not show which realms changed their tickets. */
 const struct realm *tickets_find(struct tb_publisher *publisher,
 				 const struct proof_handshake *handshake,
 				 const uint8_t proof[PROOF_BYTES], const uint8_t **ticket)
@@ -34,11 +36,14 @@ const struct realm *tickets_find(struct tb_publisher *publisher,
 	for (uint32_t i = 0; i < publisher->realm_count; i++) {
 		const struct realm *realm = &publisher->realms[i];
 
-		if (ticket_fits(realm->ticket, handshake, proof)) {
+		const bool fits = ticket_fits(realm->ticket, handshake, proof);
+		const bool old_fits = ticket_fits(realm->old_ticket, handshake, proof);
+
+		if (fits) {
 			found = realm;
 			*ticket = realm->ticket;
 		}
-		if (realm->old_until_ms && ticket_fits(realm->old_ticket, handshake, proof)) {
+		if (old_fits && realm->old_until_ms) {
 			found = realm;
 			*ticket = realm->old_ticket;
 		}

@@ -4,9 +4,11 @@
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer. If all
  *     places are taken, a new connection takes the place of the oldest that was not accepted.
  * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
- * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
- *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
- *     kernel says how many bytes are queued: so frames sent before those bytes were received. */
+ * H6  A peer gets a read-only open file that no other process has. Its flags, its locks and its
+ *     position would otherwise be shared, and its locks would stay when the peer is gone.
+ * H8  A good peer needs room for few bytes and descriptors. A peer that has more of them unread is
+ *     full. It is dropped if it takes nothing for STALLED_S. A good peer that is stopped has room.
+ */
 #include "bus/shm/shm.h"
 
 #include <errno.h>
@@ -27,6 +29,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/peers.h"
+#include "bus/shm/shm_flight.h"
 #include "bus/shm/shm_frame.h"
 #include "bus/shm/shm_location.h"
 #include "bus/shm/shm_lock.h"
@@ -39,31 +42,39 @@
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
 #define CLOSED          "it closed the connection"
-#define GIVEN_MAX       (2 * FABRIC_UNANSWERED) /* descriptors to a peer that does not read */
+#define UNTAKEN_MAX     (1 + FABRIC_UNANSWERED) /* with a welcome and answers, by a good peer */
+#define STALLED_S       10
+#define ENDED_LOOKS     64 /* twice a second */
+#define STALLED         "it has not read its messages for " BOUND_TEXT(STALLED_S) " s"
 
+/* H6. The descriptor that the next peer gets: each has an open file of its own. */
 struct shm_exposure {
 	struct exposure base;
-	int fd;
+	int memory; /* its descriptor, the publisher's own */
+	int fd;     /* -1: none could be opened */
 };
 
 struct shm_peer {
 	struct peers_entry base;
 	int fd;
-	int queue_bytes;                 /* that the kernel queues for it */
-	uint64_t queued;                 /* bytes of its queue that all frames to it took, H3 */
-	uint64_t given_at[GIVEN_MAX];    /* `queued` before each frame with a descriptor */
-	unsigned int given_first, given; /* of them: the oldest, and how many may be untaken */
+	int queue_bytes; /* that the kernel queues for it */
+	struct shm_flight flight;
 	uint64_t connected_ms;
 	TAILQ_ENTRY(shm_peer) waiting; /* until its hello is accepted */
 	bool challenged;               /* its second hello is awaited */
+	TAILQ_ENTRY(shm_peer) full;    /* while is_listed (H8) */
+	bool is_listed;
+	uint64_t full_ms, full_taken; /* when it was listed, and what it had taken then */
 	struct ucred credentials;
 };
-TAILQ_HEAD(shm_waiting, shm_peer);
+TAILQ_HEAD(shm_peers, shm_peer);
 
 struct shm_listener {
 	struct listener base;
 	struct peers peers;
-	struct shm_waiting waiting; /* peers that are not accepted yet, the oldest first */
+	struct shm_peers waiting; /* peers that are not accepted yet, the oldest first */
+	struct shm_peers full;    /* peers that may have stalled, by full_ms */
+	struct shm_flights flights;
 	struct shm_location location;
 	char *name;
 	struct shm_lock lock;
@@ -209,14 +220,27 @@ static void peer_end(struct peers_entry *entry)
 {
 	struct shm_listener *listener = (struct shm_listener *)entry->base.listener;
 	struct shm_peer *peer = (struct shm_peer *)entry;
-	const int fd = peer->fd;
 
 	if (!entry->up)
 		TAILQ_REMOVE(&listener->waiting, peer, waiting);
+	if (peer->is_listed)
+		TAILQ_REMOVE(&listener->full, peer, full);
 	/* A child of this process may hold the descriptor too: closing alone would not end the
 	 * events. */
-	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
-	shm_frame_close(fd);
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
+	if (!shm_flight_end(&listener->flights, &peer->flight))
+		shm_frame_close(peer->fd);
+}
+
+/* Closes connections that ended while descriptors were on their way: all, or those without any now.
+ */
+static void ended_close(struct shm_listener *listener, bool all)
+{
+	struct shm_flight gone;
+	int left = ENDED_LOOKS;
+
+	while (shm_flights_next(&listener->flights, &left, all, &gone))
+		shm_frame_close(gone.socket);
 }
 
 int shm_listen(struct listener **out, const struct fabric_listen *how,
@@ -234,6 +258,8 @@ int shm_listen(struct listener **out, const struct fabric_listen *how,
 					  .end = peer_end,
 					  .max = how->peers_max };
 	TAILQ_INIT(&listener->waiting);
+	TAILQ_INIT(&listener->full);
+	shm_flights_open(&listener->flights, how->peers_max);
 	listener->socket = listener->lock.fd = listener->epoll = -1;
 	listener->timer = listener->reserve = -1;
 	result = listener_open(listener, how);
@@ -336,9 +362,11 @@ static void peer_accept(struct shm_listener *listener, int fd)
 
 	if (!peer || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->credentials, &length) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &peer->queue_bytes, &number) < 0 ||
-	    watch(listener, fd, peer) < 0) {
+	    watch(listener, fd, peer) < 0 ||
+	    shm_flight_begin(&listener->flights, &peer->flight, fd, peer->credentials.uid) < 0) {
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
 			  strerror(errno));
+		epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
 		free(peer);
 		shm_frame_close(fd);
 		return;
@@ -410,38 +438,66 @@ static void peer_dropped(struct shm_listener *listener, struct shm_peer *peer, c
 	peers_lost(&peer->base, why);
 }
 
-/* Forgets descriptors that the peer has taken (H3). */
-static void given_check(struct shm_peer *peer)
+static int exposure_ready(struct shm_exposure *exposure)
+{
+	if (exposure->fd < 0)
+		exposure->fd = memory_reader(exposure->memory);
+	return exposure->fd < 0 ? exposure->fd : 0;
+}
+
+/* Opens the next peer's file now, so that a flood of connections cannot take its descriptor. */
+static void exposure_handed(struct shm_exposure *exposure)
+{
+	close(exposure->fd);
+	exposure->fd = memory_reader(exposure->memory);
+}
+
+/* Half of its queue is unread. SIOCOUTQ counts what the kernel compares with SO_SNDBUF: the bytes
+ * of its buffers. */
+static bool is_half_full(const struct shm_peer *peer)
 {
 	int unread = 0;
 
-	if (ioctl(peer->fd, SIOCOUTQ, &unread) < 0)
+	return ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread >= peer->queue_bytes / 2;
+}
+
+static bool is_full(const struct shm_peer *peer)
+{
+	return peer->flight.count > UNTAKEN_MAX || is_half_full(peer);
+}
+
+/* It may have stalled: it is looked at in STALLED_S (H8). */
+static void full_list(struct shm_listener *listener, struct shm_peer *peer)
+{
+	if (peer->is_listed)
 		return;
-	while (peer->given > 0 && (unread == 0 || peer->queued - peer->given_at[peer->given_first] >
-							  (uint64_t)unread)) {
-		peer->given_first = (peer->given_first + 1) % GIVEN_MAX;
-		peer->given--;
-	}
+	peer->is_listed = true;
+	peer->full_ms = clock_ms();
+	peer->full_taken = shm_flight_taken(&peer->flight);
+	TAILQ_INSERT_TAIL(&listener->full, peer, full);
 }
 
 /* Sends a frame to an accepted peer. */
 static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, size_t bytes,
-		     const struct exposure *given)
+		     struct exposure *given)
 {
-	const struct shm_listener *listener = (const struct shm_listener *)peer->base.base.listener;
-	int result;
+	struct shm_listener *listener = (struct shm_listener *)peer->base.base.listener;
+	struct shm_exposure *exposure = (struct shm_exposure *)given;
+	int result = exposure ? exposure_ready(exposure) : 0;
 
-	if (given && peer->given == GIVEN_MAX)
-		given_check(peer);
-	if (given && peer->given == GIVEN_MAX)
-		return error_set(EAGAIN, "it does not read what it requested");
-	result = shm_frame_send(peer->fd, kind, body, bytes,
-				given ? ((const struct shm_exposure *)given)->fd : -1);
 	if (result < 0)
 		return result;
-	if (given)
-		peer->given_at[(peer->given_first + peer->given++) % GIVEN_MAX] = peer->queued;
-	peer->queued += listener->costs.of[bytes / SHM_COST_STEP];
+	if (exposure)
+		result = shm_flight_room(&peer->flight);
+	if (result == 0)
+		result = shm_frame_send(peer->fd, kind, body, bytes, exposure ? exposure->fd : -1);
+	if (result < 0)
+		return result;
+	shm_flight_sent(&peer->flight, listener->costs.of[bytes / SHM_COST_STEP], exposure);
+	if (exposure)
+		exposure_handed(exposure);
+	if (peer->flight.count > UNTAKEN_MAX)
+		full_list(listener, peer);
 	return 0;
 }
 
@@ -529,13 +585,39 @@ static bool silent_refuse(struct shm_listener *listener)
 	return true;
 }
 
+/* Drops peers that are full and took nothing since they were listed. Whether all were looked at. */
+static bool stalled_drop(struct shm_listener *listener)
+{
+	const uint64_t now = clock_ms();
+	struct shm_peer *peer;
+	int looks = 0;
+
+	while ((peer = TAILQ_FIRST(&listener->full)) && now - peer->full_ms >= STALLED_S * 1000) {
+		const uint64_t taken = shm_flight_taken(&peer->flight);
+
+		if (looks++ == BOUND_PEERS_OF_A_TURN) /* P2 */
+			return false;
+		if (is_full(peer) && taken == peer->full_taken) {
+			peer_dropped(listener, peer, STALLED);
+			continue;
+		}
+		TAILQ_REMOVE(&listener->full, peer, full);
+		peer->is_listed = false;
+		if (is_full(peer))
+			full_list(listener, peer);
+	}
+	return true;
+}
+
 /* A tick that is not read keeps the timer readable, so the next poll goes on. */
 static void on_timer(struct shm_listener *listener)
 {
 	uint64_t ticks;
 
-	if (!silent_refuse(listener) || read(listener->timer, &ticks, sizeof(ticks)) < 0)
+	if (!silent_refuse(listener) || !stalled_drop(listener) ||
+	    read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
+	ended_close(listener, false);
 	if (listener->paused)
 		accept_resume(listener);
 }
@@ -578,6 +660,7 @@ void shm_listener_close(struct listener *base)
 	if (!listener)
 		return;
 	peers_close(&listener->peers);
+	ended_close(listener, true);
 	if (listener->lock.taken && shm_lock_holds(&listener->lock, &listener->location)) {
 		if (listener->bound)
 			unlink(listener->location.address.sun_path);
@@ -606,21 +689,21 @@ int shm_expose(struct listener *base, const struct memory *memory, uint32_t real
 	       struct exposure **out)
 {
 	struct shm_exposure *exposure = calloc(1, sizeof(*exposure));
+	int result;
 
 	(void)realm;
 	*out = NULL;
 	if (!exposure)
 		return error_set(ENOMEM, "no memory for an exposure");
 	exposure->base.ops = base->ops;
-	exposure->fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
-	if (exposure->fd < 0) {
-		int code = errno;
-
+	exposure->memory = memory->fd;
+	exposure->fd = -1;
+	result = exposure_ready(exposure);
+	if (result == 0)
+		*out = &exposure->base;
+	else
 		free(exposure);
-		return error_set(code, "no descriptor for shared memory: %s", strerror(code));
-	}
-	*out = &exposure->base;
-	return 0;
+	return result;
 }
 
 void shm_withdraw(struct exposure *base)
@@ -629,15 +712,20 @@ void shm_withdraw(struct exposure *base)
 
 	if (!exposure)
 		return;
-	close(exposure->fd);
+	if (exposure->fd >= 0)
+		close(exposure->fd);
 	free(exposure);
 }
 
-int shm_key(struct exposure *exposure, struct peer *peer, struct fabric_key *key)
+/* A failure refuses a join and keeps its client: no descriptor is left, or the client's user has
+ * its share of them. */
+int shm_key(struct exposure *exposure, struct peer *base, struct fabric_key *key)
 {
-	(void)exposure, (void)peer;
+	struct shm_listener *listener = (struct shm_listener *)base->listener;
+	const int result = shm_flight_share(&listener->flights, &((struct shm_peer *)base)->flight);
+
 	*key = (struct fabric_key){ 0 };
-	return 0;
+	return result < 0 ? result : exposure_ready((struct shm_exposure *)exposure);
 }
 
 int shm_send(struct peer *base, const void *message, size_t bytes, struct exposure *given)
@@ -656,15 +744,15 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 	return 0;
 }
 
-/* SIOCOUTQ counts what the kernel compares with SO_SNDBUF: the bytes of its buffers. */
 int shm_offer(struct peer *base, const void *message, size_t bytes)
 {
-	const struct shm_peer *peer = (const struct shm_peer *)base;
-	int unread = 0;
+	struct shm_peer *peer = (struct shm_peer *)base;
 
 	if (peer->base.dead || !peer->base.up)
 		return error_set(ENOTCONN, "the subscriber is gone");
-	if (ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread >= peer->queue_bytes / 2)
+	if (is_half_full(peer)) {
+		full_list((struct shm_listener *)base->listener, peer);
 		return error_set(EAGAIN, "it does not read its messages");
+	}
 	return shm_send(base, message, bytes, NULL);
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bus/error.h"
@@ -164,12 +165,38 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 			  : feed_open(made, &options);
 }
 
+/* A limit below the settings shows only when subscribers are refused, so the start warns. Each
+ * address of shared memory takes a descriptor of each topic and of each subscriber. */
+static void descriptors_check(const struct daemon *daemon)
+{
+	const struct settings *settings = daemon->settings;
+	const int in_use = dup(STDERR_FILENO); /* the lowest free number: so many are open */
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	uint64_t addresses = 0, needed;
+
+	if (in_use >= 0)
+		close(in_use);
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	for (size_t i = 0; i < settings->bus.listen.count; i++)
+		addresses += strncmp(settings->bus.listen.texts[i], "shm:", 4) == 0;
+	needed = (in_use < 0 ? limit.rlim_cur : (uint64_t)in_use) +
+		 addresses * (settings->topic_count + settings->bus.subscribers_max);
+	if (addresses == 0 || limit.rlim_cur >= needed)
+		return;
+	log_write(daemon->log, LOG_LEVEL_WARNING,
+		  "the limit of open files is %" PRIu64 ", but %u subscribers (subscribers_max) "
+		  "need %" PRIu64 "; raise the limit (ulimit -Hn), or lower subscribers_max",
+		  (uint64_t)limit.rlim_cur, settings->bus.subscribers_max, needed);
+}
+
 /* A feed may be over before this thread logs the bus: its lines wait. */
 static int feeds_start(struct daemon *daemon)
 {
 	const struct settings *settings = daemon->settings;
 	int result;
 
+	descriptors_check(daemon);
 	pthread_mutex_lock(&daemon->lines);
 	result = tb_publisher_begin(daemon->publisher);
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++)

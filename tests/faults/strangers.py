@@ -276,7 +276,9 @@ class Sleepers(Scene):
         before = self.signals()
         self.until(lambda: self.signals()[1] > before[1] + 2000, "2000 flushes", bus)
         self.assertLess(self.signals()[0] - before[0], 200)
-        self.assertEqual(self.counters("topic")["sleepers"], 1)  # its wake cannot be sent
+        sleepers = self.counters("topic")["sleepers"]  # 1: its wake cannot be sent
+        if sleepers != 1:  # on a late machine the connection was full for too long
+            self.assertIn("was dropped: it has not read its messages", bus.messages())
         other.reads_on(100)
         bus.stop()
         other.ends(0)

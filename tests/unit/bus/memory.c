@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +52,7 @@ Test(memory, created_memory_is_zeroed_allocated_and_sealed)
 {
 	unsigned char there[8];
 	struct memory fresh;
+	struct stat status;
 	int fd;
 
 	cr_assert_eq(memory_create(&fresh, "test", 5 * 4096 + 1), 0);
@@ -65,6 +67,8 @@ Test(memory, created_memory_is_zeroed_allocated_and_sealed)
 	cr_expect_eq(fcntl(fresh.fd, F_GET_SEALS),
 		     F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	cr_expect(fcntl(fresh.fd, F_GETFD) & FD_CLOEXEC);
+	cr_assert_eq(fstat(fresh.fd, &status), 0);
+	cr_expect_eq(status.st_mode & 07777, 0444, "found mode %o", status.st_mode);
 	fd = fresh.fd;
 	memory_free(&fresh);
 	cr_expect_null(fresh.base);
@@ -183,13 +187,20 @@ Test(memory, descriptor_holder_cannot_write)
 	attack(memory.fd);
 }
 
-/* The file's mode would allow it: the seal does not. */
+/* Root may open it in spite of its mode: the seals hold. */
 Test(memory, reopening_through_proc_cannot_write)
 {
 	char path[64];
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory.fd);
+	if (geteuid() != 0) {
+		FAILS(open(path, O_RDWR), EACCES);
+		FAILS(open(path, O_WRONLY), EACCES);
+		FAILS(open(path, O_RDWR | O_TRUNC), EACCES);
+		FAILS(truncate(path, 0), EACCES);
+		return;
+	}
 	fd = open(path, O_RDWR);
 	cr_assert_geq(fd, 0, "%s", strerror(errno));
 	attack(fd);
@@ -250,10 +261,15 @@ static int with_seals(unsigned int flags, int seals)
 {
 	int fd = memfd_create("test", flags);
 
-	cr_assert_eq(ftruncate(fd, BYTES), 0);
+	cr_assert_eq(fallocate(fd, 0, 0, BYTES), 0);
 	cr_assert(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0);
 	return fd;
 }
+
+#define FOUND_SEALS(found)                                                                         \
+	"memory handed over: found seals " found                                                   \
+	", expected F_SEAL_SHRINK and one of F_SEAL_WRITE "                                        \
+	"and F_SEAL_FUTURE_WRITE among them"
 
 Test(memory, only_sealed_memory_of_full_size_is_mapped)
 {
@@ -268,13 +284,14 @@ Test(memory, only_sealed_memory_of_full_size_is_mapped)
 	expect_refused(open("/dev/null", O_RDONLY), BYTES,
 		       "memory handed over: found a descriptor that is no memfd, expected sealed "
 		       "memory");
-	expect_refused(with_seals(MFD_ALLOW_SEALING, 0), BYTES,
-		       "memory handed over: found seals 0x0, expected F_SEAL_SHRINK among them");
-	expect_refused(with_seals(0, 0), BYTES,
-		       "memory handed over: found seals 0x1, expected F_SEAL_SHRINK among them");
+	expect_refused(with_seals(MFD_ALLOW_SEALING, 0), BYTES, FOUND_SEALS("0x0"));
+	expect_refused(with_seals(0, 0), BYTES, FOUND_SEALS("0x1"));
+	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_SHRINK), BYTES, FOUND_SEALS("0x2"));
+	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_GROW), BYTES,
+		       FOUND_SEALS("0x6"));
 	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_GROW | F_SEAL_WRITE), BYTES,
-		       "memory handed over: found seals 0xc, expected F_SEAL_SHRINK among them");
-	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_SHRINK), BYTES + 1,
+		       FOUND_SEALS("0xc"));
+	expect_refused(with_seals(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_WRITE), BYTES + 1,
 		       "memory handed over: found 20000 bytes, expected at least 20001");
 	expect_refused(memory.fd, memory.mapped + 1,
 		       "memory handed over: found 20480 bytes, expected at least 20481");
@@ -283,6 +300,49 @@ Test(memory, only_sealed_memory_of_full_size_is_mapped)
 	expect_refused(
 		memory.fd, SIZE_MAX,
 		"memory handed over: found 20480 bytes, expected at least 18446744073709551615");
+}
+
+Test(memory, memory_sealed_against_all_writes_is_mapped)
+{
+	int fd = with_seals(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_WRITE);
+	const void *mapped = NULL;
+	size_t bytes_mapped;
+
+	cr_assert_eq(memory_map_foreign(fd, BYTES, &mapped, &bytes_mapped), 0, "%s", tb_error());
+	memory_unmap_foreign(mapped, bytes_mapped);
+	close(fd);
+}
+
+/* A hole in front of the last page. */
+static int with_hole(void)
+{
+	int fd = memfd_create("test", MFD_ALLOW_SEALING);
+
+	cr_assert_eq(ftruncate(fd, BYTES), 0);
+	cr_assert_eq(fallocate(fd, 0, BYTES / 4096 * 4096, BYTES % 4096), 0);
+	cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE), 0);
+	return fd;
+}
+
+/* The kernel allocates the pages of a hole for the process that reads them. */
+Test(memory, memory_with_a_hole_is_refused_since_readers_pay)
+{
+	const int fd = with_hole();
+	struct stat before, after;
+	volatile uint8_t *view = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+
+	cr_assert_neq(view, MAP_FAILED);
+	cr_assert_eq(fstat(fd, &before), 0);
+	for (size_t i = 0; i < BYTES; i += 4096)
+		(void)view[i];
+	cr_assert_eq(fstat(fd, &after), 0);
+	cr_expect_eq(before.st_blocks, 8);
+	cr_expect_eq(after.st_blocks, 40, "reading allocates");
+	expect_refused(with_hole(), BYTES,
+		       "memory handed over: found 4096 bytes of pages, expected all pages of its "
+		       "20000 bytes");
+	munmap((void *)(uintptr_t)view, BYTES);
+	close(fd);
 }
 
 /* The number of this process's mappings that name this memory. */

@@ -259,7 +259,7 @@ Test(shm, dropped_peer_ends_though_a_child_has_its_socket)
 	peers_drop(host.last, "the test says so");
 	cr_expect_eq(host.kind, FABRIC_LOG_DROPPED);
 	for (unsigned int i = 0; i < 20; i++) {
-		put_frame(fd, SHM_MESSAGE, 8);
+		cr_expect_not(put(fd, "\4\0\0\0message", 11, 0), "its end is shut");
 		turn();
 	}
 	cr_expect_eq(host.messages + host.gones, 0);

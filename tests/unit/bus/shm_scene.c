@@ -49,6 +49,10 @@ int on_hello(void *user, struct peer *peer, const void *hello, size_t bytes,
 		memset(answer->challenge, 'c', sizeof(answer->challenge));
 		return 1;
 	}
+	if (host.sharing && shm_key(host.exposure, peer, &(struct fabric_key){ 0 }) < 0) {
+		snprintf(answer->reason, sizeof(answer->reason), "%s", tb_error());
+		return -EAGAIN;
+	}
 	memset(answer->welcome, 'w', 8);
 	answer->welcome_bytes = 8;
 	answer->given = host.exposure;

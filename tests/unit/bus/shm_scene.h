@@ -33,6 +33,7 @@ struct host {
 	struct peer *last;
 	unsigned int hellos, messages, gones, logged;
 	bool challenging; /* answers each hello with a challenge */
+	bool sharing;     /* welcomes a client only within its user's share, as a publisher does */
 	enum fabric_log kind;
 	char log[512];
 };

@@ -119,9 +119,12 @@ Test(realms, counters_cover_only_visible_topics_and_feeds)
 		       "no block 1 of counters in scope 2");
 	expect_refusal(block(&client, TB_SCOPE_FEED, 0), 0, ENOENT,
 		       "no block 0 of counters in scope 3");
+	expect_refusal(block(&client, TB_SCOPE_BUS, 0), 0, ENOENT,
+		       "no block 0 of counters in scope 1");
 	cr_expect_str_eq(block(&other, TB_SCOPE_TOPIC, 2)->values.name, "b.trade");
 	cr_expect_eq(other.answer.values.blocks, 3);
 	cr_expect_str_eq(block(&other, TB_SCOPE_FEED, 0)->values.name, "a");
+	cr_expect_str_eq(block(&other, TB_SCOPE_BUS, 0)->values.name, "test");
 }
 
 /* The entry of a topic on a client's page, read while it is written. False if empty. */

@@ -3,8 +3,10 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "bus/proof.h"
 #include "publisher/tickets.h"
 #include "tests/support/clock.h"
 #include "tests/unit/publisher/client.h"
@@ -128,6 +130,49 @@ Test(tickets, old_ticket_may_return)
 	expect_unknown(second);
 	clock_pass(10000);
 	expect_good(first);
+}
+
+/* -- the work of a hello ------------------------------------------------------------------------
+ */
+
+static atomic_uint proofs;
+
+void __real_proof_of_client(const uint8_t ticket[PROOF_TICKET_BYTES],
+			    const struct proof_handshake *handshake, uint8_t proof[PROOF_BYTES]);
+void __wrap_proof_of_client(const uint8_t ticket[PROOF_TICKET_BYTES],
+			    const struct proof_handshake *handshake, uint8_t proof[PROOF_BYTES]);
+
+/* The linker puts this between the library's files. The client's own proof counts too. */
+void __wrap_proof_of_client(const uint8_t ticket[PROOF_TICKET_BYTES],
+			    const struct proof_handshake *handshake, uint8_t proof[PROOF_BYTES])
+{
+	atomic_fetch_add(&proofs, 1);
+	__real_proof_of_client(ticket, handshake, proof);
+}
+
+static unsigned int work_for(const uint8_t *ticket, bool good)
+{
+	atomic_store(&proofs, 0);
+	if (good)
+		expect_good(ticket);
+	else
+		expect_unknown(ticket);
+	return atomic_load(&proofs);
+}
+
+/* Three realms with an old and a present ticket each, no ticket, and the client's. */
+Test(tickets, each_hello_costs_the_same_work)
+{
+	const unsigned int work = 3 * 2 + 1 + 1;
+
+	cr_expect_eq(work_for(second, false), work);
+	cr_expect_eq(work_for(first, true), work);
+	cr_expect_eq(work_for(others, true), work);
+	cr_expect_eq(work_for(zeros, true), work);
+	cr_assert_eq(tb_publisher_ticket(publisher, "desk", second, 5000), 1);
+	cr_expect_eq(work_for(first, true), work);
+	cr_expect_eq(work_for(second, true), work);
+	cr_expect_eq(work_for(third, false), work);
 }
 
 static void expect_error(const char *realm, const uint8_t *ticket, uint32_t old_valid_ms, int code,
