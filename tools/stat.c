@@ -58,10 +58,22 @@ static const char *scope_word(enum tb_scope scope)
 	return "unknown";
 }
 
+/* What is there now rises and falls, so it has no rate. */
+static bool is_level(const char *name)
+{
+	static const char *const levels[] = { "subscribers", "joins",    "sleepers",
+					      "instruments", "capacity", "quality" };
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (strcmp(name, levels[i]) == 0)
+			return true;
+	return false;
+}
+
 static void on_counter(void *user, const struct tb_counter_value *counter)
 {
 	sample_add(user, scope_word(counter->scope), counter->block, counter->name, counter->value,
-		   counter->unit, true);
+		   counter->unit, !is_level(counter->name));
 }
 
 /* The instrument is in the column `counter`. */

@@ -847,6 +847,9 @@ class Tools(unittest.TestCase):
         self.assertTrue(all(float(row["rate"]) > 0 for row in found[1:]), found)  # its own connections
         quiet = [self.cell(row) for row in rows[1:] if ",topic,t.quote,records," in row]
         self.assertEqual([(row["value"], row["rate"]) for row in quiet], [("4", ""), ("4", "0.0"), ("4", "0.0")])
+        levels = [self.cell(row) for row in rows[1:]
+                  if re.search(",topic,t.quote,(instruments|capacity|subscribers|sleepers|quality),", row)]
+        self.assertEqual([(row["rate"], row["note"]) for row in levels], [("", "")] * 15)
         lines = self.done("stat", "shm:b", "--interval=0.1", "--count=2", "--format=json").splitlines()
         parsed = [json.loads(line) for line in lines if '"counter":"connections"' in line]
         self.assertEqual([list(row) for row in parsed], [self.RATED.split(",")] * 2)
