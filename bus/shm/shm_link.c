@@ -20,6 +20,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_inlet.h"
 #include "bus/shm/shm_location.h"
 #include "bus/words.h"
 #include "tickbus/error.h"
@@ -33,6 +34,7 @@ struct shm_link {
 	struct link_calls calls;
 	void *user;
 	int fd;
+	struct shm_inlet inlet; /* what arrives at fd, which it closes */
 	int given; /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
 	uint64_t begun_ms;
@@ -54,7 +56,8 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	if (!link)
 		return error_set(ENOMEM, "address shm:%s: no memory", address);
 	*link = (struct shm_link){
-		.calls = *calls, .user = user, .fd = -1, .given = -1, .begun_ms = clock_ms()
+		.calls = *calls, .user = user, .fd = -1, .inlet.socket = -1, .given = -1,
+		.begun_ms = clock_ms()
 	};
 	result = shm_location_connect(address, &location);
 	if (result < 0)
@@ -63,6 +66,11 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	if (link->fd < 0) {
 		result = error_set(errno, "address shm:%s: cannot create a socket: %s", address,
 				   strerror(errno));
+		goto fail;
+	}
+	result = shm_inlet_open(&link->inlet, link->fd); /* H7: before it is connected */
+	if (result < 0) {
+		error_prefix(result, "address shm:%s: ", address);
 		goto fail;
 	}
 	if (connect(link->fd, (struct sockaddr *)&location.address, sizeof(location.address)) < 0) {
@@ -87,8 +95,7 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*out = &link->base;
 	return 0;
 fail:
-	if (link->fd >= 0)
-		close(link->fd);
+	shm_inlet_close(&link->inlet);
 	free(link);
 	return result;
 }
@@ -100,7 +107,7 @@ enum link_state shm_link_state(const struct link *base)
 
 int shm_link_fd(const struct link *base)
 {
-	return ((const struct shm_link *)base)->fd;
+	return ((const struct shm_link *)base)->inlet.epoll;
 }
 
 static void link_gone(struct shm_link *link, int code, const char *why)
@@ -125,6 +132,19 @@ static void link_refused(struct shm_link *link, const uint8_t *body, size_t byte
 		if (*c < ' ' || *c > '~')
 			*c = '?';
 	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, why);
+}
+
+/* What could not be received, by its code. */
+static void link_lost(struct shm_link *link, int code)
+{
+	if (code == -EMFILE || code == -EPIPE)
+		link_gone(link, -code, tb_error());
+	else if (code == -EBADMSG)
+		link_gone(link, EPROTO, tb_error());
+	else if (code == -EPROTO)
+		link_gone(link, EPROTO, "the publisher sent a frame of a wrong size");
+	else
+		link_gone(link, -code, "the publisher closed the connection");
 }
 
 /* The second hello goes over the same connection. */
@@ -176,7 +196,7 @@ int shm_link_poll(struct link *base)
 
 	link->polling = true;
 	while (count < FRAMES_PER_POLL && link->state != LINK_GONE && !link->closed) {
-		bytes = shm_frame_receive(link->fd, &frame, &link->given);
+		bytes = shm_inlet_receive(&link->inlet, &frame, &link->given);
 		if (bytes == -EAGAIN)
 			break;
 		count++;
@@ -185,10 +205,7 @@ int shm_link_poll(struct link *base)
 			continue;
 		}
 		if (bytes < 0)
-			link_gone(link, -bytes,
-				  bytes == -EPROTO   ? "the publisher sent a frame of a wrong size"
-				  : bytes == -EMFILE ? tb_error()
-						     : "the publisher closed the connection");
+			link_lost(link, bytes);
 		else
 			link_frame(link, &frame, (size_t)bytes);
 	}
@@ -215,8 +232,7 @@ void shm_link_break(struct link *base)
 	struct shm_link *link = (struct shm_link *)base;
 
 	link->state = LINK_GONE;
-	if (link->fd >= 0)
-		close(link->fd);
+	shm_inlet_close(&link->inlet);
 	link->fd = -1;
 }
 
@@ -232,8 +248,7 @@ void shm_link_close(struct link *base)
 	}
 	if (link->given >= 0)
 		close(link->given);
-	if (link->fd >= 0)
-		close(link->fd);
+	shm_inlet_close(&link->inlet);
 	free(link);
 }
 

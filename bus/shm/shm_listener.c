@@ -196,7 +196,7 @@ static void peer_end(struct peers_entry *entry)
 	/* A child of this process may hold the descriptor too: closing alone would not end the
 	 * events. */
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
-	shm_frame_close(fd);
+	close(fd);
 }
 
 int shm_listen(struct listener **out, const struct fabric_listen *how,
@@ -313,7 +313,7 @@ static void peer_accept(struct shm_listener *listener, int fd)
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
 			  strerror(errno));
 		free(peer);
-		shm_frame_close(fd);
+		close(fd);
 		return;
 	}
 	peer->fd = fd;
@@ -340,7 +340,7 @@ static bool accept_exhausted(struct shm_listener *listener)
 	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		refuse(fd, EAGAIN, "the publisher has no descriptor left");
-		shm_frame_close(fd);
+		close(fd);
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED,
 			  "a connection was refused: no descriptor is left (see ulimit -n)");
 	}
@@ -466,14 +466,16 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool
 	int bytes;
 
 	for (int i = 0; i < FRAMES_PER_PEER && !peer->base.dead; i++) {
-		bytes = shm_frame_receive(peer->fd, &frame, NULL);
+		bytes = shm_frame_receive(peer->fd, &frame);
 		if (bytes == -EAGAIN)
 			return;
 		if (bytes == -ECONNRESET) {
 			peers_lost(&peer->base, CLOSED);
 		} else if (bytes < 0 || frame.kind != (peer->base.up ? SHM_MESSAGE : SHM_HELLO)) {
 			snprintf(why, sizeof(why), "it sent %s, expected a %s",
-				 bytes < 0 ? "a frame of a wrong size" : "a frame of another kind",
+				 bytes == -EPERM ? "a frame with a descriptor"
+				 : bytes < 0	 ? "a frame of a wrong size"
+						 : "a frame of another kind",
 				 peer->base.up ? "control message" : "hello");
 			peer_dropped(listener, peer, why);
 		} else if (peer->base.up) {

@@ -2,7 +2,6 @@
 /* Descriptors that cross the socket: unwanted, lingering, too many, kept by a child. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -56,31 +55,6 @@ Test(shm, publisher_accepts_no_descriptor)
 	close(fd);
 	guest_enter(); /* descriptors still reach the subscriber */
 	expect_guest_well();
-}
-
-/* A socket whose close waits for LINGER_S, when it is the last: no process reads what it has to
- * send.
- */
-static int lingering(int *other)
-{
-	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(at);
-	const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	static const char bytes[65536];
-
-	if (bind(listening, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(listening, 1) < 0 ||
-	    getsockname(listening, (struct sockaddr *)&at, &length) < 0 ||
-	    connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
-		cr_skip("no TCP here: %s", strerror(errno));
-	*other = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-	close(listening);
-	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
-	cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
-	return fd;
 }
 
 /* Sends a descriptor whose close lingers, after a frame with `others` other descriptors. With

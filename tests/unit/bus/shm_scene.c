@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <grp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -340,5 +341,27 @@ int liar_accept(int listening)
 		     tb_error());
 	fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 	cr_assert_geq(fd, 0);
+	return fd;
+}
+
+int lingering(int *other)
+{
+	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(at);
+	const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static const char bytes[65536];
+
+	if (bind(listening, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(listening, 1) < 0 ||
+	    getsockname(listening, (struct sockaddr *)&at, &length) < 0 ||
+	    connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		cr_skip("no TCP here: %s", strerror(errno));
+	*other = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	close(listening);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
 	return fd;
 }

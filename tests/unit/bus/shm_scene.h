@@ -113,6 +113,10 @@ int liar_listen(void);
 
 int liar_accept(int listening);
 
+/* A socket whose close waits for LINGER_S, when it is the last: no process reads what it has to
+ * send. */
+int lingering(int *other);
+
 #define UNTIL(condition)                                                                           \
 	do {                                                                                       \
 		const uint64_t late_ms = now_ms() + DEADLINE_MS;                                   \

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors whose close waits, from a hostile publisher. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_porter.h"
+#include "tests/support/clock.h"
+#include "tests/support/hung_file.h"
+#include "tests/unit/bus/shm_scene.h"
+#include "tickbus/error.h"
+
+TestSuite(hostile, .init = enter, .fini = leave, .timeout = 60);
+
+#define NO_MEMFD "memory handed over: found a descriptor that is no memfd, expected sealed memory"
+
+static void file_open(struct hung_file *file, enum hung_by by)
+{
+	const int result = hung_file_open(file, by);
+
+	if (result < 0)
+		cr_skip("no FUSE file here: %s", strerror(-result));
+}
+
+/* Sends a frame with copies of the file's descriptor, which hangs from now on. */
+static void put_hanging(int fd, struct hung_file *file, uint32_t kind, unsigned int copies)
+{
+	uint8_t bytes[12] = { 0 };
+
+	memcpy(bytes, &kind, sizeof(kind));
+	cr_assert(put_with(fd, bytes, sizeof(bytes), file->fd, copies), "%s", strerror(errno));
+	close(file->fd);
+	hung_file_hang(file);
+}
+
+/* A frame of a hostile publisher ends the link in words, though closing its descriptor hangs. */
+static void expect_link_ends(enum hung_by by, bool welcomed, unsigned int copies, const char *why)
+{
+	struct hung_file file;
+	int listening, fd;
+
+	file_open(&file, by);
+	listening = liar_listen();
+	fd = liar_accept(listening);
+	if (welcomed)
+		put_frame(fd, SHM_WELCOME, 8);
+	put_hanging(fd, &file, welcomed ? SHM_MESSAGE : SHM_WELCOME, copies);
+	UNTIL(guest.gones == 1);
+	cr_expect_eq(guest.code, EPROTO);
+	cr_expect_str_eq(guest.why, why);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(*file.asked > 0);
+	cr_expect_eq(shm_porter_reap(), 1, "the porter hangs in the subscriber's place");
+	unlink(socket_address().sun_path);
+	host_open(4, nobody_else);
+	guest_enter(); /* the next connection works */
+	expect_guest_well();
+	hung_file_close(&file);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+}
+
+Test(hostile, file_that_hangs_in_a_welcome_ends_the_link)
+{
+	expect_link_ends(HUNG_FLUSH, false, 1, NO_MEMFD);
+}
+
+Test(hostile, file_that_hangs_in_a_message_ends_the_link)
+{
+	expect_link_ends(HUNG_FLUSH, true, 1, NO_MEMFD);
+}
+
+Test(hostile, file_whose_last_close_hangs_ends_the_link)
+{
+	expect_link_ends(HUNG_WRITE, true, 1, NO_MEMFD);
+}
+
+Test(hostile, two_descriptors_end_the_link)
+{
+	expect_link_ends(HUNG_FLUSH, true, 2, "memory handed over: found 2 descriptors, expected 1");
+}
+
+
+/* The test's clock says that the time passed in which a porter may still end. */
+Test(hostile, hanging_porters_are_bounded_and_counted)
+{
+	const int listening = liar_listen();
+	struct hung_file file;
+
+	file_open(&file, HUNG_FLUSH);
+	hung_file_hang(&file);
+	for (unsigned int count = 0; count < 8; count++) {
+		const int fd = liar_accept(listening);
+
+		cr_assert(put_with(fd, "\2\0\0\0hung", 8, file.fd, 1), "%s", strerror(errno));
+		UNTIL(guest.gones == 1);
+		cr_expect_str_eq(guest.why, NO_MEMFD);
+		close(fd);
+		guest_leave();
+		UNTIL(*file.asked == count + 1);
+	}
+	clock_pass(1000);
+	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), -EAGAIN);
+	cr_expect_str_eq(tb_error(), "address shm:test: 8 processes that close descriptors for this "
+				     "one hang, at most 8 may: other processes sent descriptors "
+				     "that cannot be closed");
+	hung_file_close(&file);
+	close(file.fd);
+	UNTIL(shm_porter_reap() == 0);
+	close(liar_accept(listening));
+	close(listening);
+}
+
+/* A socket that lingers hangs nobody but the porter. */
+Test(hostile, lingering_socket_ends_the_link)
+{
+	int listening = liar_listen(), fd = liar_accept(listening), other, given;
+
+	given = lingering(&other);
+	cr_assert(put_with(fd, "\2\0\0\0linger", 10, given, 1), "%s", strerror(errno));
+	close(given);
+	UNTIL(guest.gones == 1);
+	cr_expect_str_eq(guest.why, NO_MEMFD);
+	guest_leave();
+	cr_expect_eq(shm_porter_reap(), 1);
+	close(other);
+	close(fd);
+	close(listening);
+	UNTIL(shm_porter_reap() == 0);
+}
