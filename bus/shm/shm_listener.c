@@ -3,7 +3,8 @@
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer. If all
  *     places are taken, a new connection takes the place of the oldest that was not accepted.
- * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
+ * H2  No descriptor is received from a client: closing it could wait as long as its sender likes. The
+ *     kernel refuses to send it, or it stays in the queue and ends the connection (H9).
  * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
  *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
  *     kernel says how many bytes are queued: so frames sent before those bytes were received. */
@@ -28,6 +29,7 @@
 #include "bus/error.h"
 #include "bus/peers.h"
 #include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_hold.h"
 #include "bus/shm/shm_location.h"
 #include "bus/shm/shm_lock.h"
 #include "tickbus/error.h"
@@ -48,6 +50,7 @@ struct shm_exposure {
 struct shm_peer {
 	struct peers_entry base;
 	int fd;
+	uint32_t slot;                   /* in the hold */
 	int queue_bytes;                 /* that the kernel queues for it */
 	uint64_t queued;                 /* bytes of its queue that all frames to it took, H3 */
 	uint64_t given_at[GIVEN_MAX];    /* `queued` before each frame with a descriptor */
@@ -73,7 +76,8 @@ struct shm_listener {
 	gid_t *groups;
 	size_t user_count, group_count;
 	bool bound;
-	bool paused; /* no descriptor is left: the socket is not polled */
+	bool paused; /* no descriptor or no slot is left: the socket is not polled */
+	struct shm_hold hold;
 };
 
 /* -- opening ------------------------------------------------------------------------------------
@@ -100,15 +104,12 @@ static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
 	const char *path = listener->location.address.sun_path;
-	const int no = 0;
 	struct stat there;
 	int result;
 
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
 		goto fail;
-	/* H2. Linux before 6.16 has no SO_PASSRIGHTS: see shm_frame_close. */
-	setsockopt(listener->socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
 		return error_set(EEXIST,
 				 "address shm:%s: found something else at %s, expected a socket or "
@@ -122,6 +123,9 @@ static int socket_open(struct shm_listener *listener)
 		 sizeof(listener->location.address)) < 0)
 		goto fail;
 	listener->bound = true;
+	result = shm_hold_open(&listener->hold, listener->socket, listener->peers.max);
+	if (result < 0)
+		return error_prefix(result, "address shm:%s: ", listener->name);
 	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)
 		goto fail;
 	if (others)
@@ -182,6 +186,8 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 		return error_set(errno, "address shm:%s: cannot create descriptors: %s",
 				 listener->name, strerror(errno));
 	result = watch(listener, listener->socket, &listener->socket);
+	if (result == 0 && listener->hold.porter)
+		result = watch(listener, listener->hold.porter->pair, &listener->hold);
 	return result < 0 ? result : watch(listener, listener->timer, &listener->timer);
 }
 
@@ -196,7 +202,7 @@ static void peer_end(struct peers_entry *entry)
 	/* A child of this process may hold the descriptor too: closing alone would not end the
 	 * events. */
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
-	close(fd);
+	shm_hold_end(&listener->hold, peer->slot, fd);
 }
 
 int shm_listen(struct listener **out, const struct fabric_listen *how,
@@ -304,6 +310,7 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 
 static void peer_accept(struct shm_listener *listener, int fd)
 {
+	const uint32_t slot = shm_hold_add(&listener->hold, fd);
 	struct shm_peer *peer = calloc(1, sizeof(*peer));
 	socklen_t length = sizeof(peer->credentials), number = sizeof(peer->queue_bytes);
 
@@ -313,10 +320,11 @@ static void peer_accept(struct shm_listener *listener, int fd)
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED, "a connection was refused: %s",
 			  strerror(errno));
 		free(peer);
-		close(fd);
+		shm_hold_end(&listener->hold, slot, fd);
 		return;
 	}
 	peer->fd = fd;
+	peer->slot = slot;
 	peer->connected_ms = clock_ms();
 	memcpy(peer->base.base.origin, &peer->credentials.uid, 4);
 	memcpy(peer->base.base.origin + 4, &peer->credentials.pid, 4);
@@ -326,6 +334,13 @@ static void peer_accept(struct shm_listener *listener, int fd)
 	peers_add(&listener->peers, &peer->base);
 	TAILQ_INSERT_TAIL(&listener->waiting, peer, waiting);
 	peer_admit(listener, peer);
+}
+
+static void accept_pause(struct shm_listener *listener, const char *why)
+{
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
+	listener->paused = true;
+	peers_log(&listener->peers, FABRIC_LOG_INFO, "connections wait: %s", why);
 }
 
 /* No descriptor is left. The reserve is closed to accept the connection and refuse it; otherwise
@@ -340,17 +355,14 @@ static bool accept_exhausted(struct shm_listener *listener)
 	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		refuse(fd, EAGAIN, "the publisher has no descriptor left");
-		close(fd);
+		shm_hold_end(&listener->hold, shm_hold_add(&listener->hold, fd), fd);
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED,
 			  "a connection was refused: no descriptor is left (see ulimit -n)");
 	}
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->reserve >= 0)
 		return fd >= 0;
-	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
-	listener->paused = true;
-	peers_log(&listener->peers, FABRIC_LOG_INFO,
-		  "connections wait: no descriptor is left (see ulimit -n)");
+	accept_pause(listener, "no descriptor is left (see ulimit -n)");
 	return false;
 }
 
@@ -358,14 +370,20 @@ static void accept_resume(struct shm_listener *listener)
 {
 	if (listener->reserve < 0)
 		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (listener->reserve >= 0)
+	if (listener->reserve >= 0 && shm_hold_room(&listener->hold))
 		listener->paused = watch(listener, listener->socket, &listener->socket) < 0;
 }
 
 static void listener_accept(struct shm_listener *listener)
 {
 	for (int count = 0; count < BOUND_PEERS_OF_A_TURN; count++) { /* P2 */
-		int fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd;
+
+		if (!shm_hold_room(&listener->hold)) {
+			accept_pause(listener, "clients sent descriptors that cannot be closed");
+			break;
+		}
+		fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
 			peer_accept(listener, fd);
@@ -504,6 +522,15 @@ static bool silent_refuse(struct shm_listener *listener)
 	return true;
 }
 
+static void hold_poll(struct shm_listener *listener)
+{
+	if (!shm_hold_poll(&listener->hold))
+		return;
+	peers_log(&listener->peers, FABRIC_LOG_INFO,
+		  "the process that shares the connections ended, and was started again");
+	watch(listener, listener->hold.porter->pair, &listener->hold);
+}
+
 /* A tick that is not read keeps the timer readable, so the next poll goes on. */
 static void on_timer(struct shm_listener *listener)
 {
@@ -511,6 +538,7 @@ static void on_timer(struct shm_listener *listener)
 
 	if (!silent_refuse(listener) || read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
+	hold_poll(listener);
 	if (listener->paused)
 		accept_resume(listener);
 }
@@ -539,6 +567,8 @@ int shm_listener_poll(struct listener *base)
 			on_timer(listener);
 		else if (what == &listener->socket)
 			listener_accept(listener);
+		else if (what == &listener->hold)
+			hold_poll(listener);
 		else if (gone < BOUND_PEERS_OF_A_TURN) /* P2 */
 			gone += peer_event(listener, what, events[i].events);
 	}
@@ -560,6 +590,7 @@ void shm_listener_close(struct listener *base)
 	}
 	if (listener->socket >= 0)
 		close(listener->socket);
+	shm_hold_close(&listener->hold); /* H9: after all that it shares */
 	if (listener->epoll >= 0)
 		close(listener->epoll);
 	if (listener->timer >= 0)

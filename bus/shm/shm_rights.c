@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define QUEUE_MAX 1024 /* messages that a socket may queue */
+
 int shm_rights_send(int socket, const struct iovec *parts, size_t count, int fd, int flags)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
@@ -31,6 +33,20 @@ int shm_rights_look(int socket)
 	if (recvmsg(socket, &header, MSG_PEEK | MSG_DONTWAIT) < 0)
 		return -errno;
 	return (header.msg_flags & MSG_CTRUNC) != 0;
+}
+
+/* An empty message looks like the end, so the end is only believed after more tries than messages
+ * can be queued. */
+bool shm_rights_drain(int socket)
+{
+	char byte;
+
+	for (int tries = 0; tries < QUEUE_MAX; tries++) {
+		if (shm_rights_look(socket) > 0)
+			return false;
+		recv(socket, &byte, sizeof(byte), MSG_DONTWAIT);
+	}
+	return true;
 }
 
 unsigned int shm_rights_count(struct msghdr *header, int *fd)

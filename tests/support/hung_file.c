@@ -107,7 +107,7 @@ static void serve(const char *path, struct shared *shared, enum hung_by by, int 
 }
 
 /* The file lies in the server's mount namespace. */
-static int file_open(const struct hung_file *file)
+int hung_file_again(const struct hung_file *file)
 {
 	char path[128];
 	int fd;
@@ -117,12 +117,22 @@ static int file_open(const struct hung_file *file)
 	return fd < 0 ? -errno : fd;
 }
 
+/* A child must keep no connection of the test open. */
+static void close_all_but(int fd)
+{
+	if ((fd > 3 && close_range(3, (unsigned int)fd - 1, 0) < 0) ||
+	    close_range((unsigned int)fd + 1, ~0U, 0) < 0)
+		_exit(1);
+}
+
 /* Writes into the cache of the file, and stays: its close would wait. */
 static void write_and_stay(const struct hung_file *file, int ready)
 {
-	const int fd = file_open(file);
+	int fd;
 
+	close_all_but(ready);
 	alarm(PATIENCE_S);
+	fd = hung_file_again(file);
 	if (fd >= 0 && write(fd, "some", 4) == 4 && write(ready, "r", 1) == 1)
 		pause();
 	_exit(1);
@@ -149,7 +159,7 @@ int hung_file_open(struct hung_file *file, enum hung_by by)
 		close(made);
 	file->server = fork();
 	if (file->server == 0) {
-		close(ready[0]);
+		close_all_but(ready[1]);
 		serve(path, shared, by, ready[1]);
 	}
 	close(ready[1]);
@@ -157,7 +167,7 @@ int hung_file_open(struct hung_file *file, enum hung_by by)
 		code = EIO;
 	close(ready[0]);
 	if (code == 0) {
-		file->fd = file_open(file);
+		file->fd = hung_file_again(file);
 		code = file->fd < 0 ? -file->fd : 0;
 	}
 	if (code)

@@ -25,6 +25,8 @@ struct hung_file {
 
 /* 0, or -errno if this system has no such files for this user. */
 int hung_file_open(struct hung_file *, enum hung_by);
+/* Opens the file once more: a descriptor, or -errno. */
+int hung_file_again(const struct hung_file *);
 /* From now on the server leaves these requests without an answer. */
 void hung_file_hang(struct hung_file *);
 /* Ends the server: everything that waits goes on. */

@@ -9,10 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bus/shm/porter/hold.h"
 #include "bus/shm/porter/message.h"
 #include "bus/shm/porter/take.h"
-
-#define DESCRIPTORS 512 /* so that all descriptors of one frame have room */
 
 int main(int count, char **words)
 {
@@ -20,11 +19,14 @@ int main(int count, char **words)
 
 	if (chdir("/") < 0)
 		return 1;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS) {
-		limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+	/* As many as this user may have: those of a frame, or all connections of a publisher. */
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	if (count == 2 && strcmp(words[1], PORTER_TAKE) == 0)
 		take_run(PORTER_PAIR, PORTER_SOCKET);
+	if (count == 2 && strcmp(words[1], PORTER_HOLD_ALL) == 0)
+		hold_run(PORTER_PAIR, PORTER_SOCKET);
 	_exit(0);
 }

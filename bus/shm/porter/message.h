@@ -9,8 +9,9 @@
 
 #define PORTER_PROGRAM "tickbus-porter"
 #define PORTER_TAKE    "take" /* serves a subscriber's connection */
+#define PORTER_HOLD_ALL "hold" /* serves a publisher's listening socket */
 #define PORTER_PAIR    0      /* descriptors of the program: the pair, */
-#define PORTER_SOCKET  1      /* and the connection */
+#define PORTER_SOCKET  1      /* and the connection or the listening socket */
 
 enum porter_what {
 	PORTER_STARTED = 1, /* from the process between; number: of the porter's process */
@@ -19,7 +20,12 @@ enum porter_what {
 	PORTER_FRAME,       /* body: a frame that came with a memfd. Carries the memfd */
 	PORTER_DONE,        /* the frame that waits now, if any, has no descriptor */
 	PORTER_VERDICT,     /* body: why the connection cannot go on; number: errno. Then it ends */
+	PORTER_HOLD,        /* to the porter: share this connection; number: its slot */
+	PORTER_END,         /* to the porter: the publisher closed the connection of this slot. Its
+			     * PORTER_DONE says that the slot is free */
 };
+
+#define PORTER_SLOTS_MAX (1U << 20)
 
 struct porter_message {
 	uint32_t what;

@@ -7,12 +7,13 @@
 
 #include "bus/peers.h"
 #include "bus/shm/shm_frame.h"
+#include "tests/support/old_kernel.h"
 #include "tickbus/error.h"
 #include "tests/unit/bus/shm_scene.h"
 
 TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
 
-/* Finds the host's listening socket, so that a test can make it accept descriptors. */
+/* Finds the host's listening socket. */
 static int listening_socket(void)
 {
 	for (int fd = 3; fd < 1024; fd++) {
@@ -26,14 +27,6 @@ static int listening_socket(void)
 	}
 	cr_assert_fail("no process listens");
 	return -1;
-}
-
-static void let_descriptors_in(void)
-{
-	const int yes = 1;
-
-	if (setsockopt(listening_socket(), SOL_SOCKET, SO_PASSRIGHTS, &yes, sizeof(yes)) < 0)
-		cr_assert_eq(errno, ENOPROTOOPT); /* an older kernel accepts them anyway */
 }
 
 Test(shm, publisher_accepts_no_descriptor)
@@ -83,8 +76,8 @@ Test(shm, closing_received_descriptors_never_waits)
 {
 	unsigned int before;
 
+	old_kernel = true;
 	host_open(8, nobody_else);
-	let_descriptors_in();
 	guest_enter();
 	before = descriptors();
 	send_lingering(0, false);
@@ -108,8 +101,8 @@ Test(shm, all_descriptors_of_a_frame_are_closed)
 	const uint64_t begun_ms = now_ms();
 	int fd, given[20], other[20];
 
+	old_kernel = true;
 	host_open(8, nobody_else);
-	let_descriptors_in();
 	fd = stranger();
 	for (unsigned int i = 0; i < 20; i++)
 		given[i] = lingering(&other[i]);

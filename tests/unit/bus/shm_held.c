@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors whose close waits, from hostile clients, on a kernel that cannot refuse them. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_porter.h"
+#include "tests/support/hung_file.h"
+#include "tests/support/old_kernel.h"
+#include "tests/unit/bus/shm_scene.h"
+#include "tickbus/error.h"
+
+TestSuite(held, .init = enter, .fini = leave, .timeout = 60);
+
+#define DROPPED "was dropped: it sent a frame with a descriptor, expected a "
+#define BATCH   300 /* more than a publisher of 4 clients has slots */
+
+static void file_open(struct hung_file *file)
+{
+	const int result = hung_file_open(file, HUNG_WRITE);
+
+	if (result < 0)
+		cr_skip("no FUSE file here: %s", strerror(-result));
+	old_kernel = true;
+}
+
+/* Sends a frame, whose descriptor hangs with hung_file_hang. */
+static void put_file(int fd, const struct hung_file *file, uint32_t kind)
+{
+	uint8_t bytes[12] = { 0 };
+
+	memcpy(bytes, &kind, sizeof(kind));
+	cr_assert(put_with(fd, bytes, sizeof(bytes), file->fd, 1), "%s", strerror(errno));
+}
+
+static void hang(struct hung_file *file)
+{
+	close(file->fd);
+	hung_file_hang(file);
+}
+
+/* A client in a hello, a client in a message, and a client whose descriptor waits behind a frame
+ * that ends its connection. */
+Test(held, control_thread_goes_on_while_closes_hang)
+{
+	struct hung_file file;
+	int fds[3];
+
+	file_open(&file);
+	host_open(8, nobody_else);
+	guest_enter();
+	for (unsigned int i = 0; i < 3; i++) {
+		fds[i] = stranger();
+		if (i == 1)
+			put_frame(fds[i], SHM_HELLO, 8);
+		if (i == 2)
+			put_frame(fds[i], SHM_REFUSAL, 8);
+		put_file(fds[i], &file, i == 1 ? SHM_MESSAGE : SHM_HELLO);
+	}
+	hang(&file);
+	UNTIL(host.logged == 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		char byte;
+
+		cr_expect_leq(recv(fds[i], &byte, 1, 0), 1, "its end is seen at once");
+		close(fds[i]);
+	}
+	UNTIL(*file.asked > 0);
+	expect_guest_well();
+	guest_leave();
+	guest_enter();
+	expect_guest_well();
+	guest_leave();
+	host_close(); /* never waits */
+	hung_file_close(&file);
+}
+
+Test(held, frame_with_a_descriptor_names_its_sender)
+{
+	char expected[128];
+	int fd;
+
+	old_kernel = true;
+	host_open(8, nobody_else);
+	fd = stranger();
+	cr_assert(put(fd, "\1\0\0\0hello", 9, 1));
+	UNTIL(host.logged == 1);
+	snprintf(expected, sizeof(expected), "pid %d of user %u " DROPPED "hello", (int)getpid(),
+		 (unsigned int)geteuid());
+	cr_expect(strstr(host.log, expected), "%s", host.log);
+	cr_expect_eq(host.kind, FABRIC_LOG_DROPPED);
+	close(fd);
+}
+
+/* A publisher in a process of its own, which the test may kill. */
+static pid_t publisher_fork(void)
+{
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	cr_assert_eq(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		host_open(8, nobody_else);
+		if (write(ready[1], "r", 1) != 1)
+			_exit(1);
+		close(ready[0]);
+		close(ready[1]);
+		for (;;)
+			turn();
+	}
+	close(ready[1]);
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return child;
+}
+
+/* Descriptors wait in a connection that was not accepted, and behind frames in others. */
+Test(held, publisher_with_hanging_descriptors_ends_on_kill)
+{
+	struct hung_file file;
+	char byte;
+	int fds[3], status;
+	pid_t child;
+
+	old_kernel = true;
+	child = publisher_fork();
+	file_open(&file);
+	fds[0] = stranger();
+	put_frame(fds[0], SHM_HELLO, 8);
+	cr_assert_gt(recv(fds[0], &byte, 1, 0), 0, "the welcome");
+	kill(child, SIGSTOP);
+	cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
+	put_file(fds[0], &file, SHM_MESSAGE);
+	for (unsigned int i = 1; i < 3; i++) {
+		fds[i] = stranger(); /* not accepted */
+		put_file(fds[i], &file, SHM_HELLO);
+	}
+	hang(&file);
+	kill(child, SIGKILL);
+	UNTIL(waitpid(child, &status, WNOHANG) == child);
+	for (unsigned int i = 0; i < 3; i++) {
+		while (recv(fds[i], &byte, 1, 0) > 0)
+			;
+		close(fds[i]); /* each saw the end */
+	}
+	UNTIL(*file.asked > 0);
+	host_open(8, nobody_else); /* the address is free */
+	guest_enter();
+	expect_guest_well();
+	guest_leave();
+	hung_file_close(&file);
+}
+
+/* Kills the only process that this one started. */
+static void porter_kill(void)
+{
+	char path[64], what[64];
+	int found = -1;
+
+	for (int fd = 3; fd < 1024 && found < 0; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		const ssize_t got = readlink(path, what, sizeof(what) - 1);
+
+		what[got > 0 ? got : 0] = '\0';
+		if (strcmp(what, "anon_inode:[pidfd]") == 0)
+			found = fd;
+	}
+	cr_assert_geq(found, 0, "no porter");
+	cr_assert_eq(syscall(SYS_pidfd_send_signal, found, SIGKILL, NULL, 0), 0);
+}
+
+Test(held, porter_that_ended_is_started_again)
+{
+	struct hung_file file;
+	int fd;
+
+	file_open(&file);
+	host_open(8, nobody_else);
+	fd = stranger();
+	put_frame(fd, SHM_HELLO, 8);
+	UNTIL(host.hellos == 1);
+	porter_kill();
+	UNTIL(host.logged == 1);
+	cr_expect_str_eq(host.log, "the process that shares the connections ended, and was started "
+				   "again");
+	put_file(fd, &file, SHM_MESSAGE);
+	hang(&file);
+	UNTIL(host.gones == 1);
+	UNTIL(*file.asked > 0);
+	close(fd);
+	guest_enter();
+	expect_guest_well();
+	guest_leave();
+	hung_file_close(&file);
+}
+
+/* Connections that cannot be closed are bounded: further ones wait, until the files close. */
+Test(held, connections_wait_while_too_many_cannot_be_closed)
+{
+	struct hung_file file;
+	int fds[BATCH], files[BATCH];
+
+	file_open(&file);
+	host_open(4, nobody_else);
+	for (unsigned int i = 0; i < BATCH; i++) {
+		fds[i] = stranger(); /* not accepted yet */
+		files[i] = hung_file_again(&file);
+		cr_assert_geq(files[i], 0, "%s", strerror(-files[i]));
+		cr_assert(put_with(fds[i], "\1\0\0\0hung", 8, files[i], 1));
+	}
+	for (unsigned int i = 0; i < BATCH; i++)
+		close(files[i]);
+	hang(&file);
+	UNTIL(strstr(host.log, "connections wait"));
+	cr_expect(strstr(host.log, "connections wait: clients sent descriptors that cannot be "
+				   "closed"),
+		  "%s", host.log);
+	cr_expect_gt(host.logged, 256);
+	hung_file_close(&file);
+	for (unsigned int i = 0; i < BATCH; i++)
+		close(fds[i]);
+	guest_enter();
+	expect_guest_well();
+}
