@@ -95,6 +95,8 @@ static int answer_receive(struct shm_inlet *inlet, struct shm_frame *frame, int 
 		return verdict(&message, bytes);
 	if (message.what != PORTER_FRAME || bytes <= (int)sizeof(frame->kind) || *fd < 0)
 		return porter_ended();
+	if (message.number == 0 && turn_to(inlet, false) < 0)
+		return -EPIPE;
 	memcpy(frame, message.body, (size_t)bytes);
 	return bytes - (int)sizeof(frame->kind);
 }

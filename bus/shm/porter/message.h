@@ -8,8 +8,9 @@
 #include "bus/shm/shm_frame.h"
 
 #define PORTER_PROGRAM "tickbus-porter"
-#define PORTER_TAKE    "take" /* serves a subscriber's connection */
-#define PORTER_HOLD_ALL "hold" /* serves a publisher's listening socket */
+/* Tasks, with the version of these messages: another version's program ends at once. */
+#define PORTER_TAKE     "take-1" /* serves a subscriber's connection */
+#define PORTER_HOLD_ALL "hold-1" /* serves a publisher's listening socket */
 #define PORTER_PAIR    0      /* descriptors of the program: the pair, */
 #define PORTER_SOCKET  1      /* and the connection or the listening socket */
 
@@ -17,7 +18,8 @@ enum porter_what {
 	PORTER_STARTED = 1, /* from the process between; number: of the porter's process */
 	PORTER_FAILED,      /* it could not be started; number: errno */
 	PORTER_WANT,        /* to the porter: take at most `number` frames */
-	PORTER_FRAME,       /* body: a frame that came with a memfd. Carries the memfd */
+	PORTER_FRAME,       /* body: a frame that came with a memfd. Carries the memfd. The last
+			     * answer, if number is 0 */
 	PORTER_DONE,        /* the frame that waits now, if any, has no descriptor */
 	PORTER_VERDICT,     /* body: why the connection cannot go on; number: errno. Then it ends */
 	PORTER_HOLD,        /* to the porter: share this connection; number: its slot */

@@ -60,8 +60,8 @@ static bool frame_forward(int pair, const struct porter_message *message, size_t
 	return result == 0;
 }
 
-/* Takes one frame. False: the porter must end. */
-static bool frame_take(int pair, int socket)
+/* Takes a frame; *left: how many may follow. False: the porter must end. */
+static bool frame_take(int pair, int socket, uint32_t *left)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * DESCRIPTORS_MAX)];
 	struct porter_message message = { .what = PORTER_FRAME };
@@ -75,7 +75,7 @@ static bool frame_take(int pair, int socket)
 	int fd;
 
 	if (got < 0)
-		return true; /* the next look says why */
+		return true;
 	count = shm_rights_count(&header, &fd);
 	if (count != 1 || (header.msg_flags & MSG_CTRUNC))
 		return verdict(pair, EPROTO, "memory handed over: found %u descriptors%s, expected 1",
@@ -85,6 +85,8 @@ static bool frame_take(int pair, int socket)
 					     "memfd, expected sealed memory");
 	if ((header.msg_flags & MSG_TRUNC) || got <= (ssize_t)sizeof(uint32_t))
 		return verdict(pair, EPROTO, "the publisher sent a frame of a wrong size");
+	*left = shm_rights_look(socket) > 0 ? *left - 1 : 0;
+	message.number = *left;
 	if (!frame_forward(pair, &message, (size_t)got, fd))
 		return false;
 	close(fd);
@@ -93,18 +95,18 @@ static bool frame_take(int pair, int socket)
 
 void take_run(int pair, int socket)
 {
-	struct porter_message want;
-	const struct porter_message done = { .what = PORTER_DONE };
+	const uint32_t none[2] = { PORTER_DONE, 0 };
+	uint32_t want[2], left;
 
-	for (;;) {
-		ssize_t got = recv(pair, &want, sizeof(want), 0);
-
-		if (got < (ssize_t)PORTER_HEADER_BYTES || want.what != PORTER_WANT)
-			return;
-		for (uint32_t taken = 0; taken < want.number && shm_rights_look(socket) > 0; taken++)
-			if (!frame_take(pair, socket))
+	while (recv(pair, want, sizeof(want), 0) == sizeof(want) && want[0] == PORTER_WANT) {
+		left = want[1];
+		if (left == 0 || shm_rights_look(socket) <= 0) {
+			if (send(pair, none, sizeof(none), MSG_NOSIGNAL) < 0)
 				return;
-		if (message_send(pair, &done, 0, -1) < 0)
-			return;
+			continue;
+		}
+		while (left > 0)
+			if (!frame_take(pair, socket, &left))
+				return;
 	}
 }
