@@ -20,7 +20,7 @@ int shm_frame_receive(int socket, struct shm_frame *frame)
 	ssize_t got;
 
 	if (look > 0)
-		return error_set(EPERM, "found a frame with a descriptor, expected none");
+		return -EPERM;
 	got = look < 0 ? look : recvmsg(socket, &header, MSG_DONTWAIT);
 	if (got < 0) {
 		const int code = look < 0 ? -look : errno;

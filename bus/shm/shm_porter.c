@@ -228,7 +228,8 @@ int shm_porter_start(struct shm_porter **out, const char *task, int socket)
 	result = porter_run(porter, path, task, socket);
 	if (result < 0) {
 		porter_free(porter);
-		return error_set(-result,
+		/* ENOENT says that no publisher listens, which may change. */
+		return error_set(result == -ENOENT ? ENOEXEC : -result,
 				 "cannot start %s: %s (TICKBUS_LIBEXEC_DIR can name its folder)",
 				 path, strerror(-result));
 	}

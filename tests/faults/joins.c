@@ -19,6 +19,7 @@
 #include "tests/faults/scarce.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/random.h"
+#include "tests/support/watched.h"
 #include "tickbus/publisher.h"
 
 #define ALLOCATIONS_MAX 2000
@@ -213,30 +214,13 @@ static int publisher_succeeds(void)
 	return result;
 }
 
-/* The socket that a link's epoll descriptor watches. */
-static int link_socket(const struct tb_subscriber *subscriber)
-{
-	char path[64], line[128];
-	int fd = -1;
-	FILE *list;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d",
-		 subscriber->ops->link_fd(subscriber->link));
-	list = fopen(path, "re");
-	while (list && fgets(line, sizeof(line), list))
-		sscanf(line, "tfd: %d", &fd);
-	if (list)
-		fclose(list);
-	return fd;
-}
-
 static int connection_goes(void)
 {
 	const time_t until = time(NULL) + DEADLINE_S;
 	int result;
 
 	scarce_spare(true); /* the test's own */
-	result = shutdown(link_socket(scene.own), SHUT_RDWR);
+	result = shutdown(watched_socket(scene.own->ops->link_fd(scene.own->link)), SHUT_RDWR);
 	scarce_spare(false);
 	if (result < 0)
 		return -errno;

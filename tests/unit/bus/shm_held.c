@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "bus/shm/shm_frame.h"
 #include "bus/shm/shm_porter.h"
@@ -158,24 +156,6 @@ Test(held, publisher_with_hanging_descriptors_ends_on_kill)
 	hung_file_close(&file);
 }
 
-/* Kills the only process that this one started. */
-static void porter_kill(void)
-{
-	char path[64], what[64];
-	int found = -1;
-
-	for (int fd = 3; fd < 1024 && found < 0; fd++) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		const ssize_t got = readlink(path, what, sizeof(what) - 1);
-
-		what[got > 0 ? got : 0] = '\0';
-		if (strcmp(what, "anon_inode:[pidfd]") == 0)
-			found = fd;
-	}
-	cr_assert_geq(found, 0, "no porter");
-	cr_assert_eq(syscall(SYS_pidfd_send_signal, found, SIGKILL, NULL, 0), 0);
-}
-
 Test(held, porter_that_ended_is_started_again)
 {
 	struct hung_file file;
@@ -186,7 +166,7 @@ Test(held, porter_that_ended_is_started_again)
 	fd = stranger();
 	put_frame(fd, SHM_HELLO, 8);
 	UNTIL(host.hellos == 1);
-	porter_kill();
+	porter_signal(SIGKILL);
 	UNTIL(host.logged == 1);
 	cr_expect_str_eq(host.log, "the process that shares the connections ended, and was started "
 				   "again");

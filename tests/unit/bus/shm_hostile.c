@@ -158,3 +158,117 @@ Test(hostile, lingering_socket_ends_the_link)
 	close(listening);
 	UNTIL(shm_porter_reap() == 0);
 }
+
+static int memfd(void)
+{
+	const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	cr_assert_geq(fd, 0);
+	return fd;
+}
+
+/* The test's clock says that the time for an answer passed. */
+Test(hostile, porter_without_an_answer_ends_the_link)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening), given = memfd();
+
+	porter_signal(SIGSTOP);
+	cr_assert(put_with(fd, "\2\0\0\0stop", 8, given, 1));
+	turn();
+	cr_expect_eq(guest.gones, 0);
+	clock_pass(3000);
+	UNTIL(guest.gones == 1);
+	cr_expect_eq(guest.code, EPIPE);
+	cr_expect_str_eq(guest.why,
+			 "the process that takes the descriptors of this connection hangs");
+	porter_signal(SIGKILL);
+	close(given);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+}
+
+Test(hostile, porter_that_ended_ends_the_link)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening), given = memfd();
+
+	porter_signal(SIGKILL);
+	cr_assert(put_with(fd, "\2\0\0\0kill", 8, given, 1));
+	UNTIL(guest.gones == 1);
+	cr_expect_eq(guest.code, EPIPE);
+	cr_expect_str_eq(guest.why,
+			 "the process that takes the descriptors of this connection ended");
+	close(given);
+	close(fd);
+	close(listening);
+}
+
+/* The subscriber never reads what was sent to it. */
+Test(hostile, subscriber_with_hanging_descriptors_ends_on_kill)
+{
+	const int listening = liar_listen();
+	struct hung_file file;
+	int fd, status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		close(listening);
+		if (shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	file_open(&file, HUNG_WRITE);
+	put_hanging(fd, &file, SHM_WELCOME, 1);
+	kill(child, SIGKILL);
+	UNTIL(waitpid(child, &status, WNOHANG) == child);
+	UNTIL(*file.asked > 0); /* in the porter */
+	hung_file_close(&file);
+	close(fd);
+	close(listening);
+}
+
+/* A process took the address of a publisher that starts. */
+Test(hostile, process_at_the_address_cannot_send_to_a_publisher)
+{
+	const struct fabric_listen how = { .address = "test", .peers_max = 4 };
+	const int listening = liar_listen();
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		const int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+
+		_exit(put(fd, "x", 1, 1) ? 1 : errno == EPIPE ? 0 : 2);
+	}
+	close(listening);
+	cr_expect_lt(shm_listen(&host.listener, &how, &host_calls, NULL), 0);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(WEXITSTATUS(status), 0, "a descriptor was queued for the publisher");
+	host = (struct host){ 0 };
+}
+
+/* The application's own children are all that it can wait for. */
+Test(hostile, application_sees_no_child)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening);
+
+	cr_expect_eq(waitpid(-1, NULL, WNOHANG), -1);
+	cr_expect_eq(errno, ECHILD);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+}
+
+Test(hostile, missing_program_is_an_error_in_words)
+{
+	setenv("TICKBUS_LIBEXEC_DIR", "/nowhere", 1);
+	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), -ENOEXEC);
+	cr_expect_str_eq(tb_error(),
+			 "address shm:test: cannot start /nowhere/tickbus-porter: No such file or "
+			 "directory (TICKBUS_LIBEXEC_DIR can name its folder)");
+}

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "tests/support/random.h"
@@ -364,4 +365,22 @@ int lingering(int *other)
 		;
 	cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
 	return fd;
+}
+
+void porter_signal(int signal)
+{
+	char path[64], what[64];
+	int found = -1;
+
+	for (int fd = 3; fd < 1024 && found < 0; fd++) {
+		ssize_t got;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		got = readlink(path, what, sizeof(what) - 1);
+		what[got > 0 ? got : 0] = '\0';
+		if (strcmp(what, "anon_inode:[pidfd]") == 0)
+			found = fd;
+	}
+	cr_assert_geq(found, 0, "no porter");
+	cr_assert_eq(syscall(SYS_pidfd_send_signal, found, signal, NULL, 0), 0);
 }
