@@ -22,9 +22,9 @@ struct shm_frame {
 	uint8_t body[FABRIC_MESSAGE_BYTES];
 };
 
-/* Receives one frame. Returns the body's length; -EAGAIN: no frame; -EPERM: the frame that waits has
- * descriptors, and stays in the queue (no text); -ECONNRESET: the connection ended; -EPROTO: the frame is too
- * long or too short. */
+/* Receives one frame. Returns the body's length; -EAGAIN: no frame; -EPERM: the frame that waits
+ * has descriptors, and stays in the queue (no text); -ECONNRESET: the connection ended; -EPROTO:
+ * the frame is too long or too short. */
 int shm_frame_receive(int socket, struct shm_frame *);
 /* Sends one frame, with a descriptor unless fd is -1. 0; -EAGAIN: the queue is full; -ETOOMANYREFS;
  * -ECONNRESET. */

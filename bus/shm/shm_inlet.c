@@ -2,8 +2,8 @@
 /* H7  A subscriber installs no descriptor but memfds. A frame with descriptors stays in the queue
  *     until the porter takes it. The porter shares the socket from its connection on. So if the
  *     subscriber ends, however that happens, the porter closes what is queued.
- * H8  While the porter takes frames, no other frame is received: frames keep their order. If it does
- *     not answer for ANSWER_MS, it hangs, and the connection ends. */
+ * H8  While the porter takes frames, no other frame is received: frames keep their order. If it
+ * does not answer for ANSWER_MS, it hangs, and the connection ends. */
 #include "bus/shm/shm_inlet.h"
 
 #include <errno.h>

@@ -35,7 +35,7 @@ struct shm_link {
 	void *user;
 	int fd;
 	struct shm_inlet inlet; /* what arrives at fd, which it closes */
-	int given; /* the descriptor that came with the frame now in a callback */
+	int given;              /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
 	uint64_t begun_ms;
 	bool challenged; /* the second hello was sent */
@@ -55,10 +55,12 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*out = NULL;
 	if (!link)
 		return error_set(ENOMEM, "address shm:%s: no memory", address);
-	*link = (struct shm_link){
-		.calls = *calls, .user = user, .fd = -1, .inlet.socket = -1, .given = -1,
-		.begun_ms = clock_ms()
-	};
+	*link = (struct shm_link){ .calls = *calls,
+				   .user = user,
+				   .fd = -1,
+				   .inlet.socket = -1,
+				   .given = -1,
+				   .begun_ms = clock_ms() };
 	result = shm_location_connect(address, &location);
 	if (result < 0)
 		goto fail;

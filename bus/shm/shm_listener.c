@@ -3,11 +3,11 @@
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer. If all
  *     places are taken, a new connection takes the place of the oldest that was not accepted.
- * H2  No descriptor is received from a client: closing it could wait as long as its sender likes. The
- *     kernel refuses to send it, or it stays in the queue and ends the connection (H9).
- * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
- *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
- *     kernel says how many bytes are queued: so frames sent before those bytes were received. */
+ * H2  No descriptor is received from a client: closing it could wait as long as its sender likes.
+ * The kernel refuses to send it, or it stays in the queue and ends the connection (H9). H3
+ * Descriptors in flight count against our user's limit until they are received. A peer has at most
+ * GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the kernel
+ * says how many bytes are queued: so frames sent before those bytes were received. */
 #include "bus/shm/shm.h"
 
 #include <errno.h>
@@ -492,7 +492,7 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool
 		} else if (bytes < 0 || frame.kind != (peer->base.up ? SHM_MESSAGE : SHM_HELLO)) {
 			snprintf(why, sizeof(why), "it sent %s, expected a %s",
 				 bytes == -EPERM ? "a frame with a descriptor"
-				 : bytes < 0	 ? "a frame of a wrong size"
+				 : bytes < 0     ? "a frame of a wrong size"
 						 : "a frame of another kind",
 				 peer->base.up ? "control message" : "hello");
 			peer_dropped(listener, peer, why);

@@ -53,22 +53,26 @@ static void report(int pair, enum porter_what what, int number)
 	send(pair, words, sizeof(words), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* The descriptor, or a copy where the porter's own two will be. */
+static int out_of_the_way(int fd)
+{
+	return fd > PORTER_SOCKET ? fd : fcntl(fd, F_DUPFD, PORTER_SOCKET + 1);
+}
+
 /* Becomes the porter, with two descriptors: a hanging porter must hold nothing else. Signals stay
  * blocked, so that it outlives its program's own end. */
 static int become_porter(void *arg)
 {
 	const struct start *start = arg;
 	char *no_settings[] = { NULL };
-	const int pair = fcntl(start->pair, F_DUPFD, PORTER_SOCKET + 1);
-	const int socket = fcntl(start->socket, F_DUPFD, PORTER_SOCKET + 1);
+	const int pair = out_of_the_way(start->pair);
+	const int socket = out_of_the_way(start->socket);
 
 	if (pair >= 0 && socket >= 0 && dup2(pair, PORTER_PAIR) >= 0 &&
-	    dup2(socket, PORTER_SOCKET) >= 0) {
-		fcntl(pair, F_SETFD, FD_CLOEXEC); /* a failure is reported through it */
-		if (syscall(SYS_close_range, PORTER_SOCKET + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
-			execve(start->path, start->words, no_settings);
-	}
-	report(pair, PORTER_FAILED, errno);
+	    dup2(socket, PORTER_SOCKET) >= 0 &&
+	    syscall(SYS_close_range, PORTER_SOCKET + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
+		execve(start->path, start->words, no_settings);
+	report(pair < 0 ? start->pair : pair, PORTER_FAILED, errno);
 	_exit(1);
 }
 
@@ -216,10 +220,11 @@ int shm_porter_start(struct shm_porter **out, const char *task, int socket)
 	*out = NULL;
 	count = reap(GRACE_MS);
 	if (count >= HANGING_MAX)
-		return error_set(EAGAIN,
-				 "%u processes that close descriptors for this one hang, at most %d "
-				 "may: other processes sent descriptors that cannot be closed",
-				 count, HANGING_MAX); /* H6 */
+		return error_set(
+			EAGAIN,
+			"%u processes that close descriptors for this one hang, at most %d "
+			"may: other processes sent descriptors that cannot be closed",
+			count, HANGING_MAX); /* H6 */
 	porter = calloc(1, sizeof(*porter));
 	if (!porter)
 		return error_set(ENOMEM, "no memory for a " PORTER_PROGRAM);

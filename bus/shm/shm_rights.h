@@ -10,8 +10,8 @@
 
 /* Sends a message, with a descriptor unless fd is -1. 0 or -errno. */
 int shm_rights_send(int socket, const struct iovec *parts, size_t count, int fd, int flags);
-/* Looks at the message that waits, and takes nothing: 1 if it has descriptors, 0 if not (also at the
- * end of the connection), -errno. */
+/* Looks at the message that waits, and takes nothing: 1 if it has descriptors, 0 if not (also at
+ * the end of the connection), -errno. */
 int shm_rights_look(int socket);
 /* Takes what is queued in a socket that was shut down, up to a frame with descriptors. Whether
  * nothing is left, so that closing the socket closes nothing else. */

@@ -46,9 +46,9 @@ static void serve_request(int fuse, struct shared *shared, enum hung_by by,
 				      .flags = FUSE_WRITEBACK_CACHE,
 				      .max_background = 16,
 				      .max_write = 4096 };
-	struct fuse_attr_out attributes = { .attr = { .ino = FUSE_ROOT_ID,
-						      .mode = S_IFREG | 0666,
-						      .nlink = 1 } };
+	struct fuse_attr_out attributes = {
+		.attr = { .ino = FUSE_ROOT_ID, .mode = S_IFREG | 0666, .nlink = 1 }
+	};
 	struct fuse_open_out opened = { .fh = 1 };
 	switch (request->opcode) {
 	case FUSE_INIT:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file of a FUSE file system whose server stops answering: so closing it waits until the server
- * ends, and kill -9 does not end the wait. The server is a child in a mount namespace of its own. It
- * ends by itself after a minute, so that a test that hangs fails. */
+ * ends, and kill -9 does not end the wait. The server is a child in a mount namespace of its own.
+ * It ends by itself after a minute, so that a test that hangs fails. */
 #ifndef TICKBUS_TESTS_SUPPORT_HUNG_FILE_H
 #define TICKBUS_TESTS_SUPPORT_HUNG_FILE_H
 

@@ -17,7 +17,7 @@
 #include "bus/shm/porter/message.h"
 #include "bus/shm/shm_rights.h"
 
-#define CHILDREN_MAX 8
+#define CHILDREN_MAX  8
 #define CHILD_LOOK_MS 200
 
 struct held {

@@ -11,8 +11,8 @@
 /* Tasks, with the version of these messages: another version's program ends at once. */
 #define PORTER_TAKE     "take-1" /* serves a subscriber's connection */
 #define PORTER_HOLD_ALL "hold-1" /* serves a publisher's listening socket */
-#define PORTER_PAIR    0      /* descriptors of the program: the pair, */
-#define PORTER_SOCKET  1      /* and the connection or the listening socket */
+#define PORTER_PAIR     0        /* descriptors of the program: the pair, */
+#define PORTER_SOCKET   1        /* and the connection or the listening socket */
 
 enum porter_what {
 	PORTER_STARTED = 1, /* from the process between; number: of the porter's process */

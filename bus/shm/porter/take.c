@@ -17,9 +17,10 @@
 #include "bus/shm/porter/message.h"
 #include "bus/shm/shm_rights.h"
 
-#define DESCRIPTORS_MAX 253 /* SCM_MAX_FD of one frame: the kernel would close those without room */
-#define CROWDED_MS      10
-#define CROWDED_TRIES   200
+#define DESCRIPTORS_MAX 253 /* SCM_MAX_FD of one frame: the kernel would close those without room  \
+			     */
+#define CROWDED_MS    10
+#define CROWDED_TRIES 200
 
 static int message_send(int pair, const struct porter_message *message, size_t body, int fd)
 {
@@ -55,8 +56,9 @@ static bool frame_forward(int pair, const struct porter_message *message, size_t
 		result = message_send(pair, message, bytes, fd);
 	}
 	if (result == -ETOOMANYREFS)
-		return verdict(pair, EMFILE, "too many descriptors of this user are in flight (see "
-					     "ulimit -n)");
+		return verdict(pair, EMFILE,
+			       "too many descriptors of this user are in flight (see "
+			       "ulimit -n)");
 	return result == 0;
 }
 
@@ -78,11 +80,13 @@ static bool frame_take(int pair, int socket, uint32_t *left)
 		return true;
 	count = shm_rights_count(&header, &fd);
 	if (count != 1 || (header.msg_flags & MSG_CTRUNC))
-		return verdict(pair, EPROTO, "memory handed over: found %u descriptors%s, expected 1",
-			       count, header.msg_flags & MSG_CTRUNC ? " or more" : "");
+		return verdict(pair, EPROTO,
+			       "memory handed over: found %u descriptors%s, expected 1", count,
+			       header.msg_flags & MSG_CTRUNC ? " or more" : "");
 	if (fcntl(fd, F_GET_SEALS) < 0)
-		return verdict(pair, EPROTO, "memory handed over: found a descriptor that is no "
-					     "memfd, expected sealed memory");
+		return verdict(pair, EPROTO,
+			       "memory handed over: found a descriptor that is no "
+			       "memfd, expected sealed memory");
 	if ((header.msg_flags & MSG_TRUNC) || got <= (ssize_t)sizeof(uint32_t))
 		return verdict(pair, EPROTO, "the publisher sent a frame of a wrong size");
 	*left = shm_rights_look(socket) > 0 ? *left - 1 : 0;

@@ -83,9 +83,9 @@ Test(hostile, file_whose_last_close_hangs_ends_the_link)
 
 Test(hostile, two_descriptors_end_the_link)
 {
-	expect_link_ends(HUNG_FLUSH, true, 2, "memory handed over: found 2 descriptors, expected 1");
+	expect_link_ends(HUNG_FLUSH, true, 2,
+			 "memory handed over: found 2 descriptors, expected 1");
 }
-
 
 /* Makes the descriptor leave a queue. */
 static int unstash(int from)
@@ -104,8 +104,8 @@ static int unstash(int from)
 	return fd;
 }
 
-/* The descriptor waits in a queue: starting a porter copies and closes this process' own. The test's
- * clock says that the time passed in which a porter may still end. */
+/* The descriptor waits in a queue: starting a porter copies and closes this process' own. The
+ * test's clock says that the time passed in which a porter may still end. */
 Test(hostile, hanging_porters_are_bounded_and_counted)
 {
 	const int listening = liar_listen();
@@ -131,9 +131,10 @@ Test(hostile, hanging_porters_are_bounded_and_counted)
 	}
 	clock_pass(1000);
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), -EAGAIN);
-	cr_expect_str_eq(tb_error(), "address shm:test: 8 processes that close descriptors for this "
-				     "one hang, at most 8 may: other processes sent descriptors "
-				     "that cannot be closed");
+	cr_expect_str_eq(tb_error(),
+			 "address shm:test: 8 processes that close descriptors for this "
+			 "one hang, at most 8 may: other processes sent descriptors "
+			 "that cannot be closed");
 	hung_file_close(&file);
 	UNTIL(shm_porter_reap() == 0);
 	close(liar_accept(listening));
@@ -236,19 +237,27 @@ Test(hostile, process_at_the_address_cannot_send_to_a_publisher)
 {
 	const struct fabric_listen how = { .address = "test", .peers_max = 4 };
 	const int listening = liar_listen();
-	int status;
-	pid_t child = fork();
+	int pipes[2], code = 0;
+	pid_t child;
 
+	cr_assert_eq(pipe(pipes), 0);
+	child = fork();
 	if (child == 0) {
 		const int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 
-		_exit(put(fd, "x", 1, 1) ? 1 : errno == EPIPE ? 0 : 2);
+		code = put(fd, "x", 1, 1) ? 0 : errno;
+		if (write(pipes[1], &code, sizeof(code)) == sizeof(code))
+			pause();
+		_exit(1);
 	}
 	close(listening);
-	cr_expect_lt(shm_listen(&host.listener, &how, &host_calls, NULL), 0);
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_expect_eq(WEXITSTATUS(status), 0, "a descriptor was queued for the publisher");
-	host = (struct host){ 0 };
+	cr_expect_eq(shm_listen(&host.listener, &how, &host_calls, NULL), -EADDRINUSE);
+	cr_assert_eq(read(pipes[0], &code, sizeof(code)), sizeof(code));
+	cr_expect_eq(code, EPIPE, "a descriptor was queued for the publisher");
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(pipes[0]);
+	close(pipes[1]);
 }
 
 /* The application's own children are all that it can wait for. */
@@ -266,9 +275,12 @@ Test(hostile, application_sees_no_child)
 
 Test(hostile, missing_program_is_an_error_in_words)
 {
+	const int listening = liar_listen();
+
 	setenv("TICKBUS_LIBEXEC_DIR", "/nowhere", 1);
 	cr_expect_eq(shm_connect(&guest.link, "test", "hello", 5, &guest_calls, NULL), -ENOEXEC);
 	cr_expect_str_eq(tb_error(),
 			 "address shm:test: cannot start /nowhere/tickbus-porter: No such file or "
 			 "directory (TICKBUS_LIBEXEC_DIR can name its folder)");
+	close(listening);
 }
