@@ -136,7 +136,7 @@ static void link_refused(struct shm_link *link, const uint8_t *body, size_t byte
 	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, why);
 }
 
-/* What could not be received, by its code. */
+/* Ends the link after a receive that failed with this code. */
 static void link_lost(struct shm_link *link, int code)
 {
 	if (code == -EMFILE || code == -EPIPE)

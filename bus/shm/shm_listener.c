@@ -4,10 +4,10 @@
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer. If all
  *     places are taken, a new connection takes the place of the oldest that was not accepted.
  * H2  No descriptor is received from a client: closing it could wait as long as its sender likes.
- * The kernel refuses to send it, or it stays in the queue and ends the connection (H9). H3
- * Descriptors in flight count against our user's limit until they are received. A peer has at most
- * GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the kernel
- * says how many bytes are queued: so frames sent before those bytes were received. */
+ *     The kernel refuses to send it, or it stays in the queue and ends the connection (H9).
+ * H3  Descriptors in flight count against our user's limit until they are received. A peer has at
+ *     most GIVEN_MAX of them, more than it can have requests. Frames are received in order, and the
+ *     kernel says how many bytes are queued: so frames sent before those bytes were received. */
 #include "bus/shm/shm.h"
 
 #include <errno.h>

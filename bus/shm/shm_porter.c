@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The porter's program is started by a process between, which ends at once. So the porter is no
- * child of the application: the application gets no SIGCHLD, and its waitpid(-1) finds no process
- * that it did not start. (A process that executes a program sends SIGCHLD, whatever it was made
+ * child of the application: the application gets no SIGCHLD, and its waitpid(-1) finds its own
+ * children alone. (A process that executes a program sends SIGCHLD, whatever it was made
  * with.) Both share the application's memory until then, as after vfork, which costs the same for
  * an application of any size.
  *
  * H6  A porter that was let go and does not end hangs in a descriptor of another process. After
- *     HANGING_MAX such porters, no further porter is started: so a hostile process costs at most
- *     that many, and those of the last GRACE_MS. */
+ *     HANGING_MAX of these porters, no further porter is started: so a hostile process costs at
+ * most that many, and those of the last GRACE_MS. */
 #include "bus/shm/shm_porter.h"
 
 #include <errno.h>
@@ -165,7 +165,7 @@ static bool ended(const struct shm_porter *porter)
 	return poll(&process, 1, 0) != 0;
 }
 
-/* Frees those that ended. Of the others, counts those that were let go `since_ms` ago or before. */
+/* Frees those that ended. Counts the others that were let go `since_ms` ago or before. */
 static unsigned int reap(uint64_t since_ms)
 {
 	struct shm_porter **place = &let_go;

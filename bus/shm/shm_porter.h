@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts and ends porters: small programs that hold descriptors of other processes, because closing
- * such a descriptor may wait for ever. */
+ * them may wait for ever. */
 #ifndef TICKBUS_BUS_SHM_PORTER_H
 #define TICKBUS_BUS_SHM_PORTER_H
 

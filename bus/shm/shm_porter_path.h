@@ -5,8 +5,8 @@
 
 #include <limits.h>
 
-/* The folder of $TICKBUS_LIBEXEC_DIR; else the folder of the file that has this code, if the
- * program is there and no other user can have put it there; else where it was installed. */
+/* It is in the folder of $TICKBUS_LIBEXEC_DIR. Without that setting it is beside the file that has
+ * this code, if no other user can have put it there. Else it is where it was installed. */
 void shm_porter_path(char path[PATH_MAX]);
 
 #endif

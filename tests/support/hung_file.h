@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of a FUSE file system whose server stops answering: so closing it waits until the server
+/* A file of a FUSE file system whose server stops answering. So closing it waits until the server
  * ends, and kill -9 does not end the wait. The server is a child in a mount namespace of its own.
  * It ends by itself after a minute, so that a test that hangs fails. */
 #ifndef TICKBUS_TESTS_SUPPORT_HUNG_FILE_H
@@ -23,7 +23,7 @@ struct hung_file {
 	char folder[64];
 };
 
-/* 0, or -errno if this system has no such files for this user. */
+/* 0, or -errno if this user cannot make the file. */
 int hung_file_open(struct hung_file *, enum hung_by);
 /* Opens the file once more: a descriptor, or -errno. */
 int hung_file_again(const struct hung_file *);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The publisher's copy of a connection is never the last, so its close never waits. Once a
  * connection is ended and shut down, nothing more can be queued in it. If descriptors are queued, a
- * child closes it, and may hang. With CHILDREN_MAX hanging children, further connections stay open
- * here until the publisher has no place for new ones. */
+ * child closes it, and may hang. With CHILDREN_MAX hanging children, all other connections stay
+ * open here until the publisher has no place for more. */
 #include "bus/shm/porter/hold.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* tickbus-porter: holds descriptors of other processes for a program of the bus, which starts it.
  *
  * Closing a descriptor may wait for as long as its sender likes, and kill -9 does not end the wait.
- * So such descriptors are received and closed here, where nobody waits. All signals stay blocked:
+ * So this process receives and closes them. All signals stay blocked:
  * the porter ends with its program, not before it. */
 #include <stdlib.h>
 #include <string.h>

@@ -17,10 +17,10 @@
 #include "bus/shm/porter/message.h"
 #include "bus/shm/shm_rights.h"
 
-#define DESCRIPTORS_MAX 253 /* SCM_MAX_FD of one frame: the kernel would close those without room  \
-			     */
-#define CROWDED_MS    10
-#define CROWDED_TRIES 200
+/* SCM_MAX_FD of one frame: the kernel would close those without room. */
+#define DESCRIPTORS_MAX 253
+#define CROWDED_MS      10
+#define CROWDED_TRIES   200
 
 static int message_send(int pair, const struct porter_message *message, size_t body, int fd)
 {

@@ -181,7 +181,7 @@ Test(held, porter_that_ended_is_started_again)
 	hung_file_close(&file);
 }
 
-/* Connections that cannot be closed are bounded: further ones wait, until the files close. */
+/* Connections that cannot be closed are bounded: others wait, until the files close. */
 Test(held, connections_wait_while_too_many_cannot_be_closed)
 {
 	struct hung_file file;

@@ -37,7 +37,8 @@ static void put_hanging(int fd, struct hung_file *file, uint32_t kind, unsigned 
 	hung_file_hang(file);
 }
 
-/* A frame of a hostile publisher ends the link in words, though closing its descriptor hangs. */
+/* A frame of a hostile publisher ends the link with a message, though closing its descriptor hangs.
+ */
 static void expect_link_ends(enum hung_by by, bool welcomed, unsigned int copies, const char *why)
 {
 	struct hung_file file;
@@ -143,7 +144,7 @@ Test(hostile, hanging_porters_are_bounded_and_counted)
 	close(stash[1]);
 }
 
-/* A socket that lingers hangs nobody but the porter. */
+/* A socket that lingers makes the porter alone wait. */
 Test(hostile, lingering_socket_ends_the_link)
 {
 	int listening = liar_listen(), fd = liar_accept(listening), other, given;
@@ -273,7 +274,7 @@ Test(hostile, application_sees_no_child)
 	UNTIL(shm_porter_reap() == 0);
 }
 
-Test(hostile, missing_program_is_an_error_in_words)
+Test(hostile, missing_program_is_named_in_the_error)
 {
 	const int listening = liar_listen();
 
