@@ -117,11 +117,12 @@ int hung_file_again(const struct hung_file *file)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A child must keep no connection of the test open. */
-static void close_all_but(int fd)
+/* A child must keep no connection of the test open, and end with it. */
+static void become_helper(int fd)
 {
 	if ((fd > 3 && close_range(3, (unsigned int)fd - 1, 0) < 0) ||
-	    close_range((unsigned int)fd + 1, ~0U, 0) < 0)
+	    close_range((unsigned int)fd + 1, ~0U, 0) < 0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		_exit(1);
 }
 
@@ -130,7 +131,7 @@ static void write_and_stay(const struct hung_file *file, int ready)
 {
 	int fd;
 
-	close_all_but(ready);
+	become_helper(ready);
 	alarm(PATIENCE_S);
 	fd = hung_file_again(file);
 	if (fd >= 0 && write(fd, "some", 4) == 4 && write(ready, "r", 1) == 1)
@@ -159,7 +160,7 @@ int hung_file_open(struct hung_file *file, enum hung_by by)
 		close(made);
 	file->server = fork();
 	if (file->server == 0) {
-		close_all_but(ready[1]);
+		become_helper(ready[1]);
 		serve(path, shared, by, ready[1]);
 	}
 	close(ready[1]);

@@ -174,8 +174,10 @@ Test(hostile, porter_without_an_answer_ends_the_link)
 {
 	const int listening = liar_listen(), fd = liar_accept(listening), given = memfd();
 
+	put_frame(fd, SHM_WELCOME, 8);
+	UNTIL(guest.welcomes == 1);
 	porter_signal(SIGSTOP);
-	cr_assert(put_with(fd, "\2\0\0\0stop", 8, given, 1));
+	cr_assert(put_with(fd, "\4\0\0\0stop", 8, given, 1));
 	turn();
 	cr_expect_eq(guest.gones, 0);
 	clock_pass(3000);
