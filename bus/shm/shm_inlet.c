@@ -7,6 +7,7 @@
 #include "bus/shm/shm_inlet.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #define FRAMES_OF_A_REQUEST 32 /* they fit into the pair's queue */
 #define ANSWER_MS           3000
+#define LAST_MS             100
 
 static int watch(struct shm_inlet *inlet, int action, int fd)
 {
@@ -72,13 +74,23 @@ static int verdict(struct porter_message *message, int bytes)
 	return message->number == EMFILE ? -EMFILE : -EBADMSG;
 }
 
+/* The clock may have jumped, for example while both processes were stopped. So the porter gets a
+ * last chance, for which the subscriber waits. */
+static bool silent(struct shm_inlet *inlet)
+{
+	struct pollfd pair = { .fd = inlet->porter->pair, .events = POLLIN };
+
+	inlet->asked_ms = clock_ms();
+	return poll(&pair, 1, LAST_MS) == 0;
+}
+
 /* Takes the next answer of the porter. 0: it took all. */
 static int answer_receive(struct shm_inlet *inlet, struct shm_frame *frame, int *fd)
 {
 	struct porter_message message;
 	const int bytes = shm_porter_receive(inlet->porter, &message, fd);
 
-	if (bytes == -EAGAIN && clock_ms() - inlet->asked_ms >= ANSWER_MS)
+	if (bytes == -EAGAIN && clock_ms() - inlet->asked_ms >= ANSWER_MS && silent(inlet))
 		return error_set(EPIPE, "the process that takes the descriptors of this connection "
 					"hangs");
 	if (bytes == -EAGAIN)

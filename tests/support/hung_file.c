@@ -121,8 +121,7 @@ int hung_file_again(const struct hung_file *file)
 static void become_helper(int fd)
 {
 	if ((fd > 3 && close_range(3, (unsigned int)fd - 1, 0) < 0) ||
-	    close_range((unsigned int)fd + 1, ~0U, 0) < 0 ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	    close_range((unsigned int)fd + 1, ~0U, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		_exit(1);
 }
 
