@@ -68,11 +68,15 @@ static int become_porter(void *arg)
 	const int pair = out_of_the_way(start->pair);
 	const int socket = out_of_the_way(start->socket);
 
-	if (pair >= 0 && socket >= 0 && dup2(pair, PORTER_PAIR) >= 0 &&
-	    dup2(socket, PORTER_SOCKET) >= 0 &&
-	    syscall(SYS_close_range, PORTER_SOCKET + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
-		execve(start->path, start->words, no_settings);
-	report(pair < 0 ? start->pair : pair, PORTER_FAILED, errno);
+	if (pair < 0 || socket < 0 || dup2(pair, PORTER_PAIR) < 0 ||
+	    dup2(socket, PORTER_SOCKET) < 0) {
+		report(pair < 0 ? start->pair : pair, PORTER_FAILED, errno);
+		_exit(1);
+	}
+	/* Now, and not by exec: when the application goes on, its copies are closed. */
+	syscall(SYS_close_range, PORTER_SOCKET + 1, ~0U, 0);
+	execve(start->path, start->words, no_settings);
+	report(PORTER_PAIR, PORTER_FAILED, errno);
 	_exit(1);
 }
 
