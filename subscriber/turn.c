@@ -285,7 +285,7 @@ static void link_keep(struct tb_subscriber *subscriber)
 			return;
 		subscriber->gone_code = 0;
 		turn_connect(subscriber);
-		if (subscriber->gone_code == EACCES)
+		if (subscriber->gone_code == EACCES || subscriber->gone_code == EAGAIN)
 			stale_reason_report(subscriber);
 		return;
 	}

@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ["bus", "bus/shm", "bus/verbs", "config", "config/yaml", "schemas", "publisher", "publisher/feeds",
+FOLDERS = ["bus", "bus/shm", "bus/shm/porter", "bus/verbs", "config", "config/yaml", "schemas", "publisher", "publisher/feeds",
            "publisher/pubd", "subscriber", "tools"]
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 LABEL = r"(?<![\w\"'.%-])((?:[A-Z]-I|[A-Z])[1-9])(?![\w-])"

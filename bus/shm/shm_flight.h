@@ -25,6 +25,7 @@ struct shm_flight_user;
 /* One connection's. */
 struct shm_flight {
 	int socket;
+	uint32_t slot; /* in the listener's hold */
 	struct shm_flight_user *user;
 	TAILQ_ENTRY(shm_flight) of_user, of_ended;
 	uint64_t queued;              /* bytes of its queue that all frames to it took */

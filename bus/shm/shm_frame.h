@@ -22,11 +22,10 @@ struct shm_frame {
 	uint8_t body[FABRIC_MESSAGE_BYTES];
 };
 
-/* Receives one frame, with at most one descriptor (*fd, or -1). Other descriptors are closed; if fd
- * is NULL, all are. Returns the body's length; -EAGAIN: no frame; -EMFILE: a descriptor came, but
- * the process is at its limit of descriptors; -ECONNRESET: the connection ended; -EPROTO: the frame
- * is too long or too short. */
-int shm_frame_receive(int socket, struct shm_frame *, int *fd);
+/* Receives one frame. Returns the body's length; -EAGAIN: no frame; -EPERM: the frame that waits
+ * has descriptors, and stays in the queue (no text); -ECONNRESET: the connection ended; -EPROTO:
+ * the frame is too long or too short. */
+int shm_frame_receive(int socket, struct shm_frame *);
 /* Sends one frame, with a descriptor unless fd is -1. 0; -EAGAIN: the queue is full; -ETOOMANYREFS;
  * -ECONNRESET. */
 int shm_frame_send(int socket, uint32_t kind, const void *body, size_t bytes, int fd);
@@ -38,7 +37,5 @@ struct shm_frame_costs {
 	uint32_t of[FABRIC_MESSAGE_BYTES / SHM_COST_STEP + 1];
 };
 void shm_frame_costs_find(struct shm_frame_costs *);
-/* Closes a connection without waiting for the descriptors that are queued in it. */
-void shm_frame_close(int socket);
 
 #endif

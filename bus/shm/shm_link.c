@@ -20,6 +20,7 @@
 #include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_inlet.h"
 #include "bus/shm/shm_search.h"
 #include "bus/words.h"
 #include "tickbus/error.h"
@@ -33,8 +34,9 @@ struct shm_link {
 	struct link_calls calls;
 	void *user;
 	int fd;
-	uid_t listener; /* the user that listens */
-	int given;      /* the descriptor that came with the frame now in a callback */
+	uid_t listener;         /* the user that listens */
+	struct shm_inlet inlet; /* what arrives at fd, which it closes */
+	int given;              /* the descriptor that came with the frame now in a callback */
 	enum link_state state;
 	uint64_t begun_ms;
 	bool challenged; /* the second hello was sent */
@@ -49,21 +51,25 @@ static int link_search(struct shm_link *link, const char *address)
 {
 	struct shm_address parsed;
 	struct shm_search search;
-	int result = shm_address_parse(address, &parsed);
+	int result = shm_address_parse(address, &parsed), fd;
 
 	if (result < 0)
 		return result;
 	shm_search_begin(&search, &parsed);
 	do {
-		if (link->fd >= 0)
-			shm_frame_close(link->fd);
-		link->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (link->fd < 0)
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (fd < 0)
 			return error_set(errno, "address shm:%s: cannot create a socket: %s",
 					 address, strerror(errno));
-		result = shm_search_connect(&search, link->fd, &link->listener);
+		result = shm_search_connect(&search, fd, &link->listener);
+		if (result != 0)
+			shm_inlet_discard(fd);
 	} while (result > 0);
-	return result;
+	if (result < 0)
+		return result;
+	link->fd = fd;
+	result = shm_inlet_open(&link->inlet, fd);
+	return result < 0 ? error_prefix(result, "address shm:%s: ", address) : 0;
 }
 
 int shm_connect(struct link **out, const char *address, const void *hello, size_t bytes,
@@ -75,20 +81,21 @@ int shm_connect(struct link **out, const char *address, const void *hello, size_
 	*out = NULL;
 	if (!link)
 		return error_set(ENOMEM, "address shm:%s: no memory", address);
-	*link = (struct shm_link){
-		.calls = *calls, .user = user, .fd = -1, .given = -1, .begun_ms = clock_ms()
-	};
+	*link = (struct shm_link){ .calls = *calls,
+				   .user = user,
+				   .fd = -1,
+				   .inlet.socket = -1,
+				   .given = -1,
+				   .begun_ms = clock_ms() };
 	result = link_search(link, address);
 	if (result < 0) {
-		if (link->fd >= 0)
-			close(link->fd); /* not connected */
 		free(link);
 		return result;
 	}
 	result = shm_frame_send(link->fd, SHM_HELLO, hello, bytes, -1);
 	if (result < 0 &&
 	    result != -ECONNRESET) { /* if it was refused already, link_poll reports the reason */
-		close(link->fd);
+		shm_inlet_close(&link->inlet);
 		free(link);
 		return result;
 	}
@@ -104,7 +111,7 @@ enum link_state shm_link_state(const struct link *base)
 
 int shm_link_fd(const struct link *base)
 {
-	return ((const struct shm_link *)base)->fd;
+	return ((const struct shm_link *)base)->inlet.epoll;
 }
 
 int shm_link_user(const struct link *base, uid_t *user)
@@ -135,6 +142,19 @@ static void link_refused(struct shm_link *link, const uint8_t *body, size_t byte
 		if (*c < ' ' || *c > '~')
 			*c = '?';
 	link_gone(link, code > 0 && code < 4096 ? (int)code : EPROTO, why);
+}
+
+/* Ends the link after a receive that failed with this code. */
+static void link_lost(struct shm_link *link, int code)
+{
+	if (code == -EMFILE || code == -EPIPE)
+		link_gone(link, -code, tb_error());
+	else if (code == -EBADMSG)
+		link_gone(link, EPROTO, tb_error());
+	else if (code == -EPROTO)
+		link_gone(link, EPROTO, "the publisher sent a frame of a wrong size");
+	else
+		link_gone(link, -code, "the publisher closed the connection");
 }
 
 /* The second hello goes over the same connection. */
@@ -186,7 +206,7 @@ int shm_link_poll(struct link *base)
 
 	link->polling = true;
 	while (count < FRAMES_PER_POLL && link->state != LINK_GONE && !link->closed) {
-		bytes = shm_frame_receive(link->fd, &frame, &link->given);
+		bytes = shm_inlet_receive(&link->inlet, &frame, &link->given);
 		if (bytes == -EAGAIN)
 			break;
 		count++;
@@ -195,10 +215,7 @@ int shm_link_poll(struct link *base)
 			continue;
 		}
 		if (bytes < 0)
-			link_gone(link, -bytes,
-				  bytes == -EPROTO   ? "the publisher sent a frame of a wrong size"
-				  : bytes == -EMFILE ? tb_error()
-						     : "the publisher closed the connection");
+			link_lost(link, bytes);
 		else
 			link_frame(link, &frame, (size_t)bytes);
 	}
@@ -230,8 +247,7 @@ void shm_link_break(struct link *base)
 	struct shm_link *link = (struct shm_link *)base;
 
 	link->state = LINK_GONE;
-	if (link->fd >= 0)
-		close(link->fd);
+	shm_inlet_close(&link->inlet);
 	link->fd = -1;
 }
 
@@ -247,8 +263,7 @@ void shm_link_close(struct link *base)
 	}
 	if (link->given >= 0)
 		close(link->given);
-	if (link->fd >= 0)
-		close(link->fd);
+	shm_inlet_close(&link->inlet);
 	free(link);
 }
 

@@ -3,7 +3,8 @@
  *
  * H1  A silent connection costs one descriptor for at most HELLO_MS, and counts as a peer. If all
  *     places are taken, a new connection takes the place of the oldest that was not accepted.
- * H2  No descriptor is accepted from a client: closing it could wait as long as its sender likes.
+ * H2  No descriptor is received from a client: closing it could wait as long as its sender likes.
+ *     The kernel refuses to send it, or it stays in the queue and ends the connection (Z5).
  * H6  A peer gets a read-only open file that no other process has. Its flags, its locks and its
  *     position would otherwise be shared, and its locks would stay when the peer is gone.
  * H8  A good peer needs room for few bytes and descriptors. A peer that has more of them unread is
@@ -31,6 +32,7 @@
 #include "bus/peers.h"
 #include "bus/shm/shm_flight.h"
 #include "bus/shm/shm_frame.h"
+#include "bus/shm/shm_hold.h"
 #include "bus/shm/shm_location.h"
 #include "bus/shm/shm_lock.h"
 #include "bus/shm/shm_search.h"
@@ -85,7 +87,8 @@ struct shm_listener {
 	gid_t *groups;
 	size_t user_count, group_count;
 	bool bound;
-	bool paused; /* no descriptor is left: the socket is not polled */
+	bool paused; /* no descriptor or no slot is left: the socket is not polled */
+	struct shm_hold hold;
 };
 
 /* -- opening ------------------------------------------------------------------------------------
@@ -120,15 +123,12 @@ static int socket_open(struct shm_listener *listener)
 {
 	const bool others = listener->user_count + listener->group_count > 0;
 	const char *path = listener->location.address.sun_path;
-	const int no = 0;
 	struct stat there;
 	int result;
 
 	listener->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->socket < 0)
 		goto fail;
-	/* H2. Linux before 6.16 has no SO_PASSRIGHTS: see shm_frame_close. */
-	setsockopt(listener->socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 	if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
 		return error_set(EEXIST,
 				 "address shm:%s: found something else at %s, expected a socket or "
@@ -142,6 +142,9 @@ static int socket_open(struct shm_listener *listener)
 		 sizeof(listener->location.address)) < 0)
 		goto fail;
 	listener->bound = true;
+	result = shm_hold_open(&listener->hold, listener->socket, 2 * listener->peers.max);
+	if (result < 0)
+		return error_prefix(result, "address shm:%s: ", listener->name);
 	if (chmod(path, others ? 0666 : 0600) < 0 || listen(listener->socket, BACKLOG) < 0)
 		goto fail;
 	folder_look(listener, others);
@@ -213,6 +216,8 @@ static int listener_open(struct shm_listener *listener, const struct fabric_list
 		return error_set(errno, "address shm:%s: cannot create descriptors: %s",
 				 listener->name, strerror(errno));
 	result = watch(listener, listener->socket, &listener->socket);
+	if (result == 0 && listener->hold.porter)
+		result = watch(listener, listener->hold.porter->pair, &listener->hold);
 	return result < 0 ? result : watch(listener, listener->timer, &listener->timer);
 }
 
@@ -229,7 +234,7 @@ static void peer_end(struct peers_entry *entry)
 	 * events. */
 	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
 	if (!shm_flight_end(&listener->flights, &peer->flight))
-		shm_frame_close(peer->fd);
+		shm_hold_end(&listener->hold, peer->flight.slot, peer->fd);
 }
 
 /* Closes connections that ended while descriptors were on their way: all, or those without any now.
@@ -240,7 +245,7 @@ static void ended_close(struct shm_listener *listener, bool all)
 	int left = ENDED_LOOKS;
 
 	while (shm_flights_next(&listener->flights, &left, all, &gone))
-		shm_frame_close(gone.socket);
+		shm_hold_end(&listener->hold, gone.slot, gone.socket);
 }
 
 int shm_listen(struct listener **out, const struct fabric_listen *how,
@@ -357,6 +362,7 @@ static void peer_admit(struct shm_listener *listener, struct shm_peer *peer)
 
 static void peer_accept(struct shm_listener *listener, int fd)
 {
+	const uint32_t slot = shm_hold_add(&listener->hold, fd);
 	struct shm_peer *peer = calloc(1, sizeof(*peer));
 	socklen_t length = sizeof(peer->credentials), number = sizeof(peer->queue_bytes);
 
@@ -368,10 +374,11 @@ static void peer_accept(struct shm_listener *listener, int fd)
 			  strerror(errno));
 		epoll_ctl(listener->epoll, EPOLL_CTL_DEL, fd, NULL);
 		free(peer);
-		shm_frame_close(fd);
+		shm_hold_end(&listener->hold, slot, fd);
 		return;
 	}
 	peer->fd = fd;
+	peer->flight.slot = slot;
 	peer->connected_ms = clock_ms();
 	memcpy(peer->base.base.origin, &peer->credentials.uid, 4);
 	memcpy(peer->base.base.origin + 4, &peer->credentials.pid, 4);
@@ -381,6 +388,13 @@ static void peer_accept(struct shm_listener *listener, int fd)
 	peers_add(&listener->peers, &peer->base);
 	TAILQ_INSERT_TAIL(&listener->waiting, peer, waiting);
 	peer_admit(listener, peer);
+}
+
+static void accept_pause(struct shm_listener *listener, const char *why)
+{
+	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
+	listener->paused = true;
+	peers_log(&listener->peers, FABRIC_LOG_INFO, "connections wait: %s", why);
 }
 
 /* No descriptor is left. The reserve is closed to accept the connection and refuse it; otherwise
@@ -395,17 +409,14 @@ static bool accept_exhausted(struct shm_listener *listener)
 	fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		refuse(fd, EAGAIN, "the publisher has no descriptor left");
-		shm_frame_close(fd);
+		shm_hold_end(&listener->hold, shm_hold_add(&listener->hold, fd), fd);
 		peers_log(&listener->peers, FABRIC_LOG_REFUSED,
 			  "a connection was refused: no descriptor is left (see ulimit -n)");
 	}
 	listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listener->reserve >= 0)
 		return fd >= 0;
-	epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->socket, NULL);
-	listener->paused = true;
-	peers_log(&listener->peers, FABRIC_LOG_INFO,
-		  "connections wait: no descriptor is left (see ulimit -n)");
+	accept_pause(listener, "no descriptor is left (see ulimit -n)");
 	return false;
 }
 
@@ -413,14 +424,20 @@ static void accept_resume(struct shm_listener *listener)
 {
 	if (listener->reserve < 0)
 		listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (listener->reserve >= 0)
+	if (listener->reserve >= 0 && shm_hold_room(&listener->hold))
 		listener->paused = watch(listener, listener->socket, &listener->socket) < 0;
 }
 
 static void listener_accept(struct shm_listener *listener)
 {
 	for (int count = 0; count < BOUND_PEERS_OF_A_TURN; count++) { /* P2 */
-		int fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd;
+
+		if (!shm_hold_room(&listener->hold)) {
+			accept_pause(listener, "clients sent descriptors that cannot be closed");
+			break;
+		}
+		fd = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
 			peer_accept(listener, fd);
@@ -549,14 +566,16 @@ static void peer_read(struct shm_listener *listener, struct shm_peer *peer, bool
 	int bytes;
 
 	for (int i = 0; i < FRAMES_PER_PEER && !peer->base.dead; i++) {
-		bytes = shm_frame_receive(peer->fd, &frame, NULL);
+		bytes = shm_frame_receive(peer->fd, &frame);
 		if (bytes == -EAGAIN)
 			return;
 		if (bytes == -ECONNRESET) {
 			peers_lost(&peer->base, CLOSED);
 		} else if (bytes < 0 || frame.kind != (peer->base.up ? SHM_MESSAGE : SHM_HELLO)) {
 			snprintf(why, sizeof(why), "it sent %s, expected a %s",
-				 bytes < 0 ? "a frame of a wrong size" : "a frame of another kind",
+				 bytes == -EPERM ? "a frame with a descriptor"
+				 : bytes < 0     ? "a frame of a wrong size"
+						 : "a frame of another kind",
 				 peer->base.up ? "control message" : "hello");
 			peer_dropped(listener, peer, why);
 		} else if (peer->base.up) {
@@ -609,6 +628,15 @@ static bool stalled_drop(struct shm_listener *listener)
 	return true;
 }
 
+static void hold_poll(struct shm_listener *listener)
+{
+	if (!shm_hold_poll(&listener->hold))
+		return;
+	peers_log(&listener->peers, FABRIC_LOG_INFO,
+		  "the process that shares the connections ended, and was started again");
+	watch(listener, listener->hold.porter->pair, &listener->hold);
+}
+
 /* A tick that is not read keeps the timer readable, so the next poll goes on. */
 static void on_timer(struct shm_listener *listener)
 {
@@ -618,6 +646,7 @@ static void on_timer(struct shm_listener *listener)
 	    read(listener->timer, &ticks, sizeof(ticks)) < 0)
 		return;
 	ended_close(listener, false);
+	hold_poll(listener);
 	if (listener->paused)
 		accept_resume(listener);
 }
@@ -646,6 +675,8 @@ int shm_listener_poll(struct listener *base)
 			on_timer(listener);
 		else if (what == &listener->socket)
 			listener_accept(listener);
+		else if (what == &listener->hold)
+			hold_poll(listener);
 		else if (gone < BOUND_PEERS_OF_A_TURN) /* P2 */
 			gone += peer_event(listener, what, events[i].events);
 	}
@@ -668,6 +699,7 @@ void shm_listener_close(struct listener *base)
 	}
 	if (listener->socket >= 0)
 		close(listener->socket);
+	shm_hold_close(&listener->hold); /* Z5: after all that it shares */
 	if (listener->epoll >= 0)
 		close(listener->epoll);
 	if (listener->timer >= 0)

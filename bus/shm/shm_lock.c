@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -65,27 +66,26 @@ int shm_lock_take(struct shm_lock *lock, const char *name, const struct shm_loca
 }
 
 /* Connects to the socket. -ECONNREFUSED, -ENOENT: no process listens. -ECONNRESET: it closed the
- * connection, as a process that ends does. -EAGAIN: a server is listening; it sends nothing before
- * a hello. */
+ * connection, as a process that ends does. -EAGAIN: a server is listening; it ends no connection
+ * before a hello. The socket takes nothing, so no descriptor of a stranger is closed here. */
 static int socket_probe(const struct sockaddr_un *address, struct ucred *credentials)
 {
 	const struct timeval patience = { .tv_usec = ENDING_MS * 1000L };
 	socklen_t length = sizeof(*credentials);
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	ssize_t got;
+	struct pollfd ended = { .fd = fd };
 	int result;
-	char byte;
 
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	shutdown(fd, SHUT_RD);
 	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
 		result = -errno;
 	} else {
 		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, credentials, &length);
-		got = recv(fd, &byte, sizeof(byte), 0);
-		result = got > 0 ? -EAGAIN : got == 0 ? -ECONNRESET : -errno;
+		result = poll(&ended, 1, ENDING_MS);
+		result = result > 0 ? -ECONNRESET : result == 0 ? -EAGAIN : -errno;
 	}
 	close(fd);
 	return result;

@@ -47,6 +47,7 @@ def environment(stage, work):
         "PKG_CONFIG_SYSROOT_DIR": stage,
         "LD_LIBRARY_PATH": library,
         "TICKBUS": one(stage, "bin/tickbus"),
+        "TICKBUS_LIBEXEC_DIR": one(stage, "libexec/tickbus/tickbus-porter").parent,
         "TICKBUS_RUNTIME_DIR": work,
     }
     return dict(os.environ, **{key: str(value) for key, value in paths.items()})

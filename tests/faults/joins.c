@@ -19,6 +19,7 @@
 #include "tests/faults/scarce.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/random.h"
+#include "tests/support/watched.h"
 #include "tickbus/publisher.h"
 
 #define ALLOCATIONS_MAX 2000
@@ -216,8 +217,12 @@ static int publisher_succeeds(void)
 static int connection_goes(void)
 {
 	const time_t until = time(NULL) + DEADLINE_S;
+	int result;
 
-	if (shutdown(scene.own->ops->link_fd(scene.own->link), SHUT_RDWR) < 0)
+	scarce_spare(true); /* the test's own */
+	result = shutdown(watched_socket(scene.own->ops->link_fd(scene.own->link)), SHUT_RDWR);
+	scarce_spare(false);
+	if (result < 0)
 		return -errno;
 	while (scene.own->welcomed) {
 		if (time(NULL) > until)

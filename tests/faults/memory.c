@@ -26,6 +26,7 @@
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
+#include "tests/support/watched.h"
 
 #define SLOTS           64
 #define STAGES          20 /* names are fetched once per stage */
@@ -567,7 +568,7 @@ ParameterizedTest(size_t *which, memory, random_header_is_refused_with_reason)
 static void cut(const struct stage *stage)
 {
 	const struct tb_subscriber *subscriber = stage->subscriber;
-	const int fd = subscriber->ops->link_fd(subscriber->link);
+	const int fd = watched_socket(subscriber->ops->link_fd(subscriber->link));
 
 	cr_assert_eq(shutdown(fd, SHUT_RDWR), 0);
 	while (subscriber->welcomed)

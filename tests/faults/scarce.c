@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bus/shm/shm_porter.h"
 #include "tickbus/error.h"
 
 #define NEVER      (-1)
@@ -254,6 +255,7 @@ void held_as_before(struct held *before, const char *what, const char *how, long
 
 	while (!no_more(before, &now) && time(NULL) < until) {
 		sched_yield();
+		shm_porter_reap(); /* porters that ended leave a descriptor until then */
 		now = held_now();
 	}
 	if (no_more(before, &now)) {

@@ -126,6 +126,7 @@ class Host:
         known = {"BUILD": str(build), "SOURCE": str(self.lab.source), "HOST": str(self.number),
                  "OUT": str(self.lab.topology.folder), "LD_PRELOAD": f"{build}/tests/lab/liblab-letgo.so",
                  "TICKBUS_RUNTIME_DIR": f"/run/host{self.number}",
+                 "TICKBUS_LIBEXEC_DIR": f"{build}/bus/shm/porter",
                  "PATH": f"{build}/publisher/pubd:{build}/tools:/usr/local/sbin:/usr/local/bin:"
                          "/usr/sbin:/usr/bin:/sbin:" + path}
         known |= {kind.upper(): self.address(kind) for kind in self.lab.kinds}

@@ -2,18 +2,18 @@
 /* Descriptors that cross the socket: unwanted, lingering, too many, kept by a child. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "bus/peers.h"
 #include "bus/shm/shm_frame.h"
+#include "tests/support/old_kernel.h"
 #include "tickbus/error.h"
 #include "tests/unit/bus/shm_scene.h"
 
 TestSuite(shm, .init = enter, .fini = leave, .timeout = 60);
 
-/* Finds the host's listening socket, so that a test can make it accept descriptors. */
+/* Finds the host's listening socket. */
 static int listening_socket(void)
 {
 	for (int fd = 3; fd < 1024; fd++) {
@@ -27,14 +27,6 @@ static int listening_socket(void)
 	}
 	cr_assert_fail("no process listens");
 	return -1;
-}
-
-static void let_descriptors_in(void)
-{
-	const int yes = 1;
-
-	if (setsockopt(listening_socket(), SOL_SOCKET, SO_PASSRIGHTS, &yes, sizeof(yes)) < 0)
-		cr_assert_eq(errno, ENOPROTOOPT); /* an older kernel accepts them anyway */
 }
 
 Test(shm, publisher_accepts_no_descriptor)
@@ -56,31 +48,6 @@ Test(shm, publisher_accepts_no_descriptor)
 	close(fd);
 	guest_enter(); /* descriptors still reach the subscriber */
 	expect_guest_well();
-}
-
-/* A socket whose close waits for LINGER_S, when it is the last: no process reads what it has to
- * send.
- */
-static int lingering(int *other)
-{
-	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(at);
-	const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	static const char bytes[65536];
-
-	if (bind(listening, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(listening, 1) < 0 ||
-	    getsockname(listening, (struct sockaddr *)&at, &length) < 0 ||
-	    connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
-		cr_skip("no TCP here: %s", strerror(errno));
-	*other = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-	close(listening);
-	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
-	cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
-	return fd;
 }
 
 /* Sends a descriptor whose close lingers, after a frame with `others` other descriptors. With
@@ -109,8 +76,8 @@ Test(shm, closing_received_descriptors_never_waits)
 {
 	unsigned int before;
 
+	old_kernel = true;
 	host_open(8, nobody_else);
-	let_descriptors_in();
 	guest_enter();
 	before = descriptors();
 	send_lingering(0, false);
@@ -134,8 +101,8 @@ Test(shm, all_descriptors_of_a_frame_are_closed)
 	const uint64_t begun_ms = now_ms();
 	int fd, given[20], other[20];
 
+	old_kernel = true;
 	host_open(8, nobody_else);
-	let_descriptors_in();
 	fd = stranger();
 	for (unsigned int i = 0; i < 20; i++)
 		given[i] = lingering(&other[i]);

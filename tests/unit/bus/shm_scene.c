@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <grp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "tests/support/random.h"
@@ -346,4 +348,44 @@ int liar_accept(int listening)
 	fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 	cr_assert_geq(fd, 0);
 	return fd;
+}
+
+int lingering(int *other)
+{
+	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(at);
+	const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static const char bytes[65536];
+
+	if (bind(listening, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(listening, 1) < 0 ||
+	    getsockname(listening, (struct sockaddr *)&at, &length) < 0 ||
+	    connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		cr_skip("no TCP here: %s", strerror(errno));
+	*other = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	close(listening);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return fd;
+}
+
+void porter_signal(int signal)
+{
+	char path[64], what[64];
+	int found = -1;
+
+	for (int fd = 3; fd < 1024 && found < 0; fd++) {
+		ssize_t got;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		got = readlink(path, what, sizeof(what) - 1);
+		what[got > 0 ? got : 0] = '\0';
+		if (strcmp(what, "anon_inode:[pidfd]") == 0)
+			found = fd;
+	}
+	cr_assert_geq(found, 0, "no porter");
+	cr_assert_eq(syscall(SYS_pidfd_send_signal, found, signal, NULL, 0), 0);
 }

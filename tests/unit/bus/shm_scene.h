@@ -114,6 +114,13 @@ int liar_listen(void);
 
 int liar_accept(int listening);
 
+/* Sends a signal to the only porter of this process. */
+void porter_signal(int signal);
+
+/* A socket whose close waits for LINGER_S, when it is the last: no process reads what it has to
+ * send. */
+int lingering(int *other);
+
 #define UNTIL(condition)                                                                           \
 	do {                                                                                       \
 		const uint64_t late_ms = now_ms() + DEADLINE_MS;                                   \

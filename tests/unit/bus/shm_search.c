@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bus/shm/shm_porter.h"
 #include "bus/shm/shm_search.h"
 #include "tests/unit/bus/shm_scene.h"
 #include "tickbus/error.h"
@@ -122,6 +123,7 @@ Test(shm, address_requires_a_user_that_listens)
 	snprintf(address, sizeof(address), "test,user=%u", SOMEONE);
 	expect_no_bus(address, EACCES, words);
 	host_close();
+	UNTIL(shm_porter_reap() == 0);
 	cr_expect_eq(descriptors(), before);
 }
 
