@@ -79,7 +79,7 @@ static void progress_fetched(struct tb_source *source)
 	if (source->next > source->head)
 		notices_false(source);
 	else
-		reader_failed(source);
+		reader_failed(source, &progress);
 }
 
 /* A record without a name is treated as torn. */

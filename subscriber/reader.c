@@ -5,8 +5,8 @@
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
- * Q4  The quality changes by its record. That record may be lost in a gap, or come before the
- * start. So there a line's quality counts, at once if it is not good. A line that says good counts
+ * Q4  The quality changes by its record. That record may be lost in a gap, or lie before the start.
+ *     So there a line's quality counts, at once if it is not good. A line that says good counts
  *     when all records up to its head were read: the record of the change may still come. */
 #include "subscriber/reader.h"
 
@@ -78,11 +78,12 @@ void reader_skip(struct tb_source *source, const struct progress *progress)
 	quality_guess(source, progress);
 }
 
-bool reader_failed(struct tb_source *source)
+bool reader_failed(struct tb_source *source, const struct progress *progress)
 {
 	if (++source->tries < TRIES_MAX)
 		return false;
 	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT);
+	quality_guess(source, progress);
 	return true;
 }
 

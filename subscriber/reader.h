@@ -24,7 +24,7 @@ void reader_quality(struct tb_source *, const struct progress *);
 void reader_skip(struct tb_source *, const struct progress *);
 /* Counts a failed copy of slot `next` while the window did not move. After TRIES_MAX copies it
  * reports the record as corrupt, moves past it and returns true. */
-bool reader_failed(struct tb_source *);
+bool reader_failed(struct tb_source *, const struct progress *);
 /* Decides where reading begins. Reports that the topic appeared, and what was lost before. */
 void reader_start(struct tb_source *, const struct progress *);
 /* Raises the known head. */
