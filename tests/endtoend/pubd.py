@@ -695,7 +695,7 @@ topics: [ {{ name: t, feed: f, select: quote, schema: wide }} ]
     def test_errors_of_every_check_are_in_one_run(self):
         path = self.file("day.bin", add(1))
         self.file("own.yaml", OWN.format(version=1, type="u64", more=""))
-        settings_file = self.file("pubd.yaml", f"""bus: {{ name: b, cpu: x, access: {{ users: [ nobody-of-this-name ] }} }}
+        settings_file = self.file("pubd.yaml", f"""bus: {{ name: b, cpu: x, access: {{ users: [ [], nobody-of-this-name ] }} }}
 schemas: [ ./own.yaml, trade ]
 feeds: [ {{ name: f, type: synthetic, symbols: 60000, messages: 1 }},
          {{ name: g, type: itch50, path: {path}, date: 30.12.2019 }} ]
@@ -705,8 +705,8 @@ topics: [ {{ name: t, feed: f, select: quote, schema: wide }},
         pubd = self.begin(PUBD, "--check", settings_file)
         self.ends(pubd, 2)
         places = re.findall(r"^\S*pubd\.yaml:(\d+):\d+: (.*?): ", pubd.err.read_text(), re.M)
-        self.assertEqual(places, [("1", "bus.cpu"), ("4", "feeds[1].date"), ("6", "topics[1].schema"),
-                                  ("1", "bus.access.users[0]"), ("5", "topics[0].schema"), ("3", "feeds[0]")])
+        self.assertEqual(places, [("1", "bus.cpu"), ("1", "bus.access.users[0]"), ("4", "feeds[1].date"), ("6", "topics[1].schema"),
+                                  ("1", "bus.access.users[1]"), ("5", "topics[0].schema"), ("3", "feeds[0]")])
 
     def test_unknown_user_or_group_is_reported_with_its_line(self):
         for options in ((), ("--check",)):
