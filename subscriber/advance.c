@@ -185,6 +185,7 @@ static void source_switch(struct tb_source *source)
 	notices_begin(source);
 	source->batched = false;
 	source->quality = TB_QUALITY_GOOD;
+	source->quality_head = 0;
 	source->tries = source->idle = source->invalid = 0;
 	pull_read_drop(source);
 	source->state =

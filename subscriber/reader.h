@@ -18,7 +18,8 @@ enum reader_verdict {
 /* Takes the line's head and judges slot `next`. Sets `look` if the line has to be read again.
  * Calls no handler; the caller acts. */
 enum reader_verdict reader_look(struct tb_source *, const struct progress *);
-/* Reports the line's quality if all records up to its head were read. After reader_look(). */
+/* Reports the line's quality if all records up to its head were read, or that of an earlier line
+ * whose head was reached. After reader_look(). */
 void reader_quality(struct tb_source *, const struct progress *);
 /* Moves past the records that the line shows as overwritten, and reports the gap. */
 void reader_skip(struct tb_source *, const struct progress *);

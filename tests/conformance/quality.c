@@ -189,6 +189,26 @@ Test(quality, lapped_subscriber_of_a_resting_topic_learns_good_state)
 	cr_expect_eq(notes.quality, TB_QUALITY_GOOD);
 }
 
+/* Each look at the line finds records that were not read yet. */
+Test(quality, lapped_subscriber_of_a_busy_topic_learns_good_state)
+{
+	uint64_t last = 200;
+
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	join(TB_FROM_OLDEST);
+	read_to(1);
+	state(TB_QUALITY_GOOD, TB_QUALITY_CAUSE_NONE);
+	scene_publish(topic, 3, last);
+	for (int i = 0; i < 2000 && notes.changes < 2; i++) {
+		scene_publish(topic, last + 1, last + 1);
+		last++;
+		while (notes.last + 8 < last)
+			cr_assert_geq(tb_poll(subscriber, 1000), 0, "%s", tb_error());
+	}
+	cr_expect_eq(notes.changes, 2, "the state was not reported");
+	cr_expect_eq(notes.quality, TB_QUALITY_GOOD);
+}
+
 /* The corrupt record may have been the change: records behind it do not count as good. */
 Test(quality, bad_state_is_reported_right_after_a_corrupt_record)
 {
