@@ -60,8 +60,8 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	return READER_STAYS;
 }
 
-/* Keeps what the line says for when all records up to its head were read. A record of a change, or
- * a gap, that comes after that line ends this: the line says nothing of what is behind them. */
+/* Keeps the line's quality until all records up to its head were read. A record of a change ends
+ * this, and so does a gap: it may hide a newer change. */
 static void quality_keep(struct tb_source *source, const struct progress *progress)
 {
 	if (source->quality_head || progress->quality == source->quality)
