@@ -189,6 +189,22 @@ Test(quality, lapped_subscriber_of_a_resting_topic_learns_good_state)
 	cr_expect_eq(notes.quality, TB_QUALITY_GOOD);
 }
 
+/* The line at the gap says good: the end of the bad state shows that there was one. */
+Test(quality, bad_state_that_began_in_a_gap_and_is_over_shows_by_its_end)
+{
+	scene_publish(topic, 1, 1);
+	join(TB_FROM_OLDEST);
+	read_to(1);
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	scene_publish(topic, 3, 194);
+	state(TB_QUALITY_GOOD, TB_QUALITY_CAUSE_NONE);
+	scene_publish(topic, 196, 200);
+	read_to_the_end();
+	cr_expect(strstr(notes.text, "194 B update 194\nquality 0 0 at 195\n196 "), "%s",
+		  notes.text);
+	cr_expect_eq(notes.changes, 1, "%s", notes.text);
+}
+
 /* Each look at the line finds records that were not read yet. */
 Test(quality, lapped_subscriber_of_a_busy_topic_learns_good_state)
 {
