@@ -90,11 +90,19 @@ static bool expect_quotes(const struct trap *trap, const char *found, const char
 	return true;
 }
 
+/* Brackets of a comment do not count. Behind a quote, # may be part of a text. */
 static bool is_flow(const struct trap *trap)
 {
 	size_t depth = 0;
+	bool quote = false, comment = false;
 
 	for (const char *c = trap->text; c < trap->at; c++) {
+		quote = *c != '\n' && (quote || *c == '"' || *c == '\'');
+		comment =
+			*c != '\n' &&
+			(comment || (*c == '#' && !quote && (c == trap->text || is_space(c[-1]))));
+		if (comment)
+			continue;
 		depth += *c == '[' || *c == '{';
 		depth -= depth && (*c == ']' || *c == '}');
 	}

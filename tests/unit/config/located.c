@@ -45,6 +45,10 @@ static const char *const refused[][2] = {
 	{ "%b@: 1\n", "found % at the beginning of a text, " QUOTES ": \"%b: 1\"\n" },
 	/* spaces are missing, or are tabs */
 	{ "a:\n@\tb: 1\n", "found a tab at the beginning of a line, expected spaces\n" },
+	{ "# [\na: 1 # {\n @\tb: 2\n",
+	  "found a tab at the beginning of a line, expected spaces\n" },
+	{ "a: [ 'b # c' ]\nd:\n@\te: 1\n",
+	  "found a tab at the beginning of a line, expected spaces\n" },
 	{ "a: 1\n \tb@: 2\n", "found a tab at the beginning of a line, expected spaces\n" },
 	{ "a:b\nc@: 1\n", "found a:b on line 1, expected a space after the colon: a: b\n" },
 	{ "a: 1\nb:2\n@c: 3\n", "found b:2 on line 2, expected a space after the colon: b: 2\n" },
