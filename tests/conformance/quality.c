@@ -189,7 +189,7 @@ Test(quality, lapped_subscriber_of_a_resting_topic_learns_good_state)
 	cr_expect_eq(notes.quality, TB_QUALITY_GOOD);
 }
 
-/* The line at the gap says good: the end of the bad state shows that there was one. */
+/* The line at the gap says good: the record that ends the bad state shows that state. */
 Test(quality, bad_state_that_began_in_a_gap_and_is_over_shows_by_its_end)
 {
 	scene_publish(topic, 1, 1);
