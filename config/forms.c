@@ -243,14 +243,17 @@ static bool date_read(struct reading *reading, const char *text, void *field)
 {
 	struct settings_date date;
 
-	(void)reading;
 	if (!digits_read(&text, 4, 2199, &date.year) || !sign_read(&text, '-') ||
 	    !digits_read(&text, 2, 12, &date.month) || !sign_read(&text, '-') ||
 	    !digits_read(&text, 2, 31, &date.day) || *text)
 		return false;
-	if (date.year < 1970 || date.month < 1 || date.day < 1 ||
-	    date.day > days_in(date.year, date.month))
+	if (date.year < 1970 || date.month < 1 || date.day < 1)
 		return false;
+	if (date.day > days_in(date.year, date.month)) {
+		snprintf(reading->reason, sizeof(reading->reason), "this month has %u days",
+			 days_in(date.year, date.month));
+		return false;
+	}
 	/* East of Greenwich 1970-01-01 began before 1970 UTC. */
 	if (date.year == 1970 && date.month == 1 && date.day == 1)
 		return false;

@@ -157,7 +157,8 @@ static void list_read(struct reading *reading, const struct located_node *node,
 				      "found \"%s\" again, expected each once", text);
 		else if (text) {
 			locations[list->count] =
-				(struct settings_location){ child->line, child->column };
+				(struct settings_location){ child->line, child->column,
+							    child->index };
 			texts[list->count++] = text;
 		}
 	}

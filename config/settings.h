@@ -17,6 +17,7 @@
 
 struct settings_location {
 	unsigned int line, column;
+	unsigned int index; /* in the file's list, which may have wrong entries too */
 };
 
 struct settings_list {

@@ -79,7 +79,7 @@ static void progress_fetched(struct tb_source *source)
 	if (source->next > source->head)
 		notices_false(source);
 	else
-		reader_failed(source);
+		reader_failed(source, &progress);
 }
 
 /* A record without a name is treated as torn. */
@@ -185,6 +185,7 @@ static void source_switch(struct tb_source *source)
 	notices_begin(source);
 	source->batched = false;
 	source->quality = TB_QUALITY_GOOD;
+	source->quality_head = 0;
 	source->tries = source->idle = source->invalid = 0;
 	pull_read_drop(source);
 	source->state =

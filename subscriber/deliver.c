@@ -127,6 +127,7 @@ static void quality_report(struct tb_source *source, const struct quality *quali
 	struct tb_event event;
 
 	source->quality = quality->state;
+	source->quality_head = 0;
 	event = event_of(source, TB_EVENT_QUALITY);
 	event.first = first;
 	event.quality_cause = quality->cause;
@@ -137,6 +138,7 @@ void deliver_quality(struct tb_source *source, uint32_t state)
 {
 	const struct quality quality = { state, TB_QUALITY_CAUSE_NONE };
 
+	source->quality_head = 0;
 	if (state != source->quality)
 		quality_report(source, &quality, 0);
 }

@@ -66,7 +66,7 @@ static bool look(struct tb_source *source, bool failed)
 		reader_quality(source, &progress);
 		break;
 	}
-	return failed && !deliver_stopped(source) && reader_failed(source);
+	return failed && !deliver_stopped(source) && reader_failed(source, &progress);
 }
 
 /* A slot behind `next` or a busy slot is not written yet. A slot ahead of it means that the reader

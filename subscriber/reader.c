@@ -5,9 +5,10 @@
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
- * Q4  The quality changes by its record. That record may be lost in a gap, or come before the
- * start. So there a line's quality counts, at once if it is not good. A line that says good counts
- *     when all records up to its head were read: the record of the change may still come. */
+ * Q4  The quality changes by its record. That record may be lost in a gap, or lie before the start.
+ *     So there a line's quality counts, at once if it is not good. A line that says good counts
+ *     when all records up to its head were read: the record of the change may still come. The
+ *     topic's head may have moved on by then. */
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
@@ -38,6 +39,7 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 	deliver_holes(source);
 	source->next = next;
 	source->tries = 0;
+	source->quality_head = 0;
 	deliver_gap(source, first, next - 1, cause);
 }
 
@@ -58,18 +60,32 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	return READER_STAYS;
 }
 
+/* Keeps the line's quality until all records up to its head were read. A record of a change ends
+ * this, and so does a gap: it may hide a newer change. */
+static void quality_keep(struct tb_source *source, const struct progress *progress)
+{
+	if (source->quality_head || progress->quality == source->quality)
+		return;
+	source->quality_head = progress->head;
+	source->quality_at_head = progress->quality;
+}
+
 /* The record of a change may be lost, or still to come. */
 static void quality_guess(struct tb_source *source, const struct progress *progress)
 {
 	if (progress->quality != TB_QUALITY_GOOD)
 		deliver_quality(source, progress->quality);
 	source->look |= progress->quality != source->quality;
+	quality_keep(source, progress);
 }
 
 void reader_quality(struct tb_source *source, const struct progress *progress)
 {
 	if (source->next > progress->head)
 		deliver_quality(source, progress->quality);
+	else if (source->quality_head && source->next > source->quality_head)
+		deliver_quality(source, source->quality_at_head);
+	quality_keep(source, progress);
 }
 
 void reader_skip(struct tb_source *source, const struct progress *progress)
@@ -78,11 +94,12 @@ void reader_skip(struct tb_source *source, const struct progress *progress)
 	quality_guess(source, progress);
 }
 
-bool reader_failed(struct tb_source *source)
+bool reader_failed(struct tb_source *source, const struct progress *progress)
 {
 	if (++source->tries < TRIES_MAX)
 		return false;
 	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT);
+	quality_guess(source, progress);
 	return true;
 }
 

@@ -18,13 +18,14 @@ enum reader_verdict {
 /* Takes the line's head and judges slot `next`. Sets `look` if the line has to be read again.
  * Calls no handler; the caller acts. */
 enum reader_verdict reader_look(struct tb_source *, const struct progress *);
-/* Reports the line's quality if all records up to its head were read. After reader_look(). */
+/* Reports the line's quality if all records up to its head were read, or that of an earlier line
+ * whose head was reached. After reader_look(). */
 void reader_quality(struct tb_source *, const struct progress *);
 /* Moves past the records that the line shows as overwritten, and reports the gap. */
 void reader_skip(struct tb_source *, const struct progress *);
 /* Counts a failed copy of slot `next` while the window did not move. After TRIES_MAX copies it
  * reports the record as corrupt, moves past it and returns true. */
-bool reader_failed(struct tb_source *);
+bool reader_failed(struct tb_source *, const struct progress *);
 /* Decides where reading begins. Reports that the topic appeared, and what was lost before. */
 void reader_start(struct tb_source *, const struct progress *);
 /* Raises the known head. */

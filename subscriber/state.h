@@ -113,6 +113,8 @@ struct tb_source {
 	uint64_t next_when_invalid;
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
 	uint32_t quality;               /* as the program knows it: enum tb_quality */
+	uint32_t quality_at_head;       /* what a line with the head quality_head says */
+	uint64_t quality_head;          /* 0: no line waits for its head to be reached */
 
 	/* Notices. */
 	uint64_t hint;          /* a head that a notice claims; 0: no hint, or it was false */

@@ -16,6 +16,7 @@ struct trap {
 	const char *text, *end; /* the file */
 	const char *line;       /* where the error's line begins */
 	const char *at;         /* the error; end: at the end of the file */
+	const char *begun;      /* where the construct begins that has the error */
 	const char *problem, *context;
 	size_t context_line; /* from 1 */
 	char *words;
@@ -89,11 +90,19 @@ static bool expect_quotes(const struct trap *trap, const char *found, const char
 	return true;
 }
 
+/* Brackets of a comment do not count. Behind a quote, # may be part of a text. */
 static bool is_flow(const struct trap *trap)
 {
 	size_t depth = 0;
+	bool quote = false, comment = false;
 
 	for (const char *c = trap->text; c < trap->at; c++) {
+		quote = *c != '\n' && (quote || *c == '"' || *c == '\'');
+		comment =
+			*c != '\n' &&
+			(comment || (*c == '#' && !quote && (c == trap->text || is_space(c[-1]))));
+		if (comment)
+			continue;
 		depth += *c == '[' || *c == '{';
 		depth -= depth && (*c == ']' || *c == '}');
 	}
@@ -118,13 +127,22 @@ static bool beginning(const struct trap *trap)
 {
 	const bool name = says(trap->context, "an alias") || says(trap->context, "an anchor");
 	const bool directive = says(trap->context, "a directive");
-	const char *from = name ? trap->at - 1 : directive ? trap->line : trap->at;
+	const bool block = says(trap->context, "a block scalar");
+	const bool nothing = says(trap->problem, "did not find expected node content");
+	const char *from = name        ? trap->at - 1
+			   : directive ? trap->line
+			   : block     ? trap->begun
+				       : trap->at;
 	char found[40];
 
-	const bool nothing = says(trap->problem, "did not find expected node content");
-
-	if (!name && !directive && !nothing && !says(trap->problem, "cannot start any token"))
+	if (!name && !directive && !block && !nothing &&
+	    !says(trap->problem, "cannot start any token"))
 		return false;
+	if (nothing && trap->at < trap->end && strchr("]}", *trap->at)) {
+		snprintf(trap->words, trap->size,
+			 "found %c without an opening bracket, expected a value", *trap->at);
+		return true;
+	}
 	if (!strchr(nothing ? ":?" : "*&@`%>|", byte_at(trap, from)))
 		return false;
 	snprintf(found, sizeof(found), "%c at the beginning of a text", *from);
@@ -197,6 +215,37 @@ static size_t line_number(const struct trap *trap, const char *line)
 	return number;
 }
 
+/* "-item" on the line that begins here. */
+static bool expect_space_after_dash(const struct trap *trap, const char *line)
+{
+	char word[WORD_MAX + 1];
+
+	while (line < trap->end && *line == ' ')
+		line++;
+	if (!word_copy(trap, line, false, word) || word[0] != '-' ||
+	    strchr(" -.0123456789", word[1]))
+		return false;
+	snprintf(trap->words, trap->size,
+		 "found %s on line %zu, expected a space after the dash: - %s", word,
+		 line_number(trap, line), word + 1);
+	return true;
+}
+
+/* A line that begins here with a text, where a key is missing. */
+static bool expect_colon(const struct trap *trap, const char *line)
+{
+	char word[WORD_MAX + 1];
+
+	while (line < trap->end && (*line == ' ' || *line == '-'))
+		line++;
+	if (!word_copy(trap, line, false, word) || strchr("\"'#", word[0]) || strchr(word, ':'))
+		return false;
+	snprintf(trap->words, trap->size,
+		 "found %s on line %zu, expected a key with a colon behind it", word,
+		 line_number(trap, line));
+	return true;
+}
+
 /* "key:value" on the line that begins here. */
 static bool expect_space(const struct trap *trap, const char *line)
 {
@@ -242,7 +291,8 @@ static bool misplaced_value(const struct trap *trap)
 		return false;
 	if (value)
 		return expect_quotes(trap, "':' inside a text", value, false);
-	if (expect_space(trap, line_before(trap)))
+	if (expect_space_after_dash(trap, line_before(trap)) ||
+	    expect_space(trap, line_before(trap)) || expect_colon(trap, line_before(trap)))
 		return true;
 	snprintf(trap->words, trap->size,
 		 "found a key below a value, expected the indentation of the keys above, or no "
@@ -250,10 +300,25 @@ static bool misplaced_value(const struct trap *trap)
 	return true;
 }
 
+/* Whether the error is the first text of its line. */
+static bool begins_line(const struct trap *trap)
+{
+	for (const char *c = trap->line; c < trap->at; c++)
+		if (!is_space(*c))
+			return false;
+	return true;
+}
+
 /* Indentation, dashes and quotes between keys. */
 static bool misplaced_key(const struct trap *trap)
 {
-	if (says(trap->problem, "block sequence entries are not allowed"))
+	if (says(trap->problem, "did not find expected '-' indicator"))
+		snprintf(
+			trap->words, trap->size,
+			"found another indentation, expected that of the keys above, or '- ' as on "
+			"line %zu",
+			trap->context_line);
+	else if (says(trap->problem, "block sequence entries are not allowed"))
 		snprintf(trap->words, trap->size,
 			 "found '- ' after a key, expected the list on the lines below");
 	else if (!says(trap->problem, "did not find expected key"))
@@ -262,6 +327,13 @@ static bool misplaced_key(const struct trap *trap)
 		snprintf(trap->words, trap->size,
 			 "found text after a closing quote, expected the end of the line; write "
 			 "'' for ' inside single quotes");
+	else if (!begins_line(trap))
+		snprintf(trap->words, trap->size,
+			 "found text after the end of a value, expected the end of the line");
+	else if (byte_at(trap, trap->at) == '-' && is_space(byte_at(trap, trap->at + 1)))
+		snprintf(trap->words, trap->size,
+			 "found '- ', expected a key of the mapping that begins on line %zu",
+			 trap->context_line);
 	else
 		snprintf(trap->words, trap->size,
 			 "found another indentation, expected that of line %zu, where this mapping "
@@ -278,11 +350,12 @@ static bool quotes(const struct trap *trap)
 		snprintf(trap->words, trap->size,
 			 "found no closing quote for the quote on line %zu, expected it",
 			 trap->context_line);
-	else if (says(trap->problem, "unknown escape character"))
+	else if (says(trap->problem, "unknown escape character") ||
+		 says(trap->problem, "did not find expected hex"))
 		snprintf(
 			trap->words, trap->size,
-			"found an unknown escape in double quotes, expected \\\\ for \\, or single "
-			"quotes");
+			"found an unknown or incomplete escape in double quotes, expected \\\\ for "
+			"\\, or single quotes");
 	else
 		return false;
 	return true;
@@ -302,6 +375,8 @@ bool traps_explain(const yaml_parser_t *parser, const char *text, size_t length,
 	};
 
 	trap.line = line_find(text, trap.end, parser->problem_mark.line);
+	trap.begun = column_find(line_find(text, trap.end, parser->context_mark.line), trap.end,
+				 parser->context_mark.column);
 	trap.at = column_find(trap.line, trap.end, parser->problem_mark.column);
 	return expect_spaces(&trap) || beginning(&trap) || inside_brackets(&trap) ||
 	       misplaced_value(&trap) || misplaced_key(&trap) || quotes(&trap);

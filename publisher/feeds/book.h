@@ -11,7 +11,7 @@
  * another symbol's book, otherwise one symbol.
  *
  * Cost     a change costs at most the logarithm of the number of levels, whatever references and
- * prices the feed's author chooses.
+ *          prices the feed's author chooses.
  *
  * Memory   grows with orders and near levels, doubling, and is freed by book_close. Each far level
  *          is allocated on its own. Nothing else allocates. */

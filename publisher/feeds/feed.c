@@ -377,6 +377,10 @@ static void report_stop(const struct feed *feed)
 {
 	char time[DAY_MARKS_TIME_BYTES];
 
+	if (feed->message == 0) {
+		feed_log(feed, TB_LOG_ERROR, "%s; stopped before the first message", tb_error());
+		return;
+	}
 	day_marks_time(&feed->marks, time);
 	feed_log(feed, TB_LOG_ERROR, "%s; stopped after %llu messages, the last of %s", tb_error(),
 		 (unsigned long long)feed->message, time);

@@ -122,10 +122,10 @@ static unsigned int accounts_wrong(const struct settings *settings,
 			continue;
 		wrong++;
 		fprintf(errors,
-			"%s:%u:%u: bus.access.%ss[%zu]: found \"%s\", expected the name of a %s of "
+			"%s:%u:%u: bus.access.%ss[%u]: found \"%s\", expected the name of a %s of "
 			"this machine\n",
-			settings->path, list->locations[i].line, list->locations[i].column, what, i,
-			list->texts[i], what);
+			settings->path, list->locations[i].line, list->locations[i].column, what,
+			list->locations[i].index, list->texts[i], what);
 	}
 	return wrong;
 }

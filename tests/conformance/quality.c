@@ -170,8 +170,8 @@ static void spoil(uint64_t sequence)
 	atomic_store(&slot->word[3], atomic_load(&slot->word[3]) ^ 1);
 }
 
-/* Without an end, and without a sleep whose wake would cause a look. A corrupt record in between
- * causes looks before the head is reached. */
+/* Without an end, and without a sleep whose wake would cause a look. A torn copy in between causes
+ * a look before the head is reached. */
 Test(quality, lapped_subscriber_of_a_resting_topic_learns_good_state)
 {
 	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
@@ -180,10 +180,63 @@ Test(quality, lapped_subscriber_of_a_resting_topic_learns_good_state)
 	state(TB_QUALITY_GOOD, TB_QUALITY_CAUSE_NONE);
 	scene_publish(topic, 3, 200);
 	spoil(180);
+	while (counter(SUBSCRIPTION_TORN) == 0)
+		cr_assert_geq(tb_poll(subscriber, 1000), 0, "%s", tb_error());
+	spoil(180); /* right again */
 	for (int i = 0; i < 200000 && notes.changes < 2; i++)
 		cr_assert_geq(tb_poll(subscriber, 1000), 0, "%s", tb_error());
 	cr_expect_eq(notes.changes, 2, "the state at the head was not reported");
 	cr_expect_eq(notes.quality, TB_QUALITY_GOOD);
+}
+
+/* The line at the gap says good: the record that ends the bad state shows that state. */
+Test(quality, bad_state_that_began_in_a_gap_and_is_over_shows_by_its_end)
+{
+	scene_publish(topic, 1, 1);
+	join(TB_FROM_OLDEST);
+	read_to(1);
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	scene_publish(topic, 3, 194);
+	state(TB_QUALITY_GOOD, TB_QUALITY_CAUSE_NONE);
+	scene_publish(topic, 196, 200);
+	read_to_the_end();
+	cr_expect(strstr(notes.text, "194 B update 194\nquality 0 0 at 195\n196 "), "%s",
+		  notes.text);
+	cr_expect_eq(notes.changes, 1, "%s", notes.text);
+}
+
+/* Each look at the line finds records that were not read yet. */
+Test(quality, lapped_subscriber_of_a_busy_topic_learns_good_state)
+{
+	uint64_t last = 200;
+
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	join(TB_FROM_OLDEST);
+	read_to(1);
+	state(TB_QUALITY_GOOD, TB_QUALITY_CAUSE_NONE);
+	scene_publish(topic, 3, last);
+	for (int i = 0; i < 2000 && notes.changes < 2; i++) {
+		scene_publish(topic, last + 1, last + 1);
+		last++;
+		while (notes.last + 8 < last)
+			cr_assert_geq(tb_poll(subscriber, 1000), 0, "%s", tb_error());
+	}
+	cr_expect_eq(notes.changes, 2, "the state was not reported");
+	cr_expect_eq(notes.quality, TB_QUALITY_GOOD);
+}
+
+/* The corrupt record may have been the change: records behind it do not count as good. */
+Test(quality, bad_state_is_reported_right_after_a_corrupt_record)
+{
+	scene_publish(topic, 1, 1);
+	join(TB_FROM_OLDEST);
+	read_to(1);
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_MISSING);
+	scene_publish(topic, 3, 5);
+	spoil(2);
+	read_to_the_end();
+	cr_expect(strstr(notes.text, "\ngap 2 2 corrupt\nquality 1 0 at 0\n3 "), "%s", notes.text);
+	cr_expect_eq(notes.changes, 1);
 }
 
 Test(quality, lapped_subscriber_gets_change_ahead_at_its_place)

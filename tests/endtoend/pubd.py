@@ -379,6 +379,12 @@ class Days(Bench):
             quality, = self.qualities(readers[1])
             self.assertEqual(quality[1:], ("suspect", "damaged"))
 
+    def test_file_without_a_message_has_no_last_message(self):
+        log, readers = self.publish(struct.pack(">H", 0), status=1)
+        self.assertRegex(log, r"error feed nasdaq: .*found no message, expected at least 1; "
+                              r"stopped before the first message\n")
+        self.assertEqual(self.qualities(readers[0]), [(1, "suspect", "damaged")])
+
     def test_stop_in_mid_day_is_no_defect(self):
         path = self.file("day.bin", self.START + add(1) + add(2, time_ns=OPEN_NS + 3600 * 10**9) + self.END)
         pubd = self.pubd(settings(itch(path, ", speed: realtime, from: '09:30', incomplete: fail"), ["quote"]))
@@ -695,7 +701,7 @@ topics: [ {{ name: t, feed: f, select: quote, schema: wide }} ]
     def test_errors_of_every_check_are_in_one_run(self):
         path = self.file("day.bin", add(1))
         self.file("own.yaml", OWN.format(version=1, type="u64", more=""))
-        settings_file = self.file("pubd.yaml", f"""bus: {{ name: b, cpu: x, access: {{ users: [ nobody-of-this-name ] }} }}
+        settings_file = self.file("pubd.yaml", f"""bus: {{ name: b, cpu: x, access: {{ users: [ [], nobody-of-this-name ] }} }}
 schemas: [ ./own.yaml, trade ]
 feeds: [ {{ name: f, type: synthetic, symbols: 60000, messages: 1 }},
          {{ name: g, type: itch50, path: {path}, date: 30.12.2019 }} ]
@@ -705,8 +711,8 @@ topics: [ {{ name: t, feed: f, select: quote, schema: wide }},
         pubd = self.begin(PUBD, "--check", settings_file)
         self.ends(pubd, 2)
         places = re.findall(r"^\S*pubd\.yaml:(\d+):\d+: (.*?): ", pubd.err.read_text(), re.M)
-        self.assertEqual(places, [("1", "bus.cpu"), ("4", "feeds[1].date"), ("6", "topics[1].schema"),
-                                  ("1", "bus.access.users[0]"), ("5", "topics[0].schema"), ("3", "feeds[0]")])
+        self.assertEqual(places, [("1", "bus.access.users[0]"), ("1", "bus.cpu"), ("4", "feeds[1].date"), ("6", "topics[1].schema"),
+                                  ("1", "bus.access.users[1]"), ("5", "topics[0].schema"), ("3", "feeds[0]")])
 
     def test_unknown_user_or_group_is_reported_with_its_line(self):
         for options in ((), ("--check",)):

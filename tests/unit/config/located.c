@@ -23,8 +23,7 @@ TestSuite(located, .init = folder_enter, .fini = folder_leave);
 static const char *const refused[][2] = {
 	/* syntax */
 	{ "a: [\n@", "YAML syntax: did not find expected node content, while parsing a flow node" },
-	{ "a: |@x\n", "YAML syntax: did not find expected comment or line break, while scanning a "
-		      "block scalar" },
+	{ "a: @? b\n", "YAML syntax: mapping keys are not allowed in this context\n" },
 	/* quotes are missing */
 	{ "a: { type: char@[3] }\n", BRACKET "\"char[3]\"\n" },
 	{ "a: { x: group@[10], y: 1 }\n", BRACKET "\"group[10]\"\n" },
@@ -46,6 +45,10 @@ static const char *const refused[][2] = {
 	{ "%b@: 1\n", "found % at the beginning of a text, " QUOTES ": \"%b: 1\"\n" },
 	/* spaces are missing, or are tabs */
 	{ "a:\n@\tb: 1\n", "found a tab at the beginning of a line, expected spaces\n" },
+	{ "# [\na: 1 # {\n @\tb: 2\n",
+	  "found a tab at the beginning of a line, expected spaces\n" },
+	{ "a: [ 'b # c' ]\nd:\n@\te: 1\n",
+	  "found a tab at the beginning of a line, expected spaces\n" },
 	{ "a: 1\n \tb@: 2\n", "found a tab at the beginning of a line, expected spaces\n" },
 	{ "a:b\nc@: 1\n", "found a:b on line 1, expected a space after the colon: a: b\n" },
 	{ "a: 1\nb:2\n@c: 3\n", "found b:2 on line 2, expected a space after the colon: b: 2\n" },
@@ -54,6 +57,17 @@ static const char *const refused[][2] = {
 	  "or no value on the line above\n" },
 	{ "a:\n  b: 1\n @c: 2\n", "found another indentation, expected that of line 1, where this "
 				  "mapping begins\n" },
+	{ "- a: 1\n @b: 2\n", "found another indentation, expected that of the keys above, or '- ' "
+			      "as on line 1\n" },
+	{ "a: 1\n@- b\n", "found '- ', expected a key of the mapping that begins on line 1\n" },
+	{ "a: [1] @b\n", "found text after the end of a value, expected the end of the line\n" },
+	{ "a: { b: 1 } @c\n",
+	  "found text after the end of a value, expected the end of the line\n" },
+	/* the line above lacks a colon or a space */
+	{ "a\n  b@: c\n", "found a on line 1, expected a key with a colon behind it\n" },
+	{ "// a\nb@: c\n", "found // a on line 1, expected a key with a colon behind it\n" },
+	{ "a:\n  -b: c\n    d@: e\n",
+	  "found -b: c on line 2, expected a space after the dash: - b: c\n" },
 	{ "a: @- b\n", "found '- ' after a key, expected the list on the lines below\n" },
 	/* quotes and brackets have no partner */
 	{ "a: \"x@", "found no closing quote for the quote on line 1, expected it\n" },
@@ -63,8 +77,16 @@ static const char *const refused[][2] = {
 	{ "a: { b: 'it'@s' }\n",
 	  "found text after a closing quote, expected ',' or a bracket; write "
 	  "'' for ' inside single quotes\n" },
-	{ "a: \"@\\p\"\n", "found an unknown escape in double quotes, expected \\\\ for \\, or "
-			   "single quotes\n" },
+	{ "a: \"C:\\x@\"\n",
+	  "found an unknown or incomplete escape in double quotes, expected \\\\ for \\, or "
+	  "single quotes\n" },
+	{ "a: @]\n", "found ] without an opening bracket, expected a value\n" },
+	{ "a: |@b\n", "found | at the beginning of a text, expected the text in quotes: \"|b\"\n" },
+	{ "a: >5@b\n",
+	  "found > at the beginning of a text, expected the text in quotes: \">5b\"\n" },
+	{ "a: \"@\\p\"\n",
+	  "found an unknown or incomplete escape in double quotes, expected \\\\ for \\, or "
+	  "single quotes\n" },
 	{ "a: { b: 1\nc@: 2\n",
 	  "found no ',' or '}' for the bracket that opens on line 1; expected it "
 	  "before this place\n" },
