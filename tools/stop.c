@@ -17,7 +17,7 @@ static void on_signal(int number)
 
 	(void)number;
 	asked = 1;
-	signal(SIGINT, SIG_DFL); /* the second signal may be the other one */
+	signal(SIGINT, SIG_DFL); /* SIGTERM may follow SIGINT */
 	signal(SIGTERM, SIG_DFL);
 	if (write(event_fd, &one, sizeof(one)) < 0)
 		asked = 1; /* the counter is full, so readable */

@@ -5,11 +5,11 @@
  * Threads  One thread at a time calls tb_publisher_open, tb_publisher_begin, tb_topic_create,
  *          tb_topic_end and tb_publisher_close. One thread writes a topic (tb_instrument,
  *          tb_publish, tb_flush, tb_topic_quality); each topic may have another thread. The
- * library's control thread answers subscribers; writing threads never wait for it. Memory
- * tb_topic_create allocates a topic's memory and touches its pages; publishing allocates nothing.
- * Options, names and schemas are copied. Lifetime A topic lives until its publisher is closed. A
- * forked child must not use what its parent opened; only tb_publisher_close is allowed there, and
- * does nothing. */
+ *          library's control thread answers subscribers; writing threads never wait for it.
+ * Memory   tb_topic_create allocates a topic's memory and touches its pages; publishing allocates
+ *          nothing. Options, names and schemas are copied.
+ * Lifetime A topic lives until its publisher is closed. A forked child must not use what its parent
+ *          opened; only tb_publisher_close is allowed there, and does nothing. */
 #ifndef TICKBUS_PUBLISHER_H
 #define TICKBUS_PUBLISHER_H
 

@@ -705,7 +705,7 @@ class Tools(unittest.TestCase):
                 return
 
     def catches(self, process, number):
-        """Whether the process has a handler for the signal. The tool has none after the first signal."""
+        """Whether the process has a handler for the signal. The tool removes it with the first signal."""
         with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
             caught = re.search(r"^SigCgt:\s+(\w+)$", file.read(), re.M)
         return caught and int(caught.group(1), 16) >> (number - 1) & 1
