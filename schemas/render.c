@@ -148,10 +148,12 @@ static void put_byte(struct row *row, uint8_t byte)
 }
 
 /* Whether a spreadsheet would take the text for a formula. It may split fields at semicolons too,
- * and drops no quotes then. Tabs and line ends are escaped, so no field begins with them. */
+ * and then drops quotes behind a semicolon. Tabs and line ends are escaped, so no field begins with
+ * them. */
 static bool is_formula(const uint8_t *chars, size_t at)
 {
-	return strchr("=+-@", chars[at]) && chars[at] && (at == 0 || chars[at - 1] == ';');
+	return chars[at] && strchr("=+-@", chars[at]) &&
+	       (at == 0 || chars[at - 1] == ';' || chars[at - 1] == '"');
 }
 
 static void put_chars(struct row *row, const uint8_t *chars, size_t count)

@@ -10,7 +10,8 @@
  *     agree.
  *
  * There is no proof if the walk ends early, at code without unwind tables. There is no proof on the
- * stack of a coroutine. */
+ * stack of a coroutine. A coroutine on a part of the thread's own stack gives a false proof, so
+ * handlers must not close from there. */
 #include "subscriber/call.h"
 
 #include <errno.h>

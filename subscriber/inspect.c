@@ -211,9 +211,11 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 
 	memset(inspection, 0, sizeof(*inspection));
 	inspection->user = -1;
-	if (!options || options->size < sizeof(*options) || !options->address)
-		return error_set(EINVAL, "tb_inspect_options: found no size or no address, "
-					 "expected both");
+	if (!options || options->size < sizeof(*options))
+		return error_set(EINVAL, "tb_inspect_options: found size %zu, expected %zu or more",
+				 options ? options->size : 0, sizeof(*options));
+	if (!options->address)
+		return error_set(EINVAL, "tb_inspect_options: found no address");
 	if (options->timeout_ms > BOUND_CONNECT_MS_MAX)
 		return error_set(EINVAL,
 				 "tb_inspect_options: timeout_ms: found %u, expected at most %u",

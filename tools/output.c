@@ -144,7 +144,7 @@ static void escape(struct output *out, enum tb_format format, unsigned char byte
 /* As tb_schema_render() does with TB_FORMAT_SPREADSHEET. */
 static bool is_formula(char before, char byte)
 {
-	return byte && strchr("=+-@", byte) && (before == '\0' || before == ';');
+	return byte && strchr("=+-@", byte) && (before == '\0' || strchr(";\"", before));
 }
 
 void output_value(struct output *out, enum tb_format format, const char *text)

@@ -56,20 +56,22 @@ static bool is_same(const struct sample_row *one, const struct sample_row *other
 	       strcmp(one->scope, other->scope) == 0;
 }
 
-/* Rows keep their order, so the search begins at the row's own place. */
-static const struct sample_row *row_find(const struct sample *sample, const struct sample_row *row,
-					 size_t place)
+/* Rows keep their order, also if others came before them. So the search begins behind the row that
+ * was found last. */
+static const struct sample_row *row_find(struct sample *sample, const struct sample_row *row)
 {
 	for (size_t i = 0; i < sample->count; i++) {
-		const struct sample_row *found = &sample->rows[(place + i) % sample->count];
+		const size_t at = (sample->searched + i) % sample->count;
 
-		if (is_same(found, row))
-			return found;
+		if (is_same(&sample->rows[at], row)) {
+			sample->searched = at + 1;
+			return &sample->rows[at];
+		}
 	}
 	return NULL;
 }
 
-enum sample_note sample_compare(const struct sample *before, const struct sample *now, size_t row,
+enum sample_note sample_compare(struct sample *before, const struct sample *now, size_t row,
 				double *rate)
 {
 	const struct sample_row *present = &now->rows[row], *past;
@@ -80,7 +82,7 @@ enum sample_note sample_compare(const struct sample *before, const struct sample
 		return SAMPLE_NONE;
 	if (before->count > 0 && before->bus_id != now->bus_id)
 		return SAMPLE_RESTART;
-	past = row_find(before, present, row);
+	past = row_find(before, present);
 	if (!past || elapsed_ns == 0)
 		return SAMPLE_FIRST;
 	if (present->value < past->value)

@@ -17,6 +17,7 @@ struct sample_row {
 struct sample {
 	struct sample_row *rows;
 	size_t count, room;
+	size_t searched;   /* where the next search for a row begins */
 	uint64_t bus_id;   /* of the publisher that answered */
 	uint64_t taken_ns; /* by the monotonic clock */
 	uint64_t time_ns;  /* since 1970 UTC */
@@ -36,8 +37,9 @@ void sample_add(struct sample *sample, const char *scope, const char *name, cons
 		uint64_t value, const char *unit, bool counts);
 
 /* Whether a row has a rate since the sample before (zeroed: there is none), in changes per second.
- * A rate is never negative. */
-enum sample_note sample_compare(const struct sample *before, const struct sample *now, size_t row,
+ * A rate is never negative. Rows that both samples have are found at once if they are compared in
+ * their order. */
+enum sample_note sample_compare(struct sample *before, const struct sample *now, size_t row,
 				double *rate);
 
 /* The word that rows show for it: "" for a rate and for a property. */

@@ -151,7 +151,7 @@ static int sample_take(const struct stat *stat, struct sample *sample)
 
 /* -- printing ---------------------------------------------------------------------------------- */
 
-static void row_print(struct table *table, const struct stat *stat, const struct sample *sample,
+static void row_print(struct table *table, struct stat *stat, const struct sample *sample,
 		      size_t at)
 {
 	const struct sample_row *row = &sample->rows[at];

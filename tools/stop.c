@@ -17,6 +17,8 @@ static void on_signal(int number)
 
 	(void)number;
 	asked = 1;
+	signal(SIGINT, SIG_DFL); /* SIGTERM may follow SIGINT */
+	signal(SIGTERM, SIG_DFL);
 	if (write(event_fd, &one, sizeof(one)) < 0)
 		asked = 1; /* the counter is full, so readable */
 	errno = kept;
@@ -24,7 +26,7 @@ static void on_signal(int number)
 
 int stop_open(void)
 {
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction action = { .sa_handler = on_signal };
 
 	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (event_fd < 0)

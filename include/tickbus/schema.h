@@ -104,7 +104,7 @@ TB_API int tb_schema_compatible(const struct tb_schema *publisher,
 
 /* A spreadsheet runs CSV fields that begin with = + - or @ as formulas, which may start programs.
  * TB_FORMAT_SPREADSHEET is CSV with an apostrophe before this text, at the start of a char field
- * and behind a semicolon in it. Numbers are as in CSV. */
+ * and behind a semicolon or a quote in it. Numbers are as in CSV. */
 enum tb_format { TB_FORMAT_TEXT = 1, TB_FORMAT_CSV, TB_FORMAT_JSON, TB_FORMAT_SPREADSHEET };
 
 /* Writes the column names of a CSV row with commas between: `price` for a scalar, `level[0]` for an

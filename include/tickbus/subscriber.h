@@ -11,7 +11,7 @@
  *          node, so call from a thread near the device.
  * Handlers A handler must return. If it is left by longjmp, pthread_exit or a C++ exception, the
  *          subscriber is unusable: calls return -EDEADLK. tb_subscriber_close frees it, on the same
- *          thread or after that thread has ended.
+ *          thread or after that thread has ended. If the handler had closed it, close it again.
  * Lifetime A subscription lives until tb_unsubscribe or tb_subscriber_close. Called in a handler,
  *          both take effect when the handler returns. A forked child must not use what its parent
  *          opened; only these two calls are allowed there, and do nothing. */

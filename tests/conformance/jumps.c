@@ -190,6 +190,29 @@ Test(jumps, jump_out_of_tb_subscribe_leaves_a_closable_subscriber)
 	expect_freed(before);
 }
 
+static void close_and_jump(void *user, const struct tb_source *source,
+			   const struct tb_record *record)
+{
+	(void)source;
+	(void)record;
+	tb_subscriber_close(user);
+	longjmp(out, 1);
+}
+
+Test(jumps, second_close_frees_what_the_handler_had_closed)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	const int before = held_before();
+	struct tb_subscriber *subscriber;
+
+	scene_publish(topic, 1, 5);
+	subscriber = subscribed(close_and_jump, NULL);
+	cr_assert(poll_into_jump(subscriber));
+	cr_expect_eq(tb_poll(subscriber, 1), -EDEADLK);
+	close_deep(subscriber, 3);
+	expect_freed(before);
+}
+
 /* -- calls that are inside a handler ---------------------------------------------------------- */
 
 static struct tb_subscriber *broken; /* left by a jump earlier */

@@ -6,6 +6,7 @@
 """
 import errno
 import fcntl
+import itertools
 import json
 import os
 import pwd
@@ -703,6 +704,12 @@ class Tools(unittest.TestCase):
             if asleep:
                 return
 
+    def catches(self, process, number):
+        """Whether the process has a handler for the signal. The tool removes it with the first signal."""
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            caught = re.search(r"^SigCgt:\s+(\w+)$", file.read(), re.M)
+        return caught and int(caught.group(1), 16) >> (number - 1) & 1
+
     def read_to_end(self, reader):
         found = b""
         os.set_blocking(reader, True)
@@ -739,17 +746,22 @@ class Tools(unittest.TestCase):
         self.assertTrue(rows == "" or rows.startswith(HEADER) and rows.endswith("\n"), rows)
         self.assertLessEqual({row.count(",") for row in rows.splitlines()}, {8})
 
-    def test_second_interrupt_ends_a_command_whose_reader_is_stuck(self):
+    def test_second_signal_ends_a_command_whose_reader_is_stuck(self):
         bus = self.bus()
-        reader, writer = self.full_pipe()
-        process = self.begin("cat", "shm:b", "t.live", stdout=writer)
-        os.close(writer)
-        self.assertIn("appeared", process.stderr.readline())
-        bus.ask("publish 5")
-        while process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        self.assertIn(process.returncode, (0, -signal.SIGTERM))
-        os.close(reader)
+        signals = signal.SIGINT, signal.SIGTERM
+        for first, second in itertools.product(signals, repeat=2):
+            reader, writer = self.full_pipe()
+            process = self.begin("cat", "shm:b", "t.live", stdout=writer)
+            os.close(writer)
+            self.assertIn("appeared", process.stderr.readline())
+            bus.ask("publish 5")
+            self.wait_in_poll(process)
+            process.send_signal(first)
+            while self.catches(process, first):
+                pass
+            process.send_signal(second)
+            self.assertIn(process.wait(PATIENCE_S), (0, -second), (first, second))
+            os.close(reader)
 
     # -- spreadsheets -----------------------------------------------------------------------------
 

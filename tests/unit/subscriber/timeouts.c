@@ -127,6 +127,17 @@ Test(timeouts, timeout_above_one_minute_is_refused)
 	cr_expect_eq(asked, 0);
 }
 
+Test(timeouts, inspection_names_the_size_that_it_found_and_expected)
+{
+	const struct tb_inspect_options how = { .size = 8 };
+	char expected[128];
+
+	cr_expect_eq(tb_inspect_topics(&how, NULL, NULL, NULL, NULL), -EINVAL);
+	snprintf(expected, sizeof(expected),
+		 "tb_inspect_options: found size 8, expected %zu or more", sizeof(how));
+	cr_expect_str_eq(tb_error(), expected);
+}
+
 /* -- TB_WAIT ---------------------------------------------------------------------------------- */
 
 static void expect_text(struct tb_subscriber *subscriber, const char *pattern, const char *text)

@@ -110,3 +110,23 @@ Test(sample, rows_are_found_by_their_names)
 		cr_expect_eq(rate, known ? (double)now.rows[i].value / 3 : 0);
 	}
 }
+
+#define MANY 300000
+
+/* A new topic comes before all unpublished names. Searching all rows for each takes minutes. */
+Test(sample, rows_behind_a_new_row_are_found_at_once, .timeout = 60)
+{
+	char name[16];
+
+	sample_add(&now, "topic", "new", "records", 1, "records", true);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		sample_add(&before, "unpublished", "t", name, 1, "records", true);
+		sample_add(&now, "unpublished", "t", name, 3, "records", true);
+	}
+	expect_word(0, "first");
+	for (size_t row = 1; row <= MANY; row++) {
+		cr_assert_eq(sample_compare(&before, &now, row, &rate), SAMPLE_RATE);
+		cr_assert_eq(rate, 1);
+	}
+}
