@@ -18,7 +18,7 @@
 #define NAME_MAX_BYTES (SHM_NAME_BYTES - 1)
 #define SYSTEM_FOLDER  "/run/tickbus"
 #define USER_OPTION    "user="
-#define OVERFLOW_USER  65534 /* without /proc */
+#define OVERFLOW_USER  65534      /* without /proc */
 #define USER_MAX       4294967294 /* the highest user id: the next means no user */
 
 static int name_check(const char *name)
@@ -117,8 +117,7 @@ size_t shm_folders(struct shm_folder list[SHM_FOLDERS_MAX])
 static bool file_scan(const char *path, const char *format, unsigned int numbers[3])
 {
 	FILE *file = fopen(path, "re");
-	const int found =
-		file ? fscanf(file, format, &numbers[0], &numbers[1], &numbers[2]) : 0;
+	const int found = file ? fscanf(file, format, &numbers[0], &numbers[1], &numbers[2]) : 0;
 
 	if (file)
 		fclose(file);
