@@ -135,7 +135,7 @@ int shm_flight_share(struct shm_flights *flights, struct shm_flight *flight)
 {
 	struct shm_flight_user *user = flight->user;
 
-	if (user->ended > 0 && flights->ended_count >= flights->ended_max)
+	if (user->ended >= flights->ended_max)
 		return error_set(EAGAIN,
 				 "user %u left descriptors untaken in %u connections that ended; "
 				 "expected it to close them",
@@ -159,7 +159,7 @@ bool shm_flight_end(struct shm_flights *flights, struct shm_flight *flight)
 	struct shm_flight *ended = NULL;
 
 	flight_check(flight);
-	if (flight->count > 0 && flights->ended_count < flights->ended_max)
+	if (flight->count > 0)
 		ended = malloc(sizeof(*ended));
 	if (!ended) {
 		user_leave(flights, flight);
@@ -170,7 +170,6 @@ bool shm_flight_end(struct shm_flights *flights, struct shm_flight *flight)
 	TAILQ_INSERT_TAIL(&ended->user->flights, ended, of_user);
 	TAILQ_INSERT_TAIL(&flights->ended, ended, of_ended);
 	ended->user->ended++;
-	flights->ended_count++;
 	shutdown(ended->socket, SHUT_RDWR);
 	return true;
 }
@@ -187,7 +186,6 @@ bool shm_flights_next(struct shm_flights *flights, int *left, bool all, struct s
 			continue;
 		}
 		flight->user->ended--;
-		flights->ended_count--;
 		*gone = *flight;
 		user_leave(flights, flight);
 		free(flight);

@@ -38,12 +38,12 @@ TAILQ_HEAD(shm_flight_list, shm_flight);
 struct shm_flights {
 	TAILQ_HEAD(, shm_flight_user) users;
 	struct shm_flight_list ended;
-	unsigned int ended_count, ended_max;
-	unsigned int share; /* descriptors */
+	unsigned int ended_max; /* connections of one user */
+	unsigned int share;     /* descriptors */
 };
 
-/* Takes the share from the limit of open files as it is now. Keeps at most so many ended
- * connections. */
+/* Takes the share from the limit of open files as it is now. A user that has ended_max ended
+ * connections gets no more descriptors. */
 void shm_flights_open(struct shm_flights *, unsigned int ended_max);
 /* Looks at a bounded number of ended connections, from *left down. True: the descriptors of one
  * were received or are gone, and the caller closes its socket. With `all`, any is. */
@@ -55,8 +55,8 @@ int shm_flight_begin(struct shm_flights *, struct shm_flight *, int socket, uid_
  * socket stay until shm_flights_next returns them. False: the caller closes the socket. */
 bool shm_flight_end(struct shm_flights *, struct shm_flight *);
 
-/* Whether another descriptor may be sent: 0, or -EAGAIN. The user has its share; or the listener
- * keeps as many ended connections as it may, and the user has some of them. */
+/* Whether another descriptor may be sent: 0, or -EAGAIN if the user has its share, or too many
+ * ended connections. What other users leave does not matter. */
 int shm_flight_share(struct shm_flights *, struct shm_flight *);
 /* The same for the peer itself: -EAGAIN if it leaves FLIGHT_MAX untaken. */
 int shm_flight_room(struct shm_flight *);

@@ -7,8 +7,9 @@
  *     The kernel refuses to send it, or it stays in the queue and ends the connection (Z5).
  * H6  A peer gets a read-only open file that no other process has. Its flags, its locks and its
  *     position would otherwise be shared, and its locks would stay when the peer is gone.
- * H8  A good peer needs room for few bytes and descriptors. A peer that has more of them unread is
- *     full. It is dropped if it takes nothing for STALLED_S. A good peer that is stopped has room.
+ * H8  A good peer that is stopped leaves at most a welcome, answers and offers unread. Offers take
+ *     half of its queue. A peer that leaves more bytes or descriptors is full. It is dropped if it
+ *     takes nothing for STALLED_S.
  */
 #include "bus/shm/shm.h"
 
@@ -44,7 +45,7 @@
 #define BACKLOG         1024
 #define GROUPS_MAX      1024
 #define CLOSED          "it closed the connection"
-#define UNTAKEN_MAX     (1 + FABRIC_UNANSWERED) /* with a welcome and answers, by a good peer */
+#define UNTAKEN_MAX     (1 + FABRIC_UNANSWERED) /* a welcome and answers, by a good peer */
 #define STALLED_S       10
 #define ENDED_LOOKS     64 /* twice a second */
 #define STALLED         "it has not read its messages for " BOUND_TEXT(STALLED_S) " s"
@@ -469,18 +470,26 @@ static void exposure_handed(struct shm_exposure *exposure)
 	exposure->fd = memory_reader(exposure->memory);
 }
 
-/* Half of its queue is unread. SIOCOUTQ counts what the kernel compares with SO_SNDBUF: the bytes
- * of its buffers. */
-static bool is_half_full(const struct shm_peer *peer)
+/* SIOCOUTQ counts what the kernel compares with SO_SNDBUF: the bytes of its buffers. */
+static int unread(const struct shm_peer *peer)
 {
-	int unread = 0;
+	int bytes = 0;
 
-	return ioctl(peer->fd, SIOCOUTQ, &unread) == 0 && unread >= peer->queue_bytes / 2;
+	return ioctl(peer->fd, SIOCOUTQ, &bytes) < 0 ? 0 : bytes;
 }
 
-static bool is_full(const struct shm_peer *peer)
+static bool is_half_full(const struct shm_peer *peer)
 {
-	return peer->flight.count > UNTAKEN_MAX || is_half_full(peer);
+	return unread(peer) >= peer->queue_bytes / 2;
+}
+
+/* Beyond the half that offers may fill, by the last of them, it has more than its answers. */
+static bool is_full(const struct shm_listener *listener, const struct shm_peer *peer)
+{
+	const uint32_t longest = listener->costs.of[FABRIC_MESSAGE_BYTES / SHM_COST_STEP];
+
+	return peer->flight.count > UNTAKEN_MAX ||
+	       unread(peer) >= peer->queue_bytes / 2 + (int)longest * (UNTAKEN_MAX + 1);
 }
 
 /* It may have stalled: it is looked at in STALLED_S (H8). */
@@ -513,7 +522,7 @@ static int peer_send(struct shm_peer *peer, uint32_t kind, const void *body, siz
 	shm_flight_sent(&peer->flight, listener->costs.of[bytes / SHM_COST_STEP], exposure);
 	if (exposure)
 		exposure_handed(exposure);
-	if (peer->flight.count > UNTAKEN_MAX)
+	if (is_full(listener, peer))
 		full_list(listener, peer);
 	return 0;
 }
@@ -616,13 +625,13 @@ static bool stalled_drop(struct shm_listener *listener)
 
 		if (looks++ == BOUND_PEERS_OF_A_TURN) /* P2 */
 			return false;
-		if (is_full(peer) && taken == peer->full_taken) {
+		if (is_full(listener, peer) && taken == peer->full_taken) {
 			peer_dropped(listener, peer, STALLED);
 			continue;
 		}
 		TAILQ_REMOVE(&listener->full, peer, full);
 		peer->is_listed = false;
-		if (is_full(peer))
+		if (is_full(listener, peer))
 			full_list(listener, peer);
 	}
 	return true;
@@ -778,13 +787,11 @@ int shm_send(struct peer *base, const void *message, size_t bytes, struct exposu
 
 int shm_offer(struct peer *base, const void *message, size_t bytes)
 {
-	struct shm_peer *peer = (struct shm_peer *)base;
+	const struct shm_peer *peer = (const struct shm_peer *)base;
 
 	if (peer->base.dead || !peer->base.up)
 		return error_set(ENOTCONN, "the subscriber is gone");
-	if (is_half_full(peer)) {
-		full_list((struct shm_listener *)base->listener, peer);
+	if (is_half_full(peer))
 		return error_set(EAGAIN, "it does not read its messages");
-	}
 	return shm_send(base, message, bytes, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #define NAME_MAX_BYTES (SHM_NAME_BYTES - 1)
 #define SYSTEM_FOLDER  "/run/tickbus"
 #define USER_OPTION    "user="
+#define OVERFLOW_USER  65534      /* without /proc */
 #define USER_MAX       4294967294 /* the highest user id: the next means no user */
 
 static int name_check(const char *name)
@@ -112,13 +114,33 @@ size_t shm_folders(struct shm_folder list[SHM_FOLDERS_MAX])
 	return count;
 }
 
+static bool file_scan(const char *path, const char *format, unsigned int numbers[3])
+{
+	FILE *file = fopen(path, "re");
+	const int found = file ? fscanf(file, format, &numbers[0], &numbers[1], &numbers[2]) : 0;
+
+	if (file)
+		fclose(file);
+	return found > 0;
+}
+
+bool shm_user_is_known(uid_t user)
+{
+	unsigned int unmapped[3] = { OVERFLOW_USER }, map[3] = { 0 };
+
+	file_scan("/proc/sys/kernel/overflowuid", "%u", unmapped);
+	if (user != unmapped[0])
+		return true;
+	return file_scan("/proc/self/uid_map", "%u %u %u", map) && map[2] == UINT32_MAX;
+}
+
 /* In /tmp anyone may make a folder: this user must own it, and no other may write to it. */
 bool shm_folder_is_ours(const char *path)
 {
 	struct stat status;
 
 	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-	       !(status.st_mode & (S_IWGRP | S_IWOTH));
+	       shm_user_is_known(status.st_uid) && !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 static bool folder_listen(const struct shm_folder *folder)

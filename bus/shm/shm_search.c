@@ -111,6 +111,11 @@ static bool listener_check(const struct shm_address *address, const struct stat 
 	if (address->requires_user && user != address->user)
 		finding_set(finding, EACCES, "user %u listens at %s.sock, expected user %u",
 			    (unsigned int)user, address->name, (unsigned int)address->user);
+	else if (!address->requires_user && !shm_user_is_known(folder->st_uid))
+		finding_set(finding, EACCES,
+			    "user %u owns the folder, which this user namespace does not know; "
+			    "expected user= in the address",
+			    (unsigned int)folder->st_uid);
 	else if (!address->requires_user && folder->st_uid != 0 && folder->st_uid != geteuid() &&
 		 folder->st_uid != user)
 		finding_set(finding, EACCES,

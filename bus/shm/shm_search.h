@@ -5,7 +5,8 @@
  * Y2  The kernel says which user listens at a socket. The subscriber goes on to the next folder if
  *     its address requires another user. Otherwise a folder counts only if no other user may write
  *     to it. It belongs to root, to this user or to the user that listens. Any other user could put
- *     a socket there. Only the folder itself is checked. */
+ *     a socket there. An owner that the user namespace does not map may be any user. Only the
+ *     folder itself is checked. */
 #ifndef TICKBUS_BUS_SHM_SEARCH_H
 #define TICKBUS_BUS_SHM_SEARCH_H
 

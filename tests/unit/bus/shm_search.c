@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bus/shm/shm_porter.h"
@@ -163,6 +164,43 @@ static int listen_as(uid_t user)
 	fd = liar_listen();
 	cr_assert_eq(seteuid(0), 0);
 	return fd;
+}
+
+/* In a user namespace that maps no user: 0, or the error of connecting. */
+static int connect_unmapped(const char *address, const char *words)
+{
+	const pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		if (setresuid(SOMEONE, SOMEONE, SOMEONE) < 0 || unshare(CLONE_NEWUSER) < 0)
+			_exit(200);
+		status = -shm_connect(&guest.link, address, "hello", 5, &guest_calls, NULL);
+		_exit(status == 0 || strstr(tb_error(), words) ? status : 201);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status), "status %x", status);
+	return WEXITSTATUS(status);
+}
+
+/* All users that are not mapped have the same id there, also the folder's owner. */
+Test(shm, folder_of_an_unmapped_user_is_refused)
+{
+	int fd, found;
+
+	if (!may_be_others())
+		cr_skip("only root can give a folder away");
+	cr_assert_eq(chown(folder, SOMEONE + 1, SOMEONE + 1), 0);
+	fd = listen_as(SOMEONE + 1);
+	cr_assert_eq(chmod(socket_address().sun_path, 0666), 0);
+	found = connect_unmapped("test", "which this user namespace does not know");
+	if (found == 200)
+		cr_skip("this user cannot make a user namespace");
+	cr_expect_eq(found, EACCES);
+	cr_expect_eq(connect_unmapped("test,user=65534", ""), 0);
+	cr_expect_eq(connect_unmapped("test,user=0", "expected user 0"), EACCES);
+	close(fd);
+	cr_assert_eq(chown(folder, 0, 0), 0);
 }
 
 Test(shm, folder_of_a_stranger_is_refused)

@@ -68,6 +68,22 @@ static void offers_fill(struct peer *peer)
 	cr_assert_eq(shm_offer(peer, "offer", 5), -EAGAIN);
 }
 
+/* An answer of the longest length. */
+static int answer(struct peer *peer)
+{
+	static const uint8_t body[FABRIC_MESSAGE_BYTES];
+
+	return shm_send(peer, body, sizeof(body), NULL);
+}
+
+/* Answers to requests that it makes without reading: more than a good peer leaves. */
+static void answers_fill(struct peer *peer)
+{
+	offers_fill(peer);
+	for (unsigned int i = 0; i < 2 + FABRIC_UNANSWERED; i++)
+		cr_assert_eq(answer(peer), 0, "%s", tb_error());
+}
+
 static void take_one(int fd)
 {
 	char body[FABRIC_MESSAGE_BYTES + 1];
@@ -140,7 +156,7 @@ Test(shares, ended_connection_counts_until_its_client_closes_it)
 	UNTIL(descriptors() == before);
 }
 
-/* The listener keeps as many ended connections as it has places. */
+/* A user may have as many as the listener has places. */
 Test(shares, user_with_too_many_ended_connections_gets_no_more)
 {
 	struct peer *peer;
@@ -164,6 +180,44 @@ Test(shares, user_with_too_many_ended_connections_gets_no_more)
 	UNTIL(shm_key(host.exposure, peer, &key) == 0); /* with the timer */
 	for (int i = 1; i < 4; i++)
 		close(fds[i]);
+	close(fd);
+}
+
+/* As many ended connections of one user as it may have. */
+static void endings(int *fds, unsigned int count, uid_t user)
+{
+	struct peer *peer;
+
+	cr_assert_eq(seteuid(user), 0); /* the kernel takes this user for the client's */
+	for (unsigned int i = 0; i < count; i++) {
+		fds[i] = client(&peer);
+		peers_drop(peer, "the test says so");
+	}
+	cr_assert_eq(seteuid(0), 0);
+}
+
+/* Two users cannot hide descriptors by acting together, and a user cannot lock out another. */
+Test(shares, ended_connections_of_another_user_change_nothing)
+{
+	const uid_t users[] = { SOMEONE };
+	const struct fabric_access access = { users, 1, NULL, 0 };
+	struct fabric_key key;
+	struct peer *peer;
+	int theirs[4], fds[4], fd;
+
+	if (!may_be_others())
+		cr_skip("only root can try to connect as others");
+	host_open(4, access);
+	endings(theirs, 4, SOMEONE);
+	endings(fds, 3, 0);
+	fd = client(&peer);
+	cr_expect_eq(shm_key(host.exposure, peer, &key), 0, "%s", tb_error());
+	endings(&fds[3], 1, 0);
+	cr_expect_eq(shm_key(host.exposure, peer, &key), -EAGAIN);
+	for (int i = 0; i < 4; i++) {
+		close(theirs[i]);
+		close(fds[i]);
+	}
 	close(fd);
 }
 
@@ -208,7 +262,7 @@ Test(shares, peer_whose_queue_stays_full_is_dropped)
 
 	host_open(4, nobody_else);
 	fd = client(&peer);
-	offers_fill(peer);
+	answers_fill(peer);
 	cr_expect_eq(host.gones, 0);
 	ahead_s = STALLED_S;
 	UNTIL(host.gones == 1);
@@ -230,8 +284,9 @@ Test(shares, peer_that_leaves_many_descriptors_untaken_is_dropped)
 	close(fd);
 }
 
-/* A good subscriber has at most so many requests unanswered when it is stopped. The other peer's
- * end shows that both were looked at. */
+/* A good subscriber has at most so many requests unanswered when it is stopped. If it joined many
+ * topics, their wakes fill the half for offers. The other peer's end shows that both were looked
+ * at. */
 Test(shares, stopped_peer_with_room_stays)
 {
 	struct peer *peer, *full;
@@ -241,15 +296,34 @@ Test(shares, stopped_peer_with_room_stays)
 	fd = client(&peer);
 	full_fd = client(&full);
 	cr_assert_eq(grants(peer, FABRIC_UNANSWERED), FABRIC_UNANSWERED);
-	for (int i = 0; i < 8; i++)
-		cr_assert_eq(shm_offer(peer, "offer", 5), 0);
-	offers_fill(full);
+	offers_fill(peer);
+	answers_fill(full);
 	ahead_s = STALLED_S;
 	UNTIL(host.gones > 0);
 	cr_expect_eq(host.gones, 1);
-	for (int i = 0; i < 1 + FABRIC_UNANSWERED + 8; i++)
+	for (int i = 0; i < 1 + FABRIC_UNANSWERED; i++)
 		take_one(fd);
 	cr_expect_eq(shm_send(peer, "grant", 5, host.exposure), 0, "%s", tb_error());
+	close(fd);
+	close(full_fd);
+}
+
+Test(shares, stopped_peer_with_offers_and_long_answers_stays)
+{
+	struct peer *peer, *full;
+	int fd, full_fd;
+
+	host_open(4, nobody_else);
+	fd = client(&peer);
+	full_fd = client(&full);
+	offers_fill(peer);
+	for (unsigned int i = 0; i < FABRIC_UNANSWERED; i++)
+		cr_assert_eq(answer(peer), 0, "%s", tb_error());
+	answers_fill(full);
+	ahead_s = STALLED_S;
+	UNTIL(host.gones > 0);
+	cr_expect_eq(host.gones, 1);
+	cr_expect_eq(shm_send(peer, "answer", 6, NULL), 0, "%s", tb_error());
 	close(fd);
 	close(full_fd);
 }
@@ -263,8 +337,8 @@ Test(shares, full_peer_that_takes_a_message_stays)
 	host_open(4, nobody_else);
 	fd = client(&slow);
 	full_fd = client(&full);
-	offers_fill(slow);
-	offers_fill(full);
+	answers_fill(slow);
+	answers_fill(full);
 	take_one(fd);
 	cr_assert_eq(shm_send(slow, "an answer that fills its place", 30, NULL), 0);
 	ahead_s = STALLED_S;
@@ -293,7 +367,7 @@ Test(shares, peer_that_left_its_last_descriptor_stays)
 			take_one(fd);
 		cr_assert_eq(grants(peer, 1), 1);
 	}
-	offers_fill(full);
+	answers_fill(full);
 	ahead_s = STALLED_S;
 	UNTIL(host.gones > 0);
 	cr_expect_eq(host.gones, 1);
