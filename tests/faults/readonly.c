@@ -26,6 +26,7 @@
 #include "bus/memory.h"
 #include "publisher/state.h"
 #include "subscriber/state.h"
+#include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
