@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Z3  A subscriber installs no descriptor but memfds. A frame with descriptors stays in the queue
- *     until the porter takes it. The porter shares the socket as soon as it is connected. So if the
- *     subscriber ends, however that happens, the porter closes what is queued.
+ *     until the porter takes it. The porter shares the socket right after it is connected. If the
+ *     subscriber ends later, however that happens, the porter closes what is queued.
  * Z4  While the porter takes frames, no other frame is received: frames keep their order. If it
  *     does not answer for ANSWER_MS, it hangs, and the connection ends. */
 #include "bus/shm/shm_inlet.h"

@@ -46,7 +46,8 @@ struct shm_link {
 	uint64_t done[DEPTH];
 };
 
-/* Connects to a publisher. A socket that met a process which the address refuses is not used. */
+/* Connects to a publisher. A socket that met a process which the address refuses is not used.
+ * Without a porter a connected socket could not be closed: so first there must be room for it. */
 static int link_search(struct shm_link *link, const char *address)
 {
 	struct shm_address parsed;
@@ -55,6 +56,9 @@ static int link_search(struct shm_link *link, const char *address)
 
 	if (result < 0)
 		return result;
+	result = shm_porter_room();
+	if (result < 0)
+		return error_prefix(result, "address shm:%s: ", address);
 	shm_search_begin(&search, &parsed);
 	do {
 		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -98,22 +98,25 @@ static int start_porter(void *arg)
 	_exit(0);
 }
 
-/* 0, or -errno if no process could be made. */
+/* 0, or -errno if no process could be made. The processes use this thread's memory, and must not
+ * act on its cancellation. */
 static int processes_make(struct start *start)
 {
 	_Alignas(16) char first[STACK_BYTES], second[STACK_BYTES];
 	sigset_t all, before;
+	int code, cancel;
 	pid_t pid;
-	int code;
 
 	start->stack = second;
 	sigfillset(&all);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pid = __clone(start_porter, first + STACK_BYTES, CLONE_VM | CLONE_VFORK, start);
 	code = errno;
 	if (pid > 0)
 		waitpid(pid, NULL, __WALL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_setcancelstate(cancel, NULL);
 	return pid < 0 ? -code : 0;
 }
 
@@ -173,6 +176,14 @@ static bool ended(const struct shm_porter *porter)
 	return poll(&process, 1, 0) != 0;
 }
 
+/* An application that takes orphans, as process 1 of a container does, is the porter's parent. */
+static void take_status(const struct shm_porter *porter)
+{
+	siginfo_t status;
+
+	waitid(P_PIDFD, (id_t)porter->process, &status, WEXITED | WNOHANG);
+}
+
 /* Frees those that ended. Counts the others that were let go `since_ms` ago or before. */
 static unsigned int reap(uint64_t since_ms)
 {
@@ -186,6 +197,7 @@ static unsigned int reap(uint64_t since_ms)
 
 		if (ended(porter)) {
 			*place = porter->next;
+			take_status(porter);
 			porter_free(porter);
 			continue;
 		}
@@ -207,6 +219,7 @@ void shm_porter_end(struct shm_porter *porter)
 
 	if (!porter)
 		return;
+	shutdown(porter->pair, SHUT_RDWR); /* a forked child may have it too */
 	close(porter->pair);
 	porter->pair = -1;
 	process.fd = porter->process;
@@ -222,21 +235,27 @@ void shm_porter_end(struct shm_porter *porter)
 /* -- using --------------------------------------------------------------------------------------
  */
 
+int shm_porter_room(void)
+{
+	const unsigned int count = reap(GRACE_MS);
+
+	if (count < HANGING_MAX)
+		return 0;
+	return error_set(EAGAIN,
+			 "%u processes that close descriptors for this one hang, at most %d may: "
+			 "other processes sent descriptors that cannot be closed",
+			 count, HANGING_MAX); /* Z2 */
+}
+
 int shm_porter_start(struct shm_porter **out, const char *task, int socket)
 {
 	struct shm_porter *porter;
 	char path[PATH_MAX];
-	unsigned int count;
-	int result;
+	int result = shm_porter_room();
 
 	*out = NULL;
-	count = reap(GRACE_MS);
-	if (count >= HANGING_MAX)
-		return error_set(
-			EAGAIN,
-			"%u processes that close descriptors for this one hang, at most %d "
-			"may: other processes sent descriptors that cannot be closed",
-			count, HANGING_MAX); /* Z2 */
+	if (result < 0)
+		return result;
 	porter = calloc(1, sizeof(*porter));
 	if (!porter)
 		return error_set(ENOMEM, "no memory for a " PORTER_PROGRAM);

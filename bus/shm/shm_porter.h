@@ -13,6 +13,8 @@ struct shm_porter {
 	uint64_t gone_ms;        /* when it was let go */
 };
 
+/* Whether another porter may be started. 0; -EAGAIN with text: too many earlier porters hang. */
+int shm_porter_room(void);
 /* Starts a porter that shares the socket. Waits until the program runs. 0; -EAGAIN: too many
  * porters of earlier connections hang; -errno: it cannot be started. The text says why. */
 int shm_porter_start(struct shm_porter **, const char *task, int socket);

@@ -161,8 +161,9 @@ void hold_run(int pair, int listening)
 
 	while (goes_on) {
 		struct pollfd ready = { .fd = pair, .events = POLLIN };
+		const bool due = hold.children > 0 || hold.suspects > 0;
 
-		if (poll(&ready, 1, hold.children > 0 ? CHILD_LOOK_MS : -1) > 0)
+		if (poll(&ready, 1, due ? CHILD_LOOK_MS : -1) > 0)
 			goes_on = message_take(&hold);
 		while (hold.children > 0 && waitpid(-1, NULL, WNOHANG) > 0)
 			hold.children--;

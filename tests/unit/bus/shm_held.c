@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "bus/shm/shm_frame.h"
@@ -211,5 +212,38 @@ Test(held, connections_have_a_bounded_number_of_slots)
 	}
 	UNTIL(hold_has_room(&hold));
 	shm_hold_close(&hold);
+	close(listening);
+}
+
+/* The porter has no descriptor left for the pipe to its child. Later it has, and no message comes.
+ */
+Test(held, porter_that_cannot_start_a_child_tries_again)
+{
+	const int listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char held[64], what[64];
+	struct rlimit before, few;
+	struct shm_hold hold;
+	int fds[2];
+	pid_t porter;
+	uint32_t slot;
+
+	old_kernel = true;
+	cr_assert_eq(shm_hold_open(&hold, listening, CLIENTS), 0, "%s", tb_error());
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+	slot = shm_hold_add(&hold, fds[0]);
+	porter = porter_process();
+	snprintf(held, sizeof(held), "/proc/%d/fd/%d", (int)porter, PORTER_SOCKET + 1);
+	UNTIL(readlink(held, what, sizeof(what)) > 0);
+	cr_assert_eq(prlimit(porter, RLIMIT_NOFILE, NULL, &before), 0);
+	few = (struct rlimit){ PORTER_SOCKET + 1, before.rlim_max };
+	cr_assert_eq(prlimit(porter, RLIMIT_NOFILE, &few, NULL), 0);
+	cr_assert(put_with(fds[1], "x", 1, fds[1], 1));
+	shm_hold_end(&hold, slot, fds[0]);
+	usleep(100000);
+	cr_expect_gt(readlink(held, what, sizeof(what)), 0, "a child closes it");
+	cr_assert_eq(prlimit(porter, RLIMIT_NOFILE, &before, NULL), 0);
+	UNTIL(readlink(held, what, sizeof(what)) < 0);
+	shm_hold_close(&hold);
+	close(fds[1]);
 	close(listening);
 }

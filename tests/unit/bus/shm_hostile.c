@@ -3,8 +3,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "bus/shm/shm_frame.h"
@@ -110,6 +113,7 @@ static int unstash(int from)
 Test(hostile, hanging_porters_are_bounded_and_counted)
 {
 	const int listening = liar_listen();
+	struct pollfd waiting = { .fd = listening, .events = POLLIN };
 	struct hung_file file;
 	int stash[2];
 
@@ -136,6 +140,7 @@ Test(hostile, hanging_porters_are_bounded_and_counted)
 			 "address shm:test: 8 processes that close descriptors for this "
 			 "one hang, at most 8 may: other processes sent descriptors "
 			 "that cannot be closed");
+	cr_expect_eq(poll(&waiting, 1, 0), 0, "it connected, and no porter can close the socket");
 	hung_file_close(&file);
 	UNTIL(shm_porter_reap() == 0);
 	close(liar_accept(listening));
@@ -208,11 +213,12 @@ Test(hostile, porter_that_ended_ends_the_link)
 	close(listening);
 }
 
-/* The subscriber never reads what was sent to it. */
+/* The subscriber never reads what was sent to it. It sends its hello when it has a porter. */
 Test(hostile, subscriber_with_hanging_descriptors_ends_on_kill)
 {
 	const int listening = liar_listen();
 	struct hung_file file;
+	char hello[16];
 	int fd, status;
 	pid_t child = fork();
 
@@ -225,6 +231,7 @@ Test(hostile, subscriber_with_hanging_descriptors_ends_on_kill)
 	}
 	fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 	cr_assert_geq(fd, 0);
+	cr_assert_gt(recv(fd, hello, sizeof(hello), 0), 0);
 	file_open(&file, HUNG_WRITE);
 	put_hanging(fd, &file, SHM_WELCOME, 1);
 	kill(child, SIGKILL);
@@ -274,6 +281,64 @@ Test(hostile, application_sees_no_child)
 	close(listening);
 	guest_leave();
 	UNTIL(shm_porter_reap() == 0);
+}
+
+/* Process 1 of a container takes the orphans too. */
+Test(hostile, application_that_takes_orphans_keeps_no_zombie)
+{
+	const int listening = liar_listen();
+	int fd;
+
+	cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	fd = liar_accept(listening);
+	close(fd);
+	close(listening);
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+	cr_expect_eq(waitpid(-1, NULL, WNOHANG), -1);
+	cr_expect_eq(errno, ECHILD);
+}
+
+/* The child has copies of all descriptors. */
+Test(hostile, porter_ends_while_a_forked_child_lives)
+{
+	const int listening = liar_listen(), fd = liar_accept(listening);
+	const pid_t child = fork();
+
+	if (child == 0)
+		for (;;)
+			pause();
+	guest_leave();
+	UNTIL(shm_porter_reap() == 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(fd);
+	close(listening);
+}
+
+static void *cancelled_start(void *socket)
+{
+	struct shm_porter *porter;
+
+	pthread_cancel(pthread_self());
+	shm_porter_start(&porter, PORTER_TAKE, *(int *)socket);
+	return NULL;
+}
+
+/* The processes that start the porter share the thread's memory, and must not end the thread. */
+Test(hostile, thread_cancelled_while_a_porter_starts_ends_alone)
+{
+	pthread_t thread;
+	void *result;
+	int pairs[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pairs), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, cancelled_start, &pairs[0]), 0);
+	cr_assert_eq(pthread_join(thread, &result), 0);
+	cr_expect_eq(result, PTHREAD_CANCELED);
+	cr_expect_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1, "a process was left");
+	close(pairs[0]);
+	close(pairs[1]);
 }
 
 Test(hostile, missing_program_is_named_in_the_error)

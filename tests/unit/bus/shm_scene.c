@@ -372,7 +372,7 @@ int lingering(int *other)
 	return fd;
 }
 
-void porter_signal(int signal)
+static int porter_find(void)
 {
 	char path[64], what[64];
 	int found = -1;
@@ -387,5 +387,27 @@ void porter_signal(int signal)
 			found = fd;
 	}
 	cr_assert_geq(found, 0, "no porter");
-	cr_assert_eq(syscall(SYS_pidfd_send_signal, found, signal, NULL, 0), 0);
+	return found;
+}
+
+void porter_signal(int signal)
+{
+	cr_assert_eq(syscall(SYS_pidfd_send_signal, porter_find(), signal, NULL, 0), 0);
+}
+
+pid_t porter_process(void)
+{
+	char path[64], line[128];
+	FILE *file;
+	int process = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", porter_find());
+	file = fopen(path, "r");
+	cr_assert_not_null(file);
+	while (process < 0 && fgets(line, sizeof(line), file))
+		if (strncmp(line, "Pid:", 4) == 0)
+			process = atoi(line + 4);
+	fclose(file);
+	cr_assert_gt(process, 0);
+	return process;
 }
