@@ -61,8 +61,8 @@ static const char *scope_word(enum tb_scope scope)
 /* What is there now rises and falls, so it has no rate. */
 static bool is_level(const char *name)
 {
-	static const char *const levels[] = { "subscribers", "joins",    "sleepers",
-					      "instruments", "capacity", "quality" };
+	static const char *const levels[] = { "subscribers", "joins",   "sleepers", "instruments",
+					      "capacity",    "quality", "orders",   "symbols" };
 
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
 		if (strcmp(name, levels[i]) == 0)

@@ -40,6 +40,13 @@ static struct shm_porter *let_go; /* those that did not end yet, under the lock 
 /* clone() by another name of libc. The thread sanitizer takes clone() for fork(). */
 int __clone(int (*run)(void *), void *stack, int flags, void *arg, ...);
 
+/* _exit() would run the end of the thread sanitizer, in the application's memory. */
+static _Noreturn void end_now(int status)
+{
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
 /* -- starting -----------------------------------------------------------------------------------
  */
 
@@ -63,6 +70,12 @@ static int out_of_the_way(int fd)
 	return fd > PORTER_SOCKET ? fd : fcntl(fd, F_DUPFD, PORTER_SOCKET + 1);
 }
 
+/* dup2(), of which the thread sanitizer would think that it happens in the application. */
+static long move(int from, int to)
+{
+	return syscall(SYS_dup3, from, to, 0);
+}
+
 /* Becomes the porter, with two descriptors: a hanging porter must hold nothing else. Signals stay
  * blocked, so that it outlives its program's own end. */
 static int become_porter(void *arg)
@@ -72,16 +85,16 @@ static int become_porter(void *arg)
 	const int pair = out_of_the_way(start->pair);
 	const int socket = out_of_the_way(start->socket);
 
-	if (pair < 0 || socket < 0 || dup2(pair, PORTER_PAIR) < 0 ||
-	    dup2(socket, PORTER_SOCKET) < 0) {
+	if (pair < 0 || socket < 0 || move(pair, PORTER_PAIR) < 0 ||
+	    move(socket, PORTER_SOCKET) < 0) {
 		report(pair < 0 ? start->pair : pair, PORTER_FAILED, errno);
-		_exit(1);
+		end_now(1);
 	}
 	/* Now, and not by exec: when the application goes on, its copies are closed. */
 	syscall(SYS_close_range, PORTER_SOCKET + 1, ~0U, 0);
 	execve(start->path, start->words, no_settings);
 	report(PORTER_PAIR, PORTER_FAILED, errno);
-	_exit(1);
+	end_now(1);
 }
 
 /* The process between. */
@@ -95,7 +108,7 @@ static int start_porter(void *arg)
 		report(start->pair, PORTER_FAILED, errno);
 	else
 		report(start->pair, PORTER_STARTED, pid);
-	_exit(0);
+	end_now(0);
 }
 
 /* 0, or -errno if no process could be made. The processes use this thread's memory, and must not
@@ -264,8 +277,11 @@ int shm_porter_start(struct shm_porter **out, const char *task, int socket)
 	result = porter_run(porter, path, task, socket);
 	if (result < 0) {
 		porter_free(porter);
-		/* ENOENT says that no publisher listens, which may change. */
-		return error_set(result == -ENOENT ? ENOEXEC : -result,
+		if (result == -EAGAIN || result == -ENOMEM || result == -EMFILE ||
+		    result == -ENFILE)
+			return error_set(-result, "cannot start %s: %s", path, strerror(-result));
+		/* The program is at fault. Another code would blame the publisher. */
+		return error_set(ENOEXEC,
 				 "cannot start %s: %s (TICKBUS_LIBEXEC_DIR can name its folder)",
 				 path, strerror(-result));
 	}

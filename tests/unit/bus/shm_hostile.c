@@ -17,7 +17,14 @@
 #include "tests/unit/bus/shm_scene.h"
 #include "tickbus/error.h"
 
-TestSuite(hostile, .init = enter, .fini = leave, .timeout = 60);
+/* A test that failed may have left a stopped porter. */
+static void leave_all(void)
+{
+	porters_kill();
+	leave();
+}
+
+TestSuite(hostile, .init = enter, .fini = leave_all, .timeout = 60);
 
 #define NO_MEMFD "memory handed over: found a descriptor that is no memfd, expected sealed memory"
 

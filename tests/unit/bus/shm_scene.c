@@ -372,22 +372,35 @@ int lingering(int *other)
 	return fd;
 }
 
-static int porter_find(void)
+/* The first porter's descriptor from `fd` on, or -1. */
+static int porter_next(int fd)
 {
 	char path[64], what[64];
-	int found = -1;
 
-	for (int fd = 3; fd < 1024 && found < 0; fd++) {
+	for (; fd < 1024; fd++) {
 		ssize_t got;
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		got = readlink(path, what, sizeof(what) - 1);
 		what[got > 0 ? got : 0] = '\0';
 		if (strcmp(what, "anon_inode:[pidfd]") == 0)
-			found = fd;
+			return fd;
 	}
+	return -1;
+}
+
+static int porter_find(void)
+{
+	const int found = porter_next(3);
+
 	cr_assert_geq(found, 0, "no porter");
 	return found;
+}
+
+void porters_kill(void)
+{
+	for (int fd = porter_next(3); fd >= 0; fd = porter_next(fd + 1))
+		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 }
 
 void porter_signal(int signal)

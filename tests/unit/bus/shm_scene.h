@@ -116,6 +116,8 @@ int liar_accept(int listening);
 
 /* Sends a signal to the only porter of this process. */
 void porter_signal(int signal);
+/* Ends all porters of this process, also those that a test stopped. */
+void porters_kill(void);
 pid_t porter_process(void);
 
 /* A socket whose close waits for LINGER_S, when it is the last: no process reads what it has to
