@@ -21,8 +21,10 @@ struct call {
 	const struct call *volatile *owner; /* in that frame: the call that the frame belongs to */
 };
 
-/* Begins a call. The function that uses it is not inlined and returns after all handlers. So its
- * frame is on the stack exactly as long as the call runs. */
+/* Begins a call. The function that uses it is a CALL_FRAME and returns after all handlers. So its
+ * frame is on the stack exactly as long as the call runs. The address sanitizer would keep the
+ * frame's variables elsewhere, and for longer. */
+#define CALL_FRAME __attribute__((noinline, no_sanitize_address))
 #define CALL_BEGIN(begun)                                                                          \
 	const struct call *volatile call_owner = (begun);                                          \
 	call_begin((begun), (uintptr_t)__builtin_dwarf_cfa(),                                      \

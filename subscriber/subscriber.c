@@ -248,7 +248,7 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 }
 
 /* One turn of tb_poll: all that may call handlers. */
-static __attribute__((noinline)) int poll_turn(struct tb_subscriber *subscriber, int records_max)
+static CALL_FRAME int poll_turn(struct tb_subscriber *subscriber, int records_max)
 {
 	int count = 0;
 

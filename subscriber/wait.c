@@ -127,7 +127,7 @@ int wait_work(struct tb_subscriber *subscriber, int timeout_ms)
 	return result;
 }
 
-__attribute__((noinline)) void wait_turn(struct tb_subscriber *subscriber)
+CALL_FRAME void wait_turn(struct tb_subscriber *subscriber)
 {
 	CALL_BEGIN(&subscriber->call);
 	turn_take(subscriber);
