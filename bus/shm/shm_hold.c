@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Z5  On a kernel without SO_PASSRIGHTS, a porter shares the listening socket before it listens,
- * and each connection from its accept on. So neither the control thread nor the publisher's end
- *     closes a descriptor that a client sent. */
+ *     and each connection right after its accept. So neither the control thread nor the
+ *     publisher's end closes a descriptor that a client sent. */
 #include "bus/shm/shm_hold.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The porter's program is started by a process between, which ends at once. So the porter is no
  * child of the application: the application gets no SIGCHLD, and its waitpid(-1) finds its own
- * children alone. (A process that executes a program sends SIGCHLD, whatever it was made
- * with.) Both share the application's memory until then, as after vfork, which costs the same for
+ * children alone. (A process that executes a program sends SIGCHLD, whatever it was made with.)
+ * Both processes share the application's memory until then, as after vfork. That costs the same for
  * an application of any size.
  *
  * Z2  A porter that was let go and does not end hangs in a descriptor of another process. After
- *     HANGING_MAX of these porters, no further porter is started: so a hostile process costs at
- * most that many, and those of the last GRACE_MS. */
+ *     HANGING_MAX of these porters, no further porter is started. So a hostile process costs at
+ *     most that many, and the porters of the last GRACE_MS. */
 #include "bus/shm/shm_porter.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@
 #define STACK_BYTES 16384
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct shm_porter *let_go; /* those that did not end yet, under the lock */
+static struct shm_porter *let_go; /* porters that did not end yet, under the lock */
 
 /* clone() by another name of libc. The thread sanitizer takes clone() for fork(). */
 int __clone(int (*run)(void *), void *stack, int flags, void *arg, ...);
@@ -204,7 +204,6 @@ static unsigned int reap(uint64_t since_ms)
 	unsigned int count = 0;
 
 	pthread_mutex_lock(&lock);
-
 	while (*place) {
 		struct shm_porter *porter = *place;
 

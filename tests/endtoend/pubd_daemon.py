@@ -99,16 +99,16 @@ topics:
             self.assertIn("pubd: standard output: Bad file descriptor", pubd.err.read_text())
 
     def test_help_version_and_slips(self):
-        def told(*arguments):
+        def output_of(*arguments):
             pubd = subprocess.run([PUBD, *arguments], capture_output=True, text=True, check=False, timeout=60)
             return pubd.returncode, pubd.stdout, pubd.stderr
-        self.assertEqual(told("-h"), told("--help"))
-        self.assertEqual(told("-V"), told("--version"))
-        self.assertRegex(told("--version")[1], r"^pubd \d+\.\d+\.\d+\n$")
+        self.assertEqual(output_of("-h"), output_of("--help"))
+        self.assertEqual(output_of("-V"), output_of("--version"))
+        self.assertRegex(output_of("--version")[1], r"^pubd \d+\.\d+\.\d+\n$")
         for arguments, found in (([], "found 0 files"), (["a", "b"], "found 2 files"), (["--nothing"], "found --nothing"),
                                  (["-qz"], "unknown option -q"), (["--check=1", "a"], "found --check=1")):
-            self.assertRegex(told(*arguments)[2], rf"\Apubd: {found}[^\n]*'pubd --help' shows the usage\n\Z")
-            self.assertEqual(told(*arguments)[:2], (2, ""))
+            self.assertRegex(output_of(*arguments)[2], rf"\Apubd: {found}[^\n]*'pubd --help' shows the usage\n\Z")
+            self.assertEqual(output_of(*arguments)[:2], (2, ""))
 
     def test_sigterm_ends_topics_and_readers_reach_their_end(self):
         feed = "type: synthetic, symbols: 10, rate: 100000, speed: realtime, date: 2024-01-02"
