@@ -73,6 +73,12 @@ static const struct tb_counter subscription_table[] = {
 					  "entries of notices without the topic's tag" },
 	[SUBSCRIPTION_NOTICES_REPLAYED] = { "notices_replayed", "entries",
 					    "entries of notices that came before" },
+	[SUBSCRIPTION_SKIPPED] = { "skipped", "records",
+				   "records that the subscriber did not want, as its gap policy "
+				   "says" },
+	[SUBSCRIPTION_IMAGES] = { "images", "images", "images begun" },
+	[SUBSCRIPTION_IMAGE_RECORDS] = { "image_records", "records",
+					 "values delivered in images; records do not count them" },
 };
 static_assert(sizeof(subscription_table) / sizeof(subscription_table[0]) == SUBSCRIPTION_COUNTERS,
 	      "one row each");

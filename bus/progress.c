@@ -73,7 +73,7 @@ static bool counts_wrap(const struct progress *copy, uint64_t slots)
 /* Fields that have no meaning yet. */
 static bool has_unused(const struct progress *copy)
 {
-	return copy->zero || copy->complete_ns || copy->whole;
+	return copy->zero || copy->complete_ns;
 }
 
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
@@ -86,7 +86,7 @@ int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint3
 	if (!checked)
 		return 0;
 	if (copy->head > copy->reserved || copy->reserved - copy->head > slots ||
-	    copy->first - 1 > copy->head)
+	    copy->first - 1 > copy->head || copy->whole > copy->head)
 		return -EAGAIN;
 	if (record_hash(copy, sizeof(*copy), offsetof(struct progress, check), salt) != copy->check)
 		return -EAGAIN;

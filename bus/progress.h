@@ -6,7 +6,10 @@
  * P-I3  Within an epoch, head and instruments never decrease, and first never changes. reserved
  *       decreases only to head, when the topic ends or leaves the epoch.
  * P-I4  A line's quality is at least as new as its head: a line that counts the record of a change
- *       has that change. */
+ *       has that change.
+ * P-I5  In a topic that marks messages, `whole` is the last record up to head that ended an input
+ *       message, 0 before the first. The end of the topic ends the open message. In other topics
+ *       whole is 0. */
 #ifndef TICKBUS_BUS_PROGRESS_H
 #define TICKBUS_BUS_PROGRESS_H
 
@@ -25,7 +28,7 @@ struct progress {
 	uint8_t quality; /* enum tb_quality, at least as new as head (P-I4) */
 	uint16_t zero;
 	uint64_t complete_ns; /* 0: no publisher states it yet */
-	uint64_t whole;       /* 0: no publisher states it yet */
+	uint64_t whole;       /* the last sequence that ended an input message (P-I5) */
 	uint64_t check;
 };
 static_assert(sizeof(struct progress) == 64, "one cache line");
@@ -44,11 +47,11 @@ void progress_store(struct progress_line *line, struct progress *progress, bool 
 void progress_load(const struct progress_line *line, struct progress *copy);
 
 /* 0; or -EAGAIN if the copy is torn, from another epoch, or contradicts itself. Contradictions are
- * head > reserved, reserved beyond head + slots, first beyond head + 1, more instruments than
- * capacity, an unknown state or quality. A field without a meaning yet must be zero. -EAGAIN
- * also for counts so high that a reader's sums would wrap. An unchecked line (shared memory only)
- * does not prove that its words belong together. Each word is right on its own, and every use must
- * hold with that. */
+ * head > reserved, reserved beyond head + slots, first beyond head + 1, whole > head, more
+ * instruments than capacity, an unknown state or quality. A field without a meaning yet must be
+ * zero. -EAGAIN also for counts so high that a reader's sums would wrap. An unchecked line (shared
+ * memory only) does not prove that its words belong together. Each word is right on its own, and
+ * every use must hold with that. */
 int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
 		    bool checked, uint64_t salt);
 

@@ -74,6 +74,13 @@ enum record_tag {
 	TAG_HEADER
 };
 
+/* Whether a record changes its instrument's value: replaces it, or with kind clear removes it. */
+static inline bool record_is_value(uint8_t kind, uint8_t flags)
+{
+	return kind == TB_KIND_UPDATE || kind == TB_KIND_CLEAR || kind >= TB_KIND_USER ||
+	       (kind == TB_KIND_CORRECTION && !(flags & TB_FLAG_PAST));
+}
+
 uint64_t record_salt(uint64_t epoch, uint32_t topic_id, enum record_tag tag);
 
 /* XXH3-64, seed 0, of bytes in which the 8-byte field at check_offset holds the salt. Restores the

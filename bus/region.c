@@ -41,9 +41,9 @@ static int shape_check(const struct region_shape *shape)
 	if (shape->capacity < 1 || shape->capacity > BOUND_INSTRUMENTS_MAX)
 		return error_set(EINVAL, "instruments: found %" PRIu32 ", expected 1 to %u",
 				 shape->capacity, BOUND_INSTRUMENTS_MAX);
-	if (shape->flags & ~(REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE))
+	if (shape->flags & ~REGION_FLAGS)
 		return error_set(EINVAL, "flags: found 0x%" PRIx32 ", expected none but 0x%x",
-				 shape->flags, REGION_FLAG_CHECKED | REGION_FLAG_LAST_VALUE);
+				 shape->flags, REGION_FLAGS);
 	if (shape->group != 0)
 		return error_set(EINVAL, "group: found %" PRIu32 ", expected 0", shape->group);
 	if (shape->epoch == 0 || shape->topic_id == 0)

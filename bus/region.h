@@ -13,14 +13,15 @@
 
 #include "bus/record.h"
 
-#define REGION_MAGIC           UINT64_C(0x327375626b636974) /* "tickbus2" */
-#define REGION_PAGE            4096
-#define REGION_FLAG_CHECKED    0x1u
-#define REGION_FLAG_LAST_VALUE 0x2u
+#define REGION_MAGIC               UINT64_C(0x327375626b636974) /* "tickbus2" */
+#define REGION_PAGE                4096
+#define REGION_FLAG_CHECKED        0x1u
+#define REGION_FLAG_LAST_VALUE     0x2u
+#define REGION_FLAG_MARKS_MESSAGES 0x4u /* TB_FLAG_LAST ends each input message */
+#define REGION_FLAGS               0x7u
 /* Not set by any publisher yet, and refused: */
-#define REGION_FLAG_MARKS_MESSAGES 0x4u                /* TB_FLAG_LAST ends each input message */
-#define REGION_FLAG_TIME_RISES     0x8u                /* time_ns never goes back */
-#define REGION_BYTES_MAX           (UINT64_C(1) << 36) /* 64 GiB */
+#define REGION_FLAG_TIME_RISES 0x8u                /* time_ns never goes back */
+#define REGION_BYTES_MAX       (UINT64_C(1) << 36) /* 64 GiB */
 
 /* The shape of a topic: its creator requests it, and a grant repeats it. */
 struct region_shape {

@@ -37,6 +37,8 @@ static void record_write(struct tb_topic *topic, const struct quality *quality)
 	record_put((struct slot *)slot, &head, quality, sizeof(*quality),
 		   topic->checked ? &topic->salt : NULL);
 	topic->sequence = head.sequence;
+	if (topic->marks_messages)
+		topic->progress.whole = head.sequence;
 }
 
 TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cause)

@@ -76,8 +76,8 @@ struct tb_topic {
 	uint64_t step;
 	uint64_t salt, progress_salt, directory_salt;
 	uint32_t slot_bytes, payload_max;
-	bool checked, manual_flush, ended;
-	bool more; /* a record needs more: a last value or a flush */
+	bool checked, manual_flush, marks_messages, ended;
+	bool more; /* a record needs more: a last value, its message's end or a flush */
 	struct names names;
 	char *directory;
 	struct wakeup wakeup;

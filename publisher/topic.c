@@ -94,6 +94,7 @@ static void topic_aim(struct tb_topic *topic)
 	topic->slot_bytes = shape->slot_bytes;
 	topic->step = shape->slots / 8 < STEP_MAX ? shape->slots / 8 : STEP_MAX;
 	topic->checked = shape->flags & REGION_FLAG_CHECKED;
+	topic->marks_messages = shape->flags & REGION_FLAG_MARKS_MESSAGES;
 	topic->salt = record_salt(shape->epoch, shape->topic_id, TAG_RECORD);
 	topic->progress_salt = record_salt(shape->epoch, shape->topic_id, TAG_PROGRESS);
 	topic->directory_salt = record_salt(shape->epoch, shape->topic_id, TAG_DIRECTORY);
@@ -103,7 +104,7 @@ static void topic_aim(struct tb_topic *topic)
 int topic_options_check(const struct tb_topic_options *options)
 {
 	const uint32_t known = TB_TOPIC_UNCHECKED | TB_TOPIC_NO_LAST_VALUE | TB_TOPIC_MANUAL_FLUSH |
-			       TB_TOPIC_WATCHED;
+			       TB_TOPIC_WATCHED | TB_TOPIC_MARKS_MESSAGES;
 
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL, "topic options: found size %zu, expected %zu or more",
@@ -138,6 +139,8 @@ static void shape_fill(struct region_shape *shape, const struct tb_topic_options
 		shape->flags |= REGION_FLAG_CHECKED;
 	if (!(options->flags & TB_TOPIC_NO_LAST_VALUE))
 		shape->flags |= REGION_FLAG_LAST_VALUE;
+	if (options->flags & TB_TOPIC_MARKS_MESSAGES)
+		shape->flags |= REGION_FLAG_MARKS_MESSAGES;
 }
 
 int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
@@ -177,7 +180,7 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 		return error_prefix(result, "topic %s: ", options->name);
 	}
 	topic_aim(topic);
-	topic->more = topic->last_value || !topic->manual_flush;
+	topic->more = topic->last_value || topic->marks_messages || !topic->manual_flush;
 	*out = topic;
 	return 0;
 }
@@ -198,11 +201,19 @@ void topic_close(struct tb_topic *topic)
 /* -- end and restart ----------------------------------------------------------------------------
  */
 
+/* The end of a topic or epoch ends the open message (P-I5). */
+static void message_end(struct tb_topic *topic)
+{
+	if (topic->marks_messages)
+		topic->progress.whole = topic->sequence;
+}
+
 TB_API int tb_topic_end(struct tb_topic *topic)
 {
 	if (topic->ended)
 		return 0;
 	topic->ended = true;
+	message_end(topic);
 	topic->progress.reserved = topic->sequence;
 	writer_line(topic); /* W7: the last head is visible before the end */
 	topic->progress.state = TOPIC_ENDED;
@@ -218,6 +229,7 @@ static void epoch_swap(struct tb_topic *topic, const struct region_shape *shape,
 		       const struct memory *memory, const struct exposures *exposures,
 		       const uint8_t notice_key[NOTICE_KEY_BYTES])
 {
+	message_end(topic);
 	topic->progress.reserved = topic->sequence;
 	writer_line(topic);
 	endpoints_withdraw(&topic->exposures);

@@ -67,6 +67,14 @@ static inline bool kind_ours(uint8_t kind)
 	return kind - 1u < TB_KIND_HOLE;
 }
 
+static bool flags_right(const struct tb_update *update)
+{
+	const unsigned int allowed =
+		TB_FLAG_LAST | (update->kind == TB_KIND_CORRECTION ? TB_FLAG_PAST : 0);
+
+	return (update->flags & ~allowed) == 0;
+}
+
 static int update_refused(const struct tb_topic *topic, const struct tb_update *update)
 {
 	if (topic->ended)
@@ -82,20 +90,16 @@ static int update_refused(const struct tb_topic *topic, const struct tb_update *
 		return error_set(EINVAL,
 				 "topic %s: found instrument %u, expected a number below %u",
 				 topic->name, update->instrument, topic->names.count);
-	if (update->flags > TB_FLAG_LAST)
-		return error_set(EINVAL, "topic %s: found flags 0x%02x, expected 0 or TB_FLAG_LAST",
+	if (!flags_right(update))
+		return error_set(EINVAL,
+				 "topic %s: found flags 0x%02x, expected TB_FLAG_LAST or 0, and "
+				 "TB_FLAG_PAST in corrections only",
 				 topic->name, update->flags);
 	if (!update->data && update->length > 0)
 		return error_set(EINVAL, "topic %s: found a payload of %u bytes at NULL",
 				 topic->name, update->length);
 	return error_set(EINVAL, "topic %s: found a payload of %u bytes, expected at most %u",
 			 topic->name, update->length, topic->payload_max);
-}
-
-static bool is_value(uint8_t kind)
-{
-	return kind == TB_KIND_UPDATE || kind == TB_KIND_CORRECTION || kind == TB_KIND_CLEAR ||
-	       kind >= TB_KIND_USER;
 }
 
 static struct slot *ring_slot(const struct tb_topic *topic, uint64_t sequence)
@@ -113,8 +117,10 @@ static void value_put(const struct tb_topic *topic, const struct tb_update *upda
 static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
 						  const struct tb_update *update)
 {
-	if (topic->last_value && is_value(update->kind))
+	if (topic->last_value && record_is_value(update->kind, update->flags))
 		value_put(topic, update);
+	if (topic->marks_messages && (update->flags & TB_FLAG_LAST))
+		topic->progress.whole = topic->sequence;
 	return topic->manual_flush ? 0 : tb_flush(topic);
 }
 
@@ -169,8 +175,7 @@ static bool update_right(const struct tb_topic *topic, const struct tb_update *u
 {
 	return update->size >= sizeof(*update) && update->instrument < topic->names.count &&
 	       update->length <= topic->payload_max && (update->data || update->length == 0) &&
-	       update->flags <= TB_FLAG_LAST &&
-	       (kind_ours(update->kind) || update->kind >= TB_KIND_USER);
+	       flags_right(update) && (kind_ours(update->kind) || update->kind >= TB_KIND_USER);
 }
 
 /* An ended topic has nothing reserved, so it comes here too. */

@@ -170,6 +170,8 @@ static const char *const event_words[] = {
 	[TB_EVENT_STALE] = "stale",       [TB_EVENT_LIVE] = "live",
 	[TB_EVENT_RESTART] = "restart",   [TB_EVENT_ENDED] = "ended",
 	[TB_EVENT_REFUSED] = "refused",   [TB_EVENT_QUALITY] = "quality",
+	[TB_EVENT_IMAGE] = "image",       [TB_EVENT_COMPLETE] = "complete",
+	[TB_EVENT_NO_VALUE] = "no_value",
 };
 
 static const char *const cause_words[] = {
@@ -248,6 +250,14 @@ static void put_user(struct rows *rows, int64_t user)
 	put_event_number(rows, "uid", (uint64_t)user);
 }
 
+static void put_reason(struct rows *rows, const struct tb_event *event)
+{
+	if (event->code == 0)
+		return;
+	put_event_number(rows, "code", (uint64_t)event->code);
+	put_event_text(rows, "words", event->words ? event->words : "");
+}
+
 static void put_details(struct rows *rows, const struct tb_event *event)
 {
 	switch (event->kind) {
@@ -262,6 +272,8 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_number(rows, "first", event->first);
 		put_event_number(rows, "last", event->last);
 		put_event_text(rows, "cause", WORD_OF(cause_words, event->cause));
+		if (event->skipped > 0)
+			put_event_number(rows, "skipped", event->skipped);
 		break;
 	case TB_EVENT_RESTART:
 		put_event_id(rows, "old_epoch", event->old_epoch);
@@ -275,10 +287,17 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_REFUSED:
-		if (event->code == 0)
-			break;
-		put_event_number(rows, "code", (uint64_t)event->code);
-		put_event_text(rows, "words", event->words ? event->words : "");
+		put_reason(rows, event);
+		break;
+	case TB_EVENT_IMAGE:
+		put_event_number(rows, "first", event->first);
+		put_reason(rows, event);
+		break;
+	case TB_EVENT_COMPLETE:
+		put_event_number(rows, "delivered", event->delivered);
+		break;
+	case TB_EVENT_NO_VALUE:
+		put_event_text(rows, "instrument", event->words);
 		break;
 	case TB_EVENT_QUALITY:
 		put_quality(rows, event);

@@ -110,6 +110,10 @@ struct tb_publisher_options {
 #define TB_TOPIC_NO_LAST_VALUE 0x2u /* no last-value cache */
 #define TB_TOPIC_MANUAL_FLUSH  0x4u /* tb_publish flushes once in min(slots / 8, 1,024) records */
 #define TB_TOPIC_WATCHED       0x8u
+/* The writer sets TB_FLAG_LAST on the last record of each input message, and on each record outside
+ * input messages. Subscribers can then cut between messages: an image completes there. Without this
+ * flag each record is a message. */
+#define TB_TOPIC_MARKS_MESSAGES 0x10u
 
 struct tb_topic_options {
 	size_t size;                    /* sizeof(struct tb_topic_options) */
@@ -127,7 +131,7 @@ struct tb_update {
 	size_t size;         /* sizeof(struct tb_update) */
 	uint32_t instrument; /* index from tb_instrument */
 	uint8_t kind;        /* enum tb_kind, or 128 to 255 */
-	uint8_t flags;       /* TB_FLAG_... */
+	uint8_t flags;       /* TB_FLAG_LAST, and TB_FLAG_PAST in a correction */
 	uint16_t length;     /* bytes at data, at most the schema's */
 	uint64_t time_ns;    /* nanoseconds since 1970 UTC. 0: now, which costs a clock read */
 	const void *data;    /* the payload. May be NULL only if length is 0. Not checked if time_ns

@@ -27,13 +27,14 @@ extern "C" {
  * be published; a subscriber delivers them unchanged, if a newer publisher writes them. 128 to 255
  * are for the program's own kinds. */
 enum tb_kind {
-	TB_KIND_UPDATE = 1,     /* the new value */
-	TB_KIND_CORRECTION = 2, /* replaces a value published before */
-	TB_KIND_CANCEL = 3,     /* takes back something published before; not a value */
-	TB_KIND_CLEAR = 4,      /* there is no value any more */
-	TB_KIND_STATUS = 5,     /* about the instrument or the market; not a value */
-	TB_KIND_HOLE = 6,       /* a record that the publisher never got; arrives as a gap event */
-	TB_KIND_QUALITY = 7,    /* tb_topic_quality writes it; arrives as a quality event */
+	TB_KIND_UPDATE = 1, /* the new value */
+	TB_KIND_CORRECTION =
+		2,           /* replaces a value published before; with TB_FLAG_PAST not a value */
+	TB_KIND_CANCEL = 3,  /* takes back something published before; not a value */
+	TB_KIND_CLEAR = 4,   /* there is no value any more */
+	TB_KIND_STATUS = 5,  /* about the instrument or the market; not a value */
+	TB_KIND_HOLE = 6,    /* a record that the publisher never got; arrives as a gap event */
+	TB_KIND_QUALITY = 7, /* tb_topic_quality writes it; arrives as a quality event */
 	TB_KIND_USER = 128,
 };
 
@@ -57,7 +58,12 @@ enum tb_quality_cause {
 };
 
 /* Flags of a record. */
-#define TB_FLAG_LAST 0x01 /* the last record of one atomic event */
+#define TB_FLAG_LAST 0x01 /* the last record of an input message, in a topic that marks messages   \
+			   */
+#define TB_FLAG_PAST 0x02 /* a correction of an older record, which leaves the value as it is */
+#define TB_FLAG_IMAGE                                                                              \
+	0x80 /* a value from the publisher's table, delivered in an image; its sequence            \
+	      * lies before the position. Never published */
 
 struct tb_record {
 	size_t size;         /* of this structure, as the library fills it */

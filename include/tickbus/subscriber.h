@@ -72,6 +72,16 @@ enum tb_from {
 	TB_FROM_NEWEST = 0, /* at the first record published after the join */
 	TB_FROM_OLDEST,     /* at the oldest record held; earlier records are a gap: before_join */
 	TB_FROM_SEQUENCE,   /* at (epoch, sequence); epoch 0: the present epoch */
+	TB_FROM_IMAGE, /* with an image: the present value of each instrument, while the records
+			* after the join are delivered. The topic needs last values */
+};
+
+/* What follows a gap of cause overrun or corrupt. */
+enum tb_gap {
+	TB_GAP_OLDEST = 0, /* delivery goes on at the oldest record that is held */
+	TB_GAP_NEWEST, /* the records that are held are skipped; delivery goes on behind the head */
+	TB_GAP_IMAGE,  /* as oldest, and an image repairs the program's table. The topic needs
+			* last values */
 };
 
 enum tb_cause {
@@ -104,6 +114,16 @@ enum tb_event_kind {
 	TB_EVENT_QUALITY, /* the publisher states the quality of the topic's records from here on:
 			   * quality, quality_cause, first. Also after a join or a gap, if the
 			   * program does not know the quality */
+	TB_EVENT_IMAGE,   /* an image begins. Records with TB_FLAG_IMAGE bring each value up to
+			   * sequence `first` that the program lacks; the ring brings all later
+			   * records. The program keeps its table, unless a RESTART came before: then
+			   * the table is void. Comes again if a gap makes the image begin again. If
+			   * the reader is lapped again and again, code is EOVERFLOW and words say
+			   * so */
+	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
+			    * sequence `delivered` */
+	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
+			    * image completes without it */
 };
 
 struct tb_event {
@@ -114,8 +134,9 @@ struct tb_event {
 	uint64_t epoch;         /* the topic's epoch now */
 	uint64_t old_epoch;     /* RESTART */
 	uint64_t first, last;   /* GAP: first and last lost record; APPEARED: first; QUALITY: first,
-				 * the record that states it, or 0 if that record was not read */
-	uint64_t delivered;     /* the last sequence delivered or reported as a gap */
+				 * the record that states it, or 0 if that record was not read;
+				 * IMAGE: first, the last sequence that the image covers */
+	uint64_t delivered;     /* the last sequence delivered, reported as a gap or skipped */
 	uint64_t head;          /* the last head known; RESTART: of the old epoch */
 	int code;               /* REFUSED: an errno value: ENOENT, EACCES, EPROTO, ENOSPC ...;
 				 * STALE: 0, or the reason as above */
@@ -125,6 +146,7 @@ struct tb_event {
 				 * is 0 */
 	int64_t user;           /* id of the user whose process listens, or listened last; -1: not
 				 * known, as over a network */
+	uint64_t skipped;       /* GAP: records behind `last` that TB_GAP_NEWEST skips */
 };
 
 /* A joined topic, as handlers get it. Valid as long as its subscription. */
@@ -153,6 +175,7 @@ struct tb_subscription_options {
 	uint64_t epoch, sequence; /* TB_FROM_SEQUENCE; sequence counts from 1 */
 	const struct tb_schema *schema; /* refuse topics that do not fit it; NULL: accept any. Must
 					 * live as long as the subscription */
+	enum tb_gap gap;                /* what follows a gap. Default: TB_GAP_OLDEST */
 };
 
 /* Connects to the bus at options->address. With TB_WAIT, tb_poll and tb_wait retry after errors
@@ -180,8 +203,9 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  * TB_WAIT. With TB_WAIT, of the subscriber or the subscription, a shortage at the publisher is
  * waited out: the join is asked for again with each pulse.
  *
- * -EINVAL: pattern or options. -ENOENT: an exact name is unknown (without TB_WAIT). -EPROTO: the
- * topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
+ * -EINVAL: pattern or options, also TB_STRICT with an image. -ENOENT: an exact name is unknown
+ * (without TB_WAIT). -EOPNOTSUPP: an image is asked for, and the topic has no last values. -EPROTO:
+ * the topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
  * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
  * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
  * -EDEADLK: a handler was left by a jump.

@@ -96,6 +96,12 @@ void tally_event(void *user, const struct tb_event *event)
 		tally->quality = event->quality;
 		quality_reported(tally, event);
 		break;
+	case TB_EVENT_IMAGE:
+	case TB_EVENT_COMPLETE:
+	case TB_EVENT_NO_VALUE:
+		tally_complain(tally, "event %d of an image, which was not asked for",
+			       (int)event->kind);
+		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_LIVE:
 		break; /* a machine under load may delay the pulse */

@@ -169,6 +169,13 @@ void notes_record(void *user, const struct tb_source *source, const struct tb_re
 	(void)source;
 	if (record->length >= sizeof(x))
 		memcpy(&x, record->data, sizeof(x));
+	if (record->flags & TB_FLAG_IMAGE) {
+		notes->values++;
+		notes->wrong += x != record->sequence;
+		note(notes, "value %" PRIu64 " %s %s\n", record->sequence, record->name,
+		     tb_kind_name(record->kind) ? tb_kind_name(record->kind) : "?");
+		return;
+	}
 	notes->records++;
 	notes->wrong += x != record->sequence;
 	notes->last = record->sequence;
@@ -182,6 +189,7 @@ void notes_event(void *user, const struct tb_event *event)
 	struct notes *notes = user;
 
 	notes->events++;
+	notes->skipped += event->skipped;
 	switch (event->kind) {
 	case TB_EVENT_APPEARED:
 		note(notes, "appeared %s %" PRIu64 "\n", event->topic, event->first);
@@ -224,6 +232,18 @@ void notes_event(void *user, const struct tb_event *event)
 			notes->last = event->first;
 		note(notes, "quality %u %u at %" PRIu64 "\n", event->quality, event->quality_cause,
 		     event->first);
+		break;
+	case TB_EVENT_IMAGE:
+		notes->images++;
+		notes->complete = false;
+		note(notes, "image %" PRIu64 "%s\n", event->first, event->words ? " lapped" : "");
+		break;
+	case TB_EVENT_COMPLETE:
+		notes->complete = true;
+		note(notes, "complete %" PRIu64 "\n", event->delivered);
+		break;
+	case TB_EVENT_NO_VALUE:
+		note(notes, "no_value %s\n", event->words);
 		break;
 	}
 }

@@ -51,7 +51,10 @@ struct notes {
 	uint64_t changes; /* quality events */
 	bool quiet;       /* counts records without writing them down */
 	bool ended, restarted, refused, stale, live;
-	uint64_t wrong; /* records whose payload is not their sequence */
+	uint64_t wrong;          /* records whose payload is not their sequence */
+	uint64_t images, values; /* begun; records of images */
+	uint64_t skipped;        /* as gap events say */
+	bool complete;           /* the last image */
 };
 void notes_record(void *notes, const struct tb_source *, const struct tb_record *);
 void notes_event(void *notes, const struct tb_event *);

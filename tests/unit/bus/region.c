@@ -55,7 +55,7 @@ Test(region, value_outside_bounds_is_reported)
 	s.capacity = 0;
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
 	s = shape();
-	s.flags = 4;
+	s.flags = 8;
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
 	s = shape();
 	s.slots = BOUND_SLOTS_MAX;
