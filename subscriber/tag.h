@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tag of a READ: its kind, and what it is for. That is the source's slot in the table, with the
- * half of the landing or the chunk of an image; or a run of entries. Packed where READs are posted, unpacked where they
- * complete. */
+ * half of the landing or the chunk of an image; or a run of entries. Packed where READs are posted,
+ * unpacked where they complete. */
 #ifndef TICKBUS_SUBSCRIBER_TAG_H
 #define TICKBUS_SUBSCRIBER_TAG_H
 
