@@ -7,6 +7,7 @@
  *   fields:
  *     - { name: bid_price, type: decimal64(4) }
  *     - { name: number, type: u64, role: source_sequence, doc: One line. } # doc: optional
+ *     - { name: ask_price, type: decimal64(4), optional: true } # may be null; default false
  *     - type: pad[4]            # bytes without a meaning: neither name nor doc
  *     - name: bids
  *       type: group[10]         # an array of several fields, which are no groups themselves
@@ -27,7 +28,9 @@
 #include "config/yaml/located.h"
 
 static const char *const schema_keys[] = { "name", "version", "doc", "fields", NULL };
-static const char *const field_keys[] = { "name", "type", "doc", "role", "fields", NULL };
+static const char *const field_keys[] = {
+	"name", "type", "doc", "role", "optional", "fields", NULL
+};
 static const char *const roles[] = { "source_sequence", NULL };
 
 struct reading {
@@ -121,6 +124,23 @@ static void expect_absent(struct reading *reading, const struct located_node *fi
 			      "found this key for type %s, which does not take it", where);
 }
 
+/* A number of messages is never unknown, and neither padding nor a group is a value. */
+static void read_optional(struct reading *reading, const struct located_node *node,
+			  struct tb_field *field)
+{
+	bool optional = false;
+
+	if (!type_c_null(field->type))
+		expect_absent(reading, node, "optional", tb_type_name(field->type));
+	else if (field->role[0] && located_get(node, "optional"))
+		located_error(&reading->errors, located_get(node, "optional"),
+			      "found this key for role %s, expected it for a field without a role",
+			      field->role);
+	else
+		located_boolean(&reading->errors, located_get(node, "optional"), &optional);
+	field->optional = optional;
+}
+
 static uint32_t read_fields(struct reading *reading, const struct located_node *list,
 			    const struct located_node *owner, struct tb_field **fields,
 			    size_t *count, bool members);
@@ -164,6 +184,7 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 		field->doc = read_doc(reading, located_get(node, "doc"));
 	}
 	read_role(reading, located_get(node, "role"), field, member);
+	read_optional(reading, node, field);
 	if (field->type == TB_TYPE_GROUP && member) {
 		located_error(&reading->errors, type,
 			      "found a group inside a group, expected a field that is no group");

@@ -134,6 +134,23 @@ static const char *const cases[][2] = {
 	  "t.yaml:4:38: fields[0].role: found a list, expected source_sequence" },
 	{ HEAD "- {name: x, type: u64, doc: d, role: source_sequence, role: source_sequence}\n",
 	  "t.yaml:4:55: fields[0].role: " AGAIN_4 },
+	/* optional */
+	{ HEAD "- {name: x, type: u8, doc: d, optional: maybe}\n",
+	  "t.yaml:4:41: fields[0].optional: found \"maybe\", expected true or false" },
+	{ HEAD "- {name: x, type: u8, doc: d, optional: 'true'}\n",
+	  "t.yaml:4:41: fields[0].optional: found \"true\" in quotes, expected true or false" },
+	{ HEAD "- {name: x, type: u8, doc: d, optional: []}\n",
+	  "t.yaml:4:41: fields[0].optional: found a list, expected true or false" },
+	{ HEAD "- {name: x, type: u8, doc: d, optional: true, optional: true}\n",
+	  "t.yaml:4:47: fields[0].optional: " AGAIN_4 },
+	{ HEAD X "- {type: 'pad[1]', optional: true}\n",
+	  "t.yaml:5:30: fields[1].optional: found this key for type pad, which does not take it" },
+	{ HEAD "- {name: x, type: 'group[2]', optional: true, fields: [{name: y, type: u8}]}\n",
+	  "t.yaml:4:41: fields[0].optional: found this key for type group, which does not take "
+	  "it" },
+	{ HEAD "- {name: x, type: u64, optional: true, role: source_sequence}\n",
+	  "t.yaml:4:34: fields[0].optional: found this key for role source_sequence, expected it "
+	  "for a field without a role" },
 	/* groups */
 	{ HEAD "- {name: x, type: 'group[0]', doc: d, fields: [{name: y, type: u8, doc: d}]}\n",
 	  "t.yaml:4:19: fields[0].type: found \"group[0]\", expected [1] to [4064] for an array" },
