@@ -364,8 +364,7 @@ Test(projection, null_stays_null_with_more_digits_and_in_groups)
 	cr_expect_eq((int64_t)u64_at(16), 70000);
 }
 
-/* No number becomes null, and none changes its sign: not where only the topic knows nulls either.
- */
+/* The number keeps its sign, and differs from null: also where only the topic knows nulls. */
 Test(projection, scaled_number_without_room_stops_at_the_end_of_its_range)
 {
 	static const char *const optional[][2] = { { "", "" },
@@ -416,7 +415,7 @@ static const struct {
 	{ "f64", 0x7ff8000000000000, 0x7ff8000000000000 }, /* NaN is no number: it is null */
 };
 
-Test(projection, value_that_is_never_missing_does_not_become_null)
+Test(projection, value_that_feed_always_has_stays_a_value)
 {
 	for (size_t i = 0; i < sizeof(kept_apart) / sizeof(kept_apart[0]); i++) {
 		char fields[2][100];
