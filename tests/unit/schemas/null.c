@@ -104,7 +104,7 @@ Test(null, only_optional_field_can_be_null)
 
 		cr_assert_eq(tb_field_set_null(optional, null), 0);
 		x = field(types[i], "");
-		cr_expect_eq(tb_field_is_null(x, null), 0, "%s", types[i]);
+		cr_expect_eq(tb_field_is_null(x, null), 0, "%s is null", types[i]);
 		cr_expect_eq(tb_field_set_null(x, bytes), -EINVAL, "%s", types[i]);
 		cr_expect_eq(bytes[0], 7);
 		cr_expect_str_eq(tb_error(),
