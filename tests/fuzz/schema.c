@@ -31,18 +31,20 @@ static void render(const struct tb_schema *schema, const uint8_t *payload, size_
 /* Each element takes null if its field is optional, and no field without a value is optional. */
 static void set_nulls(const struct tb_field *fields, size_t count, uint8_t *payload)
 {
-	for (const struct tb_field *field = fields; field < fields + count; field++)
+	for (size_t n = 0; n < count; n++) {
+		const struct tb_field *field = &fields[n];
+
+		FUZZ_EXPECT(!field->optional || (field->type != TB_TYPE_PAD &&
+						 field->type != TB_TYPE_GROUP && !field->role[0]));
 		for (uint32_t i = 0; i < field->count; i++) {
 			uint8_t *element = payload + field->offset + i * field->bytes;
 
 			set_nulls(field->members, field->member_count, element);
-			FUZZ_EXPECT(!field->optional ||
-				    (field->type != TB_TYPE_PAD && field->type != TB_TYPE_GROUP &&
-				     !field->role[0]));
 			FUZZ_EXPECT(tb_field_set_null(field, element) ==
 				    (field->optional ? 0 : -EINVAL));
 			FUZZ_EXPECT(tb_field_is_null(field, element) == field->optional);
 		}
+	}
 }
 
 FUZZ_TARGET(data, size)
