@@ -143,7 +143,8 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	notices_join(source, &grant->grant.topic.notices);
+	if (source_reads_records(source))
+		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
 
@@ -221,6 +222,23 @@ void advance_settle_all(struct tb_subscriber *subscriber)
 	}
 }
 
+static int records_poll(struct tb_source *source, int max)
+{
+	return source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+}
+
+/* Without records, the line is read when something else shows that it moved. */
+static void line_poll(struct tb_source *source)
+{
+	const bool again = source->invalid > 0 || source->under_way > 0;
+
+	if (!source->look || source->page_under_way ||
+	    (again && clock_ns() - source->fetched_ns < RETRY_NS))
+		return;
+	source->fetched_ns = clock_ns();
+	part_fetch(source);
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
@@ -231,8 +249,10 @@ int advance_poll(struct tb_source *source, int max)
 	}
 	if (source_is_settling(source))
 		advance_settle(source);
-	if (source->state == SOURCE_RUNNING)
-		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+	if (source->state == SOURCE_RUNNING && source_reads_records(source))
+		count = records_poll(source, max);
+	else if (source->state == SOURCE_RUNNING)
+		line_poll(source);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

@@ -13,7 +13,8 @@ enum read_kind {
 	READ_NAMES,
 	READ_SLOTS,
 	READ_PULSE,
-	READ_ENTRIES
+	READ_ENTRIES,
+	READ_GET /* for tb_get and its relatives, which wait for it */
 };
 
 struct tag {

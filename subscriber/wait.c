@@ -36,7 +36,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 		struct control_message arm = { .type = CONTROL_ARM };
 
 		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
-		    source->invalid > 0 || notices_alive(source))
+		    source->invalid > 0 || notices_alive(source) || !source_reads_records(source))
 			continue;
 		arm.topic.topic_id = source->mapping.shape.topic_id;
 		arm.topic.epoch = source->mapping.shape.epoch;
@@ -64,7 +64,7 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
 
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
-		if (!source->mapping.view && pull_read_due(source))
+		if (!source->mapping.view && source_reads_records(source) && pull_read_due(source))
 			return PENDING_NOW;
 		if (source->has_successor ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
