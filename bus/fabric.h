@@ -53,7 +53,7 @@
 #define FABRIC_MESSAGE_BYTES   1024 /* one control message */
 #define FABRIC_UNANSWERED      8    /* messages a side may have sent without an answer */
 
-#define FABRIC_DEPTH_MAX       64   /* READs outstanding on a link */
+#define FABRIC_DEPTH_MAX 64 /* READs outstanding on a link */
 
 #define FABRIC_NO_DEVICE (-2) /* NUMA nodes are from 0 on; -1 is NUMA_ANY */
 

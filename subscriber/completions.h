@@ -12,10 +12,10 @@
 /* Takes completions from the link. Those of READ_GET are counted at once, the others are kept.
  * Returns whether there may be more. Calls no handler. */
 bool completions_reap(struct tb_subscriber *);
-/* The oldest that is kept. False: none is left. */
+/* The oldest that is kept. False: no completion is left. */
 bool completions_next(struct tb_subscriber *, struct fabric_completion *done);
-/* The source that posted a READ of a topic, which is outstanding no longer. NULL: there is no such
- * source. */
+/* The source that posted a READ of a topic, which is outstanding no longer. NULL: the source is
+ * not there. */
 struct tb_source *completions_source(struct tb_subscriber *, struct tag);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that ask for values instead of records: instruments by name, last values.
  *
- * V1  A value is copied as a record is, and proven alone, by its own check. So a subscription with
- *     TB_STRICT gets none: no progress line bounds a value.
- * V2  Only instruments with a known name have values to show. So a number is bounded before it
- *     becomes an offset.
- * V3  What is shown is a private copy of the subscriber's. It stays as it is until the next of
- *     these calls, or the next poll. */
+ * V-I1  A value is copied as a record is, and proven alone, by its own check. So a subscription
+ * with TB_STRICT gets none: no progress line bounds a value. V-I2  Only instruments with a known
+ * name have values to show. So a number is bounded before it becomes an offset. V-I3  What is shown
+ * is a private copy of the subscriber's. It stays as it is until the next of these calls, or the
+ * next poll. */
 #include <errno.h>
 #include <string.h>
 
@@ -95,7 +94,7 @@ static __attribute__((noinline)) int instrument_check(struct tb_source *source, 
 
 	if (count < 0)
 		return count;
-	if (is_known(source, instrument)) /* V2 */
+	if (is_known(source, instrument)) /* V-I2 */
 		return 0;
 	return error_set(ENOENT, "topic %s: found instrument number %u, expected a number below %d",
 			 source->name, instrument, count);

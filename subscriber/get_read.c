@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* READs that their caller waits for, perhaps inside a handler.
  *
- * G1  Waiting calls no handler. Completions of other READs are kept for the next turn.
- * G2  A READ is posted only while the topic's memory is certainly readable (U1). If the last look
+ * G-I1  Waiting calls no handler. Completions of other READs are kept for the next turn.
+ * G-I2  A READ is posted only while the topic's memory is certainly readable (U1). If the last look
  *     at the bus page is too old, the topic's entry is READ first. It keeps the places of U2.
- * G3  A READ that outlives its caller's wait still lands. So the landing is used again only when no
- *     READ into it is outstanding. */
+ * G-I3  A READ that outlives its caller's wait still lands. So the landing is used again only when
+ * no READ into it is outstanding. */
 #include "subscriber/get_read.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static int failed(const struct tb_source *source)
 			 source->name, source->subscription->subscriber->address);
 }
 
-/* Takes what has completed (G1). -ETIMEDOUT if that is nothing and until_ms has passed. */
+/* Takes what has completed (G-I1). -ETIMEDOUT if that is nothing and until_ms has passed. */
 static int look(struct tb_source *source, uint64_t until_ms, unsigned int *looks)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -104,7 +104,7 @@ static int post(struct tb_source *source, const struct fabric_read *reads, unsig
 	return posted;
 }
 
-/* Waits for all that is outstanding (G3), posting the rest meanwhile. */
+/* Waits for all that is outstanding (G-I3), posting the rest meanwhile. */
 static int finish(struct tb_source *source, const struct fabric_read *reads, unsigned int count,
 		  uint64_t until_ms)
 {

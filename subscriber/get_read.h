@@ -6,7 +6,7 @@
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 
-/* Allocates the landing of the connection unless there is one. 0, -ENOTCONN or -ENOMEM, with a
+/* Allocates the landing of the connection unless it is there. 0, -ENOTCONN or -ENOMEM, with a
  * text. */
 int get_open(struct tb_source *);
 /* The connection has ended: frees the landing. */

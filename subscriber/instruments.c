@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of a topic.
  *
- * D1  The line is copied first, then the entries that it counts (R5). So each entry is whole, and
+ * N-I1  The line is copied first, then the entries that it counts (R5). So each entry is whole, and
  *     a copy of it that fails its check was damaged on its way.
- * D2  A name never changes within an epoch: names that are known are not copied again. */
+ * N-I2  A name never changes within an epoch: names that are known are not copied again. */
 #include "subscriber/instruments.h"
 
 #include <errno.h>

@@ -18,7 +18,7 @@
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
 
-/* A subscription that reads no records has nothing that a start or TB_STRICT could mean. */
+/* A start, and TB_STRICT, are about records. */
 static int values_check(const struct tb_subscription_options *options)
 {
 	if (!(options->flags & TB_VALUES))

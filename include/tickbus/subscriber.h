@@ -227,16 +227,16 @@ TB_API const struct tb_source *tb_subscription_source(const struct tb_subscripti
 
 /* -- values ---------------------------------------------------------------------------------------
  *
- * Each instrument of a topic has at most one value: its last record of kind update, correction
- * (without TB_FLAG_PAST) or of the program's own kinds, unless a record of kind clear came after
+ * Each instrument of a topic has at most one value. It is the last record of kind update,
+ * correction (without TB_FLAG_PAST), or of the program's own kinds. A record of kind clear removes
  * it. A topic has values unless its publisher leaves them out (TB_TOPIC_NO_LAST_VALUE). The calls
  * below read the publisher's memory now, whatever was delivered before. Numbers of instruments are
  * valid until the topic's next RESTART.
  *
- * They may be called in a handler, and call no other handler meanwhile. Over shared memory they
- * never wait, and they work without a publisher too: the values are then the last that it left, and
- * the topic is stale. Over a network each waits for its READs, at most connect_ms. The first such
- * call after each connect allocates the memory that they land in.
+ * They may be called in a handler of records or events, and call neither kind. Over shared
+ * memory they never wait. They also work without a publisher: the values are the last that it left,
+ * and the topic is stale. Over a network each waits for its READs, at most connect_ms. After each
+ * connect, the first of these calls allocates the memory that they land in.
  *
  * All return -errno: -EAGAIN: the topic is being joined, or its epoch is changing: call tb_poll and
  * try again. Also if a line or an entry of the directory was never valid in 8 copies. -ENOENT: the
@@ -247,8 +247,8 @@ TB_API const struct tb_source *tb_subscription_source(const struct tb_subscripti
 /* The number of an instrument. The names are copied once in each epoch; a later call copies only
  * those that were added, and only if the name is not known.
  *
- * -ENOENT: the topic has no such instrument, or not yet. -EINVAL: the name has not 1 to 24 bytes of
- * printable ASCII without a space at either end. */
+ * -ENOENT: the topic has no instrument of this name, or not yet. -EINVAL: the name has not 1 to 24
+ * bytes of printable ASCII without a space at either end. */
 TB_API int tb_source_instrument(const struct tb_source *source, const char *name);
 
 /* How many instruments the topic has now. Their numbers are 0 to this number - 1. */
@@ -264,21 +264,21 @@ TB_API const char *tb_source_instrument_name(const struct tb_source *source, uin
  * record that removed it. Else kind and sequence are 0: no value was ever published. In the handler
  * of a record, the value may still be that before the record.
  *
- * -errno as above; *record is then NULL. -EAGAIN also: none of 8 copies was whole. -ENOENT also:
+ * -errno as above; *record is then NULL. -EAGAIN also: 8 copies were not whole. -ENOENT also:
  * the topic has no instrument of this number. -EOPNOTSUPP: the topic has no last values. -EINVAL:
  * the subscription has TB_STRICT. */
 TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
 		  const struct tb_record **record);
 
-/* Gets the result of tb_get for an instrument: 1, 0, or -EAGAIN if none of 8 copies was whole.
+/* Gets the result of tb_get for an instrument: 1, 0, or -EAGAIN if 8 copies were not whole.
  * `record` is valid inside the handler; after -EAGAIN it says only which instrument it is about. */
 typedef void tb_value_handler(void *user, const struct tb_source *source, int result,
 			      const struct tb_record *record);
 
 /* Reads the values of `count` instruments, 1 to 1,048,576, and calls the handler for each, in the
  * order of the list. Over a network, neighbours in the list whose numbers follow each other share a
- * READ, and several READs are outstanding. The values are read one after the other: they are no
- * picture of one moment. Returns how many instruments have a value.
+ * READ, and several READs are outstanding. The values are read in turn, not at a single
+ * moment. Returns how many instruments have a value.
  *
  * -errno as of tb_get. -EINVAL also: the list is empty or too long, or there is no handler.
  * -ECANCELED: the handler closed the subscriber or ended the subscription. If the list itself is

@@ -637,7 +637,7 @@ Test(values, program_that_was_away_looks_at_the_page_first)
 		clock_pass(60000);
 		cr_expect_eq(payload(value("A")), 1);
 	}
-	/* Each time the page and the value; after two such looks, the value alone. */
+	/* Each time the page and the value; after two of these looks, the value alone. */
 	reads = counter(SUBSCRIPTION_READS) - reads;
 	cr_expect_eq(reads, IN_PLACE ? 0 : 5, "found %" PRIu64 " READs", reads);
 }
