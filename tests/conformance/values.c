@@ -4,14 +4,18 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bus/bus_page.h"
 #include "bus/counters.h"
+#include "bus/directory.h"
 #include "bus/fabric.h"
 #include "bus/words.h"
+#include "publisher/publisher.h"
 #include "publisher/state.h"
 #include "publisher/topic.h"
 #include "subscriber/state.h"
@@ -258,6 +262,30 @@ Test(values, damaged_value_is_tried_8_times)
 	cr_expect_eq(counter(SUBSCRIPTION_TORN), IN_PLACE ? 0 : 8);
 	topic->last_value[RECORD_HEADER_BYTES] ^= 1;
 	cr_expect_eq(payload(value("A")), 1);
+}
+
+/* The line says how many names there are, and each name has its own check. */
+Test(values, damaged_line_or_name_is_refused)
+{
+	_Atomic uint64_t *const count = &topic->line->word[4]; /* instruments are in this word */
+	_Atomic uint64_t *const name =
+		(_Atomic uint64_t *)(void *)(topic->directory + DIRECTORY_ENTRY_BYTES);
+
+	put(topic, "A", TB_KIND_UPDATE, 1);
+	put(topic, "B", TB_KIND_UPDATE, 2);
+	join();
+	atomic_fetch_xor(count, 0xffff);
+	cr_expect_eq(tb_source_instruments(source), -EAGAIN);
+	cr_expect(strstr(tb_error(), "its progress line is not valid now"), "%s", tb_error());
+	cr_expect_null(tb_source_instrument_name(source, 0));
+	atomic_fetch_xor(count, 0xffff);
+	atomic_fetch_xor(name, 1);
+	cr_expect_eq(tb_source_instruments(source), -EAGAIN);
+	cr_expect(strstr(tb_error(), "no valid name of instrument 1"), "%s", tb_error());
+	cr_expect_eq(tb_source_instrument(source, "A"), 0, "the names before it are known");
+	cr_expect_eq(tb_source_instrument(source, "B"), -EAGAIN);
+	atomic_fetch_xor(name, 1);
+	cr_expect_eq(tb_source_instrument(source, "B"), 1, "%s", tb_error());
 }
 
 /* -- lists ------------------------------------------------------------------------------------ */
@@ -530,6 +558,82 @@ Test(values, handlers_may_get_values_and_nothing_is_lost)
 	cr_expect_gt(asker.asked, 5000);
 }
 
+/* -- a writer beside the reader ---------------------------------------------------------------- */
+
+#define WRITTEN 4 /* instruments */
+#define GETS    20000
+
+static _Atomic bool enough;
+
+static void *write_values(void *user)
+{
+	(void)user;
+	for (uint64_t x = 1; !atomic_load(&enough); x++) {
+		const struct tb_update update = { .size = sizeof(update),
+						  .instrument = (uint32_t)(x % WRITTEN),
+						  .kind = TB_KIND_UPDATE,
+						  .length = sizeof(x),
+						  .time_ns = x,
+						  .data = &x };
+
+		if (tb_publish(topic, &update) < 0)
+			return (void *)1;
+	}
+	return NULL;
+}
+
+/* Each payload and each time repeat the sequence. */
+static void whole(void *user, const struct tb_source *from, int result,
+		  const struct tb_record *record)
+{
+	uint64_t *const last = user;
+
+	cr_assert_eq(from, source);
+	if (result != 1)
+		return;
+	cr_assert_eq(payload(record), record->sequence);
+	cr_assert_eq(record->time_ns, record->sequence);
+	cr_assert_eq(record->sequence % WRITTEN, record->instrument);
+	cr_assert_geq(record->sequence, last[record->instrument], "a value went back");
+	last[WRITTEN] += record->sequence > last[record->instrument];
+	last[record->instrument] = record->sequence;
+}
+
+Test(values, values_are_whole_while_they_are_written)
+{
+	const uint32_t asked[WRITTEN] = { 0, 1, 2, 3 };
+	uint64_t last[WRITTEN + 1] = { 0 };
+	const struct tb_record *record;
+	pthread_t writer;
+	void *failed;
+	char name[8];
+
+	for (int i = 0; i < WRITTEN; i++) {
+		snprintf(name, sizeof(name), "I%d", i);
+		cr_assert_eq(tb_instrument(topic, name), i);
+	}
+	tb_flush(topic);
+	join();
+	cr_assert_eq(pthread_create(&writer, NULL, write_values, NULL), 0);
+	for (uint32_t i = 0; i < GETS || last[WRITTEN] < 100; i++) {
+		const int result = tb_get(source, i % WRITTEN, &record);
+
+		cr_assert(result == -EAGAIN || (result == 0 && last[i % WRITTEN] == 0) ||
+				  result == 1,
+			  "%s", tb_error());
+		if (result == 1)
+			whole(last, source, 1, record);
+		if (i % 8 == 0)
+			cr_assert_geq(tb_get_many(source, asked, WRITTEN, whole, last), 0, "%s",
+				      tb_error());
+		if (i % 64 == 0)
+			cr_assert_geq(tb_poll(subscriber, 1), 0);
+	}
+	atomic_store(&enough, true);
+	pthread_join(writer, &failed);
+	cr_expect_null(failed);
+}
+
 /* -- a subscription without records ----------------------------------------------------------- */
 
 Test(values, subscription_without_records_learns_the_end)
@@ -670,4 +774,25 @@ Test(values, program_that_was_away_reads_no_memory_of_an_old_epoch)
 	}
 	cr_expect_eq(tb_get(source, 0, &record), -EAGAIN);
 	cr_expect(strstr(tb_error(), "the bus page does not show its epoch"), "%s", tb_error());
+}
+
+Test(values, damaged_entry_of_the_page_allows_no_read)
+{
+	const struct tb_record *record;
+	char *const page = publisher->realms[0].page.base;
+
+	put(topic, "A", TB_KIND_UPDATE, 1);
+	join();
+	value("A");
+	publisher_lock(publisher); /* the control thread does not write the page meanwhile */
+	page[bus_page_entry_offset(0) + offsetof(struct bus_entry, check)] ^= 1;
+	clock_stop();
+	clock_pass(60000);
+	if (IN_PLACE)
+		cr_expect_eq(payload(value("A")), 1);
+	else
+		cr_expect_eq(tb_get(source, 0, &record), -EAGAIN);
+	page[bus_page_entry_offset(0) + offsetof(struct bus_entry, check)] ^= 1;
+	cr_expect_eq(payload(value("A")), 1);
+	publisher_unlock(publisher);
 }
