@@ -9,6 +9,7 @@
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "subscriber/call.h"
+#include "subscriber/image.h"
 #include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "subscriber/subscriber.h"
@@ -32,6 +33,11 @@ static int values_check(const struct tb_subscription_options *options)
 				 "subscription options: found from %d with TB_VALUES, expected "
 				 "TB_FROM_NEWEST",
 				 (int)options->from);
+	if (options->gap != TB_GAP_OLDEST)
+		return error_set(EINVAL,
+				 "subscription options: found gap %d with TB_VALUES, expected "
+				 "TB_GAP_OLDEST",
+				 (int)options->gap);
 	return 0;
 }
 
@@ -49,9 +55,16 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 				 options->flags, TB_WAIT | TB_STRICT | TB_VALUES);
 	if (!pattern)
 		return error_set(EINVAL, "subscription: found no pattern");
-	if (options->from > TB_FROM_SEQUENCE)
+	if (options->from > TB_FROM_IMAGE)
 		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
-				 (int)options->from, TB_FROM_SEQUENCE);
+				 (int)options->from, TB_FROM_IMAGE);
+	if (options->gap > TB_GAP_IMAGE)
+		return error_set(EINVAL, "subscription options: found gap %d, expected 0 to %d",
+				 (int)options->gap, TB_GAP_IMAGE);
+	if ((options->flags & TB_STRICT) && image_is_wanted(options))
+		return error_set(EINVAL,
+				 "subscription options: found TB_STRICT with an image, expected "
+				 "one of them: no progress line bounds a stored value");
 	if (options->from == TB_FROM_SEQUENCE && options->sequence == 0)
 		return error_set(EINVAL,
 				 "subscription options: found sequence 0, expected 1 or more");

@@ -23,6 +23,7 @@
 #include "subscriber/discovery.h"
 #include "subscriber/get_read.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pulse.h"
 #include "subscriber/source.h"
@@ -149,6 +150,8 @@ static void completion_use(struct tb_subscriber *subscriber, const struct fabric
 		return;
 	if (tag.kind == READ_SLOTS)
 		pull_read_landed(source, tag.half, done->status);
+	else if (tag.kind == READ_IMAGE)
+		pull_image_landed(source, tag.half, done->status);
 	else
 		advance_fetched(source, tag.kind, done->status);
 }

@@ -238,6 +238,10 @@ Test(values, contradicting_options_are_refused)
 	options.from = TB_FROM_OLDEST;
 	cr_expect_eq(tb_subscribe(subscriber, "t", &options, &subscription), -EINVAL);
 	cr_expect(strstr(tb_error(), "with TB_VALUES, expected TB_FROM_NEWEST"), "%s", tb_error());
+	options = options_of(TB_VALUES);
+	options.gap = TB_GAP_IMAGE;
+	cr_expect_eq(tb_subscribe(subscriber, "t", &options, &subscription), -EINVAL);
+	cr_expect(strstr(tb_error(), "with TB_VALUES, expected TB_GAP_OLDEST"), "%s", tb_error());
 	options = options_of(0);
 	options.on_record = NULL;
 	cr_expect_eq(tb_subscribe(subscriber, "t", &options, &subscription), -EINVAL);
