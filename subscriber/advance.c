@@ -150,7 +150,8 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	notices_join(source, &grant->grant.topic.notices);
+	if (source_reads_records(source))
+		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
 
@@ -238,6 +239,18 @@ static int records_poll(struct tb_source *source, int max)
 	return source->mapping.view ? pull_view(source, max) : pull_read(source, max);
 }
 
+/* Without records, the line is read when something else shows that it moved. */
+static void line_poll(struct tb_source *source)
+{
+	const bool again = source->invalid > 0 || source->under_way > 0;
+
+	if (!source->look || source->page_under_way ||
+	    (again && clock_ns() - source->fetched_ns < RETRY_NS))
+		return;
+	source->fetched_ns = clock_ns();
+	part_fetch(source);
+}
+
 static bool runs_on(const struct tb_source *source)
 {
 	return source->state == SOURCE_RUNNING && !deliver_stopped(source);
@@ -270,7 +283,9 @@ int advance_poll(struct tb_source *source, int max)
 	}
 	if (source_is_settling(source))
 		advance_settle(source);
-	if (source->state == SOURCE_RUNNING)
+	if (source->state == SOURCE_RUNNING && !source_reads_records(source))
+		line_poll(source);
+	else if (source->state == SOURCE_RUNNING)
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);
 	if (count == 0 && source_gone(source))

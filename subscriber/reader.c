@@ -14,6 +14,7 @@
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
+#include "bus/counters.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
 #include "tickbus/subscriber.h"
@@ -56,10 +57,20 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 		deliver_image(source, source->next - 1);
 }
 
+/* A program that only asks for values wants no records up to the head. */
+static void pass(struct tb_source *source, const struct progress *progress)
+{
+	if (source_reads_records(source) || source->next > progress->head)
+		return;
+	source->subscription->counters[SUBSCRIPTION_SKIPPED] += progress->head + 1 - source->next;
+	source->next = progress->head + 1;
+}
+
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
+	pass(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
 	source->look = source->next <= progress->head &&
@@ -125,6 +136,8 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
 
+	if (!source_reads_records(source))
+		return head + 1;
 	if (options->from == TB_FROM_NEWEST)
 		return (source->joined < head ? source->joined : head) + 1;
 	if (options->from == TB_FROM_IMAGE)

@@ -19,6 +19,7 @@
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
+#include "bus/keyed.h"
 #include "bus/notice.h"
 #include "bus/record.h"
 #include "bus/region.h"
@@ -41,6 +42,15 @@ struct last_notice {
 	uint64_t head;
 };
 
+/* The instruments of a topic by name. A table of buckets with open addressing, at most half full;
+ * made when a name is first looked up. The publisher chooses the names, so the hash has a key. */
+struct name_index {
+	uint32_t *buckets; /* instrument + 1, 0: free */
+	uint32_t mask;
+	uint32_t entered; /* instruments below this are in the table */
+	struct keyed key;
+};
+
 struct image;
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
@@ -53,6 +63,8 @@ struct mapping {
 	bool checked;
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
+	uint32_t names_known; /* all names of instruments below this are in `names` */
+	struct name_index name_index;
 	uint8_t notice_key[NOTICE_KEY_BYTES];
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
@@ -201,6 +213,23 @@ struct discovery {
 	uint32_t text_bytes;
 };
 
+/* Completed READs that were taken from the link and are not processed yet, in the order of arrival.
+ * At most as many as were outstanding. */
+struct completions {
+	struct fabric_completion done[FABRIC_DEPTH_MAX];
+	unsigned int first, count;
+};
+
+/* What tb_get and its relatives need. */
+struct get {
+	bool busy;              /* a handler of tb_get_many runs */
+	char *landing;          /* of batch_bytes; NULL: not needed yet */
+	unsigned int under_way; /* outstanding READs into it */
+	bool failed;            /* one of them failed */
+	struct record copy;     /* the value that is shown */
+	struct tb_record shown;
+};
+
 /* Sources by the topic id of their last grant, and by a hash of their name. */
 struct topic_index {
 	struct tb_source *by_id[BOUND_TOPICS_MAX + 1];
@@ -272,7 +301,9 @@ struct tb_subscriber {
 	uint64_t turn_ms;      /* of the last turn */
 	unsigned int failures; /* tries to connect that failed since the last welcome */
 	bool woken;            /* perhaps by something other than a record: a turn is due */
-	unsigned int under_way; /* outstanding READs of all sources */
+	unsigned int under_way; /* outstanding READs of all sources, and those in `completions` */
+	struct completions completions;
+	struct get get;
 
 	int epoll_fd, timer_fd;
 	int link_fd; /* the link's descriptor in epoll; -1: not in epoll */
@@ -280,5 +311,11 @@ struct tb_subscriber {
 	bool closing;
 	struct call call; /* that runs handlers now; a forked child has a copy */
 };
+
+/* False if the program only asks for values. */
+static inline bool source_reads_records(const struct tb_source *source)
+{
+	return !(source->subscription->options.flags & TB_VALUES);
+}
 
 #endif

@@ -328,7 +328,8 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 					   "progress line bounds a stored value");
 	if (cat->spreadsheet && command_spreadsheet(call, &cat->rows.format) != 0)
 		return COMMAND_USAGE;
-	rows_open(&cat->rows, cat->rows.format, !cat->exact, images);
+	rows_open(&cat->rows, cat->rows.format, !cat->exact);
+	cat->rows.images = images;
 	cat->status = subscribe(cat, call->operands[0], pattern);
 	if (rows_close(&cat->rows, call->command->name) != 0)
 		return COMMAND_FAILED;

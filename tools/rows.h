@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints records and events as rows.
  *
- * text  sequence time instrument kind field=value ...      events: standard error
+ * text  sequence time [age] instrument kind field=value ...      events: standard error
  * csv   a header row, then one row per record              events: standard error
  * json  one object per line                                events: among the records, at their
  * place
  *
- * If images may come, text has the word `image` behind the kind of a value of an image. CSV and JSON
- * have a column `image` behind the kind, true or false. */
+ * If images may come, text has the word `image` behind the kind of a value of an image. CSV and
+ * JSON have a column `image` behind the kind, true or false. */
 #ifndef TICKBUS_TOOLS_ROWS_H
 #define TICKBUS_TOOLS_ROWS_H
 
@@ -23,12 +23,14 @@ struct rows {
 	bool topics;           /* each row names its topic */
 	bool images;           /* each row says whether it is a value of an image */
 	bool headed;           /* CSV: the header row was printed */
-	uint64_t fingerprint;  /* CSV: of the header row's schema */
-	uint64_t second;       /* text: of the last printed time */
+	bool ages;             /* each row has the age of its record, at now_ns */
+	uint64_t now_ns;
+	uint64_t fingerprint; /* CSV: of the header row's schema */
+	uint64_t second;      /* text: of the last printed time */
 	char second_text[32];
 };
 
-void rows_open(struct rows *rows, enum tb_format format, bool topics, bool images);
+void rows_open(struct rows *rows, enum tb_format format, bool topics);
 
 /* Prints CSV's header row once; prints nothing in other formats. */
 void rows_header(struct rows *rows, const struct tb_schema *schema);

@@ -67,6 +67,11 @@ struct tb_subscriber_options {
  * not need it. */
 #define TB_STRICT 0x2u
 
+/* A flag of a subscription: joins topics and delivers events, but reads no records, for programs
+ * that only ask for values (tb_get). on_record may be NULL. The position follows the head, and the
+ * records that it passes count as skipped. Not with TB_STRICT, and only from the newest record. */
+#define TB_VALUES 0x4u
+
 /* Where a subscription starts in a topic. */
 enum tb_from {
 	TB_FROM_NEWEST = 0, /* at the first record published after the join */
@@ -168,11 +173,12 @@ typedef void tb_event_handler(void *user, const struct tb_event *event);
 
 struct tb_subscription_options {
 	size_t size;                  /* sizeof(struct tb_subscription_options) */
-	tb_record_handler *on_record; /* required */
+	tb_record_handler *on_record; /* required, except with TB_VALUES */
 	tb_event_handler *on_event;   /* NULL: events are counted only */
 	void *user;                   /* passed to both */
 	enum tb_from from;
-	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT */
+	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT;
+				   * TB_VALUES */
 	uint64_t epoch, sequence; /* TB_FROM_SEQUENCE; sequence counts from 1 */
 	const struct tb_schema *schema; /* refuse topics that do not fit it; NULL: accept any. Must
 					 * live as long as the subscription */
@@ -214,6 +220,72 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);
+
+/* A topic that the subscription has joined, by its exact name. NULL: it has not, or the topic was
+ * refused. Handlers get the same source. */
+TB_API const struct tb_source *tb_subscription_source(const struct tb_subscription *subscription,
+						      const char *topic);
+
+/* -- values ---------------------------------------------------------------------------------------
+ *
+ * Each instrument of a topic has at most one value. It is the last record of kind update,
+ * correction (without TB_FLAG_PAST), or of the program's own kinds. A record of kind clear removes
+ * it. A topic has values unless its publisher leaves them out (TB_TOPIC_NO_LAST_VALUE). The calls
+ * below read the publisher's memory now, whatever was delivered before. Numbers of instruments are
+ * valid until the topic's next RESTART.
+ *
+ * They may be called in a handler of records or events, and call neither kind. Over shared
+ * memory they never wait. They also work without a publisher: the values are the last that it left,
+ * and the topic is stale. Over a network each waits for its READs, at most connect_ms. After each
+ * connect, the first of these calls allocates the memory that they land in.
+ *
+ * All return -errno: -EAGAIN: the topic is being joined, or its epoch is changing: call tb_poll and
+ * try again. Also if a line or an entry of the directory was never valid in 8 copies. -ENOENT: the
+ * topic was left. -ENOTCONN: over a network, no connection. -ETIMEDOUT: over a network, no answer.
+ * -ENOMEM. -EBUSY: called in a handler of tb_get_many. -EDEADLK: over a network, a handler was left
+ * by a jump. */
+
+/* The number of an instrument. The names are copied once in each epoch; a later call copies only
+ * those that were added, and only if the name is not known.
+ *
+ * -ENOENT: the topic has no instrument of this name, or not yet. -EINVAL: the name has not 1 to 24
+ * bytes of printable ASCII without a space at either end. */
+TB_API int tb_source_instrument(const struct tb_source *source, const char *name);
+
+/* How many instruments the topic has now. Their numbers are 0 to this number - 1. */
+TB_API int tb_source_instruments(const struct tb_source *source);
+
+/* The name of an instrument, valid until the topic's next RESTART. NULL: it is not known here.
+ * tb_source_instruments makes all names known. */
+TB_API const char *tb_source_instrument_name(const struct tb_source *source, uint32_t instrument);
+
+/* Reads the last value of an instrument. *record belongs to the library. It is valid until the next
+ * tb_get or tb_get_many of this subscriber, or its next tb_poll. Returns 1: the value. Returns 0:
+ * there is no value. Then kind is TB_KIND_CLEAR if there was a value, with sequence and time of the
+ * record that removed it. Else kind and sequence are 0: no value was ever published. In the handler
+ * of a record, the value may still be that before the record.
+ *
+ * -errno as above; *record is then NULL. -EAGAIN also: 8 copies were not whole. -ENOENT also:
+ * the topic has no instrument of this number. -EOPNOTSUPP: the topic has no last values. -EINVAL:
+ * the subscription has TB_STRICT. */
+TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
+		  const struct tb_record **record);
+
+/* Gets the result of tb_get for an instrument: 1, 0, or -EAGAIN if 8 copies were not whole.
+ * `record` is valid inside the handler; after -EAGAIN it says only which instrument it is about. */
+typedef void tb_value_handler(void *user, const struct tb_source *source, int result,
+			      const struct tb_record *record);
+
+/* Reads the values of `count` instruments, 1 to 1,048,576, and calls the handler for each, in the
+ * order of the list. Over a network, neighbours in the list whose numbers follow each other share a
+ * READ, and several READs are outstanding. The values are read in turn, not at a single
+ * moment. Returns how many instruments have a value.
+ *
+ * -errno as of tb_get. -EINVAL also: the list is empty or too long, or there is no handler.
+ * -ECANCELED: the handler closed the subscriber or ended the subscription. If the list itself is
+ * wrong, no handler is called. If READs fail later, it was called for the first instruments. */
+TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
+		       tb_value_handler *handler, void *user);
 
 /* Leaves the topics. Takes NULL. */
 TB_API void tb_unsubscribe(struct tb_subscription *subscription);
