@@ -138,8 +138,8 @@ static struct synthetic_symbol *symbol_draw(struct synthetic *s)
 	return &s->market.symbols[rank];
 }
 
-/* A halt for news, a volatility pause, a halt of one market alone, and a sign of retail interest. The
- * crosses of halt and pause were mistakes: the exchange breaks the older trade, then the latest
+/* A halt for news, a volatility pause, a halt of one market alone, and a sign of retail interest.
+ * The crosses of halt and pause were mistakes: the exchange breaks the older trade, then the latest
  * trade of the pause. Each step is one message. */
 static void incident_step(struct synthetic *s)
 {

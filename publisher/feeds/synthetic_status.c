@@ -143,8 +143,9 @@ void synthetic_status_collar(struct synthetic_tape *tape, const struct synthetic
 void synthetic_status_halt(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
 			   char action)
 {
-	struct itch_message message = { .type = 'h', .halt = { .market = "QBX"[symbol->locate % 3],
-						  .action = action } };
+	struct itch_message message = {
+		.type = 'h', .halt = { .market = "QBX"[symbol->locate % 3], .action = action }
+	};
 
 	name(message.halt.stock, symbol);
 	synthetic_tape_put(tape, symbol->locate, &message);

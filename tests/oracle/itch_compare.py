@@ -38,11 +38,13 @@ class RandomDay:
     """A stream of random messages, which a file can hold though no exchange would send them."""
 
     WEIGHTS = {"A": 30, "F": 3, "E": 10, "C": 4, "X": 6, "D": 14, "U": 14}
+    MATCH = {"E": 2, "C": 2, "P": 5, "Q": 3, "B": 0}  # field with the match number
 
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.references = self.random.choice([5, 40, 400])
         self.symbols = self.random.choice([1, 2, 4])
+        self.matches = self.random.choice([1, 4, 40])
         self.prices = self.random.choice([3, 15, 60])
         self.sizes = self.random.choice([[100, 200, 300], [2**32 - 1, 2**31, 1], list(range(9))])
         self.time = 0
@@ -79,6 +81,8 @@ class RandomDay:
             fields[0] = pick(self.references)
         if kind == "U":
             fields[1] = pick(self.references)
+        if kind in self.MATCH:
+            fields[self.MATCH[kind]] = pick(self.matches)
         if kind in "AFPUC":
             at = {"A": 4, "F": 4, "P": 4, "U": 3, "C": 4}[kind]
             fields[at] = self.random.choice([0, 2**32 - 1] + [1000000 + i * 100 for i in
@@ -88,8 +92,8 @@ class RandomDay:
     def message(self):
         self.time += self.random.randrange(1000000)
         everything = "".join(letter.decode() for letter in oracle.LAYOUT)
-        kind = self.random.choices([*self.WEIGHTS, *everything],
-                                   [*self.WEIGHTS.values(), *[0.3] * len(everything)])[0]
+        kind = self.random.choices([*self.WEIGHTS, "B", *everything],
+                                   [*self.WEIGHTS.values(), 2, *[0.3] * len(everything)])[0]
         locate = self.random.randrange(self.symbols) * 21845
         raw = kind.encode() + struct.pack(">HHHI", locate, 0, self.time >> 32,
                                           self.time & 0xffffffff)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishes one select of an ITCH file with a real feed, and prints what its topic's memory then has:
- * feed-rows FILE SELECT DATE ZONE. A line for each record of the ring (`record SEQUENCE last` or
- * `record SEQUENCE -`), and for each instrument with a value (`value NAME SEQUENCE KIND`). */
+/* Publishes one select of an ITCH file with a real feed, and prints what its topic's memory then
+ * has: feed-rows FILE SELECT DATE ZONE. A line for each record of the ring (`record SEQUENCE last`
+ * or `record SEQUENCE -`), and for each instrument with a value (`value NAME SEQUENCE KIND`). */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -99,13 +99,16 @@ static void records_print(const struct tb_topic *topic)
 static void values_print(const struct tb_topic *topic)
 {
 	struct record record;
-	uint64_t found;
 
 	for (uint32_t i = 0; i < topic->names.count; i++) {
 		const struct slot *slot =
 			(void *)(topic->last_value + (size_t)i * topic->slot_bytes);
 
-		if (record_take(slot, topic->slot_bytes, 0, &record, &found, &topic->salt) == 0)
+		const int result =
+			record_take_value(slot, topic->slot_bytes, i, &record, &topic->salt);
+
+		expect(result, "value");
+		if (result > 0)
 			printf("value %s %" PRIu64 " %s\n", topic->names.entries[i].name,
 			       record.sequence, tb_kind_name(record.kind));
 	}
