@@ -183,7 +183,7 @@ static void check_records(const struct tb_topic *t, const char *expected)
 					 record.flags & TB_FLAG_LAST ? "." : "");
 		cr_assert_lt(used, sizeof(text));
 	}
-	cr_assert_str_eq(text, expected);
+	cr_assert_str_eq(text, expected, "found records %s", text);
 	cr_assert_eq(t->progress.whole, t->sequence);
 }
 
