@@ -6,6 +6,15 @@
 #include <tickbus/schemas/quote.h>
 #include <tickbus/subscriber.h>
 
+/* A side without orders has no price. */
+static void print_price(int64_t price)
+{
+	if (TB_QUOTE_BID_PRICE_ISNULL(price))
+		printf("-");
+	else
+		printf("%.4f", (double)price / 1e4);
+}
+
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
 	struct tb_quote quote;
@@ -14,8 +23,11 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	if (record->length < sizeof(quote))
 		return;
 	memcpy(&quote, record->data, sizeof(quote));
-	printf("%s %lu %u x %.4f  %.4f x %u\n", record->name, record->sequence, quote.bid_size,
-	       (double)quote.bid_price / 1e4, (double)quote.ask_price / 1e4, quote.ask_size);
+	printf("%s %lu %u x ", record->name, record->sequence, quote.bid_size);
+	print_price(quote.bid_price);
+	printf("  ");
+	print_price(quote.ask_price);
+	printf(" x %u\n", quote.ask_size);
 }
 
 static void on_event(void *user, const struct tb_event *event)
