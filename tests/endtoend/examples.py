@@ -58,8 +58,8 @@ def other(reference):
 
 class Examples(pubd.Bench):
     def market(self, readers):
-        """A bus whose feed publishes five quotes of AAA, one of BBB and two trades, all at once, when
-        its readers have joined, and then ends. Without readers it starts at once and stays."""
+        """A bus whose feed publishes five quotes of AAA, one of BBB and two trades, all at once. It waits for its
+        readers, and then ends. Without readers it starts at once and stays."""
         ending = ENDING % readers if readers else ""
         path = self.file("day.bin", b"".join((
             pubd.add(1), pubd.add(2, b"S", 7, 2_0001), pubd.add(3, b"B", 50),
