@@ -63,6 +63,10 @@ struct mapping {
 	bool checked;
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
+	/* For tb_get in place, from its first call on, in a topic with checks. */
+	const char *values;     /* the last values; NULL: not set yet */
+	struct tb_record shown; /* by tb_get; size, epoch and data never change */
+
 	uint32_t names_known; /* all names of instruments below this are in `names` */
 	struct name_index name_index;
 	uint8_t notice_key[NOTICE_KEY_BYTES];
@@ -220,14 +224,15 @@ struct completions {
 	unsigned int first, count;
 };
 
-/* What tb_get and its relatives need. */
+/* What tb_get and its relatives need. A handler of tb_get_many may call tb_get, so each has a half
+ * of the landing and a copy of its own. */
 struct get {
 	bool busy;              /* a handler of tb_get_many runs */
-	char *landing;          /* of batch_bytes; NULL: not needed yet */
+	char *landing;          /* two halves of batch_bytes; NULL: not needed yet */
 	unsigned int under_way; /* outstanding READs into it */
 	bool failed;            /* one of them failed */
-	struct record copy;     /* the value that is shown */
-	struct tb_record shown;
+	struct record copy;     /* the value that tb_get shows */
+	struct record listed;   /* the value that a handler of tb_get_many is shown */
 };
 
 /* Sources by the topic id of their last grant, and by a hash of their name. */

@@ -242,7 +242,7 @@ TB_API const struct tb_source *tb_subscription_source(const struct tb_subscripti
  * All return -errno: -EAGAIN: the topic is being joined, or its epoch is changing: call tb_poll and
  * try again. Also if a line or an entry of the directory was never valid in 8 copies. -ENOENT: the
  * topic was left. -ENOTCONN: over a network, no connection. -ETIMEDOUT: over a network, no answer.
- * -ENOMEM. -EBUSY: called in a handler of tb_get_many. -EDEADLK: over a network, a handler was left
+ * -ENOMEM. -EDEADLK: over a network, a handler was left
  * by a jump. */
 
 /* The number of an instrument. The names are copied once in each epoch; a later call copies only
@@ -272,7 +272,8 @@ TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
 		  const struct tb_record **record);
 
 /* Gets the result of tb_get for an instrument: 1, 0, or -EAGAIN if 8 copies were not whole.
- * `record` is valid inside the handler; after -EAGAIN it says only which instrument it is about. */
+ * The handler may call tb_get. `record` is valid inside it; after -EAGAIN it says only which
+ * instrument it is about. */
 typedef void tb_value_handler(void *user, const struct tb_source *source, int result,
 			      const struct tb_record *record);
 
@@ -282,8 +283,9 @@ typedef void tb_value_handler(void *user, const struct tb_source *source, int re
  * moment. Returns how many instruments have a value.
  *
  * -errno as of tb_get. -EINVAL also: the list is empty or too long, or there is no handler.
- * -ECANCELED: the handler closed the subscriber or ended the subscription. If the list itself is
- * wrong, no handler is called. If READs fail later, it was called for the first instruments. */
+ * -EBUSY: called in a handler of tb_get_many. -ECANCELED: the handler closed the subscriber or
+ * ended the subscription. If the list itself is wrong, no handler is called. If READs fail later,
+ * it was called for the first instruments. */
 TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
 		       tb_value_handler *handler, void *user);
 

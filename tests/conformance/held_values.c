@@ -94,11 +94,13 @@ static void leave(void)
 
 TestSuite(held, .init = enter, .fini = leave, .timeout = 60);
 
-static void join(tb_record_handler *on_record)
+static void join_topic(const char *name, tb_record_handler *on_record)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
 						   .address = "held:test",
-						   .connect_ms = 20000 };
+						   .connect_ms = 20000,
+						   .batch_bytes = 8192,
+						   .read_bytes = 1024 };
 	const struct tb_subscription_options what = { .size = sizeof(what),
 						      .on_record = on_record,
 						      .on_event = notes_event,
@@ -106,10 +108,15 @@ static void join(tb_record_handler *on_record)
 						      .flags = on_record ? 0 : TB_VALUES };
 
 	cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
-	cr_assert_eq(tb_subscribe(subscriber, "t", &what, &subscription), 0, "%s", tb_error());
-	source = tb_subscription_source(subscription, "t");
+	cr_assert_eq(tb_subscribe(subscriber, name, &what, &subscription), 0, "%s", tb_error());
+	source = tb_subscription_source(subscription, name);
 	cr_assert_not_null(source);
 	subscriber->connect_ms = 2000; /* for values: long where they come, short where not */
+}
+
+static void join(tb_record_handler *on_record)
+{
+	join_topic("t", on_record);
 }
 
 static uint64_t reads(void)
@@ -193,7 +200,7 @@ static void gets(void *user, const struct tb_source *from, const struct tb_recor
 
 	notes_record(user, from, record);
 	cr_assert_eq(tb_get(from, 0, &value), 1, "%s", tb_error());
-	cr_assert_geq(value->sequence + 2, sequence);
+	cr_assert_geq(value->sequence + 2, sequence); /* of two instruments in turn */
 }
 
 /* A queue of two: a place for the page's pulse, and another for everything else. */
@@ -207,6 +214,25 @@ Test(held, value_is_read_through_a_full_queue)
 	while (published < 1500) {
 		scene_publish(topic, published + 1, published + 30);
 		published += 30;
+		cr_assert(scene_poll_until(subscriber, &notes.last, published));
+	}
+	cr_expect_eq(notes.lost, 0);
+	cr_expect_eq(notes.wrong, 0);
+	cr_expect_eq(notes.records, published - 2);
+}
+
+/* The second half of a batch is outstanding while handlers of the first half get values. */
+Test(held, reads_of_others_are_kept)
+{
+	struct tb_topic *big = scene_topic(publisher, "big", 1024, 0);
+	uint64_t published = 2;
+
+	scene_publish(big, 1, 2);
+	join_topic("big", gets);
+	notes.quiet = true;
+	while (published < 3000) {
+		scene_publish(big, published + 1, published + 500);
+		published += 500;
 		cr_assert(scene_poll_until(subscriber, &notes.last, published));
 	}
 	cr_expect_eq(notes.lost, 0);

@@ -26,6 +26,7 @@
 
 #define IN_PLACE (strcmp(SCHEME, "shm") == 0)
 #define MANY     3000 /* instruments: more than a landing takes at once */
+#define ADDED    100  /* instruments that a handler finds */
 
 static struct tb_publisher *publisher;
 static struct tb_topic *topic;
@@ -268,6 +269,39 @@ Test(values, damaged_value_is_tried_8_times)
 	cr_expect_eq(payload(value("A")), 1);
 }
 
+static int get_of(uint32_t instrument)
+{
+	const struct tb_record *record;
+
+	return tb_get(source, instrument, &record);
+}
+
+/* A slot that holds what its writer never leaves there, or only for a moment. */
+Test(values, wrong_slots_are_refused)
+{
+	char *const first = topic->last_value, *const second = first + topic->slot_bytes;
+	_Atomic uint64_t *const sequence = (_Atomic uint64_t *)(void *)first;
+	struct record record = { .sequence = 9, .time_ns = 9, .instrument = 1, .length = 8 };
+
+	put(topic, "A", TB_KIND_UPDATE, 1);
+	put(topic, "B", TB_KIND_UPDATE, 2);
+	join();
+	cr_expect_eq(get_of(0), 1);
+	atomic_store(sequence, 0);
+	cr_expect_eq(get_of(0), -EAGAIN, "it is being written");
+	atomic_store(sequence, 1);
+	cr_expect_eq(get_of(0), 1);
+	memcpy(second, first, topic->slot_bytes);
+	cr_expect_eq(get_of(1), -EAGAIN, "a record of another instrument");
+	record_store((struct slot *)(void *)second, &record, true, topic->salt);
+	cr_expect_eq(get_of(1), IN_PLACE ? -EAGAIN : 0, "a record without a kind");
+	record.kind = TB_KIND_UPDATE;
+	record_store((struct slot *)(void *)second, &record, true, topic->salt + 1);
+	cr_expect_eq(get_of(1), -EAGAIN, "a wrong check");
+	record_store((struct slot *)(void *)second, &record, true, topic->salt);
+	cr_expect_eq(get_of(1), 1);
+}
+
 /* The line says how many names there are, and each name has its own check. */
 Test(values, damaged_line_or_name_is_refused)
 {
@@ -301,8 +335,22 @@ struct list {
 	size_t count;
 	size_t stop_at; /* the handler closes the subscriber; 0: never */
 	bool unsubscribe;
-	int inner, inner_poll;
+	uint32_t inner_of;
+	struct tb_topic *add; /* names to this topic, in the first call */
+	int inner, inner_list, inner_poll;
 };
+
+static void add_names(struct tb_topic *into, const struct tb_source *from)
+{
+	char name[16];
+
+	for (int i = 0; i < ADDED; i++) {
+		snprintf(name, sizeof(name), "J%d", i);
+		cr_assert_eq(tb_instrument(into, name), MANY + i);
+	}
+	tb_flush(into);
+	cr_assert_eq(tb_source_instruments(from), MANY + ADDED, "%s", tb_error());
+}
 
 static void on_value(void *user, const struct tb_source *from, int result,
 		     const struct tb_record *record)
@@ -315,8 +363,14 @@ static void on_value(void *user, const struct tb_source *from, int result,
 	list->instruments[list->count] = record->instrument;
 	list->results[list->count] = result;
 	list->xs[list->count++] = result == 1 ? payload(record) : 0;
-	list->inner = tb_get(from, 0, &other);
+	if (list->add && list->count == 1)
+		add_names(list->add, from);
+	if (list->inner_of > 0)
+		list->inner = tb_get(from, list->inner_of, &other);
+	list->inner_list = tb_get_many(from, &record->instrument, 1, on_value, user);
 	list->inner_poll = tb_poll(subscriber, 1);
+	if (result == 1)
+		cr_assert_eq(payload(record), list->xs[list->count - 1], "overwritten");
 	if (list->count == list->stop_at && list->unsubscribe)
 		tb_unsubscribe(subscription);
 	else if (list->count == list->stop_at)
@@ -367,7 +421,7 @@ static struct tb_topic *wide_topic(void)
 						  .name = "wide",
 						  .schema = schema,
 						  .slots = 64,
-						  .instruments = MANY };
+						  .instruments = MANY + ADDED };
 	struct tb_topic *wide = NULL;
 	char name[16];
 
@@ -459,16 +513,24 @@ Test(values, damaged_value_in_a_list_does_not_stop_the_others)
 
 /* -- handlers --------------------------------------------------------------------------------- */
 
-Test(values, handler_of_a_list_may_not_poll_or_get)
+Test(values, handler_of_a_list_may_get_but_not_poll)
 {
-	const uint32_t asked[] = { 0 };
+	uint32_t asked[MANY];
 
-	put(topic, "A", TB_KIND_UPDATE, 1);
-	join();
-	cr_expect_eq(tb_get_many(source, asked, 1, on_value, &list), 1, "%s", tb_error());
-	cr_expect_eq(list.inner, -EBUSY);
+	list.add = wide_topic();
+	join_topic("wide", TB_VALUES);
+	cr_assert_eq(tb_source_instruments(source), MANY, "%s", tb_error());
+	for (uint32_t i = 0; i < MANY; i++)
+		asked[i] = i;
+	list.inner_of = 7;
+	cr_expect_eq(tb_get_many(source, asked, 200, on_value, &list), 180, "%s", tb_error());
+	cr_assert_eq(list.count, 200);
+	for (uint32_t i = 0; i < 200; i++)
+		cr_assert_eq(list.xs[i], i % 10 == 3 ? 0 : 1000 + i);
+	cr_expect_eq(list.inner, 1, "%s", tb_error());
+	cr_expect_eq(list.inner_list, -EBUSY);
 	cr_expect_eq(list.inner_poll, -EBUSY);
-	cr_expect_eq(payload(value("A")), 1, "after the handler");
+	cr_expect_eq(payload(value("I7")), 1007, "after the handler");
 }
 
 Test(values, handler_of_a_list_may_close_the_subscriber)
