@@ -8,8 +8,8 @@
  *   reorder     A notice arrives behind the next notice, or alone after 1 ms.
  *   delay       A notice arrives, or a READ completes, up to 1 ms late. So READs complete in any
  *               order.
- *   tear        A READ is made twice, up to 1 ms apart, and lands a mix of the two copies, in units
- *               of 1, 8 or 64 bytes. Both copies are made after the READ was posted.
+ *   tear        A READ is made twice after it was posted, up to 1 ms apart. It lands a mix of the
+ *               two copies. Each byte, word of 8 bytes or line of 64 bytes is of one copy.
  *   fail        A READ completes with -EIO. The connection stays.
  *   disconnect  The connection is lost.
  *   stall       For up to 50 ms no message, READ or notice comes or goes.

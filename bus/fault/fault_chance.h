@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws the faults of a connection, and counts them.
  *
- * Each fault has a sequence of its own, made from the seed and the number of the connection among
- * those of this process with that seed. So the same seed and the same calls give the same faults,
- * and another probability for a fault leaves the other faults as they were.
+ * Each fault has a sequence of its own. It is made from the seed, and from the number of the
+ * connection among those of this process with that seed. So the same seed and the same calls give
+ * the same faults. Another probability for a fault leaves the other faults as they were.
  *
  * Threads  Only the connection's thread draws from it. Any thread may read the counts. */
 #ifndef TICKBUS_BUS_FAULT_CHANCE_H

@@ -3,8 +3,8 @@
  *
  * F1  Every READ that the decorator took completes once. After the connection is lost or broken,
  *     it completes with -ECONNRESET, unless it completed before.
- * F2  A landed copy is a copy that an adapter may land: each of its bytes was in the region at some
- *     time between the post of the READ and its completion. Only a freeze lands older bytes. */
+ * F2  An adapter may land the same copy: each of its bytes was in the region after the READ was
+ *     posted. Only a freeze lands older bytes. */
 #ifndef TICKBUS_BUS_FAULT_READS_H
 #define TICKBUS_BUS_FAULT_READS_H
 
