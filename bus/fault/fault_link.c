@@ -170,8 +170,11 @@ int fault_link_send(struct link *base, const void *message, size_t bytes)
 	struct fault_link *link = link_of(base);
 	struct fault_message *held = &link->held[link->held_count];
 
-	if (link->lost || fault_link_state(base) != LINK_UP || bytes > sizeof(held->text))
+	if (link->lost || fault_link_state(base) != LINK_UP)
 		return error_set(ENOTCONN, "not connected");
+	if (bytes == 0 || bytes > sizeof(held->text))
+		return error_set(EMSGSIZE, "found a message of %zu bytes, expected 1 to %d", bytes,
+				 FABRIC_MESSAGE_BYTES);
 	fault_trouble(link);
 	if (link->lost)
 		return 0; /* the message is lost with the connection */

@@ -195,6 +195,16 @@ Test(fault_link, stalled_connection_holds_everything_in_order)
 	cr_expect_gt(fault_count(FAULT_STALL), 2);
 }
 
+Test(fault_link, too_long_message_is_not_held)
+{
+	uint8_t message[FABRIC_MESSAGE_BYTES + 1] = { 0 };
+
+	guest_enter("seed=1,stall=1");
+	cr_expect_eq(fault_ops.link_send(guest.link, message, sizeof(message)), -EMSGSIZE);
+	cr_expect_eq(fault_ops.link_send(guest.link, message, 0), -EMSGSIZE);
+	cr_expect_eq(fault_ops.link_send(guest.link, message, FABRIC_MESSAGE_BYTES), 0);
+}
+
 Test(fault_link, held_messages_wait_for_a_busy_publisher_too)
 {
 	guest_enter("seed=1,stall=1");
