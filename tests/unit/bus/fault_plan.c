@@ -2,6 +2,7 @@
 /* Addresses with faults, and what the seed decides. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bus/fault/fault_chance.h"
@@ -82,6 +83,28 @@ Test(fault_plan, wrong_address_is_refused_with_the_place)
 		cr_expect(strstr(tb_error(), cases[i].error), "%s: %s", cases[i].text, tb_error());
 		cr_expect(strstr(tb_error(), "address fault:"), "%s", tb_error());
 	}
+}
+
+Test(fault_plan, user_below_becomes_an_id)
+{
+	static const struct {
+		const char *address, *settled;
+	} cases[] = {
+		{ "shm:here,user=root", "here,user=0" },
+		{ "fault:seed=1/shm:here,user=root", "seed=1/shm:here,user=0" },
+		{ "fault:seed=1,tear=0.1/shm:here", "seed=1,tear=0.1/shm:here" },
+		{ "fault:seed=1/memory:here,user=root", "seed=1/memory:here,user=root" },
+	};
+	char *settled;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_assert_eq(fabric_settle(cases[i].address, &settled), 0, "%s", tb_error());
+		cr_expect_str_eq(settled, cases[i].settled);
+		free(settled);
+	}
+	cr_expect_eq(fabric_settle("fault:seed=1/shm:here,user=no-such-user", &settled), -EINVAL);
+	cr_expect_eq(fabric_settle("fault:shm:here", &settled), -EINVAL);
+	cr_expect_null(settled);
 }
 
 Test(fault_plan, fault_happens_as_often_as_its_probability_says)
