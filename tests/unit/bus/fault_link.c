@@ -127,8 +127,8 @@ Test(fault_link, connection_lost_at_a_message_delivers_no_more)
 	fault_ops.link_poll(guest.link);
 	cr_expect_eq(guest.gones, 1, "it is reported by the same poll");
 	cr_expect_eq(guest.code, ECONNRESET);
-	cr_expect(guest.message_count > 0 && guest.message_count < ARRIVALS_MAX, "%u",
-		  guest.message_count);
+	cr_expect(guest.message_count > 0 && guest.message_count < ARRIVALS_MAX,
+		  "delivered messages: %u", guest.message_count);
 	cr_expect_eq(host.breaks, 0);
 }
 
@@ -153,7 +153,8 @@ Test(fault_link, connection_is_lost_at_challenge_and_welcome_too)
 	for (unsigned int i = 0; i < 200; i++, guest_leave()) {
 		guest_connect("seed=2,disconnect=0.4");
 		cr_assert_eq(guest.gones, guest.welcomes == 0);
-		cr_assert(guest.gones == 0 || guest.code == ECONNRESET, "%d", guest.code);
+		cr_assert(guest.gones == 0 || guest.code == ECONNRESET,
+			  "code %d is not that of the loss", guest.code);
 		at_challenge += guest.challenges == 0;
 		at_welcome += guest.challenges == 1 && guest.welcomes == 0;
 		up += guest.welcomes;
@@ -173,6 +174,7 @@ Test(fault_link, stalled_connection_holds_everything_in_order)
 
 	guest_enter("seed=1,stall=1"); /* from its welcome on */
 	polls = host.polls;
+	cr_expect_eq(fault_ops.sleep(guest.link), 1, "a sleeper would miss it");
 	cr_assert_eq(guest_read(guest.ring, 0, 8, 1), 1);
 	host.messages[host.message_count++] = 5;
 	host.datagrams[host.datagram_count++] = 6;
@@ -182,7 +184,6 @@ Test(fault_link, stalled_connection_holds_everything_in_order)
 	cr_expect_eq(fault_ops.link_poll(guest.link), 0);
 	cr_expect_eq(guest_reap(&tag), 1);
 	cr_expect_eq(guest_datagram(), -1);
-	cr_expect_eq(fault_ops.sleep(guest.link), 1, "a sleeper would miss it");
 	cr_expect_eq(host.sent_count + host.polls - polls, 0);
 	now_ns += 50 * MS;
 	cr_expect_eq(guest_datagram(), 6);
@@ -213,7 +214,7 @@ Test(fault_link, held_messages_wait_for_a_busy_publisher_too)
 	now_ns += 50 * MS;
 	host.busy = true;
 	fault_ops.link_poll(guest.link);
-	cr_expect_eq(fault_ops.sleep(guest.link), 1);
+	cr_expect_eq(fault_ops.sleep(guest.link), 1, "a sleeper would hold it back");
 	host.busy = false;
 	cr_assert_eq(send_number(3), 0);
 	cr_expect_eq(host.sent_count, 0, "a message passed another");
@@ -225,9 +226,13 @@ Test(fault_link, held_messages_wait_for_a_busy_publisher_too)
 
 Test(fault_link, lost_connection_does_not_stall)
 {
+	uint64_t losses;
+
 	guest_enter("seed=1,stall=1,disconnect=0.2");
 	host.breaks = 0;
-	while (send_number(1) == 0)
-		now_ns += 50 * MS;
+	losses = fault_count(FAULT_DISCONNECT);
+	while (fault_count(FAULT_DISCONNECT) == losses)
+		cr_assert_eq((now_ns += 50 * MS, fault_ops.link_poll(guest.link), send_number(1)),
+			     0);
 	expect_gone();
 }

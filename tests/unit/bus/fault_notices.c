@@ -104,7 +104,7 @@ Test(fault_notices, late_notices_arrive_within_a_ms)
 		guest_datagram();
 		cr_assert_eq(fault_ops.sleep(guest.link), 0, "it is more than a ms late");
 	}
-	cr_expect(early > 5 && early < 35, "%u", early);
+	cr_expect(early > 5 && early < 35, "early notices: %u", early);
 	cr_expect_eq(fault_count(FAULT_DELAY), 40);
 }
 

@@ -79,8 +79,10 @@ Test(fault_plan, wrong_address_is_refused_with_the_place)
 	struct fault_plan plan;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		cr_expect_eq(fault_plan_parse(cases[i].text, &plan), -EINVAL, "%s", cases[i].text);
-		cr_expect(strstr(tb_error(), cases[i].error), "%s: %s", cases[i].text, tb_error());
+		cr_expect_eq(fault_plan_parse(cases[i].text, &plan), -EINVAL,
+			     "%s: taken, expected %s", cases[i].text, cases[i].error);
+		cr_expect(strstr(tb_error(), cases[i].error), "%s: %s, expected %s", cases[i].text,
+			  tb_error(), cases[i].error);
 		cr_expect(strstr(tb_error(), "address fault:"), "%s", tb_error());
 	}
 }
