@@ -13,8 +13,8 @@
 
 #include "bus/counters.h"
 #include "publisher/state.h"
+#include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
-#include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -328,7 +328,7 @@ static void enter(void)
 		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
 	chance = scene_seed();
-	faulty_add(chance);
+	bytewise_add(chance);
 	publisher = scene_publisher(SCHEME);
 	subscriber_make();
 }
