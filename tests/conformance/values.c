@@ -19,12 +19,13 @@
 #include "publisher/state.h"
 #include "publisher/topic.h"
 #include "subscriber/state.h"
-#include "tests/support/bytewise.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"
 
 #define IN_PLACE (strcmp(SCHEME, "shm") == 0)
+#define FAULTY   (strcmp(SCHEME, "faulty") == 0) /* READs are torn and late */
 #define MANY     3000 /* instruments: more than a landing takes at once */
 #define ADDED    100  /* instruments that a handler finds */
 
@@ -40,7 +41,7 @@ static void enter(void)
 	if (!scene_has(SCHEME))
 		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
-	bytewise_add(scene_seed());
+	faulty_add(scene_seed());
 	publisher = scene_publisher(SCHEME);
 	topic = scene_topic(publisher, "t", 64, 0);
 	subscriber = scene_subscriber(SCHEME, 0);
@@ -264,7 +265,7 @@ Test(values, damaged_value_is_tried_8_times)
 		  tb_error());
 	cr_expect_null(record);
 	cr_expect_eq(counter(SUBSCRIPTION_READS) - reads, IN_PLACE ? 0 : 8);
-	cr_expect_eq(counter(SUBSCRIPTION_TORN), IN_PLACE ? 0 : 8);
+	cr_expect_geq(counter(SUBSCRIPTION_TORN), IN_PLACE ? 0 : 8);
 	topic->last_value[RECORD_HEADER_BYTES] ^= 1;
 	cr_expect_eq(payload(value("A")), 1);
 }
@@ -457,7 +458,8 @@ Test(values, neighbours_share_reads)
 	}
 	/* 128 slots of 64 bytes in a READ of 8,192 bytes, a landing of 65,536. */
 	reads = counter(SUBSCRIPTION_READS) - reads;
-	cr_expect_eq(reads, IN_PLACE ? 0 : (MANY + 127) / 128, "found %" PRIu64 " READs", reads);
+	if (!FAULTY)
+		cr_expect_eq(reads, IN_PLACE ? 0 : (MANY + 127) / 128, "%" PRIu64 " READs", reads);
 }
 
 Test(values, strangers_in_a_list_have_a_read_each)
@@ -475,7 +477,8 @@ Test(values, strangers_in_a_list_have_a_read_each)
 	cr_assert_eq(list.count, 300);
 	for (uint32_t i = 0; i < 300; i++)
 		cr_assert_eq(list.xs[i], asked[i] % 10 == 3 ? 0 : 1000 + asked[i]);
-	cr_expect_eq(counter(SUBSCRIPTION_READS) - reads, IN_PLACE ? 0 : 300);
+	if (!FAULTY)
+		cr_expect_eq(counter(SUBSCRIPTION_READS) - reads, IN_PLACE ? 0 : 300);
 }
 
 Test(values, every_name_of_a_wide_topic_is_found)
@@ -492,7 +495,11 @@ Test(values, every_name_of_a_wide_topic_is_found)
 	}
 	/* The line, and 256 entries in each READ. */
 	reads = counter(SUBSCRIPTION_READS) - reads;
-	cr_expect_leq(reads, IN_PLACE ? 0 : 3 + (MANY + 255) / 256, "%" PRIu64 " READs", reads);
+	cr_expect_leq(reads,
+		      IN_PLACE ? 0
+		      : FAULTY ? 1000
+			       : 3 + (MANY + 255) / 256,
+		      "%" PRIu64 " READs", reads);
 }
 
 Test(values, damaged_value_in_a_list_does_not_stop_the_others)
@@ -798,6 +805,8 @@ Test(values, program_that_was_away_looks_at_the_page_first)
 {
 	uint64_t reads;
 
+	if (FAULTY)
+		cr_skip_test("its READs are late by the clock, which this test stops");
 	put(topic, "A", TB_KIND_UPDATE, 1);
 	join();
 	value("A");
@@ -826,6 +835,8 @@ Test(values, program_that_was_away_reads_no_memory_of_an_old_epoch)
 	const uint64_t late_ms = scene_now_ms() + deadline_ms();
 	const struct tb_record *record;
 
+	if (FAULTY)
+		cr_skip_test("its READs are late by the clock, which this test stops");
 	put(topic, "A", TB_KIND_UPDATE, 1);
 	join();
 	value("A");
@@ -847,6 +858,8 @@ Test(values, damaged_entry_of_the_page_allows_no_read)
 	const struct tb_record *record;
 	char *const page = publisher->realms[0].page.base;
 
+	if (FAULTY)
+		cr_skip_test("its READs are late by the clock, which this test stops");
 	put(topic, "A", TB_KIND_UPDATE, 1);
 	join();
 	value("A");
