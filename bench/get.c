@@ -3,9 +3,9 @@
  *
  *   tickbus-bench-get SLOT_BYTES ROUNDS
  *
- * ns per call of tb_get, of a value that is in the cache, and of the yardstick: the same slot is
- * copied and its check compared, by the library's own function (bus/record.c is part of this
- * program). Both alternate, WINDOWS times in a round. A round has the median of each. */
+ * ns per call of tb_get, of a value that is in the cache. The yardstick copies the same slot and
+ * compares its check, by the library's own function: bus/record.c is part of this program. Both
+ * alternate, WINDOWS times in a round. A round has the median of each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
