@@ -41,8 +41,7 @@ static struct tb_topic *topic_make(unsigned int words)
 	struct tb_topic *topic;
 
 	snprintf(text, sizeof(text),
-		 "name: x\nversion: 1\nfields:\n- {name: x, type: 'u64[%u]', doc: d}\n",
-		 words);
+		 "name: x\nversion: 1\nfields:\n- {name: x, type: 'u64[%u]', doc: d}\n", words);
 	expect(tb_schema_parse(&schema, text, strlen(text), "bench"), "schema");
 	options.schema = schema;
 	expect(tb_topic_create(publisher, &options, &topic), "topic");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/error.h"
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
@@ -20,6 +21,7 @@ static struct fabric_completion kept[FABRIC_DEPTH_MAX];
 static unsigned int kept_count;
 static bool hold, fail; /* READs of values */
 static unsigned int depth;
+static bool no_memory; /* for landings */
 
 static struct tb_publisher *publisher;
 static struct tb_topic *topic;
@@ -53,6 +55,15 @@ static int held_reap(struct link *link, struct fabric_completion *done, unsigned
 	return used;
 }
 
+static void *held_landing(struct link *link, size_t bytes)
+{
+	if (no_memory) {
+		error_set(ENOMEM, "no memory for a landing");
+		return NULL;
+	}
+	return below->landing(link, bytes);
+}
+
 static unsigned int held_depth(const struct link *link)
 {
 	(void)link;
@@ -75,6 +86,7 @@ static void enter(void)
 	held_ops = *below;
 	held_ops.scheme = "held";
 	held_ops.reap = held_reap;
+	held_ops.landing = held_landing;
 	held_ops.depth = held_depth;
 	held_ops.link_break = held_break;
 	depth = FABRIC_DEPTH_MAX;
@@ -125,6 +137,13 @@ static uint64_t reads(void)
 
 	tb_subscription_counters(subscription, values, SUBSCRIPTION_COUNTERS);
 	return values[SUBSCRIPTION_READS];
+}
+
+static void on_value(void *user, const struct tb_source *from, int result,
+		     const struct tb_record *record)
+{
+	(void)user, (void)from, (void)result, (void)record;
+	cr_assert_fail("a handler was called");
 }
 
 static void expect_value(uint32_t instrument, uint64_t expected)
@@ -190,6 +209,22 @@ Test(held, failed_read_of_a_value_is_a_lost_connection)
 		  tb_error());
 	cr_expect_eq(tb_source_instruments(source), -ENOTCONN);
 	fail = false;
+	expect_value(0, 1);
+}
+
+Test(held, value_without_memory_is_an_error_and_works_later)
+{
+	const struct tb_record *record;
+	const uint32_t asked[] = { 0 };
+
+	join(NULL);
+	no_memory = true;
+	cr_expect_eq(tb_get(source, 0, &record), -ENOMEM);
+	cr_expect(strstr(tb_error(), "no memory for a landing"), "%s", tb_error());
+	cr_expect_null(record);
+	cr_expect_eq(tb_source_instrument(source, "A"), -ENOMEM);
+	cr_expect_eq(tb_get_many(source, asked, 1, on_value, NULL), -ENOMEM);
+	no_memory = false;
 	expect_value(0, 1);
 }
 
