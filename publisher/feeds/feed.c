@@ -4,8 +4,8 @@
  *       reason. For a topic without a new record, this flush is the sign of life that keeps it from
  *       being stale.
  * F-I3  Between messages no record is held: each topic has all records of each message, and the
- *       last of them is marked. So a flush never shows a part of a message. Within a message a
- *       full step of a topic or a new instrument may show a part; `whole` of the progress line says
+ *       last of them is marked. So a flush never shows a part of a message. Within a message
+ *       a full step or a new instrument may show a part. `whole` of the progress line then says
  *       where the last message ended. */
 #include "publisher/feeds/feed.h"
 
