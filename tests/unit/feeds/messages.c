@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a feed writes into its topics' memory for a few messages: the mark of each message's last
- * record, and the value that a late joiner finds. */
+/* What a feed writes into its topics' memory for a few messages. Each message's last record has the
+ * mark, and a late joiner finds the right value. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
