@@ -200,7 +200,7 @@ int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
 /* -- values -----------------------------------------------------------------------------------
  *
  * A writer begins with sequence 0, and never stores kind 0. So a kind of 0 shows that the slot was
- * not written yet, whatever the copy's other words are. */
+ * not written yet, whatever the rest of the copy holds. */
 
 /* Any sequence but 0 is right; the record must be of the slot's instrument. */
 RECORD_INLINE int value_verify(struct record *copy, size_t slot_bytes, uint32_t instrument,

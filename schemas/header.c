@@ -43,8 +43,8 @@ static void print_doc(FILE *file, const char *doc)
 
 static bool any_optional(const struct tb_field *fields, size_t count)
 {
-	for (const struct tb_field *field = fields; field < fields + count; field++)
-		if (field->optional || any_optional(field->members, field->member_count))
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].optional || any_optional(fields[i].members, fields[i].member_count))
 			return true;
 	return false;
 }
@@ -104,7 +104,9 @@ static void print_nulls(const struct header *header, const char *group,
 	FILE *file = header->file;
 	const char *line = group[0] ? "_" : "";
 
-	for (const struct tb_field *field = fields; field < fields + count; field++) {
+	for (size_t i = 0; i < count; i++) {
+		const struct tb_field *field = &fields[i];
+
 		if (field->optional) {
 			fprintf(file, "#define %s_%s%s%s_NULL %s\n", header->macro,
 				upper(group).text, line, upper(field->name).text,

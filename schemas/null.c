@@ -41,17 +41,19 @@ static int only_zeros(const char *bytes, size_t count)
 
 TB_API int tb_field_is_null(const struct tb_field *field, const void *element)
 {
-	const uint64_t bits = null_bits(field);
+	uint64_t bits;
 	double f64;
 
 	if (!field->optional)
 		return 0;
 	if (field->type == TB_TYPE_CHAR)
 		return only_zeros(element, field->bytes);
-	if (field->type != TB_TYPE_F64)
-		return memcmp(element, &bits, field->bytes) == 0;
-	memcpy(&f64, element, sizeof(f64));
-	return isnan(f64) != 0;
+	if (field->type == TB_TYPE_F64) {
+		memcpy(&f64, element, sizeof(f64));
+		return isnan(f64) != 0;
+	}
+	bits = null_bits(field);
+	return memcmp(element, &bits, field->bytes) == 0;
 }
 
 TB_API int tb_field_set_null(const struct tb_field *field, void *element)

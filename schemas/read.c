@@ -283,12 +283,42 @@ static uint32_t read_fields(struct reading *reading, const struct located_node *
 	return reading->errors.count == errors ? end : 0;
 }
 
+/* Members of two groups, of which the second has the longer name: b_c of a, and c of a_b. */
+static void expect_members_apart(struct reading *reading, const struct located_node *list,
+				 const struct tb_field *a, const struct tb_field *b)
+{
+	const size_t length = strlen(a->name);
+	const char *rest;
+	size_t more;
+
+	if (strncmp(a->name, b->name, length) != 0 || b->name[length] != '_')
+		return;
+	rest = b->name + length + 1;
+	more = strlen(rest);
+	for (uint32_t i = 0; i < a->member_count; i++)
+		for (uint32_t k = 0; k < b->member_count; k++) {
+			const char *name = a->members[i].name;
+
+			if (strncmp(name, rest, more) == 0 && name[more] == '_' &&
+			    strcmp(name + more + 1, b->members[k].name) == 0)
+				located_error(&reading->errors, list,
+					      "found a member %s of %s and a member %s of %s, "
+					      "expected names whose macros in C differ",
+					      name, a->name, b->members[k].name, b->name);
+		}
+}
+
 /* The header's macros put a group's name before its members'. */
 static void expect_macros_apart(struct reading *reading, const struct located_node *list)
 {
 	const struct tb_schema *schema = reading->schema;
 	char name[2 * TB_SCHEMA_NAME_MAX + 2];
 
+	for (size_t a = 0; a < schema->field_count; a++)
+		for (size_t b = 0; b < schema->field_count; b++)
+			if (schema->fields[a].member_count && schema->fields[b].member_count)
+				expect_members_apart(reading, list, &schema->fields[a],
+						     &schema->fields[b]);
 	for (size_t g = 0; g < schema->field_count; g++)
 		for (uint32_t m = 0; m < schema->fields[g].member_count; m++) {
 			snprintf(name, sizeof(name), "%s_%s", schema->fields[g].name,

@@ -14,10 +14,12 @@
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
+#include "subscriber/image.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
 #include "subscriber/names.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
 #include "subscriber/reader.h"
@@ -53,8 +55,13 @@ static void progress_fetched(struct tb_source *source)
 	words_load(&progress, landing_page(source), sizeof(progress));
 	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
 						 mapping->shape.slots, mapping->shape.capacity,
-						 mapping->checked, mapping->progress_salt) == 0))
+						 mapping->checked, mapping->progress_salt) == 0)) {
+		if (mapping->image)
+			image_line_invalid(mapping->image);
 		return;
+	}
+	if (mapping->image)
+		image_line(mapping->image, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
 	if (source->state == SOURCE_START) {
@@ -172,6 +179,8 @@ static void source_switch(struct tb_source *source)
 	const uint64_t old_epoch = source->mapping.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
 	const bool begun = source->next != 0;
+	const bool imaged = source->subscription->options.from == TB_FROM_IMAGE ||
+			    image_is_busy(source->mapping.image);
 
 	deliver_holes(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
@@ -190,8 +199,11 @@ static void source_switch(struct tb_source *source)
 	pull_read_drop(source);
 	source->state =
 		SOURCE_HEADER; /* a handler that ends the source ends the new epoch's join */
+	deliver_detour(source);
 	if (begun)
 		deliver_restart(source, old_epoch, delivered, head);
+	if (begun && imaged && source->mapping.image && !deliver_stopped(source))
+		deliver_image(source, 0);
 	if (!deliver_stopped(source))
 		source_begin(source);
 }
@@ -221,6 +233,33 @@ void advance_settle_all(struct tb_subscriber *subscriber)
 	}
 }
 
+static int records_poll(struct tb_source *source, int max)
+{
+	return source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+}
+
+static bool runs_on(const struct tb_source *source)
+{
+	return source->state == SOURCE_RUNNING && !deliver_stopped(source);
+}
+
+/* While an image is made, records and values share the poll, and a poll for one gets them in turn.
+ */
+static int image_poll(struct tb_source *source, int max)
+{
+	struct image *image = source->mapping.image;
+	int count = 0;
+
+	image->image_first = max == 1 && !image->image_first;
+	if (image->image_first)
+		count = pull_image(source, max);
+	if (count < max && runs_on(source))
+		count += records_poll(source, (max + 1) / 2);
+	if (count < max && runs_on(source) && !image->image_first)
+		count += pull_image(source, max - count);
+	return count;
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
@@ -232,7 +271,8 @@ int advance_poll(struct tb_source *source, int max)
 	if (source_is_settling(source))
 		advance_settle(source);
 	if (source->state == SOURCE_RUNNING)
-		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
+							     : records_poll(source, max);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

@@ -16,7 +16,19 @@
 
 /* Reports the holes before `next` as a gap, once. */
 void deliver_holes(struct tb_source *);
-void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
+/* skipped: records behind last that the gap policy skips. */
+void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause,
+		 uint64_t skipped);
+/* An image begins, or begins again, with this base. */
+void deliver_image(struct tb_source *, uint64_t base);
+/* A value of an image; not a move of the position. */
+void deliver_value(struct tb_source *, struct record *);
+/* The value of an instrument was never readable. */
+void deliver_no_value(struct tb_source *, uint32_t instrument);
+/* Reports the image as complete if it is. */
+void deliver_complete(struct tb_source *);
+/* Sets whether records take the unusual path: after each change of what decides it. */
+void deliver_detour(struct tb_source *);
 void deliver_event(struct tb_source *, enum tb_event_kind);
 /* Reports why a stale topic stays stale, once for each change of the code. The text may differ from
  * try to try. */
@@ -70,7 +82,7 @@ static inline int deliver_named(struct tb_source *source, const struct record *c
 }
 
 /* A hole, a quality, a reserved kind, the first record after holes, or the first record of an
- * instrument. */
+ * instrument. Also any record while an image is made, or while an image may follow a gap. */
 int deliver_unusual(struct tb_source *, const struct record *);
 
 /* One comparison for kinds 6 to 127: as a signed byte, the program's own kinds are negative. */
@@ -83,7 +95,7 @@ static inline bool deliver_kind_is_unusual(uint8_t kind)
  * must be fetched first. Returns -EAGAIN if it is not a valid record. */
 static inline int deliver_record(struct tb_source *source, const struct record *copy)
 {
-	if (__builtin_expect(deliver_kind_is_unusual(copy->kind) || source->hole_first != 0 ||
+	if (__builtin_expect(deliver_kind_is_unusual(copy->kind) || source->detour != 0 ||
 				     copy->instrument >= source->mapping.shape.capacity ||
 				     !source->mapping.names[copy->instrument][0],
 			     0))

@@ -16,6 +16,7 @@
 #include "bus/progress.h"
 #include "bus/record.h"
 #include "subscriber/deliver.h"
+#include "subscriber/image.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 
@@ -27,8 +28,7 @@
 #define HEAD_EVERY 16 /* records between two reads of the head, while the slot is watched */
 #define BATCH      4  /* the head is watched once it moves by at least this many records */
 
-/* Reads the progress line whole. False if its writer kept changing it. */
-static bool line_read(struct tb_source *source, struct progress *progress)
+bool pull_view_line(struct tb_source *source, struct progress *progress)
 {
 	const struct mapping *mapping = &source->mapping;
 	const struct progress_line *line =
@@ -51,8 +51,10 @@ static bool look(struct tb_source *source, bool failed)
 {
 	struct progress progress;
 
-	if (!line_read(source, &progress))
+	if (!pull_view_line(source, &progress))
 		return false;
+	if (source->mapping.image)
+		image_line(source->mapping.image, &progress);
 	switch (reader_look(source, &progress)) {
 	case READER_LAPPED:
 		reader_skip(source, &progress);

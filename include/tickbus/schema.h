@@ -81,9 +81,9 @@ TB_API const char *const *tb_schema_builtins(void);
 TB_API const char *tb_schema_name(const struct tb_schema *schema);
 TB_API uint32_t tb_schema_version(const struct tb_schema *schema);
 
-/* A hash of all that gives bytes their meaning: the schema's name, and the name, type, scale,
- * count, role and offset of each field, and whether it is optional. It does not cover the version
- * and the doc texts. */
+/* A hash of all that gives bytes their meaning: the schema's name, and of each field the name,
+ * type, scale, count, role, offset and `optional`. It does not cover the version and the doc
+ * texts. */
 TB_API uint64_t tb_schema_fingerprint(const struct tb_schema *schema);
 
 /* Payload size in bytes, 1 to TB_PAYLOAD_MAX. */
@@ -101,8 +101,8 @@ TB_API const char *tb_type_name(enum tb_type type);
 /* Tests whether an element of a field is null: not known, or not there. `element` is the first of
  * its field->bytes bytes, at any alignment. Returns 1 or 0; 0 for each field that is not optional.
  *
- * Null is the minimum of a signed integer and of a decimal's i64, the maximum of an unsigned
- * integer and of a time, any NaN of an f64, and only zero bytes in a char field. */
+ * Null is the minimum of a signed integer and of a decimal's i64. It is the maximum of an unsigned
+ * integer and of a time. In an f64 each NaN is null, in a char field only zero bytes are. */
 TB_API int tb_field_is_null(const struct tb_field *field, const void *element);
 
 /* Writes null to the field->bytes bytes of an element, at any alignment. Returns 0, or -EINVAL if

@@ -7,10 +7,10 @@
  * up to 9 digits, so that a size fills a field that holds fractions. A field with the role
  * source_sequence takes the number of the message within the feed, from 1.
  *
- * Nulls stay nulls, also with more digits, so an optional field fills only an optional field. What
- * the feed never leaves out stays a value. If a field is optional in the topic's schema alone, a
- * number that would be null stops one before it, and a text of zero bytes becomes spaces. A NaN
- * stays a NaN, and is null. More digits stop at the last number before null too. */
+ * Nulls stay nulls, also with more digits, so an optional field fills only an optional field. A
+ * field that is optional in the topic's schema alone is never null. A number that equals the null
+ * becomes its neighbour, and zero bytes of a text become spaces. A NaN stays a NaN, and is null. A
+ * number without room for more digits becomes the last number before the null. */
 #ifndef TICKBUS_FEEDS_PROJECTION_H
 #define TICKBUS_FEEDS_PROJECTION_H
 

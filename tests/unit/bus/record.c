@@ -208,7 +208,7 @@ Test(value, value_with_any_sequence_is_taken)
 		}
 }
 
-Test(value, slot_that_was_never_written_has_no_value)
+Test(value, slot_never_written_is_empty)
 {
 	struct record copy;
 

@@ -225,6 +225,6 @@ Test(canonical, fingerprints_are_those_of_the_first_release)
 {
 	cr_expect_eq(fingerprint("t", 1, "x u8"), UINT64_C(0x1cb4c326170ce1a1), "%#" PRIx64,
 		     fingerprint("t", 1, "x u8"));
-	cr_expect_eq(fingerprint("t", 1, "x u8 optional"), UINT64_C(0x9c2fdc7fe53b069b), "%#" PRIx64,
-		     fingerprint("t", 1, "x u8 optional"));
+	cr_expect_eq(fingerprint("t", 1, "x u8 optional"), UINT64_C(0x9c2fdc7fe53b069b),
+		     "%#" PRIx64, fingerprint("t", 1, "x u8 optional"));
 }

@@ -96,7 +96,7 @@ Test(null, nulls_are_the_documented_values)
 	cr_expect_eq(memcmp(chars, "\0\0\0", 3), 0);
 }
 
-Test(null, field_that_is_not_optional_has_no_null)
+Test(null, only_optional_field_can_be_null)
 {
 	for (size_t i = 0; i < TYPES; i++) {
 		const struct tb_field *optional = field(types[i], " optional"), *x;
@@ -104,7 +104,7 @@ Test(null, field_that_is_not_optional_has_no_null)
 
 		cr_assert_eq(tb_field_set_null(optional, null), 0);
 		x = field(types[i], "");
-		cr_expect_eq(tb_field_is_null(x, null), 0, "%s", types[i]);
+		cr_expect_eq(tb_field_is_null(x, null), 0, "%s is null", types[i]);
 		cr_expect_eq(tb_field_set_null(x, bytes), -EINVAL, "%s", types[i]);
 		cr_expect_eq(bytes[0], 7);
 		cr_expect_str_eq(tb_error(),

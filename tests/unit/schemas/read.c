@@ -174,6 +174,15 @@ static const char *const cases[][2] = {
 	       "- {name: x_y, type: u8, doc: d}\n",
 	  "t.yaml:4:1: fields: found a field x_y and a member y of x, expected names whose macros "
 	  "in C differ" },
+	{ HEAD
+	  "- {name: a, type: 'group[2]', fields: [{name: b_c, type: u8}]}\n"
+	  "- {name: a_b, type: 'group[2]', fields: [{name: d, type: u8}, {name: c, type: u8}]}\n",
+	  "t.yaml:4:1: fields: found a member b_c of a and a member c of a_b, expected names whose "
+	  "macros in C differ" },
+	{ HEAD "- {name: a_b, type: 'group[2]', fields: [{name: c, type: u8}]}\n"
+	       "- {name: a, type: 'group[2]', fields: [{type: 'pad[1]'}, {name: b_c, type: u8}]}\n",
+	  "t.yaml:4:1: fields: found a member b_c of a and a member c of a_b, expected names whose "
+	  "macros in C differ" },
 	/* places */
 	{ HEAD X "- {name: y, type: u64, doc: d}\n",
 	  "t.yaml:5:3: fields[1]: found this field at byte 1, expected a multiple of 8: put pad[7] "
@@ -219,6 +228,17 @@ Test(read, error_says_position_found_and_expected)
 		cr_expect_str_eq(tb_error(), cases[i][1], "%s\n  found    %s\n  expected %s",
 				 cases[i][0], tb_error(), cases[i][1]);
 	}
+}
+
+Test(read, groups_with_like_names_are_taken_if_macros_differ)
+{
+	struct tb_schema *schema =
+		parse(HEAD "- {name: a, type: 'group[1]', fields: [{name: b_, type: u8}, "
+			   "{name: bd_c, type: u8}, {type: 'pad[1]'}]}\n"
+			   "- {name: a_b, type: 'group[1]', fields: [{name: c, type: u8}]}\n"
+			   "- {name: ab, type: 'group[1]', fields: [{name: b, type: u8}]}\n");
+
+	tb_schema_free(schema);
 }
 
 Test(read, fields_below_1_or_above_1024_are_refused)
