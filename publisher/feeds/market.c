@@ -308,7 +308,7 @@ static int on_cross(struct market *market, uint16_t locate, const struct itch_cr
 }
 
 /* Takes the trade back. If it was the value, the newest trade that stands replaces it, or the value
- * is cleared. A trade that the feed never published is no value. */
+ * is cleared. An unknown trade leaves the value as it is. */
 static void on_broken(struct market *market, uint16_t locate, const struct itch_broken *message)
 {
 	struct trades *trades = market->symbols[locate].trades;
