@@ -33,11 +33,12 @@ static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
 	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
 };
 
+#define BEST_EXISTS (UINT64_C(1) << 32)
+
 /* The best level of one side; zeros for an empty side. */
 struct best {
 	uint64_t size;
-	uint32_t price;
-	uint32_t exists; /* 0 or 1 */
+	uint64_t price; /* and BEST_EXISTS: an order may have price 0 and size 0 */
 };
 
 /* The ten best levels of both sides, as last given out. */
@@ -112,7 +113,7 @@ static void output_record(struct market *market, enum market_select select, uint
 static int64_t best_price(const struct best *best)
 {
 	static_assert(TB_QUOTE_BID_PRICE_NULL == TB_QUOTE_ASK_PRICE_NULL, "one null for both");
-	return best->exists ? best->price : TB_QUOTE_BID_PRICE_NULL;
+	return best->price ? (uint32_t)best->price : TB_QUOTE_BID_PRICE_NULL;
 }
 
 static void evaluate_quote(struct market *market, uint32_t locate)
@@ -127,10 +128,9 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 		struct best best = { 0 };
 
 		if (level)
-			best = (struct best){ level->size, book_price(side, level), 1 };
+			best = (struct best){ level->size, book_price(side, level) | BEST_EXISTS };
 		changed |= best.size != symbol->best[side].size ||
-			   best.price != symbol->best[side].price ||
-			   best.exists != symbol->best[side].exists;
+			   best.price != symbol->best[side].price;
 		symbol->best[side] = best;
 	}
 	if (!changed || !wanted(market, MARKET_QUOTE))
