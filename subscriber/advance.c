@@ -11,6 +11,7 @@
 #include "bus/progress.h"
 #include "bus/region.h"
 #include "bus/words.h"
+#include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -35,6 +36,8 @@ static void header_fetched(struct tb_source *source)
 	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
 		struct tb_subscription *subscription = source->subscription;
 
+		if (collect_interrupt(source))
+			return;
 		deliver_outcome(subscription, EPROTO, tb_error());
 		deliver_refused(subscription, source->name, EPROTO, tb_error());
 		source_leave(source);
@@ -63,6 +66,8 @@ static void progress_fetched(struct tb_source *source)
 	}
 	switch (reader_look(source, &progress)) {
 	case READER_LAPPED:
+		if (source->collected.held > 0)
+			pull_read_drop(source); /* the line shows them as overwritten (N4) */
 		reader_skip(source, &progress);
 		return;
 	case READER_ENDED:
@@ -176,6 +181,7 @@ static void source_switch(struct tb_source *source)
 	deliver_holes(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
 	source->mapping = source->successor;
+	collect_begin(source);
 	memset(&source->successor, 0, sizeof(source->successor));
 	source->has_successor = source->armed = false;
 	source->copy_failed = source->stale = false;
@@ -226,12 +232,18 @@ int advance_poll(struct tb_source *source, int max)
 	int count = 0;
 
 	if (source->has_successor && source_drained(source)) {
+		if (collect_interrupt(source))
+			return collect_rest(source, max);
 		source_switch(source);
 		return 0;
 	}
 	if (source_is_settling(source))
 		advance_settle(source);
-	if (source->state == SOURCE_RUNNING)
+	if (source->state != SOURCE_RUNNING)
+		count = collect_rest(source, max);
+	else if (collects(source))
+		count = collect_poll(source, max, source->mapping.view ? pull_view : pull_read);
+	else
 		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */

@@ -34,7 +34,7 @@ static struct tb_event event_of(const struct tb_source *source, enum tb_event_ki
 	return (struct tb_event){ .kind = kind,
 				  .topic = source->name,
 				  .epoch = source->mapping.shape.epoch,
-				  .delivered = source->next - 1,
+				  .delivered = source->next - 1 - source->collected.held,
 				  .head = source->head,
 				  .quality = source->quality };
 }

@@ -79,14 +79,18 @@ static inline bool deliver_kind_is_unusual(uint8_t kind)
 	return (int8_t)kind >= TB_KIND_HOLE;
 }
 
+static inline bool deliver_is_unusual(const struct tb_source *source, const struct record *copy)
+{
+	return deliver_kind_is_unusual(copy->kind) || source->hole_first != 0 ||
+	       copy->instrument >= source->mapping.shape.capacity ||
+	       !source->mapping.names[copy->instrument][0];
+}
+
 /* Returns 1 if the record was delivered, counted as a hole or reported as a quality, 0 if its name
  * must be fetched first. Returns -EAGAIN if it is not a valid record. */
 static inline int deliver_record(struct tb_source *source, const struct record *copy)
 {
-	if (__builtin_expect(deliver_kind_is_unusual(copy->kind) || source->hole_first != 0 ||
-				     copy->instrument >= source->mapping.shape.capacity ||
-				     !source->mapping.names[copy->instrument][0],
-			     0))
+	if (__builtin_expect(deliver_is_unusual(source, copy), 0))
 		return deliver_unusual(source, copy);
 	return deliver_named(source, copy);
 }

@@ -15,6 +15,7 @@
 #include "bus/counters.h"
 #include "bus/progress.h"
 #include "bus/record.h"
+#include "subscriber/collect.h"
 #include "subscriber/deliver.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
@@ -90,14 +91,15 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 }
 
 /* The slot held `next`, but its copy is not valid: the slot may have changed meanwhile. */
-static __attribute__((noinline)) int take_again(struct tb_source *source, const struct slot *slot,
+static __attribute__((noinline)) int take_again(const struct tb_source *source,
+						const struct slot *slot, struct record *copy,
 						uint64_t *found, const uint64_t *salt)
 {
 	int result = -EAGAIN;
 
 	for (int i = 1; i < COPY_TRIES && result < 0 && *found == source->next; i++)
-		result = record_take(slot, source->mapping.shape.slot_bytes, source->next,
-				     &source->record, found, salt);
+		result = record_take(slot, source->mapping.shape.slot_bytes, source->next, copy,
+				     found, salt);
 	return result;
 }
 
@@ -138,13 +140,17 @@ static inline bool slot_due(struct tb_source *source)
 	return true;
 }
 
-/* After a look, which may have found the end or called a handler. */
+/* After a look, which may have found the end or called a handler. Or it found what waits until the
+ * held records are delivered. */
 static bool may_go_on(const struct tb_source *source)
 {
-	return source->state == SOURCE_RUNNING && !deliver_stopped(source);
+	return source->state == SOURCE_RUNNING && !source->collected.due &&
+	       !deliver_stopped(source);
 }
 
-int pull_view(struct tb_source *source, int max)
+/* Inlined twice: records are delivered, or collected for on_batch. */
+static inline __attribute__((always_inline)) int pull(struct tb_source *source, int max,
+						      bool for_batch)
 {
 	const struct mapping *mapping = &source->mapping;
 	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
@@ -155,6 +161,7 @@ int pull_view(struct tb_source *source, int max)
 	uint64_t found;
 
 	while (count < max) {
+		struct record *copy = for_batch ? collect_place(source) : &source->record;
 		const struct slot *slot =
 			(const struct slot *)(const void *)(ring +
 							    (source->next & mask) * slot_bytes);
@@ -166,11 +173,12 @@ int pull_view(struct tb_source *source, int max)
 		}
 		if (slot_bytes > LINE_BYTES)
 			fetch_ahead(source, source->next + AHEAD);
-		result = record_take(slot, slot_bytes, source->next, &source->record, &found, salt);
+		result = record_take(slot, slot_bytes, source->next, copy, &found, salt);
 		if (result < 0 && found == source->next)
-			result = take_again(source, slot, &found, salt);
+			result = take_again(source, slot, copy, &found, salt);
 		if (result == 0)
-			result = deliver_record(source, &source->record);
+			result = for_batch ? collect_record(source, copy)
+					   : deliver_record(source, copy);
 		if (result < 0 && moves++ < MOVES_MAX && slot_elsewhere(source, found) &&
 		    may_go_on(source))
 			continue;
@@ -185,4 +193,9 @@ int pull_view(struct tb_source *source, int max)
 	if (__builtin_expect(source->hole_first != 0, 0) && !deliver_stopped(source))
 		deliver_holes(source);
 	return count;
+}
+
+int pull_view(struct tb_source *source, int max)
+{
+	return collects(source) ? pull(source, max, true) : pull(source, max, false);
 }

@@ -5,7 +5,8 @@
 
 #include "subscriber/state.h"
 
-/* Delivers records in order from `next`, at most max. Returns how many. */
+/* Delivers records in order from `next`, at most max. Returns how many. For on_batch it collects
+ * them instead (collect.h). */
 int pull_view(struct tb_source *, int max);
 
 #endif

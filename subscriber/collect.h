@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collects records for on_batch. Taking a record is inlined, since each record takes this path.
+ *
+ * C1  Held records are delivered before anything that follows them: a gap, a quality, the end, a
+ *     restart, a refusal. Whatever follows first calls collect_interrupt(), and waits if it returns
+ *     true. The held records are then due, and come with the next tb_poll at the latest.
+ * C2  A call of tb_poll delivers at most records_max records, those held before it included.
+ * C3  A message is cut only if it is longer than the memory or records_max, or if C1 cuts it.
+ * C4  Held records have names: names of an epoch are kept when the connection is made again. */
+#ifndef TICKBUS_SUBSCRIBER_COLLECT_H
+#define TICKBUS_SUBSCRIBER_COLLECT_H
+
+#include "subscriber/deliver.h"
+#include "subscriber/state.h"
+
+/* Allocates the memory of a new source if its subscription has on_batch. 0 or -ENOMEM. */
+int collect_open(struct tb_source *);
+void collect_close(struct tb_source *);
+/* Fits the empty memory to the slots of the present epoch. */
+void collect_begin(struct tb_source *);
+
+/* Takes at most max records from the ring and returns how many: pull_view() or pull_read(). */
+typedef int collect_take(struct tb_source *, int max);
+
+/* Takes records and delivers batches, together at most max records. Returns how many. */
+int collect_poll(struct tb_source *, int max, collect_take *take);
+/* Delivers what is due, at most max records. Returns how many. */
+int collect_rest(struct tb_source *, int max);
+/* Delivers a record that is not at the position, such as a value of an image, as a batch. */
+void collect_one(struct tb_source *, const struct record *);
+
+static inline bool collects(const struct tb_source *source)
+{
+	return source->collected.memory != NULL;
+}
+
+/* Whether held records have to be delivered first (C1). If so the caller leaves the position as it
+ * is, and looks again later. */
+static inline bool collect_interrupt(struct tb_source *source)
+{
+	if (__builtin_expect(source->collected.held == 0, 1))
+		return false;
+	source->collected.due = source->look = true;
+	return true;
+}
+
+/* Where the next record is copied to, to be proven there. */
+static inline struct record *collect_place(const struct tb_source *source)
+{
+	const struct collection *collected = &source->collected;
+
+	return (struct record *)(void *)(collected->memory +
+					 (size_t)collected->held * collected->stride);
+}
+
+/* A record whose instrument has a name. */
+static inline int collect_named(struct tb_source *source, const struct record *copy)
+{
+	struct collection *collected = &source->collected;
+
+	source->next++;
+	if (source->head < copy->sequence)
+		source->head = copy->sequence;
+	source->tries = 0;
+	collected->held++;
+	if ((copy->flags | collected->each_ends) & TB_FLAG_LAST)
+		collected->whole = collected->held;
+	return 1;
+}
+
+/* As deliver_unusual(). */
+int collect_unusual(struct tb_source *, const struct record *);
+
+/* Holds the valid record at collect_place(). Returns what deliver_record() returns, and 0 if held
+ * records have to be delivered before it. */
+static inline int collect_record(struct tb_source *source, const struct record *copy)
+{
+	if (__builtin_expect(deliver_is_unusual(source, copy), 0))
+		return collect_unusual(source, copy);
+	return collect_named(source, copy);
+}
+
+#endif
