@@ -99,7 +99,7 @@ static int batch_deliver(struct tb_source *source, int max)
 	struct collection *collected = &source->collected;
 	const uint32_t count = batch_count(source, (uint32_t)max);
 
-	if (count == 0)
+	if (count == 0 || deliver_stopped(source))
 		return 0;
 	source->subscription->counters[SUBSCRIPTION_RECORDS] += count;
 	hand_over(source, collected->memory, count);
@@ -126,25 +126,27 @@ static int room_of(const struct tb_source *source, int max)
 	return most - (int)collected->held;
 }
 
-/* Holes and qualities are taken, but not held. */
+/* Holes and qualities are taken, but not held. What is due after a take is delivered, and the loop
+ * goes on with what waited for it. */
 int collect_poll(struct tb_source *source, int max, collect_take *take)
 {
 	struct collection *collected = &source->collected;
-	int count = 0, room, taken;
+	int count = collected->held > 0 ? batch_deliver(source, max) : 0, room, taken;
 	uint32_t before;
+	bool more;
 
 	do {
-		count += batch_deliver(source, max - count);
 		room = room_of(source, max - count);
-		if (deliver_stopped(source) || collected->due || room <= 0)
+		if (room <= 0 || collected->due || deliver_stopped(source))
 			return count;
 		before = collected->held;
 		taken = take(source, room);
 		count += taken - (int)(collected->held - before);
-		if (deliver_stopped(source))
-			return count;
-	} while (source->state == SOURCE_RUNNING && (taken == room || collected->due));
-	return count + batch_deliver(source, max - count);
+		more = taken == room || collected->due;
+		if (taken > 0 || more)
+			count += batch_deliver(source, max - count);
+	} while (more && source->state == SOURCE_RUNNING);
+	return count;
 }
 
 void collect_one(struct tb_source *source, const struct record *copy)

@@ -53,18 +53,34 @@ static inline struct record *collect_place(const struct tb_source *source)
 					 (size_t)collected->held * collected->stride);
 }
 
-/* A record whose instrument has a name. */
-static inline int collect_named(struct tb_source *source, const struct record *copy)
+/* Whether a record ends a message. */
+static inline bool collect_ends(const struct tb_source *source, const struct record *copy)
+{
+	return (copy->flags | source->collected.each_ends) & TB_FLAG_LAST;
+}
+
+/* Holds the records from the position to `next` - 1: they are valid, at collect_place() and behind
+ * it, and their instruments have names. The last of them that ends a message is `whole` - 1, or
+ * whole is 0. */
+static inline void collect_taken(struct tb_source *source, uint64_t next, uint64_t whole)
 {
 	struct collection *collected = &source->collected;
 
-	source->next++;
-	if (source->head < copy->sequence)
-		source->head = copy->sequence;
+	collected->held += (uint32_t)(next - source->next);
+	if (whole != 0)
+		collected->whole = collected->held - (uint32_t)(next - whole);
+	source->next = next;
+	if (source->head < next - 1)
+		source->head = next - 1;
 	source->tries = 0;
-	collected->held++;
-	if ((copy->flags | collected->each_ends) & TB_FLAG_LAST)
-		collected->whole = collected->held;
+}
+
+/* A record whose instrument has a name. */
+static inline int collect_named(struct tb_source *source, const struct record *copy)
+{
+	const uint64_t next = source->next + 1;
+
+	collect_taken(source, next, collect_ends(source, copy) ? next : 0);
 	return 1;
 }
 

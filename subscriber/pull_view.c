@@ -26,6 +26,7 @@
 #define LINE_BYTES 64
 #define AHEAD      2  /* slots that are prefetched ahead of slot `next` */
 #define HEAD_EVERY 16 /* records between two reads of the head, while the slot is watched */
+#define RUN_AFTER  2  /* records of a call before the head is read for a run */
 #define BATCH      4  /* the head is watched once it moves by at least this many records */
 
 /* Reads the progress line whole. False if its writer kept changing it. */
@@ -117,19 +118,26 @@ static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence
 		__builtin_prefetch(slot + at);
 }
 
+/* A hint; the slots decide what they hold. */
+static inline uint64_t head_load(const struct tb_source *source)
+{
+	const struct mapping *mapping = &source->mapping;
+
+	return atomic_load_explicit(
+		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
+		memory_order_acquire); /* R3 */
+}
+
 /* Whether to look at slot `next`. The head in the line is only a hint; the slot decides what it
  * holds. The head is watched while its writer is inside a batch or far ahead, until it moves by
  * less than a batch. */
 static inline bool slot_due(struct tb_source *source)
 {
-	const struct mapping *mapping = &source->mapping;
 	uint64_t head;
 
 	if (source->next <= source->written || (!source->batched && source->next % HEAD_EVERY != 0))
 		return true;
-	head = atomic_load_explicit(
-		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
-		memory_order_acquire); /* R3 */
+	head = head_load(source);
 	source->written = head;
 	if (!source->batched)
 		source->batched = head + BATCH < source->next || head >= source->next + BATCH;
@@ -148,6 +156,40 @@ static bool may_go_on(const struct tb_source *source)
 	       !deliver_stopped(source);
 }
 
+/* Collects records up to the head that was seen last, as long as they are usual: no handler is
+ * called in between. So the state stays in registers. Returns how many. */
+static inline int collect_run(struct tb_source *source, const char *ring, int max)
+{
+	const struct mapping *mapping = &source->mapping;
+	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
+	const uint64_t mask = mapping->shape.slots - 1;
+	const uint32_t slot_bytes = mapping->shape.slot_bytes;
+	const uint64_t first = source->next;
+	char *place = (char *)collect_place(source);
+	uint64_t next = first, whole = 0, found;
+
+	if (next > source->written)
+		source->written = head_load(source);
+	while (next <= source->written && next - first < (uint64_t)max) {
+		const char *slot = ring + (next & mask) * slot_bytes;
+		struct record *copy = (struct record *)(void *)place;
+
+		if (slot_bytes > LINE_BYTES)
+			fetch_ahead(source, next + AHEAD);
+		if (record_take((const struct slot *)(const void *)slot, slot_bytes, next, copy,
+				&found, salt) < 0 ||
+		    deliver_is_unusual(source, copy))
+			break;
+		next++;
+		place += slot_bytes;
+		if (collect_ends(source, copy))
+			whole = next;
+	}
+	if (next > first)
+		collect_taken(source, next, whole);
+	return (int)(next - first);
+}
+
 /* Inlined twice: records are delivered, or collected for on_batch. */
 static inline __attribute__((always_inline)) int pull(struct tb_source *source, int max,
 						      bool for_batch)
@@ -161,10 +203,17 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 	uint64_t found;
 
 	while (count < max) {
-		struct record *copy = for_batch ? collect_place(source) : &source->record;
-		const struct slot *slot =
-			(const struct slot *)(const void *)(ring +
-							    (source->next & mask) * slot_bytes);
+		const struct slot *slot;
+		struct record *copy;
+
+		if (for_batch && count >= RUN_AFTER) {
+			count += collect_run(source, ring, max - count);
+			if (count == max)
+				break;
+		}
+		copy = for_batch ? collect_place(source) : &source->record;
+		slot = (const struct slot *)(const void *)(ring +
+							   (source->next & mask) * slot_bytes);
 
 		if (!slot_due(source)) {
 			if (source->look && look(source, false) && may_go_on(source))
