@@ -80,7 +80,7 @@ static void hand_over(struct tb_source *source, const void *records, uint32_t co
 }
 
 /* How many held records the next batch has (C2, C3). If other topics used up a part of records_max,
- * a message waits for a call that begins with this topic. */
+ * an open message waits for a call that has room for more of it. */
 static uint32_t batch_count(const struct tb_source *source, uint32_t max)
 {
 	const struct collection *collected = &source->collected;
@@ -89,9 +89,7 @@ static uint32_t batch_count(const struct tb_source *source, uint32_t max)
 
 	if (count == 0 && (collected->held >= collected->places || collected->held >= most))
 		count = collected->held;
-	if (count > max)
-		count = max < most ? 0 : max;
-	return count;
+	return count < max ? count : max;
 }
 
 static int batch_deliver(struct tb_source *source, int max)
