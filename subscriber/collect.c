@@ -97,7 +97,7 @@ static int batch_deliver(struct tb_source *source, int max)
 	struct collection *collected = &source->collected;
 	const uint32_t count = batch_count(source, (uint32_t)max);
 
-	if (count == 0 || deliver_stopped(source))
+	if (count == 0)
 		return 0;
 	source->subscription->counters[SUBSCRIPTION_RECORDS] += count;
 	hand_over(source, collected->memory, count);

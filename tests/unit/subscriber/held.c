@@ -49,10 +49,20 @@ Test(held, message_in_place_goes_on_over_a_new_connection)
 	connect_again(true);
 }
 
-/* The handler asserts that each record of the batch has a name. */
 Test(held, message_by_read_goes_on_over_a_new_connection)
 {
 	connect_again(false);
+}
+
+/* The new connection reads no record that would bring the names back. */
+Test(held, records_keep_their_names_over_a_new_connection)
+{
+	hold_two(false);
+	net_reconnect();
+	tb_topic_end(topic);
+	UNTIL(got.notes.ended, 100);
+	cr_expect_str_eq(got.notes.text, "appeared t 1\n1 A update 1\n2 B update 2\nended 2\n");
+	cr_expect_str_eq(got.form, "2- | ");
 }
 
 Test(held, records_come_before_a_refusal)
