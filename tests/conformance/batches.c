@@ -352,6 +352,19 @@ Test(batches, hole_and_quality_come_between_batches_at_their_place)
 	       "2- | 3- | 1- | ");
 }
 
+/* The record that states the quality is lost in a gap, and the line states it at its head. */
+Test(batches, quality_of_a_line_follows_what_was_read)
+{
+	scene(64);
+	cr_assert_eq(tb_topic_quality(topic, TB_QUALITY_SUSPECT, 0), 0);
+	cr_assert(scene_poll_until(subscriber, &got.notes.changes, 1));
+	cr_assert_eq(tb_topic_quality(topic, TB_QUALITY_GOOD, 0), 0);
+	part(3, 150);
+	cr_assert(scene_poll_until(subscriber, &got.notes.changes, 2));
+	cr_expect(strstr(got.notes.text, "150 B update 150\nquality 0 0 at 0\n"), "%s",
+		  got.notes.text);
+}
+
 Test(batches, lap_inside_a_message_follows_what_was_read)
 {
 	uint64_t first;
