@@ -79,8 +79,8 @@ static void hand_over(struct tb_source *source, const void *records, uint32_t co
 	subscription->options.on_batch(subscription->options.user, source, &batch);
 }
 
-/* How many held records the next batch has (C2, C3). If other topics used up a part of records_max,
- * an open message waits for a call that has room for more of it. */
+/* How many held records the next batch has (C-I2, C-I3). If other topics used up a part of
+ * records_max, an open message waits for a call that has room for more of it. */
 static uint32_t batch_count(const struct tb_source *source, uint32_t max)
 {
 	const struct collection *collected = &source->collected;

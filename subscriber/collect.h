@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects records for on_batch. Taking a record is inlined, since each record takes this path.
  *
- * C1  Held records are delivered before anything that follows them: a gap, a quality, the end, a
+ * C-I1  Held records are delivered before anything that follows them: a gap, a quality, the end, a
  *     restart, a refusal. Whatever follows first calls collect_interrupt(), and waits if it returns
  *     true. The held records are then due, and come with the next tb_poll at the latest.
- * C2  A call of tb_poll delivers at most records_max records, those held before it included.
- * C3  A message is cut only if it is longer than the memory or records_max, or if C1 cuts it.
- * C4  Held records have names: names of an epoch are kept when the connection is made again. */
+ * C-I2  A call of tb_poll delivers at most records_max records, those held before it included.
+ * C-I3  A message is cut only if it is longer than the memory or records_max, or if C-I1 cuts it.
+ * C-I4  Held records have names: names of an epoch are kept when the connection is made again. */
 #ifndef TICKBUS_SUBSCRIBER_COLLECT_H
 #define TICKBUS_SUBSCRIBER_COLLECT_H
 
@@ -34,8 +34,8 @@ static inline bool collects(const struct tb_source *source)
 	return source->collected.memory != NULL;
 }
 
-/* Whether held records have to be delivered first (C1). If so the caller leaves the position as it
- * is, and looks again later. */
+/* Whether held records have to be delivered first (C-I1). If so the caller leaves the position as
+ * it is, and looks again later. */
 static inline bool collect_interrupt(struct tb_source *source)
 {
 	if (__builtin_expect(source->collected.held == 0, 1))

@@ -2,7 +2,7 @@
 /* The position in a topic: where it begins, and what a slot without a valid record means.
  *
  * Q1  Each sequence from the start to next - 1 was delivered or reported in a gap, exactly once. Or
- *     it is held for the next batch, and will be delivered (C1).
+ *     it is held for the next batch, and will be delivered (C-I1).
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).

@@ -261,7 +261,7 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 		return 0;
 	}
 	free(mapping->names);
-	mapping->names = source->mapping.names; /* held records need theirs (C4) */
+	mapping->names = source->mapping.names; /* held records need theirs (C-I4) */
 	source->mapping.names = NULL;
 	mapping_close(subscriber, &source->mapping);
 	source->mapping = *mapping;

@@ -163,8 +163,8 @@ TB_API uint64_t tb_source_epoch(const struct tb_source *source);
  * topic without a quality event is good. */
 TB_API uint32_t tb_source_quality(const struct tb_source *source);
 
-/* The name of an instrument, valid inside the handler. NULL: there is no such instrument, or no
- * record of it was read yet. Each instrument of a record or batch has its name. */
+/* The name of an instrument, valid inside the handler. NULL: the topic lacks the instrument, or
+ * no record of it was read yet. Each instrument of a record or batch has its name. */
 TB_API const char *tb_source_name(const struct tb_source *source, uint32_t instrument);
 
 /* A record of a batch as it lies in memory, in the layout of the wire. The payload follows. */
@@ -210,9 +210,9 @@ typedef void tb_event_handler(void *user, const struct tb_event *event);
  *
  * In a topic that marks messages (TB_TOPIC_MARKS_MESSAGES), a batch has whole messages. The first
  * records of a message wait until its last record is there, also while the publisher is stale. A
- * batch ends inside a message in these cases only: the message is longer than batch_bytes or
- * records_max; a gap or an event interrupts it; or the topic ended or restarted inside it. The last
- * record then lacks TB_FLAG_LAST. */
+ * batch can end inside a message that is longer than batch_bytes or records_max. It also ends there
+ * before a gap or event that interrupts the message, and before the topic's end or restart. Its
+ * last record then lacks TB_FLAG_LAST. */
 typedef void tb_batch_handler(void *user, const struct tb_source *source,
 			      const struct tb_batch *batch);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A handler of batches that writes down records as notes_record() does, and the form of the
- * batches: "2 1 | 3 " are three batches with an event between the last two. A batch that ends
- * inside a message has a minus behind its size. */
+/* A handler of batches that writes down records as notes_record() does. It also writes down the
+ * form of the batches: "2 1 | 3 " are three batches with an event between the last two. A batch
+ * that ends inside a message has a minus behind its size. */
 #ifndef TICKBUS_TESTS_BATCHES_H
 #define TICKBUS_TESTS_BATCHES_H
 
