@@ -173,8 +173,7 @@ RECORD_INLINE void copy_is_made(void)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
-		       struct record *copy, uint64_t salt)
+RECORD_INLINE int landed_copy(const void *landed, size_t slot_bytes, struct record *copy)
 {
 	const char *payload = (const char *)landed + RECORD_HEADER_BYTES;
 
@@ -187,7 +186,69 @@ int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
 	else
 		memcpy(copy->payload, payload, ((size_t)copy->length + 7) / 8 * 8);
 	copy_is_made();
+	return 0;
+}
+
+int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
+		       struct record *copy, uint64_t salt)
+{
+	if (landed_copy(landed, slot_bytes, copy) < 0)
+		return -EAGAIN;
 	return copy_verify(copy, slot_bytes, sequence, true, salt);
+}
+
+/* -- values -----------------------------------------------------------------------------------
+ *
+ * A writer begins with sequence 0, and never stores kind 0. So a kind of 0 shows that the slot was
+ * not written yet, whatever the rest of the copy holds. */
+
+/* Any sequence but 0 is right; the record must be of the slot's instrument. */
+RECORD_INLINE int value_verify(struct record *copy, size_t slot_bytes, uint32_t instrument,
+			       bool checked, uint64_t salt)
+{
+	if (copy_verify(copy, slot_bytes, 0, checked, salt) < 0 || copy->instrument != instrument)
+		return -EAGAIN;
+	return 1;
+}
+
+RECORD_INLINE int value_take(const struct slot *slot, size_t slot_bytes, uint32_t instrument,
+			     struct record *copy, bool checked, uint64_t salt)
+{
+	const uint64_t sequence = atomic_load_explicit(&slot->word[0], memory_order_acquire);
+	uint64_t found;
+
+	if (sequence == 0) {
+		found = slot_word(slot, META_WORD);
+		memcpy((char *)copy + META_WORD * 8, &found, sizeof(found));
+		return copy->kind == 0 ? 0 : -EAGAIN;
+	}
+	if (slot_copy(slot, slot_bytes, sequence, copy, &found) < 0)
+		return -EAGAIN;
+	return value_verify(copy, slot_bytes, instrument, checked, salt);
+}
+
+static __attribute__((noinline)) int value_take_checked(const struct slot *slot, size_t slot_bytes,
+							uint32_t instrument, struct record *copy,
+							const uint64_t *salt)
+{
+	return value_take(slot, slot_bytes, instrument, copy, true, *salt);
+}
+
+int record_take_value(const struct slot *slot, size_t slot_bytes, uint32_t instrument,
+		      struct record *copy, const uint64_t *salt)
+{
+	return salt ? value_take_checked(slot, slot_bytes, instrument, copy, salt)
+		    : value_take(slot, slot_bytes, instrument, copy, false, 0);
+}
+
+int record_take_landed_value(const void *landed, size_t slot_bytes, uint32_t instrument,
+			     struct record *copy, uint64_t salt)
+{
+	const int result = landed_copy(landed, slot_bytes, copy);
+
+	if (copy->kind == 0)
+		return 0;
+	return result < 0 ? result : value_verify(copy, slot_bytes, instrument, true, salt);
 }
 
 TB_API const char *tb_kind_name(uint8_t kind)

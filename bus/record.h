@@ -114,4 +114,18 @@ int record_take(const struct slot *slot, size_t slot_bytes, uint64_t sequence, s
 int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
 		       struct record *copy, uint64_t salt);
 
+/* Copies and verifies the last-value slot of an instrument in shared memory, under the sequence
+ * lock; salt NULL: not checked. Returns 1 and the value, with any sequence. Returns 0 if the slot
+ * was never written in this epoch: no line that was loaded before counts a value of the instrument.
+ * Returns -EAGAIN if a write is in progress, or the copy is torn or of another instrument; the
+ * copy's content is then undefined. */
+int record_take_value(const struct slot *slot, size_t slot_bytes, uint32_t instrument,
+		      struct record *copy, const uint64_t *salt);
+
+/* Copies and verifies a last-value slot that was READ into `landed`: results as of
+ * record_take_value, for lines that were READ before this READ was posted. Each byte of the landing
+ * is read once (R-I4). */
+int record_take_landed_value(const void *landed, size_t slot_bytes, uint32_t instrument,
+			     struct record *copy, uint64_t salt);
+
 #endif

@@ -14,7 +14,8 @@ static struct basket basket_at(uint32_t step)
 {
 	struct basket basket = { .level = 512345 + step,
 				 .source_time = UINT64_C(1577716500000000000) + step,
-				 .sectors = { 210010 + (int64_t)step, 98765, 150000 } };
+				 .sectors = { 210010 + (int64_t)step, 98765,
+					      BASKET_SECTORS_NULL } };
 
 	basket.members[0].weight = 71500;
 	basket.members[1].weight = 48250;

@@ -77,7 +77,8 @@ struct tb_topic {
 	uint64_t salt, progress_salt, directory_salt;
 	uint32_t slot_bytes, payload_max;
 	bool checked, manual_flush, marks_messages, ended;
-	bool more; /* a record needs more: a last value, its message's end or a flush */
+	/* Behind each record: its last value, the end of its message, a flush. */
+	int (*more)(struct tb_topic *, const struct tb_update *);
 	struct names names;
 	char *directory;
 	struct wakeup wakeup;

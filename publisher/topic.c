@@ -180,7 +180,7 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 		return error_prefix(result, "topic %s: ", options->name);
 	}
 	topic_aim(topic);
-	topic->more = topic->last_value || topic->marks_messages || !topic->manual_flush;
+	writer_aim(topic);
 	*out = topic;
 	return 0;
 }

@@ -102,6 +102,12 @@ static int update_refused(const struct tb_topic *topic, const struct tb_update *
 			 topic->name, update->length, topic->payload_max);
 }
 
+/* Without the flag past, which publish_past() serves. */
+static bool is_value(uint8_t kind)
+{
+	return record_is_value(kind, 0);
+}
+
 static struct slot *ring_slot(const struct tb_topic *topic, uint64_t sequence)
 {
 	return (struct slot *)(topic->ring + (sequence & topic->slot_mask) * topic->slot_bytes);
@@ -114,14 +120,36 @@ static void value_put(const struct tb_topic *topic, const struct tb_update *upda
 	record_repeat((struct slot *)value, ring_slot(topic, topic->sequence), update->length);
 }
 
+/* The last value and the flush. */
 static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
 						  const struct tb_update *update)
 {
-	if (topic->last_value && record_is_value(update->kind, update->flags))
+	if (topic->last_value && is_value(update->kind))
 		value_put(topic, update);
-	if (topic->marks_messages && (update->flags & TB_FLAG_LAST))
-		topic->progress.whole = topic->sequence;
 	return topic->manual_flush ? 0 : tb_flush(topic);
+}
+
+static int publish_marked(struct tb_topic *topic, const struct tb_update *update)
+{
+	if (update->flags & TB_FLAG_LAST)
+		topic->progress.whole = topic->sequence;
+	return publish_more(topic, update);
+}
+
+static int publish_no_more(struct tb_topic *topic, const struct tb_update *update)
+{
+	(void)topic;
+	(void)update;
+	return 0;
+}
+
+void writer_aim(struct tb_topic *topic)
+{
+	topic->more = publish_no_more;
+	if (topic->last_value || !topic->manual_flush)
+		topic->more = publish_more;
+	if (topic->marks_messages)
+		topic->more = publish_marked;
 }
 
 /* Inlined for each kind of topic and length that gains from its own code, see RECORD_SMALL. */
@@ -137,13 +165,25 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 	record_put(ring_slot(topic, head.sequence), &head, update->data, length,
 		   checked ? &topic->salt : NULL);
 	topic->sequence = head.sequence;
-	return topic->more ? publish_more(topic, update) : 0;
+	return topic->more(topic, update);
 }
 
 static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
 						 const struct tb_update *update)
 {
 	return publish(topic, update, update->length, topic->checked);
+}
+
+/* A correction of an older record leaves the value as it is. */
+static int publish_past(struct tb_topic *topic, const struct tb_update *update)
+{
+	char *const last_value = topic->last_value;
+	int result;
+
+	topic->last_value = NULL;
+	result = publish_any(topic, update);
+	topic->last_value = last_value;
+	return result;
 }
 
 static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
@@ -188,6 +228,8 @@ static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 		return publish_stepped(topic, update);
 	if (update->time_ns == 0)
 		return publish_now(topic, update);
+	if (update->flags & TB_FLAG_PAST)
+		return publish_past(topic, update);
 	return publish_any(topic, update);
 }
 

@@ -5,6 +5,9 @@
 
 #include "publisher/state.h"
 
+/* Sets what follows each record: a last value, the end of its message, a flush. A topic that needs
+ * less pays nothing for the rest. Before the first record. */
+void writer_aim(struct tb_topic *);
 /* Writes the progress line with head at the last record; by the writing thread. */
 void writer_line(struct tb_topic *);
 

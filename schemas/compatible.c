@@ -3,7 +3,10 @@
  *
  * It may if the fields are equal. It also may if the publisher's version is newer and begins with
  * all fields of the subscriber's. Equal version numbers with different fields are refused: a schema
- * that gains a field gets a higher version. */
+ * that gains a field gets a higher version.
+ *
+ * A subscriber that takes nulls may read a field without them. A subscriber that takes none would
+ * read the null of an optional field as a price or a size. */
 #include "schemas/schema.h"
 
 #include <errno.h>
@@ -29,18 +32,22 @@ static void describe(const struct tb_field *field, char text[FIELD_TEXT_BYTES])
 	else if (field->type == TB_TYPE_PAD)
 		snprintf(text, FIELD_TEXT_BYTES, "%s", type_format(field, type));
 	else
-		snprintf(text, FIELD_TEXT_BYTES, "%s %s%s%s", field->name, type_format(field, type),
-			 field->role[0] ? " as " : "", field->role);
+		snprintf(text, FIELD_TEXT_BYTES, "%s%s %s%s%s", field->optional ? "optional " : "",
+			 field->name, type_format(field, type), field->role[0] ? " as " : "",
+			 field->role);
 }
 
-static bool same_field(const struct tb_field *a, const struct tb_field *b)
+static bool fits(const struct tb_field *publisher, const struct tb_field *subscriber)
 {
+	const struct tb_field *a = publisher, *b = subscriber;
+
 	return !strcmp(a->name, b->name) && a->type == b->type && a->scale == b->scale &&
 	       (a->type == TB_TYPE_GROUP || a->bytes == b->bytes) && a->count == b->count &&
-	       a->array == b->array && !strcmp(a->role, b->role);
+	       a->array == b->array && !strcmp(a->role, b->role) && (!a->optional || b->optional);
 }
 
-/* The number of equal fields that both begin with; `where` describes the first difference. */
+/* The number of fields that fit from the first on, publisher's and subscriber's; `where` describes
+ * the first difference. */
 static size_t compare(const struct tb_field *a, size_t a_count, const struct tb_field *b,
 		      size_t b_count, const char *group, struct difference *where)
 {
@@ -48,7 +55,7 @@ static size_t compare(const struct tb_field *a, size_t a_count, const struct tb_
 		const struct tb_field *x = i < a_count ? &a[i] : NULL;
 		const struct tb_field *y = i < b_count ? &b[i] : NULL;
 
-		if (x && y && same_field(x, y)) {
+		if (x && y && fits(x, y)) {
 			if (x->type != TB_TYPE_GROUP ||
 			    (compare(x->members, x->member_count, y->members, y->member_count,
 				     x->name, where) == x->member_count &&

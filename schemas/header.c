@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints a schema as a C header, which C11 and C++17 compile without a warning. It has a struct
- * with the payload's layout, assertions of that layout, and constants. */
+ * with the payload's layout, assertions of that layout, constants, and nulls. */
 #include "schemas/schema.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,14 @@ static void print_doc(FILE *file, const char *doc)
 	}
 }
 
+static bool any_optional(const struct tb_field *fields, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].optional || any_optional(fields[i].members, fields[i].member_count))
+			return true;
+	return false;
+}
+
 static void print_constants(const struct header *header, const struct tb_schema *schema)
 {
 	FILE *file = header->file;
@@ -52,8 +61,9 @@ static void print_constants(const struct header *header, const struct tb_schema 
 	fprintf(file,
 		"\n *\n * Printed from the schema: change that, not this file. */\n"
 		"#ifndef %s_SCHEMA_H\n#define %s_SCHEMA_H\n\n"
-		"#include <assert.h>\n#include <stddef.h>\n#include <stdint.h>\n\n",
-		macro, macro);
+		"#include <assert.h>\n#include <stddef.h>\n#include <stdint.h>\n%s\n",
+		macro, macro,
+		any_optional(schema->fields, schema->field_count) ? "#include <string.h>\n" : "");
 	fprintf(file, "#define %s_NAME \"%s\"\n", macro, schema->name);
 	fprintf(file, "#define %s_VERSION %u\n", macro, schema->version);
 	fprintf(file, "#define %s_FINGERPRINT UINT64_C(0x%016" PRIx64 ")\n", macro,
@@ -74,6 +84,41 @@ static void print_scales(const struct header *header, const char *group,
 	}
 }
 
+/* The test of one value. A double is null if it is any NaN, and no comparison finds a NaN. */
+static void print_is_null(FILE *file, const struct tb_field *field)
+{
+	if (field->type == TB_TYPE_F64)
+		fputs("(__builtin_isnan(value) != 0)\n", file);
+	else if (field->type != TB_TYPE_CHAR)
+		fprintf(file, "((value) == %s)\n", type_c_null(field->type));
+	else if (field->bytes == 1)
+		fputs("(!*(value))\n", file);
+	else
+		fprintf(file, "(!*(value) && !memcmp((value), (value) + 1, %u))\n",
+			field->bytes - 1);
+}
+
+static void print_nulls(const struct header *header, const char *group,
+			const struct tb_field *fields, size_t count)
+{
+	FILE *file = header->file;
+	const char *line = group[0] ? "_" : "";
+
+	for (size_t i = 0; i < count; i++) {
+		const struct tb_field *field = &fields[i];
+
+		if (field->optional) {
+			fprintf(file, "#define %s_%s%s%s_NULL %s\n", header->macro,
+				upper(group).text, line, upper(field->name).text,
+				type_c_null(field->type));
+			fprintf(file, "#define %s_%s%s%s_ISNULL(value) ", header->macro,
+				upper(group).text, line, upper(field->name).text);
+			print_is_null(file, field);
+		}
+		print_nulls(header, field->name, field->members, field->member_count);
+	}
+}
+
 static void print_member(const struct header *header, const struct tb_field *field)
 {
 	FILE *file = header->file;
@@ -85,8 +130,9 @@ static void print_member(const struct header *header, const struct tb_field *fie
 	}
 	fputs("\t/* ", file);
 	print_doc(file, field->doc);
-	fprintf(file, "%s%s%s%s%s */\n\t", field->doc[0] ? " (" : "", type_format(field, type),
-		field->role[0] ? ", " : "", field->role, field->doc[0] ? ")" : "");
+	fprintf(file, "%s%s%s%s%s%s */\n\t", field->doc[0] ? " (" : "", type_format(field, type),
+		field->role[0] ? ", " : "", field->role, field->optional ? ", optional" : "",
+		field->doc[0] ? ")" : "");
 	if (field->type == TB_TYPE_GROUP)
 		fprintf(file, "struct %s_%s %s", header->name, field->name, field->name);
 	else
@@ -152,6 +198,11 @@ int header_print(const struct tb_schema *schema, const char *prefix, FILE *file)
 	memcpy(header.macro, macro.text, sizeof(header.macro));
 	print_constants(&header, schema);
 	print_scales(&header, "", schema->fields, schema->field_count);
+	if (any_optional(schema->fields, schema->field_count))
+		fputs("\n/* The null of each optional field, and the test of an element. The test "
+		      "of text takes\n * its array, and uses it twice. */\n",
+		      file);
+	print_nulls(&header, "", schema->fields, schema->field_count);
 	print_struct(&header, "", schema->fields, schema->field_count, schema->bytes);
 	fputs("static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, \"little-endian\");\n\n"
 	      "/* X(name, type, scale, offset, bytes of an element, elements) for each field, with "

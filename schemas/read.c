@@ -7,6 +7,7 @@
  *   fields:
  *     - { name: bid_price, type: decimal64(4) }
  *     - { name: number, type: u64, role: source_sequence, doc: One line. } # doc: optional
+ *     - { name: ask_price, type: decimal64(4), optional: true } # may be null; default false
  *     - type: pad[4]            # bytes without a meaning: neither name nor doc
  *     - name: bids
  *       type: group[10]         # an array of several fields, which are no groups themselves
@@ -27,7 +28,9 @@
 #include "config/yaml/located.h"
 
 static const char *const schema_keys[] = { "name", "version", "doc", "fields", NULL };
-static const char *const field_keys[] = { "name", "type", "doc", "role", "fields", NULL };
+static const char *const field_keys[] = {
+	"name", "type", "doc", "role", "optional", "fields", NULL
+};
 static const char *const roles[] = { "source_sequence", NULL };
 
 struct reading {
@@ -121,6 +124,23 @@ static void expect_absent(struct reading *reading, const struct located_node *fi
 			      "found this key for type %s, which does not take it", where);
 }
 
+/* A number of messages is never unknown, and neither padding nor a group is a value. */
+static void read_optional(struct reading *reading, const struct located_node *node,
+			  struct tb_field *field)
+{
+	bool optional = false;
+
+	if (!type_c_null(field->type))
+		expect_absent(reading, node, "optional", tb_type_name(field->type));
+	else if (field->role[0] && located_get(node, "optional"))
+		located_error(&reading->errors, located_get(node, "optional"),
+			      "found this key for role %s, expected it for a field without a role",
+			      field->role);
+	else
+		located_boolean(&reading->errors, located_get(node, "optional"), &optional);
+	field->optional = optional;
+}
+
 static uint32_t read_fields(struct reading *reading, const struct located_node *list,
 			    const struct located_node *owner, struct tb_field **fields,
 			    size_t *count, bool members);
@@ -164,6 +184,7 @@ static bool read_field(struct reading *reading, const struct located_node *node,
 		field->doc = read_doc(reading, located_get(node, "doc"));
 	}
 	read_role(reading, located_get(node, "role"), field, member);
+	read_optional(reading, node, field);
 	if (field->type == TB_TYPE_GROUP && member) {
 		located_error(&reading->errors, type,
 			      "found a group inside a group, expected a field that is no group");
@@ -262,12 +283,42 @@ static uint32_t read_fields(struct reading *reading, const struct located_node *
 	return reading->errors.count == errors ? end : 0;
 }
 
+/* Members of two groups, of which the second has the longer name: b_c of a, and c of a_b. */
+static void expect_members_apart(struct reading *reading, const struct located_node *list,
+				 const struct tb_field *a, const struct tb_field *b)
+{
+	const size_t length = strlen(a->name);
+	const char *rest;
+	size_t more;
+
+	if (strncmp(a->name, b->name, length) != 0 || b->name[length] != '_')
+		return;
+	rest = b->name + length + 1;
+	more = strlen(rest);
+	for (uint32_t i = 0; i < a->member_count; i++)
+		for (uint32_t k = 0; k < b->member_count; k++) {
+			const char *name = a->members[i].name;
+
+			if (strncmp(name, rest, more) == 0 && name[more] == '_' &&
+			    strcmp(name + more + 1, b->members[k].name) == 0)
+				located_error(&reading->errors, list,
+					      "found a member %s of %s and a member %s of %s, "
+					      "expected names whose macros in C differ",
+					      name, a->name, b->members[k].name, b->name);
+		}
+}
+
 /* The header's macros put a group's name before its members'. */
 static void expect_macros_apart(struct reading *reading, const struct located_node *list)
 {
 	const struct tb_schema *schema = reading->schema;
 	char name[2 * TB_SCHEMA_NAME_MAX + 2];
 
+	for (size_t a = 0; a < schema->field_count; a++)
+		for (size_t b = 0; b < schema->field_count; b++)
+			if (schema->fields[a].member_count && schema->fields[b].member_count)
+				expect_members_apart(reading, list, &schema->fields[a],
+						     &schema->fields[b]);
 	for (size_t g = 0; g < schema->field_count; g++)
 		for (uint32_t m = 0; m < schema->fields[g].member_count; m++) {
 			snprintf(name, sizeof(name), "%s_%s", schema->fields[g].name,

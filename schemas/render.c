@@ -2,7 +2,8 @@
 /* Prints payloads as text, CSV and JSON.
  *
  * All bytes pass through put(). It counts the bytes of the whole output, and writes those that fit.
- * A value is read from the payload only after a check that it ends within the payload's length.
+ * A value is read from the payload only after a check that it ends within the payload's length. A
+ * null prints like a field beyond that length: in both cases there is no value.
  * Nothing here depends on the locale. */
 #include "schemas/schema.h"
 
@@ -221,7 +222,7 @@ static void put_value(struct row *row, const struct tb_field *field, size_t offs
 	uint64_t time_ns;
 	double f64;
 
-	if (offset + field->bytes > row->length) {
+	if (offset + field->bytes > row->length || tb_field_is_null(field, row->payload + offset)) {
 		put_text(row, row->format == TB_FORMAT_JSON   ? "null"
 			      : row->format == TB_FORMAT_TEXT ? "-"
 							      : "");

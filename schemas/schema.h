@@ -5,7 +5,8 @@
  * S-I2  Fields follow each other without a hole, each at a multiple of its alignment. The last ends
  *     at `bytes`, at most TB_PAYLOAD_MAX. The members of a group follow each other in its element
  *     in the same way.
- * S-I3  Groups are not nested: no member is a group. */
+ * S-I3  Groups are not nested: no member is a group.
+ * S-I4  No pad, no group and no field with a role is optional. */
 #ifndef TICKBUS_SCHEMAS_SCHEMA_H
 #define TICKBUS_SCHEMAS_SCHEMA_H
 
@@ -42,6 +43,9 @@ const char *type_format(const struct tb_field *field, char text[TYPE_TEXT_BYTES]
 
 /* "int64_t"; NULL for a group. */
 const char *type_c_name(enum tb_type type);
+
+/* The null of an optional field in C: "INT64_MIN". NULL for pad and group, which have no null. */
+const char *type_c_null(enum tb_type type);
 
 uint32_t type_alignment(const struct tb_field *field);
 

@@ -38,6 +38,8 @@ static void text_fields(FILE *file, const char *indent, const struct tb_field *f
 		fprintf(file, "%sname: %s\n", deeper, field->name);
 		if (field->role[0])
 			fprintf(file, "%srole: %s\n", deeper, field->role);
+		if (field->optional)
+			fprintf(file, "%soptional: true\n", deeper);
 		if (all && field->doc[0])
 			text_doc(file, deeper, field->doc);
 		if (field->type == TB_TYPE_GROUP)

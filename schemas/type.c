@@ -16,22 +16,23 @@
 static const struct {
 	const char *name;
 	const char *c_name;
+	const char *c_null;
 	uint32_t bytes;
 } types[] = {
-	[TB_TYPE_I8] = { "i8", "int8_t", 1 },
-	[TB_TYPE_I16] = { "i16", "int16_t", 2 },
-	[TB_TYPE_I32] = { "i32", "int32_t", 4 },
-	[TB_TYPE_I64] = { "i64", "int64_t", 8 },
-	[TB_TYPE_U8] = { "u8", "uint8_t", 1 },
-	[TB_TYPE_U16] = { "u16", "uint16_t", 2 },
-	[TB_TYPE_U32] = { "u32", "uint32_t", 4 },
-	[TB_TYPE_U64] = { "u64", "uint64_t", 8 },
-	[TB_TYPE_F64] = { "f64", "double", 8 },
-	[TB_TYPE_CHAR] = { "char", "char", 1 },
-	[TB_TYPE_DECIMAL64] = { "decimal64", "int64_t", 8 },
-	[TB_TYPE_TIME] = { "time", "uint64_t", 8 },
-	[TB_TYPE_PAD] = { "pad", "uint8_t", 1 },
-	[TB_TYPE_GROUP] = { "group", NULL, 0 },
+	[TB_TYPE_I8] = { "i8", "int8_t", "INT8_MIN", 1 },
+	[TB_TYPE_I16] = { "i16", "int16_t", "INT16_MIN", 2 },
+	[TB_TYPE_I32] = { "i32", "int32_t", "INT32_MIN", 4 },
+	[TB_TYPE_I64] = { "i64", "int64_t", "INT64_MIN", 8 },
+	[TB_TYPE_U8] = { "u8", "uint8_t", "UINT8_MAX", 1 },
+	[TB_TYPE_U16] = { "u16", "uint16_t", "UINT16_MAX", 2 },
+	[TB_TYPE_U32] = { "u32", "uint32_t", "UINT32_MAX", 4 },
+	[TB_TYPE_U64] = { "u64", "uint64_t", "UINT64_MAX", 8 },
+	[TB_TYPE_F64] = { "f64", "double", "__builtin_nan(\"\")", 8 },
+	[TB_TYPE_CHAR] = { "char", "char", "\"\"", 1 },
+	[TB_TYPE_DECIMAL64] = { "decimal64", "int64_t", "INT64_MIN", 8 },
+	[TB_TYPE_TIME] = { "time", "uint64_t", "UINT64_MAX", 8 },
+	[TB_TYPE_PAD] = { "pad", "uint8_t", NULL, 1 },
+	[TB_TYPE_GROUP] = { "group", NULL, NULL, 0 },
 };
 
 #define TYPES (sizeof(types) / sizeof(types[0]))
@@ -44,6 +45,11 @@ TB_API const char *tb_type_name(enum tb_type type)
 const char *type_c_name(enum tb_type type)
 {
 	return types[type].c_name;
+}
+
+const char *type_c_null(enum tb_type type)
+{
+	return types[type].c_null;
 }
 
 uint32_t type_alignment(const struct tb_field *field)

@@ -15,10 +15,12 @@
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
+#include "subscriber/image.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
 #include "subscriber/names.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
 #include "subscriber/reader.h"
@@ -56,8 +58,13 @@ static void progress_fetched(struct tb_source *source)
 	words_load(&progress, landing_page(source), sizeof(progress));
 	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
 						 mapping->shape.slots, mapping->shape.capacity,
-						 mapping->checked, mapping->progress_salt) == 0))
+						 mapping->checked, mapping->progress_salt) == 0)) {
+		if (mapping->image)
+			image_line_invalid(mapping->image);
 		return;
+	}
+	if (mapping->image)
+		image_line(mapping->image, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
 	if (source->state == SOURCE_START) {
@@ -177,6 +184,8 @@ static void source_switch(struct tb_source *source)
 	const uint64_t old_epoch = source->mapping.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
 	const bool begun = source->next != 0;
+	const bool imaged = source->subscription->options.from == TB_FROM_IMAGE ||
+			    image_is_busy(source->mapping.image);
 
 	deliver_holes(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
@@ -196,8 +205,11 @@ static void source_switch(struct tb_source *source)
 	pull_read_drop(source);
 	source->state =
 		SOURCE_HEADER; /* a handler that ends the source ends the new epoch's join */
+	deliver_detour(source);
 	if (begun)
 		deliver_restart(source, old_epoch, delivered, head);
+	if (begun && imaged && source->mapping.image && !deliver_stopped(source))
+		deliver_image(source, 0);
 	if (!deliver_stopped(source))
 		source_begin(source);
 }
@@ -227,6 +239,43 @@ void advance_settle_all(struct tb_subscriber *subscriber)
 	}
 }
 
+static int records_poll(struct tb_source *source, int max)
+{
+	if (collects(source))
+		return collect_poll(source, max, source->mapping.view ? pull_view : pull_read);
+	return source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+}
+
+static bool runs_on(const struct tb_source *source)
+{
+	return source->state == SOURCE_RUNNING && !deliver_stopped(source);
+}
+
+/* Whether records and values come first in turn: a poll for a single record has no room for both. A
+ * batch needs the whole room, or it would be cut inside a message. */
+static bool takes_turns(const struct tb_source *source, int max)
+{
+	return max == 1 ||
+	       (collects(source) && max == (int)source->subscription->subscriber->records_max);
+}
+
+/* While an image is made, records and values share the poll. */
+static int image_poll(struct tb_source *source, int max)
+{
+	struct image *image = source->mapping.image;
+	int count = 0, room;
+
+	image->image_first = takes_turns(source, max) && !image->image_first;
+	if (image->image_first)
+		count = pull_image(source, max);
+	room = collects(source) ? max - count : (max + 1) / 2;
+	if (count < max && runs_on(source))
+		count += records_poll(source, room);
+	if (count < max && runs_on(source) && !image->image_first)
+		count += pull_image(source, max - count);
+	return count;
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
@@ -241,10 +290,9 @@ int advance_poll(struct tb_source *source, int max)
 		advance_settle(source);
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);
-	else if (collects(source))
-		count = collect_poll(source, max, source->mapping.view ? pull_view : pull_read);
 	else
-		count = source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
+							     : records_poll(source, max);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

@@ -67,18 +67,6 @@ void collect_begin(struct tb_source *source)
 	collected->each_ends = shape->flags & REGION_FLAG_MARKS_MESSAGES ? 0 : TB_FLAG_LAST;
 }
 
-static void hand_over(struct tb_source *source, const void *records, uint32_t count)
-{
-	struct tb_subscription *subscription = source->subscription;
-	const struct tb_batch batch = { .size = sizeof(batch),
-					.epoch = source->mapping.shape.epoch,
-					.records = records,
-					.stride = source->collected.stride,
-					.count = count };
-
-	subscription->options.on_batch(subscription->options.user, source, &batch);
-}
-
 /* How many held records the next batch has (C-I2, C-I3). If other topics used up a part of
  * records_max, an open message waits for a call that has room for more of it. */
 static uint32_t batch_count(const struct tb_source *source, uint32_t max)
@@ -92,6 +80,7 @@ static uint32_t batch_count(const struct tb_source *source, uint32_t max)
 	return count < max ? count : max;
 }
 
+/* An image may wait for the held records, to be complete behind them. */
 static int batch_deliver(struct tb_source *source, int max)
 {
 	struct collection *collected = &source->collected;
@@ -100,13 +89,15 @@ static int batch_deliver(struct tb_source *source, int max)
 	if (count == 0)
 		return 0;
 	source->subscription->counters[SUBSCRIPTION_RECORDS] += count;
-	hand_over(source, collected->memory, count);
+	deliver_batch(source, collected->memory, count);
 	collected->held -= count;
 	collected->whole -= collected->whole < count ? collected->whole : count;
 	collected->due = collected->due && collected->held > 0;
 	if (collected->held > 0)
 		memmove(collected->memory, collected->memory + (size_t)count * collected->stride,
 			(size_t)collected->held * collected->stride);
+	else if (!deliver_stopped(source))
+		deliver_complete(source);
 	return (int)count;
 }
 
@@ -147,11 +138,6 @@ int collect_poll(struct tb_source *source, int max, collect_take *take)
 	return count;
 }
 
-void collect_one(struct tb_source *source, const struct record *copy)
-{
-	hand_over(source, copy, 1);
-}
-
 /* A hole or a quality is reported at its place, and is in no batch. */
 int collect_unusual(struct tb_source *source, const struct record *copy)
 {
@@ -163,5 +149,10 @@ int collect_unusual(struct tb_source *source, const struct record *copy)
 	if (result != 1)
 		return result;
 	deliver_holes(source);
-	return deliver_stopped(source) ? 0 : collect_named(source, copy);
+	if (deliver_stopped(source))
+		return 0;
+	deliver_passed(source, copy);
+	collect_named(source, copy);
+	deliver_complete(source);
+	return 1;
 }

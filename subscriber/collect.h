@@ -26,8 +26,6 @@ typedef int collect_take(struct tb_source *, int max);
 int collect_poll(struct tb_source *, int max, collect_take *take);
 /* Delivers what is due, at most max records. Returns how many. */
 int collect_rest(struct tb_source *, int max);
-/* Delivers a record that is not at the position, such as a value of an image, as a batch. */
-void collect_one(struct tb_source *, const struct record *);
 
 static inline bool collects(const struct tb_source *source)
 {

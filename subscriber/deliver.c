@@ -6,10 +6,13 @@
 #include "subscriber/deliver.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bus/counters.h"
 #include "bus/quality.h"
+#include "subscriber/collect.h"
+#include "subscriber/image.h"
 #include "subscriber/names.h"
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
@@ -62,7 +65,8 @@ void deliver_stale_reason(struct tb_source *source, int code, const char *text)
 	event_deliver(source->subscription, &event);
 }
 
-void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum tb_cause cause)
+void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum tb_cause cause,
+		 uint64_t skipped)
 {
 	static const enum subscription_counter counters[] = {
 		[TB_CAUSE_OVERRUN] = SUBSCRIPTION_LOST_OVERRUN,
@@ -75,10 +79,104 @@ void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum t
 	event.cause = cause;
 	event.first = first;
 	event.last = last;
-	event.delivered = last;
+	event.delivered = last + skipped;
+	event.skipped = skipped;
 	count(source, counters[cause], last - first + 1);
+	count(source, SUBSCRIPTION_SKIPPED, skipped);
 	event_deliver(source->subscription, &event);
 }
+
+/* -- images ------------------------------------------------------------------------------------
+ */
+
+void deliver_detour(struct tb_source *source)
+{
+	const struct image *image = source->mapping.image;
+
+	source->detour = source->hole_first != 0 ||
+			 (image && (image_is_busy(image) ||
+				    source->subscription->options.gap == TB_GAP_IMAGE));
+}
+
+void deliver_image(struct tb_source *source, uint64_t base)
+{
+	struct tb_event event = event_of(source, TB_EVENT_IMAGE);
+
+	event.first = base;
+	if (image_begin(source->mapping.image, base)) {
+		event.code = EOVERFLOW;
+		event.words = "this reader is lapped again and again before the image is complete: "
+			      "it needs fewer records or a faster host";
+	}
+	deliver_detour(source);
+	count(source, SUBSCRIPTION_IMAGES, 1);
+	event_deliver(source->subscription, &event);
+}
+
+void deliver_batch(struct tb_source *source, const void *records, uint32_t count)
+{
+	struct tb_subscription *subscription = source->subscription;
+	const struct tb_batch batch = { .size = sizeof(batch),
+					.epoch = source->mapping.shape.epoch,
+					.records = records,
+					.stride = source->mapping.shape.slot_bytes,
+					.count = count };
+
+	subscription->options.on_batch(subscription->options.user, source, &batch);
+}
+
+void deliver_value(struct tb_source *source, struct record *copy)
+{
+	struct tb_subscription *subscription = source->subscription;
+	struct tb_record record;
+
+	copy->flags |= TB_FLAG_IMAGE;
+	count(source, SUBSCRIPTION_IMAGE_RECORDS, 1);
+	if (subscription->options.on_batch) {
+		deliver_batch(source, copy, 1);
+		return;
+	}
+	record = (struct tb_record){ .size = sizeof(record),
+				     .epoch = source->mapping.shape.epoch,
+				     .sequence = copy->sequence,
+				     .time_ns = copy->time_ns,
+				     .instrument = copy->instrument,
+				     .length = copy->length,
+				     .kind = copy->kind,
+				     .flags = copy->flags,
+				     .name = source->mapping.names[copy->instrument],
+				     .data = copy->payload };
+	subscription->options.on_record(subscription->options.user, source, &record);
+}
+
+void deliver_no_value(struct tb_source *source, uint32_t instrument)
+{
+	struct tb_event event = event_of(source, TB_EVENT_NO_VALUE);
+	char number[16];
+
+	event.words = source->mapping.names[instrument];
+	if (!event.words[0]) {
+		snprintf(number, sizeof(number), "#%u", instrument);
+		event.words = number;
+	}
+	event_deliver(source->subscription, &event);
+}
+
+void deliver_complete(struct tb_source *source)
+{
+	struct image *image = source->mapping.image;
+
+	if (!image || !image_may_complete(image, source->next - 1) || collect_interrupt(source))
+		return;
+	image_completes(image);
+	deliver_holes(source);
+	deliver_detour(source);
+	if (!deliver_stopped(source))
+		deliver_event(source, TB_EVENT_COMPLETE);
+}
+
+/* -- events ------------------------------------------------------------------------------------
+ */
 
 void deliver_restart(struct tb_source *source, uint64_t old_epoch, uint64_t delivered,
 		     uint64_t head)
@@ -119,7 +217,8 @@ void deliver_holes(struct tb_source *source)
 	if (first == 0)
 		return;
 	source->hole_first = 0;
-	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM);
+	deliver_detour(source);
+	deliver_gap(source, first, source->hole_last, TB_CAUSE_UPSTREAM, 0);
 }
 
 static void quality_report(struct tb_source *source, const struct quality *quality, uint64_t first)
@@ -143,6 +242,13 @@ void deliver_quality(struct tb_source *source, uint32_t state)
 		quality_report(source, &quality, 0);
 }
 
+void deliver_passed(struct tb_source *source, const struct record *copy)
+{
+	if (source->mapping.image)
+		image_passed(source->mapping.image, copy->sequence, copy->instrument, copy->kind,
+			     copy->flags);
+}
+
 /* Counts as delivered, although the handler of records does not get it. */
 static int quality_record(struct tb_source *source, const struct record *copy)
 {
@@ -159,7 +265,10 @@ static int quality_record(struct tb_source *source, const struct record *copy)
 		source->head = copy->sequence;
 	source->tries = 0;
 	count(source, SUBSCRIPTION_RECORDS, 1);
+	deliver_passed(source, copy);
 	quality_report(source, &quality, copy->sequence);
+	if (!deliver_stopped(source))
+		deliver_complete(source);
 	return 1;
 }
 
@@ -171,7 +280,9 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 		if (source->hole_first == 0)
 			source->hole_first = source->next;
 		source->hole_last = source->next++;
+		source->detour = true;
 		source->tries = 0;
+		deliver_passed(source, copy);
 		return 1;
 	}
 	if (copy->kind == TB_KIND_QUALITY)
@@ -180,5 +291,11 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	if (result != 1)
 		return result;
 	deliver_holes(source);
-	return deliver_stopped(source) ? 0 : deliver_named(source, copy);
+	if (deliver_stopped(source))
+		return 0;
+	deliver_passed(source, copy);
+	deliver_named(source, copy);
+	if (!deliver_stopped(source))
+		deliver_complete(source);
+	return 1;
 }

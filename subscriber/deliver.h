@@ -16,7 +16,24 @@
 
 /* Reports the holes before `next` as a gap, once. */
 void deliver_holes(struct tb_source *);
-void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause);
+/* skipped: records behind last that the gap policy skips. */
+void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_cause,
+		 uint64_t skipped);
+/* An image begins, or begins again, with this base. */
+void deliver_image(struct tb_source *, uint64_t base);
+/* Calls on_batch with records in slot layout. */
+void deliver_batch(struct tb_source *, const void *records, uint32_t count);
+/* A record passes: the image learns of it, before its handler is called or it is held. */
+void deliver_passed(struct tb_source *, const struct record *);
+/* A value of an image; not a move of the position. */
+void deliver_value(struct tb_source *, struct record *);
+/* The value of an instrument was never readable. */
+void deliver_no_value(struct tb_source *, uint32_t instrument);
+/* Reports the image as complete if it is. If records are held for a batch, it waits for their
+ * delivery. */
+void deliver_complete(struct tb_source *);
+/* Sets whether records take the unusual path: after each change of what decides it. */
+void deliver_detour(struct tb_source *);
 void deliver_event(struct tb_source *, enum tb_event_kind);
 /* Reports why a stale topic stays stale, once for each change of the code. The text may differ from
  * try to try. */
@@ -70,7 +87,7 @@ static inline int deliver_named(struct tb_source *source, const struct record *c
 }
 
 /* A hole, a quality, a reserved kind, the first record after holes, or the first record of an
- * instrument. */
+ * instrument. Also any record while an image is made, or while an image may follow a gap. */
 int deliver_unusual(struct tb_source *, const struct record *);
 
 /* One comparison for kinds 6 to 127: as a signed byte, the program's own kinds are negative. */
@@ -81,7 +98,7 @@ static inline bool deliver_kind_is_unusual(uint8_t kind)
 
 static inline bool deliver_is_unusual(const struct tb_source *source, const struct record *copy)
 {
-	return deliver_kind_is_unusual(copy->kind) || source->hole_first != 0 ||
+	return deliver_kind_is_unusual(copy->kind) || source->detour != 0 ||
 	       copy->instrument >= source->mapping.shape.capacity ||
 	       !source->mapping.names[copy->instrument][0];
 }

@@ -13,6 +13,7 @@
 #include "bus/error.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/image.h"
 #include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
@@ -20,6 +21,7 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	if (mapping->remote)
 		subscriber->ops->remote_close(mapping->remote);
 	free(mapping->names);
+	image_free(mapping->image);
 	memset(mapping, 0, sizeof(*mapping));
 }
 

@@ -12,23 +12,28 @@
 #include "subscriber/landing.h"
 #include "subscriber/tag.h"
 
-bool names_take(struct tb_source *source)
+void names_take_run(struct tb_source *source, uint32_t first, uint32_t count, const char *landed)
 {
 	struct mapping *mapping = &source->mapping;
-	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
 	struct directory_entry entry;
 
-	for (uint32_t i = 0; i < (mapping->view ? 1 : page); i++) {
-		const uint32_t index = source->names_from + i;
+	for (uint32_t i = 0; i < count && first + i < mapping->shape.capacity; i++) {
+		char *const name = mapping->names[first + i];
 
-		if (index >= mapping->shape.capacity)
-			break;
-		words_load(&entry, landing_page(source) + (size_t)i * sizeof(entry), sizeof(entry));
-		if (!mapping->names[index][0] &&
-		    directory_verify(&entry, index, mapping->directory_salt,
-				     mapping->names[index]) < 0)
-			mapping->names[index][0] = '\0';
+		words_load(&entry, landed + (size_t)i * sizeof(entry), sizeof(entry));
+		if (!name[0] &&
+		    directory_verify(&entry, first + i, mapping->directory_salt, name) < 0)
+			name[0] = '\0';
 	}
+}
+
+bool names_take(struct tb_source *source)
+{
+	const struct mapping *mapping = &source->mapping;
+
+	names_take_run(source, source->names_from,
+		       mapping->view ? 1 : REGION_PAGE / DIRECTORY_ENTRY_BYTES,
+		       landing_page(source));
 	return mapping->names[source->name_wanted][0] != '\0';
 }
 

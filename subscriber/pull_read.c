@@ -32,6 +32,7 @@
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
+#include "subscriber/image.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
 #include "subscriber/tag.h"
@@ -192,7 +193,10 @@ static void look_post(struct tb_source *source)
 	for (unsigned int i = 0; i < source->halves; i++)
 		source->batches[i].asked = source->batches[i].under_way == 0;
 	source->fetched_ns = clock_ns();
-	fetch(source, READ_PROGRESS, source->mapping.layout.progress, sizeof(struct progress));
+	if (fetch(source, READ_PROGRESS, source->mapping.layout.progress,
+		  sizeof(struct progress)) == 0 &&
+	    source->mapping.image)
+		image_line_asked(source->mapping.image);
 }
 
 /* The shortest time between two looks. A long polling interval does not delay a look with a cause:
@@ -258,6 +262,8 @@ static int batch_deliver(struct tb_source *source, const struct batch *batch, in
 		count++;
 		if (deliver_stopped(source))
 			return count;
+		if (for_batch && source->collected.due)
+			break;
 	}
 	if (result < 0) {
 		source->subscription->counters[SUBSCRIPTION_TORN]++;
@@ -286,6 +292,11 @@ bool pull_read_due(const struct tb_source *source)
 	return !is_strict(source) || oldest->proven || line_due(source);
 }
 
+static bool image_needs_line(const struct tb_source *source)
+{
+	return source->mapping.image && image_wants_line(source->mapping.image) && source->look;
+}
+
 int pull_read(struct tb_source *source, int max)
 {
 	const struct batch *oldest;
@@ -309,8 +320,10 @@ int pull_read(struct tb_source *source, int max)
 			return count;
 		batches_post(source);
 	}
-	/* Known records come first: otherwise hints could cause looks for ever. */
-	if ((source->copy_failed || source->next > target(source)) && look_due(source)) {
+	/* Known records come first: otherwise hints could cause looks for ever. An image needs few
+	 * lines, but may have to be made while records come faster than they are read. */
+	if ((source->copy_failed || source->next > target(source) || image_needs_line(source)) &&
+	    look_due(source)) {
 		look_post(source);
 		if (is_strict(source) && source->page_under_way)
 			source->hint = 0; /* true or false, the line answers it */

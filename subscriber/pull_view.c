@@ -17,6 +17,7 @@
 #include "bus/record.h"
 #include "subscriber/collect.h"
 #include "subscriber/deliver.h"
+#include "subscriber/image.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 
@@ -29,8 +30,7 @@
 #define RUN_AFTER  2  /* records of a call before the head is read for a run */
 #define BATCH      4  /* the head is watched once it moves by at least this many records */
 
-/* Reads the progress line whole. False if its writer kept changing it. */
-static bool line_read(struct tb_source *source, struct progress *progress)
+bool pull_view_line(struct tb_source *source, struct progress *progress)
 {
 	const struct mapping *mapping = &source->mapping;
 	const struct progress_line *line =
@@ -53,8 +53,10 @@ static bool look(struct tb_source *source, bool failed)
 {
 	struct progress progress;
 
-	if (!line_read(source, &progress))
+	if (!pull_view_line(source, &progress))
 		return false;
+	if (source->mapping.image)
+		image_line(source->mapping.image, &progress);
 	switch (reader_look(source, &progress)) {
 	case READER_LAPPED:
 		reader_skip(source, &progress);
@@ -236,6 +238,8 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 		count++;
 		if (deliver_stopped(source))
 			return count;
+		if (for_batch && source->collected.due)
+			break;
 	}
 	if (count > 0)
 		source->idle = 0;

@@ -3,8 +3,11 @@
 #ifndef TICKBUS_SUBSCRIBER_PULL_VIEW_H
 #define TICKBUS_SUBSCRIBER_PULL_VIEW_H
 
+#include "bus/progress.h"
 #include "subscriber/state.h"
 
+/* Reads the progress line whole. False if its writer kept changing it. */
+bool pull_view_line(struct tb_source *, struct progress *);
 /* Delivers records in order from `next`, at most max. Returns how many. For on_batch it collects
  * them instead (collect.h). */
 int pull_view(struct tb_source *, int max);

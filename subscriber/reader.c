@@ -6,15 +6,18 @@
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
- * Q4  The quality changes by its record. That record may be lost in a gap, or lie before the start.
- *     So there a line's quality counts, at once if it is not good. A line that says good counts
- *     when all records up to its head were read: the record of the change may still come. The
- *     topic's head may have moved on by then. */
+ * Q5  After an overrun the policy TB_GAP_NEWEST skips the records up to the head. The gap's event
+ * and the counter `skipped` have them. They are neither delivered nor lost. Q4  The quality changes
+ * by its record. That record may be lost in a gap, or lie before the start. So there a line's
+ * quality counts, at once if it is not good. A line that says good counts when all records up to
+ * its head were read: the record of the change may still come. The topic's head may have moved on
+ * by then. */
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
 #include "subscriber/collect.h"
 #include "subscriber/deliver.h"
+#include "subscriber/image.h"
 #include "tickbus/subscriber.h"
 
 void reader_head(struct tb_source *source, uint64_t head)
@@ -34,15 +37,25 @@ bool reader_line(struct tb_source *source, bool valid)
 	return valid;
 }
 
-static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause)
+/* Moves to `next`, and then as the subscription's gap policy says. An image that is being made
+ * begins again after each gap. */
+static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause,
+		    const struct progress *progress)
 {
+	const struct image *image = source->mapping.image;
+	const enum tb_gap policy = source->subscription->options.gap;
 	const uint64_t first = source->next;
 
 	deliver_holes(source);
 	source->next = next;
+	if (cause == TB_CAUSE_OVERRUN && policy == TB_GAP_NEWEST && progress->head >= next)
+		source->next = progress->head + 1;
 	source->tries = 0;
 	source->quality_head = 0;
-	deliver_gap(source, first, next - 1, cause);
+	deliver_gap(source, first, next - 1, cause, source->next - next);
+	if (image && cause != TB_CAUSE_BEFORE_JOIN &&
+	    (policy == TB_GAP_IMAGE || image_is_busy(image)) && !deliver_stopped(source))
+		deliver_image(source, source->next - 1);
 }
 
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
@@ -56,9 +69,12 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	reader_head(source, progress->head);
 	if (oldest > source->next)
 		return READER_LAPPED;
-	if (progress->state == TOPIC_ENDED && source->next > progress->head &&
-	    source->state == SOURCE_RUNNING && !source->has_successor)
+	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
+	    source->state != SOURCE_RUNNING || source->has_successor)
+		return READER_STAYS;
+	if (!image_is_busy(source->mapping.image))
 		return READER_ENDED;
+	source->look = true; /* the image completes first, at the last head */
 	return READER_STAYS;
 }
 
@@ -100,7 +116,8 @@ void reader_skip(struct tb_source *source, const struct progress *progress)
 {
 	if (collect_interrupt(source))
 		return;
-	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN);
+	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN,
+		progress);
 	quality_guess(source, progress);
 }
 
@@ -108,7 +125,7 @@ bool reader_failed(struct tb_source *source, const struct progress *progress)
 {
 	if (++source->tries < TRIES_MAX || collect_interrupt(source))
 		return false;
-	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT);
+	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT, progress);
 	quality_guess(source, progress);
 	return true;
 }
@@ -120,6 +137,8 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 
 	if (options->from == TB_FROM_NEWEST)
 		return (source->joined < head ? source->joined : head) + 1;
+	if (options->from == TB_FROM_IMAGE)
+		return head + 1;
 	if (options->from == TB_FROM_SEQUENCE && !other_epoch)
 		return options->sequence;
 	return 1;
@@ -136,13 +155,17 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	source->next = source->started = start_of(source, progress->head, other_epoch);
+	deliver_detour(source);
 	deliver_event(source, TB_EVENT_APPEARED);
+	if (options->from == TB_FROM_IMAGE && !deliver_stopped(source))
+		deliver_image(source, progress->head);
 	if (other_epoch)
 		deliver_restart(source, options->epoch, 0, 0); /* nothing of it was delivered */
 	if (oldest > source->next)
 		skip_to(source, oldest,
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
-								       : TB_CAUSE_BEFORE_JOIN);
+								       : TB_CAUSE_BEFORE_JOIN,
+			progress);
 	if (source->next != 1)
 		quality_guess(source, progress);
 }

@@ -13,6 +13,7 @@
 #include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
+#include "subscriber/image.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
 #include "subscriber/notices.h"
@@ -197,6 +198,8 @@ void source_orphan(struct tb_source *source)
 	mapping_close(source->subscription->subscriber, &source->successor);
 	source->has_successor = false;
 	pull_read_drop(source);
+	if (source->mapping.image)
+		image_interrupted(source->mapping.image);
 	landing_close(source);
 }
 
@@ -263,6 +266,9 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	free(mapping->names);
 	mapping->names = source->mapping.names; /* held records need theirs (C-I4) */
 	source->mapping.names = NULL;
+	image_free(mapping->image); /* the program's table is that of the epoch */
+	mapping->image = source->mapping.image;
+	source->mapping.image = NULL;
 	mapping_close(subscriber, &source->mapping);
 	source->mapping = *mapping;
 	source->orphan = false;
@@ -289,6 +295,24 @@ static bool source_keep(struct tb_source *source, const struct control_topic *to
 	return true;
 }
 
+/* The program's table of an epoch begins empty. */
+static int source_image(const struct tb_subscription *subscription,
+			const struct control_topic *topic, struct mapping *mapping)
+{
+	if (!image_is_wanted(&subscription->options))
+		return 0;
+	if (!(topic->shape.flags & REGION_FLAG_LAST_VALUE))
+		return error_set(EOPNOTSUPP,
+				 "topic %s: it has no last values, which an image needs",
+				 topic->name);
+	mapping->image = image_new(&topic->shape);
+	if (!mapping->image)
+		return error_set(ENOMEM,
+				 "topic %s: no memory for an image of %" PRIu32 " instruments",
+				 topic->name, topic->shape.capacity);
+	return 0;
+}
+
 int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
 		 const struct control_message *grant, struct tb_source **out)
 {
@@ -306,6 +330,11 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	result = mapping_open(subscriber, schema, grant, &mapping);
 	if (result < 0)
 		return result;
+	result = source_image(subscription, topic, &mapping);
+	if (result < 0) {
+		mapping_close(subscriber, &mapping);
+		return result;
+	}
 	if (source) {
 		result = landing_open(source, mapping.view != NULL);
 		if (result < 0) {

@@ -41,6 +41,8 @@ struct last_notice {
 	uint64_t head;
 };
 
+struct image;
+
 /* A topic's memory, and the identity that its records, line and names must prove. */
 struct mapping {
 	struct remote *remote;
@@ -54,6 +56,7 @@ struct mapping {
 	uint8_t notice_key[NOTICE_KEY_BYTES];
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
+	struct image *image;                    /* NULL: the subscription has no images */
 	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
@@ -124,6 +127,8 @@ struct tb_source {
 	unsigned int invalid;    /* reads of the line in a row that found it invalid */
 	uint64_t invalid_ms;     /* when the first of them was */
 	uint64_t next_when_invalid;
+	uint64_t detour; /* not 0: records need more than their handler: holes or an image come
+			    first */
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
 	uint32_t quality;               /* as the program knows it: enum tb_quality */
 	uint32_t quality_at_head;       /* what a line with the head quality_head says */

@@ -9,6 +9,7 @@
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "subscriber/call.h"
+#include "subscriber/image.h"
 #include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "subscriber/subscriber.h"
@@ -37,9 +38,16 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 				 options->flags, TB_WAIT | TB_STRICT);
 	if (!pattern)
 		return error_set(EINVAL, "subscription: found no pattern");
-	if (options->from > TB_FROM_SEQUENCE)
+	if (options->from > TB_FROM_IMAGE)
 		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
-				 (int)options->from, TB_FROM_SEQUENCE);
+				 (int)options->from, TB_FROM_IMAGE);
+	if (options->gap > TB_GAP_IMAGE)
+		return error_set(EINVAL, "subscription options: found gap %d, expected 0 to %d",
+				 (int)options->gap, TB_GAP_IMAGE);
+	if ((options->flags & TB_STRICT) && image_is_wanted(options))
+		return error_set(EINVAL,
+				 "subscription options: found TB_STRICT with an image, expected "
+				 "one of them: no progress line bounds a stored value");
 	if (options->from == TB_FROM_SEQUENCE && options->sequence == 0)
 		return error_set(EINVAL,
 				 "subscription options: found sequence 0, expected 1 or more");

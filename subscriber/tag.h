@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tag of a READ: its kind, and the source's slot in the table with the half of the landing, or
- * the run of entries. Packed where READs are posted, unpacked where they complete. */
+/* The tag of a READ: its kind, and what it is for. That is the source's slot in the table, with the
+ * half of the landing or the chunk of an image; or a run of entries. Packed where READs are posted,
+ * unpacked where they complete. */
 #ifndef TICKBUS_SUBSCRIBER_TAG_H
 #define TICKBUS_SUBSCRIBER_TAG_H
 
@@ -13,7 +14,8 @@ enum read_kind {
 	READ_NAMES,
 	READ_SLOTS,
 	READ_PULSE,
-	READ_ENTRIES
+	READ_ENTRIES,
+	READ_IMAGE
 };
 
 struct tag {

@@ -21,6 +21,7 @@
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pulse.h"
 #include "subscriber/source.h"
@@ -156,6 +157,8 @@ void turn_reap(struct tb_subscriber *subscriber)
 			subscriber->under_way--;
 			if (tag.kind == READ_SLOTS)
 				pull_read_landed(source, tag.half, done[i].status);
+			else if (tag.kind == READ_IMAGE)
+				pull_image_landed(source, tag.half, done[i].status);
 			else
 				advance_fetched(source, tag.kind, done[i].status);
 		}

@@ -13,6 +13,7 @@
 #include "subscriber/call.h"
 #include "subscriber/connection.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/turn.h"
 
@@ -58,15 +59,17 @@ static bool unfinished(const struct tb_source *source)
 static enum pending work_pending(const struct tb_subscriber *subscriber)
 {
 	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
+	enum image_work image;
 
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
 
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
-		if (!source->mapping.view && pull_read_due(source))
+		image = pull_image_work(source);
+		if (image == IMAGE_WORK_NOW || (!source->mapping.view && pull_read_due(source)))
 			return PENDING_NOW;
-		if (source->has_successor ||
+		if (source->has_successor || image == IMAGE_WORK_SOON ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
 			found = PENDING_SOON;
 	}

@@ -57,13 +57,15 @@ enum tb_quality_cause {
 	TB_QUALITY_USER = 128,
 };
 
-/* Flags of a record. */
-#define TB_FLAG_LAST 0x01 /* the last record of an input message, in a topic that marks messages   \
-			   */
-#define TB_FLAG_PAST 0x02 /* a correction of an older record, which leaves the value as it is */
-#define TB_FLAG_IMAGE                                                                              \
-	0x80 /* a value from the publisher's table, delivered in an image; its sequence            \
-	      * lies before the position. Never published */
+/* Flags of a record.
+ *
+ * LAST   the last record of an input message, in a topic that marks messages
+ * PAST   a correction of an older record, which leaves the value as it is
+ * IMAGE  a value from the publisher's table, delivered in an image; its sequence lies before the
+ *        position. Never published */
+#define TB_FLAG_LAST  0x01
+#define TB_FLAG_PAST  0x02
+#define TB_FLAG_IMAGE 0x80
 
 struct tb_record {
 	size_t size;         /* of this structure, as the library fills it */

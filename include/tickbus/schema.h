@@ -57,6 +57,7 @@ struct tb_field {
 	uint32_t bytes;        /* of one element */
 	uint32_t count;        /* elements; 1 if it is no array */
 	uint8_t array;         /* 1: an array, which may have one element */
+	uint8_t optional;      /* 1: each element may be null; see tb_field_is_null */
 	uint32_t member_count; /* GROUP */
 	const struct tb_field *members;
 };
@@ -80,8 +81,9 @@ TB_API const char *const *tb_schema_builtins(void);
 TB_API const char *tb_schema_name(const struct tb_schema *schema);
 TB_API uint32_t tb_schema_version(const struct tb_schema *schema);
 
-/* A hash of all that gives bytes their meaning: the schema's name, and the name, type, scale,
- * count, role and offset of each field. It does not cover the version and the doc texts. */
+/* A hash of all that gives bytes their meaning: the schema's name, and of each field the name,
+ * type, scale, count, role, offset and `optional`. It does not cover the version and the doc
+ * texts. */
 TB_API uint64_t tb_schema_fingerprint(const struct tb_schema *schema);
 
 /* Payload size in bytes, 1 to TB_PAYLOAD_MAX. */
@@ -96,9 +98,20 @@ TB_API const struct tb_field *tb_schema_fields(const struct tb_schema *schema, s
 /* The name of a type ("decimal64"). */
 TB_API const char *tb_type_name(enum tb_type type);
 
+/* Tests whether an element of a field is null: not known, or not there. `element` is the first of
+ * its field->bytes bytes, at any alignment. Returns 1 or 0; 0 for each field that is not optional.
+ *
+ * Null is the minimum of a signed integer and of a decimal's i64. It is the maximum of an unsigned
+ * integer and of a time. In an f64 each NaN is null, in a char field only zero bytes are. */
+TB_API int tb_field_is_null(const struct tb_field *field, const void *element);
+
+/* Writes null to the field->bytes bytes of an element, at any alignment. Returns 0, or -EINVAL if
+ * the field is not optional; the element then stays as it is. */
+TB_API int tb_field_set_null(const struct tb_field *field, void *element);
+
 /* Checks that a program written for `subscriber` can read records of `publisher`, whose schema may
- * have more fields at its end. Returns 0, or -EPROTO with a message that names both schemas and the
- * first field that differs. */
+ * have more fields at its end. The subscriber's field may be optional where the publisher's is not.
+ * Returns 0, or -EPROTO with a message that names both schemas and the first field that differs. */
 TB_API int tb_schema_compatible(const struct tb_schema *publisher,
 				const struct tb_schema *subscriber);
 
@@ -114,13 +127,13 @@ TB_API size_t tb_schema_columns(const struct tb_schema *schema, char *buffer, si
 
 /* Writes one payload: CSV `1.0000,5`, JSON `"price":"1.0000","size":5`, text `price=1.0000 size=5`.
  * Decimals have all digits of their scale, and are strings in JSON. Times are nanoseconds since
- * 1970, in text ISO 8601. Padding of char fields is left out. Fields beyond `length` are empty
- * (CSV), null (JSON) or `-` (text). Returns as tb_schema_columns. */
+ * 1970, in text ISO 8601. Padding of char fields is left out. Nulls of optional fields, and fields
+ * beyond `length`, are empty (CSV), null (JSON) or `-` (text). Returns as tb_schema_columns. */
 TB_API size_t tb_schema_render(const struct tb_schema *schema, enum tb_format format,
 			       const void *payload, size_t length, char *buffer, size_t size);
 
-/* Prints a C header: struct, static asserts, field table, fingerprint. The caller frees the text
- * with free(). NULL: no memory. */
+/* Prints a C header: struct, static asserts, field table, fingerprint, nulls. The caller frees the
+ * text with free(). NULL: no memory. */
 TB_API char *tb_schema_header(const struct tb_schema *schema);
 
 #ifdef __cplusplus

@@ -78,12 +78,13 @@ enum tb_from {
 			* after the join are delivered. The topic needs last values */
 };
 
-/* What follows a gap of cause overrun or corrupt. */
+/* What follows a gap. */
 enum tb_gap {
-	TB_GAP_OLDEST = 0, /* delivery goes on at the oldest record that is held */
-	TB_GAP_NEWEST, /* the records that are held are skipped; delivery goes on behind the head */
-	TB_GAP_IMAGE,  /* as oldest, and an image repairs the program's table. The topic needs
-			* last values */
+	TB_GAP_OLDEST = 0, /* delivery goes on with the oldest record that is held */
+	TB_GAP_NEWEST,     /* after an overrun the records that are held are skipped; delivery goes
+			    * on behind the head */
+	TB_GAP_IMAGE,      /* as oldest, and after an overrun or a corrupt record an image repairs
+			    * the program's table. The topic needs last values */
 };
 
 enum tb_cause {
@@ -135,8 +136,8 @@ struct tb_event {
 	const char *topic;      /* name of the topic, or the pattern if it is about no topic */
 	uint64_t epoch;         /* the topic's epoch now */
 	uint64_t old_epoch;     /* RESTART */
-	uint64_t first, last;   /* GAP: first and last lost record; APPEARED: first; QUALITY: first,
-				 * the record that states it, or 0 if that record was not read;
+	uint64_t first, last;   /* GAP: the first and last lost record. APPEARED: first. QUALITY:
+				 * first, the record that states it; 0: that record was not read.
 				 * IMAGE: first, the last sequence that the image covers */
 	uint64_t delivered;     /* the last sequence delivered, reported as a gap or skipped */
 	uint64_t head;          /* the last head known; RESTART: of the old epoch */

@@ -29,15 +29,19 @@ static void names_list(const struct tb_field *fields, size_t count, char *list, 
 						 fields[i].name);
 }
 
-static int move_add(struct projection *projection, uint32_t from, uint32_t to, uint32_t bytes,
-		    uint32_t factor)
+static bool copies(const struct projection_move *move)
+{
+	return !move->factor && !move->apart;
+}
+
+static int move_add(struct projection *projection, const struct projection_move *move)
 {
 	struct projection_move *last =
 		projection->count ? &projection->moves[projection->count - 1] : NULL;
 
-	if (last && !factor && !last->factor && last->from + last->bytes == from &&
-	    last->to + last->bytes == to) {
-		last->bytes = (uint16_t)(last->bytes + bytes);
+	if (last && copies(move) && copies(last) && last->from + last->bytes == move->from &&
+	    last->to + last->bytes == move->to) {
+		last->bytes = (uint16_t)(last->bytes + move->bytes);
 		return 0;
 	}
 	/* At most one move for each byte of a payload. */
@@ -47,8 +51,7 @@ static int move_add(struct projection *projection, uint32_t from, uint32_t to, u
 			return error_set(ENOMEM, "no memory to map one schema to another");
 		projection->moves = last;
 	}
-	projection->moves[projection->count++] =
-		(struct projection_move){ (uint16_t)from, (uint16_t)to, (uint16_t)bytes, factor };
+	projection->moves[projection->count++] = *move;
 	return 0;
 }
 
@@ -70,7 +73,18 @@ static int expect_same(const struct tb_field *from, const struct tb_field *to)
 	if (to->count > from->count)
 		return error_set(EPROTO, "field %s: found %u elements, expected at most %u",
 				 to->name, to->count, from->count);
+	if (from->optional && !to->optional)
+		return error_set(EPROTO,
+				 "field %s: found a field that is not optional, expected "
+				 "`optional: true`: the feed has records without this value",
+				 to->name);
 	return 0;
+}
+
+/* A feed's NaN is no number, so it may become null. */
+static uint8_t apart_of(const struct tb_field *from, const struct tb_field *to)
+{
+	return to->optional && !from->optional && to->type != TB_TYPE_F64 ? (uint8_t)to->type : 0;
 }
 
 static uint32_t factor_of(const struct tb_field *from, const struct tb_field *to)
@@ -88,18 +102,26 @@ static int map(struct projection *projection, const struct tb_field *from, size_
 static int map_field(struct projection *projection, const struct tb_field *from,
 		     const struct tb_field *to, uint32_t from_at, uint32_t to_at)
 {
-	const uint32_t factor = factor_of(from, to);
+	struct projection_move move = {
+		.bytes = (uint16_t)to->bytes,
+		.factor = factor_of(from, to),
+		.null = from->optional,
+		.apart = apart_of(from, to),
+	};
 	int result = expect_same(from, to);
 
 	for (uint32_t i = 0; i < to->count && result == 0; i++) {
 		const uint32_t source = from_at + from->offset + i * from->bytes;
 		const uint32_t target = to_at + to->offset + i * to->bytes;
 
-		if (to->type == TB_TYPE_GROUP)
+		if (to->type == TB_TYPE_GROUP) {
 			result = map(projection, from->members, from->member_count, to->members,
 				     to->member_count, source, target);
-		else
-			result = move_add(projection, source, target, to->bytes, factor);
+			continue;
+		}
+		move.from = (uint16_t)source;
+		move.to = (uint16_t)target;
+		result = move_add(projection, &move);
 	}
 	return result;
 }
@@ -158,13 +180,36 @@ void projection_close(struct projection *projection)
 	projection->count = 0;
 }
 
-static void scale_up(const char *from, char *to, uint32_t factor)
+/* A number without room stops at the last number of the range; null lies below it. */
+static void scale_up(const struct projection_move *move, const char *from, char *to)
 {
-	int64_t value;
+	int64_t value, scaled;
 
 	memcpy(&value, from, sizeof(value));
-	value *= factor;
-	memcpy(to, &value, sizeof(value));
+	if (move->null && value == INT64_MIN)
+		scaled = INT64_MIN;
+	else if (__builtin_mul_overflow(value, (int64_t)move->factor, &scaled))
+		scaled = value < 0 ? -INT64_MAX : INT64_MAX;
+	memcpy(to, &scaled, sizeof(scaled));
+}
+
+/* Copies an element. A number that equals null becomes its neighbour, zero bytes become spaces. The
+ * lowest byte comes first: 0xff in an unsigned null, another byte in a signed null. */
+static void copy_apart(const struct projection_move *move, const char *from, char *to)
+{
+	const struct tb_field field = { .type = (enum tb_type)move->apart,
+					.bytes = move->bytes,
+					.optional = 1 };
+
+	memcpy(to, from, move->bytes);
+	if (!tb_field_is_null(&field, to))
+		return;
+	if (field.type == TB_TYPE_CHAR)
+		memset(to, ' ', move->bytes);
+	else if (to[0] == (char)UINT8_MAX)
+		to[0] = (char)(UINT8_MAX - 1);
+	else
+		to[0] = (char)(to[0] + 1);
 }
 
 const void *projection_apply(const struct projection *projection, const void *from,
@@ -180,7 +225,9 @@ const void *projection_apply(const struct projection *projection, const void *fr
 		const struct projection_move *move = &projection->moves[i];
 
 		if (move->factor)
-			scale_up(source + move->from, target + move->to, move->factor);
+			scale_up(move, source + move->from, target + move->to);
+		else if (move->apart)
+			copy_apart(move, source + move->from, target + move->to);
 		else
 			memcpy(target + move->to, source + move->from, move->bytes);
 	}

@@ -216,6 +216,29 @@ class Protocol(unittest.TestCase):
         meaning = re.sub(r"^ *(version|doc):.*\n", "", schema, flags=re.M)
         self.assertEqual(xxh3(meaning.encode()), topic["fingerprint"])
 
+    def test_optional_fields_have_a_line_in_the_text_and_its_fingerprint(self):
+        """The text is written from the page. The file has the keys in another order, and false where there is no line."""
+        text = ("name: own\nversion: 1\nfields:\n"
+                "  - type: decimal64(8)\n    name: price\n    optional: true\n    doc: \"D.\"\n"
+                "  - type: group[2]\n    name: levels\n    fields:\n"
+                "      - type: u32[2]\n        name: size\n        optional: true\n")
+        plain = text.replace("        optional: true\n", "")
+        path, fingerprints = os.path.join(self.folder, "own.yaml"), set()
+        for expected, optional in ((text, "true"), (plain, "false")):
+            with open(path, "w", encoding="ascii") as file:
+                file.write("name: own\nversion: 1\nfields:\n"
+                           "- {optional: true, doc: D., name: price, type: decimal64(8)}\n"
+                           "- {name: levels, type: 'group[2]', fields: [\n"
+                           f"   {{optional: {optional}, name: size, type: 'u32[2]'}}]}}\n")
+            printed, checked = (subprocess.run(
+                [tools.TICKBUS, "schema", command, path], env=self.bus.env, capture_output=True, text=True, check=True,
+                timeout=tools.PATIENCE_S).stdout for command in ("print", "check"))
+            self.assertEqual(printed, expected)
+            meaning = re.sub(r"^ *(version|doc):.*\n", "", expected, flags=re.M)
+            fingerprints.add(f"{xxh3(meaning.encode()):016x}")
+            self.assertIn(checked.split()[-1], fingerprints)
+        self.assertEqual(len(fingerprints), 2)
+
     def test_catalogue_comes_in_pages_and_by_pattern(self):
         self.assertEqual(list(self.topics), ["t.quote", "t.small", "t.hole", "t.empty", "t.live"])
         names = [topic["name"] for topic in self.subscriber.catalogue("t.*l*")]

@@ -685,6 +685,20 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
             self.assertRegex(cat.err.read_text(), message)
             self.stop(pubd)
 
+    def test_reader_without_nulls_is_refused_by_a_publisher_with_nulls(self):
+        schema = "name: when\nversion: 1\nfields:\n  - {{ name: source_time, type: time, optional: {} }}\n"
+        for publisher, reader in (("true", "false"), ("true", "true"), ("false", "true")):
+            path = self.file("reader.yaml", schema.format(reader))
+            pubd = self.publish(schema.format(publisher))
+            if publisher == "true" and reader == "false":
+                cat = self.cat("t", "--schema", str(path))
+                self.ends(cat, 3)
+                self.assertIn("publisher has optional source_time time, subscriber expects source_time time",
+                              cat.err.read_text())
+            else:
+                self.assertEqual(len(self.rows("--schema", str(path))), 3)
+            self.stop(pubd)
+
     def test_unfit_schema_is_refused_before_anything_runs(self):
         self.file("own.yaml", OWN.format(version=1, type="u64", more=""))
         path = self.file("day.bin", add(1))

@@ -167,6 +167,126 @@ Test(record, unchecked_record_has_no_check)
 	cr_assert_eq(record_verify(&copy, 64, 3, false, 0), 0);
 }
 
+/* -- values ----------------------------------------------------------------------------------- */
+
+static int value_of(uint32_t instrument, size_t slot_bytes, struct record *copy)
+{
+	const uint64_t salt = record_salt(EPOCH, 1, TAG_RECORD);
+
+	memset(copy, 0x5a, sizeof(*copy));
+	return record_take_value(slot, slot_bytes, instrument, copy, &salt);
+}
+
+/* As a READ delivers it, in a landing that ends where the slot ends. */
+static int landed_value_of(const void *slot_of_64, uint32_t instrument, struct record *copy)
+{
+	const uint64_t salt = record_salt(EPOCH, 1, TAG_RECORD);
+	struct guard guard;
+	int result;
+
+	guard_open(&guard, 64);
+	memset(copy, 0x5a, sizeof(*copy));
+	result = record_take_landed_value(guard_copy(&guard, slot_of_64, 64), 64, instrument, copy,
+					  salt);
+	guard_close(&guard);
+	return result;
+}
+
+Test(value, value_with_any_sequence_is_taken)
+{
+	static const uint64_t sequences[] = { 1, 77, UINT64_C(1) << 60 };
+	struct record copy;
+
+	for (unsigned int i = 0; i < 3; i++)
+		for (uint16_t length = 0; length <= 32; length++) {
+			const struct record expected = stored_copy(sequences[i], length);
+
+			cr_expect_eq(value_of(13, 64, &copy), 1);
+			cr_expect_eq(memcmp(&copy, &expected, RECORD_HEADER_BYTES + length), 0);
+			cr_expect_eq(landed_value_of((const void *)memory, 13, &copy), 1);
+			cr_expect_eq(memcmp(&copy, &expected, RECORD_HEADER_BYTES + length), 0);
+		}
+}
+
+Test(value, slot_never_written_is_empty)
+{
+	struct record copy;
+
+	memset((void *)memory, 0, sizeof(memory));
+	cr_expect_eq(value_of(13, 64, &copy), 0);
+	cr_expect_eq(landed_value_of((const void *)memory, 13, &copy), 0);
+}
+
+/* A READ may bring any words of the first write, but not its kind: then the slot was empty. */
+Test(value, landed_slot_of_kind_zero_has_no_value_whatever_else_it_holds)
+{
+	struct record copy = stored_copy(5, 32), taken;
+
+	copy.kind = 0;
+	cr_expect_eq(landed_value_of(&copy, 13, &taken), 0);
+	copy.length = TB_PAYLOAD_MAX;
+	cr_expect_eq(landed_value_of(&copy, 13, &taken), 0);
+}
+
+Test(value, slot_that_is_being_written_again_is_tried_again)
+{
+	struct record copy = stored_copy(5, 32), taken;
+
+	atomic_store(&slot->word[0], 0);
+	cr_expect_eq(value_of(13, 64, &taken), -EAGAIN);
+	copy.sequence = 0;
+	cr_expect_eq(landed_value_of(&copy, 13, &taken), -EAGAIN);
+}
+
+Test(value, value_of_another_instrument_is_refused)
+{
+	const struct record copy = stored_copy(5, 32);
+	struct record taken;
+
+	cr_expect_eq(value_of(12, 64, &taken), -EAGAIN);
+	cr_expect_eq(landed_value_of(&copy, 12, &taken), -EAGAIN);
+	cr_expect_eq(record_take_value(slot, 64, 12, &taken, NULL), -EAGAIN);
+}
+
+Test(value, length_of_a_value_is_bounded_before_use)
+{
+	struct record copy = stored_copy(9, 33), taken;
+
+	cr_expect_eq(value_of(13, 64, &taken), -EAGAIN);
+	cr_expect_eq(record_take_value(slot, 64, 13, &taken, NULL), -EAGAIN);
+	cr_expect_eq(landed_value_of(&copy, 13, &taken), -EAGAIN);
+	copy.length = TB_PAYLOAD_MAX;
+	cr_expect_eq(landed_value_of(&copy, 13, &taken), -EAGAIN);
+}
+
+Test(value, value_with_a_changed_bit_fails_its_check)
+{
+	struct record taken;
+
+	for (unsigned int bit = 0; bit < 64 * 8; bit++) {
+		struct record copy = stored_copy(77, 32);
+		const uint64_t flip = UINT64_C(1) << bit % 64;
+
+		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		atomic_fetch_xor(&slot->word[bit / 64], flip);
+		cr_expect_eq(value_of(13, 64, &taken), -EAGAIN, "bit %u", bit);
+		cr_expect_eq(landed_value_of(&copy, 13, &taken), copy.kind ? -EAGAIN : 0, "bit %u",
+			     bit);
+	}
+}
+
+Test(value, unchecked_value_has_no_check)
+{
+	struct record record = make(3, 32), copy;
+
+	record_store(slot, &record, false, 12345);
+	cr_expect_eq(record_take_value(slot, 64, 13, &copy, NULL), 1);
+	cr_expect_eq(copy.sequence, 3);
+	cr_expect_eq(value_of(13, 64, &copy), -EAGAIN, "the check of a checked topic is missing");
+}
+
+/* -- torn copies ------------------------------------------------------------------------------ */
+
 /* The writer overwrites one slot again and again. Each payload repeats its sequence, so a torn copy
  * shows. */
 #define COPIES 200000
@@ -205,6 +325,32 @@ Test(record, sequence_lock_alone_detects_torn_copies)
 		memcpy(words, copy.payload, sizeof(words));
 		cr_assert_eq(copy.time_ns, now);
 		cr_assert(words[0] == now && words[1] == now && words[2] == now);
+	}
+	atomic_store(&enough, true);
+	pthread_join(writer, NULL);
+}
+
+Test(value, sequence_lock_alone_detects_torn_values)
+{
+	uint64_t words[3], last = 0;
+	struct record copy;
+	pthread_t writer;
+
+	memset((void *)memory, 0, sizeof(memory));
+	pthread_create(&writer, NULL, lap, NULL);
+	for (unsigned int copies = 0; copies < COPIES;) {
+		const int result = record_take_value(slot, 64, 13, &copy, NULL);
+
+		if (result != 1) {
+			cr_assert(result == -EAGAIN || last == 0, "a value was there before");
+			continue;
+		}
+		copies++;
+		memcpy(words, copy.payload, sizeof(words));
+		cr_assert_geq(copy.sequence, last);
+		last = copy.sequence;
+		cr_assert_eq(copy.time_ns, last);
+		cr_assert(words[0] == last && words[1] == last && words[2] == last);
 	}
 	atomic_store(&enough, true);
 	pthread_join(writer, NULL);

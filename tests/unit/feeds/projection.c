@@ -3,6 +3,7 @@
  * without a source is refused with its name. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -303,6 +304,154 @@ Test(projection, digits_that_could_overflow_are_refused)
 	put_u64(0, UINT32_MAX);
 	apply(1);
 	cr_expect_eq(u64_at(0), UINT32_MAX * UINT64_C(1000000000));
+}
+
+/* -- nulls -------------------------------------------------------------------------------------
+ */
+
+static void open_pair(const char *from_fields, const char *to_fields)
+{
+	projection_close(&projection);
+	tb_schema_free(from);
+	tb_schema_free(to);
+	from = parse(from_fields);
+	to = parse(to_fields);
+	cr_assert_eq(projection_open(&projection, from, to), 0, "%s", tb_error());
+}
+
+Test(projection, optional_field_fills_only_an_optional_field)
+{
+	static const char *const pairs[][2] = {
+		{ "- {name: price, type: decimal64(4), optional: true}\n",
+		  "- {name: price, type: decimal64(4)}\n" },
+		{ "- {name: price, type: decimal64(4), optional: true}\n",
+		  "- {name: price, type: decimal64(6)}\n" },
+		{ "- {name: g, type: 'group[2]', fields: [{name: price, type: i64, optional: "
+		  "true}]}\n",
+		  "- {name: g, type: 'group[1]', fields: [{name: price, type: i64}]}\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		tb_schema_free(from);
+		tb_schema_free(to);
+		from = parse(pairs[i][0]);
+		to = parse(pairs[i][1]);
+		cr_expect_eq(projection_open(&projection, from, to), -EPROTO, "pair %zu", i);
+		cr_expect_str_eq(tb_error(),
+				 "field price: found a field that is not optional, expected "
+				 "`optional: true`: the feed has records without this value");
+		cr_expect_null(projection.moves);
+	}
+}
+
+Test(projection, null_stays_null_with_more_digits_and_in_groups)
+{
+	open_pair("- {name: price, type: decimal64(4), optional: true}\n"
+		  "- {name: g, type: 'group[2]', fields: [{name: x, type: decimal64(4), optional: "
+		  "true}]}\n",
+		  "- {name: g, type: 'group[2]', fields: [{name: x, type: decimal64(6), optional: "
+		  "true}]}\n"
+		  "- {name: price, type: decimal64(8), optional: true}\n");
+	put_u64(0, (uint64_t)INT64_MIN);
+	put_u64(8, (uint64_t)-5);
+	put_u64(16, (uint64_t)INT64_MIN);
+	apply(1);
+	cr_expect_eq((int64_t)u64_at(0), -500);
+	cr_expect_eq((int64_t)u64_at(8), INT64_MIN);
+	cr_expect_eq((int64_t)u64_at(16), INT64_MIN);
+	put_u64(0, 7);
+	apply(1);
+	cr_expect_eq((int64_t)u64_at(16), 70000);
+}
+
+/* The number keeps its sign, and differs from null: also where only the topic knows nulls. */
+Test(projection, scaled_number_without_room_stops_at_the_end_of_its_range)
+{
+	static const char *const optional[][2] = { { "", "" },
+						   { "", ", optional: true" },
+						   { ", optional: true", ", optional: true" } };
+	static const int64_t numbers[][2] = {
+		{ INT64_MAX, INT64_MAX },
+		{ INT64_MAX / 100, INT64_MAX / 100 * 100 },
+		{ INT64_MAX / 100 + 1, INT64_MAX },
+		{ -(INT64_MAX / 100), -(INT64_MAX / 100 * 100) },
+		{ -(INT64_MAX / 100) - 1, -INT64_MAX },
+		{ -INT64_MAX, -INT64_MAX },
+		{ INT64_MIN, -INT64_MAX }, /* a number, if the feed has no nulls */
+	};
+
+	for (size_t o = 0; o < 3; o++) {
+		char fields[2][80];
+
+		for (size_t i = 0; i < 2; i++)
+			snprintf(fields[i], sizeof(fields[i]),
+				 "- {name: x, type: decimal64(%d)%s}\n", i ? 4 : 2, optional[o][i]);
+		open_pair(fields[0], fields[1]);
+		for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) - (o == 2); i++) {
+			put_u64(0, (uint64_t)numbers[i][0]);
+			apply(1);
+			cr_expect_eq((int64_t)u64_at(0), numbers[i][1],
+				     "%zu: %" PRId64 ": %" PRId64, o, numbers[i][0],
+				     (int64_t)u64_at(0));
+		}
+	}
+}
+
+static const struct {
+	const char *type;
+	uint64_t null, becomes;
+} kept_apart[] = {
+	{ "i8", 0x80, 0x81 },
+	{ "i16", 0x8000, 0x8001 },
+	{ "i32", 0x80000000, 0x80000001 },
+	{ "i64", 0x8000000000000000, 0x8000000000000001 },
+	{ "decimal64(4)", 0x8000000000000000, 0x8000000000000001 },
+	{ "u8", 0xff, 0xfe },
+	{ "u16", 0xffff, 0xfffe },
+	{ "u32", 0xffffffff, 0xfffffffe },
+	{ "u64", 0xffffffffffffffff, 0xfffffffffffffffe },
+	{ "time", 0xffffffffffffffff, 0xfffffffffffffffe },
+	{ "\"char[3]\"", 0, 0x202020 },
+	{ "f64", 0x7ff8000000000000, 0x7ff8000000000000 }, /* NaN is no number: it is null */
+};
+
+Test(projection, value_that_feed_always_has_stays_a_value)
+{
+	for (size_t i = 0; i < sizeof(kept_apart) / sizeof(kept_apart[0]); i++) {
+		char fields[2][100];
+		uint64_t value = kept_apart[i].becomes;
+
+		snprintf(fields[0], sizeof(fields[0]), "- {name: x, type: %s}\n",
+			 kept_apart[i].type);
+		snprintf(fields[1], sizeof(fields[1]), "- {name: x, type: %s, optional: true}\n",
+			 kept_apart[i].type);
+		open_pair(fields[0], fields[1]);
+		memcpy(source, &kept_apart[i].null, sizeof(uint64_t));
+		apply(1);
+		cr_expect_eq(memcmp(target, &value, projection.bytes), 0, "%s: null",
+			     kept_apart[i].type);
+		memcpy(source, &value, sizeof(value));
+		apply(1);
+		cr_expect_eq(memcmp(target, &value, projection.bytes), 0, "%s", kept_apart[i].type);
+	}
+}
+
+/* Elements that are kept apart from null lie between two that are not. */
+Test(projection, each_element_of_an_array_is_kept_apart_from_null)
+{
+	open_pair("- {name: a, type: 'u32[4]'}\n- {name: b, type: u32}\n- {name: c, type: u32}\n",
+		  "- {name: b, type: u32}\n- {name: c, type: u32}\n"
+		  "- {name: a, type: 'u32[3]', optional: true}\n");
+	for (uint32_t i = 0; i < 6; i++)
+		put_u32(4 * i, UINT32_MAX);
+	put_u32(4, 17);
+	apply(1);
+	cr_expect_eq(projection.count, 4);
+	cr_expect_eq(u32_at(0), UINT32_MAX);
+	cr_expect_eq(u32_at(4), UINT32_MAX);
+	cr_expect_eq(u32_at(8), UINT32_MAX - 1);
+	cr_expect_eq(u32_at(12), 17);
+	cr_expect_eq(u32_at(16), UINT32_MAX - 1);
 }
 
 Test(projection, adjacent_fields_are_moved_together)

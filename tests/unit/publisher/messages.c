@@ -123,7 +123,7 @@ Test(messages, topic_without_marks_states_no_whole)
 	marked(topic, 1, 0);
 }
 
-Test(messages, flags_are_refused_unless_they_fit_the_kind)
+Test(messages, flags_that_do_not_fit_the_kind_are_refused)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 

@@ -13,7 +13,7 @@ static bool same_fields(const struct tb_field *a, size_t a_count, const struct t
 		    strcmp(a[i].role, b[i].role) != 0 || a[i].type != b[i].type ||
 		    a[i].scale != b[i].scale || a[i].offset != b[i].offset ||
 		    a[i].bytes != b[i].bytes || a[i].count != b[i].count ||
-		    a[i].array != b[i].array ||
+		    a[i].array != b[i].array || a[i].optional != b[i].optional ||
 		    !same_fields(a[i].members, a[i].member_count, b[i].members, b[i].member_count))
 			return false;
 	return true;
@@ -59,8 +59,10 @@ Test(canonical, every_type_and_awkward_docs_read_back)
 		"all", 65535,
 		"a i8; b i8; c i16; d i32; e i64; f u64 source_sequence; g u32; h u16; i u8;"
 		"j u8[1]; k f64; l char[7]; m char[1][9]; n decimal64(0); o decimal64(18)[3];"
-		"p time; q group[1] {; a u8; pad[7]; b time[2] }; null u8; yes u8; y u8; n1 u8;"
-		"pad[4]");
+		"p time; q group[1] {; a u8 optional; pad[7]; b time[2] optional }; null u8; yes "
+		"u8;"
+		"y u8; n1 u8; pad[4]; r i64 optional; s decimal64(8)[2] optional; t f64 optional;"
+		"u char[8] optional");
 
 	expect_round_trip(schema);
 	tb_schema_free(schema);
@@ -93,6 +95,36 @@ Test(canonical, canonical_text_is_as_documented)
 							  "    name: s\n"
 							  "    role: source_sequence\n"
 							  "    doc: \"Number.\"\n");
+	tb_schema_free(schema);
+}
+
+/* A schema written before fields could be optional keeps its text. */
+Test(canonical, optional_has_a_line_behind_role_only_if_true)
+{
+	struct tb_schema *schema = parse("name: m\nversion: 1\nfields:\n"
+					 "- {optional: true, doc: D., name: a, type: 'u32[2]'}\n"
+					 "- {optional: false, doc: D., name: b, type: u64}\n"
+					 "- {name: g, type: 'group[1]', fields: [ {name: y, type: "
+					 "i64, optional: true} ]}\n");
+	size_t length;
+
+	cr_expect_str_eq(tb_schema_text(schema, &length), "name: m\n"
+							  "version: 1\n"
+							  "fields:\n"
+							  "  - type: u32[2]\n"
+							  "    name: a\n"
+							  "    optional: true\n"
+							  "    doc: \"D.\"\n"
+							  "  - type: u64\n"
+							  "    name: b\n"
+							  "    doc: \"D.\"\n"
+							  "  - type: group[1]\n"
+							  "    name: g\n"
+							  "    fields:\n"
+							  "      - type: i64\n"
+							  "        name: y\n"
+							  "        optional: true\n");
+	expect_round_trip(schema);
 	tb_schema_free(schema);
 }
 
@@ -159,6 +191,10 @@ Test(canonical, fingerprint_changes_with_each_part_of_the_meaning)
 		"a u32; b u32; c decimal64(4); d u64[2]",
 		"a u32; b u32; c decimal64(4)",
 		BASE "; f u64",
+		"a u32 optional; b u32; c decimal64(4); d group[2] {; e u64 }",
+		"a u32; b u32 optional; c decimal64(4); d group[2] {; e u64 }",
+		"a u32; b u32; c decimal64(4) optional; d group[2] {; e u64 }",
+		"a u32; b u32; c decimal64(4); d group[2] {; e u64 optional }",
 	};
 	enum { COUNT = sizeof(fields) / sizeof(fields[0]) };
 	uint64_t found[COUNT + 1];
@@ -189,4 +225,6 @@ Test(canonical, fingerprints_are_those_of_the_first_release)
 {
 	cr_expect_eq(fingerprint("t", 1, "x u8"), UINT64_C(0x1cb4c326170ce1a1), "%#" PRIx64,
 		     fingerprint("t", 1, "x u8"));
+	cr_expect_eq(fingerprint("t", 1, "x u8 optional"), UINT64_C(0x9c2fdc7fe53b069b),
+		     "%#" PRIx64, fingerprint("t", 1, "x u8 optional"));
 }

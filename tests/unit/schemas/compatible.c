@@ -59,6 +59,21 @@ static const struct {
 	{ "q", 2, "a u64 source_sequence", "q", 1, "a u64",
 	  "publisher has schema q version 2, subscriber expects q version 1: first difference at "
 	  "field 1: publisher has a u64 as source_sequence, subscriber expects a u64" },
+	{ "q", 1, QUOTE, "q", 1, "price decimal64(4) optional; size u32 optional; pad[4]", NULL },
+	{ "q", 2, DEPTH, "q", 1, "bids group[2] {; price decimal64(4); size u64 optional }", NULL },
+	{ "q", 1, "price decimal64(4) optional; size u32; pad[4]", "q", 1,
+	  "price decimal64(4) optional; size u32; pad[4]", NULL },
+	{ "q", 1, "price decimal64(4) optional; size u32; pad[4]", "q", 1, QUOTE,
+	  "publisher has schema q version 1, subscriber expects q version 1: first difference at "
+	  "field 1: publisher has optional price decimal64(4), subscriber expects price "
+	  "decimal64(4)" },
+	{ "q", 2, "price decimal64(4) optional; size i32; pad[4]", "q", 1,
+	  "price decimal64(4) optional; size u32 optional; pad[4]",
+	  "publisher has schema q version 2, subscriber expects q version 1: first difference at "
+	  "field 2: publisher has size i32, subscriber expects optional size u32" },
+	{ "q", 2, "bids group[2] {; price decimal64(4); size u64 optional }", "q", 1, DEPTH,
+	  "publisher has schema q version 2, subscriber expects q version 1: first difference at "
+	  "field 2 of bids: publisher has optional size u64, subscriber expects size u64" },
 	{ "q", 2, "bids group[3] {; price decimal64(4); size u64 }", "q", 1, DEPTH,
 	  "publisher has schema q version 2, subscriber expects q version 1: first difference at "
 	  "field 1: publisher has bids group[3], subscriber expects bids group[2]" },

@@ -22,6 +22,8 @@ static const char *const snippets[] = {
 	"[4064]",
 	"[99999999999]",
 	"role: ",
+	"optional: true",
+	"optional: ",
 	"source_sequence",
 	"doc: ",
 	"\n",

@@ -30,6 +30,51 @@ static const char *const own =
 	"- {name: a8, type: i8, doc: a}\n"
 	"- {type: 'pad[7]'}\n";
 
+/* Each type with nulls, also in arrays and in a group. Two names end like the macros of a field. */
+static const char *const nulls =
+	"name: nulls\n"
+	"version: 1\n"
+	"fields:\n"
+	"- {name: a, type: i64, optional: true, doc: May be unknown.}\n"
+	"- {name: b, type: i32, optional: true}\n"
+	"- {name: c, type: i16, optional: true}\n"
+	"- {name: d, type: 'i8[2]', optional: true}\n"
+	"- {name: e, type: u64, optional: true}\n"
+	"- {name: f, type: u32, optional: true}\n"
+	"- {name: g, type: u16, optional: true}\n"
+	"- {name: h, type: 'u8[2]', optional: true}\n"
+	"- {name: i, type: 'f64[2]', optional: true}\n"
+	"- {name: j, type: time, optional: true}\n"
+	"- {name: k, type: 'decimal64(8)', optional: true}\n"
+	"- {name: l, type: 'char[3][2]', optional: true}\n"
+	"- {name: m, type: 'char[1]', optional: true}\n"
+	"- {name: m_is, type: u8, optional: true}\n"
+	"- {name: n, type: 'group[2]', fields: [ {name: o, type: i64, optional: true}, {name: p,\n"
+	"   type: 'char[8]', optional: true}, {name: m_null, type: u64, optional: true} ]}\n";
+
+static const char *const nulls_program =
+	"#include \"schema.h\"\n#include <stdio.h>\n"
+	"static void print(const struct nulls *x)\n{\n"
+	"printf(\"%d%d%d%d\", NULLS_A_ISNULL(x->a), NULLS_B_ISNULL(x->b), NULLS_C_ISNULL(x->c),\n"
+	"NULLS_D_ISNULL(x->d[1]));\n"
+	"printf(\"%d%d%d%d\", NULLS_E_ISNULL(x->e), NULLS_F_ISNULL(x->f), NULLS_G_ISNULL(x->g),\n"
+	"NULLS_H_ISNULL(x->h[1]));\n"
+	"printf(\"%d%d%d%d\", NULLS_I_ISNULL(x->i[1]), NULLS_J_ISNULL(x->j), "
+	"NULLS_K_ISNULL(x->k),\n"
+	"NULLS_L_ISNULL(x->l[1]));\n"
+	"printf(\"%d%d\", NULLS_M_ISNULL(x->m), NULLS_M_IS_ISNULL(x->m_is));\n"
+	"printf(\"%d%d%d\", NULLS_N_O_ISNULL(x->n[1].o), NULLS_N_P_ISNULL(x->n[1].p),\n"
+	"NULLS_N_M_NULL_ISNULL(x->n[1].m_null));\n}\n"
+	"int main(void)\n{\n"
+	"static const struct nulls null = { NULLS_A_NULL, NULLS_B_NULL, NULLS_C_NULL,\n"
+	"{ 0, NULLS_D_NULL }, NULLS_E_NULL, NULLS_F_NULL, NULLS_G_NULL, { 0, NULLS_H_NULL },\n"
+	"{ 0, NULLS_I_NULL }, NULLS_J_NULL, NULLS_K_NULL, { \"a\", NULLS_L_NULL }, NULLS_M_NULL,\n"
+	"NULLS_M_IS_NULL, { { 0, \"\", 0 }, { NULLS_N_O_NULL, NULLS_N_P_NULL,\n"
+	"NULLS_N_M_NULL_NULL } } };\n"
+	"struct nulls zero;\n"
+	"memset(&zero, 0, sizeof(zero));\n"
+	"print(&null);\nputchar(' ');\nprint(&zero);\nputchar('\\n');\nreturn 0;\n}\n";
+
 static const char *upper(const char *name, char *text)
 {
 	for (size_t i = 0; i <= strlen(name); i++)
@@ -136,29 +181,62 @@ static FILE *create(const char *folder, const char *name)
 	return file;
 }
 
-static void expect_compiles(const struct tb_schema *schema, const char *prefix, size_t compiler)
+/* Makes the folder with schema.h, and opens program.c in it. */
+static FILE *create_program(const struct tb_schema *schema, char *folder)
 {
-	char folder[] = "/tmp/tickbus-header-XXXXXX", command[1024], tag[80], macro[80];
 	char *header = tb_schema_header(schema);
 	FILE *file;
 
 	cr_assert_not_null(header, "%s", tb_error());
 	cr_assert_not_null(mkdtemp(folder));
-	snprintf(tag, sizeof(tag), "%s%s", prefix, tb_schema_name(schema));
-	upper(tag, macro);
 	file = create(folder, "schema.h");
 	fputs(header, file);
 	fclose(file);
 	free(header);
-	file = create(folder, "program.c");
-	write_program(file, schema, tag, macro);
-	fclose(file);
+	return create(folder, "program.c");
+}
+
+/* Compiles and runs program.c, and removes the folder. Returns the program's output. */
+static FILE *run_program(const char *folder, size_t compiler)
+{
+	char command[1024];
+	FILE *file;
+
 	snprintf(command, sizeof(command),
 		 "cd %s && %s %s " WARNINGS " program.c -o program && ./program; rm -r %s", folder,
 		 compilers[compiler][0], compilers[compiler][1], folder);
 	file = popen(command, "r");
 	cr_assert_not_null(file);
+	return file;
+}
+
+static void expect_compiles(const struct tb_schema *schema, const char *prefix, size_t compiler)
+{
+	char folder[] = "/tmp/tickbus-header-XXXXXX", tag[80], macro[80];
+	FILE *file = create_program(schema, folder);
+
+	snprintf(tag, sizeof(tag), "%s%s", prefix, tb_schema_name(schema));
+	upper(tag, macro);
+	write_program(file, schema, tag, macro);
+	fclose(file);
+	file = run_program(folder, compiler);
 	expect_output(file, schema);
+	pclose(file);
+}
+
+/* Null elements, then elements of zero bytes, which only in text are null. */
+static void expect_nulls(size_t compiler)
+{
+	char folder[] = "/tmp/tickbus-header-XXXXXX", found[80] = "";
+	struct tb_schema *schema = parse(nulls);
+	FILE *file = create_program(schema, folder);
+
+	fputs(nulls_program, file);
+	fclose(file);
+	tb_schema_free(schema);
+	file = run_program(folder, compiler);
+	cr_expect_not_null(fgets(found, sizeof(found), file));
+	cr_expect_str_eq(found, "11111111111111111 00000000000110010\n", "%s", found);
 	pclose(file);
 }
 
@@ -175,6 +253,7 @@ static void expect_all(size_t compiler)
 	}
 	expect_compiles(schema, "", compiler);
 	tb_schema_free(schema);
+	expect_nulls(compiler);
 	for (; *names; names++) {
 		cr_assert_eq(tb_schema_load(&schema, *names), 0, "%s", tb_error());
 		expect_compiles(schema, "tb_", compiler);
@@ -191,6 +270,28 @@ Test(header, field_without_doc_has_its_type_alone_as_comment)
 	cr_expect(strstr(header, "\t/* time */\n\tuint64_t fields;\n"), "%s", header);
 	cr_expect(strstr(header, "\t/* u64, source_sequence */\n\tuint64_t seq;\n"), "%s", header);
 	cr_expect(strstr(header, "\t/* a (i8) */\n\tint8_t a8;\n"), "%s", header);
+	free(header);
+	tb_schema_free(schema);
+}
+
+Test(header, optional_field_has_its_null_and_its_test)
+{
+	struct tb_schema *schema = parse(nulls);
+	char *header = tb_schema_header(schema);
+
+	cr_assert_not_null(header, "%s", tb_error());
+	cr_expect(strstr(header, "#define NULLS_A_NULL INT64_MIN\n"
+				 "#define NULLS_A_ISNULL(value) ((value) == INT64_MIN)\n"),
+		  "%s", header);
+	cr_expect(strstr(header, "\t/* May be unknown. (i64, optional) */\n\tint64_t a;\n"), "%s",
+		  header);
+	cr_expect(strstr(header, "\t/* i32, optional */\n\tint32_t b;\n"), "%s", header);
+	free(header);
+	tb_schema_free(schema);
+	schema = brief("t", 1, "x u8");
+	header = tb_schema_header(schema);
+	cr_assert_not_null(header, "%s", tb_error());
+	cr_expect_null(strstr(header, "NULL"), "%s", header);
 	free(header);
 	tb_schema_free(schema);
 }

@@ -134,6 +134,23 @@ static const char *const cases[][2] = {
 	  "t.yaml:4:38: fields[0].role: found a list, expected source_sequence" },
 	{ HEAD "- {name: x, type: u64, doc: d, role: source_sequence, role: source_sequence}\n",
 	  "t.yaml:4:55: fields[0].role: " AGAIN_4 },
+	/* optional */
+	{ HEAD "- {name: x, type: u8, doc: d, optional: maybe}\n",
+	  "t.yaml:4:41: fields[0].optional: found \"maybe\", expected true or false" },
+	{ HEAD "- {name: x, type: u8, doc: d, optional: 'true'}\n",
+	  "t.yaml:4:41: fields[0].optional: found \"true\" in quotes, expected true or false" },
+	{ HEAD "- {name: x, type: u8, doc: d, optional: []}\n",
+	  "t.yaml:4:41: fields[0].optional: found a list, expected true or false" },
+	{ HEAD "- {name: x, type: u8, doc: d, optional: true, optional: true}\n",
+	  "t.yaml:4:47: fields[0].optional: " AGAIN_4 },
+	{ HEAD X "- {type: 'pad[1]', optional: true}\n",
+	  "t.yaml:5:30: fields[1].optional: found this key for type pad, which does not take it" },
+	{ HEAD "- {name: x, type: 'group[2]', optional: true, fields: [{name: y, type: u8}]}\n",
+	  "t.yaml:4:41: fields[0].optional: found this key for type group, which does not take "
+	  "it" },
+	{ HEAD "- {name: x, type: u64, optional: true, role: source_sequence}\n",
+	  "t.yaml:4:34: fields[0].optional: found this key for role source_sequence, expected it "
+	  "for a field without a role" },
 	/* groups */
 	{ HEAD "- {name: x, type: 'group[0]', doc: d, fields: [{name: y, type: u8, doc: d}]}\n",
 	  "t.yaml:4:19: fields[0].type: found \"group[0]\", expected [1] to [4064] for an array" },
@@ -157,6 +174,15 @@ static const char *const cases[][2] = {
 	       "- {name: x_y, type: u8, doc: d}\n",
 	  "t.yaml:4:1: fields: found a field x_y and a member y of x, expected names whose macros "
 	  "in C differ" },
+	{ HEAD
+	  "- {name: a, type: 'group[2]', fields: [{name: b_c, type: u8}]}\n"
+	  "- {name: a_b, type: 'group[2]', fields: [{name: d, type: u8}, {name: c, type: u8}]}\n",
+	  "t.yaml:4:1: fields: found a member b_c of a and a member c of a_b, expected names whose "
+	  "macros in C differ" },
+	{ HEAD "- {name: a_b, type: 'group[2]', fields: [{name: c, type: u8}]}\n"
+	       "- {name: a, type: 'group[2]', fields: [{type: 'pad[1]'}, {name: b_c, type: u8}]}\n",
+	  "t.yaml:4:1: fields: found a member b_c of a and a member c of a_b, expected names whose "
+	  "macros in C differ" },
 	/* places */
 	{ HEAD X "- {name: y, type: u64, doc: d}\n",
 	  "t.yaml:5:3: fields[1]: found this field at byte 1, expected a multiple of 8: put pad[7] "
@@ -202,6 +228,17 @@ Test(read, error_says_position_found_and_expected)
 		cr_expect_str_eq(tb_error(), cases[i][1], "%s\n  found    %s\n  expected %s",
 				 cases[i][0], tb_error(), cases[i][1]);
 	}
+}
+
+Test(read, groups_with_like_names_are_taken_if_macros_differ)
+{
+	struct tb_schema *schema =
+		parse(HEAD "- {name: a, type: 'group[1]', fields: [{name: b_, type: u8}, "
+			   "{name: bd_c, type: u8}, {type: 'pad[1]'}]}\n"
+			   "- {name: a_b, type: 'group[1]', fields: [{name: c, type: u8}]}\n"
+			   "- {name: ab, type: 'group[1]', fields: [{name: b, type: u8}]}\n");
+
+	tb_schema_free(schema);
 }
 
 Test(read, fields_below_1_or_above_1024_are_refused)

@@ -185,6 +185,107 @@ Test(render, locale_with_decimal_comma_changes_nothing)
 	expect_doubles();
 }
 
+/* The bytes of a null and of the value next to it, and how the value prints. */
+static const struct {
+	const char *type;
+	uint64_t null, value;
+	const char *text, *csv, *json; /* of the value; NULL: as text */
+} nulls[] = {
+	{ "i8", 0x80, 0x81, "-127", NULL, NULL },
+	{ "i16", 0x8000, 0x8001, "-32767", NULL, NULL },
+	{ "i32", 0x80000000, 0x80000001, "-2147483647", NULL, NULL },
+	{ "i64", 0x8000000000000000, 0x8000000000000001, "-9223372036854775807", NULL, NULL },
+	{ "u8", 0xff, 0xfe, "254", NULL, NULL },
+	{ "u16", 0xffff, 0xfffe, "65534", NULL, NULL },
+	{ "u32", 0xffffffff, 0xfffffffe, "4294967294", NULL, NULL },
+	{ "u64", 0xffffffffffffffff, 0xfffffffffffffffe, "18446744073709551614", NULL, NULL },
+	{ "time", 0xffffffffffffffff, 0xfffffffffffffffe, "2554-07-21T23:34:33.709551614Z",
+	  "18446744073709551614", "18446744073709551614" },
+	{ "decimal64(8)", 0x8000000000000000, 0x8000000000000001, "-92233720368.54775807",
+	  "-92233720368.54775807", "\"-92233720368.54775807\"" },
+	{ "f64", 0x7ff8000000000000, 0x7ff0000000000000, "inf", "inf", "\"inf\"" },
+	{ "f64", 0xfff8000000000000, 0xfff0000000000000, "-inf", "-inf", "\"-inf\"" },
+	{ "f64", 0x7ff0000000000001, 0, "0", NULL, NULL },
+	{ "char[1]", 0, ' ', "", "", "\"\"" },
+	{ "char[8]", 0, 0x2020202020202020, "", "", "\"\"" },
+	{ "char[8]", 0, 0x2d, "-", "-", "\"-\"" },
+	{ "char[2]", 0, 0x4100, "\\x00A", "\\x00A", "\"\\u0000A\"" },
+};
+
+#define NULLS (sizeof(nulls) / sizeof(nulls[0]))
+
+Test(render, null_prints_dash_nothing_and_json_null)
+{
+	for (size_t i = 0; i < NULLS; i++) {
+		const char *text = nulls[i].text;
+		char type[32];
+
+		snprintf(type, sizeof(type), "%s optional", nulls[i].type);
+		expect_one(type, &nulls[i].null, "-", "", "null");
+		expect_one(type, &nulls[i].value, text, nulls[i].csv ? nulls[i].csv : text,
+			   nulls[i].json ? nulls[i].json : text);
+	}
+}
+
+Test(render, null_of_a_field_that_is_not_optional_is_a_number)
+{
+	const int64_t lowest = INT64_MIN;
+	const uint32_t highest = UINT32_MAX;
+
+	expect_one("decimal64(4)", &lowest, "-922337203685477.5808", "-922337203685477.5808",
+		   "\"-922337203685477.5808\"");
+	expect_one("u32", &highest, "4294967295", "4294967295", "4294967295");
+	expect_one("char[2]", "\0", "", "", "\"\"");
+}
+
+Test(render, each_element_of_an_array_or_group_may_be_null)
+{
+	struct tb_schema *schema =
+		brief("t", 1,
+		      "x i16[3] optional; y u16; bids group[2] {; price decimal64(2) "
+		      "optional; size u32; orders u32 optional }");
+	const struct {
+		int16_t x[3];
+		uint16_t y;
+		struct {
+			int64_t price;
+			uint32_t size, orders;
+		} bids[2];
+	} payload = { { 1, INT16_MIN, -1 },
+		      UINT16_MAX,
+		      { { -12345, 7, UINT32_MAX }, { INT64_MIN, 0, 0 } } };
+
+	cr_assert_eq(tb_schema_bytes(schema), sizeof(payload));
+	cr_expect_str_eq(render(schema, TB_FORMAT_TEXT, &payload, sizeof(payload)),
+			 "x[0]=1 x[1]=- x[2]=-1 y=65535 bids[0].price=-123.45 bids[0].size=7 "
+			 "bids[0].orders=- bids[1].price=- bids[1].size=0 bids[1].orders=0");
+	cr_expect_str_eq(render(schema, TB_FORMAT_CSV, &payload, sizeof(payload)),
+			 "1,,-1,65535,-123.45,7,,,0,0");
+	cr_expect_str_eq(render(schema, TB_FORMAT_SPREADSHEET, &payload, sizeof(payload)),
+			 "1,,-1,65535,-123.45,7,,,0,0");
+	cr_expect_str_eq(
+		render(schema, TB_FORMAT_JSON, &payload, sizeof(payload)),
+		"\"x\":[1,null,-1],\"y\":65535,\"bids\":[{\"price\":\"-123.45\",\"size\":7,"
+		"\"orders\":null},{\"price\":null,\"size\":0,\"orders\":0}]");
+	tb_schema_free(schema);
+}
+
+/* A price of a future below zero, and a size that is a fraction of a coin. */
+Test(render, negative_prices_and_fractions_of_coins_print_exactly)
+{
+	const struct {
+		int64_t price, size, change;
+	} payload = { -3763, 12345, -100000001 };
+	struct tb_schema *schema =
+		brief("t", 1, "price decimal64(2); size decimal64(8); change decimal64(8)");
+
+	cr_expect_str_eq(render(schema, TB_FORMAT_TEXT, &payload, sizeof(payload)),
+			 "price=-37.63 size=0.00012345 change=-1.00000001");
+	cr_expect_str_eq(render(schema, TB_FORMAT_CSV, &payload, sizeof(payload)),
+			 "-37.63,0.00012345,-1.00000001");
+	tb_schema_free(schema);
+}
+
 Test(render, characters_print_escaped_without_padding)
 {
 	static const struct {

@@ -24,7 +24,7 @@ static inline struct tb_schema *parse(const char *text)
 }
 
 /* Makes schema `name` from a line of fields: "price decimal64(4); bids group[2] {; size u32; orders
- * u32 }; pad[4]". A role may follow a type. */
+ * u32 }; pad[4]". A role, or "optional", may follow a type. */
 static inline struct tb_schema *brief(const char *name, unsigned version, const char *fields)
 {
 	char text[8192], words[2048], field[64], type[64], role[64];
@@ -49,8 +49,10 @@ static inline struct tb_schema *brief(const char *name, unsigned version, const 
 						 "%s  name: %s\n%s  doc: d\n", indent, field,
 						 indent);
 		if (count > 2)
-			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s  role: %s\n",
-						 indent, role);
+			used += (size_t)snprintf(
+				text + used, sizeof(text) - used, "%s  %s%s\n", indent,
+				strcmp(role, "optional") ? "role: " : "optional: true",
+				strcmp(role, "optional") ? role : "");
 		if (opens)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "    fields:\n");
 		inside = opens || (inside && !closes);

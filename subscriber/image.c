@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of a topic's values while an image is made: the reader follows the ring, and copies
+ * the last-value slots meanwhile. After the watermark method of DBLog (arXiv 2010.12597).
+ *
+ * I3  base is the sequence before the first record that the ring must deliver. Values up to base
+ *     come from slots, all later values from the ring. So a copy above base is dropped.
+ * I4  A copy counts only if it was made after base was fixed, and the range is that of a line
+ *     loaded after that. READs have the number of their image, and lines are marked as asked.
+ * I5  A copy of sequence s is delivered if seen < s <= base, where seen is the last delivered
+ *     record that changed this value. So nothing is delivered twice, and no value goes back. A
+ *     stored clear is delivered only if a record of its instrument was.
+ * I6  A slot is settled by a valid copy, or if it was never written. A value of its instrument
+ *     from the ring settles it too: any value up to base is old then.
+ * I7  A copy that failed was overwritten by a value above base, or the slot is corrupt. The ring
+ *     brings that value at the latest before the `reserved` of a line loaded after the copy. So a
+ *     failed copy proves a slot corrupt only if the ring was read past it. After TRIES_MAX proofs
+ *     the slot is given up. Before that, the slots are copied again at a pace.
+ * I8  The image is complete at position C when every slot is settled, C is at or above every copy,
+ *     and C ends a message. Then the program's table is the publisher's table at C: dropped copies
+ *     were at or below C, so the ring has delivered them. */
+#include "subscriber/image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "subscriber/fetch.h"
+#include "subscriber/reader.h"
+
+static size_t words_of(uint32_t bits)
+{
+	return ((size_t)bits + 63) / 64;
+}
+
+static bool bit_of(const uint64_t *bits, uint32_t at)
+{
+	return bits[at / 64] >> at % 64 & 1;
+}
+
+static void bit_set(uint64_t *bits, uint32_t at)
+{
+	bits[at / 64] |= UINT64_C(1) << at % 64;
+}
+
+struct image *image_new(const struct region_shape *shape)
+{
+	const size_t words = words_of(shape->capacity);
+	struct image *image = calloc(1, sizeof(*image));
+
+	if (!image)
+		return NULL;
+	image->seen = calloc(shape->capacity, sizeof(*image->seen));
+	image->delivered = calloc(words, sizeof(*image->delivered));
+	image->open_slots = calloc(words, sizeof(*image->open_slots));
+	image->capacity = shape->capacity;
+	image->marks_messages = shape->flags & REGION_FLAG_MARKS_MESSAGES;
+	if (image->seen && image->delivered && image->open_slots)
+		return image;
+	image_free(image);
+	return NULL;
+}
+
+void image_free(struct image *image)
+{
+	if (!image)
+		return;
+	free(image->seen);
+	free(image->delivered);
+	free(image->open_slots);
+	free(image);
+}
+
+bool image_begin(struct image *image, uint64_t base)
+{
+	const bool again = image->phase != IMAGE_IDLE;
+
+	image->laps = again ? image->laps + 1 : 0;
+	image->phase = IMAGE_RANGE;
+	image->base = base;
+	image->largest = 0;
+	image->tries = 0;
+	image->number++;
+	image->line_asked = false;
+	return again && image->laps % IMAGE_LAPS == 0;
+}
+
+void image_line_asked(struct image *image)
+{
+	image->line_asked = image->phase == IMAGE_RANGE || image->phase == IMAGE_JUDGE;
+}
+
+bool image_wants_line(const struct image *image)
+{
+	return (image->phase == IMAGE_RANGE || image->phase == IMAGE_JUDGE) && !image->line_asked;
+}
+
+void image_line_invalid(struct image *image)
+{
+	image->line_asked = false;
+}
+
+static void pass_begin(struct image *image)
+{
+	image->phase = image->open > 0 ? IMAGE_PASS : IMAGE_SETTLED;
+	image->at = 0;
+}
+
+static void range_take(struct image *image, uint32_t instruments)
+{
+	image->range = instruments;
+	image->open = 0;
+	memset(image->open_slots, 0, words_of(image->capacity) * sizeof(*image->open_slots));
+	for (uint32_t i = 0; i < instruments; i++)
+		if (image->seen[i] <= image->base) { /* I6 */
+			bit_set(image->open_slots, i);
+			image->open++;
+		}
+	pass_begin(image);
+}
+
+void image_line(struct image *image, const struct progress *line)
+{
+	if (image->ends_at < line->whole)
+		image->ends_at = line->whole;
+	if (!image->line_asked)
+		return;
+	image->line_asked = false;
+	if (image->phase == IMAGE_RANGE) {
+		range_take(image, line->instruments);
+	} else if (image->phase == IMAGE_JUDGE) {
+		image->judged_head = line->head;
+		image->judged_reserved = line->reserved;
+		image->phase = IMAGE_BEHIND;
+	}
+}
+
+bool image_is_open(const struct image *image, uint32_t instrument)
+{
+	return bit_of(image->open_slots, instrument);
+}
+
+void image_settle(struct image *image, uint32_t instrument)
+{
+	if (instrument >= image->range || !image_is_open(image, instrument))
+		return;
+	image->open_slots[instrument / 64] &= ~(UINT64_C(1) << instrument % 64);
+	image->open--;
+}
+
+void image_passed(struct image *image, uint64_t sequence, uint32_t instrument, uint8_t kind,
+		  uint8_t flags)
+{
+	if (flags & TB_FLAG_LAST)
+		image->ends_at = sequence;
+	if (instrument >= image->capacity || kind == TB_KIND_HOLE || kind == TB_KIND_QUALITY)
+		return;
+	bit_set(image->delivered, instrument);
+	if (!record_is_value(kind, flags))
+		return;
+	image->seen[instrument] = sequence;
+	if (image->phase > IMAGE_RANGE)
+		image_settle(image, instrument); /* I6: the ring is above base */
+}
+
+bool image_takes(struct image *image, const struct record *copy)
+{
+	const uint32_t instrument = copy->instrument;
+
+	if (image->largest < copy->sequence)
+		image->largest = copy->sequence;
+	image_settle(image, instrument);
+	if (copy->sequence > image->base || copy->sequence <= image->seen[instrument])
+		return false;
+	if (copy->kind == TB_KIND_CLEAR && !bit_of(image->delivered, instrument))
+		return false;
+	image->seen[instrument] = copy->sequence;
+	bit_set(image->delivered, instrument);
+	return true;
+}
+
+uint32_t image_next_open(const struct image *image, uint32_t from)
+{
+	uint32_t word = from / 64;
+	uint64_t bits;
+
+	if (from >= image->range)
+		return image->range;
+	bits = image->open_slots[word] & UINT64_MAX << from % 64;
+	while (!bits && ++word < words_of(image->range))
+		bits = image->open_slots[word];
+	return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : image->range;
+}
+
+void image_pass_ends(struct image *image)
+{
+	image->phase = image->open > 0 ? IMAGE_JUDGE : IMAGE_SETTLED;
+	image->line_asked = false;
+}
+
+void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
+{
+	if (image->open == 0) {
+		image->phase = IMAGE_SETTLED;
+		return;
+	}
+	if (position < image->judged_head || now_ns - image->pass_ns < RETRY_NS)
+		return;
+	image->pass_ns = now_ns;
+	if (position >= image->judged_reserved)
+		image->tries++;
+	pass_begin(image);
+	if (image->tries == TRIES_MAX)
+		image->phase = IMAGE_GIVE_UP;
+}
+
+bool image_may_complete(const struct image *image, uint64_t position)
+{
+	return image->phase == IMAGE_SETTLED && position >= image->largest &&
+	       (!image->marks_messages || image->ends_at == position);
+}
+
+void image_completes(struct image *image)
+{
+	image->phase = IMAGE_IDLE;
+}
+
+void image_interrupted(struct image *image)
+{
+	memset(image->chunks, 0, sizeof(image->chunks));
+	image->line_asked = false;
+	if (image->phase == IMAGE_PASS)
+		image->at = 0;
+}
