@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects records for on_batch. Taking a record is inlined, since each record takes this path.
  *
- * C-I1  Held records are delivered before anything that follows them: a gap, a quality, the end, a
- *     restart, a refusal. Whatever follows first calls collect_interrupt(), and waits if it returns
- *     true. The held records are then due, and the next calls of tb_poll deliver them first.
+ * C-I1  Held records are delivered before what follows them: a gap, a quality, the end, a restart,
+ *       a refusal, the completion of an image. Whatever follows first calls collect_interrupt(),
+ *       and waits if it returns true. The held records are then due, and the next calls of tb_poll
+ *       deliver them first.
  * C-I2  A call of tb_poll delivers at most records_max records, those held before it included.
  * C-I3  A message is cut only if it is longer than the memory or records_max, or if C-I1 cuts it.
  * C-I4  Held records have names: names of an epoch are kept when the connection is made again. */

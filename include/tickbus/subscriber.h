@@ -207,7 +207,7 @@ typedef void tb_record_handler(void *user, const struct tb_source *source,
 typedef void tb_event_handler(void *user, const struct tb_event *event);
 
 /* Gets what on_record gets, in the same order, but many records in a call. Gaps and events come
- * between batches.
+ * between batches. A value of an image is a batch of its own, with TB_FLAG_IMAGE.
  *
  * In a topic that marks messages (TB_TOPIC_MARKS_MESSAGES), a batch has whole messages. The first
  * records of a message wait until its last record is there, also while the publisher is stale. A
