@@ -103,11 +103,6 @@ TB_API int tb_source_instruments(const struct tb_source *source)
 	return result < 0 ? result : instruments_update(own(source));
 }
 
-TB_API const char *tb_source_instrument_name(const struct tb_source *source, uint32_t instrument)
-{
-	return is_known(source, instrument) ? source->mapping.names[instrument] : NULL;
-}
-
 TB_API int tb_source_instrument(const struct tb_source *source, const char *name)
 {
 	int result = ready_check(source, "tb_source_instrument"), count;

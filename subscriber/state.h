@@ -77,6 +77,19 @@ struct mapping {
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
+/* Records that wait for the next call of on_batch: private copies that were proven, side by side in
+ * slot layout. The position is behind them already. */
+struct collection {
+	char *memory; /* NULL: the subscription has no on_batch */
+	size_t bytes;
+	uint32_t stride;   /* slot_bytes of the present epoch */
+	uint32_t places;   /* records that fit */
+	uint32_t held;     /* records */
+	uint32_t whole;    /* of them, up to the last that ends a message */
+	uint8_t each_ends; /* TB_FLAG_LAST: each record is a message */
+	bool due;          /* all of them, whole or not: a gap or an event waits behind them */
+};
+
 enum source_state {
 	SOURCE_HEADER,  /* the header is fetched and compared */
 	SOURCE_START,   /* the progress line is fetched, to find the start */
@@ -116,7 +129,7 @@ struct tb_source {
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
 
 	/* Position. */
-	uint64_t next;           /* the sequence to deliver next; 0: reading has not begun */
+	uint64_t next;           /* the sequence to read next; 0: reading has not begun */
 	uint64_t started;        /* `next` at the start of this epoch: nothing was read before */
 	uint64_t head;           /* the last head that is known */
 	uint64_t written;        /* the head as last seen in the line: a hint */
@@ -161,7 +174,8 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
-	struct record record; /* the copy that is proven and delivered */
+	struct collection collected; /* for on_batch */
+	struct record record;        /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -309,6 +323,8 @@ struct tb_subscriber {
 	unsigned int under_way; /* outstanding READs of all sources, and those in `completions` */
 	struct completions completions;
 	struct get get;
+
+	uint32_t records_max; /* of the tb_poll that runs */
 
 	int epoll_fd, timer_fd;
 	int link_fd; /* the link's descriptor in epoll; -1: not in epoll */

@@ -188,11 +188,11 @@ Test(values, unknown_instruments_are_refused_until_they_are_registered)
 	cr_expect_eq(tb_source_instrument(source, ""), -EINVAL);
 	cr_expect_eq(tb_source_instrument(source, NULL), -EINVAL);
 	cr_expect_eq(tb_source_instrument(source, "a name of more than 24 bytes"), -EINVAL);
-	cr_expect_null(tb_source_instrument_name(source, 1));
+	cr_expect_null(tb_source_name(source, 1));
 	put(topic, "B", TB_KIND_UPDATE, 2);
 	cr_expect_eq(tb_source_instrument(source, "B"), 1, "%s", tb_error());
 	cr_expect_eq(tb_source_instruments(source), 2);
-	cr_expect_str_eq(tb_source_instrument_name(source, 1), "B");
+	cr_expect_str_eq(tb_source_name(source, 1), "B");
 	cr_expect_eq(payload(value("B")), 2);
 }
 
@@ -316,7 +316,7 @@ Test(values, damaged_line_or_name_is_refused)
 	atomic_fetch_xor(count, 0xffff);
 	cr_expect_eq(tb_source_instruments(source), -EAGAIN);
 	cr_expect(strstr(tb_error(), "its progress line is not valid now"), "%s", tb_error());
-	cr_expect_null(tb_source_instrument_name(source, 0));
+	cr_expect_null(tb_source_name(source, 0));
 	atomic_fetch_xor(count, 0xffff);
 	atomic_fetch_xor(name, 1);
 	cr_expect_eq(tb_source_instruments(source), -EAGAIN);

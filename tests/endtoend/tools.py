@@ -1079,7 +1079,8 @@ class Tools(unittest.TestCase):
     # -- schemas ----------------------------------------------------------------------------------
 
     def test_schema_check_print_and_header_agree(self):
-        for name in ("quote", "trade", "depth10", "status", "imbalance"):
+        for name in ("quote", "trade", "depth10", "status", "imbalance", "definition", "quote_wide", "trade_wide",
+                     "depth10_wide"):
             path = os.path.join(self.folder, name + ".yaml")
             with open(path, "w", encoding="ascii") as file:
                 file.write(self.done("schema", "print", name))
