@@ -2,17 +2,21 @@
 /* The calls that ask for values instead of records: instruments by name, last values.
  *
  * V-I1  A value is copied as a record is, and proven alone, by its own check. So a subscription
- * with TB_STRICT gets none: no progress line bounds a value. V-I2  Only instruments with a known
- * name have values to show. So a number is bounded before it becomes an offset. V-I3  What is shown
- * is a private copy of the subscriber's. It stays as it is until the next of these calls, or the
- * next poll. */
+ *       with TB_STRICT gets none: no progress line bounds a value.
+ * V-I2  Only instruments with a known name have values to show. So a number is bounded before it
+ *       becomes an offset.
+ * V-I3  What is shown is a private copy. It stays as it is until the next of these calls, or the
+ *       next poll. A handler of tb_get_many may call tb_get: each has a copy and a half of the
+ *       landing. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "bus/barrier.h"
 #include "bus/counters.h"
 #include "bus/directory.h"
 #include "bus/error.h"
+#include "bus/record_take.h"
 #include "subscriber/call.h"
 #include "subscriber/get_read.h"
 #include "subscriber/instruments.h"
@@ -25,24 +29,10 @@
 
 /* -- refusals --------------------------------------------------------------------------------- */
 
-/* Handlers have a const source. Its own pointer is in the subscriber's table. */
-static struct tb_source *own(const struct tb_source *source)
+/* Handlers have a const source, which the library may change. */
+static inline struct tb_source *own(const struct tb_source *source)
 {
-	return source->subscription->subscriber->table[source->slot];
-}
-
-static bool is_ready(const struct tb_source *source)
-{
-	const struct tb_subscriber *subscriber = source->subscription->subscriber;
-
-	return source->state != SOURCE_HEADER && source->state != SOURCE_DEAD &&
-	       !subscriber->get.busy && (source->mapping.view || !subscriber->call.running);
-}
-
-static bool has_values(const struct tb_source *source)
-{
-	return source->mapping.shape.flags & REGION_FLAG_LAST_VALUE &&
-	       !(source->subscription->options.flags & TB_STRICT);
+	return (struct tb_source *)(uintptr_t)source;
 }
 
 /* A READ in a handler is possible, unless a handler was left. In place, nothing is in the way. */
@@ -50,7 +40,7 @@ static __attribute__((noinline)) int ready_check(const struct tb_source *source,
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
 
-	if (subscriber->get.busy || (!source->mapping.view && call_left(&subscriber->call)))
+	if (!source->mapping.view && call_left(&subscriber->call))
 		return call_refuse(&subscriber->call, call);
 	if (source->state == SOURCE_DEAD)
 		return error_set(ENOENT, "%s: topic %s was left", call, source->name);
@@ -92,10 +82,10 @@ static __attribute__((noinline)) int instrument_check(struct tb_source *source, 
 {
 	const int count = instruments_update(source);
 
-	if (count < 0)
-		return count;
 	if (is_known(source, instrument)) /* V-I2 */
 		return 0;
+	if (count < 0)
+		return count;
 	return error_set(ENOENT, "topic %s: found instrument number %u, expected a number below %d",
 			 source->name, instrument, count);
 }
@@ -111,11 +101,6 @@ TB_API int tb_source_instruments(const struct tb_source *source)
 	const int result = ready_check(source, "tb_source_instruments");
 
 	return result < 0 ? result : instruments_update(own(source));
-}
-
-TB_API const char *tb_source_instrument_name(const struct tb_source *source, uint32_t instrument)
-{
-	return is_known(source, instrument) ? source->mapping.names[instrument] : NULL;
 }
 
 TB_API int tb_source_instrument(const struct tb_source *source, const char *name)
@@ -149,38 +134,42 @@ static uint64_t value_offset(const struct mapping *mapping, uint32_t instrument)
 	return mapping->layout.last_value + (uint64_t)instrument * mapping->shape.slot_bytes;
 }
 
-static int value_view(struct tb_source *source, uint32_t instrument)
+static inline const struct slot *slot_at(const char *slots, uint32_t slot_bytes,
+					 uint32_t instrument)
+{
+	return (const struct slot *)(const void *)(slots + (uint64_t)instrument * slot_bytes);
+}
+
+static int value_view(const struct tb_source *source, uint32_t instrument, struct record *copy)
 {
 	const struct mapping *mapping = &source->mapping;
-	const struct slot *slot =
-		(const struct slot *)(const void *)(mapping->view +
-						    value_offset(mapping, instrument));
+	const struct slot *slot = slot_at(mapping->view + mapping->layout.last_value,
+					  mapping->shape.slot_bytes, instrument);
 	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
-	struct record *copy = &source->subscription->subscriber->get.copy;
-	int result = record_take_value(slot, mapping->shape.slot_bytes, instrument, copy, salt);
+	int result = -EAGAIN;
 
-	for (int i = 1; __builtin_expect(result < 0, 0) && i < COPIES_MAX; i++) {
-		barrier_pause();
+	for (int i = 0; i < COPIES_MAX && result < 0; i++) {
+		if (i > 0)
+			barrier_pause();
 		result = record_take_value(slot, mapping->shape.slot_bytes, instrument, copy, salt);
 	}
 	return result;
 }
 
-static int value_landed(struct tb_source *source, uint32_t instrument, const char *landed)
+static int value_landed(struct tb_source *source, uint32_t instrument, const char *landed,
+			struct record *copy)
 {
-	struct tb_subscription *subscription = source->subscription;
 	const int result = record_take_landed_value(landed, source->mapping.shape.slot_bytes,
-						    instrument, &subscription->subscriber->get.copy,
-						    source->mapping.record_salt);
+						    instrument, copy, source->mapping.record_salt);
 
-	subscription->counters[SUBSCRIPTION_TORN] += result < 0;
+	source->subscription->counters[SUBSCRIPTION_TORN] += result < 0;
 	return result;
 }
 
 /* READs a value into a place of the landing until a copy is valid, at most `copies` times. *failed
  * if the READs themselves failed. */
 static int value_read(struct tb_source *source, uint32_t instrument, char *into, int copies,
-		      bool *failed)
+		      struct record *copy, bool *failed)
 {
 	const struct mapping *mapping = &source->mapping;
 	const struct fabric_read read = get_part(source, value_offset(mapping, instrument),
@@ -192,7 +181,7 @@ static int value_read(struct tb_source *source, uint32_t instrument, char *into,
 		*failed = result < 0;
 		if (*failed)
 			return result;
-		result = value_landed(source, instrument, into);
+		result = value_landed(source, instrument, into, copy);
 	}
 	return result;
 }
@@ -203,65 +192,102 @@ static int value_torn(const struct tb_source *source, uint32_t instrument)
 			 source->name, source->mapping.names[instrument], COPIES_MAX);
 }
 
-/* The record that is shown for a result of a copy. A value that was removed is shown as the record
- * that removed it. Without a value the record names its instrument only. */
-static int value_show(struct tb_source *source, uint32_t instrument, int result)
-{
-	struct get *get = &source->subscription->subscriber->get;
+/* Instrument, length, kind and flags are copied as one 64-bit word. */
+static_assert(offsetof(struct tb_record, length) - offsetof(struct tb_record, instrument) ==
+			      offsetof(struct record, length) -
+				      offsetof(struct record, instrument) &&
+		      offsetof(struct tb_record, kind) - offsetof(struct tb_record, instrument) ==
+			      offsetof(struct record, kind) - offsetof(struct record, instrument) &&
+		      offsetof(struct tb_record, flags) - offsetof(struct tb_record, instrument) ==
+			      offsetof(struct record, flags) - offsetof(struct record, instrument),
+	      "the order of fields");
 
-	get->shown = (struct tb_record){ .size = sizeof(get->shown),
-					 .epoch = source->mapping.shape.epoch,
-					 .instrument = instrument,
-					 .name = source->mapping.names[instrument],
-					 .data = get->copy.payload };
-	if (result != 1)
-		return result;
-	get->shown.sequence = get->copy.sequence;
-	get->shown.time_ns = get->copy.time_ns;
-	get->shown.length = get->copy.length;
-	get->shown.kind = get->copy.kind;
-	get->shown.flags = get->copy.flags;
-	return get->copy.kind != TB_KIND_CLEAR;
+/* A value that was removed is shown as the record that removed it. Returns whether it is a value.
+ */
+static inline int copy_show(struct tb_record *shown, const struct record *copy)
+{
+	shown->sequence = copy->sequence;
+	/* The words were stored one by one. A load of two at once would wait for the cache. */
+	atomic_signal_fence(memory_order_seq_cst);
+	shown->time_ns = copy->time_ns;
+	memcpy(&shown->instrument, &copy->instrument, sizeof(uint64_t));
+	return copy->kind != TB_KIND_CLEAR;
+}
+
+/* The record that is shown for a result of a copy. Without a value it names its instrument only. */
+static int value_show(const struct tb_source *source, uint32_t instrument, int result,
+		      const struct record *copy, struct tb_record *shown)
+{
+	*shown = (struct tb_record){ .size = sizeof(*shown),
+				     .epoch = source->mapping.shape.epoch,
+				     .instrument = instrument,
+				     .name = source->mapping.names[instrument],
+				     .data = copy->payload };
+	return result == 1 ? copy_show(shown, copy) : result;
 }
 
 /* -- a value ---------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) int get_remote(struct tb_source *source, uint32_t instrument)
+static int get_remote(struct tb_source *source, uint32_t instrument, struct record *copy)
 {
 	bool failed = false;
 	int result = get_open(source);
 
+	if (result == 0)
+		result = value_read(source, instrument, get_half(source, GET_SINGLE), COPIES_MAX,
+				    copy, &failed);
+	else
+		failed = true;
+	return result == -EAGAIN && !failed ? value_torn(source, instrument) : result;
+}
+
+/* All cases but a value that is whole at the first look, in place, in a topic with checks. */
+static __attribute__((noinline)) int get_any(struct tb_source *source, uint32_t instrument,
+					     const struct tb_record **record)
+{
+	struct mapping *mapping = &source->mapping;
+	struct record *copy = &source->subscription->subscriber->get.copy;
+	int result = values_check(source, "tb_get");
+
+	*record = NULL;
+	if (result == 0 && instrument >= mapping->names_known)
+		result = instrument_check(source, instrument);
 	if (result < 0)
 		return result;
-	result = value_read(source, instrument, source->subscription->subscriber->get.landing,
-			    COPIES_MAX, &failed);
-	return result == -EAGAIN && !failed ? value_torn(source, instrument) : result;
+	if (mapping->view) {
+		result = value_view(source, instrument, copy);
+		if (result < 0)
+			return value_torn(source, instrument);
+		if (mapping->checked)
+			mapping->values = mapping->view + mapping->layout.last_value;
+	} else {
+		result = get_remote(source, instrument, copy);
+		if (result < 0)
+			return result;
+	}
+	*record = &mapping->shown;
+	return value_show(source, instrument, result, copy, &mapping->shown);
 }
 
 TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
 		  const struct tb_record **record)
 {
-	struct tb_source *const mine = own(source);
-	int result = 0;
+	const struct mapping *mapping = &source->mapping;
+	struct record *copy = &source->subscription->subscriber->get.copy;
+	struct tb_record *shown = &own(source)->mapping.shown;
 
-	*record = NULL;
-	if (!is_ready(source) || !has_values(source))
-		result = values_check(source, "tb_get");
-	if (result == 0 && !is_known(source, instrument))
-		result = instrument_check(mine, instrument);
-	if (result < 0)
-		return result;
-	if (source->mapping.view) {
-		result = value_view(mine, instrument);
-		if (result < 0)
-			return value_torn(source, instrument);
-	} else {
-		result = get_remote(mine, instrument);
-		if (result < 0)
-			return result;
-	}
-	*record = &source->subscription->subscriber->get.shown;
-	return value_show(mine, instrument, result);
+	if (__builtin_expect(!mapping->values || instrument >= mapping->names_known ||
+				     source->state == SOURCE_HEADER || source->state == SOURCE_DEAD,
+			     0) ||
+	    __builtin_expect(
+		    value_take(slot_at(mapping->values, mapping->shape.slot_bytes, instrument),
+			       mapping->shape.slot_bytes, instrument, copy, true,
+			       mapping->record_salt) != 1,
+		    0))
+		return get_any(own(source), instrument, record);
+	shown->name = mapping->names[instrument];
+	*record = shown;
+	return copy_show(shown, copy);
 }
 
 /* -- many values ------------------------------------------------------------------------------ */
@@ -272,6 +298,7 @@ struct many {
 	size_t count;
 	tb_value_handler *handler;
 	void *user;
+	struct record *copy;
 	int values;
 };
 
@@ -284,10 +311,11 @@ static bool many_stopped(const struct many *many)
 /* Calls the handler for the result of a copy. */
 static int many_show(struct many *many, uint32_t instrument, int result)
 {
-	result = value_show(many->source, instrument, result);
+	struct tb_record shown;
+
+	result = value_show(many->source, instrument, result, many->copy, &shown);
 	many->values += result == 1;
-	many->handler(many->user, many->source, result,
-		      &many->source->subscription->subscriber->get.shown);
+	many->handler(many->user, many->source, result, &shown);
 	if (many_stopped(many))
 		return error_set(ECANCELED,
 				 "tb_get_many: a handler ended the subscription or closed the "
@@ -301,7 +329,7 @@ static int many_view(struct many *many)
 
 	for (size_t i = 0; i < many->count && result == 0; i++)
 		result = many_show(many, many->instruments[i],
-				   value_view(many->source, many->instruments[i]));
+				   value_view(many->source, many->instruments[i], many->copy));
 	return result;
 }
 
@@ -312,7 +340,7 @@ static size_t many_reads(const struct tb_source *source, const uint32_t *instrum
 {
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 	const uint32_t slot_bytes = source->mapping.shape.slot_bytes;
-	const size_t room = get_room(subscriber) / slot_bytes;
+	const size_t room = get_half_bytes(subscriber) / slot_bytes;
 	struct fabric_read *last = NULL;
 	size_t i;
 
@@ -329,7 +357,7 @@ static size_t many_reads(const struct tb_source *source, const uint32_t *instrum
 			break;
 		last = &reads[(*read_count)++];
 		*last = get_part(source, offset, slot_bytes,
-				 subscriber->get.landing + i * slot_bytes);
+				 get_half(source, GET_LIST) + i * slot_bytes);
 	}
 	return i;
 }
@@ -338,10 +366,11 @@ static size_t many_reads(const struct tb_source *source, const uint32_t *instrum
 static int many_landed(struct many *many, uint32_t instrument, char *landed)
 {
 	bool failed = false;
-	int result = value_landed(many->source, instrument, landed);
+	int result = value_landed(many->source, instrument, landed, many->copy);
 
 	if (result == -EAGAIN)
-		result = value_read(many->source, instrument, landed, COPIES_MAX - 1, &failed);
+		result = value_read(many->source, instrument, landed, COPIES_MAX - 1, many->copy,
+				    &failed);
 	return failed ? result : many_show(many, instrument, result);
 }
 
@@ -353,7 +382,7 @@ static int many_remote(struct many *many)
 	int result = get_open(many->source);
 
 	for (size_t at = 0, end; result == 0 && at < many->count; at = end) {
-		char *landed = many->source->subscription->subscriber->get.landing;
+		char *landed = get_half(many->source, GET_LIST);
 
 		end = at + many_reads(many->source, many->instruments + at, many->count - at, reads,
 				      &read_count);
@@ -406,9 +435,14 @@ TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instrumen
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
 	const bool in_a_handler = subscriber->call.running;
-	struct many many = { own(source), instruments, count, handler, user, 0 };
-	int result = values_check(source, "tb_get_many");
+	struct many many = {
+		own(source), instruments, count, handler, user, &subscriber->get.listed, 0
+	};
+	int result;
 
+	if (subscriber->get.busy)
+		return call_refuse(&subscriber->call, "tb_get_many");
+	result = values_check(source, "tb_get_many");
 	if (result == 0)
 		result = list_check(many.source, instruments, count, handler);
 	if (result < 0)

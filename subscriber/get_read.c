@@ -3,9 +3,9 @@
  *
  * G-I1  Waiting calls no handler. Completions of other READs are kept for the next turn.
  * G-I2  A READ is posted only while the topic's memory is certainly readable (U1). If the last look
- *     at the bus page is too old, the topic's entry is READ first. It keeps the places of U2.
+ *       at the bus page is too old, the topic's entry is READ first. It keeps the places of U2.
  * G-I3  A READ that outlives its caller's wait still lands. So the landing is used again only when
- * no READ into it is outstanding. */
+ *       no READ into it is outstanding. */
 #include "subscriber/get_read.h"
 
 #include <errno.h>
@@ -21,6 +21,11 @@
 
 #define LOOKS_MAX 64 /* in a row that find nothing, before other threads may run */
 
+size_t get_half_bytes(const struct tb_subscriber *subscriber)
+{
+	return subscriber->batch_bytes;
+}
+
 int get_open(struct tb_source *source)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -30,7 +35,8 @@ int get_open(struct tb_source *source)
 		return error_set(ENOTCONN, "topic %s: not connected to %s", source->name,
 				 subscriber->address);
 	if (!get->landing)
-		get->landing = subscriber->ops->landing(subscriber->link, get_room(subscriber));
+		get->landing =
+			subscriber->ops->landing(subscriber->link, 2 * get_half_bytes(subscriber));
 	return get->landing ? 0 : -ENOMEM;
 }
 
@@ -39,14 +45,17 @@ void get_close(struct tb_subscriber *subscriber)
 	struct get *get = &subscriber->get;
 
 	if (get->landing)
-		subscriber->ops->landing_free(subscriber->link, get->landing, get_room(subscriber));
+		subscriber->ops->landing_free(subscriber->link, get->landing,
+					      2 * get_half_bytes(subscriber));
 	get->landing = NULL;
 	get->under_way = 0;
 }
 
-size_t get_room(const struct tb_subscriber *subscriber)
+char *get_half(const struct tb_source *source, enum get_half half)
 {
-	return subscriber->batch_bytes;
+	const struct tb_subscriber *subscriber = source->subscription->subscriber;
+
+	return subscriber->get.landing + half * get_half_bytes(subscriber);
 }
 
 struct fabric_read get_part(const struct tb_source *source, uint64_t offset, uint32_t bytes,
@@ -135,7 +144,7 @@ static int entry_read(struct tb_source *source, uint64_t until_ms, struct bus_en
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
 	const uint32_t index = source->mapping.shape.topic_id - 1;
 	struct fabric_read read = get_part(source, bus_page_entry_offset(index), sizeof(*entry),
-					   subscriber->get.landing);
+					   get_half(source, GET_SINGLE));
 	int result = 0;
 	unsigned int looks = 0;
 
@@ -147,7 +156,7 @@ static int entry_read(struct tb_source *source, uint64_t until_ms, struct bus_en
 	subscriber->get.under_way++;
 	result = finish(source, NULL, 0, until_ms);
 	if (result == 0)
-		words_load(entry, subscriber->get.landing, sizeof(*entry));
+		words_load(entry, get_half(source, GET_SINGLE), sizeof(*entry));
 	return result;
 }
 

@@ -11,8 +11,10 @@
 int get_open(struct tb_source *);
 /* The connection has ended: frees the landing. */
 void get_close(struct tb_subscriber *);
-/* Bytes in the landing. */
-size_t get_room(const struct tb_subscriber *);
+/* A half of the landing, and its bytes. */
+enum get_half { GET_SINGLE, GET_LIST };
+char *get_half(const struct tb_source *, enum get_half);
+size_t get_half_bytes(const struct tb_subscriber *);
 
 /* READs `bytes` bytes of the topic's memory at offset to `into` in the landing. */
 struct fabric_read get_part(const struct tb_source *, uint64_t offset, uint32_t bytes, char *into);

@@ -2,7 +2,7 @@
 /* The directory of a topic.
  *
  * N-I1  The line is copied first, then the entries that it counts (R5). So each entry is whole, and
- *     a copy of it that fails its check was damaged on its way.
+ *       a copy of it that fails its check was damaged on its way.
  * N-I2  A name never changes within an epoch: names that are known are not copied again. */
 #include "subscriber/instruments.h"
 
@@ -25,7 +25,6 @@
 static int line_copy(struct tb_source *source, struct progress *progress)
 {
 	const struct mapping *mapping = &source->mapping;
-	char *into = source->subscription->subscriber->get.landing;
 	struct fabric_read read;
 	int result;
 
@@ -37,10 +36,11 @@ static int line_copy(struct tb_source *source, struct progress *progress)
 		atomic_thread_fence(memory_order_acquire); /* R5 */
 		return 0;
 	}
-	read = get_part(source, mapping->layout.progress, sizeof(*progress), into);
+	read = get_part(source, mapping->layout.progress, sizeof(*progress),
+			get_half(source, GET_SINGLE));
 	result = get_reads(source, &read, 1);
 	if (result == 0)
-		words_load(progress, into, sizeof(*progress));
+		words_load(progress, get_half(source, GET_SINGLE), sizeof(*progress));
 	return result;
 }
 
@@ -101,7 +101,7 @@ static int names_read(struct tb_source *source, uint32_t end)
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 	const uint32_t from = source->mapping.names_known;
 	const uint32_t each = subscriber->read_bytes / DIRECTORY_ENTRY_BYTES;
-	const uint32_t room = (uint32_t)(get_room(subscriber) / DIRECTORY_ENTRY_BYTES);
+	const uint32_t room = (uint32_t)(get_half_bytes(subscriber) / DIRECTORY_ENTRY_BYTES);
 	const uint32_t last = end - from < room ? end : from + room;
 	struct fabric_read reads[READS_MAX];
 	unsigned int count = 0;
@@ -116,7 +116,7 @@ static int names_read(struct tb_source *source, uint32_t end)
 	}
 	result = get_reads(source, reads, count);
 	if (result == 0)
-		names_take_all(&source->mapping, subscriber->get.landing, at);
+		names_take_all(&source->mapping, get_half(source, GET_SINGLE), at);
 	return result;
 }
 

@@ -63,6 +63,10 @@ struct mapping {
 	bool checked;
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
+	/* For tb_get in place, from its first call on, in a topic with checks. */
+	const char *values;     /* the last values; NULL: not set yet */
+	struct tb_record shown; /* by tb_get; size, epoch and data never change */
+
 	uint32_t names_known; /* all names of instruments below this are in `names` */
 	struct name_index name_index;
 	uint8_t notice_key[NOTICE_KEY_BYTES];
@@ -71,6 +75,19 @@ struct mapping {
 	struct image *image;                    /* NULL: the subscription has no images */
 	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
+};
+
+/* Records that wait for the next call of on_batch: private copies that were proven, side by side in
+ * slot layout. The position is behind them already. */
+struct collection {
+	char *memory; /* NULL: the subscription has no on_batch */
+	size_t bytes;
+	uint32_t stride;   /* slot_bytes of the present epoch */
+	uint32_t places;   /* records that fit */
+	uint32_t held;     /* records */
+	uint32_t whole;    /* of them, up to the last that ends a message */
+	uint8_t each_ends; /* TB_FLAG_LAST: each record is a message */
+	bool due;          /* all of them, whole or not: a gap or an event waits behind them */
 };
 
 enum source_state {
@@ -112,7 +129,7 @@ struct tb_source {
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
 
 	/* Position. */
-	uint64_t next;           /* the sequence to deliver next; 0: reading has not begun */
+	uint64_t next;           /* the sequence to read next; 0: reading has not begun */
 	uint64_t started;        /* `next` at the start of this epoch: nothing was read before */
 	uint64_t head;           /* the last head that is known */
 	uint64_t written;        /* the head as last seen in the line: a hint */
@@ -157,7 +174,8 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
-	struct record record; /* the copy that is proven and delivered */
+	struct collection collected; /* for on_batch */
+	struct record record;        /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -220,14 +238,15 @@ struct completions {
 	unsigned int first, count;
 };
 
-/* What tb_get and its relatives need. */
+/* What tb_get and its relatives need. A handler of tb_get_many may call tb_get, so each has a half
+ * of the landing and a copy of its own. */
 struct get {
 	bool busy;              /* a handler of tb_get_many runs */
-	char *landing;          /* of batch_bytes; NULL: not needed yet */
+	char *landing;          /* two halves of batch_bytes; NULL: not needed yet */
 	unsigned int under_way; /* outstanding READs into it */
 	bool failed;            /* one of them failed */
-	struct record copy;     /* the value that is shown */
-	struct tb_record shown;
+	struct record copy;     /* the value that tb_get shows */
+	struct record listed;   /* the value that a handler of tb_get_many is shown */
 };
 
 /* Sources by the topic id of their last grant, and by a hash of their name. */
@@ -304,6 +323,8 @@ struct tb_subscriber {
 	unsigned int under_way; /* outstanding READs of all sources, and those in `completions` */
 	struct completions completions;
 	struct get get;
+
+	uint32_t records_max; /* of the tb_poll that runs */
 
 	int epoll_fd, timer_fd;
 	int link_fd; /* the link's descriptor in epoll; -1: not in epoll */

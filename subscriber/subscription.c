@@ -47,8 +47,13 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 		return error_set(EINVAL,
 				 "subscription options: found size %zu, expected %zu or more",
 				 options ? options->size : 0, sizeof(*options));
-	if (!options->on_record && !(options->flags & TB_VALUES))
-		return error_set(EINVAL, "subscription options: found no on_record");
+	if (!options->on_record && !options->on_batch && !(options->flags & TB_VALUES))
+		return error_set(EINVAL,
+				 "subscription options: found no handler of records, expected "
+				 "on_record or on_batch");
+	if (options->on_record && options->on_batch)
+		return error_set(EINVAL, "subscription options: found both on_record and on_batch, "
+					 "expected a single handler of records");
 	if (options->flags & ~(TB_WAIT | TB_STRICT | TB_VALUES))
 		return error_set(EINVAL,
 				 "subscription options: found flags 0x%x, expected only 0x%x",
@@ -229,6 +234,15 @@ TB_API const char *tb_source_topic(const struct tb_source *source)
 TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source)
 {
 	return source->mapping.schema;
+}
+
+TB_API const char *tb_source_name(const struct tb_source *source, uint32_t instrument)
+{
+	const struct mapping *mapping = &source->mapping;
+
+	return instrument < mapping->shape.capacity && mapping->names[instrument][0]
+		       ? mapping->names[instrument]
+		       : NULL;
 }
 
 TB_API uint32_t tb_source_quality(const struct tb_source *source)

@@ -37,6 +37,7 @@ MAY_USE = {
     "bus/shm": FABRIC_MAY_USE + ["bus/shm/porter/message.h"],
     "bus/shm/porter": PORTER_MAY_USE,
     "bus/verbs": FABRIC_MAY_USE,
+    "bus/fault": FABRIC_MAY_USE,
     "config/yaml": ["bus/bounds.h", "bus/clock.h", "bus/error.h", "tickbus/error.h"],
     "schemas": ["config/yaml", "bus/bounds.h", "bus/error.h", "tickbus"],
     "config": ["config/yaml", "schemas", "bus/error.h", "bus/bounds.h", "bus/region.h", "bus/address.h",
@@ -53,6 +54,7 @@ MAY_USE = {
 # file -> what it alone may include beside its folder's list
 ALSO = {
     "bus/fabric.c": ["bus/shm/shm.h", "bus/verbs/verbs.h"],
+    "bus/fabric_find.c": ["bus/fault/fault.h", "bus/fault/fault_plan.h"],
     "tools/synth.c": ["publisher/feeds/synthetic.h"],
 }
 # header of a library -> folders that may see it
@@ -79,12 +81,13 @@ CALLBACKS = {
     "include/tickbus/doctor.h": "each finding",
     "include/tickbus/inspect.h": "each topic and each counter that is found",
     "include/tickbus/publisher.h": "log lines",
-    "include/tickbus/subscriber.h": "records and events",
+    "include/tickbus/subscriber.h": "records, batches and events",
     "publisher/feeds/feed.h": "a feed's end",
     "publisher/feeds/market.h": "what a market makes of a message, to the feed that publishes it",
     "publisher/feeds/source.h": "a source's operations",
     "publisher/state.h": "what follows each record of a topic; both ends are in writer.c",
     "publisher/pubd/daemon.h": "a feed's end, to the daemon",
+    "subscriber/collect.h": "the pull that takes records for a batch, which stands above",
     "tools/command.h": "the commands, from their table",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

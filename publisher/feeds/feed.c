@@ -4,8 +4,8 @@
  *       reason. For a topic without a new record, this flush is the sign of life that keeps it from
  *       being stale.
  * F-I3  Between messages no record is held: each topic has all records of each message, and the
- *       last of them is marked. So a flush never shows a part of a message. Within a message a
- *       full step of a topic or a new instrument may show a part; `whole` of the progress line says
+ *       last of them is marked. So a flush never shows a part of a message. Within a message
+ *       a full step or a new instrument may show a part. `whole` of the progress line then says
  *       where the last message ended. */
 #include "publisher/feeds/feed.h"
 
@@ -34,9 +34,10 @@ struct output {
 	int32_t *instruments; /* by symbol of the market */
 	bool full_told;
 	/* The topic's latest record of the current message, until the next record or the message's
-	 * end says whether it is the last. size 0: no record. */
+	 * end says whether it is the last. */
 	struct tb_update held;
-	void *payload;
+	void *payload; /* of the held record */
+	bool holds;
 };
 
 struct feed {
@@ -112,7 +113,7 @@ static void publish(struct feed *feed, struct output *output, uint8_t flags)
 	output->held.time_ns = feed->now_ns;
 	output->held.flags = flags;
 	result = tb_publish(output->to.topic, &output->held);
-	output->held.size = 0;
+	output->holds = false;
 	if (result < 0)
 		feed->publish_error = result;
 }
@@ -126,18 +127,16 @@ static void hold(struct feed *feed, struct output *output, const struct market_o
 
 	if (instrument < 0)
 		return;
-	if (output->held.size)
+	if (output->holds)
 		publish(feed, output, 0);
 	else
 		feed->holders[feed->holder_count++] = output;
 	data = projection_apply(&output->projection, made->data, feed->message, output->payload);
 	if (data != output->payload)
 		memcpy(output->payload, data, output->projection.bytes);
-	output->held = (struct tb_update){ .size = sizeof(output->held),
-					   .instrument = (uint32_t)instrument,
-					   .kind = made->kind,
-					   .length = (uint16_t)output->projection.bytes,
-					   .data = output->payload };
+	output->held.instrument = (uint32_t)instrument;
+	output->held.kind = made->kind;
+	output->holds = true;
 }
 
 static void on_output(void *user, const struct market_output *made)
@@ -463,6 +462,9 @@ static int output_open(struct output *output, const struct feed_topic *to)
 	output->payload = malloc(output->projection.bytes);
 	if (!output->payload)
 		return error_set(ENOMEM, "no memory");
+	output->held = (struct tb_update){ .size = sizeof(output->held),
+					   .length = (uint16_t)output->projection.bytes,
+					   .data = output->payload };
 	return 0;
 }
 

@@ -33,11 +33,12 @@ static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
 	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
 };
 
+#define BEST_EXISTS (UINT64_C(1) << 32)
+
 /* The best level of one side; zeros for an empty side. */
 struct best {
 	uint64_t size;
-	uint32_t price;
-	uint32_t exists; /* 0 or 1 */
+	uint64_t price; /* and BEST_EXISTS: an order may have price 0 and size 0 */
 };
 
 /* The ten best levels of both sides, as last given out. */
@@ -112,7 +113,7 @@ static void output_record(struct market *market, enum market_select select, uint
 static int64_t best_price(const struct best *best)
 {
 	static_assert(TB_QUOTE_BID_PRICE_NULL == TB_QUOTE_ASK_PRICE_NULL, "one null for both");
-	return best->exists ? best->price : TB_QUOTE_BID_PRICE_NULL;
+	return best->price ? (uint32_t)best->price : TB_QUOTE_BID_PRICE_NULL;
 }
 
 static void evaluate_quote(struct market *market, uint32_t locate)
@@ -127,10 +128,9 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 		struct best best = { 0 };
 
 		if (level)
-			best = (struct best){ level->size, book_price(side, level), 1 };
+			best = (struct best){ level->size, book_price(side, level) | BEST_EXISTS };
 		changed |= best.size != symbol->best[side].size ||
-			   best.price != symbol->best[side].price ||
-			   best.exists != symbol->best[side].exists;
+			   best.price != symbol->best[side].price;
 		symbol->best[side] = best;
 	}
 	if (!changed || !wanted(market, MARKET_QUOTE))
@@ -308,7 +308,7 @@ static int on_cross(struct market *market, uint16_t locate, const struct itch_cr
 }
 
 /* Takes the trade back. If it was the value, the newest trade that stands replaces it, or the value
- * is cleared. A feed that does not know the trade has published no value that it must take back. */
+ * is cleared. An unknown trade leaves the value as it is. */
 static void on_broken(struct market *market, uint16_t locate, const struct itch_broken *message)
 {
 	struct trades *trades = market->symbols[locate].trades;

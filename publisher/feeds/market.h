@@ -24,8 +24,8 @@
  * Errors   a malformed message is counted and has no effect; the first few are reported with their
  *          offset.
  * Threads  one thread at a time; any thread may read the counters.
- * Memory   that of the books, plus 80 bytes per symbol, and for each symbol that has them: 328 for
- *          depth10, 264 for its last trades, 72 for its status. */
+ * Memory   that of the books, plus 80 bytes per symbol. If a symbol has them, its levels of depth10
+ *          take 328 bytes, its last trades 264 and its status 72. */
 #ifndef TICKBUS_FEEDS_MARKET_H
 #define TICKBUS_FEEDS_MARKET_H
 

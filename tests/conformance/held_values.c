@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/error.h"
 #include "bus/fabric.h"
 #include "subscriber/state.h"
 #include "subscriber/tag.h"
@@ -20,6 +21,7 @@ static struct fabric_completion kept[FABRIC_DEPTH_MAX];
 static unsigned int kept_count;
 static bool hold, fail; /* READs of values */
 static unsigned int depth;
+static bool no_memory; /* for landings */
 
 static struct tb_publisher *publisher;
 static struct tb_topic *topic;
@@ -53,6 +55,15 @@ static int held_reap(struct link *link, struct fabric_completion *done, unsigned
 	return used;
 }
 
+static void *held_landing(struct link *link, size_t bytes)
+{
+	if (no_memory) {
+		error_set(ENOMEM, "no memory for a landing");
+		return NULL;
+	}
+	return below->landing(link, bytes);
+}
+
 static unsigned int held_depth(const struct link *link)
 {
 	(void)link;
@@ -75,6 +86,7 @@ static void enter(void)
 	held_ops = *below;
 	held_ops.scheme = "held";
 	held_ops.reap = held_reap;
+	held_ops.landing = held_landing;
 	held_ops.depth = held_depth;
 	held_ops.link_break = held_break;
 	depth = FABRIC_DEPTH_MAX;
@@ -94,11 +106,13 @@ static void leave(void)
 
 TestSuite(held, .init = enter, .fini = leave, .timeout = 60);
 
-static void join(tb_record_handler *on_record)
+static void join_topic(const char *name, tb_record_handler *on_record)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
 						   .address = "held:test",
-						   .connect_ms = 20000 };
+						   .connect_ms = 20000,
+						   .batch_bytes = 8192,
+						   .read_bytes = 1024 };
 	const struct tb_subscription_options what = { .size = sizeof(what),
 						      .on_record = on_record,
 						      .on_event = notes_event,
@@ -106,10 +120,15 @@ static void join(tb_record_handler *on_record)
 						      .flags = on_record ? 0 : TB_VALUES };
 
 	cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
-	cr_assert_eq(tb_subscribe(subscriber, "t", &what, &subscription), 0, "%s", tb_error());
-	source = tb_subscription_source(subscription, "t");
+	cr_assert_eq(tb_subscribe(subscriber, name, &what, &subscription), 0, "%s", tb_error());
+	source = tb_subscription_source(subscription, name);
 	cr_assert_not_null(source);
 	subscriber->connect_ms = 2000; /* for values: long where they come, short where not */
+}
+
+static void join(tb_record_handler *on_record)
+{
+	join_topic("t", on_record);
 }
 
 static uint64_t reads(void)
@@ -118,6 +137,13 @@ static uint64_t reads(void)
 
 	tb_subscription_counters(subscription, values, SUBSCRIPTION_COUNTERS);
 	return values[SUBSCRIPTION_READS];
+}
+
+static void on_value(void *user, const struct tb_source *from, int result,
+		     const struct tb_record *record)
+{
+	(void)user, (void)from, (void)result, (void)record;
+	cr_assert_fail("a handler was called");
 }
 
 static void expect_value(uint32_t instrument, uint64_t expected)
@@ -186,6 +212,22 @@ Test(held, failed_read_of_a_value_is_a_lost_connection)
 	expect_value(0, 1);
 }
 
+Test(held, value_without_memory_is_an_error_and_works_later)
+{
+	const struct tb_record *record;
+	const uint32_t asked[] = { 0 };
+
+	join(NULL);
+	no_memory = true;
+	cr_expect_eq(tb_get(source, 0, &record), -ENOMEM);
+	cr_expect(strstr(tb_error(), "no memory for a landing"), "%s", tb_error());
+	cr_expect_null(record);
+	cr_expect_eq(tb_source_instrument(source, "A"), -ENOMEM);
+	cr_expect_eq(tb_get_many(source, asked, 1, on_value, NULL), -ENOMEM);
+	no_memory = false;
+	expect_value(0, 1);
+}
+
 static void gets(void *user, const struct tb_source *from, const struct tb_record *record)
 {
 	const uint64_t sequence = record->sequence;
@@ -193,7 +235,7 @@ static void gets(void *user, const struct tb_source *from, const struct tb_recor
 
 	notes_record(user, from, record);
 	cr_assert_eq(tb_get(from, 0, &value), 1, "%s", tb_error());
-	cr_assert_geq(value->sequence + 2, sequence);
+	cr_assert_geq(value->sequence + 2, sequence); /* of two instruments in turn */
 }
 
 /* A queue of two: a place for the page's pulse, and another for everything else. */
@@ -207,6 +249,25 @@ Test(held, value_is_read_through_a_full_queue)
 	while (published < 1500) {
 		scene_publish(topic, published + 1, published + 30);
 		published += 30;
+		cr_assert(scene_poll_until(subscriber, &notes.last, published));
+	}
+	cr_expect_eq(notes.lost, 0);
+	cr_expect_eq(notes.wrong, 0);
+	cr_expect_eq(notes.records, published - 2);
+}
+
+/* The second half of a batch is outstanding while handlers of the first half get values. */
+Test(held, reads_of_others_are_kept)
+{
+	struct tb_topic *big = scene_topic(publisher, "big", 1024, 0);
+	uint64_t published = 2;
+
+	scene_publish(big, 1, 2);
+	join_topic("big", gets);
+	notes.quiet = true;
+	while (published < 3000) {
+		scene_publish(big, published + 1, published + 500);
+		published += 500;
 		cr_assert(scene_poll_until(subscriber, &notes.last, published));
 	}
 	cr_expect_eq(notes.lost, 0);

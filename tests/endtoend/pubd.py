@@ -713,6 +713,19 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
         self.assertEqual(rows[1].split(",")[4:], ["1.2345", "1", "100"] + ["", "0", "0"] * 2)
         self.stop(pubd)
 
+    def test_wide_schemas_hold_fractions_of_a_unit(self):
+        path = self.file("day.bin", add(1, b"B", 100, 1_2345) + add(2, b"S", 7, 2_0000))
+        selects = ("quote", "trade", "depth10")
+        topics = "".join(f"  - {{ name: {s}, feed: f, select: {s}, schema: {s}_wide }}\n" for s in selects)
+        pubd = self.pubd(f"bus: {{ name: b }}\nschemas: [ {', '.join(s + '_wide' for s in selects)} ]\n"
+                         f"feeds: [ {{ name: f, {itch(path)} }} ]\ntopics:\n{topics}")
+        rows = [self.ends(self.cat(name, "--until-end"), 0).splitlines() for name in ("quote", "depth10")]
+        self.assertEqual([row.split(",")[4:8] for row in rows[0][1:]],
+                         [["1.23450000", "", "100.00000000", "0.00000000"],
+                          ["1.23450000", "2.00000000", "100.00000000", "7.00000000"]])
+        self.assertEqual(rows[1][1].split(",")[5:11], ["1.23450000", "100.00000000", "1", "", "0.00000000", "0"])
+        self.stop(pubd)
+
     def test_appended_field_keeps_an_older_reader_working(self):
         old = self.file("old.yaml", OWN.format(version=1, type="decimal64(4)", more=""))
         pubd = self.publish(OWN.format(version=2, type="decimal64(4)", more=APPENDED))

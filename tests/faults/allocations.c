@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allocations FABRIC
+/* allocations FABRIC|fault
+ *
+ * fault: shm, and the subscriber has faults on purpose.
  *
  * Resources run out during open, subscribe and join. Each allocation fails once, then all from
  * there on, then each descriptor. Every failure is an error with a message, nothing leaks, and the
@@ -38,7 +40,7 @@ static const char schema_text[] = "name: pair\n"
 static char folder[] = "/tmp/tickbus-allocations-XXXXXX";
 static char settings_path[64];
 static FILE *nowhere;
-static char own_address[32], standing_address[32];
+static char own_address[32], standing_address[32], dialled_address[96];
 static struct tb_publisher *standing; /* for attempts to subscribe */
 
 static int settings_attempt(void)
@@ -131,13 +133,20 @@ static void on_event(void *user, const struct tb_event *event)
 	(void)event;
 }
 
-static int subscriber_attempt(void)
+static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
+{
+	(void)source;
+	*(int *)user += (int)batch->count;
+}
+
+static int subscribe_with(tb_record_handler *for_records, tb_batch_handler *for_batches)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
-						   .address = standing_address,
+						   .address = dialled_address,
 						   .connect_ms = 20000 };
 	struct tb_subscription_options what = { .size = sizeof(what),
-						.on_record = on_record,
+						.on_record = for_records,
+						.on_batch = for_batches,
 						.on_event = on_event,
 						.from = TB_FROM_OLDEST };
 	const time_t until = time(NULL) + DEADLINE_S;
@@ -152,6 +161,16 @@ static int subscriber_attempt(void)
 		result = time(NULL) > until ? -ETIMEDOUT : tb_poll(subscriber, 100);
 	tb_subscriber_close(subscriber);
 	return result < 0 ? result : 0;
+}
+
+static int subscriber_attempt(void)
+{
+	return subscribe_with(on_record, NULL);
+}
+
+static int batches_attempt(void)
+{
+	return subscribe_with(NULL, on_batch);
 }
 
 /* -- what must hold -----------------------------------------------------------------------------
@@ -229,12 +248,18 @@ static void begin(const char *fabric)
 		"schemas: [ quote, trade ]\n"
 		"feeds: [ { name: f, type: synthetic, messages: 10 } ]\n"
 		"topics: [ { name: t, feed: f, select: quote, schema: quote } ]\n";
+	const char *faults = "";
 	FILE *file;
 
 	scarce_mine();
 	bytewise_add(random_seed());
+	if (strcmp(fabric, "fault") == 0) {
+		faults = "fault:seed=1,tear=0.1,freeze=0.1/";
+		fabric = "shm";
+	}
 	snprintf(own_address, sizeof(own_address), "%s:own", fabric);
 	snprintf(standing_address, sizeof(standing_address), "%s:standing", fabric);
+	snprintf(dialled_address, sizeof(dialled_address), "%s%s", faults, standing_address);
 	nowhere = fopen("/dev/null", "w");
 	if (!nowhere || setvbuf(nowhere, NULL, _IONBF, 0) != 0 || !mkdtemp(folder))
 		exit(1);
@@ -267,7 +292,9 @@ int main(int argc, char **argv)
 	static const struct attempt subscriber = { "subscriber", subscriber_attempt, true };
 	static const struct attempt served = { "subscriber, served without memory",
 					       subscriber_attempt, false };
-	static const struct attempt *const all[] = { &settings, &schema, &publisher, &subscriber };
+	static const struct attempt batches = { "subscriber of batches", batches_attempt, true };
+	static const struct attempt *const all[] = { &settings, &schema, &publisher, &subscriber,
+						     &batches };
 
 	if (argc != 2)
 		return 2;

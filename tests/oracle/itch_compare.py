@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the market's rows of ITCH files with the oracle's, and the marks and values that a feed publishes:
+"""Compares the market's rows of ITCH files with the oracle's, and so the marks and values that a feed publishes.
+
 itch_compare.py MARKET-ROWS FEED-ROWS random | synthetic SYNTHETIC-WRITE | real
 
 random: days of seeded random messages. With few symbols and references, messages meet live, removed and unknown

@@ -101,7 +101,7 @@ def decimal(units, digits=4):
 
 
 def below(number, null):
-    """The null of a type is no number: the number before it stands for it."""
+    """A number that equals the null of its type becomes the number before it."""
     return min(number, null - 1)
 
 
@@ -111,8 +111,8 @@ def word(raw):
 
 class Day:
     """A day of messages. Each row goes to rows as (instrument, kind, fields). messages has the number of each row's
-    message, values the sequence and kind of the record that is each instrument's value: a clear says that there is
-    no value any more."""
+    message. values has the sequence and kind of the record that is each instrument's value. A clear says that the
+    value is gone."""
 
     def __init__(self, select, midnight_ns):
         self.select = select
@@ -120,9 +120,9 @@ class Day:
         self.rows = []
         self.messages = []
         self.values = {}
-        self.number = 0     # of the current message
-        self.standing = {}  # locate -> rows of its last trades that stand
-        self.status = {}    # locate, None for the whole market -> part -> text
+        self.number = 0     # of the current message.
+        self.standing = {}  # locate -> rows of its last trades that stand.
+        self.status = {}    # locate or "market" -> part -> text.
         self.names = {}     # locate -> the 8 bytes first seen.
         self.orders = {}    # reference -> [locate, side, price, shares]
         self.levels = {}    # (locate, side) -> {price: [size, orders]}
@@ -217,7 +217,7 @@ class Day:
         self.standing[locate] = (self.standing.get(locate, []) + [fields])[-TRADES_KEPT:]
 
     def broken(self, locate, match, time):
-        """The last trade that stands is the value. If it is broken, the one before it becomes the value."""
+        """The last trade that stands is the value. If it is broken, the trade before it becomes the value."""
         if self.select != "trade":
             return
         nothing = ["", match, time, "", "", ""]
@@ -335,12 +335,12 @@ class Day:
             self.change_status(locate, time, "J", reference_price=reference, upper_price=upper,
                                lower_price=lower, extension=below(fields[4], U32))
         elif kind == b"S":
-            self.change_status(None, time, "S", phase=word(fields[0]))
+            self.change_status("market", time, "S", phase=word(fields[0]))
         elif kind == b"V":
-            one, two, three = (decimal(min(level, 2**63 - 1), 8) for level in fields)
-            self.change_status(None, time, "V", level1=one, level2=two, level3=three)
+            first, second, third = (decimal(min(level, 2**63 - 1), 8) for level in fields)
+            self.change_status("market", time, "V", level1=first, level2=second, level3=third)
         elif kind == b"W":
-            self.change_status(None, time, "W", breach=word(fields[0]))
+            self.change_status("market", time, "W", breach=word(fields[0]))
         elif kind == b"R" and self.select == "definition":
             lot, leverage = fields[3], fields[12]
             codes = fields[1:3] + fields[4:12] + fields[13:]

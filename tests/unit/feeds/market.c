@@ -841,6 +841,20 @@ Test(market, cleared_market_restarts_and_keeps_counting)
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 1);
 }
 
+Test(market, cleared_market_forgets_statuses_and_trades)
+{
+	struct tb_status expected = status_unknown('Y');
+
+	status_of((struct itch_message){ .action = { STOCK, 'H', ' ', "T1  " } }, 'H');
+	add(1, 'B', 100, 10000);
+	execute(1, 10, 7);
+	market_clear(market);
+	expected.reg_sho[0] = '1';
+	check_status(status_of((struct itch_message){ .reg_sho = { STOCK, '1' } }, 'Y'), expected);
+	break_match(5, 7);
+	check_cancel(7, 1);
+}
+
 Test(market, every_counter_fits_a_bus)
 {
 	size_t count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a feed writes into its topics' memory for a few messages: the mark of each message's last
- * record, and the value that a late joiner finds. */
+/* What a feed writes into its topics' memory for a few messages. Each message's last record has the
+ * mark, and a late joiner finds the right value. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
@@ -187,15 +187,54 @@ static void check_records(const struct tb_topic *t, const char *expected)
 	cr_assert_eq(t->progress.whole, t->sequence);
 }
 
-/* The value of the topic's first instrument. */
-static struct record value_of(const struct tb_topic *t)
-{
-	struct record record;
+/* -- a subscriber that joins when the day is over ------------------------------------------------
+ */
 
-	cr_assert_eq(record_take_value(slot_of(t, t->last_value, 0), t->slot_bytes, 0, &record,
-				       &t->salt),
-		     1);
-	return record;
+struct joiner {
+	bool complete;
+	unsigned int records;
+	uint8_t kind, flags;
+	_Alignas(8) char payload[256]; /* of the last record */
+};
+
+static void joiner_record(void *user, const struct tb_source *source,
+			  const struct tb_record *record)
+{
+	struct joiner *joiner = user;
+
+	(void)source;
+	if (strcmp(record->name, "ACME") != 0)
+		return;
+	cr_assert_leq(record->length, sizeof(joiner->payload));
+	joiner->records++;
+	joiner->kind = record->kind;
+	joiner->flags = record->flags;
+	memcpy(joiner->payload, record->data, record->length);
+}
+
+static void joiner_event(void *user, const struct tb_event *event)
+{
+	struct joiner *joiner = user;
+
+	joiner->complete |= event->kind == TB_EVENT_COMPLETE;
+}
+
+/* The image of a topic: what it says about ACME. */
+static struct joiner image_of(const char *name)
+{
+	struct joiner joiner = { 0 };
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = joiner_record,
+							 .on_event = joiner_event,
+							 .user = &joiner,
+							 .from = TB_FROM_IMAGE };
+	struct tb_subscriber *subscriber = scene_subscriber("shm", 0);
+	struct tb_subscription *subscription;
+
+	cr_assert_eq(tb_subscribe(subscriber, name, &options, &subscription), 0, "%s", tb_error());
+	cr_assert(scene_poll_while(subscriber, &joiner.complete));
+	tb_subscriber_close(subscriber);
+	return joiner;
 }
 
 /* An order under the reference of another symbol's live order changes two books. */
@@ -240,16 +279,17 @@ Test(marks, record_of_quality_is_a_message_of_its_own)
 Test(marks, late_joiner_finds_the_halt_behind_a_later_message)
 {
 	struct tb_status status;
-	struct record record;
+	struct joiner joiner;
 
 	topic("status", MARKET_STATUS, 16);
-	script_count = 0; /* the market's own status would be the first instrument */
 	say((struct itch_message){
 		.type = 'H', .locate = 5, .action = { "ACME    ", 'H', ' ', "T1  " } });
 	say((struct itch_message){ .type = 'Y', .locate = 5, .reg_sho = { "ACME    ", '1' } });
-	run(true);
-	record = value_of(topics[0].topic);
-	memcpy(&status, record.payload, sizeof(status));
+	run(false);
+	joiner = image_of("status");
+	cr_assert_eq(joiner.records, 1);
+	cr_assert(joiner.flags & TB_FLAG_IMAGE);
+	memcpy(&status, joiner.payload, sizeof(status));
 	cr_assert_eq(status.message[0], 'Y');
 	cr_assert_eq(status.reg_sho[0], '1');
 	cr_assert_eq(status.state[0], 'H');
@@ -259,7 +299,7 @@ Test(marks, late_joiner_finds_the_halt_behind_a_later_message)
 Test(marks, late_joiner_finds_the_trade_before_a_broken_trade)
 {
 	struct tb_trade trade;
-	struct record record;
+	struct joiner joiner;
 
 	topic("trade", MARKET_TRADE, 16);
 	add(5, 1);
@@ -268,9 +308,21 @@ Test(marks, late_joiner_finds_the_trade_before_a_broken_trade)
 	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 8 } });
 	run(false);
 	check_records(topics[0].topic, "update. update. cancel correction.");
-	record = value_of(topics[0].topic);
-	memcpy(&trade, record.payload, sizeof(trade));
-	cr_assert_eq(record.kind, TB_KIND_CORRECTION);
+	joiner = image_of("trade");
+	cr_assert_eq(joiner.records, 1);
+	cr_assert_eq(joiner.kind, TB_KIND_CORRECTION);
+	memcpy(&trade, joiner.payload, sizeof(trade));
 	cr_assert_eq(trade.match_id, 7);
 	cr_assert_eq(trade.size, 10);
+}
+
+Test(marks, late_joiner_of_a_broken_only_trade_finds_no_value)
+{
+	topic("trade", MARKET_TRADE, 16);
+	add(5, 1);
+	execute(1, 7);
+	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 7 } });
+	run(false);
+	check_records(topics[0].topic, "update. cancel clear.");
+	cr_assert_eq(image_of("trade").records, 0);
 }
