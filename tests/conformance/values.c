@@ -415,6 +415,15 @@ Test(values, wrong_lists_are_refused_before_any_handler)
 	cr_expect_eq(list.count, 0);
 }
 
+/* From now on the READs are those of the call: no time passes, so no look at the bus page is due.
+ */
+static uint64_t count_from_here(void)
+{
+	if (!FAULTY)
+		clock_stop();
+	return counter(SUBSCRIPTION_READS);
+}
+
 static struct tb_topic *wide_topic(void)
 {
 	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
@@ -447,7 +456,7 @@ Test(values, neighbours_share_reads)
 	wide_topic();
 	join_topic("wide", TB_VALUES);
 	cr_assert_eq(tb_source_instruments(source), MANY, "%s", tb_error());
-	reads = counter(SUBSCRIPTION_READS);
+	reads = count_from_here();
 	for (uint32_t i = 0; i < MANY; i++)
 		asked[i] = i;
 	cr_expect_eq(tb_get_many(source, asked, MANY, on_value, &list), MANY / 10 * 9);
@@ -470,7 +479,7 @@ Test(values, strangers_in_a_list_have_a_read_each)
 	wide_topic();
 	join_topic("wide", TB_VALUES);
 	cr_assert_eq(tb_source_instruments(source), MANY, "%s", tb_error());
-	reads = counter(SUBSCRIPTION_READS);
+	reads = count_from_here();
 	for (uint32_t i = 0; i < 300; i++)
 		asked[i] = MANY - 1 - i * 7;
 	cr_expect_gt(tb_get_many(source, asked, 300, on_value, &list), 0, "%s", tb_error());
@@ -488,7 +497,7 @@ Test(values, every_name_of_a_wide_topic_is_found)
 
 	wide_topic();
 	join_topic("wide", TB_VALUES);
-	reads = counter(SUBSCRIPTION_READS);
+	reads = count_from_here();
 	for (int i = MANY - 1; i >= 0; i--) {
 		snprintf(name, sizeof(name), "I%d", i);
 		cr_assert_eq(tb_source_instrument(source, name), i, "%s", tb_error());
