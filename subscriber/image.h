@@ -80,7 +80,7 @@ bool image_begin(struct image *, uint64_t base);
 void image_line_asked(struct image *);
 /* Whether a line is needed that was not requested yet. */
 bool image_wants_line(const struct image *);
-/* The line that was requested was not valid. */
+/* The line that was requested was not valid, or its READ failed. */
 void image_line_invalid(struct image *);
 /* A valid line arrived: any line shows where messages end; a line that was requested in this phase
  * moves the image on. */
