@@ -193,7 +193,6 @@ uint32_t image_next_open(const struct image *image, uint32_t from)
 void image_pass_ends(struct image *image)
 {
 	image->phase = image->open > 0 ? IMAGE_JUDGE : IMAGE_SETTLED;
-	image->line_asked = false;
 }
 
 void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
