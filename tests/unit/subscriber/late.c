@@ -73,7 +73,7 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 		late.held[late.count++] = *read;
 		note('s', 'l', read);
 		late.entries += kind_of(read) == READ_ENTRIES;
-		if (kind_of(read) >= READ_PULSE && !late.silent)
+		if ((kind_of(read) == READ_PULSE || kind_of(read) == READ_ENTRIES) && !late.silent)
 			late_land(late.count - 1, late.page_fails ? -EIO : 0);
 	}
 	return (int)taken;
@@ -81,7 +81,7 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 
 static bool is_held(enum read_kind kind)
 {
-	return kind == READ_SLOTS ||
+	return kind == READ_SLOTS || (late.images_held && kind == READ_IMAGE) ||
 	       (late.page_held && (kind == READ_PROGRESS || kind == READ_NAMES));
 }
 
