@@ -89,6 +89,10 @@ Test(image_reads, chunks_of_a_lost_connection_are_read_again)
 	while (notes.values < 2)
 		cr_assert_geq(tb_poll(subscriber, 1), 0, "%s", tb_error());
 	late.cut = true;
+	subscriber->page_ms = subscriber->turn_ms = 0;
+	cr_assert_geq(tb_poll(subscriber, 1), 0, "%s", tb_error());
+	cr_assert_not(late.cut);
+	cr_assert_leq(notes.values, 3);
 	UNTIL(!late.cut && subscriber->welcomed && !source->orphan);
 	expect_complete();
 }
