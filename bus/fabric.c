@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the fabric of an address by its scheme. */
+/* Finds the fabric of an address by its scheme, without decorators. */
 #include "bus/fabric.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static bool scheme_is(const struct fabric_ops *ops, const char *address, size_t 
 	return ops && strlen(ops->scheme) == length && memcmp(ops->scheme, address, length) == 0;
 }
 
-const struct fabric_ops *fabric_find(const char *address, const char **rest)
+const struct fabric_ops *fabric_undecorated(const char *address, const char **rest)
 {
 	const char *colon = strchr(address, ':');
 	const size_t length = colon ? (size_t)(colon - address) : 0;

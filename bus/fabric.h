@@ -314,8 +314,21 @@ struct fabric_ops {
  * id. The rest is zeros. */
 void fabric_host_of(const struct peer *, uint8_t host[FABRIC_ORIGIN_BYTES]);
 
-/* The fabric for an address "SCHEME:REST", *rest set behind the colon; NULL with a text. */
+/* The fabric for an address "SCHEME:REST", *rest set behind the colon; NULL with a text. It may be
+ * the decorator "fault:FAULTS/ADDRESS" (bus/fault/fault.h), which is for subscribers. */
 const struct fabric_ops *fabric_find(const char *address, const char **rest);
+
+/* The same, without decorators. */
+const struct fabric_ops *fabric_undecorated(const char *address, const char **rest);
+
+/* The fabric that an address reaches in the end, with the address there: what is below a decorator.
+ * NULL with a text. */
+const struct fabric_ops *fabric_reached(const char *address, const char **rest);
+
+/* Copies *rest of fabric_find for connecting. A user's name in an address over shared memory
+ * becomes the user's id, so that connecting looks nothing up. The caller frees the copy. 0, or
+ * -errno with a text. */
+int fabric_settle(const char *address, char **rest);
 
 /* Adds a fabric, for tests, before any thread uses fabric_find. At most 4. */
 int fabric_add(const struct fabric_ops *);

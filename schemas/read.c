@@ -132,7 +132,7 @@ static void read_optional(struct reading *reading, const struct located_node *no
 
 	if (!type_c_null(field->type))
 		expect_absent(reading, node, "optional", tb_type_name(field->type));
-	else if (field->role[0] && located_get(node, "optional"))
+	else if (field->role && field->role[0] && located_get(node, "optional"))
 		located_error(&reading->errors, located_get(node, "optional"),
 			      "found this key for role %s, expected it for a field without a role",
 			      field->role);

@@ -207,7 +207,7 @@ static int inspect_connect(struct inspection *inspection, const uint8_t *ticket)
 static int inspect_open(struct inspection *inspection, const struct tb_inspect_options *options)
 {
 	const char *location;
-	int result = 0;
+	int result;
 
 	memset(inspection, 0, sizeof(*inspection));
 	inspection->user = -1;
@@ -226,12 +226,7 @@ static int inspect_open(struct inspection *inspection, const struct tb_inspect_o
 	inspection->ops = fabric_find(options->address, &location);
 	if (!inspection->ops)
 		return -EINVAL;
-	if (!inspection->ops->network)
-		result = address_settle(location, &inspection->location);
-	else
-		inspection->location = strdup(location);
-	if (result == 0 && !inspection->location)
-		result = error_set(ENOMEM, "%s: no memory", options->address);
+	result = fabric_settle(options->address, &inspection->location);
 	return result < 0 ? result : inspect_connect(inspection, options->ticket);
 }
 

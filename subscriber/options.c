@@ -61,13 +61,13 @@ static int read_bytes_take(struct tb_subscriber *subscriber, const struct addres
 
 /* Sizes in the address replace those of the options. An address that is not valid is refused by
  * connect. */
-static int sizes_take(struct tb_subscriber *subscriber, const char *location,
-		      const struct tb_subscriber_options *options)
+static int sizes_take(struct tb_subscriber *subscriber, const struct fabric_ops *reached,
+		      const char *location, const struct tb_subscriber_options *options)
 {
 	struct address from_address;
 	int result;
 
-	if (!subscriber->ops->network || address_parse(location, &from_address) < 0)
+	if (!reached->network || address_parse(location, &from_address) < 0)
 		from_address.batch_bytes = from_address.read_bytes = 0;
 	result = batch_bytes_take(subscriber, from_address.batch_bytes, options->batch_bytes);
 	if (result < 0)
@@ -79,12 +79,13 @@ static int sizes_take(struct tb_subscriber *subscriber, const char *location,
 }
 
 /* The interval in the address replaces the option. */
-static int poll_take(struct tb_subscriber *subscriber, const char *location, uint32_t option)
+static int poll_take(struct tb_subscriber *subscriber, const struct fabric_ops *reached,
+		     const char *location, uint32_t option)
 {
 	struct address from_address;
 	uint32_t poll_us = option == TB_POLL_SPIN ? 0 : first_set(option, 0, BOUND_POLL_US);
 
-	if (subscriber->ops->network && address_parse(location, &from_address) == 0 &&
+	if (reached->network && address_parse(location, &from_address) == 0 &&
 	    from_address.poll_us != ADDRESS_NO_POLL_US)
 		poll_us = from_address.poll_us;
 	else if (option > BOUND_POLL_US_MAX && option != TB_POLL_SPIN)
@@ -110,6 +111,7 @@ static int ranges_check(const struct tb_subscriber *subscriber)
 
 int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_options *options)
 {
+	const struct fabric_ops *reached;
 	const char *location;
 	int result;
 
@@ -119,7 +121,8 @@ int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_o
 		return error_set(EINVAL, "subscriber options: found flags 0x%x, expected only 0x%x",
 				 options->flags, TB_WAIT);
 	subscriber->ops = fabric_find(options->address, &location);
-	if (!subscriber->ops)
+	reached = fabric_reached(options->address, &location);
+	if (!subscriber->ops || !reached)
 		return -EINVAL;
 	subscriber->flags = options->flags;
 	if (options->ticket)
@@ -129,17 +132,14 @@ int options_apply(struct tb_subscriber *subscriber, const struct tb_subscriber_o
 	subscriber->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;
 	result = ranges_check(subscriber);
 	if (result == 0)
-		result = sizes_take(subscriber, location, options);
+		result = sizes_take(subscriber, reached, location, options);
 	if (result == 0)
-		result = poll_take(subscriber, location, options->poll_us);
+		result = poll_take(subscriber, reached, location, options->poll_us);
 	if (result < 0)
 		return result;
 	subscriber->address = strdup(options->address);
-	if (!subscriber->ops->network)
-		result = address_settle(location, &subscriber->location);
-	else
-		subscriber->location = strdup(location);
-	if (result == 0 && (!subscriber->address || !subscriber->location))
+	result = fabric_settle(options->address, &subscriber->location);
+	if (result == 0 && !subscriber->address)
 		return error_set(ENOMEM, "subscriber: no memory");
 	return result;
 }

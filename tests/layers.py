@@ -37,6 +37,7 @@ MAY_USE = {
     "bus/shm": FABRIC_MAY_USE + ["bus/shm/porter/message.h"],
     "bus/shm/porter": PORTER_MAY_USE,
     "bus/verbs": FABRIC_MAY_USE,
+    "bus/fault": FABRIC_MAY_USE,
     "config/yaml": ["bus/bounds.h", "bus/clock.h", "bus/error.h", "tickbus/error.h"],
     "schemas": ["config/yaml", "bus/bounds.h", "bus/error.h", "tickbus"],
     "config": ["config/yaml", "schemas", "bus/error.h", "bus/bounds.h", "bus/region.h", "bus/address.h",
@@ -53,6 +54,7 @@ MAY_USE = {
 # file -> what it alone may include beside its folder's list
 ALSO = {
     "bus/fabric.c": ["bus/shm/shm.h", "bus/verbs/verbs.h"],
+    "bus/fabric_find.c": ["bus/fault/fault.h", "bus/fault/fault_plan.h"],
     "tools/synth.c": ["publisher/feeds/synthetic.h"],
 }
 # header of a library -> folders that may see it

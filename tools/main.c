@@ -35,6 +35,9 @@ static void usage_print(struct output *out)
 		snprintf(line, sizeof(line), "  %-8s %s\n", commands[i]->name, commands[i]->words);
 		output_text(out, line);
 	}
+	output_text(out, "\nAn address is shm:NAME or rdma:HOST:PORT. fault:FAULTS/ADDRESS "
+			 "rehearses faults. "
+			 "tickbus(1) describes both.\n");
 	output_text(out, "\n  --help, -h      print this help; 'tickbus COMMAND --help' prints a "
 			 "command's help\n"
 			 "  --version, -V   print the version\n");

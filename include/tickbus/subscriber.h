@@ -46,7 +46,8 @@ struct tb_subscription;
 struct tb_subscriber_options {
 	size_t size;           /* sizeof(struct tb_subscriber_options) */
 	const char *address;   /* "shm:NAME" or "rdma:HOST:PORT", with parameters after commas;
-				* required. tickbus(1) describes them */
+				* required. "fault:FAULTS/ADDRESS" adds faults on purpose.
+				* tickbus(1) describes them */
 	uint32_t flags;        /* TB_WAIT: open at once, connect when the publisher is there */
 	uint32_t connect_ms;   /* timeout of open and subscribe, 1 to 60,000. Default 1,000 */
 	uint32_t stale_ms;     /* stale bound, 20 to 60,000. Default: the publisher's */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bus/error.h"
-#include "tests/support/bytewise.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -375,7 +375,7 @@ void enter(void)
 		cr_skip_test("no RDMA device: TICKBUS_TEST_RDMA is to name its address");
 	scene_enter();
 	random_state = random_seed();
-	bytewise_add(random_state);
+	faulty_add(random_state);
 	if (strcmp(SCHEME, "rdma") == 0)
 		snprintf(address, sizeof(address), SCHEME ":%s:%d", device,
 			 20000 + (int)getpid() % 40000);

@@ -12,8 +12,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"
 
 static struct tb_publisher *publisher;
@@ -22,8 +22,7 @@ static jmp_buf out;
 static void enter(void)
 {
 	scene_enter();
-	if (!strcmp(SCHEME, "bytewise"))
-		bytewise_add(scene_seed());
+	faulty_add(scene_seed());
 	if (!scene_has(SCHEME))
 		cr_skip_test("set TICKBUS_TEST_RDMA to the address of an RDMA device");
 	publisher = scene_publisher(SCHEME);

@@ -15,9 +15,8 @@
 #include "bus/notice.h"
 #include "bus/verbs/notice_udp.h"
 #include "subscriber/state.h"
-#include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
-#include "tests/support/multicast_fabric.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"
 #include "bus/bounds.h"
 #include "tests/support/scene.h"
@@ -47,8 +46,7 @@ static void enter(void)
 	if (!scene_has(SCHEME))
 		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
-	bytewise_add(scene_seed());
-	multicast_add();
+	faulty_add(scene_seed());
 	if (strcmp(SCHEME, "rdma") == 0)
 		snprintf(address, sizeof(address), "rdma:%s:%d", host(), port());
 	else

@@ -9,7 +9,7 @@
 #include "bus/counters.h"
 #include "bus/quality.h"
 #include "publisher/state.h"
-#include "tests/support/bytewise.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"
 
 static struct tb_publisher *publisher;
@@ -23,7 +23,7 @@ static void enter(void)
 	if (!scene_has(SCHEME))
 		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
-	bytewise_add(scene_seed());
+	faulty_add(scene_seed());
 	publisher = scene_publisher(SCHEME);
 	topic = scene_topic(publisher, "t", 64, 0);
 	subscriber = scene_subscriber(SCHEME, 0);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"
 
 static const uint8_t desk[TB_TICKET_BYTES] = { 1, 2, 3 }, risk[TB_TICKET_BYTES] = { 1, 2, 4 };
@@ -52,7 +52,7 @@ static void enter(void)
 	if (!scene_has(SCHEME))
 		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
-	bytewise_add(scene_seed());
+	faulty_add(scene_seed());
 	scene_address(SCHEME, address, sizeof(address));
 }
 

@@ -13,9 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
-#include "tests/support/multicast_fabric.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"
 
 static struct tb_publisher *publisher;
@@ -26,8 +25,7 @@ static void enter(void)
 	if (!scene_has(SCHEME))
 		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
-	bytewise_add(scene_seed());
-	multicast_add();
+	faulty_add(scene_seed());
 	publisher = scene_publisher(SCHEME);
 }
 

@@ -82,7 +82,8 @@ def addresses():
         r'\{ "(\w+)",\s+offsetof\(struct address, \w+\),\s+(\w+),\s+(\w+),\s+(\w+),\s+\w+ \}', code)}
     text = next(page for page in PAGES if page.name == "tickbus.1").read_text()
     named = dict(re.findall(r"^\.It Ic (\w+)\n(.*?)(?=^\.It|^\.El)", text, re.M | re.S))
-    differ("tickbus.1", "knob", set(named), set(there) | {"source", "user"})
+    faults = set(re.findall(r'\[FAULT_[A-Z]+\] = "(\w+)"', (SOURCE / "bus/fault/fault_plan.c").read_text()))
+    differ("tickbus.1", "knob", set(named), set(there) | {"source", "user"} | faults | {"seed"})
     for name, (low, high, usual) in there.items():
         words = " ".join(named.get(name, "").split())
         default = f"Default {usual}." if int(low) <= int(usual) <= int(high) else "Default "  # of each program

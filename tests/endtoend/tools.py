@@ -537,6 +537,48 @@ class Tools(unittest.TestCase):
             self.assertIn("user: found \"no-such-user\", expected a user of this host, by name or id", unknown.stderr)
             self.assertEqual((unknown.returncode, unknown.stdout), (2, ""))
 
+    def test_faults_of_an_address_change_no_record(self):
+        self.bus()
+        plain = self.events("shm:b", "t.quote", "--from=oldest", "--count=3")[0]
+        faults = "fault:seed=7,tear=0.5,delay=0.5,fail=0.2,stall=0.05,drop=0.5"
+        self.assertEqual(self.events(f"{faults}/shm:b", "t.quote", "--from=oldest", "--count=3")[0], plain)
+        self.assertEqual(self.done("topics", f"{faults}/shm:b", "--format=csv").count("t.live"), 1)
+        self.assertEqual(self.done("topics", f"fault:seed=7/shm:b,user={USER}", "--format=csv").count("t.live"), 1)
+
+    def test_lost_connections_of_an_address_lose_no_record(self):
+        bus = self.bus()
+        process = self.begin("cat", "fault:seed=7,disconnect=0.05/shm:b", "t.live", "--wait", "--from=oldest",
+                             "--count=75")
+        for event in "stale", "live", "stale":
+            while event not in process.stderr.readline():
+                self.assertIsNone(process.poll())
+            bus.ask("publish 25")
+        out, err = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((process.returncode, [int(line.split()[0]) for line in out.splitlines()]),
+                         (0, list(range(1, 76))), err)
+
+    def test_frozen_publisher_of_an_address_is_stale(self):
+        self.bus()
+        process = self.begin("cat", "fault:seed=7,freeze=1/shm:b", "t.live", "--from=oldest")
+        while "stale" not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+
+    def test_wrong_faults_are_a_usage_error(self):
+        self.bus()
+        for address, message in (("fault:shm:b", "found no / with an address, expected fault:FAULTS/ADDRESS"),
+                                 ("fault:seed=1,tear=2/shm:b", 'tear: found "2", expected a probability from 0 to 1'),
+                                 ("fault:tear=1/shm:b", "found no seed, expected seed=NUMBER"),
+                                 ("fault:seed=1,torn=1/shm:b", 'found "torn", expected seed, drop, dup'),
+                                 ("fault:seed=1/fault:seed=1/shm:b", "found fault: twice"),
+                                 ("fault:seed=1/shm:b,user=no-such-user", 'user: found "no-such-user"')):
+            for command in ["topics"], ["stat"], ["cat", "t.live"], ["cat", "t.live", "--wait"]:
+                result = self.run_tool(command[0], address, *command[1:])
+                self.assertIn(message, result.stderr)
+                self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        other = self.run_tool("topics", "fault:seed=1/shm:b,user=65421")
+        self.assertIn(f"user {UID} listens at b.sock, expected user 65421", other.stderr)
+        self.assertEqual(other.returncode, 3)
+
     def test_folder_of_others_is_refused_or_waited_out(self):
         self.bus()
         os.chmod(self.folder, 0o777)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allocations FABRIC
+/* allocations FABRIC|fault
+ *
+ * fault: shm, and the subscriber has faults on purpose.
  *
  * Resources run out during open, subscribe and join. Each allocation fails once, then all from
  * there on, then each descriptor. Every failure is an error with a message, nothing leaks, and the
@@ -38,7 +40,7 @@ static const char schema_text[] = "name: pair\n"
 static char folder[] = "/tmp/tickbus-allocations-XXXXXX";
 static char settings_path[64];
 static FILE *nowhere;
-static char own_address[32], standing_address[32];
+static char own_address[32], standing_address[32], dialled_address[96];
 static struct tb_publisher *standing; /* for attempts to subscribe */
 
 static int settings_attempt(void)
@@ -134,7 +136,7 @@ static void on_event(void *user, const struct tb_event *event)
 static int subscriber_attempt(void)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
-						   .address = standing_address,
+						   .address = dialled_address,
 						   .connect_ms = 20000 };
 	struct tb_subscription_options what = { .size = sizeof(what),
 						.on_record = on_record,
@@ -229,12 +231,18 @@ static void begin(const char *fabric)
 		"schemas: [ quote, trade ]\n"
 		"feeds: [ { name: f, type: synthetic, messages: 10 } ]\n"
 		"topics: [ { name: t, feed: f, select: quote, schema: quote } ]\n";
+	const char *faults = "";
 	FILE *file;
 
 	scarce_mine();
 	bytewise_add(random_seed());
+	if (strcmp(fabric, "fault") == 0) {
+		faults = "fault:seed=1,tear=0.1,freeze=0.1/";
+		fabric = "shm";
+	}
 	snprintf(own_address, sizeof(own_address), "%s:own", fabric);
 	snprintf(standing_address, sizeof(standing_address), "%s:standing", fabric);
+	snprintf(dialled_address, sizeof(dialled_address), "%s%s", faults, standing_address);
 	nowhere = fopen("/dev/null", "w");
 	if (!nowhere || setvbuf(nowhere, NULL, _IONBF, 0) != 0 || !mkdtemp(folder))
 		exit(1);

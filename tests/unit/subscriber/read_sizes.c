@@ -76,6 +76,8 @@ Test(read_sizes, address_sizes_override_the_options)
 		{ "absent:10.9.0.1:7471,batch_bytes=8192", 0, 4096, { 8192, 4096 } },
 		{ "absent:somewhere", 131072, 0, { 131072, 8192 } },
 		{ "here:10.9.0.1:7471,read_bytes=16384", 0, 0, { 65536, 8192 } },
+		{ "fault:seed=1/absent:10.9.0.1:7471,read_bytes=16384", 0, 0, { 65536, 16384 } },
+		{ "fault:seed=1/here:10.9.0.1:7471,read_bytes=16384", 0, 0, { 65536, 8192 } },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -136,6 +138,8 @@ Test(read_sizes, polling_interval_comes_from_option_or_address)
 		{ "absent:10.9.0.1:7471,poll_us=250", TB_POLL_SPIN, 250000 },
 		{ "absent:10.9.0.1:7471,poll_us=1000000", 0, 1000000000 },
 		{ "here:10.9.0.1:7471,poll_us=250", 100, 100000 },
+		{ "fault:seed=1/absent:10.9.0.1:7471,poll_us=250", 100, 250000 },
+		{ "fault:seed=1/here:10.9.0.1:7471,poll_us=250", 100, 100000 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
