@@ -6,7 +6,7 @@ from guests import Failed
 from hosts import Skipped
 
 
-CONNECTIONS, RECORDS = 100, 5000  # instead of 1000 and 100000, as emulation is slow
+CONNECTIONS, RECORDS, JOINS = 100, 5000, 20  # instead of 1000, 100000 and 1000, as emulation is slow
 
 
 def suite(lab, kind):
@@ -19,7 +19,7 @@ def suite(lab, kind):
         # Cases that run side by side have buses of the same name, hence the same group and each other's notices.
         cases = 1 if name.endswith("notices") else 2
         process = host.start(f"TICKBUS_TEST_RDMA={host.address(kind)} TICKBUS_TEST_CONNECTIONS={CONNECTIONS} "
-                             f"TICKBUS_TEST_RECORDS={RECORDS} "
+                             f"TICKBUS_TEST_RECORDS={RECORDS} TICKBUS_TEST_JOINS={JOINS} "
                              "LD_PRELOAD=$BUILD/tests/lab/liblab-nogit.so "
                              f"tests/conformance/{name} --tap=/dev/stdout --quiet -j{cases}")
         text = process.wait()
