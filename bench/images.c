@@ -5,7 +5,7 @@
  *
  * Each round has these processor times of the reading thread, in us:
  *
- * - bare: the yardstick. As many values and directory entries in a memfd that is mapped anew: each
+ * - bare: the yardstick. As many values and directory entries in a memfd that was just mapped: each
  *   is copied and hashed, and the names are kept.
  * - image: from the begin of an image until its completion, while no records flow.
  * - alone: a backlog of records is read.
@@ -36,7 +36,7 @@
 #define BACKLOG       (RING / 2)
 #define POLL_RECORDS  1024
 
-/* Of this thread: the times of others on its processor do not count. */
+/* The thread's own: the times of others on its processor do not count. */
 static double now_us(void)
 {
 	struct timespec now;

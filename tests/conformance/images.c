@@ -626,14 +626,19 @@ Test(images, slow_reader_of_policy_image_is_repaired_often)
 			publish_any();
 		for (int k = 0; k < 30; k++)
 			poll(1 + (int)random_below(&chance, 60));
+		if (i % 20 == 19) { /* a slow device completes none so far */
+			happen(LAP);
+			publish(1, TB_KIND_UPDATE, TB_FLAG_LAST);
+			poll_until(&seen.completes, seen.completes + 1);
+		}
 	}
 	publish(1, TB_KIND_UPDATE, TB_FLAG_LAST);
 	poll_until(&seen.position, head());
-	cr_expect_gt(seen.completes, 3);
+	cr_expect_geq(seen.completes, 5);
 	leave_topic();
 }
 
-/* The values of the old epoch say nothing of the new epoch. */
+/* Sequences of the old epoch are higher. */
 Test(images, image_after_a_restart_and_a_lap_equals_the_table)
 {
 	topic_make(0);
@@ -714,7 +719,7 @@ static void publish_until(const uint64_t *count, uint64_t least)
 	cr_assert_geq(*count, least, "found %" PRIu64 ", expected %" PRIu64, *count, least);
 }
 
-Test(images, slot_that_is_torn_forever_is_reported_and_the_image_completes)
+Test(images, slot_that_is_torn_forever_is_reported_in_its_image)
 {
 	slot_corrupt(7, "I7");
 	publish_until(&seen.completes, 1);

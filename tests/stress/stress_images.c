@@ -2,10 +2,11 @@
 /* stress_images [--records N]
  *
  * A writer at full speed, and readers that join with an image again and again, each on its own
- * thread. Slots are torn for real. A third of the records are of a single instrument. The writer
- * stays half a ring ahead of two readers. The others are lapped. Every field of record n follows
- * from n, so each reader knows the publisher's table at any position, and compares its own table
- * with it at each completion. Reports in TAP. */
+ * thread. Slots are torn for real. A quarter of the records are of a single instrument. The writer
+ * stays half a ring ahead of two readers, and laps the third.
+ *
+ * Every field of record n follows from n. So each reader knows the publisher's table at any
+ * position. It compares its own table with it at each completion. Reports in TAP. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of images against a model: a writer, a ring, slots that are torn while they are
- * written, and a reader whose READs land late. A history is a row of choices. Small histories are
- * all tried, larger ones are drawn. The model compares the reader's table at each completion with
- * the table that the records give. */
+/* The rules of images against a model. It has a writer, a ring, slots that are torn while they are
+ * written, and a reader whose READs land late.
+ *
+ * A history is a row of choices. All small histories are tried, larger histories are drawn. At each
+ * completion the model compares the reader's table with the table that the records give. */
 #include "subscriber/image.h"
 
 #include <criterion/criterion.h>
