@@ -101,7 +101,7 @@ void image_line_invalid(struct image *image)
 static void pass_begin(struct image *image)
 {
 	image->phase = image->open > 0 ? IMAGE_PASS : IMAGE_SETTLED;
-	image->at = 0;
+	image->at = image->names_at = 0;
 }
 
 static void range_take(struct image *image, uint32_t instruments)
@@ -226,5 +226,5 @@ void image_interrupted(struct image *image)
 	memset(image->chunks, 0, sizeof(image->chunks));
 	image->line_asked = false;
 	if (image->phase == IMAGE_PASS)
-		image->at = 0;
+		image->at = image->names_at = 0;
 }
