@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tickbus as users use it: installed headers, the shared library, a handler call per record.
+/* tickbus as users use it: installed headers, the shared library, a handler call per record. With
+ * `_batches` a handler call per batch.
  *
  *   local    no check, the caller passes a time
  *   checked  check and time in every record, every delivered record checked
@@ -147,6 +148,21 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 				payload_wrong(record->data, reader->words, record->sequence);
 }
 
+static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
+{
+	const struct reader *reader = user;
+
+	(void)source;
+	reader->tally->received += batch->count;
+	for (uint32_t i = 0; i < batch->count; i++) {
+		const struct tb_slot *slot = tb_batch_record(batch, i);
+
+		reader->tally->wrong +=
+			slot->length != reader->words * 8 ||
+			payload_wrong(tb_slot_data(slot), reader->words, slot->sequence);
+	}
+}
+
 static void on_timed(void *user, const struct tb_source *source, const struct tb_record *record)
 {
 	const struct reader *reader = user;
@@ -164,7 +180,8 @@ static void on_event(void *user, const struct tb_event *event)
 		reader->tally->lost += event->last - event->first + 1;
 }
 
-static int bus_reader_open(void **out, const struct shape *shape, unsigned int channel)
+static int subscribe(void **out, const struct shape *shape, unsigned int channel,
+		     tb_record_handler *for_records, tb_batch_handler *for_batches)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
 	char address[32];
@@ -172,7 +189,8 @@ static int bus_reader_open(void **out, const struct shape *shape, unsigned int c
 					     .address = address,
 					     .connect_ms = 20000 };
 	struct tb_subscription_options how = { .size = sizeof(how),
-					       .on_record = shape->timed ? on_timed : on_record,
+					       .on_record = for_records,
+					       .on_batch = for_batches,
 					       .on_event = on_event,
 					       .user = reader };
 	struct tb_subscription *subscription;
@@ -185,6 +203,16 @@ static int bus_reader_open(void **out, const struct shape *shape, unsigned int c
 	expect(tb_subscribe(reader->subscriber, "t", &how, &subscription), "subscribe");
 	*out = reader;
 	return 0;
+}
+
+static int bus_reader_open(void **out, const struct shape *shape, unsigned int channel)
+{
+	return subscribe(out, shape, channel, shape->timed ? on_timed : on_record, NULL);
+}
+
+static int batch_reader_open(void **out, const struct shape *shape, unsigned int channel)
+{
+	return subscribe(out, shape, channel, NULL, on_batch);
 }
 
 static void bus_read(void *user, struct tally *tally)
@@ -203,16 +231,18 @@ static void bus_reader_close(void *user)
 	free(reader);
 }
 
-#define BUS(setting, writes)                                                                       \
+#define BUS(setting, of, opens, writes)                                                            \
 	const struct transport setting##_transport = {                                             \
 		.name = #setting,                                                                  \
-		.writer_open = setting##_writer_open,                                              \
+		.writer_open = of##_writer_open,                                                   \
 		.write = writes,                                                                   \
 		.writer_close = bus_writer_close,                                                  \
-		.reader_open = bus_reader_open,                                                    \
+		.reader_open = opens##_reader_open,                                                \
 		.read = bus_read,                                                                  \
 		.reader_close = bus_reader_close,                                                  \
 	}
-BUS(local, bus_write);
-BUS(checked, bus_write);
-BUS(marked, marked_write);
+BUS(local, local, bus, bus_write);
+BUS(checked, checked, bus, bus_write);
+BUS(marked, marked, bus, marked_write);
+BUS(local_batches, local, batch, bus_write);
+BUS(checked_batches, checked, batch, bus_write);

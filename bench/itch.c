@@ -98,7 +98,8 @@ static struct tb_topic *topic_make(struct tb_publisher *publisher, struct feed_t
 {
 	struct tb_topic_options options = { .size = sizeof(options),
 					    .name = market_selects[select],
-					    .flags = TB_TOPIC_MANUAL_FLUSH };
+					    .flags = TB_TOPIC_MANUAL_FLUSH |
+						     TB_TOPIC_MARKS_MESSAGES };
 	struct tb_schema *schema;
 
 	expect(tb_schema_load(&schema, market_selects[select]), "schema");

@@ -13,6 +13,7 @@
  *   open        ns from the time a message was due, every INTERVAL_NS, until it was read. Messages
  *               due while the writer stood still are late. A lost message is late until the next
  *               message comes.
+ *   drain       ns per message of reading a batch, in the process that wrote it. Median of all.
  *   count       MS thousand messages written inside bench_counted(), for callgrind
  *
  * The writer runs on the first core, the readers on the next cores, each in a process of its own.
@@ -77,8 +78,10 @@ struct run {
 	double scale; /* ticks per ns */
 };
 
-static const struct transport *const transports[] = { &bare_transport, &local_transport,
-						      &checked_transport, &marked_transport };
+static const struct transport *const transports[] = {
+	&bare_transport,   &local_transport,         &checked_transport,
+	&marked_transport, &local_batches_transport, &checked_batches_transport
+};
 
 /* -- messages -----------------------------------------------------------------------------------
  */
@@ -473,6 +476,48 @@ static int count_main(struct run *run)
 	return 0;
 }
 
+/* A function of its own, so that callgrind can select it by name. Reads all that was written. */
+__attribute__((noinline)) void bench_drained(const struct transport *transport, void *reader,
+					     struct tally *tally, uint64_t sent);
+
+void bench_drained(const struct transport *transport, void *reader, struct tally *tally,
+		   uint64_t sent)
+{
+	while (tally->received < sent)
+		transport->read(reader, tally);
+}
+
+static int drain_main(struct run *run)
+{
+	struct maker *maker = maker_open(run);
+	double *samples = samples_make();
+	struct tally tally = { 0 };
+	uint64_t until, from, to;
+	void *writer, *reader;
+	size_t count = 0;
+
+	run->transport->writer_open(&writer, &run->shape, 0);
+	run->transport->reader_open(&reader, &run->shape, 0);
+	machine_pin(0);
+	until = machine_ticks() + (uint64_t)(run->scale * 1e6 * run->ms);
+	do {
+		run->transport->write(writer, make(maker, BATCH), BATCH);
+		from = machine_ticks();
+		bench_drained(run->transport, reader, &tally, maker->next - 1);
+		to = machine_ticks();
+		samples[count++] = (double)(to - from) / run->scale / BATCH;
+	} while (to < until && count < SAMPLES_MAX);
+	if (tally.wrong || tally.lost)
+		machine_fail("the reader got wrong messages");
+	printf("{\"value\": %.3f, \"messages\": %zu}\n", machine_quantile(samples, count, 0.5),
+	       count * BATCH);
+	run->transport->reader_close(reader);
+	run->transport->writer_close(writer);
+	free(samples);
+	free(maker);
+	return 0;
+}
+
 /* -- the command --------------------------------------------------------------------------------
  */
 
@@ -480,9 +525,10 @@ static const struct {
 	const char *name;
 	int (*run)(struct run *);
 } measures[] = {
-	{ "publish", publish_main }, { "each", publish_main }, { "throughput", throughput_main },
-	{ "latency", latency_main }, { "open", open_main },    { "count", count_main },
-	{ "reader", reader_main },   { "echo", echo_main },    { "late", late_main },
+	{ "publish", publish_main }, { "each", publish_main },  { "throughput", throughput_main },
+	{ "latency", latency_main }, { "open", open_main },     { "count", count_main },
+	{ "drain", drain_main },     { "reader", reader_main }, { "echo", echo_main },
+	{ "late", late_main },
 };
 
 static unsigned int number(const char *text, unsigned long low, unsigned long high)

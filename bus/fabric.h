@@ -53,6 +53,8 @@
 #define FABRIC_MESSAGE_BYTES   1024 /* one control message */
 #define FABRIC_UNANSWERED      8    /* messages a side may have sent without an answer */
 
+#define FABRIC_DEPTH_MAX 64 /* READs outstanding on a link */
+
 #define FABRIC_NO_DEVICE (-2) /* NUMA nodes are from 0 on; -1 is NUMA_ANY */
 
 struct fabric_ops;
@@ -276,7 +278,7 @@ struct fabric_ops {
 	/* Memory that reads land in, aligned to a page. NULL with errno and a text. */
 	void *(*landing)(struct link *, size_t bytes);
 	void (*landing_free)(struct link *, void *, size_t bytes);
-	/* Maximum number of outstanding reads on this link, at least 2. */
+	/* Maximum number of outstanding reads on this link, 2 to FABRIC_DEPTH_MAX. */
 	unsigned int (*depth)(const struct link *);
 	/* Posts reads in order. Returns how many were taken (fewer at the depth), or -errno. */
 	int (*read)(struct link *, const struct fabric_read *, unsigned int count);

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bus/record_put.h"
+#include "bus/record_take.h"
 
 uint64_t record_salt(uint64_t epoch, uint32_t topic_id, enum record_tag tag)
 {
@@ -47,90 +47,25 @@ void record_store(struct slot *slot, const struct record *record, bool checked, 
 	record_put(slot, &head, record->payload, record->length, checked ? &salt : NULL);
 }
 
-/* Stores two words in a single store. The hash loads more than a word at a time, and would wait for
- * two stores to reach the cache. */
-RECORD_INLINE void pair_store(void *to, uint64_t first, uint64_t second)
-{
-	typedef uint64_t pair __attribute__((vector_size(16)));
-	const pair both = { first, second };
-
-	memcpy(to, &both, sizeof(both));
-}
-
-RECORD_INLINE uint64_t slot_word(const struct slot *slot, size_t i)
-{
-	return atomic_load_explicit(&slot->word[i], memory_order_relaxed);
-}
-
-/* Inlined twice: for any length, and for the payload that fills the smallest slot, whose words stay
- * in registers. */
-RECORD_INLINE void payload_copy(const struct slot *slot, struct record *copy, size_t length)
-{
-	const size_t words = (length + 7) / 8;
-	uint64_t word;
-
-	for (size_t i = 0; i + 2 <= words; i += 2)
-		pair_store(copy->payload + i * 8, slot_word(slot, PAYLOAD_WORD + i),
-			   slot_word(slot, PAYLOAD_WORD + i + 1));
-	if (words % 2) {
-		word = slot_word(slot, PAYLOAD_WORD + words - 1);
-		memcpy(copy->payload + (words - 1) * 8, &word, sizeof(word));
-	}
-}
-
 RECORD_INLINE int slot_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence,
 			    struct record *copy, uint64_t *found)
 {
-	uint64_t word;
-
 	*found = atomic_load_explicit(&slot->word[0], memory_order_acquire); /* R1 */
 	if (*found != sequence)
 		return -EAGAIN;
-
-	copy->sequence = sequence;
-	/* The copied length bounds what follows: no word is read a second time. */
-	_Pragma("GCC unroll 4") for (size_t i = 1; i < PAYLOAD_WORD; i++)
-	{
-		word = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
-		memcpy((char *)copy + i * 8, &word, sizeof(word));
-	}
-	if (copy->length > slot_bytes - RECORD_HEADER_BYTES)
-		return -EAGAIN;
-	if (copy->length == RECORD_SMALL)
-		payload_copy(slot, copy, RECORD_SMALL);
-	else
-		payload_copy(slot, copy, copy->length);
-	atomic_thread_fence(memory_order_acquire); /* R2 */
-	if (atomic_load_explicit(&slot->word[0], memory_order_relaxed) != sequence)
-		return -EAGAIN;
-	return 0;
-}
-
-RECORD_INLINE uint64_t small_check(const struct record *copy, uint64_t salt)
-{
-	const struct record_head head = { copy->sequence, copy->time_ns,
-					  record_word(copy, META_WORD) };
-
-	return record_check_small(&head, copy->payload, salt);
+	return body_copy(slot, slot_bytes, sequence, copy);
 }
 
 RECORD_INLINE int copy_verify(struct record *copy, size_t slot_bytes, uint64_t sequence,
 			      bool checked, uint64_t salt)
 {
-	uint64_t check;
-
 	if (copy->sequence == 0 || (sequence != 0 && copy->sequence != sequence))
 		return -EAGAIN;
 	if (copy->length > slot_bytes - RECORD_HEADER_BYTES || copy->kind == 0)
 		return -EAGAIN;
 	if (!checked)
 		return 0;
-	if (copy->length == RECORD_SMALL)
-		check = small_check(copy, salt);
-	else
-		check = record_hash(copy, RECORD_HEADER_BYTES + copy->length,
-				    offsetof(struct record, check), salt);
-	return check == copy->check ? 0 : -EAGAIN;
+	return check_verify(copy, salt);
 }
 
 int record_copy(const struct slot *slot, size_t slot_bytes, uint64_t sequence, struct record *copy,
@@ -197,48 +132,21 @@ int record_take_landed(const void *landed, size_t slot_bytes, uint64_t sequence,
 	return copy_verify(copy, slot_bytes, sequence, true, salt);
 }
 
-/* -- values -----------------------------------------------------------------------------------
- *
- * A writer begins with sequence 0, and never stores kind 0. So a kind of 0 shows that the slot was
- * not written yet, whatever the rest of the copy holds. */
+/* -- values ----------------------------------------------------------------------------------- */
 
-/* Any sequence but 0 is right; the record must be of the slot's instrument. */
-RECORD_INLINE int value_verify(struct record *copy, size_t slot_bytes, uint32_t instrument,
-			       bool checked, uint64_t salt)
+static __attribute__((noinline)) int value_take_unchecked(const struct slot *slot,
+							  size_t slot_bytes, uint32_t instrument,
+							  struct record *copy)
 {
-	if (copy_verify(copy, slot_bytes, 0, checked, salt) < 0 || copy->instrument != instrument)
-		return -EAGAIN;
-	return 1;
-}
-
-RECORD_INLINE int value_take(const struct slot *slot, size_t slot_bytes, uint32_t instrument,
-			     struct record *copy, bool checked, uint64_t salt)
-{
-	const uint64_t sequence = atomic_load_explicit(&slot->word[0], memory_order_acquire);
-	uint64_t found;
-
-	if (sequence == 0) {
-		found = slot_word(slot, META_WORD);
-		memcpy((char *)copy + META_WORD * 8, &found, sizeof(found));
-		return copy->kind == 0 ? 0 : -EAGAIN;
-	}
-	if (slot_copy(slot, slot_bytes, sequence, copy, &found) < 0)
-		return -EAGAIN;
-	return value_verify(copy, slot_bytes, instrument, checked, salt);
-}
-
-static __attribute__((noinline)) int value_take_checked(const struct slot *slot, size_t slot_bytes,
-							uint32_t instrument, struct record *copy,
-							const uint64_t *salt)
-{
-	return value_take(slot, slot_bytes, instrument, copy, true, *salt);
+	return value_take(slot, slot_bytes, instrument, copy, false, 0);
 }
 
 int record_take_value(const struct slot *slot, size_t slot_bytes, uint32_t instrument,
 		      struct record *copy, const uint64_t *salt)
 {
-	return salt ? value_take_checked(slot, slot_bytes, instrument, copy, salt)
-		    : value_take(slot, slot_bytes, instrument, copy, false, 0);
+	return __builtin_expect(salt != NULL, 1)
+		       ? value_take(slot, slot_bytes, instrument, copy, true, *salt)
+		       : value_take_unchecked(slot, slot_bytes, instrument, copy);
 }
 
 int record_take_landed_value(const void *landed, size_t slot_bytes, uint32_t instrument,
@@ -248,7 +156,7 @@ int record_take_landed_value(const void *landed, size_t slot_bytes, uint32_t ins
 
 	if (copy->kind == 0)
 		return 0;
-	return result < 0 ? result : value_verify(copy, slot_bytes, instrument, true, salt);
+	return result < 0 ? result : value_verify(copy, instrument, true, salt);
 }
 
 TB_API const char *tb_kind_name(uint8_t kind)

@@ -73,12 +73,13 @@ static void value_print(FILE *file, const struct key *key, const void *field)
 	}
 }
 
-/* An optional key is an integer from 1, or a text. */
+/* An optional key is an integer from 1, or a text. An optional boolean has a default that depends
+ * on other keys, so it is always printed. */
 static bool absent(const struct key *key, const void *field)
 {
 	if (key->kind == KEY_ELSEWHERE)
 		return true;
-	if (!key->optional)
+	if (!key->optional || key->kind == KEY_BOOLEAN)
 		return false;
 	return key->kind == KEY_TEXT ? !*(const char *const *)field : integer_of(key, field) == 0;
 }

@@ -310,6 +310,14 @@ static void unchecked_check(struct reading *reading, const struct located_node *
 			      "shared memory only, and the bus has no shm: address");
 }
 
+/* A last value answers "what is it now?" and costs a second write of each record. A depth has the
+ * most bytes, and an imbalance is of the moment. */
+static bool last_value_default(enum settings_select select)
+{
+	return select == SETTINGS_QUOTE || select == SETTINGS_TRADE || select == SETTINGS_STATUS ||
+	       select == SETTINGS_DEFINITION;
+}
+
 static void topic_read(struct reading *reading, const struct located_node *node,
 		       struct settings_topic *topic)
 {
@@ -318,6 +326,8 @@ static void topic_read(struct reading *reading, const struct located_node *node,
 	if (!keys_known(reading, node, (const struct key *const[]){ tables_topic, NULL }))
 		return;
 	keys_read(reading, node, tables_topic, topic);
+	if (!located_get(node, "last_value"))
+		topic->last_value = last_value_default(topic->select);
 	if (schema) {
 		topic->line = schema->line;
 		topic->column = schema->column;

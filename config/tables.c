@@ -21,7 +21,8 @@ const char *const tables_types[] = { "itch50", "synthetic", NULL };
 static const char *const at_ends[] = { "linger", "exit", "restart", NULL };
 static const char *const incompletes[] = { "warn", "fail", NULL };
 static const char *const waits[] = { "spin", "backoff", "sleep", NULL };
-static const char *const selects[] = { "quote", "trade", "depth10", "status", "imbalance", NULL };
+static const char *const selects[] = { "quote", "trade", "depth10", "status", "imbalance",
+					"definition", NULL };
 
 static const struct key access_keys[] = {
 	{ "users", KEY_LIST, BUS(users), .form = &forms_account, .high = BOUND_ACCOUNTS_MAX },
@@ -120,7 +121,7 @@ const struct key tables_topic[] = {
 	  .default_text = BOUND_TEXT(BOUND_SLOTS) },
 	{ "instruments", KEY_INTEGER, TOPIC(instruments), .low = 1, .high = BOUND_INSTRUMENTS_MAX,
 	  .default_text = BOUND_TEXT(BOUND_INSTRUMENTS) },
-	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .default_text = "true" },
+	{ "last_value", KEY_BOOLEAN, TOPIC(last_value), .optional = true }, /* the default depends on select */
 	{ "checked", KEY_BOOLEAN, TOPIC(checked), .default_text = "true" },
 	{ "multicast", KEY_TEXT, TOPIC(multicast), .form = &forms_group, .optional = true },
 	{ 0 },

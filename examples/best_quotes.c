@@ -43,7 +43,11 @@ static void print_price(int64_t price)
 {
 	const uint64_t size = price < 0 ? 0 - (uint64_t)price : (uint64_t)price;
 
-	printf("%s%" PRIu64 ".%04" PRIu64, price < 0 ? "-" : "", size / 10000, size % 10000);
+	if (price == TB_QUOTE_BID_PRICE_NULL) /* the null of both prices */
+		printf("-");
+	else
+		printf("%s%" PRIu64 ".%04" PRIu64, price < 0 ? "-" : "", size / 10000,
+		       size % 10000);
 }
 
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)

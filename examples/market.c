@@ -56,6 +56,8 @@ static struct symbol *market_symbol(struct market *market, const char *name)
 	symbol = &market->symbols[market->symbol_count++];
 	market->places[at] = (uint32_t)market->symbol_count;
 	strncpy(symbol->name, name, TB_INSTRUMENT_NAME_MAX);
+	symbol->bid = symbol->ask = symbol->last = MARKET_NO_PRICE;
+	symbol->shown_bid = symbol->shown_ask = symbol->shown_last = MARKET_NO_PRICE;
 	return symbol;
 }
 
@@ -71,21 +73,29 @@ static struct symbol *market_count(struct market *market, struct stream *stream,
 	stream->state = "live";
 	if (symbol)
 		symbol->records++;
-	return record->kind == TB_KIND_UPDATE || record->kind == TB_KIND_CORRECTION ? symbol : NULL;
+	return record->kind == TB_KIND_UPDATE || record->kind == TB_KIND_CLEAR ||
+			       (record->kind == TB_KIND_CORRECTION &&
+				!(record->flags & TB_FLAG_PAST))
+		       ? symbol
+		       : NULL;
 }
 
 void market_quote(void *user, const struct tb_source *source, const struct tb_record *record)
 {
 	struct market *market = user;
 	struct symbol *symbol = market_count(market, &market->quotes, record);
-	struct tb_quote quote;
+	struct tb_quote quote = { .bid_price = TB_QUOTE_BID_PRICE_NULL,
+				  .ask_price = TB_QUOTE_ASK_PRICE_NULL };
 
 	(void)source;
 	if (!symbol || record->length < sizeof(quote))
 		return;
-	memcpy(&quote, record->data, sizeof(quote));
-	symbol->bid = quote.bid_price;
-	symbol->ask = quote.ask_price;
+	if (record->kind != TB_KIND_CLEAR)
+		memcpy(&quote, record->data, sizeof(quote));
+	symbol->bid =
+		TB_QUOTE_BID_PRICE_ISNULL(quote.bid_price) ? MARKET_NO_PRICE : quote.bid_price;
+	symbol->ask =
+		TB_QUOTE_ASK_PRICE_ISNULL(quote.ask_price) ? MARKET_NO_PRICE : quote.ask_price;
 	symbol->bid_size = quote.bid_size;
 	symbol->ask_size = quote.ask_size;
 }
@@ -94,14 +104,15 @@ void market_trade(void *user, const struct tb_source *source, const struct tb_re
 {
 	struct market *market = user;
 	struct symbol *symbol = market_count(market, &market->trades, record);
-	struct tb_trade trade;
+	struct tb_trade trade = { .price = TB_TRADE_PRICE_NULL, .size = TB_TRADE_SIZE_NULL };
 
 	(void)source;
 	if (!symbol || record->length < sizeof(trade))
 		return;
-	memcpy(&trade, record->data, sizeof(trade));
-	symbol->last = trade.price;
-	symbol->last_size = trade.size;
+	if (record->kind != TB_KIND_CLEAR)
+		memcpy(&trade, record->data, sizeof(trade));
+	symbol->last = TB_TRADE_PRICE_ISNULL(trade.price) ? MARKET_NO_PRICE : trade.price;
+	symbol->last_size = TB_TRADE_SIZE_ISNULL(trade.size) ? 0 : trade.size;
 }
 
 void market_event(void *user, const struct tb_event *event)

@@ -11,9 +11,10 @@
 
 #include "histogram.h"
 
-#define MARKET_SYMBOLS (1u << 16) /* further names are only counted */
-#define MARKET_PLACES  (MARKET_SYMBOLS * 2)
-#define MARKET_CAUSES  5 /* enum tb_cause, from 1 */
+#define MARKET_SYMBOLS  (1u << 16) /* further names are only counted */
+#define MARKET_PLACES   (MARKET_SYMBOLS * 2)
+#define MARKET_CAUSES   5         /* enum tb_cause, from 1 */
+#define MARKET_NO_PRICE INT64_MIN /* no order, no trade, or not known yet */
 
 struct symbol {
 	char name[TB_INSTRUMENT_NAME_MAX + 1];

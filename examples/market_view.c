@@ -99,7 +99,7 @@ static void line_end(struct view *view)
 
 static const char *tick_colour(int64_t now, int64_t before)
 {
-	if (before == 0 || now == before)
+	if (before == MARKET_NO_PRICE || now == MARKET_NO_PRICE || now == before)
 		return "";
 	return now > before ? "\033[32m" : "\033[31m";
 }
@@ -107,7 +107,7 @@ static const char *tick_colour(int64_t now, int64_t before)
 /* Ten-thousandths as a price. */
 static const char *price(char text[32], int64_t value)
 {
-	if (value == 0)
+	if (value == MARKET_NO_PRICE)
 		return "-";
 	snprintf(text, 32, "%s%" PRId64 ".%04" PRId64, value < 0 ? "-" : "",
 		 (value < 0 ? -(value / 10000) : value / 10000),

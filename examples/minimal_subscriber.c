@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints quotes as they arrive, and gaps: minimal_subscriber shm:demo demo.quote */
+/* Prints two-sided quotes as they arrive, and gaps: minimal_subscriber shm:demo demo.quote */
 #include <stdio.h>
-#include <string.h>
 
 #include <tickbus/schemas/quote.h>
 #include <tickbus/subscriber.h>
 
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
-	struct tb_quote quote;
+	const struct tb_quote *quote = record->data;
 
 	(void)user, (void)source;
-	if (record->length < sizeof(quote))
+	if (record->length < sizeof(*quote) || TB_QUOTE_BID_PRICE_ISNULL(quote->bid_price) ||
+	    TB_QUOTE_ASK_PRICE_ISNULL(quote->ask_price))
 		return;
-	memcpy(&quote, record->data, sizeof(quote));
-	printf("%s %lu %u x %.4f  %.4f x %u\n", record->name, record->sequence, quote.bid_size,
-	       (double)quote.bid_price / 1e4, (double)quote.ask_price / 1e4, quote.ask_size);
+	printf("%s %lu %u x %.4f  %.4f x %u\n", record->name, record->sequence, quote->bid_size,
+	       (double)quote->bid_price / 1e4, (double)quote->ask_price / 1e4, quote->ask_size);
 }
 
 static void on_event(void *user, const struct tb_event *event)
@@ -28,7 +27,8 @@ static void on_event(void *user, const struct tb_event *event)
 
 int main(int argc, char **argv)
 {
-	struct tb_subscriber_options how = { .size = sizeof(how) };
+	const char *address = argc > 1 ? argv[1] : "shm:demo";
+	struct tb_subscriber_options how = { .size = sizeof(how), .address = address };
 	struct tb_subscription_options what = { .size = sizeof(what),
 						.on_record = on_record,
 						.on_event = on_event };
@@ -37,7 +37,6 @@ int main(int argc, char **argv)
 	struct tb_schema *schema = NULL;
 	int ended = 0, result = tb_schema_load(&schema, TB_QUOTE_NAME);
 
-	how.address = argc > 1 ? argv[1] : "shm:demo";
 	what.from = TB_FROM_OLDEST;
 	what.user = &ended;
 	what.schema = schema; /* refuse other schemas */

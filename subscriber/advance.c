@@ -11,6 +11,7 @@
 #include "bus/progress.h"
 #include "bus/region.h"
 #include "bus/words.h"
+#include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -37,6 +38,8 @@ static void header_fetched(struct tb_source *source)
 	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
 		struct tb_subscription *subscription = source->subscription;
 
+		if (collect_interrupt(source))
+			return;
 		deliver_outcome(subscription, EPROTO, tb_error());
 		deliver_refused(subscription, source->name, EPROTO, tb_error());
 		source_leave(source);
@@ -70,6 +73,8 @@ static void progress_fetched(struct tb_source *source)
 	}
 	switch (reader_look(source, &progress)) {
 	case READER_LAPPED:
+		if (source->collected.held > 0)
+			pull_read_drop(source); /* the line shows them as overwritten (N4) */
 		reader_skip(source, &progress);
 		return;
 	case READER_ENDED:
@@ -150,7 +155,8 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	notices_join(source, &grant->grant.topic.notices);
+	if (source_reads_records(source))
+		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
 
@@ -185,6 +191,7 @@ static void source_switch(struct tb_source *source)
 	deliver_holes(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
 	source->mapping = source->successor;
+	collect_begin(source);
 	memset(&source->successor, 0, sizeof(source->successor));
 	source->has_successor = source->armed = false;
 	source->copy_failed = source->stale = false;
@@ -235,7 +242,21 @@ void advance_settle_all(struct tb_subscriber *subscriber)
 
 static int records_poll(struct tb_source *source, int max)
 {
+	if (collects(source))
+		return collect_poll(source, max, source->mapping.view ? pull_view : pull_read);
 	return source->mapping.view ? pull_view(source, max) : pull_read(source, max);
+}
+
+/* Without records, the line is read when something else shows that it moved. */
+static void line_poll(struct tb_source *source)
+{
+	const bool again = source->invalid > 0 || source->under_way > 0;
+
+	if (!source->look || source->page_under_way ||
+	    (again && clock_ns() - source->fetched_ns < RETRY_NS))
+		return;
+	source->fetched_ns = clock_ns();
+	part_fetch(source);
 }
 
 static bool runs_on(const struct tb_source *source)
@@ -243,18 +264,26 @@ static bool runs_on(const struct tb_source *source)
 	return source->state == SOURCE_RUNNING && !deliver_stopped(source);
 }
 
-/* While an image is made, records and values share the poll, and a poll for one gets them in turn.
- */
+/* Whether records and values come first in turn: a poll for a single record has no room for both. A
+ * batch needs the whole room, or it would be cut inside a message. */
+static bool takes_turns(const struct tb_source *source, int max)
+{
+	return max == 1 ||
+	       (collects(source) && max == (int)source->subscription->subscriber->records_max);
+}
+
+/* While an image is made, records and values share the poll. */
 static int image_poll(struct tb_source *source, int max)
 {
 	struct image *image = source->mapping.image;
-	int count = 0;
+	int count = 0, room;
 
-	image->image_first = max == 1 && !image->image_first;
+	image->image_first = takes_turns(source, max) && !image->image_first;
 	if (image->image_first)
 		count = pull_image(source, max);
+	room = collects(source) ? max - count : (max + 1) / 2;
 	if (count < max && runs_on(source))
-		count += records_poll(source, (max + 1) / 2);
+		count += records_poll(source, room);
 	if (count < max && runs_on(source) && !image->image_first)
 		count += pull_image(source, max - count);
 	return count;
@@ -265,12 +294,18 @@ int advance_poll(struct tb_source *source, int max)
 	int count = 0;
 
 	if (source->has_successor && source_drained(source)) {
+		if (collect_interrupt(source))
+			return collect_rest(source, max);
 		source_switch(source);
 		return 0;
 	}
 	if (source_is_settling(source))
 		advance_settle(source);
-	if (source->state == SOURCE_RUNNING)
+	if (source->state != SOURCE_RUNNING)
+		count = collect_rest(source, max);
+	else if (!source_reads_records(source))
+		line_poll(source);
+	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);
 	if (count == 0 && source_gone(source))

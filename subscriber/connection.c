@@ -57,11 +57,13 @@ void connection_shown(struct tb_source *source, uint64_t epoch, uint64_t asked_m
 	mapping_shown(source, &source->successor, epoch, asked_ms);
 }
 
-/* Places of the queue beside those of outstanding READs and the pulse's own (U2). */
+/* Places of the queue beside those of outstanding READs and the pulse's own (U2). READs that have
+ * completed take no place, although they are not processed yet. */
 static unsigned int room_of(const struct tb_subscriber *subscriber)
 {
 	const unsigned int depth = subscriber->ops->depth(subscriber->link);
-	const unsigned int taken = subscriber->under_way + subscriber->entries_under_way + 1;
+	const unsigned int taken = subscriber->under_way + subscriber->entries_under_way + 1 -
+				   subscriber->completions.count;
 
 	return depth > taken ? depth - taken : 0;
 }
@@ -73,10 +75,10 @@ unsigned int connection_entries_room(const struct tb_subscriber *subscriber)
 	return room > 0 ? room : 1;
 }
 
-int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
+static int read_post(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const unsigned int room = connection_may_read(source) ? room_of(subscriber) : 0;
+	const unsigned int room = room_of(subscriber);
 	int posted;
 
 	if (count > room)
@@ -88,6 +90,16 @@ int connection_read(struct tb_source *source, const struct fabric_read *reads, u
 	subscriber->under_way += (unsigned int)posted;
 	source->subscription->counters[SUBSCRIPTION_READS] += (uint64_t)posted;
 	return posted;
+}
+
+int connection_read(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
+{
+	return connection_may_read(source) ? read_post(source, reads, count) : 0;
+}
+
+int connection_read_page(struct tb_source *source, const struct fabric_read *read)
+{
+	return read_post(source, read, 1);
 }
 
 int connection_send(struct tb_subscriber *subscriber, const struct control_message *message)

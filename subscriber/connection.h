@@ -19,6 +19,9 @@ unsigned int connection_entries_room(const struct tb_subscriber *);
 /* Posts READs of a topic. Returns how many were posted, 0 if there is no room now or the memory may
  * not be READ now, or -errno. */
 int connection_read(struct tb_source *, const struct fabric_read *, unsigned int count);
+/* Posts a READ of the bus page on behalf of a topic: as above, but the topic's memory may be gone.
+ */
+int connection_read_page(struct tb_source *, const struct fabric_read *);
 /* 0 or -errno. */
 int connection_send(struct tb_subscriber *, const struct control_message *);
 

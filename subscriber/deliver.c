@@ -11,6 +11,7 @@
 
 #include "bus/counters.h"
 #include "bus/quality.h"
+#include "subscriber/collect.h"
 #include "subscriber/image.h"
 #include "subscriber/names.h"
 #include "tickbus/record.h"
@@ -36,7 +37,7 @@ static struct tb_event event_of(const struct tb_source *source, enum tb_event_ki
 	return (struct tb_event){ .kind = kind,
 				  .topic = source->name,
 				  .epoch = source->mapping.shape.epoch,
-				  .delivered = source->next - 1,
+				  .delivered = source->next - 1 - source->collected.held,
 				  .head = source->head,
 				  .quality = source->quality };
 }
@@ -112,22 +113,40 @@ void deliver_image(struct tb_source *source, uint64_t base)
 	event_deliver(source->subscription, &event);
 }
 
+void deliver_batch(struct tb_source *source, const void *records, uint32_t count)
+{
+	struct tb_subscription *subscription = source->subscription;
+	const struct tb_batch batch = { .size = sizeof(batch),
+					.epoch = source->mapping.shape.epoch,
+					.records = records,
+					.stride = source->mapping.shape.slot_bytes,
+					.count = count };
+
+	subscription->options.on_batch(subscription->options.user, source, &batch);
+}
+
 void deliver_value(struct tb_source *source, struct record *copy)
 {
-	struct tb_record record = { .size = sizeof(record),
-				    .epoch = source->mapping.shape.epoch,
-				    .sequence = copy->sequence,
-				    .time_ns = copy->time_ns,
-				    .instrument = copy->instrument,
-				    .length = copy->length,
-				    .kind = copy->kind,
-				    .flags = copy->flags | TB_FLAG_IMAGE,
-				    .name = source->mapping.names[copy->instrument],
-				    .data = copy->payload };
+	struct tb_subscription *subscription = source->subscription;
+	struct tb_record record;
 
+	copy->flags |= TB_FLAG_IMAGE;
 	count(source, SUBSCRIPTION_IMAGE_RECORDS, 1);
-	source->subscription->options.on_record(source->subscription->options.user, source,
-						&record);
+	if (subscription->options.on_batch) {
+		deliver_batch(source, copy, 1);
+		return;
+	}
+	record = (struct tb_record){ .size = sizeof(record),
+				     .epoch = source->mapping.shape.epoch,
+				     .sequence = copy->sequence,
+				     .time_ns = copy->time_ns,
+				     .instrument = copy->instrument,
+				     .length = copy->length,
+				     .kind = copy->kind,
+				     .flags = copy->flags,
+				     .name = source->mapping.names[copy->instrument],
+				     .data = copy->payload };
+	subscription->options.on_record(subscription->options.user, source, &record);
 }
 
 void deliver_no_value(struct tb_source *source, uint32_t instrument)
@@ -147,8 +166,9 @@ void deliver_complete(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;
 
-	if (!image || !image_completes(image, source->next - 1))
+	if (!image || !image_may_complete(image, source->next - 1) || collect_interrupt(source))
 		return;
+	image_completes(image);
 	deliver_holes(source);
 	deliver_detour(source);
 	if (!deliver_stopped(source))
@@ -222,7 +242,7 @@ void deliver_quality(struct tb_source *source, uint32_t state)
 		quality_report(source, &quality, 0);
 }
 
-static void image_pass(struct tb_source *source, const struct record *copy)
+void deliver_passed(struct tb_source *source, const struct record *copy)
 {
 	if (source->mapping.image)
 		image_passed(source->mapping.image, copy->sequence, copy->instrument, copy->kind,
@@ -245,7 +265,7 @@ static int quality_record(struct tb_source *source, const struct record *copy)
 		source->head = copy->sequence;
 	source->tries = 0;
 	count(source, SUBSCRIPTION_RECORDS, 1);
-	image_pass(source, copy);
+	deliver_passed(source, copy);
 	quality_report(source, &quality, copy->sequence);
 	if (!deliver_stopped(source))
 		deliver_complete(source);
@@ -262,7 +282,7 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 		source->hole_last = source->next++;
 		source->detour = true;
 		source->tries = 0;
-		image_pass(source, copy);
+		deliver_passed(source, copy);
 		return 1;
 	}
 	if (copy->kind == TB_KIND_QUALITY)
@@ -273,7 +293,7 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	deliver_holes(source);
 	if (deliver_stopped(source))
 		return 0;
-	image_pass(source, copy);
+	deliver_passed(source, copy);
 	deliver_named(source, copy);
 	if (!deliver_stopped(source))
 		deliver_complete(source);

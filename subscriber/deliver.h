@@ -21,11 +21,16 @@ void deliver_gap(struct tb_source *, uint64_t first, uint64_t last, enum tb_caus
 		 uint64_t skipped);
 /* An image begins, or begins again, with this base. */
 void deliver_image(struct tb_source *, uint64_t base);
+/* Calls on_batch with records in slot layout. */
+void deliver_batch(struct tb_source *, const void *records, uint32_t count);
+/* A record passes: the image learns of it, before its handler is called or it is held. */
+void deliver_passed(struct tb_source *, const struct record *);
 /* A value of an image; not a move of the position. */
 void deliver_value(struct tb_source *, struct record *);
 /* The value of an instrument was never readable. */
 void deliver_no_value(struct tb_source *, uint32_t instrument);
-/* Reports the image as complete if it is. */
+/* Reports the image as complete if it is. If records are held for a batch, it waits for their
+ * delivery. */
 void deliver_complete(struct tb_source *);
 /* Sets whether records take the unusual path: after each change of what decides it. */
 void deliver_detour(struct tb_source *);
@@ -91,14 +96,18 @@ static inline bool deliver_kind_is_unusual(uint8_t kind)
 	return (int8_t)kind >= TB_KIND_HOLE;
 }
 
+static inline bool deliver_is_unusual(const struct tb_source *source, const struct record *copy)
+{
+	return deliver_kind_is_unusual(copy->kind) || source->detour != 0 ||
+	       copy->instrument >= source->mapping.shape.capacity ||
+	       !source->mapping.names[copy->instrument][0];
+}
+
 /* Returns 1 if the record was delivered, counted as a hole or reported as a quality, 0 if its name
  * must be fetched first. Returns -EAGAIN if it is not a valid record. */
 static inline int deliver_record(struct tb_source *source, const struct record *copy)
 {
-	if (__builtin_expect(deliver_kind_is_unusual(copy->kind) || source->detour != 0 ||
-				     copy->instrument >= source->mapping.shape.capacity ||
-				     !source->mapping.names[copy->instrument][0],
-			     0))
+	if (__builtin_expect(deliver_is_unusual(source, copy), 0))
 		return deliver_unusual(source, copy);
 	return deliver_named(source, copy);
 }

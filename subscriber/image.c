@@ -211,14 +211,15 @@ void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
 		image->phase = IMAGE_GIVE_UP;
 }
 
-bool image_completes(struct image *image, uint64_t position)
+bool image_may_complete(const struct image *image, uint64_t position)
 {
-	if (image->phase != IMAGE_SETTLED || position < image->largest)
-		return false;
-	if (image->marks_messages && image->ends_at != position)
-		return false;
+	return image->phase == IMAGE_SETTLED && position >= image->largest &&
+	       (!image->marks_messages || image->ends_at == position);
+}
+
+void image_completes(struct image *image)
+{
 	image->phase = IMAGE_IDLE;
-	return true;
 }
 
 void image_interrupted(struct image *image)

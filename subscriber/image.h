@@ -99,8 +99,10 @@ uint32_t image_next_open(const struct image *, uint32_t from);
 void image_pass_ends(struct image *);
 /* Judges the failed copies once the ring was read up to the line (I7). */
 void image_judge(struct image *, uint64_t position, uint64_t now_ns);
-/* Whether the image is complete at this position. Then it is over. */
-bool image_completes(struct image *, uint64_t position);
+/* Whether the image is complete at this position. */
+bool image_may_complete(const struct image *, uint64_t position);
+/* It is over. */
+void image_completes(struct image *);
 /* Its READs were lost with the connection. */
 void image_interrupted(struct image *);
 

@@ -40,7 +40,10 @@ int landing_open(struct tb_source *source, bool local)
 		return 0;
 	source->landing_local = local;
 	source->halves = subscriber->batch_bytes >= 2 * subscriber->read_bytes ? 2 : 1;
-	source->half_bytes = local ? 0 : subscriber->batch_bytes / source->halves;
+	if (!source_reads_records(source))
+		source->halves = 0;
+	source->half_bytes =
+		local || source->halves == 0 ? 0 : subscriber->batch_bytes / source->halves;
 	if (!local)
 		source->landing = subscriber->ops->landing(subscriber->link, landing_bytes(source));
 	else if (!(source->landing = aligned_alloc(REGION_PAGE, REGION_PAGE)))

@@ -21,6 +21,7 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	if (mapping->remote)
 		subscriber->ops->remote_close(mapping->remote);
 	free(mapping->names);
+	free(mapping->name_index.buckets);
 	image_free(mapping->image);
 	memset(mapping, 0, sizeof(*mapping));
 }

@@ -28,6 +28,7 @@
 #include "bus/progress.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -239,24 +240,30 @@ static bool look_due(const struct tb_source *source)
 
 /* -- delivering ------------------------------------------------------------------------------- */
 
-/* Delivers records that have landed, in order from `next` (N7). */
+/* Delivers or collects records that have landed, in order from `next` (N7). */
 static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
 {
 	const struct mapping *mapping = &source->mapping;
 	const unsigned int half = (unsigned int)(batch - source->batches);
+	const bool for_batch = collects(source);
 	int count = 0, result = 1;
 
 	while (count < max && batch_held(source, batch)) {
+		struct record *copy = for_batch ? collect_place(source) : &source->record;
+
 		result = record_take_landed(slot_landing(source, half, source->next),
-					    mapping->shape.slot_bytes, source->next,
-					    &source->record, mapping->record_salt);
+					    mapping->shape.slot_bytes, source->next, copy,
+					    mapping->record_salt);
 		if (result == 0)
-			result = deliver_record(source, &source->record);
+			result = for_batch ? collect_record(source, copy)
+					   : deliver_record(source, copy);
 		if (result != 1)
 			break;
 		count++;
 		if (deliver_stopped(source))
 			return count;
+		if (for_batch && source->collected.due)
+			break;
 	}
 	if (result < 0) {
 		source->subscription->counters[SUBSCRIPTION_TORN]++;

@@ -7,7 +7,8 @@
 
 #define READS_MAX 16 /* READs of one batch */
 
-/* Delivers records in order from `next`, at most max. Returns how many. */
+/* Delivers records in order from `next`, at most max. Returns how many. For on_batch it collects
+ * them instead (collect.h). */
 int pull_read(struct tb_source *, int max);
 /* Whether pull_read() would deliver a record or post a READ at once. */
 bool pull_read_due(const struct tb_source *);

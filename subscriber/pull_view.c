@@ -15,6 +15,7 @@
 #include "bus/counters.h"
 #include "bus/progress.h"
 #include "bus/record.h"
+#include "subscriber/collect.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
 #include "subscriber/reader.h"
@@ -26,6 +27,7 @@
 #define LINE_BYTES 64
 #define AHEAD      2  /* slots that are prefetched ahead of slot `next` */
 #define HEAD_EVERY 16 /* records between two reads of the head, while the slot is watched */
+#define RUN_AFTER  2  /* records of a call before the head is read for a run */
 #define BATCH      4  /* the head is watched once it moves by at least this many records */
 
 bool pull_view_line(struct tb_source *source, struct progress *progress)
@@ -92,14 +94,15 @@ static bool slot_elsewhere(struct tb_source *source, uint64_t found)
 }
 
 /* The slot held `next`, but its copy is not valid: the slot may have changed meanwhile. */
-static __attribute__((noinline)) int take_again(struct tb_source *source, const struct slot *slot,
+static __attribute__((noinline)) int take_again(const struct tb_source *source,
+						const struct slot *slot, struct record *copy,
 						uint64_t *found, const uint64_t *salt)
 {
 	int result = -EAGAIN;
 
 	for (int i = 1; i < COPY_TRIES && result < 0 && *found == source->next; i++)
-		result = record_take(slot, source->mapping.shape.slot_bytes, source->next,
-				     &source->record, found, salt);
+		result = record_take(slot, source->mapping.shape.slot_bytes, source->next, copy,
+				     found, salt);
 	return result;
 }
 
@@ -117,19 +120,26 @@ static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence
 		__builtin_prefetch(slot + at);
 }
 
+/* A hint; the slots decide what they hold. */
+static inline uint64_t head_load(const struct tb_source *source)
+{
+	const struct mapping *mapping = &source->mapping;
+
+	return atomic_load_explicit(
+		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
+		memory_order_acquire); /* R3 */
+}
+
 /* Whether to look at slot `next`. The head in the line is only a hint; the slot decides what it
  * holds. The head is watched while its writer is inside a batch or far ahead, until it moves by
  * less than a batch. */
 static inline bool slot_due(struct tb_source *source)
 {
-	const struct mapping *mapping = &source->mapping;
 	uint64_t head;
 
 	if (source->next <= source->written || (!source->batched && source->next % HEAD_EVERY != 0))
 		return true;
-	head = atomic_load_explicit(
-		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
-		memory_order_acquire); /* R3 */
+	head = head_load(source);
 	source->written = head;
 	if (!source->batched)
 		source->batched = head + BATCH < source->next || head >= source->next + BATCH;
@@ -140,13 +150,51 @@ static inline bool slot_due(struct tb_source *source)
 	return true;
 }
 
-/* After a look, which may have found the end or called a handler. */
+/* After a look, which may have found the end or called a handler. Or it found what waits until the
+ * held records are delivered. */
 static bool may_go_on(const struct tb_source *source)
 {
-	return source->state == SOURCE_RUNNING && !deliver_stopped(source);
+	return source->state == SOURCE_RUNNING && !source->collected.due &&
+	       !deliver_stopped(source);
 }
 
-int pull_view(struct tb_source *source, int max)
+/* Collects records up to the head that was seen last, as long as they are usual: no handler is
+ * called in between. So the state stays in registers. Returns how many. */
+static inline int collect_run(struct tb_source *source, const char *ring, int max)
+{
+	const struct mapping *mapping = &source->mapping;
+	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
+	const uint64_t mask = mapping->shape.slots - 1;
+	const uint32_t slot_bytes = mapping->shape.slot_bytes;
+	const uint64_t first = source->next;
+	char *place = (char *)collect_place(source);
+	uint64_t next = first, whole = 0, found;
+
+	if (next > source->written)
+		source->written = head_load(source);
+	while (next <= source->written && next - first < (uint64_t)max) {
+		const char *slot = ring + (next & mask) * slot_bytes;
+		struct record *copy = (struct record *)(void *)place;
+
+		if (slot_bytes > LINE_BYTES)
+			fetch_ahead(source, next + AHEAD);
+		if (record_take((const struct slot *)(const void *)slot, slot_bytes, next, copy,
+				&found, salt) < 0 ||
+		    deliver_is_unusual(source, copy))
+			break;
+		next++;
+		place += slot_bytes;
+		if (collect_ends(source, copy))
+			whole = next;
+	}
+	if (next > first)
+		collect_taken(source, next, whole);
+	return (int)(next - first);
+}
+
+/* Inlined twice: records are delivered, or collected for on_batch. */
+static inline __attribute__((always_inline)) int pull(struct tb_source *source, int max,
+						      bool for_batch)
 {
 	const struct mapping *mapping = &source->mapping;
 	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
@@ -157,9 +205,17 @@ int pull_view(struct tb_source *source, int max)
 	uint64_t found;
 
 	while (count < max) {
-		const struct slot *slot =
-			(const struct slot *)(const void *)(ring +
-							    (source->next & mask) * slot_bytes);
+		const struct slot *slot;
+		struct record *copy;
+
+		if (for_batch && count >= RUN_AFTER) {
+			count += collect_run(source, ring, max - count);
+			if (count == max)
+				break;
+		}
+		copy = for_batch ? collect_place(source) : &source->record;
+		slot = (const struct slot *)(const void *)(ring +
+							   (source->next & mask) * slot_bytes);
 
 		if (!slot_due(source)) {
 			if (source->look && look(source, false) && may_go_on(source))
@@ -168,11 +224,12 @@ int pull_view(struct tb_source *source, int max)
 		}
 		if (slot_bytes > LINE_BYTES)
 			fetch_ahead(source, source->next + AHEAD);
-		result = record_take(slot, slot_bytes, source->next, &source->record, &found, salt);
+		result = record_take(slot, slot_bytes, source->next, copy, &found, salt);
 		if (result < 0 && found == source->next)
-			result = take_again(source, slot, &found, salt);
+			result = take_again(source, slot, copy, &found, salt);
 		if (result == 0)
-			result = deliver_record(source, &source->record);
+			result = for_batch ? collect_record(source, copy)
+					   : deliver_record(source, copy);
 		if (result < 0 && moves++ < MOVES_MAX && slot_elsewhere(source, found) &&
 		    may_go_on(source))
 			continue;
@@ -181,10 +238,17 @@ int pull_view(struct tb_source *source, int max)
 		count++;
 		if (deliver_stopped(source))
 			return count;
+		if (for_batch && source->collected.due)
+			break;
 	}
 	if (count > 0)
 		source->idle = 0;
 	if (__builtin_expect(source->hole_first != 0, 0) && !deliver_stopped(source))
 		deliver_holes(source);
 	return count;
+}
+
+int pull_view(struct tb_source *source, int max)
+{
+	return collects(source) ? pull(source, max, true) : pull(source, max, false);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The position in a topic: where it begins, and what a slot without a valid record means.
  *
- * Q1  Each sequence from the start to next - 1 was delivered or reported in a gap, exactly once.
+ * Q1  Each sequence from the start to next - 1 was delivered or reported in a gap, exactly once. Or
+ *     it is held for the next batch, and will be delivered (C-I1).
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
@@ -14,6 +15,8 @@
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
+#include "bus/counters.h"
+#include "subscriber/collect.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
 #include "tickbus/subscriber.h"
@@ -56,10 +59,20 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 		deliver_image(source, source->next - 1);
 }
 
+/* A program that only asks for values wants no records up to the head. */
+static void pass(struct tb_source *source, const struct progress *progress)
+{
+	if (source_reads_records(source) || source->next > progress->head)
+		return;
+	source->subscription->counters[SUBSCRIPTION_SKIPPED] += progress->head + 1 - source->next;
+	source->next = progress->head + 1;
+}
+
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
+	pass(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
 	source->look = source->next <= progress->head &&
@@ -95,17 +108,25 @@ static void quality_guess(struct tb_source *source, const struct progress *progr
 	quality_keep(source, progress);
 }
 
+static void quality_report(struct tb_source *source, uint32_t quality)
+{
+	if (quality == source->quality || !collect_interrupt(source))
+		deliver_quality(source, quality);
+}
+
 void reader_quality(struct tb_source *source, const struct progress *progress)
 {
 	if (source->next > progress->head)
-		deliver_quality(source, progress->quality);
+		quality_report(source, progress->quality);
 	else if (source->quality_head && source->next > source->quality_head)
-		deliver_quality(source, source->quality_at_head);
+		quality_report(source, source->quality_at_head);
 	quality_keep(source, progress);
 }
 
 void reader_skip(struct tb_source *source, const struct progress *progress)
 {
+	if (collect_interrupt(source))
+		return;
 	skip_to(source, progress_oldest(progress, source->mapping.shape.slots), TB_CAUSE_OVERRUN,
 		progress);
 	quality_guess(source, progress);
@@ -113,7 +134,7 @@ void reader_skip(struct tb_source *source, const struct progress *progress)
 
 bool reader_failed(struct tb_source *source, const struct progress *progress)
 {
-	if (++source->tries < TRIES_MAX)
+	if (++source->tries < TRIES_MAX || collect_interrupt(source))
 		return false;
 	skip_to(source, source->next + 1, TB_CAUSE_CORRUPT, progress);
 	quality_guess(source, progress);
@@ -125,6 +146,8 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
 
+	if (!source_reads_records(source))
+		return head + 1;
 	if (options->from == TB_FROM_NEWEST)
 		return (source->joined < head ? source->joined : head) + 1;
 	if (options->from == TB_FROM_IMAGE)

@@ -21,7 +21,8 @@ enum reader_verdict reader_look(struct tb_source *, const struct progress *);
 /* Reports the line's quality if all records up to its head were read, or that of an earlier line
  * whose head was reached. After reader_look(). */
 void reader_quality(struct tb_source *, const struct progress *);
-/* Moves past the records that the line shows as overwritten, and reports the gap. */
+/* Moves past the records that the line shows as overwritten, and reports the gap. If records are
+ * held for a batch, it waits for their delivery (C-I1), as reader_failed() does. */
 void reader_skip(struct tb_source *, const struct progress *);
 /* Counts a failed copy of slot `next` while the window did not move. After TRIES_MAX copies it
  * reports the record as corrupt, moves past it and returns true. */

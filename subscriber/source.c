@@ -10,6 +10,7 @@
 
 #include "bus/error.h"
 #include "bus/region.h"
+#include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
@@ -55,6 +56,7 @@ static void source_free(struct tb_source *source)
 	mapping_close(subscriber, &source->mapping);
 	mapping_close(subscriber, &source->successor);
 	landing_close(source);
+	collect_close(source);
 	topic_index_remove(source);
 	source_settled(source);
 	subscriber->table[source->slot] = NULL;
@@ -173,6 +175,8 @@ void source_leave(struct tb_source *source)
 
 void source_end(struct tb_source *source)
 {
+	if (collect_interrupt(source))
+		return;
 	deliver_holes(source);
 	pull_read_drop(source);
 	source_become(source, SOURCE_ENDED);
@@ -224,7 +228,10 @@ static int source_new(struct tb_subscription *subscription, const struct control
 	source->slot = slot;
 	memcpy(source->name, topic->name, sizeof(source->name));
 	result = landing_open(source, local);
+	if (result == 0)
+		result = collect_open(source);
 	if (result < 0) {
+		landing_close(source);
 		free(source);
 		return result;
 	}
@@ -256,6 +263,9 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 		join_end(subscriber, source->mapping.shape.topic_id, source->mapping.shape.epoch);
 		return 0;
 	}
+	free(mapping->names);
+	mapping->names = source->mapping.names; /* held records need theirs (C-I4) */
+	source->mapping.names = NULL;
 	image_free(mapping->image); /* the program's table is that of the epoch */
 	mapping->image = source->mapping.image;
 	source->mapping.image = NULL;
@@ -352,6 +362,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		return result;
 	}
 	source->mapping = mapping;
+	collect_begin(source);
 	source->joined = grant->grant.head;
 	source->state = SOURCE_HEADER;
 	*out = source;

@@ -19,6 +19,7 @@
 #include "bus/control.h"
 #include "bus/counters.h"
 #include "bus/fabric.h"
+#include "bus/keyed.h"
 #include "bus/notice.h"
 #include "bus/record.h"
 #include "bus/region.h"
@@ -41,6 +42,15 @@ struct last_notice {
 	uint64_t head;
 };
 
+/* The instruments of a topic by name. A table of buckets with open addressing, at most half full;
+ * made when a name is first looked up. The publisher chooses the names, so the hash has a key. */
+struct name_index {
+	uint32_t *buckets; /* instrument + 1, 0: free */
+	uint32_t mask;
+	uint32_t entered; /* instruments below this are in the table */
+	struct keyed key;
+};
+
 struct image;
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
@@ -53,12 +63,31 @@ struct mapping {
 	bool checked;
 	const struct tb_schema *schema;
 	char (*names)[TB_INSTRUMENT_NAME_MAX + 1]; /* by instrument; "": not known yet */
+	/* For tb_get in place, from its first call on, in a topic with checks. */
+	const char *values;     /* the last values; NULL: not set yet */
+	struct tb_record shown; /* by tb_get; size, epoch and data never change */
+
+	uint32_t names_known; /* all names of instruments below this are in `names` */
+	struct name_index name_index;
 	uint8_t notice_key[NOTICE_KEY_BYTES];
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
 	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
+};
+
+/* Records that wait for the next call of on_batch: private copies that were proven, side by side in
+ * slot layout. The position is behind them already. */
+struct collection {
+	char *memory; /* NULL: the subscription has no on_batch */
+	size_t bytes;
+	uint32_t stride;   /* slot_bytes of the present epoch */
+	uint32_t places;   /* records that fit */
+	uint32_t held;     /* records */
+	uint32_t whole;    /* of them, up to the last that ends a message */
+	uint8_t each_ends; /* TB_FLAG_LAST: each record is a message */
+	bool due;          /* all of them, whole or not: a gap or an event waits behind them */
 };
 
 enum source_state {
@@ -100,7 +129,7 @@ struct tb_source {
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
 
 	/* Position. */
-	uint64_t next;           /* the sequence to deliver next; 0: reading has not begun */
+	uint64_t next;           /* the sequence to read next; 0: reading has not begun */
 	uint64_t started;        /* `next` at the start of this epoch: nothing was read before */
 	uint64_t head;           /* the last head that is known */
 	uint64_t written;        /* the head as last seen in the line: a hint */
@@ -145,7 +174,8 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
-	struct record record; /* the copy that is proven and delivered */
+	struct collection collected; /* for on_batch */
+	struct record record;        /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -199,6 +229,24 @@ struct discovery {
 	struct control_topic *topics; /* BOUND_TOPICS_MAX */
 	char *text;                   /* of the schema of topic `at` so far */
 	uint32_t text_bytes;
+};
+
+/* Completed READs that were taken from the link and are not processed yet, in the order of arrival.
+ * At most as many as were outstanding. */
+struct completions {
+	struct fabric_completion done[FABRIC_DEPTH_MAX];
+	unsigned int first, count;
+};
+
+/* What tb_get and its relatives need. A handler of tb_get_many may call tb_get, so each has a half
+ * of the landing and a copy of its own. */
+struct get {
+	bool busy;              /* a handler of tb_get_many runs */
+	char *landing;          /* two halves of batch_bytes; NULL: not needed yet */
+	unsigned int under_way; /* outstanding READs into it */
+	bool failed;            /* one of them failed */
+	struct record copy;     /* the value that tb_get shows */
+	struct record listed;   /* the value that a handler of tb_get_many is shown */
 };
 
 /* Sources by the topic id of their last grant, and by a hash of their name. */
@@ -272,7 +320,11 @@ struct tb_subscriber {
 	uint64_t turn_ms;      /* of the last turn */
 	unsigned int failures; /* tries to connect that failed since the last welcome */
 	bool woken;            /* perhaps by something other than a record: a turn is due */
-	unsigned int under_way; /* outstanding READs of all sources */
+	unsigned int under_way; /* outstanding READs of all sources, and those in `completions` */
+	struct completions completions;
+	struct get get;
+
+	uint32_t records_max; /* of the tb_poll that runs */
 
 	int epoll_fd, timer_fd;
 	int link_fd; /* the link's descriptor in epoll; -1: not in epoll */
@@ -280,5 +332,11 @@ struct tb_subscriber {
 	bool closing;
 	struct call call; /* that runs handlers now; a forked child has a copy */
 };
+
+/* False if the program only asks for values. */
+static inline bool source_reads_records(const struct tb_source *source)
+{
+	return !(source->subscription->options.flags & TB_VALUES);
+}
 
 #endif

@@ -253,6 +253,7 @@ static CALL_FRAME int poll_turn(struct tb_subscriber *subscriber, int records_ma
 	int count = 0;
 
 	CALL_BEGIN(&subscriber->call);
+	subscriber->records_max = (uint32_t)records_max;
 	if (subscriber->ops->network && subscriber->link)
 		turn_reap(subscriber);
 	if (subscriber->group_count > 0 && !subscriber->closing)

@@ -19,18 +19,45 @@
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
 
+/* A start, and TB_STRICT, are about records. */
+static int values_check(const struct tb_subscription_options *options)
+{
+	if (!(options->flags & TB_VALUES))
+		return 0;
+	if (options->flags & TB_STRICT)
+		return error_set(EINVAL,
+				 "subscription options: found TB_VALUES with TB_STRICT, expected "
+				 "one of them: only its own check proves a value");
+	if (options->from != TB_FROM_NEWEST)
+		return error_set(EINVAL,
+				 "subscription options: found from %d with TB_VALUES, expected "
+				 "TB_FROM_NEWEST",
+				 (int)options->from);
+	if (options->gap != TB_GAP_OLDEST)
+		return error_set(EINVAL,
+				 "subscription options: found gap %d with TB_VALUES, expected "
+				 "TB_GAP_OLDEST",
+				 (int)options->gap);
+	return 0;
+}
+
 static int subscription_check(const char *pattern, const struct tb_subscription_options *options)
 {
 	if (!options || options->size < sizeof(*options))
 		return error_set(EINVAL,
 				 "subscription options: found size %zu, expected %zu or more",
 				 options ? options->size : 0, sizeof(*options));
-	if (!options->on_record)
-		return error_set(EINVAL, "subscription options: found no on_record");
-	if (options->flags & ~(TB_WAIT | TB_STRICT))
+	if (!options->on_record && !options->on_batch && !(options->flags & TB_VALUES))
+		return error_set(EINVAL,
+				 "subscription options: found no handler of records, expected "
+				 "on_record or on_batch");
+	if (options->on_record && options->on_batch)
+		return error_set(EINVAL, "subscription options: found both on_record and on_batch, "
+					 "expected a single handler of records");
+	if (options->flags & ~(TB_WAIT | TB_STRICT | TB_VALUES))
 		return error_set(EINVAL,
 				 "subscription options: found flags 0x%x, expected only 0x%x",
-				 options->flags, TB_WAIT | TB_STRICT);
+				 options->flags, TB_WAIT | TB_STRICT | TB_VALUES);
 	if (!pattern)
 		return error_set(EINVAL, "subscription: found no pattern");
 	if (options->from > TB_FROM_IMAGE)
@@ -46,7 +73,7 @@ static int subscription_check(const char *pattern, const struct tb_subscription_
 	if (options->from == TB_FROM_SEQUENCE && options->sequence == 0)
 		return error_set(EINVAL,
 				 "subscription options: found sequence 0, expected 1 or more");
-	return pattern_check(pattern);
+	return values_check(options) < 0 ? -EINVAL : pattern_check(pattern);
 }
 
 /* A refused topic of a pattern is reported by an event. The call fails if there is no room for all
@@ -207,6 +234,15 @@ TB_API const char *tb_source_topic(const struct tb_source *source)
 TB_API const struct tb_schema *tb_source_schema(const struct tb_source *source)
 {
 	return source->mapping.schema;
+}
+
+TB_API const char *tb_source_name(const struct tb_source *source, uint32_t instrument)
+{
+	const struct mapping *mapping = &source->mapping;
+
+	return instrument < mapping->shape.capacity && mapping->names[instrument][0]
+		       ? mapping->names[instrument]
+		       : NULL;
 }
 
 TB_API uint32_t tb_source_quality(const struct tb_source *source)

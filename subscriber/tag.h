@@ -15,7 +15,8 @@ enum read_kind {
 	READ_SLOTS,
 	READ_PULSE,
 	READ_ENTRIES,
-	READ_IMAGE
+	READ_IMAGE,
+	READ_GET /* for tb_get and its relatives, which wait for it */
 };
 
 struct tag {

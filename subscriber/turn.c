@@ -18,8 +18,10 @@
 #include "bus/fabric.h"
 #include "bus/random.h"
 #include "subscriber/advance.h"
+#include "subscriber/completions.h"
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
+#include "subscriber/get_read.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
@@ -134,35 +136,36 @@ static const struct link_calls calls = {
 
 /* -- completed READs -------------------------------------------------------------------------- */
 
+static void completion_use(struct tb_subscriber *subscriber, const struct fabric_completion *done)
+{
+	const struct tag tag = tag_unpack(done->tag);
+	struct tb_source *source;
+
+	if (tag.kind == READ_PULSE || tag.kind == READ_ENTRIES) {
+		pulse_fetched(subscriber, tag, done->status);
+		return;
+	}
+	source = completions_source(subscriber, tag);
+	if (!source)
+		return;
+	if (tag.kind == READ_SLOTS)
+		pull_read_landed(source, tag.half, done->status);
+	else if (tag.kind == READ_IMAGE)
+		pull_image_landed(source, tag.half, done->status);
+	else
+		advance_fetched(source, tag.kind, done->status);
+}
+
 void turn_reap(struct tb_subscriber *subscriber)
 {
-	struct fabric_completion done[READS_MAX];
-	int count;
+	struct fabric_completion done;
+	bool more;
 
 	do {
-		count = subscriber->ops->reap(subscriber->link, done, READS_MAX);
-		for (int i = 0; i < count; i++) {
-			const struct tag tag = tag_unpack(done[i].tag);
-			struct tb_source *source;
-
-			if (tag.kind == READ_PULSE || tag.kind == READ_ENTRIES) {
-				pulse_fetched(subscriber, tag, done[i].status);
-				continue;
-			}
-			source = tag.slot < subscriber->topics_max ? subscriber->table[tag.slot]
-								   : NULL;
-			if (!source)
-				continue;
-			source->under_way--;
-			subscriber->under_way--;
-			if (tag.kind == READ_SLOTS)
-				pull_read_landed(source, tag.half, done[i].status);
-			else if (tag.kind == READ_IMAGE)
-				pull_image_landed(source, tag.half, done[i].status);
-			else
-				advance_fetched(source, tag.kind, done[i].status);
-		}
-	} while (count == READS_MAX);
+		more = completions_reap(subscriber);
+		while (completions_next(subscriber, &done))
+			completion_use(subscriber, &done);
+	} while (more);
 }
 
 /* -- connecting ------------------------------------------------------------------------------- */
@@ -226,6 +229,7 @@ void turn_disconnect(struct tb_subscriber *subscriber)
 	subscriber->link_fd = -1;
 	subscriber->ops->link_break(subscriber->link);
 	turn_reap(subscriber); /* all of them: no READ is outstanding after this */
+	get_close(subscriber);
 	pulse_close(subscriber);
 	for (uint32_t i = 0; i < subscriber->topics_max; i++)
 		if (subscriber->table[i])

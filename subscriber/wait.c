@@ -37,7 +37,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 		struct control_message arm = { .type = CONTROL_ARM };
 
 		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
-		    source->invalid > 0 || notices_alive(source))
+		    source->invalid > 0 || notices_alive(source) || !source_reads_records(source))
 			continue;
 		arm.topic.topic_id = source->mapping.shape.topic_id;
 		arm.topic.epoch = source->mapping.shape.epoch;
@@ -67,7 +67,9 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
 		image = pull_image_work(source);
-		if (image == IMAGE_WORK_NOW || (!source->mapping.view && pull_read_due(source)))
+		if (image == IMAGE_WORK_NOW ||
+		    (!source->mapping.view && source_reads_records(source) &&
+		     pull_read_due(source)))
 			return PENDING_NOW;
 		if (source->has_successor || image == IMAGE_WORK_SOON ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))

@@ -81,12 +81,13 @@ CALLBACKS = {
     "include/tickbus/doctor.h": "each finding",
     "include/tickbus/inspect.h": "each topic and each counter that is found",
     "include/tickbus/publisher.h": "log lines",
-    "include/tickbus/subscriber.h": "records and events",
+    "include/tickbus/subscriber.h": "records, batches and events",
     "publisher/feeds/feed.h": "a feed's end",
     "publisher/feeds/market.h": "what a market makes of a message, to the feed that publishes it",
     "publisher/feeds/source.h": "a source's operations",
     "publisher/state.h": "what follows each record of a topic; both ends are in writer.c",
     "publisher/pubd/daemon.h": "a feed's end, to the daemon",
+    "subscriber/collect.h": "the pull that takes records for a batch, which stands above",
     "tools/command.h": "the commands, from their table",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -18,6 +18,7 @@ enum command_exit {
 	COMMAND_USAGE = 2,
 	COMMAND_REFUSED = 3,      /* permission, unknown topic, schema, version */
 	COMMAND_NO_PUBLISHER = 4, /* no publisher listens, or it does not answer */
+	COMMAND_NO_VALUE = 5,     /* some instruments are unknown or have no value */
 };
 
 struct command_option {
@@ -48,7 +49,7 @@ struct command_call {
 	int status;        /* valid if command_next() returned < 0 */
 };
 
-extern const struct command topics_command, cat_command, stat_command, schema_command,
+extern const struct command topics_command, cat_command, get_command, stat_command, schema_command,
 	synth_command, doctor_command;
 
 /* Returns the next option's letter. 0: no more options, the operands are valid. Below 0: exit with

@@ -11,10 +11,9 @@
 #include "tools/command.h"
 #include "tools/output.h"
 
-static const struct command *const commands[] = {
-	&topics_command, &cat_command,   &stat_command,
-	&schema_command, &synth_command, &doctor_command
-};
+static const struct command *const commands[] = { &topics_command, &cat_command,    &get_command,
+						  &stat_command,   &schema_command, &synth_command,
+						  &doctor_command };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 /* Without this a socket would take the number of a closed standard output and receive the rows. A

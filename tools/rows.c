@@ -45,7 +45,9 @@ void rows_header(struct rows *rows, const struct tb_schema *schema)
 		return;
 	rows->headed = true;
 	rows->fingerprint = tb_schema_fingerprint(schema);
-	output_text(&rows->out, "sequence,time_ns,instrument,kind,");
+	output_text(&rows->out, "sequence,time_ns,");
+	output_text(&rows->out, rows->ages ? "age_ns," : "");
+	output_text(&rows->out, "instrument,kind,");
 	put_columns(&rows->out, schema);
 	output_byte(&rows->out, '\n');
 }
@@ -88,6 +90,29 @@ static void put_time(struct rows *rows, uint64_t time_ns)
 	output_byte(&rows->out, 'Z');
 }
 
+/* Below zero if the publisher's clock is ahead of ours. */
+static void put_age_ns(struct rows *rows, uint64_t time_ns)
+{
+	const bool ahead = time_ns > rows->now_ns;
+
+	if (ahead)
+		output_byte(&rows->out, '-');
+	output_number(&rows->out, ahead ? time_ns - rows->now_ns : rows->now_ns - time_ns);
+}
+
+/* In seconds. */
+static void put_age(struct rows *rows, uint64_t time_ns)
+{
+	const bool ahead = time_ns > rows->now_ns;
+	const uint64_t age = ahead ? time_ns - rows->now_ns : rows->now_ns - time_ns;
+
+	output_text(&rows->out, ahead ? "-" : "");
+	output_number(&rows->out, age / SECOND_NS);
+	output_byte(&rows->out, '.');
+	output_digits(&rows->out, age % SECOND_NS, 9);
+	output_byte(&rows->out, 's');
+}
+
 static void put_kind(struct rows *rows, uint8_t kind)
 {
 	const char *word = tb_kind_name(kind);
@@ -113,6 +138,10 @@ static void put_json(struct rows *rows, const struct tb_source *source,
 	output_number(out, record->sequence);
 	output_text(out, ",\"time_ns\":");
 	output_number(out, record->time_ns);
+	if (rows->ages) {
+		output_text(out, ",\"age_ns\":");
+		put_age_ns(rows, record->time_ns);
+	}
 	output_text(out, ",\"instrument\":");
 	output_value(out, TB_FORMAT_JSON, record->name);
 	output_text(out, ",\"kind\":\"");
@@ -140,6 +169,12 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 	else
 		put_time(rows, record->time_ns);
 	output_byte(out, between);
+	if (rows->ages && rows->format == TB_FORMAT_CSV)
+		put_age_ns(rows, record->time_ns);
+	else if (rows->ages)
+		put_age(rows, record->time_ns);
+	if (rows->ages)
+		output_byte(out, between);
 	output_value(out, rows->values, record->name);
 	output_byte(out, between);
 	put_kind(rows, record->kind);

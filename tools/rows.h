@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints records and events as rows.
  *
- * text  sequence time instrument kind field=value ...      events: standard error
+ * text  sequence time [age] instrument kind field=value ...      events: standard error
  * csv   a header row, then one row per record              events: standard error
  * json  one object per line                                events: among the records, at their
  * place
@@ -20,8 +20,10 @@ struct rows {
 	enum tb_format values; /* of names and payloads: format, or for a spreadsheet */
 	bool topics;           /* each row names its topic */
 	bool headed;           /* CSV: the header row was printed */
-	uint64_t fingerprint;  /* CSV: of the header row's schema */
-	uint64_t second;       /* text: of the last printed time */
+	bool ages;             /* each row has the age of its record, at now_ns */
+	uint64_t now_ns;
+	uint64_t fingerprint; /* CSV: of the header row's schema */
+	uint64_t second;      /* text: of the last printed time */
 	char second_text[32];
 };
 

@@ -25,7 +25,7 @@
 #include "bus/words.h"
 #include "tickbus/error.h"
 
-#define DEPTH           64
+#define DEPTH           FABRIC_DEPTH_MAX
 #define FRAMES_PER_POLL 32
 #define ATTEMPT_MS      3000
 

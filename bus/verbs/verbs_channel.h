@@ -30,7 +30,7 @@
 #define VERBS_EXTRA        4  /* receives beyond them, for frames without a message */
 #define VERBS_RECEIVES     (VERBS_CREDITS + VERBS_EXTRA)
 #define VERBS_SENDS        (VERBS_CREDITS + VERBS_EXTRA)
-#define VERBS_READS        64 /* maximum READs in a send queue */
+#define VERBS_READS        FABRIC_DEPTH_MAX /* maximum READs in a send queue */
 #define VERBS_WORKS        (VERBS_READS + VERBS_SENDS + 1)
 #define VERBS_FRAME_HEADER 8
 

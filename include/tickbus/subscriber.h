@@ -52,7 +52,9 @@ struct tb_subscriber_options {
 	uint32_t connect_ms;   /* timeout of open and subscribe, 1 to 60,000. Default 1,000 */
 	uint32_t stale_ms;     /* stale bound, 20 to 60,000. Default: the publisher's */
 	uint32_t topics_max;   /* topics joined at once, 1 to 1,024. Default 256 */
-	uint32_t batch_bytes;  /* landing memory of each topic, 8,192 to 16 MiB. Default 65,536 */
+	uint32_t batch_bytes;  /* landing memory of each topic, 8,192 to 16 MiB. Default 65,536.
+				* With on_batch also the maximum size of a batch, for which the
+				* topic has as much memory again */
 	uint32_t read_bytes;   /* maximum size of a READ, in whole slots but at least one slot;
 				* batch_bytes / 32 to batch_bytes. Default 8,192, or batch_bytes /
 				* 32 if that is more */
@@ -67,6 +69,11 @@ struct tb_subscriber_options {
  * checksum alone. Costs one more READ for each batch. Has no effect over shared memory, which does
  * not need it. */
 #define TB_STRICT 0x2u
+
+/* A flag of a subscription: joins topics and delivers events, but reads no records, for programs
+ * that only ask for values (tb_get). on_record may be NULL. The position follows the head, and the
+ * records that it passes count as skipped. Not with TB_STRICT, and only from the newest record. */
+#define TB_VALUES 0x4u
 
 /* Where a subscription starts in a topic. */
 enum tb_from {
@@ -163,21 +170,74 @@ TB_API uint64_t tb_source_epoch(const struct tb_source *source);
  * topic without a quality event is good. */
 TB_API uint32_t tb_source_quality(const struct tb_source *source);
 
+/* The name of an instrument, valid until the topic's next RESTART. NULL: the topic lacks the
+ * instrument, or no record of it was read yet. Each instrument of a record or batch has its name.
+ * tb_source_instruments makes all names known. */
+TB_API const char *tb_source_name(const struct tb_source *source, uint32_t instrument);
+
+/* A record of a batch as it lies in memory, in the layout of the wire. The payload follows. */
+struct tb_slot {
+	uint64_t sequence;   /* 1, 2, 3 ... within the topic and epoch */
+	uint64_t time_ns;    /* publication, nanoseconds since 1970 UTC, by the publisher's clock */
+	uint32_t instrument; /* index in the topic's directory; tb_source_name() has its name */
+	uint16_t length;     /* bytes of payload; can be fewer than the schema has */
+	uint8_t kind;        /* enum tb_kind, or the program's own */
+	uint8_t flags;       /* TB_FLAG_... */
+	uint64_t check;      /* the publisher's checksum, which was verified; 0 without checksums */
+};
+
+/* Records of one topic, in order and without a gap. They are private copies, valid inside the
+ * handler; bytes behind a payload mean nothing. */
+struct tb_batch {
+	size_t size; /* of this structure, as the library fills it; it grows at its end */
+	uint64_t epoch;
+	const struct tb_slot *records; /* the first; tb_batch_record() finds the others */
+	uint32_t stride;               /* bytes from a record to the next */
+	uint32_t count;                /* records, 1 or more */
+};
+
+/* Record i of a batch, 0 to count - 1. */
+static inline const struct tb_slot *tb_batch_record(const struct tb_batch *batch, uint32_t i)
+{
+	return (const struct tb_slot *)((const void *)((const char *)batch->records +
+						       (size_t)i * batch->stride));
+}
+
+/* The payload of a record of a batch, aligned to 8 bytes. */
+static inline const void *tb_slot_data(const struct tb_slot *slot)
+{
+	return slot + 1;
+}
+
 typedef void tb_record_handler(void *user, const struct tb_source *source,
 			       const struct tb_record *record);
 typedef void tb_event_handler(void *user, const struct tb_event *event);
 
+/* Gets what on_record gets, in the same order, but many records in a call. Gaps and events come
+ * between batches. A value of an image is a batch of its own, with TB_FLAG_IMAGE.
+ *
+ * In a topic that marks messages (TB_TOPIC_MARKS_MESSAGES), a batch has whole messages. The first
+ * records of a message wait until its last record is there, also while the publisher is stale. A
+ * batch can end inside a message that is longer than batch_bytes or records_max. It also ends there
+ * before a gap or event that interrupts the message, and before the topic's end or restart. Its
+ * last record then lacks TB_FLAG_LAST. */
+typedef void tb_batch_handler(void *user, const struct tb_source *source,
+			      const struct tb_batch *batch);
+
 struct tb_subscription_options {
 	size_t size;                  /* sizeof(struct tb_subscription_options) */
-	tb_record_handler *on_record; /* required */
+	tb_record_handler *on_record; /* each record; required, unless on_batch or TB_VALUES is
+				       * set */
 	tb_event_handler *on_event;   /* NULL: events are counted only */
-	void *user;                   /* passed to both */
+	void *user;                   /* passed to the handlers */
 	enum tb_from from;
-	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT */
+	uint32_t flags;           /* TB_WAIT: wait for an exact name that is unknown; TB_STRICT;
+				   * TB_VALUES */
 	uint64_t epoch, sequence; /* TB_FROM_SEQUENCE; sequence counts from 1 */
 	const struct tb_schema *schema; /* refuse topics that do not fit it; NULL: accept any. Must
 					 * live as long as the subscription */
 	enum tb_gap gap;                /* what follows a gap. Default: TB_GAP_OLDEST */
+	tb_batch_handler *on_batch;     /* instead of on_record: many records in a call */
 };
 
 /* Connects to the bus at options->address. With TB_WAIT, tb_poll and tb_wait retry after errors
@@ -198,7 +258,7 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
 /* Joins every topic that matches pattern, now and later. A name has parts with dots between. `*`
  * matches within one part; `>` as the last part matches all the rest. A pattern without them is the
  * exact name of one topic. Each join, of a new topic or of a topic that comes back, is an event.
- * May call on_event, never on_record.
+ * May call on_event, never on_record or on_batch.
  *
  * If a pattern matches a topic that is refused, that causes an event, and the other topics are
  * joined. If a pattern has no match yet, the call returns 0; tb_error() then says so, as with
@@ -216,13 +276,78 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options,
 			struct tb_subscription **subscription);
 
+/* A topic that the subscription has joined, by its exact name. NULL: it has not, or the topic was
+ * refused. Handlers get the same source. */
+TB_API const struct tb_source *tb_subscription_source(const struct tb_subscription *subscription,
+						      const char *topic);
+
+/* -- values ---------------------------------------------------------------------------------------
+ *
+ * Each instrument of a topic has at most one value. It is the last record of kind update,
+ * correction (without TB_FLAG_PAST), or of the program's own kinds. A record of kind clear removes
+ * it. A topic has values unless its publisher leaves them out (TB_TOPIC_NO_LAST_VALUE). The calls
+ * below read the publisher's memory now, whatever was delivered before. Numbers of instruments are
+ * valid until the topic's next RESTART.
+ *
+ * They may be called in a handler of records or events, and call neither kind. Over shared
+ * memory they never wait. They also work without a publisher: the values are the last that it left,
+ * and the topic is stale. Over a network each waits for its READs, at most connect_ms. After each
+ * connect, the first of these calls allocates the memory that they land in.
+ *
+ * All return -errno: -EAGAIN: the topic is being joined, or its epoch is changing: call tb_poll and
+ * try again. Also if a line or an entry of the directory was never valid in 8 copies. -ENOENT: the
+ * topic was left. -ENOTCONN: over a network, no connection. -ETIMEDOUT: over a network, no answer.
+ * -ENOMEM. -EDEADLK: over a network, a handler was left
+ * by a jump. */
+
+/* The number of an instrument. The names are copied once in each epoch; a later call copies only
+ * those that were added, and only if the name is not known.
+ *
+ * -ENOENT: the topic has no instrument of this name, or not yet. -EINVAL: the name has not 1 to 24
+ * bytes of printable ASCII without a space at either end. */
+TB_API int tb_source_instrument(const struct tb_source *source, const char *name);
+
+/* How many instruments the topic has now. Their numbers are 0 to this number - 1. */
+TB_API int tb_source_instruments(const struct tb_source *source);
+
+/* Reads the last value of an instrument. *record belongs to the library. It is valid until the next
+ * tb_get or tb_get_many of this subscriber, or its next tb_poll. Returns 1: the value. Returns 0:
+ * there is no value. Then kind is TB_KIND_CLEAR if there was a value, with sequence and time of the
+ * record that removed it. Else kind and sequence are 0: no value was ever published. In the handler
+ * of a record, the value may still be that before the record.
+ *
+ * -errno as above; *record is then NULL. -EAGAIN also: 8 copies were not whole. -ENOENT also:
+ * the topic has no instrument of this number. -EOPNOTSUPP: the topic has no last values. -EINVAL:
+ * the subscription has TB_STRICT. */
+TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
+		  const struct tb_record **record);
+
+/* Gets the result of tb_get for an instrument: 1, 0, or -EAGAIN if 8 copies were not whole.
+ * The handler may call tb_get. `record` is valid inside it; after -EAGAIN it says only which
+ * instrument it is about. */
+typedef void tb_value_handler(void *user, const struct tb_source *source, int result,
+			      const struct tb_record *record);
+
+/* Reads the values of `count` instruments, 1 to 1,048,576, and calls the handler for each, in the
+ * order of the list. Over a network, neighbours in the list whose numbers follow each other share a
+ * READ, and several READs are outstanding. The values are read in turn, not at a single
+ * moment. Returns how many instruments have a value.
+ *
+ * -errno as of tb_get. -EINVAL also: the list is empty or too long, or there is no handler.
+ * -EBUSY: called in a handler of tb_get_many. -ECANCELED: the handler closed the subscriber or
+ * ended the subscription. If the list itself is wrong, no handler is called. If READs fail later,
+ * it was called for the first instruments. */
+TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
+		       tb_value_handler *handler, void *user);
+
 /* Leaves the topics. Takes NULL. */
 TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 
 /* Delivers what is there by calling the handlers, at most records_max (1 or more) records. Never
  * blocks, and makes no system call while records flow. (Over Soft-iWARP, making a connection
  * blocks.) Returns the number of records delivered, reported as a gap of cause upstream, or
- * reported as a quality event. An absent publisher is no error: events report it.
+ * reported as a quality event. Records that wait for the end of their message count when they are
+ * delivered. An absent publisher is no error: events report it.
  *
  * -EINVAL: records_max. -EBUSY: called in a handler. -EDEADLK: a handler was left by a jump.
  * -ECANCELED: a handler closed the subscriber. */

@@ -2,7 +2,11 @@
 /* F-I1  Between two batches every record made so far is flushed.
  * F-I2  Each topic is flushed after each batch, and every touch_ms while the feed waits for any
  *       reason. For a topic without a new record, this flush is the sign of life that keeps it from
- *       being stale. */
+ *       being stale.
+ * F-I3  Between messages no record is held: each topic has all records of each message, and the
+ *       last of them is marked. So a flush never shows a part of a message. Within a message
+ *       a full step or a new instrument may show a part. `whole` of the progress line then says
+ *       where the last message ended. */
 #include "publisher/feeds/feed.h"
 
 #include <errno.h>
@@ -29,6 +33,11 @@ struct output {
 	struct projection projection;
 	int32_t *instruments; /* by symbol of the market */
 	bool full_told;
+	/* The topic's latest record of the current message, until the next record or the message's
+	 * end says whether it is the last. */
+	struct tb_update held;
+	void *payload; /* of the held record */
+	bool holds;
 };
 
 struct feed {
@@ -36,6 +45,8 @@ struct feed {
 	char *name;
 	struct output *outputs;
 	struct tb_topic **joined; /* the outputs' topics, as tb_publisher_joins takes them */
+	struct output **holders;  /* the outputs that hold a record */
+	size_t holder_count;
 	struct market *market;
 	struct source *source;
 	struct pace pace;
@@ -93,24 +104,39 @@ static int32_t instrument_of(struct feed *feed, struct output *output,
 	return *instrument;
 }
 
-static void publish(struct feed *feed, struct output *output, const struct market_output *made)
+static void publish(struct feed *feed, struct output *output, uint8_t flags)
 {
-	_Alignas(8) char payload[TB_PAYLOAD_MAX];
-	const int32_t instrument = instrument_of(feed, output, made);
-	struct tb_update update = { .size = sizeof(update), .kind = made->kind };
 	int result;
+
+	if (feed->now_ns == 0)
+		feed->now_ns = clock_real_ns();
+	output->held.time_ns = feed->now_ns;
+	output->held.flags = flags;
+	result = tb_publish(output->to.topic, &output->held);
+	output->holds = false;
+	if (result < 0)
+		feed->publish_error = result;
+}
+
+/* A record that follows another of its message in its topic shows that the other was not the last.
+ */
+static void hold(struct feed *feed, struct output *output, const struct market_output *made)
+{
+	const int32_t instrument = instrument_of(feed, output, made);
+	const void *data;
 
 	if (instrument < 0)
 		return;
-	if (feed->now_ns == 0)
-		feed->now_ns = clock_real_ns();
-	update.instrument = (uint32_t)instrument;
-	update.time_ns = feed->now_ns;
-	update.data = projection_apply(&output->projection, made->data, feed->message, payload);
-	update.length = (uint16_t)output->projection.bytes;
-	result = tb_publish(output->to.topic, &update);
-	if (result < 0)
-		feed->publish_error = result;
+	if (output->holds)
+		publish(feed, output, 0);
+	else
+		feed->holders[feed->holder_count++] = output;
+	data = projection_apply(&output->projection, made->data, feed->message, output->payload);
+	if (data != output->payload)
+		memcpy(output->payload, data, output->projection.bytes);
+	output->held.instrument = (uint32_t)instrument;
+	output->held.kind = made->kind;
+	output->holds = true;
 }
 
 static void on_output(void *user, const struct market_output *made)
@@ -119,7 +145,15 @@ static void on_output(void *user, const struct market_output *made)
 
 	for (size_t i = 0; i < feed->options.topic_count; i++)
 		if (feed->outputs[i].to.select == made->select)
-			publish(feed, &feed->outputs[i], made);
+			hold(feed, &feed->outputs[i], made);
+}
+
+/* Publishes the last record of the message in each topic. */
+static void end_message(struct feed *feed)
+{
+	for (size_t i = 0; i < feed->holder_count; i++)
+		publish(feed, feed->holders[i], TB_FLAG_LAST);
+	feed->holder_count = 0;
 }
 
 static void on_malformed(void *user, uint64_t offset, const char *message)
@@ -276,6 +310,7 @@ static int read_source(struct feed *feed)
 		feed->message++;
 		note_message(feed, &message);
 		result = market_message(feed->market, &message);
+		end_message(feed);
 		if (result == 0)
 			result = feed->publish_error;
 		if (result < 0)
@@ -422,7 +457,15 @@ static int output_open(struct output *output, const struct feed_topic *to)
 	if (result == 0)
 		result = projection_open(&output->projection, made, to->schema);
 	tb_schema_free(made);
-	return result;
+	if (result < 0)
+		return result;
+	output->payload = malloc(output->projection.bytes);
+	if (!output->payload)
+		return error_set(ENOMEM, "no memory");
+	output->held = (struct tb_update){ .size = sizeof(output->held),
+					   .length = (uint16_t)output->projection.bytes,
+					   .data = output->payload };
+	return 0;
 }
 
 static int outputs_open(struct feed *feed, uint32_t *wanted)
@@ -432,7 +475,8 @@ static int outputs_open(struct feed *feed, uint32_t *wanted)
 
 	feed->outputs = calloc(count ? count : 1, sizeof(*feed->outputs));
 	feed->joined = calloc(count ? count : 1, sizeof(struct tb_topic *));
-	if (!feed->outputs || !feed->joined)
+	feed->holders = calloc(count ? count : 1, sizeof(struct output *));
+	if (!feed->outputs || !feed->joined || !feed->holders)
 		return error_set(ENOMEM, "no memory");
 	for (size_t i = 0; i < count && result == 0; i++) {
 		feed->joined[i] = feed->options.topics[i].topic;
@@ -525,12 +569,14 @@ void feed_close(struct feed *feed)
 	for (size_t i = 0; feed->outputs && i < feed->options.topic_count; i++) {
 		projection_close(&feed->outputs[i].projection);
 		free(feed->outputs[i].instruments);
+		free(feed->outputs[i].payload);
 	}
 	source_close(feed->source);
 	market_close(feed->market);
 	pace_close(&feed->pace);
 	free(feed->outputs);
 	free(feed->joined);
+	free(feed->holders);
 	free(feed->name);
 	free(feed);
 }

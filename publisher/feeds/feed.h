@@ -4,6 +4,9 @@
  *
  *   source_next -> market_message -> feed's output -> projection -> tb_publish ... tb_flush
  *
+ * A topic's last record of each message has the flag `last`. So the feed holds one record of each
+ * topic until the next record or the end of the message.
+ *
  * Topics are flushed once for all messages that are due together, at most FEED_BATCH of them. A day
  * without its beginning or its end makes the topics suspect from there on. So does a source that
  * cannot be read on.
@@ -39,7 +42,8 @@ enum feed_incomplete {
 
 struct feed_topic {
 	enum market_select select;
-	struct tb_topic *topic;         /* created with TB_TOPIC_MANUAL_FLUSH */
+	struct tb_topic *topic;         /* created with TB_TOPIC_MANUAL_FLUSH and
+					   TB_TOPIC_MARKS_MESSAGES */
 	const struct tb_schema *schema; /* of the topic; lives as long as the feed */
 };
 

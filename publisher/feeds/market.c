@@ -11,11 +11,12 @@
 
 #include "bus/error.h"
 #include "publisher/feeds/book.h"
+#include "publisher/feeds/definitions.h"
+#include "publisher/feeds/statuses.h"
+#include "publisher/feeds/trades.h"
 #include "schemas/depth10.h"
 #include "schemas/imbalance.h"
 #include "schemas/quote.h"
-#include "schemas/status.h"
-#include "schemas/trade.h"
 #include "tickbus/record.h"
 
 #define DEPTH 10
@@ -23,8 +24,8 @@
 static_assert(MARKET_WIDE == BOOK_SYMBOLS, "the symbol after the last locate");
 static_assert(MARKET_COUNTER_COUNT <= 64, "as many as a publisher shows of one feed");
 
-const char *const market_selects[MARKET_SELECTS] = { "quote", "trade", "depth10", "status",
-						     "imbalance" };
+const char *const market_selects[MARKET_SELECTS] = { "quote",  "trade",     "depth10",
+						     "status", "imbalance", "definition" };
 
 static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
 #define TYPE(code, length, member, fields, name) { name, "messages", "messages of this type" },
@@ -32,10 +33,12 @@ static const struct tb_counter counter_table[MARKET_COUNTER_COUNT] = {
 	ITCH_TYPES(TYPE) MARKET_COUNTERS(OTHER)
 };
 
+#define BEST_EXISTS (UINT64_C(1) << 32)
+
 /* The best level of one side; zeros for an empty side. */
 struct best {
 	uint64_t size;
-	uint32_t price;
+	uint64_t price; /* and BEST_EXISTS: an order may have price 0 and size 0 */
 };
 
 /* The ten best levels of both sides, as last given out. */
@@ -48,7 +51,9 @@ struct symbol {
 	char stock[ITCH_STOCK_BYTES];    /* as in messages */
 	char name[ITCH_STOCK_BYTES + 1]; /* "" until a message gives it */
 	struct best best[2];
-	struct shown *shown; /* set if depth10 is wanted and the symbol had a level */
+	struct shown *shown;      /* set if depth10 is wanted and the symbol had a level */
+	struct trades *trades;    /* set if trades are wanted and the symbol traded */
+	struct tb_status *status; /* set if statuses are wanted and the symbol had a message */
 };
 
 struct market {
@@ -71,12 +76,17 @@ static void count(struct market *market, unsigned counter)
 	set(market, counter, market->counters[counter] + 1);
 }
 
-static uint32_t saturate(struct market *market, uint64_t size)
+static uint32_t saturate_at(struct market *market, uint64_t size, uint32_t most)
 {
-	if (size <= UINT32_MAX)
+	if (size <= most)
 		return (uint32_t)size;
 	count(market, MARKET_COUNTER_SATURATED);
-	return UINT32_MAX;
+	return most;
+}
+
+static uint32_t saturate(struct market *market, uint64_t size)
+{
+	return saturate_at(market, size, UINT32_MAX);
 }
 
 static bool wanted(const struct market *market, enum market_select select)
@@ -100,6 +110,12 @@ static void output_record(struct market *market, enum market_select select, uint
 	market->options.output(market->options.user, &output);
 }
 
+static int64_t best_price(const struct best *best)
+{
+	static_assert(TB_QUOTE_BID_PRICE_NULL == TB_QUOTE_ASK_PRICE_NULL, "one null for both");
+	return best->price ? (uint32_t)best->price : TB_QUOTE_BID_PRICE_NULL;
+}
+
 static void evaluate_quote(struct market *market, uint32_t locate)
 {
 	struct symbol *symbol = &market->symbols[locate];
@@ -109,10 +125,10 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 	for (unsigned side = 0; side < 2; side++) {
 		const struct book_level *level =
 			book_level(&market->book.symbols[locate].sides[side], 0);
-		struct best best = { 0, 0 };
+		struct best best = { 0 };
 
 		if (level)
-			best = (struct best){ level->size, book_price(side, level) };
+			best = (struct best){ level->size, book_price(side, level) | BEST_EXISTS };
 		changed |= best.size != symbol->best[side].size ||
 			   best.price != symbol->best[side].price;
 		symbol->best[side] = best;
@@ -120,8 +136,8 @@ static void evaluate_quote(struct market *market, uint32_t locate)
 	if (!changed || !wanted(market, MARKET_QUOTE))
 		return;
 	quote = (struct tb_quote){
-		.bid_price = symbol->best[BOOK_BUY].price,
-		.ask_price = symbol->best[BOOK_SELL].price,
+		.bid_price = best_price(&symbol->best[BOOK_BUY]),
+		.ask_price = best_price(&symbol->best[BOOK_SELL]),
 		.bid_size = saturate(market, symbol->best[BOOK_BUY].size),
 		.ask_size = saturate(market, symbol->best[BOOK_SELL].size),
 		.source_time = market->now_ns,
@@ -144,7 +160,7 @@ static bool depth_copy(struct shown *shown, unsigned i, const struct book_side *
 	return true;
 }
 
-#define FILL_LEVELS(market, to, shown, side)                                                       \
+#define FILL_LEVELS(market, to, shown, side, null)                                                 \
 	for (uint32_t i = 0; i < (shown)->counts[side]; i++) {                                     \
 		const struct book_level *level =                                                   \
 			&(shown)->levels[side][(shown)->counts[side] - 1 - i];                     \
@@ -152,7 +168,9 @@ static bool depth_copy(struct shown *shown, unsigned i, const struct book_side *
 		(to)[i].price = book_price(side, level);                                           \
 		(to)[i].size = saturate(market, level->size);                                      \
 		(to)[i].orders = level->orders;                                                    \
-	}
+	}                                                                                          \
+	for (uint32_t i = (shown)->counts[side]; i < DEPTH; i++)                                   \
+		(to)[i].price = null;
 
 static int evaluate_depth(struct market *market, uint32_t locate)
 {
@@ -171,8 +189,8 @@ static int evaluate_depth(struct market *market, uint32_t locate)
 		return 0;
 	memset(&depth, 0, sizeof(depth));
 	depth.source_time = market->now_ns;
-	FILL_LEVELS(market, depth.bids, symbol->shown, BOOK_BUY)
-	FILL_LEVELS(market, depth.asks, symbol->shown, BOOK_SELL)
+	FILL_LEVELS(market, depth.bids, symbol->shown, BOOK_BUY, TB_DEPTH10_BIDS_PRICE_NULL)
+	FILL_LEVELS(market, depth.asks, symbol->shown, BOOK_SELL, TB_DEPTH10_ASKS_PRICE_NULL)
 	output_record(market, MARKET_DEPTH10, locate, TB_KIND_UPDATE, &depth, sizeof(depth));
 	return 0;
 }
@@ -195,11 +213,28 @@ static int evaluate(struct market *market)
 	return result;
 }
 
-static void output_trade(struct market *market, uint32_t symbol, struct tb_trade *trade)
+static void output_trade(struct market *market, uint32_t symbol, uint8_t kind,
+			 const struct tb_trade *trade)
 {
+	output_record(market, MARKET_TRADE, symbol, kind, trade, sizeof(*trade));
+}
+
+/* The highest size is the null of a trade's size. */
+static int make_trade(struct market *market, uint32_t locate, struct tb_trade *trade, uint64_t size)
+{
+	struct symbol *symbol = &market->symbols[locate];
+
+	if (!wanted(market, MARKET_TRADE))
+		return 0;
+	if (!symbol->trades)
+		symbol->trades = calloc(1, sizeof(*symbol->trades));
+	if (!symbol->trades)
+		return error_set(ENOMEM, "symbol %s: no memory for its last trades", symbol->name);
 	trade->source_time = market->now_ns;
-	if (wanted(market, MARKET_TRADE))
-		output_record(market, MARKET_TRADE, symbol, TB_KIND_UPDATE, trade, sizeof(*trade));
+	trade->size = saturate_at(market, size, TB_TRADE_SIZE_NULL - 1);
+	trades_add(symbol->trades, trade);
+	output_trade(market, locate, TB_KIND_UPDATE, trade);
+	return 0;
 }
 
 /* Counts the flags of a book change; 0 or -errno. */
@@ -236,86 +271,101 @@ static int on_executed(struct market *market, uint64_t reference, uint32_t share
 	struct book_order taken;
 	int flags = book_reduce(&market->book, reference, shares, &taken);
 	struct tb_trade trade;
+	int result = 0;
 
 	if (!(flags & BOOK_UNKNOWN) && printed) {
 		trade = (struct tb_trade){
 			.price = price ? *price : taken.price,
 			.match_id = match,
-			.size = taken.shares,
 			.aggressor = { taken.side == BOOK_BUY ? 'S' : 'B' },
 			.condition = { ' ', ' ', ' ' },
 		};
-		output_trade(market, taken.locate, &trade);
+		result = make_trade(market, taken.locate, &trade, taken.shares);
 	}
-	return count_flags(market, flags);
+	return result < 0 ? result : count_flags(market, flags);
 }
 
-static void on_trade(struct market *market, uint16_t locate, const struct itch_trade *message)
+static int on_trade(struct market *market, uint16_t locate, const struct itch_trade *message)
 {
 	struct tb_trade trade = {
 		.price = message->price,
 		.match_id = message->match,
-		.size = message->shares,
-		.aggressor = { ' ' },
 		.condition = { ' ', ' ', ' ' },
 	};
 
-	output_trade(market, locate, &trade);
+	return make_trade(market, locate, &trade, message->shares);
 }
 
-static void on_cross(struct market *market, uint16_t locate, const struct itch_cross *message)
+static int on_cross(struct market *market, uint16_t locate, const struct itch_cross *message)
 {
 	struct tb_trade trade = {
 		.price = message->price,
 		.match_id = message->match,
-		.aggressor = { ' ' },
 		.condition = { message->cross, ' ', ' ' },
 	};
 
-	if (!message->shares || !wanted(market, MARKET_TRADE))
-		return;
-	trade.size = saturate(market, message->shares);
-	output_trade(market, locate, &trade);
+	return message->shares ? make_trade(market, locate, &trade, message->shares) : 0;
 }
 
+/* Takes the trade back. If it was the value, the newest trade that stands replaces it, or the value
+ * is cleared. An unknown trade leaves the value as it is. */
 static void on_broken(struct market *market, uint16_t locate, const struct itch_broken *message)
 {
-	struct tb_trade trade = { .match_id = message->match, .source_time = market->now_ns };
+	struct trades *trades = market->symbols[locate].trades;
+	const struct tb_trade gone = { .price = TB_TRADE_PRICE_NULL,
+				       .match_id = message->match,
+				       .source_time = market->now_ns,
+				       .size = TB_TRADE_SIZE_NULL };
 
-	if (wanted(market, MARKET_TRADE))
-		output_record(market, MARKET_TRADE, locate, TB_KIND_CANCEL, &trade, sizeof(trade));
+	if (!wanted(market, MARKET_TRADE))
+		return;
+	output_trade(market, locate, TB_KIND_CANCEL, &gone);
+	if (!trades || !trades_break(trades, message->match))
+		return;
+	if (trades_newest(trades))
+		output_trade(market, locate, TB_KIND_CORRECTION, trades_newest(trades));
+	else
+		output_trade(market, locate, TB_KIND_CLEAR, &gone);
 }
 
-static void on_status(struct market *market, const struct itch_message *message)
+static int on_status(struct market *market, const struct itch_message *message)
 {
-	struct tb_status status = { .source_time = market->now_ns, .message = { message->type } };
-	uint32_t symbol = message->locate;
+	const uint32_t locate = statuses_wide(message) ? MARKET_WIDE : message->locate;
+	struct symbol *symbol = &market->symbols[locate];
 
 	if (!wanted(market, MARKET_STATUS))
-		return;
-	switch (message->type) {
-	case 'H':
-		status.state[0] = message->action.state;
-		memcpy(status.reason, message->action.reason, sizeof(status.reason));
-		break;
-	case 'h':
-		status.market[0] = message->halt.market;
-		status.state[0] = message->halt.action;
-		break;
-	case 'Y':
-		status.state[0] = message->reg_sho.action;
-		break;
-	case 'J':
-		status.reference_price = message->collar.reference_price;
-		status.upper_price = message->collar.upper_price;
-		status.lower_price = message->collar.lower_price;
-		status.extension = message->collar.extension;
-		break;
-	default:
-		status.level[0] = message->breach.level;
-		symbol = MARKET_WIDE;
+		return 0;
+	if (!symbol->status) {
+		symbol->status = malloc(sizeof(*symbol->status));
+		if (!symbol->status)
+			return error_set(ENOMEM, "symbol %s: no memory for its status",
+					 symbol->name);
+		statuses_init(symbol->status);
 	}
-	output_record(market, MARKET_STATUS, symbol, TB_KIND_UPDATE, &status, sizeof(status));
+	if (!statuses_merge(symbol->status, message)) {
+		count(market, MARKET_COUNTER_UNKNOWN_MARKET);
+		return 0;
+	}
+	symbol->status->source_time = market->now_ns;
+	output_record(market, MARKET_STATUS, locate, TB_KIND_UPDATE, symbol->status,
+		      sizeof(*symbol->status));
+	return 0;
+}
+
+static void on_directory(struct market *market, const struct itch_message *message)
+{
+	const struct tb_definition definition =
+		definitions_make(&message->directory, market->now_ns);
+
+	if (wanted(market, MARKET_DEFINITION))
+		output_record(market, MARKET_DEFINITION, message->locate, TB_KIND_UPDATE,
+			      &definition, sizeof(definition));
+}
+
+/* An auction has no price of 0: the exchange sends 0 where it calculates none. */
+static int64_t auction_price(uint32_t price, int64_t null)
+{
+	return price ? price : null;
 }
 
 static void on_imbalance(struct market *market, uint16_t locate,
@@ -325,12 +375,13 @@ static void on_imbalance(struct market *market, uint16_t locate,
 		.source_time = market->now_ns,
 		.paired_size = message->paired,
 		.imbalance_size = message->imbalance,
-		.far_price = message->far_price,
-		.near_price = message->near_price,
-		.reference_price = message->reference_price,
+		.far_price = auction_price(message->far_price, TB_IMBALANCE_FAR_PRICE_NULL),
+		.near_price = auction_price(message->near_price, TB_IMBALANCE_NEAR_PRICE_NULL),
+		.reference_price =
+			auction_price(message->reference_price, TB_IMBALANCE_REFERENCE_PRICE_NULL),
 		.direction = { message->direction },
 		.cross_type = { message->cross },
-		.price_variation = { message->variation },
+		.price_variation = { message->variation == ' ' ? '\0' : message->variation },
 	};
 
 	if (wanted(market, MARKET_IMBALANCE))
@@ -365,24 +416,26 @@ static int apply(struct market *market, const struct itch_message *message)
 						message->replace.new_reference,
 						message->replace.shares, message->replace.price));
 	case 'P':
-		on_trade(market, message->locate, &message->trade);
-		break;
+		return on_trade(market, message->locate, &message->trade);
 	case 'Q':
-		on_cross(market, message->locate, &message->cross);
-		break;
+		return on_cross(market, message->locate, &message->cross);
 	case 'B':
 		on_broken(market, message->locate, &message->broken);
 		break;
 	case 'I':
 		on_imbalance(market, message->locate, &message->imbalance);
 		break;
+	case 'R':
+		on_directory(market, message);
+		break;
 	case 'H':
 	case 'h':
 	case 'Y':
 	case 'J':
+	case 'S':
+	case 'V':
 	case 'W':
-		on_status(market, message);
-		break;
+		return on_status(market, message);
 	}
 	return 0;
 }
@@ -472,6 +525,8 @@ static void symbols_clear(struct market *market)
 {
 	for (uint32_t i = 0; market->symbols && i < MARKET_SYMBOLS; i++) {
 		free(market->symbols[i].shown);
+		free(market->symbols[i].trades);
+		free(market->symbols[i].status);
 		memset(&market->symbols[i], 0, sizeof(market->symbols[i]));
 	}
 }

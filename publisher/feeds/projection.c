@@ -55,16 +55,35 @@ static int move_add(struct projection *projection, const struct projection_move 
 	return 0;
 }
 
+static bool is_whole(const struct tb_field *field)
+{
+	return field->type == TB_TYPE_U32 || field->type == TB_TYPE_U64;
+}
+
+/* A number that becomes a decimal, or gets more digits. */
+static bool is_scaled(const struct tb_field *from, const struct tb_field *to)
+{
+	return to->type == TB_TYPE_DECIMAL64 &&
+	       (is_whole(from) || (from->type == TB_TYPE_DECIMAL64 && to->scale > from->scale));
+}
+
+static bool fits(const struct tb_field *from, const struct tb_field *to)
+{
+	if (is_scaled(from, to))
+		return to->scale <= from->scale + DIGITS_MAX;
+	return from->type == to->type && from->scale == to->scale &&
+	       (from->type == TB_TYPE_GROUP || from->bytes == to->bytes);
+}
+
 static int expect_same(const struct tb_field *from, const struct tb_field *to)
 {
-	const bool scaled = from->type == TB_TYPE_DECIMAL64 && to->scale > from->scale &&
-			    to->scale <= from->scale + DIGITS_MAX;
-	char more[16] = "";
+	char more[48] = "";
 
 	if (from->type == TB_TYPE_DECIMAL64)
 		snprintf(more, sizeof(more), " to %u", (unsigned int)from->scale + DIGITS_MAX);
-	if (from->type != to->type || (from->scale != to->scale && !scaled) ||
-	    (from->type != TB_TYPE_GROUP && from->bytes != to->bytes) || from->array != to->array)
+	if (is_whole(from))
+		snprintf(more, sizeof(more), ", or decimal64 of scale 0 to %d", DIGITS_MAX);
+	if (!fits(from, to) || from->array != to->array)
 		return error_set(EPROTO,
 				 "field %s: found %s of %u bytes and scale %u, expected %s of %u "
 				 "bytes and scale %u%s",
@@ -84,7 +103,9 @@ static int expect_same(const struct tb_field *from, const struct tb_field *to)
 /* A feed's NaN is no number, so it may become null. */
 static uint8_t apart_of(const struct tb_field *from, const struct tb_field *to)
 {
-	return to->optional && !from->optional && to->type != TB_TYPE_F64 ? (uint8_t)to->type : 0;
+	return to->optional && !from->optional && to->type != TB_TYPE_F64 && !is_scaled(from, to)
+		       ? (uint8_t)to->type
+		       : 0;
 }
 
 static uint32_t factor_of(const struct tb_field *from, const struct tb_field *to)
@@ -93,7 +114,7 @@ static uint32_t factor_of(const struct tb_field *from, const struct tb_field *to
 
 	for (unsigned int i = from->scale; i < to->scale; i++)
 		factor *= 10;
-	return from->scale == to->scale ? 0 : factor;
+	return is_scaled(from, to) ? factor : 0;
 }
 
 static int map(struct projection *projection, const struct tb_field *from, size_t from_count,
@@ -105,6 +126,7 @@ static int map_field(struct projection *projection, const struct tb_field *from,
 	struct projection_move move = {
 		.bytes = (uint16_t)to->bytes,
 		.factor = factor_of(from, to),
+		.whole = is_whole(from) ? (uint8_t)from->bytes : 0,
 		.null = from->optional,
 		.apart = apart_of(from, to),
 	};
@@ -180,6 +202,20 @@ void projection_close(struct projection *projection)
 	projection->count = 0;
 }
 
+/* A whole number becomes a decimal, in the same way. */
+static void make_decimal(const struct projection_move *move, const char *from, char *to)
+{
+	uint64_t value = 0;
+	int64_t decimal;
+
+	memcpy(&value, from, move->whole); /* little-endian */
+	if (move->null && value == UINT64_MAX >> (64 - 8 * move->whole))
+		decimal = INT64_MIN;
+	else if (__builtin_mul_overflow(value, move->factor, &decimal))
+		decimal = INT64_MAX;
+	memcpy(to, &decimal, sizeof(decimal));
+}
+
 /* A number without room stops at the last number of the range; null lies below it. */
 static void scale_up(const struct projection_move *move, const char *from, char *to)
 {
@@ -224,7 +260,9 @@ const void *projection_apply(const struct projection *projection, const void *fr
 	for (size_t i = 0; i < projection->count; i++) {
 		const struct projection_move *move = &projection->moves[i];
 
-		if (move->factor)
+		if (move->factor && move->whole)
+			make_decimal(move, source + move->from, target + move->to);
+		else if (move->factor)
 			scale_up(move, source + move->from, target + move->to);
 		else if (move->apart)
 			copy_apart(move, source + move->from, target + move->to);

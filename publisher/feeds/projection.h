@@ -3,8 +3,9 @@
  *
  * A topic's schema may pick and order the fields of its feed's output. Each field takes the value
  * of the feed's field with the same name and type. A decimal may have up to 9 more digits (so that
- * no price overflows), an array fewer elements. A field with the role source_sequence takes the
- * number of the message within the feed, from 1.
+ * no price overflows), an array fewer elements. A whole number (u32 or u64) may become a decimal of
+ * up to 9 digits, so that a size fills a field that holds fractions. A field with the role
+ * source_sequence takes the number of the message within the feed, from 1.
  *
  * Nulls stay nulls, also with more digits, so an optional field fills only an optional field. A
  * field that is optional in the topic's schema alone is never null. A number that equals the null
@@ -23,7 +24,8 @@
 
 struct projection_move {
 	uint16_t from, to, bytes;
-	uint32_t factor; /* 0: copies bytes; otherwise multiplies one i64 */
+	uint32_t factor; /* 0: copies bytes; otherwise multiplies one number, to an i64 */
+	uint8_t whole;   /* with a factor: bytes of an unsigned number; 0: an i64 */
 	bool null;       /* with a factor: the source may be null */
 	uint8_t apart; /* enum tb_type of an element that is never null; 0: nothing to keep apart */
 };

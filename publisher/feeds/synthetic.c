@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define INCIDENT_STEPS     15
+#define INCIDENT_STEPS     16
 #define INCIDENT_SPACING   12 /* messages between two steps of an incident */
 #define INCIDENT_PAUSE_MIN 64 /* messages to the first incident; then four times as many */
 #define INCIDENT_PAUSE_MAX 65536
@@ -26,7 +26,7 @@ struct synthetic {
 	uint32_t incident; /* 0: no incident; else its next step */
 	uint64_t incident_due, incident_pause;
 	struct synthetic_symbol *halted, *paused;
-	uint64_t mistake; /* the match number of a cross to break */
+	uint64_t mistakes[2]; /* match numbers of crosses to break */
 };
 
 /* The messages left; without a limit, UINT64_MAX. */
@@ -138,8 +138,9 @@ static struct synthetic_symbol *symbol_draw(struct synthetic *s)
 	return &s->market.symbols[rank];
 }
 
-/* A halt for news, a volatility pause whose cross was a mistake, a halt of this exchange alone, and
- * a sign of retail interest. Each step is one message. */
+/* A halt for news, a volatility pause, a halt of one market alone, and a sign of retail interest.
+ * The crosses of halt and pause were mistakes: the exchange breaks the older trade, then the latest
+ * trade of the pause. Each step is one message. */
 static void incident_step(struct synthetic *s)
 {
 	struct synthetic_market *market = &s->market;
@@ -161,6 +162,7 @@ static void incident_step(struct synthetic *s)
 		synthetic_market_imbalance(market, s->halted, 'H');
 		break;
 	case 4:
+		s->mistakes[0] = market->last_match + 1;
 		synthetic_market_cross(market, s->halted, 'H');
 		break;
 	case 5:
@@ -179,16 +181,19 @@ static void incident_step(struct synthetic *s)
 		synthetic_market_imbalance(market, s->paused, 'H');
 		break;
 	case 10:
-		s->mistake = market->last_match + 1;
+		s->mistakes[1] = market->last_match + 1;
 		synthetic_market_cross(market, s->paused, 'H');
 		break;
 	case 11:
-		resume(s, s->paused);
+		synthetic_market_broken(market, s->halted, s->mistakes[0]);
 		break;
 	case 12:
-		synthetic_market_broken(market, s->paused, s->mistake);
+		synthetic_market_broken(market, s->paused, s->mistakes[1]);
 		break;
 	case 13:
+		resume(s, s->paused);
+		break;
+	case 14:
 		s->halted->halted = true;
 		synthetic_status_halt(tape, s->halted, 'H');
 		break;

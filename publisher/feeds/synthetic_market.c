@@ -106,9 +106,14 @@ void synthetic_market_imbalance(struct synthetic_market *market, struct syntheti
 	imbalance->imbalance = SYNTHETIC_LOT * below(market, 20);
 	imbalance->direction = imbalance->imbalance ? "BS"[below(market, 2)] : 'N';
 	memcpy(imbalance->stock, symbol->name, sizeof(imbalance->stock));
-	imbalance->far_price = imbalance->near_price = imbalance->reference_price = price;
+	imbalance->reference_price = price;
 	imbalance->cross = cross;
-	imbalance->variation = 'L';
+	imbalance->variation = ' ';
+	/* Before the open the exchange does not calculate the others for every symbol. */
+	if (cross != 'O' || symbol->locate % 2) {
+		imbalance->far_price = imbalance->near_price = price;
+		imbalance->variation = 'L';
+	}
 	synthetic_tape_put(&market->tape, symbol->locate, &message);
 }
 

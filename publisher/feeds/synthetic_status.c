@@ -132,6 +132,7 @@ void synthetic_status_collar(struct synthetic_tape *tape, const struct synthetic
 			.reference_price = price,
 			.upper_price = price / 100 * 105,
 			.lower_price = price / 100 * 95,
+			.extension = symbol->locate % 3,
 		},
 	};
 
@@ -142,7 +143,9 @@ void synthetic_status_collar(struct synthetic_tape *tape, const struct synthetic
 void synthetic_status_halt(struct synthetic_tape *tape, const struct synthetic_symbol *symbol,
 			   char action)
 {
-	struct itch_message message = { .type = 'h', .halt = { .market = 'Q', .action = action } };
+	struct itch_message message = {
+		.type = 'h', .halt = { .market = "QBX"[symbol->locate % 3], .action = action }
+	};
 
 	name(message.halt.stock, symbol);
 	synthetic_tape_put(tape, symbol->locate, &message);

@@ -115,7 +115,7 @@ static int topic_make(struct daemon *daemon, const struct settings_topic *topic,
 		.schema = topic->schema->schema,
 		.slots = topic->slots,
 		.instruments = topic->instruments,
-		.flags = TB_TOPIC_MANUAL_FLUSH | TB_TOPIC_WATCHED |
+		.flags = TB_TOPIC_MANUAL_FLUSH | TB_TOPIC_WATCHED | TB_TOPIC_MARKS_MESSAGES |
 			 (topic->last_value ? 0 : TB_TOPIC_NO_LAST_VALUE) |
 			 (topic->checked ? 0 : TB_TOPIC_UNCHECKED),
 		.multicast = topic->multicast,

@@ -9,8 +9,8 @@
 #include "publisher/feeds/projection.h"
 #include "tickbus/error.h"
 
-static_assert(SETTINGS_IMBALANCE - SETTINGS_QUOTE == (int)MARKET_IMBALANCE - (int)MARKET_QUOTE &&
-		      (int)MARKET_SELECTS == SETTINGS_IMBALANCE,
+static_assert(SETTINGS_DEFINITION - SETTINGS_QUOTE == (int)MARKET_DEFINITION - (int)MARKET_QUOTE &&
+		      (int)MARKET_SELECTS == SETTINGS_DEFINITION,
 	      "the same words in the same order");
 
 enum market_select fit_select(const struct settings_topic *topic)

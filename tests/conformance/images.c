@@ -20,13 +20,17 @@
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define SLOTS       64
+#define SLOTS 64
+#ifdef BATCHES
+#define INSTRUMENTS 900 /* values have all of a poll while records wait for a message's end */
+#else
 #define INSTRUMENTS 560 /* with a value; some more names lack a value */
-#define NAMES       (INSTRUMENTS + 20)
-#define LOG_MAX     20000
-#define JOINS_MIN   20
-#define WRAPS       5    /* of the ring in each join */
-#define JOINS       1000 /* TICKBUS_TEST_JOINS sets another number */
+#endif
+#define NAMES     (INSTRUMENTS + 20)
+#define LOG_MAX   20000
+#define JOINS_MIN 20
+#define WRAPS     5    /* of the ring in each join */
+#define JOINS     1000 /* or as many as TICKBUS_TEST_JOINS says */
 
 struct written {
 	uint32_t instrument;
@@ -116,6 +120,31 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	if (changes_value(record->kind, flags))
 		value_change(record);
 }
+
+/* With BATCHES the same records come by on_batch. */
+#ifdef BATCHES
+static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
+{
+	for (uint32_t i = 0; i < batch->count; i++) {
+		const struct tb_slot *slot = tb_batch_record(batch, i);
+		const struct tb_record record = { .size = sizeof(record),
+						  .epoch = batch->epoch,
+						  .sequence = slot->sequence,
+						  .time_ns = slot->time_ns,
+						  .instrument = slot->instrument,
+						  .length = slot->length,
+						  .kind = slot->kind,
+						  .flags = slot->flags,
+						  .name = tb_source_name(source, slot->instrument),
+						  .data = tb_slot_data(slot) };
+
+		on_record(user, source, &record);
+	}
+}
+#define HANDLER .on_batch = on_batch
+#else
+#define HANDLER .on_record = on_record
+#endif
 
 /* The table that the log gives at this position. */
 static void compare(uint64_t epoch, uint64_t position)
@@ -270,11 +299,9 @@ static void poll_until(const uint64_t *count, uint64_t least)
 
 static void join_with(enum tb_from from, enum tb_gap gap)
 {
-	const struct tb_subscription_options options = { .size = sizeof(options),
-							 .on_record = on_record,
-							 .on_event = on_event,
-							 .from = from,
-							 .gap = gap };
+	const struct tb_subscription_options options = {
+		.size = sizeof(options), HANDLER, .on_event = on_event, .from = from, .gap = gap
+	};
 
 	memset(&seen, 0, sizeof(seen));
 	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
@@ -414,17 +441,12 @@ static void join_paced(enum incident incident, enum tb_gap gap)
 	leave_topic();
 }
 
-/* A part of the joins, at least JOINS_MIN if an environment asks for few. */
-static unsigned int joins_of(unsigned int part)
+/* share: of the joins of the first test. */
+static void join_often(uint32_t flags, enum incident incident, unsigned int share)
 {
 	const char *given = getenv("TICKBUS_TEST_JOINS");
-	const unsigned long joins = given ? strtoul(given, NULL, 10) : JOINS;
-
-	return (unsigned int)(joins / part > JOINS_MIN ? joins / part : JOINS_MIN);
-}
-
-static void join_often(uint32_t flags, enum incident incident, unsigned int joins)
-{
+	const unsigned long all = given ? strtoul(given, NULL, 10) : JOINS;
+	const unsigned long joins = all / share > JOINS_MIN ? all / share : JOINS_MIN;
 	uint64_t gaps = 0, restarts = 0;
 
 	topic_make(flags);
@@ -441,22 +463,22 @@ static void join_often(uint32_t flags, enum incident incident, unsigned int join
 
 Test(images, joins_beside_a_writer_lose_nothing)
 {
-	join_often(0, NOTHING, joins_of(1));
+	join_often(0, NOTHING, 1);
 }
 
 Test(images, joins_complete_at_the_end_of_a_message)
 {
-	join_often(TB_TOPIC_MARKS_MESSAGES, NOTHING, joins_of(4));
+	join_often(TB_TOPIC_MARKS_MESSAGES, NOTHING, 4);
 }
 
 Test(images, joins_survive_a_lap_at_any_moment)
 {
-	join_often(TB_TOPIC_MARKS_MESSAGES, LAP, joins_of(4));
+	join_often(TB_TOPIC_MARKS_MESSAGES, LAP, 4);
 }
 
 Test(images, joins_survive_a_restart_at_any_moment)
 {
-	join_often(0, RESTART, joins_of(10));
+	join_often(0, RESTART, 10);
 }
 
 /* The end of the topic ends the open message. */
@@ -502,7 +524,7 @@ Test(images, empty_topic_completes_at_0)
 	poll_until(&seen.completes, 1);
 	cr_expect_eq(seen.values, 0);
 	cr_expect_eq(seen.complete_at, 0);
-	publish(3, TB_KIND_UPDATE, 0);
+	publish(3, TB_KIND_UPDATE, TB_FLAG_LAST);
 	poll_until(&seen.position, 1);
 	leave_topic();
 }
@@ -784,7 +806,7 @@ Test(images, value_without_a_name_is_reported)
 Test(images, topic_without_last_values_is_refused)
 {
 	struct tb_subscription_options options = { .size = sizeof(options),
-						   .on_record = on_record,
+						   HANDLER,
 						   .from = TB_FROM_IMAGE };
 
 	topic_make(TB_TOPIC_NO_LAST_VALUE);
@@ -799,10 +821,9 @@ Test(images, topic_without_last_values_is_refused)
 
 Test(images, strict_image_and_unknown_policy_are_refused)
 {
-	struct tb_subscription_options options = { .size = sizeof(options),
-						   .on_record = on_record,
-						   .from = TB_FROM_IMAGE,
-						   .flags = TB_STRICT };
+	struct tb_subscription_options options = {
+		.size = sizeof(options), HANDLER, .from = TB_FROM_IMAGE, .flags = TB_STRICT
+	};
 
 	topic_make(0);
 	cr_expect_eq(tb_subscribe(subscriber, "t", &options, &subscription), -EINVAL);

@@ -71,7 +71,7 @@ class Examples(pubd.Bench):
         daemon = self.market(1)
         watch = self.begin(EXAMPLES / "best_quotes", "shm:b", "nasdaq.quote", "AAA", "ZZZ")
         self.assertEqual(self.ends(watch, 0).splitlines(), [
-            "AAA bid 1.0000 x 100 ask 0.0000 x 0", "AAA bid 1.0000 x 100 ask 2.0001 x 7",
+            "AAA bid 1.0000 x 100 ask - x 0", "AAA bid 1.0000 x 100 ask 2.0001 x 7",
             "AAA bid 1.0001 x 1 ask 2.0001 x 7", "AAA bid 1.0001 x 1 ask 1.9000 x 3"])
         self.assertEqual(watch.err.read_text(), "")
         self.ends(daemon, 0)

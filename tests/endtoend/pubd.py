@@ -32,7 +32,7 @@ TOPIC = "{{ name: {feed}.{select}, feed: {feed}, select: {select}, schema: {sele
 def settings(feed, selects=("quote", "trade", "depth10"), more="", bus="", name="nasdaq"):
     topics = "\n".join("  - " + TOPIC.format(feed=name, select=s, more=more) for s in selects)
     return f"""bus: {{ name: b{bus} }}
-schemas: [ quote, trade, depth10, status, imbalance ]
+schemas: [ quote, trade, depth10, status, imbalance, definition ]
 feeds:
   - {{ name: {name}, {feed} }}
 topics:
@@ -179,7 +179,7 @@ class Rows(Bench):
 
     def test_synthetic_file_of_8000_symbols_is_published(self):
         path = self.synth("--seed", 7, "--symbols", 8000, "--messages", 100000)
-        for select in ("quote", "trade", "depth10", "status", "imbalance"):
+        for select in ("quote", "trade", "depth10", "status", "imbalance", "definition"):
             self.compare(path, select, 3 if select == "quote" else 1)
 
     def test_compressed_files_are_recognised_by_content(self):
@@ -242,7 +242,8 @@ class Rows(Bench):
             lines = outputs["text"].splitlines()
             self.assertEqual((len(objects), len(lines)), (len(rows), len(rows)))
             for row, record, line in zip(rows, objects, lines):
-                self.assertEqual({name: str(value) for name, value in record.items()}, row)
+                values = {name: "" if value is None else str(value) for name, value in record.items()}
+                self.assertEqual(values, row)
                 self.assertEqual(self.from_text(line), row)
         self.stop(pubd)
 
@@ -251,6 +252,7 @@ class Rows(Bench):
         columns = line.split(" ")
         row = dict(zip(("sequence", "time_ns", "instrument", "kind"), columns))
         row.update(word.split("=", 1) for word in columns[4:])
+        row = {name: "" if value == "-" else value for name, value in row.items()}
         for name in ("time_ns", "source_time"):
             moment, fraction = re.fullmatch(r"(.{19})\.(\d{9})Z", row[name]).groups()
             since = datetime.datetime.fromisoformat(moment + "+00:00").timestamp()
@@ -616,8 +618,8 @@ OWN = """name: wide
 version: {version}
 fields:
   - {{ name: source_time, type: time, doc: When. }}
-  - {{ name: bid_price, type: decimal64(6), doc: Best bid. }}
-  - {{ name: ask_price, type: {type}, doc: Best ask. }}
+  - {{ name: bid_price, type: decimal64(6), optional: true, doc: Best bid. }}
+  - {{ name: ask_price, type: {type}, optional: true, doc: Best ask. }}
   - {{ name: number, type: u64, role: source_sequence, doc: Number of the message. }}
 {more}"""
 APPENDED = "  - { name: bid_size, type: u32, doc: Size of it. }\n  - type: pad[4]\n"
@@ -628,7 +630,7 @@ fields:
     type: group[3]
     doc: The three best.
     fields:
-      - { name: price, type: decimal64(4), doc: Price. }
+      - { name: price, type: decimal64(4), optional: true, doc: Price. }
       - { name: orders, type: u32, doc: Orders. }
       - { name: size, type: u32, doc: Size. }
 """
@@ -656,7 +658,7 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
         self.assertEqual(rows[0], "sequence,time_ns,instrument,kind,source_time,bid_price,ask_price,"
                                   "number")
         self.assertEqual([row.split(",")[5:] for row in rows[1:]],
-                         [["1.234500", "0.0000", "1"], ["1.234500", "2.0000", "2"]])
+                         [["1.234500", "", "1"], ["1.234500", "2.0000", "2"]])
         self.stop(pubd)
 
     def test_own_schema_groups_pick_levels_and_members(self):
@@ -664,7 +666,20 @@ topics: [ {{ name: t, feed: f, select: {select}, schema: {name} }} ]
         rows = self.rows()
         self.assertEqual(rows[0].split(",")[4:7], ["bids[0].price", "bids[0].orders",
                                                    "bids[0].size"])
-        self.assertEqual(rows[1].split(",")[4:], ["1.2345", "1", "100"] + ["0.0000", "0", "0"] * 2)
+        self.assertEqual(rows[1].split(",")[4:], ["1.2345", "1", "100"] + ["", "0", "0"] * 2)
+        self.stop(pubd)
+
+    def test_wide_schemas_hold_fractions_of_a_unit(self):
+        path = self.file("day.bin", add(1, b"B", 100, 1_2345) + add(2, b"S", 7, 2_0000))
+        selects = ("quote", "trade", "depth10")
+        topics = "".join(f"  - {{ name: {s}, feed: f, select: {s}, schema: {s}_wide }}\n" for s in selects)
+        pubd = self.pubd(f"bus: {{ name: b }}\nschemas: [ {', '.join(s + '_wide' for s in selects)} ]\n"
+                         f"feeds: [ {{ name: f, {itch(path)} }} ]\ntopics:\n{topics}")
+        rows = [self.ends(self.cat(name, "--until-end"), 0).splitlines() for name in ("quote", "depth10")]
+        self.assertEqual([row.split(",")[4:8] for row in rows[0][1:]],
+                         [["1.23450000", "", "100.00000000", "0.00000000"],
+                          ["1.23450000", "2.00000000", "100.00000000", "7.00000000"]])
+        self.assertEqual(rows[1][1].split(",")[5:11], ["1.23450000", "100.00000000", "1", "", "0.00000000", "0"])
         self.stop(pubd)
 
     def test_appended_field_keeps_an_older_reader_working(self):

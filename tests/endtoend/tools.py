@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 TICKBUS, TOOLS_BUS = sys.argv[1:3]
@@ -135,7 +136,7 @@ class Tools(unittest.TestCase):
     def test_help_and_version_exit_0(self):
         self.assertRegex(self.done("--version"), r"^tickbus \d+\.\d+\.\d+\n$")
         commands = re.findall(r"^  ([a-z]+) +\S", self.done("--help"), re.M)
-        self.assertEqual(commands, ["topics", "cat", "stat", "schema", "synth", "doctor"])
+        self.assertEqual(commands, ["topics", "cat", "get", "stat", "schema", "synth", "doctor"])
         for command in commands:
             self.assertRegex(self.done(command, "--help"), r"^usage: tickbus " + command)
             self.assertEqual(self.done(command, "-h"), self.done(command, "--help"))
@@ -171,7 +172,8 @@ class Tools(unittest.TestCase):
         self.bus(self.ticket("desk", "5a" * 32))
         other = self.ticket("other", "5b" * 32)
         for shown, message in (([], "has no ticket"), (["--ticket", other], "does not know the ticket")):
-            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"]):
+            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"],
+                     ["get", "shm:b", "t.quote"]):
                 result = self.run_tool(*args, *shown)
                 self.assertEqual((result.returncode, result.stdout), (3, ""), args)
                 self.assertIn(message, result.stderr, args)
@@ -192,7 +194,7 @@ class Tools(unittest.TestCase):
         good = "5a" * 32
         for name, text, mode, message in (("open", good, 0o644, "permissions 644"), ("short", good[1:], 0o600, "found 63 hexadecimal digits, expected 64")):
             path = self.ticket(name, text, mode)
-            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
+            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"], ["get", "shm:b", "t"]):
                 result = self.run_tool(*args, "--ticket", path)
                 self.assertEqual((result.returncode, result.stdout), (1, ""), args)
                 self.assertIn(message, result.stderr)
@@ -201,7 +203,7 @@ class Tools(unittest.TestCase):
     # -- missing or silent publishers -------------------------------------------------------------
 
     def test_without_a_publisher_the_status_is_4(self):
-        for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
+        for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"], ["get", "shm:b", "t"]):
             result = self.run_tool(*args)
             self.assertEqual((result.returncode, result.stdout), (4, ""), args)
             self.assertIn("no publisher listens there", result.stderr)
@@ -210,7 +212,7 @@ class Tools(unittest.TestCase):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind(os.path.join(self.folder, "b.sock"))
             silent.listen(16)
-            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"]):
+            for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t"], ["get", "shm:b", "t"]):
                 result = self.run_tool(*args, "--timeout", "70")
                 self.assertEqual((result.returncode, result.stdout), (4, ""), args)
                 self.assertEqual(result.stderr, f"tickbus {args[0]}: shm:b: no answer within 70 ms\n")
@@ -218,21 +220,21 @@ class Tools(unittest.TestCase):
             rows = [json.loads(line) for line in result.stdout.splitlines()]
             self.assertEqual([(row["verdict"], row["found"]) for row in rows if row["about"] == "shm:b"],
                              [("bad", "shm:b: no answer within 80 ms")])
-            for args in (["topics", "shm:b"], ["cat", "shm:b", "t"]):
+            for args in (["topics", "shm:b"], ["cat", "shm:b", "t"], ["get", "shm:b", "t"]):
                 self.assertIn("no answer within 3000 ms", self.run_tool(*args).stderr)
 
     def test_options_of_one_name_have_the_same_text(self):
         texts = {}
-        for command in ("topics", "cat", "stat", "doctor"):
+        for command in ("topics", "cat", "get", "stat", "doctor"):
             for option, message in re.findall(r"^  --(\S+) +(.*)$", self.done(command, "--help"), re.M):
                 texts.setdefault(option, {})[command] = message
         for option in ("timeout=MS", "ticket=FILE"):
-            self.assertEqual(set(texts[option]), {"topics", "cat", "stat", "doctor"})
+            self.assertEqual(set(texts[option]), {"topics", "cat", "get", "stat", "doctor"})
             self.assertEqual(len(set(texts[option].values())), 1, option)
 
     def test_unknown_topic_is_refused_with_3(self):
         self.bus()
-        for command in ("cat", "topics"):
+        for command in ("cat", "topics", "get"):
             result = self.run_tool(command, "shm:b", "t.none")
             self.assertEqual((result.returncode, result.stdout), (3, ""), command)
             self.assertTrue(result.stderr.endswith("no topic t.none\n"), result.stderr)
@@ -240,7 +242,7 @@ class Tools(unittest.TestCase):
     def test_topic_of_another_realm_suggests_a_ticket(self):
         ticket = self.ticket("desk", "5a" * 32)
         self.bus(ticket, "t.small")
-        for command in ("cat", "topics"):
+        for command in ("cat", "topics", "get"):
             for shown, topic, message in (([], "t.quote", "for clients without a ticket"),
                                           (["--ticket", ticket], "t.small", "for this ticket")):
                 result = self.run_tool(command, "shm:b", topic, *shown)
@@ -266,7 +268,8 @@ class Tools(unittest.TestCase):
             self.run_tool("--version", user=65534, group=65534, extra_groups=[])
         except PermissionError:
             self.skipTest("another user cannot reach the command")
-        for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"]):
+        for args in (["topics", "shm:b"], ["stat", "shm:b"], ["cat", "shm:b", "t.quote"],
+                     ["get", "shm:b", "t.quote"]):
             result = self.run_tool(*args, user=65534, group=65534, extra_groups=[])
             self.assertEqual((result.returncode, result.stdout), (3, ""), result.stderr)
             self.assertIn("permission", result.stderr)
@@ -314,6 +317,93 @@ class Tools(unittest.TestCase):
                          ("130", "286.6703", None))
         self.assertEqual(lines[4]["bid_price"], None)
         self.assertEqual(lines[5:], [{"event": "ended", "head": 4}])
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def get(self, status, *args):
+        """Standard output with the ages in text as AGE, and the messages."""
+        before = time.time_ns()
+        result = self.run_tool("get", "shm:b", *args)
+        after = time.time_ns()
+        self.assertEqual(result.returncode, status, result.stderr)
+
+        def age(found):
+            ns, published = int(found[1].replace(".", "")), 1577716500000000000 + int(found.string.split()[0])
+            self.assertTrue(before - published <= ns <= after - published, found.string)
+            return " AGE "
+        lines = [re.sub(r" (\d+\.\d{9})s ", age, line) for line in result.stdout.splitlines()]
+        return lines, result.stderr.replace("tickbus get: ", "").splitlines()
+
+    def test_get_prints_each_value_in_text(self):
+        self.bus()
+        found = ["3 2019-12-30T14:35:00.000000003Z AGE ACME 130 bid_price=286.6703 ask_price=- bid_size=- "
+                 "ask_size=- source_time=-",
+                 '2 2019-12-30T14:35:00.000000002Z AGE A,"B\\\\ correction bid_price=286.6702 '
+                 "ask_price=-0.0005 bid_size=2 ask_size=4294967295 "
+                 "source_time=2019-12-30T14:35:00.000000000Z"]
+        self.assertEqual(self.get(0, "t.quote"), (found, []))
+        self.assertEqual(self.get(0, "t.quote", 'A,"B\\', "ACME", "ACME"), ([found[1], found[0], found[0]], []))
+
+    def test_get_prints_csv_and_json(self):
+        self.bus()
+        out, _ = self.get(0, "t.quote", "--format=csv")
+        self.assertEqual(out[0], "sequence,time_ns,age_ns,instrument,kind," + QUOTE)
+        self.assertRegex(out[1], r"^3,1577716500000000003,\d+,ACME,130,286.6703,,,,$")
+        before = time.time_ns()
+        lines = [json.loads(line) for line in self.done("get", "shm:b", "t.quote", "ACME", "--format=json").splitlines()]
+        self.assertTrue(before - 1577716500000000003 <= lines[0].pop("age_ns") <= time.time_ns() - 1577716500000000003)
+        self.assertEqual(lines, [{"sequence": 3, "time_ns": 1577716500000000003, "instrument": "ACME", "kind": "130",
+                                  "bid_price": "286.6703", "ask_price": None, "bid_size": None, "ask_size": None,
+                                  "source_time": None}])
+
+    def test_get_names_what_has_no_value_and_exits_5(self):
+        bus = self.bus()
+        for line in ("name LIVE", "name GONE", "clear GONE", "known NEVER"):
+            bus.ask(line)
+        bus.ask("publish 64")
+        out, messages = self.get(5, "t.live", "GONE", "LIVE", "NEVER", "UNKNOWN", "")
+        self.assertEqual([line.split()[0] for line in out], ["1"])
+        self.assertEqual(messages, ["topic t.live: found no instrument UNKNOWN among its 4",
+                                    'topic t.live: instrument name: found "", expected 1 to 24 bytes',
+                                    "topic t.live: GONE has no value: record 3 cleared it",
+                                    "topic t.live: NEVER has no value: no record of it is a value"])
+        out, messages = self.get(0, "t.live")
+        self.assertEqual(([line.split()[0] for line in out], messages), (["1", "67"], []))
+
+    def test_get_of_a_topic_without_instruments_prints_nothing(self):
+        self.bus()
+        self.assertEqual(self.get(0, "t.empty"), ([], []))
+        self.assertEqual(self.get(0, "t.empty", "--format=csv")[0], ["sequence,time_ns,age_ns,instrument,kind," + QUOTE])
+
+    def test_get_of_a_topic_without_values_is_refused_with_3(self):
+        bus = self.bus()
+        bus.ask("plain")
+        for names in ([], ["ACME"]):
+            out, messages = self.get(3, "t.plain", *names)
+            self.assertEqual(out, [])
+            self.assertEqual(messages, ["tb_get_many: topic t.plain has no last values; its publisher decides that "
+                                        "(last_value, TB_TOPIC_NO_LAST_VALUE)"])
+
+    def test_get_of_a_pattern_is_a_usage_error(self):
+        self.bus()
+        _, messages = self.get(2, "t.*")
+        self.assertIn('found pattern "t.*", expected one topic\'s name', messages[0])
+
+    def test_get_waits_for_publisher_and_topic(self):
+        process = self.begin("get", "shm:b", "t.quote", "ACME", "--wait")
+        self.assertIn("waits: ", process.stderr.readline())
+        self.bus()
+        out, messages = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((process.returncode, messages), (0, ""))
+        self.assertTrue(out.startswith("3 2019-"), out)
+
+    def test_interrupt_ends_a_get_that_waits(self):
+        process = self.begin("get", "shm:b", "t.quote", "--wait")
+        self.assertIn("waits: ", process.stderr.readline())
+        self.wait_in_poll(process)
+        process.send_signal(signal.SIGINT)
+        out, messages = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((process.returncode, out, messages), (1, "", ""))
 
     def test_records_overwritten_before_the_join_are_a_gap(self):
         self.bus()
@@ -989,7 +1079,8 @@ class Tools(unittest.TestCase):
     # -- schemas ----------------------------------------------------------------------------------
 
     def test_schema_check_print_and_header_agree(self):
-        for name in ("quote", "trade", "depth10", "status", "imbalance"):
+        for name in ("quote", "trade", "depth10", "status", "imbalance", "definition", "quote_wide", "trade_wide",
+                     "depth10_wide"):
             path = os.path.join(self.folder, name + ".yaml")
             with open(path, "w", encoding="ascii") as file:
                 file.write(self.done("schema", "print", name))

@@ -11,6 +11,9 @@
  *
  * publish N            adds N records to t.live
  * name X               adds a record of instrument X
+ * clear X              removes the value of X
+ * known X              registers X
+ * plain                adds a topic t.plain without last values
  * lost X               counts a record of X as not published
  * quality STATE CAUSE  states the quality of t.live
  * end                  ends t.live
@@ -104,7 +107,20 @@ static void fill(struct tb_publisher *publisher, const struct tb_schema *schema)
 	expect(tb_topic_end(create(publisher, schema, "t.empty", 64)));
 }
 
-static void obey(struct tb_topic *live, const char *line)
+static void add_plain(struct tb_publisher *publisher, const struct tb_schema *schema)
+{
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = "t.plain",
+						  .schema = schema,
+						  .flags = TB_TOPIC_NO_LAST_VALUE };
+	struct tb_topic *topic;
+
+	expect(tb_topic_create(publisher, &options, &topic));
+	publish_many(topic, 1);
+}
+
+static void obey(struct tb_publisher *publisher, const struct tb_schema *schema,
+		 struct tb_topic *live, const char *line)
 {
 	uint32_t quality, cause;
 	char name[32];
@@ -116,6 +132,12 @@ static void obey(struct tb_topic *live, const char *line)
 		expect(tb_topic_quality(live, quality, cause));
 	else if (sscanf(line, "name %24[^\n]", name) == 1)
 		publish(live, name, TB_KIND_UPDATE, sizeof(struct quote));
+	else if (sscanf(line, "clear %24[^\n]", name) == 1)
+		publish(live, name, TB_KIND_CLEAR, 0);
+	else if (sscanf(line, "known %24[^\n]", name) == 1)
+		expect(tb_instrument(live, name));
+	else if (!strcmp(line, "plain\n"))
+		add_plain(publisher, schema);
 	else if (sscanf(line, "lost %24[^\n]", name) == 1)
 		tb_topic_unpublished(live, name);
 	else if (!strcmp(line, "end\n"))
@@ -162,7 +184,7 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin))
-		obey(live, line);
+		obey(publisher, schema, live, line);
 	tb_publisher_close(publisher);
 	tb_schema_free(schema);
 	return 0;

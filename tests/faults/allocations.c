@@ -133,13 +133,20 @@ static void on_event(void *user, const struct tb_event *event)
 	(void)event;
 }
 
-static int subscriber_attempt(void)
+static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
+{
+	(void)source;
+	*(int *)user += (int)batch->count;
+}
+
+static int subscribe_with(tb_record_handler *for_records, tb_batch_handler *for_batches)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
 						   .address = dialled_address,
 						   .connect_ms = 20000 };
 	struct tb_subscription_options what = { .size = sizeof(what),
-						.on_record = on_record,
+						.on_record = for_records,
+						.on_batch = for_batches,
 						.on_event = on_event,
 						.from = TB_FROM_OLDEST };
 	const time_t until = time(NULL) + DEADLINE_S;
@@ -154,6 +161,16 @@ static int subscriber_attempt(void)
 		result = time(NULL) > until ? -ETIMEDOUT : tb_poll(subscriber, 100);
 	tb_subscriber_close(subscriber);
 	return result < 0 ? result : 0;
+}
+
+static int subscriber_attempt(void)
+{
+	return subscribe_with(on_record, NULL);
+}
+
+static int batches_attempt(void)
+{
+	return subscribe_with(NULL, on_batch);
 }
 
 /* -- what must hold -----------------------------------------------------------------------------
@@ -275,7 +292,9 @@ int main(int argc, char **argv)
 	static const struct attempt subscriber = { "subscriber", subscriber_attempt, true };
 	static const struct attempt served = { "subscriber, served without memory",
 					       subscriber_attempt, false };
-	static const struct attempt *const all[] = { &settings, &schema, &publisher, &subscriber };
+	static const struct attempt batches = { "subscriber of batches", batches_attempt, true };
+	static const struct attempt *const all[] = { &settings, &schema, &publisher, &subscriber,
+						     &batches };
 
 	if (argc != 2)
 		return 2;

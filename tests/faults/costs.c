@@ -113,6 +113,24 @@ static void replaced(struct messages *messages, uint32_t n)
 	}
 }
 
+/* Many trades, then each is broken: the newest first, so that another becomes the value. */
+static void broken(struct messages *messages, uint32_t n)
+{
+	struct itch_message trade = { .type = 'P', .locate = 1 };
+	struct itch_message gone = { .type = 'B', .locate = 1 };
+
+	for (uint32_t i = 0; i < n / 2; i++) {
+		trade.trade = (struct itch_trade){
+			.side = 'B', .shares = 1, .stock = "COST    ", .price = 1, .match = i
+		};
+		put(messages, &trade);
+	}
+	for (uint32_t i = n / 2; i--;) {
+		gone.broken.match = i;
+		put(messages, &gone);
+	}
+}
+
 static void output_nothing(void *user, const struct market_output *output)
 {
 	(void)user;
@@ -197,7 +215,7 @@ static void messages_count(void (*make)(struct messages *, uint32_t), uint32_t n
 {
 	const struct market_options options = {
 		.output = output_nothing,
-		.wanted = 1u << MARKET_QUOTE | 1u << MARKET_DEPTH10,
+		.wanted = 1u << MARKET_QUOTE | 1u << MARKET_DEPTH10 | 1u << MARKET_TRADE,
 	};
 	struct messages messages = { .bytes = calloc(n, ITCH_LENGTH_MAX),
 				     .lengths = calloc(n, sizeof(size_t)) };
@@ -239,6 +257,7 @@ int main(int arguments, char **unused)
 		{ "ever better prices", ever_better },
 		{ "best and worst prices by turns", by_turns },
 		{ "replaced orders", replaced },
+		{ "broken trades", broken },
 	};
 
 	(void)unused;

@@ -51,6 +51,7 @@ FUZZ_TARGET(data, size)
 	struct record record;
 	uint8_t code[2];
 	uint64_t sequence = 7, found;
+	uint32_t instrument;
 	size_t slot_bytes;
 	uint8_t *slot;
 
@@ -69,6 +70,19 @@ FUZZ_TARGET(data, size)
 			&found) == 0 &&
 	    record_verify(&record, slot_bytes, sequence, code[1] & CHECKED, salt) == 0)
 		expect_record(&record, slot, slot_bytes, sequence);
+
+	/* The same slot as a last-value slot, in place and landed. */
+	memcpy(&instrument, slot + offsetof(struct record, instrument), sizeof(instrument));
+	memset(&record, 0, sizeof(record));
+	if (record_take_value((const struct slot *)(const void *)slot, slot_bytes, instrument,
+			      &record, code[1] & CHECKED ? &salt : NULL) == 1)
+		expect_record(&record, slot, slot_bytes, 0);
+	FUZZ_EXPECT(record_take_value((const struct slot *)(const void *)slot, slot_bytes,
+				      instrument + 1, &record, &salt) != 1);
+	memset(&record, 0, sizeof(record));
+	if (record_take_landed_value(slot, slot_bytes, instrument, &record, salt) == 1)
+		expect_record(&record, slot, slot_bytes, 0);
+	FUZZ_EXPECT(record_take_landed_value(slot, slot_bytes, instrument + 1, &record, salt) != 1);
 
 	/* A copy as a READ delivers it. */
 	memcpy(&record, slot, slot_bytes);

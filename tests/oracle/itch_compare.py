@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the market's rows of ITCH files with the oracle's:
-itch_compare.py MARKET-ROWS random | synthetic SYNTHETIC-WRITE | real
+"""Compares the market's rows of ITCH files with the oracle's, and so the marks and values that a feed publishes.
+
+itch_compare.py MARKET-ROWS FEED-ROWS random | synthetic SYNTHETIC-WRITE | real
 
 random: days of seeded random messages. With few symbols and references, messages meet live, removed and unknown
 orders; sizes and prices collide and saturate; books empty and cross. There are also unknown types, wrong lengths and
@@ -31,15 +32,20 @@ NAMES = {letter: name for letter, name in zip(
     "direct_listing".split())}
 
 
+CASES = ("update", "cancel", "correction", "clear", "inside a message", "no value at the end")
+
+
 class RandomDay:
     """A stream of random messages, which a file can hold though no exchange would send them."""
 
     WEIGHTS = {"A": 30, "F": 3, "E": 10, "C": 4, "X": 6, "D": 14, "U": 14}
+    MATCH = {"E": 2, "C": 2, "P": 5, "Q": 3, "B": 0}  # field with the match number
 
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.references = self.random.choice([5, 40, 400])
         self.symbols = self.random.choice([1, 2, 4])
+        self.matches = self.random.choice([1, 4, 40])
         self.prices = self.random.choice([3, 15, 60])
         self.sizes = self.random.choice([[100, 200, 300], [2**32 - 1, 2**31, 1], list(range(9))])
         self.time = 0
@@ -49,7 +55,7 @@ class RandomDay:
         if code == "c":
             if kind in "AF" and field == 1:
                 return pick.choice([b"B", b"S"])
-            return pick.choice([b"Y", b"N", b" ", b"O", b"C", b"B", b"\0"])
+            return pick.choice([b"Y", b"N", b" ", b"O", b"C", b"B", b"Q", b"X", b"\0"])
         if code.endswith("s"):
             size = int(code[:-1])
             return b"".join(pick.choice([b"A", b"b", b"7"]) for _ in range(pick.randint(1, size))) \
@@ -76,6 +82,8 @@ class RandomDay:
             fields[0] = pick(self.references)
         if kind == "U":
             fields[1] = pick(self.references)
+        if kind in self.MATCH:
+            fields[self.MATCH[kind]] = pick(self.matches)
         if kind in "AFPUC":
             at = {"A": 4, "F": 4, "P": 4, "U": 3, "C": 4}[kind]
             fields[at] = self.random.choice([0, 2**32 - 1] + [1000000 + i * 100 for i in
@@ -85,8 +93,8 @@ class RandomDay:
     def message(self):
         self.time += self.random.randrange(1000000)
         everything = "".join(letter.decode() for letter in oracle.LAYOUT)
-        kind = self.random.choices([*self.WEIGHTS, *everything],
-                                   [*self.WEIGHTS.values(), *[0.3] * len(everything)])[0]
+        kind = self.random.choices([*self.WEIGHTS, "B", *everything],
+                                   [*self.WEIGHTS.values(), 2, *[0.3] * len(everything)])[0]
         locate = self.random.randrange(self.symbols) * 21845
         raw = kind.encode() + struct.pack(">HHHI", locate, 0, self.time >> 32,
                                           self.time & 0xffffffff)
@@ -124,10 +132,63 @@ def fires(day, select, text):
                (text[:-len(last) - 1] + wrong + "\n", text[:-len(last) - 1], text + last + "\n"))
 
 
-def differences(program, path, data, totals):
+def run(program, *arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([program, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**os.environ, "TICKBUS_RUNTIME_DIR": folder})
+
+
+def published(text):
+    """Marks and values as feed-rows prints them. Sequences are without the records of quality."""
+    marks, values, skipped = [], {}, []
+    for line in text.splitlines():
+        what, *words = line.split(" ")
+        if what == "record":
+            marks.append(words[1] == "last")
+        elif what == "quality":
+            skipped.append(int(words[0]))
+        else:
+            name, sequence, kind = words
+            values[name] = (int(sequence) - sum(at < int(sequence) for at in skipped), kind)
+    return marks, values
+
+
+def unlike(found, expected):
+    """A message if the marks or values differ."""
+    for what, one, other in zip(("marks", "values"), found, expected):
+        if one != other:
+            pairs = enumerate(zip(one, other), 1) if what == "marks" else \
+                ((name, (one.get(name), other.get(name))) for name in {**one, **other})
+            first = next((pair for pair in pairs if pair[1][0] != pair[1][1]), "their number")
+            return f"{what}: found {len(one)}, expected {len(other)}; first difference {first}"
+    return None
+
+
+def feed_differences(program, path, day, cases):
+    """Compares what a feed publishes, and checks that this finds a wrong mark and a wrong value."""
+    done = run(program, path, day.select, DATE, ZONE)
+    if done.returncode:
+        yield f"{day.select}: {program}: exit status {done.returncode}: {done.stderr}"
+        return
+    found, expected = published(done.stdout), (day.marks(), day.values)
+    difference = unlike(found, expected)
+    if difference:
+        yield f"{day.select}: {difference}"
+    elif day.rows:
+        changed = expected[0][:-1] + [not expected[0][-1]]
+        fewer = dict(list(day.values.items())[1:])
+        if not unlike((changed, found[1]), expected) or (day.values and not unlike((found[0], fewer), expected)):
+            yield f"{day.select}: a wrong mark or value is not found"
+    cases["inside a message"] = cases.get("inside a message", 0) + expected[0].count(False)
+    for _, kind, *_ in day.rows:
+        cases[kind] = cases.get(kind, 0) + 1
+    cleared = sum(kind == "clear" for _, kind in day.values.values())
+    cases["no value at the end"] = cases.get("no value at the end", 0) + cleared
+
+
+def differences(programs, path, data, totals, cases):
     for select in oracle.COLUMNS:
-        done = subprocess.run([program, path, select, DATE, ZONE], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = run(programs[0], path, select, DATE, ZONE)
         if done.returncode:
             yield f"{select}: exit status {done.returncode}: {done.stderr}"
             continue
@@ -144,59 +205,64 @@ def differences(program, path, data, totals):
             totals[name] = totals.get(name, 0) + value
             if found[name] != value:
                 yield f"{select}: counter {name}: found {found[name]}, expected {value}"
+        yield from feed_differences(programs[1], path, day, cases)
         print(f"#   {select}: {len(day.rows)} rows")
 
 
-def check(program, name, path, totals):
+def check(programs, name, path, totals, cases):
     data = oracle.read_all(path)
-    found = list(differences(program, path, data, totals))
+    found = list(differences(programs, path, data, totals, cases))
     print(f"# {name}: {len(data)} bytes, {'equal to the oracle' if not found else 'DIFFERENT'}")
     for difference in found:
         print(f"# {difference}")
     return not found
 
 
-def random_days(program, seeds):
-    good, totals = True, {}
+def covered(totals, *names):
+    never = [name for name in names if not totals.get(name)]
+    print(f"# all cases covered: {totals}" if not never else f"# cases not covered: {never}")
+    return not never
+
+
+def random_days(programs, seeds):
+    good, totals, cases = True, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "random.bin")
         for seed in seeds:
             pathlib.Path(path).write_bytes(RandomDay(seed).file(3000))
-            good &= check(program, f"seed {seed}", path, totals)
-    never = [name for name, count in totals.items() if not count]
-    print(f"# all cases covered: {totals}" if not never else f"# cases not covered: {never}")
-    return good and not never
+            good &= check(programs, f"seed {seed}", path, totals, cases)
+    return covered(totals, *totals) and covered(cases, *CASES) and good
 
 
-def synthetic(program, writer):
-    good, totals = True, {}
+def synthetic(programs, writer):
+    good, totals, cases = True, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for seed, messages, symbols, suffix in ((1, 5000, 40, ""), (2, 20000, 3, ".zst"),
                                                 (3, 30000, 500, ".zst")):
             path = os.path.join(folder, f"day-{seed}.bin{suffix}")
             subprocess.run([writer, str(seed), str(messages), "0", "0", str(symbols), "0", path],
                            check=True)
-            good &= check(program, f"seed {seed}", path, totals)
+            good &= check(programs, f"seed {seed}", path, totals, cases)
     wrong = {name: totals[name] for name in ("unknown_type", "wrong_length", "bad_value",
                                              "unknown_reference", "clamped", "live_reference",
                                              "name_conflict") if totals[name]}
     print(f"# messages no exchange would send: {wrong or 0}")
-    return good and not wrong
+    return covered(cases, *CASES) and good and not wrong
 
 
 def main():
-    program, what = sys.argv[1:3]
+    programs, what = sys.argv[1:3], sys.argv[3]
     if what == "synthetic":
-        return 0 if synthetic(program, sys.argv[3]) else 1
+        return 0 if synthetic(programs, sys.argv[4]) else 1
     if what == "random":
-        first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-        return 0 if random_days(program, range(first, first + 12)) else 1
+        first = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+        return 0 if random_days(programs, range(first, first + 12)) else 1
     folder = os.environ.get("TICKBUS_TEST_DATA")
     files = sorted(pathlib.Path(folder, "itch").glob("*.bin")) if folder else []
     if not files:
         print("skipped: TICKBUS_TEST_DATA names no folder with itch/*.bin")
         return 77
-    return 0 if all([check(program, file.name, str(file), {}) for file in files]) else 1
+    return 0 if all([check(programs, file.name, str(file), {}, {}) for file in files]) else 1
 
 
 sys.exit(main())

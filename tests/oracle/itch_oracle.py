@@ -10,7 +10,7 @@ an error would have to be made twice.
     itch_oracle.py FILE --select quote --date ... --compare ROWS    compares: - is standard input.
     itch_oracle.py FILE --summary                                   prints the counters as JSON.
 
-The column time_ns, the time of publication, is not compared.
+The column time_ns, the time of publication, is not compared. A null is an empty column.
 Exit status: 0 done or equal, 1 a difference, 2 usage.
 """
 import argparse
@@ -61,11 +61,17 @@ COLUMNS = {
     "quote": ["bid_price", "ask_price", "bid_size", "ask_size", "source_time"],
     "trade": ["price", "match_id", "source_time", "size", "aggressor", "condition"],
     "depth10": ["source_time"] + DEPTH_COLUMNS,
-    "status": ["source_time", "reference_price", "upper_price", "lower_price", "extension",
-               "reason", "message", "state", "market", "level"],
+    "status": ["source_time", "reference_price", "upper_price", "lower_price", "level1", "level2",
+               "level3", "extension", "reason", "message", "state", "reg_sho", "halt_nasdaq",
+               "halt_bx", "halt_psx", "breach", "phase"],
     "imbalance": ["source_time", "paired_size", "imbalance_size", "far_price", "near_price",
                   "reference_price", "direction", "cross_type", "price_variation"],
+    "definition": ["source_time", "round_lot", "leverage", "category", "financial_status",
+                   "round_lots_only", "classification", "subtype", "authenticity",
+                   "short_sale_threshold", "ipo", "luld_tier", "etp", "inverse"],
 }
+MARKETS = {b"Q": "halt_nasdaq", b"B": "halt_bx", b"X": "halt_psx"}
+TRADES_KEPT = 8
 
 
 def read_all(path):
@@ -90,8 +96,13 @@ def frames(data):
         at += 2 + length
 
 
-def decimal(units):
-    return f"{units // 10000}.{units % 10000:04d}"
+def decimal(units, digits=4):
+    return f"{units // 10**digits}.{units % 10**digits:0{digits}d}"
+
+
+def below(number, null):
+    """A number that equals the null of its type becomes the number before it."""
+    return min(number, null - 1)
 
 
 def word(raw):
@@ -99,12 +110,19 @@ def word(raw):
 
 
 class Day:
-    """A day of messages. Each row goes to rows as (instrument, kind, fields)."""
+    """A day of messages. Each row goes to rows as (instrument, kind, fields). messages has the number of each row's
+    message. values has the sequence and kind of the record that is each instrument's value. A clear says that the
+    value is gone."""
 
     def __init__(self, select, midnight_ns):
         self.select = select
         self.midnight_ns = midnight_ns
         self.rows = []
+        self.messages = []
+        self.values = {}
+        self.number = 0     # of the current message.
+        self.standing = {}  # locate -> rows of its last trades that stand.
+        self.status = {}    # locate or "market" -> part -> text.
         self.names = {}     # locate -> the 8 bytes first seen.
         self.orders = {}    # reference -> [locate, side, price, shares]
         self.levels = {}    # (locate, side) -> {price: [size, orders]}
@@ -112,7 +130,7 @@ class Day:
         self.touched = []   # locates whose book the message changed, in order
         self.counts = {"types": {}, "unknown_type": 0, "wrong_length": 0, "bad_value": 0,
                        "unknown_reference": 0, "clamped": 0, "live_reference": 0,
-                       "name_conflict": 0}
+                       "name_conflict": 0, "unknown_market": 0}
 
     # The book
 
@@ -163,40 +181,69 @@ class Day:
     def row(self, locate, kind, fields):
         name = word(self.names[locate]) if locate in self.names else "market"
         self.rows.append([name, kind] + [str(field) for field in fields])
+        self.messages.append(self.number)
+        if kind in ("update", "correction", "clear"):
+            self.values[name] = (len(self.rows), kind)
+
+    def marks(self):
+        """Whether each row is the last of its message."""
+        following = self.messages[1:] + [None]
+        return [number != after for number, after in zip(self.messages, following)]
 
     def evaluate(self, locate, time):
         bids, asks = self.best(locate, b"B"), self.best(locate, b"S")
         if self.select == "quote":
-            bid, ask = (bids or ((0, 0, 0),))[0][:2], (asks or ((0, 0, 0),))[0][:2]
-            seen = (bid, ask)
-            fields = [decimal(bid[0]), decimal(ask[0]), min(bid[1], U32), min(ask[1], U32), time]
-            empty = ((0, 0), (0, 0))
+            seen = (bids[0][:2] if bids else None, asks[0][:2] if asks else None)
+            empty = (None, None)
+            fields = [decimal(side[0]) if side else "" for side in seen] + \
+                     [min(side[1], U32) if side else 0 for side in seen] + [time]
         else:
             seen = (bids, asks)
+            empty = ((), ())
             fields = [time]
             for side in seen:
-                for price, size, orders in (side + ((0, 0, 0),) * 10)[:10]:
+                for price, size, orders in side:
                     fields += [decimal(price), min(size, U32), orders]
-            empty = ((), ())
+                fields += ["", 0, 0] * (10 - len(side))
         if seen != self.shown.get(locate, empty):
             self.shown[locate] = seen
             self.row(locate, "update", fields)
 
     def trade(self, locate, price, match, time, size, aggressor="", condition=""):
-        if self.select == "trade":
-            self.row(locate, "update",
-                     [decimal(price), match, time, min(size, U32), aggressor, condition])
+        if self.select != "trade":
+            return
+        fields = [decimal(price), match, time, below(size, U32), aggressor, condition]
+        self.row(locate, "update", fields)
+        self.standing[locate] = (self.standing.get(locate, []) + [fields])[-TRADES_KEPT:]
 
-    def status(self, locate, time, message, collar=(0, 0, 0, 0), reason="", state="", market="",
-               level=""):
-        if self.select == "status":
-            self.row(locate, "update", [time, *map(decimal, collar[:3]), collar[3], reason, message,
-                                        state, market, level])
+    def broken(self, locate, match, time):
+        """The last trade that stands is the value. If it is broken, the trade before it becomes the value."""
+        if self.select != "trade":
+            return
+        nothing = ["", match, time, "", "", ""]
+        self.row(locate, "cancel", nothing)
+        before = self.standing.get(locate, [])
+        after = [fields for fields in before if fields[1] != match]
+        self.standing[locate] = after
+        if before[-1:] == after[-1:]:
+            return
+        if after:
+            self.row(locate, "correction", after[-1])
+        else:
+            self.row(locate, "clear", nothing)
+
+    def change_status(self, locate, time, message, **parts):
+        if self.select != "status":
+            return
+        status = self.status.setdefault(locate, {})
+        status.update(parts, message=message, source_time=time)
+        self.row(locate, "update", [status.get(column, "") for column in COLUMNS["status"]])
 
     # Messages
 
     def message(self, raw):
         kind = raw[:1]
+        self.number += 1
         if kind not in LAYOUT:
             self.counts["unknown_type"] += 1
             return
@@ -258,8 +305,7 @@ class Day:
             if shares:
                 self.trade(locate, price, match, time, shares, condition=word(cross))
         elif kind == b"B":
-            if self.select == "trade":
-                self.row(locate, "cancel", [decimal(0), fields[0], time, 0, "", ""])
+            self.broken(locate, fields[0], time)
         else:
             self.announce(kind, locate, time, fields)
 
@@ -277,19 +323,33 @@ class Day:
 
     def announce(self, kind, locate, time, fields):
         if kind == b"H":
-            self.status(locate, time, "H", state=word(fields[1]), reason=word(fields[3]))
+            self.change_status(locate, time, "H", state=word(fields[1]), reason=word(fields[3]))
+        elif kind == b"h" and fields[1] in MARKETS:
+            self.change_status(locate, time, "h", **{MARKETS[fields[1]]: word(fields[2])})
         elif kind == b"h":
-            self.status(locate, time, "h", market=word(fields[1]), state=word(fields[2]))
+            self.counts["unknown_market"] += self.select == "status"
         elif kind == b"Y":
-            self.status(locate, time, "Y", state=word(fields[1]))
+            self.change_status(locate, time, "Y", reg_sho=word(fields[1]))
         elif kind == b"J":
-            self.status(locate, time, "J", collar=fields[1:5])
+            reference, upper, lower = map(decimal, fields[1:4])
+            self.change_status(locate, time, "J", reference_price=reference, upper_price=upper,
+                               lower_price=lower, extension=below(fields[4], U32))
+        elif kind == b"S":
+            self.change_status("market", time, "S", phase=word(fields[0]))
+        elif kind == b"V":
+            first, second, third = (decimal(min(level, 2**63 - 1), 8) for level in fields)
+            self.change_status("market", time, "V", level1=first, level2=second, level3=third)
         elif kind == b"W":
-            self.status(None, time, "W", level=word(fields[0]))
+            self.change_status("market", time, "W", breach=word(fields[0]))
+        elif kind == b"R" and self.select == "definition":
+            lot, leverage = fields[3], fields[12]
+            codes = fields[1:3] + fields[4:12] + fields[13:]
+            self.row(locate, "update", [time, lot, leverage, *map(word, codes)])
         elif kind == b"I" and self.select == "imbalance":
             paired, imbalance, direction, _, far, near, reference, cross, variation = fields
             self.row(locate, "update",
-                     [time, paired, imbalance, decimal(far), decimal(near), decimal(reference),
+                     [time, paired, imbalance,
+                      *(decimal(price) if price else "" for price in (far, near, reference)),
                       word(direction), word(cross), word(variation)])
 
     def summary(self):

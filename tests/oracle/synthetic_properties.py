@@ -476,7 +476,7 @@ SPOILT.update({"no " + kind: (drop_all(kind), f"no {{'{kind}'}}") for kind in "P
 def prove(writer, folder):
     """The judge must find each fault for what it is, and no fault in the day itself."""
     path = pathlib.Path(folder, "day.bin")
-    subprocess.run([writer, "4", "3000", "0", "0", "0", "0", str(path)], check=True)
+    subprocess.run([writer, "6", "3000", "0", "0", "0", "0", str(path)], check=True)
     day = list(frames(path.read_bytes()))
     judge(b"".join(day), 3000)
     unseen = 0

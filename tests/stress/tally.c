@@ -29,6 +29,25 @@ void tally_record(void *user, const struct tb_source *source, const struct tb_re
 	tally->delivered++;
 }
 
+void tally_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
+{
+	for (uint32_t i = 0; i < batch->count; i++) {
+		const struct tb_slot *slot = tb_batch_record(batch, i);
+		const struct tb_record record = { .size = sizeof(record),
+						  .epoch = batch->epoch,
+						  .sequence = slot->sequence,
+						  .time_ns = slot->time_ns,
+						  .instrument = slot->instrument,
+						  .length = slot->length,
+						  .kind = slot->kind,
+						  .flags = slot->flags,
+						  .name = tb_source_name(source, slot->instrument),
+						  .data = tb_slot_data(slot) };
+
+		tally_record(user, source, &record);
+	}
+}
+
 /* The publisher reserves at most slots / 8 ahead. Younger records must not be given up. */
 static void gap_reported(struct tally *tally, const struct tb_event *event)
 {

@@ -22,6 +22,7 @@ struct tally {
 };
 
 void tally_record(void *tally, const struct tb_source *, const struct tb_record *);
+void tally_batch(void *tally, const struct tb_source *, const struct tb_batch *);
 void tally_event(void *tally, const struct tb_event *);
 
 /* Keeps the first complaint. */

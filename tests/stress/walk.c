@@ -17,6 +17,9 @@
 #ifndef STRICT
 #define STRICT 0 /* 1: the subscription is */
 #endif
+#ifndef BATCHES
+#define BATCHES 0 /* 1: records come by on_batch */
+#endif
 
 _Thread_local unsigned int steps_left;
 static struct walk *walking;
@@ -35,7 +38,8 @@ static uint64_t draw(struct walk *walk)
 void walk_open(struct walk *walk, const char *scheme, uint32_t flags, uint64_t seed)
 {
 	struct tb_subscription_options options = { .size = sizeof(options),
-						   .on_record = tally_record,
+						   .on_record = BATCHES ? NULL : tally_record,
+						   .on_batch = BATCHES ? tally_batch : NULL,
 						   .on_event = tally_event,
 						   .user = &walk->tally,
 						   .from = TB_FROM_OLDEST,

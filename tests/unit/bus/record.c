@@ -248,6 +248,18 @@ Test(value, value_of_another_instrument_is_refused)
 	cr_expect_eq(record_take_value(slot, 64, 12, &taken, NULL), -EAGAIN);
 }
 
+/* A whole record without a kind: no writer writes it. */
+Test(value, value_of_kind_zero_in_place_is_refused)
+{
+	struct record record = make(5, 32), copy;
+	const uint64_t salt = record_salt(EPOCH, 1, TAG_RECORD);
+
+	record.kind = 0;
+	record_store(slot, &record, true, salt);
+	cr_expect_eq(value_of(13, 64, &copy), -EAGAIN);
+	cr_expect_eq(record_take_value(slot, 64, 13, &copy, NULL), -EAGAIN);
+}
+
 Test(value, length_of_a_value_is_bounded_before_use)
 {
 	struct record copy = stored_copy(9, 33), taken;

@@ -59,13 +59,13 @@
 #define TOPIC           "expected parts of a-z, 0-9, '_' and '-' with dots between, at most 63 bytes"
 #define BUILT_IN                                                                                   \
 	"expected the path of a .yaml file or a built-in schema: quote, trade, depth10, status, "  \
-	"imbalance, quote_seq, trade_seq"
+	"imbalance, definition, quote_seq, trade_seq and 3 more"
 #define LEVEL      "expected error, warning, info or debug"
 #define TYPE       "expected itch50 or synthetic"
 #define AT_END     "expected linger, exit or restart"
 #define INCOMPLETE "expected warn or fail"
 #define WAIT       "expected spin, backoff or sleep"
-#define SELECT     "expected quote, trade, depth10, status or imbalance"
+#define SELECT     "expected quote, trade, depth10, status, imbalance or definition"
 #define NAME_63    "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
 
 /* clang-format off */

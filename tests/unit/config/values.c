@@ -339,6 +339,39 @@ Test(values, itch_feed_defaults_to_new_york_and_midnight)
 	settings_free(settings);
 }
 
+/* A value answers "what is it now?"; depths and imbalances pay for it only when asked to. */
+Test(values, last_value_defaults_to_true_where_a_value_is_asked_for)
+{
+	static const struct {
+		const char *select;
+		bool expected;
+	} selects[] = { { "quote", true },  { "trade", true },      { "depth10", false },
+			{ "status", true }, { "imbalance", false }, { "definition", true } };
+
+	for (size_t i = 0; i < sizeof(selects) / sizeof(selects[0]); i++)
+		for (int given = 0; given < 3; given++) {
+			static const char *const keys[] = { "", ", last_value: false",
+							    ", last_value: true" };
+			struct settings *settings;
+			char text[400], *printed;
+
+			snprintf(text, sizeof(text),
+				 "bus: { name: b }\nschemas: [ quote ]\n"
+				 "feeds: [ { name: f, type: synthetic } ]\n"
+				 "topics: [ { name: t, feed: f, select: %s, schema: quote%s } ]\n",
+				 selects[i].select, keys[given]);
+			settings = load(text);
+			cr_expect_eq(settings->topics[0].last_value,
+				     given ? given == 2 : selects[i].expected, "%s", text);
+			printed = print(settings);
+			cr_expect_not_null(strstr(printed, settings->topics[0].last_value
+								   ? "    last_value: true\n"
+								   : "    last_value: false\n"));
+			free(printed);
+			settings_free(settings);
+		}
+}
+
 /* A randomly damaged file is refused with a message, or accepted; then it prints and reads. */
 Test(values, damaged_file_is_refused_or_valid)
 {

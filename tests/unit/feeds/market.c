@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "publisher/feeds/market.h"
+#include "publisher/feeds/trades.h"
+#include "schemas/definition.h"
 #include "schemas/depth10.h"
 #include "schemas/imbalance.h"
 #include "schemas/quote.h"
@@ -17,6 +19,7 @@
 
 #define MIDNIGHT_NS UINT64_C(1577682000000000000)
 #define RECORDS     64
+#define NO_PRICE    TB_QUOTE_BID_PRICE_NULL
 
 struct record {
 	enum market_select select;
@@ -30,6 +33,7 @@ struct record {
 		struct tb_depth10 depth10;
 		struct tb_status status;
 		struct tb_imbalance imbalance;
+		struct tb_definition definition;
 	};
 };
 
@@ -44,8 +48,8 @@ static char report[256];
 static void keep(void *user, const struct market_output *output)
 {
 	static const size_t bytes[MARKET_SELECTS] = {
-		sizeof(struct tb_quote), sizeof(struct tb_trade), sizeof(struct tb_depth10),
-		sizeof(struct tb_status), sizeof(struct tb_imbalance)
+		sizeof(struct tb_quote),  sizeof(struct tb_trade),     sizeof(struct tb_depth10),
+		sizeof(struct tb_status), sizeof(struct tb_imbalance), sizeof(struct tb_definition)
 	};
 	struct record *record = &records[record_count++];
 
@@ -199,7 +203,7 @@ static void check_trade(int64_t price, uint32_t size, uint64_t match, char aggre
 Test(market, quote_follows_a_change_of_best_price_or_size)
 {
 	add(1, 'B', 100, 10000);
-	check_quote(10000, 100, 0, 0);
+	check_quote(10000, 100, NO_PRICE, 0);
 	add(2, 'S', 50, 10200);
 	check_quote(10000, 100, 10200, 50);
 	add(3, 'B', 7, 10000);
@@ -211,9 +215,9 @@ Test(market, quote_follows_a_change_of_best_price_or_size)
 	delete (3);
 	check_quote(9900, 7, 10200, 50);
 	execute(4, 7, 1);
-	check_quote(0, 0, 10200, 50);
+	check_quote(NO_PRICE, 0, 10200, 50);
 	delete (2);
-	check_quote(0, 0, 0, 0);
+	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 }
 
 Test(market, crossed_book_is_published_unchanged)
@@ -230,12 +234,12 @@ Test(market, replacement_is_evaluated_once)
 	replace(1, 3, 100, 10000);
 	cr_assert_eq(record_count, 0);
 	replace(3, 4, 100, 10100);
-	check_quote(10100, 100, 0, 0);
+	check_quote(10100, 100, NO_PRICE, 0);
 	cr_assert_eq(record_count, 2);
 	replace(4, 5, 100, 9800);
-	check_quote(9900, 30, 0, 0);
+	check_quote(9900, 30, NO_PRICE, 0);
 	replace(5, 5, 1, 9900);
-	check_quote(9900, 31, 0, 0);
+	check_quote(9900, 31, NO_PRICE, 0);
 	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 0);
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 2);
 }
@@ -262,7 +266,7 @@ Test(market, depth_follows_a_change_of_any_of_ten_levels)
 		const struct tb_depth10 *depth = &made(MARKET_DEPTH10)->depth10;
 
 		cr_assert_eq(depth->asks[i].price, i < 8 ? 10100 + 100 * i : 10850 + (i - 8) * 50);
-		cr_assert_eq(depth->bids[i].price, 0);
+		cr_assert_eq(depth->bids[i].price, TB_DEPTH10_BIDS_PRICE_NULL);
 		cr_assert_eq(depth->bids[i].size, 0);
 		cr_assert_eq(depth->bids[i].orders, 0);
 	}
@@ -309,10 +313,10 @@ Test(market, printable_priced_execution_trades_at_its_own_price)
 	add(1, 'S', 100, 10100);
 	execute_priced(1, 'Y');
 	check_trade(10050, 10, 9, 'B', "   ");
-	check_quote(0, 0, 10100, 90);
+	check_quote(NO_PRICE, 0, 10100, 90);
 	execute_priced(1, 'N');
 	cr_assert_null(made(MARKET_TRADE));
-	check_quote(0, 0, 10100, 80);
+	check_quote(NO_PRICE, 0, 10100, 80);
 }
 
 Test(market, hidden_trade_leaves_the_book_unchanged)
@@ -326,7 +330,7 @@ Test(market, hidden_trade_leaves_the_book_unchanged)
 	add(1, 'B', 100, 10000);
 	memcpy(message.trade.stock, STOCK, ITCH_STOCK_BYTES);
 	send(message);
-	check_trade(10025, 300, 12, ' ', "   ");
+	check_trade(10025, 300, 12, '\0', "   ");
 	cr_assert_eq(record_count, 1);
 }
 
@@ -347,24 +351,129 @@ Test(market, cross_with_shares_is_a_trade)
 	cross(0, 'O');
 	cr_assert_eq(record_count, 0);
 	cross(1000, 'C');
-	check_trade(10025, 1000, 12, ' ', "C  ");
+	check_trade(10025, 1000, 12, '\0', "C  ");
 	cross(UINT64_C(0x100000000), 'O');
-	check_trade(10025, UINT32_MAX, 12, ' ', "O  ");
+	check_trade(10025, UINT32_MAX - 1, 12, '\0', "O  ");
 	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
 }
 
-Test(market, broken_trade_is_a_cancel_with_match_and_time)
+/* A size of a trade that equals null would be no size. */
+Test(market, size_of_a_trade_stops_below_its_null)
 {
-	const struct itch_message message = { .type = 'B', .locate = 5, .broken = { 99 } };
-	struct tb_trade expected = { .match_id = 99 };
+	add(1, 'B', UINT32_MAX, 10000);
+	execute(1, UINT32_MAX - 1, 1);
+	check_trade(10000, UINT32_MAX - 1, 1, 'S', "   ");
+	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 0);
+	delete (1);
+	add(2, 'B', UINT32_MAX, 10000);
+	execute(2, UINT32_MAX, 2);
+	check_trade(10000, UINT32_MAX - 1, 2, 'S', "   ");
+	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 1);
+}
 
-	add(1, 'B', 100, 10000);
-	send(message);
-	expected.source_time = MIDNIGHT_NS + time_ns;
-	cr_assert_eq(record_count, 1);
+static void break_match(uint16_t locate, uint64_t match)
+{
+	send((struct itch_message){ .type = 'B', .locate = locate, .broken = { match } });
+}
+
+/* The message's first record takes back the match: nothing but match and time is known. */
+static void check_cancel(uint64_t match, unsigned count)
+{
+	const struct tb_trade expected = { .price = TB_TRADE_PRICE_NULL,
+					   .match_id = match,
+					   .source_time = MIDNIGHT_NS + time_ns,
+					   .size = TB_TRADE_SIZE_NULL };
+
+	cr_assert_eq(record_count, count, "%u records", record_count);
 	cr_assert_eq(records[0].kind, TB_KIND_CANCEL);
 	cr_assert_str_eq(records[0].name, "ACME");
 	cr_assert_eq(memcmp(&records[0].trade, &expected, sizeof(expected)), 0);
+}
+
+Test(market, broken_trade_that_was_no_value_is_only_cancelled)
+{
+	add(1, 'B', 100, 10000);
+	break_match(5, 99);
+	check_cancel(99, 1);
+	execute(1, 10, 1);
+	execute(1, 20, 2);
+	break_match(5, 1);
+	check_cancel(1, 1);
+	break_match(5, 99);
+	check_cancel(99, 1);
+}
+
+static void check_correction(uint64_t match, uint32_t size, uint64_t source_time)
+{
+	cr_assert_eq(records[1].kind, TB_KIND_CORRECTION);
+	cr_assert_str_eq(records[1].name, "ACME");
+	cr_assert_eq(records[1].trade.match_id, match);
+	cr_assert_eq(records[1].trade.size, size);
+	cr_assert_eq(records[1].trade.price, 10000);
+	cr_assert_eq(records[1].trade.source_time, source_time);
+}
+
+Test(market, broken_last_trade_brings_back_the_trade_before_it)
+{
+	uint64_t first_ns;
+
+	add(1, 'B', 100, 10000);
+	execute(1, 10, 1);
+	first_ns = records[0].trade.source_time;
+	execute(1, 20, 2);
+	execute(1, 30, 3);
+	break_match(5, 2);
+	check_cancel(2, 1);
+	break_match(5, 3);
+	check_cancel(3, 2);
+	check_correction(1, 10, first_ns);
+	break_match(5, 1);
+	check_cancel(1, 2);
+	cr_assert_eq(records[1].kind, TB_KIND_CLEAR);
+	cr_assert_eq(records[1].trade.match_id, 1);
+	cr_assert_eq(records[1].trade.price, TB_TRADE_PRICE_NULL);
+	break_match(5, 1);
+	check_cancel(1, 1);
+}
+
+Test(market, trade_before_the_last_eight_does_not_come_back)
+{
+	add(1, 'B', 100, 10000);
+	for (uint64_t match = 1; match <= TRADES_KEPT + 1; match++)
+		execute(1, (uint32_t)match, match);
+	for (uint64_t match = TRADES_KEPT + 1; match > 2; match--) {
+		break_match(5, match);
+		check_cancel(match, 2);
+		check_correction(match - 1, (uint32_t)match - 1, records[1].trade.source_time);
+	}
+	break_match(5, 2);
+	check_cancel(2, 2);
+	cr_assert_eq(records[1].kind, TB_KIND_CLEAR);
+	break_match(5, 1);
+	check_cancel(1, 1);
+}
+
+/* The message's locate says whose trade it is. Another symbol's trade of that match stands. */
+Test(market, broken_trade_is_of_the_messages_own_symbol)
+{
+	add(1, 'B', 100, 10000);
+	execute(1, 10, 7);
+	break_match(6, 7);
+	cr_assert_eq(record_count, 1);
+	cr_assert_str_eq(records[0].name, MARKET_WIDE_NAME);
+	break_match(5, 7);
+	check_cancel(7, 2);
+}
+
+Test(market, trades_of_one_match_are_broken_together)
+{
+	add(1, 'B', 100, 10000);
+	execute(1, 10, 1);
+	execute(1, 20, 2);
+	execute(1, 30, 2);
+	break_match(5, 2);
+	check_cancel(2, 2);
+	check_correction(1, 10, records[1].trade.source_time);
 }
 
 Test(market, unknown_reference_has_no_effect)
@@ -389,10 +498,10 @@ Test(market, quantity_above_the_rest_is_clamped)
 	add(1, 'B', 100, 10000);
 	execute(1, 101, 3);
 	check_trade(10000, 100, 3, 'S', "   ");
-	check_quote(0, 0, 0, 0);
+	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	add(2, 'S', 100, 10000);
 	send((struct itch_message){ .type = 'X', .cancel = { 2, UINT32_MAX } });
-	check_quote(0, 0, 0, 0);
+	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	cr_assert_eq(counter(MARKET_COUNTER_CLAMPED), 2);
 	cr_assert_eq(counter(MARKET_COUNTER_ORDERS), 0);
 }
@@ -407,7 +516,7 @@ Test(market, live_order_is_removed_when_its_reference_is_added)
 
 	add(1, 'B', 100, 10000);
 	add(1, 'B', 20, 10000);
-	check_quote(10000, 20, 0, 0);
+	check_quote(10000, 20, NO_PRICE, 0);
 	memcpy(other.add_mpid.stock, "OTHER   ", ITCH_STOCK_BYTES);
 	send(other);
 	cr_assert_eq(counter(MARKET_COUNTER_LIVE_REFERENCE), 2);
@@ -422,22 +531,20 @@ Test(market, live_order_is_removed_when_its_reference_is_added)
 Test(market, sizes_above_32_bits_saturate)
 {
 	add(1, 'B', UINT32_MAX, 10000);
-	check_quote(10000, UINT32_MAX, 0, 0);
+	check_quote(10000, UINT32_MAX, NO_PRICE, 0);
 	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 0);
 	add(2, 'B', 2, 10000);
-	check_quote(10000, UINT32_MAX, 0, 0);
+	check_quote(10000, UINT32_MAX, NO_PRICE, 0);
 	cr_assert_eq(made(MARKET_DEPTH10)->depth10.bids[0].size, UINT32_MAX);
 	cr_assert_eq(counter(MARKET_COUNTER_SATURATED), 2);
 	delete (1);
-	check_quote(10000, 2, 0, 0);
+	check_quote(10000, 2, NO_PRICE, 0);
 }
 
-static const struct tb_status *status_of(struct itch_message message, char *stock, char type)
+static const struct tb_status *status_of(struct itch_message message, char type)
 {
 	message.type = type;
 	message.locate = 5;
-	if (stock)
-		memcpy(stock, STOCK, ITCH_STOCK_BYTES);
 	send(message);
 	cr_assert_eq(record_count, 1);
 	cr_assert_eq(records[0].select, MARKET_STATUS);
@@ -447,35 +554,128 @@ static const struct tb_status *status_of(struct itch_message message, char *stoc
 	return &records[0].status;
 }
 
-Test(market, status_message_fills_only_its_own_fields)
+static struct tb_status status_unknown(char message)
 {
-	struct itch_message halt = { .halt = { STOCK, 'Q', 'H' } };
-	struct itch_message action = { .action = { STOCK, 'P', ' ', "LUDP" } };
-	struct itch_message collar = { .collar = { STOCK, 100, 110, 90, 2 } };
-	struct tb_status expected = { .message = { 'J' } };
-	const struct tb_status *status;
+	return (struct tb_status){
+		.source_time = MIDNIGHT_NS + time_ns,
+		.reference_price = TB_STATUS_REFERENCE_PRICE_NULL,
+		.upper_price = TB_STATUS_UPPER_PRICE_NULL,
+		.lower_price = TB_STATUS_LOWER_PRICE_NULL,
+		.level1 = TB_STATUS_LEVEL1_NULL,
+		.level2 = TB_STATUS_LEVEL2_NULL,
+		.level3 = TB_STATUS_LEVEL3_NULL,
+		.extension = TB_STATUS_EXTENSION_NULL,
+		.message = { message },
+	};
+}
 
-	status = status_of(action, NULL, 'H');
-	cr_assert_eq(status->state[0], 'P');
-	cr_assert_arr_eq(status->reason, "LUDP", 4);
-	cr_assert_eq(status->market[0], 0);
-	status = status_of(halt, NULL, 'h');
-	cr_assert_eq(status->market[0], 'Q');
-	cr_assert_eq(status->state[0], 'H');
-	status = status_of((struct itch_message){ .reg_sho = { STOCK, '2' } }, NULL, 'Y');
-	cr_assert_eq(status->state[0], '2');
-	status = status_of(collar, NULL, 'J');
+static void check_status(const struct tb_status *found, struct tb_status expected)
+{
 	expected.source_time = MIDNIGHT_NS + time_ns;
+	cr_assert_eq(memcmp(found, &expected, sizeof(expected)), 0);
+}
+
+/* A halt stays visible after a message about short sales, and so does every other part. */
+Test(market, status_message_changes_its_part_and_keeps_the_others)
+{
+	const struct itch_message halts[] = { { .halt = { STOCK, 'Q', 'H' } },
+					      { .halt = { STOCK, 'B', 'h' } },
+					      { .halt = { STOCK, 'X', 'T' } } };
+	struct tb_status expected = status_unknown('H');
+
+	expected.state[0] = 'P';
+	memcpy(expected.reason, "LUDP", 4);
+	check_status(status_of((struct itch_message){ .action = { STOCK, 'P', ' ', "LUDP" } }, 'H'),
+		     expected);
+	cr_assert_str_eq(records[0].name, "ACME");
+	expected.message[0] = 'Y';
+	expected.reg_sho[0] = '2';
+	check_status(status_of((struct itch_message){ .reg_sho = { STOCK, '2' } }, 'Y'), expected);
+	expected.message[0] = 'J';
 	expected.reference_price = 100;
 	expected.upper_price = 110;
 	expected.lower_price = 90;
 	expected.extension = 2;
-	cr_assert_eq(memcmp(status, &expected, sizeof(expected)), 0);
-	cr_assert_str_eq(records[0].name, "ACME");
-	status = status_of((struct itch_message){ .breach = { '3' } }, NULL, 'W');
-	cr_assert_eq(status->level[0], '3');
+	check_status(status_of((struct itch_message){ .collar = { STOCK, 100, 110, 90, 2 } }, 'J'),
+		     expected);
+	expected.message[0] = 'h';
+	expected.halt_nasdaq[0] = 'H';
+	check_status(status_of(halts[0], 'h'), expected);
+	expected.halt_bx[0] = 'h';
+	check_status(status_of(halts[1], 'h'), expected);
+	expected.halt_psx[0] = 'T';
+	check_status(status_of(halts[2], 'h'), expected);
+	expected.message[0] = 'H';
+	expected.state[0] = 'T';
+	memcpy(expected.reason, "    ", 4);
+	check_status(status_of((struct itch_message){ .action = { STOCK, 'T', ' ', "    " } }, 'H'),
+		     expected);
+	status_of((struct itch_message){ .collar = { STOCK, 100, 110, 90, UINT32_MAX } }, 'J');
+	cr_assert_eq(records[0].status.extension, UINT32_MAX - 1);
+}
+
+Test(market, state_of_the_whole_market_is_its_own_status)
+{
+	const uint64_t much = UINT64_MAX;
+	struct tb_status expected = status_unknown('S');
+
+	status_of((struct itch_message){ .action = { STOCK, 'H', ' ', "T1  " } }, 'H');
+	expected.phase[0] = 'Q';
+	check_status(status_of((struct itch_message){ .event = { 'Q' } }, 'S'), expected);
 	cr_assert_str_eq(records[0].name, MARKET_WIDE_NAME);
 	cr_assert_eq(records[0].symbol, MARKET_WIDE);
+	expected.message[0] = 'V';
+	expected.level1 = 3;
+	expected.level2 = 2;
+	expected.level3 = INT64_MAX;
+	check_status(status_of((struct itch_message){ .decline = { 3, 2, much } }, 'V'), expected);
+	expected.message[0] = 'W';
+	expected.breach[0] = '3';
+	check_status(status_of((struct itch_message){ .breach = { '3' } }, 'W'), expected);
+	expected = status_unknown('Y');
+	expected.state[0] = 'H';
+	memcpy(expected.reason, "T1  ", 4);
+	expected.reg_sho[0] = '1';
+	check_status(status_of((struct itch_message){ .reg_sho = { STOCK, '1' } }, 'Y'), expected);
+	cr_assert_str_eq(records[0].name, "ACME");
+}
+
+Test(market, halt_of_an_unknown_market_is_counted_and_has_no_effect)
+{
+	struct tb_status expected = status_unknown('Y');
+
+	send((struct itch_message){ .type = 'h', .locate = 5, .halt = { STOCK, 'Z', 'H' } });
+	cr_assert_eq(record_count, 0);
+	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_MARKET), 1);
+	expected.reg_sho[0] = '0';
+	check_status(status_of((struct itch_message){ .reg_sho = { STOCK, '0' } }, 'Y'), expected);
+}
+
+Test(market, directory_message_is_a_definition)
+{
+	struct itch_message message = {
+		.type = 'R',
+		.locate = 5,
+		.directory = { STOCK, 'Q', 'N', 100, 'N', 'C', "Z ", 'P', 'N', 'N', '1', 'Y', 3,
+			       'N' },
+	};
+	const struct tb_definition *found = &records[0].definition;
+
+	send(message);
+	cr_assert_eq(record_count, 1);
+	cr_assert_eq(records[0].select, MARKET_DEFINITION);
+	cr_assert_eq(records[0].kind, TB_KIND_UPDATE);
+	cr_assert_str_eq(records[0].name, "ACME");
+	cr_assert_eq(found->source_time, MIDNIGHT_NS + time_ns);
+	cr_assert_eq(found->round_lot, 100);
+	cr_assert_eq(found->leverage, 3);
+	cr_assert_arr_eq(found->category, "QNNCZ PNN1YN", 12);
+	message.directory = (struct itch_directory){ STOCK, ' ', ' ', 100, ' ', ' ', "  ",
+						     ' ',   ' ', ' ', ' ', ' ', 0,   ' ' };
+	send(message);
+	cr_assert(TB_DEFINITION_CATEGORY_ISNULL(found->category));
+	cr_assert(TB_DEFINITION_SUBTYPE_ISNULL(found->subtype));
+	cr_assert_arr_eq(found->category, "\0\0\0\0\0\0\0\0\0\0\0\0", 12);
 }
 
 Test(market, imbalance_is_published_whole)
@@ -509,6 +709,28 @@ Test(market, imbalance_is_published_whole)
 	cr_assert_eq(imbalance->price_variation[0], 'L');
 }
 
+/* Before it has a price, the exchange sends 0. */
+Test(market, auction_without_a_price_has_nulls)
+{
+	const struct tb_imbalance *imbalance = &records[0].imbalance;
+
+	send((struct itch_message){
+		.type = 'I', .locate = 5, .imbalance = { .stock = STOCK, .variation = ' ' } });
+	cr_assert_eq(imbalance->far_price, TB_IMBALANCE_FAR_PRICE_NULL);
+	cr_assert_eq(imbalance->near_price, TB_IMBALANCE_NEAR_PRICE_NULL);
+	cr_assert_eq(imbalance->reference_price, TB_IMBALANCE_REFERENCE_PRICE_NULL);
+	cr_assert_eq(imbalance->price_variation[0], '\0');
+}
+
+/* An order may have price 0 or size 0. A side is empty only without orders. */
+Test(market, price_of_zero_is_a_price)
+{
+	add(1, 'B', 0, 0);
+	check_quote(0, 0, NO_PRICE, 0);
+	delete (1);
+	check_quote(NO_PRICE, 0, NO_PRICE, 0);
+}
+
 Test(market, symbol_keeps_its_first_name)
 {
 	struct itch_message directory = { .type = 'R',
@@ -520,7 +742,7 @@ Test(market, symbol_keeps_its_first_name)
 	send(directory);
 	cr_assert_eq(counter(MARKET_COUNTER_NAME_CONFLICT), 1);
 	delete (1);
-	check_quote(0, 0, 0, 0);
+	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 	directory.locate = 6;
 	send(directory);
 	cr_assert_eq(counter(MARKET_COUNTER_SYMBOLS), 2);
@@ -566,7 +788,7 @@ Test(market, malformed_messages_are_counted_and_have_no_effect)
 	cr_assert_eq(counter(MARKET_COUNTER_directory), 0);
 	cr_assert_eq(record_count, 0);
 	delete (1);
-	check_quote(0, 0, 0, 0);
+	check_quote(NO_PRICE, 0, NO_PRICE, 0);
 }
 
 static unsigned selects(void)
@@ -597,6 +819,9 @@ Test(market, only_wanted_selects_are_output)
 		send((struct itch_message){
 			.type = 'I', .locate = 5, .imbalance = { .stock = STOCK } });
 		seen |= selects();
+		send((struct itch_message){
+			.type = 'R', .locate = 5, .directory = { .stock = STOCK } });
+		seen |= selects();
 		cr_assert_eq(seen, wanted);
 	}
 }
@@ -610,10 +835,24 @@ Test(market, cleared_market_restarts_and_keeps_counting)
 	delete (1);
 	cr_assert_eq(record_count, 0);
 	add(2, 'B', 100, 10000);
-	check_quote(10000, 100, 0, 0);
+	check_quote(10000, 100, NO_PRICE, 0);
 	cr_assert_not_null(made(MARKET_DEPTH10));
 	cr_assert_eq(counter(MARKET_COUNTER_add), 2);
 	cr_assert_eq(counter(MARKET_COUNTER_UNKNOWN_REFERENCE), 1);
+}
+
+Test(market, cleared_market_forgets_statuses_and_trades)
+{
+	struct tb_status expected = status_unknown('Y');
+
+	status_of((struct itch_message){ .action = { STOCK, 'H', ' ', "T1  " } }, 'H');
+	add(1, 'B', 100, 10000);
+	execute(1, 10, 7);
+	market_clear(market);
+	expected.reg_sho[0] = '1';
+	check_status(status_of((struct itch_message){ .reg_sho = { STOCK, '1' } }, 'Y'), expected);
+	break_match(5, 7);
+	check_cancel(7, 1);
 }
 
 Test(market, every_counter_fits_a_bus)
@@ -669,7 +908,7 @@ Test(market, real_minute_ends_with_the_known_book)
 {
 	const char *folder = getenv("TICKBUS_TEST_DATA");
 	struct source_message message;
-	struct tb_quote last = { 0 };
+	struct tb_quote last = { .bid_price = NO_PRICE };
 	struct source *source;
 	char path[4096];
 	int result;
@@ -684,7 +923,8 @@ Test(market, real_minute_ends_with_the_known_book)
 		send_bytes(message.bytes, message.length, message.offset);
 		if (made(MARKET_QUOTE))
 			last = made(MARKET_QUOTE)->quote;
-		cr_assert(!last.bid_price || !last.ask_price || last.bid_price < last.ask_price);
+		cr_assert(last.bid_price == NO_PRICE || last.ask_price == NO_PRICE ||
+			  last.bid_price < last.ask_price);
 	}
 	cr_assert_eq(result, 0);
 	source_close(source);

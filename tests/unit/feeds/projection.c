@@ -107,10 +107,11 @@ Test(projection, equal_schemas_use_the_payload_itself)
 
 Test(projection, fields_are_picked_by_name_and_the_rest_is_zero)
 {
-	cr_assert_eq(open_from("quote", "- {name: ask_size, type: u32, doc: d}\n"
-					"- {type: \"pad[4]\"}\n"
-					"- {name: source_time, type: time, doc: d}\n"
-					"- {name: bid_price, type: decimal64(4), doc: d}\n"),
+	cr_assert_eq(open_from("quote",
+			       "- {name: ask_size, type: u32, doc: d}\n"
+			       "- {type: \"pad[4]\"}\n"
+			       "- {name: source_time, type: time, doc: d}\n"
+			       "- {name: bid_price, type: decimal64(4), optional: true, doc: d}\n"),
 		     0, "%s", tb_error());
 	a_quote();
 	apply(1);
@@ -129,8 +130,8 @@ Test(projection, more_digits_multiply_exactly_up_to_highest_price)
 
 	for (unsigned int scale = 4; scale <= 13; scale++) {
 		snprintf(fields, sizeof(fields),
-			 "- {name: ask_price, type: decimal64(%u), doc: d}\n"
-			 "- {name: bid_price, type: decimal64(4), doc: d}\n",
+			 "- {name: ask_price, type: decimal64(%u), optional: true, doc: d}\n"
+			 "- {name: bid_price, type: decimal64(4), optional: true, doc: d}\n",
 			 scale);
 		cr_assert_eq(open_from("quote", fields), 0, "%s", tb_error());
 		a_quote();
@@ -181,11 +182,12 @@ Test(projection, sequence_field_may_be_first)
 /* source_time 0; bids from 8 and asks from 168: price, size, orders, 16 bytes each */
 Test(projection, group_arrays_may_be_shorter_and_pick_members)
 {
-	cr_assert_eq(open_from("depth10", "- name: asks\n  type: group[3]\n  doc: d\n  fields:\n"
-					  "  - {name: orders, type: u32, doc: d}\n"
-					  "  - {name: size, type: u32, doc: d}\n"
-					  "- name: bids\n  type: group[2]\n  doc: d\n  fields:\n"
-					  "  - {name: price, type: decimal64(6), doc: d}\n"),
+	cr_assert_eq(open_from("depth10",
+			       "- name: asks\n  type: group[3]\n  doc: d\n  fields:\n"
+			       "  - {name: orders, type: u32, doc: d}\n"
+			       "  - {name: size, type: u32, doc: d}\n"
+			       "- name: bids\n  type: group[2]\n  doc: d\n  fields:\n"
+			       "  - {name: price, type: decimal64(6), optional: true, doc: d}\n"),
 		     0, "%s", tb_error());
 	for (uint32_t level = 0; level < 10; level++) {
 		put_u64(8 + 16 * level, 1000 - level);
@@ -208,7 +210,8 @@ Test(projection, group_arrays_may_be_shorter_and_pick_members)
 /* Every field of every built-in schema, in another order: each value is found again. */
 Test(projection, every_field_of_built_in_schemas_can_be_picked)
 {
-	static const char *const made[] = { "quote", "trade", "depth10", "status", "imbalance" };
+	static const char *const made[] = { "quote",  "trade",     "depth10",
+					    "status", "imbalance", "definition" };
 	uint64_t state = random_seed();
 
 	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
@@ -221,20 +224,22 @@ Test(projection, every_field_of_built_in_schemas_can_be_picked)
 		random_fill(&state, source, tb_schema_bytes(from));
 		for (size_t n = 0; n < count; n++) {
 			const struct tb_field *field = &fields[n];
+			const char *optional = field->optional ? "optional: true" : "doc: d";
 			char text[200];
 
 			if (field->type == TB_TYPE_PAD || field->type == TB_TYPE_GROUP)
 				continue;
 			if (field->type == TB_TYPE_DECIMAL64)
 				snprintf(text, sizeof(text),
-					 "- {name: %s, type: decimal64(4), doc: d}\n", field->name);
+					 "- {name: %s, type: decimal64(%u), %s}\n", field->name,
+					 field->scale, optional);
 			else if (field->type == TB_TYPE_CHAR)
 				snprintf(text, sizeof(text),
-					 "- {name: %s, type: \"char[%u]\", doc: d}\n", field->name,
-					 field->bytes);
+					 "- {name: %s, type: \"char[%u]\", %s}\n", field->name,
+					 field->bytes, optional);
 			else
-				snprintf(text, sizeof(text), "- {name: %s, type: %s, doc: d}\n",
-					 field->name, tb_type_name(field->type));
+				snprintf(text, sizeof(text), "- {name: %s, type: %s, %s}\n",
+					 field->name, tb_type_name(field->type), optional);
 			tb_schema_free(to);
 			to = parse(text);
 			cr_assert_eq(projection_open(&projection, from, to), 0, "%s", tb_error());
@@ -253,17 +258,21 @@ static const struct {
 	  "found field last_price, expected any of: bid_price, ask_price, bid_size, ask_size, "
 	  "source_time" },
 	{ "quote", "- {name: bid_size, type: u64, doc: d}\n",
-	  "field bid_size: found u64 of 8 bytes and scale 0, expected u32 of 4 bytes and scale 0" },
+	  "field bid_size: found u64 of 8 bytes and scale 0, expected u32 of 4 bytes and scale 0, "
+	  "or decimal64 of scale 0 to 9" },
+	{ "quote", "- {name: bid_size, type: decimal64(10), doc: d}\n",
+	  "field bid_size: found decimal64 of 8 bytes and scale 10, expected u32 of 4 bytes and "
+	  "scale 0, or decimal64 of scale 0 to 9" },
 	{ "quote", "- {name: bid_price, type: i64, doc: d}\n",
 	  "field bid_price: found i64 of 8 bytes and scale 0, expected decimal64 of 8 bytes and "
 	  "scale 4 to 13" },
-	{ "quote", "- {name: bid_price, type: decimal64(3), doc: d}\n",
+	{ "quote", "- {name: bid_price, type: decimal64(3), optional: true, doc: d}\n",
 	  "field bid_price: found decimal64 of 8 bytes and scale 3, expected decimal64 of 8 bytes "
 	  "and scale 4 to 13" },
-	{ "quote", "- {name: bid_price, type: decimal64(14), doc: d}\n",
+	{ "quote", "- {name: bid_price, type: decimal64(14), optional: true, doc: d}\n",
 	  "field bid_price: found decimal64 of 8 bytes and scale 14, expected decimal64 of 8 bytes "
 	  "and scale 4 to 13" },
-	{ "quote", "- {name: bid_price, type: \"decimal64(4)[1]\", doc: d}\n",
+	{ "quote", "- {name: bid_price, type: \"decimal64(4)[1]\", optional: true, doc: d}\n",
 	  "field bid_price: found decimal64 of 8 bytes and scale 4, expected decimal64 of 8 bytes "
 	  "and scale 4 to 13" },
 	{ "trade", "- {name: condition, type: \"char[4]\", doc: d}\n",
@@ -294,20 +303,17 @@ Test(projection, field_without_source_is_refused_by_name)
 Test(projection, digits_that_could_overflow_are_refused)
 {
 	from = parse("- {name: price, type: decimal64(0), doc: d}\n");
-	to = parse("- {name: price, type: decimal64(10), doc: d}\n");
+	to = parse("- {name: price, type: decimal64(10), optional: true, doc: d}\n");
 	cr_expect_eq(projection_open(&projection, from, to), -EPROTO);
 	cr_expect_str_eq(tb_error(), "field price: found decimal64 of 8 bytes and scale 10, "
 				     "expected decimal64 of 8 bytes and scale 0 to 9");
 	tb_schema_free(to);
-	to = parse("- {name: price, type: decimal64(9), doc: d}\n");
+	to = parse("- {name: price, type: decimal64(9), optional: true, doc: d}\n");
 	cr_assert_eq(projection_open(&projection, from, to), 0, "%s", tb_error());
 	put_u64(0, UINT32_MAX);
 	apply(1);
 	cr_expect_eq(u64_at(0), UINT32_MAX * UINT64_C(1000000000));
 }
-
-/* -- nulls -------------------------------------------------------------------------------------
- */
 
 static void open_pair(const char *from_fields, const char *to_fields)
 {
@@ -318,6 +324,87 @@ static void open_pair(const char *from_fields, const char *to_fields)
 	to = parse(to_fields);
 	cr_assert_eq(projection_open(&projection, from, to), 0, "%s", tb_error());
 }
+
+/* -- whole numbers -------------------------------------------------------------------------------
+ */
+
+Test(projection, whole_number_becomes_a_decimal)
+{
+	static const int64_t units[] = { 0, 1, 4294967294, 4294967295 };
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		open_pair("- {name: size, type: u32}\n- {name: n, type: u32}\n",
+			  "- {name: size, type: decimal64(9)}\n- {name: n, type: decimal64(0)}\n");
+		put_u32(0, (uint32_t)units[i]);
+		put_u32(4, (uint32_t)units[i]);
+		apply(1);
+		cr_expect_eq((int64_t)u64_at(0), units[i] * 1000000000);
+		cr_expect_eq((int64_t)u64_at(8), units[i]);
+	}
+}
+
+Test(projection, null_of_a_whole_number_is_null_as_a_decimal)
+{
+	open_pair("- {name: a, type: u64, optional: true}\n- {name: b, type: u32, optional: true}\n"
+		  "- {name: c, type: u32}\n",
+		  "- {name: a, type: decimal64(8), optional: true}\n"
+		  "- {name: b, type: decimal64(8), optional: true}\n"
+		  "- {name: c, type: decimal64(8), optional: true}\n");
+	put_u64(0, UINT64_MAX);
+	put_u32(8, UINT32_MAX);
+	put_u32(12, UINT32_MAX);
+	apply(1);
+	cr_expect_eq((int64_t)u64_at(0), INT64_MIN);
+	cr_expect_eq((int64_t)u64_at(8), INT64_MIN);
+	cr_expect_eq((int64_t)u64_at(16), UINT32_MAX * INT64_C(100000000));
+}
+
+Test(projection, whole_number_without_room_stops_at_the_highest_decimal)
+{
+	static const uint64_t numbers[][2] = { { UINT64_MAX, INT64_MAX },
+					       { INT64_MAX / 100, INT64_MAX / 100 * 100 },
+					       { INT64_MAX / 100 + 1, INT64_MAX } };
+
+	open_pair("- {name: a, type: u64}\n", "- {name: a, type: decimal64(2)}\n");
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		put_u64(0, numbers[i][0]);
+		apply(1);
+		cr_expect_eq(u64_at(0), numbers[i][1]);
+	}
+}
+
+/* The built-in schemas with fractions and 8 digits take the records of a feed of whole units. */
+Test(projection, wide_schemas_take_the_feeds_records)
+{
+	static const char *const pairs[][2] = { { "quote", "quote_wide" },
+						{ "trade", "trade_wide" },
+						{ "depth10", "depth10_wide" },
+						{ "quote", "quote_seq" },
+						{ "trade", "trade_seq" } };
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		projection_close(&projection);
+		tb_schema_free(from);
+		tb_schema_free(to);
+		cr_assert_eq(tb_schema_load(&from, pairs[i][0]), 0, "%s", tb_error());
+		cr_assert_eq(tb_schema_load(&to, pairs[i][1]), 0, "%s", tb_error());
+		cr_expect_eq(projection_open(&projection, from, to), 0, "%s", tb_error());
+		if (i > 0)
+			continue;
+		a_quote();
+		put_u64(8, (uint64_t)INT64_MIN);
+		put_u32(20, 0);
+		apply(1);
+		cr_expect_eq(u64_at(0), 1234500 * UINT64_C(10000));
+		cr_expect_eq((int64_t)u64_at(8), INT64_MIN);
+		cr_expect_eq(u64_at(16), 100 * UINT64_C(100000000));
+		cr_expect_eq(u64_at(24), 0);
+		cr_expect_eq(u64_at(32), 1577716200000000001);
+	}
+}
+
+/* -- nulls -------------------------------------------------------------------------------------
+ */
 
 Test(projection, optional_field_fills_only_an_optional_field)
 {
@@ -457,8 +544,8 @@ Test(projection, each_element_of_an_array_is_kept_apart_from_null)
 Test(projection, adjacent_fields_are_moved_together)
 {
 	cr_assert_eq(open_from("quote",
-			       "- {name: bid_price, type: decimal64(4), doc: d}\n"
-			       "- {name: ask_price, type: decimal64(4), doc: d}\n"
+			       "- {name: bid_price, type: decimal64(4), optional: true, doc: d}\n"
+			       "- {name: ask_price, type: decimal64(4), optional: true, doc: d}\n"
 			       "- {name: bid_size, type: u32, doc: d}\n"
 			       "- {name: ask_size, type: u32, doc: d}\n"
 			       "- {name: number, type: u64, role: source_sequence, doc: d}\n"),

@@ -336,7 +336,8 @@ Test(read, unknown_name_lists_the_built_in_schemas)
 	cr_expect_str_eq(
 		tb_error(),
 		"quotes: found no file of this name, expected a file or a built-in schema: quote, "
-		"trade, depth10, status, imbalance, quote_seq, trade_seq",
+		"trade, depth10, status, imbalance, definition, quote_seq, trade_seq, quote_wide, "
+		"trade_wide, depth10_wide",
 		"%s", tb_error());
 	cr_expect_eq(tb_schema_load(&schema, "/"), -EINVAL);
 	cr_expect_str_eq(tb_error(), "/: found a folder, expected a file", "%s", tb_error());

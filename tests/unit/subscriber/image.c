@@ -234,8 +234,9 @@ static void compare(void)
 
 static void complete(void)
 {
-	if (!image_completes(reader.image, reader.position))
+	if (!image_may_complete(reader.image, reader.position))
 		return;
+	image_completes(reader.image);
 	reader.completes++;
 	compare();
 }

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of a topic.
+ *
+ * N-I1  The line is copied first, then the entries that it counts (R5). So each entry is whole, and
+ *       a copy of it that fails its check was damaged on its way.
+ * N-I2  A name never changes within an epoch: names that are known are not copied again. */
+#include "subscriber/instruments.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/barrier.h"
+#include "bus/directory.h"
+#include "bus/error.h"
+#include "bus/progress.h"
+#include "bus/words.h"
+#include "subscriber/get_read.h"
+
+#define READS_MAX 16
+
+/* -- the line --------------------------------------------------------------------------------- */
+
+static int line_copy(struct tb_source *source, struct progress *progress)
+{
+	const struct mapping *mapping = &source->mapping;
+	struct fabric_read read;
+	int result;
+
+	if (mapping->view) {
+		progress_load(
+			(const struct progress_line *)(const void *)(mapping->view +
+								     mapping->layout.progress),
+			progress);
+		atomic_thread_fence(memory_order_acquire); /* R5 */
+		return 0;
+	}
+	read = get_part(source, mapping->layout.progress, sizeof(*progress),
+			get_half(source, GET_SINGLE));
+	result = get_reads(source, &read, 1);
+	if (result == 0)
+		words_load(progress, get_half(source, GET_SINGLE), sizeof(*progress));
+	return result;
+}
+
+/* How many instruments the line counts. */
+static int line_instruments(struct tb_source *source)
+{
+	const struct mapping *mapping = &source->mapping;
+	struct progress progress;
+	int result;
+
+	for (int i = 0; i < INSTRUMENTS_TRIES; i++) {
+		result = line_copy(source, &progress);
+		if (result < 0)
+			return result;
+		if (progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
+				    mapping->shape.capacity, mapping->checked,
+				    mapping->progress_salt) == 0)
+			return (int)progress.instruments;
+		barrier_pause();
+	}
+	return error_set(EAGAIN, "topic %s: its progress line is not valid now", source->name);
+}
+
+/* -- names ------------------------------------------------------------------------------------ */
+
+static int name_take(struct mapping *mapping, const void *shared, uint32_t instrument)
+{
+	struct directory_entry entry;
+
+	if (mapping->names[instrument][0])
+		return 0;
+	words_load(&entry, shared, sizeof(entry));
+	if (directory_verify(&entry, instrument, mapping->directory_salt,
+			     mapping->names[instrument]) == 0)
+		return 0;
+	mapping->names[instrument][0] = '\0';
+	return -EAGAIN;
+}
+
+/* Takes names from names_known on; `entries` begins there. Stops at an entry that is not valid. */
+static void names_take_all(struct mapping *mapping, const char *entries, uint32_t end)
+{
+	while (mapping->names_known < end &&
+	       name_take(mapping, entries, mapping->names_known) == 0) {
+		mapping->names_known++;
+		entries += DIRECTORY_ENTRY_BYTES;
+	}
+}
+
+static uint64_t entry_offset(const struct mapping *mapping, uint32_t instrument)
+{
+	return mapping->layout.directory + (uint64_t)instrument * DIRECTORY_ENTRY_BYTES;
+}
+
+/* READs as many entries as the landing takes, from names_known on. */
+static int names_read(struct tb_source *source, uint32_t end)
+{
+	const struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const uint32_t from = source->mapping.names_known;
+	const uint32_t each = subscriber->read_bytes / DIRECTORY_ENTRY_BYTES;
+	const uint32_t room = (uint32_t)(get_half_bytes(subscriber) / DIRECTORY_ENTRY_BYTES);
+	const uint32_t last = end - from < room ? end : from + room;
+	struct fabric_read reads[READS_MAX];
+	unsigned int count = 0;
+	uint32_t at = from, number;
+	int result;
+
+	for (; at < last && count < READS_MAX; at += number) {
+		number = last - at < each ? last - at : each;
+		reads[count++] = get_part(
+			source, entry_offset(&source->mapping, at), number * DIRECTORY_ENTRY_BYTES,
+			subscriber->get.landing + (size_t)(at - from) * DIRECTORY_ENTRY_BYTES);
+	}
+	result = get_reads(source, reads, count);
+	if (result == 0)
+		names_take_all(&source->mapping, get_half(source, GET_SINGLE), at);
+	return result;
+}
+
+static int names_copy(struct tb_source *source, uint32_t end)
+{
+	struct mapping *mapping = &source->mapping;
+	uint32_t before;
+	int tries = 0, result = 0;
+
+	while (mapping->names_known < end && tries < INSTRUMENTS_TRIES && result == 0) {
+		before = mapping->names_known;
+		if (mapping->view)
+			names_take_all(mapping, mapping->view + entry_offset(mapping, before), end);
+		else
+			result = names_read(source, end);
+		tries = mapping->names_known == before ? tries + 1 : 0;
+	}
+	if (result == 0 && mapping->names_known < end)
+		result = error_set(EAGAIN,
+				   "topic %s: the directory has no valid name of instrument %u",
+				   source->name, mapping->names_known);
+	return result;
+}
+
+int instruments_update(struct tb_source *source)
+{
+	struct mapping *mapping = &source->mapping;
+	int count, result = 0;
+
+	if (!mapping->view)
+		result = get_open(source);
+	count = result == 0 ? line_instruments(source) : result;
+	if (count < 0)
+		return count;
+	result = names_copy(source, (uint32_t)count);
+	return result < 0 ? result : (int)mapping->names_known;
+}
+
+/* -- by name ---------------------------------------------------------------------------------- */
+
+static int index_open(struct name_index *index, const struct tb_source *source)
+{
+	const uint32_t capacity = source->mapping.shape.capacity;
+	uint32_t buckets = 16;
+
+	while (buckets < capacity * 2)
+		buckets *= 2;
+	index->buckets = calloc(buckets, sizeof(*index->buckets));
+	if (!index->buckets)
+		return error_set(ENOMEM, "topic %s: no memory for an index of %u names",
+				 source->name, capacity);
+	index->mask = buckets - 1;
+	index->entered = 0;
+	return keyed_open(&index->key);
+}
+
+/* The bucket that holds the name, or a free bucket. */
+static uint32_t *bucket_of(const struct mapping *mapping, const char *name)
+{
+	const struct name_index *index = &mapping->name_index;
+	uint32_t at = (uint32_t)keyed_hash(&index->key, name, strlen(name)) & index->mask;
+
+	while (index->buckets[at] && strcmp(mapping->names[index->buckets[at] - 1], name) != 0)
+		at = (at + 1) & index->mask;
+	return &index->buckets[at];
+}
+
+int instruments_find(struct tb_source *source, const char *name)
+{
+	struct mapping *mapping = &source->mapping;
+	struct name_index *index = &mapping->name_index;
+	int result = 0;
+
+	if (!index->buckets)
+		result = index_open(index, source);
+	if (result < 0) {
+		free(index->buckets);
+		index->buckets = NULL;
+		return result;
+	}
+	for (; index->entered < mapping->names_known; index->entered++) {
+		uint32_t *bucket = bucket_of(mapping, mapping->names[index->entered]);
+
+		if (*bucket == 0) /* of two instruments with a name, the first has it */
+			*bucket = index->entered + 1;
+	}
+	result = (int)*bucket_of(mapping, name) - 1;
+	return result < 0 ? -ENOENT : result;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a feed writes into its topics' memory for a few messages. Each message's last record has the
+ * mark, and a late joiner finds the right value. */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "bus/record.h"
+#include "publisher/feeds/feed.h"
+#include "publisher/state.h"
+#include "schemas/status.h"
+#include "schemas/trade.h"
+#include "tests/support/scene.h"
+
+#define MESSAGES 64
+
+/* The day: messages from memory. */
+static struct itch_message script[MESSAGES];
+static size_t script_count;
+
+struct script_source {
+	struct source source;
+	size_t next;
+	uint8_t bytes[ITCH_LENGTH_MAX];
+};
+
+static int script_next(struct source *source, struct source_message *message)
+{
+	struct script_source *s = (struct script_source *)source;
+
+	if (s->next == script_count)
+		return 0;
+	script[s->next].time_ns = s->next + 1;
+	*message = (struct source_message){ .bytes = s->bytes };
+	message->length = (size_t)itch_encode(&script[s->next++], s->bytes);
+	return 1;
+}
+
+static const char *script_changed(struct source *source)
+{
+	(void)source;
+	return NULL;
+}
+
+static void script_close(struct source *source)
+{
+	free(source);
+}
+
+static int script_open(void *user, struct source **source)
+{
+	static const struct source_operations operations = { script_next, script_changed,
+							     script_close };
+	struct script_source *s = calloc(1, sizeof(*s));
+
+	(void)user;
+	s->source.operations = &operations;
+	s->source.name = "script";
+	*source = &s->source;
+	return 0;
+}
+
+static void say(struct itch_message message)
+{
+	cr_assert_lt(script_count, MESSAGES);
+	script[script_count++] = message;
+}
+
+static void add(uint16_t locate, uint64_t reference)
+{
+	struct itch_message message = {
+		.type = 'A',
+		.locate = locate,
+		.add = { .reference = reference, .side = 'B', .shares = 100, .price = 10000 },
+	};
+
+	memcpy(message.add.stock, locate == 5 ? "ACME    " : "OTHER   ", ITCH_STOCK_BYTES);
+	say(message);
+}
+
+static void execute(uint64_t reference, uint64_t match)
+{
+	say((struct itch_message){
+		.type = 'E', .locate = 5, .executed = { reference, 10, match } });
+}
+
+/* -- a bus with the topics of one feed ----------------------------------------------------------
+ */
+
+#define TOPICS 2
+
+static struct tb_publisher *publisher;
+static struct feed *feed;
+static struct feed_topic topics[TOPICS];
+static size_t topic_count;
+
+static void enter(void)
+{
+	scene_enter();
+	publisher = scene_publisher("shm");
+	say((struct itch_message){ .type = 'S', .event = { 'O' } });
+}
+
+static void leave(void)
+{
+	tb_publisher_close(publisher);
+	feed_close(feed);
+	for (size_t i = 0; i < topic_count; i++)
+		tb_schema_free((struct tb_schema *)(uintptr_t)topics[i].schema);
+	scene_leave();
+}
+
+TestSuite(marks, .init = enter, .fini = leave, .timeout = 60);
+
+static void topic(const char *name, enum market_select select, uint32_t instruments)
+{
+	struct feed_topic *made = &topics[topic_count++];
+	struct tb_topic_options options = { .size = sizeof(options),
+					    .name = name,
+					    .slots = 64,
+					    .instruments = instruments,
+					    .flags = TB_TOPIC_MANUAL_FLUSH |
+						     TB_TOPIC_MARKS_MESSAGES };
+	struct tb_schema *schema;
+
+	cr_assert_eq(tb_schema_load(&schema, market_selects[select]), 0, "%s", tb_error());
+	made->select = select;
+	options.schema = made->schema = schema;
+	cr_assert_eq(tb_topic_create(publisher, &options, &made->topic), 0, "%s", tb_error());
+}
+
+/* Publishes the script, as a whole day unless `cut`. */
+static void run(bool cut)
+{
+	struct feed_options options = { .name = "script",
+					.open = script_open,
+					.wait = PACE_SPIN,
+					.at_end = FEED_LINGER,
+					.incomplete = FEED_WARN,
+					.cpu = -1,
+					.topics = topics,
+					.topic_count = topic_count,
+					.touch_ms = 100,
+					.publisher = publisher,
+					.done_fd = eventfd(0, EFD_CLOEXEC) };
+	struct pollfd done = { .fd = options.done_fd, .events = POLLIN };
+	int result;
+
+	if (!cut)
+		say((struct itch_message){ .type = 'S', .event = { 'C' } });
+	cr_assert_eq(feed_open(&feed, &options), 0, "%s", tb_error());
+	cr_assert_eq(feed_start(feed), 0, "%s", tb_error());
+	while (!feed_over(feed, &result))
+		poll(&done, 1, -1);
+	cr_assert_eq(result, 0);
+	close(options.done_fd);
+}
+
+static const struct slot *slot_of(const struct tb_topic *t, const char *memory, uint64_t index)
+{
+	return (const void *)(memory + index * t->slot_bytes);
+}
+
+/* A topic's records, each as its kind and "." if it is the last of its message. */
+static void check_records(const struct tb_topic *t, const char *expected)
+{
+	char text[1024] = "";
+	size_t used = 0;
+
+	for (uint64_t sequence = 1; sequence <= t->sequence; sequence++) {
+		struct record record;
+		uint64_t found;
+
+		cr_assert_eq(record_take(slot_of(t, t->ring, sequence & t->slot_mask),
+					 t->slot_bytes, sequence, &record, &found, &t->salt),
+			     0);
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s",
+					 used ? " " : "", tb_kind_name(record.kind),
+					 record.flags & TB_FLAG_LAST ? "." : "");
+		cr_assert_lt(used, sizeof(text));
+	}
+	cr_assert_str_eq(text, expected, "found records %s", text);
+	cr_assert_eq(t->progress.whole, t->sequence);
+}
+
+/* -- a subscriber that joins when the day is over ------------------------------------------------
+ */
+
+struct joiner {
+	bool complete;
+	unsigned int records;
+	uint8_t kind, flags;
+	_Alignas(8) char payload[256]; /* of the last record */
+};
+
+static void joiner_record(void *user, const struct tb_source *source,
+			  const struct tb_record *record)
+{
+	struct joiner *joiner = user;
+
+	(void)source;
+	if (strcmp(record->name, "ACME") != 0)
+		return;
+	cr_assert_leq(record->length, sizeof(joiner->payload));
+	joiner->records++;
+	joiner->kind = record->kind;
+	joiner->flags = record->flags;
+	memcpy(joiner->payload, record->data, record->length);
+}
+
+static void joiner_event(void *user, const struct tb_event *event)
+{
+	struct joiner *joiner = user;
+
+	joiner->complete |= event->kind == TB_EVENT_COMPLETE;
+}
+
+/* The image of a topic: what it says about ACME. */
+static struct joiner image_of(const char *name)
+{
+	struct joiner joiner = { 0 };
+	const struct tb_subscription_options options = { .size = sizeof(options),
+							 .on_record = joiner_record,
+							 .on_event = joiner_event,
+							 .user = &joiner,
+							 .from = TB_FROM_IMAGE };
+	struct tb_subscriber *subscriber = scene_subscriber("shm", 0);
+	struct tb_subscription *subscription;
+
+	cr_assert_eq(tb_subscribe(subscriber, name, &options, &subscription), 0, "%s", tb_error());
+	cr_assert(scene_poll_while(subscriber, &joiner.complete));
+	tb_subscriber_close(subscriber);
+	return joiner;
+}
+
+/* An order under the reference of another symbol's live order changes two books. */
+static void change_two_books(void)
+{
+	add(5, 1);
+	add(6, 1);
+}
+
+Test(marks, last_record_of_each_message_has_the_mark_in_each_topic)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	topic("trade", MARKET_TRADE, 16);
+	change_two_books();
+	add(5, 2);
+	execute(2, 7);
+	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 7 } });
+	run(false);
+	check_records(topics[0].topic, "update. update update. update. update.");
+	check_records(topics[1].topic, "update. cancel clear.");
+}
+
+/* The message's last record has no room, so the record before it is the last that readers get. */
+Test(marks, record_before_a_record_without_room_has_the_mark)
+{
+	topic("quote", MARKET_QUOTE, 1);
+	topic("roomy", MARKET_QUOTE, 2);
+	change_two_books();
+	run(false);
+	check_records(topics[0].topic, "update. update.");
+	check_records(topics[1].topic, "update. update update.");
+}
+
+Test(marks, record_of_quality_is_a_message_of_its_own)
+{
+	topic("quote", MARKET_QUOTE, 16);
+	change_two_books();
+	run(true);
+	check_records(topics[0].topic, "update. update update. quality.");
+}
+
+Test(marks, late_joiner_finds_the_halt_behind_a_later_message)
+{
+	struct tb_status status;
+	struct joiner joiner;
+
+	topic("status", MARKET_STATUS, 16);
+	say((struct itch_message){
+		.type = 'H', .locate = 5, .action = { "ACME    ", 'H', ' ', "T1  " } });
+	say((struct itch_message){ .type = 'Y', .locate = 5, .reg_sho = { "ACME    ", '1' } });
+	run(false);
+	joiner = image_of("status");
+	cr_assert_eq(joiner.records, 1);
+	cr_assert(joiner.flags & TB_FLAG_IMAGE);
+	memcpy(&status, joiner.payload, sizeof(status));
+	cr_assert_eq(status.message[0], 'Y');
+	cr_assert_eq(status.reg_sho[0], '1');
+	cr_assert_eq(status.state[0], 'H');
+	cr_assert_arr_eq(status.reason, "T1  ", 4);
+}
+
+Test(marks, late_joiner_finds_the_trade_before_a_broken_trade)
+{
+	struct tb_trade trade;
+	struct joiner joiner;
+
+	topic("trade", MARKET_TRADE, 16);
+	add(5, 1);
+	execute(1, 7);
+	execute(1, 8);
+	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 8 } });
+	run(false);
+	check_records(topics[0].topic, "update. update. cancel correction.");
+	joiner = image_of("trade");
+	cr_assert_eq(joiner.records, 1);
+	cr_assert_eq(joiner.kind, TB_KIND_CORRECTION);
+	memcpy(&trade, joiner.payload, sizeof(trade));
+	cr_assert_eq(trade.match_id, 7);
+	cr_assert_eq(trade.size, 10);
+}
+
+Test(marks, late_joiner_of_a_broken_only_trade_finds_no_value)
+{
+	topic("trade", MARKET_TRADE, 16);
+	add(5, 1);
+	execute(1, 7);
+	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 7 } });
+	run(false);
+	check_records(topics[0].topic, "update. cancel clear.");
+	cr_assert_eq(image_of("trade").records, 0);
+}
