@@ -20,17 +20,13 @@
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define SLOTS 64
-#ifdef BATCHES
-#define INSTRUMENTS 900 /* values have all of a poll while records wait for a message's end */
-#else
-#define INSTRUMENTS 560 /* with a value; some more names lack a value */
-#endif
-#define NAMES     (INSTRUMENTS + 20)
-#define LOG_MAX   20000
-#define JOINS_MIN 20
-#define WRAPS     5    /* of the ring in each join */
-#define JOINS     1000 /* or as many as TICKBUS_TEST_JOINS says */
+#define SLOTS       64
+#define INSTRUMENTS 1000 /* with a value; some more names lack a value */
+#define NAMES       (INSTRUMENTS + 20)
+#define LOG_MAX     20000
+#define JOINS_MIN   20
+#define WRAPS       5    /* of the ring in each join */
+#define JOINS       1000 /* or as many as TICKBUS_TEST_JOINS says */
 
 struct written {
 	uint32_t instrument;
