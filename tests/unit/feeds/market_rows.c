@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the market's records of an ITCH file as `tickbus cat --format csv` would, without a bus:
- * market-rows FILE SELECT DATE ZONE. Standard error has the counters, a line each, and for each
- * column with nulls their number (`null NAME COUNT`): CSV prints a null like a text of spaces. */
+ * market-rows FILE SELECT DATE ZONE. Standard error has the counters, a line each, then the number
+ * of nulls in each column (`null NAME COUNT`). CSV prints a null like a text of spaces. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -373,7 +373,7 @@ Test(marks, late_joiner_of_a_broken_only_trade_finds_no_value)
 
 /* The day before has a halt, a trade and a message of two records, which the new day must not know.
  */
-Test(marks, restarted_feed_knows_nothing_of_the_day_before)
+Test(marks, restarted_feed_forgets_the_day_before)
 {
 	struct tb_status status;
 	struct joiner joiner;

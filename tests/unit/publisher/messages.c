@@ -191,7 +191,7 @@ Test(messages, correction_of_the_past_leaves_the_value)
 }
 
 /* The record's time, length and place in the ring decide which way it is written. */
-Test(messages, correction_of_the_past_leaves_the_value_however_it_is_written)
+Test(messages, past_correction_leaves_the_value_in_each_way_of_writing)
 {
 	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
 	struct tb_update past = { .size = sizeof(past),
