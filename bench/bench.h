@@ -58,7 +58,7 @@ struct transport {
 	void (*reader_close)(void *reader);
 };
 
-extern const struct transport bare_transport, local_transport, checked_transport,
+extern const struct transport bare_transport, local_transport, checked_transport, marked_transport,
 	local_batches_transport, checked_batches_transport;
 
 /* lines.c: the machine's own limits between two cores. */

@@ -4,8 +4,9 @@
  *
  *   local    no check, the caller passes a time
  *   checked  check and time in every record, every delivered record checked
+ *   marked   the same, and each fourth record ends a message: for the measure `count` alone
  *
- * Both without a last-value cache, which the other rings lack. */
+ * All without a last-value cache, which the other rings lack. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 #include "tickbus/publisher.h"
 #include "tickbus/subscriber.h"
 
-#define LOOK 256
+#define LOOK    256
+#define MESSAGE 4 /* records of a message */
 
 struct writer {
 	struct tb_publisher *publisher;
@@ -37,13 +39,14 @@ static void expect(int result, const char *what)
 }
 
 static int bus_writer_open(void **out, const struct shape *shape, unsigned int channel,
-			   bool checked)
+			   bool checked, uint32_t flags)
 {
 	struct tb_topic_options topic = { .size = sizeof(topic),
 					  .name = "t",
 					  .slots = shape->slots,
 					  .instruments = 1,
-					  .flags = TB_TOPIC_NO_LAST_VALUE | TB_TOPIC_MANUAL_FLUSH };
+					  .flags = TB_TOPIC_NO_LAST_VALUE | TB_TOPIC_MANUAL_FLUSH |
+						   flags };
 	struct tb_publisher_options bus = { .size = sizeof(bus), .exit_wait_ms = UINT32_MAX };
 	struct writer *writer = calloc(1, sizeof(*writer));
 	struct tb_schema *schema = NULL;
@@ -72,12 +75,17 @@ static int bus_writer_open(void **out, const struct shape *shape, unsigned int c
 
 static int local_writer_open(void **out, const struct shape *shape, unsigned int channel)
 {
-	return bus_writer_open(out, shape, channel, false);
+	return bus_writer_open(out, shape, channel, false, 0);
 }
 
 static int checked_writer_open(void **out, const struct shape *shape, unsigned int channel)
 {
-	return bus_writer_open(out, shape, channel, true);
+	return bus_writer_open(out, shape, channel, true, 0);
+}
+
+static int marked_writer_open(void **out, const struct shape *shape, unsigned int channel)
+{
+	return bus_writer_open(out, shape, channel, true, TB_TOPIC_MARKS_MESSAGES);
 }
 
 static uint64_t clock_ns(void)
@@ -101,6 +109,24 @@ static void bus_write(void *user, const uint64_t *payloads, unsigned int count)
 	for (; count > 0; count--, update.data = payloads += writer->words)
 		if (tb_publish(writer->topic, &update) < 0)
 			machine_fail("publish: %s", tb_error());
+	tb_flush(writer->topic);
+}
+
+static void marked_write(void *user, const uint64_t *payloads, unsigned int count)
+{
+	struct writer *writer = user;
+	struct tb_update update = { .size = sizeof(update),
+				    .instrument = writer->instrument,
+				    .kind = TB_KIND_UPDATE,
+				    .length = (uint16_t)(writer->words * 8),
+				    .time_ns = clock_ns(),
+				    .data = payloads };
+
+	for (; count > 0; count--, update.data = payloads += writer->words) {
+		update.flags = count % MESSAGE == 1 ? TB_FLAG_LAST : 0;
+		if (tb_publish(writer->topic, &update) < 0)
+			machine_fail("publish: %s", tb_error());
+	}
 	tb_flush(writer->topic);
 }
 
@@ -205,17 +231,18 @@ static void bus_reader_close(void *user)
 	free(reader);
 }
 
-#define BUS(setting, of, opens)                                                                    \
+#define BUS(setting, of, opens, writes)                                                            \
 	const struct transport setting##_transport = {                                             \
 		.name = #setting,                                                                  \
 		.writer_open = of##_writer_open,                                                   \
-		.write = bus_write,                                                                \
+		.write = writes,                                                                   \
 		.writer_close = bus_writer_close,                                                  \
 		.reader_open = opens##_reader_open,                                                \
 		.read = bus_read,                                                                  \
 		.reader_close = bus_reader_close,                                                  \
 	}
-BUS(local, local, bus);
-BUS(checked, checked, bus);
-BUS(local_batches, local, batch);
-BUS(checked_batches, checked, batch);
+BUS(local, local, bus, bus_write);
+BUS(checked, checked, bus, bus_write);
+BUS(marked, marked, bus, marked_write);
+BUS(local_batches, local, batch, bus_write);
+BUS(checked_batches, checked, batch, bus_write);

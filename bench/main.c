@@ -78,9 +78,10 @@ struct run {
 	double scale; /* ticks per ns */
 };
 
-static const struct transport *const transports[] = { &bare_transport, &local_transport,
-						      &checked_transport, &local_batches_transport,
-						      &checked_batches_transport };
+static const struct transport *const transports[] = {
+	&bare_transport,   &local_transport,         &checked_transport,
+	&marked_transport, &local_batches_transport, &checked_batches_transport
+};
 
 /* -- messages -----------------------------------------------------------------------------------
  */
@@ -582,7 +583,8 @@ int main(int argc, char **argv)
 	if (strcmp(run.measure, "hiccups") == 0)
 		return hiccups_watch(&run.shape, run.readers + 1, run.ms);
 	if (!run.transport)
-		machine_fail("found transport %s, expected bare, local or checked", argv[3]);
+		machine_fail("found transport %s, expected bare, local, checked or marked",
+			     argv[3]);
 	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
 		if (strcmp(measures[i].name, run.measure) == 0)
 			return measures[i].run(&run);

@@ -4,11 +4,14 @@
  *
  *   tickbus-bench-rdma MEASURE PUBLISHER SUBSCRIBER SLOT_BYTES COUNT
  *
- *   notice  COUNT records, each by a READ of its own. Microseconds to its delivery: from the
- * tb_poll that posted the READ (record), and from before tb_publish (notice). Medians. known COUNT
- * READs of READ_BYTES, of records known to be published. Each READ is posted when the last is
- * delivered. Microseconds from delivery to delivery. Median. bulk    the same with READ_DEPTH READs
- * at once: MiB per second, from the call that posts the first READ to the last delivery.
+ * - notice: COUNT records, each by a READ of its own. Microseconds to its delivery: from the
+ * tb_poll that posted the READ (record), and from before tb_publish (notice). Medians.
+ * - known: COUNT READs of READ_BYTES, of records known to be published. Each READ is posted when
+ * the last is delivered. Microseconds from delivery to delivery. Median.
+ * - bulk: the same with READ_DEPTH READs at once. MiB per second, from the call that posts the
+ * first READ to the last delivery.
+ * - image: an image of COUNT instruments. MiB of values and names per second, from its begin to its
+ *   completion.
  *
  * PUBLISHER and SUBSCRIBER are addresses of this machine's devices. The publisher is a second
  * process on the first core. It sleeps until it is asked for a record, like the peer of
@@ -26,20 +29,22 @@
 #include "tickbus/publisher.h"
 #include "tickbus/subscriber.h"
 
-#define PORT       7476
-#define READ_BYTES 8192 /* READs that the library posts for a batch, up to READ_DEPTH */
-#define READ_DEPTH 32
-#define WARM       50    /* records: the first also fetches its instrument's name */
-#define REST_NS    20000 /* enough for the publisher to be awake when it publishes */
-#define GIVE_UP_S  100
-#define COUNTS_MAX 64
-#define COUNT_MAX  65536
+#define PORT        7476
+#define READ_BYTES  8192 /* READs that the library posts for a batch, up to READ_DEPTH */
+#define READ_DEPTH  32
+#define ENTRY_BYTES 32    /* of the directory */
+#define WARM        50    /* records: the first also fetches its instrument's name */
+#define REST_NS     20000 /* enough for the publisher to be awake when it publishes */
+#define GIVE_UP_S   100
+#define COUNTS_MAX  64
+#define COUNT_MAX   65536
 
 struct plan {
 	const char *publisher, *subscriber;
 	uint32_t words, slots, batch_bytes;
-	uint64_t filled; /* records before the subscriber joins */
-	int asks[2];     /* pipes: a byte asks for a record */
+	uint64_t filled;      /* records before the subscriber joins */
+	uint32_t instruments; /* of an image; 0: no values */
+	int asks[2];          /* pipes: a byte asks for a record */
 	int ready[2];
 };
 
@@ -49,6 +54,7 @@ struct pulled {
 	uint32_t words;
 	size_t reads; /* the counter's index */
 	uint64_t next, posted_ns, delivered_ns, published_ns;
+	uint64_t values, image_ns, complete_ns;
 };
 
 static uint64_t now_ns(void)
@@ -78,12 +84,14 @@ static struct tb_topic *topic_make(struct tb_publisher *publisher, const struct 
 	struct tb_topic_options how = { .size = sizeof(how),
 					.name = "t",
 					.slots = plan->slots,
-					.instruments = 1,
-					.flags = TB_TOPIC_NO_LAST_VALUE | TB_TOPIC_MANUAL_FLUSH };
+					.instruments = plan->instruments ? plan->instruments : 1,
+					.flags = TB_TOPIC_MANUAL_FLUSH };
 	struct tb_schema *schema = NULL;
 	struct tb_topic *topic;
-	char text[128];
+	char text[128], name[16];
 
+	if (plan->instruments == 0)
+		how.flags |= TB_TOPIC_NO_LAST_VALUE;
 	snprintf(text, sizeof(text),
 		 "name: bench\nversion: 1\nfields:\n- {name: words, type: 'u64[%u]', doc: words}\n",
 		 plan->words);
@@ -91,7 +99,10 @@ static struct tb_topic *topic_make(struct tb_publisher *publisher, const struct 
 	how.schema = schema;
 	expect(tb_topic_create(publisher, &how, &topic), "topic");
 	tb_schema_free(schema);
-	expect(tb_instrument(topic, "BENCH"), "instrument");
+	for (uint32_t i = 0; i < how.instruments; i++) {
+		snprintf(name, sizeof(name), "I%u", i);
+		expect(tb_instrument(topic, name), "instrument");
+	}
 	return topic;
 }
 
@@ -105,6 +116,8 @@ static void record_write(struct tb_topic *topic, const struct plan *plan, uint64
 
 	payload_fill(payload, plan->words, number);
 	update.time_ns = now_ns();
+	if (plan->instruments)
+		update.instrument = (uint32_t)(number % plan->instruments);
 	expect(tb_publish(topic, &update), "publish");
 }
 
@@ -179,6 +192,10 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	struct pulled *pulled = user;
 
 	(void)source;
+	if (record->flags & TB_FLAG_IMAGE) {
+		pulled->values++;
+		return;
+	}
 	pulled->delivered_ns = now_ns();
 	pulled->published_ns = record->time_ns;
 	if (record->sequence != pulled->next++ || record->length != pulled->words * 8 ||
@@ -193,6 +210,10 @@ static void on_event(void *user, const struct tb_event *event)
 
 	if (event->kind == TB_EVENT_APPEARED)
 		pulled->next = event->first;
+	else if (event->kind == TB_EVENT_IMAGE)
+		pulled->image_ns = now_ns();
+	else if (event->kind == TB_EVENT_COMPLETE)
+		pulled->complete_ns = now_ns();
 	else if (event->kind != TB_EVENT_STALE && event->kind != TB_EVENT_LIVE)
 		machine_fail("found event %d between records", (int)event->kind);
 }
@@ -347,6 +368,27 @@ static int bulk_main(struct plan *plan, size_t count)
 	return pulled_close(&pulled, plan, child);
 }
 
+static int image_main(struct plan *plan, size_t count)
+{
+	const uint64_t bytes = count * (slot_bytes(plan) + ENTRY_BYTES);
+	struct pulled pulled = { 0 };
+	pid_t child;
+
+	plan->instruments = (uint32_t)count;
+	plan->filled = count;
+	plan->slots = 64;
+	child = publisher_start(plan);
+	pulled_open(&pulled, plan, TB_FROM_IMAGE);
+	while (pulled.complete_ns == 0)
+		expect(tb_poll(pulled.subscriber, INT32_MAX), "poll");
+	if (pulled.values != count)
+		machine_fail("found %llu values, expected %zu", (unsigned long long)pulled.values,
+			     count);
+	printf("{\"rate\": %.3f}\n",
+	       (double)bytes / 1048576 * 1e9 / (double)(pulled.complete_ns - pulled.image_ns));
+	return pulled_close(&pulled, plan, child);
+}
+
 /* -- the command --------------------------------------------------------------------------------
  */
 
@@ -363,15 +405,18 @@ static unsigned int number(const char *text, unsigned long low, unsigned long hi
 static const struct {
 	const char *name;
 	int (*run)(struct plan *, size_t count);
-} measures[] = { { "notice", notice_main }, { "known", known_main }, { "bulk", bulk_main } };
+} measures[] = { { "notice", notice_main },
+		 { "known", known_main },
+		 { "bulk", bulk_main },
+		 { "image", image_main } };
 
 int main(int argc, char **argv)
 {
 	struct plan plan = { .batch_bytes = READ_BYTES * READ_DEPTH };
 
 	if (argc != 6) {
-		fputs("usage: tickbus-bench-rdma notice|known|bulk PUBLISHER SUBSCRIBER SLOT_BYTES "
-		      "COUNT\n",
+		fputs("usage: tickbus-bench-rdma notice|known|bulk|image PUBLISHER SUBSCRIBER "
+		      "SLOT_BYTES COUNT\n",
 		      stderr);
 		return 2;
 	}
@@ -382,5 +427,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
 		if (strcmp(measures[i].name, argv[1]) == 0)
 			return measures[i].run(&plan, number(argv[5], 2, COUNT_MAX));
-	machine_fail("found measure %s, expected notice, known or bulk", argv[1]);
+	machine_fail("found measure %s, expected notice, known, bulk or image", argv[1]);
 }

@@ -67,6 +67,7 @@ class Bench:
         self.server, self.client = Device(publisher), Device(subscriber)
         self.software = self.server.software or self.client.software
         self.records = 20 if tiny else 1000 if self.software else 20000
+        self.image_bytes = 1 << 15 if tiny else 5 << 18 if self.software else 1 << 22  # of all values
         self.reads = 64 if tiny else 1024 if self.software else 16384
 
     def perftest(self, column, tool, *options):
@@ -114,8 +115,9 @@ class Bench:
                        lambda: self.latency("ib_send_lat", NOTICE_BYTES, "-c", "UD")],
             "known": [lambda: self.latency("ib_read_lat", READ_BYTES)],
             "bulk": [self.bandwidth],
+            "image": [self.bandwidth],
         }
-        count = self.records if measure == "notice" else self.reads
+        count = {"notice": self.records, "image": self.image_bytes // int(slot_bytes)}.get(measure, self.reads)
         return [lambda: self.tickbus(measure, slot_bytes, count), *yardsticks[measure]]
 
     def round(self, measures):

@@ -61,16 +61,24 @@ static struct symbol *market_symbol(struct market *market, const char *name)
 	return symbol;
 }
 
-/* Counts the record. Returns its symbol, or NULL if it changes no value. */
+/* Counts the record. Returns its symbol, or NULL if it changes no value. The values of an image are
+ * old: they have no latency. */
 static struct symbol *market_count(struct market *market, struct stream *stream,
 				   const struct tb_record *record)
 {
-	const uint64_t now_ns = market_now_ns();
 	struct symbol *symbol = market_symbol(market, record->name);
 
-	histogram_add(market->recent, now_ns > record->time_ns ? now_ns - record->time_ns : 0);
-	stream->records++;
-	stream->state = "live";
+	if (record->flags & TB_FLAG_IMAGE) {
+		stream->values++;
+	} else {
+		const uint64_t now_ns = market_now_ns();
+
+		histogram_add(market->recent,
+			      now_ns > record->time_ns ? now_ns - record->time_ns : 0);
+		stream->records++;
+		if (!stream->imaging)
+			stream->state = "live";
+	}
 	if (symbol)
 		symbol->records++;
 	return record->kind == TB_KIND_UPDATE || record->kind == TB_KIND_CLEAR ||
@@ -88,7 +96,7 @@ void market_quote(void *user, const struct tb_source *source, const struct tb_re
 				  .ask_price = TB_QUOTE_ASK_PRICE_NULL };
 
 	(void)source;
-	if (!symbol || record->length < sizeof(quote))
+	if (!symbol || (record->kind != TB_KIND_CLEAR && record->length < sizeof(quote)))
 		return;
 	if (record->kind != TB_KIND_CLEAR)
 		memcpy(&quote, record->data, sizeof(quote));
@@ -107,7 +115,7 @@ void market_trade(void *user, const struct tb_source *source, const struct tb_re
 	struct tb_trade trade = { .price = TB_TRADE_PRICE_NULL, .size = TB_TRADE_SIZE_NULL };
 
 	(void)source;
-	if (!symbol || record->length < sizeof(trade))
+	if (!symbol || (record->kind != TB_KIND_CLEAR && record->length < sizeof(trade)))
 		return;
 	if (record->kind != TB_KIND_CLEAR)
 		memcpy(&trade, record->data, sizeof(trade));
@@ -115,14 +123,27 @@ void market_trade(void *user, const struct tb_source *source, const struct tb_re
 	symbol->last_size = TB_TRADE_SIZE_ISNULL(trade.size) ? 0 : trade.size;
 }
 
-void market_event(void *user, const struct tb_event *event)
+/* A new epoch begins without values. */
+static void market_forget(struct market *market, const struct stream *stream)
+{
+	for (struct symbol *s = market->symbols; s < market->symbols + market->symbol_count; s++)
+		if (stream == &market->quotes) {
+			s->bid = s->ask = MARKET_NO_PRICE;
+			s->bid_size = s->ask_size = 0;
+		} else {
+			s->last = MARKET_NO_PRICE;
+			s->last_size = 0;
+		}
+}
+
+struct stream *market_event(struct market *market, const struct tb_event *event)
 {
 	static const char *const words[] = {
 		[TB_EVENT_APPEARED] = "joined", [TB_EVENT_STALE] = "stale",
 		[TB_EVENT_LIVE] = "live",       [TB_EVENT_RESTART] = "restarted",
 		[TB_EVENT_ENDED] = "ended",     [TB_EVENT_REFUSED] = "refused",
+		[TB_EVENT_IMAGE] = "image",     [TB_EVENT_COMPLETE] = "live",
 	};
-	struct market *market = user;
 	struct stream *stream =
 		!strcmp(event->topic, market->quotes.topic) ? &market->quotes : &market->trades;
 
@@ -130,11 +151,19 @@ void market_event(void *user, const struct tb_event *event)
 		stream->gaps++;
 		if (event->cause < MARKET_CAUSES)
 			stream->lost[event->cause] += event->last - event->first + 1;
-	} else if ((size_t)event->kind < sizeof(words) / sizeof(words[0])) {
+	} else if ((size_t)event->kind < sizeof(words) / sizeof(words[0]) && words[event->kind]) {
 		stream->state = words[event->kind];
-		stream->restarts += event->kind == TB_EVENT_RESTART;
+		if (event->kind == TB_EVENT_RESTART) {
+			stream->restarts++;
+			market_forget(market, stream);
+		}
+		if (event->kind == TB_EVENT_IMAGE || event->kind == TB_EVENT_COMPLETE)
+			stream->imaging = event->kind == TB_EVENT_IMAGE;
+		if (event->kind == TB_EVENT_IMAGE)
+			stream->values = 0;
 		stream->ended = event->kind == TB_EVENT_ENDED || event->kind == TB_EVENT_REFUSED;
 	}
+	return stream;
 }
 
 uint64_t market_lost(const struct stream *stream)

@@ -28,7 +28,9 @@ struct symbol {
 struct stream {
 	const char *topic;
 	uint64_t records, gaps, restarts, lost[MARKET_CAUSES];
-	const char *state; /* "live", "stale", ... */
+	uint64_t values;   /* of the last image */
+	const char *state; /* "live", "image", "stale", ... */
+	bool imaging;      /* an image is not complete */
 	bool ended;
 };
 
@@ -47,7 +49,8 @@ void market_close(struct market *market);
 /* Handlers; user is the market. */
 void market_quote(void *user, const struct tb_source *source, const struct tb_record *record);
 void market_trade(void *user, const struct tb_source *source, const struct tb_record *record);
-void market_event(void *user, const struct tb_event *event);
+/* Returns the stream that the event is about. */
+struct stream *market_event(struct market *market, const struct tb_event *event);
 
 uint64_t market_lost(const struct stream *stream);
 bool market_ended(const struct market *market);

@@ -5,10 +5,12 @@
  *   market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] [--symbols N]
  *               [--no-latency]
  *
- * It may start before its publisher. It ends when both topics have ended, after --seconds, or with
- * SIGINT or SIGTERM, and then prints a summary. Latency is the time from the publisher's time stamp
- * to the handler's clock read, so it needs one clock for both. Without records the program polls
- * for a millisecond before it sleeps, because a wake-up is slow. It sleeps at once on a busy core.
+ * It begins with an image: the present values of all symbols. After a gap another image makes the
+ * table right again. It may start before its publisher. It ends when both topics have ended, after
+ * --seconds, or with SIGINT or SIGTERM, and then prints a summary. Latency is the time from the
+ * publisher's time stamp to the handler's clock read, so it needs one clock for both. Without
+ * records the program polls for a millisecond before it sleeps, because a wake-up is slow. It
+ * sleeps at once on a busy core.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -34,7 +36,7 @@
 #define ROWS_MIN    (ABOVE + 2) /* for a symbol, and for the cursor below */
 
 struct view {
-	struct market market;
+	struct market market; /* first: handlers get its address */
 	const char *address;
 	uint64_t seconds;
 	size_t symbols;
@@ -260,6 +262,26 @@ static void print_line(struct view *view)
 	fflush(stdout);
 }
 
+static void print_image(const struct stream *stream, const struct tb_event *event)
+{
+	if (event->kind == TB_EVENT_IMAGE)
+		printf("%s: image of the values up to record %" PRIu64 "\n", stream->topic,
+		       event->first);
+	else if (event->kind == TB_EVENT_COMPLETE)
+		printf("%s: image complete at record %" PRIu64 ", %" PRIu64 " values\n",
+		       stream->topic, event->delivered, stream->values);
+	fflush(stdout);
+}
+
+static void on_event(void *user, const struct tb_event *event)
+{
+	const struct view *view = user;
+	const struct stream *stream = market_event(user, event);
+
+	if (!view->terminal)
+		print_image(stream, event);
+}
+
 static void print_stream(const struct stream *stream)
 {
 	static const char *const causes[MARKET_CAUSES] = { "", "overrun", "before join", "upstream",
@@ -356,10 +378,12 @@ static int subscribe(struct view *view, struct tb_subscriber *subscriber, const 
 {
 	const struct tb_subscription_options what = { .size = sizeof(what),
 						      .on_record = on_record,
-						      .on_event = market_event,
+						      .on_event = on_event,
 						      .user = &view->market,
+						      .from = TB_FROM_IMAGE,
 						      .flags = TB_WAIT,
-						      .schema = schema };
+						      .schema = schema,
+						      .gap = TB_GAP_IMAGE };
 	struct tb_subscription *subscription;
 
 	return tb_subscribe(subscriber, topic, &what, &subscription);

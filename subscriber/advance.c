@@ -104,6 +104,8 @@ static void name_missing(struct tb_source *source)
 void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 {
 	source->page_under_way = false;
+	if (status < 0 && kind == READ_PROGRESS && source->mapping.image)
+		image_line_invalid(source->mapping.image); /* it is to be requested again */
 	if (source->state == SOURCE_DEAD || status < 0)
 		return;
 	if (kind == READ_HEADER)
@@ -193,6 +195,7 @@ static void source_switch(struct tb_source *source)
 	source->mapping = source->successor;
 	collect_begin(source);
 	memset(&source->successor, 0, sizeof(source->successor));
+	source->joined = source->successor_joined;
 	source->has_successor = source->armed = false;
 	source->copy_failed = source->stale = false;
 	source->look = true;

@@ -276,6 +276,9 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	int result;
 
+	/* The first record comes here, since its instrument has no name yet. */
+	source->look |= source->ahead;
+	source->ahead = false;
 	if (copy->kind == TB_KIND_HOLE) {
 		if (source->hole_first == 0)
 			source->hole_first = source->next;

@@ -101,7 +101,7 @@ void image_line_invalid(struct image *image)
 static void pass_begin(struct image *image)
 {
 	image->phase = image->open > 0 ? IMAGE_PASS : IMAGE_SETTLED;
-	image->at = 0;
+	image->at = image->names_at = 0;
 }
 
 static void range_take(struct image *image, uint32_t instruments)
@@ -193,7 +193,6 @@ uint32_t image_next_open(const struct image *image, uint32_t from)
 void image_pass_ends(struct image *image)
 {
 	image->phase = image->open > 0 ? IMAGE_JUDGE : IMAGE_SETTLED;
-	image->line_asked = false;
 }
 
 void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
@@ -228,5 +227,5 @@ void image_interrupted(struct image *image)
 	memset(image->chunks, 0, sizeof(image->chunks));
 	image->line_asked = false;
 	if (image->phase == IMAGE_PASS)
-		image->at = 0;
+		image->at = image->names_at = 0;
 }

@@ -12,8 +12,8 @@
 #include "bus/region.h"
 #include "tickbus/subscriber.h"
 
-#define IMAGE_CHUNKS 8 /* parts of the table that are READ at once */
-#define IMAGE_LAPS   8 /* gaps in one image before the reader is reported as too slow */
+#define IMAGE_CHUNKS 16 /* parts of the table that are READ at once */
+#define IMAGE_LAPS   8  /* gaps in one image before the reader is reported as too slow */
 
 /* Where an image is. The phases follow each other; a gap leads back to IMAGE_RANGE. */
 enum image_phase {
@@ -26,12 +26,12 @@ enum image_phase {
 	IMAGE_SETTLED, /* every slot is settled; the position is to reach the end of a message */
 };
 
-/* Slots that are READ together, with their names. count 0: free. */
+/* Slots, or directory entries, that a READ brings. count 0: free. */
 struct image_chunk {
 	uint32_t first, count;
 	uint32_t taken; /* slots of it that were looked at */
-	unsigned int reads, posted, under_way;
-	bool failed;
+	bool names;     /* directory entries */
+	bool posted, under_way, failed;
 	unsigned int number; /* of the image when it was begun (I4) */
 };
 
@@ -42,6 +42,7 @@ struct image {
 	uint64_t base;      /* values up to it come from slots, all others from the ring */
 	uint32_t range;     /* instruments that may have a value up to base */
 	uint32_t at;        /* the pass goes on with this slot */
+	uint32_t names_at;  /* and before with this name, if it is not known */
 	uint32_t open;      /* slots of the range that are not settled */
 	uint64_t largest;   /* sequence of all copies since base was fixed */
 	uint64_t ends_at;   /* the last sequence that is known to end a message */
@@ -80,7 +81,7 @@ bool image_begin(struct image *, uint64_t base);
 void image_line_asked(struct image *);
 /* Whether a line is needed that was not requested yet. */
 bool image_wants_line(const struct image *);
-/* The line that was requested was not valid. */
+/* The line that was requested was not valid, or its READ failed. */
 void image_line_invalid(struct image *);
 /* A valid line arrived: any line shows where messages end; a line that was requested in this phase
  * moves the image on. */

@@ -6,24 +6,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "bus/directory.h"
 #include "bus/error.h"
 #include "bus/region.h"
 #include "subscriber/image.h"
 
-/* Bytes of values in a chunk: a READ, or one slot if that is more. */
-static size_t chunk_values(const struct tb_source *source)
+/* A READ, or one slot if that is more. */
+static size_t chunk_bytes(const struct tb_source *source)
 {
 	const uint32_t read_bytes = source->subscription->subscriber->read_bytes;
 
 	return read_bytes > SLOT_BYTES_MAX ? read_bytes : SLOT_BYTES_MAX;
-}
-
-static_assert(DIRECTORY_ENTRY_BYTES * 2 <= SLOT_BYTES_MIN, "entries need at most half as much");
-
-static size_t chunk_bytes(const struct tb_source *source)
-{
-	return chunk_values(source) / 2 * 3;
 }
 
 static size_t page_offset(const struct tb_source *source)
@@ -79,9 +71,4 @@ char *landing_page(const struct tb_source *source)
 char *landing_chunk(const struct tb_source *source, unsigned int chunk)
 {
 	return source->landing + page_offset(source) + REGION_PAGE + chunk * chunk_bytes(source);
-}
-
-char *landing_chunk_names(const struct tb_source *source, unsigned int chunk)
-{
-	return landing_chunk(source, chunk) + chunk_values(source);
 }

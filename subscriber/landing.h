@@ -12,8 +12,7 @@ int landing_open(struct tb_source *, bool local);
 void landing_close(struct tb_source *);
 /* The page behind the halves. */
 char *landing_page(const struct tb_source *);
-/* The values and the directory entries of a chunk of an image, behind the page. */
+/* A chunk of an image, behind the page. */
 char *landing_chunk(const struct tb_source *, unsigned int chunk);
-char *landing_chunk_names(const struct tb_source *, unsigned int chunk);
 
 #endif

@@ -2,8 +2,9 @@
 /* Copies last-value slots, in place or by READ, and delivers them as an image. image.c has the
  * rules.
  *
- * By READ the table comes in chunks: some slots with their directory entries. Several chunks are
- * outstanding. READs of records come first: an image takes at most half of the queue's places.
+ * By READ the directory entries come first, for names that are not known, then the values. Several
+ * READs are outstanding. READs of records come first: an image takes at most half of the queue's
+ * places.
  *
  * I9  A value is copied, checked and shown like a record. In place it is copied under the sequence
  *     lock. After a READ it is copied out of the landing before its check. */
@@ -28,46 +29,53 @@
 
 /* -- chunks ----------------------------------------------------------------------------------- */
 
-/* The READs of a chunk: its values, and its directory entries unless all names are known. */
-static struct fabric_read chunk_read(const struct tb_source *source, unsigned int at,
-				     unsigned int which)
+static struct fabric_read chunk_read(const struct tb_source *source, unsigned int at)
 {
 	const struct mapping *mapping = &source->mapping;
 	const struct image_chunk *chunk = &mapping->image->chunks[at];
-	struct fabric_read read = { .remote = mapping->remote,
-				    .tag = tag_pack(READ_IMAGE, source->slot, at) };
+	const uint64_t offset =
+		chunk->names ? mapping->layout.directory : mapping->layout.last_value;
+	const uint32_t each = chunk->names ? DIRECTORY_ENTRY_BYTES : mapping->shape.slot_bytes;
 
-	if (which == 0) {
-		read.offset = mapping->layout.last_value +
-			      (uint64_t)chunk->first * mapping->shape.slot_bytes;
-		read.bytes = chunk->count * mapping->shape.slot_bytes;
-		read.into = landing_chunk(source, at);
-	} else {
-		read.offset =
-			mapping->layout.directory + (uint64_t)chunk->first * DIRECTORY_ENTRY_BYTES;
-		read.bytes = chunk->count * DIRECTORY_ENTRY_BYTES;
-		read.into = landing_chunk_names(source, at);
-	}
-	return read;
+	return (struct fabric_read){ .remote = mapping->remote,
+				     .tag = tag_pack(READ_IMAGE, source->slot, at),
+				     .offset = offset + (uint64_t)chunk->first * each,
+				     .bytes = chunk->count * each,
+				     .into = landing_chunk(source, at) };
 }
 
-static bool names_known(const struct mapping *mapping, const struct image_chunk *chunk)
+/* How many entries or slots of these bytes a READ brings. */
+static uint32_t chunk_most(const struct tb_source *source, uint32_t bytes)
 {
-	for (uint32_t i = chunk->first; i < chunk->first + chunk->count; i++)
-		if (!mapping->names[i][0])
-			return false;
+	const uint32_t read_bytes = source->subscription->subscriber->read_bytes;
+
+	return read_bytes > bytes ? read_bytes / bytes : 1;
+}
+
+/* Takes the next names that are not known into a free chunk. False: the pass has no more. */
+static bool names_begin(struct tb_source *source, struct image_chunk *chunk)
+{
+	const uint32_t each = chunk_most(source, DIRECTORY_ENTRY_BYTES);
+	struct image *image = source->mapping.image;
+	uint32_t first = image->names_at;
+
+	while (first < image->range && source->mapping.names[first][0])
+		first++;
+	image->names_at = first;
+	if (first == image->range)
+		return false;
+	*chunk = (struct image_chunk){ .first = first, .names = true, .number = image->number };
+	chunk->count = image->range - first < each ? image->range - first : each;
+	image->names_at = first + chunk->count;
 	return true;
 }
 
-/* Takes the next open slots into a free chunk. False: the pass has no more. */
-static bool chunk_begin(struct tb_source *source, struct image_chunk *chunk)
+/* The same for open slots. */
+static bool values_begin(struct tb_source *source, struct image_chunk *chunk)
 {
-	const struct tb_subscriber *subscriber = source->subscription->subscriber;
+	const uint32_t each = chunk_most(source, source->mapping.shape.slot_bytes);
 	struct image *image = source->mapping.image;
 	const uint32_t first = image_next_open(image, image->at);
-	const uint32_t each = subscriber->read_bytes > source->mapping.shape.slot_bytes
-				      ? subscriber->read_bytes / source->mapping.shape.slot_bytes
-				      : 1;
 
 	if (first >= image->range)
 		return false;
@@ -76,7 +84,6 @@ static bool chunk_begin(struct tb_source *source, struct image_chunk *chunk)
 	image->at = first + chunk->count;
 	while (!image_is_open(image, first + chunk->count - 1))
 		chunk->count--;
-	chunk->reads = names_known(&source->mapping, chunk) ? 1 : 2;
 	return true;
 }
 
@@ -89,33 +96,41 @@ static unsigned int image_under_way(const struct image *image)
 	return count;
 }
 
-/* Whether one more READ leaves room for those of records. */
-static bool queue_has_room(const struct tb_source *source)
+/* READs that leave room for those of records. */
+static unsigned int queue_room(const struct tb_source *source)
 {
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 	const unsigned int depth = subscriber->ops->depth(subscriber->link);
+	const unsigned int most = depth > 3 ? depth / 2 : 1;
+	const unsigned int under_way = image_under_way(source->mapping.image);
 
-	return image_under_way(source->mapping.image) < (depth > 3 ? depth / 2 : 1);
+	return under_way < most ? most - under_way : 0;
 }
 
+/* One call for all of them: a call may be a system call. */
 static void chunks_post(struct tb_source *source)
 {
+	struct fabric_read reads[IMAGE_CHUNKS];
+	struct image_chunk *posting[IMAGE_CHUNKS];
 	struct image *image = source->mapping.image;
+	const unsigned int room = queue_room(source);
+	unsigned int count = 0;
+	int posted;
 
-	for (unsigned int at = 0; at < IMAGE_CHUNKS; at++) {
+	for (unsigned int at = 0; at < IMAGE_CHUNKS && count < room; at++) {
 		struct image_chunk *chunk = &image->chunks[at];
 
-		if (chunk->count == 0 && !chunk_begin(source, chunk))
-			continue; /* a later chunk may lack a READ */
-		while (chunk->number == image->number && chunk->posted < chunk->reads) {
-			const struct fabric_read read = chunk_read(source, at, chunk->posted);
-
-			if (!queue_has_room(source) || connection_read(source, &read, 1) != 1)
-				return;
-			chunk->posted++;
-			chunk->under_way++;
-		}
+		if (chunk->count == 0 && !names_begin(source, chunk) &&
+		    !values_begin(source, chunk))
+			continue; /* a later chunk may lack its READ */
+		if (chunk->posted || chunk->number != image->number)
+			continue;
+		reads[count] = chunk_read(source, at);
+		posting[count++] = chunk;
 	}
+	posted = count > 0 ? connection_read(source, reads, count) : 0;
+	for (int i = 0; i < posted; i++)
+		posting[i]->posted = posting[i]->under_way = true;
 }
 
 void pull_image_landed(struct tb_source *source, unsigned int at, int status)
@@ -124,14 +139,14 @@ void pull_image_landed(struct tb_source *source, unsigned int at, int status)
 
 	if (!image || at >= IMAGE_CHUNKS)
 		return;
-	image->chunks[at].under_way--;
+	image->chunks[at].under_way = false;
 	if (status < 0)
 		image->chunks[at].failed = true;
 }
 
 static bool chunk_is_landed(const struct image_chunk *chunk)
 {
-	return chunk->count > 0 && chunk->posted == chunk->reads && chunk->under_way == 0;
+	return chunk->count > 0 && chunk->posted && !chunk->under_way;
 }
 
 /* -- slots ------------------------------------------------------------------------------------ */
@@ -200,8 +215,6 @@ static int chunk_take(struct tb_source *source, unsigned int at, int max, int *l
 	struct image_chunk *chunk = &image->chunks[at];
 	int count = 0;
 
-	if (chunk->taken == 0 && chunk->reads == 2)
-		names_take_run(source, chunk->first, chunk->count, landing_chunk_names(source, at));
 	for (; chunk->taken < chunk->count && count < max && *looked < SLOTS_MAX; (*looked)++) {
 		const uint32_t i = chunk->taken++, instrument = chunk->first + i;
 		const char *landed =
@@ -229,15 +242,39 @@ static bool chunks_are_free(const struct image *image)
 	return true;
 }
 
+/* Keeps the names that have landed. Returns whether more are to come. */
+static bool names_come(struct tb_source *source)
+{
+	struct image *image = source->mapping.image;
+	bool come = false;
+
+	for (unsigned int at = 0; at < IMAGE_CHUNKS; at++) {
+		struct image_chunk *chunk = &image->chunks[at];
+
+		if (!chunk->names || chunk->count == 0)
+			continue;
+		if (chunk_is_landed(chunk)) {
+			names_take_run(source, chunk->first, chunk->count,
+				       landing_chunk(source, at));
+			chunk->count = 0;
+		} else {
+			come = true;
+		}
+	}
+	return come;
+}
+
+/* Values wait for all names of the pass. */
 static int pass_read(struct tb_source *source, int max)
 {
 	struct image *image = source->mapping.image;
 	int count = 0, looked = 0;
 
 	chunks_post(source);
-	for (unsigned int at = 0; at < IMAGE_CHUNKS && !deliver_stopped(source); at++)
-		if (chunk_is_landed(&image->chunks[at]))
-			count += chunk_take(source, at, max - count, &looked);
+	if (!names_come(source))
+		for (unsigned int at = 0; at < IMAGE_CHUNKS && !deliver_stopped(source); at++)
+			if (chunk_is_landed(&image->chunks[at]))
+				count += chunk_take(source, at, max - count, &looked);
 	if (deliver_stopped(source))
 		return count;
 	chunks_post(source);
@@ -253,7 +290,7 @@ static void chunks_sort_out(struct image *image)
 	for (unsigned int i = 0; i < IMAGE_CHUNKS; i++) {
 		struct image_chunk *chunk = &image->chunks[i];
 
-		if (chunk->number != image->number && chunk->under_way == 0)
+		if (chunk->number != image->number && !chunk->under_way)
 			chunk->count = 0;
 		if (chunk->failed && chunk_is_landed(chunk))
 			chunk->count = 0;

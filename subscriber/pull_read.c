@@ -225,11 +225,11 @@ static bool line_due(const struct tb_source *source)
 }
 
 /* N2. A failed copy is judged at once. If notices or the publisher wake a reader, it need
- * not poll: the bus page also shows a topic that moved. Under N4 only the line can confirm a hint.
- */
+ * not poll: the bus page also shows a topic that moved. A line that was invalid is READ until it is
+ * valid, or the topic would stay stale. Under N4 only the line can confirm a hint. */
 static bool look_due(const struct tb_source *source)
 {
-	const bool has_cause = source->look || source->hint > source->head;
+	const bool has_cause = source->look || source->hint > source->head || source->invalid > 0;
 
 	if (source->copy_failed)
 		return line_due(source);

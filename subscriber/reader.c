@@ -6,12 +6,13 @@
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
+ * Q4  The quality changes by its record. That record may be lost in a gap, or lie before the start.
+ *     So there a line's quality counts, at once if it is not good. A line that says good counts
+ *     when all records up to its head were read: the record of the change may still come. The
+ *     topic's head may have moved on by then. A start beyond the head has records of changes before
+ *     it that no line counts yet. So the line is read again when the first record comes.
  * Q5  After an overrun the policy TB_GAP_NEWEST skips the records up to the head. The gap's event
- * and the counter `skipped` have them. They are neither delivered nor lost. Q4  The quality changes
- * by its record. That record may be lost in a gap, or lie before the start. So there a line's
- * quality counts, at once if it is not good. A line that says good counts when all records up to
- * its head were read: the record of the change may still come. The topic's head may have moved on
- * by then. */
+ *     and the counter `skipped` have them. They are neither delivered nor lost. */
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
@@ -168,6 +169,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	source->next = source->started = start_of(source, progress->head, other_epoch);
+	source->ahead = source->next > progress->head + 1; /* Q4 */
 	deliver_detour(source);
 	deliver_event(source, TB_EVENT_APPEARED);
 	if (options->from == TB_FROM_IMAGE && !deliver_stopped(source))

@@ -351,7 +351,7 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		source->successor = mapping;
 		source->has_successor = true;
 		source->orphan = false;
-		source->joined = grant->grant.head;
+		source->successor_joined = grant->grant.head;
 		source->invalid = 0;
 		source->look = true;
 		return 0;

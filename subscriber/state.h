@@ -129,12 +129,13 @@ struct tb_source {
 	int stale_code; /* the reason for staleness that was reported last; 0: no reason yet */
 
 	/* Position. */
-	uint64_t next;           /* the sequence to read next; 0: reading has not begun */
-	uint64_t started;        /* `next` at the start of this epoch: nothing was read before */
-	uint64_t head;           /* the last head that is known */
-	uint64_t written;        /* the head as last seen in the line: a hint */
-	bool batched;            /* the head is watched, instead of slot `next` */
-	uint64_t joined;         /* the head when the publisher counted the join */
+	uint64_t next;             /* the sequence to read next; 0: reading has not begun */
+	uint64_t started;          /* `next` at the start of this epoch: nothing was read before */
+	uint64_t head;             /* the last head that is known */
+	uint64_t written;          /* the head as last seen in the line: a hint */
+	bool batched;              /* the head is watched, instead of slot `next` */
+	uint64_t joined;           /* the head when the publisher counted the join */
+	uint64_t successor_joined; /* the same of the successor */
 	uint64_t next_when_lost; /* `next` when the publisher was last found gone; 0: it is alive */
 	unsigned int tries;      /* failed copies of slot `next` while the window did not move */
 	unsigned int idle;       /* empty looks in a row */
@@ -149,6 +150,8 @@ struct tb_source {
 	uint32_t quality;               /* as the program knows it: enum tb_quality */
 	uint32_t quality_at_head;       /* what a line with the head quality_head says */
 	uint64_t quality_head;          /* 0: no line waits for its head to be reached */
+	bool ahead;                     /* reading began beyond the head, where the quality is not
+					 * known before the first record comes */
 
 	/* Notices. */
 	uint64_t hint;          /* a head that a notice claims; 0: no hint, or it was false */

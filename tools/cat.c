@@ -31,8 +31,9 @@ struct cat {
 	const uint8_t *ticket; /* NULL: no ticket */
 	uint8_t shown[TB_TICKET_BYTES];
 	enum tb_from from;
+	enum tb_gap gap;
 	uint64_t epoch, sequence;
-	uint64_t left; /* records to print until the end */
+	uint64_t left; /* records to print until the end, values of images included */
 	struct joined *joined;
 	size_t joined_count;
 	bool ended; /* every joined topic has ended */
@@ -192,7 +193,8 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 						      .sequence = cat->sequence,
 						      .flags = (cat->wait ? TB_WAIT : 0) |
 							       (cat->strict ? TB_STRICT : 0),
-						      .schema = cat->schema };
+						      .schema = cat->schema,
+						      .gap = cat->gap };
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription;
 	const bool patient = cat->wait || !cat->exact; /* a pattern always waits for topics */
@@ -241,10 +243,27 @@ static int from_take(struct cat *cat, const struct command_call *call)
 		cat->from = TB_FROM_NEWEST;
 	else if (!strcmp(call->value, "oldest"))
 		cat->from = TB_FROM_OLDEST;
+	else if (!strcmp(call->value, "image"))
+		cat->from = TB_FROM_IMAGE;
 	else if (!position_take(cat, call->value))
-		return command_wrong(call,
-				     "--from: found \"%s\", expected oldest, newest, a sequence "
-				     "from 1 or EPOCH:SEQUENCE with an epoch of 16 hex digits",
+		return command_wrong(
+			call,
+			"--from: found \"%s\", expected oldest, newest, image, a sequence "
+			"from 1 or EPOCH:SEQUENCE with an epoch of 16 hex digits",
+			call->value);
+	return 0;
+}
+
+static int gap_take(struct cat *cat, const struct command_call *call)
+{
+	if (!strcmp(call->value, "oldest"))
+		cat->gap = TB_GAP_OLDEST;
+	else if (!strcmp(call->value, "newest"))
+		cat->gap = TB_GAP_NEWEST;
+	else if (!strcmp(call->value, "image"))
+		cat->gap = TB_GAP_IMAGE;
+	else
+		return command_wrong(call, "--gap: found \"%s\", expected oldest, newest or image",
 				     call->value);
 	return 0;
 }
@@ -263,6 +282,8 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	switch (letter) {
 	case 'r':
 		return from_take(cat, call);
+	case 'g':
+		return gap_take(cat, call);
 	case 'c':
 		return command_number(call, "count", 1, UINT64_MAX, &cat->left);
 	case 'u':
@@ -292,6 +313,7 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 /* Runs the command for its operands. */
 static int cat_topic(struct cat *cat, struct command_call *call)
 {
+	const bool images = cat->from == TB_FROM_IMAGE || cat->gap == TB_GAP_IMAGE;
 	const char *pattern = call->operands[1];
 
 	cat->pattern = pattern;
@@ -301,9 +323,13 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 				     "found pattern \"%s\" with --format csv, expected one "
 				     "topic's name: the CSV header fits one schema",
 				     pattern);
+	if (cat->strict && images)
+		return command_wrong(call, "found --strict with an image, expected one of them: no "
+					   "progress line bounds a stored value");
 	if (cat->spreadsheet && command_spreadsheet(call, &cat->rows.format) != 0)
 		return COMMAND_USAGE;
 	rows_open(&cat->rows, cat->rows.format, !cat->exact);
+	cat->rows.images = images;
 	cat->status = subscribe(cat, call->operands[0], pattern);
 	if (rows_close(&cat->rows, call->command->name) != 0)
 		return COMMAND_FAILED;
@@ -333,8 +359,9 @@ static int cat_run(struct command_call *call)
 }
 
 static const struct command_option options[] = {
-	{ "from", "oldest|newest|[EPOCH:]SEQUENCE", "first record to print (default newest)", 'r' },
-	{ "count", "N", "exit after N records", 'c' },
+	{ "from", "oldest|newest|image|[EPOCH:]SEQUENCE", "where to begin (default newest)", 'r' },
+	{ "gap", "oldest|newest|image", "where to go on after an overrun (default oldest)", 'g' },
+	{ "count", "N", "exit after N records, values of an image included", 'c' },
 	{ "until-end", NULL, "exit after the last record of an ended topic", 'u' },
 	{ "format", "text|csv|json", "output format (default text)", 'f' },
 	COMMAND_SPREADSHEET,

@@ -259,6 +259,7 @@ int command_status(int result)
 	case ENOENT:
 	case EPROTO:
 	case EUSERS:
+	case EOPNOTSUPP: /* a topic without last values */
 		return COMMAND_REFUSED;
 	case EINVAL:
 		return COMMAND_USAGE;

@@ -16,7 +16,7 @@ enum command_exit {
 	COMMAND_DONE = 0,
 	COMMAND_FAILED = 1,
 	COMMAND_USAGE = 2,
-	COMMAND_REFUSED = 3,      /* permission, unknown topic, schema, version */
+	COMMAND_REFUSED = 3,      /* permission, unknown topic, schema, version, last values */
 	COMMAND_NO_PUBLISHER = 4, /* no publisher listens, or it does not answer */
 	COMMAND_NO_VALUE = 5,     /* some instruments are unknown or have no value */
 };

@@ -26,17 +26,6 @@ struct get {
 	int status;
 };
 
-static int status_of(int result)
-{
-	return result == -EOPNOTSUPP ? COMMAND_REFUSED : command_status(result);
-}
-
-static int get_failed(const struct get *get, int result)
-{
-	command_failed(get->command, result);
-	return status_of(result);
-}
-
 /* -- values ----------------------------------------------------------------------------------- */
 
 static void report_no_value(const struct get *get, const struct tb_record *record)
@@ -126,7 +115,7 @@ static int values_print(struct get *get, const struct tb_source *source)
 	result = *get->names ? instruments_named(get, source) : instruments_all(get, source);
 	if (result == 0 && get->count > 0)
 		result = tb_get_many(source, get->instruments, get->count, on_value, get);
-	return result < 0 ? get_failed(get, result) : get->status;
+	return result < 0 ? command_failed(get->command, result) : get->status;
 }
 
 /* -- the topic -------------------------------------------------------------------------------- */
@@ -187,7 +176,7 @@ static int source_print(struct get *get, struct tb_subscriber *subscriber,
 	const int result = source_wait(get, subscriber, subscription, stop_fd, &source);
 
 	if (result < 0)
-		return get_failed(get, result);
+		return command_failed(get->command, result);
 	if (!source)
 		return COMMAND_FAILED; /* a signal */
 	age_note(get, subscriber);
@@ -226,7 +215,7 @@ static int get_print(struct get *get)
 		wait_report(get);
 	if (result == 0)
 		result = tb_subscribe(subscriber, get->topic, &what, &subscription);
-	result = result < 0 ? get_failed(get, result)
+	result = result < 0 ? command_failed(get->command, result)
 			    : source_print(get, subscriber, subscription, stop_fd);
 	tb_subscriber_close(subscriber);
 	return result;

@@ -48,6 +48,7 @@ void rows_header(struct rows *rows, const struct tb_schema *schema)
 	output_text(&rows->out, "sequence,time_ns,");
 	output_text(&rows->out, rows->ages ? "age_ns," : "");
 	output_text(&rows->out, "instrument,kind,");
+	output_text(&rows->out, rows->images ? "image," : "");
 	put_columns(&rows->out, schema);
 	output_byte(&rows->out, '\n');
 }
@@ -123,6 +124,16 @@ static void put_kind(struct rows *rows, uint8_t kind)
 		output_number(&rows->out, kind);
 }
 
+static bool is_of_image(const struct tb_record *record)
+{
+	return record->flags & TB_FLAG_IMAGE;
+}
+
+static const char *truth(const struct tb_record *record)
+{
+	return is_of_image(record) ? "true" : "false";
+}
+
 static void put_json(struct rows *rows, const struct tb_source *source,
 		     const struct tb_record *record)
 {
@@ -147,6 +158,11 @@ static void put_json(struct rows *rows, const struct tb_source *source,
 	output_text(out, ",\"kind\":\"");
 	put_kind(rows, record->kind);
 	output_text(out, "\",");
+	if (rows->images) {
+		output_text(out, "\"image\":");
+		output_text(out, truth(record));
+		output_byte(out, ',');
+	}
 	put_payload(out, TB_FORMAT_JSON, source, record);
 	output_text(out, "}\n");
 }
@@ -179,6 +195,12 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 	output_byte(out, between);
 	put_kind(rows, record->kind);
 	output_byte(out, between);
+	if (rows->format == TB_FORMAT_CSV && rows->images) {
+		output_text(out, truth(record));
+		output_byte(out, between);
+	} else if (is_of_image(record)) {
+		output_text(out, "image ");
+	}
 	put_payload(out, rows->values, source, record);
 	output_byte(out, '\n');
 }
@@ -325,7 +347,7 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_reason(rows, event);
 		break;
 	case TB_EVENT_IMAGE:
-		put_event_number(rows, "first", event->first);
+		put_event_number(rows, "up_to", event->first);
 		put_reason(rows, event);
 		break;
 	case TB_EVENT_COMPLETE:

@@ -5,7 +5,9 @@
  * csv   a header row, then one row per record              events: standard error
  * json  one object per line                                events: among the records, at their
  * place
- */
+ *
+ * If images may come, text has the word `image` behind the kind of a value of an image. CSV and
+ * JSON have a column `image` behind the kind, true or false. */
 #ifndef TICKBUS_TOOLS_ROWS_H
 #define TICKBUS_TOOLS_ROWS_H
 
@@ -19,6 +21,7 @@ struct rows {
 	enum tb_format format; /* of the rows */
 	enum tb_format values; /* of names and payloads: format, or for a spreadsheet */
 	bool topics;           /* each row names its topic */
+	bool images;           /* each row says whether it is a value of an image */
 	bool headed;           /* CSV: the header row was printed */
 	bool ages;             /* each row has the age of its record, at now_ns */
 	uint64_t now_ns;

@@ -12,22 +12,21 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/directory.h"
 #include "publisher/state.h"
+#include "subscriber/reader.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define SLOTS 64
-#ifdef BATCHES
-#define INSTRUMENTS 900 /* values have all of a poll while records wait for a message's end */
-#else
-#define INSTRUMENTS 560 /* with a value; some more names lack a value */
-#endif
-#define NAMES   (INSTRUMENTS + 20)
-#define LOG_MAX 20000
-#define WRAPS   5    /* of the ring in each join */
-#define JOINS   1000 /* or as many as TICKBUS_TEST_JOINS says */
+#define SLOTS       64
+#define INSTRUMENTS 1000 /* with a value; some more names lack a value */
+#define NAMES       (INSTRUMENTS + 20)
+#define LOG_MAX     20000
+#define JOINS_MIN   20
+#define WRAPS       5    /* of the ring in each join */
+#define JOINS       1000 /* or as many as TICKBUS_TEST_JOINS says */
 
 struct written {
 	uint32_t instrument;
@@ -46,13 +45,15 @@ static struct {
 static unsigned int present; /* the log of this epoch */
 static uint64_t chance;      /* state of the random numbers */
 static bool marks;
+static int corrupt = -1; /* the instrument whose value cannot be read; -1: all can */
+static const char *corrupt_name = "";
 
 /* What the program knows, from the handlers alone. */
 static struct {
 	uint64_t value[NAMES]; /* sequence of the present value; 0: none */
 	uint64_t last[NAMES];  /* of any record that changes the value */
 	uint64_t epoch, position, base;
-	uint64_t images, completes, values, gaps, lost, skipped, restarts;
+	uint64_t images, completes, values, gaps, lost, skipped, restarts, without_value;
 	uint64_t complete_at;
 	bool imaging, ended, hurried;
 	char wrong[256];
@@ -151,7 +152,7 @@ static void compare(uint64_t epoch, uint64_t position)
 		if (changes_value(written[n].kind, written[n].flags))
 			expected[written[n].instrument] = written[n].kind == TB_KIND_CLEAR ? 0 : n;
 	for (uint32_t i = 0; i < NAMES; i++)
-		if (seen.value[i] != expected[i])
+		if (seen.value[i] != expected[i] && (int)i != corrupt)
 			WRONG("complete at %" PRIu64 ": instrument %u: found %" PRIu64
 			      ", expected %" PRIu64,
 			      position, i, seen.value[i], expected[i]);
@@ -207,6 +208,10 @@ static void on_event(void *user, const struct tb_event *event)
 		seen.ended = true;
 		break;
 	case TB_EVENT_NO_VALUE:
+		seen.without_value++;
+		if (!seen.imaging || strcmp(event->words, corrupt_name) != 0)
+			WRONG("no value of %s, expected of %s", event->words, corrupt_name);
+		break;
 	case TB_EVENT_REFUSED:
 		WRONG("event %d: %s", (int)event->kind, event->words);
 		break;
@@ -401,6 +406,7 @@ static uint64_t position(void)
 /* Joins with an image while the writer keeps half a ring ahead of the reader. */
 static void join_paced(enum incident incident, enum tb_gap gap)
 {
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 	uint64_t steps = random_below(&chance, 60), begun;
 	bool happened = incident == NOTHING;
 
@@ -419,6 +425,9 @@ static void join_paced(enum incident incident, enum tb_gap gap)
 			happened = true;
 		}
 		poll(1 + (int)random_below(&chance, 3));
+		cr_assert_lt(scene_now_ms(), until_ms,
+			     "found %" PRIu64 " completions at position %" PRIu64, seen.completes,
+			     seen.position);
 	}
 	if (incident == NOTHING)
 		cr_expect_geq(head() - begun, WRAPS * SLOTS, "found %" PRIu64 " records",
@@ -432,7 +441,8 @@ static void join_paced(enum incident incident, enum tb_gap gap)
 static void join_often(uint32_t flags, enum incident incident, unsigned int share)
 {
 	const char *given = getenv("TICKBUS_TEST_JOINS");
-	const unsigned long joins = (given ? strtoul(given, NULL, 10) : JOINS) / share;
+	const unsigned long all = given ? strtoul(given, NULL, 10) : JOINS;
+	const unsigned long joins = all / share > JOINS_MIN ? all / share : JOINS_MIN;
 	uint64_t gaps = 0, restarts = 0;
 
 	topic_make(flags);
@@ -532,6 +542,21 @@ Test(images, open_message_delays_the_completion)
 	leave_topic();
 }
 
+/* There is always a record too. */
+Test(images, polls_for_one_record_get_values_too)
+{
+	topic_make(0);
+	publish_all();
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	for (int i = 0; i < 8 * NAMES && seen.completes == 0; i++) {
+		while (head() < seen.position + SLOTS / 2)
+			publish(3, TB_KIND_UPDATE, 0);
+		poll(1);
+	}
+	cr_expect_eq(seen.completes, 1, "found %" PRIu64 " values", seen.values);
+	leave_topic();
+}
+
 /* -- gap policies ----------------------------------------------------------------------------- */
 
 static void lapped(enum tb_from from, enum tb_gap gap)
@@ -619,10 +644,156 @@ Test(images, slow_reader_of_policy_image_is_repaired_often)
 			publish_any();
 		for (int k = 0; k < 30; k++)
 			poll(1 + (int)random_below(&chance, 60));
+		if (i % 20 == 19) { /* a slow device completes none so far */
+			happen(LAP);
+			publish(1, TB_KIND_UPDATE, TB_FLAG_LAST);
+			poll_until(&seen.completes, seen.completes + 1);
+		}
 	}
 	publish(1, TB_KIND_UPDATE, TB_FLAG_LAST);
 	poll_until(&seen.position, head());
-	cr_expect_gt(seen.completes, 3);
+	cr_expect_geq(seen.completes, 5);
+	leave_topic();
+}
+
+/* Sequences of the old epoch are higher. */
+Test(images, image_after_a_restart_and_a_lap_equals_the_table)
+{
+	topic_make(0);
+	for (int i = 0; i < 3; i++)
+		publish_all();
+	join_with(TB_FROM_IMAGE, TB_GAP_IMAGE);
+	poll_until(&seen.completes, 1);
+	restart();
+	publish(5, TB_KIND_UPDATE, 0);
+	poll_until(&seen.completes, 2);
+	publish(8, TB_KIND_UPDATE, 0); /* is lost */
+	for (int i = 0; i < 2 * SLOTS; i++)
+		publish(7, TB_KIND_UPDATE, 0);
+	poll_until(&seen.completes, 3);
+	cr_expect_eq(seen.gaps, 1);
+	cr_expect_eq(seen.value[5], 1);
+	cr_expect_eq(seen.value[8], 2);
+	poll_until(&seen.position, head());
+	leave_topic();
+}
+
+Test(images, records_before_the_join_need_no_image)
+{
+	topic_make(0);
+	publish_all();
+	join_with(TB_FROM_OLDEST, TB_GAP_IMAGE);
+	poll_until(&seen.position, head());
+	cr_expect_eq(seen.gaps, 1);
+	cr_expect_eq(seen.images, 0);
+	leave_topic();
+}
+
+Test(images, newest_policy_skips_nothing_behind_a_corrupt_record)
+{
+	topic_make(0);
+	publish(1, TB_KIND_UPDATE, 0);
+	join_with(TB_FROM_OLDEST, TB_GAP_NEWEST);
+	poll_until(&seen.position, 1);
+	for (int i = 0; i < SLOTS / 2; i++)
+		publish(2, TB_KIND_UPDATE, 0);
+	topic->ring[(size_t)2 * topic->slot_bytes] = 0x55; /* its sequence */
+	poll_until(&seen.position, head());
+	cr_expect_eq(seen.gaps, 1);
+	cr_expect_eq(seen.lost, 1);
+	cr_expect_eq(seen.skipped, 0);
+	leave_topic();
+}
+
+/* -- slots that cannot be read ---------------------------------------------------------------- */
+
+static uint64_t *slot_of(uint32_t instrument)
+{
+	return (uint64_t *)(void *)(topic->last_value + (size_t)instrument * topic->slot_bytes);
+}
+
+/* Sequence 0 says that a write is in progress. */
+static void slot_corrupt(uint32_t instrument, const char *name)
+{
+	topic_make(TB_TOPIC_MARKS_MESSAGES);
+	publish_all();
+	slot_of(instrument)[0] = 0;
+	corrupt = (int)instrument;
+	corrupt_name = name;
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+}
+
+static void publish_until(const uint64_t *count, uint64_t least)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	while (*count < least && scene_now_ms() < until_ms) {
+		if (head() < seen.position + SLOTS / 2)
+			publish(3, TB_KIND_UPDATE, TB_FLAG_LAST);
+		poll(10);
+		if (head() > LOG_MAX / 2)
+			tb_wait(subscriber, 1);
+	}
+	cr_assert_geq(*count, least, "found %" PRIu64 ", expected %" PRIu64, *count, least);
+}
+
+Test(images, slot_that_is_torn_forever_is_reported_in_its_image)
+{
+	slot_corrupt(7, "I7");
+	publish_until(&seen.completes, 1);
+	cr_expect_eq(seen.without_value, 1);
+	cr_expect_eq(seen.value[7], 0);
+	cr_expect_geq(counter(SUBSCRIPTION_TORN), TRIES_MAX);
+	leave_topic();
+}
+
+Test(images, slot_that_is_torn_for_a_while_comes_in_the_image)
+{
+	const uint64_t torn = TRIES_MAX / 2;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	slot_corrupt(7, "");
+	while (counter(SUBSCRIPTION_TORN) < torn && seen.completes == 0 &&
+	       scene_now_ms() < until_ms)
+		poll(10);
+	cr_assert_geq(counter(SUBSCRIPTION_TORN), torn);
+	cr_expect_eq(seen.completes, 0);
+	slot_of(7)[0] = 8;
+	corrupt = -1;
+	publish_until(&seen.completes, 1);
+	cr_expect_eq(seen.value[7], 8);
+	cr_expect_eq(seen.without_value, 0);
+	leave_topic();
+}
+
+/* The ring brings the next value. */
+Test(images, slot_that_is_torn_until_its_next_value_needs_no_copy)
+{
+	slot_corrupt(7, "");
+	poll_until(&seen.values, INSTRUMENTS - 1);
+	for (int i = 0; i < 100; i++)
+		poll(10);
+	cr_expect_eq(seen.completes, 0);
+	publish(7, TB_KIND_UPDATE, TB_FLAG_LAST);
+	slot_of(7)[0] = 0;
+	corrupt = -1;
+	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.without_value, 0);
+	leave_topic();
+}
+
+/* By its number. */
+Test(images, value_without_a_name_is_reported)
+{
+	topic_make(0);
+	publish_all();
+	memset(topic->directory + (size_t)7 * DIRECTORY_ENTRY_BYTES, 0x55, DIRECTORY_ENTRY_BYTES);
+	corrupt = 7;
+	corrupt_name = "#7";
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	publish_until(&seen.completes, 1);
+	cr_expect_eq(seen.without_value, 1);
+	cr_expect_eq(seen.value[7], 0);
 	leave_topic();
 }
 

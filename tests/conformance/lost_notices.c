@@ -653,6 +653,54 @@ static void forge_many(uint32_t first, uint32_t each)
 }
 
 /* A train of datagrams must not keep the caller's thread. */
+/* Notices bring its records, so it has no other reason to read the line. */
+Test(lost_notices, reader_ahead_of_the_head_learns_the_quality)
+{
+	struct notes notes = { .quiet = true };
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_SEQUENCE,
+						     .sequence = written + 4,
+						     .flags = TB_WAIT };
+	struct reader reader = { .subscriber = readers[NOTICED].subscriber };
+
+	flowing = true;
+	cr_assert_eq(tb_subscribe(reader.subscriber, "t", &how, &reader.subscription), 0, "%s",
+		     tb_error());
+	flowing = false;
+	for (int i = 0; i < 100000 && !is_reading(&reader); i++)
+		step();
+	steps(STALE_MS);
+	lossy_lose_next(1); /* a notice with a head before the start makes the reader look */
+	cr_assert_eq(tb_topic_quality(topic, TB_QUALITY_SUSPECT, TB_QUALITY_USER), 0);
+	scene_publish(topic, 2, how.sequence);
+	tb_flush(topic);
+	steps(2 * STALE_MS);
+	cr_expect_eq(notes.records, 1);
+	cr_expect_eq(notes.quality, TB_QUALITY_SUSPECT, "the quality before the start is missing");
+}
+
+/* The line was found invalid while no notices came. Then they come, so the reader need not poll. */
+Test(lost_notices, topic_with_an_invalid_line_goes_live_when_the_line_is_valid)
+{
+	const struct tb_source *source = source_of(&readers[NOTICED]);
+	_Atomic uint64_t *check = &topic->line->word[7];
+
+	lossy_lose(100);
+	*check ^= 1;
+	steps(2 * STALE_MS);
+	cr_assert(source->stale);
+	lossy_lose(0);
+	for (int i = 0; i < 100000 && !notices_alive(source); i++)
+		step();
+	cr_assert(notices_alive(source));
+	*check ^= 1;
+	steps(2 * STALE_MS);
+	cr_expect_not(source->stale, "the topic stays stale");
+}
+
 Test(lost_notices, poll_takes_a_bounded_number_of_entries)
 {
 	struct tb_subscriber *subscriber = readers[NOTICED].subscriber;

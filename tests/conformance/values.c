@@ -120,7 +120,7 @@ static const struct tb_record *value(const char *name)
 	cr_assert_geq(instrument, 0, "%s", tb_error());
 	cr_assert_eq(tb_get(source, (uint32_t)instrument, &record), 1, "%s", tb_error());
 	cr_expect_str_eq(record->name, name);
-	cr_expect_eq(record->instrument, instrument);
+	cr_expect_eq(record->instrument, (uint32_t)instrument);
 	cr_expect_eq(record->epoch, tb_source_epoch(source));
 	return record;
 }

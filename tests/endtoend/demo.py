@@ -76,10 +76,25 @@ class Demo(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         lines = out.splitlines()
         self.assertTrue(any(re.match(LINE, line) for line in lines), out)
+        self.expect_images(lines)
         self.assertRegex(lines[-4], r"^\d+ records in [\d.]+ s: \d+ records/s$")
         self.assertRegex(lines[-3], r"^  publish to receive: p50 .*, p99 .*, max ")
         for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
             self.assertRegex(line, rf"^  {topic}: [1-9]\d* records, \d+ lost in \d+ gaps, ended")
+
+    def expect_images(self, lines):
+        """First what a late joiner gets. The view itself joins late, and begins with an image."""
+        self.assertEqual(lines[0], "$ tickbus cat shm:demo market.quote --from image --count 5")
+        self.assertRegex(lines[1], r"^tickbus cat: appeared topic=market\.quote ")
+        self.assertRegex(lines[2], r"^tickbus cat: image topic=market\.quote up_to=[1-9]\d*$")
+        for line in lines[3:8]:
+            self.assertRegex(line, r"^\d+ 20\S+Z [A-Z]+ update (image )?bid_price=[\d.-]+ ask_price=[\d.-]+ ")
+        self.assertTrue(any(" update image " in line for line in lines[3:8]), lines[3:8])
+        begin, = (line for line in lines if line.startswith("market.quote: image of "))
+        self.assertRegex(begin, r"^market\.quote: image of the values up to record [1-9]\d*$")
+        end, = (line for line in lines if line.startswith("market.quote: image complete "))
+        values = re.match(r"^market\.quote: image complete at record [1-9]\d*, (\d+) values$", end)
+        self.assertGreater(int(values[1]), 1000, lines)
 
     def shown_on_a_terminal(self, rows):
         """What a terminal of that many rows gets."""

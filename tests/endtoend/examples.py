@@ -58,13 +58,14 @@ def other(reference):
 
 class Examples(pubd.Bench):
     def market(self, readers):
-        """A bus whose feed publishes five quotes of AAA, one of BBB and two trades, all at once, when
-        its readers have joined."""
+        """A bus whose feed publishes five quotes of AAA, one of BBB and two trades, all at once. It waits for its
+        readers, and then ends. Without readers it starts at once and stays."""
+        ending = ENDING % readers if readers else ""
         path = self.file("day.bin", b"".join((
             pubd.add(1), pubd.add(2, b"S", 7, 2_0001), pubd.add(3, b"B", 50),
             other(4), trade(1_9999, 30, 1), trade(2_0000, 31, 2),
             pubd.add(5, b"B", 1, 1_0001), pubd.add(6, b"S", 3, 1_9000))))
-        return self.pubd(pubd.settings(pubd.itch(path, ENDING % readers + ", speed: realtime"),
+        return self.pubd(pubd.settings(pubd.itch(path, ending + ", speed: realtime"),
                                        ["quote", "trade"]))
 
     def test_best_quotes_prints_when_a_watched_price_moves(self):
@@ -96,6 +97,15 @@ class Examples(pubd.Bench):
         self.assertNotIn("\033", output)
         self.expect_summary(output)
         self.ends(daemon, 0)
+
+    def test_late_market_view_begins_with_the_present_market(self):
+        daemon = self.market(0)
+        self.says(daemon, "to the end")
+        output = self.ends(self.begin(*self.view()), 0)
+        for line in ("nasdaq.quote: image of the values up to record 8", "nasdaq.quote: image complete at record 8, 2 values",
+                     "nasdaq.trade: image complete at record 4, 1 values", "0 records in "):
+            self.assertIn(line, output)
+        self.stop(daemon)
 
     def test_market_view_counts_seconds_while_the_clock_is_set_back(self):
         leap, library = self.file("leap.c", LEAP), self.folder / "leap.so"

@@ -96,6 +96,61 @@ class Subscriber(Requests):
         return pulse(self.page, self.bus_id)
 
 
+class Image:
+    """An image of a topic, by section 6.1. The table has the delivered values by instrument: sequence, payload."""
+
+    def __init__(self, topic):
+        self.topic, self.table, self.seen, self.delivered = topic, {}, {}, set()
+        self.position = topic.progress()["head"]
+        self.begin(self.position)
+
+    def begin(self, base):
+        self.base, self.largest = base, 0
+        self.open = {i for i in range(self.topic.progress()["instruments"]) if self.seen.get(i, 0) <= base}
+
+    def take(self, record):
+        i, sequence = record["instrument"], record["sequence"]
+        assert sequence > self.seen.get(i, 0), "a value goes back"
+        self.seen[i] = sequence
+        self.delivered.add(i)
+        if record["kind"] == 4:
+            self.table.pop(i, None)
+        else:
+            self.table[i] = sequence, record["payload"]
+
+    def copy_slot(self):
+        """The next open slot. The publisher rests meanwhile, so the copy is good."""
+        i = min(self.open)
+        self.open.remove(i)
+        copy = self.topic.last(i)
+        if copy["kind"] == 0:
+            return
+        assert copy["instrument"] == i and copy["kind"] in (1, 2, 4)
+        self.largest = max(self.largest, copy["sequence"])
+        if self.seen.get(i, 0) < copy["sequence"] <= self.base and (copy["kind"] != 4 or i in self.delivered):
+            self.take(copy)
+
+    def follow(self):
+        """Reads the ring up to its head. Returns the lost sequences."""
+        lost = []
+        while self.position < self.topic.progress()["head"]:
+            oldest = self.topic.progress()["oldest"]
+            if self.position + 1 < oldest:
+                lost += range(self.position + 1, oldest)
+                self.position = oldest - 1
+                self.begin(self.position)
+            record = self.topic.slot(self.position + 1)
+            self.position += 1
+            assert record["sequence"] == self.position
+            if record["kind"] in (1, 2, 4):
+                self.take(record)
+                self.open.discard(record["instrument"])
+        return lost
+
+    def complete(self):
+        return not self.open and self.position >= self.largest
+
+
 @unittest.skipUnless(LIBRARY, "libxxhash is missing as a shared library")
 class Protocol(unittest.TestCase):
     def setUp(self):
@@ -189,6 +244,45 @@ class Protocol(unittest.TestCase):
         self.assertEqual([topic.last(i)["sequence"] for i in range(3)], [3, 2, 0])
         self.assertEqual(topic.last(0), topic.slot(3))
         self.assertEqual(self.join("t.small").last(0)["sequence"], 1000)
+
+    def table_of_cat(self):
+        """As an image has it: by instrument, the sequence of the value."""
+        reader = subprocess.Popen([tools.TICKBUS, "cat", "shm:b", "t.live", "--from=image", "--format=json"],
+                                  env=self.bus.env, stdout=subprocess.PIPE, text=True)
+        lines = []
+        for line in reader.stdout:
+            lines.append(json.loads(line))
+            if lines[-1].get("event") == "complete":
+                break
+        reader.kill()
+        reader.wait()
+        reader.stdout.close()
+        return {row["instrument"]: row["sequence"] for row in lines if row.get("kind") == "update"}
+
+    def expect_table(self, image):
+        self.assertEqual({image.topic.name(i): sequence for i, (sequence, _) in image.table.items()}, self.table_of_cat())
+
+    def test_image_by_the_rules_of_the_page_is_the_table_of_cat(self):
+        topic = self.join("t.live")
+        for line in "name OLD", "name GONE", "known NEVER", "mix 100":
+            self.bus.ask(line)
+        image = Image(topic)
+        while image.open:  # the publisher writes between copies, half a ring in all
+            image.copy_slot()
+            self.bus.ask("mix 3")
+        self.assertFalse(image.complete())  # copies above base wait for the ring
+        self.assertEqual(image.follow(), [])
+        self.assertTrue(image.complete())
+        self.expect_table(image)
+        for line in "clear GONE", "name OLD", "mix 300":
+            self.bus.ask(line)
+        lost = image.follow()
+        self.assertGreater(len(lost), 200)
+        self.assertFalse(image.complete())
+        while image.open:
+            image.copy_slot()
+        self.assertTrue(image.complete())
+        self.expect_table(image)
 
     def test_any_changed_byte_fails_the_check(self):
         topic = self.join("t.quote")

@@ -499,6 +499,50 @@ class Feeds(Bench):
         self.assertEqual(len(set(epochs)), len(epochs))
         self.assertGreater(len(rows), 50)
 
+    VALUES = ("quote", "trade", "status", "definition")
+
+    def late_joiners(self, feed):
+        """A reader of the whole stream and a late joiner of each topic: both have the same last values. Returns how
+        many values each topic has."""
+        more = ", start: { subscribers: %d }" % len(self.VALUES)
+        pubd = self.pubd(settings(feed + more, self.VALUES, ", slots: 65536"))
+        streams = [self.cat(f"nasdaq.{select}", "--until-end", form="json") for select in self.VALUES]
+        counts = {}
+        for select, stream in zip(self.VALUES, streams):
+            whole = [json.loads(line) for line in self.ends(stream, 0).splitlines()]
+            late = self.cat(f"nasdaq.{select}", "--until-end", start="image", form="json")
+            image = [json.loads(line) for line in self.ends(late, 0).splitlines()]
+            self.assertNotIn("gap", [line.get("event") for line in whole])
+            self.assertTrue(all(line.pop("image") for line in image if "sequence" in line))
+            head = whole[-1]["head"]
+            self.assertEqual([line for line in image if line.get("event") in ("image", "complete")],
+                             [{"event": "image", "up_to": head}, {"event": "complete", "delivered": head}])
+            self.assertEqual(sorted((line for line in image if "sequence" in line), key=lambda row: row["sequence"]),
+                             self.last_values(whole))
+            counts[select] = sum("sequence" in line for line in image)
+        self.stop(pubd)
+        return counts
+
+    @staticmethod
+    def last_values(lines):
+        values = {}
+        for row in lines:
+            if row.get("kind") in ("update", "correction"):
+                values[row["instrument"]] = row
+            elif row.get("kind") == "clear":
+                values.pop(row["instrument"], None)
+        return sorted(values.values(), key=lambda row: row["sequence"])
+
+    def test_late_joiner_has_the_last_values_of_a_synthetic_day(self):
+        counts = self.late_joiners("type: synthetic, seed: 11, symbols: 300, messages: 20000")
+        self.assertEqual((counts["quote"], counts["definition"]), (300, 300))
+        self.assertGreater(counts["trade"], 100)
+
+    def test_late_joiner_has_the_last_values_of_the_start_of_a_day(self):
+        self.need_data()
+        counts = self.late_joiners(itch(AAPL.parent / "itch50_start_of_day_1000.bin"))
+        self.assertGreater(counts["definition"], 900)
+
     def test_restarting_feed_shorter_than_a_batch_can_be_stopped(self):
         path = self.file("one.bin", add(1))
         pubd = self.pubd(settings(itch(path, ", at_end: restart"), ["quote"]))

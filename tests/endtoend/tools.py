@@ -102,9 +102,11 @@ class Tools(unittest.TestCase):
                      ["cat", "--wait=1", "shm:b", "t"],
                      ["cat", "--timeout=0", "shm:b", "t"], ["topics", "--timeout=60001", "shm:b"],
                      ["stat", "--timeout=1s", "shm:b"], ["doctor", "--timeout=", "shm:b"],
-                     ["cat", "--from=image", "shm:b", "t"], ["cat", "--from=0", "shm:b", "t"],
+                     ["cat", "--from=images", "shm:b", "t"], ["cat", "--from=0", "shm:b", "t"],
                      ["cat", "--from=12:1", "shm:b", "t"], ["cat", "--from=:1", "shm:b", "t"],
                      ["cat", "--from=7a060e162dabe845:", "shm:b", "t"],
+                     ["cat", "--gap=both", "shm:b", "t"], ["cat", "--gap=", "shm:b", "t"],
+                     ["cat", "--from=image", "--strict", "shm:b", "t"], ["cat", "--gap=image", "--strict", "shm:b", "t"],
                      ["cat", "--from=7a060e162dabe845:0", "shm:b", "t"],
                      ["cat", "--from=0000000000000000:1", "shm:b", "t"],
                      ["cat", "--format=xml", "shm:b", "t"], ["cat", "--format=csv", "shm:b", ">"],
@@ -577,6 +579,174 @@ class Tools(unittest.TestCase):
         gaps = [row for row in rows if row.get("event") == "gap"]
         self.assertTrue(gaps and all(gap["cause"] == "overrun" for gap in gaps), rows[:3])
         self.assertEqual((following, rows[-1]), (1001, {"event": "ended", "head": 1000}))
+
+    # -- images -----------------------------------------------------------------------------------
+
+    def test_image_rows_are_exact_in_each_format(self):
+        self.bus()
+        head = [f"appeared topic=t.quote epoch=E first=5 head=4 user={USER} uid={UID}"]
+        events = ["image topic=t.quote up_to=4", "complete topic=t.quote delivered=4", "ended topic=t.quote head=4"]
+        image = "t.quote", "--from=image", "--until-end"
+        out, found = self.events("shm:b", *image)
+        self.assertEqual(found, [head[0].replace(" head=4", "")] + events)
+        self.assertEqual(out.splitlines(), [
+            "3 2019-12-30T14:35:00.000000003Z ACME 130 image bid_price=286.6703 ask_price=- bid_size=- "
+            "ask_size=- source_time=-",
+            '2 2019-12-30T14:35:00.000000002Z A,"B\\\\ correction image bid_price=286.6702 '
+            "ask_price=-0.0005 bid_size=2 ask_size=4294967295 "
+            "source_time=2019-12-30T14:35:00.000000000Z"])
+        out, _ = self.events("shm:b", *image, "--format=csv")
+        self.assertEqual(out, HEADER.replace("kind,", "kind,image,") + (
+            "3,1577716500000000003,ACME,130,true,286.6703,,,,\n"
+            '2,1577716500000000002,"A,""B\\\\",correction,true,286.6702,-0.0005,2,4294967295,1577716500000000000\n'))
+        lines = [json.loads(line) for line in self.done("cat", "shm:b", *image, "--format=json").splitlines()]
+        self.assertEqual([line.get("event") for line in lines], ["appeared", "image", None, None, "complete", "ended"])
+        self.assertEqual((lines[1], lines[4]), ({"event": "image", "up_to": 4}, {"event": "complete", "delivered": 4}))
+        self.assertEqual([(line["instrument"], line["image"]) for line in lines[2:4]], [("ACME", True), ('A,"B\\', True)])
+
+    def test_records_behind_an_image_are_marked_as_records(self):
+        bus = self.bus()
+        bus.ask("name OLD")
+        for form, marks in (("csv", ["true", "false"]), ("json", [True, False])):
+            process = self.begin("cat", "shm:b", "t.live", "--from=image", "--count=2", "--format=" + form)
+            self.until_complete(process, form)
+            bus.ask("name NEW")
+            rows = (process.image + process.stdout.read()).splitlines()
+            self.assertEqual(process.wait(PATIENCE_S), 0)
+            found = [row.split(",")[4] for row in rows[1:]] if form == "csv" else [
+                row["image"] for row in map(json.loads, rows) if "image" in row]
+            self.assertEqual(found[-1], marks[1], rows)
+            self.assertIn(marks[0], found)
+            bus.ask("restart")
+            bus.ask("name OLD")
+
+    def until_complete(self, process, form="json"):
+        """Reads standard output in process.image, or the events of standard error, up to complete."""
+        process.image = ""
+        while line := (process.stdout if form == "json" else process.stderr).readline():
+            if form == "json":
+                process.image += line
+            if "complete" in line:
+                return
+        self.fail("the output ended before the image was complete: " + process.image)
+
+    def test_values_of_an_image_count(self):
+        bus = self.bus()
+        for name in "A", "B", "C":
+            bus.ask("name " + name)
+        out, events = self.events("shm:b", "t.live", "--from=image", "--count=2")
+        self.assertEqual([line.split()[2:5] for line in out.splitlines()],
+                         [["A", "update", "image"], ["B", "update", "image"]])
+        self.assertEqual(events[1:], ["image topic=t.live up_to=3"])
+
+    def test_topic_without_values_is_refused_with_3(self):
+        bus = self.bus()
+        bus.ask("plain")
+        for option in "--from=image", "--gap=image":
+            result = self.run_tool("cat", "shm:b", "t.plain", option)
+            self.assertEqual((result.returncode, result.stdout), (3, ""), result.stderr)
+            self.assertIn("topic t.plain: it has no last values, which an image needs\n", result.stderr)
+
+    def test_pattern_refuses_topics_without_values_alone(self):
+        bus = self.bus()
+        bus.ask("plain")
+        bus.ask("publish 1")
+        bus.ask("end")
+        out = self.done("cat", "shm:b", "t.*", "--from=image", "--until-end", "--format=json")
+        lines = [json.loads(line) for line in out.splitlines()]
+        refused = [line for line in lines if line.get("event") == "refused"]
+        self.assertEqual([(line["topic"], line["code"]) for line in refused], [("t.plain", errno.EOPNOTSUPP)])
+        self.assertIn("has no last values", refused[0]["words"])
+        found = {(line["topic"], line["sequence"]) for line in lines if line.get("image")}
+        self.assertEqual(found, {("t.quote", 3), ("t.quote", 2), ("t.small", 1000), ("t.hole", 4), ("t.live", 1)})
+        self.assertEqual(sum(line.get("event") == "complete" for line in lines), 5)
+
+    @staticmethod
+    def table(lines):
+        """What a program knows after these rows: the present value of each instrument."""
+        values = {}
+        for row in lines:
+            if row.get("kind") == "clear":
+                values.pop(row["instrument"], None)
+            elif row.get("kind") == "update":
+                values[row["instrument"]] = {key: row[key] for key in row if key != "image"}
+            elif row.get("event") == "restart":
+                values.clear()
+        return values
+
+    def lapped(self, bus, policy):
+        """Stops a reader until its publisher has lapped it. Returns its process and lines up to the gap."""
+        process = self.begin("cat", "shm:b", "t.live", "--from=oldest", "--gap=" + policy, "--until-end", "--format=json")
+        self.assertIn("appeared", process.stdout.readline())
+        for line in "mix 20", "name A", "name B":
+            bus.ask(line)
+        lines = [json.loads(process.stdout.readline()) for _ in range(22)]
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        for line in "name A", "clear B", "name C", "mix 1000":
+            bus.ask(line)
+        self.assertIn("topic,t.live,records,1025,records", self.done("stat", "shm:b", "--format=csv").splitlines())
+        process.send_signal(signal.SIGCONT)
+        while lines[-1].get("event") != "gap":
+            lines.append(json.loads(process.stdout.readline()))
+        self.assertEqual((lines[-1]["first"], lines[-1]["cause"]), (23, "overrun"))
+        return process, lines
+
+    def expect_accounting(self, lines, head):
+        """Each sequence is a record, lost or skipped, once and in order."""
+        position = 0
+        for row in lines:
+            if row.get("event") == "gap":
+                self.assertEqual(row["first"], position + 1)
+                position = row["last"] + row.get("skipped", 0)
+            elif "sequence" in row and not row.get("image"):
+                self.assertEqual(row["sequence"], position + 1)
+                position += 1
+        self.assertEqual(position, head)
+
+    def after_the_gap(self, bus, process, lines):
+        """Lets the reader reach the head and the end. Returns all its lines."""
+        for line in "mix 30", "end":
+            bus.ask(line)
+        lines += [json.loads(line) for line in process.stdout]
+        self.assertEqual((process.wait(PATIENCE_S), lines[-1]), (0, {"event": "ended", "head": 1055}))
+        self.expect_accounting(lines, 1055)
+        return lines
+
+    def test_stopped_reader_goes_on_with_the_oldest_record(self):
+        bus = self.bus()
+        lines = self.after_the_gap(bus, *self.lapped(bus, "oldest"))
+        gap = next(line for line in lines if line.get("event") == "gap")
+        self.assertNotIn("skipped", gap)
+        self.assertGreaterEqual(gap["last"], 1025 - 64)
+        self.assertLess(gap["last"], 1025)
+        self.assertEqual(lines[lines.index(gap) + 1]["sequence"], gap["last"] + 1)
+
+    def test_stopped_reader_goes_on_behind_the_head(self):
+        bus = self.bus()
+        lines = self.after_the_gap(bus, *self.lapped(bus, "newest"))
+        gap = next(line for line in lines if line.get("event") == "gap")
+        self.assertEqual(gap["last"] + gap["skipped"], 1025)
+        self.assertEqual([line["sequence"] for line in lines[lines.index(gap) + 1:-1]], list(range(1026, 1056)))
+
+    def test_image_after_a_gap_makes_the_table_right(self):
+        bus = self.bus()
+        process, lines = self.lapped(bus, "image")
+        image = json.loads(process.stdout.readline())
+        self.assertEqual(image, {"event": "image", "up_to": lines[-1]["last"]})
+        self.until_complete(process)
+        lines += [image] + [json.loads(line) for line in process.image.splitlines()]
+        brought = {line["instrument"]: line["kind"] for line in lines if line.get("image")}
+        self.assertEqual(brought, {"A": "update", "B": "clear", "C": "update"})
+        self.assertEqual(lines[-1], {"event": "complete", "delivered": 1025})
+        late = self.begin("cat", "shm:b", "t.live", "--from=image", "--format=json")
+        self.until_complete(late)
+        fresh = self.table(json.loads(line) for line in late.image.splitlines())
+        self.assertEqual(sorted(fresh)[:3], ["A", "C", "M0"])
+        self.assertEqual(self.table(lines), fresh)
+        lines = self.after_the_gap(bus, process, lines)
+        out = self.done("cat", "shm:b", "t.live", "--from=image", "--until-end", "--format=json")
+        self.assertEqual(self.table(lines), self.table(json.loads(line) for line in out.splitlines()))
 
     def test_restarted_topic_is_read_on(self):
         bus = self.bus()

@@ -13,6 +13,7 @@
  * name X               adds a record of instrument X
  * clear X              removes the value of X
  * known X              registers X
+ * mix N                adds N records of 7 instruments: updates, cancels and clears
  * plain                adds a topic t.plain without last values
  * lost X               counts a record of X as not published
  * quality STATE CAUSE  states the quality of t.live
@@ -84,6 +85,21 @@ static void publish_many(struct tb_topic *topic, int count)
 		publish(topic, "ACME", TB_KIND_UPDATE, sizeof(struct quote));
 }
 
+static void publish_mix(struct tb_topic *topic, int count)
+{
+	char name[8];
+
+	for (int i = 0; i < count; i++) {
+		const uint64_t n = tb_topic_sequence(topic) + 1;
+		const uint8_t kind = n % 11 == 0  ? TB_KIND_CLEAR
+				     : n % 7 == 0 ? TB_KIND_CANCEL
+						  : TB_KIND_UPDATE;
+
+		snprintf(name, sizeof(name), "M%d", (int)(n * n % 13));
+		publish(topic, name, kind, kind == TB_KIND_CLEAR ? 0 : sizeof(struct quote));
+	}
+}
+
 static void fill(struct tb_publisher *publisher, const struct tb_schema *schema)
 {
 	struct tb_topic *topic = create(publisher, schema, "t.quote", 64);
@@ -128,6 +144,8 @@ static void obey(struct tb_publisher *publisher, const struct tb_schema *schema,
 
 	if (sscanf(line, "publish %d", &count) == 1)
 		publish_many(live, count);
+	else if (sscanf(line, "mix %d", &count) == 1)
+		publish_mix(live, count);
 	else if (sscanf(line, "quality %u %u", &quality, &cause) == 2)
 		expect(tb_topic_quality(live, quality, cause));
 	else if (sscanf(line, "name %24[^\n]", name) == 1)

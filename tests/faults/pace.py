@@ -28,13 +28,14 @@ SLEEPS = 3
 ROUNDS = 200          # of the measurement, half of them with a stopped subscriber
 ROUND_RECORDS = 50000  # the ring has 65536 slots
 BOUND = 1.05
+MARK_BOUND = 12     # instructions of a record that ends a message
 
 
 class Counted(Scene):
     """The publisher whose work is counted, and its subscribers."""
 
-    def counted(self, records, rounds, prefix=()):
-        process = subprocess.Popen([*prefix, COUNTED, str(records), str(rounds)], env=self.env,
+    def counted(self, records, rounds, prefix=(), more=()):
+        process = subprocess.Popen([*prefix, COUNTED, str(records), str(rounds), *more], env=self.env,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
         def end():
@@ -77,12 +78,12 @@ class Instructions(Counted):
             self.skipTest("callgrind cannot read this build: "
                           + (probe.stderr.splitlines() or ["no reason given"])[0])
 
-    def count(self, subscribers):
+    def count(self, subscribers, *more):
         """Instructions in tb_publish for RECORDS records, with these subscribers: (wait or spin, stopped)."""
         report = self.folder / "callgrind"
         process = self.counted(RECORDS, 1, [
             "valgrind", "-q", "--tool=callgrind", "--toggle-collect=tb_publish",
-            f"--callgrind-out-file={report}"])
+            f"--callgrind-out-file={report}"], more)
         controls = [self.join(how) for how, _ in subscribers]
         self.asleep(sum(how == "wait" for how, _ in subscribers))
         self.stop(control for control, (_, stopped) in zip(controls, subscribers) if stopped)
@@ -98,6 +99,13 @@ class Instructions(Counted):
         alone = self.count([])
         self.assertEqual(self.count([("spin", True)]), alone)
         self.assertEqual(self.count([("spin", True), ("spin", False), ("spin", False)]), alone)
+
+    def test_marks_of_messages_cost_few_instructions(self):
+        marked = self.count([], "marks")
+        more = (marked - self.count([])) / RECORDS
+        self.assertGreater(more, 0)
+        self.assertLessEqual(more, MARK_BOUND)
+        self.assertEqual(self.count([("spin", True)], "marks"), marked)
 
     def test_subscribers_stopped_in_their_sleep_cost_at_most_a_wake(self):
         alone = self.count([])

@@ -8,7 +8,7 @@ from guests import Failed
 
 TOPOLOGY = "one guest"
 SECONDS = 90
-ROWS = ["rdma/record/one", "rdma/record/known", "rdma/notice", "rdma/bulk/1024"]
+ROWS = ["rdma/record/one", "rdma/record/known", "rdma/notice", "rdma/bulk/1024", "rdma/image/64"]
 
 
 def run(lab):

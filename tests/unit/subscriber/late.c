@@ -73,7 +73,7 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 		late.held[late.count++] = *read;
 		note('s', 'l', read);
 		late.entries += kind_of(read) == READ_ENTRIES;
-		if (kind_of(read) >= READ_PULSE && !late.silent)
+		if ((kind_of(read) == READ_PULSE || kind_of(read) == READ_ENTRIES) && !late.silent)
 			late_land(late.count - 1, late.page_fails ? -EIO : 0);
 	}
 	return (int)taken;
@@ -81,7 +81,7 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 
 static bool is_held(enum read_kind kind)
 {
-	return kind == READ_SLOTS ||
+	return kind == READ_SLOTS || (late.images_held && kind == READ_IMAGE) ||
 	       (late.page_held && (kind == READ_PROGRESS || kind == READ_NAMES));
 }
 
@@ -141,6 +141,13 @@ static int late_sleep(struct link *link)
 	return late.count > 0 || late.done_count > 0 || shm_sleep(link);
 }
 
+/* Memory that is used again would hold what landed before. */
+static void late_landing_free(struct link *link, void *landing, size_t bytes)
+{
+	memset(landing, 0, bytes);
+	shm_ops.landing_free(link, landing, bytes);
+}
+
 static void late_add(void)
 {
 	late.places = HELD_MAX;
@@ -150,6 +157,7 @@ static void late_add(void)
 	late_ops.link_poll = late_poll;
 	late_ops.link_state = late_state;
 	late_ops.link_break = late_break;
+	late_ops.landing_free = late_landing_free;
 	late_ops.view = late_view;
 	late_ops.depth = late_depth;
 	late_ops.read = late_read;

@@ -24,6 +24,7 @@ extern struct late {
 	struct fabric_completion done[HELD_MAX];
 	unsigned int done_count;
 	bool at_once;         /* READs complete when they are collected */
+	bool images_held;     /* READs of images are held */
 	bool page_held;       /* READs of the line and of names are held, as those of slots */
 	char story[512];      /* s: slots posted, S: landed; l, L: the line */
 	bool cut;             /* the connection is lost, once */

@@ -10,6 +10,7 @@
 #include "bus/record.h"
 #include "publisher/state.h"
 #include "subscriber/fetch.h"
+#include "subscriber/image.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/state.h"
@@ -42,6 +43,21 @@ static void expect_stale_in_time(void)
 	}
 	cr_expect_geq(passed, 2 * subscriber->stale_ms);
 	cr_expect_eq(late.breaks, 1, "the connection was not given up");
+}
+
+/* Nothing else makes the reader look: it has no cause, and sleeps. */
+Test(read_faults, image_requests_its_line_again_after_a_failed_read)
+{
+	late_two_read(0);
+	source->mapping.image = image_new(&source->mapping.shape);
+	cr_assert_not_null(source->mapping.image);
+	late.page_held = true;
+	image_begin(source->mapping.image, 2);
+	UNTIL(late_held(READ_PROGRESS) == 1 && !image_wants_line(source->mapping.image));
+	source->look = false;
+	source->armed = true;
+	late_land(0, -EIO);
+	UNTIL(late_held(READ_PROGRESS) == 1);
 }
 
 /* However much there is to read: otherwise a dead publisher would go undetected. */

@@ -49,6 +49,25 @@ Test(restarts, topic_restarted_before_first_read_appears_in_new_epoch)
 	cr_expect_str_eq(notes.text, "appeared t 4\n4 B update 4\n");
 }
 
+/* Its line was requested before the restart, and arrives after the grant of the new epoch. */
+Test(restarts, old_epoch_begins_at_the_head_of_its_own_join)
+{
+	struct tb_topic *topic = scene_topic(net.publisher, "t", 64, 0);
+
+	scene_publish(topic, 1, 40);
+	net_subscribe_unread(READ_PROGRESS);
+	UNTIL(subscriber->table[0]->state == SOURCE_START, 100);
+	net.unanswered = true;
+	net.held = READ_NONE;
+	UNTIL(subscriber->table[0]->page_under_way, 100);
+	cr_assert_eq(tb_topic_restart(topic), 0);
+	UNTIL(subscriber->table[0]->has_successor, 100);
+	net.unanswered = false;
+	UNTIL(notes.restarted, 100);
+	cr_expect_eq(strncmp(notes.text, "appeared t 41\nrestart 40 40\n", 28), 0, "%s",
+		     notes.text);
+}
+
 Test(restarts, topic_before_its_appearance_does_not_go_stale)
 {
 	scene_topic(net.publisher, "t", 64, 0);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subscribers: what they ask for, and how the model hears what they get. */
+#ifndef TICKBUS_TESTS_SIMULATION_READERS_H
+#define TICKBUS_TESTS_SIMULATION_READERS_H
+
+#include "tests/simulation/world.h"
+
+/* A place for a subscriber, by chance. */
+struct sim_subscriber *readers_any(void);
+struct model *readers_model(struct sim_subscriber *, const char *topic);
+/* A new subscriber in this place, of the topic or of all topics. */
+void readers_subscribe(struct sim_subscriber *, const struct sim_topic *, bool all,
+		       struct tb_subscription_options);
+/* Polls, and compares the counters. */
+void readers_poll(struct sim_subscriber *, int max);
+void readers_leave(struct sim_subscriber *);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rest: without faults, each subscriber gets to know all there is to know, in bounded time. */
+#include "tests/simulation/counts.h"
+#include "tests/simulation/readers.h"
+#include "tests/simulation/step.h"
+#include "tests/simulation/writer.h"
+
+#define SETTLE_MS      30000 /* the longest pauses are 2 s */
+#define SETTLE_TURN_MS 7
+#define CALM_MS        6000 /* from here on, no topic may go stale */
+
+static const char *unsettled(void)
+{
+	const char *found = NULL;
+
+	for (unsigned int i = 0; i < SUBSCRIBERS && !found; i++)
+		for (unsigned int j = 0; j < world.subscribers[i].model_count && !found; j++)
+			found = model_unsettled(&world.subscribers[i].models[j]);
+	return found;
+}
+
+static void settle_complain(void)
+{
+	for (unsigned int i = 0; i < SUBSCRIBERS; i++)
+		for (unsigned int j = 0; j < world.subscribers[i].model_count; j++) {
+			const struct model *m = &world.subscribers[i].models[j];
+			const char *found = model_unsettled(m);
+
+			if (found)
+				model_complain(m, "after %d ms without a fault: %s", SETTLE_MS,
+					       found);
+		}
+}
+
+static void calm_set(bool calm)
+{
+	for (unsigned int i = 0; i < SUBSCRIBERS; i++)
+		for (unsigned int j = 0; j < TOPICS; j++)
+			world.subscribers[i].models[j].calm = calm;
+}
+
+/* An image proves a slot corrupt when it has read past all that the writer reserved. So records
+ * must come. */
+static void settle_values(struct sim_topic *t)
+{
+	bool corrupt = false;
+
+	for (uint32_t i = 0; i < t->epoch->instruments; i++)
+		corrupt |= t->epoch->value_corrupt[i];
+	if (corrupt && world_one_in(4))
+		for (size_t i = world_draw(8); i > 0; i--)
+			writer_publish(t, (uint32_t)writer_instrument(t, 0), TB_KIND_STATUS,
+				       t->epoch->marks);
+}
+
+static void settle_turn(void)
+{
+	for (int i = 0; i < SETTLE_TURN_MS; i++)
+		world_pass(1);
+	for (unsigned int i = 0; i < world.topic_count; i++) {
+		struct sim_topic *t = &world.topics[i];
+
+		if (t->topic && !t->epoch->ended) {
+			writer_finish(t);
+			settle_values(t);
+			tb_flush(t->topic);
+			writer_flushed(t);
+		}
+	}
+	for (unsigned int i = 0; i < SUBSCRIBERS; i++)
+		for (int polls = 0; polls < 4; polls++)
+			readers_poll(&world.subscribers[i], 1000);
+}
+
+/* Without faults, everything comes to rest: each subscriber knows all there is to know. */
+void step_settle(void)
+{
+	unsigned int ms = 0;
+
+	step_calm();
+	world.rewrites = 0;
+	step_open();
+	for (unsigned int i = 0; i < world.topic_count; i++)
+		writer_make(&world.topics[i]);
+	do {
+		settle_turn();
+		ms += SETTLE_TURN_MS;
+		if (ms > CALM_MS)
+			calm_set(true);
+	} while (ms < SETTLE_MS && unsettled() && !model_wrong[0]);
+	settle_complain();
+	calm_set(false);
+	for (unsigned int i = 0; i < SUBSCRIBERS; i++)
+		counts[COUNT_SETTLED] += world.subscribers[i].subscriber != NULL;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/simulation/writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "publisher/publisher.h"
+#include "tests/simulation/step.h"
+#include "tests/support/random.h"
+
+#define STEP_MAX 1024 /* records that are reserved at once */
+
+/* -- publishing ---------------------------------------------------------------------------------
+ */
+
+struct sim_topic *writer_any(void)
+{
+	struct sim_topic *t = &world.topics[world_draw(world.topic_count)];
+
+	return t->topic && !t->epoch->ended ? t : NULL;
+}
+
+void writer_flushed(struct sim_topic *t)
+{
+	t->epoch->flushed = t->topic->progress.head;
+}
+
+int writer_instrument(struct sim_topic *t, uint32_t i)
+{
+	char name[TB_INSTRUMENT_NAME_MAX + 1];
+	int found;
+
+	snprintf(name, sizeof(name), "I%u", i);
+	for (uint32_t at = 0; at < t->epoch->instruments; at++)
+		if (strcmp(t->epoch->names[at], name) == 0)
+			return (int)at;
+	memcpy(t->epoch->names[t->epoch->instruments++], name, sizeof(name));
+	found = tb_instrument(t->topic, name);
+	if (found != (int)t->epoch->instruments - 1)
+		abort();
+	writer_flushed(t);
+	return found;
+}
+
+static uint8_t any_kind(uint8_t *flags)
+{
+	static const uint8_t kinds[] = { TB_KIND_UPDATE, TB_KIND_UPDATE,     TB_KIND_UPDATE,
+					 TB_KIND_UPDATE, TB_KIND_CORRECTION, TB_KIND_CORRECTION,
+					 TB_KIND_CANCEL, TB_KIND_CLEAR,      TB_KIND_STATUS,
+					 TB_KIND_USER };
+	const uint8_t kind = kinds[world_draw(sizeof(kinds))];
+
+	*flags = kind == TB_KIND_CORRECTION && world_one_in(2) ? TB_FLAG_PAST : 0;
+	return kind == TB_KIND_USER ? (uint8_t)(TB_KIND_USER + world_draw(128)) : kind;
+}
+
+/* The writer reserves in steps, before it touches a slot. */
+static void reserve(struct sim_topic *t)
+{
+	const uint64_t step = t->slots / 8 < STEP_MAX ? t->slots / 8 : STEP_MAX;
+
+	t->epoch->reserved = (t->epoch->count + step - 1) / step * step;
+}
+
+/* An ended topic, and an epoch that was left, reserve nothing behind the last record. A READ of the
+ * line may still have the state before that, and so may a look that this call is inside of. */
+static void reserve_nothing(struct sim_topic *t)
+{
+	if (world.view && !world.inside)
+		t->epoch->reserved = t->epoch->count;
+}
+
+void writer_publish(struct sim_topic *t, uint32_t number, uint8_t kind, uint8_t flags)
+{
+	struct truth_record *record;
+	struct tb_update update = {
+		.size = sizeof(update), .instrument = number, .kind = kind, .flags = flags
+	};
+	uint8_t data[TRUTH_PAYLOAD];
+
+	if (!t->topic || t->epoch->ended || number >= t->epoch->instruments)
+		return;
+	update.length = (uint16_t)(world_one_in(4) ? world_draw(t->payload + 1) : t->payload);
+	/* Inside a write time may pass, so the stamp would not be known. */
+	update.time_ns = world_one_in(8) && !world.writing ? 0 : world.now_ns + world_draw(1000);
+	random_fill(&world.draws, data, (size_t)update.length);
+	record = truth_add(t->epoch);
+	record->time_ns = update.time_ns ? update.time_ns : world.now_ns;
+	record->instrument = number;
+	record->length = update.length;
+	record->kind = kind;
+	record->flags = flags;
+	memcpy(record->data, data, update.length);
+	reserve(t);
+	t->open = t->epoch->marks && !(flags & TB_FLAG_LAST);
+	update.data = data;
+	if (tb_publish(t->topic, &update) < 0)
+		abort();
+	writer_flushed(t);
+}
+
+/* One record of a message; the last one ends it. */
+void writer_publish_any(struct sim_topic *t, bool last)
+{
+	uint8_t flags, kind = any_kind(&flags);
+	const int number = writer_instrument(t, (uint32_t)world_draw(TRUTH_INSTRUMENTS - 2));
+
+	writer_publish(t, (uint32_t)number, kind,
+		       flags | (t->epoch->marks && last ? TB_FLAG_LAST : 0));
+}
+
+void writer_message(struct sim_topic *t)
+{
+	for (size_t i = world_draw(3); i > 0; i--)
+		writer_publish_any(t, false);
+	writer_publish_any(t, !world_one_in(16));
+}
+
+void writer_finish(struct sim_topic *t)
+{
+	if (t->open)
+		writer_publish_any(t, true);
+}
+
+void step_publish(void)
+{
+	struct sim_topic *t = writer_any();
+
+	for (size_t i = world_draw(8) + 1; t && i > 0; i--)
+		writer_message(t);
+}
+
+/* More than a ring, or almost. */
+void step_burst(void)
+{
+	struct sim_topic *t = writer_any();
+	size_t count = t ? t->slots / 2 + world_draw(t->slots) : 0;
+
+	for (; count > 0; count--)
+		writer_publish_any(t, !world_one_in(4));
+}
+
+void step_flush(void)
+{
+	struct sim_topic *t = writer_any();
+
+	if (!t)
+		return;
+	tb_flush(t->topic);
+	writer_flushed(t);
+}
+
+void step_register(void)
+{
+	struct sim_topic *t = writer_any();
+
+	if (t)
+		writer_instrument(t, (uint32_t)world_draw(TRUTH_INSTRUMENTS));
+}
+
+void step_quality(void)
+{
+	struct sim_topic *t = writer_any();
+	const uint32_t state = (uint32_t)world_draw(3),
+		       cause = (uint32_t)world_draw(2) + TB_QUALITY_USER;
+	struct truth_record *record;
+
+	if (!t)
+		return;
+	if (state == t->topic->progress.quality && cause == t->topic->quality_cause) {
+		tb_flush(t->topic);
+		writer_flushed(t);
+		return;
+	}
+	writer_finish(t);
+	world_say("quality %u is record %" PRIu64 " of %s", state, t->epoch->count + 1, t->name);
+	record = truth_add(t->epoch);
+	record->kind = TB_KIND_QUALITY;
+	record->flags = TB_FLAG_LAST;
+	record->instrument = UINT32_MAX;
+	record->quality = state;
+	record->data[4] = (uint8_t)cause;
+	reserve(t);
+	if (tb_topic_quality(t->topic, state, cause) < 0)
+		abort();
+	writer_flushed(t);
+}
+
+void step_hole(void)
+{
+	struct sim_topic *t = writer_any();
+
+	for (size_t i = world_draw(3) + 1; t && i > 0; i--) {
+		writer_finish(t);
+		writer_publish(t, (uint32_t)writer_instrument(t, 0), TB_KIND_HOLE, t->epoch->marks);
+	}
+}
+
+void writer_some(void)
+{
+	struct sim_topic *t = writer_any();
+
+	if (!t)
+		return;
+	if (world_one_in(8))
+		step_quality();
+	else if (world_one_in(12))
+		step_register();
+	else
+		for (size_t i = world_draw(12) + 1; i > 0 && t->topic; i--)
+			writer_message(t);
+}
+
+/* -- a life of a topic -------------------------------------------------------------------------
+ */
+
+static void epoch_note(struct sim_topic *t)
+{
+	t->epoch = truth_begin(t->name, t->topic->shape.epoch);
+	if (!t->epoch)
+		abort();
+	t->epoch->slots = t->slots;
+	t->epoch->marks = t->flags & TB_TOPIC_MARKS_MESSAGES;
+	t->epoch->checked = !(t->flags & TB_TOPIC_UNCHECKED);
+	t->epoch->values = !(t->flags & TB_TOPIC_NO_LAST_VALUE);
+	t->open = false;
+}
+
+void writer_make(struct sim_topic *t)
+{
+	struct tb_topic_options options = {
+		.size = sizeof(options),
+		.name = t->name,
+		.schema = world.schemas[t - world.topics],
+		.slots = t->slots,
+		.instruments = TRUTH_INSTRUMENTS,
+		.flags = t->flags,
+	};
+
+	if (t->topic || truth.count + TOPICS >= TRUTH_EPOCHS)
+		return;
+	if (tb_topic_create(world.publisher, &options, &t->topic) < 0)
+		abort();
+	epoch_note(t);
+}
+
+void step_restart(void)
+{
+	struct sim_topic *t = &world.topics[world_draw(world.topic_count)];
+
+	if (!t->topic || truth.count + TOPICS >= TRUTH_EPOCHS)
+		return;
+	t->epoch->flushed = t->epoch->count;
+	t->epoch->left = true;
+	world.locked = true;
+	if (tb_topic_restart(t->topic) < 0)
+		abort();
+	world.locked = false;
+	reserve_nothing(t);
+	epoch_note(t);
+}
+
+void step_end(void)
+{
+	struct sim_topic *t = writer_any();
+
+	if (!t)
+		return;
+	t->epoch->ended = t->epoch->left = true;
+	tb_topic_end(t->topic);
+	writer_flushed(t);
+	reserve_nothing(t);
+}
+
+void writer_gone(void)
+{
+	publisher_free(world.publisher);
+	world.publisher = NULL;
+	for (unsigned int i = 0; i < world.topic_count; i++) {
+		struct sim_topic *t = &world.topics[i];
+
+		if (t->topic)
+			t->epoch->left = true;
+		t->topic = NULL;
+	}
+	world.rewrites = 0;
+}
+
+static void log_nothing(void *user, enum tb_log_level level, const char *words)
+{
+	(void)user;
+	(void)level;
+	if (world.trace && getenv("TICKBUS_TEST_LOG"))
+		printf("    log: %s\n", words);
+}
+
+void step_open(void)
+{
+	const char *address = world.view ? "simview:a" : "sim:a";
+	const struct tb_publisher_options options = { .size = sizeof(options),
+						      .name = "test",
+						      .listen = &address,
+						      .listen_count = 1,
+						      .stale_ms = STALE_MS,
+						      .topics_max = TOPICS,
+						      .exit_wait_ms = 50,
+						      .log = log_nothing };
+
+	if (!world.publisher && publisher_open(&world.publisher, &options) < 0)
+		abort();
+	for (unsigned int i = 0; i < world.topic_count; i++)
+		if (!world_one_in(4))
+			writer_make(&world.topics[i]);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* READs of images that fail, or that were lost with the connection. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "subscriber/image.h"
+#include "tests/unit/subscriber/late.h"
+
+#define INSTRUMENTS 100 /* in several chunks */
+
+TestSuite(image_reads, .init = late_enter, .fini = late_leave, .timeout = 60);
+
+static void topic_fill(void)
+{
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = "t",
+						  .schema = schema,
+						  .slots = 256,
+						  .instruments = INSTRUMENTS };
+	char name[16];
+
+	cr_assert_eq(tb_topic_create(late.publisher, &options, &topic), 0, "%s", tb_error());
+	for (uint64_t x = 1; x <= INSTRUMENTS; x++) {
+		struct tb_update update = { .size = sizeof(update),
+					    .kind = TB_KIND_UPDATE,
+					    .length = sizeof(x),
+					    .time_ns = 1,
+					    .data = &x };
+
+		snprintf(name, sizeof(name), "I%" PRIu64, x);
+		update.instrument = (uint32_t)tb_instrument(topic, name);
+		cr_assert_eq(tb_publish(topic, &update), 0, "%s", tb_error());
+	}
+}
+
+/* READs of the image are held. */
+static void join(void)
+{
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = "late:test",
+						       .connect_ms = deadline_ms(),
+						       .batch_bytes = BATCH_BYTES,
+						       .read_bytes = SLOTS_OF_READ * 64 };
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_IMAGE };
+
+	late.images_held = true;
+	topic_fill();
+	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
+	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
+	source = subscription->sources;
+	UNTIL(late_held(READ_IMAGE) > 0);
+}
+
+static void expect_complete(void)
+{
+	late.images_held = false;
+	UNTIL(notes.complete);
+	cr_expect_eq(notes.values, INSTRUMENTS, "found %" PRIu64 " values", notes.values);
+	cr_expect_eq(notes.wrong, 0);
+}
+
+/* The memory that it should have filled is as before. */
+Test(image_reads, failed_chunk_is_read_again)
+{
+	join();
+	while (late.count > 0) {
+		memset(late.held[0].into, 0, late.held[0].bytes);
+		late_land(0, -EIO);
+	}
+	late_poll_once();
+	cr_expect_eq(notes.values, 0);
+	expect_complete();
+}
+
+/* A part of a chunk was used. The next landing begins empty. */
+Test(image_reads, chunks_of_a_lost_connection_are_read_again)
+{
+	join();
+	while (notes.values < 2) {
+		while (late.count > 0)
+			late_land(0, 0);
+		cr_assert_geq(tb_poll(subscriber, 1), 0, "%s", tb_error());
+	}
+	late.cut = true;
+	subscriber->page_ms = subscriber->turn_ms = 0;
+	cr_assert_geq(tb_poll(subscriber, 1), 0, "%s", tb_error());
+	cr_assert_not(late.cut);
+	cr_assert_leq(notes.values, 3);
+	UNTIL(!late.cut && subscriber->welcomed && !source->orphan);
+	expect_complete();
+}
+
+/* READs of records always have a place. */
+Test(image_reads, image_takes_at_most_half_of_the_queue)
+{
+	late.places = 6;
+	join();
+	for (int i = 0; i < 20; i++)
+		late_poll_once();
+	cr_expect_eq(late_held(READ_IMAGE), late.places / 2, "found %u READs",
+		     late_held(READ_IMAGE));
+	expect_complete();
+}
