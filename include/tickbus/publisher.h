@@ -186,7 +186,7 @@ TB_API void tb_topic_unpublished(struct tb_topic *topic, const char *name);
  * 128 to 255. Writes a record of kind quality, which subscribers get as an event at its place, and
  * flushes. Subscribers that join later or were lapped learn the state from the progress line. If
  * the topic has this state and cause already, only flushes. A new topic, and each epoch, begins
- * good. Call it on the writing thread.
+ * good. Call it on the writing thread; in a topic that marks messages, between messages.
  *
  * -EINVAL: state or cause. -ESHUTDOWN: the topic has ended. */
 TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cause);

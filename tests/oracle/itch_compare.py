@@ -121,7 +121,12 @@ class RandomDay:
 
 def counters(text):
     return {name: int(value) for name, value in
-            (line.split() for line in text.splitlines() if not line.startswith("malformed "))}
+            (line.split() for line in text.splitlines() if not line.startswith(("malformed ", "null ")))}
+
+
+def nulls(text):
+    """The number of nulls in each column, as market-rows prints it."""
+    return {line.split()[1]: int(line.split()[2]) for line in text.splitlines() if line.startswith("null ")}
 
 
 def fires(day, select, text):
@@ -198,6 +203,8 @@ def differences(programs, path, data, totals, cases):
             yield f"{select}: {difference}"
         elif day.rows and not fires(day, select, done.stdout):
             yield f"{select}: a wrong row is not found"
+        if nulls(done.stderr) != day.nulls:
+            yield f"{select}: nulls: found {nulls(done.stderr)}, expected {day.nulls}"
         found, expected = counters(done.stderr), day.summary()
         types = expected.pop("types")
         expected.update({name: types.get(letter, 0) for letter, name in NAMES.items()})

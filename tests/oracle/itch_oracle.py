@@ -10,7 +10,8 @@ an error would have to be made twice.
     itch_oracle.py FILE --select quote --date ... --compare ROWS    compares: - is standard input.
     itch_oracle.py FILE --summary                                   prints the counters as JSON.
 
-The column time_ns, the time of publication, is not compared. A null is an empty column.
+The column time_ns, the time of publication, is not compared. A null is an empty column, and so is a text of spaces:
+Day.nulls counts the nulls.
 Exit status: 0 done or equal, 1 a difference, 2 usage.
 """
 import argparse
@@ -18,6 +19,7 @@ import csv
 import datetime
 import gzip
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -109,10 +111,20 @@ def word(raw):
     return raw.rstrip(b" \0").decode("ascii")
 
 
+def code(raw):
+    """Zero bytes in an optional field are its null."""
+    return word(raw) if any(raw) else None
+
+
+def given(raw):
+    """A text of spaces says that there is no value."""
+    return code(raw) if raw.strip(b" ") else None
+
+
 class Day:
     """A day of messages. Each row goes to rows as (instrument, kind, fields). messages has the number of each row's
     message. values has the sequence and kind of the record that is each instrument's value. A clear says that the
-    value is gone."""
+    value is gone. nulls has the number of nulls in each column."""
 
     def __init__(self, select, midnight_ns):
         self.select = select
@@ -120,6 +132,7 @@ class Day:
         self.rows = []
         self.messages = []
         self.values = {}
+        self.nulls = {}
         self.number = 0     # of the current message.
         self.standing = {}  # locate -> rows of its last trades that stand.
         self.status = {}    # locate or "market" -> part -> text.
@@ -180,7 +193,11 @@ class Day:
 
     def row(self, locate, kind, fields):
         name = word(self.names[locate]) if locate in self.names else "market"
-        self.rows.append([name, kind] + [str(field) for field in fields])
+        self.rows.append([name, kind] + ["" if field is None else str(field) for field in fields])
+        for column, field in zip(COLUMNS[self.select], fields):
+            if field is None:
+                column = re.sub(r"\[\d+\]", "", column)
+                self.nulls[column] = self.nulls.get(column, 0) + 1
         self.messages.append(self.number)
         if kind in ("update", "correction", "clear"):
             self.values[name] = (len(self.rows), kind)
@@ -195,7 +212,7 @@ class Day:
         if self.select == "quote":
             seen = (bids[0][:2] if bids else None, asks[0][:2] if asks else None)
             empty = (None, None)
-            fields = [decimal(side[0]) if side else "" for side in seen] + \
+            fields = [decimal(side[0]) if side else None for side in seen] + \
                      [min(side[1], U32) if side else 0 for side in seen] + [time]
         else:
             seen = (bids, asks)
@@ -204,12 +221,12 @@ class Day:
             for side in seen:
                 for price, size, orders in side:
                     fields += [decimal(price), min(size, U32), orders]
-                fields += ["", 0, 0] * (10 - len(side))
+                fields += [None, 0, 0] * (10 - len(side))
         if seen != self.shown.get(locate, empty):
             self.shown[locate] = seen
             self.row(locate, "update", fields)
 
-    def trade(self, locate, price, match, time, size, aggressor="", condition=""):
+    def trade(self, locate, price, match, time, size, aggressor=None, condition=""):
         if self.select != "trade":
             return
         fields = [decimal(price), match, time, below(size, U32), aggressor, condition]
@@ -220,7 +237,7 @@ class Day:
         """The last trade that stands is the value. If it is broken, the trade before it becomes the value."""
         if self.select != "trade":
             return
-        nothing = ["", match, time, "", "", ""]
+        nothing = [None, match, time, None, None, None]
         self.row(locate, "cancel", nothing)
         before = self.standing.get(locate, [])
         after = [fields for fields in before if fields[1] != match]
@@ -237,7 +254,7 @@ class Day:
             return
         status = self.status.setdefault(locate, {})
         status.update(parts, message=message, source_time=time)
-        self.row(locate, "update", [status.get(column, "") for column in COLUMNS["status"]])
+        self.row(locate, "update", [status.get(column) for column in COLUMNS["status"]])
 
     # Messages
 
@@ -323,34 +340,34 @@ class Day:
 
     def announce(self, kind, locate, time, fields):
         if kind == b"H":
-            self.change_status(locate, time, "H", state=word(fields[1]), reason=word(fields[3]))
+            self.change_status(locate, time, "H", state=code(fields[1]), reason=code(fields[3]))
         elif kind == b"h" and fields[1] in MARKETS:
-            self.change_status(locate, time, "h", **{MARKETS[fields[1]]: word(fields[2])})
+            self.change_status(locate, time, "h", **{MARKETS[fields[1]]: code(fields[2])})
         elif kind == b"h":
             self.counts["unknown_market"] += self.select == "status"
         elif kind == b"Y":
-            self.change_status(locate, time, "Y", reg_sho=word(fields[1]))
+            self.change_status(locate, time, "Y", reg_sho=code(fields[1]))
         elif kind == b"J":
             reference, upper, lower = map(decimal, fields[1:4])
             self.change_status(locate, time, "J", reference_price=reference, upper_price=upper,
                                lower_price=lower, extension=below(fields[4], U32))
         elif kind == b"S":
-            self.change_status("market", time, "S", phase=word(fields[0]))
+            self.change_status("market", time, "S", phase=code(fields[0]))
         elif kind == b"V":
             first, second, third = (decimal(min(level, 2**63 - 1), 8) for level in fields)
             self.change_status("market", time, "V", level1=first, level2=second, level3=third)
         elif kind == b"W":
-            self.change_status("market", time, "W", breach=word(fields[0]))
+            self.change_status("market", time, "W", breach=code(fields[0]))
         elif kind == b"R" and self.select == "definition":
             lot, leverage = fields[3], fields[12]
             codes = fields[1:3] + fields[4:12] + fields[13:]
-            self.row(locate, "update", [time, lot, leverage, *map(word, codes)])
+            self.row(locate, "update", [time, lot, leverage, *map(given, codes)])
         elif kind == b"I" and self.select == "imbalance":
             paired, imbalance, direction, _, far, near, reference, cross, variation = fields
             self.row(locate, "update",
                      [time, paired, imbalance,
-                      *(decimal(price) if price else "" for price in (far, near, reference)),
-                      word(direction), word(cross), word(variation)])
+                      *(decimal(price) if price else None for price in (far, near, reference)),
+                      word(direction), word(cross), given(variation)])
 
     def summary(self):
         return {**self.counts, "orders": len(self.orders), "symbols": len(self.names)}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the market's records of an ITCH file as `tickbus cat --format csv` would, without a bus:
- * market-rows FILE SELECT DATE ZONE. Standard error has the counters, a line each. */
+ * market-rows FILE SELECT DATE ZONE. Standard error has the counters, a line each, then the number
+ * of nulls in each column (`null NAME COUNT`). CSV prints a null like a text of spaces. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +12,56 @@
 #include "tickbus/record.h"
 #include "tickbus/schema.h"
 
+#define NULLS_MAX 64
+
+/* The nulls of a field, or of a group's member. */
+struct nulls {
+	const struct tb_field *group, *field;
+	uint64_t count;
+};
+
 struct rows {
 	struct tb_schema *schema;
 	uint64_t sequence;
+	struct nulls nulls[NULLS_MAX];
+	size_t null_count;
 };
+
+static void nulls_open(struct rows *rows, const struct tb_field *group,
+		       const struct tb_field *fields, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (fields[i].optional && rows->null_count < NULLS_MAX)
+			rows->nulls[rows->null_count++] = (struct nulls){ group, &fields[i], 0 };
+		nulls_open(rows, &fields[i], fields[i].members, fields[i].member_count);
+	}
+}
+
+static void nulls_count(struct nulls *nulls, const char *payload)
+{
+	const struct tb_field *group = nulls->group, *field = nulls->field;
+	const uint32_t elements = group ? group->count : 1;
+
+	for (uint32_t i = 0; i < elements; i++) {
+		const uint32_t at = group ? group->offset + i * group->bytes : 0;
+
+		for (uint32_t k = 0; k < field->count; k++)
+			nulls->count += (uint64_t)tb_field_is_null(
+				field, payload + at + field->offset + k * field->bytes);
+	}
+}
+
+static void nulls_print(const struct rows *rows)
+{
+	for (size_t i = 0; i < rows->null_count; i++) {
+		const struct nulls *nulls = &rows->nulls[i];
+
+		if (nulls->count)
+			fprintf(stderr, "null %s%s%s %" PRIu64 "\n",
+				nulls->group ? nulls->group->name : "", nulls->group ? "." : "",
+				nulls->field->name, nulls->count);
+	}
+}
 
 static void print_row(void *user, const struct market_output *output)
 {
@@ -25,6 +72,8 @@ static void print_row(void *user, const struct market_output *output)
 			 sizeof(text));
 	printf("%" PRIu64 ",0,%s,%s,%s\n", ++rows->sequence, output->name,
 	       tb_kind_name(output->kind), text);
+	for (size_t i = 0; i < rows->null_count; i++)
+		nulls_count(&rows->nulls[i], output->data);
 }
 
 static void print_header(const struct rows *rows)
@@ -67,7 +116,9 @@ static int run(struct market *market, struct source *source)
 
 int main(int count, char **arguments)
 {
-	struct rows rows = { NULL, 0 };
+	struct rows rows = { 0 };
+	const struct tb_field *fields;
+	size_t field_count;
 	struct market_options options = { .output = print_row,
 					  .malformed = print_malformed,
 					  .user = &rows };
@@ -83,9 +134,12 @@ int main(int count, char **arguments)
 	    day_begin(arguments[3], arguments[4], &options.midnight_ns) < 0 ||
 	    market_open(&market, &options) < 0 || source_file_open(&source, arguments[1]) < 0)
 		goto done;
+	fields = tb_schema_fields(rows.schema, &field_count);
+	nulls_open(&rows, NULL, fields, field_count);
 	print_header(&rows);
 	result = run(market, source);
 	print_counters(market);
+	nulls_print(&rows);
 done:
 	if (result < 0)
 		fprintf(stderr, "error %s\n", tb_error());

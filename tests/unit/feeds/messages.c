@@ -2,6 +2,7 @@
 /* What a feed writes into its topics' memory for a few messages. Each message's last record has the
  * mark, and a late joiner finds the right value. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bus/error.h"
 #include "bus/record.h"
 #include "publisher/feeds/feed.h"
 #include "publisher/state.h"
@@ -18,13 +20,15 @@
 
 #define MESSAGES 64
 
-/* The day: messages from memory. */
+/* The days: messages from memory. A feed that begins again finds the next day, and after the last
+ * day no source. */
 static struct itch_message script[MESSAGES];
 static size_t script_count;
+static size_t day_ends[MESSAGES], day_count, days_opened;
 
 struct script_source {
 	struct source source;
-	size_t next;
+	size_t next, end;
 	uint8_t bytes[ITCH_LENGTH_MAX];
 };
 
@@ -32,7 +36,7 @@ static int script_next(struct source *source, struct source_message *message)
 {
 	struct script_source *s = (struct script_source *)source;
 
-	if (s->next == script_count)
+	if (s->next == s->end)
 		return 0;
 	script[s->next].time_ns = s->next + 1;
 	*message = (struct source_message){ .bytes = s->bytes };
@@ -55,11 +59,16 @@ static int script_open(void *user, struct source **source)
 {
 	static const struct source_operations operations = { script_next, script_changed,
 							     script_close };
-	struct script_source *s = calloc(1, sizeof(*s));
+	struct script_source *s;
 
 	(void)user;
+	if (days_opened == day_count)
+		return error_set(ENOENT, "no day follows");
+	s = calloc(1, sizeof(*s));
 	s->source.operations = &operations;
 	s->source.name = "script";
+	s->next = days_opened ? day_ends[days_opened - 1] : 0;
+	s->end = day_ends[days_opened++];
 	*source = &s->source;
 	return 0;
 }
@@ -68,6 +77,18 @@ static void say(struct itch_message message)
 {
 	cr_assert_lt(script_count, MESSAGES);
 	script[script_count++] = message;
+}
+
+static void say_event(char event)
+{
+	say((struct itch_message){ .type = 'S', .event = { event } });
+}
+
+static void end_day(bool cut)
+{
+	if (!cut)
+		say_event('C');
+	day_ends[day_count++] = script_count;
 }
 
 static void add(uint16_t locate, uint64_t reference)
@@ -91,7 +112,7 @@ static void execute(uint64_t reference, uint64_t match)
 /* -- a bus with the topics of one feed ----------------------------------------------------------
  */
 
-#define TOPICS 2
+#define TOPICS 3
 
 static struct tb_publisher *publisher;
 static struct feed *feed;
@@ -102,7 +123,7 @@ static void enter(void)
 {
 	scene_enter();
 	publisher = scene_publisher("shm");
-	say((struct itch_message){ .type = 'S', .event = { 'O' } });
+	say_event('O');
 }
 
 static void leave(void)
@@ -118,7 +139,7 @@ TestSuite(marks, .init = enter, .fini = leave, .timeout = 60);
 
 static void topic(const char *name, enum market_select select, uint32_t instruments)
 {
-	struct feed_topic *made = &topics[topic_count++];
+	struct feed_topic *made = &topics[topic_count];
 	struct tb_topic_options options = { .size = sizeof(options),
 					    .name = name,
 					    .slots = 64,
@@ -127,19 +148,20 @@ static void topic(const char *name, enum market_select select, uint32_t instrume
 						     TB_TOPIC_MARKS_MESSAGES };
 	struct tb_schema *schema;
 
+	cr_assert_lt(topic_count++, TOPICS);
 	cr_assert_eq(tb_schema_load(&schema, market_selects[select]), 0, "%s", tb_error());
 	made->select = select;
 	options.schema = made->schema = schema;
 	cr_assert_eq(tb_topic_create(publisher, &options, &made->topic), 0, "%s", tb_error());
 }
 
-/* Publishes the script, as a whole day unless `cut`. */
-static void run(bool cut)
+/* Publishes the script to its end. */
+static void run_days(enum feed_at_end at_end, int expected)
 {
 	struct feed_options options = { .name = "script",
 					.open = script_open,
 					.wait = PACE_SPIN,
-					.at_end = FEED_LINGER,
+					.at_end = at_end,
 					.incomplete = FEED_WARN,
 					.cpu = -1,
 					.topics = topics,
@@ -150,14 +172,19 @@ static void run(bool cut)
 	struct pollfd done = { .fd = options.done_fd, .events = POLLIN };
 	int result;
 
-	if (!cut)
-		say((struct itch_message){ .type = 'S', .event = { 'C' } });
 	cr_assert_eq(feed_open(&feed, &options), 0, "%s", tb_error());
 	cr_assert_eq(feed_start(feed), 0, "%s", tb_error());
 	while (!feed_over(feed, &result))
 		poll(&done, 1, -1);
-	cr_assert_eq(result, 0);
+	cr_assert_eq(result, expected);
 	close(options.done_fd);
+}
+
+/* Publishes the script, as a whole day unless `cut`. */
+static void run(bool cut)
+{
+	end_day(cut);
+	run_days(FEED_LINGER, 0);
 }
 
 static const struct slot *slot_of(const struct tb_topic *t, const char *memory, uint64_t index)
@@ -276,6 +303,23 @@ Test(marks, record_of_quality_is_a_message_of_its_own)
 	check_records(topics[0].topic, "update. update update. quality.");
 }
 
+/* Lines are written for two new instruments, for each full step of 8 records, for the batch, and
+ * twice for the end. A flush inside a message would write more. */
+Test(marks, no_flush_shows_a_part_of_a_message)
+{
+	const struct tb_topic *quote;
+	uint64_t steps;
+
+	topic("quote", MARKET_QUOTE, 16);
+	quote = topics[0].topic;
+	for (int i = 0; i < 10; i++)
+		change_two_books();
+	run(false);
+	steps = (quote->sequence + quote->step - 1) / quote->step;
+	cr_assert_geq(steps, 3);
+	cr_assert_eq(quote->flushes, 2 + steps + 1 + 2, "%lu lines", quote->flushes);
+}
+
 Test(marks, late_joiner_finds_the_halt_behind_a_later_message)
 {
 	struct tb_status status;
@@ -324,5 +368,38 @@ Test(marks, late_joiner_of_a_broken_only_trade_finds_no_value)
 	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 7 } });
 	run(false);
 	check_records(topics[0].topic, "update. cancel clear.");
+	cr_assert_eq(image_of("trade").records, 0);
+}
+
+/* The day before has a halt, a trade and a message of two records, which the new day must not know.
+ */
+Test(marks, restarted_feed_forgets_the_day_before)
+{
+	struct tb_status status;
+	struct joiner joiner;
+
+	topic("status", MARKET_STATUS, 16);
+	topic("trade", MARKET_TRADE, 16);
+	topic("quote", MARKET_QUOTE, 16);
+	say((struct itch_message){
+		.type = 'H', .locate = 5, .action = { "ACME    ", 'H', ' ', "T1  " } });
+	add(5, 1);
+	execute(1, 7);
+	change_two_books();
+	end_day(false);
+	say_event('O');
+	say((struct itch_message){ .type = 'Y', .locate = 5, .reg_sho = { "ACME    ", '1' } });
+	say((struct itch_message){ .type = 'B', .locate = 5, .broken = { 7 } });
+	execute(1, 8);
+	end_day(false);
+	run_days(FEED_RESTART, -ENOENT);
+	check_records(topics[0].topic, "update. update. update.");
+	check_records(topics[1].topic, "cancel.");
+	check_records(topics[2].topic, "");
+	joiner = image_of("status");
+	cr_assert_eq(joiner.records, 1);
+	memcpy(&status, joiner.payload, sizeof(status));
+	cr_assert_eq(status.reg_sho[0], '1');
+	cr_assert(TB_STATUS_STATE_ISNULL(status.state));
 	cr_assert_eq(image_of("trade").records, 0);
 }

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "bus/progress.h"
 #include "bus/record.h"
@@ -96,6 +97,30 @@ Test(messages, whole_is_the_last_record_that_ends_a_message)
 	}
 }
 
+/* Readers that still map the memory of an epoch find its end there. */
+Test(messages, restart_ends_the_open_message_in_the_old_memory)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, TB_TOPIC_MARKS_MESSAGES);
+	const struct region_shape old = topic->shape;
+	const uint64_t salt = topic->progress_salt;
+	const size_t bytes = topic->memory.mapped;
+	const ptrdiff_t at = (const char *)topic->line - (const char *)topic->memory.base;
+	char *base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, topic->memory.fd, 0);
+	struct progress line;
+
+	cr_assert_neq(base, MAP_FAILED);
+	publish(topic, TB_KIND_UPDATE, TB_FLAG_LAST);
+	publish(topic, TB_KIND_UPDATE, 0);
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	progress_load((const struct progress_line *)(base + at), &line);
+	cr_assert_eq(progress_verify(&line, old.epoch, old.slots, old.capacity, true, salt), 0);
+	cr_expect_eq(line.head, 2);
+	cr_expect_eq(line.whole, 2);
+	cr_expect_eq(line.reserved, 2);
+	marked(topic, 0, 0);
+	munmap(base, bytes);
+}
+
 /* A flush in the middle of a message moves head alone. */
 Test(messages, full_step_inside_a_message_leaves_whole)
 {
@@ -163,4 +188,42 @@ Test(messages, correction_of_the_past_leaves_the_value)
 	cr_expect_eq(value_of(topic).sequence, 2);
 	publish(topic, TB_KIND_CLEAR, 0);
 	cr_expect_eq(value_of(topic).sequence, 4);
+}
+
+/* The record's time, length and place in the ring decide which way it is written. */
+Test(messages, past_correction_leaves_the_value_in_each_way_of_writing)
+{
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_update past = { .size = sizeof(past),
+				  .kind = TB_KIND_CORRECTION,
+				  .flags = TB_FLAG_PAST | TB_FLAG_LAST,
+				  .data = "" };
+
+	publish(topic, TB_KIND_UPDATE, 0);
+	for (unsigned int i = 0; i < 100; i++) {
+		past.time_ns = i % 3;
+		past.length = i % 2;
+		cr_assert_eq(tb_publish(topic, &past), 0, "%s", tb_error());
+		cr_expect_eq(value_of(topic).sequence, 1, "record %u", i);
+	}
+	publish(topic, TB_KIND_CORRECTION, 0);
+	cr_expect_eq(value_of(topic).sequence, 102);
+}
+
+Test(messages, kinds_that_are_no_values_leave_the_value)
+{
+	static const uint8_t kinds[] = { TB_KIND_CANCEL, TB_KIND_STATUS, TB_KIND_HOLE };
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+
+	publish(topic, TB_KIND_UPDATE, 0);
+	for (size_t i = 0; i < sizeof(kinds); i++) {
+		cr_assert_eq(publish(topic, kinds[i], 0), 0, "%s", tb_error());
+		cr_expect_eq(value_of(topic).sequence, 1, "kind %u", kinds[i]);
+	}
+	cr_assert_eq(tb_topic_quality(topic, TB_QUALITY_SUSPECT, 0), 0, "%s", tb_error());
+	cr_expect_eq(value_of(topic).sequence, 1);
+	for (unsigned int kind = TB_KIND_USER; kind < 256; kind++) {
+		publish(topic, (uint8_t)kind, 0);
+		cr_expect_eq(value_of(topic).sequence, topic->sequence);
+	}
 }
