@@ -11,10 +11,12 @@
 #include "bus/region.h"
 #include "subscriber/image.h"
 
-/* Bytes of values in a chunk: a READ, or one slot if that is more. */
+/* Bytes of values in a chunk: a READ, or one slot if that is more. A multiple of the smallest slot,
+ * so that the entries behind the values have room and are aligned. */
 static size_t chunk_values(const struct tb_source *source)
 {
-	const uint32_t read_bytes = source->subscription->subscriber->read_bytes;
+	const uint32_t read_bytes =
+		source->subscription->subscriber->read_bytes / SLOT_BYTES_MIN * SLOT_BYTES_MIN;
 
 	return read_bytes > SLOT_BYTES_MAX ? read_bytes : SLOT_BYTES_MAX;
 }
