@@ -104,6 +104,8 @@ static void name_missing(struct tb_source *source)
 void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 {
 	source->page_under_way = false;
+	if (status < 0 && kind == READ_PROGRESS && source->mapping.image)
+		image_line_invalid(source->mapping.image);
 	if (source->state == SOURCE_DEAD || status < 0)
 		return;
 	if (kind == READ_HEADER)

@@ -255,8 +255,10 @@ static void chunks_sort_out(struct image *image)
 
 		if (chunk->number != image->number && chunk->under_way == 0)
 			chunk->count = 0;
-		if (chunk->failed && chunk_is_landed(chunk))
+		if (chunk->failed && chunk_is_landed(chunk)) {
 			chunk->count = 0;
+			image_unread(image);
+		}
 	}
 }
 
