@@ -231,10 +231,12 @@ struct discovery {
 	uint32_t text_bytes;
 };
 
-/* Completed READs that were taken from the link and are not processed yet, in the order of arrival.
- * At most as many as were outstanding. */
+/* Completed READs that were taken from the link and are not processed yet, in the order of arrival:
+ * at most as many as the queue has places, and one more for the pulse (U2). So a place is always
+ * free, and a call that waits for its own READ can take it from the link. */
+#define COMPLETIONS_MAX (FABRIC_DEPTH_MAX + 2)
 struct completions {
-	struct fabric_completion done[FABRIC_DEPTH_MAX];
+	struct fabric_completion done[COMPLETIONS_MAX];
 	unsigned int first, count;
 };
 
