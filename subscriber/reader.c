@@ -6,12 +6,12 @@
  * Q2  next never goes back within an epoch.
  * Q3  A gap needs a valid progress line. The line shows the records as overwritten (overrun), or
  *     it shows a record as present while TRIES_MAX copies of it failed (corrupt).
+ * Q4  The quality changes by its record. That record may be lost in a gap, or lie before the start.
+ *     So there a line's quality counts, at once if it is not good. A line that says good counts
+ *     when all records up to its head were read: the record of the change may still come. The
+ *     topic's head may have moved on by then.
  * Q5  After an overrun the policy TB_GAP_NEWEST skips the records up to the head. The gap's event
- * and the counter `skipped` have them. They are neither delivered nor lost. Q4  The quality changes
- * by its record. That record may be lost in a gap, or lie before the start. So there a line's
- * quality counts, at once if it is not good. A line that says good counts when all records up to
- * its head were read: the record of the change may still come. The topic's head may have moved on
- * by then. */
+ *     and the counter `skipped` have them. They are neither delivered nor lost. */
 #include "subscriber/reader.h"
 
 #include "bus/clock.h"
