@@ -13,6 +13,7 @@
 
 #include "bus/counters.h"
 #include "publisher/state.h"
+#include "subscriber/state.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
@@ -155,8 +156,9 @@ static void compare(uint64_t epoch, uint64_t position)
 			WRONG("complete at %" PRIu64 ": instrument %u: found %" PRIu64
 			      ", expected %" PRIu64,
 			      position, i, seen.value[i], expected[i]);
+	/* The end of a topic or of its epoch ends the open message. */
 	if (marks && position > 0 && !(written[position].flags & TB_FLAG_LAST) &&
-	    !(topic->ended && position == tb_topic_sequence(topic)))
+	    !((topic->ended || epoch != topic->shape.epoch) && written[position + 1].kind == 0))
 		WRONG("complete at %" PRIu64 ", in the middle of a message", position);
 }
 
@@ -372,7 +374,7 @@ TestSuite(images, .init = enter, .fini = leave, .timeout = 120);
 /* -- joins ------------------------------------------------------------------------------------ */
 
 /* What happens once in a join, at a random moment. */
-enum incident { NOTHING, LAP, RESTART, END };
+enum incident { NOTHING, LAP, RESTART, END, RECONNECT };
 
 static void restart(void)
 {
@@ -390,6 +392,8 @@ static void happen(enum incident incident)
 		restart();
 	if (incident == END)
 		cr_assert_eq(tb_topic_end(topic), 0, "%s", tb_error());
+	if (incident == RECONNECT)
+		subscriber->gone_code = ECONNRESET;
 }
 
 /* In the writer's epoch. */
@@ -401,7 +405,7 @@ static uint64_t position(void)
 /* Joins with an image while the writer keeps half a ring ahead of the reader. */
 static void join_paced(enum incident incident, enum tb_gap gap)
 {
-	uint64_t steps = random_below(&chance, 60), begun;
+	uint64_t steps = random_below(&chance, incident == RECONNECT ? 600 : 60), begun;
 	bool happened = incident == NOTHING;
 
 	if (head() > LOG_MAX - 60 * SLOTS) {
@@ -465,6 +469,48 @@ Test(images, joins_survive_a_lap_at_any_moment)
 Test(images, joins_survive_a_restart_at_any_moment)
 {
 	join_often(0, RESTART, 10);
+}
+
+/* The memory is the same, so the image goes on where it was. */
+Test(images, joins_survive_a_lost_connection_at_any_moment)
+{
+	join_often(TB_TOPIC_MARKS_MESSAGES, RECONNECT, 20);
+}
+
+/* Some incidents in a join. A restart waits until the reader is in the present epoch. */
+static void join_mixed(void)
+{
+	const enum tb_gap gap = random_below(&chance, 2) ? TB_GAP_IMAGE : TB_GAP_NEWEST;
+	uint64_t incidents = 1 + random_below(&chance, 5), steps = random_below(&chance, 200);
+
+	if (head() > LOG_MAX / 2) {
+		restart();
+		publish_all();
+	}
+	join_with(TB_FROM_IMAGE, gap);
+	while (incidents > 0 || seen.completes == 0 || seen.imaging ||
+	       seen.epoch != topic->shape.epoch) {
+		while (head() < position() + SLOTS / 2)
+			publish_any();
+		if (incidents > 0 && steps-- == 0) {
+			const enum incident any[] = { LAP, RESTART, RECONNECT };
+			const enum incident next = any[random_below(&chance, 3)];
+
+			happen(seen.epoch == topic->shape.epoch ? next : RECONNECT);
+			steps = random_below(&chance, 100);
+			incidents--;
+		}
+		poll(1 + (int)random_below(&chance, 100));
+	}
+	leave_topic();
+}
+
+Test(images, joins_survive_incidents_that_follow_each_other)
+{
+	topic_make(TB_TOPIC_MARKS_MESSAGES);
+	publish_all();
+	for (int i = 0; i < 40; i++)
+		join_mixed();
 }
 
 /* The end of the topic ends the open message. */
