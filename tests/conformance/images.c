@@ -12,7 +12,11 @@
 #include <string.h>
 
 #include "bus/counters.h"
+#include "bus/directory.h"
+#include "bus/record.h"
 #include "publisher/state.h"
+#include "subscriber/image.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/state.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
@@ -55,7 +59,8 @@ static struct {
 	uint64_t epoch, position, base;
 	uint64_t images, completes, values, gaps, lost, skipped, restarts;
 	uint64_t complete_at;
-	bool imaging, ended, hurried;
+	uint64_t unreadable; /* values; the test expects them */
+	bool imaging, ended, hurried, damaged;
 	char wrong[256];
 } seen;
 
@@ -203,12 +208,17 @@ static void on_event(void *user, const struct tb_event *event)
 		if (event->delivered != seen.position)
 			WRONG("complete at %" PRIu64 ", the position is %" PRIu64, event->delivered,
 			      seen.position);
-		compare(event->epoch, event->delivered);
+		if (!seen.damaged)
+			compare(event->epoch, event->delivered);
 		break;
 	case TB_EVENT_ENDED:
 		seen.ended = true;
 		break;
 	case TB_EVENT_NO_VALUE:
+		seen.unreadable++;
+		if (!seen.damaged)
+			WRONG("the value of %s was not readable", event->words);
+		break;
 	case TB_EVENT_REFUSED:
 		WRONG("event %d: %s", (int)event->kind, event->words);
 		break;
@@ -574,6 +584,110 @@ Test(images, open_message_delays_the_completion)
 	cr_expect_eq(seen.completes, 0);
 	publish(3, TB_KIND_UPDATE, TB_FLAG_LAST);
 	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.complete_at, 3);
+	leave_topic();
+}
+
+/* -- damage ----------------------------------------------------------------------------------- */
+
+static struct slot *value_of(uint32_t instrument)
+{
+	return (struct slot *)(void *)(topic->last_value + (size_t)instrument * topic->slot_bytes);
+}
+
+/* A publisher that stores a record of this kind as a value, with a true check. */
+static void store(uint32_t instrument, uint64_t sequence, uint8_t kind)
+{
+	struct record record = {
+		.sequence = sequence, .instrument = instrument, .length = 8, .kind = kind
+	};
+
+	memcpy(record.payload, &sequence, sizeof(sequence));
+	record_store(value_of(instrument), &record, true, topic->salt);
+}
+
+static void join_damaged(void)
+{
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	seen.damaged = true;
+}
+
+/* After the end no record is reserved, so each failed copy is a proof. */
+Test(images, unreadable_values_are_reported_before_the_end)
+{
+	topic_make(TB_TOPIC_MARKS_MESSAGES);
+	for (uint32_t i = 0; i < 5; i++)
+		publish(i, TB_KIND_UPDATE, 0);
+	cr_assert_eq(tb_topic_end(topic), 0, "%s", tb_error());
+	store(1, 2, TB_KIND_CANCEL);
+	store(2, 3, TB_KIND_QUALITY);
+	atomic_fetch_xor(&value_of(3)->word[3], 1); /* its check */
+	topic->directory[4 * DIRECTORY_ENTRY_BYTES] ^= 1;
+	join_damaged();
+	while (!seen.ended)
+		poll(10);
+	cr_expect_eq(seen.unreadable, 4);
+	cr_expect_eq(seen.values, 1);
+	cr_expect_eq(seen.completes, 1);
+	cr_expect_eq(seen.complete_at, 5);
+	leave_topic();
+}
+
+/* While the topic lives, its writer may be in a value that no line counts yet. */
+Test(images, unreadable_value_of_a_live_topic_waits_for_the_ring)
+{
+	topic_make(0);
+	publish(0, TB_KIND_UPDATE, 0);
+	publish(1, TB_KIND_UPDATE, 0);
+	atomic_fetch_xor(&value_of(1)->word[3], 1);
+	join_damaged();
+	poll_until(&seen.values, 1);
+	for (int i = 0; i < 30; i++) {
+		poll(10);
+		tb_wait(subscriber, 1);
+	}
+	cr_expect_eq(seen.completes, 0);
+	publish(1, TB_KIND_UPDATE, 0);
+	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.unreadable, 0);
+	cr_expect_eq(seen.values, 1);
+	cr_expect_eq(seen.complete_at, 3);
+	leave_topic();
+}
+
+/* Its writer may be stopped while it writes the line: a sleeper looks at a pace. */
+Test(images, invalid_line_is_looked_at_at_a_pace)
+{
+	const struct tb_source *source;
+
+	topic_make(0);
+	publish(0, TB_KIND_UPDATE, 0);
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	source = tb_subscription_source(subscription, "t");
+	cr_assert_eq(source->mapping.image->phase, IMAGE_RANGE);
+	atomic_fetch_xor(&topic->line->word[7], 1);
+	for (int i = 0; i < 10; i++)
+		poll(10);
+	cr_expect_eq(pull_image_work(source), IMAGE_WORK_SOON);
+	atomic_fetch_xor(&topic->line->word[7], 1);
+	poll_until(&seen.completes, 1);
+	leave_topic();
+}
+
+/* A record that is not readable is a gap, and the image begins again behind it. */
+Test(images, corrupt_record_begins_the_image_again)
+{
+	topic_make(0);
+	publish(1, TB_KIND_UPDATE, 0);
+	join_with(TB_FROM_OLDEST, TB_GAP_IMAGE);
+	poll_until(&seen.position, 1);
+	publish(1, TB_KIND_UPDATE, 0);
+	publish(2, TB_KIND_UPDATE, 0);
+	topic->ring[(2 & topic->slot_mask) * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 1;
+	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.lost, 1);
+	cr_expect_eq(seen.base, 2);
+	cr_expect_eq(seen.value[1], 2);
 	cr_expect_eq(seen.complete_at, 3);
 	leave_topic();
 }
