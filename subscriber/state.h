@@ -231,9 +231,9 @@ struct discovery {
 	uint32_t text_bytes;
 };
 
-/* Completed READs that were taken from the link and are not processed yet, in the order of arrival:
- * at most as many as the queue has places, and one more for the pulse (U2). So a place is always
- * free, and a call that waits for its own READ can take it from the link. */
+/* Completed READs that were taken from the link and are not processed yet, in the order of arrival.
+ * They are at most as many as the queue has places, and one more for the pulse (U2). So there is
+ * always room for the READ that a call waits for. */
 #define COMPLETIONS_MAX (FABRIC_DEPTH_MAX + 2)
 struct completions {
 	struct fabric_completion done[COMPLETIONS_MAX];

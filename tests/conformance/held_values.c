@@ -389,8 +389,8 @@ static void join_image(const char *name, uint32_t read_bytes)
 	cr_assert(scene_poll_while(subscriber, &notes.complete));
 }
 
-/* A READ that failed made no copy, and is no proof that a value is not readable. After the end, no
- * record is reserved, so each failed copy would count. */
+/* A READ that failed made no copy, so it is no failed copy of its values. After the end, no record
+ * is reserved, so each failed copy counts. */
 Test(held, failed_reads_of_an_image_lose_no_value)
 {
 	cr_assert_eq(tb_topic_end(topic), 0, "%s", tb_error());

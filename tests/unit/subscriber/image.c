@@ -103,7 +103,7 @@ Test(image, line_that_was_not_valid_is_asked_for_again)
 	cr_expect(image_wants_line(image), "its READ was lost with the connection");
 }
 
-Test(image, each_base_takes_the_range_anew)
+Test(image, each_base_takes_the_range_again)
 {
 	begin(3);
 	cr_expect_eq(image->open, 3);
@@ -190,7 +190,7 @@ Test(image, slot_is_given_up_after_eight_tries)
 	cr_expect_eq(image_next_open(image, image->at), 0);
 }
 
-Test(image, tries_begin_anew_with_each_base)
+Test(image, tries_begin_again_with_each_base)
 {
 	begin(1);
 	for (int i = 1; i < TRIES_MAX; i++)
