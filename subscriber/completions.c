@@ -27,14 +27,14 @@ static void get_landed(struct tb_subscriber *subscriber, struct tag tag, int sta
 
 static void keep(struct completions *completions, const struct fabric_completion *done)
 {
-	const unsigned int at = (completions->first + completions->count++) % FABRIC_DEPTH_MAX;
+	const unsigned int at = (completions->first + completions->count++) % COMPLETIONS_MAX;
 
 	completions->done[at] = *done;
 }
 
 bool completions_reap(struct tb_subscriber *subscriber)
 {
-	const unsigned int room = FABRIC_DEPTH_MAX - subscriber->completions.count;
+	const unsigned int room = COMPLETIONS_MAX - subscriber->completions.count;
 	const unsigned int most = room < TAKEN_MAX ? room : TAKEN_MAX;
 	struct fabric_completion done[TAKEN_MAX];
 	int count;
@@ -58,7 +58,7 @@ bool completions_next(struct tb_subscriber *subscriber, struct fabric_completion
 	if (completions->count == 0)
 		return false;
 	*done = completions->done[completions->first];
-	completions->first = (completions->first + 1) % FABRIC_DEPTH_MAX;
+	completions->first = (completions->first + 1) % COMPLETIONS_MAX;
 	completions->count--;
 	return true;
 }

@@ -18,6 +18,7 @@
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/fabric.h"
+#include "subscriber/tag.h"
 
 #define RARE_LOOKS 2
 
@@ -57,20 +58,20 @@ void connection_shown(struct tb_source *source, uint64_t epoch, uint64_t asked_m
 	mapping_shown(source, &source->successor, epoch, asked_ms);
 }
 
-/* Places of the queue beside those of outstanding READs and the pulse's own (U2). READs that have
- * completed take no place, although they are not processed yet. */
-static unsigned int room_of(const struct tb_subscriber *subscriber)
+/* Places of the queue beside those of outstanding READs and the pulse's own (U2). A READ that has
+ * completed keeps its place until it is processed. So the kept completions never outnumber the
+ * places. A READ for a value takes the place of any READ that has completed: `free` of them. */
+static unsigned int room_of(const struct tb_subscriber *subscriber, unsigned int free)
 {
 	const unsigned int depth = subscriber->ops->depth(subscriber->link);
-	const unsigned int taken = subscriber->under_way + subscriber->entries_under_way + 1 -
-				   subscriber->completions.count;
+	const unsigned int taken = subscriber->under_way + subscriber->entries_under_way + 1 - free;
 
 	return depth > taken ? depth - taken : 0;
 }
 
 unsigned int connection_entries_room(const struct tb_subscriber *subscriber)
 {
-	const unsigned int room = room_of(subscriber);
+	const unsigned int room = room_of(subscriber, 0);
 
 	return room > 0 ? room : 1;
 }
@@ -78,7 +79,8 @@ unsigned int connection_entries_room(const struct tb_subscriber *subscriber)
 static int read_post(struct tb_source *source, const struct fabric_read *reads, unsigned int count)
 {
 	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const unsigned int room = room_of(subscriber);
+	const bool waits = count > 0 && tag_unpack(reads->tag).kind == READ_GET;
+	const unsigned int room = room_of(subscriber, waits ? subscriber->completions.count : 0);
 	int posted;
 
 	if (count > room)

@@ -14,7 +14,8 @@
  * I7  A copy that failed was overwritten by a value above base, or the slot is corrupt. The ring
  *     brings that value at the latest before the `reserved` of a line loaded after the copy. So a
  *     failed copy proves a slot corrupt only if the ring was read past it. After TRIES_MAX proofs
- *     the slot is given up. Before that, the slots are copied again at a pace.
+ *     the slot is given up. Before that, the slots are copied again at a pace. A READ that failed
+ *     made no copy, so its pass proves nothing.
  * I8  The image is complete at position C when every slot is settled, C is at or above every copy,
  *     and C ends a message. Then the program's table is the publisher's table at C: dropped copies
  *     were at or below C, so the ring has delivered them. */
@@ -102,6 +103,7 @@ static void pass_begin(struct image *image)
 {
 	image->phase = image->open > 0 ? IMAGE_PASS : IMAGE_SETTLED;
 	image->at = image->names_at = 0;
+	image->unread = false;
 }
 
 static void range_take(struct image *image, uint32_t instruments)
@@ -190,6 +192,11 @@ uint32_t image_next_open(const struct image *image, uint32_t from)
 	return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : image->range;
 }
 
+void image_unread(struct image *image)
+{
+	image->unread = true;
+}
+
 void image_pass_ends(struct image *image)
 {
 	image->phase = image->open > 0 ? IMAGE_JUDGE : IMAGE_SETTLED;
@@ -204,7 +211,7 @@ void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
 	if (position < image->judged_head || now_ns - image->pass_ns < RETRY_NS)
 		return;
 	image->pass_ns = now_ns;
-	if (position >= image->judged_reserved)
+	if (position >= image->judged_reserved && !image->unread)
 		image->tries++;
 	pass_begin(image);
 	if (image->tries == TRIES_MAX)

@@ -52,6 +52,7 @@ struct image {
 	uint64_t judged_head, judged_reserved; /* of the line after the pass */
 	uint64_t pass_ns;                      /* when the last pass began */
 	bool line_asked;                       /* a line was requested in this phase (I4) */
+	bool unread;                           /* a READ of this pass failed (I7) */
 	bool image_first;                      /* in polls for a single record */
 	struct image_chunk chunks[IMAGE_CHUNKS];
 	uint64_t *seen;       /* by instrument: the last delivered record that changes the value */
@@ -95,6 +96,8 @@ void image_settle(struct image *, uint32_t instrument);
 bool image_is_open(const struct image *, uint32_t instrument);
 /* The first open slot from `from` on; range if there is none. */
 uint32_t image_next_open(const struct image *, uint32_t from);
+/* A READ of the pass failed: its slots were not copied. */
+void image_unread(struct image *);
 /* The pass has looked at all its copies. */
 void image_pass_ends(struct image *);
 /* Judges the failed copies once the ring was read up to the line (I7). */

@@ -10,10 +10,13 @@
 #include "bus/region.h"
 #include "subscriber/image.h"
 
-/* A READ, or one slot if that is more. */
+/* A READ, or one slot if that is more; whole slots, so that each chunk is aligned and takes any
+ * READ. */
 static size_t chunk_bytes(const struct tb_source *source)
 {
-	const uint32_t read_bytes = source->subscription->subscriber->read_bytes;
+	const uint32_t read_bytes =
+		(source->subscription->subscriber->read_bytes + SLOT_BYTES_MIN - 1) /
+		SLOT_BYTES_MIN * SLOT_BYTES_MIN;
 
 	return read_bytes > SLOT_BYTES_MAX ? read_bytes : SLOT_BYTES_MAX;
 }

@@ -292,8 +292,10 @@ static void chunks_sort_out(struct image *image)
 
 		if (chunk->number != image->number && !chunk->under_way)
 			chunk->count = 0;
-		if (chunk->failed && chunk_is_landed(chunk))
+		if (chunk->failed && chunk_is_landed(chunk)) {
 			chunk->count = 0;
+			image_unread(image);
+		}
 	}
 }
 
@@ -391,7 +393,8 @@ enum image_work pull_image_work(const struct tb_source *source)
 		return IMAGE_WORK_NOW;
 	case IMAGE_RANGE:
 	case IMAGE_JUDGE:
-		return source->mapping.view ? IMAGE_WORK_NOW : IMAGE_WORK_SOON;
+		return source->mapping.view && source->invalid == 0 ? IMAGE_WORK_NOW
+								    : IMAGE_WORK_SOON;
 	case IMAGE_BEHIND:
 		return source->next - 1 < image->judged_head ? IMAGE_WORK_NONE : IMAGE_WORK_SOON;
 	default:

@@ -235,9 +235,11 @@ struct discovery {
 };
 
 /* Completed READs that were taken from the link and are not processed yet, in the order of arrival.
- * At most as many as were outstanding. */
+ * They are at most as many as the queue has places, and one more for the pulse (U2). So there is
+ * always room for the READ that a call waits for. */
+#define COMPLETIONS_MAX (FABRIC_DEPTH_MAX + 2)
 struct completions {
-	struct fabric_completion done[FABRIC_DEPTH_MAX];
+	struct fabric_completion done[COMPLETIONS_MAX];
 	unsigned int first, count;
 };
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* READs of values that are late, fail, or find the queue full. They go over a fabric of this test:
- * bytewise, whose completions the test holds back, and whose queue it makes short. */
+ * bytewise, whose completions the test holds back, and whose queue it makes short. READs of images
+ * that fail, or have an odd size, go over it too. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bus/counters.h"
@@ -21,7 +23,10 @@ static struct fabric_completion kept[FABRIC_DEPTH_MAX];
 static unsigned int kept_count;
 static bool hold, fail; /* READs of values */
 static unsigned int depth;
-static bool no_memory; /* for landings */
+static bool no_memory;       /* for landings */
+static unsigned int to_fail; /* READs of images that are still to fail */
+static const char *largest;  /* the largest landing, */
+static size_t largest_bytes; /* and its size */
 
 static struct tb_publisher *publisher;
 static struct tb_topic *topic;
@@ -55,13 +60,51 @@ static int held_reap(struct link *link, struct fabric_completion *done, unsigned
 	return used;
 }
 
+static bool is_image(const struct fabric_completion *done)
+{
+	return tag_unpack(done->tag).kind == READ_IMAGE;
+}
+
+static int failing_reap(struct link *link, struct fabric_completion *done, unsigned int max)
+{
+	const int count = held_reap(link, done, max);
+
+	for (int i = 0; i < count; i++)
+		if (to_fail > 0 && is_image(&done[i])) {
+			to_fail--;
+			done[i].status = -EIO;
+		}
+	return count;
+}
+
+/* READs of an image land at whole words, inside the landing. */
+static int held_read(struct link *link, const struct fabric_read *reads, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		const char *into = reads[i].into;
+
+		if (tag_unpack(reads[i].tag).kind != READ_IMAGE)
+			continue;
+		cr_assert_eq((uintptr_t)into % 8, 0);
+		cr_assert_leq(into + reads[i].bytes, largest + largest_bytes);
+	}
+	return below->read(link, reads, count);
+}
+
 static void *held_landing(struct link *link, size_t bytes)
 {
+	void *memory;
+
 	if (no_memory) {
 		error_set(ENOMEM, "no memory for a landing");
 		return NULL;
 	}
-	return below->landing(link, bytes);
+	memory = below->landing(link, bytes);
+	if (bytes > largest_bytes) {
+		largest = memory;
+		largest_bytes = bytes;
+	}
+	return memory;
 }
 
 static unsigned int held_depth(const struct link *link)
@@ -85,7 +128,8 @@ static void enter(void)
 	below = fabric_find("bytewise:x", &rest);
 	held_ops = *below;
 	held_ops.scheme = "held";
-	held_ops.reap = held_reap;
+	held_ops.reap = failing_reap;
+	held_ops.read = held_read;
 	held_ops.landing = held_landing;
 	held_ops.depth = held_depth;
 	held_ops.link_break = held_break;
@@ -273,4 +317,127 @@ Test(held, reads_of_others_are_kept)
 	cr_expect_eq(notes.lost, 0);
 	cr_expect_eq(notes.wrong, 0);
 	cr_expect_eq(notes.records, published - 2);
+}
+
+/* -- several topics ------------------------------------------------------------------------------
+ */
+
+#define TOPICS 8
+
+static bool asks; /* the handler gets values */
+
+static void gets_if_asked(void *user, const struct tb_source *from, const struct tb_record *record)
+{
+	const struct tb_record *value;
+
+	notes_record(user, from, record);
+	if (asks)
+		cr_assert_eq(tb_get(from, 0, &value), 1, "%s", tb_error());
+}
+
+static void subscribe(const char *pattern, const struct tb_subscription_options *what,
+		      uint32_t read_bytes)
+{
+	const struct tb_subscriber_options how = { .size = sizeof(how),
+						   .address = "held:test",
+						   .connect_ms = 20000,
+						   .batch_bytes = 8192,
+						   .read_bytes = read_bytes };
+
+	cr_assert_eq(tb_subscriber_open(&subscriber, &how), 0, "%s", tb_error());
+	cr_assert_eq(tb_subscribe(subscriber, pattern, what, &subscription), 0, "%s", tb_error());
+}
+
+/* All topics have landed all their READs. A single poll delivers them. Each topic posts READs
+ * behind its records, and handlers of the next topic find them completed. */
+Test(held, handlers_of_many_topics_get_values_in_a_poll)
+{
+	const struct tb_subscription_options what = { .size = sizeof(what),
+						      .on_record = gets_if_asked,
+						      .on_event = notes_event,
+						      .user = &notes,
+						      .from = TB_FROM_OLDEST };
+	char name[8];
+
+	notes.quiet = true;
+	for (int i = 0; i < TOPICS; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		scene_publish(scene_topic(publisher, name, 1024, 0), 1, 1000);
+	}
+	subscribe("m*", &what, 256);
+	while (notes.records < TOPICS * 200)
+		cr_assert_geq(tb_poll(subscriber, 1), 0, "%s", tb_error());
+	subscriber->connect_ms = 2000;
+	asks = true;
+	cr_assert(scene_poll_until(subscriber, &notes.records, TOPICS * 1000));
+	cr_expect_eq(notes.wrong, 0);
+	cr_expect_eq(notes.lost, 0);
+}
+
+/* -- images --------------------------------------------------------------------------------------
+ */
+
+static void join_image(const char *name, uint32_t read_bytes)
+{
+	const struct tb_subscription_options what = { .size = sizeof(what),
+						      .on_record = notes_record,
+						      .on_event = notes_event,
+						      .user = &notes,
+						      .from = TB_FROM_IMAGE };
+
+	subscribe(name, &what, read_bytes);
+	cr_assert(scene_poll_while(subscriber, &notes.complete));
+}
+
+/* A READ that failed made no copy, so it is no failed copy of its values. After the end, no record
+ * is reserved, so each failed copy counts. */
+Test(held, failed_reads_of_an_image_lose_no_value)
+{
+	cr_assert_eq(tb_topic_end(topic), 0, "%s", tb_error());
+	to_fail = 40;
+	join_image("t", 1024);
+	cr_expect_eq(to_fail, 0);
+	cr_expect_eq(notes.values, 2);
+	cr_expect_null(strstr(notes.text, "no_value"), "%s", notes.text);
+}
+
+#define WIDE 1000 /* instruments: more than all chunks of an image take */
+
+static struct tb_topic *wide_topic(void)
+{
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = "wide",
+						  .schema = schema,
+						  .slots = 64,
+						  .instruments = WIDE };
+	struct tb_topic *wide;
+	char name[16];
+
+	cr_assert_eq(tb_topic_create(publisher, &options, &wide), 0, "%s", tb_error());
+	tb_schema_free(schema);
+	for (int i = 0; i < WIDE; i++) {
+		snprintf(name, sizeof(name), "I%d", i);
+		cr_assert_eq(tb_instrument(wide, name), i, "%s", tb_error());
+	}
+	return wide;
+}
+
+Test(held, image_with_reads_of_an_odd_size_lands_in_whole_words)
+{
+	struct tb_topic *wide = wide_topic();
+
+	for (uint32_t i = 0; i < WIDE; i++) {
+		const uint64_t x = i + 1;
+		const struct tb_update update = { .size = sizeof(update),
+						  .instrument = i,
+						  .kind = TB_KIND_UPDATE,
+						  .length = sizeof(x),
+						  .data = &x };
+
+		cr_assert_eq(tb_publish(wide, &update), 0, "%s", tb_error());
+	}
+	join_image("wide", 4097);
+	cr_expect_eq(notes.values, WIDE);
+	cr_expect_eq(notes.wrong, 0);
 }

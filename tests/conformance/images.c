@@ -13,8 +13,12 @@
 
 #include "bus/counters.h"
 #include "bus/directory.h"
+#include "bus/record.h"
 #include "publisher/state.h"
+#include "subscriber/image.h"
+#include "subscriber/pull_image.h"
 #include "subscriber/reader.h"
+#include "subscriber/state.h"
 #include "tests/support/bytewise.h"
 #include "tests/support/deadline.h"
 #include "tests/support/random.h"
@@ -55,7 +59,8 @@ static struct {
 	uint64_t epoch, position, base;
 	uint64_t images, completes, values, gaps, lost, skipped, restarts, without_value;
 	uint64_t complete_at;
-	bool imaging, ended, hurried;
+	uint64_t unreadable; /* values; the test expects them */
+	bool imaging, ended, hurried, damaged;
 	char wrong[256];
 } seen;
 
@@ -156,8 +161,9 @@ static void compare(uint64_t epoch, uint64_t position)
 			WRONG("complete at %" PRIu64 ": instrument %u: found %" PRIu64
 			      ", expected %" PRIu64,
 			      position, i, seen.value[i], expected[i]);
+	/* The end of a topic or of its epoch ends the open message. */
 	if (marks && position > 0 && !(written[position].flags & TB_FLAG_LAST) &&
-	    !(topic->ended && position == tb_topic_sequence(topic)))
+	    !((topic->ended || epoch != topic->shape.epoch) && written[position + 1].kind == 0))
 		WRONG("complete at %" PRIu64 ", in the middle of a message", position);
 }
 
@@ -202,14 +208,16 @@ static void on_event(void *user, const struct tb_event *event)
 		if (event->delivered != seen.position)
 			WRONG("complete at %" PRIu64 ", the position is %" PRIu64, event->delivered,
 			      seen.position);
-		compare(event->epoch, event->delivered);
+		if (!seen.damaged)
+			compare(event->epoch, event->delivered);
 		break;
 	case TB_EVENT_ENDED:
 		seen.ended = true;
 		break;
 	case TB_EVENT_NO_VALUE:
 		seen.without_value++;
-		if (!seen.imaging || strcmp(event->words, corrupt_name) != 0)
+		seen.unreadable++;
+		if (!seen.damaged && (!seen.imaging || strcmp(event->words, corrupt_name) != 0))
 			WRONG("no value of %s, expected of %s", event->words, corrupt_name);
 		break;
 	case TB_EVENT_REFUSED:
@@ -377,7 +385,7 @@ TestSuite(images, .init = enter, .fini = leave, .timeout = 120);
 /* -- joins ------------------------------------------------------------------------------------ */
 
 /* What happens once in a join, at a random moment. */
-enum incident { NOTHING, LAP, RESTART, END };
+enum incident { NOTHING, LAP, RESTART, END, RECONNECT };
 
 static void restart(void)
 {
@@ -395,6 +403,8 @@ static void happen(enum incident incident)
 		restart();
 	if (incident == END)
 		cr_assert_eq(tb_topic_end(topic), 0, "%s", tb_error());
+	if (incident == RECONNECT)
+		subscriber->gone_code = ECONNRESET;
 }
 
 /* In the writer's epoch. */
@@ -407,7 +417,7 @@ static uint64_t position(void)
 static void join_paced(enum incident incident, enum tb_gap gap)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
-	uint64_t steps = random_below(&chance, 60), begun;
+	uint64_t steps = random_below(&chance, incident == RECONNECT ? 600 : 60), begun;
 	bool happened = incident == NOTHING;
 
 	if (head() > LOG_MAX - 60 * SLOTS) {
@@ -475,6 +485,48 @@ Test(images, joins_survive_a_lap_at_any_moment)
 Test(images, joins_survive_a_restart_at_any_moment)
 {
 	join_often(0, RESTART, 10);
+}
+
+/* The memory is the same, so the image goes on where it was. */
+Test(images, joins_survive_a_lost_connection_at_any_moment)
+{
+	join_often(TB_TOPIC_MARKS_MESSAGES, RECONNECT, 20);
+}
+
+/* Some incidents in a join. A restart waits until the reader is in the present epoch. */
+static void join_mixed(void)
+{
+	const enum tb_gap gap = random_below(&chance, 2) ? TB_GAP_IMAGE : TB_GAP_NEWEST;
+	uint64_t incidents = 1 + random_below(&chance, 5), steps = random_below(&chance, 200);
+
+	if (head() > LOG_MAX / 2) {
+		restart();
+		publish_all();
+	}
+	join_with(TB_FROM_IMAGE, gap);
+	while (incidents > 0 || seen.completes == 0 || seen.imaging ||
+	       seen.epoch != topic->shape.epoch) {
+		while (head() < position() + SLOTS / 2)
+			publish_any();
+		if (incidents > 0 && steps-- == 0) {
+			const enum incident any[] = { LAP, RESTART, RECONNECT };
+			const enum incident next = any[random_below(&chance, 3)];
+
+			happen(seen.epoch == topic->shape.epoch ? next : RECONNECT);
+			steps = random_below(&chance, 100);
+			incidents--;
+		}
+		poll(1 + (int)random_below(&chance, 100));
+	}
+	leave_topic();
+}
+
+Test(images, joins_survive_incidents_that_follow_each_other)
+{
+	topic_make(TB_TOPIC_MARKS_MESSAGES);
+	publish_all();
+	for (int i = 0; i < 40; i++)
+		join_mixed();
 }
 
 /* The end of the topic ends the open message. */
@@ -554,6 +606,110 @@ Test(images, polls_for_one_record_get_values_too)
 		poll(1);
 	}
 	cr_expect_eq(seen.completes, 1, "found %" PRIu64 " values", seen.values);
+	leave_topic();
+}
+
+/* -- damage ----------------------------------------------------------------------------------- */
+
+static struct slot *value_of(uint32_t instrument)
+{
+	return (struct slot *)(void *)(topic->last_value + (size_t)instrument * topic->slot_bytes);
+}
+
+/* A publisher that stores a record of this kind as a value, with a true check. */
+static void store(uint32_t instrument, uint64_t sequence, uint8_t kind)
+{
+	struct record record = {
+		.sequence = sequence, .instrument = instrument, .length = 8, .kind = kind
+	};
+
+	memcpy(record.payload, &sequence, sizeof(sequence));
+	record_store(value_of(instrument), &record, true, topic->salt);
+}
+
+static void join_damaged(void)
+{
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	seen.damaged = true;
+}
+
+/* After the end no record is reserved, so each failed copy is a proof. */
+Test(images, unreadable_values_are_reported_before_the_end)
+{
+	topic_make(TB_TOPIC_MARKS_MESSAGES);
+	for (uint32_t i = 0; i < 5; i++)
+		publish(i, TB_KIND_UPDATE, 0);
+	cr_assert_eq(tb_topic_end(topic), 0, "%s", tb_error());
+	store(1, 2, TB_KIND_CANCEL);
+	store(2, 3, TB_KIND_QUALITY);
+	atomic_fetch_xor(&value_of(3)->word[3], 1); /* its check */
+	topic->directory[4 * DIRECTORY_ENTRY_BYTES] ^= 1;
+	join_damaged();
+	while (!seen.ended)
+		poll(10);
+	cr_expect_eq(seen.unreadable, 4);
+	cr_expect_eq(seen.values, 1);
+	cr_expect_eq(seen.completes, 1);
+	cr_expect_eq(seen.complete_at, 5);
+	leave_topic();
+}
+
+/* While the topic lives, its writer may be in a value that no line counts yet. */
+Test(images, unreadable_value_of_a_live_topic_waits_for_the_ring)
+{
+	topic_make(0);
+	publish(0, TB_KIND_UPDATE, 0);
+	publish(1, TB_KIND_UPDATE, 0);
+	atomic_fetch_xor(&value_of(1)->word[3], 1);
+	join_damaged();
+	poll_until(&seen.values, 1);
+	for (int i = 0; i < 30; i++) {
+		poll(10);
+		tb_wait(subscriber, 1);
+	}
+	cr_expect_eq(seen.completes, 0);
+	publish(1, TB_KIND_UPDATE, 0);
+	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.unreadable, 0);
+	cr_expect_eq(seen.values, 1);
+	cr_expect_eq(seen.complete_at, 3);
+	leave_topic();
+}
+
+/* Its writer may be stopped while it writes the line: a sleeper looks at a pace. */
+Test(images, invalid_line_is_looked_at_at_a_pace)
+{
+	const struct tb_source *source;
+
+	topic_make(0);
+	publish(0, TB_KIND_UPDATE, 0);
+	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
+	source = tb_subscription_source(subscription, "t");
+	cr_assert_eq(source->mapping.image->phase, IMAGE_RANGE);
+	atomic_fetch_xor(&topic->line->word[7], 1);
+	for (int i = 0; i < 10; i++)
+		poll(10);
+	cr_expect_eq(pull_image_work(source), IMAGE_WORK_SOON);
+	atomic_fetch_xor(&topic->line->word[7], 1);
+	poll_until(&seen.completes, 1);
+	leave_topic();
+}
+
+/* A record that is not readable is a gap, and the image begins again behind it. */
+Test(images, corrupt_record_begins_the_image_again)
+{
+	topic_make(0);
+	publish(1, TB_KIND_UPDATE, 0);
+	join_with(TB_FROM_OLDEST, TB_GAP_IMAGE);
+	poll_until(&seen.position, 1);
+	publish(1, TB_KIND_UPDATE, 0);
+	publish(2, TB_KIND_UPDATE, 0);
+	topic->ring[(2 & topic->slot_mask) * topic->slot_bytes + RECORD_HEADER_BYTES] ^= 1;
+	poll_until(&seen.completes, 1);
+	cr_expect_eq(seen.lost, 1);
+	cr_expect_eq(seen.base, 2);
+	cr_expect_eq(seen.value[1], 2);
+	cr_expect_eq(seen.complete_at, 3);
 	leave_topic();
 }
 
