@@ -334,14 +334,16 @@ static void log_begin(void)
 
 static void topic_make(uint32_t flags)
 {
-	struct tb_topic_options options = { .size = sizeof(options),
-					    .name = "t",
-					    .slots = SLOTS,
-					    .instruments = NAMES,
-					    .flags = flags };
+	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64}\n");
+	const struct tb_topic_options options = { .size = sizeof(options),
+						  .name = "t",
+						  .schema = schema,
+						  .slots = SLOTS,
+						  .instruments = NAMES,
+						  .flags = flags };
 
-	options.schema = scene_schema("x", 1, "- {name: x, type: u64}\n");
 	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());
+	tb_schema_free(schema);
 	marks = flags & TB_TOPIC_MARKS_MESSAGES;
 	log_begin();
 	register_names();

@@ -103,7 +103,7 @@ def description(reader):
              "text_bytes notices notice_bytes group port more_zero")
     topic = dict(zip(names.split(), reader.take("QQ6IBB2x4I16sHH")))
     assert topic["quality"] <= 2
-    assert topic["group_id"] == topic["more_zero"] == 0 and topic["flags"] < 4
+    assert topic["group_id"] == topic["more_zero"] == 0 and topic["flags"] < 8
     topic["name"], topic["schema"] = reader.text(), reader.text()
     return topic
 

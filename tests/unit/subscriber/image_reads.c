@@ -24,6 +24,7 @@ static void topic_fill(void)
 	char name[16];
 
 	cr_assert_eq(tb_topic_create(late.publisher, &options, &topic), 0, "%s", tb_error());
+	tb_schema_free(schema);
 	for (uint64_t x = 1; x <= INSTRUMENTS; x++) {
 		struct tb_update update = { .size = sizeof(update),
 					    .kind = TB_KIND_UPDATE,
