@@ -449,12 +449,18 @@ static void join_paced(enum incident incident, enum tb_gap gap)
 	leave_topic();
 }
 
-/* share: of the joins of the first test. */
-static void join_often(uint32_t flags, enum incident incident, unsigned int share)
+/* A part of the joins of the first test. */
+static unsigned long joins_of(unsigned int share)
 {
 	const char *given = getenv("TICKBUS_TEST_JOINS");
 	const unsigned long all = given ? strtoul(given, NULL, 10) : JOINS;
-	const unsigned long joins = all / share > JOINS_MIN ? all / share : JOINS_MIN;
+
+	return all / share > JOINS_MIN ? all / share : JOINS_MIN;
+}
+
+static void join_often(uint32_t flags, enum incident incident, unsigned int share)
+{
+	const unsigned long joins = joins_of(share);
 	uint64_t gaps = 0, restarts = 0;
 
 	topic_make(flags);
@@ -527,14 +533,14 @@ Test(images, joins_survive_incidents_that_follow_each_other)
 {
 	topic_make(TB_TOPIC_MARKS_MESSAGES);
 	publish_all();
-	for (int i = 0; i < 40; i++)
+	for (unsigned long i = 0; i < joins_of(25); i++)
 		join_mixed();
 }
 
 /* The end of the topic ends the open message. */
 Test(images, image_completes_before_the_end)
 {
-	for (int i = 0; i < 20; i++) {
+	for (unsigned long i = 0; i < joins_of(50); i++) {
 		topic_make(i % 2 ? TB_TOPIC_MARKS_MESSAGES : 0);
 		publish_all();
 		join_paced(END, TB_GAP_OLDEST);
