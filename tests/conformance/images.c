@@ -28,7 +28,7 @@
 #define INSTRUMENTS 1000 /* with a value; some more names lack a value */
 #define NAMES       (INSTRUMENTS + 20)
 #define LOG_MAX     20000
-#define JOINS_MIN   20
+#define JOINS_MIN   5
 #define WRAPS       5    /* of the ring in each join */
 #define JOINS       1000 /* or as many as TICKBUS_TEST_JOINS says */
 
