@@ -183,10 +183,14 @@ static int source_print(struct get *get, struct tb_subscriber *subscriber,
 	return values_print(get, source);
 }
 
-static void wait_report(const struct get *get)
+/* Returns whether there is something to wait for. */
+static bool wait_report(const struct get *get)
 {
-	if (get->wait && *tb_error())
+	const bool waits = get->wait && *tb_error();
+
+	if (waits)
 		fprintf(stderr, "tickbus get: waits: %s\n", tb_error());
+	return waits;
 }
 
 static int get_print(struct get *get)
@@ -204,6 +208,7 @@ static int get_print(struct get *get)
 	struct tb_subscriber *subscriber = NULL;
 	struct tb_subscription *subscription;
 	const int stop_fd = stop_open();
+	bool waits = false;
 	int result;
 
 	if (stop_fd < 0) {
@@ -212,9 +217,11 @@ static int get_print(struct get *get)
 	}
 	result = tb_subscriber_open(&subscriber, &how);
 	if (result == 0)
-		wait_report(get);
+		waits = wait_report(get);
 	if (result == 0)
 		result = tb_subscribe(subscriber, get->topic, &what, &subscription);
+	if (result == 0 && !waits)
+		wait_report(get);
 	result = result < 0 ? command_failed(get->command, result)
 			    : source_print(get, subscriber, subscription, stop_fd);
 	tb_subscriber_close(subscriber);

@@ -114,14 +114,16 @@ static void put_age(struct rows *rows, uint64_t time_ns)
 	output_byte(&rows->out, 's');
 }
 
-static void put_kind(struct rows *rows, uint8_t kind)
+static void put_kind(struct rows *rows, const struct tb_record *record)
 {
-	const char *word = tb_kind_name(kind);
+	const char *word = tb_kind_name(record->kind);
 
+	if (record->flags & TB_FLAG_PAST)
+		output_text(&rows->out, "past_");
 	if (word)
 		output_text(&rows->out, word);
 	else
-		output_number(&rows->out, kind);
+		output_number(&rows->out, record->kind);
 }
 
 static bool is_of_image(const struct tb_record *record)
@@ -156,7 +158,7 @@ static void put_json(struct rows *rows, const struct tb_source *source,
 	output_text(out, ",\"instrument\":");
 	output_value(out, TB_FORMAT_JSON, record->name);
 	output_text(out, ",\"kind\":\"");
-	put_kind(rows, record->kind);
+	put_kind(rows, record);
 	output_text(out, "\",");
 	if (rows->images) {
 		output_text(out, "\"image\":");
@@ -193,7 +195,7 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 		output_byte(out, between);
 	output_value(out, rows->values, record->name);
 	output_byte(out, between);
-	put_kind(rows, record->kind);
+	put_kind(rows, record);
 	output_byte(out, between);
 	if (rows->format == TB_FORMAT_CSV && rows->images) {
 		output_text(out, truth(record));

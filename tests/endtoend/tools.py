@@ -399,6 +399,13 @@ class Tools(unittest.TestCase):
         self.assertEqual((process.returncode, messages), (0, ""))
         self.assertTrue(out.startswith("3 2019-"), out)
 
+    def test_get_names_the_topic_that_it_waits_for(self):
+        self.bus()
+        process = self.begin("get", "shm:b", "t.none", "--wait")
+        self.assertIn("waits: shm:b: bus b has no topic t.none", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+
     def test_interrupt_ends_a_get_that_waits(self):
         process = self.begin("get", "shm:b", "t.quote", "--wait")
         self.assertIn("waits: ", process.stderr.readline())
@@ -603,6 +610,16 @@ class Tools(unittest.TestCase):
         self.assertEqual([line.get("event") for line in lines], ["appeared", "image", None, None, "complete", "ended"])
         self.assertEqual((lines[1], lines[4]), ({"event": "image", "up_to": 4}, {"event": "complete", "delivered": 4}))
         self.assertEqual([(line["instrument"], line["image"]) for line in lines[2:4]], [("ACME", True), ('A,"B\\', True)])
+
+    def test_correction_of_the_past_has_a_kind_of_its_own(self):
+        bus = self.bus()
+        for line in "name OLD", "past OLD", "end":
+            bus.ask(line)
+        cat = "cat", "shm:b", "t.live", "--from=oldest", "--until-end"  # events are on standard error
+        for form, part in ("text", " past_correction "), ("csv", ",past_correction,"), ("json", '"past_correction"'):
+            rows = [row for row in self.run_tool(*cat, "--format=" + form).stdout.splitlines() if "OLD" in row]
+            self.assertEqual([part in row for row in rows], [False, True], rows)
+        self.assertTrue(self.run_tool("get", "shm:b", "t.live", "OLD").stdout.startswith("1 "))
 
     def test_records_behind_an_image_are_marked_as_records(self):
         bus = self.bus()

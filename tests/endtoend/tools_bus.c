@@ -12,6 +12,7 @@
  * publish N            adds N records to t.live
  * name X               adds a record of instrument X
  * clear X              removes the value of X
+ * past X               corrects an older record of X
  * known X              registers X
  * mix N                adds N records of 7 instruments: updates, cancels and clears
  * plain                adds a topic t.plain without last values
@@ -76,6 +77,20 @@ static void publish(struct tb_topic *topic, const char *name, uint8_t kind, uint
 					  .data = &quote };
 
 	expect(instrument);
+	expect(tb_publish(topic, &update));
+}
+
+static void publish_past(struct tb_topic *topic, const char *name)
+{
+	const struct quote quote = { .bid_price = 1 };
+	const struct tb_update update = { .size = sizeof(update),
+					  .instrument = (uint32_t)tb_instrument(topic, name),
+					  .kind = TB_KIND_CORRECTION,
+					  .flags = TB_FLAG_PAST,
+					  .length = sizeof(quote),
+					  .time_ns = BEGIN_NS,
+					  .data = &quote };
+
 	expect(tb_publish(topic, &update));
 }
 
@@ -152,6 +167,8 @@ static void obey(struct tb_publisher *publisher, const struct tb_schema *schema,
 		publish(live, name, TB_KIND_UPDATE, sizeof(struct quote));
 	else if (sscanf(line, "clear %24[^\n]", name) == 1)
 		publish(live, name, TB_KIND_CLEAR, 0);
+	else if (sscanf(line, "past %24[^\n]", name) == 1)
+		publish_past(live, name);
 	else if (sscanf(line, "known %24[^\n]", name) == 1)
 		expect(tb_instrument(live, name));
 	else if (!strcmp(line, "plain\n"))
