@@ -681,6 +681,7 @@ static void whole(void *user, const struct tb_source *from, int result,
 	last[record->instrument] = record->sequence;
 }
 
+/* -EAGAIN is a correct answer of both calls: the writer may be preempted inside a store. */
 Test(values, values_are_whole_while_they_are_written)
 {
 	const uint32_t asked[WRITTEN] = { 0, 1, 2, 3 };
@@ -689,6 +690,7 @@ Test(values, values_are_whole_while_they_are_written)
 	pthread_t writer;
 	void *failed;
 	char name[8];
+	int many;
 
 	for (int i = 0; i < WRITTEN; i++) {
 		snprintf(name, sizeof(name), "I%d", i);
@@ -705,9 +707,10 @@ Test(values, values_are_whole_while_they_are_written)
 			  "%s", tb_error());
 		if (result == 1)
 			whole(last, source, 1, record);
-		if (i % 8 == 0)
-			cr_assert_geq(tb_get_many(source, asked, WRITTEN, whole, last), 0, "%s",
-				      tb_error());
+		if (i % 8 == 0) {
+			many = tb_get_many(source, asked, WRITTEN, whole, last);
+			cr_assert(many == -EAGAIN || many >= 0, "%s", tb_error());
+		}
 		if (i % 64 == 0)
 			cr_assert_geq(tb_poll(subscriber, 1), 0);
 	}
