@@ -71,4 +71,11 @@
 #define BOUND_POLL_US_MAX      1000000
 #define BOUND_POLL_US          1000
 
+/* A subscription */
+#define BOUND_BACK_MAX          (UINT64_C(1) << 32) /* records */
+#define BOUND_NAMES_MAX         65536
+#define BOUND_LOOK_US_MAX       60000000
+#define BOUND_CONFLATE_US_MAX   60000000
+#define BOUND_EXEMPT_TOPICS_MAX 256
+
 #endif

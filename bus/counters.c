@@ -79,6 +79,9 @@ static const struct tb_counter subscription_table[] = {
 	[SUBSCRIPTION_IMAGES] = { "images", "images", "images begun" },
 	[SUBSCRIPTION_IMAGE_RECORDS] = { "image_records", "records",
 					 "values delivered in images; records do not count them" },
+	[SUBSCRIPTION_VALUES] = { "values", "records", "values that a watch list delivered" },
+	[SUBSCRIPTION_VALUE_LOOKS] = { "value_looks", "looks",
+				       "looks of a watch list at its values" },
 };
 static_assert(sizeof(subscription_table) / sizeof(subscription_table[0]) == SUBSCRIPTION_COUNTERS,
 	      "one row each");

@@ -13,68 +13,12 @@
 #include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "subscriber/subscriber.h"
+#include "subscriber/subscription_check.h"
 #include "subscriber/wait.h"
 #include "tickbus/error.h"
 #include "tickbus/record.h"
 #include "tickbus/subscriber.h"
 #include "tickbus/ticket.h"
-
-/* A start, and TB_STRICT, are about records. */
-static int values_check(const struct tb_subscription_options *options)
-{
-	if (!(options->flags & TB_VALUES))
-		return 0;
-	if (options->flags & TB_STRICT)
-		return error_set(EINVAL,
-				 "subscription options: found TB_VALUES with TB_STRICT, expected "
-				 "one of them: only its own check proves a value");
-	if (options->from != TB_FROM_NEWEST)
-		return error_set(EINVAL,
-				 "subscription options: found from %d with TB_VALUES, expected "
-				 "TB_FROM_NEWEST",
-				 (int)options->from);
-	if (options->gap != TB_GAP_OLDEST)
-		return error_set(EINVAL,
-				 "subscription options: found gap %d with TB_VALUES, expected "
-				 "TB_GAP_OLDEST",
-				 (int)options->gap);
-	return 0;
-}
-
-static int subscription_check(const char *pattern, const struct tb_subscription_options *options)
-{
-	if (!options || options->size < sizeof(*options))
-		return error_set(EINVAL,
-				 "subscription options: found size %zu, expected %zu or more",
-				 options ? options->size : 0, sizeof(*options));
-	if (!options->on_record && !options->on_batch && !(options->flags & TB_VALUES))
-		return error_set(EINVAL,
-				 "subscription options: found no handler of records, expected "
-				 "on_record or on_batch");
-	if (options->on_record && options->on_batch)
-		return error_set(EINVAL, "subscription options: found both on_record and on_batch, "
-					 "expected a single handler of records");
-	if (options->flags & ~(TB_WAIT | TB_STRICT | TB_VALUES))
-		return error_set(EINVAL,
-				 "subscription options: found flags 0x%x, expected only 0x%x",
-				 options->flags, TB_WAIT | TB_STRICT | TB_VALUES);
-	if (!pattern)
-		return error_set(EINVAL, "subscription: found no pattern");
-	if (options->from > TB_FROM_IMAGE)
-		return error_set(EINVAL, "subscription options: found from %d, expected 0 to %d",
-				 (int)options->from, TB_FROM_IMAGE);
-	if (options->gap > TB_GAP_IMAGE)
-		return error_set(EINVAL, "subscription options: found gap %d, expected 0 to %d",
-				 (int)options->gap, TB_GAP_IMAGE);
-	if ((options->flags & TB_STRICT) && image_is_wanted(options))
-		return error_set(EINVAL,
-				 "subscription options: found TB_STRICT with an image, expected "
-				 "one of them: no progress line bounds a stored value");
-	if (options->from == TB_FROM_SEQUENCE && options->sequence == 0)
-		return error_set(EINVAL,
-				 "subscription options: found sequence 0, expected 1 or more");
-	return values_check(options) < 0 ? -EINVAL : pattern_check(pattern);
-}
 
 /* A refused topic of a pattern is reported by an event. The call fails if there is no room for all
  * topics. It also fails if a single named topic is refused, unless its shortage is waited out. */

@@ -3,8 +3,8 @@
  *
  * Errors   0 or a count, or -errno; tb_error() has the message.
  * Threads  One thread at a time calls tb_publisher_open, tb_publisher_begin, tb_topic_create,
- *          tb_topic_end and tb_publisher_close. One thread writes a topic (tb_instrument,
- *          tb_publish, tb_flush, tb_topic_quality); each topic may have another thread. The
+ *          tb_group_create, tb_topic_end and tb_publisher_close. One thread writes a topic
+ * (tb_instrument, tb_publish, tb_flush, tb_topic_quality); each topic may have another thread. The
  *          library's control thread answers subscribers; writing threads never wait for it.
  * Memory   tb_topic_create allocates a topic's memory and touches its pages; publishing allocates
  *          nothing. Options, names and schemas are copied.
@@ -28,6 +28,7 @@ extern "C" {
 
 struct tb_publisher;
 struct tb_topic;
+struct tb_group;
 
 enum tb_log_level { TB_LOG_ERROR = 1, TB_LOG_WARNING, TB_LOG_INFO, TB_LOG_DEBUG };
 
@@ -119,12 +120,13 @@ struct tb_topic_options {
 	size_t size;                    /* sizeof(struct tb_topic_options) */
 	const char *name;               /* parts of [a-z0-9_-] with dots between, 1 to 63 bytes */
 	const struct tb_schema *schema; /* of the payload; required */
-	uint32_t slots;        /* records held, a power of two, 64 to 2^24. Default 65,536 */
-	uint32_t instruments;  /* capacity of the directory, 1 to 2^20. Default 16,384 */
-	uint32_t flags;        /* TB_TOPIC_... */
-	const char *multicast; /* its own notice group, "GROUP:PORT". NULL: the bus's */
-	uint64_t fingerprint;  /* of the struct that the program publishes, NAME_FINGERPRINT in its
-				* header; must equal the schema's. 0: not checked */
+	uint32_t slots;         /* records held, a power of two, 64 to 2^24. Default 65,536 */
+	uint32_t instruments;   /* capacity of the directory, 1 to 2^20. Default 16,384 */
+	uint32_t flags;         /* TB_TOPIC_... */
+	const char *multicast;  /* its own notice group, "GROUP:PORT". NULL: the bus's */
+	uint64_t fingerprint;   /* of the struct that the program publishes, NAME_FINGERPRINT in its
+				 * header; must equal the schema's. 0: not checked */
+	struct tb_group *group; /* the topic belongs to this group. NULL: to no group */
 };
 
 struct tb_update {
@@ -198,6 +200,42 @@ TB_API int tb_topic_end(struct tb_topic *topic);
 /* Restarts a topic: empty directory and memory, a new epoch, sequences from 1. Subscribers get a
  * restart event. Call it on the writing thread. After -ENOMEM the topic is as it was. */
 TB_API int tb_topic_restart(struct tb_topic *topic);
+
+/* -- groups ---------------------------------------------------------------------------------------
+ *
+ * The records of a group's topics have one order, which subscribers can merge by (TB_MERGE). One
+ * thread writes all topics of a group and makes these calls. The library stamps the records: all
+ * records of a message have one time, and times rise from message to message by at least 1 ns, even
+ * if the clock is set back. In a topic of a group
+ *
+ * - tb_update's time_ns must be 0, and a message must be open: else tb_publish returns -EINVAL;
+ * - tb_publish never flushes by itself, except that a full step of the ring moves the head;
+ *   tb_flush returns -EINVAL, call tb_group_flush;
+ * - tb_topic_quality needs an open message, and does not flush;
+ * - tb_topic_end and tb_topic_restart finish the open message and flush the group first. */
+
+struct tb_group_options {
+	size_t size;      /* sizeof(struct tb_group_options) */
+	const char *name; /* for messages, as the name of a topic; unique in the bus; required */
+};
+
+/* Adds a group without topics. It lives until its publisher is closed. Call it on the thread that
+ * creates topics.
+ *
+ * -EINVAL: options. -EEXIST: the name is taken. -ENOSPC: the bus has 1,024 groups. -ENOMEM. */
+TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group_options *options,
+			   struct tb_group **group);
+
+/* Begins a message, and finishes the open message. Reads the clock once. */
+TB_API int tb_group_message(struct tb_group *group);
+
+/* Finishes the open message and makes all records written so far known to readers: writes the
+ * progress line of each topic of the group, also of those without new records. Wakes sleepers of
+ * topics that have new records, and sends their notices. */
+TB_API int tb_group_flush(struct tb_group *group);
+
+/* The time of the open message, else of the last. 0: there was no message. */
+TB_API uint64_t tb_group_time(const struct tb_group *group);
 
 /* The number of joins now held: (subscriber, topic) pairs over `topics`. NULL and 0: over all
  * topics. */

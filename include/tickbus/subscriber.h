@@ -75,6 +75,28 @@ struct tb_subscriber_options {
  * records that it passes count as skipped. Not with TB_STRICT, and only from the newest record. */
 #define TB_VALUES 0x4u
 
+/* A flag of a subscription: a watch list. Reads no records, as with TB_VALUES. Instead it delivers
+ * the value of each chosen instrument (`names`) when it is first seen, and again whenever it
+ * changed, newest only. These records have TB_FLAG_IMAGE. A value that was removed is delivered as
+ * a record of kind clear. tb_poll looks at the values when records were published since the last
+ * look, at most once in look_us. A look READs the values of the chosen instruments alone. */
+#define TB_WATCH 0x8u
+
+/* A flag of a subscription: a merge. All its topics belong to one group (tb_group_create), and
+ * their records are delivered together, in the order of (time_ns, topic, sequence). A topic that is
+ * ahead is not read further meanwhile; nothing is buffered. Topics of another group, or of no
+ * group, are refused: EINVAL. With TB_FROM_IMAGE the subscription begins with one cut through all
+ * its topics: see TB_EVENT_COMPLETE. Not with on_batch, TB_STRICT, TB_VALUES, TB_WATCH,
+ * TB_GAP_IMAGE or conflation. */
+#define TB_MERGE 0x10u
+
+/* A flag of a subscription with `names`: a topic that lacks an instrument with one of the exact
+ * names is refused, ENOENT. Without it, the subscription waits for the instrument. */
+#define TB_NAMES_REQUIRED 0x20u
+
+/* For conflate_us: no interval; each tb_poll delivers the newest value of each instrument. */
+#define TB_CONFLATE_POLL UINT32_MAX
+
 /* Where a subscription starts in a topic. */
 enum tb_from {
 	TB_FROM_NEWEST = 0, /* at the first record published after the join */
@@ -82,6 +104,10 @@ enum tb_from {
 	TB_FROM_SEQUENCE,   /* at (epoch, sequence); epoch 0: the present epoch */
 	TB_FROM_IMAGE, /* with an image: the present value of each instrument, while the records
 			* after the join are delivered. The topic needs last values */
+	TB_FROM_TIME,  /* `back` records before the last record with a time up to time_ns. For
+			* topics whose times rise: those of groups. A time before the oldest
+			* record that is held is a gap: before_join */
+	TB_FROM_LAST,  /* `back` records before the first record published after the join */
 };
 
 /* What follows a gap. */
@@ -130,9 +156,16 @@ enum tb_event_kind {
 			   * the reader is lapped again and again, code is EOVERFLOW and words say
 			   * so */
 	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
-			    * sequence `delivered` */
+			    * sequence `delivered`. In a merge it comes once for all topics, with
+			    * the pattern: each table equals the publisher's after the last record
+			    * with a time up to time_ns */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
 			    * image completes without it */
+	TB_EVENT_NO_INSTRUMENT, /* no instrument of the topic has the chosen name, or matches the
+				 * chosen pattern, `words`. Comes once for each topic, epoch and
+				 * name. If it appears later it is chosen without an event */
+	TB_EVENT_LEFT, /* a merge goes on without this topic: words and code say why. What its old
+			* memory held was delivered first */
 };
 
 struct tb_event {
@@ -156,6 +189,9 @@ struct tb_event {
 	int64_t user;           /* id of the user whose process listens, or listened last; -1: not
 				 * known, as over a network */
 	uint64_t skipped;       /* GAP: records behind `last` that TB_GAP_NEWEST skips */
+	uint64_t time_ns;       /* in a merge. APPEARED: the merge had come so far, and records of
+				 * this topic up to this time are skipped. COMPLETE: the time of
+				 * the cut. 0: neither */
 };
 
 /* A joined topic, as handlers get it. Valid as long as its subscription. */
@@ -238,6 +274,30 @@ struct tb_subscription_options {
 					 * live as long as the subscription */
 	enum tb_gap gap;                /* what follows a gap. Default: TB_GAP_OLDEST */
 	tb_batch_handler *on_batch;     /* instead of on_record: many records in a call */
+	uint64_t time_ns;               /* TB_FROM_TIME: nanoseconds since 1970 UTC */
+	uint64_t back;                  /* TB_FROM_TIME, TB_FROM_LAST: records, 0 to 2^32 */
+
+	/* The chosen instruments: names, or patterns of fnmatch(3) with *, ? or [ in them. NULL:
+	 * all. Records of other instruments are skipped and counted, images leave them out. Holes
+	 * and qualities are of the topic, and always come. tb_names_add and tb_names_remove change
+	 * the list. */
+	const char *const *names;
+	size_t name_count; /* at most 65,536 */
+
+	uint32_t look_us; /* TB_WATCH: the shortest time between two looks, at most 60,000,000.
+			   * Default 0: each tb_poll may look */
+
+	/* Conflation: at most one record of each instrument in each interval of this many
+	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation. The
+	 * topics need last values. Records that are left out count as skipped. Records of kind
+	 * cancel, status and of the kinds 8 to 127 are left out too, unless exempt. Not with
+	 * TB_STRICT, TB_VALUES, TB_WATCH, on_batch or another gap policy than TB_GAP_OLDEST: after
+	 * a gap the values are read in any case. */
+	uint32_t conflate_us;
+	const uint8_t *exempt_kinds;      /* kinds of which each record is delivered at its place */
+	size_t exempt_kind_count;         /* at most 256 */
+	const char *const *exempt_topics; /* patterns of topics that are not conflated */
+	size_t exempt_topic_count;        /* at most 256 */
 };
 
 /* Connects to the bus at options->address. With TB_WAIT, tb_poll and tb_wait retry after errors
@@ -339,6 +399,57 @@ typedef void tb_value_handler(void *user, const struct tb_source *source, int re
  * it was called for the first instruments. */
 TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
 		       tb_value_handler *handler, void *user);
+
+/* -- history --------------------------------------------------------------------------------------
+ *
+ * These calls read the ring now, whatever was delivered before. What holds for the calls about
+ * values holds for them. -ENODATA: the topic has no record yet. -ERANGE: the record lies before the
+ * oldest that is held; the message has both. */
+
+/* Finds the last record with a time up to time_ns, in this epoch. For a time in the future, that is
+ * the newest record. Reads single slots, as many as the logarithm of the ring's size.
+ *
+ * -EOPNOTSUPP: the topic's times do not rise, because it belongs to no group. */
+TB_API int tb_find_time(const struct tb_source *source, uint64_t time_ns, uint64_t *sequence);
+
+/* All instruments, in tb_read_back. */
+#define TB_ALL_INSTRUMENTS UINT32_MAX
+
+/* A record of the past. It is valid inside the handler. Returns 0 to go on; any other value ends
+ * the call, which returns it. */
+typedef int tb_past_handler(void *user, const struct tb_source *source,
+			    const struct tb_record *record);
+
+/* Reads the ring backwards, from record `sequence` on, 0: from the newest record. Calls the handler
+ * for the last `count` records of an instrument, newest first. Each slot is read once. Returns how
+ * many records there were. They are fewer than `count` if the ring holds no more of them, and if
+ * the writer overwrote records before they were read. *oldest is the last sequence that was looked
+ * at; it may be NULL.
+ *
+ * -EINVAL: count 0, no handler, or a sequence beyond the newest record. -EBUSY: called in a handler
+ * of tb_read_back. */
+TB_API int tb_read_back(const struct tb_source *source, uint64_t sequence, uint32_t instrument,
+			uint32_t count, tb_past_handler *handler, void *user, uint64_t *oldest);
+
+/* -- chosen instruments ---------------------------------------------------------------------------
+ */
+
+/* Adds to the list of a subscription that was made with `names`, which may be empty (a pointer to
+ * something, name_count 0). A name that is in the list already stays there once. The change holds
+ * from the next record, or the next look of a watch list. Returns how many were added. May be
+ * called in a handler.
+ *
+ * -EINVAL: a name is not 1 to 24 bytes, a pattern not 1 to 127 bytes, of printable ASCII; or the
+ * subscription has no list. Nothing is added then. -ENOSPC: more than 65,536. -ENOENT: with
+ * TB_NAMES_REQUIRED, no joined topic has an instrument of this name. -ENOMEM. */
+TB_API int tb_names_add(struct tb_subscription *subscription, const char *const *names,
+			size_t count);
+
+/* Removes from the list, by the text that was added. Returns how many were removed.
+ *
+ * -EINVAL: as above. -ENOENT: one of them is not in the list; nothing is removed then. */
+TB_API int tb_names_remove(struct tb_subscription *subscription, const char *const *names,
+			   size_t count);
 
 /* Leaves the topics. Takes NULL. */
 TB_API void tb_unsubscribe(struct tb_subscription *subscription);
