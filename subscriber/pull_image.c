@@ -354,6 +354,7 @@ int pull_image(struct tb_source *source, int max)
 
 	if (!image_may_go_on(source))
 		return 0;
+	source->held = false; /* values are copied to the same place */
 	chunks_sort_out(image);
 	if (image_wants_line(image))
 		line_fetch(source);

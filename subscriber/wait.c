@@ -12,6 +12,7 @@
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
 #include "subscriber/connection.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
@@ -23,6 +24,8 @@
  * beyond the records that it has reserved. */
 static uint64_t arm_head(const struct tb_source *source)
 {
+	if (source->subscription->merge && source->next <= source->head)
+		return source->head; /* these records wait for other topics */
 	if (source->next > source->started || source->next - 1 < source->head)
 		return source->next - 1;
 	return source->head;
@@ -61,10 +64,19 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
 	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
 	enum image_work image;
 
+	for (const struct tb_subscription *s = subscriber->subscriptions; s;
+	     s = s->next_subscription) {
+		if (!s->merge || s->closing)
+			continue;
+		if (s->merge->work == MERGE_WORK_NOW)
+			return PENDING_NOW;
+		if (s->merge->work == MERGE_WORK_SOON)
+			found = PENDING_SOON;
+	}
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
 
-		if (!source || source->state == SOURCE_DEAD)
+		if (!source || source->state == SOURCE_DEAD || (source->left && !source->has_successor))
 			continue;
 		image = pull_image_work(source);
 		if (image == IMAGE_WORK_NOW ||
