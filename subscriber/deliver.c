@@ -168,8 +168,8 @@ void deliver_complete(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;
 
-	if (!image || source->subscription->merge ||
-	    !image_may_complete(image, source->next - 1) || collect_interrupt(source))
+	if (!image || source->subscription->merge || !image_may_complete(image, source->next - 1) ||
+	    collect_interrupt(source))
 		return;
 	image_completes(image);
 	deliver_holes(source);

@@ -107,8 +107,8 @@ static inline bool deliver_is_unusual(const struct tb_source *source, const stru
 	       !source->mapping.names[copy->instrument][0];
 }
 
-/* In a merge: whether the proven copy in `record` waits for its turn. The last stamp that did not is
- * kept. */
+/* In a merge: whether the proven copy in `record` waits for its turn. The last stamp that did not
+ * is kept. */
 static inline bool deliver_waits(struct tb_source *source)
 {
 	source->held = source->record.time_ns > source->limit_ns;

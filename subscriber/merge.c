@@ -5,8 +5,8 @@
  * is ahead is not read further, and its ring keeps the records. The copies of all topics lie in a
  * heap. The lowest topic is read until its next record comes after the second lowest, or after T.
  *
- * MG5  The lowest copy is delivered if its time is <= T. T is a bound for each topic without a copy:
- *      all its records up to T are at or below the head of its line, and its position is beyond
+ * MG5  The lowest copy is delivered if its time is <= T. T is a bound for each topic without a
+ * copy: all its records up to T are at or below the head of its line, and its position is beyond
  *      that head. A topic whose next record is counted but was not copied yet holds all back.
  * MG6  After each record, and before a record of another topic, the next record of the same topic
  *      is looked at. So a gap is reported before its next record, and before any later record of
@@ -405,6 +405,7 @@ static int records_merge(struct tb_subscription *subscription, int max, bool ima
 		if (stopped(subscription) || delivered == 0 || is_unknown(source))
 			return count;
 	}
+	merge->waits = merge->count > 0;
 	if (count < max)
 		merge->work = merge->count > 0 || merge->newest_ns > merge->time_ns
 				      ? MERGE_WORK_SOON

@@ -50,8 +50,8 @@ static bool follows_lines(const struct tb_source *source)
 	return source->subscription->options.flags & (TB_STRICT | TB_MERGE);
 }
 
-/* The last record to READ: up to the head, and up to the hint (M1) unless only lines count (N4). At most
- * a ring ahead: further records would be in slots that still hold records not read yet. */
+/* The last record to READ: up to the head, and up to the hint (M1) unless only lines count (N4). At
+ * most a ring ahead: further records would be in slots that still hold records not read yet. */
 static uint64_t target(const struct tb_source *source)
 {
 	const uint64_t window = source->next + source->mapping.shape.slots - 1;

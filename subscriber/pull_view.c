@@ -262,8 +262,7 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 
 int pull_view(struct tb_source *source, int max)
 {
-	return collects(source) ? pull(source, max, PULL_BATCHES)
-				: pull(source, max, PULL_RECORDS);
+	return collects(source) ? pull(source, max, PULL_BATCHES) : pull(source, max, PULL_RECORDS);
 }
 
 int pull_view_merged(struct tb_source *source, int max)

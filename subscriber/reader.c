@@ -182,9 +182,9 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	merge_state_line(source, progress);
-	source->next = source->started =
-		source->left && source->next != 0 ? start_again(source, progress->head)
-						  : start_of(source, progress->head, other_epoch);
+	source->next = source->started = source->left && source->next != 0
+						 ? start_again(source, progress->head)
+						 : start_of(source, progress->head, other_epoch);
 	source->left = source->leaving = false;
 	source->away_ms = 0;
 	source->ahead = source->next > progress->head + 1; /* Q4 */

@@ -202,12 +202,12 @@ struct tb_subscription {
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
 	struct merge *merge; /* TB_MERGE; NULL: topics are delivered one by one */
-	bool discover; /* the catalogue is to be requested */
-	bool changed;  /* because the bus's topics changed */
-	bool refused;  /* the refusal of the connection was reported */
-	bool retry;    /* a join met a shortage; it is tried again with the next pulse */
-	bool fresh;    /* tb_subscribe has not returned yet */
-	bool waits;    /* TB_WAIT: the publisher's shortage is waited out */
+	bool discover;       /* the catalogue is to be requested */
+	bool changed;        /* because the bus's topics changed */
+	bool refused;        /* the refusal of the connection was reported */
+	bool retry;          /* a join met a shortage; it is tried again with the next pulse */
+	bool fresh;          /* tb_subscribe has not returned yet */
+	bool waits;          /* TB_WAIT: the publisher's shortage is waited out */
 	bool closing;
 	uint64_t datagrams_before;    /* of the subscriber, when the subscription began */
 	uint64_t datagrams_named;     /* that named one of its topics */

@@ -76,7 +76,8 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
 
-		if (!source || source->state == SOURCE_DEAD || (source->left && !source->has_successor))
+		if (!source || source->state == SOURCE_DEAD ||
+		    (source->left && !source->has_successor))
 			continue;
 		image = pull_image_work(source);
 		if (image == IMAGE_WORK_NOW ||
