@@ -117,7 +117,7 @@ bool merge_state_wants_line(const struct tb_source *source)
 	const struct merge *merge = source->subscription->merge;
 
 	return merge_state_limits(source) &&
-	       (merge->news || merge->waits || source->complete_ns < merge->newest_ns);
+	       (merge->news || source->complete_ns < merge->newest_ns);
 }
 
 /* As in pulse.c: three quarters of the stale bound, since a standstill is seen late. */

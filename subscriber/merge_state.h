@@ -35,7 +35,6 @@ struct merge {
 	bool completed;                       /* the first image of all topics is complete */
 	bool image_first;                     /* in polls for a single record */
 	bool news;                            /* a topic seems to have new records */
-	bool waits;                           /* records wait for T */
 	uint64_t time_ns;                     /* T */
 	uint64_t limit_ns;  /* records up to it may be delivered: T, or no limit */
 	uint64_t newest_ns; /* the largest W of its topics */

@@ -271,6 +271,7 @@ static void on_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_ENDED:
 		topic->ended = true;
+		scene->endings++;
 		note(scene, " ended %c", topic->name[2]);
 		break;
 	case TB_EVENT_REFUSED:
@@ -291,6 +292,19 @@ static void on_event(void *user, const struct tb_event *event)
 }
 
 /* -- the subscription ------------------------------------------------------------------------- */
+
+void merge_scene_connect(struct merge_scene *scene, const char *scheme)
+{
+	char address[64];
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = address,
+						       .flags = TB_WAIT,
+						       .connect_ms = 20000,
+						       .poll_us = TB_POLL_SPIN };
+
+	scene_address(scheme, address, sizeof(address));
+	cr_assert_eq(tb_subscriber_open(&scene->subscriber, &options), 0, "%s", tb_error());
+}
 
 void merge_scene_subscribe(struct merge_scene *scene, const char *pattern, enum tb_from from,
 			   enum tb_gap gap)

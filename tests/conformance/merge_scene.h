@@ -46,7 +46,7 @@ struct merge_scene {
 	struct merge_topic topics[MERGE_TOPICS];
 	struct tb_subscriber *subscriber;
 	struct tb_subscription *subscription;
-	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals;
+	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals, endings;
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
 	uint64_t cut_ns;  /* of the last complete event */
@@ -67,6 +67,8 @@ void merge_scene_put(struct merge_scene *, unsigned int topic, uint32_t instrume
 void merge_scene_flush(struct merge_scene *);
 void merge_scene_restart(struct merge_scene *, unsigned int topic);
 
+/* READs line after line, so that a test need not wait for a pace. */
+void merge_scene_connect(struct merge_scene *, const char *scheme);
 void merge_scene_subscribe(struct merge_scene *, const char *pattern, enum tb_from from,
 			   enum tb_gap gap);
 /* Polls until all that was written and not left out is accounted for. */
