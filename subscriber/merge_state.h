@@ -60,8 +60,11 @@ void merge_state_line(struct tb_source *, const struct progress *);
 bool merge_state_may_start(struct tb_source *, const struct progress *);
 /* The join of a topic's next epoch, or of its old epoch over a new connection, was refused. */
 void merge_state_refused(struct tb_source *, int code);
-/* Whether the topic's line holds T back, so it is to be read although records wait. */
+/* Whether the topic's line holds T back. */
 bool merge_state_limits(const struct tb_source *);
+/* Whether the line is to be read, although records may wait. Not while a record can be delivered:
+ * that would wait for the line (N6). */
+bool merge_state_needs_line(const struct tb_source *);
 /* Whether that line has news for sure. */
 bool merge_state_wants_line(const struct tb_source *);
 /* Whether the topic's line stood still for the stale bound, although lines of its group moved. */

@@ -352,7 +352,7 @@ int pull_read(struct tb_source *source, int max)
 	/* Known records come first: otherwise hints could cause looks for ever. An image needs few
 	 * lines, but may have to be made while records come faster than they are read. */
 	if ((source->copy_failed || source->next > target(source) || image_needs_line(source) ||
-	     merge_state_limits(source)) &&
+	     merge_state_needs_line(source)) &&
 	    look_due(source)) {
 		look_post(source);
 		if (follows_lines(source) && source->page_under_way)

@@ -151,8 +151,7 @@ Test(merge, full_step_and_new_instrument_inside_a_message_keep_it_whole)
 	put(CANCEL);
 	flush();
 	merge_scene_settle(&scene);
-	cr_expect_str_eq(scene.text,
-			 " q1 t1 q2 q3 q4 q5 q6 q7 q8 q9 q10 t2 c1 c2");
+	cr_expect_str_eq(scene.text, " q1 t1 q2 q3 q4 q5 q6 q7 q8 q9 q10 t2 c1 c2");
 }
 
 Test(merge, clock_set_back_an_hour_keeps_the_order)
@@ -182,8 +181,8 @@ Test(merge, polls_for_one_record_keep_the_order)
 		random_message(3);
 	flush();
 	for (int i = 0; i < 100000 && scene.records < scene.topics[0].logs[0].count +
-								scene.topics[1].logs[0].count +
-								scene.topics[2].logs[0].count;
+							      scene.topics[1].logs[0].count +
+							      scene.topics[2].logs[0].count;
 	     i++)
 		cr_assert_leq(tb_poll(scene.subscriber, 1), 1);
 	merge_scene_settle(&scene);

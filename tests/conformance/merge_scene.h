@@ -46,7 +46,8 @@ struct merge_scene {
 	struct merge_topic topics[MERGE_TOPICS];
 	struct tb_subscriber *subscriber;
 	struct tb_subscription *subscription;
-	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals, endings;
+	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals,
+		endings;
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
 	uint64_t cut_ns;  /* of the last complete event */
