@@ -24,6 +24,12 @@ enum { QUOTE, TRADE, CANCEL, STATUS };
 static struct merge_scene scene;
 static uint64_t chance;
 
+static void bus_open(uint32_t stale_ms)
+{
+	merge_scene_write(&scene, scene_publisher_of(SCHEME, stale_ms), 3, SLOTS, 0);
+	merge_scene_connect(&scene, SCHEME);
+}
+
 static void enter(void)
 {
 	if (!scene_has(SCHEME))
@@ -31,16 +37,27 @@ static void enter(void)
 	scene_enter();
 	chance = scene_seed();
 	bytewise_add(chance);
-	merge_scene_write(&scene, scene_publisher_of(SCHEME, SCENE_HASTY_MS), 3, SLOTS, 0);
-	merge_scene_connect(&scene, SCHEME);
+	bus_open(SCENE_STALE_MS);
 }
 
-static void leave(void)
+static void leave_bus(void)
 {
 	tb_subscriber_close(scene.subscriber);
 	tb_publisher_close(scene.publisher);
 	merge_scene_free(&scene);
+}
+
+static void leave(void)
+{
+	leave_bus();
 	scene_leave();
+}
+
+/* For tests that wait until the stale bound has passed. */
+static void hurry(void)
+{
+	leave_bus();
+	bus_open(SCENE_HASTY_MS);
 }
 
 TestSuite(merge_ends, .init = enter, .fini = leave, .timeout = 60);
@@ -163,6 +180,7 @@ Test(merge_ends, refused_successor_leaves_after_its_old_ring)
 {
 	uint32_t group;
 
+	hurry();
 	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
 	message(3);
 	flush();
@@ -193,6 +211,7 @@ Test(merge_ends, refused_successor_leaves_after_its_old_ring)
 /* As if a topic were missing after the connection was made again. */
 Test(merge_ends, topic_that_stays_away_is_left_out_and_may_come_back)
 {
+	hurry();
 	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
 	message(3);
 	flush();
@@ -250,7 +269,8 @@ static void publisher_change(unsigned int topics)
 	for (unsigned int i = 0; i < 3; i++)
 		scene.topics[i].topic->ended = true;
 	tb_publisher_close(scene.publisher);
-	merge_scene_write(&scene, scene_publisher_of(SCHEME, SCENE_HASTY_MS), topics, SLOTS, 0);
+	merge_scene_write(&scene, scene_publisher_of(SCHEME, scene.subscriber->stale_ms), topics,
+			  SLOTS, 0);
 }
 
 Test(merge_ends, new_publisher_begins_the_merge_anew)
@@ -292,6 +312,7 @@ Test(merge_ends, old_rings_of_a_dead_publisher_are_read_in_order)
 
 Test(merge_ends, topic_that_the_new_publisher_lacks_is_left_out)
 {
+	hurry();
 	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
 	message(3);
 	flush();
@@ -373,10 +394,12 @@ Test(merge_ends, gap_policy_newest_skips_to_the_head)
  * delivered. */
 Test(merge_ends, topic_whose_line_stands_still_is_reported_stale)
 {
-	struct tb_topic *topic = scene.topics[TRADE].topic;
+	struct tb_topic *topic;
 	struct progress kept;
 	uint64_t records;
 
+	hurry();
+	topic = scene.topics[TRADE].topic;
 	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
 	message(3);
 	flush();
@@ -395,4 +418,67 @@ Test(merge_ends, topic_whose_line_stands_still_is_reported_stale)
 	cr_expect_leq(scene.records, records + 1, "%s", scene.text);
 	cr_expect_eq(scene.topics[QUOTE].stale, false);
 	flush();
+}
+
+/* -- all of it -------------------------------------------------------------------------------- */
+
+static void incident(void)
+{
+	const unsigned int at = (unsigned int)random_below(&chance, 3);
+
+	switch (random_below(&chance, 3)) {
+	case 0:
+		if (scene.topics[at].epochs < MERGE_EPOCHS)
+			merge_scene_restart(&scene, at);
+		break;
+	case 1:
+		connection_lose();
+		break;
+	default:
+		for (int i = 0; i < 2 * SLOTS; i++)
+			message(1 + at);
+		flush();
+		break;
+	}
+}
+
+static void random_message(void)
+{
+	merge_scene_message(&scene);
+	for (size_t n = 1 + random_below(&chance, 5); n > 0; n--)
+		merge_scene_put(&scene, (unsigned int)random_below(&chance, 3),
+				(uint32_t)random_below(&chance, MERGE_INSTRUMENTS),
+				random_below(&chance, 8) ? TB_KIND_UPDATE : TB_KIND_CLEAR);
+}
+
+static void live_through(enum tb_from from, int turns)
+{
+	const uint64_t completes = scene.completes;
+
+	subscribe(from, TB_GAP_OLDEST);
+	for (int i = 0; i < turns; i++) {
+		random_message();
+		if (random_below(&chance, 3) == 0)
+			flush();
+		for (size_t n = random_below(&chance, 6); n > 0; n--)
+			tb_poll(scene.subscriber, 1 + (int)random_below(&chance, 8));
+		if (random_below(&chance, 50) == 0)
+			incident();
+	}
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.lefts, 0, "%s", scene.text);
+	if (from == TB_FROM_IMAGE) {
+		cr_expect(merge_scene_until(&scene, &scene.completes, completes + 1));
+		merge_scene_settle(&scene);
+	}
+	merge_scene_unsubscribe(&scene);
+}
+
+Test(merge_ends, random_incidents_keep_order_accounts_and_cuts)
+{
+	for (int i = 0; i < 8; i++)
+		live_through(i % 2 ? TB_FROM_OLDEST : TB_FROM_IMAGE, 300);
+	cr_expect_gt(scene.gaps, 0);
+	cr_expect_gt(scene.completes, 0);
 }
