@@ -44,6 +44,9 @@ static void group_take(struct tb_subscription *subscription, const struct contro
 		merge->time_ns = merge->newest_ns = merge->last_ns = 0;
 	} else {
 		merge->draining = true;
+		/* Each old topic is merged up to the head of a line that is read from now on. */
+		for (struct tb_source *s = subscription->sources; s; s = s->next_source)
+			s->look = true;
 	}
 	merge->free = false;
 	merge->group = topic->shape.group;
@@ -100,7 +103,7 @@ void merge_state_refused(struct tb_source *source, int code)
 {
 	if (!merge_state_has(source) || source->leaving)
 		return;
-	source->leaving = true;
+	source->leaving = source->look = true; /* its last line says where its memory ends */
 	source->leaving_code = code;
 }
 
@@ -163,7 +166,7 @@ static void away_judge(struct tb_source *source)
 		source->away_ms = clock_coarse_ms();
 	if (source->leaving || !bound_passed(subscriber, source->away_ms, clock_coarse_ms()))
 		return;
-	source->leaving = true; /* MG4 */
+	source->leaving = source->look = true; /* MG4 */
 	source->leaving_code = ETIMEDOUT;
 }
 
