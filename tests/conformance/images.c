@@ -610,7 +610,7 @@ Test(images, polls_for_one_record_get_values_too)
 	topic_make(0);
 	publish_all();
 	join_with(TB_FROM_IMAGE, TB_GAP_OLDEST);
-	while (seen.completes == 0 && scene_now_ms() < until_ms) {
+	while (seen.completes == 0 && head() < LOG_MAX - SLOTS && scene_now_ms() < until_ms) {
 		while (head() < seen.position + SLOTS / 2)
 			publish(3, TB_KIND_UPDATE, 0);
 		poll(1);

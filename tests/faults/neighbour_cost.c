@@ -229,15 +229,34 @@ static void publish(void)
 	cr_assert_eq(write(go, "p", 1), 1);
 }
 
+/* The reader goes to sleep. On a busy machine the wake for a record may come after the reader has
+ * read it. Then turns follow until no message is left, and the reader goes to sleep again. */
+static void go_to_sleep(struct reader *reader, struct calls *arms)
+{
+	struct calls rest;
+
+	for (unsigned int turns = 0; turns < TURNS_MAX; turns++) {
+		arms->count = 0;
+		cr_assert_geq(tb_wait(reader->subscriber, 0), 0, "%s", tb_error());
+		follow(arms);
+		if (!has_message(reader))
+			return;
+		do {
+			read_to(reader, reader->notes.last);
+			rest.count = 0;
+			follow(&rest);
+		} while (has_message(reader));
+	}
+	cr_assert_fail("woken without a record in %u turns", TURNS_MAX);
+}
+
 /* The reader sleeps, is woken, and reads. */
 static void go_round(struct reader *reader, bool stepped, struct round *round)
 {
 	const uint64_t next = reader->notes.last + 1;
 
 	*round = (struct round){ .steps = 0 };
-	cr_assert_geq(tb_wait(reader->subscriber, 0), 0, "%s", tb_error());
-	follow(&round->arms);
-	cr_assert_not(has_message(reader), "woken without a record");
+	go_to_sleep(reader, &round->arms);
 	publish();
 	if (stepped) {
 		trace_called(control);
