@@ -205,6 +205,13 @@ static bool same(const struct calls *a, const struct calls *b)
 	       memcmp(a->number, b->number, a->count * sizeof(a->number[0])) == 0;
 }
 
+/* On a busy machine a turn with another cause may fall into a round, and adds calls to it. */
+static void keep_fewer(struct calls *kept, const struct calls *again)
+{
+	if (again->count < kept->count)
+		*kept = *again;
+}
+
 static void expect_same(const struct calls *a, const struct calls *b, const char *when)
 {
 	char found[CALLS_MAX * 8] = "";
@@ -306,18 +313,15 @@ ParameterizedTest(struct stopped *stopped, neighbour_cost,
 {
 	const unsigned int count = stopped->awake + stopped->asleep;
 	struct reader reader = { .subscriber = NULL }, others[STOPPED_MAX] = { 0 };
-	struct round alone, alone_stepped, neighboured, stepped;
+	struct round alone, again, alone_stepped, neighboured, stepped;
 	unsigned int bound;
 
 	reader_join(&reader, 1, false);
 	go_rounds(&reader, &alone, &alone_stepped);
-	/* On a busy machine a turn with another cause may fall into a round. */
-	for (int tries = 0; tries < TRIES; tries++) {
-		const struct round before = alone;
-
-		go_rounds(&reader, &alone, &alone_stepped);
-		if (same(&before.arms, &alone.arms) && same(&before.wakes, &alone.wakes))
-			break;
+	for (int tries = 1; tries < TRIES; tries++) {
+		go_rounds(&reader, &again, &alone_stepped);
+		keep_fewer(&alone.arms, &again.arms);
+		keep_fewer(&alone.wakes, &again.wakes);
 	}
 	for (unsigned int i = 0; i < count; i++)
 		reader_join(&others[i], reader.notes.last, i < stopped->asleep);
