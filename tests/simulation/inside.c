@@ -76,6 +76,8 @@ void step_close(void)
 {
 	if (!world.publisher)
 		return;
+	if (world.group)
+		writer_finish_all(NULL);
 	for (unsigned int i = 0; i < world.topic_count; i++)
 		if (world.topics[i].topic)
 			world.topics[i].epoch->ended = world.topics[i].epoch->left = true;

@@ -14,19 +14,28 @@
  *     and each newer than what the program has.
  * Y7  When an image is complete, the program's table is the publisher's table at that sequence, and
  *     a message ends there. From then on it stays equal until a gap.
- * Y8  The counters are the sums of what the handlers got. */
+ * Y8  The counters are the sums of what the handlers got, and of what was skipped.
+ * Y9  With a list of chosen instruments, exactly the records of the others are skipped, and their
+ *     values are in no image. Holes and qualities come in any case. */
 #ifndef TICKBUS_TESTS_SIMULATION_MODEL_H
 #define TICKBUS_TESTS_SIMULATION_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/simulation/choice.h"
 #include "tests/simulation/truth.h"
 #include "tickbus/subscriber.h"
+
+#define MODEL_MISSING 16
+
+struct order;
 
 /* What the program knows of one topic. */
 struct model {
 	const char *topic;
+	struct order *order;         /* of the merge; NULL: no merge (order.h) */
+	const struct choice *choice; /* the chosen instruments; NULL: all */
 	unsigned int number; /* of the subscriber, for messages */
 	enum tb_from from;
 	enum tb_gap gap;
@@ -43,6 +52,15 @@ struct model {
 	uint64_t next, started;
 	bool first_gap; /* no record came since the start */
 	bool stale, ended;
+	/* Names of which the topic had no instrument, as events said. The topic had these instruments
+	 * when the list changed last. */
+	unsigned int missing_count;
+	char missing[MODEL_MISSING][CHOICE_TEXT];
+	uint32_t instruments_before;
+	bool left; /* the merge goes on without it */
+	uint64_t joined_ns;        /* it joined a merge that had come so far */
+	uint32_t chosen, unchosen; /* names that were, or were not, in the list at some time since
+				    * the position was certain */
 	uint32_t quality;
 	bool doubt; /* the record of a change of the quality may be lost */
 
@@ -69,6 +87,13 @@ void model_complain(const struct model *, const char *format, ...)
 void model_begin(struct model *, const char *topic, const struct tb_subscription_options *);
 void model_record(struct model *, const struct tb_source *, const struct tb_record *);
 void model_event(struct model *, const struct tb_event *);
+/* The list of chosen instruments has changed, at this text. */
+void model_choose(struct model *, const char *text);
+/* How many records, from the position on and below `sequence`, the subscriber may have passed
+ * without a call. */
+uint64_t model_passed(const struct model *, uint64_t sequence);
+/* Nothing is missing: the position is behind the last record. */
+void model_rest(struct model *);
 /* Nothing is missing: the subscriber knows all there is to know. Returns what is missing, or NULL.
  */
 const char *model_unsettled(const struct model *);
