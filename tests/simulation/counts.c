@@ -52,6 +52,7 @@ static const struct {
 	[COUNT_FILTERED] = { "records that a list skips", 0 },
 	[COUNT_NAMES_CHANGED] = { "changes of a list", 0 },
 	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 0 },
+	[COUNT_VALUES] = { "values that a watch list delivers", 0 },
 };
 
 bool counts_report(uint64_t histories)

@@ -11,6 +11,7 @@
 #include "tests/simulation/model_parts.h"
 #include "tests/simulation/order.h"
 #include "tests/simulation/table.h"
+#include "tests/simulation/values.h"
 
 char model_wrong[1024];
 
@@ -42,23 +43,24 @@ void model_say(const struct model *m, const char *format, ...)
 	printf("\n");
 }
 
-/* -- records that nobody wants ---------------------------------------------------------------------
+/* -- records that nobody wants
+ * ---------------------------------------------------------------------
  */
 
 static uint32_t bit_of(const struct model *m, uint32_t instrument)
 {
-	return UINT32_C(1) << choice_number(m->epoch->names[instrument]);
+	return UINT32_C(1) << picks_number(m->epoch->names[instrument]);
 }
 
 bool model_chooses(const struct model *m, uint32_t instrument)
 {
-	return !m->choice || (choice_bits(m->choice) & bit_of(m, instrument));
+	return !m->picks || (picks_bits(m->picks) & bit_of(m, instrument));
 }
 
 /* The list changed, or the position is certain again. */
-static void choice_fix(struct model *m)
+static void picks_fix(struct model *m)
 {
-	m->chosen = choice_bits(m->choice);
+	m->chosen = picks_bits(m->picks);
 	m->unchosen = ~m->chosen;
 }
 
@@ -74,15 +76,17 @@ static void missing_forget(struct model *m, const char *text)
 {
 	for (unsigned int i = 0; i < m->missing_count; i++)
 		if (strcmp(m->missing[i], text) == 0)
-			memmove(m->missing[i], m->missing[--m->missing_count], CHOICE_TEXT);
+			memmove(m->missing[i], m->missing[--m->missing_count], PICKS_TEXT);
 }
 
 void model_choose(struct model *m, const char *text)
 {
-	const uint32_t now = choice_bits(m->choice);
+	const uint32_t now = picks_bits(m->picks);
 
 	for (uint32_t i = 0; m->epoch && i < m->epoch->instruments; i++)
-		if (now & ~m->chosen & bit_of(m, i))
+		if (m->watches && !(now & bit_of(m, i)))
+			m->table[i] = 0; /* comes again if it is chosen again */
+		else if (now & ~m->chosen & bit_of(m, i))
 			m->dirty[i] = true; /* its row was not kept up to date */
 	m->chosen |= now;
 	m->unchosen |= ~now;
@@ -97,11 +101,11 @@ bool model_skips(const struct model *m, uint64_t sequence)
 	if (sequence > m->epoch->count)
 		return false;
 	record = truth_at(m->epoch, sequence);
-	if (record->time_ns <= m->joined_ns)
+	if (m->watches || record->time_ns <= m->joined_ns)
 		return true;
 	if (record->kind == TB_KIND_HOLE || record->kind == TB_KIND_QUALITY)
 		return false;
-	return m->choice && (m->unchosen & bit_of(m, record->instrument));
+	return m->picks && (m->unchosen & bit_of(m, record->instrument));
 }
 
 void model_pass(struct model *m, uint64_t sequence)
@@ -119,8 +123,8 @@ void model_rest(struct model *m)
 	if (!m->epoch)
 		return;
 	model_pass(m, m->epoch->flushed + 1);
-	if (m->choice)
-		choice_fix(m);
+	if (m->picks)
+		picks_fix(m);
 }
 
 uint64_t model_passed(const struct model *m, uint64_t sequence)
@@ -130,6 +134,15 @@ uint64_t model_passed(const struct model *m, uint64_t sequence)
 	while (next < sequence && model_skips(m, next))
 		next++;
 	return next - m->next;
+}
+
+uint64_t model_passed_most(const struct model *m)
+{
+	uint64_t result = 0;
+
+	for (uint64_t s = m->next; m->batches && m->epoch && s <= m->epoch->count; s++)
+		result += model_skips(m, s);
+	return m->batches || !m->epoch ? result : model_passed(m, m->epoch->count + 1);
 }
 
 /* -- records -----------------------------------------------------------------------------------
@@ -176,7 +189,8 @@ static void wanted_check(const struct model *m, uint64_t sequence)
 		model_complain(m, "record %" PRIu64 " is of an instrument that is not chosen",
 			       sequence);
 	if (record->time_ns <= m->joined_ns)
-		model_complain(m, "record %" PRIu64 " of time %" PRIu64 ", but it joined at %" PRIu64,
+		model_complain(m,
+			       "record %" PRIu64 " of time %" PRIu64 ", but it joined at %" PRIu64,
 			       sequence, record->time_ns, m->joined_ns);
 }
 
@@ -193,6 +207,10 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 	}
 	if (m->ended) {
 		model_complain(m, "record %" PRIu64 " after the end", sequence);
+		return;
+	}
+	if (m->watches) {
+		values_record(m, record);
 		return;
 	}
 	if (record->flags & TB_FLAG_IMAGE) {
@@ -222,8 +240,8 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 	counts[COUNT_RECORDS]++;
 	m->next++;
 	m->first_gap = false;
-	if (m->choice)
-		choice_fix(m);
+	if (m->picks)
+		picks_fix(m);
 	table_take(m, sequence);
 }
 
@@ -315,7 +333,7 @@ static void skip_check(const struct model *m, const struct tb_event *event)
 void model_gap(struct model *m, const struct tb_event *event)
 {
 	model_say(m, "gap %" PRIu64 " to %" PRIu64 ", cause %d, %" PRIu64 " skipped", event->first,
-	    event->last, (int)event->cause, event->skipped);
+		  event->last, (int)event->cause, event->skipped);
 	model_pass(m, event->first);
 	if (event->first != m->next || event->last < event->first) {
 		model_complain(m, "a gap from %" PRIu64 " to %" PRIu64, event->first, event->last);
@@ -350,11 +368,12 @@ void model_begin(struct model *m, const char *topic, const struct tb_subscriptio
 	m->from = options->from;
 	m->gap = options->gap;
 	m->batches = options->on_batch;
+	m->watches = options->flags & TB_WATCH;
 	m->from_epoch = options->epoch;
 	m->from_sequence = options->sequence;
 	m->epochs_before = newest ? newest->at + 1 : 0;
 	m->flushed_before = newest ? newest->flushed : 0;
 	m->instruments_before = newest ? newest->instruments : 0;
-	if (m->choice)
-		choice_fix(m);
+	if (m->picks)
+		picks_fix(m);
 }

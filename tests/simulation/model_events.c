@@ -9,6 +9,7 @@
 #include "tests/simulation/model_parts.h"
 #include "tests/simulation/order.h"
 #include "tests/simulation/table.h"
+#include "tests/simulation/values.h"
 
 /* -- epochs ------------------------------------------------------------------------------------
  */
@@ -31,7 +32,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
 	m->doubt = first != 1 || joined_ns;
-	m->whole = first == 1 && !joined_ns;
+	m->whole = first == 1 && !joined_ns && !m->watches;
 	m->imaging = false;
 	table_clear(m);
 }
@@ -182,9 +183,10 @@ static uint64_t line_least(const struct model *m)
 static void on_quality(struct model *m, const struct tb_event *event)
 {
 	/* An unchecked line does not prove that its head and its quality belong together. */
+	const uint64_t most = m->next + model_passed_most(m);
 	const uint64_t last =
-		event->quality == TB_QUALITY_GOOD && m->next < m->epoch->count && m->epoch->checked
-			? m->next
+		event->quality == TB_QUALITY_GOOD && most < m->epoch->count && m->epoch->checked
+			? most
 			: m->epoch->count;
 	const uint64_t position = line_least(m);
 	bool right = event->first != 0;
@@ -208,24 +210,24 @@ static void on_quality(struct model *m, const struct tb_event *event)
 /* Y9 */
 static void on_no_instrument(struct model *m, const struct tb_event *event)
 {
-	struct choice text = { .count = 1 };
+	struct picks text = { .count = 1 };
 
 	model_say(m, "no instrument %s", event->words);
 	counts[COUNT_NO_INSTRUMENTS]++;
-	if (!m->choice || !choice_has(m->choice, event->words)) {
+	if (!m->picks || !picks_has(m->picks, event->words)) {
 		model_complain(m, "no instrument %s, which is not in the list", event->words);
 		return;
 	}
 	for (unsigned int i = 0; i < m->missing_count; i++)
 		if (strcmp(m->missing[i], event->words) == 0)
 			model_complain(m, "no instrument %s, for the second time", event->words);
-	snprintf(text.texts[0], CHOICE_TEXT, "%s", event->words);
+	snprintf(text.texts[0], PICKS_TEXT, "%s", event->words);
 	for (uint32_t i = 0; i < m->instruments_before && i < m->epoch->instruments; i++)
-		if (choice_bits(&text) & UINT32_C(1) << choice_number(m->epoch->names[i]))
+		if (picks_bits(&text) & UINT32_C(1) << picks_number(m->epoch->names[i]))
 			model_complain(m, "no instrument %s, but the topic has %s", event->words,
 				       m->epoch->names[i]);
 	if (m->missing_count < MODEL_MISSING)
-		snprintf(m->missing[m->missing_count++], CHOICE_TEXT, "%s", event->words);
+		snprintf(m->missing[m->missing_count++], PICKS_TEXT, "%s", event->words);
 }
 
 static void on_left(struct model *m, const struct tb_event *event)
@@ -310,6 +312,8 @@ const char *model_unsettled(const struct model *m)
 		return "records are missing";
 	if (newest->ended && !m->ended)
 		return "the end is missing";
+	if (m->watches && values_unsettled(m))
+		return values_unsettled(m);
 	if (m->stale)
 		return "the topic is stale";
 	if (m->quality != truth_quality(newest, newest->count))

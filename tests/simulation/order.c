@@ -40,9 +40,8 @@ void order_pass(const struct model *m, uint64_t sequence)
 
 	if (order->begun && !is_later(order, m->epoch, sequence))
 		model_complain(m,
-			       "record %" PRIu64 " of time %" PRIu64
-			       " comes after record %" PRIu64 " of topic id %" PRIu32
-			       " of time %" PRIu64,
+			       "record %" PRIu64 " of time %" PRIu64 " comes after record %" PRIu64
+			       " of topic id %" PRIu32 " of time %" PRIu64,
 			       sequence, time_ns, order->sequence, order->topic_id, order->time_ns);
 	if (!is_complete(m->epoch, time_ns))
 		model_complain(m,
@@ -69,9 +68,9 @@ void order_join(const struct model *m, const struct truth_epoch *epoch, uint64_t
 		model_complain(m, "joins at time %" PRIu64 ", but the merge had come to %" PRIu64,
 			       time_ns, order->time_ns);
 	if (!is_complete(epoch, time_ns))
-		model_complain(m,
-			       "joins at time %" PRIu64 ", but the group is complete up to %" PRIu64,
-			       time_ns, truth.complete_ns[epoch->life]);
+		model_complain(
+			m, "joins at time %" PRIu64 ", but the group is complete up to %" PRIu64,
+			time_ns, truth.complete_ns[epoch->life]);
 }
 
 /* O4, for a topic. Behind the cut there may be records that the image covers and that change no

@@ -27,21 +27,21 @@ static void names_change(struct sim_subscriber *s)
 {
 	static const char *const texts[] = { "I0", "I1", "I2", "I5", "I7", "I1*", "I[3-6]", "I9" };
 	const char *const text = texts[world_draw(sizeof(texts) / sizeof(texts[0]))];
-	char removed[CHOICE_TEXT];
+	char removed[PICKS_TEXT];
 	int result, right;
 
 	counts[COUNT_NAMES_CHANGED]++;
 	if (world_one_in(2)) {
-		right = choice_add(&s->choice, text);
+		right = picks_add(&s->picks, text);
 		world_say("subscriber %u adds %s", s->number, text);
 		result = tb_names_add(s->subscription, &text, 1);
 	} else {
-		const bool known = s->choice.count > 0 && !world_one_in(4);
+		const bool known = s->picks.count > 0 && !world_one_in(4);
 		const char *name = removed;
 
 		snprintf(removed, sizeof(removed), "%s",
-			 known ? s->choice.texts[world_draw(s->choice.count)] : text);
-		right = choice_remove(&s->choice, removed) ? 1 : -ENOENT;
+			 known ? s->picks.texts[world_draw(s->picks.count)] : text);
+		right = picks_remove(&s->picks, removed) ? 1 : -ENOENT;
 		world_say("subscriber %u removes %s", s->number, removed);
 		result = tb_names_remove(s->subscription, &name, 1);
 	}
@@ -56,7 +56,7 @@ void step_names(void)
 {
 	struct sim_subscriber *s = readers_any();
 
-	if (s->subscriber && s->choice_used && !s->polled)
+	if (getenv("N") && s->subscriber && s->chooses && !s->polled)
 		for (size_t i = world_draw(3) + 1; i > 0; i--)
 			names_change(s);
 }
@@ -67,7 +67,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 	if (m)
 		model_record(m, source, record);
-	if (m && m->choice && world_one_in(64))
+	if (getenv("N") && m && m->picks && world_one_in(64))
 		names_change(user);
 }
 
@@ -127,6 +127,7 @@ static const struct {
 	{ "stales", offsetof(struct model, stales) },
 	{ "images", offsetof(struct model, images) },
 	{ "image_records", offsetof(struct model, image_records) },
+	{ "values", offsetof(struct model, values) },
 	{ "skipped", offsetof(struct model, skipped) },
 };
 
@@ -146,8 +147,7 @@ static uint64_t passed_most(const struct sim_subscriber *s)
 	uint64_t result = 0;
 
 	for (unsigned int i = 0; i < s->model_count; i++)
-		if (s->models[i].epoch)
-			result += model_passed(&s->models[i], s->models[i].epoch->count + 1);
+		result += model_passed_most(&s->models[i]);
 	return result;
 }
 
@@ -301,26 +301,25 @@ static void options_draw(struct tb_subscription_options *options, const struct s
 	}
 	if (world.grouped && world_draw(8) < (all ? 7 : 1)) {
 		options->flags = TB_WAIT | TB_MERGE;
-		options->from =
-			options->from == TB_FROM_SEQUENCE ? TB_FROM_OLDEST : options->from;
+		options->from = options->from == TB_FROM_SEQUENCE ? TB_FROM_OLDEST : options->from;
 		options->gap = options->gap == TB_GAP_IMAGE ? TB_GAP_OLDEST : options->gap;
 	}
 }
 
 /* A list, for the options and for the model. */
-static void names_draw(struct sim_subscriber *s, const char *names[CHOICE_MAX])
+static void names_draw(struct sim_subscriber *s, const char *names[PICKS_MAX])
 {
-	char text[CHOICE_TEXT];
+	char text[PICKS_TEXT];
 
 	for (size_t i = world_draw(4); i > 0; i--) {
 		snprintf(text, sizeof(text), "I%zu", world_draw(TRUTH_INSTRUMENTS));
-		choice_add(&s->choice, text);
+		picks_add(&s->picks, text);
 	}
 	if (world_one_in(4))
-		choice_add(&s->choice, "I[2-4]");
-	for (unsigned int i = 0; i < s->choice.count; i++)
-		names[i] = s->choice.texts[i];
-	s->choice_used = true;
+		picks_add(&s->picks, "I[2-4]");
+	for (unsigned int i = 0; i < s->picks.count; i++)
+		names[i] = s->picks.texts[i];
+	s->chooses = true;
 }
 
 static void models_begin(struct sim_subscriber *s, const struct sim_topic *t, bool all,
@@ -334,7 +333,7 @@ static void models_begin(struct sim_subscriber *s, const struct sim_topic *t, bo
 		*m = (struct model){ .number = s->number,
 				     .view = world.view,
 				     .order = s->merges ? &s->order : NULL,
-				     .choice = s->choice_used ? &s->choice : NULL,
+				     .picks = s->chooses ? &s->picks : NULL,
 				     .trace = world.trace };
 		model_begin(m, world.topics[i].name, options);
 		s->model_count++;
@@ -357,7 +356,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 			   : world_one_in(2) ? 1000
 					     : 20000,
 	};
-	const char *names[CHOICE_MAX];
+	const char *names[PICKS_MAX];
 
 	readers_leave(s);
 	s->number = ++world.subscriptions;
@@ -365,10 +364,19 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 	s->merges = options.flags & TB_MERGE;
 	snprintf(s->pattern, sizeof(s->pattern), "%s", all ? ">" : t->name);
 	options.size = sizeof(options);
-	if (world_one_in(4)) {
+	if (getenv("W") && t->epoch && world_one_in(5) && all_have_values(t, all)) {
+		options.from = TB_FROM_NEWEST;
+		options.gap = TB_GAP_OLDEST;
+		options.flags = TB_WAIT | TB_WATCH;
+		options.look_us = world_one_in(2) ? 0 : (uint32_t)world_draw(20000);
+		s->merges = false;
 		names_draw(s, names);
 		options.names = names;
-		options.name_count = s->choice.count;
+		options.name_count = s->picks.count;
+	} else if (world_one_in(4) && options.from != TB_FROM_IMAGE && options.gap != TB_GAP_IMAGE) {
+		names_draw(s, names);
+		options.names = names;
+		options.name_count = s->picks.count;
 	}
 	if (!s->merges && world_one_in(3))
 		options.on_batch = on_batch;
@@ -383,8 +391,8 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		model_complain(&s->models[0], "cannot subscribe: %s", tb_error());
 	sim_meanwhile = NULL;
 	world_say("subscriber %u reads %s from %d, gap %d, flags %x, %u names%s", s->number,
-		  s->pattern, (int)options.from, (int)options.gap, options.flags, s->choice.count,
-		  s->choice_used ? " chosen" : "");
+		  s->pattern, (int)options.from, (int)options.gap, options.flags, s->picks.count,
+		  s->chooses ? " chosen" : "");
 }
 
 void step_subscribe(void)

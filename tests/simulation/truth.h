@@ -29,7 +29,7 @@ struct truth_record {
 struct truth_epoch {
 	uint64_t id;
 	const char *topic;
-	unsigned int at; /* epochs are numbered in the order of their making */
+	unsigned int at;   /* epochs are numbered in the order of their making */
 	unsigned int life; /* of the publisher, in the order of their opening */
 	uint32_t topic_id;
 	bool grouped; /* its topic is in the publisher's group */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "publisher/state.h"
-#include "tests/simulation/choice.h"
+#include "tests/simulation/picks.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/order.h"
 #include "tests/simulation/truth.h"
@@ -40,9 +40,9 @@ struct sim_subscriber {
 	struct model models[TOPICS];
 	unsigned int model_count;
 	char pattern[8];
-	struct order order;   /* of a merge */
-	struct choice choice; /* of a subscription with names */
-	bool merges, choice_used, ticket;
+	struct order order; /* of a merge */
+	struct picks picks; /* of a subscription with names */
+	bool merges, chooses, ticket;
 	bool polled; /* a poll of it is on the stack */
 };
 
@@ -50,8 +50,8 @@ extern struct world {
 	bool view, trace;
 	uint64_t now_ns;
 	int64_t realtime_ns; /* by how much the wall clock differs from now_ns */
-	uint64_t draws;  /* of the step */
-	uint64_t random; /* of the library */
+	uint64_t draws;      /* of the step */
+	uint64_t random;     /* of the library */
 	struct tb_publisher *publisher;
 	struct sim_topic topics[TOPICS];
 	unsigned int topic_count;

@@ -157,7 +157,7 @@ void writer_publish(struct sim_topic *t, uint32_t number, uint8_t kind, uint8_t 
 		update.time_ns = world_realtime_ns() + world_draw(1000);
 	random_fill(&world.draws, data, (size_t)update.length);
 	record = truth_add(t->epoch);
-	record->time_ns = t->grouped	   ? world.stamp
+	record->time_ns = t->grouped       ? world.stamp
 			  : update.time_ns ? update.time_ns
 					   : world_realtime_ns();
 	record->instrument = number;
@@ -193,8 +193,8 @@ static void message_across(struct sim_topic *t)
 	for (size_t i = 0; i < count; i++) {
 		struct sim_topic *other = &world.topics[world_draw(world.topic_count)];
 
-		topics[i] = i > 0 && other->grouped && other->topic && !other->epoch->ended ? other
-											    : t;
+		topics[i] =
+			i > 0 && other->grouped && other->topic && !other->epoch->ended ? other : t;
 	}
 	world.together = world.message && any_open(NULL);
 	for (size_t i = 0; i < count; i++) {
