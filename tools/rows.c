@@ -74,7 +74,7 @@ static void put_payload(struct output *out, enum tb_format format, const struct 
 }
 
 /* Most rows have the same second as the row before: its text is kept. */
-static void put_time(struct rows *rows, uint64_t time_ns)
+static void put_time(struct rows *rows, struct output *out, uint64_t time_ns)
 {
 	const uint64_t second = time_ns / SECOND_NS;
 
@@ -86,9 +86,9 @@ static void put_time(struct rows *rows, uint64_t time_ns)
 		strftime(rows->second_text, sizeof(rows->second_text), "%Y-%m-%dT%H:%M:%S.", &day);
 		rows->second = second;
 	}
-	output_text(&rows->out, rows->second_text);
-	output_digits(&rows->out, time_ns % SECOND_NS, 9);
-	output_byte(&rows->out, 'Z');
+	output_text(out, rows->second_text);
+	output_digits(out, time_ns % SECOND_NS, 9);
+	output_byte(out, 'Z');
 }
 
 /* Below zero if the publisher's clock is ahead of ours. */
@@ -185,7 +185,7 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 	if (rows->format == TB_FORMAT_CSV)
 		output_number(out, record->time_ns);
 	else
-		put_time(rows, record->time_ns);
+		put_time(rows, out, record->time_ns);
 	output_byte(out, between);
 	if (rows->ages && rows->format == TB_FORMAT_CSV)
 		put_age_ns(rows, record->time_ns);
@@ -230,7 +230,8 @@ static const char *const event_words[] = {
 	[TB_EVENT_RESTART] = "restart",   [TB_EVENT_ENDED] = "ended",
 	[TB_EVENT_REFUSED] = "refused",   [TB_EVENT_QUALITY] = "quality",
 	[TB_EVENT_IMAGE] = "image",       [TB_EVENT_COMPLETE] = "complete",
-	[TB_EVENT_NO_VALUE] = "no_value",
+	[TB_EVENT_NO_VALUE] = "no_value", [TB_EVENT_NO_INSTRUMENT] = "no_instrument",
+	[TB_EVENT_LEFT] = "left",
 };
 
 static const char *const cause_words[] = {
@@ -299,6 +300,16 @@ static void put_quality(struct rows *rows, const struct tb_event *event)
 		put_event_text(rows, "cause", WORD_OF(quality_causes, event->quality_cause));
 }
 
+static void put_event_time(struct rows *rows, uint64_t time_ns)
+{
+	if (rows->format == TB_FORMAT_JSON) {
+		put_event_number(rows, "time_ns", time_ns);
+		return;
+	}
+	put_key(rows, "time");
+	put_time(rows, event_output(rows), time_ns);
+}
+
 static void put_user(struct rows *rows, int64_t user)
 {
 	char name[COMMAND_USER_BYTES];
@@ -325,6 +336,8 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_number(rows, "first", event->first);
 		if (event->first > event->head + 1) /* not written yet */
 			put_event_number(rows, "head", event->head);
+		if (event->time_ns > 0)
+			put_event_time(rows, event->time_ns);
 		put_user(rows, event->user);
 		break;
 	case TB_EVENT_GAP:
@@ -346,14 +359,21 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_REFUSED:
+	case TB_EVENT_LEFT:
 		put_reason(rows, event);
 		break;
 	case TB_EVENT_IMAGE:
 		put_event_number(rows, "up_to", event->first);
 		put_reason(rows, event);
 		break;
-	case TB_EVENT_COMPLETE:
-		put_event_number(rows, "delivered", event->delivered);
+	case TB_EVENT_COMPLETE: /* a merge's cut is a time */
+		if (event->time_ns > 0)
+			put_event_time(rows, event->time_ns);
+		else
+			put_event_number(rows, "delivered", event->delivered);
+		break;
+	case TB_EVENT_NO_INSTRUMENT:
+		put_event_text(rows, "name", event->words);
 		break;
 	case TB_EVENT_NO_VALUE:
 		put_event_text(rows, "instrument", event->words);
