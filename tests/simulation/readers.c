@@ -299,7 +299,7 @@ static void options_draw(struct tb_subscription_options *options, const struct s
 	} else if (options->from == TB_FROM_SEQUENCE) {
 		options->from = TB_FROM_OLDEST;
 	}
-	if (world.grouped && world_draw(8) < (all ? 7 : 1)) {
+	if (getenv("M") && world.grouped && world_draw(8) < (all ? 7 : 1)) {
 		options->flags = TB_WAIT | TB_MERGE;
 		options->from = options->from == TB_FROM_SEQUENCE ? TB_FROM_OLDEST : options->from;
 		options->gap = options->gap == TB_GAP_IMAGE ? TB_GAP_OLDEST : options->gap;
