@@ -177,6 +177,14 @@ void deliver_no_value(struct tb_source *source, uint32_t instrument)
 	event_deliver(source->subscription, &event);
 }
 
+void deliver_no_instrument(struct tb_source *source, const char *name)
+{
+	struct tb_event event = event_of(source, TB_EVENT_NO_INSTRUMENT);
+
+	event.words = name;
+	event_deliver(source->subscription, &event);
+}
+
 void deliver_complete(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;

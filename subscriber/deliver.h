@@ -29,6 +29,8 @@ void deliver_passed(struct tb_source *, const struct record *);
 void deliver_value(struct tb_source *, struct record *);
 /* The value of an instrument was never readable. */
 void deliver_no_value(struct tb_source *, uint32_t instrument);
+/* No instrument has this name, or matches this pattern. */
+void deliver_no_instrument(struct tb_source *, const char *name);
 /* Reports the image as complete if it is. If records are held for a batch, it waits for their
  * delivery. */
 void deliver_complete(struct tb_source *);

@@ -17,6 +17,7 @@
 
 #include "bus/clock.h"
 #include "bus/counters.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
@@ -74,6 +75,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
 	pass(source, progress);
+	choice_scan_line(source->mapping.choice, progress->instruments);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
 	source->look = source->next <= progress->head &&
@@ -84,9 +86,9 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
 		return READER_STAYS;
-	if (!image_is_busy(source->mapping.image))
+	if (!image_is_busy(source->mapping.image) && !choice_scan_is_due(source->mapping.choice))
 		return READER_ENDED;
-	source->look = true; /* the image completes first, at the last head */
+	source->look = true; /* the image completes first, at the last head; names are reported */
 	return READER_STAYS;
 }
 
@@ -166,6 +168,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 				 options->epoch != source->mapping.shape.epoch;
 
 	source->state = SOURCE_RUNNING;
+	choice_scan_line(source->mapping.choice, progress->instruments);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	source->next = source->started = start_of(source, progress->head, other_epoch);

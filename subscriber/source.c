@@ -20,6 +20,7 @@
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/topic_index.h"
+#include "subscriber/value_reads.h"
 #include "tickbus/subscriber.h"
 
 bool source_is_settling(const struct tb_source *source)
@@ -199,6 +200,7 @@ void source_orphan(struct tb_source *source)
 	mapping_close(source->subscription->subscriber, &source->successor);
 	source->has_successor = false;
 	pull_read_drop(source);
+	value_reads_interrupted(&source->value_reads);
 	if (source->mapping.image)
 		image_interrupted(source->mapping.image);
 	landing_close(source);

@@ -111,6 +111,29 @@ struct batch {
 	bool proven;            /* and that line was valid */
 };
 
+#define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */
+
+/* Last-value slots, or directory entries, that a READ brings. count 0: free. */
+struct value_chunk {
+	uint32_t first, count;
+	uint32_t taken; /* slots of it that were looked at */
+	bool names;     /* directory entries */
+	bool posted, under_way, failed;
+	unsigned int number; /* of the pass that began it */
+};
+
+/* A pass over last-value slots: value_reads.h. */
+struct value_reads {
+	const uint64_t *wanted; /* a bit for each instrument */
+	uint32_t range;         /* instruments below this */
+	uint32_t at;            /* the pass goes on with this slot */
+	uint32_t names_at;      /* and before with this name, if it is not known */
+	bool names;             /* names come first */
+	bool unread;            /* a READ of the pass failed */
+	unsigned int number;    /* of the pass */
+	struct value_chunk chunks[VALUE_CHUNKS];
+};
+
 struct tb_source {
 	struct tb_subscription *subscription;
 	struct tb_source *next_source;
@@ -180,8 +203,9 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
-	struct collection collected; /* for on_batch */
-	struct record record;        /* the copy that is proven and delivered */
+	struct value_reads value_reads; /* for images and watch lists */
+	struct collection collected;    /* for on_batch */
+	struct record record;           /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {

@@ -59,7 +59,7 @@ static bool unfinished(const struct tb_source *source)
 static enum pending work_pending(const struct tb_subscriber *subscriber)
 {
 	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
-	enum image_work image;
+	enum value_work image;
 
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
@@ -67,11 +67,11 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
 		image = pull_image_work(source);
-		if (image == IMAGE_WORK_NOW ||
+		if (image == VALUE_WORK_NOW ||
 		    (!source->mapping.view && source_reads_records(source) &&
 		     pull_read_due(source)))
 			return PENDING_NOW;
-		if (source->has_successor || image == IMAGE_WORK_SOON ||
+		if (source->has_successor || image == VALUE_WORK_SOON ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
 			found = PENDING_SOON;
 	}
