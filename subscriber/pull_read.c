@@ -328,7 +328,7 @@ int pull_read(struct tb_source *source, int max)
 	}
 	/* Known records come first: otherwise hints could cause looks for ever. */
 	if ((source->copy_failed || source->next > target(source) || needs_line(source)) &&
-	    look_due(source)) {
+	    look_due(source) && !choice_scan_takes_turn(source)) {
 		look_post(source);
 		if (is_strict(source) && source->page_under_way)
 			source->hint = 0; /* true or false, the line answers it */

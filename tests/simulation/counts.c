@@ -43,6 +43,7 @@ static const struct {
 	[COUNT_NO_VALUES] = { "values never readable", 27 },
 	[COUNT_BATCHES] = { "batches of several records", 20000 },
 	[COUNT_GROUP_FLUSHES] = { "flushes of a group", 0 },
+	[COUNT_LINES] = { "lines of a group checked", 0 },
 	[COUNT_MERGED] = { "records in the order of a merge", 0 },
 	[COUNT_MERGE_TURNS] = { "changes of topic in a merge", 0 },
 	[COUNT_MERGE_JOINS] = { "joins of a running merge", 0 },

@@ -373,7 +373,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;
-	} else if (world_one_in(4) && options.from != TB_FROM_IMAGE && options.gap != TB_GAP_IMAGE) {
+	} else if (world_one_in(4) && (getenv("I") || (options.from != TB_FROM_IMAGE && options.gap != TB_GAP_IMAGE))) {
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;

@@ -8,6 +8,7 @@
 
 #include "publisher/publisher.h"
 #include "tests/simulation/counts.h"
+#include "tests/simulation/lines.h"
 #include "tests/simulation/step.h"
 #include "tests/support/random.h"
 
@@ -49,6 +50,7 @@ static void message_begin(const struct sim_topic *t)
 	if (!t->grouped || (world.message && (world.together || any_open(NULL))))
 		return;
 	world.message = true;
+	truth.over_ns[truth.lives - 1] = world.stamp;
 	if (tb_group_message(world.group) < 0)
 		abort();
 	world.stamp = tb_group_time(world.group);
@@ -68,8 +70,7 @@ void writer_finish_all(const struct sim_topic *but)
 		if (t != but && t->grouped && t->topic && !t->epoch->ended)
 			writer_finish(t);
 	}
-	if (world.stamp)
-		truth.complete_ns[truth.lives - 1] = world.stamp;
+	truth.over_ns[truth.lives - 1] = truth.complete_ns[truth.lives - 1] = world.stamp;
 }
 
 /* The group was flushed. */
@@ -93,6 +94,7 @@ void writer_flush(struct sim_topic *t)
 	if (tb_group_flush(world.group) < 0)
 		abort();
 	group_flushed();
+	lines_check();
 }
 
 int writer_instrument(struct sim_topic *t, uint32_t i)
