@@ -24,6 +24,7 @@
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 
@@ -178,7 +179,7 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	if (source_reads_records(source))
+	if (source_follows(source))
 		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -325,6 +326,14 @@ static int image_poll(struct tb_source *source, int max)
 	return count;
 }
 
+/* A program that wants no records: the line shows the head, and a watch list what to look at. */
+static int values_poll(struct tb_source *source, int max)
+{
+	pull_watch_ask(source);
+	line_poll(source);
+	return runs_on(source) ? pull_watch(source, max) : 0;
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
@@ -340,7 +349,7 @@ int advance_poll(struct tb_source *source, int max)
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);
 	else if (!source_reads_records(source))
-		line_poll(source);
+		count = values_poll(source, max);
 	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);

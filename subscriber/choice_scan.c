@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "bus/error.h"
+#include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/names.h"
 #include "subscriber/pull_view.h"
@@ -159,4 +160,17 @@ int choice_scan_required(struct tb_source *source, uint32_t instruments)
 			 "topic %s: found no instrument %s among its %u, expected all names of the "
 			 "list, for TB_NAMES_REQUIRED",
 			 source->name, words, choice->end);
+}
+
+enum value_work choice_scan_work(const struct tb_source *source)
+{
+	const struct choice *choice = source->mapping.choice;
+
+	if (!choice_scan_is_due(choice) || source->state != SOURCE_RUNNING ||
+	    !source->mapping.remote || source->page_under_way)
+		return VALUE_WORK_NONE;
+	if (source->invalid > 0 || choice->tries > 0 || !connection_may_read(source) ||
+	    (choice->line_wanted && !source->mapping.view))
+		return VALUE_WORK_SOON;
+	return VALUE_WORK_NOW;
 }

@@ -6,6 +6,7 @@
 
 #include "subscriber/choice.h"
 #include "subscriber/state.h"
+#include "subscriber/value_reads.h"
 
 /* Whether a part of the directory is to be read, or names are to be reported. */
 static inline bool choice_scan_is_due(const struct choice *choice)
@@ -54,6 +55,8 @@ void choice_scan_step(struct tb_source *);
 void choice_scan_entries(struct tb_source *);
 /* A READ of entries has landed, or failed. */
 void choice_scan_landed(struct tb_source *, int status);
+/* Work that a sleeper would miss. */
+enum value_work choice_scan_work(const struct tb_source *);
 /* For TB_NAMES_REQUIRED, before reading begins: reads the directory that this line counts. Returns
  * 1 if the topic has all names, 0 if more is to be read, -ENOENT with a message. */
 int choice_scan_required(struct tb_source *, uint32_t instruments);

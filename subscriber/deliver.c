@@ -146,7 +146,7 @@ void deliver_value(struct tb_source *source, struct record *copy)
 	struct tb_record record;
 
 	copy->flags |= TB_FLAG_IMAGE;
-	count(source, SUBSCRIPTION_IMAGE_RECORDS, 1);
+	count(source, source->mapping.watch ? SUBSCRIPTION_VALUES : SUBSCRIPTION_IMAGE_RECORDS, 1);
 	if (subscription->options.on_batch) {
 		deliver_batch(source, copy, 1);
 		return;

@@ -149,6 +149,14 @@ void image_settle(struct image *image, uint32_t instrument)
 	image->open--;
 }
 
+void image_leave(struct image *image, const uint64_t *left)
+{
+	for (size_t i = 0; i < words_of(image->range); i++) {
+		image->open -= (uint32_t)__builtin_popcountll(image->open_slots[i] & left[i]);
+		image->open_slots[i] &= ~left[i];
+	}
+}
+
 void image_passed(struct image *image, uint64_t sequence, uint32_t instrument, uint8_t kind,
 		  uint8_t flags)
 {

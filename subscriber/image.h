@@ -81,6 +81,8 @@ void image_passed(struct image *, uint64_t sequence, uint32_t instrument, uint8_
 /* The copy of a slot is valid: settles it. Returns whether its value is to be delivered. */
 bool image_takes(struct image *, const struct record *copy);
 void image_settle(struct image *, uint32_t instrument);
+/* Settles the slots of instruments that are not chosen: a bit each. */
+void image_leave(struct image *, const uint64_t *left);
 bool image_is_open(const struct image *, uint32_t instrument);
 /* The first open slot from `from` on; range if there is none. */
 uint32_t image_next_open(const struct image *, uint32_t from);

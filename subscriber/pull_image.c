@@ -4,6 +4,7 @@
 #include "subscriber/pull_image.h"
 
 #include "bus/clock.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
 #include "subscriber/names.h"
@@ -16,6 +17,8 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 {
 	struct image *image = source->mapping.image;
 
+	if (source->mapping.choice && choice_is_left(source->mapping.choice, instrument))
+		result = 0; /* it was removed from the list meanwhile */
 	if (result == 0)
 		image_settle(image, instrument);
 	if (result != 1 || !image_takes(image, &source->record))
@@ -24,12 +27,31 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 	return 1;
 }
 
+/* With a list of names, every instrument of the range is judged first. Those that are not chosen
+ * need no copy. A list that changes while the pass runs is judged again. */
+static bool names_judged(struct tb_source *source)
+{
+	struct image *image = source->mapping.image;
+	struct choice *choice = source->mapping.choice;
+
+	if (!choice)
+		return true;
+	choice_scan_want(choice, image->range);
+	if (choice->line_wanted || choice->at < image->range)
+		return false;
+	if (image->pass_due)
+		image_leave(image, choice->left);
+	return true;
+}
+
 static int pass(struct tb_source *source, int max)
 {
 	struct value_reads *reads = &source->value_reads;
 	struct image *image = source->mapping.image;
 	int count;
 
+	if (!names_judged(source))
+		return 0;
 	if (image->pass_due)
 		value_reads_begin(reads, image->open_slots, image->range, true); /* I4 */
 	image->pass_due = false;

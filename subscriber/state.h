@@ -54,6 +54,7 @@ struct name_index {
 struct choice;
 struct image;
 struct name_list;
+struct watch;
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
 struct mapping {
@@ -75,6 +76,7 @@ struct mapping {
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
+	struct watch *watch;                    /* NULL: the subscription is no watch list */
 	struct choice *choice; /* NULL: the subscription has no list of instruments */
 	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
@@ -365,6 +367,12 @@ struct tb_subscriber {
 	bool closing;
 	struct call call; /* that runs handlers now; a forked child has a copy */
 };
+
+/* False if the program only asks for values: it follows nothing. */
+static inline bool source_follows(const struct tb_source *source)
+{
+	return !(source->subscription->options.flags & TB_VALUES);
+}
 
 /* False if the program only asks for values, or watches them. */
 static inline bool source_reads_records(const struct tb_source *source)
