@@ -339,6 +339,12 @@ static int values_poll(struct tb_source *source, int max)
 	return runs_on(source) ? pull_watch(source, max) : 0;
 }
 
+void advance_names(struct tb_source *source)
+{
+	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
+		choice_scan_step(source);
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
@@ -358,8 +364,7 @@ int advance_poll(struct tb_source *source, int max)
 	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);
-	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
-		choice_scan_step(source);
+	advance_names(source);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

@@ -24,7 +24,7 @@
 #define TOPICS      4
 
 struct sim_topic {
-	char name[8];
+	char name[16];
 	uint32_t slots, payload, flags;
 	struct tb_topic *topic; /* NULL: it does not exist now */
 	struct truth_epoch *epoch;
@@ -39,7 +39,7 @@ struct sim_subscriber {
 	unsigned int number;
 	struct model models[TOPICS];
 	unsigned int model_count;
-	char pattern[8];
+	char pattern[16];
 	struct order order; /* of a merge */
 	struct picks picks; /* of a subscription with names */
 	bool merges, chooses, ticket;
