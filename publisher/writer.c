@@ -45,7 +45,7 @@ void writer_touch(struct tb_topic *topic)
 	touch(topic);
 }
 
-static inline void announce(struct tb_topic *topic)
+RECORD_INLINE void announce(struct tb_topic *topic)
 {
 	wakeup_flush(&topic->wakeup);
 	if (topic->announcer_count)
@@ -58,7 +58,7 @@ void writer_announce(struct tb_topic *topic)
 }
 
 /* Writes the line. If head moved, wakes sleepers and notifies the network. */
-static void line_publish(struct tb_topic *topic)
+RECORD_INLINE void line_publish(struct tb_topic *topic)
 {
 	const bool moved = topic->progress.head != topic->sequence;
 
@@ -75,7 +75,7 @@ static int flush_refused(const struct tb_topic *topic)
 			 topic->name, topic->group->name);
 }
 
-static inline int flush(struct tb_topic *topic)
+RECORD_INLINE int flush_inline(struct tb_topic *topic)
 {
 	touch(topic);
 	if (topic->progress.head != topic->sequence)
@@ -83,11 +83,17 @@ static inline int flush(struct tb_topic *topic)
 	return 0;
 }
 
+/* Without the question for a group, for each record that is flushed alone. */
+static __attribute__((noinline)) int flush(struct tb_topic *topic)
+{
+	return flush_inline(topic);
+}
+
 TB_API int tb_flush(struct tb_topic *topic)
 {
 	if (__builtin_expect(topic->group != NULL, 0))
 		return flush_refused(topic);
-	return flush(topic);
+	return flush_inline(topic);
 }
 
 /* Reserves the next step; a full step always flushes. */
@@ -180,11 +186,11 @@ static int publish_no_more(struct tb_topic *topic, const struct tb_update *updat
 }
 
 /* Inlined for each kind of topic and length that gains from its own code, see RECORD_SMALL. */
-RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns,
-			  size_t length, bool checked)
+RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, size_t length,
+			  bool checked)
 {
 	const struct record_head head = { .sequence = topic->sequence + 1,
-					  .time_ns = time_ns,
+					  .time_ns = update->time_ns,
 					  .meta = record_meta(update->instrument, (uint16_t)length,
 							      update->kind, update->flags) };
 
@@ -196,27 +202,27 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 }
 
 static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
-						 const struct tb_update *update, uint64_t time_ns)
+						 const struct tb_update *update)
 {
-	return publish(topic, update, time_ns, update->length, topic->checked);
+	return publish(topic, update, update->length, topic->checked);
 }
 
 /* A correction of an older record leaves the value as it is. */
-static int publish_past(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+static int publish_past(struct tb_topic *topic, const struct tb_update *update)
 {
 	char *const last_value = topic->last_value;
 	int result;
 
 	topic->last_value = NULL;
-	result = publish_any(topic, update, time_ns);
+	result = publish_any(topic, update);
 	topic->last_value = last_value;
 	return result;
 }
 
-static __attribute__((noinline)) int
-publish_checked(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
+						     const struct tb_update *update)
 {
-	return publish(topic, update, time_ns, RECORD_SMALL, true);
+	return publish(topic, update, RECORD_SMALL, true);
 }
 
 static __attribute__((noinline)) int publish_stepped(struct tb_topic *topic,
@@ -256,8 +262,8 @@ static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 	if (update->time_ns == 0)
 		return publish_now(topic, update);
 	if (update->flags & TB_FLAG_PAST)
-		return publish_past(topic, update, update->time_ns);
-	return publish_any(topic, update, update->time_ns);
+		return publish_past(topic, update);
+	return publish_any(topic, update);
 }
 
 /* -- topics of groups ---------------------------------------------------------------------------
@@ -288,16 +294,19 @@ static int grouped_refused(const struct tb_topic *topic, const struct tb_update 
 static int publish_grouped(struct tb_topic *topic, const struct tb_update *update)
 {
 	const uint64_t time_ns = topic->group->open_ns;
+	struct tb_update stamped;
 
 	if (topic->ended || !update_right(topic, update) || update->time_ns || !time_ns)
 		return grouped_refused(topic, update);
+	stamped = *update;
+	stamped.time_ns = time_ns;
 	if (topic->sequence >= topic->progress.reserved)
 		step(topic);
 	if (update->flags & TB_FLAG_PAST)
-		return publish_past(topic, update, time_ns);
+		return publish_past(topic, &stamped);
 	if (update->length == RECORD_SMALL && topic->checked)
-		return publish_checked(topic, update, time_ns);
-	return publish_any(topic, update, time_ns);
+		return publish_checked(topic, &stamped);
+	return publish_any(topic, &stamped);
 }
 
 void writer_aim(struct tb_topic *topic)
@@ -322,9 +331,9 @@ TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 		    0))
 		return topic->unusual(topic, update);
 	if (update->length != RECORD_SMALL)
-		return publish_any(topic, update, update->time_ns);
-	return topic->checked ? publish_checked(topic, update, update->time_ns)
-			      : publish(topic, update, update->time_ns, RECORD_SMALL, false);
+		return publish_any(topic, update);
+	return topic->checked ? publish_checked(topic, update)
+			      : publish(topic, update, RECORD_SMALL, false);
 }
 
 TB_API int tb_instrument(struct tb_topic *topic, const char *name)

@@ -406,11 +406,10 @@ static int records_merge(struct tb_subscription *subscription, int max, bool ima
 		if (stopped(subscription) || delivered == 0 || is_unknown(source))
 			return count;
 	}
-	merge->waits = merge->count > 0;
-	if (count < max)
-		merge->work = merge->count > 0 || merge->newest_ns > merge->time_ns
-				      ? MERGE_WORK_SOON
-				      : MERGE_WORK_NONE;
+	/* A topic that holds T back has a newer line: its flush was under way. Else the next flush
+	 * wakes. */
+	if (count < max && merge->newest_ns <= merge->time_ns)
+		merge->work = MERGE_WORK_NONE;
 	if (imaged)
 		cut_look(subscription);
 	return count;

@@ -112,12 +112,18 @@ bool merge_state_limits(const struct tb_source *source)
 	       source->complete_ns <= merge->time_ns;
 }
 
+bool merge_state_needs_line(const struct tb_source *source)
+{
+	return merge_state_limits(source) &&
+	       !(source->held && source->record.time_ns <= source->subscription->merge->limit_ns);
+}
+
 bool merge_state_wants_line(const struct tb_source *source)
 {
 	const struct merge *merge = source->subscription->merge;
 
-	return merge_state_limits(source) &&
-	       (merge->news || merge->waits || source->complete_ns < merge->newest_ns);
+	return merge_state_needs_line(source) &&
+	       (merge->news || source->complete_ns < merge->newest_ns);
 }
 
 /* As in pulse.c: three quarters of the stale bound, since a standstill is seen late. */

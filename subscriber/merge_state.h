@@ -35,7 +35,6 @@ struct merge {
 	bool completed;                       /* the first image of all topics is complete */
 	bool image_first;                     /* in polls for a single record */
 	bool news;                            /* a topic seems to have new records */
-	bool waits;                           /* records wait for T */
 	uint64_t time_ns;                     /* T */
 	uint64_t limit_ns;  /* records up to it may be delivered: T, or no limit */
 	uint64_t newest_ns; /* the largest W of its topics */
@@ -61,8 +60,11 @@ void merge_state_line(struct tb_source *, const struct progress *);
 bool merge_state_may_start(struct tb_source *, const struct progress *);
 /* The join of a topic's next epoch, or of its old epoch over a new connection, was refused. */
 void merge_state_refused(struct tb_source *, int code);
-/* Whether the topic's line holds T back, so it is to be read although records wait. */
+/* Whether the topic's line holds T back. */
 bool merge_state_limits(const struct tb_source *);
+/* Whether the line is to be read, although records may wait. Not while a record can be delivered:
+ * that would wait for the line (N6). */
+bool merge_state_needs_line(const struct tb_source *);
 /* Whether that line has news for sure. */
 bool merge_state_wants_line(const struct tb_source *);
 /* Whether the topic's line stood still for the stale bound, although lines of its group moved. */

@@ -357,7 +357,7 @@ int pull_read(struct tb_source *source, int max)
 	}
 	/* Known records come first: otherwise hints could cause looks for ever. */
 	if ((source->copy_failed || source->next > target(source) || needs_line(source) ||
-	     merge_state_limits(source)) &&
+	     merge_state_needs_line(source)) &&
 	    look_due(source) && !choice_scan_takes_turn(source)) {
 		look_post(source);
 		if (follows_lines(source) && source->page_under_way)

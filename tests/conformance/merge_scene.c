@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/counters.h"
 #include "publisher/state.h"
+#include "subscriber/state.h"
 #include "tests/support/deadline.h"
 #include "tests/support/scene.h"
 
@@ -182,6 +184,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	if (record->sequence <= topic->position)
 		wrong(scene, "topic %s, record %" PRIu64 " comes after %" PRIu64, topic->name,
 		      record->sequence, topic->position);
+	scene->passed += record->sequence - topic->position - 1;
 	topic->position = record->sequence;
 }
 
@@ -227,6 +230,7 @@ static void on_gap(struct merge_scene *scene, struct merge_topic *topic,
 	if (event->first <= topic->position)
 		wrong(scene, "topic %s: a gap from %" PRIu64 " after %" PRIu64, topic->name,
 		      event->first, topic->position);
+	scene->passed += event->first - topic->position - 1 + event->skipped;
 	topic->position = event->delivered;
 	note(scene, " gap %c%" PRIu64 "-%" PRIu64, topic->name[2], event->first, event->last);
 }
@@ -244,6 +248,8 @@ static void on_event(void *user, const struct tb_event *event)
 	case TB_EVENT_APPEARED:
 		scene->appeared++;
 		scene->came_ns = event->time_ns;
+		if (topic->left && topic->epoch == event->epoch)
+			scene->passed += event->first - 1 - topic->position;
 		topic->epoch = event->epoch;
 		topic->position = topic->joined = event->first - 1;
 		topic->left = topic->ended = false;
@@ -271,6 +277,7 @@ static void on_event(void *user, const struct tb_event *event)
 		break;
 	case TB_EVENT_ENDED:
 		topic->ended = true;
+		scene->endings++;
 		note(scene, " ended %c", topic->name[2]);
 		break;
 	case TB_EVENT_REFUSED:
@@ -291,6 +298,19 @@ static void on_event(void *user, const struct tb_event *event)
 }
 
 /* -- the subscription ------------------------------------------------------------------------- */
+
+void merge_scene_connect(struct merge_scene *scene, const char *scheme)
+{
+	char address[64];
+	const struct tb_subscriber_options options = { .size = sizeof(options),
+						       .address = address,
+						       .flags = TB_WAIT,
+						       .connect_ms = 20000,
+						       .poll_us = TB_POLL_SPIN };
+
+	scene_address(scheme, address, sizeof(address));
+	cr_assert_eq(tb_subscriber_open(&scene->subscriber, &options), 0, "%s", tb_error());
+}
 
 void merge_scene_subscribe(struct merge_scene *scene, const char *pattern, enum tb_from from,
 			   enum tb_gap gap)
@@ -337,6 +357,8 @@ bool merge_scene_settle(struct merge_scene *scene)
 		if (!turn_take(scene, until_ms))
 			break;
 	cr_expect(is_settled(scene), "not settled: %s", scene->text);
+	cr_expect_eq(scene->passed, scene->subscription->counters[SUBSCRIPTION_SKIPPED], "%s",
+		     scene->text);
 	cr_assert_str_eq(scene->wrong, "", "%s\n%s", scene->wrong, scene->text);
 	return true;
 }
@@ -352,11 +374,21 @@ bool merge_scene_until(struct merge_scene *scene, const uint64_t *value, uint64_
 	return *value >= least;
 }
 
-void merge_scene_close(struct merge_scene *scene)
+void merge_scene_unsubscribe(struct merge_scene *scene)
 {
-	tb_subscriber_close(scene->subscriber);
-	scene->subscriber = NULL;
-	cr_expect_str_eq(scene->wrong, "", "%s\n%s", scene->wrong, scene->text);
+	tb_unsubscribe(scene->subscription);
+	scene->subscription = NULL;
+	for (unsigned int i = 0; i < MERGE_TOPICS; i++) {
+		struct merge_topic *topic = &scene->topics[i];
+
+		memset(topic->value, 0, sizeof(topic->value));
+		topic->epoch = topic->position = topic->joined = 0;
+		topic->delivered = topic->lost = topic->gaps = 0;
+		topic->ended = topic->left = topic->stale = topic->refused = false;
+	}
+	scene->last_ns = scene->passed = 0;
+	scene->last_topic = 0;
+	scene->text[0] = '\0';
 }
 
 void merge_scene_free(struct merge_scene *scene)
@@ -364,4 +396,5 @@ void merge_scene_free(struct merge_scene *scene)
 	for (unsigned int i = 0; i < MERGE_TOPICS; i++)
 		for (unsigned int e = 0; e < scene->topics[i].epochs; e++)
 			free(scene->topics[i].logs[e].written);
+	memset(scene, 0, sizeof(*scene));
 }

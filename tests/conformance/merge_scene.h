@@ -12,8 +12,8 @@
 
 #define MERGE_TOPICS      4
 #define MERGE_INSTRUMENTS 8
-#define MERGE_LOG         65536 /* records of a topic in an epoch */
-#define MERGE_EPOCHS      4
+#define MERGE_LOG         32768 /* records of a topic in an epoch */
+#define MERGE_EPOCHS      32
 
 struct merge_written {
 	uint64_t time_ns;
@@ -46,7 +46,9 @@ struct merge_scene {
 	struct merge_topic topics[MERGE_TOPICS];
 	struct tb_subscriber *subscriber;
 	struct tb_subscription *subscription;
-	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals;
+	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals,
+		endings;
+	uint64_t passed; /* records that were neither delivered nor reported in a gap */
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
 	uint64_t cut_ns;  /* of the last complete event */
@@ -67,14 +69,18 @@ void merge_scene_put(struct merge_scene *, unsigned int topic, uint32_t instrume
 void merge_scene_flush(struct merge_scene *);
 void merge_scene_restart(struct merge_scene *, unsigned int topic);
 
+/* READs line after line, so that a test need not wait for a pace. */
+void merge_scene_connect(struct merge_scene *, const char *scheme);
 void merge_scene_subscribe(struct merge_scene *, const char *pattern, enum tb_from from,
 			   enum tb_gap gap);
-/* Polls until all that was written and not left out is accounted for. */
+/* Polls until all that was written and not left out is accounted for: delivered, lost or skipped.
+ */
 bool merge_scene_settle(struct merge_scene *);
 /* Polls until *value is at least this. */
 bool merge_scene_until(struct merge_scene *, const uint64_t *value, uint64_t least);
-/* The topic's delivered, lost and skipped records add up. */
-void merge_scene_close(struct merge_scene *);
+/* Begins a new subscription's checks. */
+void merge_scene_unsubscribe(struct merge_scene *);
+/* Begins again with another publisher, before a subscription. */
 void merge_scene_free(struct merge_scene *);
 
 #endif
