@@ -165,15 +165,16 @@ static void topic_leave(struct tb_source *source)
 		deliver_left(source, code, text);
 }
 
-/* Its memory was merged to its head. Or it cannot be read, for another stale bound. */
+/* Its memory was merged to its head. Or it cannot be read over a network, for another stale bound.
+ * Mapped memory can always be read: a program that polls rarely gets all of it. */
 static bool leave_due(const struct tb_source *source)
 {
 	const uint32_t stale_ms = source->subscription->subscriber->stale_ms;
 
 	if (!source->leaving || !merge_state_has(source))
 		return false;
-	return topic_is_drained(source) ||
-	       (source->away_ms != 0 && clock_coarse_ms() - source->away_ms >= 2 * stale_ms);
+	return topic_is_drained(source) || (!source->mapping.view && source->away_ms != 0 &&
+					    clock_coarse_ms() - source->away_ms >= 2 * stale_ms);
 }
 
 /* -- the whole merge -------------------------------------------------------------------------- */

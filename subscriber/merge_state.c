@@ -44,6 +44,9 @@ static void group_take(struct tb_subscription *subscription, const struct contro
 		merge->time_ns = merge->newest_ns = merge->last_ns = 0;
 	} else {
 		merge->draining = true;
+		/* Each old topic is merged up to the head of a line that is read from now on. */
+		for (struct tb_source *s = subscription->sources; s; s = s->next_source)
+			s->look = true;
 	}
 	merge->free = false;
 	merge->group = topic->shape.group;

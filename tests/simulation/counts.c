@@ -49,6 +49,7 @@ static const struct {
 	[COUNT_MERGE_JOINS] = { "joins of a running merge", 0 },
 	[COUNT_CUTS_COMPLETE] = { "cuts completed", 0 },
 	[COUNT_LEFT] = { "topics that left a merge", 0 },
+	[COUNT_CAME_BACK] = { "topics that came back to a merge", 0 },
 	[COUNT_CLOCK_BACK] = { "clocks set back", 0 },
 	[COUNT_FILTERED] = { "records that a list skips", 0 },
 	[COUNT_NAMES_CHANGED] = { "changes of a list", 0 },

@@ -101,10 +101,12 @@ bool model_skips(const struct model *m, uint64_t sequence)
 	if (sequence > m->epoch->count)
 		return false;
 	record = truth_at(m->epoch, sequence);
-	if (m->watches || record->time_ns <= m->joined_ns)
+	if (m->watches)
 		return true;
 	if (record->kind == TB_KIND_HOLE || record->kind == TB_KIND_QUALITY)
 		return false;
+	if (record->time_ns <= m->joined_ns)
+		return true;
 	return m->picks && (m->unchosen & bit_of(m, record->instrument));
 }
 
@@ -205,7 +207,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 		model_complain(m, "record %" PRIu64 " of another epoch", sequence);
 		return;
 	}
-	if (m->ended) {
+	if (m->ended || m->left || m->joins) {
 		model_complain(m, "record %" PRIu64 " after the end", sequence);
 		return;
 	}

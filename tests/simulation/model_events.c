@@ -27,7 +27,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->next = m->started = first;
 	m->first_gap = true;
 	m->stale = m->ended = false;
-	m->left = false;
+	m->left = m->joins = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
@@ -63,12 +63,34 @@ static void start_check(const struct model *m, const struct truth_epoch *epoch, 
 	}
 }
 
+/* A topic that left a merge comes back in its epoch. An image brings what lies behind. */
+static void come_back(struct model *m, const struct tb_event *event)
+{
+	const uint64_t last = m->from == TB_FROM_IMAGE ? m->epoch->count + 1 : m->next;
+
+	counts[COUNT_CAME_BACK]++;
+	model_pass(m, event->first);
+	if (event->first < m->next || event->first > (last > m->next ? last : m->next))
+		model_complain(m, "comes back at %" PRIu64, event->first);
+	order_join(m, m->epoch, event->time_ns);
+	m->skipped += event->first - m->next;
+	m->next = m->started = event->first;
+	m->first_gap = m->doubt = true;
+	m->left = m->whole = m->imaging = false;
+	m->joined_ns = event->time_ns;
+	m->due = m->from == TB_FROM_IMAGE;
+}
+
 static void on_appeared(struct model *m, const struct tb_event *event)
 {
 	const struct truth_epoch *epoch = truth_find(m->topic, event->epoch);
 
 	model_say(m, "appeared, first %" PRIu64, event->first);
-	if (m->epoch || !epoch) {
+	if (m->left && m->epoch == epoch) {
+		come_back(m, event);
+		return;
+	}
+	if ((m->epoch && !(m->joins && epoch == m->epoch)) || !epoch) {
 		model_complain(m, "appears in epoch %016" PRIx64 "%s", event->epoch,
 			       epoch ? " for the second time" : ", which is unknown");
 		return;
@@ -85,6 +107,7 @@ static void on_restart(struct model *m, const struct tb_event *event)
 {
 	const struct truth_epoch *epoch = truth_find(m->topic, event->epoch);
 	const struct truth_epoch *old = m->epoch;
+	bool joins;
 
 	model_say(m, "restart, delivered %" PRIu64 " of %" PRIu64, event->delivered, event->head);
 	m->restarts++;
@@ -107,8 +130,10 @@ static void on_restart(struct model *m, const struct tb_event *event)
 		model_complain(m, "a restart before the old epoch was read to %" PRIu64,
 			       old->flushed);
 	counts[COUNT_IMAGES_RESTARTED] += m->imaging;
+	joins = m->order && (m->left || m->ended);
 	epoch_begin(m, epoch, 1, event->time_ns);
 	m->due = m->from == TB_FROM_IMAGE || m->gap == TB_GAP_IMAGE;
+	m->joins = joins;
 }
 
 static void on_ended(struct model *m, const struct tb_event *event)
@@ -306,7 +331,7 @@ const char *model_unsettled(const struct model *m)
 		return "the topic has not appeared";
 	if (m->epoch != newest)
 		return "an old epoch is read";
-	if (m->left)
+	if (m->left || m->joins)
 		return "the merge goes on without it";
 	if (m->next + model_passed(m, newest->flushed + 1) <= newest->flushed)
 		return "records are missing";

@@ -38,6 +38,8 @@ void order_pass(const struct model *m, uint64_t sequence)
 	const uint64_t time_ns = truth_at(m->epoch, sequence)->time_ns;
 	struct order *order = m->order;
 
+	if (time_ns <= m->joined_ns)
+		return; /* a hole or a quality from before the join */
 	if (order->begun && !is_later(order, m->epoch, sequence))
 		model_complain(m,
 			       "record %" PRIu64 " of time %" PRIu64 " comes after record %" PRIu64
