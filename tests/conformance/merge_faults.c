@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges over a connection with every fault that the decorator knows: order, accounts and cuts hold.
- * Built once per fabric below, with SCHEME. */
+/* Merges over a connection with every fault that the decorator knows: order, accounts and cuts
+ * hold. Built once per fabric below, with SCHEME. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +12,8 @@
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define FAULTS                                                                                     \
-	"dup=0.05,reorder=0.05,delay=0.05,tear=0.2,fail=0.01,disconnect=0.002,stall=0.002"
-#define SLOTS 256
+#define FAULTS "dup=0.05,reorder=0.05,delay=0.05,tear=0.2,fail=0.01,disconnect=0.002,stall=0.002"
+#define SLOTS  256
 
 static struct merge_scene scene;
 static uint64_t seed, chance;

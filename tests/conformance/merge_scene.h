@@ -48,7 +48,7 @@ struct merge_scene {
 	struct tb_subscription *subscription;
 	uint64_t records, values, images, completes, gaps, lefts, appeared, restarts, refusals,
 		endings;
-	uint64_t passed; /* records that were neither delivered nor reported in a gap */
+	uint64_t passed;  /* records that were neither delivered nor reported in a gap */
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
 	uint64_t cut_ns;  /* of the last complete event */

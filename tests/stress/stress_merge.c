@@ -217,10 +217,9 @@ static int topics_make(void)
 						      .stale_ms = LATE_MS,
 						      .exit_wait_ms = UINT32_MAX };
 	const struct tb_group_options grouped = { .size = sizeof(grouped), .name = "m" };
-	struct tb_topic_options how = { .size = sizeof(how),
-					.slots = SLOTS,
-					.instruments = 1,
-					.flags = variant->flags };
+	struct tb_topic_options how = {
+		.size = sizeof(how), .slots = SLOTS, .instruments = 1, .flags = variant->flags
+	};
 	struct tb_schema *schema = NULL;
 	int result;
 
