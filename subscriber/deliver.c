@@ -56,6 +56,8 @@ void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 	struct tb_event event = event_of(source, kind);
 
 	event.first = source->next;
+	if (kind == TB_EVENT_APPEARED)
+		event.time_ns = source->skip_ns;
 	if (kind == TB_EVENT_STALE)
 		count(source, SUBSCRIPTION_STALES, 1);
 	event_deliver(source->subscription, &event);
@@ -108,7 +110,7 @@ void deliver_detour(struct tb_source *source)
 {
 	const struct image *image = source->mapping.image;
 
-	source->detour = source->hole_first != 0 || filters(source) ||
+	source->detour = source->hole_first != 0 || source->skip_ns != 0 || filters(source) ||
 			 (image && (image_is_busy(image) ||
 				    source->subscription->options.gap == TB_GAP_IMAGE));
 }
@@ -189,13 +191,36 @@ void deliver_complete(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;
 
-	if (!image || !image_may_complete(image, source->next - 1) || collect_interrupt(source))
+	if (!image || source->subscription->merge || !image_may_complete(image, source->next - 1) ||
+	    collect_interrupt(source))
 		return;
 	image_completes(image);
 	deliver_holes(source);
 	deliver_detour(source);
 	if (!deliver_stopped(source))
 		deliver_event(source, TB_EVENT_COMPLETE);
+}
+
+/* The cut of a merge: of all its topics, or of a topic that joined later. */
+void deliver_cut(struct tb_subscription *subscription, const struct tb_source *source,
+		 uint64_t time_ns)
+{
+	struct tb_event event = { .topic = subscription->pattern };
+
+	if (source)
+		event = event_of(source, TB_EVENT_COMPLETE);
+	event.kind = TB_EVENT_COMPLETE;
+	event.time_ns = time_ns;
+	event_deliver(subscription, &event);
+}
+
+void deliver_left(struct tb_source *source, int code, const char *text)
+{
+	struct tb_event event = event_of(source, TB_EVENT_LEFT);
+
+	event.code = code;
+	event.words = text;
+	event_deliver(source->subscription, &event);
 }
 
 /* -- events ------------------------------------------------------------------------------------
@@ -318,6 +343,20 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+/* Whether the merge was past this record when its topic joined (MG2). */
+static bool skips(struct tb_source *source, const struct record *copy)
+{
+	if (copy->time_ns > source->skip_ns) {
+		source->skip_ns = 0;
+		deliver_detour(source);
+		return false;
+	}
+	source->next++;
+	source->tries = 0;
+	count(source, SUBSCRIPTION_SKIPPED, 1);
+	return true;
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	const struct choice *choice = source->mapping.choice;
@@ -344,6 +383,8 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	}
 	if (copy->kind == TB_KIND_QUALITY)
 		return quality_record(source, copy);
+	if (source->skip_ns != 0 && skips(source, copy))
+		return 1;
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;

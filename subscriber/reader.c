@@ -21,6 +21,7 @@
 #include "subscriber/collect.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/pull_watch.h"
 #include "tickbus/subscriber.h"
 
@@ -95,6 +96,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
+	merge_state_line(source, progress);
 	pass(source, progress);
 	reader_note(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
@@ -102,7 +104,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	source->look = source->next <= progress->head &&
 		       (progress->state == TOPIC_ENDED || progress->quality != source->quality);
 	reader_head(source, progress->head);
-	if (oldest > source->next)
+	if (oldest > source->next && !source->held) /* a held copy comes before the gap */
 		return READER_LAPPED;
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
@@ -181,6 +183,17 @@ static uint64_t start_of(const struct tb_source *source, uint64_t head, bool oth
 	return 1;
 }
 
+/* A topic that left a merge comes back in the same epoch. An image brings what lies behind. */
+static uint64_t start_again(const struct tb_source *source, uint64_t head)
+{
+	const struct tb_subscription *subscription = source->subscription;
+
+	if (subscription->options.from != TB_FROM_IMAGE || source->next > head)
+		return source->next;
+	source->subscription->counters[SUBSCRIPTION_SKIPPED] += head + 1 - source->next;
+	return head + 1;
+}
+
 void reader_start(struct tb_source *source, const struct progress *progress)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
@@ -192,7 +205,12 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	reader_note(source, progress);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
-	source->next = source->started = start_of(source, progress->head, other_epoch);
+	merge_state_line(source, progress);
+	source->next = source->started = source->left && source->next != 0
+						 ? start_again(source, progress->head)
+						 : start_of(source, progress->head, other_epoch);
+	source->left = source->leaving = false;
+	source->away_ms = 0;
 	source->ahead = source->next > progress->head + 1; /* Q4 */
 	deliver_detour(source);
 	deliver_event(source, TB_EVENT_APPEARED);

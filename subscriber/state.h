@@ -53,6 +53,7 @@ struct name_index {
 
 struct choice;
 struct image;
+struct merge;
 struct name_list;
 struct watch;
 
@@ -206,8 +207,22 @@ struct tb_source {
 	uint32_t name_wanted;
 
 	struct value_reads value_reads; /* for images and watch lists */
-	struct collection collected;    /* for on_batch */
-	struct record record;           /* the copy that is proven and delivered */
+
+	/* In a merge (merge_state.h). */
+	uint64_t complete_ns; /* W of the line that `head` came with */
+	uint64_t limit_ns;    /* records after this time wait */
+	uint64_t passed_ns;   /* the time of the last record that did not wait */
+	uint64_t skip_ns;     /* the merge was there when the topic joined: earlier records are
+			       * skipped; 0: no longer */
+	uint64_t away_ms;     /* since when its memory is not the present one; 0: it is */
+	int leaving_code;
+	bool held;     /* `record` is a proven copy of record `next`, which waits for its turn */
+	bool finished; /* the line says that the topic ended */
+	bool leaving;  /* the topic leaves when its memory was read */
+	bool left;     /* and has left; it may come back */
+
+	struct collection collected; /* for on_batch */
+	struct record record;        /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -217,6 +232,7 @@ struct tb_subscription {
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
 	struct name_list *list; /* the chosen instruments; NULL: all */
+	struct merge *merge;    /* TB_MERGE; NULL: topics are delivered one by one */
 	bool discover;          /* the catalogue is to be requested */
 	bool changed;           /* because the bus's topics changed */
 	bool refused;           /* the refusal of the connection was reported */
@@ -323,6 +339,7 @@ struct tb_subscriber {
 	bool leaves_owed;                     /* perhaps */
 	struct tb_source *settling; /* sources whose header or start was not known lately */
 	uint32_t first_polled;      /* the slot that the last poll began with */
+	uint64_t rounds;            /* passes over the table by tb_poll */
 	bool untidy;                /* something ended and is not freed yet */
 	struct discovery discovery;
 	uint32_t answers; /* since the topics were looked at */

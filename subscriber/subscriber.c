@@ -15,6 +15,7 @@
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
 #include "subscriber/discovery.h"
+#include "subscriber/merge.h"
 #include "subscriber/name_list.h"
 #include "subscriber/notices.h"
 #include "subscriber/options.h"
@@ -37,6 +38,7 @@ static void subscription_free(struct tb_subscription *subscription)
 		link = &(*link)->next_subscription;
 	*link = subscription->next_subscription;
 	name_list_close(subscription->list);
+	free(subscription->merge);
 	free(subscription);
 }
 
@@ -238,12 +240,15 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 	uint32_t at = subscriber->first_polled + 1 < sources ? subscriber->first_polled + 1 : 0;
 	int count = 0;
 
+	subscriber->rounds++;
 	subscriber->first_polled = at;
 	for (uint32_t i = 0; i < sources && count < records_max && !subscriber->closing; i++) {
 		struct tb_source *source = subscriber->table[at];
 
 		if (source && source->state != SOURCE_DEAD && !source->subscription->closing)
-			count += advance_poll(source, records_max - count);
+			count += source->subscription->merge
+					 ? merge_poll(source->subscription, records_max - count)
+					 : advance_poll(source, records_max - count);
 		at = at + 1 < sources ? at + 1 : 0;
 	}
 	return count;
