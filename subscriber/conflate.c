@@ -62,7 +62,7 @@ struct conflate *conflate_new(const struct region_shape *shape, const uint64_t *
 		return NULL;
 	conflate->capacity = shape->capacity;
 	conflate->exempt = exempt;
-	for (unsigned int i = 0; i < CONFLATE_KINDS / 64; i++)
+	for (unsigned int i = 0; i < EXEMPT_KIND_WORDS; i++)
 		conflate->exempts |= exempt[i] != 0;
 	conflate->interval_ns = interval_ns;
 	conflate->ends_ns = now_ns + interval_ns;
@@ -110,8 +110,7 @@ bool conflate_interval_ends(struct conflate *conflate, uint64_t now_ns)
 	const uint64_t interval_ns = conflate->interval_ns;
 
 	if (interval_ns != 0 && now_ns >= conflate->ends_ns)
-		conflate->ends_ns +=
-			((now_ns - conflate->ends_ns) / interval_ns + 1) * interval_ns;
+		conflate->ends_ns += ((now_ns - conflate->ends_ns) / interval_ns + 1) * interval_ns;
 	else if (interval_ns != 0 && !conflate->hurries)
 		return false;
 	conflate->hurries = false;
@@ -265,8 +264,8 @@ static bool copy_waits(const struct conflate *conflate, const struct record *cop
 
 	if (copy->sequence <= seen || copy->sequence <= conflate->floor)
 		return true; /* nothing is new */
-	return copy->sequence > position && (is_exempt(conflate, copy->kind) /* F10 */ ||
-					     seen > reach /* F4 */);
+	return copy->sequence > position &&
+	       (is_exempt(conflate, copy->kind) /* F10 */ || seen > reach /* F4 */);
 }
 
 struct conflate_verdict conflate_takes(struct conflate *conflate, const struct record *copy,

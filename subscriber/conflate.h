@@ -11,8 +11,7 @@
 #include "bus/progress.h"
 #include "bus/record.h"
 #include "bus/region.h"
-
-#define CONFLATE_KINDS 256 /* a bit each */
+#include "subscriber/exempt.h"
 
 /* What an interval's end leads to. */
 enum conflate_phase {

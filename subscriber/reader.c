@@ -18,6 +18,7 @@
 #include "bus/clock.h"
 #include "bus/counters.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
 #include "tickbus/subscriber.h"
@@ -54,6 +55,8 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 		source->next = progress->head + 1;
 	source->tries = 0;
 	source->quality_head = 0;
+	if (source->mapping.conflate && cause != TB_CAUSE_BEFORE_JOIN)
+		conflate_lapped(source->mapping.conflate);
 	deliver_gap(source, first, next - 1, cause, source->next - next);
 	if (image && cause != TB_CAUSE_BEFORE_JOIN &&
 	    (policy == TB_GAP_IMAGE || image_is_busy(image)) && !deliver_stopped(source))
@@ -72,7 +75,10 @@ static void pass(struct tb_source *source, const struct progress *progress)
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
+	struct conflate *conflate = source->mapping.conflate;
 
+	if (conflate)
+		conflate_counts(conflate, progress->instruments);
 	pass(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
@@ -84,7 +90,9 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
 		return READER_STAYS;
-	if (!image_is_busy(source->mapping.image))
+	if (conflate_is_active(conflate) && conflate_owes(conflate))
+		conflate->hurries = true; /* the newest values are delivered first */
+	else if (!image_is_busy(source->mapping.image))
 		return READER_ENDED;
 	source->look = true; /* the image completes first, at the last head */
 	return READER_STAYS;
@@ -181,6 +189,8 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
 								       : TB_CAUSE_BEFORE_JOIN,
 			progress);
+	if (conflate_is_active(source->mapping.conflate))
+		conflate_begin(source->mapping.conflate, source->next - 1);
 	if (source->next != 1)
 		quality_guess(source, progress);
 }

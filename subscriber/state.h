@@ -52,6 +52,8 @@ struct name_index {
 };
 
 struct choice;
+struct conflate;
+struct exempt;
 struct image;
 struct name_list;
 
@@ -75,7 +77,8 @@ struct mapping {
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
-	struct choice *choice; /* NULL: the subscription has no list of instruments */
+	struct choice *choice;     /* NULL: the subscription has no list of instruments */
+	struct conflate *conflate; /* NULL: each record is delivered */
 	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
@@ -191,6 +194,7 @@ struct tb_subscription {
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
 	struct name_list *list; /* the chosen instruments; NULL: all */
+	struct exempt *exempt;  /* NULL: no conflation */
 	bool discover;          /* the catalogue is to be requested */
 	bool changed;           /* because the bus's topics changed */
 	bool refused;           /* the refusal of the connection was reported */

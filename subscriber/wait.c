@@ -3,6 +3,7 @@
 #include "subscriber/wait.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -13,6 +14,7 @@
 #include "subscriber/call.h"
 #include "subscriber/connection.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_conflate.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/turn.h"
@@ -37,7 +39,8 @@ static void arm_all(struct tb_subscriber *subscriber)
 		struct control_message arm = { .type = CONTROL_ARM };
 
 		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
-		    source->invalid > 0 || notices_alive(source) || !source_reads_records(source))
+		    source->invalid > 0 || notices_alive(source) || !source_reads_records(source) ||
+		    pull_conflate_work(source).sleeps)
 			continue;
 		arm.topic.topic_id = source->mapping.shape.topic_id;
 		arm.topic.epoch = source->mapping.shape.epoch;
@@ -52,26 +55,37 @@ enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
 
 static bool unfinished(const struct tb_source *source)
 {
-	return source->state == SOURCE_RUNNING &&
+	return source->state == SOURCE_RUNNING && !pull_conflate_at_ends(source) &&
 	       (source->look || source->hint > source->head || source->invalid > 0);
 }
 
-static enum pending work_pending(const struct tb_subscriber *subscriber)
+/* Records of the ring that a READ would bring, or has brought. */
+static bool records_due(const struct tb_source *source)
+{
+	return !source->mapping.view && source_reads_records(source) &&
+	       !pull_conflate_at_ends(source) && pull_read_due(source);
+}
+
+/* *ends_ns: the first end of an interval that brings something; 0: no such end. */
+static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_t *ends_ns)
 {
 	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
+	struct conflate_work conflate;
 	enum image_work image;
 
+	*ends_ns = 0;
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
 
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
 		image = pull_image_work(source);
-		if (image == IMAGE_WORK_NOW ||
-		    (!source->mapping.view && source_reads_records(source) &&
-		     pull_read_due(source)))
+		conflate = pull_conflate_work(source);
+		if (image == IMAGE_WORK_NOW || conflate.now || records_due(source))
 			return PENDING_NOW;
-		if (source->has_successor || image == IMAGE_WORK_SOON ||
+		if (conflate.ends_ns != 0 && (*ends_ns == 0 || conflate.ends_ns < *ends_ns))
+			*ends_ns = conflate.ends_ns;
+		if (source->has_successor || image == IMAGE_WORK_SOON || conflate.soon ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
 			found = PENDING_SOON;
 	}
@@ -82,10 +96,20 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
  * of the next joins. Records are looked for soon meanwhile. */
 static enum pending sleep_prepare(struct tb_subscriber *subscriber)
 {
+	enum pending pending;
+	uint64_t ends_ns, now_ns;
+
 	if (subscriber->discovery.outstanding > 0)
 		return PENDING_SOON;
 	arm_all(subscriber);
-	return work_pending(subscriber);
+	pending = work_pending(subscriber, &ends_ns);
+	if (pending != PENDING_NOTHING || ends_ns == 0)
+		return pending;
+	now_ns = clock_ns();
+	if (ends_ns <= now_ns)
+		return PENDING_NOW;
+	turn_timer_set(subscriber, ends_ns - now_ns < LONG_MAX ? (long)(ends_ns - now_ns) : 0);
+	return PENDING_NOTHING;
 }
 
 void wait_prepare(struct tb_subscriber *subscriber)
