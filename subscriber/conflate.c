@@ -167,32 +167,20 @@ bool conflate_is_due(const struct conflate *conflate, uint32_t instrument)
 	return bit_of(conflate->due, instrument);
 }
 
-uint32_t conflate_next_due(const struct conflate *conflate, uint32_t from)
-{
-	uint32_t word = from / 64;
-	uint64_t bits;
-
-	if (from >= conflate->capacity)
-		return conflate->capacity;
-	bits = conflate->due[word] & UINT64_MAX << from % 64;
-	while (!bits && ++word < words_of(conflate->capacity))
-		bits = conflate->due[word];
-	return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : conflate->capacity;
-}
-
 void conflate_pass_begins(struct conflate *conflate)
 {
 	for (uint32_t i = 0; conflate->all && i < conflate->range; i++) /* F7 */
 		due_set(conflate, i);
+	conflate->whole = conflate->all;
 	conflate->all = false;
-	conflate->at = 0;
+	conflate->pass_due = true;
 	conflate->tries = 0;
 	conflate->phase = CONFLATE_PASS;
 }
 
 bool conflate_pass_ends(struct conflate *conflate)
 {
-	conflate->at = 0;
+	conflate->pass_due = true;
 	if (conflate->due_count > 0 && ++conflate->tries < TRIES_MAX)
 		return false;
 	conflate->phase = CONFLATE_SLEEPS; /* F9 */
@@ -308,6 +296,16 @@ uint64_t conflate_forget(struct conflate *conflate, uint32_t instrument)
 	return held_replace(conflate, instrument, 0);
 }
 
+uint64_t conflate_leave(struct conflate *conflate, const uint64_t *left)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < conflate->capacity; i++)
+		if (bit_of(left, i) && (bit_of(conflate->due, i) || conflate->held[i]))
+			count += conflate_forget(conflate, i);
+	return count;
+}
+
 /* -- jumps and gaps --------------------------------------------------------------------------- */
 
 uint64_t conflate_delivered_in(const struct conflate *conflate, uint64_t first, uint64_t last)
@@ -346,5 +344,4 @@ uint64_t conflate_give_up(struct conflate *conflate, uint64_t *first, uint64_t *
 void conflate_interrupted(struct conflate *conflate)
 {
 	conflate->line_asked = conflate->landed = false;
-	conflate->at = 0;
 }

@@ -26,6 +26,8 @@ struct conflate {
 	bool active;              /* false while an image is made first */
 	bool exempts;             /* some kinds are exempt: the ring is always read */
 	bool all;                 /* a gap may hide values of any instrument */
+	bool whole;               /* this pass is over all instruments */
+	bool pass_due;            /* this pass has not begun to copy */
 	bool jumps;               /* the position moves to `target` behind this pass */
 	bool hurries;             /* the topic ended or restarts: this interval ends now */
 	const uint64_t *exempt;   /* a bit for each kind */
@@ -37,7 +39,6 @@ struct conflate {
 	uint64_t replaced;        /* values ahead of the position that this jump delivered over */
 	uint64_t quiet;           /* records that passed without a call of a handler */
 	uint32_t capacity, range; /* range: instruments that a line has counted */
-	uint32_t at;              /* the pass goes on with this slot */
 	uint32_t due_count;
 	uint32_t held_count;
 	unsigned int tries;      /* passes of this interval over copies that failed */
@@ -88,11 +89,11 @@ struct conflate_verdict conflate_takes(struct conflate *, const struct record *c
 				       uint64_t position);
 /* The slot was never written. */
 void conflate_empty(struct conflate *, uint32_t instrument);
-/* The first slot from `from` on that is to be copied; capacity if there is none. */
-uint32_t conflate_next_due(const struct conflate *, uint32_t from);
 bool conflate_is_due(const struct conflate *, uint32_t instrument);
 /* The instrument is not wanted any more. Returns how many records are skipped by that. */
 uint64_t conflate_forget(struct conflate *, uint32_t instrument);
+/* So are those that have a bit. */
+uint64_t conflate_leave(struct conflate *, const uint64_t *left);
 /* Every slot was looked at. False: copies failed, and the pass begins again. */
 bool conflate_pass_ends(struct conflate *);
 /* The position moves over first to last in a jump or a gap: how many of them were delivered. */

@@ -190,7 +190,7 @@ static void value_show(struct tb_source *source, const struct record *copy)
 void deliver_value(struct tb_source *source, struct record *copy)
 {
 	copy->flags |= TB_FLAG_IMAGE;
-	count(source, SUBSCRIPTION_IMAGE_RECORDS, 1);
+	count(source, source->mapping.watch ? SUBSCRIPTION_VALUES : SUBSCRIPTION_IMAGE_RECORDS, 1);
 	value_show(source, copy);
 }
 
@@ -237,6 +237,14 @@ void deliver_no_value(struct tb_source *source, uint32_t instrument)
 		snprintf(number, sizeof(number), "#%u", instrument);
 		event.words = number;
 	}
+	event_deliver(source->subscription, &event);
+}
+
+void deliver_no_instrument(struct tb_source *source, const char *name)
+{
+	struct tb_event event = event_of(source, TB_EVENT_NO_INSTRUMENT);
+
+	event.words = name;
 	event_deliver(source->subscription, &event);
 }
 

@@ -30,9 +30,10 @@ static size_t landing_bytes(const struct tb_source *source)
 {
 	const size_t bytes = page_offset(source) + REGION_PAGE;
 
-	if (source->landing_local || !image_is_wanted(&source->subscription->options))
+	if (source->landing_local ||
+	    (!image_is_wanted(&source->subscription->options) && !source->subscription->exempt))
 		return bytes;
-	return bytes + IMAGE_CHUNKS * chunk_bytes(source);
+	return bytes + VALUE_CHUNKS * chunk_bytes(source);
 }
 
 int landing_open(struct tb_source *source, bool local)

@@ -16,6 +16,7 @@
 #include "subscriber/choice.h"
 #include "subscriber/conflate.h"
 #include "subscriber/image.h"
+#include "subscriber/pull_watch.h"
 #include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
@@ -27,6 +28,7 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	image_free(mapping->image);
 	choice_close(mapping->choice);
 	conflate_free(mapping->conflate);
+	pull_watch_close(mapping->watch);
 	memset(mapping, 0, sizeof(*mapping));
 }
 

@@ -11,24 +11,20 @@
  *     only if it was made before the writer came to the slot (F2). */
 #include "subscriber/pull_conflate.h"
 
-#include <errno.h>
-#include <stdatomic.h>
-
 #include "bus/clock.h"
 #include "bus/counters.h"
-#include "bus/record.h"
 #include "subscriber/choice.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/conflate.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
-#include "subscriber/names.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
+#include "subscriber/value_reads.h"
 
-#define SLOTS_MAX 512  /* slots that one call looks at */
-#define WALK_MAX  4096 /* records that one call passes */
+#define WALK_MAX 4096 /* records that one call passes */
 
 static bool runs_on(const struct tb_source *source)
 {
@@ -56,7 +52,15 @@ bool pull_conflate_owes(const struct tb_source *source)
 /* How many values the subscriber wants. */
 static uint64_t values_wanted(const struct tb_source *source)
 {
-	return source->mapping.conflate->range;
+	const struct choice *choice = source->mapping.choice;
+	const uint32_t range = source->mapping.conflate->range;
+	uint64_t count = 0;
+
+	if (!choice || choice_scan_is_due(choice))
+		return range;
+	for (uint32_t i = 0; i < (choice->capacity + 63) / 64; i++)
+		count += (uint64_t)__builtin_popcountll(choice->chosen[i]);
+	return count;
 }
 
 void pull_conflate_line(struct tb_source *source, const struct progress *line)
@@ -111,7 +115,8 @@ static void line_request(struct tb_source *source)
 	source->fetched_ns = clock_ns();
 	source->mapping.conflate->line_asked =
 		fetch(source, READ_PROGRESS, source->mapping.layout.progress,
-		      sizeof(struct progress)) == 0;
+		      sizeof(struct progress)) == 0 &&
+		source->mapping.conflate->phase == CONFLATE_LINE; /* F12 */
 }
 
 /* Whether the topic may have something new. A publisher that was asked to wake this subscriber, and
@@ -173,76 +178,66 @@ static int walk_step(struct tb_source *source, int max)
 
 /* -- the pass --------------------------------------------------------------------------------- */
 
-/* `result` is that of the copy: 1 valid, 0 never written, -EAGAIN failed. Returns 1 if it was
- * delivered. A value without a name counts as failed. */
-static int slot_take(struct tb_source *source, uint32_t instrument, int result)
+/* The result of a copy. Returns 1 if its value was delivered. */
+static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 {
 	struct conflate *conflate = source->mapping.conflate;
-	struct record *copy = &source->record;
 
-	if (result == 1 && record_is_value(copy->kind, copy->flags) &&
-	    source->mapping.names[instrument][0])
-		result = deliver_newest(source, copy);
-	else if (result == 0)
+	if (source->mapping.choice && choice_is_left(source->mapping.choice, instrument)) {
+		source->subscription->counters[SUBSCRIPTION_SKIPPED] +=
+			conflate_forget(conflate, instrument); /* it was removed meanwhile */
+		return 0;
+	}
+	if (result == 0)
 		conflate_empty(conflate, instrument);
-	else
-		result = -EAGAIN;
-	if (result < 0)
-		source->subscription->counters[SUBSCRIPTION_TORN]++;
-	return result == 1;
-}
-
-/* Not chosen, or not chosen any more. */
-static bool slot_forget(struct tb_source *source, uint32_t instrument)
-{
-	if (!source->mapping.choice || names_fetch(source, instrument) != 1 ||
-	    choice_has(source, instrument))
-		return false;
-	source->subscription->counters[SUBSCRIPTION_SKIPPED] +=
-		conflate_forget(source->mapping.conflate, instrument);
-	return true;
+	return result == 1 && deliver_newest(source, &source->record);
 }
 
 static void pass_end(struct tb_source *source)
 {
 	struct conflate *conflate = source->mapping.conflate;
 
-	if (!conflate_pass_ends(conflate))
+	if (!conflate_pass_ends(conflate) || !conflate->jumps)
 		return;
-	if (conflate->jumps) {
-		deliver_jump(source);
-		pull_read_drop(source);
-		reader_quality(source, &conflate->line);
-	}
+	deliver_jump(source);
+	pull_read_drop(source);
+	reader_quality(source, &conflate->line);
+}
+
+/* A pass over all values judges every instrument first. Those that are not chosen need no copy. A
+ * list that changes while the pass runs is judged again. */
+static bool names_judged(struct tb_source *source)
+{
+	struct conflate *conflate = source->mapping.conflate;
+	struct choice *choice = source->mapping.choice;
+
+	if (!choice || !conflate->whole)
+		return true;
+	choice_scan_want(choice, conflate->range);
+	if (choice->line_wanted || choice->at < conflate->range)
+		return false;
+	if (conflate->pass_due)
+		source->subscription->counters[SUBSCRIPTION_SKIPPED] +=
+			conflate_leave(conflate, choice->left);
+	return true;
 }
 
 static int pass_step(struct tb_source *source, int max)
 {
-	const struct mapping *mapping = &source->mapping;
-	struct conflate *conflate = mapping->conflate;
-	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
-	int count = 0;
+	struct value_reads *reads = &source->value_reads;
+	struct conflate *conflate = source->mapping.conflate;
+	int count;
 
-	for (int looked = 0; looked < SLOTS_MAX && count < max; looked++) {
-		const uint32_t at = conflate_next_due(conflate, conflate->at);
-		const char *slot = mapping->view + mapping->layout.last_value +
-				   (size_t)at * mapping->shape.slot_bytes;
-
-		if (at >= conflate->capacity) {
-			pass_end(source);
-			break;
-		}
-		conflate->at = at + 1;
-		names_fetch(source, at);
-		if (slot_forget(source, at))
-			continue;
-		count += slot_take(source, at,
-				   record_take_value((const struct slot *)(const void *)slot,
-						     mapping->shape.slot_bytes, at, &source->record,
-						     salt));
-		if (deliver_stopped(source))
-			break;
-	}
+	if (!names_judged(source))
+		return 0;
+	if (conflate->pass_due)
+		value_reads_begin(reads, conflate->due,
+				  conflate->whole ? conflate->range : conflate->capacity,
+				  conflate->whole); /* F12 */
+	conflate->pass_due = false;
+	count = value_reads_pass(source, max, slot_taken);
+	if (!deliver_stopped(source) && value_reads_over(reads))
+		pass_end(source);
 	return count;
 }
 
@@ -269,6 +264,8 @@ int pull_conflate(struct tb_source *source, int max)
 	conflate->hurries |= source->has_successor;
 	if (conflate->phase == CONFLATE_SLEEPS && conflate->exempts)
 		count = walk(source, UINT64_MAX, max); /* F10 */
+	else if (choice_scan_wants_line(source->mapping.choice) && !source->mapping.view)
+		line_request(source);
 	if (conflate->phase == CONFLATE_SLEEPS && runs_on(source))
 		interval_step(source);
 	if (conflate->phase == CONFLATE_LINE && runs_on(source))
@@ -293,7 +290,7 @@ static bool knows_of_news(const struct tb_source *source)
 static struct conflate_work sleep_work(const struct tb_source *source)
 {
 	const struct conflate *conflate = source->mapping.conflate;
-	struct conflate_work work = { .now = false };
+	struct conflate_work work = { .ends_ns = UINT64_MAX };
 
 	if (conflate->exempts ? !conflate_owes(conflate) : !knows_of_news(source))
 		return work;
@@ -307,10 +304,11 @@ static struct conflate_work sleep_work(const struct tb_source *source)
 struct conflate_work pull_conflate_work(const struct tb_source *source)
 {
 	const struct conflate *conflate = source->mapping.conflate;
-	struct conflate_work work = { .sleeps = true };
+	struct conflate_work work = { .sleeps = true, .ends_ns = UINT64_MAX };
+	enum value_work pass;
 
 	if (!conflate_is_active(conflate) || source->state != SOURCE_RUNNING)
-		return (struct conflate_work){ .now = false };
+		return (struct conflate_work){ .ends_ns = UINT64_MAX };
 	switch (conflate->phase) {
 	case CONFLATE_SLEEPS:
 		return sleep_work(source);
@@ -323,7 +321,11 @@ struct conflate_work pull_conflate_work(const struct tb_source *source)
 		work.soon = !work.now;
 		break;
 	case CONFLATE_PASS:
-		work.now = true;
+		pass = value_reads_work(source);
+		work.now = conflate->pass_due || pass == VALUE_WORK_NOW;
+		work.soon = pass == VALUE_WORK_SOON;
+		if (conflate->whole && choice_scan_is_due(source->mapping.choice))
+			work.now = false; /* the names come first */
 		break;
 	}
 	return work;

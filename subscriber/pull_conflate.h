@@ -25,7 +25,7 @@ bool pull_conflate_owes(const struct tb_source *);
 struct conflate_work {
 	bool now, soon;
 	bool sleeps;      /* the source needs no wake-up before ends_ns */
-	uint64_t ends_ns; /* when the interval ends at which something is owed; 0: no such time */
+	uint64_t ends_ns; /* when the interval ends at which something is owed; else UINT64_MAX */
 };
 struct conflate_work pull_conflate_work(const struct tb_source *);
 

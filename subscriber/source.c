@@ -22,7 +22,9 @@
 #include "subscriber/mapping.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/topic_index.h"
+#include "subscriber/value_reads.h"
 #include "tickbus/subscriber.h"
 
 bool source_is_settling(const struct tb_source *source)
@@ -202,6 +204,8 @@ void source_orphan(struct tb_source *source)
 	mapping_close(source->subscription->subscriber, &source->successor);
 	source->has_successor = false;
 	pull_read_drop(source);
+	value_reads_interrupted(&source->value_reads);
+	pull_watch_interrupted(source->mapping.watch);
 	if (source->mapping.image)
 		image_interrupted(source->mapping.image);
 	if (source->mapping.conflate)
@@ -281,6 +285,9 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	conflate_free(mapping->conflate); /* and the accounts */
 	mapping->conflate = source->mapping.conflate;
 	source->mapping.conflate = NULL;
+	pull_watch_close(mapping->watch);
+	mapping->watch = source->mapping.watch;
+	source->mapping.watch = NULL;
 	mapping_close(subscriber, &source->mapping);
 	source->mapping = *mapping;
 	source->orphan = false;
@@ -370,6 +377,8 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		result = choice_open(subscription, &topic->shape, &mapping.choice);
 	if (result == 0)
 		result = source_conflate(subscription, topic, &mapping);
+	if (result == 0)
+		result = pull_watch_open(subscription, topic, &mapping.watch);
 	if (result < 0) {
 		mapping_close(subscriber, &mapping);
 		return result;

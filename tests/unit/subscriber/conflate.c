@@ -124,6 +124,7 @@ static struct {
 	uint64_t last[INSTRUMENTS]; /* value that the program has */
 	bool known[INSTRUMENTS];    /* some record of it was delivered */
 	unsigned int in_interval[INSTRUMENTS];
+	uint32_t at;                    /* the pass goes on with this slot */
 	uint64_t cleared[INSTRUMENTS];  /* a copy was a clear of an unknown instrument */
 	uint64_t exempted[INSTRUMENTS]; /* a copy was of an exempt kind, ahead */
 	uint64_t ends_at;               /* the position or head that the interval covers */
@@ -298,14 +299,15 @@ static void copy_take(uint32_t i)
 static void pass_step(void)
 {
 	struct conflate *conflate = reader.conflate;
-	const uint32_t at = conflate_next_due(conflate, conflate->at);
-
-	if (at >= conflate->capacity) {
+	if (conflate->pass_due)
+		reader.at = 0;
+	conflate->pass_due = false;
+	while (reader.at < INSTRUMENTS && !conflate_is_due(conflate, reader.at))
+		reader.at++;
+	if (reader.at == INSTRUMENTS)
 		pass_end();
-		return;
-	}
-	conflate->at = at + 1;
-	copy_take(at);
+	else
+		copy_take(reader.at++);
 }
 
 static void line_step(void)
