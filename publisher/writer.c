@@ -186,11 +186,11 @@ static int publish_no_more(struct tb_topic *topic, const struct tb_update *updat
 }
 
 /* Inlined for each kind of topic and length that gains from its own code, see RECORD_SMALL. */
-RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, size_t length,
-			  bool checked)
+RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns,
+			  size_t length, bool checked)
 {
 	const struct record_head head = { .sequence = topic->sequence + 1,
-					  .time_ns = update->time_ns,
+					  .time_ns = time_ns,
 					  .meta = record_meta(update->instrument, (uint16_t)length,
 							      update->kind, update->flags) };
 
@@ -204,7 +204,7 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
 						 const struct tb_update *update)
 {
-	return publish(topic, update, update->length, topic->checked);
+	return publish(topic, update, update->time_ns, update->length, topic->checked);
 }
 
 /* A correction of an older record leaves the value as it is. */
@@ -222,7 +222,7 @@ static int publish_past(struct tb_topic *topic, const struct tb_update *update)
 static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
 						     const struct tb_update *update)
 {
-	return publish(topic, update, RECORD_SMALL, true);
+	return publish(topic, update, update->time_ns, RECORD_SMALL, true);
 }
 
 static __attribute__((noinline)) int publish_stepped(struct tb_topic *topic,
@@ -278,7 +278,8 @@ int writer_message_check(const struct tb_topic *topic)
 			 topic->name, topic->group->name);
 }
 
-static int grouped_refused(const struct tb_topic *topic, const struct tb_update *update)
+static __attribute__((noinline)) int grouped_refused(const struct tb_topic *topic,
+						     const struct tb_update *update)
 {
 	if (topic->ended || !update_right(topic, update))
 		return update_refused(topic, update);
@@ -290,23 +291,55 @@ static int grouped_refused(const struct tb_topic *topic, const struct tb_update 
 	return writer_message_check(topic);
 }
 
+static __attribute__((noinline)) int
+publish_stamped(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	return publish(topic, update, time_ns, update->length, topic->checked);
+}
+
+static __attribute__((noinline)) int
+publish_stamped_checked(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	return publish(topic, update, time_ns, RECORD_SMALL, true);
+}
+
+static __attribute__((noinline)) int
+publish_stamped_past(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	char *const last_value = topic->last_value;
+	int result;
+
+	topic->last_value = NULL;
+	result = publish_stamped(topic, update, time_ns);
+	topic->last_value = last_value;
+	return result;
+}
+
+static int publish_grouped(struct tb_topic *topic, const struct tb_update *update);
+
+static __attribute__((noinline)) int publish_grouped_step(struct tb_topic *topic,
+							  const struct tb_update *update)
+{
+	if (topic->ended)
+		return update_refused(topic, update);
+	step(topic);
+	return publish_grouped(topic, update);
+}
+
 /* All records of these topics come here. The group's stamp is their time. */
 static int publish_grouped(struct tb_topic *topic, const struct tb_update *update)
 {
 	const uint64_t time_ns = topic->group->open_ns;
-	struct tb_update stamped;
 
-	if (topic->ended || !update_right(topic, update) || update->time_ns || !time_ns)
+	if (!update_right(topic, update) || update->time_ns || !time_ns)
 		return grouped_refused(topic, update);
-	stamped = *update;
-	stamped.time_ns = time_ns;
 	if (topic->sequence >= topic->progress.reserved)
-		step(topic);
+		return publish_grouped_step(topic, update);
 	if (update->flags & TB_FLAG_PAST)
-		return publish_past(topic, &stamped);
+		return publish_stamped_past(topic, update, time_ns);
 	if (update->length == RECORD_SMALL && topic->checked)
-		return publish_checked(topic, &stamped);
-	return publish_any(topic, &stamped);
+		return publish_stamped_checked(topic, update, time_ns);
+	return publish_stamped(topic, update, time_ns);
 }
 
 void writer_aim(struct tb_topic *topic)
@@ -333,7 +366,7 @@ TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 	if (update->length != RECORD_SMALL)
 		return publish_any(topic, update);
 	return topic->checked ? publish_checked(topic, update)
-			      : publish(topic, update, RECORD_SMALL, false);
+			      : publish(topic, update, update->time_ns, RECORD_SMALL, false);
 }
 
 TB_API int tb_instrument(struct tb_topic *topic, const char *name)

@@ -11,7 +11,9 @@
 #include "bus/progress.h"
 #include "bus/region.h"
 #include "bus/words.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -21,9 +23,11 @@
 #include "subscriber/merge_state.h"
 #include "subscriber/names.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_conflate.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 
@@ -31,23 +35,42 @@
 
 /* -- fetched parts ---------------------------------------------------------------------------- */
 
+/* Leaves a topic that does not fit, with tb_error() as the reason. */
+static void refuse(struct tb_source *source, int code)
+{
+	struct tb_subscription *subscription = source->subscription;
+
+	if (collect_interrupt(source))
+		return;
+	deliver_outcome(subscription, code, tb_error());
+	deliver_refused(subscription, source->name, code, tb_error());
+	source_leave(source);
+}
+
 static void header_fetched(struct tb_source *source)
 {
 	struct region_header header;
 
 	words_load(&header, landing_page(source), sizeof(header));
 	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
-		struct tb_subscription *subscription = source->subscription;
-
-		if (collect_interrupt(source))
-			return;
-		deliver_outcome(subscription, EPROTO, tb_error());
-		deliver_refused(subscription, source->name, EPROTO, tb_error());
-		source_leave(source);
+		refuse(source, EPROTO);
 		return;
 	}
 	source->state = source->next == 0 || source->left ? SOURCE_START : SOURCE_RUNNING;
 	source->fetched_ns = 0;
+}
+
+/* Required names come first: a topic that lacks a name is not joined. */
+static void start(struct tb_source *source, const struct progress *progress)
+{
+	const int result = choice_scan_required(source, progress->instruments);
+
+	if (result < 0)
+		refuse(source, ENOENT);
+	else if (result == 1)
+		reader_start(source, progress);
+	else
+		source->fetched_ns = 0; /* the next step needs no pause */
 }
 
 static void progress_fetched(struct tb_source *source)
@@ -61,15 +84,17 @@ static void progress_fetched(struct tb_source *source)
 						 mapping->progress_salt) == 0)) {
 		if (mapping->image)
 			image_line_invalid(mapping->image);
+		pull_conflate_line(source, NULL);
 		return;
 	}
 	if (mapping->image)
 		image_line(mapping->image, &progress);
+	pull_conflate_line(source, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
 	if (source->state == SOURCE_START) {
 		if (!source->subscription->merge || merge_state_may_start(source, &progress))
-			reader_start(source, &progress);
+			start(source, &progress);
 		return;
 	}
 	switch (reader_look(source, &progress)) {
@@ -107,12 +132,16 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 	source->page_under_way = false;
 	if (status < 0 && kind == READ_PROGRESS && source->mapping.image)
 		image_line_invalid(source->mapping.image); /* it is to be requested again */
+	if (status < 0 && kind == READ_PROGRESS)
+		pull_conflate_line(source, NULL);
 	if (source->state == SOURCE_DEAD || status < 0)
 		return;
 	if (kind == READ_HEADER)
 		header_fetched(source);
 	else if (kind == READ_PROGRESS)
 		progress_fetched(source);
+	else if (kind == READ_DIRECTORY)
+		choice_scan_landed(source, status);
 	else if (kind == READ_NAMES && !names_take(source))
 		name_missing(source);
 }
@@ -158,7 +187,7 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	if (source_reads_records(source))
+	if (source_follows(source) && !pull_conflate_needs_no_notices(source))
 		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -176,9 +205,10 @@ bool advance_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
-	return source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
-	       source->next == 0 || source->invalid > SWITCH_TRIES ||
-	       (source->next > source->head && !source->look);
+	if (source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
+	    source->next == 0 || source->invalid > SWITCH_TRIES)
+		return true;
+	return source->next > source->head && !source->look && !pull_conflate_owes(source);
 }
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
@@ -194,6 +224,7 @@ void advance_switch(struct tb_source *source)
 			    image_is_busy(source->mapping.image);
 
 	deliver_holes(source);
+	deliver_given_up(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
 	source->mapping = source->successor;
 	collect_begin(source);
@@ -222,11 +253,23 @@ void advance_switch(struct tb_source *source)
 		source_begin(source);
 }
 
+/* Goes on with the names that the first line counted. False: more are to be READ. */
+static bool names_judged(struct tb_source *source)
+{
+	struct choice *choice = source->mapping.choice;
+
+	if (choice && choice->at < choice->end)
+		choice_scan_entries(source);
+	return !choice || choice->at >= choice->end;
+}
+
 void advance_settle(struct tb_source *source)
 {
 	uint64_t now;
 
 	if (source->under_way > 0)
+		return;
+	if (source->state == SOURCE_START && !names_judged(source))
 		return;
 	now = clock_ns();
 	if (now - source->fetched_ns < RETRY_NS)
@@ -296,6 +339,20 @@ static int image_poll(struct tb_source *source, int max)
 	return count;
 }
 
+/* A program that wants no records: the line shows the head, and a watch list what to look at. */
+static int values_poll(struct tb_source *source, int max)
+{
+	pull_watch_ask(source);
+	line_poll(source);
+	return runs_on(source) ? pull_watch(source, max) : 0;
+}
+
+void advance_names(struct tb_source *source)
+{
+	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
+		choice_scan_step(source);
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
@@ -311,10 +368,13 @@ int advance_poll(struct tb_source *source, int max)
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);
 	else if (!source_reads_records(source))
-		line_poll(source);
+		count = values_poll(source, max);
+	else if (conflate_is_active(source->mapping.conflate))
+		count = pull_conflate(source, max);
 	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);
+	advance_names(source);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

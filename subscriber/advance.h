@@ -23,5 +23,7 @@ bool advance_drained(const struct tb_source *);
 void advance_switch(struct tb_source *);
 /* Delivers at most max records of a topic outside merges. Returns how many. */
 int advance_poll(struct tb_source *, int max);
+/* Reads on in the directory, if the subscription's names are to be looked for there. */
+void advance_names(struct tb_source *);
 
 #endif

@@ -140,6 +140,7 @@ static void topic_step(struct tb_source *source)
 		topic_pull(source, 1, 0);
 	else if (source->look)
 		pull_view_look(source);
+	advance_names(source);
 }
 
 /* The topic may come back, and joins again then. */

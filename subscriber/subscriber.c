@@ -15,7 +15,9 @@
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
 #include "subscriber/discovery.h"
+#include "subscriber/exempt.h"
 #include "subscriber/merge.h"
+#include "subscriber/name_list.h"
 #include "subscriber/notices.h"
 #include "subscriber/options.h"
 #include "subscriber/source.h"
@@ -36,7 +38,9 @@ static void subscription_free(struct tb_subscription *subscription)
 	while (*link != subscription)
 		link = &(*link)->next_subscription;
 	*link = subscription->next_subscription;
+	name_list_close(subscription->list);
 	free(subscription->merge);
+	exempt_close(subscription->exempt);
 	free(subscription);
 }
 
