@@ -25,6 +25,7 @@
 #include "subscriber/pull_view.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
+#include "subscriber/start.h"
 
 #define SWITCH_TRIES 64 /* invalid lines of an old epoch before it is left */
 
@@ -67,8 +68,9 @@ static void progress_fetched(struct tb_source *source)
 		image_line(mapping->image, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
-	if (source->state == SOURCE_START) {
-		reader_start(source, &progress);
+	if (source->state == SOURCE_START || source->state == SOURCE_FIND) {
+		if (start_line(source, &progress))
+			reader_start(source, &progress);
 		return;
 	}
 	switch (reader_look(source, &progress)) {
@@ -101,6 +103,14 @@ static void name_missing(struct tb_source *source)
 	source->look = source->copy_failed = true;
 }
 
+static void slot_fetched(struct tb_source *source)
+{
+	if (source->state != SOURCE_FIND)
+		return;
+	start_landed(source);
+	source->fetched_ns = 0;
+}
+
 void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 {
 	source->page_under_way = false;
@@ -112,6 +122,8 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 		header_fetched(source);
 	else if (kind == READ_PROGRESS)
 		progress_fetched(source);
+	else if (kind == READ_START)
+		slot_fetched(source);
 	else if (kind == READ_NAMES && !names_take(source))
 		name_missing(source);
 }
@@ -128,6 +140,10 @@ static int part_fetch(struct tb_source *source)
 		result = fetch(source, READ_HEADER, 0, sizeof(struct region_header));
 		if (result == 1)
 			header_fetched(source);
+	} else if (source->state == SOURCE_FIND && start_wants_slot(source)) {
+		result = start_fetch(source);
+		if (result == 1)
+			source->fetched_ns = 0;
 	} else {
 		result = fetch(source, READ_PROGRESS, source->mapping.layout.progress,
 			       sizeof(struct progress));
@@ -221,14 +237,18 @@ static void source_switch(struct tb_source *source)
 void advance_settle(struct tb_source *source)
 {
 	uint64_t now;
+	int result;
 
 	if (source->under_way > 0)
 		return;
 	now = clock_ns();
 	if (now - source->fetched_ns < RETRY_NS)
 		return;
-	source->fetched_ns = now;
-	if (part_fetch(source) == -EAGAIN)
+	do { /* in place, a search goes on to its end */
+		source->fetched_ns = now;
+		result = part_fetch(source);
+	} while (result == 1 && source->state == SOURCE_FIND && source->fetched_ns == 0);
+	if (result == -EAGAIN)
 		source->fetched_ns = 0; /* nothing was requested */
 }
 

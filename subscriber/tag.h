@@ -16,7 +16,8 @@ enum read_kind {
 	READ_PULSE,
 	READ_ENTRIES,
 	READ_IMAGE,
-	READ_GET /* for tb_get and its relatives, which wait for it */
+	READ_START, /* a slot, to find the start of TB_FROM_TIME */
+	READ_GET    /* for tb_get and its relatives, which wait for it */
 };
 
 struct tag {

@@ -245,6 +245,12 @@ void notes_event(void *user, const struct tb_event *event)
 	case TB_EVENT_NO_VALUE:
 		note(notes, "no_value %s\n", event->words);
 		break;
+	case TB_EVENT_NO_INSTRUMENT:
+		note(notes, "no_instrument %s %s\n", event->topic, event->words);
+		break;
+	case TB_EVENT_LEFT:
+		note(notes, "left %s %d %s\n", event->topic, event->code, event->words);
+		break;
 	}
 }
 
