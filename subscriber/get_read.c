@@ -227,9 +227,7 @@ int get_line(struct tb_source *source, struct progress *progress)
 		result = line_copy(source, progress);
 		if (result < 0)
 			return result;
-		if (progress_verify(progress, mapping->shape.epoch, mapping->shape.slots,
-				    mapping->shape.capacity, mapping->checked,
-				    mapping->progress_salt) == 0)
+		if (progress_verify(progress, &mapping->shape, mapping->progress_salt) == 0)
 			return 0;
 		barrier_pause();
 	}

@@ -4,19 +4,24 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bus/counters.h"
 #include "bus/fabric.h"
+#include "bus/progress.h"
+#include "bus/region.h"
 #include "publisher/publisher.h"
 #include "publisher/state.h"
 #include "publisher/topic.h"
 #include "subscriber/state.h"
+#include "subscriber/tag.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
+#include "tests/support/random.h"
 #include "tests/support/scene.h"
 
 #define IN_PLACE (strcmp(SCHEME, "shm") == 0)
@@ -124,6 +129,12 @@ static char *slot_of(uint64_t sequence)
 	return topic->ring + (sequence & (topic->shape.slots - 1)) * topic->slot_bytes;
 }
 
+/* The oldest record that the topic's line shows as held. The writer reserves slots ahead. */
+static uint64_t held(void)
+{
+	return progress_oldest(&topic->progress, topic->shape.slots);
+}
+
 static void damage(uint64_t sequence)
 {
 	slot_of(sequence)[24] ^= 1;
@@ -134,18 +145,21 @@ static void damage(uint64_t sequence)
 static struct hook {
 	const struct fabric_ops *ops; /* that are wrapped */
 	void (*act)(void);
-	unsigned int after; /* READs until it acts once; 0: it has */
+	enum read_kind kind; /* that counts */
+	unsigned int after;  /* postings until it acts once; 0: it has */
 } hook;
 
 static int hooked_read(struct link *link, const struct fabric_read *reads, unsigned int count)
 {
-	if (hook.after > 0 && --hook.after == 0)
+	if (count > 0 && tag_unpack(reads->tag).kind == hook.kind && hook.after > 0 &&
+	    --hook.after == 0)
 		hook.act();
 	return hook.ops->read(link, reads, count);
 }
 
-/* Before the `after`-th posting of READs from here on, `act` is called. In place there is none. */
-static void hook_reads(unsigned int after, void (*act)(void))
+/* Before the `after`-th posting of READs of this kind from here on, `act` is called. In place
+ * nothing is posted. */
+static void hook_kind(enum read_kind kind, unsigned int after, void (*act)(void))
 {
 	static struct fabric_ops hooked;
 
@@ -154,8 +168,14 @@ static void hook_reads(unsigned int after, void (*act)(void))
 	hooked = *hook.ops;
 	hooked.read = hooked_read;
 	hook.act = act;
-	hook.after = after;
+	hook.after = FAULTY ? 0 : after;
+	hook.kind = kind;
 	subscriber->ops = &hooked;
+}
+
+static void hook_reads(unsigned int after, void (*act)(void))
+{
+	hook_kind(READ_GET, after, act);
 }
 
 /* -- backwards -------------------------------------------------------------------------------- */
@@ -229,12 +249,13 @@ Test(past, ring_is_read_to_its_oldest_record)
 
 	publish(1, 3000);
 	join();
-	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, UINT32_MAX, &oldest), SLOTS, "%s", tb_error());
-	expect_shown(SLOTS, 3000, 1);
-	cr_expect_eq(oldest, 3000 - SLOTS + 1);
-	cr_expect_eq(back(2500, 0, UINT32_MAX, &oldest), (2499 - (3000 - SLOTS + 1)) / 2 + 1);
+	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, UINT32_MAX, &oldest), 3001 - (int)held(), "%s",
+		     tb_error());
+	expect_shown(3001 - held(), 3000, 1);
+	cr_expect_eq(oldest, held());
+	cr_expect_eq(back(2500, 0, UINT32_MAX, &oldest), (2499 - (int)held()) / 2 + 1);
 	expect_shown(shown.count, 2499, 2);
-	cr_expect_eq(oldest, 3000 - SLOTS + 1);
+	cr_expect_eq(oldest, held());
 }
 
 /* 128 slots of 64 bytes in a READ of 8,192 bytes, a landing of 65,536: 1,024 slots. */
@@ -246,8 +267,10 @@ Test(past, slots_are_read_once_and_together)
 	join();
 	cr_assert_eq(tb_source_instruments(source), 2, "%s", tb_error());
 	reads = count_from_here();
-	cr_expect_eq(back(0, 0, UINT32_MAX, NULL), SLOTS / 2, "%s", tb_error());
-	expect_reads(reads, 1 + SLOTS / 128 + 1); /* the line; one more where the ring ends */
+	cr_expect_eq(back(0, 0, UINT32_MAX, NULL), (SLOTS * 2 + 101 - (int)held()) / 2, "%s",
+		     tb_error());
+	/* The line; up to the end of the ring; from its beginning. */
+	expect_reads(reads, 1 + (SLOTS * 2 - held() + 127) / 128 + 1);
 	reads = count_from_here();
 	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, 5, NULL), 5, "%s", tb_error());
 	expect_reads(reads, 2);
@@ -270,6 +293,8 @@ Test(past, handler_stops_the_call)
 
 Test(past, wrong_arguments_are_refused)
 {
+	char words[96];
+
 	join();
 	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, 1, NULL), -ENODATA);
 	cr_expect(strstr(tb_error(), "topic t: it has no record yet"), "%s", tb_error());
@@ -278,8 +303,12 @@ Test(past, wrong_arguments_are_refused)
 	cr_expect(strstr(tb_error(), "found sequence 1035, expected at most 1034"), "%s",
 		  tb_error());
 	cr_expect_eq(back(10, TB_ALL_INSTRUMENTS, 1, NULL), -ERANGE);
-	cr_expect(strstr(tb_error(), "found sequence 10, expected 11 or more"), "%s", tb_error());
-	cr_expect_eq(back(11, TB_ALL_INSTRUMENTS, 1, NULL), 1);
+	cr_expect_eq(back(held() - 1, TB_ALL_INSTRUMENTS, 1, NULL), -ERANGE);
+	snprintf(words, sizeof(words), "found sequence %" PRIu64 ", expected %" PRIu64 " or more",
+		 held() - 1, held());
+	cr_expect(strstr(tb_error(), words), "%s", tb_error());
+	cr_expect_eq(back(held(), TB_ALL_INSTRUMENTS, 1, NULL), 1);
+	shown.count = 0;
 	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, 0, NULL), -EINVAL);
 	cr_expect(strstr(tb_error(), "found count 0"), "%s", tb_error());
 	cr_expect_eq(back(0, 2, 1, NULL), -ENOENT);
@@ -326,40 +355,43 @@ static void write_300(void)
 	publish(tb_topic_sequence(topic) + 1, tb_topic_sequence(topic) + 300);
 }
 
-/* The line comes before READ 1, so the slots are READ when 300 of them hold newer records. */
+/* Whether the test can act between two READs. */
+#define BETWEEN (!IN_PLACE && !FAULTY)
+
+/* The second posting has the slots: 300 of them hold newer records by then. */
 Test(past, overwritten_record_ends_the_call)
 {
-	uint64_t oldest;
+	uint64_t oldest, last;
 
 	publish(1, SLOTS);
 	join();
 	cr_assert_eq(tb_source_instruments(source), 2, "%s", tb_error());
+	last = BETWEEN ? 301 : held();
 	hook_reads(2, write_300);
-	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, UINT32_MAX, &oldest),
-		     IN_PLACE ? SLOTS : SLOTS - 300, "%s", tb_error());
-	expect_shown(shown.count, SLOTS, 1);
-	cr_expect_eq(oldest, IN_PLACE ? 1 : 301);
+	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, UINT32_MAX, &oldest), SLOTS + 1 - (int)last, "%s",
+		     tb_error());
+	expect_shown(SLOTS + 1 - last, SLOTS, 1);
+	cr_expect_eq(oldest, last);
 }
 
-/* Whole copies do not count if the line that was READ after them shows them as overwritten. */
+/* The third posting has the line. The copies are whole, but the line shows the records as
+ * overwritten, so they do not count. */
 Test(past, strict_subscription_reads_the_line_after_the_slots)
 {
-	uint64_t oldest, reads;
+	uint64_t oldest, reads, last;
 
-	publish(1, SLOTS);
+	publish(1, SLOTS - 10);
 	join_as(TB_STRICT);
 	cr_assert_eq(tb_source_instruments(source), 2, "%s", tb_error());
 	reads = count_from_here();
 	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, 10, NULL), 10, "%s", tb_error());
 	expect_reads(reads, 3);
-	hook_reads(IN_PLACE ? 0 : FAULTY ? 0 : 3, write_300);
-	cr_expect_eq(back(0, TB_ALL_INSTRUMENTS, 10, &oldest), 10, "%s", tb_error());
-	hook_reads(FAULTY ? 0 : 3, write_300);
-	cr_expect_eq(back(SLOTS, TB_ALL_INSTRUMENTS, UINT32_MAX, &oldest),
-		     IN_PLACE ? SLOTS
-		     : FAULTY ? SLOTS
-			      : SLOTS - 600,
-		     "%s", tb_error());
+	last = held();
+	hook_reads(3, write_300);
+	back(SLOTS - 10, TB_ALL_INSTRUMENTS, UINT32_MAX, &oldest);
+	last = BETWEEN ? held() : last;
+	expect_shown(SLOTS - 9 - last, SLOTS - 10, 1);
+	cr_expect_eq(oldest, last);
 }
 
 /* -- handlers --------------------------------------------------------------------------------- */
@@ -508,8 +540,8 @@ Test(past, last_record_up_to_a_time_is_found)
 				     "1970-01-01T00:00:00.000001000Z or later: record 1"),
 		  "%s", tb_error());
 	publish(11, SLOTS + 20);
-	cr_expect_eq(tb_find_time(source, 20000, &sequence), -ERANGE);
-	cr_expect_eq(found(21000), 21);
+	cr_expect_eq(tb_find_time(source, 1000 * held() - 1, &sequence), -ERANGE);
+	cr_expect_eq(found(1000 * held()), held());
 	cr_assert_eq(tb_topic_end(topic), 0);
 	topic = NULL;
 	cr_expect_eq(found(UINT64_MAX), SLOTS + 20);
@@ -522,7 +554,7 @@ Test(past, search_reads_as_many_slots_as_the_logarithm)
 	publish(1, SLOTS * 3);
 	take_as_rising();
 	reads = count_from_here();
-	for (uint64_t x = SLOTS * 2 + 1; x <= SLOTS * 3; x += 10)
+	for (uint64_t x = held(); x <= SLOTS * 3; x += 10)
 		cr_assert_eq(found(1000 * x), x);
 	reads = counter(SUBSCRIPTION_READS) - reads;
 	if (!FAULTY)
@@ -552,19 +584,18 @@ Test(past, fresh_line_moves_the_lower_bound)
 	cr_expect_eq(found(900000), 900);
 	if (!FAULTY)
 		cr_expect_leq(counter(SUBSCRIPTION_READS) - reads, 14);
-	if (IN_PLACE)
-		return;
 	hook_reads(2, write_2000);
-	cr_expect_eq(tb_find_time(source, 1000000, &sequence), -ERANGE);
+	cr_expect_eq(tb_find_time(source, 1500000, &sequence), BETWEEN ? -ERANGE : 0);
 	hook_reads(2, write_2000);
-	cr_expect_gt(found(UINT64_MAX), SLOTS + 700 + 2000, "newer records count");
+	sequence = found(UINT64_MAX);
+	cr_expect_eq(sequence, BETWEEN ? tb_topic_sequence(topic) : SLOTS, "newer records count");
 }
 
 Test(past, corrupt_records_do_not_end_the_search)
 {
 	uint64_t sequence = 0;
 
-	publish(1, SLOTS);
+	publish(1, SLOTS - SLOTS / 8);
 	take_as_rising();
 	for (uint64_t x = 510; x <= 514; x++)
 		damage(x);
@@ -572,7 +603,7 @@ Test(past, corrupt_records_do_not_end_the_search)
 	cr_expect_eq(found(200000), 200);
 	cr_expect_eq(found(512000), 509);
 	cr_expect_eq(found(515000), 515);
-	for (uint64_t x = 1; x <= SLOTS; x++)
+	for (uint64_t x = 1; x <= tb_topic_sequence(topic); x++)
 		if (x < 510 || x > 514)
 			damage(x);
 	cr_expect_eq(tb_find_time(source, 600000, &sequence), -EAGAIN);
@@ -600,12 +631,12 @@ Test(past, strict_search_reads_a_line_for_each_slot)
 {
 	uint64_t reads;
 
-	publish(1, SLOTS);
+	publish(1, SLOTS - 10);
 	join_as(TB_STRICT);
 	((struct tb_source *)(uintptr_t)source)->mapping.shape.flags |= REGION_FLAG_TIME_RISES;
 	reads = count_from_here();
-	cr_expect_eq(found(UINT64_MAX), SLOTS);
-	expect_reads(reads, 1 + 2 * 11);
+	cr_expect_eq(found(UINT64_MAX), SLOTS - 10);
+	expect_reads(reads, 1 + 2 * 10);
 }
 
 /* -- starts ----------------------------------------------------------------------------------- */
@@ -653,11 +684,14 @@ Test(past, start_from_more_than_all_records)
 
 Test(past, start_from_last_records_that_were_overwritten_is_a_gap)
 {
+	char words[96];
+
 	publish(1, SLOTS + 100);
 	start(TB_FROM_LAST, 0, SLOTS + 10);
-	cr_assert(scene_poll_until(subscriber, &notes.records, SLOTS));
-	cr_expect(strncmp(notes.text, "appeared t 91\ngap 91 100 before_join\n101 A", 42) == 0,
-		  "%.60s", notes.text);
+	cr_assert(scene_poll_until(subscriber, &notes.last, SLOTS + 100));
+	snprintf(words, sizeof(words), "appeared t 91\ngap 91 %" PRIu64 " before_join\n%" PRIu64,
+		 held() - 1, held());
+	cr_expect(strncmp(notes.text, words, strlen(words)) == 0, "%.60s", notes.text);
 }
 
 Test(past, start_by_time_needs_rising_times)
@@ -668,5 +702,289 @@ Test(past, start_by_time_needs_rising_times)
 	options.time_ns = 1;
 	cr_expect_eq(tb_subscribe(subscriber, "t", &options, &subscription), -EOPNOTSUPP);
 	cr_expect(strstr(tb_error(), "it has no start by time"), "%s", tb_error());
-	cr_expect(strstr(notes.text, "refused t 95 "), "%s", notes.text);
+}
+
+/* A record of a group's topic at this time, by the group's clock. */
+static struct tb_group *group;
+
+static void group_topic(uint32_t slots)
+{
+	group = scene_group(publisher, "g");
+	topic = scene_grouped(publisher, "g.t", slots, 0, group);
+}
+
+/* A message at this time, with `count` records. */
+static void message(uint64_t time_ns, uint64_t count)
+{
+	clock_real_set(time_ns);
+	cr_assert_eq(tb_group_message(group), 0, "%s", tb_error());
+	for (; count > 0; count--) {
+		const uint64_t x = tb_topic_sequence(topic) + 1;
+		const int instrument = tb_instrument(topic, x % 2 ? "A" : "B");
+		const struct tb_update update = { .size = sizeof(update),
+						  .instrument = (uint32_t)instrument,
+						  .kind = TB_KIND_UPDATE,
+						  .length = sizeof(x),
+						  .data = &x };
+
+		cr_assert_eq(tb_publish(topic, &update), 0, "%s", tb_error());
+	}
+	cr_assert_eq(tb_group_flush(group), 0, "%s", tb_error());
+}
+
+static void start_by_time(uint64_t time_ns, uint64_t back, uint32_t flags)
+{
+	struct tb_subscription_options options = options_of(flags);
+
+	options.from = TB_FROM_TIME;
+	options.time_ns = time_ns;
+	options.back = back;
+	cr_assert_eq(tb_subscribe(subscriber, "g.t", &options, &subscription), 0, "%s", tb_error());
+	source = tb_subscription_source(subscription, "g.t");
+	cr_assert(scene_poll_until(subscriber, &notes.events, 1));
+}
+
+#define DAY UINT64_C(1700000000000000000)
+
+/* Messages of 3 records, each 1,000 ns after the last: message m has records 3 m - 2 to 3 m. */
+static void messages(uint64_t from, uint64_t to)
+{
+	for (uint64_t m = from; m <= to; m++)
+		message(DAY + 1000 * m, 3);
+}
+
+Test(past, start_by_time_begins_with_the_last_record_up_to_it)
+{
+	group_topic(SLOTS);
+	messages(1, 20);
+	start_by_time(DAY + 5999, 0, 0);
+	expect_start("appeared g.t 15\n", 15, 60);
+}
+
+Test(past, start_by_time_goes_back)
+{
+	group_topic(SLOTS);
+	messages(1, 20);
+	start_by_time(DAY + 5000, 14, 0);
+	expect_start("appeared g.t 1\n", 1, 60);
+}
+
+Test(past, start_by_a_time_to_come_begins_with_the_newest)
+{
+	group_topic(SLOTS);
+	messages(1, 20);
+	start_by_time(UINT64_MAX, 0, TB_STRICT);
+	messages(21, 21);
+	expect_start("appeared g.t 60\n", 60, 63);
+}
+
+Test(past, start_by_time_in_an_empty_topic)
+{
+	group_topic(SLOTS);
+	start_by_time(DAY, 3, 0);
+	messages(1, 1);
+	expect_start("appeared g.t 1\n", 1, 3);
+}
+
+Test(past, start_before_the_first_record_is_no_gap)
+{
+	group_topic(SLOTS);
+	messages(1, 2);
+	start_by_time(DAY, 0, 0);
+	expect_start("appeared g.t 1\n", 1, 6);
+}
+
+Test(past, start_before_the_oldest_record_is_a_gap)
+{
+	char events[96];
+
+	group_topic(64);
+	messages(1, 100);
+	start_by_time(DAY, 7, 0);
+	snprintf(events, sizeof(events), "appeared g.t 1\ngap 1 %" PRIu64 " before_join\n",
+		 held() - 1);
+	expect_start(events, held(), 300);
+}
+
+/* The record was found, and lies `back` records behind what is held. */
+Test(past, start_too_far_back_is_a_gap_of_what_was_asked_for)
+{
+	char events[96];
+
+	group_topic(64);
+	messages(1, 100);
+	start_by_time(DAY + 1000 * 100, 70, 0);
+	snprintf(events, sizeof(events), "appeared g.t 230\ngap 230 %" PRIu64 " before_join\n",
+		 held() - 1);
+	expect_start(events, held(), 300);
+}
+
+static void messages_300(void)
+{
+	messages(1001, 1300);
+}
+
+/* A slot that the search copies is overwritten: the line moves the lower bound. */
+Test(past, start_by_time_is_found_while_the_writer_overwrites)
+{
+	const uint64_t first = BETWEEN ? 1 : 870;
+
+	group_topic(SLOTS);
+	messages(1, 300);
+	hook_kind(READ_START, 1, messages_300);
+	start_by_time(DAY + 1000 * 290, 0, 0);
+	cr_assert(scene_poll_until(subscriber, &notes.last, tb_topic_sequence(topic)));
+	cr_expect_eq(notes.lost + notes.records, tb_topic_sequence(topic) - first + 1);
+	cr_expect_eq(notes.lost, BETWEEN ? held() - 1 : 0);
+}
+
+Test(past, corrupt_records_do_not_end_the_search_for_a_start)
+{
+	group_topic(64);
+	messages(1, 10);
+	damage(15);
+	damage(16);
+	start_by_time(DAY + 5999, 0, 0);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 30));
+	cr_expect(strstr(notes.text, "appeared g.t 14\n14 B update 14\ngap 15 15 corrupt\n"), "%s",
+		  notes.text);
+}
+
+/* -- random times ----------------------------------------------------------------------------- */
+
+#define TIMES   10000
+#define HISTORY 200000
+#define SMALL   256
+
+static struct {
+	uint64_t times[HISTORY + 1];
+	uint64_t count;
+	uint64_t random;
+} truth;
+
+/* Messages of 1 to 4 records. Some have the time of the clock, others follow each other by 1 ns. */
+static void write_some(size_t most)
+{
+	for (size_t left = random_below(&truth.random, most + 1); left > 0; left--) {
+		const uint64_t before = truth.count ? truth.times[truth.count] : DAY;
+
+		message(before + random_below(&truth.random, 3) * 500,
+			1 + random_below(&truth.random, 4));
+		cr_assert_leq(tb_topic_sequence(topic), HISTORY);
+		while (truth.count < tb_topic_sequence(topic))
+			truth.times[++truth.count] = tb_group_time(group);
+	}
+}
+
+static void write_while_it_reads(void)
+{
+	write_some(random_below(&truth.random, 4) == 0 ? SMALL : 20);
+}
+
+/* The last of all records with a time up to this; 0: they are later. */
+static uint64_t scan(uint64_t time_ns)
+{
+	uint64_t s = truth.count;
+
+	while (s > 0 && truth.times[s] > time_ns)
+		s--;
+	return s;
+}
+
+/* In the ring, or near its bounds. */
+static uint64_t a_time(void)
+{
+	const uint64_t oldest = truth.times[held()], newest = truth.times[truth.count];
+
+	return oldest - 2000 + random_below(&truth.random, (size_t)(newest - oldest) + 4000);
+}
+
+static uint64_t checked, early, late;
+
+static void check_a_time(void)
+{
+	const uint64_t time_ns = a_time(), before = truth.count, oldest = held();
+	uint64_t sequence = 0;
+	const int result = tb_find_time(source, time_ns, &sequence);
+	const uint64_t expected = scan(time_ns);
+
+	if (result == -ERANGE) {
+		cr_assert_lt(time_ns, truth.times[held()], "%s", tb_error());
+		early++;
+		late += expected >= oldest;
+		return;
+	}
+	cr_assert_eq(result, 0, "%s", tb_error());
+	if (before == truth.count)
+		cr_assert_geq(expected, oldest);
+	/* Records that were written meanwhile may count. */
+	cr_assert(sequence == expected || (sequence >= before && sequence < expected),
+		  "found %" PRIu64 ", expected %" PRIu64, sequence, expected);
+	checked++;
+}
+
+Test(past, random_times_equal_a_scan, .timeout = 120)
+{
+	truth.random = scene_seed();
+	group_topic(SMALL);
+	while (truth.count < 100)
+		write_some(50);
+	start_by_time(UINT64_MAX, 0, 0);
+	notes.quiet = true;
+	for (int i = 0; i < TIMES; i++) {
+		if (i % 20 == 0)
+			write_some(i % 400 == 0 ? SMALL : 10);
+		if (i % 50 == 0)
+			hook_reads(1 + (unsigned int)random_below(&truth.random, 12),
+				   write_while_it_reads);
+		check_a_time();
+		if (i % 100 == 0)
+			cr_assert_geq(tb_poll(subscriber, SMALL), 0, "%s", tb_error());
+	}
+	cr_expect_gt(checked, TIMES / 2);
+	cr_expect_gt(early, 100);
+	cr_expect(!BETWEEN || late > 0, "no record was overwritten during a call");
+}
+
+/* Messages 1, 2, 3 ... of 3 records each, as fast as this thread goes. */
+static _Atomic bool stop;
+
+static void *writes(void *user)
+{
+	uint64_t m = 400;
+
+	(void)user;
+	while (!atomic_load(&stop))
+		messages(m + 1, m + 1), m++;
+	return NULL;
+}
+
+/* In place, slots change while they are copied. */
+Test(past, times_are_found_while_a_thread_writes, .timeout = 120)
+{
+	uint64_t random = scene_seed(), sequence, right = 0, wrong = 0;
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	pthread_t writer;
+
+	if (!IN_PLACE)
+		cr_skip_test("READs: the writer would lap each search");
+	group_topic(SLOTS);
+	messages(1, 400);
+	start_by_time(UINT64_MAX, 0, 0);
+	cr_assert_eq(pthread_create(&writer, NULL, writes, NULL), 0);
+	while (right < 1000 && scene_now_ms() < until_ms) {
+		uint64_t newest = 0, m;
+
+		if (tb_find_time(source, UINT64_MAX, &newest) != 0)
+			continue;
+		m = newest / 3 - random_below(&random, SLOTS / 6);
+		if (tb_find_time(source, DAY + 1000 * m + 500, &sequence) != 0)
+			continue;
+		right += sequence == 3 * m;
+		wrong += sequence != 3 * m;
+	}
+	atomic_store(&stop, true);
+	pthread_join(writer, NULL);
+	cr_expect_geq(right, 1000);
+	cr_expect_eq(wrong, 0);
 }
