@@ -86,8 +86,11 @@ static inline int deliver_named(struct tb_source *source, const struct record *c
 	return 1;
 }
 
+/* Passes a record of an instrument that is not chosen. Returns what deliver_record() returns. */
+int deliver_skipped(struct tb_source *, const struct record *);
 /* A hole, a quality, a reserved kind, the first record after holes, or the first record of an
- * instrument. Also any record while an image is made, or while an image may follow a gap. */
+ * instrument. Also any record while an image is made, or while an image may follow a gap, or if
+ * only some instruments are chosen. */
 int deliver_unusual(struct tb_source *, const struct record *);
 
 /* One comparison for kinds 6 to 127: as a signed byte, the program's own kinds are negative. */

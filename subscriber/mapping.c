@@ -13,6 +13,7 @@
 #include "bus/error.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/choice.h"
 #include "subscriber/image.h"
 #include "tickbus/schema.h"
 
@@ -23,6 +24,7 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	free(mapping->names);
 	free(mapping->name_index.buckets);
 	image_free(mapping->image);
+	choice_close(mapping->choice);
 	memset(mapping, 0, sizeof(*mapping));
 }
 

@@ -10,6 +10,7 @@
 
 #include "bus/error.h"
 #include "bus/region.h"
+#include "subscriber/choice.h"
 #include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
@@ -269,6 +270,9 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	image_free(mapping->image); /* the program's table is that of the epoch */
 	mapping->image = source->mapping.image;
 	source->mapping.image = NULL;
+	choice_close(mapping->choice); /* the names are those of the epoch, too */
+	mapping->choice = source->mapping.choice;
+	source->mapping.choice = NULL;
 	mapping_close(subscriber, &source->mapping);
 	source->mapping = *mapping;
 	source->orphan = false;
@@ -331,6 +335,8 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	if (result < 0)
 		return result;
 	result = source_image(subscription, topic, &mapping);
+	if (result == 0)
+		result = choice_open(subscription, &topic->shape, &mapping.choice);
 	if (result < 0) {
 		mapping_close(subscriber, &mapping);
 		return result;

@@ -51,7 +51,9 @@ struct name_index {
 	struct keyed key;
 };
 
+struct choice;
 struct image;
+struct name_list;
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
 struct mapping {
@@ -73,7 +75,8 @@ struct mapping {
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
-	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
+	struct choice *choice; /* NULL: the subscription has no list of instruments */
+	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
@@ -145,7 +148,7 @@ struct tb_source {
 	uint64_t invalid_ms;     /* when the first of them was */
 	uint64_t next_when_invalid;
 	uint64_t detour; /* not 0: records need more than their handler: holes or an image come
-			    first */
+			    first, or only some instruments are chosen */
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
 	uint32_t quality;               /* as the program knows it: enum tb_quality */
 	uint32_t quality_at_head;       /* what a line with the head quality_head says */
@@ -187,12 +190,13 @@ struct tb_subscription {
 	struct tb_source *sources;
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
-	bool discover; /* the catalogue is to be requested */
-	bool changed;  /* because the bus's topics changed */
-	bool refused;  /* the refusal of the connection was reported */
-	bool retry;    /* a join met a shortage; it is tried again with the next pulse */
-	bool fresh;    /* tb_subscribe has not returned yet */
-	bool waits;    /* TB_WAIT: the publisher's shortage is waited out */
+	struct name_list *list; /* the chosen instruments; NULL: all */
+	bool discover;          /* the catalogue is to be requested */
+	bool changed;           /* because the bus's topics changed */
+	bool refused;           /* the refusal of the connection was reported */
+	bool retry;             /* a join met a shortage; it is tried again with the next pulse */
+	bool fresh;             /* tb_subscribe has not returned yet */
+	bool waits;             /* TB_WAIT: the publisher's shortage is waited out */
 	bool closing;
 	uint64_t datagrams_before;    /* of the subscriber, when the subscription began */
 	uint64_t datagrams_named;     /* that named one of its topics */
@@ -338,10 +342,10 @@ struct tb_subscriber {
 	struct call call; /* that runs handlers now; a forked child has a copy */
 };
 
-/* False if the program only asks for values. */
+/* False if the program only asks for values, or watches them. */
 static inline bool source_reads_records(const struct tb_source *source)
 {
-	return !(source->subscription->options.flags & TB_VALUES);
+	return !(source->subscription->options.flags & (TB_VALUES | TB_WATCH));
 }
 
 #endif
