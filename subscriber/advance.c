@@ -56,9 +56,8 @@ static void progress_fetched(struct tb_source *source)
 	struct progress progress;
 
 	words_load(&progress, landing_page(source), sizeof(progress));
-	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
-						 mapping->shape.slots, mapping->shape.capacity,
-						 mapping->checked, mapping->progress_salt) == 0)) {
+	if (!reader_line(source, progress_verify(&progress, &mapping->shape,
+						 mapping->progress_salt) == 0)) {
 		if (mapping->image)
 			image_line_invalid(mapping->image);
 		return;

@@ -55,9 +55,7 @@ static int line_instruments(struct tb_source *source)
 		result = line_copy(source, &progress);
 		if (result < 0)
 			return result;
-		if (progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
-				    mapping->shape.capacity, mapping->checked,
-				    mapping->progress_salt) == 0)
+		if (progress_verify(&progress, &mapping->shape, mapping->progress_salt) == 0)
 			return (int)progress.instruments;
 		barrier_pause();
 	}

@@ -39,9 +39,7 @@ bool pull_view_line(struct tb_source *source, struct progress *progress)
 
 	for (int i = 0; i < COPY_TRIES; i++) {
 		progress_load(line, progress);
-		if (progress_verify(progress, mapping->shape.epoch, mapping->shape.slots,
-				    mapping->shape.capacity, mapping->checked,
-				    mapping->progress_salt) == 0)
+		if (progress_verify(progress, &mapping->shape, mapping->progress_salt) == 0)
 			return reader_line(source, true);
 	}
 	return reader_line(source, false);

@@ -115,14 +115,18 @@ static void execute(uint64_t reference, uint64_t match)
 #define TOPICS 3
 
 static struct tb_publisher *publisher;
+static struct tb_group *group;
 static struct feed *feed;
 static struct feed_topic topics[TOPICS];
 static size_t topic_count;
 
 static void enter(void)
 {
+	const struct tb_group_options options = { .size = sizeof(options), .name = "script" };
+
 	scene_enter();
 	publisher = scene_publisher("shm");
+	cr_assert_eq(tb_group_create(publisher, &options, &group), 0, "%s", tb_error());
 	say_event('O');
 }
 
@@ -144,8 +148,8 @@ static void topic(const char *name, enum market_select select, uint32_t instrume
 					    .name = name,
 					    .slots = 64,
 					    .instruments = instruments,
-					    .flags = TB_TOPIC_MANUAL_FLUSH |
-						     TB_TOPIC_MARKS_MESSAGES };
+					    .flags = TB_TOPIC_MARKS_MESSAGES,
+					    .group = group };
 	struct tb_schema *schema;
 
 	cr_assert_lt(topic_count++, TOPICS);
@@ -168,6 +172,7 @@ static void run_days(enum feed_at_end at_end, int expected)
 					.topic_count = topic_count,
 					.touch_ms = 100,
 					.publisher = publisher,
+					.group = group,
 					.done_fd = eventfd(0, EFD_CLOEXEC) };
 	struct pollfd done = { .fd = options.done_fd, .events = POLLIN };
 	int result;

@@ -462,7 +462,7 @@ static const struct {
 	{ GRANT_SLOT_BYTES, EPROTO,
 	  "topic t: the publisher's grant: found slots of 128 bytes, expected 64 for schema x" },
 	{ GRANT_FLAGS, EPROTO,
-	  "topic t: the publisher's grant: flags: found 0x103, expected none but 0x7" },
+	  "topic t: the publisher's grant: flags: found 0x103, expected none but 0xf" },
 	{ GRANT_BYTES, EPROTO,
 	  "topic t: the publisher's grant: found 20488 bytes of memory, expected 20480" },
 	{ GRANT_NO_MEMORY, EPROTO,
