@@ -99,7 +99,7 @@ int choose_take(struct choose *choose, const struct command_call *call, int lett
 {
 	switch (letter) {
 	case 'n':
-		return names_take(&choose->names, call);
+		return wanted_take(&choose->names, call);
 	case 'N':
 		choose->required = true;
 		return 0;
@@ -231,16 +231,16 @@ bool choose_leaves_out(const struct choose *choose)
  */
 
 /* Adds before it removes: if names cannot be added, the list is as it was. */
-static int change(struct tb_subscription *subscription, const struct names_list *before,
-		  const struct names_list *after, const char **words)
+static int change(struct tb_subscription *subscription, const struct wanted_list *before,
+		  const struct wanted_list *after, const char **words)
 {
-	const size_t added = names_missing(after, before, words);
+	const size_t added = wanted_missing(after, before, words);
 	int result = added > 0 ? tb_names_add(subscription, words, added) : 0;
 	size_t removed;
 
 	if (result < 0)
 		return result;
-	removed = names_missing(before, after, words);
+	removed = wanted_missing(before, after, words);
 	result = removed > 0 ? tb_names_remove(subscription, words, removed) : 0;
 	if (result < 0)
 		return result;
@@ -252,30 +252,30 @@ static int change(struct tb_subscription *subscription, const struct names_list 
 void choose_again(struct choose *choose, const struct command_call *call,
 		  struct tb_subscription *subscription)
 {
-	struct names_list fresh;
+	struct wanted_list fresh;
 	const char **words;
 	int result;
 
-	if (names_read(&choose->names, call, &fresh) < 0)
+	if (wanted_read(&choose->names, call, &fresh) < 0)
 		return;
 	words = calloc(fresh.count + choose->names.chosen.count + 1, sizeof(*words));
 	if (!words) {
 		fputs("tickbus cat: --names: out of memory\n", stderr);
-		names_list_free(&fresh);
+		wanted_list_free(&fresh);
 		return;
 	}
 	result = change(subscription, &choose->names.chosen, &fresh, words);
 	free(words);
 	if (result < 0) {
 		fprintf(stderr, "tickbus cat: --names: %s\n", tb_error());
-		names_list_free(&fresh);
+		wanted_list_free(&fresh);
 		return;
 	}
-	names_list_free(&choose->names.chosen);
+	wanted_list_free(&choose->names.chosen);
 	choose->names.chosen = fresh;
 }
 
 void choose_free(struct choose *choose)
 {
-	names_free(&choose->names);
+	wanted_free(&choose->names);
 }

@@ -10,10 +10,10 @@
 
 #include "tickbus/subscriber.h"
 #include "tools/command.h"
-#include "tools/names.h"
+#include "tools/wanted.h"
 
 struct choose {
-	struct names names;
+	struct wanted names;
 	bool required, watch, merge;
 	uint32_t look_us, conflate_us;
 	uint8_t exempt_kinds[256];

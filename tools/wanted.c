@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/names.h"
+#include "tools/wanted.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static int out_of_memory(const struct command_call *call)
 	return COMMAND_FAILED;
 }
 
-static int word_add(struct names_list *list, const char *word, size_t length,
+static int word_add(struct wanted_list *list, const char *word, size_t length,
 		    const struct place *place)
 {
 	const size_t most = is_pattern(word, length) ? PATTERN_MAX : TB_INSTRUMENT_NAME_MAX;
@@ -102,7 +102,7 @@ static const char *trim(const char *text, size_t *length)
 	return text;
 }
 
-static int list_add(struct names_list *list, const char *text, const struct place *place)
+static int list_add(struct wanted_list *list, const char *text, const struct place *place)
 {
 	int status = 0;
 
@@ -141,7 +141,7 @@ static char *file_load(const char *path, size_t *length)
 }
 
 /* A name or pattern on each line. Lines that begin with # are comments. */
-static int file_add(struct names_list *list, const char *path, const struct command_call *call)
+static int file_add(struct wanted_list *list, const char *path, const struct command_call *call)
 {
 	struct place place = { .call = call, .source = path };
 	size_t length = 0;
@@ -175,7 +175,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Sorts the list, and keeps each word once. */
-static void list_sort(struct names_list *list)
+static void list_sort(struct wanted_list *list)
 {
 	size_t kept = 0;
 
@@ -190,7 +190,7 @@ static void list_sort(struct names_list *list)
 	list->count = kept;
 }
 
-static int source_add(struct names_list *list, const char *source, const struct command_call *call)
+static int source_add(struct wanted_list *list, const char *source, const struct command_call *call)
 {
 	const struct place place = { .call = call };
 	const int status =
@@ -206,7 +206,7 @@ static int source_add(struct names_list *list, const char *source, const struct 
 	return COMMAND_FAILED;
 }
 
-int names_take(struct names *names, const struct command_call *call)
+int wanted_take(struct wanted *names, const struct command_call *call)
 {
 	const char **larger =
 		realloc(names->sources, (names->source_count + 1) * sizeof(*names->sources));
@@ -219,19 +219,20 @@ int names_take(struct names *names, const struct command_call *call)
 	return source_add(&names->chosen, call->value, call);
 }
 
-int names_read(const struct names *names, const struct command_call *call, struct names_list *fresh)
+int wanted_read(const struct wanted *names, const struct command_call *call,
+		struct wanted_list *fresh)
 {
-	*fresh = (struct names_list){ 0 };
+	*fresh = (struct wanted_list){ 0 };
 	for (size_t i = 0; i < names->source_count; i++)
 		if (source_add(fresh, names->sources[i], call) != 0) {
-			names_list_free(fresh);
+			wanted_list_free(fresh);
 			return -1;
 		}
 	return 0;
 }
 
-size_t names_missing(const struct names_list *list, const struct names_list *other,
-		     const char **only)
+size_t wanted_missing(const struct wanted_list *list, const struct wanted_list *other,
+		      const char **only)
 {
 	size_t count = 0, at = 0;
 
@@ -244,16 +245,16 @@ size_t names_missing(const struct names_list *list, const struct names_list *oth
 	return count;
 }
 
-void names_list_free(struct names_list *list)
+void wanted_list_free(struct wanted_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
 		free(list->words[i]);
 	free(list->words);
-	*list = (struct names_list){ 0 };
+	*list = (struct wanted_list){ 0 };
 }
 
-void names_free(struct names *names)
+void wanted_free(struct wanted *names)
 {
-	names_list_free(&names->chosen);
+	wanted_list_free(&names->chosen);
 	free(names->sources);
 }
