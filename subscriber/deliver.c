@@ -146,7 +146,7 @@ void deliver_value(struct tb_source *source, struct record *copy)
 	struct tb_record record;
 
 	copy->flags |= TB_FLAG_IMAGE;
-	count(source, SUBSCRIPTION_IMAGE_RECORDS, 1);
+	count(source, source->mapping.watch ? SUBSCRIPTION_VALUES : SUBSCRIPTION_IMAGE_RECORDS, 1);
 	if (subscription->options.on_batch) {
 		deliver_batch(source, copy, 1);
 		return;
@@ -174,6 +174,14 @@ void deliver_no_value(struct tb_source *source, uint32_t instrument)
 		snprintf(number, sizeof(number), "#%u", instrument);
 		event.words = number;
 	}
+	event_deliver(source->subscription, &event);
+}
+
+void deliver_no_instrument(struct tb_source *source, const char *name)
+{
+	struct tb_event event = event_of(source, TB_EVENT_NO_INSTRUMENT);
+
+	event.words = name;
 	event_deliver(source->subscription, &event);
 }
 

@@ -25,10 +25,12 @@ void deliver_image(struct tb_source *, uint64_t base);
 void deliver_batch(struct tb_source *, const void *records, uint32_t count);
 /* A record passes: the image learns of it, before its handler is called or it is held. */
 void deliver_passed(struct tb_source *, const struct record *);
-/* A value of an image; not a move of the position. */
+/* A value of an image or a watch list; not a move of the position. */
 void deliver_value(struct tb_source *, struct record *);
 /* The value of an instrument was never readable. */
 void deliver_no_value(struct tb_source *, uint32_t instrument);
+/* No instrument has this name, or matches this pattern. */
+void deliver_no_instrument(struct tb_source *, const char *name);
 /* Reports the image as complete if it is. If records are held for a batch, it waits for their
  * delivery. */
 void deliver_complete(struct tb_source *);

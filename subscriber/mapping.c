@@ -15,6 +15,7 @@
 #include "bus/region.h"
 #include "subscriber/choice.h"
 #include "subscriber/image.h"
+#include "subscriber/pull_watch.h"
 #include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
@@ -25,6 +26,7 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	free(mapping->name_index.buckets);
 	image_free(mapping->image);
 	choice_close(mapping->choice);
+	pull_watch_close(mapping->watch);
 	memset(mapping, 0, sizeof(*mapping));
 }
 

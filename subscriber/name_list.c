@@ -14,7 +14,7 @@
 #include "bus/directory.h"
 #include "bus/error.h"
 
-static bool is_pattern(const char *text)
+bool name_list_is_pattern(const char *text)
 {
 	return strpbrk(text, "*?[") != NULL;
 }
@@ -36,7 +36,7 @@ static int pattern_check(const char *text)
 	return 0;
 }
 
-static int texts_check(const char *const *texts, size_t count)
+int name_list_check(const char *const *texts, size_t count)
 {
 	int result = 0;
 
@@ -45,7 +45,7 @@ static int texts_check(const char *const *texts, size_t count)
 	for (size_t i = 0; i < count && result == 0; i++) {
 		if (!texts[i])
 			result = error_set(EINVAL, "instrument names: found NULL at %zu", i);
-		else if (is_pattern(texts[i]))
+		else if (name_list_is_pattern(texts[i]))
 			result = pattern_check(texts[i]);
 		else
 			result = directory_name_check(texts[i]);
@@ -136,7 +136,7 @@ static int texts_copy(const struct name_list *list, const char *const *texts, si
 	size_t copied = 0, kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const bool pattern = is_pattern(texts[i]);
+		const bool pattern = name_list_is_pattern(texts[i]);
 
 		if (entry_find(list, texts[i], pattern))
 			continue;
@@ -161,7 +161,7 @@ int name_list_add(struct name_list *list, const char *const *texts, size_t count
 {
 	struct name_entry *entries;
 	uint32_t from = 0;
-	int added = texts_check(texts, count);
+	int added = name_list_check(texts, count);
 
 	if (added < 0 || count == 0)
 		return added;
@@ -195,16 +195,17 @@ int name_list_add(struct name_list *list, const char *const *texts, size_t count
 int name_list_remove(struct name_list *list, const char *const *texts, size_t count)
 {
 	uint32_t kept = 0, before = list->count;
-	int result = texts_check(texts, count);
+	int result = name_list_check(texts, count);
 
 	for (size_t i = 0; i < count && result == 0; i++)
-		if (!entry_find(list, texts[i], is_pattern(texts[i])))
+		if (!entry_find(list, texts[i], name_list_is_pattern(texts[i])))
 			result = error_set(ENOENT, "instrument names: found no %s in the list",
 					   texts[i]);
 	if (result < 0)
 		return result;
 	for (size_t i = 0; i < count; i++) {
-		struct name_entry *entry = entry_find(list, texts[i], is_pattern(texts[i]));
+		struct name_entry *entry =
+			entry_find(list, texts[i], name_list_is_pattern(texts[i]));
 
 		if (name_list_bit(list->ids, entry->id))
 			id_return(list, entry); /* a text may come twice */

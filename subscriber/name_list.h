@@ -29,6 +29,10 @@ struct name_list {
 int name_list_open(struct name_list **);
 /* Takes NULL. */
 void name_list_close(struct name_list *);
+/* 0, or -EINVAL with a message if a text is neither a name nor a pattern. */
+int name_list_check(const char *const *texts, size_t count);
+/* A pattern has *, ? or [ in it; other texts are exact names. */
+bool name_list_is_pattern(const char *text);
 /* Adds texts. Returns how many were not in the list yet. -EINVAL, -ENOSPC or -ENOMEM, with a
  * message; the list is then as before. */
 int name_list_add(struct name_list *, const char *const *texts, size_t count);

@@ -54,6 +54,7 @@ struct name_index {
 struct choice;
 struct image;
 struct name_list;
+struct watch;
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
 struct mapping {
@@ -75,6 +76,7 @@ struct mapping {
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
+	struct watch *watch;                    /* NULL: the subscription is no watch list */
 	struct choice *choice; /* NULL: the subscription has no list of instruments */
 	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
@@ -109,6 +111,29 @@ struct batch {
 	bool failed;            /* a READ of it failed */
 	bool asked;             /* the line was requested after all its READs had landed */
 	bool proven;            /* and that line was valid */
+};
+
+#define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */
+
+/* Last-value slots, or directory entries, that a READ brings. count 0: free. */
+struct value_chunk {
+	uint32_t first, count;
+	uint32_t taken; /* slots of it that were looked at */
+	bool names;     /* directory entries */
+	bool posted, under_way, failed;
+	unsigned int number; /* of the pass that began it */
+};
+
+/* A pass over last-value slots: value_reads.h. */
+struct value_reads {
+	const uint64_t *wanted; /* a bit for each instrument */
+	uint32_t range;         /* instruments below this */
+	uint32_t at;            /* the pass goes on with this slot */
+	uint32_t names_at;      /* and before with this name, if it is not known */
+	bool names;             /* names come first */
+	bool unread;            /* a READ of the pass failed */
+	unsigned int number;    /* of the pass */
+	struct value_chunk chunks[VALUE_CHUNKS];
 };
 
 struct tb_source {
@@ -180,8 +205,9 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
-	struct collection collected; /* for on_batch */
-	struct record record;        /* the copy that is proven and delivered */
+	struct value_reads value_reads; /* for images and watch lists */
+	struct collection collected;    /* for on_batch */
+	struct record record;           /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -341,6 +367,12 @@ struct tb_subscriber {
 	bool closing;
 	struct call call; /* that runs handlers now; a forked child has a copy */
 };
+
+/* False if the program only asks for values: it follows nothing. */
+static inline bool source_follows(const struct tb_source *source)
+{
+	return !(source->subscription->options.flags & TB_VALUES);
+}
 
 /* False if the program only asks for values, or watches them. */
 static inline bool source_reads_records(const struct tb_source *source)
