@@ -38,7 +38,8 @@ static_assert(WHOLE_WORD == COMPLETE_WORD + 1, "all other words lie on both side
 static void line_store_unchecked(struct progress_line *line, const struct progress *progress)
 {
 	words_store(line, progress, COMPLETE_WORD * 8);
-	words_store(&line->word[WHOLE_WORD], &progress->whole, sizeof(*progress) - WHOLE_WORD * 8);
+	words_store(&line->word[WHOLE_WORD], (const char *)progress + WHOLE_WORD * 8,
+		    sizeof(*progress) - WHOLE_WORD * 8);
 	barrier_store(); /* W9 */
 	words_store(&line->word[COMPLETE_WORD], &progress->complete_ns, 8);
 }
@@ -75,7 +76,8 @@ static void line_load(const struct progress_line *line, struct progress *copy)
 	words_load(&copy->complete_ns, &line->word[COMPLETE_WORD], 8);
 	atomic_thread_fence(memory_order_acquire); /* R9 */
 	words_load(copy, line, COMPLETE_WORD * 8);
-	words_load(&copy->whole, &line->word[WHOLE_WORD], sizeof(*copy) - WHOLE_WORD * 8);
+	words_load((char *)copy + WHOLE_WORD * 8, &line->word[WHOLE_WORD],
+		   sizeof(*copy) - WHOLE_WORD * 8);
 }
 
 void progress_load(const struct progress_line *line, struct progress *copy)

@@ -11,6 +11,7 @@
 #include "bus/progress.h"
 #include "bus/region.h"
 #include "bus/words.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
@@ -23,6 +24,7 @@
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
 #include "subscriber/start.h"
@@ -31,23 +33,42 @@
 
 /* -- fetched parts ---------------------------------------------------------------------------- */
 
+/* Leaves a topic that does not fit, with tb_error() as the reason. */
+static void refuse(struct tb_source *source, int code)
+{
+	struct tb_subscription *subscription = source->subscription;
+
+	if (collect_interrupt(source))
+		return;
+	deliver_outcome(subscription, code, tb_error());
+	deliver_refused(subscription, source->name, code, tb_error());
+	source_leave(source);
+}
+
 static void header_fetched(struct tb_source *source)
 {
 	struct region_header header;
 
 	words_load(&header, landing_page(source), sizeof(header));
 	if (region_header_verify(&header, &source->mapping.shape, source->name) < 0) {
-		struct tb_subscription *subscription = source->subscription;
-
-		if (collect_interrupt(source))
-			return;
-		deliver_outcome(subscription, EPROTO, tb_error());
-		deliver_refused(subscription, source->name, EPROTO, tb_error());
-		source_leave(source);
+		refuse(source, EPROTO);
 		return;
 	}
 	source->state = source->next == 0 ? SOURCE_START : SOURCE_RUNNING;
 	source->fetched_ns = 0;
+}
+
+/* Required names come first: a topic that lacks a name is not joined. */
+static void start(struct tb_source *source, const struct progress *progress)
+{
+	const int result = choice_scan_required(source, progress->instruments);
+
+	if (result < 0)
+		refuse(source, ENOENT);
+	else if (result == 1)
+		reader_start(source, progress);
+	else
+		source->fetched_ns = 0; /* the next step needs no pause */
 }
 
 static void progress_fetched(struct tb_source *source)
@@ -69,7 +90,7 @@ static void progress_fetched(struct tb_source *source)
 	pull_read_proven(source);
 	if (source->state == SOURCE_START || source->state == SOURCE_FIND) {
 		if (start_line(source, &progress))
-			reader_start(source, &progress);
+			start(source, &progress);
 		return;
 	}
 	switch (reader_look(source, &progress)) {
@@ -123,6 +144,8 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 		progress_fetched(source);
 	else if (kind == READ_START)
 		slot_fetched(source);
+	else if (kind == READ_DIRECTORY)
+		choice_scan_landed(source, status);
 	else if (kind == READ_NAMES && !names_take(source))
 		name_missing(source);
 }
@@ -172,7 +195,7 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	if (source_reads_records(source))
+	if (source_follows(source))
 		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -233,20 +256,35 @@ static void source_switch(struct tb_source *source)
 		source_begin(source);
 }
 
+/* Goes on with the names that the first line counted. False: more are to be READ. */
+static bool names_judged(struct tb_source *source)
+{
+	struct choice *choice = source->mapping.choice;
+
+	if (choice && choice->at < choice->end)
+		choice_scan_entries(source);
+	return !choice || choice->at >= choice->end;
+}
+
 void advance_settle(struct tb_source *source)
 {
 	uint64_t now;
+	bool searches;
 	int result;
 
 	if (source->under_way > 0)
+		return;
+	if (source->state == SOURCE_START && !names_judged(source))
 		return;
 	now = clock_ns();
 	if (now - source->fetched_ns < RETRY_NS)
 		return;
 	do { /* in place, a search goes on to its end */
+		searches = start_searches(source);
 		source->fetched_ns = now;
 		result = part_fetch(source);
-	} while (result == 1 && source->state == SOURCE_FIND && source->fetched_ns == 0);
+		searches |= start_searches(source);
+	} while (result == 1 && searches && source->fetched_ns == 0);
 	if (result == -EAGAIN)
 		source->fetched_ns = 0; /* nothing was requested */
 }
@@ -311,6 +349,14 @@ static int image_poll(struct tb_source *source, int max)
 	return count;
 }
 
+/* A program that wants no records: the line shows the head, and a watch list what to look at. */
+static int values_poll(struct tb_source *source, int max)
+{
+	pull_watch_ask(source);
+	line_poll(source);
+	return runs_on(source) ? pull_watch(source, max) : 0;
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
@@ -326,10 +372,12 @@ int advance_poll(struct tb_source *source, int max)
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);
 	else if (!source_reads_records(source))
-		line_poll(source);
+		count = values_poll(source, max);
 	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);
+	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
+		choice_scan_step(source);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

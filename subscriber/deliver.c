@@ -11,6 +11,7 @@
 
 #include "bus/counters.h"
 #include "bus/quality.h"
+#include "subscriber/choice.h"
 #include "subscriber/collect.h"
 #include "subscriber/image.h"
 #include "subscriber/names.h"
@@ -32,12 +33,20 @@ static void event_deliver(struct tb_subscription *subscription, struct tb_event 
 	subscription->options.on_event(subscription->options.user, event);
 }
 
+/* The last sequence before the held records: some of those between them may be skipped. */
+static uint64_t delivered(const struct tb_source *source)
+{
+	const struct record *held = (const struct record *)(const void *)source->collected.memory;
+
+	return source->collected.held > 0 ? held->sequence - 1 : source->next - 1;
+}
+
 static struct tb_event event_of(const struct tb_source *source, enum tb_event_kind kind)
 {
 	return (struct tb_event){ .kind = kind,
 				  .topic = source->name,
 				  .epoch = source->mapping.shape.epoch,
-				  .delivered = source->next - 1 - source->collected.held,
+				  .delivered = delivered(source),
 				  .head = source->head,
 				  .quality = source->quality };
 }
@@ -89,11 +98,17 @@ void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum t
 /* -- images ------------------------------------------------------------------------------------
  */
 
+/* Whether records of some instruments are skipped. */
+static bool filters(const struct tb_source *source)
+{
+	return source->mapping.choice && source_reads_records(source);
+}
+
 void deliver_detour(struct tb_source *source)
 {
 	const struct image *image = source->mapping.image;
 
-	source->detour = source->hole_first != 0 ||
+	source->detour = source->hole_first != 0 || filters(source) ||
 			 (image && (image_is_busy(image) ||
 				    source->subscription->options.gap == TB_GAP_IMAGE));
 }
@@ -131,7 +146,7 @@ void deliver_value(struct tb_source *source, struct record *copy)
 	struct tb_record record;
 
 	copy->flags |= TB_FLAG_IMAGE;
-	count(source, SUBSCRIPTION_IMAGE_RECORDS, 1);
+	count(source, source->mapping.watch ? SUBSCRIPTION_VALUES : SUBSCRIPTION_IMAGE_RECORDS, 1);
 	if (subscription->options.on_batch) {
 		deliver_batch(source, copy, 1);
 		return;
@@ -159,6 +174,14 @@ void deliver_no_value(struct tb_source *source, uint32_t instrument)
 		snprintf(number, sizeof(number), "#%u", instrument);
 		event.words = number;
 	}
+	event_deliver(source->subscription, &event);
+}
+
+void deliver_no_instrument(struct tb_source *source, const char *name)
+{
+	struct tb_event event = event_of(source, TB_EVENT_NO_INSTRUMENT);
+
+	event.words = name;
 	event_deliver(source->subscription, &event);
 }
 
@@ -272,13 +295,44 @@ static int quality_record(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+int deliver_skipped(struct tb_source *source, const struct record *copy)
+{
+	struct collection *collected = &source->collected;
+
+	deliver_holes(source);
+	if (deliver_stopped(source))
+		return 0;
+	source->next++;
+	if (source->head < copy->sequence)
+		source->head = copy->sequence;
+	source->tries = 0;
+	count(source, SUBSCRIPTION_SKIPPED, 1);
+	if (collects(source) && collect_ends(source, copy))
+		collected->whole = collected->held;
+	if (source->mapping.image) {
+		/* Of this record the image learns only where a message ends. */
+		image_passed(source->mapping.image, copy->sequence, UINT32_MAX, copy->kind,
+			     copy->flags);
+		deliver_complete(source);
+	}
+	return 1;
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
+	const struct choice *choice = source->mapping.choice;
 	int result;
 
 	/* The first record comes here, since its instrument has no name yet. */
 	source->look |= source->ahead;
 	source->ahead = false;
+	if (choice && !deliver_kind_is_unusual(copy->kind)) {
+		if (choice_is_left(choice, copy->instrument))
+			return deliver_skipped(source, copy);
+		if (choice_is_taken(choice, copy->instrument) && !source->hole_first &&
+		    !source->mapping.image)
+			return deliver_named(source, copy);
+	}
 	if (copy->kind == TB_KIND_HOLE) {
 		if (source->hole_first == 0)
 			source->hole_first = source->next;
@@ -293,6 +347,8 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;
+	if (!choice_has(source, copy->instrument))
+		return deliver_skipped(source, copy);
 	deliver_holes(source);
 	if (deliver_stopped(source))
 		return 0;

@@ -25,10 +25,12 @@ void deliver_image(struct tb_source *, uint64_t base);
 void deliver_batch(struct tb_source *, const void *records, uint32_t count);
 /* A record passes: the image learns of it, before its handler is called or it is held. */
 void deliver_passed(struct tb_source *, const struct record *);
-/* A value of an image; not a move of the position. */
+/* A value of an image or a watch list; not a move of the position. */
 void deliver_value(struct tb_source *, struct record *);
 /* The value of an instrument was never readable. */
 void deliver_no_value(struct tb_source *, uint32_t instrument);
+/* No instrument has this name, or matches this pattern. */
+void deliver_no_instrument(struct tb_source *, const char *name);
 /* Reports the image as complete if it is. If records are held for a batch, it waits for their
  * delivery. */
 void deliver_complete(struct tb_source *);
@@ -86,8 +88,11 @@ static inline int deliver_named(struct tb_source *source, const struct record *c
 	return 1;
 }
 
+/* Passes a record of an instrument that is not chosen. Returns what deliver_record() returns. */
+int deliver_skipped(struct tb_source *, const struct record *);
 /* A hole, a quality, a reserved kind, the first record after holes, or the first record of an
- * instrument. Also any record while an image is made, or while an image may follow a gap. */
+ * instrument. Also any record while an image is made, or while an image may follow a gap, or if
+ * only some instruments are chosen. */
 int deliver_unusual(struct tb_source *, const struct record *);
 
 /* One comparison for kinds 6 to 127: as a signed byte, the program's own kinds are negative. */

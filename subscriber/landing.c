@@ -32,7 +32,7 @@ static size_t landing_bytes(const struct tb_source *source)
 
 	if (source->landing_local || !image_is_wanted(&source->subscription->options))
 		return bytes;
-	return bytes + IMAGE_CHUNKS * chunk_bytes(source);
+	return bytes + VALUE_CHUNKS * chunk_bytes(source);
 }
 
 int landing_open(struct tb_source *source, bool local)

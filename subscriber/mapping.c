@@ -13,7 +13,9 @@
 #include "bus/error.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/choice.h"
 #include "subscriber/image.h"
+#include "subscriber/pull_watch.h"
 #include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
@@ -23,6 +25,8 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	free(mapping->names);
 	free(mapping->name_index.buckets);
 	image_free(mapping->image);
+	choice_close(mapping->choice);
+	pull_watch_close(mapping->watch);
 	memset(mapping, 0, sizeof(*mapping));
 }
 

@@ -28,6 +28,7 @@
 #include "bus/progress.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
@@ -292,9 +293,14 @@ bool pull_read_due(const struct tb_source *source)
 	return !is_strict(source) || oldest->proven || line_due(source);
 }
 
-static bool image_needs_line(const struct tb_source *source)
+/* Few lines are needed beside those of records, but while records come faster than they are read.
+ */
+static bool needs_line(const struct tb_source *source)
 {
-	return source->mapping.image && image_wants_line(source->mapping.image) && source->look;
+	const struct mapping *mapping = &source->mapping;
+
+	return source->look && ((mapping->image && image_wants_line(mapping->image)) ||
+				choice_scan_wants_line(mapping->choice));
 }
 
 int pull_read(struct tb_source *source, int max)
@@ -320,9 +326,8 @@ int pull_read(struct tb_source *source, int max)
 			return count;
 		batches_post(source);
 	}
-	/* Known records come first: otherwise hints could cause looks for ever. An image needs few
-	 * lines, but may have to be made while records come faster than they are read. */
-	if ((source->copy_failed || source->next > target(source) || image_needs_line(source)) &&
+	/* Known records come first: otherwise hints could cause looks for ever. */
+	if ((source->copy_failed || source->next > target(source) || needs_line(source)) &&
 	    look_due(source)) {
 		look_post(source);
 		if (is_strict(source) && source->page_under_way)

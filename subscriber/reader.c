@@ -17,9 +17,11 @@
 
 #include "bus/clock.h"
 #include "bus/counters.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/start.h"
 #include "tickbus/subscriber.h"
 
@@ -61,6 +63,26 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 		deliver_image(source, source->next - 1);
 }
 
+/* What chooses and watches instruments learns how many there are, and how far the writer is. */
+static void line_note(struct tb_source *source, const struct progress *progress)
+{
+	struct mapping *mapping = &source->mapping;
+
+	choice_scan_line(mapping->choice, progress->instruments);
+	if (mapping->watch) {
+		choice_scan_want(mapping->choice, progress->instruments);
+		pull_watch_line(mapping->watch, progress);
+	}
+}
+
+/* Whether something is left to do before the end is reported: an image completes at the last head,
+ * names are reported, the last values are looked at. */
+static bool has_more(const struct mapping *mapping)
+{
+	return image_is_busy(mapping->image) || choice_scan_is_due(mapping->choice) ||
+	       (mapping->watch && !pull_watch_is_idle(mapping->watch));
+}
+
 /* A program that only asks for values wants no records up to the head. */
 static void pass(struct tb_source *source, const struct progress *progress)
 {
@@ -75,6 +97,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 
 	pass(source, progress);
+	line_note(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
 	source->look = source->next <= progress->head &&
@@ -85,9 +108,9 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
 		return READER_STAYS;
-	if (!image_is_busy(source->mapping.image))
+	if (!has_more(&source->mapping))
 		return READER_ENDED;
-	source->look = true; /* the image completes first, at the last head */
+	source->look = true;
 	return READER_STAYS;
 }
 
@@ -178,6 +201,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 				 options->epoch != source->mapping.shape.epoch;
 
 	source->state = SOURCE_RUNNING;
+	line_note(source, progress);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	source->next = source->started = start_of(source, progress->head, other_epoch);

@@ -10,6 +10,7 @@
 
 #include "bus/error.h"
 #include "bus/region.h"
+#include "subscriber/choice.h"
 #include "subscriber/collect.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
@@ -18,7 +19,9 @@
 #include "subscriber/mapping.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/topic_index.h"
+#include "subscriber/value_reads.h"
 #include "tickbus/subscriber.h"
 
 bool source_is_settling(const struct tb_source *source)
@@ -198,6 +201,8 @@ void source_orphan(struct tb_source *source)
 	mapping_close(source->subscription->subscriber, &source->successor);
 	source->has_successor = false;
 	pull_read_drop(source);
+	value_reads_interrupted(&source->value_reads);
+	pull_watch_interrupted(source->mapping.watch);
 	if (source->mapping.image)
 		image_interrupted(source->mapping.image);
 	landing_close(source);
@@ -269,6 +274,12 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	image_free(mapping->image); /* the program's table is that of the epoch */
 	mapping->image = source->mapping.image;
 	source->mapping.image = NULL;
+	choice_close(mapping->choice); /* the names are those of the epoch, too */
+	mapping->choice = source->mapping.choice;
+	source->mapping.choice = NULL;
+	pull_watch_close(mapping->watch);
+	mapping->watch = source->mapping.watch;
+	source->mapping.watch = NULL;
 	mapping_close(subscriber, &source->mapping);
 	source->mapping = *mapping;
 	source->orphan = false;
@@ -346,6 +357,10 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 	if (result < 0)
 		return result;
 	result = source_image(subscription, topic, &mapping);
+	if (result == 0)
+		result = choice_open(subscription, &topic->shape, &mapping.choice);
+	if (result == 0)
+		result = pull_watch_open(subscription, topic, &mapping.watch);
 	if (result < 0) {
 		mapping_close(subscriber, &mapping);
 		return result;

@@ -25,6 +25,11 @@ bool start_wants_slot(const struct tb_source *source)
 	return !source->start.waits && find_next(&source->start.find, &sequence);
 }
 
+bool start_searches(const struct tb_source *source)
+{
+	return source->state == SOURCE_FIND && (source->start.waits || start_wants_slot(source));
+}
+
 /* A copy that is whole counts at once, unless the subscription is strict and READs (H-I2). */
 static void judge(struct tb_source *source, bool whole, uint64_t time_ns)
 {

@@ -9,6 +9,8 @@
 /* Takes a verified line while reading has not begun. Returns true if reading begins with it. False:
  * the start is still to be found, and the state is SOURCE_FIND. */
 bool start_line(struct tb_source *, const struct progress *);
+/* Whether the search needs more copies, or a line that judges a copy. */
+bool start_searches(const struct tb_source *);
 /* In SOURCE_FIND: whether a slot is to be copied next; else it is the line. */
 bool start_wants_slot(const struct tb_source *);
 /* Copies the slot in place, or posts its READ: 1, 0 or -errno as fetch(). */

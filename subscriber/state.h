@@ -52,7 +52,10 @@ struct name_index {
 	struct keyed key;
 };
 
+struct choice;
 struct image;
+struct name_list;
+struct watch;
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
 struct mapping {
@@ -74,7 +77,9 @@ struct mapping {
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
-	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
+	struct watch *watch;                    /* NULL: the subscription is no watch list */
+	struct choice *choice; /* NULL: the subscription has no list of instruments */
+	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
@@ -118,6 +123,29 @@ struct start {
 	uint64_t time_ns;
 };
 
+#define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */
+
+/* Last-value slots, or directory entries, that a READ brings. count 0: free. */
+struct value_chunk {
+	uint32_t first, count;
+	uint32_t taken; /* slots of it that were looked at */
+	bool names;     /* directory entries */
+	bool posted, under_way, failed;
+	unsigned int number; /* of the pass that began it */
+};
+
+/* A pass over last-value slots: value_reads.h. */
+struct value_reads {
+	const uint64_t *wanted; /* a bit for each instrument */
+	uint32_t range;         /* instruments below this */
+	uint32_t at;            /* the pass goes on with this slot */
+	uint32_t names_at;      /* and before with this name, if it is not known */
+	bool names;             /* names come first */
+	bool unread;            /* a READ of the pass failed */
+	unsigned int number;    /* of the pass */
+	struct value_chunk chunks[VALUE_CHUNKS];
+};
+
 struct tb_source {
 	struct tb_subscription *subscription;
 	struct tb_source *next_source;
@@ -156,7 +184,7 @@ struct tb_source {
 	uint64_t invalid_ms;     /* when the first of them was */
 	uint64_t next_when_invalid;
 	uint64_t detour; /* not 0: records need more than their handler: holes or an image come
-			    first */
+			    first, or only some instruments are chosen */
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
 	uint32_t quality;               /* as the program knows it: enum tb_quality */
 	uint32_t quality_at_head;       /* what a line with the head quality_head says */
@@ -188,8 +216,9 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
-	struct collection collected; /* for on_batch */
-	struct record record;        /* the copy that is proven and delivered */
+	struct value_reads value_reads; /* for images and watch lists */
+	struct collection collected;    /* for on_batch */
+	struct record record;           /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -198,12 +227,13 @@ struct tb_subscription {
 	struct tb_source *sources;
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
-	bool discover; /* the catalogue is to be requested */
-	bool changed;  /* because the bus's topics changed */
-	bool refused;  /* the refusal of the connection was reported */
-	bool retry;    /* a join met a shortage; it is tried again with the next pulse */
-	bool fresh;    /* tb_subscribe has not returned yet */
-	bool waits;    /* TB_WAIT: the publisher's shortage is waited out */
+	struct name_list *list; /* the chosen instruments; NULL: all */
+	bool discover;          /* the catalogue is to be requested */
+	bool changed;           /* because the bus's topics changed */
+	bool refused;           /* the refusal of the connection was reported */
+	bool retry;             /* a join met a shortage; it is tried again with the next pulse */
+	bool fresh;             /* tb_subscribe has not returned yet */
+	bool waits;             /* TB_WAIT: the publisher's shortage is waited out */
 	bool closing;
 	uint64_t datagrams_before;    /* of the subscriber, when the subscription began */
 	uint64_t datagrams_named;     /* that named one of its topics */
@@ -349,10 +379,16 @@ struct tb_subscriber {
 	struct call call; /* that runs handlers now; a forked child has a copy */
 };
 
-/* False if the program only asks for values. */
-static inline bool source_reads_records(const struct tb_source *source)
+/* False if the program only asks for values: it follows nothing. */
+static inline bool source_follows(const struct tb_source *source)
 {
 	return !(source->subscription->options.flags & TB_VALUES);
+}
+
+/* False if the program only asks for values, or watches them. */
+static inline bool source_reads_records(const struct tb_source *source)
+{
+	return !(source->subscription->options.flags & (TB_VALUES | TB_WATCH));
 }
 
 #endif

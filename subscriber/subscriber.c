@@ -15,6 +15,7 @@
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
 #include "subscriber/discovery.h"
+#include "subscriber/name_list.h"
 #include "subscriber/notices.h"
 #include "subscriber/options.h"
 #include "subscriber/source.h"
@@ -35,6 +36,7 @@ static void subscription_free(struct tb_subscription *subscription)
 	while (*link != subscription)
 		link = &(*link)->next_subscription;
 	*link = subscription->next_subscription;
+	name_list_close(subscription->list);
 	free(subscription);
 }
 

@@ -11,10 +11,12 @@
 #include "bus/error.h"
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
+#include "subscriber/choice_scan.h"
 #include "subscriber/connection.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
+#include "subscriber/pull_watch.h"
 #include "subscriber/turn.h"
 
 #define SOON_NS 1000000
@@ -28,6 +30,13 @@ static uint64_t arm_head(const struct tb_source *source)
 	return source->head;
 }
 
+/* Whether a watch list has values to look at, later. Its position is behind the head meanwhile, so
+ * the publisher would wake us at once. */
+static bool values_wait(const struct tb_source *source)
+{
+	return source->mapping.watch && pull_watch_due_ns(source) != UINT64_MAX;
+}
+
 /* Asks the publisher for a wake-up beyond the position in each topic, unless notices arrive. Not
  * while a line is invalid: the publisher would wake us at once for records that we cannot read. */
 static void arm_all(struct tb_subscriber *subscriber)
@@ -37,7 +46,8 @@ static void arm_all(struct tb_subscriber *subscriber)
 		struct control_message arm = { .type = CONTROL_ARM };
 
 		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
-		    source->invalid > 0 || notices_alive(source) || !source_reads_records(source))
+		    source->invalid > 0 || notices_alive(source) || !source_follows(source) ||
+		    values_wait(source))
 			continue;
 		arm.topic.topic_id = source->mapping.shape.topic_id;
 		arm.topic.epoch = source->mapping.shape.epoch;
@@ -56,22 +66,29 @@ static bool unfinished(const struct tb_source *source)
 	       (source->look || source->hint > source->head || source->invalid > 0);
 }
 
-static enum pending work_pending(const struct tb_subscriber *subscriber)
+/* *ends_ns: the first look of a watch list that comes due; 0: no look does. */
+static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_t *ends_ns)
 {
 	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
-	enum image_work image;
+	enum value_work image, names;
+	uint64_t look_ns;
 
+	*ends_ns = 0;
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
 
 		if (!source || source->state == SOURCE_DEAD)
 			continue;
 		image = pull_image_work(source);
-		if (image == IMAGE_WORK_NOW ||
+		names = choice_scan_work(source);
+		look_ns = source->mapping.watch ? pull_watch_due_ns(source) : UINT64_MAX;
+		if (image == VALUE_WORK_NOW || names == VALUE_WORK_NOW || look_ns == 0 ||
 		    (!source->mapping.view && source_reads_records(source) &&
 		     pull_read_due(source)))
 			return PENDING_NOW;
-		if (source->has_successor || image == IMAGE_WORK_SOON ||
+		if (look_ns != UINT64_MAX && (*ends_ns == 0 || look_ns < *ends_ns))
+			*ends_ns = look_ns;
+		if (source->has_successor || image == VALUE_WORK_SOON || names == VALUE_WORK_SOON ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
 			found = PENDING_SOON;
 	}
@@ -82,10 +99,20 @@ static enum pending work_pending(const struct tb_subscriber *subscriber)
  * of the next joins. Records are looked for soon meanwhile. */
 static enum pending sleep_prepare(struct tb_subscriber *subscriber)
 {
+	enum pending pending;
+	uint64_t ends_ns, now_ns;
+
 	if (subscriber->discovery.outstanding > 0)
 		return PENDING_SOON;
 	arm_all(subscriber);
-	return work_pending(subscriber);
+	pending = work_pending(subscriber, &ends_ns);
+	if (pending != PENDING_NOTHING || ends_ns == 0)
+		return pending;
+	now_ns = clock_ns();
+	if (ends_ns <= now_ns)
+		return PENDING_NOW;
+	turn_timer_set(subscriber, (long)(ends_ns - now_ns));
+	return PENDING_NOTHING;
 }
 
 void wait_prepare(struct tb_subscriber *subscriber)

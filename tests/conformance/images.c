@@ -697,7 +697,7 @@ Test(images, invalid_line_is_looked_at_at_a_pace)
 	atomic_fetch_xor(&topic->line->word[7], 1);
 	for (int i = 0; i < 10; i++)
 		poll(10);
-	cr_expect_eq(pull_image_work(source), IMAGE_WORK_SOON);
+	cr_expect_eq(pull_image_work(source), VALUE_WORK_SOON);
 	atomic_fetch_xor(&topic->line->word[7], 1);
 	poll_until(&seen.completes, 1);
 	leave_topic();

@@ -325,7 +325,7 @@ static void pass_step(void)
 	} else if (reader.copy_count > 0) {
 		copy_judge();
 	} else {
-		image_pass_ends(image);
+		image_pass_ends(image, false);
 	}
 }
 
@@ -344,7 +344,7 @@ static void give_up(void)
 		reader.given_up++;
 		image_settle(image, i);
 	}
-	image_pass_ends(image);
+	image_pass_ends(image, false);
 }
 
 static void image_step(void)
