@@ -111,19 +111,14 @@ struct past {
 	int result;      /* why it ended: an error, or what the handler returned */
 };
 
-static bool is_of_an_instrument(const struct record *copy)
-{
-	return copy->kind != TB_KIND_HOLE && copy->kind != TB_KIND_QUALITY;
-}
-
 /* Whether the record is wanted. -errno: its name could not be copied. */
 static int past_wants(const struct past *past)
 {
 	const struct record *copy = past->copy;
 	int result;
 
-	if (!is_of_an_instrument(copy))
-		return past->instrument == TB_ALL_INSTRUMENTS;
+	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
+		return 0; /* of the topic, not of an instrument */
 	if (past->instrument != TB_ALL_INSTRUMENTS)
 		return copy->instrument == past->instrument;
 	if (ask_is_known(past->source, copy->instrument))
@@ -144,9 +139,7 @@ static void past_show(struct past *past)
 					 .length = copy->length,
 					 .kind = copy->kind,
 					 .flags = copy->flags,
-					 .name = is_of_an_instrument(copy)
-							 ? mapping->names[copy->instrument]
-							 : "",
+					 .name = mapping->names[copy->instrument],
 					 .data = copy->payload };
 
 	past->records++;
