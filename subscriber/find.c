@@ -28,9 +28,9 @@ void find_begin(struct find *find, uint64_t time_ns, const struct progress *prog
 {
 	const uint64_t oldest = progress_oldest(progress, slots);
 
-	*find = (struct find){
-		.time_ns = time_ns, .slots = slots, .low = oldest - 1, .high = progress->head + 1
-	};
+	*find = (struct find){ .time_ns = time_ns, .slots = slots };
+	find->low = oldest - 1;
+	find->high = progress->head + 1;
 	if (find->high < oldest)
 		find->high = oldest;
 	choose(find);

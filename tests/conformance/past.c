@@ -834,6 +834,20 @@ Test(past, start_by_time_is_found_while_the_writer_overwrites)
 	cr_expect_eq(notes.lost, BETWEEN ? held() - 1 : 0);
 }
 
+/* The first copy is whole, and overwritten when the line is READ that proves it. So the search
+ * knows that the time lies before all records that are held. */
+Test(past, strict_start_proves_each_copy_by_a_line)
+{
+	const uint64_t first = BETWEEN ? 1 : 300;
+
+	group_topic(SLOTS);
+	messages(1, 300);
+	hook_kind(READ_PROGRESS, 2, messages_300);
+	start_by_time(DAY + 1000 * 100, 0, TB_STRICT);
+	cr_assert(scene_poll_until(subscriber, &notes.last, tb_topic_sequence(topic)));
+	cr_expect_eq(notes.lost + notes.records, tb_topic_sequence(topic) - first + 1);
+}
+
 Test(past, corrupt_records_do_not_end_the_search_for_a_start)
 {
 	group_topic(64);
