@@ -4,12 +4,14 @@
 
     pubd_merge.py PUBD TICKBUS ORACLE CLASS
 """
+import errno
+import json
 import subprocess
 import sys
 import unittest
 
 sys.dont_write_bytecode = True
-from pubd import AAPL, ORACLE, TICKBUS, Bench, itch, settings  # it reads the same arguments
+from pubd import AAPL, ORACLE, TICKBUS, TOPIC, Bench, itch, settings  # it reads the same arguments
 
 SELECTS = ("quote", "trade", "status", "definition")
 
@@ -60,6 +62,46 @@ class Merges(Bench):
     def test_order_in_a_message_is_that_of_the_settings(self):
         path, selects = self.synth("--seed", 22, "--symbols", 20, "--messages", 5000), ("trade", "depth10", "quote")
         self.expect_fires(path, selects, self.expect_equal(path, selects))
+
+    def two_feeds(self):
+        """A bus with two feeds that are read to their ends."""
+        feed = "type: synthetic, messages: 5000, symbols: 10, date: 2024-01-02"
+        topics = [TOPIC.format(feed=feed, select=select, more="") for feed, select in
+                  (("one", "quote"), ("one", "trade"), ("two", "quote"))]
+        pubd = self.pubd("bus: { name: b }\nschemas: [ quote, trade ]\nfeeds:\n" +
+                         "".join(f"  - {{ name: {name}, {feed} }}\n" for name in ("one", "two")) +
+                         "topics:\n" + "".join(f"  - {topic}\n" for topic in topics))
+        for name in ("one", "two"):
+            self.says(pubd, f"feed {name}: read 5000 messages, to the end")
+        return pubd
+
+    def read(self, *args, form="json"):
+        cat = self.begin(TICKBUS, "cat", "shm:b", *args, "--merge", "--until-end", "--format", form)
+        self.ends(cat, 0)
+        return [json.loads(line) for line in cat.out.read_text().splitlines()] if form == "json" else cat
+
+    def test_topics_of_another_group_are_refused(self):
+        pubd = self.two_feeds()
+        lines = self.read("*.quote", "--from", "oldest")
+        kept, = {line["topic"] for line in lines if "instrument" in line}
+        refused, = [line for line in lines if line.get("event") == "refused"]
+        self.assertEqual({kept, refused["topic"]}, {"one.quote", "two.quote"})
+        self.assertEqual(refused["code"], errno.EINVAL)
+        self.assertRegex(refused["words"], "found group [12], expected group [12] ")
+        self.stop(pubd)
+
+    def test_image_of_a_merge_is_complete_at_one_time(self):
+        pubd = self.two_feeds()
+        lines = self.read("one.*", "--from", "image")
+        complete, = [line for line in lines if line.get("event") == "complete"]
+        values = [line for line in lines if "instrument" in line]
+        self.assertEqual(complete["topic"], "one.*")
+        self.assertGreaterEqual(complete["time_ns"], max(line["time_ns"] for line in values))
+        self.assertEqual({line["image"] for line in values}, {True})
+        self.assertEqual({line["topic"] for line in values}, {"one.quote", "one.trade"})
+        cat = self.read("one.*", "--from", "image", form="text")
+        self.assertRegex(cat.err.read_text(), r"\btickbus cat: complete topic=one\.\* time=20\S+T\S+\.\d{9}Z\n")
+        self.stop(pubd)
 
     def test_real_day_is_merged_as_the_oracle_says(self):
         self.need_data()
