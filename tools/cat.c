@@ -8,6 +8,7 @@
 
 #include "tools/choose.h"
 #include "tools/command.h"
+#include "tools/past.h"
 #include "tools/rows.h"
 #include "tools/stop.h"
 #include "tickbus/inspect.h"
@@ -25,6 +26,7 @@ struct cat {
 	const struct command_call *call;
 	struct rows rows;
 	struct choose choose;
+	struct past past;
 	struct tb_schema *schema; /* records must be compatible with it; NULL: any schema */
 	const char *pattern;
 	bool exact; /* the pattern is one topic's name */
@@ -292,9 +294,11 @@ static int schema_take(struct cat *cat, const char *path)
 
 static int option_take(struct cat *cat, const struct command_call *call, int letter)
 {
-	const int status = choose_take(&cat->choose, call, letter);
+	int status = choose_take(&cat->choose, call, letter);
 
-	if (status != CHOOSE_NOT_MINE)
+	if (status == CHOOSE_NOT_MINE)
+		status = past_take(&cat->past, call, letter);
+	if (status != PAST_NOT_MINE)
 		return status;
 	switch (letter) {
 	case 'r':
@@ -327,6 +331,38 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	}
 }
 
+/* The first option that says how to follow the topic; NULL: no such option. */
+static const char *follows(const struct cat *cat)
+{
+	return cat->from != TB_FROM_NEWEST   ? "--from"
+	       : cat->gap != TB_GAP_OLDEST   ? "--gap"
+	       : cat->left != UINT64_MAX     ? "--count"
+	       : cat->until_end              ? "--until-end"
+	       : cat->choose.watch           ? "--watch"
+	       : cat->choose.conflate_us > 0 ? "--conflate"
+	       : cat->choose.merge           ? "--merge"
+	       : cat->choose.required        ? "--names-required"
+					     : NULL;
+}
+
+/* Prints records of the past. */
+static int cat_past(struct cat *cat, const struct command_call *call)
+{
+	const struct past_topic topic = {
+		.how = { .size = sizeof(topic.how),
+			 .address = call->operands[0],
+			 .connect_ms = cat->timeout_ms,
+			 .flags = cat->wait ? TB_WAIT : 0,
+			 .ticket = cat->ticket },
+		.name = cat->pattern,
+		.schema = cat->schema,
+		.names = cat->choose.names.source_count > 0 ? &cat->choose.names.chosen : NULL,
+		.strict = cat->strict,
+	};
+
+	return past_print(&cat->past, call->command, &topic, &cat->rows);
+}
+
 /* Runs the command for its operands. */
 static int cat_topic(struct cat *cat, struct command_call *call)
 {
@@ -350,11 +386,14 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 					   "progress line bounds a stored value");
 	if (choose_fill(&cat->choose, call, &what) != 0)
 		return COMMAND_USAGE;
+	if (past_check(&cat->past, call, follows(cat)) != 0)
+		return COMMAND_USAGE;
 	if (cat->spreadsheet && command_spreadsheet(call, &cat->rows.format) != 0)
 		return COMMAND_USAGE;
 	rows_open(&cat->rows, cat->rows.format, !cat->exact);
 	cat->rows.images = images || cat->choose.conflate_us;
-	cat->status = subscribe(cat, call->operands[0], &what);
+	cat->status = past_is_asked(&cat->past) ? cat_past(cat, call)
+						: subscribe(cat, call->operands[0], &what);
 	if (rows_close(&cat->rows, call->command->name) != 0)
 		return COMMAND_FAILED;
 	return cat->status;
@@ -392,6 +431,7 @@ static const struct command_option options[] = {
 	{ "format", "text|csv|json", "output format (default text)", 'f' },
 	COMMAND_SPREADSHEET,
 	CHOOSE_OPTIONS,
+	PAST_OPTIONS,
 	{ "strict", NULL, "verify each batch with a second progress READ", 'x' },
 	{ "wait", NULL, "wait for the publisher and the topic", 'w' },
 	{ "schema", "FILE|BUILTIN", "refuse topics that do not fit this schema", 's' },
