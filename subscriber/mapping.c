@@ -13,11 +13,14 @@
 #include "bus/error.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/glance.h"
 #include "subscriber/image.h"
 #include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 {
+	if (mapping->view)
+		glance_wake_all(subscriber); /* L-I4 */
 	if (mapping->remote)
 		subscriber->ops->remote_close(mapping->remote);
 	free(mapping->names);

@@ -11,5 +11,8 @@ bool pull_view_line(struct tb_source *, struct progress *);
 /* Delivers records in order from `next`, at most max. Returns how many. For on_batch it collects
  * them instead (collect.h). */
 int pull_view(struct tb_source *, int max);
+/* The word that shows the next record, as it is now. False if a record may be there, or if the slot
+ * is busy. A slot of the first lap that was never written does not count as busy. */
+bool pull_view_glance(const struct tb_source *, struct glance *);
 
 #endif

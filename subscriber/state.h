@@ -254,6 +254,12 @@ struct get {
 	struct record listed;   /* the value that a handler of tb_get_many is shown */
 };
 
+/* A word that shows whether a source has records (glance.h). */
+struct glance {
+	const _Atomic uint64_t *word;
+	uint64_t expected; /* while there are none */
+};
+
 /* Sources by the topic id of their last grant, and by a hash of their name. */
 struct topic_index {
 	struct tb_source *by_id[BOUND_TOPICS_MAX + 1];
@@ -285,6 +291,7 @@ struct tb_subscriber {
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */
+	struct glance *glances;   /* by slot */
 	uint32_t table_used;      /* slots below this were used at some time */
 	uint32_t slots_full;      /* slots below this are in use */
 	struct topic_index index;

@@ -15,8 +15,10 @@
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
 #include "subscriber/discovery.h"
+#include "subscriber/glance.h"
 #include "subscriber/notices.h"
 #include "subscriber/options.h"
+#include "subscriber/rest.h"
 #include "subscriber/source.h"
 #include "subscriber/turn.h"
 #include "subscriber/wait.h"
@@ -70,6 +72,7 @@ void subscriber_free(struct tb_subscriber *subscriber)
 		close(subscriber->epoll_fd);
 	if (subscriber->timer_fd >= 0)
 		close(subscriber->timer_fd);
+	glance_close(subscriber);
 	free(subscriber->table);
 	free(subscriber->address);
 	free(subscriber->location);
@@ -98,10 +101,13 @@ TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 
 static int memory_open(struct tb_subscriber *subscriber)
 {
+	int result;
+
 	subscriber->table = calloc(subscriber->topics_max, sizeof(*subscriber->table));
 	if (!subscriber->table)
 		return error_set(ENOMEM, "subscriber: no memory");
-	return discovery_open(subscriber);
+	result = glance_open(subscriber);
+	return result < 0 ? result : discovery_open(subscriber);
 }
 
 static int descriptors_open(struct tb_subscriber *subscriber)
@@ -230,20 +236,45 @@ static bool answers_first(struct tb_subscriber *subscriber)
 	return false;
 }
 
-static int deliver_all(struct tb_subscriber *subscriber, int records_max)
+/* Advances the source of a slot whose glance found a change. Returns how many records came. */
+static int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int max)
 {
-	const uint32_t sources = subscriber->table_used;
-	uint32_t at = subscriber->first_polled + 1 < sources ? subscriber->first_polled + 1 : 0;
+	struct tb_source *source = subscriber->table[slot];
 	int count = 0;
 
-	subscriber->first_polled = at;
-	for (uint32_t i = 0; i < sources && count < records_max && !subscriber->closing; i++) {
-		struct tb_source *source = subscriber->table[at];
-
-		if (source && source->state != SOURCE_DEAD && !source->subscription->closing)
-			count += advance_poll(source, records_max - count);
-		at = at + 1 < sources ? at + 1 : 0;
+	if (source && (source->state == SOURCE_DEAD || source->subscription->closing))
+		return 0;
+	if (source) {
+		glance_wake(subscriber, slot); /* L-I2 */
+		count = advance_poll(source, max);
 	}
+	if (count == 0)
+		rest_begin(subscriber, slot);
+	return count;
+}
+
+static int slots_poll(struct tb_subscriber *subscriber, uint32_t first, uint32_t end, int max)
+{
+	int count = 0;
+
+	for (uint32_t slot = glance_next(subscriber, first, end);
+	     slot < end && count < max && !subscriber->closing;
+	     slot = glance_next(subscriber, slot + 1, end))
+		count += slot_poll(subscriber, slot, max - count);
+	return count;
+}
+
+static int deliver_all(struct tb_subscriber *subscriber, int records_max)
+{
+	const uint32_t end = subscriber->table_used;
+	const uint32_t first =
+		subscriber->first_polled + 1 < end ? subscriber->first_polled + 1 : 0;
+	int count;
+
+	subscriber->first_polled = first;
+	count = slots_poll(subscriber, first, end, records_max);
+	if (first > 0 && count < records_max)
+		count += slots_poll(subscriber, 0, first, records_max - count);
 	return count;
 }
 

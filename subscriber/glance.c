@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The glances of a subscriber, by slot of its table. */
+#include "subscriber/glance.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "bus/error.h"
+
+/* For glances at no memory: expected 0 rests, expected 1 is awake. */
+static const _Atomic uint64_t zero;
+
+static const struct glance awake = { .word = &zero, .expected = 1 };
+
+const struct glance glance_nothing = { .word = &zero, .expected = 0 };
+
+int glance_open(struct tb_subscriber *subscriber)
+{
+	subscriber->glances = calloc(subscriber->topics_max, sizeof(*subscriber->glances));
+	if (!subscriber->glances)
+		return error_set(ENOMEM, "subscriber: no memory");
+	for (uint32_t slot = 0; slot < subscriber->topics_max; slot++)
+		subscriber->glances[slot] = awake;
+	return 0;
+}
+
+void glance_close(struct tb_subscriber *subscriber)
+{
+	free(subscriber->glances);
+	subscriber->glances = NULL;
+}
+
+void glance_wake_all(struct tb_subscriber *subscriber)
+{
+	for (uint32_t slot = 0; slot < subscriber->table_used; slot++)
+		subscriber->glances[slot] = awake;
+}
+
+void glance_wake(struct tb_subscriber *subscriber, uint32_t slot)
+{
+	subscriber->glances[slot] = awake;
+}
