@@ -7,12 +7,7 @@
 
 #include "bus/error.h"
 
-/* For glances at no memory: expected 0 rests, expected 1 is awake. */
-static const _Atomic uint64_t zero;
-
-static const struct glance awake = { .word = &zero, .expected = 1 };
-
-const struct glance glance_nothing = { .word = &zero, .expected = 0 };
+const _Atomic uint64_t glance_zero;
 
 int glance_open(struct tb_subscriber *subscriber)
 {
@@ -20,7 +15,7 @@ int glance_open(struct tb_subscriber *subscriber)
 	if (!subscriber->glances)
 		return error_set(ENOMEM, "subscriber: no memory");
 	for (uint32_t slot = 0; slot < subscriber->topics_max; slot++)
-		subscriber->glances[slot] = awake;
+		glance_wake(&subscriber->glances[slot]);
 	return 0;
 }
 
@@ -33,10 +28,5 @@ void glance_close(struct tb_subscriber *subscriber)
 void glance_wake_all(struct tb_subscriber *subscriber)
 {
 	for (uint32_t slot = 0; slot < subscriber->table_used; slot++)
-		subscriber->glances[slot] = awake;
-}
-
-void glance_wake(struct tb_subscriber *subscriber, uint32_t slot)
-{
-	subscriber->glances[slot] = awake;
+		glance_wake(&subscriber->glances[slot]);
 }

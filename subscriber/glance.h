@@ -27,10 +27,31 @@ int glance_open(struct tb_subscriber *);
 void glance_close(struct tb_subscriber *);
 /* Wakes all sources: each is advanced once more. */
 void glance_wake_all(struct tb_subscriber *);
-/* Wakes the source of a slot. */
-void glance_wake(struct tb_subscriber *, uint32_t slot);
-/* Rests for ever: a glance at no memory. */
-extern const struct glance glance_nothing;
+
+/* A word of no topic, always 0. A glance at it that expects 0 rests for ever. */
+extern const _Atomic uint64_t glance_zero;
+
+/* What a glance at glance_zero expects if its source is awake. */
+enum { GLANCE_AWAKE = 1, GLANCE_IN_VAIN = 2 };
+
+/* Wakes a source. */
+static inline void glance_wake(struct glance *glance)
+{
+	*glance = (struct glance){ .word = &glance_zero, .expected = GLANCE_AWAKE };
+}
+
+/* A source that is awake was advanced in vain. */
+static inline void glance_in_vain(struct glance *glance)
+{
+	glance->expected = GLANCE_IN_VAIN;
+}
+
+/* Whether the source was advanced in vain by the last poll. A source that rested on this number may
+ * count as that, too: it rests a poll earlier. */
+static inline bool glance_was_in_vain(const struct glance *glance)
+{
+	return glance->expected == GLANCE_IN_VAIN;
+}
 
 /* The first slot from `slot` on, below end, that does not rest; end if there is none. The loads do
  * not depend on each other, so that cache misses overlap. */

@@ -32,7 +32,7 @@ static bool has_work(const struct tb_source *source)
 void rest_begin(struct tb_subscriber *subscriber, uint32_t slot)
 {
 	const struct tb_source *source = subscriber->table[slot];
-	struct glance glance = glance_nothing;
+	struct glance glance = { .word = &glance_zero };
 
 	if (source && (source->state == SOURCE_DEAD || has_work(source)))
 		return;

@@ -14,6 +14,7 @@
 #include "bus/error.h"
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
+#include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
 #include "subscriber/glance.h"
 #include "subscriber/notices.h"
@@ -227,7 +228,7 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
  * and the last look found no record, the topics are looked at once in TURN_ANSWERS answers. */
 static bool answers_first(struct tb_subscriber *subscriber)
 {
-	const int count = turn_answers(subscriber);
+	const int count = subscriber->discovery.outstanding > 0 ? turn_answers(subscriber) : 0;
 
 	subscriber->answers += (uint32_t)count;
 	if (count > 0 && subscriber->quiet && subscriber->answers < TURN_ANSWERS)
@@ -236,44 +237,51 @@ static bool answers_first(struct tb_subscriber *subscriber)
 	return false;
 }
 
-/* Advances the source of a slot whose glance found a change. Returns how many records came. */
-static int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int max)
+/* Advances the source of a slot that does not rest. Returns how many records came. A free slot
+ * rests, too. */
+static inline int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int max)
 {
+	struct glance *glance = &subscriber->glances[slot];
+	const bool again = glance_was_in_vain(glance);
 	struct tb_source *source = subscriber->table[slot];
 	int count = 0;
 
-	if (source && (source->state == SOURCE_DEAD || source->subscription->closing))
-		return 0;
 	if (source) {
-		glance_wake(subscriber, slot); /* L-I2 */
+		if (deliver_stopped(source))
+			return 0;
+		glance_wake(glance); /* L-I2 */
 		count = advance_poll(source, max);
 	}
-	if (count == 0)
+	if (count > 0)
+		return count;
+	if (again)
 		rest_begin(subscriber, slot);
-	return count;
+	else
+		glance_in_vain(glance);
+	return 0;
 }
 
-static int slots_poll(struct tb_subscriber *subscriber, uint32_t first, uint32_t end, int max)
+static inline int slots_poll(struct tb_subscriber *subscriber, uint32_t slot, uint32_t end, int max)
 {
 	int count = 0;
 
-	for (uint32_t slot = glance_next(subscriber, first, end);
-	     slot < end && count < max && !subscriber->closing;
-	     slot = glance_next(subscriber, slot + 1, end))
+	for (; (slot = glance_next(subscriber, slot, end)) < end; slot++) {
 		count += slot_poll(subscriber, slot, max - count);
+		if (count == max || subscriber->closing)
+			break;
+	}
 	return count;
 }
 
 static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 {
 	const uint32_t end = subscriber->table_used;
-	const uint32_t first =
-		subscriber->first_polled + 1 < end ? subscriber->first_polled + 1 : 0;
+	const uint32_t next = subscriber->first_polled + 1, first = next < end ? next : 0;
 	int count;
 
 	subscriber->first_polled = first;
 	count = slots_poll(subscriber, first, end, records_max);
-	if (first > 0 && count < records_max)
+	if (first > 0 && count < records_max && !subscriber->closing)
 		count += slots_poll(subscriber, 0, first, records_max - count);
 	return count;
 }
