@@ -267,5 +267,5 @@ bool pull_view_glance(const struct tb_source *source, struct glance *glance)
 	glance->expected = atomic_load_explicit(glance->word, memory_order_relaxed);
 	if (glance->expected == 0 && source->next > mapping->shape.slots)
 		return false;
-	return glance->expected < source->next && source->written < source->next;
+	return glance->expected < source->next;
 }

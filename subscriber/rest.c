@@ -19,14 +19,18 @@
  * advance_poll() returns. */
 static bool has_work(const struct tb_source *source)
 {
-	return !source->mapping.view ||               /* READs */
-	       source->state < SOURCE_RUNNING ||      /* its start is not known */
-	       source->has_successor ||               /* it switches to the next epoch */
+	return source->has_successor ||               /* it switches to the next epoch */
 	       source->look || source->invalid > 0 || /* the line is to be read */
-	       source->tries > 0 ||                   /* slot `next` is copied again */
 	       source->collected.held > 0 ||          /* for a batch */
-	       source->hole_first != 0 ||             /* a gap is to be reported */
 	       image_is_busy(source->mapping.image);
+}
+
+/* What shows the next record. False: the source stays awake. */
+static bool glance_of(const struct tb_source *source, struct glance *glance)
+{
+	if (source->state == SOURCE_ENDED || !source_reads_records(source))
+		return true;
+	return pull_view_glance(source, glance);
 }
 
 void rest_begin(struct tb_subscriber *subscriber, uint32_t slot)
@@ -34,10 +38,11 @@ void rest_begin(struct tb_subscriber *subscriber, uint32_t slot)
 	const struct tb_source *source = subscriber->table[slot];
 	struct glance glance = { .word = &glance_zero };
 
-	if (source && (source->state == SOURCE_DEAD || has_work(source)))
-		return;
-	if (source && source->state == SOURCE_RUNNING && source_reads_records(source) &&
-	    !pull_view_glance(source, &glance))
+	if (source && (subscriber->ops->network || !source->mapping.view))
+		return; /* READs and notices come in any poll */
+	if (source && source->state != SOURCE_RUNNING && source->state != SOURCE_ENDED)
+		return; /* its start is not known, or it was left */
+	if (source && (has_work(source) || !glance_of(source, &glance)))
 		return;
 	subscriber->glances[slot] = glance;
 }
