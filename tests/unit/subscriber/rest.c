@@ -63,13 +63,20 @@ static bool all_rest(void)
 		}                                                                                  \
 	} while (0)
 
-/* Stops the clock: from now on there is a turn only if something woke the subscriber. All rest. */
+/* Stops the clock: from now on there is a turn only if something woke the subscriber, and no answer
+ * is awaited. */
 static void stop(void)
 {
 	clock_stop();
 	for (int i = 0; i < 3; i++)
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
-	UNTIL(all_rest() && !discovery_waits(subscriber));
+	UNTIL(subscriber->discovery.outstanding == 0 && !discovery_waits(subscriber));
+}
+
+static void stop_at_rest(void)
+{
+	stop();
+	UNTIL(all_rest());
 }
 
 /* Subscribes to a topic, and polls until it has a record and rests. */
@@ -145,7 +152,7 @@ Test(rest, topic_with_a_record_stays_awake)
 {
 	struct tb_topic *topic = rest_at_one("t");
 
-	stop();
+	stop_at_rest();
 	glance_wake_all(subscriber);
 	scene_publish(topic, 2, 2);
 	rest_begin(subscriber, 0);
@@ -162,9 +169,9 @@ Test(rest, busy_slot_is_looked_at_in_each_poll)
 
 	scene_publish(topic, 2, 70);
 	UNTIL(notes.last == 70);
+	stop();
 	slot = (struct slot *)(void *)(topic->ring + (71 & topic->slot_mask) * topic->slot_bytes);
 	atomic_store(&slot->word[0], 0);
-	clock_stop();
 	glance_wake_all(subscriber);
 	subscriber->table[0]->batched = false;
 	for (int i = 0; i < 3; i++)
@@ -198,7 +205,7 @@ Test(rest, topic_with_held_records_stays_awake)
 	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
 	scene_publish(topic, 1, 5);
 	UNTIL(subscription->sources->collected.held == 5);
-	clock_stop();
+	stop();
 	for (int i = 0; i < 5; i++)
 		cr_assert_eq(tb_poll(subscriber, 100), 0);
 	cr_expect_eq(tb_poll(subscriber, 3), 3);
@@ -213,7 +220,7 @@ Test(rest, end_of_a_topic_is_reported)
 	struct tb_topic *topic = rest_at_one("t");
 	const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
-	stop();
+	stop_at_rest();
 	tb_topic_end(topic);
 	while (!notes.ended) {
 		cr_assert_lt(scene_now_ms(), late_ms, "waited for the end: %s", notes.text);
@@ -253,7 +260,7 @@ Test(rest, change_of_quality_is_in_the_next_poll)
 {
 	struct tb_topic *topic = rest_at_one("t");
 
-	stop();
+	stop_at_rest();
 	cr_assert_eq(tb_topic_quality(topic, TB_QUALITY_SUSPECT, TB_QUALITY_MISSING), 0, "%s",
 		     tb_error());
 	tb_poll(subscriber, 100);
@@ -282,7 +289,7 @@ Test(rest, message_among_answers_wakes)
 	struct tb_topic *topic = rest_at_one("t");
 	const uint64_t late_ms = scene_now_ms() + deadline_ms();
 
-	stop();
+	stop_at_rest();
 	tb_topic_end(topic);
 	while (!notes.ended) {
 		cr_assert_lt(scene_now_ms(), late_ms, "waited for the end: %s", notes.text);
@@ -299,7 +306,7 @@ Test(rest, message_among_answers_wakes)
 Test(rest, topic_whose_line_is_to_be_read_stays_awake)
 {
 	rest_at_one("t");
-	stop();
+	stop_at_rest();
 	subscriber->table[0]->look = true;
 	glance_wake_all(subscriber);
 	rest_begin(subscriber, 0);
@@ -313,7 +320,7 @@ Test(rest, topic_with_an_invalid_line_stays_awake)
 	struct tb_topic *topic = rest_at_one("t");
 	struct tb_source *source = subscriber->table[0];
 
-	stop();
+	stop_at_rest();
 	atomic_fetch_xor(&topic->line->word[7], 1);
 	source->idle = 15;
 	source->batched = false;
@@ -326,7 +333,7 @@ Test(rest, topic_with_an_invalid_line_stays_awake)
 Test(rest, topic_whose_header_is_to_be_compared_stays_awake)
 {
 	rest_at_one("t");
-	stop();
+	stop_at_rest();
 	subscriber->table[0]->state = SOURCE_HEADER;
 	subscriber->table[0]->look = false;
 	glance_wake_all(subscriber);
@@ -397,7 +404,7 @@ Test(rest, memory_that_is_unmapped_is_not_looked_at)
 
 	notes.last = 0;
 	rest_at_one("u");
-	stop();
+	stop_at_rest();
 	tb_unsubscribe(subscriber->subscriptions);
 	cr_assert_eq(subscriber->subscriptions, first);
 	for (int i = 0; i < 5; i++)
