@@ -147,6 +147,17 @@ Test(rest, record_of_any_topic_is_in_the_next_poll)
 	cr_expect(notes.lost == 0 && notes.wrong == 0);
 }
 
+Test(rest, idle_topic_rests_after_two_polls)
+{
+	rest_at_one("t");
+	stop_at_rest();
+	glance_wake_all(subscriber);
+	cr_assert_eq(tb_poll(subscriber, 100), 0);
+	cr_expect(!rests(0));
+	cr_assert_eq(tb_poll(subscriber, 100), 0);
+	cr_expect(rests(0));
+}
+
 /* As if it came between the look in vain and the rest. */
 Test(rest, topic_with_a_record_stays_awake)
 {
@@ -218,12 +229,12 @@ Test(rest, topic_with_held_records_stays_awake)
 Test(rest, end_of_a_topic_is_reported)
 {
 	struct tb_topic *topic = rest_at_one("t");
-	const uint64_t late_ms = scene_now_ms() + deadline_ms();
+	const uint64_t end_ms = scene_now_ms() + deadline_ms();
 
 	stop_at_rest();
 	tb_topic_end(topic);
 	while (!notes.ended) {
-		cr_assert_lt(scene_now_ms(), late_ms, "waited for the end: %s", notes.text);
+		cr_assert_lt(scene_now_ms(), end_ms, "waited for the end: %s", notes.text);
 		subscriber->woken = true;
 		cr_assert_geq(tb_poll(subscriber, 100), 0);
 	}
@@ -287,12 +298,12 @@ Test(rest, end_of_a_topic_without_records_is_reported)
 Test(rest, message_among_answers_wakes)
 {
 	struct tb_topic *topic = rest_at_one("t");
-	const uint64_t late_ms = scene_now_ms() + deadline_ms();
+	const uint64_t end_ms = scene_now_ms() + deadline_ms();
 
 	stop_at_rest();
 	tb_topic_end(topic);
 	while (!notes.ended) {
-		cr_assert_lt(scene_now_ms(), late_ms, "waited for the end: %s", notes.text);
+		cr_assert_lt(scene_now_ms(), end_ms, "waited for the end: %s", notes.text);
 		subscriber->subscriptions->discover = true;
 		discovery_step(subscriber);
 		UNTIL(subscriber->discovery.outstanding == 0);
