@@ -9,9 +9,9 @@
  * - busy: before each poll, a record of one topic is published.
  *
  * ns per poll of a subscriber of TOPICS topics, and of a subscriber of one topic. The two
- * alternate, WINDOWS times in a round. A round has the median of each and the lowest of each, and
- * what a further topic adds to the lowest. With POLLS, the program makes as many calls of
- * many_polls() instead, for tools that count instructions or cache misses. */
+ * alternate, WINDOWS times in a round. A round has the median of each, and what each further topic
+ * adds. With POLLS, the program makes as many polls in many_polls() instead, for tools that count
+ * instructions or cache misses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +156,7 @@ static void round_print(struct tb_subscriber *all, struct tb_subscriber *one, un
 	const unsigned int polls = LOOKS / count > POLLS_MIN ? LOOKS / count : POLLS_MIN;
 	const double scale = machine_ticks_per_ns();
 	double many[WINDOWS], single[WINDOWS];
-	double many_low, single_low;
+	double poll, alone;
 
 	for (int i = 0; i < WINDOWS; i++) {
 		drain(one);
@@ -164,13 +164,10 @@ static void round_print(struct tb_subscriber *all, struct tb_subscriber *one, un
 		drain(all);
 		many[i] = window(all, state, polls, scale);
 	}
-	many_low = machine_quantile(many, WINDOWS, 0);
-	single_low = machine_quantile(single, WINDOWS, 0);
-	printf("%s{\"poll\": %.2f, \"one\": %.2f, \"poll_low\": %.2f, \"one_low\": %.2f, "
-	       "\"topic\": %.3f}",
-	       first ? "" : ", ", machine_quantile(many, WINDOWS, 0.5),
-	       machine_quantile(single, WINDOWS, 0.5), many_low, single_low,
-	       count > 1 ? (many_low - single_low) / (count - 1) : 0);
+	poll = machine_quantile(many, WINDOWS, 0.5);
+	alone = machine_quantile(single, WINDOWS, 0.5);
+	printf("%s{\"poll\": %.2f, \"one\": %.2f, \"topic\": %.3f}", first ? "" : ", ", poll, alone,
+	       (poll - alone) / (count - 1));
 }
 
 static enum state state_of(const char *name)
@@ -189,7 +186,7 @@ int main(int argc, char **argv)
 	struct tb_subscriber *all, *one;
 	enum state state;
 
-	if (count < 1 || count > TOPICS_MAX || rounds < 1) {
+	if (count < 2 || count > TOPICS_MAX || rounds < 1) {
 		fputs("usage: tickbus-bench-topics TOPICS STATE ROUNDS [POLLS]\n", stderr);
 		return 2;
 	}

@@ -12,7 +12,7 @@ bool pull_view_line(struct tb_source *, struct progress *);
  * them instead (collect.h). */
 int pull_view(struct tb_source *, int max);
 /* The word that shows the next record, as it is now. False if a record may be there, or if the slot
- * is busy. A slot of the first lap that was never written does not count as busy. */
+ * is busy. A slot that is still empty in the first lap counts as idle. */
 bool pull_view_glance(const struct tb_source *, struct glance *);
 
 #endif

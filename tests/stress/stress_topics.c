@@ -3,9 +3,10 @@
  *
  * Many topics, most of them idle, and a subscriber that polls them all. Writers take random steps:
  * a few records of a random topic, sometimes more than its ring holds. At times a writer waits
- * until the subscriber has the last record of the topic, so no later record can make up for a
- * record that was forgotten. At last all topics end. Each record comes once and in order, or is in
- * a gap, and each end is reported. A plain program, so that the thread sanitizer can run it. */
+ * until the subscriber has the last record of the topic. So no later record makes up for a
+ * forgotten record. At last all topics end. Each record comes once and in order, or is in a gap,
+ * and each end is reported. A plain program, so that the thread sanitizer can run it.
+ */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
