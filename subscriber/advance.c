@@ -386,7 +386,7 @@ int advance_poll(struct tb_source *source, int max)
 		advance_switch(source);
 		return 0;
 	}
-	if (source_is_settling(source))
+	if (source->state != SOURCE_RUNNING && source_is_settling(source))
 		advance_settle(source);
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);

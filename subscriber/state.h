@@ -83,7 +83,7 @@ struct mapping {
 	struct watch *watch;                    /* NULL: the subscription is no watch list */
 	struct choice *choice;     /* NULL: the subscription has no list of instruments */
 	struct conflate *conflate; /* NULL: each record is delivered */
-	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
+	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
@@ -315,6 +315,12 @@ struct get {
 	struct record listed;   /* the value that a handler of tb_get_many is shown */
 };
 
+/* A word that shows whether a source has records (glance.h). */
+struct glance {
+	const _Atomic uint64_t *word;
+	uint64_t expected; /* while there are none */
+};
+
 /* Sources by the topic id of their last grant, and by a hash of their name. */
 struct topic_index {
 	struct tb_source *by_id[BOUND_TOPICS_MAX + 1];
@@ -346,6 +352,7 @@ struct tb_subscriber {
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */
+	struct glance *glances;   /* by slot */
 	uint32_t table_used;      /* slots below this were used at some time */
 	uint32_t slots_full;      /* slots below this are in use */
 	struct topic_index index;
