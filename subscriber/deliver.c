@@ -93,7 +93,7 @@ void deliver_detour(struct tb_source *source)
 {
 	const struct image *image = source->mapping.image;
 
-	source->detour = source->hole_first != 0 ||
+	source->detour = source->hole_first != 0 || source->ahead ||
 			 (image && (image_is_busy(image) ||
 				    source->subscription->options.gap == TB_GAP_IMAGE));
 }
@@ -272,13 +272,20 @@ static int quality_record(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+void deliver_first(struct tb_source *source)
+{
+	if (!source->ahead)
+		return;
+	source->ahead = false;
+	source->look = true;
+	deliver_detour(source);
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	int result;
 
-	/* The first record comes here, since its instrument has no name yet. */
-	source->look |= source->ahead;
-	source->ahead = false;
+	deliver_first(source);
 	if (copy->kind == TB_KIND_HOLE) {
 		if (source->hole_first == 0)
 			source->hole_first = source->next;
