@@ -22,13 +22,14 @@
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
 #include "subscriber/get_read.h"
+#include "subscriber/glance.h"
 #include "subscriber/notices.h"
-#include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pulse.h"
 #include "subscriber/source.h"
 #include "subscriber/tag.h"
 #include "subscriber/topic_index.h"
+#include "subscriber/value_reads.h"
 
 #define RECONNECT_MS     50   /* the longest first pause before a try to connect */
 #define RECONNECT_MAX_MS 2000 /* each failed try doubles the longest pause, up to this */
@@ -150,8 +151,8 @@ static void completion_use(struct tb_subscriber *subscriber, const struct fabric
 		return;
 	if (tag.kind == READ_SLOTS)
 		pull_read_landed(source, tag.half, done->status);
-	else if (tag.kind == READ_IMAGE)
-		pull_image_landed(source, tag.half, done->status);
+	else if (tag.kind == READ_VALUES)
+		value_reads_landed(source, tag.half, done->status);
 	else
 		advance_fetched(source, tag.kind, done->status);
 }
@@ -337,8 +338,10 @@ static int answers_take(struct tb_subscriber *subscriber)
 	if (subscriber->discovery.outstanding > 0 && subscriber->gone_code == 0 &&
 	    !subscriber->closing)
 		count = subscriber->ops->link_poll(subscriber->link);
-	if (count > 0)
+	if (count > 0) {
+		glance_wake_all(subscriber); /* L-I3 */
 		discovery_step(subscriber);
+	}
 	return count;
 }
 
@@ -362,6 +365,7 @@ void turn_take(struct tb_subscriber *subscriber)
 	const bool was_welcomed = subscriber->welcomed;
 	uint64_t ticks;
 
+	glance_wake_all(subscriber); /* L-I3 */
 	subscriber->heard_ms = subscriber->turn_ms;
 	subscriber->turn_ms = clock_coarse_ms();
 	subscriber->woken = false;
