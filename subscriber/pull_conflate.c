@@ -261,6 +261,8 @@ int pull_conflate(struct tb_source *source, int max)
 	struct conflate *conflate = source->mapping.conflate;
 	int count = 0;
 
+	if (!source->mapping.remote)
+		return 0; /* it was lost with the connection */
 	conflate->hurries |= source->has_successor;
 	if (conflate->phase == CONFLATE_SLEEPS && conflate->exempts)
 		count = walk(source, UINT64_MAX, max); /* F10 */
@@ -307,7 +309,8 @@ struct conflate_work pull_conflate_work(const struct tb_source *source)
 	struct conflate_work work = { .sleeps = true, .ends_ns = UINT64_MAX };
 	enum value_work pass;
 
-	if (!conflate_is_active(conflate) || source->state != SOURCE_RUNNING)
+	if (!conflate_is_active(conflate) || source->state != SOURCE_RUNNING ||
+	    !source->mapping.remote)
 		return (struct conflate_work){ .ends_ns = UINT64_MAX };
 	switch (conflate->phase) {
 	case CONFLATE_SLEEPS:
