@@ -200,7 +200,6 @@ static void pass_end(struct tb_source *source)
 	if (!conflate_pass_ends(conflate) || !conflate->jumps)
 		return;
 	deliver_jump(source);
-	pull_read_drop(source);
 	reader_quality(source, &conflate->line);
 }
 

@@ -66,7 +66,7 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 }
 
 /* What chooses and watches instruments learns how many there are, and how far the writer is. */
-static void line_note(struct tb_source *source, const struct progress *progress)
+void reader_note(struct tb_source *source, const struct progress *progress)
 {
 	struct mapping *mapping = &source->mapping;
 
@@ -102,7 +102,7 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	if (conflate)
 		conflate_counts(conflate, progress->instruments);
 	pass(source, progress);
-	line_note(source, progress);
+	reader_note(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
 	source->look = source->next <= progress->head &&
@@ -197,7 +197,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 				 options->epoch != source->mapping.shape.epoch;
 
 	source->state = SOURCE_RUNNING;
-	line_note(source, progress);
+	reader_note(source, progress);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	source->next = source->started = start_of(source, progress->head, other_epoch);

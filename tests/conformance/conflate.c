@@ -366,7 +366,7 @@ Test(conflate, more_records_than_values_are_not_read)
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS), 2);
 	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), last - 2);
 	cr_expect_eq(seen.images, 0);
-	cr_expect_eq(counter(SUBSCRIPTION_TORN), 0);
+	cr_expect_eq(subscription->sources->mapping.conflate->quiet, 0, "the ring was read");
 }
 
 Test(conflate, each_poll_is_an_interval)
@@ -626,6 +626,33 @@ Test(conflate, values_owed_come_before_the_next_epoch)
 	cr_expect_str_eq(interval(), "B1 ", "found %s", seen.log);
 }
 
+/* Over a network, the memory is gone with the connection. */
+Test(conflate, held_values_of_memory_that_is_gone_are_lost)
+{
+	const bool in_place = strcmp(SCHEME, "shm") == 0;
+
+	subscribe((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+						    .exempt_kind_count = 1 });
+	clock_stop();
+	update(0);
+	update(1);
+	update(1);
+	poll_all();
+	cr_expect_eq(subscription->sources->mapping.conflate->held_count, 2);
+	subscriber->gone_code = ECONNRESET;
+	poll(7);
+	tb_topic_restart(topic);
+	register_names();
+	for (int i = 0; i < 10000 && seen.events[TB_EVENT_RESTART] == 0; i++) {
+		clock_pass(20);
+		tb_wait(subscriber, 1);
+		poll(7);
+	}
+	cr_expect_str_eq(seen.log, in_place ? "A1 B3 restart " : "gap 1-3:2 restart ", "found %s",
+			 seen.log);
+	cr_expect_eq(counter(SUBSCRIPTION_LOST_OVERRUN), in_place ? 0 : 2);
+}
+
 /* -- chosen instruments ----------------------------------------------------------------------- */
 
 Test(conflate, only_chosen_instruments_come)
@@ -644,6 +671,23 @@ Test(conflate, only_chosen_instruments_come)
 	cr_expect_eq(seen.calls, 3);
 	cr_expect_geq(seen.last[1], 2 * SLOTS);
 	cr_expect_geq(seen.last[2], 2 * SLOTS);
+}
+
+Test(conflate, value_of_a_removed_name_is_skipped)
+{
+	static const char *const names[] = { "A", "B" };
+
+	subscribe((struct tb_subscription_options){ .names = names,
+						    .name_count = 2,
+						    .exempt_kinds = cancel_kind,
+						    .exempt_kind_count = 1 });
+	clock_stop();
+	update(0);
+	update(1);
+	poll_all();
+	cr_assert_eq(tb_names_remove(subscription, names, 1), 1, "%s", tb_error());
+	cr_expect_str_eq(interval(), "B2 ", "found %s", seen.log);
+	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), 1);
 }
 
 /* -- sleeping --------------------------------------------------------------------------------- */
