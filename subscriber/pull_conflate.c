@@ -183,7 +183,7 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 {
 	struct conflate *conflate = source->mapping.conflate;
 
-	if (source->mapping.choice && choice_is_left(source->mapping.choice, instrument)) {
+	if (source->mapping.names[instrument][0] && !choice_has(source, instrument)) {
 		source->subscription->counters[SUBSCRIPTION_SKIPPED] +=
 			conflate_forget(conflate, instrument); /* it was removed meanwhile */
 		return 0;
