@@ -41,6 +41,7 @@ static struct {
 	uint64_t head;               /* of the line */
 	uint64_t value[INSTRUMENTS]; /* sequence in the slot; 0: never written */
 	bool torn[INSTRUMENTS], corrupt[INSTRUMENTS];
+	bool owed; /* the slot of the last record's value was not touched yet */
 } writer;
 
 static bool is_value(uint64_t n)
@@ -55,14 +56,22 @@ static void record_begin(uint32_t instrument, uint8_t kind)
 	record->sequence = writer.begun;
 	record->instrument = instrument;
 	record->kind = kind;
-	if (is_value(writer.begun))
-		writer.torn[instrument] = true;
+	writer.owed = is_value(writer.begun);
+}
+
+/* The writer comes to the value behind the ring. */
+static void value_begin(void)
+{
+	if (writer.owed)
+		writer.torn[writer.record[writer.begun].instrument] = true;
+	writer.owed = false;
 }
 
 static void value_end(void)
 {
 	const uint32_t i = writer.record[writer.begun].instrument;
 
+	value_begin();
 	if (writer.torn[i])
 		writer.value[i] = writer.begun;
 	writer.torn[i] = false;
@@ -74,8 +83,8 @@ static void record_end(void)
 	writer.ring = writer.begun;
 }
 
-/* Record by record. The ring may show a record before its value is whole. The line comes later, or
- * much later. */
+/* Record by record. The ring may show a record before its value is begun, or whole. The line comes
+ * later, or much later. */
 static void write_any(void)
 {
 	static const uint8_t kinds[] = { TB_KIND_UPDATE, TB_KIND_CLEAR, TB_KIND_CANCEL,
@@ -83,7 +92,9 @@ static void write_any(void)
 
 	if (writer.begun > writer.ring && choose(2)) {
 		writer.ring = writer.begun;
-	} else if (writer.begun > writer.ring ||
+	} else if (writer.owed && choose(2)) {
+		value_begin();
+	} else if (writer.owed || writer.begun > writer.ring ||
 		   writer.torn[writer.record[writer.begun].instrument]) {
 		record_end();
 	} else if (choose(3) == 0) {
