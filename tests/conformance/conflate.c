@@ -7,6 +7,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -839,4 +841,106 @@ Test(conflate, any_history_with_exempt_kinds_has_exact_accounts)
 {
 	any_history((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
 						      .exempt_kind_count = 1 });
+}
+
+/* -- full speed ------------------------------------------------------------------------------- */
+
+#define FAST 2000000 /* records */
+
+static struct {
+	uint64_t last[NAMES], cancels, calls, images;
+	char wrong[128];
+} fast;
+
+static void fast_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	const uint64_t n = record->sequence;
+	const bool is_back = record->kind == TB_KIND_UPDATE && n <= fast.last[n % NAMES];
+	uint64_t x;
+
+	(void)user;
+	(void)source;
+	memcpy(&x, record->data, sizeof(x));
+
+	if ((x != n || record->instrument != n % NAMES || is_back) && !fast.wrong[0])
+		snprintf(fast.wrong, sizeof(fast.wrong),
+			 "record %" PRIu64 " of %u after %" PRIu64 ": found payload %" PRIu64, n,
+			 record->instrument, fast.last[n % NAMES], x);
+	if (record->kind == TB_KIND_UPDATE)
+		fast.last[record->instrument] = n;
+	else
+		fast.cancels++;
+	fast.calls++;
+	fast.images += (record->flags & TB_FLAG_IMAGE) != 0;
+}
+
+/* Each instrument has cancels, and an update as its last record. */
+static void *write_fast(void *given)
+{
+	struct tb_topic *to = given;
+
+	for (uint64_t x = 1; x <= FAST; x++) {
+		const struct tb_update record = { .size = sizeof(record),
+						  .instrument = (uint32_t)(x % NAMES),
+						  .kind = x % 7 == 0 && x <= FAST - NAMES
+								  ? TB_KIND_CANCEL
+								  : TB_KIND_UPDATE,
+						  .length = sizeof(x),
+						  .time_ns = 1,
+						  .data = &x };
+
+		tb_publish(to, &record);
+		if (x % 5000 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* The ring has 64 slots, so the reader is lapped again and again. */
+static void full_speed(struct tb_subscription_options options)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms() * 3;
+	pthread_t thread;
+
+	memset(&fast, 0, sizeof(fast));
+	options.size = sizeof(options);
+	options.on_record = fast_record;
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
+	cr_assert_eq(pthread_create(&thread, NULL, write_fast, topic), 0);
+	for (int quiet = 0; quiet < 10 * TURNS;) {
+		const bool at_end = subscription->sources->next > FAST &&
+				    !conflate_owes(subscription->sources->mapping.conflate);
+
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		quiet = at_end ? quiet + 1 : 0;
+		cr_assert_lt(scene_now_ms(), until_ms);
+	}
+	pthread_join(thread, NULL);
+	cr_expect_str_eq(fast.wrong, "", "%s", fast.wrong);
+	for (uint32_t i = 0; i < NAMES; i++)
+		cr_expect_eq(fast.last[i], i == 0 ? FAST : FAST - NAMES + i, "%u: found %" PRIu64,
+			     i, fast.last[i]);
+	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) + counted_lost(),
+		     FAST);
+	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + fast.images, fast.calls);
+	fprintf(stderr, "%" PRIu64 " calls, %" PRIu64 " image records, %" PRIu64 " lost\n",
+		fast.calls, fast.images, counted_lost());
+}
+
+Test(conflate, writer_at_full_speed_leaves_exact_accounts)
+{
+	full_speed((struct tb_subscription_options){ .conflate_us = 1000 });
+	cr_expect_gt(counted_lost(), 0);
+}
+
+Test(conflate, writer_at_full_speed_by_poll_leaves_exact_accounts)
+{
+	full_speed((struct tb_subscription_options){ .conflate_us = TB_CONFLATE_POLL });
+}
+
+Test(conflate, writer_at_full_speed_with_exempt_kinds_leaves_exact_accounts)
+{
+	full_speed((struct tb_subscription_options){
+		.conflate_us = 1000, .exempt_kinds = cancel_kind, .exempt_kind_count = 1 });
+	cr_expect_gt(fast.cancels, 0);
 }
