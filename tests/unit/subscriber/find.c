@@ -152,6 +152,22 @@ Test(find, corrupt_records_are_left_out)
 	}
 }
 
+Test(find, run_of_corrupt_records_is_copied_once)
+{
+	uint64_t random = random_seed(), sequence;
+	struct find find;
+
+	times_rise(&random);
+	for (uint64_t s = 1; s <= 39; s++)
+		ring.times[s] = s;
+	for (uint64_t s = 24; s <= 31; s++)
+		ring.corrupt[s] = true;
+	head_set(39);
+	cr_expect_eq(run(23, &random, 0, &find, &sequence), 0);
+	cr_expect_eq(sequence, 23);
+	cr_expect_leq(ring.copies, 8 * FIND_TRIES + 6, "%u copies", ring.copies);
+}
+
 Test(find, ring_without_a_whole_record_ends_the_search)
 {
 	uint64_t random = random_seed(), sequence;
