@@ -866,6 +866,40 @@ Test(past, corrupt_records_do_not_end_the_search_for_a_start)
 		  notes.text);
 }
 
+Test(past, new_epoch_begins_at_its_first_record)
+{
+	group_topic(SLOTS);
+	messages(1, 20);
+	start_by_time(DAY + 1000 * 20, 0, 0);
+	cr_assert(scene_poll_until(subscriber, &notes.last, 60));
+	cr_assert_eq(tb_topic_restart(topic), 0, "%s", tb_error());
+	messages(1, 1);
+	cr_assert(scene_poll_while(subscriber, &notes.restarted));
+	cr_assert(scene_poll_until(subscriber, &notes.last, 3));
+	cr_expect(strstr(notes.text, "restart 60 60\n1 A update 1\n"), "%s", notes.text);
+	cr_expect_eq(found(UINT64_MAX), 3, "in the new epoch");
+}
+
+/* In place the memory outlives its publisher. Over a network it may be gone. */
+Test(past, past_of_a_publisher_that_left)
+{
+	uint64_t sequence = 0;
+	int result;
+
+	group_topic(SLOTS);
+	messages(1, 20);
+	start_by_time(UINT64_MAX, 0, 0);
+	subscriber->connect_ms = 200;
+	tb_publisher_close(publisher);
+	publisher = NULL;
+	result = tb_find_time(source, DAY + 5000, &sequence);
+	if (IN_PLACE || result == 0)
+		cr_expect(result == 0 && sequence == 15, "%s", tb_error());
+	else
+		cr_expect(result == -ENOTCONN || result == -ETIMEDOUT || result == -EAGAIN,
+			  "%d: %s", result, tb_error());
+}
+
 /* -- random times ----------------------------------------------------------------------------- */
 
 #define TIMES   10000
