@@ -109,8 +109,8 @@ enum tb_from {
 			* EOPNOTSUPP. If the time lies before the oldest record that is held, the
 			* records before that, from 1 on, are a gap: before_join. So are records
 			* that `back` asks for and that are not held */
-	TB_FROM_LAST,  /* `back` records before the first record published after the join. What is
-			* not held of them is a gap: before_join */
+	TB_FROM_LAST,  /* `back` records before the first record published after the join. Those
+			* that are overwritten are a gap: before_join */
 };
 
 /* What follows a gap. */

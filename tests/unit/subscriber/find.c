@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bisection equals a scan: over rings with equal times, with corrupt records, with a writer
- * that overwrites while slots are copied, and with a publisher whose times fall. */
+/* The bisection equals a scan, over rings with equal times and with corrupt records. A writer
+ * overwrites slots while they are copied. The times of a hostile publisher fall. */
 #include "subscriber/find.h"
 
 #include <criterion/criterion.h>
@@ -58,7 +58,7 @@ static int run(uint64_t time_ns, uint64_t *random, size_t most, struct find *fin
 	return find_result(find, sequence);
 }
 
-/* The last record that is held, whole, and not later. 0: there is no such record. */
+/* The last record that is held, whole, and not later. 0: there is no record. */
 static uint64_t scan(uint64_t time_ns)
 {
 	for (uint64_t s = ring.head; s >= oldest(); s--)
