@@ -13,6 +13,7 @@
 #include "bus/random.h"
 #include "publisher/announce.h"
 #include "publisher/endpoint.h"
+#include "publisher/group.h"
 #include "publisher/log.h"
 #include "publisher/options.h"
 #include "publisher/pin.h"
@@ -38,6 +39,7 @@ void publisher_free(struct tb_publisher *publisher)
 		session_close(publisher->sessions);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		topic_close(publisher->topics[i]);
+	groups_close(publisher);
 	free(publisher->topics);
 	realms_close(publisher);
 	server_close(publisher);
@@ -90,6 +92,7 @@ int publisher_open(struct tb_publisher **out, const struct tb_publisher_options 
 	publisher = calloc(1, sizeof(*publisher));
 	if (!publisher)
 		return error_set(ENOMEM, "publisher: no memory");
+	SLIST_INIT(&publisher->topic_groups);
 	TAILQ_INIT(&publisher->ready);
 	TAILQ_INIT(&publisher->full);
 	TAILQ_INIT(&publisher->late);
@@ -149,6 +152,8 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 
 	*out = NULL;
 	if (result == 0)
+		result = group_check(publisher, options);
+	if (result == 0)
 		result = publisher_room(publisher, options->name);
 	if (result == 0)
 		result = topic_open(&topic, publisher, options, publisher->topic_count + 1,
@@ -167,6 +172,7 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 		pin_memory(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
 		topic_names_add(publisher, topic);
+		group_add(topic);
 		realms_change(publisher, topic);
 		pulse_write(publisher, topic->realms);
 	} else {

@@ -16,6 +16,7 @@
 #include "bus/counters.h"
 #include "bus/error.h"
 #include "bus/region.h"
+#include "subscriber/choice.h"
 #include "subscriber/names.h"
 #include "tickbus/record.h"
 
@@ -148,6 +149,8 @@ int collect_unusual(struct tb_source *source, const struct record *copy)
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;
+	if (!choice_has(source, copy->instrument))
+		return deliver_skipped(source, copy);
 	deliver_holes(source);
 	if (deliver_stopped(source))
 		return 0;

@@ -5,7 +5,8 @@
  * I3  base is the sequence before the first record that the ring must deliver. Values up to base
  *     come from slots, all later values from the ring. So a copy above base is dropped.
  * I4  A copy counts only if it was made after base was fixed, and the range is that of a line
- *     loaded after that. READs have the number of their image, and lines are marked as asked.
+ *     loaded after that. So each pass over the slots begins after its base was fixed (I10), and
+ *     lines are marked as asked.
  * I5  A copy of sequence s is delivered if seen < s <= base, where seen is the last delivered
  *     record that changed this value. So nothing is delivered twice, and no value goes back. A
  *     stored clear is delivered only if a record of its instrument was.
@@ -18,7 +19,9 @@
  *     made no copy, so its pass proves nothing.
  * I8  The image is complete at position C when every slot is settled, C is at or above every copy,
  *     and C ends a message. Then the program's table is the publisher's table at C: dropped copies
- *     were at or below C, so the ring has delivered them. */
+ *     were at or below C, so the ring has delivered them.
+ * I10 In a merge, C is the last record with a time up to t, where t lies between two stamps. Stamps
+ *     rise with the sequences, so C is at or above every copy if t is at or above their times. */
 #include "subscriber/image.h"
 
 #include <stdlib.h>
@@ -26,6 +29,7 @@
 
 #include "subscriber/fetch.h"
 #include "subscriber/reader.h"
+#include "subscriber/value_reads.h"
 
 static size_t words_of(uint32_t bits)
 {
@@ -77,9 +81,8 @@ bool image_begin(struct image *image, uint64_t base)
 	image->laps = again ? image->laps + 1 : 0;
 	image->phase = IMAGE_RANGE;
 	image->base = base;
-	image->largest = 0;
+	image->largest = image->latest_ns = 0;
 	image->tries = 0;
-	image->number++;
 	image->line_asked = false;
 	return again && image->laps % IMAGE_LAPS == 0;
 }
@@ -102,8 +105,8 @@ void image_line_invalid(struct image *image)
 static void pass_begin(struct image *image)
 {
 	image->phase = image->open > 0 ? IMAGE_PASS : IMAGE_SETTLED;
-	image->at = image->names_at = 0;
-	image->unread = false;
+	image->at = 0;
+	image->pass_due = true;
 }
 
 static void range_take(struct image *image, uint32_t instruments)
@@ -148,6 +151,14 @@ void image_settle(struct image *image, uint32_t instrument)
 	image->open--;
 }
 
+void image_leave(struct image *image, const uint64_t *left)
+{
+	for (size_t i = 0; i < words_of(image->range); i++) {
+		image->open -= (uint32_t)__builtin_popcountll(image->open_slots[i] & left[i]);
+		image->open_slots[i] &= ~left[i];
+	}
+}
+
 void image_passed(struct image *image, uint64_t sequence, uint32_t instrument, uint8_t kind,
 		  uint8_t flags)
 {
@@ -169,6 +180,8 @@ bool image_takes(struct image *image, const struct record *copy)
 
 	if (image->largest < copy->sequence)
 		image->largest = copy->sequence;
+	if (image->latest_ns < copy->time_ns)
+		image->latest_ns = copy->time_ns;
 	image_settle(image, instrument);
 	if (copy->sequence > image->base || copy->sequence <= image->seen[instrument])
 		return false;
@@ -181,24 +194,12 @@ bool image_takes(struct image *image, const struct record *copy)
 
 uint32_t image_next_open(const struct image *image, uint32_t from)
 {
-	uint32_t word = from / 64;
-	uint64_t bits;
-
-	if (from >= image->range)
-		return image->range;
-	bits = image->open_slots[word] & UINT64_MAX << from % 64;
-	while (!bits && ++word < words_of(image->range))
-		bits = image->open_slots[word];
-	return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : image->range;
+	return value_reads_next(image->open_slots, from, image->range);
 }
 
-void image_unread(struct image *image)
+void image_pass_ends(struct image *image, bool unread)
 {
-	image->unread = true;
-}
-
-void image_pass_ends(struct image *image)
-{
+	image->unread = unread;
 	image->phase = image->open > 0 ? IMAGE_JUDGE : IMAGE_SETTLED;
 }
 
@@ -218,6 +219,11 @@ void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
 		image->phase = IMAGE_GIVE_UP;
 }
 
+bool image_allows_cut(const struct image *image, uint64_t time_ns)
+{
+	return image->phase == IMAGE_SETTLED && image->latest_ns <= time_ns;
+}
+
 bool image_may_complete(const struct image *image, uint64_t position)
 {
 	return image->phase == IMAGE_SETTLED && position >= image->largest &&
@@ -231,8 +237,5 @@ void image_completes(struct image *image)
 
 void image_interrupted(struct image *image)
 {
-	memset(image->chunks, 0, sizeof(image->chunks));
 	image->line_asked = false;
-	if (image->phase == IMAGE_PASS)
-		image->at = image->names_at = 0;
 }

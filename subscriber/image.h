@@ -12,8 +12,7 @@
 #include "bus/region.h"
 #include "tickbus/subscriber.h"
 
-#define IMAGE_CHUNKS 16 /* parts of the table that are READ at once */
-#define IMAGE_LAPS   8  /* gaps in one image before the reader is reported as too slow */
+#define IMAGE_LAPS 8 /* gaps in one image before the reader is reported as too slow */
 
 /* Where an image is. The phases follow each other; a gap leads back to IMAGE_RANGE. */
 enum image_phase {
@@ -26,35 +25,25 @@ enum image_phase {
 	IMAGE_SETTLED, /* every slot is settled; the position is to reach the end of a message */
 };
 
-/* Slots, or directory entries, that a READ brings. count 0: free. */
-struct image_chunk {
-	uint32_t first, count;
-	uint32_t taken; /* slots of it that were looked at */
-	bool names;     /* directory entries */
-	bool posted, under_way, failed;
-	unsigned int number; /* of the image when it was begun (I4) */
-};
-
 struct image {
 	enum image_phase phase;
 	uint32_t capacity;
 	bool marks_messages;
 	uint64_t base;      /* values up to it come from slots, all others from the ring */
 	uint32_t range;     /* instruments that may have a value up to base */
-	uint32_t at;        /* the pass goes on with this slot */
-	uint32_t names_at;  /* and before with this name, if it is not known */
+	uint32_t at;        /* slots that are given up are reported from here on */
+	bool pass_due;      /* the pass has not begun */
 	uint32_t open;      /* slots of the range that are not settled */
 	uint64_t largest;   /* sequence of all copies since base was fixed */
+	uint64_t latest_ns; /* time of all copies since base was fixed */
 	uint64_t ends_at;   /* the last sequence that is known to end a message */
 	unsigned int tries; /* passes that proved the open slots unreadable */
 	unsigned int laps;  /* gaps since the first base of this image */
-	unsigned int number;
 	uint64_t judged_head, judged_reserved; /* of the line after the pass */
 	uint64_t pass_ns;                      /* when the last pass began */
 	bool line_asked;                       /* a line was requested in this phase (I4) */
-	bool unread;                           /* a READ of this pass failed (I7) */
+	bool unread;                           /* a READ of the last pass failed (I7) */
 	bool image_first;                      /* in polls for a single record */
-	struct image_chunk chunks[IMAGE_CHUNKS];
 	uint64_t *seen;       /* by instrument: the last delivered record that changes the value */
 	uint64_t *delivered;  /* a bit each: some record of it was delivered */
 	uint64_t *open_slots; /* a bit each */
@@ -93,17 +82,19 @@ void image_passed(struct image *, uint64_t sequence, uint32_t instrument, uint8_
 /* The copy of a slot is valid: settles it. Returns whether its value is to be delivered. */
 bool image_takes(struct image *, const struct record *copy);
 void image_settle(struct image *, uint32_t instrument);
+/* Settles the slots of instruments that are not chosen: a bit each. */
+void image_leave(struct image *, const uint64_t *left);
 bool image_is_open(const struct image *, uint32_t instrument);
 /* The first open slot from `from` on; range if there is none. */
 uint32_t image_next_open(const struct image *, uint32_t from);
-/* A READ of the pass failed: its slots were not copied. */
-void image_unread(struct image *);
-/* The pass has looked at all its copies. */
-void image_pass_ends(struct image *);
+/* The pass has looked at all its copies. unread: a READ of it failed, so slots were not copied. */
+void image_pass_ends(struct image *, bool unread);
 /* Judges the failed copies once the ring was read up to the line (I7). */
 void image_judge(struct image *, uint64_t position, uint64_t now_ns);
 /* Whether the image is complete at this position. */
 bool image_may_complete(const struct image *, uint64_t position);
+/* The same of a merge, in which all records up to time_ns and no later record were delivered. */
+bool image_allows_cut(const struct image *, uint64_t time_ns);
 /* It is over. */
 void image_completes(struct image *);
 /* Its READs were lost with the connection. */

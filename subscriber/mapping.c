@@ -13,8 +13,11 @@
 #include "bus/error.h"
 #include "bus/record.h"
 #include "bus/region.h"
+#include "subscriber/choice.h"
+#include "subscriber/conflate.h"
 #include "subscriber/glance.h"
 #include "subscriber/image.h"
+#include "subscriber/pull_watch.h"
 #include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
@@ -26,6 +29,9 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	free(mapping->names);
 	free(mapping->name_index.buckets);
 	image_free(mapping->image);
+	choice_close(mapping->choice);
+	conflate_free(mapping->conflate);
+	pull_watch_close(mapping->watch);
 	memset(mapping, 0, sizeof(*mapping));
 }
 

@@ -37,7 +37,7 @@ bool names_take(struct tb_source *source)
 	return mapping->names[source->name_wanted][0] != '\0';
 }
 
-int names_fetch(struct tb_source *source, uint32_t instrument)
+static int name_fetch(struct tb_source *source, uint32_t instrument, enum read_kind kind)
 {
 	const uint32_t capacity = source->mapping.shape.capacity;
 	const uint32_t page = REGION_PAGE / DIRECTORY_ENTRY_BYTES;
@@ -52,10 +52,20 @@ int names_fetch(struct tb_source *source, uint32_t instrument)
 	entries = source->mapping.view ? 1 : capacity - from < page ? capacity - from : page;
 	source->names_from = from;
 	source->name_wanted = instrument;
-	result = fetch(source, READ_NAMES,
+	result = fetch(source, kind,
 		       source->mapping.layout.directory + (uint64_t)from * DIRECTORY_ENTRY_BYTES,
 		       entries * DIRECTORY_ENTRY_BYTES);
 	if (result != 1) /* a READ is outstanding, or the queue is full: try the record again */
 		return 0;
 	return names_take(source) ? 1 : -EAGAIN;
+}
+
+int names_fetch(struct tb_source *source, uint32_t instrument)
+{
+	return name_fetch(source, instrument, READ_NAMES);
+}
+
+int names_fetch_all(struct tb_source *source, uint32_t instrument)
+{
+	return name_fetch(source, instrument, READ_DIRECTORY);
 }

@@ -11,6 +11,8 @@
  * rest. */
 #include "subscriber/rest.h"
 
+#include "subscriber/choice_scan.h"
+#include "subscriber/conflate.h"
 #include "subscriber/glance.h"
 #include "subscriber/image.h"
 #include "subscriber/pull_view.h"
@@ -19,10 +21,13 @@
  * advance_poll() returns. */
 static bool has_work(const struct tb_source *source)
 {
-	return source->has_successor ||               /* it switches to the next epoch */
-	       source->look || source->invalid > 0 || /* the line is to be read */
-	       source->collected.held > 0 ||          /* for a batch */
-	       image_is_busy(source->mapping.image);
+	return source->has_successor ||                        /* it switches to the next epoch */
+	       source->look || source->invalid > 0 ||          /* the line is to be read */
+	       source->collected.held > 0 ||                   /* for a batch */
+	       source->subscription->merge ||                  /* it waits for other topics, too */
+	       source->mapping.watch ||                        /* looks have a pace */
+	       conflate_is_active(source->mapping.conflate) || /* intervals end */
+	       choice_scan_work(source) != VALUE_WORK_NONE || image_is_busy(source->mapping.image);
 }
 
 /* What shows the next record. False: the source stays awake. */

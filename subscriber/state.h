@@ -25,6 +25,7 @@
 #include "bus/region.h"
 #include "subscriber/call.h"
 #include "subscriber/entries.h"
+#include "subscriber/find.h"
 #include "subscriber/handshake.h"
 #include "subscriber/loss_window.h"
 #include "tickbus/record.h"
@@ -51,7 +52,13 @@ struct name_index {
 	struct keyed key;
 };
 
+struct choice;
+struct conflate;
+struct exempt;
 struct image;
+struct merge;
+struct name_list;
+struct watch;
 
 /* A topic's memory, and the identity that its records, line and names must prove. */
 struct mapping {
@@ -73,6 +80,9 @@ struct mapping {
 	uint64_t
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
+	struct watch *watch;                    /* NULL: the subscription is no watch list */
+	struct choice *choice;     /* NULL: the subscription has no list of instruments */
+	struct conflate *conflate; /* NULL: each record is delivered */
 	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
@@ -93,6 +103,7 @@ struct collection {
 enum source_state {
 	SOURCE_HEADER,  /* the header is fetched and compared */
 	SOURCE_START,   /* the progress line is fetched, to find the start */
+	SOURCE_FIND,    /* slots are copied, to find the start of TB_FROM_TIME */
 	SOURCE_RUNNING, /* records are read */
 	SOURCE_ENDED,   /* the topic ended and was read to its end */
 	SOURCE_DEAD,    /* left; freed when no READ is outstanding */
@@ -106,6 +117,37 @@ struct batch {
 	bool failed;            /* a READ of it failed */
 	bool asked;             /* the line was requested after all its READs had landed */
 	bool proven;            /* and that line was valid */
+};
+
+/* The search for the start of TB_FROM_TIME. */
+struct start {
+	struct find find;
+	bool waits; /* the last copy is to be judged by a line */
+	bool whole; /* that copy was whole, and had this time */
+	uint64_t time_ns;
+};
+
+#define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */
+
+/* Last-value slots, or directory entries, that a READ brings. count 0: free. */
+struct value_chunk {
+	uint32_t first, count;
+	uint32_t taken; /* slots of it that were looked at */
+	bool names;     /* directory entries */
+	bool posted, under_way, failed;
+	unsigned int number; /* of the pass that began it */
+};
+
+/* A pass over last-value slots: value_reads.h. */
+struct value_reads {
+	const uint64_t *wanted; /* a bit for each instrument */
+	uint32_t range;         /* instruments below this */
+	uint32_t at;            /* the pass goes on with this slot */
+	uint32_t names_at;      /* and before with this name, if it is not known */
+	bool names;             /* names come first */
+	bool unread;            /* a READ of the pass failed */
+	unsigned int number;    /* of the pass */
+	struct value_chunk chunks[VALUE_CHUNKS];
 };
 
 struct tb_source {
@@ -131,6 +173,7 @@ struct tb_source {
 	/* Position. */
 	uint64_t next;             /* the sequence to read next; 0: reading has not begun */
 	uint64_t started;          /* `next` at the start of this epoch: nothing was read before */
+	struct start start;        /* SOURCE_FIND */
 	uint64_t head;             /* the last head that is known */
 	uint64_t written;          /* the head as last seen in the line: a hint */
 	bool batched;              /* the head is watched, instead of slot `next` */
@@ -145,7 +188,7 @@ struct tb_source {
 	uint64_t invalid_ms;     /* when the first of them was */
 	uint64_t next_when_invalid;
 	uint64_t detour; /* not 0: records need more than their handler: holes or an image come
-			    first */
+			    first, or only some instruments are chosen */
 	uint64_t hole_first, hole_last; /* holes that are not reported yet; hole_first 0: no hole */
 	uint32_t quality;               /* as the program knows it: enum tb_quality */
 	uint32_t quality_at_head;       /* what a line with the head quality_head says */
@@ -177,6 +220,21 @@ struct tb_source {
 	uint32_t names_from;              /* the first entry of the names that are fetched */
 	uint32_t name_wanted;
 
+	struct value_reads value_reads; /* for images and watch lists */
+
+	/* In a merge (merge_state.h). */
+	uint64_t complete_ns; /* W of the line that `head` came with */
+	uint64_t limit_ns;    /* records after this time wait */
+	uint64_t passed_ns;   /* the time of the last record that did not wait */
+	uint64_t skip_ns;     /* the merge was there when the topic joined: earlier records are
+			       * skipped; 0: no longer */
+	uint64_t away_ms;     /* since when its memory is not the present one; 0: it is */
+	int leaving_code;
+	bool held;     /* `record` is a proven copy of record `next`, which waits for its turn */
+	bool finished; /* the line says that the topic ended */
+	bool leaving;  /* the topic leaves when its memory was read */
+	bool left;     /* and has left; it may come back */
+
 	struct collection collected; /* for on_batch */
 	struct record record;        /* the copy that is proven and delivered */
 };
@@ -187,12 +245,15 @@ struct tb_subscription {
 	struct tb_source *sources;
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
-	bool discover; /* the catalogue is to be requested */
-	bool changed;  /* because the bus's topics changed */
-	bool refused;  /* the refusal of the connection was reported */
-	bool retry;    /* a join met a shortage; it is tried again with the next pulse */
-	bool fresh;    /* tb_subscribe has not returned yet */
-	bool waits;    /* TB_WAIT: the publisher's shortage is waited out */
+	struct name_list *list; /* the chosen instruments; NULL: all */
+	struct merge *merge;    /* TB_MERGE; NULL: topics are delivered one by one */
+	struct exempt *exempt;  /* NULL: no conflation */
+	bool discover;          /* the catalogue is to be requested */
+	bool changed;           /* because the bus's topics changed */
+	bool refused;           /* the refusal of the connection was reported */
+	bool retry;             /* a join met a shortage; it is tried again with the next pulse */
+	bool fresh;             /* tb_subscribe has not returned yet */
+	bool waits;             /* TB_WAIT: the publisher's shortage is waited out */
 	bool closing;
 	uint64_t datagrams_before;    /* of the subscriber, when the subscription began */
 	uint64_t datagrams_named;     /* that named one of its topics */
@@ -300,6 +361,7 @@ struct tb_subscriber {
 	bool leaves_owed;                     /* perhaps */
 	struct tb_source *settling; /* sources whose header or start was not known lately */
 	uint32_t first_polled;      /* the slot that the last poll began with */
+	uint64_t rounds;            /* passes over the table by tb_poll */
 	bool untidy;                /* something ended and is not freed yet */
 	struct discovery discovery;
 	uint32_t answers; /* since the topics were looked at */
@@ -345,10 +407,16 @@ struct tb_subscriber {
 	struct call call; /* that runs handlers now; a forked child has a copy */
 };
 
-/* False if the program only asks for values. */
-static inline bool source_reads_records(const struct tb_source *source)
+/* False if the program only asks for values: it follows nothing. */
+static inline bool source_follows(const struct tb_source *source)
 {
 	return !(source->subscription->options.flags & TB_VALUES);
+}
+
+/* False if the program only asks for values, or watches them. */
+static inline bool source_reads_records(const struct tb_source *source)
+{
+	return !(source->subscription->options.flags & (TB_VALUES | TB_WATCH));
 }
 
 #endif

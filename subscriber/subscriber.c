@@ -16,7 +16,10 @@
 #include "subscriber/call.h"
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
+#include "subscriber/exempt.h"
 #include "subscriber/glance.h"
+#include "subscriber/merge.h"
+#include "subscriber/name_list.h"
 #include "subscriber/notices.h"
 #include "subscriber/options.h"
 #include "subscriber/rest.h"
@@ -38,6 +41,9 @@ static void subscription_free(struct tb_subscription *subscription)
 	while (*link != subscription)
 		link = &(*link)->next_subscription;
 	*link = subscription->next_subscription;
+	name_list_close(subscription->list);
+	free(subscription->merge);
+	exempt_close(subscription->exempt);
 	free(subscription);
 }
 
@@ -250,7 +256,8 @@ static inline int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int
 		if (deliver_stopped(source))
 			return 0;
 		glance_wake(glance); /* L-I2 */
-		count = advance_poll(source, max);
+		count = source->subscription->merge ? merge_poll(source->subscription, max)
+						    : advance_poll(source, max);
 	}
 	if (count > 0)
 		return count;
@@ -280,6 +287,7 @@ static int deliver_all(struct tb_subscriber *subscriber, int records_max)
 	int count;
 
 	subscriber->first_polled = first;
+	subscriber->rounds++;
 	count = slots_poll(subscriber, first, end, records_max);
 	if (first > 0 && count < records_max && !subscriber->closing)
 		count += slots_poll(subscriber, 0, first, records_max - count);

@@ -9,7 +9,10 @@
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "subscriber/call.h"
+#include "subscriber/exempt.h"
 #include "subscriber/image.h"
+#include "subscriber/merge_state.h"
+#include "subscriber/name_list.h"
 #include "subscriber/source.h"
 #include "subscriber/state.h"
 #include "subscriber/subscriber.h"
@@ -109,6 +112,21 @@ static int subscribe_result(struct tb_subscriber *subscriber, struct tb_subscrip
 	return 0;
 }
 
+/* The program's own names need not outlive the call. */
+static int list_take(struct tb_subscription *subscription)
+{
+	struct tb_subscription_options *options = &subscription->options;
+	int result = 0;
+
+	if (options->names)
+		result = name_list_open(&subscription->list);
+	if (result == 0 && options->names)
+		result = name_list_add(subscription->list, options->names, options->name_count);
+	options->names = NULL;
+	options->name_count = 0;
+	return result < 0 ? result : 0;
+}
+
 TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 			const struct tb_subscription_options *options, struct tb_subscription **out)
 {
@@ -123,9 +141,24 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	subscription = calloc(1, sizeof(*subscription));
 	if (!subscription)
 		return error_set(ENOMEM, "subscription %s: no memory", pattern);
+	if (options->flags & TB_MERGE) {
+		subscription->merge = merge_state_new(subscriber->topics_max);
+		if (!subscription->merge) {
+			free(subscription);
+			return error_set(ENOMEM, "subscription %s: no memory", pattern);
+		}
+	}
 	subscription->subscriber = subscriber;
 	subscription->datagrams_before = subscriber->datagrams;
 	subscription->options = *options;
+	result = list_take(subscription);
+	if (result == 0)
+		result = exempt_open(options, &subscription->exempt);
+	if (result < 0) {
+		name_list_close(subscription->list);
+		free(subscription);
+		return result;
+	}
 	strncpy(subscription->pattern, pattern, TB_PATTERN_MAX);
 	subscription->discover = subscription->fresh = true;
 	subscription->next_subscription = subscriber->subscriptions;

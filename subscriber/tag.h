@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tag of a READ: its kind, and what it is for. That is the source's slot in the table, with the
- * half of the landing or the chunk of an image; or a run of entries. Packed where READs are posted,
+ * half of the landing or its chunk of values; or a run of entries. Packed where READs are posted,
  * unpacked where they complete. */
 #ifndef TICKBUS_SUBSCRIBER_TAG_H
 #define TICKBUS_SUBSCRIBER_TAG_H
@@ -15,8 +15,10 @@ enum read_kind {
 	READ_SLOTS,
 	READ_PULSE,
 	READ_ENTRIES,
-	READ_IMAGE,
-	READ_GET /* for tb_get and its relatives, which wait for it */
+	READ_VALUES,    /* of last values */
+	READ_DIRECTORY, /* names that no record waits for */
+	READ_START,     /* a slot, to find the start of TB_FROM_TIME */
+	READ_GET        /* for tb_get and its relatives, which wait for it */
 };
 
 struct tag {

@@ -24,12 +24,12 @@
 #include "subscriber/get_read.h"
 #include "subscriber/glance.h"
 #include "subscriber/notices.h"
-#include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pulse.h"
 #include "subscriber/source.h"
 #include "subscriber/tag.h"
 #include "subscriber/topic_index.h"
+#include "subscriber/value_reads.h"
 
 #define RECONNECT_MS     50   /* the longest first pause before a try to connect */
 #define RECONNECT_MAX_MS 2000 /* each failed try doubles the longest pause, up to this */
@@ -151,8 +151,8 @@ static void completion_use(struct tb_subscriber *subscriber, const struct fabric
 		return;
 	if (tag.kind == READ_SLOTS)
 		pull_read_landed(source, tag.half, done->status);
-	else if (tag.kind == READ_IMAGE)
-		pull_image_landed(source, tag.half, done->status);
+	else if (tag.kind == READ_VALUES)
+		value_reads_landed(source, tag.half, done->status);
 	else
 		advance_fetched(source, tag.kind, done->status);
 }

@@ -87,6 +87,7 @@ CALLBACKS = {
     "publisher/feeds/source.h": "a source's operations",
     "publisher/state.h": "what follows each record of a topic; both ends are in writer.c",
     "publisher/pubd/daemon.h": "a feed's end, to the daemon",
+    "subscriber/value_reads.h": "what becomes of each copy of a value: an image or a watch list, which stand above",
     "subscriber/collect.h": "the pull that takes records for a batch, which stands above",
     "tools/command.h": "the commands, from their table",
 }

@@ -62,7 +62,7 @@ static int held_reap(struct link *link, struct fabric_completion *done, unsigned
 
 static bool is_image(const struct fabric_completion *done)
 {
-	return tag_unpack(done->tag).kind == READ_IMAGE;
+	return tag_unpack(done->tag).kind == READ_VALUES;
 }
 
 static int failing_reap(struct link *link, struct fabric_completion *done, unsigned int max)
@@ -83,7 +83,7 @@ static int held_read(struct link *link, const struct fabric_read *reads, unsigne
 	for (unsigned int i = 0; i < count; i++) {
 		const char *into = reads[i].into;
 
-		if (tag_unpack(reads[i].tag).kind != READ_IMAGE)
+		if (tag_unpack(reads[i].tag).kind != READ_VALUES)
 			continue;
 		cr_assert_eq((uintptr_t)into % 8, 0);
 		cr_assert_leq(into + reads[i].bytes, largest + largest_bytes);

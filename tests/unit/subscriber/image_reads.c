@@ -57,7 +57,7 @@ static void join(void)
 	cr_assert_eq(tb_subscriber_open(&subscriber, &options), 0, "%s", tb_error());
 	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
 	source = subscription->sources;
-	UNTIL(late_held(READ_IMAGE) > 0);
+	UNTIL(late_held(READ_VALUES) > 0);
 }
 
 static void expect_complete(void)
@@ -106,7 +106,7 @@ Test(image_reads, image_takes_at_most_half_of_the_queue)
 	join();
 	for (int i = 0; i < 20; i++)
 		late_poll_once();
-	cr_expect_eq(late_held(READ_IMAGE), late.places / 2, "found %u READs",
-		     late_held(READ_IMAGE));
+	cr_expect_eq(late_held(READ_VALUES), late.places / 2, "found %u READs",
+		     late_held(READ_VALUES));
 	expect_complete();
 }

@@ -81,7 +81,7 @@ static int late_read(struct link *link, const struct fabric_read *reads, unsigne
 
 static bool is_held(enum read_kind kind)
 {
-	return kind == READ_SLOTS || (late.images_held && kind == READ_IMAGE) ||
+	return kind == READ_SLOTS || (late.images_held && kind == READ_VALUES) ||
 	       (late.page_held && (kind == READ_PROGRESS || kind == READ_NAMES));
 }
 

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watch lists: the newest values of chosen instruments. A look copies the slots of the chosen
+ * instruments, and delivers those values whose sequence has grown.
+ *
+ * W-I1  A look begins after a line was loaded and verified, and covers its head: a value that this
+ *       line counts was stored before. So after a look without torn copies the program has each
+ *       chosen value up to that head, or a newer value. Without a newer head there is no look.
+ * W-I2  A value is delivered if its sequence is above that of the last delivered value of its
+ *       instrument. So no value goes back. A stored clear is delivered only after a value.
+ * W-I3  A copy is torn by a record that no line counted when the look began. When that record is
+ *       counted, the head has moved, and the next look copies the slot again. A READ may also be
+ *       damaged on its way. So torn slots alone are copied again at a pace, TRIES_MAX times.
+ * W-I4  A slot that was torn in TRIES_MAX looks in a row, each with a newer head, is reported.
+ * Later looks still copy it, and deliver it once it is whole. W-I5  Only instruments that were
+ * judged as chosen are looked at, and the bit is looked at again when the copy has come. So a
+ * removed name comes no more. */
+#include "subscriber/pull_watch.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/clock.h"
+#include "bus/error.h"
+#include "bus/region.h"
+#include "subscriber/choice_scan.h"
+#include "subscriber/deliver.h"
+#include "subscriber/fetch.h"
+#include "subscriber/notices.h"
+#include "subscriber/reader.h"
+#include "subscriber/value_reads.h"
+
+static size_t words_of(uint32_t bits)
+{
+	return ((size_t)bits + 63) / 64;
+}
+
+/* -- memory ----------------------------------------------------------------------------------- */
+
+int pull_watch_open(const struct tb_subscription *subscription, const struct control_topic *topic,
+		    struct watch **out)
+{
+	const uint32_t capacity = topic->shape.capacity;
+	struct watch *watch;
+
+	*out = NULL;
+	if (!(subscription->options.flags & TB_WATCH))
+		return 0;
+	if (!(topic->shape.flags & REGION_FLAG_LAST_VALUE))
+		return error_set(EOPNOTSUPP,
+				 "topic %s: it has no last values, which a watch list needs",
+				 topic->name);
+	watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return error_set(ENOMEM, "topic %s: no memory for a watch list", topic->name);
+	watch->capacity = capacity;
+	watch->due = true;
+	watch->torn = calloc(words_of(capacity), sizeof(*watch->torn));
+	watch->seen = calloc(capacity, sizeof(*watch->seen));
+	watch->tries = calloc(capacity, sizeof(*watch->tries));
+	if (!watch->torn || !watch->seen || !watch->tries) {
+		pull_watch_close(watch);
+		return error_set(ENOMEM, "topic %s: no memory to watch %u instruments", topic->name,
+				 capacity);
+	}
+	*out = watch;
+	return 0;
+}
+
+void pull_watch_close(struct watch *watch)
+{
+	if (!watch)
+		return;
+	free(watch->torn);
+	free(watch->seen);
+	free(watch->tries);
+	free(watch);
+}
+
+void pull_watch_interrupted(struct watch *watch)
+{
+	if (watch && watch->running) {
+		watch->running = false;
+		watch->due = true;
+	}
+}
+
+/* -- when ------------------------------------------------------------------------------------- */
+
+static uint64_t look_ns(const struct tb_source *source)
+{
+	return UINT64_C(1000) * source->subscription->options.look_us;
+}
+
+static bool may_retry(const struct watch *watch)
+{
+	return watch->torn_count > 0 && watch->retries < TRIES_MAX;
+}
+
+bool pull_watch_is_idle(const struct watch *watch)
+{
+	return !watch->running && !watch->due && !watch->unread && !may_retry(watch) &&
+	       watch->looked_head >= watch->head;
+}
+
+static bool may_go_on(const struct tb_source *source)
+{
+	return source->mapping.watch && source->state == SOURCE_RUNNING && !source->has_successor &&
+	       source->mapping.remote;
+}
+
+/* When the next look may begin, by clock_ns(); UINT64_MAX: when the head has moved. */
+static uint64_t due_ns(const struct tb_source *source)
+{
+	const struct watch *watch = source->mapping.watch;
+	const uint64_t pace_ns = look_ns(source);
+
+	if (watch->due)
+		return 0;
+	if (watch->head > watch->looked_head)
+		return watch->looked_ns + pace_ns;
+	if (watch->unread || may_retry(watch))
+		return watch->looked_ns + (pace_ns > RETRY_NS ? pace_ns : RETRY_NS);
+	return UINT64_MAX;
+}
+
+static uint64_t head_in_place(const struct mapping *mapping)
+{
+	return atomic_load_explicit(
+		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
+		memory_order_acquire); /* a hint: the line is read whole then */
+}
+
+/* Whether the line is to be READ: for a hint at once, else at the polling interval. A hint that the
+ * last line did not confirm was false. */
+static bool line_due(struct tb_source *source, uint64_t now)
+{
+	struct watch *watch = source->mapping.watch;
+	const uint64_t poll_ns = source->subscription->subscriber->poll_ns;
+
+	if (source->page_under_way)
+		return false;
+	if (watch->hinted && source->hint > source->head)
+		notices_false(source);
+	watch->hinted = source->hint > source->head;
+	if (watch->hinted)
+		return now - source->fetched_ns >= (poll_ns < RETRY_NS ? poll_ns : RETRY_NS);
+	return !source->armed && !notices_alive(source) && now - source->fetched_ns >= poll_ns;
+}
+
+void pull_watch_ask(struct tb_source *source)
+{
+	const struct watch *watch = source->mapping.watch;
+	uint64_t now;
+
+	if (!may_go_on(source) || source->look || watch->running ||
+	    (source->mapping.view && head_in_place(&source->mapping) <= watch->head))
+		return;
+	now = clock_ns();
+	if (now - watch->looked_ns < look_ns(source))
+		return;
+	source->look = source->mapping.view || line_due(source, now);
+}
+
+/* -- looks ------------------------------------------------------------------------------------ */
+
+/* What the program no longer watches is new when it is watched again. */
+static void list_changed(struct tb_source *source)
+{
+	struct watch *watch = source->mapping.watch;
+
+	for (uint32_t i = 0; i < watch->capacity; i++)
+		if (!choice_is_taken(source->mapping.choice, i)) {
+			watch->seen[i] = 0;
+			watch->tries[i] = 0;
+		}
+	source->mapping.choice->changed = false;
+	watch->due = true;
+	watch->running = false;
+}
+
+static bool look_begin(struct tb_source *source)
+{
+	struct watch *watch = source->mapping.watch;
+	const struct choice *choice = source->mapping.choice;
+	const uint64_t due = due_ns(source);
+	uint64_t now;
+
+	if (due == UINT64_MAX)
+		return false;
+	now = clock_ns();
+	if (now < due)
+		return false;
+	watch->again = !watch->due && !watch->unread && watch->head <= watch->looked_head;
+	watch->looked_ns = now;
+	watch->looked_head = watch->head; /* W-I1 */
+	watch->due = watch->unread = false;
+	watch->retries = watch->again ? watch->retries + 1 : 0;
+	if (!watch->again) {
+		memset(watch->torn, 0, words_of(watch->capacity) * sizeof(*watch->torn));
+		watch->torn_count = 0;
+	}
+	watch->running = true;
+	source->subscription->counters[SUBSCRIPTION_VALUE_LOOKS]++;
+	value_reads_begin(&source->value_reads, watch->again ? watch->torn : choice->chosen,
+			  choice->at, false);
+	return true;
+}
+
+static void torn_set(struct watch *watch, uint32_t instrument, bool torn)
+{
+	const uint64_t bit = UINT64_C(1) << instrument % 64;
+	const bool was = watch->torn[instrument / 64] & bit;
+
+	if (torn != was) {
+		watch->torn[instrument / 64] ^= bit;
+		watch->torn_count += torn ? 1 : UINT32_MAX;
+	}
+}
+
+/* W-I3, W-I4 */
+static void slot_torn(struct tb_source *source, uint32_t instrument)
+{
+	struct watch *watch = source->mapping.watch;
+
+	torn_set(watch, instrument, true);
+	if (watch->again || watch->tries[instrument] == TRIES_MAX)
+		return;
+	if (++watch->tries[instrument] == TRIES_MAX)
+		deliver_no_value(source, instrument);
+}
+
+/* The result of a copy. Returns 1 if its value was delivered. */
+static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
+{
+	struct watch *watch = source->mapping.watch;
+	const struct record *copy = &source->record;
+	uint64_t *seen = &watch->seen[instrument];
+
+	if (!choice_is_taken(source->mapping.choice, instrument)) /* W-I5 */
+		return 0;
+	if (result < 0) {
+		slot_torn(source, instrument);
+		return 0;
+	}
+	torn_set(watch, instrument, false);
+	watch->tries[instrument] = 0;
+	if (result == 0 || copy->sequence <= *seen) /* W-I2 */
+		return 0;
+	if (copy->kind == TB_KIND_CLEAR && *seen == 0)
+		return 0;
+	*seen = copy->sequence;
+	deliver_value(source, &source->record);
+	return 1;
+}
+
+int pull_watch(struct tb_source *source, int max)
+{
+	struct watch *watch = source->mapping.watch;
+	struct choice *choice = source->mapping.choice;
+	int count;
+
+	if (!may_go_on(source) || choice_scan_is_due(choice))
+		return 0;
+	if (choice->changed)
+		list_changed(source);
+	if (!watch->running && !look_begin(source))
+		return 0;
+	count = value_reads_pass(source, max, slot_taken);
+	if (!deliver_stopped(source) && watch->running && value_reads_over(&source->value_reads)) {
+		watch->running = false;
+		watch->unread = source->value_reads.unread;
+	}
+	return count;
+}
+
+/* -- sleeping --------------------------------------------------------------------------------- */
+
+uint64_t pull_watch_due_ns(const struct tb_source *source)
+{
+	const struct watch *watch = source->mapping.watch;
+
+	if (!may_go_on(source) || choice_scan_is_due(source->mapping.choice))
+		return UINT64_MAX; /* the names come first */
+	if (source->mapping.choice->changed)
+		return 0;
+	if (!watch->running)
+		return due_ns(source);
+	switch (value_reads_work(source)) {
+	case VALUE_WORK_NOW:
+		return 0;
+	case VALUE_WORK_SOON:
+		return clock_ns() + RETRY_NS;
+	case VALUE_WORK_NONE:
+		break;
+	}
+	return UINT64_MAX;
+}
