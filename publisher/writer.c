@@ -45,7 +45,7 @@ void writer_touch(struct tb_topic *topic)
 	touch(topic);
 }
 
-static inline void announce(struct tb_topic *topic)
+RECORD_INLINE void announce(struct tb_topic *topic)
 {
 	wakeup_flush(&topic->wakeup);
 	if (topic->announcer_count)
@@ -58,7 +58,7 @@ void writer_announce(struct tb_topic *topic)
 }
 
 /* Writes the line. If head moved, wakes sleepers and notifies the network. */
-static void line_publish(struct tb_topic *topic)
+RECORD_INLINE void line_publish(struct tb_topic *topic)
 {
 	const bool moved = topic->progress.head != topic->sequence;
 
@@ -75,7 +75,7 @@ static int flush_refused(const struct tb_topic *topic)
 			 topic->name, topic->group->name);
 }
 
-static inline int flush(struct tb_topic *topic)
+RECORD_INLINE int flush_inline(struct tb_topic *topic)
 {
 	touch(topic);
 	if (topic->progress.head != topic->sequence)
@@ -83,11 +83,17 @@ static inline int flush(struct tb_topic *topic)
 	return 0;
 }
 
+/* Without the question for a group, for each record that is flushed alone. */
+static __attribute__((noinline)) int flush(struct tb_topic *topic)
+{
+	return flush_inline(topic);
+}
+
 TB_API int tb_flush(struct tb_topic *topic)
 {
 	if (__builtin_expect(topic->group != NULL, 0))
 		return flush_refused(topic);
-	return flush(topic);
+	return flush_inline(topic);
 }
 
 /* Reserves the next step; a full step always flushes. */
@@ -196,27 +202,27 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 }
 
 static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
-						 const struct tb_update *update, uint64_t time_ns)
+						 const struct tb_update *update)
 {
-	return publish(topic, update, time_ns, update->length, topic->checked);
+	return publish(topic, update, update->time_ns, update->length, topic->checked);
 }
 
 /* A correction of an older record leaves the value as it is. */
-static int publish_past(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+static int publish_past(struct tb_topic *topic, const struct tb_update *update)
 {
 	char *const last_value = topic->last_value;
 	int result;
 
 	topic->last_value = NULL;
-	result = publish_any(topic, update, time_ns);
+	result = publish_any(topic, update);
 	topic->last_value = last_value;
 	return result;
 }
 
-static __attribute__((noinline)) int
-publish_checked(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
+						     const struct tb_update *update)
 {
-	return publish(topic, update, time_ns, RECORD_SMALL, true);
+	return publish(topic, update, update->time_ns, RECORD_SMALL, true);
 }
 
 static __attribute__((noinline)) int publish_stepped(struct tb_topic *topic,
@@ -256,8 +262,8 @@ static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 	if (update->time_ns == 0)
 		return publish_now(topic, update);
 	if (update->flags & TB_FLAG_PAST)
-		return publish_past(topic, update, update->time_ns);
-	return publish_any(topic, update, update->time_ns);
+		return publish_past(topic, update);
+	return publish_any(topic, update);
 }
 
 /* -- topics of groups ---------------------------------------------------------------------------
@@ -272,7 +278,8 @@ int writer_message_check(const struct tb_topic *topic)
 			 topic->name, topic->group->name);
 }
 
-static int grouped_refused(const struct tb_topic *topic, const struct tb_update *update)
+static __attribute__((noinline)) int grouped_refused(const struct tb_topic *topic,
+						     const struct tb_update *update)
 {
 	if (topic->ended || !update_right(topic, update))
 		return update_refused(topic, update);
@@ -284,20 +291,55 @@ static int grouped_refused(const struct tb_topic *topic, const struct tb_update 
 	return writer_message_check(topic);
 }
 
+static __attribute__((noinline)) int
+publish_stamped(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	return publish(topic, update, time_ns, update->length, topic->checked);
+}
+
+static __attribute__((noinline)) int
+publish_stamped_checked(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	return publish(topic, update, time_ns, RECORD_SMALL, true);
+}
+
+static __attribute__((noinline)) int
+publish_stamped_past(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	char *const last_value = topic->last_value;
+	int result;
+
+	topic->last_value = NULL;
+	result = publish_stamped(topic, update, time_ns);
+	topic->last_value = last_value;
+	return result;
+}
+
+static int publish_grouped(struct tb_topic *topic, const struct tb_update *update);
+
+static __attribute__((noinline)) int publish_grouped_step(struct tb_topic *topic,
+							  const struct tb_update *update)
+{
+	if (topic->ended)
+		return update_refused(topic, update);
+	step(topic);
+	return publish_grouped(topic, update);
+}
+
 /* All records of these topics come here. The group's stamp is their time. */
 static int publish_grouped(struct tb_topic *topic, const struct tb_update *update)
 {
 	const uint64_t time_ns = topic->group->open_ns;
 
-	if (topic->ended || !update_right(topic, update) || update->time_ns || !time_ns)
+	if (!update_right(topic, update) || update->time_ns || !time_ns)
 		return grouped_refused(topic, update);
 	if (topic->sequence >= topic->progress.reserved)
-		step(topic);
+		return publish_grouped_step(topic, update);
 	if (update->flags & TB_FLAG_PAST)
-		return publish_past(topic, update, time_ns);
+		return publish_stamped_past(topic, update, time_ns);
 	if (update->length == RECORD_SMALL && topic->checked)
-		return publish_checked(topic, update, time_ns);
-	return publish_any(topic, update, time_ns);
+		return publish_stamped_checked(topic, update, time_ns);
+	return publish_stamped(topic, update, time_ns);
 }
 
 void writer_aim(struct tb_topic *topic)
@@ -322,8 +364,8 @@ TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 		    0))
 		return topic->unusual(topic, update);
 	if (update->length != RECORD_SMALL)
-		return publish_any(topic, update, update->time_ns);
-	return topic->checked ? publish_checked(topic, update, update->time_ns)
+		return publish_any(topic, update);
+	return topic->checked ? publish_checked(topic, update)
 			      : publish(topic, update, update->time_ns, RECORD_SMALL, false);
 }
 

@@ -13,14 +13,17 @@
 #include "bus/words.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/image.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/names.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_conflate.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
@@ -54,7 +57,7 @@ static void header_fetched(struct tb_source *source)
 		refuse(source, EPROTO);
 		return;
 	}
-	source->state = source->next == 0 ? SOURCE_START : SOURCE_RUNNING;
+	source->state = source->next == 0 || source->left ? SOURCE_START : SOURCE_RUNNING;
 	source->fetched_ns = 0;
 }
 
@@ -82,14 +85,17 @@ static void progress_fetched(struct tb_source *source)
 						 mapping->progress_salt) == 0)) {
 		if (mapping->image)
 			image_line_invalid(mapping->image);
+		pull_conflate_line(source, NULL);
 		return;
 	}
 	if (mapping->image)
 		image_line(mapping->image, &progress);
+	pull_conflate_line(source, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
 	if (source->state == SOURCE_START || source->state == SOURCE_FIND) {
-		if (start_line(source, &progress))
+		if ((!source->subscription->merge || merge_state_may_start(source, &progress)) &&
+		    start_line(source, &progress))
 			start(source, &progress);
 		return;
 	}
@@ -136,6 +142,8 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 	source->page_under_way = false;
 	if (status < 0 && kind == READ_PROGRESS && source->mapping.image)
 		image_line_invalid(source->mapping.image); /* it is to be requested again */
+	if (status < 0 && kind == READ_PROGRESS)
+		pull_conflate_line(source, NULL);
 	if (source->state == SOURCE_DEAD || status < 0)
 		return;
 	if (kind == READ_HEADER)
@@ -195,7 +203,7 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	if (source_follows(source))
+	if (source_follows(source) && !pull_conflate_needs_no_notices(source))
 		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -209,26 +217,30 @@ static bool source_gone(const struct tb_source *source)
 /* Whether the old epoch was read to its end. Its writer may have died while it wrote the line that
  * has the end; so many invalid lines end it too. An epoch without a start has no end to wait for.
  */
-static bool source_drained(const struct tb_source *source)
+bool advance_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
-	return source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
-	       source->next == 0 || source->invalid > SWITCH_TRIES ||
-	       (source->next > source->head && !source->look);
+	if (source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
+	    source->next == 0 || source->invalid > SWITCH_TRIES)
+		return true;
+	return source->next > source->head && !source->look && !pull_conflate_owes(source);
 }
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
- * begun starts where the subscription asked, and does not report the old epoch. */
-static void source_switch(struct tb_source *source)
+ * begun starts where the subscription asked, and does not report the old epoch. A topic that a
+ * merge went on without reports it, and joins as if it had not begun. */
+void advance_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->mapping.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
 	const bool begun = source->next != 0;
+	const bool joins = !begun || (source->subscription->merge && !merge_state_has(source));
 	const bool imaged = source->subscription->options.from == TB_FROM_IMAGE ||
 			    image_is_busy(source->mapping.image);
 
 	deliver_holes(source);
+	deliver_given_up(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
 	source->mapping = source->successor;
 	collect_begin(source);
@@ -237,7 +249,8 @@ static void source_switch(struct tb_source *source)
 	source->has_successor = source->armed = false;
 	source->copy_failed = source->stale = false;
 	source->look = true;
-	source->next = source->started = begun ? 1 : 0;
+	source->next = source->started = joins ? 0 : 1;
+	source->finished = source->left = source->leaving = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);
 	source->batched = false;
@@ -250,7 +263,7 @@ static void source_switch(struct tb_source *source)
 	deliver_detour(source);
 	if (begun)
 		deliver_restart(source, old_epoch, delivered, head);
-	if (begun && imaged && source->mapping.image && !deliver_stopped(source))
+	if (!joins && imaged && source->mapping.image && !deliver_stopped(source))
 		deliver_image(source, 0);
 	if (!deliver_stopped(source))
 		source_begin(source);
@@ -357,27 +370,34 @@ static int values_poll(struct tb_source *source, int max)
 	return runs_on(source) ? pull_watch(source, max) : 0;
 }
 
+void advance_names(struct tb_source *source)
+{
+	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
+		choice_scan_step(source);
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
 
-	if (source->has_successor && source_drained(source)) {
+	if (source->has_successor && advance_drained(source)) {
 		if (collect_interrupt(source))
 			return collect_rest(source, max);
-		source_switch(source);
+		advance_switch(source);
 		return 0;
 	}
-	if (source_is_settling(source))
+	if (source->state != SOURCE_RUNNING && source_is_settling(source))
 		advance_settle(source);
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);
 	else if (!source_reads_records(source))
 		count = values_poll(source, max);
+	else if (conflate_is_active(source->mapping.conflate))
+		count = pull_conflate(source, max);
 	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);
-	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
-		choice_scan_step(source);
+	advance_names(source);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that a source's READs land in: halves for batches of slots, then one page for everything
- * else. If the subscription has images, the chunks of an image follow. */
+ * else. If the subscription has images or watches values, chunks for values follow. */
 #include "subscriber/landing.h"
 
 #include <errno.h>
@@ -26,11 +26,17 @@ static size_t page_offset(const struct tb_source *source)
 	return source->halves * source->half_bytes;
 }
 
+static bool wants_values(const struct tb_subscription_options *options)
+{
+	return image_is_wanted(options) || options->flags & TB_WATCH;
+}
+
 static size_t landing_bytes(const struct tb_source *source)
 {
 	const size_t bytes = page_offset(source) + REGION_PAGE;
 
-	if (source->landing_local || !image_is_wanted(&source->subscription->options))
+	if (source->landing_local ||
+	    (!wants_values(&source->subscription->options) && !source->subscription->exempt))
 		return bytes;
 	return bytes + VALUE_CHUNKS * chunk_bytes(source);
 }

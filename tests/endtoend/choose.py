@@ -204,7 +204,7 @@ class Choose(Bench):
         return [(int(row.split()[0]), *row.split()[2:4]) for row in out.splitlines()], counts
 
     def test_conflation_prints_the_newest_record_of_each_instrument(self):
-        rows, counts = self.newest("--conflate=60s")
+        rows, counts = self.newest("--conflate=20ms")
         values = {}
         for n in range(1, 61):
             if n % 7 or n % 11 == 0:
@@ -216,12 +216,12 @@ class Choose(Bench):
         self.assertEqual(counts["records"] + counts["image_records"], len(rows))
 
     def test_exempt_kind_is_printed_completely(self):
-        rows, _ = self.newest("--conflate=60s", "--exempt=cancel,130")
+        rows, _ = self.newest("--conflate=20ms", "--exempt=cancel,130")
         cancels = [sequence for sequence, _, kind in rows if kind == "cancel"]
         self.assertEqual(cancels, [n for n in range(1, 61) if n % 7 == 0 and n % 11])
 
     def test_exempt_topic_is_printed_completely(self):
-        rows, counts = self.newest("--conflate=60s", "--exempt-topic=t.l*")
+        rows, counts = self.newest("--conflate=20ms", "--exempt-topic=t.l*")
         self.assertEqual([row[0] for row in rows], list(range(1, 61)))
         self.assertEqual(counts["skipped"], 0)
 

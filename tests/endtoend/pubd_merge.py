@@ -4,12 +4,14 @@
 
     pubd_merge.py PUBD TICKBUS ORACLE CLASS
 """
+import errno
+import json
 import subprocess
 import sys
 import unittest
 
 sys.dont_write_bytecode = True
-from pubd import AAPL, ORACLE, TICKBUS, Bench, itch, settings  # it reads the same arguments
+from pubd import AAPL, ORACLE, TICKBUS, TOPIC, Bench, itch, settings  # it reads the same arguments
 
 SELECTS = ("quote", "trade", "status", "definition")
 
@@ -39,7 +41,7 @@ class Merges(Bench):
         rows = self.merged(path, selects)
         status, found = self.judge(path, selects, rows)
         self.assertEqual(status, 0, found)
-        self.expect_fires(path, selects, rows)
+        return rows
 
     def expect_fires(self, path, selects, rows):
         """The comparison finds rows in another order, a wrong byte, a missing row, and a time that does not rise."""
@@ -48,7 +50,7 @@ class Merges(Bench):
                   if lines[i].split(",")[0] != lines[i + 1].split(",")[0]
                   and "sequence" not in (lines[i].split(",")[1], lines[i + 1].split(",")[1]))
         late = lines[-1].split(",")
-        late[2] = lines[at].split(",")[2]
+        late[2] = lines[1].split(",")[2]
         for changed in (lines[:at] + [lines[at + 1], lines[at]] + lines[at + 2:], lines[:-1],
                         lines[:-1] + [lines[-1] + "1"], lines[:-1] + [",".join(late)]):
             status, found = self.judge(path, selects, self.file("changed", "\n".join(changed) + "\n"))
@@ -58,8 +60,48 @@ class Merges(Bench):
         self.expect_equal(self.synth("--seed", 21, "--symbols", 300, "--messages", 40000))
 
     def test_order_in_a_message_is_that_of_the_settings(self):
-        self.expect_equal(self.synth("--seed", 22, "--symbols", 20, "--messages", 5000),
-                          ("trade", "depth10", "definition", "quote"))
+        path, selects = self.synth("--seed", 22, "--symbols", 20, "--messages", 5000), ("trade", "depth10", "quote")
+        self.expect_fires(path, selects, self.expect_equal(path, selects))
+
+    def two_feeds(self):
+        """A bus with two feeds that are read to their ends."""
+        feed = "type: synthetic, messages: 5000, symbols: 10, date: 2024-01-02"
+        topics = [TOPIC.format(feed=feed, select=select, more="") for feed, select in
+                  (("one", "quote"), ("one", "trade"), ("two", "quote"))]
+        pubd = self.pubd("bus: { name: b }\nschemas: [ quote, trade ]\nfeeds:\n" +
+                         "".join(f"  - {{ name: {name}, {feed} }}\n" for name in ("one", "two")) +
+                         "topics:\n" + "".join(f"  - {topic}\n" for topic in topics))
+        for name in ("one", "two"):
+            self.says(pubd, f"feed {name}: read 5000 messages, to the end")
+        return pubd
+
+    def read(self, *args, form="json"):
+        cat = self.begin(TICKBUS, "cat", "shm:b", *args, "--merge", "--until-end", "--format", form)
+        self.ends(cat, 0)
+        return [json.loads(line) for line in cat.out.read_text().splitlines()] if form == "json" else cat
+
+    def test_topics_of_another_group_are_refused(self):
+        pubd = self.two_feeds()
+        lines = self.read("*.quote", "--from", "oldest")
+        kept, = {line["topic"] for line in lines if "instrument" in line}
+        refused, = [line for line in lines if line.get("event") == "refused"]
+        self.assertEqual({kept, refused["topic"]}, {"one.quote", "two.quote"})
+        self.assertEqual(refused["code"], errno.EINVAL)
+        self.assertRegex(refused["words"], "found group [12], expected group [12] ")
+        self.stop(pubd)
+
+    def test_image_of_a_merge_is_complete_at_one_time(self):
+        pubd = self.two_feeds()
+        lines = self.read("one.*", "--from", "image")
+        complete, = [line for line in lines if line.get("event") == "complete"]
+        values = [line for line in lines if "instrument" in line]
+        self.assertEqual(complete["topic"], "one.*")
+        self.assertGreaterEqual(complete["time_ns"], max(line["time_ns"] for line in values))
+        self.assertEqual({line["image"] for line in values}, {True})
+        self.assertEqual({line["topic"] for line in values}, {"one.quote", "one.trade"})
+        cat = self.read("one.*", "--from", "image", form="text")
+        self.assertRegex(cat.err.read_text(), r"\btickbus cat: complete topic=one\.\* time=20\S+T\S+\.\d{9}Z\n")
+        self.stop(pubd)
 
     def test_real_day_is_merged_as_the_oracle_says(self):
         self.need_data()
