@@ -133,8 +133,8 @@ void deliver_detour(struct tb_source *source)
 {
 	const struct image *image = source->mapping.image;
 
-	source->detour = source->hole_first != 0 || source->skip_ns != 0 || filters(source) ||
-			 conflate_is_active(source->mapping.conflate) ||
+	source->detour = source->hole_first != 0 || source->ahead || source->skip_ns != 0 ||
+			 filters(source) || conflate_is_active(source->mapping.conflate) ||
 			 (image && (image_is_busy(image) ||
 				    source->subscription->options.gap == TB_GAP_IMAGE));
 }
@@ -410,17 +410,17 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
-/* Whether the merge was past this record when its topic joined (MG2). */
-static bool skips(struct tb_source *source, const struct record *copy)
+/* Whether the merge was past this record when its topic joined (MG2). Holes and qualities are of
+ * the topic, and always come. */
+static bool is_behind(struct tb_source *source, const struct record *copy)
 {
+	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
+		return false;
 	if (copy->time_ns > source->skip_ns) {
 		source->skip_ns = 0;
 		deliver_detour(source);
 		return false;
 	}
-	source->next++;
-	source->tries = 0;
-	count(source, SUBSCRIPTION_SKIPPED, 1);
 	return true;
 }
 
@@ -444,14 +444,23 @@ static int conflated(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+void deliver_first(struct tb_source *source)
+{
+	if (!source->ahead)
+		return;
+	source->ahead = false;
+	source->look = true;
+	deliver_detour(source);
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	const struct choice *choice = source->mapping.choice;
 	int result;
 
-	/* The first record comes here, since its instrument has no name yet. */
-	source->look |= source->ahead;
-	source->ahead = false;
+	deliver_first(source);
+	if (source->skip_ns != 0 && is_behind(source, copy))
+		return deliver_skipped(source, copy);
 	if (choice && !deliver_kind_is_unusual(copy->kind)) {
 		if (choice_is_left(choice, copy->instrument))
 			return deliver_skipped(source, copy);
@@ -470,8 +479,6 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	}
 	if (copy->kind == TB_KIND_QUALITY)
 		return quality_record(source, copy);
-	if (source->skip_ns != 0 && skips(source, copy))
-		return 1;
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;

@@ -28,15 +28,14 @@ static size_t page_offset(const struct tb_source *source)
 
 static bool wants_values(const struct tb_subscription_options *options)
 {
-	return image_is_wanted(options) || options->flags & TB_WATCH;
+	return image_is_wanted(options) || options->flags & TB_WATCH || options->conflate_us;
 }
 
 static size_t landing_bytes(const struct tb_source *source)
 {
 	const size_t bytes = page_offset(source) + REGION_PAGE;
 
-	if (source->landing_local ||
-	    (!wants_values(&source->subscription->options) && !source->subscription->exempt))
+	if (source->landing_local || !wants_values(&source->subscription->options))
 		return bytes;
 	return bytes + VALUE_CHUNKS * chunk_bytes(source);
 }

@@ -85,6 +85,8 @@ void merge_state_line(struct tb_source *source, const struct progress *line)
 {
 	if (line->complete_ns > source->complete_ns)
 		source->away_ms = 0;
+	if (source->subscription->merge)
+		source->subscription->merge->rests = false;
 	source->complete_ns = line->complete_ns;
 	source->finished = line->state == TOPIC_ENDED;
 }
@@ -103,7 +105,7 @@ void merge_state_refused(struct tb_source *source, int code)
 {
 	if (!merge_state_has(source) || source->leaving)
 		return;
-	source->leaving = true;
+	source->leaving = source->look = true; /* its last line says where its memory ends */
 	source->leaving_code = code;
 }
 
@@ -166,7 +168,7 @@ static void away_judge(struct tb_source *source)
 		source->away_ms = clock_coarse_ms();
 	if (source->leaving || !bound_passed(subscriber, source->away_ms, clock_coarse_ms()))
 		return;
-	source->leaving = true; /* MG4 */
+	source->leaving = source->look = true; /* MG4 */
 	source->leaving_code = ETIMEDOUT;
 }
 
@@ -176,10 +178,12 @@ void merge_state_update(struct tb_subscription *subscription)
 	uint64_t least = UINT64_MAX, newest = 0;
 	bool any = false;
 
+	merge->leaves = false;
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (!merge_state_has(s))
 			continue;
 		away_judge(s);
+		merge->leaves |= s->leaving;
 		any = true;
 		if (s->complete_ns > newest)
 			newest = s->complete_ns;
