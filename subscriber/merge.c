@@ -234,11 +234,23 @@ static bool may_begin(const struct tb_subscription *subscription)
 	for (const struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (s->state >= SOURCE_ENDED || s->left)
 			continue;
-		if (s->state != SOURCE_RUNNING || s->has_successor || s->orphan)
-			return false;
+		if (s->state != SOURCE_RUNNING || s->orphan ||
+		    (s->has_successor && topic_is_drained(s)))
+			return false; /* it is joined soon */
 		any = true;
 	}
 	return any;
+}
+
+/* With a new publisher, a merge that had not begun drains the old rings at once. */
+static void drain_begin(const struct tb_subscription *subscription)
+{
+	struct merge *merge = subscription->merge;
+	bool any = false;
+
+	for (const struct tb_source *s = subscription->sources; s; s = s->next_source)
+		any |= merge_state_has(s);
+	merge->begun = merge->draining = any;
 }
 
 /* Returns whether records may be merged. */
@@ -256,9 +268,10 @@ static bool merge_step(struct tb_subscription *subscription)
 		return false;
 	if (merge->draining && merge->begun)
 		drain_end(subscription);
+	if (!merge->begun && merge->draining)
+		drain_begin(subscription);
 	if (!merge->begun && may_begin(subscription)) {
 		merge->begun = true;
-		merge->draining = false;
 		merge_state_update(subscription);
 	}
 	return merge->begun;
