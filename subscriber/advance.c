@@ -13,6 +13,7 @@
 #include "bus/words.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
@@ -22,6 +23,7 @@
 #include "subscriber/merge_state.h"
 #include "subscriber/names.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_conflate.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
@@ -82,10 +84,12 @@ static void progress_fetched(struct tb_source *source)
 						 mapping->progress_salt) == 0)) {
 		if (mapping->image)
 			image_line_invalid(mapping->image);
+		pull_conflate_line(source, NULL);
 		return;
 	}
 	if (mapping->image)
 		image_line(mapping->image, &progress);
+	pull_conflate_line(source, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
 	if (source->state == SOURCE_START) {
@@ -128,6 +132,8 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 	source->page_under_way = false;
 	if (status < 0 && kind == READ_PROGRESS && source->mapping.image)
 		image_line_invalid(source->mapping.image); /* it is to be requested again */
+	if (status < 0 && kind == READ_PROGRESS)
+		pull_conflate_line(source, NULL);
 	if (source->state == SOURCE_DEAD || status < 0)
 		return;
 	if (kind == READ_HEADER)
@@ -181,7 +187,7 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	if (source_follows(source))
+	if (source_follows(source) && !pull_conflate_needs_no_notices(source))
 		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -199,9 +205,10 @@ bool advance_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
-	return source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
-	       source->next == 0 || source->invalid > SWITCH_TRIES ||
-	       (source->next > source->head && !source->look);
+	if (source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
+	    source->next == 0 || source->invalid > SWITCH_TRIES)
+		return true;
+	return source->next > source->head && !source->look && !pull_conflate_owes(source);
 }
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
@@ -217,6 +224,7 @@ void advance_switch(struct tb_source *source)
 			    image_is_busy(source->mapping.image);
 
 	deliver_holes(source);
+	deliver_given_up(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
 	source->mapping = source->successor;
 	collect_begin(source);
@@ -361,6 +369,8 @@ int advance_poll(struct tb_source *source, int max)
 		count = collect_rest(source, max);
 	else if (!source_reads_records(source))
 		count = values_poll(source, max);
+	else if (conflate_is_active(source->mapping.conflate))
+		count = pull_conflate(source, max);
 	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);

@@ -104,7 +104,7 @@ static void line_take(struct tb_source *source)
 	if (!source->mapping.view)
 		source->look = true; /* pull_read() or line_poll() requests it */
 	else if (pull_view_line(source, &line))
-		choice_scan_line(source->mapping.choice, line.instruments);
+		reader_note(source, &line);
 }
 
 void choice_scan_step(struct tb_source *source)

@@ -27,6 +27,13 @@ void deliver_batch(struct tb_source *, const void *records, uint32_t count);
 void deliver_passed(struct tb_source *, const struct record *);
 /* A value of an image or a watch list; not a move of the position. */
 void deliver_value(struct tb_source *, struct record *);
+/* Conflation: the valid copy of a slot. Returns whether it was delivered; -EAGAIN if the ring shows
+ * that it is too old. */
+int deliver_newest(struct tb_source *, struct record *);
+/* Conflation: the position moves to the target of a jump. */
+void deliver_jump(struct tb_source *);
+/* Conflation: held values cannot be read any more. Reports them as a gap. */
+void deliver_given_up(struct tb_source *);
 /* The value of an instrument was never readable. */
 void deliver_no_value(struct tb_source *, uint32_t instrument);
 /* No instrument has this name, or matches this pattern. */

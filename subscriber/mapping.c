@@ -14,6 +14,7 @@
 #include "bus/record.h"
 #include "bus/region.h"
 #include "subscriber/choice.h"
+#include "subscriber/conflate.h"
 #include "subscriber/image.h"
 #include "subscriber/pull_watch.h"
 #include "tickbus/schema.h"
@@ -26,6 +27,7 @@ void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 	free(mapping->name_index.buckets);
 	image_free(mapping->image);
 	choice_close(mapping->choice);
+	conflate_free(mapping->conflate);
 	pull_watch_close(mapping->watch);
 	memset(mapping, 0, sizeof(*mapping));
 }

@@ -103,7 +103,7 @@ void merge_state_refused(struct tb_source *source, int code)
 {
 	if (!merge_state_has(source) || source->leaving)
 		return;
-	source->leaving = true;
+	source->leaving = source->look = true; /* its last line says where its memory ends */
 	source->leaving_code = code;
 }
 
@@ -166,7 +166,7 @@ static void away_judge(struct tb_source *source)
 		source->away_ms = clock_coarse_ms();
 	if (source->leaving || !bound_passed(subscriber, source->away_ms, clock_coarse_ms()))
 		return;
-	source->leaving = true; /* MG4 */
+	source->leaving = source->look = true; /* MG4 */
 	source->leaving_code = ETIMEDOUT;
 }
 

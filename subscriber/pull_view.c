@@ -260,6 +260,11 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 	return count;
 }
 
+uint64_t pull_view_head(const struct tb_source *source)
+{
+	return head_load(source);
+}
+
 int pull_view(struct tb_source *source, int max)
 {
 	return collects(source) ? pull(source, max, PULL_BATCHES) : pull(source, max, PULL_RECORDS);

@@ -19,6 +19,7 @@
 #include "bus/counters.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
 #include "subscriber/merge_state.h"
@@ -57,6 +58,8 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 		source->next = progress->head + 1;
 	source->tries = 0;
 	source->quality_head = 0;
+	if (source->mapping.conflate && cause != TB_CAUSE_BEFORE_JOIN)
+		conflate_lapped(source->mapping.conflate);
 	deliver_gap(source, first, next - 1, cause, source->next - next);
 	if (image && cause != TB_CAUSE_BEFORE_JOIN &&
 	    (policy == TB_GAP_IMAGE || image_is_busy(image)) && !deliver_stopped(source))
@@ -64,7 +67,7 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 }
 
 /* What chooses and watches instruments learns how many there are, and how far the writer is. */
-static void line_note(struct tb_source *source, const struct progress *progress)
+void reader_note(struct tb_source *source, const struct progress *progress)
 {
 	struct mapping *mapping = &source->mapping;
 
@@ -95,10 +98,13 @@ static void pass(struct tb_source *source, const struct progress *progress)
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
+	struct conflate *conflate = source->mapping.conflate;
 
 	merge_state_line(source, progress);
+	if (conflate)
+		conflate_counts(conflate, progress->instruments);
 	pass(source, progress);
-	line_note(source, progress);
+	reader_note(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
 	 * its quality differs: the record of the change may come until then (Q4). */
 	source->look = source->next <= progress->head &&
@@ -109,7 +115,9 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
 		return READER_STAYS;
-	if (!has_more(&source->mapping))
+	if (conflate_is_active(conflate) && conflate_owes(conflate))
+		conflate->hurries = true;
+	else if (!has_more(&source->mapping))
 		return READER_ENDED;
 	source->look = true;
 	return READER_STAYS;
@@ -202,7 +210,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 				 options->epoch != source->mapping.shape.epoch;
 
 	source->state = SOURCE_RUNNING;
-	line_note(source, progress);
+	reader_note(source, progress);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
 	merge_state_line(source, progress);
@@ -223,6 +231,8 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
 								       : TB_CAUSE_BEFORE_JOIN,
 			progress);
+	if (conflate_is_active(source->mapping.conflate))
+		conflate_begin(source->mapping.conflate, source->next - 1);
 	if (source->next != 1)
 		quality_guess(source, progress);
 }

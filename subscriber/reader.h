@@ -29,6 +29,9 @@ void reader_skip(struct tb_source *, const struct progress *);
 bool reader_failed(struct tb_source *, const struct progress *);
 /* Decides where reading begins. Reports that the topic appeared, and what was lost before. */
 void reader_start(struct tb_source *, const struct progress *);
+/* Notes what a valid line says for chosen instruments and watch lists: after reader_look() and
+ * reader_start() that was done. */
+void reader_note(struct tb_source *, const struct progress *);
 /* Raises the known head. */
 void reader_head(struct tb_source *, uint64_t head);
 /* Counts reads of the progress line in a row that found it invalid. Returns valid. */

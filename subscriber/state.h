@@ -52,6 +52,8 @@ struct name_index {
 };
 
 struct choice;
+struct conflate;
+struct exempt;
 struct image;
 struct merge;
 struct name_list;
@@ -78,7 +80,8 @@ struct mapping {
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
 	struct watch *watch;                    /* NULL: the subscription is no watch list */
-	struct choice *choice; /* NULL: the subscription has no list of instruments */
+	struct choice *choice;     /* NULL: the subscription has no list of instruments */
+	struct conflate *conflate; /* NULL: each record is delivered */
 	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
@@ -233,6 +236,7 @@ struct tb_subscription {
 	char pattern[TB_PATTERN_MAX + 1];
 	struct name_list *list; /* the chosen instruments; NULL: all */
 	struct merge *merge;    /* TB_MERGE; NULL: topics are delivered one by one */
+	struct exempt *exempt;  /* NULL: no conflation */
 	bool discover;          /* the catalogue is to be requested */
 	bool changed;           /* because the bus's topics changed */
 	bool refused;           /* the refusal of the connection was reported */

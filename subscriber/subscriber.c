@@ -15,6 +15,7 @@
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
 #include "subscriber/discovery.h"
+#include "subscriber/exempt.h"
 #include "subscriber/merge.h"
 #include "subscriber/name_list.h"
 #include "subscriber/notices.h"
@@ -39,6 +40,7 @@ static void subscription_free(struct tb_subscription *subscription)
 	*link = subscription->next_subscription;
 	name_list_close(subscription->list);
 	free(subscription->merge);
+	exempt_close(subscription->exempt);
 	free(subscription);
 }
 

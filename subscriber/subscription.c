@@ -9,6 +9,7 @@
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "subscriber/call.h"
+#include "subscriber/exempt.h"
 #include "subscriber/image.h"
 #include "subscriber/merge_state.h"
 #include "subscriber/name_list.h"
@@ -151,6 +152,8 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	subscription->datagrams_before = subscriber->datagrams;
 	subscription->options = *options;
 	result = list_take(subscription);
+	if (result == 0)
+		result = exempt_open(options, &subscription->exempt);
 	if (result < 0) {
 		name_list_close(subscription->list);
 		free(subscription);

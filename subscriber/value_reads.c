@@ -8,9 +8,9 @@
  *      lock. After a READ it is copied out of the landing before its check.
  * I10  A chunk has the number of the pass that posted it. What lands for an earlier pass is thrown
  *      away: each copy was made after its pass began.
- * I11  At most a third of a READ's slots are not wanted. They are READ along where their bytes cost
- *      less than the headers of one more READ. So a pass over a few instruments of many moves at
- *      most 1.5 times the bytes of their slots. */
+ * I11  At most a quarter of a READ's slots are not wanted. They are READ along where their bytes
+ *      cost less than the headers of one more READ. So a pass over a few instruments of many, with
+ *      the line before it, moves at most 1.5 times the bytes of their slots. */
 #include "subscriber/value_reads.h"
 
 #include <errno.h>
@@ -119,7 +119,7 @@ static uint32_t run_end(const struct value_reads *reads, uint32_t first, uint32_
 	uint32_t end = first + 1, wanted = 1, next = next_wanted(reads, end);
 
 	while (next < reads->range && next - first < most &&
-	       2 * (next + 1 - first) <= 3 * (wanted + 1)) {
+	       3 * (next + 1 - first) <= 4 * (wanted + 1)) {
 		end = next + 1;
 		wanted++;
 		next = next_wanted(reads, end);

@@ -192,6 +192,11 @@ struct tb_event {
 	uint64_t time_ns;       /* in a merge. APPEARED: the merge had come so far, and records of
 				 * this topic up to this time are skipped. COMPLETE: the time of
 				 * the cut. 0: neither */
+	uint64_t lost;          /* GAP: how many of first to last are lost. With conflation some of
+				 * them may have been delivered already, as newest values */
+	uint64_t held;          /* with conflation: how many of the records up to `delivered` are
+				 * not settled yet. Each is the newest of its instrument. The end of
+				 * the interval delivers it, or skips it for a newer record */
 };
 
 /* A joined topic, as handlers get it. Valid as long as its subscription. */

@@ -193,6 +193,23 @@ Test(merge, polls_for_one_record_keep_the_order)
 	merge_scene_settle(&scene);
 }
 
+/* The connection READs line after line meanwhile. */
+Test(merge, looks_at_lines_do_not_delay_records)
+{
+	subscribe(TB_FROM_OLDEST);
+	for (uint64_t i = 0; i < 100; i++) {
+		message();
+		merge_scene_put(&scene, QUOTE, (uint32_t)(i % MERGE_INSTRUMENTS), TB_KIND_UPDATE);
+		merge_scene_put(&scene, TRADE, (uint32_t)(i % MERGE_INSTRUMENTS), TB_KIND_UPDATE);
+		flush();
+		for (int polls = 0; polls < 5000 && scene.records < 2 * (i + 1); polls++)
+			tb_poll(scene.subscriber, 64);
+		if (strcmp(SCHEME, "rdma") == 0)
+			merge_scene_settle(&scene);
+		cr_assert_eq(scene.records, 2 * (i + 1), "%s", scene.text);
+	}
+}
+
 /* An idle topic's W wakes a sleeper that waits for it. */
 Test(merge, sleeper_wakes_for_topics_without_records)
 {

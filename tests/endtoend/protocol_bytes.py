@@ -200,7 +200,8 @@ class Topic:
             raise AssertionError("found no progress line with a valid check")
         head, reserved, first, epoch, instruments, state, quality, zero, complete, whole = struct.unpack_from(
             "<QQQQIBBHQQ", line)
-        assert quality <= 2 and (zero, complete, whole) == (0, 0, 0)
+        assert quality <= 2 and (zero, complete) == (0, 0)
+        assert whole <= head if self.shape["flags"] & 4 else whole == 0  # the topic marks messages
         assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
         assert head <= reserved <= head + self.shape["slots"]
         assert max(reserved, first) <= 2**64 - 1 - 2 * self.shape["slots"]
