@@ -90,7 +90,7 @@ static void on_appeared(struct model *m, const struct tb_event *event)
 		come_back(m, event);
 		return;
 	}
-	if ((m->epoch && !(m->joins && epoch == m->epoch)) || !epoch) {
+	if ((m->epoch && !(m->joins && epoch && epoch->at >= m->epoch->at)) || !epoch) {
 		model_complain(m, "appears in epoch %016" PRIx64 "%s", event->epoch,
 			       epoch ? " for the second time" : ", which is unknown");
 		return;
