@@ -452,7 +452,7 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	/* The first record comes here, since its instrument has no name yet. */
 	source->look |= source->ahead;
 	source->ahead = false;
-	if (choice && !deliver_kind_is_unusual(copy->kind)) {
+	if (choice && source->skip_ns == 0 && !deliver_kind_is_unusual(copy->kind)) {
 		if (choice_is_left(choice, copy->instrument))
 			return deliver_skipped(source, copy);
 		if (choice_is_taken(choice, copy->instrument) && !source->hole_first &&
