@@ -410,17 +410,17 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
-/* Whether the merge was past this record when its topic joined (MG2). */
-static bool skips(struct tb_source *source, const struct record *copy)
+/* Whether the merge was past this record when its topic joined (MG2). Holes and qualities are of
+ * the topic, and always come. */
+static bool is_behind(struct tb_source *source, const struct record *copy)
 {
+	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
+		return false;
 	if (copy->time_ns > source->skip_ns) {
 		source->skip_ns = 0;
 		deliver_detour(source);
 		return false;
 	}
-	source->next++;
-	source->tries = 0;
-	count(source, SUBSCRIPTION_SKIPPED, 1);
 	return true;
 }
 
@@ -452,7 +452,9 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	/* The first record comes here, since its instrument has no name yet. */
 	source->look |= source->ahead;
 	source->ahead = false;
-	if (choice && source->skip_ns == 0 && !deliver_kind_is_unusual(copy->kind)) {
+	if (source->skip_ns != 0 && is_behind(source, copy))
+		return deliver_skipped(source, copy);
+	if (choice && !deliver_kind_is_unusual(copy->kind)) {
 		if (choice_is_left(choice, copy->instrument))
 			return deliver_skipped(source, copy);
 		if (choice_is_taken(choice, copy->instrument) && !source->hole_first &&
@@ -470,8 +472,6 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 	}
 	if (copy->kind == TB_KIND_QUALITY)
 		return quality_record(source, copy);
-	if (source->skip_ns != 0 && skips(source, copy))
-		return 1;
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;
