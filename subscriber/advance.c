@@ -234,7 +234,7 @@ void advance_switch(struct tb_source *source)
 	source->copy_failed = source->stale = false;
 	source->look = true;
 	source->next = source->started = joins ? 0 : 1;
-	source->finished = source->left = source->leaving = false;
+	source->finished = source->left = source->leaving = source->final = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);
 	source->batched = false;

@@ -132,6 +132,8 @@ static void topic_step(struct tb_source *source)
 		advance_switch(source);
 		return;
 	}
+	if (source->left && source->state == SOURCE_RUNNING && !merge_state_is_away(source))
+		source->state = SOURCE_START; /* its memory was never lost: it joins again */
 	if (source_is_settling(source))
 		advance_settle(source);
 	if (!reads_on(source))
@@ -169,10 +171,13 @@ static void topic_leave(struct tb_source *source)
  * Mapped memory can always be read: a program that polls rarely gets all of it. */
 static bool leave_due(const struct tb_source *source)
 {
+	const struct merge *merge = source->subscription->merge;
 	const uint32_t stale_ms = source->subscription->subscriber->stale_ms;
 
 	if (!source->leaving || !merge_state_has(source))
 		return false;
+	if (merge->all_over && source->held && source->record.time_ns > merge->limit_ns)
+		return true;
 	return topic_is_drained(source) || (!source->mapping.view && source->away_ms != 0 &&
 					    clock_coarse_ms() - source->away_ms >= 2 * stale_ms);
 }

@@ -79,6 +79,7 @@ static void come_back(struct model *m, const struct tb_event *event)
 	m->left = m->whole = m->imaging = false;
 	m->joined_ns = event->time_ns;
 	m->due = m->from == TB_FROM_IMAGE;
+	memset(m->seen, 0, sizeof(m->seen));
 }
 
 static void on_appeared(struct model *m, const struct tb_event *event)
