@@ -303,8 +303,7 @@ static void line_poll(struct tb_source *source)
 	const bool again = source->invalid > 0 || source->under_way > 0;
 
 	if (!source->look || source->page_under_way ||
-	    (again && clock_ns() - source->fetched_ns < RETRY_NS) ||
-	    choice_scan_takes_turn(source))
+	    (again && clock_ns() - source->fetched_ns < RETRY_NS) || choice_scan_takes_turn(source))
 		return;
 	source->fetched_ns = clock_ns();
 	part_fetch(source);

@@ -150,8 +150,8 @@ bool merge_state_is_away(const struct tb_source *source)
 	       source->state != SOURCE_RUNNING;
 }
 
-/* The time counts while there is a connection. A topic that is leaving does not bound T any more. So
- * it leaves in any case, even if it is back meanwhile, and then joins again at T. */
+/* The time counts while there is a connection. A topic that is leaving does not bound T any more.
+ * So it leaves in any case, even if it is back meanwhile, and then joins again at T. */
 static void away_judge(struct tb_source *source)
 {
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
@@ -189,8 +189,8 @@ void merge_state_update(struct tb_subscription *subscription)
 	if (!any || !merge->begun)
 		return;
 	merge->newest_ns = newest;
-	/* Nothing more comes from any of them. The memory of a publisher that is gone is final. Else
-	 * what lies above the newest W belongs to no message that was over. */
+	/* Nothing more comes from any of them. The memory of a publisher that is gone is final.
+	 * Else what lies above the newest W belongs to no message that was over. */
 	merge->limit_ns = merge->draining ? UINT64_MAX : newest;
 	merge->all_over = least == UINT64_MAX;
 	if (merge->all_over)
