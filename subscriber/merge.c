@@ -265,8 +265,8 @@ static bool merge_step(struct tb_subscription *subscription)
 
 	topics_step(subscription);
 	merge_state_update(subscription);
-	for (struct tb_source *s = subscription->sources; s && !stopped(subscription);
-	     s = s->next_source)
+	for (struct tb_source *s = subscription->sources;
+	     merge->leaves && s && !stopped(subscription); s = s->next_source)
 		if (leave_due(s))
 			topic_leave(s);
 	if (stopped(subscription))
@@ -313,6 +313,8 @@ static bool is_imaged(const struct tb_source *source)
 
 static bool images_are_made(const struct tb_subscription *subscription)
 {
+	if (!image_is_wanted(&subscription->options))
+		return false;
 	for (const struct tb_source *s = subscription->sources; s; s = s->next_source)
 		if (is_imaged(s))
 			return true;
@@ -442,6 +444,25 @@ static bool is_stale(const struct tb_subscription *subscription)
 	return false;
 }
 
+/* Whether nothing has happened since the last poll, which left nothing undone. In place that is
+ * cheap to see: T cannot rise before the first line that bounds it has another W. */
+static bool is_idle(const struct tb_subscription *subscription)
+{
+	const struct tb_source *bound = NULL;
+
+	for (const struct tb_source *s = subscription->sources; s; s = s->next_source) {
+		if (s->look || s->has_successor || s->entry_lost_ms != 0 || s->mapping.choice)
+			return false;
+		if (s->state >= SOURCE_ENDED)
+			continue;
+		if (s->state != SOURCE_RUNNING || s->orphan || s->leaving || !s->mapping.view)
+			return false;
+		if (!bound && !s->left && s->complete_ns <= subscription->merge->time_ns)
+			bound = s;
+	}
+	return bound && !pull_view_moved(bound);
+}
+
 int merge_poll(struct tb_subscription *subscription, int max)
 {
 	struct merge *merge = subscription->merge;
@@ -451,6 +472,9 @@ int merge_poll(struct tb_subscription *subscription, int max)
 	if (merge->round == subscription->subscriber->rounds)
 		return 0;
 	merge->round = subscription->subscriber->rounds;
+	if (merge->rests && is_idle(subscription))
+		return 0;
+	merge->rests = false;
 	merge->work = MERGE_WORK_NONE;
 	if (!merge_step(subscription))
 		return 0;
@@ -462,6 +486,7 @@ int merge_poll(struct tb_subscription *subscription, int max)
 		count += records_merge(subscription, imaged ? (max - count + 1) / 2 : max, imaged);
 	if (imaged && count < max && !merge->image_first)
 		count += images_pull(subscription, max - count);
+	merge->rests = !imaged && merge->work == MERGE_WORK_NONE;
 	if (count > 0)
 		merge->work = MERGE_WORK_NOW;
 	else if (merge->work == MERGE_WORK_SOON && !stopped(subscription) && is_stale(subscription))

@@ -85,6 +85,8 @@ void merge_state_line(struct tb_source *source, const struct progress *line)
 {
 	if (line->complete_ns > source->complete_ns)
 		source->away_ms = 0;
+	if (source->subscription->merge)
+		source->subscription->merge->rests = false;
 	source->complete_ns = line->complete_ns;
 	source->finished = line->state == TOPIC_ENDED;
 }
@@ -176,10 +178,12 @@ void merge_state_update(struct tb_subscription *subscription)
 	uint64_t least = UINT64_MAX, newest = 0;
 	bool any = false;
 
+	merge->leaves = false;
 	for (struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (!merge_state_has(s))
 			continue;
 		away_judge(s);
+		merge->leaves |= s->leaving;
 		any = true;
 		if (s->complete_ns > newest)
 			newest = s->complete_ns;

@@ -158,14 +158,17 @@ enum tb_event_kind {
 	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
 			    * sequence `delivered`. In a merge it comes once for all topics, with
 			    * the pattern: each table equals the publisher's after the last record
-			    * with a time up to time_ns */
+			    * with a time up to time_ns. The image of a topic that joins, restarts or
+			    * is lapped later has a COMPLETE of its own, with the topic's name */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
 			    * image completes without it */
 	TB_EVENT_NO_INSTRUMENT, /* no instrument of the topic has the chosen name, or matches the
 				 * chosen pattern, `words`. Comes once for each topic, epoch and
 				 * name. If it appears later it is chosen without an event */
-	TB_EVENT_LEFT, /* a merge goes on without this topic: words and code say why. What its old
-			* memory held was delivered first */
+	TB_EVENT_LEFT, /* a merge goes on without this topic: words and code say why. ETIMEDOUT: it
+			* did not come back within the stale bound. Else its next epoch was
+			* refused with this code. What its old memory held was delivered first,
+			* if it could be read. If the topic comes back, APPEARED says so */
 };
 
 struct tb_event {
