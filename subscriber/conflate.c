@@ -135,7 +135,7 @@ void conflate_line(struct conflate *conflate, uint64_t head, uint64_t values, ui
 	if (head <= position) {
 		conflate->target = position;
 		conflate_pass_begins(conflate);
-	} else if (!conflate->exempts && head - position > values) {
+	} else if (head - position > values) {
 		conflate->jumps = true;
 		conflate->all = true;
 		conflate_pass_begins(conflate);

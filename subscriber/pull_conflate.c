@@ -183,7 +183,7 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 {
 	struct conflate *conflate = source->mapping.conflate;
 
-	if (source->mapping.choice && choice_is_left(source->mapping.choice, instrument)) {
+	if (source->mapping.names[instrument][0] && !choice_has(source, instrument)) {
 		source->subscription->counters[SUBSCRIPTION_SKIPPED] +=
 			conflate_forget(conflate, instrument); /* it was removed meanwhile */
 		return 0;
@@ -200,7 +200,6 @@ static void pass_end(struct tb_source *source)
 	if (!conflate_pass_ends(conflate) || !conflate->jumps)
 		return;
 	deliver_jump(source);
-	pull_read_drop(source);
 	reader_quality(source, &conflate->line);
 }
 
@@ -261,6 +260,8 @@ int pull_conflate(struct tb_source *source, int max)
 	struct conflate *conflate = source->mapping.conflate;
 	int count = 0;
 
+	if (!source->mapping.remote)
+		return 0; /* it was lost with the connection */
 	conflate->hurries |= source->has_successor;
 	if (conflate->phase == CONFLATE_SLEEPS && conflate->exempts)
 		count = walk(source, UINT64_MAX, max); /* F10 */
@@ -307,7 +308,8 @@ struct conflate_work pull_conflate_work(const struct tb_source *source)
 	struct conflate_work work = { .sleeps = true, .ends_ns = UINT64_MAX };
 	enum value_work pass;
 
-	if (!conflate_is_active(conflate) || source->state != SOURCE_RUNNING)
+	if (!conflate_is_active(conflate) || source->state != SOURCE_RUNNING ||
+	    !source->mapping.remote)
 		return (struct conflate_work){ .ends_ns = UINT64_MAX };
 	switch (conflate->phase) {
 	case CONFLATE_SLEEPS:

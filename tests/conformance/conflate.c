@@ -7,6 +7,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,15 +229,31 @@ static int poll(int max)
 	return count;
 }
 
+/* Whether nothing is under way that brings a record. */
+static bool is_quiet(void)
+{
+	const struct tb_source *source = subscription->sources;
+	const struct conflate *conflate = source->mapping.conflate;
+	const bool at_head = source->next > topic_head(topic);
+
+	if (source->state != SOURCE_RUNNING)
+		return source->state == SOURCE_ENDED;
+	if (!conflate)
+		return at_head;
+	if (conflate->interval_ns == 0)
+		return at_head && !conflate_owes(conflate);
+	return conflate->phase == CONFLATE_SLEEPS && (at_head || !conflate->exempts);
+}
+
 /* Polls until nothing more comes. READs land meanwhile. */
 static void poll_all(void)
 {
 	const uint64_t until_ms = scene_now_ms() + deadline_ms();
 
 	for (int quiet = 0; quiet < TURNS; quiet++) {
-		if (poll(7) > 0 || subscription->sources->under_way > 0)
+		if (poll(7) > 0 || !is_quiet())
 			quiet = 0;
-		cr_assert_lt(scene_now_ms(), until_ms);
+		cr_assert_lt(scene_now_ms(), until_ms, "waited until nothing is under way");
 	}
 }
 
@@ -350,7 +368,7 @@ Test(conflate, more_records_than_values_are_not_read)
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS), 2);
 	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), last - 2);
 	cr_expect_eq(seen.images, 0);
-	cr_expect_eq(counter(SUBSCRIPTION_TORN), 0);
+	cr_expect_eq(subscription->sources->mapping.conflate->quiet, 0, "the ring was read");
 }
 
 Test(conflate, each_poll_is_an_interval)
@@ -579,35 +597,88 @@ Test(conflate, image_comes_first)
 	cr_expect_eq(seen.calls, 5);
 }
 
-Test(conflate, values_owed_come_before_the_end)
+static void owed_before_the_end(struct tb_subscription_options options)
 {
-	join();
+	subscribe(options);
 	clock_stop();
 	update(0);
+	poll_all();
 	tb_topic_end(topic);
-	for (int i = 0; i < 3; i++)
-		interval_pass(), poll_all();
+	for (int i = 0; i < 10000 && seen.events[TB_EVENT_ENDED] == 0; i++) {
+		clock_pass(20);
+		tb_wait(subscriber, 1);
+		poll(7);
+	}
 	cr_expect_str_eq(seen.log, "A1 ended ", "found %s", seen.log);
 }
 
-Test(conflate, values_owed_come_before_the_next_epoch)
+Test(conflate, values_owed_come_before_the_end)
 {
-	join();
+	owed_before_the_end((struct tb_subscription_options){ .from = TB_FROM_NEWEST });
+}
+
+Test(conflate, values_held_come_before_the_end)
+{
+	owed_before_the_end((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+							      .exempt_kind_count = 1 });
+}
+
+static void owed_before_the_next_epoch(struct tb_subscription_options options)
+{
+	subscribe(options);
 	clock_stop();
 	update(0);
+	poll_all();
 	tb_topic_restart(topic);
 	register_names();
-	memset(&written[1], 0, sizeof(written[1]));
-	written[1].kind = TB_KIND_UPDATE;
-	for (int i = 0; i < 1000 && seen.events[TB_EVENT_RESTART] == 0; i++) {
-		clock_pass(10);
+	for (int i = 0; i < 10000 && seen.events[TB_EVENT_RESTART] == 0; i++) {
+		clock_pass(20);
 		tb_wait(subscriber, 1);
 		poll(7);
 	}
 	cr_expect_str_eq(seen.log, "A1 restart ", "found %s", seen.log);
 	memset(&seen.in_interval, 0, sizeof(seen.in_interval));
 	update(1);
+	poll_all();
 	cr_expect_str_eq(interval(), "B1 ", "found %s", seen.log);
+}
+
+Test(conflate, values_owed_come_before_the_next_epoch)
+{
+	owed_before_the_next_epoch((struct tb_subscription_options){ .from = TB_FROM_NEWEST });
+}
+
+Test(conflate, values_held_come_before_the_next_epoch)
+{
+	owed_before_the_next_epoch((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+								     .exempt_kind_count = 1 });
+}
+
+/* Over a network, the memory is gone with the connection. */
+Test(conflate, held_values_of_memory_that_is_gone_are_lost)
+{
+	const bool in_place = strcmp(SCHEME, "shm") == 0;
+
+	subscribe((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
+						    .exempt_kind_count = 1 });
+	clock_stop();
+	update(0);
+	update(1);
+	update(1);
+	poll_all();
+	cr_expect_eq(subscription->sources->mapping.conflate->held_count, 2);
+	subscriber->gone_code = ECONNRESET;
+	poll(7);
+	tb_topic_restart(topic);
+	register_names();
+	for (int i = 0; i < 10000 && seen.events[TB_EVENT_RESTART] == 0; i++) {
+		clock_pass(20);
+		tb_wait(subscriber, 1);
+		poll(7);
+	}
+	cr_expect_str_eq(seen.log, in_place ? "A1 B3 restart " : "gap 1-3:2 restart ", "found %s",
+			 seen.log);
+	cr_expect_eq(counter(SUBSCRIPTION_LOST_OVERRUN), in_place ? 0 : 2);
 }
 
 /* -- chosen instruments ----------------------------------------------------------------------- */
@@ -630,6 +701,23 @@ Test(conflate, only_chosen_instruments_come)
 	cr_expect_geq(seen.last[2], 2 * SLOTS);
 }
 
+Test(conflate, value_of_a_removed_name_is_skipped)
+{
+	static const char *const names[] = { "A", "B" };
+
+	subscribe((struct tb_subscription_options){ .names = names,
+						    .name_count = 2,
+						    .exempt_kinds = cancel_kind,
+						    .exempt_kind_count = 1 });
+	clock_stop();
+	update(0);
+	update(1);
+	poll_all();
+	cr_assert_eq(tb_names_remove(subscription, names, 1), 1, "%s", tb_error());
+	cr_expect_str_eq(interval(), "B2 ", "found %s", seen.log);
+	cr_expect_eq(counter(SUBSCRIPTION_SKIPPED), 1);
+}
+
 /* -- sleeping --------------------------------------------------------------------------------- */
 
 /* Without conflation each record wakes the sleeper. */
@@ -649,14 +737,13 @@ Test(conflate, sleeper_is_not_woken_by_each_record)
 	cr_expect_eq(seen.calls, 0);
 }
 
+/* The pace of other work would wake it later than the deadline. */
 Test(conflate, sleeper_wakes_at_the_end_of_the_interval)
 {
-	const uint64_t until_ms = scene_now_ms() + deadline_ms();
-
 	subscribe((struct tb_subscription_options){ .conflate_us = 20000 });
 	update(0);
-	while (seen.calls == 0 && scene_now_ms() < until_ms) {
-		cr_assert_geq(tb_wait(subscriber, 20000), 0, "%s", tb_error());
+	while (seen.calls == 0) {
+		cr_assert_eq(tb_wait(subscriber, (int)deadline_ms() / 4), 1, "found no wake-up");
 		poll(10);
 	}
 	cr_expect_str_eq(seen.log, "A1 ", "found %s", seen.log);
@@ -679,6 +766,29 @@ static void compare(void)
 				       seen.last[i], newest[i]);
 }
 
+/* Whether all that was published is delivered, skipped or lost. */
+static bool is_at_rest(void)
+{
+	const struct tb_source *source = subscription->sources;
+
+	return source->state == SOURCE_RUNNING && source->next > topic_head(topic) &&
+	       !source->orphan && !conflate_owes(source->mapping.conflate);
+}
+
+/* Nothing is published any more. The connection may have to be made again. */
+static void rest(void)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+
+	for (int quiet = 0; quiet < TURNS;) {
+		memset(seen.in_interval, 0, sizeof(seen.in_interval));
+		clock_pass(INTERVAL_US / 20000); /* slowly: the connection must not time out */
+		tb_wait(subscriber, 1);
+		quiet = poll(30) == 0 && is_at_rest() ? quiet + 1 : 0;
+		cr_assert_lt(scene_now_ms(), until_ms, "waited until all is delivered");
+	}
+}
+
 static void any_history(struct tb_subscription_options options)
 {
 	uint64_t gaps = 0;
@@ -694,18 +804,20 @@ static void any_history(struct tb_subscription_options options)
 			interval_pass();
 		memset(seen.in_interval, 0, sizeof(seen.in_interval));
 		seen.log[0] = '\0';
+		clock_pass(2); /* READs that failed are repeated at a pace */
 		poll(1 + (int)random_below(&chance, 30));
 		if (turn % 500 == 499)
 			subscriber->gone_code = strcmp(SCHEME, "rdma") == 0 ? 0 : ECONNRESET;
+		while (!subscriber->welcomed || subscription->sources->orphan) {
+			clock_pass(20);
+			tb_wait(subscriber, 1);
+			poll(30);
+		}
 		if (tb_topic_sequence(topic) > LOG_MAX - 4 * SLOTS)
 			break;
 	}
 	gaps = seen.events[TB_EVENT_GAP];
-	for (int i = 0; i < 100; i++) {
-		interval_pass();
-		poll_all();
-		tb_wait(subscriber, 1);
-	}
+	rest();
 	compare();
 	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) + counted_lost(),
 		     tb_topic_sequence(topic) - seen.floor);
@@ -729,4 +841,106 @@ Test(conflate, any_history_with_exempt_kinds_has_exact_accounts)
 {
 	any_history((struct tb_subscription_options){ .exempt_kinds = cancel_kind,
 						      .exempt_kind_count = 1 });
+}
+
+/* -- full speed ------------------------------------------------------------------------------- */
+
+#define FAST 2000000 /* records */
+
+static struct {
+	uint64_t last[NAMES], cancels, calls, images;
+	char wrong[128];
+} fast;
+
+static void fast_record(void *user, const struct tb_source *source, const struct tb_record *record)
+{
+	const uint64_t n = record->sequence;
+	const bool is_back = record->kind == TB_KIND_UPDATE && n <= fast.last[n % NAMES];
+	uint64_t x;
+
+	(void)user;
+	(void)source;
+	memcpy(&x, record->data, sizeof(x));
+
+	if ((x != n || record->instrument != n % NAMES || is_back) && !fast.wrong[0])
+		snprintf(fast.wrong, sizeof(fast.wrong),
+			 "record %" PRIu64 " of %u after %" PRIu64 ": found payload %" PRIu64, n,
+			 record->instrument, fast.last[n % NAMES], x);
+	if (record->kind == TB_KIND_UPDATE)
+		fast.last[record->instrument] = n;
+	else
+		fast.cancels++;
+	fast.calls++;
+	fast.images += (record->flags & TB_FLAG_IMAGE) != 0;
+}
+
+/* Each instrument has cancels, and an update as its last record. */
+static void *write_fast(void *given)
+{
+	struct tb_topic *to = given;
+
+	for (uint64_t x = 1; x <= FAST; x++) {
+		const struct tb_update record = { .size = sizeof(record),
+						  .instrument = (uint32_t)(x % NAMES),
+						  .kind = x % 7 == 0 && x <= FAST - NAMES
+								  ? TB_KIND_CANCEL
+								  : TB_KIND_UPDATE,
+						  .length = sizeof(x),
+						  .time_ns = 1,
+						  .data = &x };
+
+		tb_publish(to, &record);
+		if (x % 5000 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* The ring has 64 slots, so the reader is lapped again and again. */
+static void full_speed(struct tb_subscription_options options)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms() * 3;
+	pthread_t thread;
+
+	memset(&fast, 0, sizeof(fast));
+	options.size = sizeof(options);
+	options.on_record = fast_record;
+	cr_assert_eq(tb_subscribe(subscriber, "t", &options, &subscription), 0, "%s", tb_error());
+	cr_assert_eq(pthread_create(&thread, NULL, write_fast, topic), 0);
+	for (int quiet = 0; quiet < 10 * TURNS;) {
+		const bool at_end = subscription->sources->next > FAST &&
+				    !conflate_owes(subscription->sources->mapping.conflate);
+
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+		quiet = at_end ? quiet + 1 : 0;
+		cr_assert_lt(scene_now_ms(), until_ms);
+	}
+	pthread_join(thread, NULL);
+	cr_expect_str_eq(fast.wrong, "", "%s", fast.wrong);
+	for (uint32_t i = 0; i < NAMES; i++)
+		cr_expect_eq(fast.last[i], i == 0 ? FAST : FAST - NAMES + i, "%u: found %" PRIu64,
+			     i, fast.last[i]);
+	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) + counted_lost(),
+		     FAST);
+	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + fast.images, fast.calls);
+	fprintf(stderr, "%" PRIu64 " calls, %" PRIu64 " image records, %" PRIu64 " lost\n",
+		fast.calls, fast.images, counted_lost());
+}
+
+Test(conflate, writer_at_full_speed_leaves_exact_accounts)
+{
+	full_speed((struct tb_subscription_options){ .conflate_us = 1000 });
+	cr_expect_gt(counted_lost(), 0);
+}
+
+Test(conflate, writer_at_full_speed_by_poll_leaves_exact_accounts)
+{
+	full_speed((struct tb_subscription_options){ .conflate_us = TB_CONFLATE_POLL });
+}
+
+Test(conflate, writer_at_full_speed_with_exempt_kinds_leaves_exact_accounts)
+{
+	full_speed((struct tb_subscription_options){
+		.conflate_us = 1000, .exempt_kinds = cancel_kind, .exempt_kind_count = 1 });
+	cr_expect_gt(fast.cancels, 0);
 }

@@ -41,6 +41,7 @@ static struct {
 	uint64_t head;               /* of the line */
 	uint64_t value[INSTRUMENTS]; /* sequence in the slot; 0: never written */
 	bool torn[INSTRUMENTS], corrupt[INSTRUMENTS];
+	bool owed; /* the slot of the last record's value was not touched yet */
 } writer;
 
 static bool is_value(uint64_t n)
@@ -55,14 +56,22 @@ static void record_begin(uint32_t instrument, uint8_t kind)
 	record->sequence = writer.begun;
 	record->instrument = instrument;
 	record->kind = kind;
-	if (is_value(writer.begun))
-		writer.torn[instrument] = true;
+	writer.owed = is_value(writer.begun);
+}
+
+/* The writer comes to the value behind the ring. */
+static void value_begin(void)
+{
+	if (writer.owed)
+		writer.torn[writer.record[writer.begun].instrument] = true;
+	writer.owed = false;
 }
 
 static void value_end(void)
 {
 	const uint32_t i = writer.record[writer.begun].instrument;
 
+	value_begin();
 	if (writer.torn[i])
 		writer.value[i] = writer.begun;
 	writer.torn[i] = false;
@@ -74,8 +83,8 @@ static void record_end(void)
 	writer.ring = writer.begun;
 }
 
-/* Record by record. The ring may show a record before its value is whole. The line comes later, or
- * much later. */
+/* Record by record. The ring may show a record before its value is begun, or whole. The line comes
+ * later, or much later. */
 static void write_any(void)
 {
 	static const uint8_t kinds[] = { TB_KIND_UPDATE, TB_KIND_CLEAR, TB_KIND_CANCEL,
@@ -83,7 +92,9 @@ static void write_any(void)
 
 	if (writer.begun > writer.ring && choose(2)) {
 		writer.ring = writer.begun;
-	} else if (writer.begun > writer.ring ||
+	} else if (writer.owed && choose(2)) {
+		value_begin();
+	} else if (writer.owed || writer.begun > writer.ring ||
 		   writer.torn[writer.record[writer.begun].instrument]) {
 		record_end();
 	} else if (choose(3) == 0) {
@@ -492,4 +503,88 @@ Test(conflate, all_small_histories_deliver_the_newest_with_exact_accounts, .time
 	} while (tape_next(&tape));
 	cr_expect_gt(count, 1000, "found %" PRIu64 " histories", count);
 	fprintf(stderr, "%" PRIu64 " histories\n", count);
+}
+
+/* -- single cases ----------------------------------------------------------------------------- */
+
+static void scene_begin(enum exempts what)
+{
+	tape.drawn = false;
+	tape.used = tape.length;
+	history_begin(what);
+	join();
+}
+
+static void steps_until(enum conflate_phase phase)
+{
+	for (int i = 0; reader.conflate->phase != phase; i++) {
+		cr_assert_lt(i, REST, "waits in phase %d", (int)reader.conflate->phase);
+		read_step();
+	}
+}
+
+Test(conflate, copy_that_fails_is_left_to_the_next_interval)
+{
+	scene_begin(NOTHING);
+	write_whole(1, TB_KIND_UPDATE);
+	writer.corrupt[1] = true;
+	steps_until(CONFLATE_PASS);
+	steps_until(CONFLATE_SLEEPS);
+	cr_expect_eq(reader.failed, TRIES_MAX, "found %u copies", reader.failed);
+	cr_expect(conflate_owes(reader.conflate));
+	cr_expect_eq(reader.lost, 0);
+	writer.corrupt[1] = false;
+	rest();
+	cr_expect_eq(reader.records, 1);
+	history_end();
+}
+
+Test(conflate, intervals_keep_their_phase)
+{
+	struct conflate *conflate;
+	const struct region_shape shape = { .capacity = INSTRUMENTS };
+
+	memset(exempt, 0, sizeof(exempt));
+	conflate = conflate_new(&shape, exempt, 100, 1000);
+	cr_assert_not_null(conflate);
+	cr_expect_not(conflate_interval_ends(conflate, 1099));
+	cr_expect(conflate_interval_ends(conflate, 1100));
+	cr_expect_not(conflate_interval_ends(conflate, 1199));
+	cr_expect(conflate_interval_ends(conflate, 1450), "some intervals later");
+	cr_expect_not(conflate_interval_ends(conflate, 1499));
+	cr_expect(conflate_interval_ends(conflate, 1500));
+	conflate_free(conflate);
+}
+
+Test(conflate, held_values_that_are_given_up_are_counted)
+{
+	uint64_t first, last;
+
+	scene_begin(CANCELS);
+	write_whole(0, TB_KIND_UPDATE);
+	write_whole(1, TB_KIND_UPDATE);
+	write_whole(2, TB_KIND_UPDATE);
+	write_whole(1, TB_KIND_UPDATE);
+	while (ring_read())
+		continue;
+	cr_expect_eq(conflate_give_up(reader.conflate, &first, &last), 3);
+	cr_expect_eq(first, 1);
+	cr_expect_eq(last, 4);
+	cr_expect_eq(reader.conflate->held_count, 0);
+	history_end();
+}
+
+Test(conflate, instrument_that_is_left_out_is_forgotten)
+{
+	const uint64_t left[] = { 1 << 1 };
+
+	scene_begin(CANCELS);
+	write_whole(0, TB_KIND_UPDATE);
+	write_whole(1, TB_KIND_UPDATE);
+	while (ring_read())
+		continue;
+	cr_expect_eq(conflate_leave(reader.conflate, left), 1);
+	cr_expect_not(conflate_is_due(reader.conflate, 1));
+	cr_expect(conflate_is_due(reader.conflate, 0));
+	history_end();
 }
