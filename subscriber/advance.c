@@ -219,7 +219,7 @@ void advance_switch(struct tb_source *source)
 	const uint64_t old_epoch = source->mapping.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
 	const bool begun = source->next != 0;
-	const bool joins = !begun || (source->subscription->merge && !merge_state_has(source));
+	const bool joins = !begun || merge_state_is_past(source);
 	const bool imaged = source->subscription->options.from == TB_FROM_IMAGE ||
 			    image_is_busy(source->mapping.image);
 

@@ -146,6 +146,13 @@ bool merge_state_lags(const struct tb_source *source)
 	       bound_passed(source->subscription->subscriber, merge->lag_ms, clock_coarse_ms());
 }
 
+bool merge_state_is_past(const struct tb_source *source)
+{
+	const struct merge *merge = source->subscription->merge;
+
+	return merge && (!merge_state_has(source) || merge->time_ns > source->complete_ns);
+}
+
 bool merge_state_is_away(const struct tb_source *source)
 {
 	return source->orphan || source->has_successor || source->entry_lost_ms != 0 ||

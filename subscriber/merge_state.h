@@ -75,6 +75,8 @@ bool merge_state_lags(const struct tb_source *);
 /* Whether the topic has no present memory: its connection was lost, or its publisher has another
  * epoch of it. */
 bool merge_state_is_away(const struct tb_source *);
+/* Whether the merge has gone on without the topic, so that its next epoch joins at T. */
+bool merge_state_is_past(const struct tb_source *);
 /* Takes T, and what follows from it, from the lines of all topics. */
 void merge_state_update(struct tb_subscription *);
 
@@ -90,7 +92,7 @@ static inline bool merge_state_is_over(const struct tb_source *source)
 {
 	return (source->leaving && (source->final || source->orphan)) ||
 	       source->subscription->merge->draining ||
-	       (source->finished && source->next > source->head);
+	       (source->finished && source->next > source->head && !source->has_successor);
 }
 
 #endif
