@@ -81,7 +81,7 @@ struct mapping {
 	struct watch *watch;                    /* NULL: the subscription is no watch list */
 	struct choice *choice;     /* NULL: the subscription has no list of instruments */
 	struct conflate *conflate; /* NULL: each record is delivered */
-	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
+	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
