@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which instruments of a topic a subscription has chosen.
  *
- * K1  A name never changes within an epoch (N-I2). So an instrument is judged once for each state
- * of the list, by a bit. A change of the list voids all bits before its call returns: it holds from
- *     the next record.
- * K2  What an entry of the list has matched stays true within the epoch: a directory only grows.
- *     The bit of an id that no entry has any more is void at once, before the id is used again. */
+ * CH1  A name never changes within an epoch (N-I2). So an instrument is judged once for each state
+ *      of the list, by a bit. A change of the list voids all bits before its call returns: it holds
+ *      from the next record.
+ * CH2  What an entry of the list has matched stays true within the epoch: a directory only grows.
+ *      The bit of an id that no entry has any more is void at once, before the id is used again. */
 #include "subscriber/choice.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ void choice_restart(const struct tb_subscription *subscription, struct choice *c
 	memset(choice->chosen, 0, words_of(choice->capacity) * sizeof(*choice->chosen));
 	memset(choice->left, 0, words_of(choice->capacity) * sizeof(*choice->left));
 	for (uint32_t i = 0; i < NAME_LIST_WORDS; i++)
-		choice->settled[i] &= subscription->list->ids[i]; /* K2 */
+		choice->settled[i] &= subscription->list->ids[i]; /* CH2 */
 	choice->at = 0;
 	choice->tries = 0;
 	choice->line_wanted = choice->report = choice->changed = true;

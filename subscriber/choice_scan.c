@@ -3,12 +3,12 @@
  * Over a network it READs a page of entries at a time; in place it takes them by hundreds. Records
  * flow meanwhile: an instrument that the scan has not reached is judged when its record comes.
  *
- * K3  A name is reported only after a line was loaded behind the join or the change, and each entry
- *     that this line counts was judged. So a name that was there is not reported.
- * K4  An entry that is not valid in TRIES_MAX copies is left out: it was damaged on its way (N-I1),
- *     and must not hold up the others.
- * K5  Each name is reported once in an epoch: its bit is set before its handler is called. If the
- *     handler changes the list, the rest of the report waits for the new scan. */
+ * CH3  A name is reported only after a line was loaded behind the join or the change, and each
+ *      entry that this line counts was judged. So a name that was there is not reported.
+ * CH4  An entry that is not valid in TRIES_MAX copies is left out: it was damaged on its way
+ *      (N-I1), and must not hold up the others.
+ * CH5  Each name is reported once in an epoch: its bit is set before its handler is called. If the
+ *      handler changes the list, the rest of the report waits for the new scan. */
 #include "subscriber/choice_scan.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 /* -- names without an instrument -------------------------------------------------------------- */
 
-/* Reports each name once (K5). */
+/* Reports each name once (CH5). */
 static void report(struct tb_source *source)
 {
 	struct choice *choice = source->mapping.choice;
@@ -70,7 +70,7 @@ static unsigned int missing_of(const struct tb_source *source, char words[WORDS_
 
 /* -- the directory ---------------------------------------------------------------------------- */
 
-/* Whether entry `at` is done with: judged, or not valid in TRIES_MAX copies (K4). */
+/* Whether entry `at` is done with: judged, or not valid in TRIES_MAX copies (CH4). */
 static bool entry_done(struct tb_source *source, int result)
 {
 	struct choice *choice = source->mapping.choice;

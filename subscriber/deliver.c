@@ -60,6 +60,8 @@ void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 	struct tb_event event = event_of(source, kind);
 
 	event.first = source->next;
+	if (kind == TB_EVENT_APPEARED)
+		event.time_ns = source->skip_ns;
 	if (kind == TB_EVENT_STALE)
 		count(source, SUBSCRIPTION_STALES, 1);
 	event_deliver(source->subscription, &event);
@@ -132,8 +134,8 @@ void deliver_detour(struct tb_source *source)
 {
 	const struct image *image = source->mapping.image;
 
-	source->detour = source->hole_first != 0 || filters(source) ||
-			 conflate_is_active(source->mapping.conflate) ||
+	source->detour = source->hole_first != 0 || source->ahead || source->skip_ns != 0 ||
+			 filters(source) || conflate_is_active(source->mapping.conflate) ||
 			 (image && (image_is_busy(image) ||
 				    source->subscription->options.gap == TB_GAP_IMAGE));
 }
@@ -253,7 +255,8 @@ void deliver_complete(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;
 
-	if (!image || !image_may_complete(image, source->next - 1) || collect_interrupt(source))
+	if (!image || source->subscription->merge || !image_may_complete(image, source->next - 1) ||
+	    collect_interrupt(source))
 		return;
 	image_completes(image);
 	if (source->mapping.conflate)
@@ -262,6 +265,28 @@ void deliver_complete(struct tb_source *source)
 	deliver_detour(source);
 	if (!deliver_stopped(source))
 		deliver_event(source, TB_EVENT_COMPLETE);
+}
+
+/* The cut of a merge: of all its topics, or of a topic that joined later. */
+void deliver_cut(struct tb_subscription *subscription, const struct tb_source *source,
+		 uint64_t time_ns)
+{
+	struct tb_event event = { .topic = subscription->pattern };
+
+	if (source)
+		event = event_of(source, TB_EVENT_COMPLETE);
+	event.kind = TB_EVENT_COMPLETE;
+	event.time_ns = time_ns;
+	event_deliver(subscription, &event);
+}
+
+void deliver_left(struct tb_source *source, int code, const char *text)
+{
+	struct tb_event event = event_of(source, TB_EVENT_LEFT);
+
+	event.code = code;
+	event.words = text;
+	event_deliver(source->subscription, &event);
 }
 
 /* -- events ------------------------------------------------------------------------------------
@@ -386,6 +411,20 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+/* Whether the merge was past this record when its topic joined (MG2). Holes and qualities are of
+ * the topic, and always come. */
+static bool is_behind(struct tb_source *source, const struct record *copy)
+{
+	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
+		return false;
+	if (copy->time_ns > source->skip_ns) {
+		source->skip_ns = 0;
+		deliver_detour(source);
+		return false;
+	}
+	return true;
+}
+
 /* A record of a conflated topic, of an instrument that has a name and is chosen. */
 static int conflated(struct tb_source *source, const struct record *copy)
 {
@@ -406,14 +445,23 @@ static int conflated(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+void deliver_first(struct tb_source *source)
+{
+	if (!source->ahead)
+		return;
+	source->ahead = false;
+	source->look = true;
+	deliver_detour(source);
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	const struct choice *choice = source->mapping.choice;
 	int result;
 
-	/* The first record comes here, since its instrument has no name yet. */
-	source->look |= source->ahead;
-	source->ahead = false;
+	deliver_first(source);
+	if (source->skip_ns != 0 && is_behind(source, copy))
+		return deliver_skipped(source, copy);
 	if (choice && !deliver_kind_is_unusual(copy->kind)) {
 		if (choice_is_left(choice, copy->instrument))
 			return deliver_skipped(source, copy);

@@ -2,8 +2,8 @@
 /* A list of names and patterns of instruments. An exact name is found by bisection. Patterns are
  * tried one after the other: a program has few of them, and each instrument is judged once.
  *
- * L1  An entry keeps its id while other entries come and go. So a bit by id keeps its meaning.
- * L2  A call that fails leaves the list as it was: changes are made in a copy. */
+ * NL1  An entry keeps its id while other entries come and go. So a bit by id keeps its meaning.
+ * NL2  A call that fails leaves the list as it was: everything is checked before it changes. */
 #include "subscriber/name_list.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  * By READ, names that are not known come first, then the values. Neighbours share a READ. READs of
  * records come first: a pass takes at most half of the queue's places.
  *
- * I9   A value is copied, checked and shown like a record. In place it is copied under the sequence
- *      lock. After a READ it is copied out of the landing before its check.
+ * I9  A value is copied, checked and shown like a record. In place it is copied under the sequence
+ *     lock. After a READ it is copied out of the landing before its check.
  * I10  A chunk has the number of the pass that posted it. What lands for an earlier pass is thrown
  *      away: each copy was made after its pass began.
  * I11  At most a quarter of a READ's slots are not wanted. They are READ along where their bytes

@@ -14,6 +14,7 @@
 #include "subscriber/call.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/connection.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_conflate.h"
 #include "subscriber/pull_image.h"
@@ -27,6 +28,8 @@
  * beyond the records that it has reserved. */
 static uint64_t arm_head(const struct tb_source *source)
 {
+	if (source->subscription->merge && source->next <= source->head)
+		return source->head; /* these records wait for other topics */
 	if (source->next > source->started || source->next - 1 < source->head)
 		return source->next - 1;
 	return source->head;
@@ -85,10 +88,20 @@ static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_
 	uint64_t due_ns;
 
 	*ends_ns = 0;
+	for (const struct tb_subscription *s = subscriber->subscriptions; s;
+	     s = s->next_subscription) {
+		if (!s->merge || s->closing)
+			continue;
+		if (s->merge->work == MERGE_WORK_NOW)
+			return PENDING_NOW;
+		if (s->merge->work == MERGE_WORK_SOON)
+			found = PENDING_SOON;
+	}
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
 
-		if (!source || source->state == SOURCE_DEAD)
+		if (!source || source->state == SOURCE_DEAD ||
+		    (source->left && !source->has_successor))
 			continue;
 		image = pull_image_work(source);
 		conflate = pull_conflate_work(source);

@@ -15,12 +15,15 @@
 #include "subscriber/choice_scan.h"
 #include "subscriber/deliver.h"
 #include "subscriber/state.h"
+#include "subscriber/tag.h"
 #include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
-#define MANY 1500 /* instruments: more than one step of the scan judges */
+#define IN_PLACE (strcmp(SCHEME, "shm") == 0)
+#define FAULTY   (strcmp(SCHEME, "faulty") == 0)
+#define MANY     1500 /* instruments: more than one step of the scan judges */
 
 static struct tb_publisher *publisher;
 static struct tb_topic *topic;
@@ -473,6 +476,25 @@ Test(choice, image_after_a_lap_has_chosen_instruments_only)
 	cr_expect_eq(passed(), 201);
 }
 
+/* The record that ends the message is of another instrument. */
+Test(choice, image_completes_behind_a_skipped_end_of_a_message)
+{
+	static const char *const names[] = { "A" };
+	struct tb_subscription_options options = options_of(names, 1);
+
+	topic = scene_topic(publisher, "m", 64, TB_TOPIC_MARKS_MESSAGES);
+	put("A");
+	options.from = TB_FROM_IMAGE;
+	cr_assert_eq(tb_subscribe(subscriber, "m", &options, &subscription), 0, "%s", tb_error());
+	UNTIL(notes.values == 1);
+	put("A");
+	UNTIL(passed() == 1);
+	cr_expect_not(notes.complete, "the message is not over");
+	put_as(topic, "B", TB_KIND_UPDATE, TB_FLAG_LAST);
+	UNTIL(notes.complete);
+	cr_expect(strstr(notes.text, "2 A update 2\ncomplete 3\n"), "%s", notes.text);
+}
+
 /* -- changes of the list ---------------------------------------------------------------------- */
 
 Test(choice, change_of_the_list_holds_from_the_next_record)
@@ -672,6 +694,46 @@ static void wide_topic(void)
 	tb_flush(topic);
 }
 
+static const struct fabric_ops *counted;
+static struct fabric_ops counting;
+static uint64_t bytes_of_values;
+
+static int counting_read(struct link *link, const struct fabric_read *reads, unsigned int count)
+{
+	const int posted = counted->read(link, reads, count);
+
+	for (int i = 0; i < posted; i++)
+		if (tag_unpack(reads[i].tag).kind == READ_VALUES)
+			bytes_of_values += reads[i].bytes;
+	return posted;
+}
+
+Test(choice, image_copies_chosen_slots_alone)
+{
+	static const char *const names[] = { "I7", "I700" };
+	struct tb_subscription_options options = options_of(names, 2);
+	char name[16];
+
+	if (FAULTY)
+		cr_skip_test("READs that are torn are repeated here");
+	counted = subscriber->ops;
+	counting = *counted;
+	counting.read = counting_read;
+	subscriber->ops = &counting;
+	wide_topic();
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "I%d", i);
+		put(name);
+	}
+	options.from = TB_FROM_IMAGE;
+	cr_assert_eq(tb_subscribe(subscriber, "wide", &options, &subscription), 0, "%s",
+		     tb_error());
+	UNTIL(notes.complete);
+	cr_expect_eq(notes.values, 2);
+	cr_expect_eq(bytes_of_values, IN_PLACE ? 0 : 2 * 64, "found %" PRIu64 " bytes",
+		     bytes_of_values);
+}
+
 /* Its names are reported before the end. */
 Test(choice, topic_that_has_ended_reports_names)
 {
@@ -687,7 +749,7 @@ Test(choice, topic_that_has_ended_reports_names)
 	cr_expect_lt(strstr(notes.text, "no_instrument wide none"), strstr(notes.text, "ended"));
 }
 
-/* An entry that is not valid is left out (K4). */
+/* An entry that is not valid is left out (CH4). */
 Test(choice, damaged_name_does_not_hold_up_the_report)
 {
 	static const char *const names[] = { "A", "C", "none" };
@@ -716,7 +778,7 @@ static void on_no_instrument(void *user, const struct tb_event *event)
 	}
 }
 
-/* Each name once, although the report begins anew (K5). */
+/* Each name once, although the report begins anew (CH5). */
 Test(choice, handler_of_a_missing_name_changes_the_list)
 {
 	static const char *const names[] = { "K", "L", "N" };
@@ -731,6 +793,47 @@ Test(choice, handler_of_a_missing_name_changes_the_list)
 	cr_expect_eq(times("no_instrument t N\n"), 1, "%s", notes.text);
 	cr_expect_eq(times("no_instrument t M2\n"), 1, "%s", notes.text);
 	cr_expect_eq(times("no_instrument"), 4, "%s", notes.text);
+}
+
+/* The removed name was reported; the added name gets its number in the list. */
+Test(choice, name_that_takes_the_place_of_another_is_reported)
+{
+	static const char *const names[] = { "K" }, *const more[] = { "L" };
+
+	put("A");
+	join(names, 1);
+	UNTIL(scanned());
+	cr_expect_eq(times("no_instrument t K\n"), 1, "%s", notes.text);
+	cr_assert_eq(tb_names_remove(subscription, names, 1), 1);
+	cr_assert_eq(tb_names_add(subscription, more, 1), 1);
+	UNTIL(scanned());
+	cr_expect_eq(times("no_instrument t L\n"), 1, "%s", notes.text);
+}
+
+static void on_missing_name(void *user, const struct tb_event *event)
+{
+	static const char *const more[] = { "Z" };
+
+	notes_event(user, event);
+	if (event->kind == TB_EVENT_NO_INSTRUMENT)
+		tb_names_add(subscription, more, 1);
+}
+
+/* The report goes on behind the missing name, where the added name now is. */
+Test(choice, added_name_is_looked_for_before_it_is_reported)
+{
+	static const char *const names[] = { "K" };
+	struct tb_subscription_options options = options_of(names, 1);
+
+	options.on_event = on_missing_name;
+	put("A");
+	put("Z");
+	join_by(&options);
+	UNTIL(scanned());
+	cr_expect_eq(times("no_instrument"), 1, "%s", notes.text);
+	put("Z");
+	UNTIL(passed() == 1);
+	cr_expect_eq(notes.records, 1);
 }
 
 /* -- required names --------------------------------------------------------------------------- */
