@@ -301,13 +301,20 @@ struct tb_subscription_options {
 			   * Default 0: each tb_poll may look */
 
 	/* Conflation: at most one record of each instrument in each interval of this many
-	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation. The
-	 * topics need last values. Records that are left out count as skipped. Records of kind
-	 * cancel, status and of the kinds 8 to 127 are left out too, unless exempt. Not with
-	 * TB_STRICT, TB_VALUES, TB_WATCH, on_batch or another gap policy than TB_GAP_OLDEST: after
-	 * a gap the values are read in any case. */
+	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation.
+	 * Intervals begin at the join. The records come at the end of the interval, in the order of
+	 * instruments. The topics need last values. Records that are left out count as skipped.
+	 * Records of kind cancel, status and of the kinds 8 to 127 are left out too, unless exempt.
+	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
+	 * record may come before the position has reached it; it counts as delivered when the
+	 * position passes it. With TB_FROM_IMAGE conflation begins behind the image. Not with
+	 * TB_STRICT, TB_VALUES, TB_WATCH, TB_MERGE, on_batch or another gap policy than
+	 * TB_GAP_OLDEST. */
 	uint32_t conflate_us;
-	const uint8_t *exempt_kinds;      /* kinds of which each record is delivered at its place */
+
+	/* Kinds, 1 to 255, of which each record is delivered when the ring brings it, in the order
+	 * of the ring. So it may come before an older record of a kind that is conflated. */
+	const uint8_t *exempt_kinds;
 	size_t exempt_kind_count;         /* at most 256 */
 	const char *const *exempt_topics; /* patterns of topics that are not conflated */
 	size_t exempt_topic_count;        /* at most 256 */

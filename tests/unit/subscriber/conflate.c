@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of conflation against a model. It has a writer with a small ring, slots that are torn
- * while they are written, and a reader that does what pull_conflate.c does, step by step.
+/* The rules of conflation against a model. Its writer has a small ring, and slots that are torn
+ * while they are written. Its reader does what pull_conflate.c does, step by step.
  *
  * A history is a row of choices. All small histories are tried, larger histories are drawn. After
  * each step the model compares the accounts with what was delivered. At the end of each interval it
