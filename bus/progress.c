@@ -84,10 +84,8 @@ void progress_load(const struct progress_line *line, struct progress *copy)
 {
 	atomic_thread_fence(memory_order_acquire); /* R4 */
 	line_load(line, copy);
-	if (copy->state == TOPIC_ENDED) { /* R7 */
-		atomic_thread_fence(memory_order_acquire);
-		line_load(line, copy);
-	}
+	if (copy->state == TOPIC_ENDED)
+		line_load(line, copy);             /* R7: the fence is R9's */
 	atomic_thread_fence(memory_order_acquire); /* R3, R8 */
 	quality_load(line, copy);
 }

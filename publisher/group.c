@@ -76,10 +76,7 @@ TB_API uint64_t tb_group_time(const struct tb_group *group)
 
 static void lines_write(struct tb_group *group)
 {
-	struct tb_topic *topic;
-
-	STAILQ_FOREACH(topic, &group->topics, next_of_group)
-	{
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group) {
 		topic->moved = topic->progress.head != topic->sequence;
 		if (topic->ended)
 			continue;
@@ -91,17 +88,15 @@ static void lines_write(struct tb_group *group)
 
 TB_API int tb_group_flush(struct tb_group *group)
 {
-	struct tb_topic *topic;
-
-	STAILQ_FOREACH(topic, &group->topics, next_of_group)
-	writer_touch(topic);
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
+		writer_touch(topic);
 	message_finish(group);
 	if (group->shown_ns == group->done_ns) /* G-I5 */
 		return 0;
 	lines_write(group);
-	STAILQ_FOREACH(topic, &group->topics, next_of_group) /* G-I4 */
-	if (topic->moved)
-		writer_announce(topic);
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
+		if (topic->moved)
+			writer_announce(topic);
 	return 0;
 }
 
@@ -117,7 +112,6 @@ void group_settle(struct tb_group *group)
 static int options_check(const struct tb_publisher *publisher,
 			 const struct tb_group_options *options)
 {
-	const struct tb_group *group;
 	int result;
 
 	if (!options || options->size < sizeof(*options))
@@ -126,17 +120,18 @@ static int options_check(const struct tb_publisher *publisher,
 	result = options_name_check("group options: name", options->name);
 	if (result < 0)
 		return result;
-	SLIST_FOREACH(group, &publisher->topic_groups, next)
-	if (strcmp(group->name, options->name) == 0)
-		return error_set(EEXIST, "group %s: the bus already has a group of this name",
-				 options->name);
+	for (const struct tb_group *group = publisher->topic_groups; group; group = group->next)
+		if (strcmp(group->name, options->name) == 0)
+			return error_set(EEXIST,
+					 "group %s: the bus already has a group of this name",
+					 options->name);
 	return 0;
 }
 
 TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group_options *options,
 			   struct tb_group **out)
 {
-	const struct tb_group *last = SLIST_FIRST(&publisher->topic_groups);
+	const struct tb_group *last = publisher->topic_groups;
 	const uint32_t id = last ? last->id + 1 : 1;
 	int result = options_check(publisher, options);
 	struct tb_group *group;
@@ -150,12 +145,12 @@ TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group
 	group = calloc(1, sizeof(*group));
 	if (!group)
 		return error_set(ENOMEM, "group %s: no memory", options->name);
-	STAILQ_INIT(&group->topics);
 	group->publisher = publisher;
 	group->id = id;
 	memcpy(group->name, options->name, strlen(options->name));
 	publisher_lock(publisher);
-	SLIST_INSERT_HEAD(&publisher->topic_groups, group, next);
+	group->next = publisher->topic_groups;
+	publisher->topic_groups = group;
 	publisher_unlock(publisher);
 	*out = group;
 	return 0;
@@ -173,17 +168,21 @@ int group_check(const struct tb_publisher *publisher, const struct tb_topic_opti
 
 void group_add(struct tb_topic *topic)
 {
-	if (topic->group)
-		STAILQ_INSERT_TAIL(&topic->group->topics, topic, next_of_group);
+	struct tb_topic **link;
+
+	if (!topic->group)
+		return;
+	for (link = &topic->group->topics; *link; link = &(*link)->next_of_group)
+		;
+	*link = topic;
 }
 
 uint64_t groups_set_back(const struct tb_publisher *publisher)
 {
-	const struct tb_group *group;
 	uint64_t count = 0;
 
-	SLIST_FOREACH(group, &publisher->topic_groups, next)
-	count += atomic_load_explicit(&group->set_back, memory_order_relaxed);
+	for (const struct tb_group *group = publisher->topic_groups; group; group = group->next)
+		count += atomic_load_explicit(&group->set_back, memory_order_relaxed);
 	return count;
 }
 
@@ -191,8 +190,8 @@ void groups_close(struct tb_publisher *publisher)
 {
 	struct tb_group *group;
 
-	while ((group = SLIST_FIRST(&publisher->topic_groups))) {
-		SLIST_REMOVE_HEAD(&publisher->topic_groups, next);
+	while ((group = publisher->topic_groups)) {
+		publisher->topic_groups = group->next;
 		free(group);
 	}
 }

@@ -92,7 +92,6 @@ int publisher_open(struct tb_publisher **out, const struct tb_publisher_options 
 	publisher = calloc(1, sizeof(*publisher));
 	if (!publisher)
 		return error_set(ENOMEM, "publisher: no memory");
-	SLIST_INIT(&publisher->topic_groups);
 	TAILQ_INIT(&publisher->ready);
 	TAILQ_INIT(&publisher->full);
 	TAILQ_INIT(&publisher->late);

@@ -43,8 +43,6 @@
 
 struct session;
 struct quota_host;
-SLIST_HEAD(group_list, tb_group);
-STAILQ_HEAD(topic_list, tb_topic);
 TAILQ_HEAD(join_list, join);
 TAILQ_HEAD(session_list, session);
 
@@ -94,7 +92,7 @@ struct tb_topic {
 	_Atomic uint32_t touched; /* set by each call, cleared by the control thread */
 	uint32_t quality_cause;   /* of the quality in `progress` */
 	struct tb_group *group;   /* NULL: no group */
-	STAILQ_ENTRY(tb_topic) next_of_group;
+	struct tb_topic *next_of_group;
 	bool moved; /* in a flush of the group: its head moved, so others learn of it */
 
 	/* Read by the control thread (T3). */
@@ -132,7 +130,7 @@ struct tb_topic {
 /* Topics that one thread writes in order, see group.c. */
 struct tb_group {
 	/* The writing thread's (T1). */
-	struct topic_list topics;  /* by id; the thread that adds one is this thread, see the API */
+	struct tb_topic *topics;   /* by id; added by this thread, see the API */
 	uint64_t open_ns;          /* the stamp of the open message; 0: no message is open */
 	uint64_t done_ns;          /* of the last finished message; 0: there was none */
 	uint64_t shown_ns;         /* W in the topics' lines */
@@ -142,7 +140,7 @@ struct tb_group {
 	struct tb_publisher *publisher;
 	uint32_t id; /* above 0 */
 	char name[BOUND_NAME_MAX + 1];
-	SLIST_ENTRY(tb_group) next; /* under the publisher's lock */
+	struct tb_group *next; /* under the publisher's lock */
 };
 
 /* The last that a client learned of its granted epoch. */
@@ -213,7 +211,7 @@ struct tb_publisher {
 	struct tb_topic **topics;                 /* id - 1 */
 	struct tb_topic *named[TOPIC_NAME_LISTS]; /* the same, by name */
 	uint32_t topic_count, topics_max;
-	struct group_list topic_groups; /* newest first */
+	struct tb_group *topic_groups; /* newest first */
 	struct endpoint endpoints[BOUND_LISTENERS_MAX];
 	uint32_t endpoint_count;
 	struct groups groups;

@@ -30,6 +30,7 @@
 #include "subscriber/pull_watch.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
+#include "subscriber/start.h"
 
 #define SWITCH_TRIES 64 /* invalid lines of an old epoch before it is left */
 
@@ -92,8 +93,9 @@ static void progress_fetched(struct tb_source *source)
 	pull_conflate_line(source, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
-	if (source->state == SOURCE_START) {
-		if (!source->subscription->merge || merge_state_may_start(source, &progress))
+	if (source->state == SOURCE_START || source->state == SOURCE_FIND) {
+		if ((!source->subscription->merge || merge_state_may_start(source, &progress)) &&
+		    start_line(source, &progress))
 			start(source, &progress);
 		return;
 	}
@@ -127,6 +129,14 @@ static void name_missing(struct tb_source *source)
 	source->look = source->copy_failed = true;
 }
 
+static void slot_fetched(struct tb_source *source)
+{
+	if (source->state != SOURCE_FIND)
+		return;
+	start_landed(source);
+	source->fetched_ns = 0;
+}
+
 void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 {
 	source->page_under_way = false;
@@ -140,6 +150,8 @@ void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 		header_fetched(source);
 	else if (kind == READ_PROGRESS)
 		progress_fetched(source);
+	else if (kind == READ_START)
+		slot_fetched(source);
 	else if (kind == READ_DIRECTORY)
 		choice_scan_landed(source, status);
 	else if (kind == READ_NAMES && !names_take(source))
@@ -158,6 +170,10 @@ static int part_fetch(struct tb_source *source)
 		result = fetch(source, READ_HEADER, 0, sizeof(struct region_header));
 		if (result == 1)
 			header_fetched(source);
+	} else if (source->state == SOURCE_FIND && start_wants_slot(source)) {
+		result = start_fetch(source);
+		if (result == 1)
+			source->fetched_ns = 0;
 	} else {
 		result = fetch(source, READ_PROGRESS, source->mapping.layout.progress,
 			       sizeof(struct progress));
@@ -266,6 +282,8 @@ static bool names_judged(struct tb_source *source)
 void advance_settle(struct tb_source *source)
 {
 	uint64_t now;
+	bool searches;
+	int result;
 
 	if (source->under_way > 0)
 		return;
@@ -274,8 +292,13 @@ void advance_settle(struct tb_source *source)
 	now = clock_ns();
 	if (now - source->fetched_ns < RETRY_NS)
 		return;
-	source->fetched_ns = now;
-	if (part_fetch(source) == -EAGAIN)
+	do { /* in place, a search goes on to its end */
+		searches = start_searches(source);
+		source->fetched_ns = now;
+		result = part_fetch(source);
+		searches |= start_searches(source);
+	} while (result == 1 && searches && source->fetched_ns == 0);
+	if (result == -EAGAIN)
 		source->fetched_ns = 0; /* nothing was requested */
 }
 
@@ -363,7 +386,7 @@ int advance_poll(struct tb_source *source, int max)
 		advance_switch(source);
 		return 0;
 	}
-	if (source_is_settling(source))
+	if (source->state != SOURCE_RUNNING && source_is_settling(source))
 		advance_settle(source);
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);

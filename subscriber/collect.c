@@ -146,6 +146,7 @@ int collect_unusual(struct tb_source *source, const struct record *copy)
 
 	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
 		return collect_interrupt(source) ? 0 : deliver_unusual(source, copy);
+	deliver_first(source);
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;

@@ -133,8 +133,8 @@ void deliver_detour(struct tb_source *source)
 {
 	const struct image *image = source->mapping.image;
 
-	source->detour = source->hole_first != 0 || source->skip_ns != 0 || filters(source) ||
-			 conflate_is_active(source->mapping.conflate) ||
+	source->detour = source->hole_first != 0 || source->ahead || source->skip_ns != 0 ||
+			 filters(source) || conflate_is_active(source->mapping.conflate) ||
 			 (image && (image_is_busy(image) ||
 				    source->subscription->options.gap == TB_GAP_IMAGE));
 }
@@ -444,14 +444,21 @@ static int conflated(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+void deliver_first(struct tb_source *source)
+{
+	if (!source->ahead)
+		return;
+	source->ahead = false;
+	source->look = true;
+	deliver_detour(source);
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	const struct choice *choice = source->mapping.choice;
 	int result;
 
-	/* The first record comes here, since its instrument has no name yet. */
-	source->look |= source->ahead;
-	source->ahead = false;
+	deliver_first(source);
 	if (source->skip_ns != 0 && is_behind(source, copy))
 		return deliver_skipped(source, copy);
 	if (choice && !deliver_kind_is_unusual(copy->kind)) {

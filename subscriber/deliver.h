@@ -101,6 +101,8 @@ static inline int deliver_named(struct tb_source *source, const struct record *c
 
 /* Passes a record of an instrument that is not chosen. Returns what deliver_record() returns. */
 int deliver_skipped(struct tb_source *, const struct record *);
+/* If reading began beyond the head, the first record makes the line be read again (Q4). */
+void deliver_first(struct tb_source *);
 /* A hole, a quality, a reserved kind, the first record after holes, or the first record of an
  * instrument. Also any record while an image is made, or while an image may follow a gap, or if
  * only some instruments are chosen. */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Delivers the records of several topics of a group in the order (time_ns, topic id, sequence).
  *
- * A merge buffers nothing. Each topic has at most one proven copy, of its next record; a topic that
+ * A merge buffers nothing. Each topic has at most one proven copy, of its next record. A topic that
  * is ahead is not read further, and its ring keeps the records. The copies of all topics lie in a
  * heap. The lowest topic is read until its next record comes after the second lowest, or after T.
  *
- * MG5  The lowest copy is delivered if its time is <= T. T is a bound for each topic without a
- * copy: all its records up to T are at or below the head of its line, and its position is beyond
- *      that head. A topic whose next record is counted but was not copied yet holds all back.
+ * MG5  The lowest copy is delivered if its time is <= T. A topic without a copy has no record up
+ *      to T left: its line counts them all, and its position is beyond the line's head. A topic
+ *      whose next record is counted but was not copied yet holds all back.
  * MG6  After each record, and before a record of another topic, the next record of the same topic
  *      is looked at. So a gap is reported before its next record, and before any later record of
  *      another topic.
  * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. Its
  *      old W holds T until a line of the next epoch is read.
  * MG8  With a new publisher all old rings are merged to their heads, whatever their W. Then the
- *      merge begins anew.
- * MG9  An image is complete between two stamps: everything up to t was delivered and nothing above
- *      t, and t is at or above the time of every copy. */
+ *      merge begins again with T = 0.
+ * MG9  An image is complete at a time t between two stamps. Everything up to t was delivered, and
+ *      nothing above t. No copy of a value has a later time than t. */
 #include "subscriber/merge.h"
 
 #include <errno.h>

@@ -2,12 +2,12 @@
 /* How far a merge may go. W is the time in a topic's progress line: all records of the topic up to
  * W are counted by that line's head.
  *
- * MG1  T is the least W of the topics that take part. So no topic brings a record up to T that its
- *      line does not count. A topic from which nothing more can come does not bound T.
+ * MG1  T is the least W of the topics that take part. So each topic's line counts all its records
+ *      up to T. An ended or leaving topic no longer bounds T.
  * MG2  T never goes back. A topic joins when its line has W >= T. Its records up to T are skipped.
  * MG3  All topics are of one group of one publisher. Stamps of two groups have no common order.
- * MG4  A topic never holds T back for ever. If its line stands still while others moved, it is
- *      reported stale. If its memory is not the present one for the stale bound, it leaves. */
+ * MG4  A topic holds T back for a bounded time. If its line stands still while others moved, it is
+ *      reported stale. If it has no present memory for the stale bound, it leaves. */
 #include "subscriber/merge_state.h"
 
 #include <errno.h>

@@ -118,14 +118,15 @@ static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence
 		__builtin_prefetch(slot + at);
 }
 
+static inline const _Atomic uint64_t *head_word(const struct mapping *mapping)
+{
+	return (const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress);
+}
+
 /* A hint; the slots decide what they hold. */
 static inline uint64_t head_load(const struct tb_source *source)
 {
-	const struct mapping *mapping = &source->mapping;
-
-	return atomic_load_explicit(
-		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
-		memory_order_acquire); /* R3 */
+	return atomic_load_explicit(head_word(&source->mapping), memory_order_acquire); /* R3 */
 }
 
 /* Whether to look at slot `next`. The head in the line is only a hint; the slot decides what it
@@ -290,4 +291,20 @@ bool pull_view_moved(const struct tb_source *source)
 
 	return atomic_load_explicit(&line->word[offsetof(struct progress, complete_ns) / 8],
 				    memory_order_relaxed) != source->complete_ns;
+}
+
+bool pull_view_glance(const struct tb_source *source, struct glance *glance)
+{
+	const struct mapping *mapping = &source->mapping;
+	const char *slot = mapping->view + mapping->layout.ring +
+			   (source->next & (mapping->shape.slots - 1)) * mapping->shape.slot_bytes;
+
+	if (source->batched)
+		glance->word = head_word(mapping);
+	else
+		glance->word = ((const struct slot *)(const void *)slot)->word;
+	glance->expected = atomic_load_explicit(glance->word, memory_order_relaxed);
+	if (glance->expected == 0 && source->next > mapping->shape.slots)
+		return false;
+	return glance->expected < source->next;
 }

@@ -20,5 +20,8 @@ int pull_view_merged(struct tb_source *, int max);
 void pull_view_look(struct tb_source *);
 /* Whether the line has another W than the line that was read last. A hint. */
 bool pull_view_moved(const struct tb_source *);
+/* The word that shows the next record, as it is now. False if a record may be there, or if the slot
+ * is busy. A slot that is still empty in the first lap counts as idle. */
+bool pull_view_glance(const struct tb_source *, struct glance *);
 
 #endif

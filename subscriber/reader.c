@@ -24,6 +24,7 @@
 #include "subscriber/image.h"
 #include "subscriber/merge_state.h"
 #include "subscriber/pull_watch.h"
+#include "subscriber/start.h"
 #include "tickbus/subscriber.h"
 
 void reader_head(struct tb_source *source, uint64_t head)
@@ -181,19 +182,30 @@ bool reader_failed(struct tb_source *source, const struct progress *progress)
 	return true;
 }
 
+/* Records before the first that the topic ever had are not asked for. */
+static uint64_t back_from(uint64_t sequence, uint64_t back)
+{
+	return sequence > back ? sequence - back : 1;
+}
+
 /* Where the caller asked to begin. reader_start() reports what is lost there. */
 static uint64_t start_of(const struct tb_source *source, uint64_t head, bool other_epoch)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
+	const uint64_t newest = (source->joined < head ? source->joined : head) + 1;
 
 	if (!source_reads_records(source))
 		return head + 1;
 	if (options->from == TB_FROM_NEWEST)
-		return (source->joined < head ? source->joined : head) + 1;
+		return newest;
 	if (options->from == TB_FROM_IMAGE)
 		return head + 1;
 	if (options->from == TB_FROM_SEQUENCE && !other_epoch)
 		return options->sequence;
+	if (options->from == TB_FROM_TIME)
+		return back_from(start_found(source), options->back);
+	if (options->from == TB_FROM_LAST)
+		return back_from(newest, options->back);
 	return 1;
 }
 

@@ -29,7 +29,7 @@
 
 bool source_is_settling(const struct tb_source *source)
 {
-	return source->state == SOURCE_HEADER || source->state == SOURCE_START;
+	return source->state < SOURCE_RUNNING;
 }
 
 void source_settling(struct tb_source *source)
@@ -355,6 +355,19 @@ static int source_conflate(const struct tb_subscription *subscription,
 	return 0;
 }
 
+/* Only the first epoch that is read begins by time. */
+static int source_by_time(const struct tb_subscription *subscription,
+			  const struct control_topic *topic, const struct tb_source *source)
+{
+	if (subscription->options.from != TB_FROM_TIME || (source && source->next != 0) ||
+	    (topic->shape.flags & REGION_FLAG_TIME_RISES))
+		return 0;
+	return error_set(EOPNOTSUPP,
+			 "topic %s: its times need not rise, because it belongs to no group, so it "
+			 "has no start by time",
+			 topic->name);
+}
+
 int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
 		 const struct control_message *grant, struct tb_source **out)
 {
@@ -369,7 +382,9 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		*out = source;
 		return 1;
 	}
-	result = mapping_open(subscriber, schema, grant, &mapping);
+	result = source_by_time(subscription, topic, source);
+	if (result == 0)
+		result = mapping_open(subscriber, schema, grant, &mapping);
 	if (result < 0)
 		return result;
 	result = source_image(subscription, topic, &mapping);

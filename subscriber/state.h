@@ -25,6 +25,7 @@
 #include "bus/region.h"
 #include "subscriber/call.h"
 #include "subscriber/entries.h"
+#include "subscriber/find.h"
 #include "subscriber/handshake.h"
 #include "subscriber/loss_window.h"
 #include "tickbus/record.h"
@@ -102,6 +103,7 @@ struct collection {
 enum source_state {
 	SOURCE_HEADER,  /* the header is fetched and compared */
 	SOURCE_START,   /* the progress line is fetched, to find the start */
+	SOURCE_FIND,    /* slots are copied, to find the start of TB_FROM_TIME */
 	SOURCE_RUNNING, /* records are read */
 	SOURCE_ENDED,   /* the topic ended and was read to its end */
 	SOURCE_DEAD,    /* left; freed when no READ is outstanding */
@@ -115,6 +117,14 @@ struct batch {
 	bool failed;            /* a READ of it failed */
 	bool asked;             /* the line was requested after all its READs had landed */
 	bool proven;            /* and that line was valid */
+};
+
+/* The search for the start of TB_FROM_TIME. */
+struct start {
+	struct find find;
+	bool waits; /* the last copy is to be judged by a line */
+	bool whole; /* that copy was whole, and had this time */
+	uint64_t time_ns;
 };
 
 #define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */
@@ -163,6 +173,7 @@ struct tb_source {
 	/* Position. */
 	uint64_t next;             /* the sequence to read next; 0: reading has not begun */
 	uint64_t started;          /* `next` at the start of this epoch: nothing was read before */
+	struct start start;        /* SOURCE_FIND */
 	uint64_t head;             /* the last head that is known */
 	uint64_t written;          /* the head as last seen in the line: a hint */
 	bool batched;              /* the head is watched, instead of slot `next` */
@@ -305,6 +316,12 @@ struct get {
 	struct record listed;   /* the value that a handler of tb_get_many is shown */
 };
 
+/* A word that shows whether a source has records (glance.h). */
+struct glance {
+	const _Atomic uint64_t *word;
+	uint64_t expected; /* while there are none */
+};
+
 /* Sources by the topic id of their last grant, and by a hash of their name. */
 struct topic_index {
 	struct tb_source *by_id[BOUND_TOPICS_MAX + 1];
@@ -336,6 +353,7 @@ struct tb_subscriber {
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */
+	struct glance *glances;   /* by slot */
 	uint32_t table_used;      /* slots below this were used at some time */
 	uint32_t slots_full;      /* slots below this are in use */
 	struct topic_index index;

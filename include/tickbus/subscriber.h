@@ -157,9 +157,10 @@ enum tb_event_kind {
 			   * so */
 	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
 			    * sequence `delivered`. In a merge it comes once for all topics, with
-			    * the pattern: each table equals the publisher's after the last record
-			    * with a time up to time_ns. The image of a topic that joins, restarts or
-			    * is lapped later has a COMPLETE of its own, with the topic's name */
+			    * the pattern. Each table then equals the publisher's after the last
+			    * record with a time up to time_ns. The image of a topic that joins,
+			    * restarts or is lapped later has a COMPLETE of its own, with the
+			    * topic's name */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
 			    * image completes without it */
 	TB_EVENT_NO_INSTRUMENT, /* no instrument of the topic has the chosen name, or matches the

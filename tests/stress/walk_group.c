@@ -5,6 +5,8 @@
  * only. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -88,13 +90,10 @@ static void line_read(size_t t, struct progress *line)
 	progress_load((const struct progress_line *)(const void *)(views[t] + at), line);
 }
 
-/* A line of the topic that was loaded now, or while the writer went on. */
-static void line_check(size_t t, struct progress *line, bool rises)
+static void line_judge(size_t t, const struct progress *line, bool rises)
 {
 	uint64_t last = 0;
 
-	if (progress_verify(line, &topics[t]->shape, topics[t]->progress_salt) < 0)
-		return;
 	for (size_t m = truth.count; m > 0 && last == 0; m--)
 		if (truth.stamp[m - 1] <= line->complete_ns)
 			last = truth.last[m - 1][t];
@@ -106,6 +105,13 @@ static void line_check(size_t t, struct progress *line, bool rises)
 	if (rises && line->complete_ns < complete_ns[t])
 		snprintf(wrong, sizeof(wrong), "topic %zu: W goes back", t);
 	complete_ns[t] = line->complete_ns;
+}
+
+/* A line of the topic that was loaded now, or while the writer went on. */
+static void line_check(size_t t, struct progress *line, bool rises)
+{
+	if (progress_verify(line, &topics[t]->shape, topics[t]->progress_salt) == 0)
+		line_judge(t, line, rises);
 }
 
 static void lines_check(void)
@@ -234,13 +240,15 @@ Test(group, writer_between_any_two_loads_leaves_nothing_out)
 	interrupt(read_first, write_all, 9);
 }
 
+static uint64_t signals_before[TOPICS];
+
 /* A sleeper that a topic of the group wakes finds the flush in the lines of all others. */
 static void woken_check(void)
 {
 	for (size_t t = 0; t < TOPICS; t++) {
 		struct progress line;
 
-		if (!wakeup_signalled(&topics[t]->wakeup))
+		if (atomic_load(&topics[t]->wakeup.signals) == signals_before[t])
 			continue;
 		for (size_t other = 0; other < TOPICS; other++) {
 			line_read(other, &line);
@@ -260,7 +268,7 @@ Test(group, all_lines_come_before_the_first_wake)
 	inside = woken_check;
 	for (unsigned int k = 1, taken = 1; taken; k++) {
 		for (size_t t = 0; t < TOPICS; t++)
-			wakeup_signalled(&topics[t]->wakeup);
+			signals_before[t] = atomic_load(&topics[t]->wakeup.signals);
 		message();
 		publish(0, 1);
 		publish(1, 1);
@@ -273,6 +281,77 @@ Test(group, all_lines_come_before_the_first_wake)
 		cr_assert_eq(signals, 2 * k);
 		cr_assert_str_empty(wrong, "step %u: %s", k, wrong);
 	}
+}
+
+/* -- threads ------------------------------------------------------------------------------------
+ */
+
+#define SEEN_MAX 1000000
+#define FLUSHES  5000
+#define BETWEEN  20 /* flushes between two lines that the reader has seen */
+
+static struct seen {
+	size_t topic;
+	uint64_t head, complete_ns;
+} seen[SEEN_MAX];
+static _Atomic size_t seen_count;
+static _Atomic bool written;
+
+/* Notes each line that differs from the last. The truth is complete only afterwards. */
+static void *reader_run(void *user)
+{
+	struct seen before[TOPICS] = { { 0 } };
+
+	(void)user;
+	while (!atomic_load(&written))
+		for (size_t t = 0; t < TOPICS && seen_count < SEEN_MAX; t++) {
+			struct progress line;
+
+			line_read(t, &line);
+			if (progress_verify(&line, &topics[t]->shape, topics[t]->progress_salt) < 0)
+				continue;
+			if (line.head == before[t].head &&
+			    line.complete_ns == before[t].complete_ns)
+				continue;
+			before[t] = (struct seen){ t, line.head, line.complete_ns };
+			seen[seen_count] = before[t];
+			atomic_fetch_add(&seen_count, 1);
+		}
+	return NULL;
+}
+
+static void concurrent_reader(uint32_t flags)
+{
+	pthread_t thread;
+
+	topics_make(flags);
+	cr_assert_eq(pthread_create(&thread, NULL, reader_run, NULL), 0);
+	for (int flushes = 0; flushes < FLUSHES; flushes++) {
+		const size_t before = atomic_load(&seen_count);
+
+		write_all();
+		while (flushes % BETWEEN == 0 && atomic_load(&seen_count) == before)
+			sched_yield();
+	}
+	atomic_store(&written, true);
+	pthread_join(thread, NULL);
+	cr_assert_geq(seen_count, FLUSHES / BETWEEN);
+	for (size_t i = 0; i < seen_count; i++) {
+		struct progress line = { .head = seen[i].head, .complete_ns = seen[i].complete_ns };
+
+		line_judge(seen[i].topic, &line, true);
+		cr_assert_str_empty(wrong, "line %zu: %s", i, wrong);
+	}
+}
+
+Test(group, lines_of_a_checked_topic_beside_its_writer_count_all)
+{
+	concurrent_reader(0);
+}
+
+Test(group, lines_of_an_unchecked_topic_beside_its_writer_count_all)
+{
+	concurrent_reader(TB_TOPIC_UNCHECKED);
 }
 
 #else

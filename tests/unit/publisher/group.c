@@ -202,6 +202,7 @@ Test(group, a_quality_is_of_its_message_and_does_not_flush)
 
 	message();
 	publish(quote, 1);
+	clock_real_set(NOON + 7);
 	cr_assert_eq(tb_topic_quality(quote, TB_QUALITY_SUSPECT, 0), 0, "%s", tb_error());
 	cr_assert_eq(tb_topic_quality(trade, TB_QUALITY_SUSPECT, 0), 0, "%s", tb_error());
 	cr_expect_eq(time_of(quote, 2), NOON);
