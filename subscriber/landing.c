@@ -35,8 +35,7 @@ static size_t landing_bytes(const struct tb_source *source)
 {
 	const size_t bytes = page_offset(source) + REGION_PAGE;
 
-	if (source->landing_local ||
-	    (!wants_values(&source->subscription->options) && !source->subscription->exempt))
+	if (source->landing_local || !wants_values(&source->subscription->options))
 		return bytes;
 	return bytes + VALUE_CHUNKS * chunk_bytes(source);
 }
