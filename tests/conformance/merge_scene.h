@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of merges: a group of topics with a log of what was written, and a subscription that
- * checks order, accounts and cuts against that log. */
+/* For tests of merges. A group of topics has a log of what was written. A subscription checks
+ * order, accounts and cuts against that log. */
 #ifndef TICKBUS_TESTS_MERGE_SCENE_H
 #define TICKBUS_TESTS_MERGE_SCENE_H
 

@@ -238,6 +238,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 		order_pass(m, sequence);
 	if (model_wrong[0])
 		return;
+	m->restarted = false;
 	m->records++;
 	counts[COUNT_RECORDS]++;
 	m->next++;

@@ -27,7 +27,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->next = m->started = first;
 	m->first_gap = true;
 	m->stale = m->ended = false;
-	m->left = m->joins = false;
+	m->left = m->joins = m->restarted = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
@@ -79,6 +79,7 @@ static void come_back(struct model *m, const struct tb_event *event)
 	m->left = m->whole = m->imaging = false;
 	m->joined_ns = event->time_ns;
 	m->due = m->from == TB_FROM_IMAGE;
+	memset(m->seen, 0, sizeof(m->seen));
 }
 
 static void on_appeared(struct model *m, const struct tb_event *event)
@@ -90,7 +91,7 @@ static void on_appeared(struct model *m, const struct tb_event *event)
 		come_back(m, event);
 		return;
 	}
-	if ((m->epoch && !(m->joins && epoch == m->epoch)) || !epoch) {
+	if (!epoch || (m->epoch && !(m->restarted && epoch->at >= m->epoch->at))) {
 		model_complain(m, "appears in epoch %016" PRIx64 "%s", event->epoch,
 			       epoch ? " for the second time" : ", which is unknown");
 		return;
@@ -134,6 +135,7 @@ static void on_restart(struct model *m, const struct tb_event *event)
 	epoch_begin(m, epoch, 1, event->time_ns);
 	m->due = m->from == TB_FROM_IMAGE || m->gap == TB_GAP_IMAGE;
 	m->joins = joins;
+	m->restarted = m->order;
 }
 
 static void on_ended(struct model *m, const struct tb_event *event)

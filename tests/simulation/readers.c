@@ -56,7 +56,7 @@ void step_names(void)
 {
 	struct sim_subscriber *s = readers_any();
 
-	if (getenv("N") && s->subscriber && s->chooses && !s->polled)
+	if (s->subscriber && s->chooses && !s->polled)
 		for (size_t i = world_draw(3) + 1; i > 0; i--)
 			names_change(s);
 }
@@ -67,7 +67,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 	if (m)
 		model_record(m, source, record);
-	if (getenv("N") && m && m->picks && world_one_in(64))
+	if (m && m->picks && world_one_in(64))
 		names_change(user);
 }
 
@@ -299,7 +299,7 @@ static void options_draw(struct tb_subscription_options *options, const struct s
 	} else if (options->from == TB_FROM_SEQUENCE) {
 		options->from = TB_FROM_OLDEST;
 	}
-	if (getenv("M") && world.grouped && world_draw(8) < (all ? 7 : 1)) {
+	if (world.grouped && world_draw(8) < (all ? 7 : 1)) {
 		options->flags = TB_WAIT | TB_MERGE;
 		options->from = options->from == TB_FROM_SEQUENCE ? TB_FROM_OLDEST : options->from;
 		options->gap = options->gap == TB_GAP_IMAGE ? TB_GAP_OLDEST : options->gap;
@@ -364,7 +364,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 	s->merges = options.flags & TB_MERGE;
 	snprintf(s->pattern, sizeof(s->pattern), "%s", all ? ">" : t->name);
 	options.size = sizeof(options);
-	if (getenv("W") && t->epoch && world_one_in(5) && all_have_values(t, all)) {
+	if (t->epoch && world_one_in(5) && all_have_values(t, all)) {
 		options.from = TB_FROM_NEWEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT | TB_WATCH;
@@ -373,7 +373,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;
-	} else if (world_one_in(4) && (getenv("I") || (options.from != TB_FROM_IMAGE && options.gap != TB_GAP_IMAGE))) {
+	} else if (world_one_in(4)) {
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;

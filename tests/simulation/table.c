@@ -116,7 +116,9 @@ void table_complete(struct model *m, const struct tb_event *event)
 	model_say(m, "complete at %" PRIu64, event->delivered);
 	counts[COUNT_COMPLETE]++;
 	model_pass(m, event->delivered + 1);
-	if (!m->imaging)
+	/* A topic that restarts while the first cut is made may be complete with the cut, and once
+	 * more alone. */
+	if (!m->imaging && !(m->order && m->whole))
 		model_complain(m, "an image is complete that did not begin");
 	else if (event->delivered != m->next - 1)
 		model_complain(m, "an image is complete at %" PRIu64, event->delivered);
@@ -140,10 +142,11 @@ void table_no_value(struct model *m, const struct tb_event *event)
 	while (i < m->epoch->instruments && event->words[0] != '#' &&
 	       strcmp(m->epoch->names[i], event->words) != 0)
 		i++;
-	if (!m->imaging || i >= m->epoch->instruments || m->unread[i] ||
+	if (!(m->imaging || m->watches) || i >= m->epoch->instruments || m->unread[i] ||
 	    !m->epoch->value_corrupt[i]) {
 		model_complain(m, "no value of %s, which is readable", event->words);
 		return;
 	}
-	m->unread[i] = m->dirty[i] = true;
+	m->unread[i] = !m->watches; /* a watch list may report it again after a better copy */
+	m->dirty[i] = true;
 }

@@ -36,8 +36,7 @@ const char *values_unsettled(const struct model *m)
 {
 	for (uint32_t i = 0; i < m->epoch->instruments; i++) {
 		const uint64_t newest = truth_value(m->epoch, i, m->epoch->count);
-		const bool empty =
-			newest == 0 || truth_at(m->epoch, newest)->kind == TB_KIND_CLEAR;
+		const bool empty = newest == 0 || truth_at(m->epoch, newest)->kind == TB_KIND_CLEAR;
 
 		if (!model_chooses(m, i) || m->epoch->value_corrupt[i])
 			continue;

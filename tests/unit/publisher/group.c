@@ -178,7 +178,7 @@ Test(group, a_full_step_inside_a_message_keeps_the_old_time)
 	shows(quote, 17, NOON + 2, __LINE__);
 }
 
-/* A head that a new instrument moved would not move again in the flush, which then woke nobody. */
+/* A head that a new instrument moved would not move again in the flush, which then woke no sleeper. */
 Test(group, a_new_instrument_inside_a_message_keeps_head_and_time)
 {
 	struct progress line;
