@@ -91,10 +91,10 @@ struct tb_subscriber_options {
  * TB_GAP_IMAGE or conflation. */
 #define TB_MERGE 0x10u
 
-/* A flag of a subscription with `names`: a topic that lacks an instrument with one of the exact
- * names is refused, ENOENT, before it is joined. Without it, the subscription waits for the
- * instrument. A topic that was joined stays joined when it restarts: its new epoch begins with an
- * empty directory, and TB_EVENT_NO_INSTRUMENT names what is missing. */
+/* A flag of a subscription with `names`, for exact names. A topic that lacks an instrument with one
+ * of these names is refused before it is joined, ENOENT. Without the flag, the subscription waits
+ * for the instrument. A topic that was joined stays joined when it restarts. Its new epoch begins
+ * with an empty directory, and TB_EVENT_NO_INSTRUMENT names what is missing. */
 #define TB_NAMES_REQUIRED 0x20u
 
 /* For conflate_us: no interval; each tb_poll delivers the newest value of each instrument. */

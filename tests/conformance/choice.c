@@ -780,7 +780,7 @@ static void on_no_instrument(void *user, const struct tb_event *event)
 	}
 }
 
-/* Each name once, although the report begins anew (CH5). */
+/* Each name once, although the report begins again (CH5). */
 Test(choice, handler_of_a_missing_name_changes_the_list)
 {
 	static const char *const names[] = { "K", "L", "N" };
