@@ -20,9 +20,9 @@
 #define INSTRUMENTS 3
 #define RECORDS     60
 #define SLOTS       8 /* of the ring */
-#define DRAWN       200000
+#define DRAWN       100000
 #define STEPS       90  /* of a drawn history */
-#define TAPE        18  /* choices of a small history */
+#define TAPE        17  /* choices of a small history */
 #define REST        600 /* steps in which all is delivered once nothing disturbs it */
 
 static struct tape tape = { .length = TAPE };
