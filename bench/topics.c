@@ -22,10 +22,10 @@
 
 #define TOPICS_MAX  1024
 #define SLOTS       256
-#define RECORDS_MAX 512    /* of a topic before the measurement */
-#define LOOKS       400000 /* topics that a window looks at, at least */
-#define POLLS_MIN   200
-#define WINDOWS     100
+#define RECORDS_MAX 512   /* of a topic before the measurement */
+#define LOOKS       60000 /* topics that a window looks at: a window is shorter than a time slice */
+#define POLLS_MIN   50
+#define WINDOWS     400
 
 enum state { REST, FRESH, BUSY };
 static const char *const states[] = { "rest", "fresh", "busy" };

@@ -27,7 +27,7 @@ int ask_ready(const struct tb_source *, const char *call);
  * lacks it, or -errno. */
 int ask_instrument(struct tb_source *, uint32_t instrument);
 
-/* Whether a handler of such a call ended the subscription or closed the subscriber: 0, or
+/* Whether a handler of the call ended the subscription or closed the subscriber: 0, or
  * -ECANCELED. */
 int ask_stopped(const struct tb_source *, const char *call);
 

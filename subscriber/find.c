@@ -6,8 +6,8 @@
  *
  * Q-I1  The result was copied whole, and its time is up to T. The next record that was copied whole
  *       is later than T, or there is no next record. Records between the two are corrupt.
- * Q-I2  Each copy that is whole halves the range. A copy that is not whole halves it too, if a line
- *       that was loaded afterwards shows the record as overwritten: all records below it are.
+ * Q-I2  Each copy that is whole halves the range. So does a copy that is not whole, if a line that
+ *       was loaded afterwards shows its record as overwritten. All records below it are, too.
  * Q-I3  A record that is held, and that is not whole in FIND_TRIES copies, is left out. Its
  *       neighbour above is copied in its place.
  * Q-I4  A bisection ends after FIND_COPIES copies, whatever the memory shows. A ring has at most

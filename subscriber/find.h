@@ -19,7 +19,7 @@ struct find {
 	uint64_t slots;
 	uint64_t low, high; /* the result lies in low to high - 1; low alone may be overwritten */
 	bool low_found;     /* record low was copied, and its time is up to time_ns */
-	uint64_t above;     /* the first record that was copied and is later; 0: no such record */
+	uint64_t above;     /* the first record that was copied and is later; 0: no record was */
 	uint64_t above_ns;
 	uint64_t at;         /* to be copied next, in low + 1 to high - 1 */
 	uint64_t first_at;   /* of a run of corrupt records that ends below `at` */

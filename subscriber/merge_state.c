@@ -95,7 +95,8 @@ bool merge_state_may_start(struct tb_source *source, const struct progress *line
 {
 	const struct merge *merge = source->subscription->merge;
 
-	if (merge->draining || line->complete_ns < merge->time_ns)
+	/* The W of a topic that has ended rises no more, and no record of it is above that W. */
+	if (merge->draining || (line->complete_ns < merge->time_ns && line->state != TOPIC_ENDED))
 		return false;
 	source->skip_ns = merge->time_ns;
 	return true;
@@ -146,27 +147,34 @@ bool merge_state_lags(const struct tb_source *source)
 	       bound_passed(source->subscription->subscriber, merge->lag_ms, clock_coarse_ms());
 }
 
-/* Whether the topic has no present memory: its connection was lost, or its publisher has another
- * epoch of it. */
-static bool is_away(const struct tb_source *source)
+bool merge_state_is_past(const struct tb_source *source)
+{
+	const struct merge *merge = source->subscription->merge;
+
+	return merge && (!merge_state_has(source) || merge->time_ns > source->complete_ns);
+}
+
+bool merge_state_is_away(const struct tb_source *source)
 {
 	return source->orphan || source->has_successor || source->entry_lost_ms != 0 ||
 	       source->state != SOURCE_RUNNING;
 }
 
-/* The time counts while there is a connection. */
+/* The time counts while there is a connection. A topic that is leaving does not bound T any more.
+ * So it leaves in any case, even if it is back meanwhile, and then joins again at T. */
 static void away_judge(struct tb_source *source)
 {
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 
-	if (!subscriber->welcomed || !is_away(source)) {
+	if (source->leaving)
+		return;
+	if (!subscriber->welcomed || !merge_state_is_away(source)) {
 		source->away_ms = 0;
-		source->leaving = false; /* it came back in time */
 		return;
 	}
 	if (source->away_ms == 0)
 		source->away_ms = clock_coarse_ms();
-	if (source->leaving || !bound_passed(subscriber, source->away_ms, clock_coarse_ms()))
+	if (!bound_passed(subscriber, source->away_ms, clock_coarse_ms()))
 		return;
 	source->leaving = source->look = true; /* MG4 */
 	source->leaving_code = ETIMEDOUT;
@@ -193,8 +201,11 @@ void merge_state_update(struct tb_subscription *subscription)
 	if (!any || !merge->begun)
 		return;
 	merge->newest_ns = newest;
-	merge->limit_ns = UINT64_MAX; /* if nothing more comes from any of them */
-	if (least == UINT64_MAX)
+	/* Nothing more comes from any of them. The memory of a publisher that is gone is final.
+	 * Else what lies above the newest W belongs to no message that was over. */
+	merge->limit_ns = merge->draining ? UINT64_MAX : newest;
+	merge->all_over = least == UINT64_MAX;
+	if (merge->all_over)
 		least = newest;
 	else
 		merge->limit_ns = least > merge->time_ns ? least : merge->time_ns;

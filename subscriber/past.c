@@ -174,8 +174,8 @@ static void past_view(struct past *past)
 				 ring_get(past->source, past->at, RING_GET_COPIES, past->copy));
 }
 
-/* The first record of the run that ends at the position: as much as the landing takes, but not more
- * than is wanted of all instruments. */
+/* The first record of the run that ends at the position. The landing bounds the run. So does the
+ * count, if records of all instruments are wanted. */
 static uint64_t run_first(const struct past *past)
 {
 	const struct tb_source *source = past->source;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of the ring, copied for calls that wait for them.
  *
- * H-I1  A copy is a record only if its own check proves it, or in place the sequence lock. A copy
- *       that fails is judged by a line that was loaded afterwards: the writer changes a slot only
- *       after it has written a line that reserves the new record (P-I2).
+ * H-I1  A copy is a record only if its own check proves it, or in place the sequence lock. A line
+ *       that was loaded afterwards judges a copy that fails. The writer changes a slot only after
+ *       it has written a line that reserves the new record (P-I2).
  * H-I2  With TB_STRICT a copy that was READ counts only if a line that was READ afterwards shows
  *       its slot as untouched (N4). So here too delivery does not rest on the check alone. */
 #include "subscriber/ring_get.h"

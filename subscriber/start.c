@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the start of TB_FROM_TIME. tb_poll does not wait for READs, so this goes step by step: a
- * slot is copied, and a copy that does not count alone is judged by a line that is loaded later. At
- * last a fresh line is loaded, and reading begins with it.
+/* Finds the start of TB_FROM_TIME. tb_poll does not wait for READs, so this goes step by step. A
+ * slot is copied. If the copy does not count alone, a line that is loaded later judges it. At last
+ * a fresh line is loaded, and reading begins with it.
  *
  * H-I6  A start that is not certain lies before the right start: no record that was asked for is
  *       missed. If the bisection gives up, reading begins at the last record that it found to be

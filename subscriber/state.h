@@ -173,7 +173,6 @@ struct tb_source {
 	/* Position. */
 	uint64_t next;             /* the sequence to read next; 0: reading has not begun */
 	uint64_t started;          /* `next` at the start of this epoch: nothing was read before */
-	struct start start;        /* SOURCE_FIND */
 	uint64_t head;             /* the last head that is known */
 	uint64_t written;          /* the head as last seen in the line: a hint */
 	bool batched;              /* the head is watched, instead of slot `next` */
@@ -221,6 +220,7 @@ struct tb_source {
 	uint32_t name_wanted;
 
 	struct value_reads value_reads; /* for images and watch lists */
+	struct start start;             /* SOURCE_FIND */
 
 	/* In a merge (merge_state.h). */
 	uint64_t complete_ns; /* W of the line that `head` came with */
@@ -233,6 +233,7 @@ struct tb_source {
 	bool held;     /* `record` is a proven copy of record `next`, which waits for its turn */
 	bool finished; /* the line says that the topic ended */
 	bool leaving;  /* the topic leaves when its memory was read */
+	bool final;    /* and the last line of it was read */
 	bool left;     /* and has left; it may come back */
 
 	struct collection collected; /* for on_batch */

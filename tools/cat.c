@@ -331,7 +331,7 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	}
 }
 
-/* The first option that says how to follow the topic; NULL: no such option. */
+/* The first option that says how to follow the topic; NULL: there is no option. */
 static const char *follows(const struct cat *cat)
 {
 	return cat->from != TB_FROM_NEWEST   ? "--from"

@@ -33,8 +33,8 @@ int past_take(struct past *past, const struct command_call *call, int letter);
 /* Whether one of the options was given. */
 bool past_is_asked(const struct past *past);
 
-/* Refuses what does not go with the options; `other` names an option that contradicts them, or is
- * NULL. Returns the exit status. */
+/* Refuses options that contradict each other. `other` names an option of another file that
+ * contradicts --at and --last, or is NULL. Returns the exit status. */
 int past_check(const struct past *past, const struct command_call *call, const char *other);
 
 /* How to reach the topic, and which of its records to print. */

@@ -78,8 +78,9 @@ struct tb_subscriber_options {
 /* A flag of a subscription: a watch list. Reads no records, as with TB_VALUES. Instead it delivers
  * the value of each chosen instrument (`names`) when it is first seen, and again whenever it
  * changed, newest only. These records have TB_FLAG_IMAGE. A value that was removed is delivered as
- * a record of kind clear. tb_poll looks at the values when records were published since the last
- * look, at most once in look_us. A look READs the values of the chosen instruments alone. */
+ * a record of kind clear, if the program got a value before. tb_poll looks at the values when
+ * records were published since the last look, at most once in look_us. A look READs the values of
+ * the chosen instruments, and at most a third as many slots between them. */
 #define TB_WATCH 0x8u
 
 /* A flag of a subscription: a merge. All its topics belong to one group (tb_group_create), and
@@ -90,8 +91,10 @@ struct tb_subscriber_options {
  * TB_GAP_IMAGE or conflation. */
 #define TB_MERGE 0x10u
 
-/* A flag of a subscription with `names`: a topic that lacks an instrument with one of the exact
- * names is refused, ENOENT. Without it, the subscription waits for the instrument. */
+/* A flag of a subscription with `names`, for exact names. A topic that lacks an instrument with one
+ * of these names is refused before it is joined, ENOENT. Without the flag, the subscription waits
+ * for the instrument. A topic that was joined stays joined when it restarts. Its new epoch begins
+ * with an empty directory, and TB_EVENT_NO_INSTRUMENT names what is missing. */
 #define TB_NAMES_REQUIRED 0x20u
 
 /* For conflate_us: no interval; each tb_poll delivers the newest value of each instrument. */
@@ -105,9 +108,12 @@ enum tb_from {
 	TB_FROM_IMAGE, /* with an image: the present value of each instrument, while the records
 			* after the join are delivered. The topic needs last values */
 	TB_FROM_TIME,  /* `back` records before the last record with a time up to time_ns. For
-			* topics whose times rise: those of groups. A time before the oldest
-			* record that is held is a gap: before_join */
-	TB_FROM_LAST,  /* `back` records before the first record published after the join */
+			* topics whose times rise: those of groups. Others are refused,
+			* EOPNOTSUPP. If the time lies before the oldest record that is held, the
+			* records before that, from 1 on, are a gap: before_join. So are records
+			* that `back` asks for and that are not held */
+	TB_FROM_LAST,  /* `back` records before the first record published after the join. Those
+			* that are overwritten are a gap: before_join */
 };
 
 /* What follows a gap. */
@@ -162,7 +168,8 @@ enum tb_event_kind {
 			    * restarts or is lapped later has a COMPLETE of its own, with the
 			    * topic's name */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
-			    * image completes without it */
+			    * image completes without it. A watch list: 8 looks in a row found it
+			    * torn; it comes once it is whole */
 	TB_EVENT_NO_INSTRUMENT, /* no instrument of the topic has the chosen name, or matches the
 				 * chosen pattern, `words`. Comes once for each topic, epoch and
 				 * name. If it appears later it is chosen without an event */
@@ -231,7 +238,8 @@ struct tb_slot {
 	uint64_t check;      /* the publisher's checksum, which was verified; 0 without checksums */
 };
 
-/* Records of one topic, in order and without a gap. They are private copies, valid inside the
+/* Records of one topic, in order and without a gap, except that a subscription with `names` leaves
+ * out those of other instruments. They are private copies, valid inside the
  * handler; bytes behind a payload mean nothing. */
 struct tb_batch {
 	size_t size; /* of this structure, as the library fills it; it grows at its end */
@@ -265,7 +273,8 @@ typedef void tb_event_handler(void *user, const struct tb_event *event);
  * records of a message wait until its last record is there, also while the publisher is stale. A
  * batch can end inside a message that is longer than batch_bytes or records_max. It also ends there
  * before a gap or event that interrupts the message, and before the topic's end or restart. Its
- * last record then lacks TB_FLAG_LAST. */
+ * last record then lacks TB_FLAG_LAST. With `names`, the record that ends the message may be of
+ * another instrument, and the batch ends without it. */
 typedef void tb_batch_handler(void *user, const struct tb_source *source,
 			      const struct tb_batch *batch);
 
@@ -284,12 +293,13 @@ struct tb_subscription_options {
 	enum tb_gap gap;                /* what follows a gap. Default: TB_GAP_OLDEST */
 	tb_batch_handler *on_batch;     /* instead of on_record: many records in a call */
 	uint64_t time_ns;               /* TB_FROM_TIME: nanoseconds since 1970 UTC */
-	uint64_t back;                  /* TB_FROM_TIME, TB_FROM_LAST: records, 0 to 2^32 */
+	uint64_t back;                  /* TB_FROM_TIME, TB_FROM_LAST: records of the topic,
+					 * also those that `names` leaves out, 0 to 2^32 */
 
 	/* The chosen instruments: names, or patterns of fnmatch(3) with *, ? or [ in them. NULL:
 	 * all. Records of other instruments are skipped and counted, images leave them out. Holes
 	 * and qualities are of the topic, and always come. tb_names_add and tb_names_remove change
-	 * the list. */
+	 * the list; an image that has begun leaves out what is added. */
 	const char *const *names;
 	size_t name_count; /* at most 65,536 */
 
@@ -297,13 +307,20 @@ struct tb_subscription_options {
 			   * Default 0: each tb_poll may look */
 
 	/* Conflation: at most one record of each instrument in each interval of this many
-	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation. The
-	 * topics need last values. Records that are left out count as skipped. Records of kind
-	 * cancel, status and of the kinds 8 to 127 are left out too, unless exempt. Not with
-	 * TB_STRICT, TB_VALUES, TB_WATCH, on_batch or another gap policy than TB_GAP_OLDEST: after
-	 * a gap the values are read in any case. */
+	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation.
+	 * Intervals begin at the join. The records come at the end of the interval, in the order of
+	 * instruments. The topics need last values. Records that are left out count as skipped.
+	 * Records of kind cancel, status and of the kinds 8 to 127 are left out too, unless exempt.
+	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
+	 * record may come before the position has reached it; it counts as delivered when the
+	 * position passes it. With TB_FROM_IMAGE conflation begins behind the image. Not with
+	 * TB_STRICT, TB_VALUES, TB_WATCH, TB_MERGE, on_batch or another gap policy than
+	 * TB_GAP_OLDEST. */
 	uint32_t conflate_us;
-	const uint8_t *exempt_kinds;      /* kinds of which each record is delivered at its place */
+
+	/* Kinds, 1 to 255, of which each record is delivered when the ring brings it, in the order
+	 * of the ring. So it may come before an older record of a kind that is conflated. */
+	const uint8_t *exempt_kinds;
 	size_t exempt_kind_count;         /* at most 256 */
 	const char *const *exempt_topics; /* patterns of topics that are not conflated */
 	size_t exempt_topic_count;        /* at most 256 */
@@ -334,8 +351,10 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  * TB_WAIT. With TB_WAIT, of the subscriber or the subscription, a shortage at the publisher is
  * waited out: the join is asked for again with each pulse.
  *
- * -EINVAL: pattern or options, also TB_STRICT with an image. -ENOENT: an exact name is unknown
- * (without TB_WAIT). -EOPNOTSUPP: an image is asked for, and the topic has no last values. -EPROTO:
+ * -EINVAL: pattern, options or names, also TB_STRICT with an image. -ENOENT: an exact name is
+ * unknown (without TB_WAIT), or a topic lacks a required instrument. -EOPNOTSUPP: an image, a watch
+ * list or conflation is asked for, and the topic has no last values; or a start by time, and its
+ * times need not rise. -EPROTO:
  * the topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
  * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
  * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
@@ -403,22 +422,26 @@ typedef void tb_value_handler(void *user, const struct tb_source *source, int re
  * moment. Returns how many instruments have a value.
  *
  * -errno as of tb_get. -EINVAL also: the list is empty or too long, or there is no handler.
- * -EBUSY: called in a handler of tb_get_many. -ECANCELED: the handler closed the subscriber or
- * ended the subscription. If the list itself is wrong, no handler is called. If READs fail later,
- * it was called for the first instruments. */
+ * -EBUSY: called in a handler of tb_get_many or tb_read_back. -ECANCELED: the handler closed the
+ * subscriber or ended the subscription. If the list itself is wrong, no handler is called. If READs
+ * fail later, it was called for the first instruments. */
 TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
 		       tb_value_handler *handler, void *user);
 
 /* -- history --------------------------------------------------------------------------------------
  *
- * These calls read the ring now, whatever was delivered before. What holds for the calls about
- * values holds for them. -ENODATA: the topic has no record yet. -ERANGE: the record lies before the
- * oldest that is held; the message has both. */
+ * These calls read the ring now, whatever was delivered before, and the position does not move.
+ * What holds for the calls about values holds for them. They may be used with each kind of
+ * subscription; with TB_STRICT, the progress line is READ after the slots. -ENODATA: the topic has
+ * no record yet. -ERANGE: the record lies before the oldest that is held; the message has both.
+ * -EAGAIN also: the writer is overwriting all that is held. */
 
-/* Finds the last record with a time up to time_ns, in this epoch. For a time in the future, that is
- * the newest record. Reads single slots, as many as the logarithm of the ring's size.
+/* Finds the last record with a time up to time_ns, in this epoch: the last of several records with
+ * an equal time. For a time in the future, that is the newest record. Copies single slots, as many
+ * as the logarithm of the ring's size. A record that stays corrupt is left out.
  *
- * -EOPNOTSUPP: the topic's times do not rise, because it belongs to no group. */
+ * -EOPNOTSUPP: the topic's times need not rise, because it belongs to no group. -EAGAIN also: 256
+ * copies of slots did not suffice. */
 TB_API int tb_find_time(const struct tb_source *source, uint64_t time_ns, uint64_t *sequence);
 
 /* All instruments, in tb_read_back. */
@@ -430,13 +453,17 @@ typedef int tb_past_handler(void *user, const struct tb_source *source,
 			    const struct tb_record *record);
 
 /* Reads the ring backwards, from record `sequence` on, 0: from the newest record. Calls the handler
- * for the last `count` records of an instrument, newest first. Each slot is read once. Returns how
- * many records there were. They are fewer than `count` if the ring holds no more of them, and if
- * the writer overwrote records before they were read. *oldest is the last sequence that was looked
- * at; it may be NULL.
+ * for the last `count` records of an instrument, newest first. Holes and qualities are of the topic
+ * and not of an instrument, so they do not come. Each slot is READ once, many together; a copy that
+ * is not whole is repeated, and after 8 copies the record is left out. Returns how many records
+ * there were. They are fewer than `count` if the ring holds no more of them, and if the writer
+ * overwrote records before they were read. The slots from *oldest to `sequence` were looked at; it
+ * may be NULL. The whole ring may be read, and tb_poll does not run meanwhile.
  *
- * -EINVAL: count 0, no handler, or a sequence beyond the newest record. -EBUSY: called in a handler
- * of tb_read_back. */
+ * The handler may call tb_get and tb_find_time. -EINVAL: count 0, no handler, or a sequence beyond
+ * the newest record. -ENOENT also: the topic has no instrument of this number. -EBUSY: called in a
+ * handler of tb_read_back or tb_get_many. -ECANCELED: the handler closed the subscriber or ended
+ * the subscription. */
 TB_API int tb_read_back(const struct tb_source *source, uint64_t sequence, uint32_t instrument,
 			uint32_t count, tb_past_handler *handler, void *user, uint64_t *oldest);
 
@@ -445,16 +472,19 @@ TB_API int tb_read_back(const struct tb_source *source, uint64_t sequence, uint3
 
 /* Adds to the list of a subscription that was made with `names`, which may be empty (a pointer to
  * something, name_count 0). A name that is in the list already stays there once. The change holds
- * from the next record, or the next look of a watch list. Returns how many were added. May be
- * called in a handler.
+ * from the next record, or the next look of a watch list, which comes at once. Returns how many
+ * were added. May be called in a handler. With TB_NAMES_REQUIRED, over a network, it may wait for
+ * READs as tb_source_instrument does.
  *
  * -EINVAL: a name is not 1 to 24 bytes, a pattern not 1 to 127 bytes, of printable ASCII; or the
  * subscription has no list. Nothing is added then. -ENOSPC: more than 65,536. -ENOENT: with
- * TB_NAMES_REQUIRED, no joined topic has an instrument of this name. -ENOMEM. */
+ * TB_NAMES_REQUIRED, no joined topic has an instrument of this name; or -errno of
+ * tb_source_instrument. -ENOMEM. */
 TB_API int tb_names_add(struct tb_subscription *subscription, const char *const *names,
 			size_t count);
 
-/* Removes from the list, by the text that was added. Returns how many were removed.
+/* Removes from the list, by the text that was added. Records that already wait for the end of their
+ * message (on_batch) still come. Returns how many were removed.
  *
  * -EINVAL: as above. -ENOENT: one of them is not in the list; nothing is removed then. */
 TB_API int tb_names_remove(struct tb_subscription *subscription, const char *const *names,
@@ -466,8 +496,9 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 /* Delivers what is there by calling the handlers, at most records_max (1 or more) records. Never
  * blocks, and makes no system call while records flow. (Over Soft-iWARP, making a connection
  * blocks.) Returns the number of records delivered, reported as a gap of cause upstream, or
- * reported as a quality event. Records that wait for the end of their message count when they are
- * delivered. An absent publisher is no error: events report it.
+ * reported as a quality event. Records that are skipped because of `names` count too: they take
+ * time as well. Records that wait for the end of their message count when they are delivered. An
+ * absent publisher is no error: events report it.
  *
  * -EINVAL: records_max. -EBUSY: called in a handler. -EDEADLK: a handler was left by a jump.
  * -ECANCELED: a handler closed the subscriber. */

@@ -18,8 +18,9 @@
  * plain                adds a topic t.plain without last values
  * lost X               counts a record of X as not published
  * quality STATE CAUSE  states the quality of t.live
- * group N              adds N messages of two records to t.group, of a group: AA and BB in turn,
- * then always CC end                  ends t.live restart              restarts it
+ * group N              adds N messages to t.group, which belongs to a group: AA or BB, then CC
+ * end                  ends t.live
+ * restart              restarts it
  *
  * Ends with standard input. */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bisection equals a scan: over rings with equal times, with corrupt records, with a writer
- * that overwrites while slots are copied, and with a publisher whose times fall. */
+/* The bisection equals a scan, over rings with equal times and with corrupt records. A writer
+ * overwrites slots while they are copied. The times of a hostile publisher fall. */
 #include "subscriber/find.h"
 
 #include <criterion/criterion.h>
@@ -58,7 +58,7 @@ static int run(uint64_t time_ns, uint64_t *random, size_t most, struct find *fin
 	return find_result(find, sequence);
 }
 
-/* The last record that is held, whole, and not later. 0: there is no such record. */
+/* The last record that is held, whole, and not later. 0: there is no record. */
 static uint64_t scan(uint64_t time_ns)
 {
 	for (uint64_t s = ring.head; s >= oldest(); s--)
@@ -150,6 +150,22 @@ Test(find, corrupt_records_are_left_out)
 			cr_assert_neq(result, 0, "round %d", round);
 		cr_assert_leq(ring.copies, 7 + 12 * FIND_TRIES);
 	}
+}
+
+Test(find, run_of_corrupt_records_is_copied_once)
+{
+	uint64_t random = random_seed(), sequence;
+	struct find find;
+
+	times_rise(&random);
+	for (uint64_t s = 1; s <= 39; s++)
+		ring.times[s] = s;
+	for (uint64_t s = 24; s <= 31; s++)
+		ring.corrupt[s] = true;
+	head_set(39);
+	cr_expect_eq(run(23, &random, 0, &find, &sequence), 0);
+	cr_expect_eq(sequence, 23);
+	cr_expect_leq(ring.copies, 8 * FIND_TRIES + 6, "%u copies", ring.copies);
 }
 
 Test(find, ring_without_a_whole_record_ends_the_search)

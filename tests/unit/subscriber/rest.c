@@ -294,6 +294,31 @@ Test(rest, end_of_a_topic_without_records_is_reported)
 	UNTIL(notes.ended);
 }
 
+/* A call of the program may give a topic work, and there is no turn. */
+Test(rest, change_of_a_list_of_names_wakes)
+{
+	const char *const names[] = { "A" }, *const missing[] = { "NOPE" };
+	const struct tb_subscription_options how = { .size = sizeof(how),
+						     .on_record = notes_record,
+						     .on_event = notes_event,
+						     .user = &notes,
+						     .from = TB_FROM_OLDEST,
+						     .names = names,
+						     .name_count = 1 };
+	struct tb_topic *topic = scene_topic(publisher, "t", 64, 0);
+	struct tb_subscription *subscription;
+	uint64_t events;
+
+	scene_publish(topic, 1, 1);
+	subscriber = scene_subscriber("shm", 0);
+	cr_assert_eq(tb_subscribe(subscriber, "t", &how, &subscription), 0, "%s", tb_error());
+	UNTIL(notes.last == 1 && all_rest());
+	stop_at_rest();
+	events = notes.events;
+	cr_assert_eq(tb_names_add(subscription, missing, 1), 1, "%s", tb_error());
+	UNTIL(notes.events > events);
+}
+
 /* The message that a topic ended may come among answers, where no turn is. */
 Test(rest, message_among_answers_wakes)
 {
