@@ -93,18 +93,18 @@ static uint64_t books(char *path, double *memory)
 	return count;
 }
 
-static struct tb_topic *topic_make(struct tb_publisher *publisher, struct feed_topic *feed,
+static struct tb_topic *topic_make(struct feed_options *feed_options, struct feed_topic *feed,
 				   enum market_select select)
 {
 	struct tb_topic_options options = { .size = sizeof(options),
 					    .name = market_selects[select],
-					    .flags = TB_TOPIC_MANUAL_FLUSH |
-						     TB_TOPIC_MARKS_MESSAGES };
+					    .flags = TB_TOPIC_MARKS_MESSAGES,
+					    .group = feed_options->group };
 	struct tb_schema *schema;
 
 	expect(tb_schema_load(&schema, market_selects[select]), "schema");
 	options.schema = feed->schema = schema;
-	expect(tb_topic_create(publisher, &options, &feed->topic), "topic");
+	expect(tb_topic_create(feed_options->publisher, &options, &feed->topic), "topic");
 	feed->select = select;
 	return feed->topic;
 }
@@ -114,6 +114,7 @@ static uint64_t publish(char *path)
 	struct tb_publisher_options bus = { .size = sizeof(bus),
 					    .name = "bench-itch",
 					    .exit_wait_ms = UINT32_MAX };
+	const struct tb_group_options group = { .size = sizeof(group), .name = "itch" };
 	struct feed_topic topics[2];
 	struct feed_options options = { .name = "itch",
 					.open = file_open,
@@ -131,8 +132,9 @@ static uint64_t publish(char *path)
 	int result = 0;
 
 	expect(tb_publisher_open(&options.publisher, &bus), "publisher");
-	topic_make(options.publisher, &topics[0], MARKET_QUOTE);
-	topic_make(options.publisher, &topics[1], MARKET_TRADE);
+	expect(tb_group_create(options.publisher, &group, &options.group), "group");
+	topic_make(&options, &topics[0], MARKET_QUOTE);
+	topic_make(&options, &topics[1], MARKET_TRADE);
 	expect(feed_open(&feed, &options), "feed");
 	expect(feed_start(feed), "feed");
 	while (!feed_over(feed, &result))

@@ -27,7 +27,8 @@
 #define BOUND_ACCOUNTS_MAX         256   /* users; groups */
 #define BOUND_TICKET_OVERLAP_S_MAX 86400 /* for which an old ticket stays valid */
 #define BOUND_TICKET_OVERLAP_S     60
-#define BOUND_FEEDS_MAX            64 /* each has a block of counters */
+#define BOUND_FEEDS_MAX            64   /* each has a block of counters */
+#define BOUND_GROUPS_MAX           1024 /* of topics that one thread writes in order */
 #define BOUND_SCHEMAS_MAX          1024
 #define BOUND_CPU_MAX              1023
 #define BOUND_NODE_MAX             1023

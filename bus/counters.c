@@ -19,6 +19,9 @@ static const struct tb_counter bus_table[] = {
 			  "notices of heads sent: with each pulse, and once after the last flush" },
 	[BUS_INTERRUPTS] = { "interrupts", "interrupts",
 			     "interrupts of publishing threads on account of sleepers" },
+	[BUS_CLOCK_SET_BACK] = { "clock_set_back", "times",
+				 "the clock went back by more than 1 s under a group; its times "
+				 "went on by 1 ns a message" },
 };
 static_assert(sizeof(bus_table) / sizeof(bus_table[0]) == BUS_COUNTERS, "one row each");
 

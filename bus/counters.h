@@ -21,6 +21,7 @@ enum bus_counter {
 	BUS_WAKES,
 	BUS_NOTICES,
 	BUS_INTERRUPTS,
+	BUS_CLOCK_SET_BACK,
 	BUS_COUNTERS
 };
 

@@ -9,11 +9,15 @@
  *       has that change.
  * P-I5  In a topic that marks messages, `whole` is the last record up to head that ended an input
  *       message, 0 before the first. The end of the topic ends the open message. In other topics
- *       whole is 0. */
+ *       whole is 0.
+ * P-I6  In a topic of a group, complete_ns is W: this line's head counts all records of the topic
+ *       with time_ns up to W. W is the stamp of a finished message. It never decreases, not even
+ *       from an epoch to the next. In other topics W is 0. */
 #ifndef TICKBUS_BUS_PROGRESS_H
 #define TICKBUS_BUS_PROGRESS_H
 
 #include "bus/record.h"
+#include "bus/region.h"
 
 enum topic_state { TOPIC_LIVE = 1, TOPIC_ENDED = 2 };
 
@@ -27,7 +31,7 @@ struct progress {
 	uint8_t state;   /* enum topic_state */
 	uint8_t quality; /* enum tb_quality, at least as new as head (P-I4) */
 	uint16_t zero;
-	uint64_t complete_ns; /* 0: no publisher states it yet */
+	uint64_t complete_ns; /* W: head counts all records up to this time (P-I6) */
 	uint64_t whole;       /* the last sequence that ended an input message (P-I5) */
 	uint64_t check;
 };
@@ -48,12 +52,11 @@ void progress_load(const struct progress_line *line, struct progress *copy);
 
 /* 0; or -EAGAIN if the copy is torn, from another epoch, or contradicts itself. Contradictions are
  * head > reserved, reserved beyond head + slots, first beyond head + 1, whole > head, more
- * instruments than capacity, an unknown state or quality. A field without a meaning yet must be
- * zero. -EAGAIN also for counts so high that a reader's sums would wrap. An unchecked line (shared
- * memory only) does not prove that its words belong together. Each word is right on its own, and
- * every use must hold with that. */
-int progress_verify(struct progress *copy, uint64_t epoch, uint64_t slots, uint32_t capacity,
-		    bool checked, uint64_t salt);
+ * instruments than capacity, an unknown state or quality. In a topic without group, W must be 0. A
+ * field without a meaning yet must be zero. -EAGAIN also for counts so high that a reader's sums
+ * would wrap. An unchecked line (shared memory only) does not prove that its words belong together.
+ * Each word is right on its own, and every use must hold with that. */
+int progress_verify(struct progress *copy, const struct region_shape *shape, uint64_t salt);
 
 /* The lowest sequence that may still be in the ring. */
 uint64_t progress_oldest(const struct progress *copy, uint64_t slots);

@@ -44,8 +44,11 @@ static int shape_check(const struct region_shape *shape)
 	if (shape->flags & ~REGION_FLAGS)
 		return error_set(EINVAL, "flags: found 0x%" PRIx32 ", expected none but 0x%x",
 				 shape->flags, REGION_FLAGS);
-	if (shape->group != 0)
-		return error_set(EINVAL, "group: found %" PRIu32 ", expected 0", shape->group);
+	if ((shape->group != 0) != ((shape->flags & REGION_FLAG_TIME_RISES) != 0))
+		return error_set(EINVAL,
+				 "group: found %" PRIu32 " with flags 0x%" PRIx32
+				 ", expected a group above 0 with flag 0x%x, or 0 without it",
+				 shape->group, shape->flags, REGION_FLAG_TIME_RISES);
 	if (shape->epoch == 0 || shape->topic_id == 0)
 		return error_set(EINVAL, "epoch and topic id: found 0, expected a number above 0");
 	return 0;

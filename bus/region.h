@@ -18,10 +18,9 @@
 #define REGION_FLAG_CHECKED        0x1u
 #define REGION_FLAG_LAST_VALUE     0x2u
 #define REGION_FLAG_MARKS_MESSAGES 0x4u /* TB_FLAG_LAST ends each input message */
-#define REGION_FLAGS               0x7u
-/* Not set by any publisher yet, and refused: */
-#define REGION_FLAG_TIME_RISES 0x8u                /* time_ns never goes back */
-#define REGION_BYTES_MAX       (UINT64_C(1) << 36) /* 64 GiB */
+#define REGION_FLAG_TIME_RISES     0x8u /* time_ns never goes back; in topics of groups only */
+#define REGION_FLAGS               0xfu
+#define REGION_BYTES_MAX           (UINT64_C(1) << 36) /* 64 GiB */
 
 /* The shape of a topic: its creator requests it, and a grant repeats it. */
 struct region_shape {
@@ -32,7 +31,8 @@ struct region_shape {
 	uint32_t capacity; /* instruments */
 	uint32_t topic_id;
 	uint32_t flags;
-	uint32_t group; /* of topics that one thread writes in order; 0: no group */
+	uint32_t group; /* of topics that one thread writes in order; 0: no group, and then time
+			 * need not rise */
 };
 
 /* Offsets of the parts. Both sides compute them from the shape, and never take them from the other.

@@ -68,7 +68,10 @@ static struct symbol *market_count(struct market *market, struct stream *stream,
 {
 	struct symbol *symbol = market_symbol(market, record->name);
 
-	if (record->flags & TB_FLAG_IMAGE) {
+	if (market->watched) {
+		stream->records++;
+		stream->state = "live";
+	} else if (record->flags & TB_FLAG_IMAGE) {
 		stream->values++;
 	} else {
 		const uint64_t now_ns = market_now_ns();

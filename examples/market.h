@@ -39,6 +39,7 @@ struct market {
 	size_t symbol_count;
 	uint32_t *places; /* hash table by name: index in symbols + 1; 0: empty */
 	struct stream quotes, trades;
+	bool watched;                   /* a watch list: each record is a value, however old */
 	struct histogram *recent, *all; /* publish-to-receive latency: this second, earlier */
 };
 

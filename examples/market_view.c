@@ -3,7 +3,7 @@
  * move its cursor (TERM=dumb) or has fewer than 6 rows gets lines too.
  *
  *   market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] [--symbols N]
- *               [--no-latency]
+ *               [--no-latency] [--names NAME,... | --conflate-us N]
  *
  * It begins with an image: the present values of all symbols. After a gap another image makes the
  * table right again. It may start before its publisher. It ends when both topics have ended, after
@@ -11,6 +11,10 @@
  * publisher's time stamp to the handler's clock read, so it needs one clock for both. Without
  * records the program polls for a millisecond before it sleeps, because a wake-up is slow. It
  * sleeps at once on a busy core.
+ *
+ * With --names it watches these symbols alone: it reads their values when they changed. With
+ * --conflate-us it gets at most one record of each symbol in so many microseconds, its newest. Both
+ * take values as they are, so there is no latency to show.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -24,16 +28,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <tickbus/counters.h>
+
 #include "market.h"
 
-#define SECOND_NS   UINT64_C(1000000000)
-#define REDRAW_NS   (SECOND_NS / 4)
-#define AWAKE_NS    (SECOND_NS / 1000) /* polling without a record before it sleeps */
-#define CROWDED     50                 /* preemptions per second of a busy core */
-#define TURN        1024               /* records between two clock reads */
-#define SYMBOLS_MAX 200
-#define ABOVE       4           /* lines above the symbols */
-#define ROWS_MIN    (ABOVE + 2) /* for a symbol, and for the cursor below */
+#define SECOND_NS    UINT64_C(1000000000)
+#define REDRAW_NS    (SECOND_NS / 4)
+#define AWAKE_NS     (SECOND_NS / 1000) /* polling without a record before it sleeps */
+#define CROWDED      50                 /* preemptions per second of a busy core */
+#define TURN         1024               /* records between two clock reads */
+#define SYMBOLS_MAX  200
+#define ABOVE        4           /* lines above the symbols */
+#define ROWS_MIN     (ABOVE + 2) /* for a symbol, and for the cursor below */
+#define CONFLATE_MAX 60000000    /* the library's limit */
+#define COUNTERS_MAX 64
 
 struct view {
 	struct market market; /* first: handlers get its address */
@@ -44,9 +52,13 @@ struct view {
 	uint64_t begun_ns, drawn_ns, second_ns;
 	uint64_t second_records; /* when this second began */
 	uint64_t rate, p50_ns, p99_ns;
-	uint64_t awake_ns; /* AWAKE_NS, or 0 */
-	long taken;        /* preemptions so far */
-	int width, left;   /* columns of the terminal; columns left in this line */
+	uint64_t awake_ns;              /* AWAKE_NS, or 0 */
+	long taken;                     /* preemptions so far */
+	int width, left;                /* columns of the terminal; columns left in this line */
+	const char *names[SYMBOLS_MAX]; /* to watch */
+	size_t name_count;
+	uint32_t conflate_us;
+	struct tb_subscription *quotes, *trades;
 };
 
 static volatile sig_atomic_t stopped;
@@ -153,6 +165,21 @@ static uint64_t records(const struct view *view)
 	return view->market.quotes.records + view->market.trades.records;
 }
 
+/* Records of a subscription's topic: delivered, left out on purpose, and lost. */
+static uint64_t published(const struct tb_subscription *subscription)
+{
+	uint64_t values[COUNTERS_MAX], sum = 0;
+	const size_t count = tb_subscription_counters(subscription, values, COUNTERS_MAX);
+	size_t known;
+	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &known);
+
+	for (size_t i = 0; i < count && i < known; i++)
+		if (!strcmp(table[i].name, "records") || !strcmp(table[i].name, "skipped") ||
+		    !strncmp(table[i].name, "lost_", 5))
+			sum += values[i];
+	return sum;
+}
+
 static uint64_t lost(const struct view *view)
 {
 	return market_lost(&view->market.quotes) + market_lost(&view->market.trades);
@@ -188,6 +215,9 @@ static void draw_head(struct view *view)
 		cell(view, "", "  p99 %s", duration(p99, view->p99_ns));
 	}
 	cell(view, "", "   total %" PRIu64, records(view));
+	if (view->conflate_us)
+		cell(view, "", " of %" PRIu64 " published",
+		     published(view->quotes) + published(view->trades));
 	line_end(view);
 	line_end(view);
 	cell(view, "\033[7m", "%-10s", "symbol");
@@ -237,12 +267,23 @@ static void draw(struct view *view)
 /* -- plain lines --------------------------------------------------------------------------------
  */
 
+static void print_symbol(const struct symbol *symbol)
+{
+	char bid[32], ask[32], last[32];
+
+	printf("  %s bid %s x %u ask %s x %u last %s x %u", symbol->name, price(bid, symbol->bid),
+	       symbol->bid_size, price(ask, symbol->ask), symbol->ask_size,
+	       price(last, symbol->last), symbol->last_size);
+}
+
+/* The most active symbol, or all that are watched. */
 static void print_line(struct view *view)
 {
 	const time_t second = time(NULL);
-	struct symbol *found[1];
-	char time[16], p50[32], p99[32], bid[32], ask[32], last[32];
+	struct symbol *found[SYMBOLS_MAX];
+	char time[16], p50[32], p99[32];
 	struct tm day;
+	size_t count;
 
 	strftime(time, sizeof(time), "%H:%M:%S", gmtime_r(&second, &day));
 	printf("%sZ  %" PRIu64 " records/s", time, view->rate);
@@ -252,10 +293,9 @@ static void print_line(struct view *view)
 	printf("  lost %" PRIu64, lost(view));
 	if (restarts(view))
 		printf("  restarts %" PRIu64, restarts(view));
-	if (market_active(&view->market, found, 1) == 1)
-		printf("  %s bid %s x %u ask %s x %u last %s x %u", found[0]->name,
-		       price(bid, found[0]->bid), found[0]->bid_size, price(ask, found[0]->ask),
-		       found[0]->ask_size, price(last, found[0]->last), found[0]->last_size);
+	count = market_active(&view->market, found, view->name_count ? view->name_count : 1);
+	for (size_t i = 0; i < count; i++)
+		print_symbol(found[i]);
 	if (strcmp(view->market.quotes.state, "live") != 0)
 		printf("  %s %s", view->market.quotes.topic, view->market.quotes.state);
 	putchar('\n');
@@ -278,17 +318,23 @@ static void on_event(void *user, const struct tb_event *event)
 	const struct view *view = user;
 	const struct stream *stream = market_event(user, event);
 
+	if (event->kind == TB_EVENT_NO_INSTRUMENT && !view->terminal)
+		printf("%s: no symbol %s yet\n", event->topic, event->words);
 	if (!view->terminal)
 		print_image(stream, event);
 }
 
-static void print_stream(const struct stream *stream)
+static void print_stream(const struct view *view, const struct stream *stream,
+			 const struct tb_subscription *subscription)
 {
 	static const char *const causes[MARKET_CAUSES] = { "", "overrun", "before join", "upstream",
 							   "corrupt" };
 
-	printf("  %s: %" PRIu64 " records, %" PRIu64 " lost in %" PRIu64 " gaps, %s", stream->topic,
-	       stream->records, market_lost(stream), stream->gaps, stream->state);
+	printf("  %s: %" PRIu64 " records", stream->topic, stream->records);
+	if (view->conflate_us)
+		printf(" of %" PRIu64 " published", published(subscription));
+	printf(", %" PRIu64 " lost in %" PRIu64 " gaps, %s", market_lost(stream), stream->gaps,
+	       stream->state);
 	for (int cause = 1; cause < MARKET_CAUSES; cause++)
 		if (stream->lost[cause])
 			printf(", %s %" PRIu64, causes[cause], stream->lost[cause]);
@@ -310,8 +356,8 @@ static void print_summary(struct view *view)
 		printf("  publish to receive: p50 %s, p99 %s, max %s\n",
 		       duration(p50, histogram_at(all, 50, 100)),
 		       duration(p99, histogram_at(all, 99, 100)), duration(max, all->max));
-	print_stream(&view->market.quotes);
-	print_stream(&view->market.trades);
+	print_stream(view, &view->market.quotes, view->quotes);
+	print_stream(view, &view->market.trades, view->trades);
 }
 
 /* -- running ------------------------------------------------------------------------------------
@@ -373,20 +419,26 @@ static int run(struct view *view, struct tb_subscriber *subscriber)
 	return 0;
 }
 
+/* A watch list and a conflated subscription read values after a gap in any case. */
 static int subscribe(struct view *view, struct tb_subscriber *subscriber, const char *topic,
-		     const struct tb_schema *schema, tb_record_handler *on_record)
+		     const struct tb_schema *schema, tb_record_handler *on_record,
+		     struct tb_subscription **subscription)
 {
+	const bool watch = view->name_count > 0, plain = !watch && !view->conflate_us;
 	const struct tb_subscription_options what = { .size = sizeof(what),
 						      .on_record = on_record,
 						      .on_event = on_event,
 						      .user = &view->market,
-						      .from = TB_FROM_IMAGE,
-						      .flags = TB_WAIT,
+						      .from = watch ? TB_FROM_NEWEST
+								    : TB_FROM_IMAGE,
+						      .flags = TB_WAIT | (watch ? TB_WATCH : 0),
 						      .schema = schema,
-						      .gap = TB_GAP_IMAGE };
-	struct tb_subscription *subscription;
+						      .gap = plain ? TB_GAP_IMAGE : TB_GAP_OLDEST,
+						      .names = watch ? view->names : NULL,
+						      .name_count = view->name_count,
+						      .conflate_us = view->conflate_us };
 
-	return tb_subscribe(subscriber, topic, &what, &subscription);
+	return tb_subscribe(subscriber, topic, &what, subscription);
 }
 
 static int view_run(struct view *view)
@@ -403,11 +455,11 @@ static int view_run(struct view *view)
 	if (result == 0)
 		result = tb_subscriber_open(&subscriber, &how);
 	if (result == 0)
-		result =
-			subscribe(view, subscriber, view->market.quotes.topic, quote, market_quote);
+		result = subscribe(view, subscriber, view->market.quotes.topic, quote, market_quote,
+				   &view->quotes);
 	if (result == 0)
-		result =
-			subscribe(view, subscriber, view->market.trades.topic, trade, market_trade);
+		result = subscribe(view, subscriber, view->market.trades.topic, trade, market_trade,
+				   &view->trades);
 	if (result == 0) {
 		/* Alternate screen without cursor; restored at the end. */
 		fputs(view->terminal ? "\033[?1049h\033[?25l\033[2J" : "", stdout);
@@ -437,7 +489,21 @@ static uint64_t number(const char *option, uint64_t max)
 	exit(2);
 }
 
-int main(int argc, char **argv)
+/* Splits the list where it lies. */
+static void names_take(struct view *view, char *list)
+{
+	for (char *name; (name = strsep(&list, ","));) {
+		if (view->name_count == SYMBOLS_MAX) {
+			fprintf(stderr, "market_view: --names: expected at most %d\n", SYMBOLS_MAX);
+			exit(2);
+		}
+		view->names[view->name_count++] = name;
+	}
+	view->latency = false;
+}
+
+/* Returns 0, or -1 for a wrong usage. */
+static int options_take(struct view *view, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "quotes", required_argument, NULL, 'q' },
@@ -445,48 +511,66 @@ int main(int argc, char **argv)
 		{ "seconds", required_argument, NULL, 's' },
 		{ "symbols", required_argument, NULL, 'n' },
 		{ "no-latency", no_argument, NULL, 'l' },
+		{ "names", required_argument, NULL, 'w' },
+		{ "conflate-us", required_argument, NULL, 'c' },
 		{ 0 },
 	};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (letter) {
+		case 'q':
+			view->market.quotes.topic = optarg;
+			break;
+		case 't':
+			view->market.trades.topic = optarg;
+			break;
+		case 's':
+			view->seconds = number("seconds", 1000000);
+			break;
+		case 'n':
+			view->symbols = (size_t)number("symbols", SYMBOLS_MAX);
+			break;
+		case 'l':
+			view->latency = false;
+			break;
+		case 'w':
+			names_take(view, optarg);
+			break;
+		case 'c':
+			view->conflate_us = (uint32_t)number("conflate-us", CONFLATE_MAX);
+			view->latency = false;
+			break;
+		default:
+			return -1;
+		}
+	if (argc != optind + 1 || !view->market.quotes.topic || !view->market.trades.topic ||
+	    (view->name_count && view->conflate_us))
+		return -1;
+	view->address = argv[optind];
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
 	const struct sigaction action = { .sa_handler = on_signal };
 	struct view view = { .symbols = SYMBOLS_MAX,
 			     .awake_ns = AWAKE_NS,
 			     .latency = true,
 			     .terminal = terminal_draws() };
-	const char *quotes = NULL, *trades = NULL;
-	int letter, result;
+	int result;
 
-	while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1)
-		switch (letter) {
-		case 'q':
-			quotes = optarg;
-			break;
-		case 't':
-			trades = optarg;
-			break;
-		case 's':
-			view.seconds = number("seconds", 1000000);
-			break;
-		case 'n':
-			view.symbols = (size_t)number("symbols", SYMBOLS_MAX);
-			break;
-		case 'l':
-			view.latency = false;
-			break;
-		default:
-			quotes = NULL;
-			argc = 0; /* usage */
-		}
-	if (argc != optind + 1 || !quotes || !trades) {
+	if (options_take(&view, argc, argv) < 0) {
 		fputs("usage: market_view ADDRESS --quotes TOPIC --trades TOPIC [--seconds N] "
-		      "[--symbols N] [--no-latency]\n",
+		      "[--symbols N] [--no-latency] [--names NAME,... | --conflate-us N]\n",
 		      stderr);
 		return 2;
 	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
-	view.address = argv[optind];
-	result = market_open(&view.market, quotes, trades);
+	result = market_open(&view.market, view.market.quotes.topic, view.market.trades.topic);
+	view.market.watched = view.name_count > 0;
 	if (result == 0)
 		result = view_run(&view);
 	else

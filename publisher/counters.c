@@ -6,6 +6,7 @@
 
 #include "bus/counters.h"
 #include "bus/error.h"
+#include "publisher/group.h"
 #include "publisher/realm.h"
 #include "publisher/sleepers.h"
 
@@ -65,6 +66,7 @@ bool counters_fill(const struct session *session, uint32_t scope, uint32_t index
 		for (size_t i = 0; i < block->count; i++)
 			block->value[i] =
 				atomic_load_explicit(&publisher->counters[i], memory_order_relaxed);
+		block->value[BUS_CLOCK_SET_BACK] = groups_set_back(publisher);
 		return true;
 	}
 	if (scope == TB_SCOPE_TOPIC)

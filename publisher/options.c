@@ -78,11 +78,10 @@ int options_name_check(const char *what, const char *name)
 		good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
 	if (good)
 		return 0;
-	return error_set(
-		EINVAL,
-		"publisher options: %s: found \"%.64s\", expected 1 to %d letters, digits, "
-		"'.', '_' and '-', not beginning with '.'",
-		what, name ? name : "", CONTROL_NAME_MAX);
+	return error_set(EINVAL,
+			 "%s: found \"%.64s\", expected 1 to %d letters, digits, "
+			 "'.', '_' and '-', not beginning with '.'",
+			 what, name ? name : "", CONTROL_NAME_MAX);
 }
 
 static_assert((int)TB_NOTICE_AUTO - 1 == (int)FABRIC_NOTICES_AUTO &&
@@ -160,7 +159,7 @@ static int binding_take(struct tb_publisher *publisher, const struct tb_publishe
 
 int options_take(struct tb_publisher *publisher, const struct tb_publisher_options *options)
 {
-	int result = options_name_check("name", options->name);
+	int result = options_name_check("publisher options: name", options->name);
 
 	publisher->stale_ms = options->stale_ms ? options->stale_ms : BOUND_STALE_MS;
 	publisher->topics_max = options->topics_max ? options->topics_max : BOUND_TOPICS;

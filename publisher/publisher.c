@@ -13,6 +13,7 @@
 #include "bus/random.h"
 #include "publisher/announce.h"
 #include "publisher/endpoint.h"
+#include "publisher/group.h"
 #include "publisher/log.h"
 #include "publisher/options.h"
 #include "publisher/pin.h"
@@ -38,6 +39,7 @@ void publisher_free(struct tb_publisher *publisher)
 		session_close(publisher->sessions);
 	for (uint32_t i = 0; i < publisher->topic_count; i++)
 		topic_close(publisher->topics[i]);
+	groups_close(publisher);
 	free(publisher->topics);
 	realms_close(publisher);
 	server_close(publisher);
@@ -149,6 +151,8 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 
 	*out = NULL;
 	if (result == 0)
+		result = group_check(publisher, options);
+	if (result == 0)
 		result = publisher_room(publisher, options->name);
 	if (result == 0)
 		result = topic_open(&topic, publisher, options, publisher->topic_count + 1,
@@ -167,6 +171,7 @@ TB_API int tb_topic_create(struct tb_publisher *publisher, const struct tb_topic
 		pin_memory(publisher, &topic->memory);
 		publisher->topics[publisher->topic_count++] = topic;
 		topic_names_add(publisher, topic);
+		group_add(topic);
 		realms_change(publisher, topic);
 		pulse_write(publisher, topic->realms);
 	} else {

@@ -29,7 +29,8 @@ static int quality_check(const struct tb_topic *topic, const struct quality *qua
 static void record_write(struct tb_topic *topic, const struct quality *quality)
 {
 	const struct record_head head = { .sequence = topic->sequence + 1,
-					  .time_ns = clock_real_ns(),
+					  .time_ns = topic->group ? topic->group->open_ns
+								  : clock_real_ns(),
 					  .meta = record_meta(QUALITY_INSTRUMENT, sizeof(*quality),
 							      TB_KIND_QUALITY, TB_FLAG_LAST) };
 	char *const slot = topic->ring + (head.sequence & topic->slot_mask) * topic->slot_bytes;
@@ -44,17 +45,19 @@ static void record_write(struct tb_topic *topic, const struct quality *quality)
 TB_API int tb_topic_quality(struct tb_topic *topic, uint32_t state, uint32_t cause)
 {
 	const struct quality quality = { state, cause };
-	const int result = quality_check(topic, &quality);
+	int result = quality_check(topic, &quality);
 
+	if (result == 0 && topic->group)
+		result = writer_message_check(topic);
 	if (result < 0)
 		return result;
 	if (state == topic->progress.quality && cause == topic->quality_cause)
-		return tb_flush(topic);
+		return topic->group ? 0 : tb_flush(topic);
 	topic->progress.quality = (uint8_t)state;
 	topic->quality_cause = cause;
 	if (topic->sequence >= topic->progress.reserved)
 		topic->progress.reserved = topic->sequence + topic->step; /* P-I2 */
 	writer_line(topic);                                               /* W8 */
 	record_write(topic, &quality);
-	return tb_flush(topic);
+	return topic->group ? 0 : tb_flush(topic);
 }

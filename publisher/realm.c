@@ -106,7 +106,7 @@ static int subscribers_take(const struct tb_publisher *publisher, struct realm *
 static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 		      const struct tb_realm *asked, size_t size)
 {
-	char what[32];
+	char what[64];
 	int result;
 
 	if (asked->size != size)
@@ -114,7 +114,7 @@ static int realm_take(struct tb_publisher *publisher, struct realm *realm,
 				 "publisher options: realms[%u]: found size %zu, expected %zu as "
 				 "in realms[0]",
 				 realm->index, asked->size, size);
-	snprintf(what, sizeof(what), "realms[%u].name", realm->index);
+	snprintf(what, sizeof(what), "publisher options: realms[%u].name", realm->index);
 	result = options_name_check(what, asked->name);
 	if (result == 0)
 		result = ticket_check(realm->index, asked);

@@ -76,7 +76,9 @@ struct tb_topic {
 	uint64_t step;
 	uint64_t salt, progress_salt, directory_salt;
 	uint32_t slot_bytes, payload_max;
+	uint32_t usual_bytes; /* payloads that tb_publish writes itself; all others are unusual */
 	bool checked, manual_flush, marks_messages, ended;
+	int (*unusual)(struct tb_topic *, const struct tb_update *);
 	/* Behind each record: its last value, the end of its message, a flush. */
 	int (*more)(struct tb_topic *, const struct tb_update *);
 	struct names names;
@@ -89,6 +91,9 @@ struct tb_topic {
 	_Atomic uint64_t flushes;
 	_Atomic uint32_t touched; /* set by each call, cleared by the control thread */
 	uint32_t quality_cause;   /* of the quality in `progress` */
+	struct tb_group *group;   /* NULL: no group */
+	struct tb_topic *next_of_group;
+	bool moved; /* in a flush of the group: its head moved, so others learn of it */
 
 	/* Read by the control thread (T3). */
 	_Atomic uint32_t end_due;
@@ -120,6 +125,22 @@ struct tb_topic {
 	bool end_sent;          /* the pages say that it ended, so its joins are owed an ending */
 	uint64_t head_ticked;   /* the head at the last tick */
 	uint64_t head_repeated; /* the head that was repeated last */
+};
+
+/* Topics that one thread writes in order, see group.c. */
+struct tb_group {
+	/* The writing thread's (T1). */
+	struct tb_topic *topics;   /* by id; added by this thread, see the API */
+	uint64_t open_ns;          /* the stamp of the open message; 0: no message is open */
+	uint64_t done_ns;          /* of the last finished message; 0: there was none */
+	uint64_t shown_ns;         /* W in the topics' lines */
+	uint64_t clock_ns;         /* as read last */
+	_Atomic uint64_t set_back; /* the control thread reads it */
+
+	struct tb_publisher *publisher;
+	uint32_t id; /* above 0 */
+	char name[BOUND_NAME_MAX + 1];
+	struct tb_group *next; /* under the publisher's lock */
 };
 
 /* The last that a client learned of its granted epoch. */
@@ -190,6 +211,7 @@ struct tb_publisher {
 	struct tb_topic **topics;                 /* id - 1 */
 	struct tb_topic *named[TOPIC_NAME_LISTS]; /* the same, by name */
 	uint32_t topic_count, topics_max;
+	struct tb_group *topic_groups; /* newest first */
 	struct endpoint endpoints[BOUND_LISTENERS_MAX];
 	uint32_t endpoint_count;
 	struct groups groups;

@@ -15,6 +15,7 @@
 #include "bus/record.h"
 #include "bus/region.h"
 #include "publisher/endpoint.h"
+#include "publisher/group.h"
 #include "publisher/names.h"
 #include "publisher/pin.h"
 #include "publisher/wakeup.h"
@@ -55,19 +56,30 @@ static int random_key(uint8_t key[NOTICE_KEY_BYTES])
 	return result;
 }
 
+/* In a group, W goes on where it is (P-I6). */
+static struct progress first_progress(const struct region_shape *shape,
+				      const struct tb_group *group)
+{
+	return (struct progress){ .epoch = shape->epoch,
+				  .first = 1,
+				  .state = TOPIC_LIVE,
+				  .complete_ns = group ? group->done_ns : 0 };
+}
+
 /* Memory for a new epoch, with its header and first progress line. */
-static int topic_memory(const struct tb_publisher *publisher, const struct region_shape *shape,
-			const char *name, struct memory *memory)
+static int topic_memory(const struct tb_topic *topic, const struct region_shape *shape,
+			struct memory *memory)
 {
 	struct region_layout layout;
-	struct progress progress = { .epoch = shape->epoch, .first = 1, .state = TOPIC_LIVE };
+	struct progress progress = first_progress(shape, topic->group);
 	int result = region_layout(shape, &layout);
 
 	if (result == 0)
-		result = memory_create_on(memory, name, layout.bytes, publisher->node);
+		result =
+			memory_create_on(memory, topic->name, layout.bytes, topic->publisher->node);
 	if (result < 0)
 		return result;
-	region_header_write(memory->base, shape, name);
+	region_header_write(memory->base, shape, topic->name);
 	progress_store((struct progress_line *)((char *)memory->base + layout.progress), &progress,
 		       shape->flags & REGION_FLAG_CHECKED,
 		       record_salt(shape->epoch, shape->topic_id, TAG_PROGRESS));
@@ -86,8 +98,7 @@ static void topic_aim(struct tb_topic *topic)
 	topic->last_value = layout.last_value ? base + layout.last_value : NULL;
 	topic->line = (struct progress_line *)(base + layout.progress);
 	topic->directory = base + layout.directory;
-	topic->progress =
-		(struct progress){ .epoch = shape->epoch, .first = 1, .state = TOPIC_LIVE };
+	topic->progress = first_progress(shape, topic->group);
 	topic->sequence = 0;
 	topic->quality_cause = TB_QUALITY_CAUSE_NONE;
 	topic->slot_mask = shape->slots - 1;
@@ -141,6 +152,10 @@ static void shape_fill(struct region_shape *shape, const struct tb_topic_options
 		shape->flags |= REGION_FLAG_LAST_VALUE;
 	if (options->flags & TB_TOPIC_MARKS_MESSAGES)
 		shape->flags |= REGION_FLAG_MARKS_MESSAGES;
+	if (options->group) {
+		shape->flags |= REGION_FLAG_TIME_RISES;
+		shape->group = options->group->id;
+	}
 }
 
 int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
@@ -160,7 +175,8 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 	topic->wakeup.event_fd = event_fd;
 	topic->wakeup.fence_in_flush = fence_in_flush;
 	topic->flags = options->flags;
-	topic->manual_flush = options->flags & TB_TOPIC_MANUAL_FLUSH;
+	topic->group = options->group;
+	topic->manual_flush = (options->flags & TB_TOPIC_MANUAL_FLUSH) || options->group;
 	topic->payload_max = (uint32_t)tb_schema_bytes(options->schema);
 	memcpy(topic->name, options->name, strlen(options->name));
 	shape_fill(&topic->shape, options, id);
@@ -170,7 +186,7 @@ int topic_open(struct tb_topic **out, struct tb_publisher *publisher,
 	if (result == 0)
 		result = topic_schema_copy(options->schema, &topic->schema);
 	if (result == 0)
-		result = topic_memory(publisher, &topic->shape, topic->name, &topic->memory);
+		result = topic_memory(topic, &topic->shape, &topic->memory);
 	if (result == 0)
 		result = names_open(&topic->names, topic->shape.capacity);
 	if (result == 0)
@@ -212,6 +228,7 @@ TB_API int tb_topic_end(struct tb_topic *topic)
 {
 	if (topic->ended)
 		return 0;
+	group_settle(topic->group);
 	topic->ended = true;
 	message_end(topic);
 	topic->progress.reserved = topic->sequence;
@@ -254,10 +271,11 @@ TB_API int tb_topic_restart(struct tb_topic *topic)
 	uint8_t notice_key[NOTICE_KEY_BYTES] = { 0 };
 	int result = random_epoch(&shape.epoch);
 
+	group_settle(topic->group);
 	if (result == 0)
 		result = random_key(notice_key);
 	if (result == 0)
-		result = topic_memory(topic->publisher, &shape, topic->name, &fresh);
+		result = topic_memory(topic, &shape, &fresh);
 	if (result < 0)
 		return error_prefix(result, "topic %s: ", topic->name);
 	publisher_lock(topic->publisher);

@@ -7,6 +7,7 @@
 #include "publisher/writer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "bus/clock.h"
 #include "bus/counters.h"
@@ -19,39 +20,80 @@
 #include "publisher/wakeup.h"
 
 #define PREFETCH_SLOTS 32
+#define NO_LENGTH      UINT32_MAX /* of any payload */
+
+static inline void line_store(struct tb_topic *topic)
+{
+	progress_store(topic->line, &topic->progress, topic->checked, topic->progress_salt);
+	counter_add(&topic->flushes, 1);
+}
 
 /* The reservation is kept a step ahead of head (P-I2). */
 void writer_line(struct tb_topic *topic)
 {
 	topic->progress.head = topic->sequence;
-	progress_store(topic->line, &topic->progress, topic->checked, topic->progress_salt);
-	counter_add(&topic->flushes, 1);
+	line_store(topic);
 }
 
-static void touch(struct tb_topic *topic)
+static inline void touch(struct tb_topic *topic)
 {
 	atomic_store_explicit(&topic->touched, 1, memory_order_relaxed);
 }
 
-/* Writes the line. If head moved, wakes sleepers and notifies the network. */
-static void line_publish(struct tb_topic *topic)
+void writer_touch(struct tb_topic *topic)
 {
-	const bool moved = topic->progress.head != topic->sequence;
+	touch(topic);
+}
 
-	writer_line(topic);
-	if (!moved)
-		return;
+RECORD_INLINE void announce(struct tb_topic *topic)
+{
 	wakeup_flush(&topic->wakeup);
 	if (topic->announcer_count)
 		announce_topic(topic);
 }
 
-TB_API int tb_flush(struct tb_topic *topic)
+void writer_announce(struct tb_topic *topic)
+{
+	announce(topic);
+}
+
+/* Writes the line. If head moved, wakes sleepers and notifies the network. */
+RECORD_INLINE void line_publish(struct tb_topic *topic)
+{
+	const bool moved = topic->progress.head != topic->sequence;
+
+	writer_line(topic);
+	if (moved)
+		announce(topic);
+}
+
+static int flush_refused(const struct tb_topic *topic)
+{
+	return error_set(EINVAL,
+			 "topic %s: found a flush of the topic alone; it belongs to group %s, so "
+			 "call tb_group_flush",
+			 topic->name, topic->group->name);
+}
+
+RECORD_INLINE int flush_inline(struct tb_topic *topic)
 {
 	touch(topic);
 	if (topic->progress.head != topic->sequence)
 		line_publish(topic);
 	return 0;
+}
+
+/* Without the question for a group, for each record that is flushed alone. */
+static __attribute__((noinline)) int flush(struct tb_topic *topic)
+{
+	return flush_inline(topic);
+}
+
+TB_API int tb_flush(struct tb_topic *topic)
+{
+	if (__builtin_expect(topic->group != NULL, 0))
+		return flush_refused(topic);
+	return flush_inline(topic);
 }
 
 /* Reserves the next step; a full step always flushes. */
@@ -126,7 +168,7 @@ static __attribute__((noinline)) int publish_more(struct tb_topic *topic,
 {
 	if (topic->last_value && is_value(update->kind))
 		value_put(topic, update);
-	return topic->manual_flush ? 0 : tb_flush(topic);
+	return topic->manual_flush ? 0 : flush(topic);
 }
 
 static int publish_marked(struct tb_topic *topic, const struct tb_update *update)
@@ -143,21 +185,12 @@ static int publish_no_more(struct tb_topic *topic, const struct tb_update *updat
 	return 0;
 }
 
-void writer_aim(struct tb_topic *topic)
-{
-	topic->more = publish_no_more;
-	if (topic->last_value || !topic->manual_flush)
-		topic->more = publish_more;
-	if (topic->marks_messages)
-		topic->more = publish_marked;
-}
-
 /* Inlined for each kind of topic and length that gains from its own code, see RECORD_SMALL. */
-RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, size_t length,
-			  bool checked)
+RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns,
+			  size_t length, bool checked)
 {
 	const struct record_head head = { .sequence = topic->sequence + 1,
-					  .time_ns = update->time_ns,
+					  .time_ns = time_ns,
 					  .meta = record_meta(update->instrument, (uint16_t)length,
 							      update->kind, update->flags) };
 
@@ -171,7 +204,7 @@ RECORD_INLINE int publish(struct tb_topic *topic, const struct tb_update *update
 static __attribute__((noinline)) int publish_any(struct tb_topic *topic,
 						 const struct tb_update *update)
 {
-	return publish(topic, update, update->length, topic->checked);
+	return publish(topic, update, update->time_ns, update->length, topic->checked);
 }
 
 /* A correction of an older record leaves the value as it is. */
@@ -189,7 +222,7 @@ static int publish_past(struct tb_topic *topic, const struct tb_update *update)
 static __attribute__((noinline)) int publish_checked(struct tb_topic *topic,
 						     const struct tb_update *update)
 {
-	return publish(topic, update, RECORD_SMALL, true);
+	return publish(topic, update, update->time_ns, RECORD_SMALL, true);
 }
 
 static __attribute__((noinline)) int publish_stepped(struct tb_topic *topic,
@@ -233,20 +266,107 @@ static __attribute__((noinline)) int publish_unusual(struct tb_topic *topic,
 	return publish_any(topic, update);
 }
 
+/* -- topics of groups ---------------------------------------------------------------------------
+ */
+
+int writer_message_check(const struct tb_topic *topic)
+{
+	if (topic->group->open_ns)
+		return 0;
+	return error_set(EINVAL,
+			 "topic %s: its group %s has no open message; call tb_group_message first",
+			 topic->name, topic->group->name);
+}
+
+static __attribute__((noinline)) int grouped_refused(const struct tb_topic *topic,
+						     const struct tb_update *update)
+{
+	if (topic->ended || !update_right(topic, update))
+		return update_refused(topic, update);
+	if (update->time_ns)
+		return error_set(EINVAL,
+				 "topic %s: found time_ns %" PRIu64
+				 ", expected 0: its group %s stamps its records",
+				 topic->name, update->time_ns, topic->group->name);
+	return writer_message_check(topic);
+}
+
+static __attribute__((noinline)) int
+publish_stamped(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	return publish(topic, update, time_ns, update->length, topic->checked);
+}
+
+static __attribute__((noinline)) int
+publish_stamped_checked(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	return publish(topic, update, time_ns, RECORD_SMALL, true);
+}
+
+static __attribute__((noinline)) int
+publish_stamped_past(struct tb_topic *topic, const struct tb_update *update, uint64_t time_ns)
+{
+	char *const last_value = topic->last_value;
+	int result;
+
+	topic->last_value = NULL;
+	result = publish_stamped(topic, update, time_ns);
+	topic->last_value = last_value;
+	return result;
+}
+
+static int publish_grouped(struct tb_topic *topic, const struct tb_update *update);
+
+static __attribute__((noinline)) int publish_grouped_step(struct tb_topic *topic,
+							  const struct tb_update *update)
+{
+	if (topic->ended)
+		return update_refused(topic, update);
+	step(topic);
+	return publish_grouped(topic, update);
+}
+
+/* All records of these topics come here. The group's stamp is their time. */
+static int publish_grouped(struct tb_topic *topic, const struct tb_update *update)
+{
+	const uint64_t time_ns = topic->group->open_ns;
+
+	if (!update_right(topic, update) || update->time_ns || !time_ns)
+		return grouped_refused(topic, update);
+	if (topic->sequence >= topic->progress.reserved)
+		return publish_grouped_step(topic, update);
+	if (update->flags & TB_FLAG_PAST)
+		return publish_stamped_past(topic, update, time_ns);
+	if (update->length == RECORD_SMALL && topic->checked)
+		return publish_stamped_checked(topic, update, time_ns);
+	return publish_stamped(topic, update, time_ns);
+}
+
+void writer_aim(struct tb_topic *topic)
+{
+	topic->more = publish_no_more;
+	if (topic->last_value || !topic->manual_flush)
+		topic->more = publish_more;
+	if (topic->marks_messages)
+		topic->more = publish_marked;
+	topic->unusual = topic->group ? publish_grouped : publish_unusual;
+	topic->usual_bytes = topic->group ? NO_LENGTH : topic->payload_max;
+}
+
 /* All unusual cases go elsewhere, so that this function saves no registers. */
 TB_API int tb_publish(struct tb_topic *topic, const struct tb_update *update)
 {
 	if (__builtin_expect(
-		    update->size < sizeof(*update) || !kind_ours(update->kind) ||
-			    update->instrument >= topic->names.count ||
-			    update->length != topic->payload_max || update->flags > TB_FLAG_LAST ||
+		    update->length != topic->usual_bytes || update->size < sizeof(*update) ||
+			    !kind_ours(update->kind) || update->instrument >= topic->names.count ||
+			    update->flags > TB_FLAG_LAST ||
 			    topic->sequence >= topic->progress.reserved || update->time_ns == 0,
 		    0))
-		return publish_unusual(topic, update);
+		return topic->unusual(topic, update);
 	if (update->length != RECORD_SMALL)
 		return publish_any(topic, update);
 	return topic->checked ? publish_checked(topic, update)
-			      : publish(topic, update, RECORD_SMALL, false);
+			      : publish(topic, update, update->time_ns, RECORD_SMALL, false);
 }
 
 TB_API int tb_instrument(struct tb_topic *topic, const char *name)
@@ -274,7 +394,10 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	directory_store(topic->directory, (uint32_t)index, name, topic->directory_salt);
 	/* Shared-memory readers see a record before its flush and must find the name (D-I1). */
 	topic->progress.instruments = topic->names.count;
-	line_publish(topic);
+	if (topic->group)
+		line_store(topic); /* O-I1 */
+	else
+		line_publish(topic);
 	return (int)index;
 }
 

@@ -13,20 +13,24 @@
 #include "bus/words.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/image.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/names.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_conflate.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_view.h"
 #include "subscriber/pull_watch.h"
 #include "subscriber/reader.h"
 #include "subscriber/source.h"
+#include "subscriber/start.h"
 
 #define SWITCH_TRIES 64 /* invalid lines of an old epoch before it is left */
 
@@ -53,7 +57,7 @@ static void header_fetched(struct tb_source *source)
 		refuse(source, EPROTO);
 		return;
 	}
-	source->state = source->next == 0 ? SOURCE_START : SOURCE_RUNNING;
+	source->state = source->next == 0 || source->left ? SOURCE_START : SOURCE_RUNNING;
 	source->fetched_ns = 0;
 }
 
@@ -77,19 +81,22 @@ static void progress_fetched(struct tb_source *source)
 	struct progress progress;
 
 	words_load(&progress, landing_page(source), sizeof(progress));
-	if (!reader_line(source, progress_verify(&progress, mapping->shape.epoch,
-						 mapping->shape.slots, mapping->shape.capacity,
-						 mapping->checked, mapping->progress_salt) == 0)) {
+	if (!reader_line(source, progress_verify(&progress, &mapping->shape,
+						 mapping->progress_salt) == 0)) {
 		if (mapping->image)
 			image_line_invalid(mapping->image);
+		pull_conflate_line(source, NULL);
 		return;
 	}
 	if (mapping->image)
 		image_line(mapping->image, &progress);
+	pull_conflate_line(source, &progress);
 	source->copy_failed = false;
 	pull_read_proven(source);
-	if (source->state == SOURCE_START) {
-		start(source, &progress);
+	if (source->state == SOURCE_START || source->state == SOURCE_FIND) {
+		if ((!source->subscription->merge || merge_state_may_start(source, &progress)) &&
+		    start_line(source, &progress))
+			start(source, &progress);
 		return;
 	}
 	switch (reader_look(source, &progress)) {
@@ -122,17 +129,29 @@ static void name_missing(struct tb_source *source)
 	source->look = source->copy_failed = true;
 }
 
+static void slot_fetched(struct tb_source *source)
+{
+	if (source->state != SOURCE_FIND)
+		return;
+	start_landed(source);
+	source->fetched_ns = 0;
+}
+
 void advance_fetched(struct tb_source *source, enum read_kind kind, int status)
 {
 	source->page_under_way = false;
 	if (status < 0 && kind == READ_PROGRESS && source->mapping.image)
 		image_line_invalid(source->mapping.image); /* it is to be requested again */
+	if (status < 0 && kind == READ_PROGRESS)
+		pull_conflate_line(source, NULL);
 	if (source->state == SOURCE_DEAD || status < 0)
 		return;
 	if (kind == READ_HEADER)
 		header_fetched(source);
 	else if (kind == READ_PROGRESS)
 		progress_fetched(source);
+	else if (kind == READ_START)
+		slot_fetched(source);
 	else if (kind == READ_DIRECTORY)
 		choice_scan_landed(source, status);
 	else if (kind == READ_NAMES && !names_take(source))
@@ -151,6 +170,10 @@ static int part_fetch(struct tb_source *source)
 		result = fetch(source, READ_HEADER, 0, sizeof(struct region_header));
 		if (result == 1)
 			header_fetched(source);
+	} else if (source->state == SOURCE_FIND && start_wants_slot(source)) {
+		result = start_fetch(source);
+		if (result == 1)
+			source->fetched_ns = 0;
 	} else {
 		result = fetch(source, READ_PROGRESS, source->mapping.layout.progress,
 			       sizeof(struct progress));
@@ -180,7 +203,7 @@ int advance_grant(struct tb_subscription *subscription, const struct tb_schema *
 		notices_begin(source);
 		source_begin(source);
 	}
-	if (source_follows(source))
+	if (source_follows(source) && !pull_conflate_needs_no_notices(source))
 		notices_join(source, &grant->grant.topic.notices);
 	return 0;
 }
@@ -194,26 +217,30 @@ static bool source_gone(const struct tb_source *source)
 /* Whether the old epoch was read to its end. Its writer may have died while it wrote the line that
  * has the end; so many invalid lines end it too. An epoch without a start has no end to wait for.
  */
-static bool source_drained(const struct tb_source *source)
+bool advance_drained(const struct tb_source *source)
 {
 	if (source->under_way > 0 || pull_read_holds(source))
 		return false;
-	return source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
-	       source->next == 0 || source->invalid > SWITCH_TRIES ||
-	       (source->next > source->head && !source->look);
+	if (source_gone(source) || source->state == SOURCE_ENDED || !source->mapping.remote ||
+	    source->next == 0 || source->invalid > SWITCH_TRIES)
+		return true;
+	return source->next > source->head && !source->look && !pull_conflate_owes(source);
 }
 
 /* A source that had begun reads the new epoch from its oldest record. A source that had not
- * begun starts where the subscription asked, and does not report the old epoch. */
-static void source_switch(struct tb_source *source)
+ * begun starts where the subscription asked, and does not report the old epoch. A topic that a
+ * merge went on without reports it, and joins as if it had not begun. */
+void advance_switch(struct tb_source *source)
 {
 	const uint64_t old_epoch = source->mapping.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
 	const bool begun = source->next != 0;
+	const bool joins = !begun || merge_state_is_past(source);
 	const bool imaged = source->subscription->options.from == TB_FROM_IMAGE ||
 			    image_is_busy(source->mapping.image);
 
 	deliver_holes(source);
+	deliver_given_up(source);
 	mapping_close(source->subscription->subscriber, &source->mapping);
 	source->mapping = source->successor;
 	collect_begin(source);
@@ -222,7 +249,8 @@ static void source_switch(struct tb_source *source)
 	source->has_successor = source->armed = false;
 	source->copy_failed = source->stale = false;
 	source->look = true;
-	source->next = source->started = begun ? 1 : 0;
+	source->next = source->started = joins ? 0 : 1;
+	source->finished = source->left = source->leaving = source->final = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);
 	source->batched = false;
@@ -235,7 +263,7 @@ static void source_switch(struct tb_source *source)
 	deliver_detour(source);
 	if (begun)
 		deliver_restart(source, old_epoch, delivered, head);
-	if (begun && imaged && source->mapping.image && !deliver_stopped(source))
+	if (!joins && imaged && source->mapping.image && !deliver_stopped(source))
 		deliver_image(source, 0);
 	if (!deliver_stopped(source))
 		source_begin(source);
@@ -254,6 +282,8 @@ static bool names_judged(struct tb_source *source)
 void advance_settle(struct tb_source *source)
 {
 	uint64_t now;
+	bool searches;
+	int result;
 
 	if (source->under_way > 0)
 		return;
@@ -262,8 +292,13 @@ void advance_settle(struct tb_source *source)
 	now = clock_ns();
 	if (now - source->fetched_ns < RETRY_NS)
 		return;
-	source->fetched_ns = now;
-	if (part_fetch(source) == -EAGAIN)
+	do { /* in place, a search goes on to its end */
+		searches = start_searches(source);
+		source->fetched_ns = now;
+		result = part_fetch(source);
+		searches |= start_searches(source);
+	} while (result == 1 && searches && source->fetched_ns == 0);
+	if (result == -EAGAIN)
 		source->fetched_ns = 0; /* nothing was requested */
 }
 
@@ -291,7 +326,7 @@ static void line_poll(struct tb_source *source)
 	const bool again = source->invalid > 0 || source->under_way > 0;
 
 	if (!source->look || source->page_under_way ||
-	    (again && clock_ns() - source->fetched_ns < RETRY_NS))
+	    (again && clock_ns() - source->fetched_ns < RETRY_NS) || choice_scan_takes_turn(source))
 		return;
 	source->fetched_ns = clock_ns();
 	part_fetch(source);
@@ -335,27 +370,34 @@ static int values_poll(struct tb_source *source, int max)
 	return runs_on(source) ? pull_watch(source, max) : 0;
 }
 
+void advance_names(struct tb_source *source)
+{
+	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
+		choice_scan_step(source);
+}
+
 int advance_poll(struct tb_source *source, int max)
 {
 	int count = 0;
 
-	if (source->has_successor && source_drained(source)) {
+	if (source->has_successor && advance_drained(source)) {
 		if (collect_interrupt(source))
 			return collect_rest(source, max);
-		source_switch(source);
+		advance_switch(source);
 		return 0;
 	}
-	if (source_is_settling(source))
+	if (source->state != SOURCE_RUNNING && source_is_settling(source))
 		advance_settle(source);
 	if (source->state != SOURCE_RUNNING)
 		count = collect_rest(source, max);
 	else if (!source_reads_records(source))
 		count = values_poll(source, max);
+	else if (conflate_is_active(source->mapping.conflate))
+		count = pull_conflate(source, max);
 	else
 		count = image_is_busy(source->mapping.image) ? image_poll(source, max)
 							     : records_poll(source, max);
-	if (choice_scan_is_due(source->mapping.choice) && runs_on(source))
-		choice_scan_step(source);
+	advance_names(source);
 	if (count == 0 && source_gone(source))
 		pull_read_drop(source); /* what has landed cannot be proven or named any more */
 	return count;

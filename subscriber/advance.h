@@ -17,7 +17,13 @@ void advance_fetched(struct tb_source *, enum read_kind, int status);
 void advance_settle(struct tb_source *);
 /* Continues all joins whose start is not known. */
 void advance_settle_all(struct tb_subscriber *);
-/* Delivers at most max records. Returns how many. */
+/* Whether an epoch was read to its end, or cannot be read any more. */
+bool advance_drained(const struct tb_source *);
+/* Goes on with the next epoch, which is granted. May call on_event. */
+void advance_switch(struct tb_source *);
+/* Delivers at most max records of a topic outside merges. Returns how many. */
 int advance_poll(struct tb_source *, int max);
+/* Reads on in the directory, if the subscription's names are to be looked for there. */
+void advance_names(struct tb_source *);
 
 #endif

@@ -25,6 +25,7 @@ struct choice {
 	unsigned int tries; /* copies of entry `at` that were not valid */
 	bool line_wanted;   /* a progress line is to say how many instruments there are */
 	bool report;        /* names without an instrument are to be reported at `end` */
+	bool turn;          /* the last look left the page to the directory */
 	bool required;      /* TB_NAMES_REQUIRED was checked */
 	bool changed;       /* the list changed since the watch list looked */
 };

@@ -5,6 +5,7 @@
 
 #include "bus/error.h"
 #include "subscriber/choice.h"
+#include "subscriber/glance.h"
 #include "subscriber/name_list.h"
 #include "subscriber/state.h"
 #include "tickbus/error.h"
@@ -31,6 +32,7 @@ static void list_changed(struct tb_subscription *subscription)
 		choice_restart(subscription, s->mapping.choice);
 		choice_restart(subscription, s->successor.choice);
 	}
+	glance_wake_all(subscription->subscriber); /* L-I3 */
 }
 
 /* Whether a joined topic has an instrument of this name. Else the reason of the last topic stands.

@@ -35,6 +35,19 @@ static inline void choice_scan_want(struct choice *choice, uint32_t instruments)
 	choice->end = choice->end > instruments ? choice->end : instruments;
 }
 
+/* Whether a look leaves the landing's page to the READ of a directory. Every second look does:
+ * otherwise a reader that looks all the time would never get to the names. A failed copy needs its
+ * look. */
+static inline bool choice_scan_takes_turn(struct tb_source *source)
+{
+	struct choice *choice = source->mapping.choice;
+
+	if (!choice || choice->line_wanted || choice->at >= choice->end || source->copy_failed)
+		return false;
+	choice->turn = !choice->turn;
+	return choice->turn;
+}
+
 /* Moves on: asks for a line, or judges some entries. At the end it reports the names that no
  * instrument has: may call on_event. */
 void choice_scan_step(struct tb_source *);

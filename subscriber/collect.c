@@ -147,6 +147,7 @@ int collect_unusual(struct tb_source *source, const struct record *copy)
 
 	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
 		return collect_interrupt(source) ? 0 : deliver_unusual(source, copy);
+	deliver_first(source);
 	if (choice && choice_is_left(choice, copy->instrument))
 		return deliver_skipped(source, copy);
 	if (choice && choice_is_taken(choice, copy->instrument) && !source->hole_first &&

@@ -13,6 +13,7 @@
 #include "bus/quality.h"
 #include "subscriber/choice.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/image.h"
 #include "subscriber/names.h"
 #include "tickbus/record.h"
@@ -43,12 +44,15 @@ static uint64_t delivered(const struct tb_source *source)
 
 static struct tb_event event_of(const struct tb_source *source, enum tb_event_kind kind)
 {
+	const struct conflate *conflate = source->mapping.conflate;
+
 	return (struct tb_event){ .kind = kind,
 				  .topic = source->name,
 				  .epoch = source->mapping.shape.epoch,
 				  .delivered = delivered(source),
 				  .head = source->head,
-				  .quality = source->quality };
+				  .quality = source->quality,
+				  .held = conflate ? conflate->held_count : 0 };
 }
 
 void deliver_event(struct tb_source *source, enum tb_event_kind kind)
@@ -56,6 +60,8 @@ void deliver_event(struct tb_source *source, enum tb_event_kind kind)
 	struct tb_event event = event_of(source, kind);
 
 	event.first = source->next;
+	if (kind == TB_EVENT_APPEARED)
+		event.time_ns = source->skip_ns;
 	if (kind == TB_EVENT_STALE)
 		count(source, SUBSCRIPTION_STALES, 1);
 	event_deliver(source->subscription, &event);
@@ -83,16 +89,36 @@ void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum t
 		[TB_CAUSE_UPSTREAM] = SUBSCRIPTION_LOST_UPSTREAM,
 		[TB_CAUSE_CORRUPT] = SUBSCRIPTION_LOST_CORRUPT,
 	};
+	const struct conflate *conflate = source->mapping.conflate;
+	const uint64_t kept =
+		conflate ? conflate_delivered_in(conflate, first, last) : 0; /* Z-I3 */
 	struct tb_event event = event_of(source, TB_EVENT_GAP);
 
 	event.cause = cause;
 	event.first = first;
 	event.last = last;
+	event.lost = last - first + 1 - kept;
 	event.delivered = last + skipped;
 	event.skipped = skipped;
-	count(source, counters[cause], last - first + 1);
+	count(source, counters[cause], event.lost);
+	count(source, SUBSCRIPTION_RECORDS, kept);
 	count(source, SUBSCRIPTION_SKIPPED, skipped);
-	event_deliver(source->subscription, &event);
+	if (event.lost > 0)
+		event_deliver(source->subscription, &event);
+}
+
+void deliver_given_up(struct tb_source *source)
+{
+	struct tb_event event = event_of(source, TB_EVENT_GAP);
+
+	if (!source->mapping.conflate)
+		return;
+	event.held = 0;
+	event.cause = TB_CAUSE_OVERRUN;
+	event.lost = conflate_give_up(source->mapping.conflate, &event.first, &event.last);
+	count(source, SUBSCRIPTION_LOST_OVERRUN, event.lost);
+	if (event.lost > 0)
+		event_deliver(source->subscription, &event);
 }
 
 /* -- images ------------------------------------------------------------------------------------
@@ -108,7 +134,8 @@ void deliver_detour(struct tb_source *source)
 {
 	const struct image *image = source->mapping.image;
 
-	source->detour = source->hole_first != 0 || filters(source) ||
+	source->detour = source->hole_first != 0 || source->ahead || source->skip_ns != 0 ||
+			 filters(source) || conflate_is_active(source->mapping.conflate) ||
 			 (image && (image_is_busy(image) ||
 				    source->subscription->options.gap == TB_GAP_IMAGE));
 }
@@ -140,13 +167,12 @@ void deliver_batch(struct tb_source *source, const void *records, uint32_t count
 	subscription->options.on_batch(subscription->options.user, source, &batch);
 }
 
-void deliver_value(struct tb_source *source, struct record *copy)
+/* Calls the handler with a value, which does not move the position. */
+static void value_show(struct tb_source *source, const struct record *copy)
 {
 	struct tb_subscription *subscription = source->subscription;
 	struct tb_record record;
 
-	copy->flags |= TB_FLAG_IMAGE;
-	count(source, source->mapping.watch ? SUBSCRIPTION_VALUES : SUBSCRIPTION_IMAGE_RECORDS, 1);
 	if (subscription->options.on_batch) {
 		deliver_batch(source, copy, 1);
 		return;
@@ -162,6 +188,46 @@ void deliver_value(struct tb_source *source, struct record *copy)
 				     .name = source->mapping.names[copy->instrument],
 				     .data = copy->payload };
 	subscription->options.on_record(subscription->options.user, source, &record);
+}
+
+void deliver_value(struct tb_source *source, struct record *copy)
+{
+	copy->flags |= TB_FLAG_IMAGE;
+	count(source, source->mapping.watch ? SUBSCRIPTION_VALUES : SUBSCRIPTION_IMAGE_RECORDS, 1);
+	value_show(source, copy);
+}
+
+int deliver_newest(struct tb_source *source, struct record *copy)
+{
+	const struct conflate_verdict verdict =
+		conflate_takes(source->mapping.conflate, copy, source->next - 1);
+
+	count(source, SUBSCRIPTION_RECORDS, verdict.records);
+	count(source, SUBSCRIPTION_SKIPPED, verdict.skipped);
+	if (verdict.again)
+		return -EAGAIN;
+	if (!verdict.deliver)
+		return 0;
+	if (verdict.image)
+		deliver_value(source, copy);
+	else
+		value_show(source, copy);
+	return 1;
+}
+
+void deliver_jump(struct tb_source *source)
+{
+	struct conflate *conflate = source->mapping.conflate;
+	const uint64_t kept = conflate->replaced +
+			      conflate_delivered_in(conflate, source->next, conflate->target);
+
+	count(source, SUBSCRIPTION_RECORDS, kept);
+	count(source, SUBSCRIPTION_SKIPPED, conflate->target + 1 - source->next - kept);
+	source->next = conflate->target + 1;
+	source->tries = 0;
+	source->quality_head = 0;
+	conflate->replaced = 0;
+	conflate->jumps = false;
 }
 
 void deliver_no_value(struct tb_source *source, uint32_t instrument)
@@ -189,13 +255,38 @@ void deliver_complete(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;
 
-	if (!image || !image_may_complete(image, source->next - 1) || collect_interrupt(source))
+	if (!image || source->subscription->merge || !image_may_complete(image, source->next - 1) ||
+	    collect_interrupt(source))
 		return;
 	image_completes(image);
+	if (source->mapping.conflate)
+		conflate_begin_imaged(source->mapping.conflate, image->seen, image->delivered);
 	deliver_holes(source);
 	deliver_detour(source);
 	if (!deliver_stopped(source))
 		deliver_event(source, TB_EVENT_COMPLETE);
+}
+
+/* The cut of a merge: of all its topics, or of a topic that joined later. */
+void deliver_cut(struct tb_subscription *subscription, const struct tb_source *source,
+		 uint64_t time_ns)
+{
+	struct tb_event event = { .topic = subscription->pattern };
+
+	if (source)
+		event = event_of(source, TB_EVENT_COMPLETE);
+	event.kind = TB_EVENT_COMPLETE;
+	event.time_ns = time_ns;
+	event_deliver(subscription, &event);
+}
+
+void deliver_left(struct tb_source *source, int code, const char *text)
+{
+	struct tb_event event = event_of(source, TB_EVENT_LEFT);
+
+	event.code = code;
+	event.words = text;
+	event_deliver(source->subscription, &event);
 }
 
 /* -- events ------------------------------------------------------------------------------------
@@ -307,6 +398,8 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 		source->head = copy->sequence;
 	source->tries = 0;
 	count(source, SUBSCRIPTION_SKIPPED, 1);
+	if (source->mapping.conflate)
+		source->mapping.conflate->quiet++;
 	if (collects(source) && collect_ends(source, copy))
 		collected->whole = collected->held;
 	if (source->mapping.image) {
@@ -318,19 +411,62 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	return 1;
 }
 
+/* Whether the merge was past this record when its topic joined (MG2). Holes and qualities are of
+ * the topic, and always come. */
+static bool is_behind(struct tb_source *source, const struct record *copy)
+{
+	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
+		return false;
+	if (copy->time_ns > source->skip_ns) {
+		source->skip_ns = 0;
+		deliver_detour(source);
+		return false;
+	}
+	return true;
+}
+
+/* A record of a conflated topic, of an instrument that has a name and is chosen. */
+static int conflated(struct tb_source *source, const struct record *copy)
+{
+	struct conflate_verdict verdict;
+
+	deliver_holes(source);
+	if (deliver_stopped(source))
+		return 0;
+	verdict = conflate_passes(source->mapping.conflate, copy);
+	count(source, SUBSCRIPTION_RECORDS, verdict.records);
+	count(source, SUBSCRIPTION_SKIPPED, verdict.skipped);
+	if (verdict.deliver)
+		return deliver_named(source, copy);
+	source->next++;
+	if (source->head < copy->sequence)
+		source->head = copy->sequence;
+	source->tries = 0;
+	return 1;
+}
+
+void deliver_first(struct tb_source *source)
+{
+	if (!source->ahead)
+		return;
+	source->ahead = false;
+	source->look = true;
+	deliver_detour(source);
+}
+
 int deliver_unusual(struct tb_source *source, const struct record *copy)
 {
 	const struct choice *choice = source->mapping.choice;
 	int result;
 
-	/* The first record comes here, since its instrument has no name yet. */
-	source->look |= source->ahead;
-	source->ahead = false;
+	deliver_first(source);
+	if (source->skip_ns != 0 && is_behind(source, copy))
+		return deliver_skipped(source, copy);
 	if (choice && !deliver_kind_is_unusual(copy->kind)) {
 		if (choice_is_left(choice, copy->instrument))
 			return deliver_skipped(source, copy);
 		if (choice_is_taken(choice, copy->instrument) && !source->hole_first &&
-		    !source->mapping.image)
+		    !source->mapping.image && !source->mapping.conflate)
 			return deliver_named(source, copy);
 	}
 	if (copy->kind == TB_KIND_HOLE) {
@@ -349,6 +485,8 @@ int deliver_unusual(struct tb_source *source, const struct record *copy)
 		return result;
 	if (!choice_has(source, copy->instrument))
 		return deliver_skipped(source, copy);
+	if (conflate_is_active(source->mapping.conflate))
+		return conflated(source, copy);
 	deliver_holes(source);
 	if (deliver_stopped(source))
 		return 0;

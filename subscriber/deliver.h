@@ -27,6 +27,13 @@ void deliver_batch(struct tb_source *, const void *records, uint32_t count);
 void deliver_passed(struct tb_source *, const struct record *);
 /* A value of an image or a watch list; not a move of the position. */
 void deliver_value(struct tb_source *, struct record *);
+/* Conflation: the valid copy of a slot. Returns whether it was delivered; -EAGAIN if the ring shows
+ * that it is too old. */
+int deliver_newest(struct tb_source *, struct record *);
+/* Conflation: the position moves to the target of a jump. */
+void deliver_jump(struct tb_source *);
+/* Conflation: held values cannot be read any more. Reports them as a gap. */
+void deliver_given_up(struct tb_source *);
 /* The value of an instrument was never readable. */
 void deliver_no_value(struct tb_source *, uint32_t instrument);
 /* No instrument has this name, or matches this pattern. */
@@ -34,6 +41,10 @@ void deliver_no_instrument(struct tb_source *, const char *name);
 /* Reports the image as complete if it is. If records are held for a batch, it waits for their
  * delivery. */
 void deliver_complete(struct tb_source *);
+/* A merge's topics are complete at this time. source: only this topic; NULL: all of them. */
+void deliver_cut(struct tb_subscription *, const struct tb_source *source, uint64_t time_ns);
+/* A merge goes on without the topic. */
+void deliver_left(struct tb_source *, int code, const char *text);
 /* Sets whether records take the unusual path: after each change of what decides it. */
 void deliver_detour(struct tb_source *);
 void deliver_event(struct tb_source *, enum tb_event_kind);
@@ -90,6 +101,8 @@ static inline int deliver_named(struct tb_source *source, const struct record *c
 
 /* Passes a record of an instrument that is not chosen. Returns what deliver_record() returns. */
 int deliver_skipped(struct tb_source *, const struct record *);
+/* If reading began beyond the head, the first record makes the line be read again (Q4). */
+void deliver_first(struct tb_source *);
 /* A hole, a quality, a reserved kind, the first record after holes, or the first record of an
  * instrument. Also any record while an image is made, or while an image may follow a gap, or if
  * only some instruments are chosen. */
@@ -106,6 +119,16 @@ static inline bool deliver_is_unusual(const struct tb_source *source, const stru
 	return deliver_kind_is_unusual(copy->kind) || source->detour != 0 ||
 	       copy->instrument >= source->mapping.shape.capacity ||
 	       !source->mapping.names[copy->instrument][0];
+}
+
+/* In a merge: whether the proven copy in `record` waits for its turn. The last stamp that did not
+ * is kept. */
+static inline bool deliver_waits(struct tb_source *source)
+{
+	source->held = source->record.time_ns > source->limit_ns;
+	if (!source->held)
+		source->passed_ns = source->record.time_ns;
+	return source->held;
 }
 
 /* Returns 1 if the record was delivered, counted as a hole or reported as a quality, 0 if its name

@@ -28,6 +28,7 @@
 #include "subscriber/advance.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/pulse.h"
 #include "subscriber/schemas.h"
 #include "subscriber/source.h"
@@ -179,6 +180,12 @@ static void refused(struct tb_subscriber *subscriber, const struct control_topic
 	const uint32_t id = topic ? topic->shape.topic_id : 0;
 	const bool news = is_news(&subscriber->discovery, id, code, text);
 
+	if (topic && subscription->merge && !is_shortage(code)) {
+		struct tb_source *source = topic_index_find(subscription, topic->name);
+
+		if (source)
+			merge_state_refused(source, code);
+	}
 	subscription->retry |= is_shortage(code);
 	deliver_outcome(subscription, code, text);
 	if (subscription->fresh && pattern_is_name(subscription->pattern))
@@ -195,6 +202,10 @@ static bool topic_fits(struct tb_subscriber *subscriber, const struct control_to
 {
 	const struct tb_schema *wanted = subscriber->discovery.subscription->options.schema;
 
+	if (merge_state_fits(subscriber->discovery.subscription, topic) < 0) {
+		refused(subscriber, topic, EINVAL, tb_error());
+		return false;
+	}
 	if (!wanted || tb_schema_compatible(schema, wanted) == 0)
 		return true;
 	error_prefix(-EPROTO, "topic %s: ", topic->name);
@@ -291,6 +302,7 @@ static void subscription_begin(struct tb_subscriber *subscriber, struct tb_subsc
 
 	if (!begun->retry) /* a join that is tried with each pulse needs its schema */
 		schemas_forget(subscriber);
+	merge_state_catalogue(begun);
 	discovery->changed = begun->changed;
 	begun->discover = begun->changed = begun->retry = false;
 	discovery->subscription = begun;
@@ -388,7 +400,8 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct discov
 	if (strcmp(message->grant.topic.name, topic->name) != 0 ||
 	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
 	    message->grant.topic.shape.epoch != topic->shape.epoch ||
-	    message->grant.topic.shape.fingerprint != topic->shape.fingerprint)
+	    message->grant.topic.shape.fingerprint != topic->shape.fingerprint ||
+	    message->grant.topic.shape.group != topic->shape.group)
 		result = error_set(
 			EPROTO, "topic %s: the publisher granted a different topic than requested",
 			topic->name);

@@ -17,11 +17,10 @@
 #include "bus/directory.h"
 #include "bus/error.h"
 #include "bus/record_take.h"
-#include "subscriber/call.h"
+#include "subscriber/ask.h"
 #include "subscriber/get_read.h"
 #include "subscriber/instruments.h"
 #include "subscriber/state.h"
-#include "subscriber/subscriber.h"
 #include "subscriber/topic_index.h"
 #include "tickbus/subscriber.h"
 
@@ -29,30 +28,9 @@
 
 /* -- refusals --------------------------------------------------------------------------------- */
 
-/* Handlers have a const source, which the library may change. */
-static inline struct tb_source *own(const struct tb_source *source)
-{
-	return (struct tb_source *)(uintptr_t)source;
-}
-
-/* A READ in a handler is possible, unless a handler was left. In place, nothing is in the way. */
-static __attribute__((noinline)) int ready_check(const struct tb_source *source, const char *call)
-{
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
-
-	if (!source->mapping.view && call_left(&subscriber->call))
-		return call_refuse(&subscriber->call, call);
-	if (source->state == SOURCE_DEAD)
-		return error_set(ENOENT, "%s: topic %s was left", call, source->name);
-	if (source->state == SOURCE_HEADER)
-		return error_set(EAGAIN, "%s: topic %s is being joined: call tb_poll first", call,
-				 source->name);
-	return 0;
-}
-
 static __attribute__((noinline)) int values_check(const struct tb_source *source, const char *call)
 {
-	const int result = ready_check(source, call);
+	const int result = ask_ready(source, call);
 
 	if (result < 0)
 		return result;
@@ -71,25 +49,6 @@ static __attribute__((noinline)) int values_check(const struct tb_source *source
 
 /* -- instruments ------------------------------------------------------------------------------ */
 
-static bool is_known(const struct tb_source *source, uint32_t instrument)
-{
-	return instrument < source->mapping.shape.capacity &&
-	       source->mapping.names[instrument][0] != '\0';
-}
-
-/* Looks into the directory for an instrument that is not known yet. */
-static __attribute__((noinline)) int instrument_check(struct tb_source *source, uint32_t instrument)
-{
-	const int count = instruments_update(source);
-
-	if (is_known(source, instrument)) /* V-I2 */
-		return 0;
-	if (count < 0)
-		return count;
-	return error_set(ENOENT, "topic %s: found instrument number %u, expected a number below %d",
-			 source->name, instrument, count);
-}
-
 TB_API const struct tb_source *tb_subscription_source(const struct tb_subscription *subscription,
 						      const char *topic)
 {
@@ -98,14 +57,14 @@ TB_API const struct tb_source *tb_subscription_source(const struct tb_subscripti
 
 TB_API int tb_source_instruments(const struct tb_source *source)
 {
-	const int result = ready_check(source, "tb_source_instruments");
+	const int result = ask_ready(source, "tb_source_instruments");
 
-	return result < 0 ? result : instruments_update(own(source));
+	return result < 0 ? result : instruments_update(ask_own(source));
 }
 
 TB_API int tb_source_instrument(const struct tb_source *source, const char *name)
 {
-	int result = ready_check(source, "tb_source_instrument"), count;
+	int result = ask_ready(source, "tb_source_instrument"), count;
 
 	if (result < 0)
 		return result;
@@ -114,13 +73,13 @@ TB_API int tb_source_instrument(const struct tb_source *source, const char *name
 	result = directory_name_check(name);
 	if (result < 0)
 		return error_prefix(result, "topic %s: ", source->name);
-	result = instruments_find(own(source), name);
+	result = instruments_find(ask_own(source), name);
 	if (result != -ENOENT)
 		return result;
-	count = instruments_update(own(source));
+	count = instruments_update(ask_own(source));
 	if (count < 0)
 		return count;
-	result = instruments_find(own(source), name);
+	result = instruments_find(ask_own(source), name);
 	if (result != -ENOENT)
 		return result;
 	return error_set(ENOENT, "topic %s: found no instrument %s among its %d", source->name,
@@ -251,7 +210,7 @@ static __attribute__((noinline)) int get_any(struct tb_source *source, uint32_t 
 
 	*record = NULL;
 	if (result == 0 && instrument >= mapping->names_known)
-		result = instrument_check(source, instrument);
+		result = ask_instrument(source, instrument);
 	if (result < 0)
 		return result;
 	if (mapping->view) {
@@ -274,7 +233,7 @@ TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
 {
 	const struct mapping *mapping = &source->mapping;
 	struct record *copy = &source->subscription->subscriber->get.copy;
-	struct tb_record *shown = &own(source)->mapping.shown;
+	struct tb_record *shown = &ask_own(source)->mapping.shown;
 
 	if (__builtin_expect(!mapping->values || instrument >= mapping->names_known ||
 				     source->state == SOURCE_HEADER || source->state == SOURCE_DEAD,
@@ -284,7 +243,7 @@ TB_API int tb_get(const struct tb_source *source, uint32_t instrument,
 			       mapping->shape.slot_bytes, instrument, copy, true,
 			       mapping->record_salt) != 1,
 		    0))
-		return get_any(own(source), instrument, record);
+		return get_any(ask_own(source), instrument, record);
 	shown->name = mapping->names[instrument];
 	*record = shown;
 	return copy_show(shown, copy);
@@ -302,12 +261,6 @@ struct many {
 	int values;
 };
 
-static bool many_stopped(const struct many *many)
-{
-	return many->source->subscription->closing ||
-	       many->source->subscription->subscriber->closing;
-}
-
 /* Calls the handler for the result of a copy. */
 static int many_show(struct many *many, uint32_t instrument, int result)
 {
@@ -316,11 +269,7 @@ static int many_show(struct many *many, uint32_t instrument, int result)
 	result = value_show(many->source, instrument, result, many->copy, &shown);
 	many->values += result == 1;
 	many->handler(many->user, many->source, result, &shown);
-	if (many_stopped(many))
-		return error_set(ECANCELED,
-				 "tb_get_many: a handler ended the subscription or closed the "
-				 "subscriber");
-	return 0;
+	return ask_stopped(many->source, "tb_get_many");
 }
 
 static int many_view(struct many *many)
@@ -393,21 +342,11 @@ static int many_remote(struct many *many)
 	return result;
 }
 
-static int many_run(struct many *many)
+static int many_run(void *user)
 {
+	struct many *many = user;
+
 	return many->source->mapping.view ? many_view(many) : many_remote(many);
-}
-
-/* Handlers run: until they return, calls of the subscriber are refused. */
-static CALL_FRAME int many_call(struct many *many)
-{
-	struct tb_subscriber *subscriber = many->source->subscription->subscriber;
-	int result;
-
-	CALL_BEGIN(&subscriber->call);
-	result = many_run(many);
-	call_end(&subscriber->call);
-	return result;
 }
 
 static int list_check(struct tb_source *source, const uint32_t *instruments, size_t count,
@@ -425,34 +364,23 @@ static int list_check(struct tb_source *source, const uint32_t *instruments, siz
 		return error_set(EINVAL, "tb_get_many: found %zu instruments, expected 1 to %d",
 				 count, BOUND_INSTRUMENTS_MAX);
 	for (size_t i = 0; i < count && result == 0; i++)
-		if (!is_known(source, instruments[i]))
-			result = instrument_check(source, instruments[i]);
+		if (!ask_is_known(source, instruments[i]))
+			result = ask_instrument(source, instruments[i]);
 	return result;
 }
 
 TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
 		       tb_value_handler *handler, void *user)
 {
-	struct tb_subscriber *subscriber = source->subscription->subscriber;
-	const bool in_a_handler = subscriber->call.running;
-	struct many many = {
-		own(source), instruments, count, handler, user, &subscriber->get.listed, 0
-	};
-	int result;
+	struct get *get = &source->subscription->subscriber->get;
+	struct many many = { ask_own(source), instruments, count, handler, user, &get->listed, 0 };
+	int result = ask_free(source, "tb_get_many");
 
-	if (subscriber->get.busy)
-		return call_refuse(&subscriber->call, "tb_get_many");
-	result = values_check(source, "tb_get_many");
+	if (result == 0)
+		result = values_check(source, "tb_get_many");
 	if (result == 0)
 		result = list_check(many.source, instruments, count, handler);
-	if (result < 0)
-		return result;
-	subscriber->get.busy = true;
-	result = in_a_handler ? many_run(&many) : many_call(&many);
-	subscriber->get.busy = false;
-	if (!in_a_handler && subscriber->closing)
-		subscriber_free(subscriber);
-	else if (!in_a_handler && subscriber->untidy)
-		subscriber_cleanup(subscriber);
+	if (result == 0)
+		result = ask_run(many.source, many_run, &many);
 	return result < 0 ? result : many.values;
 }

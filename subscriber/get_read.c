@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "bus/barrier.h"
 #include "bus/bus_page.h"
@@ -191,4 +192,44 @@ int get_reads(struct tb_source *source, const struct fabric_read *reads, unsigne
 	if (result == 0 && !connection_may_read(source))
 		result = page_look(source, until_ms);
 	return result == 0 ? finish(source, reads, count, until_ms) : result;
+}
+
+/* -- the line --------------------------------------------------------------------------------- */
+
+static int line_copy(struct tb_source *source, struct progress *progress)
+{
+	const struct mapping *mapping = &source->mapping;
+	struct fabric_read read;
+	int result;
+
+	if (mapping->view) {
+		progress_load(
+			(const struct progress_line *)(const void *)(mapping->view +
+								     mapping->layout.progress),
+			progress);
+		atomic_thread_fence(memory_order_acquire); /* R3, R5 */
+		return 0;
+	}
+	read = get_part(source, mapping->layout.progress, sizeof(*progress),
+			get_half(source, GET_SINGLE));
+	result = get_reads(source, &read, 1);
+	if (result == 0)
+		words_load(progress, get_half(source, GET_SINGLE), sizeof(*progress));
+	return result;
+}
+
+int get_line(struct tb_source *source, struct progress *progress)
+{
+	const struct mapping *mapping = &source->mapping;
+	int result;
+
+	for (int i = 0; i < GET_LINE_TRIES; i++) {
+		result = line_copy(source, progress);
+		if (result < 0)
+			return result;
+		if (progress_verify(progress, &mapping->shape, mapping->progress_salt) == 0)
+			return 0;
+		barrier_pause();
+	}
+	return error_set(EAGAIN, "topic %s: its progress line is not valid now", source->name);
 }

@@ -4,6 +4,7 @@
 #define TICKBUS_SUBSCRIBER_GET_READ_H
 
 #include "bus/fabric.h"
+#include "bus/progress.h"
 #include "subscriber/state.h"
 
 /* Allocates the landing of the connection unless it is there. 0, -ENOTCONN or -ENOMEM, with a
@@ -23,5 +24,10 @@ struct fabric_read get_part(const struct tb_source *, uint64_t offset, uint32_t 
  * Returns 0. -ENOTCONN: the connection fails. -EAGAIN: the bus page does not show the topic's
  * epoch, so its memory is not READ. -ETIMEDOUT. With a text. After get_open(). */
 int get_reads(struct tb_source *, const struct fabric_read *, unsigned int count);
+
+/* Loads the progress line, in place or by READs, until it is valid. Returns 0; -EAGAIN after
+ * GET_LINE_TRIES lines that were not valid; or -errno as get_reads(). With a text. */
+#define GET_LINE_TRIES 8
+int get_line(struct tb_source *, struct progress *);
 
 #endif

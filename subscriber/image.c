@@ -5,7 +5,7 @@
  * I3  base is the sequence before the first record that the ring must deliver. Values up to base
  *     come from slots, all later values from the ring. So a copy above base is dropped.
  * I4  A copy counts only if it was made after base was fixed, and the range is that of a line
- *     loaded after that. So each pass over the slots begins after its base was fixed (I10), and
+ *     loaded after that. So each pass over the slots begins after its base was fixed (VR1), and
  *     lines are marked as asked.
  * I5  A copy of sequence s is delivered if seen < s <= base, where seen is the last delivered
  *     record that changed this value. So nothing is delivered twice, and no value goes back. A
@@ -19,7 +19,9 @@
  *     made no copy, so its pass proves nothing.
  * I8  The image is complete at position C when every slot is settled, C is at or above every copy,
  *     and C ends a message. Then the program's table is the publisher's table at C: dropped copies
- *     were at or below C, so the ring has delivered them. */
+ *     were at or below C, so the ring has delivered them.
+ * I10 In a merge, C is the last record with a time up to t, where t lies between two stamps. Stamps
+ *     rise with the sequences, so C is at or above every copy if t is at or above their times. */
 #include "subscriber/image.h"
 
 #include <stdlib.h>
@@ -79,7 +81,7 @@ bool image_begin(struct image *image, uint64_t base)
 	image->laps = again ? image->laps + 1 : 0;
 	image->phase = IMAGE_RANGE;
 	image->base = base;
-	image->largest = 0;
+	image->largest = image->latest_ns = 0;
 	image->tries = 0;
 	image->line_asked = false;
 	return again && image->laps % IMAGE_LAPS == 0;
@@ -178,6 +180,8 @@ bool image_takes(struct image *image, const struct record *copy)
 
 	if (image->largest < copy->sequence)
 		image->largest = copy->sequence;
+	if (image->latest_ns < copy->time_ns)
+		image->latest_ns = copy->time_ns;
 	image_settle(image, instrument);
 	if (copy->sequence > image->base || copy->sequence <= image->seen[instrument])
 		return false;
@@ -213,6 +217,11 @@ void image_judge(struct image *image, uint64_t position, uint64_t now_ns)
 	pass_begin(image);
 	if (image->tries == TRIES_MAX)
 		image->phase = IMAGE_GIVE_UP;
+}
+
+bool image_allows_cut(const struct image *image, uint64_t time_ns)
+{
+	return image->phase == IMAGE_SETTLED && image->latest_ns <= time_ns;
 }
 
 bool image_may_complete(const struct image *image, uint64_t position)

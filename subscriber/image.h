@@ -35,6 +35,7 @@ struct image {
 	bool pass_due;      /* the pass has not begun */
 	uint32_t open;      /* slots of the range that are not settled */
 	uint64_t largest;   /* sequence of all copies since base was fixed */
+	uint64_t latest_ns; /* time of all copies since base was fixed */
 	uint64_t ends_at;   /* the last sequence that is known to end a message */
 	unsigned int tries; /* passes that proved the open slots unreadable */
 	unsigned int laps;  /* gaps since the first base of this image */
@@ -92,6 +93,8 @@ void image_pass_ends(struct image *, bool unread);
 void image_judge(struct image *, uint64_t position, uint64_t now_ns);
 /* Whether the image is complete at this position. */
 bool image_may_complete(const struct image *, uint64_t position);
+/* The same of a merge, in which all records up to time_ns and no later record were delivered. */
+bool image_allows_cut(const struct image *, uint64_t time_ns);
 /* It is over. */
 void image_completes(struct image *);
 /* Its READs were lost with the connection. */

@@ -7,11 +7,9 @@
 #include "subscriber/instruments.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bus/barrier.h"
 #include "bus/directory.h"
 #include "bus/error.h"
 #include "bus/progress.h"
@@ -19,50 +17,6 @@
 #include "subscriber/get_read.h"
 
 #define READS_MAX 16
-
-/* -- the line --------------------------------------------------------------------------------- */
-
-static int line_copy(struct tb_source *source, struct progress *progress)
-{
-	const struct mapping *mapping = &source->mapping;
-	struct fabric_read read;
-	int result;
-
-	if (mapping->view) {
-		progress_load(
-			(const struct progress_line *)(const void *)(mapping->view +
-								     mapping->layout.progress),
-			progress);
-		atomic_thread_fence(memory_order_acquire); /* R5 */
-		return 0;
-	}
-	read = get_part(source, mapping->layout.progress, sizeof(*progress),
-			get_half(source, GET_SINGLE));
-	result = get_reads(source, &read, 1);
-	if (result == 0)
-		words_load(progress, get_half(source, GET_SINGLE), sizeof(*progress));
-	return result;
-}
-
-/* How many instruments the line counts. */
-static int line_instruments(struct tb_source *source)
-{
-	const struct mapping *mapping = &source->mapping;
-	struct progress progress;
-	int result;
-
-	for (int i = 0; i < INSTRUMENTS_TRIES; i++) {
-		result = line_copy(source, &progress);
-		if (result < 0)
-			return result;
-		if (progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
-				    mapping->shape.capacity, mapping->checked,
-				    mapping->progress_salt) == 0)
-			return (int)progress.instruments;
-		barrier_pause();
-	}
-	return error_set(EAGAIN, "topic %s: its progress line is not valid now", source->name);
-}
 
 /* -- names ------------------------------------------------------------------------------------ */
 
@@ -144,14 +98,16 @@ static int names_copy(struct tb_source *source, uint32_t end)
 int instruments_update(struct tb_source *source)
 {
 	struct mapping *mapping = &source->mapping;
-	int count, result = 0;
+	struct progress line;
+	int result = 0;
 
 	if (!mapping->view)
 		result = get_open(source);
-	count = result == 0 ? line_instruments(source) : result;
-	if (count < 0)
-		return count;
-	result = names_copy(source, (uint32_t)count);
+	if (result == 0)
+		result = get_line(source, &line);
+	if (result < 0)
+		return result;
+	result = names_copy(source, line.instruments);
 	return result < 0 ? result : (int)mapping->names_known;
 }
 

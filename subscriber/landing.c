@@ -28,7 +28,7 @@ static size_t page_offset(const struct tb_source *source)
 
 static bool wants_values(const struct tb_subscription_options *options)
 {
-	return image_is_wanted(options) || options->flags & TB_WATCH;
+	return image_is_wanted(options) || options->flags & TB_WATCH || options->conflate_us;
 }
 
 static size_t landing_bytes(const struct tb_source *source)

@@ -14,18 +14,23 @@
 #include "bus/record.h"
 #include "bus/region.h"
 #include "subscriber/choice.h"
+#include "subscriber/conflate.h"
+#include "subscriber/glance.h"
 #include "subscriber/image.h"
 #include "subscriber/pull_watch.h"
 #include "tickbus/schema.h"
 
 void mapping_close(struct tb_subscriber *subscriber, struct mapping *mapping)
 {
+	if (mapping->view)
+		glance_wake_all(subscriber); /* L-I4 */
 	if (mapping->remote)
 		subscriber->ops->remote_close(mapping->remote);
 	free(mapping->names);
 	free(mapping->name_index.buckets);
 	image_free(mapping->image);
 	choice_close(mapping->choice);
+	conflate_free(mapping->conflate);
 	pull_watch_close(mapping->watch);
 	memset(mapping, 0, sizeof(*mapping));
 }

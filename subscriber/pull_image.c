@@ -116,6 +116,7 @@ int pull_image(struct tb_source *source, int max)
 
 	if (!image_may_go_on(source))
 		return 0;
+	source->held = false; /* values are copied to the same place */
 	if (image_wants_line(image))
 		line_fetch(source);
 	if (image->phase == IMAGE_BEHIND)

@@ -34,6 +34,7 @@
 #include "subscriber/deliver.h"
 #include "subscriber/fetch.h"
 #include "subscriber/image.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
 #include "subscriber/tag.h"
@@ -44,14 +45,20 @@ static bool is_strict(const struct tb_source *source)
 	return source->subscription->options.flags & TB_STRICT;
 }
 
-/* The last record to READ: up to the head, and up to the hint (M1) unless strict (N4). At most
- * a ring ahead: further records would be in slots that still hold records not read yet. */
+/* Whether only lines say which records are READ. A merge delivers no record that no line counts. */
+static bool follows_lines(const struct tb_source *source)
+{
+	return source->subscription->options.flags & (TB_STRICT | TB_MERGE);
+}
+
+/* The last record to READ: up to the head, and up to the hint (M1) unless only lines count (N4). At
+ * most a ring ahead: further records would be in slots that still hold records not read yet. */
 static uint64_t target(const struct tb_source *source)
 {
 	const uint64_t window = source->next + source->mapping.shape.slots - 1;
 	uint64_t last = source->head;
 
-	if (!is_strict(source) && source->hint > last)
+	if (!follows_lines(source) && source->hint > last)
 		last = source->hint;
 	return last < window ? last : window;
 }
@@ -84,6 +91,7 @@ void pull_read_drop(struct tb_source *source)
 {
 	for (unsigned int i = 0; i < source->halves; i++)
 		source->batches[i].end = 0;
+	source->held = false;
 }
 
 void pull_read_landed(struct tb_source *source, unsigned int half, int status)
@@ -230,7 +238,8 @@ static bool line_due(const struct tb_source *source)
  * valid, or the topic would stay stale. Under N4 only the line can confirm a hint. */
 static bool look_due(const struct tb_source *source)
 {
-	const bool has_cause = source->look || source->hint > source->head || source->invalid > 0;
+	const bool has_cause = source->look || source->hint > source->head || source->invalid > 0 ||
+			       merge_state_wants_line(source);
 
 	if (source->copy_failed)
 		return line_due(source);
@@ -241,8 +250,10 @@ static bool look_due(const struct tb_source *source)
 
 /* -- delivering ------------------------------------------------------------------------------- */
 
-/* Delivers or collects records that have landed, in order from `next` (N7). */
-static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
+/* Delivers or collects records that have landed, in order from `next` (N7). Inlined twice. In a
+ * merge, records beyond the head or after limit_ns wait. */
+static inline __attribute__((always_inline)) int
+batch_pull(struct tb_source *source, const struct batch *batch, int max, bool merged)
 {
 	const struct mapping *mapping = &source->mapping;
 	const unsigned int half = (unsigned int)(batch - source->batches);
@@ -252,9 +263,15 @@ static int batch_deliver(struct tb_source *source, const struct batch *batch, in
 	while (count < max && batch_held(source, batch)) {
 		struct record *copy = for_batch ? collect_place(source) : &source->record;
 
-		result = record_take_landed(slot_landing(source, half, source->next),
-					    mapping->shape.slot_bytes, source->next, copy,
-					    mapping->record_salt);
+		if (merged && source->next > source->head)
+			break;
+		result = 0;
+		if (!merged || !source->held)
+			result = record_take_landed(slot_landing(source, half, source->next),
+						    mapping->shape.slot_bytes, source->next, copy,
+						    mapping->record_salt);
+		if (merged && result == 0 && deliver_waits(source))
+			break;
 		if (result == 0)
 			result = for_batch ? collect_record(source, copy)
 					   : deliver_record(source, copy);
@@ -276,6 +293,18 @@ static int batch_deliver(struct tb_source *source, const struct batch *batch, in
 	return count;
 }
 
+static int batch_deliver(struct tb_source *source, const struct batch *batch, int max)
+{
+	return source->subscription->merge ? batch_pull(source, batch, max, true)
+					   : batch_pull(source, batch, max, false);
+}
+
+/* Whether what has landed waits for other topics of a merge, or for the head. */
+static bool waits(const struct tb_source *source)
+{
+	return source->held || (source->subscription->merge && source->next > source->head);
+}
+
 bool pull_read_due(const struct tb_source *source)
 {
 	const struct batch *oldest = batch_oldest(source);
@@ -283,12 +312,12 @@ bool pull_read_due(const struct tb_source *source)
 	if (source->state != SOURCE_RUNNING || !source->mapping.remote || source->page_under_way)
 		return false;
 	if (!connection_may_read(source)) /* U1 */
-		return oldest && oldest->under_way == 0 && !is_strict(source);
+		return oldest && oldest->under_way == 0 && !is_strict(source) && !waits(source);
 	if (source->copy_failed)
 		return line_due(source);
 	if (half_due(source) >= 0)
 		return true;
-	if (!oldest || oldest->under_way > 0)
+	if (!oldest || oldest->under_way > 0 || waits(source))
 		return false;
 	return !is_strict(source) || oldest->proven || line_due(source);
 }
@@ -327,10 +356,11 @@ int pull_read(struct tb_source *source, int max)
 		batches_post(source);
 	}
 	/* Known records come first: otherwise hints could cause looks for ever. */
-	if ((source->copy_failed || source->next > target(source) || needs_line(source)) &&
-	    look_due(source)) {
+	if ((source->copy_failed || source->next > target(source) || needs_line(source) ||
+	     merge_state_needs_line(source)) &&
+	    look_due(source) && !choice_scan_takes_turn(source)) {
 		look_post(source);
-		if (is_strict(source) && source->page_under_way)
+		if (follows_lines(source) && source->page_under_way)
 			source->hint = 0; /* true or false, the line answers it */
 	}
 	return count;

@@ -39,9 +39,7 @@ bool pull_view_line(struct tb_source *source, struct progress *progress)
 
 	for (int i = 0; i < COPY_TRIES; i++) {
 		progress_load(line, progress);
-		if (progress_verify(progress, mapping->shape.epoch, mapping->shape.slots,
-				    mapping->shape.capacity, mapping->checked,
-				    mapping->progress_salt) == 0)
+		if (progress_verify(progress, &mapping->shape, mapping->progress_salt) == 0)
 			return reader_line(source, true);
 	}
 	return reader_line(source, false);
@@ -120,14 +118,15 @@ static inline void fetch_ahead(const struct tb_source *source, uint64_t sequence
 		__builtin_prefetch(slot + at);
 }
 
+static inline const _Atomic uint64_t *head_word(const struct mapping *mapping)
+{
+	return (const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress);
+}
+
 /* A hint; the slots decide what they hold. */
 static inline uint64_t head_load(const struct tb_source *source)
 {
-	const struct mapping *mapping = &source->mapping;
-
-	return atomic_load_explicit(
-		(const _Atomic uint64_t *)(const void *)(mapping->view + mapping->layout.progress),
-		memory_order_acquire); /* R3 */
+	return atomic_load_explicit(head_word(&source->mapping), memory_order_acquire); /* R3 */
 }
 
 /* Whether to look at slot `next`. The head in the line is only a hint; the slot decides what it
@@ -192,10 +191,19 @@ static inline int collect_run(struct tb_source *source, const char *ring, int ma
 	return (int)(next - first);
 }
 
-/* Inlined twice: records are delivered, or collected for on_batch. */
-static inline __attribute__((always_inline)) int pull(struct tb_source *source, int max,
-						      bool for_batch)
+/* Inlined three times: records are delivered, collected for on_batch, or merged. */
+enum pull { PULL_RECORDS, PULL_BATCHES, PULL_MERGED };
+
+/* In a merge the line was read before, and records beyond its head wait. */
+static inline bool is_due(struct tb_source *source, enum pull how)
 {
+	return how == PULL_MERGED ? source->next <= source->head : slot_due(source);
+}
+
+static inline __attribute__((always_inline)) int pull(struct tb_source *source, int max,
+						      enum pull how)
+{
+	const bool for_batch = how == PULL_BATCHES;
 	const struct mapping *mapping = &source->mapping;
 	const uint64_t *salt = mapping->checked ? &mapping->record_salt : NULL;
 	const char *ring = mapping->view + mapping->layout.ring;
@@ -217,16 +225,21 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 		slot = (const struct slot *)(const void *)(ring +
 							   (source->next & mask) * slot_bytes);
 
-		if (!slot_due(source)) {
+		if (!is_due(source, how)) {
 			if (source->look && look(source, false) && may_go_on(source))
 				continue;
 			break;
 		}
-		if (slot_bytes > LINE_BYTES)
-			fetch_ahead(source, source->next + AHEAD);
-		result = record_take(slot, slot_bytes, source->next, copy, &found, salt);
-		if (result < 0 && found == source->next)
-			result = take_again(source, slot, copy, &found, salt);
+		result = 0;
+		if (how != PULL_MERGED || !source->held) {
+			if (slot_bytes > LINE_BYTES)
+				fetch_ahead(source, source->next + AHEAD);
+			result = record_take(slot, slot_bytes, source->next, copy, &found, salt);
+			if (result < 0 && found == source->next)
+				result = take_again(source, slot, copy, &found, salt);
+		}
+		if (how == PULL_MERGED && result == 0 && deliver_waits(source))
+			break;
 		if (result == 0)
 			result = for_batch ? collect_record(source, copy)
 					   : deliver_record(source, copy);
@@ -248,7 +261,50 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 	return count;
 }
 
+uint64_t pull_view_head(const struct tb_source *source)
+{
+	return head_load(source);
+}
+
 int pull_view(struct tb_source *source, int max)
 {
-	return collects(source) ? pull(source, max, true) : pull(source, max, false);
+	return collects(source) ? pull(source, max, PULL_BATCHES) : pull(source, max, PULL_RECORDS);
+}
+
+int pull_view_merged(struct tb_source *source, int max)
+{
+	source->written = source->head; /* slots up to it may be prefetched */
+	return pull(source, max, PULL_MERGED);
+}
+
+void pull_view_look(struct tb_source *source)
+{
+	look(source, false);
+}
+
+bool pull_view_moved(const struct tb_source *source)
+{
+	const struct mapping *mapping = &source->mapping;
+	const struct progress_line *line =
+		(const struct progress_line *)(const void *)(mapping->view +
+							     mapping->layout.progress);
+
+	return atomic_load_explicit(&line->word[offsetof(struct progress, complete_ns) / 8],
+				    memory_order_relaxed) != source->complete_ns;
+}
+
+bool pull_view_glance(const struct tb_source *source, struct glance *glance)
+{
+	const struct mapping *mapping = &source->mapping;
+	const char *slot = mapping->view + mapping->layout.ring +
+			   (source->next & (mapping->shape.slots - 1)) * mapping->shape.slot_bytes;
+
+	if (source->batched)
+		glance->word = head_word(mapping);
+	else
+		glance->word = ((const struct slot *)(const void *)slot)->word;
+	glance->expected = atomic_load_explicit(glance->word, memory_order_relaxed);
+	if (glance->expected == 0 && source->next > mapping->shape.slots)
+		return false;
+	return glance->expected < source->next;
 }

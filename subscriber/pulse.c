@@ -19,6 +19,7 @@
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
 #include "subscriber/entries.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/notices.h"
 #include "subscriber/reader.h"
 #include "subscriber/tag.h"
@@ -193,7 +194,8 @@ static void entry_use(struct tb_subscriber *subscriber, struct tb_source *source
 	if (asked_ms >= subscriber->pulse_ms + still_ms(subscriber))
 		return; /* the publisher is stale, and its topics with it */
 	/* 4 pulses are the stale bound. The beat is taken between two pulses, so allow a fifth. */
-	source_stale(source, subscriber->pulse_count > entry->beat + 5 || line_lost(source));
+	source_stale(source, subscriber->pulse_count > entry->beat + 5 || line_lost(source) ||
+				     merge_state_lags(source));
 }
 
 static void entries_view(struct tb_subscriber *subscriber, uint64_t now)

@@ -19,9 +19,12 @@
 #include "bus/counters.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/deliver.h"
 #include "subscriber/image.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/pull_watch.h"
+#include "subscriber/start.h"
 #include "tickbus/subscriber.h"
 
 void reader_head(struct tb_source *source, uint64_t head)
@@ -56,6 +59,8 @@ static void skip_to(struct tb_source *source, uint64_t next, enum tb_cause cause
 		source->next = progress->head + 1;
 	source->tries = 0;
 	source->quality_head = 0;
+	if (source->mapping.conflate && cause != TB_CAUSE_BEFORE_JOIN)
+		conflate_lapped(source->mapping.conflate);
 	deliver_gap(source, first, next - 1, cause, source->next - next);
 	if (image && cause != TB_CAUSE_BEFORE_JOIN &&
 	    (policy == TB_GAP_IMAGE || image_is_busy(image)) && !deliver_stopped(source))
@@ -79,7 +84,8 @@ void reader_note(struct tb_source *source, const struct progress *progress)
 static bool has_more(const struct mapping *mapping)
 {
 	return image_is_busy(mapping->image) || choice_scan_is_due(mapping->choice) ||
-	       (mapping->watch && !pull_watch_is_idle(mapping->watch));
+	       (mapping->watch &&
+		(mapping->choice->changed || !pull_watch_is_idle(mapping->watch)));
 }
 
 /* A program that only asks for values wants no records up to the head. */
@@ -94,7 +100,16 @@ static void pass(struct tb_source *source, const struct progress *progress)
 enum reader_verdict reader_look(struct tb_source *source, const struct progress *progress)
 {
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
+	struct conflate *conflate = source->mapping.conflate;
 
+	if (source->leaving && source->final) {
+		source->look = false; /* later records come when it is back */
+		return READER_STAYS;
+	}
+	source->final = source->leaving;
+	merge_state_line(source, progress);
+	if (conflate)
+		conflate_counts(conflate, progress->instruments);
 	pass(source, progress);
 	reader_note(source, progress);
 	/* The line is read again when all records up to its head were read, if it says ended. Or if
@@ -102,12 +117,14 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	source->look = source->next <= progress->head &&
 		       (progress->state == TOPIC_ENDED || progress->quality != source->quality);
 	reader_head(source, progress->head);
-	if (oldest > source->next)
+	if (oldest > source->next && !source->held) /* a held copy comes before the gap */
 		return READER_LAPPED;
 	if (progress->state != TOPIC_ENDED || source->next <= progress->head ||
 	    source->state != SOURCE_RUNNING || source->has_successor)
 		return READER_STAYS;
-	if (!has_more(&source->mapping))
+	if (conflate_is_active(conflate) && conflate_owes(conflate))
+		conflate->hurries = true;
+	else if (!has_more(&source->mapping))
 		return READER_ENDED;
 	source->look = true;
 	return READER_STAYS;
@@ -165,20 +182,42 @@ bool reader_failed(struct tb_source *source, const struct progress *progress)
 	return true;
 }
 
+/* Records before the first that the topic ever had are not asked for. */
+static uint64_t back_from(uint64_t sequence, uint64_t back)
+{
+	return sequence > back ? sequence - back : 1;
+}
+
 /* Where the caller asked to begin. reader_start() reports what is lost there. */
 static uint64_t start_of(const struct tb_source *source, uint64_t head, bool other_epoch)
 {
 	const struct tb_subscription_options *options = &source->subscription->options;
+	const uint64_t newest = (source->joined < head ? source->joined : head) + 1;
 
 	if (!source_reads_records(source))
 		return head + 1;
 	if (options->from == TB_FROM_NEWEST)
-		return (source->joined < head ? source->joined : head) + 1;
+		return newest;
 	if (options->from == TB_FROM_IMAGE)
 		return head + 1;
 	if (options->from == TB_FROM_SEQUENCE && !other_epoch)
 		return options->sequence;
+	if (options->from == TB_FROM_TIME)
+		return back_from(start_found(source), options->back);
+	if (options->from == TB_FROM_LAST)
+		return back_from(newest, options->back);
 	return 1;
+}
+
+/* A topic that left a merge comes back in the same epoch. An image brings what lies behind. */
+static uint64_t start_again(const struct tb_source *source, uint64_t head)
+{
+	const struct tb_subscription *subscription = source->subscription;
+
+	if (subscription->options.from != TB_FROM_IMAGE || source->next > head)
+		return source->next;
+	source->subscription->counters[SUBSCRIPTION_SKIPPED] += head + 1 - source->next;
+	return head + 1;
 }
 
 void reader_start(struct tb_source *source, const struct progress *progress)
@@ -192,7 +231,12 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	reader_note(source, progress);
 	source->look = progress->state == TOPIC_ENDED;
 	reader_head(source, progress->head);
-	source->next = source->started = start_of(source, progress->head, other_epoch);
+	merge_state_line(source, progress);
+	source->next = source->started = source->left && source->next != 0
+						 ? start_again(source, progress->head)
+						 : start_of(source, progress->head, other_epoch);
+	source->left = source->leaving = source->final = false;
+	source->away_ms = 0;
 	source->ahead = source->next > progress->head + 1; /* Q4 */
 	deliver_detour(source);
 	deliver_event(source, TB_EVENT_APPEARED);
@@ -205,6 +249,8 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 			options->from == TB_FROM_NEWEST || other_epoch ? TB_CAUSE_OVERRUN
 								       : TB_CAUSE_BEFORE_JOIN,
 			progress);
+	if (conflate_is_active(source->mapping.conflate))
+		conflate_begin(source->mapping.conflate, source->next - 1);
 	if (source->next != 1)
 		quality_guess(source, progress);
 }

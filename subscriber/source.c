@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus/clock.h"
 #include "bus/error.h"
 #include "bus/region.h"
 #include "subscriber/choice.h"
 #include "subscriber/collect.h"
+#include "subscriber/conflate.h"
 #include "subscriber/connection.h"
 #include "subscriber/deliver.h"
+#include "subscriber/exempt.h"
 #include "subscriber/image.h"
 #include "subscriber/landing.h"
 #include "subscriber/mapping.h"
@@ -26,7 +29,7 @@
 
 bool source_is_settling(const struct tb_source *source)
 {
-	return source->state == SOURCE_HEADER || source->state == SOURCE_START;
+	return source->state < SOURCE_RUNNING;
 }
 
 void source_settling(struct tb_source *source)
@@ -205,6 +208,8 @@ void source_orphan(struct tb_source *source)
 	pull_watch_interrupted(source->mapping.watch);
 	if (source->mapping.image)
 		image_interrupted(source->mapping.image);
+	if (source->mapping.conflate)
+		conflate_interrupted(source->mapping.conflate);
 	landing_close(source);
 }
 
@@ -277,6 +282,9 @@ static int source_adopt(struct tb_source *source, struct mapping *mapping)
 	choice_close(mapping->choice); /* the names are those of the epoch, too */
 	mapping->choice = source->mapping.choice;
 	source->mapping.choice = NULL;
+	conflate_free(mapping->conflate); /* and the accounts */
+	mapping->conflate = source->mapping.conflate;
+	source->mapping.conflate = NULL;
 	pull_watch_close(mapping->watch);
 	mapping->watch = source->mapping.watch;
 	source->mapping.watch = NULL;
@@ -324,6 +332,42 @@ static int source_image(const struct tb_subscription *subscription,
 	return 0;
 }
 
+static int source_conflate(const struct tb_subscription *subscription,
+			   const struct control_topic *topic, struct mapping *mapping)
+{
+	const uint32_t us = subscription->options.conflate_us;
+
+	if (!subscription->exempt || exempt_has_topic(subscription->exempt, topic->name))
+		return 0;
+	if (!(topic->shape.flags & REGION_FLAG_LAST_VALUE))
+		return error_set(EOPNOTSUPP,
+				 "topic %s: it has no last values, which conflation needs: exempt "
+				 "the topic",
+				 topic->name);
+	mapping->conflate =
+		conflate_new(&topic->shape, exempt_kinds(subscription->exempt),
+			     us == TB_CONFLATE_POLL ? 0 : us * UINT64_C(1000), clock_ns());
+	if (!mapping->conflate)
+		return error_set(ENOMEM, "topic %s: no memory to conflate %" PRIu32 " instruments",
+				 topic->name, topic->shape.capacity);
+	if (!mapping->image)
+		conflate_begin(mapping->conflate, 0);
+	return 0;
+}
+
+/* Only the first epoch that is read begins by time. */
+static int source_by_time(const struct tb_subscription *subscription,
+			  const struct control_topic *topic, const struct tb_source *source)
+{
+	if (subscription->options.from != TB_FROM_TIME || (source && source->next != 0) ||
+	    (topic->shape.flags & REGION_FLAG_TIME_RISES))
+		return 0;
+	return error_set(EOPNOTSUPP,
+			 "topic %s: its times need not rise, because it belongs to no group, so it "
+			 "has no start by time",
+			 topic->name);
+}
+
 int source_grant(struct tb_subscription *subscription, const struct tb_schema *schema,
 		 const struct control_message *grant, struct tb_source **out)
 {
@@ -338,12 +382,16 @@ int source_grant(struct tb_subscription *subscription, const struct tb_schema *s
 		*out = source;
 		return 1;
 	}
-	result = mapping_open(subscriber, schema, grant, &mapping);
+	result = source_by_time(subscription, topic, source);
+	if (result == 0)
+		result = mapping_open(subscriber, schema, grant, &mapping);
 	if (result < 0)
 		return result;
 	result = source_image(subscription, topic, &mapping);
 	if (result == 0)
 		result = choice_open(subscription, &topic->shape, &mapping.choice);
+	if (result == 0)
+		result = source_conflate(subscription, topic, &mapping);
 	if (result == 0)
 		result = pull_watch_open(subscription, topic, &mapping.watch);
 	if (result < 0) {

@@ -25,6 +25,7 @@
 #include "bus/region.h"
 #include "subscriber/call.h"
 #include "subscriber/entries.h"
+#include "subscriber/find.h"
 #include "subscriber/handshake.h"
 #include "subscriber/loss_window.h"
 #include "tickbus/record.h"
@@ -52,7 +53,10 @@ struct name_index {
 };
 
 struct choice;
+struct conflate;
+struct exempt;
 struct image;
+struct merge;
 struct name_list;
 struct watch;
 
@@ -77,8 +81,9 @@ struct mapping {
 		notice_numbers[NOTICE_SENDERS]; /* when it was granted: older notices are replays */
 	struct image *image;                    /* NULL: the subscription has no images */
 	struct watch *watch;                    /* NULL: the subscription is no watch list */
-	struct choice *choice; /* NULL: the subscription has no list of instruments */
-	uint64_t shown_ms;     /* when a grant or an entry that showed this epoch was requested */
+	struct choice *choice;     /* NULL: the subscription has no list of instruments */
+	struct conflate *conflate; /* NULL: each record is delivered */
+	uint64_t shown_ms; /* when a grant or an entry that showed this epoch was requested */
 	unsigned int shown_rarely; /* of those in a row, each too long after the last */
 };
 
@@ -98,6 +103,7 @@ struct collection {
 enum source_state {
 	SOURCE_HEADER,  /* the header is fetched and compared */
 	SOURCE_START,   /* the progress line is fetched, to find the start */
+	SOURCE_FIND,    /* slots are copied, to find the start of TB_FROM_TIME */
 	SOURCE_RUNNING, /* records are read */
 	SOURCE_ENDED,   /* the topic ended and was read to its end */
 	SOURCE_DEAD,    /* left; freed when no READ is outstanding */
@@ -111,6 +117,14 @@ struct batch {
 	bool failed;            /* a READ of it failed */
 	bool asked;             /* the line was requested after all its READs had landed */
 	bool proven;            /* and that line was valid */
+};
+
+/* The search for the start of TB_FROM_TIME. */
+struct start {
+	struct find find;
+	bool waits; /* the last copy is to be judged by a line */
+	bool whole; /* that copy was whole, and had this time */
+	uint64_t time_ns;
 };
 
 #define VALUE_CHUNKS 16 /* READs of last-value slots that are outstanding at once */
@@ -206,8 +220,24 @@ struct tb_source {
 	uint32_t name_wanted;
 
 	struct value_reads value_reads; /* for images and watch lists */
-	struct collection collected;    /* for on_batch */
-	struct record record;           /* the copy that is proven and delivered */
+	struct start start;             /* SOURCE_FIND */
+
+	/* In a merge (merge_state.h). */
+	uint64_t complete_ns; /* W of the line that `head` came with */
+	uint64_t limit_ns;    /* records after this time wait */
+	uint64_t passed_ns;   /* the time of the last record that did not wait */
+	uint64_t skip_ns;     /* the merge was there when the topic joined: earlier records are
+			       * skipped; 0: no longer */
+	uint64_t away_ms;     /* since when its memory is not the present one; 0: it is */
+	int leaving_code;
+	bool held;     /* `record` is a proven copy of record `next`, which waits for its turn */
+	bool finished; /* the line says that the topic ended */
+	bool leaving;  /* the topic leaves when its memory was read */
+	bool final;    /* and the last line of it was read */
+	bool left;     /* and has left; it may come back */
+
+	struct collection collected; /* for on_batch */
+	struct record record;        /* the copy that is proven and delivered */
 };
 
 struct tb_subscription {
@@ -217,6 +247,8 @@ struct tb_subscription {
 	struct tb_subscription_options options;
 	char pattern[TB_PATTERN_MAX + 1];
 	struct name_list *list; /* the chosen instruments; NULL: all */
+	struct merge *merge;    /* TB_MERGE; NULL: topics are delivered one by one */
+	struct exempt *exempt;  /* NULL: no conflation */
 	bool discover;          /* the catalogue is to be requested */
 	bool changed;           /* because the bus's topics changed */
 	bool refused;           /* the refusal of the connection was reported */
@@ -284,6 +316,12 @@ struct get {
 	struct record listed;   /* the value that a handler of tb_get_many is shown */
 };
 
+/* A word that shows whether a source has records (glance.h). */
+struct glance {
+	const _Atomic uint64_t *word;
+	uint64_t expected; /* while there are none */
+};
+
 /* Sources by the topic id of their last grant, and by a hash of their name. */
 struct topic_index {
 	struct tb_source *by_id[BOUND_TOPICS_MAX + 1];
@@ -315,6 +353,7 @@ struct tb_subscriber {
 
 	struct tb_subscription *subscriptions;
 	struct tb_source **table; /* topics_max sources by slot */
+	struct glance *glances;   /* by slot */
 	uint32_t table_used;      /* slots below this were used at some time */
 	uint32_t slots_full;      /* slots below this are in use */
 	struct topic_index index;
@@ -323,6 +362,7 @@ struct tb_subscriber {
 	bool leaves_owed;                     /* perhaps */
 	struct tb_source *settling; /* sources whose header or start was not known lately */
 	uint32_t first_polled;      /* the slot that the last poll began with */
+	uint64_t rounds;            /* passes over the table by tb_poll */
 	bool untidy;                /* something ended and is not freed yet */
 	struct discovery discovery;
 	uint32_t answers; /* since the topics were looked at */

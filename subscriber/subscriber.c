@@ -14,10 +14,15 @@
 #include "bus/error.h"
 #include "subscriber/advance.h"
 #include "subscriber/call.h"
+#include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
+#include "subscriber/exempt.h"
+#include "subscriber/glance.h"
+#include "subscriber/merge.h"
 #include "subscriber/name_list.h"
 #include "subscriber/notices.h"
 #include "subscriber/options.h"
+#include "subscriber/rest.h"
 #include "subscriber/source.h"
 #include "subscriber/turn.h"
 #include "subscriber/wait.h"
@@ -37,6 +42,8 @@ static void subscription_free(struct tb_subscription *subscription)
 		link = &(*link)->next_subscription;
 	*link = subscription->next_subscription;
 	name_list_close(subscription->list);
+	free(subscription->merge);
+	exempt_close(subscription->exempt);
 	free(subscription);
 }
 
@@ -72,6 +79,7 @@ void subscriber_free(struct tb_subscriber *subscriber)
 		close(subscriber->epoll_fd);
 	if (subscriber->timer_fd >= 0)
 		close(subscriber->timer_fd);
+	glance_close(subscriber);
 	free(subscriber->table);
 	free(subscriber->address);
 	free(subscriber->location);
@@ -100,10 +108,13 @@ TB_API void tb_subscriber_close(struct tb_subscriber *subscriber)
 
 static int memory_open(struct tb_subscriber *subscriber)
 {
+	int result;
+
 	subscriber->table = calloc(subscriber->topics_max, sizeof(*subscriber->table));
 	if (!subscriber->table)
 		return error_set(ENOMEM, "subscriber: no memory");
-	return discovery_open(subscriber);
+	result = glance_open(subscriber);
+	return result < 0 ? result : discovery_open(subscriber);
 }
 
 static int descriptors_open(struct tb_subscriber *subscriber)
@@ -223,7 +234,7 @@ static bool turn_due(const struct tb_subscriber *subscriber, int count)
  * and the last look found no record, the topics are looked at once in TURN_ANSWERS answers. */
 static bool answers_first(struct tb_subscriber *subscriber)
 {
-	const int count = turn_answers(subscriber);
+	const int count = subscriber->discovery.outstanding > 0 ? turn_answers(subscriber) : 0;
 
 	subscriber->answers += (uint32_t)count;
 	if (count > 0 && subscriber->quiet && subscriber->answers < TURN_ANSWERS)
@@ -232,20 +243,54 @@ static bool answers_first(struct tb_subscriber *subscriber)
 	return false;
 }
 
-static int deliver_all(struct tb_subscriber *subscriber, int records_max)
+/* Advances the source of a slot that does not rest. Returns how many records came. A free slot
+ * rests, too. */
+static inline int slot_poll(struct tb_subscriber *subscriber, uint32_t slot, int max)
 {
-	const uint32_t sources = subscriber->table_used;
-	uint32_t at = subscriber->first_polled + 1 < sources ? subscriber->first_polled + 1 : 0;
+	struct glance *glance = &subscriber->glances[slot];
+	const bool again = glance_was_in_vain(glance);
+	struct tb_source *source = subscriber->table[slot];
 	int count = 0;
 
-	subscriber->first_polled = at;
-	for (uint32_t i = 0; i < sources && count < records_max && !subscriber->closing; i++) {
-		struct tb_source *source = subscriber->table[at];
-
-		if (source && source->state != SOURCE_DEAD && !source->subscription->closing)
-			count += advance_poll(source, records_max - count);
-		at = at + 1 < sources ? at + 1 : 0;
+	if (source) {
+		if (deliver_stopped(source))
+			return 0;
+		glance_wake(glance); /* L-I2 */
+		count = source->subscription->merge ? merge_poll(source->subscription, max)
+						    : advance_poll(source, max);
 	}
+	if (count > 0)
+		return count;
+	if (again)
+		rest_begin(subscriber, slot);
+	else
+		glance_in_vain(glance);
+	return 0;
+}
+
+static inline int slots_poll(struct tb_subscriber *subscriber, uint32_t slot, uint32_t end, int max)
+{
+	int count = 0;
+
+	for (; (slot = glance_next(subscriber, slot, end)) < end; slot++) {
+		count += slot_poll(subscriber, slot, max - count);
+		if (count == max || subscriber->closing)
+			break;
+	}
+	return count;
+}
+
+static int deliver_all(struct tb_subscriber *subscriber, int records_max)
+{
+	const uint32_t end = subscriber->table_used;
+	const uint32_t next = subscriber->first_polled + 1, first = next < end ? next : 0;
+	int count;
+
+	subscriber->first_polled = first;
+	subscriber->rounds++;
+	count = slots_poll(subscriber, first, end, records_max);
+	if (first > 0 && count < records_max && !subscriber->closing)
+		count += slots_poll(subscriber, 0, first, records_max - count);
 	return count;
 }
 

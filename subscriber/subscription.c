@@ -9,7 +9,9 @@
 #include "bus/error.h"
 #include "bus/pattern.h"
 #include "subscriber/call.h"
+#include "subscriber/exempt.h"
 #include "subscriber/image.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/name_list.h"
 #include "subscriber/source.h"
 #include "subscriber/state.h"
@@ -139,10 +141,19 @@ TB_API int tb_subscribe(struct tb_subscriber *subscriber, const char *pattern,
 	subscription = calloc(1, sizeof(*subscription));
 	if (!subscription)
 		return error_set(ENOMEM, "subscription %s: no memory", pattern);
+	if (options->flags & TB_MERGE) {
+		subscription->merge = merge_state_new(subscriber->topics_max);
+		if (!subscription->merge) {
+			free(subscription);
+			return error_set(ENOMEM, "subscription %s: no memory", pattern);
+		}
+	}
 	subscription->subscriber = subscriber;
 	subscription->datagrams_before = subscriber->datagrams;
 	subscription->options = *options;
 	result = list_take(subscription);
+	if (result == 0)
+		result = exempt_open(options, &subscription->exempt);
 	if (result < 0) {
 		name_list_close(subscription->list);
 		free(subscription);

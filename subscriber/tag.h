@@ -17,6 +17,7 @@ enum read_kind {
 	READ_ENTRIES,
 	READ_VALUES,    /* of last values */
 	READ_DIRECTORY, /* names that no record waits for */
+	READ_START,     /* a slot, to find the start of TB_FROM_TIME */
 	READ_GET        /* for tb_get and its relatives, which wait for it */
 };
 

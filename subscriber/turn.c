@@ -22,6 +22,7 @@
 #include "subscriber/deliver.h"
 #include "subscriber/discovery.h"
 #include "subscriber/get_read.h"
+#include "subscriber/glance.h"
 #include "subscriber/notices.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pulse.h"
@@ -337,8 +338,10 @@ static int answers_take(struct tb_subscriber *subscriber)
 	if (subscriber->discovery.outstanding > 0 && subscriber->gone_code == 0 &&
 	    !subscriber->closing)
 		count = subscriber->ops->link_poll(subscriber->link);
-	if (count > 0)
+	if (count > 0) {
+		glance_wake_all(subscriber); /* L-I3 */
 		discovery_step(subscriber);
+	}
 	return count;
 }
 
@@ -362,6 +365,7 @@ void turn_take(struct tb_subscriber *subscriber)
 	const bool was_welcomed = subscriber->welcomed;
 	uint64_t ticks;
 
+	glance_wake_all(subscriber); /* L-I3 */
 	subscriber->heard_ms = subscriber->turn_ms;
 	subscriber->turn_ms = clock_coarse_ms();
 	subscriber->woken = false;

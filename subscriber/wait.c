@@ -3,6 +3,7 @@
 #include "subscriber/wait.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -13,7 +14,9 @@
 #include "subscriber/call.h"
 #include "subscriber/choice_scan.h"
 #include "subscriber/connection.h"
+#include "subscriber/merge_state.h"
 #include "subscriber/notices.h"
+#include "subscriber/pull_conflate.h"
 #include "subscriber/pull_image.h"
 #include "subscriber/pull_read.h"
 #include "subscriber/pull_watch.h"
@@ -25,6 +28,8 @@
  * beyond the records that it has reserved. */
 static uint64_t arm_head(const struct tb_source *source)
 {
+	if (source->subscription->merge && source->next <= source->head)
+		return source->head; /* these records wait for other topics */
 	if (source->next > source->started || source->next - 1 < source->head)
 		return source->next - 1;
 	return source->head;
@@ -47,7 +52,7 @@ static void arm_all(struct tb_subscriber *subscriber)
 
 		if (!source || source->armed || source->orphan || source->state != SOURCE_RUNNING ||
 		    source->invalid > 0 || notices_alive(source) || !source_follows(source) ||
-		    values_wait(source))
+		    values_wait(source) || pull_conflate_work(source).sleeps)
 			continue;
 		arm.topic.topic_id = source->mapping.shape.topic_id;
 		arm.topic.epoch = source->mapping.shape.epoch;
@@ -62,33 +67,53 @@ enum pending { PENDING_NOTHING, PENDING_SOON, PENDING_NOW };
 
 static bool unfinished(const struct tb_source *source)
 {
-	return source->state == SOURCE_RUNNING &&
+	return source->state == SOURCE_RUNNING && !pull_conflate_at_ends(source) &&
 	       (source->look || source->hint > source->head || source->invalid > 0);
 }
 
-/* *ends_ns: the first look of a watch list that comes due; 0: no look does. */
+/* Records of the ring that a READ would bring, or has brought. */
+static bool records_due(const struct tb_source *source)
+{
+	return !source->mapping.view && source_reads_records(source) &&
+	       !pull_conflate_at_ends(source) && pull_read_due(source);
+}
+
+/* *ends_ns: the first look of a watch list, or end of an interval, that brings something; 0: there
+ * is none. */
 static enum pending work_pending(const struct tb_subscriber *subscriber, uint64_t *ends_ns)
 {
 	enum pending found = subscriber->leaves_owed ? PENDING_SOON : PENDING_NOTHING;
 	enum value_work image, names;
-	uint64_t look_ns;
+	struct conflate_work conflate;
+	uint64_t due_ns;
 
 	*ends_ns = 0;
+	for (const struct tb_subscription *s = subscriber->subscriptions; s;
+	     s = s->next_subscription) {
+		if (!s->merge || s->closing)
+			continue;
+		if (s->merge->work == MERGE_WORK_NOW)
+			return PENDING_NOW;
+		if (s->merge->work == MERGE_WORK_SOON)
+			found = PENDING_SOON;
+	}
 	for (uint32_t i = 0; i < subscriber->table_used; i++) {
 		const struct tb_source *source = subscriber->table[i];
 
-		if (!source || source->state == SOURCE_DEAD)
+		if (!source || source->state == SOURCE_DEAD ||
+		    (source->left && !source->has_successor))
 			continue;
 		image = pull_image_work(source);
+		conflate = pull_conflate_work(source);
 		names = choice_scan_work(source);
-		look_ns = source->mapping.watch ? pull_watch_due_ns(source) : UINT64_MAX;
-		if (image == VALUE_WORK_NOW || names == VALUE_WORK_NOW || look_ns == 0 ||
-		    (!source->mapping.view && source_reads_records(source) &&
-		     pull_read_due(source)))
+		due_ns = source->mapping.watch ? pull_watch_due_ns(source) : conflate.ends_ns;
+		if (image == VALUE_WORK_NOW || names == VALUE_WORK_NOW || due_ns == 0 ||
+		    records_due(source))
 			return PENDING_NOW;
-		if (look_ns != UINT64_MAX && (*ends_ns == 0 || look_ns < *ends_ns))
-			*ends_ns = look_ns;
+		if (due_ns != UINT64_MAX && (*ends_ns == 0 || due_ns < *ends_ns))
+			*ends_ns = due_ns;
 		if (source->has_successor || image == VALUE_WORK_SOON || names == VALUE_WORK_SOON ||
+		    conflate.soon ||
 		    (!source->orphan && (source->state < SOURCE_RUNNING || unfinished(source))))
 			found = PENDING_SOON;
 	}

@@ -90,6 +90,7 @@ CALLBACKS = {
     "subscriber/value_reads.h": "what becomes of each copy of a value: an image or a watch list, which stand above",
     "subscriber/collect.h": "the pull that takes records for a batch, which stands above",
     "tools/command.h": "the commands, from their table",
+    "subscriber/ask.h": "the loop of a call that runs the program's handler for values or for the past",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 POINTER = re.compile(r"\(\*\w+\)\(|^typedef \w[\w ]*[ *](\w+)\(", re.MULTILINE)

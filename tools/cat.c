@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/choose.h"
 #include "tools/command.h"
+#include "tools/past.h"
 #include "tools/rows.h"
 #include "tools/stop.h"
 #include "tickbus/inspect.h"
@@ -21,7 +23,10 @@ struct joined {
 
 struct cat {
 	const struct command *command;
+	const struct command_call *call;
 	struct rows rows;
+	struct choose choose;
+	struct past past;
 	struct tb_schema *schema; /* records must be compatible with it; NULL: any schema */
 	const char *pattern;
 	bool exact; /* the pattern is one topic's name */
@@ -139,8 +144,8 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 }
 
 /* Polls while there are records. Then waits for the bus, a signal, or the end of the reader. */
-static int read_on(struct cat *cat, struct tb_subscriber *subscriber, const char *address,
-		   int stop_fd)
+static int read_on(struct cat *cat, struct tb_subscriber *subscriber,
+		   struct tb_subscription *subscription, const char *address, int stop_fd)
 {
 	struct pollfd ready[] = { { .fd = tb_subscriber_fd(subscriber), .events = POLLIN },
 				  { .fd = stop_fd, .events = POLLIN },
@@ -148,8 +153,13 @@ static int read_on(struct cat *cat, struct tb_subscriber *subscriber, const char
 
 	while (!cat->done && !stop_asked() && !cat->rows.out.error) {
 		const int most = cat->left < BATCH ? (int)cat->left : BATCH;
-		const int count = tb_poll(subscriber, most);
+		int count;
 
+		if (stop_hung_up()) {
+			choose_again(&cat->choose, cat->call, subscription);
+			continue; /* a signal to stop may have come before */
+		}
+		count = tb_poll(subscriber, most);
 		if (count < 0)
 			return command_failed(cat->command, count);
 		cat->done |= end_reached(cat, address);
@@ -176,7 +186,19 @@ static bool wait_report(void)
 	return *why;
 }
 
-static int subscribe(struct cat *cat, const char *address, const char *pattern)
+/* What became of the records, where some of them are left out on purpose. */
+static void account(struct cat *cat, const struct tb_subscription *subscription)
+{
+	uint64_t values[ROWS_COUNTERS_MAX];
+	size_t count;
+
+	if (!choose_leaves_out(&cat->choose))
+		return;
+	count = tb_subscription_counters(subscription, values, ROWS_COUNTERS_MAX);
+	rows_account(&cat->rows, values, count);
+}
+
+static int subscribe(struct cat *cat, const char *address, struct tb_subscription_options *what)
 {
 	const struct tb_subscriber_options how = { .size = sizeof(how),
 						   .address = address,
@@ -184,19 +206,8 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 						   .topics_max = TOPICS_MAX,
 						   .flags = cat->wait ? TB_WAIT : 0,
 						   .ticket = cat->ticket };
-	const struct tb_subscription_options what = { .size = sizeof(what),
-						      .on_record = on_record,
-						      .on_event = on_event,
-						      .user = cat,
-						      .from = cat->from,
-						      .epoch = cat->epoch,
-						      .sequence = cat->sequence,
-						      .flags = (cat->wait ? TB_WAIT : 0) |
-							       (cat->strict ? TB_STRICT : 0),
-						      .schema = cat->schema,
-						      .gap = cat->gap };
 	struct tb_subscriber *subscriber = NULL;
-	struct tb_subscription *subscription;
+	struct tb_subscription *subscription = NULL;
 	const bool patient = cat->wait || !cat->exact; /* a pattern always waits for topics */
 	int stop_fd = stop_open(), result;
 	bool waits;
@@ -205,14 +216,18 @@ static int subscribe(struct cat *cat, const char *address, const char *pattern)
 		fprintf(stderr, "tickbus cat: cannot handle signals: %s\n", strerror(-stop_fd));
 		return COMMAND_FAILED;
 	}
+	if (cat->choose.names.files)
+		stop_hangups();
 	result = tb_subscriber_open(&subscriber, &how);
 	waits = result == 0 && cat->wait && wait_report();
 	if (result == 0)
-		result = tb_subscribe(subscriber, pattern, &what, &subscription);
+		result = tb_subscribe(subscriber, cat->pattern, what, &subscription);
 	if (result == 0 && patient && !waits)
 		wait_report();
 	result = result < 0 ? command_failed(cat->command, result)
-			    : read_on(cat, subscriber, address, stop_fd);
+			    : read_on(cat, subscriber, subscription, address, stop_fd);
+	if (subscription)
+		account(cat, subscription);
 	tb_subscriber_close(subscriber);
 	return result;
 }
@@ -279,6 +294,12 @@ static int schema_take(struct cat *cat, const char *path)
 
 static int option_take(struct cat *cat, const struct command_call *call, int letter)
 {
+	int status = choose_take(&cat->choose, call, letter);
+
+	if (status == CHOOSE_NOT_MINE)
+		status = past_take(&cat->past, call, letter);
+	if (status != PAST_NOT_MINE)
+		return status;
 	switch (letter) {
 	case 'r':
 		return from_take(cat, call);
@@ -310,27 +331,69 @@ static int option_take(struct cat *cat, const struct command_call *call, int let
 	}
 }
 
+/* The first option that says how to follow the topic; NULL: there is no option. */
+static const char *follows(const struct cat *cat)
+{
+	return cat->from != TB_FROM_NEWEST   ? "--from"
+	       : cat->gap != TB_GAP_OLDEST   ? "--gap"
+	       : cat->left != UINT64_MAX     ? "--count"
+	       : cat->until_end              ? "--until-end"
+	       : cat->choose.watch           ? "--watch"
+	       : cat->choose.conflate_us > 0 ? "--conflate"
+	       : cat->choose.merge           ? "--merge"
+	       : cat->choose.required        ? "--names-required"
+					     : NULL;
+}
+
+/* Prints records of the past. */
+static int cat_past(struct cat *cat, const struct command_call *call)
+{
+	const struct past_topic topic = {
+		.how = { .size = sizeof(topic.how),
+			 .address = call->operands[0],
+			 .connect_ms = cat->timeout_ms,
+			 .flags = cat->wait ? TB_WAIT : 0,
+			 .ticket = cat->ticket },
+		.name = cat->pattern,
+		.schema = cat->schema,
+		.names = cat->choose.names.source_count > 0 ? &cat->choose.names.chosen : NULL,
+		.strict = cat->strict,
+	};
+
+	return past_print(&cat->past, call->command, &topic, &cat->rows);
+}
+
 /* Runs the command for its operands. */
 static int cat_topic(struct cat *cat, struct command_call *call)
 {
 	const bool images = cat->from == TB_FROM_IMAGE || cat->gap == TB_GAP_IMAGE;
-	const char *pattern = call->operands[1];
+	struct tb_subscription_options what = { .size = sizeof(what),
+						.on_record = on_record,
+						.on_event = on_event,
+						.user = cat,
+						.from = cat->from,
+						.epoch = cat->epoch,
+						.sequence = cat->sequence,
+						.flags = (cat->wait ? TB_WAIT : 0) |
+							 (cat->strict ? TB_STRICT : 0),
+						.schema = cat->schema,
+						.gap = cat->gap };
 
-	cat->pattern = pattern;
-	cat->exact = !strpbrk(pattern, "*>");
-	if (!cat->exact && cat->rows.format == TB_FORMAT_CSV)
-		return command_wrong(call,
-				     "found pattern \"%s\" with --format csv, expected one "
-				     "topic's name: the CSV header fits one schema",
-				     pattern);
+	cat->pattern = call->operands[1];
+	cat->exact = !strpbrk(cat->pattern, "*>");
 	if (cat->strict && images)
 		return command_wrong(call, "found --strict with an image, expected one of them: no "
 					   "progress line bounds a stored value");
+	if (choose_fill(&cat->choose, call, &what) != 0)
+		return COMMAND_USAGE;
+	if (past_check(&cat->past, call, follows(cat)) != 0)
+		return COMMAND_USAGE;
 	if (cat->spreadsheet && command_spreadsheet(call, &cat->rows.format) != 0)
 		return COMMAND_USAGE;
 	rows_open(&cat->rows, cat->rows.format, !cat->exact);
-	cat->rows.images = images;
-	cat->status = subscribe(cat, call->operands[0], pattern);
+	cat->rows.images = images || cat->choose.conflate_us;
+	cat->status = past_is_asked(&cat->past) ? cat_past(cat, call)
+						: subscribe(cat, call->operands[0], &what);
 	if (rows_close(&cat->rows, call->command->name) != 0)
 		return COMMAND_FAILED;
 	return cat->status;
@@ -339,6 +402,7 @@ static int cat_topic(struct cat *cat, struct command_call *call)
 static int cat_run(struct command_call *call)
 {
 	struct cat cat = { .command = call->command,
+			   .call = call,
 			   .timeout_ms = COMMAND_TIMEOUT_MS,
 			   .rows.format = TB_FORMAT_TEXT,
 			   .left = UINT64_MAX };
@@ -354,6 +418,7 @@ static int cat_run(struct command_call *call)
 	if (status == 0)
 		status = cat_topic(&cat, call);
 	tb_schema_free(cat.schema);
+	choose_free(&cat.choose);
 	free(cat.joined);
 	return status < 0 ? call->status : status;
 }
@@ -365,6 +430,8 @@ static const struct command_option options[] = {
 	{ "until-end", NULL, "exit after the last record of an ended topic", 'u' },
 	{ "format", "text|csv|json", "output format (default text)", 'f' },
 	COMMAND_SPREADSHEET,
+	CHOOSE_OPTIONS,
+	PAST_OPTIONS,
 	{ "strict", NULL, "verify each batch with a second progress READ", 'x' },
 	{ "wait", NULL, "wait for the publisher and the topic", 'w' },
 	{ "schema", "FILE|BUILTIN", "refuse topics that do not fit this schema", 's' },

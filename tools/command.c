@@ -13,7 +13,7 @@
 #include "tickbus/version.h"
 #include "tools/output.h"
 
-#define OPTIONS_MAX    16
+#define OPTIONS_MAX    32
 #define LETTER_HELP    'h'
 #define LETTER_VERSION 'V'
 #define HELP_INDENT    36

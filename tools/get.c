@@ -2,13 +2,13 @@
 /* tickbus get: prints the present values of instruments. */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "tools/command.h"
+#include "tools/ready.h"
 #include "tools/rows.h"
 #include "tools/stop.h"
 
@@ -140,40 +140,12 @@ static void age_note(const struct get *get, const struct tb_subscriber *subscrib
 			get->address);
 }
 
-/* With --wait, waits for the topic and for its next epoch. Returns 0 and the source, NULL after a
- * signal; or -errno. */
-static int source_wait(const struct get *get, struct tb_subscriber *subscriber,
-		       const struct tb_subscription *subscription, int stop_fd,
-		       const struct tb_source **source)
-{
-	struct pollfd ready[] = { { .fd = tb_subscriber_fd(subscriber), .events = POLLIN },
-				  { .fd = stop_fd, .events = POLLIN } };
-
-	for (;;) {
-		int result = -ENOENT;
-
-		*source = tb_subscription_source(subscription, get->topic);
-		if (*source)
-			result = tb_source_instruments(*source);
-		if (result >= 0)
-			return 0;
-		if (*source && result != -EAGAIN && !(get->wait && result == -ENOTCONN))
-			return result;
-		if (poll(ready, 2, -1) > 0 && stop_asked()) {
-			*source = NULL;
-			return 0;
-		}
-		result = tb_poll(subscriber, 1);
-		if (result < 0)
-			return result;
-	}
-}
-
 static int source_print(struct get *get, struct tb_subscriber *subscriber,
 			const struct tb_subscription *subscription, int stop_fd)
 {
 	const struct tb_source *source;
-	const int result = source_wait(get, subscriber, subscription, stop_fd, &source);
+	const int result =
+		ready_wait(subscriber, subscription, get->topic, get->wait, stop_fd, &source);
 
 	if (result < 0)
 		return command_failed(get->command, result);

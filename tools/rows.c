@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
+#include "tickbus/counters.h"
 #include "tools/command.h"
 #include "tools/quality.h"
 
@@ -39,18 +41,42 @@ static void put_columns(struct output *out, const struct tb_schema *schema)
 	out->used += length;
 }
 
-void rows_header(struct rows *rows, const struct tb_schema *schema)
+static void put_header(struct rows *rows, const struct tb_schema *schema)
 {
-	if (rows->format != TB_FORMAT_CSV || rows->headed)
-		return;
-	rows->headed = true;
-	rows->fingerprint = tb_schema_fingerprint(schema);
 	output_text(&rows->out, "sequence,time_ns,");
 	output_text(&rows->out, rows->ages ? "age_ns," : "");
 	output_text(&rows->out, "instrument,kind,");
 	output_text(&rows->out, rows->images ? "image," : "");
 	put_columns(&rows->out, schema);
 	output_byte(&rows->out, '\n');
+}
+
+void rows_header(struct rows *rows, const struct tb_schema *schema)
+{
+	if (rows->format != TB_FORMAT_CSV || rows->headed)
+		return;
+	rows->headed = true;
+	rows->fingerprint = tb_schema_fingerprint(schema);
+	put_header(rows, schema);
+}
+
+/* A source beyond the table gets a header row before each of its rows. */
+static void topic_header(struct rows *rows, const struct tb_source *source)
+{
+	const struct tb_schema *schema = tb_source_schema(source);
+	const uint64_t fingerprint = tb_schema_fingerprint(schema);
+	size_t i = 0;
+
+	while (i < rows->head_count && rows->heads[i].source != source)
+		i++;
+	if (i < rows->head_count && rows->heads[i].fingerprint == fingerprint)
+		return;
+	if (i < ROWS_TOPICS_MAX)
+		rows->heads[i] = (struct rows_head){ source, fingerprint };
+	rows->head_count += i == rows->head_count && i < ROWS_TOPICS_MAX;
+	output_value(&rows->out, rows->values, tb_source_topic(source));
+	output_byte(&rows->out, ',');
+	put_header(rows, schema);
 }
 
 static void put_payload(struct output *out, enum tb_format format, const struct tb_source *source,
@@ -74,7 +100,7 @@ static void put_payload(struct output *out, enum tb_format format, const struct 
 }
 
 /* Most rows have the same second as the row before: its text is kept. */
-static void put_time(struct rows *rows, uint64_t time_ns)
+static void put_time(struct rows *rows, struct output *out, uint64_t time_ns)
 {
 	const uint64_t second = time_ns / SECOND_NS;
 
@@ -86,9 +112,9 @@ static void put_time(struct rows *rows, uint64_t time_ns)
 		strftime(rows->second_text, sizeof(rows->second_text), "%Y-%m-%dT%H:%M:%S.", &day);
 		rows->second = second;
 	}
-	output_text(&rows->out, rows->second_text);
-	output_digits(&rows->out, time_ns % SECOND_NS, 9);
-	output_byte(&rows->out, 'Z');
+	output_text(out, rows->second_text);
+	output_digits(out, time_ns % SECOND_NS, 9);
+	output_byte(out, 'Z');
 }
 
 /* Below zero if the publisher's clock is ahead of ours. */
@@ -185,7 +211,7 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 	if (rows->format == TB_FORMAT_CSV)
 		output_number(out, record->time_ns);
 	else
-		put_time(rows, record->time_ns);
+		put_time(rows, out, record->time_ns);
 	output_byte(out, between);
 	if (rows->ages && rows->format == TB_FORMAT_CSV)
 		put_age_ns(rows, record->time_ns);
@@ -200,7 +226,7 @@ static void put_line(struct rows *rows, const struct tb_source *source,
 	if (rows->format == TB_FORMAT_CSV && rows->images) {
 		output_text(out, truth(record));
 		output_byte(out, between);
-	} else if (is_of_image(record)) {
+	} else if (rows->images && is_of_image(record)) {
 		output_text(out, "image ");
 	}
 	put_payload(out, rows->values, source, record);
@@ -213,8 +239,11 @@ int rows_record(struct rows *rows, const struct tb_source *source, const struct 
 		put_json(rows, source, record);
 		return 0;
 	}
-	rows_header(rows, tb_source_schema(source));
-	if (rows->format == TB_FORMAT_CSV &&
+	if (rows->format == TB_FORMAT_CSV && rows->topics)
+		topic_header(rows, source);
+	else
+		rows_header(rows, tb_source_schema(source));
+	if (rows->format == TB_FORMAT_CSV && !rows->topics &&
 	    tb_schema_fingerprint(tb_source_schema(source)) != rows->fingerprint)
 		return -EPROTO;
 	put_line(rows, source, record);
@@ -230,7 +259,8 @@ static const char *const event_words[] = {
 	[TB_EVENT_RESTART] = "restart",   [TB_EVENT_ENDED] = "ended",
 	[TB_EVENT_REFUSED] = "refused",   [TB_EVENT_QUALITY] = "quality",
 	[TB_EVENT_IMAGE] = "image",       [TB_EVENT_COMPLETE] = "complete",
-	[TB_EVENT_NO_VALUE] = "no_value",
+	[TB_EVENT_NO_VALUE] = "no_value", [TB_EVENT_NO_INSTRUMENT] = "no_instrument",
+	[TB_EVENT_LEFT] = "left",
 };
 
 static const char *const cause_words[] = {
@@ -299,6 +329,16 @@ static void put_quality(struct rows *rows, const struct tb_event *event)
 		put_event_text(rows, "cause", WORD_OF(quality_causes, event->quality_cause));
 }
 
+static void put_event_time(struct rows *rows, uint64_t time_ns)
+{
+	if (rows->format == TB_FORMAT_JSON) {
+		put_event_number(rows, "time_ns", time_ns);
+		return;
+	}
+	put_key(rows, "time");
+	put_time(rows, event_output(rows), time_ns);
+}
+
 static void put_user(struct rows *rows, int64_t user)
 {
 	char name[COMMAND_USER_BYTES];
@@ -325,6 +365,8 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_number(rows, "first", event->first);
 		if (event->first > event->head + 1) /* not written yet */
 			put_event_number(rows, "head", event->head);
+		if (event->time_ns > 0)
+			put_event_time(rows, event->time_ns);
 		put_user(rows, event->user);
 		break;
 	case TB_EVENT_GAP:
@@ -346,14 +388,21 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_REFUSED:
+	case TB_EVENT_LEFT:
 		put_reason(rows, event);
 		break;
 	case TB_EVENT_IMAGE:
 		put_event_number(rows, "up_to", event->first);
 		put_reason(rows, event);
 		break;
-	case TB_EVENT_COMPLETE:
-		put_event_number(rows, "delivered", event->delivered);
+	case TB_EVENT_COMPLETE: /* a merge's cut is a time */
+		if (event->time_ns > 0)
+			put_event_time(rows, event->time_ns);
+		else
+			put_event_number(rows, "delivered", event->delivered);
+		break;
+	case TB_EVENT_NO_INSTRUMENT:
+		put_event_text(rows, "name", event->words);
 		break;
 	case TB_EVENT_NO_VALUE:
 		put_event_text(rows, "instrument", event->words);
@@ -366,21 +415,51 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 	}
 }
 
-void rows_event(struct rows *rows, const struct tb_event *event)
+/* Flushes keep the order of records and events on a terminal. */
+static void event_begin(struct rows *rows, const char *word)
 {
 	const bool json = rows->format == TB_FORMAT_JSON;
 	struct output *out = event_output(rows);
 
-	/* Keeps the order of records and events on a terminal. */
 	if (!json)
 		output_flush(&rows->out);
 	output_text(out, json ? "{\"event\":\"" : "tickbus cat: ");
-	output_text(out, WORD_OF(event_words, event->kind));
+	output_text(out, word);
 	output_text(out, json ? "\"" : "");
-	if (rows->topics || !json)
-		put_event_text(rows, "topic", event->topic);
-	put_details(rows, event);
-	output_text(out, json ? "}\n" : "\n");
+}
+
+static void event_end(struct rows *rows)
+{
+	const bool json = rows->format == TB_FORMAT_JSON;
+
+	output_text(event_output(rows), json ? "}\n" : "\n");
 	if (!json)
 		output_flush(&rows->err);
+}
+
+void rows_event(struct rows *rows, const struct tb_event *event)
+{
+	event_begin(rows, WORD_OF(event_words, event->kind));
+	if (rows->topics || rows->format != TB_FORMAT_JSON)
+		put_event_text(rows, "topic", event->topic);
+	put_details(rows, event);
+	event_end(rows);
+}
+
+/* Of records and values: the others say how they were read. */
+static bool is_of_records(const struct tb_counter *counter)
+{
+	return !strcmp(counter->unit, "records");
+}
+
+void rows_account(struct rows *rows, const uint64_t *counters, size_t count)
+{
+	size_t known;
+	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &known);
+
+	event_begin(rows, "account");
+	for (size_t i = 0; i < known && i < count; i++)
+		if (is_of_records(&table[i]))
+			put_event_number(rows, table[i].name, counters[i]);
+	event_end(rows);
 }

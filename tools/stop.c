@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t asked;
+static volatile sig_atomic_t asked, hung_up;
 static int event_fd = -1;
 
 static void on_signal(int number)
@@ -21,6 +21,18 @@ static void on_signal(int number)
 	signal(SIGTERM, SIG_DFL);
 	if (write(event_fd, &one, sizeof(one)) < 0)
 		asked = 1; /* the counter is full, so readable */
+	errno = kept;
+}
+
+static void on_hangup(int number)
+{
+	const int kept = errno;
+	const uint64_t one = 1;
+
+	(void)number;
+	hung_up = 1;
+	if (write(event_fd, &one, sizeof(one)) < 0)
+		hung_up = 1; /* the counter is full, so readable */
 	errno = kept;
 }
 
@@ -39,4 +51,25 @@ int stop_open(void)
 bool stop_asked(void)
 {
 	return asked != 0;
+}
+
+void stop_hangups(void)
+{
+	const struct sigaction action = { .sa_handler = on_hangup };
+
+	sigaction(SIGHUP, &action, NULL); /* fails only for a signal that does not exist */
+}
+
+/* The flag is cleared last: a signal that comes meanwhile leaves the descriptor readable, or is
+ * before what the caller does now. */
+bool stop_hung_up(void)
+{
+	uint64_t count;
+
+	if (!hung_up)
+		return false;
+	if (read(event_fd, &count, sizeof(count)) < 0)
+		count = 0; /* an earlier call took it */
+	hung_up = 0;
+	return true;
 }

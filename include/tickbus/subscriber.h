@@ -108,9 +108,12 @@ enum tb_from {
 	TB_FROM_IMAGE, /* with an image: the present value of each instrument, while the records
 			* after the join are delivered. The topic needs last values */
 	TB_FROM_TIME,  /* `back` records before the last record with a time up to time_ns. For
-			* topics whose times rise: those of groups. A time before the oldest
-			* record that is held is a gap: before_join */
-	TB_FROM_LAST,  /* `back` records before the first record published after the join */
+			* topics whose times rise: those of groups. Others are refused,
+			* EOPNOTSUPP. If the time lies before the oldest record that is held, the
+			* records before that, from 1 on, are a gap: before_join. So are records
+			* that `back` asks for and that are not held */
+	TB_FROM_LAST,  /* `back` records before the first record published after the join. Those
+			* that are overwritten are a gap: before_join */
 };
 
 /* What follows a gap. */
@@ -160,16 +163,20 @@ enum tb_event_kind {
 			   * so */
 	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
 			    * sequence `delivered`. In a merge it comes once for all topics, with
-			    * the pattern: each table equals the publisher's after the last record
-			    * with a time up to time_ns */
+			    * the pattern. Each table then equals the publisher's after the last
+			    * record with a time up to time_ns. The image of a topic that joins,
+			    * restarts or is lapped later has a COMPLETE of its own, with the
+			    * topic's name */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
 			    * image completes without it. A watch list: 8 looks in a row found it
 			    * torn; it comes once it is whole */
 	TB_EVENT_NO_INSTRUMENT, /* no instrument of the topic has the chosen name, or matches the
 				 * chosen pattern, `words`. Comes once for each topic, epoch and
 				 * name. If it appears later it is chosen without an event */
-	TB_EVENT_LEFT, /* a merge goes on without this topic: words and code say why. What its old
-			* memory held was delivered first */
+	TB_EVENT_LEFT, /* a merge goes on without this topic: words and code say why. ETIMEDOUT: it
+			* did not come back within the stale bound. Else its next epoch was
+			* refused with this code. What its old memory held was delivered first,
+			* if it could be read. If the topic comes back, APPEARED says so */
 };
 
 struct tb_event {
@@ -196,6 +203,11 @@ struct tb_event {
 	uint64_t time_ns;       /* in a merge. APPEARED: the merge had come so far, and records of
 				 * this topic up to this time are skipped. COMPLETE: the time of
 				 * the cut. 0: neither */
+	uint64_t lost;          /* GAP: how many of first to last are lost. With conflation some of
+				 * them may have been delivered already, as newest values */
+	uint64_t held;          /* with conflation: how many of the records up to `delivered` are
+				 * not settled yet. Each is the newest of its instrument. The end of
+				 * the interval delivers it, or skips it for a newer record */
 };
 
 /* A joined topic, as handlers get it. Valid as long as its subscription. */
@@ -281,7 +293,8 @@ struct tb_subscription_options {
 	enum tb_gap gap;                /* what follows a gap. Default: TB_GAP_OLDEST */
 	tb_batch_handler *on_batch;     /* instead of on_record: many records in a call */
 	uint64_t time_ns;               /* TB_FROM_TIME: nanoseconds since 1970 UTC */
-	uint64_t back;                  /* TB_FROM_TIME, TB_FROM_LAST: records, 0 to 2^32 */
+	uint64_t back;                  /* TB_FROM_TIME, TB_FROM_LAST: records of the topic,
+					 * also those that `names` leaves out, 0 to 2^32 */
 
 	/* The chosen instruments: names, or patterns of fnmatch(3) with *, ? or [ in them. NULL:
 	 * all. Records of other instruments are skipped and counted, images leave them out. Holes
@@ -294,13 +307,20 @@ struct tb_subscription_options {
 			   * Default 0: each tb_poll may look */
 
 	/* Conflation: at most one record of each instrument in each interval of this many
-	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation. The
-	 * topics need last values. Records that are left out count as skipped. Records of kind
-	 * cancel, status and of the kinds 8 to 127 are left out too, unless exempt. Not with
-	 * TB_STRICT, TB_VALUES, TB_WATCH, on_batch or another gap policy than TB_GAP_OLDEST: after
-	 * a gap the values are read in any case. */
+	 * microseconds, its newest; at most 60,000,000, or TB_CONFLATE_POLL. 0: no conflation.
+	 * Intervals begin at the join. The records come at the end of the interval, in the order of
+	 * instruments. The topics need last values. Records that are left out count as skipped.
+	 * Records of kind cancel, status and of the kinds 8 to 127 are left out too, unless exempt.
+	 * After a gap all values are read: a record that the gap lost comes with TB_FLAG_IMAGE. A
+	 * record may come before the position has reached it; it counts as delivered when the
+	 * position passes it. With TB_FROM_IMAGE conflation begins behind the image. Not with
+	 * TB_STRICT, TB_VALUES, TB_WATCH, TB_MERGE, on_batch or another gap policy than
+	 * TB_GAP_OLDEST. */
 	uint32_t conflate_us;
-	const uint8_t *exempt_kinds;      /* kinds of which each record is delivered at its place */
+
+	/* Kinds, 1 to 255, of which each record is delivered when the ring brings it, in the order
+	 * of the ring. So it may come before an older record of a kind that is conflated. */
+	const uint8_t *exempt_kinds;
 	size_t exempt_kind_count;         /* at most 256 */
 	const char *const *exempt_topics; /* patterns of topics that are not conflated */
 	size_t exempt_topic_count;        /* at most 256 */
@@ -333,7 +353,8 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  *
  * -EINVAL: pattern, options or names, also TB_STRICT with an image. -ENOENT: an exact name is
  * unknown (without TB_WAIT), or a topic lacks a required instrument. -EOPNOTSUPP: an image or a
- * watch list is asked for, and the topic has no last values. -EPROTO:
+ * watch list is asked for, and the topic has no last values; or a start by time, and its times
+ * need not rise. -EPROTO:
  * the topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
  * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
  * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
@@ -401,22 +422,26 @@ typedef void tb_value_handler(void *user, const struct tb_source *source, int re
  * moment. Returns how many instruments have a value.
  *
  * -errno as of tb_get. -EINVAL also: the list is empty or too long, or there is no handler.
- * -EBUSY: called in a handler of tb_get_many. -ECANCELED: the handler closed the subscriber or
- * ended the subscription. If the list itself is wrong, no handler is called. If READs fail later,
- * it was called for the first instruments. */
+ * -EBUSY: called in a handler of tb_get_many or tb_read_back. -ECANCELED: the handler closed the
+ * subscriber or ended the subscription. If the list itself is wrong, no handler is called. If READs
+ * fail later, it was called for the first instruments. */
 TB_API int tb_get_many(const struct tb_source *source, const uint32_t *instruments, size_t count,
 		       tb_value_handler *handler, void *user);
 
 /* -- history --------------------------------------------------------------------------------------
  *
- * These calls read the ring now, whatever was delivered before. What holds for the calls about
- * values holds for them. -ENODATA: the topic has no record yet. -ERANGE: the record lies before the
- * oldest that is held; the message has both. */
+ * These calls read the ring now, whatever was delivered before, and the position does not move.
+ * What holds for the calls about values holds for them. They may be used with each kind of
+ * subscription; with TB_STRICT, the progress line is READ after the slots. -ENODATA: the topic has
+ * no record yet. -ERANGE: the record lies before the oldest that is held; the message has both.
+ * -EAGAIN also: the writer is overwriting all that is held. */
 
-/* Finds the last record with a time up to time_ns, in this epoch. For a time in the future, that is
- * the newest record. Reads single slots, as many as the logarithm of the ring's size.
+/* Finds the last record with a time up to time_ns, in this epoch: the last of several records with
+ * an equal time. For a time in the future, that is the newest record. Copies single slots, as many
+ * as the logarithm of the ring's size. A record that stays corrupt is left out.
  *
- * -EOPNOTSUPP: the topic's times do not rise, because it belongs to no group. */
+ * -EOPNOTSUPP: the topic's times need not rise, because it belongs to no group. -EAGAIN also: 256
+ * copies of slots did not suffice. */
 TB_API int tb_find_time(const struct tb_source *source, uint64_t time_ns, uint64_t *sequence);
 
 /* All instruments, in tb_read_back. */
@@ -428,13 +453,17 @@ typedef int tb_past_handler(void *user, const struct tb_source *source,
 			    const struct tb_record *record);
 
 /* Reads the ring backwards, from record `sequence` on, 0: from the newest record. Calls the handler
- * for the last `count` records of an instrument, newest first. Each slot is read once. Returns how
- * many records there were. They are fewer than `count` if the ring holds no more of them, and if
- * the writer overwrote records before they were read. *oldest is the last sequence that was looked
- * at; it may be NULL.
+ * for the last `count` records of an instrument, newest first. Holes and qualities are of the topic
+ * and not of an instrument, so they do not come. Each slot is READ once, many together; a copy that
+ * is not whole is repeated, and after 8 copies the record is left out. Returns how many records
+ * there were. They are fewer than `count` if the ring holds no more of them, and if the writer
+ * overwrote records before they were read. The slots from *oldest to `sequence` were looked at; it
+ * may be NULL. The whole ring may be read, and tb_poll does not run meanwhile.
  *
- * -EINVAL: count 0, no handler, or a sequence beyond the newest record. -EBUSY: called in a handler
- * of tb_read_back. */
+ * The handler may call tb_get and tb_find_time. -EINVAL: count 0, no handler, or a sequence beyond
+ * the newest record. -ENOENT also: the topic has no instrument of this number. -EBUSY: called in a
+ * handler of tb_read_back or tb_get_many. -ECANCELED: the handler closed the subscriber or ended
+ * the subscription. */
 TB_API int tb_read_back(const struct tb_source *source, uint64_t sequence, uint32_t instrument,
 			uint32_t count, tb_past_handler *handler, void *user, uint64_t *oldest);
 

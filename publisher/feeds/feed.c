@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* F-I1  Between two batches every record made so far is flushed.
- * F-I2  Each topic is flushed after each batch, and every touch_ms while the feed waits for any
- *       reason. For a topic without a new record, this flush is the sign of life that keeps it from
- *       being stale.
+ * F-I2  The feed's group is flushed after each batch, and every touch_ms while the feed waits for
+ *       any reason. For a topic without a new record, this flush is the sign of life that keeps it
+ *       from being stale.
  * F-I3  Between messages no record is held: each topic has all records of each message, and the
  *       last of them is marked. So a flush never shows a part of a message. Within a message
  *       a full step or a new instrument may show a part. `whole` of the progress line then says
- *       where the last message ended. */
+ *       where the last message ended.
+ * F-I4  The records of an input message are a message of the group, which begins with the first of
+ *       them. An input message without records begins none. */
 #include "publisher/feeds/feed.h"
 
 #include <errno.h>
@@ -53,7 +55,6 @@ struct feed {
 	uint64_t message; /* number of the current message, from 1 */
 	struct day_marks marks;
 	bool incomplete;   /* a day lacked its beginning or its end */
-	uint64_t now_ns;   /* of clock_ns, for the current batch; 0: not read yet */
 	int publish_error; /* of the current message */
 	bool paced;        /* the pace has begun */
 	pthread_t thread;
@@ -108,9 +109,6 @@ static void publish(struct feed *feed, struct output *output, uint8_t flags)
 {
 	int result;
 
-	if (feed->now_ns == 0)
-		feed->now_ns = clock_real_ns();
-	output->held.time_ns = feed->now_ns;
 	output->held.flags = flags;
 	result = tb_publish(output->to.topic, &output->held);
 	output->holds = false;
@@ -127,6 +125,8 @@ static void hold(struct feed *feed, struct output *output, const struct market_o
 
 	if (instrument < 0)
 		return;
+	if (feed->holder_count == 0)
+		tb_group_message(feed->options.group); /* F-I4 */
 	if (output->holds)
 		publish(feed, output, 0);
 	else
@@ -166,18 +166,19 @@ static void on_malformed(void *user, uint64_t offset, const char *message)
 
 static void flush(struct feed *feed)
 {
-	for (size_t i = 0; i < feed->options.topic_count; i++)
-		tb_flush(feed->outputs[i].to.topic);
-	feed->now_ns = 0;
+	tb_group_flush(feed->options.group);
 }
 
 /* -- quality ------------------------------------------------------------------------------------
  */
 
+/* In a message of its own. */
 static void make_suspect(struct feed *feed, enum tb_quality_cause cause)
 {
+	tb_group_message(feed->options.group);
 	for (size_t i = 0; i < feed->options.topic_count; i++)
 		tb_topic_quality(feed->outputs[i].to.topic, TB_QUALITY_SUSPECT, cause);
+	flush(feed);
 }
 
 /* Whether a day was incomplete, and that counts as a failure. */

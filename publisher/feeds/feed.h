@@ -2,17 +2,18 @@
 /* A feed: one thread that reads messages from a source at its pace, and publishes the records that
  * the market derives from them.
  *
- *   source_next -> market_message -> feed's output -> projection -> tb_publish ... tb_flush
+ *   source_next -> market_message -> feed's output -> projection -> tb_publish ... tb_group_flush
  *
  * A topic's last record of each message has the flag `last`. So the feed holds one record of each
  * topic until the next record or the end of the message.
  *
- * Topics are flushed once for all messages that are due together, at most FEED_BATCH of them. A day
- * without its beginning or its end makes the topics suspect from there on. So does a source that
- * cannot be read on.
- * Threads  call these functions from the thread that opened the feed. The feed's own thread is the
- *          only writer of its topics.
- * Memory   allocated when the feed is opened, except for the growth of the books. */
+ * A feed's topics are a group. Each message's records have one time, that of their publication.
+ *
+ * The group is flushed once for all messages that are due together, at most FEED_BATCH of them. A
+ * day without its beginning or its end makes the topics suspect from there on. So does a source
+ * that cannot be read on. Threads  call these functions from the thread that opened the feed. The
+ * feed's own thread is the only writer of its topics. Memory   allocated when the feed is opened,
+ * except for the growth of the books. */
 #ifndef TICKBUS_FEEDS_FEED_H
 #define TICKBUS_FEEDS_FEED_H
 
@@ -42,7 +43,7 @@ enum feed_incomplete {
 
 struct feed_topic {
 	enum market_select select;
-	struct tb_topic *topic;         /* created with TB_TOPIC_MANUAL_FLUSH and
+	struct tb_topic *topic;         /* of the feed's group, created with
 					   TB_TOPIC_MARKS_MESSAGES */
 	const struct tb_schema *schema; /* of the topic; lives as long as the feed */
 };
@@ -59,6 +60,7 @@ struct feed_options {
 	enum feed_at_end at_end;
 	enum feed_incomplete incomplete;
 	int cpu; /* -1: any */
+	struct tb_group *group;
 	const struct feed_topic *topics;
 	size_t topic_count;
 	uint32_t touch_ms; /* a waiting feed shows at least this often that it lives */

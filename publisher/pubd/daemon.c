@@ -107,7 +107,7 @@ static int bus_open(struct daemon *daemon)
 }
 
 static int topic_make(struct daemon *daemon, const struct settings_topic *topic,
-		      struct feed_topic *made)
+		      struct tb_group *group, struct feed_topic *made)
 {
 	const struct tb_topic_options options = {
 		.size = sizeof(options),
@@ -115,10 +115,11 @@ static int topic_make(struct daemon *daemon, const struct settings_topic *topic,
 		.schema = topic->schema->schema,
 		.slots = topic->slots,
 		.instruments = topic->instruments,
-		.flags = TB_TOPIC_MANUAL_FLUSH | TB_TOPIC_WATCHED | TB_TOPIC_MARKS_MESSAGES |
+		.flags = TB_TOPIC_WATCHED | TB_TOPIC_MARKS_MESSAGES |
 			 (topic->last_value ? 0 : TB_TOPIC_NO_LAST_VALUE) |
 			 (topic->checked ? 0 : TB_TOPIC_UNCHECKED),
 		.multicast = topic->multicast,
+		.group = group,
 	};
 
 	made->select = fit_select(topic);
@@ -137,7 +138,8 @@ static int source_open(void *user, struct source **source)
 }
 
 static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
-		     const struct feed_topic *topics, size_t count, int done_fd, struct feed **made)
+		     struct tb_group *group, const struct feed_topic *topics, size_t count,
+		     int done_fd, struct feed **made)
 {
 	struct feed_options options = {
 		.name = feed->name,
@@ -151,6 +153,7 @@ static int feed_make(struct daemon *daemon, const struct settings_feed *feed,
 		.at_end = (enum feed_at_end)feed->at_end,
 		.incomplete = (enum feed_incomplete)feed->incomplete,
 		.cpu = feed->cpu,
+		.group = group,
 		.topics = topics,
 		.topic_count = count,
 		.touch_ms = daemon->settings->bus.stale_ms / 8 + 1,
@@ -231,18 +234,23 @@ static int feeds_open(struct daemon *daemon, int done_fd)
 
 	sizes_log(daemon);
 	for (size_t f = 0; f < settings->feed_count && result == 0; f++) {
+		const struct tb_group_options options = { .size = sizeof(options),
+							  .name = settings->feeds[f].name };
 		const size_t first = made;
+		struct tb_group *group;
 
+		result = tb_group_create(daemon->publisher, &options, &group);
 		for (size_t t = 0; t < settings->topic_count && result == 0; t++) {
 			if (daemon->end_requested())
 				return 0;
 			if (settings->topics[t].feed == &settings->feeds[f])
-				result = topic_make(daemon, &settings->topics[t],
+				result = topic_make(daemon, &settings->topics[t], group,
 						    &daemon->topics[made++]);
 		}
 		if (result == 0)
-			result = feed_make(daemon, &settings->feeds[f], &daemon->topics[first],
-					   made - first, done_fd, &daemon->feeds[f]);
+			result = feed_make(daemon, &settings->feeds[f], group,
+					   &daemon->topics[first], made - first, done_fd,
+					   &daemon->feeds[f]);
 	}
 	return result < 0 || daemon->end_requested() ? result : feeds_start(daemon);
 }

@@ -9,6 +9,7 @@
 #include "bus/counters.h"
 #include "bus/quality.h"
 #include "publisher/state.h"
+#include "tests/support/deadline.h"
 #include "tests/support/faulty_fabric.h"
 #include "tests/support/scene.h"
 
@@ -132,6 +133,56 @@ Test(quality, start_at_sequence_behind_the_change_learns_state)
 	read_to(3);
 	cr_expect_str_eq(notes.text, "appeared t 2\nquality 1 0 at 0\n2 B update 2\n3 A update 3\n",
 			 "%s", notes.text);
+}
+
+/* Begins 3 records beyond the head, in the second lap of the ring. The change lies before the
+ * start. The names are known before the first record comes. */
+static void start_beyond_the_head(struct tb_subscription_options *options)
+{
+	const uint64_t until_ms = scene_now_ms() + deadline_ms();
+	const struct tb_source *source;
+
+	options->size = sizeof(*options);
+	options->on_event = notes_event;
+	options->user = &notes;
+	options->from = TB_FROM_SEQUENCE;
+	options->sequence = 84;
+	scene_publish(topic, 1, 80);
+	cr_assert_eq(tb_subscribe(subscriber, "t", options, &subscription), 0, "%s", tb_error());
+	source = tb_subscription_source(subscription, "t");
+	cr_assert_not_null(source);
+	while (tb_source_instruments(source) < 2)
+		cr_assert_lt(scene_now_ms(), until_ms, "%s", tb_error());
+	state(TB_QUALITY_SUSPECT, TB_QUALITY_NO_START);
+	scene_publish(topic, 82, 87);
+	while (notes.quality != TB_QUALITY_SUSPECT) {
+		cr_assert_lt(scene_now_ms(), until_ms, "found no quality: %s", notes.text);
+		cr_assert_geq(tb_poll(subscriber, 100), 0, "%s", tb_error());
+	}
+}
+
+Test(quality, start_beyond_the_head_learns_state_with_known_names)
+{
+	struct tb_subscription_options options = { .on_record = notes_record };
+
+	start_beyond_the_head(&options);
+	read_to(87);
+}
+
+static void batch_counted(void *user, const struct tb_source *source, const struct tb_batch *batch)
+{
+	struct notes *const counted = user;
+
+	(void)source;
+	counted->records += batch->count;
+}
+
+Test(quality, start_beyond_the_head_learns_state_by_batches)
+{
+	struct tb_subscription_options options = { .on_batch = batch_counted };
+
+	start_beyond_the_head(&options);
+	cr_assert(scene_poll_until(subscriber, &notes.records, 4), "%s", notes.text);
 }
 
 Test(quality, lapped_subscriber_learns_bad_state_after_its_gap)

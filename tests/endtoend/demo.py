@@ -96,6 +96,34 @@ class Demo(unittest.TestCase):
         values = re.match(r"^market\.quote: image complete at record [1-9]\d*, (\d+) values$", end)
         self.assertGreater(int(values[1]), 1000, lines)
 
+    def test_named_symbols_are_watched(self):
+        status, out, err = self.run_demo("--names", "AAPL,MSFT", "--seconds", 1)
+        self.assertEqual((status, err), (0, ""))
+        lines = out.splitlines()
+        self.assertEqual(lines[0], "$ tickbus cat shm:demo market.quote --names AAPL,MSFT --watch poll --count 3")
+        values = [line.split()[2] for line in lines if " update bid_price=" in line]
+        self.assertEqual(set(values), {"AAPL", "MSFT"}, out)
+        account, = (line for line in lines if line.startswith("tickbus cat: account "))
+        self.assertRegex(account, rf" records=0 .* values={len(values)}$")
+        shown = [line for line in lines if re.match(r"^\d\d:\d\d:\d\dZ  \d+ records/s  lost 0  AAPL bid ", line)]
+        self.assertTrue(shown and "  MSFT bid " in shown[-1], out)
+        for line, topic in zip(lines[-2:], ("market.quote", "market.trade")):
+            self.assertRegex(line, rf"^  {topic}: \d+ records, 0 lost in 0 gaps, ended$")
+
+    def test_name_without_a_symbol_is_reported(self):
+        status, out, err = self.run_demo("--names", "NOSUCH", "--seconds", 1)
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("tickbus cat: no_instrument topic=market.quote name=NOSUCH\n", out)
+        self.assertIn("market.quote: no symbol NOSUCH yet\n", out)
+
+    def test_conflated_market_shows_fewer_records_than_published(self):
+        status, out, err = self.run_demo("--conflate", "250ms", "--seconds", 1)
+        self.assertEqual((status, err), (0, ""))
+        lines = out.splitlines()
+        self.assertEqual(lines[0], "$ tickbus cat shm:demo market.quote --conflate 250ms --count 5")
+        found = re.match(r"^  market.quote: (\d+) records of (\d+) published, \d+ lost in \d+ gaps, ended", lines[-2])
+        self.assertTrue(found and 0 < int(found[1]) < int(found[2]), out)
+
     def shown_on_a_terminal(self, rows):
         """What a terminal of that many rows gets."""
         keeper, terminal = pty.openpty()
@@ -164,6 +192,10 @@ class Demo(unittest.TestCase):
         no_file = "found no readable, non-empty file, expected an ITCH 5.0 file"
         cases = [(["--what"], "unknown option --what"), (["--seconds"], "--seconds: the value is missing"),
                  ([SCRIPT, "x"], "found a second file \"x\""), (["--from", "09:35"], "found no file, expected FILE"),
+                 (["--names", "A", "--conflate", "1s"], "found --names with --conflate, expected one of them"),
+                 (["--names", "A,,B"], '--names: found "A,,B", expected names'),
+                 (["--conflate", "250"], '--conflate: found "250", expected a number with us, ms or s'),
+                 (["--conflate", "61s"], '--conflate: found "61s", expected'), (["--names"], "--names: the value is missing"),
                  (["--seconds", "0"], 'found "0", expected a whole number from 1'),
                  (["--seconds", "30000"], '--seconds: found "30000", expected at most 23400'),
                  (["/nowhere"], no_file), ([self.folder], no_file), (["/dev/null"], no_file),

@@ -103,7 +103,8 @@ def description(reader):
              "text_bytes notices notice_bytes group port more_zero")
     topic = dict(zip(names.split(), reader.take("QQ6IBB2x4I16sHH")))
     assert topic["quality"] <= 2
-    assert topic["group_id"] == topic["more_zero"] == 0 and topic["flags"] < 8
+    assert topic["more_zero"] == 0 and topic["flags"] < 16
+    assert (topic["group_id"] > 0) == (topic["flags"] & 8 > 0)  # times rise in groups
     topic["name"], topic["schema"] = reader.text(), reader.text()
     return topic
 
@@ -200,7 +201,9 @@ class Topic:
             raise AssertionError("found no progress line with a valid check")
         head, reserved, first, epoch, instruments, state, quality, zero, complete, whole = struct.unpack_from(
             "<QQQQIBBHQQ", line)
-        assert quality <= 2 and (zero, complete, whole) == (0, 0, 0)
+        assert quality <= 2 and zero == 0
+        assert complete == 0 or self.shape["group_id"] > 0
+        assert whole <= head if self.shape["flags"] & 4 else whole == 0  # the topic marks messages
         assert epoch == self.shape["epoch"] and instruments <= self.shape["capacity"]
         assert head <= reserved <= head + self.shape["slots"]
         assert max(reserved, first) <= 2**64 - 1 - 2 * self.shape["slots"]

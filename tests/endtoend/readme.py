@@ -129,8 +129,9 @@ def pages():
 
 
 def calls():
-    """README.md has a row for each public call, and no other row."""
-    rows = re.findall(r"^\| `(tb_\w+)` \| [^|]+ \| (\S+)\(3\) \|$", read("README.md"), re.M)
+    """README.md has each public call in one row, and no other call. A row has one call or several of a kind."""
+    table = re.findall(r"^\| (`tb_\w+`(?:, `tb_\w+`)*) \| [^|]+ \| (\S+)\(3\) \|$", read("README.md"), re.M)
+    rows = [(call, page) for names, page in table for call in re.findall(r"\w+", names)]
     public = re.findall(r"^\t(tb_[a-z_0-9]+);$", read("lib/libtickbus.map"), re.M)
     documented = pages()
     if not public:

@@ -49,7 +49,9 @@ class Bus:
         assert self.process.wait(PATIENCE_S) == 0
 
 
-class Tools(unittest.TestCase):
+class Bench(unittest.TestCase):
+    """A folder, a bus in it, and commands that end with the test."""
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tickbus-tools-")
         self.env = dict(os.environ, TICKBUS_RUNTIME_DIR=self.folder)
@@ -91,6 +93,9 @@ class Tools(unittest.TestCase):
         lines = re.sub(r"epoch=[0-9a-f]{16}", "epoch=E", result.stderr)
         return result.stdout, lines.replace("tickbus cat: ", "").splitlines()
 
+
+class Tools(Bench):
+
     # -- usage ------------------------------------------------------------------------------------
 
     def test_usage_errors_exit_2_in_one_line_with_a_hint(self):
@@ -109,7 +114,7 @@ class Tools(unittest.TestCase):
                      ["cat", "--from=image", "--strict", "shm:b", "t"], ["cat", "--gap=image", "--strict", "shm:b", "t"],
                      ["cat", "--from=7a060e162dabe845:0", "shm:b", "t"],
                      ["cat", "--from=0000000000000000:1", "shm:b", "t"],
-                     ["cat", "--format=xml", "shm:b", "t"], ["cat", "--format=csv", "shm:b", ">"],
+                     ["cat", "--format=xml", "shm:b", "t"],
                      ["cat", "--spreadsheet", "shm:b", "t"], ["topics", "--spreadsheet", "shm:b"],
                      ["stat", "--spreadsheet", "--format=json", "shm:b"], ["stat", "--count=2", "shm:b"],
                      ["stat", "--interval=0.09", "shm:b"], ["stat", "--interval=86400.1", "shm:b"],
@@ -494,6 +499,15 @@ class Tools(unittest.TestCase):
                   for name in ("t.quote", "t.small", "t.hole", "t.empty", "t.live")}
         self.assertEqual(counts, {"t.quote": 4, "t.small": 64, "t.hole": 2, "t.empty": 0,
                                   "t.live": 0})
+
+    def test_csv_of_a_pattern_has_a_header_row_for_each_topic(self):
+        self.bus()
+        out = self.run_tool("cat", "shm:b", "t.*", "--from=oldest", "--count=70", "--format=csv").stdout
+        for topic, rows in (("t.quote", 4), ("t.small", 64), ("t.hole", 2), ("t.empty", 0)):
+            found = [line for line in out.splitlines(True) if line.startswith(topic + ",")]
+            self.assertEqual(found[:1], [topic + "," + HEADER] if rows else [])
+            alone, _ = self.events("shm:b", topic, "--from=oldest", "--until-end", "--format=csv")
+            self.assertEqual("".join(line.split(",", 1)[1] for line in found), alone)
 
     # -- while it runs ----------------------------------------------------------------------------
 

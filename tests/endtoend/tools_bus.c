@@ -18,6 +18,7 @@
  * plain                adds a topic t.plain without last values
  * lost X               counts a record of X as not published
  * quality STATE CAUSE  states the quality of t.live
+ * group N              adds N messages to t.group, which belongs to a group: AA or BB, then CC
  * end                  ends t.live
  * restart              restarts it
  *
@@ -150,6 +151,39 @@ static void add_plain(struct tb_publisher *publisher, const struct tb_schema *sc
 	publish_many(topic, 1);
 }
 
+static void publish_group(struct tb_publisher *publisher, const struct tb_schema *schema, int count)
+{
+	static struct tb_group *group;
+	static struct tb_topic *topic;
+	const struct tb_group_options how = { .size = sizeof(how), .name = "g" };
+	const struct quote quote = { .bid_price = 1 };
+	struct tb_update update = { .size = sizeof(update),
+				    .kind = TB_KIND_UPDATE,
+				    .length = sizeof(quote),
+				    .data = &quote };
+
+	if (!group) {
+		struct tb_topic_options options = { .size = sizeof(options),
+						    .name = "t.group",
+						    .schema = schema,
+						    .slots = 64,
+						    .instruments = 16 };
+
+		expect(tb_group_create(publisher, &how, &group));
+		options.group = group;
+		expect(tb_topic_create(publisher, &options, &topic));
+		expect(tb_instrument(topic, "DD"));
+	}
+	for (int i = 0; i < count; i++) {
+		expect(tb_group_message(group));
+		update.instrument = (uint32_t)tb_instrument(topic, i % 2 ? "BB" : "AA");
+		expect(tb_publish(topic, &update));
+		update.instrument = (uint32_t)tb_instrument(topic, "CC");
+		expect(tb_publish(topic, &update));
+	}
+	expect(tb_group_flush(group));
+}
+
 static void obey(struct tb_publisher *publisher, const struct tb_schema *schema,
 		 struct tb_topic *live, const char *line)
 {
@@ -171,6 +205,8 @@ static void obey(struct tb_publisher *publisher, const struct tb_schema *schema,
 		publish_past(live, name);
 	else if (sscanf(line, "known %24[^\n]", name) == 1)
 		expect(tb_instrument(live, name));
+	else if (sscanf(line, "group %d", &count) == 1)
+		publish_group(publisher, schema, count);
 	else if (!strcmp(line, "plain\n"))
 		add_plain(publisher, schema);
 	else if (sscanf(line, "lost %24[^\n]", name) == 1)

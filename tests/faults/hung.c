@@ -122,8 +122,7 @@ static bool line_reached(const struct mapping *mapping, uint64_t head, bool *bro
 	progress_load((const struct progress_line *)(const void *)(mapping->view +
 								   mapping->layout.progress),
 		      &progress);
-	*broken = progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
-				  mapping->shape.capacity, true, mapping->progress_salt) < 0;
+	*broken = progress_verify(&progress, &mapping->shape, mapping->progress_salt) < 0;
 	return progress.head >= head;
 }
 
@@ -364,9 +363,7 @@ static uint64_t oldest(const struct mapping *mapping, uint64_t busy)
 	progress_load((const struct progress_line *)(const void *)(mapping->view +
 								   mapping->layout.progress),
 		      &progress);
-	cr_assert_eq(progress_verify(&progress, mapping->shape.epoch, mapping->shape.slots,
-				     mapping->shape.capacity, true, mapping->progress_salt),
-		     0);
+	cr_assert_eq(progress_verify(&progress, &mapping->shape, mapping->progress_salt), 0);
 	cr_assert_eq(progress.head, busy - 1);
 	cr_assert(progress.reserved >= busy && progress.reserved < busy + LAP / 8);
 	return progress.reserved - LAP + 1;

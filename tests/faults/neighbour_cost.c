@@ -205,6 +205,13 @@ static bool same(const struct calls *a, const struct calls *b)
 	       memcmp(a->number, b->number, a->count * sizeof(a->number[0])) == 0;
 }
 
+/* On a busy machine a turn with another cause may fall into a round, and adds calls to it. */
+static void keep_fewer(struct calls *kept, const struct calls *again)
+{
+	if (again->count < kept->count)
+		*kept = *again;
+}
+
 static void expect_same(const struct calls *a, const struct calls *b, const char *when)
 {
 	char found[CALLS_MAX * 8] = "";
@@ -229,15 +236,34 @@ static void publish(void)
 	cr_assert_eq(write(go, "p", 1), 1);
 }
 
+/* The reader goes to sleep. On a busy machine the wake for a record may come after the reader has
+ * read it. Then turns follow until no message is left, and the reader goes to sleep again. */
+static void go_to_sleep(struct reader *reader, struct calls *arms)
+{
+	struct calls rest;
+
+	for (unsigned int turns = 0; turns < TURNS_MAX; turns++) {
+		arms->count = 0;
+		cr_assert_geq(tb_wait(reader->subscriber, 0), 0, "%s", tb_error());
+		follow(arms);
+		if (!has_message(reader))
+			return;
+		do {
+			read_to(reader, reader->notes.last);
+			rest.count = 0;
+			follow(&rest);
+		} while (has_message(reader));
+	}
+	cr_assert_fail("woken without a record in %u turns", TURNS_MAX);
+}
+
 /* The reader sleeps, is woken, and reads. */
 static void go_round(struct reader *reader, bool stepped, struct round *round)
 {
 	const uint64_t next = reader->notes.last + 1;
 
 	*round = (struct round){ .steps = 0 };
-	cr_assert_geq(tb_wait(reader->subscriber, 0), 0, "%s", tb_error());
-	follow(&round->arms);
-	cr_assert_not(has_message(reader), "woken without a record");
+	go_to_sleep(reader, &round->arms);
 	publish();
 	if (stepped) {
 		trace_called(control);
@@ -287,18 +313,15 @@ ParameterizedTest(struct stopped *stopped, neighbour_cost,
 {
 	const unsigned int count = stopped->awake + stopped->asleep;
 	struct reader reader = { .subscriber = NULL }, others[STOPPED_MAX] = { 0 };
-	struct round alone, alone_stepped, neighboured, stepped;
+	struct round alone, again, alone_stepped, neighboured, stepped;
 	unsigned int bound;
 
 	reader_join(&reader, 1, false);
 	go_rounds(&reader, &alone, &alone_stepped);
-	/* On a busy machine a turn with another cause may fall into a round. */
-	for (int tries = 0; tries < TRIES; tries++) {
-		const struct round before = alone;
-
-		go_rounds(&reader, &alone, &alone_stepped);
-		if (same(&before.arms, &alone.arms) && same(&before.wakes, &alone.wakes))
-			break;
+	for (int tries = 1; tries < TRIES; tries++) {
+		go_rounds(&reader, &again, &alone_stepped);
+		keep_fewer(&alone.arms, &again.arms);
+		keep_fewer(&alone.wakes, &again.wakes);
 	}
 	for (unsigned int i = 0; i < count; i++)
 		reader_join(&others[i], reader.notes.last, i < stopped->asleep);

@@ -7,7 +7,7 @@
 
 #define EPOCH 7
 
-enum { SEAL = 1, CHECKED = 2, ITS_EPOCH = 4 };
+enum { SEAL = 1, CHECKED = 2, ITS_EPOCH = 4, GROUP = 8 };
 
 FUZZ_TARGET(data, size)
 {
@@ -15,6 +15,7 @@ FUZZ_TARGET(data, size)
 	struct progress_line line;
 	struct progress copy;
 	uint8_t code[3];
+	struct region_shape shape = { .epoch = EPOCH };
 	uint64_t slots;
 	uint32_t capacity;
 
@@ -22,6 +23,10 @@ FUZZ_TARGET(data, size)
 	fuzz_take(&data, &size, &copy, sizeof(copy));
 	slots = UINT64_C(64) << code[0] % 19;
 	capacity = 1u << code[1] % 21;
+	shape.slots = slots;
+	shape.capacity = capacity;
+	shape.flags = code[2] & CHECKED ? REGION_FLAG_CHECKED : 0;
+	shape.group = (code[2] & GROUP) != 0;
 	if (code[2] & ITS_EPOCH)
 		copy.epoch = EPOCH;
 	if (code[2] & SEAL)
@@ -29,12 +34,13 @@ FUZZ_TARGET(data, size)
 			record_hash(&copy, sizeof(copy), offsetof(struct progress, check), salt);
 	memcpy(&line, &copy, sizeof(line));
 	progress_load(&line, &copy);
-	if (progress_verify(&copy, EPOCH, slots, capacity, code[2] & CHECKED, salt) < 0)
+	if (progress_verify(&copy, &shape, salt) < 0)
 		return 0;
 	fuzz_deep = true;
 	FUZZ_EXPECT(copy.epoch == EPOCH && copy.first > 0 && copy.instruments <= capacity);
 	FUZZ_EXPECT(copy.state == TOPIC_LIVE || copy.state == TOPIC_ENDED);
 	FUZZ_EXPECT(copy.quality <= TB_QUALITY_REBUILDING);
+	FUZZ_EXPECT(copy.complete_ns == 0 || shape.group != 0);
 	FUZZ_EXPECT(progress_oldest(&copy, slots) >= copy.first);
 	/* Head and gaps are so small that adding two rings cannot wrap. */
 	FUZZ_EXPECT(copy.head + 2 * slots >= copy.head);

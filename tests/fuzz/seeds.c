@@ -94,7 +94,7 @@ static void lines(void)
 		.head = 100, .reserved = 104, .first = 1, .epoch = 7, .instruments = 3, .state = 1
 	};
 	struct progress_line line;
-	const uint8_t code[3] = { 0, 6, 7 };
+	const uint8_t code[3] = { 0, 6, 7 }, of_group[3] = { 0, 6, 15 };
 	_Alignas(64) uint8_t page[4096] = { 0 };
 	struct bus_pulse pulse = { .count = 5, .bus_id = 9, .topics = 2 };
 	struct bus_entry entry = { .epoch = 7, .head = 100, .topic_id = 1, .state = 1, .beat = 4 };
@@ -107,6 +107,9 @@ static void lines(void)
 	progress.quality = TB_QUALITY_REBUILDING;
 	progress_store(&line, &progress, true, record_salt(7, 1, TAG_PROGRESS));
 	save_behind("progress", "rebuilding", code, sizeof(code), &line, sizeof(line));
+	progress.complete_ns = UINT64_C(1700000000000000000);
+	progress_store(&line, &progress, true, record_salt(7, 1, TAG_PROGRESS));
+	save_behind("progress", "group", of_group, sizeof(of_group), &line, sizeof(line));
 	bus_page_store_entry(page, 0, &entry, 9);
 	bus_page_store_pulse(page, &pulse);
 	save_behind("bus_page", "one", prefix, sizeof(prefix), page, sizeof(pulse) + sizeof(entry));

@@ -22,6 +22,8 @@ def require(condition, what):
 
 
 def decimal(number):
+    if number == -2**63:  # null: there is no price
+        return ""
     return f"{'-' if number < 0 else ''}{abs(number) // 10000}.{abs(number) % 10000:04}"
 
 

@@ -8,7 +8,12 @@ an error would have to be made twice.
 
     itch_oracle.py FILE --select quote --date 2019-12-30            prints the rows without time_ns.
     itch_oracle.py FILE --select quote --date ... --compare ROWS    compares: - is standard input.
+    itch_oracle.py FILE --merge quote,trade --prefix nasdaq.        prints or compares the rows of several topics.
     itch_oracle.py FILE --summary                                   prints the counters as JSON.
+
+With --merge the rows are those of `tickbus cat PATTERN --merge`: in the order of the messages. Rows of one message are
+in the order in which the topics are listed; that is a convention. The first column is the topic. A topic's header row
+precedes its first row.
 
 The column time_ns, the time of publication, is not compared. A null is an empty column, and so is a text of spaces:
 Day.nulls counts the nulls.
@@ -403,6 +408,69 @@ def compare(day, select, file, first=1):
     return f"row {found} after the last of {len(day.rows)}" if found else None
 
 
+class Merge:
+    """The rows of several topics of a feed, in one order. lines has them with their header rows, without time_ns."""
+
+    def __init__(self, data, selects, prefix, begin_ns, first=1):
+        rows = []
+        for topic, select in enumerate(selects):
+            day = run(data, select, begin_ns)
+            for number, (message, row) in enumerate(zip(day.messages, day.rows)):
+                rows.append(((message, topic, number), [prefix + select, str(first + number)] + row))
+        self.number = len(rows)
+        self.lines, self.messages, headed = [], [], set()
+        for (message, topic, _), row in sorted(rows, key=lambda pair: pair[0]):
+            if topic not in headed:
+                headed.add(topic)
+                self.lines.append([row[0], "sequence", "instrument", "kind"] + COLUMNS[selects[topic]])
+                self.messages.append(None)
+            self.lines.append(row)
+            self.messages.append(message)
+
+    def times(self, found):
+        """A message about times that do not rise from message to message, or differ inside a message, or None."""
+        last = (None, 0)
+        for message, time in zip(self.messages, found):
+            if message is None:
+                if time != "time_ns":
+                    return f"found {time} in a header row, expected time_ns"
+                continue
+            time = int(time)
+            if time != last[1] if message == last[0] else time <= last[1]:
+                return f"time {time} of message {message} after {last[1]} of message {last[0]}"
+            last = (message, time)
+        return None
+
+    def compare(self, file):
+        """A message about the first difference from CSV rows, or None."""
+        times = []
+        rows = csv.reader(file)
+        for at, expected in enumerate(self.lines, 1):
+            found = next(rows, None)
+            if found is None:
+                return f"ends before line {at}, expected {len(self.lines)} lines"
+            if len(found) < 3 or found[:2] + found[3:] != expected:
+                return f"line {at} without time_ns\n  found    {found[:2] + found[3:]}\n  expected {expected}"
+            times.append(found[2])
+        found = next(rows, None)
+        return f"line {found} after the last of {len(self.lines)}" if found else self.times(times)
+
+
+def merge(options):
+    merged = Merge(read_all(options.file), options.merge, options.prefix,
+                   midnight_ns(options.date, options.time_zone), options.first)
+    if options.compare is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(merged.lines)
+        return 0
+    with sys.stdin if options.compare == "-" else open(options.compare, newline="") as file:
+        difference = merged.compare(file)
+    if difference:
+        print(f"{options.compare}: {difference}")
+        return 1
+    print(f"{merged.number} rows of {len(options.merge)} topics in {len(set(merged.messages) - {None})} messages, all equal")
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("file")
@@ -411,8 +479,12 @@ def main():
     parser.add_argument("--time-zone", default="America/New_York")
     parser.add_argument("--compare", metavar="ROWS")
     parser.add_argument("--first", type=int, default=1, help="sequence of the first row to compare")
+    parser.add_argument("--merge", metavar="SELECT,...", type=lambda text: text.split(","))
+    parser.add_argument("--prefix", default="", help="what the topics' names have before SELECT")
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
+    if options.merge:
+        return merge(options)
     day = run(read_all(options.file), options.select,
               midnight_ns(options.date, options.time_zone))
     if options.summary:

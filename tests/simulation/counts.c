@@ -42,6 +42,19 @@ static const struct {
 	[COUNT_IMAGES_RESTARTED] = { "images given up at a restart", 35 },
 	[COUNT_NO_VALUES] = { "values never readable", 27 },
 	[COUNT_BATCHES] = { "batches of several records", 20000 },
+	[COUNT_GROUP_FLUSHES] = { "flushes of a group", 0 },
+	[COUNT_LINES] = { "lines of a group checked", 0 },
+	[COUNT_MERGED] = { "records in the order of a merge", 0 },
+	[COUNT_MERGE_TURNS] = { "changes of topic in a merge", 0 },
+	[COUNT_MERGE_JOINS] = { "joins of a running merge", 0 },
+	[COUNT_CUTS_COMPLETE] = { "cuts completed", 0 },
+	[COUNT_LEFT] = { "topics that left a merge", 0 },
+	[COUNT_CAME_BACK] = { "topics that came back to a merge", 0 },
+	[COUNT_CLOCK_BACK] = { "clocks set back", 0 },
+	[COUNT_FILTERED] = { "records that a list skips", 0 },
+	[COUNT_NAMES_CHANGED] = { "changes of a list", 0 },
+	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 0 },
+	[COUNT_VALUES] = { "values that a watch list delivers", 0 },
 };
 
 bool counts_report(uint64_t histories)

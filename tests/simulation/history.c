@@ -41,6 +41,8 @@ static const struct {
 	[STEP_BRINK] = { "brink", step_brink, 40 },
 	[STEP_SUBSCRIBE] = { "subscribe", step_subscribe, 40 },
 	[STEP_LEAVE] = { "leave", step_leave, 6 },
+	[STEP_CLOCK] = { "clock", step_clock, 8 },
+	[STEP_CHOOSE] = { "choose", step_names, 20 },
 	[STEP_SETTLE] = { "settle", step_settle, 0 },
 };
 

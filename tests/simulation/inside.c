@@ -4,6 +4,7 @@
 #include "publisher/publisher.h"
 #include "publisher/server.h"
 #include "tests/simulation/counts.h"
+#include "tests/simulation/lines.h"
 #include "tests/simulation/readers.h"
 #include "tests/simulation/sim_fabric.h"
 #include "tests/simulation/step.h"
@@ -13,6 +14,7 @@
 static void inside_writer(void)
 {
 	counts[COUNT_INSIDE_WRITER]++;
+	lines_check();
 	if (world.may_kill && world_one_in(4))
 		longjmp(world.killed, 1);
 	for (size_t i = world_draw(4); i > 0; i--) {
@@ -76,6 +78,8 @@ void step_close(void)
 {
 	if (!world.publisher)
 		return;
+	if (world.group)
+		writer_finish_all(NULL);
 	for (unsigned int i = 0; i < world.topic_count; i++)
 		if (world.topics[i].topic)
 			world.topics[i].epoch->ended = world.topics[i].epoch->left = true;

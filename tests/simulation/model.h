@@ -14,26 +14,36 @@
  *     and each newer than what the program has.
  * Y7  When an image is complete, the program's table is the publisher's table at that sequence, and
  *     a message ends there. From then on it stays equal until a gap.
- * Y8  The counters are the sums of what the handlers got. */
+ * Y8  The counters are the sums of what the handlers got, and of what was skipped.
+ * Y9  With a list of chosen instruments, exactly the records of the others are skipped, and their
+ *     values are in no image. Holes and qualities come in any case. */
 #ifndef TICKBUS_TESTS_SIMULATION_MODEL_H
 #define TICKBUS_TESTS_SIMULATION_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/simulation/picks.h"
 #include "tests/simulation/truth.h"
 #include "tickbus/subscriber.h"
+
+#define MODEL_MISSING 16
+
+struct order;
 
 /* What the program knows of one topic. */
 struct model {
 	const char *topic;
-	unsigned int number; /* of the subscriber, for messages */
+	struct order *order;       /* of the merge; NULL: no merge (order.h) */
+	const struct picks *picks; /* the chosen instruments; NULL: all */
+	unsigned int number;       /* of the subscriber, for messages */
 	enum tb_from from;
 	enum tb_gap gap;
 	uint64_t from_epoch, from_sequence;
 	bool view;    /* memory is mapped: an old epoch can be read to its end */
 	bool calm;    /* nothing goes wrong any more: no topic may become stale */
 	bool batches; /* records come in batches */
+	bool watches; /* values come instead of records (values.h) */
 	bool trace;   /* prints each call */
 	/* At the subscription: the newest epoch, and how far it was flushed. */
 	unsigned int epochs_before;
@@ -43,6 +53,17 @@ struct model {
 	uint64_t next, started;
 	bool first_gap; /* no record came since the start */
 	bool stale, ended;
+	/* Names of which the topic had no instrument, as events said. The topic had these
+	 * instruments when the list changed last. */
+	unsigned int missing_count;
+	char missing[MODEL_MISSING][PICKS_TEXT];
+	uint32_t instruments_before;
+	bool restarted; /* a merge that was ahead begins its new epoch with another event */
+	bool joins;                /* it had left or ended, so it appears again in its new epoch */
+	bool left;                 /* the merge goes on without it */
+	uint64_t joined_ns;        /* it joined a merge that had come so far */
+	uint32_t chosen, unchosen; /* names that were, or were not, in the list at some time since
+				    * the position was certain */
 	uint32_t quality;
 	bool doubt; /* the record of a change of the quality may be lost */
 
@@ -57,7 +78,7 @@ struct model {
 	bool dirty[TRUTH_INSTRUMENTS];    /* its row is not known, since its value is unreadable */
 
 	/* Sums for the counters. */
-	uint64_t records, lost[5], skipped, restarts, stales, images, image_records;
+	uint64_t values, records, lost[5], skipped, restarts, stales, images, image_records;
 	uint64_t called; /* calls of on_record */
 };
 
@@ -69,6 +90,15 @@ void model_complain(const struct model *, const char *format, ...)
 void model_begin(struct model *, const char *topic, const struct tb_subscription_options *);
 void model_record(struct model *, const struct tb_source *, const struct tb_record *);
 void model_event(struct model *, const struct tb_event *);
+/* The list of chosen instruments has changed, at this text. */
+void model_choose(struct model *, const char *text);
+/* How many records, from the position on and below `sequence`, are skipped without a call. */
+uint64_t model_passed(const struct model *, uint64_t sequence);
+/* How many records the subscriber may have skipped behind the position. Records before them may
+ * wait in a batch. */
+uint64_t model_passed_most(const struct model *);
+/* Nothing is missing: the position is behind the last record. */
+void model_rest(struct model *);
 /* Nothing is missing: the subscriber knows all there is to know. Returns what is missing, or NULL.
  */
 const char *model_unsettled(const struct model *);

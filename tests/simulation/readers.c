@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/simulation/readers.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/simulation/counts.h"
 #include "tests/simulation/sim_fabric.h"
+#include "tests/simulation/order.h"
 #include "tests/simulation/step.h"
+#include "tests/simulation/writer.h"
 
 struct model *readers_model(struct sim_subscriber *s, const char *topic)
 {
@@ -16,12 +22,53 @@ struct model *readers_model(struct sim_subscriber *s, const char *topic)
 	return NULL;
 }
 
+/* Adds a name or a pattern to the list, or removes one. */
+static void names_change(struct sim_subscriber *s)
+{
+	static const char *const texts[] = { "I0", "I1", "I2", "I5", "I7", "I1*", "I[3-6]", "I9" };
+	const char *const text = texts[world_draw(sizeof(texts) / sizeof(texts[0]))];
+	char removed[PICKS_TEXT];
+	int result, right;
+
+	counts[COUNT_NAMES_CHANGED]++;
+	if (world_one_in(2)) {
+		right = picks_add(&s->picks, text);
+		world_say("subscriber %u adds %s", s->number, text);
+		result = tb_names_add(s->subscription, &text, 1);
+	} else {
+		const bool known = s->picks.count > 0 && !world_one_in(4);
+		const char *name = removed;
+
+		snprintf(removed, sizeof(removed), "%s",
+			 known ? s->picks.texts[world_draw(s->picks.count)] : text);
+		right = picks_remove(&s->picks, removed) ? 1 : -ENOENT;
+		world_say("subscriber %u removes %s", s->number, removed);
+		result = tb_names_remove(s->subscription, &name, 1);
+	}
+	for (unsigned int i = 0; i < s->model_count; i++)
+		model_choose(&s->models[i], text);
+	if (result != right)
+		model_complain(&s->models[0], "the list changes: found %d, expected %d (%s)",
+			       result, right, result < 0 ? tb_error() : text);
+}
+
+void step_names(void)
+{
+	struct sim_subscriber *s = readers_any();
+
+	if (s->subscriber && s->chooses && !s->polled)
+		for (size_t i = world_draw(3) + 1; i > 0; i--)
+			names_change(s);
+}
+
 static void on_record(void *user, const struct tb_source *source, const struct tb_record *record)
 {
 	struct model *m = readers_model(user, tb_source_topic(source));
 
 	if (m)
 		model_record(m, source, record);
+	if (m && m->picks && world_one_in(64))
+		names_change(user);
 }
 
 static void on_batch(void *user, const struct tb_source *source, const struct tb_batch *batch)
@@ -57,7 +104,9 @@ static void on_event(void *user, const struct tb_event *event)
 	struct sim_subscriber *s = user;
 	struct model *m = readers_model(s, event->topic);
 
-	if (m)
+	if (event->kind == TB_EVENT_COMPLETE && s->merges && strcmp(event->topic, s->pattern) == 0)
+		order_complete(s->models, s->model_count, event);
+	else if (m)
 		model_event(m, event);
 	else
 		model_complain(&s->models[0], "event %d of topic %s", (int)event->kind,
@@ -65,41 +114,92 @@ static void on_event(void *user, const struct tb_event *event)
 }
 
 /* Y8 */
-static void counters_check(struct sim_subscriber *s)
+static const struct {
+	const char *name;
+	size_t at;
+} sums[] = {
+	{ "records", offsetof(struct model, records) },
+	{ "lost_overrun", offsetof(struct model, lost[TB_CAUSE_OVERRUN]) },
+	{ "lost_before_join", offsetof(struct model, lost[TB_CAUSE_BEFORE_JOIN]) },
+	{ "lost_upstream", offsetof(struct model, lost[TB_CAUSE_UPSTREAM]) },
+	{ "lost_corrupt", offsetof(struct model, lost[TB_CAUSE_CORRUPT]) },
+	{ "restarts", offsetof(struct model, restarts) },
+	{ "stales", offsetof(struct model, stales) },
+	{ "images", offsetof(struct model, images) },
+	{ "image_records", offsetof(struct model, image_records) },
+	{ "values", offsetof(struct model, values) },
+	{ "skipped", offsetof(struct model, skipped) },
+};
+
+/* What the handlers got. */
+static uint64_t sum(const struct sim_subscriber *s, size_t at)
 {
-	static const char *const causes[] = { "", "lost_overrun", "lost_before_join",
-					      "lost_upstream", "lost_corrupt" };
-	uint64_t values[64], right;
+	uint64_t result = 0;
+
+	for (unsigned int i = 0; i < s->model_count; i++)
+		result += *(const uint64_t *)(const void *)((const char *)&s->models[i] + at);
+	return result;
+}
+
+/* Records that were skipped since the last call of a handler: at most so many. */
+static uint64_t passed_most(const struct sim_subscriber *s)
+{
+	uint64_t result = 0;
+
+	for (unsigned int i = 0; i < s->model_count; i++)
+		result += model_passed_most(&s->models[i]);
+	return result;
+}
+
+static uint64_t counter(const struct sim_subscriber *s, const char *name)
+{
+	uint64_t values[64];
 	size_t count;
 	const struct tb_counter *table = tb_counters(TB_SCOPE_SUBSCRIPTION, &count);
 
 	tb_subscription_counters(s->subscription, values, count);
-	for (size_t i = 0; i < count; i++) {
-		const char *name = table[i].name;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(table[i].name, name) == 0)
+			return values[i];
+	abort();
+}
 
-		right = UINT64_MAX;
-#define SUM(field) (s->models[0].field + (s->model_count > 1 ? s->models[1].field : 0))
-		for (int cause = 1; cause <= 4; cause++)
-			if (strcmp(name, causes[cause]) == 0)
-				right = SUM(lost[cause]);
-		if (strcmp(name, "records") == 0)
-			right = SUM(records);
-		else if (strcmp(name, "skipped") == 0)
-			right = SUM(skipped);
-		else if (strcmp(name, "restarts") == 0)
-			right = SUM(restarts);
-		else if (strcmp(name, "stales") == 0)
-			right = SUM(stales);
-		else if (strcmp(name, "images") == 0)
-			right = SUM(images);
-		else if (strcmp(name, "image_records") == 0)
-			right = SUM(image_records);
-		if (right != UINT64_MAX && values[i] != right)
+static void counters_check(struct sim_subscriber *s)
+{
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+		const uint64_t found = counter(s, sums[i].name), right = sum(s, sums[i].at);
+		const bool skips = strcmp(sums[i].name, "skipped") == 0;
+
+		if (found < right || found - right > (skips ? passed_most(s) : 0))
 			model_complain(&s->models[0],
-				       "counter %s is %" PRIu64 ", the handlers got %" PRIu64, name,
-				       values[i], right);
-#undef SUM
+				       "counter %s is %" PRIu64 ", the handlers got %" PRIu64,
+				       sums[i].name, found, right);
 	}
+}
+
+/* At rest, each position is behind the last record. */
+const char *readers_unsettled(struct sim_subscriber *s)
+{
+	uint64_t right = 0;
+
+	if (!s->subscriber)
+		return NULL;
+	for (unsigned int i = 0; i < s->model_count; i++) {
+		struct model *m = &s->models[i];
+		const char *found = model_unsettled(m);
+
+		if (found)
+			return found;
+		if (m->epoch)
+			right += m->skipped + model_passed(m, m->epoch->flushed + 1);
+	}
+	return counter(s, "skipped") == right ? NULL : "records are not skipped";
+}
+
+void readers_rest(struct sim_subscriber *s)
+{
+	for (unsigned int i = 0; i < s->model_count; i++)
+		model_rest(&s->models[i]);
 }
 
 static void counters_keep(struct sim_subscriber *s)
@@ -199,11 +299,51 @@ static void options_draw(struct tb_subscription_options *options, const struct s
 	} else if (options->from == TB_FROM_SEQUENCE) {
 		options->from = TB_FROM_OLDEST;
 	}
+	if (world.grouped && world_draw(8) < (all ? 7 : 1)) {
+		options->flags = TB_WAIT | TB_MERGE;
+		options->from = options->from == TB_FROM_SEQUENCE ? TB_FROM_OLDEST : options->from;
+		options->gap = options->gap == TB_GAP_IMAGE ? TB_GAP_OLDEST : options->gap;
+	}
+}
+
+/* A list, for the options and for the model. */
+static void names_draw(struct sim_subscriber *s, const char *names[PICKS_MAX])
+{
+	char text[PICKS_TEXT];
+
+	for (size_t i = world_draw(4); i > 0; i--) {
+		snprintf(text, sizeof(text), "I%zu", world_draw(TRUTH_INSTRUMENTS));
+		picks_add(&s->picks, text);
+	}
+	if (world_one_in(4))
+		picks_add(&s->picks, "I[2-4]");
+	for (unsigned int i = 0; i < s->picks.count; i++)
+		names[i] = s->picks.texts[i];
+	s->chooses = true;
+}
+
+static void models_begin(struct sim_subscriber *s, const struct sim_topic *t, bool all,
+			 const struct tb_subscription_options *options)
+{
+	for (unsigned int i = 0; i < world.topic_count; i++) {
+		struct model *m = &s->models[s->model_count];
+
+		if (all ? world.topics[i].hidden && !s->ticket : t != &world.topics[i])
+			continue;
+		*m = (struct model){ .number = s->number,
+				     .view = world.view,
+				     .order = s->merges ? &s->order : NULL,
+				     .picks = s->chooses ? &s->picks : NULL,
+				     .trace = world.trace };
+		model_begin(m, world.topics[i].name, options);
+		s->model_count++;
+	}
 }
 
 void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool all,
 		       struct tb_subscription_options options)
 {
+	const bool ticket = t->hidden || world_one_in(2);
 	const struct tb_subscriber_options how = {
 		.size = sizeof(how),
 		.address = world.view ? "simview:a" : "sim:a",
@@ -211,45 +351,55 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		.connect_ms = 20,
 		.batch_bytes = world_one_in(2) ? 8192 : 16384,
 		.read_bytes = world_one_in(2) ? 512 : 0,
+		.ticket = ticket ? writer_ticket() : NULL,
 		.poll_us = world_one_in(3)   ? TB_POLL_SPIN
 			   : world_one_in(2) ? 1000
 					     : 20000,
 	};
+	const char *names[PICKS_MAX];
 
 	readers_leave(s);
 	s->number = ++world.subscriptions;
+	s->ticket = ticket;
+	s->merges = options.flags & TB_MERGE;
+	snprintf(s->pattern, sizeof(s->pattern), "%s", all ? ">" : t->name);
 	options.size = sizeof(options);
-	if (world_one_in(3))
+	if (t->epoch && world_one_in(5) && all_have_values(t, all)) {
+		options.from = TB_FROM_NEWEST;
+		options.gap = TB_GAP_OLDEST;
+		options.flags = TB_WAIT | TB_WATCH;
+		options.look_us = world_one_in(2) ? 0 : (uint32_t)world_draw(20000);
+		s->merges = false;
+		names_draw(s, names);
+		options.names = names;
+		options.name_count = s->picks.count;
+	} else if (world_one_in(4)) {
+		names_draw(s, names);
+		options.names = names;
+		options.name_count = s->picks.count;
+	}
+	if (!s->merges && world_one_in(3))
 		options.on_batch = on_batch;
 	else
 		options.on_record = on_record;
 	options.on_event = on_event;
 	options.user = s;
-	for (unsigned int i = 0; i < world.topic_count; i++) {
-		struct model *m = &s->models[s->model_count];
-
-		if (!all && t != &world.topics[i])
-			continue;
-		*m = (struct model){ .number = s->number,
-				     .view = world.view,
-				     .trace = world.trace };
-		model_begin(m, world.topics[i].name, &options);
-		s->model_count++;
-	}
+	models_begin(s, t, all, &options);
 	sim_meanwhile = world_meanwhile;
 	if (tb_subscriber_open(&s->subscriber, &how) < 0 ||
-	    tb_subscribe(s->subscriber, all ? ">" : t->name, &options, &s->subscription) < 0)
+	    tb_subscribe(s->subscriber, s->pattern, &options, &s->subscription) < 0)
 		model_complain(&s->models[0], "cannot subscribe: %s", tb_error());
 	sim_meanwhile = NULL;
-	world_say("subscriber %u reads %s from %d, gap %d, flags %x", s->number,
-		  all ? ">" : t->name, (int)options.from, (int)options.gap, options.flags);
+	world_say("subscriber %u reads %s from %d, gap %d, flags %x, %u names%s", s->number,
+		  s->pattern, (int)options.from, (int)options.gap, options.flags, s->picks.count,
+		  s->chooses ? " chosen" : "");
 }
 
 void step_subscribe(void)
 {
 	struct sim_subscriber *s = readers_any();
 	const struct sim_topic *t = &world.topics[world_draw(world.topic_count)];
-	const bool all = world_one_in(3);
+	const bool all = world.grouped ? !world_one_in(4) : world_one_in(3);
 	struct tb_subscription_options options = { 0 };
 
 	if (s->polled)

@@ -13,6 +13,10 @@ void readers_subscribe(struct sim_subscriber *, const struct sim_topic *, bool a
 		       struct tb_subscription_options);
 /* Polls, and compares the counters. */
 void readers_poll(struct sim_subscriber *, int max);
+/* What is missing at rest; NULL: nothing. */
+const char *readers_unsettled(struct sim_subscriber *);
+/* Nothing is missing, so each position is known. */
+void readers_rest(struct sim_subscriber *);
 void readers_leave(struct sim_subscriber *);
 
 #endif

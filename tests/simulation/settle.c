@@ -14,22 +14,26 @@ static const char *unsettled(void)
 	const char *found = NULL;
 
 	for (unsigned int i = 0; i < SUBSCRIBERS && !found; i++)
-		for (unsigned int j = 0; j < world.subscribers[i].model_count && !found; j++)
-			found = model_unsettled(&world.subscribers[i].models[j]);
+		found = readers_unsettled(&world.subscribers[i]);
 	return found;
 }
 
 static void settle_complain(void)
 {
-	for (unsigned int i = 0; i < SUBSCRIBERS; i++)
-		for (unsigned int j = 0; j < world.subscribers[i].model_count; j++) {
-			const struct model *m = &world.subscribers[i].models[j];
-			const char *found = model_unsettled(m);
+	for (unsigned int i = 0; i < SUBSCRIBERS; i++) {
+		struct sim_subscriber *s = &world.subscribers[i];
+		const char *found = readers_unsettled(s);
 
-			if (found)
-				model_complain(m, "after %d ms without a fault: %s", SETTLE_MS,
-					       found);
-		}
+		for (unsigned int j = 0; j < s->model_count; j++)
+			if (model_unsettled(&s->models[j]))
+				model_complain(&s->models[j], "after %d ms without a fault: %s",
+					       SETTLE_MS, found);
+		if (found)
+			model_complain(&s->models[0], "after %d ms without a fault: %s", SETTLE_MS,
+				       found);
+		else
+			readers_rest(s);
+	}
 }
 
 static void calm_set(bool calm)
@@ -40,7 +44,7 @@ static void calm_set(bool calm)
 }
 
 /* An image proves a slot corrupt when it has read past all that the writer reserved. So records
- * must come. */
+ * must come, for a while. */
 static void settle_values(struct sim_topic *t)
 {
 	bool corrupt = false;
@@ -53,7 +57,7 @@ static void settle_values(struct sim_topic *t)
 				       t->epoch->marks);
 }
 
-static void settle_turn(void)
+static void settle_turn(unsigned int ms)
 {
 	for (int i = 0; i < SETTLE_TURN_MS; i++)
 		world_pass(1);
@@ -62,9 +66,9 @@ static void settle_turn(void)
 
 		if (t->topic && !t->epoch->ended) {
 			writer_finish(t);
-			settle_values(t);
-			tb_flush(t->topic);
-			writer_flushed(t);
+			if (ms < CALM_MS)
+				settle_values(t);
+			writer_flush(t);
 		}
 	}
 	for (unsigned int i = 0; i < SUBSCRIBERS; i++)
@@ -83,7 +87,7 @@ void step_settle(void)
 	for (unsigned int i = 0; i < world.topic_count; i++)
 		writer_make(&world.topics[i]);
 	do {
-		settle_turn();
+		settle_turn(ms);
 		ms += SETTLE_TURN_MS;
 		if (ms > CALM_MS)
 			calm_set(true);

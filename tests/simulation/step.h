@@ -6,6 +6,7 @@
 void step_brink(void);
 void step_burst(void);
 void step_calm(void);
+void step_clock(void);
 void step_close(void);
 void step_corrupt(void);
 void step_corrupt_value(void);
@@ -22,6 +23,7 @@ void step_inside_writer(void);
 void step_kill(void);
 void step_leave(void);
 void step_open(void);
+void step_names(void);
 void step_poll(void);
 void step_publish(void);
 void step_quality(void);

@@ -19,7 +19,9 @@ struct truth_epoch *truth_begin(const char *topic, uint64_t id)
 
 	if (truth.count == TRUTH_EPOCHS)
 		return NULL;
-	*epoch = (struct truth_epoch){ .id = id, .topic = topic, .at = truth.count++ };
+	*epoch = (struct truth_epoch){
+		.id = id, .topic = topic, .at = truth.count++, .life = truth.lives - 1
+	};
 	return epoch;
 }
 
@@ -89,6 +91,15 @@ uint64_t truth_value(const struct truth_epoch *epoch, uint32_t instrument, uint6
 			return sequence;
 	}
 	return 0;
+}
+
+uint64_t truth_until(const struct truth_epoch *epoch, uint64_t time_ns)
+{
+	uint64_t sequence = epoch->count;
+
+	while (sequence > 0 && truth_at(epoch, sequence)->time_ns > time_ns)
+		sequence--;
+	return sequence;
 }
 
 bool truth_ends_message(const struct truth_epoch *epoch, uint64_t sequence)

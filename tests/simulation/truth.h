@@ -10,6 +10,7 @@
 #include "tickbus/record.h"
 
 #define TRUTH_EPOCHS      96
+#define TRUTH_LIVES       64
 #define TRUTH_INSTRUMENTS 12
 #define TRUTH_PAYLOAD     72
 
@@ -28,7 +29,10 @@ struct truth_record {
 struct truth_epoch {
 	uint64_t id;
 	const char *topic;
-	unsigned int at; /* epochs are numbered in the order of their making */
+	unsigned int at;   /* epochs are numbered in the order of their making */
+	unsigned int life; /* of the publisher, in the order of their opening */
+	uint32_t topic_id;
+	bool grouped; /* its topic is in the publisher's group */
 	uint64_t slots;
 	bool marks, values, checked;
 	uint64_t flushed;  /* the head of the last finished flush */
@@ -44,6 +48,10 @@ struct truth_epoch {
 };
 
 struct truth {
+	unsigned int lives; /* publishers, so far */
+	/* Of each: the time of the last message of its group that is over, and of the last that was
+	 * flushed, or is being flushed. */
+	uint64_t over_ns[TRUTH_LIVES], complete_ns[TRUTH_LIVES];
 	unsigned int count;
 	struct truth_epoch epochs[TRUTH_EPOCHS];
 };
@@ -67,6 +75,8 @@ uint32_t truth_quality(const struct truth_epoch *, uint64_t sequence);
 bool truth_is_value(const struct truth_record *);
 /* The record that last changed the instrument's value, up to `sequence`; 0: no record did. */
 uint64_t truth_value(const struct truth_epoch *, uint32_t instrument, uint64_t sequence);
+/* The last record with a time up to time_ns; 0: there is no such record. In a group, times rise. */
+uint64_t truth_until(const struct truth_epoch *, uint64_t time_ns);
 /* Whether record `sequence` ends an input message. */
 bool truth_ends_message(const struct truth_epoch *, uint64_t sequence);
 

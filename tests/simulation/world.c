@@ -50,10 +50,27 @@ void world_say(const char *format, ...)
 
 static int read_clock(clockid_t clock, struct timespec *now)
 {
-	(void)clock;
-	now->tv_sec = (time_t)(world.now_ns / (1000 * MS));
-	now->tv_nsec = (long)(world.now_ns % (1000 * MS));
+	const uint64_t ns = clock == CLOCK_REALTIME ? world_realtime_ns() : world.now_ns;
+
+	now->tv_sec = (time_t)(ns / (1000 * MS));
+	now->tv_nsec = (long)(ns % (1000 * MS));
 	return 0;
+}
+
+uint64_t world_realtime_ns(void)
+{
+	return world.now_ns + (uint64_t)world.realtime_ns;
+}
+
+void world_complain(const char *format, ...)
+{
+	va_list args;
+
+	if (model_wrong[0])
+		return;
+	va_start(args, format);
+	vsnprintf(model_wrong, sizeof(model_wrong), format, args);
+	va_end(args);
 }
 
 static ssize_t read_random(void *out, size_t bytes, unsigned int flags)
@@ -103,7 +120,11 @@ void world_begin(uint64_t seed, bool trace)
 	world.draws = world.random = seed;
 	world.now_ns = UINT64_C(1700000000) * 1000 * MS;
 	world.view = world_one_in(3);
-	world.topic_count = (unsigned int)world_draw(TOPICS) + 1;
+	world.grouped = world_one_in(3);
+	world.realms = world.grouped && world_one_in(4);
+	world.topic_count = (unsigned int)world_draw(2) + 1;
+	if (world.grouped)
+		world.topic_count = (unsigned int)world_draw(TOPICS - 1) + 2;
 	for (unsigned int i = 0; i < world.topic_count; i++) {
 		struct sim_topic *t = &world.topics[i];
 		const uint32_t words = world_one_in(3) ? 9 : world_one_in(2) ? 4 : 1;
@@ -116,6 +137,8 @@ void world_begin(uint64_t seed, bool trace)
 			   (world_one_in(3) ? TB_TOPIC_WATCHED : 0) |
 			   (world_one_in(4) ? TB_TOPIC_NO_LAST_VALUE : 0) |
 			   (world.view && world_one_in(2) ? TB_TOPIC_UNCHECKED : 0);
+		t->grouped = world.grouped;
+		t->hidden = world.realms && i > 0 && world_one_in(2);
 		schema_make(i, words);
 	}
 	world_say("%s, %u topics", world.view ? "simview" : "sim", world.topic_count);

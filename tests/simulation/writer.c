@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "publisher/publisher.h"
+#include "tests/simulation/counts.h"
+#include "tests/simulation/lines.h"
 #include "tests/simulation/step.h"
 #include "tests/support/random.h"
 
@@ -25,6 +27,74 @@ struct sim_topic *writer_any(void)
 void writer_flushed(struct sim_topic *t)
 {
 	t->epoch->flushed = t->topic->progress.head;
+}
+
+/* -- the group ---------------------------------------------------------------------------------
+ */
+
+static bool any_open(const struct sim_topic *but)
+{
+	for (unsigned int i = 0; i < world.topic_count; i++)
+		if (&world.topics[i] != but && world.topics[i].grouped && world.topics[i].topic &&
+		    world.topics[i].open)
+			return true;
+	return false;
+}
+
+/* Before a record of a group: begins a message, unless the open message goes on. */
+static void message_begin(const struct sim_topic *t)
+{
+	const uint64_t least = world_realtime_ns(), next = world.stamp + 1;
+	uint64_t most;
+
+	if (!t->grouped || (world.message && (world.together || any_open(NULL))))
+		return;
+	world.message = true;
+	truth.over_ns[truth.lives - 1] = world.stamp;
+	if (tb_group_message(world.group) < 0)
+		abort();
+	world.stamp = tb_group_time(world.group);
+	most = world_realtime_ns(); /* time may pass inside the call */
+	if (world.stamp < (least > next ? least : next) ||
+	    world.stamp > (most > next ? most : next))
+		world_complain("a message has time %" PRIu64 ", expected %" PRIu64 " to %" PRIu64,
+			       world.stamp, least > next ? least : next, most > next ? most : next);
+}
+
+/* Each flush finishes the open message, and so does the end of a topic. */
+void writer_finish_all(const struct sim_topic *but)
+{
+	for (unsigned int i = 0; i < world.topic_count; i++) {
+		struct sim_topic *t = &world.topics[i];
+
+		if (t != but && t->grouped && t->topic && !t->epoch->ended)
+			writer_finish(t);
+	}
+	truth.over_ns[truth.lives - 1] = truth.complete_ns[truth.lives - 1] = world.stamp;
+}
+
+/* The group was flushed. */
+static void group_flushed(void)
+{
+	world.message = false;
+	for (unsigned int i = 0; i < world.topic_count; i++)
+		if (world.topics[i].grouped && world.topics[i].topic)
+			writer_flushed(&world.topics[i]);
+}
+
+void writer_flush(struct sim_topic *t)
+{
+	if (!t->grouped) {
+		tb_flush(t->topic);
+		writer_flushed(t);
+		return;
+	}
+	counts[COUNT_GROUP_FLUSHES]++;
+	writer_finish_all(NULL);
+	if (tb_group_flush(world.group) < 0)
+		abort();
+	group_flushed();
+	lines_check();
 }
 
 int writer_instrument(struct sim_topic *t, uint32_t i)
@@ -83,11 +153,15 @@ void writer_publish(struct sim_topic *t, uint32_t number, uint8_t kind, uint8_t 
 	if (!t->topic || t->epoch->ended || number >= t->epoch->instruments)
 		return;
 	update.length = (uint16_t)(world_one_in(4) ? world_draw(t->payload + 1) : t->payload);
-	/* Inside a write time may pass, so the stamp would not be known. */
-	update.time_ns = world_one_in(8) && !world.writing ? 0 : world.now_ns + world_draw(1000);
+	message_begin(t);
+	/* Inside a write time may pass, so the time would not be known. */
+	if (!t->grouped && (world.writing || !world_one_in(8)))
+		update.time_ns = world_realtime_ns() + world_draw(1000);
 	random_fill(&world.draws, data, (size_t)update.length);
 	record = truth_add(t->epoch);
-	record->time_ns = update.time_ns ? update.time_ns : world.now_ns;
+	record->time_ns = t->grouped       ? world.stamp
+			  : update.time_ns ? update.time_ns
+					   : world_realtime_ns();
 	record->instrument = number;
 	record->length = update.length;
 	record->kind = kind;
@@ -111,8 +185,37 @@ void writer_publish_any(struct sim_topic *t, bool last)
 		       flags | (t->epoch->marks && last ? TB_FLAG_LAST : 0));
 }
 
+/* The records of a message are in several topics. The last in each topic ends it there. */
+static void message_across(struct sim_topic *t)
+{
+	struct sim_topic *topics[5];
+	const size_t count = world_draw(4) + 1;
+	const bool ends = !world_one_in(16);
+
+	for (size_t i = 0; i < count; i++) {
+		struct sim_topic *other = &world.topics[world_draw(world.topic_count)];
+
+		topics[i] =
+			i > 0 && other->grouped && other->topic && !other->epoch->ended ? other : t;
+	}
+	world.together = world.message && any_open(NULL);
+	for (size_t i = 0; i < count; i++) {
+		bool last = ends;
+
+		for (size_t j = i + 1; j < count; j++)
+			last &= topics[j] != topics[i];
+		writer_publish_any(topics[i], last);
+		world.together = true;
+	}
+	world.together = false;
+}
+
 void writer_message(struct sim_topic *t)
 {
+	if (t->grouped) {
+		message_across(t);
+		return;
+	}
 	for (size_t i = world_draw(3); i > 0; i--)
 		writer_publish_any(t, false);
 	writer_publish_any(t, !world_one_in(16));
@@ -130,6 +233,8 @@ void step_publish(void)
 
 	for (size_t i = world_draw(8) + 1; t && i > 0; i--)
 		writer_message(t);
+	if (t && t->grouped && !world_one_in(3))
+		writer_flush(t);
 }
 
 /* More than a ring, or almost. */
@@ -146,10 +251,8 @@ void step_flush(void)
 {
 	struct sim_topic *t = writer_any();
 
-	if (!t)
-		return;
-	tb_flush(t->topic);
-	writer_flushed(t);
+	if (t)
+		writer_flush(t);
 }
 
 void step_register(void)
@@ -170,13 +273,14 @@ void step_quality(void)
 	if (!t)
 		return;
 	if (state == t->topic->progress.quality && cause == t->topic->quality_cause) {
-		tb_flush(t->topic);
-		writer_flushed(t);
+		writer_flush(t);
 		return;
 	}
 	writer_finish(t);
+	message_begin(t);
 	world_say("quality %u is record %" PRIu64 " of %s", state, t->epoch->count + 1, t->name);
 	record = truth_add(t->epoch);
+	record->time_ns = world.stamp;
 	record->kind = TB_KIND_QUALITY;
 	record->flags = TB_FLAG_LAST;
 	record->instrument = UINT32_MAX;
@@ -211,6 +315,8 @@ void writer_some(void)
 	else
 		for (size_t i = world_draw(12) + 1; i > 0 && t->topic; i--)
 			writer_message(t);
+	if (t->topic && t->grouped && !t->epoch->ended && world_one_in(2))
+		writer_flush(t);
 }
 
 /* -- a life of a topic -------------------------------------------------------------------------
@@ -221,6 +327,8 @@ static void epoch_note(struct sim_topic *t)
 	t->epoch = truth_begin(t->name, t->topic->shape.epoch);
 	if (!t->epoch)
 		abort();
+	t->epoch->topic_id = t->topic->shape.topic_id;
+	t->epoch->grouped = t->grouped;
 	t->epoch->slots = t->slots;
 	t->epoch->marks = t->flags & TB_TOPIC_MARKS_MESSAGES;
 	t->epoch->checked = !(t->flags & TB_TOPIC_UNCHECKED);
@@ -237,6 +345,7 @@ void writer_make(struct sim_topic *t)
 		.slots = t->slots,
 		.instruments = TRUTH_INSTRUMENTS,
 		.flags = t->flags,
+		.group = t->grouped ? world.group : NULL,
 	};
 
 	if (t->topic || truth.count + TOPICS >= TRUTH_EPOCHS)
@@ -252,6 +361,8 @@ void step_restart(void)
 
 	if (!t->topic || truth.count + TOPICS >= TRUTH_EPOCHS)
 		return;
+	if (t->grouped)
+		writer_finish_all(t);
 	t->epoch->flushed = t->epoch->count;
 	t->epoch->left = true;
 	world.locked = true;
@@ -260,6 +371,8 @@ void step_restart(void)
 	world.locked = false;
 	reserve_nothing(t);
 	epoch_note(t);
+	if (t->grouped)
+		group_flushed();
 }
 
 void step_end(void)
@@ -268,10 +381,14 @@ void step_end(void)
 
 	if (!t)
 		return;
+	if (t->grouped)
+		writer_finish_all(t);
 	t->epoch->ended = t->epoch->left = true;
 	tb_topic_end(t->topic);
 	writer_flushed(t);
 	reserve_nothing(t);
+	if (t->grouped)
+		group_flushed();
 }
 
 void writer_gone(void)
@@ -286,6 +403,9 @@ void writer_gone(void)
 		t->topic = NULL;
 	}
 	world.rewrites = 0;
+	world.group = NULL;
+	world.stamp = 0;
+	world.message = world.together = false;
 }
 
 static void log_nothing(void *user, enum tb_log_level level, const char *words)
@@ -296,21 +416,63 @@ static void log_nothing(void *user, enum tb_log_level level, const char *words)
 		printf("    log: %s\n", words);
 }
 
-void step_open(void)
+static const uint8_t ticket[TB_TICKET_BYTES] = "the ticket of the realm of all";
+
+const uint8_t *writer_ticket(void)
 {
-	const char *address = world.view ? "simview:a" : "sim:a";
+	return world.realms ? ticket : NULL;
+}
+
+static void publisher_make(void)
+{
+	const char *address = world.view ? "simview:a" : "sim:a", *all = ">";
+	const char *names[TOPICS];
+	struct tb_realm realms[] = {
+		{ .size = sizeof(*realms), .name = "anonymous", .topics = names },
+		{ .size = sizeof(*realms),
+		  .name = "all",
+		  .ticket = ticket,
+		  .topics = &all,
+		  .topic_count = 1 },
+	};
 	const struct tb_publisher_options options = { .size = sizeof(options),
 						      .name = "test",
 						      .listen = &address,
 						      .listen_count = 1,
 						      .stale_ms = STALE_MS,
 						      .topics_max = TOPICS,
+						      .realms = world.realms ? realms : NULL,
+						      .realm_count = world.realms ? 2 : 0,
 						      .exit_wait_ms = 50,
 						      .log = log_nothing };
+	const struct tb_group_options group = { .size = sizeof(group), .name = "g" };
 
-	if (!world.publisher && publisher_open(&world.publisher, &options) < 0)
+	for (unsigned int i = 0; i < world.topic_count; i++)
+		if (!world.topics[i].hidden)
+			names[realms[0].topic_count++] = world.topics[i].name;
+	if (publisher_open(&world.publisher, &options) < 0)
 		abort();
+	if (truth.lives++ == TRUTH_LIVES)
+		abort();
+	if (world.grouped && tb_group_create(world.publisher, &group, &world.group) < 0)
+		abort();
+}
+
+void step_open(void)
+{
+	if (!world.publisher)
+		publisher_make();
 	for (unsigned int i = 0; i < world.topic_count; i++)
 		if (!world_one_in(4))
 			writer_make(&world.topics[i]);
+}
+
+/* The wall clock is set, mostly back. */
+void step_clock(void)
+{
+	if (!world.grouped)
+		return;
+	world.realtime_ns += world_one_in(4) ? (int64_t)(1800000 * MS) : -(int64_t)(3600000 * MS);
+	counts[COUNT_CLOCK_BACK]++;
+	world_say("the wall clock differs by %" PRId64 " s", world.realtime_ns / 1000000000);
 }

@@ -18,6 +18,12 @@ void writer_message(struct sim_topic *);
 void writer_finish(struct sim_topic *);
 /* Some records, a quality or a name. */
 void writer_some(void);
+/* Flushes the topic, or its group. */
+void writer_flush(struct sim_topic *);
+/* Ends the open message of the group, in each topic but this. */
+void writer_finish_all(const struct sim_topic *but);
+/* The ticket of a realm that has all topics; NULL: there are no realms. */
+const uint8_t *writer_ticket(void);
 /* A flush has ended. */
 void writer_flushed(struct sim_topic *);
 /* Creates the topic, unless it exists. */

@@ -121,6 +121,10 @@ void tally_event(void *user, const struct tb_event *event)
 		tally_complain(tally, "event %d of an image, which was not asked for",
 			       (int)event->kind);
 		break;
+	case TB_EVENT_NO_INSTRUMENT:
+	case TB_EVENT_LEFT:
+		tally_complain(tally, "event %d of an option that was not set", (int)event->kind);
+		break;
 	case TB_EVENT_STALE:
 	case TB_EVENT_LIVE:
 		break; /* a machine under load may delay the pulse */

@@ -226,9 +226,7 @@ void walk_line(struct walk *walk)
 	struct progress progress;
 
 	progress_load(for_readers(walk, walk->topic->line), &progress);
-	if (progress_verify(&progress, walk->topic->shape.epoch, WALK_SLOTS,
-			    walk->topic->shape.capacity, walk->topic->checked,
-			    walk->topic->progress_salt) == 0 &&
+	if (progress_verify(&progress, &walk->topic->shape, walk->topic->progress_salt) == 0 &&
 	    progress.head >= walk->changed && progress.quality != walk->quality)
 		tally_complain(&walk->tally,
 			       "a line with head %" PRIu64 " has quality %u, but record %" PRIu64

@@ -110,8 +110,23 @@ struct tb_schema *scene_schema(const char *name, unsigned int version, const cha
 	return schema;
 }
 
+struct tb_group *scene_group(struct tb_publisher *publisher, const char *name)
+{
+	const struct tb_group_options options = { .size = sizeof(options), .name = name };
+	struct tb_group *group = NULL;
+
+	cr_assert_eq(tb_group_create(publisher, &options, &group), 0, "%s", tb_error());
+	return group;
+}
+
 struct tb_topic *scene_topic(struct tb_publisher *publisher, const char *name, uint32_t slots,
 			     uint32_t flags)
+{
+	return scene_grouped(publisher, name, slots, flags, NULL);
+}
+
+struct tb_topic *scene_grouped(struct tb_publisher *publisher, const char *name, uint32_t slots,
+			       uint32_t flags, struct tb_group *group)
 {
 	struct tb_schema *schema = scene_schema("x", 1, "- {name: x, type: u64, doc: d}\n");
 	struct tb_topic_options options = { .size = sizeof(options),
@@ -119,7 +134,8 @@ struct tb_topic *scene_topic(struct tb_publisher *publisher, const char *name, u
 					    .schema = schema,
 					    .slots = slots,
 					    .instruments = 16,
-					    .flags = flags };
+					    .flags = flags,
+					    .group = group };
 	struct tb_topic *topic = NULL;
 
 	cr_assert_eq(tb_topic_create(publisher, &options, &topic), 0, "%s", tb_error());

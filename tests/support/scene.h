@@ -37,6 +37,10 @@ struct tb_publisher *scene_publisher_of(const char *scheme, uint32_t stale_ms);
 void scene_address(const char *scheme, char *address, size_t bytes);
 struct tb_topic *scene_topic(struct tb_publisher *, const char *name, uint32_t slots,
 			     uint32_t flags);
+/* A group, and a topic of a group; group NULL: of none. */
+struct tb_group *scene_group(struct tb_publisher *, const char *name);
+struct tb_topic *scene_grouped(struct tb_publisher *, const char *name, uint32_t slots,
+			       uint32_t flags, struct tb_group *);
 struct tb_schema *scene_schema(const char *name, unsigned int version, const char *fields);
 /* Publishes values from..to as payload x, for instrument "A" if x is odd and "B" if even. */
 void scene_publish(struct tb_topic *, uint64_t from, uint64_t to);

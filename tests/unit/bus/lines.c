@@ -34,11 +34,21 @@ static struct progress stored(struct progress progress)
 	return copy;
 }
 
+static int verified(struct progress *copy, uint64_t epoch, uint32_t capacity, bool checked)
+{
+	const struct region_shape shape = { .epoch = epoch,
+					    .slots = 64,
+					    .capacity = capacity,
+					    .flags = checked ? REGION_FLAG_CHECKED : 0 };
+
+	return progress_verify(copy, &shape, 99);
+}
+
 Test(progress, line_reads_back)
 {
 	struct progress copy = stored(live(10, 14));
 
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), 0);
+	cr_assert_eq(verified(&copy, EPOCH, 8, true), 0);
 	cr_assert_eq(copy.head, 10);
 	cr_assert_eq(copy.reserved, 14);
 	cr_assert_eq(copy.instruments, 3);
@@ -50,8 +60,7 @@ Test(progress, line_with_a_changed_bit_fails)
 		struct progress copy = stored(live(10, 14));
 
 		((unsigned char *)&copy)[bit / 8] ^= (unsigned char)(1u << bit % 8);
-		cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), -EAGAIN, "bit %u",
-			     bit);
+		cr_assert_eq(verified(&copy, EPOCH, 8, true), -EAGAIN, "bit %u", bit);
 	}
 }
 
@@ -60,13 +69,13 @@ Test(progress, contradictions_fail_even_with_a_right_check)
 	struct progress copy;
 
 	copy = stored(live(15, 14));
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), -EAGAIN, "head > reserved");
+	cr_assert_eq(verified(&copy, EPOCH, 8, true), -EAGAIN, "head > reserved");
 	copy = stored(live(10, 75));
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), -EAGAIN, "reserved too far");
+	cr_assert_eq(verified(&copy, EPOCH, 8, true), -EAGAIN, "reserved too far");
 	copy = stored(live(10, 74));
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 8, true, 99), 0);
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 2, true, 99), -EAGAIN, "instruments");
-	cr_assert_eq(progress_verify(&copy, EPOCH + 1, 64, 8, true, 99), -EAGAIN, "epoch");
+	cr_assert_eq(verified(&copy, EPOCH, 8, true), 0);
+	cr_assert_eq(verified(&copy, EPOCH, 2, true), -EAGAIN, "instruments");
+	cr_assert_eq(verified(&copy, EPOCH + 1, 8, true), -EAGAIN, "epoch");
 }
 
 /* Readers add up to two rings to a line's counts: the sums must not wrap. */
@@ -77,21 +86,21 @@ Test(progress, counts_that_could_wrap_fail)
 	for (int checked = 0; checked < 2; checked++) {
 		struct progress copy = stored(live(last, last));
 
-		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), 0);
+		cr_expect_eq(verified(&copy, EPOCH, 8, checked), 0);
 		copy = stored(live(last, last + 1));
-		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN,
-			     "reserved, checked %d", checked);
+		cr_expect_eq(verified(&copy, EPOCH, 8, checked), -EAGAIN, "reserved, checked %d",
+			     checked);
 		copy = stored(live(last + 1, last + 1));
-		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN);
+		cr_expect_eq(verified(&copy, EPOCH, 8, checked), -EAGAIN);
 		copy = stored(live(UINT64_MAX, UINT64_MAX));
-		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN);
+		cr_expect_eq(verified(&copy, EPOCH, 8, checked), -EAGAIN);
 		copy = stored(live(last + 1, 10));
-		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN,
-			     "head, checked %d", checked);
+		cr_expect_eq(verified(&copy, EPOCH, 8, checked), -EAGAIN, "head, checked %d",
+			     checked);
 		copy = stored(live(last, last));
 		copy.first = last + 1;
-		cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99), -EAGAIN,
-			     "first, checked %d", checked);
+		cr_expect_eq(verified(&copy, EPOCH, 8, checked), -EAGAIN, "first, checked %d",
+			     checked);
 	}
 }
 
@@ -102,18 +111,18 @@ Test(progress, values_at_their_bounds_pass)
 	made.state = TOPIC_ENDED;
 	made.first = 15; /* an empty ring, as after a relay's begin */
 	copy = stored(made);
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), 0);
+	cr_assert_eq(verified(&copy, EPOCH, 3, true), 0);
 	made.first = 16;
 	copy = stored(made);
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), -EAGAIN, "first too far");
+	cr_assert_eq(verified(&copy, EPOCH, 3, true), -EAGAIN, "first too far");
 	made.first = 0;
 	copy = stored(made);
-	cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99), -EAGAIN, "first is none");
+	cr_assert_eq(verified(&copy, EPOCH, 3, true), -EAGAIN, "first is none");
 	made.first = 1;
 	for (uint8_t state = 0; state < 4; state++) {
 		made.state = state;
 		copy = stored(made);
-		cr_assert_eq(progress_verify(&copy, EPOCH, 64, 3, true, 99),
+		cr_assert_eq(verified(&copy, EPOCH, 3, true),
 			     state == TOPIC_LIVE || state == TOPIC_ENDED ? 0 : -EAGAIN, "state %u",
 			     state);
 	}
@@ -128,9 +137,26 @@ Test(progress, field_without_a_meaning_must_be_zero)
 			made.zero = field == 1;
 			made.complete_ns = field == 2;
 			copy = stored(made);
-			cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99),
-				     field == 0 ? 0 : -EAGAIN, "field %d, checked %d", field,
-				     checked);
+			cr_expect_eq(verified(&copy, EPOCH, 8, checked), field == 0 ? 0 : -EAGAIN,
+				     "field %d, checked %d", field, checked);
+		}
+}
+
+Test(progress, a_time_passes_in_topics_of_groups_only)
+{
+	struct region_shape shape = { .epoch = EPOCH, .slots = 64, .capacity = 8 };
+
+	for (uint32_t group = 0; group < 2; group++)
+		for (int checked = 0; checked < 2; checked++) {
+			struct progress copy, made = live(14, 14);
+
+			made.complete_ns = UINT64_MAX;
+			copy = stored(made);
+			cr_expect_eq(copy.complete_ns, UINT64_MAX);
+			shape.group = group;
+			shape.flags = checked ? REGION_FLAG_CHECKED : 0;
+			cr_expect_eq(progress_verify(&copy, &shape, 99), group ? 0 : -EAGAIN,
+				     "group %u, checked %d", group, checked);
 		}
 }
 
@@ -144,7 +170,7 @@ Test(progress, whole_beyond_head_fails_in_a_checked_line)
 			made.whole = whole;
 			copy = stored(made);
 			cr_expect_eq(copy.whole, whole);
-			cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99),
+			cr_expect_eq(verified(&copy, EPOCH, 8, checked),
 				     !checked || whole <= 14 ? 0 : -EAGAIN);
 		}
 }
@@ -158,7 +184,7 @@ Test(progress, only_known_qualities_pass)
 			made.quality = (uint8_t)quality;
 			copy = stored(made);
 			cr_expect_eq(copy.quality, quality);
-			cr_expect_eq(progress_verify(&copy, EPOCH, 64, 8, checked, 99),
+			cr_expect_eq(verified(&copy, EPOCH, 8, checked),
 				     quality <= TB_QUALITY_REBUILDING ? 0 : -EAGAIN,
 				     "quality %u, checked %d", quality, checked);
 		}

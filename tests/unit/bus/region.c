@@ -55,7 +55,7 @@ Test(region, value_outside_bounds_is_reported)
 	s.capacity = 0;
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
 	s = shape();
-	s.flags = 8;
+	s.flags = 0x10;
 	cr_assert_eq(region_layout(&s, &layout), -EINVAL);
 	s = shape();
 	s.slots = BOUND_SLOTS_MAX;
@@ -84,6 +84,22 @@ Test(region, values_at_their_bounds_are_accepted)
 	s = shape();
 	s.topic_id = 0;
 	cr_expect_eq(region_layout(&s, &layout), -EINVAL, "a topic id is never 0");
+}
+
+Test(region, times_rise_in_groups_and_only_there)
+{
+	struct region_layout layout;
+
+	for (uint32_t rises = 0; rises < 2; rises++)
+		for (uint32_t group = 0; group < 3; group++) {
+			struct region_shape s = shape();
+
+			s.flags |= rises ? REGION_FLAG_TIME_RISES : 0;
+			s.group = group;
+			cr_expect_eq(region_layout(&s, &layout),
+				     (group > 0) == (rises > 0) ? 0 : -EINVAL, "group %u, rises %u",
+				     group, rises);
+		}
 }
 
 Test(region, payload_gets_the_smallest_slot)

@@ -43,19 +43,19 @@ static enum market_select select_of(const char *name)
 }
 
 /* The topic as pubd makes it. */
-static void topic_make(struct tb_publisher *publisher, const char *select, struct feed_topic *made)
+static void topic_make(struct feed_options *feed, const char *select, struct feed_topic *made)
 {
 	struct tb_topic_options options = { .size = sizeof(options),
 					    .name = select,
 					    .slots = SLOTS,
-					    .flags = TB_TOPIC_MANUAL_FLUSH |
-						     TB_TOPIC_MARKS_MESSAGES };
+					    .flags = TB_TOPIC_MARKS_MESSAGES,
+					    .group = feed->group };
 	struct tb_schema *schema;
 
 	expect(tb_schema_load(&schema, select), "schema");
 	options.schema = made->schema = schema;
 	made->select = select_of(select);
-	expect(tb_topic_create(publisher, &options, &made->topic), "topic");
+	expect(tb_topic_create(feed->publisher, &options, &made->topic), "topic");
 }
 
 static void feed_run(struct feed_options *options)
@@ -119,6 +119,7 @@ int main(int count, char **arguments)
 	struct tb_publisher_options bus = { .size = sizeof(bus),
 					    .name = "feed-rows",
 					    .exit_wait_ms = UINT32_MAX };
+	const struct tb_group_options group = { .size = sizeof(group), .name = "itch" };
 	struct feed_topic topic;
 	struct feed_options options = { .name = "itch",
 					.open = file_open,
@@ -136,7 +137,8 @@ int main(int count, char **arguments)
 	options.open_user = arguments[1];
 	expect(day_begin(arguments[3], arguments[4], &options.midnight_ns), "day");
 	expect(tb_publisher_open(&options.publisher, &bus), "publisher");
-	topic_make(options.publisher, arguments[2], &topic);
+	expect(tb_group_create(options.publisher, &group, &options.group), "group");
+	topic_make(&options, arguments[2], &topic);
 	feed_run(&options);
 	records_print(topic.topic);
 	values_print(topic.topic);

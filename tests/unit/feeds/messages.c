@@ -115,14 +115,18 @@ static void execute(uint64_t reference, uint64_t match)
 #define TOPICS 3
 
 static struct tb_publisher *publisher;
+static struct tb_group *group;
 static struct feed *feed;
 static struct feed_topic topics[TOPICS];
 static size_t topic_count;
 
 static void enter(void)
 {
+	const struct tb_group_options options = { .size = sizeof(options), .name = "script" };
+
 	scene_enter();
 	publisher = scene_publisher("shm");
+	cr_assert_eq(tb_group_create(publisher, &options, &group), 0, "%s", tb_error());
 	say_event('O');
 }
 
@@ -144,8 +148,8 @@ static void topic(const char *name, enum market_select select, uint32_t instrume
 					    .name = name,
 					    .slots = 64,
 					    .instruments = instruments,
-					    .flags = TB_TOPIC_MANUAL_FLUSH |
-						     TB_TOPIC_MARKS_MESSAGES };
+					    .flags = TB_TOPIC_MARKS_MESSAGES,
+					    .group = group };
 	struct tb_schema *schema;
 
 	cr_assert_lt(topic_count++, TOPICS);
@@ -168,6 +172,7 @@ static void run_days(enum feed_at_end at_end, int expected)
 					.topic_count = topic_count,
 					.touch_ms = 100,
 					.publisher = publisher,
+					.group = group,
 					.done_fd = eventfd(0, EFD_CLOEXEC) };
 	struct pollfd done = { .fd = options.done_fd, .events = POLLIN };
 	int result;
@@ -212,6 +217,17 @@ static void check_records(const struct tb_topic *t, const char *expected)
 	}
 	cr_assert_str_eq(text, expected, "found records %s", text);
 	cr_assert_eq(t->progress.whole, t->sequence);
+}
+
+static uint64_t time_of(const struct tb_topic *t, uint64_t sequence)
+{
+	struct record record;
+	uint64_t found;
+
+	cr_assert_eq(record_take(slot_of(t, t->ring, sequence & t->slot_mask), t->slot_bytes,
+				 sequence, &record, &found, &t->salt),
+		     0);
+	return record.time_ns;
 }
 
 /* -- a subscriber that joins when the day is over ------------------------------------------------
@@ -282,6 +298,31 @@ Test(marks, last_record_of_each_message_has_the_mark_in_each_topic)
 	run(false);
 	check_records(topics[0].topic, "update. update update. update. update.");
 	check_records(topics[1].topic, "update. cancel clear.");
+}
+
+/* An execution changes the book and is a trade. */
+Test(marks, records_of_a_message_have_one_time_in_all_topics)
+{
+	const struct tb_topic *quote, *trade;
+
+	topic("quote", MARKET_QUOTE, 16);
+	topic("trade", MARKET_TRADE, 16);
+	quote = topics[0].topic;
+	trade = topics[1].topic;
+	change_two_books();
+	add(5, 2);
+	execute(2, 7);
+	execute(2, 8);
+	run(true);
+	check_records(quote, "update. update update. update. update. update. quality.");
+	check_records(trade, "update. update. quality.");
+	cr_expect_eq(time_of(quote, 2), time_of(quote, 3));
+	for (uint64_t sequence = 4; sequence <= 7; sequence++)
+		cr_expect_gt(time_of(quote, sequence), time_of(quote, sequence - 1));
+	for (uint64_t sequence = 1; sequence <= 3; sequence++)
+		cr_expect_eq(time_of(trade, sequence), time_of(quote, sequence + 4));
+	cr_expect_eq(quote->progress.complete_ns, time_of(quote, 7));
+	cr_expect_eq(trade->progress.complete_ns, time_of(quote, 7));
 }
 
 /* The message's last record has no room, so the record before it is the last that readers get. */

@@ -15,6 +15,7 @@
 #include "subscriber/fetch.h"
 #include "subscriber/reader.h"
 #include "tests/support/random.h"
+#include "tests/support/tape.h"
 
 #define INSTRUMENTS 3
 #define RECORDS     40
@@ -26,34 +27,11 @@
 
 /* -- choices ---------------------------------------------------------------------------------- */
 
-/* From the tape, whose last choice counts up; behind it always the first. Or drawn. */
-static struct {
-	bool drawn;
-	uint64_t random;
-	unsigned int choice[TAPE], bound[TAPE], used;
-} tape;
+static struct tape tape = { .length = TAPE };
 
 static unsigned int choose(unsigned int bound)
 {
-	if (tape.drawn)
-		return (unsigned int)random_below(&tape.random, bound);
-	if (tape.used == TAPE)
-		return 0;
-	tape.bound[tape.used] = bound;
-	return tape.choice[tape.used++];
-}
-
-/* Moves to the next small history. False: all were tried. */
-static bool tape_next(void)
-{
-	for (unsigned int i = TAPE; i-- > 0;) {
-		if (i < tape.used && ++tape.choice[i] < tape.bound[i]) {
-			memset(&tape.choice[i + 1], 0, (TAPE - i - 1) * sizeof(tape.choice[0]));
-			return true;
-		}
-		tape.choice[i] = 0;
-	}
-	return false;
+	return tape_choose(&tape, bound);
 }
 
 /* -- the writer ------------------------------------------------------------------------------- */
@@ -486,7 +464,7 @@ Test(image, all_small_histories_complete_with_the_publishers_table, .timeout = 1
 		tape.used = used;
 		history_end();
 		count++;
-	} while (tape_next());
+	} while (tape_next(&tape));
 	cr_expect_gt(count, 1000000, "found %" PRIu64 " histories", count);
 }
 

@@ -48,6 +48,8 @@ enum fault {
 	GRANT_CAPACITY,
 	GRANT_SLOT_BYTES,
 	GRANT_FLAGS,
+	GRANT_GROUP,
+	GRANT_TIME_RISES,
 	GRANT_BYTES,
 	GRANT_NO_MEMORY,
 	GRANT_SHORT_MEMORY,
@@ -165,6 +167,12 @@ static struct exposure *grant_fill(struct control_message *answer)
 		break;
 	case GRANT_FLAGS:
 		answer->grant.topic.shape.flags |= 0x100;
+		break;
+	case GRANT_GROUP:
+		answer->grant.topic.shape.group = 7;
+		break;
+	case GRANT_TIME_RISES:
+		answer->grant.topic.shape.flags |= REGION_FLAG_TIME_RISES;
 		break;
 	case GRANT_KEY:
 		answer->grant.key.rkey = 1;
@@ -462,7 +470,13 @@ static const struct {
 	{ GRANT_SLOT_BYTES, EPROTO,
 	  "topic t: the publisher's grant: found slots of 128 bytes, expected 64 for schema x" },
 	{ GRANT_FLAGS, EPROTO,
-	  "topic t: the publisher's grant: flags: found 0x103, expected none but 0x7" },
+	  "topic t: the publisher's grant: flags: found 0x103, expected none but 0xf" },
+	{ GRANT_GROUP, EPROTO,
+	  "topic t: the publisher's grant: group: found 7 with flags 0x3, expected a group above 0 "
+	  "with flag 0x8, or 0 without it" },
+	{ GRANT_TIME_RISES, EPROTO,
+	  "topic t: the publisher's grant: group: found 0 with flags 0xb, expected a group above 0 "
+	  "with flag 0x8, or 0 without it" },
 	{ GRANT_BYTES, EPROTO,
 	  "topic t: the publisher's grant: found 20488 bytes of memory, expected 20480" },
 	{ GRANT_NO_MEMORY, EPROTO,

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: topics that one thread writes, whose records have one order.
+ *
+ * A message is what was open between two calls of tb_group_message or tb_group_flush. Its records
+ * have its stamp, in whatever topics they are. A flush states W, the stamp of the last finished
+ * message, in the line of each topic. A topic without new records needs it too: a merge waits there
+ * for the news that no record up to W follows.
+ *
+ * O-I2  Stamps rise by at least 1 ns from message to message, whatever the clock does. No two
+ *       messages have the same stamp, so the records of a message are exactly those with its stamp.
+ * O-I3  While a message is open, no line has a W at or above its stamp. A record that is still to
+ *       come is never counted as complete.
+ * O-I4  A flush writes all lines before it wakes or notifies anyone. A subscriber that was woken by
+ *       a topic of the group finds this flush's W in each other topic too.
+ * O-I5  Without a message since the last flush, W and all heads stand in the lines already. Then a
+ *       flush writes no line.
+ *
+ * An ended topic keeps its last line, which has W at or above all its records. */
+#include "publisher/group.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bus/clock.h"
+#include "bus/counters.h"
+#include "bus/error.h"
+#include "publisher/log.h"
+#include "publisher/options.h"
+#include "publisher/writer.h"
+
+#define SET_BACK_NS UINT64_C(1000000000) /* a smaller step is not worth a line in the log */
+
+/* -- messages -----------------------------------------------------------------------------------
+ */
+
+static __attribute__((noinline)) void clock_was_set_back(struct tb_group *group, uint64_t now_ns)
+{
+	const uint64_t back_ms = (group->clock_ns - now_ns) / 1000000;
+
+	counter_add(&group->set_back, 1);
+	publisher_log(group->publisher, TB_LOG_WARNING,
+		      "group %s: the clock was set back by %" PRIu64 ".%03" PRIu64
+		      " s; until it has come so far again, times rise by 1 ns a message",
+		      group->name, back_ms / 1000, back_ms % 1000);
+}
+
+static inline void message_finish(struct tb_group *group)
+{
+	if (group->open_ns)
+		group->done_ns = group->open_ns;
+	group->open_ns = 0;
+}
+
+TB_API int tb_group_message(struct tb_group *group)
+{
+	const uint64_t now_ns = clock_real_ns();
+
+	message_finish(group);
+	if (__builtin_expect(now_ns + SET_BACK_NS < group->clock_ns, 0))
+		clock_was_set_back(group, now_ns);
+	group->clock_ns = now_ns;
+	group->open_ns = now_ns > group->done_ns ? now_ns : group->done_ns + 1; /* O-I2 */
+	return 0;
+}
+
+TB_API uint64_t tb_group_time(const struct tb_group *group)
+{
+	return group->open_ns ? group->open_ns : group->done_ns;
+}
+
+/* -- flush --------------------------------------------------------------------------------------
+ */
+
+static void lines_write(struct tb_group *group)
+{
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group) {
+		topic->moved = topic->progress.head != topic->sequence;
+		if (topic->ended)
+			continue;
+		topic->progress.complete_ns = group->done_ns;
+		writer_line(topic);
+	}
+	group->shown_ns = group->done_ns;
+}
+
+TB_API int tb_group_flush(struct tb_group *group)
+{
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
+		writer_touch(topic);
+	message_finish(group);
+	if (group->shown_ns == group->done_ns) /* O-I5 */
+		return 0;
+	lines_write(group);
+	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
+		if (topic->moved)
+			writer_announce(topic);
+	return 0;
+}
+
+void group_settle(struct tb_group *group)
+{
+	if (group && (group->open_ns || group->shown_ns != group->done_ns))
+		tb_group_flush(group);
+}
+
+/* -- making and ending --------------------------------------------------------------------------
+ */
+
+static int options_check(const struct tb_publisher *publisher,
+			 const struct tb_group_options *options)
+{
+	int result;
+
+	if (!options || options->size < sizeof(*options))
+		return error_set(EINVAL, "group options: found size %zu, expected %zu or more",
+				 options ? options->size : 0, sizeof(*options));
+	result = options_name_check("group options: name", options->name);
+	if (result < 0)
+		return result;
+	for (const struct tb_group *group = publisher->topic_groups; group; group = group->next)
+		if (strcmp(group->name, options->name) == 0)
+			return error_set(EEXIST,
+					 "group %s: the bus already has a group of this name",
+					 options->name);
+	return 0;
+}
+
+TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group_options *options,
+			   struct tb_group **out)
+{
+	const struct tb_group *last = publisher->topic_groups;
+	const uint32_t id = last ? last->id + 1 : 1;
+	int result = options_check(publisher, options);
+	struct tb_group *group;
+
+	*out = NULL;
+	if (result < 0)
+		return result;
+	if (id > BOUND_GROUPS_MAX)
+		return error_set(ENOSPC, "group %s: the bus already has its maximum of %d groups",
+				 options->name, BOUND_GROUPS_MAX);
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return error_set(ENOMEM, "group %s: no memory", options->name);
+	group->publisher = publisher;
+	group->id = id;
+	memcpy(group->name, options->name, strlen(options->name));
+	publisher_lock(publisher);
+	group->next = publisher->topic_groups;
+	publisher->topic_groups = group;
+	publisher_unlock(publisher);
+	*out = group;
+	return 0;
+}
+
+int group_check(const struct tb_publisher *publisher, const struct tb_topic_options *options)
+{
+	if (!options->group || options->group->publisher == publisher)
+		return 0;
+	return error_set(EINVAL,
+			 "topic %s: found group %s of another bus, expected a group of "
+			 "bus %s",
+			 options->name, options->group->name, publisher->name);
+}
+
+void group_add(struct tb_topic *topic)
+{
+	struct tb_topic **link;
+
+	if (!topic->group)
+		return;
+	for (link = &topic->group->topics; *link; link = &(*link)->next_of_group)
+		;
+	*link = topic;
+}
+
+uint64_t groups_set_back(const struct tb_publisher *publisher)
+{
+	uint64_t count = 0;
+
+	for (const struct tb_group *group = publisher->topic_groups; group; group = group->next)
+		count += atomic_load_explicit(&group->set_back, memory_order_relaxed);
+	return count;
+}
+
+void groups_close(struct tb_publisher *publisher)
+{
+	struct tb_group *group;
+
+	while ((group = publisher->topic_groups)) {
+		publisher->topic_groups = group->next;
+		free(group);
+	}
+}

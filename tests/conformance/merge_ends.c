@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Merges whose topics end, restart, are refused, are lapped, or lose their connection or publisher.
+ * Built once per fabric, with SCHEME. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bus/counters.h"
+#include "publisher/state.h"
+#include "subscriber/merge_state.h"
+#include "subscriber/source.h"
+#include "subscriber/state.h"
+#include "tests/conformance/merge_scene.h"
+#include "tests/support/bytewise.h"
+#include "tests/support/random.h"
+#include "tests/support/scene.h"
+
+enum { QUOTE, TRADE, CANCEL, STATUS };
+
+#define SLOTS 64
+
+static struct merge_scene scene;
+static uint64_t chance;
+
+static void bus_open(uint32_t stale_ms)
+{
+	merge_scene_write(&scene, scene_publisher_of(SCHEME, stale_ms), 3, SLOTS, 0);
+	merge_scene_connect(&scene, SCHEME);
+}
+
+static void enter(void)
+{
+	if (!scene_has(SCHEME))
+		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
+	scene_enter();
+	chance = scene_seed();
+	bytewise_add(chance);
+	bus_open(SCENE_STALE_MS);
+}
+
+static void leave_bus(void)
+{
+	tb_subscriber_close(scene.subscriber);
+	tb_publisher_close(scene.publisher);
+	merge_scene_free(&scene);
+}
+
+static void leave(void)
+{
+	leave_bus();
+	scene_leave();
+}
+
+/* For tests that wait until the stale bound has passed. */
+static void hurry(void)
+{
+	leave_bus();
+	bus_open(SCENE_HASTY_MS);
+}
+
+TestSuite(merge_ends, .init = enter, .fini = leave, .timeout = 60);
+
+static void put(unsigned int topic)
+{
+	merge_scene_put(&scene, topic, topic, TB_KIND_UPDATE);
+}
+
+/* A message with a record in each of the first `topics` topics. */
+static void message(unsigned int topics)
+{
+	merge_scene_message(&scene);
+	for (unsigned int i = 0; i < topics; i++)
+		put(i);
+}
+
+static void flush(void)
+{
+	merge_scene_flush(&scene);
+}
+
+static void subscribe(enum tb_from from, enum tb_gap gap)
+{
+	merge_scene_subscribe(&scene, "f.*", from, gap);
+}
+
+static struct tb_source *source_of(unsigned int topic)
+{
+	for (struct tb_source *s = scene.subscription->sources; s; s = s->next_source)
+		if (strcmp(s->name, scene.topics[topic].name) == 0)
+			return s;
+	return NULL;
+}
+
+static void turn(void)
+{
+	tb_poll(scene.subscriber, 64);
+	tb_wait(scene.subscriber, 10);
+}
+
+static uint64_t skipped(void)
+{
+	return scene.subscription->counters[SUBSCRIPTION_SKIPPED];
+}
+
+/* -- restart, end ----------------------------------------------------------------------------- */
+
+Test(merge_ends, restarted_topic_goes_on_at_its_place)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	message(2);
+	merge_scene_restart(&scene, TRADE); /* flushes the group */
+	message(3);
+	flush();
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.restarts, 1);
+	cr_expect_eq(scene.lefts, 0);
+	cr_expect(strstr(scene.text, " q1 t1 c1 q2 t2 restart t q3 t1 c2 q4 t2 c3"), "%s",
+		  scene.text);
+}
+
+Test(merge_ends, topics_that_restart_all_the_time_keep_the_order)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	for (unsigned int i = 0; i < 300; i++) {
+		message(1 + (unsigned int)random_below(&chance, 3));
+		if (i % 100 == 50)
+			merge_scene_restart(&scene, (unsigned int)random_below(&chance, 3));
+		if (random_below(&chance, 2) == 0)
+			flush();
+		for (size_t n = random_below(&chance, 4); n > 0; n--)
+			tb_poll(scene.subscriber, 3);
+		if (i % 16 == 15) {
+			flush();
+			merge_scene_settle(&scene);
+		}
+	}
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.restarts, 3);
+	cr_expect_eq(scene.gaps, 0);
+}
+
+Test(merge_ends, ended_topic_is_read_to_its_end_and_leaves)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	cr_assert_eq(tb_topic_end(scene.topics[TRADE].topic), 0, "%s", tb_error());
+	merge_scene_message(&scene);
+	put(QUOTE);
+	put(CANCEL);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect(merge_scene_until(&scene, &scene.endings, 1), "%s", scene.text);
+	cr_expect_eq(scene.records, 5);
+	cr_expect_eq(scene.lefts, 0);
+	merge_scene_message(&scene);
+	put(CANCEL);
+	flush();
+	merge_scene_settle(&scene);
+	/* A new epoch joins the running merge. */
+	merge_scene_restart(&scene, TRADE);
+	cr_expect(merge_scene_until(&scene, &scene.restarts, 1));
+	cr_expect(merge_scene_until(&scene, &scene.appeared, 4));
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.topics[TRADE].delivered, 2, "%s", scene.text);
+}
+
+/* -- topics that do not come back ------------------------------------------------------------- */
+
+/* As if the publisher had given the next epoch to another group. */
+Test(merge_ends, refused_successor_leaves_after_its_old_ring)
+{
+	uint32_t group;
+
+	hurry();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	message(3);
+	group = scene.subscription->merge->group;
+	scene.subscription->merge->group = 999;
+	merge_scene_restart(&scene, TRADE);
+	message(1);
+	flush();
+	cr_expect(merge_scene_until(&scene, &scene.lefts, 1), "%s", scene.text);
+	cr_expect_eq(scene.code, EINVAL);
+	cr_expect(strstr(scene.words, "the merge goes on without it"), "%s", scene.words);
+	cr_expect(scene.topics[TRADE].refused);
+	cr_expect_eq(scene.topics[TRADE].delivered, 2, "%s", scene.text);
+	merge_scene_settle(&scene);
+	/* It comes back. */
+	scene.subscription->merge->group = group;
+	scene.subscription->discover = true;
+	cr_expect(merge_scene_until(&scene, &scene.appeared, 4), "%s", scene.text);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.topics[TRADE].delivered, 3, "%s", scene.text);
+	cr_expect_eq(scene.restarts, 1);
+}
+
+/* As if a topic were missing after the connection was made again. */
+Test(merge_ends, topic_that_stays_away_is_left_out_and_may_come_back)
+{
+	hurry();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	while (!scene.subscriber->pulse_known || scene.subscription->discover ||
+	       scene.subscriber->discovery.subscription)
+		turn();
+	source_orphan(source_of(TRADE));
+	cr_expect(merge_scene_until(&scene, &scene.lefts, 1), "%s", scene.text);
+	cr_expect_eq(scene.code, ETIMEDOUT);
+	for (int i = 0; i < 5; i++) {
+		message(3);
+		flush();
+	}
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.records, 13);
+	scene.subscription->discover = true;
+	cr_expect(merge_scene_until(&scene, &scene.appeared, 4), "%s", scene.text);
+	cr_expect_eq(scene.came_ns, tb_group_time(scene.group));
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.topics[TRADE].delivered, 2, "%s", scene.text);
+	cr_expect_eq(skipped(), 5);
+	cr_expect_eq(scene.topics[TRADE].delivered + skipped() + scene.topics[TRADE].lost, 7);
+}
+
+/* -- connections and publishers --------------------------------------------------------------- */
+
+static void connection_lose(void)
+{
+	scene.subscriber->gone_code = ECONNRESET;
+}
+
+Test(merge_ends, lost_connection_keeps_order_and_positions)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	for (unsigned int i = 0; i < 8; i++) {
+		message(3);
+		flush();
+		if (i % 2 == 1)
+			connection_lose();
+		message(2);
+		flush();
+		merge_scene_settle(&scene);
+	}
+	cr_expect_eq(scene.lefts, 0, "%s", scene.text);
+	cr_expect_eq(scene.restarts, 0);
+	cr_expect_eq(scene.records, 8 * 5);
+}
+
+/* The old publisher dies: it neither flushes nor ends its topics. */
+static void publisher_change(unsigned int topics)
+{
+	for (unsigned int i = 0; i < 3; i++)
+		scene.topics[i].topic->ended = true;
+	tb_publisher_close(scene.publisher);
+	merge_scene_write(&scene, scene_publisher_of(SCHEME, scene.subscriber->stale_ms), topics,
+			  SLOTS, 0);
+}
+
+Test(merge_ends, new_publisher_begins_the_merge_again)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	publisher_change(3);
+	scene.last_ns = 0; /* its clock may be behind */
+	message(3);
+	message(2);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.restarts, 3, "%s", scene.text);
+	cr_expect_eq(scene.records, 8, "%s", scene.text);
+	cr_expect_eq(scene.lefts, 0);
+}
+
+/* Over shared memory the old rings are still there. */
+Test(merge_ends, old_rings_of_a_dead_publisher_are_read_in_order)
+{
+	if (strcmp(SCHEME, "shm") != 0)
+		cr_skip_test("memory that only READs reach is lost with its publisher");
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	message(3);
+	for (int i = 0; i < 9; i++) /* a full step: the head counts records of an open message */
+		put(QUOTE);
+	publisher_change(3);
+	scene.last_ns = 0;
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect(strstr(scene.text, " q1 t1 c1 q2 q3 q4 q5 q6 q7 q8 restart"), "%s", scene.text);
+	cr_expect_eq(scene.restarts, 3, "%s", scene.text);
+}
+
+Test(merge_ends, topic_that_the_new_publisher_lacks_is_left_out)
+{
+	hurry();
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	publisher_change(2);
+	scene.last_ns = 0;
+	message(2);
+	flush();
+	cr_expect(merge_scene_until(&scene, &scene.lefts, 1), "%s", scene.text);
+	cr_expect(scene.topics[CANCEL].left);
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.records, 5, "%s", scene.text);
+}
+
+/* -- overrun ---------------------------------------------------------------------------------- */
+
+/* TRADE is held back while its ring is overwritten by a message that is not finished. */
+Test(merge_ends, topic_lapped_while_held_back_has_its_gap_at_its_place)
+{
+	const char *held, *gap, *later;
+
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	message(1);
+	for (int i = 0; i < 9; i++) /* a full step: the head counts t2 */
+		put(TRADE);
+	while (!source_of(TRADE)->held)
+		tb_poll(scene.subscriber, 64);
+	for (int i = 0; i < 4 * SLOTS; i++)
+		put(TRADE);
+	put(CANCEL);
+	flush();
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	for (unsigned int i = 0; i < 3; i++)
+		cr_expect_eq(scene.topics[i].delivered + scene.topics[i].lost,
+			     scene.topics[i].logs[0].count, "%s", scene.text);
+	cr_expect_eq(scene.topics[QUOTE].lost + scene.topics[CANCEL].lost, 0);
+	held = strstr(scene.text, " q2 t2");
+	gap = strstr(scene.text, " gap t");
+	later = strstr(scene.text, " c2");
+	cr_assert(held && gap && later, "%s", scene.text);
+	cr_expect(held < gap && gap < later, "%s", scene.text);
+}
+
+Test(merge_ends, gap_policy_newest_skips_to_the_head)
+{
+	subscribe(TB_FROM_OLDEST, TB_GAP_NEWEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	for (int i = 0; i < 3 * SLOTS; i++)
+		message(2);
+	flush();
+	merge_scene_settle(&scene);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.topics[QUOTE].delivered + scene.topics[QUOTE].lost +
+			     scene.topics[TRADE].delivered + scene.topics[TRADE].lost + skipped(),
+		     scene.topics[QUOTE].logs[0].count + scene.topics[TRADE].logs[0].count);
+	cr_expect_gt(skipped(), 0);
+}
+
+/* -- a line that stands still ----------------------------------------------------------------- */
+
+/* A hostile publisher: one line keeps an old W. The topic is reported stale, and nothing after W is
+ * delivered. */
+Test(merge_ends, topic_whose_line_stands_still_is_reported_stale)
+{
+	struct tb_topic *topic;
+	struct progress kept;
+	uint64_t records;
+
+	hurry();
+	topic = scene.topics[TRADE].topic;
+	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
+	message(3);
+	flush();
+	merge_scene_settle(&scene);
+	kept = topic->progress;
+	records = scene.records;
+	for (int i = 0; i < 3; i++) {
+		struct progress line = kept;
+
+		merge_scene_message(&scene);
+		put(QUOTE);
+		flush();
+		progress_store(topic->line, &line, true, topic->progress_salt);
+		turn();
+	}
+	while (!scene.topics[TRADE].stale && !scene.wrong[0])
+		turn();
+	cr_expect_leq(scene.records, records + 1, "%s", scene.text);
+	cr_expect_eq(scene.topics[QUOTE].stale, false);
+	flush();
+}
+
+/* -- all of it -------------------------------------------------------------------------------- */
+
+static void incident(void)
+{
+	const unsigned int at = (unsigned int)random_below(&chance, 3);
+
+	switch (random_below(&chance, 3)) {
+	case 0:
+		if (scene.topics[at].epochs < MERGE_EPOCHS)
+			merge_scene_restart(&scene, at);
+		break;
+	case 1:
+		connection_lose();
+		break;
+	default:
+		for (int i = 0; i < 2 * SLOTS; i++)
+			message(1 + at);
+		flush();
+		break;
+	}
+}
+
+static void random_message(void)
+{
+	merge_scene_message(&scene);
+	for (size_t n = 1 + random_below(&chance, 5); n > 0; n--)
+		merge_scene_put(&scene, (unsigned int)random_below(&chance, 3),
+				(uint32_t)random_below(&chance, MERGE_INSTRUMENTS),
+				random_below(&chance, 8) ? TB_KIND_UPDATE : TB_KIND_CLEAR);
+}
+
+static void live_through(enum tb_from from, int turns)
+{
+	const uint64_t completes = scene.completes;
+
+	subscribe(from, TB_GAP_OLDEST);
+	for (int i = 0; i < turns; i++) {
+		random_message();
+		if (random_below(&chance, 3) == 0)
+			flush();
+		for (size_t n = random_below(&chance, 6); n > 0; n--)
+			tb_poll(scene.subscriber, 1 + (int)random_below(&chance, 8));
+		if (random_below(&chance, 50) == 0)
+			incident();
+	}
+	flush();
+	merge_scene_settle(&scene);
+	cr_expect_eq(scene.lefts, 0, "%s", scene.text);
+	if (from == TB_FROM_IMAGE) {
+		cr_expect(merge_scene_until(&scene, &scene.completes, completes + 1));
+		merge_scene_settle(&scene);
+	}
+	merge_scene_unsubscribe(&scene);
+}
+
+Test(merge_ends, random_incidents_keep_order_accounts_and_cuts)
+{
+	for (int i = 0; i < 8; i++)
+		live_through(i % 2 ? TB_FROM_OLDEST : TB_FROM_IMAGE, 300);
+	cr_expect_gt(scene.gaps, 0);
+	cr_expect_gt(scene.completes, 0);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a watch list may deliver.
+ *
+ * V1  Each record is a value that the truth has, of a chosen instrument, each byte. Its sequence is
+ *     above that of the value before, of this instrument in this epoch.
+ * V2  At rest, the delivered value of each chosen instrument is the newest of the truth. */
+#ifndef TICKBUS_TESTS_SIMULATION_VALUES_H
+#define TICKBUS_TESTS_SIMULATION_VALUES_H
+
+#include "tests/simulation/model.h"
+
+/* V1 */
+void values_record(struct model *, const struct tb_record *);
+/* V2: what is missing, or NULL. */
+const char *values_unsettled(const struct model *);
+
+#endif
