@@ -55,6 +55,7 @@ static const struct {
 	[COUNT_NAMES_CHANGED] = { "changes of a list", 530 },
 	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 1300 },
 	[COUNT_VALUES] = { "values that a watch list delivers", 3600 },
+	[COUNT_CONFLATED] = { "records of a conflation", 0 },
 };
 
 bool counts_report(uint64_t histories)
