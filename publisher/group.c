@@ -6,13 +6,13 @@
  * message, in the line of each topic. A topic without new records needs it too: a merge waits there
  * for the news that no record up to W follows.
  *
- * O-I2  Stamps rise by at least 1 ns from message to message, whatever the clock does. No two
+ * E-I2  Stamps rise by at least 1 ns from message to message, whatever the clock does. No two
  *       messages have the same stamp, so the records of a message are exactly those with its stamp.
- * O-I3  While a message is open, no line has a W at or above its stamp. A record that is still to
+ * E-I3  While a message is open, no line has a W at or above its stamp. A record that is still to
  *       come is never counted as complete.
- * O-I4  A flush writes all lines before it wakes or notifies anyone. A subscriber that was woken by
+ * E-I4  A flush writes all lines before it wakes or notifies anyone. A subscriber that was woken by
  *       a topic of the group finds this flush's W in each other topic too.
- * O-I5  Without a message since the last flush, W and all heads stand in the lines already. Then a
+ * E-I5  Without a message since the last flush, W and all heads stand in the lines already. Then a
  *       flush writes no line.
  *
  * An ended topic keeps its last line, which has W at or above all its records. */
@@ -61,7 +61,7 @@ TB_API int tb_group_message(struct tb_group *group)
 	if (__builtin_expect(now_ns + SET_BACK_NS < group->clock_ns, 0))
 		clock_was_set_back(group, now_ns);
 	group->clock_ns = now_ns;
-	group->open_ns = now_ns > group->done_ns ? now_ns : group->done_ns + 1; /* O-I2 */
+	group->open_ns = now_ns > group->done_ns ? now_ns : group->done_ns + 1; /* E-I2 */
 	return 0;
 }
 
@@ -90,7 +90,7 @@ TB_API int tb_group_flush(struct tb_group *group)
 	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
 		writer_touch(topic);
 	message_finish(group);
-	if (group->shown_ns == group->done_ns) /* O-I5 */
+	if (group->shown_ns == group->done_ns) /* E-I5 */
 		return 0;
 	lines_write(group);
 	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)

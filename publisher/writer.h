@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A topic's writer: tb_publish, tb_flush, tb_instrument.
  *
- * O-I1  In a topic of a group, head moves only at a full step, with a quality, and in a flush of
+ * E-I1  In a topic of a group, head moves only at a full step, with a quality, and in a flush of
  *       the group. A record follows the first two. So a flush moves the head of each topic that
  *       has records since the last flush. A sleeper that waits for W then wakes. */
 #ifndef TICKBUS_PUBLISHER_WRITER_H

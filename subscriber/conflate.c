@@ -6,30 +6,30 @@
  * and their values are copied. If it counts more, all values are copied instead, and the position
  * then jumps to its head. If some kinds are exempt, the ring is read all the time instead.
  *
- * F1  A value that the position passes is held, at most one for each instrument: its sequence
- *     alone. A newer value takes its place, and then the older value is skipped. So nothing is
- *     buffered. At any time: delivered + skipped + lost + held = what the position has passed.
- * F2  The held value is delivered out of its slot at the end of the interval. The slot has that
- *     value or a newer value. If it is newer, the held value is skipped. A copy that is older than
- *     the held value was made before the writer came to the slot: it counts as a failed copy.
- * F3  A copy ahead of the position is delivered. It counts as delivered when the position passes
- *     it: in the walk, in a jump, and in a gap, which then has lost one less. Older values of its
- *     instrument that the ring brings later are skipped.
- * F4  At most one value of each instrument is ahead of the position, or ahead of the target of a
- *     jump. Else a publisher that does not flush could be ahead by any number, and the accounts
- *     would need memory for each. The next interval finds the newer value.
- * F5  A copy at or below the position that is not held is in the accounts already: as lost in a
- *     gap, or as skipped by a jump. So it is delivered as an image record.
- * F6  The values of a jump are copied after its line was loaded. So each value up to the target is
- *     in its slot, or was replaced by a newer value. The position moves when all are copied. Laps
- *     do not matter meanwhile: the jump needs nothing of the ring.
- * F7  A gap may hide values of any instrument. So the next pass copies all slots that a line has
- *     counted.
- * F8  A stored clear is delivered only if a record of its instrument was.
- * F9  Copies that fail in TRIES_MAX passes stay due for the next interval. Their slots are not
- *     corrupt: a writer may be inside them each time.
- * F10 A record of an exempt kind is delivered at its place. Its slot's copy is not delivered ahead
- *     of the position, because the ring brings it. */
+ * Z-I1  A value that the position passes is held, at most one for each instrument: its sequence
+ *       alone. A newer value takes its place, and then the older value is skipped. So nothing is
+ *       buffered. At any time: delivered + skipped + lost + held = what the position has passed.
+ * Z-I2  The held value is delivered out of its slot at the end of the interval. The slot has that
+ *       value or a newer value. If it is newer, the held value is skipped. A copy that is older
+ *       was made before the writer came to the slot: it counts as failed.
+ * Z-I3  A copy ahead of the position is delivered. It counts as delivered when the position passes
+ *       it: in the walk, in a jump, and in a gap, which then has lost one less. Older values of
+ *       its instrument that the ring brings later are skipped.
+ * Z-I4  At most one value of each instrument is ahead of the position, or ahead of the target of
+ *       a jump. Else a publisher that does not flush could be ahead by any number, and the
+ *       accounts would need memory for each. The next interval finds the newer value.
+ * Z-I5  A copy at or below the position is in the accounts already, unless it is held: a gap lost
+ *       it, or a jump skipped it. It is delivered as an image record.
+ * Z-I6  The values of a jump are copied after its line was loaded. So each value up to the target
+ *       is in its slot, or was replaced by a newer value. The position moves when all are copied.
+ *       A jump needs nothing of the ring, so laps do not matter meanwhile.
+ * Z-I7  A gap may hide values of any instrument. So the next pass copies all slots that a line
+ *       has counted.
+ * Z-I8  A stored clear is delivered only if a record of its instrument was.
+ * Z-I9  Copies that fail in TRIES_MAX passes stay due for the next interval. Their slots are not
+ *       corrupt: a writer may be inside them each time.
+ * J-I1  A record of an exempt kind is delivered at its place. Its slot's copy is not delivered
+ *       ahead of the position, because the ring brings it. */
 #include "subscriber/conflate.h"
 
 #include <stdlib.h>
@@ -169,7 +169,7 @@ bool conflate_is_due(const struct conflate *conflate, uint32_t instrument)
 
 void conflate_pass_begins(struct conflate *conflate)
 {
-	for (uint32_t i = 0; conflate->all && i < conflate->range; i++) /* F7 */
+	for (uint32_t i = 0; conflate->all && i < conflate->range; i++) /* Z-I7 */
 		due_set(conflate, i);
 	conflate->whole = conflate->all;
 	conflate->all = false;
@@ -183,7 +183,7 @@ bool conflate_pass_ends(struct conflate *conflate)
 	conflate->pass_due = true;
 	if (conflate->due_count > 0 && ++conflate->tries < TRIES_MAX)
 		return false;
-	conflate->phase = CONFLATE_SLEEPS; /* F9 */
+	conflate->phase = CONFLATE_SLEEPS; /* Z-I9 */
 	return true;
 }
 
@@ -231,15 +231,15 @@ struct conflate_verdict conflate_passes(struct conflate *conflate, const struct 
 	const uint64_t sequence = record->sequence, seen = conflate->seen[record->instrument];
 
 	if (is_exempt(conflate, record->kind))
-		return exempt_passes(conflate, record); /* F10 */
+		return exempt_passes(conflate, record); /* J-I1 */
 	conflate->quiet++;
 	if (!record_is_value(record->kind, record->flags) || sequence < seen)
 		return (struct conflate_verdict){ .skipped = 1 };
 	if (sequence == seen)
-		return (struct conflate_verdict){ .records = 1 }; /* F3 */
+		return (struct conflate_verdict){ .records = 1 }; /* Z-I3 */
 	due_set(conflate, record->instrument);
 	return (struct conflate_verdict){
-		.skipped = held_replace(conflate, record->instrument, sequence) /* F1 */
+		.skipped = held_replace(conflate, record->instrument, sequence) /* Z-I1 */
 	};
 }
 
@@ -253,7 +253,7 @@ static bool copy_waits(const struct conflate *conflate, const struct record *cop
 	if (copy->sequence <= seen || copy->sequence <= conflate->floor)
 		return true; /* nothing is new */
 	return copy->sequence > position &&
-	       (is_exempt(conflate, copy->kind) /* F10 */ || seen > reach /* F4 */);
+	       (is_exempt(conflate, copy->kind) /* J-I1 */ || seen > reach /* Z-I4 */);
 }
 
 struct conflate_verdict conflate_takes(struct conflate *conflate, const struct record *copy,
@@ -264,13 +264,13 @@ struct conflate_verdict conflate_takes(struct conflate *conflate, const struct r
 	struct conflate_verdict verdict = { .deliver = true };
 
 	if (copy->sequence < held)
-		return (struct conflate_verdict){ .again = true }; /* F2 */
+		return (struct conflate_verdict){ .again = true }; /* Z-I2 */
 	due_clear(conflate, instrument);
 	if (copy_waits(conflate, copy, position))
 		return (struct conflate_verdict){ .deliver = false };
 	verdict.skipped = held_replace(conflate, instrument, 0);
 	if (copy->kind == TB_KIND_CLEAR && !bit_of(conflate->delivered, instrument)) {
-		verdict.deliver = false; /* F8 */
+		verdict.deliver = false; /* Z-I8 */
 		return verdict;
 	}
 	if (conflate->seen[instrument] > position)
@@ -279,14 +279,14 @@ struct conflate_verdict conflate_takes(struct conflate *conflate, const struct r
 		verdict.records = 1;
 		verdict.skipped = 0;
 	}
-	verdict.image = copy->sequence <= position && copy->sequence != held; /* F5 */
+	verdict.image = copy->sequence <= position && copy->sequence != held; /* Z-I5 */
 	value_delivered(conflate, instrument, copy->sequence);
 	return verdict;
 }
 
 void conflate_empty(struct conflate *conflate, uint32_t instrument)
 {
-	if (!conflate->held[instrument]) /* F2 */
+	if (!conflate->held[instrument]) /* Z-I2 */
 		due_clear(conflate, instrument);
 }
 

@@ -90,7 +90,8 @@ void deliver_gap(struct tb_source *source, uint64_t first, uint64_t last, enum t
 		[TB_CAUSE_CORRUPT] = SUBSCRIPTION_LOST_CORRUPT,
 	};
 	const struct conflate *conflate = source->mapping.conflate;
-	const uint64_t kept = conflate ? conflate_delivered_in(conflate, first, last) : 0; /* F3 */
+	const uint64_t kept =
+		conflate ? conflate_delivered_in(conflate, first, last) : 0; /* Z-I3 */
 	struct tb_event event = event_of(source, TB_EVENT_GAP);
 
 	event.cause = cause;

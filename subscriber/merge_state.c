@@ -95,7 +95,8 @@ bool merge_state_may_start(struct tb_source *source, const struct progress *line
 {
 	const struct merge *merge = source->subscription->merge;
 
-	if (merge->draining || line->complete_ns < merge->time_ns)
+	/* The W of a topic that has ended rises no more, and no record of it is above that W. */
+	if (merge->draining || (line->complete_ns < merge->time_ns && line->state != TOPIC_ENDED))
 		return false;
 	source->skip_ns = merge->time_ns;
 	return true;

@@ -2,13 +2,14 @@
 /* Delivers a conflated topic: walks its ring, and copies the values that have changed. conflate.c
  * has the rules.
  *
- * F11 Without exempt kinds nothing is read before the interval's end. The source takes no notices.
- *     A sleeper is armed only while it knows of nothing new. From its first wake-up on it sleeps
- *     until the interval ends, whatever is published.
- * F12 The line of an interval is loaded after the interval's end, and its values after the line. A
- *     line that was requested for another reason, as after a failed copy, does not count.
- * F13 No record is read from the ring while values are copied. So a copy is older than the position
- *     only if it was made before the writer came to the slot (F2). */
+ * J-I2  Without exempt kinds nothing is read before the interval's end. The source takes no
+ *       notices. A sleeper asks to be woken only while it knows of nothing new. From its first
+ *       wake-up on it sleeps until the interval ends, whatever is published.
+ * J-I3  The line of an interval is loaded after the interval's end, and its values after the
+ *       line. A line that was requested for another reason, as after a failed copy, does not
+ *       count.
+ * J-I4  No record is read from the ring while values are copied. So a copy is older than the
+ *       position only if it was made before the writer came to the slot (Z-I2). */
 #include "subscriber/pull_conflate.h"
 
 #include "bus/clock.h"
@@ -116,7 +117,7 @@ static void line_request(struct tb_source *source)
 	source->mapping.conflate->line_asked =
 		fetch(source, READ_PROGRESS, source->mapping.layout.progress,
 		      sizeof(struct progress)) == 0 &&
-		source->mapping.conflate->phase == CONFLATE_LINE; /* F12 */
+		source->mapping.conflate->phase == CONFLATE_LINE; /* J-I3 */
 }
 
 /* Whether the topic may have something new. A publisher that was asked to wake this subscriber, and
@@ -203,7 +204,7 @@ static void pass_end(struct tb_source *source)
 	reader_quality(source, &conflate->line);
 }
 
-/* A pass over all values judges every instrument first. Those that are not chosen need no copy. A
+/* A pass over all values judges every instrument first, and copies only chosen instruments. A
  * list that changes while the pass runs is judged again. */
 static bool names_judged(struct tb_source *source)
 {
@@ -232,7 +233,7 @@ static int pass_step(struct tb_source *source, int max)
 	if (conflate->pass_due)
 		value_reads_begin(reads, conflate->due,
 				  conflate->whole ? conflate->range : conflate->capacity,
-				  conflate->whole); /* F12 */
+				  conflate->whole); /* J-I3 */
 	conflate->pass_due = false;
 	count = value_reads_pass(source, max, slot_taken);
 	if (!deliver_stopped(source) && value_reads_over(reads))
@@ -264,7 +265,7 @@ int pull_conflate(struct tb_source *source, int max)
 		return 0; /* it was lost with the connection */
 	conflate->hurries |= source->has_successor;
 	if (conflate->phase == CONFLATE_SLEEPS && conflate->exempts)
-		count = walk(source, UINT64_MAX, max); /* F10 */
+		count = walk(source, UINT64_MAX, max); /* J-I1 */
 	else if (choice_scan_wants_line(source->mapping.choice) && !source->mapping.view)
 		line_request(source);
 	if (conflate->phase == CONFLATE_SLEEPS && runs_on(source))
@@ -298,7 +299,7 @@ static struct conflate_work sleep_work(const struct tb_source *source)
 	work.sleeps = !conflate->exempts;
 	work.soon = conflate->interval_ns == 0 || conflate->hurries || source->has_successor;
 	if (!work.soon)
-		work.ends_ns = conflate->ends_ns; /* F11 */
+		work.ends_ns = conflate->ends_ns; /* J-I2 */
 	return work;
 }
 

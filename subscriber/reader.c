@@ -84,7 +84,8 @@ void reader_note(struct tb_source *source, const struct progress *progress)
 static bool has_more(const struct mapping *mapping)
 {
 	return image_is_busy(mapping->image) || choice_scan_is_due(mapping->choice) ||
-	       (mapping->watch && !pull_watch_is_idle(mapping->watch));
+	       (mapping->watch &&
+		(mapping->choice->changed || !pull_watch_is_idle(mapping->watch)));
 }
 
 /* A program that only asks for values wants no records up to the head. */

@@ -102,10 +102,14 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 	     record->flags & TB_FLAG_IMAGE ? "i" : "");
 }
 
+static void account_event(const struct tb_event *event);
+
 static void on_event(void *user, const struct tb_event *event)
 {
 	(void)user;
 	seen.events[event->kind]++;
+	if (event->kind == TB_EVENT_GAP || event->kind == TB_EVENT_QUALITY)
+		account_event(event);
 	if (event->kind == TB_EVENT_APPEARED) {
 		seen.floor = event->first - 1;
 	} else if (event->kind == TB_EVENT_GAP) {
@@ -198,6 +202,17 @@ static uint64_t counted_lost(void)
 {
 	return counter(SUBSCRIPTION_LOST_OVERRUN) + counter(SUBSCRIPTION_LOST_BEFORE_JOIN) +
 	       counter(SUBSCRIPTION_LOST_UPSTREAM) + counter(SUBSCRIPTION_LOST_CORRUPT);
+}
+
+/* An event says what of its position is held. */
+static void account_event(const struct tb_event *event)
+{
+	const uint64_t sum = counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) +
+			     counted_lost() + event->held;
+
+	if (!seen.apart && sum != event->delivered - seen.floor)
+		WRONG("event %d at %" PRIu64 ": found %" PRIu64 " in the accounts",
+		      (int)event->kind, event->delivered, sum);
 }
 
 /* Delivered, skipped, lost and held are what the position has passed. Each record that counts as
@@ -573,6 +588,21 @@ Test(conflate, values_from_before_the_join_do_not_come)
 	interval();
 	cr_expect_eq(seen.calls, 1);
 	cr_expect_eq(seen.last[0], 3 * SLOTS);
+}
+
+Test(conflate, start_at_the_oldest_record_has_a_gap_before_it)
+{
+	while (tb_topic_sequence(topic) < SLOTS + 36)
+		update((uint32_t)(tb_topic_sequence(topic) % 3));
+	subscribe((struct tb_subscription_options){ .from = TB_FROM_OLDEST });
+	clock_stop();
+	interval();
+	cr_expect_eq(seen.calls, 3);
+	cr_expect_eq(seen.images, 0);
+	cr_expect_geq(counter(SUBSCRIPTION_LOST_BEFORE_JOIN), 36);
+	cr_expect_eq(counter(SUBSCRIPTION_RECORDS), 3);
+	cr_expect_eq(counter(SUBSCRIPTION_RECORDS) + counter(SUBSCRIPTION_SKIPPED) + seen.lost,
+		     SLOTS + 36);
 }
 
 Test(conflate, image_comes_first)

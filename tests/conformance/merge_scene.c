@@ -321,6 +321,8 @@ void merge_scene_subscribe(struct merge_scene *scene, const char *pattern, enum 
 							 .user = scene,
 							 .from = from,
 							 .gap = gap,
+							 .time_ns = scene->time_ns,
+							 .back = scene->back,
 							 .flags = TB_MERGE };
 
 	cr_assert_eq(tb_subscribe(scene->subscriber, pattern, &options, &scene->subscription), 0,

@@ -51,9 +51,10 @@ struct merge_scene {
 	uint64_t passed;  /* records that were neither delivered nor reported in a gap */
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
-	uint64_t cut_ns;  /* of the last complete event */
-	uint64_t came_ns; /* time_ns of the last appearance */
-	int code;         /* of the last event that has it */
+	uint64_t cut_ns;        /* of the last complete event */
+	uint64_t came_ns;       /* time_ns of the last appearance */
+	uint64_t time_ns, back; /* of the start, for TB_FROM_TIME and TB_FROM_LAST */
+	int code;               /* of the last event that has it */
 	char words[512];
 	char text[4096]; /* records and events, as long as there is room */
 	char wrong[512]; /* the first breach */

@@ -151,6 +151,8 @@ static void on_ended(struct model *m, const struct tb_event *event)
 			       m->epoch->count);
 	else if (m->imaging)
 		model_complain(m, "the end before the image is complete");
+	if (m->watches && !model_wrong[0] && values_unsettled(m))
+		model_complain(m, "the end: %s", values_unsettled(m));
 	m->ended = true;
 	m->stale = false;
 }
@@ -339,7 +341,7 @@ const char *model_unsettled(const struct model *m)
 		return "records are missing";
 	if (newest->ended && !m->ended)
 		return "the end is missing";
-	if (m->watches && values_unsettled(m))
+	if (m->watches && !m->ended && values_unsettled(m))
 		return values_unsettled(m);
 	if (m->stale)
 		return "the topic is stale";

@@ -114,7 +114,9 @@ void order_complete(struct model *models, unsigned int count, const struct tb_ev
 		if (models[i].epoch && models[i].epoch->life > life)
 			life = models[i].epoch->life;
 	}
-	if (!imaging)
+	/* A topic that restarts while the first cut is made may be complete with the cut, and once
+	 * more alone. */
+	if (!imaging && !(count == 1 && models->whole))
 		model_complain(models, "a cut is complete, but no image began");
 	for (unsigned int i = 0; i < count && !model_wrong[0]; i++)
 		if (models[i].epoch && models[i].epoch->life == life && !models[i].left &&

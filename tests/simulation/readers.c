@@ -104,13 +104,17 @@ static void on_event(void *user, const struct tb_event *event)
 	struct sim_subscriber *s = user;
 	struct model *m = readers_model(s, event->topic);
 
-	if (event->kind == TB_EVENT_COMPLETE && s->merges && strcmp(event->topic, s->pattern) == 0)
-		order_complete(s->models, s->model_count, event);
-	else if (m)
+	if (event->kind == TB_EVENT_COMPLETE && s->merges) {
+		const bool all = strcmp(event->topic, s->pattern) == 0;
+
+		if (all || (m && m->epoch))
+			order_complete(all ? s->models : m, all ? s->model_count : 1, event);
+	} else if (m) {
 		model_event(m, event);
-	else
+	} else {
 		model_complain(&s->models[0], "event %d of topic %s", (int)event->kind,
 			       event->topic);
+	}
 }
 
 /* Y8 */

@@ -116,9 +116,7 @@ void table_complete(struct model *m, const struct tb_event *event)
 	model_say(m, "complete at %" PRIu64, event->delivered);
 	counts[COUNT_COMPLETE]++;
 	model_pass(m, event->delivered + 1);
-	/* A topic that restarts while the first cut is made may be complete with the cut, and once
-	 * more alone. */
-	if (!m->imaging && !(m->order && m->whole))
+	if (!m->imaging)
 		model_complain(m, "an image is complete that did not begin");
 	else if (event->delivered != m->next - 1)
 		model_complain(m, "an image is complete at %" PRIu64, event->delivered);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of conflation against a model. It has a writer with a small ring, slots that are torn
- * while they are written, and a reader that does what pull_conflate.c does, step by step.
+/* The rules of conflation against a model. Its writer has a small ring, and slots that are torn
+ * while they are written. Its reader does what pull_conflate.c does, step by step.
  *
  * A history is a row of choices. All small histories are tried, larger histories are drawn. After
  * each step the model compares the accounts with what was delivered. At the end of each interval it
@@ -20,9 +20,9 @@
 #define INSTRUMENTS 3
 #define RECORDS     60
 #define SLOTS       8 /* of the ring */
-#define DRAWN       200000
+#define DRAWN       100000
 #define STEPS       90  /* of a drawn history */
-#define TAPE        18  /* choices of a small history */
+#define TAPE        17  /* choices of a small history */
 #define REST        600 /* steps in which all is delivered once nothing disturbs it */
 
 static struct tape tape = { .length = TAPE };
