@@ -98,7 +98,7 @@ static bool counts_wrap(const struct progress *copy, uint64_t slots)
 	return copy->head > last || copy->reserved > last || copy->first > last;
 }
 
-/* Fields that have no meaning, or have none in a topic without group. */
+/* Fields that have no meaning, and W in a topic without group. */
 static bool has_unused(const struct progress *copy, const struct region_shape *shape)
 {
 	return copy->zero || (copy->complete_ns && shape->group == 0);

@@ -10,9 +10,9 @@
  * P-I5  In a topic that marks messages, `whole` is the last record up to head that ended an input
  *       message, 0 before the first. The end of the topic ends the open message. In other topics
  *       whole is 0.
- * P-I6  In a topic of a group, complete_ns is W: all records of this topic with time_ns up to W are
- *       counted by this line's head. W is the stamp of a finished message, and never decreases, in
- *       the first line of a later epoch either. In other topics W is 0. */
+ * P-I6  In a topic of a group, complete_ns is W: this line's head counts all records of the topic
+ *       with time_ns up to W. W is the stamp of a finished message. It never decreases, not even
+ *       from an epoch to the next. In other topics W is 0. */
 #ifndef TICKBUS_BUS_PROGRESS_H
 #define TICKBUS_BUS_PROGRESS_H
 
@@ -52,10 +52,10 @@ void progress_load(const struct progress_line *line, struct progress *copy);
 
 /* 0; or -EAGAIN if the copy is torn, from another epoch, or contradicts itself. Contradictions are
  * head > reserved, reserved beyond head + slots, first beyond head + 1, whole > head, more
- * instruments than capacity, an unknown state or quality, and a W in a topic without group. A field
- * without a meaning yet must be zero. -EAGAIN also for counts so high that a reader's sums would
- * wrap. An unchecked line (shared memory only) does not prove that its words belong together. Each
- * word is right on its own, and every use must hold with that. */
+ * instruments than capacity, an unknown state or quality. In a topic without group, W must be 0. A
+ * field without a meaning yet must be zero. -EAGAIN also for counts so high that a reader's sums
+ * would wrap. An unchecked line (shared memory only) does not prove that its words belong together.
+ * Each word is right on its own, and every use must hold with that. */
 int progress_verify(struct progress *copy, const struct region_shape *shape, uint64_t salt);
 
 /* The lowest sequence that may still be in the ring. */

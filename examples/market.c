@@ -153,7 +153,7 @@ struct stream *market_event(struct market *market, const struct tb_event *event)
 	if (event->kind == TB_EVENT_GAP) {
 		stream->gaps++;
 		if (event->cause < MARKET_CAUSES)
-			stream->lost[event->cause] += event->last - event->first + 1;
+			stream->lost[event->cause] += event->lost;
 	} else if ((size_t)event->kind < sizeof(words) / sizeof(words[0]) && words[event->kind]) {
 		stream->state = words[event->kind];
 		if (event->kind == TB_EVENT_RESTART) {

@@ -3,16 +3,16 @@
  *
  * A message is what was open between two calls of tb_group_message or tb_group_flush. Its records
  * have its stamp, in whatever topics they are. A flush states W, the stamp of the last finished
- * message, in the line of each topic: also where no record is new, since "no record up to W" is
- * what a merge waits for there.
+ * message, in the line of each topic. A topic without new records needs it too: a merge waits there
+ * for the news that no record up to W follows.
  *
- * G-I2  Stamps rise by at least 1 ns from message to message, whatever the clock does. No two
+ * E-I2  Stamps rise by at least 1 ns from message to message, whatever the clock does. No two
  *       messages have the same stamp, so the records of a message are exactly those with its stamp.
- * G-I3  While a message is open, no line has a W at or above its stamp. A record that is still to
+ * E-I3  While a message is open, no line has a W at or above its stamp. A record that is still to
  *       come is never counted as complete.
- * G-I4  A flush writes all lines before it wakes or notifies anyone. A subscriber that was woken by
+ * E-I4  A flush writes all lines before it wakes or notifies anyone. A subscriber that was woken by
  *       a topic of the group finds this flush's W in each other topic too.
- * G-I5  Without a message since the last flush, W and all heads stand in the lines already. Then a
+ * E-I5  Without a message since the last flush, W and all heads stand in the lines already. Then a
  *       flush writes no line.
  *
  * An ended topic keeps its last line, which has W at or above all its records. */
@@ -42,8 +42,7 @@ static __attribute__((noinline)) void clock_was_set_back(struct tb_group *group,
 	counter_add(&group->set_back, 1);
 	publisher_log(group->publisher, TB_LOG_WARNING,
 		      "group %s: the clock was set back by %" PRIu64 ".%03" PRIu64
-		      " s; times of records go on by 1 ns a message until the clock has come so "
-		      "far again",
+		      " s; until it has come so far again, times rise by 1 ns a message",
 		      group->name, back_ms / 1000, back_ms % 1000);
 }
 
@@ -62,7 +61,7 @@ TB_API int tb_group_message(struct tb_group *group)
 	if (__builtin_expect(now_ns + SET_BACK_NS < group->clock_ns, 0))
 		clock_was_set_back(group, now_ns);
 	group->clock_ns = now_ns;
-	group->open_ns = now_ns > group->done_ns ? now_ns : group->done_ns + 1; /* G-I2 */
+	group->open_ns = now_ns > group->done_ns ? now_ns : group->done_ns + 1; /* E-I2 */
 	return 0;
 }
 
@@ -91,7 +90,7 @@ TB_API int tb_group_flush(struct tb_group *group)
 	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)
 		writer_touch(topic);
 	message_finish(group);
-	if (group->shown_ns == group->done_ns) /* G-I5 */
+	if (group->shown_ns == group->done_ns) /* E-I5 */
 		return 0;
 	lines_write(group);
 	for (struct tb_topic *topic = group->topics; topic; topic = topic->next_of_group)

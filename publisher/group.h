@@ -7,9 +7,9 @@
 
 /* 0; or -EINVAL if the topic's group belongs to another bus. */
 int group_check(const struct tb_publisher *, const struct tb_topic_options *);
-/* Adds a new topic to its group, if it has one. */
+/* Adds a new topic to its group. No effect on a topic without group. */
 void group_add(struct tb_topic *);
-/* Finishes the open message and flushes what is not flushed yet. Takes NULL. */
+/* Finishes the open message, and flushes unless the lines show all already. Takes NULL. */
 void group_settle(struct tb_group *);
 /* How often the clock was set back under the bus's groups. Under the lock. */
 uint64_t groups_set_back(const struct tb_publisher *);

@@ -395,7 +395,7 @@ TB_API int tb_instrument(struct tb_topic *topic, const char *name)
 	/* Shared-memory readers see a record before its flush and must find the name (D-I1). */
 	topic->progress.instruments = topic->names.count;
 	if (topic->group)
-		line_store(topic); /* G-I1 */
+		line_store(topic); /* E-I1 */
 	else
 		line_publish(topic);
 	return (int)index;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A topic's writer: tb_publish, tb_flush, tb_instrument.
  *
- * G-I1  In a topic of a group, head moves only at a full step, with a quality, and in a flush of
- *       the group. A record follows the first two. So each flush of the group moves the head of
- *       each topic that has records since the last flush, and a sleeper that waits for W wakes. */
+ * E-I1  In a topic of a group, head moves only at a full step, with a quality, and in a flush of
+ *       the group. A record follows the first two. So a flush moves the head of each topic that
+ *       has records since the last flush. A sleeper that waits for W then wakes. */
 #ifndef TICKBUS_PUBLISHER_WRITER_H
 #define TICKBUS_PUBLISHER_WRITER_H
 

@@ -235,7 +235,7 @@ void advance_switch(struct tb_source *source)
 	const uint64_t old_epoch = source->mapping.shape.epoch;
 	const uint64_t delivered = source->next - 1, head = source->head;
 	const bool begun = source->next != 0;
-	const bool joins = !begun || (source->subscription->merge && !merge_state_has(source));
+	const bool joins = !begun || merge_state_is_past(source);
 	const bool imaged = source->subscription->options.from == TB_FROM_IMAGE ||
 			    image_is_busy(source->mapping.image);
 
@@ -250,7 +250,7 @@ void advance_switch(struct tb_source *source)
 	source->copy_failed = source->stale = false;
 	source->look = true;
 	source->next = source->started = joins ? 0 : 1;
-	source->finished = source->left = source->leaving = false;
+	source->finished = source->left = source->leaving = source->final = false;
 	source->head = source->written = source->hint = source->entry_lost_ms = 0;
 	notices_begin(source);
 	source->batched = false;
@@ -326,7 +326,7 @@ static void line_poll(struct tb_source *source)
 	const bool again = source->invalid > 0 || source->under_way > 0;
 
 	if (!source->look || source->page_under_way ||
-	    (again && clock_ns() - source->fetched_ns < RETRY_NS))
+	    (again && clock_ns() - source->fetched_ns < RETRY_NS) || choice_scan_takes_turn(source))
 		return;
 	source->fetched_ns = clock_ns();
 	part_fetch(source);

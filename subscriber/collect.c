@@ -142,11 +142,17 @@ int collect_poll(struct tb_source *source, int max, collect_take *take)
 /* A hole or a quality is reported at its place, and is in no batch. */
 int collect_unusual(struct tb_source *source, const struct record *copy)
 {
+	const struct choice *choice = source->mapping.choice;
 	int result;
 
 	if (copy->kind == TB_KIND_HOLE || copy->kind == TB_KIND_QUALITY)
 		return collect_interrupt(source) ? 0 : deliver_unusual(source, copy);
 	deliver_first(source);
+	if (choice && choice_is_left(choice, copy->instrument))
+		return deliver_skipped(source, copy);
+	if (choice && choice_is_taken(choice, copy->instrument) && !source->hole_first &&
+	    !source->mapping.image)
+		return collect_named(source, copy);
 	result = names_fetch(source, copy->instrument);
 	if (result != 1)
 		return result;

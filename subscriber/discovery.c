@@ -401,7 +401,7 @@ static void grant_answered(struct tb_subscriber *subscriber, const struct discov
 	    message->grant.topic.shape.topic_id != topic->shape.topic_id ||
 	    message->grant.topic.shape.epoch != topic->shape.epoch ||
 	    message->grant.topic.shape.fingerprint != topic->shape.fingerprint ||
-	    message->grant.topic.shape.group != topic->shape.group)
+	    (subscription->merge && message->grant.topic.shape.group != topic->shape.group))
 		result = error_set(
 			EPROTO, "topic %s: the publisher granted a different topic than requested",
 			topic->name);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Delivers the records of several topics of a group in the order (time_ns, topic id, sequence).
  *
- * A merge buffers nothing. Each topic has at most one proven copy, of its next record; a topic that
+ * A merge buffers nothing. Each topic has at most one proven copy, of its next record. A topic that
  * is ahead is not read further, and its ring keeps the records. The copies of all topics lie in a
  * heap. The lowest topic is read until its next record comes after the second lowest, or after T.
  *
- * MG5  The lowest copy is delivered if its time is <= T. T is a bound for each topic without a
- * copy: all its records up to T are at or below the head of its line, and its position is beyond
- *      that head. A topic whose next record is counted but was not copied yet holds all back.
+ * MG5  The lowest copy is delivered if its time is <= T. A topic without a copy has no record up
+ *      to T left: its line counts them all, and its position is beyond the line's head. A topic
+ *      whose next record is counted but was not copied yet holds all back.
  * MG6  After each record, and before a record of another topic, the next record of the same topic
  *      is looked at. So a gap is reported before its next record, and before any later record of
  *      another topic.
  * MG7  A restarted topic switches to its next epoch when the old epoch was merged to its head. Its
  *      old W holds T until a line of the next epoch is read.
  * MG8  With a new publisher all old rings are merged to their heads, whatever their W. Then the
- *      merge begins anew.
- * MG9  An image is complete between two stamps: everything up to t was delivered and nothing above
- *      t, and t is at or above the time of every copy. */
+ *      merge begins again with T = 0.
+ * MG9  An image is complete at a time t between two stamps. Everything up to t was delivered, and
+ *      nothing above t. No copy of a value has a later time than t. */
 #include "subscriber/merge.h"
 
 #include <errno.h>
@@ -132,6 +132,8 @@ static void topic_step(struct tb_source *source)
 		advance_switch(source);
 		return;
 	}
+	if (source->left && source->state == SOURCE_RUNNING && !merge_state_is_away(source))
+		source->state = SOURCE_START; /* its memory was never lost: it joins again */
 	if (source_is_settling(source))
 		advance_settle(source);
 	if (!reads_on(source))
@@ -169,10 +171,13 @@ static void topic_leave(struct tb_source *source)
  * Mapped memory can always be read: a program that polls rarely gets all of it. */
 static bool leave_due(const struct tb_source *source)
 {
+	const struct merge *merge = source->subscription->merge;
 	const uint32_t stale_ms = source->subscription->subscriber->stale_ms;
 
 	if (!source->leaving || !merge_state_has(source))
 		return false;
+	if (merge->all_over && source->held && source->record.time_ns > merge->limit_ns)
+		return true;
 	return topic_is_drained(source) || (!source->mapping.view && source->away_ms != 0 &&
 					    clock_coarse_ms() - source->away_ms >= 2 * stale_ms);
 }
@@ -234,11 +239,23 @@ static bool may_begin(const struct tb_subscription *subscription)
 	for (const struct tb_source *s = subscription->sources; s; s = s->next_source) {
 		if (s->state >= SOURCE_ENDED || s->left)
 			continue;
-		if (s->state != SOURCE_RUNNING || s->has_successor || s->orphan)
-			return false;
+		if (s->state != SOURCE_RUNNING || s->orphan ||
+		    (s->has_successor && topic_is_drained(s)))
+			return false; /* it is joined soon */
 		any = true;
 	}
 	return any;
+}
+
+/* With a new publisher, a merge that had not begun drains the old rings at once. */
+static void drain_begin(const struct tb_subscription *subscription)
+{
+	struct merge *merge = subscription->merge;
+	bool any = false;
+
+	for (const struct tb_source *s = subscription->sources; s; s = s->next_source)
+		any |= merge_state_has(s);
+	merge->begun = merge->draining = any;
 }
 
 /* Returns whether records may be merged. */
@@ -256,9 +273,10 @@ static bool merge_step(struct tb_subscription *subscription)
 		return false;
 	if (merge->draining && merge->begun)
 		drain_end(subscription);
+	if (!merge->begun && merge->draining)
+		drain_begin(subscription);
 	if (!merge->begun && may_begin(subscription)) {
 		merge->begun = true;
-		merge->draining = false;
 		merge_state_update(subscription);
 	}
 	return merge->begun;

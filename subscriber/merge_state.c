@@ -2,12 +2,12 @@
 /* How far a merge may go. W is the time in a topic's progress line: all records of the topic up to
  * W are counted by that line's head.
  *
- * MG1  T is the least W of the topics that take part. So no topic brings a record up to T that its
- *      line does not count. A topic from which nothing more can come does not bound T.
+ * MG1  T is the least W of the topics that take part. So each topic's line counts all its records
+ *      up to T. An ended or leaving topic no longer bounds T.
  * MG2  T never goes back. A topic joins when its line has W >= T. Its records up to T are skipped.
  * MG3  All topics are of one group of one publisher. Stamps of two groups have no common order.
- * MG4  A topic never holds T back for ever. If its line stands still while others moved, it is
- *      reported stale. If its memory is not the present one for the stale bound, it leaves. */
+ * MG4  A topic holds T back for a bounded time. If its line stands still while others moved, it is
+ *      reported stale. If it has no present memory for the stale bound, it leaves. */
 #include "subscriber/merge_state.h"
 
 #include <errno.h>
@@ -95,7 +95,8 @@ bool merge_state_may_start(struct tb_source *source, const struct progress *line
 {
 	const struct merge *merge = source->subscription->merge;
 
-	if (merge->draining || line->complete_ns < merge->time_ns)
+	/* The W of a topic that has ended rises no more, and no record of it is above that W. */
+	if (merge->draining || (line->complete_ns < merge->time_ns && line->state != TOPIC_ENDED))
 		return false;
 	source->skip_ns = merge->time_ns;
 	return true;
@@ -146,27 +147,34 @@ bool merge_state_lags(const struct tb_source *source)
 	       bound_passed(source->subscription->subscriber, merge->lag_ms, clock_coarse_ms());
 }
 
-/* Whether the topic has no present memory: its connection was lost, or its publisher has another
- * epoch of it. */
-static bool is_away(const struct tb_source *source)
+bool merge_state_is_past(const struct tb_source *source)
+{
+	const struct merge *merge = source->subscription->merge;
+
+	return merge && (!merge_state_has(source) || merge->time_ns > source->complete_ns);
+}
+
+bool merge_state_is_away(const struct tb_source *source)
 {
 	return source->orphan || source->has_successor || source->entry_lost_ms != 0 ||
 	       source->state != SOURCE_RUNNING;
 }
 
-/* The time counts while there is a connection. */
+/* The time counts while there is a connection. A topic that is leaving does not bound T any more.
+ * So it leaves in any case, even if it is back meanwhile, and then joins again at T. */
 static void away_judge(struct tb_source *source)
 {
 	const struct tb_subscriber *subscriber = source->subscription->subscriber;
 
-	if (!subscriber->welcomed || !is_away(source)) {
+	if (source->leaving)
+		return;
+	if (!subscriber->welcomed || !merge_state_is_away(source)) {
 		source->away_ms = 0;
-		source->leaving = false; /* it came back in time */
 		return;
 	}
 	if (source->away_ms == 0)
 		source->away_ms = clock_coarse_ms();
-	if (source->leaving || !bound_passed(subscriber, source->away_ms, clock_coarse_ms()))
+	if (!bound_passed(subscriber, source->away_ms, clock_coarse_ms()))
 		return;
 	source->leaving = source->look = true; /* MG4 */
 	source->leaving_code = ETIMEDOUT;
@@ -193,8 +201,11 @@ void merge_state_update(struct tb_subscription *subscription)
 	if (!any || !merge->begun)
 		return;
 	merge->newest_ns = newest;
-	merge->limit_ns = UINT64_MAX; /* if nothing more comes from any of them */
-	if (least == UINT64_MAX)
+	/* Nothing more comes from any of them. The memory of a publisher that is gone is final.
+	 * Else what lies above the newest W belongs to no message that was over. */
+	merge->limit_ns = merge->draining ? UINT64_MAX : newest;
+	merge->all_over = least == UINT64_MAX;
+	if (merge->all_over)
 		least = newest;
 	else
 		merge->limit_ns = least > merge->time_ns ? least : merge->time_ns;

@@ -36,6 +36,7 @@ struct merge {
 	bool draining;      /* a new publisher: the old rings come first */
 	bool completed;     /* the first image of all topics is complete */
 	bool image_first;   /* in polls for a single record */
+	bool all_over;      /* no topic bounds T any more */
 	bool news;          /* a topic seems to have new records */
 	uint64_t time_ns;   /* T */
 	uint64_t limit_ns;  /* records up to it may be delivered: T, or no limit */
@@ -71,6 +72,11 @@ bool merge_state_needs_line(const struct tb_source *);
 bool merge_state_wants_line(const struct tb_source *);
 /* Whether the topic's line stood still for the stale bound, although lines of its group moved. */
 bool merge_state_lags(const struct tb_source *);
+/* Whether the topic has no present memory: its connection was lost, or its publisher has another
+ * epoch of it. */
+bool merge_state_is_away(const struct tb_source *);
+/* Whether the merge has gone on without the topic, so that its next epoch joins at T. */
+bool merge_state_is_past(const struct tb_source *);
 /* Takes T, and what follows from it, from the lines of all topics. */
 void merge_state_update(struct tb_subscription *);
 
@@ -80,11 +86,13 @@ static inline bool merge_state_has(const struct tb_source *source)
 	return source->state <= SOURCE_RUNNING && source->next != 0 && !source->left;
 }
 
-/* Whether nothing more will come than what the topic's memory holds now. */
+/* Whether nothing more will come than what the topic's memory holds now. The last line of a topic
+ * that is leaving is read first, if its memory can still be read. */
 static inline bool merge_state_is_over(const struct tb_source *source)
 {
-	return source->leaving || source->subscription->merge->draining ||
-	       (source->finished && source->next > source->head);
+	return (source->leaving && (source->final || source->orphan)) ||
+	       source->subscription->merge->draining ||
+	       (source->finished && source->next > source->head && !source->has_successor);
 }
 
 #endif

@@ -216,7 +216,7 @@ static inline __attribute__((always_inline)) int pull(struct tb_source *source, 
 		const struct slot *slot;
 		struct record *copy;
 
-		if (for_batch && count >= RUN_AFTER) {
+		if (for_batch && count >= RUN_AFTER && source->detour == 0) {
 			count += collect_run(source, ring, max - count);
 			if (count == max)
 				break;

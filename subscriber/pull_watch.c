@@ -11,9 +11,9 @@
  *       counted, the head has moved, and the next look copies the slot again. A READ may also be
  *       damaged on its way. So torn slots alone are copied again at a pace, TRIES_MAX times.
  * W-I4  A slot that was torn in TRIES_MAX looks in a row, each with a newer head, is reported.
- * Later looks still copy it, and deliver it once it is whole. W-I5  Only instruments that were
- * judged as chosen are looked at, and the bit is looked at again when the copy has come. So a
- * removed name comes no more. */
+ *       Later looks still copy it, and deliver it once it is whole.
+ * W-I5  Only instruments that were judged as chosen are looked at, and the bit is tested again
+ *       when the copy has come. A change of the list clears it. So a removed name comes no more. */
 #include "subscriber/pull_watch.h"
 
 #include <errno.h>
@@ -238,8 +238,6 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 	const struct record *copy = &source->record;
 	uint64_t *seen = &watch->seen[instrument];
 
-	if (!choice_is_taken(source->mapping.choice, instrument)) /* W-I5 */
-		return 0;
 	if (result < 0) {
 		slot_torn(source, instrument);
 		return 0;

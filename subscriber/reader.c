@@ -84,7 +84,8 @@ void reader_note(struct tb_source *source, const struct progress *progress)
 static bool has_more(const struct mapping *mapping)
 {
 	return image_is_busy(mapping->image) || choice_scan_is_due(mapping->choice) ||
-	       (mapping->watch && !pull_watch_is_idle(mapping->watch));
+	       (mapping->watch &&
+		(mapping->choice->changed || !pull_watch_is_idle(mapping->watch)));
 }
 
 /* A program that only asks for values wants no records up to the head. */
@@ -101,6 +102,11 @@ enum reader_verdict reader_look(struct tb_source *source, const struct progress 
 	const uint64_t oldest = progress_oldest(progress, source->mapping.shape.slots);
 	struct conflate *conflate = source->mapping.conflate;
 
+	if (source->leaving && source->final) {
+		source->look = false; /* later records come when it is back */
+		return READER_STAYS;
+	}
+	source->final = source->leaving;
 	merge_state_line(source, progress);
 	if (conflate)
 		conflate_counts(conflate, progress->instruments);
@@ -229,7 +235,7 @@ void reader_start(struct tb_source *source, const struct progress *progress)
 	source->next = source->started = source->left && source->next != 0
 						 ? start_again(source, progress->head)
 						 : start_of(source, progress->head, other_epoch);
-	source->left = source->leaving = false;
+	source->left = source->leaving = source->final = false;
 	source->away_ms = 0;
 	source->ahead = source->next > progress->head + 1; /* Q4 */
 	deliver_detour(source);

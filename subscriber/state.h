@@ -233,6 +233,7 @@ struct tb_source {
 	bool held;     /* `record` is a proven copy of record `next`, which waits for its turn */
 	bool finished; /* the line says that the topic ended */
 	bool leaving;  /* the topic leaves when its memory was read */
+	bool final;    /* and the last line of it was read */
 	bool left;     /* and has left; it may come back */
 
 	struct collection collected; /* for on_batch */

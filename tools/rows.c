@@ -373,6 +373,8 @@ static void put_details(struct rows *rows, const struct tb_event *event)
 		put_event_number(rows, "first", event->first);
 		put_event_number(rows, "last", event->last);
 		put_event_text(rows, "cause", WORD_OF(cause_words, event->cause));
+		if (event->lost != event->last - event->first + 1)
+			put_event_number(rows, "lost", event->lost);
 		if (event->skipped > 0)
 			put_event_number(rows, "skipped", event->skipped);
 		break;

@@ -126,7 +126,8 @@ struct tb_topic_options {
 	const char *multicast;  /* its own notice group, "GROUP:PORT". NULL: the bus's */
 	uint64_t fingerprint;   /* of the struct that the program publishes, NAME_FINGERPRINT in its
 				 * header; must equal the schema's. 0: not checked */
-	struct tb_group *group; /* the topic belongs to this group. NULL: to no group */
+	struct tb_group *group; /* the topic belongs to this group of its publisher. NULL: to no
+				 * group */
 };
 
 struct tb_update {
@@ -204,19 +205,21 @@ TB_API int tb_topic_restart(struct tb_topic *topic);
 /* -- groups ---------------------------------------------------------------------------------------
  *
  * The records of a group's topics have one order, which subscribers can merge by (TB_MERGE). One
- * thread writes all topics of a group and makes these calls. The library stamps the records: all
- * records of a message have one time, and times rise from message to message by at least 1 ns, even
- * if the clock is set back. In a topic of a group
+ * thread writes all topics of a group and makes these calls. The library stamps the records. All
+ * records of a message have one time. Times rise from message to message by at least 1 ns, even if
+ * the clock is set back. In a topic of a group
  *
  * - tb_update's time_ns must be 0, and a message must be open: else tb_publish returns -EINVAL;
  * - tb_publish never flushes by itself, except that a full step of the ring moves the head;
  *   tb_flush returns -EINVAL, call tb_group_flush;
  * - tb_topic_quality needs an open message, and does not flush;
- * - tb_topic_end and tb_topic_restart finish the open message and flush the group first. */
+ * - tb_topic_end and tb_topic_restart finish the open message and flush the group first;
+ * - tb_topic_create adds the topic to the group: call it on the group's writing thread, or while
+ *   that thread makes no call. */
 
 struct tb_group_options {
 	size_t size;      /* sizeof(struct tb_group_options) */
-	const char *name; /* for messages, as the name of a topic; unique in the bus; required */
+	const char *name; /* for messages; the same form as the name of a bus; unique; required */
 };
 
 /* Adds a group without topics. It lives until its publisher is closed. Call it on the thread that
@@ -229,9 +232,10 @@ TB_API int tb_group_create(struct tb_publisher *publisher, const struct tb_group
 /* Begins a message, and finishes the open message. Reads the clock once. */
 TB_API int tb_group_message(struct tb_group *group);
 
-/* Finishes the open message and makes all records written so far known to readers: writes the
- * progress line of each topic of the group, also of those without new records. Wakes sleepers of
- * topics that have new records, and sends their notices. */
+/* Finishes the open message and makes all records written so far known to readers. Writes the
+ * progress line of each topic of the group, also of topics without new records. Wakes sleepers of
+ * topics that have new records, and sends their notices. Without a message since the last flush it
+ * only shows that the writer lives. */
 TB_API int tb_group_flush(struct tb_group *group);
 
 /* The time of the open message, else of the last. 0: there was no message. */

@@ -78,8 +78,9 @@ struct tb_subscriber_options {
 /* A flag of a subscription: a watch list. Reads no records, as with TB_VALUES. Instead it delivers
  * the value of each chosen instrument (`names`) when it is first seen, and again whenever it
  * changed, newest only. These records have TB_FLAG_IMAGE. A value that was removed is delivered as
- * a record of kind clear. tb_poll looks at the values when records were published since the last
- * look, at most once in look_us. A look READs the values of the chosen instruments alone. */
+ * a record of kind clear, if the program got a value before. tb_poll looks at the values when
+ * records were published since the last look, at most once in look_us. A look READs the values of
+ * the chosen instruments, and at most a third as many slots between them. */
 #define TB_WATCH 0x8u
 
 /* A flag of a subscription: a merge. All its topics belong to one group (tb_group_create), and
@@ -90,8 +91,10 @@ struct tb_subscriber_options {
  * TB_GAP_IMAGE or conflation. */
 #define TB_MERGE 0x10u
 
-/* A flag of a subscription with `names`: a topic that lacks an instrument with one of the exact
- * names is refused, ENOENT. Without it, the subscription waits for the instrument. */
+/* A flag of a subscription with `names`, for exact names. A topic that lacks an instrument with one
+ * of these names is refused before it is joined, ENOENT. Without the flag, the subscription waits
+ * for the instrument. A topic that was joined stays joined when it restarts. Its new epoch begins
+ * with an empty directory, and TB_EVENT_NO_INSTRUMENT names what is missing. */
 #define TB_NAMES_REQUIRED 0x20u
 
 /* For conflate_us: no interval; each tb_poll delivers the newest value of each instrument. */
@@ -160,11 +163,13 @@ enum tb_event_kind {
 			   * so */
 	TB_EVENT_COMPLETE, /* the image is complete: the program's table equals the publisher's at
 			    * sequence `delivered`. In a merge it comes once for all topics, with
-			    * the pattern: each table equals the publisher's after the last record
-			    * with a time up to time_ns. The image of a topic that joins, restarts or
-			    * is lapped later has a COMPLETE of its own, with the topic's name */
+			    * the pattern. Each table then equals the publisher's after the last
+			    * record with a time up to time_ns. The image of a topic that joins,
+			    * restarts or is lapped later has a COMPLETE of its own, with the
+			    * topic's name */
 	TB_EVENT_NO_VALUE, /* the stored value of instrument `words` was never readable whole. The
-			    * image completes without it */
+			    * image completes without it. A watch list: 8 looks in a row found it
+			    * torn; it comes once it is whole */
 	TB_EVENT_NO_INSTRUMENT, /* no instrument of the topic has the chosen name, or matches the
 				 * chosen pattern, `words`. Comes once for each topic, epoch and
 				 * name. If it appears later it is chosen without an event */
@@ -233,7 +238,8 @@ struct tb_slot {
 	uint64_t check;      /* the publisher's checksum, which was verified; 0 without checksums */
 };
 
-/* Records of one topic, in order and without a gap. They are private copies, valid inside the
+/* Records of one topic, in order and without a gap, except that a subscription with `names` leaves
+ * out those of other instruments. They are private copies, valid inside the
  * handler; bytes behind a payload mean nothing. */
 struct tb_batch {
 	size_t size; /* of this structure, as the library fills it; it grows at its end */
@@ -267,7 +273,8 @@ typedef void tb_event_handler(void *user, const struct tb_event *event);
  * records of a message wait until its last record is there, also while the publisher is stale. A
  * batch can end inside a message that is longer than batch_bytes or records_max. It also ends there
  * before a gap or event that interrupts the message, and before the topic's end or restart. Its
- * last record then lacks TB_FLAG_LAST. */
+ * last record then lacks TB_FLAG_LAST. With `names`, the record that ends the message may be of
+ * another instrument, and the batch ends without it. */
 typedef void tb_batch_handler(void *user, const struct tb_source *source,
 			      const struct tb_batch *batch);
 
@@ -292,7 +299,7 @@ struct tb_subscription_options {
 	/* The chosen instruments: names, or patterns of fnmatch(3) with *, ? or [ in them. NULL:
 	 * all. Records of other instruments are skipped and counted, images leave them out. Holes
 	 * and qualities are of the topic, and always come. tb_names_add and tb_names_remove change
-	 * the list. */
+	 * the list; an image that has begun leaves out what is added. */
 	const char *const *names;
 	size_t name_count; /* at most 65,536 */
 
@@ -344,9 +351,10 @@ TB_API int tb_subscriber_open(struct tb_subscriber **subscriber,
  * TB_WAIT. With TB_WAIT, of the subscriber or the subscription, a shortage at the publisher is
  * waited out: the join is asked for again with each pulse.
  *
- * -EINVAL: pattern or options, also TB_STRICT with an image. -ENOENT: an exact name is unknown
- * (without TB_WAIT). -EOPNOTSUPP: an image is asked for, and the topic has no last values;
- * or a start by time, and its times need not rise. -EPROTO:
+ * -EINVAL: pattern, options or names, also TB_STRICT with an image. -ENOENT: an exact name is
+ * unknown (without TB_WAIT), or a topic lacks a required instrument. -EOPNOTSUPP: an image, a watch
+ * list or conflation is asked for, and the topic has no last values; or a start by time, and its
+ * times need not rise. -EPROTO:
  * the topic's schema does not fit options->schema; the message names both. -EACCES: no permission.
  * -ENOSPC: more topics than topics_max. -ENOMEM, -EMFILE, -ENFILE, -EAGAIN: memory or descriptors
  * are short, here or at the publisher. -ETIMEDOUT: no answer. -EBUSY: called in a handler.
@@ -464,16 +472,19 @@ TB_API int tb_read_back(const struct tb_source *source, uint64_t sequence, uint3
 
 /* Adds to the list of a subscription that was made with `names`, which may be empty (a pointer to
  * something, name_count 0). A name that is in the list already stays there once. The change holds
- * from the next record, or the next look of a watch list. Returns how many were added. May be
- * called in a handler.
+ * from the next record, or the next look of a watch list, which comes at once. Returns how many
+ * were added. May be called in a handler. With TB_NAMES_REQUIRED, over a network, it may wait for
+ * READs as tb_source_instrument does.
  *
  * -EINVAL: a name is not 1 to 24 bytes, a pattern not 1 to 127 bytes, of printable ASCII; or the
  * subscription has no list. Nothing is added then. -ENOSPC: more than 65,536. -ENOENT: with
- * TB_NAMES_REQUIRED, no joined topic has an instrument of this name. -ENOMEM. */
+ * TB_NAMES_REQUIRED, no joined topic has an instrument of this name; or -errno of
+ * tb_source_instrument. -ENOMEM. */
 TB_API int tb_names_add(struct tb_subscription *subscription, const char *const *names,
 			size_t count);
 
-/* Removes from the list, by the text that was added. Returns how many were removed.
+/* Removes from the list, by the text that was added. Records that already wait for the end of their
+ * message (on_batch) still come. Returns how many were removed.
  *
  * -EINVAL: as above. -ENOENT: one of them is not in the list; nothing is removed then. */
 TB_API int tb_names_remove(struct tb_subscription *subscription, const char *const *names,
@@ -485,8 +496,9 @@ TB_API void tb_unsubscribe(struct tb_subscription *subscription);
 /* Delivers what is there by calling the handlers, at most records_max (1 or more) records. Never
  * blocks, and makes no system call while records flow. (Over Soft-iWARP, making a connection
  * blocks.) Returns the number of records delivered, reported as a gap of cause upstream, or
- * reported as a quality event. Records that wait for the end of their message count when they are
- * delivered. An absent publisher is no error: events report it.
+ * reported as a quality event. Records that are skipped because of `names` count too: they take
+ * time as well. Records that wait for the end of their message count when they are delivered. An
+ * absent publisher is no error: events report it.
  *
  * -EINVAL: records_max. -EBUSY: called in a handler. -EDEADLK: a handler was left by a jump.
  * -ECANCELED: a handler closed the subscriber. */

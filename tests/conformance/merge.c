@@ -230,6 +230,30 @@ Test(merge, sleeper_wakes_for_topics_without_records)
 	}
 }
 
+/* A flush costs a line of each topic, and the record. A line may be READ twice. */
+Test(merge, flush_costs_a_sleeper_few_reads)
+{
+	const uint64_t *counters;
+	uint64_t before;
+
+	tb_subscriber_close(scene.subscriber);
+	scene.subscriber = scene_subscriber(SCHEME, 0);
+	subscribe(TB_FROM_NEWEST);
+	counters = scene.subscription->counters;
+	message();
+	put(QUOTE);
+	flush();
+	merge_scene_settle(&scene);
+	before = counters[SUBSCRIPTION_READS];
+	for (int i = 0; i < 50; i++) {
+		message();
+		put(QUOTE);
+		flush();
+		merge_scene_settle(&scene);
+	}
+	cr_expect_leq(counters[SUBSCRIPTION_READS] - before, 50 * 7);
+}
+
 /* The full step wakes it too early. */
 Test(merge, sleeper_wakes_for_the_end_of_a_long_message)
 {
@@ -317,6 +341,29 @@ Test(merge, topic_that_joins_a_running_merge_skips_what_is_behind)
 	cr_expect_eq(scene.came_ns, scene.topics[STATUS].logs[0].written[1].time_ns);
 	cr_expect_eq(scene.passed, 1, "%s", scene.text);
 	cr_expect_eq(scene.topics[STATUS].delivered, 1, "%s", scene.text);
+}
+
+/* All topics begin at the same time: at their last records up to it. */
+Test(merge, merge_begins_at_a_time_of_the_past)
+{
+	for (int i = 0; i < 6; i++) {
+		message();
+		put(QUOTE);
+		put(TRADE);
+		if (i % 2 == 0)
+			put(CANCEL);
+	}
+	flush();
+	scene.time_ns = scene.topics[QUOTE].logs[0].written[4].time_ns;
+	subscribe(TB_FROM_TIME);
+	merge_scene_settle(&scene);
+	cr_expect_str_eq(scene.text, " c2 q4 t4 q5 t5 c3 q6 t6");
+	merge_scene_unsubscribe(&scene);
+	scene.time_ns = 0;
+	scene.back = 2;
+	subscribe(TB_FROM_LAST);
+	merge_scene_settle(&scene);
+	cr_expect_str_eq(scene.text, " c2 q5 t5 c3 q6 t6");
 }
 
 Test(merge, realm_that_sees_part_of_a_group_merges_that_part)

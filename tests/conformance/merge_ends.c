@@ -273,7 +273,7 @@ static void publisher_change(unsigned int topics)
 			  SLOTS, 0);
 }
 
-Test(merge_ends, new_publisher_begins_the_merge_anew)
+Test(merge_ends, new_publisher_begins_the_merge_again)
 {
 	subscribe(TB_FROM_OLDEST, TB_GAP_OLDEST);
 	message(3);

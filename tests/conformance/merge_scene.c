@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of merges: a group of topics with a log of what was written, and a subscription that
- * checks order, accounts and cuts against that log. */
+/* For tests of merges. A group of topics has a log of what was written. A subscription checks
+ * order, accounts and cuts against that log. */
 #include "tests/conformance/merge_scene.h"
 
 #include <criterion/criterion.h>
@@ -321,6 +321,8 @@ void merge_scene_subscribe(struct merge_scene *scene, const char *pattern, enum 
 							 .user = scene,
 							 .from = from,
 							 .gap = gap,
+							 .time_ns = scene->time_ns,
+							 .back = scene->back,
 							 .flags = TB_MERGE };
 
 	cr_assert_eq(tb_subscribe(scene->subscriber, pattern, &options, &scene->subscription), 0,

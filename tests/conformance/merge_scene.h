@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of merges: a group of topics with a log of what was written, and a subscription that
- * checks order, accounts and cuts against that log. */
+/* For tests of merges. A group of topics has a log of what was written. A subscription checks
+ * order, accounts and cuts against that log. */
 #ifndef TICKBUS_TESTS_MERGE_SCENE_H
 #define TICKBUS_TESTS_MERGE_SCENE_H
 
@@ -51,9 +51,10 @@ struct merge_scene {
 	uint64_t passed;  /* records that were neither delivered nor reported in a gap */
 	uint64_t last_ns; /* of the order */
 	uint32_t last_topic;
-	uint64_t cut_ns;  /* of the last complete event */
-	uint64_t came_ns; /* time_ns of the last appearance */
-	int code;         /* of the last event that has it */
+	uint64_t cut_ns;        /* of the last complete event */
+	uint64_t came_ns;       /* time_ns of the last appearance */
+	uint64_t time_ns, back; /* of the start, for TB_FROM_TIME and TB_FROM_LAST */
+	int code;               /* of the last event that has it */
 	char words[512];
 	char text[4096]; /* records and events, as long as there is room */
 	char wrong[512]; /* the first breach */

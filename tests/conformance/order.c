@@ -170,7 +170,7 @@ Test(order, each_record_has_the_stamp_of_its_message)
 			cr_assert_eq(tb_topic_restart(w->topic), 0, "%s", tb_error());
 			cr_assert_eq(tb_group_time(group), before);
 			w->restarts++;
-			read_all(); /* what was not flushed too; and no epoch is missed */
+			read_all(); /* the restart flushed; and no epoch is missed */
 		} else if (draw(3)) {
 			cr_assert_eq(tb_group_flush(group), 0, "%s", tb_error());
 		}
@@ -185,7 +185,7 @@ Test(order, each_record_has_the_stamp_of_its_message)
 	read_all();
 }
 
-/* The end of a topic shows what was not flushed, in all topics. */
+/* The end of a topic shows the open message in all topics. */
 Test(order, end_of_a_topic_shows_the_open_message_everywhere)
 {
 	for (int t = 0; t < TOPICS; t++) {

@@ -499,6 +499,11 @@ Test(watch, added_names_are_looked_at_at_once_and_removed_names_no_more)
 	cr_assert_eq(tb_names_add(subscription, names, 1), 1);
 	UNTIL(looked());
 	cr_expect_eq(times("value 3 A update\n"), 1, "%s", notes.text);
+	cr_assert_eq(tb_names_remove(subscription, names, 1), 1);
+	UNTIL(looked());
+	cr_assert_eq(tb_names_add(subscription, names, 1), 1);
+	UNTIL(looked());
+	cr_expect_eq(times("value 3 A update\n"), 2, "watched again, so new: %s", notes.text);
 }
 
 static uint64_t removed_at;
@@ -521,7 +526,7 @@ Test(watch, names_removed_in_a_handler_come_no_more)
 	options.on_record = remove_all;
 	wide_topic(8);
 	join_by(&options, "wide");
-	UNTIL(removed_at == 10 && looked());
+	UNTIL(removed_at >= 10 && looked());
 	cr_expect_eq(notes.values, 10);
 }
 
@@ -608,8 +613,8 @@ Test(watch, damaged_value_is_reported_once)
 	}
 	UNTIL(source->mapping.watch->looked_head == tb_topic_sequence(topic) &&
 	      pull_watch_is_idle(source->mapping.watch));
-	cr_expect_eq(times("no_value A\n"), 1, "%s", notes.text);
-	cr_expect_eq(times("no_value"), 1, "%s", notes.text);
+	cr_expect_eq(times("no_value A\n"), 1, "found %u no_value", times("no_value A\n"));
+	cr_expect_eq(times("no_value"), 1, "found %u no_value", times("no_value"));
 	cr_expect_eq(times(" A "), 0, "%s", notes.text);
 	before = counter(SUBSCRIPTION_VALUE_LOOKS);
 	for (int i = 0; i < 1000; i++)
@@ -638,7 +643,7 @@ Test(watch, value_that_was_torn_for_a_moment_comes)
 	cr_expect_eq(times("no_value"), 0, "%s", notes.text);
 }
 
-Test(watch, stored_record_that_is_no_value_is_not_delivered)
+Test(watch, stored_status_is_left_out)
 {
 	static const char *const names[] = { "A" };
 	struct record record = {

@@ -23,8 +23,8 @@ static void line_check(const struct sim_topic *t)
 			       ", but the last message that is over has time %" PRIu64,
 			       t->name, line.complete_ns, over_ns);
 	if (truth_until(epoch, line.complete_ns) > line.head)
-		world_complain("topic %s: the line says complete up to %" PRIu64 " with head %" PRIu64
-			       ", but record %" PRIu64 " is not later",
+		world_complain("topic %s: the line says complete up to %" PRIu64
+			       " with head %" PRIu64 ", but record %" PRIu64 " is not later",
 			       t->name, line.complete_ns, line.head,
 			       truth_until(epoch, line.complete_ns));
 }

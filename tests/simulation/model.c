@@ -85,7 +85,7 @@ void model_choose(struct model *m, const char *text)
 
 	for (uint32_t i = 0; m->epoch && i < m->epoch->instruments; i++)
 		if (m->watches && !(now & bit_of(m, i)))
-			m->table[i] = 0; /* comes again if it is chosen again */
+			m->dirty[i] = true; /* may come again if it is chosen again */
 		else if (now & ~m->chosen & bit_of(m, i))
 			m->dirty[i] = true; /* its row was not kept up to date */
 	m->chosen |= now;
@@ -238,6 +238,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 		order_pass(m, sequence);
 	if (model_wrong[0])
 		return;
+	m->restarted = false;
 	m->records++;
 	counts[COUNT_RECORDS]++;
 	m->next++;

@@ -58,9 +58,10 @@ struct model {
 	unsigned int missing_count;
 	char missing[MODEL_MISSING][PICKS_TEXT];
 	uint32_t instruments_before;
-	bool joins; /* it had left or ended, so it appears again in its new epoch */
-	bool left; /* the merge goes on without it */
-	uint64_t joined_ns;        /* it joined a merge that had come so far */
+	bool restarted;     /* a merge that was ahead begins its new epoch with another event */
+	bool joins;         /* it had left or ended, so it appears again in its new epoch */
+	bool left;          /* the merge goes on without it */
+	uint64_t joined_ns; /* it joined a merge that had come so far */
 	uint32_t chosen, unchosen; /* names that were, or were not, in the list at some time since
 				    * the position was certain */
 	uint32_t quality;

@@ -27,7 +27,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->next = m->started = first;
 	m->first_gap = true;
 	m->stale = m->ended = false;
-	m->left = m->joins = false;
+	m->left = m->joins = m->restarted = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
@@ -79,6 +79,7 @@ static void come_back(struct model *m, const struct tb_event *event)
 	m->left = m->whole = m->imaging = false;
 	m->joined_ns = event->time_ns;
 	m->due = m->from == TB_FROM_IMAGE;
+	memset(m->seen, 0, sizeof(m->seen));
 }
 
 static void on_appeared(struct model *m, const struct tb_event *event)
@@ -90,7 +91,7 @@ static void on_appeared(struct model *m, const struct tb_event *event)
 		come_back(m, event);
 		return;
 	}
-	if ((m->epoch && !(m->joins && epoch == m->epoch)) || !epoch) {
+	if (!epoch || (m->epoch && !(m->restarted && epoch->at >= m->epoch->at))) {
 		model_complain(m, "appears in epoch %016" PRIx64 "%s", event->epoch,
 			       epoch ? " for the second time" : ", which is unknown");
 		return;
@@ -134,6 +135,7 @@ static void on_restart(struct model *m, const struct tb_event *event)
 	epoch_begin(m, epoch, 1, event->time_ns);
 	m->due = m->from == TB_FROM_IMAGE || m->gap == TB_GAP_IMAGE;
 	m->joins = joins;
+	m->restarted = m->order;
 }
 
 static void on_ended(struct model *m, const struct tb_event *event)
@@ -149,6 +151,8 @@ static void on_ended(struct model *m, const struct tb_event *event)
 			       m->epoch->count);
 	else if (m->imaging)
 		model_complain(m, "the end before the image is complete");
+	if (m->watches && !model_wrong[0] && values_unsettled(m))
+		model_complain(m, "the end: %s", values_unsettled(m));
 	m->ended = true;
 	m->stale = false;
 }
@@ -337,7 +341,7 @@ const char *model_unsettled(const struct model *m)
 		return "records are missing";
 	if (newest->ended && !m->ended)
 		return "the end is missing";
-	if (m->watches && values_unsettled(m))
+	if (m->watches && !m->ended && values_unsettled(m))
 		return values_unsettled(m);
 	if (m->stale)
 		return "the topic is stale";

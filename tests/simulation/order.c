@@ -106,13 +106,20 @@ static void cut_check(struct model *m, uint64_t time_ns)
 void order_complete(struct model *models, unsigned int count, const struct tb_event *event)
 {
 	bool imaging = false;
+	unsigned int life = 0; /* of the publisher that is merged */
 
 	counts[COUNT_CUTS_COMPLETE]++;
-	for (unsigned int i = 0; i < count; i++)
+	for (unsigned int i = 0; i < count; i++) {
 		imaging |= models[i].imaging;
-	if (!imaging)
+		if (models[i].epoch && models[i].epoch->life > life)
+			life = models[i].epoch->life;
+	}
+	/* A topic that restarts while the first cut is made may be complete with the cut, and once
+	 * more alone. */
+	if (!imaging && !(count == 1 && models->whole))
 		model_complain(models, "a cut is complete, but no image began");
 	for (unsigned int i = 0; i < count && !model_wrong[0]; i++)
-		if (models[i].epoch && !models[i].left)
+		if (models[i].epoch && models[i].epoch->life == life && !models[i].left &&
+		    !models[i].joins)
 			cut_check(&models[i], event->time_ns);
 }

@@ -56,7 +56,7 @@ void step_names(void)
 {
 	struct sim_subscriber *s = readers_any();
 
-	if (getenv("N") && s->subscriber && s->chooses && !s->polled)
+	if (s->subscriber && s->chooses && !s->polled)
 		for (size_t i = world_draw(3) + 1; i > 0; i--)
 			names_change(s);
 }
@@ -67,7 +67,7 @@ static void on_record(void *user, const struct tb_source *source, const struct t
 
 	if (m)
 		model_record(m, source, record);
-	if (getenv("N") && m && m->picks && world_one_in(64))
+	if (m && m->picks && world_one_in(64))
 		names_change(user);
 }
 
@@ -104,13 +104,17 @@ static void on_event(void *user, const struct tb_event *event)
 	struct sim_subscriber *s = user;
 	struct model *m = readers_model(s, event->topic);
 
-	if (event->kind == TB_EVENT_COMPLETE && s->merges && strcmp(event->topic, s->pattern) == 0)
-		order_complete(s->models, s->model_count, event);
-	else if (m)
+	if (event->kind == TB_EVENT_COMPLETE && s->merges) {
+		const bool all = strcmp(event->topic, s->pattern) == 0;
+
+		if (all || (m && m->epoch))
+			order_complete(all ? s->models : m, all ? s->model_count : 1, event);
+	} else if (m) {
 		model_event(m, event);
-	else
+	} else {
 		model_complain(&s->models[0], "event %d of topic %s", (int)event->kind,
 			       event->topic);
+	}
 }
 
 /* Y8 */
@@ -299,7 +303,7 @@ static void options_draw(struct tb_subscription_options *options, const struct s
 	} else if (options->from == TB_FROM_SEQUENCE) {
 		options->from = TB_FROM_OLDEST;
 	}
-	if (getenv("M") && world.grouped && world_draw(8) < (all ? 7 : 1)) {
+	if (world.grouped && world_draw(8) < (all ? 7 : 1)) {
 		options->flags = TB_WAIT | TB_MERGE;
 		options->from = options->from == TB_FROM_SEQUENCE ? TB_FROM_OLDEST : options->from;
 		options->gap = options->gap == TB_GAP_IMAGE ? TB_GAP_OLDEST : options->gap;
@@ -364,7 +368,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 	s->merges = options.flags & TB_MERGE;
 	snprintf(s->pattern, sizeof(s->pattern), "%s", all ? ">" : t->name);
 	options.size = sizeof(options);
-	if (getenv("W") && t->epoch && world_one_in(5) && all_have_values(t, all)) {
+	if (t->epoch && world_one_in(5) && all_have_values(t, all)) {
 		options.from = TB_FROM_NEWEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT | TB_WATCH;
@@ -373,7 +377,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;
-	} else if (world_one_in(4) && (getenv("I") || (options.from != TB_FROM_IMAGE && options.gap != TB_GAP_IMAGE))) {
+	} else if (world_one_in(4)) {
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;

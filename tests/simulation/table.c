@@ -140,10 +140,11 @@ void table_no_value(struct model *m, const struct tb_event *event)
 	while (i < m->epoch->instruments && event->words[0] != '#' &&
 	       strcmp(m->epoch->names[i], event->words) != 0)
 		i++;
-	if (!m->imaging || i >= m->epoch->instruments || m->unread[i] ||
+	if (!(m->imaging || m->watches) || i >= m->epoch->instruments || m->unread[i] ||
 	    !m->epoch->value_corrupt[i]) {
 		model_complain(m, "no value of %s, which is readable", event->words);
 		return;
 	}
-	m->unread[i] = m->dirty[i] = true;
+	m->unread[i] = !m->watches; /* a watch list may report it again after a better copy */
+	m->dirty[i] = true;
 }

@@ -23,25 +23,25 @@ void values_record(struct model *m, const struct tb_record *record)
 	else if (!model_chooses(m, i))
 		model_complain(m, "value %" PRIu64 " of %s, which is not chosen", sequence,
 			       record->name);
-	else if (sequence <= m->table[i])
+	else if (sequence < m->table[i] || (sequence == m->table[i] && !m->dirty[i]))
 		model_complain(m, "value %" PRIu64 " of %s comes after value %" PRIu64, sequence,
 			       record->name, m->table[i]);
 	if (model_wrong[0])
 		return;
 	model_content_check(m, record);
 	m->table[i] = sequence;
+	m->dirty[i] = false;
 }
 
 const char *values_unsettled(const struct model *m)
 {
 	for (uint32_t i = 0; i < m->epoch->instruments; i++) {
 		const uint64_t newest = truth_value(m->epoch, i, m->epoch->count);
-		const bool empty =
-			newest == 0 || truth_at(m->epoch, newest)->kind == TB_KIND_CLEAR;
+		const bool empty = newest == 0 || truth_at(m->epoch, newest)->kind == TB_KIND_CLEAR;
 
 		if (!model_chooses(m, i) || m->epoch->value_corrupt[i])
 			continue;
-		if (m->table[i] != newest && !(empty && m->table[i] == 0))
+		if (m->table[i] != newest && !(empty && (m->table[i] == 0 || m->dirty[i])))
 			return "the newest value of an instrument is missing";
 	}
 	return NULL;

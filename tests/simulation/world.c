@@ -120,7 +120,7 @@ void world_begin(uint64_t seed, bool trace)
 	world.draws = world.random = seed;
 	world.now_ns = UINT64_C(1700000000) * 1000 * MS;
 	world.view = world_one_in(3);
-	world.grouped = world_one_in(3) && getenv("G");
+	world.grouped = world_one_in(3);
 	world.realms = world.grouped && world_one_in(4);
 	world.topic_count = (unsigned int)world_draw(2) + 1;
 	if (world.grouped)

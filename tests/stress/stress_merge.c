@@ -127,7 +127,7 @@ static void *read_all(void *user)
 	while (seen.ended < TOPICS && !atomic_load_explicit(&failed, memory_order_relaxed))
 		if (tb_poll(subscriber, 64) < 0)
 			complain("tb_poll: %s", tb_error());
-	atomic_store(&failed, true); /* the writer waits for nobody */
+	atomic_store(&failed, true); /* the writer waits no longer */
 	return NULL;
 }
 

@@ -97,8 +97,8 @@ Test(region, times_rise_in_groups_and_only_there)
 			s.flags |= rises ? REGION_FLAG_TIME_RISES : 0;
 			s.group = group;
 			cr_expect_eq(region_layout(&s, &layout),
-				     (group > 0) == (rises > 0) ? 0 : -EINVAL,
-				     "group %u, rises %u", group, rises);
+				     (group > 0) == (rises > 0) ? 0 : -EINVAL, "group %u, rises %u",
+				     group, rises);
 		}
 }
 

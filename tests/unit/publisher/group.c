@@ -178,7 +178,8 @@ Test(group, a_full_step_inside_a_message_keeps_the_old_time)
 	shows(quote, 17, NOON + 2, __LINE__);
 }
 
-/* A head that a new instrument moved would not move again in the flush, which then woke nobody. */
+/* A head that a new instrument moved would not move again in the flush, which then woke no sleeper.
+ */
 Test(group, a_new_instrument_inside_a_message_keeps_head_and_time)
 {
 	struct progress line;
@@ -316,8 +317,8 @@ Test(group, a_clock_set_back_an_hour_goes_on_by_1_ns)
 	}
 	cr_expect_eq(set_back_count(), 1);
 	cr_expect_str_eq(log_text,
-			 "2 group nasdaq: the clock was set back by 3600.000 s; times of records "
-			 "go on by 1 ns a message until the clock has come so far again\n");
+			 "2 group nasdaq: the clock was set back by 3600.000 s; until it has come "
+			 "so far again, times rise by 1 ns a message\n");
 	clock_real_set(NOON + HOUR);
 	message();
 	cr_expect_eq(tb_group_time(group), NOON + HOUR);
