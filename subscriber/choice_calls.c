@@ -18,8 +18,8 @@ static int list_check(const struct tb_subscription *subscription, const char *ca
 
 	if (!subscription->list)
 		return error_set(EINVAL,
-				 "%s: found a subscription without a list, expected one that was "
-				 "made with names",
+				 "%s: found a subscription without a list, expected a subscription "
+				 "that was made with names",
 				 call);
 	result = name_list_check(names, count);
 	return result < 0 ? error_prefix(result, "%s: ", call) : 0;

@@ -3,9 +3,9 @@
  * Over a network it READs a page of entries at a time; in place it takes them by hundreds. Records
  * flow meanwhile: an instrument that the scan has not reached is judged when its record comes.
  *
- * CH3  A name is reported only after a line was loaded behind the join or the change, and each
- *      entry that this line counts was judged. So a name that was there is not reported.
- * CH4  An entry that is not valid in TRIES_MAX copies is left out: it was damaged on its way
+ * CH3  Before a name is reported, a line is loaded behind the join or the change. Each entry that
+ *      this line counts is judged. So a name that was there is not reported.
+ * CH4  An entry that is not valid in TRIES_MAX copies is left out. It was damaged on its way
  *      (N-I1), and must not hold up the others.
  * CH5  Each name is reported once in an epoch: its bit is set before its handler is called. If the
  *      handler changes the list, the rest of the report waits for the new scan. */

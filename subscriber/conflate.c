@@ -18,7 +18,7 @@
  * Z-I4  At most one value of each instrument is ahead of the position, or ahead of the target of
  *       a jump. Else a publisher that does not flush could be ahead by any number, and the
  *       accounts would need memory for each. The next interval finds the newer value.
- * Z-I5  A copy at or below the position is in the accounts already, unless it is held: a gap lost
+ * Z-I5  A copy at or below the position is in the accounts already, unless it is held. A gap lost
  *       it, or a jump skipped it. It is delivered as an image record.
  * Z-I6  The values of a jump are copied after its line was loaded. So each value up to the target
  *       is in its slot, or was replaced by a newer value. The position moves when all are copied.

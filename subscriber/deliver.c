@@ -403,7 +403,7 @@ int deliver_skipped(struct tb_source *source, const struct record *copy)
 	if (collects(source) && collect_ends(source, copy))
 		collected->whole = collected->held;
 	if (source->mapping.image) {
-		/* Of this record the image learns only where a message ends. */
+		/* The image learns only where a message ends. */
 		image_passed(source->mapping.image, copy->sequence, UINT32_MAX, copy->kind,
 			     copy->flags);
 		deliver_complete(source);

@@ -5,7 +5,7 @@
  * I3  base is the sequence before the first record that the ring must deliver. Values up to base
  *     come from slots, all later values from the ring. So a copy above base is dropped.
  * I4  A copy counts only if it was made after base was fixed, and the range is that of a line
- *     loaded after that. So each pass over the slots begins after its base was fixed (I10), and
+ *     loaded after that. So each pass over the slots begins after its base was fixed (VR1), and
  *     lines are marked as asked.
  * I5  A copy of sequence s is delivered if seen < s <= base, where seen is the last delivered
  *     record that changed this value. So nothing is delivered twice, and no value goes back. A

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A list of names and patterns of instruments. An exact name is found by bisection. Patterns are
- * tried one after the other: a program has few of them, and each instrument is judged once.
+ * tried in turn: a program has few of them, and each instrument is judged once.
  *
  * NL1  An entry keeps its id while other entries come and go. So a bit by id keeps its meaning.
  * NL2  A call that fails leaves the list as it was: everything is checked before it changes. */

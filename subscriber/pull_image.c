@@ -27,8 +27,8 @@ static int slot_taken(struct tb_source *source, uint32_t instrument, int result)
 	return 1;
 }
 
-/* With a list of names, every instrument of the range is judged first. Those that are not chosen
- * need no copy. A list that changes while the pass runs is judged again. */
+/* With a list of names, every instrument of the range is judged first. Only chosen instruments
+ * need a copy. A list that changes while the pass runs is judged again. */
 static bool names_judged(struct tb_source *source)
 {
 	struct image *image = source->mapping.image;

@@ -79,8 +79,8 @@ void reader_note(struct tb_source *source, const struct progress *progress)
 	}
 }
 
-/* Whether something is left to do before the end is reported: an image completes at the last head,
- * names are reported, the last values are looked at. */
+/* Whether the end has to wait. An image completes at the last head. Missing names are reported. The
+ * last values are looked at. */
 static bool has_more(const struct mapping *mapping)
 {
 	return image_is_busy(mapping->image) || choice_scan_is_due(mapping->choice) ||

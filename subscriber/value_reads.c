@@ -6,9 +6,9 @@
  *
  * I9  A value is copied, checked and shown like a record. In place it is copied under the sequence
  *     lock. After a READ it is copied out of the landing before its check.
- * I10  A chunk has the number of the pass that posted it. What lands for an earlier pass is thrown
+ * VR1  A chunk has the number of the pass that posted it. What lands for an earlier pass is thrown
  *      away: each copy was made after its pass began.
- * I11  At most a quarter of a READ's slots are not wanted. They are READ along where their bytes
+ * VR2  At most a quarter of a READ's slots are not wanted. They are READ along where their bytes
  *      cost less than the headers of one more READ. So a pass over a few instruments of many, with
  *      the line before it, moves at most 1.5 times the bytes of their slots. */
 #include "subscriber/value_reads.h"
@@ -113,7 +113,7 @@ static bool names_begin(struct tb_source *source, struct value_chunk *chunk)
 	return true;
 }
 
-/* The end of the run of slots from `first` on that share a READ (I11). */
+/* The end of the run of slots from `first` on that share a READ (VR2). */
 static uint32_t run_end(const struct value_reads *reads, uint32_t first, uint32_t most)
 {
 	uint32_t end = first + 1, wanted = 1, next = next_wanted(reads, end);
@@ -203,7 +203,7 @@ static bool chunk_is_landed(const struct value_chunk *chunk)
 	return chunk->count > 0 && chunk->posted && !chunk->under_way;
 }
 
-/* Frees landed chunks that failed, or that belong to an earlier pass (I10). */
+/* Frees landed chunks that failed, or that belong to an earlier pass (VR1). */
 static void chunks_sort_out(struct value_reads *reads)
 {
 	for (unsigned int i = 0; i < VALUE_CHUNKS; i++) {

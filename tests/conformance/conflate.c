@@ -18,9 +18,9 @@
 #include "subscriber/conflate.h"
 #include "subscriber/reader.h"
 #include "subscriber/state.h"
-#include "tests/support/bytewise.h"
 #include "tests/support/clock.h"
 #include "tests/support/deadline.h"
+#include "tests/support/faulty_fabric.h"
 #include "tests/support/random.h"
 #include "tests/support/scene.h"
 
@@ -317,7 +317,7 @@ static void enter(void)
 		cr_skip_test("no RDMA device: set TICKBUS_TEST_RDMA to its address");
 	scene_enter();
 	chance = scene_seed();
-	bytewise_add(chance);
+	faulty_add(chance); /* and those that it needs */
 	publisher = scene_publisher_of(SCHEME, 60000);
 	topic_make("t", 0);
 	scene_address(SCHEME, address, sizeof(address));

@@ -141,7 +141,7 @@ class Choose(Bench):
         self.assertEqual((process.returncode, out), (0, ""))
         self.expect_sum([line.replace("tickbus cat: ", "") for line in err.splitlines()], 20)
 
-    def test_hangup_before_an_interrupt_does_not_hide_it(self):
+    def test_interrupt_beside_a_hangup_ends_the_command(self):
         self.live("known A")
         path = self.file("A\n")
         process = self.begin("cat", "shm:b", "t.live", "--names=@" + path)

@@ -101,7 +101,7 @@ bool model_skips(const struct model *m, uint64_t sequence)
 	if (sequence > m->epoch->count)
 		return false;
 	record = truth_at(m->epoch, sequence);
-	if (m->watches)
+	if (m->watches || m->conflates_ns)
 		return true;
 	if (record->kind == TB_KIND_HOLE || record->kind == TB_KIND_QUALITY)
 		return false;
@@ -113,8 +113,8 @@ bool model_skips(const struct model *m, uint64_t sequence)
 void model_pass(struct model *m, uint64_t sequence)
 {
 	while (m->next < sequence && model_skips(m, m->next)) {
-		m->skipped++;
-		counts[COUNT_FILTERED]++;
+		m->skipped += m->conflates_ns == 0;
+		counts[COUNT_FILTERED] += m->conflates_ns == 0;
 		m->next++;
 		m->first_gap = false;
 	}
@@ -211,7 +211,7 @@ void model_record(struct model *m, const struct tb_source *source, const struct 
 		model_complain(m, "record %" PRIu64 " after the end", sequence);
 		return;
 	}
-	if (m->watches) {
+	if (m->watches || m->conflates_ns) {
 		values_record(m, record);
 		return;
 	}
@@ -372,6 +372,7 @@ void model_begin(struct model *m, const char *topic, const struct tb_subscriptio
 	m->gap = options->gap;
 	m->batches = options->on_batch;
 	m->watches = options->flags & TB_WATCH;
+	m->conflates_ns = options->conflate_us == TB_CONFLATE_POLL ? 1 : 1000 * (uint64_t)options->conflate_us;
 	m->from_epoch = options->epoch;
 	m->from_sequence = options->sequence;
 	m->epochs_before = newest ? newest->at + 1 : 0;

@@ -32,7 +32,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->missing_count = 0;
 	m->quality = TB_QUALITY_GOOD;
 	m->doubt = first != 1 || joined_ns;
-	m->whole = first == 1 && !joined_ns && !m->watches;
+	m->whole = first == 1 && !joined_ns && !m->watches && !m->conflates_ns;
 	m->imaging = false;
 	table_clear(m);
 }
@@ -122,6 +122,7 @@ static void on_restart(struct model *m, const struct tb_event *event)
 		return;
 	}
 	model_pass(m, event->delivered + 1);
+	m->accounted += event->delivered + 1 - m->started;
 	if (event->delivered != m->next - 1)
 		model_complain(m, "a restart at %" PRIu64, event->delivered);
 	if (event->head > old->count && event->head > event->delivered)
@@ -151,7 +152,7 @@ static void on_ended(struct model *m, const struct tb_event *event)
 			       m->epoch->count);
 	else if (m->imaging)
 		model_complain(m, "the end before the image is complete");
-	if (m->watches && !model_wrong[0] && values_unsettled(m))
+	if ((m->watches || m->conflates_ns) && !model_wrong[0] && values_unsettled(m))
 		model_complain(m, "the end: %s", values_unsettled(m));
 	m->ended = true;
 	m->stale = false;
@@ -341,7 +342,7 @@ const char *model_unsettled(const struct model *m)
 		return "records are missing";
 	if (newest->ended && !m->ended)
 		return "the end is missing";
-	if (m->watches && !m->ended && values_unsettled(m))
+	if ((m->watches || m->conflates_ns) && !m->ended && values_unsettled(m))
 		return values_unsettled(m);
 	if (m->stale)
 		return "the topic is stale";

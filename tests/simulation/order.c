@@ -90,7 +90,8 @@ static void cut_check(struct model *m, uint64_t time_ns)
 			       time_ns, last, m->next - 1);
 	for (uint64_t s = last + 1; s < m->next; s++)
 		if (truth_is_value(truth_at(m->epoch, s)) &&
-		    model_chooses(m, truth_at(m->epoch, s)->instrument))
+		    model_chooses(m, truth_at(m->epoch, s)->instrument) &&
+		    !m->dirty[truth_at(m->epoch, s)->instrument])
 			model_complain(m,
 				       "complete at time %" PRIu64 ", which is record %" PRIu64
 				       ", but the image covers value %" PRIu64,

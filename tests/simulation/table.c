@@ -140,8 +140,9 @@ void table_no_value(struct model *m, const struct tb_event *event)
 	while (i < m->epoch->instruments && event->words[0] != '#' &&
 	       strcmp(m->epoch->names[i], event->words) != 0)
 		i++;
+	/* A watch list reports a value that was rewritten at each of its looks, too. */
 	if (!(m->imaging || m->watches) || i >= m->epoch->instruments || m->unread[i] ||
-	    !m->epoch->value_corrupt[i]) {
+	    !(m->epoch->value_corrupt[i] || m->watches)) {
 		model_complain(m, "no value of %s, which is readable", event->words);
 		return;
 	}

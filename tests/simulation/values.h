@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a watch list may deliver.
+/* What a watch list and a conflation may deliver.
  *
  * V1  Each record is a value that the truth has, of a chosen instrument, each byte. Its sequence is
  *     above that of the value before, of this instrument in this epoch.
+ * V3  In a conflation, at most one value of each instrument comes in an interval.
+ * V4  In a conflation, at rest: delivered + skipped + lost = all that the position passed.
  * V2  At rest, the delivered value of each chosen instrument is the newest of the truth. */
 #ifndef TICKBUS_TESTS_SIMULATION_VALUES_H
 #define TICKBUS_TESTS_SIMULATION_VALUES_H

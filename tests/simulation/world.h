@@ -42,7 +42,7 @@ struct sim_subscriber {
 	char pattern[16];
 	struct order order; /* of a merge */
 	struct picks picks; /* of a subscription with names */
-	bool merges, chooses, ticket;
+	bool merges, chooses, ticket, conflates;
 	bool polled; /* a poll of it is on the stack */
 };
 

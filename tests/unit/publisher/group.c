@@ -9,6 +9,7 @@
 
 #include "bus/progress.h"
 #include "bus/record.h"
+#include "publisher/counters.h"
 #include "publisher/group.h"
 #include "publisher/state.h"
 #include "tests/support/clock.h"
@@ -298,9 +299,15 @@ Test(group, each_kind_and_length_gets_the_stamp_and_its_value)
 	cr_expect_eq(value.sequence, 4, "a correction of the past is no value");
 }
 
+/* As `tickbus stat` shows it. */
 static uint64_t set_back_count(void)
 {
-	return groups_set_back(publisher);
+	const struct session session = { .publisher = publisher, .realm = &publisher->realms[0] };
+	struct counters_block block;
+
+	cr_assert(counters_fill(&session, TB_SCOPE_BUS, 0, &block));
+	cr_assert_str_eq(block.table[BUS_CLOCK_SET_BACK].name, "clock_set_back");
+	return block.value[BUS_CLOCK_SET_BACK];
 }
 
 Test(group, a_clock_set_back_an_hour_goes_on_by_1_ns)
