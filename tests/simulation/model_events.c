@@ -27,6 +27,7 @@ static void epoch_begin(struct model *m, const struct truth_epoch *epoch, uint64
 	m->next = m->started = first;
 	m->first_gap = true;
 	m->stale = m->ended = false;
+	m->floor = first;
 	m->left = m->joins = m->restarted = false;
 	m->joined_ns = joined_ns;
 	m->missing_count = 0;

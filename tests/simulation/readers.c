@@ -368,7 +368,7 @@ static void models_begin(struct sim_subscriber *s, const struct sim_topic *t, bo
 }
 
 void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool all,
-		       struct tb_subscription_options options)
+		       struct tb_subscription_options options, bool any)
 {
 	const bool ticket = t->hidden || world_one_in(2);
 	const struct tb_subscriber_options how = {
@@ -391,7 +391,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 	s->merges = options.flags & TB_MERGE;
 	snprintf(s->pattern, sizeof(s->pattern), "%s", all ? ">" : t->name);
 	options.size = sizeof(options);
-	if (t->epoch && world_one_in(5) && all_have_values(t, all)) {
+	if (any && t->epoch && world_one_in(5) && all_have_values(t, all)) {
 		options.from = TB_FROM_NEWEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT | TB_WATCH;
@@ -400,7 +400,7 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		names_draw(s, names);
 		options.names = names;
 		options.name_count = s->picks.count;
-	} else if (world_one_in(5) && all_have_values(t, all)) {
+	} else if (any && world_one_in(5) && all_have_values(t, all)) {
 		options.from = world_one_in(2) ? TB_FROM_NEWEST : TB_FROM_OLDEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT;
@@ -440,5 +440,5 @@ void step_subscribe(void)
 	if (s->polled)
 		return;
 	options_draw(&options, t, all);
-	readers_subscribe(s, t, all, options);
+	readers_subscribe(s, t, all, options, true);
 }

@@ -57,10 +57,10 @@ const char *values_unsettled(const struct model *m)
 
 		if (!model_chooses(m, i) || m->epoch->value_corrupt[i])
 			continue;
-		if (m->conflates_ns && newest < m->started && m->table[i] == 0)
+		if (m->conflates_ns && newest < m->floor && m->table[i] == 0)
 			continue; /* it was published before the subscription */
 		if (m->table[i] != newest && !(empty && (m->table[i] == 0 || m->dirty[i])))
-			return "the newest value of an instrument is missing";
+		{ model_say(m, "newest %lu of %u kind %u table %lu started %lu", newest, i, truth_at(m->epoch,newest)->kind, m->table[i], m->started); return "the newest value of an instrument is missing"; }
 	}
 	return NULL;
 }
