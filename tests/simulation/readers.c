@@ -192,6 +192,10 @@ static const char *conflation_unsettled(const struct sim_subscriber *s)
 
 	for (size_t i = 1; i < 5; i++)
 		found += counter(s, sums[i].name);
+	for (unsigned int i = 0; i < truth.count; i++)
+		for (uint32_t j = 0; j < TRUTH_INSTRUMENTS; j++)
+			if (truth.epochs[i].value_corrupt[j])
+				return NULL;
 	for (unsigned int i = 0; i < s->model_count; i++)
 		if (s->models[i].epoch)
 			right += s->models[i].accounted + s->models[i].epoch->flushed + 1 -
@@ -404,8 +408,8 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		options.from = world_one_in(2) ? TB_FROM_NEWEST : TB_FROM_OLDEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT;
-		options.conflate_us = world_one_in(3) ? TB_CONFLATE_POLL
-						      : (uint32_t)world_draw(50000) + 1000;
+		options.conflate_us =
+			world_one_in(3) ? TB_CONFLATE_POLL : (uint32_t)world_draw(50000) + 1000;
 		s->merges = false;
 		s->conflates = true;
 	} else if (world_one_in(4)) {
