@@ -342,13 +342,17 @@ void model_gap(struct model *m, const struct tb_event *event)
 		model_complain(m, "a gap from %" PRIu64 " to %" PRIu64, event->first, event->last);
 		return;
 	}
-	cause_check(m, event);
+	/* Values that a conflation held back when their epoch ended are lost. */
+	if (!m->conflates_ns || !m->epoch->left)
+		cause_check(m, event);
 	skip_check(m, event);
 	if (model_wrong[0])
 		return;
 	if (m->order && event->cause == TB_CAUSE_UPSTREAM)
 		order_pass(m, event->first);
 	gap_count(event->cause);
+	if (event->first == m->started)
+		m->floor = event->last + 1;
 	m->lost[event->cause] += event->last - event->first + 1;
 	m->skipped += event->skipped;
 	counts[COUNT_SKIPS] += event->skipped > 0;
@@ -372,7 +376,9 @@ void model_begin(struct model *m, const char *topic, const struct tb_subscriptio
 	m->gap = options->gap;
 	m->batches = options->on_batch;
 	m->watches = options->flags & TB_WATCH;
-	m->conflates_ns = options->conflate_us == TB_CONFLATE_POLL ? 1 : 1000 * (uint64_t)options->conflate_us;
+	m->conflates_ns = options->conflate_us == TB_CONFLATE_POLL
+				  ? 1
+				  : 1000 * (uint64_t)options->conflate_us;
 	m->from_epoch = options->epoch;
 	m->from_sequence = options->sequence;
 	m->epochs_before = newest ? newest->at + 1 : 0;
