@@ -22,7 +22,7 @@ struct model *readers_model(struct sim_subscriber *s, const char *topic)
 	return NULL;
 }
 
-/* Adds a name or a pattern to the list, or removes one. */
+/* Adds a name or a pattern to the list, or removes a text. */
 static void names_change(struct sim_subscriber *s)
 {
 	static const char *const texts[] = { "I0", "I1", "I2", "I5", "I7", "I1*", "I[3-6]", "I9" };
