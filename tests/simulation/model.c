@@ -43,7 +43,7 @@ void model_say(const struct model *m, const char *format, ...)
 	printf("\n");
 }
 
-/* -- records that nobody wants
+/* -- records that are not wanted
  * ---------------------------------------------------------------------
  */
 
