@@ -56,6 +56,7 @@ static const struct {
 	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 1300 },
 	[COUNT_VALUES] = { "values that a watch list delivers", 1700 },
 	[COUNT_CONFLATED] = { "records of a conflation", 0 },
+	[COUNT_GIVEN_UP] = { "gaps of values that a conflation held", 0 },
 };
 
 bool counts_report(uint64_t histories)
