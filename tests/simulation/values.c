@@ -32,6 +32,7 @@ void values_record(struct model *m, const struct tb_record *record)
 
 	model_say(m, "value %" PRIu64 " of %s, kind %u", sequence, record->name, record->kind);
 	m->values += m->watches;
+	m->records += m->conflates_ns && !(record->flags & TB_FLAG_IMAGE);
 	m->image_records += m->conflates_ns && record->flags & TB_FLAG_IMAGE;
 	counts[m->watches ? COUNT_VALUES : COUNT_CONFLATED]++;
 	if (m->watches && !(record->flags & TB_FLAG_IMAGE))
@@ -52,6 +53,15 @@ void values_record(struct model *m, const struct tb_record *record)
 	interval_check(m, i);
 	m->table[i] = sequence;
 	m->dirty[i] = false;
+}
+
+uint64_t values_in(const struct model *m, uint64_t first, uint64_t last)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; m->conflates_ns && i < m->epoch->instruments; i++)
+		count += m->table[i] >= first && m->table[i] <= last;
+	return count;
 }
 
 const char *values_unsettled(const struct model *m)

@@ -6,6 +6,8 @@
  * V3  In a conflation, at most one value of each instrument comes in an interval. So any four values
  *     span more than an interval.
  * V4  In a conflation, at rest: delivered + skipped + lost = all that the position passed.
+ *     Each record without TB_FLAG_IMAGE counts as delivered then. Before, it may lie ahead of the
+ *     position. A restart may come before the position reaches it.
  * V5  Values that it holds when their epoch is over are lost if their slots are corrupt, or if their
  *     memory is gone. Their gap lies behind the position.
  * V2  At rest, the delivered value of each chosen instrument is the newest of the truth. */
@@ -16,6 +18,8 @@
 
 /* V1 */
 void values_record(struct model *, const struct tb_record *);
+/* How many of these records a conflation has delivered already, ahead of the position. */
+uint64_t values_in(const struct model *, uint64_t first, uint64_t last);
 /* V2: what is missing, or NULL. */
 const char *values_unsettled(const struct model *);
 
