@@ -355,8 +355,7 @@ static bool is_given_up(const struct model *m, const struct tb_event *event)
 
 	if (!m->conflates_ns || !m->epoch->left || event->held > 0 || event->skipped > 0 ||
 	    event->first == 0 || event->last < event->first || event->last > event->delivered ||
-	    event->delivered > m->epoch->count ||
-	    (!corrupt && event->cause != TB_CAUSE_OVERRUN))
+	    event->delivered > m->epoch->count || (!corrupt && event->cause != TB_CAUSE_OVERRUN))
 		return false;
 	for (uint32_t i = 0; i < m->epoch->instruments; i++)
 		most += !corrupt || m->epoch->value_corrupt[i];

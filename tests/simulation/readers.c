@@ -118,7 +118,7 @@ static uint64_t counter(const struct sim_subscriber *s, const char *name)
 /* Delivered, skipped and lost. */
 static uint64_t accounted(const struct sim_subscriber *s)
 {
-	static const char *const names[] = { "records",       "skipped",       "lost_overrun",
+	static const char *const names[] = { "records",       "skipped",      "lost_overrun",
 					     "lost_upstream", "lost_corrupt", "lost_before_join" };
 	uint64_t sum = 0;
 
@@ -234,8 +234,8 @@ static const char *conflation_unsettled(const struct sim_subscriber *s)
 			held_most += m->epoch->value_corrupt[j];
 	}
 	if (found != right && world.trace)
-		printf("    subscriber %u: found %" PRIu64 ", expected %" PRIu64
-		       " less %" PRIu64 " that may be held\n",
+		printf("    subscriber %u: found %" PRIu64 ", expected %" PRIu64 " less %" PRIu64
+		       " that may be held\n",
 		       s->number, found, right, held_most);
 	if (found > right || right - found > held_most)
 		return "delivered, skipped and lost are not all";

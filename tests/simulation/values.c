@@ -7,9 +7,9 @@
 #include "tests/simulation/model_parts.h"
 #include "tests/simulation/world.h"
 
-/* V3. The values of an interval may come after the end of the next interval, if few are polled. Then
- * the next values follow at once, and the third at the next end, which may be near. But the fourth
- * comes an interval later. The values of a topic that ends come at once. */
+/* V3. The values of an interval may come after the end of the next interval, if few are polled.
+ * Then the next values follow at once, and the third at the next end, which may be near. But the
+ * fourth comes an interval later. The values of a topic that ends come at once. */
 static void interval_check(struct model *m, uint32_t i)
 {
 	uint64_t *const came = m->came_ns[i];
@@ -17,8 +17,7 @@ static void interval_check(struct model *m, uint32_t i)
 	if (m->conflates_ns <= 1 || m->epoch->left)
 		return;
 	if (came[0] && world.now_ns - came[0] <= m->conflates_ns)
-		model_complain(m,
-			       "4 values of %s in %" PRIu64 " ns, with an interval of %" PRIu64,
+		model_complain(m, "4 values of %s in %" PRIu64 " ns, with an interval of %" PRIu64,
 			       m->epoch->names[i], world.now_ns - came[0], m->conflates_ns);
 	came[0] = came[1];
 	came[1] = came[2];
