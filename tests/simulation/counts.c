@@ -47,7 +47,7 @@ static const struct {
 	[COUNT_MERGED] = { "records in the order of a merge", 68000 },
 	[COUNT_MERGE_TURNS] = { "changes of topic in a merge", 20000 },
 	[COUNT_MERGE_JOINS] = { "joins of a running merge", 83 },
-	[COUNT_CUTS_COMPLETE] = { "cuts completed", 42 },
+	[COUNT_CUTS_COMPLETE] = { "cuts completed", 33 },
 	[COUNT_LEFT] = { "topics that left a merge", 7 },
 	[COUNT_CAME_BACK] = { "topics that came back to a merge", 2 },
 	[COUNT_CLOCK_BACK] = { "clocks set back", 85 },
@@ -55,7 +55,8 @@ static const struct {
 	[COUNT_NAMES_CHANGED] = { "changes of a list", 530 },
 	[COUNT_NO_INSTRUMENTS] = { "names without an instrument", 1300 },
 	[COUNT_VALUES] = { "values that a watch list delivers", 1700 },
-	[COUNT_CONFLATED] = { "records of a conflation", 0 },
+	[COUNT_CONFLATED] = { "records of a conflation", 9500 },
+	[COUNT_GIVEN_UP] = { "gaps of values that a conflation held", 1 },
 };
 
 bool counts_report(uint64_t histories)

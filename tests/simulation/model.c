@@ -122,8 +122,8 @@ void model_pass(struct model *m, uint64_t sequence)
 
 void model_rest(struct model *m)
 {
-	if (!m->epoch)
-		return;
+	if (!m->epoch || m->conflates_ns)
+		return; /* a conflation says its position in each event */
 	model_pass(m, m->epoch->flushed + 1);
 	if (m->picks)
 		picks_fix(m);
@@ -278,7 +278,7 @@ static bool all_overrun(const struct model *m, uint64_t last)
 }
 
 /* Y3 */
-static void cause_check(const struct model *m, const struct tb_event *event)
+static bool has_cause(const struct model *m, const struct tb_event *event)
 {
 	bool right = false;
 
@@ -297,7 +297,12 @@ static void cause_check(const struct model *m, const struct tb_event *event)
 			m->from != TB_FROM_NEWEST;
 		break;
 	}
-	if (!right)
+	return right;
+}
+
+static void cause_check(const struct model *m, const struct tb_event *event)
+{
+	if (!has_cause(m, event))
 		model_complain(m,
 			       "a gap from %" PRIu64 " to %" PRIu64 " of cause %d, without cause",
 			       event->first, event->last, (int)event->cause);
@@ -333,18 +338,50 @@ static void skip_check(const struct model *m, const struct tb_event *event)
 			       event->last + event->skipped, m->epoch->count);
 }
 
+/* Whether this may be the record of a value that a conflation gives up. */
+static bool may_give_up(const struct model *m, const struct tb_event *event, uint64_t sequence)
+{
+	const struct truth_record *record = truth_at(m->epoch, sequence);
+
+	return truth_is_value(record) && (event->cause == TB_CAUSE_OVERRUN || m->epoch->torn ||
+					  m->epoch->value_corrupt[record->instrument]);
+}
+
+/* V5. Whether these are values that a conflation held, behind the position. */
+static bool is_given_up(const struct model *m, const struct tb_event *event)
+{
+	const bool corrupt = event->cause == TB_CAUSE_CORRUPT;
+	uint32_t most = corrupt && m->epoch->torn;
+
+	if (!m->conflates_ns || !m->epoch->left || event->held > 0 || event->skipped > 0 ||
+	    event->first == 0 || event->last < event->first || event->last > event->delivered ||
+	    event->delivered > m->epoch->count || (!corrupt && event->cause != TB_CAUSE_OVERRUN))
+		return false;
+	for (uint32_t i = 0; i < m->epoch->instruments; i++)
+		most += !corrupt || m->epoch->value_corrupt[i];
+	return event->lost <= most && may_give_up(m, event, event->first) &&
+	       may_give_up(m, event, event->last);
+}
+
 void model_gap(struct model *m, const struct tb_event *event)
 {
 	model_say(m, "gap %" PRIu64 " to %" PRIu64 ", cause %d, %" PRIu64 " skipped", event->first,
 		  event->last, (int)event->cause, event->skipped);
+	if (is_given_up(m, event) &&
+	    (event->delivered > event->last || event->first < m->next || !has_cause(m, event))) {
+		counts[COUNT_GIVEN_UP]++;
+		m->lost[event->cause] += event->lost;
+		return;
+	}
 	model_pass(m, event->first);
 	if (event->first != m->next || event->last < event->first) {
 		model_complain(m, "a gap from %" PRIu64 " to %" PRIu64, event->first, event->last);
 		return;
 	}
-	/* Values that a conflation held back when their epoch ended are lost. */
-	if (!m->conflates_ns || !m->epoch->left)
-		cause_check(m, event);
+	cause_check(m, event);
+	if (event->lost + values_in(m, event->first, event->last) != event->last - event->first + 1)
+		model_complain(m, "a gap from %" PRIu64 " to %" PRIu64 " has lost %" PRIu64,
+			       event->first, event->last, event->lost);
 	skip_check(m, event);
 	if (model_wrong[0])
 		return;
@@ -353,7 +390,7 @@ void model_gap(struct model *m, const struct tb_event *event)
 	gap_count(event->cause);
 	if (event->first == m->started)
 		m->floor = event->last + 1;
-	m->lost[event->cause] += event->last - event->first + 1;
+	m->lost[event->cause] += event->lost;
 	m->skipped += event->skipped;
 	counts[COUNT_SKIPS] += event->skipped > 0;
 	m->next = event->last + event->skipped + 1;

@@ -46,9 +46,9 @@ struct model {
 	uint64_t conflates_ns; /* the interval of a conflation; 0: no conflation */
 	uint64_t floor;        /* a conflation leaves out values before its first record */
 	uint64_t accounted;    /* positions of earlier epochs, in a conflation */
-	uint64_t first_ns[TRUTH_INSTRUMENTS], came[TRUTH_INSTRUMENTS]; /* values in a conflation */
-	bool watches; /* values come instead of records (values.h) */
-	bool trace;   /* prints each call */
+	uint64_t came_ns[TRUTH_INSTRUMENTS][3]; /* when the last values of a conflation came */
+	bool watches;                           /* values come instead of records (values.h) */
+	bool trace;                             /* prints each call */
 	/* At the subscription: the newest epoch, and how far it was flushed. */
 	unsigned int epochs_before;
 	uint64_t flushed_before;

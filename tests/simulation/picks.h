@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PICKS_MAX  8
+#define PICKS_MAX  16
 #define PICKS_TEXT 8
 
 struct picks {
