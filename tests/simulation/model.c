@@ -43,7 +43,7 @@ void model_say(const struct model *m, const char *format, ...)
 	printf("\n");
 }
 
-/* -- records that nobody wants
+/* -- records that are left out
  * ---------------------------------------------------------------------
  */
 
@@ -372,7 +372,9 @@ void model_begin(struct model *m, const char *topic, const struct tb_subscriptio
 	m->gap = options->gap;
 	m->batches = options->on_batch;
 	m->watches = options->flags & TB_WATCH;
-	m->conflates_ns = options->conflate_us == TB_CONFLATE_POLL ? 1 : 1000 * (uint64_t)options->conflate_us;
+	m->conflates_ns = options->conflate_us == TB_CONFLATE_POLL
+				  ? 1
+				  : 1000 * (uint64_t)options->conflate_us;
 	m->from_epoch = options->epoch;
 	m->from_sequence = options->sequence;
 	m->epochs_before = newest ? newest->at + 1 : 0;

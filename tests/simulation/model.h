@@ -40,14 +40,14 @@ struct model {
 	enum tb_from from;
 	enum tb_gap gap;
 	uint64_t from_epoch, from_sequence;
-	bool view;    /* memory is mapped: an old epoch can be read to its end */
-	bool calm;    /* nothing goes wrong any more: no topic may become stale */
-	bool batches; /* records come in batches */
+	bool view;             /* memory is mapped: an old epoch can be read to its end */
+	bool calm;             /* nothing goes wrong any more: no topic may become stale */
+	bool batches;          /* records come in batches */
 	uint64_t conflates_ns; /* the interval of a conflation; 0: no conflation */
 	uint64_t accounted;    /* positions of earlier epochs, in a conflation */
 	uint64_t at_ns[TRUTH_INSTRUMENTS][2]; /* when its last two values came */
-	bool watches; /* values come instead of records (values.h) */
-	bool trace;   /* prints each call */
+	bool watches;                         /* values come instead of records (values.h) */
+	bool trace;                           /* prints each call */
 	/* At the subscription: the newest epoch, and how far it was flushed. */
 	unsigned int epochs_before;
 	uint64_t flushed_before;

@@ -16,7 +16,7 @@
 
 struct order {
 	bool begun;
-	/* Of what came last. */
+	/* The last record that came. */
 	unsigned int life;
 	uint64_t time_ns, sequence;
 	uint32_t topic_id;

@@ -22,7 +22,7 @@ struct model *readers_model(struct sim_subscriber *s, const char *topic)
 	return NULL;
 }
 
-/* Adds a name or a pattern to the list, or removes one. */
+/* Adds a name or a pattern to the list, or removes it. */
 static void names_change(struct sim_subscriber *s)
 {
 	static const char *const texts[] = { "I0", "I1", "I2", "I5", "I7", "I1*", "I[3-6]", "I9" };
@@ -404,8 +404,8 @@ void readers_subscribe(struct sim_subscriber *s, const struct sim_topic *t, bool
 		options.from = world_one_in(2) ? TB_FROM_NEWEST : TB_FROM_OLDEST;
 		options.gap = TB_GAP_OLDEST;
 		options.flags = TB_WAIT;
-		options.conflate_us = world_one_in(3) ? TB_CONFLATE_POLL
-						      : (uint32_t)world_draw(50000) + 1000;
+		options.conflate_us =
+			world_one_in(3) ? TB_CONFLATE_POLL : (uint32_t)world_draw(50000) + 1000;
 		s->merges = false;
 		s->conflates = true;
 	} else if (world_one_in(4)) {

@@ -49,7 +49,7 @@ struct truth_epoch {
 
 struct truth {
 	unsigned int lives; /* publishers, so far */
-	/* Of each: the time of the last message of its group that is over, and of the last that was
+	/* By life: the time of the last message of its group that is over, and of the last that was
 	 * flushed, or is being flushed. */
 	uint64_t over_ns[TRUTH_LIVES], complete_ns[TRUTH_LIVES];
 	unsigned int count;
@@ -75,7 +75,7 @@ uint32_t truth_quality(const struct truth_epoch *, uint64_t sequence);
 bool truth_is_value(const struct truth_record *);
 /* The record that last changed the instrument's value, up to `sequence`; 0: no record did. */
 uint64_t truth_value(const struct truth_epoch *, uint32_t instrument, uint64_t sequence);
-/* The last record with a time up to time_ns; 0: there is no such record. In a group, times rise. */
+/* The last record with a time up to time_ns; 0: no record has. In a group, times rise. */
 uint64_t truth_until(const struct truth_epoch *, uint64_t time_ns);
 /* Whether record `sequence` ends an input message. */
 bool truth_ends_message(const struct truth_epoch *, uint64_t sequence);

@@ -15,7 +15,8 @@ static void interval_check(struct model *m, uint32_t i)
 
 	if (m->conflates_ns > 1 && !m->epoch->left && before_ns &&
 	    now_ns - before_ns < m->conflates_ns)
-		model_complain(m, "3 values of %s in %" PRIu64 " ns, which is less than an interval",
+		model_complain(m,
+			       "3 values of %s in %" PRIu64 " ns, which is less than an interval",
 			       m->epoch->names[i], now_ns - before_ns);
 	m->at_ns[i][0] = m->at_ns[i][1];
 	m->at_ns[i][1] = now_ns;
